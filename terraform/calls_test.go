@@ -37,6 +37,7 @@ var calls = map[string][]call{
 		{"Attrs", []string{"storage.objects.get"}, "bucket", true, true, true},
 		{"NewRangeReader", []string{"storage.objects.get"}, "bucket", true, true, true},
 		{"Objects", []string{"storage.objects.list"}, "bucket", true, true, true},
+		{"Delete", []string{"storage.objects.delete"}, "bucket", false, false, false}, // the cleaner: below
 		// and delete, where it overwrites: below
 		{"NewWriter", []string{"storage.objects.create"}, "bucket", true, true, true},
 	},

@@ -19,14 +19,14 @@ var ceilings = map[string]int{
 	"e2e":                          4,
 	"examples/clicks":              263,
 	"internal/atomicfile":          129,
-	"internal/blob":                449,
-	"internal/blob/blobtest":       873,
-	"internal/blob/folder":         513, // a bucket on a cluster without a cloud
+	"internal/blob":                469,
+	"internal/blob/blobtest":       896,
+	"internal/blob/folder":         538, // a bucket on a cluster without a cloud
 	"internal/calibrate":           700,
 	"internal/cloud":               317,
 	"internal/cloud/batch":         1114,
 	"internal/cloud/bigquery":      177,
-	"internal/cloud/gcs":           529,
+	"internal/cloud/gcs":           546,
 	"internal/cloud/idtoken":       268,
 	"internal/cloud/inspect":       320,
 	"internal/cloud/pubsub":        123,
@@ -62,15 +62,15 @@ var ceilings = map[string]int{
 	"internal/slurm":               608,
 	"internal/strictjson":          309,
 	"internal/strictyaml":          766,
-	"internal/sweep":               5373,
-	"internal/sweepstore":          1421,
+	"internal/sweep":               5383,
+	"internal/sweepstore":          1436,
 	"internal/team":                1386,
 	"internal/telemetry":           216,
 	"launcher":                     13,
 	"launcher/command":             391,
 	"launcher/internal/bill":       271,
-	"launcher/internal/clean":      253,
-	"launcher/internal/cli":        4073,
+	"launcher/internal/clean":      463,
+	"launcher/internal/cli":        4077,
 	"launcher/internal/cloudjob":   509,
 	"launcher/internal/console":    283,
 	"launcher/internal/doctor":     637,
@@ -83,9 +83,9 @@ var ceilings = map[string]int{
 	"launcher/internal/report":     1417,
 	"launcher/internal/reproduce":  513,
 	"launcher/internal/serve":      2420,
-	"launcher/internal/show":       1953,
+	"launcher/internal/show":       1957,
 	"launcher/internal/slot":       247,
-	"launcher/internal/stager":     1647,
+	"launcher/internal/stager":     1654,
 	"launcher/internal/sweepview":  766,
 	"localemu":                     15,
 	"localemu/batchemu":            2089,
@@ -109,7 +109,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 114_233
+const maxLines = 114_568
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -77,6 +77,13 @@ type Store interface {
 	List(ctx context.Context, prefix string) iter.Seq2[Attrs, error]
 }
 
+// Remover is a Store that can also remove objects: `launcher clean` does, and nothing else.
+type Remover interface {
+	Store
+	// Remove removes the object if it is at this generation, else it returns ErrPrecondition, but nil if there is none.
+	Remove(ctx context.Context, name string, at Generation) error
+}
+
 // ValidName rejects names that could be misinterpreted on some system: empty, over 1,024 bytes, not UTF-8, with control
 // characters or backslashes, absolute, or with an empty, "." or ".." component.
 func ValidName(name string) error {

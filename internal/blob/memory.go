@@ -104,6 +104,19 @@ func (m *memory) Put(ctx context.Context, name string, cond Generation, r io.Rea
 	return o.attrs, nil
 }
 
+func (m *memory) Remove(ctx context.Context, name string, at Generation) error {
+	if err := check(ctx, name); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if o := m.objects[name]; o != nil && o.attrs.Generation != at {
+		return fmt.Errorf("remove %s: %w", name, ErrPrecondition)
+	}
+	delete(m.objects, name)
+	return nil
+}
+
 // UntilDone returns a reader that stops when the context ends, as one over a network does.
 func UntilDone(ctx context.Context, r io.Reader) io.Reader { return untilDone{ctx, r} }
 

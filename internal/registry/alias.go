@@ -122,7 +122,7 @@ func (r *Registry) SetAlias(ctx context.Context, model, alias string, to int, ex
 		next.Last.Record = record
 		if now.Version > 0 {
 			next.Past = append(next.Past, now.Version)
-			next.Past = next.Past[max(0, len(next.Past)-maxPast):]
+			next.Past = next.Past[max(0, len(next.Past)-MaxPast):]
 		}
 		return &next, nil
 	})

@@ -246,7 +246,7 @@ func (a *aliasRecord) check(model, alias string) error {
 	if a.Model != model || a.Name != alias || a.Last.Alias != alias || a.Last.To != a.Version {
 		return fmt.Errorf("it is %.60q of %.60q at version %d", a.Name, a.Model, a.Version)
 	}
-	if len(a.Past) > maxPast || slices.ContainsFunc(a.Past, func(n int) bool { return n < 1 || n > maxNumber }) {
+	if len(a.Past) > MaxPast || slices.ContainsFunc(a.Past, func(n int) bool { return n < 1 || n > maxNumber }) {
 		return fmt.Errorf("one of its %d earlier versions is no version number, or they are too many", len(a.Past))
 	}
 	return a.Last.check()

@@ -35,7 +35,7 @@ const (
 	maxNumber    = 1_000_000_000
 	maxText      = 4096
 	maxFacts     = 1000
-	maxPast      = 100
+	MaxPast      = 100 // versions to which an alias can be rolled back
 )
 
 // mostBytes bounds a file of a version.

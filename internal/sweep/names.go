@@ -250,6 +250,16 @@ func ParsePlanName(name string) (ID, bool) {
 	return ID(id), a && b && CheckID(id) == nil
 }
 
+// ParseSweepObject returns the id of the sweep to which an object belongs.
+func ParseSweepObject(name string) (ID, bool) {
+	if id, ok := ParsePlanName(name); ok {
+		return id, true
+	}
+	rest, a := strings.CutPrefix(name, sweepsRoot)
+	id, _, b := strings.Cut(rest, "/")
+	return ID(id), a && b && CheckID(id) == nil
+}
+
 const versionDigits = 16
 
 var versionPattern = regexp.MustCompile(`^[0-9a-f]{16}$`)

@@ -8,7 +8,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"coppice/internal/blob"
@@ -204,38 +206,51 @@ func (t Told) Put(ctx context.Context, id, channel string, at time.Time) error {
 	return err
 }
 
-// Weight is the size of a sweep's objects.
+// Weight is all objects of a sweep.
 type Weight struct {
-	Newest time.Time // write time of the newest object
-	Trials map[int][]Weighed
-	Others []Weighed // plan, ending, conclusion, records of jobs
+	Sweep   sweep.ID
+	Newest  time.Time  // write time of the newest object
+	Plan    blob.Attrs // without a name if there is none: it is yet to be written, or was removed first
+	Trials  map[int][]blob.Attrs
+	Inputs  []blob.Attrs // the model that the sweep continues
+	Records []blob.Attrs // plan, ending, conclusion, records of jobs
 }
 
-// Weighed is an object's name and size.
-type Weighed struct {
-	Object string
-	Bytes  int64
-}
-
-// Weigh lists all objects of the sweep.
-func (s *Sweep) Weigh(ctx context.Context) (Weight, error) {
-	w := Weight{Trials: map[int][]Weighed{}}
-	for _, prefix := range []string{s.names.Prefix(), s.names.Plan()} {
-		for a, err := range s.bucket.List(ctx, prefix) {
-			if err != nil {
-				return Weight{}, err
-			}
-			if a.Updated.After(w.Newest) {
-				w.Newest = a.Updated
-			}
-			object := Weighed{a.Name, a.Size}
-			if trial, _, _, ok := s.names.ParseTrialObject(a.Name); ok {
-				w.Trials[trial] = append(w.Trials[trial], object)
-			} else {
-				w.Others = append(w.Others, object)
-			}
+// Weigh lists all objects of all sweeps, by their ids.
+func Weigh(ctx context.Context, bucket blob.Store) (all []Weight, err error) {
+	at := map[sweep.ID]*Weight{}
+	for a, err := range bucket.List(ctx, "") {
+		if err != nil {
+			return nil, fmt.Errorf("list sweeps: %w", err)
+		}
+		id, ok := sweep.ParseSweepObject(a.Name)
+		if ok && at[id] == nil {
+			at[id] = &Weight{Sweep: id, Trials: map[int][]blob.Attrs{}}
+		}
+		if ok {
+			at[id].add(a)
 		}
 	}
+	for _, id := range slices.Sorted(maps.Keys(at)) {
+		all = append(all, *at[id])
+	}
+	return all, nil
+}
 
-	return w, nil
+func (w *Weight) add(a blob.Attrs) {
+	if a.Updated.After(w.Newest) {
+		w.Newest = a.Updated
+	}
+	names := sweep.Names(w.Sweep)
+	trial, _, _, ok := names.ParseTrialObject(a.Name)
+	switch {
+	case a.Name == names.Plan():
+		w.Plan, w.Records = a, append(w.Records, a)
+	case ok:
+		w.Trials[trial] = append(w.Trials[trial], a)
+	case strings.HasPrefix(a.Name, names.Input("")):
+		w.Inputs = append(w.Inputs, a)
+	default:
+		w.Records = append(w.Records, a)
+	}
 }

@@ -44,6 +44,7 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 		{"large", (*tester).large},
 		{"empty", (*tester).empty},
 		{"read while written", (*tester).readWhileWritten},
+		{"remove", (*tester).remove},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -302,5 +303,27 @@ func (t *tester) empty() {
 	}
 	if got := t.names(""); !slices.Equal(got, []string{"empty"}) {
 		t.Errorf("listed %q", got)
+	}
+}
+
+// remove also tests that what is created again is a generation of its own. A part of a store removes nothing.
+func (t *tester) remove() {
+	s, ok := t.s.(blob.Remover)
+	if !ok {
+		return
+	}
+	first := t.put("old/a", "first", blob.Absent)
+	second := t.put("old/a", "second", first.Generation)
+	t.wantErr("remove what was replaced", s.Remove(t.ctx, "old/a", first.Generation), blob.ErrPrecondition)
+	t.wantErr("remove", s.Remove(t.ctx, "old/a", second.Generation), nil)
+	t.wantErr("remove again", s.Remove(t.ctx, "old/a", second.Generation), nil)
+	_, err := t.s.Stat(t.ctx, "old/a")
+	t.wantErr("stat", err, blob.ErrNotExist)
+	if again := t.put("old/a", "again", blob.Absent); again.Generation <= second.Generation {
+		t.Errorf("created again it is at %d, and was at %d", again.Generation, second.Generation)
+	}
+	t.wantErr("remove at an old generation", s.Remove(t.ctx, "old/a", second.Generation), blob.ErrPrecondition)
+	if got := t.names(""); !slices.Equal(got, []string{"old/a"}) {
+		t.Errorf("listed %q, want old/a", got)
 	}
 }

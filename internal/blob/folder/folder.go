@@ -328,6 +328,31 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 	return d.attrs(name), nil
 }
 
+// Remove is blob.Remover's. Its one rename takes the object away whole, and if another has just replaced it, the next
+// puts it back. Directories that are empty then go, too.
+func (b *bucket) Remove(ctx context.Context, name string, at blob.Generation) (err error) {
+	defer func() { err = b.fail("remove", name, err) }()
+	now, _, err := b.look(ctx, name, false)
+	if err != nil || now.generation == 0 {
+		return err
+	}
+	if now.generation != at {
+		return blob.ErrPrecondition
+	}
+	root, _ := b.root()
+	place, away := encode(name), path.Join(drafts, newID())
+	if err := root.Rename(place, away); err != nil {
+		return err
+	}
+	if now, _, err = lookOnce(root, away, false); err != nil || now.generation != at {
+		return cmp.Or(root.Rename(away, place), err, blob.ErrPrecondition)
+	}
+	for dir := path.Dir(place); dir != objects && root.Remove(dir) == nil; {
+		dir = path.Dir(dir)
+	}
+	return root.RemoveAll(away)
+}
+
 // draft is a version that is being written: its contents are in the file at, until it is committed.
 type draft struct {
 	version

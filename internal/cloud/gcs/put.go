@@ -65,6 +65,23 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 	return attrsOf(a), nil
 }
 
+// Remove is blob.Remover's. The service keeps what was removed for as long as the bucket's soft deletion says.
+func (b *bucket) Remove(ctx context.Context, name string, at blob.Generation) error {
+	o := b.b.Object(name).If(storage.Conditions{GenerationMatch: int64(at)})
+	ctx, cancel := context.WithTimeoutCause(ctx, b.limits.call, errTooLong)
+	defer cancel()
+	err := because(ctx, o.Delete(ctx))
+	if isPrecondition(err) { // also if there is none, as after an earlier attempt whose answer was lost
+		if _, gone := b.stat(ctx, b.b.Object(name)); errors.Is(gone, storage.ErrObjectNotExist) {
+			err = gone
+		}
+	}
+	if err == nil || errors.Is(err, storage.ErrObjectNotExist) {
+		return nil
+	}
+	return b.fail("remove", name, err)
+}
+
 func isPrecondition(err error) bool {
 	var api *googleapi.Error
 	return errors.As(err, &api) && api.Code == http.StatusPreconditionFailed

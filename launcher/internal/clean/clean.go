@@ -1,4 +1,9 @@
-// Package clean finds what is no longer needed in the buckets, and what the rest is needed for. It removes nothing.
+// Package clean decides what is no longer needed in the buckets, and why the rest is, and removes the former. Whether
+// it only lists or also removes, Look decides:
+//
+//	registry: what was promoted ─┐
+//	sweeps: what is open ────────┼▶ Look ─▶ Items ─▶ Remove: hide, Look, record, remove
+//	datasets: what is newest ────┘
 package clean
 
 import (
@@ -13,6 +18,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/blob"
+	"coppice/internal/dataset"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
@@ -20,64 +26,85 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
+// Nights is how many of the newest versions of each dataset, and sweeps of each model, are kept whatever became of
+// them. LeastNights are what a warm start reads.
+const (
+	Nights      = 30
+	LeastNights = sweep.MaxEarlier
+	// Promoted is of how many of each alias's last moves the versions stay reproducible: as far as a rollback leads.
+	Promoted = registry.MaxPast
+	// Grace keeps what was written lately, since it may be what a staging or a sweep is writing: longer than any takes.
+	Grace = 7 * 24 * time.Hour
+)
+
 // Request says where to look.
 type Request struct {
 	Datasets, Sweeps blob.Store
 	Registry         *registry.Registry
 	Now              time.Time
-	Age              time.Duration // anything younger is kept
+	Nights, Promoted int
 }
 
 // Item is a dataset version, a sweep, a part of one, or a deleted version.
 type Item struct {
-	Kind    string    `json:"kind"` // dataset, sweep, trials or deleted version
-	Name    string    `json:"name"`
-	Newest  time.Time `json:"newest"` // of its objects
-	Bytes   int64     `json:"bytes"`
-	HeldBy  []string  `json:"held_by,omitempty"` // why it is kept; if empty, it may be removed
-	Bucket  Bucket    `json:"bucket"`
-	Objects []string  `json:"objects"`
+	Kind    string       `json:"kind"` // dataset, sweep, trial, records or deleted versions
+	Name    string       `json:"name"`
+	Newest  time.Time    `json:"newest"` // of its objects
+	Bytes   int64        `json:"bytes"`
+	HeldBy  []string     `json:"held_by,omitempty"` // why it is kept; if empty, it may be removed
+	Why     string       `json:"why,omitempty"`     // it may be removed
+	Bucket  string       `json:"bucket"`
+	Objects []blob.Attrs `json:"-"`
+	URLs    []string     `json:"urls,omitempty"` // of deleted versions' files; here the objects' names
+
+	head blob.Attrs // a dataset's manifest, or a sweep's plan, without which it is none; may be missing
 }
 
-// Bucket is one of the deployment's buckets.
-type Bucket string
-
-// The buckets.
+// The deployment's buckets.
 const (
-	Datasets Bucket = "datasets"
-	Sweeps   Bucket = "sweeps"
-	Registry Bucket = "registry"
+	Datasets = "datasets"
+	Sweeps   = "sweeps"
+	Registry = "registry"
 )
 
 // MayGo reports whether nothing needs it.
 func (i *Item) MayGo() bool { return len(i.HeldBy) == 0 }
 
-// Look lists everything and what needs it.
+func (i *Item) add(objects ...blob.Attrs) {
+	i.Objects = append(i.Objects, objects...)
+	for _, o := range objects {
+		i.Bytes += o.Size
+	}
+}
+
+// Look lists everything, what needs it, and why nothing does.
 func Look(ctx context.Context, q Request) ([]Item, error) {
-	h := &holders{datasets: map[string][]string{}, trials: map[sweep.ID]map[int]string{}}
+	h := &holders{datasets: map[string][]string{}, idle: map[string][]string{}, winners: map[sweep.ID]winner{}}
 	leftovers, err := h.ofVersions(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-
 	sweeps, err := h.lookAtSweeps(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-
 	datasets, err := h.lookAtDatasets(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	return slices.Concat(datasets, sweeps, leftovers), nil
+	return slices.Concat(datasets, sweeps, leftovers), err
 }
 
 // holders records what is needed, and by what.
 type holders struct {
-	datasets map[string][]string         // by NAME@VERSION
-	trials   map[sweep.ID]map[int]string // the trials that became versions
+	datasets map[string][]string // by NAME@VERSION
+	idle     map[string][]string // the same: other versions trained on it
+	winners  map[sweep.ID]winner
 	// anyDataset lists reasons to keep every dataset: something needs one, but it cannot be told which.
 	anyDataset []string
+}
+
+// winner is the version that a sweep ended with, and its trial if it stays reproducible, else -1.
+type winner struct {
+	version string
+	trial   int
 }
 
 // ofVersions records what registered versions need, and returns the remains of deleted ones.
@@ -89,20 +116,16 @@ func (h *holders) ofVersions(ctx context.Context, q Request) ([]Item, error) {
 
 	var items []Item
 	for _, model := range models {
+		promoted, err := q.promoted(ctx, model)
+		if err != nil {
+			return nil, err
+		}
 		versions, err := q.Registry.Versions(ctx, model)
 		if err != nil {
 			return nil, err // it is unknown what an unreadable version needs
 		}
 		for _, v := range versions {
-			name := fmt.Sprintf("%s@%d", model, v.Number)
-			if ref := v.Info.Labels["dataset"]; ref != "" {
-				h.datasets[ref] = append(h.datasets[ref], "used to train "+name)
-			} else {
-				h.anyDataset = append(h.anyDataset, name+" may need it: it does not say what it was trained on")
-			}
-			if trial, err := strconv.Atoi(v.Info.Labels["trial"]); err == nil {
-				h.trials[sweep.ID(v.Info.Labels["sweep"])] = map[int]string{trial: "the winner, " + name}
-			}
+			h.ofVersion(v, promoted[v.Number])
 		}
 
 		objects, err := q.Registry.Leftover(ctx, model)
@@ -110,144 +133,217 @@ func (h *holders) ofVersions(ctx context.Context, q Request) ([]Item, error) {
 			return nil, err
 		}
 		if len(objects) > 0 {
-			items = append(items, Item{Kind: "deleted versions", Name: model, Bucket: Registry, Objects: objects})
+			items = append(items, Item{Kind: "deleted versions", Name: model, Bucket: Registry, Why: "deleted",
+				URLs: objects})
 		}
 	}
 	return items, nil
 }
 
+// promoted returns the versions that stay reproducible: those that aliases point at, and lately did.
+func (q *Request) promoted(ctx context.Context, model string) (map[int]bool, error) {
+	aliases, err := q.Registry.Aliases(ctx, model)
+	if err != nil {
+		return nil, err
+	}
+	promoted := map[int]bool{}
+	for _, a := range aliases {
+		promoted[a.Version] = true
+		for _, n := range a.Past[max(0, len(a.Past)-q.Promoted):] { // a rollback has moved it, too
+			promoted[n] = true
+		}
+		looked := 0
+		for e, err := range q.Registry.Moves(ctx, model, a.Name) {
+			if err != nil {
+				return nil, err
+			}
+			if looked++; looked > q.Promoted {
+				break
+			}
+			promoted[e.From], promoted[e.To] = true, true
+		}
+	}
+	return promoted, nil
+}
+
+func (h *holders) ofVersion(v registry.Version, promoted bool) {
+	name := fmt.Sprintf("%s@%d", v.Model, v.Number)
+	switch ref := v.Info.Labels["dataset"]; {
+	case ref == "":
+		h.anyDataset = append(h.anyDataset, name+" may need it: it does not say what it was trained on")
+	case promoted:
+		h.datasets[ref] = append(h.datasets[ref], "used to train "+name+", which was promoted")
+	default:
+		h.idle[ref] = append(h.idle[ref], name)
+	}
+	trial, err := strconv.Atoi(v.Info.Labels["trial"])
+	if err != nil || !promoted {
+		trial = -1
+	}
+	id := sweep.ID(v.Info.Labels["sweep"])
+	if _, seen := h.winners[id]; !seen || promoted {
+		h.winners[id] = winner{name, trial}
+	}
+}
+
 // young returns the reason to keep something young.
 func (q *Request) young(newest time.Time) []string {
-	if q.Now.Sub(newest) < q.Age {
-		return []string{"younger than " + english.Plural(int(q.Age.Hours()/24), "day", "")}
+	if q.Now.Sub(newest) < Grace {
+		return []string{"younger than " + english.Plural(int(Grace.Hours()/24), "day", "")}
 	}
 	return nil
 }
 
 // lookAtSweeps checks every sweep, and records the datasets of open ones.
 func (h *holders) lookAtSweeps(ctx context.Context, q Request) ([]Item, error) {
-	var items []Item
-	for id, err := range sweepstore.List(ctx, q.Sweeps) {
-		if err != nil {
-			return nil, err
-		}
-		s := sweepstore.New(q.Sweeps, id)
-		w, err := s.Weigh(ctx)
-		if err != nil {
-			return nil, err
-		}
+	sweeps, err := sweepstore.Weigh(ctx, q.Sweeps)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(sweeps, func(a, b sweepstore.Weight) int { return b.Plan.Updated.Compare(a.Plan.Updated) })
 
-		held, err := h.openSweep(ctx, s, id)
+	var items []Item
+	newer := map[string]int{} // sweeps of each model
+	for _, w := range sweeps {
+		model, held, err := h.openSweep(ctx, sweepstore.New(q.Sweeps, w.Sweep), w)
 		if err != nil {
 			return nil, err
 		}
 		held = append(held, q.young(w.Newest)...)
-
-		rest := Item{Kind: "sweep", Name: string(id), Newest: w.Newest, HeldBy: held, Bucket: Sweeps}
-		kept := h.trials[id]
-		for trial, objects := range w.Trials {
-			to := &rest
-			if by, ok := kept[trial]; ok {
-				items = append(items, Item{Kind: "trial", Name: fmt.Sprintf("%s, trial %d", id, trial),
-					Newest: w.Newest, HeldBy: append([]string{by}, held...), Bucket: Sweeps})
-				to = &items[len(items)-1]
+		why := "it has no plan"
+		if w.Plan.Name != "" {
+			if newer[model]++; newer[model] <= q.Nights {
+				held = append(held, fmt.Sprintf("one of the newest %d of model %s", q.Nights, model))
 			}
-			to.add(objects)
+			why = fmt.Sprintf("%s of model %s", english.Plural(newer[model]-1, "newer sweep", ""), model)
 		}
-		if len(kept) > 0 { // the plan and the ending explain the version
-			items = append(items, Item{Kind: "records", Name: string(id), Newest: w.Newest,
-				HeldBy: append([]string{"its winner is registered"}, held...), Bucket: Sweeps})
-			items[len(items)-1].add(w.Others)
-		} else {
-			rest.add(w.Others)
+		winner, registered := h.winners[w.Sweep]
+		if registered && winner.trial < 0 {
+			why += "; " + winner.version + " is not among those last promoted"
 		}
-		if len(rest.Objects) > 0 {
-			slices.Sort(rest.Objects)
-			items = append(items, rest)
-		}
+		items = append(items, h.itemsOf(w, held, why)...)
 	}
 	return items, nil
 }
 
-func (i *Item) add(objects []sweepstore.Weighed) {
-	for _, o := range objects {
-		i.Objects = append(i.Objects, o.Object)
-		i.Bytes += o.Bytes
+// itemsOf divides a sweep: a promoted trial is kept, and so are plan and ending of one with a version, which they
+// explain.
+func (h *holders) itemsOf(w sweepstore.Weight, held []string, why string) (items []Item) {
+	winner, registered := h.winners[w.Sweep]
+	rest := Item{Kind: "sweep", Name: string(w.Sweep), Newest: w.Newest, HeldBy: held, Bucket: Sweeps}
+	keep := func(kind, name, by string, objects []blob.Attrs) {
+		i := Item{Kind: kind, Name: name, Newest: w.Newest, HeldBy: append([]string{by}, held...), Bucket: Sweeps}
+		i.add(objects...)
+		items = append(items, i)
 	}
+	rest.add(w.Inputs...)
+	for trial, objects := range w.Trials {
+		if registered && trial == winner.trial {
+			keep("trial", fmt.Sprintf("%s, trial %d", w.Sweep, trial), "the winner, "+winner.version, objects)
+		} else {
+			rest.add(objects...)
+		}
+	}
+	if registered {
+		keep("records", string(w.Sweep), "its winner is registered", w.Records)
+	} else {
+		rest.add(w.Records...)
+		rest.head = w.Plan
+	}
+	if rest.MayGo() {
+		rest.Why = why
+	}
+	if len(rest.Objects) > 0 {
+		items = append(items, rest)
+	}
+	return items
 }
 
-// openSweep says why to keep a sweep that has not ended, or whose records cannot be read, and records its dataset.
-func (h *holders) openSweep(ctx context.Context, s *sweepstore.Sweep, id sweep.ID) ([]string, error) {
-	end, err := s.Conclusion(ctx)
-	if err != nil && !problem.Is(err, problem.Damaged) {
-		return nil, err
+// openSweep says why to keep a sweep that has not ended, or whose records cannot be read, and records its dataset. It
+// also returns its model, empty if it is not known.
+func (h *holders) openSweep(ctx context.Context, s *sweepstore.Sweep, w sweepstore.Weight) (model string, held []string,
+	err error) {
+	if w.Plan.Name == "" {
+		return "", nil, nil
 	}
-	if end != nil && err == nil {
-		return nil, nil
-	}
-
 	p, _, unread := s.Plan(ctx)
 	if unread == nil {
+		model = p.Spec.Model
+	}
+	end, err := s.Conclusion(ctx)
+	switch {
+	case err != nil && !problem.Is(err, problem.Damaged):
+		return "", nil, err
+	case err == nil && end != nil:
+		return model, nil, nil
+	case unread == nil:
 		ref := p.Dataset.Name + "@" + p.Dataset.Version
-		h.datasets[ref] = append(h.datasets[ref], fmt.Sprintf("needed by open sweep %s", id))
-	} else {
-		h.anyDataset = append(h.anyDataset, fmt.Sprintf("sweep %s may need it: its plan cannot be read", id))
+		h.datasets[ref] = append(h.datasets[ref], fmt.Sprintf("needed by open sweep %s", w.Sweep))
+	default:
+		h.anyDataset = append(h.anyDataset, fmt.Sprintf("sweep %s may need it: its plan cannot be read", w.Sweep))
 	}
 	if err != nil {
-		return []string{"unreadable conclusion"}, nil //nolint:nilerr // unreadable records keep it
+		return model, []string{"unreadable conclusion"}, nil //nolint:nilerr // unreadable records keep it
 	}
-	return []string{"open"}, nil
+	return model, []string{"open"}, nil
 }
 
 // lookAtDatasets checks every version of every dataset.
 func (h *holders) lookAtDatasets(ctx context.Context, q Request) ([]Item, error) {
-	found := map[string]*Item{}
-	names := map[string]bool{}
-	for a, err := range q.Datasets.List(ctx, datasetsRoot) {
+	versions := map[string][]*Item{} // by the dataset's name
+	for a, err := range q.Datasets.List(ctx, sweep.DatasetVersions("")) {
 		if err != nil {
 			return nil, err
 		}
-		parts := strings.SplitN(strings.TrimPrefix(a.Name, datasetsRoot), "/", 3)
+		parts := strings.SplitN(strings.TrimPrefix(a.Name, sweep.DatasetVersions("")), "/", 3)
 		if len(parts) < 3 || sweep.CheckName("dataset", parts[0]) != nil {
 			continue
 		}
-		ref := parts[0] + "@" + parts[1]
+		name, ref := parts[0], parts[0]+"@"+parts[1]
 		if _, _, err := sweep.SplitDatasetRef(ref); err != nil {
-			continue // reports of staging jobs, and inputs
+			continue // reports of staging jobs, inputs, and records of nights
 		}
 
-		names[parts[0]] = true
-		i := found[ref]
-		if i == nil {
-			i = &Item{Kind: "dataset", Name: ref, Bucket: Datasets}
-			found[ref] = i
+		of := versions[name]
+		if len(of) == 0 || of[len(of)-1].Name != ref { // the list is in the order of names
+			of = append(of, &Item{Kind: "dataset", Name: ref, Bucket: Datasets})
+			versions[name] = of
 		}
-		i.Bytes += a.Size
-		i.Objects = append(i.Objects, a.Name)
+		i := of[len(of)-1]
+		i.add(a)
+		if parts[2] == dataset.ManifestFile {
+			i.head = a
+		}
 		if a.Updated.After(i.Newest) {
 			i.Newest = a.Updated
 		}
 	}
 
-	for name := range names {
+	var items []Item
+	for name, of := range versions {
 		m, err := stager.Resolve(ctx, q.Datasets, name)
-		if problem.Is(err, problem.NotFound) {
-			continue
-		}
-		if err != nil {
+		if err == nil {
+			ref := name + "@" + m.Version
+			h.datasets[ref] = append(h.datasets[ref], "newest version")
+		} else if !problem.Is(err, problem.NotFound) {
 			return nil, err
 		}
-		ref := name + "@" + m.Version
-		h.datasets[ref] = append(h.datasets[ref], "newest version")
-	}
 
-	var items []Item
-	for ref, i := range found {
-		i.HeldBy = slices.Concat(h.datasets[ref], h.anyDataset, q.young(i.Newest))
-		items = append(items, *i)
+		slices.SortStableFunc(of, func(a, b *Item) int { return b.Newest.Compare(a.Newest) })
+		for newer, i := range of {
+			i.HeldBy = slices.Concat(h.datasets[i.Name], h.anyDataset, q.young(i.Newest))
+			if newer < q.Nights {
+				i.HeldBy = append(i.HeldBy, fmt.Sprintf("one of the newest %d", q.Nights))
+			}
+			if i.MayGo() {
+				i.Why = english.Plural(newer, "newer version", "")
+				if idle := h.idle[i.Name]; len(idle) > 0 {
+					i.Why += "; " + english.WordSeries(idle, "and") + " not among those last promoted"
+				}
+			}
+			items = append(items, *i)
+		}
 	}
 	slices.SortFunc(items, func(a, b Item) int { return cmp.Or(cmp.Compare(a.Name, b.Name)) })
 	return items, nil
 }
-
-const datasetsRoot = "datasets/"

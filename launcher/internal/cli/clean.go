@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"context"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,56 +10,54 @@ import (
 	"coppice/launcher/internal/clean"
 )
 
-type cleanFlags struct {
-	urls bool
-	days int
-}
-
 func cleanCommand(w *Setup) *cobra.Command {
-	var f cleanFlags
+	var q clean.Request
+	var remove bool
 	cmd := &cobra.Command{
 		Use:   "clean",
-		Short: "List what can be removed from the buckets (deletes nothing)",
-		Long: `Lists dataset versions, sweeps and deleted versions, and what needs them: a registered version needs
-the dataset it was trained on, its trial and the sweep's records; open sweeps, the newest version of a dataset and
-everything younger than --days stay, too. It deletes nothing, because none of these programs has the permission to.
---urls prints the objects that can be removed, for a command that has it.`,
+		Short: "List what is no longer needed in the buckets, or remove it",
+		Long: `Lists dataset versions, sweeps and deleted versions, and what needs them. The versions that aliases
+point at, and those last promoted (--promoted), need the datasets they were trained on and their trials; every
+registered version needs the records of its sweep. Open sweeps and their datasets, the newest datasets and sweeps
+(--keep), and everything younger than a week stay, too.
+
+--yes removes what the list without it shows, but for deleted versions, and writes down what and why in cleaned/ of
+the datasets bucket. In the cloud a schedule runs it, as the one account that may. --json has the URLs of the files of
+deleted versions.`,
 		Example: `  launcher clean
-  launcher clean --urls | gcloud storage rm --read-paths-from-stdin
-  launcher clean --urls | xargs -d '\n' rm -r # where buckets are folders`,
+  launcher clean --yes
+  launcher clean --json | jq -r '.[].urls[]?' | gcloud storage rm --read-paths-from-stdin`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.days < 0 {
-				return program.Usagef("--days is %d: use 0 or more", f.days)
+			if q.Nights < clean.LeastNights || q.Promoted < 0 {
+				return program.Usagef("--keep %d --promoted %d: use %d nights or more, which a warm start reads, "+
+					"and 0 moves or more", q.Nights, q.Promoted, clean.LeastNights)
 			}
-			return w.with(cmd.Context(), func() error { return runClean(cmd.Context(), w, f) })
+			return w.with(cmd.Context(), func() error {
+				q.Datasets, q.Sweeps, q.Registry, q.Now = w.datasets, w.sweeps, w.registry, w.Now()
+				if remove {
+					gone, err := clean.Remove(cmd.Context(), q)
+					if err != nil {
+						return fmt.Errorf("removed %d of what may go: %w", len(gone), err)
+					}
+					return w.print(gone, func() { w.screen().Removable(gone, true) })
+				}
+				items, err := clean.Look(cmd.Context(), q)
+				if err != nil {
+					return err
+				}
+				for _, i := range items {
+					for n, object := range i.URLs {
+						i.URLs[n] = folder.URL(w.env.RegistryBucket, object)
+					}
+				}
+				return w.print(items, func() { w.screen().Removable(items, false) })
+			})
 		},
 	}
 
-	cmd.Flags().IntVar(&f.days, "days", 30, "keep what is younger")
-	cmd.Flags().BoolVar(&f.urls, "urls", false, "print the URLs of the objects that can be removed, one per line")
+	cmd.Flags().IntVar(&q.Nights, "keep", clean.Nights, "newest versions of a dataset and sweeps of a model to keep")
+	cmd.Flags().IntVar(&q.Promoted, "promoted", clean.Promoted, "last moves of an alias that stay reproducible")
+	cmd.Flags().BoolVar(&remove, "yes", false, "remove what can be removed")
 	w.jsonFlag(cmd, "print a JSON array")
 	return cmd
-}
-
-func runClean(ctx context.Context, w *Setup, f cleanFlags) error {
-	items, err := clean.Look(ctx, clean.Request{Datasets: w.datasets, Sweeps: w.sweeps, Registry: w.registry,
-		Now: w.Now(), Age: time.Duration(f.days) * 24 * time.Hour})
-	if err != nil {
-		return err
-	}
-	if f.urls && !w.asJSON {
-		buckets := map[clean.Bucket]string{clean.Datasets: w.env.DatasetsBucket, clean.Sweeps: w.env.SweepsBucket,
-			clean.Registry: w.env.RegistryBucket}
-		for _, i := range items {
-			if !i.MayGo() {
-				continue
-			}
-			for _, o := range i.Objects {
-				fmt.Fprintln(w.Out, folder.URL(buckets[i.Bucket], o))
-			}
-		}
-		return nil
-	}
-
-	return w.print(items, func() { w.screen().Removable(items) })
 }

@@ -1,98 +1,249 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"coppice/internal/blob"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/clean"
 )
 
-// TestClean: what a registered version, an open sweep or a newest dataset needs is kept, with the reason; the rest may
-// be removed, and the URLs match its objects alone.
+// TestClean: what a promoted version, an open sweep or a newest dataset needs is kept, with the reason; the rest may be
+// removed, and --yes removes it and nothing else.
 func TestClean(t *testing.T) {
 	w := newWorld(t)
 	w.now = time.Now().AddDate(0, 0, 60)
 	g := w.grow(2, 3)
+	w.must("registry", "promote", "ctr@1", "--why", "the first")
 	w.put("datasets", sweep.DatasetDir("clicks", "0123456789abcdef")+"manifest.json", "old")
 	w.put("datasets", sweep.DatasetDir("clicks", "fedcba9876543210")+"manifest.json", "of the open sweep")
 	w.put("datasets", sweep.DatasetInput("clicks", "abc"), "{}")
-
-	for id, ended := range map[sweep.ID]bool{"night-0": true, "lost": true, "open": false} {
-		p := sweep.Plan{Format: 1, Sweep: id, Dataset: sweep.DatasetRef{Name: "clicks", Version: "fedcba9876543210"},
-			Heartbeat: sweep.Duration(time.Minute),
-			Takeover:  sweep.Duration(time.Hour), Trials: []sweep.Trial{{}, {Number: 1}}}
-		p.Spec.Model = "ctr"
-		p.Holdout = sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"},
-			Test: sweep.Rows{Split: "test"}}
-		s := sweepstore.New(w.buckets["sweeps"], id)
-		if _, err := s.CreatePlan(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
-		for _, trial := range []int{0, 1} {
-			w.put("sweeps", sweep.Names(id).Attempt(trial, 0)+"model.txt", strings.Repeat("x", 100))
-		}
-		if ended {
-			if _, err := s.CreateConclusion(t.Context(),
-				sweep.Conclusion{Format: 1, Sweep: id, Outcome: sweep.OutcomeNoWinner, Reason: "x",
-					At: w.now}); err != nil {
-				t.Fatal(err)
-			}
-		}
+	w.sweepOf("night-0", true)
+	w.sweepOf("night-1", true)
+	w.sweepOf("lost", true)
+	w.sweepOf("open", false)
+	for i := range 10 { // these are the newest
+		w.put("datasets", sweep.DatasetDir("clicks", fmt.Sprintf("%016x", 100+i))+"manifest.json", "newer")
+		w.sweepOf(sweep.ID(fmt.Sprintf("newer-%d", i)), true)
 	}
+	w.put("sweeps", sweep.Names("half").Attempt(0, 0)+"model.txt", "its plan was removed, and then the process died")
 
 	var items []clean.Item
-	if err := json.Unmarshal([]byte(w.must("clean", "--json")), &items); err != nil {
+	if err := json.Unmarshal([]byte(w.must("clean", "--keep", "10", "--json")), &items); err != nil {
 		t.Fatal(err)
 	}
-	held := map[string]string{}
+	held, why := map[string]string{}, map[string]string{}
 	for _, i := range items {
-		held[i.Kind+" "+i.Name] = strings.Join(i.HeldBy, "; ")
+		held[i.Kind+" "+i.Name], why[i.Kind+" "+i.Name] = strings.Join(i.HeldBy, "; "), i.Why
 	}
 	for name, want := range map[string]string{
-		"dataset clicks@" + g.manifest.Version: "used to train ctr@1; used to train ctr@2; newest version",
+		"dataset clicks@" + g.manifest.Version: "used to train ctr@1, which was promoted; newest version",
 		"dataset clicks@0123456789abcdef":      "",
 		"dataset clicks@fedcba9876543210":      "needed by open sweep open",
+		"dataset clicks@0000000000000064":      "one of the newest 10",
 		"trial night-0, trial 0":               "the winner, ctr@1",
 		"records night-0":                      "its winner is registered",
+		"records night-1":                      "its winner is registered",
 		"sweep night-0":                        "",
+		"sweep night-1":                        "",
 		"sweep lost":                           "",
+		"sweep half":                           "",
+		"sweep newer-0":                        "one of the newest 10 of model ctr",
 		"sweep open":                           "open",
 	} {
 		if got, ok := held[name]; !ok || got != want {
 			t.Errorf("%s is held by %q (listed: %v), want %q", name, got, ok, want)
 		}
 	}
-	if len(items) != 8 {
-		t.Errorf("%d items, want 8: %v", len(items), held)
-	}
-
-	urls := strings.Fields(w.must("clean", "--urls"))
-	want := []string{"gs://datasets/" + sweep.DatasetDir("clicks", "0123456789abcdef") + "manifest.json",
-		"gs://sweeps/" + sweep.Names("night-0").Attempt(1, 0) + "model.txt"}
-	for _, u := range want {
-		if !slices.Contains(urls, u) {
-			t.Errorf("%s is not among what may go: %q", u, urls)
+	for name, want := range map[string]string{
+		"dataset clicks@0123456789abcdef": "11 newer versions",
+		"sweep half":                      "it has no plan",
+		"sweep lost":                      "11 newer sweeps of model ctr",
+		"sweep night-1":                   "12 newer sweeps of model ctr; ctr@2 is not among those last promoted",
+	} {
+		if why[name] != want {
+			t.Errorf("%s may go because of %q, want %q", name, why[name], want)
 		}
 	}
-	if len(urls) != 6 { // the dataset, a trial of night-0, two trials, plan and conclusion of lost
-		t.Errorf("%d objects may go, want 6: %q", len(urls), urls)
+	if len(items) != 31 {
+		t.Errorf("%d items, want 31: %v", len(items), held)
 	}
 
+	of := func(id sweep.ID, trial int) string {
+		return "gs://sweeps/" + sweep.Names(id).Attempt(trial, 0) + "model.txt"
+	}
+	may := []string{"gs://datasets/" + sweep.DatasetDir("clicks", "0123456789abcdef") + "manifest.json",
+		"gs://sweeps/" + sweep.Names("lost").Plan(), of("half", 0), "gs://sweeps/" + sweep.Names("lost").Conclusion(),
+		of("lost", 0), of("lost", 1), of("night-0", 1), of("night-1", 0), of("night-1", 1)}
+
 	w.now = time.Now()
-	if out := w.must("clean"); !strings.Contains(out, "younger than 30 days") ||
+	if out := w.must("clean", "--keep", "10"); !strings.Contains(out, "younger than 7 days") ||
 		!strings.Contains(out, "0 B can be removed") {
 		t.Errorf("on the day itself:\n%s", out)
 	}
+	w.refused(2, "--keep 9 --promoted 100: use 10 nights or more", "clean", "--keep", "9")
 
 	// A sweep whose plan cannot be read may need any dataset.
 	w.now = time.Now().AddDate(0, 0, 60)
 	w.put("sweeps", sweep.Names("broken").Plan(), "{")
-	if urls := w.must("clean", "--urls"); strings.Contains(urls, "gs://datasets/") {
-		t.Errorf("with an unreadable plan, datasets may go:\n%s", urls)
+	if out := w.must("clean", "--keep", "10"); strings.Contains(out, "newer versions") {
+		t.Errorf("with an unreadable plan, datasets may go:\n%s", out)
+	}
+	w.put("sweeps", sweep.Names("broken").Conclusion(), "{")
+	if out := w.must("clean", "--keep", "10"); strings.Contains(out, "newer versions") {
+		t.Errorf("with unreadable records, datasets may go:\n%s", out)
+	}
+	w.remove("sweeps", sweep.Names("broken").Plan())
+	w.remove("sweeps", sweep.Names("broken").Conclusion())
+
+	w.removes(may)
+	if out := w.must("registry", "reproduce", "ctr@1"); !strings.Contains(out, ": the same bytes") {
+		t.Errorf("afterwards the champion is not reproduced:\n%s", out)
+	}
+}
+
+// removes checks that --yes removes exactly these objects, ascending, and says so once.
+func (w *world) removes(may []string) {
+	w.t.Helper()
+	before := w.objects()
+	if out := w.must("clean", "--keep", "10", "--yes"); !strings.Contains(out, "removed 2.0 KiB") ||
+		!strings.Contains(out, "ctr@2 is not") {
+		w.t.Errorf("--yes says\n%s", out)
+	}
+	after := w.objects()
+	var gone []string
+	for _, o := range before {
+		if !slices.Contains(after, o) {
+			gone = append(gone, o)
+		}
+	}
+	if !slices.Equal(gone, may) {
+		w.t.Errorf("--yes removed %q, want %q", gone, may)
+	}
+	var record struct{ Items []clean.Item }
+	name := "cleaned/" + w.now.UTC().Format(time.RFC3339Nano) + ".json"
+	if _, err := blob.ReadJSON(w.t.Context(), w.buckets["datasets"], name, &record); err != nil ||
+		len(record.Items) != 5 || record.Items[0].Why == "" {
+		w.t.Errorf("the record of what was removed: %+v, %v; want five items, with the reason", record, err)
+	}
+	if out := w.must("clean", "--keep", "10", "--yes"); !strings.HasSuffix(out, "removed 0 B\n") ||
+		len(w.objects()) != len(after) {
+		w.t.Errorf("once more it says %q, and there are %d objects, want %d", out, len(w.objects()), len(after))
+	}
+}
+
+// objects are the URLs of all, ascending.
+func (w *world) objects() (all []string) {
+	for name, s := range w.buckets {
+		for a, err := range s.List(w.t.Context(), "") {
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			all = append(all, "gs://"+name+"/"+a.Name)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (w *world) remove(bucket, object string) {
+	w.t.Helper()
+	a, err := w.buckets[bucket].Stat(w.t.Context(), object)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.buckets[bucket].(blob.Remover).Remove(w.t.Context(), object, a.Generation); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// sweepOf writes a sweep of two trials.
+func (w *world) sweepOf(id sweep.ID, ended bool) {
+	w.t.Helper()
+	p := sweep.Plan{Format: 1, Sweep: id, Dataset: sweep.DatasetRef{Name: "clicks", Version: "fedcba9876543210"},
+		Heartbeat: sweep.Duration(time.Minute),
+		Takeover:  sweep.Duration(time.Hour), Trials: []sweep.Trial{{}, {Number: 1}}}
+	p.Spec.Model = "ctr"
+	p.Holdout = sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"},
+		Test: sweep.Rows{Split: "test"}}
+	s := sweepstore.New(w.buckets["sweeps"], id)
+	if _, err := s.CreatePlan(w.t.Context(), p); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, trial := range []int{0, 1} {
+		w.put("sweeps", sweep.Names(id).Attempt(trial, 0)+"model.txt", strings.Repeat("x", 100))
+	}
+	if !ended {
+		return
+	}
+	if _, err := s.CreateConclusion(w.t.Context(), sweep.Conclusion{Format: 1, Sweep: id,
+		Outcome: sweep.OutcomeNoWinner, Reason: "x", At: w.now}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestRemovedMeanwhile: a dataset whose manifest goes while its sweep is planned is missed before machines start.
+func TestRemovedMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	spec := w.file("sweep.yaml", sweepYAML)
+	w.buckets["sweeps"] = &planned{w.buckets["sweeps"], func() {
+		for _, o := range w.objects() {
+			if name, ok := strings.CutPrefix(o, "gs://datasets/"); ok && strings.HasSuffix(name, "/manifest.json") {
+				w.remove("datasets", name)
+			}
+		}
+	}}
+	w.refused(4, "is not staged", "sweep", spec, "--id", "night", "--no-wait")
+	if len(w.jobs.submitted) != 0 {
+		t.Errorf("submitted %v, want nothing", w.jobs.submitted)
+	}
+	if off, err := sweepstore.New(w.buckets["sweeps"], "night").Cancelled(t.Context()); err != nil || !off {
+		t.Errorf("the sweep is cancelled: %t, %v; want that it is not left open", off, err)
+	}
+}
+
+// planned does something before a plan is written.
+type planned struct {
+	blob.Store
+	do func()
+}
+
+func (p *planned) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
+	if strings.HasPrefix(name, sweep.PlansPrefix) {
+		p.do()
+	}
+	return p.Store.Put(ctx, name, cond, r)
+}
+
+// TestDeletedVersionsFiles: the files of a deleted version are listed with their URLs, and left alone.
+func TestDeletedVersionsFiles(t *testing.T) {
+	w := newWorld(t)
+	w.now = time.Now().AddDate(0, 0, 60)
+	w.grow(2, 3)
+	w.must("registry", "delete", "ctr@1", "--why", "it has to go", "--yes")
+	var items []clean.Item
+	if err := json.Unmarshal([]byte(w.must("clean", "--json")), &items); err != nil {
+		t.Fatal(err)
+	}
+	var urls []string
+	for _, i := range items {
+		urls = append(urls, i.URLs...)
+	}
+	before := w.objects()
+	if len(urls) < 5 || slices.ContainsFunc(urls, func(u string) bool { return !slices.Contains(before, u) }) {
+		t.Errorf("listed are %q, want the files of the version, among %q", urls, before)
+	}
+	w.must("clean", "--yes")
+	if now := w.objects(); len(now) != len(before) {
+		t.Errorf("there are %d objects, and were %d", len(now), len(before))
 	}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/dustin/go-humanize"
@@ -351,7 +352,14 @@ func launchSweep(ctx context.Context, w *Setup, p *plan.Planned, scheduled bool)
 	if err != nil {
 		return nil, fmt.Errorf("write the plan of sweep %s: %w", p.Sweep, err)
 	}
-	if !created {
+	if created {
+		// `launcher clean` looks for plans once it has removed a manifest: one of the two sees the other.
+		_, err := stager.Resolve(ctx, w.datasets, p.Dataset.Name+"@"+p.Dataset.Version)
+		if problem.Is(err, problem.NotFound) {
+			_, cancelErr := sweepstore.New(w.sweeps, p.Sweep).Cancel(ctx, w.Now())
+			return nil, errors.Join(err, cancelErr)
+		}
+	} else {
 		if err := attach(ctx, w, p, scheduled); err != nil {
 			return nil, err
 		}

@@ -85,23 +85,27 @@ func (w Printer) Datasets(all []sweepview.ListedDataset) {
 	t.Print()
 }
 
-// Removable writes what can be removed from the buckets, and what cannot.
-func (w Printer) Removable(items []clean.Item) {
+// Removable writes what can be removed from the buckets, and what cannot, or what was removed.
+func (w Printer) Removable(items []clean.Item, removed bool) {
 	var free int64
-	t := w.Table("", "name", "bytes", "newest", "removable", "kept because").Wrap(6).Least("newest")
+	t := w.Table("", "name", "bytes", "newest", "removable", "because").Wrap(6).Least("newest")
 	for _, i := range items {
-		removable, newest := "-", "-"
+		removable, newest, why := "-", "-", strings.Join(i.HeldBy, "; ")
 		if i.MayGo() {
-			removable = "yes"
+			removable, why = "yes", i.Why
 			free += i.Bytes
 		}
 		if !i.Newest.IsZero() {
 			newest = i.Newest.Format(time.DateOnly)
 		}
-		t.Row(i.Kind, i.Name, humanize.IBytes(uint64(i.Bytes)), newest, removable, strings.Join(i.HeldBy, "; "))
+		t.Row(i.Kind, i.Name, humanize.IBytes(uint64(i.Bytes)), newest, removable, why)
 	}
 	t.Print()
-	w.Printf("%s can be removed; nothing was removed (--urls prints which objects)\n", humanize.IBytes(uint64(free)))
+	end := "%s can be removed; nothing was removed (--yes removes it)\n"
+	if removed {
+		end = "removed %s\n"
+	}
+	w.Printf(end, humanize.IBytes(uint64(free)))
 }
 
 // Verified writes what was checked of a model, and the head of each history.

@@ -199,9 +199,11 @@ func (s *Stager) upload(ctx context.Context, dir string, m *dataset.Manifest, st
 	total := m.Bytes()
 	done := int64(0)
 	sums := map[string]uint32{}
+	since := s.now().Add(-resumeFor)
 
 	for _, f := range m.Files {
-		sum, err := uploadOne(ctx, filepath.Join(dir, filepath.FromSlash(f.Name)), store, prefix+f.Name, func(n int64) {
+		file := filepath.Join(dir, filepath.FromSlash(f.Name))
+		sum, err := uploadOne(ctx, file, store, prefix+f.Name, since, func(n int64) {
 			done += n
 			s.report(StepUpload, min(done, total), total)
 		})
@@ -212,6 +214,10 @@ func (s *Stager) upload(ctx context.Context, dir string, m *dataset.Manifest, st
 	}
 	return sums, nil
 }
+
+// resumeFor is for how long an interrupted upload is resumed. Older objects are written anew, since `launcher clean`
+// may be removing them: it removes no other generation than it has seen.
+const resumeFor = 24 * time.Hour
 
 // uploadManifest creates the manifest. An existing manifest of the same version is kept; it may differ only in its
 // source.
@@ -242,8 +248,9 @@ func uploadManifest(ctx context.Context, file string, store blob.Store, m *datas
 	return err
 }
 
-// uploadOne uploads a file, unless the object already has its contents, and returns its checksum.
-func uploadOne(ctx context.Context, file string, store blob.Store, name string, report func(int64)) (uint32, error) {
+// uploadOne uploads a file, unless the object was given its contents since then, and returns its checksum.
+func uploadOne(ctx context.Context, file string, store blob.Store, name string, since time.Time,
+	report func(int64)) (uint32, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return 0, err
@@ -258,7 +265,7 @@ func uploadOne(ctx context.Context, file string, store blob.Store, name string, 
 		cond := blob.Absent
 		attrs, err := store.Stat(ctx, name)
 		switch {
-		case err == nil && attrs.Size == size && attrs.CRC32C == sum:
+		case err == nil && attrs.Size == size && attrs.CRC32C == sum && attrs.Updated.After(since):
 			report(size)
 			return sum, nil
 		case err == nil:

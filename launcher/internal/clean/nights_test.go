@@ -1,0 +1,562 @@
+package clean
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/nights"
+	"coppice/internal/problem"
+	"coppice/internal/registry"
+	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
+	"coppice/launcher/internal/stager"
+)
+
+// dated is a store in memory with the test's clock, whose objects may stand for larger ones.
+type dated struct {
+	blob.Remover
+	now     *time.Time
+	written map[string]time.Time
+	sizes   map[string]int64
+	// calls counts removals; at the one of number dies, and at all after it, the process is dead
+	mu          sync.Mutex
+	calls, dies int
+	before      func(name string) // of each removal
+}
+
+var errDead = errors.New("the process has died")
+
+func newDated(now *time.Time) *dated {
+	return &dated{Remover: blob.Memory().(blob.Remover), now: now, written: map[string]time.Time{},
+		sizes: map[string]int64{}}
+}
+
+func (d *dated) of(a blob.Attrs) blob.Attrs {
+	a.Updated = d.written[a.Name]
+	if n := d.sizes[a.Name]; n > 0 {
+		a.Size = n
+	}
+	return a
+}
+
+func (d *dated) Stat(ctx context.Context, name string) (blob.Attrs, error) {
+	a, err := d.Remover.Stat(ctx, name)
+	return d.of(a), err
+}
+
+func (d *dated) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
+	a, err := d.Remover.Put(ctx, name, cond, r)
+	if err == nil {
+		d.written[name] = *d.now
+	}
+	return d.of(a), err
+}
+
+func (d *dated) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, error] {
+	return func(yield func(blob.Attrs, error) bool) {
+		for a, err := range d.Remover.List(ctx, prefix) {
+			if !yield(d.of(a), err) {
+				return
+			}
+		}
+	}
+}
+
+// Remove counts, and is called by several goroutines.
+func (d *dated) Remove(ctx context.Context, name string, at blob.Generation) error {
+	d.mu.Lock()
+	d.calls++
+	dead := d.dies > 0 && d.calls >= d.dies
+	d.mu.Unlock()
+	if d.before != nil {
+		d.before(name)
+	}
+	if dead {
+		return errDead
+	}
+	return d.Remover.Remove(ctx, name, at)
+}
+
+func (d *dated) bytes(t *testing.T) (sum int64) {
+	t.Helper()
+	for a, err := range d.List(t.Context(), "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += a.Size
+	}
+	return sum
+}
+
+// The sizes of docs/run.md's night: 137,800,000 rows of 40 features, and 50 trials of 400 trees with 127 leaves.
+const (
+	datasetBytes = 11_700_000_000
+	modelBytes   = 15_000_000 // of five
+	trials       = 10
+)
+
+// estate is what a hundred nights leave behind.
+type estate struct {
+	t                          *testing.T
+	now                        time.Time
+	datasets, sweeps, registry *dated
+	r                          *registry.Registry
+	base                       *dataset.Manifest
+	refs                       []string       // the dataset of each version, from 1
+	live                       map[int]int    // the champion at the end of each night
+	promoted                   []int          // in their order
+	request                    func() Request // of this moment
+}
+
+func newEstate(t *testing.T) *estate {
+	e := &estate{t: t, now: time.Date(2026, 1, 1, 3, 0, 0, 0, time.UTC), refs: []string{""}, live: map[int]int{}}
+	e.datasets, e.sweeps, e.registry = newDated(&e.now), newDated(&e.now), newDated(&e.now)
+	e.r = registry.New(e.registry)
+	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 300})
+	if _, err := os.Stat(filepath.Join(dir, dataset.ManifestFile)); err != nil {
+		t.Fatal(err)
+	}
+	e.base = m
+	e.request = func() Request {
+		return Request{Datasets: e.datasets, Sweeps: e.sweeps, Registry: e.r, Now: e.now, Nights: Nights,
+			Promoted: Promoted}
+	}
+	return e
+}
+
+func (e *estate) act() registry.Act { return registry.Act{By: "test", Why: "because", At: e.now} }
+
+func (e *estate) must(err error) {
+	e.t.Helper()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+func (e *estate) write(s *dated, name string, data string, size int64) {
+	e.t.Helper()
+	_, err := s.Put(e.t.Context(), name, blob.Any, strings.NewReader(data))
+	e.must(err)
+	s.sizes[name] = size
+}
+
+// night stages a dataset, sweeps, registers the winner, and promotes it or not. open leaves the sweep without an end.
+func (e *estate) night(n int, promote, open bool) {
+	e.t.Helper()
+	ctx := e.t.Context()
+	e.now = e.now.AddDate(0, 0, 1)
+
+	m := *e.base
+	m.Files = slices.Clone(m.Files)
+	m.Files[0].Blocks = []string{fmt.Sprintf("%064x", n)} // another table
+	var err error
+	m.Version, err = m.ContentVersion()
+	e.must(err)
+	for i, f := range m.Files {
+		size := int64(0)
+		if i == 0 {
+			size = datasetBytes
+		}
+		e.write(e.datasets, sweep.DatasetDir(m.Name, m.Version)+f.Name, "x", size)
+	}
+	record, err := (&nights.Record{Format: 1, Dataset: m.Name, Version: m.Version, At: e.now,
+		Profile: &nights.Profile{}}).Encode()
+	e.must(err)
+	e.write(e.datasets, sweep.DatasetNight(m.Name, m.Version), string(record), 0)
+	text, err := m.Encode()
+	e.must(err)
+	e.write(e.datasets, sweep.DatasetDir(m.Name, m.Version)+dataset.ManifestFile, string(text), 0)
+	e.write(e.datasets, sweep.DatasetLatest(m.Name), `{"format":1,"version":"`+m.Version+`"}`, 0)
+
+	id, ref := sweep.ID(fmt.Sprintf("night-%d", n)), m.Name+"@"+m.Version
+	p := sweep.Plan{Format: 1, Sweep: id, Created: e.now, Dataset: sweep.DatasetRef{Name: m.Name, Version: m.Version},
+		Heartbeat: sweep.Duration(time.Minute), Takeover: sweep.Duration(time.Hour)}
+	p.Spec.Model = "ctr"
+	p.Holdout = sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"},
+		Test: sweep.Rows{Split: "test"}}
+	for i := range trials {
+		p.Trials = append(p.Trials, sweep.Trial{Number: i})
+		o := sweep.Object{Name: sweep.Names(id).Attempt(i, 0) + "model.txt"}
+		e.write(e.sweeps, o.Name, "x", modelBytes)
+		_, err := blobtest.CreateJSON(ctx, e.sweeps, sweep.Names(id).Result(i), sweep.Result{Format: 1, Sweep: id,
+			Trial: i, Status: sweep.StatusDone, Score: 0.6, Trees: 400, Model: &o,
+			Scores: &sweep.Scored{Calib: o, Test: o}})
+		e.must(err)
+	}
+	s := sweepstore.New(e.sweeps, id)
+	_, err = s.CreatePlan(ctx, p)
+	e.must(err)
+	if open {
+		return
+	}
+
+	v, err := e.r.Register(ctx, "ctr", string(id), map[string][]byte{"model.txt": []byte(id)}, registry.Info{At: e.now,
+		By:     "aggregator",
+		Labels: map[string]string{"sweep": string(id), "trial": strconv.Itoa(n % trials), "dataset": ref}})
+	e.must(err)
+	e.refs = append(e.refs, ref)
+	if promote {
+		_, err := e.r.Promote(ctx, "ctr", v.Number, registry.Expect{Any: true}, e.act())
+		e.must(err)
+		e.promoted = append(e.promoted, v.Number)
+	}
+	if len(e.promoted) > 0 {
+		e.live[n] = e.promoted[len(e.promoted)-1]
+	}
+	_, err = s.CreateConclusion(ctx, sweep.Conclusion{Format: 1, Sweep: id, Outcome: sweep.OutcomeNoWinner, Reason: "x",
+		At: e.now})
+	e.must(err)
+}
+
+// hundred are that many nights. The tenth sweep never ends.
+func hundred(t *testing.T, promote func(n int) bool, after func(e *estate)) *estate {
+	e := newEstate(t)
+	for n := range 100 {
+		e.night(n, promote(n), n == 10)
+		if after != nil {
+			after(e)
+		}
+	}
+	return e
+}
+
+func (e *estate) remove(q Request) []Item {
+	e.t.Helper()
+	gone, err := Remove(e.t.Context(), q)
+	e.must(err)
+	return gone
+}
+
+// whole returns why a dataset cannot be trained on; nil if it can.
+func (e *estate) whole(ref string) error {
+	m, err := stager.Resolve(e.t.Context(), e.datasets, ref)
+	if err != nil {
+		return err
+	}
+	for _, f := range m.Files {
+		if _, err := e.datasets.Stat(e.t.Context(), sweep.DatasetDir(m.Name, m.Version)+f.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// broken returns which promises do not hold: to train what was promoted again, to roll back, to say what was live, and
+// to compare tonight with the nights before.
+func (e *estate) broken() (errs []error) {
+	ctx := e.t.Context()
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	for _, n := range e.promoted {
+		if err := e.whole(e.refs[n]); err != nil {
+			fail("version %d cannot be trained again: %w", n, err)
+		}
+		name := sweep.Names(fmt.Sprintf("night-%d", e.nightOf(n))).Attempt(e.nightOf(n)%trials, 0) + "model.txt"
+		if _, err := e.sweeps.Stat(ctx, name); err != nil {
+			fail("the trial of version %d: %w", n, err)
+		}
+	}
+
+	for k := range LeastNights { // a warm start reads them
+		id := sweep.ID(fmt.Sprintf("night-%d", 99-k))
+		p, _, err := sweepstore.New(e.sweeps, id).Plan(ctx)
+		if err != nil {
+			fail("tonight learns from %s: %w", id, err)
+			continue
+		}
+		results := map[int]sweep.Result{}
+		of := sweepstore.NewTrials(e.sweeps, p)
+		l, err := of.List(ctx)
+		if err == nil {
+			err = of.Results(ctx, l, results, nil)
+		}
+		if err != nil || len(results) != trials {
+			fail("tonight learns from %s: %d results, %w", id, len(results), err)
+		}
+	}
+	all, err := stager.Destination{Store: e.datasets}.Nights(ctx, "clicks")
+	if err != nil || len(all) < nights.MaxNights {
+		fail("tonight is compared with %d nights, %w", len(all), err)
+	}
+	for n := range 100 { // the gate reads how the versions before were judged
+		if c, err := sweepstore.New(e.sweeps, sweep.ID(fmt.Sprintf("night-%d", n))).Conclusion(ctx); n != 10 &&
+			(err != nil || c == nil) {
+			fail("the conclusion of night %d: %v, %w", n, c, err)
+		}
+	}
+	if err := e.whole(e.datasetOf(10)); err != nil {
+		fail("the open sweep cannot go on: %w", err)
+	}
+	return append(errs, e.rolledBack()...)
+}
+
+// rolledBack says what was live after each night by the history, and then rolls back as often as it goes.
+func (e *estate) rolledBack() (errs []error) {
+	ctx := e.t.Context()
+	events, err := e.r.History(ctx, "ctr")
+	if err != nil {
+		return []error{err}
+	}
+	for n, want := range e.live {
+		at := e.now.AddDate(0, 0, n-99)
+		is := 0
+		for _, ev := range events {
+			if ev.Alias == registry.Champion && !ev.At.After(at) {
+				is = ev.To
+			}
+		}
+		if is != want {
+			errs = append(errs, fmt.Errorf("after night %d version %d was live, want %d", n, is, want))
+		}
+	}
+	for k := len(e.promoted) - 2; ; k-- {
+		a, err := e.r.Rollback(ctx, "ctr", registry.Champion, registry.Expect{Any: true}, e.act())
+		if problem.Is(err, problem.NotFound) && k < 0 {
+			return errs
+		}
+		if err != nil || a.Version != e.promoted[k] {
+			return append(errs, fmt.Errorf("rolled back to %d, %w; want %d", a.Version, err, e.promoted[k]))
+		}
+		v, err := e.r.Get(ctx, "ctr", strconv.Itoa(a.Version))
+		if err == nil {
+			_, err = e.r.ReadFile(ctx, v, "model.txt")
+		}
+		if err == nil {
+			err = e.whole(e.refs[a.Version])
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("after a rollback to %d: %w", a.Version, err))
+		}
+	}
+}
+
+func (e *estate) nightOf(version int) int { // night 10 registered none
+	if version > 10 {
+		return version
+	}
+	return version - 1
+}
+
+// datasetOf is what a sweep was planned with.
+func (e *estate) datasetOf(night int) string {
+	p, _, err := sweepstore.New(e.sweeps, sweep.ID(fmt.Sprintf("night-%d", night))).Plan(e.t.Context())
+	e.must(err)
+	return p.Dataset.Name + "@" + p.Dataset.Version
+}
+
+func third(n int) bool { return n%3 == 0 }
+
+// TestHundredNights prints what docs/run.md quotes: how much is stored after a hundred nights, with and without the
+// schedule. Every promise holds, with it as without.
+func TestHundredNights(t *testing.T) {
+	t.Parallel()
+	without := hundred(t, third, nil)
+	before := without.datasets.bytes(t) + without.sweeps.bytes(t)
+	if errs := without.broken(); len(errs) > 0 {
+		t.Errorf("without it: %v", errors.Join(errs...))
+	}
+	every := func(int) bool { return true }
+	for _, c := range []struct {
+		name     string
+		promote  func(int) bool
+		promoted int
+		most     int64 // datasets
+	}{
+		{"a third of the nights promoted", third, Promoted, 34 + 20 + 1 + 1},
+		{"every night promoted, --promoted 30", every, 30, 31 + 1},
+	} {
+		e := hundred(t, c.promote, func(e *estate) {
+			q := e.request()
+			q.Promoted = c.promoted
+			registered := e.registry.bytes(t)
+			e.remove(q)
+			if now := e.registry.bytes(t); now != registered {
+				t.Fatalf("it changes the registry: %d bytes, and were %d", now, registered)
+			}
+		})
+		after := e.datasets.bytes(t) + e.sweeps.bytes(t)
+		t.Logf("%s: %.0f GB without it, %.0f GB with it", c.name, float64(before)/1e9, float64(after)/1e9)
+		if after > c.most*(datasetBytes+datasetBytes/20) || before < 100*datasetBytes {
+			t.Errorf("%s: %d bytes, and %d without it; want at most %d datasets", c.name, after, before, c.most)
+		}
+		if c.promoted == Promoted {
+			if errs := e.broken(); len(errs) > 0 {
+				t.Errorf("%s: %v", c.name, errors.Join(errs...))
+			}
+		}
+	}
+}
+
+// TestPlantedFault: a rule that forgets the champion's predecessors, as one without any last moves does, breaks what
+// the checks above hold.
+func TestPlantedFault(t *testing.T) {
+	t.Parallel()
+	e := hundred(t, third, func(e *estate) {
+		q := e.request()
+		q.Promoted = 0
+		e.remove(q)
+	})
+	said := fmt.Sprint(e.broken())
+	for _, want := range []string{"version 1 cannot be trained again", "the trial of version 1",
+		"after a rollback to 4"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("want %q among what is broken: %.2000s", want, said)
+		}
+	}
+}
+
+// few are nights of which some can go, and which are quickly made.
+func few(t *testing.T) *estate {
+	e := newEstate(t)
+	for n := range 14 {
+		e.night(n, n%5 == 0, n == 10)
+	}
+	e.now = e.now.AddDate(0, 0, 8)
+	e.request = func() Request {
+		return Request{Datasets: e.datasets, Sweeps: e.sweeps, Registry: e.r, Now: e.now, Nights: LeastNights,
+			Promoted: Promoted}
+	}
+	return e
+}
+
+func (e *estate) all() (names []string) {
+	for _, s := range []*dated{e.datasets, e.sweeps} {
+		for a, err := range s.List(e.t.Context(), "") {
+			e.must(err)
+			if !strings.HasPrefix(a.Name, "cleaned/") {
+				names = append(names, a.Name)
+			}
+		}
+	}
+	return names
+}
+
+// TestDeathBetweenRemovals: whenever it dies, what is found is whole, and the next run ends where an undisturbed one
+// does.
+func TestDeathBetweenRemovals(t *testing.T) {
+	t.Parallel()
+	undisturbed := few(t)
+	gone := undisturbed.remove(undisturbed.request())
+	if len(gone) < 4 {
+		t.Fatalf("only %d items went", len(gone))
+	}
+	want := undisturbed.all()
+	removals := undisturbed.datasets.calls + undisturbed.sweeps.calls
+
+	step := max(1, removals/30)
+	if os.Getenv("COPPICE_FULL") != "" {
+		step = 1
+	}
+	died := 0
+	for at := 1; at <= removals; at += step {
+		e := few(t)
+		e.datasets.dies, e.sweeps.dies = at, at
+		if _, err := Remove(t.Context(), e.request()); err == nil {
+			continue // neither store had so many
+		}
+		died++
+		e.datasets.dies, e.sweeps.dies = 0, 0
+		for _, ref := range e.refs[1:] {
+			if err := e.whole(ref); err != nil && !problem.Is(err, problem.NotFound) {
+				t.Errorf("death at removal %d: %s is found and is not whole: %v", at, ref, err)
+			}
+		}
+		for id, err := range sweepstore.List(t.Context(), e.sweeps) {
+			e.must(err)
+			c, err := sweepstore.New(e.sweeps, id).Conclusion(t.Context())
+			if err != nil || (c == nil) != (id == "night-10") {
+				t.Errorf("death at removal %d: %s is found with the conclusion %v, %v", at, id, c, err)
+			}
+		}
+		e.remove(e.request())
+		if got := e.all(); !slices.Equal(got, want) {
+			t.Errorf("death at removal %d: then %d objects are left, want %d", at, len(got), len(want))
+		}
+	}
+	if died < 10 {
+		t.Errorf("it died %d times, want more", died)
+	}
+}
+
+// TestTogether: several at once end where one does.
+func TestTogether(t *testing.T) {
+	t.Parallel()
+	alone, e := few(t), few(t)
+	alone.remove(alone.request())
+	var group sync.WaitGroup
+	for k := range 3 {
+		q := e.request()
+		q.Now = q.Now.Add(time.Duration(k) * time.Second)
+		q.Datasets = &dated{Remover: e.datasets.Remover, now: &q.Now, written: maps.Clone(e.datasets.written)}
+		q.Sweeps = &dated{Remover: e.sweeps.Remover, now: &q.Now, written: maps.Clone(e.sweeps.written)}
+		group.Go(func() {
+			if _, err := Remove(t.Context(), q); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if got, want := e.all(), alone.all(); !slices.Equal(got, want) {
+		t.Errorf("%d objects are left, want %d", len(got), len(want))
+	}
+}
+
+// TestNeededMeanwhile: while manifests go, a sweep is planned on such a dataset, its version is promoted, or it is
+// staged anew. Then it stays, whole.
+func TestNeededMeanwhile(t *testing.T) {
+	t.Parallel()
+	for name, do := range map[string]func(e *estate, ref string){
+		"nothing": func(*estate, string) {},
+		"planned": func(e *estate, ref string) {
+			p, _, err := sweepstore.New(e.sweeps, "night-13").Plan(e.t.Context())
+			e.must(err)
+			p.Sweep, p.Dataset.Version = "again", strings.TrimPrefix(ref, "clicks@")
+			_, err = sweepstore.New(e.sweeps, "again").CreatePlan(e.t.Context(), *p)
+			e.must(err)
+		},
+		"promoted": func(e *estate, ref string) {
+			_, err := e.r.Promote(e.t.Context(), "ctr", slices.Index(e.refs, ref), registry.Expect{Any: true}, e.act())
+			e.must(err)
+		},
+		"staged": func(e *estate, ref string) {
+			for _, f := range e.base.Files {
+				e.write(e.datasets, sweep.DatasetDir("clicks", strings.TrimPrefix(ref, "clicks@"))+f.Name, "anew", 0)
+			}
+		},
+	} {
+		e := few(t)
+		ref := e.refs[2]
+		manifest := sweep.DatasetDir("clicks", strings.TrimPrefix(ref, "clicks@")) + dataset.ManifestFile
+		text, _, err := blob.ReadAll(t.Context(), e.datasets, manifest, dataset.MaxManifest)
+		e.must(err)
+		var once sync.Once
+		e.datasets.before = func(object string) {
+			if object == manifest {
+				once.Do(func() { do(e, ref) })
+			}
+		}
+		e.remove(e.request())
+		if name == "staged" { // what a staging writes last
+			_, err := blob.Create(t.Context(), e.datasets, manifest, text)
+			e.must(err)
+		}
+		if err := e.whole(ref); (err == nil) != (name != "nothing") {
+			t.Errorf("%s: the dataset is whole: %v", name, err)
+		}
+	}
+}
