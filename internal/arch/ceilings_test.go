@@ -25,18 +25,18 @@ var ceilings = map[string]int{
 	"internal/calibrate":           700,
 	"internal/cloud":               317,
 	"internal/cloud/batch":         1114,
-	"internal/cloud/bigquery":      177,
+	"internal/cloud/bigquery":      233,
 	"internal/cloud/gcs":           546,
 	"internal/cloud/idtoken":       268,
 	"internal/cloud/inspect":       320,
 	"internal/cloud/pubsub":        123,
-	"internal/dataset":             5331,
+	"internal/dataset":             5333,
 	"internal/dataset/cell":        2744,
 	"internal/dataset/datasettest": 236,
 	"internal/dataset/encode":      3065,
 	"internal/dataset/ingest":      6386,
 	"internal/dataset/segment":     269,
-	"internal/dataset/table":       4274,
+	"internal/dataset/table":       4294,
 	"internal/engine":              119,
 	"internal/exact":               89,
 	"internal/expression":          547,
@@ -85,7 +85,7 @@ var ceilings = map[string]int{
 	"launcher/internal/serve":      2420,
 	"launcher/internal/show":       1957,
 	"launcher/internal/slot":       247,
-	"launcher/internal/stager":     1654,
+	"launcher/internal/stager":     1674,
 	"launcher/internal/sweepview":  766,
 	"localemu":                     15,
 	"localemu/batchemu":            2089,
@@ -109,7 +109,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 114_568
+const maxLines = 114_666
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

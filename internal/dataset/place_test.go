@@ -34,10 +34,13 @@ func TestTablesAndQueries(t *testing.T) {
 
 		"[bigquery://ads-1/e/t, \"\\n with a as (select 1) select * from a;\"]": "SELECT * FROM `ads-1.e.t`|" +
 			"\n with a as (select 1) select * from a",
+		"\"-- of one day; WITH all columns\\n# ads\\n/* see\\n the wiki */ (SELECT rand FROM t)\"": "-- of one day; " +
+			"WITH all columns\n# ads\n/* see\n the wiki */ (SELECT rand FROM t)",
 		"bigquery://clicks":           "!use bigquery://PROJECT/DATASET/TABLE",
 		"bigquery://ads-1/events/c`x": "!use bigquery://PROJECT/DATASET/TABLE",
 		"bq://ads-1/events/clicks":    "!tables are read from files",
-		"SELECT rand() AS r":          "!in place of rand",
+		"SELECT rand () AS r":         "!in place of rand",
+		"/* daily */ SELECT rand()":   "!in place of rand",
 		"WITH t AS (SELECT 1) SELECT * FROM t WHERE d = current_date": "!in place of current_date",
 		"{files: SELECT 1, last: 2d}":                                 "!last needs {date:2006-01-02}",
 		"\"SELECT '{date:2006}'\"":                                    "!the month as 01",

@@ -89,10 +89,12 @@ func CheckPlace(place string) error {
 	return problem.New(problem.Usage, "%s: tables are read from files and from gs://; copy it to one of them", place)
 }
 
-// query is a place that is one, and fleeting what makes its rows depend on when it runs: they could not be recognised.
+// query is a place that is one, behind comments and brackets, and fleeting what makes its rows depend on when it runs:
+// they could not be recognised.
 var (
-	query    = regexp.MustCompile(`(?is)^\s*(SELECT|WITH)\s`)
-	fleeting = regexp.MustCompile(`(?i)\b(CURRENT_(DATE|TIME|DATETIME|TIMESTAMP)|RAND|GENERATE_UUID|SESSION_USER)\b`)
+	query    = regexp.MustCompile(`(?is)^(\s|(--|#)[^\n]*\n|/\*.*?\*/|\()*(SELECT|WITH)\s`)
+	fleeting = regexp.MustCompile(`(?i)\b(CURRENT_(DATE|TIME|DATETIME|TIMESTAMP)\b|` +
+		`(RAND|GENERATE_UUID|SESSION_USER)\s*\()`)
 )
 
 func inBigQuery(place string) bool {

@@ -16,10 +16,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	bq "google.golang.org/api/bigquery/v2"
 	"google.golang.org/api/googleapi"
 	"google.golang.org/api/option"
@@ -35,13 +37,16 @@ const USDPerTiB = 6.25
 const (
 	maxTables = 200              // that one query reads
 	waitLimit = 30 * time.Second // how long one call waits for a job; then it is asked again
+	retryFor  = 2 * time.Minute  // how long a service that fails is asked again
 	goodbye   = 10 * time.Second // for cancelling a job whose caller has gone
 )
 
 // Client runs queries in one project, which pays for them.
 type Client struct {
-	api     *bq.Service
-	project string
+	api       *bq.Service
+	project   string
+	locations map[string]string // of the data of queries; outside the US and the EU no job is found without
+	pause     time.Duration     // before asking again, at first
 }
 
 // New opens BigQuery; endpoint is host:port of an emulator, without TLS and credentials, or empty.
@@ -55,16 +60,20 @@ func New(ctx context.Context, project, endpoint string) (*Client, error) {
 	if err != nil {
 		return nil, cloud.Dial("BigQuery", err)
 	}
-	return &Client{api: api, project: project}, nil
+	return &Client{api: api, project: project, locations: map[string]string{}, pause: time.Second / 2}, nil
 }
 
 // Look asks what a SELECT would read, without running it: the bytes that it is paid for, and an identity that changes
 // with the text, the columns or the last change of a table. Columns of several values have no place in a table, and
 // are errors that name them.
 func (c *Client) Look(ctx context.Context, query string) (bytes int64, identity string, err error) {
-	job, err := c.api.Jobs.Insert(c.project, &bq.Job{Configuration: configuration(query, true)}).Context(ctx).Do()
+	job, err := patiently(ctx, c, c.api.Jobs.Insert(c.project, &bq.Job{Configuration: configuration(query, true)}).
+		Context(ctx).Do)
 	if err != nil {
 		return 0, "", translate("the query", err)
+	}
+	if job.JobReference != nil {
+		c.locations[query] = job.JobReference.Location
 	}
 	if job.Statistics == nil || job.Statistics.Query == nil {
 		return 0, "", errors.New("BigQuery's answer to a dry run has no statistics")
@@ -91,11 +100,21 @@ func (c *Client) Look(ctx context.Context, query string) (bytes int64, identity 
 	var state []string
 	for _, t := range q.ReferencedTables {
 		name := t.ProjectId + "." + t.DatasetId + "." + t.TableId
-		table, err := c.api.Tables.Get(t.ProjectId, t.DatasetId, t.TableId).Fields("lastModifiedTime").Context(ctx).Do()
+		// Rows that are streamed count as a change of the table only once they leave the buffer.
+		table, err := patiently(ctx, c, c.api.Tables.Get(t.ProjectId, t.DatasetId, t.TableId).
+			Fields("type,lastModifiedTime,streamingBuffer").Context(ctx).Do)
 		if err != nil {
 			return 0, "", translate("table "+name, err)
 		}
-		state = append(state, fmt.Sprintf("%s@%d", name, table.LastModifiedTime))
+		if table.Type == "EXTERNAL" {
+			return 0, "", problem.New(problem.Input, "table %s is external, and BigQuery does not know when its rows "+
+				"change: copy them into a table of its own, or name its files: gs://BUCKET/PATH", name)
+		}
+		changed, err := json.Marshal(table)
+		if err != nil {
+			return 0, "", err
+		}
+		state = append(state, name+string(changed))
 	}
 	slices.Sort(state)
 
@@ -111,35 +130,69 @@ func (c *Client) Export(ctx context.Context, id, query, uri string) error {
 		return fmt.Errorf("%q is no place for an export", uri)
 	}
 	export := fmt.Sprintf("EXPORT DATA OPTIONS(uri='%s', format='PARQUET', overwrite=true) AS\n%s", uri, query)
-	job, err := c.api.Jobs.Insert(c.project, &bq.Job{Configuration: configuration(export, false),
-		JobReference: &bq.JobReference{ProjectId: c.project, JobId: id}}).Context(ctx).Do()
+	ref := &bq.JobReference{ProjectId: c.project, JobId: id, Location: c.locations[query]}
+	_, err := patiently(ctx, c, c.api.Jobs.Insert(c.project, &bq.Job{Configuration: configuration(export, false),
+		JobReference: ref}).Context(ctx).Do)
 	var api *googleapi.Error
 	if errors.As(err, &api) && api.Code == http.StatusConflict { // ours, whose answer was lost
-		job, err = c.api.Jobs.Get(c.project, id).Context(ctx).Do()
-	}
-	if err != nil {
-		return translate("the export "+id, err)
+		err = nil
 	}
 
-	location := ""
-	if job.JobReference != nil {
-		location = job.JobReference.Location
-	}
-	for {
+	for ended := false; err == nil && !ended; {
 		// The service answers when the job has ended, or after waitLimit; with the job's error if it has failed.
-		r, err := c.api.Jobs.GetQueryResults(c.project, id).Location(location).MaxResults(0).
-			TimeoutMs(waitLimit.Milliseconds()).Context(ctx).Do()
-		if ctx.Err() != nil {
-			c.cancel(ctx, id, location)
-			return ctx.Err()
-		}
-		if err != nil {
-			return translate("the export "+id, err)
-		}
-		if r.JobComplete {
-			return nil
+		var r *bq.GetQueryResultsResponse
+		r, err = patiently(ctx, c, c.api.Jobs.GetQueryResults(c.project, id).Location(ref.Location).MaxResults(0).
+			TimeoutMs(waitLimit.Milliseconds()).Context(ctx).Do)
+		if ended = err == nil && r.JobComplete; err == nil && !ended {
+			select {
+			case <-ctx.Done():
+			case <-time.After(c.pause):
+			}
 		}
 	}
+	if ctx.Err() != nil || err != nil && passing(err) { // it may run on
+		c.cancel(ctx, id, ref.Location)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return translate("the export "+id, err)
+}
+
+// patiently calls f until it succeeds, or fails with what does not pass by itself. The generated client never repeats
+// a call.
+func patiently[T any](ctx context.Context, c *Client, f func(...googleapi.CallOption) (T, error)) (T, error) {
+	return backoff.Retry(ctx, func() (T, error) {
+		v, err := f()
+		if err != nil && (ctx.Err() != nil || !passing(err)) {
+			return v, backoff.Permanent(err)
+		}
+		return v, err
+	}, backoff.WithBackOff(&backoff.ExponentialBackOff{
+		InitialInterval: c.pause, RandomizationFactor: 0.3, Multiplier: 2, MaxInterval: 10 * time.Second,
+	}), backoff.WithMaxElapsedTime(retryFor))
+}
+
+// passing reports whether an error may be another one soon: the service or the network fails, or is asked too often.
+func passing(err error) bool {
+	var api *googleapi.Error
+	if errors.As(err, &api) {
+		return api.Code >= 500 || api.Code == http.StatusTooManyRequests ||
+			strings.HasSuffix(strings.ToLower(reason(api)), "ratelimitexceeded")
+	}
+	var connection *url.Error
+	return errors.As(err, &connection) && cloud.Environment("BigQuery", err) == nil
+}
+
+// reason is the service's word for an error, such as accessDenied or quotaExceeded.
+func reason(err *googleapi.Error) string {
+	if len(err.Errors) == 0 {
+		return ""
+	}
+	return err.Errors[0].Reason
 }
 
 // cancel asks the service to end a job: a caller that has gone would pay for what nobody reads.
@@ -165,6 +218,9 @@ func translate(what string, err error) error {
 		case http.StatusNotFound:
 			return problem.New(problem.NotFound, "BigQuery does not find what %s names: %s", what, api.Message)
 		case http.StatusForbidden:
+			if word := reason(api); strings.HasSuffix(word, "Exceeded") || strings.HasPrefix(word, "billing") {
+				return problem.New(problem.Environment, "BigQuery refuses %s: %s", what, api.Message)
+			}
 			return cloud.Forbidden(what+" in BigQuery", err)
 		case http.StatusUnauthorized:
 			return cloud.Unauthorized("BigQuery", err)

@@ -18,17 +18,17 @@ import (
 
 // service is BigQuery as the adapter meets it: what it answers, and what it was asked.
 type service struct {
-	dry      func() (int, any) // to a dry run
-	modified uint64            // of each table
-	export   func(call int) (int, any)
-	results  func(call int) (int, any)
-	asked    []string // METHOD path
-	queries  []string
+	dry     func() (int, any) // to a dry run
+	table   *bq.Table         // each of them
+	export  func(call int) (int, any)
+	results func(call int) (int, any)
+	asked   []string // METHOD path
+	jobs    []*bq.Job
 }
 
 func (s *service) open(t *testing.T) *bigquery.Client {
 	t.Helper()
-	count := map[string]int{}
+	count, exports := map[string]int{}, 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, path, _ := strings.Cut(r.URL.Path, "/bigquery/v2/projects/")
 		s.asked = append(s.asked, r.Method+" "+path)
@@ -41,14 +41,17 @@ func (s *service) open(t *testing.T) *bigquery.Client {
 			if err := json.Unmarshal(text, &job); err != nil {
 				t.Errorf("a job of %s: %v", text, err)
 			}
-			s.queries = append(s.queries, job.Configuration.Query.Query)
-			if code, answer = s.dry(); !job.Configuration.DryRun {
-				code, answer = s.export(count[r.Method+path])
+			s.jobs = append(s.jobs, &job)
+			if job.Configuration.DryRun {
+				code, answer = s.dry()
+			} else {
+				exports++
+				code, answer = s.export(exports)
 			}
 		case strings.Contains(path, "/queries/"):
 			code, answer = s.results(count[r.Method+path])
 		case strings.Contains(path, "/tables/"):
-			answer = &bq.Table{LastModifiedTime: s.modified}
+			answer = s.table
 		}
 		w.WriteHeader(code)
 		_ = json.NewEncoder(w).Encode(answer)
@@ -58,16 +61,20 @@ func (s *service) open(t *testing.T) *bigquery.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.Hurry()
 	return c
 }
 
 func refusal(code int, message string) (int, any) {
-	return code, map[string]any{"error": map[string]any{"code": code, "message": message}}
+	reason, _, _ := strings.Cut(message, ":")
+	return code, map[string]any{"error": map[string]any{"code": code, "message": message,
+		"errors": []map[string]any{{"reason": reason}}}}
 }
 
 func looked(kind string, fields ...*bq.TableFieldSchema) func() (int, any) {
 	return func() (int, any) {
-		return http.StatusOK, &bq.Job{Statistics: &bq.JobStatistics{TotalBytesProcessed: 5 << 30,
+		return http.StatusOK, &bq.Job{JobReference: &bq.JobReference{Location: "europe-west3"}, Statistics: &bq.
+			JobStatistics{TotalBytesProcessed: 5 << 30,
 			Query: &bq.JobStatistics2{StatementType: kind, Schema: &bq.TableSchema{Fields: fields},
 				ReferencedTables: []*bq.TableReference{{ProjectId: "p", DatasetId: "d", TableId: "t"}}}}}
 	}
@@ -75,7 +82,8 @@ func looked(kind string, fields ...*bq.TableFieldSchema) func() (int, any) {
 
 // TestLook: the bytes are the dry run's, and the identity is that of text, columns and the tables' last change.
 func TestLook(t *testing.T) {
-	s := &service{dry: looked("SELECT", &bq.TableFieldSchema{Name: "a", Type: "NUMERIC"}), modified: 7}
+	s := &service{dry: looked("SELECT", &bq.TableFieldSchema{Name: "a", Type: "NUMERIC"}),
+		table: &bq.Table{LastModifiedTime: 7}}
 	c := s.open(t)
 	identity := func(query string) string {
 		t.Helper()
@@ -92,7 +100,11 @@ func TestLook(t *testing.T) {
 	seen := map[string]string{first: "the first"}
 	for what, change := range map[string]func() string{
 		"another text":    func() string { return "SELECT a FROM t WHERE a > 0" },
-		"a changed table": func() string { s.modified = 8; return "SELECT a FROM t" },
+		"a changed table": func() string { s.table.LastModifiedTime = 8; return "SELECT a FROM t" },
+		"a streamed row": func() string {
+			s.table.StreamingBuffer = &bq.Streamingbuffer{EstimatedRows: 1}
+			return "SELECT a FROM t"
+		},
 		"another column": func() string {
 			s.dry = looked("SELECT", &bq.TableFieldSchema{Name: "a", Type: "STRING"})
 			return "SELECT a FROM t"
@@ -125,9 +137,12 @@ func TestLookRefuses(t *testing.T) {
 		{func() (int, any) { return refusal(400, "Syntax error at [1:8]") }, problem.Input, "[1:8]"},
 		{func() (int, any) { return refusal(404, "Not found: Table p:d.t") }, problem.NotFound, "p:d.t"},
 		{func() (int, any) { return refusal(403, "Access Denied") }, problem.Environment, "role"},
+		{func() (int, any) { return refusal(403, "quotaExceeded: Custom quota exceeded") }, problem.Environment,
+			"refuses the query: quotaExceeded: Custom quota"},
 		{func() (int, any) { return http.StatusOK, &bq.Job{} }, problem.Other, "no statistics"},
+		{looked("SELECT"), problem.Input, "table p.d.t is external"},
 	} {
-		s := &service{dry: c.dry}
+		s := &service{dry: c.dry, table: &bq.Table{Type: "EXTERNAL"}}
 		_, _, err := s.open(t).Look(t.Context(), "SELECT 1")
 		if err == nil || !strings.Contains(err.Error(), c.want) || c.kind != problem.Other && !problem.Is(err, c.kind) {
 			t.Errorf("%v; expected the kind %v and %q", err, c.kind, c.want)
@@ -146,8 +161,8 @@ func TestExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "EXPORT DATA OPTIONS(uri='gs://b/f/*.parquet', format='PARQUET', overwrite=true) AS\nSELECT a FROM t"
-	if s.queries[0] != want {
-		t.Errorf("ran %q, expected %q", s.queries[0], want)
+	if s.jobs[0].Configuration.Query.Query != want {
+		t.Errorf("ran %q, expected %q", s.jobs[0].Configuration.Query.Query, want)
 	}
 	waited := strings.Count(strings.Join(s.asked, "\n"), "p/queries/coppice-export-1")
 	if waited != 3 {
@@ -165,18 +180,63 @@ func TestExport(t *testing.T) {
 	}
 }
 
+// TestAServiceThatFailsIsAskedAgain: an hour's export does not end with one answer that is lost, and one that is given
+// up does not run on. Outside the US and the EU a job is found by its location.
+func TestAServiceThatFailsIsAskedAgain(t *testing.T) {
+	faults := []func() (int, any){
+		func() (int, any) { return refusal(503, "backendError: try again") },
+		func() (int, any) { return refusal(403, "rateLimitExceeded: slower") },
+		func() (int, any) { return refusal(429, "slower") },
+	}
+	fail := func(then func() (int, any)) func(int) (int, any) {
+		return func(call int) (int, any) {
+			if call <= len(faults) {
+				return faults[call-1]()
+			}
+			return then()
+		}
+	}
+	dry := fail(looked("SELECT"))
+	looks := 0
+	s := &service{table: &bq.Table{}, dry: func() (int, any) { looks++; return dry(looks) }}
+	s.export = fail(func() (int, any) { return http.StatusOK, &bq.Job{} })
+	s.results = fail(func() (int, any) { return http.StatusOK, &bq.GetQueryResultsResponse{JobComplete: true} })
+	c := s.open(t)
+	if _, _, err := c.Look(t.Context(), "SELECT 1"); err != nil {
+		t.Fatalf("looking: %v", err)
+	}
+	if err := c.Export(t.Context(), "e", "SELECT 1", "gs://b/f/*.parquet"); err != nil {
+		t.Fatalf("exporting: %v", err)
+	}
+	last := s.jobs[len(s.jobs)-1]
+	if at := last.JobReference; at == nil || at.Location != "europe-west3" || at.JobId != "e" {
+		t.Errorf("the export's job is %+v, expected e in europe-west3, where the rows are", at)
+	}
+	for _, asked := range s.asked {
+		if strings.Contains(asked, "cancel") {
+			t.Errorf("an export that has ended was cancelled: %s", asked)
+		}
+	}
+}
+
 // TestInterruptedExportIsCancelled, so that nothing is paid for that nobody waits for.
 func TestInterruptedExportIsCancelled(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	s := &service{dry: looked("SELECT"), export: func(int) (int, any) { return http.StatusOK, &bq.Job{} },
-		results: func(int) (int, any) {
+	for _, during := range []string{"the start", "the export"} {
+		ctx, stop := context.WithCancel(t.Context())
+		s := &service{dry: looked("SELECT"), export: func(int) (int, any) {
+			if during == "the start" {
+				stop()
+			}
+			return http.StatusOK, &bq.Job{}
+		}, results: func(int) (int, any) {
 			stop()
 			return http.StatusOK, &bq.GetQueryResultsResponse{}
 		}}
-	if err := s.open(t).Export(ctx, "e", "SELECT 1", "gs://b/f/*.parquet"); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, expected %v", err, context.Canceled)
-	}
-	if last := s.asked[len(s.asked)-1]; last != "POST p/jobs/e/cancel" {
-		t.Errorf("the last call was %s, expected that the job is cancelled", last)
+		if err := s.open(t).Export(ctx, "e", "SELECT 1", "gs://b/f/*.parquet"); !errors.Is(err, context.Canceled) {
+			t.Errorf("during %s: %v, expected %v", during, err, context.Canceled)
+		}
+		if last := s.asked[len(s.asked)-1]; last != "POST p/jobs/e/cancel" {
+			t.Errorf("during %s: the last call was %s, expected that the job is cancelled", during, last)
+		}
 	}
 }

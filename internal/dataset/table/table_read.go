@@ -2,6 +2,7 @@ package table
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"coppice/internal/dataset"
@@ -57,6 +58,25 @@ func (t *Table) Read(ctx context.Context, names []string, rows int, fn func(*Bat
 
 	b := &Batch{}
 	return t.produce(ctx, places, rows, func() *Batch { return b }, use)
+}
+
+// Empty reports whether files have no rows at all.
+func Empty(ctx context.Context, files []File) (bool, error) {
+	t, err := Open(files, Options{Threads: 1})
+	if err != nil || len(t.columns) == 0 {
+		return err == nil, err
+	}
+	some := errors.New("a row")
+	err = t.Read(ctx, []string{t.columns[0].Name}, 1, func(b *Batch) error {
+		if b.Rows > 0 {
+			return some
+		}
+		return nil
+	})
+	if errors.Is(err, some) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // ReadAs has Read pass columns of texts as numbers or times in their formats: values gives those of a batch's column.

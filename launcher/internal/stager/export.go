@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,33 +57,37 @@ func (s *Stager) lookAt(ctx context.Context, place dataset.Place, src *source) e
 	if err != nil {
 		return fmt.Errorf("%s: %w", place.Pattern, err)
 	}
-	src.queries = append(src.queries, selected{place.Pattern, place.Query, bytes})
+	src.queries = append(src.queries, selected{place, bytes})
 	src.files = append(src.files, table.File{URI: place.Pattern, Bytes: bytes, Checksum: "query:" + identity})
 	return nil
 }
 
 // selected is a query of a source.
 type selected struct {
-	uri, query string
-	bytes      int64
+	place dataset.Place
+	bytes int64
 }
 
 // exportQueries has the rows of all queries exported and copies them into dir, in the place of the source's files that
-// stand for them.
+// stand for them. A query finds its table also on a day that has no rows yet: the newest is the first to be exported,
+// since without it the others are in vain.
 func (s *Stager) exportQueries(ctx context.Context, src *source, dir string) error {
-	for i, q := range src.queries {
-		s.report(StepExport, int64(i), int64(len(src.queries)))
+	for i, q := range slices.Backward(src.queries) {
+		s.report(StepExport, int64(len(src.queries)-1-i), int64(len(src.queries)))
 		files, err := s.exportOne(ctx, src.warehouse, q, filepath.Join(dir, fmt.Sprintf("query-%05d", i)))
+		empty := false
+		if err == nil && q.place.Day != "" {
+			empty, err = table.Empty(ctx, files)
+		}
+		if err == nil && empty {
+			err = src.lacks(q.place, problem.New(problem.NotFound, "the query has no rows"))
+			files = nil
+		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", q.uri, err)
+			return fmt.Errorf("%s: %w", q.place.Pattern, err)
 		}
-		kept := src.files[:0]
-		for _, f := range src.files {
-			if f.URI != q.uri {
-				kept = append(kept, f)
-			}
-		}
-		src.files = append(kept, files...)
+		src.files = slices.DeleteFunc(src.files, func(f table.File) bool { return f.URI == q.place.Pattern })
+		src.files = append(src.files, files...)
 	}
 	src.files = table.Sorted(src.files)
 	return nil
@@ -96,14 +101,14 @@ func (s *Stager) exportOne(ctx context.Context, rows Warehouse, q selected, to s
 
 	// Whatever happens, no copy of the rows stays behind.
 	defer func() { err = errors.Join(err, s.empty(ctx, folder)) }()
-	if err := rows.Export(ctx, id, q.query, "gs://"+s.Exports.Bucket+"/"+folder+"*.parquet"); err != nil {
+	if err := rows.Export(ctx, id, q.place.Query, "gs://"+s.Exports.Bucket+"/"+folder+"*.parquet"); err != nil {
 		return nil, err
 	}
 	for attrs, err := range s.Exports.Store.List(ctx, folder) {
 		if err != nil {
 			return nil, fmt.Errorf("list the export: %w", err)
 		}
-		f := table.File{URI: q.uri + "/" + path.Base(attrs.Name), Bytes: attrs.Size,
+		f := table.File{URI: q.place.Pattern + "/" + path.Base(attrs.Name), Bytes: attrs.Size,
 			Path:     to + "-" + path.Base(attrs.Name),
 			Checksum: fmt.Sprintf("crc32c:%08x:%d", attrs.CRC32C, attrs.Size)}
 		if err := blob.Fetch(ctx, s.Exports.Store, attrs, f.Path, func(int64) {}); err != nil {

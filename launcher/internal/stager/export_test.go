@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/nights"
 	"coppice/internal/problem"
 	"coppice/launcher/internal/stager"
 )
@@ -122,6 +124,40 @@ func TestQueriesOfDays(t *testing.T) {
 	_, err = s.Stage(t.Context(), spec(t, source+", missing: allow}"), stager.Destination{Dir: t.TempDir()})
 	if err != nil {
 		t.Errorf("without the second day, which may be missing: %v", err)
+	}
+}
+
+// TestADayWithoutRows: a query finds its table also on a day that has no rows yet. That is a day without a file, and
+// the newest is asked for before the others are paid for.
+func TestADayWithoutRows(t *testing.T) {
+	const source = "{files: \"SELECT a FROM t WHERE d = '{date:2006-01-02}'\", last: 3d"
+	query := func(day string) string { return "SELECT a FROM t WHERE d = '2026-11-0" + day + "'" }
+	for _, c := range []struct{ day, missing, want string }{
+		{"3", ", missing: allow", "the newest day, 2026-11-03, is not there yet"},
+		{"2", "", "the day 2026-11-02 is missing"},
+		{"2", ", missing: allow", ""},
+	} {
+		w, s := newWarehouse(query("1"), query("2"), query("3"))
+		rows := w.tables[query(c.day)]
+		w.tables[query(c.day)] = rows[:bytes.IndexByte(rows, '\n')+1]
+		staged, err := s.Stage(t.Context(), spec(t, source+c.missing+"}"), stager.Destination{Dir: t.TempDir()})
+		if c.want != "" {
+			if !problem.Is(err, problem.NotFound) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("no rows on day %s%s: %v, expected %q", c.day, c.missing, err, c.want)
+			}
+			if c.day == "3" && len(w.exported) != 1 {
+				t.Errorf("exported %q, expected the newest day alone", w.exported)
+			}
+			continue
+		}
+		if err != nil || len(staged.Manifest.About.Sources) != 2 {
+			t.Errorf("no rows on day %s%s: %v, expected the two others", c.day, c.missing, err)
+			continue
+		}
+		missing := func(f nights.Finding) bool { return f.Code == nights.CodeMissingDays }
+		if !slices.ContainsFunc(staged.Night.Findings, missing) {
+			t.Errorf("no rows on day %s%s: findings %v, expected missing_days", c.day, c.missing, staged.Night.Findings)
+		}
 	}
 }
 

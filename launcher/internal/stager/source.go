@@ -27,6 +27,9 @@ type source struct {
 	objects map[string]object // by URI; none of local files
 	absent  []string          // days without a file
 
+	newest  string // day
+	missing string // what the spec says of days without a file
+
 	queries   []selected // whose rows are files only once they are exported
 	warehouse Warehouse  // nil without queries
 }
@@ -51,8 +54,11 @@ var bucketPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$`)
 // find lists the source's files. Those in a bucket are identified by their checksums, so that nothing is fetched that
 // was staged before.
 func (s *Stager) find(ctx context.Context, spec *dataset.Spec) (*source, error) {
-	src := &source{objects: map[string]object{}}
 	places := spec.Source.Places(s.newestDay())
+	src := &source{objects: map[string]object{}, missing: spec.Source.Missing}
+	if len(places) > 0 {
+		src.newest = places[len(places)-1].Day
+	}
 	for _, place := range places {
 		err := s.findIn(ctx, place, src)
 		if len(src.files) > table.MaxFiles {
@@ -65,20 +71,29 @@ func (s *Stager) find(ctx context.Context, spec *dataset.Spec) (*source, error) 
 			continue
 		}
 
-		// Several places may have files of one day. Without the newest, the table is that of the night before.
-		newest := place.Day == places[len(places)-1].Day
-		switch {
-		case spec.Source.Missing == dataset.MissingAllow && !newest:
-			src.absent = append(src.absent, place.Pattern)
-		case newest:
-			return nil, problem.Wrap(problem.NotFound, err, "the newest day, %s, is not there yet", place.Day)
-		default:
-			return nil, problem.Wrap(problem.NotFound, err, "the day %s is missing; if days may be, say `missing: %s` "+
-				"under `source`", place.Day, dataset.MissingAllow)
+		if err := src.lacks(place, err); err != nil {
+			return nil, err
 		}
 	}
 	src.files = table.Sorted(src.files)
 	return src, nil
+}
+
+// lacks takes note that a place has nothing of its day, if that may be. Several places may have files of one day.
+// Without the newest, the table is that of the night before.
+func (src *source) lacks(place dataset.Place, err error) error {
+	switch {
+	case place.Day == src.newest:
+		return problem.Wrap(problem.NotFound, err, "the newest day, %s, is not there yet", place.Day)
+	case src.missing != dataset.MissingAllow:
+		return problem.Wrap(problem.NotFound, err, "the day %s is missing; if days may be, say `missing: %s` "+
+			"under `source`", place.Day, dataset.MissingAllow)
+	}
+	if place.Query != "" { // whose name does not say the day
+		place.Pattern += " of " + place.Day
+	}
+	src.absent = append(src.absent, place.Pattern)
+	return nil
 }
 
 func tooManyFiles() error {
