@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -124,10 +125,17 @@ func (p *Planned) noteAdaptive(listed int, begin []sweep.Trial, looked bool) {
 // end that needs more, given the others. The effect of one may only appear once another has moved (few rows per leaf
 // cost nothing while leaves are few), so all are visited until nothing grows, and at least twice; and a parameter moves
 // even if that needs no more, so that two parameters with a common bound do not block each other.
-func largest(p *sweep.Plan, need func(sweep.Params) (int64, error)) sweep.Params {
-	all := maps.Clone(p.Base)
-	most, err := need(all)
-	if err != nil {
+func largest(p *sweep.Plan, bytes func(gbt.Params) int64) sweep.Params {
+	all, most := maps.Clone(p.Base), int64(-1)
+	grows := func() bool {
+		params, err := gbt.ParseParams(all)
+		if err != nil || bytes(params) < most {
+			return false
+		}
+		most = bytes(params)
+		return true
+	}
+	if !grows() { // the base itself cannot be trained
 		return all
 	}
 
@@ -137,15 +145,13 @@ func largest(p *sweep.Plan, need func(sweep.Params) (int64, error)) sweep.Params
 		for _, name := range names {
 			value := all[name]
 			for _, v := range p.Spec.Search.Random[name].Extremes() {
-				all[name] = v
-				if n, err := need(all); err == nil && n >= most {
-					most, value = n, v
+				if all[name] = v; grows() {
+					value = v
 				}
 			}
 			all[name] = value
 		}
 	}
-
 	return all
 }
 
@@ -167,35 +173,26 @@ func (p *Planned) climb(m metric.Metric, d *dataset.Manifest) error {
 		return errorf("search.stop: by rows, one in %d of %d is too small a sample; lower eta, take by: %s, or "+
 			"leave stop out", stop.Eta, rows, sweep.ByTrees)
 	}
-	if stop.By == sweep.ByTrees && m.Kind == metric.OfRows {
-		return errorf("search.stop: no tree is judged by %s, so trials cannot be compared by %s; take by: %s of a "+
-			"larger table, or leave stop out", m.Name, sweep.ByTrees, sweep.ByRows)
-	}
-	if stop.By == sweep.ByRows {
-		p.Spec.Search.Stop = &stop
-		p.note("search.stop: trials are compared after training on one row in %d (%s, one in %d continues)",
-			stop.OneIn, stop.Rule, stop.Eta)
-		p.noteOrder()
-		return nil
-	}
-
-	if stop.Rungs = search.Rungs(stop.MinTrees, most, stop.Eta); len(stop.Rungs) == 0 {
-		return errorf("search.stop: of %d trees, a %d-th is fewer than min_trees, %d, so no trial would ever be "+
-			"stopped; lower min_trees, raise num_iterations, or leave stop out", most, stop.Eta, stop.MinTrees)
+	compared := fmt.Sprintf("training on one row in %d", stop.OneIn)
+	if stop.By == sweep.ByTrees {
+		if m.Kind == metric.OfRows {
+			return errorf("search.stop: no tree is judged by %s, so trials cannot be compared by %s; take by: %s of a "+
+				"larger table, or leave stop out", m.Name, sweep.ByTrees, sweep.ByRows)
+		}
+		if stop.Rungs = search.Rungs(stop.MinTrees, most, stop.Eta); len(stop.Rungs) == 0 {
+			return errorf("search.stop: of %d trees, a %d-th is fewer than min_trees, %d, so no trial would ever be "+
+				"stopped; lower min_trees, raise num_iterations, or leave stop out", most, stop.Eta, stop.MinTrees)
+		}
+		compared = fmt.Sprintf("%v trees", stop.Rungs)
 	}
 	p.Spec.Search.Stop = &stop
-	p.note("search.stop: trials are compared after %v trees (%s, one in %d continues)", stop.Rungs, stop.Rule, stop.Eta)
-	p.noteOrder()
-	return nil
-}
-
-// noteOrder says when the order of the tasks matters although the rule does not depend on it.
-func (p *Planned) noteOrder() {
-	if p.Spec.Search.Stop.Rule == sweep.StopHalving && p.Open() {
+	p.note("search.stop: trials are compared after %s (%s, one in %d continues)", compared, stop.Rule, stop.Eta)
+	if stop.Rule == sweep.StopHalving && p.Open() {
 		p.note("search.stop: %s compares trials in no order, but method %s proposes them from the results "+
 			"of those before; with method %s or %s the whole sweep is the same for any number of tasks",
 			sweep.StopHalving, p.Spec.Search.Method, sweep.MethodHalton, sweep.MethodRandom)
 	}
+	return nil
 }
 
 // populate leaves all trials to be decided, generation by generation. What was drawn at random is the expectation of

@@ -25,10 +25,7 @@ func TestAliasesDrawWhatTheyDrew(t *testing.T) {
 			"{num_leaf: {int: [15, 18]}, lambda: {choice: [0, 1]}}"},
 			"", "", "31/0 18/0 15/0 18/1 16/1 17/0 15/1 16/0"},
 	} {
-		p, err := build(parse(t, tc.edits...), manifest(all...))
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		p := built(t, parse(t, tc.edits...), manifest(all...))
 
 		var trials []string
 		for _, trial := range p.Trials {

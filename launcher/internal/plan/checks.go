@@ -7,9 +7,162 @@ import (
 	"strings"
 
 	"coppice/internal/dataset"
+	"coppice/internal/fit"
 	"coppice/internal/gbt"
+	"coppice/internal/metric"
+	"coppice/internal/search"
 	"coppice/internal/sweep"
 )
+
+// validate assigns the held-out rows, and rejects a spec that judges by what the dataset does not have. metrics are
+// those by which every trial is measured.
+func (p *Planned) validate(s *sweep.Spec, m *dataset.Manifest) (h sweep.Holdout, metrics []string, err error) {
+	if h, p.Notes, err = holdout(m, gbt.Ranks(s.Objective)); err != nil {
+		return h, nil, err
+	}
+	if err := checkClasses(s, m, h); err != nil {
+		return h, nil, err
+	}
+	metrics, err = reported(s, m)
+	return h, metrics, err
+}
+
+// holdout assigns the held-out splits. Where calib or test is missing, it is carved out of another by fold number,
+// except that an order needs no calib: nothing is calibrated.
+func holdout(m *dataset.Manifest, ranks bool) (sweep.Holdout, []string, error) {
+	has := func(name string) bool {
+		_, ok := m.FindSplit(name)
+		return ok
+	}
+
+	var h sweep.Holdout
+	if !has(sweep.Train) || !has(sweep.Valid) {
+		return h, nil, errorf("dataset %s@%s has no %s split: a sweep trains on train and selects on valid; add it "+
+			"under split: in its dataset.yaml and stage it again",
+			m.Name, m.Version, map[bool]string{true: sweep.Valid, false: sweep.Train}[has(sweep.Train)])
+	}
+	if m.Sample.Rows == 0 {
+		return h, nil, errorf("dataset %s@%s has no sample of raw rows, so no model can be verified; stage it again "+
+			"without sample: 0", m.Name, m.Version)
+	}
+
+	h = sweep.Holdout{Valid: sweep.Rows{Split: sweep.Valid}, Calib: sweep.Rows{Split: sweep.Calib},
+		Test: sweep.Rows{Split: sweep.Test}}
+	carved := func(split string, folds ...uint8) sweep.Rows { return sweep.Rows{Split: split, Folds: folds} }
+	note := func(what, share, of, purpose string) []string {
+		return []string{fmt.Sprintf("dataset %s has no %s split: %s of %s, by fold number, is used for it and no "+
+			"longer %s", m.Name, what, share, of, purpose)}
+	}
+
+	switch {
+	case has(sweep.Calib) && has(sweep.Test):
+		return h, nil, nil
+	case has(sweep.Test) && ranks:
+		h.Calib = h.Valid
+		return h, nil, nil
+	case has(sweep.Test):
+		h.Valid = carved(sweep.Valid, 0, 1, 2, 3, 4, 5, 6)
+		h.Calib = carved(sweep.Valid, 7, 8, 9)
+		return h, note(sweep.Calib, "30 %", sweep.Valid, "selects"), nil
+	case has(sweep.Calib): // the sample of raw rows lies in the last split, and test has to be where the sample is
+		h.Calib = carved(sweep.Calib, 0, 1, 2, 3, 4, 5)
+		h.Test = carved(sweep.Calib, 6, 7, 8, 9)
+		return h, note(sweep.Test, "40 %", sweep.Calib, "calibrates"), nil
+	}
+
+	h.Valid = carved(sweep.Valid, 0, 1, 2, 3, 4)
+	h.Calib = carved(sweep.Valid, 5, 6, 7)
+	h.Test = carved(sweep.Valid, 8, 9)
+	return h, note("calib or test", "30 % and 20 %", sweep.Valid, "selects"), nil
+}
+
+// reported are the metrics that every trial is measured by: the usual ones, and those that the spec judges by.
+func reported(s *sweep.Spec, d *dataset.Manifest) ([]string, error) {
+	var names []string
+	add := func(m metric.Metric) {
+		if !slices.Contains(names, m.Name) {
+			names = append(names, m.Name)
+		}
+	}
+	for _, m := range metric.Standard(s.Objective) {
+		add(m)
+	}
+
+	// What the spec judges by: its metric, the gate's and those in requirements.
+	wanted := []string{s.Metric}
+	for _, g := range s.Goals {
+		if !slices.Contains(sweep.GoalFacts(), g.Name) {
+			wanted = append(wanted, g.Name)
+		}
+	}
+	if s.Gate != nil {
+		wanted = append(wanted, s.Gate.Metric)
+	}
+	require, err := search.CompileRequires(s.Require, metric.Canonical)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range require {
+		for _, name := range c.Names() {
+			if !slices.Contains(search.FactNames(), name) {
+				wanted = append(wanted, name)
+			}
+		}
+	}
+
+	for _, name := range wanted {
+		m, err := metric.Lookup(name)
+		if err != nil {
+			return nil, err
+		}
+		if (m.Kind == metric.Classes) != gbt.Classes(s.Objective) { // others may apply, such as rmse to probabilities
+			return nil, errorf("%v", m.CheckObjective(s.Objective))
+		}
+		if err := fit.CheckValue(m, d); err != nil {
+			return nil, err
+		}
+		add(m)
+	}
+	return names, nil
+}
+
+// checkLabel rejects an objective that cannot learn the dataset's label.
+func checkLabel(s *sweep.Spec, m *dataset.Manifest) error {
+	if s.Objective == "binary" && m.Label.Kind != dataset.Binary {
+		return errorf("objective binary needs a label of 0 and 1, but the label of dataset %s is a quantity; "+
+			"stage it with positive: or above:, or use objective: regression", m.Name)
+	}
+	if m.Negatives > 0 && !gbt.LogOdds(s.Objective) {
+		return errorf("dataset %s has a sample of its negative rows, which is corrected in log odds, and "+
+			"objective %s has none; stage it without sample.negatives", m.Name, s.Objective)
+	}
+	if err := fit.CheckRanking(s.Objective, m, s.Validate == nil); err != nil {
+		return err
+	}
+	return fit.CheckClasses(s.Objective, &m.Label)
+}
+
+// numClass is the parameter that follows from the dataset.
+const numClass = "num_class"
+
+// withClasses returns the spec's parameters with the number of the label's classes.
+func withClasses(s *sweep.Spec, m *dataset.Manifest) (sweep.Params, error) {
+	if !gbt.Classes(s.Objective) {
+		return s.Params, nil
+	}
+	n := len(m.Label.Classes)
+	if said, ok := s.Params[numClass]; ok && said != float64(n) && said != n {
+		return nil, errorf("params.num_class is %v, and the label of dataset %s has %d classes; leave it out", said,
+			m.Name, n)
+	}
+	params := sweep.Params{numClass: float64(n)}
+	for name, value := range s.Params {
+		if name != numClass {
+			params[name] = value
+		}
+	}
+	return params, nil
+}
 
 // features returns the dataset's features, as far as parameters depend on them.
 func features(m *dataset.Manifest) []gbt.Feature {
@@ -22,52 +175,38 @@ func features(m *dataset.Manifest) []gbt.Feature {
 
 // checkColumns rejects an unknown column wherever the spec ignores or constrains columns. Otherwise a misspelt choice
 // would just reduce the number of trials.
-func checkColumns(s *sweep.Spec, m *dataset.Manifest) error {
-	all := features(m)
-	for _, g := range naming(s) {
-		p, err := gbt.ParseParams(map[string]any{g.name: g.value})
-		if err == nil {
-			_, err = p.ForTable(all)
-		}
-		if err != nil {
-			return errorf("%s: dataset %s: %v", g.place, m.Name, err)
-		}
-	}
-	return nil
-}
-
-// given is a value that the spec gives a parameter.
-type given struct {
-	place, name string
-	value       any
-}
-
-// naming returns the values in the spec that name columns.
-func naming(s *sweep.Spec) []given {
-	var all []given
-	add := func(place, name string, values ...any) {
-		if gbt.NamesColumns(name) {
-			for _, v := range values {
-				all = append(all, given{place, name, v})
+func checkColumns(s *sweep.Spec, m *dataset.Manifest) (err error) {
+	columns := features(m)
+	check := func(place, name string, values ...any) {
+		for _, value := range values {
+			if err != nil || !gbt.NamesColumns(name) {
+				return
+			}
+			p, wrong := gbt.ParseParams(map[string]any{name: value})
+			if wrong == nil {
+				_, wrong = p.ForTable(columns)
+			}
+			if wrong != nil {
+				err = errorf("%s: dataset %s: %v", place, m.Name, wrong)
 			}
 		}
 	}
 
 	for name, value := range s.Params {
-		add("params", name, value)
+		check("params", name, value)
 	}
 	for i, fixed := range s.Search.Fixed {
 		for name, value := range fixed {
-			add(fmt.Sprintf("search.fixed[%d]", i), name, value)
+			check(fmt.Sprintf("search.fixed[%d]", i), name, value)
 		}
 	}
 	for name, values := range s.Search.Grid {
-		add("search.grid", name, values...)
+		check("search.grid", name, values...)
 	}
 	for name, d := range s.Search.Random {
-		add("search.random", name, d.Extremes()...)
+		check("search.random", name, d.Extremes()...)
 	}
-	return all
+	return err
 }
 
 // checkClasses rejects held-out rows of a single class: hours later, nothing could be selected, calibrated or judged

@@ -14,11 +14,10 @@ import (
 	"coppice/internal/sweep"
 )
 
-// resolveFeatures returns a spec whose groups of columns are the names of the dataset's columns. A spec without
-// search.features is returned as it is.
-func resolveFeatures(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error) {
+// resolveFeatures returns search.features with groups of the names of the dataset's columns; nil without it.
+func resolveFeatures(s *sweep.Spec, m *dataset.Manifest) (*sweep.Features, error) {
 	if s.Search.Features == nil {
-		return s, nil
+		return nil, nil
 	}
 	columns := make([]string, len(m.Features))
 	for i := range m.Features {
@@ -65,10 +64,7 @@ func resolveFeatures(s *sweep.Spec, m *dataset.Manifest) (*sweep.Spec, error) {
 		}
 	}
 	f.Groups = groups
-
-	out := *s
-	out.Search.Features = &f
-	return &out, nil
+	return &f, nil
 }
 
 // groupColumns returns the columns of the groups that a spec names, and adds them to of, the group of each column; ""

@@ -1,7 +1,6 @@
 package plan_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -80,13 +79,7 @@ func TestSetsOfColumns(t *testing.T) {
 		if p.Folds != nil && p.Folds.First != 5 {
 			t.Errorf("%s: sets are dropped after %d folds, want all folds of every set", name, p.Folds.First)
 		}
-		data, err := json.Marshal(p.Plan)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := sweep.DecodePlan(data); err != nil {
-			t.Errorf("%s: the plan is refused by its reader: %v", name, err)
-		}
+		readBack(t, p)
 	}
 }
 
@@ -117,15 +110,14 @@ func TestSetsOfColumnsRefused(t *testing.T) {
 		if strings.Contains(want, "in one group") {
 			table = columns("age", "site")
 		}
-		if strings.Contains(want, "45 groups") {
-			var names []string
+		var names []string
+		switch {
+		case strings.Contains(want, "45 groups"):
 			for i := range 45 {
 				names = append(names, fmt.Sprint("c", i))
 			}
 			table = columns(names...)
-		}
-		if strings.Contains(want, "400 groups") {
-			var names []string
+		case strings.Contains(want, "400 groups"):
 			for i := range 400 {
 				names = append(names, fmt.Sprintf("%0250d", i))
 			}
@@ -150,14 +142,8 @@ func TestSetsOfColumnsRefused(t *testing.T) {
 // TestMoreSubsets: a sweep of more sets begins with those of one of fewer.
 func TestMoreSubsets(t *testing.T) {
 	m := columns("a", "b", "c", "d", "e", "f")
-	plan32, err := build(sets(t, "{try: subsets}", "seed: 3", "seed: 3\ntrials: 32"), m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan20, err := build(sets(t, "{try: subsets}", "seed: 3", "seed: 3\ntrials: 20"), m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan32 := built(t, sets(t, "{try: subsets}", "seed: 3", "seed: 3\ntrials: 32"), m)
+	plan20 := built(t, sets(t, "{try: subsets}", "seed: 3", "seed: 3\ntrials: 20"), m)
 	if got, want := ignored(plan20), ignored(plan32)[:20]; !reflect.DeepEqual(got, want) {
 		t.Errorf("20 sets are %q, want the first of 32, %q", got, want)
 	}

@@ -2,24 +2,18 @@ package plan_test
 
 import (
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
-	"coppice/internal/problem"
-	"coppice/internal/strictyaml"
 	"coppice/internal/sweep"
 )
 
 func TestTheFinalTrainingIsTheLastTrial(t *testing.T) {
 	with := []string{"final: {rows: train}", "final: {rows: all}"}
-	p, err := build(parse(t, with...), manifest(all...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := built(t, parse(t, with...), manifest(all...))
 	data, err := json.Marshal(p.Plan)
 	if err != nil {
 		t.Fatal(err)
@@ -60,10 +54,7 @@ func TestTheFinalTrainingIsTheLastTrial(t *testing.T) {
 
 	m := manifest(all...)
 	m.Tables = []dataset.LevelTable{{}}
-	if _, err := build(parse(t, with...), m); !problem.Is(err, problem.Input) ||
-		!strings.Contains(err.Error(), "encodings: {final: true}") {
-		t.Errorf("a dataset without final statistics: %v; expected to be told how to stage it", err)
-	}
+	refused(t, "encodings: {final: true}", parse(t, with...), m)
 }
 
 func TestFinalIsRefused(t *testing.T) {
@@ -73,11 +64,7 @@ func TestFinalIsRefused(t *testing.T) {
 		"final: {rows: all}\ncontinue: {from: champion}": "final cannot be combined with continue",
 		"final: {row: all}":                              `did you mean "rows"`,
 	} {
-		text := strings.Replace(spec, "final: {rows: train}", edit, 1)
-		_, err := sweep.ParseSpec("sweep.yaml", []byte(text), words())
-		if !errors.As(err, new(*strictyaml.Error)) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v; expected ... %s ...", edit, err, want)
-		}
+		unread(t, want, strings.Replace(spec, "final: {rows: train}", edit, 1))
 	}
 }
 
@@ -94,10 +81,7 @@ func TestARankingOfSeveralMachinesNeedsMore(t *testing.T) {
 			if gbt.Ranks(objective) {
 				s.Metric, m.Group, m.Order = "ndcg@10", "query", nil
 			}
-			p, err := build(s, m)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := built(t, s, m)
 			final, all = append(final, p.Sizing.RefitBytes), 0
 			for _, split := range m.Splits {
 				all += split.Rows
@@ -130,10 +114,7 @@ func TestFinalIsTheDefault(t *testing.T) {
 		"folds": {[]string{"final: {rows: train}", "validate: {kfold: 2}"}, manifest(all...), false,
 			"because of validate: its winner is trained on train and valid already"},
 	} {
-		p, err := build(parse(t, tc.edits...), tc.m)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		p := built(t, parse(t, tc.edits...), tc.m)
 		_, ok := p.Final()
 		if notes := strings.Join(p.Notes, "\n"); ok != tc.final || p.Spec.FinalRows() != tc.final ||
 			!strings.Contains(notes, tc.note) || tc.note == "" && strings.Contains(notes, "final") {

@@ -12,9 +12,9 @@ import (
 	"coppice/internal/sweep"
 )
 
-// validate turns configurations into one trial per fold, if the spec cross-validates, and adds one that trains the best
-// on all rows. What the dataset's folds do not support is rejected as by `task train --cv`.
-func (p *Planned) validate(v *sweep.Validate, m *dataset.Manifest) error {
+// crossValidate turns configurations into one trial per fold, if the spec cross-validates, and adds one that trains the
+// best on all rows. What the dataset's folds do not support is rejected.
+func (p *Planned) crossValidate(v *sweep.Validate, m *dataset.Manifest) error {
 	if v == nil {
 		return nil
 	}
@@ -42,7 +42,14 @@ func (p *Planned) validate(v *sweep.Validate, m *dataset.Manifest) error {
 	// The refit is expected to train the largest configuration.
 	p.Expected = p.Folds.Expand(expected)
 	p.Expected[len(p.Trials)-1].Params = slices.MaxFunc(expected, bySize).Params
-	p.noteFolds(len(configurations))
+	note := fmt.Sprintf("validate: %d configurations in %d folds of train (%s) are %d trials, and one more trains "+
+		"the best on all rows of train and valid",
+		len(configurations), len(rounds), scheme, len(configurations)*len(rounds))
+	if first := p.Folds.First; first < len(rounds) {
+		note += fmt.Sprintf("; those that are behind after %d folds are not trained on the others, which is not "+
+			"deducted here", first)
+	}
+	p.Notes = append(p.Notes, note)
 	return nil
 }
 
@@ -144,7 +151,7 @@ func (p *Planned) dear() bool {
 // withoutFinal takes back a final training that nobody asked for.
 func (p *Planned) withoutFinal(why error) {
 	last := len(p.Trials) - 1
-	p.Trials, p.Expected, p.Spec.Final, p.Fallback = p.Trials[:last], p.Expected[:len(p.Expected)-1], nil, nil
+	p.Trials, p.Expected, p.Spec.Final = p.Trials[:last], p.Expected[:len(p.Expected)-1], nil
 	p.Notes = slices.DeleteFunc(p.Notes, func(note string) bool { return strings.HasPrefix(note, "final: ") })
 	p.note("final: the winner is registered as it is: %v", why)
 }
@@ -157,16 +164,4 @@ func bySize(a, b sweep.Trial) int {
 	}
 	return cmp.Or(cmp.Compare(number(a, "num_iterations"), number(b, "num_iterations")),
 		cmp.Compare(number(a, "num_leaves"), number(b, "num_leaves")))
-}
-
-func (p *Planned) noteFolds(configurations int) {
-	f := p.Folds
-	note := fmt.Sprintf("validate: %d configurations in %d folds of train (%s) are %d trials, and one more trains "+
-		"the best on all rows of train and valid",
-		configurations, len(f.Rounds), f.Scheme, configurations*len(f.Rounds))
-	if f.First < len(f.Rounds) {
-		note += fmt.Sprintf("; those that are behind after %d folds are not trained on the others, which is not "+
-			"deducted here", f.First)
-	}
-	p.Notes = append(p.Notes, note)
 }

@@ -18,17 +18,8 @@ func cross(t *testing.T, validate string, edits ...string) *sweep.Spec {
 }
 
 func TestFoldsBecomeTrials(t *testing.T) {
-	p, err := build(cross(t, "{kfold: 5}"), manifest(all...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := json.Marshal(p.Plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := sweep.DecodePlan(data); err != nil {
-		t.Fatalf("the plan is refused by its reader: %v", err)
-	}
+	p := built(t, cross(t, "{kfold: 5}"), manifest(all...))
+	readBack(t, p)
 	if len(p.Trials) != 8*5+1 || p.Configurations() != 8 || p.Folds.First != 3 || !p.Trials[40].Refit ||
 		len(p.Expected) != 41 || p.Expected[40].Params == nil {
 		t.Errorf("8 configurations are %d trials, %d configurations, %d folds first; want 41, 8 and 3, the last a "+
@@ -81,12 +72,9 @@ func TestFoldsThatTheDatasetDoesNotHave(t *testing.T) {
 }
 
 func TestARefitThatDoesNotFit(t *testing.T) {
-	_, err := build(cross(t, "{kfold: 5}", "n2-highmem-64", "n2-standard-4", "num_leaves: {log_int: [15, 255]}",
-		"num_leaves: {log_int: [2, 4]}"), manifest(all...))
-	if err == nil || !strings.Contains(err.Error(), "the refit on the rows of several splits does not fit a "+
-		"n2-standard-4") {
-		t.Errorf("a machine of 16 GiB for a table of 11 GiB twice: %v; want it refused for the refit", err)
-	}
+	refused(t, "the refit on the rows of several splits does not fit a n2-standard-4", cross(t, "{kfold: 5}",
+		"n2-highmem-64", "n2-standard-4", "num_leaves: {log_int: [15, 255]}", "num_leaves: {log_int: [2, 4]}"),
+		manifest(all...))
 }
 
 // TestFoldsOfASearchThatLearns: winners, portfolio and open configurations each become folds, and what is expected has
@@ -134,11 +122,8 @@ func TestFoldsOfASearchThatLearns(t *testing.T) {
 	}
 
 	// Folds and refit may become the largest that the space has.
-	largest, err := build(cross(t, "{kfold: 5}", "fixed: [{}, {learning_rate: 0.2}]",
+	largest := built(t, cross(t, "{kfold: 5}", "fixed: [{}, {learning_rate: 0.2}]",
 		"fixed: [{num_leaves: 255, min_data_in_leaf: 5}]"), manifest(all...))
-	if err != nil {
-		t.Fatal(err)
-	}
 	if p.Sizing.TrialBytes < largest.Sizing.TrialBytes || p.Sizing.RefitBytes < largest.Sizing.RefitBytes {
 		t.Errorf("open folds are given %d bytes and the refit %d; the largest configuration of the space needs %d "+
 			"and %d", p.Sizing.TrialBytes, p.Sizing.RefitBytes,

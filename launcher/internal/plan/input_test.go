@@ -69,24 +69,16 @@ func TestContinuedRowsMayBeKeptBack(t *testing.T) {
 // TestTrialsThatWouldBeTheSame: where some draws of bagging_freq are 0, bagging_fraction is not drawn beside them;
 // where bagging_fraction is 1, bagging_freq does nothing, and two of them are duplicates.
 func TestTrialsThatWouldBeTheSame(t *testing.T) {
-	grid, err := sweep.ParseSpec("sweep.yaml", []byte("name: n\ndataset: clicks\nmetric: binary_logloss\ntrials: 6\n"+
-		"search:\n  grid: {bagging_fraction: [0.5, 1], bagging_freq: [1, 2, 3]}\n"), plan.Vocabulary())
-	if err != nil {
-		t.Fatal(err)
+	grid := specOf(t, "binary_logloss\ntrials: 6\nsearch:\n  grid: {bagging_fraction: [0.5, 1], "+
+		"bagging_freq: [1, 2, 3]}\n")
+	p := built(t, grid, manifest(all...))
+	if len(p.Trials) != 5 || p.Skipped != 2 || p.Spec.Metric != "log_loss" {
+		t.Errorf("a grid: %d trials; expected 4 and the final one, 2 left out, by log_loss", len(p.Trials))
 	}
-	p, err := build(grid, manifest(all...))
-	if err != nil || len(p.Trials) != 5 || p.Skipped != 2 || p.Spec.Metric != "log_loss" {
-		t.Errorf("a grid: got %v, expected 4 trials and the final one, 2 left out, by log_loss", err)
-	}
-	s, err := sweep.ParseSpec("sweep.yaml", []byte("name: n\ndataset: clicks\nmetric: auc\ntrials: 8\n"+
-		"search:\n  random: {bagging_fraction: {step: [0.5, 0.8, 0.1]}, bagging_freq: {choice: [0, 1]}}\n"),
-		plan.Vocabulary())
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err = build(s, manifest(all...))
-	if err != nil || len(p.Trials) != 5 {
-		t.Errorf("got %v and %d trials; expected 4 and the final one", err, len(p.Trials))
+	drawn := specOf(t, "auc\ntrials: 8\nsearch:\n  random: {bagging_fraction: {step: [0.5, 0.8, 0.1]}, "+
+		"bagging_freq: {choice: [0, 1]}}\n")
+	if p := built(t, drawn, manifest(all...)); len(p.Trials) != 5 {
+		t.Errorf("got %d trials; expected 4 and the final one", len(p.Trials))
 	}
 }
 
@@ -109,11 +101,7 @@ func TestWhatIsSearchedHasAPlace(t *testing.T) {
 		"trials: 4\nparams: {bagging_fraction: 0.5}\n": "sweep.yaml:1:1: search: params: bagging_fraction: has no " +
 			"effect without bagging_freq of 1 or more",
 	} {
-		s, err := sweep.ParseSpec("sweep.yaml", []byte("name: n\ndataset: clicks\nmetric: auc\n"+text),
-			plan.Vocabulary())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := specOf(t, "auc\n"+text)
 		if _, err := build(s, manifest(all...)); err == nil || err.Error() != want {
 			t.Errorf("%s: got error %v; want %s", text, err, want)
 		}

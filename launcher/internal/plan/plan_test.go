@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
 	"coppice/internal/problem"
+	"coppice/internal/strictyaml"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
 )
@@ -51,6 +53,25 @@ func parse(t *testing.T, edits ...string) *sweep.Spec {
 	return s
 }
 
+// specOf is a spec in the engines' own words.
+func specOf(t *testing.T, text string) *sweep.Spec {
+	t.Helper()
+	s, err := sweep.ParseSpec("sweep.yaml", []byte("name: n\ndataset: clicks\nmetric: "+text), plan.Vocabulary())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// unread fails unless the text of a spec is refused, at its place, with these words.
+func unread(t *testing.T, says, text string) {
+	t.Helper()
+	_, err := sweep.ParseSpec("sweep.yaml", []byte(text), words())
+	if !errors.As(err, new(*strictyaml.Error)) || !strings.Contains(err.Error(), says) {
+		t.Errorf("%s\ngot error %v, want one with %q", text, err, says)
+	}
+}
+
 func manifest(splits ...string) *dataset.Manifest {
 	m := &dataset.Manifest{Name: "clicks", Version: "0123456789abcdef", Label: dataset.LabelInfo{Kind: dataset.Binary},
 		Sample: dataset.SampleInfo{Rows: 1000}}
@@ -73,13 +94,42 @@ func build(s *sweep.Spec, m *dataset.Manifest) (*plan.Planned, error) {
 		Now: time.Unix(1, 0), Version: "v1"})
 }
 
-var all = []string{"train", "valid", "calib", "test"}
-
-func TestBuild(t *testing.T) {
-	p, err := build(parse(t), manifest(all...))
+// built is a plan that is made without an error.
+func built(t *testing.T, s *sweep.Spec, m *dataset.Manifest) *plan.Planned {
+	t.Helper()
+	p, err := build(s, m)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return p
+}
+
+// readBack fails unless the plan's reader takes it.
+func readBack(t *testing.T, p *plan.Planned) *sweep.Plan {
+	t.Helper()
+	data, err := json.Marshal(p.Plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := sweep.DecodePlan(data)
+	if err != nil {
+		t.Fatalf("the plan is refused by its reader: %v", err)
+	}
+	return read
+}
+
+// refused fails unless a spec is refused on a dataset with these words.
+func refused(t *testing.T, says string, s *sweep.Spec, m *dataset.Manifest) {
+	t.Helper()
+	if _, err := build(s, m); !problem.Is(err, problem.Input) || !strings.Contains(err.Error(), says) {
+		t.Errorf("got error %v, want one of kind input with %q", err, says)
+	}
+}
+
+var all = []string{"train", "valid", "calib", "test"}
+
+func TestBuild(t *testing.T) {
+	p := built(t, parse(t), manifest(all...))
 	if len(p.Trials) != 8 || !p.Maximize || p.Job != "jobs/"+string(p.Sweep) ||
 		!strings.HasPrefix(string(p.Sweep), "night-") {
 		t.Errorf("the plan is %+v; want 8 trials of a night's sweep to maximise, with its job's name", p.Plan)
@@ -102,13 +152,7 @@ func TestBuild(t *testing.T) {
 		!slices.Contains(p.Metrics, "log_loss") || slices.Contains(p.Metrics, "trees") {
 		t.Errorf("metrics %v", p.Metrics)
 	}
-	data, err := json.Marshal(p.Plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := sweep.DecodePlan(data); err != nil {
-		t.Errorf("the plan cannot be read back: %v", err)
-	}
+	readBack(t, p)
 }
 
 // TestConstraintsOfColumns: lists may be written as YAML's, and the same ones are one configuration.
@@ -120,11 +164,8 @@ func TestConstraintsOfColumns(t *testing.T) {
 	}
 	search := `  fixed: [{mc: [0, 1, -1, 0]}, {monotone_constraints: "name:f2=-1,f1=1"}, {interaction_constraints: [[3, 0], [1]]}]
   grid: {interaction_constraints: ["name:[f1],[f0,f3]", "[[0,1]]"]}`
-	p, err := build(parse(t, `  fixed: [{}, {learning_rate: 0.2}]
+	p := built(t, parse(t, `  fixed: [{}, {learning_rate: 0.2}]
   random: {num_leaves: {log_int: [15, 255]}}`, search, "trials: 8", "trials: 3"), m)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var got []string
 	for _, trial := range p.Trials {
 		got = append(got, fmt.Sprint(trial.Params["monotone_constraints"], trial.Params["interaction_constraints"]))
@@ -148,10 +189,7 @@ func TestColumnsToTrainWithout(t *testing.T) {
   constraints: ['ignore_column != "name:f7" or num_leaves == 16']`
 	edit := []string{`  fixed: [{}, {learning_rate: 0.2}]
   random: {num_leaves: {log_int: [15, 255]}}`, search, "trials: 8", "trials: 7"}
-	p, err := build(parse(t, edit...), m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := built(t, parse(t, edit...), m)
 	count := map[string]int{}
 	for _, trial := range p.Trials {
 		list := trial.Params[gbt.IgnoreColumn].(string)
@@ -179,45 +217,30 @@ func TestColumnsToTrainWithout(t *testing.T) {
 		`params: {neg_bagging_fraction: 0.1}`: "neg_bagging_fraction: needs bagging_freq of 1 or more, " +
 			"without which no bag is drawn",
 	} {
-		if _, err := build(parse(t, append(edit, "params: {eta: 0.05}", bad)...), m); err == nil ||
-			!strings.Contains(err.Error(), says) {
-			t.Errorf("a spec with %s: error %v, expected %q", bad, err, says)
-		}
+		refused(t, says, parse(t, append(edit, "params: {eta: 0.05}", bad)...), m)
 	}
 	for old, bad := range map[string]string{`"name:f3"`: `"name:f3x"`, `{}`: `{ignore_feature: "name:g"}`} {
 		spoilt := slices.Clone(edit)
 		spoilt[1] = strings.Replace(spoilt[1], old, bad, 1)
-		if _, err := build(parse(t, spoilt...), m); !problem.Is(err, problem.Input) ||
-			!strings.Contains(err.Error(), "there is no column") {
-			t.Errorf("a spec with %s: error %v, expected that there is no such column", bad, err)
-		}
+		refused(t, "there is no column", parse(t, spoilt...), m)
 	}
 }
 
 func TestIDDependsOnWhatIsTrained(t *testing.T) {
-	id := func(s *sweep.Spec, m *dataset.Manifest) sweep.ID {
-		p, err := build(s, m)
-		if err != nil {
-			t.Fatal(err)
+	first := built(t, parse(t), manifest(all...)).Sweep
+	budgeted, other := parse(t), manifest(all...)
+	budgeted.Budget, other.Version = 12.5, "fedcba9876543210"
+	for _, tc := range []struct {
+		name string
+		s    *sweep.Spec
+		m    *dataset.Manifest
+		same bool
+	}{{"the same", parse(t), manifest(all...), true}, {"with a budget", budgeted, manifest(all...), true},
+		{"another seed", parse(t, "seed: 3", "seed: 4"), manifest(all...), false},
+		{"another dataset version", parse(t), other, false}} {
+		if id := built(t, tc.s, tc.m).Sweep; (id == first) != tc.same {
+			t.Errorf("%s: id %s, the first %s; want the same: %t", tc.name, id, first, tc.same)
 		}
-		return p.Sweep
-	}
-	first := id(parse(t), manifest(all...))
-	if id(parse(t), manifest(all...)) != first {
-		t.Error("the same sweep has two ids")
-	}
-	if id(parse(t, "seed: 3", "seed: 4"), manifest(all...)) == first {
-		t.Error("another seed has the same id")
-	}
-	budgeted := parse(t)
-	budgeted.Budget = 12.5
-	if id(budgeted, manifest(all...)) != first {
-		t.Error("the same sweep with a budget has another id")
-	}
-	other := manifest(all...)
-	other.Version = "fedcba9876543210"
-	if id(parse(t), other) == first {
-		t.Error("another dataset version has the same id")
 	}
 }
 
@@ -232,13 +255,10 @@ func TestHoldoutIsCarvedWhereItIsMissing(t *testing.T) {
 		"no test":  {[]string{"train", "valid", "calib"}, "valid []", "calib [0 1 2 3 4 5]", "calib [6 7 8 9]", true},
 		"neither":  {[]string{"train", "valid"}, "valid [0 1 2 3 4]", "valid [5 6 7]", "valid [8 9]", true},
 	} {
-		p, err := build(parse(t), manifest(tc.splits...))
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := built(t, parse(t), manifest(tc.splits...))
 		h := p.Holdout
 		for part, want := range map[*sweep.Rows]string{&h.Valid: tc.valid, &h.Calib: tc.calib, &h.Test: tc.test} {
-			if got := part.Split + " " + show(part.Folds); got != want {
+			if got := part.Split + " " + fmt.Sprint(part.Folds); got != want {
 				t.Errorf("%s: %s, want %s", name, got, want)
 			}
 		}
@@ -250,31 +270,15 @@ func TestHoldoutIsCarvedWhereItIsMissing(t *testing.T) {
 	// Nothing of an order is calibrated, so no row is kept for it.
 	s, m := parse(t), manifest("train", "valid", "test")
 	s.Objective, s.Metric, m.Group, m.Order = "lambdarank", "ndcg@10", "query", nil
-	p, err := build(s, m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := built(t, s, m)
 	if h := p.Holdout; h.Valid.Folds != nil || h.Calib.Split != "valid" || h.Calib.Folds != nil {
 		t.Errorf("an order: valid is %v, calib %v; want all of valid for both", h.Valid, h.Calib)
 	}
 	m.Group = ""
-	if _, err := build(s, m); err == nil || !strings.Contains(err.Error(), "stage it with group: COLUMN") {
-		t.Errorf("an order without groups: got error %v, want one that says group: COLUMN", err)
-	}
+	refused(t, "stage it with group: COLUMN", s, m)
 	for _, splits := range [][]string{{"train"}, {"valid", "test"}} {
-		_, err := build(parse(t), manifest(splits...))
-		if !problem.Is(err, problem.Input) || !strings.Contains(err.Error(), "stage it again") {
-			t.Errorf("a dataset with the splits %q: error %v, expected the advice to stage it again", splits, err)
-		}
+		refused(t, "stage it again", parse(t), manifest(splits...))
 	}
-}
-
-func show(folds []uint8) string {
-	out := []string{}
-	for _, f := range folds {
-		out = append(out, string(rune('0'+f)))
-	}
-	return "[" + strings.Join(out, " ") + "]"
 }
 
 func TestSizing(t *testing.T) {
@@ -344,20 +348,11 @@ func TestSizing(t *testing.T) {
 func TestLabelAndObjective(t *testing.T) {
 	m := manifest(all...)
 	m.Label.Kind = dataset.Regression
-	if _, err := build(parse(t), m); !problem.Is(err, problem.Input) {
-		t.Errorf("a binary sweep on a regression label: %v", err)
-	}
-	if _, err := build(parse(t, "metric: ap", "metric: rmse\nobjective: regression", "precision@1% > 0.1", "rmse < 3"),
-		m); err != nil {
-		t.Errorf("a regression sweep: %v", err)
-	}
+	refused(t, "objective binary needs a label of 0 and 1", parse(t), m)
+	built(t, parse(t, "metric: ap", "metric: rmse\nobjective: regression", "precision@1% > 0.1", "rmse < 3"), m)
+	m = manifest(all...)
 	m.Sample.Rows = 0
-	if _, err := build(parse(t), m); err == nil {
-		t.Error("a dataset without a sample was accepted")
-	}
-	if _, err := build(parse(t), manifest("train")); !problem.Is(err, problem.Input) {
-		t.Errorf("a dataset without valid: error %v, expected one of kind input", err)
-	}
+	refused(t, "has no sample of raw rows", parse(t), m)
 }
 
 // TestRowsOfCopies: train repeats the table's rows for every order of them, and is never said to have more than the
@@ -365,10 +360,7 @@ func TestLabelAndObjective(t *testing.T) {
 func TestRowsOfCopies(t *testing.T) {
 	m := manifest(all...)
 	m.Order = &dataset.Ordering{By: dataset.OrderRandom, Copies: 4}
-	p, err := build(parse(t), m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := built(t, parse(t), m)
 	d := p.Dataset
 	if got, test := d.TableRows(sweep.Train), d.TableRows("test"); got != 32_500_000 || test != 1e6 {
 		t.Errorf("got %d rows of the table in train and %d of test, want 32,500,000 and 1,000,000", got, test)

@@ -1,7 +1,6 @@
 package plan_test
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -13,17 +12,8 @@ import (
 // TestTrialsComparedBySamples: the plan says at which samples.
 func TestTrialsComparedBySamples(t *testing.T) {
 	spec := parse(t, "search:", "search:\n  stop: {rule: asha, by: rows}")
-	p, err := build(spec, manifest(all...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := json.Marshal(p.Plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := sweep.DecodePlan(data); err != nil {
-		t.Fatalf("the plan is refused by its reader: %v", err)
-	}
+	p := built(t, spec, manifest(all...))
+	readBack(t, p)
 
 	stop := p.Spec.Search.Stop
 	if len(stop.Rungs) != 1 || stop.OneIn != 25 || stop.Eta != 5 {
@@ -38,10 +28,7 @@ func TestTrialsComparedBySamples(t *testing.T) {
 	for i := range small.Splits {
 		small.Splits[i].Rows = 9900
 	}
-	if _, err := build(spec, small); err == nil ||
-		!strings.Contains(err.Error(), "one in 5 of 9900 is too small a sample") {
-		t.Errorf("of a small table: got error %v, want one that names its rows", err)
-	}
+	refused(t, "one in 5 of 9900 is too small a sample", spec, small)
 
 	// A spec that does not say by what leaves it to metric and table.
 	for _, c := range []struct {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,96 +21,99 @@ const (
 	reserveShare = 20 // 1/20 of the machine
 )
 
+// SizeRequest is what decides how many tasks share a machine.
+type SizeRequest struct {
+	Machine      sweep.Machine
+	Type         machines.Type
+	DatasetBytes int64
+	Trials       int // that may run at once
+	Memory       Memory
+}
+
 // Size decides how many tasks share a machine: as many as Batch, the vCPUs and the memory allow, with the dataset in
-// memory once; and how many local SSDs the machine has: those requested, or as few as hold the dataset. need is the
-// result of Need. Errors are of kind Input.
-func Size(m sweep.Machine, t machines.Type, d *dataset.Manifest, trials int, need Memory) (z sweep.Sizing, disks int,
-	err error) {
-	if disks, err = disksFor(m, t, d); err != nil {
+// memory once; and how many local SSDs the machine has: those requested, or as few as hold the dataset. Errors are of
+// kind Input.
+func Size(q SizeRequest) (z sweep.Sizing, disks int, err error) {
+	if disks, err = q.disks(); err != nil {
 		return z, 0, err
 	}
-	z, err = tasksFor(m, t, d.Bytes(), trials, need)
+	z, err = q.tasks()
 	return z, disks, err
 }
 
 var errRefit = errors.New("the refit on the rows of several splits does not fit")
 
-func disksFor(m sweep.Machine, t machines.Type, d *dataset.Manifest) (int, error) {
-	if m.LocalSSD == 0 {
-		n, err := t.FewestDisks(d.Bytes())
+func (q *SizeRequest) disks() (int, error) {
+	asked := q.Machine.LocalSSD
+	if asked == 0 {
+		n, err := q.Type.FewestDisks(q.DatasetBytes)
 		if err != nil {
 			return 0, errorf("machine.local_ssd: %v", err)
 		}
 		return n, nil
 	}
-	if room := int64(m.LocalSSD) * machines.DiskBytes; d.Bytes() > room {
+	if room := int64(asked) * machines.DiskBytes; q.DatasetBytes > room {
 		return 0, errorf("the dataset has %s, but %d local SSDs hold %s; raise machine.local_ssd, or leave it out",
-			gib(d.Bytes()), m.LocalSSD, gib(room))
+			gib(q.DatasetBytes), asked, gib(room))
 	}
-	return int(m.LocalSSD), nil
+	return int(asked), nil
 }
 
-func tasksFor(m sweep.Machine, t machines.Type, datasetBytes int64, trials int, needs Memory) (sweep.Sizing, error) {
-	vcpus, memory, need := t.VCPUs, t.MemoryBytes, needs.Trial
-	z := sweep.Sizing{MachineType: t.Name, VCPUs: vcpus, MemoryBytes: memory, DatasetBytes: datasetBytes,
-		TrialBytes: need, RefitBytes: needs.Refit,
+func (q *SizeRequest) tasks() (sweep.Sizing, error) {
+	m, memory := &q.Machine, q.Type.MemoryBytes
+	z := sweep.Sizing{MachineType: q.Type.Name, VCPUs: q.Type.VCPUs, MemoryBytes: memory, DatasetBytes: q.DatasetBytes,
+		TrialBytes: q.Memory.Trial, RefitBytes: q.Memory.Refit,
 		ReserveBytes: max(leastReserve, memory/reserveShare), VMs: m.VMs, ThreadsPerTask: m.ThreadsPerTask}
-	byMemory := int((memory - z.DatasetBytes - z.ReserveBytes) / need)
-	refitFits := func() error {
-		if z.RefitBytes == 0 || z.RefitBytes <= memory-z.DatasetBytes-z.ReserveBytes {
-			return nil
-		}
-		return problem.As(problem.Input, fmt.Errorf("%w a %s: it has a copy of them and needs %s, in addition to %s "+
-			"dataset and %s reserve of %s; use a larger machine, or leave validate out, or say final: {rows: train}",
-			errRefit, t.Name, gib(z.RefitBytes), gib(z.DatasetBytes), gib(z.ReserveBytes), gib(memory)))
-	}
-	if err := refitFits(); err != nil {
+
+	// A refit has its machine to itself. One that does not fit with a task's threads fits with no more.
+	if err := refitFits(&z); err != nil {
 		return z, err
 	}
 
 	// The tightest of these limits applies.
-	limits := []struct {
+	type limit struct {
 		tasks int
 		why   string
-	}{
+	}
+	byMemory := limit{int((memory - z.DatasetBytes - z.ReserveBytes) / z.TrialBytes),
+		fmt.Sprintf("(%s - %s dataset - %s reserve) / %s per trial", gib(memory), gib(z.DatasetBytes),
+			gib(z.ReserveBytes), gib(z.TrialBytes))}
+	byTrials := limit{(q.Trials + m.VMs - 1) / m.VMs, fmt.Sprintf("%d trials on %d VMs", q.Trials, m.VMs)}
+	tightest := slices.MinFunc([]limit{
 		{sweep.MaxTasksPerVM, fmt.Sprintf("Batch runs at most %d tasks on a VM", sweep.MaxTasksPerVM)},
-		{vcpus / m.ThreadsPerTask, fmt.Sprintf("%d vCPUs / %d threads", vcpus, m.ThreadsPerTask)},
-		{byMemory, fmt.Sprintf("(%s - %s dataset - %s reserve) / %s per trial", gib(memory), gib(z.DatasetBytes),
-			gib(z.ReserveBytes), gib(need))},
-		{(trials + m.VMs - 1) / m.VMs, fmt.Sprintf("%d trials on %d VMs", trials, m.VMs)},
-	}
-
-	tightest := limits[0]
-	for _, l := range limits[1:] {
-		if l.tasks < tightest.tasks {
-			tightest = l
-		}
-	}
+		{z.VCPUs / m.ThreadsPerTask, fmt.Sprintf("%d vCPUs / %d threads", z.VCPUs, m.ThreadsPerTask)},
+		byMemory, byTrials,
+	}, func(a, b limit) int { return cmp.Compare(a.tasks, b.tasks) })
 	if tightest.tasks < 1 {
-		return z, errorf("no trial fits a %s: %s is %d; use a larger machine or fewer threads per task", t.Name,
+		return z, errorf("no trial fits a %s: %s is %d; use a larger machine or fewer threads per task", q.Type.Name,
 			tightest.why, tightest.tasks)
 	}
 
-	z.TasksPerVM = tightest.tasks
-	z.LimitedBy = tightest.why
-	if asked := int(m.TasksPerVM); asked > 0 {
-		if asked > byMemory {
-			return z, errorf("machine.tasks_per_vm is %d, but %s is %d; use tasks_per_vm: auto or a larger machine",
-				asked, limits[2].why, byMemory)
-		}
-
-		z.TasksPerVM = asked
-		z.LimitedBy = "machine.tasks_per_vm"
-		// Batch rejects more tasks per machine than there are in total
-		if trialsLimit := limits[3]; trialsLimit.tasks < asked {
-			z.TasksPerVM = trialsLimit.tasks
-			z.LimitedBy = trialsLimit.why
-		}
+	// What was asked for may be more than vCPUs are there, but not than memory; and Batch rejects more tasks per
+	// machine than there are in total.
+	if asked := int(m.TasksPerVM); asked > byMemory.tasks {
+		return z, errorf("machine.tasks_per_vm is %d, but %s is %d; use tasks_per_vm: auto or a larger machine", asked,
+			byMemory.why, byMemory.tasks)
+	} else if asked > byTrials.tasks {
+		tightest = byTrials
+	} else if asked > 0 {
+		tightest = limit{asked, "machine.tasks_per_vm"}
 	}
+	z.TasksPerVM, z.LimitedBy = tightest.tasks, tightest.why
+	z.Tasks = min(z.TasksPerVM*z.VMs, q.Trials)
 
-	z.Tasks = min(z.TasksPerVM*z.VMs, trials)
-	z.RefitBytes += int64(z.RefitThreads()-z.ThreadsPerTask) * needs.RefitThread
-	return z, refitFits()
+	// The refit uses the threads of all tasks of its machine, and each needs memory.
+	z.RefitBytes += int64(z.RefitThreads()-z.ThreadsPerTask) * q.Memory.RefitThread
+	return z, refitFits(&z)
+}
+
+func refitFits(z *sweep.Sizing) error {
+	if z.RefitBytes == 0 || z.RefitBytes <= z.MemoryBytes-z.DatasetBytes-z.ReserveBytes {
+		return nil
+	}
+	return problem.As(problem.Input, fmt.Errorf("%w a %s: it has a copy of them and needs %s, in addition to %s "+
+		"dataset and %s reserve of %s; use a larger machine, or leave validate out, or say final: {rows: train}",
+		errRefit, z.MachineType, gib(z.RefitBytes), gib(z.DatasetBytes), gib(z.ReserveBytes), gib(z.MemoryBytes)))
 }
 
 func gib(n int64) string {
@@ -125,129 +129,101 @@ type Memory struct {
 
 // Need is the private memory of the most demanding trial, among the expected ones and those that open trials may
 // become.
-func Need(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, threads int) (Memory, error) {
-	rows := map[string]int{}
+func Need(d *dataset.Manifest, p *sweep.Plan, expected []sweep.Trial, threads int) (need Memory, err error) {
+	f := footprint{plan: p, rows: map[string]int{}, bins: make([]int, len(d.Features)), threads: threads}
 	for _, s := range d.Splits {
-		rows[s.Name] = s.Rows
+		f.rows[s.Name] = s.Rows
 	}
-
-	features := make([]int, len(d.Features))
 	for i := range d.Features {
-		features[i] = d.Features[i].Bins
+		f.bins[i] = d.Features[i].Bins
 	}
 
-	of := func(params sweep.Params) (int64, error) {
-		p, err := gbt.ParseParams(params)
-		if err != nil {
-			return 0, err
-		}
-		sample := int64(0) // its mask, while there are no scores yet
-		if stop := plan.Spec.Search.Stop; stop != nil && stop.By == sweep.ByRows {
-			sample = maskBytes * int64(rows[sweep.Train]/stop.OneIn)
-		}
-		return gbt.PrivateBytes(p, rows[sweep.Train], rows[sweep.Valid], features, threads) +
-			max(scoring(rows), sample) + inheritedBytes(plan, p, rows[sweep.Train]) +
-			processBytes, nil
+	// A refit joins train, whose rows are there once for each of their orders, with other splits, once for each, too.
+	trial, joined := f.trial, f.rows[sweep.Valid]
+	if p.Folds != nil {
+		trial = f.fold
+	} else {
+		joined += f.rows[sweep.Calib] + f.rows[sweep.Test]
 	}
-	if plan.Folds != nil {
-		return needOfFolds(d, plan, expected, rows, features, threads)
-	}
+	f.all = f.rows[sweep.Train] + max(1, d.Copies())*joined
 
-	if plan.Open() {
-		expected = append(slices.Clone(expected), sweep.Trial{Params: largest(plan, of)})
+	if p.Open() {
+		expected = append(slices.Clone(expected), sweep.Trial{Params: largest(p, trial)})
+		if p.Folds != nil { // what needs most memory on some rows need not be what needs most on others
+			expected = append(expected, sweep.Trial{Params: largest(p, f.refit)})
+		}
 	}
-	var need Memory
 	for _, t := range expected {
-		n, err := of(t.Params)
+		params, err := gbt.ParseParams(t.Params)
 		if err != nil {
 			return need, err
 		}
-		need.Trial = max(need.Trial, n)
-		if !plan.Spec.FinalRows() {
-			continue
-		}
-		all := rows[sweep.Train] + max(1, d.Copies())*(rows[sweep.Valid]+rows[sweep.Calib]+rows[sweep.Test])
-		if err := need.joined(t.Params, all, rows, features, threads, &plan.Spec); err != nil {
-			return need, err
+		need.Trial = max(need.Trial, trial(params))
+		if p.Folds != nil || p.Spec.FinalRows() {
+			need.Refit = max(need.Refit, f.refit(params))
+			need.RefitThread = max(need.RefitThread, f.private(params, f.all, 0, threads+1)-
+				f.private(params, f.all, 0, threads))
 		}
 	}
 	return need, nil
 }
 
-// joined raises the refit's needs to those of a training on a copy of that many rows, which are of several splits, by
-// so many machines, or of so many models at once.
-func (m *Memory) joined(params sweep.Params, all int, rows map[string]int, features []int, threads int,
-	s *sweep.Spec) error {
-	p, err := gbt.ParseParams(params)
-	if err != nil {
-		return err
-	}
-	private := gbt.PrivateBytes(p, all, 0, features, threads)
-	m.RefitThread = max(m.RefitThread, gbt.PrivateBytes(p, all, 0, features, threads+1)-private)
-	guests := int64(0)
-	if s.FinalMachines() > 1 && gbt.Ranks(p.Objective) {
-		guests = gbt.GuestBytes * int64(all)
-	}
-	if n := int64(s.Bag()); n > 1 {
-		private = n*(gbt.PrivateBytes(p, all, all, features, threads)+maskBytes*int64(all)) +
-			(ratedBytes+8*int64(max(1, p.NumClass)))*int64(all)
-	}
-	m.Refit = max(m.Refit, private+guests+fit.JoinedBytes(all, len(features), gbt.Ranks(p.Objective))+
-		scoring(map[string]int{sweep.Calib: rows[sweep.Calib], sweep.Test: rows[sweep.Test]})+processBytes)
-	return nil
+// footprint computes the private memory of trainings on a dataset.
+type footprint struct {
+	plan    *sweep.Plan
+	rows    map[string]int // by split
+	all     int            // rows of a refit
+	bins    []int          // by feature
+	threads int
 }
 
-// needOfFolds is Need for a cross-validated sweep. A fold has masks of its training and evaluation rows, targets and
-// predictions of the latter, and scores by row of the table; the refit has a copy of all rows.
-func needOfFolds(d *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, rows map[string]int, features []int,
-	threads int) (need Memory, err error) {
-	train := rows[sweep.Train]
-	rated := 0
-	for _, r := range plan.Folds.Rounds {
+func (f *footprint) private(p gbt.Params, train, valid, threads int) int64 {
+	return gbt.PrivateBytes(p, train, valid, f.bins, threads)
+}
+
+// trial is a trial's on train, or on a sample of it first.
+func (f *footprint) trial(p gbt.Params) int64 {
+	train, sample := f.rows[sweep.Train], int64(0) // the sample's mask, while there are no scores yet
+	if stop := f.plan.Spec.Search.Stop; stop != nil && stop.By == sweep.ByRows {
+		sample = maskBytes * int64(train/stop.OneIn)
+	}
+	return f.private(p, train, f.rows[sweep.Valid], f.threads) + max(f.scoring(f.rows[sweep.Valid]), sample) +
+		inheritedBytes(f.plan, p, train) + processBytes
+}
+
+// fold is a fold's: it has masks of its training and evaluation rows, targets and predictions of the latter, and scores
+// by row of the table.
+func (f *footprint) fold(p gbt.Params) int64 {
+	train, rated := f.rows[sweep.Train], 0
+	for _, r := range f.plan.Folds.Rounds {
 		rated = max(rated, train*len(r.Rated.Folds)/dataset.Folds)
 	}
-	all := train + max(1, d.Copies())*rows[sweep.Valid]
-	fold := func(params sweep.Params) (int64, error) {
-		p, err := gbt.ParseParams(params)
-		if err != nil {
-			return 0, err
-		}
-		return gbt.PrivateBytes(p, train, train, features, threads) + maskBytes*int64(train) + ratedBytes*int64(rated) +
-			processBytes, nil
-	}
-	refit := func(params sweep.Params) (int64, error) {
-		var m Memory
-		err := m.joined(params, all, rows, features, threads, &plan.Spec)
-		return m.Refit, err
-	}
+	return f.private(p, train, train, f.threads) + maskBytes*int64(train) + ratedBytes*int64(rated) + processBytes
+}
 
-	if plan.Open() { // what needs most memory on some rows need not be what needs most on others
-		expected = append(slices.Clone(expected), sweep.Trial{Params: largest(plan, fold)},
-			sweep.Trial{Params: largest(plan, refit)})
+// refit is that of a training on a copy of all its rows, which are of several splits, by so many machines, or of so
+// many models at once.
+func (f *footprint) refit(p gbt.Params) int64 {
+	spec, ranks, all := &f.plan.Spec, gbt.Ranks(p.Objective), int64(f.all)
+	private := f.private(p, f.all, 0, f.threads)
+	if n := int64(spec.Bag()); n > 1 {
+		private = n*(f.private(p, f.all, f.all, f.threads)+maskBytes*all) + (ratedBytes+8*int64(max(1, p.NumClass)))*all
 	}
-	for _, t := range expected {
-		n, err := fold(t.Params)
-		if err != nil {
-			return need, err
-		}
-		need.Trial = max(need.Trial, n)
-		if err := need.joined(t.Params, all, rows, features, threads, &plan.Spec); err != nil {
-			return need, err
-		}
+	if spec.FinalMachines() > 1 && ranks {
+		private += gbt.GuestBytes * all
 	}
-	return need, nil
+	return private + fit.JoinedBytes(f.all, len(f.bins), ranks) + f.scoring(0) + processBytes
+}
+
+// scoring is the memory for evaluating and scoring the held-out rows, beside the trainer's: predictions and the
+// metrics' sorting space for those of valid, scores and their encoded form for calib and test.
+func (f *footprint) scoring(valid int) int64 {
+	return 40*int64(valid) + 24*int64(f.rows[sweep.Calib]+f.rows[sweep.Test])
 }
 
 const (
 	maskBytes  = 4       // a row's number, in the mask of a fold
 	ratedBytes = 40 + 16 // the evaluation's memory, and label, weight and group
+
+	processBytes = 96 << 20 // the program, its clients, their buffers
 )
-
-// processBytes is the base memory of a task's process: the program, its clients, their buffers.
-const processBytes = 96 << 20
-
-// scoring is the memory for evaluating and scoring the held-out rows, beside the trainer's: predictions and the
-// metrics' sorting space for valid, scores and their encoded form for calib and test.
-func scoring(rows map[string]int) int64 {
-	return 40*int64(rows[sweep.Valid]) + 24*int64(rows[sweep.Calib]+rows[sweep.Test])
-}

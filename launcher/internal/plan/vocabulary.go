@@ -1,11 +1,15 @@
 package plan
 
 import (
+	"fmt"
+	"slices"
+
 	"coppice/internal/expression"
 	"coppice/internal/gbt"
 	"coppice/internal/machines"
 	"coppice/internal/metric"
 	"coppice/internal/search"
+	"coppice/internal/strictyaml"
 	"coppice/internal/sweep"
 )
 
@@ -52,4 +56,22 @@ func Vocabulary() sweep.Vocabulary {
 			return t.CheckDisks(disks)
 		},
 	}
+}
+
+// Goal is one of several objectives: a metric, or what is known of every finished trial.
+func Goal(name string) (sweep.Goal, error) {
+	if slices.Contains(sweep.GoalFacts(), name) {
+		return sweep.Goal{Name: name}, nil
+	}
+	m, err := metric.Lookup(name)
+	if err != nil {
+		return sweep.Goal{}, fmt.Errorf("%w, and none of %v%s", err, sweep.GoalFacts(),
+			strictyaml.Suggest(name, sweep.GoalFacts()))
+	}
+	if m.Aim != 0 {
+		return sweep.Goal{},
+			fmt.Errorf("%s is best at %v, so it cannot be one of several objectives; bound it with require", name,
+				m.Aim)
+	}
+	return sweep.Goal{Name: m.Name, Maximize: m.Maximize}, nil
 }

@@ -161,7 +161,8 @@ func (q *Estimator) bestOf(w *work, own, t machines.Type, wish Wish) (*Offer, er
 
 	with := func(vms int) (*Offer, error) {
 		m.VMs = vms
-		z, disks, err := plan.Size(m, t, q.Manifest, min(len(w.seconds), q.Plan.AtOnce()), w.need)
+		z, disks, err := plan.Size(plan.SizeRequest{Machine: m, Type: t, DatasetBytes: q.Manifest.Bytes(),
+			Trials: min(len(w.seconds), q.Plan.AtOnce()), Memory: w.need})
 		if err != nil {
 			return nil, err
 		}
