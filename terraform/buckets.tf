@@ -3,15 +3,18 @@
 locals {
   day = 86400 # seconds
   buckets = {
-    # A dataset of 130,000,000 rows weighs gigabytes and can be staged again: a week is enough to notice a mistake.
+    # What was deleted or overwritten by mistake, or by somebody who has taken over a task, can be restored for a week, the least
+    # that Cloud Storage takes. A dataset weighs gigabytes. Heartbeats are rewritten every ten seconds, but they are small: those
+    # of a night with 32 tasks of an hour are 12 MB, and checkpoints, a megabyte a minute each, 2 GB, which is 0.30 USD a month.
     datasets = { versioning = false, soft_delete = 7 * local.day }
-    # Heartbeats are rewritten every ten seconds, checkpoints less often, and soft deletion would bill every one of them.
-    sweeps   = { versioning = false, soft_delete = 0 }
+    sweeps   = { versioning = false, soft_delete = 7 * local.day }
     registry = { versioning = true, soft_delete = var.registry_undo_days * local.day }
   }
+  # A rule goes by age alone, and knows nothing of what a version, a rollback or an open sweep needs: all that they may need is
+  # left to `coppice clean` (launcher.tf).
   lifecycle_rules = {
-    datasets = concat([local.abandoned_uploads, local.exports], var.dataset_days == null ? [] : [{ type = "Delete", age = var.dataset_days, prefixes = ["datasets/"], noncurrent = null }])
-    sweeps   = [local.abandoned_uploads, { type = "Delete", age = var.sweep_days, prefixes = ["plans/", "sweeps/"], noncurrent = null }]
+    datasets = [local.abandoned_uploads, local.exports]
+    sweeps   = [local.abandoned_uploads]
     registry = [local.abandoned_uploads, { type = "Delete", age = null, prefixes = null, noncurrent = var.registry_undo_days }]
   }
   # What is left of rows on their way from BigQuery: launcher/internal/stager/export.go.

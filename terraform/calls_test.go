@@ -37,7 +37,7 @@ var calls = map[string][]call{
 		{"Attrs", []string{"storage.objects.get"}, "bucket", true, true, true},
 		{"NewRangeReader", []string{"storage.objects.get"}, "bucket", true, true, true},
 		{"Objects", []string{"storage.objects.list"}, "bucket", true, true, true},
-		{"Delete", []string{"storage.objects.delete"}, "bucket", false, false, false}, // the cleaner: below
+		{"Delete", []string{"storage.objects.delete"}, "bucket", false, false, false}, // for the cleaner: below
 		// and delete, where it overwrites: below
 		{"NewWriter", []string{"storage.objects.create"}, "bucket", true, true, true},
 	},
@@ -116,6 +116,13 @@ func TestTableCoversTheCalls(t *testing.T) {
 			t.Errorf("%s: overwrites %t, may delete %t", w.where, w.overwrites, err == nil)
 		}
 	}
+	for _, bucket := range []string{DatasetsBucket, SweepsBucket} {
+		for _, p := range []string{"storage.objects.get", "storage.objects.list", "storage.objects.delete"} {
+			must("cleaner", bucket, p, "launcher/internal/clean/remove.go: Look and Remove")
+		}
+	}
+	must("cleaner", DatasetsBucket, "storage.objects.create", "launcher/internal/clean/remove.go: record, lookAgain")
+	must("cleaner", RegistryBucket, "storage.objects.get", "launcher/internal/clean/clean.go: what is promoted")
 	for account, resource := range map[string]string{Task: TaskAccount, Stager: StagerAccount} {
 		must(Launcher, resource, "iam.serviceAccounts.actAs", "CreateJob for a job that runs as this account")
 		// Not the programs but what carries them.

@@ -35,7 +35,7 @@ type deployment struct {
 
 var deployments = []deployment{
 	{file: "bootstrap.json"},
-	{file: "everything.json", jobs: []string{"coppice-sweep-nightly", "coppice-sweep-weekly"},
+	{file: "everything.json", jobs: []string{"coppice-clean", "coppice-sweep-nightly", "coppice-sweep-weekly"},
 		source: []string{"example-exports"}, tables: []string{"example-ads.events"},
 		webhook: []string{"slack-verdicts"}, key: true, shared: true,
 		people: map[string][]string{

@@ -105,7 +105,7 @@ resource "google_storage_bucket_iam_member" "table" {
     }
   }
 
-  depends_on = [google_service_account.coppice]
+  depends_on = [google_service_account.coppice, google_project_iam_custom_role.table]
 }
 
 resource "google_bigquery_dataset_iam_member" "table" {

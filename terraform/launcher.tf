@@ -1,9 +1,10 @@
-# One Cloud Run job for each scheduled sweep: arguments that differ from run to run would need a role that can run anything.
+# One Cloud Run job for each scheduled sweep, and one that cleans: arguments that differ from run to run would need a role that can run anything.
 # Its launcher stages the night's table first, if there is one, sees to it that a Batch job gets machines, and ends; the job
 # does not need it any longer.
 
 locals {
-  scheduled = { for k, s in var.sweeps : "sweep-${k}" => {
+  scheduled = merge(local.cleaning, { for k, s in var.sweeps : "sweep-${k}" => {
+    account  = "launcher"
     schedule = s.schedule, time_zone = s.time_zone, paused = s.paused
     # While machines are hard to get, it goes through the list of the spec. It also follows a staging to its end, and would
     # cancel it when it is told to end before.
@@ -20,6 +21,13 @@ locals {
       s.stage.machine == null ? [] : ["--machine", s.stage.machine], s.stage.spot ? ["--spot"] : []),
       ["--no-wait", "--json", "--schedule", s.schedule, "--time-zone", s.time_zone],
     )
+  } })
+  # What no promise needs is removed by the one account that may. Two runs at once, or one that is cut off, do no harm.
+  cleaning = var.keep == null ? {} : { clean = {
+    account  = "cleaner"
+    schedule = var.keep.schedule, time_zone = "Etc/UTC", paused = false
+    timeout  = "21600s", retries = 1
+    args     = ["clean", "--yes", "--keep", tostring(var.keep.nights), "--promoted", tostring(var.keep.promoted), "--json"]
   } }
   specs = merge({ for k, s in var.sweeps : "sweep-${k}" => s.spec },
   { for k, s in var.sweeps : "table-${k}" => s.stage.spec if s.stage != null })
@@ -41,7 +49,7 @@ resource "google_cloud_run_v2_job" "launcher" {
     labels     = local.labels
 
     template {
-      service_account       = local.emails.launcher
+      service_account       = local.emails[each.value.account]
       timeout               = each.value.timeout
       max_retries           = each.value.retries
       execution_environment = "EXECUTION_ENVIRONMENT_GEN2"
@@ -56,7 +64,7 @@ resource "google_cloud_run_v2_job" "launcher" {
         }
 
         dynamic "env" {
-          for_each = merge(local.launcher_environment, local.webhook, { COPPICE_LOG = "json" }) # nobody looks on
+          for_each = merge(local.launcher_environment, each.key == "clean" ? {} : local.webhook, { COPPICE_LOG = "json" }) # nobody looks on
           content {
             name  = env.key
             value = env.value
@@ -64,7 +72,7 @@ resource "google_cloud_run_v2_job" "launcher" {
         }
 
         dynamic "env" {
-          for_each = local.webhook_secret
+          for_each = { for k, v in local.webhook_secret : k => v if each.key != "clean" }
           content {
             name = env.key
             value_source {

@@ -133,9 +133,9 @@ locals {
         advice = "Three nights or more in a row have not made a new champion, whatever the reasons. `launcher nights MODEL` lists them, docs/run.md says what to do."
       }
       "launcher failed" = {
-        filter = "metric.type=\"run.googleapis.com/job/completed_execution_count\" resource.type=\"cloud_run_job\" resource.labels.job_name=monitoring.regex.full_match(\"${var.name}-(sweep|stage)-.*\") metric.labels.result=\"failed\""
+        filter = "metric.type=\"run.googleapis.com/job/completed_execution_count\" resource.type=\"cloud_run_job\" resource.labels.job_name=monitoring.regex.full_match(\"${var.name}-((sweep|stage)-.*|clean)\") metric.labels.result=\"failed\""
         window = 5 * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_GT", limit = 0, lasting = "0s", absent = null
-        advice = "A scheduled sweep or staging could not be started. The log of the Cloud Run job says what is missing."
+        advice = "A scheduled sweep or staging could not be started, or nothing could be removed. The log of the Cloud Run job says what is missing."
       }
       "messages given up" = {
         filter = "metric.type=\"pubsub.googleapis.com/subscription/num_undelivered_messages\" resource.type=\"pubsub_subscription\" resource.labels.subscription_id=\"${google_pubsub_subscription.dead_letters.name}\""

@@ -35,7 +35,7 @@ output "server_url" {
 }
 
 output "jobs" {
-  description = "Cloud Run jobs of the scheduled sweeps (sweep-NAME)."
+  description = "Cloud Run jobs of the scheduled sweeps (sweep-NAME), and the one that cleans."
   value       = { for k, j in google_cloud_run_v2_job.launcher : k => j.name }
 }
 

@@ -1,23 +1,20 @@
 # How long things are kept, with which keys, on which network, who is told and who may do something.
 
-variable "sweep_days" {
-  description = "Days after which plans, results and models of a sweep are deleted. What is registered stays."
-  type        = number
-  default     = 30
-  nullable    = false
+variable "keep" {
+  description = "What stays of datasets and sweeps: the newest nights of each (10 or more), the versions of the last moves of each alias, which stay reproducible, and whatever else needs them; `coppice clean` removes the rest on this schedule, in UTC. Null removes nothing."
+  type = object({
+    nights   = optional(number, 30)
+    promoted = optional(number, 100)
+    schedule = optional(string, "30 12 * * *")
+  })
+  default = {}
   validation {
-    condition     = var.sweep_days >= 1 && floor(var.sweep_days) == var.sweep_days
-    error_message = "Sweeps are kept for a whole number of days, at least one."
+    condition     = var.keep == null ? true : var.keep.nights >= 10 && var.keep.promoted >= 0 && floor(var.keep.nights) == var.keep.nights && floor(var.keep.promoted) == var.keep.promoted
+    error_message = "Whole numbers: at least 10 nights, which a warm start reads, and 0 moves or more."
   }
-}
-
-variable "dataset_days" {
-  description = "Days after which a staged dataset is deleted; null keeps all. A winner can be retrained as long as its dataset is there."
-  type        = number
-  default     = null
   validation {
-    condition     = var.dataset_days == null ? true : var.dataset_days >= 1 && floor(var.dataset_days) == var.dataset_days
-    error_message = "Datasets are kept for a whole number of days, at least one, or for ever (null)."
+    condition     = var.keep == null ? true : can(regex("^\\S+ \\S+ \\S+ \\S+ \\S+$", var.keep.schedule))
+    error_message = "A schedule has the five fields of cron with one space between them, such as \"30 12 * * *\"."
   }
 }
 

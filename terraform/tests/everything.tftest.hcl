@@ -24,7 +24,7 @@ variables {
   metrics_wait_seconds = 0
   alert_emails         = ["ops@example.com"]
   budget               = { billing_account = "012345-6789AB-CDEF01", amount = 500 }
-  dataset_days         = 60
+  keep                 = { nights = 20, promoted = 50, schedule = "0 13 * * *" }
   network              = { project = "example-host", network = "shared", subnetwork = "machines" }
   source_buckets       = ["example-exports"]
   source_datasets      = ["example-ads.events"]
@@ -77,7 +77,7 @@ run "programs" {
   }
 
   assert {
-    condition     = alltrue([for j in google_cloud_run_v2_job.launcher : { for e in j.template[0].template[0].containers[0].env : e.name => e.value if e.name != "COPPICE_WEBHOOK" } == merge(output.environment, { COPPICE_LOG = "json", COPPICE_WEBHOOK_FORMAT = "slack", COPPICE_WEBHOOK_VERDICTS = "blocked,not_comparable" })])
+    condition     = alltrue([for k, j in google_cloud_run_v2_job.launcher : { for e in j.template[0].template[0].containers[0].env : e.name => e.value if e.name != "COPPICE_WEBHOOK" } == merge(output.environment, { COPPICE_LOG = "json", COPPICE_WEBHOOK_FORMAT = "slack", COPPICE_WEBHOOK_VERDICTS = "blocked,not_comparable" }) if k != "clean"])
     error_message = "The launcher in the cloud has the environment of one on a laptop, and logs for Cloud Logging."
   }
 
@@ -136,17 +136,17 @@ run "programs" {
 
   assert {
     condition = { for k, j in google_cloud_run_v2_job.launcher : k => j.name } == {
-      sweep-nightly = "coppice-sweep-nightly", sweep-weekly = "coppice-sweep-weekly"
+      sweep-nightly = "coppice-sweep-nightly", sweep-weekly = "coppice-sweep-weekly", clean = "coppice-clean"
     }
     error_message = "A Cloud Run job for each scheduled sweep."
   }
 
   assert {
-    condition = alltrue([for j in google_cloud_run_v2_job.launcher :
-      j.template[0].template[0].service_account == "coppice-launcher@example-project.iam.gserviceaccount.com" &&
+    condition = alltrue([for k, j in google_cloud_run_v2_job.launcher :
+      j.template[0].template[0].service_account == "coppice-${k == "clean" ? "cleaner" : "launcher"}@example-project.iam.gserviceaccount.com" &&
       j.template[0].template[0].containers[0].image == "us-central1-docker.pkg.dev/example-project/coppice/coppice-launcher:v1" && j.template[0].task_count == 1
     ])
-    error_message = "The launcher runs once, as its own account."
+    error_message = "The launcher runs once, as its own account, and what removes objects as another."
   }
 
   assert {
@@ -170,7 +170,7 @@ run "verdicts" {
   assert {
     condition = alltrue([for env in concat(
       [google_cloud_run_v2_service.aggregator["aggregator"].template[0].containers[0].env],
-      [for j in google_cloud_run_v2_job.launcher : j.template[0].template[0].containers[0].env],
+      [for k, j in google_cloud_run_v2_job.launcher : j.template[0].template[0].containers[0].env if k != "clean"],
       ) : [for e in env : "${e.value_source[0].secret_key_ref[0].secret} ${e.value_source[0].secret_key_ref[0].version}" if e.name == "COPPICE_WEBHOOK"] == ["slack-verdicts latest"]
     ])
     error_message = "Aggregator and launchers get the webhook's address as a secret, and never as a value."
@@ -207,13 +207,13 @@ run "staging" {
       google_cloud_run_v2_job.launcher["sweep-nightly"].template[0].template[0].containers[0].args == tolist(["nightly", "/etc/coppice/sweep-nightly.yaml", "--table", "/etc/coppice/table-nightly.yaml", "--batch", "--machine", "n2-highmem-16", "--spot", "--no-wait", "--json", "--schedule", "0 2 * * *", "--time-zone", "Europe/Berlin"]) &&
       google_cloud_run_v2_job.launcher["sweep-nightly"].template[0].template[0].timeout == "86400s" && google_cloud_run_v2_job.launcher["sweep-weekly"].template[0].template[0].timeout == "21600s" &&
       google_storage_bucket_object.spec["table-nightly"].content == var.sweeps["nightly"].stage.spec && google_storage_bucket_object.spec["table-nightly"].name == "table-nightly.yaml" &&
-      toset(keys(google_cloud_scheduler_job.launcher)) == toset(["sweep-nightly", "sweep-weekly"])
+      toset(keys(google_cloud_scheduler_job.launcher)) == toset(["sweep-nightly", "sweep-weekly", "clean"])
     )
     error_message = "One entry of the scheduler stages as a Batch job and sweeps."
   }
 
   assert {
-    condition     = { for k, j in google_cloud_run_v2_job.launcher : k => j.template[0].template[0].max_retries } == { sweep-nightly = 1, sweep-weekly = 3 }
+    condition     = { for k, j in google_cloud_run_v2_job.launcher : k => j.template[0].template[0].max_retries } == { sweep-nightly = 1, sweep-weekly = 3, clean = 1 }
     error_message = "A launcher that is started again after a failed staging would stage again, on machines that cost money."
   }
 }
@@ -288,8 +288,12 @@ run "kept_and_watched" {
   }
 
   assert {
-    condition     = [for r in google_storage_bucket.coppice["datasets"].lifecycle_rule : one(r.condition).age if one(r.action).type == "Delete"] == [1, 60]
-    error_message = "dataset_days deletes datasets."
+    condition = (
+      google_cloud_run_v2_job.launcher["clean"].template[0].template[0].containers[0].args == tolist(["clean", "--yes", "--keep", "20", "--promoted", "50", "--json"]) &&
+      google_cloud_scheduler_job.launcher["clean"].schedule == "0 13 * * *" && google_cloud_scheduler_job.launcher["clean"].time_zone == "Etc/UTC" &&
+      length([for e in google_cloud_run_v2_job.launcher["clean"].template[0].template[0].containers[0].env : e if strcontains(e.name, "WEBHOOK")]) == 0
+    )
+    error_message = "What stays is what keep says, and what cleans reads no secret."
   }
 
   assert {

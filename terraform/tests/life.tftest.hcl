@@ -50,7 +50,7 @@ run "sweep_renamed" {
     }
   }
   assert {
-    condition     = output.jobs == { sweep-nightly-ctr = "coppice-sweep-nightly-ctr" }
+    condition     = output.jobs == { sweep-nightly-ctr = "coppice-sweep-nightly-ctr", clean = "coppice-clean" }
     error_message = "The old job goes, the new one comes."
   }
 }

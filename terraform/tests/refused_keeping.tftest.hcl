@@ -22,8 +22,7 @@ variables {
 run "refused_1" {
   command = plan
   variables {
-    sweep_days           = 0
-    dataset_days         = 0
+    keep                 = { nights = 9 }
     registry_undo_days   = 6
     network              = { project = "Host", network = "shared", subnetwork = "machines" }
     subnet_range         = "10.84.0.0"
@@ -39,8 +38,7 @@ run "refused_1" {
     serve                = { model = "ctr; rm", callers = ["allUsers"], min_instances = 0 }
   }
   expect_failures = [
-    var.sweep_days,
-    var.dataset_days,
+    var.keep,
     var.registry_undo_days,
     var.network,
     var.subnet_range,
@@ -60,8 +58,7 @@ run "refused_1" {
 run "refused_2" {
   command = plan
   variables {
-    sweep_days         = 1.5
-    dataset_days       = 2.5
+    keep               = { promoted = 2.5 }
     registry_undo_days = 91
     network            = { project = "example-host", network = "projects/p/global/networks/shared", subnetwork = "machines" }
     subnet_range       = "8.8.8.0/24"
@@ -75,8 +72,7 @@ run "refused_2" {
     webhook            = { secret = "hook", format = "teams" }
   }
   expect_failures = [
-    var.sweep_days,
-    var.dataset_days,
+    var.keep,
     var.registry_undo_days,
     var.network,
     var.subnet_range,

@@ -41,9 +41,8 @@ module "coppice" {
     }
   }
 
-  # Datasets stay: a registered version can be reproduced as long as its dataset is there, and no rule knows which ones are
-  # needed. `launcher clean` lists those that are not.
-  sweep_days           = 14
+  # A version stays reproducible for 60 promotions; where one night in two is promoted, that is four months.
+  keep                 = { promoted = 60 }
   customer_managed_key = true
 
   operators     = ["group:ml-platform@example.com"]

@@ -27,7 +27,7 @@ run "deployed" {
     image_tag = "v1"
   }
   assert {
-    condition     = output.jobs == { sweep-nightly = "coppice-sweep-nightly" }
+    condition     = output.jobs == { sweep-nightly = "coppice-sweep-nightly", clean = "coppice-clean" }
     error_message = "The nightly sweep has a job, which stages, too."
   }
   assert {
