@@ -60,10 +60,15 @@ type table struct {
 	threads                        int
 }
 
+// values is how many values of its rows a trial's trees are grown on.
+func (t table) values(p gbt.Params) float64 {
+	return float64(t.rows) * float64(t.features) * float64(p.NumIterations*p.NumClass)
+}
+
 // seconds is how long a trial takes with all its trees: early stopping may end it sooner.
 func (c Speeds) seconds(t table, p gbt.Params) float64 {
 	trees := float64(p.NumIterations * p.NumClass)
-	grow := float64(t.rows) * float64(t.features) * trees * c.nanoseconds(t, p) * 1e-9
+	grow := t.values(p) * c.nanoseconds(t, p) * 1e-9
 	route := c.Route * float64(t.heldOut) / c.speedup(t)
 	if p.EarlyStoppingRound > 0 {
 		route += (c.Route/c.speedup(t) + c.Rate) * float64(t.valid)

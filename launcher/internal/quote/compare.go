@@ -49,16 +49,16 @@ type Recommended struct {
 	Cost    sweep.Range `json:"cost"`
 }
 
-// mostOffers is how many types are compared if none are named.
-const mostOffers = 8
+// maxOffers is how many types are compared if none are named.
+const maxOffers = 8
 
-// mostVMs bounds the number of machines tried to meet a time.
-const mostVMs = 200
+// triedVMs bounds the number of machines tried to meet a time.
+const triedVMs = 200
 
 // Compare makes an offer for each machine type and recommends one. Errors are of kind Input for unknown types and
 // for the plan's parameters.
 func (q *Estimator) Compare(wish Wish) (*Comparison, error) {
-	w, err := q.work()
+	w, err := q.estimateWork()
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (q *Estimator) Compare(wish Wish) (*Comparison, error) {
 		c.shorten(own.Name)
 	}
 
-	c.recommend(wanted{wish.Budget, keptBack(q.Plan.Plan), q.Region})
+	c.recommend(wish.Budget, keptBack(q.Plan.Plan), q.Region)
 	if i := slices.IndexFunc(c.Offers, func(o Offer) bool { return o.Machine == own.Name }); i >= 0 {
 		late, err := q.limits(w, &c.Offers[i])
 		if err != nil { // what is compared here says how to mend it
@@ -104,7 +104,11 @@ func (q *Estimator) Compare(wish Wish) (*Comparison, error) {
 		c.Notes = append(c.Notes, late...)
 		c.Notes = append(c.Notes, q.finalNotes(w, &c.Offers[i])...)
 	}
-	c.Notes = append(append(c.Notes, q.notes()...), c.age(q.Plan.Created)...)
+	var dates []string
+	for _, o := range c.Offers {
+		dates = append(dates, o.OnDemand.PriceDate, o.Spot.PriceDate)
+	}
+	c.Notes = append(append(c.Notes, q.notes()...), age(dates, q.Plan.Created)...)
 	c.Notes = append(c.Notes, q.unpaid(c.Offers...)...)
 	c.Notes = append(c.Notes, c.untried()...)
 	if wish.Budget > 0 && len(q.Plan.Spec.Machine.Fallback) > 0 {
@@ -162,7 +166,7 @@ func (q *Estimator) bestOf(w *work, own, t machines.Type, wish Wish) (*Offer, er
 	with := func(vms int) (*Offer, error) {
 		m.VMs = vms
 		z, disks, err := plan.Size(plan.SizeRequest{Machine: m, Type: t, DatasetBytes: q.Manifest.Bytes(),
-			Trials: min(len(w.seconds), q.Plan.AtOnce()), Memory: w.need})
+			Trials: min(len(w.seconds), q.Plan.AtOnce()), Memory: w.memory})
 		if err != nil {
 			return nil, err
 		}
@@ -173,7 +177,7 @@ func (q *Estimator) bestOf(w *work, own, t machines.Type, wish Wish) (*Offer, er
 	case wish.VMs > 0:
 		return with(wish.VMs)
 	case wish.Within > 0:
-		return q.fewest(with, min(mostVMs, len(w.seconds)), wish.Within.Hours())
+		return q.fewest(with, min(triedVMs, len(w.seconds)), wish.Within.Hours())
 	case t.Name == m.Type:
 		return with(m.VMs)
 	}
@@ -182,25 +186,25 @@ func (q *Estimator) bestOf(w *work, own, t machines.Type, wish Wish) (*Offer, er
 
 // fewest is the offer with the fewest machines that ends in time, or if none does, with the fewest that are as fast as
 // possible. More machines are never slower, so bisection works.
-func (q *Estimator) fewest(with func(int) (*Offer, error), most int, hours float64) (*Offer, error) {
+func (q *Estimator) fewest(with func(vms int) (*Offer, error), maxVMs int, hours float64) (*Offer, error) {
 	if _, err := with(1); err != nil {
 		return nil, err
 	}
 
 	takes := func(o *Offer) float64 { return o.Side(*q.Plan.Spec.Machine.Spot).Hours.Expected }
-	n := 1 + sort.Search(most-1, func(i int) bool {
+	n := 1 + sort.Search(maxVMs-1, func(i int) bool {
 		o, err := with(1 + i)
 		return err == nil && takes(o) <= hours
 	})
 
 	o, err := with(n)
-	if err != nil || n < most || takes(o) <= hours {
+	if err != nil || n < maxVMs || takes(o) <= hours {
 		return o, err
 	}
 
 	// None ends in time: the fewest that are as fast as the most.
 	fastest := takes(o)
-	n = 1 + sort.Search(most-1, func(i int) bool {
+	n = 1 + sort.Search(maxVMs-1, func(i int) bool {
 		o, err := with(1 + i)
 		return err == nil && takes(o) <= fastest
 	})
@@ -209,21 +213,14 @@ func (q *Estimator) fewest(with func(int) (*Offer, error), most int, hours float
 
 // shorten keeps the cheapest offers, and the plan's own.
 func (c *Comparison) shorten(own string) {
-	if len(c.Offers) <= mostOffers {
+	if len(c.Offers) <= maxOffers {
 		return
 	}
 	i := slices.IndexFunc(c.Offers, func(o Offer) bool { return o.Machine == own })
-	if i >= mostOffers {
-		c.Offers[mostOffers-1] = c.Offers[i]
+	if i >= maxOffers {
+		c.Offers[maxOffers-1] = c.Offers[i]
 	}
-	c.Offers = c.Offers[:mostOffers]
-}
-
-// wanted is what a recommendation must meet, beside the time.
-type wanted struct {
-	budget  float64 // USD; 0 for no limit
-	reserve time.Duration
-	region  string
+	c.Offers = c.Offers[:maxOffers]
 }
 
 // choice is one priced side of an offer.
@@ -235,62 +232,72 @@ type choice struct {
 
 func (c choice) String() string { return fmt.Sprintf("%d x %s %s", c.VMs, c.Machine, Priced(c.spot)) }
 
-// before orders choices by preference: machines with attached local SSDs come before those with built-in ones, which
-// have never been seen mounted by Batch; of the same kind, the cheaper one.
-func (c choice) before(other choice) bool {
-	if c.BuiltIn != other.BuiltIn {
-		return other.BuiltIn
-	}
-	return c.side.Cost.Expected < other.side.Cost.Expected
-}
-
-// need is the budget that Hold accepts for a sweep without fallbacks: the choice's cost plus the reserve.
-func (c choice) need(reserve time.Duration) float64 {
+// requiredBudget is what Hold accepts for a sweep without fallbacks: the choice's cost plus the reserve.
+func (c choice) requiredBudget(reserve time.Duration) float64 {
 	return c.side.Cost.Expected + c.side.Hourly*float64(c.VMs)*reserve.Seconds()/3600
 }
 
-// recommend picks the most preferred side of all offers (before) that ends in time and within the budget, or says what
-// is possible instead.
-func (c *Comparison) recommend(w wanted) {
-	var fastest, cheapest, least *choice // of the priced ones; of those that end in time: by cost, by required budget
+// first is the choice with the lowest value, or nil; of equal ones it is the first.
+func first(choices []choice, value func(choice) float64) *choice {
+	var best *choice
+	for i, c := range choices {
+		if best == nil || value(c) < value(*best) {
+			best = &choices[i]
+		}
+	}
+	return best
+}
+
+// recommend picks the preferred side of all offers that ends in time and within the budget (0 for no limit), or says
+// what is possible instead.
+func (c *Comparison) recommend(budget float64, reserve time.Duration, region string) {
+	cost := func(o choice) float64 { return o.side.Cost.Expected }
+	required := func(o choice) float64 { return o.requiredBudget(reserve) }
+
+	// Machines with attached local SSDs come before those with built-in ones, which have never been seen mounted by
+	// Batch; of the same kind, the cheaper one.
+	var priced, inTime, attached, builtIn []choice
 	for i := range c.Offers {
 		for _, spot := range []bool{true, false} {
 			o := choice{&c.Offers[i], c.Offers[i].Side(spot), spot}
 			if o.side.Cost == nil || !sane(o.side.Cost.Expected) {
 				continue
 			}
-			if fastest == nil || o.side.Hours.Expected < fastest.side.Hours.Expected {
-				fastest = &o
-			}
-
+			priced = append(priced, o)
 			if o.side.Hours.Expected > c.Within {
 				continue
 			}
-			if least == nil || o.need(w.reserve) < least.need(w.reserve) {
-				least = &o
-			}
-			if (w.budget == 0 || o.need(w.reserve) <= w.budget) && (cheapest == nil || o.before(*cheapest)) {
-				cheapest = &o
+			inTime = append(inTime, o)
+			switch {
+			case budget > 0 && required(o) > budget:
+			case o.BuiltIn:
+				builtIn = append(builtIn, o)
+			default:
+				attached = append(attached, o)
 			}
 		}
 	}
+	within := written(time.Duration(c.Within * float64(time.Hour)).Round(time.Second))
 
-	if cheapest != nil {
-		c.Recommended = &Recommended{Machine: cheapest.Machine, VMs: cheapest.VMs, Spot: cheapest.spot,
-			Hours: cheapest.side.Hours, Cost: *cheapest.side.Cost}
+	if best := cmp.Or(first(attached, cost), first(builtIn, cost)); best != nil {
+		c.Recommended = &Recommended{Machine: best.Machine, VMs: best.VMs, Spot: best.spot,
+			Hours: best.side.Hours, Cost: *best.side.Cost}
+		c.Reason = fmt.Sprintf("the cheapest of these%s that is expected to finish within %s", c.ofWhich(), within)
+		if budget > 0 {
+			c.Reason += fmt.Sprintf(" for at most %s, including the reserve for stopping in time", USD(budget))
+		}
+		return
 	}
 
-	within := written(time.Duration(c.Within * float64(time.Hour)).Round(time.Second))
-	switch {
-	case cheapest != nil && w.budget > 0:
-		c.Reason = fmt.Sprintf("%s that is expected to finish within %s for at most %s, including the reserve "+
-			"for stopping in time", c.cheapest(), within, USD(w.budget))
-	case cheapest != nil:
-		c.Reason = fmt.Sprintf("%s that is expected to finish within %s", c.cheapest(), within)
-	case least != nil:
+	// Nothing can be recommended: say the smallest step that would help.
+	if least := first(inTime, required); least != nil {
 		c.Reason = fmt.Sprintf("none of these is expected to finish within %s for at most %s, including the "+
 			"reserve for stopping in time; %s needs a budget of %s",
-			within, USD(w.budget), least, USD(roundUp(least.need(w.reserve))))
+			within, USD(budget), least, USD(roundUp(required(*least))))
+		return
+	}
+	fastest := first(priced, func(o choice) float64 { return o.side.Hours.Expected })
+	switch {
 	case fastest != nil:
 		c.Reason = fmt.Sprintf("none of these is expected to finish within %s at a known price; the fastest, %s, "+
 			"takes %s", within, fastest, Time(3600*fastest.side.Hours.Expected))
@@ -300,18 +307,22 @@ func (c *Comparison) recommend(w wanted) {
 		c.Reason = c.Offers[0].Machine + " is none of Google's machines, and has no price"
 	default:
 		c.Reason = fmt.Sprintf("no price of these is known in %s; check COPPICE_LOCATION, or give prices with "+
-			"COPPICE_PRICES=FILE", w.region)
+			"COPPICE_PRICES=FILE", region)
 	}
 }
 
-// cheapest says among which offers the recommended one is the cheapest.
-func (c *Comparison) cheapest() string {
-	builtIn := func(o Offer) bool { return o.BuiltIn }
-	if slices.ContainsFunc(c.Offers, builtIn) &&
-		slices.ContainsFunc(c.Offers, func(o Offer) bool { return !o.BuiltIn }) {
-		return "the cheapest of these with attached local SSDs"
+// ofWhich says among which offers the recommended one is the cheapest.
+func (c *Comparison) ofWhich() string {
+	builtIn := 0
+	for _, o := range c.Offers {
+		if o.BuiltIn {
+			builtIn++
+		}
 	}
-	return "the cheapest of these"
+	if builtIn > 0 && builtIn < len(c.Offers) {
+		return " with attached local SSDs"
+	}
+	return ""
 }
 
 // untried is a note about machines with built-in local SSDs, if one is offered.
@@ -330,30 +341,15 @@ func (c *Comparison) untried() []string {
 		strings.Join(names, ", "))}
 }
 
-// age is a note about offers whose prices are too old at the time now.
-func (c *Comparison) age(now time.Time) []string {
-	var dates []string
-	for _, o := range c.Offers {
-		dates = append(dates, o.OnDemand.PriceDate, o.Spot.PriceDate)
-	}
-	return age(dates, now)
-}
-
 // notes lists caveats for the reader of the numbers.
 func (q *Estimator) notes() []string {
-	var notes []string
-	rows := 0
-	for _, s := range q.Manifest.Splits {
-		if s.Name == sweep.Train {
-			rows = s.Rows
-		}
+	train, _ := q.Manifest.FindSplit(sweep.Train)
+	least := Measured().Smallest()
+	if train.Rows >= least || q.NsPerValue > 0 {
+		return nil
 	}
-	if least := Measured().Smallest(); rows < least && q.NsPerValue == 0 {
-		notes = append(notes,
-			fmt.Sprintf("nothing was measured below %s rows; with %s, the fixed cost of a tree is not included",
-				humanize.Comma(int64(least)), humanize.Comma(int64(rows))))
-	}
-	return notes
+	return []string{fmt.Sprintf("nothing was measured below %s rows; with %s, the fixed cost of a tree is not included",
+		humanize.Comma(int64(least)), humanize.Comma(int64(train.Rows)))}
 }
 
 // compared states time and money under both models.
@@ -368,7 +364,7 @@ func (q *Estimator) spotPays(o *Offer) float64 {
 	if o.Spot.Hourly <= 0 || o.OnDemand.Hourly <= o.Spot.Hourly {
 		return 0
 	}
-	share := min(1-o.Spot.Hourly/o.OnDemand.Hourly, mostLost)
+	share := min(1-o.Spot.Hourly/o.OnDemand.Hourly, maxLost)
 	return 3600 * share / q.loss(o.Lead.Expected, o.Trial.Expected)
 }
 

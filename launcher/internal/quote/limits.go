@@ -2,8 +2,12 @@ package quote
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
+
+	"coppice/internal/problem"
+	"coppice/internal/sweep"
 )
 
 // limits says what is assumed of search.stop, and compares the spec's limits with what its own machines are expected to
@@ -14,7 +18,7 @@ func (q *Estimator) limits(w *work, o *Offer) (notes []string, err error) {
 	hours := o.Side(*q.Plan.Spec.Machine.Spot).Hours
 	whole, trial := time.Duration(s.Limits.Sweep), time.Duration(s.Limits.Trial)
 	does := func(limit string, high float64) string {
-		return fmt.Sprintf("limits: {%s: %s} is enough at the slow end", limit, written(upTo(high)))
+		return fmt.Sprintf("limits: {%s: %s} is enough at the slow end", limit, written(wholeMinutes(high)))
 	}
 
 	on := fmt.Sprintf("on %d x %s", o.VMs, o.Machine)
@@ -23,7 +27,7 @@ func (q *Estimator) limits(w *work, o *Offer) (notes []string, err error) {
 		notes = append(notes,
 			fmt.Sprintf("search.stop: %d of %d trials are expected to be trained on after their first "+
 				"comparison, as if scores were random (assumed); the high ends have every trial train to its end",
-				len(w.parts[1]), len(w.parts[0])))
+				len(w.expected[1]), len(w.expected[0])))
 	}
 	switch {
 	case o.least > whole.Seconds():
@@ -62,16 +66,74 @@ func (q *Estimator) limits(w *work, o *Offer) (notes []string, err error) {
 	return notes, nil
 }
 
-// upTo is a duration that is no shorter, in whole ten minutes if it is longer than that.
-func upTo(s float64) time.Duration {
-	unit := 10 * time.Minute
-	if d := time.Duration(s * float64(time.Second)); d < unit {
+// wholeMinutes rounds up to minutes, or from ten minutes on to tens of them.
+func wholeMinutes(seconds float64) time.Duration {
+	d, unit := time.Duration(seconds*float64(time.Second)), 10*time.Minute
+	if d < unit {
 		unit = time.Minute
 	}
-	return (time.Duration(s*float64(time.Second)) + unit - 1).Truncate(unit)
+	return (d + unit - 1).Truncate(unit)
 }
 
 // exactly is a time beside a limit that is nearly as long.
-func exactly(s float64) string {
-	return written(time.Duration(s * float64(time.Second)).Round(time.Second))
+func exactly(seconds float64) string {
+	return written(time.Duration(seconds * float64(time.Second)).Round(time.Second))
+}
+
+// Hold rejects a budget below the sweep's expected cost plus the reserve for stopping it in time,
+// on its machines or on any of its fallbacks.
+func Hold(q *sweep.Quote, machine string, budget float64) error {
+	switch {
+	case budget == 0:
+		return nil
+	case q.Hourly == 0:
+		return problem.New(problem.Input, "a budget cannot be kept: no %s price of %s in %s is known; give one with "+
+			"COPPICE_PRICES=FILE, or leave the budget out", model(q.Spot), machine, q.Region)
+	}
+
+	for i, f := range q.Fallback {
+		if f.Hourly == 0 {
+			return problem.New(problem.Input, "a budget cannot be kept: no %s price of machine.fallback[%d] in %s is "+
+				"known; give one with COPPICE_PRICES=FILE, or leave the budget out", model(f.Spot), i, q.Region)
+		}
+	}
+
+	if required := q.Cost.Expected + q.ReserveCost(); required > budget {
+		return problem.New(problem.Input, "the budget of %s is too small: %d x %s are expected to cost %s, "+
+			"and %s is reserved for stopping in time; give --budget %s, or see `launcher plan` for other machines",
+			USD(budget), q.VMs, machine, Money(&q.Cost), USD(q.ReserveCost()),
+			argument(roundUp(required)))
+	}
+
+	for i, f := range q.Fallback {
+		if required := f.Cost.Expected + q.ReserveCost(); required > budget {
+			return problem.New(problem.Input, "the budget of %s is too small for machine.fallback[%d]: %d x %s %s "+
+				"are expected to cost %s, and %s is reserved for stopping in time; remove that fallback, "+
+				"or give --budget %s",
+				USD(budget), i, f.VMs, f.Machine, Priced(f.Spot), Money(&f.Cost),
+				USD(q.ReserveCost()), argument(roundUp(required)))
+		}
+	}
+	return nil
+}
+
+func model(spot bool) string {
+	if spot {
+		return "Spot"
+	}
+	return "on-demand"
+}
+
+// Priced says which machines a price is of.
+func Priced(spot bool) string {
+	if spot {
+		return "on Spot"
+	}
+	return "on demand"
+}
+
+// roundUp rounds up to an amount of three digits, or to cents.
+func roundUp(v float64) float64 {
+	unit := math.Pow(10, min(math.Floor(math.Log10(v)), 0)-2)
+	return math.Round(math.Ceil(v/unit-1e-6)*unit*1e9) / 1e9
 }

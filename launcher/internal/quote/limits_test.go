@@ -25,9 +25,7 @@ func TestLimitsAreComparedWithTheQuote(t *testing.T) {
 			"limits.trial is 22m, but trials are expected to take up to 23m45s"},
 	} {
 		q := request(t, large, limits, "limits: "+tc.limits+"\n"+limits)
-		if err := q.Price(); err != nil {
-			t.Fatal(err)
-		}
+		price(t, q)
 		late, notes := "", strings.Join(q.Plan.Notes, "\n")
 		if q.Late != nil {
 			late = q.Late.Error()
@@ -57,12 +55,12 @@ func TestStoppedTrialsAreNotQuoted(t *testing.T) {
 	for rule, most := range map[string]float64{"rule: halving, by: rows": 10, "rule: asha, by: rows": 20,
 		"rule: halving, by: trees": 16, "rule: asha, by: trees": 28, "rule: hyperband, by: trees": 40} {
 		q := request(t, large, search, "search: {stop: {"+rule+"}, random")
-		w, err := q.work()
+		w, err := q.estimateWork()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := len(w.parts[1]); len(w.parts[0]) != 50 || n < 10 || float64(n) > most {
-			t.Errorf("%s: %d of %d trials go on; expected 10 to %v of 50", rule, n, len(w.parts[0]), most)
+		if n := len(w.expected[1]); len(w.expected[0]) != 50 || n < 10 || float64(n) > most {
+			t.Errorf("%s: %d of %d trials go on; expected 10 to %v of 50", rule, n, len(w.expected[0]), most)
 		}
 		o := offer(t, q)
 		if !(o.Spot.Hours.Expected < 0.9*whole.Spot.Hours.Expected) ||
@@ -87,9 +85,7 @@ func TestTimeIsKeptForTheFinalTraining(t *testing.T) {
 	const limits = "machine: {type: n2-highmem-64"
 	q := request(t, large, limits, "limits: {trial: 1h, sweep: 1h30m}\n"+limits, "final: {rows: train}",
 		"final: {rows: all}")
-	if err := q.Price(); err != nil {
-		t.Fatal(err)
-	}
+	price(t, q)
 	o, kept := offer(t, q), q.Plan.FinalReserve()
 	if q.Plan.Quote.Refit != *o.Refit || math.Abs(kept.Seconds()-1.5*o.Refit.Expected) > 1 {
 		t.Errorf("the quote has %+v and %s are kept; expected %+v and half as much again", q.Plan.Quote.Refit, kept,
@@ -107,9 +103,7 @@ func TestMachinesOfTheFinalTraining(t *testing.T) {
 	of := func(size Stated, machines string) (*Offer, string) {
 		q := request(t, size, "spot: true", "vms: 8, spot: true", "final: {rows: train}",
 			"final: {rows: all"+machines+"}")
-		if err := q.Price(); err != nil {
-			t.Fatal(err)
-		}
+		price(t, q)
 		notes := ""
 		for _, n := range q.Plan.Notes {
 			if strings.Contains(n, "machines: ") {
@@ -139,27 +133,22 @@ func TestMachinesOfTheFinalTraining(t *testing.T) {
 	}
 }
 
-// TestMachinesOfObjectives: what trees need beside their splits is counted, a millisecond each.
+// TestMachinesOfObjectives: what trees need beside their splits is counted, a millisecond each; and each class has a
+// tree of its own in every round, which is exchanged as any other.
 func TestMachinesOfObjectives(t *testing.T) {
 	m := request(t, large).Manifest
 	p := gbt.Defaults()
 	p.Objective = "binary"
-	plain := together(m, p, 0, 4)
-	for objective, more := range map[string]float64{"regression_l1": 10, "lambdarank": 5} {
-		p.Objective = objective
-		if got, want := together(m, p, 0, 4), plain+float64(p.NumIterations)*more/1000; math.Abs(got-want) > 1e-9 {
-			t.Errorf("%s: exchanges take %v s, want %v: %v for each tree more than those of log loss", objective, got,
-				want, more)
+	plain := teamSeconds(m, p, 0, 4)
+	for objective, want := range map[string]float64{"regression_l1": plain + float64(p.NumIterations)*10/1000,
+		"lambdarank": plain + float64(p.NumIterations)*5/1000, "binary": 3 * plain} {
+		p := p
+		if p.Objective = objective; objective == "binary" {
+			p.NumClass = 3
 		}
-	}
-}
-
-// TestMachinesOfSeveralClasses: each class has a tree of its own in every round, which is exchanged as any other.
-func TestMachinesOfSeveralClasses(t *testing.T) {
-	m := request(t, large).Manifest
-	p := gbt.Defaults()
-	one := together(m, p, 0, 4)
-	if p.NumClass = 3; math.Abs(together(m, p, 0, 4)-3*one) > 1e-9 {
-		t.Errorf("exchanges of 3 classes take %v s and of one %v, want three times as long", together(m, p, 0, 4), one)
+		if got := teamSeconds(m, p, 0, 4); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s, %d classes: exchanges take %v s, want %v; those of log loss %v", objective, p.NumClass, got,
+				want, plain)
+		}
 	}
 }

@@ -13,9 +13,12 @@ import (
 	"math"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
 	"coppice/internal/machines"
+	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
 )
@@ -38,6 +41,29 @@ type Assumptions struct {
 // Assumed returns the default assumptions.
 func Assumed() Assumptions {
 	return Assumptions{Startup: 3 * time.Minute, Download: 400e6, Preemptions: 0.05}
+}
+
+// AddFlags adds the flags of a command that takes assumptions, with those that are there as defaults.
+func (a *Assumptions) AddFlags(cmd *cobra.Command) {
+	cmd.Flags().Float64Var(&a.NsPerValue, "ns-per-value", 0, "nanoseconds per row, feature and tree of a trial with "+
+		"the sweep's threads, as \"launcher bill\" shows them; 0 uses the calibration")
+	cmd.Flags().DurationVar(&a.Startup, "startup", a.Startup,
+		"assumed: from a machine's first charged second to its first task")
+	cmd.Flags().Float64Var(&a.Preemptions, "preemptions", a.Preemptions,
+		"assumed: preemptions per hour of a Spot machine")
+}
+
+// Check rejects what no machine does.
+func (a *Assumptions) Check() error {
+	switch {
+	case a.Startup < 0 || a.Startup > 24*time.Hour:
+		return program.Usagef("--startup is %s: use 0s to 24h", a.Startup)
+	case !(a.Preemptions >= 0) || a.Preemptions > 60:
+		return program.Usagef("--preemptions is %v: use 0 to 60 an hour", a.Preemptions)
+	case !(a.NsPerValue >= 0) || a.NsPerValue > 1e6:
+		return program.Usagef("--ns-per-value is %v: use 0 to 1e6", a.NsPerValue)
+	}
+	return nil
 }
 
 // checkpointEvery is the longest time that a trial goes unsaved (internal/sweep/WIRE.md, Checkpoints).
@@ -119,101 +145,104 @@ func (o *Offer) Side(spot bool) *Side {
 
 // work is what does not depend on the machine.
 type work struct {
-	need    plan.Memory
+	memory  plan.Memory
 	seconds []float64 // by trial, in the plan's order, without a refit or final training
 	// What waits only for a free task, part after part: all trials, or the steps of a selection, or what search.stop
-	// has every trial train and what is expected to be trained after it. most has every trial
-	// train to its end.
-	parts, most [][]float64
-	refit       func(threads, machines int) float64 // the seconds of the refit or the final training; nil without one
-	final       *gbt.Params                         // what that is expected to train
-	mean        float64
-	ns          float64 // per value, mean
-	low         float64
-	high        float64
+	// has every trial train and what is expected to be trained after it. toTheEnd has every trial train to its end.
+	expected, toTheEnd [][]float64
+	refit              func(threads, machines int) float64 // the seconds of a refit or final training; nil without one
+	final              *gbt.Params                         // what that is expected to train
+	mean               float64                             // seconds of a trial
+	ns                 float64                             // per value, mean
+	low, high          float64                             // factors
 }
 
-func (q *Estimator) work() (*work, error) {
-	threads := q.Plan.Spec.Machine.ThreadsPerTask
-	need, err := plan.Need(q.Manifest, q.Plan.Plan, q.Plan.Expected, threads)
+// estimateWork takes each trial separately, at the speed that was seen, else as calibrated.
+func (q *Estimator) estimateWork() (*work, error) {
+	p, threads := q.Plan, q.Plan.Spec.Machine.ThreadsPerTask
+	memory, err := plan.Need(q.Manifest, p.Plan, p.Expected, threads)
 	if err != nil {
 		return nil, err
 	}
 
 	measured := Measured()
-	w := &work{need: need, low: measured.Low, high: measured.High}
-	t := table{features: len(q.Manifest.Features), threads: threads}
-	for _, s := range q.Manifest.Splits {
-		switch s.Name {
-		case sweep.Train:
-			t.rows = s.Rows
-		case sweep.Valid:
-			t.valid = s.Rows
-			fallthrough
-		default:
-			t.heldOut += s.Rows
-		}
-	}
-
+	w := &work{memory: memory, low: measured.Low, high: measured.High}
 	if q.NsPerValue > 0 {
 		w.low, w.high = 1-measuredSpread, 1+measuredSpread
 	}
+	all := table{features: len(q.Manifest.Features), threads: threads}
+	for _, s := range q.Manifest.Splits {
+		if s.Name == sweep.Train {
+			all.rows = s.Rows
+			continue
+		}
+		if s.Name == sweep.Valid {
+			all.valid = s.Rows
+		}
+		all.heldOut += s.Rows
+	}
 
-	// Each trial separately, at the given speed, else as calibrated.
 	values := 0.0
-	var sample []float64
-	for _, trial := range q.Plan.Expected {
-		p, err := gbt.ParseParams(trial.Params)
+	var onSample []float64
+	for _, trial := range p.Expected {
+		params, err := gbt.ParseParams(trial.Params)
 		if err != nil {
 			return nil, err
 		}
-		t := t.of(q.Plan.Plan, trial)
-		of := float64(t.rows) * float64(t.features) * float64(p.NumIterations*p.NumClass)
-		speed := func(t table) float64 {
-			if q.NsPerValue > 0 {
-				return float64(t.rows) * float64(t.features) * float64(p.NumIterations*p.NumClass) * q.NsPerValue * 1e-9
-			}
-			return measured.seconds(t, p)
-		}
-		s := speed(t)
+		t := all.of(p.Plan, trial)
+		seconds := q.seconds(t, params)
 		if trial.Refit {
-			w.final = &p
-			w.refit = func(threads, machines int) float64 {
-				with, bag := t, q.Plan.Spec.Bag() // whose models are trained side by side
-				at := min(bag, threads)
-				with.threads = threads / at
-				s := s * float64((bag+at-1)/at) * measured.seconds(with, p) / measured.seconds(t, p)
-				return together(q.Manifest, p, s, machines)
-			}
+			w.final, w.refit = &params, q.refit(t, params, seconds)
 			continue
 		}
-		w.seconds = append(w.seconds, s)
-		if stop := q.Plan.Spec.Search.Stop; stop != nil && stop.By == sweep.ByRows {
+		w.seconds = append(w.seconds, seconds)
+		w.mean += seconds
+		values += t.values(params)
+		if stop := p.Spec.Search.Stop; stop != nil && stop.By == sweep.ByRows {
 			t.rows = max(1, t.rows/stop.OneIn)
 		}
-		sample = append(sample, speed(t))
-		w.mean += s
-		values += of
-	}
-
-	w.most = w.together(q.Plan.Plan)
-	if w.parts = w.most; q.Plan.Spec.Search.Stop != nil {
-		n := len(w.most[0])
-		w.parts = append(stopped(q.Plan.Plan, q.Plan.Expected[:n], w.seconds[:n], sample), w.most[1:]...)
+		onSample = append(onSample, q.seconds(t, params))
 	}
 	w.ns = w.mean * 1e9 / max(values, 1)
 	w.mean /= float64(len(w.seconds))
+
+	w.toTheEnd = steps(p.Plan, w.seconds)
+	w.expected = w.toTheEnd
+	if p.Spec.Search.Stop != nil {
+		n := len(w.toTheEnd[0])
+		w.expected = append(stopped(p.Plan, p.Expected[:n], w.seconds[:n], onSample), w.toTheEnd[1:]...)
+	}
 	return w, nil
 }
 
-// together gives the trials that wait only for a free task: those of one step after the other, else all.
-func (w *work) together(p *sweep.Plan) (out [][]float64) {
-	if !p.Selects() {
-		return [][]float64{w.seconds}
+// seconds is how long a trial takes.
+func (q *Estimator) seconds(t table, p gbt.Params) float64 {
+	if q.NsPerValue > 0 {
+		return t.values(p) * q.NsPerValue * 1e-9
 	}
-	steps := p.Stages()
-	for i, s := range w.seconds {
-		if i == 0 || steps[i] != steps[i-1] {
+	return Measured().seconds(t, p)
+}
+
+// refit is how long a refit or final training takes that takes a task that many seconds, with other numbers of threads
+// and machines. The models of a bag are trained side by side.
+func (q *Estimator) refit(t table, p gbt.Params, seconds float64) func(threads, machines int) float64 {
+	return func(threads, machines int) float64 {
+		with, bag := t, q.Plan.Spec.Bag()
+		at := min(bag, threads)
+		with.threads = threads / at
+		single := seconds * float64((bag+at-1)/at) * Measured().seconds(with, p) / Measured().seconds(t, p)
+		return teamSeconds(q.Manifest, p, single, machines)
+	}
+}
+
+// steps gives the trials that wait only for a free task: those of one step after the other, else all.
+func steps(p *sweep.Plan, seconds []float64) (out [][]float64) {
+	if !p.Selects() {
+		return [][]float64{seconds}
+	}
+	stages := p.Stages()
+	for i, s := range seconds {
+		if i == 0 || stages[i] != stages[i-1] {
 			out = append(out, nil)
 		}
 		out[len(out)-1] = append(out[len(out)-1], s)
@@ -250,7 +279,7 @@ func (t table) of(p *sweep.Plan, trial sweep.Trial) table {
 // and notes what a person should know about the prices. Errors are of kind Input: unknown machine types, and the plan's
 // parameters.
 func (q *Estimator) Price() error {
-	w, err := q.work()
+	w, err := q.estimateWork()
 	if err != nil {
 		return err
 	}
@@ -325,13 +354,13 @@ func (q *Estimator) offer(w *work, t machines.Type, z sweep.Sizing, disks, final
 		o.RefitMachines = final
 		o.Refit = &sweep.Range{Low: refit * w.low, Expected: refit, High: refit * w.high}
 	}
-	training, most := 0.0, 0.0
-	for _, seconds := range w.parts {
+	training, toTheEnd := 0.0, 0.0
+	for _, seconds := range w.expected {
 		training += makespan(seconds, z.Tasks)
 		o.Waves += (len(seconds) + z.Tasks - 1) / z.Tasks
 	}
-	for _, seconds := range w.most {
-		most += makespan(seconds, z.Tasks)
+	for _, seconds := range w.toTheEnd {
+		toTheEnd += makespan(seconds, z.Tasks)
 	}
 	o.least = (training + refit) * w.low
 	for _, spot := range []bool{false, true} {
@@ -339,7 +368,7 @@ func (q *Estimator) offer(w *work, t machines.Type, z sweep.Sizing, disks, final
 		s.Hours = sweep.Range{
 			Low:      q.hours(o.Lead.Low, (training+refit)*w.low, o.Trial.Low, spot),
 			Expected: q.hours(o.Lead.Expected, training+refit, o.Trial.Expected, spot),
-			High:     q.hours(o.Lead.High, (most+refit)*w.high, o.Trial.High, spot),
+			High:     q.hours(o.Lead.High, (toTheEnd+refit)*w.high, o.Trial.High, spot),
 		}
 		if spot {
 			s.Preemptions = q.Preemptions * float64(vms) * s.Hours.Expected
@@ -369,11 +398,11 @@ func (q *Estimator) hours(lead, training, trial float64, spot bool) float64 {
 		return calm
 	}
 	lost := q.Preemptions * q.loss(lead, trial) / 3600
-	return calm / (1 - min(lost, mostLost))
+	return calm / (1 - min(lost, maxLost))
 }
 
-// mostLost bounds the share of time lost to preemptions; beyond it, a quote just states ten times the time.
-const mostLost = 0.9
+// maxLost bounds the share of time lost to preemptions; beyond it, a quote just states ten times the time.
+const maxLost = 0.9
 
 // loss is the cost of a preemption, in seconds of a machine.
 func (q *Estimator) loss(lead, trial float64) float64 {

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"coppice/internal/gbt"
 	"coppice/internal/machines"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
@@ -21,14 +20,6 @@ import (
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
-
-func words() sweep.Vocabulary {
-	fine := func(string) error { return nil }
-	return sweep.Vocabulary{Metric: fine, ParamName: gbt.CanonicalName, Param: gbt.CheckParam,
-		Constraint: func(c string) (string, error) { return c, nil }, Require: fine,
-		Objective: func(o, _ string) (string, error) { return o, nil },
-		Machine:   fine, LocalSSD: func(string, int) error { return nil }}
-}
 
 // night is the sweep of docs/run.md.
 const night = `
@@ -45,7 +36,7 @@ final: {rows: train}
 // request plans a sweep over a table that is only stated.
 func request(t testing.TB, size Stated, edits ...string) *Estimator {
 	t.Helper()
-	spec, err := sweep.ParseSpec("sweep.yaml", []byte(strings.NewReplacer(edits...).Replace(night)), words())
+	spec, err := sweep.ParseSpec("sweep.yaml", []byte(strings.NewReplacer(edits...).Replace(night)), plan.Vocabulary())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,6 +62,23 @@ func compare(t testing.TB, q *Estimator, w Wish) *Comparison {
 		t.Fatal(err)
 	}
 	return c
+}
+
+func price(t testing.TB, q *Estimator) {
+	t.Helper()
+	if err := q.Price(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// readAgain is the plan as its reader has it.
+func readAgain(t testing.TB, q *Estimator) (*sweep.Plan, error) {
+	t.Helper()
+	data, err := json.Marshal(q.Plan.Plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sweep.DecodePlan(data)
 }
 
 // four are machine types with and without local SSDs of their own.
@@ -199,15 +207,11 @@ func TestWhatIsNotKnownHasNoPrice(t *testing.T) {
 	}
 }
 
-func TestUnknownMachines(t *testing.T) {
-	_, err := request(t, large).Compare(Wish{Machines: []string{"n2-highmen-64"}})
-	if !problem.Is(err, problem.Input) {
-		t.Errorf("compared with an unknown type: error %v, expected one of kind input", err)
-	}
-}
-
 // TestAClustersHosts: they are not compared with Google's machines, and have no price, rather than a made-up one.
 func TestAClustersHosts(t *testing.T) {
+	if _, err := request(t, large).Compare(Wish{Machines: []string{"n2-highmen-64"}}); !problem.Is(err, problem.Input) {
+		t.Errorf("compared with an unknown type: error %v, expected one of kind input", err)
+	}
 	c := compare(t, request(t, large, "n2-highmem-64", "custom-64-524288"), Wish{})
 	if len(c.Offers) != 1 || c.Recommended != nil || c.Offers[0].Spot.Cost != nil || c.Offers[0].LocalSSD != 0 ||
 		c.Reason != "custom-64-524288 is none of Google's machines, and has no price" {
@@ -307,9 +311,12 @@ func TestMoreNeverHurts(t *testing.T) {
 				if before != nil && (got == nil || got.Cost.Expected > before.Cost.Expected*(1+1e-9)) {
 					t.Errorf("%+v: %+v, with less %+v", w, got, before)
 				}
-				if got != nil && (got.Hours.Expected > c.Within || Hold(recommended(t, q, c), got.Machine, w.Budget) != nil) {
-					t.Errorf("%+v: %+v is too much: %v", w, got, Hold(recommended(t, q, c), got.Machine,
-						w.Budget))
+				if got == nil {
+					continue
+				}
+				err := Hold(recommended(t, q, c), got.Machine, w.Budget)
+				if got.Hours.Expected > c.Within || err != nil {
+					t.Errorf("%+v: %+v is too much: %v", w, got, err)
 				}
 				before = got
 			}
@@ -375,53 +382,47 @@ func TestTheFastestHasAPrice(t *testing.T) {
 }
 
 func TestHold(t *testing.T) {
-	q := &sweep.Quote{Region: "us-central1", Spot: true, Hourly: 1, VMs: 2, Reserve: 360,
+	plain := sweep.Quote{Region: "us-central1", Spot: true, Hourly: 1, VMs: 2, Reserve: 360,
 		Cost: sweep.Range{Low: 1, Expected: 2, High: 4}}
-	for budget, says := range map[float64]string{
-		0: "", 2.2: "", 100: "",
-		2.19: "the budget of $2.19 is too small: 2 x n2-highmem-64 are expected to cost $2.00 (1.00 to 4.00), and " +
-			"$0.20 is reserved for stopping in time; give --budget 2.20",
-		1: "too small", 0.0015: "the budget of $0.0015",
-	} {
-		err := Hold(q, "n2-highmem-64", budget)
-		if (err == nil) != (says == "") || err != nil &&
-			(!problem.Is(err, problem.Input) || !strings.Contains(err.Error(), says)) {
-			t.Errorf("a budget of %v: error %v, expected %q", budget, err, says)
-		}
+	with := func(change func(*sweep.Quote)) sweep.Quote {
+		q := plain
+		change(&q)
+		return q
+	}
+	fallbacks := func(q *sweep.Quote) {
+		q.Fallback = []sweep.FallbackPrice{{Spot: true, Hourly: 0.5, VMs: 20}, {Machine: "n2d-highmem-64", Hourly: 3,
+			VMs: 2, Cost: sweep.Range{Low: 3, Expected: 6, High: 12}}}
 	}
 	// the dearest counts for what is kept back
-	q.Fallback = []sweep.FallbackPrice{{Spot: true, Hourly: 0.5}, {Hourly: 3}}
-	if err := Hold(q, "n2-highmem-64", 2.59); err == nil || !strings.Contains(err.Error(), "give --budget 2.60") {
-		t.Errorf("a budget of 2.59: error %v, expected the advice to give 2.60", err)
+	dear := func(q *sweep.Quote) { q.Fallback = []sweep.FallbackPrice{{Spot: true, Hourly: 0.5}, {Hourly: 3}} }
+	free := func(q *sweep.Quote) { fallbacks(q); q.Fallback[1].Hourly = 0 }
+	none := func(q *sweep.Quote) { q.Hourly = 0 }
+	for _, tc := range []struct {
+		q      sweep.Quote
+		budget float64
+		says   string
+	}{
+		{plain, 0, ""}, {plain, 2.2, ""}, {plain, 100, ""},
+		{plain, 2.19, "the budget of $2.19 is too small: 2 x n2-highmem-64 are expected to cost $2.00 (1.00 to " +
+			"4.00), and $0.20 is reserved for stopping in time; give --budget 2.20"},
+		{plain, 1, "too small"}, {plain, 0.0015, "the budget of $0.0015"},
+		{with(dear), 2.59, "give --budget 2.60"},
+		{with(fallbacks), 6.99, "the budget of $6.99 is too small for machine.fallback[1]: 2 x n2d-highmem-64 on " +
+			"demand are expected to cost $6.00 (3.00 to 12.00), and $1.00 is reserved for stopping in time; remove " +
+			"that fallback, or give --budget 7.00"},
+		{with(fallbacks), 7, ""},
+		{with(free), 100, "no on-demand price of machine.fallback[1] in us-central1"},
+		{with(none), 5, "no Spot price of n2-highmem-64 in us-central1 is known; give one with COPPICE_PRICES=FILE"},
+		{with(none), 0, ""},
+	} {
+		err := Hold(&tc.q, "n2-highmem-64", tc.budget)
+		if (err == nil) != (tc.says == "") || err != nil &&
+			(!problem.Is(err, problem.Input) || !strings.Contains(err.Error(), tc.says)) {
+			t.Errorf("a budget of %v for %+v: error %v, expected %q", tc.budget, tc.q, err, tc.says)
+		}
 	}
-	q.Fallback[0].VMs, q.Fallback[0].Hourly = 20, 0.5 // more machines, dearer together
-	if got := q.ReserveCost(); math.Abs(got-1) > 1e-9 {
-		t.Errorf("%v USD kept back", got)
-	}
-	q.Fallback[1].Machine, q.Fallback[1].VMs, q.Fallback[1].Cost = "n2d-highmem-64", 2,
-		sweep.Range{Low: 3, Expected: 6, High: 12}
-	says := "the budget of $6.99 is too small for machine.fallback[1]: 2 x n2d-highmem-64 on demand are expected " +
-		"to cost $6.00 (3.00 to 12.00), and $1.00 is reserved for stopping in time; remove that fallback, or give " +
-		"--budget 7.00"
-	if err := Hold(q, "n2-highmem-64", 6.99); err == nil || err.Error() != says {
-		t.Errorf("a budget of 6.99: error %v, expected %q", err, says)
-	}
-	if err := Hold(q, "n2-highmem-64", 7); err != nil {
-		t.Error(err)
-	}
-	q.Fallback[1].Hourly = 0
-	if err := Hold(q, "n2-highmem-64", 100); err == nil ||
-		!strings.Contains(err.Error(), "no on-demand price of machine.fallback[1] in us-central1") {
-		t.Errorf("without a price of a fallback: error %v, expected one that says so", err)
-	}
-	q.Hourly = 0
-	if err := Hold(q, "c4-highmem-96-lssd", 5); err == nil ||
-		!strings.Contains(err.Error(),
-			"no Spot price of c4-highmem-96-lssd in us-central1 is known; give one with COPPICE_PRICES=FILE") {
-		t.Errorf("a machine without a Spot price: got error %v; want one that says so and advises COPPICE_PRICES", err)
-	}
-	if err := Hold(q, "c4-highmem-96-lssd", 0); err != nil {
-		t.Error(err)
+	if q := with(fallbacks); math.Abs(q.ReserveCost()-1) > 1e-9 { // more machines, dearer together
+		t.Errorf("%v USD kept back", q.ReserveCost())
 	}
 }
 
@@ -429,9 +430,7 @@ func TestHold(t *testing.T) {
 // JSON.
 func TestFallbacksAreQuoted(t *testing.T) {
 	q := request(t, large, "spot: true", "spot: true, fallback: [{spot: false}, {type: n2-highmem-128}]")
-	if err := q.Price(); err != nil {
-		t.Fatal(err)
-	}
+	price(t, q)
 	out := q.Plan.Quote
 	for i, name := range []string{"n2-highmem-64", "n2-highmem-128"} {
 		alone := request(t, large, "type: n2-highmem-64", "type: "+name)
@@ -443,19 +442,11 @@ func TestFallbacksAreQuoted(t *testing.T) {
 			t.Errorf("%+v, want %+v", f, want)
 		}
 	}
-	q.Plan.Quote = out
-	data, err := json.Marshal(q.Plan.Plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if back, err := sweep.DecodePlan(data); err != nil || !reflect.DeepEqual(back.Quote.Fallback, out.Fallback) {
+	if back, err := readAgain(t, q); err != nil || !reflect.DeepEqual(back.Quote.Fallback, out.Fallback) {
 		t.Errorf("the plan read again: got %+v (error %v); want its fallback's quote", back, err)
 	}
 	out.Fallback[1].VMs = -1
-	if data, err = json.Marshal(q.Plan.Plan); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := sweep.DecodePlan(data); err == nil {
+	if _, err := readAgain(t, q); err == nil {
 		t.Error("a fallback of -1 machines was read")
 	}
 }
@@ -463,20 +454,18 @@ func TestFallbacksAreQuoted(t *testing.T) {
 // TestOldPricesArePointedOut: from 30 days on, the oldest of all prices that were used.
 func TestOldPricesArePointedOut(t *testing.T) {
 	day := func(n int) time.Time { return time.Date(2026, 9, 1+n, 12, 0, 0, 0, time.UTC) }
-	q := &sweep.Quote{PriceDate: "2026-09-01"}
-	if notes := ageOf(q, day(29)); notes != nil {
-		t.Errorf("after 29 days: %q", notes)
-	}
-	if notes := ageOf(q, day(30)); len(notes) != 1 ||
-		!strings.Contains(notes[0], "the oldest price is from 2026-09-01, 30 days ago") {
-		t.Errorf("after 30 days: %q", notes)
-	}
-	q.Fallback = []sweep.FallbackPrice{{PriceDate: "2026-08-01"}, {}}
-	if notes := ageOf(q, day(29)); len(notes) != 1 || !strings.Contains(notes[0], "from 2026-08-01, 60 days ago") {
-		t.Errorf("of a fallback: %q", notes)
-	}
-	if notes := ageOf(&sweep.Quote{}, day(100)); notes != nil {
-		t.Errorf("without a price: %q", notes)
+	own := sweep.Quote{PriceDate: "2026-09-01"}
+	fallback := sweep.Quote{PriceDate: "2026-09-01", Fallback: []sweep.FallbackPrice{{PriceDate: "2026-08-01"}, {}}}
+	for _, tc := range []struct {
+		q     sweep.Quote
+		after int
+		says  string
+	}{{own, 29, ""}, {own, 30, "the oldest price is from 2026-09-01, 30 days ago"},
+		{fallback, 29, "from 2026-08-01, 60 days ago"}, {sweep.Quote{}, 100, ""}} {
+		notes := strings.Join(ageOf(&tc.q, day(tc.after)), "\n")
+		if (notes == "") != (tc.says == "") || !strings.Contains(notes, tc.says) {
+			t.Errorf("%+v after %d days: %q, want %q", tc.q, tc.after, notes, tc.says)
+		}
 	}
 }
 
@@ -485,11 +474,7 @@ func TestQuoteIsKept(t *testing.T) {
 	q := request(t, large)
 	o := offer(t, q)
 	q.Plan.Quote, q.Plan.Spec.Budget = q.quoted(o), 12.5
-	data, err := json.Marshal(q.Plan.Plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	back, err := sweep.DecodePlan(data)
+	back, err := readAgain(t, q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -497,12 +482,12 @@ func TestQuoteIsKept(t *testing.T) {
 		back.Quote.OnDemand != o.OnDemand.Hourly || back.Quote.Cost != *o.Spot.Cost || !back.Quote.Spot {
 		t.Errorf("the quote is %+v; want that of the plan, with the prices of the offer %+v", back.Quote, o)
 	}
-	if keptBack(q.Plan.Plan) != 6*time.Minute {
-		t.Errorf("%s kept back", keptBack(q.Plan.Plan))
-	}
-	q.Plan.Heartbeat = sweep.Duration(time.Second)
-	if keptBack(q.Plan.Plan) != 15*time.Second {
-		t.Errorf("%s kept back from a quick sweep", keptBack(q.Plan.Plan))
+	for beat, want := range map[time.Duration]time.Duration{10 * time.Second: 6 * time.Minute,
+		time.Second: 15 * time.Second} {
+		q.Plan.Heartbeat = sweep.Duration(beat)
+		if got := keptBack(q.Plan.Plan); got != want {
+			t.Errorf("with a heartbeat every %s %s are kept back, want %s", beat, got, want)
+		}
 	}
 }
 
@@ -513,19 +498,13 @@ func TestStatedSizes(t *testing.T) {
 			t.Errorf("%+v was taken", bad)
 		}
 	}
-	m, err := large.Manifest("clicks", true)
+	// A staged table of 130,000,000 x 40 without held-out rows has 10.31 GiB (docs/LAB.md).
+	m, err := (Stated{Rows: 130_000_000, Features: 40, HeldOut: 1}).Manifest("clicks", true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(m.Features) != 40 {
-		t.Errorf("%d features", len(m.Features))
-	}
-	// A staged table of 130,000,000 x 40 without held-out rows has 10.31 GiB (docs/LAB.md).
-	if m, err = (Stated{Rows: 130_000_000, Features: 40, HeldOut: 1}).Manifest("clicks", true); err != nil {
-		t.Fatal(err)
-	}
-	if got := float64(m.Bytes()) / (1 << 30); math.Abs(got/10.31-1) > 0.005 {
-		t.Errorf("%v GiB", got)
+	if got := float64(m.Bytes()) / (1 << 30); math.Abs(got/10.31-1) > 0.005 || len(m.Features) != 40 {
+		t.Errorf("%v GiB, %d features", got, len(m.Features))
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 
 func offer(t *testing.T, q *Estimator) *Offer {
 	t.Helper()
-	w, err := q.work()
+	w, err := q.estimateWork()
 	if err != nil {
 		t.Fatal(err)
 	}

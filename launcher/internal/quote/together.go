@@ -19,8 +19,8 @@ const (
 	binBytes  = 16   // bytes of a bin, where a leaf is large
 )
 
-// sent is how many bytes each of several machines sends for a tree, at most.
-func sent(m *dataset.Manifest, leaves float64, machines int) float64 {
+// sentBytes is how many bytes each of several machines sends for a tree, at most.
+func sentBytes(m *dataset.Manifest, leaves float64, machines int) float64 {
 	bins := 0
 	for i := range m.Features {
 		bins += m.Features[i].Bins
@@ -28,14 +28,14 @@ func sent(m *dataset.Manifest, leaves float64, machines int) float64 {
 	return leaves * float64(bins) * binBytes * float64(machines-1) / float64(machines)
 }
 
-// together is how long several machines take for a training that takes one that many seconds.
-func together(m *dataset.Manifest, p gbt.Params, seconds float64, machines int) float64 {
+// teamSeconds is how long a training takes several machines that takes one machine single seconds.
+func teamSeconds(m *dataset.Manifest, p gbt.Params, single float64, machines int) float64 {
 	if machines < 2 {
-		return seconds
+		return single
 	}
 	n := (leaves(p)-1)*exchanges + float64(p.Exchanges(machines))
-	perTree := n*exchange + sent(m, leaves(p), machines)*8/network
-	return seconds/float64(machines) + float64(p.NumIterations*p.NumClass)*perTree
+	perTree := n*exchange + sentBytes(m, leaves(p), machines)*8/network
+	return single/float64(machines) + float64(p.NumIterations*p.NumClass)*perTree
 }
 
 // shortened is the share of a sweep's hours from which it is worth a word that other machines would save them.
@@ -52,10 +52,10 @@ func (q *Estimator) finalNotes(w *work, o *Offer) []string {
 	if n = min(n, o.VMs); !asked {
 		n = min(o.VMs, sweep.MaxFinalMachines)
 	}
-	few, many := o.with(1), o.with(n)
+	single, team := o.with(1), o.with(n)
 	spot := *q.Plan.Spec.Machine.Spot
-	a, b := few.Side(spot), many.Side(spot)
-	pays := b.Hours.Expected < (1-shortened)*a.Hours.Expected
+	alone, together := single.Side(spot), team.Side(spot)
+	pays := together.Hours.Expected < (1-shortened)*alone.Hours.Expected
 
 	text := fmt.Sprintf("final: {machines: %d}", n)
 	switch {
@@ -69,12 +69,12 @@ func (q *Estimator) finalNotes(w *work, o *Offer) []string {
 	trees := float64(w.final.NumIterations * w.final.NumClass)
 	text += fmt.Sprintf(" trains the last model in %s instead of %s (%.0f %% efficiency); "+
 		"each machine sends up to %s for it; the sweep takes %s instead of %s",
-		Time(many.Refit.Expected), Time(few.Refit.Expected),
-		100*few.Refit.Expected/many.Refit.Expected/float64(n),
-		humanize.Bytes(uint64(trees*sent(q.Manifest, leaves(*w.final), n))),
-		Time(3600*b.Hours.Expected), Time(3600*a.Hours.Expected))
-	if a.Cost != nil && b.Cost != nil {
-		text += fmt.Sprintf(" and costs %s instead of %s", USD(b.Cost.Expected), USD(a.Cost.Expected))
+		Time(team.Refit.Expected), Time(single.Refit.Expected),
+		100*single.Refit.Expected/team.Refit.Expected/float64(n),
+		humanize.Bytes(uint64(trees*sentBytes(q.Manifest, leaves(*w.final), n))),
+		Time(3600*together.Hours.Expected), Time(3600*alone.Hours.Expected))
+	if alone.Cost != nil && together.Cost != nil {
+		text += fmt.Sprintf(" and costs %s instead of %s", USD(together.Cost.Expected), USD(alone.Cost.Expected))
 	}
 	return []string{text}
 }
