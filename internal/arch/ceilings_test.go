@@ -12,7 +12,7 @@ var ceilings = map[string]int{
 	"aggregator":                   15,
 	"aggregator/command":           103,
 	"aggregator/internal/cli":      314,
-	"aggregator/internal/conclude": 3737,
+	"aggregator/internal/conclude": 3806,
 	"aggregator/internal/judge":    872,
 	"bench/gauge":                  1007,
 	"container/roots":              34,
@@ -109,7 +109,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 114_600
+const maxLines = 114_669
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

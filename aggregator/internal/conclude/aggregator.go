@@ -1,7 +1,10 @@
-// Package conclude ends sweeps. It folds a sweep's results into a board and, when all trials have ended or no more
-// results can come, concludes once: pick, verify, calibrate, measure, register, promote. Every step reads objects and
-// may be repeated by any process at any time with the same outcome, so the order, loss and duplication of messages do
-// not matter.
+// Package conclude ends sweeps. Every step reads objects and may be repeated by any process at any time with the same
+// outcome, so the order, loss and duplication of messages do not matter.
+//
+//	message, timer ──▶ Consider: results ──▶ board ──▶ over? (all trials, a limit, the budget, no job left, cancelled)
+//	conclude           pick ──▶ verify (leaves) ──▶ calibrate (calib) ──▶ measure (test) ──▶ final agrees? ──▶ register
+//	gate               priorVersions, match: tonight's rows, earlier nights' ──▶ judge ──▶ promote, or take back
+//	conclusion         written once ──▶ told to people; checkpoints emptied
 package conclude
 
 import (
@@ -474,7 +477,7 @@ func (k *known) board(e *sweep.Ending) sweep.Board {
 // write creates the conclusion. created is false if another aggregator was first.
 func (a *Aggregator) write(ctx context.Context, k *known, c *sweep.Conclusion) (created bool, err error) {
 	c.Cost, c.Standing = a.cost(ctx, k, c), a.standing(ctx, k, c)
-	a.empty(ctx, c.Sweep) // now that all tasks see the ending; whoever sees the conclusion finds none
+	a.emptyCheckpoints(ctx, c.Sweep) // now that all tasks see the ending; whoever sees the conclusion finds none
 	k.tidyNext = a.Now().Add(tidyAgain)
 	if created, err = a.sweep(c.Sweep).CreateConclusion(ctx, *c); err != nil || !created {
 		return false, err

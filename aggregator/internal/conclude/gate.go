@@ -26,7 +26,7 @@ func (a *Aggregator) gate(ctx context.Context, p *sweep.Plan, v registry.Version
 	if err != nil {
 		return nil, err
 	}
-	if err := m.takeBack(ctx, v); err != nil {
+	if err := m.takeBackChampion(ctx, v); err != nil {
 		return nil, err
 	}
 
@@ -150,7 +150,7 @@ func (a *Aggregator) champion(ctx context.Context, model string) (registry.Alias
 
 // decide judges the new model against a version of the registry.
 func (m *match) decide(ctx context.Context, champion int) (*sweep.GateDecision, error) {
-	e, vindicated, err := m.against(ctx, champion)
+	e, vindicated, err := m.compareWithChampion(ctx, champion)
 	if err != nil {
 		return nil, err
 	}
@@ -164,46 +164,54 @@ func (m *match) decide(ctx context.Context, champion int) (*sweep.GateDecision, 
 	return d, nil
 }
 
-// takeBack makes the version before the champion the champion again if tonight's rows, which neither was trained on,
-// show that the champion should not have replaced it. Where tonight's rows are doubted themselves, it takes a second
-// night that says the same. Only the last promotion is taken back, and only if it was the gate's own. The alias moves
-// only if nobody has moved it meanwhile; if this process dies afterwards, the next one finds the move in the history.
-func (m *match) takeBack(ctx context.Context, v registry.Version) error {
+// takeBackChampion makes the version before the champion the champion again if tonight's rows, which neither was
+// trained on, show that the champion should not have replaced it. Where tonight's rows are doubted themselves, it takes
+// a second night that says the same. Only the last promotion is taken back, and only if it was the gate's own. The
+// alias moves only if nobody has moved it meanwhile; if this process dies afterwards, the next one finds the move in
+// the history.
+func (m *match) takeBackChampion(ctx context.Context, v registry.Version) error {
 	a, model := m.a, m.plan.Spec.Model
 	prefix := fmt.Sprintf("sweep %s: ", m.plan.Sweep)
-	if done, err := m.tookBack(ctx, v, prefix); done || err != nil {
+	if done, err := m.alreadyMoved(ctx, v, prefix); done || err != nil {
 		return err
 	}
 
+	// Only a champion of last night's, or of the night before that last night has regretted already, is looked at.
 	now, err := a.champion(ctx, model)
 	if problem.Is(err, problem.Damaged) {
 		return nil // the gate says so
 	}
-	second := len(m.past) > 1 && m.past[1].Number == now.Version && m.past[0].regrets == now.Version
-	last := len(m.past) > 0 && m.past[0].Number == now.Version || second
+	second := len(m.prior) > 1 && m.prior[1].Number == now.Version && m.prior[0].regrets == now.Version
+	last := len(m.prior) > 0 && m.prior[0].Number == now.Version || second
 	if err != nil || m.tonight == nil || !last || !byTheGate(now) {
 		return err
 	}
+
 	// Labels that are not to be believed move nothing that is live.
-	e, _, err := m.against(ctx, now.Version)
+	e, _, err := m.compareWithChampion(ctx, now.Version)
 	if err != nil || len(e.Blocked) > 0 || len(judge.WrongLabels(e)) > 0 {
 		return err
 	}
-	worse, why, err := m.worse(ctx, now.Version, now.Last.From)
+	worse, why, err := m.shownWorse(ctx, now.Version, now.Last.From)
 	if err != nil || !worse {
 		return err
 	}
+
+	// It is regretted. Doubted rows only say so, since tonight's may be what is wrong.
 	r := &sweep.Regret{Version: now.Version, Reason: why}
-	before := slices.Clone(m.past)
-	m.regretted(r)
-	if doubt, err := m.doubt(ctx, now.Last.From); err != nil {
+	before := slices.Clone(m.prior)
+	m.noteRegret(r)
+	doubt, err := m.doubtTonight(ctx, now.Last.From)
+	if err != nil {
 		return err
-	} else if doubt != "" && !second {
+	}
+	if doubt != "" && !second {
 		r.Reason += fmt.Sprintf("; it stays unless the next night says the same, since tonight's rows are doubted (%s)",
 			doubt)
-		m.past = before
+		m.prior = before
 		return nil
 	}
+
 	// A sweep that promotes nothing by itself takes nothing back by itself.
 	if m.gate.OnRegret != sweep.RegretRollback || m.gate.Promote != sweep.PromoteAuto {
 		return nil
@@ -213,7 +221,7 @@ func (m *match) takeBack(ctx context.Context, v registry.Version) error {
 		registry.Act{By: byGate, Why: prefix + why, At: a.Now().UTC()})
 	switch {
 	case errors.As(err, new(*registry.ConflictError)): // it was moved meanwhile
-		m.regret, m.past = nil, before
+		m.regret, m.prior = nil, before
 		return nil
 	case problem.Of(err) == problem.NotFound || problem.Of(err) == problem.Input:
 		r.Reason += fmt.Sprintf(" (version %d cannot be used any more: %v)", now.Last.From, err)
@@ -228,22 +236,22 @@ func byTheGate(now registry.Alias) bool {
 	return now.Last.From != 0 && now.Last.Kind == registry.Promoted && now.Last.By == byGate
 }
 
-// doubt says what speaks against tonight's rows: a warning of staging, or how tonight's model does against a version on
-// other rows; empty for nothing.
-func (m *match) doubt(ctx context.Context, version int) (string, error) {
+// doubtTonight says what speaks against tonight's rows: a warning of staging, or how tonight's model does against a
+// version on other rows; empty for nothing.
+func (m *match) doubtTonight(ctx context.Context, version int) (string, error) {
 	if m.warned != "" {
 		return m.warned, nil
 	}
-	e, _, err := m.against(ctx, version)
+	e, _, err := m.compareWithChampion(ctx, version)
 	if err != nil {
 		return "", err
 	}
 	return judge.Doubt(judge.Judge(m.gate, m.measure, e)), nil
 }
 
-// tookBack looks in the history for what an earlier process of this sweep has moved: a regret, whose reasons begin with
-// the prefix, or the promotion of its version, before which a regret comes.
-func (m *match) tookBack(ctx context.Context, v registry.Version, prefix string) (done bool, err error) {
+// alreadyMoved looks in the history for what an earlier process of this sweep has moved: a regret, whose reasons
+// begin with the prefix, or the promotion of its version, before which a regret comes.
+func (m *match) alreadyMoved(ctx context.Context, v registry.Version, prefix string) (done bool, err error) {
 	for e, err := range m.a.Registry.Moves(ctx, m.plan.Spec.Model, registry.Champion) {
 		switch {
 		case problem.Is(err, problem.Damaged):
@@ -251,7 +259,7 @@ func (m *match) tookBack(ctx context.Context, v registry.Version, prefix string)
 		case err != nil:
 			return false, err
 		case e.Kind == registry.RolledBack && e.By == byGate && strings.HasPrefix(e.Why, prefix):
-			m.regretted(&sweep.Regret{Version: e.From, TakenBack: true, Reason: strings.TrimPrefix(e.Why, prefix)})
+			m.noteRegret(&sweep.Regret{Version: e.From, TakenBack: true, Reason: strings.TrimPrefix(e.Why, prefix)})
 			return true, nil
 		case e.To == v.Number:
 			done = true
@@ -263,18 +271,18 @@ func (m *match) tookBack(ctx context.Context, v registry.Version, prefix string)
 	return done, nil
 }
 
-// regretted notes a regret; the version's night is no measure any more.
-func (m *match) regretted(r *sweep.Regret) {
+// noteRegret notes a regret; the version's night is no measure any more.
+func (m *match) noteRegret(r *sweep.Regret) {
 	m.regret = r
-	for i := range m.past {
-		if m.past[i].Number == r.Version {
-			m.past[i].sound, m.past[i].suspect = false, false
+	for i := range m.prior {
+		if m.prior[i].Number == r.Version {
+			m.prior[i].standing = unproven
 		}
 	}
 }
 
-// worse reports whether tonight's rows show a version to be worse than another one, and says so.
-func (m *match) worse(ctx context.Context, number, than int) (worse bool, why string, err error) {
+// shownWorse reports whether tonight's rows show a version to be worse than another one, and says so.
+func (m *match) shownWorse(ctx context.Context, number, than int) (worse bool, why string, err error) {
 	rows := judge.Judged{Label: m.targets.Label, Weight: m.targets.Weight, Group: m.targets.Group,
 		Values: m.targets.Values}
 	for _, side := range []struct {

@@ -1,6 +1,7 @@
 package conclude
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -39,7 +40,7 @@ type match struct {
 	origins map[int]*origin // of versions, as far as they have been read
 	tonight *dataset.Sample // its rows of the test part
 	targets dataset.Targets // of these rows
-	past    []past          // earlier versions, newest first
+	prior   []priorVersion  // newest first
 	regret  *sweep.Regret   // the champion that was found to be worse than the one before
 	warned  string          // what staging found about tonight's labels or repeated rows; empty for nothing
 }
@@ -58,7 +59,7 @@ func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w
 			return nil, err
 		}
 	}
-	if m.free() {
+	if m.skipsComparison() {
 		return m, nil
 	}
 
@@ -95,15 +96,15 @@ func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w
 			m.evidence.NotReference = fmt.Sprintf("%s has accepted a lasting change: %s", a.By, a.Why)
 		}
 	}
-	m.past, err = a.before(ctx, p, version)
-	for _, v := range m.past {
+	m.prior, err = a.priorVersions(ctx, p, version)
+	for _, v := range m.prior {
 		m.evidence.Gains = append(m.evidence.Gains, v.gains...)
 	}
 	return m, err
 }
 
-// free reports whether nothing is compared.
-func (m *match) free() bool {
+// skipsComparison reports whether no version is compared with the new one.
+func (m *match) skipsComparison() bool {
 	return m.gate.Against == sweep.AgainstNone || len(m.evidence.Blocked) > 0
 }
 
@@ -142,17 +143,18 @@ type rival struct {
 	origin *origin
 }
 
-// against completes the evidence with the predictions of the champion and of the latest sound version. vindicated is a
-// version that was held back for what tonight's rows show to be right, and that is sound from now on; 0 for none.
-func (m *match) against(ctx context.Context, champion int) (e judge.Evidence, vindicated int, err error) {
+// compareWithChampion completes the evidence with the predictions of the champion and of the latest sound version.
+// vindicated is a version that was held back for what tonight's rows show to be right, and that is sound from now on; 0
+// for none.
+func (m *match) compareWithChampion(ctx context.Context, number int) (e judge.Evidence, vindicated int, err error) {
 	e = m.evidence
-	if e.Champion = champion; champion == 0 || m.free() || m.fresh == nil {
+	if e.Champion = number; number == 0 || m.skipsComparison() || m.fresh == nil {
 		return e, 0, nil
 	}
 
 	// A version whose record or files are damaged or missing can never be compared; a storage error is returned and
 	// retried.
-	old, err := m.open(ctx, champion)
+	champion, err := m.open(ctx, number)
 	if isUnusable(err) {
 		e.NotTonight, e.NotReference = err.Error(), err.Error()
 		return e, 0, nil
@@ -160,128 +162,144 @@ func (m *match) against(ctx context.Context, champion int) (e judge.Evidence, vi
 	if err != nil {
 		return e, 0, err
 	}
-	defer old.Close()
+	defer champion.Close()
+
+	// On tonight's rows.
+	latest := champion
 	if e.NotTonight == "" {
-		if e.Tonight.Old, err = predict(old.Scorer, m.tonight); err != nil {
-			e.NotTonight = fmt.Sprintf("version %d cannot score them: %v", champion, err)
+		if e.Tonight.Old, err = predict(champion.Scorer, m.tonight); err != nil {
+			e.NotTonight = fmt.Sprintf("version %d cannot score them: %v", number, err)
 		}
 	}
+	if e.NotTonight == "" {
+		if latest, vindicated, err = m.latestSound(ctx, champion, &e.Tonight); err != nil {
+			return e, 0, err
+		}
+	}
+	if latest != champion {
+		defer latest.Close()
+		e.Latest = latest.number
+	}
 
-	last, vindicated, err := m.latest(ctx, &e, old)
-	if err != nil {
-		return e, 0, err
+	// On those of earlier nights, unless a person has said that they are no measure any more.
+	if e.NotReference == "" {
+		err = m.compareOnEarlierNights(ctx, &e, champion, latest)
 	}
-	if last != old {
-		defer last.Close()
-		e.Latest = last.number
-	}
-	if e.NotReference != "" {
-		return e, vindicated, nil
-	}
-	return e, vindicated, m.earlier(ctx, &e, old, last)
+	return e, vindicated, err
 }
 
-// latest returns the newest version that nothing is known to be wrong with: the champion, or a later one. The version
-// of the night before may have been held back because its night was unlike those before. If it predicts tonight's
-// labels better than the version that it was compared with, the change lasts.
-func (m *match) latest(ctx context.Context, e *judge.Evidence, champion *rival) (last *rival, vindicated int,
-	err error) {
-	last = champion
-	try := func(number int) (*rival, []float64, error) {
-		r, err := m.open(ctx, number)
-		if isUnusable(err) {
-			return nil, nil, nil
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		pred, err := predict(r.Scorer, m.tonight)
-		if err != nil {
-			r.Close()
-			return nil, nil, nil //nolint:nilerr // columns have changed since
-		}
-		return r, pred, nil
-	}
-	if e.NotTonight != "" {
-		return last, 0, nil
-	}
-
-	i := slices.IndexFunc(m.past, func(v past) bool { return v.sound && v.Number > champion.number })
-	if i >= 0 {
-		r, pred, err := try(m.past[i].Number)
+// latestSound returns the newest version that nothing is known to be wrong with: the champion, or a later one, whose
+// predictions are then tonight's Last. The version of the night before may have been held back because its night was
+// unlike those before. If it predicts tonight's labels better than the version that it was compared with, the change
+// lasts, and it is vindicated.
+func (m *match) latestSound(ctx context.Context, champion *rival, tonight *judge.Judged) (latest *rival,
+	vindicated int, err error) {
+	latest = champion
+	newer := func(v priorVersion) bool { return v.standing == sound && v.Number > champion.number }
+	if i := slices.IndexFunc(m.prior, newer); i >= 0 {
+		r, predictions, err := m.openOnTonight(ctx, m.prior[i].Number)
 		if err != nil {
 			return nil, 0, err
 		}
 		if r != nil {
-			last, e.Tonight.Last = r, pred
+			latest, tonight.Last = r, predictions
 		}
 	}
-	if len(m.past) == 0 || !m.past[0].suspect || m.past[0].Number < last.number {
-		return last, 0, nil
+	if len(m.prior) == 0 || m.prior[0].standing != suspect || m.prior[0].Number < latest.number {
+		return latest, 0, nil
 	}
-	r, pred, err := try(m.past[0].Number)
-	if err != nil || r == nil {
-		return last, 0, err
+
+	heldBack, predictions, err := m.openOnTonight(ctx, m.prior[0].Number)
+	if err != nil || heldBack == nil {
+		return latest, 0, err
 	}
-	rows := e.Tonight
-	if rows.New = pred; rows.Last != nil {
+	rows := *tonight
+	if rows.New = predictions; rows.Last != nil {
 		rows.Old = rows.Last
 	}
 	if !judge.Better(m.gate, m.measure, rows) {
-		r.Close()
-		return last, 0, nil
+		heldBack.Close()
+		return latest, 0, nil
 	}
-	if last != champion {
-		last.Close()
+	if latest != champion {
+		latest.Close()
 	}
-	e.Tonight.Last = pred
-	return r, r.number, nil
+	tonight.Last = predictions
+	return heldBack, heldBack.number, nil
 }
 
-// earlier adds the rows of earlier nights that none of the models was trained on.
-func (m *match) earlier(ctx context.Context, e *judge.Evidence, champion, last *rival) error {
-	var sound []past
-	for _, v := range m.past {
-		if v.sound || v.Number == last.number {
-			v.vindicated = v.vindicated || !v.sound
-			sound = append(sound, v)
+// openOnTonight opens a version with its predictions for tonight's rows; nil if it cannot be used, or needs columns
+// that have changed since.
+func (m *match) openOnTonight(ctx context.Context, number int) (*rival, []float64, error) {
+	r, err := m.open(ctx, number)
+	if isUnusable(err) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	predictions, err := predict(r.Scorer, m.tonight)
+	if err != nil {
+		r.Close()
+		return nil, nil, nil //nolint:nilerr // columns have changed
+	}
+	return r, predictions, nil
+}
+
+// compareOnEarlierNights adds the rows of earlier nights that none of the models was trained on.
+func (m *match) compareOnEarlierNights(ctx context.Context, e *judge.Evidence, champion, latest *rival) error {
+	var usable []priorVersion
+	for _, v := range m.prior {
+		if v.standing == sound || v.Number == latest.number {
+			v.beganChange = v.beganChange || v.standing != sound // vindicated just now
+			usable = append(usable, v)
 		}
 	}
-	all, note, err := m.rowsOf(ctx, sound)
+	nights, note, err := m.earlierNights(ctx, usable)
 	if err != nil {
 		return err
 	}
-	for _, n := range all {
-		if o := n.origin; o.manifest != nil && !slices.Equal(o.manifest.Label.Classes, m.fresh.Encoding.Classes) {
-			note = fmt.Sprintf("the rows of version %d have the classes %q", n.version, o.manifest.Label.Classes)
+	for _, n := range nights {
+		rows, why := m.compareOnNight(n, champion, latest)
+		if why != "" {
+			note = why
 			continue
 		}
-		one, err := n.judged(m.fresh)
-		if err != nil {
-			note = fmt.Sprintf("the new model cannot score those of version %d: %v", n.version, err)
-			continue
-		}
-		if !n.origin.unseenBy(last.origin) {
-			note = fmt.Sprintf("version %d may have been trained on the rows of version %d", last.number, n.version)
-			continue
-		}
-		pred, err := predict(last.Scorer, n.sample)
-		if err != nil {
-			note = fmt.Sprintf("version %d cannot score those of version %d: %v", last.number, n.version, err)
-			continue
-		}
-		if one.Old = pred; last != champion {
-			// min_gain asks for a gain over the champion, which may have seen these rows, or not be able to score them
-			if one.Old, one.Last = nil, pred; n.origin.unseenBy(champion.origin) {
-				one.Old, _ = predict(champion.Scorer, n.sample)
-			}
-		}
-		e.Earlier = append(e.Earlier, one)
+		e.Earlier = append(e.Earlier, rows)
 	}
 	if len(e.Earlier) == 0 {
 		e.NotReference = note
 	}
 	return nil
+}
+
+// compareOnNight returns a night's rows with the predictions of the new model and of the latest sound version, or why
+// it cannot.
+func (m *match) compareOnNight(n night, champion, latest *rival) (rows judge.Judged, why string) {
+	if o := n.origin; o.manifest != nil && !slices.Equal(o.manifest.Label.Classes, m.fresh.Encoding.Classes) {
+		return rows, fmt.Sprintf("the rows of version %d have the classes %q", n.version, o.manifest.Label.Classes)
+	}
+	rows, err := n.judged(m.fresh)
+	if err != nil {
+		return rows, fmt.Sprintf("the new model cannot score those of version %d: %v", n.version, err)
+	}
+	if !n.origin.unseenBy(latest.origin) {
+		return rows, fmt.Sprintf("version %d may have been trained on the rows of version %d", latest.number, n.version)
+	}
+	predictions, err := predict(latest.Scorer, n.sample)
+	if err != nil {
+		return rows, fmt.Sprintf("version %d cannot score those of version %d: %v", latest.number, n.version, err)
+	}
+	if latest == champion {
+		rows.Old = predictions
+		return rows, ""
+	}
+
+	// min_gain asks for a gain over the champion, which may have seen these rows, or not be able to score them.
+	if rows.Last = predictions; n.origin.unseenBy(champion.origin) {
+		rows.Old, _ = predict(champion.Scorer, n.sample)
+	}
+	return rows, ""
 }
 
 // open opens a version.
@@ -346,13 +364,7 @@ func shares(m *gbt.Model, e *dataset.Encoding) []judge.Share {
 		out = append(out, judge.Share{Column: c, Share: g / total})
 	}
 	slices.SortFunc(out, func(a, b judge.Share) int {
-		if a.Share != b.Share {
-			if a.Share > b.Share {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a.Column, b.Column)
+		return cmp.Or(cmp.Compare(b.Share, a.Share), strings.Compare(a.Column, b.Column))
 	})
 	return out
 }

@@ -66,7 +66,7 @@ func (a *Aggregator) standing(ctx context.Context, k *known, c *sweep.Conclusion
 	// What was live until it was rolled back was a new champion, too.
 	live := max(now.Version, now.Last.From)
 	last := max(c.Version, live)
-	for c.Version == 0 && last-live < mostPast {
+	for c.Version == 0 && last-live < maxPrior {
 		if _, err := a.Registry.Get(ctx, model, strconv.Itoa(last+1)); err != nil && !errors.As(err,
 			new(*registry.DeletedError)) {
 			break

@@ -17,9 +17,9 @@ const (
 	tidyAgain = 5 * time.Minute
 )
 
-// empty empties the checkpoints that a sweep that has ended still has, and reports whether there were none. Tasks empty
-// theirs when they leave, but a machine may vanish. A failure does not affect the sweep.
-func (a *Aggregator) empty(ctx context.Context, id sweep.ID) (none bool) {
+// emptyCheckpoints empties those that a sweep that has ended still has, and reports whether there were none. Tasks
+// empty theirs when they leave, but a machine may vanish. A failure does not affect the sweep.
+func (a *Aggregator) emptyCheckpoints(ctx context.Context, id sweep.ID) (none bool) {
 	dropped, err := a.sweep(id).DropCheckpoints(ctx)
 	if err != nil && ctx.Err() == nil {
 		a.Log.Warn("empty the checkpoints of a sweep that has ended", "sweep", id, "error", err.Error())
@@ -35,9 +35,17 @@ func (a *Aggregator) tidy(ctx context.Context, id sweep.ID) {
 	k := a.remember(id)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	age := a.Now().Sub(k.ended.At)
-	if k.tidied = k.tidied || age > tidyFor; k.tidied || a.Now().Before(k.tidyNext) {
+	now := a.Now()
+	age := now.Sub(k.ended.At)
+	if age > tidyFor {
+		k.tidied = true
+	}
+	if k.tidied || now.Before(k.tidyNext) {
 		return
 	}
-	k.tidied, k.tidyNext = a.empty(ctx, id) && age > lastSave, a.Now().Add(tidyAgain)
+
+	// None now, and none can be saved any more: there is nothing left to look for.
+	none := a.emptyCheckpoints(ctx, id)
+	k.tidied = none && age > lastSave
+	k.tidyNext = now.Add(tidyAgain)
 }

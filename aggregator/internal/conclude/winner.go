@@ -140,10 +140,7 @@ func (w *winner) verify(h *holdout) (err error) {
 	if err := compare(h.testRows, w.testRaw); err != nil {
 		return err
 	}
-	if err := compare(h.calibRows, w.calib); err != nil {
-		return err
-	}
-	return nil
+	return compare(h.calibRows, w.calib)
 }
 
 // calibrate calibrates on calib and measures the result on test, which no earlier step has used.

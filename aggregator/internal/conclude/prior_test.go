@@ -99,7 +99,7 @@ func TestRowsCountOnce(t *testing.T) {
 		"another column":            {window("a", 180, 99, "day", 0), newer, false},
 		"split at random":           {random, newer, false},
 	} {
-		if got := tc.old.again(tc.newer); got != tc.want {
+		if got := tc.old.sharesTestRows(tc.newer); got != tc.want {
 			t.Errorf("%s: the same test rows: got %t, want %t", name, got, tc.want)
 		}
 	}
@@ -311,7 +311,8 @@ func TestADoubtedNightTakesNothingBack(t *testing.T) {
 		if night == 4 {
 			break
 		}
-		contains(t, g.Reason, "it stays unless the next night says the same, since tonight's rows are doubted (warning: 7 %")
+		contains(t, g.Reason, "it stays unless the next night says the same, since tonight's rows are doubted "+
+			"(warning: 7 %")
 		w = newWorld(t, options{into: w, sweep: "night-4", leaves: []int{2}, trees: 12,
 			table: datasettestOptions(12_000, 11), change: keep})
 		w.staged(t, warning)

@@ -18,98 +18,126 @@ import (
 	"coppice/internal/sweep"
 )
 
-// mostPast bounds the versions and moves that the gate looks at: of years of them, none may be of use.
-const mostPast = 2 * sweep.MaxReferenceNights
+// maxPrior bounds the versions and moves that the gate looks at: of years of them, none may be of use.
+const maxPrior = 2 * sweep.MaxReferenceNights
 
-// past is a version that was registered before the one that is judged.
-type past struct {
+// standing is what is known of an earlier version. Only sound ones are a measure for later versions.
+type standing int
+
+const (
+	unproven standing = iota // it has not been the champion, or was rolled back
+	suspect                  // held back for what its own night showed, which a later night may confirm
+	sound                    // nothing is known to be wrong with it
+)
+
+// priorVersion is a version that was registered before the one that is judged.
+type priorVersion struct {
 	registry.Version
-	sound bool // nothing is known to be wrong with it
-	// suspect says that it was held back for what its own night showed, which a later night may confirm
-	suspect bool
-	// vindicated says that its night began a change that lasts: nights before it say little of what is usual.
-	vindicated bool
-	regrets    int // the champion that its night found wrong and did not take back; 0 for none
-	gains      []float64
+	standing standing
+	// beganChange says that its night began a change that lasts: nights before it say little of what is usual.
+	beganChange bool
+	regrets     int // the champion that its night found wrong and did not take back; 0 for none
+	gains       []float64
 }
 
-// before returns the versions before one, newest first, without those that are deleted, marked bad, cannot be read or
-// were tested on tonight's dataset.
-func (a *Aggregator) before(ctx context.Context, p *sweep.Plan, self int) (out []past, err error) {
-	model := p.Spec.Model
-	live, undone, err := a.championsOf(ctx, model)
+// priorVersions returns the versions before one, newest first, without those that are deleted, marked bad, cannot be
+// read or were tested on tonight's dataset.
+func (a *Aggregator) priorVersions(ctx context.Context, p *sweep.Plan, self int) (prior []priorVersion, err error) {
+	champions, err := a.championsOf(ctx, p.Spec.Model)
 	if err != nil {
 		return nil, err
 	}
-	vindicated, sound := map[int]bool{}, 0
-	for n := self - 1; n > max(0, self-1-mostPast) && sound <= sweep.MaxReferenceNights; n-- {
-		v, err := a.Registry.Get(ctx, model, strconv.Itoa(n))
-		if err == nil {
-			var remarks registry.Remarks
-			if remarks, err = a.Registry.Remarks(ctx, model, n); err == nil {
-				if _, bad := remarks.Bad(); bad {
-					continue
-				}
-			}
-		}
-		if isUnusable(err) {
-			continue
-		}
+
+	// A version's night may prove the one before it right, so that the newest comes first.
+	beganChange, soundOnes := map[int]bool{}, 0
+	for n := self - 1; n > max(0, self-1-maxPrior) && soundOnes <= sweep.MaxReferenceNights; n-- {
+		v, err := a.usableVersion(ctx, p.Spec.Model, n)
 		if err != nil {
 			return nil, err
 		}
-		if v.Info.Labels["dataset"] == p.Dataset.Name+"@"+p.Dataset.Version {
+		if v == nil || v.Info.Labels["dataset"] == p.Dataset.Name+"@"+p.Dataset.Version {
 			continue
 		}
+		one := priorVersion{Version: *v, beganChange: beganChange[n]}
 
-		one := past{Version: v, sound: live[n] || vindicated[n], vindicated: vindicated[n]}
+		// What the gate found when the version was new. Without it, only the history of champions speaks for it.
 		c, err := a.sweep(sweep.ID(v.Info.Labels["sweep"])).Conclusion(ctx)
+		var gate sweep.GateDecision
 		switch {
 		case problem.Is(err, problem.Damaged):
 		case err != nil:
 			return nil, err
 		case c != nil && c.Gate != nil:
+			gate = *c.Gate
 			one.gains = judge.Gains(c.Gate)
-			vindicated[c.Gate.Vindicated] = true
-			one.sound = one.sound || c.Gate.Sound
-			one.suspect = len(c.Gate.Checks) > 0
-			if r := c.Gate.Regret; r != nil && !r.TakenBack {
+			beganChange[gate.Vindicated] = true
+			if r := gate.Regret; r != nil && !r.TakenBack {
 				one.regrets = r.Version
 			}
 		}
-		if one.sound = one.sound && !undone[n]; one.sound {
-			sound++
+
+		switch {
+		case champions[n] == rolledBack: // whatever its own night had said
+		case champions[n] == wasChampion || one.beganChange || gate.Sound:
+			one.standing = sound
+			soundOnes++
+		case len(gate.Checks) > 0:
+			one.standing = suspect
 		}
-		one.suspect = one.suspect && !one.sound && !undone[n]
-		out = append(out, one)
+		prior = append(prior, one)
 	}
-	return out, nil
+	return prior, nil
 }
 
-// championsOf returns which of a model's versions have been the champion lately, and which of them were rolled back:
-// those had a bad night.
-func (a *Aggregator) championsOf(ctx context.Context, model string) (live, undone map[int]bool, err error) {
-	live, undone = map[int]bool{}, map[int]bool{}
-	looked := 0
-	for e, err := range a.Registry.Moves(ctx, model, registry.Champion) {
-		switch {
-		case problem.Is(err, problem.Damaged):
+// usableVersion reads a version; nil if it is marked bad, deleted or damaged.
+func (a *Aggregator) usableVersion(ctx context.Context, model string, n int) (*registry.Version, error) {
+	v, err := a.Registry.Get(ctx, model, strconv.Itoa(n))
+	if err == nil {
+		var remarks registry.Remarks
+		if remarks, err = a.Registry.Remarks(ctx, model, n); err == nil {
+			if _, bad := remarks.Bad(); bad {
+				return nil, nil
+			}
+		}
+	}
+	if isUnusable(err) {
+		return nil, nil
+	}
+	return &v, err
+}
+
+// reign is what became of a version as champion.
+type reign int
+
+const (
+	wasChampion reign = iota + 1
+	rolledBack        // and has not come back since: it had a bad night
+)
+
+// championsOf returns the versions of a model that have been its champion lately.
+func (a *Aggregator) championsOf(ctx context.Context, model string) (map[int]reign, error) {
+	reigns, looked := map[int]reign{}, 0
+	for move, err := range a.Registry.Moves(ctx, model, registry.Champion) {
+		if problem.Is(err, problem.Damaged) {
 			continue
-		case err != nil:
-			return nil, nil, err
 		}
-		if e.To < e.From && !live[e.From] { // unless it came back later
-			undone[e.From] = true
+		if err != nil {
+			return nil, err
 		}
-		live[e.To] = true
-		if looked++; looked == mostPast {
+
+		// Moves come newest first, so the first that names a version says how its last reign ended, unless it leaves a
+		// version for a newer one.
+		if move.To < move.From && reigns[move.From] != wasChampion {
+			reigns[move.From] = rolledBack
+		}
+		if reigns[move.To] != rolledBack {
+			reigns[move.To] = wasChampion
+		}
+		if looked++; looked == maxPrior {
 			break
 		}
 	}
-	for n := range undone {
-		delete(live, n)
-	}
-	return live, undone, nil
+	return reigns, nil
 }
 
 // origin is what is known of the rows that a model was trained on.
@@ -220,12 +248,13 @@ func (o *origin) begins() (at float64) {
 	return at
 }
 
-// mostShared is the share of a night's test rows that may be a newer night's. With less, more broken nights passed.
-const mostShared = 0.9
+// maxShared is the share of a night's test rows that may be a newer night's. With less, more broken nights passed.
+const maxShared = 0.9
 
-// again reports whether more of a night's test rows are a newer night's. Windows of two nights differ by a day: with
-// 180 days, seven nights in a row have nearly the same test rows, whose chance would count as that of seven.
-func (o *origin) again(newer *origin) bool {
+// sharesTestRows reports whether more of a night's test rows are a newer night's. Windows of two nights differ by a
+// day: with 180 days, seven nights in a row have nearly the same test rows, whose chance would count as that of
+// seven.
+func (o *origin) sharesTestRows(newer *origin) bool {
 	a, b := &o.manifest.Split, &newer.manifest.Split
 	if o.profile == nil || a.By != dataset.SplitByTime || b.By != a.By || b.Column != a.Column {
 		return o.dataset == newer.dataset
@@ -235,7 +264,7 @@ func (o *origin) again(newer *origin) bool {
 		end = u.Until
 	}
 	ends := float64(end.UnixMicro()) / 1e6
-	return ends-newer.begins() > mostShared*(ends-o.begins())
+	return ends-newer.begins() > maxShared*(ends-o.begins())
 }
 
 // Rows of an earlier night whose levels are gone tonight say nothing of a model that cannot know them: of a campaign
@@ -287,50 +316,62 @@ func stillSeen(then, tonight *dataset.Sample) []int {
 	return rows
 }
 
-// referenceRows is the most rows of earlier nights, over all of them.
-const referenceRows = 50_000
+// maxEarlierRows is the most rows of earlier nights, over all of them.
+const maxEarlierRows = 50_000
 
-// rowsOf returns the rows of earlier nights on which the new model is compared, newest night first. note says why there
-// are no more.
-func (m *match) rowsOf(ctx context.Context, sound []past) (out []night, note string, err error) {
-	nights := *m.gate.Reference
-	if nights == 0 {
+// earlierNights returns the rows of earlier nights on which the new model is compared, newest night first. note says
+// why there are no more.
+func (m *match) earlierNights(ctx context.Context, sound []priorVersion) (found []night, note string, err error) {
+	wanted := *m.gate.Reference
+	if wanted == 0 {
 		return nil, "the gate uses none", nil
 	}
 	if note = "the earlier versions have no usable rows"; len(sound) == 0 {
 		note = "there is no earlier version without faults"
 	}
-	changed := false
+
 	for _, v := range sound {
-		if len(out) == nights || changed {
-			break
-		}
 		o, err := m.originOf(ctx, v.Version)
 		if err != nil {
 			return nil, "", err
 		}
-		changed = v.vindicated || o != nil && o.changed
-		if !o.unseenBy(m.origin) {
-			note = fmt.Sprintf("the new model may have been trained on the rows of version %d", v.Number)
-			continue
-		}
-		if len(out) > 0 && o.again(out[len(out)-1].origin) {
-			continue
-		}
-		r, err := m.a.reference(ctx, v.Version)
+		rows, why, err := m.rowsOf(ctx, v.Version, o, found)
 		if err != nil {
 			return nil, "", err
 		}
-		if r != nil {
-			out = append(out, night{reference: *r, origin: o})
+		if why != "" {
+			note = why
+		}
+		if rows != nil {
+			found = append(found, night{reference: *rows, origin: o})
+		}
+		// Nights before a change that lasts are not like tonight.
+		if len(found) == wanted || v.beganChange || o != nil && o.changed {
+			break
 		}
 	}
-	for i := range out {
-		n := &out[i]
-		n.reference = n.thinned(referenceRows / len(out))
+
+	// Each night has its share, of rows that tonight's model can know.
+	for i := range found {
+		n := &found[i]
+		n.reference = n.thinned(maxEarlierRows / len(found))
 		if m.tonight != nil {
 			n.reference = n.only(stillSeen(n.sample, m.tonight))
 		}
 	}
-	return slices.DeleteFunc(out, func(n night) bool { return len(n.sample.Row) == 0 }), note, nil
+	return slices.DeleteFunc(found, func(n night) bool { return len(n.sample.Row) == 0 }), note, nil
+}
+
+// rowsOf returns the rows that a version keeps of its night; nil if they say nothing of the new model, or nothing new
+// beside the nights found before. why is for people, and may be empty.
+func (m *match) rowsOf(ctx context.Context, v registry.Version, o *origin, newer []night) (rows *reference, why string,
+	err error) {
+	if !o.unseenBy(m.origin) {
+		return nil, fmt.Sprintf("the new model may have been trained on the rows of version %d", v.Number), nil
+	}
+	if len(newer) > 0 && o.sharesTestRows(newer[len(newer)-1].origin) {
+		return nil, "", nil
+	}
+	rows, err = m.a.reference(ctx, v)
+	return rows, "", err
 }
