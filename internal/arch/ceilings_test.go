@@ -45,7 +45,7 @@ var ceilings = map[string]int{
 	"internal/ledger":              543,
 	"internal/machines":            405,
 	"internal/metric":              2654,
-	"internal/nights":              3534,
+	"internal/nights":              3533,
 	"internal/nights/nightstest":   1011,
 	"internal/notify":              310,
 	"internal/page":                3036,
@@ -109,7 +109,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 114_669
+const maxLines = 114_668
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

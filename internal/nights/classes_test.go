@@ -4,14 +4,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"coppice/internal/dataset"
-	"coppice/internal/dataset/ingest"
-	"coppice/internal/dataset/table"
 	"coppice/internal/nights"
 )
 
@@ -29,36 +24,15 @@ func kindsNight(t *testing.T, seed uint64, bad func(class string) string) night 
 			fmt.Fprintf(&b, "%.7f,s%d,%s\n", u+0.2*rng.NormFloat64(), rng.IntN(9), class)
 		}
 	}
-	dir := t.TempDir()
-	file := filepath.Join(dir, "t.csv")
-	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	spec, err := dataset.ParseSpec("d.yaml", []byte("name: t\nsource: "+file+"\nlabel: {column: y, kind: classes}\n"+
-		"split: {by: random, train: 0.8, test: 0.2}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := table.Expand(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := ingest.Stage(t.Context(), spec, files, filepath.Join(dir, "d"), ingest.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := nights.Measure(t.Context(), r.Night, r.Manifest, 2, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := stageCSV(t, b.String(), "label: {column: y, kind: classes}\nsplit: {by: random, train: 0.8, test: 0.2}\n")
+	p := measured(t, r.Night, r.Manifest)
 	r.Night.Weight = make([]float32, len(r.Night.Label)) // blue is number 0
 	for i, class := range r.Night.Label {
 		r.Night.Weight[i] = 1e-6 + class
 	}
-	light, err := nights.Measure(t.Context(), r.Night, r.Manifest, 2, nil)
-	if err != nil || !(light.Label.Classes["blue"] > 0) == (p.Label.Classes["blue"] > 0) {
-		t.Errorf("with next to no weight: got %+v (%v), want a share of blue that is 0 only if it has no row",
-			light.Label, err)
+	light := measured(t, r.Night, r.Manifest)
+	if !(light.Label.Classes["blue"] > 0) == (p.Label.Classes["blue"] > 0) {
+		t.Errorf("with next to no weight: got %+v, want a share of blue that is 0 only if it has no row", light.Label)
 	}
 	r.Night.Weight = nil
 	return night{r.Night, p}

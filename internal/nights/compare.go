@@ -50,7 +50,7 @@ func Compare(ctx context.Context, q Request) ([]Finding, error) {
 		c.checkFirst(copied)
 	} else {
 		c.last = before[len(before)-1]
-		c.noise = chance / math.Sqrt(max(1, min(tonight.sampled(), c.last.sampled())))
+		c.noise = maxStandardErrors / math.Sqrt(max(1, min(tonight.sampled(), c.last.sampled())))
 		for _, check := range []func(){c.checkColumns, c.checkPrints, c.checkVolume, c.checkTimes, c.checkValues,
 			c.checkTies, c.checkLabels} {
 			if ctx.Err() == nil {
@@ -125,8 +125,9 @@ func (c *comparison) addIf(blocks, warns bool, code Code, column, format string,
 	return blocks
 }
 
-// chance is by how many standard errors of a share, at most, two samples may differ.
-const chance = 2.5
+// maxStandardErrors is by how many standard errors a share or a mean may differ by chance: of a hundred that have not
+// changed about one is further off.
+const maxStandardErrors = 2.5
 
 // recent is how many nights define what is usual: a week and a day, so that each weekday is among them.
 const recent = 8
@@ -161,6 +162,11 @@ func (c *comparison) learn(ask func(*Profile) (float64, bool)) usual {
 	return u
 }
 
+// learnAll is learn for a number that every night has.
+func (c *comparison) learnAll(ask func(*Profile) float64) usual {
+	return c.learn(func(p *Profile) (float64, bool) { return ask(p), true })
+}
+
 // learnColumn is learn for a number of one column.
 func (c *comparison) learnColumn(name string, ask func(*Column) float64) usual {
 	return c.learn(func(p *Profile) (float64, bool) {
@@ -168,6 +174,18 @@ func (c *comparison) learnColumn(name string, ask func(*Column) float64) usual {
 			return ask(k), true
 		}
 		return 0, false
+	})
+}
+
+// learnColumnChange is learn for a number that compares a column with that of the night before it, where both have what
+// it takes.
+func (c *comparison) learnColumnChange(name string, has func(*Column) bool, ask func(k, before *Column) float64) usual {
+	return c.learnChange(func(p, b *Profile) (float64, bool) {
+		k, before := p.column(name), b.column(name)
+		if k == nil || before == nil || !has(k) || !has(before) {
+			return 0, false
+		}
+		return ask(k, before), true
 	})
 }
 

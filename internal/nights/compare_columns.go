@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// mostRenames is up to how many missing and new columns renames are looked for, by comparing every pair of them. With
+// maxRenames is up to how many missing and new columns renames are looked for, by comparing every pair of them. With
 // more it is another table.
-const mostRenames = 100
+const maxRenames = 100
 
 // checkColumns looks for columns that were added, removed, renamed or replaced.
 func (c *comparison) checkColumns() {
@@ -29,9 +29,9 @@ func (c *comparison) checkColumns() {
 		}
 	}
 
-	few := len(gone) <= mostRenames && len(came) <= mostRenames
+	pairable := len(gone) <= maxRenames && len(came) <= maxRenames
 	for _, old := range gone {
-		i := slices.IndexFunc(came, func(k *Column) bool { return few && alike(k, old) })
+		i := slices.IndexFunc(came, func(k *Column) bool { return pairable && alike(k, old) })
 		if i < 0 {
 			c.add(Blocking, CodeColumnMissing, old.Name, "the column is missing; every earlier night had it")
 			continue
@@ -109,18 +109,12 @@ func cumulative(q []float64, x float64, below bool) float64 {
 func levelDistance(a, b *Column) float64 {
 	sum := math.Abs(a.Rest - b.Rest)
 	for _, l := range a.Levels {
-		other := 0.0
-		if o := b.level(l.Text); o != nil {
-			other = o.Share
-		}
-		sum += math.Abs(l.Share - other)
+		sum += math.Abs(l.Share - b.shareOf(l.Text))
 	}
-
 	for _, l := range b.Levels {
 		if a.level(l.Text) == nil {
 			sum += l.Share
 		}
 	}
-
 	return min(1, sum/2)
 }

@@ -1,6 +1,7 @@
 package nights
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -120,15 +121,7 @@ func (c *comparison) same(kind ColumnKind, a, b *dataset.Values) float64 {
 				order = append(order, i)
 			}
 		}
-		slices.SortFunc(order, func(i, j int) int {
-			switch {
-			case x[i] < x[j] || x[i] == x[j] && y[i] < y[j]:
-				return -1
-			case x[i] > x[j] || y[i] > y[j]:
-				return 1
-			}
-			return 0
-		})
+		slices.SortFunc(order, func(i, j int) int { return cmp.Or(cmp.Compare(x[i], x[j]), cmp.Compare(y[i], y[j])) })
 		wrong, steps := 0, 0
 		for k := range order[min(1, len(order)):] {
 			i, j := order[k], order[k+1]

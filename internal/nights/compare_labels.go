@@ -90,28 +90,22 @@ func (c *comparison) checkTies() {
 		}
 	}
 
+	// A column has lost its relation if most of its strong ties are gone. But a tie has two ends: if another column has
+	// lost more of them, that one explains the loss.
+	mostLost := func(name string) bool { return float64(lost[name]) >= tieCount*float64(strong[name]) }
+	explainedByOther := func(name string) bool {
+		return slices.ContainsFunc(c.p.Columns, func(other Column) bool {
+			return lost[other.Name] > lost[name] && mostLost(other.Name)
+		})
+	}
 	for i := range c.p.Columns {
 		name := c.p.Columns[i].Name
-		switch {
-		case lost[name] == 0 || c.found(name) || float64(lost[name]) < tieCount*float64(strong[name]):
-		case c.otherLost(name, lost, strong):
-			// Its only tie was to a column that has lost others as well.
-		default:
+		if lost[name] > 0 && mostLost(name) && !c.found(name) && !explainedByOther(name) {
 			c.add(Blocking, CodeScrambled, name,
 				"the column has lost its relation to %d of %d other columns: do its values belong to other "+
 					"rows?", lost[name], strong[name])
 		}
 	}
-}
-
-// otherLost reports whether a column's lost ties are better explained by another column that has lost more.
-func (c *comparison) otherLost(name string, lost, strong map[string]int) bool {
-	for other, n := range lost {
-		if other != name && n > lost[name] && float64(n) >= tieCount*float64(strong[other]) {
-			return true
-		}
-	}
-	return false
 }
 
 // found reports whether there is already a finding about a column.
@@ -140,21 +134,20 @@ func (p *Profile) tieOf(a, b string) (float64, bool) {
 
 // Tolerances of labels.
 const (
-	rateFall    = 0.05 // largest fall of the mean label against the expected one, as a logarithm, beyond the usual
-	rateUnsure  = 0.18 // the same while it is not known how well the mean is expected
-	rateKnown   = 3    // nights after which it is
-	rateRise    = 0.2  // largest rise: a sale is no fault
-	rateFar     = 0.5  // largest difference from the earlier mean, whatever was expected
-	rateNotice  = 0.1
-	rateUsual   = 2.2  // usual deviations that are put down to chance
-	unlabelled  = 0.1  // largest rise of the share of rows without a label
-	labelChance = 2.5  // standard errors of a mean that are put down to chance
-	costBlocks  = 0.01 // of the labels' entropy, if a model believes tonight's mean and the expected one is right
+	rateFall   = 0.05 // largest fall of the mean label against the expected one, as a logarithm, beyond the usual
+	rateUnsure = 0.18 // the same while it is not known how well the mean is expected
+	rateKnown  = 3    // nights after which it is
+	rateRise   = 0.2  // largest rise: a sale is no fault
+	rateFar    = 0.5  // largest difference from the earlier mean, whatever was expected
+	rateNotice = 0.1
+	rateUsual  = 2.2  // usual deviations that are put down to chance
+	unlabelled = 0.1  // largest rise of the share of rows without a label
+	costBlocks = 0.01 // of the labels' entropy, if a model believes tonight's mean and the expected one is right
 )
 
 // checkLabels compares tonight's labels with what the nights before suggest.
 func (c *comparison) checkLabels() {
-	missing := c.learn(func(p *Profile) (float64, bool) { return p.Unlabelled, true })
+	missing := c.learnAll(func(p *Profile) float64 { return p.Unlabelled })
 	if more := c.p.Unlabelled - missing.hi; more > missing.doubt()*unlabelled+2*missing.spread {
 		c.add(Blocking, CodeRows, "", "%s of the rows have no label, but at most %s had none before",
 			percent(c.p.Unlabelled), percent(missing.hi))
@@ -187,88 +180,111 @@ func (c *comparison) checkClasses() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		share := c.p.Label.Classes[name]
-		u := c.learn(func(p *Profile) (float64, bool) { return p.Label.Classes[name], p.Label.Kind == dataset.Classes })
-		if u.nights == 0 {
+		history := c.learn(func(p *Profile) (float64, bool) {
+			return p.Label.Classes[name], p.Label.Kind == dataset.Classes
+		})
+		if history.nights == 0 {
 			return
 		}
-		expected := u.center * float64(c.p.Rows)
-		far := 0.0
-		if share > 0 && u.center > 0 {
-			usually := 0.0
-			if u.lo > 0 {
-				usually = max(math.Log(u.hi/u.center), math.Log(u.center/u.lo))
+		expected := history.center * float64(c.p.Rows)
+		excess := 0.0 // of the change, as a logarithm, over how far recent nights were apart, and noise
+		if share > 0 && history.center > 0 {
+			usualRange := 0.0
+			if history.lo > 0 {
+				usualRange = max(math.Log(history.hi/history.center), math.Log(history.center/history.lo))
 			}
-			chance := labelChance / math.Sqrt(max(1, expected*(1-u.center)))
-			far = math.Abs(math.Log(share/u.center)) - usually - chance
+			noise := maxStandardErrors / math.Sqrt(max(1, expected*(1-history.center)))
+			excess = math.Abs(math.Log(share/history.center)) - usualRange - noise
 		}
 		switch {
-		case share == 0 && u.lo > 0 && expected >= classRows:
+		case share == 0 && history.lo > 0 && expected >= classRows:
 			c.add(Blocking, CodeLabelsLost, "", "no row is of class %.60q, but %s to %s were before", name,
-				percent(u.lo), percent(u.hi))
-		case share > 0 && u.hi == 0:
+				percent(history.lo), percent(history.hi))
+		case share > 0 && history.hi == 0:
 			c.add(Warning, CodeLabelRate, "", "class %.60q is new, with %s of the rows: versions that do not know it "+
 				"cannot be compared with new ones", name, percent(share))
 		case max(expected, share*float64(c.p.Rows)) >= classRows: // of fewer, chance has the last word
-			c.addIf(far > u.doubt()*rateFar, far > u.doubt()*rateRise, CodeLabelRate, "",
-				"%s of the rows are of class %.60q, but %s to %s were before", percent(share), name, percent(u.lo),
-				percent(u.hi))
+			c.addIf(excess > history.doubt()*rateFar, excess > history.doubt()*rateRise, CodeLabelRate, "",
+				"%s of the rows are of class %.60q, but %s to %s were before", percent(share), name,
+				percent(history.lo), percent(history.hi))
 		}
 	}
 }
 
 // checkRate compares the mean label with earlier ones, and with the one that the witness expects of tonight's rows,
 // since campaigns of different rates come and go. A doubted night is not used.
+//
+// Changes are logarithms of ratios. With m the median of recent nights and r the largest change of one of them from m,
+// the mean is too far off where its change from m is beyond
+//
+//	doubt x rateFar + max(r + 2 r x r, maxStandardErrors x noise)
+//
+// and where that from what is expected is beyond doubt x (rateFall, rateRise) + rateUsual x the usual error of that.
 func (c *comparison) checkRate() {
 	if n := len(c.before) - 1; c.Doubted && n > 0 {
 		all, last := c.before, c.last
 		c.before, c.last = all[:n], all[n-1]
 		defer func() { c.before, c.last = all, last }()
 	}
+
+	// From the level of recent nights, whatever the rows are.
 	mean := c.p.Label.Mean
-	u := c.learn(func(p *Profile) (float64, bool) { return p.Label.Mean, true })
-	change := func(x, y float64) float64 {
-		if x <= 0 || y <= 0 {
-			return (x - y) / max(math.Abs(y), 1e-9)
-		}
-		return math.Log(x / y)
-	}
-	usually := max(math.Abs(change(u.lo, u.center)), math.Abs(change(u.hi, u.center)))
-	counted := float64(c.p.Rows) * max(min(u.center, 1-u.center), 1e-9)
-	chance := 1 / math.Sqrt(max(counted, 1))
-	far := math.Abs(change(mean, u.center)) > u.doubt()*rateFar+max(usually+2*usually*usually, labelChance*chance)
+	history := c.learnAll(func(p *Profile) float64 { return p.Label.Mean })
+	doubt := history.doubt()
+	usualRange := max(math.Abs(change(history.lo, history.center)), math.Abs(change(history.hi, history.center)))
+	positives := float64(c.p.Rows) * max(min(history.center, 1-history.center), 1e-9)
+	noise := 1 / math.Sqrt(max(positives, 1))
+	limit := doubt*rateFar + max(usualRange+2*usualRange*usualRange, maxStandardErrors*noise)
+	tooFar := math.Abs(change(mean, history.center)) > limit
 
 	// By the rows of tonight, and from the level of recent nights: the end of a sale is no loss of labels.
-	expected, size := c.last.Label.Mean, chance
-	ratio := c.learn(func(p *Profile) (float64, bool) { return p.Ratio, p.Ratio > 0 })
-	if c.p.Ratio > 0 && ratio.nights > 1 {
-		expected = mean / c.p.Ratio * ratio.center
-		squares := c.learn(func(p *Profile) (float64, bool) {
-			return math.Pow(change(p.Ratio, ratio.center), 2), p.Ratio > 0
-		})
-		size = max(chance, math.Sqrt(squares.mean))
-	}
-	off := change(mean, expected)
-	c.fell = off < -rateFall
-	fall := rateUnsure
-	if ratio.nights >= rateKnown {
-		fall = rateFall
-	}
-	fell := off < -u.doubt()*fall-rateUsual*size && change(mean, u.lo) < 0
-	rose := off > u.doubt()*rateRise+rateUsual*size
+	expected, usualError, floor := c.expectedRate(noise)
+	excess := change(mean, expected)
+	c.fell = excess < -rateFall
+	fell := excess < -doubt*floor-rateUsual*usualError && change(mean, history.lo) < 0
+	rose := excess > doubt*rateRise+rateUsual*usualError
+	noticed := math.Abs(excess) > doubt*rateNotice+usualError
 	text := fmt.Sprintf("the label's mean is %.5g, but was %.5g to %.5g; %.5g is expected of tonight's rows", mean,
-		u.lo, u.hi, expected)
+		history.lo, history.hi, expected)
+
+	// What a model would lose that believes it, and whether rows are missing that would explain it.
 	costly, thinned := false, false
 	if c.p.Label.Kind == dataset.Binary && expected > 0 && expected < 1 && mean > 0 && mean < 1 {
 		text += fmt.Sprintf(". If that is wrong, a model of it predicts %.0f positive rows for every 100",
 			100*mean/expected)
-		surely := expected * math.Exp(math.Copysign(max(0, math.Abs(off)-size), off))
+		surely := expected * math.Exp(math.Copysign(max(0, math.Abs(excess)-usualError), excess))
 		costly = divergence(expected, surely) > costBlocks*entropyOf(expected)
-		if thinned = off > u.doubt()*rateNotice+size && c.fewerRows(off/2); thinned {
+		if thinned = excess > 0 && noticed && c.fewerRows(excess/2); thinned {
 			text += "; there are fewer rows than a week ago, too, as if negative ones had been left out"
 		}
 	}
-	blocks := far || fell || rose || costly || thinned
-	c.addIf(blocks, math.Abs(off) > u.doubt()*rateNotice+size, CodeLabelRate, "", "%s", text)
+	c.addIf(tooFar || fell || rose || costly || thinned, noticed, CodeLabelRate, "", "%s", text)
+}
+
+// change is the logarithm of a ratio, as far as there is one.
+func change(x, y float64) float64 {
+	if x <= 0 || y <= 0 {
+		return (x - y) / max(math.Abs(y), 1e-9)
+	}
+	return math.Log(x / y)
+}
+
+// expectedRate is the mean label that is expected of tonight's rows, how far such an expectation usually was off, at
+// least by noise, and from which fall on, beyond that, labels are lost.
+func (c *comparison) expectedRate(noise float64) (mean, usualError, floor float64) {
+	ratio := c.learn(func(p *Profile) (float64, bool) { return p.Ratio, p.Ratio > 0 })
+	mean, usualError, floor = c.last.Label.Mean, noise, rateUnsure
+	if ratio.nights >= rateKnown {
+		floor = rateFall
+	}
+	if c.p.Ratio > 0 && ratio.nights > 1 {
+		mean = c.p.Label.Mean / c.p.Ratio * ratio.center
+		squares := c.learn(func(p *Profile) (float64, bool) {
+			return math.Pow(change(p.Ratio, ratio.center), 2), p.Ratio > 0
+		})
+		usualError = max(noise, math.Sqrt(squares.mean))
+	}
+	return mean, usualError, floor
 }
 
 // fewerRows reports whether there are fewer rows than a week ago by that much, as a logarithm, beyond how weeks grow.

@@ -24,13 +24,12 @@ func (c *comparison) checkValues() {
 			continue
 		case k.Kind != old.Kind:
 			continue // already reported
-		case more > missing.doubt()*(missingMore+2*missing.spread)+c.noise*math.Sqrt(k.Missing):
-			c.add(Blocking, CodeMissingValues, k.Name, "%s of the values are missing, but at most %s were before",
-				percent(k.Missing), percent(missing.hi))
-			continue
 		case more > missingMore/2+missing.spread+c.noise*math.Sqrt(k.Missing):
-			c.add(Warning, CodeMissingValues, k.Name, "%s of the values are missing, but at most %s were before",
-				percent(k.Missing), percent(missing.hi))
+			far := more > missing.doubt()*(missingMore+2*missing.spread)+c.noise*math.Sqrt(k.Missing)
+			if c.addIf(far, true, CodeMissingValues, k.Name, "%s of the values are missing, but at most %s were before",
+				percent(k.Missing), percent(missing.hi)) {
+				continue
+			}
 		case missing.lo-k.Missing > missing.doubt()*(0.1+2*missing.spread)+c.noise:
 			c.add(Warning, CodeMissingValues, k.Name,
 				"%s of the values are missing, but at least %s were before: were the gaps filled?", percent(k.Missing),
@@ -63,13 +62,8 @@ func (c *comparison) changesNightly(k, old *Column) bool {
 	if k.Kind != Number || k.Of == "" || k.Of != old.Of || len(k.Prints) == 0 {
 		return false
 	}
-	stays := c.learnChange(func(p, before *Profile) (float64, bool) {
-		a, b := p.column(k.Name), before.column(k.Name)
-		if a == nil || b == nil || len(a.Prints) == 0 || len(b.Prints) == 0 {
-			return 0, false
-		}
-		return sharedPrints(a.Prints, b.Prints), true
-	})
+	stays := c.learnColumnChange(k.Name, func(k *Column) bool { return len(k.Prints) > 0 },
+		func(k, before *Column) float64 { return sharedPrints(k.Prints, before.Prints) })
 	same := sharedPrints(k.Prints, old.Prints)
 	if same > 0.5 && stays.nights > 1 && stays.hi < 0.5 {
 		c.add(Blocking, CodeStale, k.Name, "%s of the column's numbers are last night's, but usually at most %s are",
@@ -121,21 +115,13 @@ func (c *comparison) ofKind(name string, kind ColumnKind) int {
 // checkPeaks looks for a number that many rows suddenly have, such as a zero for unknown.
 func (c *comparison) checkPeaks(k, old *Column) bool {
 	rise, at := peakRise(k, old)
-	seen := c.learnChange(func(p, before *Profile) (float64, bool) {
-		a, b := p.column(k.Name), before.column(k.Name)
-		if a == nil || b == nil {
-			return 0, false
-		}
-		r, _ := peakRise(a, b)
-		return r, true
+	seen := c.learnColumnChange(k.Name, func(*Column) bool { return true }, func(k, before *Column) float64 {
+		rise, _ := peakRise(k, before)
+		return rise
 	})
-
-	if rise <= seen.doubt()*levelFloor+3*seen.hi+c.noise*math.Sqrt(rise) {
-		return false
-	}
-	c.add(Blocking, CodeLevel, k.Name, "%s of the rows have the number %g, but only %s had it before",
-		percent(at.Share), at.Number, percent(at.Share-rise))
-	return true
+	return c.addIf(rise > seen.doubt()*levelFloor+3*seen.hi+c.noise*math.Sqrt(rise), false, CodeLevel, k.Name,
+		"%s of the rows have the number %g, but only %s had it before", percent(at.Share), at.Number,
+		percent(at.Share-rise))
 }
 
 // peakRise returns the largest rise of a number's share, and the number.
@@ -246,24 +232,18 @@ const (
 // levels.
 func (c *comparison) checkLevels(k *Column) bool {
 	old := c.last.column(k.Name)
-	if len(k.Levels) == 0 || len(old.Levels) == 0 {
+	if !k.hasLevels() || !old.hasLevels() {
 		return false
 	}
-
-	both := func(f func(a, b *Column) float64) usual {
-		return c.learnChange(func(p, before *Profile) (float64, bool) {
-			a, b := p.column(k.Name), before.column(k.Name)
-			if a == nil || b == nil || len(a.Levels) == 0 || len(b.Levels) == 0 {
-				return 0, false
-			}
-			return f(a, b), true
-		})
+	history := func(ask func(k, before *Column) float64) usual {
+		return c.learnColumnChange(k.Name, (*Column).hasLevels, ask)
 	}
 
-	known, usually := sharedPrints(k.Prints, old.Prints),
-		both(func(a, b *Column) float64 { return sharedPrints(a.Prints, b.Prints) })
-	strange := usually.nights > 0 && usually.lo > 0.08 && known < 0.35*usually.lo
-	strange = strange || usually.nights == 0 && known < 0.02 && old.Distinct >= 50 &&
+	// Levels that hardly occurred last night, though on other nights many did.
+	known := sharedPrints(k.Prints, old.Prints)
+	usuallyKnown := history(func(k, before *Column) float64 { return sharedPrints(k.Prints, before.Prints) })
+	strange := usuallyKnown.nights > 0 && usuallyKnown.lo > 0.08 && known < 0.35*usuallyKnown.lo
+	strange = strange || usuallyKnown.nights == 0 && known < 0.02 && old.Distinct >= 50 &&
 		float64(old.Distinct) < 0.5*c.last.sampled()
 	if strange {
 		c.add(Blocking, CodeUnseen, k.Name,
@@ -274,12 +254,12 @@ func (c *comparison) checkLevels(k *Column) bool {
 	// A level that takes over, or one that is gone. In a column whose levels come and go, such as campaigns, that is a
 	// fault only if the level has far more rows than any had before.
 	change, text := greatestChange(k, old)
-	changed := both(func(a, b *Column) float64 { x, _ := greatestChange(a, b); return math.Abs(x) })
+	changed := history(func(k, before *Column) float64 { x, _ := greatestChange(k, before); return math.Abs(x) })
 	top := c.learnColumn(k.Name, (*Column).topShare)
 	now, was := k.shareOf(text), old.shareOf(text)
 	floor := changed.doubt() * levelFloor
 	limit := floor + 3*changed.hi + c.noise*math.Sqrt(math.Abs(change))
-	comes := both(turnover)
+	comes := history(turnover)
 	restless := c.restless(k.Name) || k.Of != "" && c.restless(k.Of)
 	beyond := math.Abs(change) > limit
 	if restless {
@@ -305,7 +285,7 @@ func (c *comparison) checkLevels(k *Column) bool {
 			percent(came), strings.Join(values[:min(len(values), newsLevels)], ", "))
 	}
 
-	churn, churned := levelDistance(k, old), both(levelDistance)
+	churn, churned := levelDistance(k, old), history(levelDistance)
 	spread := c.noise * math.Sqrt(float64(len(k.Levels)+1)) / 2
 	return c.addIf(churn > churned.doubt()*churnFloor+3*churned.hi+spread, churn > 0.1+1.5*churned.hi+spread,
 		CodeDrift, k.Name, "%s of the rows have other values than last night's, %s", percent(churn),
@@ -314,13 +294,8 @@ func (c *comparison) checkLevels(k *Column) bool {
 
 // restless reports whether levels of the column come and go on most nights.
 func (c *comparison) restless(name string) bool {
-	u := c.learnChange(func(p, before *Profile) (float64, bool) {
-		a, b := p.column(name), before.column(name)
-		if a == nil || b == nil || len(a.Levels) == 0 || len(b.Levels) == 0 {
-			return 0, false
-		}
-		return max(turnover(a, b), turnover(b, a)), true
-	})
+	u := c.learnColumnChange(name, (*Column).hasLevels,
+		func(k, before *Column) float64 { return max(turnover(k, before), turnover(before, k)) })
 	return u.nights > 0 && u.center > 0.005
 }
 
@@ -338,6 +313,8 @@ func greatestChange(a, b *Column) (change float64, text string) {
 	}
 	return change, text
 }
+
+func (c *Column) hasLevels() bool { return len(c.Levels) > 0 }
 
 // turnover is the share of a's rows with a level that b does not have.
 func turnover(a, b *Column) float64 {
@@ -376,13 +353,7 @@ func (c *comparison) checkDrift(k, old *Column) {
 	}
 
 	now := Distance(k, old)
-	seen := c.learnChange(func(p, before *Profile) (float64, bool) {
-		a, b := p.column(k.Name), before.column(k.Name)
-		if a == nil || b == nil || a.Kind != Number || b.Kind != Number {
-			return 0, false
-		}
-		return Distance(a, b), true
-	})
+	seen := c.learnColumnChange(k.Name, func(k *Column) bool { return k.Kind == Number }, Distance)
 
 	median, was := fmt.Sprintf("%.6g", k.Quantiles[steps/2]), fmt.Sprintf("%.6g", old.Quantiles[steps/2])
 	if was == median {

@@ -36,7 +36,7 @@ func (c *comparison) checkPrints() {
 		c.add(Blocking, CodeOldRows, "", "%s of the rows are last night's (%s)", overlap, expected)
 	}
 
-	repeated := c.learn(func(p *Profile) (float64, bool) { return p.Repeated, true })
+	repeated := c.learnAll(func(p *Profile) float64 { return p.Repeated })
 	twice := c.learn(func(p *Profile) (float64, bool) { return p.Again, len(p.Bare) > 0 })
 	shared := c.learn(func(p *Profile) (float64, bool) { return p.Shared, p.Split == c.p.Split })
 	sharedToo := shared.nights > 0 && beyond(c.p.Shared, shared, 0.005)
@@ -109,7 +109,7 @@ func sharedPrints(a, b []byte) float64 {
 
 // checkVolume compares the number of rows.
 func (c *comparison) checkVolume() {
-	u := c.learn(func(p *Profile) (float64, bool) { return float64(p.Rows), true })
+	u := c.learnAll(func(p *Profile) float64 { return float64(p.Rows) })
 	rows := float64(c.p.Rows)
 
 	// A holiday may halve the volume and more; that is for a person to know, and for the gate to judge.
@@ -135,7 +135,7 @@ func (c *comparison) checkTimes() {
 		return
 	}
 
-	odd := c.learn(func(p *Profile) (float64, bool) { return p.Odd, true })
+	odd := c.learnAll(func(p *Profile) float64 { return p.Odd })
 	if c.p.Odd > odd.hi {
 		c.add(Warning, CodeOddTimes, c.p.TimeColumn, "%s of the rows have a time far from all others, such as %s",
 			percent(c.p.Odd), stamp(c.p.OddAt))
@@ -253,6 +253,5 @@ func (c *comparison) hourly() [24]float64 {
 		})
 		out[h] = u.lo
 	}
-
 	return out
 }

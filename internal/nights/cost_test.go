@@ -1,15 +1,11 @@
 package nights_test
 
 import (
-	"os"
-	"path/filepath"
 	"syscall"
 	"testing"
 
-	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
 	"coppice/internal/dataset/segment"
-	"coppice/internal/dataset/table"
 	"coppice/internal/nights"
 	"coppice/internal/nights/nightstest"
 )
@@ -18,23 +14,10 @@ import (
 // busy with other things.
 func BenchmarkStaging(b *testing.B) {
 	const rows = 300_000
-	dir := b.TempDir()
-	file := filepath.Join(dir, "night.csv")
 	stream := nightstest.Stream{Seed: 3, Rows: rows}
-	if err := os.WriteFile(file, stream.Night(1).CSV(), 0o600); err != nil {
-		b.Fatal(err)
-	}
-	spec, err := dataset.ParseSpec("dataset.yaml", nightstest.Spec(file))
-	if err != nil {
-		b.Fatal(err)
-	}
-	files, err := table.Expand(file)
-	if err != nil {
-		b.Fatal(err)
-	}
+	csv := stream.Night(1).CSV()
 	stage := func(w segment.Scorer) *ingest.Report {
-		r, err := ingest.Stage(b.Context(), spec, files, filepath.Join(b.TempDir(), "d"),
-			ingest.Options{Threads: 1, Witness: w})
+		r, err := staged(b, csv, nightstest.Spec, ingest.Options{Threads: 1, Witness: w})
 		if err != nil {
 			b.Fatal(err)
 		}

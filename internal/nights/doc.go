@@ -5,4 +5,12 @@
 //
 // Measure makes a Profile of a night, Compare finds what has changed. Both are pure functions: nothing is read or
 // written, and the same rows give the same findings.
+//
+//	Measure            profile.go, column.go, segments.go, ties.go: a night in numbers
+//	NewWitness         witness.go: the mean label that earlier nights lead to expect of each row
+//	Compare            compare.go: tonight's numbers against the range of each over recent nights:
+//	  itself, first    compare_first.go: copies, columns that duplicate others
+//	  columns, rows    compare_columns.go, compare_volume.go: what is missing, repeated, late
+//	  values, labels   compare_values.go, compare_labels.go: what has moved by more than it ever did
+//	Finding, Record    finding.go, record.go: what is said of it, and kept for the next night
 package nights

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"coppice/internal/dataset"
 	"coppice/internal/nights"
 	"coppice/internal/nights/nightstest"
 )
@@ -77,11 +76,8 @@ func TestFirstNightSpeaksUp(t *testing.T) {
 		}), nights.CodeLeak, "drop: [answer]"},
 	} {
 		r := stageCSV(t, c.csv, "label: y\nencodings: none\nsplit: {by: column, column: part}\n")
-		p, err := nights.Measure(t.Context(), r.Night, r.Manifest, 1, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		found := find(t, nights.Request{Night: r.Night, Tonight: p, Spec: &dataset.Spec{}, At: nightstest.First})
+		p := measured(t, r.Night, r.Manifest)
+		found := find(t, nights.Request{Night: r.Night, Tonight: p})
 		switch {
 		case c.want == "" && len(found) > 0:
 			t.Errorf("%s: found %v, want nothing", name, found)
@@ -128,13 +124,9 @@ func TestCopiesAreToldFromRowsThatAreAlike(t *testing.T) {
 	} {
 		table := "y,a,b\n" + strings.Join(slices.Concat(c.rows...), "\n") + "\n"
 		r := stageCSV(t, table, strings.Replace(split, "y\n", c.label+"\n", 1))
-		p, err := nights.Measure(t.Context(), r.Night, r.Manifest, 1, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := measured(t, r.Night, r.Manifest)
 		for _, before := range [][]*nights.Profile{nil, {p}} { // however often it was so
-			found := find(t, nights.Request{Night: r.Night, Tonight: p, Before: before, Spec: &dataset.Spec{},
-				At: nightstest.First})
+			found := find(t, nights.Request{Night: r.Night, Tonight: p, Before: before})
 			copied := slices.ContainsFunc(found, func(f nights.Finding) bool { return f.Code == nights.CodeCopiedRows })
 			if copied != c.copied {
 				t.Errorf("%s: copies %v, expected %v; %.3g of test's rows are in train, found %v", name, copied,
@@ -159,10 +151,7 @@ func TestAnEditOfTheSpecBlocksNothing(t *testing.T) {
 			}
 		}
 		r := stageCSV(t, string(table.CSV()), "label: is_click\nencodings: none\n"+split)
-		p, err := nights.Measure(t.Context(), r.Night, r.Manifest, 1, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := measured(t, r.Night, r.Manifest)
 		return night{r.Night, p}
 	}
 	const byTime = "split: {by: time, column: ts, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n"
@@ -180,7 +169,7 @@ func TestAnEditOfTheSpecBlocksNothing(t *testing.T) {
 		{"half of the rows again, on the third", third, []*nights.Profile{other.profile, second.profile}, false, true},
 	} {
 		found := find(t, nights.Request{Night: c.tonight.rows, Tonight: c.tonight.profile, Before: c.before,
-			Respecified: c.respecified, Spec: &dataset.Spec{}, At: nightstest.First})
+			Respecified: c.respecified})
 		if nights.Blocked(found) != c.blocked || len(found) == 0 {
 			t.Errorf("%s: found %v; want it found, and blocked: %t", c.what, found, c.blocked)
 		}

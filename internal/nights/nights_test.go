@@ -24,15 +24,15 @@ type night struct {
 	profile *nights.Profile
 }
 
-// stage makes a night of a table, after others; err says why it cannot be staged.
-func stage(t *testing.T, rows nightstest.Table, before []*nights.Profile) (night, error) {
+// staged stages a table by a spec of a file's name.
+func staged(t testing.TB, csv []byte, spec func(file string) []byte, o ingest.Options) (*ingest.Report, error) {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "night.csv")
-	if err := os.WriteFile(file, rows.CSV(), 0o600); err != nil {
+	if err := os.WriteFile(file, csv, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	spec, err := dataset.ParseSpec("dataset.yaml", append(nightstest.Spec(file), "encodings: none\n"...))
+	s, err := dataset.ParseSpec("dataset.yaml", spec(file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,30 +40,71 @@ func stage(t *testing.T, rows nightstest.Table, before []*nights.Profile) (night
 	if err != nil {
 		t.Fatal(err)
 	}
+	return ingest.Stage(t.Context(), s, files, filepath.Join(dir, "d"), o)
+}
+
+// stageCSV stages a table by a spec of all but its name and source.
+func stageCSV(t *testing.T, text, rest string) *ingest.Report {
+	t.Helper()
+	r, err := staged(t, []byte(text), func(file string) []byte {
+		return []byte("name: t\nsource: " + file + "\n" + rest)
+	}, ingest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func measured(t testing.TB, n *ingest.Night, m *dataset.Manifest) *nights.Profile {
+	t.Helper()
+	p, err := nights.Measure(t.Context(), n, m, 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// stage makes a night of a table, after others; err says why it cannot be staged.
+func stage(t *testing.T, rows nightstest.Table, before []*nights.Profile) (night, error) {
+	t.Helper()
 	o := ingest.Options{}
 	if w := nights.NewWitness(before, false); w != nil {
 		o.Witness = w
 	}
-	r, err := ingest.Stage(t.Context(), spec, files, filepath.Join(dir, "d"), o)
+	r, err := staged(t, rows.CSV(), func(file string) []byte {
+		return append(nightstest.Spec(file), "encodings: none\n"...)
+	}, o)
 	if err != nil {
 		return night{}, err
 	}
-	p, err := nights.Measure(t.Context(), r.Night, r.Manifest, 2, nil)
+	return night{r.Night, measured(t, r.Night, r.Manifest)}, nil
+}
+
+// stageGood is stage of a table that can be staged.
+func stageGood(t *testing.T, rows nightstest.Table, before []*nights.Profile) night {
+	t.Helper()
+	n, err := stage(t, rows, before)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return night{r.Night, p}, nil
+	return n
 }
 
 // compare is what is found out about a night after others.
 func compare(t *testing.T, n night, before []*nights.Profile) []nights.Finding {
 	t.Helper()
-	return find(t, nights.Request{Night: n.rows, Tonight: n.profile, Before: before, Spec: &dataset.Spec{},
-		Declared: true, At: nightstest.First})
+	return find(t, nights.Request{Night: n.rows, Tonight: n.profile, Before: before, Declared: true})
 }
 
+// find is Compare, by default with an empty spec on the first day.
 func find(t *testing.T, q nights.Request) []nights.Finding {
 	t.Helper()
+	if q.Spec == nil {
+		q.Spec = &dataset.Spec{}
+	}
+	if q.At.IsZero() {
+		q.At = nightstest.First
+	}
 	found, err := nights.Compare(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
@@ -142,10 +183,7 @@ func TestKindsOfNights(t *testing.T) {
 		for _, o := range nightstest.OrdinaryNights() {
 			t.Run(o.Name, func(t *testing.T) {
 				t.Parallel()
-				n, err := stage(t, o.Make(s, day), before)
-				if err != nil {
-					t.Fatal(err)
-				}
+				n := stageGood(t, o.Make(s, day), before)
 				if found := compare(t, n, before); nights.Blocked(found) {
 					t.Errorf("%s: it is held back, and is a good night: %v", o.Name, found)
 				}
@@ -179,10 +217,7 @@ func TestDoubtedNight(t *testing.T) {
 	}
 
 	for day := range 5 {
-		n, err := stage(t, stream.Night(day), before)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := stageGood(t, stream.Night(day), before)
 		compare(t, n, before)
 		before = append(before, n.profile)
 	}
@@ -204,7 +239,7 @@ func TestDoubtedNight(t *testing.T) {
 		"as ever, after one that was let pass":       {good, true, false},
 	} {
 		found := find(t, nights.Request{Night: c.n.rows, Tonight: c.n.profile, Before: before,
-			Doubted: c.doubted, Spec: &dataset.Spec{}, Declared: true, At: nightstest.First})
+			Doubted: c.doubted, Declared: true})
 		if got := slices.ContainsFunc(found, func(f nights.Finding) bool {
 			return f.Code == nights.CodeLabelRate &&
 				f.Level == nights.Blocking
@@ -216,10 +251,7 @@ func TestDoubtedNight(t *testing.T) {
 
 // TestFirstNight: without a night before, nothing is known, and only the spec can block.
 func TestFirstNight(t *testing.T) {
-	n, err := stage(t, nightstest.Stream{Seed: 3, Rows: 3000}.Night(0), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := stageGood(t, nightstest.Stream{Seed: 3, Rows: 3000}.Night(0), nil)
 	if found := compare(t, n, nil); len(found) > 0 {
 		t.Errorf("the first night has findings: %v", found)
 	}
@@ -264,11 +296,8 @@ func TestFirstNight(t *testing.T) {
 
 // TestRecordIsReadBack: a record survives its file, and one that was changed on the way is refused, not believed.
 func TestRecordIsReadBack(t *testing.T) {
-	n, err := stage(t, nightstest.Stream{Seed: 3, Rows: 3000}.Night(0), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &nights.Record{Format: 1, Dataset: "clicks", Version: "0123456789abcdef", At: nightstest.First,
+	n := stageGood(t, nightstest.Stream{Seed: 3, Rows: 3000}.Night(0), nil)
+	r := &nights.Record{Format: 1, Dataset: "clicks", Version: "0123456789abcdef",
 		Profile:  n.profile,
 		Findings: []nights.Finding{{Code: nights.CodeScaled, Level: nights.Blocking, Column: "price", Text: "twice"}}}
 	text, err := r.Encode()
@@ -279,7 +308,8 @@ func TestRecordIsReadBack(t *testing.T) {
 	if err != nil || !back.Blocked() || nights.Reason(back.Findings) != "price: twice (scaled)" {
 		t.Fatalf("read back: %v, blocked %v, reason %q", err, back.Blocked(), nights.Reason(back.Findings))
 	}
-	if found := compare(t, n, []*nights.Profile{back.Profile}); len(found) != 1 || found[0].Code != nights.CodeSameRows {
+	found := compare(t, n, []*nights.Profile{back.Profile})
+	if len(found) != 1 || found[0].Code != nights.CodeSameRows {
 		t.Errorf("the night after itself: found %v, want same_rows alone", found)
 	}
 
@@ -289,7 +319,7 @@ func TestRecordIsReadBack(t *testing.T) {
 		"another format":  func(r *nights.Record) { r.Format = 2 },
 		"no profile":      func(r *nights.Record) { r.Profile = nil },
 		"odd prints":      func(r *nights.Record) { r.Profile.Prints = r.Profile.Prints[:9] },
-		"few quantiles":   func(r *nights.Record) { r.Profile.Columns[7].Quantiles = r.Profile.Columns[7].Quantiles[:3] },
+		"few quantiles":   func(r *nights.Record) { c := &r.Profile.Columns[7]; c.Quantiles = c.Quantiles[:3] },
 		"odd ties":        func(r *nights.Record) { r.Profile.Ties[2] = nil },
 		"odd buckets":     func(r *nights.Record) { r.Profile.Buckets.Label = nil },
 	} {
@@ -317,7 +347,6 @@ func FuzzRecord(f *testing.F) {
 			return
 		}
 		empty := &ingest.Night{Sample: &dataset.Sample{}}
-		find(t, nights.Request{Night: empty, Tonight: r.Profile, Before: []*nights.Profile{r.Profile, r.Profile},
-			Spec: &dataset.Spec{}, At: nightstest.First})
+		find(t, nights.Request{Night: empty, Tonight: r.Profile, Before: []*nights.Profile{r.Profile, r.Profile}})
 	})
 }

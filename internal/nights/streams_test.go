@@ -65,6 +65,14 @@ func TestStreams(t *testing.T) {
 		r.firsts[first]++
 	}
 
+	ordinarily := func(r *streamResult, n night, before []*nights.Profile, what string) {
+		found := compare(t, n, before)
+		note(r, found, nil, nil)
+		if nights.Blocked(found) {
+			t.Logf("%s: %v", what, found)
+		}
+	}
+
 	shapes := []nightstest.Shape{nightstest.Drifting, nightstest.Steady, nightstest.Growing}
 	for _, shape := range shapes {
 		if only != "" && string(shape) != only && !(shape == "" && only == "drifting") {
@@ -74,15 +82,8 @@ func TestStreams(t *testing.T) {
 			s := nightstest.Stream{Seed: *streamFirst + uint64(seed), Rows: *streamRows, Shape: shape}
 			var before []*nights.Profile
 			for day := range pastNights + laterGood {
-				n, err := stage(t, s.Night(day), before)
-				if err != nil {
-					t.Fatal(err)
-				}
-				found := compare(t, n, before)
-				note(&good[len(ordinary)], found, nil, nil)
-				if nights.Blocked(found) {
-					t.Logf("%s %d, day %d: %v", shape, seed, day, found)
-				}
+				n := stageGood(t, s.Night(day), before)
+				ordinarily(&good[len(ordinary)], n, before, fmt.Sprint(shape, " ", seed, ", day ", day))
 				before = append(before, n.profile)
 			}
 
@@ -108,15 +109,8 @@ func TestStreams(t *testing.T) {
 				}
 			}
 			for i, o := range ordinary {
-				n, err := stage(t, o.Make(s, day), before)
-				if err != nil {
-					t.Fatal(err)
-				}
-				found := compare(t, n, before)
-				note(&good[i], found, nil, nil)
-				if nights.Blocked(found) {
-					t.Logf("%s %d, %s: %v", shape, seed, o.Name, found)
-				}
+				n := stageGood(t, o.Make(s, day), before)
+				ordinarily(&good[i], n, before, fmt.Sprint(shape, " ", seed, ", ", o.Name))
 			}
 		}
 	}

@@ -2,40 +2,13 @@ package nights_test
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"coppice/internal/dataset"
-	"coppice/internal/dataset/ingest"
-	"coppice/internal/dataset/table"
 	"coppice/internal/nights"
 )
-
-// stageCSV stages a table by a spec of all but its name and source.
-func stageCSV(t *testing.T, text, rest string) *ingest.Report {
-	t.Helper()
-	dir := t.TempDir()
-	file := filepath.Join(dir, "t.csv")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	spec, err := dataset.ParseSpec("d.yaml", []byte("name: t\nsource: "+file+"\n"+rest))
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := table.Expand(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := ingest.Stage(t.Context(), spec, files, filepath.Join(dir, "d"), ingest.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
 
 // TestFreshnessOfLabelsThatComeLate: a table is as fresh as its newest row, and has as many rows as have final labels.
 func TestFreshnessOfLabelsThatComeLate(t *testing.T) {
@@ -46,10 +19,7 @@ func TestFreshnessOfLabelsThatComeLate(t *testing.T) {
 		fmt.Fprintf(&b, "%d,%d,%s\n", i%2, i%17, begin.Add(time.Duration(i)*time.Hour).Format(time.RFC3339))
 	}
 	r := stageCSV(t, b.String(), "label: {column: y, matures: 48h, at: ts}\n")
-	p, err := nights.Measure(t.Context(), r.Night, r.Manifest, 2, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := measured(t, r.Night, r.Manifest)
 	if newest := begin.Add(999 * time.Hour); p.Rows != 952 || p.TimeColumn != "ts" || !p.Newest.Equal(newest) ||
 		!p.Oldest.Equal(begin) {
 		t.Errorf("profile of %d rows by %q, from %s to %s; want 952 by ts up to %s", p.Rows, p.TimeColumn, p.Oldest,

@@ -12,7 +12,6 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
 	"coppice/internal/nights"
-	"coppice/internal/nights/nightstest"
 )
 
 // wide is a night with many columns, whose numbers take as many digits as numbers can, and its dataset.
@@ -74,10 +73,7 @@ func TestRecordOfTheWidestTable(t *testing.T) {
 	}
 	columns := dataset.MaxFeatures / share
 	n, m := wide(t, columns)
-	p, err := nights.Measure(t.Context(), n, m, 2, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := measured(t, n, m)
 	version := strings.Repeat("0", 16)
 	text, err := (&nights.Record{Format: 1, Dataset: "t", Version: version, Profile: p}).Encode()
 	if err != nil {
@@ -92,8 +88,8 @@ func TestRecordOfTheWidestTable(t *testing.T) {
 	if err != nil {
 		t.Fatalf("read the record of %d columns: %v", len(p.Columns), err)
 	}
-	found := find(t, nights.Request{Night: n, Tonight: p, Before: []*nights.Profile{r.Profile}, Respecified: true,
-		Spec: &dataset.Spec{}, At: nightstest.First, Threads: 2})
+	found := find(t, nights.Request{Night: n, Tonight: p, Before: []*nights.Profile{r.Profile},
+		Respecified: true, Threads: 2})
 	if nights.Blocked(found) {
 		t.Errorf("the same night again: found %v, expected nothing that blocks", found)
 	}
@@ -103,10 +99,7 @@ func TestRecordOfTheWidestTable(t *testing.T) {
 func TestAnotherTable(t *testing.T) {
 	const columns = 300
 	n, m := wide(t, columns)
-	p, err := nights.Measure(t.Context(), n, m, 2, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := measured(t, n, m)
 	renamed := *p
 	renamed.Columns = slices.Clone(p.Columns)
 	for i := range renamed.Columns {
@@ -114,7 +107,7 @@ func TestAnotherTable(t *testing.T) {
 	}
 	count := map[nights.Code]int{}
 	for _, f := range find(t, nights.Request{Night: n, Tonight: p, Before: []*nights.Profile{&renamed},
-		Declared: true, Spec: &dataset.Spec{}, At: nightstest.First, Threads: 2}) {
+		Declared: true, Threads: 2}) {
 		count[f.Code]++
 	}
 	if count[nights.CodeColumnMissing] != columns || count[nights.CodeColumnRenamed] != 0 {

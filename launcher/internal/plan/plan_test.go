@@ -258,7 +258,7 @@ func TestHoldoutIsCarvedWhereItIsMissing(t *testing.T) {
 		p := built(t, parse(t), manifest(tc.splits...))
 		h := p.Holdout
 		for part, want := range map[*sweep.Rows]string{&h.Valid: tc.valid, &h.Calib: tc.calib, &h.Test: tc.test} {
-			if got := part.Split + " " + fmt.Sprint(part.Folds); got != want {
+			if got := fmt.Sprintf("%s %d", part.Split, part.Folds); got != want {
 				t.Errorf("%s: %s, want %s", name, got, want)
 			}
 		}
