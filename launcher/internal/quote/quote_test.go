@@ -219,8 +219,8 @@ func TestAClustersHosts(t *testing.T) {
 	}
 }
 
-// random is a table, a sweep and assumptions of some kind.
-func random(t *testing.T, r *rand.Rand) (Stated, []string, Assumptions) {
+// random is an estimator of a random table, sweep and assumptions; scale multiplies its rows.
+func random(t *testing.T, r *rand.Rand) func(scale int) *Estimator {
 	t.Helper()
 	size := Stated{Rows: int(math.Exp(9 + 10*r.Float64())), Features: 1 + r.IntN(300), HeldOut: 1000 +
 		r.IntN(1_000_000)}
@@ -230,7 +230,13 @@ func random(t *testing.T, r *rand.Rand) (Stated, []string, Assumptions) {
 		fmt.Sprintf("threads_per_task: %d", 1+r.IntN(8))}
 	a := Assumptions{Startup: time.Duration(r.Float64() * float64(10*time.Minute)), Download: 1e7 +
 		1e9*r.Float64(), Preemptions: 3 * r.Float64()}
-	return size, edits, a
+	return func(scale int) *Estimator {
+		scaled := size
+		scaled.Rows *= scale
+		q := request(t, scaled, edits...)
+		q.Assumptions = a
+		return q
+	}
 }
 
 // some is how many of n draws are tried: a third, and all in `make test FULL=1`.
@@ -247,10 +253,8 @@ func TestProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	offers := 0
 	for range some(15) {
-		size, edits, a := random(t, r)
-		q := request(t, size, edits...)
-		q.Assumptions = a
-		before := map[string]Offer{}
+		of := random(t, r)
+		q, before := of(1), map[string]Offer{}
 		for _, vms := range []int{1, 2, 5, 20} {
 			for _, o := range compare(t, q, Wish{Machines: four, VMs: vms}).Offers {
 				offers++
@@ -262,10 +266,7 @@ func TestProperties(t *testing.T) {
 				before[o.Machine] = o
 			}
 		}
-		size.Rows *= 2
-		q = request(t, size, edits...)
-		q.Assumptions = a
-		for _, o := range compare(t, q, Wish{Machines: four, VMs: 20}).Offers {
+		for _, o := range compare(t, of(2), Wish{Machines: four, VMs: 20}).Offers {
 			if b, ok := before[o.Machine]; ok && o.OnDemand.Hours.Expected < b.OnDemand.Hours.Expected-1e-9 {
 				t.Errorf("twice the rows are quicker:\n%+v\n%+v", o, b)
 			}
@@ -296,9 +297,7 @@ func checkOffer(t *testing.T, o Offer) {
 func TestMoreNeverHurts(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 9))
 	for range some(6) {
-		size, edits, a := random(t, r)
-		q := request(t, size, edits...)
-		q.Assumptions = a
+		q := random(t, r)(1)
 		for _, wishes := range [][]Wish{
 			{{Budget: 0.5}, {Budget: 2}, {Budget: 10}, {Budget: 100}, {Budget: 10_000}},
 			{{Within: 20 * time.Minute}, {Within: time.Hour}, {Within: 5 * time.Hour}, {Within: 100 * time.Hour}},
