@@ -34,7 +34,7 @@ var ceilings = map[string]int{
 	"internal/dataset/cell":        2744,
 	"internal/dataset/datasettest": 236,
 	"internal/dataset/encode":      3065,
-	"internal/dataset/ingest":      6386,
+	"internal/dataset/ingest":      6383,
 	"internal/dataset/segment":     269,
 	"internal/dataset/table":       4294,
 	"internal/engine":              119,
@@ -109,7 +109,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 114_668
+const maxLines = 114_665
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"coppice/internal/dataset"
@@ -16,15 +17,15 @@ import (
 
 // design says which features a dataset gets: columns as they are, and statistics of the levels of columns.
 type design struct {
-	features []int                // indices of the survey's columns that become features themselves
-	columns  []int                // batch columns of all features that are computed row by row
-	tables   []dataset.LevelTable // without their levels yet
-	keys     []encode.Key         // parallel to tables
-	readers  []*cell.PartReader   // of the parts that keys are made of
-	places   []int                // the parts' columns in a batch
-	few      []int                // most values of each part; 0 if unknown
-	copies   int                  // of each train row
-	delay    float64              // in seconds, if not set by the spec; 0 for none
+	features  []int                // indices of the survey's columns that become features themselves
+	columns   []int                // batch columns of all features that are computed row by row
+	tables    []dataset.LevelTable // without their levels yet
+	keys      []encode.Key         // parallel to tables
+	readers   []*cell.PartReader   // of the parts that keys are made of
+	places    []int                // the parts' columns in a batch
+	maxLevels []int                // of each part; 0 if unknown
+	copies    int                  // of each train row
+	delay     float64              // in seconds, if not set by the spec; 0 for none
 
 	about     []dataset.EncodingInfo
 	delayInfo *dataset.DelayInfo // nil without a delay
@@ -42,7 +43,7 @@ const (
 
 	// The rows of a small table are repeated, with statistics in several orders, up to this many rows in all.
 	copiedRows = 400_000
-	mostCopies = 4
+	maxCopies  = 4
 )
 
 // sampledColumn is a column of the survey with what is known of it from the sampled rows.
@@ -53,82 +54,107 @@ type sampledColumn struct {
 	bins   []uint8  // of each sampled row
 	hashes []uint64 // hashes of the levels; nil for numbers with too many distinct values to be ids
 	levels int      // estimate for the whole table; 0 if not counted
-	few    int      // exact number of levels, including missing values; 0 if unknown
+	exact  int      // number of levels, including missing values; 0 if only estimated
 }
 
 // designer finds the design.
 type designer struct {
-	s       *survey
+	survey  *survey
+	sample  *trainSample
 	spec    *dataset.EncodingsSpec
+	out     *design
 	columns []sampledColumn
-	train   *trainSample
 	byName  map[string]int // by name, the index in columns: of the table's column, if a derived one has the same name
 	rows    int            // of the sample in use
 	atoms   []atom
 	exact   map[int]int    // by column, its atom in which every value is a level
 	parents map[int]int    // for an atom, the atom whose rate is its prior
-	tables  map[string]int // by atoms, the index in design.tables
-	parts   cell.Parts     // of design.readers
-	d       *design
+	tables  map[string]int // by atoms, the index in out.tables
+	parts   cell.Parts     // of out.readers
 }
 
 // design decides what is made of the columns. Without categorical columns, or if the spec says so, they stay as they
 // are.
 func (s *survey) design(ctx context.Context, columns []sampledColumn, train *trainSample, o Options) (*design, error) {
-	p := &designer{s: s, spec: &s.spec.Encodings, train: train, d: &design{copies: 1},
+	p := &designer{survey: s, spec: &s.spec.Encodings, sample: train, out: &design{copies: 1},
 		exact: map[int]int{}, parents: map[int]int{}, tables: map[string]int{}}
 	p.use(columns)
 	p.rows = min(p.spec.Rows, len(train.labels))
+
+	// A model keeps its meaning only on the columns that it was trained on, so another dataset's design is taken as it
+	// is.
 	if o.Like != nil {
-		return p.d, p.follow(o.Like)
+		return p.out, p.follow(o.Like)
 	}
-	p.use(slices.DeleteFunc(slices.Clone(p.columns), func(c sampledColumn) bool {
-		// What its values will be is not known.
-		return s.columns[c.number].present == 0 && !c.from.auto && c.from.forced == "" && !s.named(c.Name)
-	}))
+	p.keep(func(c *sampledColumn) bool { // what the values of an empty column will be is not known
+		return s.columns[c.number].present > 0 || c.from.auto || c.from.forced != "" || s.named(c.Name)
+	})
 	if p.spec.Off || !p.hasCategories() {
 		p.keepColumns()
-		return p.d, nil
+		return p.out, nil
 	}
+	return p.out, p.encode(ctx, o)
+}
 
+// encode decides which columns get statistics, and of which several.
+func (p *designer) encode(ctx context.Context, o Options) error {
+	s := p.survey
 	if delay := p.spec.Order.Delay; delay > 0 && s.orderKind() == dataset.Numeric {
-		return nil, s.spec.Errorf("encodings.order.delay", "column %q holds numbers in an unknown unit, so a delay "+
+		return s.spec.Errorf("encodings.order.delay", "column %q holds numbers in an unknown unit, so a delay "+
 			"of %v cannot be applied; convert them to times", s.spec.TimeColumn(), time.Duration(delay))
 	}
+
+	// Columns that carry nothing over to later rows go first: what is left is what keys are made of, and what the spec
+	// may name.
 	p.dropUseless()
 	p.findAtoms()
 	if err := p.checkNames(); err != nil {
-		return nil, err
+		return err
 	}
-	if p.train.classes == 0 {
+	if p.sample.classes == 0 {
 		if err := p.findParents(ctx, o.Threads); err != nil {
-			return nil, err
+			return err
 		}
 	}
+
+	// Keys that the spec asks for are measured together with single columns, on the same rows.
 	asked, err := p.askedKeys()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	worth, err := p.worth(ctx, asked, o)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := p.encodeColumns(worth[:len(p.atoms)]); err != nil {
-		return nil, err
+		return err
 	}
 	p.addAskedKeys(asked, worth[len(p.atoms):])
-	if len(p.d.features)+len(p.d.keys) > 0 {
+
+	// What is found has to add something to all of that, and the delay to what was found.
+	if len(p.out.features)+len(p.out.keys) > 0 {
 		if err := p.findKeys(ctx, o); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := p.findDelay(ctx, o); err != nil {
-		return nil, err
+		return err
 	}
-	if len(p.d.keys) > 0 {
-		p.d.copies = p.copies()
+	if len(p.out.keys) > 0 {
+		p.out.copies = p.copies()
 	}
-	return p.d, nil
+	return nil
+}
+
+// keep leaves out the other columns.
+func (p *designer) keep(wanted func(*sampledColumn) bool) {
+	p.use(slices.DeleteFunc(slices.Clone(p.columns), func(c sampledColumn) bool { return !wanted(&c) }))
+}
+
+// warn says that a column is not used.
+func (p *designer) warn(column, format string, args ...any) {
+	p.out.warnings = append(p.out.warnings, dataset.Warning{Code: WarnDropped, Column: column,
+		Text: fmt.Sprintf(format, args...)})
 }
 
 // use sets the columns.
@@ -146,21 +172,23 @@ func (p *designer) keepColumns() {
 		if c.from.auto {
 			continue
 		}
-		p.d.features = append(p.d.features, i)
-		if c.Kind == dataset.Categorical {
-			p.tell(-1, dataset.EncodingInfo{Name: c.Name, Levels: c.levelCount(), Kept: len(c.Categories),
-				Lumped: c.lumped(),
-				Made:   []string{c.Name}, Why: "as it is"})
-		}
+		p.out.features = append(p.out.features, i)
+		p.tellAsItIs(c, "as it is")
+	}
+}
+
+// tellAsItIs records that a column of categories stays one.
+func (p *designer) tellAsItIs(c *sampledColumn, why string) {
+	if c.Kind == dataset.Categorical {
+		p.tell(-1, dataset.EncodingInfo{Name: c.Name, Levels: c.levelCount(), Kept: len(c.Categories),
+			Lumped: c.lumped(), Made: []string{c.Name}, Why: why})
 	}
 }
 
 // hasCategories reports whether some column holds categories, or is to be treated as if it did.
 func (p *designer) hasCategories() bool {
-	if len(p.spec.Columns)+len(p.spec.Keys) > 0 {
-		return true
-	}
-	return slices.ContainsFunc(p.columns, func(c sampledColumn) bool { return c.Kind == dataset.Categorical })
+	return len(p.spec.Columns)+len(p.spec.Keys) > 0 ||
+		slices.ContainsFunc(p.columns, func(c sampledColumn) bool { return c.Kind == dataset.Categorical })
 }
 
 // minDays is the least number of days that a table must span for weekdays to be meaningful.
@@ -170,15 +198,15 @@ const minDays = 14
 // days, weekdays in a table of a few days. With a split by time it also removes columns of numbers that keep growing
 // with time.
 func (p *designer) dropUseless() {
-	p.use(slices.DeleteFunc(slices.Clone(p.columns), func(c sampledColumn) bool {
-		if !c.from.auto {
-			return p.goesOn(&c)
+	p.keep(func(c *sampledColumn) bool {
+		switch {
+		case !c.from.auto:
+			return !p.growsWithTime(c)
+		case c.Range == nil || c.Range.Min == c.Range.Max || c.MissingBin >= 0:
+			return false
 		}
-		if c.Range == nil || c.Range.Min == c.Range.Max || c.MissingBin >= 0 {
-			return true
-		}
-		return c.from.from.What == dataset.DeriveWeekday && p.train.days() < minDays
-	}))
+		return c.from.from.What != dataset.DeriveWeekday || p.sample.days() >= minDays
+	})
 }
 
 // eras is the number of periods into which persists divides the sampled rows.
@@ -190,7 +218,6 @@ func (t *trainSample) persists(order []int) bool {
 	if len(order) < eras {
 		return false
 	}
-
 	mean := func(rows []int) float64 {
 		sum := 0.0
 		for _, i := range rows {
@@ -213,13 +240,13 @@ func (t *trainSample) persists(order []int) bool {
 	return gain > 0 && 2*better > eras-2
 }
 
-// goesOn reports whether most of the later rows of train have numbers beyond those of the earlier ones, as with the
-// months of a single year: what a model learns from the earlier ones does not carry over to later ones, and still less
-// to future rows. The years of a century also grow, but there the last ones tell what the next are like, so such a
+// growsWithTime reports whether most of the later rows of train have numbers beyond those of the earlier ones, as with
+// the months of a single year: what a model learns from the earlier ones does not carry over to later ones, and still
+// less to future rows. The years of a century also grow, but there the last ones tell what the next are like, so such a
 // column stays.
-func (p *designer) goesOn(c *sampledColumn) bool {
-	asked := c.from.forced == dataset.Numeric || p.s.named(c.Name)
-	if asked || p.s.spec.OrderBy() != dataset.OrderTime || c.Kind == dataset.Categorical || c.from.from != nil {
+func (p *designer) growsWithTime(c *sampledColumn) bool {
+	asked := c.from.forced == dataset.Numeric || p.survey.named(c.Name)
+	if asked || p.survey.spec.OrderBy() != dataset.OrderTime || c.Kind == dataset.Categorical || c.from.from != nil {
 		return false
 	}
 
@@ -232,8 +259,7 @@ func (p *designer) goesOn(c *sampledColumn) bool {
 	if len(order) < idRows {
 		return false
 	}
-
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p.train.times[a], p.train.times[b]) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p.sample.times[a], p.sample.times[b]) })
 	later := len(order) - len(order)/3
 	least, most := c.bins[order[0]], c.bins[order[0]]
 	for _, i := range order[:later] {
@@ -246,13 +272,11 @@ func (p *designer) goesOn(c *sampledColumn) bool {
 			beyond++
 		}
 	}
-
-	if 2*beyond <= len(order)-later || p.train.persists(order) {
+	if 2*beyond <= len(order)-later || p.sample.persists(order) {
 		return false
 	}
 
-	p.d.warnings = append(p.d.warnings, dataset.Warning{Code: WarnDropped, Column: c.Name,
-		Text: "monotonic in time and not predictive of later rows; ignored (add to numeric: to keep)"})
+	p.warn(c.Name, "monotonic in time and not predictive of later rows; ignored (add to numeric: to keep)")
 	return true
 }
 
@@ -264,8 +288,8 @@ func (p *designer) checkNames() error {
 			for _, c := range p.columns {
 				names = append(names, c.Name)
 			}
-			return p.s.spec.Errorf("encodings.columns."+column, "column %q is not a feature of the table%s", column,
-				table.Suggest(column, names))
+			return p.survey.spec.Errorf("encodings.columns."+column, "column %q is not a feature of the table%s",
+				column, table.Suggest(column, names))
 		}
 	}
 	return nil
@@ -277,7 +301,7 @@ func (p *designer) encodeColumns(worth []*float64) error {
 		c := &p.columns[i]
 		want, asked := p.spec.Columns[c.Name]
 		if c.Kind != dataset.Categorical && !asked {
-			p.d.features = append(p.d.features, c.number)
+			p.out.features = append(p.out.features, c.number)
 			continue
 		}
 
@@ -286,7 +310,7 @@ func (p *designer) encodeColumns(worth []*float64) error {
 			want, info.Why = p.choose(c)
 		}
 		if want.Has(dataset.EncodeCategories) || want.Has(dataset.EncodeLevels) {
-			p.d.features = append(p.d.features, c.number)
+			p.out.features = append(p.out.features, c.number)
 			info.Kept = len(c.Categories)
 			info.Made = append(info.Made, c.Name)
 		}
@@ -301,8 +325,8 @@ func (p *designer) encodeColumns(worth []*float64) error {
 
 // tell records what stage reports of a column or key; table has its levels, -1 for none.
 func (p *designer) tell(table int, info dataset.EncodingInfo) {
-	p.d.about = append(p.d.about, info)
-	p.d.counted = append(p.d.counted, table)
+	p.out.about = append(p.out.about, info)
+	p.out.counted = append(p.out.counted, table)
 }
 
 // encodeLevels makes the wanted statistics of column i and returns their table; -1 if none are wanted.
@@ -313,20 +337,17 @@ func (p *designer) encodeLevels(i int, want dataset.ColumnEncodings, worth []*fl
 	if atom >= 0 {
 		info.Gain = worth[atom]
 	}
-
 	key := encode.Key{Rate: want.Has(string(dataset.DeriveRate)), Count: want.Has(string(dataset.DeriveCount)),
 		Recency: want.Has(string(dataset.DeriveRecency))}
-
 	switch {
 	case !key.Rate && !key.Count && !key.Recency:
 		return -1, nil
 	case atom < 0:
-		return -1, p.s.spec.Errorf(path, "column %q has no levels to make statistics of", p.columns[i].Name)
-	case key.Recency && p.s.spec.OrderBy() != dataset.OrderTime:
-		return -1, p.s.spec.Errorf(path, "recency needs an order by time: give a split by time, or "+
+		return -1, p.survey.spec.Errorf(path, "column %q has no levels to make statistics of", p.columns[i].Name)
+	case key.Recency && p.survey.spec.OrderBy() != dataset.OrderTime:
+		return -1, p.survey.spec.Errorf(path, "recency needs an order by time: give a split by time, or "+
 			"encodings.order.column")
 	}
-
 	return p.addKeys([]int{atom}, key, info), nil
 }
 
@@ -335,9 +356,8 @@ func (p *designer) choose(c *sampledColumn) (want dataset.ColumnEncodings, why s
 	switch {
 	case c.different <= smallLevels:
 		return dataset.ColumnEncodings{dataset.EncodeCategories}, "few levels"
-	case c.present >= idRows && float64(c.levels) >= idShare*float64(p.s.rows):
-		p.d.warnings = append(p.d.warnings, dataset.Warning{Code: WarnDropped, Column: c.Name,
-			Text: "almost all values are unique; column ignored"})
+	case c.present >= idRows && float64(c.levels) >= idShare*float64(p.survey.rows):
+		p.warn(c.Name, "almost all values are unique; column ignored")
 		return dataset.ColumnEncodings{dataset.EncodeNone}, "nearly every row has its own"
 	}
 	return dataset.ColumnEncodings{string(dataset.DeriveRate), string(dataset.DeriveCount)}, "many levels"
@@ -367,11 +387,11 @@ func (c *sampledColumn) lumped() float64 {
 // addKeys is addKey, of a rate for each of the most frequent classes where the label has several. It returns the first
 // table.
 func (p *designer) addKeys(atoms []int, key encode.Key, info *dataset.EncodingInfo) int {
-	if p.train.classes == 0 || !key.Rate {
+	if p.sample.classes == 0 || !key.Rate {
 		return p.addKey(atoms, key, info)
 	}
 	first := -1
-	for _, class := range encode.RatedClasses(p.train.labels, p.train.classes, len(p.exact)) {
+	for _, class := range encode.RatedClasses(p.sample.labels, p.sample.classes, len(p.exact)) {
 		key.Class = class + 1
 		if table := p.addKey(atoms, key, info); first < 0 {
 			first, key.Count, key.Recency = table, false, false
@@ -396,16 +416,16 @@ func (p *designer) addKey(atoms []int, key encode.Key, info *dataset.EncodingInf
 	id := fmt.Sprint(atoms, key.Class)
 	number, known := p.tables[id]
 	if !known {
-		number = len(p.d.tables)
+		number = len(p.out.tables)
 		p.tables[id] = number
-		p.d.keys, p.d.tables = append(p.d.keys, key), append(p.d.tables, table)
+		p.out.keys, p.out.tables = append(p.out.keys, key), append(p.out.tables, table)
 	}
-	k := &p.d.keys[number]
+	k := &p.out.keys[number]
 	k.Rate, k.Count, k.Recency = k.Rate || key.Rate, k.Count || key.Count, k.Recency || key.Recency
-	p.d.tables[number].Recency = k.Recency
+	p.out.tables[number].Recency = k.Recency
 	if info != nil {
 		for _, what := range key.Statistics() {
-			info.Made = append(info.Made, table.Feature(what, p.s.labels.info.Classes))
+			info.Made = append(info.Made, table.Feature(what, p.survey.labels.info.Classes))
 		}
 	}
 	return number
@@ -414,28 +434,28 @@ func (p *designer) addKey(atoms []int, key encode.Key, info *dataset.EncodingInf
 // partOf returns the index of an atom among the design's parts.
 func (p *designer) partOf(a int) int {
 	atom := &p.atoms[a]
-	return p.reader(atom.part, atom.place, p.few(&atom.part))
+	return p.reader(atom.part, atom.place, p.maxLevels(&atom.part))
 }
 
-// reader returns the index of a part among the design's, adding it if needed; few is the most values it can have.
-func (p *designer) reader(part dataset.Part, place, few int) int {
+// reader returns the index of a part among the design's, adding it if needed; it has at most maxLevels values.
+func (p *designer) reader(part dataset.Part, place, maxLevels int) int {
 	number, added := p.parts.Add(part)
 	if added {
-		p.d.readers = append(p.d.readers, cell.NewPartReader(part, p.s.markers))
-		p.d.places, p.d.few = append(p.d.places, place), append(p.d.few, few)
+		p.out.readers = append(p.out.readers, cell.NewPartReader(part, p.survey.markers))
+		p.out.places, p.out.maxLevels = append(p.out.places, place), append(p.out.maxLevels, maxLevels)
 	}
 	return number
 }
 
 // copies returns how often train contains each of its rows.
 func (p *designer) copies() int {
-	if p.s.spec.OrderBy() == dataset.OrderTime {
+	if p.survey.spec.OrderBy() == dataset.OrderTime {
 		return 1
 	}
 	if c := p.spec.Order.Copies; c > 0 {
 		return c
 	}
-	return max(1, min(mostCopies, copiedRows/max(int(p.s.counts[0]), 1)))
+	return max(1, min(maxCopies, copiedRows/max(int(p.survey.counts[0]), 1)))
 }
 
 // ordering describes, for the manifest, the order in which statistics were made; nil without any.
@@ -497,4 +517,61 @@ func (s *survey) orderKind() dataset.Kind {
 		return dataset.Numeric
 	}
 	return dataset.Temporal
+}
+
+// checkFeatureNames rejects a design in which two features have the same name, for instance if a table has a column
+// called site:rate beside site. A model tells its features apart by name only.
+func checkFeatureNames(spec *dataset.Spec, m *dataset.Manifest) error {
+	first := map[string]*dataset.Feature{}
+	for i := range m.Features {
+		f := &m.Features[i]
+		other := first[f.Name]
+		if other == nil {
+			first[f.Name] = f
+			continue
+		}
+
+		made, column := f, other
+		if !made.IsDerived() {
+			made, column = column, made
+		}
+		return spec.Errorf("encodings",
+			"%s and %s are both features called %q; rename a column in the table, or remove one of the two with "+
+				"drop: or encodings.columns",
+			describeFeature(m, column), describeFeature(m, made), f.Name)
+	}
+	return nil
+}
+
+// describeFeature describes a feature without its name.
+func describeFeature(m *dataset.Manifest, f *dataset.Feature) string {
+	if f.From == nil {
+		return fmt.Sprintf("column %q", f.Name)
+	}
+
+	what, parts := string(f.From.What), f.From.Of
+	if f.From.Table >= 0 {
+		parts = m.Tables[f.From.Table].Of
+	}
+	if f.From.What == dataset.DeriveLevels {
+		what = "further categories"
+	}
+
+	of := make([]string, len(parts))
+	for i := range parts {
+		of[i] = describePart(&parts[i])
+	}
+	return fmt.Sprintf("the %s of %s", what, strings.Join(of, " with "))
+}
+
+// describePart describes a part.
+func describePart(p *dataset.Part) string {
+	column := fmt.Sprintf("column %q", p.Column)
+	if p.Take != "" {
+		column = fmt.Sprintf("the %s of %s", p.Take, column)
+	}
+	if len(p.Bounds) > 0 {
+		column = "ranges of " + column
+	}
+	return column
 }

@@ -66,20 +66,14 @@ func (s *survey) named(column string) bool {
 func (p *designer) findAtoms() {
 	for i := range p.columns {
 		c := &p.columns[i]
-		part := dataset.Part{Column: c.Name, Kind: c.Kind}
-
+		part, place := dataset.Part{Column: c.Name, Kind: c.Kind}, c.from.place
 		// Of derived columns only hour and weekday become parts; they name the time that they are derived from.
 		if d := c.from.from; d != nil {
 			if d.What != dataset.DeriveHour && d.What != dataset.DeriveWeekday {
 				continue
 			}
-			part = d.Of[0]
+			part, place = d.Of[0], c.from.source
 			part.Take = d.What
-		}
-
-		place := c.from.place
-		if c.from.from != nil {
-			place = c.from.source
 		}
 
 		// Numbers that may be ids become two parts: exact, and as ranges.
@@ -87,11 +81,9 @@ func (p *designer) findAtoms() {
 			p.exact[i] = len(p.atoms)
 			p.atoms = append(p.atoms, atom{part: part, column: i, place: place, exact: true, hashes: c.hashes[:p.rows]})
 		}
-
 		if c.Kind == dataset.Categorical {
 			continue
 		}
-
 		if bounds, hashes := p.ranges(c); bounds != nil {
 			part.Bounds = bounds
 			p.atoms = append(p.atoms, atom{part: part, column: i, place: place, hashes: hashes})
@@ -144,14 +136,6 @@ func (p *designer) exactAtom(column int) int {
 	return -1
 }
 
-// exactAtomOf is exactAtom by the name of a column, or of a value derived from a time.
-func (p *designer) exactAtomOf(name string) int {
-	if column, ok := p.byName[name]; ok {
-		return p.exactAtom(column)
-	}
-	return -1
-}
-
 // atomOf returns the atom that a word of the spec's key number i stands for.
 func (p *designer) atomOf(i int, word string) (int, error) {
 	path := fmt.Sprintf("encodings.keys[%d]", i)
@@ -163,7 +147,7 @@ func (p *designer) atomOf(i int, word string) (int, error) {
 		case part.String() != word:
 			known = append(known, part.String())
 		case found >= 0:
-			return -1, p.s.spec.Errorf(path, "%q is both %s and %s; rename the column %q in the table", word,
+			return -1, p.survey.spec.Errorf(path, "%q is both %s and %s; rename the column %q in the table", word,
 				describePart(&p.atoms[found].part), describePart(part), word)
 		default:
 			found = a
@@ -171,7 +155,7 @@ func (p *designer) atomOf(i int, word string) (int, error) {
 	}
 
 	if found < 0 {
-		return -1, p.s.spec.Errorf(path, "%q is not a column that can be part of a key%s", word,
+		return -1, p.survey.spec.Errorf(path, "%q is not a column that can be part of a key%s", word,
 			table.Suggest(word, known))
 	}
 	return found, nil
@@ -179,12 +163,13 @@ func (p *designer) atomOf(i int, word string) (int, error) {
 
 // search prepares a search on the sample's rows.
 func (p *designer) search(o Options) *encode.Search {
-	s := &encode.Search{Label: p.train.labels[:p.rows], Binary: p.train.binary, Threads: o.Threads, Learner: o.Learner}
-	if p.s.spec.OrderBy() == dataset.OrderTime {
-		s.Time, s.Delay = p.train.times[:p.rows], p.s.delayAsked()
+	s := &encode.Search{Label: p.sample.labels[:p.rows], Binary: p.sample.binary, Threads: o.Threads,
+		Learner: o.Learner}
+	if p.survey.spec.OrderBy() == dataset.OrderTime {
+		s.Time, s.Delay = p.sample.times[:p.rows], p.survey.delayAsked()
 	}
-	if p.train.groups != nil {
-		s.Group = p.train.groups[:p.rows]
+	if p.sample.groups != nil {
+		s.Group = p.sample.groups[:p.rows]
 	}
 	for _, a := range p.atoms {
 		s.Atoms = append(s.Atoms, encode.Atom{Column: a.column, Hash: a.hashes, Alone: a.exact &&
@@ -202,7 +187,7 @@ func (p *designer) worth(ctx context.Context, keys [][]int, o Options) ([]*float
 	all = append(all, keys...)
 
 	out := make([]*float64, len(all))
-	if p.train.classes > 0 { // a rate's gain says nothing
+	if p.sample.classes > 0 { // a rate's gain says nothing
 		return out, nil
 	}
 	for i, gain := range p.search(o).Worth(ctx, all) {
@@ -225,7 +210,6 @@ func (p *designer) askedKeys() ([][]int, error) {
 		}
 		keys = append(keys, atoms)
 	}
-
 	return keys, nil
 }
 
@@ -239,7 +223,7 @@ func (p *designer) addAskedKeys(keys [][]int, worth []*float64) {
 
 // describe fills in what stage reports of a key of several columns.
 func (p *designer) describe(table int, atoms []int, info *dataset.EncodingInfo) {
-	info.Name = p.d.tables[table].Name()
+	info.Name = p.out.tables[table].Name()
 	seen := map[uint64]struct{}{}
 	for i := range p.rows {
 		level := encode.Level()
@@ -255,19 +239,19 @@ func (p *designer) describe(table int, atoms []int, info *dataset.EncodingInfo) 
 // findKeys looks for columns that are more informative together: of several classes, about each of the most frequent.
 func (p *designer) findKeys(ctx context.Context, o Options) error {
 	budget := budgetSmall
-	if p.s.counts[0] > budgetRows {
+	if p.survey.counts[0] > budgetRows {
 		budget = budgetLarge
 	}
 	if p.spec.Budget != nil {
 		budget = *p.spec.Budget
 	}
-	if o.Learner == nil || budget == 0 || p.s.counts[0] < searchRows {
+	if o.Learner == nil || budget == 0 || p.survey.counts[0] < searchRows {
 		return nil
 	}
-	if p.train.classes == 0 {
+	if p.sample.classes == 0 {
 		return p.findKeysOf(ctx, p.searchBeside(o), []int{0}, budget, o.Progress)
 	}
-	classes := encode.RatedClasses(p.train.labels, p.train.classes, len(p.exact))
+	classes := encode.RatedClasses(p.sample.labels, p.sample.classes, len(p.exact))
 	classes = classes[:min(len(classes), searchClasses, budget)]
 	for i := range classes {
 		classes[i]++ // as keys count them
@@ -275,7 +259,7 @@ func (p *designer) findKeys(ctx context.Context, o Options) error {
 	for _, class := range classes {
 		s := p.searchBeside(o)
 		s.Label, s.Binary = make([]float32, p.rows), true
-		for i, y := range p.train.labels[:p.rows] {
+		for i, y := range p.sample.labels[:p.rows] {
 			if int(y)+1 == class {
 				s.Label[i] = 1
 			}
@@ -313,7 +297,7 @@ func (p *designer) findKeysOf(ctx context.Context, s *encode.Search, classes []i
 func (p *designer) searchBeside(o Options) *encode.Search {
 	s := p.search(o)
 	features := map[int]bool{}
-	for _, number := range p.d.features {
+	for _, number := range p.out.features {
 		features[number] = true
 	}
 	for i := range p.columns {
@@ -322,8 +306,8 @@ func (p *designer) searchBeside(o Options) *encode.Search {
 				Data: c.bins[:p.rows]})
 		}
 	}
-	for i := range p.d.tables {
-		atoms := p.atomsOf(&p.d.tables[i])
+	for i := range p.out.tables {
+		atoms := p.atomsOf(&p.out.tables[i])
 		if !slices.ContainsFunc(s.Keys, func(k []int) bool { return slices.Equal(k, atoms) }) { // of another class
 			s.Keys = append(s.Keys, atoms)
 		}
@@ -334,16 +318,17 @@ func (p *designer) searchBeside(o Options) *encode.Search {
 // findDelay determines how old the statistics seen by train rows should be, if the spec does not say: held-out rows see
 // statistics that are as much older as the time that they come after train.
 func (p *designer) findDelay(ctx context.Context, o Options) error {
-	if o.Learner == nil || p.train.classes > 0 || p.s.counts[0] < searchRows ||
-		p.s.spec.OrderBy() != dataset.OrderTime || p.s.spec.DelayAsked() || p.s.orderKind() != dataset.Temporal {
+	s := p.survey
+	if o.Learner == nil || p.sample.classes > 0 || s.counts[0] < searchRows ||
+		s.spec.OrderBy() != dataset.OrderTime || s.spec.DelayAsked() || s.orderKind() != dataset.Temporal {
 		return nil
 	}
-	delay, gain, err := p.searchBeside(o).Staleness(ctx, p.s.lastTime()-slices.Max(p.train.times))
+	delay, gain, err := p.searchBeside(o).Staleness(ctx, s.lastTime()-slices.Max(p.sample.times))
 	if err != nil {
 		return err
 	}
 	if delay = math.Round(delay); delay > 0 {
-		p.d.delay, p.d.delayInfo = delay, &dataset.DelayInfo{Gain: gain}
+		p.out.delay, p.out.delayInfo = delay, &dataset.DelayInfo{Gain: gain}
 	}
 	return nil
 }
@@ -384,24 +369,28 @@ const (
 func (p *designer) findParents(ctx context.Context, threads int) error {
 	of := p.spec.BackOff
 	for _, child := range slices.Sorted(maps.Keys(of)) {
-		for _, name := range []string{child, of[child]} {
-			if p.exactAtomOf(name) < 0 {
-				return p.s.spec.Errorf("encodings.back_off."+child,
+		var pair [2]int
+		for i, name := range []string{child, of[child]} {
+			column, ok := p.byName[name]
+			if pair[i] = -1; ok {
+				pair[i] = p.exactAtom(column)
+			}
+			if pair[i] < 0 {
+				return p.survey.spec.Errorf("encodings.back_off."+child,
 					"column %q is not a feature of the table that holds ids", name)
 			}
 		}
-		p.parents[p.exactAtomOf(child)] = p.exactAtomOf(of[child])
+		p.parents[pair[0]] = pair[1]
 	}
 	if of != nil {
 		return nil
 	}
-
 	return p.findNested(ctx, threads)
 }
 
-// mostParents is how many columns another one may be nested in: in a wide table, the first ones. All pairs of columns
+// maxParents is how many columns another one may be nested in: in a wide table, the first ones. All pairs of columns
 // would take longer than everything else.
-const mostParents = 256
+const maxParents = 256
 
 // findNested finds, for each column of ids, the one that it is nested in; of several, the one with the most levels.
 func (p *designer) findNested(ctx context.Context, threads int) error {
@@ -415,7 +404,7 @@ func (p *designer) findNested(ctx context.Context, threads int) error {
 	// The first that an atom is nested in is the one to fall back to.
 	var ranked []int
 	for i := range atoms {
-		if atoms[i].levels >= 3 && len(ranked) < mostParents {
+		if atoms[i].levels >= 3 && len(ranked) < maxParents {
 			ranked = append(ranked, i)
 		}
 	}

@@ -185,14 +185,8 @@ func TestParquetAndCSVEncodeAlike(t *testing.T) {
 	}
 	const spec = "label: y\ncategorical: [i]\nsplit: {by: hash, key: f, train: 0.5, valid: 0.5}\n"
 	parquetFile, csvFile := writeFile(t, "t.parquet", pq.String()), writeFile(t, "t.csv", csv.String())
-	ps, err := tryStage(t, spec, []table.File{parquetFile}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cs, err := tryStage(t, spec, []table.File{csvFile}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ps := stageFiles(t, spec, []table.File{parquetFile}, Options{})
+	cs := stageFiles(t, spec, []table.File{csvFile}, Options{})
 	for i := range ps.Splits {
 		if !bytes.Equal(ps.Splits[i].RowMajor, cs.Splits[i].RowMajor) ||
 			!slices.Equal(ps.Splits[i].Label, cs.Splits[i].Label) ||

@@ -73,10 +73,7 @@ func TestDictionariesAreCategories(t *testing.T) {
 			t.Fatal(err)
 		}
 		files := []table.File{{URI: file, Path: path, Bytes: info.Size()}}
-		s, err := tryStage(t, "label: y\nsplit: {by: random, train: 0.8, test: 0.2}\n", files, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := stageFiles(t, "label: y\nsplit: {by: random, train: 0.8, test: 0.2}\n", files, Options{})
 		for name, want := range map[string]struct {
 			kind dataset.Kind
 			why  dataset.Why

@@ -85,15 +85,11 @@ func (p *designer) follow(old *dataset.Manifest) error {
 	for i := range p.columns {
 		c := &p.columns[i]
 		if was := columns[c.Name]; was != nil && (was.From == nil) == (c.from.from == nil) {
-			p.d.features = append(p.d.features, c.number)
-			if c.Kind == dataset.Categorical {
-				p.tell(-1, dataset.EncodingInfo{Name: c.Name, Levels: c.levelCount(), Kept: len(c.Categories),
-					Lumped: c.lumped(), Made: []string{c.Name}, Why: "as in " + name})
-			}
+			p.out.features = append(p.out.features, c.number)
+			p.tellAsItIs(c, "as in "+name)
 		} else if known[c.Name] == "" && !c.from.auto {
-			p.d.warnings = append(p.d.warnings, dataset.Warning{Code: WarnDropped, Column: c.Name,
-				Text: fmt.Sprintf("the column is not used as a feature, because dataset %s, which this one is made "+
-					"like, does not use it", name)})
+			p.warn(c.Name, "the column is not used as a feature, because dataset %s, which this one is made like, "+
+				"does not use it", name)
 		}
 	}
 
@@ -102,8 +98,8 @@ func (p *designer) follow(old *dataset.Manifest) error {
 			return err
 		}
 	}
-	if len(p.d.keys) > 0 {
-		p.d.copies = p.copies()
+	if len(p.out.keys) > 0 {
+		p.out.copies = p.copies()
 		p.warnOfScale(old)
 	}
 	return nil
@@ -114,19 +110,19 @@ func (p *designer) followTable(old *dataset.Manifest, number int) error {
 	was := &old.Tables[number]
 	key := encode.Key{BackOff: was.BackOff, Strength: was.Strength, Bounds: map[dataset.Derivation][]float64{}}
 	for _, part := range was.Of {
-		place, ok := p.s.roles.places[part.Column]
+		place, ok := p.survey.roles.places[part.Column]
 		if !ok {
-			return p.s.spec.Errorf("encodings.like",
+			return p.survey.spec.Errorf("encodings.like",
 				"column %q is not in the table, or has another role, but dataset %s@%s has statistics of it",
 				part.Column, old.Name, old.Version)
 		}
-		key.Parts = append(key.Parts, p.reader(part, place, p.few(&part)))
+		key.Parts = append(key.Parts, p.reader(part, place, p.maxLevels(&part)))
 	}
 
 	if was.Class > 0 {
 		class := old.Label.Classes[was.Class-1]
-		if key.Class = 1 + slices.Index(p.s.labels.info.Classes, class); key.Class == 0 {
-			return p.s.spec.Errorf("encodings.like", "no label is %.60q, of which dataset %s@%s has rates", class,
+		if key.Class = 1 + slices.Index(p.survey.labels.info.Classes, class); key.Class == 0 {
+			return p.survey.spec.Errorf("encodings.like", "no label is %.60q, of which dataset %s@%s has rates", class,
 				old.Name, old.Version)
 		}
 	}
@@ -151,20 +147,20 @@ func (p *designer) followTable(old *dataset.Manifest, number int) error {
 		info.Made = append(info.Made, f.Name)
 	}
 
-	if was.Recency && p.s.spec.OrderBy() != dataset.OrderTime {
-		return p.s.spec.Errorf("encodings.like",
+	if was.Recency && p.survey.spec.OrderBy() != dataset.OrderTime {
+		return p.survey.spec.Errorf("encodings.like",
 			"dataset %s@%s has the feature recency, which needs an order by time: give a split by time, or "+
 				"encodings.order.column",
 			old.Name, old.Version)
 	}
 	key.Recency = was.Recency
-	p.d.keys, p.d.tables = append(p.d.keys, key), append(p.d.tables, table)
+	p.out.keys, p.out.tables = append(p.out.keys, key), append(p.out.tables, table)
 	p.tell(number, info)
 	return nil
 }
 
-// few is the most values that a part can have; 0 if unknown.
-func (p *designer) few(part *dataset.Part) int {
+// maxLevels is the most values that a part can have; 0 if unknown.
+func (p *designer) maxLevels(part *dataset.Part) int {
 	if len(part.Bounds) > 0 {
 		return len(part.Bounds) + 2 // ranges, and missing values
 	}
@@ -172,7 +168,7 @@ func (p *designer) few(part *dataset.Part) int {
 	if !ok || part.Kind != dataset.Categorical || p.columns[at].from.from != nil {
 		return 0
 	}
-	return p.columns[at].few
+	return p.columns[at].exact
 }
 
 // maxScale is the ratio of train rows, either way, up to which counts remain comparable.
@@ -180,11 +176,11 @@ const maxScale = 2
 
 // warnOfScale warns if statistics cover many more rows than those of the other dataset, or many fewer.
 func (p *designer) warnOfScale(old *dataset.Manifest) {
-	was, is := old.Splits[0].Rows/old.Copies(), int(p.s.counts[0])
+	was, is := old.Splits[0].Rows/old.Copies(), int(p.survey.counts[0])
 	if is <= maxScale*was && was <= maxScale*is {
 		return
 	}
-	p.d.warnings = append(p.d.warnings, dataset.Warning{Code: WarnScale,
+	p.out.warnings = append(p.out.warnings, dataset.Warning{Code: WarnScale,
 		Text: fmt.Sprintf("train has %d rows, but %d in dataset %s@%s, which this one is made like: counts are on "+
 			"another scale, and rates are of other numbers of rows; "+
 			"continue a model on about as many rows as it was trained on", is, was, old.Name, old.Version)})

@@ -99,14 +99,11 @@ func TestMemoryOfStatisticsDoesNotGrowWithRows(t *testing.T) {
 	peak := func(rows int) (most int64) {
 		file := idTable(t, rows)
 		calls, before := map[Phase]int{}, live()
-		s, err := tryStage(t, idKeys(), []table.File{file}, Options{Threads: 2, Progress: func(p Progress) {
+		s := stageFiles(t, idKeys(), []table.File{file}, Options{Threads: 2, Progress: func(p Progress) {
 			if calls[p.Phase]++; p.Phase != PhaseEncode || calls[p.Phase]%4 == 1 { // it is told of every block
 				most = max(most, live()-before)
 			}
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
 		if n, levels := len(s.Manifest.Tables), s.Manifest.Tables[0].Levels; n != idColumns/2 || levels != idLevels ||
 			calls[PhaseEncode] == 0 {
 			t.Fatalf("%d tables, the first of %d levels; want %d of %d; looked into %v", n, levels, idColumns/2,

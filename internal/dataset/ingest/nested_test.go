@@ -40,7 +40,7 @@ func TestNested(t *testing.T) {
 		}
 	}
 
-	p := &designer{s: &survey{}, spec: &dataset.EncodingsSpec{}, parents: map[int]int{}}
+	p := &designer{survey: &survey{}, spec: &dataset.EncodingsSpec{}, parents: map[int]int{}}
 	for i, hashes := range [][]uint64{hashesOf(rows, above),
 		hashesOf(rows, func(i int) uint64 { return above(i)<<8 | encode.Mix(uint64(i)+7)%20 })} {
 		p.columns = append(p.columns, sampledColumn{built: &built{Feature: dataset.Feature{Kind: dataset.Categorical}}})

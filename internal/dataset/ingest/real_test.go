@@ -48,10 +48,7 @@ func stageReal(t *testing.T, name, spec string) *staged {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := tryStage(t, spec, files, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := stageFiles(t, spec, files, Options{})
 	checkEncoder(t, s, files, parseSpec(t, spec).CSV)
 	return s
 }
@@ -186,14 +183,8 @@ func TestRealTableInParts(t *testing.T) {
 		files = append(files, writeFile(t, fmt.Sprintf("%d.csv", i), lines[0]+strings.Join(lines[from:to], "")))
 	}
 	const spec = "label: target\nsplit: {by: column, column: split}\n"
-	parts, err := tryStage(t, spec, files, Options{Threads: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	whole, err := tryStage(t, spec, []table.File{writeFile(t, "t.csv", string(data))}, Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	parts := stageFiles(t, spec, files, Options{Threads: 3})
+	whole := stageFiles(t, spec, []table.File{writeFile(t, "t.csv", string(data))}, Options{Threads: 1})
 	if parts.Manifest.Version != whole.Manifest.Version {
 		t.Error("another version")
 	}

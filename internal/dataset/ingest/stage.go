@@ -280,7 +280,7 @@ func (s *survey) buildColumn(i int, sample *dataset.Values, scratch *builder) (s
 	}
 	out := sampledColumn{built: f, number: i, from: &c.feature, bins: make([]uint8, sample.Len())}
 	if c.levels != nil {
-		out.levels, out.few = c.levels.Levels(1), c.few()
+		out.levels, out.exact = c.levels.Levels(1), c.exactLevels()
 	}
 	encoder := cell.NewColumnEncoder(&f.Feature, c.markers)
 	if f.Kind == dataset.Categorical {

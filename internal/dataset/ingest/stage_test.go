@@ -59,13 +59,18 @@ func tryStage(t testing.TB, spec string, files []table.File, o Options) (*staged
 	return &staged{d, r, dir}, nil
 }
 
-func mustStage(t testing.TB, spec, csv string) *staged {
+func stageFiles(t testing.TB, spec string, files []table.File, o Options) *staged {
 	t.Helper()
-	s, err := tryStage(t, spec, []table.File{writeFile(t, "t.csv", csv)}, Options{})
+	s, err := tryStage(t, spec, files, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
+}
+
+func mustStage(t testing.TB, spec, csv string) *staged {
+	t.Helper()
+	return stageFiles(t, spec, []table.File{writeFile(t, "t.csv", csv)}, Options{})
 }
 
 func (s *staged) feature(t testing.TB, name string) *dataset.Feature {
@@ -230,21 +235,12 @@ func TestStageIsDeterministic(t *testing.T) {
 			continue // with them all parts of staging run
 		}
 		t.Run(name, func(t *testing.T) {
-			want, err := tryStage(t, spec, one, Options{Threads: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := stageFiles(t, spec, one, Options{Threads: 1})
 			for _, threads := range counts {
-				got, err := tryStage(t, spec, one, Options{Threads: threads})
-				if err != nil {
-					t.Fatal(err)
-				}
+				got := stageFiles(t, spec, one, Options{Threads: threads})
 				sameFolder(t, want.dir, got.dir)
 			}
-			got, err := tryStage(t, spec, three, Options{Threads: 2})
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := stageFiles(t, spec, three, Options{Threads: 2})
 			if got.Manifest.Version != want.Manifest.Version {
 				t.Error("the version depends on how the rows are spread over files")
 			}

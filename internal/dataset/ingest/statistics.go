@@ -43,7 +43,7 @@ const (
 )
 
 func newStatistics(s *survey, m *dataset.Manifest, d *design, dir string, o Options) *statistics {
-	c := encode.Config{Keys: d.keys, Parts: len(d.readers), Few: d.few, Weighted: m.Weight != "", Order: *m.Order,
+	c := encode.Config{Keys: d.keys, Parts: len(d.readers), Few: d.maxLevels, Weighted: m.Weight != "", Order: *m.Order,
 		Levels:  s.spec.Encodings.Levels,
 		MaxBins: s.spec.MaxBin,
 		Dir:     filepath.Dir(dir), Memory: memoryRows, Threads: o.Threads, Sample: boundRows, Splits: len(m.Splits)}

@@ -98,8 +98,8 @@ func (s *columnSurvey) countLevels(v *dataset.Values) {
 	}
 }
 
-// few is the exact number of levels, including missing values; 0 if unknown.
-func (s *columnSurvey) few() int {
+// exactLevels is the exact number of levels, including missing values; 0 if unknown.
+func (s *columnSurvey) exactLevels() int {
 	if s.levels == nil || s.told != s.rows || !s.levels.All() {
 		return 0
 	}
@@ -302,7 +302,7 @@ func (s *columnSurvey) warnOfOdd(warn func(code, format string, args ...any)) {
 	f, odd := s.usual()
 	all := odd + s.saw[f]
 	// Of many numbers a single other text is none, however often it comes.
-	single := len(s.odd) == 1 && odd <= s.saw[f] && (s.few() == 0 || s.few() > oddRows)
+	single := len(s.odd) == 1 && odd <= s.saw[f] && (s.exactLevels() == 0 || s.exactLevels() > oddRows)
 	if s.feature.forced != "" || odd == 0 || all < oddRows || float64(odd) > oddShare*float64(all) && !single {
 		return
 	}
