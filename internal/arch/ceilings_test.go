@@ -59,7 +59,7 @@ var ceilings = map[string]int{
 	"internal/registry":            2500,
 	"internal/scorer":              667,
 	"internal/search":              4309,
-	"internal/slurm":               608,
+	"internal/slurm":               621,
 	"internal/strictjson":          309,
 	"internal/strictyaml":          766,
 	"internal/sweep":               5383,
@@ -70,7 +70,7 @@ var ceilings = map[string]int{
 	"launcher/command":             391,
 	"launcher/internal/bill":       271,
 	"launcher/internal/clean":      463,
-	"launcher/internal/cli":        4077,
+	"launcher/internal/cli":        4083,
 	"launcher/internal/cloudjob":   509,
 	"launcher/internal/console":    283,
 	"launcher/internal/doctor":     637,
@@ -83,9 +83,9 @@ var ceilings = map[string]int{
 	"launcher/internal/report":     1417,
 	"launcher/internal/reproduce":  513,
 	"launcher/internal/serve":      2420,
-	"launcher/internal/show":       1957,
+	"launcher/internal/show":       1953,
 	"launcher/internal/slot":       247,
-	"launcher/internal/stager":     1674,
+	"launcher/internal/stager":     1673,
 	"launcher/internal/sweepview":  766,
 	"localemu":                     15,
 	"localemu/batchemu":            2089,
@@ -109,7 +109,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 114_665
+const maxLines = 114_679
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

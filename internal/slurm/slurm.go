@@ -69,11 +69,24 @@ var own = "--user=" + strconv.Itoa(os.Getuid()) // whose arrays
 // Name implements engine.Engine.
 func (*Jobs) Name(id string) string { return prefix + id }
 
-// Request is the command and the script.
+// refused is what sbatch says of a job that it will never take; one that only has to wait is none.
+var refused = regexp.MustCompile(`(?i)invalid|node configuration is not available|not permitted|denied`)
+
+// Request is the command and the script. It asks Slurm whether it would take the job, before a plan is written for it.
 func (c *Jobs) Request(q engine.Array) ([]byte, error) {
 	command, script, err := c.command(q)
 	if err != nil {
 		return nil, err
+	}
+	if _, err := os.Stat(c.opts.Folder); err != nil {
+		return nil, problem.Wrap(problem.Environment, err, "COPPICE_SLURM_FOLDER")
+	}
+	_, err = c.run(context.Background(), []byte(script), append(slices.Clone(command), "--test-only")...)
+	switch {
+	case problem.Is(err, problem.Environment):
+		return nil, err
+	case err != nil && refused.MatchString(err.Error()):
+		return nil, problem.Wrap(problem.Input, err, "Slurm refuses the job")
 	}
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -97,7 +110,7 @@ func (c *Jobs) Submit(ctx context.Context, q engine.Array) (existed bool, err er
 	}
 	mine := 0
 	if len(live) == 0 {
-		if err := os.MkdirAll(c.logs(), 0o700); err != nil {
+		if err := os.Mkdir(c.logs(), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 			return false, problem.Wrap(problem.Environment, err, "the folder for the tasks' logs")
 		}
 		out, err := c.run(ctx, []byte(script), command...)

@@ -254,6 +254,53 @@ func TestWhatIsNotSubmitted(t *testing.T) {
 	}
 }
 
+// TestRequestAsks: what sbatch will never take is refused before anything is written, as are a folder that is not there
+// and a machine without Slurm; a job that only has to wait is not. Nothing is submitted, and no folder is made.
+func TestRequestAsks(t *testing.T) {
+	for said, refused := range map[string]bool{
+		"allocation failure: Invalid partition name specified":                                   true,
+		"allocation failure: Requested node configuration is not available":                      true,
+		"allocation failure: Required node not available (down, drained or reserved)":            false,
+		"error: Unable to contact slurm controller (connect failure)":                            false,
+		"Job 1 to start at 2026-11-30T03:07:44 using 1 processors on nodes n1 in partition spot": false,
+	} {
+		asked := 0
+		c := &cluster{before: func(command []string) error {
+			if asked++; command[0] != "sbatch" || command[len(command)-1] != "--test-only" {
+				return fmt.Errorf("ran %q", command)
+			}
+			return fmt.Errorf("sbatch: exit status 1: %s", said)
+		}}
+		text, err := c.jobs(t).Request(job())
+		if problem.Is(err, problem.Input) != refused || (err == nil) == refused || asked != 1 ||
+			strings.Contains(string(text), "--array=0-2") == refused {
+			t.Errorf("%s: requested %.40q, %v, asked %d times; want it refused: %t", said, text, err, asked, refused)
+		}
+		if strings.Contains(string(text), "test-only") {
+			t.Errorf("the request is the question: %s", text)
+		}
+	}
+
+	j := New(Options{Folder: filepath.Join(t.TempDir(), "typo")})
+	_, err := j.Request(job())
+	if !problem.Is(err, problem.Environment) || !strings.Contains(err.Error(), "COPPICE_SLURM_FOLDER") {
+		t.Errorf("a folder that is not there: %v", err)
+	}
+	j.run = (&cluster{}).run
+	if _, err := j.Submit(t.Context(), job()); !problem.Is(err, problem.Environment) {
+		t.Errorf("submitted all the same: %v", err)
+	}
+	if _, err := os.Stat(j.opts.Folder); err == nil {
+		t.Error("the folder was made")
+	}
+
+	t.Setenv("PATH", t.TempDir())
+	if _, err := New(Options{Folder: t.TempDir()}).Request(job()); !problem.Is(err, problem.Environment) ||
+		!strings.Contains(err.Error(), "sbatch is not in PATH") {
+		t.Errorf("without Slurm: %v", err)
+	}
+}
+
 // commands makes shell scripts in a folder that alone is in PATH, beside the system's.
 func commands(t *testing.T, scripts map[string]string) (dir string) {
 	t.Helper()

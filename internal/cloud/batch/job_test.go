@@ -164,6 +164,7 @@ var breaking = []struct {
 	{"machine-type", "MachineType", func(j *Job) { j.MachineType = "big" }},
 	{"machine-series", "MachineType", func(j *Job) { j.MachineType = "z3-highmem-88" }},
 	{"machine-series", "MachineType", func(j *Job) { j.MachineType = "t2a-standard-8" }},
+	{"machine-series", "MachineType", func(j *Job) { j.MachineType = "custom-16-65536" }}, // a cluster's
 	{"local-ssd-count", "LocalSSDs", func(j *Job) { j.LocalSSDs = -1 }},
 	{"local-ssd-count", "LocalSSDs", func(j *Job) { j.LocalSSDs = 4 }}, // an n2-highmem-64 takes 8, 16 or 24
 	{"local-ssd-count", "LocalSSDs", func(j *Job) { j.MachineType = "c4-highmem-48" }},

@@ -39,7 +39,7 @@ deleted versions.`,
 					if err != nil {
 						return fmt.Errorf("removed %d of what may go: %w", len(gone), err)
 					}
-					return w.print(gone, func() { w.screen().Removable(gone, true) })
+					return w.print(gone, func() { w.screen().Removable(gone, "removed %s\n") })
 				}
 				items, err := clean.Look(cmd.Context(), q)
 				if err != nil {
@@ -50,7 +50,8 @@ deleted versions.`,
 						i.URLs[n] = folder.URL(w.env.RegistryBucket, object)
 					}
 				}
-				return w.print(items, func() { w.screen().Removable(items, false) })
+				const end = "%s can be removed; nothing was removed (--yes removes it)\n"
+				return w.print(items, func() { w.screen().Removable(items, end) })
 			})
 		},
 	}

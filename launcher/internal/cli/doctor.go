@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/internal/problem"
+	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/doctor"
 	"coppice/terraform"
@@ -84,6 +85,10 @@ func examine(ctx context.Context, w *Setup, file string) (*doctor.Report, error)
 
 	var r *doctor.Report
 	err = w.with(ctx, func() error {
+		if w.env.Engine == sweep.EngineSlurm {
+			return program.Usagef("doctor checks a deployment in Google Cloud, and COPPICE_ENGINE is slurm; `sinfo` " +
+				"shows a cluster, and `launcher sweep SWEEP.yaml` asks it before it starts anything")
+		}
 		inspected, err := w.Inspect(ctx, w.env)
 		if err != nil {
 			return err

@@ -134,3 +134,10 @@ func TestPlansAreComparedWithQuotas(t *testing.T) {
 		}
 	}
 }
+
+// TestDoctorOnACluster: nothing of Google is asked.
+func TestDoctorOnACluster(t *testing.T) {
+	w := newWorld(t)
+	w.env = map[string]string{"COPPICE_ENGINE": "slurm"}
+	w.refused(2, "COPPICE_ENGINE is slurm; `sinfo`", "doctor")
+}

@@ -96,8 +96,8 @@ type FailedError struct {
 
 func (e *FailedError) Error() string {
 	if e.Code == 0 {
-		return fmt.Sprintf("staging job %s is %s: %s\nThe last line of its log says why: in Cloud Logging, or in "+
-			"the folder logs/ of the local cloud's data.", e.Job, e.State, e.Text)
+		return fmt.Sprintf("staging job %s is %s: %s\nThe last line of its log says why: in Cloud Logging, in "+
+			"the folder logs/ of the local cloud's data, or in that of COPPICE_SLURM_FOLDER.", e.Job, e.State, e.Text)
 	}
 	return fmt.Sprintf("staging job %s: %s", e.Job, e.Text)
 }

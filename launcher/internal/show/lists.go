@@ -85,8 +85,8 @@ func (w Printer) Datasets(all []sweepview.ListedDataset) {
 	t.Print()
 }
 
-// Removable writes what can be removed from the buckets, and what cannot, or what was removed.
-func (w Printer) Removable(items []clean.Item, removed bool) {
+// Removable writes what can be removed from the buckets, and what cannot, or what was removed; end says which.
+func (w Printer) Removable(items []clean.Item, end string) {
 	var free int64
 	t := w.Table("", "name", "bytes", "newest", "removable", "because").Wrap(6).Least("newest")
 	for _, i := range items {
@@ -101,10 +101,6 @@ func (w Printer) Removable(items []clean.Item, removed bool) {
 		t.Row(i.Kind, i.Name, humanize.IBytes(uint64(i.Bytes)), newest, removable, why)
 	}
 	t.Print()
-	end := "%s can be removed; nothing was removed (--yes removes it)\n"
-	if removed {
-		end = "removed %s\n"
-	}
 	w.Printf(end, humanize.IBytes(uint64(free)))
 }
 

@@ -214,11 +214,10 @@ func (s *Stager) upload(ctx context.Context, dir string, m *dataset.Manifest, st
 	total := m.Bytes()
 	done := int64(0)
 	sums := map[string]uint32{}
-	since := s.now().Add(-resumeFor)
 
 	for _, f := range m.Files {
 		file := filepath.Join(dir, filepath.FromSlash(f.Name))
-		sum, err := uploadOne(ctx, file, store, prefix+f.Name, since, func(n int64) {
+		sum, err := uploadOne(ctx, file, store, prefix+f.Name, s.now().Add(-resumeFor), func(n int64) {
 			done += n
 			s.report(StepUpload, min(done, total), total)
 		})

@@ -34,8 +34,8 @@ func (e *endedError) ExitStatus() int { return e.code }
 func NoWinner(c *sweep.Conclusion, failure string) error {
 	text := fmt.Sprintf("sweep %s ended without a winner: %s", c.Sweep, c.Reason)
 	if failure != "" {
-		text += "\n" + failure + "\nThe last line of the task's log says why it failed: in Cloud Logging, or in the " +
-			"folder logs/ of the local cloud's data."
+		text += "\n" + failure + "\nThe last line of the task's log says why it failed: in Cloud Logging, in the " +
+			"folder logs/ of the local cloud's data, or in that of COPPICE_SLURM_FOLDER."
 	}
 	return &endedError{sweep.ExitNoWinner, text}
 }

@@ -28,3 +28,13 @@ func TestNotPromoted(t *testing.T) {
 		}
 	}
 }
+
+// TestWhereLogsAre: on each engine, a sweep without a winner says where its tasks' logs are.
+func TestWhereLogsAre(t *testing.T) {
+	err := sweepview.NoWinner(&sweep.Conclusion{Sweep: "night-1", Reason: "x"}, "task 0 failed")
+	for _, place := range []string{"Cloud Logging", "local cloud", "COPPICE_SLURM_FOLDER"} {
+		if !strings.Contains(err.Error(), place) {
+			t.Errorf("%v: want %s named", err, place)
+		}
+	}
+}
