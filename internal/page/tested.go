@@ -200,5 +200,5 @@ var comparisons = map[string]string{"tonight": "", "reference": " on earlier nig
 func check(name string) string {
 	return cmp.Or(map[string]string{"tonight": "gain over the live version, on tonight's rows",
 		"reference": "gain over it on earlier nights", "ece": "calibration error", "entropy": "normalized entropy",
-		"share": "largest share of one feature"}[name], words(name))
+		"constant": "beats one prediction for all rows", "share": "largest share of one feature"}[name], words(name))
 }

@@ -155,6 +155,24 @@ func (d *decision) entropy(confidence float64, r *Judged) {
 	d.add(check)
 }
 
+// constant requires that a first version of numbers or orders beats one prediction for all rows, as entropy does of
+// probabilities.
+func (d *decision) constant(m metric.Metric, r *Judged) {
+	in := r.input(r.New)
+	value, err := m.Eval(in)
+	alone, known := metric.OfOne(in, m.Name)[m.Name]
+	if err != nil || !known || m.Aim != 0 {
+		return
+	}
+	check := sweep.GateCheck{Name: checkConstant, Passed: value < alone, Value: value, Rows: len(in.Label)}
+	if m.Maximize {
+		check.Passed = value > alone
+	}
+	check.Reason = fmt.Sprintf("%s is %.5g on %d test rows (required: better than %.5g, which one prediction for all "+
+		"rows scores)", m.Name, value, len(in.Label), alone)
+	d.add(check)
+}
+
 // balance requires that no column carries the model by itself: such a column is usually a leak of the label.
 func (d *decision) balance(g sweep.Gate, shares []Share) {
 	if len(shares) < 2 { // a single column cannot be out of balance

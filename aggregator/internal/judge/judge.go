@@ -88,6 +88,9 @@ func Judge(g sweep.Gate, m metric.Metric, e Evidence) *sweep.GateDecision {
 	if e.Classes != nil {
 		d.shares(g, e)
 	}
+	if !e.Binary && e.Classes == nil && e.Champion == 0 {
+		d.constant(m, &e.Tonight)
+	}
 	d.balance(g, e.Shares)
 	d.conclude(compared, g.Promote)
 	return d.GateDecision
@@ -106,6 +109,7 @@ const (
 	checkCalibration = "calibration"
 	checkECE         = "ece"
 	checkEntropy     = "entropy"
+	checkConstant    = "constant"
 	checkShare       = "share"
 )
 

@@ -41,3 +41,32 @@ func TestRowsWithoutAColumn(t *testing.T) {
 		t.Errorf("without bids: %+v", d)
 	}
 }
+
+// TestAFirstVersionBeatsAConstant: a regression that is worse than always predicting the mean, or an order that is no
+// better than a random one, does not go live where nothing else did. Later ones are compared with the champion.
+func TestAFirstVersionBeatsAConstant(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 8))
+	for _, name := range []string{"rmse", "mae", "ndcg@5"} {
+		m, err := metric.Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, knows := range []float64{0, 1} {
+			var e judge.Evidence
+			for i := range 2000 {
+				label := float64(i * 7 % 5)
+				e.Tonight.Label = append(e.Tonight.Label, float32(label))
+				e.Tonight.New = append(e.Tonight.New, knows*label+(1-knows)*4*r.Float64())
+				if m.Kind == metric.Ranking {
+					e.Tonight.Group = append(e.Tonight.Group, uint64(i/10))
+					e.Tonight.New[i] = (2*knows - 1) * label
+				}
+			}
+			e.Shares = even
+			d := judge.Judge(gate(nil), m, e)
+			if d.Passed != (knows == 1) || knows == 0 && !strings.Contains(d.Reason, "one prediction for all rows") {
+				t.Errorf("%s of a model that knows %g of the labels: %+v", name, knows, *d)
+			}
+		}
+	}
+}
