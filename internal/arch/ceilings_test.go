@@ -13,7 +13,7 @@ var ceilings = map[string]int{
 	"aggregator/command":           103,
 	"aggregator/internal/cli":      314,
 	"aggregator/internal/conclude": 3806,
-	"aggregator/internal/judge":    872,
+	"aggregator/internal/judge":    894,
 	"bench/gauge":                  1007,
 	"container/roots":              34,
 	"e2e":                          4,
@@ -25,7 +25,7 @@ var ceilings = map[string]int{
 	"internal/calibrate":           700,
 	"internal/cloud":               317,
 	"internal/cloud/batch":         1114,
-	"internal/cloud/bigquery":      233,
+	"internal/cloud/bigquery":      225,
 	"internal/cloud/gcs":           546,
 	"internal/cloud/idtoken":       268,
 	"internal/cloud/inspect":       320,
@@ -34,7 +34,7 @@ var ceilings = map[string]int{
 	"internal/dataset/cell":        2744,
 	"internal/dataset/datasettest": 236,
 	"internal/dataset/encode":      3065,
-	"internal/dataset/ingest":      6383,
+	"internal/dataset/ingest":      6386,
 	"internal/dataset/segment":     269,
 	"internal/dataset/table":       4294,
 	"internal/engine":              119,
@@ -45,7 +45,7 @@ var ceilings = map[string]int{
 	"internal/ledger":              543,
 	"internal/machines":            405,
 	"internal/metric":              2654,
-	"internal/nights":              3533,
+	"internal/nights":              3537,
 	"internal/nights/nightstest":   1011,
 	"internal/notify":              310,
 	"internal/page":                3036,
@@ -109,7 +109,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 114_679
+const maxLines = 114_700
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -138,6 +138,7 @@ type usual struct {
 	center float64 // median
 	mean   float64
 	spread float64 // largest deviation of a night from center
+	steady float64 // median deviation, which a few nights that grow worse one by one leave as it was
 	lo, hi float64
 }
 
@@ -155,10 +156,12 @@ func (c *comparison) learn(ask func(*Profile) (float64, bool)) usual {
 
 	slices.Sort(all)
 	u := usual{nights: len(all), center: (all[len(all)/2] + all[(len(all)-1)/2]) / 2, lo: all[0], hi: all[len(all)-1]}
-	for _, x := range all {
+	for i, x := range all {
 		u.mean += x / float64(len(all))
-		u.spread = max(u.spread, math.Abs(x-u.center))
+		all[i] = math.Abs(x - u.center)
 	}
+	slices.Sort(all)
+	u.spread, u.steady = all[len(all)-1], all[len(all)/2]
 	return u
 }
 

@@ -46,10 +46,11 @@ func (c *comparison) checkLeaks() {
 			c.p.Label.Kind == dataset.Classes && c.foundCode(CodeLabelsLost) ||
 			c.fell && c.found(k.Name) && k.Info < leakCertain):
 			// The labels of one level are wrong: a column that leaks leaves the number of positive labels as it was.
-		case before.nights > 0 && k.Info > before.hi+before.doubt()*leakRises+2*before.spread:
+		case before.nights > 0 && (k.Info > before.hi+before.doubt()*leakRises+2*before.spread ||
+			k.Info > before.center+2*before.doubt()*leakRises+4*before.steady): // a window that fills day by day
 			c.add(Blocking, CodeLeak, k.Name, "the column alone explains %s of the labels' entropy (AUC %.4f), "+
-				"compared with at most %s before: is it known before the label is?", percent(k.Info), k.AUC,
-				percent(before.hi))
+				"compared with %s before: is it known before the label is?", percent(k.Info), k.AUC,
+				percent(before.center))
 		case before.nights == 0 && len(c.before) > 0 && k.Info > 2*best+leakNew:
 			c.add(Blocking, CodeLeak, k.Name, "the column is new, and alone explains %s of the labels' entropy (AUC "+
 				"%.4f), where no other explains more than %s: is it known before the label is?", percent(k.Info), k.AUC,

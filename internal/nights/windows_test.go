@@ -55,3 +55,32 @@ func TestHonestWindows(t *testing.T) {
 		}
 	}
 }
+
+// TestAWindowFillsWithALeak: a column that knows the labels of all days from one on explains more of them each night,
+// and what the last nights have let pass does not become usual.
+func TestAWindowFillsWithALeak(t *testing.T) {
+	const days, first = 14, 208
+	var before []*nights.Profile
+	for day := first - 8; day < first+days/2; day++ {
+		table := window(days, day)
+		for i, row := range table.Rows {
+			if day-days+1+i/15 >= first && row[5] == "1" {
+				row[4] = "0.5"
+			}
+		}
+		n, err := stage(t, table, before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := compare(t, n, before)
+		leaks := slices.ContainsFunc(found, func(f nights.Finding) bool { return f.Code == nights.CodeLeak })
+		switch {
+		case day < first && nights.Blocked(found):
+			t.Errorf("an honest night is held back: %v", found)
+		case leaks && nights.Blocked(found):
+			return
+		}
+		before = append(before, n.profile)
+	}
+	t.Errorf("price knows the label of half of the days, and no night was held back for a leak")
+}

@@ -181,18 +181,10 @@ func passing(err error) bool {
 	var api *googleapi.Error
 	if errors.As(err, &api) {
 		return api.Code >= 500 || api.Code == http.StatusTooManyRequests ||
-			strings.HasSuffix(strings.ToLower(reason(api)), "ratelimitexceeded")
+			strings.Contains(strings.ToLower(err.Error()), "ratelimitexceeded")
 	}
 	var connection *url.Error
 	return errors.As(err, &connection) && cloud.Environment("BigQuery", err) == nil
-}
-
-// reason is the service's word for an error, such as accessDenied or quotaExceeded.
-func reason(err *googleapi.Error) string {
-	if len(err.Errors) == 0 {
-		return ""
-	}
-	return err.Errors[0].Reason
 }
 
 // cancel asks the service to end a job: a caller that has gone would pay for what nobody reads.
@@ -218,7 +210,7 @@ func translate(what string, err error) error {
 		case http.StatusNotFound:
 			return problem.New(problem.NotFound, "BigQuery does not find what %s names: %s", what, api.Message)
 		case http.StatusForbidden:
-			if word := reason(api); strings.HasSuffix(word, "Exceeded") || strings.HasPrefix(word, "billing") {
+			if word := err.Error(); strings.Contains(word, "Exceeded") || strings.Contains(word, "billing") {
 				return problem.New(problem.Environment, "BigQuery refuses %s: %s", what, api.Message)
 			}
 			return cloud.Forbidden(what+" in BigQuery", err)

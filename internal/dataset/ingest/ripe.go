@@ -20,7 +20,8 @@ type ripener struct {
 	until   float64 // rows up to this time are ripe
 	oldest  float64 // the oldest row seen by the survey, ripe or not
 	newest  float64
-	left    int64 // unripe rows seen by the survey
+	ripest  float64 // the newest ripe row
+	left    int64   // unripe rows seen by the survey
 }
 
 // newRipener returns nil if the spec treats every label as final.
@@ -29,7 +30,7 @@ func newRipener(spec *dataset.Spec, r *roles, markers *cell.Markers) *ripener {
 		return nil
 	}
 	return &ripener{spec: spec, markers: markers, place: r.mature, until: math.NaN(), oldest: math.Inf(1),
-		newest: math.Inf(-1)}
+		newest: math.Inf(-1), ripest: math.Inf(-1)}
 }
 
 // resolve determines which rows are ripe. Unless the spec gives a time, this takes a pass over the column.
@@ -85,6 +86,7 @@ func (r *ripener) keep(b *table.Batch) (*table.Batch, error) {
 		r.oldest, r.newest = min(r.oldest, x), max(r.newest, x)
 		if x <= r.until {
 			places = append(places, int32(i))
+			r.ripest = max(r.ripest, x)
 		}
 	}
 
@@ -114,10 +116,11 @@ func (r *ripener) warnings(ripe int64) []dataset.Warning {
 			r.left+ripe, ripe)
 	}
 
-	// The expected number of unripe rows is extrapolated from the ripe ones, if they span enough time.
+	// The expected number of unripe rows is extrapolated from the ripe ones, if they span enough time. They do not end
+	// where labels begin to be final: a newest row of the year 2999 moves that by centuries.
 	_, stated := r.spec.Label.Stated()
 	matures := time.Duration(r.spec.Label.Matures)
-	span := r.until - r.oldest
+	span := r.ripest - r.oldest
 	if stated || span < shortSpan*matures.Seconds() {
 		return nil
 	}

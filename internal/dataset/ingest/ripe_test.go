@@ -115,11 +115,13 @@ func TestUnripeRefuses(t *testing.T) {
 
 // TestWrongNewestRowIsTold: one row of the future makes all others look old enough, and of few rows none is.
 func TestWrongNewestRowIsTold(t *testing.T) {
-	future := mustStage(t, "label: {column: y, matures: 48h, at: ts}\ndrop: [ts]\n", lateTable(900, 850)+
-		"0,s1,3,2027-01-30T00:00:00Z\n")
-	if w := future.Manifest.About.Warnings; len(w) == 0 || w[0].Code != WarnUnripe ||
-		!strings.Contains(w[0].Text, "1 rows are within 48h0m0s of the newest one") {
-		t.Errorf("with a row of the future: warnings %+v", w)
+	for _, at := range []string{"2027-01-30", "9999-12-31"} {
+		future := mustStage(t, "label: {column: y, matures: 48h, at: ts}\ndrop: [ts]\n", lateTable(900, 850)+
+			"0,s1,3,"+at+"T00:00:00Z\n")
+		if w := future.Manifest.About.Warnings; len(w) == 0 || w[0].Code != WarnUnripe ||
+			!strings.Contains(w[0].Text, "1 rows are within 48h0m0s of the newest one") {
+			t.Errorf("with a row of %s: warnings %+v", at, w)
+		}
 	}
 	if usual := mustStage(t, "label: {column: y, matures: 48h, at: ts}\ndrop: [ts]\n",
 		lateTable(900, 850)); len(usual.Manifest.About.Warnings) > 0 &&
