@@ -209,11 +209,11 @@ func (t Told) Put(ctx context.Context, id, channel string, at time.Time) error {
 // Weight is all objects of a sweep.
 type Weight struct {
 	Sweep   sweep.ID
-	Newest  time.Time  // write time of the newest object
-	Plan    blob.Attrs // without a name if there is none: it is yet to be written, or was removed first
-	Trials  map[int][]blob.Attrs
-	Inputs  []blob.Attrs // the model that the sweep continues
-	Records []blob.Attrs // plan, ending, conclusion, records of jobs
+	Newest  time.Time            // write time of the newest object
+	Plan    blob.Attrs           // without a name if there is none: it is yet to be written, or was removed first
+	Trials  map[int][]blob.Attrs // their models, scores and checkpoints
+	Inputs  []blob.Attrs         // the model that the sweep continues
+	Records []blob.Attrs         // plan, ending, conclusion, records of jobs, results and curves of trials
 }
 
 // Weigh lists all objects of all sweeps, by their ids.
@@ -242,11 +242,11 @@ func (w *Weight) add(a blob.Attrs) {
 		w.Newest = a.Updated
 	}
 	names := sweep.Names(w.Sweep)
-	trial, _, _, ok := names.ParseTrialObject(a.Name)
+	trial, part, _, ok := names.ParseTrialObject(a.Name)
 	switch {
 	case a.Name == names.Plan():
 		w.Plan, w.Records = a, append(w.Records, a)
-	case ok:
+	case ok && (part == sweep.PartOther || part == sweep.PartCheckpoint):
 		w.Trials[trial] = append(w.Trials[trial], a)
 	case strings.HasPrefix(a.Name, names.Input("")):
 		w.Inputs = append(w.Inputs, a)

@@ -226,7 +226,7 @@ func (h *holders) lookAtSweeps(ctx context.Context, q Request) ([]Item, error) {
 	return items, nil
 }
 
-// itemsOf divides a sweep: a promoted trial is kept, and so are plan and ending of one with a version, which they
+// itemsOf divides a sweep: a promoted trial is kept, and so are the small records of one with a version, which they
 // explain.
 func (h *holders) itemsOf(w sweepstore.Weight, held []string, why string) (items []Item) {
 	winner, registered := h.winners[w.Sweep]

@@ -28,6 +28,7 @@ func TestClean(t *testing.T) {
 	w.put("datasets", sweep.DatasetInput("clicks", "abc"), "{}")
 	w.sweepOf("night-0", true)
 	w.sweepOf("night-1", true)
+	w.put("sweeps", sweep.Names("night-1").Result(0), "{}") // `bill` and `leaderboard` read it
 	w.sweepOf("lost", true)
 	w.sweepOf("open", false)
 	for i := range 10 { // these are the newest
