@@ -115,7 +115,7 @@ endif
 CONCURRENT = $(shell grep -rlE '"sync"|"sync/atomic"|/errgroup"|^\s+go (func|[a-z])|select \{|AfterFunc' \
   --include='*.go' --exclude='*_test.go' --exclude-dir=testdata aggregator internal launcher localemu python task | \
   xargs -n 1 dirname | sort -u | sed 's,^,./,')
-CONCURRENT_TESTS := ./internal/cloud/batch ./internal/cloud/pubsub ./task/internal/keep
+CONCURRENT_TESTS := ./aggregator/internal/cli ./internal/cloud/batch ./internal/cloud/pubsub ./task/internal/keep
 # Of these, most tests use one goroutine for long, or show again what others do; so only some that use several, by their
 # whole names. FULL=1 runs all.
 ONE_AT_A_TIME := ./aggregator/internal/conclude ./internal/scorer ./launcher/internal/cli ./task/internal/worker \

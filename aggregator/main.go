@@ -1,6 +1,6 @@
 // Command aggregator ends sweeps: it receives a message for every trial that has ended and, when a sweep is over,
-// picks, verifies, calibrates and registers the winner. `aggregator serve` is the Cloud Run service; `aggregator pull`
-// does the same from a pull subscription.
+// picks, verifies, calibrates and registers the winner. `aggregator serve` is the Cloud Run service; `aggregator
+// reconcile` looks once, for cron.
 package main
 
 import (

@@ -247,7 +247,7 @@ func TestE2ENoCloud(t *testing.T) {
 			[]string{"localemu exec", "gcloud auth application-default login"}},
 		"emulator not there": {append(slices.Clone(set), "STORAGE_EMULATOR_HOST=127.0.0.1:9",
 			"COPPICE_BATCH_ENDPOINT=127.0.0.1:9"), []string{"launcher", "status"}, []string{"127.0.0.1:9"}},
-		"aggregator":           {bare, []string{"aggregator", "pull"}, []string{"COPPICE_PROJECT"}},
+		"aggregator":           {bare, []string{"aggregator", "serve"}, []string{"COPPICE_PROJECT"}},
 		"task without its job": {bare, []string{"task", "run"}, []string{"launcher sweep"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 type call struct {
 	method   string
 	needs    []string
-	of       string // kind of resource: project, bucket, topic, subscription
+	of       string // kind of resource: project, bucket, topic
 	launcher bool   // which program makes it
 	task     bool
 	agg      bool
@@ -44,7 +44,6 @@ var calls = map[string][]call{
 	"internal/cloud/pubsub": {
 		// and launcher and aggregator, verdicts: below
 		{"Publish", []string{"pubsub.topics.publish"}, "topic", false, true, false},
-		{"Receive", []string{"pubsub.subscriptions.consume"}, "subscription", false, false, true},
 	},
 }
 
@@ -89,7 +88,7 @@ func TestTableCoversTheCalls(t *testing.T) {
 			for identity, makes := range map[string]bool{Launcher: c.launcher, Stager: c.launcher && c.of == "bucket",
 				Task: c.task, Aggregator: c.agg} {
 				resources := map[string][]string{"project": {Project}, "bucket": reads[identity],
-					"topic": {ScoresTopic}, "subscription": {ScoresSubscription}}[c.of]
+					"topic": {ScoresTopic}}[c.of]
 				if c.method == "NewWriter" {
 					resources = nil // see writes
 				}
@@ -146,8 +145,7 @@ var libraries = map[string]struct {
 	"internal/cloud/batch": {receivers: []string{"c.c"}, local: []string{"Close"}},
 	"internal/cloud/gcs": {receivers: []string{"o", "b.b", "c.c", "p.object"},
 		local: []string{"Object", "Bucket", "Generation", "If", "Close", "SetRetry"}},
-	"internal/cloud/pubsub": {receivers: []string{"p.p", "s.s", "c.c"}, local: []string{"Stop", "Close", "Publisher",
-		"Subscriber"}},
+	"internal/cloud/pubsub": {receivers: []string{"p.p", "c.c"}, local: []string{"Stop", "Close", "Publisher"}},
 }
 
 // TestCallsAreThoseOfTheAdapters reads the adapters: a call of a service that is not in calls is a right that was not

@@ -11,7 +11,6 @@ locals {
     COPPICE_REGISTRY_BUCKET = google_storage_bucket.coppice["registry"].name
     COPPICE_SCORES_TOPIC    = google_pubsub_topic.coppice["scores"].name
     COPPICE_VERDICTS_TOPIC  = google_pubsub_topic.coppice["verdicts"].name
-    COPPICE_SUBSCRIPTION    = local.subscriptions.scores.name # it needs the aggregator's address, so it comes after it
   }
   # Only what runs in the cloud posts to the webhook: its address is a secret, which Cloud Run reads and no plan or state holds.
   webhook = var.webhook == null ? {} : {

@@ -82,7 +82,7 @@ func TestNobodyElseMay(t *testing.T) {
 		{"pubsub.topics.publish", VerdictsTopic, []string{Launcher, Aggregator}},
 		{"secretmanager.versions.access", Webhook, []string{Launcher, Aggregator}},
 		{"pubsub.topics.publish", "topic/dead_letters", []string{"pubsub_agent"}},
-		{"pubsub.subscriptions.consume", ScoresSubscription, []string{Aggregator, "pubsub_agent"}},
+		{"pubsub.subscriptions.consume", ScoresSubscription, []string{"pubsub_agent"}},
 		{"batch.jobs.create", Project, []string{Launcher}},
 		{"batch.jobs.delete", Project, []string{Launcher}},
 		{"iam.serviceAccounts.actAs", TaskAccount, []string{Launcher}},

@@ -10,8 +10,8 @@ import (
 // allows, raises one.
 var ceilings = map[string]int{
 	"aggregator":                   15,
-	"aggregator/command":           103,
-	"aggregator/internal/cli":      314,
+	"aggregator/command":           87,
+	"aggregator/internal/cli":      258,
 	"aggregator/internal/conclude": 3806,
 	"aggregator/internal/judge":    894,
 	"bench/gauge":                  1007,
@@ -29,7 +29,7 @@ var ceilings = map[string]int{
 	"internal/cloud/gcs":           546,
 	"internal/cloud/idtoken":       268,
 	"internal/cloud/inspect":       320,
-	"internal/cloud/pubsub":        123,
+	"internal/cloud/pubsub":        78,
 	"internal/dataset":             5333,
 	"internal/dataset/cell":        2744,
 	"internal/dataset/datasettest": 236,
@@ -51,7 +51,7 @@ var ceilings = map[string]int{
 	"internal/page":                3036,
 	"internal/page/pagetest":       446,
 	"internal/page/plot":           784,
-	"internal/problem":             242, // its table of what is gone grows
+	"internal/problem":             241, // its table of what is gone grows
 	"internal/program":             1277,
 	"internal/program/tables":      326,
 	"internal/protocol":            1087,
@@ -62,7 +62,7 @@ var ceilings = map[string]int{
 	"internal/slurm":               621,
 	"internal/strictjson":          309,
 	"internal/strictyaml":          766,
-	"internal/sweep":               5383,
+	"internal/sweep":               5389,
 	"internal/sweepstore":          1436,
 	"internal/team":                1386,
 	"internal/telemetry":           216,
@@ -94,8 +94,8 @@ var ceilings = map[string]int{
 	"localemu/internal/cli":        513,
 	"localemu/internal/httpjson":   112,
 	"localemu/internal/proc":       303,
-	"localemu/internal/world":      1037,
-	"localemu/pubsubemu":           667,
+	"localemu/internal/world":      1182,
+	"localemu/pubsubemu":           634,
 	"python/program":               138,
 	"task":                         14,
 	"task/command":                 69,

@@ -71,8 +71,7 @@ var gone = map[string]string{
 	"serve --max-rows":             "a request has at most 10,000 rows: divide it",
 	"serve --timeout":              "a request has 5 s to arrive, and for its turn",
 	"serve --poll":                 "the alias is looked at every ten seconds",
-	"aggregator pull --reconcile":  "every open sweep is checked every ten seconds",
-	"aggregator pull --metrics":    metricsGone,
+	"aggregator pull":              "messages are pushed to `aggregator serve`; `aggregator reconcile` looks once",
 	"aggregator serve --metrics":   metricsGone,
 
 	"localemu exec --enforce-iam": "everything is allowed in the local cloud (who needs what: terraform/iam.yaml)",

@@ -21,7 +21,6 @@ type Deployment struct {
 	SweepsBucket   string `env:"COPPICE_SWEEPS_BUCKET, required"`
 	RegistryBucket string `env:"COPPICE_REGISTRY_BUCKET, required"`
 	ScoresTopic    string `env:"COPPICE_SCORES_TOPIC, default=coppice-scores"`
-	Subscription   string `env:"COPPICE_SUBSCRIPTION, default=coppice-aggregator"`
 	BatchEndpoint  string `env:"COPPICE_BATCH_ENDPOINT"` // host:port of an emulator, without TLS and credentials
 	// host:port of an emulator, likewise; the launcher passes it on to staging jobs
 	BigQueryEndpoint string `env:"COPPICE_BIGQUERY_ENDPOINT"`
@@ -162,6 +161,8 @@ type CallersEnv struct {
 	// for Cloud Run in front of it, which forwards tokens without signatures.
 	Signatures string `env:"COPPICE_SIGNATURES"`
 	Service    string `env:"K_SERVICE"` // set by Cloud Run
+	// KeysURL is where the local cloud, and nothing else, has the keys that sign the tokens with which it calls.
+	KeysURL string `env:"COPPICE_KEYS_URL"`
 }
 
 // OnCloudRun reports whether this process is a service of Cloud Run.
@@ -175,6 +176,11 @@ func (e CallersEnv) Check() error {
 	if e.Signatures != "" && e.Signatures != SignaturesCloudRun {
 		return fmt.Errorf("the environment variable COPPICE_SIGNATURES is %.40q: use %s, or leave it out", e.Signatures,
 			SignaturesCloudRun)
+	}
+	u, err := url.Parse(e.KeysURL)
+	if e.KeysURL != "" && (err != nil || u.Scheme != "http" || u.Hostname() != "127.0.0.1" || e.OnCloudRun() ||
+		e.Signatures != "") {
+		return errors.New("the environment variable COPPICE_KEYS_URL is for the local cloud only: leave it out")
 	}
 	return nil
 }

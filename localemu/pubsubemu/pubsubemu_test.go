@@ -18,7 +18,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/durationpb"
 )
 
 const (
@@ -185,34 +184,6 @@ func TestLimits(t *testing.T) {
 	if _, err := w.client.SubscriptionAdminClient.Seek(w.ctx,
 		&pubsubpb.SeekRequest{Subscription: subscription}); status.Code(err) != codes.Unimplemented {
 		t.Errorf("seek: %v", err)
-	}
-}
-
-func TestRefusedMessagesComeBackLater(t *testing.T) {
-	policy := &pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(time.Second),
-		MaximumBackoff: durationpb.New(10 * time.Second)}
-	w := start(t, Options{}, func(s *pubsubpb.Subscription) { s.RetryPolicy = policy })
-	w.publish("x")
-	var at []time.Time
-	w.receive(count(2), func(*pubsub.Message) bool { at = append(at, time.Now()); return len(at) == 2 })
-	if pause := at[1].Sub(at[0]); pause < time.Second || pause > 5*time.Second {
-		t.Errorf("it came back after %v", pause)
-	}
-}
-
-func TestPause(t *testing.T) {
-	p := retry{time.Second, 10 * time.Second}
-	for id, want := range map[string]int32{"m1:1": 1, "m1:2": 2, "m1:4": 8, "m1:5": 10, "m1:1000": 10, "m1": 1,
-		"m1:x": 1, "m1:-4": 1} {
-		if got := p.pause(id); got != want {
-			t.Errorf("%s: %d, want %d", id, got, want)
-		}
-	}
-	if got := (retry{}).pause("m1:3"); got != 0 {
-		t.Errorf("without a policy: %d", got)
-	}
-	if got := (retry{1500 * time.Millisecond, 0}).pause("m1:3"); got != 2 {
-		t.Errorf("a pause is rounded up, and a maximum below the minimum is the minimum: %d", got)
 	}
 }
 

@@ -1,17 +1,20 @@
 // Package pubsubemu is Google Cloud Pub/Sub on one machine: Google's own fake (pstest) behind a server that adds what
 // the fake lacks and Coppice relies on.
 //
-// Added: messages up to the service's 10 MB (pstest's own server stops at 4 MiB), and the service's limits on sizes,
-// names, deadlines and delivery attempts; a subscription's retry policy, so that a refused message comes back after a
-// pause that doubles each time rather than at once; answers to keep-alive pings that cannot block the whole server;
-// scripted faults.
+// Added: push subscriptions of the local cloud's own, with the pauses of their retry policy and their dead letters;
+// messages up to the service's 10 MB (pstest's own server stops at 4 MiB), and the service's limits on sizes, names,
+// deadlines and delivery attempts; answers to keep-alive pings that cannot block the whole server; scripted faults.
 //
 // Not imitated:
-//   - Push, BigQuery and Cloud Storage delivery, snapshots and seeking, schemas, changing IAM policies: UNIMPLEMENTED.
+//   - Subscriptions of clients are pulled: push, BigQuery and Cloud Storage delivery, snapshots and seeking, schemas,
+//     changing IAM policies are UNIMPLEMENTED. Those that are pushed are not listed, and at most 16 of their messages
+//     are under way, where Pub/Sub's limit grows while answers are good.
+//   - A pulled message that is refused comes back at once, whatever the retry policy.
 //   - Exactly-once delivery is announced but not kept: a late acknowledgement is silently accepted.
-//   - Messages not delivered within ten minutes are dropped, regardless of the subscription's retention.
-//   - Deliveries are counted over all subscriptions of a topic together. A message that has had all of them becomes
-//     a dead letter when its subscription would deliver it again, not before, and does not say where it comes from.
+//   - Messages not delivered within ten minutes are dropped, regardless of the subscription's retention; pushed ones
+//     live as long as the server.
+//   - Deliveries are counted over all pulled subscriptions of a topic together. A message that has had all of them
+//     becomes a dead letter when its subscription would deliver it again, not before. None says where it comes from.
 //   - Everything published stays in memory until the server ends, and does not survive it.
 package pubsubemu
 
@@ -29,9 +32,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Options say which failures to inject.
+// Options say what is pushed, and which failures to inject.
 type Options struct {
 	Faults Faults
+	Pushes []Push
 	// Struck, if not nil, is called for every fault that strikes, with its class. It must not block.
 	Struck func(class string)
 	// Log, if not nil, gets what is worth knowing but no client is told.
@@ -45,8 +49,13 @@ type Server struct {
 	addr   string
 	served sync.WaitGroup
 	chaos  *chaos
+	log    *slog.Logger
 
-	refused refusals
+	pushes  []Push
+	pushing chan struct{} // holds what is under way
+	running context.Context
+	end     func()
+	closing sync.Mutex
 }
 
 // maxRequest is above the largest request of the service, 10 MB, so that one that is too large gets the service's
@@ -59,15 +68,10 @@ func Start(l net.Listener, o Options) (*Server, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 
-	s := &Server{addr: l.Addr().String()}
+	s := &Server{addr: l.Addr().String(), log: o.Log, pushes: o.Pushes, pushing: make(chan struct{}, pushAtOnce)}
+	s.running, s.end = context.WithCancel(context.Background())
 	s.fake = pstest.NewServer() // its own port stays unused
-	s.chaos = newChaos(o.Faults, func(topic string, messages []*pubsubpb.PubsubMessage) {
-		if _, err := s.fake.GServer.Publish(context.Background(),
-			&pubsubpb.PublishRequest{Topic: topic, Messages: messages}); err != nil {
-			o.Log.Error("publish a delayed message", "topic", topic, "error", err)
-		}
-	})
-
+	s.chaos = newChaos(o.Faults, s.publish)
 	if o.Struck != nil {
 		s.chaos.struck = o.Struck
 	}
@@ -87,9 +91,12 @@ func Start(l net.Listener, o Options) (*Server, error) {
 // Addr is host:port, the value for PUBSUB_EMULATOR_HOST.
 func (s *Server) Addr() string { return s.addr }
 
-// Close ends all connections. A second Close does nothing.
+// Close ends all connections, once what is being posted has been answered.
 func (s *Server) Close() {
 	s.grpc.Stop()
+	s.closing.Lock()
+	s.end()
+	s.closing.Unlock()
 	s.served.Wait()
 	s.chaos.stop()
 	s.fake.Close()
@@ -125,11 +132,9 @@ func (s *Server) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, ne
 		if err := checkPublish(r); err != nil {
 			return nil, err
 		}
-		return s.chaos.publish(ctx, r, next)
+		return s.chaos.publish(ctx, r)
 	case *pubsubpb.AcknowledgeRequest:
 		r.AckIds = s.chaos.acks(r.GetAckIds())
-	case *pubsubpb.ModifyAckDeadlineRequest:
-		return s.modifyAckDeadline(ctx, r, next)
 	case *pubsubpb.Topic:
 		if err := checkName(r.GetName(), "topics"); err != nil {
 			return nil, err
@@ -179,7 +184,7 @@ func (s *Server) PublishOwn(ctx context.Context, topic string, m *pubsubpb.Pubsu
 	if err := checkPublish(r); err != nil {
 		return err
 	}
-	if _, err := s.fake.GServer.Publish(ctx, r); err != nil {
+	if _, err := s.publish(ctx, r); err != nil {
 		return fmt.Errorf("publish to %s: %w", topic, err)
 	}
 	return nil

@@ -141,6 +141,11 @@ func TestNobodyIsLetInByAccident(t *testing.T) {
 		"IPv6, everywhere":      {at: &net.TCPAddr{IP: net.IPv6unspecified}, refuses: "COPPICE_AUDIENCE"},
 		"only an audience":      {at: near, env: map[string]string{"COPPICE_AUDIENCE": "a"}, refuses: "0 callers"},
 		"only callers":          {at: near, env: map[string]string{"COPPICE_CALLERS": "x@y.z"}, refuses: "no audience"},
+		"local keys, this machine": {at: near, env: map[string]string{"COPPICE_AUDIENCE": "a",
+			"COPPICE_CALLERS": "x@y.z,v@w.z", "COPPICE_KEYS_URL": "http://127.0.0.1:1/keys"}, checked: true},
+		"local keys, everywhere": {at: far, env: map[string]string{"COPPICE_AUDIENCE": "a",
+			"COPPICE_CALLERS": "x@y.z,v@w.z", "COPPICE_KEYS_URL": "http://127.0.0.1:1/keys"},
+			refuses: "COPPICE_KEYS_URL"},
 		"misspelt": {at: far, env: map[string]string{"COPPICE_SIGNATURES": "cloudrun"},
 			refuses: "COPPICE_SIGNATURES"},
 	} {
@@ -165,11 +170,11 @@ func TestNobodyIsLetInByAccident(t *testing.T) {
 // TestServeRefusesTheWorld starts the command as a careless deployment would.
 func TestServeRefusesTheWorld(t *testing.T) {
 	var out lockedBuffer
-	if code := Run(t.Context(), world(&out, blob.Memory(), nil, "serve", "--listen",
+	if code := Run(t.Context(), world(&out, blob.Memory(), "serve", "--listen",
 		":0")); code != sweep.ExitSetup || !strings.Contains(out.String(), "COPPICE_CALLERS") {
 		t.Errorf("exit code %d: %s", code, out.String())
 	}
-	if code := Run(t.Context(), world(&out, blob.Memory(), nil, "serve", "--listen", "127.0.0.1:99999")); code !=
+	if code := Run(t.Context(), world(&out, blob.Memory(), "serve", "--listen", "127.0.0.1:99999")); code !=
 		sweep.ExitInput || !strings.Contains(out.String(), "invalid port 99999") {
 		t.Errorf("--listen with a port that does not exist: exit code %d, expected %d: %s", code, sweep.ExitInput,
 			out.String())

@@ -1,4 +1,4 @@
-// Package cli is the aggregator's command line: the same handler behind a pull subscription and behind a push endpoint.
+// Package cli is the aggregator's command line: the service that messages are pushed to, and one look at all sweeps.
 package cli
 
 import (
@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"coppice/aggregator/internal/conclude"
 	"coppice/internal/blob"
@@ -31,16 +30,9 @@ type Setup struct {
 // Backends are the services that the aggregator uses.
 type Backends struct {
 	Datasets, Sweeps, Registry blob.Store
-	Messages                   Receiver // may be nil
 	Jobs                       conclude.Jobs
 	Channels                   []notify.Channel // for notifications of verdicts
 	Close                      func() error
-}
-
-// Receiver passes the data of each message to handle, from several goroutines, until ctx ends; a message for which
-// handle returns an error is redelivered.
-type Receiver interface {
-	Receive(ctx context.Context, handle func(context.Context, []byte) error) error
 }
 
 const remedy = "run it inside `localemu exec --`, or set what Terraform prints"
@@ -48,13 +40,13 @@ const remedy = "run it inside `localemu exec --`, or set what Terraform prints"
 // Run executes one command line and returns the process's exit code.
 func Run(ctx context.Context, w Setup) int {
 	root := &cobra.Command{Use: "aggregator", Short: "Conclude sweeps: pick, verify, calibrate and register the winner"}
-	root.AddCommand(pullCommand(&w), serveCommand(&w), reconcileCommand(&w))
+	root.AddCommand(serveCommand(&w), reconcileCommand(&w))
 	return program.Execute(ctx, w.World, root)
 }
 
 // with connects, runs use with an aggregator, and closes what was opened. Metrics are pushed every so often to
 // OTEL_EXPORTER_OTLP_ENDPOINT, if set.
-func (w *Setup) with(ctx context.Context, every time.Duration, use func(*conclude.Aggregator, *Backends,
+func (w *Setup) with(ctx context.Context, every time.Duration, use func(*conclude.Aggregator,
 	*telemetry.Telemetry) error) (err error) {
 	var env sweep.Deployment
 	if err := w.Environment(ctx, &env, remedy); err != nil {
@@ -76,59 +68,7 @@ func (w *Setup) with(ctx context.Context, every time.Duration, use func(*conclud
 	if err := a.Measure(measuring.Meter()); err != nil {
 		return err
 	}
-	return use(a, b, measuring)
-}
-
-func pullCommand(w *Setup) *cobra.Command {
-	return &cobra.Command{
-		Use:   "pull",
-		Short: "Conclude sweeps on a pull subscription",
-		Long: `Receives score messages from a pull subscription and checks every open sweep from time to time,
-since messages may be lost. Any number of aggregators may run at once. Ctrl-C ends it.`,
-		Example: "  localemu exec --aggregator none -- aggregator pull",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return w.with(cmd.Context(), 0, func(a *conclude.Aggregator, b *Backends, _ *telemetry.Telemetry) error {
-				return pull(cmd.Context(), a, b)
-			})
-		},
-	}
-}
-
-// reconcileEvery is the time between two checks of every open sweep.
-const reconcileEvery = 10 * time.Second
-
-func pull(ctx context.Context, a *conclude.Aggregator, b *Backends) error {
-	a.Log.Info("aggregator pulls", "reconcile", reconcileEvery.String())
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		if b.Messages == nil { // they are hints
-			return nil
-		}
-		return b.Messages.Receive(ctx, func(ctx context.Context, data []byte) error {
-			err := a.Handle(ctx, data)
-			if err != nil && ctx.Err() == nil {
-				conclude.Report(a.Log, "handle a message", err)
-			}
-			return err
-		})
-	})
-
-	group.Go(func() error {
-		tick := time.NewTicker(reconcileEvery)
-		defer tick.Stop()
-		for {
-			if err := a.Reconcile(ctx); err != nil && ctx.Err() == nil {
-				conclude.Report(a.Log, "reconcile", err) // the next round retries
-			}
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-tick.C:
-			}
-		}
-	})
-
-	return group.Wait()
+	return use(a, measuring)
 }
 
 func reconcileCommand(w *Setup) *cobra.Command {
@@ -137,7 +77,7 @@ func reconcileCommand(w *Setup) *cobra.Command {
 		Short:   "Check every open sweep once and conclude those that are over",
 		Example: "  aggregator reconcile",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return w.with(cmd.Context(), 0, func(a *conclude.Aggregator, _ *Backends, _ *telemetry.Telemetry) error {
+			return w.with(cmd.Context(), 0, func(a *conclude.Aggregator, _ *telemetry.Telemetry) error {
 				return a.Reconcile(cmd.Context())
 			})
 		},

@@ -11,9 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/sethvargo/go-envconfig"
@@ -96,71 +94,17 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
-// script delivers messages and then waits for the end.
-type script struct {
-	messages [][]byte
-	failed   atomic.Int64
-}
-
-func (s *script) Receive(ctx context.Context, handle func(context.Context, []byte) error) error {
-	for _, m := range s.messages {
-		if handle(ctx, m) != nil {
-			s.failed.Add(1)
-		}
-	}
-	<-ctx.Done()
-	return nil
-}
-
-func world(out io.Writer, sweeps blob.Store, r Receiver, args ...string) Setup {
+func world(out io.Writer, sweeps blob.Store, args ...string) Setup {
 	env := map[string]string{"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "d", "COPPICE_SWEEPS_BUCKET": "s",
 		"COPPICE_REGISTRY_BUCKET": "r"}
 	return Setup{
 		World: program.World{Args: args, Env: envconfig.MapLookuper(env), Out: program.To(out), Err: program.To(out),
 			Now: time.Now},
 		Connect: func(context.Context, sweep.Deployment) (*Backends, error) {
-			return &Backends{Datasets: blob.Memory(), Sweeps: sweeps, Registry: blob.Memory(), Messages: r,
+			return &Backends{Datasets: blob.Memory(), Sweeps: sweeps, Registry: blob.Memory(),
 				Close: func() error { return nil }}, nil
 		},
 	}
-}
-
-// TestPullReconcilesUntilInterrupted, with messages and where nobody sends any.
-func TestPullReconcilesUntilInterrupted(t *testing.T) {
-	for _, r := range []Receiver{&script{messages: [][]byte{[]byte("x")}}, nil} {
-		pullsUntilInterrupted(t, r)
-	}
-}
-
-func pullsUntilInterrupted(t *testing.T, r Receiver) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, stop := context.WithCancel(t.Context())
-		var lists atomic.Int64
-		sweeps := counting{blob.Memory(), &lists}
-		var out lockedBuffer
-		done := make(chan int)
-		go func() {
-			done <- Run(ctx, world(&out, sweeps, r, "pull"))
-		}()
-		<-time.After(25 * time.Second) // by the bubble's clock
-		stop()
-		if code := <-done; code != 0 {
-			t.Errorf("exit code %d: %s", code, out.String())
-		}
-		if n := lists.Load(); n != 3 {
-			t.Errorf("reconciled %d times in 25 s", n)
-		}
-	})
-}
-
-type counting struct {
-	blob.Store
-	lists *atomic.Int64
-}
-
-func (c counting) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, error] {
-	c.lists.Add(1)
-	return c.Store.List(ctx, prefix)
 }
 
 // lockedBuffer is a log that tests can wait for.
@@ -193,21 +137,21 @@ func TestServeEndsWhenTold(t *testing.T) {
 	serving := make(chan struct{})
 	out := lockedBuffer{wants: "aggregator serves", seen: serving}
 	done := make(chan int)
-	go func() { done <- Run(ctx, world(&out, blob.Memory(), nil, "serve", "--listen", "127.0.0.1:0")) }()
+	go func() { done <- Run(ctx, world(&out, blob.Memory(), "serve", "--listen", "127.0.0.1:0")) }()
 	<-serving
 	stop()
 	if code := <-done; code != 0 {
 		t.Errorf("exit code %d: %s", code, out.String())
 	}
 	var l lockedBuffer
-	if code := Run(t.Context(), world(&l, blob.Memory(), nil, "serve", "--listen", "nowhere:1")); code == 0 {
+	if code := Run(t.Context(), world(&l, blob.Memory(), "serve", "--listen", "nowhere:1")); code == 0 {
 		t.Error("listened nowhere")
 	}
 }
 
 func TestMissingEnvironment(t *testing.T) {
 	var out lockedBuffer
-	w := world(&out, blob.Memory(), nil, "reconcile")
+	w := world(&out, blob.Memory(), "reconcile")
 	w.Env = envconfig.MapLookuper(nil)
 	if code := Run(t.Context(), w); code != sweep.ExitSetup || !strings.Contains(out.String(), "COPPICE_PROJECT") {
 		t.Errorf("without the environment: exit code %d, output %s; want the code for a faulty setup, and "+

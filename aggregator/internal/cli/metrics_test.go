@@ -30,7 +30,7 @@ func TestAPushExportsBeforeItAnswers(t *testing.T) {
 				defer stop()
 				serving := make(chan struct{})
 				out := lockedBuffer{wants: "aggregator serves", seen: serving}
-				w := world(&out, blob.Memory(), nil, "serve", "--listen", "127.0.0.1:0")
+				w := world(&out, blob.Memory(), "serve", "--listen", "127.0.0.1:0")
 				w.Env = envconfig.MultiLookuper(w.Env,
 					envconfig.MapLookuper(map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": collector.URL}))
 				done := make(chan int, 1)

@@ -37,8 +37,7 @@ COPPICE_SIGNATURES=cloud-run means that Cloud Run has verified the token's signa
 the request arrives.`,
 		Example: "  aggregator serve --listen 127.0.0.1:8080",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return w.with(cmd.Context(), pushEvery, func(a *conclude.Aggregator, _ *Backends,
-				m *telemetry.Telemetry) error {
+			return w.with(cmd.Context(), pushEvery, func(a *conclude.Aggregator, m *telemetry.Telemetry) error {
 				return w.serve(cmd.Context(), a, listen, m.Flush)
 			})
 		},
@@ -88,8 +87,13 @@ func (w *Setup) callersAt(ctx context.Context, at net.Addr) (program.Callers, er
 	if err := w.Environment(ctx, &env, callersRemedy); err != nil {
 		return nil, err
 	}
+	tcp, ok := at.(*net.TCPAddr)
+	near := ok && tcp.IP.IsLoopback()
+	if env.KeysURL != "" && !near {
+		return nil, &cloud.SetupError{What: "COPPICE_KEYS_URL is for a local cloud", Hint: "listen on 127.0.0.1"}
+	}
 	if env.Audience == "" && len(env.Callers) == 0 {
-		if tcp, ok := at.(*net.TCPAddr); ok && tcp.IP.IsLoopback() {
+		if near {
 			return nil, nil
 		}
 		return nil, &cloud.SetupError{What: fmt.Sprintf("%s can be reached from other machines, but the allowed "+

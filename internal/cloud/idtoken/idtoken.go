@@ -54,8 +54,8 @@ type Options struct {
 	Callers  []string // e-mail addresses of service accounts
 	// CloudRunChecks says that Cloud Run's IAM check is in front and lets no unchecked request pass.
 	CloudRunChecks bool
-	// For tests; if empty, Google's keys, the default transport and the real time are used.
-	KeysURL   string
+	KeysURL        string // of the local cloud; if empty, of Google
+	// For tests; if empty, the default transport and the real time are used.
 	Transport http.RoundTripper
 	Now       func() time.Time
 }

@@ -1,30 +1,20 @@
-// Package pubsub publishes and receives messages over Google Cloud Pub/Sub, and is the only importer of its client
-// library. Messages are hints: they may arrive twice, late, in any order or never, and a receiver looks at the bucket
-// for the facts.
+// Package pubsub publishes messages over Google Cloud Pub/Sub, and is the only importer of its client library. Messages
+// are hints: they may arrive twice, late, in any order or never, and who gets one looks at the bucket for the facts.
 package pubsub
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"cloud.google.com/go/pubsub/v2"
 	"google.golang.org/api/option"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"coppice/internal/cloud"
 )
 
 const service = "Pub/Sub"
 
-// Limits on publishing and receiving.
-const (
-	publishLimit   = 30 * time.Second // per message, including retries
-	maxOutstanding = 100              // messages handled at once
-	shutdownLimit  = 15 * time.Second // for handlers to return after the end
-)
+const publishLimit = 30 * time.Second // per message, including retries
 
 // Client is the connection of one project. It is safe for concurrent use.
 type Client struct {
@@ -86,38 +76,3 @@ func (p *Publisher) Publish(ctx context.Context, data []byte, attrs map[string]s
 
 // Close waits for pending messages and ends the Publisher.
 func (p *Publisher) Close() { p.p.Stop() }
-
-// Receiver receives from one subscription.
-type Receiver struct {
-	s    *pubsub.Subscriber
-	name string
-}
-
-// Subscription returns the subscription of this project with that name. It does not check that it exists; Receive does.
-func (c *Client) Subscription(name string) *Receiver {
-	s := c.c.Subscriber(name)
-	s.ReceiveSettings.MaxOutstandingMessages = maxOutstanding
-	s.ReceiveSettings.ShutdownOptions = &pubsub.ShutdownOptions{Timeout: shutdownLimit,
-		Behavior: pubsub.ShutdownBehaviorWaitForProcessing}
-	return &Receiver{s: s, name: "projects/" + c.project + "/subscriptions/" + name}
-}
-
-// Receive calls handle with the data of every message, from several goroutines at once, until ctx ends (then it returns
-// nil) or receiving fails permanently. A message for which handle returns nil is acknowledged; after an error it is
-// redelivered, with a pause and possibly elsewhere. A missing subscription, credentials or emulator is a
-// *cloud.SetupError. The context of handle ends with ctx.
-func (s *Receiver) Receive(ctx context.Context, handle func(ctx context.Context, data []byte) error) error {
-	err := s.s.Receive(ctx, func(ctx context.Context, m *pubsub.Message) {
-		if handle(ctx, m.Data) != nil {
-			m.Nack()
-			return
-		}
-		m.Ack()
-	})
-
-	if err == nil || ctx.Err() != nil && (errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled) {
-		return nil
-	}
-	return fmt.Errorf("receive: %w", cloud.FromStatus(service, "subscription "+s.name,
-		"terraform/ and localemu make it; check COPPICE_SUBSCRIPTION and COPPICE_PROJECT", err))
-}

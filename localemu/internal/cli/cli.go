@@ -118,7 +118,7 @@ func (f *flags) add(c *cobra.Command) {
 		strings.Join(batchemu.ContainerTools(), ", ")+
 		"; --image NAME=IMAGE then gives the tool's name for an image (needs root)")
 	fs.StringVar(&f.aggregator, "aggregator", "",
-		"aggregator program, run as \"PATH pull\", or none (default the one next to localemu)")
+		"aggregator program, run as \"PATH serve\", or none (default the one next to localemu)")
 	fs.IntVar(&f.aggregators, "aggregators", 1,
 		"how many aggregators to run; the result must be the same for any number")
 	fs.StringVar(&f.faults, "faults", "", "YAML file with planned faults (localemu help faults)")

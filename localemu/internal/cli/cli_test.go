@@ -33,8 +33,8 @@ func TestExecEnvironmentAndCode(t *testing.T) {
 		"COPPICE_PROJECT": "local-project", "COPPICE_LOCATION": "us-central1",
 		"COPPICE_DATASETS_BUCKET": "coppice-datasets",
 		"COPPICE_SWEEPS_BUCKET":   "coppice-sweeps", "COPPICE_REGISTRY_BUCKET": "coppice-registry",
-		"COPPICE_SCORES_TOPIC": "coppice-scores",
-		"COPPICE_SUBSCRIPTION": "coppice-aggregator", "COPPICE_JOBS_TOPIC": "coppice-jobs",
+		"COPPICE_SCORES_TOPIC":          "coppice-scores",
+		"COPPICE_JOBS_TOPIC":            "coppice-jobs",
 		"COPPICE_VERDICTS_TOPIC":        "coppice-verdicts",
 		"COPPICE_TASK_SERVICE_ACCOUNT":  "coppice-task@local-project.iam.gserviceaccount.com",
 		"COPPICE_STAGE_SERVICE_ACCOUNT": "coppice-stager@local-project.iam.gserviceaccount.com",
@@ -240,7 +240,7 @@ func TestAggregatorRunsAndEnds(t *testing.T) {
 		t.Fatalf("code %d: %s", code, p.stderr.String())
 	}
 	log, err := os.ReadFile(filepath.Join(logs, "aggregator-0.0.log"))
-	if err != nil || !strings.Contains(string(log), " coppice-aggregator\nended as asked\n") {
+	if err != nil || !strings.Contains(string(log), " coppice-aggregator.local-project\nended as asked\n") {
 		t.Errorf("log %q, %v", log, err)
 	}
 }

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		switch kind, what, _ := strings.Cut(os.Args[1], ":"); kind {
 		case "localemu":
 			os.Exit(mainProgram(os.Args[2:]))
-		case "pull":
+		case "serve":
 			os.Exit(aggregatorProgram(os.Getenv("TEST_AGGREGATOR")))
 		case "command":
 			os.Exit(report(commandProgram(what)))
@@ -61,7 +61,7 @@ func report(err error) int {
 
 // aggregatorProgram writes its process id to the log and runs until it is asked to end, or fails at once.
 func aggregatorProgram(mode string) int {
-	fmt.Println("aggregator", os.Getpid(), os.Getenv("COPPICE_SUBSCRIPTION"))
+	fmt.Println("aggregator", os.Getpid(), os.Getenv("COPPICE_AUDIENCE"))
 	if mode == "die" {
 		fmt.Println("cannot go on")
 		return 3

@@ -41,10 +41,9 @@ func (w *World) Env() []string {
 		"COPPICE_SCORES_TOPIC=" + scoresTopic,
 		"COPPICE_JOBS_TOPIC=" + jobsTopic,
 		"COPPICE_VERDICTS_TOPIC=" + verdictsTopic,
-		"COPPICE_SUBSCRIPTION=" + subscription,
 
-		"COPPICE_TASK_IMAGE=" + taskImage,
-		"COPPICE_LAUNCHER_IMAGE=" + stageImage,
+		"COPPICE_TASK_IMAGE=" + TaskImage,
+		"COPPICE_LAUNCHER_IMAGE=" + LauncherImage,
 
 		"COPPICE_TASK_SERVICE_ACCOUNT=" + account("task"),
 		"COPPICE_STAGE_SERVICE_ACCOUNT=" + account("stager"),

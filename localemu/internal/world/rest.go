@@ -13,9 +13,10 @@ import (
 	"coppice/localemu/internal/httpjson"
 )
 
-// The REST calls of BigQuery (bigquery.go), and those with which `launcher doctor` examines a project: who is calling,
-// what they may do, and which buckets and topics exist. A call of https://SERVICE/PATH is answered at
-// http://ADDRESS/SERVICE/PATH. Everybody is the owner of the local cloud, and may do everything.
+// The keys of the tokens that the aggregator is called with, the REST calls of BigQuery (bigquery.go), and those with
+// which `launcher doctor` examines a project: who is calling, what they may do, and which buckets and topics exist. A
+// call of https://SERVICE/PATH is answered at http://ADDRESS/SERVICE/PATH. Everybody is the owner of the local cloud,
+// and may do everything.
 //
 // Not imitated, and answered with 501: enabled services, regions, quotas but that of FaultSpec, machine types, images,
 // and every call that changes anything.
@@ -30,6 +31,7 @@ func (w *World) routes() http.Handler {
 		mux.HandleFunc(pattern, func(to http.ResponseWriter, r *http.Request) { answerREST(to, r, answer) })
 	}
 
+	handle("GET "+keysPath, w.restKeys)
 	handle("POST /oauth2.googleapis.com/tokeninfo", func(*http.Request) (any, error) {
 		return map[string]any{"email": "owner@example.com"}, nil
 	})

@@ -1,8 +1,10 @@
 // Package world assembles the local cloud: the four emulators on ports of this machine, the buckets, topics and
-// subscriptions that Terraform would have made, and the aggregator that the deployment would have running. Nothing is
-// pushed: the aggregator pulls scores. Batch's job notifications, which in the cloud make the aggregator look at once,
-// stay in their subscription for anyone who pulls it, since the aggregator here looks at all open sweeps every ten
-// seconds.
+// subscriptions that Terraform would have made, and the aggregator as it is deployed: a service to which scores and
+// Batch's notifications of jobs are pushed, and which a schedule calls. Without an aggregator, messages stay in their
+// subscriptions for anyone who pulls them, as in a deployment without images.
+//
+// Not imitated: Cloud Run itself. An aggregator runs all the time, and has the CPU between requests; nothing limits how
+// many requests it takes, and the token's signature is checked by the aggregator, not by Cloud Run in front of it.
 package world
 
 import (
@@ -13,6 +15,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -21,6 +24,7 @@ import (
 	"time"
 
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"github.com/go-jose/go-jose/v4"
 	"github.com/gofrs/flock"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -43,10 +47,8 @@ const (
 	scoresTopic   = "coppice-scores"
 	subscription  = "coppice-aggregator"
 	deadLetters   = "coppice-scores-dead"
-	jobsTopic     = "coppice-jobs"     // and its subscription, which nothing here pulls
+	jobsTopic     = "coppice-jobs"     // and its subscription
 	verdictsTopic = "coppice-verdicts" // and its subscription, for tests and users to pull
-	taskImage     = "coppice-task"
-	stageImage    = "coppice-launcher"
 )
 
 var buckets = map[string]string{
@@ -58,11 +60,11 @@ var buckets = map[string]string{
 // SettingsFile is the file in the data folder through which other terminals find a local cloud that stays up.
 const SettingsFile = "env"
 
-// TaskImage is the image name under which the launcher requests the task program here.
-const TaskImage = taskImage
-
-// LauncherImage is the image name under which the launcher requests itself, to stage in the cloud.
-const LauncherImage = stageImage
+// Names of the images by which the launcher asks for the task program here, and for itself, to stage in the cloud.
+const (
+	TaskImage     = "coppice-task"
+	LauncherImage = "coppice-launcher"
+)
 
 // Options describe the local cloud.
 type Options struct {
@@ -95,6 +97,7 @@ type World struct {
 	batch   *batchemu.Server
 	rest    *httpjson.Listener
 	procs   *proc.Set
+	key     func() (jose.JSONWebKey, error) // of this local cloud alone; making it takes a tenth of a second, once
 
 	aggregators *aggregators
 	script      *script
@@ -106,7 +109,7 @@ func Start(ctx context.Context, o Options) (*World, error) {
 	if o.Faults == nil {
 		o.Faults = &FaultSpec{}
 	}
-	w := &World{opts: o, procs: proc.NewSet(),
+	w := &World{opts: o, procs: proc.NewSet(), key: sync.OnceValues(newKey),
 		log: slog.New(slog.NewTextHandler(o.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	if err := w.start(ctx); err != nil {
 		w.Close()
@@ -259,9 +262,30 @@ func (w *World) startPubSub(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
+	// The pauses are shorter than the deployment's, where minutes do not matter.
+	retry := &pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(time.Second),
+		MaximumBackoff: durationpb.New(10 * time.Second)}
+	dead := &pubsubpb.DeadLetterPolicy{DeadLetterTopic: topic(deadLetters), MaxDeliveryAttempts: 20}
+	scores := &pubsubpb.Subscription{Name: sub(subscription), Topic: topic(scoresTopic), RetryPolicy: retry,
+		DeadLetterPolicy: dead}
+	jobs := &pubsubpb.Subscription{Name: sub(jobsTopic), Topic: topic(jobsTopic), RetryPolicy: retry,
+		DeadLetterPolicy: dead}
+	pulled := []*pubsubpb.Subscription{
+		{Name: sub(deadLetters), Topic: topic(deadLetters)}, {Name: sub(verdictsTopic), Topic: topic(verdictsTopic)},
+	}
+	pushes := []pubsubemu.Push{
+		{Subscription: scores, Post: func(m []byte) error { return w.aggregators.post("/push", "push", m) }},
+		{Subscription: jobs, Post: func(m []byte) error { return w.aggregators.post("/reconcile", "push", m) }},
+	}
+	if w.opts.Aggregator == "" {
+		pulled, pushes = append(pulled, scores, jobs), nil
+	}
+
 	f := w.opts.Faults
 	w.pubsub, err = pubsubemu.Start(l, pubsubemu.Options{Faults: pubsubemu.Faults{Duplicate: f.Duplicate,
-		Shuffle: f.Shuffle, Drop: f.Drop, LoseAcks: f.LoseAcks, Seed: f.Seed}, Struck: w.script.struck, Log: w.log})
+		Shuffle: f.Shuffle, Drop: f.Drop, LoseAcks: f.LoseAcks, Seed: f.Seed}, Pushes: pushes,
+		Struck: w.script.struck, Log: w.log})
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
@@ -271,20 +295,7 @@ func (w *World) startPubSub(ctx context.Context) error {
 			return err
 		}
 	}
-
-	// The pauses are shorter than the deployment's, where minutes do not matter.
-	retry := &pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(time.Second),
-		MaximumBackoff: durationpb.New(10 * time.Second)}
-	dead := &pubsubpb.DeadLetterPolicy{DeadLetterTopic: topic(deadLetters), MaxDeliveryAttempts: 20}
-
-	for _, s := range []*pubsubpb.Subscription{
-		{Name: sub(subscription), Topic: topic(scoresTopic), AckDeadlineSeconds: 10, RetryPolicy: retry,
-			DeadLetterPolicy: dead},
-		{Name: sub(jobsTopic), Topic: topic(jobsTopic), AckDeadlineSeconds: 10, RetryPolicy: retry,
-			DeadLetterPolicy: dead},
-		{Name: sub(deadLetters), Topic: topic(deadLetters), AckDeadlineSeconds: 10},
-		{Name: sub(verdictsTopic), Topic: topic(verdictsTopic), AckDeadlineSeconds: 10},
-	} {
+	for _, s := range pulled {
 		if err := w.pubsub.CreateSubscription(ctx, s); err != nil {
 			return err
 		}
@@ -368,23 +379,27 @@ func (w *World) Close() {
 // aggregators are the aggregator processes of the local cloud.
 type aggregators struct {
 	w      *World
-	failed chan error // the first unexpected end
+	failed chan error      // the first unexpected end
+	open   context.Context // ends when the service takes no more requests
+	shut   func()
+	client http.Client
 
 	mu       sync.Mutex
-	stopping bool
 	running  []*aggregator
+	turn     int // counts requests
 	watching sync.WaitGroup
 }
 
 // aggregator is one aggregator, over all its restarts.
 type aggregator struct {
-	index  int
-	life   int  // number of starts
-	killed bool // by a fault
-	gone   bool
-	shot   int // how often a signal from outside has killed it
-	proc   *proc.Process
-	log    string
+	index   int
+	life    int  // number of starts
+	killed  bool // by a fault
+	gone    bool
+	shot    int // how often a signal from outside has killed it
+	proc    *proc.Process
+	log     string
+	address string // "" before it serves
 }
 
 // An aggregator that a signal ends is started again so many times; more often, something is wrong with this machine.
@@ -397,7 +412,9 @@ const (
 const aggregatorGrace = 10 * time.Second
 
 func newAggregators(w *World) *aggregators {
-	return &aggregators{w: w, failed: make(chan error, 1)}
+	open, shut := context.WithCancel(context.Background())
+	return &aggregators{w: w, failed: make(chan error, 1), open: open, shut: shut,
+		client: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}}
 }
 
 // start starts all of them.
@@ -408,6 +425,7 @@ func (as *aggregators) start() error {
 		return nil
 	}
 
+	go func() { _, _ = as.w.key() }() // ready when the first message is
 	for i := range max(1, as.w.opts.Aggregators) {
 		a := &aggregator{index: i}
 		if err := as.launch(a); err != nil {
@@ -416,6 +434,7 @@ func (as *aggregators) start() error {
 		as.running = append(as.running, a)
 		as.watching.Go(func() { as.watch(a) })
 	}
+	as.watching.Go(as.schedule)
 	return nil
 }
 
@@ -429,15 +448,18 @@ func (as *aggregators) launch(a *aggregator) error {
 	defer log.Close() // the process has its own copy
 
 	a.proc, err = as.w.procs.Start(proc.Command{
-		Path: as.w.opts.Aggregator, Name: as.w.opts.Names[AggregatorName], Args: []string{"pull"},
-		Env: as.w.Environ(as.w.opts.Environ), Stdout: log, Stderr: log,
+		Path: as.w.opts.Aggregator, Name: as.w.opts.Names[AggregatorName],
+		Args: []string{"serve", "--listen", "127.0.0.1:0"}, Stdout: log, Stderr: log,
+		Env: append(as.w.Environ(as.w.opts.Environ), "COPPICE_AUDIENCE="+audience,
+			"COPPICE_CALLERS="+account("push")+","+account("scheduler"),
+			"COPPICE_KEYS_URL=http://"+as.w.rest.Addr()+keysPath),
 	})
 	if err != nil {
 		return fmt.Errorf("aggregator: %w", err)
 	}
 
 	a.life++
-	a.killed = false
+	a.killed, a.address = false, ""
 	return nil
 }
 
@@ -458,7 +480,7 @@ func (as *aggregators) watch(a *aggregator) {
 func (as *aggregators) ended(a *aggregator, process *proc.Process) (again bool) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
-	if as.stopping {
+	if as.open.Err() != nil {
 		return false
 	}
 
@@ -502,7 +524,8 @@ func (as *aggregators) kill() {
 // stop asks all aggregators to end, and waits.
 func (as *aggregators) stop() {
 	as.mu.Lock()
-	as.stopping = true
+	as.shut()
+	as.client.CloseIdleConnections() // for which an aggregator that ends would wait
 	var rest []*proc.Process
 	for _, a := range as.running {
 		if !a.gone {
@@ -524,21 +547,9 @@ const tailBytes = 2000
 
 // tail returns the end of a log file.
 func tail(path string) string {
-	f, err := os.Open(path)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return err.Error()
 	}
-	defer f.Close()
-
-	if info, err := f.Stat(); err == nil && info.Size() > tailBytes {
-		if _, err := f.Seek(-tailBytes, io.SeekEnd); err != nil {
-			return err.Error()
-		}
-	}
-
-	data, err := io.ReadAll(io.LimitReader(f, tailBytes))
-	if err != nil {
-		return err.Error()
-	}
-	return strings.TrimSpace(string(data))
+	return strings.TrimSpace(string(text[max(0, len(text)-tailBytes):]))
 }

@@ -111,7 +111,33 @@ func TestEnviron(t *testing.T) {
 	}
 }
 
-// TestJobsAreToldOf: Batch's notification of a job waits in the subscription that the deployment has for it.
+func connect(t *testing.T, addr string) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// tellingJob asks for a job of one task that is to notify of its success.
+func tellingJob() *batchpb.CreateJobRequest {
+	return &batchpb.CreateJobRequest{
+		Parent: "projects/" + project + "/locations/" + location, JobId: "told", Job: &batchpb.Job{
+			TaskGroups: []*batchpb.TaskGroup{{TaskSpec: &batchpb.TaskSpec{Runnables: []*batchpb.Runnable{{
+				Executable: &batchpb.Runnable_Container_{Container: &batchpb.Runnable_Container{ImageUri: TaskImage}},
+			}}}}},
+			Notifications: []*batchpb.JobNotification{{
+				PubsubTopic: topic(jobsTopic), Message: &batchpb.JobNotification_Message{
+					Type: batchpb.JobNotification_JOB_STATE_CHANGED, NewJobState: batchpb.JobStatus_SUCCEEDED},
+			}},
+		},
+	}
+}
+
+// TestJobsAreToldOf: Batch's notification of a job waits, where no aggregator runs, in the subscription
+// that the deployment has for it.
 func TestJobsAreToldOf(t *testing.T) {
 	w, err := Start(t.Context(), Options{Data: t.TempDir(), Images: map[string]string{TaskImage: "/bin/true"},
 		Stderr: io.Discard})
@@ -119,32 +145,14 @@ func TestJobsAreToldOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	connect := func(addr string) *grpc.ClientConn {
-		conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		return conn
-	}
-	const topic = "projects/" + project + "/topics/" + jobsTopic
 	if !slices.Contains(w.Env(), "COPPICE_JOBS_TOPIC="+jobsTopic) {
 		t.Errorf("the environment %q has no topic of jobs", w.Env())
 	}
-	_, err = batchpb.NewBatchServiceClient(connect(w.batch.Addr())).CreateJob(t.Context(), &batchpb.CreateJobRequest{
-		Parent: "projects/" + project + "/locations/" + location, JobId: "told", Job: &batchpb.Job{
-			TaskGroups: []*batchpb.TaskGroup{{TaskSpec: &batchpb.TaskSpec{Runnables: []*batchpb.Runnable{{
-				Executable: &batchpb.Runnable_Container_{Container: &batchpb.Runnable_Container{ImageUri: TaskImage}},
-			}}}}},
-			Notifications: []*batchpb.JobNotification{{
-				PubsubTopic: topic, Message: &batchpb.JobNotification_Message{Type: batchpb.JobNotification_JOB_STATE_CHANGED, NewJobState: batchpb.JobStatus_SUCCEEDED},
-			}},
-		},
-	})
+	_, err = batchpb.NewBatchServiceClient(connect(t, w.batch.Addr())).CreateJob(t.Context(), tellingJob())
 	if err != nil {
 		t.Fatal(err)
 	}
-	reader := pubsubpb.NewSubscriberClient(connect(w.pubsub.Addr()))
+	reader := pubsubpb.NewSubscriberClient(connect(t, w.pubsub.Addr()))
 	var got []*pubsubpb.ReceivedMessage
 	for len(got) == 0 && t.Context().Err() == nil { // a pull that finds nothing may answer at once
 		reply, err := reader.Pull(t.Context(), &pubsubpb.PullRequest{Subscription: "projects/" + project +

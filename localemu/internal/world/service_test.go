@@ -1,0 +1,157 @@
+//go:build unix
+
+package world
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"cloud.google.com/go/batch/apiv1/batchpb"
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+
+	"coppice/internal/cloud/idtoken"
+)
+
+// stand is an HTTP server that stands for an aggregator: a program that says that it serves there. It lets callers in
+// as the aggregator does, by the settings that the program was started with, and fails the first push.
+type stand struct {
+	mu    sync.Mutex
+	heard []string
+	more  chan bool
+}
+
+func (s *stand) start(t *testing.T) (w *World) {
+	t.Helper()
+	s.more = make(chan bool, 99)
+	refused := false
+	server := httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
+		caller, err := verifier(t, w).Verify(r.Context(), r.Header.Get("Authorization"))
+		body, _ := io.ReadAll(r.Body)
+		var p struct {
+			Message struct {
+				Data       []byte
+				Attributes map[string]string
+			}
+			DeliveryAttempt int
+		}
+		if err == nil && len(body) > 0 {
+			err = json.Unmarshal(body, &p)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.heard = append(s.heard, fmt.Sprintf("%s %s %q %d %v", r.URL.Path, caller,
+			cmp.Or(p.Message.Attributes["NewJobState"], string(p.Message.Data)), p.DeliveryAttempt, err))
+		s.more <- true
+		if r.URL.Path == "/push" && !refused {
+			refused = true
+			to.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	t.Cleanup(server.Close)
+	program := filepath.Join(t.TempDir(), "aggregator")
+	text := fmt.Sprintf("#!/bin/sh\necho '{\"message\":\"aggregator serves\",\"address\":%q}'\nexec sleep 100\n",
+		server.Listener.Addr())
+	if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w, err := Start(t.Context(), Options{Data: t.TempDir(), Aggregator: program, Environ: os.Environ(),
+		Images: map[string]string{TaskImage: "/bin/true"}, Stderr: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	return w
+}
+
+// verifier judges tokens as an aggregator of that local cloud.
+func verifier(t *testing.T, w *World) *idtoken.Verifier {
+	v, err := idtoken.New(t.Context(), idtoken.Options{Audience: audience, Callers: []string{account("push"),
+		account("scheduler")}, KeysURL: "http://" + w.rest.Addr() + keysPath})
+	if err != nil {
+		t.Error(err)
+	}
+	return v
+}
+
+// until waits for something to be heard.
+func (s *stand) until(t *testing.T, want string) {
+	t.Helper()
+	for {
+		s.mu.Lock()
+		found := slices.Contains(s.heard, want)
+		s.mu.Unlock()
+		if found {
+			return
+		}
+		select {
+		case <-s.more:
+		case <-time.After(30 * time.Second):
+			t.Fatalf("the service has not heard %q, but %q", want, s.heard)
+		}
+	}
+}
+
+// TestTheServiceIsCalledAsInTheCloud: the schedule calls it, scores are pushed until they are accepted, a job's end has
+// it look at once, and each says who it is.
+func TestTheServiceIsCalledAsInTheCloud(t *testing.T) {
+	var s stand
+	w := s.start(t)
+	s.until(t, fmt.Sprintf("/reconcile %s \"\" 0 <nil>", account("scheduler")))
+
+	if _, err := pubsubpb.NewPublisherClient(connect(t, w.pubsub.Addr())).Publish(t.Context(), &pubsubpb.PublishRequest{
+		Topic: topic(scoresTopic), Messages: []*pubsubpb.PubsubMessage{{Data: []byte("score")}}}); err != nil {
+		t.Fatal(err)
+	}
+	s.until(t, fmt.Sprintf("/push %s \"score\" 1 <nil>", account("push")))
+	s.until(t, fmt.Sprintf("/push %s \"score\" 2 <nil>", account("push")))
+
+	batch := batchpb.NewBatchServiceClient(connect(t, w.batch.Addr()))
+	if _, err := batch.CreateJob(t.Context(), tellingJob()); err != nil {
+		t.Fatal(err)
+	}
+	s.until(t, fmt.Sprintf("/reconcile %s \"SUCCEEDED\" 1 <nil>", account("push")))
+}
+
+// TestTokensOfOthersAreRefused: of another key, account or audience, and of yesterday.
+func TestTokensOfOthersAreRefused(t *testing.T) {
+	w, err := Start(t.Context(), Options{Data: t.TempDir(), Stderr: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	other := &World{key: newKey}
+	for name, c := range map[string]struct {
+		of              *World
+		email, audience string
+		at              time.Time
+		status          int
+	}{
+		"good":     {w, account("push"), audience, time.Now(), 0},
+		"key":      {other, account("push"), audience, time.Now(), 401},
+		"audience": {w, account("push"), "coppice-aggregator.elsewhere", time.Now(), 401},
+		"expired":  {w, account("push"), audience, time.Now().Add(-tokenLife - time.Minute), 401},
+		"account":  {w, account("task"), audience, time.Now(), 403},
+	} {
+		token, err := c.of.token(c.email, c.audience, c.at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var refused interface{ HTTPStatus() int }
+		caller, err := verifier(t, w).Verify(t.Context(), "Bearer "+token)
+		if errors.As(err, &refused) != (c.status > 0) || err != nil && refused.HTTPStatus() != c.status ||
+			(caller == c.email) != (c.status == 0) {
+			t.Errorf("%s: %q, %v; want %d", name, caller, err, c.status)
+		}
+	}
+}

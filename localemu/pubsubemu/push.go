@@ -1,0 +1,83 @@
+package pubsubemu
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// Push is a push subscription. Post sends a body to its endpoint; after an error the message is sent again, with the
+// pauses and up to the number of attempts that the subscription has.
+// Source: https://cloud.google.com/pubsub/docs/push
+type Push struct {
+	Subscription *pubsubpb.Subscription
+	Post         func(body []byte) error
+}
+
+// pushAtOnce is how many messages are under way at a time: what terraform/ lets one instance of the aggregator take.
+const pushAtOnce = 16
+
+// publish publishes, and has what was published pushed.
+func (s *Server) publish(ctx context.Context, r *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {
+	messages := clones(r.GetMessages()) // pstest changes its own
+	reply, err := s.fake.GServer.Publish(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+
+	s.closing.Lock() // no delivery begins after Close
+	defer s.closing.Unlock()
+	for _, p := range s.pushes {
+		for i, m := range messages {
+			if p.Subscription.GetTopic() == r.GetTopic() && s.running.Err() == nil {
+				s.served.Go(func() { s.deliver(p, m, reply.GetMessageIds()[i]) })
+			}
+		}
+	}
+	return reply, nil
+}
+
+// deliver posts a message until it is accepted; after its last attempt it is a dead letter.
+func (s *Server) deliver(p Push, m *pubsubpb.PubsubMessage, id string) {
+	published := time.Now().UTC()
+	dead := p.Subscription.GetDeadLetterPolicy()
+	for attempt := 1; ; attempt++ {
+		body, err := json.Marshal(map[string]any{
+			"message": map[string]any{"data": m.GetData(), "attributes": m.GetAttributes(), "messageId": id,
+				"publishTime": published},
+			"subscription": p.Subscription.GetName(), "deliveryAttempt": attempt,
+		})
+
+		if err == nil {
+			s.pushing <- struct{}{}
+			err = p.Post(body)
+			<-s.pushing
+		}
+		if err == nil && slices.Contains(s.chaos.acks([]string{id}), id) {
+			return
+		}
+		if dead != nil && attempt == int(dead.GetMaxDeliveryAttempts()) {
+			break
+		}
+
+		select {
+		case <-time.After(pause(p.Subscription.GetRetryPolicy(), attempt)):
+		case <-s.running.Done():
+			return
+		}
+	}
+
+	if err := s.PublishOwn(s.running, dead.GetDeadLetterTopic(), proto.CloneOf(m)); err != nil {
+		s.log.Error("a message that was given up is lost", "subscription", p.Subscription.GetName(), "error", err)
+	}
+}
+
+// pause is how long a message waits after so many deliveries; without a policy, not at all.
+func pause(policy *pubsubpb.RetryPolicy, deliveries int) time.Duration {
+	least := policy.GetMinimumBackoff().AsDuration()
+	return min(least<<min(deliveries-1, 20), max(least, policy.GetMaximumBackoff().AsDuration()))
+}
