@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gofrs/flock"
 	"golang.org/x/sync/errgroup"
@@ -182,6 +183,45 @@ func (f *failing) Put(ctx context.Context, name string, cond blob.Generation, r 
 	}
 	f.after--
 	return f.Store.Put(ctx, name, cond, r)
+}
+
+// TestOldObjectsAreWrittenAnew: a staging does not count on what a removal has seen of a version, and may still remove.
+// A day later, files that lie there without a manifest get another generation, and those of an hour ago do not.
+func TestOldObjectsAreWrittenAnew(t *testing.T) {
+	source, store := rows(t, 500), blob.Memory()
+	s := &stager.Stager{Scratch: t.TempDir()}
+	staged, err := s.Stage(t.Context(), spec(t, source), stager.Destination{Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prefix := sweep.DatasetDir("clicks", staged.Manifest.Version)
+	for _, c := range []struct {
+		later time.Duration
+		anew  bool
+	}{{time.Hour, false}, {25 * time.Hour, true}} {
+		s.Now = func() time.Time { return time.Now().Add(c.later) }
+		before := map[string]blob.Generation{}
+		for a, err := range store.List(t.Context(), prefix) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			before[a.Name] = a.Generation
+		}
+		manifest := prefix + dataset.ManifestFile
+		if err := store.(blob.Remover).Remove(t.Context(), manifest, before[manifest]); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Stage(t.Context(), spec(t, source), stager.Destination{Store: store}); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range staged.Manifest.Files {
+			a, err := store.Stat(t.Context(), prefix+f.Name)
+			if err != nil || (a.Generation != before[a.Name]) != c.anew {
+				t.Errorf("%v later: %s is at %d, %v, and was at %d; want it anew: %t", c.later, f.Name, a.Generation,
+					err, before[a.Name], c.anew)
+			}
+		}
+	}
 }
 
 func TestSourceInABucket(t *testing.T) {
