@@ -79,7 +79,7 @@ var ceilings = map[string]int{
 	"launcher/internal/plan":       1660,
 	"launcher/internal/predict":    638,
 	"launcher/internal/provision":  464,
-	"launcher/internal/quote":      1447,
+	"launcher/internal/quote":      1445,
 	"launcher/internal/report":     1417,
 	"launcher/internal/reproduce":  513,
 	"launcher/internal/serve":      2420,
@@ -109,7 +109,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 114_700
+const maxLines = 114_698
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

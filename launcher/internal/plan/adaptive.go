@@ -125,8 +125,8 @@ func (p *Planned) noteAdaptive(listed int, begin []sweep.Trial, looked bool) {
 // end that needs more, given the others. The effect of one may only appear once another has moved (few rows per leaf
 // cost nothing while leaves are few), so all are visited until nothing grows, and at least twice; and a parameter moves
 // even if that needs no more, so that two parameters with a common bound do not block each other.
-func largest(p *sweep.Plan, bytes func(gbt.Params) int64) sweep.Params {
-	all, most := maps.Clone(p.Base), int64(-1)
+func largest(plan *sweep.Plan, bytes func(gbt.Params) int64) sweep.Params {
+	all, most := maps.Clone(plan.Base), int64(-1)
 	grows := func() bool {
 		params, err := gbt.ParseParams(all)
 		if err != nil || bytes(params) < most {
@@ -139,12 +139,12 @@ func largest(p *sweep.Plan, bytes func(gbt.Params) int64) sweep.Params {
 		return all
 	}
 
-	names := slices.Sorted(maps.Keys(p.Spec.Search.Random))
+	names := slices.Sorted(maps.Keys(plan.Spec.Search.Random))
 	for pass, before := 0, most; pass < 2 || most > before; pass++ {
 		before = most
 		for _, name := range names {
 			value := all[name]
-			for _, v := range p.Spec.Search.Random[name].Extremes() {
+			for _, v := range plan.Spec.Search.Random[name].Extremes() {
 				if all[name] = v; grows() {
 					value = v
 				}
@@ -157,7 +157,7 @@ func largest(p *sweep.Plan, bytes func(gbt.Params) int64) sweep.Params {
 
 // climb sets the rungs at which trials are compared, if the search stops those that are behind. They are the same for
 // all trials, however many trees these have: what is compared is the score at that number of trees.
-func (p *Planned) climb(m metric.Metric, d *dataset.Manifest) error {
+func (p *Planned) climb(chooses metric.Metric, data *dataset.Manifest) error {
 	if p.Spec.Search.Stop == nil {
 		return nil
 	}
@@ -168,16 +168,16 @@ func (p *Planned) climb(m metric.Metric, d *dataset.Manifest) error {
 		most = max(most, int(n))
 	}
 
-	rows := p.Dataset.Rows[sweep.Train] / max(1, d.Copies())
-	if !stop.Fill(most, rows, m.RankOnly) {
+	rows := p.Dataset.Rows[sweep.Train] / max(1, data.Copies())
+	if !stop.Fill(most, rows, chooses.RankOnly) {
 		return errorf("search.stop: by rows, one in %d of %d is too small a sample; lower eta, take by: %s, or "+
 			"leave stop out", stop.Eta, rows, sweep.ByTrees)
 	}
 	compared := fmt.Sprintf("training on one row in %d", stop.OneIn)
 	if stop.By == sweep.ByTrees {
-		if m.Kind == metric.OfRows {
+		if chooses.Kind == metric.OfRows {
 			return errorf("search.stop: no tree is judged by %s, so trials cannot be compared by %s; take by: %s of a "+
-				"larger table, or leave stop out", m.Name, sweep.ByTrees, sweep.ByRows)
+				"larger table, or leave stop out", chooses.Name, sweep.ByTrees, sweep.ByRows)
 		}
 		if stop.Rungs = search.Rungs(stop.MinTrees, most, stop.Eta); len(stop.Rungs) == 0 {
 			return errorf("search.stop: of %d trees, a %d-th is fewer than min_trees, %d, so no trial would ever be "+
@@ -220,11 +220,11 @@ const leafText = 160
 
 // inheritedBytes is the memory of the model that a trial of the last generation continues, if all before have grown all
 // of their trees.
-func inheritedBytes(p *sweep.Plan, params gbt.Params, rows int) int64 {
-	if !p.Breeds() {
+func inheritedBytes(plan *sweep.Plan, params gbt.Params, rows int) int64 {
+	if !plan.Breeds() {
 		return 0
 	}
 	leaves := int64(min(params.NumLeaves, rows/max(params.MinDataInLeaf, 1)+1))
-	text := int64(p.Generation(len(p.Trials)-1)) * int64(params.NumIterations) * leaves * leafText
+	text := int64(plan.Generation(len(plan.Trials)-1)) * int64(params.NumIterations) * leaves * leafText
 	return inputBytes * min(text, sweep.MaxInput)
 }

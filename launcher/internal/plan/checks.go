@@ -16,22 +16,22 @@ import (
 
 // validate assigns the held-out rows, and rejects a spec that judges by what the dataset does not have. metrics are
 // those by which every trial is measured.
-func (p *Planned) validate(s *sweep.Spec, m *dataset.Manifest) (h sweep.Holdout, metrics []string, err error) {
-	if h, p.Notes, err = holdout(m, gbt.Ranks(s.Objective)); err != nil {
+func (p *Planned) validate(spec *sweep.Spec, data *dataset.Manifest) (h sweep.Holdout, metrics []string, err error) {
+	if h, p.Notes, err = holdout(data, gbt.Ranks(spec.Objective)); err != nil {
 		return h, nil, err
 	}
-	if err := checkClasses(s, m, h); err != nil {
+	if err := checkClasses(spec, data, h); err != nil {
 		return h, nil, err
 	}
-	metrics, err = reported(s, m)
+	metrics, err = reported(spec, data)
 	return h, metrics, err
 }
 
 // holdout assigns the held-out splits. Where calib or test is missing, it is carved out of another by fold number,
 // except that an order needs no calib: nothing is calibrated.
-func holdout(m *dataset.Manifest, ranks bool) (sweep.Holdout, []string, error) {
+func holdout(data *dataset.Manifest, ranks bool) (sweep.Holdout, []string, error) {
 	has := func(name string) bool {
-		_, ok := m.FindSplit(name)
+		_, ok := data.FindSplit(name)
 		return ok
 	}
 
@@ -39,11 +39,11 @@ func holdout(m *dataset.Manifest, ranks bool) (sweep.Holdout, []string, error) {
 	if !has(sweep.Train) || !has(sweep.Valid) {
 		return h, nil, errorf("dataset %s@%s has no %s split: a sweep trains on train and selects on valid; add it "+
 			"under split: in its dataset.yaml and stage it again",
-			m.Name, m.Version, map[bool]string{true: sweep.Valid, false: sweep.Train}[has(sweep.Train)])
+			data.Name, data.Version, map[bool]string{true: sweep.Valid, false: sweep.Train}[has(sweep.Train)])
 	}
-	if m.Sample.Rows == 0 {
+	if data.Sample.Rows == 0 {
 		return h, nil, errorf("dataset %s@%s has no sample of raw rows, so no model can be verified; stage it again "+
-			"without sample: 0", m.Name, m.Version)
+			"without sample: 0", data.Name, data.Version)
 	}
 
 	h = sweep.Holdout{Valid: sweep.Rows{Split: sweep.Valid}, Calib: sweep.Rows{Split: sweep.Calib},
@@ -51,7 +51,7 @@ func holdout(m *dataset.Manifest, ranks bool) (sweep.Holdout, []string, error) {
 	carved := func(split string, folds ...uint8) sweep.Rows { return sweep.Rows{Split: split, Folds: folds} }
 	note := func(what, share, of, purpose string) []string {
 		return []string{fmt.Sprintf("dataset %s has no %s split: %s of %s, by fold number, is used for it and no "+
-			"longer %s", m.Name, what, share, of, purpose)}
+			"longer %s", data.Name, what, share, of, purpose)}
 	}
 
 	switch {
@@ -77,28 +77,28 @@ func holdout(m *dataset.Manifest, ranks bool) (sweep.Holdout, []string, error) {
 }
 
 // reported are the metrics that every trial is measured by: the usual ones, and those that the spec judges by.
-func reported(s *sweep.Spec, d *dataset.Manifest) ([]string, error) {
+func reported(spec *sweep.Spec, data *dataset.Manifest) ([]string, error) {
 	var names []string
 	add := func(m metric.Metric) {
 		if !slices.Contains(names, m.Name) {
 			names = append(names, m.Name)
 		}
 	}
-	for _, m := range metric.Standard(s.Objective) {
+	for _, m := range metric.Standard(spec.Objective) {
 		add(m)
 	}
 
 	// What the spec judges by: its metric, the gate's and those in requirements.
-	wanted := []string{s.Metric}
-	for _, g := range s.Goals {
+	wanted := []string{spec.Metric}
+	for _, g := range spec.Goals {
 		if !slices.Contains(sweep.GoalFacts(), g.Name) {
 			wanted = append(wanted, g.Name)
 		}
 	}
-	if s.Gate != nil {
-		wanted = append(wanted, s.Gate.Metric)
+	if spec.Gate != nil {
+		wanted = append(wanted, spec.Gate.Metric)
 	}
-	require, err := search.CompileRequires(s.Require, metric.Canonical)
+	require, err := search.CompileRequires(spec.Require, metric.Canonical)
 	if err != nil {
 		return nil, err
 	}
@@ -115,10 +115,10 @@ func reported(s *sweep.Spec, d *dataset.Manifest) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if (m.Kind == metric.Classes) != gbt.Classes(s.Objective) { // others may apply, such as rmse to probabilities
-			return nil, errorf("%v", m.CheckObjective(s.Objective))
+		if (m.Kind == metric.Classes) != gbt.Classes(spec.Objective) { // rmse of probabilities may be asked for
+			return nil, errorf("%v", m.CheckObjective(spec.Objective))
 		}
-		if err := fit.CheckValue(m, d); err != nil {
+		if err := fit.CheckValue(m, data); err != nil {
 			return nil, err
 		}
 		add(m)
@@ -127,36 +127,36 @@ func reported(s *sweep.Spec, d *dataset.Manifest) ([]string, error) {
 }
 
 // checkLabel rejects an objective that cannot learn the dataset's label.
-func checkLabel(s *sweep.Spec, m *dataset.Manifest) error {
-	if s.Objective == "binary" && m.Label.Kind != dataset.Binary {
+func checkLabel(spec *sweep.Spec, data *dataset.Manifest) error {
+	if spec.Objective == "binary" && data.Label.Kind != dataset.Binary {
 		return errorf("objective binary needs a label of 0 and 1, but the label of dataset %s is a quantity; "+
-			"stage it with positive: or above:, or use objective: regression", m.Name)
+			"stage it with positive: or above:, or use objective: regression", data.Name)
 	}
-	if m.Negatives > 0 && !gbt.LogOdds(s.Objective) {
+	if data.Negatives > 0 && !gbt.LogOdds(spec.Objective) {
 		return errorf("dataset %s has a sample of its negative rows, which is corrected in log odds, and "+
-			"objective %s has none; stage it without sample.negatives", m.Name, s.Objective)
+			"objective %s has none; stage it without sample.negatives", data.Name, spec.Objective)
 	}
-	if err := fit.CheckRanking(s.Objective, m, s.Validate == nil); err != nil {
+	if err := fit.CheckRanking(spec.Objective, data, spec.Validate == nil); err != nil {
 		return err
 	}
-	return fit.CheckClasses(s.Objective, &m.Label)
+	return fit.CheckClasses(spec.Objective, &data.Label)
 }
 
 // numClass is the parameter that follows from the dataset.
 const numClass = "num_class"
 
 // withClasses returns the spec's parameters with the number of the label's classes.
-func withClasses(s *sweep.Spec, m *dataset.Manifest) (sweep.Params, error) {
-	if !gbt.Classes(s.Objective) {
-		return s.Params, nil
+func withClasses(spec *sweep.Spec, data *dataset.Manifest) (sweep.Params, error) {
+	if !gbt.Classes(spec.Objective) {
+		return spec.Params, nil
 	}
-	n := len(m.Label.Classes)
-	if said, ok := s.Params[numClass]; ok && said != float64(n) && said != n {
+	n := len(data.Label.Classes)
+	if said, ok := spec.Params[numClass]; ok && said != float64(n) && said != n {
 		return nil, errorf("params.num_class is %v, and the label of dataset %s has %d classes; leave it out", said,
-			m.Name, n)
+			data.Name, n)
 	}
 	params := sweep.Params{numClass: float64(n)}
-	for name, value := range s.Params {
+	for name, value := range spec.Params {
 		if name != numClass {
 			params[name] = value
 		}
@@ -165,18 +165,18 @@ func withClasses(s *sweep.Spec, m *dataset.Manifest) (sweep.Params, error) {
 }
 
 // features returns the dataset's features, as far as parameters depend on them.
-func features(m *dataset.Manifest) []gbt.Feature {
-	all := make([]gbt.Feature, len(m.Features))
-	for i := range m.Features {
-		all[i] = gbt.Feature{Name: m.Features[i].Name, Categorical: m.Features[i].Kind == dataset.Categorical}
+func features(data *dataset.Manifest) []gbt.Feature {
+	all := make([]gbt.Feature, len(data.Features))
+	for i := range data.Features {
+		all[i] = gbt.Feature{Name: data.Features[i].Name, Categorical: data.Features[i].Kind == dataset.Categorical}
 	}
 	return all
 }
 
 // checkColumns rejects an unknown column wherever the spec ignores or constrains columns. Otherwise a misspelt choice
 // would just reduce the number of trials.
-func checkColumns(s *sweep.Spec, m *dataset.Manifest) (err error) {
-	columns := features(m)
+func checkColumns(spec *sweep.Spec, data *dataset.Manifest) (err error) {
+	columns := features(data)
 	check := func(place, name string, values ...any) {
 		for _, value := range values {
 			if err != nil || !gbt.NamesColumns(name) {
@@ -187,23 +187,23 @@ func checkColumns(s *sweep.Spec, m *dataset.Manifest) (err error) {
 				_, wrong = p.ForTable(columns)
 			}
 			if wrong != nil {
-				err = errorf("%s: dataset %s: %v", place, m.Name, wrong)
+				err = errorf("%s: dataset %s: %v", place, data.Name, wrong)
 			}
 		}
 	}
 
-	for name, value := range s.Params {
+	for name, value := range spec.Params {
 		check("params", name, value)
 	}
-	for i, fixed := range s.Search.Fixed {
+	for i, fixed := range spec.Search.Fixed {
 		for name, value := range fixed {
 			check(fmt.Sprintf("search.fixed[%d]", i), name, value)
 		}
 	}
-	for name, values := range s.Search.Grid {
+	for name, values := range spec.Search.Grid {
 		check("search.grid", name, values...)
 	}
-	for name, d := range s.Search.Random {
+	for name, d := range spec.Search.Random {
 		check("search.random", name, d.Extremes()...)
 	}
 	return err
@@ -211,16 +211,16 @@ func checkColumns(s *sweep.Spec, m *dataset.Manifest) (err error) {
 
 // checkClasses rejects held-out rows of a single class: hours later, nothing could be selected, calibrated or judged
 // with them. Rows carved out of a split have to expect a row of each class.
-func checkClasses(s *sweep.Spec, m *dataset.Manifest, h sweep.Holdout) error {
-	if s.Objective != "binary" {
+func checkClasses(spec *sweep.Spec, data *dataset.Manifest, holdout sweep.Holdout) error {
+	if spec.Objective != "binary" {
 		return nil
 	}
 
 	for _, part := range []struct {
 		sweep.Rows
 		purpose string
-	}{{h.Valid, "to select by"}, {h.Calib, "to calibrate by"}, {h.Test, "to judge by"}} {
-		rows, ok := m.FindSplit(part.Split)
+	}{{holdout.Valid, "to select by"}, {holdout.Calib, "to calibrate by"}, {holdout.Test, "to judge by"}} {
+		rows, ok := data.FindSplit(part.Split)
 		class, share := "positive", rows.LabelMean
 		if share > 0.5 {
 			class, share = "negative", 1-share
@@ -235,25 +235,25 @@ func checkClasses(s *sweep.Spec, m *dataset.Manifest, h sweep.Holdout) error {
 		}
 		return errorf("%s of the %d rows of %s in dataset %s@%s is %s, so there is nothing %s; give %s more or "+
 			"other rows under split: in its dataset.yaml (such as by: classes) and stage it again",
-			few, rows.Rows, part.Split, m.Name, m.Version, class, part.purpose, part.Split)
+			few, rows.Rows, part.Split, data.Name, data.Version, class, part.purpose, part.Split)
 	}
 	return nil
 }
 
 // checkSearched rejects a space over a parameter that is accepted and changes nothing.
-func checkSearched(s *sweep.Spec) error {
+func checkSearched(spec *sweep.Spec) error {
 	var names []string
-	for name := range s.Search.Random {
+	for name := range spec.Search.Random {
 		names = append(names, "search.random."+name)
 	}
-	for name := range s.Search.Grid {
+	for name := range spec.Search.Grid {
 		names = append(names, "search.grid."+name)
 	}
 	slices.Sort(names)
 	for _, path := range names {
 		name := path[strings.LastIndexByte(path, '.')+1:]
 		if !slices.Contains(gbt.ParamNames(), gbt.CanonicalName(name)) {
-			return s.Errorf(path, "%s has no effect here, so that there is nothing to search", name)
+			return spec.Errorf(path, "%s has no effect here, so that there is nothing to search", name)
 		}
 	}
 	return nil

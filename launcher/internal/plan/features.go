@@ -15,35 +15,35 @@ import (
 )
 
 // resolveFeatures returns search.features with groups of the names of the dataset's columns; nil without it.
-func resolveFeatures(s *sweep.Spec, m *dataset.Manifest) (*sweep.Features, error) {
-	if s.Search.Features == nil {
+func resolveFeatures(spec *sweep.Spec, data *dataset.Manifest) (*sweep.Features, error) {
+	if spec.Search.Features == nil {
 		return nil, nil
 	}
-	columns := make([]string, len(m.Features))
-	for i := range m.Features {
-		columns[i] = m.Features[i].Name
+	columns := make([]string, len(data.Features))
+	for i := range data.Features {
+		columns[i] = data.Features[i].Name
 	}
 
-	f := *s.Search.Features
-	base, err := fit.Complete(s.Base(), nil, features(m))
+	f := *spec.Search.Features
+	base, err := fit.Complete(spec.Base(), nil, features(data))
 	if err != nil {
-		return nil, errorf("params: dataset %s: %v", m.Name, err)
+		return nil, errorf("params: dataset %s: %v", data.Name, err)
 	}
 	ignored, _ := base[sweep.IgnoreColumn].(string)
 	if f.Ignored, err = gbt.ColumnList(ignored).Names(columns); err != nil {
-		return nil, errorf("params.%s: dataset %s: %v", sweep.IgnoreColumn, m.Name, err)
+		return nil, errorf("params.%s: dataset %s: %v", sweep.IgnoreColumn, data.Name, err)
 	}
 
 	of := map[string]string{} // the group of each column
 	for _, c := range f.Ignored {
 		if err := nameable(c, columns); err != nil {
-			return nil, errorf("params.%s: dataset %s: %v", sweep.IgnoreColumn, m.Name, err)
+			return nil, errorf("params.%s: dataset %s: %v", sweep.IgnoreColumn, data.Name, err)
 		}
 		of[c] = ""
 	}
 	groups, err := groupColumns(&f, columns, of)
 	if err != nil {
-		return nil, errorf("search.features.groups: dataset %s: %v", m.Name, err)
+		return nil, errorf("search.features.groups: dataset %s: %v", data.Name, err)
 	}
 	if len(f.Groups) == 0 {
 		for _, c := range columns {
@@ -59,7 +59,7 @@ func resolveFeatures(s *sweep.Spec, m *dataset.Manifest) (*sweep.Features, error
 		f.Rest -= len(groups[name])
 		for _, c := range groups[name] {
 			if err := nameable(c, columns); err != nil {
-				return nil, errorf("search.features: group %s: dataset %s: %v", name, m.Name, err)
+				return nil, errorf("search.features: group %s: dataset %s: %v", name, data.Name, err)
 			}
 		}
 	}
@@ -69,10 +69,10 @@ func resolveFeatures(s *sweep.Spec, m *dataset.Manifest) (*sweep.Features, error
 
 // groupColumns returns the columns of the groups that a spec names, and adds them to of, the group of each column; ""
 // is none, for a column that is ignored anyway.
-func groupColumns(f *sweep.Features, columns []string, of map[string]string) (map[string][]string, error) {
+func groupColumns(features *sweep.Features, columns []string, of map[string]string) (map[string][]string, error) {
 	groups := map[string][]string{}
-	for _, name := range f.Names() {
-		for _, word := range f.Groups[name] {
+	for _, name := range features.Names() {
+		for _, word := range features.Groups[name] {
 			found, err := gbt.ColumnNamed(word, columns)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
@@ -114,9 +114,9 @@ func nameable(column string, columns []string) error {
 const maxLists = 16 << 20
 
 // proposeFeatures lists the sets of columns that the sweep compares, from the first of them on.
-func proposeFeatures(s *sweep.Spec, m *dataset.Manifest, most int) (search.Proposal, error) {
-	f := s.Search.Features
-	sets, open, err := search.Sets(f, most, s.Seed)
+func proposeFeatures(spec *sweep.Spec, data *dataset.Manifest, most int) (search.Proposal, error) {
+	f := spec.Search.Features
+	sets, open, err := search.Sets(f, most, spec.Seed)
 	if err != nil {
 		return search.Proposal{}, err
 	}
@@ -127,11 +127,11 @@ func proposeFeatures(s *sweep.Spec, m *dataset.Manifest, most int) (search.Propo
 	}
 
 	folds := 1
-	if s.Validate != nil {
-		folds = s.Validate.Number()
+	if spec.Validate != nil {
+		folds = spec.Validate.Number()
 	}
 	var q search.Proposal
-	all, bytes := features(m), 0
+	all, bytes := features(data), 0
 	for _, kept := range sets {
 		own := f.Params(kept)
 		if bytes += len(own[sweep.IgnoreColumn].(string)) * folds; bytes > maxLists {
@@ -139,9 +139,9 @@ func proposeFeatures(s *sweep.Spec, m *dataset.Manifest, most int) (search.Propo
 				"ignore have over %d MiB, more than a plan may have; use fewer groups, sets or folds",
 				f.Try, len(f.Groups), len(sets), maxLists>>20)
 		}
-		full, err := fit.Complete(s.Base(), own, all)
+		full, err := fit.Complete(spec.Base(), own, all)
 		if err != nil {
-			return q, errorf("search.features: %s of dataset %s: %v", f.Describe(kept), m.Name, err)
+			return q, errorf("search.features: %s of dataset %s: %v", f.Describe(kept), data.Name, err)
 		}
 		q.Trials = append(q.Trials, sweep.Trial{Number: len(q.Trials), Source: f.Try, Params: full,
 			Reason: f.Describe(kept)})
@@ -168,7 +168,7 @@ func proposeFeatures(s *sweep.Spec, m *dataset.Manifest, most int) (search.Propo
 
 // expectFeatures completes a plan that compares sets of columns: trials whose set is still to be decided are expected
 // to train on all columns.
-func (p *Planned) expectFeatures(m *dataset.Manifest) (err error) {
+func (p *Planned) expectFeatures(data *dataset.Manifest) (err error) {
 	p.Expected = slices.Clone(p.Trials)
 	for i := range p.Expected {
 		if p.Expected[i].Open {
@@ -176,7 +176,7 @@ func (p *Planned) expectFeatures(m *dataset.Manifest) (err error) {
 		}
 	}
 	if p.Open() {
-		p.Base, err = fit.Complete(p.Spec.Base(), nil, features(m))
+		p.Base, err = fit.Complete(p.Spec.Base(), nil, features(data))
 	}
 	return err
 }

@@ -14,19 +14,19 @@ import (
 
 // crossValidate turns configurations into one trial per fold, if the spec cross-validates, and adds one that trains the
 // best on all rows. What the dataset's folds do not support is rejected.
-func (p *Planned) crossValidate(v *sweep.Validate, m *dataset.Manifest) error {
-	if v == nil {
+func (p *Planned) crossValidate(validate *sweep.Validate, data *dataset.Manifest) error {
+	if validate == nil {
 		return nil
 	}
 
 	scheme := fit.KFold
 	switch {
-	case v.Forward > 0:
+	case validate.Forward > 0:
 		scheme = fit.Forward
-	case v.By == sweep.ByGroup:
+	case validate.By == sweep.ByGroup:
 		scheme = fit.GroupKFold
 	}
-	rounds, err := fit.Folds(m, scheme, v.Number())
+	rounds, err := fit.Folds(data, scheme, validate.Number())
 	if err != nil {
 		return errorf("validate: %v", err)
 	}
@@ -55,7 +55,7 @@ func (p *Planned) crossValidate(v *sweep.Validate, m *dataset.Manifest) error {
 
 // final adds the final training, if the spec has one or leaves it open and nothing excludes it. It is expected to train
 // the largest configuration.
-func (p *Planned) final(m *dataset.Manifest) error {
+func (p *Planned) final(data *dataset.Manifest) error {
 	asked := p.Spec.FinalRows()
 	if p.Spec.Final != nil && !asked {
 		return nil
@@ -65,14 +65,14 @@ func (p *Planned) final(m *dataset.Manifest) error {
 			key, why)
 		return nil
 	}
-	if len(m.Tables) > 0 && m.FinalTables == nil {
+	if len(data.Tables) > 0 && data.FinalTables == nil {
 		if !asked {
 			p.note("final: the winner is registered as it is, since dataset %s has no statistics of ids over all "+
-				"rows for a final training; encodings: {final: true} in dataset.yaml makes them", m.Name)
+				"rows for a final training; encodings: {final: true} in dataset.yaml makes them", data.Name)
 			return nil
 		}
 		return errorf("final: dataset %s@%s has no statistics of ids over all rows; stage it with encodings: "+
-			"{final: true}", m.Name, m.Version)
+			"{final: true}", data.Name, data.Version)
 	}
 	if p.Spec.Final == nil {
 		p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll}
@@ -104,21 +104,21 @@ func (p *Planned) WithoutBag() bool {
 }
 
 // bag makes the final training one of several models where that is asked for, or pays.
-func (p *Planned) bag(m *dataset.Manifest) error {
+func (p *Planned) bag(data *dataset.Manifest) error {
 	s := &p.Spec
 	asked, why, rows := s.Ensemble != nil, s.WithoutBag(), 0
-	for _, r := range m.Splits {
+	for _, r := range data.Splits {
 		rows += r.Rows
 	}
 	switch {
 	case !s.FinalRows():
 		why = "there is no final training"
 	case why != "":
-	case m.ByTime():
+	case data.ByTime():
 		why = "rows are divided by time, and folds would stop on rows that are older than those they learn from"
-	case m.Order != nil && m.Split.By == dataset.SplitByHash:
+	case data.Order != nil && data.Split.By == dataset.SplitByHash:
 		why = "statistics of ids have seen the keys of every fold; stage the dataset with encodings: none"
-	case m.Negatives > 0:
+	case data.Negatives > 0:
 		why = "the dataset has a sample of its negative rows"
 	}
 	switch {

@@ -28,14 +28,16 @@ type Continued struct {
 }
 
 // TrainedOn reads the manifest of a version's dataset.
-func TrainedOn(ctx context.Context, r *registry.Registry, v registry.Version) (*dataset.Manifest, []byte, error) {
-	text, err := r.ReadFile(ctx, v, scorer.FileDataset)
+func TrainedOn(ctx context.Context, models *registry.Registry,
+	version registry.Version) (*dataset.Manifest, []byte, error) {
+	text, err := models.ReadFile(ctx, version, scorer.FileDataset)
 	if err != nil {
 		return nil, nil, err
 	}
 	m, err := dataset.DecodeManifest(text)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s of version %d of model %s: %w", scorer.FileDataset, v.Number, v.Model, err)
+		return nil, nil, fmt.Errorf("%s of version %d of model %s: %w", scorer.FileDataset, version.Number,
+			version.Model, err)
 	}
 	return m, text, nil
 }
@@ -48,34 +50,35 @@ func NoChampion(ref string, err error) bool {
 // ReadInput returns the version that the spec continues, and checks that the dataset is suitable: otherwise the sweep
 // is rejected before a machine starts. It returns nil if the spec continues no version, or continues a champion and
 // there is none yet.
-func ReadInput(ctx context.Context, r *registry.Registry, s *sweep.Spec, m *dataset.Manifest) (*Continued, error) {
-	if s.Continue == nil {
+func ReadInput(ctx context.Context, models *registry.Registry, spec *sweep.Spec,
+	data *dataset.Manifest) (*Continued, error) {
+	if spec.Continue == nil {
 		return nil, nil
 	}
 
-	v, err := r.Get(ctx, s.Model, s.Continue.From)
-	if err != nil && NoChampion(s.Continue.From, err) {
+	v, err := models.Get(ctx, spec.Model, spec.Continue.From)
+	if err != nil && NoChampion(spec.Continue.From, err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	text, err := r.ReadFile(ctx, v, scorer.JudgedModel(v))
+	text, err := models.ReadFile(ctx, v, scorer.JudgedModel(v))
 	if err != nil {
 		return nil, err
 	}
-	old, manifest, err := TrainedOn(ctx, r, v)
+	old, manifest, err := TrainedOn(ctx, models, v)
 	if err != nil {
 		return nil, err
 	}
 
-	moved, err := fit.Input(m, old, text)
+	moved, err := fit.Input(data, old, text)
 	if err != nil {
 		return nil, fmt.Errorf("continue version %d of model %s: %w", v.Number, v.Model, err)
 	}
-	if was, _, _ := strings.Cut(moved.Objective, " "); was != s.Objective {
+	if was, _, _ := strings.Cut(moved.Objective, " "); was != spec.Objective {
 		return nil, problem.New(problem.Input, "version %d of model %s has objective %s, but the sweep has %s",
-			v.Number, v.Model, was, s.Objective)
+			v.Number, v.Model, was, spec.Objective)
 	}
 	return &Continued{Model: v.Model, Version: v.Number, Trees: moved.Iterations(), Cuts: moved.Cuts,
 		Moved: moved.Moved,
@@ -129,11 +132,11 @@ func mixed(old, now *dataset.Manifest) string {
 }
 
 // rule describes how a dataset is split, as in a spec.
-func rule(s dataset.SplitRule) string {
-	if s.Column == "" {
-		return s.By
+func rule(split dataset.SplitRule) string {
+	if split.Column == "" {
+		return split.By
 	}
-	return s.By + " of " + s.Column
+	return split.By + " of " + split.Column
 }
 
 // Provenance is a registered version with what it was made of.
@@ -147,15 +150,15 @@ type Provenance struct {
 func (v Provenance) Name() string { return fmt.Sprintf("%s@%d", v.Model, v.Number) }
 
 // ProvenanceOf reads a version's dataset and plan.
-func ProvenanceOf(ctx context.Context, r *registry.Registry, v registry.Version) (of Provenance, err error) {
-	of.Version = v
-	if of.Manifest, _, err = TrainedOn(ctx, r, v); err != nil {
+func ProvenanceOf(ctx context.Context, models *registry.Registry, version registry.Version) (of Provenance, err error) {
+	of.Version = version
+	if of.Manifest, _, err = TrainedOn(ctx, models, version); err != nil {
 		return of, err
 	}
-	if _, ok := v.File(scorer.FilePlan); !ok {
+	if _, ok := version.File(scorer.FilePlan); !ok {
 		return of, nil
 	}
-	text, err := r.ReadFile(ctx, v, scorer.FilePlan)
+	text, err := models.ReadFile(ctx, version, scorer.FilePlan)
 	if err != nil {
 		return of, err
 	}
@@ -166,7 +169,7 @@ func ProvenanceOf(ctx context.Context, r *registry.Registry, v registry.Version)
 // FollowLike resolves the model in the spec's encodings.like to its dataset, and replaces it by that in the spec,
 // because the dataset's contents depend on it. It returns nil, and leaves a spec without like, if that names no model,
 // or a champion and there is none yet.
-func FollowLike(ctx context.Context, r *registry.Registry, spec *dataset.Spec) (*dataset.Manifest, error) {
+func FollowLike(ctx context.Context, models *registry.Registry, spec *dataset.Spec) (*dataset.Manifest, error) {
 	if spec.Encodings.Like == "" {
 		return nil, nil
 	}
@@ -175,14 +178,14 @@ func FollowLike(ctx context.Context, r *registry.Registry, spec *dataset.Spec) (
 	if err != nil {
 		return nil, spec.Errorf("encodings.like", "%v", err)
 	}
-	v, err := r.Get(ctx, model, ref)
+	v, err := models.Get(ctx, model, ref)
 	if err != nil && NoChampion(ref, err) {
 		spec.Encodings.Like = ""
 		return nil, nil
 	}
 	var old *dataset.Manifest
 	if err == nil {
-		old, _, err = TrainedOn(ctx, r, v)
+		old, _, err = TrainedOn(ctx, models, v)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("encodings.like: %w", err)

@@ -118,7 +118,7 @@ func Build(in Inputs) (*Planned, error) {
 
 // normalise returns the spec with the names of metrics that results and pages have, and with what it leaves to the
 // dataset; the sweep's id is of the spec as it is written. chooses is its metric.
-func normalise(spec *sweep.Spec, m *dataset.Manifest) (_ *sweep.Spec, chooses metric.Metric, err error) {
+func normalise(spec *sweep.Spec, data *dataset.Manifest) (_ *sweep.Spec, chooses metric.Metric, err error) {
 	s := *spec
 	if chooses, err = metric.Lookup(s.Metric); err != nil {
 		return nil, chooses, err
@@ -134,54 +134,54 @@ func normalise(spec *sweep.Spec, m *dataset.Manifest) (_ *sweep.Spec, chooses me
 
 	// The objective has to fit the label before its classes can be counted, and columns to exist before they are
 	// grouped.
-	if err := checkLabel(&s, m); err != nil {
+	if err := checkLabel(&s, data); err != nil {
 		return nil, chooses, err
 	}
-	if s.Params, err = withClasses(&s, m); err != nil {
+	if s.Params, err = withClasses(&s, data); err != nil {
 		return nil, chooses, err
 	}
-	if err := checkColumns(&s, m); err != nil {
+	if err := checkColumns(&s, data); err != nil {
 		return nil, chooses, err
 	}
-	s.Search.Features, err = resolveFeatures(&s, m)
+	s.Search.Features, err = resolveFeatures(&s, data)
 	return &s, chooses, err
 }
 
 // propose lists the sweep's trials, before a method that learns opens some of them.
-func (p *Planned) propose(in Inputs, s *sweep.Spec) (err error) {
-	if s.Search.Features != nil {
-		p.Proposal, err = proposeFeatures(s, in.Manifest, s.Trials)
+func (p *Planned) propose(in Inputs, spec *sweep.Spec) (err error) {
+	if spec.Search.Features != nil {
+		p.Proposal, err = proposeFeatures(spec, in.Manifest, spec.Trials)
 	} else {
-		p.Proposal, err = search.Propose(proposal(s, in.Manifest))
+		p.Proposal, err = search.Propose(proposal(spec, in.Manifest))
 	}
 	if err != nil {
 		return placed(in.Spec, err)
 	}
 	p.Notes = append(p.Notes, p.Proposal.Notes...)
-	for _, params := range append([]sweep.Params{s.Params}, s.Search.Fixed...) {
+	for _, params := range append([]sweep.Params{spec.Params}, spec.Search.Fixed...) {
 		p.Notes = append(p.Notes, gbt.NoEffect(params)...)
 	}
-	return checkSearched(s)
+	return checkSearched(spec)
 }
 
 // proposal asks for trials whose parameters are complete: what the spec sets by keys of its own is among them.
-func proposal(s *sweep.Spec, m *dataset.Manifest) search.Request {
-	columns, trials := features(m), s.Trials
-	if s.Search.Method == sweep.MethodPBT { // only its first generation is drawn
-		trials = s.Search.Population
+func proposal(spec *sweep.Spec, data *dataset.Manifest) search.Request {
+	columns, trials := features(data), spec.Trials
+	if spec.Search.Method == sweep.MethodPBT { // only its first generation is drawn
+		trials = spec.Search.Population
 	}
-	return search.Request{Search: s.Search, Base: s.Base(), Trials: trials, Seed: s.Seed,
+	return search.Request{Search: spec.Search, Base: spec.Base(), Trials: trials, Seed: spec.Seed,
 		Canonical: func(params map[string]any) (map[string]any, error) { return fit.Complete(params, nil, columns) }}
 }
 
 // placed is an error about what is searched, at the line of the spec that it is about.
-func placed(s *sweep.Spec, err error) error {
+func placed(spec *sweep.Spec, err error) error {
 	var part interface{ Path() string }
 	switch {
 	case errors.As(err, &part):
-		return s.Errorf(part.Path(), "%v", err)
+		return spec.Errorf(part.Path(), "%v", err)
 	case problem.Is(err, problem.Input):
-		return s.Errorf("search", "%v", err)
+		return spec.Errorf("search", "%v", err)
 	}
 	return err
 }
@@ -194,10 +194,8 @@ func (p *Planned) complete(in Inputs, chooses metric.Metric) error {
 
 	// Where trials are short, a lost one has to be noticed soon.
 	if time.Duration(s.Limits.Trial) <= quickTrial {
-		p.Heartbeat = sweep.Duration(quickHeartbeat)
-		p.Takeover = sweep.Duration(quickTakeover)
+		p.Heartbeat, p.Takeover = sweep.Duration(quickHeartbeat), sweep.Duration(quickTakeover)
 	}
-
 	if err := p.adapt(in); err != nil {
 		return err
 	}
@@ -237,13 +235,13 @@ func (p *Planned) size(in Inputs) error {
 
 // sizeFor sizes the tasks for the machine as the user has written it and its fallbacks, and writes down how many local
 // SSDs they get.
-func (p *Planned) sizeFor(machine sweep.Machine, m *dataset.Manifest) (err error) {
-	if p.Sizing, p.Spec.Machine.LocalSSD, err = p.sizeOn(machine, m); err != nil {
+func (p *Planned) sizeFor(machine sweep.Machine, data *dataset.Manifest) (err error) {
+	if p.Sizing, p.Spec.Machine.LocalSSD, err = p.sizeOn(machine, data); err != nil {
 		return err
 	}
 	p.Fallback, p.Spec.Machine.Fallback = nil, slices.Clone(machine.Fallback)
 	for i := range machine.Fallback {
-		z, disks, err := p.sizeOn(machine.Choice(i+1), m)
+		z, disks, err := p.sizeOn(machine.Choice(i+1), data)
 		if err != nil {
 			return errorf("machine.fallback[%d]: %v", i, err)
 		}
@@ -253,19 +251,19 @@ func (p *Planned) sizeFor(machine sweep.Machine, m *dataset.Manifest) (err error
 	return nil
 }
 
-func (p *Planned) sizeOn(machine sweep.Machine, m *dataset.Manifest) (sweep.Sizing, sweep.Auto, error) {
+func (p *Planned) sizeOn(machine sweep.Machine, data *dataset.Manifest) (sweep.Sizing, sweep.Auto, error) {
 	t, err := machines.Find(machine.Type)
 	if err != nil {
 		return sweep.Sizing{}, 0, errorf("%v", err)
 	}
-	memory, err := Need(m, p.Plan, p.Expected, machine.ThreadsPerTask)
+	memory, err := Need(data, p.Plan, p.Expected, machine.ThreadsPerTask)
 	if err != nil {
 		return sweep.Sizing{}, 0, err
 	}
 	if p.Input != nil {
 		memory.Trial += inputBytes * p.Input.Text.Bytes
 	}
-	z, disks, err := Size(SizeRequest{machine, t, m.Bytes(), p.AtOnce(), memory})
+	z, disks, err := Size(SizeRequest{machine, t, data.Bytes(), p.AtOnce(), memory})
 	return z, sweep.Auto(disks), err
 }
 
@@ -296,13 +294,13 @@ func (in *Inputs) id() (sweep.ID, error) {
 	return sweep.ID(in.Spec.Name + "-" + hex.EncodeToString(sum[:4])), nil
 }
 
-func reference(m *dataset.Manifest) sweep.DatasetRef {
-	ref := sweep.DatasetRef{Name: m.Name, Version: m.Version, Rows: map[string]int{}, Features: len(m.Features),
-		Bytes: m.Bytes()}
-	for _, s := range m.Splits {
+func reference(data *dataset.Manifest) sweep.DatasetRef {
+	ref := sweep.DatasetRef{Name: data.Name, Version: data.Version, Rows: map[string]int{},
+		Features: len(data.Features), Bytes: data.Bytes()}
+	for _, s := range data.Splits {
 		ref.Rows[s.Name] = s.Rows
 	}
-	if n := m.Copies(); n > 1 {
+	if n := data.Copies(); n > 1 {
 		ref.Copies = n
 	}
 	return ref

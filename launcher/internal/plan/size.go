@@ -33,11 +33,11 @@ type SizeRequest struct {
 // Size decides how many tasks share a machine: as many as Batch, the vCPUs and the memory allow, with the dataset in
 // memory once; and how many local SSDs the machine has: those requested, or as few as hold the dataset. Errors are of
 // kind Input.
-func Size(q SizeRequest) (z sweep.Sizing, disks int, err error) {
-	if disks, err = q.disks(); err != nil {
+func Size(request SizeRequest) (z sweep.Sizing, disks int, err error) {
+	if disks, err = request.disks(); err != nil {
 		return z, 0, err
 	}
-	z, err = q.tasks()
+	z, err = request.tasks()
 	return z, disks, err
 }
 
@@ -107,13 +107,14 @@ func (q *SizeRequest) tasks() (sweep.Sizing, error) {
 	return z, refitFits(&z)
 }
 
-func refitFits(z *sweep.Sizing) error {
-	if z.RefitBytes == 0 || z.RefitBytes <= z.MemoryBytes-z.DatasetBytes-z.ReserveBytes {
+func refitFits(sizing *sweep.Sizing) error {
+	if sizing.RefitBytes == 0 || sizing.RefitBytes <= sizing.MemoryBytes-sizing.DatasetBytes-sizing.ReserveBytes {
 		return nil
 	}
 	return problem.As(problem.Input, fmt.Errorf("%w a %s: it has a copy of them and needs %s, in addition to %s "+
 		"dataset and %s reserve of %s; use a larger machine, or leave validate out, or say final: {rows: train}",
-		errRefit, z.MachineType, gib(z.RefitBytes), gib(z.DatasetBytes), gib(z.ReserveBytes), gib(z.MemoryBytes)))
+		errRefit, sizing.MachineType, gib(sizing.RefitBytes), gib(sizing.DatasetBytes), gib(sizing.ReserveBytes),
+		gib(sizing.MemoryBytes)))
 }
 
 func gib(n int64) string {
@@ -129,28 +130,28 @@ type Memory struct {
 
 // Need is the private memory of the most demanding trial, among the expected ones and those that open trials may
 // become.
-func Need(d *dataset.Manifest, p *sweep.Plan, expected []sweep.Trial, threads int) (need Memory, err error) {
-	f := footprint{plan: p, rows: map[string]int{}, bins: make([]int, len(d.Features)), threads: threads}
-	for _, s := range d.Splits {
+func Need(data *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, threads int) (need Memory, err error) {
+	f := footprint{plan: plan, rows: map[string]int{}, bins: make([]int, len(data.Features)), threads: threads}
+	for _, s := range data.Splits {
 		f.rows[s.Name] = s.Rows
 	}
-	for i := range d.Features {
-		f.bins[i] = d.Features[i].Bins
+	for i := range data.Features {
+		f.bins[i] = data.Features[i].Bins
 	}
 
 	// A refit joins train, whose rows are there once for each of their orders, with other splits, once for each, too.
 	trial, joined := f.trial, f.rows[sweep.Valid]
-	if p.Folds != nil {
+	if plan.Folds != nil {
 		trial = f.fold
 	} else {
 		joined += f.rows[sweep.Calib] + f.rows[sweep.Test]
 	}
-	f.all = f.rows[sweep.Train] + max(1, d.Copies())*joined
+	f.all = f.rows[sweep.Train] + max(1, data.Copies())*joined
 
-	if p.Open() {
-		expected = append(slices.Clone(expected), sweep.Trial{Params: largest(p, trial)})
-		if p.Folds != nil { // what needs most memory on some rows need not be what needs most on others
-			expected = append(expected, sweep.Trial{Params: largest(p, f.refit)})
+	if plan.Open() {
+		expected = append(slices.Clone(expected), sweep.Trial{Params: largest(plan, trial)})
+		if plan.Folds != nil { // what needs most memory on some rows need not be what needs most on others
+			expected = append(expected, sweep.Trial{Params: largest(plan, f.refit)})
 		}
 	}
 	for _, t := range expected {
@@ -159,7 +160,7 @@ func Need(d *dataset.Manifest, p *sweep.Plan, expected []sweep.Trial, threads in
 			return need, err
 		}
 		need.Trial = max(need.Trial, trial(params))
-		if p.Folds != nil || p.Spec.FinalRows() {
+		if plan.Folds != nil || plan.Spec.FinalRows() {
 			need.Refit = max(need.Refit, f.refit(params))
 			need.RefitThread = max(need.RefitThread, f.private(params, f.all, 0, threads+1)-
 				f.private(params, f.all, 0, threads))
@@ -177,37 +178,38 @@ type footprint struct {
 	threads int
 }
 
-func (f *footprint) private(p gbt.Params, train, valid, threads int) int64 {
-	return gbt.PrivateBytes(p, train, valid, f.bins, threads)
+func (f *footprint) private(params gbt.Params, train, valid, threads int) int64 {
+	return gbt.PrivateBytes(params, train, valid, f.bins, threads)
 }
 
 // trial is a trial's on train, or on a sample of it first.
-func (f *footprint) trial(p gbt.Params) int64 {
+func (f *footprint) trial(params gbt.Params) int64 {
 	train, sample := f.rows[sweep.Train], int64(0) // the sample's mask, while there are no scores yet
 	if stop := f.plan.Spec.Search.Stop; stop != nil && stop.By == sweep.ByRows {
 		sample = maskBytes * int64(train/stop.OneIn)
 	}
-	return f.private(p, train, f.rows[sweep.Valid], f.threads) + max(f.scoring(f.rows[sweep.Valid]), sample) +
-		inheritedBytes(f.plan, p, train) + processBytes
+	return f.private(params, train, f.rows[sweep.Valid], f.threads) + max(f.scoring(f.rows[sweep.Valid]), sample) +
+		inheritedBytes(f.plan, params, train) + processBytes
 }
 
 // fold is a fold's: it has masks of its training and evaluation rows, targets and predictions of the latter, and scores
 // by row of the table.
-func (f *footprint) fold(p gbt.Params) int64 {
+func (f *footprint) fold(params gbt.Params) int64 {
 	train, rated := f.rows[sweep.Train], 0
 	for _, r := range f.plan.Folds.Rounds {
 		rated = max(rated, train*len(r.Rated.Folds)/dataset.Folds)
 	}
-	return f.private(p, train, train, f.threads) + maskBytes*int64(train) + ratedBytes*int64(rated) + processBytes
+	return f.private(params, train, train, f.threads) + maskBytes*int64(train) + ratedBytes*int64(rated) + processBytes
 }
 
 // refit is that of a training on a copy of all its rows, which are of several splits, by so many machines, or of so
 // many models at once.
-func (f *footprint) refit(p gbt.Params) int64 {
-	spec, ranks, all := &f.plan.Spec, gbt.Ranks(p.Objective), int64(f.all)
-	private := f.private(p, f.all, 0, f.threads)
+func (f *footprint) refit(params gbt.Params) int64 {
+	spec, ranks, all := &f.plan.Spec, gbt.Ranks(params.Objective), int64(f.all)
+	private := f.private(params, f.all, 0, f.threads)
 	if n := int64(spec.Bag()); n > 1 {
-		private = n*(f.private(p, f.all, f.all, f.threads)+maskBytes*all) + (ratedBytes+8*int64(max(1, p.NumClass)))*all
+		private = n*(f.private(params, f.all, f.all, f.threads)+maskBytes*all) +
+			(ratedBytes+8*int64(max(1, params.NumClass)))*all
 	}
 	if spec.FinalMachines() > 1 && ranks {
 		private += gbt.GuestBytes * all

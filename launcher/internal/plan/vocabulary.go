@@ -25,7 +25,6 @@ func Vocabulary() sweep.Vocabulary {
 			_, err := search.CompileConstraint(canonical, gbt.Defaults().Map())
 			return canonical, err
 		},
-
 		Require: func(text string) error { _, err := search.CompileRequire(text, metric.Canonical); return err },
 		Objective: func(objective, name string) (string, error) {
 			canonical, err := gbt.CanonicalObjective(objective)
@@ -38,7 +37,6 @@ func Vocabulary() sweep.Vocabulary {
 			}
 			return canonical, m.CheckObjective(canonical)
 		},
-
 		Value: func(name string, value float64) error {
 			m, err := metric.Lookup(name)
 			if err != nil {
@@ -46,7 +44,6 @@ func Vocabulary() sweep.Vocabulary {
 			}
 			return m.CheckValue(value)
 		},
-
 		Machine: func(name string) error { _, err := machines.Find(name); return err },
 		LocalSSD: func(name string, disks int) error {
 			t, err := machines.Find(name)

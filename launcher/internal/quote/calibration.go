@@ -61,27 +61,27 @@ type table struct {
 }
 
 // values is how many values of its rows a trial's trees are grown on.
-func (t table) values(p gbt.Params) float64 {
-	return float64(t.rows) * float64(t.features) * float64(p.NumIterations*p.NumClass)
+func (t table) values(params gbt.Params) float64 {
+	return float64(t.rows) * float64(t.features) * float64(params.NumIterations*params.NumClass)
 }
 
 // seconds is how long a trial takes with all its trees: early stopping may end it sooner.
-func (c Speeds) seconds(t table, p gbt.Params) float64 {
-	trees := float64(p.NumIterations * p.NumClass)
-	grow := t.values(p) * c.nanoseconds(t, p) * 1e-9
+func (c Speeds) seconds(t table, params gbt.Params) float64 {
+	trees := float64(params.NumIterations * params.NumClass)
+	grow := t.values(params) * c.nanoseconds(t, params) * 1e-9
 	route := c.Route * float64(t.heldOut) / c.speedup(t)
-	if p.EarlyStoppingRound > 0 {
+	if params.EarlyStoppingRound > 0 {
 		route += (c.Route/c.speedup(t) + c.Rate) * float64(t.valid)
 	}
 	return grow + route*trees*1e-9
 }
 
 // nanoseconds is the growing time per row, feature and tree, with the table's threads.
-func (c Speeds) nanoseconds(t table, p gbt.Params) float64 {
-	ns := at(c.Base, float64(t.rows), math.Log) * at(c.Leaves, leaves(p), math.Log) * at(c.Features, p.FeatureFraction,
-		same)
-	if p.BaggingFreq > 0 {
-		ns *= at(c.Bagging, p.BaggingFraction, same)
+func (c Speeds) nanoseconds(t table, params gbt.Params) float64 {
+	ns := at(c.Base, float64(t.rows), math.Log) * at(c.Leaves, leaves(params), math.Log) *
+		at(c.Features, params.FeatureFraction, same)
+	if params.BaggingFreq > 0 {
+		ns *= at(c.Bagging, params.BaggingFraction, same)
 	}
 	return ns / c.speedup(t)
 }
@@ -94,10 +94,10 @@ func (c Speeds) speedup(t table) float64 {
 }
 
 // leaves is the most leaves that a tree can have.
-func leaves(p gbt.Params) float64 {
-	n := float64(p.NumLeaves)
-	if p.MaxDepth > 0 && p.MaxDepth < 30 {
-		n = min(n, float64(int(1)<<p.MaxDepth))
+func leaves(params gbt.Params) float64 {
+	n := float64(params.NumLeaves)
+	if params.MaxDepth > 0 && params.MaxDepth < 30 {
+		n = min(n, float64(int(1)<<params.MaxDepth))
 	}
 	return n
 }

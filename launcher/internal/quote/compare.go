@@ -120,8 +120,8 @@ func (q *Estimator) Compare(wish Wish) (*Comparison, error) {
 }
 
 // rank orders by cost; without a price an offer comes last, ordered by time.
-func (q *Estimator) rank(o *Offer) float64 {
-	s := o.Side(*q.Plan.Spec.Machine.Spot)
+func (q *Estimator) rank(offer *Offer) float64 {
+	s := offer.Side(*q.Plan.Spec.Machine.Spot)
 	if s.Cost != nil {
 		return s.Cost.Expected
 	}
@@ -352,20 +352,14 @@ func (q *Estimator) notes() []string {
 		humanize.Comma(int64(least)), humanize.Comma(int64(train.Rows)))}
 }
 
-// compared states time and money under both models.
-func (o *Offer) compared() string {
-	return fmt.Sprintf("Spot is expected to take %s and %s, on demand %s and %s", Time(3600*o.Spot.Hours.Expected),
-		USD(o.Spot.Cost.Expected), Time(3600*o.OnDemand.Hours.Expected), USD(o.OnDemand.Cost.Expected))
-}
-
 // spotPays is the rate of preemptions at which both models cost the same. If a share p x loss of its time is lost, a
 // Spot machine is paid for calm / (1 - p x loss) hours; at equal cost that share is one minus the ratio of the prices.
-func (q *Estimator) spotPays(o *Offer) float64 {
-	if o.Spot.Hourly <= 0 || o.OnDemand.Hourly <= o.Spot.Hourly {
+func (q *Estimator) spotPays(offer *Offer) float64 {
+	if offer.Spot.Hourly <= 0 || offer.OnDemand.Hourly <= offer.Spot.Hourly {
 		return 0
 	}
-	share := min(1-o.Spot.Hourly/o.OnDemand.Hourly, maxLost)
-	return 3600 * share / q.loss(o.Lead.Expected, o.Trial.Expected)
+	share := min(1-offer.Spot.Hourly/offer.OnDemand.Hourly, maxLost)
+	return 3600 * share / q.loss(offer.Lead.Expected, offer.Trial.Expected)
 }
 
 // unpaid is a note for each offer on which Spot, if chosen, costs at least as much as on demand.
@@ -375,8 +369,10 @@ func (q *Estimator) unpaid(offers ...Offer) (notes []string) {
 		if o.Spot.Cost == nil || o.OnDemand.Cost == nil || o.Spot.Cost.Expected < o.OnDemand.Cost.Expected {
 			continue
 		}
-		notes = append(notes, fmt.Sprintf("Spot does not pay on %s: at %v preemptions an hour %s; it pays below %.1f "+
-			"an hour; spot: false in sweep.yaml", o.Machine, q.Preemptions, o.compared(), o.SpotPays))
+		notes = append(notes, fmt.Sprintf("Spot does not pay on %s: at %v preemptions an hour Spot is expected to "+
+			"take %s and %s, on demand %s and %s; it pays below %.1f an hour; spot: false in sweep.yaml", o.Machine,
+			q.Preemptions, Time(3600*o.Spot.Hours.Expected), USD(o.Spot.Cost.Expected),
+			Time(3600*o.OnDemand.Hours.Expected), USD(o.OnDemand.Cost.Expected), o.SpotPays))
 	}
 	return notes
 }

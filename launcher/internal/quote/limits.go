@@ -13,15 +13,15 @@ import (
 // limits says what is assumed of search.stop, and compares the spec's limits with what its own machines are expected to
 // take. One that is sure to be exceeded, at the fast end of the measured speeds and with nothing assumed around the
 // training, is an error at its line; one that is expected to be exceeded is a note. Both say which limit would do.
-func (q *Estimator) limits(w *work, o *Offer) (notes []string, err error) {
+func (q *Estimator) limits(w *work, offer *Offer) (notes []string, err error) {
 	s := &q.Plan.Spec
-	hours := o.Side(*q.Plan.Spec.Machine.Spot).Hours
+	hours := offer.Side(*q.Plan.Spec.Machine.Spot).Hours
 	whole, trial := time.Duration(s.Limits.Sweep), time.Duration(s.Limits.Trial)
 	does := func(limit string, high float64) string {
 		return fmt.Sprintf("limits: {%s: %s} is enough at the slow end", limit, written(wholeMinutes(high)))
 	}
 
-	on := fmt.Sprintf("on %d x %s", o.VMs, o.Machine)
+	on := fmt.Sprintf("on %d x %s", offer.VMs, offer.Machine)
 	enough := does("sweep", hours.High*3600) + "; `launcher plan --within` finds the machines for a time"
 	if s.Search.Stop != nil {
 		notes = append(notes,
@@ -30,9 +30,9 @@ func (q *Estimator) limits(w *work, o *Offer) (notes []string, err error) {
 				len(w.expected[1]), len(w.expected[0])))
 	}
 	switch {
-	case o.least > whole.Seconds():
+	case offer.least > whole.Seconds():
 		return nil, s.Errorf("limits.sweep", "limits.sweep is %s, but training takes %s at the least %s; %s",
-			written(whole), exactly(o.least), on, enough)
+			written(whole), exactly(offer.least), on, enough)
 	case hours.Expected*3600 > whole.Seconds():
 		what := "it would be concluded before its last trials"
 		if kept := q.Plan.FinalReserve(); kept > 0 {
@@ -45,12 +45,12 @@ func (q *Estimator) limits(w *work, o *Offer) (notes []string, err error) {
 	}
 
 	again, longest := 0.0, slices.Max(w.seconds)
-	if o.Refit != nil {
-		again = o.Refit.Expected
+	if offer.Refit != nil {
+		again = offer.Refit.Expected
 		longest = max(longest, again)
 	}
 	enough = does("trial", longest*w.high)
-	switch mean := o.Trial.Expected; {
+	switch mean := offer.Trial.Expected; {
 	case slices.Min(w.seconds)*w.low > trial.Seconds():
 		return nil, s.Errorf("limits.trial", "limits.trial is %s, but every trial takes longer, %s at the least: all "+
 			"would be cut before their last tree; %s, or take fewer num_iterations", written(trial),
@@ -82,36 +82,36 @@ func exactly(seconds float64) string {
 
 // Hold rejects a budget below the sweep's expected cost plus the reserve for stopping it in time,
 // on its machines or on any of its fallbacks.
-func Hold(q *sweep.Quote, machine string, budget float64) error {
+func Hold(quoted *sweep.Quote, machine string, budget float64) error {
 	switch {
 	case budget == 0:
 		return nil
-	case q.Hourly == 0:
+	case quoted.Hourly == 0:
 		return problem.New(problem.Input, "a budget cannot be kept: no %s price of %s in %s is known; give one with "+
-			"COPPICE_PRICES=FILE, or leave the budget out", model(q.Spot), machine, q.Region)
+			"COPPICE_PRICES=FILE, or leave the budget out", model(quoted.Spot), machine, quoted.Region)
 	}
 
-	for i, f := range q.Fallback {
+	for i, f := range quoted.Fallback {
 		if f.Hourly == 0 {
 			return problem.New(problem.Input, "a budget cannot be kept: no %s price of machine.fallback[%d] in %s is "+
-				"known; give one with COPPICE_PRICES=FILE, or leave the budget out", model(f.Spot), i, q.Region)
+				"known; give one with COPPICE_PRICES=FILE, or leave the budget out", model(f.Spot), i, quoted.Region)
 		}
 	}
 
-	if required := q.Cost.Expected + q.ReserveCost(); required > budget {
+	if required := quoted.Cost.Expected + quoted.ReserveCost(); required > budget {
 		return problem.New(problem.Input, "the budget of %s is too small: %d x %s are expected to cost %s, "+
 			"and %s is reserved for stopping in time; give --budget %s, or see `launcher plan` for other machines",
-			USD(budget), q.VMs, machine, Money(&q.Cost), USD(q.ReserveCost()),
+			USD(budget), quoted.VMs, machine, Money(&quoted.Cost), USD(quoted.ReserveCost()),
 			argument(roundUp(required)))
 	}
 
-	for i, f := range q.Fallback {
-		if required := f.Cost.Expected + q.ReserveCost(); required > budget {
+	for i, f := range quoted.Fallback {
+		if required := f.Cost.Expected + quoted.ReserveCost(); required > budget {
 			return problem.New(problem.Input, "the budget of %s is too small for machine.fallback[%d]: %d x %s %s "+
 				"are expected to cost %s, and %s is reserved for stopping in time; remove that fallback, "+
 				"or give --budget %s",
 				USD(budget), i, f.VMs, f.Machine, Priced(f.Spot), Money(&f.Cost),
-				USD(q.ReserveCost()), argument(roundUp(required)))
+				USD(quoted.ReserveCost()), argument(roundUp(required)))
 		}
 	}
 	return nil

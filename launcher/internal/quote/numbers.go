@@ -27,8 +27,8 @@ func Time(seconds float64) string {
 func Times(seconds sweep.Range) string { return span(seconds, Time) }
 
 // Hours is one of an estimate in hours.
-func Hours(r sweep.Range) string {
-	return Times(sweep.Range{Low: 3600 * r.Low, Expected: 3600 * r.Expected, High: 3600 * r.High})
+func Hours(estimate sweep.Range) string {
+	return Times(sweep.Range{Low: 3600 * estimate.Low, Expected: 3600 * estimate.Expected, High: 3600 * estimate.High})
 }
 
 // USD is an amount: $0.01.
@@ -43,8 +43,8 @@ func Money(r *sweep.Range) string {
 }
 
 // span is an estimate with its range; a unit that all three have stands once.
-func span(r sweep.Range, say func(float64) string) string {
-	text, low, high := say(r.Expected), say(r.Low), say(r.High)
+func span(estimate sweep.Range, say func(float64) string) string {
+	text, low, high := say(estimate.Expected), say(estimate.Low), say(estimate.High)
 	if _, unit, found := strings.Cut(text, " "); found && strings.HasSuffix(low, " "+unit) &&
 		strings.HasSuffix(high, " "+unit) {
 		low, high = strings.TrimSuffix(low, " "+unit), strings.TrimSuffix(high, " "+unit)
@@ -64,8 +64,8 @@ func argument(usd float64) string {
 }
 
 // written is a duration as a spec has it: 7m.
-func written(d time.Duration) string {
-	text := d.String()
+func written(duration time.Duration) string {
+	text := duration.String()
 	for _, zero := range []string{"m0s", "h0m"} {
 		if strings.HasSuffix(text, zero) {
 			text = text[:len(text)-2]

@@ -216,31 +216,31 @@ func (q *Estimator) estimateWork() (*work, error) {
 }
 
 // seconds is how long a trial takes.
-func (q *Estimator) seconds(t table, p gbt.Params) float64 {
+func (q *Estimator) seconds(t table, params gbt.Params) float64 {
 	if q.NsPerValue > 0 {
-		return t.values(p) * q.NsPerValue * 1e-9
+		return t.values(params) * q.NsPerValue * 1e-9
 	}
-	return Measured().seconds(t, p)
+	return Measured().seconds(t, params)
 }
 
 // refit is how long a refit or final training takes that takes a task that many seconds, with other numbers of threads
 // and machines. The models of a bag are trained side by side.
-func (q *Estimator) refit(t table, p gbt.Params, seconds float64) func(threads, machines int) float64 {
+func (q *Estimator) refit(t table, params gbt.Params, seconds float64) func(threads, machines int) float64 {
 	return func(threads, machines int) float64 {
 		with, bag := t, q.Plan.Spec.Bag()
 		at := min(bag, threads)
 		with.threads = threads / at
-		single := seconds * float64((bag+at-1)/at) * Measured().seconds(with, p) / Measured().seconds(t, p)
-		return teamSeconds(q.Manifest, p, single, machines)
+		single := seconds * float64((bag+at-1)/at) * Measured().seconds(with, params) / Measured().seconds(t, params)
+		return teamSeconds(q.Manifest, params, single, machines)
 	}
 }
 
 // steps gives the trials that wait only for a free task: those of one step after the other, else all.
-func steps(p *sweep.Plan, seconds []float64) (out [][]float64) {
-	if !p.Selects() {
+func steps(planned *sweep.Plan, seconds []float64) (out [][]float64) {
+	if !planned.Selects() {
 		return [][]float64{seconds}
 	}
-	stages := p.Stages()
+	stages := planned.Stages()
 	for i, s := range seconds {
 		if i == 0 || stages[i] != stages[i-1] {
 			out = append(out, nil)
@@ -252,21 +252,21 @@ func steps(p *sweep.Plan, seconds []float64) (out [][]float64) {
 
 // of is the table as seen by a trial: a fold trains on a part of train and evaluates on another; the refit also trains
 // on valid.
-func (t table) of(p *sweep.Plan, trial sweep.Trial) table {
+func (t table) of(planned *sweep.Plan, trial sweep.Trial) table {
 	switch {
-	case p.Folds == nil && trial.Refit:
+	case planned.Folds == nil && trial.Refit:
 		t.rows += t.heldOut
 		t.heldOut, t.valid = 0, 0
-	case p.Folds == nil:
-		if p.OneOrder() {
-			t.rows = p.Dataset.TableRows(sweep.Train)
+	case planned.Folds == nil:
+		if planned.OneOrder() {
+			t.rows = planned.Dataset.TableRows(sweep.Train)
 		}
 	case trial.Refit:
 		t.rows += t.valid
 		t.heldOut -= t.valid
 		t.valid = 0
 	default:
-		r := p.Folds.Rounds[trial.Fold-1]
+		r := planned.Folds.Rounds[trial.Fold-1]
 		rows := t.rows
 		t.rows = max(1, rows*len(r.Train.Folds)/dataset.Folds)
 		t.valid = rows * len(r.Rated.Folds) / dataset.Folds
@@ -333,34 +333,35 @@ func (q *Estimator) own(w *work) (*Offer, error) {
 
 // offer calculates the offer for a machine type and sizing. final is how many machines the final training has, if there
 // are so many.
-func (q *Estimator) offer(w *work, t machines.Type, z sweep.Sizing, disks, final int) *Offer {
-	vms := (z.Tasks + z.TasksPerVM - 1) / z.TasksPerVM
-	o := &Offer{Machine: t.Name, CPU: t.CPU, VCPUs: t.VCPUs, VMs: vms, TasksPerVM: z.TasksPerVM,
-		ThreadsPerTask: z.ThreadsPerTask, Tasks: z.Tasks,
-		LimitedBy: z.LimitedBy, MemoryBytes: t.MemoryBytes, LocalSSD: disks,
-		UsedBytes: z.DatasetBytes + z.ReserveBytes + int64(z.TasksPerVM)*z.TrialBytes, NsPerValue: w.ns,
-		BuiltIn: t.BuiltIn}
+func (q *Estimator) offer(w *work, machine machines.Type, sizing sweep.Sizing, disks, final int) *Offer {
+	vms := (sizing.Tasks + sizing.TasksPerVM - 1) / sizing.TasksPerVM
+	o := &Offer{Machine: machine.Name, CPU: machine.CPU, VCPUs: machine.VCPUs, VMs: vms, TasksPerVM: sizing.TasksPerVM,
+		ThreadsPerTask: sizing.ThreadsPerTask, Tasks: sizing.Tasks,
+		LimitedBy: sizing.LimitedBy, MemoryBytes: machine.MemoryBytes, LocalSSD: disks,
+		UsedBytes:  sizing.DatasetBytes + sizing.ReserveBytes + int64(sizing.TasksPerVM)*sizing.TrialBytes,
+		NsPerValue: w.ns,
+		BuiltIn:    machine.BuiltIn}
 
-	o.with = func(final int) *Offer { return q.offer(w, t, z, disks, final) }
+	o.with = func(final int) *Offer { return q.offer(w, machine, sizing, disks, final) }
 
-	lead := q.Startup.Seconds() + float64(z.DatasetBytes)/q.Download
+	lead := q.Startup.Seconds() + float64(sizing.DatasetBytes)/q.Download
 	o.Lead = sweep.Range{Low: lead / 2, Expected: lead, High: 2 * lead}
 	o.Trial = sweep.Range{Low: w.mean * w.low, Expected: w.mean, High: w.mean * w.high}
 
 	refit := 0.0
 	if w.refit != nil {
 		final = min(final, vms)
-		refit = w.refit(z.RefitThreads(), final)
+		refit = w.refit(sizing.RefitThreads(), final)
 		o.RefitMachines = final
 		o.Refit = &sweep.Range{Low: refit * w.low, Expected: refit, High: refit * w.high}
 	}
 	training, toTheEnd := 0.0, 0.0
 	for _, seconds := range w.expected {
-		training += makespan(seconds, z.Tasks)
-		o.Waves += (len(seconds) + z.Tasks - 1) / z.Tasks
+		training += makespan(seconds, sizing.Tasks)
+		o.Waves += (len(seconds) + sizing.Tasks - 1) / sizing.Tasks
 	}
 	for _, seconds := range w.toTheEnd {
-		toTheEnd += makespan(seconds, z.Tasks)
+		toTheEnd += makespan(seconds, sizing.Tasks)
 	}
 	o.least = (training + refit) * w.low
 	for _, spot := range []bool{false, true} {
@@ -373,7 +374,7 @@ func (q *Estimator) offer(w *work, t machines.Type, z sweep.Sizing, disks, final
 		if spot {
 			s.Preemptions = q.Preemptions * float64(vms) * s.Hours.Expected
 		}
-		usd, from, ok := q.Prices.Hourly(t, q.Region, spot, disks)
+		usd, from, ok := q.Prices.Hourly(machine, q.Region, spot, disks)
 		if !ok {
 			continue
 		}
@@ -431,26 +432,27 @@ func (t *times) Push(x any)        { *t = append(*t, x.(float64)) }
 func (t *times) Pop() any          { v := (*t)[len(*t)-1]; *t = (*t)[:len(*t)-1]; return v }
 
 // quoted is the offer in the plan's format.
-func (q *Estimator) quoted(o *Offer) *sweep.Quote {
+func (q *Estimator) quoted(offer *Offer) *sweep.Quote {
 	spot := *q.Plan.Spec.Machine.Spot
-	s := o.Side(spot)
-	out := &sweep.Quote{Region: q.Region, Spot: spot, Hourly: s.Hourly, OnDemand: o.OnDemand.Hourly,
+	s := offer.Side(spot)
+	out := &sweep.Quote{Region: q.Region, Spot: spot, Hourly: s.Hourly, OnDemand: offer.OnDemand.Hourly,
 		PriceDate: s.PriceDate, PriceFrom: s.PriceFrom,
-		LocalSSD: o.LocalSSD, VMs: o.VMs, Waves: o.Waves, Hours: s.Hours, LeadTime: o.Lead, Trial: o.Trial,
-		NsPerValue:  o.NsPerValue,
+		LocalSSD: offer.LocalSSD, VMs: offer.VMs, Waves: offer.Waves, Hours: s.Hours, LeadTime: offer.Lead,
+		Trial:       offer.Trial,
+		NsPerValue:  offer.NsPerValue,
 		Preemptions: s.Preemptions, Reserve: keptBack(q.Plan.Plan).Seconds()}
 	if s.Cost != nil {
 		out.Cost = *s.Cost
 	}
-	if o.Refit != nil {
-		out.Refit = *o.Refit
+	if offer.Refit != nil {
+		out.Refit = *offer.Refit
 	}
 	return out
 }
 
 // keptBack is how long a sweep's machines must still be paid after its budget is found to be used up.
-func keptBack(p *sweep.Plan) time.Duration {
-	if time.Duration(p.Heartbeat) <= quickBeat {
+func keptBack(planned *sweep.Plan) time.Duration {
+	if time.Duration(planned.Heartbeat) <= quickBeat {
 		return quickReserve
 	}
 	return reserve
@@ -464,9 +466,9 @@ func sane(v float64) bool { return !math.IsNaN(v) && v < 1e9 }
 const oldPrice = 30 * 24 * time.Hour
 
 // ageOf returns notes about prices in the quote that are too old at the time now; empty if there are none.
-func ageOf(q *sweep.Quote, now time.Time) []string {
-	dates := []string{q.PriceDate}
-	for _, f := range q.Fallback {
+func ageOf(quoted *sweep.Quote, now time.Time) []string {
+	dates := []string{quoted.PriceDate}
+	for _, f := range quoted.Fallback {
 		dates = append(dates, f.PriceDate)
 	}
 	return age(dates, now)

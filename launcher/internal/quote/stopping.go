@@ -16,7 +16,7 @@ const stopRuns = 15
 // trial trains, and what those that continue train after it, of which nothing is expected to begin before. Scores are
 // random, by the rule of the plan: how much better later trials are is not known, and the high end of a quote has every
 // trial train to its end. sample is what a trial takes on the sample of the rows.
-func stopped(p *sweep.Plan, trials []sweep.Trial, seconds, sample []float64) (parts [][]float64) {
+func stopped(planned *sweep.Plan, trials []sweep.Trial, seconds, sample []float64) (parts [][]float64) {
 	type run struct {
 		parts [][]float64
 		total float64
@@ -24,12 +24,12 @@ func stopped(p *sweep.Plan, trials []sweep.Trial, seconds, sample []float64) (pa
 	var runs []run
 	for seed := range uint64(stopRuns) {
 		r := run{parts: make([][]float64, 2)}
-		for i, step := range climbed(p, len(trials), seed) {
+		for i, step := range climbed(planned, len(trials), seed) {
 			first, rest := sample[i], seconds[i]
-			if p.Spec.Search.Stop.By == sweep.ByTrees {
+			if planned.Spec.Search.Stop.By == sweep.ByTrees {
 				n, _ := trials[i].Params["num_iterations"].(float64)
 				at := func(step int) float64 { return seconds[i] * min(1, float64(step)/max(n, 1)) }
-				if rungs := search.RungsOf(p, i); len(rungs) > 0 {
+				if rungs := search.RungsOf(planned, i); len(rungs) > 0 {
 					first = at(rungs[0])
 				} else {
 					first = seconds[i]
@@ -55,17 +55,17 @@ func stopped(p *sweep.Plan, trials []sweep.Trial, seconds, sample []float64) (pa
 
 // climbed simulates n trials with random scores that come to their rungs one after the other, and returns at which step
 // each ends; 0 for those that train to their end.
-func climbed(p *sweep.Plan, n int, seed uint64) []int {
+func climbed(planned *sweep.Plan, n int, seed uint64) []int {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	ends, scores := make([]int, n), make([]float64, n)
 	var l search.Ladder
 	climb := func(trial, from int) {
-		for _, step := range search.RungsOf(p, trial) {
+		for _, step := range search.RungsOf(planned, trial) {
 			if step <= from {
 				continue
 			}
 			own := sweep.Reached{Step: step, Trial: trial, Score: scores[trial]}
-			verdict := search.AtRung(p, own, l.Reached)
+			verdict := search.AtRung(planned, own, l.Reached)
 			l.Reached = append(l.Reached, own)
 			if verdict.Action != search.GoOn {
 				l.Paused = append(l.Paused, own)
@@ -74,7 +74,7 @@ func climbed(p *sweep.Plan, n int, seed uint64) []int {
 		}
 	}
 	resume := func() bool {
-		all := search.Resumable(p, l)
+		all := search.Resumable(planned, l)
 		if len(all) == 0 {
 			return false
 		}
@@ -88,7 +88,7 @@ func climbed(p *sweep.Plan, n int, seed uint64) []int {
 		return true
 	}
 
-	halving := p.Spec.Search.Stop.Rule == sweep.StopHalving
+	halving := planned.Spec.Search.Stop.Rule == sweep.StopHalving
 	for trial := range n {
 		scores[trial] = rng.Float64()
 		climb(trial, 0)

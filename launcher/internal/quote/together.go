@@ -20,22 +20,22 @@ const (
 )
 
 // sentBytes is how many bytes each of several machines sends for a tree, at most.
-func sentBytes(m *dataset.Manifest, leaves float64, machines int) float64 {
+func sentBytes(manifest *dataset.Manifest, leaves float64, machines int) float64 {
 	bins := 0
-	for i := range m.Features {
-		bins += m.Features[i].Bins
+	for i := range manifest.Features {
+		bins += manifest.Features[i].Bins
 	}
 	return leaves * float64(bins) * binBytes * float64(machines-1) / float64(machines)
 }
 
 // teamSeconds is how long a training takes several machines that takes one machine single seconds.
-func teamSeconds(m *dataset.Manifest, p gbt.Params, single float64, machines int) float64 {
+func teamSeconds(manifest *dataset.Manifest, params gbt.Params, single float64, machines int) float64 {
 	if machines < 2 {
 		return single
 	}
-	n := (leaves(p)-1)*exchanges + float64(p.Exchanges(machines))
-	perTree := n*exchange + sentBytes(m, leaves(p), machines)*8/network
-	return single/float64(machines) + float64(p.NumIterations*p.NumClass)*perTree
+	n := (leaves(params)-1)*exchanges + float64(params.Exchanges(machines))
+	perTree := n*exchange + sentBytes(manifest, leaves(params), machines)*8/network
+	return single/float64(machines) + float64(params.NumIterations*params.NumClass)*perTree
 }
 
 // shortened is the share of a sweep's hours from which it is worth a word that other machines would save them.
@@ -43,16 +43,16 @@ const shortened = 0.1
 
 // finalNotes says what the final training's machines bring beside one, or what all of the sweep's would, unless that is
 // little.
-func (q *Estimator) finalNotes(w *work, o *Offer) []string {
+func (q *Estimator) finalNotes(w *work, offer *Offer) []string {
 	n := q.Plan.Spec.FinalMachines()
-	if _, ok := q.Plan.Final(); !ok || o.VMs < 2 || w.final == nil {
+	if _, ok := q.Plan.Final(); !ok || offer.VMs < 2 || w.final == nil {
 		return nil
 	}
 	asked := n > 1
-	if n = min(n, o.VMs); !asked {
-		n = min(o.VMs, sweep.MaxFinalMachines)
+	if n = min(n, offer.VMs); !asked {
+		n = min(offer.VMs, sweep.MaxFinalMachines)
 	}
-	single, team := o.with(1), o.with(n)
+	single, team := offer.with(1), offer.with(n)
 	spot := *q.Plan.Spec.Machine.Spot
 	alone, together := single.Side(spot), team.Side(spot)
 	pays := together.Hours.Expected < (1-shortened)*alone.Hours.Expected

@@ -62,8 +62,8 @@ type claiming struct {
 }
 
 // step carries out one action.
-func (c *claiming) step(ctx context.Context, a protocol.Action) (answer protocol.Answer, err error) {
-	switch a.Do {
+func (c *claiming) step(ctx context.Context, action protocol.Action) (answer protocol.Answer, err error) {
+	switch action.Do {
 	case protocol.LookForEnd:
 		var over error
 		over, err = c.over(ctx)
@@ -73,34 +73,34 @@ func (c *claiming) step(ctx context.Context, a protocol.Action) (answer protocol
 		return c.list(ctx)
 
 	case protocol.AskVerdict:
-		return c.findVerdict(ctx, a.Last)
+		return c.findVerdict(ctx, action.Last)
 
 	case protocol.CreateVerdict:
 		return answer, c.writeVerdict(ctx)
 
 	case protocol.ReadClaim:
-		answer.Yes, err = c.isOwnEarlier(ctx, a.Trial, a.Claim)
+		answer.Yes, err = c.isOwnEarlier(ctx, action.Trial, action.Claim)
 
 	case protocol.ReadBeat:
-		beat, err := c.trials.LastBeat(ctx, a.Trial, a.Claim)
+		beat, err := c.trials.LastBeat(ctx, action.Trial, action.Claim)
 		return protocol.Answer{Beat: int64(beat)}, err
 
 	case protocol.CreateClaim:
-		c.claim, err = c.createClaim(ctx, a.Trial, a.Claim)
+		c.claim, err = c.createClaim(ctx, action.Trial, action.Claim)
 		answer.Yes = c.claim != nil
 
 	case protocol.LookForResult:
-		answer.Yes, err = c.trials.HasResult(ctx, a.Trial)
-		c.logClaim(a, answer.Yes, err)
+		answer.Yes, err = c.trials.HasResult(ctx, action.Trial)
+		c.logClaim(action, answer.Yes, err)
 
 	case protocol.GiveUp:
-		return answer, c.giveUp(ctx, a.Trial, a.Claim, c.view.Trials[a.Trial].Deaths)
+		return answer, c.giveUp(ctx, action.Trial, action.Claim, c.view.Trials[action.Trial].Deaths)
 
 	case protocol.Release:
 		c.release(ctx, c.claim)
 
 	case protocol.Help:
-		answer.Yes = c.help(ctx, a.Trial, a.Claim)
+		answer.Yes = c.help(ctx, action.Trial, action.Claim)
 		return answer, pause(ctx, c.heartbeat())
 
 	case protocol.Wait:
@@ -139,14 +139,14 @@ func (c *claiming) list(ctx context.Context) (protocol.Answer, error) {
 }
 
 // logClaim logs the outcome of a claim.
-func (c *claiming) logClaim(a protocol.Action, ended bool, err error) {
+func (c *claiming) logClaim(action protocol.Action, ended bool, err error) {
 	switch {
 	case err != nil:
 	case ended:
-		c.Log.Info("the trial had ended before it was claimed", "trial", a.Trial, "claim", a.Claim)
+		c.Log.Info("the trial had ended before it was claimed", "trial", action.Trial, "claim", action.Claim)
 	default:
-		c.Log.Info("claimed", "trial", a.Trial, "claim", a.Claim)
-		if a.Claim > 0 {
+		c.Log.Info("claimed", "trial", action.Trial, "claim", action.Claim)
+		if action.Claim > 0 {
 			c.measures.count(c.measures.takeovers)
 		}
 	}

@@ -36,128 +36,128 @@ type modelFiles struct {
 
 // finish writes a trial's outcome in the order that package protocol prescribes. A trained model is not thrown away
 // because the machine is going: if ctx ends, the remaining steps still run, as far as deadlines.go gives them time.
-func (w *Worker) finish(ctx context.Context, e ending) error {
+func (w *Worker) finish(ctx context.Context, end ending) error {
 	f := protocol.Finish{}
-	if e.claim != nil {
-		f.Trial, f.Claim = e.claim.Trial, e.claim.Claim
+	if end.claim != nil {
+		f.Trial, f.Claim = end.claim.Trial, end.claim.Claim
 	} else {
-		f.Trial, f.Claim = e.result.Trial, e.result.Claim
+		f.Trial, f.Claim = end.result.Trial, end.result.Claim
 	}
 
-	f, first := f.Begin(e.files != nil, e.why)
-	step := func(a protocol.Action) (protocol.Answer, error) { return w.finishStep(ctx, a, e) }
+	f, first := f.Begin(end.files != nil, end.why)
+	step := func(a protocol.Action) (protocol.Answer, error) { return w.finishStep(ctx, a, end) }
 	do, err := protocol.Run(f, first, step)
 	if do.Do == protocol.Stop {
-		return cmp.Or(err, e.err)
+		return cmp.Or(err, end.err)
 	}
-	if e.err != nil {
-		w.Log.Warn("given up", "trial", f.Trial, "reason", e.err.Error())
+	if end.err != nil {
+		w.Log.Warn("given up", "trial", f.Trial, "reason", end.err.Error())
 	}
 	return nil
 }
 
 // finishStep carries out one action of a trial's end.
-func (w *Worker) finishStep(ctx context.Context, a protocol.Action, e ending) (answer protocol.Answer, err error) {
-	switch a.Do {
+func (w *Worker) finishStep(ctx context.Context, step protocol.Action, end ending) (answer protocol.Answer, err error) {
+	switch step.Do {
 	case protocol.Upload:
-		return answer, w.upload(w.after.work, e.result, e.files)
+		return answer, w.upload(w.after.work, end.result, end.files)
 
 	case protocol.CreateResult:
-		answer.Yes, err = w.trials.CreateResult(w.after.work, *e.result)
-		switch r := e.result; {
+		answer.Yes, err = w.trials.CreateResult(w.after.work, *end.result)
+		switch r := end.result; {
 		case err != nil:
-			return answer, fmt.Errorf("write the result of trial %d: %w", a.Trial, err)
+			return answer, fmt.Errorf("write the result of trial %d: %w", step.Trial, err)
 		case !answer.Yes:
-			w.Log.Warn("another task had already ended the trial", "trial", a.Trial, "claim", a.Claim)
+			w.Log.Warn("another task had already ended the trial", "trial", step.Trial, "claim", step.Claim)
 		default:
 			w.measures.end(r.Status)
 			w.remember(r)
-			w.Log.Info("trial ended", "trial", a.Trial, "status", r.Status, "score", r.Score, "trees", r.Trees,
+			w.Log.Info("trial ended", "trial", step.Trial, "status", r.Status, "score", r.Score, "trees", r.Trees,
 				"seconds", r.Usage.TrainSeconds)
 		}
 
 	case protocol.Publish:
-		return answer, w.publish(w.after.work, e.result)
+		return answer, w.publish(w.after.work, end.result)
 
 	case protocol.DropCheckpoints: // after the message, on which the aggregator waits
-		w.dropCheckpoints(w.after.release, a.Trial)
+		w.dropCheckpoints(w.after.release, step.Trial)
 
 	case protocol.MarkPaused:
-		if err := w.trials.CreatePause(w.after.work, a.Trial, a.Claim, e.step); err != nil {
-			return answer, fmt.Errorf("mark trial %d as paused: %w", a.Trial, err)
+		if err := w.trials.CreatePause(w.after.work, step.Trial, step.Claim, end.step); err != nil {
+			return answer, fmt.Errorf("mark trial %d as paused: %w", step.Trial, err)
 		}
 
 	case protocol.Release:
-		w.release(ctx, e.claim)
+		w.release(ctx, end.claim)
 	}
 	return answer, nil
 }
 
 // upload writes the trial's files, in parallel, into the folder of this claim.
-func (w *Worker) upload(ctx context.Context, r *sweep.Result, files *modelFiles) error {
-	if r.Fold > 0 {
+func (w *Worker) upload(ctx context.Context, result *sweep.Result, files *modelFiles) error {
+	if result.Fold > 0 {
 		return nil
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	put := func(file string, data []byte, to *sweep.Object) {
 		group.Go(func() error {
-			o, err := w.trials.WriteFile(ctx, r.Trial, r.Claim, file, data)
+			o, err := w.trials.WriteFile(ctx, result.Trial, result.Claim, file, data)
 			if err != nil {
-				return fmt.Errorf("trial %d: %w", r.Trial, err)
+				return fmt.Errorf("trial %d: %w", result.Trial, err)
 			}
 			*to = o
 			return nil
 		})
 	}
 
-	r.Model, r.Scores = &sweep.Object{}, &sweep.Scored{}
-	put("model.txt", files.model, r.Model)
-	put("calib.scores", sweep.EncodeScores(files.calib), &r.Scores.Calib)
-	put("test.scores", sweep.EncodeScores(files.test), &r.Scores.Test)
+	result.Model, result.Scores = &sweep.Object{}, &sweep.Scored{}
+	put("model.txt", files.model, result.Model)
+	put("calib.scores", sweep.EncodeScores(files.calib), &result.Scores.Calib)
+	put("test.scores", sweep.EncodeScores(files.test), &result.Scores.Test)
 	return group.Wait()
 }
 
 // publish sends the result to the aggregator. A failed publish is only logged: the aggregator finds the result object
 // anyway.
-func (w *Worker) publish(ctx context.Context, r *sweep.Result) error {
+func (w *Worker) publish(ctx context.Context, result *sweep.Result) error {
 	if w.Scores == nil {
 		return nil
 	}
-	message, err := json.Marshal(sweep.ScoreMessage{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: r.Trial,
-		Claim: r.Claim, Attempt: r.Attempt, Status: r.Status, Score: r.Score})
+	message, err := json.Marshal(sweep.ScoreMessage{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: result.Trial,
+		Claim: result.Claim, Attempt: result.Attempt, Status: result.Status, Score: result.Score})
 	if err != nil {
 		return err
 	}
 
-	number := strconv.Itoa(r.Trial)
+	number := strconv.Itoa(result.Trial)
 	attrs := map[string]string{"sweep": string(w.Sweep), "trial": number,
 		"traceparent": w.Sweep.TraceParent("trial", number)}
 	if err := w.Scores.Publish(ctx, message, attrs); err != nil {
-		w.Log.Warn("publish the score", "trial", r.Trial, "error", err.Error())
+		w.Log.Warn("publish the score", "trial", result.Trial, "error", err.Error())
 	}
 	return nil
 }
 
 // remember keeps a result that this task has written, so that it need not be read.
-func (w *Worker) remember(r *sweep.Result) {
+func (w *Worker) remember(result *sweep.Result) {
 	switch {
 	case w.plan.Folds != nil:
-		w.known.results[r.Trial] = *r
+		w.known.results[result.Trial] = *result
 	case w.plan.Open():
-		w.trials.SeenResult(w.known.seen, r)
+		w.trials.SeenResult(w.known.seen, result)
 	}
 }
 
 // release gives a claim back, so that no task has to wait until its holder counts as dead.
-func (w *Worker) release(ctx context.Context, c *sweep.Claim) {
+func (w *Worker) release(ctx context.Context, claim *sweep.Claim) {
 	if ctx.Err() != nil {
 		w.measures.count(w.measures.interruptions)
 	}
 
 	ctx, cancel := context.WithTimeout(w.after.release, releasePatience)
 	defer cancel()
-	if err := w.trials.Release(ctx, c.Trial, c.Claim); err != nil {
-		w.Log.Warn("release the claim", "trial", c.Trial, "error", err.Error())
+	if err := w.trials.Release(ctx, claim.Trial, claim.Claim); err != nil {
+		w.Log.Warn("release the claim", "trial", claim.Trial, "error", err.Error())
 	}
 }
 

@@ -125,14 +125,14 @@ func (m *measures) tree(trial, oneIn int, score float64) {
 	}
 }
 
-func (m *measures) end(s sweep.Status) {
-	m.ended.Add(context.Background(), 1, otel.WithAttributes(m.sweep, attribute.String("status", string(s))))
+func (m *measures) end(status sweep.Status) {
+	m.ended.Add(context.Background(), 1, otel.WithAttributes(m.sweep, attribute.String("status", string(status))))
 }
 
 // queue records how many trials are free.
-func (m *measures) queue(v protocol.View) {
+func (m *measures) queue(view protocol.View) {
 	waiting := int64(0)
-	for _, t := range v.Trials {
+	for _, t := range view.Trials {
 		if !t.Ended && t.Free() {
 			waiting++
 		}
@@ -141,6 +141,6 @@ func (m *measures) queue(v protocol.View) {
 }
 
 // count adds one to a counter.
-func (m *measures) count(c otel.Int64Counter) {
-	c.Add(context.Background(), 1, otel.WithAttributes(m.sweep))
+func (m *measures) count(counter otel.Int64Counter) {
+	counter.Add(context.Background(), 1, otel.WithAttributes(m.sweep))
 }

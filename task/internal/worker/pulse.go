@@ -118,21 +118,21 @@ func (w *Worker) beat(ctx context.Context, claim *sweep.Claim, p *pulse, abort c
 
 // beatStep carries out one action of a heartbeat, and sets over to why the sweep is over, if it is. A store's client
 // retries for longer than a takeover takes, so the step has a limit of its own.
-func (w *Worker) beatStep(ctx context.Context, a protocol.Action, h sweep.Heartbeat,
+func (w *Worker) beatStep(ctx context.Context, action protocol.Action, h sweep.Heartbeat,
 	over *error) (answer protocol.Answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, w.beatLimit())
 	defer cancel()
 
-	switch a.Do {
+	switch action.Do {
 	case protocol.Beat:
-		err = w.trials.Beat(ctx, a.Trial, a.Claim, h)
+		err = w.trials.Beat(ctx, action.Trial, action.Claim, h)
 	case protocol.LookForEnd:
 		*over, err = w.over(ctx)
 		answer.Yes = *over != nil
 	case protocol.LookForClaim:
-		answer.Yes, err = w.trials.HasClaim(ctx, a.Trial, a.Claim)
+		answer.Yes, err = w.trials.HasClaim(ctx, action.Trial, action.Claim)
 	case protocol.LookForResult:
-		answer.Yes, err = w.trials.HasResult(ctx, a.Trial)
+		answer.Yes, err = w.trials.HasResult(ctx, action.Trial)
 	}
 	return answer, err
 }
@@ -145,12 +145,12 @@ func (w *Worker) beatLimit() time.Duration {
 }
 
 // tree notes a tree that the training has grown.
-func (p *pulse) tree(g gbt.Progress) {
-	p.measures.tree(p.trial, 1, g.Metric)
+func (p *pulse) tree(tree gbt.Progress) {
+	p.measures.tree(p.trial, 1, tree.Metric)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.trees, p.score = g.Tree, g.Metric
-	p.curve.Add(g.Tree, g.Metric)
+	p.trees, p.score = tree.Tree, tree.Metric
+	p.curve.Add(tree.Tree, tree.Metric)
 	p.last = time.Now()
 	if p.began.IsZero() {
 		p.began = p.last
@@ -167,8 +167,8 @@ func (p *pulse) end() {
 func (w *Worker) heartbeat() time.Duration { return time.Duration(w.plan.Heartbeat) }
 
 // pause waits for d, or returns ctx's error if that ends first.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
+func pause(ctx context.Context, wait time.Duration) error {
+	t := time.NewTimer(wait)
 	defer t.Stop()
 	select {
 	case <-ctx.Done():

@@ -33,16 +33,16 @@ func (e *pausedError) Error() string { return fmt.Sprintf("paused at %d trees", 
 
 // climb is what a training does after each tree: at a rung it may have to wait. It then ends with the checkpoint of
 // that tree, or with the next tree in a training that has none.
-func (t *training) climb(ctx context.Context, g gbt.Progress) error {
+func (t *training) climb(ctx context.Context, tree gbt.Progress) error {
 	if t.pauseAt > 0 {
 		return &pausedError{t.pauseAt}
 	}
 	stop := t.plan.Spec.Search.Stop
-	if stop == nil || stop.By == sweep.ByRows || t.planned.Refit || !slices.Contains(stop.Rungs, g.Tree) {
+	if stop == nil || stop.By == sweep.ByRows || t.planned.Refit || !slices.Contains(stop.Rungs, tree.Tree) {
 		return nil
 	}
 
-	err := t.compare(ctx, g)
+	err := t.compare(ctx, tree)
 	if paused := new(pausedError); errors.As(err, &paused) {
 		t.pauseAt = paused.step
 		return nil
@@ -51,9 +51,9 @@ func (t *training) climb(ctx context.Context, g gbt.Progress) error {
 }
 
 // compare decides whether a trial that has reached a rung continues. A decision that cannot be made ends the attempt.
-func (t *training) compare(ctx context.Context, g gbt.Progress) error {
-	c := &climbing{training: t, at: g}
-	err := c.follow(ctx, g.Tree)
+func (t *training) compare(ctx context.Context, tree gbt.Progress) error {
+	c := &climbing{training: t, at: tree}
+	err := c.follow(ctx, tree.Tree)
 	if c.rung != nil {
 		t.pass(c.rung)
 	}
@@ -80,11 +80,11 @@ func (t *training) standing(ctx context.Context) error {
 }
 
 // pass notes the score of the trial at a rung, once.
-func (t *training) pass(r *sweep.Rung) {
-	i, noted := slices.BinarySearchFunc(t.passed, r.Step,
+func (t *training) pass(rung *sweep.Rung) {
+	i, noted := slices.BinarySearchFunc(t.passed, rung.Step,
 		func(at sweep.RungScore, step int) int { return at.Step - step })
 	if !noted {
-		t.passed = slices.Insert(t.passed, i, sweep.RungScore{Step: r.Step, Score: r.Score})
+		t.passed = slices.Insert(t.passed, i, sweep.RungScore{Step: rung.Step, Score: rung.Score})
 	}
 }
 
@@ -184,8 +184,8 @@ func (c *climbing) step(ctx context.Context, op protocol.Op, rung int) (answer p
 	}
 }
 
-func standingOf(r *sweep.Rung) protocol.Standing {
-	if r.Pause {
+func standingOf(rung *sweep.Rung) protocol.Standing {
+	if rung.Pause {
 		return protocol.Waits
 	}
 	return protocol.Continues
@@ -220,8 +220,8 @@ func (t *training) newRung(ctx context.Context, at gbt.Progress) (*sweep.Rung, e
 }
 
 // compareBySample trains the trial on a sample of the rows, if the plan compares trials by it, and compares it. A
-// *stoppedError says that it has fallen behind. q is the request for all rows.
-func (t *training) compareBySample(ctx context.Context, q fit.Request) error {
+// *stoppedError says that it has fallen behind. request is that for all rows.
+func (t *training) compareBySample(ctx context.Context, request fit.Request) error {
 	stop := t.plan.Spec.Search.Stop
 	if stop == nil || stop.By != sweep.ByRows || t.planned.Refit {
 		return nil
@@ -243,7 +243,7 @@ func (t *training) compareBySample(ctx context.Context, q fit.Request) error {
 			}
 		}
 
-		score, err := t.trainSample(ctx, q, stop.OneIn)
+		score, err := t.trainSample(ctx, request, stop.OneIn)
 		if errors.Is(err, gbt.ErrData) { // so few rows are not fit to train on, such as without positives
 			t.Log.Warn("a sample of the rows cannot be trained on; the trial continues", "trial", t.claim.Trial,
 				"error", err.Error())
@@ -260,14 +260,14 @@ func (t *training) compareBySample(ctx context.Context, q fit.Request) error {
 }
 
 // trainSample returns the score on valid of a model of one in so many rows. It is saved and resumed like any training.
-func (t *training) trainSample(ctx context.Context, q fit.Request, oneIn int) (score float64, err error) {
-	q.OneIn, q.RateTrees, q.StandardError, q.Metrics = oneIn, false, false, nil
-	q.OnTree = func(gbt.Progress) error {
+func (t *training) trainSample(ctx context.Context, request fit.Request, oneIn int) (score float64, err error) {
+	request.OneIn, request.RateTrees, request.StandardError, request.Metrics = oneIn, false, false, nil
+	request.OnTree = func(gbt.Progress) error {
 		t.measures.tree(t.claim.Trial, oneIn, math.NaN())
 		return nil
 	}
 
-	o, err := t.fit(ctx, q)
+	o, err := t.fit(ctx, request)
 	if err != nil {
 		return 0, err
 	}

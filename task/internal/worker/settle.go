@@ -152,11 +152,11 @@ type deciding struct {
 }
 
 // step carries out one of its actions.
-func (d *deciding) step(ctx context.Context, a protocol.Action) (answer protocol.Answer, err error) {
+func (d *deciding) step(ctx context.Context, action protocol.Action) (answer protocol.Answer, err error) {
 	w := d.w
-	switch a.Do {
+	switch action.Do {
 	case protocol.ReadDecision:
-		found, err := w.trials.Decision(ctx, a.Trial)
+		found, err := w.trials.Decision(ctx, action.Trial)
 		if problem.Is(err, problem.Damaged) {
 			d.why = fmt.Errorf("its configuration cannot be read: %w", err)
 			return protocol.Answer{Unreadable: true}, nil
@@ -168,7 +168,7 @@ func (d *deciding) step(ctx context.Context, a protocol.Action) (answer protocol
 
 	case protocol.Propose:
 		if !d.gathered {
-			if err := w.gather(ctx, a.Trial); err != nil {
+			if err := w.gather(ctx, action.Trial); err != nil {
 				return answer, fmt.Errorf("read the other trials: %w", err)
 			}
 			d.gathered = true
@@ -178,10 +178,10 @@ func (d *deciding) step(ctx context.Context, a protocol.Action) (answer protocol
 		}
 
 	case protocol.TakeConfiguration:
-		answer.Yes, err = w.trials.TakeConfiguration(ctx, a.Trial, d.decision.Key())
+		answer.Yes, err = w.trials.TakeConfiguration(ctx, action.Trial, d.decision.Key())
 		if err == nil && !answer.Yes {
 			d.refused = append(d.refused, d.decision.Own)
-			w.Log.Info("another trial has the configuration", "trial", a.Trial, "source", d.decision.Source)
+			w.Log.Info("another trial has the configuration", "trial", action.Trial, "source", d.decision.Source)
 		}
 
 	case protocol.CreateDecision:

@@ -83,10 +83,10 @@ func (w *Worker) address(ctx context.Context) (string, error) {
 	return net.JoinHostPort(host, port), err
 }
 
-// lead makes q train with the other machines, if it is the final training of several. stop tells the result what it
-// took. A training that cannot have others is that of this machine alone, and has the same bytes.
-func (t *training) lead(ctx context.Context, q *fit.Request) (stop func(*sweep.Usage)) {
-	if !q.Final || t.plan.Spec.FinalMachines() < 2 {
+// lead makes a request train with the other machines, if it is the final training of several. stop tells the result
+// what it took. A training that cannot have others is that of this machine alone, and has the same bytes.
+func (t *training) lead(ctx context.Context, request *fit.Request) (stop func(*sweep.Usage)) {
+	if !request.Final || t.plan.Spec.FinalMachines() < 2 {
 		return func(*sweep.Usage) {}
 	}
 	member, release, err := t.join(ctx, t.claim, 3*t.heartbeat())
@@ -98,7 +98,7 @@ func (t *training) lead(ctx context.Context, q *fit.Request) (stop func(*sweep.U
 		return func(*sweep.Usage) {}
 	}
 	machines := 0
-	q.Grow = func(ctx context.Context, d *gbt.Data, p gbt.Params, opt gbt.Options) (*gbt.Result, error) {
+	request.Grow = func(ctx context.Context, d *gbt.Data, p gbt.Params, opt gbt.Options) (*gbt.Result, error) {
 		onTree := opt.OnTree
 		opt.OnTree = func(g gbt.Progress) error {
 			machines = max(machines, member.Size())
@@ -191,23 +191,23 @@ func (w *Worker) hasRoom(ctx context.Context, trial, claim int) bool {
 
 // takePart trains with the holder until there is nothing more to grow, which is errPartDone. A panic is an error here
 // as in train: the holder goes on without this task.
-func (w *Worker) takePart(ctx context.Context, t *team.Member, q fit.Request) (err error) {
+func (w *Worker) takePart(ctx context.Context, member *team.Member, request fit.Request) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
 		}
 	}()
-	q.Grow = func(ctx context.Context, d *gbt.Data, p gbt.Params, opt gbt.Options) (*gbt.Result, error) {
+	request.Grow = func(ctx context.Context, d *gbt.Data, p gbt.Params, opt gbt.Options) (*gbt.Result, error) {
 		// The rows have been copied, so damage from here on concerns nobody.
 		if err := w.verify(ctx, "before taking part in a training"); err != nil {
 			return nil, err
 		}
-		if _, err := t.Train(ctx, d, p, opt); err != nil {
+		if _, err := member.Train(ctx, d, p, opt); err != nil {
 			return nil, err
 		}
 		return nil, errPartDone
 	}
-	_, err = w.table.Train(ctx, q)
+	_, err = w.table.Train(ctx, request)
 	return err
 }
 

@@ -286,14 +286,14 @@ func (w *Worker) fullRequest(ctx context.Context, trial int, decided sweep.Param
 }
 
 // request sets which rows the trial trains on and which it is evaluated on.
-func (w *Worker) request(trial int, q fit.Request) fit.Request {
-	q.Rows, q.Valid = w.plan.RowsOf(trial)
+func (w *Worker) request(trial int, request fit.Request) fit.Request {
+	request.Rows, request.Valid = w.plan.RowsOf(trial)
 	final, ok := w.plan.Final()
-	if q.Final = ok && trial == final; q.Final {
-		q.Bag = w.plan.Spec.Bag()
+	if request.Final = ok && trial == final; request.Final {
+		request.Bag = w.plan.Spec.Bag()
 	}
-	q.Program = w.Version
-	return q
+	request.Program = w.Version
+	return request
 }
 
 // threads is how many a trial is trained with. A refit comes after all others, so its machine is its own; the bytes are
@@ -325,14 +325,14 @@ func (w *Worker) inputOf(ctx context.Context, from *sweep.Origin) (*gbt.InputMod
 
 // fit trains from the trial's checkpoint. One of another build cannot be resumed; it is dropped and training starts
 // over.
-func (t *training) fit(trialCtx context.Context, q fit.Request) (*fit.Evaluated, error) {
+func (t *training) fit(trialCtx context.Context, request fit.Request) (*fit.Evaluated, error) {
 	// it is of a sample of the rows, which has served its purpose
-	if t.from != nil && t.from.Identity() != t.table.Identity(q) {
+	if t.from != nil && t.from.Identity() != t.table.Identity(request) {
 		t.startOver()
 	}
 
-	q.Resume, q.Deadline = t.from, t.deadline
-	q.Checkpoint = func(c *gbt.Checkpoint) error {
+	request.Resume, request.Deadline = t.from, t.deadline
+	request.Checkpoint = func(c *gbt.Checkpoint) error {
 		if t.pauseAt == 0 {
 			t.keeper.Offer(t.ctx, c)
 			return t.damage // trees grown from here on would be wasted
@@ -343,48 +343,48 @@ func (t *training) fit(trialCtx context.Context, q fit.Request) (*fit.Evaluated,
 		return &pausedError{t.pauseAt}
 	}
 
-	o, err := t.table.Train(trialCtx, q)
+	o, err := t.table.Train(trialCtx, request)
 	var other *gbt.MismatchError
 	if !errors.As(err, &other) {
 		return o, err
 	}
 	t.keeper.Log.Warn("the trial starts over", "error", err.Error())
 	t.startOver()
-	q.Resume = nil
-	return t.table.Train(trialCtx, q)
+	request.Resume = nil
+	return t.table.Train(trialCtx, request)
 }
 
 // record writes what the training made into the result. maxTrees is how many trees it could have had, and chosen is nil
 // for a trial that chose nothing.
-func (t *training) record(o *fit.Evaluated, chosen *sweep.Rated, maxTrees int) (err error) {
+func (t *training) record(trained *fit.Evaluated, chosen *sweep.Rated, maxTrees int) (err error) {
 	r := t.result
-	if o.Calibrator != nil {
-		if r.Calibrator, err = json.Marshal(o.Calibrator); err != nil {
+	if trained.Calibrator != nil {
+		if r.Calibrator, err = json.Marshal(trained.Calibrator); err != nil {
 			return err
 		}
 	}
-	r.Status, r.Score, r.Metrics = sweep.StatusDone, o.Score, o.Metrics
-	r.BestIteration, r.Trees, r.TreesGrown = o.Best, o.Model.Iterations(), o.Grown
-	for _, tree := range o.Model.Trees {
+	r.Status, r.Score, r.Metrics = sweep.StatusDone, trained.Score, trained.Metrics
+	r.BestIteration, r.Trees, r.TreesGrown = trained.Best, trained.Model.Iterations(), trained.Grown
+	for _, tree := range trained.Model.Trees {
 		r.Leaves += len(tree.LeafValue)
 	}
-	if o.Stopped == gbt.StopLimit {
+	if trained.Stopped == gbt.StopLimit {
 		r.AtLimit = true
 		if t.finalFirst {
-			r.Reason = fmt.Sprintf("stopped after %d of %d trees: %s", o.Grown, maxTrees, t.plan.KeptBack())
+			r.Reason = fmt.Sprintf("stopped after %d of %d trees: %s", trained.Grown, maxTrees, t.plan.KeptBack())
 		} else {
-			r.Reason = fmt.Sprintf("stopped at its limit of %s after %d of %d trees", t.plan.Spec.Limits.Trial, o.Grown,
-				maxTrees)
+			r.Reason = fmt.Sprintf("stopped at its limit of %s after %d of %d trees", t.plan.Spec.Limits.Trial,
+				trained.Grown, maxTrees)
 		}
 		t.Log.Warn(r.Reason, "trial", r.Trial)
 	}
 
 	refit, folds := t.planned.Refit, t.plan.Folds != nil
-	if se := o.ScoreSE; !refit && t.plan.Spec.PicksByError() && !math.IsNaN(se) && !math.IsInf(se, 0) {
-		r.ScoreSE = &o.ScoreSE
+	if se := trained.ScoreSE; !refit && t.plan.Spec.PicksByError() && !math.IsNaN(se) && !math.IsInf(se, 0) {
+		r.ScoreSE = &trained.ScoreSE
 	}
 	if folds || refit {
-		r.TrainRows = o.TrainRows
+		r.TrainRows = trained.TrainRows
 	}
 	if chosen != nil { // the refit trained on every row, so none is left to evaluate it: it gets the mean of its folds
 		r.Score, r.Metrics = *chosen.Mean, chosen.Metrics
@@ -393,8 +393,8 @@ func (t *training) record(o *fit.Evaluated, chosen *sweep.Rated, maxTrees int) (
 		r.Refits = &chosen.Trials[0]
 	}
 	mem := usage.Self()
-	r.Usage = sweep.Usage{TrainSeconds: o.Seconds, NsPerValue: o.NsPerValue, TreesPerSecond: t.pulse.rate(),
-		ResumedTrees: o.Resumed, PrivateBytes: mem.Private, SharedBytes: mem.Shared, PSSBytes: mem.PSS}
+	r.Usage = sweep.Usage{TrainSeconds: trained.Seconds, NsPerValue: trained.NsPerValue, TreesPerSecond: t.pulse.rate(),
+		ResumedTrees: trained.Resumed, PrivateBytes: mem.Private, SharedBytes: mem.Shared, PSSBytes: mem.PSS}
 	return nil
 }
 
