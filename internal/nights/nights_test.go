@@ -208,12 +208,8 @@ func TestDoubtedNight(t *testing.T) {
 	var before []*nights.Profile
 	broken := func(day int, before []*nights.Profile) night {
 		t.Helper()
-		n, err := stage(t, nightstest.Kinds()[lost].Break(rand.New(rand.NewPCG(1, uint64(day))), stream.Night(day),
+		return stageGood(t, nightstest.Kinds()[lost].Break(rand.New(rand.NewPCG(1, uint64(day))), stream.Night(day),
 			stream.Night(day-1)), before)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
 	}
 
 	for day := range 5 {
@@ -225,10 +221,7 @@ func TestDoubtedNight(t *testing.T) {
 	compare(t, first, before)
 	before = append(before, first.profile)
 
-	good, err := stage(t, stream.Night(6), before[:5]) // a doubted night is no witness
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := stageGood(t, stream.Night(6), before[:5]) // a doubted night is no witness
 	for name, c := range map[string]struct {
 		n       night
 		doubted bool
@@ -240,10 +233,10 @@ func TestDoubtedNight(t *testing.T) {
 	} {
 		found := find(t, nights.Request{Night: c.n.rows, Tonight: c.n.profile, Before: before,
 			Doubted: c.doubted, Declared: true})
-		if got := slices.ContainsFunc(found, func(f nights.Finding) bool {
-			return f.Code == nights.CodeLabelRate &&
-				f.Level == nights.Blocking
-		}); got != c.want {
+		blocks := slices.ContainsFunc(found, func(f nights.Finding) bool {
+			return f.Code == nights.CodeLabelRate && f.Level == nights.Blocking
+		})
+		if blocks != c.want {
 			t.Errorf("%s: found %v; want its label rate to block: %t", name, found, c.want)
 		}
 	}
@@ -265,31 +258,33 @@ func TestFirstNight(t *testing.T) {
 		{dataset.ContractSpec{Label: dataset.RangeSpec{Max: number(0.001)}}, nights.CodeLabelRate},
 		{dataset.ContractSpec{MaxAge: dataset.Duration(time.Hour)}, nights.CodeStale},
 	} {
-		q := nights.Request{Night: n.rows, Tonight: n.profile, Spec: &dataset.Spec{Contract: c.rules},
-			At: nightstest.First.Add(48 * time.Hour)}
-		found := find(t, q)
-		if len(found) != 1 || found[0].Code != c.want || found[0].Level != nights.Blocking {
-			t.Errorf("contract %+v: found %v, want one %s that blocks", c.rules, found, c.want)
+		expect := func(from string) []dataset.ExpectSpec {
+			return []dataset.ExpectSpec{{From: from, To: "2026-10-09", Findings: []string{string(c.want)},
+				Why: "a holiday"}}
 		}
-
-		q.Spec.Contract.Allow = []string{string(c.want)}
-		if found := find(t, q); nights.Blocked(found) || len(found) != 1 {
-			t.Errorf("contract %+v with allow: found %v, want one warning", c.rules, found)
-		}
-		q.Spec.Contract.Allow = nil
-		for from, blocked := range map[string]bool{"2026-10-05": false, "2026-10-06": true} { // the day of the rows
-			q.Spec.Contract.Expect = []dataset.ExpectSpec{{From: from, To: "2026-10-09",
-				Findings: []string{string(c.want)},
-				Why:      "a holiday"}}
-			found := find(t, q)
-			if nights.Blocked(found) != blocked || len(found) != 1 ||
-				strings.Contains(found[0].Text, "expected: a holiday") == blocked {
-				t.Errorf("contract %+v with expect from %s: found %v, want blocked: %t", c.rules, from, found, blocked)
+		type rules = dataset.ContractSpec
+		for name, v := range map[string]struct {
+			change  func(*rules)
+			level   nights.Level // of the one finding; empty for none
+			holiday bool
+		}{
+			"as it is":       {func(*rules) {}, nights.Blocking, false},
+			"allowed":        {func(r *rules) { r.Allow = []string{string(c.want)} }, nights.Warning, false},
+			"expected":       {func(r *rules) { r.Expect = expect("2026-10-05") }, nights.Warning, true},
+			"expected later": {func(r *rules) { r.Expect = expect("2026-10-06") }, nights.Blocking, false},
+			"off":            {func(r *rules) { *r = rules{Off: true} }, "", false},
+		} { // the day of the rows is the fifth
+			spec := &dataset.Spec{Contract: c.rules}
+			v.change(&spec.Contract)
+			found := find(t, nights.Request{Night: n.rows, Tonight: n.profile, Spec: spec,
+				At: nightstest.First.Add(48 * time.Hour)})
+			if v.level == "" && len(found) == 0 {
+				continue
 			}
-		}
-		q.Spec.Contract = dataset.ContractSpec{Off: true}
-		if found := find(t, q); len(found) > 0 {
-			t.Errorf("contract none: found %v, want nothing", found)
+			if len(found) != 1 || found[0].Code != c.want || found[0].Level != v.level ||
+				strings.Contains(found[0].Text, "expected: a holiday") != v.holiday {
+				t.Errorf("contract %+v, %s: found %v, want one %s of level %q", c.rules, name, found, c.want, v.level)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package nights_test
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math"
@@ -156,11 +157,10 @@ func nextDay(t *testing.T, table, tomorrow nightstest.Table) float64 {
 	loss := 0.0
 	pred := predictions(t, table, tomorrow)
 	for i, p := range pred {
-		if r := tomorrow.Rows[i]; r[len(r)-1] == "1" {
-			loss -= math.Log(max(p, 1e-9))
-		} else {
-			loss -= math.Log(max(1-p, 1e-9))
+		if r := tomorrow.Rows[i]; r[len(r)-1] != "1" {
+			p = 1 - p
 		}
+		loss -= math.Log(max(p, 1e-9))
 	}
 	return loss / float64(len(pred))
 }
@@ -170,10 +170,11 @@ func predictions(t *testing.T, table, tomorrow nightstest.Table) []float64 {
 	t.Helper()
 	train, test := &gbt.Data{}, &gbt.Data{}
 	width := len(table.Names) - 2
-	for _, d := range []struct {
+	both := []struct {
 		data *gbt.Data
 		from nightstest.Table
-	}{{train, table}, {test, tomorrow}} {
+	}{{train, table}, {test, tomorrow}}
+	for _, d := range both {
 		d.data.Rows = len(d.from.Rows)
 		d.data.RowMajor = make([]byte, width*d.data.Rows)
 		for _, r := range d.from.Rows {
@@ -214,13 +215,7 @@ func predictions(t *testing.T, table, tomorrow nightstest.Table) []float64 {
 				levels = append(levels, text)
 			}
 			slices.SortFunc(levels, func(a, b string) int {
-				if counts[a] != counts[b] {
-					return counts[b] - counts[a]
-				}
-				if a < b {
-					return -1
-				}
-				return 1
+				return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
 			})
 			code := map[string]byte{}
 			for i, text := range levels[:min(len(levels), 200)] {
@@ -230,10 +225,7 @@ func predictions(t *testing.T, table, tomorrow nightstest.Table) []float64 {
 			bin = func(text string) byte { return code[text] }
 		}
 		train.Features, test.Features = append(train.Features, one), append(test.Features, one)
-		for _, d := range []struct {
-			data *gbt.Data
-			from nightstest.Table
-		}{{train, table}, {test, tomorrow}} {
+		for _, d := range both {
 			at := slices.Index(d.from.Names, name)
 			column := make([]byte, d.data.Rows)
 			for i, r := range d.from.Rows {
