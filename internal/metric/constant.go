@@ -47,6 +47,19 @@ func OfConstant(name string, shares []float64) (value float64, ok bool) {
 	return 0, false
 }
 
+// Shares are those of n classes, which are labels from 0.
+func (in Input) Shares(n int) []float64 {
+	shares, sum := make([]float64, n), 0.0
+	for i, l := range in.Label {
+		shares[int(l)] += in.weight(i)
+		sum += in.weight(i)
+	}
+	for k := range shares {
+		shares[k] /= sum
+	}
+	return shares
+}
+
 // OfOne is what the named metrics measure if all rows have one prediction: the mean label or, of groups, a score, whose
 // rows then count as the average over all orders of theirs. A metric of which that says nothing is left out.
 func OfOne(in Input, names ...string) map[string]float64 {

@@ -63,6 +63,16 @@ func (c *comparison) checkLeaks() {
 	}
 }
 
+// Leak says which column alone ranks the label all but perfectly; it is empty if none does.
+func (p *Profile) Leak() string {
+	for i := range p.Columns {
+		if k := &p.Columns[i]; k.AUC > leakSure {
+			return fmt.Sprintf("column %.60q alone ranks the label with an AUC of %.4f", k.Name, k.AUC)
+		}
+	}
+	return ""
+}
+
 // Tolerances of ties, the associations between columns.
 const (
 	tieStrong = 0.08 // losing a weaker tie means nothing

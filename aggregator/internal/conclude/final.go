@@ -196,18 +196,7 @@ func loses(h *holdout, name string, outputs int, judged []float64) bool {
 	got, err := evaluate(in, name)
 	alone, known := metric.OfOne(in, name)[name]
 	if outputs > 1 {
-		shares, sum := make([]float64, outputs), 0.0
-		for i, l := range in.Label {
-			v := 1.0
-			if in.Weight != nil {
-				v = float64(in.Weight[i])
-			}
-			shares[int(l)], sum = shares[int(l)]+v, sum+v
-		}
-		for k := range shares {
-			shares[k] /= sum
-		}
-		alone, known = metric.OfConstant(name, shares)
+		alone, known = metric.OfConstant(name, in.Shares(outputs))
 	}
 	value, ok := got[name]
 	m, lookup := metric.Lookup(name)

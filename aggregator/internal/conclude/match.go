@@ -86,7 +86,7 @@ func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w
 		return nil, err
 	}
 	if r != nil {
-		m.origin.profile, m.warned = r.Profile, nights.Doubt(r.Findings)
+		m.origin.profile, m.warned, m.evidence.Leak = r.Profile, nights.Doubt(r.Findings), r.Profile.Leak()
 		for _, f := range r.Findings {
 			if f.Code == nights.CodeCopiedRows {
 				m.evidence.Copied = f.Text

@@ -48,6 +48,7 @@ type Evidence struct {
 	Shares  []Share  // in descending order
 	Blocked []string // what is wrong with tonight's data, in sentences
 	Copied  string   // why tonight's rows prove nothing about a first version; else empty
+	Leak    string   // which column alone ranks the label all but perfectly; empty if none does
 }
 
 // input converts the rows to a metric's input.
@@ -91,7 +92,7 @@ func Judge(g sweep.Gate, m metric.Metric, e Evidence) *sweep.GateDecision {
 	if !e.Binary && e.Classes == nil && e.Champion == 0 {
 		d.constant(m, &e.Tonight)
 	}
-	d.balance(g, e.Shares)
+	d.balance(g, e)
 	d.conclude(compared, g.Promote)
 	return d.GateDecision
 }

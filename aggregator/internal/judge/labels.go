@@ -143,26 +143,9 @@ func positive(in metric.Input) (rows int) {
 func (d *decision) shares(g sweep.Gate, e Evidence) {
 	in := e.Tonight.input(e.Tonight.New)
 	i, err := named("multi_logloss").Interval(in, metric.Confidence{Level: g.Confidence})
-	if err != nil {
+	entropy, known := metric.OfConstant("multi_logloss", in.Shares(len(e.Classes)))
+	if err != nil || !known { // rows of one class: left to the comparison
 		return
-	}
-	weights, all := make([]float64, len(e.Classes)), 0.0
-	for row, l := range in.Label {
-		w := 1.0
-		if in.Weight != nil {
-			w = float64(in.Weight[row])
-		}
-		weights[int(l)] += w
-		all += w
-	}
-	entropy := 0.0
-	for _, w := range weights {
-		if w > 0 {
-			entropy -= w / all * math.Log(w/all)
-		}
-	}
-	if entropy == 0 {
-		return // rows of one class: left to the comparison
 	}
 	check := sweep.GateCheck{Name: checkEntropy, Passed: i.Value < entropy, Value: i.Value / entropy,
 		Low: i.Low / entropy, High: i.High / entropy, Rows: len(in.Label)}

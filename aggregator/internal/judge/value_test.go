@@ -7,6 +7,7 @@ import (
 
 	"coppice/aggregator/internal/judge"
 	"coppice/internal/metric"
+	"coppice/internal/sweep"
 )
 
 // TestRowsWithoutAColumn: where earlier nights have kept no bids, a value of bids is not known, rather than 0, and
@@ -67,6 +68,22 @@ func TestAFirstVersionBeatsAConstant(t *testing.T) {
 			if d.Passed != (knows == 1) || knows == 0 && !strings.Contains(d.Reason, "one prediction for all rows") {
 				t.Errorf("%s of a model that knows %g of the labels: %+v", name, knows, *d)
 			}
+		}
+	}
+}
+
+// TestALeakThatTreesDoNotAllSee: where trees draw their columns, one that knows the label has less than the limit of
+// the first trees' gain. A first version with it does not go live, unless any share is allowed.
+func TestALeakThatTreesDoNotAllSee(t *testing.T) {
+	w := world{rand.New(rand.NewPCG(1, 9)), -1}
+	e := judge.Evidence{Binary: true, Tonight: w.rows(3000, 0.2, 0.6), Leak: `column "rowid" alone`,
+		Shares: []judge.Share{{Column: "rowid", Share: 0.88}, {Column: "x", Share: 0.12}}}
+	any := func(g *sweep.Gate) { g.MaxShare = 1 }
+	const want = `column "rowid" alone: does it know`
+	for name, d := range map[string]*sweep.GateDecision{
+		"a first version": judge.Judge(gate(nil), logLoss(t), e), "any share": judge.Judge(gate(any), logLoss(t), e)} {
+		if d.Passed != (name == "any share") || !d.Passed && !strings.Contains(d.Reason, want) {
+			t.Errorf("%s: %+v", name, *d)
 		}
 	}
 }
