@@ -74,7 +74,7 @@ var ceilings = map[string]int{
 	"launcher/internal/cloudjob":   509,
 	"launcher/internal/console":    283,
 	"launcher/internal/doctor":     637,
-	"launcher/internal/draft":      1430,
+	"launcher/internal/draft":      1472,
 	"launcher/internal/explain":    350,
 	"launcher/internal/plan":       1660,
 	"launcher/internal/predict":    638,
@@ -109,7 +109,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 114_698
+const maxLines = 114_740
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

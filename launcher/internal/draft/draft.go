@@ -57,6 +57,7 @@ type Request struct {
 	given       map[string]any  // of ParamsFile, by canonical names
 	rounds      string          // of early stopping
 	values      []string        // columns that Metric needs
+	numbered    []string        // ids that are whole numbers, whose order is a feature, too
 	regression  bool            // the label is a number, whatever its values
 	Cores       int             // of this machine
 }
@@ -71,6 +72,7 @@ type Draft struct {
 
 	sweep   func(trials int) []byte
 	splitBy string // the column that splits the rows; empty if none does
+	byTime  bool   // it is a time
 }
 
 // Finding is a decision: about what, and what was decided and why.
@@ -123,7 +125,7 @@ func Make(ctx context.Context, q Request) (*Draft, error) {
 		return nil, err
 	}
 	drop := d.drop(q, s)
-	q.Categorical = d.ids(q, s, drop)
+	q.Categorical, q.numbered = d.ids(q, s, drop, objective)
 
 	for name, f := range s.reading.Formats {
 		if f == q.DateFormat {
@@ -328,7 +330,7 @@ func (d *Draft) split(q Request, s *seen, classes bool) (string, error) {
 		if c.missing > 0 && q.Time != "" {
 			return "", problem.New(problem.Input, "--time %s: %s rows have no time", c.Name, humanize.Comma(c.missing))
 		}
-		d.splitBy = c.Name
+		d.splitBy, d.byTime = c.Name, true
 		d.found("split", "by time (%s): evaluated on the newest rows", c.Name)
 		return fmt.Sprintf("{by: time, column: %s, %s}", quoted(c.Name), parts), nil
 	}
@@ -413,23 +415,6 @@ func (d *Draft) drop(q Request, s *seen) []string {
 	return drop
 }
 
-// ids lists the columns of numbers that are names: those asked for, and those that are called ids. A column that splits
-// the rows is no feature.
-func (d *Draft) ids(q Request, s *seen, drop []string) []string {
-	ids := slices.Clone(q.Categorical)
-	var found []string
-	for _, c := range s.columns {
-		roles := []string{q.Label, q.Weight, q.Group, d.splitBy}
-		if c.isID() && !slices.Contains(slices.Concat(ids, drop, roles), c.Name) {
-			found = append(found, c.Name)
-		}
-	}
-	if len(found) > 0 {
-		d.found("ids", "%s: integers named like IDs, treated as categories", strings.Join(found, ", "))
-	}
-	return append(ids, found...)
-}
-
 // largeRows is from how many rows on smaller shares suffice to choose and to judge.
 const largeRows = 2_000_000
 
@@ -467,6 +452,13 @@ func (d *Draft) datasetSpec(q Request, label, split string, drop []string) []byt
 	}
 	if len(q.Categorical) > 0 {
 		fmt.Fprintf(&b, "categorical: %s\n", list(q.Categorical))
+	}
+	if len(q.numbered) > 0 {
+		var keys []string
+		for _, name := range q.numbered {
+			keys = append(keys, "["+quoted(name)+"]")
+		}
+		fmt.Fprintf(&b, "numeric: %s\nencodings: {keys: [%s]}\n", list(q.numbered), strings.Join(keys, ", "))
 	}
 	return b.Bytes()
 }
@@ -514,9 +506,10 @@ func (d *Draft) sweepSpec(q Request, objective string, trials int, s *seen) []by
 	if n := s.label.present; objective == binaryObjective && n >= fewRows && n < manyRows {
 		first = ofFewNumbers
 	}
+	names := slices.Concat(q.Categorical, q.numbered)
 	ids := slices.ContainsFunc(s.columns, func(c *column) bool {
 		return c.Name != q.Label && c.Unreadable == "" && c.distinct.n() > manyLevels &&
-			(c.texts && !c.isTime() || slices.Contains(q.Categorical, c.Name) || c.Dictionary)
+			(c.texts && !c.isTime() || slices.Contains(names, c.Name) || c.Dictionary)
 	})
 	if gbt.Classes(objective) {
 		if first, ids = ofClasses, s.label.present >= fewRows; !ids {

@@ -9,6 +9,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"coppice/internal/dataset"
@@ -62,6 +63,7 @@ type column struct {
 	present  int64
 	missing  int64
 	texts    bool // some value is not a number
+	odd      bool // or not a whole one, or one that is written in several ways
 	times    bool // every value is a time
 	lo, hi   float64
 	distinct counter
@@ -254,7 +256,9 @@ func (c *column) observe(v *dataset.Values, markers *cell.Markers) {
 				_, _, c.times = cell.ParseTime(text)
 			}
 			c.texts = c.texts || !isNumber
+			c.odd = c.odd || text != strconv.FormatFloat(x, 'f', -1, 64)
 		}
+		c.odd = c.odd || x != math.Trunc(x) || math.Abs(x) >= 1<<53
 		if isNumber {
 			c.lo, c.hi = min(c.lo, x), max(c.hi, x)
 		}
@@ -268,16 +272,6 @@ func (c *column) observe(v *dataset.Values, markers *cell.Markers) {
 // isTime reports whether the column holds times, and nothing else. Numbers may count seconds, but that is for a person
 // to say.
 func (c *column) isTime() bool { return c.times && c.present > 0 }
-
-// isID reports whether the column holds numbers that are named like ids and repeat, with a point as GA4 writes them.
-func (c *column) isID() bool {
-	return ingest.NamedID(c.Name) && !c.texts && c.Type != dataset.Time && c.Type != dataset.Bool &&
-		c.distinct.n() > 2 && c.present >= idRepeats*c.distinct.n()
-}
-
-// idRepeats is how often values of an id have to repeat in the first rows: a number for each row is no id to learn
-// from.
-const idRepeats = 2
 
 // keyWords are who or what a row may be about. Rows of one of them are alike.
 var keyWords = []string{"user", "customer", "client", "visitor", "session", "device", "patient", "person", "account",
