@@ -90,7 +90,7 @@ var ceilings = map[string]int{
 	"localemu":                     15,
 	"localemu/batchemu":            2089,
 	"localemu/command":             33,
-	"localemu/gcsemu":              1863,
+	"localemu/gcsemu":              1856,
 	"localemu/internal/cli":        513,
 	"localemu/internal/httpjson":   112,
 	"localemu/internal/proc":       303,
@@ -99,7 +99,7 @@ var ceilings = map[string]int{
 	"python/program":               138,
 	"task":                         14,
 	"task/command":                 69,
-	"task/internal/cli":            1081,
+	"task/internal/cli":            1084,
 	"task/internal/keep":           380,
 	"task/internal/notice":         47,
 	"task/internal/stage":          458,
@@ -109,7 +109,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 114_740
+const maxLines = 114_736
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"path"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -48,21 +47,16 @@ type faultList struct {
 	class string
 	tell  func(class string) // of every strike
 
-	mu   sync.Mutex
-	left []Fault
+	mu     sync.Mutex
+	faults []Fault
+	times  []int // that each has struck
 }
 
 func newFaultList(class string, faults []Fault, tell func(string)) *faultList {
 	if tell == nil {
 		tell = func(string) {}
 	}
-	l := &faultList{class: class, tell: tell, left: slices.Clone(faults)}
-	for i := range l.left {
-		if l.left[i].Times == 0 {
-			l.left[i].Times = -1 // without limit
-		}
-	}
-	return l
+	return &faultList{class: class, tell: tell, faults: faults, times: make([]int, len(faults))}
 }
 
 // strike returns the error of a request that a fault strikes, or delays it.
@@ -84,13 +78,12 @@ func (l *faultList) strike(object string) error {
 func (l *faultList) next(object string) *Fault {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i := range l.left {
-		f := &l.left[i]
-		if f.Times == 0 || !Matches(f.Match, object) {
+	for i, f := range l.faults {
+		if f.Times > 0 && l.times[i] == f.Times || !Matches(f.Match, object) {
 			continue
 		}
-		f.Times = max(f.Times-1, -1)
-		return f
+		l.times[i]++
+		return &f
 	}
 	return nil
 }

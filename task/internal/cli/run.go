@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -62,7 +63,9 @@ func (w *Setup) run(cmd *cobra.Command) (err error) {
 		}
 	}()
 
-	log.Info("task started", "version", w.Version, "go", runtime.Version(), "host", host)
+	limit, _ := os.ReadFile("/sys/fs/cgroup/cpu.max") // of the container, where it has one
+	log.Info("task started", "version", w.Version, "go", runtime.Version(), "host", host, "gomaxprocs",
+		runtime.GOMAXPROCS(0), "cpu_max", strings.TrimSpace(string(limit)))
 	measuring := telemetry.Start(ctx, telemetry.Options{Program: "task", Version: w.Version, Project: env.Project,
 		Endpoint: env.OTLPEndpoint, Log: log,
 		Instance: fmt.Sprintf("%s/%d", host, env.Task)})
