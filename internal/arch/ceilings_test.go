@@ -25,7 +25,7 @@ var ceilings = map[string]int{
 	"internal/calibrate":           700,
 	"internal/cloud":               317,
 	"internal/cloud/batch":         1114,
-	"internal/cloud/bigquery":      225,
+	"internal/cloud/bigquery":      222,
 	"internal/cloud/gcs":           546,
 	"internal/cloud/idtoken":       268,
 	"internal/cloud/inspect":       320,
@@ -74,7 +74,7 @@ var ceilings = map[string]int{
 	"launcher/internal/cloudjob":   509,
 	"launcher/internal/console":    283,
 	"launcher/internal/doctor":     637,
-	"launcher/internal/draft":      1472,
+	"launcher/internal/draft":      1477,
 	"launcher/internal/explain":    350,
 	"launcher/internal/plan":       1660,
 	"launcher/internal/predict":    638,
@@ -85,7 +85,7 @@ var ceilings = map[string]int{
 	"launcher/internal/serve":      2420,
 	"launcher/internal/show":       1953,
 	"launcher/internal/slot":       247,
-	"launcher/internal/stager":     1673,
+	"launcher/internal/stager":     1670,
 	"launcher/internal/sweepview":  766,
 	"localemu":                     15,
 	"localemu/batchemu":            2089,
@@ -109,7 +109,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 114_736
+const maxLines = 114_735
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

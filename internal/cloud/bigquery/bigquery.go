@@ -153,13 +153,10 @@ func (c *Client) Export(ctx context.Context, id, query, uri string) error {
 	if ctx.Err() != nil || err != nil && passing(err) { // it may run on
 		c.cancel(ctx, id, ref.Location)
 	}
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return ctx.Err()
+	if err != nil && ctx.Err() == nil {
+		err = translate("the export "+id, err)
 	}
-	return translate("the export "+id, err)
+	return err
 }
 
 // patiently calls f until it succeeds, or fails with what does not pass by itself. The generated client never repeats

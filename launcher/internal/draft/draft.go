@@ -150,10 +150,15 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 	fail := func(format string, args ...any) error {
 		return problem.New(problem.Input, "--label %s: %s", q.Label, fmt.Sprintf(format, args...))
 	}
+	blank := "" // where no is written as nothing
+	if l.missing > 0 {
+		blank = fmt.Sprintf("; %s rows without a value are left out: if that means no, write it there",
+			humanize.Comma(l.missing))
+	}
 	binary := func(value, why string, rows int64) {
 		if rarer := min(rows, l.present-rows); rarer < leastOfClass {
 			err = fail("the rarer class has %d of %s rows, and at least %d are needed: one each to train, choose, "+
-				"calibrate and judge", rarer, humanize.Comma(l.present), leastOfClass)
+				"calibrate and judge%s", rarer, humanize.Comma(l.present), leastOfClass, blank)
 		}
 		d.found("label", "%s: positive class %s (%s of %s rows)%s", q.Label, value, percent(rows, l.present),
 			humanize.Comma(l.present), why)
@@ -181,7 +186,7 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 		spec, err = d.grades(q, l)
 		return spec, q.Objective, err
 	case values == 1:
-		return "", "", fail("every row has the same value, %s: there is nothing to predict", l.list())
+		return "", "", fail("every row has the same value, %s: there is nothing to predict%s", l.list(), blank)
 	case q.regression:
 	case values > 2 && !q.wantsClasses() && q.Metric != "" && ofTwoClasses(q.Metric):
 		return "", "", fail("the column holds %s, and %s judges two classes: name the one that means yes with "+

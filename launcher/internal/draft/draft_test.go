@@ -247,6 +247,12 @@ func TestRefused(t *testing.T) {
 			Request{Label: "y"}, `"No" and "no" differ in case alone: write them in one way`},
 		"one value": {"a,y", func(int) string { return "1,yes" }, Request{Label: "y"},
 			"every row has the same value, yes: there is nothing to predict"},
+		"no written as nothing": {"a,y", func(i int) string { return []string{"1,yes", "1,"}[i%2] },
+			Request{Label: "y"}, "there is nothing to predict; 25 rows without a value are left out: if that " +
+				"means no, write it there"},
+		"no written as nothing beside --positive": {"a,y", func(i int) string { return []string{"1,yes", "1,"}[i%2] },
+			Request{Label: "y", Positive: "yes"}, "the rarer class has 0 of 25 rows, and at least 4 are needed: one " +
+				"each to train, choose, calibrate and judge; 25 rows without a value are left out"},
 		"three positive rows": {"a,y", func(i int) string { return fmt.Sprintf("%d,%d", i, i/47) },
 			Request{Label: "y"}, "the rarer class has 3 of 50 rows, and at least 4 are needed: one each to train"},
 		"no such positive": {"a,y", func(i int) string { return fmt.Sprintf("1,c%d", i%3) },

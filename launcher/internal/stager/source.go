@@ -55,10 +55,7 @@ var bucketPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$`)
 // was staged before.
 func (s *Stager) find(ctx context.Context, spec *dataset.Spec) (*source, error) {
 	places := spec.Source.Places(s.newestDay())
-	src := &source{objects: map[string]object{}, missing: spec.Source.Missing}
-	if len(places) > 0 {
-		src.newest = places[len(places)-1].Day
-	}
+	src := &source{objects: map[string]object{}, missing: spec.Source.Missing, newest: places[len(places)-1].Day}
 	for _, place := range places {
 		err := s.findIn(ctx, place, src)
 		if len(src.files) > table.MaxFiles {
