@@ -37,7 +37,7 @@ machine: {type: n2-highmem-2, vms: 2, threads_per_task: 1, tasks_per_vm: 1}
 limits: {trial: 5m, sweep: 15m}
 gate: {promote: never, against: none}
 `), "--json").out)
-	const said = "the mean of models that each leave out one fold of 3"
+	const said = "the mean of 3 models, each trained without one fold of all "
 	if f := c.Final; c.Outcome != sweep.OutcomeWinner || f == nil || !f.Registered ||
 		!strings.Contains(f.Reason, said) {
 		t.Fatalf("a sweep with a bag: %+v, final %+v; expected one to be registered", c, f)

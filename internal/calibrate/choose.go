@@ -58,7 +58,7 @@ func Choose(raw []float64, label, weight []float32, byTime bool) (Choice, error)
 	var by float64
 	if c.c, by = d.level(z); by != 0 {
 		c.c += by
-		reason += fmt.Sprintf("; their labels have another rate beyond chance, and they move by %.2g", by)
+		reason += fmt.Sprintf("; the share of positives is off beyond chance, and they move by %.2g", by)
 	}
 	if c.a == 1 && c.c == 0 {
 		none.Reason = "uncalibrated: " + reason

@@ -127,10 +127,7 @@ func calibrationError(e *Evaluator, m Metric) (float64, error) {
 	}
 
 	e.rankRows()
-	parts := m.k.count
-	if parts == 0 {
-		parts = defaultBins
-	}
+	parts := cmp.Or(m.k.count, defaultBins)
 
 	total := e.binary.total()
 	var gap, all sum
@@ -251,10 +248,7 @@ func (e *Evaluator) eachGroup(m Metric, use func(value, weight float64)) error {
 		}
 	}
 
-	places := m.k.count
-	if places == 0 {
-		places = len(e.in.Pred)
-	}
+	places := cmp.Or(m.k.count, len(e.in.Pred))
 	g := &e.groups
 	g.rows.sortNumbers(len(e.in.Group), 64, func(i int) uint64 { return e.in.Group[i] })
 

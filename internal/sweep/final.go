@@ -136,7 +136,7 @@ func (p *Plan) LateFinal(winner *Result) string {
 
 // KeptBack is why a trial is not trained, or not to its end.
 func (p *Plan) KeptBack() string {
-	return fmt.Sprintf("the rest of limits.sweep (%s) is kept for the final training", p.Spec.Limits.Sweep)
+	return fmt.Sprintf("the rest of the sweep's %s is kept for the final training", p.Spec.Limits.Sweep)
 }
 
 // BeforeFinal is how much of what is left of limits.sweep a trial may use that has trained for spent: the final

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -127,10 +128,7 @@ type Range struct {
 func (q *Quote) ReserveCost() float64 {
 	dearest := q.Hourly * float64(q.VMs)
 	for _, f := range q.Fallback {
-		vms := f.VMs
-		if vms == 0 {
-			vms = q.VMs
-		}
+		vms := cmp.Or(f.VMs, q.VMs)
 		dearest = max(dearest, f.Hourly*float64(vms))
 	}
 	return dearest * q.Reserve / 3600

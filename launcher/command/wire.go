@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -103,10 +104,7 @@ type jobs struct {
 
 // batchEngine is Batch with what this deployment says of its jobs.
 func batchEngine(client *batch.Client, env cli.Env) *batch.Jobs {
-	stager := env.StageAccount
-	if stager == "" {
-		stager = env.ServiceAccount
-	}
+	stager := cmp.Or(env.StageAccount, env.ServiceAccount)
 	e := &batch.Jobs{Client: client,
 		Images:   map[string]string{engine.Task: env.TaskImage, engine.Launcher: env.LauncherImage},
 		Accounts: map[string]string{engine.Task: env.ServiceAccount, engine.Launcher: stager},

@@ -1,6 +1,7 @@
 package batchemu
 
 import (
+	"cmp"
 	"path"
 	"regexp"
 	"runtime"
@@ -287,10 +288,7 @@ func (p *plan) readCounts(g *batchpb.TaskGroup) error {
 
 // tasksThatFit returns Batch's default for tasks per machine: as many as there are CPUs for. Memory is not considered.
 func tasksThatFit(machineType string, spec *batchpb.TaskSpec) int {
-	milli := int(spec.GetComputeResource().GetCpuMilli())
-	if milli == 0 {
-		milli = 2000
-	}
+	milli := cmp.Or(int(spec.GetComputeResource().GetCpuMilli()), 2000)
 	return min(max(1, vcpus(machineType)*1000/milli), maxPerVM)
 }
 

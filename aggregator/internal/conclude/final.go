@@ -94,18 +94,24 @@ func (a *Aggregator) final(ctx context.Context, k *known, b sweep.Board, e *swee
 		return refuse("the final model, trial %d, cannot be calibrated: %v", trial, err)
 	}
 	report.Registered = true
-	ratio := ""
-	if report.Ratio > 0 { // not of a regression
-		ratio = fmt.Sprintf("sum ratio %.3g, ", report.Ratio)
-	}
 	trained := fmt.Sprintf("trained on all %s rows", humanize.Comma(int64(report.Rows)))
 	if n := k.plan.Spec.Bag(); n > 1 {
-		trained = fmt.Sprintf("the mean of models that each leave out one fold of %d of all %s rows,", n,
+		trained = fmt.Sprintf("the mean of %d models, each trained without one fold of all %s rows,", n,
 			humanize.Comma(int64(report.Rows)))
 	}
-	report.Reason = fmt.Sprintf("%s with %d trees; agrees with the winner on test (%scorrelation %.3g)", trained,
-		r.Trees, ratio, report.Correlation)
+	report.Reason = fmt.Sprintf("%s with %s trees; %s", trained, humanize.Comma(int64(r.Trees)), agreement(report))
 	return f, report, nil
+}
+
+// agreement says in what a final model that is registered is like the winner.
+func agreement(r *sweep.FinalModel) string {
+	switch {
+	case !(r.Correlation >= finalCorrelation): // the winner loses
+		return "its loss on test is no higher than the winner's, which predicts no better than a constant there"
+	case r.Ratio > 0: // not of a regression
+		return fmt.Sprintf("agrees with the winner on test (sum ratio %.3g, correlation %.3g)", r.Ratio, r.Correlation)
+	}
+	return fmt.Sprintf("agrees with the winner on test (correlation %.3g)", r.Correlation)
 }
 
 // finalEncoding returns the statistics of ids over all rows.

@@ -399,4 +399,11 @@ func TestWhatAFinalModelNeedNotAgreeWith(t *testing.T) {
 			t.Errorf("%s: it loses to the base rate %t, expected %t", name, got, tc.want)
 		}
 	}
+	for says, r := range map[string]sweep.FinalModel{
+		"predicts no better than a constant":     {Correlation: 0},
+		"(correlation 0.9)":                      {Correlation: 0.9},
+		"test (sum ratio 1.1, correlation 0.98)": {Correlation: 0.98, Ratio: 1.1},
+	} {
+		contains(t, agreement(&r), says)
+	}
 }

@@ -14,7 +14,7 @@ func TestTrialsThatLeftTheFinalTrainingItsTime(t *testing.T) {
 		table: datasettest.Options{Encodings: "{final: true}"},
 		store: func(r *sweep.Result, _ map[string][]byte) {
 			if r.Trial == 1 {
-				r.Status, r.Reason, r.TreesGrown = sweep.StatusStopped, "the rest of limits.sweep", 0
+				r.Status, r.Reason, r.TreesGrown = sweep.StatusStopped, "the rest of the sweep's", 0
 			}
 		}})
 	w.trainFinal(t, 2, nil, nil)
@@ -22,5 +22,5 @@ func TestTrialsThatLeftTheFinalTrainingItsTime(t *testing.T) {
 	if c.Outcome != sweep.OutcomeWinner || c.Done != 2 || c.Failed != 0 || c.Final == nil || !c.Final.Registered {
 		t.Fatalf("the end: %+v, final %+v; expected a winner of two, and the final model", c, c.Final)
 	}
-	contains(t, c.Reason, "1 of 3 trials not trained: the rest of limits.sweep")
+	contains(t, c.Reason, "1 of 3 trials not trained: the rest of the sweep's")
 }

@@ -2,6 +2,7 @@ package gcs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,10 +66,7 @@ func (b *bucket) Open(ctx context.Context, name string, r blob.Range) (io.ReadCl
 	if r.Generation != 0 {
 		o = o.Generation(int64(r.Generation))
 	}
-	length := r.Length
-	if length == 0 {
-		length = -1
-	}
+	length := cmp.Or(r.Length, -1)
 
 	transfer, watch := watchTransfer(ctx, b.limits.stall)
 	reader, err := o.NewRangeReader(transfer, r.Offset, length)

@@ -102,8 +102,8 @@ func findCode(all []cell.Distinct, rows int) *code {
 // hints reports what else may be worth knowing about one feature.
 func (f *built) hints(warn func(code, format string, args ...any)) {
 	if f.looksLikeIDs() {
-		warn(HintIDs, "%d whole numbers on %d sampled rows are treated as quantities; if they are ids, list the "+
-			"column under categorical:, otherwise under numeric:", f.different, f.present)
+		warn(HintIDs, "%d different whole numbers on %d sampled rows are treated as quantities; if they are ids, list "+
+			"the column under categorical:, otherwise under numeric:", f.different, f.present)
 	}
 	if c := f.code; c != nil {
 		warn(WarnCode, "%d of %d sampled rows have %s, and all others %s to %s; if it stands for a missing value, "+
@@ -133,7 +133,7 @@ func numberText(x float64) string { return string(dataset.AppendNumber(nil, x)) 
 // keyHint reports that the column by which a table is split by hash is not a feature.
 func (s *survey) keyHint() []dataset.Warning {
 	key := s.spec.Split.Key
-	if s.splitter.by != dataset.SplitByHash {
+	if s.splitter.by != dataset.SplitByHash || key == s.spec.Group { // which is no feature under any split
 		return nil
 	}
 	return []dataset.Warning{{Code: HintKey, Column: key,

@@ -34,6 +34,9 @@ func TestHashSplitKeepsKeysTogether(t *testing.T) {
 	// x is the user again, as 3,000 bins would be too many: it is regressed on, so that targets tell who a row is.
 	s := mustStage(t, "label: {column: x, kind: regression}\ngroup: user\nsplit: {by: hash, key: user, train: 0.6, "+
 		"valid: 0.2, test: 0.2}\n", b.String())
+	if got := hinted(s, HintKey); len(got) > 0 {
+		t.Errorf("hint %s of %q: a group is no feature under any split", HintKey, got)
+	}
 	where := map[float32]string{}
 	folds := map[float32]uint8{}
 	var perFold [dataset.Folds]int

@@ -152,9 +152,8 @@ type cloud struct {
 	registry *registry.Registry
 }
 
-const remedy = "run it where `launcher fit` has run, inside `localemu exec --`, after `. DIR/env` of a " +
-	"`localemu up --data DIR`, or with what " +
-	"`terraform output` prints"
+const remedy = "run it where `launcher fit` has run, with what `terraform output` prints or, to begin in a new " +
+	"folder of this machine, as `coppice localemu exec --data coppice-data -- coppice COMMAND`"
 
 // with opens the cloud, calls use and closes it.
 func (w *Setup) with(ctx context.Context, use func() error) (err error) {

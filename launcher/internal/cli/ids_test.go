@@ -162,7 +162,7 @@ func TestStageTellsOfIDs(t *testing.T) {
 		w.file("e.yaml", "name: t\nsource: t.csv\nlabel: is_click\nencodings: none\nsplit: {by: random, train: 0.8, "+
 			"valid: 0.2}\n"+list+"\n"))
 	if strings.Contains(again, "drop: [") || strings.Contains(again, "odd name") ||
-		!strings.Contains(again, "hint: shop_id: 200 whole numbers on ") {
+		!strings.Contains(again, "hint: shop_id: 200 different whole numbers on ") {
 		t.Errorf("with %s:\n%s", list, again)
 	}
 }

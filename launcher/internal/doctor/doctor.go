@@ -5,6 +5,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -158,10 +159,7 @@ func (d *Doctor) cannot(check, where string, err error) {
 		d.add(check, NotChecked, where, apply, "a service that it takes is not enabled")
 		return
 	}
-	who := d.caller
-	if who == "" {
-		who = "the caller"
-	}
+	who := cmp.Or(d.caller, "the caller")
 	d.add(check, NotChecked, where, ownLogin, "%s may not read it; a project owner may, with their own login", who)
 }
 

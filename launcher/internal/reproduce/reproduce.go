@@ -4,6 +4,7 @@ package reproduce
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -90,10 +91,7 @@ func Run(ctx context.Context, q Recipe) (*Report, error) {
 			ds.Manifest.Name, ds.Manifest.Version, p.Dataset.Name, p.Dataset.Version)
 	}
 
-	threads := q.Threads
-	if threads == 0 {
-		threads = runtime.GOMAXPROCS(0)
-	}
+	threads := cmp.Or(q.Threads, runtime.GOMAXPROCS(0))
 	table := fit.NewTable(ds)
 	final, isFinal := p.Final()
 	isFinal = isFinal && q.Trial == final

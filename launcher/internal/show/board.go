@@ -57,7 +57,11 @@ func (w Printer) Head(p *sweep.Plan, c *sweep.Conclusion) {
 	case c.Caution() != "":
 		state = "warning"
 	}
-	w.Screen.Head(state, c.Headline()+".", " "+strings.Join(c.Facts(p.Created), " "))
+	facts := *c
+	if w.Home { // what it would have cost elsewhere is no fact of it
+		facts.Cost = nil
+	}
+	w.Screen.Head(state, c.Headline()+".", " "+strings.Join(facts.Facts(p.Created), " "))
 }
 
 // Winner writes how a sweep with a winner ended.

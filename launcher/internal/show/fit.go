@@ -177,7 +177,9 @@ func (w Printer) Fitted(f *Fit) {
 	}
 	chosen := fmt.Sprintf("trial %d of %s: %s %s on valid", f.Trial, english.Plural(f.Done, "trial", ""), f.Metric,
 		Number(f.Valid[f.Metric]))
-	if r := f.usual; r != nil {
+	if r := f.usual; r != nil && r.Trial == f.Trial {
+		chosen += ", the default configuration"
+	} else if r != nil {
 		chosen += fmt.Sprintf("; the default (trial %d): %s", r.Trial, Number(r.Score))
 	}
 	final := ""
@@ -237,7 +239,8 @@ func (f *Fit) WithoutFeatures() string {
 		return ""
 	}
 	what, more := "always predicting the mean scores", ""
-	if m, err := metric.Lookup(f.Metric); err == nil && m.Kind == metric.Ranking {
+	m, _ := metric.Lookup(f.Metric) // the sweep's
+	if m.Kind == metric.Ranking {
 		what = "rows in random order score"
 	}
 	switch {
@@ -247,6 +250,10 @@ func (f *Fit) WithoutFeatures() string {
 		more = fmt.Sprintf("; the most frequent, %s, has %s of the rows", most.Name, Percent(most.Rate))
 	case f.Base > 0:
 		what = "the base rate alone, " + Percent(f.Base) + ", scores"
+	}
+	own, ok := f.Test[f.Metric]
+	if a, b := m.Score(alone), m.Score(own); ok && a != b && a > b == m.Maximize {
+		more += ": better than this model, which has learned nothing that holds on test rows"
 	}
 	return fmt.Sprintf("%s %s %s%s", what, f.Metric, Number(alone), more)
 }

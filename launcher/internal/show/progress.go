@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/engine"
@@ -89,8 +90,9 @@ func (v *SweepProgress) summary(s sweepview.Snapshot) []string {
 	case s.Best != nil:
 		parts = append(parts, fmt.Sprintf("best %s %s (#%d)", v.plan.Spec.Metric, Number(s.Best.Score), s.Best.Trial))
 	}
-	return append(parts, sweepview.Counts("running", s.Running, "failed", s.Failed, "at their limit", s.AtLimit,
-		"waiting for a task", s.Ready, "paused", s.Paused, "stopped", s.Stopped, "not trained", s.Untrained)...)
+	return append(parts, sweepview.Counts("running", s.Running, "failed", s.Failed,
+		"stopped at a time limit", s.AtLimit, "waiting for a task", s.Ready, "paused", s.Paused,
+		"stopped", s.Stopped, "not trained", s.Untrained)...)
 }
 
 // mostNews is how many trials have a line of their own at one look.
@@ -173,7 +175,7 @@ func ended(metric string, r *sweep.Result) string {
 	}
 	trees := english.Plural(r.Trees, "tree", "")
 	if r.TreesGrown > r.Trees {
-		trees = fmt.Sprintf("%d of %d trees", r.Trees, r.TreesGrown)
+		trees = fmt.Sprintf("%s of %s trees", humanize.Comma(int64(r.Trees)), humanize.Comma(int64(r.TreesGrown)))
 	}
 	how := fmt.Sprintf("%s %s, %s, %s", metric, Number(r.Score), trees, plot.Seconds.Format(r.Usage.TrainSeconds))
 	if r.AtLimit {

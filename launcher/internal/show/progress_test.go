@@ -22,14 +22,14 @@ func TestTimeIsUp(t *testing.T) {
 	var b sweep.Board
 	for n := range 9 {
 		b.Rows = append(b.Rows, sweep.Row{Trial: sweep.Trial{Number: n}, Result: &sweep.Result{Trial: n,
-			Status: sweep.StatusStopped, Reason: "the rest of limits.sweep (2m0s) is kept"}})
+			Status: sweep.StatusStopped, Reason: "the rest of the sweep's 2m0s is kept"}})
 		v.Show(b, sweepview.Snapshot{Tally: sweep.Tally{Untrained: n}})
 	}
 	b.Rows = append(b.Rows, sweep.Row{Trial: sweep.Trial{Number: 9, Refit: true}, Result: &sweep.Result{Trial: 9,
 		Status: sweep.StatusStopped, Reason: "no trial can win"}})
 	v.Show(b, sweepview.Snapshot{})
 	v.Close()
-	if want := "9 trials not trained: the rest of limits.sweep (2m0s) is kept\n"; out.String() != want {
+	if want := "9 trials not trained: the rest of the sweep's 2m0s is kept\n"; out.String() != want {
 		t.Errorf("it shows\n%s\nwant\n%s", out.String(), want)
 	}
 }

@@ -89,8 +89,8 @@ func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapsh
 	}
 	rows = append(rows, [2]string{"job", job(snap.Job, st.Conclusion != nil)}, [2]string{"failure", snap.Job.Failure},
 		[2]string{"machines", machines},
-		[2]string{"trials", strings.Join(sweepview.Counts("done", snap.Done, "at their limit", snap.AtLimit, "running",
-			snap.Running, "failed", snap.Failed, "not started", snap.NotStarted()), ", ")})
+		[2]string{"trials", strings.Join(sweepview.Counts("done", snap.Done, "stopped at a time limit",
+			snap.AtLimit, "running", snap.Running, "failed", snap.Failed, "not started", snap.NotStarted()), ", ")})
 
 	add := func(label, format string, args ...any) {
 		rows = append(rows, [2]string{label, fmt.Sprintf(format, args...)})

@@ -25,11 +25,10 @@ func (w Printer) Explained(name string, r *explain.Report, final bool) {
 	if r.Expected != nil {
 		base = "; base score (average prediction, raw): " + Number(*r.Expected)
 	}
-	w.Printf("%s on %d test rows of its night: %s %s%s\n", name, r.Rows, r.Metric, Number(r.Value), base)
+	w.Printf("%s on %s test rows of its night: %s %s%s\n", name, humanize.Comma(int64(r.Rows)), r.Metric,
+		Number(r.Value), base)
 	if final {
-		w.Printf(
-			"its final training has seen these rows, so they flatter it; registry show has what was measured before\n",
-		)
+		w.Printf("its final training has seen these rows, so they flatter it; see registry show for the judged model\n")
 	}
 
 	header := []any{"feature", "splits", "gain", "contribution", "worth in " + r.Metric, "95 % interval"}

@@ -44,10 +44,7 @@ func (w Printer) Why(p *sweep.Plan, y sweepview.Reasons) {
 		}
 		rows = append(rows, [2]string{"because", when})
 	default:
-		why := y.Trial.Reason
-		if why == "" {
-			why = "it was planned before the first trial began"
-		}
+		why := cmp.Or(y.Trial.Reason, "it was planned before the first trial began")
 		rows = append(rows, [2]string{"because", why}, [2]string{"parameters", page.Differ(p).Text(y.Trial.Params)})
 	}
 

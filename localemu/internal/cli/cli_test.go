@@ -45,8 +45,8 @@ func TestExecEnvironmentAndCode(t *testing.T) {
 		}
 		delete(got, name)
 	}
-	for _, name := range []string{"COPPICE_INSPECT_ENDPOINT", "COPPICE_BATCH_ENDPOINT", "STORAGE_EMULATOR_HOST",
-		"PUBSUB_EMULATOR_HOST"} {
+	for _, name := range []string{"COPPICE_INSPECT_ENDPOINT", "COPPICE_BATCH_ENDPOINT", "COPPICE_BIGQUERY_ENDPOINT",
+		"STORAGE_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST"} {
 		if want := map[bool]string{true: "http://"}[name == "STORAGE_EMULATOR_HOST"] +
 			"127.0.0.1:"; !strings.HasPrefix(got[name], want) {
 			t.Errorf("%s is %q, expected it to begin with %q", name, got[name], want)
@@ -169,7 +169,7 @@ func TestASignalEndsTheWaiting(t *testing.T) {
 	for lines.Scan() && !strings.Contains(lines.Text(), "waiting for another command") {
 		t.Log(lines.Text())
 	}
-	if want := "end it and start localemu up --data " + data; !strings.Contains(lines.Text(), want) {
+	if want := "end it and start `coppice localemu up --data " + data + "`"; !strings.Contains(lines.Text(), want) {
 		t.Errorf("it says %q, want what to do: %q", lines.Text(), want)
 	}
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {

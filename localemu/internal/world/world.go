@@ -201,9 +201,9 @@ func (w *World) openData(ctx context.Context) error {
 	lock := atomicfile.NewLock(filepath.Join(data, lockFile))
 	locked, err := lock.TryLock()
 	if err == nil && !locked && w.opts.Wait {
-		fmt.Fprintf(w.opts.Stderr, "waiting for another command to end that uses the local cloud in %[1]s, such as "+
-			"launcher serve. To run several at once, end it and start localemu up --data %[1]s (of a wheel: coppice "+
-			"localemu up --data %[1]s), whose cloud they share; a model saved by fit --out needs none\n", data)
+		fmt.Fprintf(w.opts.Stderr, "waiting for another command, such as `coppice serve`, that uses the local cloud "+
+			"in %[1]s. To run several at once, end it and start `coppice localemu up --data %[1]s`, which they share; "+
+			"a model saved by `fit --out` needs none\n", data)
 		locked, err = lock.TryLockContext(ctx, 200*time.Millisecond)
 	}
 	switch {

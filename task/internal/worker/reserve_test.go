@@ -50,7 +50,7 @@ func TestTheFinalTrainingHasItsTime(t *testing.T) {
 		if r := w.result(t, 0); r.AtLimit || r.TreesGrown != 8 {
 			t.Errorf("%s: trial 0: %+v; expected all its trees", name, r)
 		}
-		r, want := w.result(t, 1), "of 8 trees: the rest of limits.sweep (28m0s) is kept for the final training"
+		r, want := w.result(t, 1), "of 8 trees: the rest of the sweep's 28m0s is kept for the final training"
 		if r.Status != sweep.StatusDone || !r.AtLimit || r.TreesGrown < 5 || r.TreesGrown > 7 ||
 			!strings.Contains(r.Reason, want) {
 			t.Errorf("%s: trial 1: %+v; expected it done, %q", name, r, want)
