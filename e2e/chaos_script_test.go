@@ -104,6 +104,7 @@ func chaosClasses() []chaosClass {
 		}},
 		{"write refused", most, func(r *rand.Rand, s *chaosScript) {
 			write("refuse_write", fmt.Sprintf(", status: %d", []int{429, 500, 503}[r.IntN(3)]))(r, s)
+			s.add("refuse_write", `match: "**", status: 429`) // the service's limit
 		}},
 		{"answer lost", most, write("lose_answer", "")},
 		{"read refused", most, func(r *rand.Rand, s *chaosScript) {

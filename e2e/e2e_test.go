@@ -411,6 +411,7 @@ func TestE2ESameEndWhateverGoesWrong(t *testing.T) {
 		"a machine lost": {"at_write: [{match: \"sweeps/*/trials/*/result.json\", nth: 4, does: lose_machine, vm: 0}]\n",
 			nil,
 			[]string{"small-*/task-[01].attempt-1.log"}},
+		"objects written too often": {"refuse_write: [{match: \"**\", status: 429}]\n", nil, nil},
 		"storage stutters": {"refuse_write: [{match: \"sweeps/*/trials/0003/**\", times: 2, status: 503}]\n" +
 			"lose_answer: [{match: \"sweeps/*/trials/*/result.json\", times: 3}, {match: " +
 			"\"sweeps/*/trials/*/claims/*\", times: 3}]\n", nil, nil},

@@ -126,12 +126,13 @@ func TestRetryByExitCode(t *testing.T) {
 	w.log("retry-1", 1, 1)
 }
 
+// TestPermanentFailureFailsTheJob when the other tasks, which go on, have ended.
 func TestPermanentFailureFailsTheJob(t *testing.T) {
 	w := newWorld(t, nil)
-	job := w.create("fail-1", "hang-first-task", 6, func(j *batchpb.Job) { j.TaskGroups[0].Parallelism = 4 })
+	job := w.create("fail-1", "fail-first-task", 6, func(j *batchpb.Job) { j.TaskGroups[0].Parallelism = 4 })
 	job = w.waitState(job.Name, batchpb.JobStatus_FAILED)
 	if counts := job.Status.TaskGroups["group0"].Counts; !cmp.Equal(counts,
-		map[string]int64{"FAILED": 1, "UNEXECUTED": 5}) {
+		map[string]int64{"FAILED": 1, "SUCCEEDED": 5}) {
 		t.Errorf("counts %v", counts)
 	}
 	last := job.Status.StatusEvents[len(job.Status.StatusEvents)-1].Description

@@ -55,11 +55,11 @@ func helper(mode string) int {
 		hang()
 	case "hang":
 		hang()
-	case "hang-first-task":
-		if os.Getenv("BATCH_TASK_INDEX") != "0" {
-			hang()
+	case "fail-first-task":
+		if os.Getenv("BATCH_TASK_INDEX") == "0" {
+			return 3
 		}
-		return 3
+		return 0
 	case "stubborn":
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("ignoring SIGTERM")

@@ -52,6 +52,7 @@ func (j *job) work() (end batchpb.JobStatus_State, because string) {
 
 	defer j.scheduleFaults()()
 
+	end = batchpb.JobStatus_SUCCEEDED
 	for {
 		select {
 		case <-j.srv.closing: // before starting anything in vain
@@ -61,13 +62,12 @@ func (j *job) work() (end batchpb.JobStatus_State, because string) {
 		}
 
 		if !j.assign() {
-			return batchpb.JobStatus_SUCCEEDED, ""
+			return end, because
 		}
 		select {
 		case a := <-j.ended:
-			if text, failed := j.settle(a); failed {
-				j.drain()
-				return batchpb.JobStatus_FAILED, text
+			if text := j.settle(a); text != "" && because == "" { // the others go on
+				end, because = batchpb.JobStatus_FAILED, text
 			}
 		case <-j.stop:
 			j.drain()
@@ -132,9 +132,9 @@ func (j *job) freeMachine() *machine {
 	return nil
 }
 
-// settle records how an attempt ended, and decides whether the task gets another one. failed means that the task, and
-// so the job, has failed permanently.
-func (j *job) settle(a *attempt) (because string, failed bool) {
+// settle records how an attempt ended, and decides whether the task gets another one. If not, the task, and so the job,
+// has failed because of what is returned.
+func (j *job) settle(a *attempt) (because string) {
 	s := j.srv
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,15 +142,15 @@ func (j *job) settle(a *attempt) (because string, failed bool) {
 	j.vacate(a)
 	code, text := a.record()
 	if a.task.state != batchpb.TaskStatus_FAILED {
-		return "", false
+		return ""
 	}
 	if a.number >= j.plan.retries || !retryable(j.plan.policy, code) {
 		return fmt.Sprintf("Job failed due to task failure. Specifically, task with index %d failed due to the "+
-			"following task event: %q", a.task.index, text), true
+			"following task event: %q", a.task.index, text)
 	}
 	a.task.attempt++
 	a.task.state = batchpb.TaskStatus_PENDING
-	return "", false
+	return ""
 }
 
 // record records how the attempt ended; a task that was stopped with its job counts as not executed. It returns the

@@ -21,7 +21,8 @@ type Faults struct {
 }
 
 // Fault strikes requests for objects whose names match, Times times, or always if that is 0: they are answered with an
-// error or, with a Delay, only later. Match is compared part by part: "*" within a part, "**" for any number of parts.
+// error or, with a Delay, only later. Always 429 is the service's limit: for an object a second time within a second.
+// Match is compared part by part: "*" within a part, "**" for any number of parts.
 type Fault struct {
 	Match  string         `yaml:"match"`
 	Times  int            `yaml:"times"`
@@ -49,14 +50,16 @@ type faultList struct {
 
 	mu     sync.Mutex
 	faults []Fault
-	times  []int // that each has struck
+	times  []int                // that each has struck
+	last   map[string]time.Time // that an object was let through, if always 429 is the fault
 }
 
 func newFaultList(class string, faults []Fault, tell func(string)) *faultList {
 	if tell == nil {
 		tell = func(string) {}
 	}
-	return &faultList{class: class, tell: tell, faults: faults, times: make([]int, len(faults))}
+	return &faultList{class: class, tell: tell, faults: faults, times: make([]int, len(faults)),
+		last: map[string]time.Time{}}
 }
 
 // strike returns the error of a request that a fault strikes, or delays it.
@@ -82,6 +85,10 @@ func (l *faultList) next(object string) *Fault {
 		if f.Times > 0 && l.times[i] == f.Times || !Matches(f.Match, object) {
 			continue
 		}
+		if f.Times == 0 && f.Status == http.StatusTooManyRequests && time.Since(l.last[object]) >= time.Second {
+			l.last[object] = time.Now()
+			continue
+		}
 		l.times[i]++
 		return &f
 	}
@@ -103,13 +110,12 @@ func CheckPattern(pattern string) error {
 
 // matches compares a name with a pattern, both split at "/".
 func matches(pattern, name []string) bool {
-	if len(pattern) == 0 {
+	switch {
+	case len(pattern) == 0:
 		return len(name) == 0
-	}
-	if pattern[0] == "**" {
+	case pattern[0] == "**":
 		return matches(pattern[1:], name) || len(name) > 0 && matches(pattern, name[1:])
-	}
-	if len(name) == 0 {
+	case len(name) == 0:
 		return false
 	}
 	ok, err := path.Match(pattern[0], name[0])

@@ -91,6 +91,26 @@ func TestReadFaults(t *testing.T) {
 	}
 }
 
+// TestTooOften: an object that is written more often than the service has it is refused, others are not, and the
+// refused write works once the time is over.
+func TestTooOften(t *testing.T) {
+	const within = time.Second
+	w := start(t, Options{Faults: Faults{Write: []Fault{{Match: "**", Status: 429}}}})
+	began := time.Now()
+	w.mustPut("hot", "1")
+	w.mustPut("other", "1")
+	_, err := w.put(w.b.Object("hot"), "2")
+	if took := time.Since(began); took < within && code(err) != 429 {
+		t.Errorf("a second write after %s ended with %v, expected 429", took, err)
+	}
+	for code(err) == 429 {
+		_, err = w.put(w.b.Object("hot"), "2")
+	}
+	if took := time.Since(began); err != nil || took < within {
+		t.Errorf("it was written after %s, %v; expected %s or more", took, err, within)
+	}
+}
+
 // TestAlways: a fault without a number strikes every time.
 func TestAlways(t *testing.T) {
 	w := start(t, Options{Faults: Faults{Read: []Fault{{Match: "x"}}}})

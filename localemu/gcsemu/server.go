@@ -16,7 +16,7 @@
 //   - What only other clients ask for: writes by the XML API, form uploads, signed URLs, gzip-encoded requests, the
 //     batch endpoint, gRPC.
 //   - Object versioning, lifecycle rules, soft delete, retention, holds, access lists, IAM,
-//     notifications, encryption keys, managed folders, hierarchical buckets, rate limits (429).
+//     notifications, encryption keys, managed folders, hierarchical buckets, rate limits (429) but those of Faults.
 //   - Settings of buckets other than name, labels and storage class: refused (501), as are softDeleted, filter and
 //     matchGlob in listings. A location is accepted and has no effect; a class is reported, and
 //     has no costs. Labels are not checked.

@@ -104,8 +104,8 @@ func (s *Server) Close() {
 
 // CreateTopic makes the topic; an existing one is left unchanged.
 func (s *Server) CreateTopic(ctx context.Context, name string) error {
-	_, err := s.fake.GServer.CreateTopic(ctx, &pubsubpb.Topic{Name: name})
-	if err != nil && status.Code(err) != codes.AlreadyExists {
+	if _, err := s.fake.GServer.CreateTopic(ctx, &pubsubpb.Topic{Name: name}); err != nil &&
+		status.Code(err) != codes.AlreadyExists {
 		return fmt.Errorf("create topic: %w", err)
 	}
 	return nil
@@ -113,8 +113,7 @@ func (s *Server) CreateTopic(ctx context.Context, name string) error {
 
 // CreateSubscription makes the subscription; an existing one is left unchanged.
 func (s *Server) CreateSubscription(ctx context.Context, sub *pubsubpb.Subscription) error {
-	_, err := s.createSubscription(ctx, sub)
-	if err != nil && status.Code(err) != codes.AlreadyExists {
+	if _, err := s.createSubscription(ctx, sub); err != nil && status.Code(err) != codes.AlreadyExists {
 		return fmt.Errorf("create subscription: %w", err)
 	}
 	return nil

@@ -67,10 +67,9 @@ func (as *aggregators) address() (string, error) {
 			as.turn++
 			a := as.running[as.turn%len(as.running)]
 			if a.address == "" && !a.gone {
-				if log, err := os.ReadFile(a.log); err == nil {
-					if found := serving.FindSubmatch(log); found != nil {
-						a.address = string(found[1])
-					}
+				log, _ := os.ReadFile(a.log)
+				if found := serving.FindSubmatch(log); found != nil {
+					a.address = string(found[1])
 				}
 			}
 			if a.address != "" && !a.gone && !a.killed {

@@ -465,14 +465,10 @@ func (as *aggregators) launch(a *aggregator) error {
 
 // watch waits for the end of each process, and starts the next one if a fault requested that.
 func (as *aggregators) watch(a *aggregator) {
-	for {
-		as.mu.Lock()
-		process := a.proc
-		as.mu.Unlock()
+	for again := true; again; {
+		process := a.proc // which nothing else changes
 		<-process.Done()
-		if !as.ended(a, process) {
-			return
-		}
+		again = as.ended(a, process)
 	}
 }
 
