@@ -108,7 +108,7 @@ func Start(l net.Listener, o Options) (*Server, error) {
 	batchpb.RegisterBatchServiceServer(s.grpc, s)
 	longrunningpb.RegisterOperationsServer(s.grpc, s)
 	s.served.Go(func() {
-		if err := s.grpc.Serve(l); err != nil {
+		if err := s.grpc.Serve(l); err != nil && err != grpc.ErrServerStopped { //nolint:errorlint // not wrapped
 			o.Log.Error("batch emulator ended", "error", err)
 		}
 	})

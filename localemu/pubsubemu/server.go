@@ -81,7 +81,7 @@ func Start(l net.Listener, o Options) (*Server, error) {
 	pubsubpb.RegisterPublisherServer(s.grpc, &s.fake.GServer)
 	pubsubpb.RegisterSubscriberServer(s.grpc, &s.fake.GServer)
 	s.served.Go(func() {
-		if err := s.grpc.Serve(l); err != nil {
+		if err := s.grpc.Serve(l); err != nil && err != grpc.ErrServerStopped { //nolint:errorlint // not wrapped
 			o.Log.Error("Pub/Sub emulator ended", "error", err)
 		}
 	})

@@ -27,7 +27,7 @@ no_capacity:
   - {type: n2-highmem-16, zone: us-central1-a, spot: true}      # no such machines there: a job allowed nowhere else waits
   - {type: n2-highmem-32, fail: true}                           # nowhere in the region, and the job fails at once
 cpus_all_regions: 12           # the project's quota of vCPUs: a job gets the machines that fit, and no others later
-refuse_write:          # nothing is written; default: always (times; 429: only twice within a second), 503 (status)
+refuse_write:         # nothing is written; default: 503 (status), always (times; 429: a second write within a second)
   - {match: "sweeps/*/trials/0003/**", times: 2, status: 429}
 lose_answer:                                                    # it is written, but the client gets an error
   - {match: "sweeps/*/trials/*/result.json", times: 1}
