@@ -34,7 +34,7 @@ var ceilings = map[string]int{
 	"internal/dataset/cell":        2744,
 	"internal/dataset/datasettest": 236,
 	"internal/dataset/encode":      3065,
-	"internal/dataset/ingest":      6386,
+	"internal/dataset/ingest":      6387,
 	"internal/dataset/segment":     269,
 	"internal/dataset/table":       4294,
 	"internal/engine":              119,
@@ -45,12 +45,12 @@ var ceilings = map[string]int{
 	"internal/ledger":              543,
 	"internal/machines":            405,
 	"internal/metric":              2661,
-	"internal/nights":              3547,
+	"internal/nights":              3548,
 	"internal/nights/nightstest":   1011,
 	"internal/notify":              310,
 	"internal/page":                3036,
 	"internal/page/pagetest":       446,
-	"internal/page/plot":           784,
+	"internal/page/plot":           782,
 	"internal/problem":             241, // its table of what is gone grows
 	"internal/program":             1277,
 	"internal/program/tables":      326,
@@ -88,7 +88,7 @@ var ceilings = map[string]int{
 	"launcher/internal/stager":     1670,
 	"launcher/internal/sweepview":  766,
 	"localemu":                     15,
-	"localemu/batchemu":            2087,
+	"localemu/batchemu":            2084,
 	"localemu/command":             33,
 	"localemu/gcsemu":              1862,
 	"localemu/internal/cli":        513,
@@ -109,7 +109,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 114_731
+const maxLines = 114_728
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -3,6 +3,7 @@ package nights
 import (
 	"bytes"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -37,8 +38,9 @@ func (c *comparison) checkPrints() {
 	}
 
 	repeated := c.learnAll(func(p *Profile) float64 { return p.Repeated })
-	twice := c.learn(func(p *Profile) (float64, bool) { return p.Again, len(p.Bare) > 0 })
-	shared := c.learn(func(p *Profile) (float64, bool) { return p.Shared, p.Split == c.p.Split })
+	alike := func(p *Profile) bool { return slices.Equal(p.Outside, c.p.Outside) } // what told rows apart
+	twice := c.learn(func(p *Profile) (float64, bool) { return p.Again, len(p.Bare) > 0 && alike(p) })
+	shared := c.learn(func(p *Profile) (float64, bool) { return p.Shared, p.Split == c.p.Split && alike(p) })
 	sharedToo := shared.nights > 0 && beyond(c.p.Shared, shared, 0.005)
 	explained := sharedToo && c.p.Shared > 2*c.p.Repeated
 	switch {
@@ -51,9 +53,8 @@ func (c *comparison) checkPrints() {
 			percent(c.p.Again), percent(twice.hi))
 	}
 	if sharedToo {
-		c.add(Blocking, CodeSharedRows, "",
-			"%s of the test rows also occur in train (other nights: at most %s)", percent(c.p.Shared),
-			percent(shared.hi))
+		c.add(Blocking, CodeSharedRows, "", "%s of the test rows also occur in train (other nights: at most %s)",
+			percent(c.p.Shared), percent(shared.hi))
 	}
 }
 

@@ -186,3 +186,26 @@ func TestNightsAreAccepted(t *testing.T) {
 		}
 	}
 }
+
+// TestRowsRepeatWithoutAColumn: where a column that tells rows apart is left out tonight, as it is monotonic in this
+// window, rows repeat that did not before, and nothing is wrong.
+func TestRowsRepeatWithoutAColumn(t *testing.T) {
+	s := nightstest.Stream{Seed: 5, Rows: 3000}
+	first := stageGood(t, s.Night(0), nil)
+	before := []*nights.Profile{first.profile}
+	n := stageGood(t, s.Night(1), before)
+	n.profile.Again, n.profile.Shared = 0.1, 0.1
+	for _, tc := range []struct {
+		outside []string
+		want    bool
+	}{{first.profile.Outside, true}, {append([]string{"day"}, first.profile.Outside...), false}} {
+		n.profile.Outside = tc.outside
+		found := compare(t, n, before)
+		if got := slices.ContainsFunc(found, func(f nights.Finding) bool {
+			return f.Code == nights.CodeRepeatedRows || f.Code == nights.CodeSharedRows
+		}); got != tc.want {
+			t.Errorf("a tenth of the rows repeat without %q, before without %q: found %v, expected rows that repeat %t",
+				tc.outside, first.profile.Outside, found, tc.want)
+		}
+	}
+}

@@ -20,8 +20,7 @@ type Profile struct {
 	Again    float64 `json:"again,omitempty"` // the same by contents, without times and ids of rows
 	Shared   float64 `json:"shared"`          // share of test's distinct rows that are also in train
 	Prints   []byte  `json:"prints"`          // the lowest hashes of distinct rows, 8 bytes each, big-endian, ascending
-
-	Bare []byte `json:"bare,omitempty"` // Prints of contents
+	Bare     []byte  `json:"bare,omitempty"`  // Prints of contents
 
 	TimeColumn string    `json:"time_column,omitempty"`
 	Oldest     time.Time `json:"oldest,omitzero"`
@@ -41,8 +40,9 @@ type Profile struct {
 	Ratio float64 `json:"ratio,omitempty"`
 	// Segments of all rows, judged by the nights before; nil on the first night.
 	Segments []SegmentCounts `json:"segments,omitempty"`
-	// Split says how rows are assigned to splits, on which Shared depends.
-	Split string `json:"split,omitempty"`
+	// Split says how rows are assigned to splits, on which Shared depends, and Outside which columns Bare leaves out.
+	Split   string   `json:"split,omitempty"`
+	Outside []string `json:"outside,omitempty"`
 	// Unlabelled is the share of the table's rows that were left out because they have no label.
 	Unlabelled float64 `json:"unlabelled,omitempty"`
 
@@ -114,7 +114,7 @@ func (w *worker) each(columns int, fn func(i int)) {
 
 func (w *worker) measure(n *ingest.Night, m *dataset.Manifest) *Profile {
 	p := &Profile{Rows: n.Table, TimeColumn: n.TimeColumn, Label: Label{Kind: m.Label.Kind},
-		Split: m.Split.By + " " + m.Split.Column, Segments: segmentsOf(n.Segments)}
+		Split: m.Split.By + " " + m.Split.Column, Outside: n.Outside, Segments: segmentsOf(n.Segments)}
 	p.Ratio = ratioOf(n.Segments)
 	if m.LeftOut > 0 {
 		p.Unlabelled = float64(m.LeftOut) / float64(m.LeftOut+n.Table)

@@ -43,10 +43,7 @@ func (s *Server) CreateJob(_ context.Context, r *batchpb.CreateJobRequest) (*bat
 		return nil, invalid("parent %.200q is not projects/PROJECT/locations/LOCATION", r.GetParent())
 	}
 
-	id := r.GetJobId()
-	if id == "" {
-		id = "j-" + uuid.NewString()
-	}
+	id := cmp.Or(r.GetJobId(), "j-"+uuid.NewString())
 	if !jobIDPattern.MatchString(id) {
 		return nil, invalid("job_id %.80q must have 1 to 63 of a-z, 0-9 and '-', begin with a letter and not end "+
 			"with '-'", id)

@@ -33,7 +33,8 @@ type Night struct {
 	Prints Prints // of entire rows
 	// Bare are prints of rows without their times, ids of rows and whatever determines their split: a row of test
 	// copied into train, or yesterday's row with a new date, differs only in those.
-	Bare Prints
+	Bare    Prints
+	Outside []string // columns that Bare leaves out for what tonight's values are
 	// Alike are hashes of the sampled rows' bare contents without the label: equal ones are rows that a model sees as
 	// one.
 	Alike []uint64
@@ -147,7 +148,7 @@ func newNightTaker(s *survey, m *dataset.Manifest) *nightTaker {
 // exclude leaves a column out of bare rows, unless it is the label.
 func (t *nightTaker) exclude(s *survey, name string) {
 	if i, ok := s.roles.places[name]; ok && i != s.roles.label && i < len(t.when) {
-		t.when[i] = true
+		t.when[i], t.night.Outside = true, append(t.night.Outside, name)
 	}
 }
 

@@ -1,6 +1,7 @@
 package plot
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -127,10 +128,7 @@ func (a *Axis) fit(values []float64) {
 	}
 	a.Log = false
 
-	room := 0.04 * (a.High - a.Low)
-	if room == 0 {
-		room = max(math.Abs(a.High)/10, 1e-9)
-	}
+	room := cmp.Or(0.04*(a.High-a.Low), max(math.Abs(a.High)/10, 1e-9))
 	nonnegative := a.Low >= 0
 	a.Low, a.High = a.Low-room, a.High+room
 	if nonnegative {
