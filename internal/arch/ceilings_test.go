@@ -83,10 +83,10 @@ var ceilings = map[string]int{
 	"launcher/internal/report":     1417,
 	"launcher/internal/reproduce":  511,
 	"launcher/internal/serve":      2420,
-	"launcher/internal/show":       1962,
+	"launcher/internal/show":       1958,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1670,
-	"launcher/internal/sweepview":  766,
+	"launcher/internal/sweepview":  769,
 	"localemu":                     15,
 	"localemu/batchemu":            2084,
 	"localemu/command":             33,
@@ -109,7 +109,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 114_728
+const maxLines = 114_727
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -111,7 +111,7 @@ of it per machine, picks, verifies and calibrates the best, and registers it.
 
 Exit codes: 0 done, 1 unexpected error, 2 wrong flag or argument, 3 unusable spec or data, 4 not found, 5 conflict
 with what exists, 6 environment or credentials incomplete, 7 the sweep ended without a winner, 8 tonight's table is
-blocked, 9 the winner did not become the champion, 130 interrupted.`,
+blocked, 9 the winner did not become the champion, 75 a passing fault: run it again, 130 interrupted.`,
 		Example: `  launcher fit clicks.csv --label is_click
   launcher stage dataset.yaml
   launcher plan sweep.yaml

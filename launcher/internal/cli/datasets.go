@@ -63,7 +63,7 @@ func nightCommand(w *Setup, cmd *cobra.Command,
 func datasetsListCommand(w *Setup) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list [NAME]",
-		Short:   "List the versions of a dataset, or of all",
+		Short:   "List the versions of a dataset, or of all, the newest first",
 		Example: "  launcher datasets list\n  launcher datasets list clicks --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name := ""

@@ -7,13 +7,16 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/predict"
+	"coppice/launcher/internal/sweepview"
 )
 
 // What people's tables do to ids, and how the launcher reports it.
@@ -186,5 +189,29 @@ func TestSweepRefusesACalibWithoutPositives(t *testing.T) {
 		"--no-wait")
 	if len(w.jobs.submitted) > 0 {
 		t.Errorf("submitted %v", w.jobs.submitted)
+	}
+}
+
+// TestDatasetsNewestFirst: versions are hashes, whose order says nothing.
+func TestDatasetsNewestFirst(t *testing.T) {
+	w := newWorld(t)
+	for i := range 4 {
+		w.now = w.now.Add(time.Hour)
+		var b strings.Builder
+		b.WriteString("y,x\n")
+		for row := range 200 {
+			fmt.Fprintf(&b, "%d,%d\n", row%2, row*(i+1)%37)
+		}
+		w.file("t.csv", b.String())
+		w.must("stage", w.file("d.yaml", "name: t\nsource: t.csv\nlabel: y\n"))
+	}
+	var all []sweepview.ListedDataset
+	if err := json.Unmarshal([]byte(w.must("datasets", "list", "--json")), &all); err != nil {
+		t.Fatal(err)
+	}
+	if len(all) != 4 || !slices.IsSortedFunc(all, func(a, b sweepview.ListedDataset) int {
+		return b.Staged.Compare(a.Staged)
+	}) {
+		t.Errorf("datasets list has %+v; expected four versions, the newest first", all)
 	}
 }

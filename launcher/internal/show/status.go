@@ -143,12 +143,8 @@ func (w Printer) Night(r *nights.Record, m *dataset.Manifest) {
 		w.warnings(m.About.Warnings)
 	}
 	p := r.Profile
-	rows := [][2]string{
-		{"dataset", r.Dataset + "@" + r.Version},
-		{"staged", r.At.Format(time.RFC3339)},
-		{"rows", fmt.Sprint(p.Rows)},
-		{"label", labelOf(&p.Label)},
-	}
+	rows := [][2]string{{"dataset", r.Dataset + "@" + r.Version}, {"staged", r.At.Format(time.RFC3339)},
+		{"rows", humanize.Comma(p.Rows)}, {"label", labelOf(&p.Label)}}
 	if p.TimeColumn != "" {
 		rows = append(rows, [2]string{p.TimeColumn,
 			fmt.Sprintf("%s to %s", p.Oldest.Format(time.RFC3339), p.Newest.Format(time.RFC3339))})

@@ -2,6 +2,7 @@ package sweepview
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -26,8 +27,8 @@ type ListedDataset struct {
 	State   string    `json:"state"`           // of its Night
 }
 
-// Datasets lists the versions of a dataset, or of all datasets if the name is empty. A damaged version is one line with
-// the state NightUnreadable.
+// Datasets lists the versions of a dataset, or of all if the name is empty, the newest first. A damaged version is one
+// line with the state NightUnreadable.
 func Datasets(ctx context.Context, store blob.Store, name string) ([]ListedDataset, error) {
 	versions, err := stager.List(ctx, store, name)
 	if err != nil {
@@ -56,7 +57,9 @@ func Datasets(ctx context.Context, store blob.Store, name string) ([]ListedDatas
 			return nil
 		})
 	}
-	return all, group.Wait()
+	err = group.Wait()
+	slices.SortStableFunc(all, func(a, b ListedDataset) int { return b.Staged.Compare(a.Staged) })
+	return all, err
 }
 
 // NameNight is the night of a sweep, which a late or repeated start does not change: its slot, or a day at the end of
