@@ -168,8 +168,8 @@ func estimate(ctx context.Context, w *Setup, s *stager.Stager, t *stager.TableSp
 		case e.Staged != "":
 			w.printf("nothing would be read: it is staged as %s\n", e.Staged)
 		case e.QueryBytes > 0:
-			w.printf("%s would be read, of which BigQuery reads %s: at most %.2f USD on demand\n",
-				humanize.IBytes(uint64(e.Bytes)), humanize.IBytes(uint64(e.QueryBytes)), e.USD)
+			w.printf("BigQuery would read %s: at most %.2f USD on demand\n",
+				humanize.IBytes(uint64(e.QueryBytes)), e.USD)
 		default:
 			w.printf("%s would be read\n", humanize.IBytes(uint64(e.Bytes)))
 		}
