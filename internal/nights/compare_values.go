@@ -346,14 +346,18 @@ func (c *Column) topShare() float64 {
 // driftFloor is how far the distribution of numbers may move in a night, as numberDistance.
 const driftFloor = 0.12
 
-// checkDrift compares the distribution of numbers with last night's.
+// checkDrift compares the distribution of numbers with last night's. It blocks if more rows have moved to other ranges
+// than driftFloor and three times the largest usual change, and warns at half of that. While few nights are known, the
+// floor of what blocks is higher.
 func (c *comparison) checkDrift(k, old *Column) {
 	if k.Kind != Number {
 		return
 	}
 
-	now := Distance(k, old)
-	seen := c.learnColumnChange(k.Name, func(k *Column) bool { return k.Kind == Number }, Distance)
+	moved := Distance(k, old)
+	usual := c.learnColumnChange(k.Name, func(k *Column) bool { return k.Kind == Number }, Distance)
+	blocksAt := usual.doubt()*driftFloor + 3*usual.hi + c.noise
+	warnsAt := driftFloor/2 + 1.5*usual.hi + c.noise
 
 	median, was := fmt.Sprintf("%.6g", k.Quantiles[steps/2]), fmt.Sprintf("%.6g", old.Quantiles[steps/2])
 	if was == median {
@@ -361,7 +365,7 @@ func (c *comparison) checkDrift(k, old *Column) {
 	} else {
 		median += ", and was " + was
 	}
-	c.addIf(now > seen.doubt()*driftFloor+3*seen.hi+c.noise, now > driftFloor/2+1.5*seen.hi+c.noise, CodeDrift, k.Name,
+	c.addIf(moved > blocksAt, moved > warnsAt, CodeDrift, k.Name,
 		"the distribution of the numbers has changed: the median is %s; %s of the rows have moved to other ranges, %s",
-		median, percent(now), seen.atMost("but at most %s were before"))
+		median, percent(moved), usual.atMost("but at most %s were before"))
 }

@@ -142,8 +142,9 @@ func (s *Server) recordPath(bucket, object string) string {
 	return s.path(filepath.Join(recordsFolder, fmt.Sprintf("%x.json", sha256.Sum256([]byte(bucket+"/"+object)))))
 }
 
-// prepare writes a record, of a bucket or an object, beside its place.
-func (s *Server) prepare(r record) (path string, err error) {
+// writeNewRecord writes a record, of a bucket or an object, to a new file and returns its path. The caller renames it to
+// recordPath.
+func (s *Server) writeNewRecord(r record) (path string, err error) {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return "", err
@@ -161,7 +162,7 @@ func (s *Server) prepare(r record) (path string, err error) {
 
 // save writes the record of a bucket, or of an object in it.
 func (s *Server) save(bucket, object string, r record) error {
-	path, err := s.prepare(r)
+	path, err := s.writeNewRecord(r)
 	if err != nil {
 		return err
 	}
@@ -217,7 +218,7 @@ func (s *Server) put(o *object, path string) error {
 	// take their place: if there is no room, the object stays as it was.
 	place := func(file string) error {
 		o.file = file
-		ready, err := s.prepare(record{Object: o, File: file})
+		ready, err := s.writeNewRecord(record{Object: o, File: file})
 		if err != nil {
 			return err
 		}

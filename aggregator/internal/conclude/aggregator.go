@@ -1,8 +1,8 @@
 // Package conclude ends sweeps. Every step reads objects and may be repeated by any process at any time with the same
 // outcome, so the order, loss and duplication of messages do not matter.
 //
-//	message, timer ──▶ Consider: results ──▶ board ──▶ over? (all trials, a limit, the budget, no job left, cancelled)
-//	conclude           pick ──▶ verify (leaves) ──▶ calibrate (calib) ──▶ measure (test) ──▶ final agrees? ──▶ register
+//	message, timer ──▶ Consider: results ──▶ board ──▶ over? (all trials, limit, budget, no job left, cancelled)
+//	conclude           pick ──▶ verify (leaves) ──▶ calibrate ──▶ measure (test) ──▶ final agrees? ──▶ register
 //	gate               priorVersions, match: tonight's rows, earlier nights' ──▶ judge ──▶ promote, or take back
 //	conclusion         written once ──▶ told to people; checkpoints emptied
 package conclude

@@ -78,10 +78,10 @@ func TestALeakThatTreesDoNotAllSee(t *testing.T) {
 	w := world{rand.New(rand.NewPCG(1, 9)), -1}
 	e := judge.Evidence{Binary: true, Tonight: w.rows(3000, 0.2, 0.6), Leak: `column "rowid" alone`,
 		Shares: []judge.Share{{Column: "rowid", Share: 0.88}, {Column: "x", Share: 0.12}}}
-	any := func(g *sweep.Gate) { g.MaxShare = 1 }
+	anyShare := func(g *sweep.Gate) { g.MaxShare = 1 }
 	const want = `column "rowid" alone: does it know`
 	for name, d := range map[string]*sweep.GateDecision{
-		"a first version": judge.Judge(gate(nil), logLoss(t), e), "any share": judge.Judge(gate(any), logLoss(t), e)} {
+		"a first version": judge.Judge(gate(nil), logLoss(t), e), "any share": judge.Judge(gate(anyShare), logLoss(t), e)} {
 		if d.Passed != (name == "any share") || !d.Passed && !strings.Contains(d.Reason, want) {
 			t.Errorf("%s: %+v", name, *d)
 		}

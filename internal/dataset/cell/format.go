@@ -134,7 +134,8 @@ func (r *Recogniser) exemplify(text string) {
 	}
 }
 
-// Formats are those in which all texts are: none if there is none, or none is needed; two if the texts do not tell.
+// Formats returns the formats in which all texts can be read: none if there is none, or none is needed; two if the texts
+// do not tell.
 func (r *Recogniser) Formats() (can []dataset.Format) {
 	if r.Example == "" || r.RuledOut {
 		return nil
@@ -144,9 +145,11 @@ func (r *Recogniser) Formats() (can []dataset.Format) {
 			can = append(can, f)
 		}
 	}
-	// Texts with three decimals alone have 999,000 where there is a 999.
-	if len(can) == 2 && can[0] == dataset.AsNumber && (r.ambiguous == "" || r.short &&
-		!r.Semicolon && !strings.Contains(r.ambiguous, ".")) {
+	// 1,234 alone may be 1234 or 1.234. Where there are also whole numbers below 1,000, a comma before three digits
+	// divides thousands: decimals would have shown other lengths.
+	onlyOneReading := r.ambiguous == "" // every text is the same number with either mark
+	dividesThousands := r.short && !r.Semicolon && !strings.Contains(r.ambiguous, ".")
+	if len(can) == 2 && can[0] == dataset.AsNumber && (onlyOneReading || dividesThousands) {
 		return can[:1]
 	}
 	return can

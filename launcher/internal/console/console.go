@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -138,28 +139,24 @@ func (c *Console) Handler(hosts []string) http.Handler {
 		return c.pages.Model(ctx, r.PathValue("name"))
 	}))
 	mux.HandleFunc("GET /sweeps/{id}", c.serveSweep)
-	return program.Prompt(guarded(hosts, program.Verified(c.log, c.Callers, true, mux)))
+	return program.Prompt(onlyFor(hosts, program.Verified(c.log, c.Callers, true, mux)))
 }
 
-// guarded rejects requests for other hosts, and sets security headers on every response.
-func guarded(hosts []string, next http.Handler) http.Handler {
+// onlyFor sets security headers on every response, and refuses requests for other hosts.
+func onlyFor(hosts []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		known := false
-		for _, h := range hosts {
-			known = known || strings.EqualFold(r.Host, h)
-		}
+		header := w.Header()
+		header.Set("Content-Security-Policy", page.Policy+"; frame-ancestors 'none'")
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("Referrer-Policy", "no-referrer")
+		header.Set("Cross-Origin-Resource-Policy", "same-origin")
+		header.Set("Cross-Origin-Opener-Policy", "same-origin")
+		header.Set("Cache-Control", "no-store")
 
-		if !known {
+		if !slices.ContainsFunc(hosts, func(host string) bool { return strings.EqualFold(r.Host, host) }) {
 			http.Error(w, "this console answers to "+strings.Join(hosts, ", "), http.StatusMisdirectedRequest)
 			return
 		}
-		h := w.Header()
-		h.Set("Content-Security-Policy", page.Policy+"; frame-ancestors 'none'")
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		h.Set("Cross-Origin-Opener-Policy", "same-origin")
-		h.Set("Cache-Control", "no-store")
 		next.ServeHTTP(w, r)
 	})
 }

@@ -162,10 +162,9 @@ func TestOthersAreRefused(t *testing.T) {
 		if got.Code != tc.code {
 			t.Errorf("%s%s: %d %q, expected %d", tc.host, tc.path, got.Code, got.Body, tc.code)
 		}
-		if tc.code == http.StatusOK &&
-			(!strings.Contains(got.Header().Get("Content-Security-Policy"), "frame-ancestors 'none'") ||
-				got.Header().Get("Cache-Control") != "no-store") {
-			t.Errorf("%s%s: the headers are %v", tc.host, tc.path, got.Header())
+		if header := got.Header(); !strings.Contains(header.Get("Content-Security-Policy"), "frame-ancestors 'none'") ||
+			header.Get("Cache-Control") != "no-store" || header.Get("Referrer-Policy") != "no-referrer" {
+			t.Errorf("%s%s: the headers are %v, expected those of security whatever the code", tc.host, tc.path, header)
 		}
 		if strings.HasPrefix(got.Header().Get("Content-Type"), "text/html") && tc.code != http.StatusOK {
 			t.Errorf("%s%s: an error is sent as %s", tc.host, tc.path, got.Header().Get("Content-Type"))

@@ -74,7 +74,7 @@ type selected struct {
 func (s *Stager) exportQueries(ctx context.Context, src *source, dir string) error {
 	for i, q := range slices.Backward(src.queries) {
 		s.report(StepExport, int64(len(src.queries)-1-i), int64(len(src.queries)))
-		files, err := s.exportOne(ctx, src.warehouse, q, filepath.Join(dir, fmt.Sprintf("query-%05d", i)))
+		files, err := s.exportQuery(ctx, src.warehouse, q, filepath.Join(dir, fmt.Sprintf("query-%05d", i)))
 		empty := false
 		if err == nil && q.place.Day != "" {
 			empty, err = table.Empty(ctx, files)
@@ -93,7 +93,10 @@ func (s *Stager) exportQueries(ctx context.Context, src *source, dir string) err
 	return nil
 }
 
-func (s *Stager) exportOne(ctx context.Context, rows Warehouse, q selected, to string) (files []table.File, err error) {
+// exportQuery has the rows of a query exported to a folder of its own in the bucket, copies the files to
+// pathPrefix-NAME, and empties the folder.
+func (s *Stager) exportQuery(ctx context.Context, from Warehouse, q selected, pathPrefix string) (files []table.File,
+	err error) {
 	var nonce [10]byte
 	_, _ = rand.Read(nonce[:]) // never fails
 	id := "coppice-export-" + hex.EncodeToString(nonce[:])
@@ -101,16 +104,20 @@ func (s *Stager) exportOne(ctx context.Context, rows Warehouse, q selected, to s
 
 	// Whatever happens, no copy of the rows stays behind.
 	defer func() { err = errors.Join(err, s.empty(ctx, folder)) }()
-	if err := rows.Export(ctx, id, q.place.Query, "gs://"+s.Exports.Bucket+"/"+folder+"*.parquet"); err != nil {
+	if err := from.Export(ctx, id, q.place.Query, "gs://"+s.Exports.Bucket+"/"+folder+"*.parquet"); err != nil {
 		return nil, err
 	}
 	for attrs, err := range s.Exports.Store.List(ctx, folder) {
 		if err != nil {
 			return nil, fmt.Errorf("list the export: %w", err)
 		}
-		f := table.File{URI: q.place.Pattern + "/" + path.Base(attrs.Name), Bytes: attrs.Size,
-			Path:     to + "-" + path.Base(attrs.Name),
-			Checksum: fmt.Sprintf("crc32c:%08x:%d", attrs.CRC32C, attrs.Size)}
+		name := path.Base(attrs.Name)
+		f := table.File{
+			URI:      q.place.Pattern + "/" + name,
+			Path:     pathPrefix + "-" + name,
+			Bytes:    attrs.Size,
+			Checksum: fmt.Sprintf("crc32c:%08x:%d", attrs.CRC32C, attrs.Size),
+		}
 		if err := blob.Fetch(ctx, s.Exports.Store, attrs, f.Path, func(int64) {}); err != nil {
 			return nil, fmt.Errorf("fetch the export: %w", err)
 		}

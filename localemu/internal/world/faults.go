@@ -72,19 +72,19 @@ func ParseFaults(file string, data []byte) (*FaultSpec, error) {
 		return nil, doc.Errorf("drop_messages", "drop_messages is %v: use a share from 0 to 1", f.Drop)
 	case !(f.LoseAcks >= 0 && f.LoseAcks <= 1):
 		return nil, doc.Errorf("lose_acks", "lose_acks is %v: use a share from 0 to 1", f.LoseAcks)
-	case f.CPUs < 0:
+	case doc.Has("cpus_all_regions") && f.CPUs < 1:
 		return nil, doc.Errorf("cpus_all_regions", "cpus_all_regions is %d: use 1 or more", f.CPUs)
 	}
 	if err := batchemu.CheckLosses(f.Lose); err != nil {
 		return nil, doc.Errorf("lose_machine", "%v", err)
 	}
-	for _, err := range []error{
+	for _, mistake := range []error{
 		check(doc, "no_capacity", f.Shortage),
 		check(doc, "refuse_write", f.Refuse), check(doc, "lose_answer", f.LoseReply), check(doc, "read_fault", f.Read),
 		check(doc, "at_write", f.AtWrite),
 	} {
-		if err != nil {
-			return nil, err
+		if mistake != nil {
+			return nil, mistake
 		}
 	}
 	return &f, nil
