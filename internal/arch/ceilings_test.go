@@ -12,7 +12,7 @@ var ceilings = map[string]int{
 	"aggregator":                   15,
 	"aggregator/command":           87,
 	"aggregator/internal/cli":      258,
-	"aggregator/internal/conclude": 3801,
+	"aggregator/internal/conclude": 3807,
 	"aggregator/internal/judge":    882,
 	"bench/gauge":                  1007,
 	"container/roots":              34,
@@ -24,14 +24,14 @@ var ceilings = map[string]int{
 	"internal/blob/folder":         538, // a bucket on a cluster without a cloud
 	"internal/calibrate":           700,
 	"internal/cloud":               317,
-	"internal/cloud/batch":         1114,
+	"internal/cloud/batch":         1117,
 	"internal/cloud/bigquery":      222,
 	"internal/cloud/gcs":           544,
 	"internal/cloud/idtoken":       268,
 	"internal/cloud/inspect":       320,
 	"internal/cloud/pubsub":        78,
 	"internal/dataset":             5333,
-	"internal/dataset/cell":        2744,
+	"internal/dataset/cell":        2747,
 	"internal/dataset/datasettest": 236,
 	"internal/dataset/encode":      3065,
 	"internal/dataset/ingest":      6387,
@@ -41,11 +41,11 @@ var ceilings = map[string]int{
 	"internal/exact":               89,
 	"internal/expression":          547,
 	"internal/fit":                 1196,
-	"internal/gbt":                 11619,
+	"internal/gbt":                 11623,
 	"internal/ledger":              543,
 	"internal/machines":            405,
 	"internal/metric":              2661,
-	"internal/nights":              3548,
+	"internal/nights":              3553,
 	"internal/nights/nightstest":   1011,
 	"internal/notify":              310,
 	"internal/page":                3036,
@@ -70,11 +70,11 @@ var ceilings = map[string]int{
 	"launcher/command":             389,
 	"launcher/internal/bill":       271,
 	"launcher/internal/clean":      463,
-	"launcher/internal/cli":        4082,
+	"launcher/internal/cli":        4086,
 	"launcher/internal/cloudjob":   509,
-	"launcher/internal/console":    283,
+	"launcher/internal/console":    280,
 	"launcher/internal/doctor":     635,
-	"launcher/internal/draft":      1477,
+	"launcher/internal/draft":      1482,
 	"launcher/internal/explain":    350,
 	"launcher/internal/plan":       1660,
 	"launcher/internal/predict":    638,
@@ -85,12 +85,12 @@ var ceilings = map[string]int{
 	"launcher/internal/serve":      2420,
 	"launcher/internal/show":       1958,
 	"launcher/internal/slot":       247,
-	"launcher/internal/stager":     1670,
+	"launcher/internal/stager":     1677,
 	"launcher/internal/sweepview":  769,
 	"localemu":                     15,
 	"localemu/batchemu":            2084,
 	"localemu/command":             33,
-	"localemu/gcsemu":              1862,
+	"localemu/gcsemu":              1863,
 	"localemu/internal/cli":        513,
 	"localemu/internal/httpjson":   112,
 	"localemu/internal/proc":       303,
@@ -109,7 +109,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 114_727
+const maxLines = 114_762
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -84,6 +84,17 @@ func TestPagesAreMerged(t *testing.T) {
 	}
 }
 
+// TestChangesAreToldOnce: merging keeps both sides of the list of changes, so that an entry may stand there twice.
+func TestChangesAreToldOnce(t *testing.T) {
+	told := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^- \*\*([^*]+)\*\*`).FindAllStringSubmatch(read(t, "CHANGELOG.md"), -1) {
+		if told[m[1]] {
+			t.Errorf("CHANGELOG.md has %q twice: make one entry of them", m[1])
+		}
+		told[m[1]] = true
+	}
+}
+
 // TestCommandsNameFolders: a go command in a page, a comment, a Makefile or a message of a test names folders that
 // exist. Those of LAB.md are of the commits that it names.
 func TestCommandsNameFolders(t *testing.T) {

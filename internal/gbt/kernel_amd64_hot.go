@@ -15,9 +15,9 @@ import (
 // The routines of kernel_amd64.s. Without AVX-512, and for rows that do not fill a vector, their Go counterparts do the
 // work; the choice affects only speed.
 
-// addRows adds the packed gradients gh[rows[i]] of n > 0 rows to the histogram words of their bins, for each of the width
-// features: table[row*width+feature] is the bin, and words holds the features one after the other, 8 bytes a bin. It
-// prefetches the row that is prefetchAhead rows later; n prefetches none. Its Go counterpart is addRowsGo.
+// addRows adds the packed gradients gh[rows[i]] of n > 0 rows to the histogram words of their bins, for each of the
+// width features: table[row*width+feature] is the bin, and words holds the features one after the other, 8 bytes a
+// bin. It prefetches the row that is prefetchAhead rows later; n prefetches none. Its Go counterpart is addRowsGo.
 //
 //go:noescape
 func addRows(words, table unsafe.Pointer, gh, rows *uint32, n, prefetchAhead, width, hessianBits int)

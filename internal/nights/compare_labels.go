@@ -63,10 +63,11 @@ func (c *comparison) checkLeaks() {
 	}
 }
 
-// Leak says which column alone ranks the label all but perfectly; it is empty if none does.
-func (p *Profile) Leak() string {
+// Leak says which of the columns that a model uses ranks the label all but perfectly by itself; it is empty if none
+// does.
+func (p *Profile) Leak(used func(column string) bool) string {
 	for i := range p.Columns {
-		if k := &p.Columns[i]; k.AUC > leakSure {
+		if k := &p.Columns[i]; k.AUC > leakSure && used(k.Name) {
 			return fmt.Sprintf("column %.60q alone ranks the label with an AUC of %.4f", k.Name, k.AUC)
 		}
 	}

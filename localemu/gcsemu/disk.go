@@ -142,8 +142,8 @@ func (s *Server) recordPath(bucket, object string) string {
 	return s.path(filepath.Join(recordsFolder, fmt.Sprintf("%x.json", sha256.Sum256([]byte(bucket+"/"+object)))))
 }
 
-// writeNewRecord writes a record, of a bucket or an object, to a new file and returns its path. The caller renames it to
-// recordPath.
+// writeNewRecord writes a record, of a bucket or an object, to a new file and returns its path. The caller renames it
+// to recordPath.
 func (s *Server) writeNewRecord(r record) (path string, err error) {
 	data, err := json.Marshal(r)
 	if err != nil {

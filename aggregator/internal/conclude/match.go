@@ -86,7 +86,13 @@ func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w
 		return nil, err
 	}
 	if r != nil {
-		m.origin.profile, m.warned, m.evidence.Leak = r.Profile, nights.Doubt(r.Findings), r.Profile.Leak()
+		m.origin.profile, m.warned = r.Profile, nights.Doubt(r.Findings)
+		// Columns that the model does not use, such as the money of a metric, may know the label.
+		m.evidence.Leak = r.Profile.Leak(func(column string) bool {
+			return slices.ContainsFunc(m.evidence.Shares, func(s judge.Share) bool {
+				return s.Column == column && s.Share > 0
+			})
+		})
 		for _, f := range r.Findings {
 			if f.Code == nights.CodeCopiedRows {
 				m.evidence.Copied = f.Text

@@ -81,7 +81,8 @@ func TestALeakThatTreesDoNotAllSee(t *testing.T) {
 	anyShare := func(g *sweep.Gate) { g.MaxShare = 1 }
 	const want = `column "rowid" alone: does it know`
 	for name, d := range map[string]*sweep.GateDecision{
-		"a first version": judge.Judge(gate(nil), logLoss(t), e), "any share": judge.Judge(gate(anyShare), logLoss(t), e)} {
+		"a first version": judge.Judge(gate(nil), logLoss(t), e), "any share": judge.Judge(gate(anyShare), logLoss(t),
+			e)} {
 		if d.Passed != (name == "any share") || !d.Passed && !strings.Contains(d.Reason, want) {
 			t.Errorf("%s: %+v", name, *d)
 		}

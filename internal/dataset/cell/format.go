@@ -134,8 +134,8 @@ func (r *Recogniser) exemplify(text string) {
 	}
 }
 
-// Formats returns the formats in which all texts can be read: none if there is none, or none is needed; two if the texts
-// do not tell.
+// Formats returns the formats in which all texts can be read: none if there is none, or none is needed; two if the
+// texts do not tell.
 func (r *Recogniser) Formats() (can []dataset.Format) {
 	if r.Example == "" || r.RuledOut {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -53,6 +54,13 @@ func TestStageShowsTheDataset(t *testing.T) {
 		t.Errorf("stage --json, the third time: %+v, %v, expected a version of 16 digits that existed", m, err)
 	}
 	folder := filepath.Join(w.dir, "out")
+	out = w.must("stage", filepath.Join(w.dir, "dataset.yaml"), "--out", folder, "--dry-run")
+	if !strings.Contains(out, "would be read") {
+		t.Errorf("--dry-run says %q, want what would be read", out)
+	}
+	if _, err := os.Stat(folder); !os.IsNotExist(err) {
+		t.Errorf("--dry-run made %s (%v), want nothing staged", folder, err)
+	}
 	w.must("stage", filepath.Join(w.dir, "dataset.yaml"), "--out", folder)
 	if _, err := dataset.ReadManifest(filepath.Join(folder, "clicks", m.Version)); err != nil {
 		t.Error(err)

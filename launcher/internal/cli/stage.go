@@ -91,6 +91,9 @@ func runStage(ctx context.Context, w *Setup, file string, f stageFlags) error {
 
 	if f.out != "" && !dataset.InBucket(f.out) && !t.Spec.Source.AnyRemote() && t.Spec.Encodings.Like == "" {
 		dst := stager.Destination{Dir: f.out} // no cloud is involved
+		if f.dryRun {
+			return estimate(ctx, w, &stager.Stager{Threads: f.threads, Now: w.Now, Day: t.Day}, t, dst)
+		}
 		staged, err := stageHere(ctx, w, t, dst, stager.Stager{Threads: f.threads})
 		if err != nil {
 			return err
@@ -158,9 +161,10 @@ func estimate(ctx context.Context, w *Setup, s *stager.Stager, t *stager.TableSp
 		USD        float64 `json:"usd"`                   // for them, on demand
 		Staged     string  `json:"staged,omitempty"`      // the version that it was staged as
 	}{Bytes: in.Bytes, QueryBytes: in.QueryBytes}
-	if in.Staged != nil {
+	switch {
+	case in.Staged != nil:
 		e.Staged = in.Staged.Place
-	} else {
+	case in.QueryBytes > 0:
 		e.USD = float64(in.QueryBytes) / (1 << 40) * w.USDPerTiB
 	}
 	return w.print(e, func() {

@@ -43,7 +43,7 @@ func stageInBatch(ctx context.Context, w *Setup, s stager.Stager, t *stager.Tabl
 		return nil, err
 	}
 	if in.Staged != nil {
-		return in.Staged, nil
+		return in.Staged, dst.MakeLatest(ctx, in.Staged.Manifest)
 	}
 
 	// The disks hold the source and the dataset made from it.

@@ -155,6 +155,14 @@ func TestDecisions(t *testing.T) {
 		"ids too long for a number": {header: "campaign_id,y",
 			row: func(i int) string { return fmt.Sprintf("90071992547409%02d,%d", 92+i%50, i%2) },
 			ask: Request{Label: "y"}, says: []string{"categorical: [\"campaign_id\"]\n"}, not: []string{"encodings"}},
+		"an id that is no number, late": {header: "campaign_id,y", rows: 30_000,
+			row: func(i int) string {
+				if i == 29_000 {
+					return "A7,1"
+				}
+				return fmt.Sprintf("%d,%d", i%50, i%2)
+			},
+			ask: Request{Label: "y"}, not: []string{"encodings", "numeric"}},
 		"ids by time": {header: "ts,campaign_id,y",
 			row: func(i int) string { return fmt.Sprintf("%s,%d,%d", day(i), i%50, i%2) },
 			ask: Request{Label: "y"}, says: []string{"categorical: [\"campaign_id\"]\n"}, not: []string{"encodings"}},

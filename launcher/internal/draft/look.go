@@ -62,6 +62,7 @@ type column struct {
 	counted  bool // its values are counted: of texts, and of what may be an id, a key or asked for
 	present  int64
 	missing  int64
+	enough   bool // of all rows the first mostNumbered
 	texts    bool // some value is not a number
 	odd      bool // or not a whole one, or one that is written in several ways
 	times    bool // every value is a time
@@ -194,15 +195,17 @@ func (s *seen) first(ctx context.Context, t *table.Table, q *Request) (err error
 	return nil
 }
 
-// all reads all rows of the label, and of what may be a time or a key.
+// all reads all rows of the label and of what may be a time or a key, and as many of an id as may stay a number.
 func (s *seen) all(ctx context.Context, t *table.Table, q Request) error {
 	markers, labels := s.markers, cell.NewMarkers((&dataset.Spec{Missing: q.missing()}).LabelMissing())
 	wanted := []string{q.Label}
 	for _, c := range s.columns {
 		asked := c.Name == q.Time || c.Name == q.Key || c.Name == q.Group
-		if c.Name != q.Label && c.Name != q.Weight && c.Unreadable == "" && (asked || c.isTime() || mayBeKey(c.Name)) {
+		everyRow := asked || c.isTime() || mayBeKey(c.Name)
+		if c.Name != q.Label && c.Name != q.Weight && c.Unreadable == "" && (everyRow || c.isID()) {
 			wanted = append(wanted, c.Name)
 			c.present, c.missing, c.distinct, c.counted = 0, 0, counter{}, true
+			c.enough = !everyRow
 		}
 	}
 	return t.Read(ctx, wanted, batchRows, func(b *table.Batch) error {
@@ -214,7 +217,9 @@ func (s *seen) all(ctx context.Context, t *table.Table, q Request) error {
 				s.label.observe(label, labels, q.Positive)
 				continue
 			}
-			s.column(name).observe(&b.Columns[i], markers)
+			if c := s.column(name); !c.enough || s.rows <= mostNumbered {
+				c.observe(&b.Columns[i], markers)
+			}
 			if name == q.Group {
 				group = &b.Columns[i]
 			}

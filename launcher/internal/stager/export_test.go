@@ -98,6 +98,21 @@ func TestRowsOfAQuery(t *testing.T) {
 		t.Errorf("%q still have rows", left)
 	}
 
+	// Looking at what was staged before changes nothing: the name means what was staged last.
+	bucket := stager.Destination{Store: w.bucket, URL: "gs://datasets"}
+	otherSplit := spec(t, folder+"/a.csv", "train: 0.7, valid: 0.3", "train: 0.6, valid: 0.4")
+	other, err := s.Stage(t.Context(), otherSplit, bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if in, err := s.Look(t.Context(), query, bucket); err != nil || in.Staged == nil {
+		t.Errorf("looking at what was staged: %+v, %v; expected its version", in, err)
+	}
+	if m, err := stager.Resolve(t.Context(), w.bucket, "clicks"); err != nil || m.Version != other.Manifest.Version {
+		t.Errorf("after a look the name means %v, %v; expected %s, the last that was staged", m, err,
+			other.Manifest.Version)
+	}
+
 	in, err := s.Find(t.Context(), query)
 	if err != nil || in.QueryBytes != int64(len(w.tables["SELECT 0"])) || len(w.exported) != 2 {
 		t.Errorf("looking says %+v, %v, after exports %q; expected the query's bytes, and no export", in, err,

@@ -110,7 +110,7 @@ func (s *Stager) Find(ctx context.Context, spec *dataset.Spec) (*Located, error)
 	return in, err
 }
 
-// Look locates the source's files and reports whether they were staged at dst before.
+// Look locates the source's files and reports whether they were staged at dst before. It changes nothing.
 func (s *Stager) Look(ctx context.Context, spec *dataset.Spec, dst Destination) (*Located, error) {
 	in, err := s.Find(ctx, spec)
 	if err != nil {
@@ -130,7 +130,7 @@ func (s *Stager) Look(ctx context.Context, spec *dataset.Spec, dst Destination) 
 	}
 
 	in.Staged = &Staged{Manifest: m, Place: dst.Place(m), Existed: true, Night: night}
-	return in, dst.latest(ctx, m)
+	return in, nil
 }
 
 // Stage makes the dataset that spec describes at dst. A damaged version there is replaced.
@@ -140,7 +140,7 @@ func (s *Stager) Stage(ctx context.Context, spec *dataset.Spec, dst Destination)
 		return nil, err
 	}
 	if in.Staged != nil {
-		return in.Staged, nil
+		return in.Staged, dst.MakeLatest(ctx, in.Staged.Manifest)
 	}
 	src, fingerprint := in.src, in.Fingerprint
 	if len(src.objects) == 0 && len(src.queries) == 0 && dst.Store == nil {
@@ -255,7 +255,7 @@ func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, src *source
 		return nil, fmt.Errorf("remember the input: %w", err)
 	}
 
-	return &Staged{Manifest: m, Place: place, Night: night}, dst.latest(ctx, m)
+	return &Staged{Manifest: m, Place: place, Night: night}, dst.MakeLatest(ctx, m)
 }
 
 // putIntoPlace renames the finished dataset. The same version may exist from another input, and is kept if it is
@@ -349,7 +349,7 @@ func (s *Stager) intoBucket(ctx context.Context, spec *dataset.Spec, src *source
 	if err := dst.point(ctx, sweep.DatasetInput(m.Name, fingerprint), pointer{1, m.Version, sums}); err != nil {
 		return nil, fmt.Errorf("remember the input: %w", err)
 	}
-	return &Staged{Manifest: m, Place: dst.Place(m), Night: night}, dst.latest(ctx, m)
+	return &Staged{Manifest: m, Place: dst.Place(m), Night: night}, dst.MakeLatest(ctx, m)
 }
 
 func (d Destination) input(name, fingerprint string) string {

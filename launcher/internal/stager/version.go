@@ -97,8 +97,8 @@ func damaged(err error) bool {
 	return errors.Is(err, blob.ErrNotExist) || problem.Is(err, problem.Damaged)
 }
 
-// latest makes the version the one that the dataset's name alone refers to.
-func (d Destination) latest(ctx context.Context, m *dataset.Manifest) error {
+// MakeLatest makes the version the one that the dataset's name alone refers to.
+func (d Destination) MakeLatest(ctx context.Context, m *dataset.Manifest) error {
 	if d.Store == nil {
 		return nil
 	}

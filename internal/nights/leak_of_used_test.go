@@ -1,0 +1,18 @@
+package nights
+
+import "testing"
+
+// TestLeakOfUsedColumns: a column that knows the label says nothing of a model that does not look at it, such as the
+// revenue that a metric counts.
+func TestLeakOfUsedColumns(t *testing.T) {
+	p := Profile{Columns: []Column{{Name: "revenue", AUC: 1}, {Name: "age", AUC: 0.8}}}
+	used := map[string]bool{"age": true}
+	if leak := p.Leak(func(column string) bool { return used[column] }); leak != "" {
+		t.Errorf("a model of age: %q, want no leak", leak)
+	}
+	used["revenue"] = true
+	const want = `column "revenue" alone ranks the label with an AUC of 1.0000`
+	if leak := p.Leak(func(column string) bool { return used[column] }); leak != want {
+		t.Errorf("a model of revenue: %q, want %q", leak, want)
+	}
+}
