@@ -120,7 +120,7 @@ func TestTableCoversTheCalls(t *testing.T) {
 			must("cleaner", bucket, p, "launcher/internal/clean/remove.go: Look and Remove")
 		}
 	}
-	must("cleaner", DatasetsBucket, "storage.objects.create", "launcher/internal/clean/remove.go: record, lookAgain")
+	must("cleaner", DatasetsBucket, "storage.objects.create", "launcher/internal/clean/remove.go: lookAgain, write")
 	must("cleaner", RegistryBucket, "storage.objects.get", "launcher/internal/clean/clean.go: what is promoted")
 	for account, resource := range map[string]string{Task: TaskAccount, Stager: StagerAccount} {
 		must(Launcher, resource, "iam.serviceAccounts.actAs", "CreateJob for a job that runs as this account")

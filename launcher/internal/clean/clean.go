@@ -313,8 +313,7 @@ func (h *holders) lookAtDatasets(ctx context.Context, q Request) ([]Item, error)
 		i.add(a)
 		if parts[2] == dataset.ManifestFile {
 			i.head = a
-		}
-		if a.Updated.After(i.Newest) {
+		} else if a.Updated.After(i.Newest) { // what a manifest that was put back is not
 			i.Newest = a.Updated
 		}
 	}
@@ -329,6 +328,11 @@ func (h *holders) lookAtDatasets(ctx context.Context, q Request) ([]Item, error)
 			return nil, err
 		}
 
+		for _, i := range of {
+			if i.Newest.IsZero() {
+				i.Newest = i.head.Updated
+			}
+		}
 		slices.SortStableFunc(of, func(a, b *Item) int { return b.Newest.Compare(a.Newest) })
 		for newer, i := range of {
 			i.HeldBy = slices.Concat(h.datasets[i.Name], h.anyDataset, q.young(i.Newest))

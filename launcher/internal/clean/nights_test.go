@@ -266,8 +266,7 @@ func (e *estate) broken() (errs []error) {
 		if err := e.whole(e.refs[n]); err != nil {
 			fail("version %d cannot be trained again: %w", n, err)
 		}
-		name := sweep.Names(fmt.Sprintf("night-%d", e.nightOf(n))).Attempt(e.nightOf(n)%trials, 0) + "model.txt"
-		if _, err := e.sweeps.Stat(ctx, name); err != nil {
+		if _, err := e.sweeps.Stat(ctx, e.trialOf(n)); err != nil {
 			fail("the trial of version %d: %w", n, err)
 		}
 	}
@@ -350,6 +349,12 @@ func (e *estate) nightOf(version int) int { // night 10 registered none
 		return version
 	}
 	return version - 1
+}
+
+// trialOf names the model of a version's trial.
+func (e *estate) trialOf(version int) string {
+	n := e.nightOf(version)
+	return sweep.Names(fmt.Sprintf("night-%d", n)).Attempt(n%trials, 0) + "model.txt"
 }
 
 // datasetOf is what a sweep was planned with.
@@ -557,6 +562,9 @@ func TestNeededMeanwhile(t *testing.T) {
 		}
 		if err := e.whole(ref); (err == nil) != (name != "nothing") {
 			t.Errorf("%s: the dataset is whole: %v", name, err)
+		}
+		if _, err := e.sweeps.Stat(t.Context(), e.trialOf(2)); (err == nil) != (name == "promoted") {
+			t.Errorf("%s: the trial is there: %v", name, err)
 		}
 	}
 }
