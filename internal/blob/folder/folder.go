@@ -342,10 +342,17 @@ func (b *bucket) Remove(ctx context.Context, name string, at blob.Generation) (e
 	root, _ := b.root()
 	place, away := encode(name), path.Join(drafts, newID())
 	if err := root.Rename(place, away); err != nil {
-		return err
+		now, _, lookErr := b.look(ctx, name, false)
+		switch {
+		case lookErr != nil || now.generation == at:
+			return errors.Join(err, lookErr)
+		case now.generation > 0:
+			return blob.ErrPrecondition
+		}
+		return nil // another has removed it
 	}
 	if now, _, err = lookOnce(root, away, false); err != nil || now.generation != at {
-		return cmp.Or(root.Rename(away, place), err, blob.ErrPrecondition)
+		return cmp.Or(move(root, away, place), err, blob.ErrPrecondition)
 	}
 	for dir := path.Dir(place); dir != objects && root.Remove(dir) == nil; {
 		dir = path.Dir(dir)
@@ -390,11 +397,21 @@ func (d *draft) commit(now version) error {
 		d.at = to
 		return d.root.Rename(path.Join(d.place, now.mark()), path.Join(d.place, d.mark()))
 	}
-	err := d.root.MkdirAll(path.Dir(d.place), 0o777)
-	if err = cmp.Or(err, d.root.WriteFile(path.Join(d.dir, d.mark()), nil, 0o666)); err != nil {
+	if err := d.root.WriteFile(path.Join(d.dir, d.mark()), nil, 0o666); err != nil {
 		return err
 	}
-	return d.root.Rename(d.dir, d.place)
+	return move(d.root, d.dir, d.place)
+}
+
+// move renames a directory to one whose parents may be missing, and may be removed at the same time.
+func move(root fileSystem, from, to string) (err error) {
+	for range looks {
+		err = root.MkdirAll(path.Dir(to), 0o777)
+		if err = cmp.Or(err, root.Rename(from, to)); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return err
 }
 
 // removeAbandoned removes what nobody has written to for long before the draft, by the file system's clock.

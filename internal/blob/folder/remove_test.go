@@ -1,0 +1,41 @@
+package folder_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"coppice/internal/blob"
+	"coppice/internal/blob/folder"
+)
+
+// TestRemoveBeside: several that remove an object all succeed, and one that writes beside it does.
+func TestRemoveBeside(t *testing.T) {
+	t.Parallel()
+	s := folder.Bucket(t.TempDir()).(blob.Remover)
+	for n := range 60 {
+		old, beside := fmt.Sprintf("e/v%d/deep/old", n), fmt.Sprintf("e/v%d/deep/new", n)
+		a, err := s.Put(t.Context(), old, blob.Absent, strings.NewReader("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var group sync.WaitGroup
+		for range 3 {
+			group.Go(func() {
+				if err := s.Remove(t.Context(), old, a.Generation); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Go(func() {
+			if _, err := s.Put(t.Context(), beside, blob.Absent, strings.NewReader("y")); err != nil {
+				t.Error(err)
+			}
+		})
+		group.Wait()
+		if _, err := s.Stat(t.Context(), beside); err != nil {
+			t.Error(err)
+		}
+	}
+}
