@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"coppice/internal/blob"
@@ -191,24 +192,55 @@ func (w *world) sweepOf(id sweep.ID, ended bool) {
 	}
 }
 
-// TestRemovedMeanwhile: a dataset whose manifest goes while its sweep is planned is missed before machines start.
+// TestRemovedMeanwhile: a dataset whose manifest goes while its sweep is planned is missed before machines start, if
+// it is not soon put back; if that cannot be told, the sweep is not cancelled.
 func TestRemovedMeanwhile(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
-	spec := w.file("sweep.yaml", sweepYAML)
-	w.buckets["sweeps"] = &planned{w.buckets["sweeps"], func() {
-		for _, o := range w.objects() {
-			if name, ok := strings.CutPrefix(o, "gs://datasets/"); ok && strings.HasSuffix(name, "/manifest.json") {
-				w.remove("datasets", name)
-			}
-		}
-	}}
-	w.refused(4, "is not staged", "sweep", spec, "--id", "night", "--no-wait")
-	if len(w.jobs.submitted) != 0 {
-		t.Errorf("submitted %v, want nothing", w.jobs.submitted)
+	for _, c := range []struct {
+		name            string
+		code, submitted int
+		cancelled       bool
+	}{{"gone", 4, 0, true}, {"put back", 0, 1, false}, {"damaged", 3, 0, false}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.staged()
+				spec := w.file("sweep.yaml", sweepYAML)
+				w.buckets["sweeps"] = &planned{w.buckets["sweeps"], func() { w.hide(c.name) }}
+				if c.code == 0 {
+					w.must("sweep", spec, "--id", "night", "--no-wait")
+				} else {
+					w.refused(c.code, "", "sweep", spec, "--id", "night", "--no-wait")
+				}
+				if w.jobs.submitted["night"] != c.submitted {
+					t.Errorf("submitted %v, want %d", w.jobs.submitted, c.submitted)
+				}
+				off, err := sweepstore.New(w.buckets["sweeps"], "night").Cancelled(t.Context())
+				if err != nil || off != c.cancelled {
+					t.Errorf("the sweep is cancelled: %t, %v; want that it is left open only if it can go on", off, err)
+				}
+			})
+		})
 	}
-	if off, err := sweepstore.New(w.buckets["sweeps"], "night").Cancelled(t.Context()); err != nil || !off {
-		t.Errorf("the sweep is cancelled: %t, %v; want that it is not left open", off, err)
+}
+
+// hide removes all manifests, and puts them back later, or damages them.
+func (w *world) hide(how string) {
+	for _, o := range w.objects() {
+		name, ok := strings.CutPrefix(o, "gs://datasets/")
+		if !ok || !strings.HasSuffix(name, "/manifest.json") {
+			continue
+		}
+		text, _, err := blob.ReadAll(w.t.Context(), w.buckets["datasets"], name, 1<<20)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.remove("datasets", name)
+		switch how {
+		case "put back":
+			time.AfterFunc(20*time.Second, func() { w.put("datasets", name, string(text)) })
+		case "damaged":
+			w.put("datasets", name, "{")
+		}
 	}
 }
 
