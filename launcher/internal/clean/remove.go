@@ -2,6 +2,7 @@ package clean
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,14 +44,19 @@ func Remove(ctx context.Context, q Request) ([]Item, error) {
 	if err != nil || len(gone)+len(j.Hidden) == 0 { // then nothing is written
 		return []Item{}, err
 	}
-	hideErr := q.hide(ctx, gone)
+	var hideErr error
+	for n := 0; n < len(gone) && hideErr == nil; n++ {
+		if i := gone[n]; i.head.Name != "" { // else it was hidden before
+			hideErr = q.remove(ctx, i.Bucket, i.head)
+		}
+	}
 	safe, stop := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
 	defer stop()
 	gone, err = q.lookAgain(safe, gone, j, hideErr == nil)
 	if errors.Is(err, errTakenOver) {
 		return []Item{}, hideErr
 	}
-	err = errors.Join(hideErr, err, ctx.Err())
+	err = errors.Join(cmp.Or(hideErr, ctx.Err()), err)
 	if err == nil && len(gone) > 0 {
 		err = q.record(ctx, gone)
 	}
@@ -140,19 +146,6 @@ func (q *Request) write(ctx context.Context, j *journal) error {
 	}
 	j.at = a.Generation
 	return err
-}
-
-// hide removes manifests and plans.
-func (q *Request) hide(ctx context.Context, gone []Item) error {
-	for _, i := range gone {
-		if i.head.Name == "" { // hidden before
-			continue
-		}
-		if err := q.remove(ctx, i.Bucket, i.head); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // lookAgain returns what still may go, if all was hidden, and puts the manifests of all that is needed back; if that is
