@@ -117,7 +117,7 @@ func TestCalibratesTheMean(t *testing.T) {
 		if shift != 0 {
 			want = labels
 		}
-		if !(math.Abs(is/want-1) < 2e-3) || strings.Contains(c.Reason, "another rate") != (shift != 0) {
+		if !(math.Abs(is/want-1) < 2e-3) || strings.Contains(c.Reason, "off beyond chance") != (shift != 0) {
 			t.Errorf("%s level: predictions add up to %v, expected %v: %s", name, is, want, c.Reason)
 		}
 	}
