@@ -34,8 +34,9 @@ type stand struct {
 func (s *stand) start(t *testing.T) (w *World) {
 	t.Helper()
 	s.more = make(chan bool, 99)
-	refused := false
+	refused, started := false, make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
+		<-started // before that w is not known
 		caller, err := verifier(t, w).Verify(r.Context(), r.Header.Get("Authorization"))
 		body, _ := io.ReadAll(r.Body)
 		var p struct {
@@ -70,6 +71,7 @@ func (s *stand) start(t *testing.T) (w *World) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	close(started)
 	t.Cleanup(w.Close)
 	return w
 }
