@@ -69,7 +69,7 @@ var ceilings = map[string]int{
 	"launcher":                     13,
 	"launcher/command":             389,
 	"launcher/internal/bill":       271,
-	"launcher/internal/clean":      556,
+	"launcher/internal/clean":      562,
 	"launcher/internal/cli":        4105,
 	"launcher/internal/cloudjob":   509,
 	"launcher/internal/console":    280,
@@ -109,7 +109,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 114_891
+const maxLines = 114_897
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -1,10 +1,10 @@
 // Package conclude ends sweeps. Every step reads objects and may be repeated by any process at any time with the same
 // outcome, so the order, loss and duplication of messages do not matter.
 //
-//	message, timer ──▶ Consider: results ──▶ board ──▶ over? (all trials, limit, budget, no job left, cancelled)
-//	conclude           pick ──▶ verify (leaves) ──▶ calibrate ──▶ measure (test) ──▶ final agrees? ──▶ register
-//	gate               priorVersions, match: tonight's rows, earlier nights' ──▶ judge ──▶ promote, or take back
-//	conclusion         written once ──▶ told to people; checkpoints emptied
+//	Consider     a message or the timer: results -> board -> over? (all trials, a limit, no job left, cancelled)
+//	conclude     pick -> verify (leaves) -> calibrate -> measure (test) -> does the final model agree? -> register
+//	gate         priorVersions, match: tonight's rows, earlier nights' -> judge -> promote, or take back
+//	conclusion   written once -> told to people; checkpoints emptied
 package conclude
 
 import (

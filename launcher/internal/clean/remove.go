@@ -28,6 +28,7 @@ var errTakenOver = errors.New("another run has begun since, and goes on with wha
 
 // journal holds the manifests that runs have hidden, or are about to, and have not decided about.
 type journal struct {
+	Format int               `json:"format"`
 	Hidden map[string]string `json:"hidden"` // by NAME@VERSION
 	at     blob.Generation
 }
@@ -110,6 +111,10 @@ func (q *Request) begin(ctx context.Context) (gone []Item, _ *journal, err error
 		text, a, err := blob.ReadAll(ctx, q.Datasets, journalName, 4<<30)
 		if err == nil {
 			j.at, err = a.Generation, json.Unmarshal(text, j)
+			if err == nil && j.Format != 1 {
+				err = problem.New(problem.Conflict, "%s has format %d, and this build reads 1: use the build that "+
+					"wrote it", journalName, j.Format)
+			}
 		}
 		for n := 0; n < len(gone) && (err == nil || errors.Is(err, blob.ErrNotExist)); n++ {
 			if i := gone[n]; i.Bucket == Datasets && i.head.Name != "" { // else it was hidden before
@@ -136,7 +141,8 @@ func (q *Request) begin(ctx context.Context) (gone []Item, _ *journal, err error
 
 // write replaces the journal, unless another run has.
 func (q *Request) write(ctx context.Context, j *journal) error {
-	text, err := json.Marshal(map[string]any{"format": 1, "hidden": j.Hidden})
+	j.Format = 1
+	text, err := json.Marshal(j)
 	if err != nil {
 		return err
 	}

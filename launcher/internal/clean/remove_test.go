@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
+	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 )
@@ -110,5 +112,23 @@ func TestInterrupted(t *testing.T) {
 				t.Error("what nobody needs is still there")
 			}
 		})
+	}
+}
+
+// TestAJournalOfAnotherFormat is refused before anything is written: this build would put nothing of it back.
+func TestAJournalOfAnotherFormat(t *testing.T) {
+	t.Parallel()
+	e := few(t)
+	const journal = `{"format": 2, "hidden": {}}`
+	if _, err := e.datasets.Put(t.Context(), journalName, blob.Absent, strings.NewReader(journal)); err != nil {
+		t.Fatal(err)
+	}
+	before := e.all()
+	_, err := Remove(t.Context(), e.request())
+	if !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), "format 2, and this build reads 1") {
+		t.Errorf("%v, expected a conflict that names both formats", err)
+	}
+	if after := e.all(); !slices.Equal(after, before) {
+		t.Errorf("%d objects were there, and %d are", len(before), len(after))
 	}
 }
