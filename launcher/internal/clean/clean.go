@@ -2,7 +2,7 @@
 // it only lists or also removes, Look decides:
 //
 //	registry: what was promoted ─┐
-//	sweeps: what is open ────────┼▶ Look ─▶ Items ─▶ Remove: hide, Look, record, remove
+//	sweeps: what is open ────────┼▶ Look ─▶ Items ─▶ Remove: record, remove
 //	datasets: what is newest ────┘
 package clean
 
@@ -56,6 +56,7 @@ type Item struct {
 	Bucket  string       `json:"bucket"`
 	Objects []blob.Attrs `json:"-"`
 	URLs    []string     `json:"urls,omitempty"` // of deleted versions' files; here the objects' names
+	Plan    *sweep.Plan  `json:"plan,omitempty"` // of a sweep whose plan may go, too
 
 	head blob.Attrs // a dataset's manifest, or a sweep's plan, without which it is none; may be missing
 }
@@ -205,12 +206,15 @@ func (h *holders) lookAtSweeps(ctx context.Context, q Request) ([]Item, error) {
 	var items []Item
 	newer := map[string]int{} // sweeps of each model
 	for _, w := range sweeps {
-		model, held, err := h.openSweep(ctx, sweepstore.New(q.Sweeps, w.Sweep), w)
+		p, held, err := h.openSweep(ctx, sweepstore.New(q.Sweeps, w.Sweep), w)
 		if err != nil {
 			return nil, err
 		}
 		held = append(held, q.young(w.Newest)...)
-		why := "it has no plan"
+		why, model := "it has no plan", ""
+		if p != nil {
+			model = p.Spec.Model
+		}
 		if w.Plan.Name != "" {
 			if newer[model]++; newer[model] <= q.Nights {
 				held = append(held, fmt.Sprintf("one of the newest %d of model %s", q.Nights, model))
@@ -221,14 +225,14 @@ func (h *holders) lookAtSweeps(ctx context.Context, q Request) ([]Item, error) {
 		if registered && winner.trial < 0 {
 			why += "; " + winner.version + " is not among those last promoted"
 		}
-		items = append(items, h.itemsOf(w, held, why)...)
+		items = append(items, h.itemsOf(w, p, held, why)...)
 	}
 	return items, nil
 }
 
 // itemsOf divides a sweep: a promoted trial is kept, and so are the small records of one with a version, which they
 // explain.
-func (h *holders) itemsOf(w sweepstore.Weight, held []string, why string) (items []Item) {
+func (h *holders) itemsOf(w sweepstore.Weight, p *sweep.Plan, held []string, why string) (items []Item) {
 	winner, registered := h.winners[w.Sweep]
 	rest := Item{Kind: "sweep", Name: string(w.Sweep), Newest: w.Newest, HeldBy: held, Bucket: Sweeps}
 	keep := func(kind, name, by string, objects []blob.Attrs) {
@@ -252,6 +256,9 @@ func (h *holders) itemsOf(w sweepstore.Weight, held []string, why string) (items
 	}
 	if rest.MayGo() {
 		rest.Why = why
+		if !registered {
+			rest.Plan = p
+		}
 	}
 	if len(rest.Objects) > 0 {
 		items = append(items, rest)
@@ -260,32 +267,32 @@ func (h *holders) itemsOf(w sweepstore.Weight, held []string, why string) (items
 }
 
 // openSweep says why to keep a sweep that has not ended, or whose records cannot be read, and records its dataset. It
-// also returns its model, empty if it is not known.
-func (h *holders) openSweep(ctx context.Context, s *sweepstore.Sweep, w sweepstore.Weight) (model string, held []string,
-	err error) {
+// also returns its plan; nil if it cannot be read.
+func (h *holders) openSweep(ctx context.Context, s *sweepstore.Sweep, w sweepstore.Weight) (p *sweep.Plan,
+	held []string, err error) {
 	if w.Plan.Name == "" {
-		return "", nil, nil
+		return nil, nil, nil
 	}
 	p, _, unread := s.Plan(ctx)
-	if unread == nil {
-		model = p.Spec.Model
+	if unread != nil {
+		p = nil
 	}
 	end, err := s.Conclusion(ctx)
 	switch {
 	case err != nil && !problem.Is(err, problem.Damaged):
-		return "", nil, err
+		return nil, nil, err
 	case err == nil && end != nil:
-		return model, nil, nil
-	case unread == nil:
+		return p, nil, nil
+	case p != nil:
 		ref := p.Dataset.Name + "@" + p.Dataset.Version
 		h.datasets[ref] = append(h.datasets[ref], fmt.Sprintf("needed by open sweep %s", w.Sweep))
 	default:
 		h.anyDataset = append(h.anyDataset, fmt.Sprintf("sweep %s may need it: its plan cannot be read", w.Sweep))
 	}
 	if err != nil {
-		return model, []string{"unreadable conclusion"}, nil //nolint:nilerr // unreadable records keep it
+		return p, []string{"unreadable conclusion"}, nil //nolint:nilerr // unreadable records keep it
 	}
-	return model, []string{"open"}, nil
+	return p, []string{"open"}, nil
 }
 
 // lookAtDatasets checks every version of every dataset.
@@ -312,8 +319,9 @@ func (h *holders) lookAtDatasets(ctx context.Context, q Request) ([]Item, error)
 		i := of[len(of)-1]
 		i.add(a)
 		if parts[2] == dataset.ManifestFile {
-			i.head = a
-		} else if a.Updated.After(i.Newest) { // what a manifest that was put back is not
+			i.head = a // renewed by who uses it
+		}
+		if a.Updated.After(i.Newest) {
 			i.Newest = a.Updated
 		}
 	}
@@ -328,11 +336,6 @@ func (h *holders) lookAtDatasets(ctx context.Context, q Request) ([]Item, error)
 			return nil, err
 		}
 
-		for _, i := range of {
-			if i.Newest.IsZero() {
-				i.Newest = i.head.Updated
-			}
-		}
 		slices.SortStableFunc(of, func(a, b *Item) int { return b.Newest.Compare(a.Newest) })
 		for newer, i := range of {
 			i.HeldBy = slices.Concat(h.datasets[i.Name], h.anyDataset, q.young(i.Newest))

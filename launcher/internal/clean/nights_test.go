@@ -533,10 +533,12 @@ func TestNeededMeanwhile(t *testing.T) {
 			p.Sweep, p.Dataset.Version = "again", strings.TrimPrefix(ref, "clicks@")
 			_, err = sweepstore.New(e.sweeps, "again").CreatePlan(e.t.Context(), *p)
 			e.must(err)
+			e.must(stager.Renew(e.t.Context(), e.datasets, ref)) // as the launcher does
 		},
 		"promoted": func(e *estate, ref string) {
 			_, err := e.r.Promote(e.t.Context(), "ctr", slices.Index(e.refs, ref), registry.Expect{Any: true}, e.act())
 			e.must(err)
+			e.must(stager.Renew(e.t.Context(), e.datasets, ref)) // as the launcher does
 		},
 		"staged": func(e *estate, ref string) {
 			for _, f := range e.base.Files {

@@ -192,20 +192,21 @@ func (w *world) sweepOf(id sweep.ID, ended bool) {
 	}
 }
 
-// TestRemovedMeanwhile: a dataset whose manifest goes while its sweep is planned is missed before machines start, if
-// it is not soon put back; if that cannot be told, the sweep is not cancelled.
+// TestRemovedMeanwhile: a dataset whose manifest goes while its sweep is planned is missed before machines start; if
+// that cannot be told, the sweep is not cancelled. One that is there is renewed, so that `launcher clean` leaves it.
 func TestRemovedMeanwhile(t *testing.T) {
 	for _, c := range []struct {
 		name            string
 		code, submitted int
 		cancelled       bool
-	}{{"gone", 4, 0, true}, {"put back", 0, 1, false}, {"damaged", 3, 0, false}} {
+	}{{"gone", 4, 0, true}, {"there", 0, 1, false}, {"damaged", 3, 0, false}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
 				w.staged()
 				spec := w.file("sweep.yaml", sweepYAML)
 				w.buckets["sweeps"] = &planned{w.buckets["sweeps"], func() { w.hide(c.name) }}
+				before := w.manifest()
 				if c.code == 0 {
 					w.must("sweep", spec, "--id", "night", "--no-wait")
 				} else {
@@ -213,6 +214,9 @@ func TestRemovedMeanwhile(t *testing.T) {
 				}
 				if w.jobs.submitted["night"] != c.submitted {
 					t.Errorf("submitted %v, want %d", w.jobs.submitted, c.submitted)
+				}
+				if c.code == 0 && w.manifest() <= before {
+					t.Error("the manifest is not renewed")
 				}
 				off, err := sweepstore.New(w.buckets["sweeps"], "night").Cancelled(t.Context())
 				if err != nil || off != c.cancelled {
@@ -223,21 +227,29 @@ func TestRemovedMeanwhile(t *testing.T) {
 	}
 }
 
-// hide removes all manifests, and puts them back later, or damages them.
+// manifest is the generation of the dataset's manifest.
+func (w *world) manifest() blob.Generation {
+	for a, err := range w.buckets["datasets"].List(w.t.Context(), "") {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if strings.HasSuffix(a.Name, "/manifest.json") {
+			return a.Generation
+		}
+	}
+	return 0
+}
+
+// hide removes or damages all manifests.
 func (w *world) hide(how string) {
 	for _, o := range w.objects() {
 		name, ok := strings.CutPrefix(o, "gs://datasets/")
 		if !ok || !strings.HasSuffix(name, "/manifest.json") {
 			continue
 		}
-		text, _, err := blob.ReadAll(w.t.Context(), w.buckets["datasets"], name, 1<<20)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		w.remove("datasets", name)
 		switch how {
-		case "put back":
-			time.AfterFunc(20*time.Second, func() { w.put("datasets", name, string(text)) })
+		case "gone":
+			w.remove("datasets", name)
 		case "damaged":
 			w.put("datasets", name, "{")
 		}

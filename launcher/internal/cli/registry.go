@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -11,6 +12,7 @@ import (
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/show"
+	"coppice/launcher/internal/stager"
 )
 
 func registryCommand(w *Setup) *cobra.Command {
@@ -68,10 +70,18 @@ func aliased(ctx context.Context, w *Setup, model, alias string) (int, error) {
 	return a.Version, err
 }
 
-// printMoved reports an alias's new version.
-func printMoved(w *Setup, a registry.Alias, from int, err error) error {
-	if err == nil {
-		w.printf("%s of %s: version %s -> %s\n", a.Name, a.Model, show.VersionOf(from), show.VersionOf(a.Version))
+// printMoved reports an alias's new version, whose dataset `launcher clean` now has to leave alone.
+func printMoved(ctx context.Context, w *Setup, a registry.Alias, from int, err error) error {
+	if err != nil {
+		return err
 	}
-	return err
+	w.printf("%s of %s: version %s -> %s\n", a.Name, a.Model, show.VersionOf(from), show.VersionOf(a.Version))
+	v, err := w.registry.Get(ctx, a.Model, strconv.Itoa(a.Version))
+	if ref := v.Info.Labels["dataset"]; err == nil && ref != "" {
+		err = stager.Renew(ctx, w.datasets, ref)
+	}
+	if err != nil && a.Version > 0 {
+		w.say("version %d cannot be trained again: %v\n", a.Version, err)
+	}
+	return nil
 }

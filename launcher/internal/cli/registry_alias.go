@@ -34,7 +34,7 @@ func point(ctx context.Context, w *Setup, model, alias string, to int, why strin
 		return nil
 	}
 	a, err := w.registry.SetAlias(ctx, model, alias, to, registry.Expect{Version: now}, w.act(why))
-	return printMoved(w, a, now, err)
+	return printMoved(ctx, w, a, now, err)
 }
 
 func registryPromoteCommand(w *Setup) *cobra.Command {
@@ -98,7 +98,7 @@ func registryRollbackCommand(w *Setup) *cobra.Command {
 				default:
 					a, err = w.registry.Rollback(ctx, model, alias, expect, w.act(why))
 				}
-				return printMoved(w, a, now.Version, err)
+				return printMoved(ctx, w, a, now.Version, err)
 			})
 		},
 	}

@@ -43,7 +43,9 @@ func stageInBatch(ctx context.Context, w *Setup, s stager.Stager, t *stager.Tabl
 		return nil, err
 	}
 	if in.Staged != nil {
-		return in.Staged, dst.MakeLatest(ctx, in.Staged.Manifest)
+		if staged, err := dst.Reuse(ctx, in.Staged); staged != nil || err != nil {
+			return staged, err
+		}
 	}
 
 	// The disks hold the source and the dataset made from it.

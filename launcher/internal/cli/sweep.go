@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
@@ -354,8 +353,7 @@ func launchSweep(ctx context.Context, w *Setup, p *plan.Planned, scheduled bool)
 		return nil, fmt.Errorf("write the plan of sweep %s: %w", p.Sweep, err)
 	}
 	if created {
-		// `launcher clean` looks for plans once it has removed a manifest: one of the two sees the other.
-		err := awaitDataset(ctx, w, p.Dataset.Name+"@"+p.Dataset.Version)
+		err := stager.Renew(ctx, w.datasets, p.Dataset.Name+"@"+p.Dataset.Version)
 		if problem.Is(err, problem.NotFound) {
 			_, cancelErr := sweepstore.New(w.sweeps, p.Sweep).Cancel(ctx, w.Now())
 			err = errors.Join(err, cancelErr)
@@ -385,21 +383,6 @@ func launchSweep(ctx context.Context, w *Setup, p *plan.Planned, scheduled bool)
 		w.say("sweep %s was planned, but had no job; submitted, finished trials are kept\n", p.Sweep)
 	}
 	return nil, err
-}
-
-// awaitDataset waits for a minute if the dataset is not there: `launcher clean` may have hidden it, and put it back.
-func awaitDataset(ctx context.Context, w *Setup, ref string) error {
-	for end := time.Now().Add(time.Minute); ; {
-		_, err := stager.Resolve(ctx, w.datasets, ref)
-		if !problem.Is(err, problem.NotFound) || time.Now().After(end) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(2 * time.Second):
-		}
-	}
 }
 
 // checkCancelled refuses to start a sweep again that was cancelled; ended is its conclusion, if it has one.

@@ -140,7 +140,9 @@ func (s *Stager) Stage(ctx context.Context, spec *dataset.Spec, dst Destination)
 		return nil, err
 	}
 	if in.Staged != nil {
-		return in.Staged, dst.MakeLatest(ctx, in.Staged.Manifest)
+		if staged, err := dst.Reuse(ctx, in.Staged); staged != nil || err != nil {
+			return staged, err
+		}
 	}
 	src, fingerprint := in.src, in.Fingerprint
 	if len(src.objects) == 0 && len(src.queries) == 0 && dst.Store == nil {

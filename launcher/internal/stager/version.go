@@ -1,6 +1,7 @@
 package stager
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -173,6 +174,47 @@ func Resolve(ctx context.Context, store blob.Store, ref string) (*dataset.Manife
 		return nil, NotStaged(name + "@" + version)
 	}
 	return m, err
+}
+
+// Renew says that a version is about to be used: it writes the manifest anew, which `launcher clean` then leaves alone
+// for a week. A missing one is an error of kind NotFound.
+func Renew(ctx context.Context, store blob.Store, ref string) error {
+	name, version, err := sweep.SplitDatasetRef(ref)
+	if err != nil {
+		return err
+	}
+	object := sweep.DatasetDir(name, version) + dataset.ManifestFile
+	for range 20 {
+		var text []byte
+		var a blob.Attrs
+		if text, a, err = blob.ReadAll(ctx, store, object, dataset.MaxManifest); err == nil {
+			_, err = dataset.DecodeManifest(text)
+		}
+		if err == nil {
+			_, err = store.Put(ctx, object, a.Generation, bytes.NewReader(text))
+		}
+		if !errors.Is(err, blob.ErrPrecondition) {
+			break
+		}
+	}
+	if errors.Is(err, blob.ErrNotExist) {
+		return NotStaged(ref)
+	}
+	return err
+}
+
+// Reuse makes a version that was staged before the latest; nil if it has been removed meanwhile.
+func (d Destination) Reuse(ctx context.Context, s *Staged) (*Staged, error) {
+	if d.Store != nil {
+		err := Renew(ctx, d.Store, s.Manifest.Name+"@"+s.Manifest.Version)
+		if problem.Is(err, problem.NotFound) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return s, d.MakeLatest(ctx, s.Manifest)
 }
 
 // CheckLike checks that the dataset to follow, which may be nil, is in the bucket, since a task cannot read the
