@@ -25,7 +25,7 @@ var ceilings = map[string]int{
 	"internal/calibrate":           700,
 	"internal/cloud":               317,
 	"internal/cloud/batch":         1117,
-	"internal/cloud/bigquery":      222,
+	"internal/cloud/bigquery":      238,
 	"internal/cloud/gcs":           544,
 	"internal/cloud/idtoken":       268,
 	"internal/cloud/inspect":       320,
@@ -69,8 +69,8 @@ var ceilings = map[string]int{
 	"launcher":                     13,
 	"launcher/command":             389,
 	"launcher/internal/bill":       271,
-	"launcher/internal/clean":      562,
-	"launcher/internal/cli":        4105,
+	"launcher/internal/clean":      461,
+	"launcher/internal/cli":        4100,
 	"launcher/internal/cloudjob":   509,
 	"launcher/internal/console":    280,
 	"launcher/internal/doctor":     635,
@@ -85,7 +85,7 @@ var ceilings = map[string]int{
 	"launcher/internal/serve":      2420,
 	"launcher/internal/show":       1958,
 	"launcher/internal/slot":       247,
-	"launcher/internal/stager":     1677,
+	"launcher/internal/stager":     1721,
 	"launcher/internal/sweepview":  769,
 	"localemu":                     15,
 	"localemu/batchemu":            2084,
@@ -109,7 +109,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 114_897
+const maxLines = 114_851
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

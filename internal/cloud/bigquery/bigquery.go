@@ -35,7 +35,7 @@ import (
 const USDPerTiB = 6.25
 
 const (
-	maxTables = 200              // that one query reads
+	maxTables = 200              // that one query reads, with views and functions
 	waitLimit = 30 * time.Second // how long one call waits for a job; then it is asked again
 	retryFor  = 2 * time.Minute  // how long a service that fails is asked again
 	goodbye   = 10 * time.Second // for cancelling a job whose caller has gone
@@ -64,8 +64,8 @@ func New(ctx context.Context, project, endpoint string) (*Client, error) {
 }
 
 // Look asks what a SELECT would read, without running it: the bytes that it is paid for, and an identity that changes
-// with the text, the columns or the last change of a table. Columns of several values have no place in a table, and
-// are errors that name them.
+// with the text, the columns or the last change of a table, a view or a function. Columns of several values have no
+// place in a table, and are errors that name them.
 func (c *Client) Look(ctx context.Context, query string) (bytes int64, identity string, err error) {
 	job, err := patiently(ctx, c, c.api.Jobs.Insert(c.project, &bq.Job{Configuration: configuration(query, true)}).
 		Context(ctx).Do)
@@ -92,35 +92,51 @@ func (c *Client) Look(ctx context.Context, query string) (bytes int64, identity 
 		}
 	}
 
-	// The tables with the times of their last changes.
-	if len(q.ReferencedTables) > maxTables {
-		return 0, "", problem.New(problem.Input, "the query reads %d tables, and may read %d", len(q.ReferencedTables),
+	// What it reads, with the times of the last changes. Views are not among the tables, which are those behind them.
+	tables := slices.Concat(q.ReferencedTables, q.ReferencedLogicalViews)
+	if n := len(tables) + len(q.ReferencedRoutines); n > maxTables {
+		return 0, "", problem.New(problem.Input, "the query reads %d tables, views and functions, and may read %d", n,
 			maxTables)
 	}
 	var state []string
-	for _, t := range q.ReferencedTables {
-		name := t.ProjectId + "." + t.DatasetId + "." + t.TableId
-		// Rows that are streamed count as a change of the table only once they leave the buffer.
-		table, err := patiently(ctx, c, c.api.Tables.Get(t.ProjectId, t.DatasetId, t.TableId).
-			Fields("type,lastModifiedTime,streamingBuffer").Context(ctx).Do)
-		if err != nil {
-			return 0, "", translate("table "+name, err)
-		}
-		if table.Type == "EXTERNAL" {
-			return 0, "", problem.New(problem.Input, "table %s is external, and BigQuery does not know when its rows "+
-				"change: copy them into a table of its own, or name its files: gs://BUCKET/PATH", name)
-		}
-		changed, err := json.Marshal(table)
+	for _, t := range tables {
+		changed, err := c.lastChange(ctx, t)
 		if err != nil {
 			return 0, "", err
 		}
-		state = append(state, name+string(changed))
+		state = append(state, changed)
+	}
+	for _, r := range q.ReferencedRoutines {
+		name := r.ProjectId + "." + r.DatasetId + "." + r.RoutineId
+		routine, err := patiently(ctx, c, c.api.Routines.Get(r.ProjectId, r.DatasetId, r.RoutineId).
+			Fields("lastModifiedTime").Context(ctx).Do)
+		if err != nil {
+			return 0, "", translate("function "+name, err)
+		}
+		state = append(state, fmt.Sprint(name, routine.LastModifiedTime))
 	}
 	slices.Sort(state)
 
 	schema, err := json.Marshal(q.Schema)
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %s %q", query, schema, state))
 	return job.Statistics.TotalBytesProcessed, hex.EncodeToString(sum[:]), err
+}
+
+// lastChange identifies the rows of a table, or the text of a view. Rows that are streamed count as a change of the
+// table only once they leave the buffer.
+func (c *Client) lastChange(ctx context.Context, t *bq.TableReference) (string, error) {
+	name := t.ProjectId + "." + t.DatasetId + "." + t.TableId
+	table, err := patiently(ctx, c, c.api.Tables.Get(t.ProjectId, t.DatasetId, t.TableId).
+		Fields("type,lastModifiedTime,streamingBuffer,view(query)").Context(ctx).Do)
+	if err != nil {
+		return "", translate("table "+name, err)
+	}
+	if table.Type == "EXTERNAL" {
+		return "", problem.New(problem.Input, "table %s is external, and BigQuery does not know when its rows "+
+			"change: copy them into a table of its own, or name its files: gs://BUCKET/PATH", name)
+	}
+	changed, err := json.Marshal(table)
+	return name + string(changed), err
 }
 
 // Export writes the rows of a SELECT as Parquet files to uri, gs://BUCKET/FOLDER/*.parquet, and waits for it. The job

@@ -20,6 +20,8 @@ import (
 type service struct {
 	dry     func() (int, any) // to a dry run
 	table   *bq.Table         // each of them
+	view    *bq.Table         // v, behind which is the table
+	routine *bq.Routine
 	export  func(call int) (int, any)
 	results func(call int) (int, any)
 	asked   []string // METHOD path
@@ -50,6 +52,10 @@ func (s *service) open(t *testing.T) *bigquery.Client {
 			}
 		case strings.Contains(path, "/queries/"):
 			code, answer = s.results(count[r.Method+path])
+		case strings.HasSuffix(path, "/tables/v") && s.view != nil:
+			answer = s.view
+		case strings.Contains(path, "/routines/") && s.routine != nil:
+			answer = s.routine
 		case strings.Contains(path, "/tables/"):
 			answer = s.table
 		}
@@ -76,14 +82,19 @@ func looked(kind string, fields ...*bq.TableFieldSchema) func() (int, any) {
 		return http.StatusOK, &bq.Job{JobReference: &bq.JobReference{Location: "europe-west3"}, Statistics: &bq.
 			JobStatistics{TotalBytesProcessed: 5 << 30,
 			Query: &bq.JobStatistics2{StatementType: kind, Schema: &bq.TableSchema{Fields: fields},
-				ReferencedTables: []*bq.TableReference{{ProjectId: "p", DatasetId: "d", TableId: "t"}}}}}
+				ReferencedTables:       []*bq.TableReference{{ProjectId: "p", DatasetId: "d", TableId: "t"}},
+				ReferencedLogicalViews: []*bq.TableReference{{ProjectId: "p", DatasetId: "d", TableId: "v"}},
+				ReferencedRoutines:     []*bq.RoutineReference{{ProjectId: "p", DatasetId: "d", RoutineId: "f"}}}}}
 	}
 }
 
-// TestLook: the bytes are the dry run's, and the identity is that of text, columns and the tables' last change.
+// TestLook: the bytes are the dry run's, and the identity is that of text, columns and the last changes of tables,
+// views and functions.
 func TestLook(t *testing.T) {
 	s := &service{dry: looked("SELECT", &bq.TableFieldSchema{Name: "a", Type: "NUMERIC"}),
-		table: &bq.Table{LastModifiedTime: 7}}
+		table:   &bq.Table{LastModifiedTime: 7},
+		view:    &bq.Table{Type: "VIEW", LastModifiedTime: 7, View: &bq.ViewDefinition{Query: "SELECT a FROM d.t"}},
+		routine: &bq.Routine{LastModifiedTime: 7}}
 	c := s.open(t)
 	identity := func(query string) string {
 		t.Helper()
@@ -101,6 +112,15 @@ func TestLook(t *testing.T) {
 	for what, change := range map[string]func() string{
 		"another text":    func() string { return "SELECT a FROM t WHERE a > 0" },
 		"a changed table": func() string { s.table.LastModifiedTime = 8; return "SELECT a FROM t" },
+		"a view of another text": func() string {
+			s.view.View.Query = "SELECT a + 1 AS a FROM d.t"
+			return "SELECT a FROM t"
+		},
+		"a view created anew": func() string { s.view.LastModifiedTime = 8; return "SELECT a FROM t" },
+		"another function": func() string {
+			s.routine = &bq.Routine{LastModifiedTime: 8}
+			return "SELECT a FROM t"
+		},
 		"a streamed row": func() string {
 			s.table.StreamingBuffer = &bq.Streamingbuffer{EstimatedRows: 1}
 			return "SELECT a FROM t"

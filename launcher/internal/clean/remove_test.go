@@ -157,7 +157,8 @@ func TestARecordHasThePlan(t *testing.T) {
 		e.must(json.Unmarshal(text, &record))
 		for _, i := range record.Items {
 			if i.Plan != nil {
-				said += fmt.Sprintln(i.Name, i.Plan.Spec.Model, i.Plan.Dataset.Version == p.Dataset.Version, len(i.Plan.Trials))
+				said += fmt.Sprintln(i.Name, i.Plan.Spec.Model, i.Plan.Dataset.Version == p.Dataset.Version,
+					len(i.Plan.Trials))
 			}
 		}
 	}
