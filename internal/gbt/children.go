@@ -369,5 +369,6 @@ func (g *grower) scoreFeature(f int, s *splitFinder, worker int) {
 		g.splitScorer.categorical(s.leaf.hist, from, feature.Bins, g.leftBins[f], &s.target, f, best, g.cats[worker])
 		return
 	}
-	g.splitScorer.numerical(s.leaf.hist, from, feature, g.coarseBin[f], &g.scans[worker], &s.target, f, best)
+	scored := scoredFeature{Feature: feature, number: f, from: from, group: g.coarseBin[f]}
+	g.splitScorer.scoreThresholds(s.leaf.hist, scored, &g.scans[worker], &s.target, best)
 }

@@ -210,7 +210,7 @@ TEXT ·pickBytes(SB), NOSPLIT, $0-24
 row:
 	CMPQ R8, CX
 	JGE  done
-	MOVQ ahead+16(FP), R13
+	MOVQ prefetchAhead+16(FP), R13
 	ADDQ R8, R13
 	MOVL (SI)(R13*4), R13
 	PREFETCHT0 (DI)(R13*4)
@@ -274,7 +274,7 @@ row:
 	JGE  done
 	CMPQ from+24(FP), $0
 	JNE  due // the row was asked for when its first columns were
-	MOVQ ahead+16(FP), R13
+	MOVQ prefetchAhead+16(FP), R13
 	ADDQ R8, R13
 	MOVL (SI)(R13*4), R13
 	PREFETCHT0 (DI)(R13*4)

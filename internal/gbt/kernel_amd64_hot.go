@@ -23,10 +23,10 @@ import (
 func addRows(words, table unsafe.Pointer, gh, rows *uint32, n, prefetchAhead, width, hessianBits int)
 
 //go:noescape
-func pickBytes(p *picker, n, ahead int)
+func pickBytes(p *picker, n, prefetchAhead int)
 
 //go:noescape
-func pickSparse(p *picker, n, ahead, from int)
+func pickSparse(p *picker, n, prefetchAhead, from int)
 
 //go:noescape
 func addIndexes(p *picker, words, rowWords *int64, n int)

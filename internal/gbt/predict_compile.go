@@ -44,6 +44,8 @@ func ruleOf(decision uint8) missingRule {
 }
 
 // compile converts the model to the form for predicting many rows. It takes about 0.2 µs per node.
+//
+// A block of trees ends once its predicates fill treeBlockLimit; the next one goes on counting the bytes of tables.
 func (m *Model) compile() *forest {
 	f := &forest{features: m.Features()}
 	b := &treeBlockBuilder{answers: map[bound]uint32{}}
@@ -59,14 +61,18 @@ func (m *Model) compile() *forest {
 	for i := range f.treeBlocks {
 		answers = max(answers, f.treeBlocks[i].answers)
 	}
-	f.scratch.New = func() any {
-		s := &batchScratch{vectors: canPickBytes(), few: make([]uint64, answers)}
-		if !s.vectors {
-			s.answers = make([]word, answers)
-		}
-		return s
-	}
+	f.scratch.New = func() any { return newBatchScratch(answers) }
 	return f
+}
+
+// newBatchScratch has room for the answers to so many predicates. With vectors, which take the
+// instructions of picking bytes, batches have 64 rows, so few is enough.
+func newBatchScratch(answers int) *batchScratch {
+	s := &batchScratch{vectors: canPickBytes(), few: make([]uint64, answers)}
+	if !s.vectors {
+		s.answers = make([]word, answers)
+	}
+	return s
 }
 
 // treeBlockBuilder collects trees and their predicates, and then assigns each predicate its index.

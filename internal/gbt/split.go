@@ -121,40 +121,48 @@ type threshold struct {
 	missing    bool // missing values are on the left
 }
 
-// numerical scores every threshold of a feature, with the missing values on either side, and updates best. group is the
-// coarse bin of each bin if max_bin is coarser than the data, and nil otherwise.
-func (s *splitScorer) numerical(h histogram, from int, f *Feature, group []uint8, c *scan, t *splitTarget, feature int,
-	best *split) {
+// scoredFeature is a numerical feature of a histogram.
+type scoredFeature struct {
+	*Feature
+	number int
+	from   int     // the histogram's index of its first bin
+	group  []uint8 // the coarse bin of each bin if max_bin is coarser than the data; else nil
+}
+
+// scoreThresholds scores every threshold of a feature, with the missing values on either side, and updates best.
+func (s *splitScorer) scoreThresholds(h histogram, f scoredFeature, bins *scan, t *splitTarget, best *split) {
 	values := f.valueBins()
 	var miss sums
 	if f.Missing >= 0 {
-		miss = h.sums(from+f.Missing, s.pack)
+		miss = h.sums(f.from+f.Missing, s.pack)
 	}
 
 	// All features share the leaf's target; the direction is the feature's own.
 	if s.directions != nil {
 		directed := *t
-		directed.direction = s.directions[feature]
+		directed.direction = s.directions[f.number]
 		t = &directed
 	}
 
 	// A threshold has to beat the unsplit leaf and other features' best. The margin covers all roundings: what is
 	// within it of the best is compared exactly below.
-	goal := max(t.minGain, t.minGain+best.gain-float64(roundings*(math.Abs(t.minGain)+best.gain)))
+	atLeast := t.minGain + best.gain
+	margin := float64(roundings * (math.Abs(t.minGain) + best.gain))
+	goal := max(t.minGain, atLeast-margin)
 
 	// Packed words can be scanned directly if only the plain gain counts.
 	var found threshold
 	var ok bool
 	if s.draws {
-		found, ok = s.drawnThreshold(h, from, f, group, miss, t, feature)
-	} else if h.packed != nil && group == nil && s.l1 == 0 && s.clip == inf && s.plain {
-		found, ok = s.amongWords(h.packed[from:from+values], miss, t, goal)
+		found, ok = s.drawnThreshold(h, f, miss, t)
+	} else if h.packed != nil && f.group == nil && s.l1 == 0 && s.clip == inf && s.plain {
+		found, ok = s.amongWords(h.packed[f.from:f.from+values], miss, t, goal)
 	} else {
-		c.decode(h, from, values, s.pack)
-		if group != nil {
-			c.coarsen(group)
+		bins.decode(h, f.from, values, s.pack)
+		if f.group != nil {
+			bins.coarsen(f.group)
 		}
-		found, ok = s.amongEntries(c, miss, t, goal)
+		found, ok = s.amongEntries(bins, miss, t, goal)
 	}
 
 	// Features are compared by their net gains, so that their order and the number of goroutines cannot matter: adding
@@ -163,7 +171,7 @@ func (s *splitScorer) numerical(h histogram, from int, f *Feature, group []uint8
 		return
 	}
 
-	*best = s.splitAt(&found, miss, f, feature, t)
+	*best = s.splitAt(&found, miss, f.Feature, f.number, t)
 }
 
 // splitAt builds the split at a threshold of a feature. miss are the sums of missing values.

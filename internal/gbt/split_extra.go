@@ -12,13 +12,12 @@ func pick(random uint64, n int) int {
 
 // drawnThreshold is the one threshold of a numerical feature that extra_trees tries, with missing values on the better
 // side.
-func (s *splitScorer) drawnThreshold(h histogram, from int, f *Feature, group []uint8, miss sums, t *splitTarget,
-	feature int) (threshold, bool) {
-	at := drawnBin(f.valueBins(), group, t.draw.at(uint64(feature)))
+func (s *splitScorer) drawnThreshold(h histogram, f scoredFeature, miss sums, t *splitTarget) (threshold, bool) {
+	at := drawnBin(f.valueBins(), f.group, t.draw.at(uint64(f.number)))
 
 	var g, hs int64
 	for b := range at + 1 {
-		bg, bh := h.at(from+b, s.pack)
+		bg, bh := h.at(f.from+b, s.pack)
 		g, hs = g+bg, hs+bh
 	}
 

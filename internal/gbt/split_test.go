@@ -49,7 +49,7 @@ func TestNumericalIsTheBestThreshold(t *testing.T) {
 		if missing >= 0 {
 			feature.Bins++
 		}
-		s.numerical(h, 0, &feature, nil, &scan, &task, 4, &best)
+		s.scoreThresholds(h, scoredFeature{Feature: &feature, number: 4}, &scan, &task, &best)
 
 		want := 0.0
 		for at := range values {
@@ -110,9 +110,10 @@ func TestBestOfFeatures(t *testing.T) {
 		var got, want split
 		for f := range features {
 			feature, alone := Feature{Bins: bins, Missing: -1}, split{}
-			s.numerical(histogram{packed: words}, f*bins, &feature, nil, &c, &target, f, &got)
-			if s.numerical(histogram{packed: words}, f*bins, &feature, nil, &c, &target, f, &alone); alone.gain > 0 &&
-				alone.before(&want) {
+			scored := scoredFeature{Feature: &feature, number: f, from: f * bins}
+			s.scoreThresholds(histogram{packed: words}, scored, &c, &target, &got)
+			s.scoreThresholds(histogram{packed: words}, scored, &c, &target, &alone)
+			if alone.gain > 0 && alone.before(&want) {
 				want = alone
 			}
 		}

@@ -1,6 +1,7 @@
 package gbt
 
 import (
+	"cmp"
 	"encoding"
 	"errors"
 	"fmt"
@@ -197,41 +198,39 @@ func (l *link) floatsInTurn(state []float64, f func() error) error {
 	return err
 }
 
-// hashInTurn is inTurn with a SHA-256 as the state.
+// hashInTurn is inTurn with the state of a hash of the library: one byte a word, since a SHA-256's has only 108.
 func (l *link) hashInTurn(h hash.Hash, f func()) {
 	if l == nil {
 		f()
 		return
 	}
 
-	at := h.(stateful) // as all hashes of the library
-	put := func(state []int64) {
-		b, err := at.MarshalBinary()
-		l.fail(err)
-		for i, x := range b {
-			state[i] = int64(x) // a byte each: there are a hundred
+	marshaler := h.(stateful) // as all hashes of the library; an error of theirs is not the team's
+	toWords := func(words []int64) []int64 {
+		state, err := marshaler.MarshalBinary()
+		l.err = cmp.Or(l.err, err)
+		for _, b := range state {
+			words = append(words, int64(b))
 		}
+		return words
 	}
-	take := func(state []int64) {
-		b := make([]byte, len(state))
-		for i, x := range state {
-			b[i] = byte(x)
+	fromWords := func(words []int64) {
+		state := make([]byte, len(words))
+		for i, word := range words {
+			state[i] = byte(word)
 		}
-		l.fail(at.UnmarshalBinary(b))
+		l.err = cmp.Or(l.err, marshaler.UnmarshalBinary(state))
 	}
 
-	first, err := at.MarshalBinary()
-	l.fail(err)
-	state := make([]int64, len(first))
-	put(state)
-	_ = l.inTurn(state, func() error { // the link keeps its error
-		take(state)
+	words := toWords(nil)
+	_ = l.inTurn(words, func() error { // the link keeps its error
+		fromWords(words)
 		f()
-		put(state)
+		toWords(words[:0]) // in place: a state always has as many bytes
 		return nil
 	})
 	if l.err == nil {
-		take(state)
+		fromWords(words)
 	}
 }
 

@@ -27,8 +27,9 @@ func auc(e *Evaluator, m Metric) (float64, error) {
 	return area.value() / (e.binary.pos * e.binary.neg), nil
 }
 
-// twicePairs counts pairs of a 1 above a 0 twice and pairs of a 1 tied with a 0 once. With at most 2^32 rows it stays
-// below 2^63.
+// twicePairs counts pairs of a 1 above a 0 twice and pairs of a 1 tied with a 0 once. keys are of a packed ranking: the
+// label is the lowest bit, equal others are equal predictions, the highest first. With fewer than 2^32 rows the count
+// stays below 2^63.
 func twicePairs(keys []uint64) uint64 {
 	var area, above, pos, neg uint64
 	value := keys[0] >> 1
