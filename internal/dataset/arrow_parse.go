@@ -102,15 +102,27 @@ func (p *parser) schema(t fbTable, f *arrowFile) {
 		return
 	}
 	for i := int64(0); i < fields.n && p.err == nil; i++ {
-		f.fields = append(f.fields, p.field(t.element(fields, i)))
+		f.fields = append(f.fields, p.parseField(t.element(fields, i)))
 	}
 	f.meta = p.keyValues(t, 2)
 }
 
-func (p *parser) field(t fbTable) arrowField {
-	f := arrowField{name: t.text(0, maxName), nullable: t.u8(1) != 0}
-	f.typ.id = t.u8(2)
-	typ := t.child(3)
+// Slots of a Field of Arrow's Schema.fbs.
+const (
+	fieldName = iota
+	fieldNullable
+	fieldTypeID
+	fieldType
+	fieldDictionary
+	fieldChildren
+	fieldMetadata
+)
+
+// parseField reads a Field of Arrow's Schema.fbs.
+func (p *parser) parseField(t fbTable) arrowField {
+	f := arrowField{name: t.text(fieldName, maxName), nullable: t.u8(fieldNullable) != 0}
+	f.typ.id = t.u8(fieldTypeID)
+	typ := t.child(fieldType)
 
 	switch f.typ.id {
 	case typeInt:
@@ -125,7 +137,6 @@ func (p *parser) field(t fbTable) arrowField {
 		}
 	case typeFixedSizeBinary:
 		f.typ.width = int(typ.i32(0))
-	case typeUtf8:
 	}
 
 	// Accept only the types that this package writes.
@@ -137,10 +148,10 @@ func (p *parser) field(t fbTable) arrowField {
 		}
 	}
 
-	if t.has(4) || t.vector(5, 4).n != 0 {
+	if t.has(fieldDictionary) || t.vector(fieldChildren, 4).n != 0 {
 		p.fail(t.pos, "column %.60q is dictionary-encoded or nested", f.name)
 	}
-	f.meta = p.keyValues(t, 6)
+	f.meta = p.keyValues(t, fieldMetadata)
 	return f
 }
 

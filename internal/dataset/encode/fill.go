@@ -151,7 +151,7 @@ func (f *filler) train(ctx context.Context, p place) error {
 	if f.m.sorted {
 		return f.write(0, int(f.asked.row[0]), f.out)
 	}
-	return f.keep()
+	return f.spoolBins()
 }
 
 // loadSeen makes sure that the block with the next rows to add is loaded.

@@ -14,6 +14,9 @@ import (
 // megabytes.
 const segmentRows = 1 << 17
 
+// rowNumberBytes begin a spooled record: the row's number in its segment. Its bins follow, feature by feature.
+const rowNumberBytes = 4
+
 // laySegments divides the rows of train, with their copies, unless they are output as they are processed.
 func (m *Maker) laySegments() {
 	if m.sorted {
@@ -23,24 +26,26 @@ func (m *Maker) laySegments() {
 	for first := 0; first < rows; first += segmentRows {
 		m.segments = append(m.segments, segment{first, min(segmentRows, rows-first)})
 	}
-	width := 4 // the row's number in its segment
+	width := rowNumberBytes
 	for i := range m.features {
 		width += m.binBytes(i)
 	}
 	m.bins = newSpool(width, len(m.segments), m.c.Dir, m.c.Memory)
 }
 
-// keep writes the bins of the block asked, which is of train, into the segments of its rows.
-func (f *filler) keep() error {
+// spoolBins adds a record for each row of the block asked, which is of train, to the spool of the row's segment.
+func (f *filler) spoolBins() error {
 	m, rows := f.m, f.asked.row
-	width, offset := m.bins.width, 4
+	width, offset := m.bins.width, rowNumberBytes
 	f.records = dataset.Resize(f.records, len(rows)*width)
-	first := f.copy * m.c.Rows[0]
+	firstOfCopy := f.copy * m.c.Rows[0]
 
+	// The rows' numbers.
 	for i, row := range rows {
-		binary.LittleEndian.PutUint32(f.records[i*width:], uint32((first+int(row))%segmentRows))
+		binary.LittleEndian.PutUint32(f.records[i*width:], uint32((firstOfCopy+int(row))%segmentRows))
 	}
 
+	// Their bins; of an id that becomes counts, the number of its level, whose count is not known yet.
 	for j := range m.features {
 		to := f.records[offset:]
 		if m.binBytes(j) == 4 {
@@ -55,8 +60,9 @@ func (f *filler) keep() error {
 		offset += m.binBytes(j)
 	}
 
+	// Each record to the segment of its row.
 	for i, row := range rows {
-		if err := m.bins.add((first+int(row))/segmentRows, f.records[i*width:(i+1)*width]); err != nil {
+		if err := m.bins.add((firstOfCopy+int(row))/segmentRows, f.records[i*width:(i+1)*width]); err != nil {
 			return err
 		}
 	}
