@@ -44,14 +44,10 @@ func Folds(m *dataset.Manifest, s Scheme, k int) ([]sweep.Round, error) {
 		return nil, fmt.Errorf("%w: there is no scheme %.20q", ErrScheme, s)
 	}
 
-	// No fold may be evaluated with statistics that have seen its groups, its future or its keys.
-	by := m.Order
-	if by != nil && (s == GroupKFold || s == Forward && by.By != dataset.OrderTime || s == KFold &&
-		m.Split.By == dataset.SplitByHash) {
+	if seen := statisticsLeak(m, s); seen != "" {
 		return nil, fmt.Errorf("%w: the statistics of ids in dataset %s were made from all rows of train, so rows "+
-			"would be evaluated that a "+
-			"statistic has seen the %s of; stage it with encodings: none", ErrScheme, m.Name,
-			map[Scheme]string{GroupKFold: "group", Forward: "future", KFold: "key"}[s])
+			"would be evaluated that a statistic has seen the %s of; stage it with encodings: none", ErrScheme, m.Name,
+			seen)
 	}
 
 	joined := make([][]uint8, k)
@@ -60,16 +56,32 @@ func Folds(m *dataset.Manifest, s Scheme, k int) ([]sweep.Round, error) {
 	}
 
 	var folds []sweep.Round
-	for i := range joined {
-		others := slices.Concat(slices.Concat(joined[:i]...), slices.Concat(joined[i+1:]...))
-		if s == Forward {
-			others = slices.Concat(joined[:i]...)
+	for i, rated := range joined {
+		train := slices.Concat(joined[:i]...) // the earlier ones
+		if s != Forward {
+			train = append(train, slices.Concat(joined[i+1:]...)...)
 		}
-		if len(others) > 0 {
-			folds = append(folds, sweep.Round{Train: trainRows(others), Rated: trainRows(joined[i])})
+		if len(train) > 0 {
+			folds = append(folds, sweep.Round{Train: trainRows(train), Rated: trainRows(rated)})
 		}
 	}
 	return folds, nil
+}
+
+// statisticsLeak says what of a fold's rows the dataset's statistics of ids have seen when a model of other folds is
+// evaluated on them: their group, future or key. It is empty if that is nothing.
+func statisticsLeak(m *dataset.Manifest, s Scheme) string {
+	switch {
+	case m.Order == nil: // there are no statistics
+		return ""
+	case s == GroupKFold:
+		return "group"
+	case s == Forward && m.Order.By != dataset.OrderTime:
+		return "future"
+	case s == KFold && m.Split.By == dataset.SplitByHash:
+		return "key"
+	}
+	return ""
 }
 
 func trainRows(folds []uint8) sweep.Rows { return sweep.Rows{Split: dataset.TrainSplit, Folds: folds} }

@@ -54,7 +54,7 @@ const (
 // If the random space has too few configurations, there are fewer trials and a note says so.
 func Propose(r Request) (Proposal, error) {
 	p := &proposer{Request: r, seen: map[string]int{}, broken: map[string]int{}}
-	for _, step := range []func() error{p.prepare, p.fixed, p.grid, p.random} {
+	for _, step := range []func() error{p.prepare, p.addFixed, p.addGrid, p.addRandom} {
 		if err := step(); err != nil {
 			return Proposal{}, err
 		}
@@ -141,8 +141,8 @@ func (p *proposer) consider(source string, params sweep.Params) outcome {
 	return outcome{isNew: true}
 }
 
-// fixed adds the configurations listed one by one. One that cannot be trained is an error.
-func (p *proposer) fixed() error {
+// addFixed adds the configurations listed one by one. One that cannot be trained is an error.
+func (p *proposer) addFixed() error {
 	fixed := p.Search.Fixed
 	if len(fixed) == 0 && len(p.Search.Grid) == 0 && len(p.Search.Random) == 0 {
 		fixed = []sweep.Params{{}} // the base alone
@@ -162,8 +162,8 @@ func (p *proposer) fixed() error {
 	return nil
 }
 
-// grid adds the Cartesian product.
-func (p *proposer) grid() error {
+// addGrid adds the Cartesian product.
+func (p *proposer) addGrid() error {
 	walk, err := newGridWalk(p.Search.Grid)
 	if err != nil {
 		return err
@@ -192,8 +192,8 @@ func (p *proposer) grid() error {
 	return nil
 }
 
-// random draws until there are enough trials, or it is clear that there will not be.
-func (p *proposer) random() error {
+// addRandom draws until there are enough trials, or it is clear that there will not be.
+func (p *proposer) addRandom() error {
 	s, err := newSpace(p.Search)
 	if err != nil {
 		return err
@@ -202,10 +202,19 @@ func (p *proposer) random() error {
 		p.drawFrom(s)
 	}
 
-	note := func(format string, args ...any) { p.found.Notes = append(p.found.Notes, fmt.Sprintf(format, args...)) }
-	switch found := len(p.found.Trials); {
-	case found == 0, found < p.Trials && len(s.samplers) > 0 && !s.countable():
+	// It is an error if there is no trial at all, or if the space is too large to be known as exhausted.
+	found := len(p.found.Trials)
+	if found == 0 || found < p.Trials && len(s.samplers) > 0 && !s.countable() {
 		return p.tooFew()
+	}
+	p.noteTooFew(found, s)
+	return nil
+}
+
+// noteTooFew notes if all of the search is fewer trials than asked for, or if none of them is drawn.
+func (p *proposer) noteTooFew(found int, s space) {
+	note := func(format string, args ...any) { p.found.Notes = append(p.found.Notes, fmt.Sprintf(format, args...)) }
+	switch {
 	case found < p.Trials && len(s.samplers) == 0:
 		note("search: defines %s, but trials is %d; only %d will run. Add ranges under search.random.",
 			configurations(found), p.Trials, found)
@@ -215,7 +224,6 @@ func (p *proposer) random() error {
 	case len(s.samplers) > 0 && found == p.found.Fixed+p.found.Grid:
 		note("the fixed configurations and the grid take all %d trials; nothing is drawn from search.random", p.Trials)
 	}
-	return nil
 }
 
 // tooFew says what became of the draws.

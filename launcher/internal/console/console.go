@@ -139,7 +139,7 @@ func (c *Console) Handler(hosts []string) http.Handler {
 		return c.pages.Model(ctx, r.PathValue("name"))
 	}))
 	mux.HandleFunc("GET /sweeps/{id}", c.serveSweep)
-	return program.Prompt(onlyFor(hosts, program.Verified(c.log, c.Callers, true, mux)))
+	return program.Prompt(onlyFor(hosts, program.Verified(c.log, c.Callers, program.WithReason, mux)))
 }
 
 // onlyFor sets security headers on every response, and refuses requests for other hosts.

@@ -104,7 +104,7 @@ func Make(ctx context.Context, q Request) (*Draft, error) {
 	if err := q.setGroup(); err != nil {
 		return nil, err
 	}
-	if err := q.setFormats(); err != nil {
+	if err := q.parseFormats(); err != nil {
 		return nil, err
 	}
 	s, err := look(ctx, q)

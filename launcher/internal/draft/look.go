@@ -133,21 +133,23 @@ func look(ctx context.Context, q Request) (*seen, error) {
 	return s, s.all(ctx, t, q)
 }
 
-// setFormats checks --format and --date-format.
-func (q *Request) setFormats() error {
+// parseFormats reads --format into q.said, and checks it and --date-format.
+func (q *Request) parseFormats() error {
 	q.said = dataset.Formats{}
-	for _, said := range q.Format {
-		at := strings.LastIndex(said, "=")
+	for _, flag := range q.Format {
+		at := strings.LastIndex(flag, "=")
 		if at < 1 {
-			return problem.New(problem.Usage, "--format %s: write COLUMN=FORMAT, such as price=decimal_comma", said)
+			return problem.New(problem.Usage, "--format %s: write COLUMN=FORMAT, such as price=decimal_comma", flag)
 		}
-		q.said[said[:at]] = dataset.Format(said[at+1:])
-	}
-	if f := q.DateFormat; f != "" && f != dataset.DayFirst && f != dataset.MonthFirst {
-		return problem.New(problem.Usage, "--date-format %s: use dmy, as in 31.12.2026, or mdy, as in 12/31/2026", f)
+		column, format := flag[:at], flag[at+1:]
+		q.said[column] = dataset.Format(format)
 	}
 	if err := q.said.Check(); err != nil {
 		return problem.Wrap(problem.Usage, err, "--format")
+	}
+
+	if f := q.DateFormat; f != "" && f != dataset.DayFirst && f != dataset.MonthFirst {
+		return problem.New(problem.Usage, "--date-format %s: use dmy, as in 31.12.2026, or mdy, as in 12/31/2026", f)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 // validate assigns the held-out rows, and rejects a spec that judges by what the dataset does not have. metrics are
 // those by which every trial is measured.
 func (p *Planned) validate(spec *sweep.Spec, data *dataset.Manifest) (h sweep.Holdout, metrics []string, err error) {
-	if h, p.Notes, err = holdout(data, gbt.Ranks(spec.Objective)); err != nil {
+	if h, p.Notes, err = assignHoldout(data, gbt.Ranks(spec.Objective)); err != nil {
 		return h, nil, err
 	}
 	if err := checkClasses(spec, data, h); err != nil {
@@ -27,53 +27,55 @@ func (p *Planned) validate(spec *sweep.Spec, data *dataset.Manifest) (h sweep.Ho
 	return h, metrics, err
 }
 
-// holdout assigns the held-out splits. Where calib or test is missing, it is carved out of another by fold number,
-// except that an order needs no calib: nothing is calibrated.
-func holdout(data *dataset.Manifest, ranks bool) (sweep.Holdout, []string, error) {
+// assignHoldout assigns the held-out splits. Where calib or test is missing, it is carved out of another by fold number,
+// except that a ranking needs no calib: its scores are not calibrated.
+func assignHoldout(data *dataset.Manifest, ranks bool) (sweep.Holdout, []string, error) {
 	has := func(name string) bool {
 		_, ok := data.FindSplit(name)
 		return ok
 	}
-
-	var h sweep.Holdout
-	if !has(sweep.Train) || !has(sweep.Valid) {
-		return h, nil, errorf("dataset %s@%s has no %s split: a sweep trains on train and selects on valid; add it "+
-			"under split: in its dataset.yaml and stage it again",
-			data.Name, data.Version, map[bool]string{true: sweep.Valid, false: sweep.Train}[has(sweep.Train)])
+	for _, name := range []string{sweep.Train, sweep.Valid} {
+		if !has(name) {
+			return sweep.Holdout{}, nil, errorf("dataset %s@%s has no %s split: a sweep trains on train and selects on "+
+				"valid; add it under split: in its dataset.yaml and stage it again", data.Name, data.Version, name)
+		}
 	}
 	if data.Sample.Rows == 0 {
-		return h, nil, errorf("dataset %s@%s has no sample of raw rows, so no model can be verified; stage it again "+
-			"without sample: 0", data.Name, data.Version)
+		return sweep.Holdout{}, nil, errorf("dataset %s@%s has no sample of raw rows, so no model can be verified; "+
+			"stage it again without sample: 0", data.Name, data.Version)
 	}
 
-	h = sweep.Holdout{Valid: sweep.Rows{Split: sweep.Valid}, Calib: sweep.Rows{Split: sweep.Calib},
-		Test: sweep.Rows{Split: sweep.Test}}
-	carved := func(split string, folds ...uint8) sweep.Rows { return sweep.Rows{Split: split, Folds: folds} }
-	note := func(what, share, of, purpose string) []string {
-		return []string{fmt.Sprintf("dataset %s has no %s split: %s of %s, by fold number, is used for it and no "+
-			"longer %s", data.Name, what, share, of, purpose)}
+	whole := func(split string) sweep.Rows { return sweep.Rows{Split: split} }
+	folds := func(split string, first, end int) sweep.Rows {
+		rows := whole(split)
+		for f := first; f < end; f++ {
+			rows.Folds = append(rows.Folds, uint8(f))
+		}
+		return rows
 	}
-
+	percent := func(rows sweep.Rows) string { return fmt.Sprintf("%d %%", 100*len(rows.Folds)/dataset.Folds) }
+	h := sweep.Holdout{Valid: whole(sweep.Valid), Calib: whole(sweep.Calib), Test: whole(sweep.Test)}
+	var missing, share, of, purpose string
 	switch {
 	case has(sweep.Calib) && has(sweep.Test):
 		return h, nil, nil
 	case has(sweep.Test) && ranks:
 		h.Calib = h.Valid
 		return h, nil, nil
-	case has(sweep.Test):
-		h.Valid = carved(sweep.Valid, 0, 1, 2, 3, 4, 5, 6)
-		h.Calib = carved(sweep.Valid, 7, 8, 9)
-		return h, note(sweep.Calib, "30 %", sweep.Valid, "selects"), nil
-	case has(sweep.Calib): // the sample of raw rows lies in the last split, and test has to be where the sample is
-		h.Calib = carved(sweep.Calib, 0, 1, 2, 3, 4, 5)
-		h.Test = carved(sweep.Calib, 6, 7, 8, 9)
-		return h, note(sweep.Test, "40 %", sweep.Calib, "calibrates"), nil
-	}
 
-	h.Valid = carved(sweep.Valid, 0, 1, 2, 3, 4)
-	h.Calib = carved(sweep.Valid, 5, 6, 7)
-	h.Test = carved(sweep.Valid, 8, 9)
-	return h, note("calib or test", "30 % and 20 %", sweep.Valid, "selects"), nil
+	case has(sweep.Test):
+		h.Valid, h.Calib = folds(sweep.Valid, 0, 7), folds(sweep.Valid, 7, 10)
+		missing, share, of, purpose = sweep.Calib, percent(h.Calib), sweep.Valid, "selects"
+	case has(sweep.Calib): // the sample of raw rows lies in the last split, and test has to be where the sample is
+		h.Calib, h.Test = folds(sweep.Calib, 0, 6), folds(sweep.Calib, 6, 10)
+		missing, share, of, purpose = sweep.Test, percent(h.Test), sweep.Calib, "calibrates"
+	default:
+		h.Valid, h.Calib, h.Test = folds(sweep.Valid, 0, 5), folds(sweep.Valid, 5, 8), folds(sweep.Valid, 8, 10)
+		missing, share = "calib or test", percent(h.Calib)+" and "+percent(h.Test)
+		of, purpose = sweep.Valid, "selects"
+	}
+	return h, []string{fmt.Sprintf("dataset %s has no %s split: %s of %s, by fold number, is used for it and no longer "+
+		"%s", data.Name, missing, share, of, purpose)}, nil
 }
 
 // reported are the metrics that every trial is measured by: the usual ones, and those that the spec judges by.

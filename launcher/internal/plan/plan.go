@@ -99,7 +99,7 @@ func Build(in Inputs) (*Planned, error) {
 	}
 	p.Plan = &sweep.Plan{
 		Format: sweep.FormatVersion, Sweep: id, Created: in.Now.UTC(), Coppice: in.Version, Job: in.Job(id), Spec: *s,
-		Dataset: reference(in.Manifest), Maximize: chooses.Maximize, Metrics: metrics, Holdout: holdout,
+		Dataset: datasetRef(in.Manifest), Maximize: chooses.Maximize, Metrics: metrics, Holdout: holdout,
 		Trials: p.Proposal.Trials, Skipped: p.Proposal.Duplicates,
 		Heartbeat: sweep.Duration(heartbeat), Takeover: sweep.Duration(takeover),
 	}
@@ -294,7 +294,9 @@ func (in *Inputs) id() (sweep.ID, error) {
 	return sweep.ID(in.Spec.Name + "-" + hex.EncodeToString(sum[:4])), nil
 }
 
-func reference(data *dataset.Manifest) sweep.DatasetRef {
+// datasetRef is what a plan says of its dataset. A single copy is not mentioned: a plan's bytes are then those from
+// before there were copies.
+func datasetRef(data *dataset.Manifest) sweep.DatasetRef {
 	ref := sweep.DatasetRef{Name: data.Name, Version: data.Version, Rows: map[string]int{},
 		Features: len(data.Features), Bytes: data.Bytes()}
 	for _, s := range data.Splits {

@@ -195,7 +195,7 @@ func (q *Request) columns(t *table.Table) ([]table.Column, error) {
 		return nil, problem.New(problem.Usage, "--explain top:%d: each of %d classes has reasons of its own; use "+
 			"--contributions, which adds columns for each class", q.Explain, len(q.Scorer.Encoding.Classes))
 	}
-	for _, c := range q.added() {
+	for _, c := range q.ownColumns() {
 		if slices.Contains(q.Keep, c.Name) {
 			return nil, problem.New(problem.Usage, "--keep %s: a column of this name is added", c.Name)
 		}
@@ -204,35 +204,44 @@ func (q *Request) columns(t *table.Table) ([]table.Column, error) {
 	return out, nil
 }
 
-// added returns the output's own columns.
-func (q *Request) added() []table.Column {
+// ownColumns returns the columns that the output adds to the kept ones, in their order. A label of several classes has
+// one of each score for every class, NAME:CLASS.
+func (q *Request) ownColumns() []table.Column {
 	var out []table.Column
 	add := func(name string, t dataset.Type) { out = append(out, table.Column{Name: name, Type: t}) }
-	each := []string{""}
-	if classes := q.Scorer.Encoding.Classes; len(classes) == 0 {
+
+	classes := q.Scorer.Encoding.Classes
+	if len(classes) == 0 {
 		add(ColumnPrediction, dataset.Float)
+		classes = []string{""} // one, which has no name
 	} else {
-		each = nil
 		add(ColumnPrediction, dataset.Text)
 		for _, class := range classes {
-			each = append(each, class+":")
 			add(ColumnPrediction+":"+class, dataset.Float)
 		}
 	}
-	ofEach := func(name string) {
-		for _, class := range each {
-			add(strings.TrimSuffix(name+":"+class, ":"), dataset.Float)
+	addFor := func(class, name string) {
+		if class != "" {
+			name += ":" + class
+		}
+		add(name, dataset.Float)
+	}
+
+	if q.Raw {
+		for _, class := range classes {
+			addFor(class, ColumnRaw)
 		}
 	}
-	if q.Raw {
-		ofEach(ColumnRaw)
-	}
 	if q.Contributions {
-		for _, class := range each {
-			for _, f := range q.Scorer.Encoding.Features {
-				add(ColumnContribution+class+f.Name, dataset.Float)
+		for _, class := range classes {
+			prefix := ColumnContribution
+			if class != "" {
+				prefix += class + ":"
 			}
-			add(strings.TrimSuffix(ColumnExpected+":"+class, ":"), dataset.Float)
+			for _, f := range q.Scorer.Encoding.Features {
+				add(prefix+f.Name, dataset.Float)
+			}
+			addFor(class, ColumnExpected)
 		}
 	}
 	for i := range q.Explain {
@@ -265,7 +274,7 @@ func (q *Request) writer(w io.Writer, columns []table.Column) (writer, func() er
 // WriteCSV writes the table that Run makes of rows with these predictions: one a row, or one for each class.
 func WriteCSV(w io.Writer, s *scorer.Scorer, predicted []float64) error {
 	q := Request{Scorer: s}
-	c, err := table.NewCSVWriter(w, q.added(), ',')
+	c, err := table.NewCSVWriter(w, q.ownColumns(), ',')
 	if err != nil {
 		return err
 	}
@@ -275,7 +284,7 @@ func WriteCSV(w io.Writer, s *scorer.Scorer, predicted []float64) error {
 // scored returns the batch to write; added are the contributions, row by row.
 func (q *Request) scored(b *table.Batch, raw, predicted, added []float64) *table.Batch {
 	out := &table.Batch{Rows: b.Rows, First: b.First, Names: slices.Clone(q.Keep)}
-	for _, c := range q.added() {
+	for _, c := range q.ownColumns() {
 		out.Names = append(out.Names, c.Name)
 	}
 	for _, name := range q.Keep {

@@ -296,7 +296,7 @@ func (q *Estimator) Price() error {
 	if *q.Plan.Spec.Machine.Spot {
 		notes = q.unpaid(*o)
 	}
-	out := q.quoted(o)
+	out := q.toQuote(o)
 	q.Plan.Quote = out
 	late, err := q.limits(w, o)
 	q.Late, notes = err, append(notes, late...)
@@ -431,18 +431,19 @@ func (t times) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
 func (t *times) Push(x any)        { *t = append(*t, x.(float64)) }
 func (t *times) Pop() any          { v := (*t)[len(*t)-1]; *t = (*t)[:len(*t)-1]; return v }
 
-// quoted is the offer in the plan's format.
-func (q *Estimator) quoted(offer *Offer) *sweep.Quote {
-	spot := *q.Plan.Spec.Machine.Spot
-	s := offer.Side(spot)
-	out := &sweep.Quote{Region: q.Region, Spot: spot, Hourly: s.Hourly, OnDemand: offer.OnDemand.Hourly,
-		PriceDate: s.PriceDate, PriceFrom: s.PriceFrom,
-		LocalSSD: offer.LocalSSD, VMs: offer.VMs, Waves: offer.Waves, Hours: s.Hours, LeadTime: offer.Lead,
-		Trial:       offer.Trial,
-		NsPerValue:  offer.NsPerValue,
-		Preemptions: s.Preemptions, Reserve: keptBack(q.Plan.Plan).Seconds()}
-	if s.Cost != nil {
-		out.Cost = *s.Cost
+// toQuote is what a plan keeps of the offer, on Spot or on demand as its spec says.
+func (e *Estimator) toQuote(offer *Offer) *sweep.Quote {
+	spot := *e.Plan.Spec.Machine.Spot
+	side := offer.Side(spot)
+	out := &sweep.Quote{
+		Region: e.Region, Spot: spot,
+		Hourly: side.Hourly, OnDemand: offer.OnDemand.Hourly, PriceDate: side.PriceDate, PriceFrom: side.PriceFrom,
+		LocalSSD: offer.LocalSSD, VMs: offer.VMs, Waves: offer.Waves,
+		Hours: side.Hours, LeadTime: offer.Lead, Trial: offer.Trial, NsPerValue: offer.NsPerValue,
+		Preemptions: side.Preemptions, Reserve: keptBack(e.Plan.Plan).Seconds(),
+	}
+	if side.Cost != nil {
+		out.Cost = *side.Cost
 	}
 	if offer.Refit != nil {
 		out.Refit = *offer.Refit

@@ -331,7 +331,7 @@ func recommended(t testing.TB, q *Estimator, c *Comparison) *sweep.Quote {
 			spot := q.Plan.Spec.Machine.Spot
 			defer func(was bool) { *spot = was }(*spot)
 			*spot = r.Spot
-			return q.quoted(&c.Offers[i])
+			return q.toQuote(&c.Offers[i])
 		}
 	}
 	t.Fatalf("%+v is none of the offers", c.Recommended)
@@ -472,7 +472,7 @@ func TestOldPricesArePointedOut(t *testing.T) {
 func TestQuoteIsKept(t *testing.T) {
 	q := request(t, large)
 	o := offer(t, q)
-	q.Plan.Quote, q.Plan.Spec.Budget = q.quoted(o), 12.5
+	q.Plan.Quote, q.Plan.Spec.Budget = q.toQuote(o), 12.5
 	back, err := readAgain(t, q)
 	if err != nil {
 		t.Fatal(err)
