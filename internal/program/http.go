@@ -26,9 +26,18 @@ func RefusedStatus(err error) int {
 	return http.StatusServiceUnavailable
 }
 
-// Verified passes on only requests that callers accepts; nil accepts all. The reason goes to the log, which never
-// contains a token; a rejected caller sees only the status, unless tells says otherwise.
-func Verified(log *slog.Logger, callers Callers, tells bool, next http.Handler) http.Handler {
+// Refusal says what a rejected caller sees.
+type Refusal int
+
+// Refusals.
+const (
+	StatusOnly Refusal = iota
+	WithReason
+)
+
+// Verified passes on only requests that callers accepts; nil accepts all. The reason for a refusal goes to the log,
+// which never contains a token.
+func Verified(log *slog.Logger, callers Callers, refusal Refusal, next http.Handler) http.Handler {
 	if callers == nil {
 		return next
 	}
@@ -45,7 +54,7 @@ func Verified(log *slog.Logger, callers Callers, tells bool, next http.Handler) 
 			w.Header().Set("WWW-Authenticate", "Bearer")
 		}
 		text := http.StatusText(status)
-		if tells {
+		if refusal == WithReason {
 			text = err.Error()
 		}
 		http.Error(w, text, status)

@@ -16,7 +16,7 @@ import (
 // the trial was to train cannot be recovered.
 func (t *Trials) Decision(ctx context.Context, trial int) (*sweep.Decision, error) {
 	return decisionKind.optional(ctx, t.bucket, t.names.Decision(trial), func(d *sweep.Decision) error {
-		return of(d.Sweep == t.plan.Sweep && d.Trial == trial, "trial %d of sweep %s", d.Trial, d.Sweep)
+		return checkOwn(d.Sweep == t.plan.Sweep && d.Trial == trial, "trial %d of sweep %s", d.Trial, d.Sweep)
 	})
 }
 

@@ -28,22 +28,31 @@ func (t *Trials) HasResult(ctx context.Context, trial int) (bool, error) {
 // so is returned in its place, with the reason in damage, for a log. err is the store's, or blob.ErrNotExist.
 func (t *Trials) Result(ctx context.Context, trial int) (r *sweep.Result, damage, err error) {
 	r, _, err = resultKind.read(ctx, t.bucket, t.names.Result(trial), func(r *sweep.Result) error {
-		if r.Sweep != t.plan.Sweep || r.Trial != trial || r.Status != sweep.StatusDone || trial >= len(t.plan.Trials) {
-			return of(r.Sweep == t.plan.Sweep && r.Trial == trial, "sweep %s, trial %d", r.Sweep, r.Trial)
-		}
-		its := t.plan.Trials[trial]
-		if its.Open && its.Fold > 0 && len(r.Params) == 0 { // later folds and the refit train what it says
-			return errors.New("it does not say what the trial has trained")
-		}
-		return of(r.Fold == its.Fold && r.Configuration == its.Configuration,
-			"fold %d of configuration %d, and the trial is fold %d of %d", r.Fold, r.Configuration, its.Fold,
-			its.Configuration)
+		return t.checkResult(trial, r)
 	})
-
 	if problem.Is(err, problem.Damaged) {
 		return t.Unreadable(trial, errors.Unwrap(err)), err, nil
 	}
 	return r, nil, err
+}
+
+// checkResult checks that a result is that of the trial under whose name it stands.
+func (t *Trials) checkResult(trial int, r *sweep.Result) error {
+	if r.Sweep != t.plan.Sweep || r.Trial != trial {
+		return checkOwn(false, "sweep %s, trial %d", r.Sweep, r.Trial)
+	}
+	if r.Status != sweep.StatusDone || trial >= len(t.plan.Trials) {
+		return nil // nothing is trained by it
+	}
+
+	// Later folds of an open configuration, and the refit, train what the result says.
+	its := t.plan.Trials[trial]
+	if its.Open && its.Fold > 0 && len(r.Params) == 0 {
+		return errors.New("it does not say what the trial has trained")
+	}
+	return checkOwn(r.Fold == its.Fold && r.Configuration == its.Configuration,
+		"fold %d of configuration %d, and the trial is fold %d of %d", r.Fold, r.Configuration, its.Fold,
+		its.Configuration)
 }
 
 // Unreadable returns the failed result that stands for one that cannot be read.

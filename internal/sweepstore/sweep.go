@@ -70,7 +70,7 @@ func Newest(ctx context.Context, bucket blob.Store) ([]sweep.ID, error) {
 // Plan reads the plan, and also returns its text. If there is none, the error is blob.ErrNotExist.
 func (s *Sweep) Plan(ctx context.Context) (plan *sweep.Plan, text []byte, err error) {
 	return planKind.read(ctx, s.bucket, s.names.Plan(), func(p *sweep.Plan) error {
-		return of(p.Sweep == s.id, "sweep %s", p.Sweep)
+		return checkOwn(p.Sweep == s.id, "sweep %s", p.Sweep)
 	})
 }
 
@@ -111,7 +111,7 @@ func (s *Sweep) Trouble(ctx context.Context, l Listing) (*sweep.Trouble, error) 
 		return nil, nil
 	}
 	t, err := troubleKind.optional(ctx, s.bucket, l.Trouble, func(t *sweep.Trouble) error {
-		return of(t.Sweep == s.id, "sweep %s", t.Sweep)
+		return checkOwn(t.Sweep == s.id, "sweep %s", t.Sweep)
 	})
 	if problem.Is(err, problem.Damaged) {
 		return nil, nil
@@ -149,7 +149,7 @@ func (s *Sweep) Ending(ctx context.Context, trials int) (*sweep.Ending, error) {
 		return sweep.DecodeEnding(data, trials)
 	}}
 	return k.optional(ctx, s.bucket, s.names.Ending(), func(e *sweep.Ending) error {
-		return of(e.Sweep == s.id, "sweep %s", e.Sweep)
+		return checkOwn(e.Sweep == s.id, "sweep %s", e.Sweep)
 	})
 }
 
@@ -161,7 +161,7 @@ func (s *Sweep) CreateEnding(ctx context.Context, e sweep.Ending) (created bool,
 // Conclusion reads the conclusion; nil if there is none yet.
 func (s *Sweep) Conclusion(ctx context.Context) (*sweep.Conclusion, error) {
 	return conclusionKind.optional(ctx, s.bucket, s.names.Conclusion(), func(c *sweep.Conclusion) error {
-		return of(c.Sweep == s.id, "sweep %s", c.Sweep)
+		return checkOwn(c.Sweep == s.id, "sweep %s", c.Sweep)
 	})
 }
 

@@ -54,8 +54,9 @@ func (k kind[T]) damaged(object string, why error) error {
 	return problem.Wrap(problem.Damaged, why, "%s", object)
 }
 
-// of is the error about an object that is of another sweep, trial, claim or rung than its name says; nil for its own.
-func of(own bool, format string, args ...any) error {
+// checkOwn is the error about an object that is of another sweep, trial, claim or rung than its name says; nil for its
+// own.
+func checkOwn(own bool, format string, args ...any) error {
 	if own {
 		return nil
 	}

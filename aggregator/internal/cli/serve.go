@@ -117,15 +117,16 @@ type pushed struct {
 // maxEnvelope leaves room for base64 and the envelope's own fields.
 const maxEnvelope = 2 * sweep.MaxMessage
 
-// handler calls flush, which pushes metrics, before the caller has the answer: after the answer Cloud Run takes the CPU
-// away.
+// handler serves Pub/Sub's pushes, the schedule's /reconcile, and /healthz. It calls flush, which pushes metrics, before
+// the caller has the answer: after the answer Cloud Run takes the CPU away.
 func handler(a *conclude.Aggregator, callers program.Callers, flush func(context.Context)) http.Handler {
 	post := func(act http.HandlerFunc) http.Handler {
-		return program.Verified(a.Log, callers, false, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			letIn(w)
+		flushed := func(w http.ResponseWriter, r *http.Request) {
+			keepConnection(w)
 			act(w, r) // its short answer is sent when the handler returns
 			flush(r.Context())
-		}))
+		}
+		return program.Verified(a.Log, callers, program.StatusOnly, http.HandlerFunc(flushed))
 	}
 
 	mux := http.NewServeMux()
@@ -137,8 +138,8 @@ func handler(a *conclude.Aggregator, callers program.Callers, flush func(context
 	return http.MaxBytesHandler(program.Prompt(mux), maxEnvelope)
 }
 
-// letIn keeps the connection open: the request's body will be read.
-func letIn(w http.ResponseWriter) { w.Header().Del("Connection") }
+// keepConnection takes program.Prompt's closing back: the request's body will be read.
+func keepConnection(w http.ResponseWriter) { w.Header().Del("Connection") }
 
 // handlePush processes a message of a push subscription.
 func handlePush(a *conclude.Aggregator, w http.ResponseWriter, r *http.Request) {

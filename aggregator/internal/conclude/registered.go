@@ -191,24 +191,24 @@ func (a *Aggregator) boardOf(ctx context.Context, p *sweep.Plan) (sweep.Board, e
 }
 
 // gateVersion runs the gate for a version that is already registered. If the comparison is no longer possible, the
-// champion stays and a person has to decide.
+// champion stays and a person has to decide. p is nil if the plan cannot be read, because of planErr.
 func (a *Aggregator) gateVersion(ctx context.Context, p *sweep.Plan, v *registry.Version,
-	why error) (*sweep.GateDecision, error) {
-	before, done, err := a.promoted(ctx, *v)
+	planErr error) (*sweep.GateDecision, error) {
+	before, promoted, err := a.promoted(ctx, *v)
 	if err != nil {
 		return nil, err
 	}
-	undecided := func(why error) *sweep.GateDecision {
-		if done {
+	undecided := func(reason error) *sweep.GateDecision {
+		if promoted {
 			return &sweep.GateDecision{Passed: true, Promoted: true, Verdict: sweep.VerdictPromoted, Champion: before,
 				Reason: fmt.Sprintf("it has become the champion, but the records of its comparison can no longer be "+
-					"read: %v", why)}
+					"read: %v", reason)}
 		}
 		return &sweep.GateDecision{Verdict: sweep.VerdictNotComparable,
-			Reason: fmt.Sprintf("version %d can no longer be compared: %v; promote by hand", v.Number, why)}
+			Reason: fmt.Sprintf("version %d can no longer be compared: %v; promote by hand", v.Number, reason)}
 	}
 	if p == nil {
-		return undecided(why), nil
+		return undecided(planErr), nil
 	}
 
 	s, err := scorer.OpenJudged(ctx, a.Registry, *v)

@@ -228,17 +228,23 @@ func (c *contents) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// List is blob.Store's. It looks at all objects before it yields the first, and leaves out what is none.
+// List is blob.Store's. It reads the attributes of all objects before it yields the first; a folder without a whole
+// object is left out.
 func (b *bucket) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, error] {
 	return func(yield func(blob.Attrs, error) bool) {
 		all, err := b.list(ctx, prefix)
-		for i := 0; i < len(all) && err == nil; i++ {
-			if err = ctx.Err(); err == nil && !yield(all[i], nil) {
-				return
-			}
-		}
 		if err != nil {
 			yield(blob.Attrs{}, b.fail("list", prefix, err))
+			return
+		}
+		for _, attrs := range all {
+			if err := ctx.Err(); err != nil {
+				yield(blob.Attrs{}, b.fail("list", prefix, err))
+				return
+			}
+			if !yield(attrs, nil) {
+				return
+			}
 		}
 	}
 }

@@ -142,12 +142,8 @@ func (j Job) arrayRules() []rule {
 }
 
 func (j Job) machineRules() []rule {
-	counts, known := LocalSSDCounts(j.MachineType)
-	builtIn := strings.HasSuffix(j.MachineType, "-lssd")
-	allowed := j.LocalSSDs >= 0 && j.LocalSSDs <= maxLocalSSDs
 	may := fmt.Sprintf("a machine has at most %d", maxLocalSSDs)
-	if known { // of other types Batch decides
-		allowed = allowed && (slices.Contains(counts, j.LocalSSDs) || j.LocalSSDs == 0 && !builtIn)
+	if counts, known := LocalSSDCounts(j.MachineType); known {
 		may = fmt.Sprintf("a %.80s may have %s, at most %d", j.MachineType, countsText(counts), maxLocalSSDs)
 	}
 	return []rule{
@@ -155,11 +151,26 @@ func (j Job) machineRules() []rule {
 			fmt.Sprintf("%.80q is not a machine type such as n2-highmem-16", j.MachineType)},
 		{"machine-series", "MachineType", slices.Contains(series, seriesOf(j.MachineType)),
 			fmt.Sprintf("Batch has no machines such as %.80q; it has %s", j.MachineType, strings.Join(series, ", "))},
-		{"local-ssd-count", "LocalSSDs", allowed, fmt.Sprintf("%d, and %s", j.LocalSSDs, may)},
+		{"local-ssd-count", "LocalSSDs", localSSDsAllowed(j.MachineType, j.LocalSSDs),
+			fmt.Sprintf("%d, and %s", j.LocalSSDs, may)},
 		{"mount-path", "MountPath", j.LocalSSDs == 0 && j.MountPath == "" || j.LocalSSDs > 0 &&
 			mountPattern.MatchString(j.MountPath),
 			fmt.Sprintf("%.80q for %d disks: with a local SSD use an absolute path of letters, digits, '.', '_' and "+
 				"'-', without one none", j.MountPath, j.LocalSSDs)},
+	}
+}
+
+func localSSDsAllowed(machineType string, n int) bool {
+	counts, known := LocalSSDCounts(machineType)
+	switch {
+	case n < 0 || n > maxLocalSSDs:
+		return false
+	case !known: // Batch decides
+		return true
+	case n == 0:
+		return !strings.HasSuffix(machineType, "-lssd") // whose disks are built in
+	default:
+		return slices.Contains(counts, n)
 	}
 }
 

@@ -62,12 +62,11 @@ type claiming struct {
 }
 
 // step carries out one action.
-func (c *claiming) step(ctx context.Context, action protocol.Action) (answer protocol.Answer, err error) {
+func (c *claiming) step(ctx context.Context, action protocol.Action) (protocol.Answer, error) {
 	switch action.Do {
 	case protocol.LookForEnd:
-		var over error
-		over, err = c.over(ctx)
-		answer.Yes = over != nil
+		over, err := c.over(ctx)
+		return protocol.Answer{Yes: over != nil}, err
 
 	case protocol.List:
 		return c.list(ctx)
@@ -76,37 +75,41 @@ func (c *claiming) step(ctx context.Context, action protocol.Action) (answer pro
 		return c.findVerdict(ctx, action.Last)
 
 	case protocol.CreateVerdict:
-		return answer, c.writeVerdict(ctx)
+		return protocol.Answer{}, c.writeVerdict(ctx)
 
 	case protocol.ReadClaim:
-		answer.Yes, err = c.isOwnEarlier(ctx, action.Trial, action.Claim)
+		own, err := c.isOwnEarlier(ctx, action.Trial, action.Claim)
+		return protocol.Answer{Yes: own}, err
 
 	case protocol.ReadBeat:
 		beat, err := c.trials.LastBeat(ctx, action.Trial, action.Claim)
 		return protocol.Answer{Beat: int64(beat)}, err
 
 	case protocol.CreateClaim:
-		c.claim, err = c.createClaim(ctx, action.Trial, action.Claim)
-		answer.Yes = c.claim != nil
+		claim, err := c.createClaim(ctx, action.Trial, action.Claim)
+		c.claim = claim
+		return protocol.Answer{Yes: claim != nil}, err
 
 	case protocol.LookForResult:
-		answer.Yes, err = c.trials.HasResult(ctx, action.Trial)
-		c.logClaim(action, answer.Yes, err)
+		ended, err := c.trials.HasResult(ctx, action.Trial)
+		c.logClaim(action, ended, err)
+		return protocol.Answer{Yes: ended}, err
 
 	case protocol.GiveUp:
-		return answer, c.giveUp(ctx, action.Trial, action.Claim, c.view.Trials[action.Trial].Deaths)
+		return protocol.Answer{}, c.giveUp(ctx, action.Trial, action.Claim, c.view.Trials[action.Trial].Deaths)
 
 	case protocol.Release:
 		c.release(ctx, c.claim)
+		return protocol.Answer{}, nil
 
 	case protocol.Help:
-		answer.Yes = c.help(ctx, action.Trial, action.Claim)
-		return answer, pause(ctx, c.heartbeat())
+		takesPart := c.help(ctx, action.Trial, action.Claim)
+		return protocol.Answer{Yes: takesPart}, pause(ctx, c.heartbeat())
 
 	case protocol.Wait:
-		return answer, pause(ctx, c.heartbeat())
+		return protocol.Answer{}, pause(ctx, c.heartbeat())
 	}
-	return answer, err
+	panic(fmt.Sprintf("a search for a trial asks for %v", action.Do))
 }
 
 // list lists the trials and checks whether there is memory for one: a task waits for memory rather than being killed
