@@ -36,8 +36,8 @@ func assignHoldout(data *dataset.Manifest, ranks bool) (sweep.Holdout, []string,
 	}
 	for _, name := range []string{sweep.Train, sweep.Valid} {
 		if !has(name) {
-			return sweep.Holdout{}, nil, errorf("dataset %s@%s has no %s split: a sweep trains on train and selects on "+
-				"valid; add it under split: in its dataset.yaml and stage it again", data.Name, data.Version, name)
+			return sweep.Holdout{}, nil, errorf("dataset %s@%s has no %s split: a sweep trains on train and selects "+
+				"on valid; add it under split: in its dataset.yaml and stage it again", data.Name, data.Version, name)
 		}
 	}
 	if data.Sample.Rows == 0 {
@@ -74,8 +74,8 @@ func assignHoldout(data *dataset.Manifest, ranks bool) (sweep.Holdout, []string,
 		missing, share = "calib or test", percent(h.Calib)+" and "+percent(h.Test)
 		of, purpose = sweep.Valid, "selects"
 	}
-	return h, []string{fmt.Sprintf("dataset %s has no %s split: %s of %s, by fold number, is used for it and no longer "+
-		"%s", data.Name, missing, share, of, purpose)}, nil
+	return h, []string{fmt.Sprintf("dataset %s has no %s split: %s of %s, by fold number, is used for it and no "+
+		"longer %s", data.Name, missing, share, of, purpose)}, nil
 }
 
 // reported are the metrics that every trial is measured by: the usual ones, and those that the spec judges by.
