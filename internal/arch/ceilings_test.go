@@ -63,7 +63,7 @@ var ceilings = map[string]int{
 	"internal/strictjson":          309,
 	"internal/strictyaml":          766,
 	"internal/sweep":               5387,
-	"internal/sweepstore":          1446,
+	"internal/sweepstore":          1450,
 	"internal/team":                1386,
 	"internal/telemetry":           216,
 	"launcher":                     13,
@@ -109,7 +109,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 114_958
+const maxLines = 114_962
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

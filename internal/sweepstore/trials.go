@@ -36,7 +36,8 @@ func NewTrials(bucket blob.Store, p *sweep.Plan) *Trials {
 // Claim reads a claim of a trial. An error of kind Damaged means that the number is taken by an unknown holder.
 func (t *Trials) Claim(ctx context.Context, trial, number int) (*sweep.Claim, error) {
 	c, _, err := claimKind.read(ctx, t.bucket, t.names.Claim(trial, number), func(c *sweep.Claim) error {
-		return checkOwn(c.Sweep == t.plan.Sweep && c.Trial == trial && c.Claim == number, "claim %d of trial %d of sweep %s",
+		return checkOwn(c.Sweep == t.plan.Sweep && c.Trial == trial && c.Claim == number,
+			"claim %d of trial %d of sweep %s",
 			c.Claim, c.Trial, c.Sweep)
 	})
 	return c, err
@@ -125,7 +126,8 @@ func (t *Trials) CreateCurve(ctx context.Context, c sweep.Curve) (created bool, 
 // Curve reads one claim's learning curve.
 func (t *Trials) Curve(ctx context.Context, trial, claim int) (*sweep.Curve, error) {
 	c, _, err := curveKind.read(ctx, t.bucket, t.names.Curve(trial, claim), func(c *sweep.Curve) error {
-		return checkOwn(c.Sweep == t.plan.Sweep && c.Trial == trial && c.Claim == claim, "claim %d of trial %d of sweep %s",
+		return checkOwn(c.Sweep == t.plan.Sweep && c.Trial == trial && c.Claim == claim,
+			"claim %d of trial %d of sweep %s",
 			c.Claim, c.Trial, c.Sweep)
 	})
 	return c, err

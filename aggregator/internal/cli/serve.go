@@ -117,8 +117,8 @@ type pushed struct {
 // maxEnvelope leaves room for base64 and the envelope's own fields.
 const maxEnvelope = 2 * sweep.MaxMessage
 
-// handler serves Pub/Sub's pushes, the schedule's /reconcile, and /healthz. It calls flush, which pushes metrics, before
-// the caller has the answer: after the answer Cloud Run takes the CPU away.
+// handler serves Pub/Sub's pushes, the schedule's /reconcile, and /healthz. It calls flush, which pushes metrics,
+// before the caller has the answer: after the answer Cloud Run takes the CPU away.
 func handler(a *conclude.Aggregator, callers program.Callers, flush func(context.Context)) http.Handler {
 	post := func(act http.HandlerFunc) http.Handler {
 		flushed := func(w http.ResponseWriter, r *http.Request) {

@@ -27,8 +27,8 @@ func (p *Planned) validate(spec *sweep.Spec, data *dataset.Manifest) (h sweep.Ho
 	return h, metrics, err
 }
 
-// assignHoldout assigns the held-out splits. Where calib or test is missing, it is carved out of another by fold number,
-// except that a ranking needs no calib: its scores are not calibrated.
+// assignHoldout assigns the held-out splits. Where calib or test is missing, it is carved out of another by fold
+// number, except that a ranking needs no calib: its scores are not calibrated.
 func assignHoldout(data *dataset.Manifest, ranks bool) (sweep.Holdout, []string, error) {
 	has := func(name string) bool {
 		_, ok := data.FindSplit(name)
