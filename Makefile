@@ -173,9 +173,9 @@ deploy-walk: ## do what docs/run.md says under "Without a cloud", word for word 
 	awk '/^## /{on=/Without a cloud/} /^```/{code=on&&/sh$$/; next} on&&code' docs/run.md | sh -eux
 
 .PHONY: acceptance acceptance-destroy
-# REGION=, NAME=, MACHINE=, SSDS=; DRY=1 prints it, YES=1 does not ask
+# REGION=, NAME=, MACHINE=, SSDS=, NEVER=; DRY=1 prints it, YES=1 does not ask
 acceptance: ## the whole way in a real project, every expectation stated: PROJECT=
-	@PROJECT=$(PROJECT) REGION=$(REGION) NAME=$(NAME) MACHINE=$(MACHINE) SSDS=$(SSDS) DRY=$(DRY) YES=$(YES) sh \
+	@PROJECT=$(PROJECT) REGION=$(REGION) NAME=$(NAME) MACHINE=$(MACHINE) SSDS=$(SSDS) NEVER=$(NEVER) DRY=$(DRY) YES=$(YES) sh \
 	  terraform/acceptance.sh
 
 acceptance-destroy: ## remove what an acceptance run that stopped has left, in its region: PROJECT= NAME=

@@ -5,6 +5,7 @@
 #   PROJECT  the project (required)           REGION   us-central1 (destroy: that of the run)
 #   NAME     begins every name it creates     MACHINE  machine type of the sweeps
 #   SSDS     local SSDs of each machine (2)
+#   NEVER    machine type that the project cannot have (m3-ultramem-128)
 #   DRY=1    print it all and do nothing      YES=1    do not ask
 #   acceptance.sh destroy   removes what a run called NAME has left
 #
@@ -17,6 +18,7 @@ PROJECT=${PROJECT:-}
 REGION=${REGION:-us-central1}
 MACHINE=${MACHINE:-n2-highmem-2}
 SSDS=${SSDS:-2} # more than one, as large machines have them
+NEVER=${NEVER:-m3-ultramem-128} # 128 vCPUs of a series for which projects have no quota unless they ask
 DRY=${DRY:-}
 YES=${YES:-}
 BIN=${BIN:-bin}
@@ -37,7 +39,7 @@ case $NAME in *[!a-z0-9-]* | [!a-z]* | *-) fail "NAME=\"$NAME\": use up to 17 of
 # With another region than the run's, Terraform would replace everything before it destroys it.
 [ "${1:-}" != destroy ] || [ ! -f "$WORK/region" ] || REGION=$(cat "$WORK/region")
 case $SSDS in auto | [1-9] | [1-4][0-9]) ;; *) fail "SSDS=\"$SSDS\": use auto, or a number that $MACHINE takes" ;; esac
-case $REGION$MACHINE in *[!a-z0-9-]*) fail "REGION=\"$REGION\", MACHINE=\"$MACHINE\": use names such as us-central1 and n2-highmem-2" ;; esac
+case $REGION$MACHINE$NEVER in *[!a-z0-9-]*) fail "REGION=\"$REGION\", MACHINE=\"$MACHINE\", NEVER=\"$NEVER\": use names such as us-central1 and n2-highmem-2" ;; esac
 
 # run runs a command and shows it; dry, it only shows it. ask does the same where the answer matters, and gives $1 when dry.
 run() {
@@ -384,6 +386,20 @@ push() {
   done
 }
 
+# fallback has a sweep wait for a machine that does not come, until the launcher takes the next of its list.
+fallback() {
+  echo "    (writes $WORK/fallback.yaml: two trials on one $NEVER, or after 5 minutes on one $MACHINE, Spot)" >&2
+  if [ -z "$DRY" ]; then
+    sweep_spec | sed -e '/^final:/d' -e 's/^name: .*/name: fallback/' -e 's/^model: .*/model: fallback/' -e 's/^trials: .*/trials: 2/' \
+      -e "s/^machine: .*/machine: {type: $NEVER, spot: false, vms: 1, threads_per_task: 1, tasks_per_vm: 2, local_ssd: auto, wait: 5m, fallback: [{type: $MACHINE, spot: true, local_ssd: $SSDS}]}/" >"$WORK/fallback.yaml"
+    echo "$NAME-2" >>"$WORK/sweeps"
+  fi
+  run launcher sweep "$WORK/fallback.yaml" --id "$NAME-2" || [ $? -eq 9 ] # it need not be promoted
+  said=$(ask '"name": "jobs/x-2-f1", "reason": "it was waiting after 5m0s: Quota exceeded"' launcher status "$NAME-2" --json)
+  echo "$said" | grep -q "\"name\": \"[^\"]*$NAME-2-f1\"" || [ -n "$DRY" ] || { echo "   it ran on what was to be unavailable, or nowhere: $said" >&2; return 1; }
+  echo "$said" | grep -i '"reason": "it was waiting after 5m0s: .*\(quota\|resources\)' >&2 || { echo "   the reason is missing: $said" >&2; return 1; }
+}
+
 # nightly are the ids of the sweeps that the schedule has made, one a line.
 nightly() {
   found=$(ask '"sweep": "nightly-20261121-0200"' launcher status --json | sed -n 's/.*"sweep": *"\(nightly-[0-9]*-[0-9]*\)".*/\1/p')
@@ -424,6 +440,7 @@ This creates a deployment called $NAME in project $PROJECT, region $REGION, uses
 What it costs:
   one staging job     one $MACHINE, Spot, some minutes
   two sweeps          two $MACHINE each, Spot (on demand after 10 minutes without), some minutes, one hour at most
+  one more            one $MACHINE, Spot, some minutes; it first asks for one $NEVER for 5 minutes, which must not be had
   everything else     images of about 100 MB, a few MB of objects, some hundred requests: cents
 The prices of the machines are in \`launcher plan\`, which step "quote" shows before a sweep is started.
 It needs the role Owner, quota for two $MACHINE, on Spot and on demand, with $SSDS local SSDs, and gcloud logged in twice (docs/run.md).
@@ -484,6 +501,7 @@ all() {
   step private "no bucket can be made public" private warn
   step inside "the aggregator lets in its schedule, and from the same place nobody without a token or with another account's" inside
   step push "from outside, the aggregator's addresses do not answer whoever has no token, or a made-up one" push
+  step fallback "a sweep waits for one $NEVER, for which the project has no quota; after five minutes the launcher gives up, with the reason in Google's words, and it ends on one $MACHINE" fallback
   step schedule "the schedule, fired three times, starts one sweep, which ends with a winner" schedule
   step destroy "terraform destroy leaves nothing in the state" destroy
 }

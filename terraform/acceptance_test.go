@@ -56,6 +56,8 @@ case "$me $*" in
 "launcher registry show accept --file"*) echo tree ;;
 "launcher predict"*) echo "0.5" >"$(echo "$*" | sed 's/.*--out \([^ ]*\).*/\1/')" ;;
 "localemu "*" predict "*) echo "0.5" >"$(echo "$*" | sed 's/.*--out \([^ ]*\).*/\1/')" ;;
+"launcher status accept-1-2 --json") echo '"name": "jobs/accept-1-2-f1",'
+  echo '"reason": "it was waiting after 5m0s: Quota M3_CPUS exceeded (CODE_GCE_QUOTA_EXCEEDED)"' ;;
 "launcher status --json") echo '[{"sweep": "accept-1-1", "x": 1},'; echo '{"sweep": "nightly-20261121-0200"}]' ;;
 esac
 exit 0
@@ -187,8 +189,10 @@ func TestAcceptancePasses(t *testing.T) {
 		"gcloud logging read .*aggregator",
 		"buckets describe", "jobs run accept-1-refused-nobody", "jobs run accept-1-refused-other",
 		"jobs run accept-1-reconcile", "curl .*/push", "curl .*/reconcile",
+		"launcher sweep .*/fallback.yaml --id accept-1-2", "launcher status accept-1-2 --json",
 		"gcloud scheduler jobs run accept-1-sweep-nightly", "launcher watch nightly-20261121-0200",
-		"launcher cancel accept-1-1", "terraform .* apply .*protect=false", "terraform .* destroy",
+		"launcher cancel accept-1-1", "launcher cancel accept-1-2",
+		"terraform .* apply .*protect=false", "terraform .* destroy",
 		"terraform .* state list"}
 	last := -1
 	for _, pattern := range order {
@@ -199,7 +203,7 @@ func TestAcceptancePasses(t *testing.T) {
 		last = max(last, at)
 	}
 	report := r.file(work + "report.md")
-	if met := strings.Count(report, "| met |"); met != 27 || strings.Contains(report, "NOT") ||
+	if met := strings.Count(report, "| met |"); met != 28 || strings.Contains(report, "NOT") ||
 		!strings.Contains(report, "PASSED") {
 		t.Errorf("%d expectations met:\n%s", met, report)
 	}
@@ -244,7 +248,8 @@ func TestAcceptanceFails(t *testing.T) {
 		"16. watch": "launcher watch accept-1-1", "17. winner": "registry show accept --file",
 		"18. same scores": "localemu .* sweep", "19. together": "has 2 workers", "20. processors": "task started",
 		"24. inside": "jobs run accept-1-refused", "25. push": "services describe",
-		"26. schedule": "scheduler jobs run accept-1-sweep", "27. destroy": "terraform .* destroy",
+		"26. fallback": "launcher status accept-1-2", "27. schedule": "scheduler jobs run accept-1-sweep",
+		"28. destroy": "terraform .* destroy",
 	} {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
@@ -257,8 +262,8 @@ func TestAcceptanceFails(t *testing.T) {
 			} else {
 				r.says("Nothing that costs was created")
 			}
-			if r.code == 0 || step != "27. destroy" && r.called("terraform .* destroy") >= 0 ||
-				r.called("launcher cancel") >= 0 && step != "27. destroy" {
+			if r.code == 0 || step != "28. destroy" && r.called("terraform .* destroy") >= 0 ||
+				r.called("launcher cancel") >= 0 && step != "28. destroy" {
 				t.Errorf("exit code %d; calls %q", r.code, r.calls)
 			}
 			if report := r.file(work + "report.md"); strings.Count(report, "**NOT MET**") != 1 ||
@@ -309,31 +314,34 @@ func TestAcceptanceWaitsForMetrics(t *testing.T) {
 func TestAcceptanceSeesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for say, want := range map[string]string{
-		"production plan=>Plan: 3 to add, 1 to change, 0 to destroy":          "8. production",
-		"production plan=>No changes":                                         "8. production",
-		"jobs describe .*reconcile.*state=>ENABLED":                           "14. sweep",
-		"jobs describe .*reconcile.*state=>PAUSED":                            "16. watch",
-		"instances list=>one us-central1-a":                                   "15. preempt",
-		"batch tasks list=>Task state is updated from RUNNING to SUCCEEDED":   "16. watch",
-		"batch tasks list=>from RUNNING to FAILED with exit code 1":           "16. watch",
-		"registry show accept$=>accept@1, library reproduces all 9 it":        "17. winner",
-		"registry show accept$=>accept@1 (champion)":                          "17. winner",
-		"localemu .* predict=>another score":                                  "18. same scores",
-		"launcher predict=>a score that is not new":                           "18. same scores",
-		"logging read .*has 2 workers=>":                                      "19. together",
-		"logging read .*task started=>":                                       "20. processors",
-		"logging read .*task started=>8":                                      "20. processors",
-		"logging read .*task started=>8 200000 100000":                        "20. processors",
-		"jobs describe .*refused-nobody=>2026-11-30T02:00:00Z":                "24. inside", // it was let in
-		"jobs describe .*refused-other=>2026-11-30T02:00:00Z":                 "24. inside",
-		"jobs describe .*refused-nobody=>2026-11-30T02:00:00Z 5":              "24. inside", // 404
-		"jobs describe .*refused-other=>":                                     "24. inside",
-		"jobs describe .*reconcile .*lastAttemptTime=>2026-11-30T02:00:00Z 7": "24. inside",
-		"curl .*/push=>200":                                                   "25. push",
-		"curl .*Bearer.*/reconcile=>204":                                      "25. push",
-		"curl .*/reconcile=>500":                                              "25. push",
-		"launcher status --json=>[]":                                          "26. schedule",
-		"terraform .* state list=>google_x.left":                              "27. destroy",
+		"production plan=>Plan: 3 to add, 1 to change, 0 to destroy":             "8. production",
+		"production plan=>No changes":                                            "8. production",
+		"jobs describe .*reconcile.*state=>ENABLED":                              "14. sweep",
+		"jobs describe .*reconcile.*state=>PAUSED":                               "16. watch",
+		"instances list=>one us-central1-a":                                      "15. preempt",
+		"batch tasks list=>Task state is updated from RUNNING to SUCCEEDED":      "16. watch",
+		"batch tasks list=>from RUNNING to FAILED with exit code 1":              "16. watch",
+		"registry show accept$=>accept@1, library reproduces all 9 it":           "17. winner",
+		"registry show accept$=>accept@1 (champion)":                             "17. winner",
+		"localemu .* predict=>another score":                                     "18. same scores",
+		"launcher predict=>a score that is not new":                              "18. same scores",
+		"logging read .*has 2 workers=>":                                         "19. together",
+		"logging read .*task started=>":                                          "20. processors",
+		"logging read .*task started=>8":                                         "20. processors",
+		"logging read .*task started=>8 200000 100000":                           "20. processors",
+		"jobs describe .*refused-nobody=>2026-11-30T02:00:00Z":                   "24. inside",
+		"jobs describe .*refused-other=>2026-11-30T02:00:00Z":                    "24. inside",
+		"jobs describe .*refused-nobody=>2026-11-30T02:00:00Z 5":                 "24. inside", // 404
+		"jobs describe .*refused-other=>":                                        "24. inside",
+		"jobs describe .*reconcile .*lastAttemptTime=>2026-11-30T02:00:00Z 7":    "24. inside",
+		"curl .*/push=>200":                                                      "25. push",
+		"curl .*Bearer.*/reconcile=>204":                                         "25. push",
+		"curl .*/reconcile=>500":                                                 "25. push",
+		"status accept-1-2=>it was had":                                          "26. fallback",
+		`status accept-1-2=>"name": "accept-1-2-f1", "reason": "it was waiting"`: "26. fallback",
+		`status accept-1-2=>"reason": "it was waiting after 5m0s: quota"`:        "26. fallback",
+		"launcher status --json=>[]":                                             "27. schedule",
+		"terraform .* state list=>google_x.left":                                 "28. destroy",
 	} {
 		t.Run(say, func(t *testing.T) {
 			t.Parallel()
@@ -348,7 +356,7 @@ func TestAcceptanceSeesWhatIsWrong(t *testing.T) {
 	r := newRun(t)
 	r.do("", `SAY=launcher status --json=>"sweep": "nightly-20261121-0200"
 "sweep": "nightly-20261121-0201"`)
-	if r.code == 0 || !strings.Contains(r.out, "stopped in 26. schedule") {
+	if r.code == 0 || !strings.Contains(r.out, "stopped in 27. schedule") {
 		t.Errorf("two sweeps of one time passed:\n%s", r.out)
 	}
 }
@@ -371,9 +379,9 @@ func TestAcceptanceGoesOn(t *testing.T) {
 			}
 			r.do("", say)
 			report := r.file(work + "report.md")
-			if r.code != 0 || strings.Count(report, "| met |") != 26 || strings.Count(report, "| **warning** |") != 1 ||
+			if r.code != 0 || strings.Count(report, "| met |") != 27 || strings.Count(report, "| **warning** |") != 1 ||
 				!strings.Contains(report, "Warnings: "+want+";") {
-				t.Errorf("exit code %d, expected 26 met and a warning of %s:\n%s\n%s", r.code, want, report, r.out)
+				t.Errorf("exit code %d, expected 27 met and a warning of %s:\n%s\n%s", r.code, want, report, r.out)
 			}
 		})
 	}
@@ -447,7 +455,8 @@ func TestAcceptanceAsksFirst(t *testing.T) {
 	r.says("What it costs", "Type the name of the project", "nothing was created")
 	for _, setting := range []string{"PROJECT=", "PROJECT=a b", "PROJECT=x;id", "PROJECT=$(id)", "PROJECT=../x",
 		"PROJECT=x", "PROJECT=short", "PROJECT=my-project-", "PROJECT=1project", "PROJECT=" + strings.Repeat("a", 31),
-		"NAME=../../x", "NAME=-x", "NAME=1x", "NAME=abcdefghijklmnopqr", "REGION=x y", "MACHINE=a;b", "SSDS=0",
+		"NAME=../../x", "NAME=-x", "NAME=1x", "NAME=abcdefghijklmnopqr", "REGION=x y", "MACHINE=a;b", "NEVER=a/b",
+		"SSDS=0",
 		"SSDS=two", "SSDS=1;id"} {
 		for _, dry := range []string{"DRY=", "DRY=1"} {
 			r.do("", setting, dry)
@@ -481,8 +490,8 @@ func TestAcceptanceDry(t *testing.T) {
 		}
 		return lines
 	}
-	// the two sweeps that it cancels, of which there are none
-	if dry, all := len(shown(r.out)), len(shown(wet.out)); dry != all-2 {
+	// the three sweeps that it cancels, of which there are none
+	if dry, all := len(shown(r.out)), len(shown(wet.out)); dry != all-3 {
 		t.Errorf("%d commands dry, %d for real", dry, all)
 	}
 }
