@@ -152,13 +152,13 @@ func lookOnce(root fileSystem, place string, open bool) (now version, f *os.File
 		return version{}, nil, err
 	}
 	defer dir.Close()
-	files, err := fs.ReadDir(dir.FS(), ".")
+	files, err := namesIn(dir)
 	if err != nil {
 		return version{}, nil, err
 	}
 	// While a mark is renamed a listing may show both names, or neither.
 	for _, file := range files {
-		if v, ok := parseMark(file.Name()); ok && v.generation > now.generation {
+		if v, ok := parseMark(file); ok && v.generation > now.generation {
 			now = v
 		}
 	}
@@ -174,14 +174,24 @@ func lookOnce(root fileSystem, place string, open bool) (now version, f *os.File
 	}
 	now.updated = info.ModTime().UTC()
 	for _, file := range files {
-		if base, ok := parseBase(file.Name()); ok && base < now.generation && file.Name() != now.contents() {
-			now.strays = append(now.strays, path.Join(place, file.Name()))
+		if base, ok := parseBase(file); ok && base < now.generation && file != now.contents() {
+			now.strays = append(now.strays, path.Join(place, file))
 		}
 	}
 	if open {
 		f, err = dir.Open(now.contents())
 	}
 	return now, f, err
+}
+
+// namesIn lists a directory; other ways ask for the attributes of each entry.
+func namesIn(dir *os.Root) ([]string, error) {
+	f, err := dir.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.Readdirnames(-1)
 }
 
 func (b *bucket) Stat(ctx context.Context, name string) (blob.Attrs, error) {
@@ -249,38 +259,87 @@ func (b *bucket) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, 
 	}
 }
 
-func (b *bucket) list(ctx context.Context, prefix string) (all []blob.Attrs, err error) {
+func (b *bucket) list(ctx context.Context, prefix string) ([]blob.Attrs, error) {
 	root, err := b.root()
 	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return nil, err
 	}
-	var mu sync.Mutex
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(together)
-	err = fs.WalkDir(root.FS(), encodeFolder(prefix), func(dir string, e fs.DirEntry, err error) error {
-		name, object := decode(dir)
-		switch {
-		case errors.Is(err, fs.ErrNotExist): // removed since, or never there
-			return nil
-		case err != nil || ctx.Err() != nil:
-			return cmp.Or(err, ctx.Err())
-		case !object || !e.IsDir():
-			return nil
-		case strings.HasPrefix(name, prefix):
-			group.Go(func() error {
-				now, _, err := b.look(ctx, name, false)
-				if mu.Lock(); now.generation > 0 {
-					all = append(all, now.attrs(name))
-				}
-				mu.Unlock()
-				return err
-			})
+	l := listing{bucket: b, prefix: prefix}
+	l.group, l.ctx = errgroup.WithContext(ctx)
+	l.group.SetLimit(together)
+	err = l.folder(root, encodeFolder(prefix), encodeFolder(prefix))
+	err = cmp.Or(l.group.Wait(), err)
+	slices.SortFunc(l.all, func(a, b blob.Attrs) int { return strings.Compare(a.Name, b.Name) })
+	return l.all, err
+}
+
+// listing finds the objects whose names begin with a prefix. Each directory is opened from the one that has it, since
+// a file server is asked for every part of a path.
+type listing struct {
+	*bucket
+	ctx    context.Context
+	prefix string
+	group  *errgroup.Group
+	mu     sync.Mutex
+	all    []blob.Attrs
+}
+
+// folder lists the directory at, which is called name in the directory from.
+func (l *listing) folder(from fileSystem, name, at string) error {
+	dir, err := from.OpenRoot(name)
+	if errors.Is(err, fs.ErrNotExist) { // removed since, or never there
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	entries, err := namesIn(dir)
+	var below sync.WaitGroup
+	defer below.Wait()
+	for _, entry := range entries {
+		if err = cmp.Or(err, l.ctx.Err()); err != nil {
+			break
 		}
-		return fs.SkipDir
-	})
-	err = cmp.Or(group.Wait(), err)
-	slices.SortFunc(all, func(a, b blob.Attrs) int { return strings.Compare(a.Name, b.Name) })
-	return all, err
+		look := func() error {
+			defer below.Done()
+			return l.entry(dir, entry, path.Join(at, entry))
+		}
+		if below.Add(1); !l.group.TryGo(look) {
+			err = look() // all are busy
+		}
+	}
+	return err
+}
+
+// entry lists an object, or what is below a directory.
+func (l *listing) entry(from *os.Root, name, at string) error {
+	object, ok := decode(at)
+	if !ok {
+		info, err := from.Lstat(name)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() { // removed since, or not ours
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return l.folder(from, name, at)
+	}
+	if !strings.HasPrefix(object, l.prefix) {
+		return nil
+	}
+	now, _, err := lookOnce(from, name, false)
+	if err != nil { // it is being replaced, or not ours
+		if info, statErr := from.Lstat(name); statErr == nil && !info.IsDir() {
+			return nil
+		}
+		now, _, err = l.look(l.ctx, object, false)
+	}
+	if l.mu.Lock(); now.generation > 0 {
+		l.all = append(l.all, now.attrs(object))
+	}
+	l.mu.Unlock()
+	return err
 }
 
 func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (_ blob.Attrs, err error) {
