@@ -37,7 +37,7 @@ var ceilings = map[string]int{
 	"internal/dataset/ingest":      6387,
 	"internal/dataset/segment":     269,
 	"internal/dataset/table":       4294,
-	"internal/engine":              119,
+	"internal/engine":              120,
 	"internal/exact":               89,
 	"internal/expression":          547,
 	"internal/fit":                 1208,
@@ -78,12 +78,12 @@ var ceilings = map[string]int{
 	"launcher/internal/explain":    350,
 	"launcher/internal/plan":       1664,
 	"launcher/internal/predict":    647,
-	"launcher/internal/provision":  464,
+	"launcher/internal/provision":  465,
 	"launcher/internal/quote":      1446,
 	"launcher/internal/report":     1417,
 	"launcher/internal/reproduce":  511,
 	"launcher/internal/serve":      2420,
-	"launcher/internal/show":       1958,
+	"launcher/internal/show":       1964,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1721,
 	"launcher/internal/sweepview":  769,
@@ -109,7 +109,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 115_021
+const maxLines = 115_029
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

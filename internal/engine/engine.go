@@ -59,6 +59,7 @@ type JobStatus struct {
 	From    time.Time `json:"-"` // start of the first task; zero if unknown
 	To      time.Time `json:"-"` // end of the last task; zero before that, or if unknown
 	Lacks   string    `json:"-"` // why hosts could not be had, in the engine's latest words
+	Lacked  time.Time `json:"-"` // when it said so; zero: now
 }
 
 // Array describes a job. Equal jobs have equal descriptions.

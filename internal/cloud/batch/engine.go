@@ -89,11 +89,11 @@ func told(s Status, err error) (engine.JobStatus, error) {
 		return sum
 	}
 	from, to := s.Lived()
-	never, lacks := 0, s.NoCapacity().Text // had a machine; else what was not executed was stopped with its job
-	if lacks != "" {
+	never, lacks := 0, s.NoCapacity() // had a machine; else what was not executed was stopped with its job
+	if lacks.Text != "" {
 		never = n("UNEXECUTED")
 	}
 	return engine.JobStatus{State: states[s.State], Failure: s.FailureReason(), Created: s.Created, Began: s.Began(),
-		From: from, To: to, Lacks: lacks, Tasks: engine.Tasks{Waiting: n("PENDING") + never,
+		From: from, To: to, Lacks: lacks.Text, Lacked: lacks.Time, Tasks: engine.Tasks{Waiting: n("PENDING") + never,
 			Running: n("ASSIGNED", "RUNNING"), Done: n("SUCCEEDED"), Failed: n("FAILED", "UNEXECUTED") - never}}, err
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"coppice/internal/engine"
 )
@@ -41,14 +42,15 @@ func TestWordsOfStates(t *testing.T) {
 
 // TestTasksWithoutMachines: of a job that was given up, those had none to the end that could not get one.
 func TestTasksWithoutMachines(t *testing.T) {
-	lacks := []Event{{Text: "CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED"}}
+	lacks := []Event{{Text: "CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED", Time: time.Unix(7, 0)}}
 	for want, s := range map[engine.Tasks]Status{
 		{Failed: 4}: {State: Cancelled, Counts: map[string]int64{"UNEXECUTED": 4}},
 		{Waiting: 3, Done: 1}: {State: Cancelled, Counts: map[string]int64{"UNEXECUTED": 3, "SUCCEEDED": 1},
 			Events: lacks},
 	} {
-		if got, err := told(s, nil); err != nil || got.Tasks != want {
-			t.Errorf("of the job %+v: told %+v, %v, want %+v", s, got.Tasks, err, want)
+		got, err := told(s, nil)
+		if err != nil || got.Tasks != want || len(s.Events) > 0 && got.Lacked != lacks[0].Time {
+			t.Errorf("of the job %+v: told %+v, %v, want %+v", s, got, err, want)
 		}
 	}
 }

@@ -35,6 +35,7 @@ type Machines struct {
 	Planned int       `json:"planned"`
 	Since   time.Time `json:"since"`          // when they were asked for
 	Why     string    `json:"why,omitempty"`  // some are missing, in the latest words of the engine
+	Said    time.Time `json:"said,omitzero"`  // when it used them; zero: now
 	Next    string    `json:"next,omitempty"` // what happens if they do not come
 }
 
@@ -50,7 +51,7 @@ func present(p *sweep.Plan, n int, s engine.JobStatus) int {
 // machines describes those of the plan's job n.
 func machines(p *sweep.Plan, n int, s engine.JobStatus) *Machines {
 	z := p.Placed(n).Sizing
-	m := &Machines{Running: present(p, n, s), Planned: z.Machines(0), Since: s.Created}
+	m := &Machines{Running: present(p, n, s), Planned: z.Machines(0), Since: s.Created, Said: s.Lacked}
 	if m.Running == m.Planned {
 		return m
 	}

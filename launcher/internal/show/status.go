@@ -72,6 +72,9 @@ func Left(s sweepview.Snapshot, now time.Time) string {
 	return text
 }
 
+// said is how old the reason may be why machines are missing: while it holds, Batch repeats it.
+const said = 10 * time.Minute
+
 // Status writes the state of a sweep as of now.
 func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapshot, now time.Time) {
 	ref := p.Dataset.Name + "@" + p.Dataset.Version
@@ -86,6 +89,9 @@ func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapsh
 	machines := ""
 	if m := snap.Job.Machines; m != nil && st.Conclusion == nil {
 		machines = m.String()
+		if now.Sub(m.Said) > said && !m.Said.IsZero() { // other ones may be missing now
+			machines += fmt.Sprintf(". The reason is of %s", humanize.RelTime(m.Said, now, "ago", ""))
+		}
 	}
 	rows = append(rows, [2]string{"job", job(snap.Job, st.Conclusion != nil)}, [2]string{"failure", snap.Job.Failure},
 		[2]string{"machines", machines},

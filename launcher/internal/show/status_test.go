@@ -69,16 +69,17 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// TestStatusOfMachines: why they are missing, and what the final training does.
+// TestStatusOfMachines: why they are missing, how old that word is, and what the final training does.
 func TestStatusOfMachines(t *testing.T) {
 	var out bytes.Buffer
 	w := Printer{Screen: tables.On(program.World{Out: program.To(&out), Width: 200})}
 	snap := sweepview.Snapshot{Night: &sweepview.Night{}, Tally: sweep.Tally{Done: 4}, Final: true,
 		Job: provision.SweepJob{JobStatus: engine.JobStatus{State: engine.Waiting}, Machines: &provision.Machines{
-			Planned: 2,
-			Why:     "no room", Next: "It waits"}}}
+			Planned: 2, Said: time.Now().Add(-3 * time.Hour),
+			Why: "no room", Next: "It waits"}}}
 	w.Status(&sweep.Plan{Trials: make([]sweep.Trial, 5)}, sweepview.State{}, snap, time.Now())
-	for _, want := range []string{"0 of 2, asked for", "no room. It waits", "final", "4 done"} {
+	for _, want := range []string{"0 of 2, asked for", "no room. It waits. The reason is of 3 hours ago", "final",
+		"4 done"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the status is\n%s\nwant %q in it", out.String(), want)
 		}
