@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"crypto/rand"
 	"crypto/rsa"
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -47,26 +48,36 @@ func startServing(t *testing.T, env []string, pattern string, program string, ar
 
 const serves = `"message":"aggregator serves","address":"([^"]+)"`
 
+// waitForLog returns what the pattern's group matches in a log, once it does.
+func waitForLog(t *testing.T, file, pattern string, limit time.Duration) string {
+	t.Helper()
+	late := time.After(limit)
+	for {
+		log, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := regexp.MustCompile(pattern).FindSubmatch(log); found != nil {
+			return string(found[1])
+		}
+		select {
+		case <-late:
+			t.Fatalf("%s does not say %s within %s:\n%s", file, pattern, limit, log)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
 // TestE2EServiceLetsInItsCallers: the aggregator's service takes pushes and calls of the schedule with a good token,
 // and no others; the one of a local cloud takes none but that cloud's own.
 func TestE2EServiceLetsInItsCallers(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "cloud")
 	startServing(t, os.Environ(), `export COPPICE_(PROJECT)`, "localemu", "up", "--data", data)
-	var theirs string
-	for theirs == "" { // the aggregator starts beside localemu
-		log, err := os.ReadFile(filepath.Join(data, "logs", "aggregator-0.0.log"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if found := regexp.MustCompile(serves).FindSubmatch(log); found != nil {
-			theirs = string(found[1])
-		}
-		<-time.After(10 * time.Millisecond)
-	}
+	local := waitForLog(t, filepath.Join(data, "logs", "aggregator-0.0.log"), serves, time.Minute)
 
 	// One with a key of ours, so that each part of a token can be wrong by itself.
-	ours, others := newSigner(t), newSigner(t)
+	ours, theirs := newSigner(t), newSigner(t)
 	settings, err := os.ReadFile(filepath.Join(data, "env"))
 	if err != nil {
 		t.Fatal(err)
@@ -90,27 +101,28 @@ func TestE2EServiceLetsInItsCallers(t *testing.T) {
 		claims[key] = value
 		return claims
 	}
+	push := `{"message":{"data":"` + base64.StdEncoding.EncodeToString([]byte("no score")) + `"}}`
 	for name, c := range map[string]struct {
 		at, token string
 		want      int
 	}{
 		"good":                       {own, ours.token(t, good), 204},
 		"none":                       {own, "", 401},
-		"another key":                {own, others.token(t, good), 401},
+		"another key":                {own, theirs.token(t, good), 401},
 		"another audience":           {own, ours.token(t, with("aud", "there.example")), 401},
 		"another issuer":             {own, ours.token(t, with("iss", "https://accounts.example")), 401},
 		"another account":            {own, ours.token(t, with("email", "eve@here.example")), 403},
 		"an address that may be any": {own, ours.token(t, with("email_verified", false)), 403},
 		"expired":                    {own, ours.token(t, with("exp", time.Now().Add(-time.Minute).Unix())), 401},
 		"unsigned":                   {own, "eyJhbGciOiJub25lIn0.e30.AAAA", 401},
-		"local cloud, none":          {theirs, "", 401},
-		"local cloud, another key": {theirs, ours.token(t, map[string]any{"iss": good["iss"], "exp": good["exp"],
+		"local cloud, none":          {local, "", 401},
+		"local cloud, another key": {local, ours.token(t, map[string]any{"iss": good["iss"], "exp": good["exp"],
 			"aud": "coppice-aggregator.local-project", "email_verified": true,
 			"email": "coppice-push@local-project.iam.gserviceaccount.com"}), 401},
 	} {
 		for _, path := range []string{"/push", "/reconcile"} {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+c.at+path,
-				strings.NewReader(`{"message":{"data":"bm8gc2NvcmU="}}`))
+				strings.NewReader(push))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -128,11 +140,12 @@ func TestE2EServiceLetsInItsCallers(t *testing.T) {
 		}
 	}
 
-	// What only a deployment has is not put up with beside other keys than Google's.
+	// On Cloud Run a service refuses to start with COPPICE_KEYS_URL: there only Google's keys count.
 	for _, more := range []string{"K_SERVICE=coppice-aggregator", "COPPICE_SIGNATURES=cloud-run"} {
 		r := execute(t, data, append(env, more), binaryOf(t, "aggregator"), "serve", "--listen", "127.0.0.1:0")
 		if r.code != sweep.ExitSetup || !strings.Contains(r.errOut, "COPPICE_KEYS_URL") {
-			t.Errorf("with %s: exit code %d, %s; want %d and COPPICE_KEYS_URL", more, r.code, r.errOut, sweep.ExitSetup)
+			t.Errorf("with COPPICE_KEYS_URL and %s: exit code %d, %s; want %d and a refusal of COPPICE_KEYS_URL", more,
+				r.code, r.errOut, sweep.ExitSetup)
 		}
 	}
 }

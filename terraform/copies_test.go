@@ -30,8 +30,8 @@ func (r *run) own() {
 	}
 }
 
-// clean: none of them is in a folder, nor below, and what belongs there is.
-func (r *run) clean(folder string) {
+// checkNothingOfTheUsers checks that none of them is in a folder or below, and that the example's own files are.
+func (r *run) checkNothingOfTheUsers(folder string) {
 	r.t.Helper()
 	seen := false
 	err := filepath.WalkDir(filepath.Join(r.dir, folder), func(path string, d fs.DirEntry, err error) error {
@@ -57,7 +57,7 @@ func TestAcceptanceTakesNothingAlong(t *testing.T) {
 	if r.code != 0 {
 		t.Fatalf("exit code %d:\n%s", r.code, r.out)
 	}
-	r.clean(work + "terraform")
+	r.checkNothingOfTheUsers(work + "terraform")
 }
 
 // keeping stands for Terraform and keeps a copy of every folder for which it is called.
@@ -121,32 +121,40 @@ func (r *run) shell(program string, args ...string) {
 	}
 }
 
-// TestDeployWalk: what the documentation has one type in acts on a copy without anybody's state, through the stand-in
-// and in no other way.
+// TestDeployWalk: make deploy-walk, which runs the commands of docs/run.md's "Without a cloud", runs Terraform only in
+// build/deploy, a copy without the user's state, and only with the stand-in of the provider.
 func TestDeployWalk(t *testing.T) {
 	t.Parallel()
 	r := walking(t, "echo the-stand-in.rc")
 	r.shell("make", "deploy-walk")
 	if r.code != 0 {
-		t.Fatalf("exit code %d:\n%s", r.code, r.out)
+		t.Fatalf("make deploy-walk: exit code %d, want 0:\n%s", r.code, r.out)
 	}
 	for _, word := range []string{"init", "apply .*image_tag=v1", "destroy"} {
 		if r.called("^terraform .*"+word) < 0 {
-			t.Errorf("no %s in %q", word, r.calls)
+			t.Errorf("make deploy-walk: got calls %q, want %s among them", r.calls, word)
 		}
 	}
 	for _, call := range r.calls {
-		if strings.HasPrefix(call, "terraform ") && (!strings.HasPrefix(call, "terraform -chdir=build/deploy/") ||
-			!strings.HasSuffix(call, " with the-stand-in.rc")) {
-			t.Errorf("past the copy, or past the stand-in: %s", call)
+		if !strings.HasPrefix(call, "terraform ") {
+			continue
+		}
+		if !strings.HasPrefix(call, "terraform -chdir=build/deploy/") ||
+			!strings.HasSuffix(call, " with the-stand-in.rc") {
+			t.Errorf("make deploy-walk calls %q; want -chdir=build/deploy/..., with the-stand-in.rc", call)
 		}
 	}
-	r.clean("kept")
+	r.checkNothingOfTheUsers("kept")
+}
 
-	r = walking(t, "exit 1")
+// TestDeployWalkNeedsTheStandIn: without it, nothing may reach a real cloud.
+func TestDeployWalkNeedsTheStandIn(t *testing.T) {
+	t.Parallel()
+	r := walking(t, "exit 1")
 	r.shell("make", "deploy-walk")
 	if r.code == 0 || r.called("^terraform") >= 0 {
-		t.Errorf("without a stand-in: exit code %d, %q", r.code, r.calls)
+		t.Errorf("make deploy-walk without a stand-in: exit code %d, calls %q; want a failure before any of terraform",
+			r.code, r.calls)
 	}
 }
 
@@ -158,7 +166,7 @@ func TestCheckTakesNothingAlong(t *testing.T) {
 	if r.code != 0 || r.called("^terraform test") < 0 {
 		t.Fatalf("exit code %d, %q:\n%s", r.code, r.calls, r.out)
 	}
-	r.clean("kept")
+	r.checkNothingOfTheUsers("kept")
 }
 
 // TestCheckSaysWhichVersion: a tool that is too old is named with its version and the one that is needed, and not with

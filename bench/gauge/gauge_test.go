@@ -233,15 +233,26 @@ func TestRegretTable(t *testing.T) {
 		if err := os.WriteFile(file, lines.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		out, err := exec.Command("python3", "../regret_table.py", file).Output()
+		cmd := exec.Command("python3", "../regret_table.py", file)
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		out, err := cmd.Output()
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, said.String())
+		}
 		return string(out), err
 	}
 	out, err := table(all)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("regret_table.py: got %v, want a table", err)
 	}
-	for _, row := range []string{"| good | 50 | 1 | -0.1250 | 0.1250 | 0.1000 | 0.1000 | 0 |",
-		"| peer | 50 | 1 | 0.5000 | 0.0000 | 0.6000 | 0.0000 | 0 |"} {
+	for _, row := range []string{
+		// Against the reference, 0.9: the mean of 0 and (0.9-1.0)/(0.9-0.5); against the best of all, 1.0: the mean of
+		// (1.0-0.9)/(1.0-0.5) and 0. The standard error is half of the two values' distance.
+		"| good | 50 | 1 | -0.1250 | 0.1250 | 0.1000 | 0.1000 | 0 |",
+		// (0.9-0.7)/(0.9-0.5), and (1.0-0.7)/(1.0-0.5), twice each.
+		"| peer | 50 | 1 | 0.5000 | 0.0000 | 0.6000 | 0.0000 | 0 |",
+	} {
 		if !strings.Contains(out, row) {
 			t.Errorf("regret_table.py: got\n%s\nwant a row %s", out, row)
 		}

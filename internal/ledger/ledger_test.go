@@ -284,29 +284,46 @@ func TestReadsOnlyWhatHasChanged(t *testing.T) {
 	w := newWorld(t, 3, 1, 4)
 	store := &counting{Store: w.store}
 	r := &ledger.Reader{Store: store, Plan: w.plan}
-	look := func(opened int64) {
+	look := func(after string, want int64) {
 		t.Helper()
 		store.opened.Store(0)
 		if _, err := r.Read(t.Context(), w.results, at(100)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("reading after %s: %v", after, err)
 		}
-		if got := store.opened.Load(); got != opened {
-			t.Errorf("%d objects opened, want %d", got, opened)
+		if got := store.opened.Load(); got != want {
+			t.Errorf("reading after %s: %d objects opened, want %d", after, got, want)
 		}
 	}
+
 	w.claim(0, 0, 0, 0, "a", 10)
 	w.beat(0, 0, 20)
-	store.fail = errors.New("away")
-	if _, err := r.Read(t.Context(), w.results, at(100)); !errors.Is(err, store.fail) {
-		t.Errorf("read from a store that fails: error %v, expected %v", err, store.fail)
-	}
-	store.fail = nil
-	look(2)
-	look(0)
+	look("a claim and its beat", 2)
+	look("nothing", 0)
 	w.beat(0, 0, 30)
 	w.claim(1, 0, 1, 0, "a", 10)
-	look(2)
-	look(0)
+	look("another beat and another claim", 2)
+	look("nothing", 0)
+}
+
+// TestAFailedReadIsRepeated: what could not be opened counts as not read.
+func TestAFailedReadIsRepeated(t *testing.T) {
+	w := newWorld(t, 3, 1, 4)
+	store := &counting{Store: w.store, fail: errors.New("away")}
+	r := &ledger.Reader{Store: store, Plan: w.plan}
+	w.claim(0, 0, 0, 0, "a", 10)
+	w.beat(0, 0, 20)
+	if _, err := r.Read(t.Context(), w.results, at(100)); !errors.Is(err, store.fail) {
+		t.Errorf("reading from a store that fails: got error %v, want %v", err, store.fail)
+	}
+
+	store.fail = nil
+	store.opened.Store(0)
+	if _, err := r.Read(t.Context(), w.results, at(100)); err != nil {
+		t.Fatal(err)
+	}
+	if got := store.opened.Load(); got != 2 {
+		t.Errorf("reading again: %d objects opened, want the claim and its beat", got)
+	}
 }
 
 // night is a random sweep: trials that are claimed, lost and taken over, on machines that come and go.

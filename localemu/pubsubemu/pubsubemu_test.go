@@ -313,17 +313,21 @@ func TestDeadLetters(t *testing.T) {
 		return r.GetReceivedMessages()
 	}
 
+	const attempts, pastDeadline = 5, 11 * time.Second // the defaults are five and ten seconds
 	w.publish("poison", "slow", "good")
-	for n := range 5 {
+	for n := range attempts {
 		for _, m := range pull(picky) {
+			text := string(m.GetMessage().GetData())
+			if got := int(m.GetDeliveryAttempt()); got != n+1 {
+				t.Errorf("delivery %d of %q: got attempt %d, want %d", n+1, text, got, n+1)
+			}
 			var err error
-			switch text := string(m.GetMessage().GetData()); {
-			case int(m.GetDeliveryAttempt()) != n+1:
-				t.Errorf("delivery %d of %q says that it is %d", n+1, text, m.GetDeliveryAttempt())
-			case text == "poison":
+			switch text {
+			case "poison": // is refused
 				err = w.client.SubscriptionAdminClient.ModifyAckDeadline(w.ctx,
 					&pubsubpb.ModifyAckDeadlineRequest{Subscription: picky, AckIds: []string{m.GetAckId()}})
-			case text == "good":
+			case "slow": // its deadline passes
+			case "good":
 				err = w.client.SubscriptionAdminClient.Acknowledge(w.ctx,
 					&pubsubpb.AcknowledgeRequest{Subscription: picky, AckIds: []string{m.GetAckId()}})
 			}
@@ -331,11 +335,11 @@ func TestDeadLetters(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		later := time.Now().Add(time.Duration(n+1) * 11 * time.Second)
+		later := time.Now().Add(time.Duration(n+1) * pastDeadline)
 		w.server.fake.SetTimeNowFunc(func() time.Time { return later })
 	}
 	if rest := pull(picky); len(rest) != 0 {
-		t.Errorf("a sixth delivery: %v, expected dead letters", rest)
+		t.Errorf("after %d deliveries: got %v once more, want none", attempts, rest)
 	}
 	var letters []string
 	for _, m := range pull(deadReader) {

@@ -21,57 +21,76 @@ import (
 
 func text(values ...string) dataset.Values { return dataset.Values{Type: dataset.Text, Text: values} }
 
+// TestEncoderToleratesTypes: a table may give a column in another type than the one that it was staged from.
 func TestEncoderToleratesTypes(t *testing.T) {
+	const bin17, binTrue, binDay, other, missing = 0, 1, 2, 3, 4 // of c
 	features := []dataset.Feature{
 		{Name: "n", Kind: dataset.Numeric, Bins: 3, Bounds: []float64{1}, MissingBin: 2, OtherBin: -1},
 		{Name: "t", Kind: dataset.Temporal, Bins: 2, Bounds: []float64{1.5e9}, MissingBin: -1, OtherBin: -1},
-		{Name: "c", Kind: dataset.Categorical, Bins: 5, Categories: []string{"17", "true", "2017-07-02"}, MissingBin: 4,
-			OtherBin: 3},
+		{Name: "c", Kind: dataset.Categorical, Bins: 5, Categories: []string{"17", "true", "2017-07-02"},
+			MissingBin: missing, OtherBin: other},
+		// Without a bin for missing values they are others.
 		{Name: "o", Kind: dataset.Categorical, Bins: 2, Categories: []string{"17"}, MissingBin: -1, OtherBin: 1},
 	}
 	enc := mustEncode(t, &dataset.Encoding{Features: features, Missing: []string{"", "NA", "-999"}}, nil)
 	if got := enc.Columns(); !slices.Equal(got, []string{"n", "t", "c", "o"}) {
 		t.Errorf("the encoder's columns: got %q, want n, t, c, o", got)
 	}
-	nan := math.NaN()
-	for name, tc := range map[string]struct {
-		n, t, c dataset.Values
-		want    []float64 // row by row; of o, c's values again
+
+	nan, largest := math.NaN(), math.MaxFloat64
+	second := []bool{false, true, false, false} // is null
+	values := func(typ dataset.Type, numbers ...int64) dataset.Values {
+		return dataset.Values{Type: typ, Int: numbers, Null: second}
+	}
+	floats := func(numbers ...float64) dataset.Values { return dataset.Values{Type: dataset.Float, Float: numbers} }
+	times := func(unit dataset.Unit, numbers ...int64) dataset.Values {
+		return dataset.Values{Type: dataset.Time, Unit: unit, Int: numbers, Null: second}
+	}
+	for name, c := range map[string]struct {
+		column string
+		in     dataset.Values
+		want   []float64
 	}{
-		"text": {text(" 1.5", "NA", "0052", "True"), text("2017-07-02", "2017-07-02 10:00", "",
-			"1970-01-01T00:00:01.5Z"), text("17", "NA", "new", "true"),
-			[]float64{1.5, 1498953600, 0, 0, nan, 1498989600, 4, 1, 52, nan, 3, 1, 1, 1.5, 1, 1}},
-		"numbers": {dataset.Values{Type: dataset.Float, Float: []float64{1.5, nan, -999, math.Inf(1)}},
-			dataset.Values{Type: dataset.Time, Unit: dataset.Milli, Int: []int64{1500, -500, 0, 2},
-				Null: []bool{false, false, true, false}},
-			dataset.Values{Type: dataset.Int, Int: []int64{17, -999, 18, 5}, Null: []bool{false, false, false, true}},
-			[]float64{1.5, 1.5, 0, 0, nan, -0.5, 4, 1, nan, nan, 3, 1, math.MaxFloat64, 0.002, 4, 1}},
-		"others": {dataset.Values{Type: dataset.Int, Int: []int64{5, -999, 1, 0},
-			Null: []bool{true, false, false, false}},
-			dataset.Values{Type: dataset.Time, Unit: dataset.Day, Int: []int64{1, 2, 3, -1}},
-			dataset.Values{Type: dataset.Float, Float: []float64{17, nan, 17.5, -999}},
-			[]float64{nan, 86400, 0, 0, nan, 172800, 4, 1, 1, 259200, 3, 1, 0, -86400, 4, 1}},
-		"truth and days": {dataset.Values{Type: dataset.Bool, Int: []int64{1, 0, 1, 0}},
-			dataset.Values{Type: dataset.Time, Unit: dataset.Nano, Int: []int64{1e9, 0, 0, 0}},
-			dataset.Values{Type: dataset.Time, Unit: dataset.Day, Int: []int64{17349, 17350, 0, 0},
-				Null: []bool{false, false, true, false}},
-			[]float64{1, 1, 2, 1, 0, 0, 3, 1, 1, 0, 4, 1, 0, 0, 3, 1}},
-		"truth as text": {text("-999.0", "-9990e-1", "-99.9", "inf"), text("NA", "NA", "NA", "NA"),
-			dataset.Values{Type: dataset.Bool, Int: []int64{1, 0, 1, 0}},
-			[]float64{nan, nan, 1, 1, nan, nan, 3, 1, -99.9, nan, 1, 1, math.MaxFloat64, nan, 3, 1}},
+		"number, texts":        {"n", text(" 1.5", "NA", "0052", "True"), []float64{1.5, nan, 52, 1}},
+		"number, marked texts": {"n", text("-999.0", "-9990e-1", "-99.9", "inf"), []float64{nan, nan, -99.9, largest}},
+		"number, floats":       {"n", floats(1.5, nan, -999, math.Inf(1)), []float64{1.5, nan, nan, largest}},
+		"number, ints":         {"n", values(dataset.Int, 1, 5, -999, 0), []float64{1, nan, nan, 0}},
+		"number, truth":        {"n", values(dataset.Bool, 1, 1, 1, 0), []float64{1, nan, 1, 0}},
+
+		"time, texts": {"t", text("2017-07-02", "", "2017-07-02 10:00", "1970-01-01T00:00:01.5Z"),
+			[]float64{1498953600, nan, 1498989600, 1.5}},
+		"time, markers":      {"t", text("NA", "NA", "NA", "NA"), []float64{nan, nan, nan, nan}},
+		"time, milliseconds": {"t", times(dataset.Milli, 1500, 0, -500, 2), []float64{1.5, nan, -0.5, 0.002}},
+		"time, days":         {"t", times(dataset.Day, 1, 2, 3, -1), []float64{86400, nan, 259200, -86400}},
+		"time, nanoseconds":  {"t", times(dataset.Nano, 1e9, 0, 0, 5e8), []float64{1, nan, 0, 0.5}},
+
+		"category, texts":  {"c", text("17", "NA", "new", "true"), []float64{bin17, missing, other, binTrue}},
+		"category, ints":   {"c", values(dataset.Int, 17, 5, 18, -999), []float64{bin17, missing, other, missing}},
+		"category, floats": {"c", floats(17, nan, 17.5, -999), []float64{bin17, missing, other, missing}},
+		"category, days":   {"c", times(dataset.Day, 17349, 0, 17350, 0), []float64{binDay, missing, other, other}},
+		"category, truth":  {"c", values(dataset.Bool, 1, 1, 0, 1), []float64{binTrue, missing, other, binTrue}},
+
+		"without missing, texts": {"o", text("17", "NA", "new", "true"), []float64{0, 1, 1, 1}},
+		"without missing, ints":  {"o", values(dataset.Int, 17, 5, 18, -999), []float64{0, 1, 1, 1}},
 	} {
-		b := &table.Batch{Names: []string{"extra", "o", "c", "t", "n"}, Columns: []dataset.Values{{}, tc.c, tc.c, tc.t,
-			tc.n},
-			Rows: 4}
+		// The other columns have no value.
+		b := &table.Batch{Rows: len(c.want)}
+		for _, column := range append(enc.Columns(), "extra") {
+			in := dataset.Values{Type: dataset.Text, Text: make([]string, b.Rows)}
+			if column == c.column {
+				in = c.in
+			}
+			b.Names, b.Columns = append(b.Names, column), append(b.Columns, in)
+		}
 		got, err := enc.Encode(b, nil, nil, 1)
 		if err != nil {
-			t.Errorf("%s: encoding a batch: got error %v, expected none", name, err)
+			t.Errorf("%s: encoding a batch: got error %v, want none", name, err)
 			continue
 		}
-		for i := range got {
-			if got[i] != tc.want[i] && (got[i] == got[i] || tc.want[i] == tc.want[i]) {
-				t.Errorf("%s: %v\nwant %v", name, got, tc.want)
-				break
+		at := slices.Index(enc.Columns(), c.column)
+		for row, want := range c.want {
+			if v := got[row*len(features)+at]; v != want && !(math.IsNaN(v) && math.IsNaN(want)) {
+				t.Errorf("%s, column %s, row %d: got %v, want %v", name, c.column, row, v, want)
 			}
 		}
 	}

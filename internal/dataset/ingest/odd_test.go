@@ -10,13 +10,25 @@ import (
 	"coppice/internal/dataset/table"
 )
 
-// A few odd texts among numbers are missing values if they are what programs write for these, and told otherwise.
+// TestOddTexts: a few odd texts among numbers are missing values if they are what programs write for these; others
+// make the column texts, which is said.
 func TestOddTexts(t *testing.T) {
-	for text, want := range map[string]string{`\N`: "", "#N/A": "", "?": "", "-": "", "NaT": "", "-nan": "",
-		"-1e400": `"-1e400" is beyond the largest number, 1.8e308: such values are missing`,
-		"n.a.":   `97.5 % of the values are numbers, all others are "n.a.": the column is read as texts`,
-		"2x, x":  `97.5 % of the values are numbers, all others are "2x, x": the column is read as texts`,
-		"0052":   `97.5 % of the values are numbers, all others are "0052"`,
+	for text, want := range map[string]struct {
+		kind    dataset.Kind
+		warning string // that there is one with these words; none if empty
+	}{
+		`\N`:     {dataset.Numeric, ""},
+		"#N/A":   {dataset.Numeric, ""},
+		"?":      {dataset.Numeric, ""},
+		"-":      {dataset.Numeric, ""},
+		"NaT":    {dataset.Numeric, ""},
+		"-nan":   {dataset.Numeric, ""},
+		"-1e400": {dataset.Numeric, `"-1e400" is beyond the largest number, 1.8e308: such values are missing`},
+		"n.a.": {dataset.Categorical,
+			`97.5 % of the values are numbers, all others are "n.a.": the column is read as texts`},
+		"2x, x": {dataset.Categorical,
+			`97.5 % of the values are numbers, all others are "2x, x": the column is read as texts`},
+		"0052": {dataset.Categorical, `97.5 % of the values are numbers, all others are "0052"`},
 	} {
 		var b strings.Builder
 		b.WriteString("y,x1,z\n")
@@ -28,17 +40,18 @@ func TestOddTexts(t *testing.T) {
 			fmt.Fprintf(&b, "%d,\"%s\",%c\n", i%2, x, 'a'+i%3)
 		}
 		s := mustStage(t, "label: y\n", b.String())
-		var told []string
+		var warnings []string
 		for _, w := range s.Manifest.About.Warnings {
 			if w.Column == "x1" && w.Code != WarnIDLike {
-				told = append(told, w.Text)
+				warnings = append(warnings, w.Text)
 			}
 		}
-		if got := strings.Join(told, "\n"); !strings.Contains(got, want) || want == "" && got != "" {
-			t.Errorf("with %s, told is %q, expected %q", text, told, want)
+		got := strings.Join(warnings, "\n")
+		if !strings.Contains(got, want.warning) || want.warning == "" && got != "" {
+			t.Errorf("1000 rows, every 40th %q: got warnings %q, want %q", text, warnings, want.warning)
 		}
-		if (want == "" || text == "-1e400") && s.feature(t, "x1").Kind != dataset.Numeric {
-			t.Errorf("with %s, x1 is no number", text)
+		if kind := s.feature(t, "x1").Kind; kind != want.kind {
+			t.Errorf("1000 rows, every 40th %q: x1 is %s, want %s", text, kind, want.kind)
 		}
 	}
 }
@@ -118,21 +131,32 @@ func TestLabelsInOtherSpellings(t *testing.T) {
 }
 
 // TestDeclaredTexts: numbers with fractions that a table declares as texts, as pandas writes a column with \N, are
-// categories, which is told; whole numbers may be ids, and are not.
+// categories, with a hint; whole numbers declared so may be ids, and get none.
 func TestDeclaredTexts(t *testing.T) {
-	for first, told := range map[string]bool{"0.5": true, "7": false, "x": false} {
-		texts := []string{first}
+	for name, c := range map[string]struct {
+		most string // 41 of 81 texts; the others are whole numbers
+		hint bool
+	}{
+		"fractions":     {"0.5", true},
+		"whole numbers": {"7", false},
+		"a word":        {"x", false},
+	} {
+		texts := []string{c.most}
 		for i := range 40 {
-			texts = append(texts, first, fmt.Sprint(i))
+			texts = append(texts, c.most, fmt.Sprint(i))
 		}
 		s := newColumnSurvey(feature{column: table.Column{Name: "bid", Type: dataset.Text}}, &cell.Markers{})
 		s.observe(&table.Batch{}, &dataset.Values{Type: dataset.Text, Text: texts}, nil)
 		kind, _, err := s.kind()
-		var said []string
-		s.warnOfOdd(func(_, format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
-		hint := strings.Contains(fmt.Sprint(said), "--format bid=number")
-		if err != nil || kind != dataset.Categorical || told != hint {
-			t.Errorf("%q: %s, %v, said is %q; expected a hint: %t", first, kind, err, said, told)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var warnings []string
+		s.warnOfOdd(func(_, format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) })
+		hint := strings.Contains(fmt.Sprint(warnings), "--format bid=number")
+		if kind != dataset.Categorical || hint != c.hint {
+			t.Errorf("%s, 81 declared texts: got kind %s, warnings %q; want categorical, and a hint of --format: %t",
+				name, kind, warnings, c.hint)
 		}
 	}
 }

@@ -189,32 +189,64 @@ func TestKinds(t *testing.T) {
 		}
 	}
 	if f := s.feature(t, "big"); !slices.Contains(f.Categories, "9007199254740993") {
-		t.Errorf("digits were lost: %q", f.Categories)
+		t.Errorf("big's categories: got %q, want 9007199254740993 among them, with all its digits", f.Categories)
 	}
 	if f := s.feature(t, "zip"); len(f.Categories) == 0 || len(f.Categories[0]) != 5 {
-		t.Errorf("zeros were lost: %q", f.Categories[:1])
+		t.Errorf("zip's categories: got %q, want five digits each, with their zeros", f.Categories)
 	}
-	mixed := "y,a,b,c,d,e,f\n"
-	for i := range 50 {
-		mixed += fmt.Sprintf("%d,%s,%s,%s,%s,%s,%s\n", i%2, []string{"24154600", "623049e6"}[i/49],
-			[]string{"2017-01-01", "5"}[i/49], []string{"", "NaN"}[i%2], []string{"1", "nan"}[i%2],
-			[]string{"x", "nan"}[i%2], []string{"inf", "-inf", "1e+308"}[i%3])
+}
+
+// TestKindsOfMixedCells: one column each of 50 rows, whose cells are not all of one kind.
+func TestKindsOfMixedCells(t *testing.T) {
+	last := func(most, last string) func(row int) string {
+		return func(row int) string { return []string{most, last}[row/49] }
 	}
-	s = mustStage(t, "label: y\nmissing: [\"\"]\n", mixed)
-	for name, want := range map[string]string{
-		"a": "categorical ids 0", "b": "categorical text 0", "d": "numeric all numbers 25", "e": "categorical text 0",
-		"f": "numeric all numbers 0",
-	} {
-		f := s.feature(t, name)
-		if got := fmt.Sprintf("%s %s %d", f.Kind, f.Why, f.Missing); got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
+	inTurn := func(cells ...string) func(row int) string {
+		return func(row int) string { return cells[row%len(cells)] }
+	}
+	cases := []struct {
+		name    string
+		cell    func(row int) string
+		kind    dataset.Kind
+		why     dataset.Why
+		missing int64
+	}{
+		{"ids of digits, and one like a float", last("24154600", "623049e6"), dataset.Categorical, dataset.WhyDigits, 0},
+		{"days, and a number", last("2017-01-01", "5"), dataset.Categorical, dataset.WhyText, 0},
+		{"numbers and nan", inTurn("1", "nan"), dataset.Numeric, dataset.WhyNumbers, 25},
+		{"texts and nan", inTurn("x", "nan"), dataset.Categorical, dataset.WhyText, 0},
+		{"infinities", inTurn("inf", "-inf", "1e+308"), dataset.Numeric, dataset.WhyNumbers, 0},
+		{"nothing and nan", inTurn("", "NaN"), "", "", 0}, // is no feature
+	}
+	header, rows := "y", ""
+	for i := range cases {
+		header += fmt.Sprintf(",c%d", i)
+	}
+	for row := range 50 {
+		rows += fmt.Sprint(row % 2)
+		for _, c := range cases {
+			rows += "," + c.cell(row)
 		}
+		rows += "\n"
 	}
-	if slices.ContainsFunc(s.Manifest.Features, func(f dataset.Feature) bool { return f.Name == "c" }) {
-		t.Error("a column without a value is a feature")
-	}
-	if r := s.feature(t, "f").Range; r == nil || r.Min != -math.MaxFloat64 || r.Max != math.MaxFloat64 {
-		t.Errorf("range %v", r)
+
+	s := mustStage(t, "label: y\nmissing: [\"\"]\n", header+"\n"+rows)
+	for i, c := range cases {
+		name := fmt.Sprintf("c%d", i)
+		if c.kind == "" {
+			if slices.ContainsFunc(s.Manifest.Features, func(f dataset.Feature) bool { return f.Name == name }) {
+				t.Errorf("%s: the column is a feature; want none, since it has no value", c.name)
+			}
+			continue
+		}
+		f := s.feature(t, name)
+		if f.Kind != c.kind || f.Why != c.why || f.Missing != c.missing {
+			t.Errorf("%s: got %s (%s), %d missing; want %s (%s), %d missing", c.name, f.Kind, f.Why, f.Missing, c.kind,
+				c.why, c.missing)
+		}
+		if r := f.Range; c.name == "infinities" && (r == nil || r.Min != -math.MaxFloat64 || r.Max != math.MaxFloat64) {
+			t.Errorf("the range of infinities: got %v, want ±MaxFloat64", r)
+		}
 	}
 }
 

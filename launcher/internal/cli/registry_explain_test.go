@@ -61,46 +61,84 @@ func (g *grown) withReference() {
 	}
 }
 
-func TestExplain(t *testing.T) {
+// explainedWorld has ctr@2, a version with the sampled rows of its test split.
+type explainedWorld struct{ *world }
+
+func newExplainedWorld(t *testing.T) explainedWorld {
 	w := newWorld(t)
 	g := w.grow(40)
 	w.refused(sweep.ExitInput, "keeps no test rows (reference.arrow)", "registry", "explain", "ctr@1")
 	g.withReference()
+	return explainedWorld{w}
+}
 
-	explained := func(more ...string) (r explain.Report) {
-		t.Helper()
-		if err := json.Unmarshal([]byte(w.must(append([]string{"registry", "explain", "ctr@2", "--json"}, more...)...)),
-			&r); err != nil {
-			t.Fatal(err)
-		}
-		return r
+func (w explainedWorld) explain(flags ...string) (r explain.Report) {
+	w.t.Helper()
+	out := w.must(append([]string{"registry", "explain", "ctr@2", "--json"}, flags...)...)
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		w.t.Fatal(err)
 	}
-	r := explained()
-	if !reflect.DeepEqual(r, explained("--threads", "3")) {
-		t.Error("three threads explain otherwise")
-	}
+	return r
+}
+
+func TestExplain(t *testing.T) {
+	w := newExplainedWorld(t)
+	r := w.explain()
 	if r.Metric != "log_loss" || r.Rows < 500 || !(r.Value > 0.1 && r.Value < 0.7) || !(*r.Expected < 0) {
-		t.Errorf("%d rows, %s %v, expected score %v", r.Rows, r.Metric, r.Value, *r.Expected)
+		t.Errorf("explain ctr@2: got %d rows, %s %v, expected score %v; want 500 or more, log_loss in 0.1 to 0.7, "+
+			"and a score below 0", r.Rows, r.Metric, r.Value, *r.Expected)
 	}
+	t.Run("threads change nothing", func(t *testing.T) {
+		if !reflect.DeepEqual(r, w.explain("--threads", "3")) {
+			t.Error("explain ctr@2 --threads 3: got another report than with one thread")
+		}
+	})
+	t.Run("features in order", func(t *testing.T) { checkExplainedFeatures(t, r.Features) })
+	t.Run("columns", func(t *testing.T) { checkExplainedColumns(t, r) })
 
-	w.must("registry", "promote", "ctr@2", "--why", "its page is looked at")
-	html := w.must("report", "model:ctr", "--out", "-")
-	first := regexp.MustCompile(`(?s)SHAP values of (\d+) test rows.*?<tbody><tr><th scope="row">([^<]+)<`)
-	if m := first.FindStringSubmatch(html); m == nil || m[1] != "120" || m[2] != r.Features[0].Name {
-		t.Errorf("the page of the model says %.200q of SHAP values; want those of 120 rows, of %s first", m,
-			r.Features[0].Name)
-	}
+	t.Run("options", func(t *testing.T) {
+		if few := w.explain("--rows", "100", "--metric", "auc"); few.Rows != 100 || few.Metric != "auc" {
+			t.Errorf("explain ctr@2 --rows 100 --metric auc: got %d rows by %s", few.Rows, few.Metric)
+		}
+	})
+	t.Run("text", func(t *testing.T) {
+		out := w.must("registry", "explain", "ctr@2")
+		for _, part := range []string{"ctr@2 on ", "test rows of its night: log_loss 0.", "campaign_id",
+			"95 % INTERVAL", "site:rate"} {
+			if !strings.Contains(strings.ToUpper(out), strings.ToUpper(part)) {
+				t.Errorf("explain ctr@2: got\n%s\nwant %q in it", out, part)
+			}
+		}
+	})
+	t.Run("refusals", func(t *testing.T) {
+		w.refused(sweep.ExitUsage, "--rows is 1", "registry", "explain", "ctr@2", "--rows", "1")
+		w.refused(sweep.ExitUsage, "--metric", "registry", "explain", "ctr@2", "--metric", "beauty")
+		w.refused(sweep.ExitUsage, "the label has none", "registry", "explain", "ctr@2", "--metric", "multi_error")
+	})
+	t.Run("the model's page", func(t *testing.T) {
+		w.must("registry", "promote", "ctr@2", "--why", "its page is looked at")
+		html := w.must("report", "model:ctr", "--out", "-")
+		first := regexp.MustCompile(`(?s)SHAP values of (\d+) test rows.*?<tbody><tr><th scope="row">([^<]+)<`)
+		if m := first.FindStringSubmatch(html); m == nil || m[1] != "120" || m[2] != r.Features[0].Name {
+			t.Errorf("the page of the model says %.200q of SHAP values; want those of 120 rows, of %s first", m,
+				r.Features[0].Name)
+		}
+	})
+}
 
-	// The table has its signal in campaign, age, price and site, in this order; users are noise.
+// checkExplainedFeatures: the table has its signal in campaign, age, price and site, in this order; users are noise.
+func checkExplainedFeatures(t *testing.T, features []explain.Explained) {
 	share, order := 0.0, []string{}
-	for i, f := range r.Features {
+	for i, f := range features {
 		share += f.Share
 		order = append(order, f.Name)
-		if i > 0 && f.Contribution > r.Features[i-1].Contribution {
-			t.Errorf("%s contributes %v, and stands behind %v", f.Name, f.Contribution, r.Features[i-1].Contribution)
+		if i > 0 && f.Contribution > features[i-1].Contribution {
+			t.Errorf("%s contributes %v, and stands behind %v; want descending order", f.Name, f.Contribution,
+				features[i-1].Contribution)
 		}
 		if f.Splits == 0 && (f.Contribution != 0 || f.Worth != 0) {
-			t.Errorf("no tree looks at %s, and it is worth %v", f.Name, f.Worth)
+			t.Errorf("%s, at which no tree looks: contributes %v and is worth %v; want 0", f.Name, f.Contribution,
+				f.Worth)
 		}
 	}
 	if math.Abs(share-1) > 1e-9 {
@@ -109,14 +147,17 @@ func TestExplain(t *testing.T) {
 	for _, name := range []string{"campaign_id", "age"} {
 		i := slices.Index(order, name)
 		if i < 0 || i > 2 {
-			t.Fatalf("%s is number %d of %q, want it among the first three", name, i, order)
+			t.Errorf("explain ctr@2: %s is number %d of %q, want it among the first three", name, i, order)
+			continue
 		}
-		if f := r.Features[i]; !(f.Low > 0 && f.Low <= f.Worth && f.Worth <= f.High) {
-			t.Errorf("%s is worth %v, within %v and %v", name, f.Worth, f.Low, f.High)
+		if f := features[i]; !(f.Low > 0 && f.Low <= f.Worth && f.Worth <= f.High) {
+			t.Errorf("%s is worth %v, within %v and %v; want it between them, above 0", name, f.Worth, f.Low, f.High)
 		}
 	}
+}
 
-	// Several features of a column are one contribution.
+// checkExplainedColumns: several features of a column are one contribution, at most that of all of them.
+func checkExplainedColumns(t *testing.T, r explain.Report) {
 	of := map[string][]explain.Explained{}
 	for _, f := range r.Features {
 		of[strings.Join(f.From, " + ")] = append(of[strings.Join(f.From, " + ")], f)
@@ -126,25 +167,15 @@ func TestExplain(t *testing.T) {
 		for _, f := range of[c.Name] {
 			apart += f.Contribution
 		}
-		if len(of[c.Name]) != c.Features || c.Contribution > apart+1e-12 || c.Features == 1 &&
-			math.Abs(c.Contribution-apart) > 1e-12 {
-			t.Errorf("%+v of %+v", c, of[c.Name])
+		if len(of[c.Name]) != c.Features {
+			t.Errorf("column %s: got %d features, want those that are made of it: %d", c.Name, c.Features,
+				len(of[c.Name]))
+		}
+		if c.Contribution > apart+1e-12 || c.Features == 1 && math.Abs(c.Contribution-apart) > 1e-12 {
+			t.Errorf("column %s of %d features: contributes %v, want at most their sum, %v (equal for one)", c.Name,
+				c.Features, c.Contribution, apart)
 		}
 	}
-
-	if few := explained("--rows", "100", "--metric", "auc"); few.Rows != 100 || few.Metric != "auc" {
-		t.Errorf("%d rows by %s", few.Rows, few.Metric)
-	}
-	out := w.must("registry", "explain", "ctr@2")
-	for _, part := range []string{"ctr@2 on ", "test rows of its night: log_loss 0.", "campaign_id", "95 % INTERVAL",
-		"site:rate"} {
-		if !strings.Contains(strings.ToUpper(out), strings.ToUpper(part)) {
-			t.Errorf("no %q in\n%s", part, out)
-		}
-	}
-	w.refused(sweep.ExitUsage, "--rows is 1", "registry", "explain", "ctr@2", "--rows", "1")
-	w.refused(sweep.ExitUsage, "--metric", "registry", "explain", "ctr@2", "--metric", "beauty")
-	w.refused(sweep.ExitUsage, "the label has none", "registry", "explain", "ctr@2", "--metric", "multi_error")
 }
 
 // TestExplainClasses: contributions are there for each class and in all, and what is shown names the class that a

@@ -319,19 +319,22 @@ func TestWhenToSave(t *testing.T) {
 			}
 			<-time.After(time.Second)
 		}
-		if !slices.Equal(saved, []int{3, 6}) {
-			t.Errorf("saved after rounds %v", saved)
+		if want := []int{3, 6}; !slices.Equal(saved, want) {
+			t.Errorf("a checkpoint every 2.5 s, a round a second: saved after rounds %v; want %v", saved, want)
 		}
 
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		k.Offer(ended, all[7]) // at once, because the process has to stop
-		if got := rounds(t, place); !slices.Equal(got, []int{6, 7}) {
-			t.Errorf("after the end %v", got)
+		k.Offer(cancelled(t), all[7])
+		if got, want := rounds(t, place), []int{6, 7}; !slices.Equal(got, want) {
+			t.Errorf("when the process has to stop, a checkpoint is saved at once: kept %v; want %v", got, want)
 		}
+	})
+}
 
-		// A store that does not answer holds the training up for ten seconds, and then not again for ten minutes.
-		k, _ = keeper(bucket(slowStore{blob.Memory(), time.Hour}), inBucket+"0/")
+// TestAStoreThatDoesNotAnswer holds the training up for ten seconds, and then not again for ten minutes.
+func TestAStoreThatDoesNotAnswer(t *testing.T) {
+	all := checkpoints(t)
+	synctest.Test(t, func(t *testing.T) {
+		k, _ := keeper(bucket(slowStore{blob.Memory(), time.Hour}), inBucket+"0/")
 		start := time.Now()
 		k.Offer(t.Context(), all[1])
 		for range 499 {
@@ -339,13 +342,22 @@ func TestWhenToSave(t *testing.T) {
 			k.Offer(t.Context(), all[2])
 		}
 		if lost := time.Since(start) - 499*time.Second; lost != saveLimit {
-			t.Errorf("held up for %s", lost)
+			t.Errorf("500 offers within 499 s: training was held up for %s; want %s", lost, saveLimit)
 		}
+
 		start = time.Now()
-		if k.Offer(ended, all[3]); time.Since(start) != lastLimit {
-			t.Errorf("the end was held up for %s", time.Since(start))
+		k.Offer(cancelled(t), all[3])
+		if lost := time.Since(start); lost != lastLimit {
+			t.Errorf("when the process has to stop: it was held up for %s; want %s", lost, lastLimit)
 		}
 	})
+}
+
+// cancelled is the context of a process that has to stop.
+func cancelled(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
 }
 
 func TestFolderIsForOne(t *testing.T) {

@@ -37,40 +37,47 @@ func TestSelf(t *testing.T) {
 // TestGroupRoom: the least room counts, of the process's groups and those around them, in both versions: the limit,
 // less what is used beyond pages of files.
 func TestGroupRoom(t *testing.T) {
-	root := t.TempDir()
-	for name, text := range map[string]string{
-		"memory.max": "max\n", "a/memory.max": "700\n", "a/b/memory.max": "900\n",
-		"used/memory.max": "700\n", "used/memory.current": "600\n",
-		"used/memory.stat":   "anon 300\ninactive_file 200\nactive_file 90\nslab 10\n",
-		"used/up/memory.max": "300\n", "used/up/memory.current": "310\n",
-		"memory/used/memory.limit_in_bytes": "600\n", "memory/used/memory.usage_in_bytes": "300\n",
-		"memory/used/memory.stat": "inactive_file 1\nactive_file 2\n" +
-			"total_inactive_file 100\ntotal_active_file 50\n",
-		"memory/memory.limit_in_bytes": "9223372036854771712\n", "memory/c/memory.limit_in_bytes": "500\n",
+	const unlimited, largest = math.MaxInt64, 9223372036854771712 // what version 1 says for no limit
+	version1 := map[string]string{
+		"memory/memory.limit_in_bytes": "9223372036854771712\n", "memory/c/memory.limit_in_bytes": "500\n"}
+	parents := map[string]string{"memory.max": "max\n", "a/memory.max": "700\n", "a/b/memory.max": "900\n"}
+	for name, c := range map[string]struct {
+		files  map[string]string
+		groups string
+		want   int64
+	}{
+		"none":                      {parents, "", unlimited},
+		"v2: the root, no limit":    {parents, "0::/\n", unlimited},
+		"v2: the parent's is lower": {parents, "0::/a/b\n", 700},
+		"v2: not seen from inside":  {parents, "0::/not/seen/inside\n", unlimited},
+		"v2: used beyond file pages": {map[string]string{"used/memory.max": "700\n", "used/memory.current": "600\n",
+			"used/memory.stat": "anon 300\ninactive_file 200\nactive_file 90\nslab 10\n"},
+			"0::/used\n", 700 - (600 - 200 - 90)},
+		"v2: used beyond the limit": {map[string]string{"full/memory.max": "300\n", "full/memory.current": "310\n"},
+			"0::/full\n", 0},
+
+		"v1: used beyond file pages, in the parent": {map[string]string{"memory/used/memory.limit_in_bytes": "600\n",
+			"memory/used/memory.usage_in_bytes": "300\n", "memory/used/memory.stat": "inactive_file 1\n" +
+				"active_file 2\ntotal_inactive_file 100\ntotal_active_file 50\n"},
+			"2:memory:/used/inside\n", 600 - (300 - 100 - 50)},
+		"v1: the parent of memory's":  {version1, "3:cpu:/c\n2:memory:/c/d\n", 500},
+		"v1: another controller's":    {version1, "3:cpu:/c\n", unlimited},
+		"v1: the root, with others":   {version1, "2:cpu,memory:/\n", largest},
+		"v1: not beyond the root":     {version1, "2:memory:/../../../../../etc\n", largest},
+		"v1: a line without a number": {version1, "memory:/c\n", unlimited},
+		"both: the lower": {map[string]string{"memory/c/memory.limit_in_bytes": "500\n", "a/memory.max": "700\n"},
+			"2:memory:/c\n0::/a\n", 500},
 	} {
-		file := filepath.Join(root, name)
-		err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600))
-		if err != nil {
-			t.Fatal(err)
+		root := t.TempDir()
+		for name, text := range c.files {
+			file := filepath.Join(root, name)
+			err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600))
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	for groups, want := range map[string]int64{
-		"":                               math.MaxInt64,
-		"0::/\n":                         math.MaxInt64,
-		"0::/a/b\n":                      700,
-		"0::/not/seen/inside\n":          math.MaxInt64,
-		"0::/used\n":                     390,
-		"0::/used/up\n":                  0,
-		"2:memory:/used/inside\n":        450,
-		"3:cpu:/c\n2:memory:/c/d\n":      500,
-		"3:cpu:/c\n":                     math.MaxInt64,
-		"2:cpu,memory:/\n":               9223372036854771712,
-		"2:memory:/c\n0::/a\n":           500,
-		"memory:/c\n":                    math.MaxInt64,
-		"2:memory:/../../../../../etc\n": 9223372036854771712,
-	} {
-		if got := groupRoom(groups, root); got != want {
-			t.Errorf("groups %q: got room of %d, want %d", groups, got, want)
+		if got := groupRoom(c.groups, root); got != c.want {
+			t.Errorf("%s: the room of groups %q: got %d, want %d", name, c.groups, got, c.want)
 		}
 	}
 }
