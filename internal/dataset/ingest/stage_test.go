@@ -211,7 +211,7 @@ func TestKindsOfMixedCells(t *testing.T) {
 		why     dataset.Why
 		missing int64
 	}{
-		{"ids of digits, and one like a float", last("24154600", "623049e6"), dataset.Categorical, dataset.WhyDigits, 0},
+		{"ids, and one like a float", last("24154600", "623049e6"), dataset.Categorical, dataset.WhyDigits, 0},
 		{"days, and a number", last("2017-01-01", "5"), dataset.Categorical, dataset.WhyText, 0},
 		{"numbers and nan", inTurn("1", "nan"), dataset.Numeric, dataset.WhyNumbers, 25},
 		{"texts and nan", inTurn("x", "nan"), dataset.Categorical, dataset.WhyText, 0},
