@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // googleStub stands for the tools that speak to Google, and for those that build. What the sweep needs of them happens
@@ -41,19 +43,13 @@ func TestAcceptance(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
 	for _, tree := range []string{"terraform", "examples/clicks"} {
-		if err := os.CopyFS(filepath.Join(l.dir, tree), os.DirFS(tree)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.CopyFS(filepath.Join(l.dir, tree), os.DirFS(tree)))
 	}
 	write := func(name, text string, mode os.FileMode) {
 		t.Helper()
 		path := filepath.Join(l.dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, []byte(text), mode))
 	}
 	for _, name := range []string{"gcloud", "terraform", "curl", "make", "go", "docker", "git"} {
 		write("stubs/"+name, googleStub, 0o755)

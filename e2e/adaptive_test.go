@@ -133,10 +133,9 @@ func TestE2EAdaptive(t *testing.T) {
 	l.killAll("sweeps/*/trials/*/claims/*", 6)
 	l.stageClicks(20_000)
 
-	first := conclusion(t,
-		l.must("launcher", "sweep",
-			l.file("first.yaml", "name: first\ntrials: 16\n"+strings.Replace(learningSweep, "METHOD", "method: gp", 1)),
-			"--json"))
+	first := conclusion(t, l.must("launcher", "sweep",
+		l.file("first.yaml", "name: first\ntrials: 16\n"+strings.Replace(learningSweep, "METHOD", "method: gp", 1)),
+		"--json"))
 	plan, claims, decisions := learnt(t, l, first.Sweep)
 	if claims == 0 {
 		t.Error("no trial was taken over; want a killed worker's to be")
@@ -149,9 +148,7 @@ func TestE2EAdaptive(t *testing.T) {
 	}
 	if len(decisions) != 15 || modelled == 0 {
 		t.Errorf("%d trials were decided when they were claimed, %d by the model of the results; want 15 of 16, all "+
-			"but "+
-			"the default, and some",
-			len(decisions), modelled)
+			"but the default, and some", len(decisions), modelled)
 	}
 	if !plan.Trials[first.Trial].Open || plan.Trials[0].Source != search.SourceDefault {
 		t.Fatalf("trial %d has won, and trial 0 is from %s; want one that was decided, and the default", first.Trial,

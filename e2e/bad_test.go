@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -123,10 +124,7 @@ func TestE2ETruncatedParquet(t *testing.T) {
 	l := newLocal(t)
 	table := filepath.Join(l.dir, "t.parquet")
 	execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "3000", "--out", table).ok(t)
-	whole, err := os.ReadFile(table)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(table))(t)
 	spec := l.file("dataset.yaml", "name: t\nsource: t.parquet\nlabel: is_click\n")
 	for name, data := range map[string][]byte{
 		"half":             whole[:len(whole)/2],
@@ -134,9 +132,7 @@ func TestE2ETruncatedParquet(t *testing.T) {
 		"four bytes":       whole[:4],
 		"pages zeroed":     append(append(slices.Clone(whole[:40]), make([]byte, 20_000)...), whole[20_040:]...),
 	} {
-		if err := os.WriteFile(table, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(table, data, 0o644))
 		out := filepath.Join(l.dir, "out")
 		r := execute(t, l.dir, nil, binaryOf(t, "launcher"), "stage", spec, "--out", out)
 		checkRefused(t, r, badInput{code: sweep.ExitInput, says: []string{"t.parquet"}})
@@ -156,14 +152,9 @@ func TestE2ESweepOverADamagedDataset(t *testing.T) {
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("files of rows in the bucket: %v, %v; expected one", rows, err)
 	}
-	data, err := os.ReadFile(rows[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(rows[0]))(t)
 	data[len(data)/2] ^= 1
-	if err := os.WriteFile(rows[0], data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(rows[0], data, 0o644))
 	r := l.run("launcher", "sweep", file)
 	t.Logf("%s", strings.TrimSpace(r.errOut))
 	if r.code != sweep.ExitNoWinner || !strings.Contains(r.errOut, "exit code 3") ||
@@ -205,23 +196,16 @@ func TestE2EDamagedDataset(t *testing.T) {
 	os.Remove(filepath.Join(l.dir, "model.txt"))
 	for _, file := range []string{"train/rows.arrow", "train/columns.arrow", "train/targets.arrow", "manifest.json"} {
 		path := filepath.Join(dir, filepath.FromSlash(file))
-		whole, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		whole := must.Get(os.ReadFile(path))(t)
 		for _, damaged := range [][]byte{flip(whole, len(whole)/2), flip(whole, len(whole)-2), whole[:len(whole)-9],
 			{}} {
-			if err := os.WriteFile(path, damaged, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, damaged, 0o644))
 			checkRefused(t, train(), badInput{code: sweep.ExitInput, says: []string{filepath.Base(file)}})
 			if _, err := os.Stat(filepath.Join(l.dir, "model.txt")); err == nil {
 				t.Error("a model was written")
 			}
 		}
-		if err := os.WriteFile(path, whole, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, whole, 0o644))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"coppice/internal/ledger"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -57,10 +58,7 @@ func readBill(t *testing.T, out string) billed {
 
 // trees is the small sweep with one trial for each number of trees.
 func (l *local) trees(quorum string, numbers ...int) string {
-	text, err := os.ReadFile(l.smallSweep(len(numbers)))
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(l.smallSweep(len(numbers))))(l.t)
 	spec := strings.Replace(string(text), "early_stopping_rounds: 10\n", "", 1)
 	i, j := strings.Index(spec, "search:"), strings.Index(spec, "machine:")
 	fixed := "search:\n  fixed:\n"
@@ -68,8 +66,7 @@ func (l *local) trees(quorum string, numbers ...int) string {
 		fixed += fmt.Sprintf("    - {num_iterations: %d, num_leaves: %d}\n", n, 20+trial)
 	}
 	return l.file("trees.yaml", "final: {rows: train}\n"+spec[:i]+fixed+
-		strings.Replace(spec[j:], "sweep: 5m}", "sweep: 5m, quorum: "+quorum+"}",
-			1))
+		strings.Replace(spec[j:], "sweep: 5m}", "sweep: 5m, quorum: "+quorum+"}", 1))
 }
 
 // TestE2EBudget lets a sweep take much longer than its quote: it is stopped before its budget is spent, concluded with
@@ -103,10 +100,7 @@ func TestE2EBudget(t *testing.T) {
 	if !strings.Contains(out.out, "$0.0998 per hour each (price of 9999-12-31)") {
 		t.Error("the prices are not those of the test")
 	}
-	text, err := os.ReadFile(filepath.Join(l.dir, "sweep.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(l.dir, "sweep.json")))(t)
 	c := conclusion(t, string(text))
 	if c.Outcome != sweep.OutcomeWinner || c.Done != 2 || c.Version != 1 || c.Trial > 1 {
 		t.Fatalf("the sweep ended with %+v; expected trial 0 or 1 to win as version 1, and 2 done", c)
@@ -115,14 +109,11 @@ func TestE2EBudget(t *testing.T) {
 		!strings.Contains(c.Reason, "of the budget of $0.00122") {
 		t.Errorf("the reason is %q", c.Reason)
 	}
-	if text, err = os.ReadFile(filepath.Join(l.dir, "bill.json")); err != nil {
-		t.Fatal(err)
-	}
+	text = must.Get(os.ReadFile(filepath.Join(l.dir, "bill.json")))(t)
 	b := readBill(t, string(text))
 	if !(b.Cost > budget/4) || b.Cost > budget || b.Budget != budget || b.Model != "on Spot" || b.VMs != 2 {
 		t.Errorf("the bill is %+v; expected a cost between a quarter of the budget and the budget of %v, on two "+
-			"Spot machines", b,
-			budget)
+			"Spot machines", b, budget)
 	}
 	for _, trial := range b.Trials {
 		if done := trial.Status == sweep.StatusDone; done != (trial.Trial < 2) || !(trial.Cost > 0) {

@@ -14,6 +14,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/cloud/gcs"
+	"coppice/internal/must"
 )
 
 // TestE2EOldLocalCloud: a folder of the first localemu (e2e/testdata/cloud-1 is what its commit f886c52c47c5 left of
@@ -25,14 +26,10 @@ func TestE2EOldLocalCloud(t *testing.T) {
 		"format is 3 and this build reads 2": "localemu v9",
 	} {
 		l := newLocal(t)
-		if err := os.CopyFS(l.data, os.DirFS("e2e/testdata/cloud-1")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.CopyFS(l.data, os.DirFS("e2e/testdata/cloud-1")))
 		if strings.Contains(format, "3") {
-			if err := os.WriteFile(filepath.Join(l.data, "gcs", ".format"), []byte(`{"format":3,"build":"v9"}`),
-				0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(l.data, "gcs", ".format"), []byte(`{"format":3,"build":"v9"}`),
+				0o644))
 		}
 		before := l.objects()
 		for name, r := range map[string]ran{
@@ -71,16 +68,11 @@ func TestE2ETwoBuilds(t *testing.T) {
 	var out struct{ Plan json.RawMessage }
 	decode(t, dry.out, &out)
 	var compact bytes.Buffer
-	if err := json.Compact(&compact, out.Plan); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Compact(&compact, out.Plan))
 	ours := compact.String()
 	var named struct{ Sweep, Coppice string }
 	decode(t, ours, &named)
-	client, err := gcs.New(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(gcs.New(t.Context()))(t)
 	defer client.Close()
 	bucket, object := client.Bucket("coppice-sweeps"), "plans/"+named.Sweep+".json"
 
@@ -95,10 +87,7 @@ func TestE2ETwoBuilds(t *testing.T) {
 		if plan == theirs || theirs == ours {
 			t.Fatalf("%s: the plan does not have %s:\n%s", name, edit[0], theirs)
 		}
-		attrs, err := bucket.Put(t.Context(), object, at, strings.NewReader(plan))
-		if err != nil {
-			t.Fatal(err)
-		}
+		attrs := must.Get(bucket.Put(t.Context(), object, at, strings.NewReader(plan)))(t)
 		at = attrs.Generation
 		task := execute(t, e.dir, append(e.env, "COPPICE_SWEEP="+named.Sweep, "COPPICE_JOB="+named.Sweep,
 			"COPPICE_SCRATCH="+t.TempDir(), "COPPICE_TASK=0", "COPPICE_ATTEMPT=0"), binaryOf(t, "task"), "run")
@@ -114,9 +103,7 @@ func TestE2ETwoBuilds(t *testing.T) {
 			}
 		}
 	}
-	if _, err := bucket.Put(t.Context(), object, at, strings.NewReader(ours)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(bucket.Put(t.Context(), object, at, strings.NewReader(ours)))(t)
 	launcher("sweep", file).ok(t)
 	checkFormats(t, client, file, string(named.Sweep), launcher)
 }
@@ -152,10 +139,7 @@ func checkFormats(t *testing.T, client *gcs.Client, file, id string, launcher fu
 				t.Fatalf("%s: %v, and no format in %.200s", attrs.Name, err, text)
 			}
 			for _, content := range []string{newer, string(text)} {
-				put, err := bucket.Put(t.Context(), attrs.Name, blob.Any, strings.NewReader(content))
-				if err != nil {
-					t.Fatal(err)
-				}
+				put := must.Get(bucket.Put(t.Context(), attrs.Name, blob.Any, strings.NewReader(content)))(t)
 				if content != newer {
 					continue
 				}

@@ -43,8 +43,7 @@ func chaosTable(runs []chaosRun) string {
 			cancelled++
 		}
 	}
-	return fmt.Sprintf("%s\n\n%d sweeps of %d trials, %d cancelled, %d "+
-		"claims, %d broke a promise; %.1f s a "+
+	return fmt.Sprintf("%s\n\n%d sweeps of %d trials, %d cancelled, %d claims, %d broke a promise; %.1f s a "+
 		"sweep\n", t.RenderMarkdown(), len(runs), chaosTrials, cancelled, claims, wrong,
 		took.Seconds()/float64(max(1, len(runs))))
 }

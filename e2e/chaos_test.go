@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -80,10 +81,7 @@ func TestE2EChaos(t *testing.T) {
 
 	calm := newLocal(t)
 	file := calm.smallSweep(chaosTrials)
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file))(t)
 	setting := "search: {"
 	if rule := chaosStop(); rule != "" {
 		setting += "stop: {rule: " + rule + ", min_trees: 5}, "
@@ -209,8 +207,7 @@ func (l *local) twin() (*local, error) {
 	own := &local{t: l.t, dir: dir, data: filepath.Join(dir, "cloud")}
 	// With the emulator's records of the objects: those without contents are forgotten.
 	copied := fmt.Sprintf("mkdir -p %s/gcs && cp -a %s/gcs/coppice-datasets %s/gcs/.records %s/gcs/ && cp "+
-		"%s/sweep.yaml "+
-		"%s/follow.sh %s/", own.data, l.data, l.data, own.data, l.dir, l.dir, dir)
+		"%s/sweep.yaml %s/follow.sh %s/", own.data, l.data, l.data, own.data, l.dir, l.dir, dir)
 	if out, err := exec.Command("sh", "-c", copied).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w: %s", err, out)
 	}

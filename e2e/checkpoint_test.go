@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -125,10 +126,7 @@ func TestE2EKilledTrainingSameBytes(t *testing.T) {
 		t.Errorf("seed %d: nothing was resumed", seed)
 	}
 	read := func(name string) []byte {
-		data, err := os.ReadFile(filepath.Join(l.dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(filepath.Join(l.dir, name)))(t)
 		return data
 	}
 	if !bytes.Equal(read("calm.txt"), read("model.txt")) {
@@ -143,9 +141,8 @@ func TestE2EKilledTrainingSameBytes(t *testing.T) {
 func TestE2EVanishedMachineIsGoneOnFrom(t *testing.T) {
 	t.Parallel()
 	l := newLocal(t)
-	l.args = append(l.args, "--faults",
-		l.file("faults.yaml",
-			"at_write: [{match: \"sweeps/*/trials/*/checkpoints/**\", nth: 3, does: lose_machine, vm: 0}]\n"))
+	l.args = append(l.args, "--faults", l.file("faults.yaml",
+		"at_write: [{match: \"sweeps/*/trials/*/checkpoints/**\", nth: 3, does: lose_machine, vm: 0}]\n"))
 	execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "60000", "--out",
 		filepath.Join(l.dir, "clicks.parquet")).ok(t)
 	l.must("launcher", "stage",
@@ -161,10 +158,7 @@ func TestE2EVanishedMachineIsGoneOnFrom(t *testing.T) {
 		t.Fatalf("the sweep ended with %+v; expected a winner", c)
 	}
 	objects := l.objects()
-	r, err := sweep.DecodeResult([]byte(objects["coppice-sweeps/"+sweep.Names(c.Sweep).Result(0)]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(sweep.DecodeResult([]byte(objects["coppice-sweeps/"+sweep.Names(c.Sweep).Result(0)])))(t)
 	t.Logf("claim %d ended the trial: %d trees, %d of them resumed, %.1f s", r.Claim, r.TreesGrown,
 		r.Usage.ResumedTrees, r.Usage.TrainSeconds)
 	if r.Claim == 0 || r.Usage.ResumedTrees == 0 {

@@ -20,6 +20,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
+	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 )
@@ -99,9 +100,7 @@ const priceFile = `{"sources": {"test": "made up"}, "prices": [{"family": "n2", 
 func (l *local) file(name, text string) string {
 	l.t.Helper()
 	path := filepath.Join(l.dir, name)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		l.t.Fatal(err)
-	}
+	must.Do(l.t, os.WriteFile(path, []byte(text), 0o644))
 	return path
 }
 
@@ -157,7 +156,7 @@ func (l *local) objects() map[string]string {
 	l.t.Helper()
 	out := map[string]string{}
 	root := filepath.Join(l.data, "gcs")
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	must.Do(l.t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -174,10 +173,7 @@ func (l *local) objects() map[string]string {
 		name, _ := filepath.Rel(root, path)
 		out[filepath.ToSlash(name)] = string(data)
 		return err
-	})
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	}))
 	return out
 }
 
@@ -217,10 +213,7 @@ func realData(t *testing.T, file string) string {
 	if dir == "" {
 		dir = "../shared/data"
 	}
-	path, err := filepath.Abs(filepath.Join(dir, file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(filepath.Abs(filepath.Join(dir, file)))(t)
 	if _, err := os.Stat(path); err != nil {
 		t.Skipf("SKIPPED, AND WITH IT A WHOLE PART OF THE TEST: %s is missing; `make e2e DATA=folder` says where "+
 			"the real tables are", path)
@@ -312,27 +305,15 @@ func sweepOver(t *testing.T, name string) {
 // onTest is the average precision of a trial's own scores on the test split, measured here from the objects themselves.
 func (l *local) onTest(t *testing.T, spec string, c *sweep.Conclusion, trial int) float64 {
 	t.Helper()
-	ds, err := dataset.Open(l.stageHere(spec))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ds := must.Get(dataset.Open(l.stageHere(spec)))(t)
 	defer ds.Close()
-	scores, err := sweep.DecodeScores([]byte(l.objects()["coppice-sweeps/"+sweep.Names(c.Sweep).Attempt(trial, 0)+
-		"test.scores"]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	scores := must.Get(sweep.DecodeScores([]byte(l.objects()["coppice-sweeps/"+sweep.Names(c.Sweep).Attempt(trial, 0)+
+		"test.scores"])))(t)
 	for i, s := range scores {
 		scores[i] = gbt.Probability(s)
 	}
-	m, err := metric.Lookup("average_precision")
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := m.Eval(metric.Input{Label: ds.Split("test").Label, Pred: scores})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(metric.Lookup("average_precision"))(t)
+	v := must.Get(m.Eval(metric.Input{Label: ds.Split("test").Label, Pred: scores}))(t)
 	return v
 }
 
@@ -346,14 +327,12 @@ func (l *local) smallSweep(trials int) string {
 			"[campaign_id, publisher_id]\n"+
 			"split: {by: hash, key: user_id, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\n")
 	l.must("launcher", "stage", ds, "--json")
-	return l.file("sweep.yaml",
-		fmt.Sprintf("name: small\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: %d\nseed: "+
-			"3\nearly_stopping_rounds: 10\nparams: {num_iterations: 40}\n"+
-			"search: {random: {num_leaves: {log_int: [4, 40]}, learning_rate: {log_uniform: [0.03, 0.3]}, "+
-			"feature_fraction: {uniform: [0.4, 1]}}}\n"+
-			"machine: {type: n2-highmem-2, vms: 2, threads_per_task: 1, tasks_per_vm: 2}\nlimits: {trial: 2m, "+
-			"sweep: 5m}\n",
-			trials))
+	return l.file("sweep.yaml", fmt.Sprintf("name: small\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: %d\nseed: "+
+		"3\nearly_stopping_rounds: 10\nparams: {num_iterations: 40}\n"+
+		"search: {random: {num_leaves: {log_int: [4, 40]}, learning_rate: {log_uniform: [0.03, 0.3]}, "+
+		"feature_fraction: {uniform: [0.4, 1]}}}\n"+
+		"machine: {type: n2-highmem-2, vms: 2, threads_per_task: 1, tasks_per_vm: 2}\nlimits: {trial: 2m, "+
+		"sweep: 5m}\n", trials))
 }
 
 // outcome is what must not depend on what went wrong on the way.
@@ -452,17 +431,11 @@ wait $a; wait $b
 "$1" sweep "$2" --json >c.json
 "$1" status --json >ls.json
 `)
-	sh, err := exec.LookPath("sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sh := must.Get(exec.LookPath("sh"))(t)
 	args := []string{"exec", "--data", l.data, "--", sh, script, binaryOf(t, "launcher"), file}
 	execute(t, l.dir, nil, binaryOf(t, "localemu"), args...).ok(t)
 	read := func(name string) string {
-		text, err := os.ReadFile(filepath.Join(l.dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join(l.dir, name)))(t)
 		return string(text)
 	}
 	a, b, c := conclusion(t, read("a.json")), conclusion(t, read("b.json")), conclusion(t, read("c.json"))

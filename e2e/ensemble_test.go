@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -47,10 +48,7 @@ gate: {promote: never, against: none}
 	}
 	page := l.file("mean.html", "")
 	l.must("launcher", "report", string(c.Sweep), "--out", page)
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(page))(t)
 	if !strings.Contains(string(text), said) {
 		t.Error("the sweep's page does not say what the model is the mean of")
 	}

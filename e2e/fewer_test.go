@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
 	"coppice/internal/sweep"
@@ -32,10 +33,7 @@ func TestE2EDemo(t *testing.T) {
 	}
 	t.Logf("%s", out)
 	check()
-	judged, err := os.ReadFile("build/demo/cloud/gcs/coppice-registry/registry/ctr/versions/1/judged.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	judged := must.Get(os.ReadFile("build/demo/cloud/gcs/coppice-registry/registry/ctr/versions/1/judged.txt"))(t)
 	sum := sha256.Sum256(judged)
 	if got := hex.EncodeToString(sum[:]); got != demoWinner {
 		t.Errorf("the sha256 of the demo's winner is %s, expected %s", got, demoWinner)

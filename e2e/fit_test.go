@@ -11,14 +11,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // withoutCloud is an environment that names no cloud, with a temporary folder of its own.
 func withoutCloud(t *testing.T, temporary string) []string {
 	t.Helper()
-	if err := os.MkdirAll(temporary, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(temporary, 0o755))
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "COPPICE_") || strings.HasPrefix(v, "TMPDIR=") ||
 			strings.Contains(v, "EMULATOR_HOST=")

@@ -11,6 +11,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/blob/folder"
+	"coppice/internal/must"
 )
 
 // TestE2EFolder runs a sweep whose buckets are folders, without a cloud or an emulator of one: two tasks, one after the
@@ -23,19 +24,13 @@ func TestE2EFolder(t *testing.T) {
 
 	shared := filepath.Join(l.dir, "shared")
 	tools := filepath.Join(l.dir, "tools") // a Slurm that runs nothing
-	if err := os.MkdirAll(tools, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(tools, "squeue"), []byte("#!/bin/sh\n"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(tools, 0o777))
+	must.Do(t, os.WriteFile(filepath.Join(tools, "squeue"), []byte("#!/bin/sh\n"), 0o777))
 	env := []string{"PATH=" + tools + ":" + os.Getenv("PATH"), "COPPICE_ENGINE=slurm", "HOME=" + l.dir,
 		"NO_GCE_CHECK=true",
 		"COPPICE_SWEEP=shared", "COPPICE_JOB=shared", "COPPICE_SCRATCH=" + filepath.Join(l.dir, "scratch")}
 	for _, name := range []string{"datasets", "sweeps", "registry"} {
-		if err := os.MkdirAll(filepath.Join(shared, name), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(shared, name), 0o777))
 		env = append(env, "COPPICE_"+strings.ToUpper(name)+"_BUCKET="+filepath.Join(shared, name))
 	}
 	execute(t, l.dir, env, binaryOf(t, "launcher"), "stage", filepath.Join(l.dir, "dataset.yaml"), "--json").ok(t)
@@ -44,9 +39,7 @@ func TestE2EFolder(t *testing.T) {
 	for name, text := range want {
 		if plan, is := strings.CutPrefix(name, "coppice-sweeps/plans/"); is {
 			text = strings.Replace(text, "projects/local-project/locations/us-central1/jobs/", "slurm/", 1)
-			if _, err := blob.Create(t.Context(), sweeps, "plans/"+plan, []byte(text)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(blob.Create(t.Context(), sweeps, "plans/"+plan, []byte(text)))(t)
 		}
 	}
 	for _, index := range []string{"0", "1"} {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -22,11 +23,10 @@ func TestE2EFolds(t *testing.T) {
 		"at_write: [{match: \"sweeps/*/trials/*/result.json\", nth: 4, does: kill_task, task: 1}]\n")}
 	execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "12000", "--out",
 		filepath.Join(l.dir, "clicks.parquet")).ok(t)
-	l.must("launcher", "stage",
-		l.file("dataset.yaml",
-			"name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\ngroup: "+
-				"user_id\nencodings: none\n"+
-				"split: {by: hash, key: user_id, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}\n"))
+	l.must("launcher", "stage", l.file("dataset.yaml",
+		"name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\ngroup: "+
+			"user_id\nencodings: none\n"+
+			"split: {by: hash, key: user_id, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}\n"))
 
 	c := conclusion(t, l.must("launcher", "sweep", l.file("folds.yaml", `
 name: folds
@@ -48,9 +48,7 @@ limits: {trial: 5m, sweep: 15m}
 	}
 
 	var board sweep.Board
-	if err := json.Unmarshal([]byte(l.must("launcher", "leaderboard", string(c.Sweep), "--json")), &board); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(l.must("launcher", "leaderboard", string(c.Sweep), "--json")), &board))
 	refit, best := board.Rows[0].Result, board.Configurations[0]
 	if refit.Trial != 16 || refit.Score != *best.Mean || refit.Trees != best.Trees || refit.TrainRows < 8000 {
 		t.Errorf("the refit is %+v; want it to have the mean and the trees of %+v", refit, best)
@@ -61,8 +59,7 @@ limits: {trial: 5m, sweep: 15m}
 		}
 	}
 
-	if out := l.must("launcher", "status", string(c.Sweep)); !strings.Contains(out,
-		" dropped, in 4 folds") {
+	if out := l.must("launcher", "status", string(c.Sweep)); !strings.Contains(out, " dropped, in 4 folds") {
 		t.Errorf("launcher status printed\n%s\nwant how many configurations were dropped", out)
 	}
 	if out := l.must("launcher", "why", string(c.Sweep), "11"); !strings.Contains(out,

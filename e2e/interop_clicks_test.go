@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"coppice/internal/metric"
+	"coppice/internal/must"
 )
 
 // TestInteropClicks compares the metrics of clicks and their paired errors with a reading of the definitions in numpy.
@@ -34,11 +35,8 @@ func TestInteropClicks(t *testing.T) {
 			}
 		}
 
-		rows, err := json.Marshal(map[string]any{"label": in.Label, "weight": widened(in.Weight), "new": in.Pred,
-			"old": old})
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows := must.Get(json.Marshal(map[string]any{"label": in.Label, "weight": widened(in.Weight), "new": in.Pred,
+			"old": old}))(t)
 		cmd := exec.CommandContext(t.Context(), interpreter, "internal/metric/testdata/clicks/reference.py")
 		cmd.Env = append(cmd.Environ(), "PYTHONDONTWRITEBYTECODE=1")
 		cmd.Stdin = bytes.NewReader(rows)
@@ -57,18 +55,9 @@ func TestInteropClicks(t *testing.T) {
 		}
 
 		for name, w := range want {
-			m, err := metric.Lookup(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c, err := m.Compare(in, old, metric.Confidence{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			i, err := m.Interval(in, metric.Confidence{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := must.Get(metric.Lookup(name))(t)
+			c := must.Get(m.Compare(in, old, metric.Confidence{}))(t)
+			i := must.Get(m.Interval(in, metric.Confidence{}))(t)
 			for what, pair := range map[string][2]float64{"new": {c.New, w.New}, "old": {c.Old, w.Old},
 				"error": {c.Error, w.Error}, "error alone": {i.Error, w.NewError}} {
 				if math.Abs(pair[0]-pair[1]) > 1e-12*max(1, math.Abs(pair[1])) {

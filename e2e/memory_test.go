@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"coppice/internal/must"
 )
 
 // mapped is what the tasks of one pretend machine hold of its dataset at one moment.
@@ -25,10 +27,7 @@ type mapped struct {
 // in every process that has touched it, Pss divides it by how many map it.
 func watchMachines(t *testing.T, data string) (check func()) {
 	t.Helper()
-	data, err := filepath.Abs(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data = must.Get(filepath.Abs(data))(t)
 	quit, ended, best := make(chan struct{}), make(chan struct{}), map[string]mapped{}
 	go func() {
 		defer close(ended)

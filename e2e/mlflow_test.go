@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/must"
 )
 
 // mlflowRun is what bench/mlflow_check.py prints of an export, and of the same export once more.
@@ -41,10 +42,7 @@ type mlflowRun struct {
 // mlflow exports a version, and has MLflow read it.
 func (l *local) mlflow(version, store, table string) (got mlflowRun) {
 	l.t.Helper()
-	script, err := filepath.Abs("bench/mlflow_check.py")
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	script := must.Get(filepath.Abs("bench/mlflow_check.py"))(l.t)
 	r := l.script("shift\nexec \"$@\" > mlflow.json\n", python(l.t), script, version, store, table)
 	if r.code != 0 {
 		l.t.Fatalf("bench/mlflow_check.py ended with %d, expected 0:\n%s", r.code, r.errOut)
@@ -59,10 +57,7 @@ func (l *local) mlflow(version, store, table string) (got mlflowRun) {
 // and returns its address.
 func (l *local) mlflowServer() (address func() string) {
 	l.t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	free := must.Get(net.Listen("tcp", "127.0.0.1:0"))(l.t)
 	_, port, _ := net.SplitHostPort(free.Addr().String())
 	free.Close()
 
@@ -109,10 +104,9 @@ func TestInteropMLflow(t *testing.T) {
 	server := l.mlflowServer() // which takes as long as the sweeps
 	train := l.file("train.csv", string(datasettest.Table(datasettest.Options{Rows: 5000})))
 	today := l.file("today.csv", string(datasettest.Table(datasettest.Options{Rows: 700, Seed: 2})))
-	l.must("launcher", "stage",
-		l.file("dataset.yaml", "name: t\nsource: "+train+
-			"\nlabel: is_click\ndrop: [revenue]\ncategorical: [campaign_id]\n"+
-			"split: {by: hash, key: user_id, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\n"), "--json")
+	l.must("launcher", "stage", l.file("dataset.yaml", "name: t\nsource: "+train+
+		"\nlabel: is_click\ndrop: [revenue]\ncategorical: [campaign_id]\n"+
+		"split: {by: hash, key: user_id, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\n"), "--json")
 	sweepOf := func(name, more string) string {
 		return l.file(name+".yaml", "name: "+name+"\ndataset: t\nmodel: m\n"+pythonSweep+more)
 	}
@@ -153,10 +147,7 @@ func TestInteropMLflow(t *testing.T) {
 		// What the models predict.
 		scored := filepath.Join(l.dir, "scored.csv")
 		l.must("launcher", "predict", "--model", version, "--in", today, "--out", scored)
-		text, err := os.ReadFile(scored)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(scored))(t)
 		rows, err := csv.NewReader(strings.NewReader(string(text))).ReadAll()
 		if err != nil || len(rows) != 701 || len(got.Predicted) != 700 || len(got.Raw) != 700 {
 			t.Fatalf("%v: %d rows scored, %d and %d by MLflow", err, len(rows)-1, len(got.Predicted), len(got.Raw))

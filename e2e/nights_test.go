@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/nights"
 	"coppice/internal/nights/nightstest"
 	"coppice/internal/sweep"
@@ -56,9 +57,7 @@ type staged struct {
 // stage stages a table under the name of a file.
 func (n *nightly) stage(name string, table nightstest.Table, flags ...string) (staged, ran) {
 	n.t.Helper()
-	if err := os.WriteFile(filepath.Join(n.dir, name+".csv"), table.CSV(), 0o600); err != nil {
-		n.t.Fatal(err)
-	}
+	must.Do(n.t, os.WriteFile(filepath.Join(n.dir, name+".csv"), table.CSV(), 0o600))
 	spec := n.file(name+".yaml", string(nightstest.Spec(name+".csv"))+"encodings: none\n")
 	r := n.launcher(slices.Concat([]string{"stage", spec, "--json"}, flags)...)
 	var s staged
@@ -76,10 +75,7 @@ func (n *nightly) forget(version string) {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	r, err := nights.DecodeRecord(text, "clicks", version)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	r := must.Get(nights.DecodeRecord(text, "clicks", version))(n.t)
 	r.Findings = append(r.Findings, nights.Finding{Code: nights.CodeRows, Level: nights.Blocking,
 		Text: "it was not noticed"})
 	if text, err = r.Encode(); err == nil {

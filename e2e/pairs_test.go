@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -245,10 +246,7 @@ func TestPairs(t *testing.T) {
 // checkTable compares the part of a page between two comments with text, or writes it there.
 func checkTable(t *testing.T, page, name, text string) {
 	t.Helper()
-	whole, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(page))(t)
 	begin, end := "<!-- "+name+":begin -->\n", "<!-- "+name+":end -->"
 	before, rest, ok1 := strings.Cut(string(whole), begin)
 	old, after, ok2 := strings.Cut(rest, end)
@@ -256,9 +254,7 @@ func checkTable(t *testing.T, page, name, text string) {
 	case !ok1 || !ok2:
 		t.Fatalf("%s has no %s ... %s", page, begin, end)
 	case os.Getenv("COPPICE_PAIRS") == "write" && !t.Failed():
-		if err := os.WriteFile(page, []byte(before+begin+text+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(page, []byte(before+begin+text+end+after), 0o644))
 	case old != text:
 		t.Errorf("%s has another table than what was seen (COPPICE_PAIRS=write writes it):\n%s", page, text)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/must"
 )
 
 var pastLoop = regexp.MustCompile("(?s)\n## Past nights\n.*?\n```sh\n(.*?)```\n")
@@ -20,10 +21,7 @@ var pastLoop = regexp.MustCompile("(?s)\n## Past nights\n.*?\n```sh\n(.*?)```\n"
 // row of a later day.
 func TestE2EPastNights(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("docs/sweep.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("docs/sweep.md"))(t)
 	m := pastLoop.FindSubmatch(text)
 	if m == nil {
 		t.Fatal("docs/sweep.md has no loop over past nights")
@@ -31,9 +29,7 @@ func TestE2EPastNights(t *testing.T) {
 
 	l := newLocal(t)
 	day := func(folder string, d int) {
-		if err := os.MkdirAll(filepath.Join(l.dir, folder), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(l.dir, folder), 0o755))
 		l.file(filepath.Join(folder, fmt.Sprintf("2026-11-%d.csv", d)),
 			string(datasettest.Table(datasettest.Options{Rows: 2000, Seed: uint64(d)})))
 	}

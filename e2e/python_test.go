@@ -17,6 +17,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 	"coppice/internal/scorer"
 )
 
@@ -80,8 +81,7 @@ func TestInteropPythonPackage(t *testing.T) {
 
 	empty := func(t *testing.T, dir string) (train, table string, rows int) {
 		train, table, rows = nasty("parquet")(t, dir)
-		execute(t, ".", nil, python(t), "python/tests/nasty.py", filepath.Dir(table), "2", "3000",
-			"signup").ok(t)
+		execute(t, ".", nil, python(t), "python/tests/nasty.py", filepath.Dir(table), "2", "3000", "signup").ok(t)
 		return train, table, rows
 	}
 
@@ -138,10 +138,7 @@ func TestInteropPythonPackage(t *testing.T) {
 // compare runs python/tests/compare.py inside the local cloud.
 func (l *local) compare(args ...string) compared {
 	l.t.Helper()
-	script, err := filepath.Abs("python/tests/compare.py")
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	script := must.Get(filepath.Abs("python/tests/compare.py"))(l.t)
 	r := l.script("shift\nexec \"$@\"\n", slices.Concat([]string{python(l.t), script}, args)...)
 	r.ok(l.t)
 	lines := strings.Split(strings.TrimSpace(r.out), "\n")
@@ -153,46 +150,26 @@ func (l *local) compare(args ...string) compared {
 // modelValues writes the model values of a table to a file, row by row, by a version's features and levels.
 func modelValues(t *testing.T, version, file string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(version, scorer.FileFeatures))
-	if err != nil {
-		t.Fatal(err)
-	}
-	encoding, err := dataset.DecodeEncoding(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join(version, scorer.FileFeatures)))(t)
+	encoding := must.Get(dataset.DecodeEncoding(data))(t)
 	levels, err := dataset.OpenLevels(filepath.Join(version, scorer.FileLevels), encoding.Tables)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("open the levels: %v", err)
 	}
 	t.Cleanup(func() { levels.Close() })
-	encoder, err := cell.NewEncoder(encoding, levels)
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoder := must.Get(cell.NewEncoder(encoding, levels))(t)
 
-	files, err := table.Expand(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	from, err := table.Open(files, table.Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(table.Expand(file))(t)
+	from := must.Get(table.Open(files, table.Options{Threads: 1}))(t)
 	var out []byte
-	err = from.Read(t.Context(), encoder.Columns(), 4096, func(b *table.Batch) error {
+	must.Do(t, from.Read(t.Context(), encoder.Columns(), 4096, func(b *table.Batch) error {
 		values, err := encoder.Encode(b, nil, nil, 1)
 		for _, x := range values {
 			out = binary.LittleEndian.AppendUint64(out, math.Float64bits(x))
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	path := filepath.Join(t.TempDir(), "values")
-	if err := os.WriteFile(path, out, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, out, 0o644))
 	return path
 }

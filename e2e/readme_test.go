@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 var pythonBlock = regexp.MustCompile("(?s)# The model file by itself\n.*?\n```python\n(.*?)\n```\n")
@@ -21,10 +23,7 @@ var pythonBlock = regexp.MustCompile("(?s)# The model file by itself\n.*?\n```py
 // missing values, rare categories and ones that train has not, and compares with `launcher predict --raw`.
 func TestInteropReadmeExample(t *testing.T) {
 	python(t)
-	readme, err := os.ReadFile("docs/serving.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	readme := must.Get(os.ReadFile("docs/serving.md"))(t)
 	m := pythonBlock.FindSubmatch(readme)
 	if m == nil {
 		t.Fatal("docs/serving.md has no Python block")
@@ -65,25 +64,16 @@ func TestInteropReadmeExample(t *testing.T) {
 	// The example's files are those of the version, beside today's table.
 	version := filepath.Join(l.data, "gcs", "coppice-registry", "registry", "m", "versions", "1")
 	for _, name := range []string{"model.txt", "features.json"} {
-		data, err := os.ReadFile(filepath.Join(version, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(filepath.Join(version, name)))(t)
 		l.file(name, string(data))
 	}
 	script := l.file("example.py", string(m[1])+"\nprint(*map(repr, raw.tolist()), sep='\\n')\n")
 	r := execute(t, l.dir, nil, python(t), script)
 	r.ok(t)
 
-	f, err := os.Open(scored)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(scored))(t)
 	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(csv.NewReader(f).ReadAll())(t)
 	got := strings.Fields(r.out)
 	if len(got) != 2000 || len(rows) != 2001 {
 		t.Fatalf("the example scored %d rows, predict %d; want 2000", len(got), len(rows)-1)

@@ -13,16 +13,14 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
 // script runs a shell script inside the local cloud, with the launcher as $1 and further arguments after it.
 func (l *local) script(text string, args ...string) ran {
 	l.t.Helper()
-	sh, err := exec.LookPath("sh")
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	sh := must.Get(exec.LookPath("sh"))(l.t)
 	command := slices.Concat([]string{"exec", "--data", l.data}, l.args,
 		[]string{"--", sh, l.file("script.sh", "set -e\n"+text), binaryOf(l.t, "launcher")}, args)
 	return execute(l.t, l.dir, nil, binaryOf(l.t, "localemu"), command...)
@@ -31,20 +29,14 @@ func (l *local) script(text string, args ...string) ran {
 // read is a file that a script has left.
 func (l *local) read(name string) string {
 	l.t.Helper()
-	text, err := os.ReadFile(filepath.Join(l.dir, name))
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(l.dir, name)))(l.t)
 	return string(text)
 }
 
 // ranJobs are the ids of all Batch jobs that have started a task.
 func (l *local) ranJobs() []string {
 	l.t.Helper()
-	logs, err := filepath.Glob(filepath.Join(l.data, "logs", "*", "task-0.attempt-0.log"))
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	logs := must.Get(filepath.Glob(filepath.Join(l.data, "logs", "*", "task-0.attempt-0.log")))(l.t)
 	var ids []string
 	for _, log := range logs {
 		ids = append(ids, filepath.Base(filepath.Dir(log)))
@@ -60,8 +52,7 @@ func TestE2EOneSlotOneJob(t *testing.T) {
 	l := newLocal(t)
 	file := l.smallSweep(6)
 	other := filepath.Join(l.dir, "clicks-2.parquet")
-	execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "20000", "--seed", "8", "--out",
-		other).ok(t)
+	execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "20000", "--seed", "8", "--out", other).ok(t)
 	l.file("dataset-2.yaml", strings.Replace(l.read("dataset.yaml"), "clicks.parquet", "clicks-2.parquet", 1))
 	l.file("sweep-2.yaml", strings.Replace(l.read("sweep.yaml"), "trials: 6", "trials: 7", 1))
 	r := l.script(`

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -83,10 +84,7 @@ func TestSearchMeasured(t *testing.T) {
 				if !has && n >= 30 && strings.Contains(way.name, "thirty") {
 					break
 				}
-				r, err := sweep.DecodeResult([]byte(text))
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := must.Get(sweep.DecodeResult([]byte(text)))(t)
 				grown += r.TreesGrown
 				if strings.Contains(way.method, sweep.ByRows) {
 					grown += sampled(t, objects, c.Sweep, r)
@@ -112,10 +110,7 @@ func sampled(t *testing.T, objects map[string]string, id sweep.ID, r *sweep.Resu
 		if !strings.HasPrefix(name, "coppice-sweeps/"+sweep.Names(id).Trial(r.Trial)+"rungs/") {
 			continue
 		}
-		rung, err := sweep.DecodeRung([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		rung := must.Get(sweep.DecodeRung([]byte(text)))(t)
 		trees += rung.Step
 	}
 	if r.Status == sweep.StatusStopped {
@@ -159,15 +154,9 @@ func TestSearchFoldsMeasured(t *testing.T) {
 // headOf is the beginning of a compressed text, without cutting a line.
 func headOf(t *testing.T, file string, lines int) string {
 	t.Helper()
-	in, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(os.Open(file))(t)
 	defer in.Close()
-	z, err := gzip.NewReader(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(gzip.NewReader(in))(t)
 	var out strings.Builder
 	for scan := bufio.NewScanner(z); lines >= 0 && scan.Scan(); lines-- {
 		out.WriteString(scan.Text() + "\n")

@@ -21,6 +21,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -53,10 +54,7 @@ func waitForLog(t *testing.T, file, pattern string, limit time.Duration) string 
 	t.Helper()
 	late := time.After(limit)
 	for {
-		log, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		log := must.Get(os.ReadFile(file))(t)
 		if found := regexp.MustCompile(pattern).FindSubmatch(log); found != nil {
 			return string(found[1])
 		}
@@ -78,10 +76,7 @@ func TestE2EServiceLetsInItsCallers(t *testing.T) {
 
 	// One with a key of ours, so that each part of a token can be wrong by itself.
 	ours, theirs := newSigner(t), newSigner(t)
-	settings, err := os.ReadFile(filepath.Join(data, "env"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	settings := must.Get(os.ReadFile(filepath.Join(data, "env")))(t)
 	env := append(os.Environ(), "COPPICE_AUDIENCE=here.example", "COPPICE_CALLERS=push@here.example",
 		"COPPICE_KEYS_URL="+ours.url)
 	for _, line := range strings.Split(string(settings), "\n") {
@@ -121,18 +116,12 @@ func TestE2EServiceLetsInItsCallers(t *testing.T) {
 			"email": "coppice-push@local-project.iam.gserviceaccount.com"}), 401},
 	} {
 		for _, path := range []string{"/push", "/reconcile"} {
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+c.at+path,
-				strings.NewReader(push))
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+c.at+path,
+				strings.NewReader(push)))(t)
 			if c.token != "" {
 				r.Header.Set("Authorization", "Bearer "+c.token)
 			}
-			reply, err := http.DefaultClient.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			reply := must.Get(http.DefaultClient.Do(r))(t)
 			reply.Body.Close()
 			if reply.StatusCode != c.want {
 				t.Errorf("%s: %s answered %d, want %d", name, path, reply.StatusCode, c.want)
@@ -158,10 +147,7 @@ type signer struct {
 
 func newSigner(t *testing.T) signer {
 	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
 	s := signer{key: jose.JSONWebKey{Key: key, KeyID: "local", Algorithm: "RS256", Use: "sig"}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{s.key.Public()}})
@@ -173,13 +159,7 @@ func newSigner(t *testing.T) signer {
 
 func (s signer) token(t *testing.T, claims map[string]any) string {
 	t.Helper()
-	by, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: s.key}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := jwt.Signed(by).Claims(claims).Serialize()
-	if err != nil {
-		t.Fatal(err)
-	}
+	by := must.Get(jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: s.key}, nil))(t)
+	text := must.Get(jwt.Signed(by).Claims(claims).Serialize())(t)
 	return text
 }

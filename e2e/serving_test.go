@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/must"
 )
 
 // serving starts `launcher serve` of a folder and returns its address. Its end is that of the test, without an error.
@@ -58,23 +59,15 @@ func TestE2EServing(t *testing.T) {
 	table := datasettest.Table(datasettest.Options{Rows: 3000})
 	today := datasettest.Table(datasettest.Options{Rows: 50, Seed: 2})
 	for name, text := range map[string][]byte{"train.csv": table, "today.csv": today} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 	execute(t, dir, env, launcher, "fit", "train.csv", "--label", "is_click", "--drop", "revenue", "--trials", "1",
 		"--out", "model").ok(t)
 	execute(t, dir, env, launcher, "predict", "--model", "./model", "--in", "today.csv", "--out", "scored.csv").ok(t)
-	scored, err := os.ReadFile(filepath.Join(dir, "scored.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	scored := must.Get(os.ReadFile(filepath.Join(dir, "scored.csv")))(t)
 	var want []float64
 	for _, line := range strings.Fields(string(scored))[1:] {
-		x, err := strconv.ParseFloat(line, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := must.Get(strconv.ParseFloat(line, 64))(t)
 		want = append(want, x)
 	}
 
@@ -131,18 +124,10 @@ func TestE2EServing(t *testing.T) {
 // ask sends a request and returns what comes back.
 func ask(t *testing.T, method, url, kind string, body []byte) (status int, text []byte) {
 	t.Helper()
-	q, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	q := must.Get(http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(body)))(t)
 	q.Header.Set("Content-Type", kind)
-	a, err := http.DefaultClient.Do(q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(http.DefaultClient.Do(q))(t)
 	defer a.Body.Close()
-	if text, err = io.ReadAll(a.Body); err != nil {
-		t.Fatal(err)
-	}
+	text = must.Get(io.ReadAll(a.Body))(t)
 	return a.StatusCode, text
 }

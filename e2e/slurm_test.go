@@ -11,6 +11,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/blob/folder"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -101,9 +102,7 @@ func TestSlurm(t *testing.T) {
 
 	l := newLocal(t)
 	for _, name := range []string{"clicks.parquet", "dataset.yaml"} {
-		if err := os.Link(filepath.Join(batch.dir, name), filepath.Join(l.dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Link(filepath.Join(batch.dir, name), filepath.Join(l.dir, name)))
 	}
 	env := append(os.Environ(), "HOME="+l.dir, "NO_GCE_CHECK=true") // no cloud, nor anybody's credentials
 	r := execute(t, l.dir, env, "/bin/sh", "-c", onSlurm, "sh", binaryOf(t, "launcher"), l.file("sweep.yaml", text),
@@ -135,10 +134,7 @@ func TestSlurm(t *testing.T) {
 	t.Logf("drained %stasks:\n%s", l.read("drained.txt"), l.read("queue.txt"))
 
 	// What docs/run.md says, word for word, but for where the folder is.
-	page, err := os.ReadFile("docs/run.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("docs/run.md"))(t)
 	script := "set -e\n"
 	_, section, _ := strings.Cut(string(page), "\n## On a Slurm cluster\n")
 	for i, part := range strings.Split(section, "```") {

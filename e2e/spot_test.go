@@ -42,16 +42,14 @@ func TestSpotMachinesLost(t *testing.T) {
 			"{num_iterations: %d, learning_rate: 0.01, num_leaves: 31}\n"+
 			"search: {random: {feature_fraction: {uniform: [0.5, 1]}, lambda_l2: {uniform: [0, 10]}}}\n"+
 			"machine: {type: n2-highmem-2, vms: %d, threads_per_task: 1, tasks_per_vm: 1}\nlimits: {trial: 10m, "+
-			"sweep: "+
-			"3h}\n", trials, iterations, spotVMs))
+			"sweep: 3h}\n", trials, iterations, spotVMs))
 	calm.file("follow.sh", strings.ReplaceAll(follow, "chaos", "spot"))
 
 	lost := &local{t: t, dir: t.TempDir()}
 	lost.data = filepath.Join(lost.dir, "cloud")
 	execute(t, calm.dir, nil, "sh", "-c",
 		fmt.Sprintf("mkdir -p %s/gcs && cp -a cloud/gcs/coppice-datasets cloud/gcs/.records %s/gcs/ && cp "+
-			"sweep.yaml follow.sh %s/",
-			lost.data, lost.data, lost.dir)).ok(t)
+			"sweep.yaml follow.sh %s/", lost.data, lost.data, lost.dir)).ok(t)
 	losses := make([][]string, spotVMs)
 	for i := range spotLosses {
 		losses[i%spotVMs] = append(losses[i%spotVMs], (time.Duration(i+1) * spotEvery / spotVMs).String())

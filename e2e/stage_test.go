@@ -20,6 +20,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/cloud/gcs"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -47,10 +48,7 @@ func newExport(t *testing.T, n, rows int, args ...string) *export {
 	}
 	e.up()
 	for _, file := range e.files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(file))(t)
 		e.put(filepath.Base(file), data)
 	}
 	return e
@@ -64,13 +62,8 @@ func (e *export) up() {
 	cmd.Dir = e.dir
 	var errOut bytes.Buffer
 	cmd.Stderr = &errOut
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		e.t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(e.t)
+	must.Do(e.t, cmd.Start())
 	e.t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGINT)
 		if err := cmd.Wait(); err != nil {
@@ -91,19 +84,14 @@ func (e *export) up() {
 			break
 		}
 	}
-	client, err := gcs.New(e.t.Context())
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	client := must.Get(gcs.New(e.t.Context()))(e.t)
 	e.t.Cleanup(func() { client.Close() })
 	e.bucket = client.Bucket("coppice-datasets")
 }
 
 func (e *export) put(name string, data []byte) {
 	e.t.Helper()
-	if _, err := e.bucket.Put(e.t.Context(), "exports/"+name, blob.Any, bytes.NewReader(data)); err != nil {
-		e.t.Fatal(err)
-	}
+	must.Get(e.bucket.Put(e.t.Context(), "exports/"+name, blob.Any, bytes.NewReader(data)))(e.t)
 }
 
 // stage stages the export in the cloud.
@@ -139,12 +127,8 @@ func TestE2EStageFromBigQuery(t *testing.T) {
 	e := newExport(t, 2, 2_000)
 	version, dir := e.here()
 	table := filepath.Join(e.data, "bigquery", "ads-1", "events", "clicks")
-	if err := os.MkdirAll(filepath.Dir(table), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(filepath.Dir(e.files[0]), table); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(table), 0o755))
+	must.Do(t, os.Rename(filepath.Dir(e.files[0]), table))
 	spec := e.file("rows.yaml", "name: clicks\nsource: bigquery://ads-1/events/clicks\n"+clicksTable)
 	run := func(flags ...string) ran {
 		t.Helper()
@@ -190,9 +174,7 @@ func TestE2EStageInBatch(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			faults := filepath.Join(t.TempDir(), "faults.yaml")
-			if err := os.WriteFile(faults, []byte(tc.faults+"seed: 1\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(faults, []byte(tc.faults+"seed: 1\n"), 0o644))
 			e := newExport(t, 3, 8_000, "--faults", faults)
 			version, dir := e.here()
 			r := e.stage(append(tc.flags, "--json")...)
@@ -246,10 +228,7 @@ func (e *export) sameBytes(dir, version string) {
 // another job, and when the file is mended the job goes through.
 func TestE2EStageInBatchSaysWhatIsWrong(t *testing.T) {
 	e := newExport(t, 2, 3_000)
-	whole, err := os.ReadFile(e.files[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(e.files[1]))(t)
 	e.put(filepath.Base(e.files[1]), whole[:len(whole)/2])
 	for range 2 {
 		checkRefused(t, e.stage(),
@@ -316,16 +295,12 @@ func TestE2EStageInBatchCtrlC(t *testing.T) {
 	for state, args := range map[string]func(*testing.T) []string{
 		"running": func(t *testing.T) []string {
 			hang := filepath.Join(t.TempDir(), "hang.sh")
-			if err := os.WriteFile(hang, []byte("#!/bin/sh\nexec sleep 600\n"), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(hang, []byte("#!/bin/sh\nexec sleep 600\n"), 0o755))
 			return []string{"--image", "coppice-launcher=" + hang}
 		},
 		"waiting": func(t *testing.T) []string {
 			faults := filepath.Join(t.TempDir(), "faults.yaml")
-			if err := os.WriteFile(faults, []byte("no_capacity: [{type: n2-highmem-8}]\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(faults, []byte("no_capacity: [{type: n2-highmem-8}]\n"), 0o644))
 			return []string{"--faults", faults}
 		},
 	} {
@@ -335,9 +310,7 @@ func TestE2EStageInBatchCtrlC(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), binaryOf(t, "launcher"), "stage", spec, "--batch")
 			errOut := &watched{word: ": " + state, said: make(chan struct{})}
 			cmd.Dir, cmd.Env, cmd.Stderr = e.dir, e.env, errOut
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, cmd.Start())
 			ended := make(chan error, 1)
 			go func() { ended <- cmd.Wait() }()
 			select {
@@ -346,9 +319,7 @@ func TestE2EStageInBatchCtrlC(t *testing.T) {
 				t.Errorf("it never was %s", state)
 			}
 			start := time.Now()
-			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, cmd.Process.Signal(syscall.SIGINT))
 			<-ended
 			if took := time.Since(start); cmd.ProcessState.ExitCode() != sweep.ExitInterrupt || took > 30*time.Second {
 				t.Errorf("it ended with %d after %s\n%s", cmd.ProcessState.ExitCode(), took, &errOut.text)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // TestE2EStart types every command of docs/start.md, and what docs/data.md and docs/sweep.md begin with, one after the
@@ -18,13 +20,8 @@ import (
 func TestE2EStart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	folder, err := programs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(folder, filepath.Join(dir, "bin")); err != nil {
-		t.Fatal(err)
-	}
+	folder := must.Get(programs())(t)
+	must.Do(t, os.Symlink(folder, filepath.Join(dir, "bin")))
 	build := exec.Command("go", "build", "-tags", "disable_grpc_modules", "-o", filepath.Join(dir, "tools", "coppice"),
 		"./python/program")
 	build.Env = builder
@@ -58,10 +55,7 @@ func TestE2EStart(t *testing.T) {
 		t.Errorf("%d commands were found, expected at least 18", typed)
 	}
 
-	page, err := os.ReadFile("docs/start.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("docs/start.md"))(t)
 	rows := regexp.MustCompile(`(?m)^\| \*([a-z ]+)\*`).FindAllStringSubmatch(string(page), -1)
 	if len(rows) < 5 {
 		t.Errorf("docs/start.md explains %d rows of what fit prints, expected at least 5", len(rows))
@@ -80,10 +74,7 @@ func TestE2EStart(t *testing.T) {
 // install, which `make door` types.
 func typedIn(t *testing.T, page string, all bool) (commands []string) {
 	t.Helper()
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(page))(t)
 	install := regexp.MustCompile(`^(make wheels|python3 |pip )`)
 	comment := regexp.MustCompile(` +# .*$`)
 	for _, line := range strings.Split(string(text), "\n") {

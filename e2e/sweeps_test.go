@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -51,10 +52,7 @@ gate: {against: none}
 			}
 		}
 	}
-	script, err := filepath.Abs("python/tests/sweeps.py")
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := must.Get(filepath.Abs("python/tests/sweeps.py"))(t)
 
 	for _, place := range []string{filepath.Join(l.data, "gcs", "coppice-sweeps"), "gs://coppice-sweeps"} {
 		r := l.script("shift\nexec \"$@\"\n", python(t), script, "tables", place)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // call is a call of a service that an adapter makes, with what the service asks for it.
@@ -59,8 +61,7 @@ var writes = []struct {
 	{Launcher, SweepsBucket, false,
 		"internal/sweepstore/sweep.go: plan, cancellation, records of jobs and marks of what was told"},
 	{Launcher, RegistryBucket, true, "internal/registry/records.go: promote and rollback"},
-	{Task, SweepsBucket, true,
-		"internal/sweepstore/trials.go: heartbeats and checkpoints"},
+	{Task, SweepsBucket, true, "internal/sweepstore/trials.go: heartbeats and checkpoints"},
 	{Aggregator, SweepsBucket, false, "internal/sweepstore/sweep.go: ending, conclusion and marks of what was told"},
 	{Aggregator, Checkpoints, true, "internal/sweepstore/trials.go: those that remain when the sweep has ended"},
 	{Aggregator, RegistryBucket, true, "internal/registry/records.go: the champion"},
@@ -161,10 +162,7 @@ func TestCallsAreThoseOfTheAdapters(t *testing.T) {
 			if strings.HasSuffix(name, "_test.go") {
 				continue
 			}
-			file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			file := must.Get(parser.ParseFile(token.NewFileSet(), name, nil, 0))(t)
 			ast.Inspect(file, func(n ast.Node) bool {
 				if sel, ok := n.(*ast.SelectorExpr); ok && slices.Contains(library.receivers, text(sel.X)) &&
 					sel.Sel.IsExported() && !slices.Contains(library.local, sel.Sel.Name) {

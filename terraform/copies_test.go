@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // ones are files that a user's own deployment of an example has beside its main.tf. With any of them, a copy that is
@@ -23,9 +25,7 @@ func (r *run) own() {
 	r.t.Helper()
 	for _, name := range ones {
 		path := filepath.Join("terraform/examples/minimal", name)
-		if err := os.MkdirAll(filepath.Join(r.dir, filepath.Dir(path)), 0o755); err != nil {
-			r.t.Fatal(err)
-		}
+		must.Do(r.t, os.MkdirAll(filepath.Join(r.dir, filepath.Dir(path)), 0o755))
 		r.write(path, "somebody's own")
 	}
 }
@@ -78,24 +78,17 @@ func walking(t *testing.T, install string) *run {
 	r := newRun(t)
 	r.own()
 	for _, folder := range []string{"standin", "docs"} {
-		if err := os.Mkdir(filepath.Join(r.dir, folder), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(filepath.Join(r.dir, folder), 0o755))
 	}
 	for name, text := range map[string]string{
 		"stubs/terraform": keeping, "standin/install": "#!/bin/sh\n" + install + "\n",
 		"standin/cli":   "#!/bin/sh\necho " + filepath.Join(r.dir, "stubs/terraform") + "\n",
 		"stubs/coppice": "#!/bin/sh\necho COPPICE_PROJECT=local-project\n",
 	} {
-		if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o755))
 	}
 	for _, name := range []string{"Makefile", "docs/run.md"} {
-		text, err := os.ReadFile(filepath.Join("..", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join("..", name)))(t)
 		r.write(name, string(text))
 	}
 	r.env = append(r.env, "KEPT="+filepath.Join(r.dir, "kept"), "STANDIN="+filepath.Join(r.dir, "standin"))
@@ -105,10 +98,7 @@ func walking(t *testing.T, install string) *run {
 // shell runs a program in the run's folder as do does the acceptance run.
 func (r *run) shell(program string, args ...string) {
 	r.t.Helper()
-	path, err := exec.LookPath(program)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	path := must.Get(exec.LookPath(program))(r.t)
 	cmd := exec.CommandContext(r.t.Context(), path, args...)
 	cmd.Dir, cmd.Env = r.dir, r.env
 	out, err := cmd.CombinedOutput()
@@ -180,9 +170,7 @@ func TestCheckSaysWhichVersion(t *testing.T) {
 		r := walking(t, "echo the-stand-in.rc")
 		answering := strings.Replace(keeping, "case $1 in version", "[ \"$1\" != version ] || echo \""+version+
 			"\"\ncase $1 in version", 1)
-		if err := os.WriteFile(filepath.Join(r.dir, "stubs/terraform"), []byte(answering), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(r.dir, "stubs/terraform"), []byte(answering), 0o755))
 		r.shell("sh", "terraform/check.sh")
 		if (r.code == 0) != (says == "") || !strings.Contains(r.out, says) || says != "" &&
 			r.called("^terraform (init|test)") >= 0 {

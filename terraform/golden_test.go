@@ -15,6 +15,7 @@ import (
 
 	"github.com/sethvargo/go-envconfig"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -126,21 +127,13 @@ func TestGoldenBindings(t *testing.T) {
 
 func golden(t *testing.T, name string, have any) {
 	t.Helper()
-	text, err := json.MarshalIndent(have, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.MarshalIndent(have, "", "  "))(t)
 	text = append(text, '\n')
 	path := filepath.Join("tests", "golden", name)
 	if *update {
-		if err := os.WriteFile(path, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, text, 0o644))
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(path))(t)
 	if string(text) != string(want) {
 		t.Errorf("%s is not what the table says; if the table is right: go test ./terraform -update, and make "+
 			"terraform-check\n%s", path, text)
@@ -149,19 +142,14 @@ func golden(t *testing.T, name string, have any) {
 
 // TestGoldenEnvironment holds the variables that Terraform sets against those that the programs read.
 func TestGoldenEnvironment(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("tests", "golden", "environment.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("tests", "golden", "environment.json")))(t)
 	var set map[string]string
-	if err := json.Unmarshal(text, &set); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &set))
 	var env struct {
 		sweep.Deployment
 		sweep.BatchEnv
 	}
-	err = envconfig.ProcessWith(t.Context(), &envconfig.Config{Target: &env, Lookuper: envconfig.MapLookuper(set)})
+	err := envconfig.ProcessWith(t.Context(), &envconfig.Config{Target: &env, Lookuper: envconfig.MapLookuper(set)})
 	if err != nil || env.Check() != nil {
 		t.Fatalf("the programs do not take it: %v, %v", err, env.Check())
 	}
@@ -203,7 +191,7 @@ func variables(t reflect.Type) []string {
 func TestOnlyTheTableGrants(t *testing.T) {
 	resource := regexp.MustCompile(`(?m)^\s*resource\s+"([a-z0-9_]+)"\s+"([a-z0-9_]+)"\s*\{\s*\n\s*(\S+)\s+=\s+(\S+)`)
 	found := 0
-	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() && d.Name() == ".terraform" {
 			return errOr(err, fs.SkipDir)
 		}
@@ -239,10 +227,7 @@ func TestOnlyTheTableGrants(t *testing.T) {
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if found != 11 {
 		t.Errorf("%d kinds of bindings; iam.tf has 11, and a new one needs a look at this test", found)
 	}

@@ -7,15 +7,13 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/strictyaml"
 )
 
 func load(t *testing.T) *Table {
 	t.Helper()
-	table, err := Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(Load())(t)
 	return table
 }
 
@@ -177,17 +175,11 @@ func FuzzParse(f *testing.F) {
 
 // TestAgentsAreMade: of each service whose account gets rights, prepare.sh makes the account before the first apply.
 func TestAgentsAreMade(t *testing.T) {
-	script, err := os.ReadFile("prepare.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := must.Get(os.ReadFile("prepare.sh"))(t)
 	makes := map[string]string{"gcp-sa-pubsub": " pubsub ", "serverless-robot-prod": " run ",
 		"gcp-sa-artifactregistry": " artifactregistry ", "gcp-sa-cloudbatch": " batch;",
 		"gs-project-accounts": "storage service-agent"}
-	table, err := Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(Load())(t)
 	for name, i := range table.Identities {
 		domain, _, _ := strings.Cut(i.Domain, ".")
 		if i.Kind == Agent && (makes[domain] == "" || !strings.Contains(string(script), makes[domain])) {

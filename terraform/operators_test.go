@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // asked are the permissions that commands of docs/run.md need, by how the command begins, and on what. Source:
@@ -29,10 +31,7 @@ var asked = map[string]struct {
 // type, not owners.
 func TestOperatorsMayDoWhatTheyAreAskedTo(t *testing.T) {
 	table := load(t)
-	text, err := os.ReadFile("../docs/run.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../docs/run.md"))(t)
 	_, run, found := strings.Cut(string(text), "## Every night")
 	run, _, ended := strings.Cut(run, "## Destroy")
 	if !found || !ended {

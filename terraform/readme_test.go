@@ -13,6 +13,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclparse"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"coppice/internal/must"
 )
 
 // module are the blocks of the module's files by kind, each with the text of its attributes.
@@ -159,10 +161,7 @@ func (m module) made(t *testing.T, readme string) string {
 
 // TestReadmeHasEveryInputAndOutput, as the files declare them; -update writes the tables.
 func TestReadmeHasEveryInputAndOutput(t *testing.T) {
-	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("README.md"))(t)
 	m, readme := readModule(t), string(text)
 	for _, d := range slices.Concat(m.variables, m.outputs) {
 		if len(unquoted(d.text["description"])) < 10 {
@@ -184,9 +183,7 @@ func TestReadmeHasEveryInputAndOutput(t *testing.T) {
 		readme = before + begin + table + end + after
 	}
 	if *update {
-		if err := os.WriteFile("README.md", []byte(readme), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile("README.md", []byte(readme), 0o644))
 	}
 }
 
@@ -206,15 +203,9 @@ func TestExamplesHaveReadmes(t *testing.T) {
 		if !strings.Contains(string(readme), "sh ../../prepare.sh $PROJECT\nterraform init") {
 			t.Errorf("%s: README.md does not begin with prepare.sh, without which the first apply stops", dir)
 		}
-		files, err := filepath.Glob(filepath.Join(dir, "*.tf"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(filepath.Glob(filepath.Join(dir, "*.tf")))(t)
 		for _, name := range files {
-			source, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			source := must.Get(os.ReadFile(name))(t)
 			for _, v := range variable.FindAllStringSubmatch(string(source), -1) {
 				if !strings.Contains(v[2], "default") && !strings.Contains(string(readme), "-var "+v[1]+"=") {
 					t.Errorf("%s: README.md does not say -var %s=, which has to be given", dir, v[1])

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // said is one row of the threat model's table.
@@ -14,10 +16,7 @@ type said struct{ reads, writes, also string }
 // threatRows reads the table of docs/design.md under the heading "Who may do what".
 func threatRows(t *testing.T) map[string]said {
 	t.Helper()
-	text, err := os.ReadFile("../docs/design.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../docs/design.md"))(t)
 	_, section, _ := strings.Cut(string(text), "\n### Who may do what\n")
 	section, _, _ = strings.Cut(section, "\n### ")
 	rows := map[string]said{}

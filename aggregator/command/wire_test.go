@@ -6,16 +6,14 @@ import (
 	"testing"
 
 	"coppice/internal/cloud"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
 func TestCallers(t *testing.T) {
 	env := sweep.CallersEnv{Audience: "coppice-aggregator.example",
 		Callers: []string{"push@example.iam.gserviceaccount.com"}}
-	c, err := callers(t.Context(), env)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(callers(t.Context(), env))(t)
 	var refused interface{ HTTPStatus() int }
 	if _, err := c.Verify(t.Context(), ""); !errors.As(err, &refused) ||
 		refused.HTTPStatus() != http.StatusUnauthorized {
@@ -33,9 +31,7 @@ func TestCallers(t *testing.T) {
 	stripped := "Bearer eyJhbGciOiJSUzI1NiJ9.eyJlbWFpbCI6InB1c2hAZXhhbXBsZS5pYW0uZ3NlcnZpY2VhY2NvdW50LmNvbSJ9.SIGNATURE_REMOVED_BY_GOOGLE"
 	_, before := c.Verify(t.Context(), stripped)
 	env.Signatures = sweep.SignaturesCloudRun
-	if c, err = callers(t.Context(), env); err != nil {
-		t.Fatal(err)
-	}
+	c = must.Get(callers(t.Context(), env))(t)
 	_, behind := c.Verify(t.Context(), stripped)
 	if !errors.As(before, &refused) || !errors.As(behind, &refused) || before.Error() == behind.Error() {
 		t.Errorf("in front %v, behind Cloud Run %v", before, behind)

@@ -14,6 +14,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 )
 
 // run executes one subcommand and decodes what it prints.
@@ -32,20 +33,14 @@ func run(t *testing.T, into any, args ...string) error {
 // read gives all rows of a table.
 func read(t *testing.T, pattern string) (columns map[string][]float64, rows int) {
 	t.Helper()
-	files, err := table.Expand(pattern)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t2, err := table.Open(files, table.Options{Threads: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(table.Expand(pattern))(t)
+	t2 := must.Get(table.Open(files, table.Options{Threads: 2}))(t)
 	var names []string
 	for _, c := range t2.Columns() {
 		names = append(names, c.Name)
 	}
 	columns = map[string][]float64{}
-	err = t2.Read(t.Context(), names, 1000, func(b *table.Batch) error {
+	must.Do(t, t2.Read(t.Context(), names, 1000, func(b *table.Batch) error {
 		for i, n := range names {
 			for r := range b.Rows {
 				v := math.NaN()
@@ -59,10 +54,7 @@ func read(t *testing.T, pattern string) (columns map[string][]float64, rows int)
 		}
 		rows += b.Rows
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return columns, rows
 }
 
@@ -72,10 +64,8 @@ func TestTable(t *testing.T) {
 		Files []string
 		Rows  int
 	}
-	if err := run(t, &got, "table", "--dir", dir, "--rows", "45000", "--columns", "9", "--part-rows", "20000",
-		"--threads", "2"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, run(t, &got, "table", "--dir", dir, "--rows", "45000", "--columns", "9", "--part-rows", "20000",
+		"--threads", "2"))
 	if len(got.Files) != 3 || filepath.Base(got.Files[2]) != "part-00002-5000.parquet" {
 		t.Fatalf("made %v, expected three files, the last of 5000 rows", got)
 	}
@@ -116,9 +106,7 @@ func TestTableGrows(t *testing.T) {
 	flags := []string{"--columns", "5", "--part-rows", "1000"}
 	for dir, args := range map[string][]string{small: {"--rows", "2000", "--threads", "1"},
 		large: {"--rows", "5000", "--threads", "3"}} {
-		if err := run(t, &got, append(append([]string{"table", "--dir", dir}, args...), flags...)...); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, run(t, &got, append(append([]string{"table", "--dir", dir}, args...), flags...)...))
 	}
 	var before []os.FileInfo
 	for i := range 2 {
@@ -128,10 +116,7 @@ func TestTableGrows(t *testing.T) {
 		if errA != nil || errB != nil || !bytes.Equal(a, b) {
 			t.Fatal(name, "differs", errA, errB)
 		}
-		info, err := os.Stat(filepath.Join(small, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must.Get(os.Stat(filepath.Join(small, name)))(t)
 		before = append(before, info)
 	}
 	if err := run(t, &got, append([]string{"table", "--dir", small, "--rows", "5000"}, flags...)...); err != nil ||
@@ -193,12 +178,8 @@ end of trees
 func TestPredict(t *testing.T) {
 	dir := t.TempDir()
 	model, values, scores := filepath.Join(dir, "model.txt"), filepath.Join(dir, "x.f64"), filepath.Join(dir, "s.f64")
-	if err := os.WriteFile(model, []byte(stump), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeFloats(values, []float64{9, 2, 0, 3, 5, 2.5}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(model, []byte(stump), 0o644))
+	must.Do(t, writeFloats(values, []float64{9, 2, 0, 3, 5, 2.5}))
 	for _, scorer := range []string{"coppice", "leaves"} {
 		var got predicted
 		if err := run(t, &got, "predict", "--model", model, "--values", values, "--scorer", scorer, "--scores",
@@ -226,13 +207,9 @@ func TestRegretTable(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "searched.jsonl")
 		var lines bytes.Buffer
 		for _, s := range all {
-			if err := json.NewEncoder(&lines).Encode(s); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.NewEncoder(&lines).Encode(s))
 		}
-		if err := os.WriteFile(file, lines.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, lines.Bytes(), 0o644))
 		cmd := exec.Command("python3", "../regret_table.py", file)
 		var said bytes.Buffer
 		cmd.Stderr = &said
@@ -267,17 +244,11 @@ func TestRefusals(t *testing.T) {
 	dir := t.TempDir()
 	model, odd, even, half := filepath.Join(dir, "model.txt"), filepath.Join(dir, "odd"), filepath.Join(dir, "even"),
 		filepath.Join(dir, "half")
-	if err := os.WriteFile(model, []byte(stump), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(model, []byte(stump), 0o644))
 	for path, x := range map[string][]float64{odd: {1, 2, 3}, even: {1, 2}} {
-		if err := writeFloats(path, x); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, writeFloats(path, x))
 	}
-	if err := os.WriteFile(half, []byte("1234"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(half, []byte("1234"), 0o644))
 	for says, args := range map[string][]string{
 		"--rows is 0":          {"table", "--dir", dir, "--rows", "0"},
 		"--columns is":         {"table", "--dir", dir, "--columns", "100000"},

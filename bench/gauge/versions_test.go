@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/must"
 	"coppice/internal/scorer"
 )
 
@@ -40,10 +41,7 @@ func (c *hostileCase) apply(t *testing.T, data []byte) []byte {
 	t.Helper()
 	text := func(s string) []byte { return bytes.ReplaceAll([]byte(s), []byte("@ff@"), []byte{0xff}) }
 	if c.Hex != "" {
-		b, err := hex.DecodeString(c.Hex)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(hex.DecodeString(c.Hex))(t)
 		data = bytes.Clone(data)
 		copy(data[c.At:], b)
 		return data
@@ -82,19 +80,12 @@ func sealed(files map[string][]byte) map[string][]byte {
 // hostileCases reads a table of cases, and the files that they alter.
 func hostileCases(t *testing.T, table string) (cases []hostileCase, base map[string][]byte) {
 	t.Helper()
-	text, err := os.ReadFile(hostileDir + table)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &cases); err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(hostileDir + table))(t)
+	must.Do(t, json.Unmarshal(text, &cases))
 	base = map[string][]byte{}
 	for _, name := range []string{"version.json", scorer.FileModel, scorer.FileFeatures, scorer.FileCalibrator,
 		scorer.FileLevels} {
-		if base[name], err = os.ReadFile(filepath.Join(hostileDir, "base", name)); err != nil {
-			t.Fatal(err)
-		}
+		base[name] = must.Get(os.ReadFile(filepath.Join(hostileDir, "base", name)))(t)
 	}
 	return cases, base
 }
@@ -131,14 +122,9 @@ func TestLargeVersions(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			folder := t.TempDir()
 			for name, data := range c.version(t, base) {
-				if err := os.WriteFile(filepath.Join(folder, name), data, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(filepath.Join(folder, name), data, 0o600))
 			}
-			self, err := os.Executable()
-			if err != nil {
-				t.Fatal(err)
-			}
+			self := must.Get(os.Executable())(t)
 			child := exec.CommandContext(t.Context(), self, "versions", hostileDir+"base/rows.csv")
 			child.Env = append(os.Environ(), childKey+"=1")
 			child.Stdin = strings.NewReader(folder + "\n")
@@ -168,10 +154,7 @@ func TestHostileVersions(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
 			start := time.Now()
-			got, err := scoreVersion(t.Context(), c.version(t, base), hostileDir+"base/rows.csv")
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(scoreVersion(t.Context(), c.version(t, base), hostileDir+"base/rows.csv"))(t)
 			if took := time.Since(start); took > 20*time.Second {
 				t.Errorf("it took %v", took)
 			}

@@ -8,13 +8,13 @@ import (
 	"testing"
 
 	"golang.org/x/crypto/x509roots/fallback/bundle"
+
+	"coppice/internal/must"
 )
 
 func TestRoots(t *testing.T) {
 	var out, again bytes.Buffer
-	if err := write(&out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, write(&out))
 	if err := write(&again); err != nil || !bytes.Equal(out.Bytes(), again.Bytes()) {
 		t.Errorf("a second time other bytes (%v)", err)
 	}
@@ -31,10 +31,7 @@ func TestRoots(t *testing.T) {
 		if block, rest = pem.Decode(rest); block == nil {
 			break
 		}
-		c, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(x509.ParseCertificate(block.Bytes))(t)
 		if !c.IsCA {
 			t.Errorf("%s is no authority", c.Subject)
 		}

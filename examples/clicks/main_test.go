@@ -8,15 +8,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // TestOnlyAFileIsReplaced: the table is renamed into place, which would make a file of a pipe or of /dev/null.
 func TestOnlyAFileIsReplaced(t *testing.T) {
 	dir := t.TempDir()
 	pipe, file := filepath.Join(dir, "pipe.csv"), filepath.Join(dir, "clicks.csv")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(pipe, 0o600))
 	if err := write(pipe, 10, 7); err == nil {
 		t.Error("a pipe was replaced by a table, expected an error")
 	}
@@ -30,10 +30,7 @@ func TestOnlyAFileIsReplaced(t *testing.T) {
 
 // TestTheFirstPageKnowsTheTable: the columns that it repeats beside predictions are there.
 func TestTheFirstPageKnowsTheTable(t *testing.T) {
-	text, err := os.ReadFile("../../docs/start.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../docs/start.md"))(t)
 	kept := regexp.MustCompile(`--keep\s+([a-z_,]+)`).FindAllSubmatch(text, -1)
 	if len(kept) == 0 {
 		t.Error("docs/start.md has no --keep any more: this test looks for nothing")

@@ -28,6 +28,7 @@ var layers = map[string]int{
 
 	"internal/atomicfile": 0, // files that appear whole
 	"internal/expression": 0, // the language of conditions and values
+	"internal/must":       0, // steps of tests that have to succeed
 	"internal/random":     0, // the generator that search, calibrator and encoders draw from
 	"internal/strictjson": 0,
 
@@ -148,6 +149,7 @@ var never = []struct{ from, pkg, why string }{
 	{"", "coppice/internal/blob/blobtest", "a test suite"},
 	{"", "coppice/internal/dataset/datasettest", "it makes data for tests"},
 	{"", "coppice/internal/nights/nightstest", "it makes data for tests"},
+	{"", "coppice/internal/must", "it ends a test"},
 	{"", "coppice/internal/page/pagetest", "it drives a browser for tests"},
 	{"internal/program", "coppice/internal/gbt", knowsItself},
 	{"internal/program", "coppice/internal/dataset", knowsItself},

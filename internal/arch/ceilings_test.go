@@ -45,6 +45,7 @@ var ceilings = map[string]int{
 	"internal/ledger":              543,
 	"internal/machines":            405,
 	"internal/metric":              2662,
+	"internal/must":                27,
 	"internal/nights":              3553,
 	"internal/nights/nightstest":   1011,
 	"internal/notify":              310,
@@ -109,7 +110,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 115_029
+const maxLines = 115_056
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -64,21 +64,18 @@ var goneWords = []*regexp.Regexp{
 		`serve[^\n]* --shadow|--split canary|ParseSplit|Coppice-Key|(shadow|split)_(rows|shift|mean)|scoreBeside`),
 	regexp.MustCompile(`\bMonotoneMethod\b|\bintermediateMethod\b|\bmonotone_constraints_method: *"?intermediate`),
 	regexp.MustCompile(`\bPositionBias|\bposition_bias\b|\bnewPositions\b|\bMaxPosition\b|bench/positions\.py`),
-	regexp.MustCompile(
-		`(?i)\bout[ -]of[ -]core\b|out_of_core|OutOfCore|\bblockReader\b|savesPasses|` +
-			`hugePage|\bgbt\.Disk\b|openUncached`),
+	regexp.MustCompile(`(?i)\bout[ -]of[ -]core\b|out_of_core|OutOfCore|\bblockReader\b|savesPasses|` +
+		`hugePage|\bgbt\.Disk\b|openUncached`),
 	regexp.MustCompile(`fit --position|fit\([^)\n]*position=|"--position"|\bposition: (slot|COLUMN)`),
 	regexp.MustCompile("`when:`|, when: [a-z{\"]|parameters-under-a-condition|\\b(ConditionText|CheckConditions|noteConditions|" +
 		"canonicalConditions|checkConditional|checkWhen|absentParams)\\b"),
 	regexp.MustCompile(
 		`registry (tag|note|push|pull)\b|registry(Tag|Note|Push|Pull)Command|show\.Tags\b|registry_remark`),
-	regexp.MustCompile(
-		`(predict|reproduce)[^\n]* --batch|(predict|reproduce)-task|COPPICE_(REPRODUCE|PREDICT)|` +
-			`\bJobKind\b|DatasetReproduction`),
+	regexp.MustCompile(`(predict|reproduce)[^\n]* --batch|(predict|reproduce)-task|COPPICE_(REPRODUCE|PREDICT)|` +
+		`\bJobKind\b|DatasetReproduction`),
 	regexp.MustCompile(`\bmanCommand\b|cobra/doc|wheel/deb\.py|\.deb\b|make man\b|md2man/v2 v2\.0\.6 `),
-	regexp.MustCompile(
-		`console --actions|COPPICE_CONSOLE_TOKEN|Coppice-Token|performAction|newSteady|` +
-			`serveExplain|explaintest|data-act\b`),
+	regexp.MustCompile(`console --actions|COPPICE_CONSOLE_TOKEN|Coppice-Token|performAction|newSteady|` +
+		`serveExplain|explaintest|data-act\b`),
 	regexp.MustCompile(
 		`registry compare\b|launcher/internal/compare|registryCompare|\bVersus\b|page-sweep-beside|GET /compare/`),
 	regexp.MustCompile(`\btrial: ?\{ ?machines|\btrial\.machines\b|\bTrialMachines\b|\bsweep\.Together\b`),
@@ -102,10 +99,9 @@ var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)calibrat(ion|ed) by segment|\bcalibrate: ?\{|\b(FitSegments|PredictSegments|SegmentCalibration)\b|` +
 		`calibrated_by`),
 	regexp.MustCompile(`TestCompletionReadsNames|blob\.Folders|stager\.Names\b|completesFor`),
-	regexp.MustCompile(
-		`leaderboard [^\n]*--curves|launcher params\b|extends\.results|paramsCommand|FindParameter|` +
-			`boardWithCurves|localemu machines|machines-report|internal/residency|blob\.Folders|` +
-			`stager\.Names\b|completesFor`),
+	regexp.MustCompile(`leaderboard [^\n]*--curves|launcher params\b|extends\.results|paramsCommand|FindParameter|` +
+		`boardWithCurves|localemu machines|machines-report|internal/residency|blob\.Folders|` +
+		`stager\.Names\b|completesFor`),
 	regexp.MustCompile(`\bGateReference\b|\bMaxReferenceRows\b|reference: \{(nights: 7|rows)|\bmetric\.Segment\b|` +
 		`calibration: \{(by|segment|reference|normalized)`),
 	regexp.MustCompile(`\basha, noise|validate: \{[^}\n]*\bdrop:|\bMachineLoss\b|` +

@@ -41,8 +41,7 @@ func TestVulncheckIsNotSkippedInSilence(t *testing.T) {
 		skipped := strings.Contains(string(out), "not checked")
 		if got := cmd.ProcessState.ExitCode(); got != tc.code || skipped != tc.skipped {
 			t.Errorf("VULN_REQUIRED=%q, the tool ends with %d and says %q: exit code %d and skipped %t, expected %d "+
-				"and %t\n%s",
-				tc.required, tc.ends, tc.says, got, skipped, tc.code, tc.skipped, out)
+				"and %t\n%s", tc.required, tc.ends, tc.says, got, skipped, tc.code, tc.skipped, out)
 		}
 	}
 }

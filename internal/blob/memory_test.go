@@ -7,6 +7,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
+	"coppice/internal/must"
 )
 
 func TestMemory(t *testing.T) {
@@ -19,14 +20,9 @@ func TestSub(t *testing.T) {
 	blobtest.Run(t, func(t *testing.T) blob.Store {
 		all := blob.Memory()
 		for _, decoy := range []string{"sweeps/x", "sweeps/x2/a", "a"} {
-			if _, err := all.Put(t.Context(), decoy, blob.Any, strings.NewReader("decoy")); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(all.Put(t.Context(), decoy, blob.Any, strings.NewReader("decoy")))(t)
 		}
-		s, err := blob.Sub(all, "sweeps/x/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(blob.Sub(all, "sweeps/x/"))(t)
 		return s
 	})
 }
@@ -41,13 +37,8 @@ func TestSubRefusesFolders(t *testing.T) {
 
 func TestSubWritesBelow(t *testing.T) {
 	all := blob.Memory()
-	s, err := blob.Sub(all, "a/b")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := blobtest.CreateJSON(t.Context(), s, "c.json", map[string]int{"n": 1}); err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(blob.Sub(all, "a/b"))(t)
+	must.Get(blobtest.CreateJSON(t.Context(), s, "c.json", map[string]int{"n": 1}))(t)
 	var got map[string]int
 	if _, err := blob.ReadJSON(t.Context(), all, "a/b/c.json", &got); err != nil || got["n"] != 1 {
 		t.Fatalf("written below a/b, read from the whole: got %v (error %v); want n to be 1", got, err)

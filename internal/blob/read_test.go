@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 )
 
@@ -38,9 +39,7 @@ func (d *damaging) Open(ctx context.Context, name string, r blob.Range) (io.Read
 func TestWhatArrivesDamagedIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		whole := blob.Memory()
-		if _, err := whole.Put(t.Context(), "a", blob.Any, strings.NewReader("whole")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(whole.Put(t.Context(), "a", blob.Any, strings.NewReader("whole")))(t)
 		for _, tc := range []struct {
 			name    string
 			limit   int64

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"coppice/internal/calibrate"
+	"coppice/internal/must"
 )
 
 // BenchmarkChoose is what concluding a sweep costs: a tenth of 130 million rows, none equal, 2 % positive.
@@ -26,20 +27,14 @@ func BenchmarkChoose(b *testing.B) {
 			runtime.GC()
 			runtime.ReadMemStats(&before)
 			for b.Loop() {
-				c, err := calibrate.Choose(raw, label, nil, false)
-				if err != nil {
-					b.Fatal(err)
-				}
+				c := must.Get(calibrate.Choose(raw, label, nil, false))(b)
 				b.Logf("%s: %s", c.Calibrator, c.Reason)
 			}
 			runtime.ReadMemStats(&after)
 			b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/float64(b.N)/n, "B/row")
 		})
 	}
-	c, err := calibrate.Fit(calibrate.Platt, raw[:1_000_000], label[:1_000_000], nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	c := must.Get(calibrate.Fit(calibrate.Platt, raw[:1_000_000], label[:1_000_000], nil))(b)
 	b.Run("predict", func(b *testing.B) {
 		out := make([]float64, 0, 1_000_000)
 		for b.Loop() {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"coppice/internal/calibrate"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 )
 
@@ -43,10 +44,7 @@ func rows(r *rand.Rand, n, digits int) (raw []float64, label, weight []float32) 
 
 func fit(t *testing.T, m calibrate.Method, raw []float64, label, weight []float32) *calibrate.Calibrator {
 	t.Helper()
-	c, err := calibrate.Fit(m, raw, label, weight)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(calibrate.Fit(m, raw, label, weight))(t)
 	return c
 }
 
@@ -106,10 +104,7 @@ func TestCalibratesTheMean(t *testing.T) {
 		for i := range raw {
 			moved[i] = raw[i]/2 + shift
 		}
-		c, err := calibrate.Choose(moved, label, nil, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(calibrate.Choose(moved, label, nil, false))(t)
 		for i, p := range c.Calibrator.PredictAll(nil, moved) {
 			was, is, labels = was+1/(1+math.Exp(-moved[i])), is+p, labels+float64(label[i])
 		}
@@ -155,10 +150,7 @@ func same(t *testing.T, what string, a, b *calibrate.Calibrator) {
 
 func encode(t *testing.T, v any) string {
 	t.Helper()
-	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(v))(t)
 	return string(data)
 }
 
@@ -180,10 +172,7 @@ func TestSameBytesWhateverTheProcessors(t *testing.T) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
 		var out strings.Builder
 		for _, w := range [][]float32{nil, weight} {
-			c, err := calibrate.Choose(raw, label, w, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(calibrate.Choose(raw, label, w, false))(t)
 			out.WriteString(encode(t, c))
 			out.WriteString(encode(t, fit(t, calibrate.Platt, raw, label, w)))
 		}
@@ -219,10 +208,7 @@ func TestChoose(t *testing.T) {
 		"right":     {right, len(raw), 1, 1, "which chance explains"},
 		"few rows":  {raw, 60, alone, 1, "they are multiplied by"},
 	} {
-		c, err := calibrate.Choose(tc.raw[:tc.n], label[:tc.n], weight[:tc.n], false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(calibrate.Choose(tc.raw[:tc.n], label[:tc.n], weight[:tc.n], false))(t)
 		slope := logit(c.Calibrator.Predict(1)) - logit(c.Calibrator.Predict(0))
 		if slope < tc.low-1e-12 || slope > tc.high+1e-12 || !strings.Contains(c.Reason, tc.reason) {
 			t.Errorf("%s: the slope is %v, expected %v to %v: %s", name, slope, tc.low, tc.high, c.Reason)
@@ -243,10 +229,7 @@ func TestUncalibratedCompetes(t *testing.T) {
 				label[i] = 1
 			}
 		}
-		c, err := calibrate.Choose(raw, label, nil, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(calibrate.Choose(raw, label, nil, false))(t)
 		if c.Method == calibrate.None {
 			none++
 		}
@@ -364,9 +347,7 @@ func TestJSONBringsBackTheSame(t *testing.T) {
 		c := fit(t, m, raw, label, weight)
 		text := encode(t, c)
 		var back calibrate.Calibrator
-		if err := json.Unmarshal([]byte(text), &back); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(text), &back))
 		if encode(t, &back) != text || back.Method() != m || back.String() != c.String() {
 			t.Errorf("%s came back as %s", c, &back)
 		}
@@ -380,16 +361,14 @@ func TestJSONBringsBackTheSame(t *testing.T) {
 
 func TestDecodeRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		``:                                   "byte 0: unexpected end of JSON input",
-		`{"format":1,"method":"none"} {}`:    "byte 30: invalid character '{' after top-level value",
-		`{"format":3,"method":"none"}`:       "format 3; this build reads 1",
-		`{"format":1,"method":"spline"}`:     `unknown method "spline" (known: [none platt])`,
-		`{"format":1,"method":"none","d":1}`: `unknown key "d"`,
-		`{"format":1,"method":"none","a":1}`: "none: a is missing or does not belong there",
-		`{"format":1,"method":"platt","a":1}`: "platt: c is missing or does not belong " +
-			"there",
-		`{"format":1,"method":"platt","a":-1,"c":0}`: "platt: a is -1, and a calibrator must " +
-			"not descend",
+		``:                                                  "byte 0: unexpected end of JSON input",
+		`{"format":1,"method":"none"} {}`:                   "byte 30: invalid character '{' after top-level value",
+		`{"format":3,"method":"none"}`:                      "format 3; this build reads 1",
+		`{"format":1,"method":"spline"}`:                    `unknown method "spline" (known: [none platt])`,
+		`{"format":1,"method":"none","d":1}`:                `unknown key "d"`,
+		`{"format":1,"method":"none","a":1}`:                "none: a is missing or does not belong there",
+		`{"format":1,"method":"platt","a":1}`:               "platt: c is missing or does not belong there",
+		`{"format":1,"method":"platt","a":-1,"c":0}`:        "platt: a is -1, and a calibrator must not descend",
 		`{"format":1,"method":"platt","a":1,"c":0,"x":[1]}`: `unknown key "x"`,
 		`{"format":1,"method":"isotonic","a":1,"c":0}`:      `unknown method "isotonic" (known: [none platt])`,
 		`{"format":1,"method":"platt","a":1e999,"c":0}`: "json: cannot unmarshal number 1e999 into " +
@@ -409,14 +388,8 @@ func TestDecodeRefuses(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	raw, label, weight := rows(rand.New(rand.NewPCG(1, 1)), 200, 1)
 	for _, m := range calibrate.Methods() {
-		c, err := calibrate.Fit(m, raw, label, weight)
-		if err != nil {
-			f.Fatal(err)
-		}
-		text, err := json.Marshal(c)
-		if err != nil {
-			f.Fatal(err)
-		}
+		c := must.Get(calibrate.Fit(m, raw, label, weight))(f)
+		text := must.Get(json.Marshal(c))(f)
 		f.Add(text)
 	}
 	f.Add([]byte(`{"format":1,"method":"platt","a":1.7e308,"c":-1.7e308}`))
@@ -437,14 +410,8 @@ func FuzzDecode(f *testing.F) {
 			}
 			last = p
 		}
-		again, err := json.Marshal(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, err := calibrate.Decode(again)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Get(json.Marshal(c))(t)
+		back := must.Get(calibrate.Decode(again))(t)
 		if text2, err := json.Marshal(back); err != nil || !bytes.Equal(text2, again) {
 			t.Fatalf("%s became %s, %v", again, text2, err)
 		}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strconv"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 type golden struct {
@@ -19,30 +21,16 @@ type golden struct {
 
 func readGolden(t *testing.T) (golden, map[string][]float64) {
 	t.Helper()
-	data, err := os.ReadFile("testdata/sklearn/want.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("testdata/sklearn/want.json"))(t)
 	var g golden
-	if err := json.Unmarshal(data, &g); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open("testdata/sklearn/rows.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &g))
+	f := must.Get(os.Open("testdata/sklearn/rows.csv"))(t)
 	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(csv.NewReader(f).ReadAll())(t)
 	columns := map[string][]float64{}
 	for j, head := range rows[0] {
 		for _, row := range rows[1:] {
-			v, err := strconv.ParseFloat(row[j], 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := must.Get(strconv.ParseFloat(row[j], 64))(t)
 			columns[head] = append(columns[head], v)
 		}
 	}
@@ -83,10 +71,7 @@ func TestAgainstScikitLearn(t *testing.T) {
 		"weighted": {"label", narrow(rows["weight"]), g.Weighted.Predict},
 		"bent":     {"bent", nil, g.Bent},
 	} {
-		c, err := Fit(Platt, rows["raw"], narrow(rows[want.label]), want.weight)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(Fit(Platt, rows["raw"], narrow(rows[want.label]), want.weight))(t)
 		compareAt(t, kind, c, g.At, want.predict[Platt])
 	}
 }

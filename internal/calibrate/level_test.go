@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"coppice/internal/calibrate"
+	"coppice/internal/must"
 )
 
 // TestLevel: whatever the calibrator, where all stretches of the rows ask for it, its predictions add up to their
@@ -27,10 +28,7 @@ func TestLevel(t *testing.T) {
 	newRaw, newLabel, newWeight := rows(40_000, 0.7)
 	for _, m := range calibrate.Methods() {
 		judged := fit(t, m, raw, label, weight)
-		c, err := judged.Level(newRaw, newLabel, newWeight)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(judged.Level(newRaw, newLabel, newWeight))(t)
 		sum, want := 0.0, 0.0
 		for i, z := range newRaw {
 			sum, want = sum+float64(newWeight[i])*c.Predict(z), want+float64(newWeight[i]*newLabel[i])
@@ -44,10 +42,7 @@ func TestLevel(t *testing.T) {
 				t.Errorf("%s: the log odds at %v moved by %v, at 0 by %v", m, z, d, by)
 			}
 		}
-		text, err := c.MarshalJSON()
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(c.MarshalJSON())(t)
 		if _, err := calibrate.Decode(text); err != nil {
 			t.Errorf("%s: its text is refused: %v", m, err)
 		}
@@ -84,31 +79,20 @@ func TestDaysHaveLuck(t *testing.T) {
 	for seed := range uint64(seeds) {
 		raw, label := draw(seed, .5, 0)
 		for byTime, n := range map[bool]*int{false: &one, true: &choice} {
-			c, err := calibrate.Choose(raw, label, nil, byTime)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(calibrate.Choose(raw, label, nil, byTime))(t)
 			if moved(c.Calibrator) > .02 {
 				*n++
 			}
 		}
 		none := fit(t, calibrate.None, raw, label, nil)
-		c, err := none.Level(raw, label, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(none.Level(raw, label, nil))(t)
 		if moved(c) > .02 {
 			final++
 		}
 
 		raw, label = draw(seed, .1, .5)
-		chosen, err := calibrate.Choose(raw, label, nil, true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if c, err = none.Level(raw, label, nil); err != nil {
-			t.Fatal(err)
-		}
+		chosen := must.Get(calibrate.Choose(raw, label, nil, true))(t)
+		c = must.Get(none.Level(raw, label, nil))(t)
 		for what, c := range map[string]*calibrate.Calibrator{"judged": chosen.Calibrator, "final": c} {
 			if m := moved(c); m < .3 || m > .7 {
 				t.Errorf("seed %d, %s: moved by %.3f where all days ask for .5", seed, what, m)

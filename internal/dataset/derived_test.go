@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/problem"
 )
 
@@ -43,10 +44,7 @@ func derivedFeatures() ([]Feature, []LevelTable) {
 // derivedManifest is the golden manifest with everything that format 2 has.
 func derivedManifest(tb testing.TB) *Manifest {
 	tb.Helper()
-	m, err := ReadManifest(goldenDir)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	m := must.Get(ReadManifest(goldenDir))(tb)
 	features, tables := derivedFeatures()
 	m.Features, m.Tables = append(m.Features, features...), tables
 	m.Format, m.Negatives, m.Thinned = FormatDerived, 0.25, 300
@@ -54,9 +52,7 @@ func derivedManifest(tb testing.TB) *Manifest {
 	levels := m.Files[len(m.Files)-1]
 	levels.Name = LevelsFile
 	m.Files = slices.Insert(m.Files, len(m.Files)-1, levels)
-	if m.Version, err = m.ContentVersion(); err != nil {
-		tb.Fatal(err)
-	}
+	m.Version = must.Get(m.ContentVersion())(tb)
 	return m
 }
 
@@ -165,10 +161,7 @@ var derivedDamage = map[string]damage{
 }
 
 func TestDerivedManifestRefuses(t *testing.T) {
-	good, err := derivedManifest(t).Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := must.Get(derivedManifest(t).Encode())(t)
 	if _, err := DecodeManifest(good); err != nil {
 		t.Fatalf("unharmed: %v", err)
 	}
@@ -224,10 +217,7 @@ func TestDerivedEncodingTravelsAlone(t *testing.T) {
 
 // Of every encoding that is accepted, Inputs and PartsOf end and stay in range, and it survives being written.
 func FuzzDecodeEncoding(f *testing.F) {
-	good, err := json.Marshal(derivedManifest(f).Encoding())
-	if err != nil {
-		f.Fatal(err)
-	}
+	good := must.Get(json.Marshal(derivedManifest(f).Encoding()))(f)
 	f.Add(good)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		e, err := DecodeEncoding(data)
@@ -243,10 +233,7 @@ func FuzzDecodeEncoding(f *testing.F) {
 		if len(e.Inputs()) == 0 {
 			t.Fatal("no columns at all")
 		}
-		again, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Get(json.Marshal(e))(t)
 		if _, err := DecodeEncoding(again); err != nil {
 			t.Fatalf("does not survive writing: %v", err)
 		}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files again")
@@ -82,40 +84,27 @@ func newFixture(seed uint64, rows map[string]int) *fixture {
 func (f *fixture) write(tb testing.TB, dir string, piece, threads int) *Manifest {
 	tb.Helper()
 	m := f.manifest
-	w, err := NewWriter(dir, &m)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	w := must.Get(NewWriter(dir, &m))(tb)
 	width := len(m.Features)
 	for _, s := range m.Splits {
 		bins, t := f.rows[s.Name], f.targets[s.Name]
 		for from := 0; from < s.Rows; from += piece {
 			to := min(from+piece, s.Rows)
-			if err := w.WriteRows(s.Name, from, bins[from*width:to*width]); err != nil {
-				tb.Fatal(err)
-			}
+			must.Do(tb, w.WriteRows(s.Name, from, bins[from*width:to*width]))
 			for j := range width {
 				column := make([]byte, 0, to-from)
 				for r := from; r < to; r++ {
 					column = append(column, bins[r*width+j])
 				}
-				if err := w.WriteColumn(s.Name, j, from, column); err != nil {
-					tb.Fatal(err)
-				}
+				must.Do(tb, w.WriteColumn(s.Name, j, from, column))
 			}
 			part := Targets{Label: t.Label[from:to], Weight: t.Weight[from:to], Group: t.Group[from:to],
 				Fold: t.Fold[from:to]}
-			if err := w.WriteTargets(s.Name, from, part); err != nil {
-				tb.Fatal(err)
-			}
+			must.Do(tb, w.WriteTargets(s.Name, from, part))
 		}
 	}
-	if err := w.WriteSample(context.Background(), &f.sample); err != nil {
-		tb.Fatal(err)
-	}
-	if err := w.Finish(context.Background(), threads, nil); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, w.WriteSample(context.Background(), &f.sample))
+	must.Do(tb, w.Finish(context.Background(), threads, nil))
 	return &m
 }
 
@@ -125,9 +114,6 @@ func smallRows() map[string]int {
 
 func mustRead(tb testing.TB, parts ...string) []byte {
 	tb.Helper()
-	data, err := os.ReadFile(filepath.Join(parts...))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join(parts...)))(tb)
 	return data
 }

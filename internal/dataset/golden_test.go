@@ -11,6 +11,7 @@ import (
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
+	"coppice/internal/must"
 	"coppice/internal/problem"
 )
 
@@ -23,12 +24,8 @@ func TestGolden(t *testing.T) {
 	m := newFixture(20261121, smallRows()).write(t, dir, 16, 2)
 	names := append(m.fileNames(), ManifestFile)
 	if *update {
-		if err := os.RemoveAll(goldenDir); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.CopyFS(goldenDir, os.DirFS(dir)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.RemoveAll(goldenDir))
+		must.Do(t, os.CopyFS(goldenDir, os.DirFS(dir)))
 	}
 	for _, name := range names {
 		if !bytes.Equal(mustRead(t, dir, name), mustRead(t, goldenDir, name)) {
@@ -103,14 +100,8 @@ func TestDecodeManifestRefuses(t *testing.T) {
 // travel gives what a model is given of a manifest, as it is read again.
 func travel(t *testing.T, m *Manifest) *Encoding {
 	t.Helper()
-	data, err := json.Marshal(m.Encoding())
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := DecodeEncoding(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(m.Encoding()))(t)
+	e := must.Get(DecodeEncoding(data))(t)
 	again, err := json.Marshal(e)
 	if err != nil || !bytes.Equal(data, again) {
 		t.Errorf("%s\nbecame\n%s (%v)", data, again, err)
@@ -119,10 +110,7 @@ func travel(t *testing.T, m *Manifest) *Encoding {
 }
 
 func TestEncodingTravelsAlone(t *testing.T) {
-	m, err := ReadManifest(goldenDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(ReadManifest(goldenDir))(t)
 	travel(t, m)
 	for _, bad := range []string{"", "{}", `{"format":1,"features":[],"missing":[]}`,
 		`{"format":1,"features":[{"name":"a","kind":"numeric","why":"","bins":9,"missing_bin":-1,"other_bin":-1}]}`} {
@@ -196,10 +184,7 @@ func FuzzManifest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := m.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Get(m.Encode())(t)
 		if _, err := DecodeManifest(again); err != nil {
 			t.Fatalf("does not survive writing: %v", err)
 		}
@@ -260,14 +245,8 @@ func FuzzSample(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := s.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		s2, err := ReadSample(again)
-		if err != nil {
-			t.Fatal(err)
-		}
+		again := must.Get(s.Encode())(t)
+		s2 := must.Get(ReadSample(again))(t)
 		if describe(s) != describe(s2) {
 			t.Fatalf("%s\nbecame\n%s", describe(s), describe(s2))
 		}

@@ -9,21 +9,18 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // hashedParts writes a file of size bytes in the given parts, which are ranges, and gives its checksums and contents.
 func hashedParts(t *testing.T, size int64, parts [][2]int64, rng *rand.Rand) (sums []string, data []byte) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "f")
-	file, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Create(path))(t)
 	f := newHashedFile(file, size)
 	defer f.Close()
-	if err := f.Truncate(size); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, f.Truncate(size))
 	for _, p := range parts {
 		part := make([]byte, p[1]-p[0])
 		for i := range part {
@@ -33,9 +30,7 @@ func hashedParts(t *testing.T, size int64, parts [][2]int64, rng *rand.Rand) (su
 			t.Fatalf("writing %d bytes at %d: got %d written, error %v", len(part), p[0], n, err)
 		}
 	}
-	if data, err = os.ReadFile(path); err != nil {
-		t.Fatal(err)
-	}
+	data = must.Get(os.ReadFile(path))(t)
 	return f.sums(), data
 }
 
@@ -85,10 +80,7 @@ func TestHashedFileAtOnce(t *testing.T) {
 	for i := range data {
 		data[i] = byte(rng.Uint32())
 	}
-	file, err := os.Create(filepath.Join(t.TempDir(), "f"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.Create(filepath.Join(t.TempDir(), "f")))(t)
 	f := newHashedFile(file, size)
 	defer f.Close()
 	var wg sync.WaitGroup

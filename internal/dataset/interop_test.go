@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/ipc"
 
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 )
 
 // golden is the folder of the golden dataset; golden_test.go keeps it as it is.
@@ -19,10 +20,7 @@ const golden = "testdata/golden/want"
 // arrowBatch reads the only batch of an Arrow file with Apache's own reader.
 func arrowBatch(t *testing.T, name string) arrow.Record {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(golden, filepath.FromSlash(name)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join(golden, filepath.FromSlash(name))))(t)
 	r, err := ipc.NewFileReader(bytes.NewReader(data))
 	if err != nil {
 		t.Fatalf("%s: Arrow's own reader: got error %v opening it, expected none", name, err)
@@ -38,10 +36,7 @@ func arrowBatch(t *testing.T, name string) arrow.Record {
 }
 
 func TestApacheReadsOurFiles(t *testing.T) {
-	d, err := dataset.Open(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(dataset.Open(golden))(t)
 	defer d.Close()
 	for _, s := range d.Splits {
 		rows := arrowBatch(t, s.Name+"/rows.arrow").Column(0).(*array.FixedSizeBinary)
@@ -77,14 +72,8 @@ func TestApacheReadsOurFiles(t *testing.T) {
 }
 
 func TestApacheReadsOurSample(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join(golden, dataset.SampleFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := dataset.ReadSample(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join(golden, dataset.SampleFile)))(t)
+	s := must.Get(dataset.ReadSample(data))(t)
 	batch := arrowBatch(t, dataset.SampleFile)
 	if split, _ := batch.Schema().Metadata().GetValue("split"); split != s.Split ||
 		int(batch.NumCols()) != len(s.Names)+1 {

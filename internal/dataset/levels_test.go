@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/problem"
 )
 
@@ -43,9 +44,7 @@ func someLevels(weight, last bool, counts ...int) (*Levels, []LevelTable) {
 func openBytes(t *testing.T, data []byte, tables []LevelTable) (*Levels, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), LevelsFile)
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, data, 0o600))
 	l, err := OpenLevels(path, tables)
 	if err == nil {
 		t.Cleanup(func() { l.Close() })
@@ -84,10 +83,7 @@ func TestLevelsSurviveTheirFile(t *testing.T) {
 // Close is harmless on levels that were read, mapped, or never there, and a second time.
 func TestLevelsCloseIsHarmless(t *testing.T) {
 	want, tables := someLevels(false, false, 3)
-	mapped, err := openBytes(t, want.Encode(), tables)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mapped := must.Get(openBytes(t, want.Encode(), tables))(t)
 	for _, l := range []*Levels{nil, want, mapped, mapped} {
 		if err := l.Close(); err != nil {
 			t.Errorf("close: %v", err)

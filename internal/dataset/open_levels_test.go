@@ -8,6 +8,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 )
 
@@ -22,13 +23,8 @@ func TestOpenMissesLevels(t *testing.T) {
 		"cut off": func() error { return os.Truncate(levels, 100) },
 		"missing": func() error { return os.Remove(levels) },
 	} {
-		good, err := os.ReadFile(levels)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := damage(); err != nil {
-			t.Fatal(err)
-		}
+		good := must.Get(os.ReadFile(levels))(t)
+		must.Do(t, damage())
 		d, err := dataset.Open(dir)
 		if !problem.Is(err, problem.Damaged) || !strings.HasPrefix(err.Error(), dataset.LevelsFile) {
 			t.Errorf("%s: got %v, want damage to %s", name, err, dataset.LevelsFile)
@@ -36,8 +32,6 @@ func TestOpenMissesLevels(t *testing.T) {
 		if err == nil {
 			d.Close()
 		}
-		if err := os.WriteFile(levels, good, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(levels, good, 0o600))
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/must"
 	"coppice/internal/problem"
 )
 
@@ -22,10 +23,7 @@ func TestOpenGivesWhatWasWritten(t *testing.T) {
 	f := newFixture(1, smallRows())
 	dir := filepath.Join(t.TempDir(), "d")
 	m := f.write(t, dir, 7, 2)
-	d, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(Open(dir))(t)
 	if err := d.Verify(context.Background(), nil); err != nil {
 		t.Error(err)
 	}
@@ -54,10 +52,7 @@ func TestOpenGivesWhatWasWritten(t *testing.T) {
 			t.Errorf("%s: fetched targets differ (%v)", s.Name, err)
 		}
 	}
-	sample, err := ReadSample(mustRead(t, dir, SampleFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sample := must.Get(ReadSample(mustRead(t, dir, SampleFile)))(t)
 	if got, want := describe(sample), describe(&f.sample); got != want {
 		t.Errorf("sample\n%s\nwant\n%s", got, want)
 	}
@@ -111,35 +106,21 @@ func TestOpenCostsNothing(t *testing.T) {
 	m := f.manifest
 	m.Splits[0].Rows = rows
 	dir := filepath.Join(t.TempDir(), "d")
-	w, err := NewWriter(dir, &m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.WriteSample(t.Context(), &f.sample); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(NewWriter(dir, &m))(t)
+	must.Do(t, w.WriteSample(t.Context(), &f.sample))
+	must.Do(t, w.Close())
 	m.Format, m.Files = FormatVersion, w.files
 	for i := range m.Files {
 		m.Files[i].Blocks = slices.Repeat([]string{strings.Repeat("0", 64)}, int((m.Files[i].Bytes-1)/BlockBytes+1))
 	}
 	m.Version, _ = m.ContentVersion()
-	data, err := m.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, ManifestFile), data, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(m.Encode())(t)
+	must.Do(t, os.WriteFile(filepath.Join(dir, ManifestFile), data, 0o666))
 	var d *Dataset
 	took := time.Hour
 	for range 5 { // the machine may be busy with other things
 		start := time.Now()
-		if d, err = Open(dir); err != nil {
-			t.Fatal(err)
-		}
+		d = must.Get(Open(dir))(t)
 		defer d.Close()
 		took = min(took, time.Since(start))
 	}
@@ -161,16 +142,11 @@ func TestVerifyNamesThePlace(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
 	f.sample.Row = []uint32{1, 2, 3}
 	m := f.write(t, dir, 500_000, 2)
-	d, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(Open(dir))(t)
 	defer d.Close()
 	var seen, total atomic.Int64
-	if err := d.Verify(context.Background(),
-		func(done, of int64) { seen.Store(max(seen.Load(), done)); total.Store(of) }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Verify(context.Background(),
+		func(done, of int64) { seen.Store(max(seen.Load(), done)); total.Store(of) }))
 	if total.Load() != m.Bytes() {
 		t.Errorf("progress to %d of %d bytes", total.Load(), m.Bytes())
 	}
@@ -210,19 +186,12 @@ func TestVerifyNamesThePlace(t *testing.T) {
 
 func flip(t *testing.T, path string, at int64) {
 	t.Helper()
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.OpenFile(path, os.O_RDWR, 0))(t)
 	defer f.Close()
 	b := make([]byte, 1)
-	if _, err := f.ReadAt(b, at); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.ReadAt(b, at))(t)
 	b[0] ^= 0x10
-	if _, err := f.WriteAt(b, at); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(f.WriteAt(b, at))(t)
 }
 
 func TestOpenRefuses(t *testing.T) {
@@ -267,8 +236,7 @@ func TestOpenRefuses(t *testing.T) {
 		"two manifests":    {replace(ManifestFile, "\n", "\n{}"), "after top-level value"},
 		"other magic": {replace("valid/rows.arrow", "ARROW1\x00", "ARROW2\x00"),
 			"valid/rows.arrow: byte 0: an Arrow file begins with ARROW1"},
-		"other end": {replace("valid/rows.arrow", "\x00ARROW1", "\x00ARROW2"),
-			"an Arrow file ends with ARROW1"},
+		"other end": {replace("valid/rows.arrow", "\x00ARROW1", "\x00ARROW2"), "an Arrow file ends with ARROW1"},
 		"renamed column": {replace("test/columns.arrow", "city", "town"),
 			"test/columns.arrow: its columns are not those that the manifest says"},
 		"other target name": {replace("test/targets.arrow", "weight", "height"),
@@ -277,9 +245,7 @@ func TestOpenRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "d")
 			newFixture(5, smallRows()).write(t, dir, 100, 1)
-			if err := tc.break_(dir); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, tc.break_(dir))
 			d, err := Open(dir)
 			if err == nil {
 				t.Fatal("opened", d.Dir())
@@ -306,10 +272,7 @@ func TestOpenSurvivesEveryFlippedByte(t *testing.T) {
 	f.write(t, dir, 100, 1)
 	for _, name := range []string{"train/rows.arrow", "train/columns.arrow", "train/targets.arrow", SampleFile} {
 		good := mustRead(t, dir, name)
-		want, err := parseArrow(name, good)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(parseArrow(name, good))(t)
 		refused := 0
 		for at := range good {
 			for _, mask := range []byte{0x01, 0x80, 0xff} {
@@ -357,16 +320,10 @@ func TestDamageUnderTheMapping(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "d")
 			newFixture(1, smallRows()).write(t, dir, 7, 2)
-			d, err := Open(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Get(Open(dir))(t)
 			defer d.Close()
 
-			f, err := os.OpenFile(filepath.Join(dir, filepath.FromSlash(tc.file)), os.O_RDWR, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := must.Get(os.OpenFile(filepath.Join(dir, filepath.FromSlash(tc.file)), os.O_RDWR, 0))(t)
 			defer f.Close()
 			info, err := f.Stat()
 			if err == nil {

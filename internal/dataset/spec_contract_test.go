@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 )
 
 // TestContractExpects: the days of contract.expect are read, and a range that says nothing is refused where it stands.
@@ -13,18 +14,12 @@ func TestContractExpects(t *testing.T) {
 	spec := func(expect string) (*dataset.Spec, error) {
 		return dataset.ParseSpec("d.yaml", []byte("name: t\nsource: t.csv\nlabel: y\n"+expect))
 	}
-	s, err := spec("contract:\n  expect:\n" +
-		"    - {from: 2026-11-27, to: 2026-11-30, findings: [rows], why: Black Friday}\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(spec("contract:\n  expect:\n" +
+		"    - {from: 2026-11-27, to: 2026-11-30, findings: [rows], why: Black Friday}\n"))(t)
 	e := s.Contract.Expect[0]
 	for day, want := range map[string]bool{"2026-11-26": false, "2026-11-27": true, "2026-11-30": true,
 		"2026-12-01": false} {
-		at, err := time.Parse(time.DateOnly, day)
-		if err != nil {
-			t.Fatal(err)
-		}
+		at := must.Get(time.Parse(time.DateOnly, day))(t)
 		if got := e.Holds(at.Add(23 * time.Hour)); got != want {
 			t.Errorf("%s: expected %t, want %t", day, got, want)
 		}

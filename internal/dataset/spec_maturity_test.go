@@ -32,8 +32,7 @@ func TestMaturityOfLabels(t *testing.T) {
 		"the label itself": {"{column: y, matures: 24h, at: y}", "", "", 0, "cannot be the rows' time"},
 		"a time without a zone": {"{column: y, matures: 24h, at: ts, as_of: 2026-11-20}", "", "", 0,
 			"use a time with a zone"},
-		"a time with a zone": {"{column: y, matures: 24h, at: ts, as_of: 2026-11-20T03:00:00+01:00}", "", "ts", 0,
-			""},
+		"a time with a zone": {"{column: y, matures: 24h, at: ts, as_of: 2026-11-20T03:00:00+01:00}", "", "ts", 0, ""},
 	} {
 		s, err := dataset.ParseSpec("d.yaml", []byte("name: t\nsource: t.csv\nlabel: "+tc.label+"\n"+tc.rest))
 		switch {

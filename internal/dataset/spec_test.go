@@ -7,11 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/must"
 	"coppice/internal/strictyaml"
 )
 
 func TestParseSpecReadsEverything(t *testing.T) {
-	s, err := ParseSpec("d.yaml", []byte(`
+	s := must.Get(ParseSpec("d.yaml", []byte(`
 name: clicks
 source: gs://bucket/exports/*.parquet
 label: {column: arr_delay, above: 15}
@@ -34,10 +35,7 @@ encodings:
   order: {column: ts, delay: 36h}
   levels: 1000000
 derive: {ts: [hour, weekday]}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
+`)))(t)
 	above, header := 15.0, false
 	want := &Spec{
 		Name: "clicks", Source: SourceSpec{Files: []string{"gs://bucket/exports/*.parquet"}}, Label: LabelSpec{Column: "arr_delay", Above: &above},
@@ -64,10 +62,7 @@ derive: {ts: [hour, weekday]}
 func TestParseSpecDefaultsAndForms(t *testing.T) {
 	parse := func(rest string) *Spec {
 		t.Helper()
-		s, err := ParseSpec("d.yaml", []byte("name: a\nsource: x.csv\n"+rest))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(ParseSpec("d.yaml", []byte("name: a\nsource: x.csv\n"+rest)))(t)
 		return s
 	}
 	s := parse("label: y\n")

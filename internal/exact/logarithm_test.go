@@ -12,8 +12,7 @@ import (
 func TestLog(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	numbers := []float64{0, 1, 2, 0.5, math.Sqrt2, math.Sqrt2 / 2, math.Nextafter(1, 0), math.Nextafter(1, 2),
-		math.Inf(1), math.NaN(), -1,
-		math.MaxFloat64, 0x1p-1022}
+		math.Inf(1), math.NaN(), -1, math.MaxFloat64, 0x1p-1022}
 	for range 200_000 {
 		numbers = append(numbers, math.Float64frombits(rng.Uint64N(0x7fe<<52-1<<52)+
 			1<<52), math.Exp(rng.NormFloat64()))

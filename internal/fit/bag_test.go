@@ -8,6 +8,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/metric"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -49,10 +50,7 @@ func TestBag(t *testing.T) {
 		for i, f := range fold {
 			b.fold[i] = uint8(int(f) * 5 / dataset.Folds)
 		}
-		part, err := b.train(t.Context(), uint8(k), "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		part := must.Get(b.train(t.Context(), uint8(k), ""))(t)
 		trees += part.Model.Iterations()
 		for i, f := range b.fold {
 			if int(f) == k {
@@ -94,10 +92,7 @@ func TestBagOfFewKeys(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"ndcg@5", "f1"} {
-		m, err := metric.Lookup(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(metric.Lookup(name))(t)
 		q.Metric = m
 		o, err := table.Train(t.Context(), q)
 		if err != nil || o.Calibrator == nil || len(folds) > 9 || len(folds) < 2 {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"coppice/internal/metric"
+	"coppice/internal/must"
 )
 
 // TestStandardErrorOfSomeRows: a fraction of the rows gives about the error of all, with a formula and by resampling,
@@ -24,10 +25,7 @@ func TestStandardErrorOfSomeRows(t *testing.T) {
 	}
 
 	for _, name := range []string{"auc", "log_loss", "average_precision"} {
-		m, err := metric.Lookup(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(metric.Lookup(name))(t)
 		for weighted, in := range map[bool]metric.Input{true: in, false: {Label: in.Label, Pred: in.Pred}} {
 			whole, some := standardError(m, in, 3, rows), standardError(m, in, 3, rows/7)
 			if !(math.Abs(some/whole-1) < 0.3) {
@@ -37,10 +35,7 @@ func TestStandardErrorOfSomeRows(t *testing.T) {
 		}
 	}
 
-	m, err := metric.Lookup("auc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(metric.Lookup("auc"))(t)
 	if se := standardError(m, metric.Input{Label: []float32{0, 0}, Pred: []float64{1, 2}}, 3, rows); !math.IsNaN(se) {
 		t.Errorf("without positives the standard error of auc is %v; want NaN", se)
 	}

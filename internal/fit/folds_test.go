@@ -11,6 +11,7 @@ import (
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -23,10 +24,7 @@ func open(t *testing.T, o datasettest.Options) *Table {
 	t.Helper()
 	o.Encodings = dataset.EncodeNone // statistics of all rows of train do not go with folds
 	dir, _ := datasettest.Dir(t, o)
-	ds, err := dataset.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ds := must.Get(dataset.Open(dir))(t)
 	t.Cleanup(func() {
 		if err := ds.Close(); err != nil {
 			t.Error(err)
@@ -39,10 +37,7 @@ func request(t *testing.T) Request {
 	t.Helper()
 	p := gbt.Defaults()
 	p.NumIterations, p.NumLeaves, p.MinDataInLeaf, p.EarlyStoppingRound = 12, 7, 5, 4
-	auc, err := metric.Lookup("auc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	auc := must.Get(metric.Lookup("auc"))(t)
 	return Request{Params: p, Metric: auc, Metrics: metric.Standard("binary"), Threads: 1}
 }
 
@@ -65,20 +60,11 @@ func TestFolds(t *testing.T) {
 		table := open(t, datasettest.Options{Rows: 900, Split: tc.split})
 		s := table.ds.Split(dataset.TrainSplit)
 		for k := 2; k <= dataset.Folds; k++ {
-			folds, err := Folds(table.ds.Manifest, tc.scheme, k)
-			if err != nil {
-				t.Fatal(err)
-			}
+			folds := must.Get(Folds(table.ds.Manifest, tc.scheme, k))(t)
 			rated, sizes := make([]int, s.Rows), []int{}
 			for i, f := range folds {
-				train, err := table.mask(f.Train)
-				if err != nil {
-					t.Fatal(err)
-				}
-				test, err := table.Select(f.Rated)
-				if err != nil {
-					t.Fatal(err)
-				}
+				train := must.Get(table.mask(f.Train))(t)
+				test := must.Get(table.Select(f.Rated))(t)
 				checkApart(t, fmt.Sprintf("%s %d of %d", tc.scheme, i+1, k), tc.scheme, s, train.Subset,
 					test.Data.Subset)
 				for _, r := range test.Data.Subset {
@@ -148,10 +134,7 @@ func TestFoldsRefuse(t *testing.T) {
 	}
 	// Two days make two folds that have rows.
 	few := open(t, datasettest.Options{Rows: 40, Split: "{by: time, column: day, train: 0.2, test: 0.8}"})
-	folds, err := Folds(few.ds.Manifest, Forward, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	folds := must.Get(Folds(few.ds.Manifest, Forward, 10))(t)
 	q := request(t)
 	q.Rows, q.Valid = []sweep.Rows{folds[0].Train}, &folds[0].Rated
 	if _, err := few.Train(t.Context(), q); !errors.Is(err, ErrNoRows) {
@@ -168,10 +151,7 @@ func TestTrainOnFolds(t *testing.T) {
 	}{{KFold, "", 10}, {KFold, "", 3}, {GroupKFold, byGroup, 5}, {Forward, byTime, 5}} {
 		table := open(t, datasettest.Options{Rows: 1500, Split: tc.split})
 		s := table.ds.Split(dataset.TrainSplit)
-		folds, err := Folds(table.ds.Manifest, tc.scheme, tc.k)
-		if err != nil {
-			t.Fatal(err)
-		}
+		folds := must.Get(Folds(table.ds.Manifest, tc.scheme, tc.k))(t)
 		if want := map[bool]int{false: tc.k, true: tc.k - 1}[tc.scheme == Forward]; len(folds) != want {
 			t.Fatalf("%s of %d: got %d folds, want %d", tc.scheme, tc.k, len(folds), want)
 		}
@@ -180,17 +160,13 @@ func TestTrainOnFolds(t *testing.T) {
 			place := func(r int) int { return int(s.Fold[r]) * tc.k / dataset.Folds }
 			data, rated := table.data(s), table.data(s)
 			data.Subset = rows(table, func(r int) bool {
-				return place(r) < part || place(r) > part &&
-					tc.scheme != Forward
+				return place(r) < part || place(r) > part && tc.scheme != Forward
 			})
 			rated.Subset = rows(table, func(r int) bool { return place(r) == part })
 
 			q := request(t)
 			q.Rows, q.Valid, q.Threads = []sweep.Rows{f.Train}, &f.Rated, 1+i%3
-			o, err := table.Train(t.Context(), q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			o := must.Get(table.Train(t.Context(), q))(t)
 			checkFold(t, fmt.Sprintf("%s fold %d with %d threads", tc.scheme, i+1, q.Threads), o, q, data, rated)
 		}
 	}
@@ -198,24 +174,17 @@ func TestTrainOnFolds(t *testing.T) {
 
 func (t *Table) data(s *dataset.Split) *gbt.Data {
 	return &gbt.Data{Copies: t.ds.Manifest.Copies(), Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns,
-		Features: t.features,
-		Label:    s.Label, Weight: s.Weight}
+		Features: t.features, Label: s.Label, Weight: s.Weight}
 }
 
 func checkFold(t *testing.T, name string, o *Evaluated, q Request, data, rated *gbt.Data) {
 	t.Helper()
 	label := dataset.Pick(data.Label, rated.Subset)
-	res, err := gbt.Train(t.Context(), data, q.Params, gbt.Options{Threads: 1, Valid: rated, Maximize: true,
+	res := must.Get(gbt.Train(t.Context(), data, q.Params, gbt.Options{Threads: 1, Valid: rated, Maximize: true,
 		Eval: func(raw []float64) (float64, error) {
 			return q.Metric.Eval(metric.Input{Label: label, Pred: slices.Clone(raw)})
-		}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pred, err := res.Model.PredictBinned(rated, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+		}}))(t)
+	pred := must.Get(res.Model.PredictBinned(rated, 1))(t)
 	res.Model.Transform(pred)
 	if o.TrainRows != len(data.Subset) || len(o.Model.Trees) != len(res.Model.Trees) || o.Grown != res.Grown ||
 		len(o.Metrics) != len(q.Metrics) {
@@ -265,8 +234,7 @@ func TestFoldsRefuseStatistics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err = Folds(m, tc.scheme, 5); (err == nil) != tc.fits || err != nil &&
-			!errors.Is(err, ErrScheme) {
+		if _, err = Folds(m, tc.scheme, 5); (err == nil) != tc.fits || err != nil && !errors.Is(err, ErrScheme) {
 			t.Errorf("%s: five folds: got error %v; the scheme fits: %t, and if not it is ErrScheme", name, err,
 				tc.fits)
 		}
@@ -297,10 +265,7 @@ func TestJoinedRows(t *testing.T) {
 	q := request(t)
 	q.Params.EarlyStoppingRound = 0
 	q.Rows = []sweep.Rows{{Split: "train"}, {Split: "valid", Folds: []uint8{0, 2, 3, 7}}}
-	got, err := table.Train(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(table.Train(t.Context(), q))(t)
 
 	train, valid := table.ds.Split("train"), table.ds.Split("valid")
 	want := gbt.Data{Features: table.features, RowMajor: slices.Clone(train.RowMajor), Label: slices.Clone(train.Label),
@@ -319,10 +284,7 @@ func TestJoinedRows(t *testing.T) {
 		}
 		want.Columns = append(want.Columns, column)
 	}
-	res, err := gbt.Train(t.Context(), &want, q.Params, gbt.Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(gbt.Train(t.Context(), &want, q.Params, gbt.Options{Threads: 1}))(t)
 	if a, b := text(t, got.Model), text(t, res.Model); a != b || got.TrainRows != want.Rows || want.Rows == train.Rows {
 		t.Errorf("joined %d rows: models of %d and %d bytes; want the same of %d rows, more than the %d of train",
 			got.TrainRows, len(a), len(b), want.Rows, train.Rows)
@@ -333,8 +295,6 @@ func TestJoinedRows(t *testing.T) {
 func text(t *testing.T, m *gbt.Model) string {
 	t.Helper()
 	var out strings.Builder
-	if _, err := m.WriteTo(&out); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(m.WriteTo(&out))(t)
 	return out.String()
 }

@@ -15,6 +15,7 @@ import (
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
@@ -23,10 +24,7 @@ import (
 func night(t *testing.T, o datasettest.Options) *Table {
 	t.Helper()
 	dir, _ := datasettest.Dir(t, o)
-	ds, err := dataset.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ds := must.Get(dataset.Open(dir))(t)
 	t.Cleanup(func() { ds.Close() })
 	return NewTable(ds)
 }
@@ -34,33 +32,19 @@ func night(t *testing.T, o datasettest.Options) *Table {
 // sampleOf is a dataset's sample of raw rows.
 func sampleOf(t *testing.T, ds *dataset.Dataset) *dataset.Sample {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(ds.Dir(), dataset.SampleFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := dataset.ReadSample(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join(ds.Dir(), dataset.SampleFile)))(t)
+	s := must.Get(dataset.ReadSample(data))(t)
 	return s
 }
 
 // trained is a model of a table, as text.
 func trained(t *testing.T, table *Table, q Request) (*Evaluated, []byte) {
 	t.Helper()
-	auc, err := metric.Lookup("auc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	auc := must.Get(metric.Lookup("auc"))(t)
 	q.Metric, q.Threads, q.Valid = auc, 1, &sweep.Rows{Split: dataset.ValidSplit}
-	o, err := table.Train(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := must.Get(table.Train(t.Context(), q))(t)
 	var text bytes.Buffer
-	if _, err := o.Model.WriteTo(&text); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(o.Model.WriteTo(&text))(t)
 	return o, text.Bytes()
 }
 
@@ -80,18 +64,10 @@ func predicted(t *testing.T, m *gbt.Model, e *dataset.Encoding, rows *dataset.Sa
 func predictedWith(t *testing.T, m *gbt.Model, e *dataset.Encoding, levels *dataset.Levels,
 	rows *dataset.Sample) []float64 {
 	t.Helper()
-	encoder, err := cell.NewEncoder(e, levels)
-	if err != nil {
-		t.Fatal(err)
-	}
-	values, err := encoder.EncodeSample(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoder := must.Get(cell.NewEncoder(e, levels))(t)
+	values := must.Get(encoder.EncodeSample(rows))(t)
 	out := make([]float64, len(rows.Row))
-	if err := m.PredictAll(values, out, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.PredictAll(values, out, 1))
 	return out
 }
 
@@ -104,10 +80,7 @@ func TestInput(t *testing.T) {
 	tonight := night(t, options)
 	old, text := trained(t, yesterday, Request{Params: few()})
 
-	in, err := Input(tonight.ds.Manifest, yesterday.ds.Manifest, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(Input(tonight.ds.Manifest, yesterday.ds.Manifest, text))(t)
 	if slices.Equal(yesterday.ds.Manifest.Features[0].Categories, tonight.ds.Manifest.Features[0].Categories) ||
 		in.Moved == 0 {
 		t.Fatalf("the two nights do not differ: categories %q, %d thresholds moved",
@@ -132,18 +105,9 @@ func TestInput(t *testing.T) {
 	}
 
 	// What is rated on bins is what the version predicts of raw rows.
-	read, err := gbt.ReadModel(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	split, err := tonight.Select(sweep.Rows{Split: rows.Split})
-	if err != nil {
-		t.Fatal(err)
-	}
-	binned, err := o.Model.PredictBinned(&split.Data, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	read := must.Get(gbt.ReadModel(bytes.NewReader(text)))(t)
+	split := must.Get(tonight.Select(sweep.Rows{Split: rows.Split}))(t)
+	binned := must.Get(o.Model.PredictBinned(&split.Data, 1))(t)
 	for i, raw := range predicted(t, read, tonight.ds.Manifest.Encoding(), rows) {
 		if raw != binned[rows.Row[i]] {
 			t.Fatalf("row %d: %v of bins, %v of raw values", i, binned[rows.Row[i]], raw)
@@ -186,18 +150,12 @@ func TestInputWithIDs(t *testing.T) {
 	}
 
 	// What is rated on bins is what the version predicts of raw rows.
-	split, err := tonight.Select(sweep.Rows{Split: rows.Split})
-	if err != nil {
-		t.Fatal(err)
-	}
+	split := must.Get(tonight.Select(sweep.Rows{Split: rows.Split}))(t)
 	o, _ := trained(t, tonight, Request{Params: few(), Input: in})
 	if len(o.Model.Trees) != 30 {
 		t.Errorf("%d trees, want 30", len(o.Model.Trees))
 	}
-	binned, err := o.Model.PredictBinned(&split.Data, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	binned := must.Get(o.Model.PredictBinned(&split.Data, 1))(t)
 	for i, raw := range scores(o.Model) {
 		if raw != binned[rows.Row[i]] {
 			t.Fatalf("row %d: %v of bins, %v of raw values", i, binned[rows.Row[i]], raw)
@@ -272,10 +230,7 @@ func TestInputKeepsToItsColumns(t *testing.T) {
 	}
 	old, here := named("цена", "сайт"), named("сайт", "цена")
 	o, text := trained(t, old, Request{Params: few()})
-	in, err := Input(here.ds.Manifest, old.ds.Manifest, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(Input(here.ds.Manifest, old.ds.Manifest, text))(t)
 
 	seen := map[string]int{}
 	for i, tree := range o.Model.Trees {

@@ -9,6 +9,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/metric"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -17,10 +18,7 @@ const byUser = "{by: hash, key: user_id, train: 0.6, valid: 0.2, test: 0.2}\ngro
 func ranking(t *testing.T) Request {
 	t.Helper()
 	q := request(t)
-	m, err := metric.Lookup("ndcg@5")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(metric.Lookup("ndcg@5"))(t)
 	q.Params.Objective, q.Metric, q.Metrics = "lambdarank", m, metric.Standard("lambdarank")
 	q.Valid = &sweep.Rows{Split: "valid"}
 	return q
@@ -30,10 +28,7 @@ func ranking(t *testing.T) Request {
 func TestRanking(t *testing.T) {
 	table := open(t, datasettest.Options{Rows: 3000, Split: byUser})
 	q := ranking(t)
-	got, err := table.Train(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(table.Train(t.Context(), q))(t)
 	if len(got.Metrics) != 5 || !(got.Score > 0.5) || got.Model.Objective != "lambdarank" {
 		t.Errorf("metrics %v, score %v, objective %s; want the five of a ranking, of which one is the score", got.Metrics, got.Score,
 			got.Model.Objective)

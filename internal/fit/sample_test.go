@@ -9,6 +9,7 @@ import (
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -44,24 +45,15 @@ func TestOneIn(t *testing.T) {
 // TestTrainingOnASample: it sees a part of the rows, with parameters that fit so few, and valid rates it whole.
 func TestTrainingOnASample(t *testing.T) {
 	table := open(t, datasettest.Options{Rows: 3000})
-	m, err := metric.Lookup("auc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(metric.Lookup("auc"))(t)
 	p := gbt.Defaults()
 	p.NumIterations, p.MinDataInLeaf, p.LambdaL2, p.PathSmooth = 10, 60, 8, 2
 	whole := Request{Params: p, Metric: m, Threads: 1, Valid: &sweep.Rows{Split: "valid"}}
 	part := whole
 	part.OneIn = 4
 
-	all, err := table.Train(t.Context(), whole)
-	if err != nil {
-		t.Fatal(err)
-	}
-	some, err := table.Train(t.Context(), part)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(table.Train(t.Context(), whole))(t)
+	some := must.Get(table.Train(t.Context(), part))(t)
 	if want := (all.TrainRows + 3) / 4; some.TrainRows != want {
 		t.Errorf("trained on %d rows of %d; want %d", some.TrainRows, all.TrainRows, want)
 	}

@@ -15,6 +15,7 @@ import (
 	"coppice/internal/dataset/table"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -58,13 +59,8 @@ func newRareClicks(t *testing.T) *rareClicks {
 		fmt.Fprintf(&b, "%d,s%d,a%d,%v,%s\n", y, site, ad, x, part)
 	}
 	path := filepath.Join(t.TempDir(), "clicks.csv")
-	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	files, err := table.Expand(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, b.Bytes(), 0o644))
+	files := must.Get(table.Expand(path))(t)
 	c.file = files[0]
 	return c
 }
@@ -73,35 +69,19 @@ func newRareClicks(t *testing.T) *rareClicks {
 // has left out among them.
 func (c *rareClicks) model(t *testing.T, rest string) (d *dataset.Dataset, o *Evaluated, predicted []float64) {
 	t.Helper()
-	spec, err := dataset.ParseSpec("dataset.yaml",
-		[]byte("name: t\nsource: t.csv\nlabel: y\nsplit: {by: column, column: part}\n"+rest))
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(dataset.ParseSpec("dataset.yaml",
+		[]byte("name: t\nsource: t.csv\nlabel: y\nsplit: {by: column, column: part}\n"+rest)))(t)
 	dir := filepath.Join(t.TempDir(), "d")
-	if _, err := ingest.Stage(t.Context(), spec, []table.File{c.file}, dir, ingest.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	if d, err = dataset.Open(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(ingest.Stage(t.Context(), spec, []table.File{c.file}, dir, ingest.Options{}))(t)
+	d = must.Get(dataset.Open(dir))(t)
 	t.Cleanup(func() { d.Close() })
 	q := Request{Params: gbt.Defaults(), Threads: 2, Valid: &sweep.Rows{Split: dataset.ValidSplit}}
 	q.Params.NumIterations, q.Params.NumLeaves = 80, 15
-	if q.Metric, err = metric.Lookup("log_loss"); err != nil {
-		t.Fatal(err)
-	}
-	if o, err = NewTable(d).Train(t.Context(), q); err != nil {
-		t.Fatal(err)
-	}
-	values, err := datasettest.Encoder(t, d).Encode(c.held, nil, nil, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	q.Metric = must.Get(metric.Lookup("log_loss"))(t)
+	o = must.Get(NewTable(d).Train(t.Context(), q))(t)
+	values := must.Get(datasettest.Encoder(t, d).Encode(c.held, nil, nil, 1))(t)
 	predicted = make([]float64, c.valid)
-	if err := o.Model.PredictAll(values, predicted, 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, o.Model.PredictAll(values, predicted, 2))
 	gbt.Probabilities(predicted)
 	return d, o, predicted
 }
@@ -127,8 +107,7 @@ func TestThinnedNegatives(t *testing.T) {
 	fullLoss, fullRatio := c.expectedLoss(all)
 	thinLoss, thinRatio := c.expectedLoss(some)
 	t.Logf("all rows: log loss %.6f, mean prediction %.4f of the truth; a tenth of the negative ones: %.6f and %.4f",
-		fullLoss,
-		fullRatio, thinLoss, thinRatio)
+		fullLoss, fullRatio, thinLoss, thinRatio)
 	if rows, most := thin.Manifest.TableRows("train"), full.Manifest.TableRows("train")/6; rows > most {
 		t.Errorf("%d of %d rows were kept", rows, full.Manifest.TableRows("train"))
 	}

@@ -16,6 +16,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/ledger"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -73,10 +74,7 @@ func (w *world) result(trial, claim, task, attempt int, ended float64) {
 
 func (w *world) read(now float64) ledger.Ledger {
 	w.t.Helper()
-	l, err := (&ledger.Reader{Store: w.store, Plan: w.plan}).Read(w.t.Context(), w.results, at(now))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	l := must.Get((&ledger.Reader{Store: w.store, Plan: w.plan}).Read(w.t.Context(), w.results, at(now)))(w.t)
 	return l
 }
 
@@ -254,10 +252,8 @@ func TestDamage(t *testing.T) {
 	w.put(sweep.Names(w.plan.Sweep).Claim(3, 7), sweep.Claim{Format: 1, Sweep: w.plan.Sweep, Trial: 4, Claim: 7})
 	w.put(sweep.Names(w.plan.Sweep).Heartbeat(0, 0), []int{1})
 	w.put(sweep.Names(w.plan.Sweep).Heartbeat(5, 0), sweep.Heartbeat{Format: 1, At: at(200)})
-	if _, err := w.store.Put(t.Context(), sweep.Names(w.plan.Sweep).Claim(4, 0), blob.Any,
-		bytes.NewReader(make([]byte, 2<<20))); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.store.Put(t.Context(), sweep.Names(w.plan.Sweep).Claim(4, 0), blob.Any,
+		bytes.NewReader(make([]byte, 2<<20))))(t)
 	after := w.read(300)
 	if after.Unreadable != 4 || after.MachineSeconds != before.MachineSeconds || len(after.Attempts) != 1 {
 		t.Errorf("four foreign objects: got %+v; want them counted as unreadable, and one attempt that costs what "+
@@ -318,9 +314,7 @@ func TestAFailedReadIsRepeated(t *testing.T) {
 
 	store.fail = nil
 	store.opened.Store(0)
-	if _, err := r.Read(t.Context(), w.results, at(100)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.Read(t.Context(), w.results, at(100)))(t)
 	if got := store.opened.Load(); got != 2 {
 		t.Errorf("reading again: %d objects opened, want the claim and its beat", got)
 	}
@@ -385,13 +379,9 @@ func (w *world) until(now float64) *world {
 		var when struct {
 			At time.Time `json:"at"`
 		}
-		if err := json.Unmarshal(data, &when); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, json.Unmarshal(data, &when))
 		if !when.At.After(at(now)) {
-			if _, err := out.store.Put(w.t.Context(), attrs.Name, blob.Any, bytes.NewReader(data)); err != nil {
-				w.t.Fatal(err)
-			}
+			must.Get(out.store.Put(w.t.Context(), attrs.Name, blob.Any, bytes.NewReader(data)))(w.t)
 		}
 	}
 	for trial, r := range w.results {
@@ -430,10 +420,7 @@ func TestMoreBudgetNeverFewerTrials(t *testing.T) {
 func TestOrderDoesNotMatter(t *testing.T) {
 	for seed := range uint64(20) {
 		w := night(t, seed)
-		want, err := json.Marshal(w.read(900))
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(json.Marshal(w.read(900)))(t)
 		for range 3 {
 			if got, err := json.Marshal(w.read(900)); err != nil || !bytes.Equal(got, want) {
 				t.Fatalf("seed %d:\n%s\n%s", seed, got, want)

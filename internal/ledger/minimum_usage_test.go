@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"coppice/internal/ledger"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -81,10 +82,7 @@ func TestAForgedEndStopsWithTheSweep(t *testing.T) {
 	w.beat(1, 0, 1e7)
 	bill := func(now float64) float64 {
 		r := ledger.Reader{Store: w.store, Plan: w.plan, Ended: at(500)}
-		l, err := r.Read(t.Context(), w.results, at(now))
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(r.Read(t.Context(), w.results, at(now)))(t)
 		return l.MachineSeconds
 	}
 	if got := bill(550); !near(got, 2*530) {

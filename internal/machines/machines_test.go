@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"coppice/internal/machines"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
 )
@@ -124,20 +125,14 @@ func TestDisks(t *testing.T) {
 			"takes no local SSD, where the dataset has to lie; use a type that does, such as n2-highmem-16"},
 		"one": {"c2-standard-60", 4, "takes 8 local SSDs, not 4"},
 	} {
-		m, err := machines.Find(tc.machine)
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = m.CheckDisks(tc.disks)
+		m := must.Get(machines.Find(tc.machine))(t)
+		err := m.CheckDisks(tc.disks)
 		if (tc.says == "") != (err == nil) || err != nil &&
 			(!problem.Is(err, problem.Input) || !strings.Contains(err.Error(), tc.says)) {
 			t.Errorf("%s: %d disks on %s: error %v, expected %q", name, tc.disks, tc.machine, err, tc.says)
 		}
 	}
-	m, err := machines.Find("n2-highmem-16")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(machines.Find("n2-highmem-16"))(t)
 	for bytes, want := range map[int64]int{0: 2, 1: 2, 2 * machines.DiskBytes: 2, 2*machines.DiskBytes + 1: 4,
 		24 * machines.DiskBytes: 24} {
 		if n, err := m.FewestDisks(bytes); n != want || err != nil {
@@ -147,10 +142,7 @@ func TestDisks(t *testing.T) {
 	if _, err := m.FewestDisks(24*machines.DiskBytes + 1); err == nil || !strings.Contains(err.Error(), "at most 24") {
 		t.Errorf("a dataset of more than 24 disks: error %v, expected that there are at most 24", err)
 	}
-	none, err := machines.Find("n4-highmem-16")
-	if err != nil {
-		t.Fatal(err)
-	}
+	none := must.Get(machines.Find("n4-highmem-16"))(t)
 	if _, err := none.FewestDisks(1); err == nil {
 		t.Error("a type without local SSD has room on it")
 	}
@@ -174,10 +166,7 @@ func TestPricesOfKnownTypes(t *testing.T) {
 		{"c4d-highmem-96", "us-east1", 5.977067088, 2.202332124},
 		{"c4d-highmem-96-lssd", "europe-west1", 7.30535763090411, 3.79690744816438},
 	} {
-		m, err := machines.Find(tc.name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(machines.Find(tc.name))(t)
 		disks := 0
 		if m.BuiltIn {
 			disks = m.Disks[0]
@@ -193,10 +182,7 @@ func TestPricesOfKnownTypes(t *testing.T) {
 
 func TestNoPriceIsNoPrice(t *testing.T) {
 	p := machines.Embedded()
-	m, err := machines.Find("n2d-highmem-32")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(machines.Find("n2d-highmem-32"))(t)
 	if usd, _, ok := p.Hourly(m, "us-central1", false, 2); !ok || math.Abs(usd-1.8237-2*375*0.08/730) > 1e-3 {
 		t.Errorf("on demand %v %t", usd, ok)
 	}
@@ -228,15 +214,9 @@ prices:
 // TestOwnPricesGoBefore: what a file says counts, whatever its date, and the built-in prices fill in what it does not.
 func TestOwnPricesGoBefore(t *testing.T) {
 	old := machines.Embedded()
-	p, err := machines.ReadPrices("own.yaml", []byte(own))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(machines.ReadPrices("own.yaml", []byte(own)))(t)
 	both := slices.Concat(p, old)
-	m, err := machines.Find("n2-highmem-8")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(machines.Find("n2-highmem-8"))(t)
 	usd, from, ok := both.Hourly(m, "us-central1", true, 1)
 	if want := 8*0.01 + 64*0.001 + 375*0.05/730; !ok || math.Abs(usd-want) > 1e-9 || from.Source != "another reading" ||
 		from.Date != "2025-11-01" {
@@ -259,8 +239,7 @@ func TestPlaceOfErrors(t *testing.T) {
 		"family": {strings.Replace(own, "family: n2,", "family: N2,", 1), `own.yaml:4:14: family "N2"`},
 		"region": {strings.Replace(own, "region: us-central1", "region: here", 1),
 			`own.yaml:4:26: "here" is not a region`},
-		"twice": {strings.Replace(own, "family: n2d", "family: n2", 1),
-			"n2 in us-central1 has a price before"},
+		"twice": {strings.Replace(own, "family: n2d", "family: n2", 1), "n2 in us-central1 has a price before"},
 		"source": {strings.Replace(own, "source: catalog", "source: hearsay", 1),
 			`source "hearsay" is not among sources`},
 		"date":    {strings.Replace(own, "2025-11-01", "2026-13-01", 1), "write YYYY-MM-DD"},
@@ -282,10 +261,7 @@ func TestPlaceOfErrors(t *testing.T) {
 func FuzzReadPrices(f *testing.F) {
 	f.Add([]byte(own))
 	f.Add([]byte(`{"sources":{"a":"b"},"prices":[{"family":"n2","region":"us-east1","date":"2026-01-01","source":"a","spot":{"vcpu":1,"gib":1,"ssd":1}}]}`))
-	m, err := machines.Find("n2-highmem-8")
-	if err != nil {
-		f.Fatal(err)
-	}
+	m := must.Get(machines.Find("n2-highmem-8"))(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, err := machines.ReadPrices("f", data)
 		if err != nil {

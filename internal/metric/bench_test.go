@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // clicks are rows as a click model sees them: 2 % positive, predictions log-normal around that.
@@ -27,19 +29,14 @@ func BenchmarkMillionRows(b *testing.B) {
 	plain := weighted
 	plain.Weight = nil
 	for _, name := range []string{"auc", "average_precision", "log_loss", "ece", "precision@1%", "brier", "accuracy"} {
-		m, err := Lookup(name)
-		if err != nil {
-			b.Fatal(err)
-		}
+		m := must.Get(Lookup(name))(b)
 		for label, in := range map[string]Input{"plain": plain, "weighted": weighted} {
 			b.Run(name+"/"+label, func(b *testing.B) {
 				var e Evaluator
 				b.ReportAllocs()
 				for b.Loop() {
 					e.Reset(in)
-					if _, err := e.Eval(m); err != nil {
-						b.Fatal(err)
-					}
+					must.Get(e.Eval(m))(b)
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/row")
 			})

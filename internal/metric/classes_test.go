@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // TestMetricsOfClasses compares with sums written out, and the interval with the rows' own deviation.
@@ -15,10 +17,7 @@ func TestMetricsOfClasses(t *testing.T) {
 		"multi_logloss": -(math.Log(.7) + 2*math.Log(.6) + math.Log(.4) + 4*math.Log(1e-15)) / 8,
 		"multi_error":   5. / 8, // the third row's class is as likely as another
 	} {
-		m, err := Lookup(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(Lookup(name))(t)
 		if got, err := m.Eval(in); err != nil || math.Abs(got-want) > 1e-12 {
 			t.Errorf("%s: got %v, %v, want %v", name, got, err, want)
 		}
@@ -45,10 +44,7 @@ func TestMetricsOfClasses(t *testing.T) {
 }
 
 func TestMetricsOfClassesRefuse(t *testing.T) {
-	m, err := Lookup("multi_logloss")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(Lookup("multi_logloss"))(t)
 	for want, in := range map[string]Input{
 		"there are no rows":       {},
 		"one for each of several": {Label: []float32{0, 1}, Pred: []float64{.5, .5}},

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"coppice/internal/metric"
+	"coppice/internal/must"
 )
 
 // TestOfConstant: what the shares of the classes score alone is what the metric says of predicting them for each row.
@@ -34,10 +35,7 @@ func TestOfConstant(t *testing.T) {
 			}
 		}
 		for _, name := range tc.names {
-			m, err := metric.Lookup(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := must.Get(metric.Lookup(name))(t)
 			want, err := m.Eval(in)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
@@ -61,18 +59,12 @@ func TestOfConstant(t *testing.T) {
 // TestOfOne: one score for all rows leaves those of a group in random order, and the mean label is the best number.
 func TestOfOne(t *testing.T) {
 	in := metric.Input{Label: []float32{2, 0, 1, 1, 0}, Group: []uint64{1, 1, 1, 2, 2}}
-	ndcg, err := metric.Lookup("ndcg@2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ndcg := must.Get(metric.Lookup("ndcg@2"))(t)
 	want, orders := 0.0, [][]float64{{1, 2, 3}, {1, 3, 2}, {2, 1, 3}, {2, 3, 1}, {3, 1, 2}, {3, 2, 1}}
 	for _, o := range orders {
 		for _, of2 := range [][]float64{{1, 2}, {2, 1}} {
 			in.Pred = append(o[:3:3], of2...)
-			v, err := ndcg.Eval(in)
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := must.Get(ndcg.Eval(in))(t)
 			want += v / float64(2*len(orders))
 		}
 	}

@@ -10,20 +10,15 @@ import (
 	"testing"
 
 	"coppice/internal/metric"
+	"coppice/internal/must"
 )
 
 // table reads testdata/NAME/rows.csv by column.
 func table(t *testing.T, name string) map[string][]string {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", name, "rows.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(filepath.Join("testdata", name, "rows.csv")))(t)
 	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(csv.NewReader(f).ReadAll())(t)
 	columns := map[string][]string{}
 	for j, head := range rows[0] {
 		for _, row := range rows[1:] {
@@ -37,10 +32,7 @@ func float64s(t *testing.T, words []string) []float64 {
 	t.Helper()
 	out := make([]float64, len(words))
 	for i, w := range words {
-		v, err := strconv.ParseFloat(w, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(strconv.ParseFloat(w, 64))(t)
 		out[i] = v
 	}
 	return out
@@ -57,14 +49,9 @@ func float32s(t *testing.T, words []string) []float32 {
 
 func wants(t *testing.T, name string) map[string]map[string]float64 {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", name, "want.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join("testdata", name, "want.json")))(t)
 	var want map[string]map[string]float64
-	if err := json.Unmarshal(data, &want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &want))
 	if len(want) == 0 {
 		t.Fatal("want.json is empty")
 	}
@@ -73,10 +60,7 @@ func wants(t *testing.T, name string) map[string]map[string]float64 {
 
 func lookup(t *testing.T, name string) metric.Metric {
 	t.Helper()
-	m, err := metric.Lookup(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(metric.Lookup(name))(t)
 	return m
 }
 
@@ -132,10 +116,7 @@ func TestRankingAgainstScikitLearn(t *testing.T) {
 	rows := table(t, "ranking")
 	group := make([]uint64, len(rows["group"]))
 	for i, w := range rows["group"] {
-		v, err := strconv.ParseUint(w, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(strconv.ParseUint(w, 10, 64))(t)
 		group[i] = v
 	}
 	for key, want := range wants(t, "ranking") {

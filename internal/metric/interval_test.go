@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"coppice/internal/metric"
+	"coppice/internal/must"
 )
 
 // reference is what testdata/clicks/reference.py makes of one metric.
@@ -23,14 +24,9 @@ type reference struct {
 }
 
 func TestClicksAgainstNumpy(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("testdata", "clicks", "want.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join("testdata", "clicks", "want.json")))(t)
 	var want map[string]map[string]reference
-	if err := json.Unmarshal(data, &want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &want))
 	columns := table(t, "binary")
 	for kind, metrics := range want {
 		in := metric.Input{Label: float32s(t, columns["label"]), Pred: float64s(t, columns["tied"])}
@@ -43,14 +39,8 @@ func TestClicksAgainstNumpy(t *testing.T) {
 		}
 		for name, w := range metrics {
 			m := lookup(t, name)
-			c, err := m.Compare(in, old, metric.Confidence{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			i, err := m.Interval(in, metric.Confidence{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(m.Compare(in, old, metric.Confidence{}))(t)
+			i := must.Get(m.Interval(in, metric.Confidence{}))(t)
 			what := kind + " " + name
 			near(t, what+" new", c.New, w.New)
 			near(t, what+" old", c.Old, w.Old)
@@ -115,10 +105,7 @@ func TestBootstrapAgreesWithNewSamples(t *testing.T) {
 		for range 100 {
 			c := newClicks(r, 1200, -1.5)
 			in := metric.Input{Label: c.labels(r), Pred: probabilities(c.noisy(r, 0.5))}
-			i, err := m.Interval(in, metric.Confidence{Samples: 60})
-			if err != nil {
-				t.Fatal(err)
-			}
+			i := must.Get(m.Interval(in, metric.Confidence{Samples: 60}))(t)
 			values, errs = append(values, i.Value), append(errs, i.Error)
 		}
 		got, want := mean(errs), spreadOf(values)
@@ -246,10 +233,7 @@ func TestOnePercentIsSeen(t *testing.T) {
 	m, seen := lookup(t, "log_loss"), 0
 	const nights = 40
 	for range nights {
-		d, err := m.Compare(metric.Input{Label: c.labels(r), Pred: fresh}, old, metric.Confidence{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(m.Compare(metric.Input{Label: c.labels(r), Pred: fresh}, old, metric.Confidence{}))(t)
 		if d.Better(0) {
 			seen++
 		}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"coppice/internal/metric"
+	"coppice/internal/must"
 )
 
 // TestLossesRefuse: a loss that is not defined for a label or a prediction is an error that names the row.
@@ -39,10 +40,7 @@ func TestLossesRefuse(t *testing.T) {
 // TestLossesHaveIntervals: their standard error is that of a mean over rows.
 func TestLossesHaveIntervals(t *testing.T) {
 	in := metric.Input{Label: []float32{1, 2, 4, 3}, Pred: []float64{1.5, 2, 3, 5}}
-	i, err := lookup(t, "quantile@0.5").Interval(in, metric.Confidence{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	i := must.Get(lookup(t, "quantile@0.5").Interval(in, metric.Confidence{}))(t)
 	// losses .25, 0, .5 and 1
 	if want := math.Sqrt(0.182291666666666666 / 4); i.Value != 0.4375 || math.Abs(i.Error-want) > 1e-12 {
 		t.Errorf("got %v with error %v, want .4375 with %v", i.Value, i.Error, want)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"coppice/internal/metric"
+	"coppice/internal/must"
 )
 
 // TestMeanAveragePrecision compares with LightGBM's formula (src/metric/map_metric.hpp), averaged over all orders of
@@ -28,14 +29,8 @@ func TestMeanAveragePrecision(t *testing.T) {
 	}
 
 	for name, places := range map[string]int{"map": 100, "map@1": 1, "map@3": 3} {
-		m, err := metric.Lookup(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := m.Eval(in)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(metric.Lookup(name))(t)
+		got := must.Get(m.Eval(in))(t)
 		want, total := 0.0, 0.0
 		for _, rows := range groups {
 			weight := 0.0

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"coppice/internal/metric"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 )
 
@@ -364,10 +365,7 @@ func TestNamesLookThemselvesUp(t *testing.T) {
 
 // TestMetricsAreDocumented: the table of docs/sweep.md has every metric, in the same words.
 func TestMetricsAreDocumented(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "sweep.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("..", "..", "docs", "sweep.md")))(t)
 	_, table, _ := strings.Cut(string(text), "\n## Metrics\n")
 	table, _, _ = strings.Cut(table, "\n## ")
 	for _, name := range metric.Names() {
@@ -426,10 +424,7 @@ func TestEvaluatorKeepsItsMemory(t *testing.T) {
 		for _, in := range []metric.Input{big, small, weighted} {
 			e.Reset(in)
 			for _, m := range all(t, metric.Binary, metric.Regression, metric.Ranking) {
-				got, err := e.Eval(m)
-				if err != nil {
-					t.Fatal(err)
-				}
+				got := must.Get(e.Eval(m))(t)
 				if want := eval(t, m, in); got != want {
 					t.Errorf("%s: %v by an evaluator that is used again, %v by a new one", m.Name, got, want)
 				}
@@ -439,9 +434,7 @@ func TestEvaluatorKeepsItsMemory(t *testing.T) {
 	for _, m := range all(t, metric.Binary, metric.Regression, metric.Ranking) {
 		allocated := testing.AllocsPerRun(3, func() {
 			e.Reset(weighted)
-			if _, err := e.Eval(m); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(e.Eval(m))(t)
 		})
 		if allocated > 0 {
 			t.Errorf("%s allocates %v times", m.Name, allocated)

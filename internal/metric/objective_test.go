@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"coppice/internal/metric"
+	"coppice/internal/must"
 )
 
 func TestObjectivesHaveTheirMetrics(t *testing.T) {
@@ -23,10 +24,7 @@ func TestObjectivesHaveTheirMetrics(t *testing.T) {
 	if _, err := metric.Of("hinge"); err == nil {
 		t.Error("an unknown objective was accepted")
 	}
-	auc, err := metric.Lookup("auc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	auc := must.Get(metric.Lookup("auc"))(t)
 	if auc.CheckObjective("lambdarank") == nil {
 		t.Error("auc was accepted for an order")
 	}

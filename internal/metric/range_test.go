@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"coppice/internal/metric"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 )
 
@@ -20,10 +21,7 @@ func TestRange(t *testing.T) {
 		bad.Pred = append(bad.Pred, 1-p)
 	}
 	for _, name := range metric.Names() {
-		m, err := metric.Lookup(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(metric.Lookup(name))(t)
 		best := m.Aim
 		if best == 0 && m.Maximize {
 			best = 1
@@ -67,11 +65,8 @@ func TestRange(t *testing.T) {
 		{"r2", 1.5, "1.5 is not a possible value of r2, which is at most 1"},
 		{"r2", -3, ""},
 	} {
-		m, err := metric.Lookup(c.name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = m.CheckValue(c.value)
+		m := must.Get(metric.Lookup(c.name))(t)
+		err := m.CheckValue(c.value)
 		if c.want == "" && err != nil || c.want != "" && (!problem.Is(err, problem.Input) || err.Error() != c.want) {
 			t.Errorf("%s %v: got error %v, want %q", c.name, c.value, err, c.want)
 		}

@@ -21,8 +21,7 @@ func TestRankingSorts(t *testing.T) {
 		"zeros":      func(int) float64 { return math.Copysign(0, r.Float64()-0.5) },
 		"close":      func(int) float64 { return 1 + float64(r.IntN(1000))*0x1p-52 },
 		"one outlier": func(i int) float64 {
-			return map[bool]float64{true: 1e-300, false: 0.1 +
-				r.Float64()*1e-9}[i == 0]
+			return map[bool]float64{true: 1e-300, false: 0.1 + r.Float64()*1e-9}[i == 0]
 		},
 		"two floats": func(i int) float64 {
 			return map[bool]float64{true: -1e300, false: 1 + float64(r.IntN(2))*0x1p-52}[i == 0]

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"coppice/internal/metric"
+	"coppice/internal/must"
 )
 
 // sold are rows of which each value was computed by hand.
@@ -52,25 +53,13 @@ func TestValueIsAMean(t *testing.T) {
 	in := rows(r, 500, 0, true)
 	old := rows(r, 500, 0, true).Pred
 	own, l2 := lookup(t, "value(-(prediction - label) ^ 2)"), lookup(t, "l2")
-	a, err := own.Interval(in, metric.Confidence{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := l2.Interval(in, metric.Confidence{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(own.Interval(in, metric.Confidence{}))(t)
+	b := must.Get(l2.Interval(in, metric.Confidence{}))(t)
 	near(t, "value", a.Value, -b.Value)
 	near(t, "low", a.Low, -b.High)
 	near(t, "error", a.Error, b.Error)
-	c, err := own.Compare(in, old, metric.Confidence{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := l2.Compare(in, old, metric.Confidence{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(own.Compare(in, old, metric.Confidence{}))(t)
+	d := must.Get(l2.Compare(in, old, metric.Confidence{}))(t)
 	near(t, "gain", c.Gain, d.Gain)
 	near(t, "its error", c.Error, d.Error)
 }

@@ -6,6 +6,7 @@ import (
 
 	"coppice/internal/dataset/ingest"
 	"coppice/internal/dataset/segment"
+	"coppice/internal/must"
 	"coppice/internal/nights"
 	"coppice/internal/nights/nightstest"
 )
@@ -17,25 +18,17 @@ func BenchmarkStaging(b *testing.B) {
 	stream := nightstest.Stream{Seed: 3, Rows: rows}
 	csv := stream.Night(1).CSV()
 	stage := func(w segment.Scorer) *ingest.Report {
-		r, err := staged(b, csv, nightstest.Spec, ingest.Options{Threads: 1, Witness: w})
-		if err != nil {
-			b.Fatal(err)
-		}
+		r := must.Get(staged(b, csv, nightstest.Spec, ingest.Options{Threads: 1, Witness: w}))(b)
 		return r
 	}
 	cpu := func() float64 {
 		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 		return float64(u.Utime.Nano())
 	}
 	first := stage(nil)
 	before := cpu()
-	p, err := nights.Measure(b.Context(), first.Night, first.Manifest, 1, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	p := must.Get(nights.Measure(b.Context(), first.Night, first.Manifest, 1, nil))(b)
 	measured := cpu() - before
 	for name, w := range map[string]segment.Scorer{"alone": nil, "counted": nights.NewWitness([]*nights.Profile{p},
 		false)} {

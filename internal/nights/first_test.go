@@ -130,8 +130,7 @@ func TestCopiesAreToldFromRowsThatAreAlike(t *testing.T) {
 			copied := slices.ContainsFunc(found, func(f nights.Finding) bool { return f.Code == nights.CodeCopiedRows })
 			if copied != c.copied {
 				t.Errorf("%s: copies %v, expected %v; %.3g of test's rows are in train, found %v", name, copied,
-					c.copied,
-					p.Shared, found)
+					c.copied, p.Shared, found)
 			}
 		}
 	}

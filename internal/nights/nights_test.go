@@ -14,6 +14,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 	"coppice/internal/nights"
 	"coppice/internal/nights/nightstest"
 )
@@ -29,38 +30,24 @@ func staged(t testing.TB, csv []byte, spec func(file string) []byte, o ingest.Op
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "night.csv")
-	if err := os.WriteFile(file, csv, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s, err := dataset.ParseSpec("dataset.yaml", spec(file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := table.Expand(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, csv, 0o600))
+	s := must.Get(dataset.ParseSpec("dataset.yaml", spec(file)))(t)
+	files := must.Get(table.Expand(file))(t)
 	return ingest.Stage(t.Context(), s, files, filepath.Join(dir, "d"), o)
 }
 
 // stageCSV stages a table by a spec of all but its name and source.
 func stageCSV(t *testing.T, text, rest string) *ingest.Report {
 	t.Helper()
-	r, err := staged(t, []byte(text), func(file string) []byte {
+	r := must.Get(staged(t, []byte(text), func(file string) []byte {
 		return []byte("name: t\nsource: " + file + "\n" + rest)
-	}, ingest.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, ingest.Options{}))(t)
 	return r
 }
 
 func measured(t testing.TB, n *ingest.Night, m *dataset.Manifest) *nights.Profile {
 	t.Helper()
-	p, err := nights.Measure(t.Context(), n, m, 2, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(nights.Measure(t.Context(), n, m, 2, nil))(t)
 	return p
 }
 
@@ -83,10 +70,7 @@ func stage(t *testing.T, rows nightstest.Table, before []*nights.Profile) (night
 // stageGood is stage of a table that can be staged.
 func stageGood(t *testing.T, rows nightstest.Table, before []*nights.Profile) night {
 	t.Helper()
-	n, err := stage(t, rows, before)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must.Get(stage(t, rows, before))(t)
 	return n
 }
 
@@ -105,10 +89,7 @@ func find(t *testing.T, q nights.Request) []nights.Finding {
 	if q.At.IsZero() {
 		q.At = nightstest.First
 	}
-	found, err := nights.Compare(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(nights.Compare(t.Context(), q))(t)
 	return found
 }
 
@@ -295,10 +276,7 @@ func TestRecordIsReadBack(t *testing.T) {
 	r := &nights.Record{Format: 1, Dataset: "clicks", Version: "0123456789abcdef",
 		Profile:  n.profile,
 		Findings: []nights.Finding{{Code: nights.CodeScaled, Level: nights.Blocking, Column: "price", Text: "twice"}}}
-	text, err := r.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(r.Encode())(t)
 	back, err := nights.DecodeRecord(text, "clicks", "0123456789abcdef")
 	if err != nil || !back.Blocked() || nights.Reason(back.Findings) != "price: twice (scaled)" {
 		t.Fatalf("read back: %v, blocked %v, reason %q", err, back.Blocked(), nights.Reason(back.Findings))
@@ -318,15 +296,9 @@ func TestRecordIsReadBack(t *testing.T) {
 		"odd ties":        func(r *nights.Record) { r.Profile.Ties[2] = nil },
 		"odd buckets":     func(r *nights.Record) { r.Profile.Buckets.Label = nil },
 	} {
-		bad, err := nights.DecodeRecord(text, "clicks", "0123456789abcdef")
-		if err != nil {
-			t.Fatal(err)
-		}
+		bad := must.Get(nights.DecodeRecord(text, "clicks", "0123456789abcdef"))(t)
 		change(bad)
-		damaged, err := bad.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		damaged := must.Get(bad.Encode())(t)
 		if _, err := nights.DecodeRecord(damaged, "clicks", "0123456789abcdef"); err == nil {
 			t.Errorf("%s: the record is believed", name)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 	"coppice/internal/nights"
 	"coppice/internal/nights/nightstest"
 )
@@ -242,14 +243,8 @@ func predictions(t *testing.T, table, tomorrow nightstest.Table) []float64 {
 
 	p := gbt.Defaults()
 	p.NumIterations, p.NumLeaves, p.LearningRate, p.MinDataInLeaf = 60, 8, 0.08, 100
-	r, err := gbt.Train(t.Context(), train, p, gbt.Options{Threads: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	pred, err := r.Model.PredictBinned(test, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(gbt.Train(t.Context(), train, p, gbt.Options{Threads: 2}))(t)
+	pred := must.Get(r.Model.PredictBinned(test, 2))(t)
 	for i, z := range pred {
 		pred[i] = 1 / (1 + math.Exp(-z))
 	}

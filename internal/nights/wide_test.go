@@ -11,6 +11,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
+	"coppice/internal/must"
 	"coppice/internal/nights"
 )
 
@@ -41,9 +42,7 @@ func TestMeasureStops(t *testing.T) {
 	const columns, threads = 50, 2
 	n, m := wide(t, columns)
 	calls := int64(0)
-	if _, err := nights.Measure(t.Context(), n, m, 1, func(int64, int64) { calls++ }); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(nights.Measure(t.Context(), n, m, 1, func(int64, int64) { calls++ }))(t)
 	for at := int64(1); at < calls; at++ {
 		ctx, cancel := context.WithCancel(t.Context())
 		after := make(chan struct{}, calls)

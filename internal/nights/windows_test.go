@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/must"
 	"coppice/internal/nights"
 	"coppice/internal/nights/nightstest"
 )
@@ -68,10 +69,7 @@ func TestAWindowFillsWithALeak(t *testing.T) {
 				row[4] = "0.5"
 			}
 		}
-		n, err := stage(t, table, before)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(stage(t, table, before))(t)
 		found := compare(t, n, before)
 		leaks := slices.ContainsFunc(found, func(f nights.Finding) bool { return f.Code == nights.CodeLeak })
 		switch {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
@@ -37,10 +38,7 @@ func server(t *testing.T, statuses ...int) (url string, bodies *[]string) {
 
 func client(t *testing.T, address, format string) *webhook {
 	t.Helper()
-	c, err := newWebhook(sweep.VerdictsEnv{Webhook: sweep.Secret(address), WebhookFormat: format})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(newWebhook(sweep.VerdictsEnv{Webhook: sweep.Secret(address), WebhookFormat: format}))(t)
 	c.pause = time.Millisecond
 	return c
 }
@@ -52,9 +50,7 @@ var message = sweep.VerdictMessage{Format: 1, ID: "sweep/night-1/concluded", Occ
 
 func TestSlack(t *testing.T) {
 	url, bodies := server(t, 200)
-	if err := client(t, url, sweep.WebhookSlack).send(t.Context(), &message); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client(t, url, sweep.WebhookSlack).send(t.Context(), &message))
 	if len(*bodies) != 1 {
 		t.Fatalf("%d requests, want 1: %q", len(*bodies), *bodies)
 	}
@@ -63,9 +59,7 @@ func TestSlack(t *testing.T) {
 		t.Errorf("request %q, want %q", head, want)
 	}
 	var got struct{ Text string }
-	if err := json.Unmarshal([]byte("{"+body), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte("{"+body), &got))
 	want := "*ctr v12 is not live: not promoted*\ncolumn &lt;!channel&gt; &amp; 'x': no ∗gain∗\nsweep night-1, " +
 		"dataset clicks@1a2b3c4d5e6f7a8b\n`launcher status night-1`"
 	if got.Text != want {
@@ -75,9 +69,7 @@ func TestSlack(t *testing.T) {
 
 func TestJSONIsTheMessage(t *testing.T) {
 	url, bodies := server(t, 204)
-	if err := client(t, url, sweep.WebhookJSON).send(t.Context(), &message); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, client(t, url, sweep.WebhookJSON).send(t.Context(), &message))
 	_, body, _ := strings.Cut((*bodies)[0], "{")
 	var m sweep.VerdictMessage
 	if err := json.Unmarshal([]byte("{"+body), &m); err != nil || m.ID != message.ID || m.Reason != message.Reason || m.Version != 12 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coppice/internal/must"
 	"coppice/internal/program"
 	"coppice/internal/program/tables"
 )
@@ -94,9 +95,7 @@ func TestTablesStayStraight(t *testing.T) {
 // TestJSONKeepsItsValue: what is escaped on the way is parsed as the same value.
 func TestJSONKeepsItsValue(t *testing.T) {
 	var out bytes.Buffer
-	if err := json.NewEncoder(program.To(&out)).Encode(hostile); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.NewEncoder(program.To(&out)).Encode(hostile))
 	var back string
 	if err := json.Unmarshal(out.Bytes(), &back); err != nil || back != hostile {
 		t.Errorf("%q (%v) came back for %q", back, err, hostile)

@@ -85,9 +85,8 @@ func TestErrorsForACollector(t *testing.T) {
 	var e bytes.Buffer
 	w := program.World{Args: []string{"fly"}, Err: program.To(&e), Version: "v1",
 		Env: envconfig.MapLookuper(map[string]string{"COPPICE_LOG": "json"})}
-	if code := program.Execute(t.Context(), w,
-		&cobra.Command{Use: "prog", Args: cobra.ArbitraryArgs,
-			RunE: func(*cobra.Command, []string) error { return errors.New("no wings") }}); code != sweep.ExitError {
+	if code := program.Execute(t.Context(), w, &cobra.Command{Use: "prog", Args: cobra.ArbitraryArgs,
+		RunE: func(*cobra.Command, []string) error { return errors.New("no wings") }}); code != sweep.ExitError {
 		t.Errorf("code %d", code)
 	}
 	if line := lines(t, &e)[0]; line["severity"] != "ERROR" || line["message"] != "no wings" ||

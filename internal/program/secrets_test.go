@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/internal/cloud"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -78,9 +79,7 @@ func TestKeysAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	const private = "-----BEGIN PRIVATE KEY-----MIIE"

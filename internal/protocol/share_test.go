@@ -215,8 +215,7 @@ func (m sharing) listed(t *sharedTask, ended time.Time) View {
 	l := View{Began: ended.Add(-ticks(t.began)), Ended: ended, Trials: make([]Trial, trialsHere)}
 	for n, v := range t.list {
 		l.Trials[n] = Trial{Ended: v.ended, Made: int(v.claims), Deaths: int(v.deaths),
-			Last: Claim{Number: int(v.last), Beat: int64(v.beat),
-				Released: v.released, Saved: v.saved},
+			Last:    Claim{Number: int(v.last), Beat: int64(v.beat), Released: v.released, Saved: v.saved},
 			Paused:  v.paused > 0,
 			Resumed: v.resumed}
 	}
@@ -231,8 +230,7 @@ func (m sharing) look(s *shared, i int) {
 			m.flaw.note(&v, Claim{Number: c, Beat: int64(claim.beat), Released: claim.released, Saved: claim.saved})
 		}
 		listed := sharedListed{ended: trial.result, claims: uint8(v.Made), deaths: uint8(v.Deaths),
-			last: uint8(v.Last.Number), beat: uint8(v.Last.Beat),
-			released: v.Last.Released, saved: v.Last.Saved}
+			last: uint8(v.Last.Number), beat: uint8(v.Last.Beat), released: v.Last.Released, saved: v.Last.Saved}
 		trial.listPauses(&listed)
 		if m.flaw == leaseByOwnClock && v.Made > 0 {
 			listed.beaten = trial.claims[v.Made-1].beaten

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
 )
@@ -18,10 +19,7 @@ func contents(t *testing.T, s blob.Store, object string) string {
 		t.Fatal(err)
 	}
 	defer rc.Close()
-	text, err := io.ReadAll(rc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(rc))(t)
 	return string(text)
 }
 
@@ -32,19 +30,15 @@ func chained(t *testing.T) (blob.Store, *registry.Registry) {
 	r := registry.New(s)
 	for i, key := range []string{"a", "b", "c"} {
 		register(t, r, "ctr", key)
-		if _, err := r.Promote(t.Context(), "ctr", i+1, registry.Expect{Version: i}, act(i, "better")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(r.Promote(t.Context(), "ctr", i+1, registry.Expect{Version: i}, act(i, "better")))(t)
 	}
 	return s, r
 }
 
 func TestVerifyWholeHistory(t *testing.T) {
 	_, r := chained(t)
-	if _, err := r.Rollback(t.Context(), "ctr", registry.Champion, registry.Expect{Version: 3},
-		act(4, "alarm")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.Rollback(t.Context(), "ctr", registry.Champion, registry.Expect{Version: 3},
+		act(4, "alarm")))(t)
 	v, err := r.Verify(t.Context(), "ctr")
 	if err != nil {
 		t.Fatalf("verify of an untouched history: %v", err)
@@ -94,9 +88,7 @@ func TestVerifyNoticesEveryChange(t *testing.T) {
 // A consistent history that belongs to another alias, or was cut and continued, does not verify either.
 func TestVerifyNoticesAnotherHistory(t *testing.T) {
 	s, r := chained(t)
-	if _, err := r.SetAlias(t.Context(), "ctr", "canary", 2, registry.Expect{}, act(5, "watch")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.SetAlias(t.Context(), "ctr", "canary", 2, registry.Expect{}, act(5, "watch")))(t)
 	stolen := strings.ReplaceAll(contents(t, s, "registry/ctr/history/canary/00000001.json"), `"canary"`, `"champion"`)
 	overwrite(t, s, "registry/ctr/history/champion/00000001.json", stolen)
 	if _, err := r.Verify(t.Context(), "ctr"); err == nil || !strings.Contains(err.Error(), "champion/00000001.json") {

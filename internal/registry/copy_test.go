@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
 )
@@ -13,10 +14,7 @@ import (
 func TestCopy(t *testing.T) {
 	s, from := chained(t)
 	ctx := t.Context()
-	v, err := from.Get(ctx, "ctr", "3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(from.Get(ctx, "ctr", "3"))(t)
 	there := blob.Memory()
 	to := registry.New(there)
 	if v := register(t, to, "ctr", "own"); v.Number != 1 {
@@ -39,9 +37,7 @@ func TestCopy(t *testing.T) {
 	}
 
 	overwrite(t, s, "registry/ctr/versions/2/model.txt", "model x")
-	if v, err = from.Get(ctx, "ctr", "2"); err != nil {
-		t.Fatal(err)
-	}
+	v = must.Get(from.Get(ctx, "ctr", "2"))(t)
 	if _, err := to.Copy(ctx, from, v, act(11, "damaged")); !problem.Is(err, problem.Damaged) {
 		t.Errorf("copying a damaged version: got %v, want a CorruptError", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/registry"
 )
 
@@ -148,10 +149,7 @@ func TestDyingAndBeingOvertaken(t *testing.T) {
 				break
 			}
 			r := registry.New(s)
-			second, err := r.Register(ctx, "ctr", "second", files("second"), info(1))
-			if err != nil {
-				t.Fatal(err)
-			}
+			second := must.Get(r.Register(ctx, "ctr", "second", files("second"), info(1)))(t)
 			first, err := r.Register(ctx, "ctr", "first", files("new"), info(2))
 			var conflict *registry.ConflictError
 			if errors.As(err, &conflict) { // the first had committed, but died before the answer
@@ -189,10 +187,7 @@ func TestBytesOfADeadAttemptStandAside(t *testing.T) {
 	if _, err := registry.New(&lastNotLanded{m}).Register(t.Context(), "ctr", "k", files("old"), info(0)); err == nil {
 		t.Fatal("it lived")
 	}
-	v, err := registry.New(s).Register(t.Context(), "ctr", "k", files("new"), info(0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(registry.New(s).Register(t.Context(), "ctr", "k", files("new"), info(0)))(t)
 	f, _ := v.File("model.txt")
 	if want := "registry/ctr/versions/1/other/" + f.SHA256[:16] + "/model.txt"; f.Object != want {
 		t.Errorf("model.txt lies at %s, want %s", f.Object, want)
@@ -242,9 +237,7 @@ func TestLostAnswerAndARival(t *testing.T) {
 	for _, key := range []string{"a", "b", "c"} {
 		register(t, calm, "ctr", key)
 	}
-	if _, err := calm.Promote(t.Context(), "ctr", 1, registry.Expect{}, act(1, "one")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(calm.Promote(t.Context(), "ctr", 1, registry.Expect{}, act(1, "one")))(t)
 	rival := &rivalled{Store: s, after: func() {
 		if _, err := calm.Promote(t.Context(), "ctr", 3, registry.Expect{Version: 2}, act(3, "three")); err != nil {
 			t.Error(err)
@@ -256,8 +249,7 @@ func TestLostAnswerAndARival(t *testing.T) {
 	}
 	if a, err := calm.Alias(t.Context(), "ctr", registry.Champion); err != nil || a.Version != 3 ||
 		a.Last.Sequence != 3 {
-		t.Errorf("the champion is %+v, error %v; want version 3 after its third move",
-			a, err)
+		t.Errorf("the champion is %+v, error %v; want version 3 after its third move", a, err)
 	}
 }
 
@@ -285,9 +277,7 @@ func TestMovesWithoutCopies(t *testing.T) {
 	register(t, r, "ctr", "a")
 	register(t, r, "ctr", "b")
 	refusing := registry.New(&refuse{s})
-	if _, err := refusing.Promote(t.Context(), "ctr", 1, registry.Expect{}, act(1, "one")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(refusing.Promote(t.Context(), "ctr", 1, registry.Expect{}, act(1, "one")))(t)
 	if _, err := refusing.Promote(t.Context(), "ctr", 2, registry.Expect{Version: 1}, act(2, "two")); !errors.Is(err,
 		errRefused) {
 		t.Fatalf("no copy of the event can be written: got error %v; want errRefused", err)

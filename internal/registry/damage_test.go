@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
 )
@@ -18,9 +19,7 @@ import (
 // overwrite replaces the contents of an object.
 func overwrite(t *testing.T, s blob.Store, object, text string) {
 	t.Helper()
-	if _, err := s.Put(t.Context(), object, blob.Any, strings.NewReader(text)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Put(t.Context(), object, blob.Any, strings.NewReader(text)))(t)
 }
 
 func TestDamage(t *testing.T) {
@@ -77,17 +76,14 @@ func TestDamage(t *testing.T) {
 			register(t, r, "ctr", "a")
 			register(t, r, "ctr", "b")
 			for i := range 2 {
-				if _, err := r.Promote(t.Context(), "ctr", 1+i, registry.Expect{Any: true}, act(i, "x")); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(r.Promote(t.Context(), "ctr", 1+i, registry.Expect{Any: true}, act(i, "x")))(t)
 			}
 			overwrite(t, s, tc.object, tc.text)
 			err := tc.do(r)
 			if !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), tc.want) ||
 				!strings.Contains(err.Error(), tc.object) {
 				t.Errorf("with other bytes at %s: got error %v; want one of kind damaged that names it and says %q",
-					tc.object, err,
-					tc.want)
+					tc.object, err, tc.want)
 			}
 		})
 	}
@@ -132,9 +128,7 @@ func TestDeletedEventIsNoticed(t *testing.T) {
 	register(t, r, "ctr", "a")
 	register(t, r, "ctr", "b")
 	for i := range 4 {
-		if _, err := r.Promote(t.Context(), "ctr", 1+i%2, registry.Expect{Any: true}, act(i, "x")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(r.Promote(t.Context(), "ctr", 1+i%2, registry.Expect{Any: true}, act(i, "x")))(t)
 	}
 	events, err := registry.New(&without{s, "registry/ctr/history/champion/00000002.json"}).History(t.Context(), "ctr")
 	if !problem.Is(err, problem.Damaged) ||

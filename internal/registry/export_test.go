@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/problem"
 )
 
@@ -12,24 +13,13 @@ import (
 func TestExport(t *testing.T) {
 	s, r := chained(t)
 	ctx := t.Context()
-	v, err := r.Get(ctx, "ctr", "3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(r.Get(ctx, "ctr", "3"))(t)
 	folder := filepath.Join(t.TempDir(), "new", "version")
-	if err := r.Export(ctx, v, folder); err != nil {
-		t.Fatal(err)
-	}
-	record, err := v.Record()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Export(ctx, v, folder))
+	record := must.Get(v.Record())(t)
 	want := map[string]string{"version.json": string(record)}
 	for _, f := range v.Files {
-		data, err := r.ReadFile(ctx, v, f.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(r.ReadFile(ctx, v, f.Name))(t)
 		want[f.Name] = string(data)
 	}
 	for name, text := range want {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
 )
@@ -14,14 +15,9 @@ import (
 func TestExported(t *testing.T) {
 	_, r := chained(t)
 	ctx := t.Context()
-	v, err := r.Get(ctx, "ctr", "3")
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(r.Get(ctx, "ctr", "3"))(t)
 	folder := filepath.Join(t.TempDir(), "version")
-	if err := r.Export(ctx, v, folder); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Export(ctx, v, folder))
 	again, found, err := registry.Exported(ctx, folder)
 	if err != nil || found.Model != "ctr" || found.Number != 3 {
 		t.Fatalf("got %s@%d, %v, want ctr@3", found.Model, found.Number, err)
@@ -35,15 +31,10 @@ func TestExported(t *testing.T) {
 	}
 
 	name := filepath.Join(folder, v.Files[0].Name)
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(name))(t)
 	altered := append([]byte{text[0] ^ 1}, text[1:]...)
 	for what, data := range map[string][]byte{"a byte changed": altered, "a byte missing": text[1:]} {
-		if err := os.WriteFile(name, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, data, 0o644))
 		again, found, err := registry.Exported(ctx, folder)
 		if err == nil {
 			_, err = again.ReadFile(ctx, found, v.Files[0].Name)
@@ -52,9 +43,7 @@ func TestExported(t *testing.T) {
 			t.Errorf("%s: got %v, want an error of kind Damaged", what, err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(folder, "version.json"), []byte("{"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(folder, "version.json"), []byte("{"), 0o644))
 	if _, _, err := registry.Exported(ctx, folder); !problem.Is(err, problem.Damaged) {
 		t.Errorf("half a record: got %v, want an error of kind Damaged", err)
 	}

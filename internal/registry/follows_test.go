@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
 )
@@ -27,10 +28,7 @@ func TestAMoveBeginsWhereTheLastOneEnded(t *testing.T) {
 		register(t, r, "ctr", "one")
 		register(t, r, "ctr", "two")
 		text := strings.NewReplacer("%FROM", tc.from, "%PREVIOUS", tc.previous).Replace(mallory)
-		if _, err := blob.Create(t.Context(), store, "registry/ctr/history/champion/00000001.json",
-			[]byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(blob.Create(t.Context(), store, "registry/ctr/history/champion/00000001.json", []byte(text)))(t)
 		_, err := r.History(t.Context(), "ctr")
 		if tc.says == "" && err != nil || tc.says != "" &&
 			(!problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), tc.says)) {

@@ -66,8 +66,7 @@ func TestHostileInput(t *testing.T) {
 		}
 		_, err := r.Register(ctx, tc.model, tc.key, tc.files, in)
 		if !problem.Is(err, problem.Input) {
-			t.Errorf("got %s: %v (%T); want one of kind input", name,
-				err, err)
+			t.Errorf("got %s: %v (%T); want one of kind input", name, err, err)
 		}
 	}
 	if n := len(snapshot(t, s)); n != 0 {
@@ -95,8 +94,7 @@ func TestHostileInput(t *testing.T) {
 			Files: []registry.File{{Name: "x", Object: "registry/secret", SHA256: strings.Repeat("a", 64)}}}, "x")),
 	} {
 		if !problem.Is(err, problem.Input) {
-			t.Errorf("got %s: %v (%T); want one of kind input", name,
-				err, err)
+			t.Errorf("got %s: %v (%T); want one of kind input", name, err, err)
 		}
 	}
 	if !maps.Equal(before, snapshot(t, s)) {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/registry"
 )
 
@@ -166,10 +167,7 @@ func TestConcurrentMoves(t *testing.T) {
 		t.Errorf("%d events, moved: %v", n, moved)
 	}
 	// Many callers that roll back from the same version roll back once.
-	a, err := r.Alias(t.Context(), "ctr", "champion")
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(r.Alias(t.Context(), "ctr", "champion"))(t)
 	for i := range 8 {
 		wg.Go(func() {
 			if _, err := r.Rollback(t.Context(), "ctr", "champion", registry.Expect{Version: a.Version},

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"coppice/internal/must"
 )
 
 // FuzzRecords checks that a decoded record refers only to valid names, and survives being written again.
@@ -20,10 +22,7 @@ func FuzzRecords(f *testing.F) {
 		map[string]any{"format": 1, "model": "ctr", "version": 3, "key": "k",
 			"files": []File{{"model.txt", "registry/../secret", 5, strings.Repeat("ab", 32)}}},
 	} {
-		data, err := encode(record)
-		if err != nil {
-			f.Fatal(err)
-		}
+		data := must.Get(encode(record))(f)
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

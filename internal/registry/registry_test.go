@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
 )
@@ -31,10 +32,7 @@ func files(text string) map[string][]byte {
 
 func register(t *testing.T, r *registry.Registry, model, key string) registry.Version {
 	t.Helper()
-	v, err := r.Register(t.Context(), model, key, files(key), info(0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(r.Register(t.Context(), model, key, files(key), info(0)))(t)
 	return v
 }
 
@@ -59,10 +57,7 @@ func TestRegisterAndRead(t *testing.T) {
 	s := blob.Memory()
 	r := registry.New(s)
 	for i, key := range []string{"sweep-a", "sweep-b", "sweep-c"} {
-		v, err := r.Register(t.Context(), "ctr", key, files(key), info(i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(r.Register(t.Context(), "ctr", key, files(key), info(i)))(t)
 		if v.Number != i+1 || v.Key != key || !reflect.DeepEqual(v.Info, info(i)) || len(v.Files) != 3 ||
 			v.Files[0].Name != "calibrator.json" {
 			t.Errorf("registered under %s: got %+v; want version %d with what was given, and three files by name", key,
@@ -109,10 +104,7 @@ func TestManyVersionsKeepTheirOrder(t *testing.T) {
 			t.Fatalf("version %d is number %d", i+1, v.Number)
 		}
 	}
-	all, err := r.Versions(t.Context(), "ctr")
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(r.Versions(t.Context(), "ctr"))(t)
 	for i, v := range all {
 		if v.Number != i+1 {
 			t.Errorf("%d at %d", v.Number, i)
@@ -247,10 +239,7 @@ func TestAliases(t *testing.T) {
 
 func history(t *testing.T, r *registry.Registry, model string) []registry.Event {
 	t.Helper()
-	events, err := r.History(t.Context(), model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	events := must.Get(r.History(t.Context(), model))(t)
 	return events
 }
 
@@ -268,14 +257,10 @@ func TestHistoryTrustsSequencesMoreThanClocks(t *testing.T) {
 	r := registry.New(blob.Memory())
 	ctx := t.Context()
 	for i, key := range []string{"a", "b"} {
-		if _, err := r.Register(ctx, "ctr", key, files(key), info(5*i)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(r.Register(ctx, "ctr", key, files(key), info(5*i)))(t)
 	}
 	for i, at := range []int{3, 1, 7, -9} {
-		if _, err := r.Promote(ctx, "ctr", 1+i%2, registry.Expect{Any: true}, act(at, strconv.Itoa(i))); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(r.Promote(ctx, "ctr", 1+i%2, registry.Expect{Any: true}, act(at, strconv.Itoa(i))))(t)
 	}
 	got := describe(history(t, r, "ctr"))
 	want := []string{
@@ -294,9 +279,7 @@ func TestPastIsBounded(t *testing.T) {
 	register(t, r, "ctr", "a")
 	register(t, r, "ctr", "b")
 	for i := range 130 {
-		if _, err := r.Promote(t.Context(), "ctr", 1+i%2, registry.Expect{Any: true}, act(i, "swing")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(r.Promote(t.Context(), "ctr", 1+i%2, registry.Expect{Any: true}, act(i, "swing")))(t)
 	}
 	a, err := r.Alias(t.Context(), "ctr", "champion")
 	if err != nil || len(a.Past) != 100 || a.Past[99] != 1 || a.Version != 2 || a.Last.Sequence != 130 {
@@ -338,9 +321,7 @@ func TestNotFound(t *testing.T) {
 	check("version", err, `registry: there is no version "3" of clicks (its versions are 1-2)`)
 	_, err = r.Get(ctx, "clicks", "champion")
 	check("no alias", err, `registry: there is no alias "champion" of clicks`)
-	if _, err := r.Promote(ctx, "clicks", 2, registry.Expect{}, act(0, "x")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.Promote(ctx, "clicks", 2, registry.Expect{}, act(0, "x")))(t)
 	_, err = r.Get(ctx, "clicks", "champ")
 	check("alias", err, `registry: there is no alias "champ" of clicks (did you mean "champion"?)`)
 	_, err = r.Rollback(ctx, "clicks", "canary", registry.Expect{Any: true}, act(0, "x"))

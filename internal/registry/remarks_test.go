@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
 )
@@ -26,9 +27,7 @@ func TestOldRemarks(t *testing.T) {
 		t.Errorf("remarks of an earlier version: got %+v, %v; want three", m, err)
 	}
 	for range 2 { // the second changes nothing
-		if err := r.MarkBad(ctx, "ctr", 2, act(4, "broken labels")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.MarkBad(ctx, "ctr", 2, act(4, "broken labels")))
 	}
 	if got := history(t, r, "ctr"); len(got) != len(before)+1 || !slices.ContainsFunc(got, func(e registry.Event) bool {
 		return e.Kind == registry.MarkedBad && e.To == 2 && e.Why == "broken labels"
@@ -62,9 +61,7 @@ func TestOldRemarks(t *testing.T) {
 func TestRollbackPassesOverBadVersions(t *testing.T) {
 	_, r := chained(t)
 	ctx := t.Context()
-	if err := r.MarkBad(ctx, "ctr", 2, act(3, "broken labels")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.MarkBad(ctx, "ctr", 2, act(3, "broken labels")))
 	a, err := r.Rollback(ctx, "ctr", registry.Champion, registry.Expect{Version: 3}, act(4, "alarm"))
 	if err != nil || a.Version != 1 || len(a.Past) != 0 {
 		t.Errorf("rolled back from 3 over the bad 2: got %+v, %v, want version 1 with nothing before it", a, err)
@@ -74,20 +71,15 @@ func TestRollbackPassesOverBadVersions(t *testing.T) {
 		!strings.Contains(err.Error(), "broken labels") {
 		t.Errorf("promoting a bad version: got %v, want a BadError that says why it is bad", err)
 	}
-	if err := r.ClearBad(ctx, "ctr", 2, act(6, "labels were right")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.ClearBad(ctx, "ctr", 2, act(6, "labels were right")))
 	if _, err := r.Promote(ctx, "ctr", 2, registry.Expect{Version: 1}, act(7, "again")); err != nil {
 		t.Errorf("promoting a version that was cleared: %v", err)
 	}
-	if err := r.MarkBad(ctx, "ctr", 1, act(8, "x")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.MarkBad(ctx, "ctr", 1, act(8, "x")))
 	if _, err := r.Rollback(ctx, "ctr", registry.Champion, registry.Expect{Version: 2},
 		act(9, "alarm")); !problem.Is(err, problem.NotFound) ||
 		!strings.Contains(err.Error(), "version 1)") {
-		t.Errorf("with nothing but a bad version to return to: got %v, expected one that names version 1",
-			err)
+		t.Errorf("with nothing but a bad version to return to: got %v, expected one that names version 1", err)
 	}
 }
 
@@ -95,9 +87,7 @@ func TestAliasesOfOnesOwn(t *testing.T) {
 	_, r := chained(t)
 	ctx := t.Context()
 	for _, to := range []int{1, 2} {
-		if _, err := r.SetAlias(ctx, "ctr", "canary", to, registry.Expect{Any: true}, act(to, "watch")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(r.SetAlias(ctx, "ctr", "canary", to, registry.Expect{Any: true}, act(to, "watch")))(t)
 	}
 	for range 2 { // the second changes nothing
 		_, err := r.RemoveAlias(ctx, "ctr", "canary", registry.Expect{Version: 2}, act(3, "over"))
@@ -124,22 +114,16 @@ func TestAliasesOfOnesOwn(t *testing.T) {
 func TestDelete(t *testing.T) {
 	s, r := chained(t)
 	ctx := t.Context()
-	if _, err := r.SetAlias(ctx, "ctr", "canary", 2, registry.Expect{}, act(3, "watch")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.SetAlias(ctx, "ctr", "canary", 2, registry.Expect{}, act(3, "watch")))(t)
 	for n, alias := range map[int]string{3: "champion", 2: "canary"} {
 		if err := r.Delete(ctx, "ctr", n, act(4, "room")); !problem.Is(err, problem.Conflict) ||
 			!strings.Contains(err.Error(), alias) {
 			t.Errorf("deleting what %s points at: got %v, expected a conflict that names it", alias, err)
 		}
 	}
-	if _, err := r.RemoveAlias(ctx, "ctr", "canary", registry.Expect{Version: 2}, act(5, "over")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.RemoveAlias(ctx, "ctr", "canary", registry.Expect{Version: 2}, act(5, "over")))(t)
 	for range 2 {
-		if err := r.Delete(ctx, "ctr", 2, act(6, "room")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Delete(ctx, "ctr", 2, act(6, "room")))
 	}
 
 	var gone *registry.DeletedError

@@ -7,6 +7,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
 )
@@ -19,13 +20,9 @@ func years(t *testing.T, n int) *blobtest.Counting {
 	r := registry.New(s)
 	for i := 1; i <= n; i++ {
 		v := register(t, r, "ctr", fmt.Sprint("night-", i))
-		if _, err := r.Promote(t.Context(), "ctr", v.Number, registry.Expect{Any: true}, act(i, "better")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(r.Promote(t.Context(), "ctr", v.Number, registry.Expect{Any: true}, act(i, "better")))(t)
 		if old := i - 5; old > 0 && old%5 < 3 {
-			if err := r.Delete(t.Context(), "ctr", old, act(i, "old")); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, r.Delete(t.Context(), "ctr", old, act(i, "old")))
 		}
 	}
 	return s
@@ -129,9 +126,7 @@ func TestMoves(t *testing.T) {
 	r := registry.New(s)
 	for i := 1; i <= 5; i++ {
 		v := register(t, r, "ctr", fmt.Sprint("night-", i))
-		if _, err := r.Promote(t.Context(), "ctr", v.Number, registry.Expect{Any: true}, act(i, "better")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(r.Promote(t.Context(), "ctr", v.Number, registry.Expect{Any: true}, act(i, "better")))(t)
 	}
 	moves := func() string {
 		text := ""
@@ -155,9 +150,7 @@ func TestMoves(t *testing.T) {
 		{"history/champion/00000003.json", "5 4 ? 2 1 "},
 		{"aliases/champion.json", "? ? 4 ? 2 1 "},
 	} {
-		if _, err := s.Put(t.Context(), "registry/ctr/"+c.object, blob.Any, strings.NewReader("{")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Put(t.Context(), "registry/ctr/"+c.object, blob.Any, strings.NewReader("{")))(t)
 		if got := moves(); got != c.want {
 			t.Errorf("moves with a damaged %s: got %q, want %q", c.object, got, c.want)
 		}

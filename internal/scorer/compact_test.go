@@ -13,6 +13,7 @@ import (
 	"coppice/internal/dataset/ingest"
 	"coppice/internal/dataset/table"
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 	"coppice/internal/scorer"
 )
 
@@ -21,10 +22,7 @@ func trained(t *testing.T, ds *dataset.Dataset, change func(p *gbt.Params)) *gbt
 	t.Helper()
 	p := gbt.Defaults()
 	change(&p)
-	result, err := gbt.Train(t.Context(), datasettest.Data(ds.Manifest, ds.Split("train")), p, gbt.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must.Get(gbt.Train(t.Context(), datasettest.Data(ds.Manifest, ds.Split("train")), p, gbt.Options{}))(t)
 	return result.Model
 }
 
@@ -55,13 +53,8 @@ func raws(t *testing.T, m *gbt.Model, e *dataset.Encoding, levels *dataset.Level
 func moved(t *testing.T, m *gbt.Model, e *dataset.Encoding, rng *rand.Rand) *gbt.Model {
 	t.Helper()
 	var text bytes.Buffer
-	if _, err := m.WriteTo(&text); err != nil {
-		t.Fatal(err)
-	}
-	out, err := gbt.ReadModel(&text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(m.WriteTo(&text))(t)
+	out := must.Get(gbt.ReadModel(&text))(t)
 	for _, tree := range out.Trees {
 		for i, f := range tree.Feature {
 			if d := e.Features[f].From; d != nil && d.Table >= 0 {
@@ -123,28 +116,15 @@ func TestCompactPredictsTheSame(t *testing.T) {
 func stage(t *testing.T, encodings string) (*dataset.Dataset, *dataset.Levels) {
 	t.Helper()
 	source := filepath.Join(t.TempDir(), "clicks.csv")
-	if err := os.WriteFile(source, datasettest.Table(datasettest.Options{Rows: 3000}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	spec, err := dataset.ParseSpec("dataset.yaml",
+	must.Do(t, os.WriteFile(source, datasettest.Table(datasettest.Options{Rows: 3000}), 0o600))
+	spec := must.Get(dataset.ParseSpec("dataset.yaml",
 		fmt.Appendf(nil, "name: clicks\nsource: %s\nlabel: is_click\ndrop: [revenue]\n"+
 			"categorical: [campaign_id]\nsplit: {by: hash, key: hour, train: 0.8, test: 0.2}\nencodings: %s\n", source,
-			encodings))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sources, err := table.Expand(spec.Source.Files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+			encodings)))(t)
+	sources := must.Get(table.Expand(spec.Source.Files[0]))(t)
 	dir := filepath.Join(t.TempDir(), "dataset")
-	if _, err := ingest.Stage(t.Context(), spec, sources, dir, ingest.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	ds, err := dataset.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(ingest.Stage(t.Context(), spec, sources, dir, ingest.Options{}))(t)
+	ds := must.Get(dataset.Open(dir))(t)
 	t.Cleanup(func() { ds.Close() })
 	return ds, datasettest.Levels(t, ds)
 }

@@ -16,6 +16,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
@@ -67,8 +68,7 @@ func clicks(rows int) *table.Batch {
 	}
 	for range rows {
 		for i, text := range []string{fmt.Sprint("u", rng.IntN(300)), fmt.Sprint(4000 + rng.IntN(14)),
-			fmt.Sprint("site", rng.IntN(50)),
-			fmt.Sprint(rng.IntN(24)),
+			fmt.Sprint("site", rng.IntN(50)), fmt.Sprint(rng.IntN(24)),
 			[]string{"", "19", "55"}[rng.IntN(3)], fmt.Sprint(rng.Float64() * 3),
 			fmt.Sprintf("2026-11-%02d", 1+rng.IntN(30))} {
 			b.Columns[i].Text = append(b.Columns[i].Text, text)
@@ -92,10 +92,7 @@ func sameBits(a, b []float64) bool {
 // What was fetched once is not fetched again: the registry may have lost it.
 func TestOpenMappedUsesItsCache(t *testing.T) {
 	c := newCached(t)
-	plain, err := scorer.Open(t.Context(), c.registry, c.version)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plain := must.Get(scorer.Open(t.Context(), c.registry, c.version))(t)
 	want, _, _, err := plain.Batch(clicks(200), nil, 1, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -120,10 +117,7 @@ func TestOpenMappedUsesItsCache(t *testing.T) {
 // it.
 func TestOpenMappedNoticesDamage(t *testing.T) {
 	c := newCached(t)
-	want, err := c.open(t)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(c.open(t))(t)
 	flipped := func(place int) []byte {
 		bad := bytes.Clone(c.good)
 		bad[place] ^= 1
@@ -134,9 +128,7 @@ func TestOpenMappedNoticesDamage(t *testing.T) {
 		"first byte": flipped(0), "some byte": flipped(len(c.good) / 2), "last byte": flipped(len(c.good) - 1),
 	} {
 		write := func() {
-			if err := os.WriteFile(c.file(), bad, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(c.file(), bad, 0o600))
 		}
 		write()
 		if got, err := c.open(t); err != nil || !sameBits(got, want) {
@@ -183,18 +175,11 @@ func TestOpenMappedAtOnce(t *testing.T) {
 // Where the cache cannot be written, as with a home that is read-only, the version predicts from memory.
 func TestOpenMappedWithoutACache(t *testing.T) {
 	c := newCached(t)
-	want, err := c.open(t)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(c.open(t))(t)
 	blocked := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(blocked, nil, 0o600))
 	locked := filepath.Join(t.TempDir(), "locked") // which root may write to all the same
-	if err := os.Mkdir(locked, 0o500); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(locked, 0o500))
 	for _, c.dir = range []string{filepath.Join(blocked, "levels"), "/dev/null/levels", locked} {
 		if got, err := c.open(t); err != nil || !sameBits(got, want) {
 			t.Errorf("%s: %v, or other predictions", c.dir, err)
@@ -205,21 +190,15 @@ func TestOpenMappedWithoutACache(t *testing.T) {
 // The cache is swept whenever it is used: of what was not used for a month, and of the oldest beyond four GiB.
 func TestOpenMappedSweepsItsCache(t *testing.T) {
 	c := newCached(t)
-	if err := os.MkdirAll(c.dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(c.dir, 0o700))
 	add := func(name string, age time.Duration, bytes int64) {
 		path := filepath.Join(c.dir, name)
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, nil, 0o600))
 		if err := os.Truncate(path, bytes); err != nil { // without taking the disk
 			t.Fatal(err)
 		}
 		then := time.Now().Add(-age)
-		if err := os.Chtimes(path, then, then); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chtimes(path, then, then))
 	}
 	const day = 24 * time.Hour
 	add("recent.arrow", day, 1<<30)
@@ -230,14 +209,9 @@ func TestOpenMappedSweepsItsCache(t *testing.T) {
 	add(".left.arrow123", 31*day, 1)
 	add("notes.txt", 31*day, 1)
 	for range 2 { // the first fetches, the second finds
-		if _, err := c.open(t); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.open(t))(t)
 		var names []string
-		entries, err := os.ReadDir(c.dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := must.Get(os.ReadDir(c.dir))(t)
 		for _, e := range entries {
 			names = append(names, e.Name())
 		}
@@ -249,12 +223,8 @@ func TestOpenMappedSweepsItsCache(t *testing.T) {
 	}
 
 	old := time.Now().Add(-20 * day)
-	if err := os.Chtimes(c.file(), old, old); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.open(t); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chtimes(c.file(), old, old))
+	must.Get(c.open(t))(t)
 	if info, err := os.Stat(c.file()); err != nil || time.Since(info.ModTime()) > day {
 		t.Errorf("what is used does not become young (%v)", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
@@ -23,40 +24,21 @@ import (
 func files(t *testing.T) map[string][]byte {
 	t.Helper()
 	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 600})
-	ds, err := dataset.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ds := must.Get(dataset.Open(dir))(t)
 	t.Cleanup(func() { ds.Close() })
 	s := ds.Split("train")
 	data := datasettest.Data(m, s)
 	p := gbt.Defaults()
 	p.NumIterations = 3
-	trained, err := gbt.Train(t.Context(), data, p, gbt.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := trained.Model.PredictBinned(data, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	choice, err := calibrate.Choose(raw, s.Label, nil, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	trained := must.Get(gbt.Train(t.Context(), data, p, gbt.Options{}))(t)
+	raw := must.Get(trained.Model.PredictBinned(data, 1))(t)
+	choice := must.Get(calibrate.Choose(raw, s.Label, nil, false))(t)
 	var model bytes.Buffer
-	if _, err := trained.Model.WriteTo(&model); err != nil {
-		t.Fatal(err)
-	}
-	levels, err := os.ReadFile(filepath.Join(dir, dataset.LevelsFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(trained.Model.WriteTo(&model))(t)
+	levels := must.Get(os.ReadFile(filepath.Join(dir, dataset.LevelsFile)))(t)
 	out := map[string][]byte{scorer.FileModel: model.Bytes(), scorer.FileLevels: levels}
 	for name, v := range map[string]any{scorer.FileFeatures: m.Encoding(), scorer.FileCalibrator: choice.Calibrator} {
-		if out[name], err = json.Marshal(v); err != nil {
-			t.Fatal(err)
-		}
+		out[name] = must.Get(json.Marshal(v))(t)
 	}
 	return out
 }
@@ -66,10 +48,7 @@ func TestAFlippedByteIsRefused(t *testing.T) {
 	good := files(t)
 	store := blob.Memory()
 	r := registry.New(store)
-	v, err := r.Register(t.Context(), "ctr", "night-1", good, registry.Info{At: time.Unix(1, 0), By: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(r.Register(t.Context(), "ctr", "night-1", good, registry.Info{At: time.Unix(1, 0), By: "test"}))(t)
 	if _, err := scorer.Open(t.Context(), r, v); err != nil {
 		t.Fatalf("unharmed: %v", err)
 	}
@@ -92,16 +71,11 @@ func TestAFlippedByteIsRefused(t *testing.T) {
 
 func put(t *testing.T, s blob.Store, name string, data []byte) {
 	t.Helper()
-	if _, err := s.Put(t.Context(), name, blob.Any, bytes.NewReader(data)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Put(t.Context(), name, blob.Any, bytes.NewReader(data)))(t)
 }
 
 func TestPartsThatDoNotFit(t *testing.T) {
-	m, err := gbt.ReadModel(bytes.NewReader(files(t)[scorer.FileModel]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(gbt.ReadModel(bytes.NewReader(files(t)[scorer.FileModel])))(t)
 	if _, err := scorer.New(m, nil, &dataset.Encoding{}, nil); err == nil {
 		t.Error("a model with features was given none")
 	}

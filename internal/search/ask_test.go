@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
@@ -79,10 +80,7 @@ func quality(params sweep.Params) float64 {
 // checkSuggestion checks what is true of every proposal.
 func checkSuggestion(t *testing.T, s sweep.Search, got search.Suggestion, seen map[string]bool) {
 	t.Helper()
-	text, err := json.Marshal(got.Params)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(got.Params))(t)
 	if seen[string(text)] {
 		t.Errorf("trial %d repeats %s", got.Trial, text)
 	}
@@ -99,10 +97,7 @@ func checkSuggestion(t *testing.T, s sweep.Search, got search.Suggestion, seen m
 		}
 	}
 	for _, c := range s.Constraints {
-		compiled, err := search.CompileConstraint(c, got.Params)
-		if err != nil {
-			t.Fatal(err)
-		}
+		compiled := must.Get(search.CompileConstraint(c, got.Params))(t)
 		if holds, err := compiled.Holds(got.Params); err != nil || !holds {
 			t.Errorf("trial %d breaks %s: %s", got.Trial, c, text)
 		}
@@ -196,10 +191,7 @@ func checkSame(t *testing.T, r search.Ask, first []search.Suggestion) {
 
 func asJSON(t *testing.T, v any) string {
 	t.Helper()
-	text, err := json.MarshalIndent(v, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.MarshalIndent(v, "", " "))(t)
 	return string(text)
 }
 
@@ -361,10 +353,7 @@ func TestBeginWarm(t *testing.T) {
 	near := 0
 	var seen []sweep.Seen
 	for n := len(p.Trials); n < 10; n++ {
-		one, err := search.Decide(p, n, seen, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		one := must.Get(search.Decide(p, n, seen, nil))(t)
 		if math.Abs(one.Params["x"].(float64)-0.6) < 0.2 {
 			near++
 		}
@@ -409,18 +398,13 @@ func BenchmarkAsk(b *testing.B) {
 	for _, method := range search.Methods() {
 		b.Run(method, func(b *testing.B) {
 			r := search.Ask{Search: spaces()["mixed"], Method: sweep.MethodRandom, Number: 1000}
-			all, err := search.Next(r)
-			if err != nil {
-				b.Fatal(err)
-			}
+			all := must.Get(search.Next(r))(b)
 			for _, one := range all {
 				r.Known = append(r.Known, scored(one.Trial, one.Params, quality(one.Params)))
 			}
 			r.Method, r.Number = method, 1
 			for b.Loop() {
-				if _, err := search.Next(r); err != nil {
-					b.Fatal(err)
-				}
+				must.Get(search.Next(r))(b)
 			}
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/must"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 )
@@ -32,9 +33,7 @@ func processor(t *testing.T, r search.Ask, limit time.Duration) (took time.Durat
 	t.Helper()
 	used := func() time.Duration {
 		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 	}
 	for range 3 {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
@@ -37,10 +38,7 @@ func scoredBy(t testing.TB, p *sweep.Plan, trials int) []sweep.Seen {
 	}
 	seen := []sweep.Seen{{Trial: 0, Status: sweep.StatusDone, Score: score(p.Trials[0].Params)}}
 	for n := 1; n < trials; n++ {
-		s, err := search.Decide(p, n, seen, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(search.Decide(p, n, seen, nil))(t)
 		seen = append(seen, sweep.Seen{Trial: n, Status: sweep.StatusDone, Score: score(s.Params), Params: s.Params})
 	}
 	return seen
@@ -74,10 +72,7 @@ func TestDecide(t *testing.T) {
 
 	p := learning(sweep.MethodAuto, 31)
 	seen := scoredBy(t, p, 12)
-	first, err := search.Decide(p, 20, seen, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(search.Decide(p, 20, seen, nil))(t)
 	second, err := search.Decide(p, 20, seen, []sweep.Params{first.Params})
 	if err != nil || fmt.Sprint(second.Params) == fmt.Sprint(first.Params) {
 		t.Errorf("%v was refused, and %v is proposed, error %v; want another", first.Params, second.Params, err)
@@ -124,10 +119,7 @@ func TestAGridOverOtherParametersTakesNothing(t *testing.T) {
 func TestReplay(t *testing.T) {
 	p := learning(sweep.MethodGP, 31)
 	seen := scoredBy(t, p, 15)
-	s, err := search.Decide(p, 17, seen, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(search.Decide(p, 17, seen, nil))(t)
 	d := &sweep.Decision{Trial: 17, Own: s.Params, Source: s.Source, Reason: s.Reason, Seen: seen}
 	if err := search.Replay(p, d); err != nil {
 		t.Errorf("made again: %v; want the same", err)
@@ -145,8 +137,6 @@ func BenchmarkDecide(b *testing.B) {
 	seen := scoredBy(b, learning(sweep.MethodHalton, 1002), 1000)
 	b.ResetTimer()
 	for b.Loop() {
-		if _, err := search.Decide(p, 1001, seen, nil); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(search.Decide(p, 1001, seen, nil))(b)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"coppice/internal/expression"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
@@ -57,10 +58,7 @@ func TestConstraintHolds(t *testing.T) {
 }
 
 func TestMaxDepthLimits(t *testing.T) {
-	c, err := search.CompileConstraint("num_leaves <= 2 ^ max_depth", example())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(search.CompileConstraint("num_leaves <= 2 ^ max_depth", example()))(t)
 	for _, tc := range []struct {
 		leaves, depth float64
 		want          bool
@@ -186,10 +184,7 @@ func TestCondition(t *testing.T) {
 			t.Errorf("%s\ngot  %v\nwant %s", text, err, want)
 		}
 	}
-	c, err := search.CompileRequire("precision@1% > 0.1 && precision_at_1pct < trees", known(names))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(search.CompileRequire("precision@1% > 0.1 && precision_at_1pct < trees", known(names)))(t)
 	if got := c.Names(); len(got) != 2 || got[0] != "precision@1%" || got[1] != "trees" {
 		t.Errorf("names %v", got)
 	}
@@ -211,17 +206,14 @@ func TestCompileRequireAsksForMetrics(t *testing.T) {
 		}
 		return "", errors.New("no such metric")
 	}
-	c, err := search.CompileRequire("precision@0.01 > 0.2 and precision_at_1pct < 0.9 and auc > 1e-1", resolve)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(search.CompileRequire("precision@0.01 > 0.2 and precision_at_1pct < 0.9 and auc > 1e-1", resolve))(t)
 	if got := c.Names(); len(got) != 2 || got[0] != "auc" || got[1] != "precision@1%" {
 		t.Errorf("names %v", got)
 	}
 	if holds, err := c.Eval(map[string]float64{"auc": 0.7, "precision@1%": 0.3}); err != nil || !holds {
 		t.Errorf("auc and precision are high enough: holds is %t (error %v); want true", holds, err)
 	}
-	_, err = search.CompileRequire("auc > 1 and\n ä", resolve)
+	_, err := search.CompileRequire("auc > 1 and\n ä", resolve)
 	if err == nil || err.Error() != `"auc > 1 and\n ä": column 14: unknown name "ä" (known: auc)` {
 		t.Errorf("an unknown name on the second line: got error %v; want column 14 and the known names", err)
 	}

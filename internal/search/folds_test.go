@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -104,10 +105,7 @@ func TestChooseByRequirements(t *testing.T) {
 	p, b := foldedBoard(true, []float64{.5, .5, .5, .5, .5}, []float64{.6, .7, .6, .7, .6})
 	for text, want := range map[string]int{"auc < 0.55": 0, "trees <= 30": 1, "model_bytes < 10": 1,
 		"log_loss < 0.4": -1, "brier < 1": -1} {
-		r, err := CompileRequire(text, func(m string) (string, error) { return m, nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(CompileRequire(text, func(m string) (string, error) { return m, nil }))(t)
 		c, none := Choose(p, b, []*Condition{r})
 		if want < 0 && c == nil && strings.Contains(none, text[:4]) {
 			continue
@@ -142,10 +140,7 @@ func TestDecideConfigurations(t *testing.T) {
 
 		seen := []sweep.Seen{{Trial: 0, Status: sweep.StatusDone, Score: score(plain.Trials[0].Params)}}
 		for n := 1; n < len(plain.Trials); n++ {
-			want, err := Decide(plain, n, seen, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Get(Decide(plain, n, seen, nil))(t)
 			folded := slices.Clone(seen)
 			for i := range folded {
 				folded[i].Trial = 3 * folded[i].Trial // of the first of three first folds

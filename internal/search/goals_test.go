@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 )
@@ -105,10 +106,7 @@ func dominated(t *testing.T, method string, seed uint64, trials int) float64 {
 	var seen []sweep.Seen
 	var points [][2]float64
 	for n := range trials {
-		s, err := search.Decide(p, n, seen, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(search.Decide(p, n, seen, nil))(t)
 		values := precisionAndBytes(s.Params)
 		seen = append(seen, sweep.Seen{Trial: n, Status: sweep.StatusDone, Score: &values[0], Values: values,
 			Params: s.Params})
@@ -201,10 +199,7 @@ func TestDecideForSeveralObjectives(t *testing.T) {
 
 	places := map[string]bool{}
 	for n := 16; n < 24; n++ {
-		s, err := search.Decide(p, n, seen, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(search.Decide(p, n, seen, nil))(t)
 		if err := search.Replay(p, &sweep.Decision{Trial: n, Own: s.Params, Source: s.Source, Reason: s.Reason,
 			Seen: seen}); err != nil {
 			t.Errorf("trial %d: %v", n, err)

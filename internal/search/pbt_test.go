@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
@@ -112,8 +113,7 @@ func checkChanged(t *testing.T, from, to sweep.Params) {
 func TestPopulationLoses(t *testing.T) {
 	p := breeding(true)
 	seen, _ := raised(t, p, 5, func(n int, _ sweep.Params) float64 {
-		return []float64{0.5, math.NaN(), 0.3, 0.7,
-			0.6}[n]
+		return []float64{0.5, math.NaN(), 0.3, 0.7, 0.6}[n]
 	})
 	s, err := search.Decide(p, 6, seen, nil)
 	if err != nil || s.Parent == nil || *s.Parent != 3 ||
@@ -138,10 +138,7 @@ func TestPopulationLoses(t *testing.T) {
 	}
 
 	// A proposal that was refused is not repeated.
-	first, err := search.Decide(p, 6, seen, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(search.Decide(p, 6, seen, nil))(t)
 	if again, err := search.Decide(p, 6, seen, []sweep.Params{first.Params}); err != nil ||
 		equal(again.Params, first.Params) {
 		t.Errorf("after %v was refused, trial 6 is %v (%v); want other parameters", first.Params, again.Params, err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 )
@@ -44,8 +45,7 @@ func TestTheDefaultMayWin(t *testing.T) {
 	f := board(true, []float64{0.8, 0.75}, []int{10, 20})
 	f.plan.Trials[0].Source = search.SourceDefault
 	want := "trial 0 has the highest auc on valid, 0.8; it is the default configuration, and nothing else that may " +
-		"win is better; " +
-		"the runner-up is trial 1 with 0.75, behind by 0.05 (6.3 %)"
+		"win is better; the runner-up is trial 1 with 0.75, behind by 0.05 (6.3 %)"
 	if s := f.pick(nil, nil); s.Reason != want {
 		t.Errorf("the default wins: %q; want %q", s.Reason, want)
 	}
@@ -56,10 +56,7 @@ func TestPick(t *testing.T) {
 		if text == "" {
 			return nil
 		}
-		c, err := search.CompileRequire(text, known([]string{"log_loss", "recall@1%"}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(search.CompileRequire(text, known([]string{"log_loss", "recall@1%"})))(t)
 		return []*search.Condition{c}
 	}
 	five := board(true, []float64{0.7, 0.75, -1, 0.75, -2}, []int{10, 20, 0, 30, 0})

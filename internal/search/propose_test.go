@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
@@ -43,10 +44,7 @@ func request(trials int, s sweep.Search) search.Request {
 
 func propose(t *testing.T, r search.Request) search.Proposal {
 	t.Helper()
-	p, err := search.Propose(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(search.Propose(r))(t)
 	checkProposal(t, r, p)
 	return p
 }
@@ -57,10 +55,7 @@ func checkProposal(t *testing.T, r search.Request, p search.Proposal) {
 	seen := map[string]bool{}
 	counts := map[string]int{}
 	for i, trial := range p.Trials {
-		text, err := json.Marshal(trial.Params)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(trial.Params))(t)
 		var back sweep.Params
 		if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(back, trial.Params) {
 			t.Errorf("trial %d changes on its way through JSON: %v, %v", i, trial.Params, back)
@@ -71,10 +66,7 @@ func checkProposal(t *testing.T, r search.Request, p search.Proposal) {
 		seen[string(text)] = true
 		counts[trial.Source]++
 		for _, c := range r.Search.Constraints {
-			compiled, err := search.CompileConstraint(c, trial.Params)
-			if err != nil {
-				t.Fatal(err)
-			}
+			compiled := must.Get(search.CompileConstraint(c, trial.Params))(t)
 			if holds, err := compiled.Holds(trial.Params); err != nil || !holds {
 				t.Errorf("trial %d breaks %s: %s, %v", i, c, text, err)
 			}
@@ -209,16 +201,13 @@ func TestAnotherParameterChangesNoDraw(t *testing.T) {
 func draws(t *testing.T, n int, d sweep.Distribution) []float64 {
 	t.Helper()
 	counter := 0.0
-	p, err := search.Propose(search.Request{
+	p := must.Get(search.Propose(search.Request{
 		Search: sweep.Search{Random: map[string]sweep.Distribution{"x": d}}, Trials: n, Seed: 3,
 		Canonical: func(params map[string]any) (map[string]any, error) {
 			counter++ // so that no two are duplicates
 			return map[string]any{"x": params["x"], "n": counter}, nil
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	var out []float64
 	for _, trial := range p.Trials {
 		out = append(out, trial.Params["x"].(float64))
@@ -448,8 +437,6 @@ func TestAnySearch(t *testing.T) {
 func BenchmarkPropose(b *testing.B) {
 	r := request(sweep.MaxTrials, wide())
 	for b.Loop() {
-		if _, err := search.Propose(r); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(search.Propose(r))(b)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"coppice/internal/engine"
+	"coppice/internal/must"
 )
 
 // node runs the script as a node does, with a program for task; the folder holds what it and scontrol have written.
@@ -51,17 +52,12 @@ func TestScriptTellsTheTask(t *testing.T) {
 	q.Args = []string{"run", hostile}
 	n := newNode(t, `printf %s "$COPPICE_STAGE_SPEC" >"$OUT/spec"; printf %s "$2" >"$OUT/arg"
 echo "$COPPICE_TASK_INDEX $COPPICE_TASK_ATTEMPT $HOSTNAME $COPPICE_SCRATCH" >"$OUT/told"
-echo x >"$COPPICE_SCRATCH/data"`,
-		"SLURM_RESTART_COUNT=1")
+echo x >"$COPPICE_SCRATCH/data"`, "SLURM_RESTART_COUNT=1")
 	scratch := filepath.Join(n.dir, "scratch")
 	base := filepath.Join(scratch, "coppice-"+uid(t), "n1")
 	for _, left := range []string{"night-0", "night-0.lock"} { // of a task that was killed
-		if err := os.MkdirAll(base, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(base, left), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(base, 0o700))
+		must.Do(t, os.WriteFile(filepath.Join(base, left), nil, 0o600))
 	}
 	if code, requeued := n.run(t, q); code != 0 || requeued != "" {
 		t.Fatalf("the script: exit code %d, requeued %q", code, requeued)
@@ -81,10 +77,7 @@ echo x >"$COPPICE_SCRATCH/data"`,
 }
 
 func uid(t *testing.T) string {
-	out, err := exec.CommandContext(t.Context(), "id", "-u").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(exec.CommandContext(t.Context(), "id", "-u").Output())(t)
 	return strings.TrimSpace(string(out))
 }
 
@@ -115,12 +108,8 @@ func TestScriptRepeats(t *testing.T) {
 func TestFolderOfAnother(t *testing.T) {
 	n := newNode(t, "exit 0")
 	path := filepath.Join(n.dir, "scratch", "coppice-"+uid(t))
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	must.Do(t, os.WriteFile(path, nil, 0o600))
 	if code, _ := n.run(t, job()); code != 6 {
 		t.Errorf("exit code %d, want 6", code)
 	}

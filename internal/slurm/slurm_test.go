@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"coppice/internal/engine"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
@@ -137,9 +138,7 @@ func TestSubmit(t *testing.T) {
 func TestAnothersArray(t *testing.T) {
 	c := &cluster{}
 	j := c.jobs(t)
-	if _, err := j.Submit(t.Context(), job()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(j.Submit(t.Context(), job()))(t)
 	c.arrays[0].anothers = true
 	for state, want := range map[string]engine.Phase{"PENDING": engine.Waiting, "RUNNING": engine.Running,
 		"FAILED": engine.Gone} {
@@ -307,9 +306,7 @@ func commands(t *testing.T, scripts map[string]string) (dir string) {
 	dir = t.TempDir()
 	for name, text := range scripts {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o700); err != nil { //nolint:gosec // it is run
 			t.Fatal(err)
 		}

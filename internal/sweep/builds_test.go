@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
@@ -16,10 +17,7 @@ import (
 func TestPlansOfOtherBuilds(t *testing.T) {
 	p := plan()
 	p.Coppice = "v9.1"
-	data, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(p))(t)
 	for old, more := range map[string]string{
 		`"format":1`:  `"format":2`,
 		`"trials":[{`: `"trials":[{"moon":0,`,
@@ -45,10 +43,7 @@ func TestPlansOfOtherBuilds(t *testing.T) {
 // TestPlansOfEarlierBuilds: testdata/plan-3f537bfe.json is the plan that the build of that commit wrote for a sweep
 // with `stop:`. It is read and trained, since its noise of 0 means nothing; with keys that meant something, it is read.
 func TestPlansOfEarlierBuilds(t *testing.T) {
-	data, err := os.ReadFile("testdata/plan-3f537bfe.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("testdata/plan-3f537bfe.json"))(t)
 	if !bytes.Contains(data, []byte(`"noise":0,`)) {
 		t.Fatal("the plan has no noise")
 	}
@@ -80,10 +75,7 @@ func TestPlansOfContinuedModels(t *testing.T) {
 		p := plan()
 		o := sweep.Object{Name: "x", SHA256: strings.Repeat("0", 64)}
 		p.Input = &sweep.Input{Model: "ctr", Version: 1, Mode: mode, Text: o, Dataset: o}
-		data, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.Marshal(p))(t)
 		read, err := sweep.DecodePlan(data)
 		if err != nil {
 			t.Errorf("mode %q: cannot be read: %v", mode, err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
@@ -39,10 +40,7 @@ func TestFallback(t *testing.T) {
 			t.Errorf("%d: %s, want %s", n, got, want)
 		}
 	}
-	text, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(s))(t)
 	var back sweep.Spec
 	if err := json.Unmarshal(text, &back); err != nil || len(back.Machine.Fallback) != 3 ||
 		back.Machine.Wait != m.Wait {
@@ -120,9 +118,7 @@ func FuzzJobRecord(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	if _, err := sweep.DecodeJobRecord(whole, p, 1); err != nil {
-		f.Fatal(err)
-	}
+	must.Get(sweep.DecodeJobRecord(whole, p, 1))(f)
 	f.Add(whole, 1)
 	f.Add([]byte(`{"format":1}`), 3)
 	f.Fuzz(func(t *testing.T, data []byte, n int) {

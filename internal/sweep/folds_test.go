@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -67,14 +68,8 @@ func foldedPlan() *sweep.Plan {
 
 func TestPlansWithFolds(t *testing.T) {
 	p := foldedPlan()
-	data, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	back, err := sweep.DecodePlan(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(p))(t)
+	back := must.Get(sweep.DecodePlan(data))(t)
 	if back.Fingerprint() != p.Fingerprint() || back.Configurations() != 3 {
 		t.Errorf("a plan with folds has %d configurations after its way through JSON, same fingerprint: %t; want 3, "+
 			"and the same", back.Configurations(), back.Fingerprint() == p.Fingerprint())
@@ -113,10 +108,7 @@ func TestFoldsThatLeakAreRefused(t *testing.T) {
 	} {
 		p := foldedPlan()
 		spoil(p)
-		data, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.Marshal(p))(t)
 		if _, err := sweep.DecodePlan(data); err == nil {
 			t.Errorf("%s: the plan was read; want it refused", name)
 		}
@@ -136,16 +128,10 @@ func TestPlansWithOpenFolds(t *testing.T) {
 	p := openFolds()
 	read := func(p *sweep.Plan) (*sweep.Plan, error) {
 		t.Helper()
-		data, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.Marshal(p))(t)
 		return sweep.DecodePlan(data)
 	}
-	back, err := read(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	back := must.Get(read(p))(t)
 	var deciders []int
 	for n := range back.Trials {
 		deciders = append(deciders, back.Decider(n))
@@ -285,10 +271,7 @@ func TestResultsOfFolds(t *testing.T) {
 	} {
 		other := r
 		tc.spoil(&other)
-		data, err := json.Marshal(other)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.Marshal(other))(t)
 		if _, err := sweep.DecodeResult(data); (err == nil) != tc.fine {
 			t.Errorf("%s: reading the result gave %v; want it read: %t", name, err, tc.fine)
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -33,10 +34,9 @@ func TestSeveralObjectives(t *testing.T) {
 		goals []sweep.Goal
 		pick  *sweep.Pick
 	}{
-		"metric: average_precision":   {nil, nil},
-		"metric: [average_precision]": {nil, nil},
-		"metric: [average_precision, model_bytes]": {both,
-			&sweep.Pick{Best: "average_precision", Within: "1se"}},
+		"metric: average_precision":                {nil, nil},
+		"metric: [average_precision]":              {nil, nil},
+		"metric: [average_precision, model_bytes]": {both, &sweep.Pick{Best: "average_precision", Within: "1se"}},
 		"metric: [average_precision, model_bytes]\npick: {within: 0.1%}": {both,
 			&sweep.Pick{Best: "average_precision", Within: "0.1%"}},
 		"metric: [average_precision, model_bytes]\npick: {best: model_bytes, within: 10000}": {both,
@@ -92,18 +92,14 @@ func TestPlansOfSeveralObjectives(t *testing.T) {
 		"":                                  func(*sweep.Plan) {},
 		"nothing says which of them counts": func(p *sweep.Plan) { p.Spec.Pick = nil },
 		"within is": func(p *sweep.Plan) {
-			p.Spec.Pick = &sweep.Pick{Best: "auc",
-				Within: "-1%"}
+			p.Spec.Pick = &sweep.Pick{Best: "auc", Within: "-1%"}
 		},
 	} {
 		p := plan()
 		p.Spec.Goals, p.Spec.Pick = []sweep.Goal{{Name: "auc", Maximize: true}, {Name: "trees"}},
 			&sweep.Pick{Best: "auc", Within: "1%"}
 		change(p)
-		text, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(p))(t)
 		if _, err := sweep.DecodePlan(text); (err == nil) != (want == "") || err != nil &&
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("reading it: %v, expected an error with %q, or none", err, want)

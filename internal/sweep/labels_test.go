@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -12,10 +13,7 @@ import (
 func TestLabels(t *testing.T) {
 	const head = "name: a\ndataset: b\nmetric: auc\ntrials: 1\n"
 	v := words()
-	plain, err := sweep.ParseSpec("s.yaml", []byte(head), v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	plain := must.Get(sweep.ParseSpec("s.yaml", []byte(head), v))(t)
 	labelled, err := sweep.ParseSpec("s.yaml", []byte(head+"labels: {team: ads, cost-center: 0042}\n"), v)
 	if err != nil || fmt.Sprint(labelled.Labels) != "map[cost-center:0042 team:ads]" {
 		t.Fatalf("two labels: %v, %v, expected both as written", labelled, err)

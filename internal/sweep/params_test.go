@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -13,26 +14,16 @@ import (
 func TestAliasesAreResolved(t *testing.T) {
 	rename := strings.NewReplacer(
 		"learning_rate: 0.05", "eta: 0.05", "learning_rate: 0.03", "shrinkage_rate: 0.03", "{num_leaves: 31}",
-		"{max_leaves: 31}",
-		"grid: {num_leaves:", "grid: {max_leaves:", `"num_leaves <= 2`, `"max_leaves <= 2`)
-	canonical, err := sweep.ParseSpec("sweep.yaml", []byte(good), words())
-	if err != nil {
-		t.Fatal(err)
-	}
-	aliased, err := sweep.ParseSpec("sweep.yaml", []byte(rename.Replace(good)), words())
-	if err != nil {
-		t.Fatal(err)
-	}
+		"{max_leaves: 31}", "grid: {num_leaves:", "grid: {max_leaves:", `"num_leaves <= 2`, `"max_leaves <= 2`)
+	canonical := must.Get(sweep.ParseSpec("sweep.yaml", []byte(good), words()))(t)
+	aliased := must.Get(sweep.ParseSpec("sweep.yaml", []byte(rename.Replace(good)), words()))(t)
 	want, _ := json.Marshal(canonical)
 	if got, _ := json.Marshal(aliased); string(got) != string(want) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 
-	drawn, err := sweep.ParseSpec("sweep.yaml",
-		[]byte(strings.Replace(good, "lambda_l2: {choice", "reg_lambda: {choice", 1)), words())
-	if err != nil {
-		t.Fatal(err)
-	}
+	drawn := must.Get(sweep.ParseSpec("sweep.yaml",
+		[]byte(strings.Replace(good, "lambda_l2: {choice", "reg_lambda: {choice", 1)), words()))(t)
 	if d, ok := drawn.Search.Random["lambda_l2"]; !ok || d.DrawnAs != "reg_lambda" ||
 		len(drawn.Search.Random) != len(canonical.Search.Random) {
 		t.Errorf("random: %+v", drawn.Search.Random)

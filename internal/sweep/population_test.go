@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -33,8 +34,7 @@ func TestParsePopulation(t *testing.T) {
 		"  method: pbt": {"  method: pbt\n  stop: {rule: asha}",
 			"search.stop cannot be combined with search.method: pbt"},
 		"machine:": {"validate: {kfold: 5}\nmachine:", "validate cannot be combined with search.method: pbt"},
-		"limits:": {"continue: {from: champion}\nlimits:",
-			"continue cannot be combined with search.method: pbt"},
+		"limits:":  {"continue: {from: champion}\nlimits:", "continue cannot be combined with search.method: pbt"},
 		"{learning_rate:": {"{num_iterations: {int: [10, 50]}, learning_rate:",
 			"num_iterations cannot change during a training"},
 		"method: pbt":         {"method: gp", "search.population is for method: pbt"},
@@ -64,11 +64,8 @@ func TestDecodePopulation(t *testing.T) {
 		p.Trials = append(p.Trials, sweep.Trial{Number: n, Open: true, Source: sweep.MethodPBT})
 	}
 	decode := func() error {
-		data, err := json.Marshal(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = sweep.DecodePlan(data)
+		data := must.Get(json.Marshal(p))(t)
+		_, err := sweep.DecodePlan(data)
 		return err
 	}
 	if err := decode(); err != nil {
@@ -95,10 +92,7 @@ func TestDecodePopulation(t *testing.T) {
 		"no checksum": {&sweep.Origin{Trial: 1, Lineage: []sweep.Params{p.Base}}, false},
 	} {
 		d.From = tc.from
-		data, err := json.Marshal(d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.Marshal(d))(t)
 		if _, err := sweep.DecodeDecision(data); (err == nil) != tc.ok {
 			t.Errorf("a decision with the origin %q: got error %v, want one: %t", name, err, !tc.ok)
 		}

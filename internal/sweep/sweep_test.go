@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
 	"coppice/internal/sweep"
@@ -105,23 +106,15 @@ func words() sweep.Vocabulary {
 }
 
 func TestParseSpec(t *testing.T) {
-	s, err := sweep.ParseSpec("sweep.yaml", []byte(good), words())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(sweep.ParseSpec("sweep.yaml", []byte(good), words()))(t)
 	if s.Objective != "binary" || !*s.Machine.Spot || s.Machine.VMs != 1 || s.Machine.TasksPerVM != 0 ||
 		time.Duration(s.Limits.Trial) != 2*time.Hour || s.Limits.Quorum != 0.5 ||
 		s.Search.Fixed[1]["num_leaves"] != 63.0 {
 		t.Errorf("defaults or values are wrong: %+v", s)
 	}
-	data, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(s))(t)
 	var back sweep.Spec
-	if err := json.Unmarshal(data, &back); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &back))
 	again, _ := json.Marshal(back)
 	if string(again) != string(data) {
 		t.Errorf("a spec changes on its way through JSON:\n%s\n%s", data, again)
@@ -223,10 +216,7 @@ func TestPlanRoundTripAndFingerprint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := sweep.DecodePlan(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	back := must.Get(sweep.DecodePlan(data))(t)
 	if back.Fingerprint() != p.Fingerprint() {
 		t.Error("the fingerprint changes on the way through JSON")
 	}
@@ -240,9 +230,7 @@ func TestPlanRoundTripAndFingerprint(t *testing.T) {
 	if dearer.Fingerprint() != p.Fingerprint() {
 		t.Error("the same sweep at another price and with a budget has another fingerprint")
 	}
-	if data, err = json.Marshal(dearer); err != nil {
-		t.Fatal(err)
-	}
+	data = must.Get(json.Marshal(dearer))(t)
 	if back, err = sweep.DecodePlan(data); err != nil || back.Spec.Budget != 12.5 || back.Quote.ReserveCost() != 0.05 {
 		t.Errorf("the plan read again: got %+v (error %v); want a budget of 12.5 and a reserve of 0.05", back, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -61,10 +62,7 @@ func TestVerdictTitles(t *testing.T) {
 // TestSecretIsNotPrinted in any format.
 func TestSecretIsNotPrinted(t *testing.T) {
 	env := sweep.VerdictsEnv{Webhook: "https://hooks.slack.com/services/hush"}
-	text, err := json.Marshal(env)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(env))(t)
 	for _, shown := range []string{string(text), fmt.Sprint(env), fmt.Sprintf("%+v", env), fmt.Sprintf("%#v", env),
 		fmt.Sprintf("%q %s %v %x", env.Webhook, env.Webhook, &env, env.Webhook)} {
 		if strings.Contains(shown, "hush") {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
@@ -41,10 +42,7 @@ func (t *tester) damagedPlan() {
 	} {
 		their := *t.plan
 		their.Coppice = "v0.9"
-		data, err := json.Marshal(their)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(json.Marshal(their))(t)
 		t.put(object, strings.Replace(string(data), `"spec":{`, old, 1))
 		want := fmt.Sprintf("unknown field %q; coppice v0.9 wrote it", key)
 		p, _, err := t.sweep.Plan(t.ctx)

@@ -103,8 +103,7 @@ func (t *tester) gathered() {
 	score := 0.25
 	t.created("result", true)(t.trials.CreateResult(t.ctx, t.result(0)))
 	t.created("decision", true)(t.trials.CreateDecision(t.ctx, t.decision(1)))
-	t.created("decision",
-		true)(t.trials.CreateDecision(t.ctx,
+	t.created("decision", true)(t.trials.CreateDecision(t.ctx,
 		t.decision(2, sweep.Seen{Trial: 0, Status: sweep.StatusDone, Score: &score},
 			sweep.Seen{Trial: 1, Status: sweep.StatusRunning, Params: sweep.Params{"num_leaves": 1.0}})))
 	l, err := t.trials.List(t.ctx)

@@ -158,8 +158,7 @@ func (t *tester) result(trial int) sweep.Result {
 	}
 	model := o("model.txt")
 	return sweep.Result{Format: 1, Sweep: t.plan.Sweep, Trial: trial, Status: sweep.StatusDone, Score: 0.5,
-		Model:  &model,
-		Scores: &sweep.Scored{Calib: o("calib.scores"), Test: o("test.scores")}, Started: at,
+		Model: &model, Scores: &sweep.Scored{Calib: o("calib.scores"), Test: o("test.scores")}, Started: at,
 		Ended: at.Add(time.Minute)}
 }
 

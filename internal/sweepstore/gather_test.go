@@ -11,6 +11,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
@@ -195,23 +196,16 @@ func simulateRungs(t *testing.T, store *blobtest.Counting, tasks, trials int) fl
 		e := heap.Pop(&todo).(event)
 		now := &all[e.task]
 		if now.listed == nil {
-			l, err := bucket.List(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := must.Get(bucket.List(t.Context()))(t)
 			now.listed = &l
 			heap.Push(&todo, event{e.at + latency*(0.5+rng.Float64()), e.task})
 			continue
 		}
 
-		if err := bucket.GatherRungs(t.Context(), *now.listed, now.trial, now.step, now.step, now.known); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, bucket.GatherRungs(t.Context(), *now.listed, now.trial, now.step, now.step, now.known))
 		r := sweep.Rung{Format: 1, Sweep: plan.Sweep, Trial: now.trial, Step: now.step,
 			Seen: sweepstore.ReachedOf(now.known, now.trial, now.step, now.step)}
-		if _, err := bucket.CreateRung(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(bucket.CreateRung(t.Context(), r))(t)
 		now.known[sweepstore.RungKey{Step: now.step, Trial: now.trial}] = sweep.Reached{Step: now.step, Trial: now.trial}
 		now.listed, reached = nil, reached+1
 		if now.step++; now.step > rungs {

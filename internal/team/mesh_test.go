@@ -17,22 +17,16 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 )
 
 // tcpPair returns both ends of a connection.
 func tcpPair(t *testing.T) (calls, answers net.Conn) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
-	if calls, err = net.Dial("tcp", l.Addr().String()); err != nil {
-		t.Fatal(err)
-	}
-	if answers, err = l.Accept(); err != nil {
-		t.Fatal(err)
-	}
+	calls = must.Get(net.Dial("tcp", l.Addr().String()))(t)
+	answers = must.Get(l.Accept())(t)
 	return calls, answers
 }
 
@@ -83,10 +77,7 @@ func TestMessagesThatDoNotBelongAreRefused(t *testing.T) {
 func TestAWriteToAStoppedWorkerEnds(t *testing.T) {
 	raw, stopped := tcpPair(t)
 	defer stopped.Close()
-	c, err := newImpatient(raw, 20*time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(newImpatient(raw, 20*time.Millisecond))(t)
 	m := newMesh(header{}, 0, []net.Conn{nil, c}, time.Hour, new(Traffic))
 	defer m.Close()
 	words := slices.Repeat([]int64{1}, 4<<20) // more than there is room for between two processes
@@ -118,9 +109,7 @@ func TestCloseDoesNotWait(t *testing.T) {
 
 	raw := meshes[0].peers[1].conn.(*tls.Conn).NetConn().(impatient).Conn
 	for _, n := range []int{64 << 20, 1} { // until there is no room for a byte
-		if err := raw.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, raw.SetWriteDeadline(time.Now().Add(100*time.Millisecond)))
 		for err := error(nil); !errors.Is(err, os.ErrDeadlineExceeded); {
 			if _, err = raw.Write(make([]byte, n)); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Fatal(err)
@@ -143,18 +132,11 @@ func TestCloseDoesNotWait(t *testing.T) {
 func TestReasonOfAnEnd(t *testing.T) {
 	for reset, want := range map[bool]error{true: syscall.ECONNRESET, false: io.EOF} {
 		a, b := tcpPair(t)
-		c, err := newImpatient(a, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(newImpatient(a, time.Minute))(t)
 		if reset {
-			if err := b.(*net.TCPConn).SetLinger(0); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, b.(*net.TCPConn).SetLinger(0))
 		}
-		if err := b.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.Close())
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, want) {
 			t.Errorf("read from a connection that the other end has closed (reset: %t): error %v, want %v", reset, err,
 				want)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 )
 
 // Environment of a test program that is a worker of another one's training, and of the other one: how to start this
@@ -65,28 +66,20 @@ func TestProcessesOfTwoProcessors(t *testing.T) {
 		command = strings.Fields(other)
 	}
 	d := table(5000, 9, 7)
-	alone, err := gbt.Train(t.Context(), d, params(20), gbt.Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := must.Get(gbt.Train(t.Context(), d, params(20), gbt.Options{Threads: 1}))(t)
 
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), joinVariable+"="+dir, idVariable+"=001")
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	w, err := New(Options{Board: Folder(dir), Training: "a", ID: "000", Leads: true, Listen: "127.0.0.1:0", Workers: 2,
 		Silence: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	res, err := w.Train(t.Context(), d, params(20), gbt.Options{Threads: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(w.Train(t.Context(), d, params(20), gbt.Options{Threads: 2}))(t)
 	if got, want := text(t, res), text(t, alone); got != want || w.Epochs() != 1 {
 		t.Errorf("with a process of %v: another model than alone (%t), %d teams; want the same and one", command,
 			got != want, w.Epochs())
@@ -175,16 +168,11 @@ func manyProcesses(b *testing.B, d *gbt.Data, workers, threads int) (*gbt.Result
 			fmt.Sprintf("%s=%d", rowsVariable, d.Rows), fmt.Sprintf("%s=%d", treesVariable, *wideTrees),
 			learnVariable+"="+*wideLearn)
 		cmd.Stderr = os.Stderr
-		if err := cmd.Start(); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, cmd.Start())
 		defer cmd.Wait() //nolint:errcheck // the model says whether it did its part
 	}
-	w, err := New(Options{Board: Folder(dir), Training: "a", ID: "000", Leads: true, Listen: "127.0.0.1:0",
-		Workers: workers})
-	if err != nil {
-		b.Fatal(err)
-	}
+	w := must.Get(New(Options{Board: Folder(dir), Training: "a", ID: "000", Leads: true, Listen: "127.0.0.1:0",
+		Workers: workers}))(b)
 	defer w.Close()
 	res, err := w.Train(b.Context(), d, wideParams(*wideTrees, *wideLearn), gbt.Options{Threads: threads})
 	if err != nil || w.Epochs() != 1 {

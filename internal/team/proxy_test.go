@@ -16,6 +16,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 )
 
 var faults = flag.Int("faults", 5, "trainings over a network with faults")
@@ -174,10 +175,7 @@ func overFaults(t *testing.T, seed uint64, had *[faultKinds]atomic.Int32) {
 	if seed%3 == 1 {
 		ranking(d, &p)
 	}
-	alone, err := gbt.Train(t.Context(), d, p, gbt.Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := must.Get(gbt.Train(t.Context(), d, p, gbt.Options{Threads: 1}))(t)
 	want := text(t, alone)
 
 	ctx, over := context.WithTimeout(t.Context(), 4*time.Minute)

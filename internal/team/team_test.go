@@ -18,6 +18,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 )
 
 // table returns a table with a third of categorical features.
@@ -64,9 +65,7 @@ func ranking(d *gbt.Data, p *gbt.Params) {
 func text(t testing.TB, r *gbt.Result) string {
 	t.Helper()
 	var b bytes.Buffer
-	if _, err := r.Model.WriteTo(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.Model.WriteTo(&b))(t)
 	return b.String()
 }
 
@@ -77,10 +76,7 @@ func newWorker(t testing.TB, board Board, id, workers int, change ...func(*Optio
 	for _, c := range change {
 		c(&o)
 	}
-	w, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(New(o))(t)
 	t.Cleanup(func() { _ = w.Close() }) // again, if the test has closed it
 	return w
 }
@@ -97,10 +93,7 @@ func boards(t *testing.T) map[string]func(part string) Board {
 
 func TestWorkersTrainTheSameModelAsOne(t *testing.T) {
 	d := table(3000, 7, 1)
-	alone, err := gbt.Train(t.Context(), d, params(10), gbt.Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := must.Get(gbt.Train(t.Context(), d, params(10), gbt.Options{Threads: 1}))(t)
 	want := text(t, alone)
 	for name, board := range boards(t) {
 		for i, n := range []int{1, 2, 4} {
@@ -179,10 +172,7 @@ func comeAndGo(t *testing.T, seed uint64) {
 	if seed%3 == 1 {
 		ranking(d, &p)
 	}
-	alone, err := gbt.Train(t.Context(), d, p, gbt.Options{Threads: 1, Identity: "here"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := must.Get(gbt.Train(t.Context(), d, p, gbt.Options{Threads: 1, Identity: "here"}))(t)
 	want := text(t, alone)
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -289,10 +279,7 @@ func TestNoMoreThanThereIsRoomFor(t *testing.T) {
 // by each other, and its model is the same.
 func TestAClosedNetwork(t *testing.T) {
 	d := table(1000, 5, 1)
-	alone, err := gbt.Train(t.Context(), d, params(5), gbt.Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := must.Get(gbt.Train(t.Context(), d, params(5), gbt.Options{Threads: 1}))(t)
 	for _, tc := range []struct {
 		name          string
 		helpers, wall int // wall is who announces an address that nobody reaches
@@ -358,10 +345,7 @@ func (b *lostBoard) List(ctx context.Context, folder string) ([]string, error) {
 // TestASilentWorkerIsGone: one that neither answers nor ends its connections, as a stopped process, is given up.
 func TestASilentWorkerIsGone(t *testing.T) {
 	d := table(800, 5, 2)
-	alone, err := gbt.Train(t.Context(), d, params(5), gbt.Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := must.Get(gbt.Train(t.Context(), d, params(5), gbt.Options{Threads: 1}))(t)
 	board := Bucket(blob.Memory(), "a/")
 	w := newWorker(t, board, 0, 2, silence(200*time.Millisecond))
 	silent := newWorker(t, board, 1, 2, silence(20*time.Second)) // and so a heartbeat every 2.5 s
@@ -374,10 +358,7 @@ func TestASilentWorkerIsGone(t *testing.T) {
 		}
 		met <- m
 	}()
-	res, err := w.Train(t.Context(), d, params(5), gbt.Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(w.Train(t.Context(), d, params(5), gbt.Options{Threads: 1}))(t)
 	if text(t, res) != text(t, alone) || w.Epochs() != 2 {
 		t.Errorf("got another model, or %d teams; want the same model and 2 teams", w.Epochs())
 	}
@@ -407,32 +388,21 @@ func TestAnotherTrainingIsRefused(t *testing.T) {
 func TestStrangersAreLeftOut(t *testing.T) {
 	board := Bucket(blob.Memory(), "a/")
 	d := table(300, 4, 3)
-	alone, err := gbt.Train(t.Context(), d, params(5), gbt.Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := must.Get(gbt.Train(t.Context(), d, params(5), gbt.Options{Threads: 1}))(t)
 	w := newWorker(t, board, 0, 2)
 	stranger := newWorker(t, Bucket(blob.Memory(), "a/"), 1, 2)
 	for _, epoch := range []uint32{0, 1, 1, 2} {
-		c, err := stranger.call(t.Context(), w.listener.Addr().String(), w.identity.Certificate[0],
-			header{kind: helloMessage, epoch: epoch, training: w.training})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(stranger.call(t.Context(), w.listener.Addr().String(), w.identity.Certificate[0],
+			header{kind: helloMessage, epoch: epoch, training: w.training}))(t)
 		defer c.Close()
 	}
 	if _, err := stranger.call(t.Context(), w.listener.Addr().String(), stranger.identity.Certificate[0],
 		header{kind: helloMessage}); err == nil {
 		t.Error("a worker took another's certificate for that of the one it called")
 	}
-	raw, err := net.Dial("tcp", w.listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(net.Dial("tcp", w.listener.Addr().String()))(t)
 	defer raw.Close()
-	if _, err := raw.Write([]byte("GET / HTTP/1.1\r\n\r\n")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(raw.Write([]byte("GET / HTTP/1.1\r\n\r\n")))(t)
 
 	other := newWorker(t, board, 1, 2)
 	var wg sync.WaitGroup

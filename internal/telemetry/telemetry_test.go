@@ -18,6 +18,7 @@ import (
 	metrics "go.opentelemetry.io/proto/otlp/metrics/v1"
 	"google.golang.org/protobuf/proto"
 
+	"coppice/internal/must"
 	"coppice/internal/telemetry"
 )
 
@@ -71,10 +72,7 @@ func TestPushedAtTheEnd(t *testing.T) {
 	var log bytes.Buffer
 	ctx, cancel := context.WithCancel(t.Context())
 	m := telemetry.Start(ctx, options(r.URL+"/", &log))
-	trees, err := m.Meter().Int64Counter("coppice.task.trees")
-	if err != nil {
-		t.Fatal(err)
-	}
+	trees := must.Get(m.Meter().Int64Counter("coppice.task.trees"))(t)
 	trees.Add(ctx, 41)
 	trees.Add(ctx, 1)
 	cancel()
@@ -116,10 +114,7 @@ func TestACollectorThatFailsIsALineInTheLog(t *testing.T) {
 			t.Parallel()
 			var log bytes.Buffer
 			m := telemetry.Start(t.Context(), options(endpoint, &log))
-			c, err := m.Meter().Int64Counter("x")
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(m.Meter().Int64Counter("x"))(t)
 			c.Add(t.Context(), 1)
 			began := time.Now()
 			m.Close(t.Context())
@@ -137,10 +132,7 @@ func TestFlush(t *testing.T) {
 	var log bytes.Buffer
 	ctx, cancel := context.WithCancel(t.Context())
 	m := telemetry.Start(ctx, options(r.URL, &log))
-	c, err := m.Meter().Int64Counter("x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(m.Meter().Int64Counter("x"))(t)
 	last := func() int64 {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -173,10 +165,7 @@ func TestFlushDoesNotWaitForACollector(t *testing.T) {
 	}))
 	defer hangs.Close()
 	m := telemetry.Start(t.Context(), options(hangs.URL, io.Discard))
-	c, err := m.Meter().Int64Counter("x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(m.Meter().Int64Counter("x"))(t)
 	c.Add(t.Context(), 1)
 	began := time.Now()
 	m.Flush(t.Context())

@@ -20,6 +20,7 @@ import (
 	"coppice/internal/cloud/batch"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/engine"
+	"coppice/internal/must"
 	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cli"
@@ -112,9 +113,7 @@ func TestRequests(t *testing.T) {
 	table := datasettest.Table(datasettest.Options{Rows: 1200})
 	file := func(name string, text []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, text, 0o600))
 		return path
 	}
 	_, said := w.run(nil, "stage",
@@ -143,10 +142,7 @@ func TestRequests(t *testing.T) {
 			golden(t, fmt.Sprintf("%s-%d", name, n), a.made(a.describe(p)), p.Fingerprint()[:batch.PlanLabelDigits])
 		}
 	}
-	if _, err := w.buckets["datasets"].Put(t.Context(), "exports/clicks.csv", blob.Any,
-		bytes.NewReader(table)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.buckets["datasets"].Put(t.Context(), "exports/clicks.csv", blob.Any, bytes.NewReader(table)))(t)
 	a, said := w.run(deployment, "stage",
 		file("export.yaml", []byte("name: export\nsource: gs://datasets/exports/*.csv\nlabel: is_click\n")), "--batch",
 		"--machine", "n2-highmem-16")
@@ -183,10 +179,7 @@ func golden(t *testing.T, name string, job batch.Job, hash string) {
 			t.Fatal(err)
 		}
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(path))(t)
 	if diff := cmp.Diff(string(want), text); diff != "" {
 		t.Errorf("%s differs (-want +got):\n%s", path, diff)
 	}

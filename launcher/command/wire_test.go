@@ -14,6 +14,7 @@ import (
 	"coppice/internal/cloud/batch"
 	"coppice/internal/engine"
 	"coppice/internal/machines"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cli"
 	"coppice/launcher/internal/cloudjob"
@@ -54,10 +55,7 @@ func TestMachinesTrainTogether(t *testing.T) {
 		t.Errorf("one machine: %+v, want the container's own network", job)
 	}
 	p.Spec.Final.Machines = 2
-	rules, err := os.ReadFile("../../terraform/network.tf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rules := must.Get(os.ReadFile("../../terraform/network.tf"))(t)
 	job := onBatch(env()).made(onBatch(env()).describe(p))
 	port, ok := strings.CutPrefix(job.Env["COPPICE_LISTEN"], ":")
 	if !job.HostNetwork || !ok || !strings.Contains(string(rules), fmt.Sprintf("ports    = [%q]", port)) {
@@ -74,9 +72,7 @@ func TestMachinesTrainTogether(t *testing.T) {
 func TestThePlanMakesABatchJob(t *testing.T) {
 	j := onBatch(env())
 	job := j.made(j.describe(plan()))
-	if _, err := batch.Build(job); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(batch.Build(job))(t)
 	if job.Tasks != 32 || job.Parallelism != 32 || job.TasksPerVM != 16 || job.CPUMilli != 4000 || job.LocalSSDs != 8 ||
 		!job.Spot || job.MaxRetries != 10 {
 		t.Errorf("the job is %+v; want 32 tasks, 16 on a machine with 8 local SSDs, on Spot, with 10 retries", job)
@@ -172,16 +168,13 @@ func TestOnlyCloudRunRemovesSignatures(t *testing.T) {
 
 func TestTheStagingJob(t *testing.T) {
 	e := env()
-	e.LauncherImage, e.StageAccount = "us-docker.pkg.dev/p/coppice/launcher:v1",
-		"stage@p.iam.gserviceaccount.com"
+	e.LauncherImage, e.StageAccount = "us-docker.pkg.dev/p/coppice/launcher:v1", "stage@p.iam.gserviceaccount.com"
 	j := onBatch(e)
 	job := j.made(j.describeTask(cloudjob.Work{Dataset: "clicks",
 		Fingerprint: "0123456789abcdef0123456789abcdef", Machine: "n2-highmem-8", VCPUs: 8, Memory: 64 << 30,
 		LocalSSD: 4, Limit: 24 * time.Hour, Env: sweep.LauncherTaskEnv{Project: "p", DatasetsBucket: "d",
 			Job: "stage-clicks-0123456789ab", File: "clicks.yaml", Spec: "name: clicks\n"}}))
-	if _, err := batch.Build(job); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(batch.Build(job))(t)
 	if job.Tasks != 1 || job.LocalSSDs != 4 || job.ServiceAccount != j.env.StageAccount ||
 		job.Image != j.env.LauncherImage || job.Env["COPPICE_SCRATCH"] != job.MountPath || job.Args[0] != "stage-task" {
 		t.Errorf("got %+v; want one stage-task on four local SSDs with the stager's account and image", job)

@@ -21,6 +21,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"coppice/internal/must"
 )
 
 func jobTexts(job *batchpb.Job) []string {
@@ -197,9 +199,7 @@ func TestCancelWhileRunning(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := op.Wait(w.ctx); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(op.Wait(w.ctx))(t)
 			job = w.waitState(job.Name, batchpb.JobStatus_CANCELLED)
 			if counts := job.Status.TaskGroups["group0"].Counts; !cmp.Equal(counts, map[string]int64{"UNEXECUTED": 3}) {
 				t.Errorf("counts %v", counts)
@@ -239,14 +239,10 @@ func TestTwentyTasksOnTwoMachines(t *testing.T) {
 func TestParallelismIsALimit(t *testing.T) {
 	w := newWorld(t, nil)
 	job := w.create("limit-1", "hang", 5, func(j *batchpb.Job) {
-		j.TaskGroups[0].Parallelism,
-			j.TaskGroups[0].TaskCountPerNode = 3, 2
+		j.TaskGroups[0].Parallelism, j.TaskGroups[0].TaskCountPerNode = 3, 2
 	})
 	w.waitCount(job.Name, "RUNNING", 3)
-	got, err := w.client.GetJob(w.ctx, &batchpb.GetJobRequest{Name: job.Name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(w.client.GetJob(w.ctx, &batchpb.GetJobRequest{Name: job.Name}))(t)
 	if counts := got.Status.TaskGroups["group0"].Counts; !cmp.Equal(counts,
 		map[string]int64{"RUNNING": 3, "PENDING": 2}) {
 		t.Errorf("counts %v", counts)
@@ -296,10 +292,7 @@ func TestIdempotence(t *testing.T) {
 	w := newWorld(t, nil)
 	r := w.request("once-1", "hang", 1, nil)
 	r.RequestId = "6f1f0a6e-5a55-4c0e-8a5b-3a9a7c7b0001"
-	first, err := w.client.CreateJob(w.ctx, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(w.client.CreateJob(w.ctx, r))(t)
 	again, err := w.client.CreateJob(w.ctx, r)
 	if err != nil || again.Uid != first.Uid {
 		t.Errorf("repeated request: %v, %v", again, err)

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"cloud.google.com/go/batch/apiv1/batchpb"
+
+	"coppice/internal/must"
 )
 
 // fakeTool stands for podman: it records its arguments and does what the container would, using the test binary.
@@ -43,10 +45,7 @@ func containers(t *testing.T) (w *world, notes string) {
 
 func noted(t *testing.T, file string) []string {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(file))(t)
 	return strings.Split(strings.TrimSpace(string(data)), "\n")
 }
 
@@ -109,7 +108,6 @@ func TestBuildahCommand(t *testing.T) {
 	if filepath.Base(c.Path) != "unshare" || !slices.Equal(c.Args, want) ||
 		!slices.Equal(c.Env, []string{"PATH=/bin"}) {
 		t.Errorf("the command is %s %q with the environment %q, expected unshare %q and PATH alone", c.Path, c.Args,
-			c.Env,
-			want)
+			c.Env, want)
 	}
 }

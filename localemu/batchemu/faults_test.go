@@ -12,6 +12,7 @@ import (
 
 	"cloud.google.com/go/batch/apiv1/batchpb"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -93,9 +94,7 @@ func TestNoCapacity(t *testing.T) {
 		if stuck.Status.State != batchpb.JobStatus_SCHEDULED || stuck.Status.RunDuration != nil {
 			t.Fatalf("a job without machines is %v, expected it to be scheduled and not to have run", stuck)
 		}
-		if _, err := w.client.CancelJob(w.ctx, &batchpb.CancelJobRequest{Name: job.Name}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.client.CancelJob(w.ctx, &batchpb.CancelJobRequest{Name: job.Name}))(t)
 		gone := w.waitState(job.Name, batchpb.JobStatus_CANCELLED)
 		for _, j := range []*batchpb.Job{stuck, gone, failed} {
 			if text := fmt.Sprint(j.Status.StatusEvents); !strings.Contains(text,

@@ -20,6 +20,8 @@ import (
 	"google.golang.org/api/option"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"coppice/internal/must"
 )
 
 const (
@@ -161,29 +163,17 @@ func newWorld(t *testing.T, change func(*Options)) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	t.Cleanup(cancel)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	dir := must.Get(filepath.EvalSymlinks(t.TempDir()))(t)
 	o := Options{Dir: dir, Images: map[string]string{"coppice-task": os.Args[0]},
 		TaskEnv: []string{"STORAGE_EMULATOR_HOST=127.0.0.1:1"}}
 	if change != nil {
 		change(&o)
 	}
-	s, err := Start(l, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Start(l, o))(t)
 	t.Cleanup(s.Close)
-	c, err := batch.NewClient(ctx, option.WithEndpoint(s.Addr()), option.WithoutAuthentication(),
-		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(batch.NewClient(ctx, option.WithEndpoint(s.Addr()), option.WithoutAuthentication(),
+		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials()))))(t)
 	t.Cleanup(func() { c.Close() })
 	return &world{t: t, ctx: ctx, server: s, client: c, dir: dir, meet: t.TempDir()}
 }
@@ -229,10 +219,7 @@ func (w *world) request(id, mode string, n int64, change func(*batchpb.Job)) *ba
 
 func (w *world) create(id, mode string, n int64, change func(*batchpb.Job)) *batchpb.Job {
 	w.t.Helper()
-	job, err := w.client.CreateJob(w.ctx, w.request(id, mode, n, change))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	job := must.Get(w.client.CreateJob(w.ctx, w.request(id, mode, n, change)))(w.t)
 	return job
 }
 
@@ -272,11 +259,8 @@ func (w *world) waitCount(name, state string, n int64) {
 
 func (w *world) task(job string, index int) *batchpb.Task {
 	w.t.Helper()
-	task, err := w.client.GetTask(w.ctx,
-		&batchpb.GetTaskRequest{Name: fmt.Sprintf("%s/taskGroups/group0/tasks/%d", job, index)})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	task := must.Get(w.client.GetTask(w.ctx,
+		&batchpb.GetTaskRequest{Name: fmt.Sprintf("%s/taskGroups/group0/tasks/%d", job, index)}))(w.t)
 	return task
 }
 

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"coppice/internal/must"
 	"coppice/localemu/internal/proc"
 )
 
@@ -276,9 +277,7 @@ func TestScriptsAreStoppedWithTheirJob(t *testing.T) {
 	w := newWorld(t, nil)
 	job := w.create("hang-1", "env", 1, first("exec sleep 3600"))
 	w.waitCount(job.Name, "RUNNING", 1)
-	if _, err := w.client.CancelJob(w.ctx, &batchpb.CancelJobRequest{Name: job.Name}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.client.CancelJob(w.ctx, &batchpb.CancelJobRequest{Name: job.Name}))(t)
 	w.waitState(job.Name, batchpb.JobStatus_CANCELLED)
 	if log := w.log("hang-1", 0, 0); log != "" {
 		t.Errorf("log %q", log)
@@ -302,10 +301,7 @@ func TestEndedBetweenRunnables(t *testing.T) {
 		scripts int
 		code    int32 // reported by a preemption that comes after the process has ended
 	}{{"0", 1, 50001}, {"7", 1, 7}, {"0", 0, 0}, {"7", 0, 7}} {
-		p, err := w.server.procs.Start(proc.Command{Path: "/bin/sh", Args: []string{"-c", "exit " + c.exit}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(w.server.procs.Start(proc.Command{Path: "/bin/sh", Args: []string{"-c", "exit " + c.exit}}))(t)
 		<-p.Done()
 		a := &attempt{job: &job{srv: w.server, plan: plan{scripts: make([]script, c.scripts)}}, process: p}
 		w.server.mu.Lock()

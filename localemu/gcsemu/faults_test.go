@@ -9,6 +9,7 @@ import (
 
 	"cloud.google.com/go/storage"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -67,15 +68,11 @@ func TestReadFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.fault.Match = "data/*"
-			if err := tc.fault.Check(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, tc.fault.Check())
 			w := start(t, Options{Faults: Faults{Read: []Fault{tc.fault}}})
 			o, other := w.b.Object("data/x"), w.b.Object("other")
 			for _, o := range []*storage.ObjectHandle{o, other} {
-				if _, err := w.put(o, text); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(w.put(o, text))(t)
 			}
 			if data, err := w.read(other); data != text || err != nil {
 				t.Errorf("an object that does not match: %q, %v; want it whole", data, err)

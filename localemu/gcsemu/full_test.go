@@ -16,6 +16,8 @@ import (
 
 	"cloud.google.com/go/storage"
 	"google.golang.org/api/googleapi"
+
+	"coppice/internal/must"
 )
 
 // fill makes the server's disk full, except for so many files: every other one takes no byte. It returns the number of
@@ -56,9 +58,7 @@ func TestFullDisk(t *testing.T) {
 				_, err := io.WriteString(out, text)
 				return errors.Join(err, out.Close())
 			}
-			if err := put("before"); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, put("before"))
 			files := w.files()
 			made := w.fill(c.files)
 			err := put(c.text)

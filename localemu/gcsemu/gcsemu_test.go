@@ -21,6 +21,8 @@ import (
 	"cloud.google.com/go/storage"
 	"google.golang.org/api/googleapi"
 	"google.golang.org/api/option"
+
+	"coppice/internal/must"
 )
 
 // world is an emulator with a real client.
@@ -36,18 +38,10 @@ func start(t *testing.T, o Options) *world {
 	if o.Dir == "" {
 		o.Dir = t.TempDir()
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := Start(l, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	s := must.Get(Start(l, o))(t)
 	t.Cleanup(s.Close)
-	if err := s.CreateBucket("bucket"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.CreateBucket("bucket"))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	c, err := storage.NewClient(ctx, storage.WithJSONReads(), option.WithEndpoint("http://"+s.Addr()+"/storage/v1/"),
@@ -105,12 +99,8 @@ func code(err error) int {
 func TestComposeStaysInItsBucket(t *testing.T) {
 	w := start(t, Options{Dir: t.TempDir()})
 	w.mustPut("head", "1")
-	if err := os.MkdirAll(filepath.Join(w.server.opts.Dir, "other"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(w.server.opts.Dir, "other", "secret"), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(w.server.opts.Dir, "other"), 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(w.server.opts.Dir, "other", "secret"), []byte("x"), 0o600))
 	for _, name := range []string{"../other/secret", "a/../../x"} {
 		if _, err := w.b.Object("stolen").ComposerFrom(w.b.Object(name)).Run(w.ctx); !errors.Is(err,
 			storage.ErrObjectNotExist) {
@@ -139,8 +129,7 @@ func TestPreconditions(t *testing.T) {
 		"delete": func(o *storage.ObjectHandle) error { return o.Delete(w.ctx) },
 		"upload": func(o *storage.ObjectHandle) error { _, err := w.put(o, "3"); return err },
 		"copy": func(o *storage.ObjectHandle) error {
-			_,
-				err := o.CopierFrom(w.b.Object("head")).Run(w.ctx)
+			_, err := o.CopierFrom(w.b.Object("head")).Run(w.ctx)
 			return err
 		},
 		"compose": func(o *storage.ObjectHandle) error {
@@ -317,12 +306,8 @@ func TestLongUploadSpills(t *testing.T) {
 	data := bytes.Repeat([]byte("0123456789abcdef"), 700_000) // 11 MB
 	writer := w.b.Object("long").NewWriter(w.ctx)
 	writer.ChunkSize = 1 << 20
-	if _, err := writer.Write(data); err != nil {
-		t.Fatal(err)
-	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(writer.Write(data))(t)
+	must.Do(t, writer.Close())
 	if got, err := w.read(w.b.Object("long")); err != nil || got != string(data) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
@@ -337,10 +322,7 @@ func TestLongUploadSpills(t *testing.T) {
 		string(data)); code(err) != http.StatusPreconditionFailed {
 		t.Errorf("create again: %v", err)
 	}
-	before, err := w.b.Object("long").NewReader(w.ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(w.b.Object("long").NewReader(w.ctx))(t)
 	defer before.Close()
 	w.mustPut("long", "short") // while it is being read
 	if got, err := io.ReadAll(before); err != nil || string(got) != string(data) {
@@ -404,18 +386,10 @@ func FuzzRequest(f *testing.F) {
 	f.Add("POST", "/storage/v1/b/bucket/o/a%2Fb/rewriteTo/b/bucket/o/..%2F..%2Fc", "", "")
 	f.Add("GET", "/bucket/../../etc/passwd", "", "")
 	dir := f.TempDir()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		f.Fatal(err)
-	}
-	s, err := Start(l, Options{Dir: filepath.Join(dir, "gcs")})
-	if err != nil {
-		f.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(f)
+	s := must.Get(Start(l, Options{Dir: filepath.Join(dir, "gcs")}))(f)
 	f.Cleanup(s.Close)
-	if err := s.CreateBucket("bucket"); err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, s.CreateBucket("bucket"))
 	f.Fuzz(func(t *testing.T, method, target, contentType, body string) {
 		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.Addr()+target, strings.NewReader(body))
 		if err != nil {
@@ -441,8 +415,7 @@ func TestComposeHoldsItsSources(t *testing.T) {
 	}{
 		"both as they are": {fmt.Sprintf(`{"name": "a", "objectPreconditions": {"ifGenerationMatch": %d}}, {"name": `+
 			`"b", "generation": "%d"}`, a, b), 200},
-		"written as text": {fmt.Sprintf(`{"name": "a", "objectPreconditions": {"ifGenerationMatch": "%d"}}`,
-			a), 200},
+		"written as text": {fmt.Sprintf(`{"name": "a", "objectPreconditions": {"ifGenerationMatch": "%d"}}`, a), 200},
 		"another generation": {fmt.Sprintf(`{"name": "a"}, {"name": "b", "objectPreconditions": `+
 			`{"ifGenerationMatch": %d}}`, b+1), 412},
 		"a generation is gone":  {fmt.Sprintf(`{"name": "a", "generation": "%d"}`, a-1), 404},

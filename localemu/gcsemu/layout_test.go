@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/problem"
 )
 
@@ -38,18 +39,11 @@ func TestLayouts(t *testing.T) {
 				continue
 			}
 			path := filepath.Join(dir, file)
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 		}
 		before := files(t, dir)
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		s, err := Start(l, Options{Dir: dir, Version: "v2"})
 		if c.want != "" {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -96,24 +90,15 @@ func TestPipes(t *testing.T) {
 	w := start(t, Options{Dir: dir})
 	w.mustPut("a", "x")
 	w.server.Close()
-	if err := os.Remove(filepath.Join(dir, "bucket", "a")); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Mkfifo(filepath.Join(dir, "bucket", "a"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(dir, "bucket", "a")))
+	must.Do(t, syscall.Mkfifo(filepath.Join(dir, "bucket", "a"), 0o644))
 	w = start(t, Options{Dir: dir})
 	if left := w.list(nil); len(left) > 0 {
 		t.Errorf("a pipe is the object %q", left)
 	}
 	w.server.Close()
-	if err := syscall.Mkfifo(filepath.Join(dir, recordsFolder, "pipe.json"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(filepath.Join(dir, recordsFolder, "pipe.json"), 0o644))
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	if _, err := Start(l, Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), "a pipe") {
 		t.Errorf("a pipe among the records: %v", err)

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"cloud.google.com/go/storage"
+
+	"coppice/internal/must"
 )
 
 // TestMetadataKeepTheGeneration: changing them only increments the metageneration; a write makes a new object, whose
@@ -64,22 +66,15 @@ func TestMetagenerationsOutliveTheServer(t *testing.T) {
 	dir := t.TempDir()
 	w := start(t, Options{Dir: dir})
 	g := w.mustPut("a", "x")
-	if _, err := w.b.Object("a").Update(w.ctx, storage.ObjectAttrsToUpdate{ContentType: "a/b"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.b.Object("a").Update(w.ctx, storage.ObjectAttrsToUpdate{ContentType: "a/b"}))(t)
 	w.server.Close()
 
 	a, err := start(t, Options{Dir: dir}).b.Object("a").Attrs(w.ctx)
 	if err != nil || a.Generation != g || a.Metageneration != 2 || a.ContentType != "a/b" {
 		t.Errorf("another server of the folder has %+v, %v; want generation %d, metageneration 2 and a/b", a, err, g)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, recordsFolder, "x.json"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	must.Do(t, os.WriteFile(filepath.Join(dir, recordsFolder, "x.json"), []byte("{"), 0o600))
 	if _, err := Start(l, Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), "x.json") {
 		t.Errorf("with a damaged record it starts with %v, want an error that names the file", err)
 	}
@@ -90,10 +85,8 @@ func TestFields(t *testing.T) {
 	w := start(t, Options{})
 	w.mustPut("dir/a", "one")
 	w.mustPut("dir/b", "three")
-	if _, err := w.b.Object("dir/a").Update(w.ctx,
-		storage.ObjectAttrsToUpdate{Metadata: map[string]string{"k": "v", "l": "w"}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.b.Object("dir/a").Update(w.ctx,
+		storage.ObjectAttrsToUpdate{Metadata: map[string]string{"k": "v", "l": "w"}}))(t)
 	const list, one = "/storage/v1/b/bucket/o?fields=", "/storage/v1/b/bucket/o/dir%2Fa?fields="
 	for _, c := range []struct{ method, path, body, want string }{
 		{"GET", list + "items(name,size),nextPageToken", "",

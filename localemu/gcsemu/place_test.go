@@ -14,6 +14,8 @@ import (
 
 	"cloud.google.com/go/storage"
 	"google.golang.org/api/iterator"
+
+	"coppice/internal/must"
 )
 
 // oddNames are names of objects that a folder with files cannot hold as they are, or not together.
@@ -155,9 +157,7 @@ func TestPathsAreNames(t *testing.T) {
 
 	// A folder without objects is replaced by a file.
 	w.mustPut("f/x", "x")
-	if err := w.b.Object("f/x").Delete(w.ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.b.Object("f/x").Delete(w.ctx))
 	w.mustPut("f", "x")
 	if info, err := os.Stat(filepath.Join(dir, "bucket", "f")); err != nil || info.IsDir() {
 		t.Errorf("f is not a file where its folder was empty: %v", err)
@@ -172,9 +172,7 @@ func TestABucketOfOddNames(t *testing.T) {
 	if err := w.b.Delete(w.ctx); code(err) != http.StatusConflict {
 		t.Errorf("deleting a bucket with dir/ in it: %v, expected 409", err)
 	}
-	if err := w.b.Object("dir/").Delete(w.ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.b.Object("dir/").Delete(w.ctx))
 	if err := w.b.Delete(w.ctx); err != nil {
 		t.Errorf("deleting an empty bucket: %v", err)
 	}

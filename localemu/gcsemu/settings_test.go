@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"cloud.google.com/go/storage"
+
+	"coppice/internal/must"
 )
 
 // TestSettingsOfABucket are kept and returned, or rejected instead of silently dropped; a client does not retry on 501.
@@ -74,15 +76,9 @@ func TestSettingsAreKept(t *testing.T) {
 	}
 	told("without a label", "STANDARD", map[string]string{"team": "ads"})
 
-	if err := w.b.Object("o").Delete(w.ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.b.Delete(w.ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.b.Create(w.ctx, "p", nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.b.Object("o").Delete(w.ctx))
+	must.Do(t, w.b.Delete(w.ctx))
+	must.Do(t, w.b.Create(w.ctx, "p", nil))
 	told("made again", "STANDARD", nil)
 }
 

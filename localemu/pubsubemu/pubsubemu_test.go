@@ -18,6 +18,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+
+	"coppice/internal/must"
 )
 
 const (
@@ -35,33 +37,20 @@ type world struct {
 
 func start(t *testing.T, o Options, change func(*pubsubpb.Subscription)) *world {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := Start(l, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	s := must.Get(Start(l, o))(t)
 	t.Cleanup(s.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	c, err := pubsub.NewClient(ctx, "p", option.WithEndpoint(s.Addr()), option.WithoutAuthentication(),
-		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(pubsub.NewClient(ctx, "p", option.WithEndpoint(s.Addr()), option.WithoutAuthentication(),
+		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials()))))(t)
 	t.Cleanup(func() { c.Close() })
-	if err := s.CreateTopic(ctx, topic); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.CreateTopic(ctx, topic))
 	sub := &pubsubpb.Subscription{Name: subscription, Topic: topic, AckDeadlineSeconds: 10}
 	if change != nil {
 		change(sub)
 	}
-	if err := s.CreateSubscription(ctx, sub); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.CreateSubscription(ctx, sub))
 	return &world{t, ctx, s, c}
 }
 
@@ -234,14 +223,9 @@ func TestDrop(t *testing.T) {
 // TestPing uses the stream directly: a ping is answered, and acknowledgements still work after it.
 func TestPing(t *testing.T) {
 	w := start(t, Options{}, nil)
-	stream, err := w.client.SubscriptionAdminClient.StreamingPull(w.ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := must.Get(w.client.SubscriptionAdminClient.StreamingPull(w.ctx))(t)
 	send := func(r *pubsubpb.StreamingPullRequest) {
-		if err := stream.Send(r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, stream.Send(r))
 	}
 	send(&pubsubpb.StreamingPullRequest{Subscription: subscription, StreamAckDeadlineSeconds: 10, ProtocolVersion: 1})
 	for range 3 {
@@ -258,9 +242,7 @@ func TestPing(t *testing.T) {
 	}
 	send(&pubsubpb.StreamingPullRequest{AckIds: []string{r.ReceivedMessages[0].AckId}})
 	send(&pubsubpb.StreamingPullRequest{}) // its answer confirms the acknowledgement
-	if _, err := stream.Recv(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(stream.Recv())(t)
 	if m := w.server.fake.Messages(); len(m) != 1 || m[0].Acks != 1 {
 		t.Errorf("messages %v", m)
 	}
@@ -294,14 +276,10 @@ const (
 // topic, and one that was acknowledged is not.
 func TestDeadLetters(t *testing.T) {
 	w := start(t, Options{}, nil)
-	if err := w.server.CreateTopic(w.ctx, dead); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.server.CreateTopic(w.ctx, dead))
 	for _, sub := range []*pubsubpb.Subscription{{Name: deadReader, Topic: dead},
 		{Name: picky, Topic: topic, DeadLetterPolicy: &pubsubpb.DeadLetterPolicy{DeadLetterTopic: dead}}} {
-		if err := w.server.CreateSubscription(w.ctx, sub); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.server.CreateSubscription(w.ctx, sub))
 	}
 	pull := func(subscription string) []*pubsubpb.ReceivedMessage {
 		t.Helper()

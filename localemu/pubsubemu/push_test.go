@@ -13,6 +13,8 @@ import (
 	"cloud.google.com/go/pubsub/v2"
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"coppice/internal/must"
 )
 
 // endpoint records what is posted to it, and answers with the next of its answers, the last one for good.
@@ -67,10 +69,8 @@ func TestPush(t *testing.T) {
 	w := start(t, pushTo(e, nil), nil)
 	p := w.client.Publisher("scores")
 	defer p.Stop()
-	if _, err := p.Publish(w.ctx, &pubsub.Message{Data: []byte("x"), Attributes: map[string]string{"a": "b"}}).Get(
-		w.ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(p.Publish(w.ctx, &pubsub.Message{Data: []byte("x"), Attributes: map[string]string{"a": "b"}}).Get(
+		w.ctx))(t)
 	if got := w.receive(count(1), always); got[0] != "x" {
 		t.Errorf("pulled %q, expected x", got)
 	}
@@ -91,13 +91,9 @@ func TestPush(t *testing.T) {
 func TestPushGivesUp(t *testing.T) {
 	e := &endpoint{answers: []error{errors.New("500")}}
 	w := start(t, pushTo(e, nil), nil)
-	if err := w.server.CreateTopic(w.ctx, topic+"-dead"); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.server.CreateSubscription(w.ctx, &pubsubpb.Subscription{Name: subscription + "-dead",
-		Topic: topic + "-dead"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.server.CreateTopic(w.ctx, topic+"-dead"))
+	must.Do(t, w.server.CreateSubscription(w.ctx, &pubsubpb.Subscription{Name: subscription + "-dead",
+		Topic: topic + "-dead"}))
 	w.publish("x")
 	pull := &pubsubpb.PullRequest{Subscription: subscription + "-dead", MaxMessages: 9}
 	r, err := w.client.SubscriptionAdminClient.Pull(w.ctx, pull)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // programEnv has the test be the program, to ask it for its help.
@@ -83,7 +85,7 @@ func TestPagesNameCommands(t *testing.T) {
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	root, found := filepath.Join("..", ".."), map[string]string{}
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch name := d.Name(); {
 		case err != nil:
 			return err
@@ -95,10 +97,7 @@ func pages(t *testing.T) map[string]string {
 		text, err := os.ReadFile(path)
 		found[path] = string(text)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return found
 }
 

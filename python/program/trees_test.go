@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 )
 
 const features = 3
@@ -35,9 +36,7 @@ func model(tb testing.TB, objective string, trees int) []byte {
 			InternalWeight: make([]float64, 2), InternalCount: make([]int, 2), Shrinkage: 1})
 	}
 	var text bytes.Buffer
-	if _, err := m.WriteTo(&text); err != nil {
-		tb.Fatal(err)
-	}
+	must.Get(m.WriteTo(&text))(tb)
 	return text.Bytes()
 }
 
@@ -69,10 +68,7 @@ func TestTrees(t *testing.T) {
 				rows[i] = math.NaN()
 			}
 		}
-		m, err := gbt.ReadModel(bytes.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(gbt.ReadModel(bytes.NewReader(text)))(t)
 		want := make([]float64, c.rows*m.Outputs())
 		for r := range c.rows {
 			m.PredictRow(rows[r*features:][:features], want[r*m.Outputs():][:m.Outputs()])

@@ -16,6 +16,7 @@ import (
 	"github.com/sethvargo/go-envconfig"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/program"
 	"coppice/internal/sweep"
 )
@@ -106,10 +107,7 @@ func TestStrangersAreAnsweredAtOnce(t *testing.T) {
 
 	for request, want := range map[string]string{"POST /push": "401", "POST /reconcile": "401", "POST /admin": "404",
 		"PUT /push": "405"} {
-		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get((&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String()))(t)
 		if err := conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil { // less than readTime
 			t.Fatal(err)
 		}

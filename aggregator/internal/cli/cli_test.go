@@ -19,6 +19,7 @@ import (
 	"coppice/aggregator/internal/conclude"
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
+	"coppice/internal/must"
 	"coppice/internal/program"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
@@ -57,9 +58,7 @@ func TestEndpoints(t *testing.T) {
 			err != nil {
 			t.Fatalf("stored the plan: created %t, error %v", ok, err)
 		}
-		if _, err := blob.Create(t.Context(), a.Sweeps, sweep.Names(plan.Sweep).Cancel(), []byte("{}")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(blob.Create(t.Context(), a.Sweeps, sweep.Names(plan.Sweep).Cancel(), []byte("{}")))(t)
 	}
 	for name, tc := range map[string]struct {
 		a                  *conclude.Aggregator

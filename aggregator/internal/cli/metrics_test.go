@@ -12,6 +12,7 @@ import (
 	"github.com/sethvargo/go-envconfig"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 )
 
 // TestAPushExportsBeforeItAnswers: after the answer, the CPU may be gone. A collector that refuses does not fail the
@@ -36,15 +37,9 @@ func TestAPushExportsBeforeItAnswers(t *testing.T) {
 				done := make(chan int, 1)
 				go func() { done <- Run(ctx, w) }()
 				<-serving
-				q, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+served(t, out.String())+path,
-					strings.NewReader(push("nonsense")))
-				if err != nil {
-					t.Fatal(err)
-				}
-				r, err := http.DefaultClient.Do(q)
-				if err != nil {
-					t.Fatal(err)
-				}
+				q := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, "http://"+served(t, out.String())+path,
+					strings.NewReader(push("nonsense"))))(t)
+				r := must.Get(http.DefaultClient.Do(q))(t)
 				r.Body.Close()
 				if n := exported.Load(); r.StatusCode != http.StatusNoContent || n != 1 {
 					t.Errorf("%d, and %d exports before it", r.StatusCode, n)
@@ -63,9 +58,7 @@ func served(t *testing.T, log string) string {
 	t.Helper()
 	for text := range strings.Lines(log) {
 		var line struct{ Message, Address string }
-		if err := json.Unmarshal([]byte(text), &line); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(text), &line))
 		if line.Message == "aggregator serves" {
 			return line.Address
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
@@ -36,9 +37,7 @@ func climbed(t *testing.T, rule string, paused [4]float64, change func(*sweep.Pl
 		if trial < 2 {
 			continue
 		}
-		if err := trials.CreatePause(t.Context(), trial, 0, 3); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, trials.CreatePause(t.Context(), trial, 0, 3))
 	}
 	w.now = created.Add(7 * time.Hour)
 	return w
@@ -77,12 +76,10 @@ func TestPausedTrialsThatAreBehindCountAsStopped(t *testing.T) {
 		"one was promoted": {sweep.StopASHA, behind, nil, nil, func(w *world) { w.verdict(t, 2, true) },
 			[]int{3, 4, 5}, "2 trials are done, and the quorum is 3"},
 		"one is about to end": {sweep.StopASHA, behind, nil, nil, func(w *world) {
-			w.verdict(t, 2,
-				false)
+			w.verdict(t, 2, false)
 		}, []int{2, 3, 4, 5}, "count as stopped"},
 		"the score of one cannot be read": {sweep.StopASHA, behind, nil, nil, func(w *world) {
-			w.damage(t,
-				sweep.Names(w.plan.Sweep).Rung(2, 3))
+			w.damage(t, sweep.Names(w.plan.Sweep).Rung(2, 3))
 		}, []int{3, 4, 5}, "2 trials are done, and the quorum is 3"},
 		"the best has failed, so the next best goes on": {sweep.StopASHA, behind, nil, func(r *sweep.Result,
 			_ map[string][]byte) {
@@ -113,9 +110,7 @@ func TestPausedTrialsThatAreBehindCountAsStopped(t *testing.T) {
 
 func (w *world) damage(t *testing.T, name string) {
 	t.Helper()
-	if _, err := w.sweeps.Put(t.Context(), name, blob.Any, strings.NewReader("{")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.sweeps.Put(t.Context(), name, blob.Any, strings.NewReader("{")))(t)
 }
 
 // TestTrialsBehindAreOneEnding: another aggregator, which finds that the paused trials have been promoted meanwhile,

@@ -11,6 +11,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
+	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 )
@@ -95,10 +96,7 @@ func (w *world) consideredBy(t *testing.T, n int, seed uint64) (all []*sweep.Con
 // versionFiles returns names and checksums of the files of all versions, except the one with their times.
 func versionFiles(t *testing.T, models blob.Store) string {
 	t.Helper()
-	versions, err := registry.New(models).Versions(t.Context(), "ctr")
-	if err != nil {
-		t.Fatal(err)
-	}
+	versions := must.Get(registry.New(models).Versions(t.Context(), "ctr"))(t)
 	var out strings.Builder
 	for _, v := range versions {
 		fmt.Fprintln(&out, v.Number, v.Key)

@@ -14,6 +14,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/engine"
 	"coppice/internal/ledger"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -40,10 +41,7 @@ func budgeted(t *testing.T, budget, quorum float64, done int) *world {
 func (w *world) at(t *testing.T, after time.Duration) *sweep.Conclusion {
 	t.Helper()
 	w.now = created.Add(after)
-	c, err := w.aggregator().Consider(t.Context(), w.plan.Sweep)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(w.aggregator().Consider(t.Context(), w.plan.Sweep))(t)
 	return c
 }
 

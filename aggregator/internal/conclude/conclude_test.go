@@ -24,6 +24,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/engine"
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
@@ -80,9 +81,7 @@ func TestConcludesWithTheSmallest(t *testing.T) {
 	smallest, bytes := 0, int64(0)
 	for i := range w.plan.Trials {
 		var r sweep.Result
-		if _, err := blob.ReadJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(i), &r); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(blob.ReadJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(i), &r))(t)
 		if bytes == 0 || r.Model.Bytes < bytes {
 			smallest, bytes = i, r.Model.Bytes
 		}
@@ -97,9 +96,7 @@ func TestConcludesWithTheSmallest(t *testing.T) {
 func score(t *testing.T, w *world, trial int) float64 {
 	t.Helper()
 	var r sweep.Result
-	if _, err := blob.ReadJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(trial), &r); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(blob.ReadJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(trial), &r))(t)
 	return r.Score
 }
 
@@ -107,18 +104,12 @@ func score(t *testing.T, w *world, trial int) float64 {
 func checkVersion(t *testing.T, w *world, c *sweep.Conclusion) {
 	t.Helper()
 	reg := registry.New(w.models)
-	v, err := reg.Get(t.Context(), "ctr", "champion")
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(reg.Get(t.Context(), "ctr", "champion"))(t)
 	if v.Info.Labels["trace"] != w.plan.Sweep.Trace() || v.Info.Labels["sweep"] != string(w.plan.Sweep) {
 		t.Errorf("labels %v", v.Info.Labels)
 	}
 	read := func(name string) []byte {
-		data, err := reg.ReadFile(t.Context(), v, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(reg.ReadFile(t.Context(), v, name))(t)
 		return data
 	}
 	if _, err := gbt.ReadModel(bytes.NewReader(read(scorer.FileModel))); err != nil {
@@ -180,9 +171,7 @@ func without(t *testing.T, s blob.Store, names ...string) blob.Store {
 	out := blob.Memory()
 	for n, data := range state(t, s, "") {
 		if !slices.Contains(names, n) {
-			if _, err := out.Put(t.Context(), n, blob.Any, strings.NewReader(data)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(out.Put(t.Context(), n, blob.Any, strings.NewReader(data)))(t)
 		}
 	}
 	return out
@@ -243,9 +232,7 @@ func TestWhatComesLateDoesNotCount(t *testing.T) {
 	want := w.mustConclude(t)
 	w.sweeps = without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
 	w.train(t, late, func(r *sweep.Result, _ map[string][]byte) { r.Score = 1 })
-	if _, err := blob.Create(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Cancel(), []byte("{}")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(blob.Create(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Cancel(), []byte("{}")))(t)
 	got := w.mustConclude(t)
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("another conclusion than the first (-first +got):\n%s", d)
@@ -274,10 +261,8 @@ func TestARollbackIsNotUndone(t *testing.T) {
 	w := newWorld(t, options{sweep: "night-2", into: first, leaves: []int{4}, change: withoutGate})
 	want := w.mustConclude(t)
 	reg := registry.New(w.models)
-	if _, err := reg.Rollback(t.Context(), "ctr", "champion", registry.Expect{Version: 2}, registry.Act{By: "on call",
-		Why: "it broke", At: w.now}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(reg.Rollback(t.Context(), "ctr", "champion", registry.Expect{Version: 2}, registry.Act{By: "on call",
+		Why: "it broke", At: w.now}))(t)
 	w.sweeps = without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
 	if d := cmp.Diff(want, w.mustConclude(t)); d != "" {
 		t.Errorf("another conclusion than the first (-first +got):\n%s", d)
@@ -295,10 +280,7 @@ func withoutGate(p *sweep.Plan) {
 // events is the model's history without times.
 func events(t *testing.T, w *world) string {
 	t.Helper()
-	history, err := registry.New(w.models).History(t.Context(), "ctr")
-	if err != nil {
-		t.Fatal(err)
-	}
+	history := must.Get(registry.New(w.models).History(t.Context(), "ctr"))(t)
 	out := ""
 	for _, e := range history {
 		out += fmt.Sprintln(e.Kind, e.Alias, e.Sequence, e.From, e.To, e.By, e.Why)
@@ -338,17 +320,13 @@ func (f finishing) Status(context.Context, string) (engine.JobStatus, error) {
 func TestWhenASweepIsOver(t *testing.T) {
 	unfinished := func(done ...int) *world {
 		return newWorld(t, options{leaves: []int{2, 3, 4, 5}, skip: func(i int) bool {
-			return i >= len(done) ||
-				done[i] == 0
+			return i >= len(done) || done[i] == 0
 		}})
 	}
 	consider := func(w *world, j Jobs) *sweep.Conclusion {
 		a := w.aggregator()
 		a.Jobs = j
-		c, err := a.Consider(t.Context(), w.plan.Sweep)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(a.Consider(t.Context(), w.plan.Sweep))(t)
 		return c
 	}
 	w := unfinished(1, 1)
@@ -395,10 +373,7 @@ func TestWhenASweepIsOver(t *testing.T) {
 		"3 of 4 trials had not ended after 6h0m0s, the sweep's time limit; 1 trial is done, and the quorum is 2")
 
 	gone := unfinished(1, 1, 1, 1)
-	if _, err := blob.Create(t.Context(), gone.sweeps, sweep.Names(gone.plan.Sweep).Cancel(),
-		[]byte("{}")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(blob.Create(t.Context(), gone.sweeps, sweep.Names(gone.plan.Sweep).Cancel(), []byte("{}")))(t)
 	if c := consider(gone, nil); c.Outcome != sweep.OutcomeCancelled || c.Version != 0 {
 		t.Errorf("a cancelled sweep: concluded as %+v; want it cancelled, without a version", c)
 	}
@@ -406,8 +381,7 @@ func TestWhenASweepIsOver(t *testing.T) {
 
 func TestAllTrialsFailed(t *testing.T) {
 	w := newWorld(t, options{store: func(r *sweep.Result, _ map[string][]byte) {
-		r.Status,
-			r.Reason = sweep.StatusFailed, "no luck"
+		r.Status, r.Reason = sweep.StatusFailed, "no luck"
 	}})
 	if c := w.mustConclude(t); c.Outcome != sweep.OutcomeNoWinner || c.Failed != 3 || c.Reason == "" {
 		t.Errorf("three failed trials: concluded as %+v; want no winner, three failures and a reason", c)
@@ -420,8 +394,7 @@ func TestLogOfAConclusion(t *testing.T) {
 		edit    func(*sweep.Result, map[string][]byte)
 		outcome sweep.Outcome
 	}{{nil, sweep.OutcomeWinner}, {func(r *sweep.Result, _ map[string][]byte) {
-		r.Status, r.Reason = sweep.StatusFailed,
-			"no luck"
+		r.Status, r.Reason = sweep.StatusFailed, "no luck"
 	}, sweep.OutcomeNoWinner}} {
 		w := newWorld(t, options{store: c.edit})
 		var log bytes.Buffer
@@ -433,8 +406,7 @@ func TestLogOfAConclusion(t *testing.T) {
 		if said := log.String(); strings.Contains(said, " trial=") != (c.outcome == sweep.OutcomeWinner) ||
 			!strings.Contains(said, "sweep concluded") {
 			t.Errorf("the log of the outcome %s is %q; want \"sweep concluded\", and a trial only if one has won",
-				c.outcome,
-				said)
+				c.outcome, said)
 		}
 	}
 }
@@ -449,8 +421,7 @@ func TestRegressionAndCarvedHoldout(t *testing.T) {
 	carved := newWorld(t, options{carve: true}).mustConclude(t)
 	if carved.Outcome != sweep.OutcomeWinner || carved.Verified.Rows < 100 || carved.Calibration == nil {
 		t.Errorf("with parts carved out of test: got %+v, verified %+v; want a calibrated winner, verified on 100 "+
-			"rows or more",
-			carved, carved.Verified)
+			"rows or more", carved, carved.Verified)
 	}
 }
 
@@ -510,9 +481,7 @@ func TestForeignMessages(t *testing.T) {
 // TestADamagedPlanIsNobodysMessage: redelivering the message would not help, and other sweeps must continue.
 func TestADamagedPlanIsNobodysMessage(t *testing.T) {
 	w := newWorld(t, options{})
-	if _, err := blob.Create(t.Context(), w.sweeps, sweep.Names("aaa").Plan(), []byte("{")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(blob.Create(t.Context(), w.sweeps, sweep.Names("aaa").Plan(), []byte("{")))(t)
 	a := w.aggregator()
 	if err := a.Handle(t.Context(), []byte(`{"format":1,"sweep":"aaa","trial":1}`)); err != nil {
 		t.Error(err)

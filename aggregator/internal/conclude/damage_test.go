@@ -9,6 +9,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
@@ -23,9 +24,7 @@ func flip(t *testing.T, s blob.Store, name string) (mend func()) {
 	}
 	put := func(data []byte) {
 		t.Helper()
-		if _, err := s.Put(t.Context(), name, blob.Any, bytes.NewReader(data)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Put(t.Context(), name, blob.Any, bytes.NewReader(data)))(t)
 	}
 	bad := bytes.Clone(good)
 	bad[len(bad)/2] ^= 1
@@ -157,9 +156,7 @@ func TestAPlanOfAnotherSweepIsHopeless(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.sweeps.Put(t.Context(), sweep.Names("night-9").Plan(), blob.Any, bytes.NewReader(text)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.sweeps.Put(t.Context(), sweep.Names("night-9").Plan(), blob.Any, bytes.NewReader(text)))(t)
 	if _, err := w.aggregator().Consider(t.Context(), "night-9"); !problem.Is(err, problem.Damaged) ||
 		!strings.Contains(err.Error(), "it belongs to sweep night-1") {
 		t.Errorf("a plan of another sweep: got error %v; want it called damaged, and the other sweep named", err)
@@ -250,9 +247,7 @@ func TestDamagedAndMissingObjects(t *testing.T) {
 	name := sweep.Names(w.plan.Sweep).Attempt(best, 0) + "model.txt"
 	data := []byte(state(t, w.sweeps, name)[name])
 	data[len(data)/2]++
-	if _, err := w.sweeps.Put(t.Context(), name, blob.Any, bytes.NewReader(data)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.sweeps.Put(t.Context(), name, blob.Any, bytes.NewReader(data)))(t)
 	c := w.mustConclude(t)
 	if c.Trial == best || c.Outcome != sweep.OutcomeWinner {
 		t.Fatalf("the best trial's model is damaged: concluded as %+v; want another trial as winner", c)
@@ -260,9 +255,7 @@ func TestDamagedAndMissingObjects(t *testing.T) {
 	contains(t, c.Rejected[0].Reason, "SHA-256")
 
 	w.models, w.sweeps = blob.Memory(), without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
-	if _, err := w.sweeps.Put(t.Context(), name, blob.Any, bytes.NewReader(append(data, '\n'))); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.sweeps.Put(t.Context(), name, blob.Any, bytes.NewReader(append(data, '\n'))))(t)
 	if c := w.mustConclude(t); c.Trial == best || c.Outcome != sweep.OutcomeWinner {
 		t.Errorf("a model of more bytes than its result says: %+v", c)
 	}
@@ -272,10 +265,8 @@ func TestDamagedAndMissingObjects(t *testing.T) {
 		t.Errorf("a model that is not there won: %+v", c)
 	}
 	w.models, w.sweeps = blob.Memory(), without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
-	if _, err := w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Result(c.Trial), blob.Any,
-		strings.NewReader("{")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.sweeps.Put(t.Context(), sweep.Names(w.plan.Sweep).Result(c.Trial), blob.Any,
+		strings.NewReader("{")))(t)
 	if last := w.mustConclude(t); last.Failed != 1 || last.Trial == c.Trial {
 		t.Errorf("a damaged result counted: %+v", last)
 	}

@@ -16,6 +16,7 @@ import (
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
+	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
@@ -79,14 +80,8 @@ func pastNights(t *testing.T, final bool) []pastNight {
 // trainOnAll does the work of the final training of trial 0 as a task does.
 func (w *world) trainOnAll(t *testing.T) {
 	t.Helper()
-	p, err := gbt.ParseParams(w.plan.Trials[0].Params)
-	if err != nil {
-		t.Fatal(err)
-	}
-	loss, err := metric.Lookup("log_loss")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(gbt.ParseParams(w.plan.Trials[0].Params))(t)
+	loss := must.Get(metric.Lookup("log_loss"))(t)
 	all := fit.NewTable(w.ds)
 	o, err := all.Train(t.Context(), fit.Request{Params: p, Metric: loss, Threads: 1, Final: true, Rows: []sweep.Rows{
 		{Split: sweep.Train}, {Split: sweep.Valid}, {Split: sweep.Calib}, {Split: sweep.Test}}})
@@ -95,21 +90,13 @@ func (w *world) trainOnAll(t *testing.T) {
 	}
 	w.plan.Trials[1].Params = w.plan.Trials[0].Params
 	var text bytes.Buffer
-	if _, err := o.Model.WriteTo(&text); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(o.Model.WriteTo(&text))(t)
 	w.train(t, 1, func(r *sweep.Result, files map[string][]byte) {
 		r.Refits, r.TrainRows, files["model.txt"] = new(int), o.TrainRows, text.Bytes()
 		for name, part := range map[string]sweep.Rows{"calib.scores": w.plan.Holdout.Calib,
 			"test.scores": w.plan.Holdout.Test} {
-			rows, err := all.Select(part)
-			if err != nil {
-				t.Fatal(err)
-			}
-			raw, err := o.Model.PredictBinned(&rows.Data, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			rows := must.Get(all.Select(part))(t)
+			raw := must.Get(o.Model.PredictBinned(&rows.Data, 1))(t)
 			files[name] = sweep.EncodeScores(raw)
 		}
 	})
@@ -120,21 +107,10 @@ func (w *world) pastNight(t *testing.T, after int) pastNight {
 	t.Helper()
 	n := pastNight{Conclusion: w.mustConclude(t)}
 	reg := registry.New(w.models)
-	v, err := reg.Get(t.Context(), "ctr", fmt.Sprint(n.Version))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n.judged, err = reg.ReadFile(t.Context(), v, scorer.JudgedModel(v)); err != nil {
-		t.Fatal(err)
-	}
-	live, err := scorer.Open(t.Context(), reg, v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	judged, err := scorer.OpenJudged(t.Context(), reg, v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(reg.Get(t.Context(), "ctr", fmt.Sprint(n.Version)))(t)
+	n.judged = must.Get(reg.ReadFile(t.Context(), v, scorer.JudgedModel(v)))(t)
+	live := must.Get(scorer.Open(t.Context(), reg, v))(t)
+	judged := must.Get(scorer.OpenJudged(t.Context(), reg, v))(t)
 	n.live, n.ofJudged = lossOn(t, live, after), lossOn(t, judged, after)
 	return n
 }
@@ -144,30 +120,16 @@ func lossOn(t *testing.T, s *scorer.Scorer, day int) float64 {
 	t.Helper()
 	text, label := driftingDays(day, day)
 	path := filepath.Join(t.TempDir(), "day.csv")
-	if err := os.WriteFile(path, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	rows, err := table.Open([]table.File{{URI: path, Path: path}}, table.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, text, 0o600))
+	rows := must.Get(table.Open([]table.File{{URI: path, Path: path}}, table.Options{}))(t)
 	var pred []float64
-	err = rows.Read(t.Context(), s.Columns(), len(label), func(b *table.Batch) error {
+	must.Do(t, rows.Read(t.Context(), s.Columns(), len(label), func(b *table.Batch) error {
 		_, p, _, err := s.Batch(b, nil, 1, &cell.Inputs{})
 		pred = append(pred, p...)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	loss, err := metric.Lookup("log_loss")
-	if err != nil {
-		t.Fatal(err)
-	}
-	value, err := loss.Eval(metric.Input{Label: label, Pred: pred})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
+	loss := must.Get(metric.Lookup("log_loss"))(t)
+	value := must.Get(loss.Eval(metric.Input{Label: label, Pred: pred}))(t)
 	return value
 }
 

@@ -15,6 +15,7 @@ import (
 	"coppice/internal/calibrate"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
@@ -62,10 +63,7 @@ func TestTheFinalModelIsRegistered(t *testing.T) {
 	}
 
 	reg := registry.New(w.models)
-	v, err := reg.Get(t.Context(), "ctr", "1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(reg.Get(t.Context(), "ctr", "1"))(t)
 	read := func(name string) []byte {
 		data, err := reg.ReadFile(t.Context(), v, name)
 		if err != nil {
@@ -84,14 +82,8 @@ func TestTheFinalModelIsRegistered(t *testing.T) {
 		t.Error("model.txt is not the final model, or judged.txt not the winner's")
 	}
 
-	s, err := scorer.Open(t.Context(), reg, v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	judged, err := scorer.OpenJudged(t.Context(), reg, v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(scorer.Open(t.Context(), reg, v))(t)
+	judged := must.Get(scorer.OpenJudged(t.Context(), reg, v))(t)
 	final, _ := w.ds.Manifest.FinalEncoding()
 	for what, prior := range map[string][2]float64{
 		"the version": {s.Encoding.Tables[0].Prior, final.Tables[0].Prior},
@@ -157,9 +149,7 @@ func TestTheFinalModelsEncodingIsChecked(t *testing.T) {
 		return model
 	}
 	judged, f := read(2), &final{winner: read(3)}
-	if err := judged.calibrate(w.plan, h); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, judged.calibrate(w.plan, h))
 	f.calibrator = judged.calibrator
 	if f.encoding, f.levels, err = a.finalEncoding(t.Context(), w.plan, h); err != nil {
 		t.Fatal(err)
@@ -208,9 +198,7 @@ func TestTheFinalModelsFilesAreLost(t *testing.T) {
 	for name, break_ := range map[string]func(*world){
 		"the statistics over all rows are damaged": func(w *world) {
 			name := sweep.DatasetDir(w.plan.Dataset.Name, w.plan.Dataset.Version) + dataset.FinalLevelsFile
-			if _, err := w.datasets.Put(t.Context(), name, blob.Any, strings.NewReader("x")); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(w.datasets.Put(t.Context(), name, blob.Any, strings.NewReader("x")))(t)
 		},
 		"the store does not give the model": func(w *world) {
 			model := sweep.Names(w.plan.Sweep).Attempt(3, 0) + "model.txt"
@@ -318,10 +306,7 @@ func TestTheFinalModelHasToAgree(t *testing.T) {
 		}
 		contains(t, c.Final.Reason, tc.want)
 		reg := registry.New(w.models)
-		v, err := reg.Get(t.Context(), "ctr", "1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(reg.Get(t.Context(), "ctr", "1"))(t)
 		if scorer.JudgedModel(v) != scorer.FileModel {
 			t.Errorf("%s: the version has a judged model beside its own", name)
 		}
@@ -340,18 +325,13 @@ func TestTheLevelOfTheNewestRows(t *testing.T) {
 			label[i] = 1
 		}
 	}
-	judged, err := calibrate.Choose(raw, label, nil, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	judged := must.Get(calibrate.Choose(raw, label, nil, false))(t)
 	for _, by := range []string{dataset.SplitByTime, dataset.SplitByHash} {
 		h := &holdout{manifest: &dataset.Manifest{Split: dataset.SplitRule{By: by}},
 			calib: dataset.Targets{Label: label[:rows/2]}, test: dataset.Targets{Label: label[rows/2:]}}
 		f := &final{winner: &winner{calibrator: judged.Calibrator, calib: make([]float64, rows/2),
 			testRaw: raw[rows/2:]}}
-		if err := f.level(&winner{calibrator: judged.Calibrator}, h); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.level(&winner{calibrator: judged.Calibrator}, h))
 		sum, labels := 0.0, 0.0
 		for i, x := range append(slices.Clone(f.calib), f.testRaw...) {
 			sum, labels = sum+f.calibrator.Predict(x), labels+float64(label[i])

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 )
@@ -96,9 +97,7 @@ func TestAResultOfAnotherFold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.sweeps.Put(t.Context(), name, blob.Any, strings.NewReader(strings.Replace(string(data), `"fold":1`,
-		`"fold":2`, 1))); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.sweeps.Put(t.Context(), name, blob.Any, strings.NewReader(strings.Replace(string(data), `"fold":1`,
+		`"fold":2`, 1))))(t)
 	contains(t, w.mustConclude(t).Reason, "configuration 0 has the highest mean auc")
 }

@@ -17,6 +17,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
@@ -183,22 +184,10 @@ func TestOtherSchemas(t *testing.T) {
 func TestReferenceRows(t *testing.T) {
 	w := champion(t, datasettestOptions(6000, 5))
 	reg := registry.New(w.models)
-	v, err := reg.Get(t.Context(), "ctr", "1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := reg.ReadFile(t.Context(), v, scorer.FileReference)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := decodeReference(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := w.aggregator().readHoldout(t.Context(), w.plan)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(reg.Get(t.Context(), "ctr", "1"))(t)
+	data := must.Get(reg.ReadFile(t.Context(), v, scorer.FileReference))(t)
+	got := must.Get(decodeReference(data))(t)
+	h := must.Get(w.aggregator().readHoldout(t.Context(), w.plan))(t)
 	if len(got.sample.Row) != len(h.testRows) || len(got.sample.Row) == 0 {
 		t.Fatalf("%d rows kept of %d", len(got.sample.Row), len(h.testRows))
 	}
@@ -216,12 +205,8 @@ func TestReferenceRows(t *testing.T) {
 	for i := range full.targets.Weight {
 		full.targets.Weight[i], full.targets.Group[i] = float32(i)/4, 1<<63+uint64(i)
 	}
-	if data, err = full.encode(); err != nil {
-		t.Fatal(err)
-	}
-	if got, err = decodeReference(data); err != nil {
-		t.Fatal(err)
-	}
+	data = must.Get(full.encode())(t)
+	got = must.Get(decodeReference(data))(t)
 	thin := got.thinned(10)
 	if !slices.Equal(got.targets.Weight, full.targets.Weight) || !slices.Equal(got.targets.Group, full.targets.Group) ||
 		len(thin.sample.Row) != 10 || thin.targets.Weight[9] != 90./4 {
@@ -254,10 +239,8 @@ func TestChampionsOf(t *testing.T) {
 	} {
 		reg := registry.New(blob.Memory())
 		for k := range 4 {
-			if _, err := reg.Register(t.Context(), "ctr", fmt.Sprint("night-", k), map[string][]byte{"a": {byte(k)}},
-				registry.Info{At: created, By: "test"}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(reg.Register(t.Context(), "ctr", fmt.Sprint("night-", k), map[string][]byte{"a": {byte(k)}},
+				registry.Info{At: created, By: "test"}))(t)
 		}
 		for _, to := range tc.moves {
 			var err error
@@ -293,10 +276,7 @@ func TestBlockedData(t *testing.T) {
 	w := newWorld(t, options{})
 	a := w.aggregator()
 	a.Contract = refusing{"a third of the labels is missing", "the newest row is three days old"}
-	c, err := a.Consider(t.Context(), w.plan.Sweep)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(a.Consider(t.Context(), w.plan.Sweep))(t)
 	if c.Verdict() != sweep.VerdictBlocked || c.Gate.Promoted || c.Version != 1 {
 		t.Errorf("version %d, verdict %s: %+v", c.Version, c.Verdict(), c.Gate)
 	}
@@ -306,20 +286,11 @@ func TestBlockedData(t *testing.T) {
 // TestShares: the gain of a feature made of several columns is split between them.
 func TestShares(t *testing.T) {
 	w := newWorld(t, options{})
-	h, err := w.aggregator().readHoldout(t.Context(), w.plan)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(w.aggregator().readHoldout(t.Context(), w.plan))(t)
 	w.mustConclude(t)
 	reg := registry.New(w.models)
-	v, err := reg.Get(t.Context(), "ctr", "1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := scorer.Open(t.Context(), reg, v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(reg.Get(t.Context(), "ctr", "1"))(t)
+	got := must.Get(scorer.Open(t.Context(), reg, v))(t)
 	defer got.Close()
 	total := 0.0
 	all := shares(got.Model, h.manifest.Encoding())

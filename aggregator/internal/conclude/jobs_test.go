@@ -12,6 +12,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
 	"coppice/internal/engine"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
@@ -68,10 +69,8 @@ func TestASweepWithSeveralJobs(t *testing.T) {
 		a := &Aggregator{Sweeps: blob.Memory(), Jobs: c.jobs, Now: func() time.Time { return created.Add(c.age) }}
 		for i, at := range c.records {
 			r := sweep.JobRecord{Format: 1, Sweep: "j", Number: i + 1, Job: p.JobName(i + 1), At: created.Add(at)}
-			if _, err := blobtest.CreateJSON(t.Context(), a.Sweeps, sweep.Names(p.Sweep).JobRecord(i+1),
-				r); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(blobtest.CreateJSON(t.Context(), a.Sweeps, sweep.Names(p.Sweep).JobRecord(i+1),
+				r))(t)
 		}
 		ended, state, err := (&jobHistory{a: a, plan: p}).ended(t.Context())
 		if err != nil || ended != (c.want != "") || ended && state != c.want {
@@ -120,10 +119,8 @@ func TestADamagedJobRecordIsNoEnd(t *testing.T) {
 		Fallback: make([]sweep.Sizing, 2)}
 	a := &Aggregator{Sweeps: blob.Memory(), Jobs: several{"j": {State: engine.Done}},
 		Now: func() time.Time { return created }}
-	if _, err := a.Sweeps.Put(t.Context(), sweep.Names(p.Sweep).JobRecord(1), blob.Any,
-		strings.NewReader(`{"format":1,"sweep":"k"}`)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(a.Sweeps.Put(t.Context(), sweep.Names(p.Sweep).JobRecord(1), blob.Any,
+		strings.NewReader(`{"format":1,"sweep":"k"}`)))(t)
 	if _, _, err := (&jobHistory{a: a, plan: p}).ended(t.Context()); !problem.Is(err, problem.Damaged) {
 		t.Errorf("(&jobHistory{a: a, plan: p}).ended(): got %v; want one of kind damaged", err)
 	}
@@ -135,9 +132,7 @@ func TestForeignJobsAreIgnored(t *testing.T) {
 	names := sweep.Names(w.plan.Sweep)
 	for _, object := range []string{names.JobRecord(999), names.JobRecord(1), names.Jobs() + "01.json",
 		names.Jobs() + "1", names.Jobs() + "1.json/2"} {
-		if _, err := w.sweeps.Put(t.Context(), object, blob.Any, strings.NewReader("{")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.sweeps.Put(t.Context(), object, blob.Any, strings.NewReader("{")))(t)
 	}
 	a := w.aggregator()
 	a.Jobs = several{"night-1": {State: engine.Failed, Began: true}}
@@ -165,9 +160,7 @@ func TestTroubleOfTasks(t *testing.T) {
 		w := newWorld(t, options{skip: func(i int) bool { return i < 50 }})
 		trouble := sweep.Trouble{Format: 1, Sweep: w.plan.Sweep, Task: 3, Text: "no space left on device",
 			Refused: refused, At: created}
-		if err := w.aggregator().sweep(w.plan.Sweep).Tell(t.Context(), "j", 3, &trouble); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.aggregator().sweep(w.plan.Sweep).Tell(t.Context(), "j", 3, &trouble))
 		a := w.aggregator()
 		a.Jobs = several{"night-1": {State: engine.Failed, Began: true}}
 		a.Now = func() time.Time { return created.Add(time.Minute) }

@@ -10,6 +10,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
@@ -34,8 +35,7 @@ func TestFaultsOfEveryObject(t *testing.T) {
 		change: func(p *sweep.Plan) { p.Spec.Gate.Margin = 1 }})
 	names, prefix := sweep.Names("night-2"), sweep.DatasetDir(second.plan.Dataset.Name, second.plan.Dataset.Version)
 	undisturbed := &world{datasets: second.datasets, sweeps: without(t, second.sweeps),
-		models: without(t, second.models),
-		now:    second.now, plan: second.plan}
+		models: without(t, second.models), now: second.now, plan: second.plan}
 	c := undisturbed.mustConclude(t)
 	best := c.Trial
 	if got := comesTo(c, nil, best); got != "best" {
@@ -102,12 +102,9 @@ func TestFaultsOfEveryObject(t *testing.T) {
 					row.begin(t, w)
 					struck := 0
 					for _, s := range []*blob.Store{&w.datasets, &w.sweeps, &w.models} {
-						bad, err := blobtest.NewFaulty(t.Context(), *s, fault, func(name string) bool {
+						bad := must.Get(blobtest.NewFaulty(t.Context(), *s, fault, func(name string) bool {
 							return name == row.match
-						})
-						if err != nil {
-							t.Fatal(err)
-						}
+						}))(t)
 						*s, struck = bad, struck+bad.Struck()
 					}
 					if struck != 1 {

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -17,9 +18,7 @@ import (
 func numbers(t *testing.T, reader sdk.Reader) map[string]float64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics
-	if err := reader.Collect(context.WithoutCancel(t.Context()), &all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, reader.Collect(context.WithoutCancel(t.Context()), &all))
 	out := map[string]float64{}
 	for _, scope := range all.ScopeMetrics {
 		for _, m := range scope.Metrics {
@@ -72,9 +71,7 @@ func TestOpenSweepsAreMeasured(t *testing.T) {
 	a := w.aggregator()
 	a.Sweeps = &results
 	reader := sdk.NewManualReader()
-	if err := a.Measure(sdk.NewMeterProvider(sdk.WithReader(reader)).Meter("coppice")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.Measure(sdk.NewMeterProvider(sdk.WithReader(reader)).Meter("coppice")))
 	if c, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || c != nil {
 		t.Fatalf("trials are still open: concluded as %+v (error %v); want no conclusion yet", c, err)
 	}
@@ -83,9 +80,7 @@ func TestOpenSweepsAreMeasured(t *testing.T) {
 	best := 0.0
 	for _, i := range []int{0, 1} {
 		var r sweep.Result
-		if _, err := blob.ReadJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(i), &r); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(blob.ReadJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(i), &r))(t)
 		trees, takeovers, best = trees+float64(r.TreesGrown), takeovers+float64(r.Claim), max(best, r.Score)
 	}
 	got := numbers(t, reader)

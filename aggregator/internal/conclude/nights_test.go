@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/nights"
 	"coppice/internal/sweep"
 )
@@ -20,10 +21,7 @@ func TestNightsSayWhatIsBlocked(t *testing.T) {
 		r := &nights.Record{Format: 1, Dataset: p.Dataset.Name, Version: p.Dataset.Version, Profile: &nights.Profile{},
 			Findings: found}
 		change(r)
-		text, err := r.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(r.Encode())(t)
 		return string(text)
 	}
 
@@ -43,10 +41,8 @@ func TestNightsSayWhatIsBlocked(t *testing.T) {
 	} {
 		store := blob.Memory()
 		if tc.record != "" {
-			if _, err := store.Put(t.Context(), sweep.DatasetNight("clicks", p.Dataset.Version), blob.Absent,
-				strings.NewReader(tc.record)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(store.Put(t.Context(), sweep.DatasetNight("clicks", p.Dataset.Version), blob.Absent,
+				strings.NewReader(tc.record)))(t)
 		}
 		got, err := Nights{store}.Blocked(t.Context(), p)
 		if err != nil || (len(got) > 0) != (tc.want != "") || !strings.Contains(strings.Join(got, "; "), tc.want) {

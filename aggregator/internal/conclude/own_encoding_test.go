@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"coppice/internal/metric"
+	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
@@ -32,37 +33,16 @@ func TestEachModelScoresThroughItsOwnEncoding(t *testing.T) {
 	}
 
 	reg := registry.New(first.models)
-	v, err := reg.Get(t.Context(), "ctr", "1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := reg.ReadFile(t.Context(), v, scorer.FileReference)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, err := decodeReference(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	loss, err := metric.Lookup("log_loss")
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(reg.Get(t.Context(), "ctr", "1"))(t)
+	data := must.Get(reg.ReadFile(t.Context(), v, scorer.FileReference))(t)
+	rows := must.Get(decodeReference(data))(t)
+	loss := must.Get(metric.Lookup("log_loss"))(t)
 
 	for number, want := range map[string]float64{"1": g.Old, "2": g.New} {
-		v, err := reg.Get(t.Context(), "ctr", number)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := scorer.Open(t.Context(), reg, v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(reg.Get(t.Context(), "ctr", number))(t)
+		s := must.Get(scorer.Open(t.Context(), reg, v))(t)
 		defer s.Close()
-		pred, err := s.Sample(rows.sample, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pred := must.Get(s.Sample(rows.sample, 1))(t)
 		got, err := loss.Eval(metric.Input{Label: rows.targets.Label, Weight: rows.targets.Weight, Pred: pred})
 		if err != nil || math.Abs(got-want) > 1e-12 {
 			t.Errorf("version %s has log loss %.15g (%v) on the raw rows of version 1, the gate says %.15g", number,

@@ -11,6 +11,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/must"
 	"coppice/internal/nights"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
@@ -284,10 +285,7 @@ func (w *world) staged(t *testing.T, r nights.Record) {
 	t.Helper()
 	ref := w.plan.Dataset
 	r.Format, r.Dataset, r.Version, r.Profile = 1, ref.Name, ref.Version, &nights.Profile{}
-	text, err := r.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(r.Encode())(t)
 	overwrite(t, w.datasets, sweep.DatasetNight(ref.Name, ref.Version), string(text))
 }
 
@@ -305,8 +303,7 @@ func TestADoubtedNightTakesNothingBack(t *testing.T) {
 		if r := g.Regret; r == nil || r.Version != 2 || r.TakenBack != (night == 4) || err != nil ||
 			now.Version != 5-night {
 			t.Fatalf("night %d: got the regret %+v and champion %d; want version 2, taken back by the second such "+
-				"night",
-				night, g.Regret, now.Version)
+				"night", night, g.Regret, now.Version)
 		}
 		if night == 4 {
 			break

@@ -8,6 +8,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
@@ -16,32 +17,23 @@ import (
 // overwrite replaces an object's bytes.
 func overwrite(t *testing.T, s blob.Store, name, text string) {
 	t.Helper()
-	if _, err := s.Put(t.Context(), name, blob.Any, strings.NewReader(text)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Put(t.Context(), name, blob.Any, strings.NewReader(text)))(t)
 }
 
 // reworded is the registry with a report as another build would have worded it.
 func (w *world) reworded(t *testing.T) blob.Store {
 	t.Helper()
 	old := registry.New(w.models)
-	v, err := old.Find(t.Context(), "ctr", string(w.plan.Sweep))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(old.Find(t.Context(), "ctr", string(w.plan.Sweep)))(t)
 	files := map[string][]byte{}
 	for _, f := range v.Files {
-		if files[f.Name], err = old.ReadFile(t.Context(), v, f.Name); err != nil {
-			t.Fatal(err)
-		}
+		files[f.Name] = must.Get(old.ReadFile(t.Context(), v, f.Name))(t)
 	}
 	files[scorer.FileReport] = bytes.Replace(files[scorer.FileReport], []byte("has the highest"),
 		[]byte("is the best by"), 1)
 
 	out := blob.Memory()
-	if _, err := registry.New(out).Register(t.Context(), "ctr", string(w.plan.Sweep), files, v.Info); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(registry.New(out).Register(t.Context(), "ctr", string(w.plan.Sweep), files, v.Info))(t)
 	return out
 }
 
@@ -60,13 +52,11 @@ func TestDamageAfterRegistering(t *testing.T) {
 		unread   bool // the version's record cannot be read, and so neither can the report
 	}{
 		"nothing": {func(*testing.T, *world) {}, true, false},
-		"sample": {func(t *testing.T, w *world) { flip(t, w.datasets, data+dataset.SampleFile) }, false,
-			false},
+		"sample":  {func(t *testing.T, w *world) { flip(t, w.datasets, data+dataset.SampleFile) }, false, false},
 		"winner's result": {func(t *testing.T, w *world) { overwrite(t, w.sweeps, names.Result(want.Trial), "{") },
 			true, false},
 		"winner's model": {func(t *testing.T, w *world) {
-			flip(t, w.sweeps, names.Attempt(want.Trial, 0)+
-				"model.txt")
+			flip(t, w.sweeps, names.Attempt(want.Trial, 0)+"model.txt")
 		}, true, false},
 		"plan":   {func(t *testing.T, w *world) { overwrite(t, w.sweeps, names.Plan(), "{") }, true, false},
 		"ending": {func(t *testing.T, w *world) { overwrite(t, w.sweeps, names.Ending(), "{") }, true, false},
@@ -76,8 +66,7 @@ func TestDamageAfterRegistering(t *testing.T) {
 		"another's wording": {func(t *testing.T, w *world) { w.models = merged(t, w.models, w.reworded(t)) }, true,
 			false},
 		"version": {func(t *testing.T, w *world) {
-			overwrite(t, w.models,
-				"registry/ctr/versions/1/version.json", "{")
+			overwrite(t, w.models, "registry/ctr/versions/1/version.json", "{")
 		}, false, true},
 	} {
 		for _, promoted := range []bool{true, false} {

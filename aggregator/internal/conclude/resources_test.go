@@ -11,6 +11,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
+	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -25,28 +26,17 @@ func TestConcludingCostsTheSameAfterYears(t *testing.T) {
 		first := newWorld(t, options{})
 		first.mustConclude(t)
 		r := registry.New(first.models)
-		v, err := r.Get(t.Context(), first.plan.Spec.Model, "1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(r.Get(t.Context(), first.plan.Spec.Model, "1"))(t)
 		files := map[string][]byte{}
 		for _, f := range v.Files {
-			if files[f.Name], err = r.ReadFile(t.Context(), v, f.Name); err != nil {
-				t.Fatal(err)
-			}
+			files[f.Name] = must.Get(r.ReadFile(t.Context(), v, f.Name))(t)
 		}
 		for n := range nights {
 			info := v.Info
 			info.At = created.Add(time.Duration(n-nights) * 24 * time.Hour)
-			earlier, err := r.Register(t.Context(), v.Model, fmt.Sprint("earlier-", n), files, info)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = r.Promote(t.Context(), v.Model, earlier.Number, registry.Expect{Any: true},
-				registry.Act{By: "aggregator", Why: "better", At: info.At})
-			if err != nil {
-				t.Fatal(err)
-			}
+			earlier := must.Get(r.Register(t.Context(), v.Model, fmt.Sprint("earlier-", n), files, info))(t)
+			must.Get(r.Promote(t.Context(), v.Model, earlier.Number, registry.Expect{Any: true},
+				registry.Act{By: "aggregator", Why: "better", At: info.At}))(t)
 		}
 
 		second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{2, 31, 6}, trees: 40,
@@ -76,12 +66,8 @@ func TestANewAggregatorRecallsWeeksOfSweeps(t *testing.T) {
 		plan.Sweep = sweep.ID(fmt.Sprintf("night-%d", n+1))
 		c.Sweep = plan.Sweep
 		store := sweepstore.New(w.sweeps, plan.Sweep)
-		if _, err := store.CreatePlan(t.Context(), plan); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := store.CreateConclusion(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(store.CreatePlan(t.Context(), plan))(t)
+		must.Get(store.CreateConclusion(t.Context(), c))(t)
 		if n != 999 && n != 1999 {
 			continue
 		}
@@ -92,9 +78,7 @@ func TestANewAggregatorRecallsWeeksOfSweeps(t *testing.T) {
 			late.sweeps = store
 			a := late.aggregator()
 			begun := time.Now()
-			if err := a.Reconcile(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, a.Reconcile(t.Context()))
 			took, read := time.Since(begun), store.read.Load()
 			t.Logf("%d sweeps: %d objects read in %s", n+1, read, took)
 			if most := time.Duration(n+1) * time.Millisecond; took > most || read != int64(n+1) {

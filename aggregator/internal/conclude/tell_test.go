@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"coppice/internal/blob/blobtest"
+	"coppice/internal/must"
 	"coppice/internal/notify"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -52,15 +53,11 @@ func TestVerdictIsToldOnce(t *testing.T) {
 	w, ch := newWorld(t, options{}), &told{}
 	first, second := ch.aggregator(w), ch.aggregator(w)
 	for _, a := range []*Aggregator{first, first, second, first} {
-		if err := a.Reconcile(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Reconcile(t.Context()))
 	}
 	w.now = w.now.Add(time.Hour)
 	for _, a := range []*Aggregator{first, second, ch.aggregator(w)} {
-		if err := a.Reconcile(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Reconcile(t.Context()))
 	}
 
 	if want := []string{"sweep/night-1/concluded"}; !slices.Equal(ch.ids(), want) {
@@ -89,9 +86,7 @@ func TestVerdictIsToldByAnother(t *testing.T) {
 			w.now = w.now.Add(tc.after)
 			a := ch.aggregator(w)
 			for range 3 {
-				if err := a.Reconcile(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, a.Reconcile(t.Context()))
 			}
 			if len(ch.heard) != tc.times {
 				t.Errorf("told %d times %s after the conclusion, want %d", len(ch.heard), tc.after, tc.times)
@@ -137,9 +132,7 @@ func TestFailingChannelIsLeftAlone(t *testing.T) {
 			2}, {tellAgain, 3},
 	} {
 		w.now = w.now.Add(step.after)
-		if err := a.Reconcile(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Reconcile(t.Context()))
 		if ch.tries != step.tries {
 			t.Fatalf("%s after the look before, the channel was tried %d times in all; want %d", step.after, ch.tries,
 				step.tries)
@@ -179,9 +172,7 @@ func TestSweepsAreConcludedBeforeAnythingIsTold(t *testing.T) {
 		}
 		return nil
 	}
-	if err := a.Reconcile(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, a.Reconcile(t.Context()))
 	if len(open) > 0 {
 		t.Errorf("when verdicts were told, %v had not been concluded; want both to be", open)
 	}

@@ -8,6 +8,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/metric"
+	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/search"
@@ -18,14 +19,8 @@ import (
 func (w *world) tested(t *testing.T) *metric.Tested {
 	t.Helper()
 	reg := registry.New(w.models)
-	v, err := reg.Get(t.Context(), "ctr", "1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := reg.ReadFile(t.Context(), v, scorer.FileTested)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(reg.Get(t.Context(), "ctr", "1"))(t)
+	text := must.Get(reg.ReadFile(t.Context(), v, scorer.FileTested))(t)
 	d, err := scorer.DecodeTested(text)
 	if err != nil {
 		t.Fatalf("read the report again: error %v in %s", err, text)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
@@ -21,9 +22,7 @@ func TestCheckpointsGoWithTheSweep(t *testing.T) {
 	saved := []string{names.Checkpoint(1, 0) + "0", names.Checkpoint(1, 0) + "1", names.Checkpoint(2, 3) + "2"}
 	save := func(name string) {
 		t.Helper()
-		if _, err := w.sweeps.Put(t.Context(), name, blob.Any, strings.NewReader("trees")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.sweeps.Put(t.Context(), name, blob.Any, strings.NewReader("trees")))(t)
 	}
 	left := func(when string, want int) {
 		t.Helper()
@@ -44,13 +43,9 @@ func TestCheckpointsGoWithTheSweep(t *testing.T) {
 	others := state(t, w.sweeps, names.Trial(0))
 
 	a := w.aggregator()
-	if _, err := a.Consider(t.Context(), w.plan.Sweep); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(a.Consider(t.Context(), w.plan.Sweep))(t)
 	left("the sweep goes on", 15)
-	if _, err := sweepstore.New(w.sweeps, w.plan.Sweep).Cancel(t.Context(), w.now); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(sweepstore.New(w.sweeps, w.plan.Sweep).Cancel(t.Context(), w.now))(t)
 	if c, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || c == nil || c.Outcome != sweep.OutcomeCancelled {
 		t.Fatalf("a cancelled sweep was considered: %+v, %v; want its conclusion", c, err)
 	}
@@ -64,9 +59,7 @@ func TestCheckpointsGoWithTheSweep(t *testing.T) {
 	check := func(a *Aggregator, after time.Duration) {
 		t.Helper()
 		w.now = w.now.Add(after)
-		if err := a.Reconcile(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, a.Reconcile(t.Context()))
 	}
 	save(saved[0])
 	check(a, tidyAgain)
@@ -87,18 +80,14 @@ func TestCheckpointsGoWithTheSweep(t *testing.T) {
 func TestAConclusionNeedsNoTidying(t *testing.T) {
 	w := newWorld(t, options{})
 	name := sweep.Names(w.plan.Sweep).Checkpoint(1, 0) + "0"
-	if _, err := w.sweeps.Put(t.Context(), name, blob.Any, strings.NewReader("trees")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.sweeps.Put(t.Context(), name, blob.Any, strings.NewReader("trees")))(t)
 	store := w.sweeps
 	w.sweeps = unwritable{store, name}
 	if c := w.mustConclude(t); c.Outcome != sweep.OutcomeWinner {
 		t.Errorf("concluded as %s, want a winner", c.Outcome)
 	}
 	w.sweeps = store
-	if err := w.aggregator().Reconcile(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.aggregator().Reconcile(t.Context()))
 	if data := state(t, store, name)[name]; data != "" {
 		t.Errorf("%s holds %q once it may be emptied, want nothing", name, data)
 	}

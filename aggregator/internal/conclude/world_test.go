@@ -19,6 +19,7 @@ import (
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
+	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
@@ -135,25 +136,14 @@ func (w *world) data(part sweep.Rows) *gbt.Data {
 // train does a task's work for one trial.
 func (w *world) train(t testing.TB, trial int, edit func(*sweep.Result, map[string][]byte)) {
 	t.Helper()
-	params, err := gbt.ParseParams(w.plan.Trials[trial].Params)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := gbt.Train(t.Context(), w.data(sweep.Rows{Split: "train"}), params, gbt.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	params := must.Get(gbt.ParseParams(w.plan.Trials[trial].Params))(t)
+	res := must.Get(gbt.Train(t.Context(), w.data(sweep.Rows{Split: "train"}), params, gbt.Options{}))(t)
 	scores := func(part sweep.Rows) []float64 {
-		raw, err := res.Model.PredictBinned(w.data(part), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Get(res.Model.PredictBinned(w.data(part), 1))(t)
 		return raw
 	}
 	var text bytes.Buffer
-	if _, err := res.Model.WriteTo(&text); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(res.Model.WriteTo(&text))(t)
 	files := map[string][]byte{"model.txt": text.Bytes(),
 		"calib.scores": sweep.EncodeScores(scores(w.plan.Holdout.Calib)),
 		"test.scores":  sweep.EncodeScores(scores(w.plan.Holdout.Test))}
@@ -168,13 +158,8 @@ func (w *world) train(t testing.TB, trial int, edit func(*sweep.Result, map[stri
 		label = dataset.Pick(s.Label, rows)
 	}
 	for _, name := range append(w.plan.Metrics, w.plan.Spec.Metric) {
-		m, err := metric.Lookup(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if r.Metrics[name], err = m.Eval(metric.Input{Label: label, Pred: valid, Values: s.Values}); err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(metric.Lookup(name))(t)
+		r.Metrics[name] = must.Get(m.Eval(metric.Input{Label: label, Pred: valid, Values: s.Values}))(t)
 	}
 	r.Score = r.Metrics[w.plan.Spec.Metric]
 	if edit != nil {
@@ -185,9 +170,7 @@ func (w *world) train(t testing.TB, trial int, edit func(*sweep.Result, map[stri
 		sum := sha256.Sum256(data)
 		objects[name] = &sweep.Object{Name: sweep.Names(r.Sweep).Attempt(trial, 0) + name, Bytes: int64(len(data)),
 			SHA256: hex.EncodeToString(sum[:])}
-		if _, err := w.sweeps.Put(t.Context(), objects[name].Name, blob.Any, bytes.NewReader(data)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.sweeps.Put(t.Context(), objects[name].Name, blob.Any, bytes.NewReader(data)))(t)
 	}
 	if r.Status == sweep.StatusDone {
 		r.Model, r.Scores = objects["model.txt"], &sweep.Scored{Calib: *objects["calib.scores"],
@@ -212,8 +195,7 @@ func (w *world) write(t testing.TB, name string, v any) {
 
 func (w *world) aggregator() *Aggregator {
 	return &Aggregator{Datasets: w.datasets, Sweeps: w.sweeps, Registry: registry.New(w.models),
-		Now: func() time.Time { return w.now },
-		Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+		Now: func() time.Time { return w.now }, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 }
 
 func (w *world) mustConclude(t testing.TB) *sweep.Conclusion {

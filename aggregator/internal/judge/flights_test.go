@@ -11,6 +11,7 @@ import (
 	"coppice/internal/dataset/table"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -32,10 +33,7 @@ func readFlights(t *testing.T, days int) flights {
 	if _, err := os.Stat(file); err != nil {
 		t.Fatalf("the flights were asked for and are not there; COPPICE_DATA names their folder: %v", err)
 	}
-	from, err := table.Open([]table.File{{URI: file, Path: file}}, table.Options{Threads: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	from := must.Get(table.Open([]table.File{{URI: file, Path: file}}, table.Options{Threads: 2}))(t)
 	features := []gbt.Feature{{Name: "distance", Missing: -1}, {Name: "hour", Bins: 24, Missing: -1},
 		{Name: "weekday", Bins: 7, Missing: -1}, {Name: "origin", Bins: 256, Categorical: true},
 		{Name: "destination", Bins: 256, Categorical: true}}
@@ -60,7 +58,7 @@ func readFlights(t *testing.T, days int) flights {
 		return codes[airport]
 	}
 	names := []string{"date", "delay", "distance", "origin", "destination"}
-	err = from.Read(t.Context(), names, 1<<14, func(b *table.Batch) error {
+	must.Do(t, from.Read(t.Context(), names, 1<<14, func(b *table.Batch) error {
 		date, delay, distance := b.Column("date").Int, b.Column("delay").Int, b.Column("distance").Int
 		begins := int64(978307200) // 2001-01-01, a Monday
 		for i := range b.Rows {
@@ -83,10 +81,7 @@ func readFlights(t *testing.T, days int) flights {
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return out
 }
 
@@ -109,10 +104,7 @@ func (f flights) train(t *testing.T, night int) flightModel {
 	}
 	p := gbt.Defaults()
 	p.Objective, p.NumIterations, p.NumLeaves, p.LearningRate = "binary", 100, 31, 0.1
-	r, err := gbt.Train(t.Context(), window, p, gbt.Options{Threads: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(gbt.Train(t.Context(), window, p, gbt.Options{Threads: 2}))(t)
 	m := flightModel{r.Model, 0, map[int][]float64{}}
 	for range 20 { // the level of the last day before the test, as a calibrator would have it
 		gradient, hessian := 0.0, 0.0
@@ -127,10 +119,7 @@ func (f flights) train(t *testing.T, night int) flightModel {
 
 func (m *flightModel) predict(t *testing.T, f flights, day int) []float64 {
 	if m.pred[day] == nil {
-		pred, err := m.trees.PredictBinned(f[day], 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pred := must.Get(m.trees.PredictBinned(f[day], 2))(t)
 		for i, z := range pred {
 			pred[i] = sigmoid(z + m.shift)
 		}
@@ -163,10 +152,7 @@ func TestFlights(t *testing.T) {
 	old.gate.Confidence = 0.95
 
 	loss := func(n *flightModel, day int) float64 {
-		v, err := m.loss.Eval(metric.Input{Label: f[day].Label, Pred: n.predict(t, f, day)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(m.loss.Eval(metric.Input{Label: f[day].Label, Pred: n.predict(t, f, day)}))(t)
 		return v
 	}
 	var gated, before, always, oracle float64

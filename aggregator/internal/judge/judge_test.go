@@ -10,6 +10,7 @@ import (
 
 	"coppice/aggregator/internal/judge"
 	"coppice/internal/metric"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -52,10 +53,7 @@ func gate(change func(*sweep.Gate)) sweep.Gate {
 
 func logLoss(t *testing.T) metric.Metric {
 	t.Helper()
-	m, err := metric.Lookup("log_loss")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(metric.Lookup("log_loss"))(t)
 	return m
 }
 
@@ -174,10 +172,7 @@ func TestChecksNameTheirVersion(t *testing.T) {
 // Each part refuses with a sentence of its own.
 // TestRowsOfClasses: a row with a prediction for each class is one row.
 func TestRowsOfClasses(t *testing.T) {
-	m, err := metric.Lookup("multi_logloss")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(metric.Lookup("multi_logloss"))(t)
 	rows := world{rand.New(rand.NewPCG(1, 9)), -2}.rows(1000, 0.2, 0.6)
 	var r judge.Judged
 	r.Label = rows.Label
@@ -291,10 +286,7 @@ func TestNightsOfClasses(t *testing.T) {
 
 func named(t *testing.T, name string) metric.Metric {
 	t.Helper()
-	m, err := metric.Lookup(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(metric.Lookup(name))(t)
 	return m
 }
 
@@ -385,10 +377,7 @@ func TestSentences(t *testing.T) {
 				tc.change(&e)
 			}
 			g := gate(tc.gate)
-			m, err := metric.Lookup(g.Metric)
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := must.Get(metric.Lookup(g.Metric))(t)
 			d := judge.Judge(g, m, e)
 			if d.Verdict != tc.verdict || d.Passed != (tc.verdict == sweep.VerdictPromoted || name == "by hand") {
 				t.Errorf("verdict %s, passed %v, want %s: %s", d.Verdict, d.Passed, tc.verdict, d.Reason)

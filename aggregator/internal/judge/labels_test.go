@@ -33,8 +33,7 @@ func TestLabelsThatTheChampionDoesNotKnow(t *testing.T) {
 		}, ""},
 		"shuffled": {func(rng *rand.Rand, y []float32) {
 			rng.Shuffle(len(y), func(i, j int) {
-				y[i], y[j] = y[j],
-					y[i]
+				y[i], y[j] = y[j], y[i]
 			})
 		}, "ranks tonight's labels"},
 		"turned round": {func(_ *rand.Rand, y []float32) {

@@ -553,8 +553,7 @@ func TestOldChampions(t *testing.T) {
 				}
 			}
 			t.Logf("of %d broken nights %d went live, %d for one night; of %d good ones %d were held back", broken,
-				live,
-				taken, good, held)
+				live, taken, good, held)
 			if live > 1+broken/10 || live-taken > 1+broken/50 || held > 1+good/20 {
 				t.Error("that is not what docs/run.md promises")
 			}

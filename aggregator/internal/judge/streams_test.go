@@ -16,6 +16,7 @@ import (
 	stored "coppice/internal/dataset/table"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
+	"coppice/internal/must"
 	"coppice/internal/nights"
 	"coppice/internal/nights/nightstest"
 	"coppice/internal/sweep"
@@ -86,17 +87,11 @@ func fitClicks(t *testing.T, table nightstest.Table) *clickModel {
 	}
 	p := gbt.Defaults()
 	p.NumIterations, p.NumLeaves, p.LearningRate, p.MinDataInLeaf = 60, 8, 0.08, 100
-	r, err := gbt.Train(t.Context(), m.encode(nightstest.Table{Names: table.Names, Rows: train}), p,
-		gbt.Options{Threads: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(gbt.Train(t.Context(), m.encode(nightstest.Table{Names: table.Names, Rows: train}), p,
+		gbt.Options{Threads: 2}))(t)
 	m.trees = r.Model
 	calib := m.encode(nightstest.Table{Names: table.Names, Rows: table.Rows[n*8/10 : n*9/10]})
-	z, err := m.trees.PredictBinned(calib, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(m.trees.PredictBinned(calib, 2))(t)
 	for range 20 {
 		gradient, hessian := 0.0, 1e-9
 		for i := range z {
@@ -138,10 +133,7 @@ func clicked(row []string) float32 {
 
 func (m *clickModel) predict(t *testing.T, night int, rows nightstest.Table) []float64 {
 	if m.pred[night] == nil {
-		z, err := m.trees.PredictBinned(m.encode(rows), 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		z := must.Get(m.trees.PredictBinned(m.encode(rows), 2))(t)
 		for i := range z {
 			z[i] = sigmoid(z[i] + m.shift)
 		}

@@ -7,16 +7,14 @@ import (
 
 	"coppice/aggregator/internal/judge"
 	"coppice/internal/metric"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
 // TestRowsWithoutAColumn: where earlier nights have kept no bids, a value of bids is not known, rather than 0, and
 // tonight's rows decide; where tonight has none, nothing is compared.
 func TestRowsWithoutAColumn(t *testing.T) {
-	m, err := metric.Lookup("value(4 * prediction > bid ? 4 * label - bid : 0)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(metric.Lookup("value(4 * prediction > bid ? 4 * label - bid : 0)"))(t)
 	w := world{rand.New(rand.NewPCG(1, 7)), -1}
 	e := judge.Evidence{Binary: true, Champion: 1, Tonight: w.rows(3000, 0.2, 0.6), Shares: even,
 		Earlier: earlier(w.rows(3000, 0.2, 0.6), 1)}
@@ -48,10 +46,7 @@ func TestRowsWithoutAColumn(t *testing.T) {
 func TestAFirstVersionBeatsAConstant(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 8))
 	for _, name := range []string{"rmse", "mae", "ndcg@5"} {
-		m, err := metric.Lookup(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(metric.Lookup(name))(t)
 		for _, knows := range []float64{0, 1} {
 			var e judge.Evidence
 			for i := range 2000 {

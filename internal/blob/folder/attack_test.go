@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 )
 
 // failing lets something happen at one of a writer's calls.
@@ -158,10 +159,7 @@ func TestEveryOrder(t *testing.T) {
 // oneOrder begins as in order, which says who makes the next call, and returns the order after that.
 func oneOrder(t *testing.T, conds [2][]blob.Generation, order []int) (next []int, more bool) {
 	dir := memoryDir(t)
-	root, err := open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(open(dir))(t)
 	defer root.Close()
 	first := blob.Attrs{}
 	if conds[0][0] != blob.Absent {
@@ -289,10 +287,7 @@ func TestKilled(t *testing.T) {
 	t.Parallel()
 	dir := memoryDir(t)
 	put(t, Bucket(dir), "number", "0", blob.Absent)
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(os.Executable())(t)
 	kills := 3
 	if os.Getenv("COPPICE_FULL") != "" {
 		kills = 100

@@ -17,6 +17,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 )
 
@@ -104,9 +105,7 @@ func TestRefusedFolders(t *testing.T) {
 		"bucket-2": problem.Conflict, "model.txt": problem.Conflict, ".snapshot": problem.Other,
 		"bucket-1": problem.Other} {
 		dir := t.TempDir()
-		if err := os.Mkdir(filepath.Join(dir, name), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(filepath.Join(dir, name), 0o777))
 		_, err := Bucket(dir).Put(t.Context(), "a", blob.Absent, strings.NewReader("x"))
 		if (err != nil) != (kind != problem.Other) || kind != problem.Other && !problem.Is(err, kind) {
 			t.Errorf("beside %s: %v; want a problem of kind %v", name, err, kind)
@@ -137,13 +136,9 @@ func TestForeignThings(t *testing.T) {
 		}
 	}
 	for _, file := range []string{"pipe@", ".hidden", "a/README", "A@", "%41+"} {
-		if err := os.WriteFile(in(file), nil, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(in(file), nil, 0o666))
 	}
-	if err := os.MkdirAll(in("%zz@"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(in("%zz@"), 0o777))
 	var names []string
 	for a, err := range s.List(t.Context(), "") {
 		if err != nil {
@@ -183,9 +178,7 @@ func testDamage(t *testing.T) {
 		if err != nil || len(files) != 1 {
 			t.Fatal(files, err)
 		}
-		if err := spoil(files[0]); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, spoil(files[0]))
 		r, _, err := s.Open(t.Context(), name, blob.Range{})
 		if err == nil {
 			_, err = new(bytes.Buffer).ReadFrom(r)
@@ -208,19 +201,13 @@ func TestAbandoned(t *testing.T) {
 		draft := in(drafts, name)
 		beside := in(objects, "a@", fmt.Sprintf("%d.%s", first.Generation-1, name))
 		next := in(objects, "a@", fmt.Sprintf("%d.%s", first.Generation, name)) // may be committed yet
-		if err := os.Mkdir(draft, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(draft, 0o777))
 		for _, file := range []string{filepath.Join(draft, "0."+name), beside, next, draft} {
 			if file != draft {
-				if err := os.WriteFile(file, nil, 0o666); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(file, nil, 0o666))
 			}
 			then := time.Now().Add(-age)
-			if err := os.Chtimes(file, then, then); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Chtimes(file, then, then))
 			if name == "young" || file == next {
 				want = append(want, file)
 			}
@@ -229,10 +216,7 @@ func TestAbandoned(t *testing.T) {
 	put(t, Bucket(dir), "a", "2", first.Generation)
 	for _, pattern := range []string{in(drafts, "*"), in(drafts, "*", "*"), in(objects, "a@", "*.old"),
 		in(objects, "a@", "*.young")} {
-		found, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := must.Get(filepath.Glob(pattern))(t)
 		left = append(left, found...)
 	}
 	slices.Sort(want)
@@ -268,8 +252,6 @@ func TestMountedLater(t *testing.T) {
 	if _, err := s.Stat(t.Context(), "a"); err == nil || errors.Is(err, blob.ErrNotExist) {
 		t.Errorf("a bucket without its folder says of an object: %v", err)
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(dir, 0o755))
 	put(t, s, "a", "here", blob.Absent)
 }

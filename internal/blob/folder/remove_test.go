@@ -8,6 +8,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/blob/folder"
+	"coppice/internal/must"
 )
 
 // TestRemoveBeside: several that remove an object all succeed, and one that writes beside it does.
@@ -16,10 +17,7 @@ func TestRemoveBeside(t *testing.T) {
 	s := folder.Bucket(t.TempDir()).(blob.Remover)
 	for n := range 60 {
 		old, beside := fmt.Sprintf("e/v%d/deep/old", n), fmt.Sprintf("e/v%d/deep/new", n)
-		a, err := s.Put(t.Context(), old, blob.Absent, strings.NewReader("x"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(s.Put(t.Context(), old, blob.Absent, strings.NewReader("x")))(t)
 		var group sync.WaitGroup
 		for range 3 {
 			group.Go(func() {

@@ -18,16 +18,14 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"coppice/internal/cloud"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/localemu/batchemu"
 )
 
 func connect(t *testing.T, addr string) *Client {
 	t.Helper()
-	c, err := New(t.Context(), Options{Project: "local-project", Location: "us-central1", Endpoint: addr})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(t.Context(), Options{Project: "local-project", Location: "us-central1", Endpoint: addr}))(t)
 	c.poll = 5 * time.Millisecond
 	t.Cleanup(func() { c.Close() })
 	return c
@@ -36,15 +34,9 @@ func connect(t *testing.T, addr string) *Client {
 // emulator runs jobs whose image is the shell.
 func emulator(t *testing.T) *Client {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := batchemu.Start(l, batchemu.Options{Dir: t.TempDir(), Images: map[string]string{"shell": "/bin/sh"},
-		Grace: 5 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	s := must.Get(batchemu.Start(l, batchemu.Options{Dir: t.TempDir(), Images: map[string]string{"shell": "/bin/sh"},
+		Grace: 5 * time.Second}))(t)
 	t.Cleanup(s.Close)
 	return connect(t, s.Addr())
 }
@@ -64,10 +56,7 @@ func TestSubmitAndWait(t *testing.T) {
 	if err != nil || existed || name != "projects/local-project/locations/us-central1/jobs/ok-1" {
 		t.Fatalf("submitting ok-1: %q, existed %v, %v, expected a new job of its full name", name, existed, err)
 	}
-	s, err := c.Wait(t.Context(), name, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(c.Wait(t.Context(), name, time.Minute))(t)
 	if s.State != Succeeded || !s.State.Finished() || s.Counts["SUCCEEDED"] != 3 || s.RunDuration <= 0 {
 		t.Errorf("the job that was waited for: got %+v; want ok-1 finished, with three tasks that succeeded "+
 			"and a duration", s)
@@ -172,10 +161,7 @@ func (s *scripted) CancelJob(context.Context, *batchpb.CancelJobRequest) (*longr
 
 func serve(t *testing.T, s *scripted) *Client {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	g := grpc.NewServer()
 	batchpb.RegisterBatchServiceServer(g, s)
 	longrunningpb.RegisterOperationsServer(g, s)
@@ -463,10 +449,7 @@ func TestSetup(t *testing.T) {
 		!strings.Contains(err.Error(), "gcloud auth") {
 		t.Errorf("no credentials: %v", err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	good.Endpoint = l.Addr().String()
 	l.Close()
 	c := connect(t, good.Endpoint)

@@ -14,6 +14,7 @@ import (
 	"cloud.google.com/go/batch/apiv1/batchpb"
 	"github.com/google/go-cmp/cmp"
 
+	"coppice/internal/must"
 	"coppice/internal/problem"
 )
 
@@ -95,14 +96,9 @@ func TestGolden(t *testing.T) {
 		}
 		path := filepath.Join("testdata", "jobs", name+".json")
 		if *update {
-			if err := os.WriteFile(path, got, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path, got, 0o644))
 		}
-		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(os.ReadFile(path))(t)
 		if diff := cmp.Diff(string(want), string(got)); diff != "" {
 			t.Errorf("%s differs from %s (-want +got):\n%s", name, path, diff)
 		}
@@ -197,10 +193,7 @@ func TestRules(t *testing.T) {
 		}
 		shown[c.rule] = true
 	}
-	job, err := Build(spotJob())
-	if err != nil {
-		t.Fatal(err)
-	}
+	job := must.Get(Build(spotJob()))(t)
 	job.TaskGroups[0].TaskEnvironments = make([]*batchpb.Environment, 201)
 	if err := checkMessage(job); err == nil || !strings.HasSuffix(err.Error(), "(rule task-environment)") {
 		t.Errorf("201 environments of single tasks: error %v, expected one that names the rule", err)
@@ -217,10 +210,7 @@ func TestRules(t *testing.T) {
 // declared are all rules that rules.go names.
 func declared(t *testing.T) []string {
 	t.Helper()
-	text, err := os.ReadFile("rules.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("rules.go"))(t)
 	var all []string
 	for _, m := range regexp.MustCompile(`(?:\{|between\(|broken\(|rule\{)"([a-z]+(?:-[a-z]+)*)", "[A-Z]`).FindAllStringSubmatch(string(text), -1) {
 		all = append(all, m[1])

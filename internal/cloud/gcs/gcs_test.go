@@ -23,6 +23,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
 	"coppice/internal/cloud"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/localemu/gcsemu"
 )
@@ -33,18 +34,10 @@ func emulator(t *testing.T, o gcsemu.Options) string {
 	if o.Dir == "" {
 		o.Dir = t.TempDir()
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := gcsemu.Start(l, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	s := must.Get(gcsemu.Start(l, o))(t)
 	t.Cleanup(s.Close)
-	if err := s.CreateBucket("bucket"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.CreateBucket("bucket"))
 	return s.Addr()
 }
 
@@ -72,26 +65,17 @@ func TestBehaviourOnRealBucket(t *testing.T) {
 	if *realBucket == "" {
 		t.Skip("SKIPPED: needs Google Cloud; run: go test ./internal/cloud/gcs -run RealBucket -bucket NAME")
 	}
-	c, err := New(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(t.Context()))(t)
 	t.Cleanup(func() { c.Close() })
 	blobtest.Run(t, func(t *testing.T) blob.Store {
-		s, err := blob.Sub(c.Bucket(*realBucket), "coppice-test/"+uuid.NewString())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(blob.Sub(c.Bucket(*realBucket), "coppice-test/"+uuid.NewString()))(t)
 		return s
 	})
 }
 
 func TestEnvironmentVariable(t *testing.T) {
 	t.Setenv("STORAGE_EMULATOR_HOST", emulator(t, gcsemu.Options{}))
-	c, err := New(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(t.Context()))(t)
 	defer c.Close()
 	b := c.Bucket("bucket")
 	if created, err := blob.Create(t.Context(), b, "a/b c", []byte("x")); !created || err != nil {
@@ -113,10 +97,7 @@ func TestLostAnswers(t *testing.T) {
 			t.Errorf("%s: put with a lost answer returned %+v (error %v); want all bytes stored", name, a, err)
 		}
 	}
-	a, err := b.Put(t.Context(), "lost/swap", blob.Absent, strings.NewReader("1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(b.Put(t.Context(), "lost/swap", blob.Absent, strings.NewReader("1")))(t)
 	if _, err := b.Put(t.Context(), "lost/swap", a.Generation, strings.NewReader("2")); err != nil {
 		t.Errorf("swap: %v", err)
 	}
@@ -139,15 +120,12 @@ func TestPassingErrorsAreRetried(t *testing.T) {
 func TestMissingEnvironment(t *testing.T) {
 	var setup *cloud.SetupError
 	t.Run("emulator gone", func(t *testing.T) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		addr := l.Addr().String()
 		l.Close()
 		b := connect(t, addr).Bucket("bucket")
 		began := time.Now()
-		_, err = b.Stat(t.Context(), "x")
+		_, err := b.Stat(t.Context(), "x")
 		if !errors.As(err, &setup) || !strings.Contains(err.Error(), "localemu exec") {
 			t.Errorf("stat: %v", err)
 		}
@@ -200,10 +178,7 @@ func fake(t *testing.T, handler http.HandlerFunc) *bucket {
 	t.Helper()
 	s := httptest.NewServer(handler)
 	t.Cleanup(s.Close)
-	u, err := url.Parse(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(url.Parse(s.URL))(t)
 	b, ok := connect(t, u.Host).Bucket("bucket").(*bucket)
 	if !ok {
 		t.Fatal("not ours")
@@ -315,10 +290,7 @@ func (r *slowReader) Read(p []byte) (int, error) {
 // TestAlteredOnTheWay puts a proxy between client and emulator that flips bits.
 func TestAlteredOnTheWay(t *testing.T) {
 	t.Parallel()
-	target, err := url.Parse("http://" + emulator(t, gcsemu.Options{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(url.Parse("http://" + emulator(t, gcsemu.Options{})))(t)
 	var flip atomic.Bool
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
@@ -336,9 +308,7 @@ func TestAlteredOnTheWay(t *testing.T) {
 	}
 	b := fake(t, proxy.ServeHTTP)
 	text := strings.Repeat("FLIPME ", 20)
-	if _, err := b.Put(t.Context(), "good", blob.Absent, strings.NewReader(text)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.Put(t.Context(), "good", blob.Absent, strings.NewReader(text)))(t)
 	flip.Store(true)
 	if data, _, err := blob.ReadAll(t.Context(), b, "good", 1<<20); !problem.Is(err, problem.Damaged) {
 		t.Errorf("an object that is altered on every download: %q, error %v; want it to be damaged", data, err)
@@ -364,10 +334,7 @@ func (f *flipper) Read(p []byte) (int, error) {
 // TestBrokenConnection cuts every download after a while; the reader takes it up again where it broke.
 func TestBrokenConnection(t *testing.T) {
 	t.Parallel()
-	target, err := url.Parse("http://" + emulator(t, gcsemu.Options{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(url.Parse("http://" + emulator(t, gcsemu.Options{})))(t)
 	proxy := &httputil.ReverseProxy{
 		ErrorLog: log.New(io.Discard, "", 0), // it would tell of every cut
 		Rewrite:  func(r *httputil.ProxyRequest) { r.SetURL(target) },
@@ -380,9 +347,7 @@ func TestBrokenConnection(t *testing.T) {
 	}
 	b := fake(t, proxy.ServeHTTP)
 	data := bytes.Repeat([]byte("0123456789abcdef"), 5<<16)
-	if _, err := b.Put(t.Context(), "long", blob.Absent, bytes.NewReader(data)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.Put(t.Context(), "long", blob.Absent, bytes.NewReader(data)))(t)
 	got, _, err := blob.ReadAll(t.Context(), b, "long", 1<<30)
 	if err != nil || !bytes.Equal(got, data) {
 		t.Fatalf("%d of %d bytes, %v", len(got), len(data), err)
@@ -408,9 +373,7 @@ func TestForeignNamesAreLeftOut(t *testing.T) {
 	c := connect(t, emulator(t, gcsemu.Options{}))
 	for _, name := range []string{"a/", "a//b", "a/b"} {
 		w := c.c.Bucket("bucket").Object(name).NewWriter(t.Context())
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Close())
 	}
 	var names []string
 	for a, err := range c.Bucket("bucket").List(t.Context(), "") {
@@ -443,10 +406,7 @@ func TestFoldersNeedNoCredentials(t *testing.T) {
 	if _, err := Open(t.Context(), "p"); err == nil {
 		t.Error("a project needs none, either")
 	}
-	c, err := Open(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Open(t.Context(), ""))(t)
 	defer c.Close()
 	if created, err := blob.Create(t.Context(), c.Bucket(t.TempDir()), "a", []byte("x")); !created || err != nil {
 		t.Errorf("in a folder: %t, %v", created, err)

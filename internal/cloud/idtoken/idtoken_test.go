@@ -18,6 +18,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"coppice/internal/cloud"
+	"coppice/internal/must"
 )
 
 const (
@@ -37,17 +38,11 @@ type google struct {
 
 func newGoogle(t testing.TB) *google {
 	t.Helper()
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
 	g := &google{key: key}
 	g.status.Store(http.StatusOK)
-	page, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "one",
-		Algorithm: "RS256", Use: "sig"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "one",
+		Algorithm: "RS256", Use: "sig"}}}))(t)
 	g.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		g.fetches.Add(1)
 		w.Header().Set("Content-Type", "application/json")
@@ -69,23 +64,11 @@ func claims(change func(map[string]any)) map[string]any {
 
 func sign(t testing.TB, alg jose.SignatureAlgorithm, key any, kid string, c map[string]any) string {
 	t.Helper()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: key},
-		(&jose.SignerOptions{}).WithType("JWT").WithHeader("kid", kid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signed, err := signer.Sign(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	token, err := signed.CompactSerialize()
-	if err != nil {
-		t.Fatal(err)
-	}
+	signer := must.Get(jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: key},
+		(&jose.SignerOptions{}).WithType("JWT").WithHeader("kid", kid)))(t)
+	text := must.Get(json.Marshal(c))(t)
+	signed := must.Get(signer.Sign(text))(t)
+	token := must.Get(signed.CompactSerialize())(t)
 	return token
 }
 
@@ -96,12 +79,9 @@ func (g *google) token(t testing.TB, change func(map[string]any)) string {
 
 func verifier(t testing.TB, g *google, clock func() time.Time) *Verifier {
 	t.Helper()
-	v, err := New(t.Context(),
+	v := must.Get(New(t.Context(),
 		Options{Audience: audience, Callers: []string{push, "coppice-scheduler@example.iam.gserviceaccount.com"},
-			KeysURL: g.server.URL, Now: clock})
-	if err != nil {
-		t.Fatal(err)
-	}
+			KeysURL: g.server.URL, Now: clock}))(t)
 	return v
 }
 
@@ -276,17 +256,11 @@ func TestOptionsThatBelieveAnybody(t *testing.T) {
 // that has a signature still has to have a good one.
 func TestBehindCloudRun(t *testing.T) {
 	g := newGoogle(t)
-	v, err := New(t.Context(), Options{Audience: audience, Callers: []string{push}, CloudRunChecks: true,
-		KeysURL: g.server.URL, Now: at(now)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(New(t.Context(), Options{Audience: audience, Callers: []string{push}, CloudRunChecks: true,
+		KeysURL: g.server.URL, Now: at(now)}))(t)
 	header := raw(`{"alg":"RS256","kid":"one","typ":"JWT"}`)
 	stripped := func(header string, c map[string]any) string {
-		text, err := json.Marshal(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(c))(t)
 		return "Bearer " + header + "." + raw(string(text)) + "." + removed
 	}
 	for name, tc := range map[string]struct {
@@ -324,10 +298,7 @@ func FuzzVerify(f *testing.F) {
 	header, _, _ := strings.Cut(good, ".")
 	for _, c := range []map[string]any{claims(nil),
 		claims(func(c map[string]any) { c["aud"] = []string{audience, "x"} }), {}} {
-		text, err := json.Marshal(c)
-		if err != nil {
-			f.Fatal(err)
-		}
+		text := must.Get(json.Marshal(c))(f)
 		f.Add("Bearer "+header+".", string(text), ".AAAA")
 	}
 	f.Add("Bearer ", "null", "")
@@ -358,10 +329,7 @@ func FuzzVerify(f *testing.F) {
 func TestSignatureIsOverHeaderAndClaims(t *testing.T) {
 	g := newGoogle(t)
 	parts := strings.Split(g.token(t, nil), ".")
-	signature, err := base64.RawURLEncoding.DecodeString(parts[2])
-	if err != nil {
-		t.Fatal(err)
-	}
+	signature := must.Get(base64.RawURLEncoding.DecodeString(parts[2]))(t)
 	sum := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
 	if err := rsa.VerifyPKCS1v15(&g.key.PublicKey, crypto.SHA256, sum[:], signature); err != nil {
 		t.Errorf("the test's tokens are not what they seem: %v", err)

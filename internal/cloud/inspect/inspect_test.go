@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"coppice/internal/cloud"
+	"coppice/internal/must"
 )
 
 // google answers with what a test says, by method and path, and remembers what it was asked.
@@ -54,11 +55,8 @@ func serve(t testing.TB, answers map[string]string) (*Client, *google) {
 	g := &google{answers: answers}
 	s := httptest.NewServer(g)
 	t.Cleanup(s.Close)
-	c, err := New(t.Context(), Options{Project: "p1", Location: "us-central1",
-		Endpoint: strings.TrimPrefix(s.URL, "http://")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(t.Context(), Options{Project: "p1", Location: "us-central1",
+		Endpoint: strings.TrimPrefix(s.URL, "http://")}))(t)
 	return c, g
 }
 
@@ -89,14 +87,8 @@ func TestProject(t *testing.T) {
 // it was asked for.
 func TestCallerOfAnAccount(t *testing.T) {
 	const who = "coppice-launcher@p1.iam.gserviceaccount.com"
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
+	der := must.Get(x509.MarshalPKCS8PrivateKey(key))(t)
 	exchanges := 0
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /token", func(w http.ResponseWriter, r *http.Request) {
@@ -126,21 +118,13 @@ func TestCallerOfAnAccount(t *testing.T) {
 	})
 	s := httptest.NewServer(mux)
 	defer s.Close()
-	text, err := json.Marshal(map[string]string{"type": "service_account", "client_email": who, "token_uri": s.URL +
+	text := must.Get(json.Marshal(map[string]string{"type": "service_account", "client_email": who, "token_uri": s.URL +
 		"/token",
-		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))})
-	if err != nil {
-		t.Fatal(err)
-	}
+		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))}))(t)
 	file := filepath.Join(t.TempDir(), "credentials.json")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, text, 0o600))
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
-	c, err := New(t.Context(), Options{Project: "p1", Location: "us-central1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(t.Context(), Options{Project: "p1", Location: "us-central1"}))(t)
 	c.address = func(service string) string { return s.URL + "/" + service }
 	if email, err := c.Caller(t.Context()); err != nil || email != who || exchanges != 1 {
 		t.Errorf("%q, %v, after %d exchanges", email, err, exchanges)
@@ -275,10 +259,7 @@ func TestErrors(t *testing.T) {
 	if _, err := New(t.Context(), Options{Endpoint: "10.0.0.1:80"}); !errors.As(err, &setup) {
 		t.Errorf("an endpoint elsewhere: %v", err)
 	}
-	c, err := New(t.Context(), Options{Project: "p1", Endpoint: "127.0.0.1:1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(t.Context(), Options{Project: "p1", Endpoint: "127.0.0.1:1"}))(t)
 	if err := c.Topic(t.Context(), topic); !errors.As(err, &setup) {
 		t.Errorf("nobody there: %v", err)
 	}

@@ -18,16 +18,14 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"coppice/internal/cloud"
+	"coppice/internal/must"
 	"coppice/localemu/pubsubemu"
 )
 
 func connect(t *testing.T, addr string) *Client {
 	t.Helper()
-	c, err := New(t.Context(), "p", option.WithEndpoint(addr), option.WithoutAuthentication(),
-		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(t.Context(), "p", option.WithEndpoint(addr), option.WithoutAuthentication(),
+		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials()))))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -35,22 +33,12 @@ func connect(t *testing.T, addr string) *Client {
 // emulator has the topic scores with the subscription aggregator.
 func emulator(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := pubsubemu.Start(l, pubsubemu.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	s := must.Get(pubsubemu.Start(l, pubsubemu.Options{}))(t)
 	t.Cleanup(s.Close)
-	if err := s.CreateTopic(t.Context(), "projects/p/topics/scores"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.CreateSubscription(t.Context(), &pubsubpb.Subscription{Name: "projects/p/subscriptions/aggregator",
-		Topic: "projects/p/topics/scores"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.CreateTopic(t.Context(), "projects/p/topics/scores"))
+	must.Do(t, s.CreateSubscription(t.Context(), &pubsubpb.Subscription{Name: "projects/p/subscriptions/aggregator",
+		Topic: "projects/p/topics/scores"}))
 	return s.Addr()
 }
 
@@ -58,9 +46,7 @@ func TestPublish(t *testing.T) {
 	c := connect(t, emulator(t))
 	p := c.Publisher("scores")
 	for _, d := range []string{"a", "b", "c"} {
-		if err := p.Publish(t.Context(), []byte(d), map[string]string{"sweep": "s-" + d}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.Publish(t.Context(), []byte(d), map[string]string{"sweep": "s-" + d}))
 	}
 	p.Close()
 	if err := p.Publish(t.Context(), []byte("late"), nil); err == nil {
@@ -95,10 +81,7 @@ func TestMissing(t *testing.T) {
 }
 
 func TestNobodyThere(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	addr := l.Addr().String()
 	l.Close()
 	c := connect(t, addr)
@@ -131,10 +114,7 @@ func TestNoCredentials(t *testing.T) {
 
 // TestStandingStill: a server that accepts and never answers holds a publisher no longer than its limit.
 func TestStandingStill(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close() // never accepts; the kernel does
 	c := connect(t, l.Addr().String())
 	c.limit = 100 * time.Millisecond
@@ -147,10 +127,7 @@ func TestStandingStill(t *testing.T) {
 
 func TestEnvironmentVariable(t *testing.T) {
 	t.Setenv("PUBSUB_EMULATOR_HOST", emulator(t))
-	c, err := New(t.Context(), "p")
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(t.Context(), "p"))(t)
 	defer c.Close()
 	p := c.Publisher("scores")
 	defer p.Close()

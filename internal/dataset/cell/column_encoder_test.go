@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 )
 
 func randomFeature(rng *rand.Rand, bounds int) *dataset.Feature {
@@ -53,9 +54,7 @@ func TestSearchFindsTheBin(t *testing.T) {
 			v.Float = append(v.Float, rng.NormFloat64()*1e3)
 		}
 		out := make([]uint8, len(v.Float))
-		if _, err := c.Bins(&v, out, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Bins(&v, out, nil))(t)
 		for i, x := range v.Float {
 			if want := f.BinOfNumber(x); out[i] != want {
 				t.Fatalf("%d bounds: %v is in bin %d, not %d", bounds, x, out[i], want)
@@ -85,9 +84,7 @@ func BenchmarkSearch(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(out)))
 			for b.Loop() {
-				if _, err := c.Bins(&v, out, nil); err != nil {
-					b.Fatal(err)
-				}
+				must.Get(c.Bins(&v, out, nil))(b)
 			}
 		})
 	}

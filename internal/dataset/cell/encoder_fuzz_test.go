@@ -11,6 +11,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/encode"
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 )
 
 // ofEverything is an encoding with one feature of each derivation: what features.json may hold.
@@ -71,8 +72,7 @@ func levelsFor(e *dataset.Encoding, rng *rand.Rand) *dataset.Levels {
 		slices.Sort(hashes)
 		for _, h := range hashes {
 			l.Hash, l.Sum, l.Rows, l.Last = append(l.Hash, h), append(l.Sum, rng.NormFloat64()),
-				append(l.Rows, rng.Uint32N(100)),
-				append(l.Last, 1.5e9)
+				append(l.Rows, rng.Uint32N(100)), append(l.Last, 1.5e9)
 		}
 	}
 	return l
@@ -209,10 +209,7 @@ func checkCodes(t *testing.T, e *dataset.Encoding, values []float64) {
 func FuzzEncoder(f *testing.F) {
 	e := ofEverything()
 	for range 2 {
-		text, err := json.Marshal(e)
-		if err != nil {
-			f.Fatal(err)
-		}
+		text := must.Get(json.Marshal(e))(f)
 		f.Add(text, uint64(1))
 		for i := range e.Tables { // once more with tables of which all levels were pruned
 			e.Tables[i].First, e.Tables[i].Levels = 0, 0
@@ -230,10 +227,7 @@ func TestOddBatchesAreEncoded(t *testing.T) {
 				e.Tables[i].First, e.Tables[i].Levels = 0, 0
 			}
 		}
-		text, err := json.Marshal(e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(e))(t)
 		encoded := 0
 		for seed := range uint64(50) {
 			encoded += tryEncoding(t, text, seed)

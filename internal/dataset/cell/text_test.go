@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 )
 
 func TestParseNumber(t *testing.T) {
@@ -102,10 +103,7 @@ func TestParseTime(t *testing.T) {
 		"2016-02-29": "2016-02-29T00:00:00Z", "9999-12-31": "9999-12-31T00:00:00Z",
 		" 2000-02-29\t": "2000-02-29T00:00:00Z", "0000-01-01": "0000-01-01T00:00:00Z",
 	} {
-		at, err := time.Parse(time.RFC3339Nano, want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		at := must.Get(time.Parse(time.RFC3339Nano, want))(t)
 		sec, nsec, ok := ParseTime(text)
 		if !ok || sec != at.Unix() || nsec != int64(at.Nanosecond()) {
 			t.Errorf("%q: %d s %d ns %v, want %s", text, sec, nsec, ok, want)
@@ -123,14 +121,9 @@ func TestParseTime(t *testing.T) {
 
 // TestTexts reads the texts that Python's tests read, too.
 func TestTexts(t *testing.T) {
-	data, err := os.ReadFile("testdata/texts.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("testdata/texts.json"))(t)
 	var forms map[string]map[string]any
-	if err := json.Unmarshal(data, &forms); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &forms))
 	for form, texts := range forms {
 		order := orders[dataset.Format(form)]
 		for text, want := range texts {

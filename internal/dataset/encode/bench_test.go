@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 )
 
 // BenchmarkStatistics makes the statistics of 1,000,000 rows: three id columns of 1,000,000, 100,000 and 10,000 levels,
@@ -59,13 +60,9 @@ func BenchmarkStatistics(b *testing.B) {
 			for _, p := range r.Parts {
 				part.Parts = append(part.Parts, p[first:first+50_000])
 			}
-			if err := m.Add(part); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, m.Add(part))
 		}
-		if err := m.Run(context.Background(), nil, func(int, int, [][]uint8) error { return nil }); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, m.Run(context.Background(), nil, func(int, int, [][]uint8) error { return nil }))
 		_ = m.Close()
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/rows/float64(len(keys)), "ns/row/key")

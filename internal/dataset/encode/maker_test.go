@@ -271,8 +271,7 @@ func TestStatisticsAreWhatTheyMean(t *testing.T) {
 					f := m.Features()[feature]
 					if g, x := got[split][feature][row], want[split][feature][row]; g != binOf(x, f.Bounds) {
 						t.Fatalf("seed %d, %+v: split %d, %s of key %d, row %d is in bin %d, want that of %v, %d", seed,
-							w.c.Order, split, f.What,
-							f.Key, row, g, x, binOf(x, f.Bounds))
+							w.c.Order, split, f.What, f.Key, row, g, x, binOf(x, f.Bounds))
 					}
 				}
 			}

@@ -11,6 +11,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 )
 
 // For random tables, the bin of every cell's model value is the bin that Stage wrote, whether the encoder reads the
@@ -33,10 +34,7 @@ func TestEncoderAgreesWithStage(t *testing.T) {
 // checkEncoder encodes the sample and the source again and compares with what Stage wrote.
 func checkEncoder(t *testing.T, s *staged, files []table.File, csv dataset.CSVSpec) {
 	t.Helper()
-	data, err := s.Manifest.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(s.Manifest.Encode())(t)
 	m, err := dataset.DecodeManifest(data) // the encoder is made of JSON alone
 	if err != nil {
 		t.Fatal(err)
@@ -60,10 +58,7 @@ func checkSample(t *testing.T, s *staged, enc *cell.Encoder) {
 	sample := s.sample(t)
 	split := s.Split(sample.Split)
 	train := sample.Split == "train"
-	values, err := enc.EncodeSample(sample)
-	if err != nil {
-		t.Fatal(err)
-	}
+	values := must.Get(enc.EncodeSample(sample))(t)
 	for i, row := range sample.Row {
 		for j := range features {
 			if train && ofTable(&features[j]) {
@@ -118,12 +113,9 @@ func checkSource(t *testing.T, s *staged, enc *cell.Encoder, files []table.File,
 			}
 		}
 	}
-	rows, err := table.Open(files, table.Options{CSV: csv})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(table.Open(files, table.Options{CSV: csv}))(t)
 	unlabelled, tok := int64(0), cell.NewMarkers(m.Missing)
-	err = rows.Read(context.Background(), append(enc.Columns(), m.Label.Column), 333, func(b *table.Batch) error {
+	must.Do(t, rows.Read(context.Background(), append(enc.Columns(), m.Label.Column), 333, func(b *table.Batch) error {
 		out, err := enc.Encode(b, nil, nil, 1)
 		if err != nil {
 			return err
@@ -146,10 +138,7 @@ func checkSource(t *testing.T, s *staged, enc *cell.Encoder, files []table.File,
 			whole[string(bins)]--
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	thinned := 0
 	for bins, n := range counts {
 		if thinned -= min(n, 0); n > 0 || n < 0 && m.Thinned == 0 {

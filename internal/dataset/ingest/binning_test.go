@@ -11,6 +11,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 )
 
 func TestSamplerIsFairAndStable(t *testing.T) {
@@ -84,11 +85,8 @@ func TestLongTextsAreOthers(t *testing.T) {
 // A Parquet table says how many rows it has, but not how many of them are train and have a label.
 func TestBinsAreMadeOfAllTrainRowsThereAre(t *testing.T) {
 	var out bytes.Buffer
-	w, err := table.NewParquetWriter(&out, []table.Column{{Name: "y", Type: dataset.Int},
-		{Name: "x", Type: dataset.Int}}, table.Plain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(table.NewParquetWriter(&out, []table.Column{{Name: "y", Type: dataset.Int},
+		{Name: "x", Type: dataset.Int}}, table.Plain))(t)
 	b := &table.Batch{Names: []string{"y", "x"}, Rows: 5000,
 		Columns: []dataset.Values{{Type: dataset.Int, Null: make([]bool, 5000)}, {Type: dataset.Int}}}
 	for i := range b.Rows {
@@ -96,12 +94,9 @@ func TestBinsAreMadeOfAllTrainRowsThereAre(t *testing.T) {
 		b.Columns[0].Null[i] = i%10 > 0
 		b.Columns[1].Int = append(b.Columns[1].Int, int64(i))
 	}
-	if err := errors.Join(w.Write(b), w.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(w.Write(b), w.Close()))
 	s, err := tryStage(t, "label: y\nsample_rows_for_bins: 400\n",
-		[]table.File{writeFile(t, "t.parquet", out.String())},
-		Options{})
+		[]table.File{writeFile(t, "t.parquet", out.String())}, Options{})
 	if err != nil || s.Manifest.BinRows != 400 {
 		t.Errorf("staging with sample_rows_for_bins 400: got error %v and %+v, expected bins from 400 rows", err, s)
 	}

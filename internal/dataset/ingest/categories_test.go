@@ -44,8 +44,7 @@ func TestCategoriesOfNumbers(t *testing.T) {
 
 func TestCategoriesRefused(t *testing.T) {
 	for rest, want := range map[string]string{
-		"numeric: [month]\nencodings: {columns: {month: categories}}\n": `column "month" is listed ` +
-			`under numeric`,
+		"numeric: [month]\nencodings: {columns: {month: categories}}\n": `column "month" is listed ` + `under numeric`,
 		"derive: {day: [weekday]}\nencodings: {columns: {day.weekday: categories}}\n": `"day.weekday" is a number ` +
 			`derived from a time`,
 	} {

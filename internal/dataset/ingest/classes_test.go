@@ -13,6 +13,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/encode"
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 )
 
 // TestClasses: texts of more than two values are classes by themselves, numbers where the spec says so, and labels are
@@ -115,10 +116,7 @@ func TestIDsOfClasses(t *testing.T) {
 		t.Errorf("got features %q, want %q", names, want)
 	}
 	train := s.Split("train")
-	levels, err := dataset.OpenLevels(filepath.Join(s.Dir(), dataset.LevelsFile), s.Manifest.Tables)
-	if err != nil {
-		t.Fatal(err)
-	}
+	levels := must.Get(dataset.OpenLevels(filepath.Join(s.Dir(), dataset.LevelsFile), s.Manifest.Tables))(t)
 	defer levels.Close()
 	for i := range s.Manifest.Tables {
 		table := &s.Manifest.Tables[i]

@@ -38,8 +38,7 @@ func TestOrderNamesTheRowThatIsWrong(t *testing.T) {
 			b.WriteString([]string{"0,", "1,"}[i%2] + value + ",i" + value + "\n")
 		}
 		_, err := tryStage(t, "label: y\nencodings: {order: {column: at}}\n",
-			[]table.File{writeFile(t, "t.csv", b.String())},
-			Options{})
+			[]table.File{writeFile(t, "t.csv", b.String())}, Options{})
 		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 			t.Errorf("%s: got  %v\nwant %s", name, err, tc.want)
 		}

@@ -17,6 +17,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 )
 
 func text(values ...string) dataset.Values { return dataset.Values{Type: dataset.Text, Text: values} }
@@ -191,17 +192,9 @@ func TestParquetAndCSVEncodeAlike(t *testing.T) {
 		}
 	}
 	var pq, csv bytes.Buffer
-	w, err := table.NewParquetWriter(&pq, columns, table.Zstd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := table.NewCSVWriter(&csv, columns, ',')
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(w.Write(b), w.Close(), c.Write(b)); err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(table.NewParquetWriter(&pq, columns, table.Zstd))(t)
+	c := must.Get(table.NewCSVWriter(&csv, columns, ','))(t)
+	must.Do(t, errors.Join(w.Write(b), w.Close(), c.Write(b)))
 	const spec = "label: y\ncategorical: [i]\nsplit: {by: hash, key: f, train: 0.5, valid: 0.5}\n"
 	parquetFile, csvFile := writeFile(t, "t.parquet", pq.String()), writeFile(t, "t.csv", csv.String())
 	ps := stageFiles(t, spec, []table.File{parquetFile}, Options{})
@@ -233,18 +226,9 @@ func TestEncodeAnotherSample(t *testing.T) {
 	if old.feature(t, "zip").Kind != dataset.Categorical || now.feature(t, "zip").Kind != dataset.Numeric {
 		t.Fatal("the kinds are not what the test needs")
 	}
-	data, err := json.Marshal(old.Manifest.Encoding())
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := dataset.DecodeEncoding(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := mustEncode(t, e, old.levels(t)).EncodeSample(now.sample(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(old.Manifest.Encoding()))(t)
+	e := must.Get(dataset.DecodeEncoding(data))(t)
+	got := must.Get(mustEncode(t, e, old.levels(t)).EncodeSample(now.sample(t)))(t)
 	if want := []float64{2, 2, 1, 2, 3, 0}; !slices.Equal(got[:6], want) {
 		t.Errorf("%v, want %v; zips %q, cities %q", got[:6], want, old.feature(t, "zip").Categories,
 			old.feature(t, "city").Categories)
@@ -299,8 +283,7 @@ func TestFingerprint(t *testing.T) {
 		"again":         func() (string, error) { return Fingerprint(ctx, spec, []table.File{a}) },
 		"another place": func() (string, error) { return Fingerprint(ctx, &moved, []table.File{b}) },
 		"explicit default": func() (string, error) {
-			return Fingerprint(ctx, parseSpec(t, "label: y\nmax_bin: 255\n"),
-				[]table.File{a})
+			return Fingerprint(ctx, parseSpec(t, "label: y\nmax_bin: 255\n"), []table.File{a})
 		},
 	} {
 		if got, err := same(); err != nil || got != want {
@@ -311,8 +294,7 @@ func TestFingerprint(t *testing.T) {
 	remote.Checksum, remote.Path = "crc32c:abc", "/nowhere"
 	for name, other := range map[string]func() (string, error){
 		"other spec": func() (string, error) {
-			return Fingerprint(ctx, parseSpec(t, "label: y\nmax_bin: 254\n"),
-				[]table.File{a})
+			return Fingerprint(ctx, parseSpec(t, "label: y\nmax_bin: 254\n"), []table.File{a})
 		},
 		"other split": func() (string, error) {
 			return Fingerprint(ctx, parseSpec(t, "label: y\nsplit: {by: hash, key: user, train: 1}\n"), []table.File{a})
@@ -338,10 +320,7 @@ func TestFingerprint(t *testing.T) {
 	long := func(at int) string { // a part and a bit
 		data := bytes.Repeat([]byte{'\n'}, hashPart+100)
 		data[at] = 'x'
-		sum, err := Fingerprint(ctx, spec, []table.File{writeFile(t, "a.csv", string(data))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		sum := must.Get(Fingerprint(ctx, spec, []table.File{writeFile(t, "a.csv", string(data))}))(t)
 		return sum
 	}
 	again := long(5)

@@ -14,6 +14,7 @@ import (
 
 	"coppice/internal/dataset/encode"
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 )
 
 // A file of 100 GB that cannot be a table is refused when its first megabytes are hashed, not its last.
@@ -28,9 +29,7 @@ func TestFilesWithoutEndAreRefusedAtOnce(t *testing.T) {
 		"a hole in another part": {strings.Repeat("1,2\n", hashPart/2), "byte 33554433 is NUL"},
 	} {
 		path := filepath.Join(t.TempDir(), "t.csv")
-		if err := errors.Join(os.WriteFile(path, []byte(tc.begins), 0o666), os.Truncate(path, size)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.WriteFile(path, []byte(tc.begins), 0o666), os.Truncate(path, size)))
 		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second) // hashing all of it takes longer
 		_, err := Fingerprint(ctx, parseSpec(t, "label: y\n"), []table.File{{URI: "t.csv", Path: path, Bytes: size}})
 		stop()
@@ -73,10 +72,7 @@ func TestColumnsThatAreNoMeasurements(t *testing.T) {
 	path := filepath.Join("..", "table", "testdata", "pandas", "named.parquet")
 	files := []table.File{{URI: path, Path: path, Partitions: []table.Partition{{Name: "shop", Value: "ulm"}}}}
 	for spec, want := range map[string]string{"label: y\n": "a shop", "label: y\nnumeric: [row]\n": "row a shop"} {
-		r, err := Stage(t.Context(), parseSpec(t, spec), files, filepath.Join(t.TempDir(), "out"), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(Stage(t.Context(), parseSpec(t, spec), files, filepath.Join(t.TempDir(), "out"), Options{}))(t)
 		var names []string
 		for _, f := range r.Manifest.Features {
 			names = append(names, f.Name)

@@ -49,8 +49,7 @@ func TestFinalStatistics(t *testing.T) {
 	table := m.FinalTables[0]
 	if math.Abs(table.Prior-prior) > 1e-9 || table.Levels != sites {
 		t.Errorf("the final table has a prior of %v and %d levels, expected %v and %d", table.Prior, table.Levels,
-			prior,
-			sites)
+			prior, sites)
 	}
 
 	for i, r := range held {

@@ -10,6 +10,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 )
 
 // column writes a table of 300 rows with the column x, whose texts are drawn from some, each of which comes.
@@ -112,25 +113,17 @@ func TestFormatsAreSaid(t *testing.T) {
 // Numbers of JSON have a point whatever the column's texts have.
 func TestFormatsOfJSON(t *testing.T) {
 	s := mustStage(t, "label: y\ncsv: {delimiter: ;}\n", column("11,9", "1.234,5"))
-	encoder, err := cell.NewEncoder(s.Manifest.Encoding(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoder := must.Get(cell.NewEncoder(s.Manifest.Encoding(), nil))(t)
 	for text, want := range map[string]float64{`1.234`: 1.234, `"1.234"`: 1234, `1.234}` + "\n" + `{"x":"2,5"`: 1.234} {
-		tab, err := table.Open([]table.File{writeFile(t, "t.jsonl", `{"z":"a"}`+"\n"+`{"x":`+text+"}\n")},
-			table.Options{Threads: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := tab.Read(context.Background(), encoder.Columns(), 9, func(b *table.Batch) error {
+		tab := must.Get(table.Open([]table.File{writeFile(t, "t.jsonl", `{"z":"a"}`+"\n"+`{"x":`+text+"}\n")},
+			table.Options{Threads: 1}))(t)
+		must.Do(t, tab.Read(context.Background(), encoder.Columns(), 9, func(b *table.Batch) error {
 			values, err := encoder.Encode(b, nil, nil, 1)
 			if err == nil && values[2] != want {
 				t.Errorf("%s is read as %v, expected %v", text, values[2], want)
 			}
 			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 }
 
@@ -167,10 +160,7 @@ func TestFormatsOfLaterRows(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "%d,%02d/01/2004,%s,%s,7\n", i%2, day, n, late)
 	}
-	tab, err := table.Open([]table.File{writeFile(t, "t.csv", b.String())}, table.Options{Threads: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tab := must.Get(table.Open([]table.File{writeFile(t, "t.csv", b.String())}, table.Options{Threads: 2}))(t)
 	r, err := Recognise(context.Background(), &dataset.Spec{}, tab, "", cell.NewMarkers(dataset.DefaultMissing()), nil)
 	if err != nil || r.Formats["x"] != dataset.DayFirst || r.Formats["late"] != dataset.AsNumber ||
 		len(r.Formats) != 2 {

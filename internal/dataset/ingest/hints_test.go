@@ -11,6 +11,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 )
 
 // hinted are the columns with a warning of a code.
@@ -68,10 +69,7 @@ func TestHints(t *testing.T) {
 func TestDictionariesAreCategories(t *testing.T) {
 	for file, whole := range map[string]bool{"table.parquet": true, "fastparquet.parquet": true} {
 		path := filepath.Join("testdata", "dictionary", file)
-		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must.Get(os.Stat(path))(t)
 		files := []table.File{{URI: file, Path: path, Bytes: info.Size()}}
 		s := stageFiles(t, "label: y\nsplit: {by: random, train: 0.8, test: 0.2}\n", files, Options{})
 		for name, want := range map[string]struct {

@@ -11,6 +11,7 @@ import (
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/dataset/ingest"
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 )
 
 // TestLike: a dataset made like another has its columns as they were read, its bounds and its keys, whatever tonight's
@@ -60,8 +61,7 @@ func TestLike(t *testing.T) {
 	for code, says := range map[string]string{ingest.WarnDropped: "which this one is made like, does not use it",
 		ingest.WarnScale: "counts are on another scale"} {
 		if !slices.ContainsFunc(m.About.Warnings, func(w dataset.Warning) bool {
-			return w.Code == code &&
-				strings.Contains(w.Text, says)
+			return w.Code == code && strings.Contains(w.Text, says)
 		}) {
 			t.Errorf("no warning %s with %q: %+v", code, says, m.About.Warnings)
 		}
@@ -77,18 +77,12 @@ func TestLike(t *testing.T) {
 func TestLikeRefuses(t *testing.T) {
 	_, old := datasettest.Dir(t,
 		datasettest.Options{Rows: 3000, Encodings: "{columns: {site: [rate, count]}, budget: 0}"})
-	spec, err := dataset.ParseSpec("dataset.yaml",
-		[]byte("name: t\nsource: t.csv\nlabel: is_click\nencodings: {like: ctr@champion}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(dataset.ParseSpec("dataset.yaml",
+		[]byte("name: t\nsource: t.csv\nlabel: is_click\nencodings: {like: ctr@champion}\n")))(t)
 	path := filepath.Join(t.TempDir(), "t.csv")
-	err = os.WriteFile(path, []byte(strings.Replace(string(datasettest.Table(datasettest.Options{Rows: 500})), ",site,",
-		",place,", 1)), 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = ingest.Stage(t.Context(), spec, []table.File{{Path: path, URI: path}}, filepath.Join(t.TempDir(), "d"),
+	table500 := string(datasettest.Table(datasettest.Options{Rows: 500}))
+	must.Do(t, os.WriteFile(path, []byte(strings.Replace(table500, ",site,", ",place,", 1)), 0o600))
+	_, err := ingest.Stage(t.Context(), spec, []table.File{{Path: path, URI: path}}, filepath.Join(t.TempDir(), "d"),
 		ingest.Options{Like: old})
 	if err == nil || !strings.Contains(err.Error(), `column "site" is not in the table`) ||
 		!strings.Contains(err.Error(), "dataset.yaml:4") {

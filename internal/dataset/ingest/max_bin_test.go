@@ -35,8 +35,7 @@ func TestMaxBinHoldsForStatistics(t *testing.T) {
 		for _, most := range []int{2, 3, 15, 255} {
 			t.Run(fmt.Sprintf("%s, %d", name, most), func(t *testing.T) {
 				s := mustStage(t, fmt.Sprintf("label: y\nmax_bin: %d\nsplit: {by: column, column: part}\nencodings: "+
-					"{order: %s, columns: {site: %s}}\n",
-					most, order, statistics), text)
+					"{order: %s, columns: {site: %s}}\n", most, order, statistics), text)
 				for i, f := range s.Manifest.Features {
 					if f.Bins > most {
 						t.Errorf("%s has %d bins", f.Name, f.Bins)

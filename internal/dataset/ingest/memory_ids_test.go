@@ -16,6 +16,7 @@ import (
 
 	"coppice/internal/dataset/encode"
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 )
 
 // Rows of ids are wide where many columns are parts of keys: a hash of the number of each of idColumns, a byte for its
@@ -33,10 +34,7 @@ const (
 func idTable(t *testing.T, rows int) table.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "t.csv")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(path))(t)
 	w := bufio.NewWriterSize(f, 1<<20)
 	var line []byte
 	for i := range idColumns {
@@ -46,9 +44,7 @@ func idTable(t *testing.T, rows int) table.File {
 	}
 	line = append(line, "y\n"...)
 	for r := range rows + 1 {
-		if _, err := w.Write(line); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.Write(line))(t)
 		h := encode.Mix(uint64(r))
 		line = line[:0]
 		for i := range uint64(idColumns) {
@@ -57,16 +53,9 @@ func idTable(t *testing.T, rows int) table.File {
 		}
 		line = append(line, '0'+byte(h>>63), '\n')
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	info, err := f.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Flush())
+	info := must.Get(f.Stat())(t)
+	must.Do(t, f.Close())
 	return table.File{URI: "t.csv", Path: path, Bytes: info.Size()}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 )
 
 // Memory depends on columns, batches and samples, not on rows. The smaller table has several batches and row groups
@@ -23,15 +24,12 @@ func TestMemoryDoesNotGrowWithRows(t *testing.T) {
 		peak := func(rows int) (int64, int64) {
 			file := bigTable(t, filepath.Join(t.TempDir(), "t"+ext), rows)
 			before, most := live(), int64(0)
-			_, err := tryStage(t,
+			must.Get(tryStage(t,
 				"label: y\nsample_rows_for_bins: 2000\nsample: 1000\nsplit: {by: hash, key: x0, train: 0.8, test: "+
 					"0.2}\n",
 				[]table.File{file}, Options{Threads: 2, Progress: func(Progress) {
 					most = max(most, live()-before)
-				}})
-			if err != nil {
-				t.Fatal(err)
-			}
+				}}))(t)
 			return most, file.Bytes
 		}
 		small, bytes := peak(rows)

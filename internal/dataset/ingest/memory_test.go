@@ -17,15 +17,13 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/encode"
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 )
 
 // bigTable writes rows of 10 columns with a generator, as CSV or Parquet, and never holds them.
 func bigTable(t testing.TB, path string, rows int) table.File {
 	t.Helper()
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(path))(t)
 	w := bufio.NewWriter(f)
 	columns := []table.Column{{Name: "y", Type: dataset.Int}}
 	for i := range 9 {
@@ -34,16 +32,10 @@ func bigTable(t testing.TB, path string, rows int) table.File {
 	var write func(*table.Batch) error
 	var end func() error
 	if filepath.Ext(path) == ".parquet" {
-		p, err := table.NewParquetWriter(w, columns, table.Plain)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(table.NewParquetWriter(w, columns, table.Plain))(t)
 		write, end = p.Write, p.Close
 	} else {
-		c, err := table.NewCSVWriter(w, columns, ',')
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(table.NewCSVWriter(w, columns, ','))(t)
 		write, end = c.Write, func() error { return nil }
 	}
 	b := &table.Batch{}
@@ -67,17 +59,10 @@ func bigTable(t testing.TB, path string, rows int) table.File {
 				}
 			}
 		}
-		if err := write(b); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, write(b))
 	}
-	if err := errors.Join(end(), w.Flush(), f.Close()); err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(end(), w.Flush(), f.Close()))
+	info := must.Get(os.Stat(path))(t)
 	return table.File{URI: filepath.Base(path), Path: path, Bytes: info.Size()}
 }
 
@@ -112,12 +97,10 @@ func TestLongRecordsDoNotStay(t *testing.T) {
 	file := writeFile(t, "t.csv", b.String())
 	b.Reset()
 	before, most := live(), int64(0)
-	if _, err := tryStage(t, "label: y\ndrop: [html]\n", []table.File{file},
+	must.Get(tryStage(t, "label: y\ndrop: [html]\n", []table.File{file},
 		Options{Threads: 1, Progress: func(Progress) {
 			most = max(most, live()-before)
-		}}); err != nil {
-		t.Fatal(err)
-	}
+		}}))(t)
 	if most > 48<<20 {
 		t.Errorf("%d MB live for a table of %d MB", most>>20, file.Bytes>>20)
 	}
@@ -127,11 +110,8 @@ func TestLongRecordsDoNotStay(t *testing.T) {
 func repeatedText(t *testing.T, rows, length int) table.File {
 	t.Helper()
 	var out bytes.Buffer
-	w, err := table.NewParquetWriter(&out, []table.Column{{Name: "y", Type: dataset.Int},
-		{Name: "s", Type: dataset.Text}}, table.Snappy)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(table.NewParquetWriter(&out, []table.Column{{Name: "y", Type: dataset.Int},
+		{Name: "s", Type: dataset.Text}}, table.Snappy))(t)
 	batch := &table.Batch{Names: []string{"y", "s"}, Rows: rows, Columns: []dataset.Values{{Type: dataset.Int},
 		{Type: dataset.Text}}}
 	texts := []string{strings.Repeat("a", length), strings.Repeat("b", length)}
@@ -139,9 +119,7 @@ func repeatedText(t *testing.T, rows, length int) table.File {
 		batch.Columns[0].Int = append(batch.Columns[0].Int, int64(i%2))
 		batch.Columns[1].Text = append(batch.Columns[1].Text, texts[i/2%2])
 	}
-	if err := errors.Join(w.Write(batch), w.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(w.Write(batch), w.Close()))
 	return writeFile(t, "t.parquet", out.String())
 }
 
@@ -168,13 +146,8 @@ func BenchmarkStage(b *testing.B) {
 			b.SetBytes(file.Bytes)
 			for i := 0; b.Loop(); i++ {
 				dir := filepath.Join(b.TempDir(), strconv.Itoa(i))
-				if _, err := Stage(context.Background(), spec, []table.File{file}, dir,
-					Options{Threads: 1}); err != nil {
-					b.Fatal(err)
-				}
-				if err := os.RemoveAll(dir); err != nil {
-					b.Fatal(err)
-				}
+				must.Get(Stage(context.Background(), spec, []table.File{file}, dir, Options{Threads: 1}))(b)
+				must.Do(b, os.RemoveAll(dir))
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(200_000*9), "ns/value")
 		})

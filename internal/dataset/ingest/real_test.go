@@ -11,6 +11,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 )
 
 // sharedData is the folder of real tables, which are not the project's to pass on: COPPICE_DATA, or ../shared/data
@@ -20,10 +21,7 @@ func sharedData(t testing.TB) string {
 	if data := os.Getenv("COPPICE_DATA"); data != "" {
 		return data
 	}
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.Getwd())(t)
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
 			break
@@ -44,10 +42,7 @@ func sharedData(t testing.TB) string {
 // stageReal stages one of the real tables, and checks that the encoder agrees with its cells.
 func stageReal(t *testing.T, name, spec string) *staged {
 	t.Helper()
-	files, err := table.Expand(filepath.Join(sharedData(t), filepath.FromSlash(name)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(table.Expand(filepath.Join(sharedData(t), filepath.FromSlash(name))))(t)
 	s := stageFiles(t, spec, files, Options{})
 	checkEncoder(t, s, files, parseSpec(t, spec).CSV)
 	return s
@@ -62,8 +57,7 @@ func (s *staged) kinds() string {
 		}
 	}
 	return fmt.Sprintf("%d numeric, %d time, %d categorical, %d tables", n[dataset.Numeric], n[dataset.Temporal],
-		n[dataset.Categorical],
-		len(s.Manifest.Tables))
+		n[dataset.Categorical], len(s.Manifest.Tables))
 }
 
 func (s *staged) splits() string {
@@ -83,8 +77,7 @@ func TestRealTables(t *testing.T) {
 	for _, want := range []realTable{
 		{"bank-additional-full.csv",
 			"label: {column: y, positive: yes, negative: no}\ndrop: [duration]\nmissing: [unknown]\ncsv: " +
-				"{delimiter: \";\"}\n",
-			"9 numeric, 0 time, 10 categorical, 0 tables", "train 41188 0.1127"},
+				"{delimiter: \";\"}\n", "9 numeric, 0 time, 10 categorical, 0 tables", "train 41188 0.1127"},
 		{"ads_criteo_10k.tsv", "label: c0\ncsv: {header: false}\n",
 			"13 numeric, 0 time, 7 categorical, 20 tables", "train 10000 0.2182"},
 		{"ads_criteo_10k.tsv", "label: c0\ncsv: {header: false}\nencodings: none\n",
@@ -92,8 +85,7 @@ func TestRealTables(t *testing.T) {
 		{"ads_amexpert_display_60k.csv",
 			"label: is_click\ndrop: [session_id]\ncategorical: [campaign_id, webpage_id, " +
 				"product_category_1]\nsplit: {by: time, column: DateTime, train: 0.7, valid: 0.1, calib: 0.1, test: " +
-				"0.1}\n",
-			"7 numeric, 0 time, 5 categorical, 0 tables",
+				"0.1}\n", "7 numeric, 0 time, 5 categorical, 0 tables",
 			"train 42156 0.0699, valid 6024 0.0632, calib 6029 0.0617, test 6019 0.0626"},
 		{"flight_delays_100k.csv", "label: target\nsplit: {by: column, column: split}\n",
 			"4 numeric, 0 time, 3 categorical, 4 tables", "train 75000 0.1904, valid 25000 0.1904"},
@@ -150,16 +142,10 @@ func (want realTable) stage(t *testing.T) *staged {
 // duration leaks the label of bank.csv only mildly; the leak warning is for those that tell it outright.
 func TestRealWarnings(t *testing.T) {
 	long(t)
-	files, err := table.Expand(filepath.Join(sharedData(t), "ads_amexpert_display_60k.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := tryStage(t,
+	files := must.Get(table.Expand(filepath.Join(sharedData(t), "ads_amexpert_display_60k.csv")))(t)
+	s := must.Get(tryStage(t,
 		"label: is_click\ncategorical: [session_id]\nsplit: {by: hash, key: user_id, train: 0.8, test: 0.2}\n", files,
-		Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+		Options{}))(t)
 	if got := codes(s); !slices.Equal(got, []string{"dropped session_id", "id_like session_id", "ids campaign_id",
 		"ids user_group_id", "ids webpage_id", "key user_id"}) {
 		t.Errorf("warnings about amex: got %q; want session_id dropped as an id, and three columns of ids", got)
@@ -172,10 +158,7 @@ func TestRealTableInParts(t *testing.T) {
 	if os.Getenv("COPPICE_FULL") == "" {
 		t.Skip("TestStageIsDeterministic has files in parts: make test FULL=1")
 	}
-	data, err := os.ReadFile(filepath.Join(sharedData(t), "flight_delays_100k.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join(sharedData(t), "flight_delays_100k.csv")))(t)
 	lines := strings.SplitAfter(string(data), "\n")
 	var files []table.File
 	for i, from := range []int{1, 2, 30_000, 30_001} {

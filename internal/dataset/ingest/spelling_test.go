@@ -9,6 +9,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/encode"
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 )
 
 // An id is one id however a program writes it, at staging and at predicting, as a category and as a level.
@@ -65,12 +66,9 @@ func TestSpellingsOfOneID(t *testing.T) {
 	flags := text("True", "no")
 	rows := func(id, big dataset.Values) []float64 {
 		t.Helper()
-		out, err := enc.Encode(&table.Batch{Names: []string{"id", "big", "flag"},
+		out := must.Get(enc.Encode(&table.Batch{Names: []string{"id", "big", "flag"},
 			Columns: []dataset.Values{id, big, flags},
-			Rows:    2}, nil, nil, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+			Rows:    2}, nil, nil, 1))(t)
 		return out
 	}
 	want := rows(text("1001", "1002"), text("1234567890123401", "1234567890123402"))

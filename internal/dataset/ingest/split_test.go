@@ -12,6 +12,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
+	"coppice/internal/must"
 )
 
 // splitTable has an "id" column that tells rows apart afterwards: it is categorical in no test and has few values.
@@ -155,8 +156,7 @@ func TestRowsWithoutKeyAreKeysOfTheirOwn(t *testing.T) {
 	if w := s.Manifest.About.Warnings; len(w) == 0 || w[0].Code != WarnKeyless ||
 		!strings.Contains(w[0].Text, "4000 of 4000 rows have no user") {
 		t.Errorf("a table without users: got the warnings %+v, expected %s first, that 4000 of 4000 rows have no user",
-			w,
-			WarnKeyless)
+			w, WarnKeyless)
 	}
 }
 
@@ -324,10 +324,7 @@ func TestSplitByRandom(t *testing.T) {
 		x := s.sample(t).Column("x")
 		var rows []int64
 		for i := range x.Len() {
-			n, err := strconv.ParseInt(x.TextOf(i), 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			n := must.Get(strconv.ParseInt(x.TextOf(i), 10, 64))(t)
 			rows = append(rows, n)
 		}
 		return rows

@@ -18,6 +18,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
 )
@@ -27,10 +28,7 @@ var update = flag.Bool("update", false, "write the golden files again")
 // parseSpec makes a spec of all but its name and source.
 func parseSpec(t testing.TB, rest string) *dataset.Spec {
 	t.Helper()
-	s, err := dataset.ParseSpec("d.yaml", []byte("name: t\nsource: t.csv\n"+rest))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(dataset.ParseSpec("d.yaml", []byte("name: t\nsource: t.csv\n"+rest)))(t)
 	return s
 }
 
@@ -48,23 +46,15 @@ func tryStage(t testing.TB, spec string, files []table.File, o Options) (*staged
 	if err != nil {
 		return nil, err
 	}
-	d, err := dataset.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(dataset.Open(dir))(t)
 	t.Cleanup(func() { d.Close() })
-	if err := d.Verify(context.Background(), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Verify(context.Background(), nil))
 	return &staged{d, r, dir}, nil
 }
 
 func stageFiles(t testing.TB, spec string, files []table.File, o Options) *staged {
 	t.Helper()
-	s, err := tryStage(t, spec, files, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(tryStage(t, spec, files, o))(t)
 	return s
 }
 
@@ -90,24 +80,15 @@ func (s *staged) levels(t testing.TB) *dataset.Levels {
 	if !slices.ContainsFunc(s.Manifest.Files, func(f dataset.FileInfo) bool { return f.Name == dataset.LevelsFile }) {
 		return nil
 	}
-	l, err := dataset.OpenLevels(filepath.Join(s.dir, dataset.LevelsFile), s.Manifest.Tables)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(dataset.OpenLevels(filepath.Join(s.dir, dataset.LevelsFile), s.Manifest.Tables))(t)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
 
 func (s *staged) sample(t testing.TB) *dataset.Sample {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(s.dir, dataset.SampleFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sample, err := dataset.ReadSample(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join(s.dir, dataset.SampleFile)))(t)
+	sample := must.Get(dataset.ReadSample(data))(t)
 	return sample
 }
 
@@ -480,10 +461,7 @@ func TestStageTarget(t *testing.T) {
 		return Stage(context.Background(), parseSpec(t, spec), []table.File{file}, dir, Options{})
 	}
 	dir := filepath.Join(parent, "deep", "er", "d")
-	first, err := stage(dir, randomSpecs["hash"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(stage(dir, randomSpecs["hash"]))(t)
 	for _, taken := range []string{dir, file.Path, filepath.Dir(file.Path)} {
 		if _, err := stage(taken, randomSpecs["column"]); !problem.Is(err, problem.Conflict) {
 			t.Errorf("staging into %s, which is taken: %v, want a conflict", taken, err)
@@ -493,9 +471,7 @@ func TestStageTarget(t *testing.T) {
 		t.Error("the old dataset is not whole any more", err)
 	}
 	empty := filepath.Join(parent, "empty")
-	if err := os.Mkdir(empty, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(empty, 0o777))
 	if _, err := stage(empty, randomSpecs["hash"]); err != nil {
 		t.Error(err)
 	}
@@ -545,32 +521,17 @@ func TestLabels(t *testing.T) {
 // binningRevision). Written by go test -run Golden -update.
 func TestGoldenStage(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
-	spec, err := os.ReadFile("testdata/golden/dataset.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := dataset.ParseSpec("dataset.yaml", spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(os.ReadFile("testdata/golden/dataset.yaml"))(t)
+	s := must.Get(dataset.ParseSpec("dataset.yaml", spec))(t)
 	source := filepath.Join("testdata", "golden", "table.csv")
 	if *update {
-		if err := os.WriteFile(source, []byte(randomTable(20261121, 400)), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(source, []byte(randomTable(20261121, 400)), 0o666))
 	}
-	files, err := table.Expand(source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Stage(context.Background(), s, files, dir, Options{}); err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(table.Expand(source))(t)
+	must.Get(Stage(context.Background(), s, files, dir, Options{}))(t)
 	want := filepath.Join("testdata", "golden", "want")
 	if *update {
-		if err := errors.Join(os.RemoveAll(want), os.CopyFS(want, os.DirFS(dir))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.RemoveAll(want), os.CopyFS(want, os.DirFS(dir))))
 	}
 	sameFolder(t, want, dir)
 }
@@ -588,8 +549,6 @@ func long(t *testing.T) {
 func writeFile(t testing.TB, name, contents string) table.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(contents), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(contents), 0o666))
 	return table.File{URI: name, Path: path, Bytes: int64(len(contents))}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 )
 
 // TestValues: columns of numbers are beside the labels of every split, as they are in the table, whether they are
@@ -28,20 +29,12 @@ func TestValues(t *testing.T) {
 	}
 
 	d := with.Dataset
-	if err := d.Verify(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.Verify(t.Context(), nil))
 	rows := 0
 	for _, s := range d.Splits {
 		rows += s.Rows
-		data, err := os.ReadFile(filepath.Join(with.dir, filepath.FromSlash(dataset.TargetsFile(s.Name))))
-		if err != nil {
-			t.Fatal(err)
-		}
-		fetched, err := dataset.ReadTargets(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(filepath.Join(with.dir, filepath.FromSlash(dataset.TargetsFile(s.Name)))))(t)
+		fetched := must.Get(dataset.ReadTargets(data))(t)
 		picked := fetched.Pick([]uint32{uint32(s.Rows - 1)})
 		for name, v := range s.Values {
 			if len(v) != s.Rows || len(fetched.Values[name]) != s.Rows || picked.Values[name][0] != v[s.Rows-1] {

@@ -41,8 +41,7 @@ func TestWarnings(t *testing.T) {
 	}
 	s := mustStage(t, "label: y\n", b.String())
 	want := []string{"all_missing empty", "constant same", "constant sameText", "dropped key", "id_like key",
-		"id_like number",
-		"leak leak", "leak leakText", "leak twin"}
+		"id_like number", "leak leak", "leak leakText", "leak twin"}
 	if got := codes(s); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}

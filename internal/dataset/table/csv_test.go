@@ -19,6 +19,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 )
 
@@ -26,9 +27,7 @@ import (
 func writeFile(t testing.TB, name, contents string) File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(contents), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(contents), 0o666))
 	return File{URI: name, Path: path, Bytes: int64(len(contents))}
 }
 
@@ -69,18 +68,11 @@ func packed(t *testing.T, how, s string) string {
 	case "gzip":
 		w := gzip.NewWriter(&b)
 		_, err := w.Write([]byte(s))
-		if err := errors.Join(err, w.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(err, w.Close()))
 	case "zstd":
-		w, err := zstd.NewWriter(&b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = w.Write([]byte(s))
-		if err := errors.Join(err, w.Close()); err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(zstd.NewWriter(&b))(t)
+		_, err := w.Write([]byte(s))
+		must.Do(t, errors.Join(err, w.Close()))
 	}
 	return b.String()
 }
@@ -263,10 +255,7 @@ func TestSeveralFiles(t *testing.T) {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}
 	}
-	table, err := Open([]File{first}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(Open([]File{first}, Options{}))(t)
 	many := strings.Fields("a x1 B x2 x3 x4 x5 x6 x7 x8 x9 x10 x11")
 	for want, names := range map[string][]string{
 		`1.csv: column "c": no such column (the columns are: a, b)`: {"c"},
@@ -293,16 +282,10 @@ func TestExpand(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"b.csv", "a.csv.gz", "c.parquet", "_SUCCESS.csv", ".hidden.csv", "README.md",
 		"x[1].csv", "day/k=1/d.jsonl", "day/_temporary/e.csv", "day/f.txt", "day/.g/h.csv"} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("a\n1\n"), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777))
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("a\n1\n"), 0o666))
 	}
-	if err := os.Mkdir(filepath.Join(dir, "sub.csv"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(filepath.Join(dir, "sub.csv"), 0o777))
 	for pattern, want := range map[string]string{
 		"":                  "a.csv.gz b.csv c.parquet d.jsonl x[1].csv",
 		"d*":                "d.jsonl",
@@ -357,9 +340,7 @@ func FuzzCSV(f *testing.F) {
 	f.Add([]byte("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xffKLN\xe1\x02\x00\x9f\x11\x9c\xa8\x04\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		path := filepath.Join(t.TempDir(), "t.csv")
-		if err := os.WriteFile(path, data, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, data, 0o666))
 		_, cells, err := readAll([]File{{URI: "t.csv", Path: path, Bytes: int64(len(data))}}, dataset.CSVSpec{}, 3)
 		var e *InputError
 		if err != nil && !errors.As(err, &e) {
@@ -393,9 +374,7 @@ func TestAWrongDelimiter(t *testing.T) {
 			`the first line has 2`,
 		"1,\"a\"b,2\n": "t.csv:1: a misplaced quote at character 5",
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 		o := Options{CSV: dataset.CSVSpec{Delimiter: ",", Header: &header}}
 		table, err := Open([]File{{URI: path, Path: path, Bytes: int64(len(text))}}, o)
 		if err == nil {

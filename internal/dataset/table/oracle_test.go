@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 )
 
 // sharedData is the folder of real tables, which are not the project's to pass on: COPPICE_DATA, or ../shared/data
@@ -23,10 +24,7 @@ func sharedData(t testing.TB) string {
 	if data := os.Getenv("COPPICE_DATA"); data != "" {
 		return data
 	}
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.Getwd())(t)
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
 			break
@@ -59,10 +57,7 @@ var (
 
 func readOracle(t *testing.T, path string) []oracle {
 	t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(path))(t)
 	defer f.Close()
 	var all []oracle
 	var now oracle
@@ -184,34 +179,25 @@ func TestParquetAgreesWithTheOracle(t *testing.T) {
 	for _, c := range columns {
 		byFile[c.file] = append(byFile[c.file], c)
 	}
-	files, err := Expand(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(Expand(folder))(t)
 	if len(files) != len(byFile) {
 		t.Errorf("%d files, the oracle knows %d", len(files), len(byFile))
 	}
 	for _, f := range files {
 		for _, rows := range []int{1000, 1 << 16} {
-			whole, err := Open([]File{f}, Options{Threads: 2})
-			if err != nil {
-				t.Fatal(err)
-			}
+			whole := must.Get(Open([]File{f}, Options{Threads: 2}))(t)
 			var names []string
 			got := map[string]*found{}
 			for _, c := range whole.Columns() {
 				names = append(names, c.Name)
 				got[c.Name] = &found{texts: map[string]bool{}, floats: map[float64]bool{}, ints: map[int64]bool{}}
 			}
-			err = whole.Read(context.Background(), names, rows, func(b *Batch) error {
+			must.Do(t, whole.Read(context.Background(), names, rows, func(b *Batch) error {
 				for i := range b.Columns {
 					got[b.Names[i]].add(&b.Columns[i])
 				}
 				return nil
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			}))
 			for _, o := range byFile[filepath.Base(f.Path)] {
 				if got[o.name] == nil {
 					t.Errorf("%s has no column %s", o.file, o.name)

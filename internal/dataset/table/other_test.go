@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // Formats that are not read are refused by their names, at once.
@@ -23,9 +25,7 @@ func TestOtherFormats(t *testing.T) {
 		path := filepath.Join(t.TempDir(), name)
 		beside := map[string]string{"a.csv": ".query", "b.csv": ".weight"}[name]
 		for suffix, content := range map[string]string{"": text, beside: text} {
-			if err := os.WriteFile(path+suffix, []byte(content), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(path+suffix, []byte(content), 0o644))
 		}
 		_, err := Open([]File{{URI: path, Path: path, Bytes: int64(len(text))}}, Options{})
 		if err != nil {

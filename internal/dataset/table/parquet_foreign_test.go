@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 )
 
 // foreign is the folder of files that other programs wrote; make.py there says how.
@@ -31,14 +32,9 @@ func TestForeignParquet(t *testing.T) {
 // checkForeign compares every readable file of a folder with what want.json says, to the bit.
 func checkForeign(t *testing.T, folder string, least int) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(folder, "want.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(folder, "want.json")))(t)
 	var want map[string][]*string
-	if err := json.Unmarshal(text, &want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &want))
 	files, err := filepath.Glob(filepath.Join(folder, "*.parquet"))
 	if err != nil || len(files) < least {
 		t.Fatalf("%d files in %s (%v), expected %d or more", len(files), folder, err, least)

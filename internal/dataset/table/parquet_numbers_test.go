@@ -21,6 +21,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 )
 
 // numberFile is a Parquet file with one column of each type of plain numbers, with and without nulls, written in some
@@ -328,14 +329,8 @@ func pageBytes(values, unpacked int, packed []byte) []byte {
 
 // A file of a few kilobytes cannot make its reader hold more than minMemory, in one page or in those of many columns.
 func TestPagesThatUnpackToTooMuch(t *testing.T) {
-	pack, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	unpack, err := zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pack := must.Get(zstd.NewWriter(nil))(t)
+	unpack := must.Get(zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true)))(t)
 	defer unpack.Close()
 	const rows = 1 << 20
 	zeros := pack.EncodeAll(make([]byte, 8*rows), nil)
@@ -415,9 +410,7 @@ func TestLongTextsInParquet(t *testing.T) {
 	c = column()
 	data := text(100)
 	c.pages.plain, c.pages.packed = data, make([]byte, 10)
-	if err := c.pages.room(int64(len(data))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.pages.room(int64(len(data))))
 	before := c.pages.memory.left.Load()
 	err = c.readDictionary(page{values: 1, data: data, encoding: parquet.Encodings.Plain})
 	if err != nil || c.pages.plain != nil || c.pages.packed != nil {

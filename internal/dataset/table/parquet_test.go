@@ -19,15 +19,13 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 )
 
 func testFile(t testing.TB, name string) File {
 	t.Helper()
 	path := filepath.Join("testdata", "types", name)
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := must.Get(os.Stat(path))(t)
 	return File{URI: name, Path: path, Bytes: info.Size()}
 }
 
@@ -57,19 +55,11 @@ func sameAs(v *dataset.Values, i int, want string) bool {
 
 // Every type, in every encoding, as pyarrow writes them (testdata/types/make.py), is read as pyarrow reads it.
 func TestParquetTypes(t *testing.T) {
-	data, err := os.ReadFile("testdata/types/want.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("testdata/types/want.json"))(t)
 	var want map[string][]string
-	if err := json.Unmarshal(data, &want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(data, &want))
 	for _, name := range []string{"types.parquet", "types_v2.parquet", "types_gzip.parquet"} {
-		table, err := Open([]File{testFile(t, name)}, Options{Threads: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		table := must.Get(Open([]File{testFile(t, name)}, Options{Threads: 2}))(t)
 		for _, c := range table.Columns() {
 			rows := 0
 			err := table.Read(context.Background(), []string{c.Name}, 2, func(b *Batch) error {
@@ -102,10 +92,7 @@ func TestParquetTypes(t *testing.T) {
 }
 
 func TestParquetKinds(t *testing.T) {
-	table, err := Open([]File{testFile(t, "types.parquet")}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(Open([]File{testFile(t, "types.parquet")}, Options{}))(t)
 	want := map[string]Column{
 		"bool": {Type: dataset.Bool}, "uint32": {Type: dataset.Int}, "uint64": {Type: dataset.Text, Untyped: true},
 		"half":   {Type: dataset.Float},
@@ -168,14 +155,9 @@ func TestParquetFilesMustAgree(t *testing.T) {
 		{&a, []Column{{Name: "x", Type: dataset.Int}}, dataset.Values{Type: dataset.Int, Int: []int64{1}}},
 		{&b, []Column{{Name: "x", Type: dataset.Text}}, dataset.Values{Type: dataset.Text, Text: []string{"1"}}},
 	} {
-		w, err := NewParquetWriter(f.w, f.cols, Snappy)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(w.Write(&Batch{Names: []string{"x"}, Columns: []dataset.Values{f.v}, Rows: 1}),
-			w.Close()); err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(NewParquetWriter(f.w, f.cols, Snappy))(t)
+		must.Do(t, errors.Join(w.Write(&Batch{Names: []string{"x"}, Columns: []dataset.Values{f.v}, Rows: 1}),
+			w.Close()))
 	}
 	_, _, err := readAll([]File{writeFile(t, "1.parquet", a.String()), writeFile(t, "2.parquet", b.String())},
 		dataset.CSVSpec{}, 3)
@@ -199,13 +181,8 @@ func TestParquetFilesOfDays(t *testing.T) {
 			cols = append(cols, Column{Name: c.name, Type: c.v.Type, Unit: c.v.Unit})
 			b.Names, b.Columns = append(b.Names, c.name), append(b.Columns, c.v)
 		}
-		w, err := NewParquetWriter(&out, cols, Snappy)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(w.Write(b), w.Close()); err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(NewParquetWriter(&out, cols, Snappy))(t)
+		must.Do(t, errors.Join(w.Write(b), w.Close()))
 		return writeFile(t, name, out.String())
 	}
 	ints := func(n ...int64) dataset.Values { return dataset.Values{Type: dataset.Int, Int: n} }
@@ -271,10 +248,7 @@ func TestParquetFilesOfDays(t *testing.T) {
 
 // A file cut off anywhere is a typed error.
 func TestTruncatedParquet(t *testing.T) {
-	data, err := os.ReadFile("testdata/types/types.parquet")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("testdata/types/types.parquet"))(t)
 	for n := len(data) - 1; n > 4; n -= 97 {
 		_, _, err := readAll([]File{writeFile(t, "t.parquet", string(data[:n]))}, dataset.CSVSpec{}, 3)
 		var e *InputError
@@ -288,9 +262,7 @@ func TestTruncatedParquet(t *testing.T) {
 func flippedParquet(t *testing.T, data []byte) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "t.parquet")
-	if err := os.WriteFile(path, data, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, data, 0o666))
 	table, err := Open([]File{{URI: "t.parquet", Path: path, Bytes: int64(len(data))}}, Options{Threads: 2})
 	var e *InputError
 	if err != nil {
@@ -327,10 +299,7 @@ func TestFlippedParquet(t *testing.T) {
 		t.Skip("it finds no race that shorter tests do not")
 	}
 	for _, name := range []string{"types.parquet", "types_v2.parquet"} {
-		data, err := os.ReadFile(filepath.Join("testdata", "types", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(filepath.Join("testdata", "types", name)))(t)
 		for at := 4; at < len(data); at += 151 {
 			bad := bytes.Clone(data)
 			bad[at] ^= 0xff
@@ -356,9 +325,7 @@ func TestEveryFlippedByte(t *testing.T) {
 		batch.Columns[0].Null[i] = i%7 == 3
 		batch.Columns[1].Float = append(batch.Columns[1].Float, float64(i%3))
 	}
-	if err := errors.Join(w.Write(batch), w.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(w.Write(batch), w.Close()))
 	good := b.Bytes()
 	tail := len(good) - 8 - int(binary.LittleEndian.Uint32(good[len(good)-8:])) // the library reads the footer
 	var before, after runtime.MemStats
@@ -379,10 +346,7 @@ func TestEveryFlippedByte(t *testing.T) {
 func FuzzParquet(f *testing.F) {
 	for _, name := range []string{"types/int96.parquet", "types/types_v2.parquet", "foreign/pyarrow-split-v2.parquet",
 		"foreign/pyarrow-delta.parquet", "foreign/duckdb-v2.parquet"} {
-		data, err := os.ReadFile(filepath.Join("testdata", filepath.FromSlash(name)))
-		if err != nil {
-			f.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(filepath.Join("testdata", filepath.FromSlash(name))))(f)
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -430,23 +394,13 @@ func TestParquetWriterRoundTrip(t *testing.T) {
 	long(t)
 	for _, codec := range []Codec{Snappy, Zstd, Plain} {
 		var buf bytes.Buffer
-		w, err := NewParquetWriter(&buf, writerColumns(), codec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(NewParquetWriter(&buf, writerColumns(), codec))(t)
 		const rows = groupRows + 1000 // two row groups
 		for first := 0; first < rows; first += 50_000 {
-			if err := w.Write(writerBatch(first, min(50_000, rows-first))); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, w.Write(writerBatch(first, min(50_000, rows-first))))
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
-		table, err := Open([]File{writeFile(t, "t.parquet", buf.String())}, Options{Threads: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.Close())
+		table := must.Get(Open([]File{writeFile(t, "t.parquet", buf.String())}, Options{Threads: 2}))(t)
 		names := make([]string, 0, 8)
 		for i, c := range table.Columns() {
 			if c != writerColumns()[i] {
@@ -455,7 +409,7 @@ func TestParquetWriterRoundTrip(t *testing.T) {
 			names = append(names, c.Name)
 		}
 		next := 0
-		err = table.Read(context.Background(), names, 7000, func(b *Batch) error {
+		err := table.Read(context.Background(), names, 7000, func(b *Batch) error {
 			want := writerBatch(next, b.Rows)
 			for j := range b.Columns {
 				for i := range b.Rows {
@@ -485,10 +439,7 @@ func TestWritersRefuse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := NewCSVWriter(&bytes.Buffer{}, writerColumns(), ',')
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(NewCSVWriter(&bytes.Buffer{}, writerColumns(), ','))(t)
 	b := writerBatch(0, 3)
 	b.Names[2] = "other"
 	var e *InputError
@@ -518,14 +469,9 @@ func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
 
 func TestCSVWriterRoundTrip(t *testing.T) {
 	var buf bytes.Buffer
-	w, err := NewCSVWriter(&buf, writerColumns(), ';')
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(NewCSVWriter(&buf, writerColumns(), ';'))(t)
 	want := writerBatch(0, 5000)
-	if err := w.Write(want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Write(want))
 	_, cells, err := readAll([]File{writeFile(t, "t.csv", buf.String())}, dataset.CSVSpec{Delimiter: ";"}, 700)
 	if err != nil || len(cells) != want.Rows {
 		t.Fatalf("%d rows are read back, %v, expected the %d written", len(cells), err, want.Rows)
@@ -543,13 +489,9 @@ func TestCSVWriterRoundTrip(t *testing.T) {
 	}
 	buf.Reset()
 	one := []Column{{Name: "only", Type: dataset.Text}}
-	if w, err = NewCSVWriter(&buf, one, ','); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Write(&Batch{Names: []string{"only"},
-		Columns: []dataset.Values{{Type: dataset.Text, Text: []string{"a", "", "b"}}}, Rows: 3}); err != nil {
-		t.Fatal(err)
-	}
+	w = must.Get(NewCSVWriter(&buf, one, ','))(t)
+	must.Do(t, w.Write(&Batch{Names: []string{"only"},
+		Columns: []dataset.Values{{Type: dataset.Text, Text: []string{"a", "", "b"}}}, Rows: 3}))
 	if _, cells, err := readAll([]File{writeFile(t, "t.csv", buf.String())}, dataset.CSVSpec{}, 9); err != nil ||
 		fmt.Sprint(cells) != "[[a] [] [b]]" {
 		t.Errorf("one column is read back as %v, %v, expected a, nothing and b", cells, err)
@@ -574,21 +516,13 @@ func TestParquetColumnsShareABuffer(t *testing.T) {
 		cols, b.Names, b.Columns = append(cols, c), append(b.Names, c.Name), append(b.Columns, v)
 	}
 	var out bytes.Buffer
-	w, err := NewParquetWriter(&out, cols, Snappy)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(w.Write(b), w.Close()); err != nil {
-		t.Fatal(err)
-	}
-	table, err := Open([]File{writeFile(t, "wide.parquet", out.String())}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(NewParquetWriter(&out, cols, Snappy))(t)
+	must.Do(t, errors.Join(w.Write(b), w.Close()))
+	table := must.Get(Open([]File{writeFile(t, "wide.parquet", out.String())}, Options{}))(t)
 
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	err = table.Read(t.Context(), b.Names, 1024, func(*Batch) error { return nil })
+	err := table.Read(t.Context(), b.Names, 1024, func(*Batch) error { return nil })
 	runtime.ReadMemStats(&after)
 	took := (after.TotalAlloc - before.TotalAlloc) / columns
 	if err != nil || took > 1_500_000 { // a page, its dictionary, and a part of each batch are 1.2 MB

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 )
 
@@ -53,10 +54,7 @@ func TestJSONL(t *testing.T) {
 		t.Errorf("reading a nested column: %v %v %v, expected an error", names, cells, err)
 	}
 
-	table, err := Open([]File{first, second}, Options{Threads: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(Open([]File{first, second}, Options{Threads: 2}))(t)
 	var got []string
 	err = table.Read(t.Context(), []string{"d", "c", "a", "b"}, 1, func(b *Batch) error {
 		for i := range b.Rows {
@@ -111,9 +109,7 @@ func FuzzJSONL(f *testing.F) {
 	f.Add([]byte(`{"a":"\ud83d\ude00","b":null}` + "\r\n\n{\"b\":-1e-7}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		path := filepath.Join(t.TempDir(), "t.jsonl")
-		if err := os.WriteFile(path, data, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, data, 0o666))
 		_, _, err := readAll([]File{{URI: "t.jsonl", Path: path, Bytes: int64(len(data))}}, dataset.CSVSpec{}, 3)
 		if err != nil && !errors.As(err, new(*InputError)) {
 			t.Fatalf("untyped error %T: %v", err, err)
@@ -130,10 +126,8 @@ func TestPartitions(t *testing.T) {
 		"day=2026-11-02/hour=a%2Fb/a.csv":                      "y,hour\n1,7\n",
 	} {
 		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777),
-			os.WriteFile(path, []byte(text), 0o666)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o777),
+			os.WriteFile(path, []byte(text), 0o666)))
 	}
 	for pattern, want := range map[string]string{
 		".":                  "[y hour day] [[1 5 2026-11-01] [0 6 2026-11-01] [1 7 2026-11-02]]",
@@ -142,10 +136,7 @@ func TestPartitions(t *testing.T) {
 		"day=2026-11-0?":     "[y hour day] [[1 5 2026-11-01] [0 6 2026-11-01] [1 7 2026-11-02]]",
 		"day=2026-11-02/*/*": "[y hour] [[1 7]]",
 	} {
-		files, err := Expand(filepath.Join(dir, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(Expand(filepath.Join(dir, pattern)))(t)
 		names, cells, err := readAll(files, dataset.CSVSpec{}, 2)
 		if got := fmt.Sprint(names, cells); err != nil || got != want {
 			t.Errorf("%s: %s, %v, expected %s", pattern, got, err, want)
@@ -226,19 +217,15 @@ func TestMatches(t *testing.T) {
 // A pipe that a glob or a folder holds is refused, as one that is named is.
 func TestPipesInFolders(t *testing.T) {
 	dir := t.TempDir()
-	if err := errors.Join(syscall.Mkfifo(filepath.Join(dir, "p.csv"), 0o600),
-		os.Symlink(t.TempDir(), filepath.Join(dir, "q.csv"))); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(syscall.Mkfifo(filepath.Join(dir, "p.csv"), 0o600),
+		os.Symlink(t.TempDir(), filepath.Join(dir, "q.csv"))))
 	for pattern, want := range map[string]string{"p.csv": "a pipe or a device", "p*": "a pipe or a device",
 		"": "a pipe or a device"} {
 		if _, err := Expand(filepath.Join(dir, pattern)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, expected %q", pattern, err, want)
 		}
 	}
-	if err := os.Remove(filepath.Join(dir, "p.csv")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filepath.Join(dir, "p.csv")))
 	if _, err := Expand(dir); err == nil ||
 		!strings.Contains(err.Error(), "a link to a folder, which is not followed") {
 		t.Errorf("a folder with a link to a folder: %v, expected an error", err)
@@ -249,10 +236,7 @@ func TestPipesInFolders(t *testing.T) {
 func TestIndexOfPandas(t *testing.T) {
 	for name, want := range map[string]string{"unnamed": "[__index_level_0__]", "named": "[row]", "range": "[]"} {
 		path := filepath.Join("testdata", "pandas", name+".parquet")
-		table, err := Open([]File{{URI: path, Path: path}}, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		table := must.Get(Open([]File{{URI: path, Path: path}}, Options{}))(t)
 		index := []string{}
 		for _, c := range table.Columns() {
 			if c.Index {

@@ -16,8 +16,7 @@ import (
 func printed(width int, colour bool) string {
 	var out bytes.Buffer
 	t := tables.Screen{Output: program.To(&out), Width: width, Colour: colour}.Table("sweep", "planned",
-		"hours of machines",
-		"state", "because").Least("planned")
+		"hours of machines", "state", "because").Least("planned")
 	t.Row("nightly-ctr-1a2b3c4d", "2026-11-21 03:00:00", 1.5, tables.Standing("ok"),
 		"trial 3 has the highest auc on valid")
 	t.Row("nightly-ctr-5e6f7a8b", "2026-11-22 03:00:00", 2.5, tables.Standing("problem"),

@@ -12,6 +12,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/ledger"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/bill"
 )
@@ -68,10 +69,7 @@ func (w *world) done(trial, claim, task int, ended float64, u sweep.Usage) {
 
 func (w *world) bill(now float64) *bill.Bill {
 	w.t.Helper()
-	l, err := (&ledger.Reader{Store: w.store, Plan: w.plan}).Read(w.t.Context(), w.results, at(now))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	l := must.Get((&ledger.Reader{Store: w.store, Plan: w.plan}).Read(w.t.Context(), w.results, at(now)))(w.t)
 	return bill.Make(w.plan, &l, w.results)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/engine"
+	"coppice/internal/must"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -21,20 +22,15 @@ func TestAfterACancel(t *testing.T) {
 	w.staged()
 	spec := strings.Replace(sweepYAML, "search: {", "search: {method: gp, warm_start: auto, ", 1)
 	var first struct{ Sweep sweep.ID }
-	if err := json.Unmarshal([]byte(w.must("sweep", w.file("sweep.yaml", spec), "--no-wait", "--json")),
-		&first); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(w.must("sweep", w.file("sweep.yaml", spec), "--no-wait", "--json")), &first))
 	p := w.plan(first.Sweep)
 	for trial, leaves := range []float64{7, 35} {
 		o := sweep.Object{Name: sweep.Names(first.Sweep).Attempt(trial, 0) + "x"}
 		params := maps.Clone(p.Base)
 		params["num_leaves"] = leaves
-		if _, err := sweepstore.NewTrials(w.buckets["sweeps"], p).CreateResult(t.Context(), sweep.Result{Format: 1,
+		must.Get(sweepstore.NewTrials(w.buckets["sweeps"], p).CreateResult(t.Context(), sweep.Result{Format: 1,
 			Sweep: first.Sweep, Trial: trial, Status: sweep.StatusDone, Score: 0.6 + leaves/1000, Model: &o,
-			Scores: &sweep.Scored{Calib: o, Test: o}, Params: params}); err != nil {
-			t.Fatal(err)
-		}
+			Scores: &sweep.Scored{Calib: o, Test: o}, Params: params}))(t)
 	}
 	w.must("cancel", string(first.Sweep))
 	w.refused(sweep.ExitConflict, "sweep "+string(first.Sweep)+" was cancelled, and is not started again; with another "+
@@ -44,9 +40,7 @@ func TestAfterACancel(t *testing.T) {
 	for _, change := range [][2]string{{"trials: 4", "trials: 6"}, {"name: night", "name: again"}} {
 		var next struct{ Sweep sweep.ID }
 		file := w.file("sweep.yaml", strings.Replace(spec, change[0], change[1], 1))
-		if err := json.Unmarshal([]byte(w.must("sweep", file, "--no-wait", "--json")), &next); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(w.must("sweep", file, "--no-wait", "--json")), &next))
 		p := w.plan(next.Sweep)
 		if next.Sweep == first.Sweep || len(p.Earlier) != 1 || p.Earlier[0].Sweep != first.Sweep ||
 			len(p.Earlier[0].Trials) != 2 || p.Trials[1].Source != search.SourceWarm ||
@@ -65,17 +59,13 @@ func TestADamagedJobRecordKeepsNobodyFromCancelling(t *testing.T) {
 	w.staged()
 	w.jobs.status = &engine.JobStatus{State: engine.Running, Began: true}
 	w.must("sweep", w.file("sweep.yaml", fallbackYAML), "--id", "x", "--no-wait")
-	if _, err := w.buckets["sweeps"].Put(t.Context(), sweep.Names("x").JobRecord(1), blob.Any,
-		strings.NewReader("{")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.buckets["sweeps"].Put(t.Context(), sweep.Names("x").JobRecord(1), blob.Any, strings.NewReader("{")))(t)
 	w.must("leaderboard", "x")
 	w.refused(sweep.ExitInput, "jobs/1.json", "cancel", "x")
 	if _, err := w.buckets["sweeps"].Stat(t.Context(), sweep.Names("x").Cancel()); err != nil {
 		t.Errorf("cancelled a sweep with a damaged job record: %v; want its tasks asked to stop", err)
 	}
-	w.refused(sweep.ExitUsage, "ends in -f and a number", "sweep", w.file("sweep.yaml", sweepYAML), "--id",
-		"x-f1")
+	w.refused(sweep.ExitUsage, "ends in -f and a number", "sweep", w.file("sweep.yaml", sweepYAML), "--id", "x-f1")
 }
 
 // TestAnEmptyNameIsNoSweep: "$SWEEP" of a shell that has not set it cancels nothing, and shows no other sweep.

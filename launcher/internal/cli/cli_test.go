@@ -13,6 +13,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/sweepview"
 )
@@ -22,10 +23,8 @@ func TestTooLateToCancel(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--no-wait", "--id", "night-1")
-	if _, err := blobtest.CreateJSON(t.Context(), w.buckets["sweeps"], sweep.Names("night-1").Ending(),
-		sweep.Ending{Format: 1, Sweep: "night-1"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(blobtest.CreateJSON(t.Context(), w.buckets["sweeps"], sweep.Names("night-1").Ending(),
+		sweep.Ending{Format: 1, Sweep: "night-1"}))(t)
 	w.refused(sweep.ExitConflict, "too late to cancel", "cancel", "night-1")
 	if _, err := w.buckets["sweeps"].Stat(t.Context(), sweep.Names("night-1").Cancel()); !errors.Is(err,
 		blob.ErrNotExist) {
@@ -128,19 +127,14 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 	w.refused(sweep.ExitUsage, `"@latst" is no sweep: give its id, or @latest`, "status", "@latst")
 
 	// A plan that cannot be read hides no other sweep.
-	if _, err := blob.Create(t.Context(), w.buckets["sweeps"], sweep.Names("broken").Plan(), []byte("{")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(blob.Create(t.Context(), w.buckets["sweeps"], sweep.Names("broken").Plan(), []byte("{")))(t)
 	if out := w.must("status"); !strings.Contains(out, "unreadable") || !strings.Contains(out, string(id)) {
 		t.Errorf("status:\n%s", out)
 	}
 	w.refused(sweep.ExitInput, "sweep broken:", "status", "broken")
 
 	// Nor does a conclusion.
-	if _, err := w.buckets["sweeps"].Put(t.Context(), sweep.Names(id).Conclusion(), blob.Any,
-		strings.NewReader("{")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.buckets["sweeps"].Put(t.Context(), sweep.Names(id).Conclusion(), blob.Any, strings.NewReader("{")))(t)
 	if out := w.must("status"); strings.Count(out, "unreadable") != 2 {
 		t.Errorf("ls with a damaged conclusion:\n%s", out)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/program"
 	"coppice/internal/sweep"
 )
@@ -27,14 +28,8 @@ func TestConsoleServes(t *testing.T) {
 	lines := bufio.NewScanner(from)
 	lines.Scan()
 	for method, want := range map[string]int{http.MethodGet: http.StatusOK, http.MethodPost: http.StatusMethodNotAllowed} {
-		r, err := http.NewRequestWithContext(t.Context(), method, lines.Text()+"/sweeps/night-1", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.NewRequestWithContext(t.Context(), method, lines.Text()+"/sweeps/night-1", nil))(t)
+		answer := must.Get(http.DefaultClient.Do(r))(t)
 		text, err := io.ReadAll(answer.Body)
 		if err != nil || answer.Body.Close() != nil || answer.StatusCode != want ||
 			want == http.StatusOK && !strings.Contains(string(text), "<code>launcher cancel night-1</code>") {

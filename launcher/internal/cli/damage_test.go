@@ -8,6 +8,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -26,9 +27,7 @@ func TestPredictRefusesAFlippedByte(t *testing.T) {
 		}
 		put := func(data []byte) {
 			t.Helper()
-			if _, err := store.Put(t.Context(), name, blob.Any, bytes.NewReader(data)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(store.Put(t.Context(), name, blob.Any, bytes.NewReader(data)))(t)
 		}
 		bad := bytes.Clone(good)
 		bad[len(bad)/2] ^= 1
@@ -66,9 +65,7 @@ func TestPlanRefusesAnAlteredManifest(t *testing.T) {
 		if bytes.Equal(bad, text) {
 			bad = bytes.Replace(text, []byte(`"rows":`), []byte(`"rows":1`), 1)
 		}
-		if _, err := store.Put(t.Context(), attrs.Name, blob.Any, bytes.NewReader(bad)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(store.Put(t.Context(), attrs.Name, blob.Any, bytes.NewReader(bad)))(t)
 	}
 	w.refused(sweep.ExitInput, "manifest", "sweep", spec, "--dry-run")
 }

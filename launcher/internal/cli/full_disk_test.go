@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/must"
 )
 
 // room is how large a file may become in TestFullDisk; everything that is written is larger.
@@ -41,19 +42,13 @@ func TestFullDisk(t *testing.T) {
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1")
 	in := w.file("in.csv", string(datasettest.Table(datasettest.Options{Rows: 700})))
 	dir := filepath.Join(w.dir, "outputs")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(dir, 0o755))
 
 	signal.Ignore(syscall.SIGXFSZ)
 	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
 	limit.Cur = room
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
 
 	for _, args := range [][]string{
 		{"stage", filepath.Join(w.dir, "dataset.yaml"), "--out", filepath.Join(dir, "data")},
@@ -81,14 +76,11 @@ func TestFullDisk(t *testing.T) {
 func filesBelow(t *testing.T, dir string) string {
 	t.Helper()
 	var all strings.Builder
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			fmt.Fprintln(&all, path)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all.String()
 }

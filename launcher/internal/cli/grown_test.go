@@ -15,6 +15,7 @@ import (
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
+	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
@@ -42,10 +43,7 @@ func (w *world) growBy(label string, trees ...int) *grown {
 	dir, m := datasettest.Dir(w.t, o)
 	g := &grown{world: w, manifest: m, dir: dir}
 	for _, name := range append(names(m.Files), dataset.ManifestFile) {
-		text, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join(dir, name)))(w.t)
 		w.put("datasets", sweep.DatasetDir(m.Name, m.Version)+name, string(text))
 	}
 	w.put("datasets", sweep.DatasetLatest(m.Name), `{"format":1,"version":"`+m.Version+`"}`)
@@ -64,9 +62,7 @@ func names(files []dataset.FileInfo) (out []string) {
 
 func (w *world) put(bucket, object, text string) {
 	w.t.Helper()
-	if _, err := w.buckets[bucket].Put(w.t.Context(), object, -1, strings.NewReader(text)); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Get(w.buckets[bucket].Put(w.t.Context(), object, -1, strings.NewReader(text)))(w.t)
 }
 
 // version trains and registers one version, as the aggregator does.
@@ -75,10 +71,7 @@ func (g *grown) version(i, trees int) registry.Version { return g.continued(i, t
 // continued is version, but trials start from a model if in is not nil.
 func (g *grown) continued(i, trees int, in *sweep.Input) registry.Version {
 	g.t.Helper()
-	ds, err := dataset.Open(g.dir)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	ds := must.Get(dataset.Open(g.dir))(g.t)
 	defer ds.Close()
 
 	p := gbt.Defaults()
@@ -87,10 +80,7 @@ func (g *grown) continued(i, trees int, in *sweep.Input) registry.Version {
 	if n := len(g.manifest.Label.Classes); n > 0 {
 		p.Objective, p.NumClass, by = "multiclass", n, "multi_logloss"
 	}
-	m, err := metric.Lookup(by)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	m := must.Get(metric.Lookup(by))(g.t)
 	table, valid := fit.NewTable(ds), sweep.Rows{Split: "valid"}
 	q := fit.Request{Params: p, Metric: m, Valid: &valid, Threads: 1}
 	if in != nil {
@@ -102,10 +92,7 @@ func (g *grown) continued(i, trees int, in *sweep.Input) registry.Version {
 		}
 		return nil
 	}
-	res, err := table.Train(g.t.Context(), q)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	res := must.Get(table.Train(g.t.Context(), q))(g.t)
 	plan := sweep.Plan{Format: 1, Input: in, Sweep: sweep.ID("night-" + strconv.Itoa(i)), Coppice: "v1",
 		Spec:    sweep.Spec{Model: "ctr", Objective: p.Objective, Metric: by, Seed: 7},
 		Dataset: sweep.DatasetRef{Name: g.manifest.Name, Version: g.manifest.Version},
@@ -115,15 +102,10 @@ func (g *grown) continued(i, trees int, in *sweep.Input) registry.Version {
 		Takeover: sweep.Duration(5 * time.Minute), Trials: []sweep.Trial{{Params: p.Map()}}}
 
 	var model bytes.Buffer
-	if _, err := res.Model.WriteTo(&model); err != nil {
-		g.t.Fatal(err)
-	}
+	must.Get(res.Model.WriteTo(&model))(g.t)
 	levels := datasettest.Levels(g.t, ds)
 	encoding, kept := scorer.Compact(res.Model, g.manifest.Encoding(), levels)
-	manifest, err := os.ReadFile(filepath.Join(g.dir, dataset.ManifestFile))
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	manifest := must.Get(os.ReadFile(filepath.Join(g.dir, dataset.ManifestFile)))(g.t)
 	files := map[string][]byte{scorer.FileModel: model.Bytes(), scorer.FileDataset: manifest}
 	if kept != nil {
 		files[scorer.FileLevels] = kept.Encode()
@@ -144,29 +126,17 @@ func (g *grown) continued(i, trees int, in *sweep.Input) registry.Version {
 		}
 		files[name] = append(text, '\n')
 	}
-	v, err := registry.New(g.buckets["registry"]).Register(g.t.Context(), "ctr", string(plan.Sweep), files,
+	v := must.Get(registry.New(g.buckets["registry"]).Register(g.t.Context(), "ctr", string(plan.Sweep), files,
 		registry.Info{At: g.now, By: "aggregator",
 			Labels: map[string]string{"sweep": string(plan.Sweep), "trial": "0", "dataset": g.manifest.Name + "@" +
-				g.manifest.Version}})
-	if err != nil {
-		g.t.Fatal(err)
-	}
+				g.manifest.Version}}))(g.t)
 	return v
 }
 
 func (g *grown) calibrated(table *fit.Table, m *gbt.Model, plan sweep.Plan) *calibrate.Calibrator {
 	g.t.Helper()
-	calib, err := table.Select(plan.Holdout.Calib)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	raw, err := m.PredictBinned(&calib.Data, 1)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	choice, err := calibrate.Choose(raw, calib.Label, nil, false)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	calib := must.Get(table.Select(plan.Holdout.Calib))(g.t)
+	raw := must.Get(m.PredictBinned(&calib.Data, 1))(g.t)
+	choice := must.Get(calibrate.Choose(raw, calib.Label, nil, false))(g.t)
 	return choice.Calibrator
 }

@@ -21,29 +21,18 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 )
 
 // writtenFile writes a file with a function, and returns its size.
 func writtenFile(t *testing.T, path string, write func(io.Writer) error) int64 {
 	t.Helper()
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(path))(t)
 	w := bufio.NewWriter(f)
-	if err := write(w); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	info, err := f.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, write(w))
+	must.Do(t, w.Flush())
+	info := must.Get(f.Stat())(t)
+	must.Do(t, f.Close())
 	return info.Size()
 }
 
@@ -119,9 +108,7 @@ func peakOf(t *testing.T, run func()) (took time.Duration, peak int64) {
 	}
 	used := func() time.Duration {
 		var r syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, syscall.Getrusage(syscall.RUSAGE_SELF, &r))
 		return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 	}
 	runtime.GC()
@@ -184,8 +171,7 @@ func TestHostileInputs(t *testing.T) {
 		}, "at most 32768", 300},
 		{"NUL bytes, 64 MiB", "nul.csv", repeat("y,a\n", strings.Repeat("\x00", mega), 64, ""), "is NUL", 100},
 		{"JSONL of brackets, 8 MiB", "deep.jsonl", repeat(`{"y":`, strings.Repeat("[", mega), 8, "\n"),
-			"nested more than",
-			150},
+			"nested more than", 150},
 		{"a JSONL line without end, 256 MiB", "line.jsonl", repeat(`{"y":"`, x, 256, ""), "no end of a line", 100},
 		{"Parquet, texts of 17 MiB", "text.parquet", parquetOf(strings.Repeat(x, 17), 4), "where at most", 600},
 		{"Parquet, a page of 400 MiB", "page.parquet", parquetOf(x, 400), "unpacks to", 600},
@@ -240,8 +226,6 @@ func TestHostileInputs(t *testing.T) {
 			t.Errorf("%s: %v of processor time and %d MiB; want at most 30 s and %d MiB", c.name, took, peak>>20,
 				c.most)
 		}
-		if err := os.RemoveAll(w.dir); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.RemoveAll(w.dir))
 	}
 }

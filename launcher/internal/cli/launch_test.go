@@ -10,6 +10,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
 	"coppice/internal/engine"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
@@ -68,10 +69,8 @@ func TestANightThatNeverHadMachines(t *testing.T) {
 			t.Errorf("after %d nights a job is cancelled: %t, want %t", night+1, w.jobs.cancelled, ended)
 		}
 		id := sweep.ID(fmt.Sprintf("night-2026112%d-0300", night+1))
-		if _, err := sweepstore.New(w.buckets["sweeps"], id).CreateEnding(t.Context(), sweep.Ending{
-			Format: 1, Sweep: id, Early: "at its limit", At: w.now}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(sweepstore.New(w.buckets["sweeps"], id).CreateEnding(t.Context(), sweep.Ending{
+			Format: 1, Sweep: id, Early: "at its limit", At: w.now}))(t)
 		w.now = w.now.Add(24 * time.Hour)
 		file = w.file("sweep.yaml", strings.Replace(sweepYAML, "trials: 4", "trials: 5", 1))
 	}
@@ -146,10 +145,8 @@ func TestDryRunShowsFallbacks(t *testing.T) {
 // says of it.
 func TestNightsLeaveTheRegistry(t *testing.T) {
 	w := newWorld(t)
-	if _, err := w.buckets["registry"].Put(t.Context(), "registry/ctr/versions/1/version.json", blob.Absent,
-		strings.NewReader("{}")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.buckets["registry"].Put(t.Context(), "registry/ctr/versions/1/version.json", blob.Absent,
+		strings.NewReader("{}")))(t)
 	registry := &blobtest.Counting{Store: w.buckets["registry"]}
 	w.buckets["registry"] = registry
 	w.staged()

@@ -8,6 +8,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -22,9 +23,7 @@ func TestStageLikeTheChampion(t *testing.T) {
 	night := w.file("night.yaml", sweepYAML+"continue: {from: champion}\n")
 	staged := func(args ...string) (m dataset.Manifest) {
 		t.Helper()
-		if err := json.Unmarshal([]byte(w.must(append([]string{"stage", "--json"}, args...)...)), &m); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(w.must(append([]string{"stage", "--json"}, args...)...)), &m))
 		return m
 	}
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sethvargo/go-envconfig"
 
+	"coppice/internal/must"
 	"coppice/internal/program"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
@@ -18,9 +19,7 @@ import (
 // experiment lands in no production; others only where there is no cloud, and one has been made before.
 func TestTakesLocal(t *testing.T) {
 	made := t.TempDir()
-	if err := os.WriteFile(filepath.Join(made, "lock"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(made, "lock"), nil, 0o644))
 	production := map[string]string{"COPPICE_PROJECT": "p", "COPPICE_SWEEPS_BUCKET": "b"}
 	for name, tc := range map[string]struct {
 		env   map[string]string
@@ -78,11 +77,9 @@ func TestFitInTheCloudIsNamed(t *testing.T) {
 // TestFitOfAnotherLabel: a name is of one label, whatever version is its newest or its champion.
 func TestFitOfAnotherLabel(t *testing.T) {
 	w := newWorld(t)
-	if _, err := registry.New(w.buckets["registry"]).Register(t.Context(), "t", "sweep-0", map[string][]byte{
+	must.Get(registry.New(w.buckets["registry"]).Register(t.Context(), "t", "sweep-0", map[string][]byte{
 		scorer.FileDataset: []byte(`{"format":1,"name":"t","label":{"column":"z","kind":"binary"}}`)},
-		registry.Info{At: w.now, By: "test"}); err != nil {
-		t.Fatal(err)
-	}
+		registry.Info{At: w.now, By: "test"}))(t)
 	w.refused(sweep.ExitUsage, `the model "t" predicts z: give the one of y another name (--name)`, "fit",
 		w.file("t.csv", "a,y\n"+strings.Repeat("1,0\n2,1\n", 9)), "--label", "y", "--where", "batch", "--name", "t")
 }

@@ -13,6 +13,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
 	"coppice/internal/ledger"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/quote"
 )
@@ -66,10 +67,7 @@ func TestQuoteOfTheDocs(t *testing.T) {
 	out := w.must("plan", "../../../examples/quote/sweep.yaml", "--rows", "130000000", "--features", "40", "--within",
 		"1h",
 		"--machines", "n2-highmem-64,n2-highmem-128")
-	doc, err := os.ReadFile("../../../docs/run.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(os.ReadFile("../../../docs/run.md"))(t)
 	if !strings.Contains(string(doc), out) {
 		t.Errorf("docs/run.md has another output than:\n%s", out)
 	}
@@ -94,16 +92,11 @@ func TestTheProductionExample(t *testing.T) {
 		t.Errorf("the quote objects to the example's limits:\n%s", out)
 	}
 	var got struct{ Comparison quote.Comparison }
-	if err := json.Unmarshal([]byte(w.must(append(command, "--json")...)), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(w.must(append(command, "--json")...)), &got))
 	if s := got.Comparison.Offers[0].Spot; !(s.Hours.Expected <= 1) || !(s.Cost.Expected <= 5) {
 		t.Errorf("quoted at %v hours and %v USD on Spot; expected at most 1 and 5", s.Hours, s.Cost)
 	}
-	spec, err := readSpec(command[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(readSpec(command[1]))(t)
 	last := spec.Machine.Choice(len(spec.Machine.Fallback))
 	if d := got.Comparison.Offers[0].OnDemand; *last.Spot || !(d.Cost.Expected <= 7) || !(d.Cost.High < spec.Budget) {
 		t.Errorf("a night without Spot machines ends on %+v, at %v USD and a budget of %v; expected on demand, at "+
@@ -128,9 +121,7 @@ func TestPlanOfAStagedDataset(t *testing.T) {
 	var shown struct {
 		Dataset sweep.DatasetRef `json:"dataset"`
 	}
-	if err := json.Unmarshal([]byte(w.must("plan", spec, "--json")), &shown); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(w.must("plan", spec, "--json")), &shown))
 	all := 0
 	for _, rows := range shown.Dataset.Rows {
 		all += rows

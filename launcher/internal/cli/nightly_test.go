@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/must"
 	"coppice/internal/nights"
 	"coppice/internal/nights/nightstest"
 	"coppice/internal/sweep"
@@ -23,10 +24,7 @@ func TestThirtyNights(t *testing.T) {
 	var heard []sweep.VerdictMessage
 	var fail error
 	w.listens(&heard, &fail)
-	zone, err := time.LoadLocation("Europe/Amsterdam")
-	if err != nil {
-		t.Fatal(err)
-	}
+	zone := must.Get(time.LoadLocation("Europe/Amsterdam"))(t)
 	w.file("night.yaml", strings.Replace(sweepYAML, "trials: 4", "trials: 1", 1))
 	w.file("clicks.yaml", strings.Replace(string(nightstest.Spec("days")), "source: days",
 		"source:\n  files: days/{date:2006-01-02}/*.csv\n  last: 4d\n  missing: allow", 1)+
@@ -34,12 +32,8 @@ func TestThirtyNights(t *testing.T) {
 	stream := nightstest.Stream{Seed: 5, Rows: 500}
 	appear := func(day int, file string) {
 		path := filepath.Join(w.dir, "days", nightstest.First.AddDate(0, 0, day).Format(time.DateOnly), file)
-		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, stream.Night(day).CSV(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o777))
+		must.Do(t, os.WriteFile(path, stream.Night(day).CSV(), 0o600))
 	}
 	command := []string{"nightly", filepath.Join(w.dir, "night.yaml"), "--schedule", "30 1 * * *", "--time-zone",
 		"Europe/Amsterdam", "--no-wait", "--json"}
@@ -85,10 +79,7 @@ func TestThirtyNights(t *testing.T) {
 	}
 
 	// Every staged version is one night's, and three of them lack a day.
-	records, err := stager.Destination{Store: w.buckets["datasets"]}.Nights(t.Context(), "clicks")
-	if err != nil {
-		t.Fatal(err)
-	}
+	records := must.Get(stager.Destination{Store: w.buckets["datasets"]}.Nights(t.Context(), "clicks"))(t)
 	lacking := 0
 	for _, r := range records {
 		if slices.ContainsFunc(r.Findings, func(f nights.Finding) bool { return f.Code == nights.CodeMissingDays }) {
@@ -116,8 +107,7 @@ func TestASecondStartIsNoNewNight(t *testing.T) {
 	w.must(command...)
 	if len(w.jobs.submitted) != 1 || len(heard) > 0 {
 		t.Errorf("two starts in one slot: %d jobs, people heard %+v; expected one job and nothing",
-			len(w.jobs.submitted),
-			heard)
+			len(w.jobs.submitted), heard)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/must"
 	"coppice/internal/page"
 	"coppice/internal/sweep"
 )
@@ -41,9 +42,7 @@ func TestNights(t *testing.T) {
 	}
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
 	w.run("sweep", file, "--schedule", "0 2 * * *")
-	if err := json.Unmarshal([]byte(w.must("nights", "ctr", "--json")), &m); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(w.must("nights", "ctr", "--json")), &m))
 	if n := m.Nights[0]; n.Night != "2026-11-24" || m.Nights[1].Night == "" {
 		t.Errorf("got %+v; want the night of the slot of the 24th, and every night named", m.Nights)
 	}

@@ -10,6 +10,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/must"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
@@ -53,15 +54,11 @@ func TestOutsidersDoNotCommandTheTerminal(t *testing.T) {
 				Outcome: sweep.OutcomeNoWinner, Reason: hostile,
 				Rejected: []sweep.Rejected{{Trial: 0, Reason: hostile}}},
 		} {
-			if _, err := blobtest.CreateJSON(t.Context(), w.buckets["sweeps"], name, v); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(blobtest.CreateJSON(t.Context(), w.buckets["sweeps"], name, v))(t)
 		}
 	}
-	if _, err := blob.Create(t.Context(), w.buckets["sweeps"], sweep.Names("broken").Plan(),
-		[]byte(`{"format":1,"sweep":"`+hostile+`"}`)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(blob.Create(t.Context(), w.buckets["sweeps"], sweep.Names("broken").Plan(),
+		[]byte(`{"format":1,"sweep":"`+hostile+`"}`)))(t)
 	night := w.file("sweep.yaml", sweepYAML)
 	in, scored := filepath.Join(w.dir, "clicks.csv"), filepath.Join(w.dir, "out.csv")
 	bad := func(name, from, to string) string {

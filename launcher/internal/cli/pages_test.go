@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
 )
@@ -125,10 +126,7 @@ func TestPartsOfSpecsAreTaken(t *testing.T) {
 	block := regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 	parts := 0
 	for _, page := range []string{"data.md", "sweep.md", "run.md"} {
-		text, err := os.ReadFile(filepath.Join("../../../docs", page))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join("../../../docs", page)))(t)
 		for _, m := range block.FindAllStringSubmatch(string(text), -1) {
 			if strings.HasPrefix(m[1], "name: ") {
 				continue // a whole one
@@ -195,10 +193,7 @@ func parsePart(entries []specEntry, i int) (string, error) {
 // page, and those of the gate and the contract on the page of nights.
 func TestKeysAreDocumented(t *testing.T) {
 	read := func(page string) string {
-		text, err := os.ReadFile(filepath.Join("../../../docs", page))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join("../../../docs", page)))(t)
 		return strings.Join(codeOf(string(text)), "\n")
 	}
 	nights := read("run.md")

@@ -9,6 +9,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 	"coppice/internal/page"
 	"coppice/internal/sweep"
 )
@@ -18,19 +19,14 @@ func TestLsShowsTheNewestFirst(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
 	file := w.file("sweep.yaml", sweepYAML)
-	if _, err := blob.Create(t.Context(), w.buckets["sweeps"], sweep.Names("a-broken").Plan(),
-		[]byte("{")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(blob.Create(t.Context(), w.buckets["sweeps"], sweep.Names("a-broken").Plan(), []byte("{")))(t)
 	for _, id := range []string{"m-first", "z-second", "b-third"} {
 		w.must("sweep", file, "--id", id, "--no-wait")
 		w.now = w.now.Add(time.Hour)
 	}
 
 	var got []page.IndexSweep
-	if err := json.Unmarshal([]byte(w.must("status", "--json")), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(w.must("status", "--json")), &got))
 	var ids []string
 	for _, l := range got {
 		ids = append(ids, l.ID)
@@ -67,20 +63,13 @@ func TestRollbackTo(t *testing.T) {
 
 // TestParametersOfAResultCanBeFedBack: all of them, as in result.json, including empty lists of columns.
 func TestParametersOfAResultCanBeFedBack(t *testing.T) {
-	text, err := json.Marshal(gbt.Defaults().Map())
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(gbt.Defaults().Map()))(t)
 	var params map[string]any
-	if err := json.Unmarshal(text, &params); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &params))
 	for _, own := range []string{"objective", "metric", "early_stopping_round", "num_threads", "seed"} {
 		delete(params, own) // the spec has keys of its own for them
 	}
-	if text, err = json.Marshal(params); err != nil {
-		t.Fatal(err)
-	}
+	text = must.Get(json.Marshal(params))(t)
 
 	w := newWorld(t)
 	w.staged()

@@ -15,6 +15,7 @@ import (
 
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 )
@@ -26,10 +27,7 @@ func TestPredict(t *testing.T) {
 	in := w.file("in.csv", string(table))
 	out := filepath.Join(w.dir, "out.csv")
 	w.must("predict", "--model", "ctr", "--in", in, "--out", out, "--keep", "user_id,site", "--raw")
-	text, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(out))(t)
 	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
 	if err != nil || len(rows) != 701 {
 		t.Fatalf("the predictions have %d lines, %v, expected a header and 700 rows", len(rows), err)
@@ -67,19 +65,11 @@ func TestPredict(t *testing.T) {
 // score of the registered one.
 func explained(t *testing.T, w *world, in string, want [][]string) {
 	t.Helper()
-	v, err := registry.New(w.buckets["registry"]).Get(t.Context(), "ctr", "1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(registry.New(w.buckets["registry"]).Get(t.Context(), "ctr", "1"))(t)
 	saved, out := filepath.Join(w.dir, "saved"), filepath.Join(w.dir, "explained.csv")
-	if err := registry.New(w.buckets["registry"]).Export(t.Context(), v, saved); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, registry.New(w.buckets["registry"]).Export(t.Context(), v, saved))
 	w.must("predict", "--model", saved, "--in", in, "--out", out, "--raw", "--contributions")
-	text, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(out))(t)
 	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
 	if err != nil || len(rows) != len(want)+1 {
 		t.Fatalf("got %d lines, %v, want a header and %d rows", len(rows), err, len(want))
@@ -92,10 +82,7 @@ func explained(t *testing.T, w *world, in string, want [][]string) {
 	for i, row := range rows[1:] {
 		sum := 0.0
 		for _, cell := range row[2:] {
-			x, err := strconv.ParseFloat(cell, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			x := must.Get(strconv.ParseFloat(cell, 64))(t)
 			sum += x
 		}
 		raw, err := strconv.ParseFloat(want[i][3], 64)
@@ -117,10 +104,7 @@ func TestPredictExplains(t *testing.T) {
 	text := datasettest.Table(datasettest.Options{Rows: table})
 	in, out := w.file("in.csv", string(text)), filepath.Join(w.dir, "out.csv")
 	w.must("predict", "--model", "ctr", "--in", in, "--out", out, "--contributions", "--explain", "top:2")
-	local, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	local := must.Get(os.ReadFile(out))(t)
 	rows, err := csv.NewReader(bytes.NewReader(local)).ReadAll()
 	if err != nil || len(rows) != table+1 {
 		t.Fatalf("got %d lines, %v, want a header and %d rows", len(rows), err, table)
@@ -194,10 +178,7 @@ func TestPredictRefuses(t *testing.T) {
 		"--in", in, "--out", folder)
 	w.refused(sweep.ExitUsage, "tables in a bucket are scored into a bucket", "predict", "--model", "ctr", "--in",
 		"gs://b/x.csv", "--out", out)
-	before, err := os.ReadFile(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(os.ReadFile(in))(t)
 	w.refused(sweep.ExitUsage, "it is the table to score", "predict", "--model", "ctr", "--in", in, "--out",
 		filepath.Join(filepath.Dir(in), ".", "in.csv"))
 	if after, err := os.ReadFile(in); err != nil || !bytes.Equal(before, after) {

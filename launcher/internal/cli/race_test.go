@@ -10,6 +10,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/engine"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
@@ -149,16 +150,10 @@ func TestTwoPeopleAtOnce(t *testing.T) {
 // stateOf is what has become of the sweep x.
 func (w *world) stateOf(t *testing.T, cloud *batch) string {
 	t.Helper()
-	cancelled, err := sweepstore.New(w.buckets["sweeps"], "x").Cancelled(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	cancelled := must.Get(sweepstore.New(w.buckets["sweeps"], "x").Cancelled(t.Context()))(t)
 	alive := 0
 	for name := range cloud.ended {
-		status, err := cloud.Status(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		status := must.Get(cloud.Status(t.Context(), name))(t)
 		if !status.State.Ended() {
 			alive++
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
@@ -22,43 +23,24 @@ import (
 func (g *grown) withReference() {
 	g.t.Helper()
 	read := func(name string) []byte {
-		data, err := os.ReadFile(filepath.Join(g.dir, name))
-		if err != nil {
-			g.t.Fatal(err)
-		}
+		data := must.Get(os.ReadFile(filepath.Join(g.dir, name)))(g.t)
 		return data
 	}
-	sample, err := dataset.ReadSample(read(dataset.SampleFile))
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	all, err := dataset.ReadTargets(read(dataset.TargetsFile(sample.Split)))
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	sample := must.Get(dataset.ReadSample(read(dataset.SampleFile)))(g.t)
+	all := must.Get(dataset.ReadTargets(read(dataset.TargetsFile(sample.Split))))(g.t)
 	kept := scorer.Reference{Sample: sample}
 	for _, row := range sample.Row {
 		kept.Targets.Label = append(kept.Targets.Label, all.Label[row])
 	}
-	text, err := kept.Encode()
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	text := must.Get(kept.Encode())(g.t)
 
 	r := registry.New(g.buckets["registry"])
-	v, err := r.Get(g.t.Context(), "ctr", "1")
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	v := must.Get(r.Get(g.t.Context(), "ctr", "1"))(g.t)
 	files := map[string][]byte{scorer.FileReference: text}
 	for _, f := range v.Files {
-		if files[f.Name], err = r.ReadFile(g.t.Context(), v, f.Name); err != nil {
-			g.t.Fatal(err)
-		}
+		files[f.Name] = must.Get(r.ReadFile(g.t.Context(), v, f.Name))(g.t)
 	}
-	if _, err := r.Register(g.t.Context(), "ctr", "with-reference", files, v.Info); err != nil {
-		g.t.Fatal(err)
-	}
+	must.Get(r.Register(g.t.Context(), "ctr", "with-reference", files, v.Info))(g.t)
 }
 
 // explainedWorld has ctr@2, a version with the sampled rows of its test split.
@@ -186,9 +168,7 @@ func TestExplainClasses(t *testing.T) {
 	g.withReference()
 	var r explain.Report
 	text := w.must("registry", "explain", "ctr@2", "--rows", "200", "--json")
-	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(text), &r))
 	classes := g.manifest.Label.Classes
 	if r.Metric != "multi_logloss" || !slices.Equal(r.Classes, classes) || len(r.ExpectedByClass) != len(classes) ||
 		r.Expected != nil {
@@ -227,15 +207,10 @@ func TestListAcrossNights(t *testing.T) {
 	w := newWorld(t)
 	g := w.grow(2, 3)
 	r := registry.New(g.buckets["registry"])
-	v, err := r.Get(t.Context(), "ctr", "2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(r.Get(t.Context(), "ctr", "2"))(t)
 	files := map[string][]byte{"model.txt": []byte("x")}
 	v.Info.Labels = map[string]string{"sweep": "nightly-20261119-2300", "dataset": "clicks@0123456789abcdef"}
-	if _, err := r.Register(t.Context(), "ctr", "nightly", files, v.Info); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.Register(t.Context(), "ctr", "nightly", files, v.Info))(t)
 	w.must("registry", "promote", "ctr@2", "--why", "better")
 	w.must("registry", "promote", "ctr@2", "--alias", "canary", "--why", "5 %")
 
@@ -244,9 +219,7 @@ func TestListAcrossNights(t *testing.T) {
 		Night   string
 		Aliases []string
 	}
-	if err := json.Unmarshal([]byte(w.must("registry", "list", "ctr", "--json")), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(w.must("registry", "list", "ctr", "--json")), &got))
 	if len(got) != 3 || got[0].Version != 3 || got[0].Night != "2026-11-19" || got[2].Version != 1 ||
 		got[2].Night != "" ||
 		!slices.Equal(got[1].Aliases, []string{"canary", "champion"}) || got[0].Aliases == nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 )
@@ -19,14 +20,10 @@ func (w *world) threeChampions() *registry.Registry {
 	for i := range 3 {
 		at := w.now.Add(time.Duration(i)*time.Hour + 250*time.Millisecond)
 		files := map[string][]byte{"model.txt": []byte("tree " + strconv.Itoa(i))}
-		if _, err := r.Register(w.t.Context(), "ctr", "sweep-"+strconv.Itoa(i), files,
-			registry.Info{At: at, By: "aggregator"}); err != nil {
-			w.t.Fatal(err)
-		}
-		if _, err := r.Promote(w.t.Context(), "ctr", i+1, registry.Expect{Version: i},
-			registry.Act{By: "aggregator", Why: "gain", At: at}); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Get(r.Register(w.t.Context(), "ctr", "sweep-"+strconv.Itoa(i), files,
+			registry.Info{At: at, By: "aggregator"}))(w.t)
+		must.Get(r.Promote(w.t.Context(), "ctr", i+1, registry.Expect{Version: i},
+			registry.Act{By: "aggregator", Why: "gain", At: at}))(w.t)
 	}
 	return r
 }
@@ -51,10 +48,8 @@ func TestVerify(t *testing.T) {
 		t.Errorf("a version alone: %d, %s%s", code, out, errOut)
 	}
 
-	if _, err := w.buckets["registry"].Put(t.Context(), "registry/ctr/versions/2/model.txt", blob.Any,
-		strings.NewReader("tree 9")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.buckets["registry"].Put(t.Context(), "registry/ctr/versions/2/model.txt", blob.Any,
+		strings.NewReader("tree 9")))(t)
 	w.refused(sweep.ExitInput, "registry/ctr/versions/2/model.txt is damaged", "registry", "show", "ctr", "--verify")
 }
 
@@ -66,12 +61,10 @@ func TestVersionsSayHowTheyStand(t *testing.T) {
 	w.staged()
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1")
-	if _, err := registry.New(w.buckets["registry"]).Register(t.Context(), "ctr", "night-1",
+	must.Get(registry.New(w.buckets["registry"]).Register(t.Context(), "ctr", "night-1",
 		map[string][]byte{"model.txt": []byte("tree")}, registry.Info{At: w.now.Add(4 * time.Hour), By: "aggregator",
 			Metrics: map[string]float64{"auc": 0.7, "log_loss": 0.125}, Labels: map[string]string{"sweep": "night-1"}},
-	); err != nil {
-		t.Fatal(err)
-	}
+	))(t)
 	w.now = w.now.Add(53 * time.Hour)
 	for _, c := range []struct{ args, want string }{
 		{"show ctr@3", "ctr@3 (champion) | live | champion since 2026-11-21 (2 days ago)"},

@@ -10,6 +10,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
@@ -22,15 +23,10 @@ import (
 func (g *grown) changed(n string, change map[string]func(string) string) registry.Version {
 	g.t.Helper()
 	r := registry.New(g.buckets["registry"])
-	v, err := r.Get(g.t.Context(), "ctr", n)
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	v := must.Get(r.Get(g.t.Context(), "ctr", n))(g.t)
 	files := map[string][]byte{}
 	for _, f := range v.Files {
-		if files[f.Name], err = r.ReadFile(g.t.Context(), v, f.Name); err != nil {
-			g.t.Fatal(err)
-		}
+		files[f.Name] = must.Get(r.ReadFile(g.t.Context(), v, f.Name))(g.t)
 	}
 	for name, do := range change {
 		before := string(files[name])
@@ -38,12 +34,8 @@ func (g *grown) changed(n string, change map[string]func(string) string) registr
 			g.t.Fatalf("%s did not change", name)
 		}
 	}
-	v, err = r.Register(g.t.Context(), "ctr", strings.Join(append([]string{"changed"}, keys(change)...), "-"), files,
-		v.Info)
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	return v
+	key := strings.Join(append([]string{"changed"}, keys(change)...), "-")
+	return must.Get(r.Register(g.t.Context(), "ctr", key, files, v.Info))(g.t)
 }
 
 func keys[V any](m map[string]V) (out []string) {
@@ -93,25 +85,14 @@ func TestReproduceAtItsLimit(t *testing.T) {
 // input reads the model that a version continues.
 func (g *grown) input(here *dataset.Manifest, in *sweep.Input) *gbt.InputModel {
 	g.t.Helper()
-	v, err := registry.New(g.buckets["registry"]).Get(g.t.Context(), in.Model, strconv.Itoa(in.Version))
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	v := must.Get(registry.New(g.buckets["registry"]).Get(g.t.Context(), in.Model, strconv.Itoa(in.Version)))(g.t)
 	files := map[string][]byte{}
 	for name, to := range map[string]*sweep.Object{scorer.FileModel: &in.Text, scorer.FileDataset: &in.Dataset} {
-		if files[name], err = registry.New(g.buckets["registry"]).ReadFile(g.t.Context(), v, name); err != nil {
-			g.t.Fatal(err)
-		}
+		files[name] = must.Get(registry.New(g.buckets["registry"]).ReadFile(g.t.Context(), v, name))(g.t)
 		*to = sweepstore.InputObject("night-1", files[name])
 	}
-	old, err := dataset.DecodeManifest(files[scorer.FileDataset])
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	m, err := fit.Input(here, old, files[scorer.FileModel])
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	old := must.Get(dataset.DecodeManifest(files[scorer.FileDataset]))(g.t)
+	m := must.Get(fit.Input(here, old, files[scorer.FileModel]))(g.t)
 	return m
 }
 
@@ -149,9 +130,7 @@ func TestSweepContinues(t *testing.T) {
 			Notes []string
 		}
 		text := w.must(append(args, "--dry-run", "--json")...)
-		if err := json.Unmarshal([]byte(text), &got); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal([]byte(text), &got))
 		return strings.Join(got.Notes, "\n"), got.Plan
 	}
 
@@ -163,15 +142,13 @@ func TestSweepContinues(t *testing.T) {
 	fresh := plan.Sweep
 	w.must("registry", "promote", "ctr@1", "--why", "it is the first")
 	notes, plan = planned("sweep", night("continue: {from: champion}\n"))
-	if in := plan.Input; in == nil || in.Version != 1 || in.Trees != 6 ||
-		plan.Sweep == fresh ||
+	if in := plan.Input; in == nil || in.Version != 1 || in.Trees != 6 || plan.Sweep == fresh ||
 		!strings.Contains(notes, "continues version 1 of model ctr, 6 trees: the trials add trees to it") {
 		t.Errorf("with a champion: %+v, sweep %s\n%s", in, plan.Sweep, notes)
 	}
 
 	// Tasks find it in the sweep's folder.
-	w.must("sweep", night("continue: {from: 1}\n"), "--id", "continued",
-		"--no-wait")
+	w.must("sweep", night("continue: {from: 1}\n"), "--id", "continued", "--no-wait")
 	started, _, err := sweepstore.New(w.buckets["sweeps"], "continued").Plan(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 )
@@ -20,10 +21,7 @@ func TestReport(t *testing.T) {
 	if said := w.must("report", "night-1", "--out", out); !strings.Contains(said, "wrote "+out) {
 		t.Errorf("report said %q", said)
 	}
-	first, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(os.ReadFile(out))(t)
 	if text := string(first); !strings.HasPrefix(text, "<!doctype html>") ||
 		!strings.Contains(text, "became the champion") || !strings.Contains(text, "num_leaves") {
 		t.Errorf("the page is %.300q", text)
@@ -32,17 +30,12 @@ func TestReport(t *testing.T) {
 		t.Error("written twice, the page has other bytes")
 	}
 
-	v, err := registry.New(w.buckets["registry"]).Register(t.Context(), "ctr", "night-1",
+	v := must.Get(registry.New(w.buckets["registry"]).Register(t.Context(), "ctr", "night-1",
 		map[string][]byte{"model.txt": []byte("{")},
 		registry.Info{At: w.now, By: "test", Why: "best", Metrics: map[string]float64{"auc": 0.61},
-			Labels: map[string]string{"sweep": "night-1", "dataset": "clicks@0"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := registry.New(w.buckets["registry"]).Promote(t.Context(), "ctr", v.Number, registry.Expect{},
-		registry.Act{By: "test", Why: "because", At: w.now}); err != nil {
-		t.Fatal(err)
-	}
+			Labels: map[string]string{"sweep": "night-1", "dataset": "clicks@0"}}))(t)
+	must.Get(registry.New(w.buckets["registry"]).Promote(t.Context(), "ctr", v.Number, registry.Expect{},
+		registry.Act{By: "test", Why: "because", At: w.now}))(t)
 	if text := w.must("report", "ctr", "--out", "-"); !strings.Contains(text, "Version 1 is live") ||
 		!strings.Contains(text, "clicks@0") || !strings.Contains(text, "model.txt") {
 		t.Errorf("the model's page is %.2000q", text)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 )
 
 // shipped returns the specs that people copy: by file and, for blocks of the documentation, by document.
@@ -17,23 +18,17 @@ func shipped(t *testing.T) map[string]string {
 	const root = "../../.."
 	specs := map[string]string{}
 	read := func(path string) string {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(path))(t)
 		return string(text)
 	}
 
 	for _, tree := range []string{"examples", "terraform/examples"} {
-		err := filepath.WalkDir(filepath.Join(root, tree), func(path string, d fs.DirEntry, err error) error {
+		must.Do(t, filepath.WalkDir(filepath.Join(root, tree), func(path string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() && (filepath.Ext(path) == ".yaml" || filepath.Ext(path) == ".yml") {
 				specs[strings.TrimPrefix(path, root+"/")] = read(path)
 			}
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 
 	// Whole specs in the documentation begin with a name; the other blocks are parts of one.

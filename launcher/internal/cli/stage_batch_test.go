@@ -12,6 +12,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/engine"
+	"coppice/internal/must"
 	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
@@ -45,10 +46,8 @@ func (s *stages) Cancel(_ context.Context, job string) (engine.JobStatus, error)
 // stageInBatch runs launcher stage --batch on an export in a bucket.
 func (w *world) stageInBatch(s *stages, flags ...string) (code int, errOut string) {
 	w.t.Helper()
-	if _, err := w.buckets["datasets"].Put(w.t.Context(), "exports/clicks.csv", blob.Any,
-		bytes.NewReader(datasettest.Table(datasettest.Options{Rows: 100}))); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Get(w.buckets["datasets"].Put(w.t.Context(), "exports/clicks.csv", blob.Any,
+		bytes.NewReader(datasettest.Table(datasettest.Options{Rows: 100}))))(w.t)
 	ctx, interrupt := context.WithCancel(w.t.Context())
 	defer interrupt()
 	s.interrupt = interrupt

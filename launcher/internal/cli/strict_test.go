@@ -10,6 +10,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
@@ -145,12 +146,8 @@ func TestOnlyFilesAreRead(t *testing.T) {
 	w.staged()
 	w.register(1)
 	pipe, loop, scored := filepath.Join(w.dir, "pipe"), filepath.Join(w.dir, "loop"), filepath.Join(w.dir, "o.csv")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(loop, loop); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(pipe, 0o600))
+	must.Do(t, os.Symlink(loop, loop))
 	long := w.file("long.yaml", strings.Repeat("# a long comment\n", 1<<17))
 
 	for file, says := range map[string]string{"/dev/zero": "a device", w.dir: "a folder", pipe: "a pipe",
@@ -193,10 +190,7 @@ func TestOnlyFilesAreReplaced(t *testing.T) {
 		for _, line := range [][]string{
 			{"predict", "--model", "ctr", "--in", in, "--out", path}, {"report", "night-1", "--out", path},
 		} {
-			before, err := os.Lstat(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			before := must.Get(os.Lstat(path))(t)
 			w.refused(sweep.ExitUsage, says, line...)
 			if after, err := os.Lstat(path); err != nil || after.Mode() != before.Mode() {
 				t.Errorf("%q made another thing of %s, which was %s", line, path, before.Mode())
@@ -231,8 +225,6 @@ func (w *world) addFile(name string, data []byte) {
 		}
 		files[other] = text
 	}
-	if _, err := registry.New(w.buckets["registry"]).Register(w.t.Context(), "ctr", "another", files,
-		registry.Info{At: w.now, By: "test"}); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Get(registry.New(w.buckets["registry"]).Register(w.t.Context(), "ctr", "another", files,
+		registry.Info{At: w.now, By: "test"}))(w.t)
 }

@@ -7,6 +7,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/fit"
+	"coppice/internal/must"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -41,19 +42,12 @@ func TestWhy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := trials.CreateDecision(t.Context(), sweep.Decision{Format: 1, Sweep: plan.Sweep, Trial: 1, Task: 3,
-		At: w.now, Params: full, Own: s.Params, Source: s.Source, Reason: s.Reason, Seen: seen}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := trials.CreateRung(t.Context(), sweep.Rung{Format: 1, Sweep: plan.Sweep, Trial: 1, Step: 11, Score: 0.5,
-		Pause: true, Reason: "rank 4 of 4", Seen: []sweep.Reached{{Step: 11, Trial: 0, Score: 0.6}}}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := trials.CreateResult(t.Context(), sweep.Result{Format: 1, Sweep: plan.Sweep, Trial: 1,
-		Status: sweep.StatusStopped, Reason: "at 11 trees: rank 4 of 4", Score: 0.5, TreesGrown: 11,
-		Params: full}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(trials.CreateDecision(t.Context(), sweep.Decision{Format: 1, Sweep: plan.Sweep, Trial: 1, Task: 3,
+		At: w.now, Params: full, Own: s.Params, Source: s.Source, Reason: s.Reason, Seen: seen}))(t)
+	must.Get(trials.CreateRung(t.Context(), sweep.Rung{Format: 1, Sweep: plan.Sweep, Trial: 1, Step: 11, Score: 0.5,
+		Pause: true, Reason: "rank 4 of 4", Seen: []sweep.Reached{{Step: 11, Trial: 0, Score: 0.6}}}))(t)
+	must.Get(trials.CreateResult(t.Context(), sweep.Result{Format: 1, Sweep: plan.Sweep, Trial: 1,
+		Status: sweep.StatusStopped, Reason: "at 11 trees: rank 4 of 4", Score: 0.5, TreesGrown: 11, Params: full}))(t)
 
 	for trial, wants := range map[string][]string{
 		"0": {"fixed", "it was planned before the first trial began"},
@@ -82,13 +76,9 @@ func TestWhy(t *testing.T) {
 
 	// Trial 2 waits at a rung, and is promoted.
 	other := sweep.Reached{Step: 11, Trial: 0, Score: 0.6}
-	if _, err := trials.CreateRung(t.Context(), sweep.Rung{Format: 1, Sweep: plan.Sweep, Trial: 2, Step: 11, Score: 0.5,
-		Pause: true, Reason: "2 have come to rung 11, fewer than 3", Seen: []sweep.Reached{other}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := trials.CreatePause(t.Context(), 2, 0, 11); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(trials.CreateRung(t.Context(), sweep.Rung{Format: 1, Sweep: plan.Sweep, Trial: 2, Step: 11, Score: 0.5,
+		Pause: true, Reason: "2 have come to rung 11, fewer than 3", Seen: []sweep.Reached{other}}))(t)
+	must.Do(t, trials.CreatePause(t.Context(), 2, 0, 11))
 	if out := w.must("status", "night-1"); !strings.Contains(out, "1 trial behind others at a rung; may resume") ||
 		strings.Contains(out, "1 running") {
 		t.Errorf("the status of a sweep with a paused trial is\n%s\nwant one paused and none running", out)
@@ -97,10 +87,8 @@ func TestWhy(t *testing.T) {
 	if err != nil || after.Action != search.Stop {
 		t.Fatalf("the worse of two, when no other comes: got %+v, error %v; want it to stop", after, err)
 	}
-	if _, err := trials.CreatePromotion(t.Context(), sweep.Promotion{Format: 1, Sweep: plan.Sweep, Trial: 2, Step: 11,
-		Score: 0.5, Reason: after.Reason, Seen: []sweep.Reached{other}, Last: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(trials.CreatePromotion(t.Context(), sweep.Promotion{Format: 1, Sweep: plan.Sweep, Trial: 2, Step: 11,
+		Score: 0.5, Reason: after.Reason, Seen: []sweep.Reached{other}, Last: true}))(t)
 	out := strings.Join(strings.Fields(w.must("why", "night-1", "2")), " ")
 	for _, want := range []string{"at 11 trees │ 0.5", "wait", "at 11 trees, later", "rank 2 of 2 at rung 11"} {
 		if !strings.Contains(out, want) {
@@ -112,10 +100,8 @@ func TestWhy(t *testing.T) {
 	}
 
 	// A damaged record hides no other.
-	if _, err := w.buckets["sweeps"].Put(t.Context(), sweep.Names(plan.Sweep).Rung(2, 33), blob.Any,
-		strings.NewReader("{")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.buckets["sweeps"].Put(t.Context(), sweep.Names(plan.Sweep).Rung(2, 33), blob.Any,
+		strings.NewReader("{")))(t)
 	out = strings.Join(strings.Fields(w.must("why", "night-1", "2")), " ")
 	for _, want := range []string{"at 11 trees │ 0.5", "rank 2 of 2 at rung 11", "rungs/33"} {
 		if !strings.Contains(out, want) {
@@ -142,19 +128,11 @@ func TestWhyOfFolds(t *testing.T) {
 
 	plan, trials, score := w.plan("night-1"), sweepstore.NewTrials(w.buckets["sweeps"], w.plan("night-1")), 0.75
 	seen := []sweep.Seen{{Trial: 0, Status: sweep.StatusDone, Score: &score}}
-	s, err := search.Decide(plan, 3, seen, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	full, err := fit.Complete(plan.Base, s.Params, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := trials.CreateDecision(t.Context(), sweep.Decision{Format: 1, Sweep: plan.Sweep, Trial: 3, Task: 2,
+	s := must.Get(search.Decide(plan, 3, seen, nil))(t)
+	full := must.Get(fit.Complete(plan.Base, s.Params, nil))(t)
+	must.Get(trials.CreateDecision(t.Context(), sweep.Decision{Format: 1, Sweep: plan.Sweep, Trial: 3, Task: 2,
 		Claim: 1, Holder: 4, At: w.now, Params: full, Own: s.Params, Source: s.Source, Reason: s.Reason,
-		Seen: seen}); err != nil {
-		t.Fatal(err)
-	}
+		Seen: seen}))(t)
 
 	decided := []string{"of configuration 1", "initial design (Halton)",
 		"by task 2 under claim 1 of trial 4, for all folds of the configuration",
@@ -174,9 +152,6 @@ func TestWhyOfFolds(t *testing.T) {
 
 func jsonOf(t *testing.T, v any) string {
 	t.Helper()
-	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(v))(t)
 	return string(text)
 }

@@ -22,6 +22,7 @@ import (
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/engine"
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 	"coppice/internal/notify"
 	"coppice/internal/program"
 	"coppice/internal/registry"
@@ -128,16 +129,14 @@ func (w *world) runTo(out, errOut io.Writer, args ...string) (code int) {
 		"COPPICE_REGISTRY_BUCKET": "registry"}))
 	return Run(w.ctx, Setup{
 		World: program.World{Args: args, Out: program.To(out), Err: program.To(errOut), Version: "v1",
-			Now: func() time.Time { return w.now }, Env: env, Terminal: w.screen,
-			Width: w.width, ErrWidth: w.width},
+			Now: func() time.Time { return w.now }, Env: env, Terminal: w.screen, Width: w.width, ErrWidth: w.width},
 		Connect: func(context.Context, Env) (*Backends, error) {
 			runner := w.runner
 			if runner == nil {
 				runner = w.jobs
 			}
 			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: runner,
-					Tasks: w.tasks, Verdicts: w.verdicts, Close: func() error { return nil }},
-				nil
+				Tasks: w.tasks, Verdicts: w.verdicts, Close: func() error { return nil }}, nil
 		},
 		Callers: someCallers,
 	})
@@ -164,9 +163,7 @@ func (w *world) refused(code int, says string, args ...string) {
 func (w *world) file(name, text string) string {
 	w.t.Helper()
 	path := filepath.Join(w.dir, name)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, os.WriteFile(path, []byte(text), 0o644))
 	return path
 }
 
@@ -231,31 +228,17 @@ func (w *world) concluded(outcome sweep.Outcome) func(*sweep.Plan) {
 func (w *world) register(n int) {
 	w.t.Helper()
 	dir, m := datasettest.Dir(w.t, datasettest.Options{Rows: 1200})
-	ds, err := dataset.Open(dir)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	ds := must.Get(dataset.Open(dir))(w.t)
 	defer ds.Close()
 	s := ds.Split("train")
 	data := datasettest.Data(m, s)
 	p := gbt.Defaults()
 	p.NumIterations = 5
-	res, err := gbt.Train(w.t.Context(), data, p, gbt.Options{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	res := must.Get(gbt.Train(w.t.Context(), data, p, gbt.Options{}))(w.t)
 	var model bytes.Buffer
-	if _, err := res.Model.WriteTo(&model); err != nil {
-		w.t.Fatal(err)
-	}
-	features, err := json.Marshal(m.Encoding())
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	levels, err := os.ReadFile(filepath.Join(dir, dataset.LevelsFile))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Get(res.Model.WriteTo(&model))(w.t)
+	features := must.Get(json.Marshal(m.Encoding()))(w.t)
+	levels := must.Get(os.ReadFile(filepath.Join(dir, dataset.LevelsFile)))(w.t)
 	reg := registry.New(w.buckets["registry"])
 	for i := range n {
 		files := map[string][]byte{scorer.FileModel: model.Bytes(), scorer.FileFeatures: features,
@@ -268,9 +251,7 @@ func (w *world) register(n int) {
 		case 1:
 			files[scorer.FileResult] = []byte(`{"params":{"num_leaves":31,"max_bin":255}}`)
 		}
-		if _, err := reg.Register(w.t.Context(), "ctr", "sweep-"+strconv.Itoa(i), files,
-			registry.Info{At: w.now, By: "test", Metrics: map[string]float64{"auc": 0.6}}); err != nil {
-			w.t.Fatal(err)
-		}
+		must.Get(reg.Register(w.t.Context(), "ctr", "sweep-"+strconv.Itoa(i), files,
+			registry.Info{At: w.now, By: "test", Metrics: map[string]float64{"auc": 0.6}}))(w.t)
 	}
 }

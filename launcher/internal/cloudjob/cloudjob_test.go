@@ -14,6 +14,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/engine"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/stager"
@@ -127,9 +128,7 @@ func rows(t *testing.T, rows int) string {
 		fmt.Fprintf(&b, "%d,%d.5\n", i%2, i%97)
 	}
 	path := filepath.Join(t.TempDir(), "clicks.csv")
-	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(b.String()), 0o644))
 	return path
 }
 
@@ -137,10 +136,7 @@ func rows(t *testing.T, rows int) string {
 func TestTaskTellsFollower(t *testing.T) {
 	store := blob.Memory()
 	c := &cloud{states: []engine.Phase{engine.Waiting, engine.Running, engine.Running, engine.Done}}
-	j, err := Submit(t.Context(), c, request())
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(Submit(t.Context(), c, request()))(t)
 	c.jobs[j.Name] = slices.Clone(c.states)
 	folder := sweep.DatasetStaging("clicks", j.ID)
 	c.look = func(state engine.Phase) {
@@ -182,13 +178,8 @@ func TestTaskTellsFollower(t *testing.T) {
 func TestStageLike(t *testing.T) {
 	store := blob.Memory()
 	first := task(t, store, rows(t, 2000))
-	if err := first.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	o, err := readOutcome(t.Context(), store, sweep.DatasetStaging("clicks", first.Env.Job))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.Run(t.Context()))
+	o := must.Get(readOutcome(t.Context(), store, sweep.DatasetStaging("clicks", first.Env.Job)))(t)
 	for ref, says := range map[string]string{"clicks@" + o.Version: "",
 		"clicks@0123456789abcdef": "clicks@0123456789abcdef, which this one is to be like"} {
 		second := task(t, store, rows(t, 3000))
@@ -233,14 +224,12 @@ func TestFailedTaskSaysWhy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			store, w := blob.Memory(), &cloud{states: []engine.Phase{engine.Running, engine.Failed}, fail: c.batch}
-			j, err := Submit(t.Context(), w, request())
-			if err != nil {
-				t.Fatal(err)
-			}
+			j := must.Get(Submit(t.Context(), w, request()))(t)
 			if c.leave != nil {
 				c.leave(t, store, sweep.DatasetStaging("clicks", j.ID))
 			}
-			_, err = (&Follower{Jobs: w, Store: store, Every: time.Millisecond, Progress: func(stager.Step, int64, int64) {}}).Wait(t.Context(), sweep.DatasetStaging("clicks", j.ID), j)
+			f := Follower{Jobs: w, Store: store, Every: time.Millisecond, Progress: func(stager.Step, int64, int64) {}}
+			_, err := f.Wait(t.Context(), sweep.DatasetStaging("clicks", j.ID), j)
 			var failed *FailedError
 			if !errors.As(err, &failed) || failed.Code != c.code || !strings.Contains(err.Error(), c.says) ||
 				!strings.Contains(err.Error(), j.ID) {
@@ -290,10 +279,7 @@ func TestReporterWritesTheNewest(t *testing.T) {
 	r.note(stager.StepFetch, 1, 10)
 	r.note(stager.StepFetch, 7, 10)
 	for {
-		p, err := readProgress(t.Context(), store, "f/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(readProgress(t.Context(), store, "f/"))(t)
 		if p != nil && p.Done == 7 {
 			break
 		}
@@ -304,10 +290,7 @@ func TestReporterWritesTheNewest(t *testing.T) {
 func FuzzReports(f *testing.F) {
 	for _, v := range []any{Progress{Format: 1, Step: stager.StepFetch, Done: 1, Total: 2},
 		JobOutcome{Format: 1, Version: "v"}, JobOutcome{Format: 1, Error: "e", Code: 3}} {
-		text, err := json.Marshal(v)
-		if err != nil {
-			f.Fatal(err)
-		}
+		text := must.Get(json.Marshal(v))(f)
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/page/pagetest"
 	"coppice/internal/sweep"
 )
@@ -38,9 +39,7 @@ func TestBrowserLive(t *testing.T) {
 		done := sweep.Result{Format: 1, Sweep: p.Sweep, Trial: i, Task: i, Status: sweep.StatusDone, Score: 0.7 +
 			float64(i)/100, Model: &o, Scores: &sweep.Scored{Calib: o, Test: o},
 			Started: planned, Ended: planned.Add(time.Duration(i+1) * time.Minute)}
-		if _, err := trials.CreateResult(t.Context(), done); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(trials.CreateResult(t.Context(), done))(t)
 	}
 	page.Until("document.querySelector('figure[id^=slice-]')?.querySelectorAll('[data-t]').length === 3")
 	if top := page.Text("document.getElementById('top').value + ' ' + location.hash"); top != "5 #top=5" {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 )
 
 // refusal is how the verifier refuses a request.
@@ -44,8 +45,7 @@ func TestCallersAreVerified(t *testing.T) {
 	})
 	h := c.Handler([]string{"localhost:1"})
 
-	for _, path := range []string{"/", "/sweeps/night-1", "/models/ctr", "/datasets/clicks",
-		"/elsewhere"} {
+	for _, path := range []string{"/", "/sweeps/night-1", "/models/ctr", "/datasets/clicks", "/elsewhere"} {
 		for given, code := range map[string]int{"": http.StatusUnauthorized, "Bearer bob": http.StatusForbidden,
 			"Bearer later": http.StatusServiceUnavailable} {
 			r := httptest.NewRequest(http.MethodGet, "http://localhost:1"+path, nil)
@@ -75,13 +75,8 @@ func TestStrangersAreAnsweredAtOnce(t *testing.T) {
 
 	for request, want := range map[string]string{"POST /admin": "404", "PUT /sweeps/night-1": "405"} {
 		for _, body := range []string{"Content-Length: 1000\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n3e8\r\n{"} {
-			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
-				t.Fatal(err)
-			}
+			conn := must.Get((&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String()))(t)
+			must.Do(t, conn.SetDeadline(time.Now().Add(5*time.Second)))
 			fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: localhost:1\r\n%s", request, body)
 			answer, err := io.ReadAll(conn) // until the connection is closed
 			if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 "+want) {

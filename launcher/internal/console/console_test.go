@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/page"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
@@ -73,16 +74,12 @@ func night(t *testing.T, n int) (*counted, *sweep.Plan, *sweepstore.Trials) {
 	for i := range n {
 		p.Trials = append(p.Trials, sweep.Trial{Number: i, Params: sweep.Params{"x": float64(i)}})
 	}
-	if _, err := sweepstore.New(bucket, p.Sweep).CreatePlan(t.Context(), *p); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(sweepstore.New(bucket, p.Sweep).CreatePlan(t.Context(), *p))(t)
 	trials := sweepstore.NewTrials(bucket, p)
 	for i := range n {
 		c := sweep.Claim{Format: 1, Sweep: p.Sweep, Trial: i, Task: i, Host: fmt.Sprint("vm-", i/2), Nonce: "n",
 			At: planned.Add(time.Second)}
-		if _, err := trials.CreateClaim(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(trials.CreateClaim(t.Context(), c))(t)
 	}
 	return bucket, p, trials
 }
@@ -91,9 +88,7 @@ func conclude(t *testing.T, bucket blob.Store, p *sweep.Plan) {
 	t.Helper()
 	c := sweep.Conclusion{Format: 1, Sweep: p.Sweep, Outcome: sweep.OutcomeNoWinner,
 		Reason: "none met the requirements", At: planned.Add(time.Hour)}
-	if _, err := sweepstore.New(bucket, p.Sweep).CreateConclusion(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(sweepstore.New(bucket, p.Sweep).CreateConclusion(t.Context(), c))(t)
 }
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -111,18 +106,13 @@ func TestSameBytesAsAReport(t *testing.T) {
 	conclude(t, bucket, p)
 	h := New(bucket, blob.Memory(), blob.Memory(), time.Now, quiet).Handler([]string{"localhost:1"})
 
-	s, err := report.OpenSweep(t.Context(), bucket, registry.New(blob.Memory()), p.Sweep)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(report.OpenSweep(t.Context(), bucket, registry.New(blob.Memory()), p.Sweep))(t)
 	view, _, err := s.Look(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var want bytes.Buffer
-	if err := view.Write(&want); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, view.Write(&want))
 	if got := get(h, "localhost:1", "/sweeps/night-1"); got.Code != http.StatusOK ||
 		got.Body.String() != want.String() {
 		t.Errorf("the console answered %d with %d bytes, a report has %d", got.Code, got.Body.Len(), want.Len())
@@ -289,9 +279,7 @@ func TestNews(t *testing.T) {
 	o := sweep.Object{Name: sweep.Names(p.Sweep).Attempt(0, 0) + "x"}
 	done := sweep.Result{Format: 1, Sweep: p.Sweep, Status: sweep.StatusDone, Score: 0.7, Model: &o,
 		Scores: &sweep.Scored{Calib: o, Test: o}, Started: planned, Ended: planned.Add(time.Minute)}
-	if _, err := trials.CreateResult(t.Context(), done); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(trials.CreateResult(t.Context(), done))(t)
 	if text := ask(http.StatusOK); !strings.Contains(text, `"open":true`) {
 		t.Error("the page of a running sweep does not say that it is to ask again")
 	}

@@ -13,6 +13,7 @@ import (
 	"coppice/internal/cloud"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 	"coppice/terraform"
 )
@@ -20,10 +21,7 @@ import (
 // examineSweep runs the doctor.
 func examineSweep(t *testing.T, d *Doctor, s *sweep.Spec) *Report {
 	t.Helper()
-	r, err := d.Examine(t.Context(), "sweep.yaml", s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(d.Examine(t.Context(), "sweep.yaml", s))(t)
 	for _, f := range r.Findings {
 		if f.What == "" || f.Where == "" || f.Check == "" {
 			t.Errorf("an empty finding: %+v", f)
@@ -40,17 +38,12 @@ func examineSweep(t *testing.T, d *Doctor, s *sweep.Spec) *Report {
 func spec(t *testing.T, ref, machine string) *sweep.Spec {
 	t.Helper()
 	fine := func(string) error { return nil }
-	s, err := sweep.ParseSpec("sweep.yaml",
-		[]byte("name: night\ndataset: "+ref+
-			"\nmodel: ctr\nmetric: auc\ntrials: 1\nsearch: {random: {num_leaves: {log_int: [4, 40]}}}\nmachine: "+
-			machine+"\n"),
-		sweep.Vocabulary{Metric: fine, ParamName: gbt.CanonicalName, Param: gbt.CheckParam,
-			Constraint: func(c string) (string, error) { return c, nil }, Require: fine,
-			Objective: func(o, _ string) (string, error) { return o, nil }, Machine: fine,
-			LocalSSD: func(string, int) error { return nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(sweep.ParseSpec("sweep.yaml", []byte("name: night\ndataset: "+ref+
+		"\nmodel: ctr\nmetric: auc\ntrials: 1\nsearch: {random: {num_leaves: {log_int: [4, 40]}}}\nmachine: "+
+		machine+"\n"), sweep.Vocabulary{Metric: fine, ParamName: gbt.CanonicalName, Param: gbt.CheckParam,
+		Constraint: func(c string) (string, error) { return c, nil }, Require: fine,
+		Objective: func(o, _ string) (string, error) { return o, nil }, Machine: fine,
+		LocalSSD: func(string, int) error { return nil }}))(t)
 	return s
 }
 
@@ -125,8 +118,7 @@ func TestFindings(t *testing.T) {
 			"need 4 vCPUs, 2 of 2 are free", "iam-admin/quotas?project=p1"},
 		"no preemptible": {func(_ *Doctor, f *fake) {
 			quota(f, "PREEMPTIBLE_CPUS", 0, 0)
-			quota(f, "N2_CPUS", 3,
-				0)
+			quota(f, "N2_CPUS", 3, 0)
 		}, "", "quota", Problem, "need 4 vCPUs, 3 of 3", "quotas"},
 		"a new account": {func(_ *Doctor, f *fake) { quota(f, "CPUS_ALL_REGIONS", 3, 0) }, "", "quota", Problem,
 			"2 x n2-highmem-2 need 4 vCPUs, 3 of 3 are free: request more before anything else", "quotas"},
@@ -278,10 +270,7 @@ func TestQuotasComeFirst(t *testing.T) {
 
 // TestServicesAreTerraforms: what the doctor wants enabled, Terraform enables.
 func TestServicesAreTerraforms(t *testing.T) {
-	text, err := os.ReadFile("../../../terraform/services.tf")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../../terraform/services.tf"))(t)
 	for _, s := range services {
 		if !strings.Contains(string(text), `"`+s+`"`) {
 			t.Errorf("the doctor looks for %s, which terraform/services.tf does not enable", s)
@@ -318,8 +307,7 @@ func TestNotCheckedMendsWhatItSays(t *testing.T) {
 func has(t *testing.T, r *Report, check string, v Severity, says string) {
 	t.Helper()
 	if !slices.ContainsFunc(r.Findings, func(f Finding) bool {
-		return f.Check == check && f.Verdict == v &&
-			strings.Contains(f.What, says)
+		return f.Check == check && f.Verdict == v && strings.Contains(f.What, says)
 	}) {
 		t.Errorf("no %s, %s: %q in %+v", check, v, says, r.Sorted())
 	}

@@ -9,6 +9,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/cloud"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 	"coppice/terraform"
 )
@@ -52,10 +53,7 @@ func newFake(t *testing.T) *fake {
 
 func newDoctor(t *testing.T, f *fake) *Doctor {
 	t.Helper()
-	table, err := terraform.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(terraform.Load())(t)
 	return &Doctor{
 		Deployment: sweep.Deployment{Project: project, Location: "us-central1", DatasetsBucket: "d", SweepsBucket: "s",
 			RegistryBucket: "r", ScoresTopic: "coppice-scores",

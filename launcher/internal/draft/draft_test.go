@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
@@ -24,9 +25,7 @@ func written(t *testing.T, header string, rows int, row func(i int) string) stri
 		b.WriteString(row(i) + "\n")
 	}
 	path := filepath.Join(t.TempDir(), "My Table-2026.csv")
-	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(b.String()), 0o644))
 	return path
 }
 
@@ -135,14 +134,12 @@ func TestDecisions(t *testing.T) {
 				Metric: "auc",
 				Trials: 7, Seed: 3, Name: "mine"},
 			says: []string{`{by: hash, key: "k"`, `weight: "w"`, `drop: ["a"]`, `categorical: ["b"]`, "metric: auc",
-				"trials: 7",
-				"seed: 3", "name: mine\n"}},
+				"trials: 7", "seed: 3", "name: mine\n"}},
 		"ids of numbers": {header: "campaign_id,row_id,paid,y",
 			row: func(i int) string { return fmt.Sprintf("%d,%d,%d,%d", i%50, i, i%50, i%2) },
 			ask: Request{Label: "y"}, not: []string{"categorical"},
 			says: []string{"numeric: [\"campaign_id\"]\nencodings: {keys: [[\"campaign_id\"]]}\n",
-				"fixed:\n    - " + ofIDs,
-				"campaign_id: integers named like IDs, encoded as IDs and kept as numbers"}},
+				"fixed:\n    - " + ofIDs, "campaign_id: integers named like IDs, encoded as IDs and kept as numbers"}},
 		"ids of few numbers": {header: "campaign_id,y",
 			row: func(i int) string { return fmt.Sprintf("%d,%d", i%32, i%2) },
 			ask: Request{Label: "y"}, says: []string{"categorical: [\"campaign_id\"]\n"}, not: []string{"encodings"}},
@@ -212,10 +209,7 @@ func TestDecisions(t *testing.T) {
 			if q.Label == "" {
 				q.Label = "click"
 			}
-			d, err := Make(t.Context(), q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Get(Make(t.Context(), q))(t)
 			if _, err := dataset.ParseSpec("dataset.yaml", d.Dataset); err != nil {
 				t.Errorf("the dataset's spec: %v\n%s", err, d.Dataset)
 			}
@@ -343,14 +337,8 @@ func TestClassesBeginWithRegularisation(t *testing.T) {
 		file := written(t, "x,y", rows, func(i int) string {
 			return fmt.Sprintf("%d,%s", i*7919%1000, []string{"a", "b", "c"}[i%3])
 		})
-		d, err := Make(t.Context(), Request{Sources: []string{file}, Label: "y", Limit: time.Minute, Cores: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
-		spec, err := d.WithTrials(5)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(Make(t.Context(), Request{Sources: []string{file}, Label: "y", Limit: time.Minute, Cores: 2}))(t)
+		spec := must.Get(d.WithTrials(5))(t)
 		for i, params := range want {
 			for name, value := range params {
 				if got := spec.Search.Fixed[i][name]; got != value {
@@ -384,9 +372,7 @@ func TestParamsOfEveryTrial(t *testing.T) {
 		{".yaml", "bagging_fraction: 0.5\n", nil, nil},
 		{".yaml", "n_jobs: 4\nnum_leavess: 3\n", nil, nil},
 	} {
-		if err := os.WriteFile(file+c.suffix, []byte(c.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file+c.suffix, []byte(c.text), 0o600))
 		source := table
 		if strings.Contains(c.text, "num_class") {
 			source = grades
@@ -418,11 +404,8 @@ func TestParamsOfEveryTrial(t *testing.T) {
 // TestColumnsOfAValue: fit stages the columns that its metric needs.
 func TestColumnsOfAValue(t *testing.T) {
 	path := written(t, "x,bid,won", 500, func(i int) string { return fmt.Sprintf("%d,%d.5,%d", i%17, i%9, i%3/2) })
-	d, err := Make(t.Context(), Request{Sources: []string{path}, Label: "won", Cores: 2, Limit: time.Minute,
-		Metric: "value( prediction*2>bid ? label: -bid/9)"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(Make(t.Context(), Request{Sources: []string{path}, Label: "won", Cores: 2, Limit: time.Minute,
+		Metric: "value( prediction*2>bid ? label: -bid/9)"}))(t)
 	if _, err := dataset.ParseSpec("dataset.yaml", d.Dataset); err != nil ||
 		!strings.Contains(string(d.Dataset), "\nvalues: [\"bid\"]\n") {
 		t.Errorf("the dataset is %s: %v", d.Dataset, err)

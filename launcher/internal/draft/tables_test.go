@@ -19,6 +19,7 @@ import (
 	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/ingest"
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 )
 
 // odd is a column as the world writes it, and what it has to become; "" for no feature at all.
@@ -166,35 +167,24 @@ func (o odd) written() (csv, jsonl string) {
 // stagedAs stages the table in a file.
 func stagedAs(t *testing.T, spec *dataset.Spec, file table.File) *dataset.Manifest {
 	t.Helper()
-	r, err := ingest.Stage(context.Background(), spec, []table.File{file}, filepath.Join(t.TempDir(), "d"),
-		ingest.Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(ingest.Stage(context.Background(), spec, []table.File{file}, filepath.Join(t.TempDir(), "d"),
+		ingest.Options{Threads: 1}))(t)
 	return r.Manifest
 }
 
 // encoded are the model values of a file's rows, as predict computes them.
 func encoded(t *testing.T, m *dataset.Manifest, file table.File) []byte {
 	t.Helper()
-	e, err := cell.NewEncoder(m.Encoding(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tab, err := table.Open([]table.File{file}, table.Options{Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(cell.NewEncoder(m.Encoding(), nil))(t)
+	tab := must.Get(table.Open([]table.File{file}, table.Options{Threads: 1}))(t)
 	var out bytes.Buffer
-	if err := tab.Read(context.Background(), e.Columns(), 100, func(b *table.Batch) error {
+	must.Do(t, tab.Read(context.Background(), e.Columns(), 100, func(b *table.Batch) error {
 		values, err := e.Encode(b, nil, nil, 1)
 		if err == nil {
 			err = binary.Write(&out, binary.LittleEndian, values)
 		}
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return out.Bytes()
 }
 
@@ -213,15 +203,11 @@ func TestTables(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o, folder := oddColumns[name], filepath.Join(kept, fmt.Sprint(i))
 			csv, jsonl := o.written()
-			if err := os.Mkdir(folder, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Mkdir(folder, 0o755))
 			files := map[string]table.File{}
 			for suffix, text := range map[string]string{"csv": csv, "jsonl": jsonl} {
 				path := filepath.Join(folder, "t."+suffix)
-				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 				files[suffix] = table.File{URI: path, Path: path, Bytes: int64(len(text))}
 			}
 
@@ -235,10 +221,7 @@ func TestTables(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			fitted, err := dataset.ParseSpec("dataset.yaml", d.Dataset)
-			if err != nil {
-				t.Fatal(err)
-			}
+			fitted := must.Get(dataset.ParseSpec("dataset.yaml", d.Dataset))(t)
 			split := "split" + strings.SplitN(strings.SplitN(string(d.Dataset), "\nsplit", 2)[1], "\n", 2)[0] + "\n"
 			own := stagedAs(t, specOf(t, "label: {column: y, kind: regression}\n"+split), files["csv"])
 			if strings.Contains(string(d.Dataset), "label: \"y\"") {
@@ -250,14 +233,9 @@ func TestTables(t *testing.T) {
 			if !bytes.Equal(values, encoded(t, m, files["jsonl"])) {
 				t.Error("predict reads other values from JSONL than from CSV")
 			}
-			features, err := json.Marshal(m.Encoding())
-			if err != nil {
-				t.Fatal(err)
-			}
+			features := must.Get(json.Marshal(m.Encoding()))(t)
 			for file, data := range map[string][]byte{"features.json": features, "values": values} {
-				if err := os.WriteFile(filepath.Join(folder, file), data, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(filepath.Join(folder, file), data, 0o644))
 			}
 		})
 	}
@@ -273,10 +251,7 @@ func TestTables(t *testing.T) {
 // specOf is a spec by hand.
 func specOf(t *testing.T, text string) *dataset.Spec {
 	t.Helper()
-	spec, err := dataset.ParseSpec("d.yaml", []byte("name: t\nsource: t.csv\n"+text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(dataset.ParseSpec("d.yaml", []byte("name: t\nsource: t.csv\n"+text)))(t)
 	return spec
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
@@ -21,10 +22,7 @@ const learning = `  random: {num_leaves: {log_int: [15, 255]}, learning_rate: {l
 // learner is the spec with a search that learns.
 func learner(t *testing.T, edits ...string) *sweep.Spec {
 	t.Helper()
-	s, err := sweep.ParseSpec("sweep.yaml", []byte(learnerText(edits...)), words())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(sweep.ParseSpec("sweep.yaml", []byte(learnerText(edits...)), words()))(t)
 	return s
 }
 
@@ -67,10 +65,7 @@ func TestASearchThatLearnsLeavesTrialsOpen(t *testing.T) {
 	}
 
 	// It is read as it was written.
-	text, err := json.Marshal(p.Plan)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(p.Plan))(t)
 	read, err := sweep.DecodePlan(text)
 	if err != nil || read.Fingerprint() != p.Fingerprint() {
 		t.Errorf("the plan was read with error %v; want none and the same fingerprint", err)
@@ -141,12 +136,9 @@ func TestWarmStart(t *testing.T) {
 	}
 	build := func(s *sweep.Spec, earlier ...sweep.Earlier) *plan.Planned {
 		t.Helper()
-		p, err := plan.Build(plan.Inputs{Spec: s, Manifest: manifest(all...),
+		p := must.Get(plan.Build(plan.Inputs{Spec: s, Manifest: manifest(all...),
 			Job: func(id sweep.ID) string { return "jobs/" + string(id) }, Now: time.Unix(9, 0),
-			Earlier: func(*sweep.Plan) ([]sweep.Earlier, error) { return earlier, nil }})
-		if err != nil {
-			t.Fatal(err)
-		}
+			Earlier: func(*sweep.Plan) ([]sweep.Earlier, error) { return earlier, nil }}))(t)
 		return p
 	}
 
@@ -225,8 +217,7 @@ func TestNoSearchAtAll(t *testing.T) {
 		first.Source != search.SourceDefault || first.Params["learning_rate"] != 0.05 ||
 		first.Params["num_leaves"] != 31. {
 		t.Errorf("50 trials without search: %s of %d parameters by %q, first %+v; expected 50 of 4 by auto, the "+
-			"default "+
-			"first", sources(p), len(p.Spec.Search.Random), p.Spec.Search.Method, first)
+			"default first", sources(p), len(p.Spec.Search.Random), p.Spec.Search.Method, first)
 	}
 	keys := map[string]bool{}
 	for _, e := range p.Expected {

@@ -61,8 +61,7 @@ func TestSeveralClasses(t *testing.T) {
 	} {
 		lines, params, _ := strings.Cut(lines, "\nweights: ")
 		s := parse(t, "metric: ap", lines, "params: {eta: 0.05}", "params: "+cmp.Or(params, "{eta: 0.05}"),
-			"search:", "search:\n  method: auto",
-			`require: ["precision@1% > 0.1", "trees < 900"]`, "")
+			"search:", "search:\n  method: auto", `require: ["precision@1% > 0.1", "trees < 900"]`, "")
 		p, err := build(s, m)
 		if want = strings.TrimSpace(want); want != "" {
 			if err == nil || !strings.Contains(err.Error(), want) || !problem.Is(err, problem.Input) {

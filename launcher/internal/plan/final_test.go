@@ -8,16 +8,14 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
 func TestTheFinalTrainingIsTheLastTrial(t *testing.T) {
 	with := []string{"final: {rows: train}", "final: {rows: all}"}
 	p := built(t, parse(t, with...), manifest(all...))
-	data, err := json.Marshal(p.Plan)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(p.Plan))(t)
 	read, err := sweep.DecodePlan(data)
 	if err != nil {
 		t.Fatalf("the plan is refused by its reader: %v", err)
@@ -38,15 +36,9 @@ func TestTheFinalTrainingIsTheLastTrial(t *testing.T) {
 		"not the last trial": func(p *sweep.Plan) { p.Trials[0].Refit = true },
 		"with parameters":    func(p *sweep.Plan) { p.Trials[8].Params = p.Trials[0].Params },
 	} {
-		bad, err := sweep.DecodePlan(data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		bad := must.Get(sweep.DecodePlan(data))(t)
 		break_(bad)
-		text, err := json.Marshal(bad)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(bad))(t)
 		if _, err := sweep.DecodePlan(text); err == nil {
 			t.Errorf("a final training that is %s was read; expected it to be refused", name)
 		}

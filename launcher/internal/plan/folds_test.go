@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
 )
@@ -84,17 +85,11 @@ func TestFoldsOfASearchThatLearns(t *testing.T) {
 	earlier := []sweep.Earlier{{Sweep: "night-3",
 		Trials: []sweep.Seen{{Trial: 4, Status: sweep.StatusDone, Score: new(0.9),
 			Params: sweep.Params{"num_leaves": 100.0, "learning_rate": 0.1, "min_data_in_leaf": 20.0}}}}}
-	p, err := plan.Build(plan.Inputs{Spec: s, Manifest: manifest(all...),
+	p := must.Get(plan.Build(plan.Inputs{Spec: s, Manifest: manifest(all...),
 		Job:     func(id sweep.ID) string { return "jobs/" + string(id) },
-		Earlier: func(*sweep.Plan) ([]sweep.Earlier, error) { return earlier, nil }})
-	if err != nil {
-		t.Fatal(err)
-	}
+		Earlier: func(*sweep.Plan) ([]sweep.Earlier, error) { return earlier, nil }}))(t)
 	p.Job = p.JobName(0)
-	data, err := json.Marshal(p.Plan)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(p.Plan))(t)
 	if _, err := sweep.DecodePlan(data); err != nil && !strings.Contains(err.Error(), "job") {
 		t.Fatalf("the plan is refused by its reader: %v", err)
 	}
@@ -126,7 +121,6 @@ func TestFoldsOfASearchThatLearns(t *testing.T) {
 		"fixed: [{num_leaves: 255, min_data_in_leaf: 5}]"), manifest(all...))
 	if p.Sizing.TrialBytes < largest.Sizing.TrialBytes || p.Sizing.RefitBytes < largest.Sizing.RefitBytes {
 		t.Errorf("open folds are given %d bytes and the refit %d; the largest configuration of the space needs %d "+
-			"and %d", p.Sizing.TrialBytes, p.Sizing.RefitBytes,
-			largest.Sizing.TrialBytes, largest.Sizing.RefitBytes)
+			"and %d", p.Sizing.TrialBytes, p.Sizing.RefitBytes, largest.Sizing.TrialBytes, largest.Sizing.RefitBytes)
 	}
 }

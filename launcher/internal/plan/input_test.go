@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
 )
@@ -46,13 +47,10 @@ func TestContinuedRowsMayBeKeptBack(t *testing.T) {
 			}
 			s := parse(t)
 			s.Continue = &sweep.Continue{From: sweep.Champion}
-			p, err := plan.Build(plan.Inputs{Spec: s, Manifest: m,
+			p := must.Get(plan.Build(plan.Inputs{Spec: s, Manifest: m,
 				Job: func(id sweep.ID) string { return "jobs/" + string(id) }, Now: time.Unix(1, 0), Version: "v1",
 				Input: &plan.Continued{Model: "ctr", Version: 7, Text: []byte("tree"), Dataset: []byte("{}"),
-					Trained: old}})
-			if err != nil {
-				t.Fatal(err)
-			}
+					Trained: old}}))(t)
 			notes := strings.Join(p.Notes, "\n")
 			if warned := strings.Contains(notes,
 				"version 7 was trained on may be in valid, calib and test"); warned != (c.want != "") ||

@@ -12,6 +12,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
 	"coppice/internal/sweep"
@@ -46,10 +47,7 @@ machine: {type: n2-highmem-64}
 
 func parse(t *testing.T, edits ...string) *sweep.Spec {
 	t.Helper()
-	s, err := sweep.ParseSpec("sweep.yaml", []byte(strings.NewReplacer(edits...).Replace(spec)), words())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(sweep.ParseSpec("sweep.yaml", []byte(strings.NewReplacer(edits...).Replace(spec)), words()))(t)
 	return s
 }
 
@@ -97,20 +95,14 @@ func build(s *sweep.Spec, m *dataset.Manifest) (*plan.Planned, error) {
 // built is a plan that is made without an error.
 func built(t *testing.T, s *sweep.Spec, m *dataset.Manifest) *plan.Planned {
 	t.Helper()
-	p, err := build(s, m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(build(s, m))(t)
 	return p
 }
 
 // readBack fails unless the plan's reader takes it.
 func readBack(t *testing.T, p *plan.Planned) *sweep.Plan {
 	t.Helper()
-	data, err := json.Marshal(p.Plan)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(p.Plan))(t)
 	read, err := sweep.DecodePlan(data)
 	if err != nil {
 		t.Fatalf("the plan is refused by its reader: %v", err)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
 )
@@ -13,10 +14,7 @@ func TestSequences(t *testing.T) {
 	planned := func(trials string) (*plan.Planned, string) {
 		p := built(t, learner(t, "method: auto", "method: "+sweep.MethodHalton, "trials: 20", "trials: "+trials),
 			manifest(all...))
-		text, err := json.Marshal(p.Trials[:20])
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(p.Trials[:20]))(t)
 		return p, string(text)
 	}
 	p, first := planned("20")

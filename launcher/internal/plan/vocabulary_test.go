@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -27,12 +28,9 @@ func TestSpecsInLightGBMsWords(t *testing.T) {
 		}
 	}
 
-	s, err := sweep.ParseSpec("sweep.yaml",
+	s := must.Get(sweep.ParseSpec("sweep.yaml",
 		[]byte(spec+`search: {constraints: ["log(min_child_samples) < max_leaf && max_leaf <= 2 ^ max_depth"], `+
-			`grid: {eta: [0.1]}}`), Vocabulary())
-	if err != nil {
-		t.Fatal(err)
-	}
+			`grid: {eta: [0.1]}}`), Vocabulary()))(t)
 	if got, want := s.Search.Constraints[0],
 		"log(min_data_in_leaf) < num_leaves && num_leaves <= 2 ^ max_depth"; got != want {
 		t.Errorf("constraint %s, expected %s", got, want)

@@ -14,6 +14,7 @@ import (
 	"context"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/scorer"
 	"coppice/launcher/internal/predict"
@@ -39,16 +40,11 @@ func (s *stopping) Put(ctx context.Context, name string, at blob.Generation, r i
 // table.
 func TestABucketIsScoredOnce(t *testing.T) {
 	r, v := wideModel(t, 3)
-	s, err := scorer.OpenMapped(t.Context(), r, v, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(scorer.OpenMapped(t.Context(), r, v, t.TempDir()))(t)
 	defer s.Close()
 	from, to := blob.Memory(), &stopping{Store: blob.Memory(), left: 2}
 	put := func(name, text string) {
-		if _, err := blob.Create(t.Context(), from, name, []byte(text)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(blob.Create(t.Context(), from, name, []byte(text)))(t)
 	}
 	want := map[string]int{}
 	for day := range 4 {
@@ -87,8 +83,7 @@ func TestABucketIsScoredOnce(t *testing.T) {
 		lines := bytes.Split(bytes.TrimSpace(data), []byte("\n"))
 		if err != nil || len(lines) != 1+want[o.Name] || string(lines[0]) != "c0,prediction" {
 			t.Fatalf("%s: got %d lines beginning with %s, %v; want a header and %d rows", o.Name, len(lines), lines[0],
-				err,
-				want[o.Name])
+				err, want[o.Name])
 		}
 		for i, line := range lines[1:] {
 			if !bytes.HasPrefix(line, fmt.Appendf(nil, "%d,", i)) {

@@ -20,6 +20,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/launcher/internal/predict"
@@ -30,9 +31,7 @@ import (
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var r syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Getrusage(syscall.RUSAGE_SELF, &r))
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
@@ -40,10 +39,7 @@ func processorTime(t *testing.T) time.Duration {
 func wideTable(t *testing.T, columns, rows int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "wide.csv")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(path))(t)
 	defer f.Close()
 	w := bufio.NewWriter(f)
 	fmt.Fprint(w, "y")
@@ -59,50 +55,28 @@ func wideTable(t *testing.T, columns, rows int) string {
 			fmt.Fprintf(w, ",%d.5", state>>8%100)
 		}
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Flush())
 	return path
 }
 
 // wideModel registers a model that has the table's columns as features.
 func wideModel(t *testing.T, columns int) (*registry.Registry, registry.Version) {
 	t.Helper()
-	spec, err := dataset.ParseSpec("d.yaml", []byte("name: t\nsource: "+wideTable(t, columns, 100)+
-		"\nlabel: y\nsplit: {by: random, train: 0.8, test: 0.2}\ncontract: none\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	staged, err := (&stager.Stager{}).Stage(t.Context(), spec, stager.Destination{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ds, err := dataset.Open(staged.Place)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(dataset.ParseSpec("d.yaml", []byte("name: t\nsource: "+wideTable(t, columns, 100)+
+		"\nlabel: y\nsplit: {by: random, train: 0.8, test: 0.2}\ncontract: none\n")))(t)
+	staged := must.Get((&stager.Stager{}).Stage(t.Context(), spec, stager.Destination{Dir: t.TempDir()}))(t)
+	ds := must.Get(dataset.Open(staged.Place))(t)
 	defer ds.Close()
 	p := gbt.Defaults()
 	p.NumIterations = 3
-	trained, err := gbt.Train(t.Context(), datasettest.Data(ds.Manifest, ds.Split("train")), p, gbt.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	trained := must.Get(gbt.Train(t.Context(), datasettest.Data(ds.Manifest, ds.Split("train")), p, gbt.Options{}))(t)
 	var model bytes.Buffer
-	if _, err := trained.Model.WriteTo(&model); err != nil {
-		t.Fatal(err)
-	}
-	features, err := json.Marshal(ds.Manifest.Encoding())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(trained.Model.WriteTo(&model))(t)
+	features := must.Get(json.Marshal(ds.Manifest.Encoding()))(t)
 	r := registry.New(blob.Memory())
-	v, err := r.Register(t.Context(), "wide", "sweep-1", map[string][]byte{scorer.FileModel: model.Bytes(),
+	v := must.Get(r.Register(t.Context(), "wide", "sweep-1", map[string][]byte{scorer.FileModel: model.Bytes(),
 		scorer.FileFeatures: features, scorer.FileCalibrator: []byte(`{"format":1,"method":"none"}`)},
-		registry.Info{At: time.Unix(1e9, 0), By: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+		registry.Info{At: time.Unix(1e9, 0), By: "test"}))(t)
 	return r, v
 }
 
@@ -119,10 +93,7 @@ func scoreWide(t *testing.T, columns, rows int) (c cost) {
 	in, out := wideTable(t, columns, rows), filepath.Join(t.TempDir(), "scored.csv")
 	runtime.GC()
 	before := processorTime(t)
-	s, err := scorer.OpenMapped(t.Context(), r, v, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(scorer.OpenMapped(t.Context(), r, v, t.TempDir()))(t)
 	defer s.Close()
 	done, err := predict.Run(t.Context(), predict.Request{Scorer: s, In: in, Out: out, MaxUnseen: 1,
 		Progress: func(int64) {
@@ -182,15 +153,12 @@ func TestScoringAWideTable(t *testing.T) {
 // TestExplainingCanBeEnded: rows that are explained come in small batches, after each of which an end is heard.
 func TestExplainingCanBeEnded(t *testing.T) {
 	r, v := wideModel(t, 5)
-	s, err := scorer.OpenMapped(t.Context(), r, v, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(scorer.OpenMapped(t.Context(), r, v, t.TempDir()))(t)
 	defer s.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	var last int64
 	out := filepath.Join(t.TempDir(), "scored.csv")
-	_, err = predict.Run(ctx, predict.Request{Scorer: s, In: wideTable(t, 5, 3000), Out: out, MaxUnseen: 1, Explain: 2,
+	_, err := predict.Run(ctx, predict.Request{Scorer: s, In: wideTable(t, 5, 3000), Out: out, MaxUnseen: 1, Explain: 2,
 		Progress: func(rows int64) { last = rows; cancel() }})
 	_, missing := os.Stat(out)
 	if !errors.Is(err, context.Canceled) || last > 1024 || !errors.Is(missing, os.ErrNotExist) {

@@ -13,6 +13,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/engine"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -188,9 +189,7 @@ func TestSettle(t *testing.T) {
 			var moved []string
 			l := w.provisioner(plan())
 			l.Moved = func(_ int, reason string) { moved = append(moved, reason) }
-			if err := l.Settle(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, l.Settle(t.Context()))
 			if !slices.Equal(w.order, c.jobs) || !slices.Equal(w.alive(), c.alive) || len(moved) != len(c.reasons) {
 				t.Errorf("%q, alive %q, moved %q", w.order, w.alive(), moved)
 			}
@@ -228,17 +227,13 @@ func TestTooFewMachines(t *testing.T) {
 		var moved string
 		l := w.provisioner(p)
 		l.Moved = func(_ int, reason string) { moved = reason }
-		if _, err := l.Submit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(l.Submit(t.Context()))(t)
 		w.before = func(what string) {
 			if alive := w.alive(); what == "submit" && len(w.order) == 1 && len(alive) > 0 && moved != "" {
 				t.Errorf("%q live when the next job is submitted, want none", alive)
 			}
 		}
-		if err := l.Settle(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, l.Settle(t.Context()))
 		w.before = nil
 		if want == nil {
 			want = []string{"nightly-1"}
@@ -330,9 +325,7 @@ func TestMachinesOfAJob(t *testing.T) {
 // launcher go on. Whatever was interrupted, the jobs are the same, and one is left.
 func TestSettleSurvivesACrashAnywhere(t *testing.T) {
 	calm := newCloud(t, map[string]engine.JobStatus{"nightly-1-f2": running})
-	if err := calm.provisioner(plan()).Settle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, calm.provisioner(plan()).Settle(t.Context()))
 	for at := 1; ; at++ {
 		w := newCloud(t, calm.fate)
 		ctx, crash := context.WithCancelCause(t.Context())
@@ -400,9 +393,7 @@ func TestCancelledMeanwhile(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if err := w.provisioner(plan()).Settle(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, w.provisioner(plan()).Settle(t.Context()))
 		if w.before != nil { // it ended before that step
 			if at < 10 {
 				t.Fatalf("only %d steps", at)
@@ -419,10 +410,7 @@ func TestDamagedRecord(t *testing.T) {
 	w := newCloud(t, nil)
 	for _, text := range []string{"", "{}", `{"format":1,"sweep":"nightly-1","number":2,"job":"x"}`,
 		`{"format":1,"sweep":"nightly-1","number":1,"job":"projects/p/locations/l/jobs/other"}`} {
-		if _, err := w.store.Put(t.Context(), sweep.Names(plan().Sweep).JobRecord(1), blob.Any,
-			strings.NewReader(text)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(w.store.Put(t.Context(), sweep.Names(plan().Sweep).JobRecord(1), blob.Any, strings.NewReader(text)))(t)
 		if err := w.provisioner(plan()).Settle(t.Context()); !problem.Is(err, problem.Damaged) {
 			t.Errorf("settled with the record %q: error %v, expected one about the record", text, err)
 		}
@@ -435,9 +423,7 @@ func TestAJobThatTrainsMayFinish(t *testing.T) {
 	l := w.provisioner(plan())
 	first := &engine.JobStatus{State: engine.Running, Began: true}
 	w.jobs["projects/p/locations/l/jobs/nightly-1"] = first
-	if err := l.record(t.Context(), 1, "no machines"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, l.record(t.Context(), 1, "no machines"))
 	looks := 0
 	w.before = func(string) {
 		if looks++; looks == 5 {

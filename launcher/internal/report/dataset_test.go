@@ -11,6 +11,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 	"coppice/internal/nights"
 	"coppice/internal/nights/nightstest"
 	"coppice/internal/page"
@@ -37,17 +38,9 @@ func stagedNights(t *testing.T, store blob.Store, n, bad int) []*nights.Record {
 			}
 		}
 		file := filepath.Join(t.TempDir(), "night.csv")
-		if err := os.WriteFile(file, table.CSV(), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		spec, err := dataset.ParseSpec("dataset.yaml", append(nightstest.Spec(file), "encodings: none\n"...))
-		if err != nil {
-			t.Fatal(err)
-		}
-		staged, err := s.Stage(t.Context(), spec, stager.Destination{Store: store, URL: "gs://d"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, table.CSV(), 0o600))
+		spec := must.Get(dataset.ParseSpec("dataset.yaml", append(nightstest.Spec(file), "encodings: none\n"...)))(t)
+		staged := must.Get(s.Stage(t.Context(), spec, stager.Destination{Store: store, URL: "gs://d"}))(t)
 		out = append(out, staged.Night)
 	}
 	return out
@@ -59,8 +52,7 @@ func swept(t *testing.T, store blob.Store, id sweep.ID, r *nights.Record, verdic
 	p := sweep.Plan{Format: 1, Sweep: id, Created: r.At.Add(time.Hour), Heartbeat: sweep.Duration(time.Second),
 		Takeover: sweep.Duration(time.Minute),
 		Spec:     sweep.Spec{Name: "night", Model: "ctr", Metric: "log_loss"},
-		Dataset: sweep.DatasetRef{Name: r.Dataset,
-			Version: r.Version},
+		Dataset:  sweep.DatasetRef{Name: r.Dataset, Version: r.Version},
 		Holdout: sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "valid"},
 			Test: sweep.Rows{Split: "valid"}},
 		Trials: []sweep.Trial{{Number: 0, Params: sweep.Params{}}}, Quote: &sweep.Quote{Hourly: 2},
@@ -80,12 +72,8 @@ func swept(t *testing.T, store blob.Store, id sweep.ID, r *nights.Record, verdic
 		c.Cost = &sweep.Cost{USD: 1.25, MachineHours: 0.3}
 	}
 	s := sweepstore.New(store, id)
-	if _, err := s.CreatePlan(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.CreateConclusion(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.CreatePlan(t.Context(), p))(t)
+	must.Get(s.CreateConclusion(t.Context(), c))(t)
 }
 
 // A dataset's nights are shown with what staging found, how far the columns moved, and what became of each.
@@ -96,10 +84,7 @@ func TestDataset(t *testing.T) {
 	swept(t, sweeps, "night-2", records[1], sweep.VerdictNotPromoted)
 	reg := registry.New(blob.Memory())
 	d := report.New(sweeps, store, reg, false)
-	v, err := d.Dataset(t.Context(), records[0].Dataset)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(d.Dataset(t.Context(), records[0].Dataset))(t)
 
 	if len(v.Nights) != 4 || v.Metric != "log_loss" || len(v.Notes) != 0 {
 		t.Fatalf("%d nights by %q, notes %q", len(v.Nights), v.Metric, v.Notes)
@@ -127,9 +112,7 @@ func TestDataset(t *testing.T) {
 	}
 
 	var one, two bytes.Buffer
-	if err := v.Write(&one); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.Write(&one))
 	again, err := d.Dataset(t.Context(), records[0].Dataset) // from what is kept
 	if err == nil {
 		err = again.Write(&two)
@@ -164,9 +147,7 @@ func TestNightsOfAModel(t *testing.T) {
 	swept(t, sweeps, "night-1", records[0], sweep.VerdictPromoted)
 	swept(t, sweeps, "night-2", records[1], sweep.VerdictNotPromoted)
 	m := &page.Model{Name: "ctr"}
-	if err := report.New(sweeps, store, reg, false).Nights(t.Context(), m); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, report.New(sweeps, store, reg, false).Nights(t.Context(), m))
 	if len(m.Nights) != 3 || m.Nights[0].Verdict != sweep.VerdictBlocked || m.Nights[0].ID != "" ||
 		!strings.Contains(m.Nights[0].Why, records[2].Findings[0].Column) {
 		t.Fatalf("got %+v; want three nights, the newest a table that was blocked because of a column", m.Nights)
@@ -175,9 +156,7 @@ func TestNightsOfAModel(t *testing.T) {
 	home.Models = []page.IndexModel{{Name: "ctr",
 		Last: &page.IndexSweep{ID: "night-2", Dataset: m.Nights[1].Dataset, Planned: m.Nights[1].At}, Held: 2},
 		{Name: "sound", Last: &page.IndexSweep{Dataset: m.Nights[1].Dataset, Planned: m.Nights[1].At}}}
-	if err := report.New(sweeps, store, reg, false).Tonight(t.Context(), home); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, report.New(sweeps, store, reg, false).Tonight(t.Context(), home))
 	if last := home.Models[0].Last; last.Verdict != sweep.VerdictBlocked || last.Why != m.Nights[0].Why {
 		t.Errorf("at home the last night is %+v, want the blocked one of the model's page", last)
 	}
@@ -185,24 +164,18 @@ func TestNightsOfAModel(t *testing.T) {
 		t.Errorf("at home %d and %d nights in a row made no champion, want the blocked one after 2, and none after 0",
 			held, sound)
 	}
-	if n := m.Nights[1]; n.ID != "night-2" || n.Next != 0.12 || n.New != 0.11 ||
-		n.Why != "the gate's reason" {
+	if n := m.Nights[1]; n.ID != "night-2" || n.Next != 0.12 || n.New != 0.11 || n.Why != "the gate's reason" {
 		t.Errorf("got %+v; want night-2 with log_loss 0.12 of version 1 and 0.11 of the new one", n)
 	}
 	for name, data := range map[string]string{"clicks-2": "no JSON", "clicks-3": "neither"} {
 		r := *records[3]
 		r.Dataset = name
 		swept(t, sweeps, sweep.ID("night-of-"+name), &r, sweep.VerdictNotComparable)
-		if _, err := store.Put(t.Context(), sweep.DatasetNight(name, r.Version), blob.Any,
-			strings.NewReader(data)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(store.Put(t.Context(), sweep.DatasetNight(name, r.Version), blob.Any, strings.NewReader(data)))(t)
 	}
 	for range 8 { // what cannot be read is said in the same order
 		m = &page.Model{Name: "ctr"}
-		if err := report.New(sweeps, store, reg, false).Nights(t.Context(), m); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, report.New(sweeps, store, reg, false).Nights(t.Context(), m))
 		if len(m.Notes) != 2 || !strings.Contains(m.Notes[0], "clicks-2") || !strings.Contains(m.Notes[1], "clicks-3") {
 			t.Fatalf("got notes %q, want clicks-2 before clicks-3", m.Notes)
 		}
@@ -211,8 +184,7 @@ func TestNightsOfAModel(t *testing.T) {
 		t.Errorf("got %+v; want no numbers of versions that could not be compared", n)
 	}
 	other := &page.Model{Name: "ctr2"}
-	if err := report.New(sweeps, store, reg, false).Nights(t.Context(), other); err != nil ||
-		len(other.Nights) != 0 {
+	if err := report.New(sweeps, store, reg, false).Nights(t.Context(), other); err != nil || len(other.Nights) != 0 {
 		t.Errorf("of another model got %+v, %v; want no night", other.Nights, err)
 	}
 }
@@ -224,9 +196,7 @@ func TestDamagedDataset(t *testing.T) {
 	r := records[1]
 	for _, name := range []string{sweep.DatasetNight(r.Dataset, records[0].Version),
 		sweep.DatasetDir(r.Dataset, r.Version) + dataset.ManifestFile} {
-		if _, err := store.Put(t.Context(), name, blob.Any, strings.NewReader("{")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(store.Put(t.Context(), name, blob.Any, strings.NewReader("{")))(t)
 	}
 	v, err := report.New(blob.Memory(), store, registry.New(blob.Memory()), false).Dataset(t.Context(), r.Dataset)
 	if err != nil || len(v.Nights) != 1 || len(v.Notes) != 2 || v.Table != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/report"
@@ -21,22 +22,15 @@ func TestLinks(t *testing.T) {
 	} {
 		n := newNight(t)
 		n.plan.Job, n.bucket = job, blob.Memory()
-		if _, err := sweepstore.New(n.bucket, n.plan.Sweep).CreatePlan(t.Context(), n.plan); err != nil {
-			t.Fatal(err)
-		}
-		s, err := report.OpenSweep(n.Context(), n.bucket, registry.New(blob.Memory()), n.plan.Sweep)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Get(sweepstore.New(n.bucket, n.plan.Sweep).CreatePlan(t.Context(), n.plan))(t)
+		s := must.Get(report.OpenSweep(n.Context(), n.bucket, registry.New(blob.Memory()), n.plan.Sweep))(t)
 		s.Online = true
 		v, _, err := s.Look(n.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		var page bytes.Buffer
-		if err := v.Write(&page); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, v.Write(&page))
 		if got := page.String(); !strings.Contains(got, want) || (want == "") != (len(v.Links) == 0) {
 			t.Errorf("job %q: the page links to %+v; want %s", job, v.Links, want)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/launcher/internal/report"
@@ -31,14 +32,9 @@ func trained(t *testing.T) []byte {
 	}
 	p := gbt.Defaults()
 	p.Objective, p.NumIterations, p.NumLeaves = "binary", 10, 7
-	res, err := gbt.Train(t.Context(), d, p, gbt.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(gbt.Train(t.Context(), d, p, gbt.Options{}))(t)
 	var text bytes.Buffer
-	if _, err := res.Model.WriteTo(&text); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(res.Model.WriteTo(&text))(t)
 	return text.Bytes()
 }
 
@@ -46,12 +42,9 @@ func trained(t *testing.T) []byte {
 func TestDamagedModel(t *testing.T) {
 	store := blob.Memory()
 	reg := registry.New(store)
-	v, err := reg.Register(t.Context(), "ctr", "night-1", map[string][]byte{scorer.FileModel: trained(t)},
+	v := must.Get(reg.Register(t.Context(), "ctr", "night-1", map[string][]byte{scorer.FileModel: trained(t)},
 		registry.Info{At: planned, By: "aggregator", Why: "best", Labels: map[string]string{"sweep": "night-1",
-			"trial": "3"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+			"trial": "3"}}))(t)
 	f, _ := v.File(scorer.FileModel)
 	for object, err := range store.List(t.Context(), "") {
 		if err == nil && strings.HasSuffix(object.Name, f.Object) {
@@ -62,14 +55,9 @@ func TestDamagedModel(t *testing.T) {
 		}
 	}
 
-	m, err := report.New(blob.Memory(), blob.Memory(), reg, false).Model(t.Context(), "ctr")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(report.New(blob.Memory(), blob.Memory(), reg, false).Model(t.Context(), "ctr"))(t)
 	var out bytes.Buffer
-	if err := m.Write(&out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Write(&out))
 	if m.Of != 1 || len(m.Notes) != 1 || m.Features != nil ||
 		!strings.Contains(out.String(), "night-1\">night-1</a>, 3<") || strings.Contains(out.String(), "version 0") {
 		t.Errorf("of version %d, notes %q; expected a note, and a page of the sweep and the trial that "+
@@ -96,16 +84,11 @@ func TestModel(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i == 0 {
-			if _, err := reg.Promote(t.Context(), "ctr", v.Number, registry.Expect{},
-				registry.Act{By: "ana", Why: "the first", At: planned}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(reg.Promote(t.Context(), "ctr", v.Number, registry.Expect{},
+				registry.Act{By: "ana", Why: "the first", At: planned}))(t)
 		}
 	}
-	m, err := report.New(blob.Memory(), blob.Memory(), reg, false).Model(t.Context(), "ctr")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(report.New(blob.Memory(), blob.Memory(), reg, false).Model(t.Context(), "ctr"))(t)
 	if m.Of != 1 || len(m.Features) == 0 || m.Features[0].Splits == 0 {
 		t.Fatalf("of version %d, features %+v; expected used features of version 1", m.Of, m.Features)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -20,9 +21,7 @@ import (
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var r syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Getrusage(syscall.RUSAGE_SELF, &r))
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
@@ -37,9 +36,7 @@ func pageOf(t *testing.T, trials int) (took time.Duration, size int) {
 		n.plan.Trials = append(n.plan.Trials, sweep.Trial{Number: i, Params: sweep.Params{"num_iterations": 200.0,
 			"lambda_l2": 0.1 + rng.Float64(), "extra_trees": i%2 == 0}})
 	}
-	if _, err := sweepstore.New(n.bucket, n.plan.Sweep).CreatePlan(t.Context(), n.plan); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(sweepstore.New(n.bucket, n.plan.Sweep).CreatePlan(t.Context(), n.plan))(t)
 	n.trials = sweepstore.NewTrials(n.bucket, &n.plan)
 	for i := range trials {
 		n.claim(i, 0, 0, "vm-a", time.Minute)
@@ -47,25 +44,18 @@ func pageOf(t *testing.T, trials int) (took time.Duration, size int) {
 		for range 200 {
 			c.Scores = append(c.Scores, rng.Float64())
 		}
-		if _, err := n.trials.CreateCurve(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(n.trials.CreateCurve(t.Context(), c))(t)
 		n.result(sweep.Result{Trial: i, Status: sweep.StatusDone, Score: rng.Float64(), Trees: 200, TreesGrown: 200,
 			BestIteration: 200, Usage: sweep.Usage{TrainSeconds: 1}}, time.Minute, 2*time.Minute)
 	}
 	before := processorTime(t)
-	s, err := report.OpenSweep(t.Context(), n.bucket, registry.New(blob.Memory()), n.plan.Sweep)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(report.OpenSweep(t.Context(), n.bucket, registry.New(blob.Memory()), n.plan.Sweep))(t)
 	v, _, err := s.Look(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	if err := v.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.Write(&b))
 	return processorTime(t) - before, b.Len()
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
+	"coppice/internal/must"
 	"coppice/internal/page"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
@@ -22,9 +23,7 @@ func TestWhyATrialWasTried(t *testing.T) {
 	plan := n.plan
 	plan.Sweep = "night-2"
 	plan.Trials[1].Source, plan.Trials[1].Reason = "gp", "expected improvement 0.2"
-	if _, err := sweepstore.New(n.bucket, plan.Sweep).CreatePlan(t.Context(), plan); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(sweepstore.New(n.bucket, plan.Sweep).CreatePlan(t.Context(), plan))(t)
 	n.plan = plan
 	v, _ := n.look()
 	if one := v.Trials[1]; one.Tried != "gp: expected improvement 0.2" || strings.Contains(one.Reason, "improvement") {
@@ -38,9 +37,7 @@ func TestCheckpointsOfAttempts(t *testing.T) {
 	n := middle(t)
 	for trial, claim := range map[int]int{0: 0, 3: 0} { // trial 0 finished and needs it no more
 		name := sweep.Names(n.plan.Sweep).Checkpoint(trial, claim) + "checkpoint"
-		if _, err := blobtest.CreateJSON(t.Context(), n.bucket, name, "x"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(blobtest.CreateJSON(t.Context(), n.bucket, name, "x"))(t)
 	}
 	v, _ := n.look()
 	for _, a := range v.Attempts {
@@ -58,16 +55,11 @@ func TestAPausedTrialWaits(t *testing.T) {
 	n.plan.Spec.Search.Stop = &sweep.Stop{Rule: sweep.StopASHA, By: sweep.ByTrees, Eta: 3, MinTrees: 10,
 		Rungs: []int{44}}
 	n.plan.Sweep = "night-2"
-	if _, err := sweepstore.New(n.bucket, n.plan.Sweep).CreatePlan(t.Context(), n.plan); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(sweepstore.New(n.bucket, n.plan.Sweep).CreatePlan(t.Context(), n.plan))(t)
 	n.trials = sweepstore.NewTrials(n.bucket, &n.plan)
 	n.claim(3, 0, 0, "vm-a", time.Minute)
 	n.beat(3, 0, 44, 2*time.Minute)
-	if err := errors.Join(n.trials.CreatePause(t.Context(), 3, 0, 44),
-		n.trials.Release(t.Context(), 3, 0)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(n.trials.CreatePause(t.Context(), 3, 0, 44), n.trials.Release(t.Context(), 3, 0)))
 	v, _ := n.look()
 	lost := func() string {
 		i := slices.IndexFunc(v.Money.Rows, func(r [2]string) bool { return strings.Contains(r[0], "lost") })
@@ -80,10 +72,8 @@ func TestAPausedTrialWaits(t *testing.T) {
 		t.Errorf("the attempts are %+v, and %s are lost; expected one that paused its trial, and nothing lost",
 			v.Attempts, lost())
 	}
-	if _, err := n.trials.CreatePromotion(t.Context(), sweep.Promotion{Format: 1, Sweep: n.plan.Sweep, Trial: 3,
-		Step: 44, Promoted: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(n.trials.CreatePromotion(t.Context(), sweep.Promotion{Format: 1, Sweep: n.plan.Sweep, Trial: 3,
+		Step: 44, Promoted: true}))(t)
 	n.claim(3, 1, 1, "vm-b", 3*time.Minute)
 	if v, _ = n.look(); v.Trials[3].State != page.StateRunning || v.Attempts[0].End != "paused" || lost() != "$0" {
 		t.Errorf("a promoted trial is %s, its first attempt %s, and %s are lost; expected it to run, paused, "+
@@ -100,20 +90,13 @@ func TestAWinnerIsTheOutcomeOfANight(t *testing.T) {
 	plan := n.plan
 	plan.Sweep, plan.Created, plan.Dataset = "night-2", records[0].At.Add(3*time.Hour),
 		sweep.DatasetRef{Name: records[0].Dataset, Version: records[0].Version}
-	if _, err := sweepstore.New(sweeps, plan.Sweep).CreatePlan(t.Context(), plan); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(sweepstore.New(sweeps, plan.Sweep).CreatePlan(t.Context(), plan))(t)
 	end := sweep.Conclusion{Format: 1, Sweep: plan.Sweep, Outcome: sweep.OutcomeNoWinner, Reason: "none is better",
 		At: plan.Created.Add(time.Minute)}
-	if _, err := sweepstore.New(sweeps, plan.Sweep).CreateConclusion(t.Context(), end); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(sweepstore.New(sweeps, plan.Sweep).CreateConclusion(t.Context(), end))(t)
 
-	v, err := report.New(sweeps, store, registry.New(blob.Memory()), false).Dataset(t.Context(),
-		records[0].Dataset)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(report.New(sweeps, store, registry.New(blob.Memory()), false).Dataset(t.Context(),
+		records[0].Dataset))(t)
 	if night := v.Nights[0]; night.Sweep.ID != "night-1" || night.Sweep.Verdict != "promoted" {
 		t.Errorf("the night is that of sweep %s, %s; expected night-1, promoted", night.Sweep.ID, night.Sweep.Verdict)
 	}

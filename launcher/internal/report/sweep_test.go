@@ -11,6 +11,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/ledger"
+	"coppice/internal/must"
 	"coppice/internal/page"
 	"coppice/internal/page/plot"
 	"coppice/internal/registry"
@@ -47,9 +48,7 @@ func newNight(t *testing.T) *night {
 			sweep.Trial{Number: i, Params: sweep.Params{"num_iterations": 100.0, "lambda_l2": float64(i),
 				"extra_trees": i%2 == 0, "ignore_column": []string{"", "a"}[i%2]}})
 	}
-	if _, err := sweepstore.New(n.bucket, n.plan.Sweep).CreatePlan(t.Context(), n.plan); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(sweepstore.New(n.bucket, n.plan.Sweep).CreatePlan(t.Context(), n.plan))(t)
 	n.trials = sweepstore.NewTrials(n.bucket, &n.plan)
 	return n
 }
@@ -96,9 +95,7 @@ func middle(t *testing.T) *night {
 		BestIteration: 40, Usage: usage}, time.Minute, 3*time.Minute)
 	curve := sweep.Curve{Format: 1, Sweep: n.plan.Sweep, Trial: 1, Metric: "auc", First: 1, Every: 1,
 		Scores: []float64{0.5, 0.6, 0.8}}
-	if _, err := n.trials.CreateCurve(t.Context(), curve); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(n.trials.CreateCurve(t.Context(), curve))(t)
 	n.claim(2, 0, 2, "vm-b", time.Minute)
 	n.result(sweep.Result{Trial: 2, Task: 2, Status: sweep.StatusFailed, Reason: "out of <memory>"}, time.Minute,
 		2*time.Minute)
@@ -106,9 +103,7 @@ func middle(t *testing.T) *night {
 	// Trial 3 was given back and goes on elsewhere.
 	n.claim(3, 0, 2, "vm-b", 3*time.Minute)
 	n.beat(3, 0, 30, 4*time.Minute)
-	if err := n.trials.Release(t.Context(), 3, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.trials.Release(t.Context(), 3, 0))
 	n.claim(3, 1, 0, "vm-a", 5*time.Minute)
 	n.beat(3, 1, 44, 10*time.Minute)
 	return n
@@ -200,9 +195,7 @@ func TestSweepAtItsEnd(t *testing.T) {
 			Checks: []sweep.GateCheck{{Name: "tonight", Passed: true, Value: 0.1, Low: 0.05, High: 0.2},
 				{Name: "reference", Passed: true, Value: 0.1}}},
 		At: planned.Add(20 * time.Minute)}
-	if _, err := sweepstore.New(n.bucket, n.plan.Sweep).CreateConclusion(t.Context(), end); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(sweepstore.New(n.bucket, n.plan.Sweep).CreateConclusion(t.Context(), end))(t)
 
 	v, ended := n.look()
 	w := v.Winner
@@ -235,9 +228,7 @@ func TestSameObjectsSameBytes(t *testing.T) {
 	var pages [2]bytes.Buffer
 	for i := range pages {
 		v, _ := n.look()
-		if err := v.Write(&pages[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, v.Write(&pages[i]))
 	}
 	if !bytes.Equal(pages[0].Bytes(), pages[1].Bytes()) {
 		t.Error("two readings of the same objects gave two pages")
@@ -247,10 +238,7 @@ func TestSameObjectsSameBytes(t *testing.T) {
 // One reader that looks again and again sees what a new one sees.
 func TestLookingAgain(t *testing.T) {
 	n := newNight(t)
-	s, err := report.OpenSweep(t.Context(), n.bucket, registry.New(blob.Memory()), n.plan.Sweep)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(report.OpenSweep(t.Context(), n.bucket, registry.New(blob.Memory()), n.plan.Sweep))(t)
 	s.Online = true
 	n.claim(0, 0, 0, "vm-a", time.Minute)
 	if v, _, err := s.Look(t.Context()); err != nil || v.Trials[0].State != page.StateRunning {
@@ -259,9 +247,7 @@ func TestLookingAgain(t *testing.T) {
 	n.result(sweep.Result{Trial: 0, Status: sweep.StatusDone, Score: 0.7, Trees: 90, TreesGrown: 100}, time.Minute,
 		2*time.Minute)
 	curve := sweep.Curve{Format: 1, Sweep: n.plan.Sweep, Metric: "auc", First: 1, Every: 1, Scores: []float64{0.5}}
-	if _, err := n.trials.CreateCurve(t.Context(), curve); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(n.trials.CreateCurve(t.Context(), curve))(t)
 
 	var again, anew bytes.Buffer
 	v, _, err := s.Look(t.Context())
@@ -269,12 +255,8 @@ func TestLookingAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	fresh, _ := n.look()
-	if err := v.Write(&again); err != nil {
-		t.Fatal(err)
-	}
-	if err := fresh.Write(&anew); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, v.Write(&again))
+	must.Do(t, fresh.Write(&anew))
 	if !bytes.Equal(again.Bytes(), anew.Bytes()) {
 		t.Error("who looked before sees something else than who looks for the first time")
 	}
@@ -285,21 +267,15 @@ func TestLookingAgain(t *testing.T) {
 func TestLocalRunsCostNothing(t *testing.T) {
 	for _, free := range []bool{true, false} {
 		n := middle(t)
-		s, err := report.OpenSweep(t.Context(), n.bucket, registry.New(blob.Memory()), n.plan.Sweep)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(report.OpenSweep(t.Context(), n.bucket, registry.New(blob.Memory()), n.plan.Sweep))(t)
 		s.Online = !free
 		v, _, err := s.Look(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		if err := v.Write(&out); err != nil {
-			t.Fatal(err)
-		}
-		for _, part := range []string{`data-sort="cost"`, "starting machines",
-			"<dt>spent</dt>", "What it cost"} {
+		must.Do(t, v.Write(&out))
+		for _, part := range []string{`data-sort="cost"`, "starting machines", "<dt>spent</dt>", "What it cost"} {
 			if got := strings.Contains(out.String(), part); got == free {
 				t.Errorf("nothing is paid for: %t; the page has %s: %t", free, part, got)
 			}
@@ -313,24 +289,14 @@ func TestASweepThatHasEndedCostsItsBill(t *testing.T) {
 	n := middle(t)
 	c := sweep.Conclusion{Format: 1, Sweep: n.plan.Sweep, Outcome: sweep.OutcomeCancelled,
 		Reason: "the sweep was cancelled", At: planned.Add(10*time.Minute + 30*time.Second)}
-	if _, err := sweepstore.New(n.bucket, n.plan.Sweep).CreateConclusion(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(sweepstore.New(n.bucket, n.plan.Sweep).CreateConclusion(t.Context(), c))(t)
 	view, ended := n.look()
 
-	results, err := n.trials.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	results := must.Get(n.trials.List(t.Context()))(t)
 	known := map[int]sweep.Result{}
-	if err := n.trials.Results(t.Context(), results, known, func(int, error) {}); err != nil {
-		t.Fatal(err)
-	}
-	l, err := (&ledger.Reader{Store: n.bucket, Plan: &n.plan, Ended: c.At}).Read(t.Context(), known,
-		planned.Add(30*24*time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, n.trials.Results(t.Context(), results, known, func(int, error) {}))
+	l := must.Get((&ledger.Reader{Store: n.bucket, Plan: &n.plan, Ended: c.At}).Read(t.Context(), known,
+		planned.Add(30*24*time.Hour)))(t)
 	b := bill.Make(&n.plan, &l, known)
 	if m := view.Money; !ended || m == nil || m.Total != b.Cost || b.Cost == 0 ||
 		!slices.Contains(m.Rows, [2]string{"machine time", plot.Seconds.Format(3600 * b.MachineHours)}) {

@@ -15,6 +15,7 @@ import (
 
 	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 	"coppice/launcher/internal/serve"
 )
 
@@ -45,25 +46,16 @@ func computed() float64 {
 func BenchmarkScore(b *testing.B) {
 	reg, _ := newRegistry()
 	v := register(b, reg, "one", largeFiles(b))
-	m, err := serve.Load(b.Context(), reg, v, b.TempDir())
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := must.Get(serve.Load(b.Context(), reg, v, b.TempDir()))(b)
 	defer m.Retire()
 	part := large
 	part.rows = 4096
-	files, err := table.Expand(part.write(b, 2))
-	if err != nil {
-		b.Fatal(err)
-	}
-	t, err := table.Open(files, table.Options{Threads: 1})
-	if err != nil {
-		b.Fatal(err)
-	}
+	files := must.Get(table.Expand(part.write(b, 2)))(b)
+	t := must.Get(table.Open(files, table.Options{Threads: 1}))(b)
 	for _, n := range []int{1, 10, 50, 256, 4096} {
 		b.Run(fmt.Sprint("rows=", n), func(b *testing.B) {
 			first := true
-			err := t.Read(b.Context(), m.Scorer.Columns(), n, func(batch *table.Batch) error {
+			must.Do(b, t.Read(b.Context(), m.Scorer.Columns(), n, func(batch *table.Batch) error {
 				if !first {
 					return nil
 				}
@@ -79,10 +71,7 @@ func BenchmarkScore(b *testing.B) {
 				}
 				b.ReportMetric((computed()-begun)/float64(b.N), "cpu-ns/op")
 				return nil
-			})
-			if err != nil {
-				b.Fatal(err)
-			}
+			}))
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/scorer"
 	"coppice/launcher/internal/serve"
 )
@@ -151,15 +152,9 @@ func TestClassesAreDescribed(t *testing.T) {
 
 func page(tb testing.TB, url string) string {
 	tb.Helper()
-	r, err := http.Get(url)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	r := must.Get(http.Get(url))(tb)
 	defer r.Body.Close()
-	text, err := io.ReadAll(r.Body)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(r.Body))(tb)
 	return string(text)
 }
 

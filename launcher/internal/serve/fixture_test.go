@@ -16,6 +16,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/launcher/internal/stager"
@@ -31,10 +32,7 @@ type shape struct {
 func (s shape) write(tb testing.TB, seed uint64) string {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "clicks.csv")
-	f, err := os.Create(path)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	f := must.Get(os.Create(path))(tb)
 	defer f.Close()
 	w := bufio.NewWriter(f)
 	fmt.Fprintln(w, "click,"+strings.Join(s.names(), ","))
@@ -47,9 +45,7 @@ func (s shape) write(tb testing.TB, seed uint64) string {
 		}
 		fmt.Fprintf(w, "%s,%s\n", class, strings.Join(cells, ","))
 	}
-	if err := w.Flush(); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, w.Flush())
 	return path
 }
 
@@ -89,19 +85,10 @@ func (s shape) trained(tb testing.TB, seed uint64) map[string][]byte {
 	if k := len(s.classes); k > 0 {
 		label, p.Objective, p.NumClass = "{column: click, kind: classes}", "multiclass", k
 	}
-	spec, err := dataset.ParseSpec("d.yaml", []byte("name: t\nsource: "+s.write(tb, seed)+
-		"\nlabel: "+label+"\nsplit: {by: random, train: 0.8, test: 0.2}\ncontract: none\n"))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	staged, err := (&stager.Stager{}).Stage(tb.Context(), spec, stager.Destination{Dir: tb.TempDir()})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	ds, err := dataset.Open(staged.Place)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	spec := must.Get(dataset.ParseSpec("d.yaml", []byte("name: t\nsource: "+s.write(tb, seed)+
+		"\nlabel: "+label+"\nsplit: {by: random, train: 0.8, test: 0.2}\ncontract: none\n")))(tb)
+	staged := must.Get((&stager.Stager{}).Stage(tb.Context(), spec, stager.Destination{Dir: tb.TempDir()}))(tb)
+	ds := must.Get(dataset.Open(staged.Place))(tb)
 	defer ds.Close()
 	p.NumIterations, p.NumLeaves, p.MinDataInLeaf = s.trees, s.leaves, 5
 	p.Seed = seed
@@ -110,13 +97,8 @@ func (s shape) trained(tb testing.TB, seed uint64) map[string][]byte {
 		tb.Fatal(err)
 	}
 	var model bytes.Buffer
-	if _, err := done.Model.WriteTo(&model); err != nil {
-		tb.Fatal(err)
-	}
-	features, err := json.Marshal(ds.Manifest.Encoding())
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Get(done.Model.WriteTo(&model))(tb)
+	features := must.Get(json.Marshal(ds.Manifest.Encoding()))(tb)
 	files := map[string][]byte{scorer.FileModel: model.Bytes(), scorer.FileFeatures: features}
 	if len(s.classes) == 0 {
 		files[scorer.FileCalibrator] = []byte(`{"format":1,"method":"none"}`)
@@ -129,10 +111,7 @@ func (s shape) trained(tb testing.TB, seed uint64) map[string][]byte {
 
 func register(tb testing.TB, r *registry.Registry, key string, files map[string][]byte) registry.Version {
 	tb.Helper()
-	v, err := r.Register(tb.Context(), "ctr", key, files, registry.Info{At: time.Unix(1e9, 0), By: "test"})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	v := must.Get(r.Register(tb.Context(), "ctr", key, files, registry.Info{At: time.Unix(1e9, 0), By: "test"}))(tb)
 	return v
 }
 

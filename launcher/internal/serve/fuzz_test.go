@@ -106,8 +106,7 @@ func FuzzInstances(f *testing.F) {
 				}
 				if v.IsNull(r) != null || v.Text[r] != value {
 					t.Fatalf("%q: row %d, column %s: got %q, null %v; want %q, null %v", body, r, name, v.Text[r],
-						v.IsNull(r),
-						value, null)
+						v.IsNull(r), value, null)
 				}
 			}
 		}

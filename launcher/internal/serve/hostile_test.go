@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/must"
 	"coppice/launcher/internal/serve"
 )
 
@@ -39,14 +40,12 @@ func hostileRequests(maxBytes int) []hostile {
 		out = append(out, hostile{name, raw, status})
 	}
 	body := func(text string, status ...int) {
-		bad(fmt.Sprintf("JSON %.60q", text), request("/predict",
-			"application/json", text), status...)
+		bad(fmt.Sprintf("JSON %.60q", text), request("/predict", "application/json", text), status...)
 	}
 
 	// JSON that is none, or not the right kind.
 	for _, text := range []string{"", " ", "null", "true", "1", `"a"`, "[]", "{}", "{", "}", "[", "]", "{]",
-		`{"instances"`,
-		`{"instances":`, `{"instances":}`, `{"instances":null}`, `{"instances":{}}`, `{"instances":1}`,
+		`{"instances"`, `{"instances":`, `{"instances":}`, `{"instances":null}`, `{"instances":{}}`, `{"instances":1}`,
 		`{"instances":"a"}`,
 		`{"instances":[]}`, `{"instances":[}`, `{"instances":[1]}`, `{"instances":[null]}`, `{"instances":["a"]}`,
 		`{"instances":[[]]}`, `{"instances":[[1,2]]}`, `{"instances":[{}]}`, `{"instances":[{},{}]}`,
@@ -130,8 +129,7 @@ func hostileRequests(maxBytes int) []hostile {
 	tensor := func(more string) string { return `{"inputs":[{"name":"i0",` + more + `}]}` }
 	for _, text := range []string{"", "{}", `{"inputs":[]}`, `{"inputs":{}}`, `{"inputs":[1]}`, `{"inputs":[{}]}`,
 		tensor(`"shape":[1]`), tensor(`"shape":[1],"datatype":"BYTES"`),
-		tensor(`"shape":[-1],"datatype":"BYTES","data":[]`),
-		tensor(`"shape":[],"datatype":"BYTES","data":["a"]`),
+		tensor(`"shape":[-1],"datatype":"BYTES","data":[]`), tensor(`"shape":[],"datatype":"BYTES","data":["a"]`),
 		tensor(`"shape":[1,2],"datatype":"BYTES","data":["a","b"]`),
 		tensor(`"shape":[1,1,1],"datatype":"BYTES","data":["a"]`),
 		tensor(`"shape":[99999999999999999999],"datatype":"BYTES"`),
@@ -142,10 +140,8 @@ func hostileRequests(maxBytes int) []hostile {
 		tensor(`"shape":[1],"datatype":"FP64","data":["a"]`), tensor(`"shape":[1],"datatype":"FP64","data":[1e999]`),
 		tensor(`"shape":[1],"datatype":"INT8","data":[300]`), tensor(`"shape":[1],"datatype":"UINT64","data":[-1]`),
 		tensor(`"shape":[1],"datatype":"UINT64","data":[18446744073709551615]`),
-		tensor(`"shape":[1],"datatype":"BOOL","data":[2]`),
-		tensor(`"shape":[1],"datatype":"BYTES","data":[{}]`),
-		`{"id":1,"inputs":[]}`,
-		`{"inputs":[{"name":"i0","shape":[1],"datatype":"BYTES","data":["a"]},` +
+		tensor(`"shape":[1],"datatype":"BOOL","data":[2]`), tensor(`"shape":[1],"datatype":"BYTES","data":[{}]`),
+		`{"id":1,"inputs":[]}`, `{"inputs":[{"name":"i0","shape":[1],"datatype":"BYTES","data":["a"]},` +
 			`{"name":"i0","shape":[1],"datatype":"BYTES","data":["a"]}]}`,
 		`{"inputs":[{"name":"i0","shape":[1],"datatype":"BYTES","data":["a"]},` +
 			`{"name":"i1","shape":[2],"datatype":"BYTES","data":["a","b"]}]}`,
@@ -163,13 +159,11 @@ func hostileRequests(maxBytes int) []hostile {
 	for _, raw := range []string{"GET /predict HTTP/1.1\r\nHost: x\r\n\r\n",
 		"PUT /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
 		"DELETE /v2/models/ctr HTTP/1.1\r\nHost: x\r\n\r\n", "POST /readyz HTTP/1.1\r\nHost: x\r\nContent-Length: " +
-			"0\r\n\r\n",
-		"POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+			"0\r\n\r\n", "POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
 		"GET /../../etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n",
 		"GET /v2/models/ HTTP/1.1\r\nHost: x\r\n\r\n"} {
 		bad(fmt.Sprintf("%.40q", raw), raw, http.StatusMethodNotAllowed, http.StatusNotFound,
-			http.StatusMovedPermanently,
-			http.StatusTemporaryRedirect)
+			http.StatusMovedPermanently, http.StatusTemporaryRedirect)
 	}
 	chunked := "POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
 	for _, raw := range []string{"x\r\n\r\n", "POST /predict\r\n\r\n", "POST /predict HTTP/1.1\r\n\r\n",
@@ -186,11 +180,9 @@ func hostileRequests(maxBytes int) []hostile {
 		bad(fmt.Sprintf("HTTP %.70q", raw), raw, 400, 411, 414, 431, 501, 505)
 	}
 	bad("chunks without end", chunked+"\r\n"+strings.Repeat("1000\r\n"+strings.Repeat("a", 4096)+"\r\n",
-		maxBytes/4096+8),
-		http.StatusRequestEntityTooLarge)
+		maxBytes/4096+8), http.StatusRequestEntityTooLarge)
 	bad("a length beyond the limit", fmt.Sprintf("POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n",
-		1<<40),
-		http.StatusRequestEntityTooLarge)
+		1<<40), http.StatusRequestEntityTooLarge)
 	bad("a body that never comes", "POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{",
 		http.StatusRequestTimeout)
 	return out
@@ -209,10 +201,7 @@ func TestHostileRequests(t *testing.T) {
 		t.Errorf("%d hostile requests, want at least 200", len(all))
 	}
 	for _, h := range all {
-		c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(net.Dial("tcp", strings.TrimPrefix(s.url, "http://")))(t)
 		begun := time.Now()
 		go func() { _, _ = io.WriteString(c, h.raw) }() // the server may not read all of it
 		_ = c.SetReadDeadline(begun.Add(30 * time.Second))
@@ -245,10 +234,7 @@ func TestHostileRequests(t *testing.T) {
 // slow opens a connection, announces a request and sends the beginning of it.
 func slow(tb testing.TB, s *served) net.Conn {
 	tb.Helper()
-	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	c := must.Get(net.Dial("tcp", strings.TrimPrefix(s.url, "http://")))(tb)
 	tb.Cleanup(func() { c.Close() })
 	fmt.Fprint(c, "POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n{")
 	return c
@@ -269,10 +255,7 @@ func TestSlowSenders(t *testing.T) {
 	if status, _, text := post(t, s.url+"/predict", "application/json", body); status != http.StatusOK {
 		t.Errorf("beside four slow senders and a queue of two a request got status %d, %s; want 200", status, text)
 	}
-	r, err := http.ReadResponse(bufio.NewReader(slow(t, s)), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.ReadResponse(bufio.NewReader(slow(t, s)), nil))(t)
 	defer r.Body.Close()
 	if r.StatusCode != http.StatusTooManyRequests || r.Header.Get("Retry-After") == "" {
 		t.Errorf("a fifth one got %s, Retry-After %q; want 429 with Retry-After", r.Status, r.Header.Get("Retry-After"))

@@ -9,6 +9,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 )
 
 // TestMarksAndNeighbours: in a request and in a file of objects a number has the value that it has alone, whatever
@@ -20,23 +21,14 @@ func TestMarksAndNeighbours(t *testing.T) {
 	m.numbers[0] = true
 	for first := range rows {
 		order := slices.Concat(rows[first:], rows[:first])
-		request, err := readInstances(m, []byte(`{"instances":[`+strings.Join(order, ",")+`]}`), 9)
-		if err != nil {
-			t.Fatal(err)
-		}
-		objects, err := readText(t.Context(), m, "t.jsonl", []byte(strings.Join(order, "\n")), 9)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := must.Get(readInstances(m, []byte(`{"instances":[`+strings.Join(order, ",")+`]}`), 9))(t)
+		objects := must.Get(readText(t.Context(), m, "t.jsonl", []byte(strings.Join(order, "\n")), 9))(t)
 		for door, b := range map[string]*table.Batch{"request": request, "objects": objects} {
 			v := &b.Columns[0]
 			all := []int32{0, 1, 2, 3, 4, 5}
 			for part, some := range map[string]dataset.Values{"whole": *v, "picked": v.Pick(all),
 				"end": v.Slice(1, 6)} {
-				got, bad := cell.ReadAs(dataset.DecimalComma, &some, cell.NewMarkers(nil))
-				if bad != nil {
-					t.Fatal(bad)
-				}
+				got := must.Get(cell.ReadAs(dataset.DecimalComma, &some, cell.NewMarkers(nil)))(t)
 				for i, x := range got.Float {
 					w := want[(first+i+len(rows)-len(got.Float))%len(rows)]
 					if x != w && w != 0 {

@@ -18,6 +18,7 @@ import (
 	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
 	"coppice/internal/metric"
+	"coppice/internal/must"
 	"coppice/internal/scorer"
 	"coppice/internal/strictyaml"
 	"coppice/internal/telemetry"
@@ -28,35 +29,22 @@ import (
 func tested(tb testing.TB) (files map[string][]byte, usual cell.Inputs, mean float64) {
 	tb.Helper()
 	reg, _ := newRegistry()
-	m, err := serve.Load(tb.Context(), reg, register(tb, reg, "one", filesOf(tb, 1)), tb.TempDir())
-	if err != nil {
-		tb.Fatal(err)
-	}
+	m := must.Get(serve.Load(tb.Context(), reg, register(tb, reg, "one", filesOf(tb, 1)), tb.TempDir()))(tb)
 	defer m.Retire()
-	in, err := table.Expand(small.write(tb, 77))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	t, err := table.Open(in, table.Options{Threads: 1})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	in := must.Get(table.Expand(small.write(tb, 77)))(tb)
+	t := must.Get(table.Open(in, table.Options{Threads: 1}))(tb)
 	bin := metric.Bin{}
-	if err := t.Read(tb.Context(), m.Scorer.Columns(), 4096, func(b *table.Batch) error {
+	must.Do(tb, t.Read(tb.Context(), m.Scorer.Columns(), 4096, func(b *table.Batch) error {
 		predictions, err := m.Score(b, nil, &usual)
 		for _, p := range predictions {
 			bin.Rows, bin.Weight, bin.After = bin.Rows+1, bin.Weight+1, bin.After+p
 		}
 		return err
-	}); err != nil {
-		tb.Fatal(err)
-	}
+	}))
 	files = maps.Clone(filesOf(tb, 1))
 	for name, v := range map[string]any{scorer.FileInputs: usual,
 		scorer.FileTested: metric.Tested{Format: 1, Calibrated: true, Bins: []metric.Bin{bin}}} {
-		if files[name], err = json.Marshal(v); err != nil {
-			tb.Fatal(err)
-		}
+		files[name] = must.Get(json.Marshal(v))(tb)
 	}
 	return files, usual, bin.After / bin.Weight
 }
@@ -210,10 +198,7 @@ func TestOfManyColumnsSomeAreNamed(t *testing.T) {
 // TestAlertRules: the rules for Prometheus in docs/serving.md are YAML as Prometheus reads it, and ask for what
 // /metrics has.
 func TestAlertRules(t *testing.T) {
-	text, err := os.ReadFile("../../../docs/serving.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../../docs/serving.md"))(t)
 	_, block, _ := strings.Cut(string(text), "```yaml\ngroups:")
 	block, _, _ = strings.Cut(block, "\n```")
 	var file struct {
@@ -227,9 +212,7 @@ func TestAlertRules(t *testing.T) {
 			} `yaml:"rules"`
 		} `yaml:"groups"`
 	}
-	if _, err := strictyaml.Decode("docs/serving.md", []byte("groups:"+block), &file); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(strictyaml.Decode("docs/serving.md", []byte("groups:"+block), &file))(t)
 	if len(file.Groups) != 1 || len(file.Groups[0].Rules) != 3 {
 		t.Fatalf("docs/serving.md has %+v, want one group of three rules", file)
 	}

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/launcher/internal/predict"
@@ -94,10 +95,7 @@ func starting(tb testing.TB, store blob.Store, change func(*serve.Config)) *serv
 	}
 	s.Server = serve.New(c)
 	var config net.ListenConfig
-	l, err := config.Listen(tb.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	l := must.Get(config.Listen(tb.Context(), "tcp", "127.0.0.1:0"))(tb)
 	s.l, s.url = l, "http://"+l.Addr().String()
 	ctx, stop := context.WithCancel(context.WithoutCancel(tb.Context()))
 	done := make(chan error, 1)
@@ -129,23 +127,14 @@ func until(tb testing.TB, what string, ok func() bool) {
 // post sends a request and returns status, headers and body.
 func post(tb testing.TB, url, kind string, body []byte, headers ...string) (int, http.Header, []byte) {
 	tb.Helper()
-	q, err := http.NewRequestWithContext(tb.Context(), http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	q := must.Get(http.NewRequestWithContext(tb.Context(), http.MethodPost, url, bytes.NewReader(body)))(tb)
 	q.Header.Set("Content-Type", kind)
 	for i := 0; i < len(headers); i += 2 {
 		q.Header.Set(headers[i], headers[i+1])
 	}
-	a, err := http.DefaultClient.Do(q)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	a := must.Get(http.DefaultClient.Do(q))(tb)
 	defer a.Body.Close()
-	text, err := io.ReadAll(a.Body)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	text := must.Get(io.ReadAll(a.Body))(tb)
 	return a.StatusCode, a.Header, text
 }
 
@@ -205,21 +194,11 @@ func written(tb testing.TB, reg *registry.Registry, v registry.Version, names []
 	tb.Helper()
 	dir := tb.TempDir()
 	in, out := filepath.Join(dir, "in.csv"), filepath.Join(dir, "out.csv")
-	if err := os.WriteFile(in, csvOf(names, rows), 0o600); err != nil {
-		tb.Fatal(err)
-	}
-	s, err := scorer.OpenMapped(tb.Context(), reg, v, dir)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, os.WriteFile(in, csvOf(names, rows), 0o600))
+	s := must.Get(scorer.OpenMapped(tb.Context(), reg, v, dir))(tb)
 	defer s.Close()
-	if _, err := predict.Run(tb.Context(), predict.Request{Scorer: s, In: in, Out: out, MaxUnseen: 1}); err != nil {
-		tb.Fatal(err)
-	}
-	text, err := os.ReadFile(out)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.Get(predict.Run(tb.Context(), predict.Request{Scorer: s, In: in, Out: out, MaxUnseen: 1}))(tb)
+	text := must.Get(os.ReadFile(out))(tb)
 	return text
 }
 
@@ -294,8 +273,7 @@ func TestAnswersAreThoseOfPredict(t *testing.T) {
 			}
 			if status != http.StatusOK || !sameBits(got.Predictions, want) || header.Get("Coppice-Version") != "ctr@1" {
 				t.Errorf("%d rows as %s: got status %d, version %q, %.300s; want the predictions %.10v", n, form.kind,
-					status,
-					header.Get("Coppice-Version"), body, want[:min(5, n)])
+					status, header.Get("Coppice-Version"), body, want[:min(5, n)])
 			}
 		}
 
@@ -338,9 +316,7 @@ func TestInputsAsTheyAreDescribed(t *testing.T) {
 	var model struct {
 		Inputs []struct{ Name, Datatype string }
 	}
-	if err := json.Unmarshal([]byte(page(t, s.url+"/v2/models/ctr")), &model); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(page(t, s.url+"/v2/models/ctr")), &model))
 	names, rows := small.names(), someRows(small, 50, 1)
 	want := predicted(t, reg, v, names, rows)
 	var inputs []map[string]any
@@ -361,10 +337,7 @@ func TestInputsAsTheyAreDescribed(t *testing.T) {
 		inputs = append(inputs, map[string]any{"name": in.Name, "datatype": in.Datatype, "shape": []int{len(rows)},
 			"data": data})
 	}
-	body, err := json.Marshal(map[string]any{"id": "a \"b\"", "inputs": inputs})
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(json.Marshal(map[string]any{"id": "a \"b\"", "inputs": inputs}))(t)
 	status, _, text := post(t, s.url+"/v2/models/ctr/infer", "application/json", body)
 	if status != http.StatusOK || !sameBits(outputOf(t, text), want) {
 		t.Errorf("got status %d, %.200s; want the predictions %.10v", status, text, want)
@@ -439,14 +412,10 @@ func TestDrain(t *testing.T) {
 	register(t, reg, "one", filesOf(t, 1))
 	s := start(t, store, nil)
 	body := instancesOf(small.names(), someRows(small, 50, 1))
-	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.Dial("tcp", strings.TrimPrefix(s.url, "http://")))(t)
 	defer c.Close()
 	fmt.Fprintf(c, "POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: "+
-		"%d\r\n\r\n%s",
-		len(body), body[:100])
+		"%d\r\n\r\n%s", len(body), body[:100])
 	until(t, "the request has begun", func() bool { return s.Held() > 0 })
 	ended := make(chan error, 1)
 	go func() { ended <- s.end() }()
@@ -471,20 +440,14 @@ func TestGrace(t *testing.T) {
 	go func() { ended <- s.end() }()
 	until(t, "the server is not ready", func() bool { return !s.Ready() })
 	for _, path := range []string{"/readyz", "/v2/health/ready"} {
-		r, err := http.Get(s.url + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.Get(s.url + path))(t)
 		r.Body.Close()
 		if r.StatusCode != http.StatusServiceUnavailable {
 			t.Errorf("%s: got %s within the time of grace, want 503", path, r.Status)
 		}
 	}
-	r, err := http.Post(s.url+"/predict", "application/json", bytes.NewReader(instancesOf(small.names(),
-		someRows(small, 5, 1))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.Post(s.url+"/predict", "application/json", bytes.NewReader(instancesOf(small.names(),
+		someRows(small, 5, 1)))))(t)
 	r.Body.Close()
 	if r.StatusCode != http.StatusOK || !r.Close {
 		t.Errorf("got %s, and that the connection closes: %v; want 200 and a connection that ends", r.Status, r.Close)
@@ -537,10 +500,7 @@ func TestCallersAreVerified(t *testing.T) {
 				t.Fatal(err)
 			}
 			q.Header.Set("Authorization", ask.token)
-			a, err := transport.RoundTrip(q)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := must.Get(transport.RoundTrip(q))(t)
 			a.Body.Close()
 			if a.StatusCode != ask.status || a.ProtoMajor != major {
 				t.Errorf("%s %s with %q: got %s over HTTP/%d, want %d over HTTP/%d", ask.method, ask.path, ask.token,
@@ -560,10 +520,7 @@ func TestBeforeAVersion(t *testing.T) {
 	s := starting(t, store, nil)
 	for path, want := range map[string]int{"/healthz": 200, "/v2/health/live": 200, "/readyz": 503,
 		"/v2/health/ready": 503, "/v2/models/ctr/ready": 503, "/v2/models/ctr": 503} {
-		a, err := http.Get(s.url + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := must.Get(http.Get(s.url + path))(t)
 		a.Body.Close()
 		if a.StatusCode != want {
 			t.Errorf("%s: got %s, want %d", path, a.Status, want)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/launcher/internal/serve"
@@ -53,9 +54,7 @@ var act = registry.Act{At: time.Unix(1e9, 0), By: "test", Why: "a test"}
 
 func promote(tb testing.TB, r *registry.Registry, version int) {
 	tb.Helper()
-	if _, err := r.Promote(tb.Context(), "ctr", version, registry.Expect{Any: true}, act); err != nil {
-		tb.Fatal(err)
-	}
+	must.Get(r.Promote(tb.Context(), "ctr", version, registry.Expect{Any: true}, act))(tb)
 }
 
 // damaged is a store in which the object of that name has another first byte than was written. The registry that tests
@@ -88,14 +87,9 @@ func damage(store blob.Store, v registry.Version) *damaged {
 // state is what a server says of itself.
 func state(tb testing.TB, s *served) (status struct{ Version, Waiting, Why string }) {
 	tb.Helper()
-	r, err := http.Get(s.url + "/status")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	r := must.Get(http.Get(s.url + "/status"))(tb)
 	defer r.Body.Close()
-	if err := json.NewDecoder(r.Body).Decode(&status); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, json.NewDecoder(r.Body).Decode(&status))
 	return status
 }
 
@@ -199,8 +193,7 @@ func TestSwapsUnderLoad(t *testing.T) {
 			promote(t, reg, 4)
 			got := state(t, s)
 			until(t, "the damaged version waits", func() bool { got = state(t, s); return got.Waiting == "ctr@4" })
-			if got.Version != "ctr@"+strconv.Itoa(at) || !strings.Contains(got.Why,
-				"cannot be loaded") {
+			if got.Version != "ctr@"+strconv.Itoa(at) || !strings.Contains(got.Why, "cannot be loaded") {
 				t.Errorf("got %+v while a damaged version waits; want ctr@%d to answer, and why", got, at)
 			}
 		}
@@ -307,15 +300,9 @@ func TestNoVersionCanBeServed(t *testing.T) {
 	promote(t, reg, 1)
 	s := starting(t, broken, nil)
 	read := func() (status int, text string) {
-		r, err := http.Get(s.url + "/readyz")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.Get(s.url + "/readyz"))(t)
 		defer r.Body.Close()
-		all, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(io.ReadAll(r.Body))(t)
 		return r.StatusCode, string(all)
 	}
 	until(t, "/readyz names the version and what to do", func() bool {

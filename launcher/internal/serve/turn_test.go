@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"coppice/internal/must"
 )
 
 // TestNoTurn: a request that waits for its turn longer than it may is told so. The deadline of its body, which ends
@@ -23,10 +25,7 @@ func TestNoTurn(t *testing.T) {
 	}
 	h := httptest.NewServer(s.Handler())
 	defer h.Close()
-	r, err := http.Post(h.URL+"/predict", typeJSON, strings.NewReader(`{"instances":[{}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.Post(h.URL+"/predict", typeJSON, strings.NewReader(`{"instances":[{}]}`)))(t)
 	defer r.Body.Close()
 	text, _ := io.ReadAll(r.Body)
 	if r.StatusCode != http.StatusTooManyRequests || r.Header.Get("Retry-After") == "" {
@@ -70,9 +69,7 @@ func TestRoutesOfVertex(t *testing.T) {
 	for _, route := range []string{"/healthz", "/v2/health/live", "/readyz", "/health"} {
 		c := Defaults()
 		c.Log = slog.New(slog.DiscardHandler)
-		if err := c.Check(Environment{Health: route, Predict: "/predict"}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Check(Environment{Health: route, Predict: "/predict"}))
 		w := httptest.NewRecorder()
 		New(c).Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, route, nil))
 		if w.Code != http.StatusServiceUnavailable {

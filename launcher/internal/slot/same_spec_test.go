@@ -12,8 +12,7 @@ func TestSameSpec(t *testing.T) {
 	spec := func(warm string, eta int, budget float64, rungs ...int) *sweep.Spec {
 		s := &sweep.Spec{Model: "ctr", Budget: budget}
 		s.Search.WarmStart, s.Search.Stop = warm, &sweep.Stop{Rule: sweep.StopASHA, By: sweep.ByTrees, Eta: eta,
-			MinTrees: 10,
-			Rungs:    rungs}
+			MinTrees: 10, Rungs: rungs}
 		return s
 	}
 	spot := func(is bool) *sweep.Spec {

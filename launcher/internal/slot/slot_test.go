@@ -5,16 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
 func at(t *testing.T, text string) time.Time {
 	t.Helper()
-	v, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(time.Parse(time.RFC3339, text))(t)
 	return v
 }
 
@@ -105,10 +103,7 @@ func TestRefuses(t *testing.T) {
 			t.Errorf("%q in %q: %v, want %s", c.schedule, c.zone, err, c.says)
 		}
 	}
-	s, err := parse("0 0 30 2 *", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(parse("0 0 30 2 *", ""))(t)
 	if _, err := s.last(at(t, "2026-11-21T03:00:00Z")); problem.Of(err) != problem.Usage ||
 		!strings.HasSuffix(err.Error(), "it has no time in the last four years; name a day that its month has") {
 		t.Errorf("30 February: %v", err)
@@ -144,10 +139,7 @@ func TestNightsInWhichTheClocksChange(t *testing.T) {
 // watch goes through the day before a midnight and the two behind it, minute by minute.
 func watch(t *testing.T, schedule, zone string, night time.Time, period time.Duration, begins func(minute int) bool) {
 	t.Helper()
-	s, err := parse(schedule, zone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(parse(schedule, zone))(t)
 	const change = time.Hour // no clock above is put forward or back by more
 	var slot, shown time.Time
 	for now := night.AddDate(0, 0, -1); now.Before(night.AddDate(0, 0, 2)); now = now.Add(time.Minute) {

@@ -12,6 +12,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 )
 
 // narrowIDs is a table of ids, as well compressed Parquet or as short text: the data derived from it are large in
@@ -52,13 +53,8 @@ func narrowIDs(t *testing.T, ext string, rows int) table.File {
 			err = w.Write(b)
 		}
 	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(err, f.Close()))
+	info := must.Get(os.Stat(path))(t)
 	return table.File{URI: path, Path: path, Bytes: info.Size()}
 }
 
@@ -120,16 +116,10 @@ func TestDiskHoldsWhatIsSpooled(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			file := tc.file
-			spec, err := dataset.ParseSpec("dataset.yaml",
-				[]byte("name: t\nsource: "+file.Path+"\nlabel: y\nencodings: "+tc.encodings+"\n"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			r, err := ingest.Stage(t.Context(), spec, []table.File{file}, filepath.Join(t.TempDir(), "d"),
-				ingest.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			spec := must.Get(dataset.ParseSpec("dataset.yaml",
+				[]byte("name: t\nsource: "+file.Path+"\nlabel: y\nencodings: "+tc.encodings+"\n")))(t)
+			r := must.Get(ingest.Stage(t.Context(), spec, []table.File{file}, filepath.Join(t.TempDir(), "d"),
+				ingest.Options{}))(t)
 			need := file.Bytes + r.Manifest.Bytes()
 			if r.Manifest.Order != nil {
 				need += spooled(r.Manifest)

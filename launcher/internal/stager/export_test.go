@@ -11,6 +11,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/must"
 	"coppice/internal/nights"
 	"coppice/internal/problem"
 	"coppice/launcher/internal/stager"
@@ -72,10 +73,7 @@ func TestRowsOfAQuery(t *testing.T) {
 	w, s := newWarehouse("SELECT 0")
 	s.Scratch = t.TempDir()
 	folder, _ := days(t, "a.csv")
-	fromFile, err := s.Stage(t.Context(), spec(t, folder+"/a.csv"), stager.Destination{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	fromFile := must.Get(s.Stage(t.Context(), spec(t, folder+"/a.csv"), stager.Destination{Dir: t.TempDir()}))(t)
 
 	query := spec(t, "\"SELECT 0;\\n\"")
 	for _, dst := range []stager.Destination{{Dir: t.TempDir()}, {Store: w.bucket, URL: "gs://datasets"}} {
@@ -101,10 +99,7 @@ func TestRowsOfAQuery(t *testing.T) {
 	// Looking at what was staged before changes nothing: the name means what was staged last.
 	bucket := stager.Destination{Store: w.bucket, URL: "gs://datasets"}
 	otherSplit := spec(t, folder+"/a.csv", "train: 0.7, valid: 0.3", "train: 0.6, valid: 0.4")
-	other, err := s.Stage(t.Context(), otherSplit, bucket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(s.Stage(t.Context(), otherSplit, bucket))(t)
 	if in, err := s.Look(t.Context(), query, bucket); err != nil || in.Staged == nil {
 		t.Errorf("looking at what was staged: %+v, %v; expected its version", in, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 )
 
 // TestKeysOfFewRows: in 3,000 rows, of which 2,100 train, the pair that decides the label is found, and where none
@@ -45,13 +46,8 @@ func TestKeysOfFewRows(t *testing.T) {
 			fmt.Fprintf(&b, "%d,a%d,b%d,c%d,d%d,%.3f\n", y, a, o, rng.IntN(40), rng.IntN(6), x)
 		}
 		path := filepath.Join(t.TempDir(), "t.csv")
-		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		files, err := table.Expand(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(b.String()), 0o644))
+		files := must.Get(table.Expand(path))(t)
 		d := again(t, files, "label: "+what+"\nsplit: {by: random, train: 0.7, valid: 0.1, calib: 0.1, "+
 			"test: 0.1}\n", nil)
 		var found []string

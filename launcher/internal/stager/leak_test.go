@@ -20,6 +20,7 @@ import (
 	"coppice/internal/dataset/table"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
+	"coppice/internal/must"
 )
 
 // A label that nothing tells must not become tellable by encoding: an AUC may be off a half by so much, which is three
@@ -50,36 +51,21 @@ func shuffled(t *testing.T, rest string, twice bool) (*dataset.Dataset, []table.
 		}
 		skewed := func(n int) int { return int(float64(n) * math.Pow(rng.Float64(), 2)) }
 		fmt.Fprintf(&b, "%d,u%d,s%d,a%d,d%d,%.2f,%d,%s\n", y, skewed(60_000), skewed(800), skewed(3000), rng.IntN(5),
-			10*rng.Float64(),
-			1_600_000_000+10*i, []string{"train", "valid"}[i/leakRows])
+			10*rng.Float64(), 1_600_000_000+10*i, []string{"train", "valid"}[i/leakRows])
 	}
 	path := filepath.Join(t.TempDir(), "t.csv")
-	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	files, err := table.Expand(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, b.Bytes(), 0o644))
+	files := must.Get(table.Expand(path))(t)
 	return again(t, files, rest, nil), files
 }
 
 // again stages files, like another dataset where one is given.
 func again(t *testing.T, files []table.File, rest string, like *dataset.Manifest) *dataset.Dataset {
 	t.Helper()
-	spec, err := dataset.ParseSpec("dataset.yaml", []byte("name: t\nsource: t.csv\n"+rest))
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(dataset.ParseSpec("dataset.yaml", []byte("name: t\nsource: t.csv\n"+rest)))(t)
 	dir := filepath.Join(t.TempDir(), "d")
-	if _, err := ingest.Stage(t.Context(), spec, files, dir, ingest.Options{Learner: new(Stager).learner,
-		Like: like}); err != nil {
-		t.Fatal(err)
-	}
-	d, err := dataset.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(ingest.Stage(t.Context(), spec, files, dir, ingest.Options{Learner: new(Stager).learner, Like: like}))(t)
+	d := must.Get(dataset.Open(dir))(t)
 	t.Cleanup(func() { d.Close() })
 	return d
 }
@@ -102,14 +88,8 @@ func leaks(t *testing.T, names []string, label []float32, value func(column, row
 
 func aucOf(t *testing.T, label []float32, values []float64) float64 {
 	t.Helper()
-	m, err := metric.Lookup("auc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	auc, err := m.Eval(metric.Input{Label: label, Pred: values})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(metric.Lookup("auc"))(t)
+	auc := must.Get(m.Eval(metric.Input{Label: label, Pred: values}))(t)
 	return auc
 }
 
@@ -119,14 +99,8 @@ func heldOut(t *testing.T, d *dataset.Dataset) float64 {
 	train, valid := datasettest.Data(d.Manifest, d.Split("train")), datasettest.Data(d.Manifest, d.Split("valid"))
 	p := gbt.Defaults()
 	p.NumIterations = 50
-	r, err := gbt.Train(t.Context(), train, p, gbt.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	scores, err := r.Model.PredictBinned(valid, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(gbt.Train(t.Context(), train, p, gbt.Options{}))(t)
+	scores := must.Get(r.Model.PredictBinned(valid, 2))(t)
 	return aucOf(t, valid.Label, scores)
 }
 
@@ -198,13 +172,10 @@ func notByAnother(t *testing.T, d *dataset.Dataset, names []string, places []int
 func plantedLeak(t *testing.T, d *dataset.Dataset, files []table.File, names []string, places []int) {
 	t.Helper()
 	encoder := datasettest.Encoder(t, d)
-	rows, err := table.Open(files, table.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(table.Open(files, table.Options{}))(t)
 	var values []float64
 	var label []float32
-	err = rows.Read(t.Context(), append(encoder.Columns(), "y"), 10_000, func(b *table.Batch) error {
+	must.Do(t, rows.Read(t.Context(), append(encoder.Columns(), "y"), 10_000, func(b *table.Batch) error {
 		if len(label) >= leakRows {
 			return nil
 		}
@@ -221,10 +192,7 @@ func plantedLeak(t *testing.T, d *dataset.Dataset, files []table.File, names []s
 			label = append(label, y)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	width := len(d.Manifest.Features)
 	found := leaks(t, names, label, func(c, r int) float64 { return values[r*width+places[c]] })
 	rates := 0

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/launcher/internal/stager"
 )
 
@@ -39,10 +40,7 @@ func TestAPointerLeadsNowhereElse(t *testing.T) {
 	dst := stager.Destination{Dir: dir}
 	stage := func(edits ...string) *stager.Staged {
 		t.Helper()
-		got, err := s.Stage(t.Context(), spec(t, source, edits...), dst)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(s.Stage(t.Context(), spec(t, source, edits...), dst))(t)
 		return got
 	}
 	first, other := stage(), stage("name: clicks", "name: other", "train: 0.7, valid: 0.3", "train: 0.6, valid: 0.4")
@@ -57,9 +55,8 @@ func TestAPointerLeadsNowhereElse(t *testing.T) {
 			return err
 		}
 		changed++
-		return os.WriteFile(path,
-			[]byte(strings.Replace(string(text), version(first.Manifest.Version),
-				version("../other/"+other.Manifest.Version), 1)), 0o644)
+		return os.WriteFile(path, []byte(strings.Replace(string(text), version(first.Manifest.Version),
+			version("../other/"+other.Manifest.Version), 1)), 0o644)
 	})
 	if err != nil || changed == 0 {
 		t.Fatalf("%d notes were altered (error %v); want at least one", changed, err)

@@ -13,6 +13,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 	"coppice/internal/nights"
 	"coppice/internal/nights/nightstest"
 	"coppice/internal/problem"
@@ -24,17 +25,9 @@ import (
 func night(t *testing.T, s *stager.Stager, table nightstest.Table, dst stager.Destination, rest string) *stager.Staged {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "night.csv")
-	if err := os.WriteFile(file, table.CSV(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	spec, err := dataset.ParseSpec("dataset.yaml", append(nightstest.Spec(file), "encodings: none\n"+rest...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	staged, err := s.Stage(t.Context(), spec, dst)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, table.CSV(), 0o600))
+	spec := must.Get(dataset.ParseSpec("dataset.yaml", append(nightstest.Spec(file), "encodings: none\n"+rest...)))(t)
+	staged := must.Get(s.Stage(t.Context(), spec, dst))(t)
 	return staged
 }
 
@@ -168,9 +161,7 @@ func TestDamagedNights(t *testing.T) {
 	stream := nightstest.Stream{Seed: 2, Rows: 1000}
 	first := night(t, s, stream.Night(0), dst, "")
 	name := sweep.DatasetNight("clicks", first.Manifest.Version)
-	if _, err := store.Put(t.Context(), name, blob.Any, strings.NewReader("{}")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(store.Put(t.Context(), name, blob.Any, strings.NewReader("{}")))(t)
 
 	if _, err := dst.Night(t.Context(), "clicks", first.Manifest.Version); !problem.Is(err, problem.Damaged) {
 		t.Errorf("the record {}: %v; want an error of the kind damaged", err)
@@ -178,9 +169,7 @@ func TestDamagedNights(t *testing.T) {
 	if again := night(t, s, stream.Night(0), dst, ""); again.Night == nil || again.Night.Blocked() {
 		t.Errorf("staged again, the night's record is %+v; want a new one", again.Night)
 	}
-	if _, err := store.Put(t.Context(), name, blob.Any, strings.NewReader("{}")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(store.Put(t.Context(), name, blob.Any, strings.NewReader("{}")))(t)
 	if second := night(t, s, stream.Night(1), dst, ""); len(second.Night.Against) != 0 {
 		t.Errorf("compared with %v; want nothing, since the only night before is damaged", second.Night.Against)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/stager"
 )
@@ -62,15 +63,12 @@ func TestEveryPhaseStops(t *testing.T) {
 func files(t *testing.T, dir string) []string {
 	t.Helper()
 	var out []string
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && d.Name() != ".lock" {
 			out = append(out, path)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return out
 }
 
@@ -88,11 +86,8 @@ func (o *order) Put(ctx context.Context, name string, cond blob.Generation, r io
 // TestVerdictComesFirst: a stage that is killed at any moment leaves no version without a verdict.
 func TestVerdictComesFirst(t *testing.T) {
 	store := &order{Store: blob.Memory()}
-	staged, err := (&stager.Stager{Scratch: t.TempDir()}).Stage(t.Context(), spec(t, rows(t, 800)),
-		stager.Destination{Store: store, URL: "gs://d"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	staged := must.Get((&stager.Stager{Scratch: t.TempDir()}).Stage(t.Context(), spec(t, rows(t, 800)),
+		stager.Destination{Store: store, URL: "gs://d"}))(t)
 	verdict := slices.Index(store.put, sweep.DatasetNight("clicks", staged.Manifest.Version))
 	manifest := slices.Index(store.put, sweep.DatasetDir("clicks", staged.Manifest.Version)+"manifest.json")
 	if verdict < 0 || manifest < verdict {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
@@ -22,9 +23,7 @@ func TestPointersOfAnotherBuild(t *testing.T) {
 		if err := d.point(ctx, name, pointer{Format: 1, Version: "fedcba9876543210"}); err != nil {
 			t.Fatalf("the first pointer: %v", err)
 		}
-		if _, err := store.Put(ctx, name, blob.Any, strings.NewReader(theirs)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(store.Put(ctx, name, blob.Any, strings.NewReader(theirs)))(t)
 		for what, err := range map[string]error{"following": follow(),
 			"overwriting": d.point(ctx, name, pointer{Format: 1, Version: "fedcba9876543210"})} {
 			if !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), "2, and this build reads 1") {

@@ -6,6 +6,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 	"coppice/internal/nights/nightstest"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
@@ -35,17 +36,13 @@ func TestFetch(t *testing.T) {
 		t.Errorf("of dataset click, %d versions are listed, %v; want none", len(none), err)
 	}
 
-	if err := stager.FetchTo(t.Context(), store, first.Manifest, dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, stager.FetchTo(t.Context(), store, first.Manifest, dir))
 	if m, err := dataset.Check(t.Context(), dir, nil); err != nil || m.Version != first.Manifest.Version {
 		t.Errorf("what was fetched is %v, %v", m, err)
 	}
 
-	if _, err := store.Put(t.Context(), sweep.DatasetDir("clicks", second.Manifest.Version)+"train/rows.arrow",
-		blob.Any, strings.NewReader("no rows")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(store.Put(t.Context(), sweep.DatasetDir("clicks", second.Manifest.Version)+"train/rows.arrow",
+		blob.Any, strings.NewReader("no rows")))(t)
 	if err := stager.FetchTo(t.Context(), store, second.Manifest, t.TempDir()); !problem.Is(err, problem.Damaged) {
 		t.Errorf("of a damaged version, the error is %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 	"coppice/launcher/internal/stager"
 )
 
@@ -23,9 +24,7 @@ type size struct{ columns, rows, levels int }
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var r syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Getrusage(syscall.RUSAGE_SELF, &r))
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
@@ -34,10 +33,7 @@ func processorTime(t *testing.T) time.Duration {
 func stageSize(t *testing.T, s size) time.Duration {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "t.csv")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(path))(t)
 	w := bufio.NewWriter(f)
 	fmt.Fprint(w, "y")
 	if s.levels > 0 {
@@ -60,17 +56,10 @@ func stageSize(t *testing.T, s size) time.Duration {
 			fmt.Fprintf(w, ",%d", random(100))
 		}
 	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	spec, err := dataset.ParseSpec("d.yaml",
-		[]byte("name: t\nsource: "+path+"\nlabel: y\nsplit: {by: random, train: 0.8, test: 0.2}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.Flush())
+	must.Do(t, f.Close())
+	spec := must.Get(dataset.ParseSpec("d.yaml",
+		[]byte("name: t\nsource: "+path+"\nlabel: y\nsplit: {by: random, train: 0.8, test: 0.2}\n")))(t)
 
 	before := processorTime(t)
 	if _, err := (&stager.Stager{}).Stage(t.Context(), spec, stager.Destination{Dir: t.TempDir()}); err != nil {

@@ -16,6 +16,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 	"coppice/internal/nights"
 	"coppice/internal/problem"
 	"coppice/launcher/internal/stager"
@@ -29,10 +30,7 @@ func days(t *testing.T, names ...string) (folder string, bucket blob.Store) {
 		data := datasettest.Table(datasettest.Options{Rows: 300, Seed: uint64(i)})
 		path := filepath.Join(folder, name)
 		_, err := bucket.Put(t.Context(), name, blob.Any, bytes.NewReader(data))
-		if err := errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o777),
-			os.WriteFile(path, data, 0o666)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, data, 0o666)))
 	}
 	return folder, bucket
 }
@@ -106,11 +104,8 @@ func TestDaysWithoutAFile(t *testing.T) {
 func TestTheNewestDayIsYesterday(t *testing.T) {
 	folder, _ := days(t, "2026-11-01.csv")
 	s := &stager.Stager{Now: func() time.Time { return time.Date(2026, 11, 2, 0, 0, 1, 0, time.UTC) }}
-	in, err := s.Find(t.Context(), spec(t, folder+"/{date:2006-01-02}.csv"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = s.WithTable(t.Context(), in, func(files []table.File) error {
+	in := must.Get(s.Find(t.Context(), spec(t, folder+"/{date:2006-01-02}.csv")))(t)
+	err := s.WithTable(t.Context(), in, func(files []table.File) error {
 		if len(files) != 1 || filepath.Base(files[0].Path) != "2026-11-01.csv" {
 			t.Errorf("on the second of November: %v, expected the file of the first", files)
 		}

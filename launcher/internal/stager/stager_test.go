@@ -22,6 +22,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/stager"
@@ -31,19 +32,14 @@ func spec(t *testing.T, source string, edits ...string) *dataset.Spec {
 	t.Helper()
 	text := "name: clicks\nsource: " + source +
 		"\nlabel: is_click\ndrop: [revenue]\nsplit: {by: hash, key: user_id, train: 0.7, valid: 0.3}\n"
-	s, err := dataset.ParseSpec("dataset.yaml", []byte(strings.NewReplacer(edits...).Replace(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(dataset.ParseSpec("dataset.yaml", []byte(strings.NewReplacer(edits...).Replace(text))))(t)
 	return s
 }
 
 func rows(t *testing.T, rows int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "clicks.csv")
-	if err := os.WriteFile(path, datasettest.Table(datasettest.Options{Rows: rows}), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, datasettest.Table(datasettest.Options{Rows: rows}), 0o644))
 	return path
 }
 
@@ -69,22 +65,13 @@ func TestFolderAndBucketHoldTheSame(t *testing.T) {
 			t.Errorf("%s: %d of %d", step, done, total)
 		}
 	}}
-	a, err := s.Stage(t.Context(), spec(t, source), stager.Destination{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := s.Stage(t.Context(), spec(t, source), stager.Destination{Store: store, URL: "gs://d"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(s.Stage(t.Context(), spec(t, source), stager.Destination{Dir: dir}))(t)
+	b := must.Get(s.Stage(t.Context(), spec(t, source), stager.Destination{Store: store, URL: "gs://d"}))(t)
 	if a.Manifest.Version != b.Manifest.Version || a.Existed || b.Existed {
 		t.Errorf("%s and %s", a.Manifest.Version, b.Manifest.Version)
 	}
 	for _, f := range append(a.Manifest.Files, dataset.FileInfo{Name: dataset.ManifestFile}) {
-		local, err := os.ReadFile(filepath.Join(a.Place, filepath.FromSlash(f.Name)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		local := must.Get(os.ReadFile(filepath.Join(a.Place, filepath.FromSlash(f.Name))))(t)
 		remote, _, err := blob.ReadAll(t.Context(), store, sweep.DatasetDir("clicks", b.Manifest.Version)+f.Name, 1<<26)
 		if err != nil || !bytes.Equal(local, remote) {
 			t.Errorf("%s differs: %v", f.Name, err)
@@ -114,10 +101,7 @@ func TestSameInputIsFoundAgain(t *testing.T) {
 	s := &stager.Stager{Scratch: t.TempDir()}
 	for round := range 2 {
 		for _, dst := range []stager.Destination{{Store: store, URL: "gs://d"}, {Dir: dir}} {
-			got, err := s.Stage(t.Context(), spec(t, source), dst)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(s.Stage(t.Context(), spec(t, source), dst))(t)
 			if got.Existed != (round == 1) {
 				t.Errorf("round %d: existed %t", round, got.Existed)
 			}
@@ -146,9 +130,7 @@ func TestInterruptedUploadIsTakenUp(t *testing.T) {
 	source := rows(t, 500)
 	whole, broken := blob.Memory(), blob.Memory()
 	s := &stager.Stager{Scratch: t.TempDir()}
-	if _, err := s.Stage(t.Context(), spec(t, source), stager.Destination{Store: whole}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Stage(t.Context(), spec(t, source), stager.Destination{Store: whole}))(t)
 	total := len(names(t, whole))
 	for attempt := 1; ; attempt++ { // each attempt dies at its fourth write, of which two find what is there
 		_, err := s.Stage(t.Context(), spec(t, source), stager.Destination{Store: &failing{Store: broken, after: 3}})
@@ -190,10 +172,7 @@ func (f *failing) Put(ctx context.Context, name string, cond blob.Generation, r 
 func TestOldObjectsAreWrittenAnew(t *testing.T) {
 	source, store := rows(t, 500), blob.Memory()
 	s := &stager.Stager{Scratch: t.TempDir()}
-	staged, err := s.Stage(t.Context(), spec(t, source), stager.Destination{Store: store})
-	if err != nil {
-		t.Fatal(err)
-	}
+	staged := must.Get(s.Stage(t.Context(), spec(t, source), stager.Destination{Store: store}))(t)
 	prefix := sweep.DatasetDir("clicks", staged.Manifest.Version)
 	for _, c := range []struct {
 		later time.Duration
@@ -208,12 +187,8 @@ func TestOldObjectsAreWrittenAnew(t *testing.T) {
 			before[a.Name] = a.Generation
 		}
 		manifest := prefix + dataset.ManifestFile
-		if err := store.(blob.Remover).Remove(t.Context(), manifest, before[manifest]); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Stage(t.Context(), spec(t, source), stager.Destination{Store: store}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, store.(blob.Remover).Remove(t.Context(), manifest, before[manifest]))
+		must.Get(s.Stage(t.Context(), spec(t, source), stager.Destination{Store: store}))(t)
 		for _, f := range staged.Manifest.Files {
 			a, err := store.Stat(t.Context(), prefix+f.Name)
 			if err != nil || (a.Generation != before[a.Name]) != c.anew {
@@ -232,9 +207,7 @@ func TestSourceInABucket(t *testing.T) {
 	first, second := bytes.Join(lines[:499], nil), append(slices.Clone(head), lines[499]...)
 	for name, text := range map[string][]byte{"day/part-0.csv": first, "day/part-1.csv": second, "day/_SUCCESS": nil,
 		"day/_temporary/x.csv": head, "day/readme.txt": head, "other.csv": head} {
-		if _, err := bucket.Put(t.Context(), name, blob.Any, bytes.NewReader(text)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(bucket.Put(t.Context(), name, blob.Any, bytes.NewReader(text)))(t)
 	}
 	fetched := 0
 	s := &stager.Stager{Scratch: t.TempDir(), Bucket: func(_ context.Context, name string) (blob.Store, error) {
@@ -247,10 +220,7 @@ func TestSourceInABucket(t *testing.T) {
 			fetched++
 		}
 	}}
-	local, err := s.Stage(t.Context(), spec(t, writeFile(t, data)), stager.Destination{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	local := must.Get(s.Stage(t.Context(), spec(t, writeFile(t, data)), stager.Destination{Dir: t.TempDir()}))(t)
 	for _, pattern := range []string{"gs://exports/day/*.csv", "gs://exports/day/", "gs://exports/day/part-[01].csv"} {
 		got, err := s.Stage(t.Context(), spec(t, pattern), stager.Destination{Store: dst})
 		if err != nil {
@@ -266,7 +236,7 @@ func TestSourceInABucket(t *testing.T) {
 		!got.Existed || fetched != before {
 		t.Errorf("%v %v: fetched again", got, err)
 	}
-	_, err = s.Stage(t.Context(), spec(t, "gs://exports/nothing/*.parquet"), stager.Destination{Store: dst})
+	_, err := s.Stage(t.Context(), spec(t, "gs://exports/nothing/*.parquet"), stager.Destination{Store: dst})
 	if !problem.Is(err, problem.NotFound) {
 		t.Errorf("staged from a pattern without objects: %v, want an error of the kind not found", err)
 	}
@@ -278,9 +248,7 @@ func TestSourceInABucket(t *testing.T) {
 func writeFile(t *testing.T, data []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "t.csv")
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, data, 0o644))
 	return path
 }
 
@@ -323,29 +291,19 @@ func TestDamagedVersionIsMadeAgain(t *testing.T) {
 	folder, bucket := stager.Destination{Dir: dir}, stager.Destination{Store: store, URL: "gs://d"}
 	stage := func(dst stager.Destination) *stager.Staged {
 		t.Helper()
-		got, err := s.Stage(t.Context(), spec(t, source), dst)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(s.Stage(t.Context(), spec(t, source), dst))(t)
 		return got
 	}
 	first := stage(folder)
 	stage(bucket)
 	prefix := sweep.DatasetDir("clicks", first.Manifest.Version)
 	for _, name := range []string{"train/rows.arrow", "sample.arrow", dataset.ManifestFile} {
-		good, err := os.ReadFile(filepath.Join(first.Place, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		good := must.Get(os.ReadFile(filepath.Join(first.Place, name)))(t)
 		flipped := bytes.Clone(good)
 		flipped[len(good)/2] ^= 1
 		for what, bad := range map[string][]byte{"flipped": flipped, "cut off": good[:len(good)-2]} {
-			if err := os.WriteFile(filepath.Join(first.Place, name), bad, 0o644); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := store.Put(t.Context(), prefix+name, blob.Any, bytes.NewReader(bad)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(first.Place, name), bad, 0o644))
+			must.Get(store.Put(t.Context(), prefix+name, blob.Any, bytes.NewReader(bad)))(t)
 			for _, dst := range []stager.Destination{folder, bucket} {
 				if again := stage(dst); again.Existed || again.Manifest.Version != first.Manifest.Version {
 					t.Errorf("%s %s: staged again as %+v; want the same version, made anew", name, what, again)
@@ -371,13 +329,9 @@ func TestStaleWorkspacesAreSwept(t *testing.T) {
 	var live []string
 	for _, base := range []string{filepath.Join(dir, "clicks", ".staging-"), filepath.Join(scratch, "coppice-stage-")} {
 		for _, name := range []string{"dead", "foreign", "live"} {
-			if err := os.MkdirAll(filepath.Join(base+name, "dataset"), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(filepath.Join(base+name, "dataset"), 0o755))
 			if name != "foreign" { // another user's folder of the same name
-				if err := os.WriteFile(filepath.Join(base+name, "lock"), nil, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(filepath.Join(base+name, "lock"), nil, 0o644))
 			}
 		}
 		if err := os.Mkdir(base+"young", 0o755); err != nil { // killed before it had locked its folder
@@ -392,15 +346,10 @@ func TestStaleWorkspacesAreSwept(t *testing.T) {
 	}
 	s := &stager.Stager{Scratch: scratch}
 	for _, dst := range []stager.Destination{{Dir: dir}, {Store: blob.Memory()}} {
-		if _, err := s.Stage(t.Context(), spec(t, source), dst); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Stage(t.Context(), spec(t, source), dst))(t)
 	}
 	for i, root := range []string{filepath.Join(dir, "clicks"), scratch} {
-		entries, err := os.ReadDir(root)
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := must.Get(os.ReadDir(root))(t)
 		var left []string
 		for _, e := range entries {
 			if strings.Contains(e.Name(), "stag") {
@@ -447,10 +396,8 @@ func TestResolve(t *testing.T) {
 		}
 	}
 	// A forged pointer cannot lead outside.
-	if _, err := store.Put(t.Context(), sweep.DatasetLatest("clicks"), blob.Any,
-		strings.NewReader(`{"version":"../../secrets"}`)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(store.Put(t.Context(), sweep.DatasetLatest("clicks"), blob.Any,
+		strings.NewReader(`{"version":"../../secrets"}`)))(t)
 	if _, err := stager.Resolve(t.Context(), store, "clicks"); err == nil {
 		t.Error("a forged pointer was followed")
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/sweepview"
@@ -22,17 +23,13 @@ func earlier(t *testing.T, bucket blob.Store, id sweep.ID, change func(*sweep.Pl
 	for i := range leaves {
 		p.Trials = append(p.Trials, sweep.Trial{Number: i})
 	}
-	if _, err := sweepstore.New(bucket, id).CreatePlan(t.Context(), *p); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(sweepstore.New(bucket, id).CreatePlan(t.Context(), *p))(t)
 	for i, n := range leaves {
 		o := sweep.Object{Name: sweep.Names(id).Attempt(i, 0) + "x"}
 		r := sweep.Result{Format: 1, Sweep: id, Trial: i, Status: sweep.StatusDone, Score: n, Model: &o,
 			Scores: &sweep.Scored{Calib: o, Test: o},
 			Params: sweep.Params{"num_leaves": n, "seed": 1.0}}
-		if _, err := sweepstore.NewTrials(bucket, p).CreateResult(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(sweepstore.NewTrials(bucket, p).CreateResult(t.Context(), r))(t)
 	}
 }
 
@@ -57,15 +54,9 @@ func TestRead(t *testing.T) {
 	earlier(t, bucket, "too-large", nil, 400)
 	earlier(t, bucket, "aa-second", nil, 500, 15, 16)
 	earlier(t, bucket, "tonight", nil, 39)
-	if _, err := bucket.Put(t.Context(), sweep.Names("damaged").Plan(), blob.Any,
-		strings.NewReader("damaged")); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(bucket.Put(t.Context(), sweep.Names("damaged").Plan(), blob.Any, strings.NewReader("damaged")))(t)
 
-	found, err := sweepview.Earlier(t.Context(), bucket, plan("tonight"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(sweepview.Earlier(t.Context(), bucket, plan("tonight")))(t)
 	var got []string
 	for _, e := range found {
 		for _, f := range e.Trials {
@@ -85,10 +76,7 @@ func TestReadIsBounded(t *testing.T) {
 	for n := range 3 * sweep.MaxEarlier {
 		earlier(t, bucket, sweep.ID(fmt.Sprintf("night-%02d", n)), nil, 10)
 	}
-	found, err := sweepview.Earlier(t.Context(), bucket, plan("tonight"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(sweepview.Earlier(t.Context(), bucket, plan("tonight")))(t)
 	if len(found) != sweep.MaxEarlier || found[0].Sweep != "night-29" || found[9].Sweep != "night-20" {
 		t.Errorf("read %d sweeps; want the %d newest, the newest first", len(found), sweep.MaxEarlier)
 	}
@@ -105,23 +93,16 @@ func TestReadMeans(t *testing.T) {
 		{Train: half(2, 3), Rated: half(0, 1)}}, true)
 	p.Trials = p.Folds.Expand([]sweep.Trial{{Source: "fixed", Params: sweep.Params{"num_leaves": 8.0, "seed": 1.0}},
 		{Source: "gp", Open: true}, {Source: "gp", Open: true}})
-	if _, err := sweepstore.New(bucket, p.Sweep).CreatePlan(t.Context(), *p); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(sweepstore.New(bucket, p.Sweep).CreatePlan(t.Context(), *p))(t)
 	for trial, score := range []float64{0.5, 0.7, 0.8, 0.9, 0.95} { // one fold of the last configuration has not ended
 		of := p.Trials[trial]
 		r := sweep.Result{Format: 1, Sweep: p.Sweep, Trial: trial, Status: sweep.StatusDone, Score: score,
 			Configuration: of.Configuration, Fold: of.Fold, TrainRows: 10,
 			Params: sweep.Params{"num_leaves": 8 + float64(of.Configuration), "seed": 1.0}}
-		if _, err := sweepstore.NewTrials(bucket, p).CreateResult(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(sweepstore.NewTrials(bucket, p).CreateResult(t.Context(), r))(t)
 	}
 
-	found, err := sweepview.Earlier(t.Context(), bucket, plan("tonight"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must.Get(sweepview.Earlier(t.Context(), bucket, plan("tonight")))(t)
 	got := ""
 	for _, e := range found {
 		for _, f := range e.Trials {

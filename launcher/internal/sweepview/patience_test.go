@@ -13,8 +13,7 @@ import (
 
 // TestPatience: after which answers a watcher gives up, and with which message.
 func TestPatience(t *testing.T) {
-	gone, at := of(engine.Gone, ""),
-		time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+	gone, at := of(engine.Gone, ""), time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	waiting := sweepview.State{Board: sweep.Board{Waiting: 1}}
 	for name, tc := range map[string]struct {
 		answers []provision.SweepJob

@@ -5,6 +5,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/sweepview"
 )
@@ -25,16 +26,11 @@ func TestWhatLookingCosts(t *testing.T) {
 			put(t, s, sweep.Names(p.Sweep).Claim(n, 0), sweep.Claim{})
 			put(t, s, sweep.Names(p.Sweep).Result(n), result(p, n, 0.5))
 		}
-		v, err := sweepview.Open(t.Context(), s, p.Sweep)
-		if err != nil {
-			t.Fatal(err)
-		}
+		v := must.Get(sweepview.Open(t.Context(), s, p.Sweep))(t)
 		look := func() int64 {
 			s.Asked.Store(0)
 			s.Listed.Store(0)
-			if _, err := v.Look(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(v.Look(t.Context()))(t)
 			return s.Asked.Load()
 		}
 		first[i] = look()
@@ -46,7 +42,6 @@ func TestWhatLookingCosts(t *testing.T) {
 	if first[1] != first[0]+200 || next[1] != next[0] || next[0] > 6 || listed[1] > 2*listed[0]+10 {
 		t.Errorf("looking at 200 and 400 trials requests %d and %d objects at first, %d and %d later, and lists %d "+
 			"and %d names; want one more for each result at first, the same later, and twice the names", first[0],
-			first[1],
-			next[0], next[1], listed[0], listed[1])
+			first[1], next[0], next[1], listed[0], listed[1])
 	}
 }

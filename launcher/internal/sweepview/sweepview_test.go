@@ -10,6 +10,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -36,34 +37,22 @@ func world(t *testing.T) (blob.Store, *sweep.Plan) {
 
 func put(t *testing.T, s blob.Store, name string, v any) {
 	t.Helper()
-	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Put(t.Context(), name, blob.Any, strings.NewReader(string(data))); err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(v))(t)
+	must.Get(s.Put(t.Context(), name, blob.Any, strings.NewReader(string(data))))(t)
 }
 
 func result(p *sweep.Plan, trial int, score float64) sweep.Result {
 	o := sweep.Object{Name: sweep.Names(p.Sweep).Attempt(trial, 0) + "x"}
 	at := time.Unix(1000, 0)
 	return sweep.Result{Format: 1, Sweep: p.Sweep, Trial: trial, Status: sweep.StatusDone, Score: score, Model: &o,
-		Scores:  &sweep.Scored{Calib: o, Test: o},
-		Started: at, Ended: at.Add(10 * time.Second)}
+		Scores: &sweep.Scored{Calib: o, Test: o}, Started: at, Ended: at.Add(10 * time.Second)}
 }
 
 func TestLook(t *testing.T) {
 	store, p := world(t)
-	s, err := sweepview.Open(t.Context(), store, p.Sweep)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(sweepview.Open(t.Context(), store, p.Sweep))(t)
 	look := func() sweepview.State {
-		st, err := s.Look(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		st := must.Get(s.Look(t.Context()))(t)
 		return st
 	}
 	if st := look(); st.Board.Waiting != 5 || st.Running != 0 || st.Conclusion != nil || st.Cancelled {
@@ -113,10 +102,7 @@ func TestWhoHoldsATrial(t *testing.T) {
 		}
 	}
 	put(t, store, names.Promotion(3, 3), sweep.Promotion{})
-	s, err := sweepview.Open(t.Context(), store, p.Sweep)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(sweepview.Open(t.Context(), store, p.Sweep))(t)
 	if st, err := s.Look(t.Context()); err != nil || st.Running != 1 || st.Ready != 2 || st.Paused != 1 {
 		t.Errorf("of five trials %d run, %d wait for a task, %d are paused, error %v; want 1, 2 and 1", st.Running,
 			st.Ready, st.Paused, err)
@@ -137,10 +123,7 @@ func TestADamagedResultIsAFailedTrial(t *testing.T) {
 		"no result":        "damaged",
 	} {
 		store, p := world(t)
-		s, err := sweepview.Open(t.Context(), store, p.Sweep)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(sweepview.Open(t.Context(), store, p.Sweep))(t)
 		put(t, store, sweep.Names(p.Sweep).Claim(1, 0), sweep.Claim{})
 		put(t, store, sweep.Names(p.Sweep).Result(1), contents)
 		st, err := s.Look(t.Context())
@@ -191,14 +174,8 @@ func TestTheFinalTrainingIsNoTrial(t *testing.T) {
 		put(t, store, sweep.Names(p.Sweep).Result(i), result(p, i, 0.5))
 	}
 	put(t, store, sweep.Names(p.Sweep).Claim(4, 0), sweep.Claim{})
-	s, err := sweepview.Open(t.Context(), store, p.Sweep)
-	if err != nil {
-		t.Fatal(err)
-	}
-	st, err := s.Look(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(sweepview.Open(t.Context(), store, p.Sweep))(t)
+	st := must.Get(s.Look(t.Context()))(t)
 	if snap := s.Snapshot(st, provision.SweepJob{}); snap.NotStarted() != 0 || snap.Running != 0 || !snap.Final {
 		t.Errorf("%d trials not started, %d running, final training %t; want 0, 0 and that it runs", snap.NotStarted(),
 			snap.Running, snap.Final)
@@ -209,14 +186,8 @@ func TestTheFinalTrainingIsNoTrial(t *testing.T) {
 func TestFewerMachinesTakeLonger(t *testing.T) {
 	store, p := world(t)
 	put(t, store, sweep.Names(p.Sweep).Result(0), result(p, 0, 0.5))
-	s, err := sweepview.Open(t.Context(), store, p.Sweep)
-	if err != nil {
-		t.Fatal(err)
-	}
-	st, err := s.Look(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(sweepview.Open(t.Context(), store, p.Sweep))(t)
+	st := must.Get(s.Look(t.Context()))(t)
 	for running, want := range map[int]float64{0: 20, 1: 80, 2: 40, 4: 20} {
 		job := provision.SweepJob{Machines: &provision.Machines{Running: running, Planned: 4}}
 		if got := s.Snapshot(st, job).Left; got != want {
@@ -238,14 +209,8 @@ func TestLeftOfASelection(t *testing.T) {
 	}
 	put(t, store, sweep.Names(p.Sweep).Plan(), p)
 	put(t, store, sweep.Names(p.Sweep).Result(0), result(p, 0, 0.5))
-	s, err := sweepview.Open(t.Context(), store, p.Sweep)
-	if err != nil {
-		t.Fatal(err)
-	}
-	st, err := s.Look(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(sweepview.Open(t.Context(), store, p.Sweep))(t)
+	st := must.Get(s.Look(t.Context()))(t)
 	if left, ok := s.Left(st); !ok || left != (sweep.Range{Expected: 20}) {
 		t.Errorf("two steps of three and two trials with eight tasks, 10 s a trial: %v are left (%t), want 20s", left,
 			ok)
@@ -271,14 +236,8 @@ func TestTimeLeftHasARange(t *testing.T) {
 			r.Ended = r.Ended.Add(tc.spread * time.Duration(2*(i%2)-1))
 			put(t, store, sweep.Names(p.Sweep).Result(i), r)
 		}
-		s, err := sweepview.Open(t.Context(), store, p.Sweep)
-		if err != nil {
-			t.Fatal(err)
-		}
-		st, err := s.Look(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(sweepview.Open(t.Context(), store, p.Sweep))(t)
+		st := must.Get(s.Look(t.Context()))(t)
 		left, _ := s.Left(st)
 		for i, v := range []*float64{&left.Low, &left.Expected, &left.High} {
 			if got, want := *v, []float64{tc.want.Low, tc.want.Expected, tc.want.High}[i]; math.Abs(got-want) > 1.2 {
@@ -294,12 +253,9 @@ func TestLatestIsNoOther(t *testing.T) {
 	s, p := world(t)
 	put(t, s, sweep.Names("a-later").Plan(), p)
 	for _, fault := range []blobtest.Fault{blobtest.Refused, blobtest.Forbidden, blobtest.Truncated} {
-		bad, err := blobtest.NewFaulty(t.Context(), s, fault, func(name string) bool {
+		bad := must.Get(blobtest.NewFaulty(t.Context(), s, fault, func(name string) bool {
 			return name == sweep.Names("a-later").Plan()
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		if id, err := sweepview.Find(t.Context(), bad, sweepview.Latest); err != nil || id != "a-later" {
 			t.Errorf("with a plan that is %s, the latest sweep is %q, %v, expected a-later", fault, id, err)
 		}

@@ -14,13 +14,14 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"coppice/internal/must"
 )
 
 func TestExecEnvironmentAndCode(t *testing.T) {
 	t.Parallel()
 	p := localemu(t, []string{"COPPICE_PROJECT=of-the-user", "COPPICE_ZONES=x", "STORAGE_EMULATOR_HOST_GRPC=x",
-		"MINE=kept"},
-		execArgs(nil, "/bin/sh", "-c", `env | grep -E "^(COPPICE_|MINE|.*EMULATOR)" | sort; exit 7`)...)
+		"MINE=kept"}, execArgs(nil, "/bin/sh", "-c", `env | grep -E "^(COPPICE_|MINE|.*EMULATOR)" | sort; exit 7`)...)
 	if code := p.run(); code != 7 {
 		t.Errorf("code %d: %s", code, p.stderr.String())
 	}
@@ -61,17 +62,10 @@ func TestExecEnvironmentAndCode(t *testing.T) {
 func TestExecStreamsAndSignalCode(t *testing.T) {
 	t.Parallel()
 	p := localemu(t, nil, execArgs(nil, "/bin/sh", "-c", `cat; echo to stderr >&2; kill -9 $$`)...)
-	stdin, err := os.CreateTemp(t.TempDir(), "in")
-	if err != nil {
-		t.Fatal(err)
-	}
+	stdin := must.Get(os.CreateTemp(t.TempDir(), "in"))(t)
 	defer stdin.Close()
-	if _, err := stdin.WriteString("from stdin"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := stdin.Seek(0, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(stdin.WriteString("from stdin"))(t)
+	must.Get(stdin.Seek(0, 0))(t)
 	p.cmd.Stdin = stdin
 	if code := p.run(); code != 137 || p.stdout.String() != "from stdin" ||
 		!strings.Contains(p.stderr.String(), "to stderr\n") {
@@ -86,9 +80,7 @@ func TestUsage(t *testing.T) {
 	faults := filepath.Join(dir, "faults.yaml")
 	for path, text := range map[string]string{plain: "no program",
 		faults: "duplicate_messages: true\ndrop_massages: 1\n"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	for _, c := range []struct {
 		args []string
@@ -139,9 +131,7 @@ func TestSignalEndsCommandAndLeavesNothing(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		p, child := signalled(t,
 			`trap 'echo caught; exit 9' INT TERM HUP; sleep 600 & echo $! > $PIDFILE; while :; do sleep 0.01; done`)
-		if err := p.cmd.Process.Signal(sig); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.cmd.Process.Signal(sig))
 		if code := p.code(); code != 9 || p.stdout.String() != "caught\n" {
 			t.Errorf("%v: code %d, %q, %q", sig, code, p.stdout.String(), p.stderr.String())
 		}
@@ -160,10 +150,7 @@ func TestASignalEndsTheWaiting(t *testing.T) {
 	defer used.Close()
 	p := localemu(t, nil, execArgs([]string{"--wait", "--data", data}, "true")...)
 	p.cmd.Stderr = nil
-	messages, err := p.cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	messages := must.Get(p.cmd.StderrPipe())(t)
 	p.start()
 	lines := bufio.NewScanner(messages)
 	for lines.Scan() && !strings.Contains(lines.Text(), "waiting for another command") {
@@ -172,9 +159,7 @@ func TestASignalEndsTheWaiting(t *testing.T) {
 	if want := "end it and start `coppice localemu up --data " + data + "`"; !strings.Contains(lines.Text(), want) {
 		t.Errorf("it says %q, want what to do: %q", lines.Text(), want)
 	}
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	if !lines.Scan() || !strings.Contains(lines.Text(), "ended before the local cloud was there") {
 		t.Errorf("it ends with %q (%v)", lines.Text(), lines.Err())
 	}
@@ -187,15 +172,11 @@ func TestSecondSignalKills(t *testing.T) {
 	t.Parallel()
 	p, child := signalled(t,
 		`trap 'echo no; echo x > $PIDFILE.asked' INT; sleep 600 & echo $! > $PIDFILE; while :; do sleep 0.01; done`)
-	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.cmd.Process.Signal(syscall.SIGINT))
 	asked := p.cmd.Env[slices.IndexFunc(p.cmd.Env,
 		func(v string) bool { return strings.HasPrefix(v, "PIDFILE=") })][len("PIDFILE="):] + ".asked"
 	eventually(t, "the command refuses", func() bool { _, err := os.Stat(asked); return err == nil })
-	if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.cmd.Process.Signal(syscall.SIGINT))
 	if code := p.code(); code != 137 {
 		t.Errorf("code %d", code)
 	}
@@ -208,9 +189,7 @@ func TestKilledLocalemuTakesProcessesAlong(t *testing.T) {
 	}
 	t.Parallel()
 	p, command := signalled(t, `echo $$ > $PIDFILE; while :; do read x < /dev/zero; done`)
-	if err := p.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.cmd.Process.Kill())
 	if err := p.cmd.Wait(); err == nil {
 		t.Error("killed, and no error")
 	}
@@ -283,10 +262,7 @@ func TestAKilledLocalemuIsClearedUp(t *testing.T) {
 	killed := localemu(t, nil, execArgs(nil, "/bin/sh", "-c", "sleep 600")...)
 	killed.start()
 	folders := func() []string {
-		found, err := filepath.Glob(filepath.Join(killed.tmp, "localemu-*", "lock"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := must.Get(filepath.Glob(filepath.Join(killed.tmp, "localemu-*", "lock")))(t)
 		return found
 	}
 	eventually(t, "the killed one has a folder", func() bool { return len(folders()) == 1 })
@@ -295,9 +271,7 @@ func TestAKilledLocalemuIsClearedUp(t *testing.T) {
 	if next.run(); len(folders()) != 2 {
 		t.Fatalf("folders %q; want that of the one that runs, and one of a person", folders())
 	}
-	if err := killed.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, killed.cmd.Process.Kill())
 	_ = killed.cmd.Wait()
 	next = localemu(t, []string{"TMPDIR=" + killed.tmp}, execArgs(nil, "/bin/true")...)
 	if code := next.run(); code != 0 || len(folders()) != 1 || !strings.HasPrefix(folders()[0], own) {
@@ -334,9 +308,7 @@ func TestUp(t *testing.T) {
 	if code := inside.run(); code != 0 { // with the settings of the first cloud, from within another
 		t.Errorf("with the settings: code %d, %s", code, inside.stderr.String())
 	}
-	if err := up.cmd.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, up.cmd.Process.Signal(syscall.SIGINT))
 	if code := up.code(); code != 0 {
 		t.Errorf("code %d: %s", code, up.stderr.String())
 	}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"coppice/internal/must"
 )
 
 // start runs a shell script; its standard output can be read from the returned reader.
@@ -33,14 +35,8 @@ func start(t *testing.T, s *Set, script string) (*Process, *bufio.Reader) {
 
 func readPID(t *testing.T, r *bufio.Reader) int {
 	t.Helper()
-	line, err := r.ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(line))
-	if err != nil {
-		t.Fatal(err)
-	}
+	line := must.Get(r.ReadString('\n'))(t)
+	pid := must.Get(strconv.Atoi(strings.TrimSpace(line)))(t)
 	return pid
 }
 
@@ -134,10 +130,7 @@ func TestCloseKillsEverything(t *testing.T) {
 func TestSharedStaysInGroup(t *testing.T) {
 	s := NewSet()
 	defer s.Close()
-	p, err := s.Start(Command{Path: "/bin/sh", Args: []string{"-c", "sleep 600"}, Shared: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(s.Start(Command{Path: "/bin/sh", Args: []string{"-c", "sleep 600"}, Shared: true}))(t)
 	group, err := syscall.Getpgid(p.PID())
 	if err != nil || group != syscall.Getpgrp() {
 		t.Fatalf("group %d (%v), ours is %d", group, err, syscall.Getpgrp())

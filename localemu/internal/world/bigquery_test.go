@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"coppice/internal/cloud/bigquery"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 )
 
@@ -16,30 +17,18 @@ import (
 func TestBigQuery(t *testing.T) {
 	data := t.TempDir()
 	folder := filepath.Join(data, "bigquery", "ads-1", "events", "clicks")
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, "a.parquet"), []byte("rows"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	w, err := Start(t.Context(), Options{Data: data, Stderr: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(folder, 0o755))
+	must.Do(t, os.WriteFile(filepath.Join(folder, "a.parquet"), []byte("rows"), 0o644))
+	w := must.Get(Start(t.Context(), Options{Data: data, Stderr: io.Discard}))(t)
 	defer w.Close()
-	c, err := bigquery.New(t.Context(), project, w.rest.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(bigquery.New(t.Context(), project, w.rest.Addr()))(t)
 
 	const query = "SELECT * FROM `ads-1.events.clicks`"
 	bytes, identity, err := c.Look(t.Context(), query)
 	if err != nil || bytes != 4 || identity == "" {
 		t.Errorf("looking says %d bytes, identity %q, %v; expected the file's 4", bytes, identity, err)
 	}
-	if err := c.Export(t.Context(), "e", query, "gs://coppice-datasets/exports/e/*.parquet"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Export(t.Context(), "e", query, "gs://coppice-datasets/exports/e/*.parquet"))
 	have, err := os.ReadFile(filepath.Join(data, "gcs", "coppice-datasets", "exports", "e", "000000000000.parquet"))
 	if err != nil || string(have) != "rows" {
 		t.Errorf("the bucket has %q, %v; expected the table's file", have, err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"coppice/internal/must"
 	"coppice/internal/strictyaml"
 	"coppice/internal/sweep"
 	"coppice/localemu/batchemu"
@@ -37,10 +38,7 @@ at_write: [{match: "a", nth: 2, does: lose_machine, vm: 1, code: 50001, notice: 
 `
 
 func TestParse(t *testing.T) {
-	s, err := ParseFaults("faults.yaml", []byte(all))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(ParseFaults("faults.yaml", []byte(all)))(t)
 	if d := cmp.Diff(&FaultSpec{
 		Seed: 7, Duplicate: true, Shuffle: true, Drop: 0.5, LoseAcks: 0.25,
 		Lose: map[int][]sweep.Duration{1: {sweep.Duration(3 * time.Second)}},
@@ -58,10 +56,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestExampleIsValidAndComplete(t *testing.T) {
-	s, err := ParseFaults("example", []byte(FaultsExample))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(ParseFaults("example", []byte(FaultsExample)))(t)
 	for i, v := 0, reflect.ValueOf(*s); i < v.NumField(); i++ {
 		if v.Field(i).IsZero() {
 			t.Errorf("the example does not show %s", v.Type().Field(i).Tag.Get("yaml"))
@@ -131,13 +126,8 @@ func TestRefuses(t *testing.T) {
 // the end counts that.
 func TestAtTheSecondWrite(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "aggregator")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\nexec sleep 100\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	spec, err := ParseFaults("f", []byte("at_write: [{match: \"plans/*\", nth: 2, does: kill_aggregators}]\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(program, []byte("#!/bin/sh\nexec sleep 100\n"), 0o700))
+	spec := must.Get(ParseFaults("f", []byte("at_write: [{match: \"plans/*\", nth: 2, does: kill_aggregators}]\n")))(t)
 	w, err := Start(t.Context(), Options{Data: t.TempDir(), Aggregator: program, Environ: os.Environ(), Faults: spec,
 		Stderr: io.Discard})
 	if err != nil {

@@ -10,20 +10,15 @@ import (
 
 	"coppice/internal/cloud"
 	"coppice/internal/cloud/inspect"
+	"coppice/internal/must"
 )
 
 // TestInspect: the doctor's adapter reads what exists in the local cloud.
 func TestInspect(t *testing.T) {
-	w, err := Start(t.Context(), Options{Data: t.TempDir(), Stderr: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(Start(t.Context(), Options{Data: t.TempDir(), Stderr: io.Discard}))(t)
 	defer w.Close()
 	ctx := t.Context()
-	c, err := inspect.New(ctx, inspect.Options{Project: project, Location: location, Endpoint: w.rest.Addr()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(inspect.New(ctx, inspect.Options{Project: project, Location: location, Endpoint: w.rest.Addr()}))(t)
 	if email, err := c.Caller(ctx); err != nil || email == "" {
 		t.Errorf("the caller is told that it is %q, %v; expected an account", email, err)
 	}
@@ -54,10 +49,7 @@ func TestInspect(t *testing.T) {
 
 // TestQuotaOfTheProject: the quota that jobs run into is the one that the doctor reads.
 func TestQuotaOfTheProject(t *testing.T) {
-	w, err := Start(t.Context(), Options{Data: t.TempDir(), Stderr: io.Discard, Faults: &FaultSpec{CPUs: 12}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(Start(t.Context(), Options{Data: t.TempDir(), Stderr: io.Discard, Faults: &FaultSpec{CPUs: 12}}))(t)
 	defer w.Close()
 	c, err := inspect.New(t.Context(), inspect.Options{Project: project, Location: location, Endpoint: w.rest.Addr()})
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"cloud.google.com/go/pubsub/v2/apiv1/pubsubpb"
 
 	"coppice/internal/cloud/idtoken"
+	"coppice/internal/must"
 )
 
 // stand is an HTTP server that stands for an aggregator: a program that says that it serves there. It lets callers in
@@ -63,14 +64,9 @@ func (s *stand) start(t *testing.T) (w *World) {
 	program := filepath.Join(t.TempDir(), "aggregator")
 	text := fmt.Sprintf("#!/bin/sh\necho '{\"message\":\"aggregator serves\",\"address\":%q}'\nexec sleep 100\n",
 		server.Listener.Addr())
-	if err := os.WriteFile(program, []byte(text), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	w, err := Start(t.Context(), Options{Data: t.TempDir(), Aggregator: program, Environ: os.Environ(),
-		Images: map[string]string{TaskImage: "/bin/true"}, Stderr: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(program, []byte(text), 0o700))
+	w = must.Get(Start(t.Context(), Options{Data: t.TempDir(), Aggregator: program, Environ: os.Environ(),
+		Images: map[string]string{TaskImage: "/bin/true"}, Stderr: io.Discard}))(t)
 	close(started)
 	t.Cleanup(w.Close)
 	return w
@@ -111,26 +107,19 @@ func TestTheServiceIsCalledAsInTheCloud(t *testing.T) {
 	w := s.start(t)
 	s.until(t, fmt.Sprintf("/reconcile %s \"\" 0 <nil>", account("scheduler")))
 
-	if _, err := pubsubpb.NewPublisherClient(connect(t, w.pubsub.Addr())).Publish(t.Context(), &pubsubpb.PublishRequest{
-		Topic: topic(scoresTopic), Messages: []*pubsubpb.PubsubMessage{{Data: []byte("score")}}}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(pubsubpb.NewPublisherClient(connect(t, w.pubsub.Addr())).Publish(t.Context(), &pubsubpb.PublishRequest{
+		Topic: topic(scoresTopic), Messages: []*pubsubpb.PubsubMessage{{Data: []byte("score")}}}))(t)
 	s.until(t, fmt.Sprintf("/push %s \"score\" 1 <nil>", account("push")))
 	s.until(t, fmt.Sprintf("/push %s \"score\" 2 <nil>", account("push")))
 
 	batch := batchpb.NewBatchServiceClient(connect(t, w.batch.Addr()))
-	if _, err := batch.CreateJob(t.Context(), tellingJob()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(batch.CreateJob(t.Context(), tellingJob()))(t)
 	s.until(t, fmt.Sprintf("/reconcile %s \"SUCCEEDED\" 1 <nil>", account("push")))
 }
 
 // TestTokensOfOthersAreRefused: of another key, account or audience, and of yesterday.
 func TestTokensOfOthersAreRefused(t *testing.T) {
-	w, err := Start(t.Context(), Options{Data: t.TempDir(), Stderr: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(Start(t.Context(), Options{Data: t.TempDir(), Stderr: io.Discard}))(t)
 	defer w.Close()
 	other := &World{key: newKey}
 	for name, c := range map[string]struct {
@@ -145,10 +134,7 @@ func TestTokensOfOthersAreRefused(t *testing.T) {
 		"expired":  {w, account("push"), audience, time.Now().Add(-tokenLife - time.Minute), 401},
 		"account":  {w, account("task"), audience, time.Now(), 403},
 	} {
-		token, err := c.of.token(c.email, c.audience, c.at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		token := must.Get(c.of.token(c.email, c.audience, c.at))(t)
 		var refused interface{ HTTPStatus() int }
 		caller, err := verifier(t, w).Verify(t.Context(), "Bearer "+token)
 		if errors.As(err, &refused) != (c.status > 0) || err != nil && refused.HTTPStatus() != c.status ||

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"coppice/internal/must"
 	"coppice/internal/problem"
 )
 
@@ -65,10 +66,7 @@ func TestPorts(t *testing.T) {
 
 func TestOneWorldForOneFolder(t *testing.T) {
 	data := t.TempDir()
-	w, err := Start(t.Context(), Options{Data: data, Stderr: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(Start(t.Context(), Options{Data: data, Stderr: io.Discard}))(t)
 	if _, err := Start(t.Context(), Options{Data: data, Stderr: io.Discard}); !problem.Is(err, problem.Conflict) {
 		t.Errorf("second local cloud on a folder: got %v, expected a conflict", err)
 	}
@@ -76,17 +74,12 @@ func TestOneWorldForOneFolder(t *testing.T) {
 		t.Errorf("the second world removed the folder of the first: %v", err)
 	}
 	w.Close()
-	if w, err = Start(t.Context(), Options{Data: data, Stderr: io.Discard}); err != nil {
-		t.Fatal(err)
-	}
+	w = must.Get(Start(t.Context(), Options{Data: data, Stderr: io.Discard}))(t)
 	w.Close()
 }
 
 func TestEnviron(t *testing.T) {
-	w, err := Start(t.Context(), Options{Data: t.TempDir(), Stderr: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(Start(t.Context(), Options{Data: t.TempDir(), Stderr: io.Discard}))(t)
 	defer w.Close()
 	mine := []string{"HOME=/h", "COPPICE_ZONES=x", "STORAGE_EMULATOR_HOST=elsewhere", "STORAGE_EMULATOR_HOST_GRPC=x",
 		"ODD"}
@@ -113,10 +106,7 @@ func TestEnviron(t *testing.T) {
 
 func connect(t *testing.T, addr string) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }
@@ -139,27 +129,18 @@ func tellingJob() *batchpb.CreateJobRequest {
 // TestJobsAreToldOf: Batch's notification of a job waits, where no aggregator runs, in the subscription
 // that the deployment has for it.
 func TestJobsAreToldOf(t *testing.T) {
-	w, err := Start(t.Context(), Options{Data: t.TempDir(), Images: map[string]string{TaskImage: "/bin/true"},
-		Stderr: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(Start(t.Context(), Options{Data: t.TempDir(), Images: map[string]string{TaskImage: "/bin/true"},
+		Stderr: io.Discard}))(t)
 	defer w.Close()
 	if !slices.Contains(w.Env(), "COPPICE_JOBS_TOPIC="+jobsTopic) {
 		t.Errorf("the environment %q has no topic of jobs", w.Env())
 	}
-	_, err = batchpb.NewBatchServiceClient(connect(t, w.batch.Addr())).CreateJob(t.Context(), tellingJob())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(batchpb.NewBatchServiceClient(connect(t, w.batch.Addr())).CreateJob(t.Context(), tellingJob()))(t)
 	reader := pubsubpb.NewSubscriberClient(connect(t, w.pubsub.Addr()))
 	var got []*pubsubpb.ReceivedMessage
 	for len(got) == 0 && t.Context().Err() == nil { // a pull that finds nothing may answer at once
-		reply, err := reader.Pull(t.Context(), &pubsubpb.PullRequest{Subscription: "projects/" + project +
-			"/subscriptions/" + jobsTopic, MaxMessages: 10})
-		if err != nil {
-			t.Fatal(err)
-		}
+		reply := must.Get(reader.Pull(t.Context(), &pubsubpb.PullRequest{Subscription: "projects/" + project +
+			"/subscriptions/" + jobsTopic, MaxMessages: 10}))(t)
 		got = reply.ReceivedMessages
 	}
 	if len(got) != 1 {

@@ -19,6 +19,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 	"coppice/internal/program"
 	"coppice/internal/sweep"
 )
@@ -39,9 +40,7 @@ func run(t *testing.T, env map[string]string, args ...string) (code int, out, er
 func params(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "params.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	return path
 }
 
@@ -59,10 +58,7 @@ func TestTrain(t *testing.T) {
 			t.Errorf("it does not show %q:\n%s", part, out)
 		}
 	}
-	first, err := os.ReadFile(model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(os.ReadFile(model))(t)
 	if _, err := gbt.ReadModel(bytes.NewReader(first)); err != nil {
 		t.Error(err)
 	}
@@ -84,12 +80,8 @@ func TestBlockedDatasetIsNotTrainedOn(t *testing.T) {
 	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 1500})
 	home := t.TempDir()
 	place := filepath.Join(home, m.Name, m.Version)
-	if err := os.MkdirAll(filepath.Join(home, m.Name, "nights"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(place, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(home, m.Name, "nights"), 0o755))
+	must.Do(t, os.CopyFS(place, os.DirFS(dir)))
 	for _, c := range []struct {
 		record string
 		code   int
@@ -102,9 +94,7 @@ func TestBlockedDatasetIsNotTrainedOn(t *testing.T) {
 		{`{"findings":`, sweep.ExitInput, "stage the table again"},
 	} {
 		record := filepath.Join(home, m.Name, "nights", m.Version+".json")
-		if err := os.WriteFile(record, []byte(c.record), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(record, []byte(c.record), 0o644))
 		code, _, errOut := run(t, nil, "train", "--dataset", place, "--no-verify", "--params",
 			params(t, "num_iterations: 2\n"))
 		if code != c.code || !strings.Contains(errOut, c.says) {
@@ -130,10 +120,7 @@ func TestTrainWithoutRatingTrees(t *testing.T) {
 	if a, b := rated.Metrics["log_loss"], unrated.Metrics["log_loss"]; a != b || a == 0 {
 		t.Errorf("log loss is %v with every tree rated, %v without", a, b)
 	}
-	ds, err := dataset.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ds := must.Get(dataset.Open(dir))(t)
 	defer ds.Close()
 	valid := int64(ds.Split(dataset.ValidSplit).Rows)
 	if d := rated.Memory.Predicted - unrated.Memory.Predicted; d != 16*valid ||
@@ -167,9 +154,7 @@ func TestTrainRegressionAndTrainOnly(t *testing.T) {
 func TestTrainRefuses(t *testing.T) {
 	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 500})
 	loop := filepath.Join(t.TempDir(), "loop")
-	if err := os.Symlink(loop, loop); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(loop, loop))
 	for name, tc := range map[string]struct {
 		params string
 		args   []string
@@ -287,10 +272,7 @@ func TestTrainContinues(t *testing.T) {
 		return text, errOut
 	}
 	trees := func(file string) string {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		head, _, _ := strings.Cut(string(text), "parameters:")
 		return head
 	}

@@ -9,6 +9,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 )
 
@@ -46,9 +47,7 @@ var examples = map[dataset.LabelKind]string{
 func TestConfOfExamples(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "train.conf")
 	for kind, text := range examples {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 		label := &dataset.LabelInfo{Kind: kind}
 		if kind == dataset.Classes {
 			label.Classes = []string{"a", "b"}
@@ -63,9 +62,7 @@ func TestConfOfExamples(t *testing.T) {
 	}
 
 	wrong := "num_leaves = 1\nlinear_tree = true\nlocal_listen_port = 1\nlearning_rat = 1\n"
-	if err := os.WriteFile(file, []byte(wrong), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(wrong), 0o600))
 	_, _, err := readParams(file, &dataset.LabelInfo{Kind: dataset.Binary}, func(string) {})
 	if err == nil || strings.Count(err.Error(), "train.conf:") != 3 || problem.Of(err) != problem.Input {
 		t.Errorf("got %v, expected the refusals of lines 1, 2 and 4, of kind input", err)
@@ -76,9 +73,7 @@ func TestConfOfExamples(t *testing.T) {
 func TestConf(t *testing.T) {
 	read := func(name, text string) (gbt.Params, []string, error) {
 		file := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 		var notes []string
 		p, metrics, err := readParams(file, &dataset.LabelInfo{Kind: dataset.Binary},
 			func(n string) { notes = append(notes, n) })

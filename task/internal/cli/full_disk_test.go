@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/must"
 )
 
 // TestFullDisk: a training that cannot write its model says so at once, with the file, and leaves nothing; one that
@@ -34,13 +35,9 @@ func TestFullDisk(t *testing.T) {
 	p := params(t, "num_iterations: 30\nnum_leaves: 7\n")
 	signal.Ignore(syscall.SIGXFSZ)
 	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
 	limit.Cur = 512
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
 
 	for name, c := range map[string]struct {
 		args []string
@@ -60,14 +57,11 @@ func TestFullDisk(t *testing.T) {
 		if !strings.Contains(errOut, "file too large") || !strings.Contains(errOut, path) {
 			t.Errorf("%q says\n%s\nwant the file and why it cannot be written", c.args, errOut)
 		}
-		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		must.Do(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() && d.Name() != ".lock" {
 				t.Errorf("%q left %s", c.args, path)
 			}
 			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 }

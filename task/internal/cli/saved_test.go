@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/must"
 	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/task/internal/keep"
@@ -43,10 +44,7 @@ func interrupted(t *testing.T, text string, args ...string) (code int, errOut st
 
 func checkpointFiles(t *testing.T, dir string) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, keep.FolderPrefix+"*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(filepath.Join(dir, keep.FolderPrefix+"*")))(t)
 	return files
 }
 
@@ -81,17 +79,12 @@ func TestTrainGoesOnFromItsCheckpoint(t *testing.T) {
 			t.Errorf("other parameters: %d, want %q in %s", code, part, errOut)
 		}
 	}
-	folder, err := keep.OpenFolder(saved)
-	if err != nil {
-		t.Fatal(err)
-	}
+	folder := must.Get(keep.OpenFolder(saved))(t)
 	if code, _, errOut := run(t, nil, command...); code != sweep.ExitConflict ||
 		!strings.Contains(errOut, "another training") {
 		t.Errorf("a folder in use: %d %s", code, errOut)
 	}
-	if err := folder.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, folder.Close())
 
 	code, text, errOut := run(t, nil, append(command, "--json", "--threads", "2")...)
 	var got trained
@@ -99,10 +92,7 @@ func TestTrainGoesOnFromItsCheckpoint(t *testing.T) {
 		t.Fatalf("train again: exit code %d, %v, %+v, expected 0, resumed at tree 42 or later, and 60 trees grown\n%s",
 			code, err, got, errOut)
 	}
-	want, err := os.ReadFile(calm)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(calm))(t)
 	if have, err := os.ReadFile(model); err != nil || !bytes.Equal(have, want) {
 		t.Errorf("interrupted and gone on, another model: %v", err)
 	}
@@ -124,9 +114,7 @@ func TestTrainPassesOverDamage(t *testing.T) {
 	if len(files) != 1 {
 		t.Fatalf("checkpoints after the interruption: got %v, want one", files)
 	}
-	if err := os.Truncate(files[0], 500); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Truncate(files[0], 500))
 	code, out, errOut := run(t, nil, command...)
 	if code != 0 || !strings.Contains(errOut, "damaged") || !strings.Contains(errOut, filepath.Base(files[0])) ||
 		strings.Contains(out, "resuming") {

@@ -15,6 +15,7 @@ import (
 
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/fit"
+	"coppice/internal/must"
 	"coppice/internal/program"
 )
 
@@ -68,12 +69,8 @@ func (p *processes) runWorkers(t *testing.T, onLine func(line string), args ...s
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	if p.dead {
-		if err := os.Mkdir(filepath.Join(temp, workersFolder+"1"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(temp, workersFolder+"1", workersLock), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(filepath.Join(temp, workersFolder+"1"), 0o700))
+		must.Do(t, os.WriteFile(filepath.Join(temp, workersFolder+"1", workersLock), nil, 0o600))
 	}
 	code = Run(t.Context(), Setup{World: program.World{Args: args, Env: envconfig.MapLookuper(nil), Out: program.To(o),
 		Err: program.To(&e), Version: "v1"}, Self: p.self})
@@ -96,10 +93,7 @@ func TestWorkersTrainTheSameModel(t *testing.T) {
 	if code, _, errOut := run(t, nil, "train", "--dataset", dir, "--params", p, "--out", model); code != 0 {
 		t.Fatalf("train: exit code %d, %s; want 0", code, errOut)
 	}
-	want, err := os.ReadFile(model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(model))(t)
 	same := func(what string) {
 		t.Helper()
 		got, err := os.ReadFile(model)
@@ -113,8 +107,7 @@ func TestWorkersTrainTheSameModel(t *testing.T) {
 
 	nothing := func(string) {}
 	code, out, errOut := new(processes).runWorkers(t, nothing, "train", "--dataset", dir, "--params", p, "--out",
-		model, "--workers",
-		"3", "--json")
+		model, "--workers", "3", "--json")
 	var got trained
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 || got.Team == nil || got.Team.Workers != 3 ||
 		got.Team.Teams != 1 || got.Team.Sent == 0 {

@@ -17,6 +17,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -53,10 +54,7 @@ func places(t *testing.T) map[string]struct {
 } {
 	t.Helper()
 	dir, store := t.TempDir(), blob.Memory()
-	folder, err := OpenFolder(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	folder := must.Get(OpenFolder(dir))(t)
 	t.Cleanup(func() { folder.Close() })
 	return map[string]struct {
 		place Place
@@ -64,14 +62,10 @@ func places(t *testing.T) map[string]struct {
 		set   func(name string, data []byte)
 	}{
 		"folder": {folder, FolderPrefix, func(name string, data []byte) {
-			if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, name), data, 0o644))
 		}},
 		"bucket": {bucket(store), inBucket + "1/", func(name string, data []byte) {
-			if _, err := store.Put(t.Context(), name, blob.Any, bytes.NewReader(data)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(store.Put(t.Context(), name, blob.Any, bytes.NewReader(data)))(t)
 		}},
 	}
 }
@@ -91,16 +85,10 @@ func keeper(p Place, own string) (*Keeper, *bytes.Buffer) {
 // rounds of the stored checkpoints, ascending; -1 for a damaged one.
 func rounds(t *testing.T, p Place) []int {
 	t.Helper()
-	names, err := p.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must.Get(p.List(t.Context()))(t)
 	var all []int
 	for _, name := range names {
-		data, err := p.Read(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(p.Read(t.Context(), name))(t)
 		c, err := gbt.ReadCheckpoint(data)
 		if err != nil {
 			all = append(all, -1)
@@ -114,10 +102,7 @@ func rounds(t *testing.T, p Place) []int {
 
 func newest(t *testing.T, k *Keeper) int {
 	t.Helper()
-	c, err := k.Newest(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(k.Newest(t.Context()))(t)
 	if c == nil {
 		return -1
 	}
@@ -174,10 +159,7 @@ func TestDamageFallsBack(t *testing.T) {
 					k.Offer(t.Context(), c)
 				}
 				bad := k.kept[1].name
-				data, err := p.place.Read(t.Context(), bad)
-				if err != nil {
-					t.Fatal(err)
-				}
+				data := must.Get(p.place.Read(t.Context(), bad))(t)
 				p.set(bad, spoil(slices.Clone(data)))
 				k, log := keeper(p.place, p.own)
 				if got := newest(t, k); got != 2 || !strings.Contains(log.String(), "damaged") ||
@@ -193,9 +175,7 @@ func TestDamageFallsBack(t *testing.T) {
 				if got := rounds(t, p.place); !slices.Equal(got, []int{3, 4}) {
 					t.Fatalf("the fourth is written: kept those of rounds %v, want 3 and 4", got)
 				}
-				if err := k.Clear(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, k.Clear(t.Context()))
 			})
 		}
 	}
@@ -362,25 +342,15 @@ func cancelled(t *testing.T) context.Context {
 
 func TestFolderIsForOne(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
-	first, err := OpenFolder(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(OpenFolder(dir))(t)
 	if _, err := OpenFolder(dir); !problem.Is(err, problem.Conflict) {
 		t.Errorf("a folder in use is opened: got error %v; want a conflict", err)
 	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, first.Close())
 	// A process was killed while writing.
 	rest := filepath.Join(dir, "."+FolderPrefix+"1123456")
-	if err := os.WriteFile(rest, []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	second, err := OpenFolder(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(rest, []byte("half"), 0o600))
+	second := must.Get(OpenFolder(dir))(t)
 	defer second.Close()
 	if names, err := second.List(t.Context()); err != nil || names != nil {
 		t.Errorf("a folder with only the rest of an interrupted write holds %q, %v, expected nothing", names, err)
@@ -487,19 +457,12 @@ func TestOthersFilesStay(t *testing.T) {
 		".checkpoint-0", "model.txt"}
 	ours := []string{"checkpoint-0", "checkpoint-2", ".checkpoint-1123456"}
 	for _, name := range append(others, ours...) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600))
 	}
-	folder, err := OpenFolder(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	folder := must.Get(OpenFolder(dir))(t)
 	defer folder.Close()
 	k := Keeper{Place: folder, Prefix: FolderPrefix}
-	if err := k.Clear(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.Clear(t.Context()))
 	for _, name := range others {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Errorf("%s is gone", name)

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"coppice/internal/must"
 )
 
 // strike turns a child process of this test into one that gets a signal before its main begins.
@@ -38,10 +40,7 @@ func TestMain(m *testing.M) {
 
 // TestASignalBeforeMain: a program whose machine is taken away during startup notices the signal and exits by itself.
 func TestASignalBeforeMain(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), strike+"=1")
 	out, err := cmd.CombinedOutput()

@@ -21,6 +21,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
@@ -70,10 +71,7 @@ func TestOncePerMachine(t *testing.T) {
 			t.Errorf("two places: %q", dirs)
 		}
 	}
-	ds, err := dataset.Open(dirs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	ds := must.Get(dataset.Open(dirs[0]))(t)
 	defer ds.Close()
 	if err := ds.Verify(t.Context(), nil); err != nil {
 		t.Error(err)
@@ -106,14 +104,9 @@ func TestInterruptedCopyIsUsed(t *testing.T) {
 	}
 	// One file of the partial copy is damaged meanwhile; only that one is fetched again.
 	damaged := filepath.Join(final+".partial", filepath.FromSlash(m.Files[0].Name))
-	data, err := os.ReadFile(damaged)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(damaged))(t)
 	data[len(data)/2] ^= 1
-	if err := os.WriteFile(damaged, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(damaged, data, 0o644))
 	store.fail = nil
 	store.opened.Store(0)
 	var done, total int64
@@ -123,14 +116,8 @@ func TestInterruptedCopyIsUsed(t *testing.T) {
 		defer mu.Unlock()
 		done, total = max(done, d), n
 	}
-	dir, err := Dataset(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ds, err := dataset.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(Dataset(t.Context(), q))(t)
+	ds := must.Get(dataset.Open(dir))(t)
 	defer ds.Close()
 	if err := ds.Verify(t.Context(), nil); err != nil {
 		t.Error(err)
@@ -245,9 +232,7 @@ func rewrite(t *testing.T, s *counting, m *dataset.Manifest, file string, edit f
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Put(t.Context(), name, blob.Any, bytes.NewReader(edit(data))); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Put(t.Context(), name, blob.Any, bytes.NewReader(edit(data))))(t)
 }
 
 func TestCancelledWhileWaiting(t *testing.T) {
@@ -301,10 +286,7 @@ func TestADamagedCopyIsReplaced(t *testing.T) {
 			"the mark is too old": time.Hour} {
 			t.Run(name+", "+since, func(t *testing.T) {
 				store, q, m := world(t)
-				dir, err := Dataset(t.Context(), q)
-				if err != nil {
-					t.Fatal(err)
-				}
+				dir := must.Get(Dataset(t.Context(), q))(t)
 				tc.spoil(t, dir)
 				store.opened.Store(0)
 
@@ -333,32 +315,19 @@ func TestADamagedCopyIsReplaced(t *testing.T) {
 // trusted.
 func TestAFlipThatCannotBeSeen(t *testing.T) {
 	_, q, _ := world(t)
-	dir, err := Dataset(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(Dataset(t.Context(), q))(t)
 	path := filepath.Join(dir, filepath.FromSlash(dataset.TargetsFile(dataset.TrainSplit)))
-	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := must.Get(os.Stat(path))(t)
+	data := must.Get(os.ReadFile(path))(t)
 	data[len(data)/2] ^= 1
-	if err := errors.Join(os.WriteFile(path, data, 0o644), os.Chtimes(path, time.Time{}, info.ModTime())); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(path, data, 0o644), os.Chtimes(path, time.Time{}, info.ModTime())))
 
 	for _, step := range []struct {
 		since time.Time
 		whole bool
 	}{{time.Time{}, false}, {time.Now(), true}} {
 		q.Since = step.since
-		if _, err := Dataset(t.Context(), q); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(Dataset(t.Context(), q))(t)
 		if _, err := dataset.Check(t.Context(), dir, nil); (err == nil) != step.whole {
 			t.Errorf("with a mark from %s or later believed, the copy has %v; want it whole: %t", step.since, err,
 				step.whole)
@@ -370,9 +339,7 @@ func TestAFlipThatCannotBeSeen(t *testing.T) {
 func TestDiskErrorsAreKnown(t *testing.T) {
 	_, q, _ := world(t)
 	q.Scratch = filepath.Join(q.Scratch, "file")
-	if err := os.WriteFile(q.Scratch, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(q.Scratch, nil, 0o644))
 	if _, err := Dataset(t.Context(), q); !problem.Is(err, problem.Transient) {
 		t.Errorf("staging into a scratch folder that is a file ended with %v, expected a transient error", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 func TestCPUGrows(t *testing.T) {
@@ -71,10 +73,7 @@ func TestGroupRoom(t *testing.T) {
 		root := t.TempDir()
 		for name, text := range c.files {
 			file := filepath.Join(root, name)
-			err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)))
 		}
 		if got := groupRoom(c.groups, root); got != c.want {
 			t.Errorf("%s: the room of groups %q: got %d, want %d", name, c.groups, got, c.want)

@@ -20,6 +20,7 @@ import (
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/task/internal/stage"
@@ -223,9 +224,7 @@ func TestSavedWhenToldToGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	data[len(data)/2] ^= 1
-	if _, err := w.sweeps.Put(t.Context(), names[both[1]], blob.Any, bytes.NewReader(data)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.sweeps.Put(t.Context(), names[both[1]], blob.Any, bytes.NewReader(data)))(t)
 	var log bytes.Buffer
 	last := w.worker(0)
 	last.Attempt, last.Log = 2, slog.New(slog.NewTextHandler(&log, nil))
@@ -260,19 +259,13 @@ func TestTimeSpentBeforeCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer ds.Close()
-		if err := again.open(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, again.open(t.Context()))
 		again.table = fit.NewTable(ds)
-		if again.metric, err = metric.Lookup(w.plan.Spec.Metric); err != nil {
-			t.Fatal(err)
-		}
+		again.metric = must.Get(metric.Lookup(w.plan.Spec.Metric))(t)
 
 		again.plan.Spec.Limits.Trial = 1 // a nanosecond, already used up by the checkpoint
 		k := again.newTraining(t.Context(), &sweep.Claim{Trial: 0, Claim: 1})
-		if err := k.resume(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, k.resume())
 		began := time.Now()
 		k.limitTime()
 		if goesOn, spent := k.from != nil, k.deadline.Before(began); goesOn != same || spent != same {

@@ -16,6 +16,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
@@ -24,9 +25,7 @@ import (
 func (w *world) fill(t *testing.T) (empty func()) {
 	t.Helper()
 	w.scratch = filepath.Join(w.scratch, "disk")
-	if err := os.WriteFile(w.scratch, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(w.scratch, nil, 0o644))
 	return func() {
 		if err := os.Remove(w.scratch); err != nil {
 			t.Error(err)
@@ -45,8 +44,7 @@ func TestADiskThatIsFull(t *testing.T) {
 	}{
 		"it is emptied": {func(_ *world, empty func()) { empty() }, false, 5 * time.Minute, 7 * time.Minute, true},
 		"the sweep ends": {func(w *world, _ func()) {
-			w.putJSON(t, sweep.Names("test-1").Ending(),
-				sweep.Ending{Format: 1, Sweep: "test-1", Trials: []int{}})
+			w.putJSON(t, sweep.Names("test-1").Ending(), sweep.Ending{Format: 1, Sweep: "test-1", Trials: []int{}})
 		}, false, 5 * time.Minute, 7 * time.Minute, false},
 		"it stays full": {func(*world, func()) {}, true, diskPatience - 2*maxDiskPause, diskPatience + maxDiskPause,
 			false},
@@ -230,9 +228,7 @@ func TestACheckpointOutlivesItsCopy(t *testing.T) {
 
 	w := newWorld(t, 1, patient)
 	w.interrupted(t, 0, 20)
-	if err := w.overwrite(0xff, dataset.TrainSplit+"/rows.arrow"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.overwrite(0xff, dataset.TrainSplit+"/rows.arrow"))
 	next := w.worker(0)
 	next.Attempt = 1
 	runs(t, next)

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
@@ -13,14 +14,8 @@ import (
 func (w *world) curve(t *testing.T, trial int) []sweep.CurvePoint {
 	t.Helper()
 	trials := sweepstore.NewTrials(w.sweeps, w.plan)
-	l, err := trials.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	curves, err := trials.Curves(t.Context(), l.Trials[trial])
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(trials.List(t.Context()))(t)
+	curves := must.Get(trials.Curves(t.Context(), l.Trials[trial]))(t)
 	return sweep.JoinCurves(curves)
 }
 

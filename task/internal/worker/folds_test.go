@@ -16,6 +16,7 @@ import (
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
+	"coppice/internal/must"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -122,29 +123,14 @@ func TestAFoldIsTrainedAsByHand(t *testing.T) {
 	w := newFolded(t, 1, folded(3, true))
 	worker := w.worker(0)
 	runs(t, worker)
-	ds, err := dataset.Open(filepath.Join(w.scratch, "datasets", w.plan.Dataset.Name, w.plan.Dataset.Version))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ds := must.Get(dataset.Open(filepath.Join(w.scratch, "datasets", w.plan.Dataset.Name, w.plan.Dataset.Version)))(t)
 	defer ds.Close()
-	params, err := gbt.ParseParams(w.plan.Trials[0].Params)
-	if err != nil {
-		t.Fatal(err)
-	}
-	auc, err := metric.Lookup("auc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	folds, err := fit.Folds(ds.Manifest, fit.KFold, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	params := must.Get(gbt.ParseParams(w.plan.Trials[0].Params))(t)
+	auc := must.Get(metric.Lookup("auc"))(t)
+	folds := must.Get(fit.Folds(ds.Manifest, fit.KFold, 3))(t)
 	for i, f := range folds {
-		want, err := fit.NewTable(ds).Train(t.Context(), fit.Request{Params: params, Metric: auc,
-			Metrics: metric.Standard("binary"), Threads: 1, Rows: []sweep.Rows{f.Train}, Valid: &f.Rated})
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(fit.NewTable(ds).Train(t.Context(), fit.Request{Params: params, Metric: auc,
+			Metrics: metric.Standard("binary"), Threads: 1, Rows: []sweep.Rows{f.Train}, Valid: &f.Rated}))(t)
 		r := w.result(t, i)
 		if r.Metrics["log_loss"] != want.Metrics["log_loss"] || r.Score != want.Score ||
 			r.BestIteration != want.Model.Iterations() || r.TrainRows != want.TrainRows || r.Model != nil {
@@ -262,10 +248,7 @@ func (w *world) decidedFolds(t *testing.T) map[int]*sweep.Decision {
 	trials := sweepstore.NewTrials(w.sweeps, w.plan)
 	decisions, by := map[int]*sweep.Decision{}, map[string]int{}
 	for n, trial := range w.plan.Trials[:len(w.plan.Trials)-1] {
-		d, err := trials.Decision(t.Context(), n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(trials.Decision(t.Context(), n))(t)
 		if decides := trial.Open && trial.Fold == 1; (d != nil) != decides {
 			t.Fatalf("trial %d is fold %d of configuration %d, and has its own decision: %t; want one for each open "+
 				"configuration, under its first fold", n, trial.Fold, trial.Configuration, d != nil)
@@ -368,11 +351,9 @@ func TestOpenConfigurationsOutliveTheirTask(t *testing.T) {
 	}
 
 	w := newFolded(t, 3, openFolds(wide))
-	if _, err := sweepstore.NewTrials(w.sweeps, w.plan).CreateResult(t.Context(),
+	must.Get(sweepstore.NewTrials(w.sweeps, w.plan).CreateResult(t.Context(),
 		sweep.Result{Format: 1, Sweep: w.plan.Sweep, Trial: 3, Configuration: 1, Fold: 1,
-			Status: sweep.StatusCancelled, Reason: "no longer wanted"}); err != nil {
-		t.Fatal(err)
-	}
+			Status: sweep.StatusCancelled, Reason: "no longer wanted"}))(t)
 	w.run(t, 0)
 	d, err := sweepstore.NewTrials(w.sweeps, w.plan).Decision(t.Context(), 3)
 	if err != nil || d == nil || d.Holder != 4 ||

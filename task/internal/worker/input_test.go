@@ -17,6 +17,7 @@ import (
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -26,47 +27,27 @@ import (
 func continuing(t *testing.T, change func(*sweep.Plan)) (w *world, from *gbt.Model) {
 	t.Helper()
 	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 1500})
-	ds, err := dataset.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ds := must.Get(dataset.Open(dir))(t)
 	defer ds.Close()
 	p := gbt.Defaults()
 	p.NumIterations, p.NumLeaves = 6, 5
-	auc, err := metric.Lookup("auc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, err := fit.NewTable(ds).Train(t.Context(), fit.Request{Params: p, Metric: auc, Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	auc := must.Get(metric.Lookup("auc"))(t)
+	o := must.Get(fit.NewTable(ds).Train(t.Context(), fit.Request{Params: p, Metric: auc, Threads: 1}))(t)
 	var text bytes.Buffer
-	if _, err := o.Model.WriteTo(&text); err != nil {
-		t.Fatal(err)
-	}
-	manifest, err := os.ReadFile(filepath.Join(dir, dataset.ManifestFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(o.Model.WriteTo(&text))(t)
+	manifest := must.Get(os.ReadFile(filepath.Join(dir, dataset.ManifestFile)))(t)
 
 	w = &world{datasets: blob.Memory(), sweeps: blob.Memory(), scratch: t.TempDir(), plan: newPlan(m, 2)}
 	datasettest.Upload(t, w.datasets, dir, m)
 	s := sweepstore.New(w.sweeps, w.plan.Sweep)
 	in := &sweep.Input{Model: "ctr", Version: 1, Trees: 6}
-	if in.Text, err = s.CreateInput(t.Context(), text.Bytes()); err != nil {
-		t.Fatal(err)
-	}
-	if in.Dataset, err = s.CreateInput(t.Context(), manifest); err != nil {
-		t.Fatal(err)
-	}
+	in.Text = must.Get(s.CreateInput(t.Context(), text.Bytes()))(t)
+	in.Dataset = must.Get(s.CreateInput(t.Context(), manifest))(t)
 	w.plan.Input = in
 	if change != nil {
 		change(w.plan)
 	}
-	if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Plan(), w.plan); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Plan(), w.plan))(t)
 	return w, o.Model
 }
 
@@ -86,10 +67,7 @@ func TestTrialsContinueAModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := gbt.ReadModel(bytes.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(gbt.ReadModel(bytes.NewReader(text)))(t)
 		for n, tree := range from.Trees {
 			if !slices.Equal(tree.Threshold, m.Trees[n].Threshold) ||
 				!slices.Equal(tree.LeafValue, m.Trees[n].LeafValue) {

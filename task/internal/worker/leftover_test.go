@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/sweepstore"
 )
@@ -45,9 +46,7 @@ func TestACancelledSweepLeavesNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 2, long)
-			if err := run(w); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, run(w))
 			for trial := range w.plan.Trials {
 				if left, _ := w.checkpointsOf(t, trial); len(left) > 0 {
 					t.Errorf("the sweep was cancelled and its tasks have left: trial %d has %d checkpoints; want none",

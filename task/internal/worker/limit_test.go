@@ -16,6 +16,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -82,10 +83,7 @@ func (w *world) trees(t *testing.T, trial int) []*gbt.Tree {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := gbt.ReadModel(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(gbt.ReadModel(bytes.NewReader(text)))(t)
 	return m.Trees
 }
 
@@ -96,8 +94,7 @@ func TestALimitKeepsTheModel(t *testing.T) {
 	for minutes := 1; minutes < 8; minutes++ {
 		w := limited(t, minutes, nil)
 		r, want := w.result(t, 0), fmt.Sprintf("stopped at its limit of %s after %d of 8 trees",
-			w.plan.Spec.Limits.Trial,
-			minutes)
+			w.plan.Spec.Limits.Trial, minutes)
 		if r.Status != sweep.StatusDone || !r.AtLimit || r.Reason != want || r.TreesGrown != minutes ||
 			r.Trees != minutes || r.Score != r.Metrics["auc"] {
 			t.Fatalf("with a limit of %d minutes the result is %+v; expected it done, %q", minutes, r, want)
@@ -143,8 +140,7 @@ func TestALimitAfterATakeover(t *testing.T) {
 		r := taken.result(t, 0)
 		if r.TreesGrown != minutes || !r.AtLimit || r.Usage.ResumedTrees != 3 {
 			t.Errorf("a limit of %d minutes, taken over after 3 trees: %+v; expected %d trees, 3 of them resumed",
-				minutes,
-				r, minutes)
+				minutes, r, minutes)
 		}
 		if !maps.Equal(taken.models(t), alone.models(t)) {
 			t.Errorf("a limit of %d minutes: other models after a takeover than of one task", minutes)

@@ -10,6 +10,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
@@ -64,9 +65,7 @@ func TestWriteIDs(t *testing.T) {
 	names := sweep.Names(w.plan.Sweep)
 	for _, name := range []string{names.Claim(0, 0), names.Claim(1, 0), names.Result(0), names.Result(1)} {
 		var o sweep.Written
-		if _, err := blob.ReadJSON(t.Context(), w.sweeps, name, &o); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(blob.ReadJSON(t.Context(), w.sweeps, name, &o))(t)
 		if before, twice := seen[o.WriteID]; o.WriteID == "" || twice {
 			t.Errorf("%s has the write id %q, as %q has; want one of its own", name, o.WriteID, before)
 		}
@@ -83,9 +82,7 @@ func TestWriteIDs(t *testing.T) {
 // the same models, and every trial is published once.
 func TestLostAnswersEndAttempts(t *testing.T) {
 	calm := newWorld(t, 3, nil)
-	if err := calm.worker(0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, calm.worker(0).Run(t.Context()))
 	want, ended := calm.models(t), 0
 	for seed := range uint64(3) {
 		w := newWorld(t, 3, nil)

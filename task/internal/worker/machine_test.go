@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // TestTasksOfAMachineAgreeOnItsName: all tasks use the name that the first wrote, even if all start at once; another
@@ -41,9 +43,7 @@ func TestMachineWithoutAName(t *testing.T) {
 		},
 	} {
 		scratch := t.TempDir()
-		if err := create(filepath.Join(scratch, machineFile)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, create(filepath.Join(scratch, machineFile)))
 		if name := MachineName(scratch, "own", "n"); name != "own" {
 			t.Errorf("with %s in the name's place the machine is called %q, expected the task's host name", what, name)
 		}

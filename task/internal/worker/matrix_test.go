@@ -14,6 +14,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -166,9 +167,7 @@ func TestFaultsOfEveryObject(t *testing.T) {
 		{"checkpoint", "checkpoints/", after("checkpoints/", 1), all("2 done")},
 		{"release", "releases/", func(t *testing.T) *world {
 			w := after("checkpoints/", 1)(t)
-			if err := sweepstore.NewTrials(w.sweeps, w.plan).Release(t.Context(), 0, 0); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, sweepstore.NewTrials(w.sweeps, w.plan).Release(t.Context(), 0, 0))
 			return w
 		}, all("2 done")},
 		{"curve", "curves/", after("curves/", 1), all("2 done")},
@@ -197,12 +196,9 @@ func TestFaultsOfEveryObject(t *testing.T) {
 					w := &world{datasets: begin.datasets, sweeps: begin.sweeps, scratch: t.TempDir(), plan: begin.plan}
 					struck := 0
 					for _, s := range []*blob.Store{&w.datasets, &w.sweeps} {
-						bad, err := blobtest.NewFaulty(t.Context(), *s, fault, func(name string) bool {
+						bad := must.Get(blobtest.NewFaulty(t.Context(), *s, fault, func(name string) bool {
 							return strings.Contains(name, row.match)
-						})
-						if err != nil {
-							t.Fatal(err)
-						}
+						}))(t)
 						*s, struck = bad, struck+bad.Struck()
 					}
 					if struck == 0 {

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -18,9 +19,7 @@ type readings map[string]map[string]float64
 func read(t *testing.T, reader sdk.Reader, by attribute.Key) readings {
 	t.Helper()
 	var all metricdata.ResourceMetrics
-	if err := reader.Collect(context.WithoutCancel(t.Context()), &all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, reader.Collect(context.WithoutCancel(t.Context()), &all))
 	out := readings{}
 	put := func(name string, a attribute.Set, v float64) {
 		if id, _ := a.Value("sweep"); id.AsString() != "test-1" {
@@ -95,9 +94,7 @@ func TestWhatATaskMeasures(t *testing.T) {
 		}
 		rows, during = float64(train.Len()), read(t, reader, "")
 	}}
-	if err := task.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, task.Run(t.Context()))
 	var trees float64
 	for _, i := range []int{0, 2, 3} {
 		r := w.result(t, i)

@@ -15,6 +15,7 @@ import (
 	"coppice/internal/fit"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
+	"coppice/internal/must"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -122,40 +123,22 @@ func (w *world) members(t *testing.T, way string) (text string) {
 // again trains a member from its lineage, and returns the checksum of its model.
 func (w *world) again(t *testing.T, r *sweep.Result) string {
 	t.Helper()
-	ds, err := dataset.Open(filepath.Join(w.scratch, "datasets", w.plan.Dataset.Name, w.plan.Dataset.Version))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ds := must.Get(dataset.Open(filepath.Join(w.scratch, "datasets", w.plan.Dataset.Name, w.plan.Dataset.Version)))(t)
 	defer ds.Close()
-	auc, err := metric.Lookup("auc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	auc := must.Get(metric.Lookup("auc"))(t)
 	table := fit.NewTable(ds)
 	q := fit.Request{Metric: auc, Threads: 1}
 	q.Rows, q.Valid = w.plan.RowsOf(0)
 	var text bytes.Buffer
 	for i, own := range append(r.From.Lineage, search.Own(w.plan, r.Params)) {
-		complete, err := table.Complete(w.plan.Base, own)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if q.Params, err = gbt.ParseParams(complete); err != nil {
-			t.Fatal(err)
-		}
+		complete := must.Get(table.Complete(w.plan.Base, own))(t)
+		q.Params = must.Get(gbt.ParseParams(complete))(t)
 		if i > 0 {
-			if q.Input, err = fit.Input(ds.Manifest, ds.Manifest, text.Bytes()); err != nil {
-				t.Fatal(err)
-			}
+			q.Input = must.Get(fit.Input(ds.Manifest, ds.Manifest, text.Bytes()))(t)
 		}
-		o, err := table.Train(t.Context(), q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := must.Get(table.Train(t.Context(), q))(t)
 		text.Reset()
-		if _, err := o.Model.WriteTo(&text); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(o.Model.WriteTo(&text))(t)
 	}
 	return fmt.Sprintf("%x", sha256.Sum256(text.Bytes()))
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -31,9 +32,7 @@ func (w *world) decisions(t *testing.T) map[string]string {
 			t.Fatal(err)
 		case part == sweep.PartRung || part == sweep.PartPromotion:
 			var v map[string]any
-			if err := json.Unmarshal(data, &v); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal(data, &v))
 			maps.DeleteFunc(v, func(key string, _ any) bool {
 				return slices.Contains([]string{"at", "write_id", "task", "attempt"}, key)
 			})
@@ -160,9 +159,7 @@ func TestALaterHolderWasFirstAtTheRung(t *testing.T) {
 	// a holder that never reads what is there tries to write for ever
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := worker.Run(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, worker.Run(ctx))
 	if r := w.result(t, 0); r.Status != sweep.StatusDone || len(r.Rungs) != 2 || r.Rungs[0].Score != 0.7 {
 		t.Errorf("it ended %s with %v at rungs: %s; want done, past both rungs, with 0.7 at the first as written there",
 			r.Status, r.Rungs, r.Reason)

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -34,9 +35,7 @@ func TestAHeartbeatThatHangs(t *testing.T) {
 					<-ctx.Done()
 					return ctx.Err()
 				})
-				if err := worker.open(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, worker.open(t.Context()))
 
 				training, abort := context.WithCancelCause(t.Context())
 				defer abort(nil)

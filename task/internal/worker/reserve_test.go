@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -96,9 +97,7 @@ func TestReserveAtAClaim(t *testing.T) {
 			<-time.After(10 * time.Minute)
 			w.claimed(t, 0, claim, 9, claim)
 			worker := w.worker(0)
-			if err := worker.open(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, worker.open(t.Context()))
 			until, ok := worker.reserve(t.Context(), &sweep.Claim{Trial: 0, Claim: claim}, 0)
 			if left, want := time.Until(until), time.Duration(50-10*claim)*time.Minute*2/5; !ok || left != want {
 				t.Errorf("claim %d: %s are left for trials (%t); expected %s", claim, left, ok, want)

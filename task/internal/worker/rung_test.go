@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -30,10 +31,7 @@ func stopping(rule string) func(*sweep.Plan) {
 func (w *world) stopped(t *testing.T, calm bool) (stopped, done int) {
 	t.Helper()
 	trials := sweepstore.NewTrials(w.sweeps, w.plan)
-	list, err := trials.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(trials.List(t.Context()))(t)
 	for i := range w.plan.Trials {
 		r := w.result(t, i)
 		last, paused := w.way(t, trials, i)
@@ -78,14 +76,8 @@ func (w *world) stopped(t *testing.T, calm bool) (stopped, done int) {
 func (w *world) way(t *testing.T, trials *sweepstore.Trials, trial int) (last *sweep.Rung, paused *sweep.Promotion) {
 	t.Helper()
 	for _, step := range w.plan.Spec.Search.Stop.Rungs {
-		rung, err := trials.Rung(t.Context(), trial, step)
-		if err != nil {
-			t.Fatal(err)
-		}
-		after, err := trials.Promotion(t.Context(), trial, step)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rung := must.Get(trials.Rung(t.Context(), trial, step))(t)
+		after := must.Get(trials.Promotion(t.Context(), trial, step))(t)
 		if rung == nil {
 			if after != nil {
 				t.Errorf("trial %d did not come to %d trees, and was paused there: %+v", trial, step, after)

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -44,16 +45,10 @@ var (
 func (w *world) decided(t *testing.T) map[int]*sweep.Decision {
 	t.Helper()
 	trials := sweepstore.NewTrials(w.sweeps, w.plan)
-	list, err := trials.List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(trials.List(t.Context()))(t)
 	decisions := map[int]*sweep.Decision{}
 	for _, listed := range list.Trials {
-		d, err := trials.Decision(t.Context(), listed.Number)
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(trials.Decision(t.Context(), listed.Number))(t)
 		if d != nil {
 			decisions[listed.Number] = d
 		}
@@ -208,10 +203,7 @@ func TestADecisionOutlivesItsTask(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w.until(t, 0, at, 1+strings.Count(at, "config"))
 				trials := sweepstore.NewTrials(w.sweeps, w.plan)
-				before, err := trials.Decision(t.Context(), 2)
-				if err != nil {
-					t.Fatal(err)
-				}
+				before := must.Get(trials.Decision(t.Context(), 2))(t)
 				if written := strings.Contains(at, "decision"); (before != nil) != written {
 					t.Fatalf("the task vanished, and the decision about trial 2 is %v", before)
 				}

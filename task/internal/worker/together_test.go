@@ -13,6 +13,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 	"coppice/internal/team"
 )
@@ -49,9 +50,7 @@ func (w *world) on(t *testing.T, machine int) *Worker {
 // the spec wants, with more tasks than that, and when in the middle an assistant or the holder is told to go.
 func TestTheFinalTrainingOfSeveralMachines(t *testing.T) {
 	alone := finally(t, 0)
-	if err := alone.on(t, 0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, alone.on(t, 0).Run(t.Context()))
 	want := alone.refit(t)
 
 	for _, tc := range []struct {
@@ -188,14 +187,10 @@ func TestWhoHasRoom(t *testing.T) {
 		w := finally(t, 2)
 		k := w.on(t, 0)
 		k.Nonce = own
-		if err := k.open(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, k.open(t.Context()))
 		board := team.Bucket(k.trials.Meeting(2, 0))
 		for name, data := range tc.objects {
-			if err := board.Create(t.Context(), "epochs/0000000"+name, []byte(data)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, board.Create(t.Context(), "epochs/0000000"+name, []byte(data)))
 		}
 		if got := k.hasRoom(t.Context(), 2, 0); got != tc.want {
 			t.Errorf("%s: room: %t, want %t", tc.name, got, tc.want)
@@ -209,9 +204,7 @@ func TestOneTaskOfAMachineTakesPart(t *testing.T) {
 	a, b := w.on(t, 0), w.on(t, 1)
 	b.Scratch = a.Scratch
 	for _, k := range []*Worker{a, b} {
-		if err := k.open(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, k.open(t.Context()))
 	}
 	claim := &sweep.Claim{Trial: 2, Nonce: a.Nonce}
 	first, release, err := a.join(t.Context(), claim, time.Second)
@@ -232,13 +225,9 @@ func TestOneTaskOfAMachineTakesPart(t *testing.T) {
 // TestAnAssistantThatFailsIsIdle: a panic ends no more than this task's part, and it does not stay for that.
 func TestAnAssistantThatFailsIsIdle(t *testing.T) {
 	w := finally(t, 3)
-	if err := w.on(t, 0).Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, w.on(t, 0).Run(t.Context()))
 	k := w.on(t, 1)
-	if err := k.open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, k.open(t.Context()))
 	var err error
 	if k.known.listing, err = k.trials.List(t.Context()); err != nil {
 		t.Fatal(err)
@@ -260,11 +249,8 @@ func TestAnAssistantThatFailsIsIdle(t *testing.T) {
 func TestAnAssistantThatIsCutOffIsIdle(t *testing.T) {
 	w := finally(t, 2)
 	w.plan.Takeover = 1
-	one, err := team.New(team.Options{Board: team.Bucket(blob.Memory(), "a/"), ID: "a", Leads: true,
-		Listen: "127.0.0.1:0", Workers: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := must.Get(team.New(team.Options{Board: team.Bucket(blob.Memory(), "a/"), ID: "a", Leads: true,
+		Listen: "127.0.0.1:0", Workers: 1}))(t)
 	defer one.Close()
 	k := w.worker(0)
 	k.plan = w.plan
@@ -275,12 +261,10 @@ func TestAnAssistantThatIsCutOffIsIdle(t *testing.T) {
 		Features: []gbt.Feature{{Name: "f", Bins: 2, Missing: -1, Bounds: []float64{1}}}}
 	p := gbt.Defaults()
 	p.NumIterations, p.MinDataInLeaf, p.MinSumHessian = 1, 1, 0
-	if _, err := one.Train(t.Context(), d, p, gbt.Options{Threads: 1, OnTree: func(gbt.Progress) error {
+	must.Get(one.Train(t.Context(), d, p, gbt.Options{Threads: 1, OnTree: func(gbt.Progress) error {
 		within = l.help(t.Context(), 2, 0)
 		return nil
-	}}); err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	if after := l.help(t.Context(), 2, 0); !within || after {
 		t.Errorf("of use in a team: %t, longer than the takeover time after it: %t; want true and false", within, after)
 	}

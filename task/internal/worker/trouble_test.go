@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -18,14 +19,8 @@ import (
 // trouble is what the sweep's objects say of its tasks.
 func (w *world) trouble(t *testing.T) *sweep.Trouble {
 	t.Helper()
-	l, err := sweepstore.NewTrials(w.sweeps, w.plan).List(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	trouble, err := sweepstore.New(w.sweeps, w.plan.Sweep).Trouble(t.Context(), l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(sweepstore.NewTrials(w.sweeps, w.plan).List(t.Context()))(t)
+	trouble := must.Get(sweepstore.New(w.sweeps, w.plan.Sweep).Trouble(t.Context(), l))(t)
 	return trouble
 }
 
@@ -51,9 +46,7 @@ func TestTroubleIsTold(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			done := make(chan error)
 			go func() { done <- k.Run(t.Context()) }()
-			if err := pause(t.Context(), time.Minute); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, pause(t.Context(), time.Minute))
 			if got := w.trouble(t); got == nil || !strings.Contains(got.Text, says) || got.Refused {
 				t.Errorf("while it waits, the task tells %+v, expected %q", got, says)
 			}
@@ -74,9 +67,7 @@ func TestAPlanWithAnotherKey(t *testing.T) {
 	text, _ := json.Marshal(w.plan)
 	text = bytes.Replace(text, []byte(`"trials":[{`), []byte(`"trials":[{"moon":1,`), 1)
 	plan := sweep.Names(w.plan.Sweep).Plan()
-	if _, err := w.sweeps.Put(t.Context(), plan, blob.Any, bytes.NewReader(text)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.sweeps.Put(t.Context(), plan, blob.Any, bytes.NewReader(text)))(t)
 	const says = `"moon"; coppice v9.1 wrote it: use programs and images of one version`
 	err := w.worker(0).Run(t.Context())
 	if got := w.trouble(t); got == nil || !got.Refused || err == nil || !strings.Contains(err.Error(), says) {

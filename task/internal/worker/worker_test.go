@@ -16,6 +16,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
@@ -247,9 +248,7 @@ func TestDamagedDatasetIsPermanent(t *testing.T) {
 		t.Fatal(err)
 	}
 	data[len(data)/2] ^= 1
-	if _, err := w.datasets.Put(t.Context(), name, blob.Any, bytes.NewReader(data)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.datasets.Put(t.Context(), name, blob.Any, bytes.NewReader(data)))(t)
 	err = w.worker(0).Run(t.Context())
 	var corrupt *dataset.CorruptError
 	if !errors.As(err, &corrupt) || problem.Is(err, problem.Transient) {

@@ -16,6 +16,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -62,9 +63,7 @@ func newWorldOn(t *testing.T, o datasettest.Options, trials int, change func(*sw
 	if change != nil {
 		change(w.plan)
 	}
-	if _, err := blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Plan(), w.plan); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(blobtest.CreateJSON(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Plan(), w.plan))(t)
 	return w
 }
 
@@ -101,9 +100,7 @@ func (w *world) run(t *testing.T, task int) {
 
 func runs(t *testing.T, worker *Worker) {
 	t.Helper()
-	if err := worker.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, worker.Run(t.Context()))
 }
 
 // tasks runs so many at once, until all have ended well.
@@ -144,10 +141,7 @@ func (w *world) put(t *testing.T, name, text string) {
 
 func (w *world) putJSON(t *testing.T, name string, v any) {
 	t.Helper()
-	data, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(v))(t)
 	w.put(t, name, string(data))
 }
 
@@ -157,10 +151,7 @@ func (w *world) result(t *testing.T, trial int) *sweep.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := sweep.DecodeResult(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(sweep.DecodeResult(data))(t)
 	return r
 }
 
