@@ -44,6 +44,7 @@ help: ## list the verbs
 
 build: ## build the four programs and the example's generator into bin/
 	$(GO) build $(BUILD_FLAGS) -o bin/ $(BINARIES:%=./%) ./examples/clicks
+	@ln -sf launcher bin/coppice # as the wheel calls it
 
 
 demo: build ## generate clicks, stage them, sweep 50 candidates on the local cloud, register the winner

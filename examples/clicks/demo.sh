@@ -1,15 +1,16 @@
 #!/bin/sh
 # What `make demo` runs inside the local cloud, whose folder is $1.
 set -eu
-bin/launcher stage examples/clicks/dataset.yaml
-bin/launcher sweep examples/clicks/sweep.yaml
+bin/coppice stage examples/clicks/dataset.yaml
+bin/coppice sweep examples/clicks/sweep.yaml
 echo
-bin/launcher registry show ctr
+bin/coppice registry show ctr
 cat <<END
 Look further, for as long as $1 is there; the first serves the sweep's page and the model's until Ctrl-C:
-  bin/localemu exec --data $1 -- bin/launcher console
-  bin/localemu exec --data $1 -- bin/launcher status
-  bin/localemu exec --data $1 -- bin/launcher registry show ctr
-  bin/localemu exec --data $1 -- bin/launcher registry show ctr --history
-  bin/localemu exec --data $1 -- bin/launcher predict --model ctr --in build/demo/clicks.parquet --out build/demo/scored.csv
+  export COPPICE_LOCAL=$1
+  bin/coppice console
+  bin/coppice status
+  bin/coppice leaderboard
+  bin/coppice registry show ctr --history
+  bin/coppice predict --model ctr --in build/demo/clicks.parquet --out build/demo/scored.csv
 END

@@ -48,17 +48,16 @@ func (c *comparison) checkLeaks() {
 			// The labels of one level are wrong: a column that leaks leaves the number of positive labels as it was.
 		case before.nights > 0 && (k.Info > before.hi+before.doubt()*leakRises+2*before.spread ||
 			k.Info > before.center+2*before.doubt()*leakRises+4*before.steady): // a window that fills day by day
-			c.add(Blocking, CodeLeak, k.Name, "the column alone explains %s of the labels' entropy (AUC %.4f), "+
-				"compared with %s before: is it known before the label is?", percent(k.Info), k.AUC,
+			c.add(Blocking, CodeLeak, k.Name, "the column alone %s, and explains %s of the labels' entropy, "+
+				"compared with %s before: is it known before the label is?", c.p.ranks(k.AUC), percent(k.Info),
 				percent(before.center))
 		case before.nights == 0 && len(c.before) > 0 && k.Info > 2*best+leakNew:
-			c.add(Blocking, CodeLeak, k.Name, "the column is new, and alone explains %s of the labels' entropy (AUC "+
-				"%.4f), where no other explains more than %s: is it known before the label is?", percent(k.Info), k.AUC,
-				percent(best))
+			c.add(Blocking, CodeLeak, k.Name, "the column is new, alone %s, and explains %s of the labels' "+
+				"entropy, where no other explains more than %s: is it known before the label is?", c.p.ranks(k.AUC),
+				percent(k.Info), percent(best))
 		case (k.AUC > leakSure || k.Info > leakFirst) && before.nights == 0:
-			c.add(Warning, CodeLeak, k.Name,
-				"the column alone predicts the label with an AUC of %.4f: is it known before the label is? If not, "+
-					"drop: [%s]", k.AUC, k.Name)
+			c.add(Warning, CodeLeak, k.Name, "the column alone %s: is it known before the label is? If not, drop: [%s]",
+				c.p.ranks(k.AUC), k.Name)
 		}
 	}
 }
@@ -68,10 +67,18 @@ func (c *comparison) checkLeaks() {
 func (p *Profile) Leak(used func(column string) bool) string {
 	for i := range p.Columns {
 		if k := &p.Columns[i]; k.AUC > leakSure && used(k.Name) {
-			return fmt.Sprintf("column %.60q alone ranks the label with an AUC of %.4f", k.Name, k.AUC)
+			return fmt.Sprintf("column %.60q alone %s", k.Name, p.ranks(k.AUC))
 		}
 	}
 	return ""
+}
+
+// ranks says in words how well a column alone predicts the label: of numbers, those above the median.
+func (p *Profile) ranks(auc float64) string {
+	if p.Label.Kind == dataset.Regression {
+		return fmt.Sprintf("tells large labels from small ones in %s of all pairs", percent(auc))
+	}
+	return fmt.Sprintf("ranks the label with an AUC of %.4f", auc)
 }
 
 // Tolerances of ties, the associations between columns.

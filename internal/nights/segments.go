@@ -457,7 +457,9 @@ func (s *SegmentCounts) where() string {
 	case s.Level == allRows:
 		return ""
 	case s.Column == "":
-		return "in " + s.Level + " of the table, "
+		part, of := 0, 1
+		_, _ = fmt.Sscanf(s.Level, "part %d of %d", &part, &of) // as segmentsOf names it
+		return fmt.Sprintf("in the rows from %d to %d %% of the table, ", 100*(part-1)/of, 100*part/of)
 	}
 	return fmt.Sprintf("where it is %.60q, ", s.Level)
 }

@@ -200,7 +200,11 @@ func (p *datasetPage) holds() Listed {
 		}
 		return " (" + plot.Plain.Format(rate) + ")"
 	}
-	t := Listed{"What the columns hold", []string{"column", "kind", "values", "missing", "AUC alone", "holds"}, nil}
+	alone := "AUC alone"
+	if p.Table.Label.Kind == dataset.Regression {
+		alone = "large labels told from small" // in so many pairs
+	}
+	t := Listed{"What the columns hold", []string{"column", "kind", "values", "missing", alone, "holds"}, nil}
 	for _, k := range columns {
 		alone := ""
 		if k.AUC > 0 {

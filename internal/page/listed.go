@@ -203,8 +203,9 @@ func Made(m *dataset.Manifest) (notes []string) {
 		add("left out: %s rows without a label in %s%s", comma(m.LeftOut), m.Label.Column, of)
 	}
 	if u := m.About.Unripe; u != nil {
+		matures, _ := time.ParseDuration(u.Matures) // it was written by one
 		add("left out: %s rows after %s with labels that are not final (%s matures in %s)", comma(u.Rows),
-			u.Until.Format(time.RFC3339), m.Label.Column, u.Matures)
+			u.Until.Format(time.RFC3339), m.Label.Column, plot.Seconds.Format(matures.Seconds()))
 	}
 	if m.Negatives > 0 {
 		add("left out: %s of the negative rows; in metrics each remaining one counts %s times, and predictions are "+
@@ -232,7 +233,7 @@ func Made(m *dataset.Manifest) (notes []string) {
 			text = fmt.Sprintf("in %d random orders with one copy of train each", o.Copies)
 		}
 		if o.DelaySeconds > 0 {
-			text += fmt.Sprintf(", at least %v older", time.Duration(o.DelaySeconds*float64(time.Second)))
+			text += fmt.Sprintf(", at least %s older", plot.Seconds.Format(o.DelaySeconds))
 		}
 		if d := m.About.Delay; d != nil {
 			text += fmt.Sprintf(", as future rows will: on the latest rows of train that reduced the loss by %s; "+

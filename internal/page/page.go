@@ -80,7 +80,7 @@ func hash(text []byte) string {
 
 // Commands writes the commands on pages as they are typed, where the program that makes the pages has another name. It
 // is set before the first page.
-var Commands = strings.NewReplacer()
+var Commands interface{ Replace(text string) string } = strings.NewReplacer()
 
 // write writes a whole page: a body made by a template, and the data that the script needs.
 func write(w io.Writer, title, body string, view any, d *data) error {

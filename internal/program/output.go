@@ -44,15 +44,18 @@ func (o Output) Raw() io.Writer { return o.raw }
 
 // Renamed is an Output of a program whose commands are typed in another way, as in names. None is split between two
 // writes.
-func (o Output) Renamed(names *strings.Replacer) Output { return Output{&renaming{o.raw, names}} }
+func (o Output) Renamed(names Names) Output { return Output{&renaming{o.raw, names}} }
+
+// Names writes commands as they are typed.
+type Names interface{ Replace(text string) string }
 
 type renaming struct {
 	to    io.Writer
-	names *strings.Replacer
+	names Names
 }
 
 func (r *renaming) Write(text []byte) (int, error) {
-	if _, err := r.names.WriteString(r.to, string(text)); err != nil {
+	if _, err := io.WriteString(r.to, r.names.Replace(string(text))); err != nil {
 		return 0, err
 	}
 	return len(text), nil

@@ -3,6 +3,7 @@ package command
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -38,14 +39,19 @@ func called(w *program.World) string {
 // rename has a program that is typed in another way say so in what it says: `coppice watch`, where launcher says
 // `launcher watch`.
 func rename(w *program.World, as string) {
-	var pairs []string
-	for _, command := range cli.Commands() {
-		pairs = append(pairs, "launcher "+command, as+" "+command)
-	}
-	names := strings.NewReplacer(pairs...)
+	commands := regexp.MustCompile(`launcher(\s+(?:` + strings.Join(cli.Commands(), "|") + `)\b)`) // or at a line's end
+	names := replaced{commands, strings.ReplaceAll(as, "$", "$$") + "$1"}
 	page.Commands = names
 	w.Err = w.Err.Renamed(names)
 	if !slices.Contains(w.Args, "--json") { // that is data
 		w.Out = w.Out.Renamed(names)
 	}
 }
+
+// replaced are names that a pattern finds.
+type replaced struct {
+	*regexp.Regexp
+	by string
+}
+
+func (r replaced) Replace(text string) string { return r.ReplaceAllString(text, r.by) }

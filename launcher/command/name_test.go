@@ -20,6 +20,7 @@ func TestCommandsAreToldAsTheyAreTyped(t *testing.T) {
 
 	for _, c := range []struct{ args, text, want string }{
 		{"fit", "launcher predict --model m; the launcher", "bin/launcher predict --model m; the launcher"},
+		{"fit", "until launcher\n    plan", "until bin/launcher\n    plan"},
 		{"--json", `{"next":"launcher predict"}`, `{"next":"launcher predict"}`},
 	} {
 		var out bytes.Buffer

@@ -46,7 +46,10 @@ func (u Unit) Format(v float64) string {
 
 // digits is v with n significant digits and no more.
 func digits(v float64, n int) string {
-	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', n, 64), 64) // what was formatted can be parsed
+	text := strconv.FormatFloat(v, 'g', n, 64)
+	if v, _ = strconv.ParseFloat(text, 64); !finite(v) { // the largest numbers are rounded beyond all
+		return text
+	}
 	if v == 0 {
 		return "0" // never -0
 	}
@@ -84,8 +87,10 @@ func duration(v float64) string {
 		return digits(v, 3) + " s"
 	case a < 2*3600:
 		return digits(v/60, 3) + " min"
+	case a < 48*3600:
+		return digits(v/3600, 3) + " h"
 	}
-	return digits(v/3600, 3) + " h"
+	return digits(v/86400, 3) + " days"
 }
 
 // Axis is what one direction of a chart shows.

@@ -24,6 +24,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/notify"
+	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/internal/program/tables"
 	"coppice/internal/registry"
@@ -153,13 +154,17 @@ type cloud struct {
 }
 
 const remedy = "run it where `launcher fit` has run, with what `terraform output` prints or, to begin in a new " +
-	"folder of this machine, as `coppice localemu exec --data coppice-data -- coppice COMMAND`"
+	"folder of this machine, as `COPPICE_LOCAL=coppice-data launcher stage DATASET.yaml`"
 
 // with opens the cloud, calls use and closes it.
 func (w *Setup) with(ctx context.Context, use func() error) (err error) {
 	c := &cloud{}
 	if folder := w.takesLocal(); folder != "" {
 		return w.Local(folder, w.Args)
+	}
+	if folder, named := w.Env.Lookup("COPPICE_LOCAL"); named && w.nowhere() {
+		return problem.New(problem.Environment, "there is no local cloud yet in %q, which COPPICE_LOCAL names: "+
+			"`launcher fit` and `launcher stage` make one", folder)
 	}
 	if err := w.Environment(ctx, &c.env, remedy); err != nil {
 		return err

@@ -343,7 +343,7 @@ func stageDraft(ctx context.Context, w *Setup, d *draft.Draft, f fitFlags) (*sta
 	}
 	if !w.asJSON {
 		w.screen().Notable(staged)
-		w.screen().Findings(staged.Night)
+		w.screen().Findings(staged.Night, staged.Manifest)
 	}
 	if f.where == whereBatch {
 		return staged, stager.CheckNight(staged.Night, w.Now(), "")

@@ -146,7 +146,7 @@ func TestStageTellsOfIDs(t *testing.T) {
 		"hint: shop_id: grouped by shop_id; shop_id itself is not a feature",
 		"sampled rows have -999999, and all others 0",
 		"warning: no value at all: empty\n", "warning: the same value in every row: same, odd name\n",
-		"drop: [same, empty, serial, \"odd name\"]\n",
+		"drop: [\"same\", \"empty\", \"serial\", \"odd name\"]\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("stage does not say %q:\n%s", want, out)

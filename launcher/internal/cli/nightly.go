@@ -132,7 +132,7 @@ func nightlyOf(ctx context.Context, w *Setup, spec *sweep.Spec, t *stager.TableS
 	w.log().Info("dataset staged", "dataset", m.Name+"@"+m.Version, "existed", staged.Existed, "sweep", id)
 	if !w.asJSON {
 		w.screen().Dataset(staged)
-		w.screen().Findings(staged.Night)
+		w.screen().Findings(staged.Night, staged.Manifest)
 	}
 	if err := stager.CheckNight(staged.Night, w.Now(), ""); err != nil {
 		tellRefused(ctx, w, id, spec.Model, err)

@@ -100,6 +100,9 @@ func runStage(ctx context.Context, w *Setup, file string, f stageFlags) error {
 		}
 		return printStaged(ctx, w, staged, dst, f)
 	}
+	if folder, named := w.Env.Lookup("COPPICE_LOCAL"); named && w.nowhere() {
+		w.local = folder // with a dataset it begins
+	}
 	return w.with(ctx, func() error {
 		dst, err := w.destination(f.out)
 		if err != nil {
@@ -241,7 +244,7 @@ func printStaged(ctx context.Context, w *Setup, staged *stager.Staged, dst stage
 		*dataset.Manifest
 	}{staged.Place, staged.Existed, blocked, findings, staged.Manifest}, func() {
 		w.screen().Dataset(staged)
-		w.screen().Findings(night)
+		w.screen().Findings(night, staged.Manifest)
 	}); err != nil || !blocked {
 		return err
 	}

@@ -89,7 +89,7 @@ func sweepCommand(w *Setup) *cobra.Command {
 		Use:   "sweep SWEEP.yaml",
 		Short: "Train candidates as one job and register the winner",
 		Long: `Writes the plan, submits exactly one job and watches it until the aggregator has concluded the
-sweep. The sweep does not need the launcher: Ctrl-C only stops watching. Run again with the same spec, dataset
+sweep. The sweep goes on by itself: Ctrl-C only stops watching. Run again with the same spec, dataset
 version and id, it attaches to the existing sweep, unless that was cancelled.
 
 With --schedule it belongs to a slot of that schedule, and attaches to the slot's sweep even if the dataset's
@@ -284,7 +284,11 @@ func startSweep(ctx context.Context, w *Setup, p *plan.Planned, in *plan.Continu
 		return w.print(map[string]any{"plan": p.Plan, "request": json.RawMessage(request), "notes": p.Notes},
 			func() { w.screen().Plan(p, request) })
 	}
-	if !w.asJSON {
+	before, err := sweepstore.New(w.sweeps, p.Sweep).Conclusion(ctx)
+	if err != nil {
+		return err
+	}
+	if !w.asJSON && before == nil { // else there is nothing to expect
 		w.screen().Announce(p)
 	}
 

@@ -155,7 +155,7 @@ func TestStageSaysWhatIsNotFinal(t *testing.T) {
 	w.file("late.csv", b.String())
 	spec := w.file("late.yaml", "name: late\nsource: late.csv\nlabel: {column: y, matures: 24h, at: ts}\ndrop: [ts]\n")
 	if out := w.must("stage", spec); !strings.Contains(out,
-		"left out: 24 rows after 2026-11-16T15:00:00Z with labels that are not final (y matures in 24h0m0s)") {
+		"left out: 24 rows after 2026-11-16T15:00:00Z with labels that are not final (y matures in 24 h)") {
 		t.Errorf("it does not say what was left out:\n%s", out)
 	}
 	var m dataset.Manifest

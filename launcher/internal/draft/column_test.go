@@ -100,6 +100,17 @@ func TestRowsOfTotals(t *testing.T) {
 	if want := "TOTAL is the label of one row"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, expected ... %s ...", err, want)
 	}
+	many := Request{Label: "y", Trials: 2, Sources: []string{written(t, "x,y", 340, func(i int) string {
+		if i >= 300 {
+			return fmt.Sprintf("%d,once%d", i, i)
+		}
+		return fmt.Sprintf("%d,c%d", i, i%3)
+	})}}
+	_, err = Make(context.Background(), many)
+	if want := "once338, once337 and 37 more are the label of one row each"; err == nil ||
+		!strings.Contains(err.Error(), want) || strings.Count(err.Error(), "--missing once") != 40 {
+		t.Errorf("got %v, expected ... %s ... and --missing for each of 40", err, want)
+	}
 	ask.Missing = []string{"TOTAL"}
 	d, err := Make(context.Background(), ask)
 	if err != nil || !strings.Contains(string(d.Sweep), "objective: binary") {

@@ -227,10 +227,21 @@ func (d *Draft) classes(q Request, l *labels) (spec string, err error) {
 		return "", problem.New(problem.Input, "--label %s: the column holds more than %d different values (%s): group "+
 			"them, or name the one that means yes with --positive", q.Label, dataset.MaxClasses, l.list())
 	}
-	one := l.single()
-	if values > 2 && one != "" && !q.wantsClasses() {
-		return "", problem.New(problem.Input, "--label %s: %s is the label of one row, from which nothing can be "+
-			"learnt: leave it out with --missing %[2]s, or name the value that means yes with --positive", q.Label, one)
+	once := l.once()
+	few := strings.Join(once[:min(len(once), 3)], ", ")
+	switch more := len(once) - 3; {
+	case len(once) == 1:
+		few += " is the label of one row"
+	case more > 0:
+		few += fmt.Sprintf(" and %d more", more)
+		fallthrough
+	default:
+		few += " are the label of one row each"
+	}
+	if values > 2 && once != nil && !q.wantsClasses() {
+		return "", problem.New(problem.Input, "--label %s: %s, from which nothing can be learnt: leave out with "+
+			"--missing %s, or name the value that means yes with --positive", q.Label, few,
+			strings.Join(once, " --missing "))
 	}
 	folded := map[string]string{}
 	for _, text := range slices.Sorted(maps.Keys(l.texts)) {
@@ -242,8 +253,8 @@ func (d *Draft) classes(q Request, l *labels) (spec string, err error) {
 	}
 	d.found("label", "%s: one of %d classes is predicted, %s (%s rows)", q.Label, values, l.list(),
 		humanize.Comma(l.present))
-	if one != "" { // classes were asked for
-		d.found("label", "%s is the label of one row, from which nothing can be learnt", one)
+	if once != nil { // classes were asked for
+		d.found("label", "%s, from which nothing can be learnt", few)
 	}
 	return fmt.Sprintf("{column: %s, kind: classes}", quoted(q.Label)), nil
 }
@@ -277,14 +288,18 @@ func (l *labels) of(value string) int64 {
 	return l.texts[value]
 }
 
-// single is a value that one row has, a text if there is one; empty if there is none.
-func (l *labels) single() string {
+// once are the values that one row has, texts before numbers; nil without, and of too many.
+func (l *labels) once() []string {
+	if len(l.numbers)+len(l.texts) > dataset.MaxClasses {
+		return nil
+	}
+	var once []string
 	for _, v := range slices.Backward(l.values()) {
-		if l.of(v) == 1 && len(l.numbers)+len(l.texts) <= dataset.MaxClasses {
-			return v
+		if l.of(v) == 1 {
+			once = append(once, v)
 		}
 	}
-	return ""
+	return once
 }
 
 // minTimes is the least number of different times by which rows are split.

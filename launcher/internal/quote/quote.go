@@ -46,7 +46,7 @@ func Assumed() Assumptions {
 // AddFlags adds the flags of a command that takes assumptions, with those that are there as defaults.
 func (a *Assumptions) AddFlags(cmd *cobra.Command) {
 	cmd.Flags().Float64Var(&a.NsPerValue, "ns-per-value", 0, "nanoseconds per row, feature and tree of a trial with "+
-		"the sweep's threads, as \"launcher bill\" shows them; 0 uses the calibration")
+		"the sweep's threads, as the sweep's bill shows them; 0 uses the calibration")
 	cmd.Flags().DurationVar(&a.Startup, "startup", a.Startup,
 		"assumed: from a machine's first charged second to its first task")
 	cmd.Flags().Float64Var(&a.Preemptions, "preemptions", a.Preemptions,

@@ -2,7 +2,6 @@ package show
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,65 +64,57 @@ func (w Printer) list(l page.Listed, most int, least ...string) {
 var useless = map[string]string{ingest.WarnConstant: "the same value in every row",
 	ingest.WarnAllMissing: "no value at all", ingest.WarnIDLike: "nearly every value is unique (looks like an ID)"}
 
-// warnings writes what a person should check. If several columns should be dropped, they are also written as a list
-// to paste.
+// leaks is said of several columns that know the label.
+const leaks = "each alone predicts the label all but perfectly: are they known before it is? If not, drop them"
+
+// warnings writes what a person should check, what is useless or leaks in one line of all its columns. If several
+// columns should be dropped, they are also written as a list to paste.
 func (w Printer) warnings(all []dataset.Warning) {
 	hints := map[string]bool{ingest.HintIDs: true, ingest.HintKey: true, ingest.HintIndex: true}
 	var drop []string
-	of := map[string][]string{} // columns by code
+	of, lines := map[string][]string{}, map[string]int{} // columns and lines, by code
 	for _, warning := range all {
-		if useless[warning.Code] != "" {
-			of[warning.Code] = append(of[warning.Code], warning.Column)
-			if !slices.Contains(drop, warning.Column) {
-				drop = append(drop, warning.Column)
-			}
+		of[warning.Code] = append(of[warning.Code], warning.Column)
+		if quoted := strconv.Quote(warning.Column); useless[warning.Code] != "" && !slices.Contains(drop, quoted) {
+			drop = append(drop, quoted)
 		}
 	}
 
-	const most = 5 // lines of one code; a table of 10,000 columns has as many
-	lines := map[string]int{}
-	for _, warning := range all {
-		if lines[warning.Code]++; len(drop) > 1 && useless[warning.Code] != "" || lines[warning.Code] > most {
-			continue
+	together := func(code string) string { // all columns in one line
+		switch columns := strings.Join(of[code], ", "); {
+		case useless[code] != "" && len(drop) > 1:
+			return useless[code] + ": " + columns
+		case code == ingest.WarnLeak && len(of[code]) > 1:
+			return columns + ": " + leaks
 		}
-		where, kind := "", "warning"
+		return ""
+	}
+
+	const most = 5 // lines of one code; a table of 10,000 columns has as many
+	for _, warning := range all {
+		where, kind, line := "", "warning", together(warning.Code)
 		if warning.Column != "" {
 			where = warning.Column + ": "
 		}
 		if hints[warning.Code] {
 			kind = "hint"
 		}
-		w.Printf("%s: %s%s\n", kind, where, warning.Text)
+		switch lines[warning.Code]++; {
+		case line == "" && lines[warning.Code] <= most:
+			w.Printf("%s: %s%s\n", kind, where, warning.Text)
+		case line != "" && lines[warning.Code] == 1:
+			w.Printf("warning: %s\n", line)
+		}
 	}
 	for _, code := range slices.Sorted(maps.Keys(lines)) {
-		if more := lines[code] - most; len(drop) > 1 && of[code] != nil {
-			w.Printf("warning: %s: %s\n", useless[code], strings.Join(of[code], ", "))
-		} else if more > 0 {
+		if more := lines[code] - most; more > 0 && together(code) == "" {
 			w.Printf("and %s more with code %s, which the dataset's manifest.json has\n", humanize.Comma(int64(more)),
 				code)
 		}
 	}
 	if len(drop) > 1 {
-		for i, column := range drop {
-			drop[i] = yamlText(column)
-		}
 		w.Printf("nothing can be learned from these %d columns; to leave them out, add this to the dataset's YAML, "+
 			"or to its existing drop:\n", len(drop))
 		w.YAML("drop: [" + strings.Join(drop, ", ") + "]")
 	}
-}
-
-// plainYAML matches texts that YAML always reads as themselves, not as other words or numbers.
-var plainYAML = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
-
-// yamlText formats a text so that YAML reads it back unchanged.
-func yamlText(s string) string {
-	switch strings.ToLower(s) {
-	case "null", "true", "false", "yes", "no", "on", "off", "y", "n":
-		return strconv.Quote(s)
-	}
-	if !plainYAML.MatchString(s) {
-		return strconv.Quote(s)
-	}
-	return s
 }

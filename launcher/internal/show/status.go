@@ -12,6 +12,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/ingest"
 	"coppice/internal/engine"
 	"coppice/internal/nights"
 	"coppice/internal/page"
@@ -165,16 +166,22 @@ func (w Printer) Night(r *nights.Record, m *dataset.Manifest) {
 			fmt.Sprintf("by %s at %s: %s", a.By, a.At.Format(time.RFC3339), a.Why)})
 	}
 	w.Pairs(rows...)
-	w.Findings(r)
+	w.Findings(r, m)
 }
 
-// Findings writes what staging found in a night's table, one line each; r may be nil.
-func (w Printer) Findings(r *nights.Record) {
+// Findings writes what staging found in a night's table, one line each, but for leaks of which the table's warnings,
+// already written, tell. r and m may be nil.
+func (w Printer) Findings(r *nights.Record, m *dataset.Manifest) {
 	if r == nil {
 		return
 	}
 	for _, f := range r.Findings {
-		w.Printf("%v\n", f)
+		if f.Code != nights.CodeLeak || f.Level != nights.Warning || m == nil ||
+			!slices.ContainsFunc(m.About.Warnings, func(k dataset.Warning) bool {
+				return k.Code == ingest.WarnLeak && k.Column == f.Column
+			}) {
+			w.Printf("%v\n", f)
+		}
 	}
 	switch {
 	case r.Blocked():
