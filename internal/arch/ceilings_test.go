@@ -46,14 +46,14 @@ var ceilings = map[string]int{
 	"internal/machines":            405,
 	"internal/metric":              2662,
 	"internal/must":                27,
-	"internal/nights":              3553,
+	"internal/nights":              3562,
 	"internal/nights/nightstest":   1011,
 	"internal/notify":              310,
-	"internal/page":                3036,
-	"internal/page/pagetest":       446,
-	"internal/page/plot":           782,
+	"internal/page":                2997,
+	"internal/page/pagetest":       432,
+	"internal/page/plot":           684,
 	"internal/problem":             241, // its table of what is gone grows
-	"internal/program":             1286,
+	"internal/program":             1288,
 	"internal/program/tables":      326,
 	"internal/protocol":            1087,
 	"internal/random":              17,
@@ -68,14 +68,14 @@ var ceilings = map[string]int{
 	"internal/team":                1386,
 	"internal/telemetry":           216,
 	"launcher":                     13,
-	"launcher/command":             389,
+	"launcher/command":             395,
 	"launcher/internal/bill":       271,
 	"launcher/internal/clean":      461,
-	"launcher/internal/cli":        4100,
+	"launcher/internal/cli":        4112,
 	"launcher/internal/cloudjob":   509,
 	"launcher/internal/console":    280,
 	"launcher/internal/doctor":     635,
-	"launcher/internal/draft":      1484,
+	"launcher/internal/draft":      1493,
 	"launcher/internal/explain":    350,
 	"launcher/internal/plan":       1664,
 	"launcher/internal/predict":    647,
@@ -84,7 +84,7 @@ var ceilings = map[string]int{
 	"launcher/internal/report":     1417,
 	"launcher/internal/reproduce":  511,
 	"launcher/internal/serve":      2420,
-	"launcher/internal/show":       1964,
+	"launcher/internal/show":       1962,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1721,
 	"launcher/internal/sweepview":  769,
@@ -110,7 +110,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 115_056
+const maxLines = 114_941
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

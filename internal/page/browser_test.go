@@ -95,8 +95,8 @@ func TestBrowserFile(t *testing.T) {
 	}
 	want(t, "drawings that do not follow the filter", p.Text(astray), "")
 	hidden := 50 - p.Number("document.querySelectorAll('#board tbody tr').length")
-	want(t, "lines off in the parallel coordinates", p.Number("document.querySelectorAll('#parallel path.off').length"),
-		hidden)
+	want(t, "curves off", p.Number("new Set([...document.querySelectorAll('#curves path.off')]"+
+		".map(e => e.dataset.t)).size"), hidden)
 	if hash := p.Text("location.hash"); !strings.Contains(hash, "hide=stopped") {
 		t.Errorf("the address is %q", hash)
 	}
@@ -113,7 +113,7 @@ func TestBrowserFile(t *testing.T) {
 		"10 of 50 trials, 40 hidden by the filter")
 	p.Eval("document.getElementById('clear').click()", nil)
 
-	testBrush(t, p)
+	testRange(t, p)
 	testBoard(t, p)
 
 	// A link shows what its sender saw.
@@ -132,36 +132,50 @@ func TestBrowserFile(t *testing.T) {
 	}
 }
 
-// testBrush narrows a range with the mouse and with keys.
-func testBrush(t *testing.T, p *pagetest.Page) {
+// testRange narrows the trials to a range of a column, and of a column of texts.
+func testRange(t *testing.T, p *pagetest.Page) {
 	t.Helper()
-	scrollTo(p, "parallel")
-	var place struct{ X, Top, Low float64 }
-	p.Eval(`(() => { const h = document.querySelector('#parallel .h'), m = h.ownerSVGElement.getScreenCTM(), d = h.dataset, f = y => new DOMPoint(+d.x, y).matrixTransform(m);
-		return {X: f(0).x, Top: f(+d.top).y, Low: f(+d.low).y}; })()`, &place)
-	p.Drag(place.X+4, place.Top+(place.Low-place.Top)*0.2, place.X+4, place.Top+(place.Low-place.Top)*0.6)
-	p.Until(settled)
-	if n := p.Number(off); n == 0 || p.Number("document.querySelectorAll('#chips button').length") != 1 {
-		t.Errorf("after brushing %v marks are off, and the chips are %q", n,
-			p.Text("document.getElementById('chips').textContent"))
+	scrollTo(p, "filter")
+	set := func(id, value string) {
+		p.Eval(fmt.Sprintf(`(() => { const e = document.getElementById(%q); e.value = %q; `+
+			`e.dispatchEvent(new Event('change', {bubbles: true})); })()`, id, value), nil)
+		p.Until(settled)
 	}
-	shot(p, "03-brush")
+	shown := func(values string) float64 {
+		return p.Number(`(() => { const d = JSON.parse(document.getElementById('data').textContent).columns, v = ` +
+			values + `; return v.filter(Boolean).length; })()`)
+	}
+	set("where", "trees")
+	set("low", "40")
+	set("high", "90")
+	rows := "document.querySelectorAll('#board tbody tr').length"
+	want(t, "trials of 40 to 90 trees", p.Number(rows), shown("d.trees.v.map(v => v >= 40 && v <= 90)"))
+	chips := p.Text("document.getElementById('chips').textContent")
+	if p.Number(off) == 0 || chips != "trees: 40 to 90 ×" {
+		t.Errorf("of 40 to 90 trees %v marks are off, and the chips are %q", p.Number(off), chips)
+	}
+	if hash := p.Text("location.hash"); !strings.Contains(hash, "range=trees%3A40%3A90") {
+		t.Errorf("the address is %q", hash)
+	}
+	shot(p, "03-range")
+	set("high", "")
+	want(t, "trials of 40 trees and more", p.Number(rows), shown("d.trees.v.map(v => v >= 40)"))
 	p.Eval("document.querySelector('#chips button').click()", nil)
 	p.Until(settled)
 	want(t, "marks off after taking the range away", p.Number(off), 0.0)
 
-	p.Eval("document.querySelector('#parallel .h:last-of-type').focus()", nil)
-	for range 6 {
-		p.Press("ArrowDown")
-	}
+	text := p.Text(`Object.entries(JSON.parse(document.getElementById('data').textContent).columns).find(([k, c]) => ` +
+		`/^p\d/.test(k) && c.of)[0]`)
+	of := fmt.Sprintf("d[%q]", text)
+	value := p.Text(`(() => { const d = JSON.parse(document.getElementById('data').textContent).columns; return ` + of +
+		`.of[0]; })()`)
+	set("where", text)
+	set("low", value)
+	set("high", value)
+	want(t, "trials of one category", p.Number(rows), shown(of+".v.map(v => v === 0)"))
+	p.Eval("document.getElementById('clear').click()", nil)
 	p.Until(settled)
-	if now := p.Text("document.activeElement.getAttribute('aria-valuenow')"); now != "70" || p.Number(off) == 0 {
-		t.Errorf("six times down the upper handle stands at %s, and %v marks are off", now, p.Number(off))
-	}
-	p.Press("Escape")
-	p.Until(settled)
-	want(t, "marks off after Escape", p.Number(off), 0.0)
-	p.Eval("document.activeElement.blur()", nil)
+	want(t, "marks off after clearing the range", p.Number(off), 0.0)
 }
 
 // testBoard sorts, walks with keys, opens tables and makes CSV.
@@ -177,7 +191,7 @@ func testBoard(t *testing.T, p *pagetest.Page) {
 	p.Press("j")
 	second := p.Text("document.querySelectorAll('#board tbody tr')[1].dataset.t")
 	want(t, "after j, j the trial", p.Text("document.querySelector('#board tr.hi')?.dataset.t || ''"), second)
-	if n := p.Number("document.querySelectorAll('svg.plot path.hi').length"); n < 7 {
+	if n := p.Number("document.querySelectorAll('svg.plot path.hi').length"); n < 6 { // in five drawings
 		t.Errorf("it is picked out in %v marks", n)
 	}
 	shot(p, "04-picked")
@@ -273,7 +287,7 @@ func testLooks(t *testing.T, p *pagetest.Page, url string) {
 	}
 	judge(t, p, "dark")
 	shot(p, "07-dark")
-	scrollTo(p, "parallel")
+	scrollTo(p, "space-h")
 	shot(p, "08-dark-plots")
 	p.Eval("document.getElementById('theme').click()", nil)
 
@@ -510,11 +524,10 @@ func TestBrowserSpeed(t *testing.T) {
 	// What is done until the next picture, by a processor: the machine of the test may have other things to do.
 	for _, tc := range []struct{ at, what, do string }{
 		{"filter", "a filter", `document.querySelector('[data-state="done"]').click()`},
-		{"parallel", "a filter", `document.querySelector('[data-state="done"]').click()`},
+		{"space-h", "a filter", `document.querySelector('[data-state="done"]').click()`},
 		{"curves", "a filter", `document.querySelector('[data-state="done"]').click()`},
-		{"parallel", "a step of the brush",
-			`document.querySelector('#parallel .h:last-of-type').dispatchEvent(new KeyboardEvent('keydown', {key: i ` +
-				`% 2 ? 'PageUp' : 'PageDown', bubbles: true}))`},
+		{"filter", "a range", `(e => { e.value = i % 2 ? 20 : ''; ` +
+			`e.dispatchEvent(new Event('change', {bubbles: true})); })(document.getElementById('low'))`},
 		{"board", "sorting", `document.querySelector('[data-sort=seconds]').click()`},
 		{"board", "picking out", `document.querySelectorAll('#board tbody tr')[i].click()`},
 	} {

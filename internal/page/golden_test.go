@@ -72,8 +72,6 @@ func TestWhatCannotBeDrawn(t *testing.T) {
 			Lines: []plot.Line{{X: nan(3), Y: nan(3), Low: nan(3), High: nan(3), Peak: 1, End: "end"}}}).Draw(),
 		"scatter": (&plot.Plot{Chart: plot.Chart{ID: "c", W: 300, H: 200},
 			Points: []plot.Point{{X: none, Y: 1}, {X: 1, Y: none}}}).Draw(),
-		"parallel": (&plot.Parallel{Chart: plot.Chart{ID: "c", W: 300, H: 200}, Axes: make([]plot.Axis, 2),
-			Lines: []plot.ParallelLine{{Values: nan(2)}}}).Draw(),
 	} {
 		drawn := write(t, svg{c})
 		isXML(t, name, []byte(drawn))

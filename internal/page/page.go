@@ -195,7 +195,6 @@ type data struct {
 	Why     string             `json:"why"`            // the command that says why a trial was tried
 	Columns map[string]*column `json:"columns"`
 	Tables  map[string]table   `json:"tables"`
-	Ranges  map[string]string  `json:"ranges,omitempty"` // of the axes that a reader can narrow: their columns
 	Curves  *curves            `json:"curves,omitempty"`
 }
 

@@ -1,4 +1,4 @@
-// What a page does beside being looked at: filter, brush, sort, pick out, tables, CSV, the reader's time zone, news from a console.
+// What a page does beside being looked at: filter, sort, pick out, tables, CSV, the reader's time zone, news from a console.
 // Every mark of a trial carries its number (data-t); nothing here draws a plot.
 'use strict';
 (() => {
@@ -20,7 +20,7 @@
 
   // rowOf: trial -> row of the columns; plots: drawings with marks of trials, which are read when they are first filtered; lines: the
   // leaderboard's trials, in their order; made: trial -> row
-  let data, rowOf, axes, plots, lines, made;
+  let data, rowOf, plots, lines, made;
   const state = {hide: new Set(), top: 0, ranges: {}, pick: null, open: false, sort: 'rank', down: false};
 
   // --- numbers and times -------------------------------------------------------------------------------------------------------
@@ -61,37 +61,14 @@
   const column = k => data.columns[k];
 
   // --- what is shown --------------------------------------------------------------------------------------------------------------
-  // A line of the parallel coordinates says where its trial lies on each axis: its points, in the order of the axes.
-  function readAxes() {
-    axes = {};
-    const handles = $$('#parallel .h');
-    handles.forEach((h, i) => {
-      const a = axes[h.dataset.axis] ||= {index: i >> 1, x: +h.dataset.x, top: +h.dataset.top, low: +h.dataset.low, ends: [], texts: h.dataset.texts.split('|')};
-      a.ends.push(h);
-    });
-  }
-  function readShares() {
-    const all = Object.values(axes);
-    for (const a of all) a.share = new Map();
-    for (const p of $$('#parallel path[data-t]')) {
-      const points = p.getAttribute('d').slice(1).split('L');
-      for (const a of all) {
-        const y = +(points[a.index] || '').split(' ')[1];
-        a.share.set(+p.dataset.t, (a.low - y) / (a.low - a.top));
-      }
-    }
-  }
+  // A range has two ends as they were typed, of which one may be empty; texts are compared as texts.
+  const within = (v, [low, high]) => { const as = typeof v === 'number' ? Number : String; return v !== null && (low === '' || v >= as(low)) && (high === '' || v <= as(high)); };
   function passes(t) {
     const r = rowOf.get(t);
     if (r === undefined) return true;
     if (state.hide.has(column('state').v[r])) return false;
     if (state.top && column('rank').v[r] > state.top) return false;
-    for (const name in state.ranges) {
-      const a = axes[name], [low, high] = state.ranges[name];
-      if (a && !a.share) readShares();
-      const s = a && a.share.get(t);
-      if (a && !(s >= low - 0.004 && s <= high + 0.004)) return false;
-    }
+    for (const k in state.ranges) if (!within(column(k).v[r], state.ranges[k])) return false;
     return true;
   }
   let hidden = new Set();
@@ -106,7 +83,7 @@
     const s = $('#shown');
     if (s) s.textContent = `${rowOf.size - hidden.size} of ${rowOf.size} trials${hidden.size ? `, ${hidden.size} hidden by the filter` : ''}`;
     drawRanges();
-    if (!drag) remember();
+    remember();
   }
 
   // A filter changes thousands of marks. Those in sight change at once; the others one drawing at a time, a moment after the last
@@ -166,32 +143,19 @@
     say.textContent = rest ? `The first ${most} of ${rows.length} rows.` : '';
   }
   function more(n) { if (most < lines.length) { most = n; list(); } }
-  const at = (a, share) => a.texts[Math.round(share * (a.texts.length - 1))] || '';
+  let where = ''; // the column that a reader has chosen
   function drawRanges() {
-    $$('#parallel .brush').forEach(e => e.remove());
     const chips = $('#chips');
-    if (chips) chips.replaceChildren();
-    for (const name in axes) {
-      const a = axes[name], [low, high] = state.ranges[name] || [0, 1];
-      a.ends.forEach(h => {
-        const share = h.dataset.upper ? high : low;
-        const now = String(Math.round(share * 1000));
-        if (h.dataset.now === now) return;
-        h.dataset.now = now;
-        h.firstElementChild.setAttribute('d', `M${a.x} ${a.low + share * (a.top - a.low)}m-7 0h14`);
-        h.setAttribute('aria-valuenow', Math.round(share * 100));
-        h.setAttribute('aria-valuetext', at(a, share) || String(Math.round(share * 100)));
-      });
-      if (!state.ranges[name]) continue;
-      const y = a.low + high * (a.top - a.low);
-      const b = document.createElementNS('http://www.w3.org/2000/svg', 'path');
-      b.setAttribute('class', 'brush');
-      b.setAttribute('d', `M${a.x - 7} ${y}h14v${(high - low) * (a.low - a.top)}h-14z`);
-      a.ends[0].before(b);
-      const chip = make('button', {type: 'button'}, `${name}: ${at(a, low)} to ${at(a, high)} ×`);
-      chip.onclick = () => { delete state.ranges[name]; apply(); };
-      chips && chips.append(chip);
-    }
+    if (!chips) return;
+    chips.replaceChildren(...Object.entries(state.ranges).map(([k, [low, high]]) => {
+      const chip = make('button', {type: 'button'}, `${column(k).n}: ${low || '…'} to ${high || '…'} ×`);
+      chip.onclick = () => { delete state.ranges[k]; apply(); };
+      return chip;
+    }));
+    if (where) $('#where').value = where;
+    const [low, high] = state.ranges[$('#where').value] || ['', ''];
+    $('#low').value = low;
+    $('#high').value = high;
   }
   const marked = t => new Set([...$$(`#main [data-t="${t}"]`), made.get(t)].filter(e => e));
   function pick(t, scroll) {
@@ -203,14 +167,14 @@
       for (const e of marked(t)) {
         e.classList.add('hi');
         // on top of the others
-        if (e.ownerSVGElement && e.matches('.curve,.pl')) e.parentNode.insertBefore(e, firstAfter(e));
+        if (e.ownerSVGElement && e.matches('.curve')) e.parentNode.insertBefore(e, firstAfter(e));
         if (scroll && e.tagName === 'TR') e.scrollIntoView({block: 'nearest'});
       }
     }
     remember();
   }
   function firstAfter(e) {
-    return $(':scope > text, :scope > .h, :scope > .brush', e.parentNode) && [...e.parentNode.children].filter(c => c.dataset.t !== undefined && c.tagName === 'path').at(-1).nextSibling;
+    return $(':scope > text', e.parentNode) && [...e.parentNode.children].filter(c => c.dataset.t !== undefined && c.tagName === 'path').at(-1).nextSibling;
   }
 
   // --- the address: a link shows what its sender saw --------------------------------------------------------------------------------
@@ -218,7 +182,7 @@
     const p = new URLSearchParams();
     if (state.hide.size) p.set('hide', [...state.hide].join(','));
     if (state.top) p.set('top', state.top);
-    for (const n in state.ranges) p.append('range', `${n}:${state.ranges[n].map(v => +v.toFixed(3)).join(':')}`);
+    for (const k in state.ranges) p.append('range', [k, ...state.ranges[k]].map(encodeURIComponent).join(':'));
     if (state.pick !== null) p.set('trial', state.pick);
     if (state.open) p.set('open', '1');
     if (state.sort !== 'rank' || state.down) p.set('sort', (state.down ? '-' : '') + state.sort);
@@ -231,8 +195,8 @@
     state.top = +p.get('top') || 0;
     state.ranges = {};
     for (const r of p.getAll('range')) {
-      const parts = r.split(':'), high = +parts.pop(), low = +parts.pop(), name = parts.join(':');
-      if (axes[name] && low >= 0 && high <= 1 && low <= high) state.ranges[name] = [low, high];
+      const [k, low = '', high = ''] = r.split(':').map(decodeURIComponent);
+      if (data.columns[k]) state.ranges[k] = [low, high];
     }
     const t = p.get('trial');
     const s = p.get('sort') || 'rank';
@@ -416,7 +380,6 @@
     }
     wanted.disconnect();
     for (const box of $$('[data-rows]')) wanted.observe(box);
-    readAxes();
     // a file has no pages beside it
     if (!live) $$('a.in').forEach(a => a.removeAttribute('href'));
     $$('time').forEach(e => {
@@ -455,22 +418,18 @@
     if (e.target.dataset.state) { e.target.checked ? state.hide.delete(e.target.dataset.state) : state.hide.add(e.target.dataset.state); apply(); }
     if (e.target.dataset.column) setColumn(+e.target.dataset.column, e.target.checked);
     if (e.target.id === 'top') { state.top = +e.target.value; apply(); }
+    if (e.target.id === 'where') { where = e.target.value; drawRanges(); }
+    if (e.target.id === 'low' || e.target.id === 'high') {
+      const r = [$('#low').value.trim(), $('#high').value.trim()], k = $('#where').value;
+      r.join('') ? state.ranges[k] = r : delete state.ranges[k];
+      apply();
+    }
   });
   document.addEventListener('input', e => {
     const id = e.target.dataset.find;
     if (id) $$(`#${id} tbody tr`).forEach(tr => { tr.hidden = !tr.textContent.toLowerCase().includes(e.target.value.toLowerCase()); });
   });
   document.addEventListener('keydown', e => {
-    const h = e.target.closest && e.target.closest('.h');
-    if (h) {
-      const step = {ArrowUp: .05, ArrowRight: .05, ArrowDown: -.05, ArrowLeft: -.05, PageUp: .2, PageDown: -.2, Home: -1, End: 1}[e.key];
-      if (!step) { if (e.key === 'Escape') { delete state.ranges[h.dataset.axis]; apply(); } return; }
-      e.preventDefault();
-      const r = [...(state.ranges[h.dataset.axis] || [0, 1])], i = h.dataset.upper ? 1 : 0;
-      r[i] = Math.min(i ? 1 : r[1], Math.max(i ? r[0] : 0, r[i] + step));
-      setRange(h.dataset.axis, r);
-      return;
-    }
     if (e.target.matches('input,select') || e.ctrlKey || e.metaKey || e.altKey) return;
     const find = $('#filter input, [data-find]');
     if (e.key === '/' && find) { e.preventDefault(); find.focus(); }
@@ -486,45 +445,7 @@
     if (s.firstElementChild && s.firstElementChild.id === 'board' && s.scrollTop + 2 * s.clientHeight > s.scrollHeight) more(most + page);
   }, {capture: true, passive: true});
   addEventListener('beforeprint', () => { $$('details.part').forEach(d => { d.open = true; }); plots.filter(p => p.late).forEach(mark); });
-  function setRange(name, r) {
-    r[0] <= 0.001 && r[1] >= 0.999 ? delete state.ranges[name] : state.ranges[name] = r;
-    apply();
-  }
-
-  // --- the brush: drag on an axis of the parallel coordinates -------------------------------------------------------------------------------
-  let drag = null;
-  function place(svg, e) {
-    const m = svg.getScreenCTM().inverse();
-    return new DOMPoint(e.clientX, e.clientY).matrixTransform(m);
-  }
-  document.addEventListener('pointerdown', e => {
-    const svg = e.target.closest && e.target.closest('#parallel svg.plot');
-    if (!svg || e.button) return;
-    const p = place(svg, e);
-    for (const name in axes) {
-      const a = axes[name];
-      if (Math.abs(p.x - a.x) > 14 || p.y < a.top - 12 || p.y > a.low + 12) continue;
-      const share = y => Math.min(1, Math.max(0, (a.low - y) / (a.low - a.top)));
-      const h = e.target.closest('.h'), r = state.ranges[name] || [0, 1];
-      drag = {svg, name, share, from: h ? (h.dataset.upper ? r[0] : r[1]) : share(p.y), moved: false};
-      e.preventDefault();
-      return;
-    }
-  });
-  document.addEventListener('pointermove', e => {
-    if (drag) {
-      const s = drag.share(place(drag.svg, e).y);
-      if (drag.moved || Math.abs(s - drag.from) > 0.02) { drag.moved = true; setRange(drag.name, [Math.min(s, drag.from), Math.max(s, drag.from)]); }
-      return;
-    }
-    tip(e);
-  });
-  document.addEventListener('pointerup', () => {
-    const d = drag;
-    drag = null;
-    if (d && !d.moved) { delete state.ranges[d.name]; apply(); }
-    if (d) remember();
-  });
+  document.addEventListener('pointermove', tip);
 
   // --- what lies under the pointer ---------------------------------------------------------------------------------------------------------
   function tip(e) {

@@ -80,6 +80,9 @@ const mostPicture = 80_000 // bytes
 
 // TestPictures makes the pictures of docs/page.md: make pictures.
 func TestPictures(t *testing.T) {
+	before := page.Commands
+	defer func() { page.Commands = before }()
+	page.Commands = strings.NewReplacer("launcher ", "coppice ") // as the wheel calls it
 	folder := *pictures
 	if folder == "" {
 		folder = t.TempDir() // they can be made
@@ -107,8 +110,8 @@ func TestPictures(t *testing.T) {
 		{"sweep-leaderboard-dark", sample(50), 1200, 620, true, "board-h",
 			`document.querySelector('[data-state="stopped"]').click(); document.querySelectorAll('#board ` +
 				`tbody tr:not(.off)')[2].click()`},
-		{"sweep-brush", sample(50), 1000, 620, false, "parallel",
-			`location.hash = 'range=average_precision:0.75:1&range=learning_rate:0.3:0.8'`},
+		{"sweep-range", sample(50), 1000, 620, false, "filter",
+			`location.hash = 'range=score:0.11:&range=trees:40:90'`},
 		{"sweep-curves-dark", sample(50), 1200, 600, true, "curves", ""},
 		{"sweep-machines", sample(50), 1200, 640, false, "gantt", ""},
 		{"night", manyNights(30), 1200, 760, false, "", ""},

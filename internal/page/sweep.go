@@ -160,7 +160,6 @@ type sweepPage struct {
 	Done, Of int            // trials that have ended, of how many, without a final training
 	Fronts   []*plot.Chart
 	Curves   *plot.Chart
-	Parallel *plot.Chart
 	Slices   []*plot.Chart
 	Weights  []search.Weight // of parameters, for a good score
 
@@ -210,7 +209,7 @@ func (s *Sweep) WriteFile(path string) error {
 
 // charts are the page's drawings.
 func (p *sweepPage) charts() []*plot.Chart {
-	all := append([]*plot.Chart{p.Curves, p.Parallel, p.Reliability}, p.Fronts...)
+	all := append([]*plot.Chart{p.Curves, p.Reliability}, p.Fronts...)
 	return slices.DeleteFunc(append(all, p.Slices...), func(c *plot.Chart) bool { return c == nil })
 }
 
@@ -219,7 +218,6 @@ func (s *Sweep) lay() *sweepPage {
 	p := cleaned(s).order()
 	p.Fronts = p.fronts()
 	p.Curves = p.curves()
-	p.Parallel = p.parallel()
 	p.Slices = p.slices()
 	p.attempts()
 	if w := p.Winner; w != nil {
@@ -459,15 +457,6 @@ func (p *sweepPage) byWeight() []int {
 		return cmp.Compare(places[p.Params[a].Name], places[p.Params[b].Name])
 	})
 	return order
-}
-
-// quality is a class from q0, the worst eighth of the trials, to q7, the best.
-func (p *sweepPage) quality(t *TrialRow) string {
-	if !t.scored() {
-		return "q"
-	}
-	n := len(p.scored())
-	return "q" + strconv.Itoa(7-min(7, 8*(p.Standing[t.Number]-1)/max(1, n)))
 }
 
 // Best says in words which trial is best.

@@ -181,39 +181,7 @@ func (p *sweepPage) Importance() string {
 	return "Beyond chance: " + english.WordSeries(above, "and") + ". " + byPedAnova
 }
 
-// parallel draws every trial as a line through its parameters and its score.
-func (p *sweepPage) parallel() *plot.Chart {
-	c := plot.Parallel{Chart: plot.Chart{ID: "parallel", Title: "Parameters together", W: plot.Full, H: 380}}
-	p.data.Ranges = map[string]string{}
-	order := p.byWeight()
-	c.Axes = append(c.Axes, plot.Axis{Label: p.Metric}) // first, so that it is in sight however many follow
-	p.data.Ranges[p.Metric] = "score"
-	for _, i := range order {
-		c.Axes = append(c.Axes, plot.Axis{Label: p.Params[i].Name, Log: p.Params[i].Log,
-			Categories: p.Params[i].Categories})
-		p.data.Ranges[p.Params[i].Name] = paramKey(i)
-	}
-
-	for _, t := range slices.Backward(p.Ranked) {
-		l := plot.ParallelLine{Trial: t.Number, Class: "pl " + p.quality(t), Values: []float64{t.Score}}
-		for _, i := range order {
-			l.Values = append(l.Values, t.Values[i])
-		}
-		c.Lines = append(c.Lines, l)
-	}
-	c.Summary = "One line per trial, from its score over its parameters by importance; brighter is better. " +
-		"Drag along an axis, or move its two handles with the arrow keys, to keep only the trials in that range. " +
-		"A line below an axis has no value there."
-	c.Keys = qualityKeys()
-	return c.Draw()
-}
-
-func qualityKeys() []plot.Key {
-	return []plot.Key{{Class: "pl q7", Label: "best eighth"}, {Class: "pl q5", Label: ""}, {Class: "pl q3", Label: ""},
-		{Class: "pl q1", Label: ""}, {Class: "pl q0", Label: "worst eighth"}, {Class: "pl q", Label: "no score"}}
-}
-
-// mostSlices is over how many parameters the score is drawn; the parallel coordinates have all.
+// mostSlices is over how many parameters the score is drawn; the leaderboard has all.
 const mostSlices = 4
 
 // slices draws the score over each of the most important parameters alone, with a ring around the winner.

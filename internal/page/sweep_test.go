@@ -157,7 +157,7 @@ func trialOf(rng *rand.Rand, i int, planned time.Time) page.TrialRow {
 }
 
 // charts are the ids of the charts of a sample, of the slices one with categories and one with a logarithmic axis.
-var charts = []string{"curves", "parallel",
+var charts = []string{"curves",
 	"slice-0", "slice-4", "reliability"}
 
 // goals is a sample with several objectives.

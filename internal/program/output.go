@@ -44,14 +44,13 @@ func (o Output) Raw() io.Writer { return o.raw }
 
 // Renamed is an Output of a program whose commands are typed in another way, as in names. None is split between two
 // writes.
-func (o Output) Renamed(names Names) Output { return Output{&renaming{o.raw, names}} }
-
-// Names writes commands as they are typed.
-type Names interface{ Replace(text string) string }
+func (o Output) Renamed(names interface{ Replace(text string) string }) Output {
+	return Output{&renaming{o.raw, names}}
+}
 
 type renaming struct {
 	to    io.Writer
-	names Names
+	names interface{ Replace(text string) string }
 }
 
 func (r *renaming) Write(text []byte) (int, error) {

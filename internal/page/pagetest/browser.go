@@ -291,20 +291,6 @@ func (p *Page) Busy() float64 {
 	return 0
 }
 
-// Drag presses the mouse at one place and lets it go at another.
-func (p *Page) Drag(x1, y1, x2, y2 float64) {
-	p.b.t.Helper()
-	mouse := func(kind string, x, y float64, buttons int) {
-		p.Call("Input.dispatchMouseEvent", map[string]any{"type": kind, "x": x, "y": y, "button": "left",
-			"buttons": buttons, "clickCount": 1})
-	}
-	mouse("mouseMoved", x1, y1, 0)
-	mouse("mousePressed", x1, y1, 1)
-	mouse("mouseMoved", (x1+x2)/2, (y1+y2)/2, 1)
-	mouse("mouseMoved", x2, y2, 1)
-	mouse("mouseReleased", x2, y2, 0)
-}
-
 // Press presses a key.
 func (p *Page) Press(key string) {
 	p.b.t.Helper()

@@ -33,11 +33,10 @@ type Chart struct {
 	W, H    float64
 	Tabled  bool // the page has its numbers, which the script shows as a table
 
-	Ticks   []Tick
-	Labels  []Text
-	Marks   []Mark
-	Keys    []Key
-	Handles []Handle
+	Ticks  []Tick
+	Labels []Text
+	Marks  []Mark
+	Keys   []Key
 }
 
 // Tick is a line of the grid with its number.
@@ -72,16 +71,6 @@ func (k Key) D() string {
 		return "M10 6h0"
 	}
 	return "M3 6h14"
-}
-
-// Handle is a place where a reader narrows the range of an axis.
-type Handle struct {
-	Axis  string // the name of what the axis shows
-	Upper bool
-	X     string
-	Top   string // of the axis
-	Low   string
-	Texts string // what stands along the axis from below, separated by |; of the lower one
 }
 
 //go:embed chart.html

@@ -156,14 +156,6 @@ func (s scale) at(v float64) float64 {
 	return s.from + min(1, max(0, (v-low)/(high-low)))*(s.to-s.from)
 }
 
-// value is what lies at a share of the axis.
-func (s scale) value(share float64) float64 {
-	if s.Log {
-		return math.Exp(math.Log(s.Low) + share*(math.Log(s.High)-math.Log(s.Low)))
-	}
-	return s.Low + share*(s.High-s.Low)
-}
-
 // say is the text of a value.
 func (s scale) say(v float64) string {
 	if s.zero && v <= s.Low*(1+1e-9) {

@@ -228,15 +228,9 @@ func (d *Draft) classes(q Request, l *labels) (spec string, err error) {
 			"them, or name the one that means yes with --positive", q.Label, dataset.MaxClasses, l.list())
 	}
 	once := l.once()
-	few := strings.Join(once[:min(len(once), 3)], ", ")
-	switch more := len(once) - 3; {
-	case len(once) == 1:
-		few += " is the label of one row"
-	case more > 0:
-		few += fmt.Sprintf(" and %d more", more)
-		fallthrough
-	default:
-		few += " are the label of one row each"
+	few := strings.Join(once[:min(len(once), 3)], ", ") + " is the label of one row"
+	if len(once) > 1 {
+		few = fmt.Sprintf("%d values are the label of one row each", len(once))
 	}
 	if values > 2 && once != nil && !q.wantsClasses() {
 		return "", problem.New(problem.Input, "--label %s: %s, from which nothing can be learnt: leave out with "+
