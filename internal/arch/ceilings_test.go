@@ -68,10 +68,10 @@ var ceilings = map[string]int{
 	"internal/team":                1386,
 	"internal/telemetry":           216,
 	"launcher":                     13,
-	"launcher/command":             395,
+	"launcher/command":             422,
 	"launcher/internal/bill":       271,
 	"launcher/internal/clean":      461,
-	"launcher/internal/cli":        4112,
+	"launcher/internal/cli":        4120,
 	"launcher/internal/cloudjob":   509,
 	"launcher/internal/console":    280,
 	"launcher/internal/doctor":     635,
@@ -110,7 +110,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 114_941
+const maxLines = 114_976
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -46,7 +49,7 @@ func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 	}
 	if env.Engine == sweep.EngineSlurm {
 		j := &jobs{slurm.New(slurm.Options(env.Slurm)), env}
-		b.Jobs, b.Tasks = j, j
+		b.Jobs, b.Tasks, b.Conclude = j, j, reconcile
 		return b, nil
 	}
 	if env.Project == "" || env.Location == "" { // only buckets are needed
@@ -64,6 +67,30 @@ func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 	b.Close = func() error { return errors.Join(client.Close(), storage.Close()) }
 	return b, nil
 }
+
+// reconcile runs the aggregator beside this program, or in it.
+func reconcile(ctx context.Context) error {
+	self, err := os.Executable()
+	if err == nil {
+		self, err = filepath.EvalSymlinks(self)
+	}
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	beside := filepath.Join(filepath.Dir(self), aggregator)
+	if _, err := os.Stat(beside); err != nil {
+		beside = self
+	}
+	cmd := exec.CommandContext(ctx, beside)
+	cmd.Args = []string{aggregator, "reconcile"}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s reconcile: %w: %.500s", aggregator, err, out)
+	}
+	return nil
+}
+
+// aggregator is the name of the program that concludes sweeps.
+const aggregator = "aggregator"
 
 // verdicts opens the channels for notifying people.
 func verdicts(ctx context.Context, env cli.Env) (channels []notify.Channel, closeAll func(), err error) {

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from ._shared import LAYOUT, Shared
 from ._strict import Reader, parse_json
 from .errors import CorruptError, Error, FormatError, NotFoundError, StorageError
 
@@ -59,7 +60,7 @@ class Folder:
     """A folder of this machine; its files are mapped, not copied."""
 
     def __init__(self, path: str) -> None:
-        self.path = Path(path)
+        self.path = self.tree = Path(path)
 
     def read(self, name: str, limit: int) -> pa.Buffer:
         """See Store."""
@@ -143,7 +144,7 @@ def open_store(where: str | os.PathLike[str], filesystem: pafs.FileSystem | None
     if filesystem is not None:
         return Bucket(filesystem, rest if separator else text, text)
     if not separator:
-        return Folder(text)
+        return Shared(text) if os.path.isdir(os.path.join(text, LAYOUT)) else Folder(text)
     if scheme != "gs" or not rest.strip("/"):
         raise Error(f"{text}: give a folder of this machine or gs://BUCKET[/PREFIX]; others with filesystem=")
     if not hasattr(pafs, "GcsFileSystem"):
@@ -369,7 +370,7 @@ def _is_deleted(store: Store, folder: str, model: str, number: int) -> bool:
 
 def models(store: Store) -> list[str]:
     """Names of the models in a registry of this machine, some at least; a bucket is not listed for a message."""
-    top = store.path / "registry" if isinstance(store, Folder) else None
+    top = store.tree / "registry" if isinstance(store, (Folder, Shared)) else None
     return sorted(p.name for p in top.iterdir() if is_name(p.name))[:20] if top and top.is_dir() else []
 
 

@@ -279,7 +279,7 @@ def sweep(
             raise Error(
                 f"{text}: where does it lie? Give where=, a path that ends with sweeps/ID, or set COPPICE_SWEEPS_BUCKET"
             )
-        where = bucket if "://" in bucket else "gs://" + bucket
+        where = bucket if "://" in bucket or os.path.isabs(bucket) else "gs://" + bucket
     if not _ID.match(text):
         raise Error(f"{text[:100]!r} is no id of a sweep: from a to z, 0 to 9 and '-', beginning with a letter")
     return Sweep(open_store(where, filesystem), text)

@@ -114,7 +114,7 @@ def _find(version: str, where: str | os.PathLike[str] | None, filesystem: pafs.F
             raise Error(
                 f"{version}: in which registry? Give where=, a version's folder, or set COPPICE_REGISTRY_BUCKET"
             )
-        where = bucket if "://" in bucket else "gs://" + bucket
+        where = bucket if "://" in bucket or os.path.isabs(bucket) else "gs://" + bucket
     model, _, ref = version.partition("@")
     place = os.fspath(where)
     return _registry.find(_registry.open_store(place, filesystem), place, model, ref or None, True)

@@ -70,8 +70,9 @@ class Model:
             where: the folder of a version (with model.txt, features.json, version.json ...), on
               this machine or as gs://BUCKET/PREFIX; or,
                 with model=, what holds the registry: gs://BUCKET, or a folder in which registry/
-                  lies, or the folder of a local cloud (coppice-data). Cloud Storage is reached with the application default credentials, or where
-                  STORAGE_EMULATOR_HOST says.
+                  lies, the folder of a local cloud (coppice-data), or a bucket in a folder that
+                  machines share. Cloud Storage is reached with the application default credentials,
+                  or where STORAGE_EMULATOR_HOST says.
             model: name of a model in the registry.
             version: its number or an alias; left out, the champion, or the newest version where there is no champion.
             verify: False loads files that no version.json vouches for.

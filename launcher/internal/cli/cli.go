@@ -75,6 +75,8 @@ type Backends struct {
 	USDPerTiB float64
 	// Verdicts opens the channels for notifying people of a night's outcome; nil if there are none.
 	Verdicts func(context.Context) (channels []notify.Channel, closeAll func(), err error)
+	// Conclude has the aggregator look whether sweeps are over; nil where messages tell it to.
+	Conclude func(context.Context) error
 	Close    func() error
 }
 

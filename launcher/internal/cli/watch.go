@@ -79,7 +79,7 @@ func watchUntilEnd(ctx context.Context, w *Setup, id sweep.ID) (p *sweep.Plan, s
 	defer view.Close()
 	var job provision.SweepJob
 	var left sweepview.JobWait
-	quick := 0
+	quick, warned := 0, false
 
 	for look := 0; ; look++ {
 		if st, err = s.Look(ctx); err != nil {
@@ -92,6 +92,12 @@ func watchUntilEnd(ctx context.Context, w *Setup, id sweep.ID) (p *sweep.Plan, s
 				return nil, st, err
 			}
 			left.Asked(job, w.Now())
+			if w.Conclude != nil && (job.Finished || st.Board.Waiting == 0) {
+				if err := w.Conclude(ctx); err != nil && ctx.Err() == nil && !warned { // another sweep's, perhaps
+					w.warn("%v\n", err)
+					warned = true
+				}
+			}
 		}
 
 		view.Show(st.Board, s.Snapshot(st, job))

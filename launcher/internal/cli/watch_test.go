@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -8,6 +10,7 @@ import (
 
 	"coppice/internal/engine"
 	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // TestWatchOfAJobThatIsGone: a restarted local cloud has the sweep's objects but not its job. The watcher soon says how
@@ -36,6 +39,36 @@ func TestWatchOfAJobThatIsGone(t *testing.T) {
 		}
 		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); !strings.Contains(out, "attached to it") {
 			t.Errorf("started it once more: got %s; want it attached", out)
+		}
+	})
+}
+
+// TestWatchConcludes: where no messages are sent, watching has the aggregator look once the sweep's tasks have ended,
+// and what stops it is said once.
+func TestWatchConcludes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.staged()
+		looks := 0
+		w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "fifth", "--no-wait")
+		p, _, err := sweepstore.New(w.buckets["sweeps"], "fifth").Plan(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.conclude = func(context.Context) error {
+			if looks++; looks < 3 {
+				return errors.New("no folder")
+			}
+			w.concluded(sweep.OutcomeWinner)(p)
+			return nil
+		}
+		w.jobs.status = &engine.JobStatus{State: engine.Done}
+		code, out, errOut := w.run("watch", "fifth")
+		if code != 0 || !strings.Contains(out, "ctr v1 is live") {
+			t.Errorf("exit code %d: %s", code, out)
+		}
+		if looks != 3 || strings.Count(errOut, "no folder") != 1 {
+			t.Errorf("it looked %d times, and said %s; want 3 times, and one warning", looks, errOut)
 		}
 	})
 }

@@ -47,6 +47,7 @@ type world struct {
 	tasks   cloudjob.Jobs
 	// verdicts are the channels for notifications.
 	verdicts func(context.Context) ([]notify.Channel, func(), error)
+	conclude func(context.Context) error
 }
 
 func newWorld(t *testing.T) *world {
@@ -136,7 +137,7 @@ func (w *world) runTo(out, errOut io.Writer, args ...string) (code int) {
 				runner = w.jobs
 			}
 			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: runner,
-				Tasks: w.tasks, Verdicts: w.verdicts, Close: func() error { return nil }}, nil
+				Tasks: w.tasks, Verdicts: w.verdicts, Conclude: w.conclude, Close: func() error { return nil }}, nil
 		},
 		Callers: someCallers,
 	})
