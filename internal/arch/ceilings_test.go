@@ -22,7 +22,7 @@ var ceilings = map[string]int{
 	"internal/blob":                469,
 	"internal/blob/blobtest":       896,
 	"internal/blob/folder":         620, // a bucket on a cluster without a cloud
-	"internal/calibrate":           700,
+	"internal/calibrate":           702,
 	"internal/cloud":               317,
 	"internal/cloud/batch":         1128,
 	"internal/cloud/bigquery":      238,
@@ -34,7 +34,7 @@ var ceilings = map[string]int{
 	"internal/dataset/cell":        2747,
 	"internal/dataset/datasettest": 236,
 	"internal/dataset/encode":      3071,
-	"internal/dataset/ingest":      6387,
+	"internal/dataset/ingest":      6390,
 	"internal/dataset/segment":     269,
 	"internal/dataset/table":       4294,
 	"internal/engine":              120,
@@ -49,7 +49,7 @@ var ceilings = map[string]int{
 	"internal/nights":              3562,
 	"internal/nights/nightstest":   1011,
 	"internal/notify":              310,
-	"internal/page":                2997,
+	"internal/page":                2972,
 	"internal/page/pagetest":       432,
 	"internal/page/plot":           684,
 	"internal/problem":             241, // its table of what is gone grows
@@ -68,10 +68,10 @@ var ceilings = map[string]int{
 	"internal/team":                1386,
 	"internal/telemetry":           216,
 	"launcher":                     13,
-	"launcher/command":             422,
+	"launcher/command":             427,
 	"launcher/internal/bill":       271,
 	"launcher/internal/clean":      461,
-	"launcher/internal/cli":        4120,
+	"launcher/internal/cli":        4130,
 	"launcher/internal/cloudjob":   509,
 	"launcher/internal/console":    280,
 	"launcher/internal/doctor":     635,
@@ -84,7 +84,7 @@ var ceilings = map[string]int{
 	"launcher/internal/report":     1417,
 	"launcher/internal/reproduce":  511,
 	"launcher/internal/serve":      2420,
-	"launcher/internal/show":       1962,
+	"launcher/internal/show":       1954,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1721,
 	"launcher/internal/sweepview":  769,
@@ -110,7 +110,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 114_976
+const maxLines = 114_963
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/dustin/go-humanize"
 )
 
 // Choice is a calibrator, and why it is as it is.
@@ -43,8 +45,8 @@ func Choose(raw []float64, label, weight []float32, byTime bool) (Choice, error)
 	}
 	slope, e := newPlatt(d).slope()
 	c := &Calibrator{method: Platt, a: max(0, 1+drawn(slope-1, e))}
-	reason := fmt.Sprintf("the slope of the log odds is %.3g ± %.2g on %d rows of calib, %d of them positive", slope,
-		e, d.len(), positives)
+	reason := fmt.Sprintf("the slope of the log odds is %.3g ± %.2g on %s rows of calib, %s of them positive",
+		slope, e, humanize.Comma(int64(d.len())), humanize.Comma(int64(positives)))
 	if c.a == 1 {
 		reason += ", which chance explains"
 	} else {

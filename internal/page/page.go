@@ -33,12 +33,18 @@ import (
 	"coppice/internal/page/plot"
 )
 
-//go:embed page.css page.js *.html
+//go:embed *.html
 var files embed.FS
 
+//go:embed page.css
+var style []byte
+
+//go:embed page.js
+var source []byte
+
 var (
-	style  = read("page.css")
-	script = dense(read("page.js"))
+	// The script without indentation and lines of comment, which every page would carry. No text in it goes over lines.
+	script = regexp.MustCompile(`(?m)^ *//.*\n|^ +`).ReplaceAll(source, nil)
 	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{
 		"when": when, "ends": ends, "ago": marked(`data-ago="1"`), "last": marked(`data-ago="night"`),
 		"fresh": marked(`data-fresh="1"`), "check": check, "interval": interval, "unit": format, "comma": comma[int],
@@ -58,20 +64,6 @@ var (
 // Policy is the content security policy of every page: its own style and script, and news from where it came.
 var Policy = fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; connect-src 'self'; img-src data:; "+
 	"base-uri 'none'; form-action 'none'", hash(style), hash(script))
-
-func read(name string) []byte {
-	data, err := files.ReadFile(name)
-	if err != nil {
-		panic(err) // it is embedded
-	}
-	return data
-}
-
-// dense is a script without indentation and lines of comment, which every page would carry. No text in it goes over
-// lines.
-func dense(script []byte) []byte {
-	return regexp.MustCompile(`(?m)^ *//.*\n|^ +`).ReplaceAll(script, nil)
-}
 
 func hash(text []byte) string {
 	sum := sha256.Sum256(text)

@@ -1,19 +1,15 @@
 package page
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"coppice/internal/atomicfile"
 	"coppice/internal/metric"
 	"coppice/internal/page/plot"
 	"coppice/internal/search"
@@ -192,19 +188,6 @@ func (p *sweepPage) tab() string {
 		return fmt.Sprintf("%d/%d %s", p.Done, p.Of, p.ID)
 	}
 	return p.StateWord() + ": " + p.ID
-}
-
-// WriteFile writes the page of a sweep to a file, and makes the file's folder.
-func (s *Sweep) WriteFile(path string) error {
-	var text bytes.Buffer
-	err := s.Write(&text)
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(path), 0o755)
-	}
-	if err != nil {
-		return fmt.Errorf("write the page: %w", err)
-	}
-	return atomicfile.Write(path, text.Bytes(), 0o644)
 }
 
 // charts are the page's drawings.

@@ -3,6 +3,8 @@
 package command
 
 import (
+	"path/filepath"
+
 	"github.com/spf13/cobra"
 
 	"coppice/internal/program"
@@ -25,6 +27,9 @@ func run(name, version string, args []string, all bool) int {
 	defer stop()
 	world := program.FromOS(version)
 	world.Args = args
+	if filepath.Base(called(&world)) == "coppice" { // a link to the launcher
+		name = "coppice"
+	}
 	if as := typed(called(&world), name); as != "launcher" {
 		rename(&world, as)
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize"
+
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
 )
@@ -106,8 +108,9 @@ func (f *built) hints(warn func(code, format string, args ...any)) {
 			"the column under categorical:, otherwise under numeric:", f.different, f.present)
 	}
 	if c := f.code; c != nil {
-		warn(WarnCode, "%d of %d sampled rows have %s, and all others %s to %s; if it stands for a missing value, "+
-			"list it under missing:", c.rows, f.present, numberText(c.x), numberText(c.near), numberText(c.far))
+		warn(WarnCode, "%s of %s sampled rows have %s, and all others %.5g to %.5g; if it stands for a missing value, "+
+			"list it under missing:", humanize.Comma(int64(c.rows)), humanize.Comma(int64(f.present)), numberText(c.x),
+			c.near, c.far)
 	}
 }
 

@@ -254,7 +254,7 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	fitted := show.NewFit(d, p, st, view)
 	fitted.Hurry(spec.Trials, f.Limit, st.Board.Rows)
 	if fitted.Page = cmp.Or(f.page, pageIn(w, p.Sweep)); fitted.Page != "" {
-		if err := view.WriteFile(fitted.Page); err != nil {
+		if _, err := writePage(fitted.Page, view); err != nil {
 			return err
 		}
 	}

@@ -1,9 +1,10 @@
 package cli
 
 import (
-	"bytes"
 	"fmt"
-	"io"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -40,7 +41,7 @@ The page is self-contained: it can be mailed, archived and opened anywhere. The 
 				if note != "" {
 					w.warn("%s\n", note)
 				}
-				return w.save(out, view.Write)
+				return w.save(out, view)
 			})
 		},
 	}
@@ -67,20 +68,29 @@ func checkOut(path string) error {
 	return program.CheckOutFile("--out", path)
 }
 
-// save writes a file atomically, and says so.
-func (w *Setup) save(path string, write func(io.Writer) error) error {
-	var text bytes.Buffer
-	if err := write(&text); err != nil {
-		return err
-	}
-
+// save writes a page, and says so.
+func (w *Setup) save(path string, view report.AnyPage) error {
 	if path == "-" {
-		_, err := w.Out.Write(text.Bytes())
-		return err
+		return view.Write(w.Out)
 	}
-	if err := atomicfile.Write(path, text.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+	n, err := writePage(path, view)
+	if err == nil {
+		w.printf("wrote %s, %d bytes\n", path, n)
 	}
-	w.printf("wrote %s, %d bytes\n", path, text.Len())
-	return nil
+	return err
+}
+
+// writePage writes a page atomically, and makes its folder.
+func writePage(path string, view report.AnyPage) (bytes int, err error) {
+	var text strings.Builder
+	if err = view.Write(&text); err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o755)
+	}
+	if err == nil {
+		err = atomicfile.Write(path, []byte(text.String()), 0o644)
+	}
+	if err != nil {
+		err = fmt.Errorf("write the page: %w", err)
+	}
+	return text.Len(), err
 }

@@ -36,17 +36,6 @@ func (w Printer) Board(s *page.Sweep, p *sweep.Plan, b sweep.Board, most int) {
 	}
 }
 
-// FoldOf says which fold of which configuration a trial is; empty if it is none.
-func FoldOf(t sweep.Trial) string {
-	switch {
-	case t.Refit:
-		return t.Source
-	case t.Fold > 0:
-		return fmt.Sprintf("configuration %d, fold %d", t.Configuration, t.Fold)
-	}
-	return ""
-}
-
 // Head writes what became of a sweep that has ended, first of all.
 func (w Printer) Head(p *sweep.Plan, c *sweep.Conclusion) {
 	state := tables.Standing(sweep.VerdictWords(c.Verdict()))

@@ -160,8 +160,11 @@ func machines(job provision.SweepJob) (how string, lacking bool) {
 // ended is how a trial has ended.
 func (v *SweepProgress) ended(row sweep.Row) string {
 	how := ended(v.plan.Spec.Metric, row.Result)
-	if fold := FoldOf(row.Trial); fold != "" {
-		how = fold + ": " + how
+	switch t := row.Trial; {
+	case t.Refit:
+		return t.Source + ": " + how
+	case t.Fold > 0:
+		return fmt.Sprintf("configuration %d, fold %d: %s", t.Configuration, t.Fold, how)
 	}
 	return how
 }

@@ -29,7 +29,7 @@ func (w Printer) Comparison(p *plan.Planned, asked sweep.Machine, q *quote.Estim
 		rows += fmt.Sprintf(", in %d orders", n)
 	}
 	w.Printf("%s on %s: %s, %d features, %s staged; prices in %s\n",
-		trials(len(p.Trials)), p.Dataset.Name, rows, p.Dataset.Features, humanize.IBytes(uint64(p.Dataset.Bytes)),
+		trials(len(p.Own())), p.Dataset.Name, rows, p.Dataset.Features, humanize.IBytes(uint64(p.Dataset.Bytes)),
 		q.Region)
 	t := w.Table("machine", "VMs", "tasks x threads", "waves", "memory of each", "SSDs", "time on demand",
 		"cost on demand", "time on Spot", "cost on Spot").
