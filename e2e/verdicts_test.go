@@ -13,18 +13,19 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/notify"
 	"coppice/internal/sweep"
 )
 
 // hook is a webhook of this machine, which everything that is started afterwards posts to.
 type hook struct {
 	t     *testing.T
-	heard chan sweep.VerdictMessage
+	heard chan notify.VerdictMessage
 }
 
 func newHook(t *testing.T) *hook {
 	t.Helper()
-	h := &hook{t, make(chan sweep.VerdictMessage, 1000)}
+	h := &hook{t, make(chan notify.VerdictMessage, 1000)}
 	first := true
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, err := io.ReadAll(r.Body)
@@ -36,7 +37,7 @@ func newHook(t *testing.T) *hook {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		var m sweep.VerdictMessage
+		var m notify.VerdictMessage
 		if err := json.Unmarshal(text, &m); err != nil {
 			t.Errorf("a message that is no verdict: %v: %s", err, text)
 			return

@@ -16,7 +16,7 @@ import (
 	"github.com/sethvargo/go-envconfig"
 
 	"coppice/internal/must"
-	"coppice/internal/sweep"
+	"coppice/internal/program/environment"
 )
 
 var update = flag.Bool("update", false, "write tests/golden anew")
@@ -146,14 +146,15 @@ func TestGoldenEnvironment(t *testing.T) {
 	var set map[string]string
 	must.Do(t, json.Unmarshal(text, &set))
 	var env struct {
-		sweep.Deployment
-		sweep.BatchEnv
+		environment.Deployment
+		environment.BatchEnv
 	}
 	err := envconfig.ProcessWith(t.Context(), &envconfig.Config{Target: &env, Lookuper: envconfig.MapLookuper(set)})
 	if err != nil || env.Check() != nil {
 		t.Fatalf("the programs do not take it: %v, %v", err, env.Check())
 	}
-	read := append(variables(reflect.TypeFor[sweep.Deployment]()), variables(reflect.TypeFor[sweep.BatchEnv]())...)
+	read := append(variables(reflect.TypeFor[environment.Deployment]()),
+		variables(reflect.TypeFor[environment.BatchEnv]())...)
 	// The webhook's are for what runs in the cloud: tests/everything.tftest.hcl. Slurm's are for a cluster.
 	read = slices.DeleteFunc(read, func(name string) bool {
 		return name == "COPPICE_ENGINE" || strings.HasPrefix(name, "COPPICE_SLURM_") ||

@@ -11,12 +11,12 @@ import (
 	"coppice/internal/cloud/pubsub"
 	"coppice/internal/notify"
 	"coppice/internal/program"
+	"coppice/internal/program/environment"
 	"coppice/internal/slurm"
-	"coppice/internal/sweep"
 )
 
 // connect opens the aggregator's backends: three buckets, verdicts and Batch, read only.
-func connect(ctx context.Context, env sweep.Deployment) (_ *cli.Backends, err error) {
+func connect(ctx context.Context, env environment.Deployment) (_ *cli.Backends, err error) {
 	var closers []func() error
 	closeAll := func() error {
 		var errs []error
@@ -38,7 +38,7 @@ func connect(ctx context.Context, env sweep.Deployment) (_ *cli.Backends, err er
 	b := &cli.Backends{Datasets: storage.Bucket(env.DatasetsBucket), Sweeps: storage.Bucket(env.SweepsBucket),
 		Registry: storage.Bucket(env.RegistryBucket), Close: closeAll}
 	b.Jobs = slurm.New(slurm.Options(env.Slurm))
-	if env.Engine == sweep.EngineBatch {
+	if env.Engine == environment.EngineBatch {
 		client, err := batch.New(ctx, batch.Options{Project: env.Project, Location: env.Location,
 			Endpoint: env.BatchEndpoint})
 		if err != nil {
@@ -64,7 +64,7 @@ func connect(ctx context.Context, env sweep.Deployment) (_ *cli.Backends, err er
 }
 
 // callers authenticates callers by ID tokens signed by Google, or by the local cloud in its place.
-func callers(ctx context.Context, env sweep.CallersEnv) (program.Callers, error) {
+func callers(ctx context.Context, env environment.CallersEnv) (program.Callers, error) {
 	return idtoken.New(ctx, idtoken.Options{Audience: env.Audience, Callers: env.Callers,
-		CloudRunChecks: env.Signatures == sweep.SignaturesCloudRun, KeysURL: env.KeysURL})
+		CloudRunChecks: env.Signatures == environment.SignaturesCloudRun, KeysURL: env.KeysURL})
 }

@@ -7,11 +7,11 @@ import (
 
 	"coppice/internal/cloud"
 	"coppice/internal/must"
-	"coppice/internal/sweep"
+	"coppice/internal/program/environment"
 )
 
 func TestCallers(t *testing.T) {
-	env := sweep.CallersEnv{Audience: "coppice-aggregator.example",
+	env := environment.CallersEnv{Audience: "coppice-aggregator.example",
 		Callers: []string{"push@example.iam.gserviceaccount.com"}}
 	c := must.Get(callers(t.Context(), env))(t)
 	var refused interface{ HTTPStatus() int }
@@ -19,7 +19,7 @@ func TestCallers(t *testing.T) {
 		refused.HTTPStatus() != http.StatusUnauthorized {
 		t.Errorf("without a token: %v", err)
 	}
-	for _, env := range []sweep.CallersEnv{{Audience: "a"}, {Callers: env.Callers}, {Audience: "a",
+	for _, env := range []environment.CallersEnv{{Audience: "a"}, {Callers: env.Callers}, {Audience: "a",
 		Callers: []string{""}}} {
 		var setup *cloud.SetupError
 		if _, err := callers(t.Context(), env); !errors.As(err, &setup) {
@@ -30,7 +30,7 @@ func TestCallers(t *testing.T) {
 	// {"email":"push@example.iam.gserviceaccount.com"}, so a believed signature is refused for its issuer.
 	stripped := "Bearer eyJhbGciOiJSUzI1NiJ9.eyJlbWFpbCI6InB1c2hAZXhhbXBsZS5pYW0uZ3NlcnZpY2VhY2NvdW50LmNvbSJ9.SIGNATURE_REMOVED_BY_GOOGLE"
 	_, before := c.Verify(t.Context(), stripped)
-	env.Signatures = sweep.SignaturesCloudRun
+	env.Signatures = environment.SignaturesCloudRun
 	c = must.Get(callers(t.Context(), env))(t)
 	_, behind := c.Verify(t.Context(), stripped)
 	if !errors.As(before, &refused) || !errors.As(behind, &refused) || before.Error() == behind.Error() {

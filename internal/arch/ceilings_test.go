@@ -11,8 +11,8 @@ import (
 var ceilings = map[string]int{
 	"aggregator":                   15,
 	"aggregator/command":           87,
-	"aggregator/internal/cli":      259,
-	"aggregator/internal/conclude": 3807,
+	"aggregator/internal/cli":      260,
+	"aggregator/internal/conclude": 3808,
 	"aggregator/internal/judge":    882,
 	"bench/gauge":                  1007,
 	"container/roots":              34,
@@ -48,12 +48,13 @@ var ceilings = map[string]int{
 	"internal/must":                27,
 	"internal/nights":              3562,
 	"internal/nights/nightstest":   1011,
-	"internal/notify":              310,
+	"internal/notify":              543,
 	"internal/page":                2972,
 	"internal/page/pagetest":       432,
 	"internal/page/plot":           684,
 	"internal/problem":             241, // its table of what is gone grows
 	"internal/program":             1288,
+	"internal/program/environment": 207,
 	"internal/program/tables":      326,
 	"internal/protocol":            1087,
 	"internal/random":              17,
@@ -63,21 +64,21 @@ var ceilings = map[string]int{
 	"internal/slurm":               621,
 	"internal/strictjson":          309,
 	"internal/strictyaml":          766,
-	"internal/sweep":               5387,
+	"internal/sweep":               5001,
 	"internal/sweepstore":          1450,
 	"internal/team":                1386,
 	"internal/telemetry":           216,
 	"launcher":                     13,
-	"launcher/command":             427,
+	"launcher/command":             428,
 	"launcher/internal/bill":       271,
 	"launcher/internal/clean":      461,
-	"launcher/internal/cli":        4130,
-	"launcher/internal/cloudjob":   509,
+	"launcher/internal/cli":        4133,
+	"launcher/internal/cloudjob":   511,
 	"launcher/internal/console":    280,
-	"launcher/internal/doctor":     635,
+	"launcher/internal/doctor":     636,
 	"launcher/internal/draft":      1493,
 	"launcher/internal/explain":    350,
-	"launcher/internal/plan":       1664,
+	"launcher/internal/plan":       1647,
 	"launcher/internal/predict":    647,
 	"launcher/internal/provision":  465,
 	"launcher/internal/quote":      1446,
@@ -100,7 +101,7 @@ var ceilings = map[string]int{
 	"python/program":               138,
 	"task":                         14,
 	"task/command":                 69,
-	"task/internal/cli":            1084,
+	"task/internal/cli":            1085,
 	"task/internal/keep":           380,
 	"task/internal/notice":         47,
 	"task/internal/stage":          458,
@@ -110,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 114_963
+const maxLines = 115_010
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

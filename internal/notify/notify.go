@@ -18,7 +18,7 @@ type Channel struct {
 	Name string          // topic or webhook: part of a mark's name
 	Only []sweep.Verdict // the verdicts to send; nil for all
 	// Send returns once the message has arrived, or with an error, which must not contain a secret.
-	Send func(ctx context.Context, m *sweep.VerdictMessage) error
+	Send func(ctx context.Context, m *VerdictMessage) error
 }
 
 // Publisher publishes to a topic.
@@ -28,7 +28,7 @@ type Publisher interface {
 
 // Topic is the channel of a topic, to which every verdict is sent.
 func Topic(p Publisher) Channel {
-	return Channel{Name: "topic", Send: func(ctx context.Context, m *sweep.VerdictMessage) error {
+	return Channel{Name: "topic", Send: func(ctx context.Context, m *VerdictMessage) error {
 		data, err := m.Encode()
 		if err != nil {
 			return err
@@ -39,7 +39,7 @@ func Topic(p Publisher) Channel {
 
 // Broken is a channel that is known not to work: every verdict for it fails with the reason.
 func Broken(name string, why error) Channel {
-	return Channel{Name: name, Send: func(context.Context, *sweep.VerdictMessage) error { return why }}
+	return Channel{Name: name, Send: func(context.Context, *VerdictMessage) error { return why }}
 }
 
 // Marks record on which channels a message has been sent.
@@ -70,7 +70,7 @@ const (
 func (n *Notifier) Silent() bool { return n == nil || len(n.Channels) == 0 }
 
 // Tell sends m on every channel on which it has not been sent. done is false if one has failed: call it again later.
-func (n *Notifier) Tell(ctx context.Context, m sweep.VerdictMessage, marks Marks) (done bool) {
+func (n *Notifier) Tell(ctx context.Context, m VerdictMessage, marks Marks) (done bool) {
 	done = true
 	if n.Silent() {
 		return done
@@ -90,7 +90,7 @@ func (n *Notifier) Tell(ctx context.Context, m sweep.VerdictMessage, marks Marks
 	return done
 }
 
-func (n *Notifier) tell(ctx context.Context, c Channel, m *sweep.VerdictMessage, marks Marks, log *slog.Logger) bool {
+func (n *Notifier) tell(ctx context.Context, c Channel, m *VerdictMessage, marks Marks, log *slog.Logger) bool {
 	told, err := marks.Has(ctx, c.Name)
 	if err != nil {
 		log.Warn("it is not known whether a verdict was sent", "error", err.Error())

@@ -20,9 +20,12 @@ import (
 // channels are two that write down what they were told; the second fails as long as broken says so.
 func channels(heard map[string]int, broken *bool) []notify.Channel {
 	return []notify.Channel{
-		{Name: "topic", Send: func(_ context.Context, m *sweep.VerdictMessage) error { heard["topic "+m.ID]++; return nil }},
+		{Name: "topic", Send: func(_ context.Context, m *notify.VerdictMessage) error {
+			heard["topic "+m.ID]++
+			return nil
+		}},
 		{Name: "webhook", Only: []sweep.Verdict{sweep.VerdictBlocked},
-			Send: func(_ context.Context, m *sweep.VerdictMessage) error {
+			Send: func(_ context.Context, m *notify.VerdictMessage) error {
 				if *broken {
 					return errors.New("no answer")
 				}
@@ -39,7 +42,7 @@ func TestEachChannelOnce(t *testing.T) {
 	n := &notify.Notifier{Channels: channels(heard, &broken), Now: time.Now,
 		Log: slog.New(slog.NewTextHandler(&log, nil))}
 	marks := sweepstore.New(blob.Memory(), "night-1").Told(sweep.OccasionRefused)
-	m := sweep.RefusedMessage("night-1", "ctr", "clicks@1", "it is old", time.Now())
+	m := notify.RefusedMessage("night-1", "ctr", "clicks@1", "it is old", time.Now())
 
 	if n.Tell(t.Context(), m, marks) {
 		t.Error("done, though a channel has failed")
@@ -64,7 +67,7 @@ func TestOnlyWhatAChannelWants(t *testing.T) {
 	n := &notify.Notifier{Channels: channels(heard, &broken), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 	c := &sweep.Conclusion{Sweep: "night-1", Outcome: sweep.OutcomeNoWinner, Reason: "none"}
 	told := sweepstore.New(blob.Memory(), "night-1").Told(sweep.OccasionConcluded)
-	if !n.Tell(t.Context(), c.Message("", time.Time{}), told) {
+	if !n.Tell(t.Context(), notify.ConcludedMessage(c, "", time.Time{}), told) {
 		t.Error("not done")
 	}
 	if got := slices.Collect(maps.Keys(heard)); !slices.Equal(got, []string{"topic sweep/night-1/concluded"}) {
@@ -74,7 +77,7 @@ func TestOnlyWhatAChannelWants(t *testing.T) {
 
 func TestNobodyToTell(t *testing.T) {
 	var n *notify.Notifier
-	if !n.Silent() || !n.Tell(t.Context(), sweep.VerdictMessage{}, nil) {
+	if !n.Silent() || !n.Tell(t.Context(), notify.VerdictMessage{}, nil) {
 		t.Error("a nil Notifier has somebody to tell")
 	}
 }
@@ -88,7 +91,7 @@ func TestAChannelThatHangsIsLeftAlone(t *testing.T) {
 	}{"it hangs": {45 * time.Second, []int{1, 1, 2}}, "it refuses": {time.Second, []int{5, 10, 15}}} {
 		t.Run(name, func(t *testing.T) {
 			now, tries := time.Unix(1e9, 0), 0
-			send := func(context.Context, *sweep.VerdictMessage) error {
+			send := func(context.Context, *notify.VerdictMessage) error {
 				tries++
 				now = now.Add(c.takes)
 				return errors.New("no answer")
@@ -97,7 +100,7 @@ func TestAChannelThatHangsIsLeftAlone(t *testing.T) {
 				Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}
 			for round, want := range c.tries {
 				for range 5 {
-					if n.Tell(t.Context(), sweep.RefusedMessage("night-1", "ctr", "clicks@1", "it is old", now),
+					if n.Tell(t.Context(), notify.RefusedMessage("night-1", "ctr", "clicks@1", "it is old", now),
 						sweepstore.New(blob.Memory(), "night-1").Told(sweep.OccasionRefused)) {
 						t.Error("done, though the channel fails")
 					}

@@ -30,13 +30,13 @@ const (
 // Webhook is the channel of a configured URL, for the verdicts that are configured: an incoming webhook of Slack, or of
 // anything compatible (Mattermost, Google Chat, Discord with /slack appended), or a server that accepts the message as
 // JSON. Anyone with the URL can post there, so it appears in no error and no log line.
-func Webhook(env sweep.VerdictsEnv) Channel {
+func Webhook(env VerdictsEnv) Channel {
 	c, err := newWebhook(env)
 	if err != nil {
 		return Broken("webhook", err)
 	}
 	only := []sweep.Verdict{}
-	for _, v := range env.WebhookVerdicts {
+	for _, v := range env.Verdicts {
 		only = append(only, sweep.Verdict(v))
 	}
 	return Channel{Name: "webhook", Only: only, Send: c.send}
@@ -44,26 +44,26 @@ func Webhook(env sweep.VerdictsEnv) Channel {
 
 // webhook posts to one URL. It is safe for concurrent use.
 type webhook struct {
-	address sweep.Secret
+	address Secret
 	slack   bool
 	http    *http.Client
 	pause   time.Duration // before the second attempt
 }
 
 // newWebhook refuses a URL that is not https, unless it is on this machine.
-func newWebhook(env sweep.VerdictsEnv) (*webhook, error) {
+func newWebhook(env VerdictsEnv) (*webhook, error) {
 	if err := env.Check(); err != nil {
 		return nil, problem.New(problem.Environment, "the webhook cannot be used: %v; fix or unset it", err)
 	}
 	// Redirects are not followed: they could lead anywhere, including to unencrypted URLs. They count as a failure.
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &webhook{address: env.Webhook, slack: env.WebhookFormat == sweep.WebhookSlack,
+	return &webhook{address: env.Webhook, slack: env.WebhookFormat == WebhookSlack,
 		http: &http.Client{CheckRedirect: stay}, pause: time.Second}, nil
 }
 
 // send returns once the other side has accepted the message, or with an error. Network errors, 429 and 5xx are retried
 // for less than a minute.
-func (c *webhook) send(ctx context.Context, m *sweep.VerdictMessage) error {
+func (c *webhook) send(ctx context.Context, m *VerdictMessage) error {
 	body, err := c.body(m)
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func withoutAddress(err error) error {
 }
 
 // body is the message in the receiver's format.
-func (c *webhook) body(m *sweep.VerdictMessage) ([]byte, error) {
+func (c *webhook) body(m *VerdictMessage) ([]byte, error) {
 	if !c.slack {
 		return m.Encode()
 	}

@@ -38,19 +38,19 @@ func server(t *testing.T, statuses ...int) (url string, bodies *[]string) {
 
 func client(t *testing.T, address, format string) *webhook {
 	t.Helper()
-	c := must.Get(newWebhook(sweep.VerdictsEnv{Webhook: sweep.Secret(address), WebhookFormat: format}))(t)
+	c := must.Get(newWebhook(VerdictsEnv{Webhook: Secret(address), WebhookFormat: format}))(t)
 	c.pause = time.Millisecond
 	return c
 }
 
-var message = sweep.VerdictMessage{Format: 1, ID: "sweep/night-1/concluded", Occasion: sweep.OccasionConcluded,
+var message = VerdictMessage{Format: 1, ID: "sweep/night-1/concluded", Occasion: sweep.OccasionConcluded,
 	Verdict: sweep.VerdictNotPromoted,
 	Sweep:   "night-1", Model: "ctr", Version: 12, Dataset: "clicks@1a2b3c4d5e6f7a8b",
 	Reason: "column <!channel> & `x`: no *gain*", Next: "launcher status night-1"}
 
 func TestSlack(t *testing.T) {
 	url, bodies := server(t, 200)
-	must.Do(t, client(t, url, sweep.WebhookSlack).send(t.Context(), &message))
+	must.Do(t, client(t, url, WebhookSlack).send(t.Context(), &message))
 	if len(*bodies) != 1 {
 		t.Fatalf("%d requests, want 1: %q", len(*bodies), *bodies)
 	}
@@ -69,9 +69,9 @@ func TestSlack(t *testing.T) {
 
 func TestJSONIsTheMessage(t *testing.T) {
 	url, bodies := server(t, 204)
-	must.Do(t, client(t, url, sweep.WebhookJSON).send(t.Context(), &message))
+	must.Do(t, client(t, url, WebhookJSON).send(t.Context(), &message))
 	_, body, _ := strings.Cut((*bodies)[0], "{")
-	var m sweep.VerdictMessage
+	var m VerdictMessage
 	if err := json.Unmarshal([]byte("{"+body), &m); err != nil || m.ID != message.ID || m.Reason != message.Reason || m.Version != 12 {
 		t.Errorf("read back %+v; want %+v", m, message)
 	}
@@ -93,7 +93,7 @@ func TestAgainWhereItHelps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			url, bodies := server(t, tc.statuses...)
-			err := client(t, url, sweep.WebhookSlack).send(t.Context(), &message)
+			err := client(t, url, WebhookSlack).send(t.Context(), &message)
 			if len(*bodies) != tc.requests {
 				t.Errorf("%d requests, want %d", len(*bodies), tc.requests)
 			}
@@ -111,7 +111,7 @@ func TestAgainWhereItHelps(t *testing.T) {
 func TestNobodyThere(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	s.Close()
-	c := client(t, s.URL+"/"+token, sweep.WebhookJSON)
+	c := client(t, s.URL+"/"+token, WebhookJSON)
 	err := c.post(t.Context(), "id", []byte("{}"))
 	if err == nil || strings.Contains(err.Error(), token) || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("error %v; want one that says that the connection was refused, without the address", err)
@@ -129,7 +129,7 @@ func TestAddressesThatAreRefused(t *testing.T) {
 		token:                                       false,
 		"https://%zz/" + token:                      false,
 	} {
-		_, err := newWebhook(sweep.VerdictsEnv{Webhook: sweep.Secret(address), WebhookFormat: sweep.WebhookSlack})
+		_, err := newWebhook(VerdictsEnv{Webhook: Secret(address), WebhookFormat: WebhookSlack})
 		if (err == nil) != fine {
 			t.Errorf("%s: error %v, fine %t", address, err, fine)
 		}

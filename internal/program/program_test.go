@@ -18,6 +18,7 @@ import (
 	"coppice/internal/dataset/table"
 	"coppice/internal/gbt"
 	"coppice/internal/program"
+	"coppice/internal/program/environment"
 	"coppice/internal/registry"
 	"coppice/internal/strictyaml"
 	"coppice/internal/sweep"
@@ -124,7 +125,7 @@ func TestEnvironmentNamesWhatIsMissing(t *testing.T) {
 		drop(env)
 		name = strings.TrimSpace(name)
 		w := program.World{Env: envconfig.MapLookuper(env)}
-		var d sweep.Deployment
+		var d environment.Deployment
 		err := w.Environment(t.Context(), &d, "run it inside `localemu exec`")
 		var s *cloud.SetupError
 		if name == "" && err != nil || name != "" && (!errors.As(err, &s) || !strings.Contains(err.Error(), name) ||

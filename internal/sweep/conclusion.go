@@ -3,9 +3,7 @@ package sweep
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -62,7 +60,7 @@ func Fold(p *Plan, results []Result) Board {
 		b.Rows = append(b.Rows, Row{Trial: t, Result: r})
 	}
 
-	if b.Configurations = rated(p, by); b.Configurations != nil {
+	if b.Configurations = rateConfigurations(p, by); b.Configurations != nil {
 		b.byConfiguration()
 		return b
 	}
@@ -352,20 +350,6 @@ func (v *Verified) Text() string {
 	return fmt.Sprintf("the %s library reproduces all %s predictions %s", v.Scorer, humanize.Comma(int64(v.Rows)), how)
 }
 
-// Verdict is the outcome of a night in one word, for metrics and alerts.
-type Verdict string
-
-// The verdicts.
-const (
-	VerdictPromoted    Verdict = "promoted"     // the new version is the champion
-	VerdictNotPromoted Verdict = "not_promoted" // it was compared or checked, and is not promoted
-	// it could not be compared with the champion: a person has to decide
-	VerdictNotComparable Verdict = "not_comparable"
-	VerdictBlocked       Verdict = "blocked" // tonight's data must not make a champion
-	VerdictNoWinner      Verdict = "no_winner"
-	VerdictCancelled     Verdict = "cancelled"
-)
-
 // GateDecision says whether the new version became the champion, and why.
 type GateDecision struct {
 	Passed   bool    `json:"passed"`
@@ -408,105 +392,6 @@ type GateCheck struct {
 	Version int     `json:"version,omitempty"`
 	New     float64 `json:"new,omitempty"`
 	Old     float64 `json:"old,omitempty"`
-}
-
-// Caution is what the gate let pass though chance does not explain it, in ten words: a total of predictions that is
-// off, within the limit. Empty without it.
-func (k *GateCheck) Caution() string {
-	if k.Name != "calibration" || !k.Passed || k.Low <= 1 && k.High >= 1 || k.Low == k.High {
-		return ""
-	}
-	off := func(ratio float64) string {
-		if by := 100 * math.Abs(ratio-1); by < 1 {
-			return twoDigits(by)
-		}
-		return fmt.Sprint(math.Round(100 * math.Abs(ratio-1)))
-	}
-	if k.Value < 1 {
-		return fmt.Sprintf("predicts %s %% less than observed (%s to %s %%)", off(k.Value), off(k.High), off(k.Low))
-	}
-	return fmt.Sprintf("predicts %s %% more than observed (%s to %s %%)", off(k.Value), off(k.Low), off(k.High))
-}
-
-// twoDigits is a number in its first two digits, without an exponent.
-func twoDigits(v float64) string {
-	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 2, 64), 64) // what was formatted can be parsed
-	return strconv.FormatFloat(v, 'f', -1, 64)
-}
-
-// Check is the first of the gate's checks of a name, which is that of tonight's rows; nil without one.
-func (c *Conclusion) Check(name string) *GateCheck {
-	if c.Gate != nil {
-		for i := range c.Gate.Checks {
-			if k := &c.Gate.Checks[i]; k.Name == name {
-				return k
-			}
-		}
-	}
-	return nil
-}
-
-// Caution is that of what went live.
-func (c *Conclusion) Caution() string {
-	if k := c.Check("calibration"); k != nil && c.Gate.Promoted {
-		return k.Caution()
-	}
-	return ""
-}
-
-// brief says in a line what a person acts on of what went live: how it stands against the version before, and how far
-// its total may be off. Empty where nothing was compared.
-func (c *Conclusion) brief() string {
-	k := c.Check("tonight")
-	if k == nil || !c.Gate.Promoted || c.Gate.Champion == 0 || k.Old == 0 || k.Low == k.High {
-		return ""
-	}
-	by := 100 / math.Abs(k.Old)
-	stands, within, way := "as good as", "", "better"
-	switch {
-	case k.Low > 0:
-		stands = "better than"
-	case k.High < 0:
-		stands, within, way = "worse than", ", within the gate's limit", "worse"
-	case k.Value < 0:
-		stands, way = "not shown to be worse than", "worse"
-	}
-	text := fmt.Sprintf("%s version %d%s", stands, c.Gate.Champion, within)
-	signed := func(v float64) string { return map[bool]string{true: "+"}[v >= 0] + twoDigits(v) }
-	text += fmt.Sprintf(": %s %s %% %s (%s to %s %%)", c.Gate.Metric, twoDigits(math.Abs(by*k.Value)), way,
-		signed(by*k.Low), signed(by*k.High))
-	if off := c.Check("calibration"); off != nil && off.Low != off.High && off.Caution() == "" {
-		text += fmt.Sprintf("; calibrated within %.0f %%", math.Ceil(100*max(off.High-1, 1-off.Low)-1e-9))
-	}
-	return text
-}
-
-// Verdict returns the night's outcome.
-func (c *Conclusion) Verdict() Verdict {
-	switch g := c.Gate; {
-	case c.Outcome == OutcomeCancelled:
-		return VerdictCancelled
-	case c.Outcome == OutcomeNoWinner:
-		return VerdictNoWinner
-	case g == nil:
-		return VerdictNotPromoted
-	case g.Promoted:
-		return VerdictPromoted
-	default:
-		return cmp.Or(g.Verdict, VerdictNotPromoted)
-	}
-}
-
-// Why is the reason for the verdict, for people, in a line where that is possible, and what to be cautious about.
-func (c *Conclusion) Why() string {
-	if c.Outcome != OutcomeWinner || c.Gate == nil {
-		return c.Reason
-	}
-	why := cmp.Or(c.brief(), c.Gate.Reason)
-	if text := c.Caution(); text != "" {
-		return "it " + text + "; " + why
-	}
-	return why
 }
 
 // DecodeConclusion decodes a conclusion.

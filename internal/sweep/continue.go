@@ -75,11 +75,3 @@ func (in *Input) check() error {
 
 	return nil
 }
-
-// Own returns the trials without the final training.
-func (p *Plan) Own() []Trial {
-	if _, ok := p.Final(); ok {
-		return p.Trials[:len(p.Trials)-1]
-	}
-	return p.Trials
-}

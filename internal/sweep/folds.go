@@ -360,40 +360,40 @@ type Rated struct {
 	Trees int `json:"trees,omitempty"`
 }
 
-// rated sums up the results of a plan's configurations, best first: done ones by their mean, then others by number of
-// folds and by number.
-func rated(p *Plan, by map[int]*Result) []Rated {
+// rateConfigurations sums up the results of a plan's configurations, best first: done ones by mean, then others by
+// number of folds and by number.
+func rateConfigurations(p *Plan, by map[int]*Result) []Rated {
 	if p.Folds == nil {
 		return nil
 	}
-	of := make([]Rated, p.Configurations())
-	results, decided := make([][]*Result, len(of)), make([]Params, len(of))
-	for i := range of {
-		of[i] = Rated{Configuration: i, Of: len(p.Folds.Rounds), Metrics: map[string]float64{}}
+	all := make([]Rated, p.Configurations())
+	results := make([][]*Result, len(all)) // of each, in the order of the folds
+	for i := range all {
+		all[i] = Rated{Configuration: i, Of: len(p.Folds.Rounds), Metrics: map[string]float64{}}
 	}
 
 	for _, t := range p.Trials {
 		if t.Refit {
 			continue
 		}
-		c := &of[t.Configuration]
-		c.Source, c.Params = t.Source, t.Params
-		if r := by[t.Number]; t.Open && decided[t.Configuration] == nil && r != nil {
-			decided[t.Configuration] = r.Params
+		c, r := &all[t.Configuration], by[t.Number]
+		c.Source = t.Source
+		if t.Params != nil {
+			c.Params = t.Params
+		}
+		// A task reads no decisions for this: every fold of an open configuration says what it has trained.
+		if t.Open && c.Params == nil && r != nil {
+			c.Params = r.Params
 		}
 		c.Trials = append(c.Trials, t.Number)
-		results[t.Configuration] = append(results[t.Configuration], by[t.Number])
+		results[t.Configuration] = append(results[t.Configuration], r)
 	}
-	for i := range of {
-		// A task reads no decisions for this: every fold of an open configuration says what it has trained.
-		if of[i].Params == nil {
-			of[i].Params = decided[i]
-		}
-		of[i].fold(results[i])
+	for i := range all {
+		all[i].addResults(results[i])
 	}
 
-	slices.SortStableFunc(of, func(a, b Rated) int {
-		if c := cmp.Compare(place(a.State), place(b.State)); c != 0 {
+	slices.SortStableFunc(all, func(a, b Rated) int {
+		if c := cmp.Compare(orderOfState(a.State), orderOfState(b.State)); c != 0 {
 			return c
 		}
 		if a.State != ConfigurationDone {
@@ -405,45 +405,32 @@ func rated(p *Plan, by map[int]*Result) []Rated {
 		}
 		return cmp.Or(c, cmp.Compare(a.Trees, b.Trees), cmp.Compare(a.Configuration, b.Configuration))
 	})
-	return of
+	return all
 }
 
-func place(state string) int {
+func orderOfState(state string) int {
 	return slices.Index([]string{ConfigurationDone, ConfigurationOpen, ConfigurationDropped, ConfigurationFailed},
 		state)
 }
 
-// fold takes the configuration's results, in the order of the folds.
-func (c *Rated) fold(results []*Result) {
+// addResults takes the configuration's results, in the order of the folds.
+func (c *Rated) addResults(results []*Result) {
 	c.State = ConfigurationDone
-	trees, rows := 0.0, 0.0
-	metrics := map[string]int{}
+	weightedTrees, rows := 0.0, 0.0
+	measured := map[string]int{} // in how many folds, by metric
 	for _, r := range results {
-		switch {
-		case r == nil:
+		if r == nil || r.Status != StatusDone {
 			c.Scores = append(c.Scores, nil)
-			if c.State == ConfigurationDone {
-				c.State = ConfigurationOpen
-			}
-			continue
-		case r.Status != StatusDone:
-			c.Scores = append(c.Scores, nil)
-			if place(c.State) < place(ConfigurationDropped) { // keep the first reason
-				c.State, c.Reason = ConfigurationFailed, r.Reason
-				if r.Status == StatusStopped {
-					c.State = ConfigurationDropped
-				}
-			}
+			c.addMissing(r)
 			continue
 		}
-
 		c.Scores = append(c.Scores, &r.Score)
 		c.Folds++
-		trees += float64(r.TrainRows) * float64(r.BestIteration)
+		weightedTrees += float64(r.TrainRows) * float64(r.BestIteration)
 		rows += float64(r.TrainRows)
 		for name, v := range r.Metrics {
 			c.Metrics[name] += v
-			metrics[name]++
+			measured[name]++
 		}
 	}
 	if c.Folds == 0 {
@@ -452,18 +439,33 @@ func (c *Rated) fold(results []*Result) {
 	}
 
 	// A metric that is undefined in some fold has no comparable mean.
-	for name, n := range metrics {
+	for name, n := range measured {
 		if c.Metrics[name] /= float64(n); n < c.Folds {
 			delete(c.Metrics, name)
 		}
 	}
-	c.Trees = max(1, int(math.Ceil(trees/rows)))
+	c.Trees = max(1, int(math.Ceil(weightedTrees/rows)))
 	c.summarize()
+}
+
+// addMissing takes a fold without a score. What is worst about the configuration counts, and of that the first reason.
+func (c *Rated) addMissing(r *Result) {
+	switch {
+	case r == nil:
+		if c.State == ConfigurationDone {
+			c.State = ConfigurationOpen
+		}
+	case orderOfState(c.State) >= orderOfState(ConfigurationDropped):
+	case r.Status == StatusStopped:
+		c.State, c.Reason = ConfigurationDropped, r.Reason
+	default:
+		c.State, c.Reason = ConfigurationFailed, r.Reason
+	}
 }
 
 // summarize computes mean and standard error of the scores.
 func (c *Rated) summarize() {
-	n, sum, squares := float64(c.Folds), 0.0, 0.0
+	n, sum := float64(c.Folds), 0.0
 	for _, s := range c.Scores {
 		if s != nil {
 			sum += *s
@@ -475,11 +477,11 @@ func (c *Rated) summarize() {
 		return
 	}
 
+	squares := 0.0
 	for _, s := range c.Scores {
 		if s != nil {
 			squares += (*s - mean) * (*s - mean)
 		}
 	}
-	se := math.Sqrt(squares / (n - 1) / n)
-	c.SE = &se
+	c.SE = new(math.Sqrt(squares / (n - 1) / n))
 }

@@ -97,9 +97,9 @@ func TestCaution(t *testing.T) {
 			t.Errorf("promoted %t with a ratio of %v (%v to %v): %q, want %q", tc.promoted, tc.value, tc.low, tc.high,
 				got, tc.want)
 		}
-		m := c.Message("", time.Time{})
-		if want := strings.ToUpper(tc.want[:1]) + tc.want[1:] + "."; m.Lines()[0] != want {
-			t.Errorf("the message says %q, want %q", m.Lines(), want)
+		facts := strings.Join(c.Facts(time.Time{}), " ")
+		if want := strings.ToUpper(tc.want[:1]) + tc.want[1:] + "."; facts != want {
+			t.Errorf("the facts are %q, want %q", facts, want)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package sweep
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -139,46 +138,48 @@ const maxQuoted = 1e12
 
 // checkMoney checks a plan's quote and budget.
 func (p *Plan) checkMoney() error {
-	if b := p.Spec.Budget; b != 0 {
-		if err := CheckBudget(b); err != nil {
+	q, budget := p.Quote, p.Spec.Budget
+	if budget != 0 {
+		if err := CheckBudget(budget); err != nil {
 			return err
 		}
-		if p.Quote == nil || !(p.Quote.Hourly > 0) {
-			return fmt.Errorf("a budget of %v without a price", b)
+		if q == nil || !(q.Hourly > 0) {
+			return fmt.Errorf("a budget of %v without a price", budget)
 		}
 	}
-
-	q := p.Quote
 	if q == nil {
 		return nil
 	}
-	if len(q.Fallback) > MaxFallbacks {
+
+	switch {
+	case q.VMs < 0 || q.VMs > MaxTrials || q.Waves < 0 || q.LocalSSD < 0:
+		return fmt.Errorf("quoted for %d machines, %d waves", q.VMs, q.Waves)
+	case len(q.Fallback) > MaxFallbacks:
 		return fmt.Errorf("%d prices of fallbacks", len(q.Fallback))
 	}
-
+	if err := checkAmounts("a quote", []float64{q.Hourly, q.OnDemand, q.NsPerValue, q.Preemptions, q.Reserve},
+		q.Hours, q.Cost, q.LeadTime, q.Trial); err != nil {
+		return err
+	}
 	for _, f := range q.Fallback {
-		for _, v := range []float64{f.Hourly, f.Cost.Low, f.Cost.Expected, f.Cost.High} {
-			if !(v >= 0) || v > maxQuoted {
-				return fmt.Errorf("a fallback's price of %v", v)
-			}
-		}
 		if f.VMs < 0 || f.VMs > MaxTrials {
 			return fmt.Errorf("a fallback of %d machines", f.VMs)
 		}
-	}
-
-	if q.VMs < 0 || q.VMs > MaxTrials || q.Waves < 0 || q.LocalSSD < 0 {
-		return fmt.Errorf("quoted for %d machines, %d waves", q.VMs, q.Waves)
-	}
-
-	for _, v := range []float64{q.Hourly, q.OnDemand, q.Hours.Low, q.Hours.Expected, q.Hours.High, q.Cost.Low,
-		q.Cost.Expected, q.Cost.High, q.LeadTime.Low,
-		q.LeadTime.Expected, q.LeadTime.High, q.Trial.Low, q.Trial.Expected, q.Trial.High, q.NsPerValue, q.Preemptions,
-		q.Reserve} {
-		if math.IsNaN(v) || v < 0 || v > maxQuoted {
-			return fmt.Errorf("a quote of %v", v)
+		if err := checkAmounts("a fallback's price", []float64{f.Hourly}, f.Cost); err != nil {
+			return err
 		}
 	}
+	return nil
+}
 
+func checkAmounts(what string, amounts []float64, ranges ...Range) error {
+	for _, r := range ranges {
+		amounts = append(amounts, r.Low, r.Expected, r.High)
+	}
+	for _, v := range amounts {
+		if !(v >= 0) || v > maxQuoted {
+			return fmt.Errorf("%s of %v", what, v)
+		}
+	}
 	return nil
 }

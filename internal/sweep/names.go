@@ -7,7 +7,27 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"coppice/internal/problem"
 )
+
+var namePattern = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$`)
+
+// CheckName rejects a sweep's, dataset's or model's name that is not 1 to 40 characters of a-z, 0-9 and '-', beginning
+// with a letter and ending with a letter or digit: the rule of Batch job ids, which are made from them, and safe in
+// paths.
+func CheckName(kind, name string) error {
+	if !namePattern.MatchString(name) {
+		return nameError(kind+" name", name, 40)
+	}
+	return nil
+}
+
+func nameError(what, name string, longest int) error {
+	return problem.New(problem.Input,
+		"%s %.60q: use 1 to %d of a-z, 0-9 and '-', beginning with a letter and not ending with '-'", what, name,
+		longest)
+}
 
 // ID names one sweep, and is its Batch job's id.
 type ID string
@@ -263,6 +283,32 @@ func ParseSweepObject(name string) (ID, bool) {
 const versionDigits = 16
 
 var versionPattern = regexp.MustCompile(`^[0-9a-f]{16}$`)
+
+// SplitDatasetRef splits NAME or NAME@VERSION; the version is empty for the latest.
+func SplitDatasetRef(ref string) (name, version string, err error) {
+	name, version, pinned := strings.Cut(ref, "@")
+	if err := CheckName("dataset", name); err != nil {
+		return "", "", err
+	}
+	if pinned && !versionPattern.MatchString(version) {
+		return "", "", problem.New(problem.Input, "dataset version %.60q: use the %d hexadecimal digits that "+
+			"`launcher stage` prints",
+			version, versionDigits)
+	}
+	return name, version, nil
+}
+
+// SplitModelRef splits MODEL, MODEL@VERSION or MODEL@ALIAS; ref is empty for the first.
+func SplitModelRef(arg string) (model, ref string, err error) {
+	model, ref, pinned := strings.Cut(arg, "@")
+	if err := CheckName("model", model); err != nil {
+		return "", "", err
+	}
+	if pinned && ref == "" {
+		return "", "", problem.New(problem.Usage, "%q: expected MODEL, MODEL@VERSION or MODEL@ALIAS", arg)
+	}
+	return model, ref, nil
+}
 
 // DatasetVersions is the folder of all versions of a dataset in the datasets bucket, or of all datasets if name is
 // empty, ending in a slash.

@@ -1,5 +1,5 @@
 // Package sweep is the contract between Coppice's stages: the contents of a sweep.yaml, the names and contents of a
-// running sweep's objects and messages, and the programs' exit codes and environment variables. A sweep goes this way:
+// running sweep's objects and messages, and the programs' exit codes. A sweep goes this way:
 //
 //	sweep.yaml -> ParseSpec -> Spec -> Plan with its Trials        launcher: what is decided before the first machine
 //	Trial -> Claim, Heartbeat -> Decision, Rung, Promotion         tasks: who trains it, what, and whether it goes on
@@ -290,26 +290,24 @@ func decode[T any](kind string, data []byte, check func(*T) error) (*T, error) {
 	}
 	v := new(T)
 	err := json.Unmarshal(data, &head)
-	if err == nil && head.Format != FormatVersion {
+	switch {
+	case err != nil:
+	case head.Format != FormatVersion:
 		err = fmt.Errorf("format %d; this build reads %d", head.Format, FormatVersion)
-	}
-	if err == nil && head.Sweep != nil {
+	case head.Sweep != nil:
 		err = CheckID(*head.Sweep)
 	}
 	if err == nil {
-		d := json.NewDecoder(bytes.NewReader(data))
-		p, plan := any(v).(*Plan)
-		if plan {
-			d.DisallowUnknownFields()
-		}
-		if err = d.Decode(v); plan && err != nil {
-			*p = Plan{unknown: err}
-			err = json.Unmarshal(data, p)
+		if p, ok := any(v).(*Plan); ok {
+			err = p.unmarshal(data)
+		} else {
+			err = json.Unmarshal(data, v)
 		}
 	}
 	if err != nil && head.Coppice != "" {
 		err = fmt.Errorf("%w; %w", err, WroteIt(head.Coppice))
 	}
+
 	if err == nil {
 		err = check(v)
 	}
@@ -318,6 +316,22 @@ func decode[T any](kind string, data []byte, check func(*T) error) (*T, error) {
 	}
 	return v, nil
 }
+
+// unmarshal reads a plan, and remembers if it says more than this build knows: what was trained by it can still be
+// concluded.
+func (p *Plan) unmarshal(data []byte) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	err := d.Decode(p)
+	if err == nil {
+		return nil
+	}
+	*p = Plan{unknown: err}
+	return json.Unmarshal(data, p)
+}
+
+// isTrial reports whether a number from outside may be a trial's.
+func isTrial(number int) bool { return number >= 0 && number < MaxTrials }
 
 // Select returns the numbers of the rows that belong to r, ascending, where fold holds the fold number of each row of
 // the split; nil means all of them.
@@ -331,7 +345,7 @@ func (r Rows) Select(fold []uint8) []uint32 {
 		in[f] = true
 	}
 
-	// Counted first, to allocate once and no more than needed.
+	// Count first, to allocate once and no more than needed.
 	count := 0
 	for _, f := range fold {
 		if in[f] {

@@ -83,7 +83,7 @@ func DecodeTrouble(data []byte) (*Trouble, error) {
 // DecodeClaim decodes a claim of a trial.
 func DecodeClaim(data []byte) (*Claim, error) {
 	return decode("claim", data, func(c *Claim) error {
-		if c.Trial < 0 || c.Trial >= MaxTrials || c.Claim < 0 || c.Task < 0 || c.Attempt < 0 {
+		if !isTrial(c.Trial) || c.Claim < 0 || c.Task < 0 || c.Attempt < 0 {
 			return fmt.Errorf("trial %d, claim %d, task %d, attempt %d", c.Trial, c.Claim, c.Task, c.Attempt)
 		}
 		return nil
@@ -208,16 +208,16 @@ const maxReason = 4096
 
 // CutReason returns text as the reason of a result: valid UTF-8, and cut if it is longer than DecodeResult accepts.
 func CutReason(text string) string {
-	return cut(strings.ToValidUTF8(text, string(utf8.RuneError)), maxReason)
+	return Cut(strings.ToValidUTF8(text, string(utf8.RuneError)), maxReason)
 }
 
-// cut shortens a text that has more bytes than most, between two characters.
-func cut(text string, most int) string {
-	if len(text) <= most {
+// Cut shortens a text that has more bytes than the limit, between two characters.
+func Cut(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
 	const more = " ..."
-	end := most - len(more)
+	end := limit - len(more)
 	for !utf8.RuneStart(text[end]) {
 		end--
 	}
@@ -233,7 +233,7 @@ func (r *Result) check() error {
 	if err := CheckID(string(r.Sweep)); err != nil {
 		return err
 	}
-	if r.Trial < 0 || r.Trial >= MaxTrials || r.Claim < 0 {
+	if !isTrial(r.Trial) || r.Claim < 0 {
 		return fmt.Errorf("trial %d, claim %d", r.Trial, r.Claim)
 	}
 
@@ -323,7 +323,7 @@ func DecodeScoreMessage(data []byte) (*ScoreMessage, error) {
 		if err := CheckID(string(m.Sweep)); err != nil {
 			return err
 		}
-		if m.Trial < 0 || m.Trial >= MaxTrials {
+		if !isTrial(m.Trial) {
 			return fmt.Errorf("trial %d", m.Trial)
 		}
 		return nil
@@ -389,7 +389,7 @@ func (c *Curve) Rounded() Curve {
 // DecodeCurve reads a claim's learning curve.
 func DecodeCurve(data []byte) (*Curve, error) {
 	return decode("learning curve", data, func(c *Curve) error {
-		if c.Trial < 0 || c.Trial >= MaxTrials || c.Claim < 0 || len(c.Scores) > MaxCurve ||
+		if !isTrial(c.Trial) || c.Claim < 0 || len(c.Scores) > MaxCurve ||
 			c.First < 1 || c.First > math.MaxInt32 || c.Every < 1 || c.Every > math.MaxInt32/MaxCurve {
 			return fmt.Errorf("trial %d, claim %d, %d scores from tree %d, one in %d",
 				c.Trial, c.Claim, len(c.Scores), c.First, c.Every)

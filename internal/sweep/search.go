@@ -134,7 +134,7 @@ const StatusRunning Status = "running"
 func DecodeDecision(data []byte) (*Decision, error) {
 	return decode("decision", data, func(d *Decision) error {
 		switch {
-		case d.Trial < 0 || d.Trial >= MaxTrials || d.Claim < 0 || d.Holder < 0 || d.Holder >= MaxTrials:
+		case !isTrial(d.Trial) || d.Claim < 0 || d.Holder < 0 || d.Holder >= MaxTrials:
 			return fmt.Errorf("trial %d, claim %d", d.Trial, d.Claim)
 		case len(d.Params) == 0 || len(d.Own) == 0:
 			return fmt.Errorf("of trial %d without parameters", d.Trial)
@@ -145,7 +145,7 @@ func DecodeDecision(data []byte) (*Decision, error) {
 			return err
 		}
 		for _, s := range d.Seen {
-			if s.Trial < 0 || s.Trial >= MaxTrials || s.Trial == d.Trial || s.Score != nil && !Finite(*s.Score) ||
+			if !isTrial(s.Trial) || s.Trial == d.Trial || s.Score != nil && !Finite(*s.Score) ||
 				len(s.Values) > MaxGoals {
 				return fmt.Errorf("of trial %d: has seen trial %d", d.Trial, s.Trial)
 			}
@@ -170,7 +170,7 @@ type Configuration struct {
 // DecodeConfiguration decodes the reservation of a configuration.
 func DecodeConfiguration(data []byte) (*Configuration, error) {
 	return decode("configuration", data, func(c *Configuration) error {
-		if c.Trial < 0 || c.Trial >= MaxTrials {
+		if !isTrial(c.Trial) {
 			return fmt.Errorf("of trial %d", c.Trial)
 		}
 		return nil

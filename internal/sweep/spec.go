@@ -2,7 +2,7 @@ package sweep
 
 import (
 	"fmt"
-	"regexp"
+	"math"
 	"time"
 
 	"coppice/internal/problem"
@@ -98,68 +98,77 @@ type Distribution struct {
 	DrawnAs string `yaml:"-" json:"drawn_as,omitempty"`
 }
 
-// Machine says what the trials run on.
-type Machine struct {
-	Type           string `yaml:"type" json:"type"`                         // a Compute Engine machine type
-	Spot           *bool  `yaml:"spot" json:"spot"`                         // default true; never nil once parsed
-	VMs            int    `yaml:"vms" json:"vms"`                           // how many at once, default 1
-	ThreadsPerTask int    `yaml:"threads_per_task" json:"threads_per_task"` // default 4
-	// default auto: as many as CPU and memory allow
-	TasksPerVM Auto `yaml:"tasks_per_vm" json:"tasks_per_vm"`
-	// disks of 375 GiB on each VM, default auto: the fewest that hold the dataset
-	LocalSSD Auto `yaml:"local_ssd" json:"local_ssd"`
+// Check checks that exactly one form is given, with valid bounds.
+func (d Distribution) Check() error {
+	forms := 0
+	for _, given := range []bool{d.Uniform != nil, d.LogUniform != nil, d.Int != nil, d.LogInt != nil, d.Step != nil,
+		d.Choice != nil} {
+		if given {
+			forms++
+		}
+	}
+	if forms != 1 {
+		return fmt.Errorf("give one of uniform, log_uniform, int, log_int, step and choice, not %d", forms)
+	}
 
-	Zones []string `yaml:"zones" json:"zones,omitempty"` // where the VMs may be; default: the deployment's choice
+	switch {
+	case d.Uniform != nil:
+		return checkBounds(d.Uniform, false)
+	case d.LogUniform != nil:
+		return checkBounds(d.LogUniform, true)
+	case d.Int != nil:
+		return checkBounds(d.Int, false)
+	case d.LogInt != nil:
+		return checkBounds(d.LogInt, true)
+	case d.Step != nil:
+		if len(d.Step) != 3 || !(d.Step[0] <= d.Step[1]) || !(d.Step[2] > 0) {
+			return fmt.Errorf("step takes [low, high, step] with low <= high and step > 0, not %v", d.Step)
+		}
+		if (d.Step[1]-d.Step[0])/d.Step[2] > 1e6 {
+			return fmt.Errorf("step %v gives over a million values", d.Step)
+		}
+	case len(d.Choice) == 0:
+		return fmt.Errorf("choice is empty")
+	}
 
-	// Wait is how long a job may go without machines before the next entry of Fallback is tried, default 10m. The last
-	// entry waits for as long as it takes.
-	Wait     Duration   `yaml:"wait" json:"wait,omitzero"`
-	Fallback []Fallback `yaml:"fallback" json:"fallback,omitempty"`
+	return nil
 }
 
-// Fallback is what a sweep runs on if the machines before it in the order are not available. Unset fields are as in
-// Machine.
-type Fallback struct {
-	Type  string   `yaml:"type" json:"type,omitempty"`
-	Zones []string `yaml:"zones" json:"zones,omitempty"`
-	Spot  *bool    `yaml:"spot" json:"spot,omitempty"`
-	// not inherited, since each type allows other numbers; default auto
-	LocalSSD Auto `yaml:"local_ssd" json:"local_ssd,omitempty"`
+func checkBounds[T int64 | float64](b []T, positive bool) error {
+	if len(b) != 2 || !(b[0] < b[1]) {
+		return fmt.Errorf("give [low, high] with low < high, not %v", b)
+	}
+	if positive && !(b[0] > 0) {
+		return fmt.Errorf("a logarithmic range has to start above 0, not at %v", b[0])
+	}
+	return nil
 }
 
-// MaxFallbacks bounds the list of fallbacks.
-const MaxFallbacks = 20
+// Extremes returns the values that bound what d can draw: every choice, or both ends of a range and, if d draws
+// fractions, a fraction in between: a parameter may accept only whole numbers.
+func (d Distribution) Extremes() []any {
+	switch {
+	case d.Choice != nil:
+		return d.Choice
+	case d.Step != nil:
+		return []any{d.Step[0], d.Step[1]}
+	case d.Int != nil:
+		return []any{float64(d.Int[0]), float64(d.Int[1])}
+	case d.LogInt != nil:
+		return []any{float64(d.LogInt[0]), float64(d.LogInt[1])}
+	case d.LogUniform != nil:
+		return between(d.LogUniform)
+	case d.Uniform != nil:
+		return between(d.Uniform)
+	}
 
-// Choice returns the machines of the sweep's job number n: Machine itself, or Machine changed by a fallback.
-func (m Machine) Choice(n int) Machine {
-	if n == 0 {
-		return m
-	}
-	f := m.Fallback[n-1]
-	if f.Type != "" {
-		m.Type = f.Type
-	}
-	if f.Spot != nil {
-		m.Spot = f.Spot
-	}
-	if f.Zones != nil {
-		m.Zones = f.Zones
-	}
-	m.LocalSSD = f.LocalSSD
-	return m
+	return nil
 }
 
-// Auto is a count, or "auto" (0), which leaves it to Coppice.
-type Auto int
-
-// UnmarshalYAML accepts a whole number or the word auto.
-func (a *Auto) UnmarshalYAML(decode func(any) error) error {
-	var word string
-	if decode(&word) == nil && word == "auto" {
-		*a = 0
-		return nil
-	}
-	return decode((*int)(a))
+// between returns the ends of a range and a number in between that is not whole for any bounds written by hand.
+func between(bounds []float64) []any {
+	low, high := bounds[0], bounds[1]
+	return []any{low, high, low + (high-low)/math.Pi}
 }
 
 // Limits end what takes too long. Quorum is the share of trials that must be done or stopped by a rule for a sweep to
@@ -189,79 +198,8 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Vocabulary is what the contract does not know and the caller of ParseSpec has to provide: the engines' names. Errors
-// say what is wrong and what would be right.
-type Vocabulary struct {
-	Metric func(name string) error         // is there such a metric?
-	Goal   func(name string) (Goal, error) // one of several objectives: a metric, or one of GoalFacts
-	// the canonical name of a training parameter; an unknown name unchanged
-	ParamName func(name string) string
-	// is there such a training parameter, and may it have this value?
-	Param func(name string, value any) error
-	// this condition on parameters by their canonical names, if it can be evaluated
-	Constraint func(expression string) (string, error)
-	Require    func(expression string) error // can this condition on results be evaluated?
-	// can these be combined? The objective's canonical name
-	Objective func(objective string, metric string) (string, error)
-	Value     func(metric string, value float64) error  // can the metric have this value?
-	Machine   func(machineType string) error            // is there such a machine type?
-	LocalSSD  func(machineType string, disks int) error // may it have that many local SSDs?
-}
-
-var namePattern = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$`)
-
-// CheckName rejects a sweep's, dataset's or model's name that is not 1 to 40 characters of a-z, 0-9 and '-', beginning
-// with a letter and ending with a letter or digit: the rule of Batch job ids, which are made from them, and safe in
-// paths.
-func CheckName(kind, name string) error {
-	if !namePattern.MatchString(name) {
-		return nameError(kind+" name", name, 40)
-	}
-	return nil
-}
-
-func nameError(what, name string, longest int) error {
-	return problem.New(problem.Input,
-		"%s %.60q: use 1 to %d of a-z, 0-9 and '-', beginning with a letter and not ending with '-'", what, name,
-		longest)
-}
-
 // MaxTrials bounds a sweep; Batch would run no more tasks anyway.
 const MaxTrials = 10_000
-
-// ParseSpec parses a sweep.yaml. Every error is a *strictyaml.Error that names line and column. Numbers among
-// parameters become float64, so that a spec is the same after a round trip through JSON, and names of parameters are
-// the canonical ones.
-func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
-	var s Spec
-	doc, err := strictyaml.Decode(file, data, &s)
-	if err != nil {
-		return nil, err
-	}
-
-	if err := s.refuseZeros(doc); err != nil {
-		return nil, err
-	}
-
-	// The check is of what the sweep will run with, defaults included.
-	s.searchByDefault(doc, v)
-	s.fillDefaults(v)
-	s.normalizeNumbers()
-
-	for _, check := range []func(*strictyaml.Document, Vocabulary) error{
-		s.checkNames, s.checkGoals, s.checkSearch, s.checkFeatures, s.checkMethod, s.checkPopulation, s.checkStop,
-		s.checkGiven, s.checkParams, s.checkMachine, s.checkFallback, s.checkConditions, s.checkGate, s.checkContinue,
-		s.checkValidate, s.checkFinal, s.checkEnsemble,
-	} {
-		if err := check(doc, v); err != nil {
-			return nil, err
-		}
-	}
-
-	s.resolve(v)
-	s.doc = doc
-	return &s, nil
-}
 
 // Errorf is an error about the key at path: at its line, if the spec was read from a file that has it.
 func (s *Spec) Errorf(path, format string, args ...any) error {
@@ -269,147 +207,4 @@ func (s *Spec) Errorf(path, format string, args ...any) error {
 		return s.doc.Errorf(path, format, args...)
 	}
 	return problem.New(problem.Input, format, args...)
-}
-
-// refuseZeros rejects a 0 that would silently become the default.
-func (s *Spec) refuseZeros(doc *strictyaml.Document) error {
-	for _, path := range []string{"machine.vms", "machine.threads_per_task", "limits.quorum"} {
-		if x, given := doc.Number(path); given && x == 0 {
-			return doc.Errorf(path, "%s is 0: use a number above 0, or leave it out for the default", path)
-		}
-	}
-
-	autos := []string{"machine.tasks_per_vm", "machine.local_ssd"}
-	for i := range s.Machine.Fallback {
-		autos = append(autos, fmt.Sprintf("machine.fallback[%d].local_ssd", i))
-	}
-	for _, path := range autos {
-		if x, given := doc.Number(path); given && x == 0 {
-			return doc.Errorf(path, "%s is 0: use a number above 0, or auto", path)
-		}
-	}
-
-	for _, d := range []struct {
-		path  string
-		value Duration
-	}{{"limits.trial", s.Limits.Trial}, {"limits.sweep", s.Limits.Sweep}, {"machine.wait", s.Machine.Wait}} {
-		if doc.Has(d.path) && d.value == 0 {
-			return doc.Errorf(d.path, "%s is 0s: use a duration such as 90s or 2h, or leave it out for the default",
-				d.path)
-		}
-	}
-	return nil
-}
-
-// searchByDefault is the search of a spec that has none, or says no more than method: auto, but several trials: the
-// parameters that matter on most tables, without those that params has, and the method that is best on most. A model
-// that is continued has its parameters.
-func (s *Spec) searchByDefault(doc *strictyaml.Document, v Vocabulary) {
-	q := &s.Search
-	auto := q.Method == MethodAuto && q.Features == nil && len(q.Fixed)+len(q.Grid)+len(q.Random) == 0
-	if doc.Has("search") && !auto || s.Trials < 2 || s.Continue != nil {
-		return
-	}
-	s.Search.Method = MethodAuto
-	s.Search.Random = map[string]Distribution{
-		"learning_rate":    {LogUniform: []float64{0.03, 0.3}},
-		"num_leaves":       {LogInt: []int64{8, 255}},
-		"min_data_in_leaf": {LogInt: []int64{5, 500}},
-		"feature_fraction": {Uniform: []float64{0.4, 1}},
-		"lambda_l2":        {LogUniform: []float64{0.001, 20}},
-	}
-	for name := range s.Params {
-		delete(s.Search.Random, v.ParamName(name))
-	}
-}
-
-func (s *Spec) fillDefaults(v Vocabulary) {
-	if len(s.Metrics) > 0 {
-		s.Metric = s.Metrics[0]
-	}
-	if s.Objective == "" {
-		s.Objective = "binary"
-		_, err := v.Objective(s.Objective, s.Metric)
-		for _, name := range []string{"regression", "multiclass"} {
-			if _, other := v.Objective(name, s.Metric); err != nil && other == nil {
-				s.Objective = name // a metric such as rmse says so
-				break
-			}
-		}
-	}
-	if name, err := v.Objective(s.Objective, s.Metric); err == nil {
-		s.Objective = name
-	}
-	if s.Model == "" {
-		s.Model = s.Name
-	}
-
-	s.Search.Stop.fillDefaults()
-	if s.Machine.Type == "" {
-		s.Machine.Type = "n2-highmem-8" // which the 12 vCPUs of a new account have room for
-	}
-	if s.Machine.Spot == nil {
-		spot := true
-		s.Machine.Spot = &spot
-	}
-
-	if len(s.Machine.Fallback) > 0 && s.Machine.Wait == 0 {
-		s.Machine.Wait = Duration(10 * time.Minute)
-	}
-
-	for p, value := range map[*int]int{&s.Machine.VMs: 1, &s.Machine.ThreadsPerTask: 4} {
-		if *p == 0 {
-			*p = value
-		}
-	}
-
-	if s.Limits.Trial == 0 {
-		s.Limits.Trial = Duration(2 * time.Hour)
-	}
-	if s.Limits.Sweep == 0 {
-		s.Limits.Sweep = Duration(6 * time.Hour)
-	}
-	if s.Limits.Quorum == 0 {
-		s.Limits.Quorum = 0.5
-	}
-
-	if s.Gate != nil && s.Gate.Against == "" {
-		s.Gate.Against = AgainstChampion
-	}
-	if s.Gate != nil && s.Gate.Metric == "" {
-		s.Gate.Metric = s.Metric
-	}
-}
-
-func (s *Spec) normalizeNumbers() {
-	all := append([]Params{s.Params}, s.Search.Fixed...)
-	for _, params := range all {
-		for k, v := range params {
-			params[k] = normalNumber(v)
-		}
-	}
-
-	for _, values := range s.Search.Grid {
-		for i, v := range values {
-			values[i] = normalNumber(v)
-		}
-	}
-
-	for _, d := range s.Search.Random {
-		for i, v := range d.Choice {
-			d.Choice[i] = normalNumber(v)
-		}
-	}
-}
-
-func normalNumber(v any) any {
-	switch n := v.(type) {
-	case int:
-		return float64(n)
-	case int64:
-		return float64(n)
-	case uint64:
-		return float64(n)
-	}
-	return v
 }

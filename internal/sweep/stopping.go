@@ -222,11 +222,11 @@ type Promotion struct {
 // DecodePromotion decodes what becomes of a paused trial.
 func DecodePromotion(data []byte) (*Promotion, error) {
 	return decode("promotion", data, func(r *Promotion) error {
-		if r.Trial < 0 || r.Trial >= MaxTrials || r.Step < 1 {
+		if !isTrial(r.Trial) || r.Step < 1 {
 			return fmt.Errorf("trial %d, %d trees", r.Trial, r.Step)
 		}
 		for _, s := range r.Seen {
-			if s.Trial < 0 || s.Trial >= MaxTrials || s.Trial == r.Trial || s.Step != r.Step {
+			if !isTrial(s.Trial) || s.Trial == r.Trial || s.Step != r.Step {
 				return fmt.Errorf("of trial %d: has seen trial %d at %d trees", r.Trial, s.Trial, s.Step)
 			}
 		}
@@ -244,12 +244,12 @@ type Reached struct {
 // DecodeRung decodes the decision about a trial at a rung.
 func DecodeRung(data []byte) (*Rung, error) {
 	return decode("rung", data, func(r *Rung) error {
-		if r.Trial < 0 || r.Trial >= MaxTrials || r.Step < 1 || r.Claim < 0 {
+		if !isTrial(r.Trial) || r.Step < 1 || r.Claim < 0 {
 			return fmt.Errorf("trial %d, %d trees, claim %d", r.Trial, r.Step, r.Claim)
 		}
 
 		for _, s := range r.Seen {
-			if s.Trial < 0 || s.Trial >= MaxTrials || s.Step < 1 {
+			if !isTrial(s.Trial) || s.Step < 1 {
 				return fmt.Errorf("has seen trial %d at %d trees", s.Trial, s.Step)
 			}
 		}

@@ -2,11 +2,26 @@ package sweep
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+)
+
+// Verdict is the outcome of a night in one word, for metrics and alerts.
+type Verdict string
+
+// The verdicts.
+const (
+	VerdictPromoted    Verdict = "promoted"     // the new version is the champion
+	VerdictNotPromoted Verdict = "not_promoted" // it was compared or checked, and is not promoted
+	// it could not be compared with the champion: a person has to decide
+	VerdictNotComparable Verdict = "not_comparable"
+	VerdictBlocked       Verdict = "blocked" // tonight's data must not make a champion
+	VerdictNoWinner      Verdict = "no_winner"
+	VerdictCancelled     Verdict = "cancelled"
 )
 
 // Occasion is why a notification is sent.
@@ -19,149 +34,10 @@ const (
 	OccasionStaged    Occasion = "staged"    // a dataset was staged, and is blocked
 )
 
-// VerdictMessage tells people and programs the outcome of a night. The same information is in an object, and the
-// message may arrive twice, with the same ID.
-type VerdictMessage struct {
-	Format   int       `json:"format"`
-	ID       string    `json:"id"`
-	Occasion Occasion  `json:"occasion"`
-	Verdict  Verdict   `json:"verdict"`
-	At       time.Time `json:"at"`
-
-	Sweep    ID     `json:"sweep,omitempty"`
-	Dataset  string `json:"dataset,omitempty"` // NAME@VERSION
-	Model    string `json:"model,omitempty"`
-	Version  int    `json:"version,omitempty"`  // the new one; 0 if none was registered
-	Champion int    `json:"champion,omitempty"` // that it was compared with; 0 for none
-
-	Standing *Standing `json:"standing,omitempty"` // of a concluded sweep that has not made a champion
-
-	Facts  []string    `json:"facts,omitempty"`  // sentences for people, of a sweep with a winner
-	Reason string      `json:"reason"`           // a sentence
-	Checks []GateCheck `json:"checks,omitempty"` // failed checks of the gate
-	Next   string      `json:"next,omitempty"`   // a command that shows more
-}
-
-// Limits on a message.
-const (
-	maxVerdictReason = 3000 // Slack cuts longer texts
-	maxVerdictChecks = 10
-)
-
-// Message returns the notification of a conclusion. dataset is NAME@VERSION, "" if unknown, as is when it was planned.
-func (c *Conclusion) Message(dataset string, planned time.Time) VerdictMessage {
-	m := VerdictMessage{Format: FormatVersion, ID: fmt.Sprintf("sweep/%s/%s", c.Sweep, OccasionConcluded),
-		Occasion: OccasionConcluded, Verdict: c.Verdict(), At: c.At,
-		Sweep: c.Sweep, Dataset: dataset, Model: c.Model, Version: c.Version, Reason: cut(c.Why(), maxVerdictReason),
-		Next: "launcher status " + string(c.Sweep), Standing: c.Standing}
-	for _, fact := range c.Facts(planned) {
-		m.Facts = append(m.Facts, cut(fact, maxVerdictReason))
-	}
-	if g := c.Gate; g != nil {
-		m.Champion = g.Champion
-		for _, check := range g.Checks {
-			if !check.Passed && len(m.Checks) < maxVerdictChecks {
-				check.Reason = cut(check.Reason, maxVerdictReason)
-				m.Checks = append(m.Checks, check)
-			}
-		}
-	}
-	return m
-}
-
-// RefusedMessage is the notification of a scheduled sweep that was not started because of its dataset.
-func RefusedMessage(id ID, model, dataset, reason string, at time.Time) VerdictMessage {
-	return VerdictMessage{Format: FormatVersion, ID: fmt.Sprintf("sweep/%s/%s", id, OccasionRefused),
-		Occasion: OccasionRefused, Verdict: VerdictBlocked, At: at.UTC(),
-		Sweep: id, Dataset: dataset, Model: model, Reason: cut(reason, maxVerdictReason),
-		Next: "launcher datasets show " + dataset}
-}
-
-// StagedMessage is the notification of a blocked dataset.
-func StagedMessage(dataset, reason string, at time.Time) VerdictMessage {
-	return VerdictMessage{Format: FormatVersion, ID: fmt.Sprintf("dataset/%s/%s", dataset, OccasionStaged),
-		Occasion: OccasionStaged, Verdict: VerdictBlocked, At: at.UTC(),
-		Dataset: dataset, Reason: cut(reason, maxVerdictReason), Next: "launcher datasets show " + dataset}
-}
-
-// Encode returns the message as sent.
-func (m *VerdictMessage) Encode() ([]byte, error) {
-	data, err := json.Marshal(m)
-	if err != nil {
-		return nil, fmt.Errorf("encode a verdict: %w", err)
-	}
-	return data, nil
-}
-
-// Attributes returns the message's subject, for subscription filters.
-func (m *VerdictMessage) Attributes() map[string]string {
-	a := map[string]string{"id": m.ID, "occasion": string(m.Occasion), "verdict": string(m.Verdict)}
-	if m.Model != "" {
-		a["model"] = m.Model
-	}
-	if m.Dataset != "" {
-		a["dataset"] = m.Dataset
-	}
-	if m.Sweep != "" {
-		a["sweep"], a["traceparent"] = string(m.Sweep), m.Sweep.TraceParent("aggregator")
-	}
-	return a
-}
-
 // VerdictWords is a verdict in words, on pages, in the terminal and in messages: those of JSON with blanks. It is
 // "running" for none.
 func VerdictWords(v Verdict) string {
 	return cmp.Or(strings.ReplaceAll(string(v), "_", " "), "running")
-}
-
-// Title is the outcome in one line.
-func (m *VerdictMessage) Title() string {
-	var what string
-	switch {
-	case m.Version != 0:
-		what = headline(m.Model, m.Version, m.Verdict)
-	case m.Sweep != "":
-		what = "sweep " + string(m.Sweep)
-	default:
-		what = "dataset " + m.Dataset
-	}
-
-	if m.Occasion == OccasionRefused {
-		return what + ": not started"
-	}
-	title := what
-	if m.Version == 0 {
-		title += ": " + VerdictWords(m.Verdict)
-	}
-	if s := m.Standing; s != nil && s.Nights >= ManyNights {
-		title = "URGENT: " + title + fmt.Sprintf(", %d nights in a row", s.Nights)
-	}
-	return title
-}
-
-// Lines returns the rest: the reason, the subject and where to look.
-func (m *VerdictMessage) Lines() []string {
-	out := []string{strings.Join(m.Facts, " ")}
-	if len(m.Facts) == 0 {
-		out[0] = m.Reason
-	}
-	if s := m.Standing; s != nil {
-		out = append(out, s.Text(m.At))
-	}
-	var about []string
-	if m.Version != 0 {
-		about = append(about, "sweep "+string(m.Sweep))
-	}
-	if m.Dataset != "" && (m.Version != 0 || m.Sweep != "") {
-		about = append(about, "dataset "+m.Dataset)
-	}
-	if len(about) > 0 {
-		out = append(out, strings.Join(about, ", "))
-	}
-	if m.Next != "" {
-		out = append(out, m.Next)
-	}
-	return out
 }
 
 // Verdicts returns all verdicts.
@@ -170,8 +46,8 @@ func Verdicts() []Verdict {
 		VerdictCancelled}
 }
 
-// checkVerdicts rejects words that are not verdicts.
-func checkVerdicts(words []string) error {
+// CheckVerdicts rejects words that are not verdicts.
+func CheckVerdicts(words []string) error {
 	for _, w := range words {
 		if !slices.Contains(Verdicts(), Verdict(w)) {
 			return fmt.Errorf("%.40q is not a verdict; use %v", w, Verdicts())
@@ -188,4 +64,163 @@ type Mark struct {
 	At      time.Time `json:"at"`
 
 	Written
+}
+
+// Caution is what the gate let pass though chance does not explain it, in ten words: a total of predictions that is
+// off, within the limit. Empty without it.
+func (k *GateCheck) Caution() string {
+	if k.Name != "calibration" || !k.Passed || k.Low <= 1 && k.High >= 1 || k.Low == k.High {
+		return ""
+	}
+	off := func(ratio float64) string {
+		if by := 100 * math.Abs(ratio-1); by < 1 {
+			return twoDigits(by)
+		}
+		return fmt.Sprint(math.Round(100 * math.Abs(ratio-1)))
+	}
+	if k.Value < 1 {
+		return fmt.Sprintf("predicts %s %% less than observed (%s to %s %%)", off(k.Value), off(k.High), off(k.Low))
+	}
+	return fmt.Sprintf("predicts %s %% more than observed (%s to %s %%)", off(k.Value), off(k.Low), off(k.High))
+}
+
+// twoDigits is a number in its first two digits, without an exponent.
+func twoDigits(v float64) string {
+	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 2, 64), 64) // what was formatted can be parsed
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
+// Check is the first of the gate's checks of a name, which is that of tonight's rows; nil without one.
+func (c *Conclusion) Check(name string) *GateCheck {
+	if c.Gate != nil {
+		for i := range c.Gate.Checks {
+			if k := &c.Gate.Checks[i]; k.Name == name {
+				return k
+			}
+		}
+	}
+	return nil
+}
+
+// Caution is that of what went live.
+func (c *Conclusion) Caution() string {
+	if k := c.Check("calibration"); k != nil && c.Gate.Promoted {
+		return k.Caution()
+	}
+	return ""
+}
+
+// brief says in a line what a person acts on of what went live: how it stands against the version before, and how far
+// its total may be off. Empty where nothing was compared.
+func (c *Conclusion) brief() string {
+	k := c.Check("tonight")
+	if k == nil || !c.Gate.Promoted || c.Gate.Champion == 0 || k.Old == 0 || k.Low == k.High {
+		return ""
+	}
+	by := 100 / math.Abs(k.Old)
+	stands, within, way := "as good as", "", "better"
+	switch {
+	case k.Low > 0:
+		stands = "better than"
+	case k.High < 0:
+		stands, within, way = "worse than", ", within the gate's limit", "worse"
+	case k.Value < 0:
+		stands, way = "not shown to be worse than", "worse"
+	}
+	text := fmt.Sprintf("%s version %d%s", stands, c.Gate.Champion, within)
+	signed := func(v float64) string { return map[bool]string{true: "+"}[v >= 0] + twoDigits(v) }
+	text += fmt.Sprintf(": %s %s %% %s (%s to %s %%)", c.Gate.Metric, twoDigits(math.Abs(by*k.Value)), way,
+		signed(by*k.Low), signed(by*k.High))
+	if off := c.Check("calibration"); off != nil && off.Low != off.High && off.Caution() == "" {
+		text += fmt.Sprintf("; calibrated within %.0f %%", math.Ceil(100*max(off.High-1, 1-off.Low)-1e-9))
+	}
+	return text
+}
+
+// Verdict returns the night's outcome.
+func (c *Conclusion) Verdict() Verdict {
+	switch g := c.Gate; {
+	case c.Outcome == OutcomeCancelled:
+		return VerdictCancelled
+	case c.Outcome == OutcomeNoWinner:
+		return VerdictNoWinner
+	case g == nil:
+		return VerdictNotPromoted
+	case g.Promoted:
+		return VerdictPromoted
+	default:
+		return cmp.Or(g.Verdict, VerdictNotPromoted)
+	}
+}
+
+// Why is the reason for the verdict, for people, in a line where that is possible, and what to be cautious about.
+func (c *Conclusion) Why() string {
+	if c.Outcome != OutcomeWinner || c.Gate == nil {
+		return c.Reason
+	}
+	why := cmp.Or(c.brief(), c.Gate.Reason)
+	if text := c.Caution(); text != "" {
+		return "it " + text + "; " + why
+	}
+	return why
+}
+
+// Headline is what became of the winner, in a few words: "ads v7 is live". Empty without a winner.
+func (c *Conclusion) Headline() string {
+	if c.Outcome != OutcomeWinner {
+		return ""
+	}
+	return Headline(c.Model, c.Version, c.Verdict())
+}
+
+// Headline is what became of a version, by the verdict of its night.
+func Headline(model string, version int, v Verdict) string {
+	if v == VerdictPromoted {
+		return fmt.Sprintf("%s v%d is live", model, version)
+	}
+	return fmt.Sprintf("%s v%d is not live: %s", model, version, VerdictWords(v))
+}
+
+// Facts are the sentences behind a headline: how good the winner is, why it is live or not, what it took. planned is
+// when the sweep was; zero if that is unknown. Empty without a winner.
+func (c *Conclusion) Facts(planned time.Time) (all []string) {
+	if c.Outcome != OutcomeWinner {
+		return nil
+	}
+	add := func(text string) {
+		if text = strings.TrimSuffix(text, "."); text != "" {
+			all = append(all, strings.ToUpper(text[:1])+text[1:]+".")
+		}
+	}
+	if g := c.Gate; g != nil && c.brief() == "" {
+		if v, ok := c.Test[g.Metric]; ok {
+			within := ""
+			if c.Within != nil && c.Within.Metric == g.Metric { // the gate may have another metric than the sweep
+				within = fmt.Sprintf(" (%.3g to %.3g)", c.Within.Low, c.Within.High)
+			}
+			add(fmt.Sprintf("on test %s %.3g%s", g.Metric, v, within))
+		}
+	}
+	add(c.Why())
+	if c.Gate != nil && c.Gate.Regret != nil && !strings.Contains(c.Why(), c.Gate.Regret.Reason) {
+		add(c.Gate.Regret.Reason)
+	}
+
+	took := fmt.Sprintf("%d trials", c.Done+c.Failed)
+	switch c.Done + c.Failed {
+	case 0: // of another time
+		return all
+	case 1:
+		took = "1 trial"
+	}
+	if c.Cost != nil && c.Cost.USD >= 0.005 {
+		took += fmt.Sprintf(", $%.2f", c.Cost.USD)
+	}
+	if d := c.At.Sub(planned); !planned.IsZero() && d >= 2*time.Minute {
+		took += fmt.Sprintf(", %.0f min", d.Minutes())
+	} else if !planned.IsZero() && d >= time.Second {
+		took += fmt.Sprintf(", %.0f s", d.Seconds())
+	}
+	add(took)
+	return all
 }

@@ -24,6 +24,7 @@ import (
 	"coppice/internal/engine"
 	"coppice/internal/notify"
 	"coppice/internal/program"
+	"coppice/internal/program/environment"
 	"coppice/internal/slurm"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cli"
@@ -47,7 +48,7 @@ func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 			return bigquery.New(ctx, env.Project, env.BigQueryEndpoint)
 		}
 	}
-	if env.Engine == sweep.EngineSlurm {
+	if env.Engine == environment.EngineSlurm {
 		j := &jobs{slurm.New(slurm.Options(env.Slurm)), env}
 		b.Jobs, b.Tasks, b.Conclude = j, j, reconcile
 		return b, nil
@@ -113,14 +114,14 @@ func verdicts(ctx context.Context, env cli.Env) (channels []notify.Channel, clos
 }
 
 // callers authenticates callers by ID tokens signed by Google.
-func callers(ctx context.Context, env sweep.CallersEnv) (program.Callers, error) {
-	if env.Signatures == sweep.SignaturesCloudRun && !env.OnCloudRun() {
+func callers(ctx context.Context, env environment.CallersEnv) (program.Callers, error) {
+	if env.Signatures == environment.SignaturesCloudRun && !env.OnCloudRun() {
 		return nil, &cloud.SetupError{What: "COPPICE_SIGNATURES=cloud-run outside Cloud Run",
 			Hint: "only Cloud Run verifies signatures and removes them; leave the variable out, and the console " +
 				"verifies them itself"}
 	}
 	return idtoken.New(ctx, idtoken.Options{Audience: env.Audience, Callers: env.Callers,
-		CloudRunChecks: env.Signatures == sweep.SignaturesCloudRun})
+		CloudRunChecks: env.Signatures == environment.SignaturesCloudRun})
 }
 
 // jobs submits plans and stagings to an engine.
@@ -164,7 +165,7 @@ func labels(own, programs map[string]string) map[string]string {
 func (j *jobs) describe(p *sweep.Plan) engine.Array {
 	z, m := p.Sizing, p.Spec.Machine
 	id := p.Job[strings.LastIndexByte(p.Job, '/')+1:] // the sweep's id, with the number of a fallback
-	task := sweep.TaskEnv{Project: j.env.Project, DatasetsBucket: j.env.DatasetsBucket,
+	task := environment.TaskEnv{Project: j.env.Project, DatasetsBucket: j.env.DatasetsBucket,
 		SweepsBucket: j.env.SweepsBucket,
 		ScoresTopic:  j.env.ScoresTopic, Sweep: string(p.Sweep), Job: id, OTLPEndpoint: j.env.OTLPEndpoint}
 	together := p.Spec.FinalMachines() > 1
@@ -189,7 +190,7 @@ func (j *jobs) describe(p *sweep.Plan) engine.Array {
 // through, or, on pretend machines, at any.
 func (j *jobs) listen() string {
 	switch {
-	case j.env.Engine == sweep.EngineSlurm: // a node may have several
+	case j.env.Engine == environment.EngineSlurm: // a node may have several
 		return ":0"
 	case j.env.BatchEndpoint != "":
 		return "127.0.0.1:0"

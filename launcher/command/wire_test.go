@@ -15,6 +15,7 @@ import (
 	"coppice/internal/engine"
 	"coppice/internal/machines"
 	"coppice/internal/must"
+	"coppice/internal/program/environment"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cli"
 	"coppice/launcher/internal/cloudjob"
@@ -154,8 +155,8 @@ func TestJobsOfFallbacks(t *testing.T) {
 
 // TestOnlyCloudRunRemovesSignatures: elsewhere anybody could write a token whose signature seems to have been removed.
 func TestOnlyCloudRunRemovesSignatures(t *testing.T) {
-	env := sweep.CallersEnv{Audience: "https://console.example", Callers: []string{"a@example.com"},
-		Signatures: sweep.SignaturesCloudRun}
+	env := environment.CallersEnv{Audience: "https://console.example", Callers: []string{"a@example.com"},
+		Signatures: environment.SignaturesCloudRun}
 	var setup *cloud.SetupError
 	if _, err := callers(t.Context(), env); !errors.As(err, &setup) {
 		t.Errorf("outside Cloud Run, tokens without signatures are accepted (%v); want a *cloud.SetupError", err)
@@ -172,7 +173,7 @@ func TestTheStagingJob(t *testing.T) {
 	j := onBatch(e)
 	job := j.made(j.describeTask(cloudjob.Work{Dataset: "clicks",
 		Fingerprint: "0123456789abcdef0123456789abcdef", Machine: "n2-highmem-8", VCPUs: 8, Memory: 64 << 30,
-		LocalSSD: 4, Limit: 24 * time.Hour, Env: sweep.LauncherTaskEnv{Project: "p", DatasetsBucket: "d",
+		LocalSSD: 4, Limit: 24 * time.Hour, Env: environment.LauncherTaskEnv{Project: "p", DatasetsBucket: "d",
 			Job: "stage-clicks-0123456789ab", File: "clicks.yaml", Spec: "name: clicks\n"}}))
 	must.Get(batch.Build(job))(t)
 	if job.Tasks != 1 || job.LocalSSDs != 4 || job.ServiceAccount != j.env.StageAccount ||

@@ -6,12 +6,12 @@ import (
 
 	"coppice/internal/cloud/gcs"
 	"coppice/internal/cloud/pubsub"
-	"coppice/internal/sweep"
+	"coppice/internal/program/environment"
 	"coppice/task/internal/cli"
 )
 
 // connect opens a worker's backends: the datasets and sweeps buckets and, if there is one, the scores topic.
-func connect(ctx context.Context, env sweep.TaskEnv) (*cli.Backends, error) {
+func connect(ctx context.Context, env environment.TaskEnv) (*cli.Backends, error) {
 	storage, err := gcs.Open(ctx, env.Project)
 	if err != nil {
 		return nil, err

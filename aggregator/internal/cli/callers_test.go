@@ -18,6 +18,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/must"
 	"coppice/internal/program"
+	"coppice/internal/program/environment"
 	"coppice/internal/sweep"
 )
 
@@ -148,7 +149,7 @@ func TestNobodyIsLetInByAccident(t *testing.T) {
 			refuses: "COPPICE_SIGNATURES"},
 	} {
 		w := Setup{World: program.World{Env: envconfig.MapLookuper(tc.env)},
-			Callers: func(_ context.Context, env sweep.CallersEnv) (program.Callers, error) { // as in wire.go
+			Callers: func(_ context.Context, env environment.CallersEnv) (program.Callers, error) { // as in wire.go
 				switch {
 				case env.Audience == "":
 					return nil, errors.New("no audience")

@@ -13,8 +13,8 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/notify"
 	"coppice/internal/program"
+	"coppice/internal/program/environment"
 	"coppice/internal/registry"
-	"coppice/internal/sweep"
 	"coppice/internal/telemetry"
 )
 
@@ -22,9 +22,9 @@ import (
 type Setup struct {
 	program.World
 	// Connect opens the aggregator's backends.
-	Connect func(context.Context, sweep.Deployment) (*Backends, error)
+	Connect func(context.Context, environment.Deployment) (*Backends, error)
 	// Callers creates the authenticator of the service's callers.
-	Callers func(context.Context, sweep.CallersEnv) (program.Callers, error)
+	Callers func(context.Context, environment.CallersEnv) (program.Callers, error)
 }
 
 // Backends are the services that the aggregator uses.
@@ -48,7 +48,7 @@ func Run(ctx context.Context, w Setup) int {
 // OTEL_EXPORTER_OTLP_ENDPOINT, if set.
 func (w *Setup) with(ctx context.Context, every time.Duration, use func(*conclude.Aggregator,
 	*telemetry.Telemetry) error) (err error) {
-	var env sweep.Deployment
+	var env environment.Deployment
 	if err := w.Environment(ctx, &env, remedy); err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 	"coppice/internal/blob/blobtest"
 	"coppice/internal/must"
 	"coppice/internal/program"
+	"coppice/internal/program/environment"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 )
@@ -99,7 +100,7 @@ func world(out io.Writer, sweeps blob.Store, args ...string) Setup {
 	return Setup{
 		World: program.World{Args: args, Env: envconfig.MapLookuper(env), Out: program.To(out), Err: program.To(out),
 			Now: time.Now},
-		Connect: func(context.Context, sweep.Deployment) (*Backends, error) {
+		Connect: func(context.Context, environment.Deployment) (*Backends, error) {
 			return &Backends{Datasets: blob.Memory(), Sweeps: sweeps, Registry: blob.Memory(),
 				Close: func() error { return nil }}, nil
 		},

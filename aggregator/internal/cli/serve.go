@@ -16,6 +16,7 @@ import (
 	"coppice/aggregator/internal/conclude"
 	"coppice/internal/cloud"
 	"coppice/internal/program"
+	"coppice/internal/program/environment"
 	"coppice/internal/sweep"
 	"coppice/internal/telemetry"
 )
@@ -83,7 +84,7 @@ func (w *Setup) serve(ctx context.Context, a *conclude.Aggregator, address strin
 // callersAt creates the authenticator for a server at an address. It returns nil, which accepts all callers, only if
 // nothing is configured and the address is reachable only from this machine.
 func (w *Setup) callersAt(ctx context.Context, at net.Addr) (program.Callers, error) {
-	var env sweep.CallersEnv
+	var env environment.CallersEnv
 	if err := w.Environment(ctx, &env, callersRemedy); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"coppice/internal/notify"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 )
@@ -40,7 +41,7 @@ func (a *Aggregator) tell(ctx context.Context, id sweep.ID) {
 		return
 	}
 
-	if k.told = a.Notify.Tell(ctx, c.Message(a.datasetOf(ctx, c.Sweep, k), k.planned),
+	if k.told = a.Notify.Tell(ctx, notify.ConcludedMessage(c, a.datasetOf(ctx, c.Sweep, k), k.planned),
 		a.sweep(c.Sweep).Told(sweep.OccasionConcluded)); !k.told {
 		k.tellNext = a.Now().Add(tellAgain) // counted from the end of the attempt, which may have taken long
 	}

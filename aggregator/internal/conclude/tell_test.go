@@ -18,13 +18,13 @@ import (
 
 // told is a channel that records its messages, or fails.
 type told struct {
-	heard []sweep.VerdictMessage
+	heard []notify.VerdictMessage
 	tries int
 	fail  error
 }
 
 func (t *told) notifier(now func() time.Time) *notify.Notifier {
-	send := func(_ context.Context, m *sweep.VerdictMessage) error {
+	send := func(_ context.Context, m *notify.VerdictMessage) error {
 		if t.tries++; t.fail == nil {
 			t.heard = append(t.heard, *m)
 		}
@@ -164,7 +164,7 @@ func TestSweepsAreConcludedBeforeAnythingIsTold(t *testing.T) {
 	a := w.aggregator()
 	var open []sweep.ID // sweeps without a conclusion when a notification was sent
 	a.Notify = (&told{}).notifier(a.Now)
-	a.Notify.Channels[0].Send = func(ctx context.Context, _ *sweep.VerdictMessage) error {
+	a.Notify.Channels[0].Send = func(ctx context.Context, _ *notify.VerdictMessage) error {
 		for _, id := range []sweep.ID{w.plan.Sweep, other.Sweep} {
 			if c, err := sweepstore.New(w.sweeps, id).Conclusion(ctx); c == nil || err != nil {
 				open = append(open, id)

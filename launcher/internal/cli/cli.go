@@ -26,6 +26,7 @@ import (
 	"coppice/internal/notify"
 	"coppice/internal/problem"
 	"coppice/internal/program"
+	"coppice/internal/program/environment"
 	"coppice/internal/program/tables"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
@@ -43,7 +44,7 @@ type Setup struct {
 	// Connect opens the cloud, or its emulation.
 	Connect func(context.Context, Env) (*Backends, error)
 	// Callers authenticates the callers of a console that other machines can reach.
-	Callers func(context.Context, sweep.CallersEnv) (program.Callers, error)
+	Callers func(context.Context, environment.CallersEnv) (program.Callers, error)
 	// Inspect opens what the doctor examines.
 	Inspect func(context.Context, Env) (doctor.Cloud, error)
 
@@ -61,8 +62,8 @@ type Setup struct {
 
 // Env is the launcher's environment.
 type Env struct {
-	sweep.Deployment
-	sweep.BatchEnv
+	environment.Deployment
+	environment.BatchEnv
 }
 
 // Backends are the services that the launcher uses.

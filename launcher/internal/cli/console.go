@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/internal/program"
-	"coppice/internal/sweep"
+	"coppice/internal/program/environment"
 	"coppice/launcher/internal/console"
 )
 
@@ -33,7 +33,7 @@ COPPICE_AUDIENCE. COPPICE_SIGNATURES=cloud-run means that Cloud Run has verified
 }
 
 func runConsole(ctx context.Context, w *Setup, listen string) error {
-	var env sweep.CallersEnv
+	var env environment.CallersEnv
 	if err := w.Environment(ctx, &env, "set COPPICE_AUDIENCE and COPPICE_CALLERS, or listen on 127.0.0.1"); err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"coppice/internal/must"
 	"coppice/internal/program"
+	"coppice/internal/program/environment"
 	"coppice/internal/sweep"
 )
 
@@ -43,7 +44,7 @@ func TestConsoleServes(t *testing.T) {
 }
 
 // someCallers authenticates callers if any are configured, and then rejects them all.
-func someCallers(_ context.Context, env sweep.CallersEnv) (program.Callers, error) {
+func someCallers(_ context.Context, env environment.CallersEnv) (program.Callers, error) {
 	if env.Audience == "" || len(env.Callers) == 0 {
 		return nil, errors.New("nobody may call")
 	}

@@ -10,6 +10,7 @@ import (
 
 	"coppice/internal/problem"
 	"coppice/internal/program"
+	"coppice/internal/program/environment"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/doctor"
 	"coppice/terraform"
@@ -85,7 +86,7 @@ func examine(ctx context.Context, w *Setup, file string) (*doctor.Report, error)
 
 	var r *doctor.Report
 	err = w.with(ctx, func() error {
-		if w.env.Engine == sweep.EngineSlurm {
+		if w.env.Engine == environment.EngineSlurm {
 			return program.Usagef("doctor checks a deployment in Google Cloud, and COPPICE_ENGINE is slurm; `sinfo` " +
 				"shows a cluster, and `launcher sweep SWEEP.yaml` asks it before it starts anything")
 		}

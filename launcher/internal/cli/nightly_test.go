@@ -12,6 +12,7 @@ import (
 	"coppice/internal/must"
 	"coppice/internal/nights"
 	"coppice/internal/nights/nightstest"
+	"coppice/internal/notify"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/stager"
 )
@@ -21,7 +22,7 @@ import (
 // a warning. The nights are those in which the clocks change: the slot's day is that of its time zone.
 func TestThirtyNights(t *testing.T) {
 	w := newWorld(t)
-	var heard []sweep.VerdictMessage
+	var heard []notify.VerdictMessage
 	var fail error
 	w.listens(&heard, &fail)
 	zone := must.Get(time.LoadLocation("Europe/Amsterdam"))(t)
@@ -94,7 +95,7 @@ func TestThirtyNights(t *testing.T) {
 // A second start in a slot attaches to its sweep, although the table is too old by then, and nobody is told otherwise.
 func TestASecondStartIsNoNewNight(t *testing.T) {
 	w := newWorld(t)
-	var heard []sweep.VerdictMessage
+	var heard []notify.VerdictMessage
 	var fail error
 	w.listens(&heard, &fail)
 	w.file("night.yaml", strings.Replace(sweepYAML, "trials: 4", "trials: 1", 1))

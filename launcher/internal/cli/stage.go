@@ -12,9 +12,9 @@ import (
 	"coppice/internal/blob/folder"
 	"coppice/internal/dataset"
 	"coppice/internal/nights"
+	"coppice/internal/notify"
 	"coppice/internal/problem"
 	"coppice/internal/program"
-	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/stager"
@@ -250,7 +250,7 @@ func printStaged(ctx context.Context, w *Setup, staged *stager.Staged, dst stage
 	}
 
 	if w.cloud != nil && dst.Store == w.datasets { // the dataset that others train on
-		w.tell(ctx, sweep.StagedMessage(night.Dataset+"@"+night.Version, nights.Reason(findings), w.Now()),
+		w.tell(ctx, notify.StagedMessage(night.Dataset+"@"+night.Version, nights.Reason(findings), w.Now()),
 			stager.Told{Store: w.datasets, Name: night.Dataset, Version: night.Version})
 	}
 	return stager.CheckNight(night, w.Now(), f.out)

@@ -13,6 +13,7 @@ import (
 	"coppice/internal/engine"
 	"coppice/internal/problem"
 	"coppice/internal/program"
+	"coppice/internal/program/environment"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/stager"
@@ -55,7 +56,7 @@ func stageInBatch(ctx context.Context, w *Setup, s stager.Stager, t *stager.Tabl
 	}
 	q := f.Request(machine, disks)
 	q.Dataset, q.Fingerprint = t.Spec.Name, in.Fingerprint
-	q.Env = sweep.LauncherTaskEnv{Project: w.env.Project, BigQueryEndpoint: w.env.BigQueryEndpoint,
+	q.Env = environment.LauncherTaskEnv{Project: w.env.Project, BigQueryEndpoint: w.env.BigQueryEndpoint,
 		DatasetsBucket: w.env.DatasetsBucket, File: t.File,
 		Spec: string(t.Text), Like: t.Spec.Encodings.Like, Day: dayOf(t.Spec, t.Day)}
 	if s.Nightly {
@@ -136,12 +137,12 @@ func stageTaskCommand(w *Setup) *cobra.Command {
 }
 
 func runStageTask(ctx context.Context, w *Setup) (err error) {
-	var env sweep.LauncherTaskEnv
+	var env environment.LauncherTaskEnv
 	if err := w.Environment(ctx, &env, "this command is only for the Batch job that `launcher stage --batch` "+
 		"submits"); err != nil {
 		return err
 	}
-	b, err := w.Connect(ctx, Env{Deployment: sweep.Deployment{Project: env.Project,
+	b, err := w.Connect(ctx, Env{Deployment: environment.Deployment{Project: env.Project,
 		DatasetsBucket: env.DatasetsBucket, BigQueryEndpoint: env.BigQueryEndpoint}}) // only buckets
 	if err != nil {
 		return err

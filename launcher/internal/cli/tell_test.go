@@ -19,8 +19,8 @@ import (
 )
 
 // listens makes a channel that records its messages, or fails.
-func (w *world) listens(heard *[]sweep.VerdictMessage, fail *error) {
-	send := func(_ context.Context, m *sweep.VerdictMessage) error {
+func (w *world) listens(heard *[]notify.VerdictMessage, fail *error) {
+	send := func(_ context.Context, m *notify.VerdictMessage) error {
 		if *fail == nil {
 			*heard = append(*heard, *m)
 		}
@@ -35,7 +35,7 @@ func (w *world) listens(heard *[]sweep.VerdictMessage, fail *error) {
 // and not if no sweep trains on the dataset or a person runs the command.
 func TestBlockedNightIsTold(t *testing.T) {
 	w := newWorld(t)
-	var heard []sweep.VerdictMessage
+	var heard []notify.VerdictMessage
 	fail := errors.New("no answer")
 	w.listens(&heard, &fail)
 
@@ -84,7 +84,7 @@ func TestBlockedNightIsTold(t *testing.T) {
 	if len(heard) != 2 {
 		t.Errorf("told %+v", heard[2:])
 	}
-	if i := slices.IndexFunc(heard, func(m sweep.VerdictMessage) bool { return m.Next == "" }); i >= 0 {
+	if i := slices.IndexFunc(heard, func(m notify.VerdictMessage) bool { return m.Next == "" }); i >= 0 {
 		t.Errorf("no word on what to do: %+v", heard[i])
 	}
 }

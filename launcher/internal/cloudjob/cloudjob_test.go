@@ -16,6 +16,7 @@ import (
 	"coppice/internal/engine"
 	"coppice/internal/must"
 	"coppice/internal/problem"
+	"coppice/internal/program/environment"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/stager"
 )
@@ -113,8 +114,9 @@ func (s *staging) Run(ctx context.Context) error {
 func task(t *testing.T, store blob.Store, source string) *staging {
 	t.Helper()
 	return &staging{&Task{
-		Env: sweep.LauncherTaskEnv{File: "clicks.yaml", Spec: "name: clicks\nsource: " + source + "\nlabel: label\n",
-			Job: "stage-clicks-0123456789ab", Attempt: 2},
+		Env: environment.LauncherTaskEnv{File: "clicks.yaml",
+			Spec: "name: clicks\nsource: " + source + "\nlabel: label\n",
+			Job:  "stage-clicks-0123456789ab", Attempt: 2},
 		Store: store, Now: func() time.Time { return time.Unix(1, 0) }, Every: time.Millisecond,
 		Code: func(error) int { return 3 },
 	}, &stager.Stager{Scratch: t.TempDir()}}

@@ -9,6 +9,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/engine"
 	"coppice/internal/problem"
+	"coppice/internal/program/environment"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/stager"
 )
@@ -17,7 +18,7 @@ import (
 type Work struct {
 	Dataset     string
 	Fingerprint string // of everything that its result depends on, in hexadecimal
-	Env         sweep.LauncherTaskEnv
+	Env         environment.LauncherTaskEnv
 	Machine     string
 	VCPUs       int
 	Memory      int64 // of the machine, in bytes

@@ -14,13 +14,14 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
+	"coppice/internal/program/environment"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/stager"
 )
 
 // Task is the program running in a job.
 type Task struct {
-	Env   sweep.LauncherTaskEnv
+	Env   environment.LauncherTaskEnv
 	Store blob.Store // the datasets bucket
 	Now   func() time.Time
 	Every time.Duration   // between two progress reports

@@ -16,6 +16,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/cloud"
+	"coppice/internal/program/environment"
 	"coppice/internal/sweep"
 	"coppice/terraform"
 )
@@ -67,8 +68,8 @@ type Resources interface {
 
 // Doctor examines a deployment. Table, Cloud, Datasets and Jobs are required.
 type Doctor struct {
-	Deployment sweep.Deployment
-	Batch      sweep.BatchEnv
+	Deployment environment.Deployment
+	Batch      environment.BatchEnv
 	Table      *terraform.Table
 	Cloud      Cloud
 	Datasets   blob.Store

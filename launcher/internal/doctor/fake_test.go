@@ -10,6 +10,8 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/cloud"
 	"coppice/internal/must"
+	"coppice/internal/notify"
+	"coppice/internal/program/environment"
 	"coppice/internal/sweep"
 	"coppice/terraform"
 )
@@ -55,10 +57,11 @@ func newDoctor(t *testing.T, f *fake) *Doctor {
 	t.Helper()
 	table := must.Get(terraform.Load())(t)
 	return &Doctor{
-		Deployment: sweep.Deployment{Project: project, Location: "us-central1", DatasetsBucket: "d", SweepsBucket: "s",
+		Deployment: environment.Deployment{Project: project, Location: "us-central1", DatasetsBucket: "d",
+			SweepsBucket:   "s",
 			RegistryBucket: "r", ScoresTopic: "coppice-scores",
-			Verdicts: sweep.VerdictsEnv{Topic: "coppice-verdicts"}},
-		Batch: sweep.BatchEnv{TaskImage: registry + "coppice-task:v1", LauncherImage: registry +
+			Verdicts: notify.VerdictsEnv{Topic: "coppice-verdicts"}},
+		Batch: environment.BatchEnv{TaskImage: registry + "coppice-task:v1", LauncherImage: registry +
 			"coppice-launcher:v1", ServiceAccount: account("task"), StageAccount: account("stager"),
 			JobsTopic: "projects/p1/topics/coppice-jobs"},
 		Table: table, Cloud: f, Datasets: blob.Memory(), Jobs: jobs{},

@@ -177,38 +177,21 @@ func features(data *dataset.Manifest) []gbt.Feature {
 
 // checkColumns rejects an unknown column wherever the spec ignores or constrains columns. Otherwise a misspelt choice
 // would just reduce the number of trials.
-func checkColumns(spec *sweep.Spec, data *dataset.Manifest) (err error) {
+func checkColumns(spec *sweep.Spec, data *dataset.Manifest) error {
 	columns := features(data)
-	check := func(place, name string, values ...any) {
-		for _, value := range values {
-			if err != nil || !gbt.NamesColumns(name) {
-				return
-			}
-			p, wrong := gbt.ParseParams(map[string]any{name: value})
-			if wrong == nil {
-				_, wrong = p.ForTable(columns)
-			}
-			if wrong != nil {
-				err = errorf("%s: dataset %s: %v", place, data.Name, wrong)
-			}
+	for g := range spec.Given() {
+		if !gbt.NamesColumns(g.Name) {
+			continue
+		}
+		p, err := gbt.ParseParams(map[string]any{g.Name: g.Value})
+		if err == nil {
+			_, err = p.ForTable(columns)
+		}
+		if err != nil {
+			return errorf("%s: dataset %s: %v", g.Section, data.Name, err)
 		}
 	}
-
-	for name, value := range spec.Params {
-		check("params", name, value)
-	}
-	for i, fixed := range spec.Search.Fixed {
-		for name, value := range fixed {
-			check(fmt.Sprintf("search.fixed[%d]", i), name, value)
-		}
-	}
-	for name, values := range spec.Search.Grid {
-		check("search.grid", name, values...)
-	}
-	for name, d := range spec.Search.Random {
-		check("search.random", name, d.Extremes()...)
-	}
-	return err
+	return nil
 }
 
 // checkClasses rejects held-out rows of a single class: hours later, nothing could be selected, calibrated or judged

@@ -28,8 +28,8 @@ import (
 
 	"coppice/internal/problem"
 	"coppice/internal/program"
+	"coppice/internal/program/environment"
 	"coppice/internal/registry"
-	"coppice/internal/sweep"
 	"coppice/launcher/internal/console"
 )
 
@@ -60,7 +60,7 @@ type Config struct {
 // Environment is the environment of a server: who may call, what Vertex AI's contract for containers says
 // (https://cloud.google.com/vertex-ai/docs/predictions/custom-container-requirements), and Cloud Run's port.
 type Environment struct {
-	sweep.CallersEnv
+	environment.CallersEnv
 	VertexPort int    `env:"AIP_HTTP_PORT"`
 	Port       int    `env:"PORT"`
 	Health     string `env:"AIP_HEALTH_ROUTE"`

@@ -9,7 +9,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/program"
-	"coppice/internal/sweep"
+	"coppice/internal/program/environment"
 	"coppice/task/internal/worker"
 )
 
@@ -17,7 +17,7 @@ import (
 type Setup struct {
 	program.World
 	// Connect opens a worker's backends.
-	Connect func(context.Context, sweep.TaskEnv) (*Backends, error)
+	Connect func(context.Context, environment.TaskEnv) (*Backends, error)
 	// Self returns a command that runs this program with other arguments, and is killed when ctx ends.
 	Self func(ctx context.Context, args []string) *exec.Cmd
 }

@@ -21,6 +21,7 @@ import (
 	"coppice/internal/gbt"
 	"coppice/internal/must"
 	"coppice/internal/program"
+	"coppice/internal/program/environment"
 	"coppice/internal/sweep"
 )
 
@@ -30,7 +31,7 @@ func run(t *testing.T, env map[string]string, args ...string) (code int, out, er
 	code = Run(t.Context(), Setup{
 		World: program.World{Args: args, Env: envconfig.MapLookuper(env), Out: program.To(&o), Err: program.To(&e),
 			Version: "v1"},
-		Connect: func(context.Context, sweep.TaskEnv) (*Backends, error) {
+		Connect: func(context.Context, environment.TaskEnv) (*Backends, error) {
 			return &Backends{Datasets: blob.Memory(), Sweeps: blob.Memory(), Close: func() error { return nil }}, nil
 		},
 	})
@@ -198,7 +199,7 @@ func TestRunNeedsItsJob(t *testing.T) {
 		t.Errorf("run without a job: exit code %d, error output %s; want the code for a faulty setup, and `launcher "+
 			"sweep` named", code, errOut)
 	}
-	env := sweep.TaskEnv{Project: "p", DatasetsBucket: "d", SweepsBucket: "s", ScoresTopic: "t", Sweep: "x-1",
+	env := environment.TaskEnv{Project: "p", DatasetsBucket: "d", SweepsBucket: "s", ScoresTopic: "t", Sweep: "x-1",
 		Job: "x-1", Scratch: t.TempDir()}.Variables()
 	if code, _, errOut := run(t, env, "run"); code != sweep.ExitNotFound || !strings.Contains(errOut, "x-1") {
 		t.Errorf("a sweep that is not there: %d %s", code, errOut)
@@ -211,7 +212,7 @@ func TestRunNeedsItsJob(t *testing.T) {
 
 // TestWhichTaskOfItsJob: an engine says it in our words, Batch in its own.
 func TestWhichTaskOfItsJob(t *testing.T) {
-	set := sweep.TaskEnv{Project: "p", DatasetsBucket: "d", SweepsBucket: "s", ScoresTopic: "t", Sweep: "x-1",
+	set := environment.TaskEnv{Project: "p", DatasetsBucket: "d", SweepsBucket: "s", ScoresTopic: "t", Sweep: "x-1",
 		Job: "x-1", Scratch: t.TempDir()}.Variables()
 	for want, more := range map[string]map[string]string{
 		"0 0": nil,
@@ -224,7 +225,7 @@ func TestWhichTaskOfItsJob(t *testing.T) {
 		var e bytes.Buffer
 		code := Run(t.Context(), Setup{World: program.World{Args: []string{"run"}, Env: envconfig.MapLookuper(env),
 			Out: program.To(io.Discard), Err: program.To(&e)},
-			Connect: func(_ context.Context, e sweep.TaskEnv) (*Backends, error) {
+			Connect: func(_ context.Context, e environment.TaskEnv) (*Backends, error) {
 				told = fmt.Sprint(e.Task, " ", e.Attempt)
 				return nil, errors.New("stop")
 			}})
@@ -237,11 +238,11 @@ func TestWhichTaskOfItsJob(t *testing.T) {
 
 // TestToldToGoBeforeTheWorkBegins: when ctx has ended before the first step, the task exits as worth another attempt.
 func TestToldToGoBeforeTheWorkBegins(t *testing.T) {
-	env := sweep.TaskEnv{Project: "p", DatasetsBucket: "d", SweepsBucket: "s", ScoresTopic: "t", Sweep: "x-1",
+	env := environment.TaskEnv{Project: "p", DatasetsBucket: "d", SweepsBucket: "s", ScoresTopic: "t", Sweep: "x-1",
 		Job: "x-1", Scratch: t.TempDir()}.Variables()
-	for name, connect := range map[string]func(context.Context, sweep.TaskEnv) (*Backends, error){
-		"connecting": func(ctx context.Context, _ sweep.TaskEnv) (*Backends, error) { return nil, ctx.Err() },
-		"reading the plan": func(context.Context, sweep.TaskEnv) (*Backends, error) {
+	for name, connect := range map[string]func(context.Context, environment.TaskEnv) (*Backends, error){
+		"connecting": func(ctx context.Context, _ environment.TaskEnv) (*Backends, error) { return nil, ctx.Err() },
+		"reading the plan": func(context.Context, environment.TaskEnv) (*Backends, error) {
 			return &Backends{Datasets: blob.Memory(), Sweeps: blob.Memory(), Close: func() error { return nil }}, nil
 		},
 	} {

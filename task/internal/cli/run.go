@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/internal/program"
+	"coppice/internal/program/environment"
 	"coppice/internal/sweep"
 	"coppice/internal/telemetry"
 	"coppice/task/internal/worker"
@@ -36,7 +37,7 @@ func (w *Setup) run(cmd *cobra.Command) (err error) {
 		}
 	}()
 
-	var env sweep.TaskEnv
+	var env environment.TaskEnv
 	if err := w.Environment(ctx, &env,
 		"workers are started by the job that `launcher sweep` submits"); err != nil {
 		return err

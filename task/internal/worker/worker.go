@@ -52,7 +52,7 @@ type Worker struct {
 	Task    int    // index in the array
 	Attempt int    // number of this attempt of the task, from 0
 	Scratch string // local folder shared by the machine's tasks
-	Listen  string // where tasks of other machines may call (sweep.TaskEnv)
+	Listen  string // where tasks of other machines may call (environment.TaskEnv)
 	Host    string
 	Nonce   string // unique to this process
 	Version string // of the program

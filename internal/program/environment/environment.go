@@ -1,17 +1,23 @@
-package sweep
+// Package environment has the environment variables of the programs, as structs for envconfig. Each program takes the
+// structs that it needs, and checks them once, before it does anything:
+//
+//	Terraform, localemu, a user -> Deployment, BatchEnv, CallersEnv    launcher and aggregator: where everything is
+//	launcher, by a job          -> TaskEnv, LauncherTaskEnv            what runs on the job's machines
+//
+// PUBSUB_EMULATOR_HOST and STORAGE_EMULATOR_HOST are read by Google's clients themselves.
+package environment
 
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"path/filepath"
 	"reflect"
 	"strings"
-)
 
-// Environment variables, as structs for envconfig. The launcher writes TaskEnv into the job; Terraform and
-// localemu set the rest. PUBSUB_EMULATOR_HOST and STORAGE_EMULATOR_HOST are read by Google's clients themselves.
+	"coppice/internal/notify"
+	"coppice/internal/sweep"
+)
 
 // Deployment locates the deployment's resources, for launcher and aggregator.
 type Deployment struct {
@@ -26,7 +32,7 @@ type Deployment struct {
 	BigQueryEndpoint string `env:"COPPICE_BIGQUERY_ENDPOINT"`
 	// where measurements are pushed; the launcher passes it on to tasks
 	OTLPEndpoint string `env:"OTEL_EXPORTER_OTLP_ENDPOINT"`
-	Verdicts     VerdictsEnv
+	Verdicts     notify.VerdictsEnv
 	Engine       string `env:"COPPICE_ENGINE, default=batch"` // what runs jobs
 	Slurm        SlurmEnv
 }
@@ -46,7 +52,7 @@ type SlurmEnv struct {
 
 // Check rejects empty settings, which envconfig accepts, and an engine that there is not.
 func (d Deployment) Check() error {
-	if _, err := texts(d); err != nil {
+	if _, err := nonEmptyTexts(d); err != nil {
 		return err
 	}
 	if d.Engine != EngineBatch && d.Engine != EngineSlurm {
@@ -63,9 +69,9 @@ func (d Deployment) NeedsProject() bool {
 		filepath.IsAbs(d.SweepsBucket) && filepath.IsAbs(d.RegistryBucket))
 }
 
-// texts returns the variables of a struct for envconfig that are texts and not empty. The error names one that is,
-// although it has to be set or has a default.
-func texts(env any) (set map[string]string, err error) {
+// nonEmptyTexts returns the variables of a struct for envconfig that are texts and not empty. The error names one that
+// is, although it has to be set or has a default.
+func nonEmptyTexts(env any) (set map[string]string, err error) {
 	set = map[string]string{}
 	v := reflect.ValueOf(env)
 	for i := range v.NumField() {
@@ -80,77 +86,6 @@ func texts(env any) (set map[string]string, err error) {
 	}
 	return set, err
 }
-
-// VerdictsEnv says where launcher and aggregator send the outcome of a night, beside logs and measurements. An error in
-// it does not keep a sweep from being concluded: it is reported when a notification is to be sent.
-type VerdictsEnv struct {
-	Topic string `env:"COPPICE_VERDICTS_TOPIC"` // empty for no topic
-	// Webhook is a URL to which verdicts in WebhookVerdicts are posted; empty for none. Anyone who has it can post
-	// there.
-	Webhook         Secret   `env:"COPPICE_WEBHOOK"`
-	WebhookFormat   string   `env:"COPPICE_WEBHOOK_FORMAT, default=slack"` // slack, or json: the VerdictMessage
-	WebhookVerdicts []string `env:"COPPICE_WEBHOOK_VERDICTS, default=promoted,not_promoted,not_comparable,blocked,no_winner"`
-}
-
-// Values for a webhook.
-const (
-	WebhookSlack = "slack"
-	WebhookJSON  = "json"
-)
-
-// Check rejects a webhook that cannot work. Its errors do not contain the URL.
-func (e VerdictsEnv) Check() error {
-	if e.Webhook == "" {
-		return nil
-	}
-	if e.WebhookFormat != WebhookSlack && e.WebhookFormat != WebhookJSON {
-		return fmt.Errorf("the environment variable COPPICE_WEBHOOK_FORMAT is %.40q: use %s or %s", e.WebhookFormat,
-			WebhookSlack, WebhookJSON)
-	}
-	if err := checkVerdicts(e.WebhookVerdicts); err != nil {
-		return fmt.Errorf("the environment variable COPPICE_WEBHOOK_VERDICTS: %w", err)
-	}
-	return checkWebhook(e.Webhook)
-}
-
-// checkWebhook rejects a URL to which verdicts cannot be posted, or not confidentially. Its errors do not contain the
-// URL.
-func checkWebhook(address Secret) error {
-	u, err := url.Parse(string(address))
-	switch {
-	case err != nil || u.Host == "":
-		return errors.New("the environment variable COPPICE_WEBHOOK is not a URL")
-	case u.Scheme == "https":
-		return nil
-	case u.Scheme == "http" && loopback(u.Hostname()):
-		return nil
-	}
-	return errors.New("the environment variable COPPICE_WEBHOOK has to begin with https://: what is posted to " +
-		"anything but this machine is encrypted")
-}
-
-// loopback reports whether a host is this machine.
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// Secret is a text that must not appear in logs: it is replaced in every printed form.
-type Secret string
-
-// String returns a placeholder.
-func (s Secret) String() string {
-	if s == "" {
-		return ""
-	}
-	return "(secret)"
-}
-
-// GoString returns a placeholder.
-func (s Secret) GoString() string { return s.String() }
-
-// MarshalText returns a placeholder.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // CallersEnv says which callers the aggregator's service accepts. Both are set or, if it only listens on this machine,
 // neither.
@@ -224,20 +159,20 @@ type TaskEnv struct {
 
 // Variables returns the settings that the launcher writes into the job; the engine adds scratch, index and attempt.
 func (e TaskEnv) Variables() map[string]string {
-	set, _ := texts(e)
+	set, _ := nonEmptyTexts(e)
 	return set
 }
 
 // Check rejects empty settings, which envconfig accepts, and invalid ones.
 func (e TaskEnv) Check() error {
-	if _, err := texts(e); err != nil {
+	if _, err := nonEmptyTexts(e); err != nil {
 		return err
 	}
 	if e.Task < 0 || e.Attempt < 0 {
 		return fmt.Errorf("COPPICE_TASK_INDEX is %d and COPPICE_TASK_ATTEMPT %d; neither can be negative", e.Task,
 			e.Attempt)
 	}
-	return CheckID(e.Sweep)
+	return sweep.CheckID(e.Sweep)
 }
 
 // LauncherTaskEnv is the environment of a job that runs the launcher itself: `launcher stage-task` reads it.
@@ -259,60 +194,14 @@ type LauncherTaskEnv struct {
 
 // Variables returns the settings that the launcher writes into the job.
 func (e LauncherTaskEnv) Variables() map[string]string {
-	set, _ := texts(e)
+	set, _ := nonEmptyTexts(e)
 	return set
 }
 
 // Check rejects empty settings, which envconfig accepts.
 func (e LauncherTaskEnv) Check() error {
-	if _, err := texts(e); err != nil {
+	if _, err := nonEmptyTexts(e); err != nil {
 		return err
 	}
-	return CheckID(e.Job)
-}
-
-// Exit codes of launcher, task and aggregator. They are an interface, defined only here. The Batch lifecycle policy is
-// derived from them.
-const (
-	ExitOK        = 0
-	ExitError     = 1  // something unexpected
-	ExitUsage     = 2  // a wrong flag or argument
-	ExitInput     = 3  // a spec, a table or a dataset that cannot be used; the message names the place
-	ExitNotFound  = 4  // no such dataset, sweep, model or version
-	ExitConflict  = 5  // it exists with other contents, or was changed concurrently
-	ExitSetup     = 6  // the environment is incomplete: a variable, credentials, the emulator
-	ExitNoWinner  = 7  // the sweep ended without a winner, or was cancelled
-	ExitBlocked   = 8  // tonight's table deviates from earlier ones: nothing is trained on it
-	ExitTransient = 75 // EX_TEMPFAIL: retry; Batch retries such a task
-	ExitInterrupt = 130
-)
-
-// ExitNotPromoted is for a sweep whose winner did not become the champion; the message says why.
-const ExitNotPromoted = 9
-
-// Exit codes of a program that did not exit by itself. The machine may have been out of memory; the trial that such a
-// task held is not retried forever (MaxClaims).
-const (
-	// the Go runtime's, after a panic or out of memory; indistinguishable from a wrong flag (ExitUsage)
-	ExitCrash   = 2
-	ExitAborted = 134 // SIGABRT
-	ExitKilled  = 137 // SIGKILL, by the kernel when out of memory
-	// ExitTerminated is SIGTERM before the program could handle it: its machine was taken away in the first moments, or
-	// while an earlier script was running.
-	ExitTerminated = 143
-)
-
-// MaxClaims is how many tasks may die on one trial before it counts as failed: otherwise a trial that kills its tasks
-// would use up the retries of each, and with them the Batch job. A claim released by a task that was told to stop does
-// not count, nor does one that left a checkpoint: machines vanish without notice, and the trial made progress.
-const MaxClaims = 5
-
-// MaxTasksPerVM is Batch's own limit.
-const MaxTasksPerVM = 20
-
-// RetryableExitCodes lists those after which the same task is worth another attempt. An interruption means that the
-// machine is going away: a cancelled job gives no task another attempt, whatever the policy. Batch has codes of its own
-// beside them.
-func RetryableExitCodes() []int32 {
-	return []int32{ExitTransient, ExitCrash, ExitInterrupt, ExitAborted, ExitKilled, ExitTerminated}
+	return sweep.CheckID(e.Job)
 }
