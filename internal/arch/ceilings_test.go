@@ -72,7 +72,7 @@ var ceilings = map[string]int{
 	"launcher/command":             428,
 	"launcher/internal/bill":       271,
 	"launcher/internal/clean":      461,
-	"launcher/internal/cli":        4133,
+	"launcher/internal/cli":        4137,
 	"launcher/internal/cloudjob":   511,
 	"launcher/internal/console":    280,
 	"launcher/internal/doctor":     636,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 115_010
+const maxLines = 115_014
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

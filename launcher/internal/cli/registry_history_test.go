@@ -10,6 +10,7 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/must"
 	"coppice/internal/registry"
+	"coppice/internal/scorer"
 	"coppice/internal/sweep"
 )
 
@@ -86,5 +87,13 @@ func TestVersionsSayHowTheyStand(t *testing.T) {
 	}
 	if out := w.must("status", "night-1"); !strings.HasPrefix(out, "ctr v1 is live. There was no champion.\n") {
 		t.Errorf("status begins with\n%.200s\nexpected what is live", out)
+	}
+
+	// The plan says what chose a version where its report has no interval of that.
+	must.Get(registry.New(w.buckets["registry"]).Register(t.Context(), "ctr", "night-2",
+		map[string][]byte{"model.txt": []byte("tree"), scorer.FilePlan: []byte(`{"spec":{"metric":"auc"}}`)},
+		registry.Info{At: w.now, By: "aggregator", Metrics: map[string]float64{"auc": 0.7, "log_loss": 0.125}}))(t)
+	if out := w.must("registry", "list", "ctr"); !strings.Contains(out, "auc 0.7") {
+		t.Errorf("registry list ctr does not say the auc that chose version 5:\n%s", out)
 	}
 }

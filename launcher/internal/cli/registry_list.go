@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -100,6 +101,9 @@ func listVersions(ctx context.Context, w *Setup, model string) error {
 // chosenBy is the metric by which a version's sweep has chosen it; empty if that is not recorded, or cannot be read.
 func chosenBy(ctx context.Context, w *Setup, v registry.Version) string {
 	var report struct{ Within sweep.Within }
-	_ = w.registry.ReadJSON(ctx, v, scorer.FileReport, &report)
-	return report.Within.Metric
+	var plan struct{ Spec struct{ Metric string } }
+	if _ = w.registry.ReadJSON(ctx, v, scorer.FileReport, &report); report.Within.Metric == "" { // no interval of it
+		_ = w.registry.ReadJSON(ctx, v, scorer.FilePlan, &plan)
+	}
+	return cmp.Or(report.Within.Metric, plan.Spec.Metric)
 }
