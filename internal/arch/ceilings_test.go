@@ -21,7 +21,7 @@ var ceilings = map[string]int{
 	"internal/atomicfile":          129,
 	"internal/blob":                469,
 	"internal/blob/blobtest":       896,
-	"internal/blob/folder":         620, // a bucket on a cluster without a cloud
+	"internal/blob/folder":         623, // a bucket on a cluster without a cloud
 	"internal/calibrate":           702,
 	"internal/cloud":               317,
 	"internal/cloud/batch":         1128,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 115_014
+const maxLines = 115_017
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -129,6 +129,35 @@ func TestEveryCall(t *testing.T) {
 	}
 }
 
+// blind is a machine that does not see yet what others have renamed, as with NFS's nocto.
+type blind struct{ fileSystem }
+
+func (b blind) OpenRoot(name string) (*os.Root, error) {
+	return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.ENOENT}
+}
+
+// TestCreatedUnseen: an object that another machine has created, and that cannot be seen yet, is not created again, and
+// the error says so.
+func TestCreatedUnseen(t *testing.T) {
+	t.Parallel()
+	dir := memoryDir(t)
+	put(t, Bucket(dir), "a/b", "first", blob.Absent)
+	root, err := open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	s := &bucket{dir: dir, root: func() (fileSystem, error) { return blind{root}, nil }}
+	created, err := blob.Create(t.Context(), s, "a/b", []byte("second"))
+	data, _, readErr := blob.ReadAll(t.Context(), Bucket(dir), "a/b", 100)
+	if created || err != nil || string(data) != "first" || readErr != nil {
+		t.Errorf("created: %t, %v, and it holds %q (%v); want that another was first", created, err, data, readErr)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, layout, drafts, "*")); len(left) > 0 {
+		t.Errorf("it left %q", left)
+	}
+}
+
 // TestEveryOrder lets two writers' calls at one object come in all orders: of those that saw the same generation one
 // wins, the last is what remains, and whoever reads between two calls finds whole contents, and never older ones.
 func TestEveryOrder(t *testing.T) {

@@ -371,6 +371,9 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 		if lookErr == nil && then.id == d.id {
 			break
 		}
+		if cond == blob.Absent && errors.Is(err, fs.ErrExist) { // another's, even if it cannot be seen here yet
+			return blob.Attrs{}, blob.ErrPrecondition
+		}
 		if lookErr != nil || then.generation == now.generation || then.generation == 0 {
 			// No room, no permission, or removed. Or no answer, and the server may do it yet: what it would show stays.
 			d.at = ""
