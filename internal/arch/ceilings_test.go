@@ -72,7 +72,7 @@ var ceilings = map[string]int{
 	"launcher/command":             428,
 	"launcher/internal/bill":       271,
 	"launcher/internal/clean":      461,
-	"launcher/internal/cli":        4137,
+	"launcher/internal/cli":        4141,
 	"launcher/internal/cloudjob":   511,
 	"launcher/internal/console":    280,
 	"launcher/internal/doctor":     636,
@@ -85,7 +85,7 @@ var ceilings = map[string]int{
 	"launcher/internal/report":     1417,
 	"launcher/internal/reproduce":  511,
 	"launcher/internal/serve":      2420,
-	"launcher/internal/show":       1954,
+	"launcher/internal/show":       1962,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1721,
 	"launcher/internal/sweepview":  769,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 115_017
+const maxLines = 115_029
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -63,6 +63,10 @@ func listModels(ctx context.Context, w *Setup) error {
 		all = append(all, m)
 	}
 	return w.print(all, func() {
+		if len(all) == 0 {
+			w.printf("no model yet: `launcher fit TABLE --label COLUMN` trains one\n")
+			return
+		}
 		t := w.screen().Table("model", "versions", "champion", "score on test", "age")
 		for _, m := range all {
 			age := ""

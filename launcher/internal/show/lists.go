@@ -19,6 +19,10 @@ import (
 
 // Sweeps writes a list of sweeps.
 func (w Printer) Sweeps(all []page.IndexSweep, now time.Time) {
+	if len(all) == 0 {
+		w.Printf("no sweep yet: `launcher fit TABLE --label COLUMN` or `launcher sweep SWEEP.yaml` starts one\n")
+		return
+	}
 	t := w.Table("sweep", "planned", "trials", "state", "score on test", "registered", "dataset").
 		Least("dataset", "trials", "registered", "planned")
 	for _, l := range all {
@@ -70,6 +74,10 @@ func (w Printer) Month(m *page.Month, now time.Time) {
 
 // Datasets writes a list of dataset versions.
 func (w Printer) Datasets(all []sweepview.ListedDataset) {
+	if len(all) == 0 {
+		w.Printf("no dataset yet: `launcher stage DATASET.yaml` makes one\n")
+		return
+	}
 	t := w.Table("dataset", "version", "rows", "size", "staged", "night").Least("size", "staged")
 	for _, l := range all {
 		staged, ref := "", l.Version
