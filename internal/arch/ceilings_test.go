@@ -13,7 +13,7 @@ var ceilings = map[string]int{
 	"aggregator/command":           87,
 	"aggregator/internal/cli":      260,
 	"aggregator/internal/conclude": 3808,
-	"aggregator/internal/judge":    882,
+	"aggregator/internal/judge":    881,
 	"bench/gauge":                  1007,
 	"container/roots":              34,
 	"e2e":                          4,
@@ -24,9 +24,9 @@ var ceilings = map[string]int{
 	"internal/blob/folder":         623, // a bucket on a cluster without a cloud
 	"internal/calibrate":           702,
 	"internal/cloud":               317,
-	"internal/cloud/batch":         1128,
+	"internal/cloud/batch":         1129,
 	"internal/cloud/bigquery":      238,
-	"internal/cloud/gcs":           544,
+	"internal/cloud/gcs":           545,
 	"internal/cloud/idtoken":       268,
 	"internal/cloud/inspect":       320,
 	"internal/cloud/pubsub":        78,
@@ -36,13 +36,13 @@ var ceilings = map[string]int{
 	"internal/dataset/encode":      3071,
 	"internal/dataset/ingest":      6390,
 	"internal/dataset/segment":     269,
-	"internal/dataset/table":       4294,
+	"internal/dataset/table":       4295,
 	"internal/engine":              120,
 	"internal/exact":               89,
 	"internal/expression":          547,
 	"internal/fit":                 1208,
 	"internal/gbt":                 11636,
-	"internal/ledger":              543,
+	"internal/ledger":              544,
 	"internal/machines":            405,
 	"internal/metric":              2662,
 	"internal/must":                27,
@@ -55,12 +55,12 @@ var ceilings = map[string]int{
 	"internal/problem":             241, // its table of what is gone grows
 	"internal/program":             1288,
 	"internal/program/environment": 207,
-	"internal/program/tables":      326,
+	"internal/program/tables":      327,
 	"internal/protocol":            1087,
 	"internal/random":              17,
-	"internal/registry":            2500,
+	"internal/registry":            2501,
 	"internal/scorer":              667,
-	"internal/search":              4317,
+	"internal/search":              4318,
 	"internal/slurm":               621,
 	"internal/strictjson":          309,
 	"internal/strictyaml":          766,
@@ -78,13 +78,13 @@ var ceilings = map[string]int{
 	"launcher/internal/doctor":     636,
 	"launcher/internal/draft":      1493,
 	"launcher/internal/explain":    350,
-	"launcher/internal/plan":       1647,
+	"launcher/internal/plan":       1648,
 	"launcher/internal/predict":    647,
 	"launcher/internal/provision":  465,
 	"launcher/internal/quote":      1446,
 	"launcher/internal/report":     1417,
-	"launcher/internal/reproduce":  511,
-	"launcher/internal/serve":      2420,
+	"launcher/internal/reproduce":  512,
+	"launcher/internal/serve":      2421,
 	"launcher/internal/show":       1962,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1721,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 115_029
+const maxLines = 115_038
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

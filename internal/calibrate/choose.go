@@ -44,7 +44,7 @@ func Choose(raw []float64, label, weight []float32, byTime bool) (Choice, error)
 		positives += int(y)
 	}
 	slope, e := newPlatt(d).slope()
-	c := &Calibrator{method: Platt, a: max(0, 1+drawn(slope-1, e))}
+	c := &Calibrator{method: Platt, a: max(0, 1+shrinkToZero(slope-1, e))}
 	reason := fmt.Sprintf("the slope of the log odds is %.3g ± %.2g on %s rows of calib, %s of them positive",
 		slope, e, humanize.Comma(int64(d.len())), humanize.Comma(int64(positives)))
 	if c.a == 1 {
@@ -69,10 +69,10 @@ func Choose(raw []float64, label, weight []float32, byTime bool) (Choice, error)
 	return Choice{Calibrator: c, Method: Platt, Reason: reason}, nil
 }
 
-// drawn is a difference drawn towards 0 by twice its standard error, and 0 where it is no larger: the positive part of
-// the estimator of James and Stein (1961), in one dimension. One standard error and three gain less, and one harms more
-// (docs/LAB.md).
-func drawn(difference, e float64) float64 {
+// shrinkToZero is a difference drawn towards 0 by twice its standard error, and 0 where it is no larger: the positive
+// part of the estimator of James and Stein (1961), in one dimension. One standard error and three gain less, and one
+// harms more (docs/LAB.md).
+func shrinkToZero(difference, e float64) float64 {
 	if !(math.Abs(difference) > 2*e) {
 		return 0
 	}
@@ -92,8 +92,8 @@ func (d *data) level(z []float64) (kept, by float64) {
 		kept, _ = d.moveTo(z, scores)
 	}
 	to, curvature := d.moveTo(z, labels)
-	apart := d.apart(func(i int) float64 { return (float64(d.label[i]) - sigmoid(z[i]+to)) / curvature })
-	return kept, drawn(to-kept, math.Sqrt(max(1/curvature, apart)))
+	apart := d.varianceOverTime(func(i int) float64 { return (float64(d.label[i]) - sigmoid(z[i]+to)) / curvature })
+	return kept, shrinkToZero(to-kept, math.Sqrt(max(1/curvature, apart)))
 }
 
 // moveTo returns the constant that, added to the log odds of all rows, makes their probabilities add up to total, and
@@ -117,9 +117,9 @@ func (d *data) moveTo(z []float64, total float64) (by, curvature float64) {
 	return by, curvature
 }
 
-// apart is the variance of an estimate over the stretches of time, where of is what each row adds to it; 0 if rows are
-// in no order.
-func (d *data) apart(of func(row int) float64) (variance float64) {
+// varianceOverTime is the variance of an estimate over the stretches of time, where of is what each row adds to it; 0
+// if rows are in no order.
+func (d *data) varianceOverTime(of func(row int) float64) (variance float64) {
 	if d.stretch == nil {
 		return 0
 	}

@@ -76,12 +76,12 @@ func prepare(raw []float64, label, weight []float32, byTime bool) (*data, error)
 		return d, nil
 	}
 
-	d.weight = effective(n, func(i int) float64 { return float64(weight[entries[i].row]) })
+	d.weight = scaleWeights(n, func(i int) float64 { return float64(weight[entries[i].row]) })
 	return d, nil
 }
 
-// effective scales the weights of n rows so that they add up to the effective number of rows.
-func effective(n int, weight func(i int) float64) []float64 {
+// scaleWeights scales the weights of n rows so that they add up to the effective number of rows.
+func scaleWeights(n int, weight func(i int) float64) []float64 {
 	var sum, squares float64
 	for i := range n {
 		w := weight(i)

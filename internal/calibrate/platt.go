@@ -64,7 +64,7 @@ func (l *platt) slope() (slope, e float64) {
 	variance := max(0, at.h11/determinant/l.weight)
 
 	// Rows of one stretch may err together: what each adds to the gradient, by the inverse (White's sandwich).
-	apart := l.d.apart(func(i int) float64 {
+	apart := l.d.varianceOverTime(func(i int) float64 {
 		x := (l.d.raw[i] - l.mean) / l.scale
 		off := l.target[l.d.label[i]] - sigmoid(float64(best.slope*x)+best.c)
 		return off * (float64(at.h11*x) - at.h01) / determinant / l.weight

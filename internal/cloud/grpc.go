@@ -15,21 +15,21 @@ func FailFast() []grpc.DialOption {
 	return []grpc.DialOption{
 		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
 			call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-			return final(call(ctx, method, req, reply, cc, opts...))
+			return forbidRetry(call(ctx, method, req, reply, cc, opts...))
 		}),
 		grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn,
 			method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 			s, err := open(ctx, desc, cc, method, opts...)
 			if err != nil {
-				return nil, final(err)
+				return nil, forbidRetry(err)
 			}
 			return &failFastStream{s}, nil
 		}),
 	}
 }
 
-// final gives the error of a missing emulator a code that no retry policy retries.
-func final(err error) error {
+// forbidRetry gives the error of a missing emulator a code that no retry policy retries.
+func forbidRetry(err error) error {
 	if _, gone := NobodyAt(err); gone {
 		return status.Error(codes.FailedPrecondition, status.Convert(err).Message())
 	}
@@ -43,5 +43,5 @@ func (s *failFastStream) RecvMsg(m any) error {
 	if err == nil || err == io.EOF { //nolint:errorlint // gRPC's streams end with exactly this
 		return err
 	}
-	return final(err)
+	return forbidRetry(err)
 }

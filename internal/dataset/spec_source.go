@@ -228,7 +228,7 @@ func (s SourceSpec) Places(newest time.Time) []Place {
 	var out []Place
 	for _, place := range s.Files {
 		if !dateMark.MatchString(place) {
-			out = append(out, newPlace(place, fixed(place), ""))
+			out = append(out, newPlace(place, fixedFolder(place), ""))
 			continue
 		}
 		for back := range int(max(1, s.Last)) {
@@ -238,7 +238,7 @@ func (s SourceSpec) Places(newest time.Time) []Place {
 				return strings.NewReplacer("2006", day.Format("2006"), "01", day.Format("01"), "02", day.Format("02")).
 					Replace(form)
 			})
-			out = append(out, newPlace(pattern, fixed(place), day.Format(time.DateOnly)))
+			out = append(out, newPlace(pattern, fixedFolder(place), day.Format(time.DateOnly)))
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Place) int { return cmp.Compare(a.Day, b.Day) })
@@ -256,8 +256,8 @@ func newPlace(pattern, fixed, day string) Place {
 	return p
 }
 
-// fixed is a place up to the folder in which something varies.
-func fixed(place string) string {
+// fixedFolder is a place up to the folder in which something varies.
+func fixedFolder(place string) string {
 	i := strings.IndexAny(place, "*?[\\")
 	if mark := dateMark.FindStringIndex(place); mark != nil && (i < 0 || mark[0] < i) {
 		i = mark[0]

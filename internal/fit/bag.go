@@ -163,7 +163,7 @@ func (b *bag) merge(label, weight []float32) (*Evaluated, error) {
 	res.Model.Transform(b.raw)
 	var e metric.Evaluator
 	e.Reset(metric.Input{Label: label, Weight: weight, Pred: b.raw, Group: b.all.Group})
-	o.Metrics = measured(&e, b.q.Metrics)
+	o.Metrics = evaluateDefined(&e, b.q.Metrics)
 	o.Score = math.NaN() // as it may be defined for the rows of valid alone
 	if value, err := e.Eval(b.q.Metric); err == nil {
 		o.Score = b.q.Metric.Score(value)

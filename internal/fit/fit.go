@@ -305,7 +305,7 @@ func (o *Evaluated) rate(q Request, valid *HeldOut) error {
 	var e metric.Evaluator
 	e.Reset(in)
 
-	o.Metrics = measured(&e, q.Metrics)
+	o.Metrics = evaluateDefined(&e, q.Metrics)
 	value, err := e.Eval(q.Metric)
 	if err != nil {
 		return err
@@ -317,8 +317,8 @@ func (o *Evaluated) rate(q Request, valid *HeldOut) error {
 	return nil
 }
 
-// measured are the values of those metrics that are defined.
-func measured(e *metric.Evaluator, metrics []metric.Metric) map[string]float64 {
+// evaluateDefined are the values of those metrics that are defined.
+func evaluateDefined(e *metric.Evaluator, metrics []metric.Metric) map[string]float64 {
 	values := map[string]float64{}
 	for _, m := range metrics {
 		if v, err := e.Eval(m); err == nil {

@@ -45,7 +45,7 @@ func (r *Reader) Read(ctx context.Context, results map[int]sweep.Result, now tim
 		return Ledger{}, err
 	}
 
-	recorded, err := r.recorded(ctx)
+	recorded, err := r.readJobNumbers(ctx)
 	if err != nil {
 		return Ledger{}, err
 	}
@@ -70,8 +70,9 @@ func (r *Reader) Read(ctx context.Context, results map[int]sweep.Result, now tim
 	return l, nil
 }
 
-// recorded returns the numbers of the jobs that are named by claims and have been recorded, and of the plan's own job.
-func (r *Reader) recorded(ctx context.Context) (map[int]bool, error) {
+// readJobNumbers returns the numbers of the jobs that are named by claims and have been recorded, and of the plan's own
+// job.
+func (r *Reader) readJobNumbers(ctx context.Context) (map[int]bool, error) {
 	if r.jobs == nil {
 		r.jobs = map[int]bool{0: true}
 	}

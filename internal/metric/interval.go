@@ -14,7 +14,7 @@ type Confidence struct {
 	Samples int     // of resampling
 }
 
-func (c Confidence) filled() (Confidence, error) {
+func (c Confidence) fillDefaults() (Confidence, error) {
 	if c.Level == 0 {
 		c.Level = 0.95
 	}
@@ -50,7 +50,7 @@ func (m Metric) Analytic() bool { return m.influence != nil }
 
 // Interval evaluates the metric with an interval. Rows, or groups for metrics of groups, are assumed to be independent.
 func (m Metric) Interval(in Input, c Confidence) (Interval, error) {
-	c, err := c.filled()
+	c, err := c.fillDefaults()
 	if err != nil {
 		return Interval{}, err
 	}
@@ -110,7 +110,7 @@ const mostOfMargin = 0.75
 // Compare compares two models on the same rows, paired, so that what affects both cancels out. in.Pred are the new
 // predictions.
 func (m Metric) Compare(in Input, old []float64, c Confidence) (Comparison, error) {
-	c, err := c.filled()
+	c, err := c.fillDefaults()
 	if err != nil {
 		return Comparison{}, err
 	}
@@ -147,7 +147,7 @@ func (m Metric) Compare(in Input, old []float64, c Confidence) (Comparison, erro
 		return out, err
 	}
 
-	difference := sides[0].less(m.slope(values[0]), *sides[1], m.slope(values[1]))
+	difference := sides[0].subtract(m.slope(values[0]), *sides[1], m.slope(values[1]))
 	out.Error = difference.deviation()
 	out.Low, out.High = out.Gain-c.quantile()*out.Error, out.Gain+c.quantile()*out.Error
 	return out, nil
@@ -350,8 +350,8 @@ func (u units) deviation() float64 {
 	return math.Sqrt(variance)
 }
 
-// less subtracts the influences of another model on the same units, each multiplied by a sign.
-func (u units) less(sign float64, other units, otherSign float64) units {
+// subtract subtracts the influences of another model on the same units, each multiplied by a sign.
+func (u units) subtract(sign float64, other units, otherSign float64) units {
 	d := units{influence: make([]float64, len(u.influence)), weight: u.weight, unbiased: u.unbiased}
 	for i := range d.influence {
 		d.influence[i] = float64(sign*u.influence[i]) - float64(otherSign*other.influence[i])

@@ -72,7 +72,7 @@ func Compare(ctx context.Context, q Request) ([]Finding, error) {
 	if day.IsZero() {
 		day = q.At
 	}
-	return sorted(allow(c.findings, rules, day)), ctx.Err()
+	return sortFindings(allow(c.findings, rules, day)), ctx.Err()
 }
 
 // contractBegins is the number of earlier nights from which a table is a night even if nobody says so.

@@ -79,7 +79,7 @@ func numberDistance(a, b *Column) float64 {
 	for _, pair := range [][2]*Column{{a, b}, {b, a}} {
 		for _, x := range pair[0].Quantiles {
 			for _, below := range []bool{true, false} {
-				worst = max(worst, math.Abs(cumulative(pair[0].Quantiles, x, below)-cumulative(pair[1].Quantiles, x,
+				worst = max(worst, math.Abs(shareBelow(pair[0].Quantiles, x, below)-shareBelow(pair[1].Quantiles, x,
 					below)))
 			}
 		}
@@ -87,8 +87,8 @@ func numberDistance(a, b *Column) float64 {
 	return worst
 }
 
-// cumulative estimates the share of the numbers less than x, or at most x.
-func cumulative(q []float64, x float64, below bool) float64 {
+// shareBelow estimates the share of the numbers less than x, or at most x.
+func shareBelow(q []float64, x float64, below bool) float64 {
 	i, found := slices.BinarySearch(q, x)
 	if found {
 		for !below && i+1 < len(q) && q[i+1] == x {

@@ -99,7 +99,7 @@ func (c *comparison) checkSameColumns() {
 			if x == nil || y == nil {
 				continue
 			}
-			if share := c.same(a.Kind, x, y); share >= sameShare {
+			if share := c.shareThatFollows(a.Kind, x, y); share >= sameShare {
 				said[b.Name] = true
 				c.add(Warning, CodeSameColumn, b.Name, "the column duplicates %q in %s of the rows: drop: [%s]",
 					a.Name, percent(share), b.Name)
@@ -108,9 +108,9 @@ func (c *comparison) checkSameColumns() {
 	}
 }
 
-// same is the share of the rows in which one column follows from the other: numbers if they ascend together, texts if
-// they stand for each other.
-func (c *comparison) same(kind ColumnKind, a, b *dataset.Values) float64 {
+// shareThatFollows is the share of the rows in which one column follows from the other: numbers if they ascend
+// together, texts if they stand for each other.
+func (c *comparison) shareThatFollows(kind ColumnKind, a, b *dataset.Values) float64 {
 	n := min(a.Len(), sameRows)
 	if kind == Number {
 		x, _ := c.night.Numbers(a)

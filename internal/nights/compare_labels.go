@@ -140,8 +140,8 @@ func (c *comparison) foundCode(code Code) bool {
 
 // tieOf returns the tie of two columns by name.
 func (p *Profile) tieOf(a, b string) (float64, bool) {
-	i, known := p.place(a)
-	j, too := p.place(b)
+	i, known := p.columnIndex(a)
+	j, too := p.columnIndex(b)
 	if i < j {
 		i, j = j, i
 	}

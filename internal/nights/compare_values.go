@@ -260,7 +260,7 @@ func (c *comparison) checkLevels(k *Column) bool {
 	floor := changed.doubt() * levelFloor
 	limit := floor + 3*changed.hi + c.noise*math.Sqrt(math.Abs(change))
 	comes := history(turnover)
-	restless := c.restless(k.Name) || k.Of != "" && c.restless(k.Of)
+	restless := c.comesAndGoes(k.Name) || k.Of != "" && c.comesAndGoes(k.Of)
 	beyond := math.Abs(change) > limit
 	if restless {
 		beyond = now > farAbove*top.hi && now > floor+c.noise*math.Sqrt(now)
@@ -292,8 +292,8 @@ func (c *comparison) checkLevels(k *Column) bool {
 		churned.atMost("but usually at most %s have"))
 }
 
-// restless reports whether levels of the column come and go on most nights.
-func (c *comparison) restless(name string) bool {
+// comesAndGoes reports whether levels of the column come and go on most nights.
+func (c *comparison) comesAndGoes(name string) bool {
 	u := c.learnColumnChange(name, (*Column).hasLevels,
 		func(k, before *Column) float64 { return max(turnover(k, before), turnover(before, k)) })
 	return u.nights > 0 && u.center > 0.005

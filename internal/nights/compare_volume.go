@@ -210,7 +210,7 @@ func (c *comparison) checkGaps() {
 		return
 	}
 
-	usual := c.hourly()
+	usual := c.usualHourlyShares()
 	total := 0
 	for _, n := range b.Rows {
 		total += n
@@ -234,8 +234,8 @@ func (c *comparison) checkGaps() {
 	}
 }
 
-// hourly returns each hour's usual share of a day's rows: the least of the nights before.
-func (c *comparison) hourly() [24]float64 {
+// usualHourlyShares returns each hour's usual share of a day's rows: the least of the nights before.
+func (c *comparison) usualHourlyShares() [24]float64 {
 	var out [24]float64
 	for h := range out {
 		u := c.learn(func(p *Profile) (float64, bool) {

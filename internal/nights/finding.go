@@ -123,8 +123,8 @@ func Doubt(findings []Finding) string {
 	return findings[i].String()
 }
 
-// sorted orders findings by level, most serious first, then from causes to consequences.
-func sorted(findings []Finding) []Finding {
+// sortFindings orders findings by level, most serious first, then from causes to consequences.
+func sortFindings(findings []Finding) []Finding {
 	grave := []Level{Blocking, Warning, Note}
 	slices.SortStableFunc(findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(slices.Index(grave, a.Level), slices.Index(grave, b.Level)),

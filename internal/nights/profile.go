@@ -151,7 +151,7 @@ func (w *worker) measure(n *ingest.Night, m *dataset.Manifest) *Profile {
 	w.each(len(values), func(i int) {
 		codes[i] = p.Columns[i].measure(n, values[i], y, share)
 		if i < tied {
-			few[i] = p.Columns[i].fewer(codes[i])
+			few[i] = p.Columns[i].reduceCodes(codes[i])
 		}
 	})
 	if w.ctx.Err() == nil {
@@ -425,14 +425,14 @@ func round5(x float64) float64 { return math.Round(1e5*x) / 1e5 }
 
 // column returns the column of that name; nil if there is none.
 func (p *Profile) column(name string) *Column {
-	if i, ok := p.place(name); ok {
+	if i, ok := p.columnIndex(name); ok {
 		return &p.Columns[i]
 	}
 	return nil
 }
 
-// place returns the index of the column of that name. It is not safe for concurrent use.
-func (p *Profile) place(name string) (int, bool) {
+// columnIndex returns the index of the column of that name. It is not safe for concurrent use.
+func (p *Profile) columnIndex(name string) (int, bool) {
 	if p.places == nil {
 		p.places = make(map[string]int, len(p.Columns))
 		for i := range slices.Backward(p.Columns) { // of two with one name, the first

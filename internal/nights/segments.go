@@ -249,7 +249,7 @@ func (c *comparison) checkSegments() {
 		if s.Level != allRows {
 			one := rateSuspect(s, u, apart.rate, entropy)
 			rate := s.Positive / max(1, one.expected)
-			one.thinned = s.Column != "" && rate > 1 && !c.restless(s.Column) &&
+			one.thinned = s.Column != "" && rate > 1 && !c.comesAndGoes(s.Column) &&
 				s.Rows/all.Rows < u.share/float64(u.nights)/math.Sqrt(rate)
 			found = append(found, one)
 		}
@@ -257,11 +257,11 @@ func (c *comparison) checkSegments() {
 			found = append(found, slopeSuspect(s, u, apart.slope, entropy))
 		}
 	}
-	c.report(together(discovered(found)))
+	c.report(addTotals(dropChance(found)))
 }
 
-// together adds, for each column of which several levels have lost labels, what they have lost in all.
-func together(found []suspect) []suspect {
+// addTotals adds, for each column of which several levels have lost labels, what they have lost in all.
+func addTotals(found []suspect) []suspect {
 	var sums []suspect
 	count := map[string]int{}
 	for _, s := range found {
@@ -382,8 +382,8 @@ func sure(z float64) float64 {
 	return part * part
 }
 
-// discovered returns those that are not chance, by Benjamini and Hochberg, the surest first.
-func discovered(all []suspect) []suspect {
+// dropChance returns those that are not chance, by Benjamini and Hochberg, the surest first.
+func dropChance(all []suspect) []suspect {
 	slices.SortStableFunc(all, func(a, b suspect) int { return cmp.Compare(math.Abs(b.z), math.Abs(a.z)) })
 	last := 0
 	for i, s := range all {
@@ -425,7 +425,7 @@ func (c *comparison) report(found []suspect) {
 
 // says is the code and the sentence of a suspect.
 func (s suspect) says() (Code, string) {
-	where := s.segment.where()
+	where := s.segment.nameSegment()
 	switch {
 	case s.isSlope && s.segment.inverted():
 		return CodeInverted, where + "positive and negative labels look swapped: what earlier nights know of the " +
@@ -451,8 +451,8 @@ func (s *SegmentCounts) inverted() bool {
 	return b < -1.5 && (b+1)*math.Sqrt(s.Info) < -4
 }
 
-// where names the segment for people.
-func (s *SegmentCounts) where() string {
+// nameSegment names the segment for people.
+func (s *SegmentCounts) nameSegment() string {
 	switch {
 	case s.Level == allRows:
 		return ""

@@ -8,8 +8,8 @@ import (
 // tieCodes is how many codes a column is reduced to before its ties are measured.
 const tieCodes = 16
 
-// fewer reduces the column's codes to tieCodes: numbers to wider ranges, texts to the most frequent levels.
-func (c *Column) fewer(codes []uint8) []uint8 {
+// reduceCodes reduces the column's codes to tieCodes: numbers to wider ranges, texts to the most frequent levels.
+func (c *Column) reduceCodes(codes []uint8) []uint8 {
 	out := slices.Clone(codes)
 	for i, code := range codes {
 		switch {

@@ -106,7 +106,7 @@ func (n *Notifier) tell(ctx context.Context, c Channel, m *VerdictMessage, marks
 	}
 	began := n.Now()
 	if err := c.Send(ctx, m); err != nil {
-		n.failed(c.Name, began)
+		n.restChannel(c.Name, began)
 		log.Error("a verdict could not be sent", "error", err.Error())
 		return false
 	}
@@ -126,7 +126,7 @@ func (n *Notifier) rests(channel string) bool {
 	return n.Now().Before(n.resting[channel])
 }
 
-func (n *Notifier) failed(channel string, began time.Time) {
+func (n *Notifier) restChannel(channel string, began time.Time) {
 	now := n.Now()
 	if now.Sub(began) < slowFailure {
 		return

@@ -18,7 +18,7 @@ import (
 // them when they get wrong ones.
 func explain(cmd *cobra.Command) {
 	if cmd.Args == nil && cmd.RunE != nil {
-		cmd.Args = taken(arguments(cmd.Use))
+		cmd.Args = checkArguments(arguments(cmd.Use))
 	}
 	if validate := cmd.Args; validate != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -92,8 +92,8 @@ func wrongArguments(cmd *cobra.Command, args []string, err error) error {
 	return Usagef("expected %s%s, got %d: %s", most, english.Plural(len(names), "argument", ""), given, line)
 }
 
-// taken checks the number of arguments: those in brackets may be left out, and dots stand for any number.
-func taken(names []string) cobra.PositionalArgs {
+// checkArguments checks the number of arguments: those in brackets may be left out, and dots stand for any number.
+func checkArguments(names []string) cobra.PositionalArgs {
 	least := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, "[") })
 	switch last := len(names) - 1; {
 	case last < 0:

@@ -75,7 +75,7 @@ func (t Task) Begin() (Search, Action) {
 // Next takes the answer to the last action.
 func (s Search) Next(a Answer) (Search, Action) {
 	if a.Failed {
-		return s.failed()
+		return s.endAttempt()
 	}
 
 	switch s.doing {
@@ -86,7 +86,7 @@ func (s Search) Next(a Answer) (Search, Action) {
 		return s.do(List)
 
 	case List:
-		return s.listed(a)
+		return s.startPasses(a)
 
 	case AskVerdict:
 		if !a.Yes {
@@ -96,7 +96,7 @@ func (s Search) Next(a Answer) (Search, Action) {
 		return s.about(CreateVerdict, a.Trial, 0)
 
 	case CreateVerdict: // whichever task wrote it, the trial may be claimed; its holder reads what it says
-		return s.decided().look()
+		return s.markDecided().look()
 
 	case ReadClaim:
 		if a.Yes {
@@ -135,16 +135,16 @@ func (s Search) Next(a Answer) (Search, Action) {
 	return s.look()
 }
 
-// failed ends the attempt. A claim created just before is released.
-func (s Search) failed() (Search, Action) {
+// endAttempt ends the attempt. A claim created just before is released.
+func (s Search) endAttempt() (Search, Action) {
 	if s.doing != LookForResult {
 		return s.stop(Broken)
 	}
 	return s.about(Release, s.number(), s.claim())
 }
 
-// listed starts the passes over a new listing.
-func (s Search) listed(a Answer) (Search, Action) {
+// startPasses starts the passes over a new listing.
+func (s Search) startPasses(a Answer) (Search, Action) {
 	s.list, s.pass, s.index = a.View, 0, 0
 	if s.idle.IsZero() {
 		s.idle = s.list.Ended
@@ -178,8 +178,8 @@ func (s Search) last() bool {
 	return true
 }
 
-// decided marks the search's subject as one with a verdict.
-func (s Search) decided() Search {
+// markDecided marks the search's subject as one with a verdict.
+func (s Search) markDecided() Search {
 	s.list.Trials = slices.Clone(s.list.Trials)
 	of := &s.list.Trials[s.subject]
 	of.Paused, of.Resumed = false, true

@@ -41,7 +41,7 @@ func (r *Registry) Alias(ctx context.Context, model, alias string) (Alias, error
 		return Alias{}, err
 	}
 	if len(all) == 0 {
-		if newest, err := r.newest(ctx, model); err != nil {
+		if newest, err := r.findNewest(ctx, model); err != nil {
 			return Alias{}, err
 		} else if newest == 0 {
 			return Alias{}, r.noModel(ctx, model)
@@ -118,7 +118,7 @@ func (r *Registry) SetAlias(ctx context.Context, model, alias string, to int, ex
 			return nil, elsewhere(now, expect)
 		}
 
-		next := now.moved(Promoted, to, act)
+		next := now.movedTo(Promoted, to, act)
 		next.Last.Record = record
 		if now.Version > 0 {
 			next.Past = append(next.Past, now.Version)
@@ -180,7 +180,7 @@ func (r *Registry) rollback(ctx context.Context, model, alias string, to int, ex
 			return nil, err
 		}
 
-		next := now.moved(RolledBack, now.Past[last], act)
+		next := now.movedTo(RolledBack, now.Past[last], act)
 		if next.Last.Record, err = r.recordSum(ctx, model, next.Version); err != nil {
 			return nil, err
 		}
@@ -217,7 +217,7 @@ func (r *Registry) backTo(ctx context.Context, now Alias, to int) (int, error) {
 func (r *Registry) lastUsable(ctx context.Context, now Alias) (int, error) {
 	var passed []int
 	for last := len(now.Past) - 1; last >= 0; last-- {
-		why, err := r.unusable(ctx, now.Model, now.Past[last])
+		why, err := r.whyUnusable(ctx, now.Model, now.Past[last])
 		if err != nil {
 			return 0, err
 		}
@@ -261,14 +261,14 @@ func (r *Registry) RemoveAlias(ctx context.Context, model, alias string, expect 
 		if !expect.Any && now.Version != expect.Version {
 			return nil, elsewhere(now, expect)
 		}
-		next := now.moved(Removed, 0, act)
+		next := now.movedTo(Removed, 0, act)
 		next.Past = nil
 		return &next, nil
 	})
 }
 
-// moved returns the alias after a move, with a copy of its past.
-func (a Alias) moved(kind EventKind, to int, act Act) Alias {
+// movedTo returns the alias after a move, with a copy of its past.
+func (a Alias) movedTo(kind EventKind, to int, act Act) Alias {
 	next := a
 	next.Version = to
 	next.Past = slices.Clone(a.Past)

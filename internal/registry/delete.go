@@ -38,13 +38,13 @@ func (r *Registry) Delete(ctx context.Context, model string, number int, act Act
 		}
 	}
 
-	_, err := r.numbered(ctx, model, number)
+	_, err := r.readVersion(ctx, model, number)
 	var deleted *DeletedError
 	repeated := errors.As(err, &deleted)
 	if err != nil && !repeated {
 		return err
 	}
-	if err := r.unused(ctx, model, number); err != nil && !repeated {
+	if err := r.checkUnused(ctx, model, number); err != nil && !repeated {
 		return err
 	}
 
@@ -54,7 +54,7 @@ func (r *Registry) Delete(ctx context.Context, model string, number int, act Act
 		}
 	}
 
-	held := r.unused(ctx, model, number)
+	held := r.checkUnused(ctx, model, number)
 	if held == nil {
 		return nil
 	}
@@ -75,8 +75,8 @@ func (r *Registry) mark(ctx context.Context, d deletedRecord) error {
 	return nil
 }
 
-// unused returns nil if no alias points at a version.
-func (r *Registry) unused(ctx context.Context, model string, number int) error {
+// checkUnused returns nil if no alias points at a version.
+func (r *Registry) checkUnused(ctx context.Context, model string, number int) error {
 	aliases, err := r.Aliases(ctx, model)
 	if err != nil {
 		return err
@@ -131,11 +131,11 @@ func (r *Registry) unlessDeleted(ctx context.Context, a Alias, act Act) (Alias, 
 		}
 		last, err := r.lastUsable(ctx, now)
 		if err != nil {
-			next := now.moved(Removed, 0, act)
+			next := now.movedTo(Removed, 0, act)
 			next.Past = nil
 			return &next, nil //nolint:nilerr // nowhere to go back to
 		}
-		next := now.moved(RolledBack, now.Past[last], act)
+		next := now.movedTo(RolledBack, now.Past[last], act)
 		next.Past = next.Past[:last]
 		if next.Last.Record, err = r.recordSum(ctx, a.Model, next.Version); err != nil {
 			return nil, err

@@ -25,7 +25,7 @@ func (r *Registry) History(ctx context.Context, model string) ([]Event, error) {
 	for i, m := range moves {
 		events[i] = m.Event
 	}
-	remarks, err3 := r.remarked(ctx, model)
+	remarks, err3 := r.readRemarks(ctx, model)
 	return merge(versions, remarks, events), errors.Join(err1, err2, err3)
 }
 
@@ -89,7 +89,7 @@ func (r *Registry) moves(ctx context.Context, model string) ([]recordedEvent, er
 	// Read the aliases first: any earlier event that they imply is then in the listing that follows, or is their own
 	// last event.
 	aliases, err1 := r.everyAlias(ctx, model)
-	events, err2 := r.recorded(ctx, model)
+	events, err2 := r.readHistory(ctx, model)
 
 	var errs []error
 	for _, a := range aliases {
@@ -114,11 +114,11 @@ func (r *Registry) moves(ctx context.Context, model string) ([]recordedEvent, er
 	slices.SortFunc(events, func(a, b recordedEvent) int {
 		return cmp.Or(cmp.Compare(a.Alias, b.Alias), cmp.Compare(a.Sequence, b.Sequence))
 	})
-	return events, errors.Join(err1, err2, errors.Join(errs...), gaps(model, events), broken(model, events))
+	return events, errors.Join(err1, err2, errors.Join(errs...), gaps(model, events), findBrokenMoves(model, events))
 }
 
-// recorded returns the events that were copied into the history.
-func (r *Registry) recorded(ctx context.Context, model string) ([]recordedEvent, error) {
+// readHistory returns the events that were copied into the history.
+func (r *Registry) readHistory(ctx context.Context, model string) ([]recordedEvent, error) {
 	type place struct {
 		object, alias string
 		sequence      int
@@ -227,10 +227,10 @@ func (r *Registry) recordSum(ctx context.Context, model string, number int) (str
 	return sum(data), nil
 }
 
-// broken reports the moves that do not start where the previous one ended, or that do not hold its SHA-256: the
-// previous one was changed since, or not written by a registry. events are by alias and sequence; a missing predecessor
-// is left to gaps.
-func broken(model string, events []recordedEvent) error {
+// findBrokenMoves reports the moves that do not start where the previous one ended, or that do not hold its SHA-256:
+// the previous one was changed since, or not written by a registry. events are by alias and sequence; a missing
+// predecessor is left to gaps.
+func findBrokenMoves(model string, events []recordedEvent) error {
 	var errs []error
 	for i, e := range events {
 		want, from := chainStart(model, e.Alias), 0

@@ -63,8 +63,9 @@ func (r *Registry) listed(ctx context.Context, model string) (listed, error) {
 	return l, nil
 }
 
-// newest returns the newest version that was not deleted; 0 if there is none. Only the marks of newer ones are read.
-func (r *Registry) newest(ctx context.Context, model string) (int, error) {
+// findNewest returns the newest version that was not deleted; 0 if there is none. Only the marks of newer ones are
+// read.
+func (r *Registry) findNewest(ctx context.Context, model string) (int, error) {
 	l, err := r.listed(ctx, model)
 	if err != nil {
 		return 0, err
@@ -124,7 +125,7 @@ func (r *Registry) Models(ctx context.Context) ([]string, error) {
 	}
 	slices.Sort(names)
 	for _, model := range names {
-		n, err := r.newest(ctx, model)
+		n, err := r.findNewest(ctx, model)
 		if err != nil {
 			return nil, err
 		}
@@ -195,35 +196,35 @@ func (r *Registry) Get(ctx context.Context, model, ref string) (Version, error) 
 		return Version{}, err
 	}
 	if number, ok := parseNumber(ref); ok {
-		return r.numbered(ctx, model, number)
+		return r.readVersion(ctx, model, number)
 	}
 
 	if ref != "" {
 		a, err := r.Alias(ctx, model, ref)
 		switch {
 		case err == nil:
-			return r.numbered(ctx, model, a.Version)
+			return r.readVersion(ctx, model, a.Version)
 		case ref != "latest" || problem.Of(err) != problem.NotFound:
 			return Version{}, err
 		}
 	} else if a, _, err := r.alias(ctx, model, Champion); err != nil {
 		return Version{}, err
 	} else if a.Version > 0 {
-		return r.numbered(ctx, model, a.Version)
+		return r.readVersion(ctx, model, a.Version)
 	}
 
-	newest, err := r.newest(ctx, model)
+	newest, err := r.findNewest(ctx, model)
 	if err != nil {
 		return Version{}, err
 	}
 	if newest == 0 {
 		return Version{}, r.noModel(ctx, model)
 	}
-	return r.numbered(ctx, model, newest)
+	return r.readVersion(ctx, model, newest)
 }
 
-// numbered returns a version by its number.
-func (r *Registry) numbered(ctx context.Context, model string, number int) (Version, error) {
+// readVersion returns a version by its number.
+func (r *Registry) readVersion(ctx context.Context, model string, number int) (Version, error) {
 	if err := r.notDeleted(ctx, model, number); err != nil {
 		return Version{}, err
 	}

@@ -42,7 +42,7 @@ func (r *Registry) Register(ctx context.Context, model, key string, files map[st
 	// An earlier call with the key may have completed.
 	v, err := r.version(ctx, model, w.number)
 	if err == nil {
-		return w.same(v)
+		return w.checkSame(v)
 	}
 	if !isAbsent(err) {
 		return Version{}, err
@@ -73,7 +73,7 @@ func (w *registration) claim(ctx context.Context) error {
 	}
 
 	// The key's own object holds its number, once written.
-	w.number, err = w.keyed(ctx, w.model, w.key)
+	w.number, err = w.numberOfKey(ctx, w.model, w.key)
 	if err == nil || !isAbsent(err) {
 		return err
 	}
@@ -203,11 +203,11 @@ func (w *registration) commit(ctx context.Context, v Version) (Version, error) {
 	if created {
 		return there, nil
 	}
-	return w.same(there)
+	return w.checkSame(there)
 }
 
-// same returns the existing version if its files are those to be registered.
-func (w *registration) same(v Version) (Version, error) {
+// checkSame returns the existing version if its files are those to be registered.
+func (w *registration) checkSame(v Version) (Version, error) {
 	conflict := func(file string) error {
 		return &ConflictError{fmt.Sprintf("registry: version %d of %s is already registered under the key %s, with a "+
 			"different %s; use another key", v.Number, w.model, w.key, file)}
@@ -242,7 +242,7 @@ func (r *Registry) Find(ctx context.Context, model, key string) (Version, error)
 	}
 	none := missing("version", key, " registered for "+model+" under that key")
 
-	number, err := r.keyed(ctx, model, key)
+	number, err := r.numberOfKey(ctx, model, key)
 	if isAbsent(err) {
 		return Version{}, none
 	}
@@ -263,9 +263,9 @@ func (r *Registry) Find(ctx context.Context, model, key string) (Version, error)
 	return v, err
 }
 
-// keyed returns the number that belongs to a key. The error for an unused key wraps blob.ErrNotExist. If the key's own
-// object is damaged, all versions and claims are searched: the key's claim was written before it.
-func (r *Registry) keyed(ctx context.Context, model, key string) (int, error) {
+// numberOfKey returns the number that belongs to a key. The error for an unused key wraps blob.ErrNotExist. If the
+// key's own object is damaged, all versions and claims are searched: the key's claim was written before it.
+func (r *Registry) numberOfKey(ctx context.Context, model, key string) (int, error) {
 	number, err := r.loadKey(ctx, model, key)
 	if !problem.Is(err, problem.Damaged) {
 		return number, err

@@ -105,7 +105,7 @@ func (r *Registry) setBad(ctx context.Context, model string, number int, to Even
 			return err
 		}
 	}
-	if _, err := r.numbered(ctx, model, number); err != nil {
+	if _, err := r.readVersion(ctx, model, number); err != nil {
 		return err
 	}
 
@@ -137,8 +137,8 @@ func (r *Registry) setBad(ctx context.Context, model string, number int, to Even
 	return overtaken(object)
 }
 
-// remarked returns the marks on all versions, and the deletions, as events.
-func (r *Registry) remarked(ctx context.Context, model string) ([]Event, error) {
+// readRemarks returns the marks on all versions, and the deletions, as events.
+func (r *Registry) readRemarks(ctx context.Context, model string) ([]Event, error) {
 	var numbers []int
 	err := r.list(ctx, remarksDir(model), func(object string) bool {
 		name := strings.TrimSuffix(strings.TrimPrefix(object, remarksDir(model)), jsonSuffix)
@@ -181,14 +181,14 @@ func (r *Registry) remarked(ctx context.Context, model string) ([]Event, error) 
 
 // usable returns nil for a version that an alias may be moved to.
 func (r *Registry) usable(ctx context.Context, model string, number int) error {
-	why, err := r.unusable(ctx, model, number)
+	why, err := r.whyUnusable(ctx, model, number)
 	return cmp.Or(err, why)
 }
 
-// unusable says why an alias may not be moved to a version: it was deleted, or marked bad, or a file of it is damaged.
-// err is any other reason.
-func (r *Registry) unusable(ctx context.Context, model string, number int) (why, err error) {
-	v, err := r.numbered(ctx, model, number)
+// whyUnusable says why an alias may not be moved to a version: it was deleted, or marked bad, or a file of it is
+// damaged. err is any other reason.
+func (r *Registry) whyUnusable(ctx context.Context, model string, number int) (why, err error) {
+	v, err := r.readVersion(ctx, model, number)
 	if err != nil {
 		if deleted := new(DeletedError); errors.As(err, &deleted) {
 			return err, nil

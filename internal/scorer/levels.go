@@ -37,7 +37,7 @@ func mapLevels(ctx context.Context, r *registry.Registry, v registry.Version, ca
 
 	path := filepath.Join(cache, f.SHA256+cacheEnd)
 	defer sweepCache(cache, path, time.Now())
-	if whole(path, f) {
+	if isWhole(path, f) {
 		now := time.Now()
 		_ = os.Chtimes(path, now, now) // a cache that cannot be written is not swept either
 		l, err := dataset.OpenLevels(path, e.Tables)
@@ -98,8 +98,8 @@ func sweepCache(cache, inUse string, now time.Time) {
 	}
 }
 
-// whole reports whether the file at path equals the registered one.
-func whole(path string, f registry.File) bool {
+// isWhole reports whether the file at path equals the registered one.
+func isWhole(path string, f registry.File) bool {
 	file, err := os.Open(path)
 	if err != nil {
 		return false

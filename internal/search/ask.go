@@ -145,7 +145,7 @@ func newAsker(r Ask) (*asker, error) {
 
 // remember adds a trial.
 func (a *asker) remember(k sweep.Seen) {
-	k.Params = a.spelled(normalized(k.Params))
+	k.Params = a.respell(normalizeNumbers(k.Params))
 	a.next = max(a.next, k.Trial+1)
 	if key := keyOf(k.Params); a.tried[key] == 0 && !a.apart[k.Trial] {
 		a.tried[key] = k.Trial + 1
@@ -191,7 +191,7 @@ func (a *asker) fromRandom() *Suggestion {
 
 // usable reports whether a configuration may be proposed.
 func (a *asker) usable(params sweep.Params) bool {
-	return a.violated(params) == nil && !a.isTried(params) && (a.tabu == nil || !a.tabu(params))
+	return a.findViolated(params) == nil && !a.isTried(params) && (a.tabu == nil || !a.tabu(params))
 }
 
 // fromRest enumerates a countable space once drawing finds nothing new.

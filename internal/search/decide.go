@@ -35,7 +35,7 @@ func Begin(p *sweep.Plan, known []sweep.Trial, total int, complete func(sweep.Pa
 	}
 	first := len(out)
 	for len(a.axes) > 0 && len(known)+len(out) < total {
-		s := a.beginning(p.Spec.Search.Method, len(out)-first, total-len(known))
+		s := a.suggestBeginning(p.Spec.Search.Method, len(out)-first, total-len(known))
 		if s == nil {
 			break
 		}
@@ -59,14 +59,14 @@ func (a *asker) byDefault(p *sweep.Plan, complete func(sweep.Params) (sweep.Para
 		return nil
 	}
 	full, err := complete(nil)
-	if err != nil || a.violated(Own(p, full)) != nil {
+	if err != nil || a.findViolated(Own(p, full)) != nil {
 		return nil
 	}
 	return &sweep.Trial{Source: SourceDefault, Reason: "the default: params as they are", Params: full}
 }
 
-// beginning is the next trial that depends on no result of the sweep, after so many of wanted; nil is none.
-func (a *asker) beginning(method string, after, wanted int) *Suggestion {
+// suggestBeginning is the next trial that depends on no result of the sweep, after so many of wanted; nil is none.
+func (a *asker) suggestBeginning(method string, after, wanted int) *Suggestion {
 	switch method {
 	case sweep.MethodHalton:
 		return a.byMethod()
@@ -101,14 +101,14 @@ func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params)
 		func(t sweep.Trial) bool { return t.Open || t.Refit || t.Fold > 1 })
 	ask, weights := askOf(p, listed, seen), ""
 	if goals := p.Spec.Goals; len(goals) > 0 {
-		weights = ask.scalarized(goals, trial)
+		weights = ask.scalarize(goals, trial)
 	}
 	a, err := newAsker(ask)
 	if err != nil {
 		return Suggestion{}, err
 	}
 	for _, params := range refused {
-		a.tried[keyOf(normalized(params))] = trial + 1
+		a.tried[keyOf(normalizeNumbers(params))] = trial + 1
 	}
 	a.next = p.Ordinal(trial)
 
@@ -129,7 +129,7 @@ func Replay(p *sweep.Plan, d *sweep.Decision) error {
 	if err != nil {
 		return err
 	}
-	if keyOf(s.Params) != keyOf(normalized(d.Own)) || s.Source != d.Source || s.Reason != d.Reason ||
+	if keyOf(s.Params) != keyOf(normalizeNumbers(d.Own)) || s.Source != d.Source || s.Reason != d.Reason ||
 		(s.Parent == nil) != (d.From == nil) || s.Parent != nil && *s.Parent != d.From.Trial {
 		return fmt.Errorf("search: trial %d was decided as %s; from what it has seen comes %s (%s: %s). Another "+
 			"build, or another kind of processor, may choose otherwise between nearly equal candidates", d.Trial,
@@ -174,7 +174,7 @@ func askOf(p *sweep.Plan, listed []sweep.Trial, seen []sweep.Seen) Ask {
 func isApart(p *sweep.Plan, complete sweep.Params) bool {
 	for name, v := range complete {
 		_, drawn := p.Spec.Search.Random[name]
-		if base, has := p.Base[name]; has && !drawn && !same(normal(v), normal(base)) {
+		if base, has := p.Base[name]; has && !drawn && !same(toFloat(v), toFloat(base)) {
 			return true
 		}
 	}
@@ -209,7 +209,7 @@ func Fitting(p *sweep.Plan, results []sweep.Result, most int) ([]sweep.Seen, err
 
 	var out []sweep.Seen
 	for _, r := range results {
-		own := a.spelled(normalized(Own(p, r.Params)))
+		own := a.respell(normalizeNumbers(Own(p, r.Params)))
 		values := p.Spec.Values(&r)
 		if len(p.Spec.Goals) > 0 && values == nil {
 			continue

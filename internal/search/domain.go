@@ -42,7 +42,7 @@ func newDomain(s sweep.Search, base sweep.Params) (*domain, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &domain{size: sp.size, base: normalized(base)}
+	d := &domain{size: sp.size, base: normalizeNumbers(base)}
 	example := maps.Clone(map[string]any(d.base))
 
 	slices.SortFunc(sp.samplers, func(a, b sampler) int { return cmp.Compare(a.name, b.name) })
@@ -96,7 +96,7 @@ func levels(choice []any) (values []any, ordered bool) {
 	ordered = true
 	had := map[any]bool{}
 	for _, v := range choice {
-		v = normal(v)
+		v = toFloat(v)
 		if !had[key(v)] {
 			had[key(v)] = true
 			values = append(values, v)
@@ -165,7 +165,7 @@ func (a *axis) value(u float64) any {
 // place returns the position of a value on the axis; ok is false for an invalid value. Numbers beyond the bounds have
 // positions below 0 or above 1, since a person may have tried them.
 func (a *axis) place(v any) (u float64, ok bool) {
-	v = normal(v)
+	v = toFloat(v)
 	if a.levels != nil {
 		i, known := a.level[key(v)]
 		return (float64(i) + 0.5) / float64(len(a.levels)), known
@@ -183,9 +183,9 @@ func (a *axis) place(v any) (u float64, ok bool) {
 	return ((x-a.minimum)/a.step + 0.5) / float64(a.size), true
 }
 
-// spelled returns params with values in the space's own spelling: a choice that cannot be trained by itself is in the
+// respell returns params with values in the space's own spelling: a choice that cannot be trained by itself is in the
 // plan as it was written, "1", and trials have the trainer's 1.
-func (d *domain) spelled(params sweep.Params) sweep.Params {
+func (d *domain) respell(params sweep.Params) sweep.Params {
 	for j := range d.axes {
 		a := &d.axes[j]
 		v, has := params[a.name]
@@ -278,12 +278,12 @@ func (d *domain) fits(params sweep.Params) bool {
 			return false
 		}
 	}
-	return len(params) == len(d.axes) && d.violated(params) == nil
+	return len(params) == len(d.axes) && d.findViolated(params) == nil
 }
 
-// violated returns the first constraint that a configuration violates. Parameters that are not searched have the base's
-// value.
-func (d *domain) violated(params sweep.Params) *Constraint {
+// findViolated returns the first constraint that a configuration violates. Parameters that are not searched have the
+// base's value.
+func (d *domain) findViolated(params sweep.Params) *Constraint {
 	for _, c := range d.constraints {
 		looked := make(map[string]any, len(c.e.Names))
 		for _, name := range c.e.Names {
@@ -305,7 +305,7 @@ func keyOf(params sweep.Params) string {
 	key := make([]byte, 0, 32*len(params))
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		key = append(strconv.AppendQuote(key, name), ':')
-		switch v := normal(params[name]).(type) {
+		switch v := toFloat(params[name]).(type) {
 		case float64:
 			key = strconv.AppendFloat(key, v, 'g', -1, 64)
 		case string:
@@ -324,8 +324,8 @@ func keyOf(params sweep.Params) string {
 	return string(key)
 }
 
-// normal converts every kind of number to float64, as after a round trip through JSON.
-func normal(value any) any {
+// toFloat converts every kind of number to float64, as after a round trip through JSON.
+func toFloat(value any) any {
 	switch v := value.(type) {
 	case int:
 		return float64(v)

@@ -38,13 +38,13 @@ func newSampler(name string, d sweep.Distribution) (sampler, error) {
 		return logUniform(name, d.LogUniform[0], d.LogUniform[1]), nil
 	case len(d.Int) == 2 && d.Int[0] <= d.Int[1] && -maxWhole <= d.Int[0] && d.Int[1] <= maxWhole:
 		low, size := d.Int[0], uint64(d.Int[1]-d.Int[0])+1
-		return counted(name, size, func(i uint64) any { return float64(low + int64(i)) }), nil
+		return newCountedSampler(name, size, func(i uint64) any { return float64(low + int64(i)) }), nil
 	case len(d.LogInt) == 2 && 1 <= d.LogInt[0] && d.LogInt[0] <= d.LogInt[1] && d.LogInt[1] <= maxWhole:
 		return logInt(name, d.LogInt[0], d.LogInt[1]), nil
 	case len(d.Step) == 3 && d.Step[0] <= d.Step[1] && d.Step[2] > 0 && (d.Step[1]-d.Step[0])/d.Step[2] <= 1e6:
 		low, step := d.Step[0], d.Step[2]
 		size := uint64(math.Floor((d.Step[1]-low)/step+1e-9)) + 1
-		return counted(name, size, func(i uint64) any { return round(low+float64(float64(i)*step), 12) }), nil
+		return newCountedSampler(name, size, func(i uint64) any { return round(low+float64(float64(i)*step), 12) }), nil
 	case len(d.Choice) > 0:
 		return choice(name, d.Choice), nil
 	}
@@ -52,8 +52,8 @@ func newSampler(name string, d sweep.Distribution) (sampler, error) {
 	return sampler{}, specErrorf("random "+name, "nothing can be drawn from %+v", d)
 }
 
-// counted draws each of size values with equal probability.
-func counted(name string, size uint64, at func(uint64) any) sampler {
+// newCountedSampler draws each of size values with equal probability.
+func newCountedSampler(name string, size uint64, at func(uint64) any) sampler {
 	return sampler{name: name, size: size, at: at, draw: func(r uint64) any {
 		i, _ := bits.Mul64(r, size) // of r / 2^64 x size, the whole part
 		return at(i)
@@ -64,8 +64,8 @@ func counted(name string, size uint64, at func(uint64) any) sampler {
 // value still counts once.
 func choice(name string, values []any) sampler {
 	distinct, _ := levels(values)
-	s := counted(name, uint64(len(distinct)), func(i uint64) any { return distinct[i] })
-	s.draw = counted(name, uint64(len(values)), func(i uint64) any { return values[i] }).draw
+	s := newCountedSampler(name, uint64(len(distinct)), func(i uint64) any { return distinct[i] })
+	s.draw = newCountedSampler(name, uint64(len(values)), func(i uint64) any { return values[i] }).draw
 	return s
 }
 
@@ -90,7 +90,7 @@ func logUniform(name string, low, high float64) sampler {
 // as their neighbours.
 func logInt(name string, low, high int64) sampler {
 	a, b := math.Log(float64(low)-0.5), math.Log(float64(high)+0.5)
-	s := counted(name, uint64(high-low)+1, func(i uint64) any { return float64(low + int64(i)) })
+	s := newCountedSampler(name, uint64(high-low)+1, func(i uint64) any { return float64(low + int64(i)) })
 	s.draw = func(r uint64) any {
 		v := math.Round(math.Exp(a + float64(unit(r)*(b-a))))
 		return min(max(v, float64(low)), float64(high))

@@ -48,7 +48,7 @@ func (c *Constraint) Holds(params map[string]any) (bool, error) {
 func environment(params map[string]any) map[string]any {
 	env := make(map[string]any, len(params))
 	for name, value := range params {
-		switch v := normal(value).(type) {
+		switch v := toFloat(value).(type) {
 		case float64:
 			if name == unlimited && v <= 0 {
 				v = math.Inf(1)

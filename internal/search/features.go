@@ -172,5 +172,6 @@ func decideForward(p *sweep.Plan, trial int, seen []sweep.Seen) (Suggestion, err
 	i := notKept(s.kept)[candidate]
 	reason := fmt.Sprintf("%s; this trial adds %s", s.reason, f.Names()[i])
 	s.kept[i] = true
-	return Suggestion{Trial: trial, Params: normalized(f.Params(s.kept)), Source: sweep.TryForward, Reason: reason}, nil
+	return Suggestion{Trial: trial, Params: normalizeNumbers(f.Params(s.kept)), Source: sweep.TryForward,
+		Reason: reason}, nil
 }

@@ -62,7 +62,7 @@ func TestLogImprovement(t *testing.T) {
 // TestWarped keeps the order and equal values equal, whatever the outliers.
 func TestWarped(t *testing.T) {
 	in := []float64{-1e300, 0.5, 0.6, 0.6, 0.61, 0.62, math.SmallestNonzeroFloat64, 0.9}
-	out := warped(in)
+	out := warpScores(in)
 	for i := range in {
 		for j := range in {
 			if in[i] < in[j] && !(out[i] < out[j]) || in[i] == in[j] && out[i] != out[j] {
@@ -73,7 +73,7 @@ func TestWarped(t *testing.T) {
 			t.Errorf("%g became %g", in[i], out[i])
 		}
 	}
-	for _, v := range warped([]float64{3, 3, 3}) {
+	for _, v := range warpScores([]float64{3, 3, 3}) {
 		if v != 0 {
 			t.Errorf("equal values became %g", v)
 		}

@@ -112,7 +112,7 @@ func Drop(p *sweep.Plan, b sweep.Board, configuration int) string {
 		if slices.Contains(c.Scores[:first], nil) {
 			continue
 		}
-		if best == nil || better(p, c, best, first) {
+		if best == nil || isAhead(p, c, best, first) {
 			best = c
 		}
 	}
@@ -123,11 +123,11 @@ func Drop(p *sweep.Plan, b sweep.Board, configuration int) string {
 				"would not compare", configuration, f+1, own.Trials[f])
 		}
 	}
-	return behind(p, own, best)
+	return compareWithBest(p, own, best)
 }
 
-// better reports whether x is ahead of y in the first folds.
-func better(p *sweep.Plan, x, y *sweep.Rated, first int) bool {
+// isAhead reports whether x is ahead of y in the first folds.
+func isAhead(p *sweep.Plan, x, y *sweep.Rated, first int) bool {
 	a, b := meanOf(x.Scores[:first]), meanOf(y.Scores[:first])
 	if a == b {
 		return x.Configuration < y.Configuration
@@ -143,10 +143,10 @@ func meanOf(scores []*float64) float64 {
 	return sum / float64(len(scores))
 }
 
-// behind compares a configuration with the best by a paired test over their first folds. Models of different folds
-// share training rows, so their scores are correlated: the variance of the mean uses rated/trained in addition to 1/n
-// (Nadeau and Bengio, 2003).
-func behind(p *sweep.Plan, own, best *sweep.Rated) string {
+// compareWithBest compares a configuration with the best by a paired test over their first folds. Models of different
+// folds share training rows, so their scores are correlated: the variance of the mean uses rated/trained in addition to
+// 1/n (Nadeau and Bengio, 2003).
+func compareWithBest(p *sweep.Plan, own, best *sweep.Rated) string {
 	first := p.Folds.First
 	n := float64(first)
 	if own.Configuration == best.Configuration || first < 2 {

@@ -14,10 +14,10 @@ import (
 // that is better elsewhere is better.
 const chebyshev = 0.05
 
-// scalarized makes one objective of several, for the decision about one trial (ParEGO: Knowles 2006): the largest of
+// scalarize makes one objective of several, for the decision about one trial (ParEGO: Knowles 2006): the largest of
 // the losses, each on a scale from 0 to 1 and times a weight that is drawn for the trial. Each set of weights aims at
 // another part of the front, so the trials spread along it. The weights are returned as text.
-func (r *Ask) scalarized(goals []sweep.Goal, trial int) string {
+func (r *Ask) scalarize(goals []sweep.Goal, trial int) string {
 	r.Known, r.Earlier, r.Maximize = slices.Clone(r.Known), slices.Clone(r.Earlier), false
 	var all []*sweep.Seen
 	add := func(trials []sweep.Seen) {
@@ -79,7 +79,7 @@ func onScale(all []*sweep.Seen, g int, goal sweep.Goal) []float64 {
 	if len(scores) == 0 {
 		return nil
 	}
-	out := warped(scores)
+	out := warpScores(scores)
 	best, worst := slices.Max(out), slices.Min(out)
 	for i, w := range out {
 		if out[i] = 0; best > worst {

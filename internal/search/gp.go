@@ -35,7 +35,7 @@ func (a *asker) fromGP() *Suggestion {
 		len(a.history.finished)+len(a.history.earlier) < 2 {
 		return a.fromHalton(initialDesign(a.next+1, a.initial()))
 	}
-	m := a.fitted()
+	m := a.fitModel()
 	if len(m.columns) == 0 {
 		return nil
 	}
@@ -100,8 +100,8 @@ func latest(n, most int) (out []int) {
 	return out
 }
 
-// fitted returns the process over what is known; it is shared by the batch.
-func (a *asker) fitted() *fittedModel {
+// fitModel returns the process over what is known; it is shared by the batch.
+func (a *asker) fitModel() *fittedModel {
 	if a.model != nil {
 		return a.model
 	}
@@ -112,12 +112,12 @@ func (a *asker) fitted() *fittedModel {
 		return m
 	}
 
-	observed := a.history.observed()
+	observed := a.history.observations()
 	scores := make([]float64, len(observed))
 	for i, o := range observed {
 		scores[i] = o.score
 	}
-	z := warped(scores)
+	z := warpScores(scores)
 	worst := slices.Min(z)
 
 	// A failed trial counts as bad as the worst, since others near it may fail as well. But the machine may just have
@@ -142,21 +142,21 @@ func (a *asker) fitted() *fittedModel {
 		return k, points
 	}
 
-	some, _ := take(telling(observed, z, maxFitted))
+	some, _ := take(selectInformative(observed, z, maxFitted))
 	m.fit(some, len(a.axes))
 	var k known
-	k, m.points = take(telling(observed, z, maxModelled))
+	k, m.points = take(selectInformative(observed, z, maxModelled))
 	m.condition(k)
-	_, m.means = m.explained(k.rows)
+	_, m.means = m.solveCovariance(k.rows)
 	return m
 }
 
 // failureDoubt is the variance of a failed trial's value, relative to the variance of all results.
 const failureDoubt = 2
 
-// telling selects the most informative observations if there are too many: this search's before earlier ones, the best
-// half first, then evenly through the rest.
-func telling(observed []observation, z []float64, most int) []int {
+// selectInformative selects the most informative observations if there are too many: this search's before earlier ones,
+// the best half first, then evenly through the rest.
+func selectInformative(observed []observation, z []float64, most int) []int {
 	var own, past []int
 	for i, o := range observed {
 		if o.age == 0 {
@@ -190,8 +190,8 @@ func bestAndSpread(indices []int, z []float64, most int) []int {
 	return out
 }
 
-// observed returns the results for the model: this search's, shifted to the level of the earlier ones, and those.
-func (h *history) observed() []observation {
+// observations returns the results for the model: this search's, shifted to the level of the earlier ones, and those.
+func (h *history) observations() []observation {
 	shift := 0.0
 	if len(h.earlier) > 0 {
 		shift = h.shift(h.finished, nil)
@@ -302,7 +302,7 @@ func (m *fittedModel) evaluate(a *asker, places [][]float64, before []*candidate
 		c := &candidate{at: at}
 		if len(a.constraints) > 0 {
 			c.params = a.config(at)
-			if a.violated(c.params) != nil {
+			if a.findViolated(c.params) != nil {
 				continue
 			}
 		}

@@ -71,7 +71,7 @@ func (h *history) learn(d *domain, earlier []sweep.Earlier, maximize bool) {
 			if !known {
 				continue
 			}
-			if p, ok := d.locate(d.spelled(normalized(k.Params))); ok {
+			if p, ok := d.locate(d.respell(normalizeNumbers(k.Params))); ok {
 				found = append(found, observation{point: p, score: score, age: i + 1})
 			}
 		}
@@ -126,9 +126,9 @@ const (
 	warpShare = 0.5
 )
 
-// warped transforms scores for a model that assumes normal distributions: half standardized values with the bad end
+// warpScores transforms scores for a model that assumes normal distributions: half standardized values with the bad end
 // clipped, half normal scores of their ranks. Equal scores stay equal.
-func warped(scores []float64) []float64 {
+func warpScores(scores []float64) []float64 {
 	n := len(scores)
 	sorted := slices.Sorted(slices.Values(scores))
 	clipped := make([]float64, n)
@@ -172,7 +172,7 @@ func (a *asker) winners() []winner {
 		var all, of []winner
 		for _, k := range s.Trials {
 			if score, known := scoreOf(k, a.Maximize); known && k.Status == sweep.StatusDone {
-				params := a.spelled(normalized(k.Params))
+				params := a.respell(normalizeNumbers(k.Params))
 				all = append(all, winner{params: params, key: keyOf(params), from: string(s.Sweep), score: score})
 			}
 		}

@@ -37,7 +37,7 @@ func decidePopulation(p *sweep.Plan, trial int, seen []sweep.Seen, refused []swe
 	size := p.Spec.Search.Population
 	first := p.Generation(trial) * size
 	if first > 0 {
-		if b.before = b.ranked(first-size, seen); len(b.before) == 0 {
+		if b.before = b.rankGeneration(first-size, seen); len(b.before) == 0 {
 			return Suggestion{},
 				&SelectedError{fmt.Sprintf("the population has died out: no trial of generation %d has a model",
 					first/size)}
@@ -49,7 +49,7 @@ func decidePopulation(p *sweep.Plan, trial int, seen []sweep.Seen, refused []swe
 		}
 	}
 	for _, params := range refused {
-		a.tried[keyOf(normalized(params))] = trial + 1
+		a.tried[keyOf(normalizeNumbers(params))] = trial + 1
 	}
 	return b.member(trial)
 }
@@ -62,8 +62,8 @@ type breeder struct {
 	taken  map[string]bool // by members with lower numbers
 }
 
-// ranked returns the trials of the generation that starts at first which have a model, best first.
-func (b *breeder) ranked(first int, seen []sweep.Seen) (before []sweep.Seen) {
+// rankGeneration returns the trials of the generation that starts at first which have a model, best first.
+func (b *breeder) rankGeneration(first int, seen []sweep.Seen) (before []sweep.Seen) {
 	for _, s := range seen {
 		if b.p.Generation(s.Trial) == b.p.Generation(first) && s.Status == sweep.StatusDone && s.Score != nil &&
 			sweep.Finite(*s.Score) && s.Params != nil {
@@ -92,11 +92,11 @@ func (b *breeder) member(trial int) (Suggestion, error) {
 	generation := b.p.Generation(trial) + 1
 	own := slices.IndexFunc(b.before, func(s sweep.Seen) bool { return s.Trial == trial-size })
 	replaced := max(1, int(math.Round(pbtReplaced*float64(size))))
-	goesOn := own >= 0 && !b.isTried(normalized(b.before[own].Params))
+	goesOn := own >= 0 && !b.isTried(normalizeNumbers(b.before[own].Params))
 	// Members without a model count as the worst.
 	if goesOn && own < size-replaced {
 		s := b.before[own]
-		return from(trial, s, normalized(s.Params),
+		return from(trial, s, normalizeNumbers(s.Params),
 			fmt.Sprintf("generation %d: continues trial %d, number %d of %d with %s %.6g", generation, s.Trial,
 				own+1, len(b.before), metric, *s.Score)), nil
 	}
@@ -112,7 +112,7 @@ func (b *breeder) member(trial int) (Suggestion, error) {
 	for i := range best {
 		parent := best[(chosen+i)%len(best)]
 		b.tabu = func(params sweep.Params) bool { return b.taken[keyFrom(&parent.Trial, params)] }
-		if params := b.changed(rng, normalized(parent.Params)); params != nil {
+		if params := b.perturb(rng, normalizeNumbers(parent.Params)); params != nil {
 			return from(trial, parent, params,
 				fmt.Sprintf("generation %d: %s; continues trial %d (%.6g) with other parameters", generation,
 					why, parent.Trial, *parent.Score)), nil
@@ -122,7 +122,7 @@ func (b *breeder) member(trial int) (Suggestion, error) {
 		return Suggestion{}, b.exhausted(1, 1)
 	}
 	s := b.before[own]
-	return from(trial, s, normalized(s.Params),
+	return from(trial, s, normalizeNumbers(s.Params),
 		fmt.Sprintf("generation %d: %s; continues its own model, since the best have no untried parameters left",
 			generation, why)), nil
 }
@@ -139,9 +139,9 @@ func from(trial int, parent sweep.Seen, params sweep.Params, reason string) Sugg
 	return Suggestion{Trial: trial, Params: params, Source: sweep.MethodPBT, Reason: reason, Parent: &parent.Trial}
 }
 
-// changed returns parameters with every number multiplied by one of the factors and every other choice drawn again now
+// perturb returns parameters with every number multiplied by one of the factors and every other choice drawn again now
 // and then, within the space. It is nil if no attempt comes to something new that the constraints allow.
-func (a *asker) changed(rng *rand.Rand, params sweep.Params) sweep.Params {
+func (a *asker) perturb(rng *rand.Rand, params sweep.Params) sweep.Params {
 	for range attempts {
 		at := make([]float64, len(a.axes))
 		for j := range a.axes {

@@ -130,7 +130,7 @@ func (a *asker) entry(i int, values map[setting]float64, known map[int]setting) 
 		s, recognized := known[j]
 		switch {
 		case recognized:
-			at[j] = axis.nearest(values[s])
+			at[j] = axis.nearestPosition(values[s])
 		case axis.ordered:
 			at[j] = 0.5
 		default:
@@ -144,8 +144,8 @@ func (a *asker) entry(i int, values map[setting]float64, known map[int]setting) 
 	return a.config(at)
 }
 
-// nearest returns the position of an ordered axis's value closest to x.
-func (a *axis) nearest(x float64) float64 {
+// nearestPosition returns the position of an ordered axis's value closest to x.
+func (a *axis) nearestPosition(x float64) float64 {
 	if a.levels == nil {
 		u, ok := a.place(x)
 		if !ok {

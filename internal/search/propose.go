@@ -83,7 +83,7 @@ func (p *proposer) prepare() error {
 	}
 
 	// A complete configuration, from which constraints get names and types.
-	p.Base = normalized(p.Base)
+	p.Base = normalizeNumbers(p.Base)
 	example, err := p.Canonical(maps.Clone(p.Base))
 	if err != nil {
 		return &SpecError{"params", err}
@@ -108,12 +108,12 @@ type outcome struct {
 // consider makes a trial of a configuration unless it violates a constraint or repeats another.
 func (p *proposer) consider(source string, params sweep.Params) outcome {
 	all := maps.Clone(p.Base)
-	maps.Copy(all, normalized(params))
+	maps.Copy(all, normalizeNumbers(params))
 	full, err := p.Canonical(all)
 	if err != nil {
 		return outcome{refused: err}
 	}
-	full = normalized(full)
+	full = normalizeNumbers(full)
 
 	for _, c := range p.constraints {
 		holds, err := c.Holds(full)
@@ -327,11 +327,11 @@ func (w *gridWalk) next() sweep.Params {
 	return params
 }
 
-// normalized returns params with numbers as after a round trip through JSON.
-func normalized(params sweep.Params) sweep.Params {
+// normalizeNumbers returns params with numbers as after a round trip through JSON.
+func normalizeNumbers(params sweep.Params) sweep.Params {
 	out := make(sweep.Params, len(params))
 	for name, value := range params {
-		out[name] = normal(value)
+		out[name] = toFloat(value)
 	}
 	return out
 }

@@ -163,7 +163,7 @@ type run struct {
 
 // runOf prepares a running trial, which takes time in proportion to the square of the known rows.
 func (s *surrogate) runOf(p point, row []float64) run {
-	explained, mean := s.explained([][]float64{row})
+	explained, mean := s.solveCovariance([][]float64{row})
 	return run{point: p, row: row, mean: mean[0], explained: explained.Data}
 }
 
@@ -191,9 +191,9 @@ func (s *surrogate) await(running []run) {
 	s.left = s.factor(left)
 }
 
-// explained solves the factor of the known rows for their covariance with rows of this search, a column for each of
-// these, and returns the rows' expectation, too.
-func (s *surrogate) explained(rows [][]float64) (k blas64.General, mean []float64) {
+// solveCovariance solves the factor of the known rows for their covariance with rows of this search, a column for each
+// of these, and returns the rows' expectation, too.
+func (s *surrogate) solveCovariance(rows [][]float64) (k blas64.General, mean []float64) {
 	n, m := len(s.known.rows), len(rows)
 	k, mean = general(n, m), make([]float64, m)
 	for i, known := range s.known.rows {
@@ -213,7 +213,7 @@ func (s *surrogate) at(rows [][]float64) (mean, std []float64) {
 	if m == 0 {
 		return nil, nil
 	}
-	k, mean := s.explained(rows)
+	k, mean := s.solveCovariance(rows)
 	std = make([]float64, m)
 	subtract := func(k blas64.General) {
 		for i := range k.Rows {

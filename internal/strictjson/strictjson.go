@@ -75,10 +75,10 @@ func halfOfPair(data []byte) string {
 			return ""
 		}
 		data = data[i:]
-		switch first := escaped(data); {
+		switch first := parseEscape(data); {
 		case !utf16.IsSurrogate(first):
 			data = data[2:]
-		case utf16.DecodeRune(first, escaped(data[6:])) == utf8.RuneError:
+		case utf16.DecodeRune(first, parseEscape(data[6:])) == utf8.RuneError:
 			return string(data[:6])
 		default:
 			data = data[12:]
@@ -86,8 +86,8 @@ func halfOfPair(data []byte) string {
 	}
 }
 
-// escaped returns the unit that data begins with if it is one such as \ud83d, else 0.
-func escaped(data []byte) rune {
+// parseEscape returns the unit that data begins with if it is one such as \ud83d, else 0.
+func parseEscape(data []byte) rune {
 	if len(data) < 6 || data[0] != '\\' || data[1] != 'u' {
 		return 0
 	}

@@ -15,7 +15,7 @@ import (
 // Decision reads the decision about an open trial; nil if there is none yet. An error of kind Damaged means that what
 // the trial was to train cannot be recovered.
 func (t *Trials) Decision(ctx context.Context, trial int) (*sweep.Decision, error) {
-	return decisionKind.optional(ctx, t.bucket, t.names.Decision(trial), func(d *sweep.Decision) error {
+	return decisionKind.readOptional(ctx, t.bucket, t.names.Decision(trial), func(d *sweep.Decision) error {
 		return checkOwn(d.Sweep == t.plan.Sweep && d.Trial == trial, "trial %d of sweep %s", d.Trial, d.Sweep)
 	})
 }

@@ -57,7 +57,7 @@ func (s *Sweep) Job(ctx context.Context, p *sweep.Plan, n int) (*sweep.JobRecord
 	k := kind[sweep.JobRecord]{"job record", 64 << 10, func(data []byte) (*sweep.JobRecord, error) {
 		return sweep.DecodeJobRecord(data, p, n)
 	}}
-	return k.optional(ctx, s.bucket, s.names.JobRecord(n), nil)
+	return k.readOptional(ctx, s.bucket, s.names.JobRecord(n), nil)
 }
 
 // HasJob reports whether job n is recorded, readable or not.

@@ -16,7 +16,7 @@ type RungKey struct{ Step, Trial int }
 
 // Rung reads the decision about a trial at a rung; nil if there is none yet.
 func (t *Trials) Rung(ctx context.Context, trial, step int) (*sweep.Rung, error) {
-	return rungKind.optional(ctx, t.bucket, t.names.Rung(trial, step), func(r *sweep.Rung) error {
+	return rungKind.readOptional(ctx, t.bucket, t.names.Rung(trial, step), func(r *sweep.Rung) error {
 		return checkOwn(r.Sweep == t.plan.Sweep && r.Trial == trial && r.Step == step,
 			"trial %d of sweep %s at %d trees",
 			r.Trial, r.Sweep, r.Step)
@@ -36,7 +36,7 @@ func (t *Trials) CreatePause(ctx context.Context, trial, claim, step int) error 
 
 // Promotion reads what becomes of a trial paused at a rung; nil while that is not decided.
 func (t *Trials) Promotion(ctx context.Context, trial, step int) (*sweep.Promotion, error) {
-	return promotionKind.optional(ctx, t.bucket, t.names.Promotion(trial, step), func(r *sweep.Promotion) error {
+	return promotionKind.readOptional(ctx, t.bucket, t.names.Promotion(trial, step), func(r *sweep.Promotion) error {
 		return checkOwn(r.Sweep == t.plan.Sweep && r.Trial == trial && r.Step == step,
 			"trial %d of sweep %s at %d trees",
 			r.Trial, r.Sweep, r.Step)

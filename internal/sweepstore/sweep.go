@@ -110,7 +110,7 @@ func (s *Sweep) Trouble(ctx context.Context, l Listing) (*sweep.Trouble, error) 
 	if l.Trouble == "" {
 		return nil, nil
 	}
-	t, err := troubleKind.optional(ctx, s.bucket, l.Trouble, func(t *sweep.Trouble) error {
+	t, err := troubleKind.readOptional(ctx, s.bucket, l.Trouble, func(t *sweep.Trouble) error {
 		return checkOwn(t.Sweep == s.id, "sweep %s", t.Sweep)
 	})
 	if problem.Is(err, problem.Damaged) {
@@ -148,7 +148,7 @@ func (s *Sweep) Ending(ctx context.Context, trials int) (*sweep.Ending, error) {
 	k := kind[sweep.Ending]{"ending", 16 << 20, func(data []byte) (*sweep.Ending, error) {
 		return sweep.DecodeEnding(data, trials)
 	}}
-	return k.optional(ctx, s.bucket, s.names.Ending(), func(e *sweep.Ending) error {
+	return k.readOptional(ctx, s.bucket, s.names.Ending(), func(e *sweep.Ending) error {
 		return checkOwn(e.Sweep == s.id, "sweep %s", e.Sweep)
 	})
 }
@@ -160,7 +160,7 @@ func (s *Sweep) CreateEnding(ctx context.Context, e sweep.Ending) (created bool,
 
 // Conclusion reads the conclusion; nil if there is none yet.
 func (s *Sweep) Conclusion(ctx context.Context) (*sweep.Conclusion, error) {
-	return conclusionKind.optional(ctx, s.bucket, s.names.Conclusion(), func(c *sweep.Conclusion) error {
+	return conclusionKind.readOptional(ctx, s.bucket, s.names.Conclusion(), func(c *sweep.Conclusion) error {
 		return checkOwn(c.Sweep == s.id, "sweep %s", c.Sweep)
 	})
 }

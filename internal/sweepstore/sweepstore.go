@@ -88,8 +88,8 @@ func (k kind[T]) read(ctx context.Context, s blob.Store, object string, check fu
 	return v, data, nil
 }
 
-// optional is read, except that a missing object is nil and no error.
-func (k kind[T]) optional(ctx context.Context, s blob.Store, object string, check func(*T) error) (*T, error) {
+// readOptional is read, except that a missing object is nil and no error.
+func (k kind[T]) readOptional(ctx context.Context, s blob.Store, object string, check func(*T) error) (*T, error) {
 	v, _, err := k.read(ctx, s, object, check)
 	if errors.Is(err, blob.ErrNotExist) {
 		return nil, nil

@@ -98,7 +98,7 @@ func Members(ctx context.Context, b Board) (ids []string, err error) {
 	case err != nil:
 		return nil, err
 	case next == 1:
-		return w.announced(ctx, next)
+		return w.listAnnounced(ctx, next)
 	}
 	return w.membersOf(ctx, next-1)
 }
@@ -132,7 +132,7 @@ func (w *Member) decide(ctx context.Context, epoch int) ([]string, error) {
 		}
 
 		if w.leads {
-			ids, err := w.announced(ctx, epoch)
+			ids, err := w.listAnnounced(ctx, epoch)
 			if err != nil {
 				return nil, err
 			}
@@ -162,8 +162,8 @@ func (w *Member) decide(ctx context.Context, epoch int) ([]string, error) {
 	}
 }
 
-// announced returns the other workers that would take part in an epoch.
-func (w *Member) announced(ctx context.Context, epoch int) (ids []string, err error) {
+// listAnnounced returns the other workers that would take part in an epoch.
+func (w *Member) listAnnounced(ctx context.Context, epoch int) (ids []string, err error) {
 	names, err := w.board.List(ctx, epochFolder(epoch)+"workers/")
 	if err != nil {
 		return nil, fmt.Errorf("look for other workers: %w", err)

@@ -382,19 +382,19 @@ func (m *Mesh) receive(p *peer, n int) ([]int64, error) {
 	case int(h.words) != n || int(h.bytes) > mostBytes(n):
 		return nil, fmt.Errorf("worker %d sends %d words in %d bytes, expected %d", p.rank, h.words, h.bytes, n)
 	}
-	p.in = resized(p.in, int(h.bytes))
+	p.in = resize(p.in, int(h.bytes))
 	if _, err := io.ReadFull(p.conn, p.in); err != nil {
 		return nil, fmt.Errorf("receive from worker %d: %w", p.rank, err)
 	}
 	m.traffic.Received.Add(int64(headerBytes + len(p.in)))
-	p.words = resized(p.words, n)
+	p.words = resize(p.words, n)
 	if err := readWords(p.in, p.words); err != nil {
 		return nil, fmt.Errorf("worker %d sends %w", p.rank, err)
 	}
 	return p.words, nil
 }
 
-func resized[T any](s []T, n int) []T {
+func resize[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)
 	}

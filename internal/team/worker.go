@@ -187,7 +187,7 @@ func (w *Member) Train(ctx context.Context, d *gbt.Data, p gbt.Params, opt gbt.O
 	}
 	for {
 		before := t.rounds()
-		res, err := t.together(ctx)
+		res, err := t.trainTogether(ctx)
 		switch {
 		case err == nil:
 			res.Resumed = resumed // the others were grown here, in one team or another
@@ -222,8 +222,8 @@ func (t *training) rounds() int {
 	return t.newest.Rounds()
 }
 
-// together trains with one team.
-func (t *training) together(ctx context.Context) (*gbt.Result, error) {
+// trainTogether trains with one team.
+func (t *training) trainTogether(ctx context.Context) (*gbt.Result, error) {
 	start := time.Now()
 	m, epoch, err := t.w.meet(ctx)
 	if err != nil {

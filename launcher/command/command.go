@@ -34,5 +34,5 @@ func run(name, version string, args []string, all bool) int {
 		rename(&world, as)
 	}
 	return cli.Run(ctx, cli.Setup{World: world, Name: name, Connect: connect, Callers: callers, Inspect: examine,
-		Local: func(folder string, args []string) error { return local(folder, args, all, called(&world)) }})
+		Local: func(folder string, args []string) error { return runInLocalCloud(folder, args, all, called(&world)) }})
 }

@@ -19,11 +19,11 @@ import (
 // localemu is the name of the program that is the cloud on one machine.
 const localemu = "localemu"
 
-// local continues with a command line in the local cloud on a folder: in the one that `localemu up` keeps there, or
-// else in one of its own, which ends with the command and waits for another command's. It becomes that process, so
-// that signals and exit code are the command's.
-// own says that this program is the local cloud as well, by the name of localemu; called is how it was called.
-func local(folder string, args []string, own bool, called string) error {
+// runInLocalCloud continues with a command line in the local cloud on a folder: in the one that `localemu up` keeps
+// there, or else in one of its own, which ends with the command and waits for another command's. It becomes that
+// process, so that signals and exit code are the command's. own says that this program is the local cloud as well, by
+// the name of localemu; called is how it was called.
+func runInLocalCloud(folder string, args []string, own bool, called string) error {
 	self, err := os.Executable()
 	if err == nil {
 		self, err = filepath.EvalSymlinks(self) // the other programs are beside the file, not beside its link

@@ -317,7 +317,7 @@ func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protoco
 
 	case protocol.AskJob:
 		if a.Jobs != nil {
-			answer.Yes, o.state, err = o.jobs.ended(ctx)
+			answer.Yes, o.state, err = o.jobs.haveEnded(ctx)
 		}
 		if answer.Yes && err == nil {
 			var refused bool
@@ -354,7 +354,7 @@ func (o *concluding) end(ctx context.Context, why protocol.Why) (created bool, e
 	if err != nil {
 		return false, err
 	}
-	e := ending(why, b, p, o.spent, o.state)
+	e := explainEnding(why, b, p, o.spent, o.state)
 	if t != nil && (why == protocol.AtLimit || why == protocol.JobOver) {
 		e.Early += fmt.Sprintf(" (task %d: %s)", t.Task, t.Text)
 	}
@@ -363,7 +363,7 @@ func (o *concluding) end(ctx context.Context, why protocol.Why) (created bool, e
 	}
 
 	if why != protocol.AllEnded {
-		if e.Behind, err = o.a.behind(ctx, o.k); err != nil {
+		if e.Behind, err = o.a.listBeaten(ctx, o.k); err != nil {
 			return false, err
 		}
 	}
@@ -371,7 +371,7 @@ func (o *concluding) end(ctx context.Context, why protocol.Why) (created bool, e
 		e.Early += fmt.Sprintf("; %d of them were paused by the stopping rule and count as stopped", n)
 	}
 
-	if left := untrained(p, b); left != "" && !e.Cancelled {
+	if left := countUntrained(p, b); left != "" && !e.Cancelled {
 		e.Early = strings.TrimPrefix(e.Early+"; "+left, "; ")
 	}
 
@@ -476,7 +476,7 @@ func (k *known) board(e *sweep.Ending) sweep.Board {
 
 // write creates the conclusion. created is false if another aggregator was first.
 func (a *Aggregator) write(ctx context.Context, k *known, c *sweep.Conclusion) (created bool, err error) {
-	c.Cost, c.Standing = a.cost(ctx, k, c), a.standing(ctx, k, c)
+	c.Cost, c.Standing = a.cost(ctx, k, c), a.standingOf(ctx, k, c)
 	a.emptyCheckpoints(ctx, c.Sweep) // now that all tasks see the ending; whoever sees the conclusion finds none
 	k.tidyNext = a.Now().Add(tidyAgain)
 	if created, err = a.sweep(c.Sweep).CreateConclusion(ctx, *c); err != nil || !created {

@@ -11,11 +11,11 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// behind returns the trials without a result that others beat, ascending: those that were paused at a rung and would
-// end if no other came to it, and those of which that is decided. A sweep that ends before they do counts them as
+// listBeaten returns the trials without a result that others beat, ascending: those that were paused at a rung and
+// would end if no other came to it, and those of which that is decided. A sweep that ends before they do counts them as
 // stopped. A paused trial that is among the best at its rung is not one of them, nor is one whose score there cannot be
 // read: both would have gone on.
-func (a *Aggregator) behind(ctx context.Context, k *known) ([]int, error) {
+func (a *Aggregator) listBeaten(ctx context.Context, k *known) ([]int, error) {
 	if !k.plan.Pauses() {
 		return nil, nil
 	}

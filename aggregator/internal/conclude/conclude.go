@@ -40,11 +40,11 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 	// The metric and conditions that choose a winner, and the rows it is checked on.
 	m, require, err := judges(p)
 	if err != nil {
-		return unusable(c, &dataError{err})
+		return endIfUnusable(c, &dataError{err})
 	}
 	h, err := a.readHoldout(ctx, p)
 	if err != nil {
-		return unusable(c, err)
+		return endIfUnusable(c, err)
 	}
 
 	w, selection, err := a.pick(ctx, k, b, e, m, require, h)
@@ -62,11 +62,11 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 	}
 
 	if err := w.calibrate(p, h); err != nil {
-		return unusable(c, err)
+		return endIfUnusable(c, err)
 	}
 
 	if w.tested, err = a.describe(ctx, k, b, w, h, selection); err != nil {
-		return unusable(c, err)
+		return endIfUnusable(c, err)
 	}
 
 	// The version's report repeats these, so set them before registering.
@@ -74,7 +74,7 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 	c.Valid, c.Test, c.Calibration, c.Verified = w.result.Metrics, w.test, w.calibration, w.verified
 	c.Within = w.within
 
-	f, report, err := a.final(ctx, k, b, e, w, h)
+	f, report, err := a.judgeFinal(ctx, k, b, e, w, h)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -92,7 +92,7 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 // enoughFor reports whether a winner is looked for. If the sweep was cancelled or is below its quorum, the conclusion
 // says so.
 func enoughFor(c *sweep.Conclusion, p *sweep.Plan, b sweep.Board, e *sweep.Ending, own sweep.Tally) bool {
-	switch done, short := ended(p, b, e); {
+	switch done, short := countForQuorum(p, b, e); {
 	case e.Cancelled:
 		c.Outcome, c.Reason = sweep.OutcomeCancelled, "the sweep was cancelled"
 	case done >= quorum(p, b, e):
@@ -108,9 +108,9 @@ func enoughFor(c *sweep.Conclusion, p *sweep.Plan, b sweep.Board, e *sweep.Endin
 	return false
 }
 
-// unusable ends the sweep without a winner if the dataset itself is the reason, which a retry would not change. Storage
-// errors are returned, and lead to a retry.
-func unusable(c *sweep.Conclusion, err error) (*sweep.Conclusion, *won, error) {
+// endIfUnusable ends the sweep without a winner if the dataset itself is the reason, which a retry would not change.
+// Storage errors are returned, and lead to a retry.
+func endIfUnusable(c *sweep.Conclusion, err error) (*sweep.Conclusion, *won, error) {
 	var data *dataError
 	if !errors.As(err, &data) {
 		return nil, nil, err

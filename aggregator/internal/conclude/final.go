@@ -35,9 +35,9 @@ const (
 	finalLoss        = 1.02 // of its loss on test, which it has seen, to the winner's, which has not
 )
 
-// final returns the final model if it may be registered. For a plan without a final training, both are nil; the report
-// says why a final model is not used. The error is one of storage.
-func (a *Aggregator) final(ctx context.Context, k *known, b sweep.Board, e *sweep.Ending, w *winner,
+// judgeFinal returns the final model if it may be registered. For a plan without a final training, both are nil; the
+// report says why a final model is not used. The error is one of storage.
+func (a *Aggregator) judgeFinal(ctx context.Context, k *known, b sweep.Board, e *sweep.Ending, w *winner,
 	h *holdout) (*final, *sweep.FinalModel, error) {
 	trial, ok := k.plan.Final()
 	if !ok {

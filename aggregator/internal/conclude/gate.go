@@ -51,7 +51,7 @@ func (d *gating) outcome(ctx context.Context, do protocol.Action) (*sweep.GateDe
 			Reason: fmt.Sprintf("the champion alias cannot be read: %v; version %d is registered but was not "+
 				"promoted: repair the record, then promote by hand", d.damage, d.version.Number)}, nil
 	case protocol.Before:
-		return d.passed(ctx, d.before)
+		return d.reconstructDecision(ctx, d.before)
 	case protocol.MovedByOthers:
 		return &sweep.GateDecision{Verdict: sweep.VerdictNotComparable,
 			Reason: fmt.Sprintf("others moved the champion %d times while the gate was deciding; promote by "+
@@ -75,13 +75,13 @@ func (d *gating) do(ctx context.Context, op protocol.Op) (answer protocol.Answer
 	a, model := d.a, d.plan.Spec.Model
 	switch op {
 	case protocol.LookForPromotion:
-		d.before, answer.Yes, err = a.promoted(ctx, d.version)
+		d.before, answer.Yes, err = a.hasBeenChampion(ctx, d.version)
 
 	case protocol.ReadChampion:
 		d.now, err = a.champion(ctx, model)
 		// Another aggregator may have promoted the version since the history was read.
 		if err == nil && d.now.Version == d.version.Number {
-			d.before, answer.Yes, err = a.promoted(ctx, d.version)
+			d.before, answer.Yes, err = a.hasBeenChampion(ctx, d.version)
 		}
 
 	case protocol.Compare:
@@ -111,10 +111,10 @@ const byGate = "aggregator"
 // clocksDiffer is by how much the clocks of those who register and promote may differ, with much to spare.
 const clocksDiffer = 7 * 24 * time.Hour
 
-// promoted reports whether the version has been the champion, through an earlier attempt or another aggregator, and
-// which version preceded it. A person may have moved the alias since; that is not undone. Moves from long before the
-// version was registered are not read: with the years a model has many.
-func (a *Aggregator) promoted(ctx context.Context, v registry.Version) (before int, done bool, err error) {
+// hasBeenChampion reports whether the version has been the champion, through an earlier attempt or another aggregator,
+// and which version preceded it. A person may have moved the alias since; that is not undone. Moves from long before
+// the version was registered are not read: with the years a model has many.
+func (a *Aggregator) hasBeenChampion(ctx context.Context, v registry.Version) (before int, done bool, err error) {
 	for e, err := range a.Registry.Moves(ctx, v.Model, registry.Champion) {
 		switch {
 		case problem.Is(err, problem.Damaged): // some other event, or this one, which will not be read either
@@ -130,8 +130,8 @@ func (a *Aggregator) promoted(ctx context.Context, v registry.Version) (before i
 	return 0, false, nil
 }
 
-// passed reconstructs the decision that made the version the champion, against the version before it.
-func (m *match) passed(ctx context.Context, before int) (*sweep.GateDecision, error) {
+// reconstructDecision reconstructs the decision that made the version the champion, against the version before it.
+func (m *match) reconstructDecision(ctx context.Context, before int) (*sweep.GateDecision, error) {
 	d, err := m.decide(ctx, before)
 	if d != nil {
 		d.Passed, d.Promoted, d.Verdict = true, true, sweep.VerdictPromoted

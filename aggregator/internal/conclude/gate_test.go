@@ -207,7 +207,7 @@ func TestReferenceRows(t *testing.T) {
 	}
 	data = must.Get(full.encode())(t)
 	got = must.Get(decodeReference(data))(t)
-	thin := got.thinned(10)
+	thin := got.thinRows(10)
 	if !slices.Equal(got.targets.Weight, full.targets.Weight) || !slices.Equal(got.targets.Group, full.targets.Group) ||
 		len(thin.sample.Row) != 10 || thin.targets.Weight[9] != 90./4 {
 		t.Errorf("weights %v, groups %v; the tenth of ten has weight %v", got.targets.Weight[:3], got.targets.Group[:3],
@@ -355,7 +355,8 @@ func TestSharesOfClasses(t *testing.T) {
 }
 
 func TestWhatAVersionPredicts(t *testing.T) {
-	if got := predicted(nil) + ", " + predicted([]string{"bad", "good"}); got != "a number, the classes bad, good" {
+	got := describePrediction(nil) + ", " + describePrediction([]string{"bad", "good"})
+	if got != "a number, the classes bad, good" {
 		t.Errorf("got %q", got)
 	}
 }

@@ -37,8 +37,8 @@ type pastJob struct {
 	state engine.JobStatus
 }
 
-// course returns which jobs have been recorded.
-func (t *jobHistory) course(ctx context.Context) (sweepstore.Course, error) {
+// readCourse returns which jobs have been recorded.
+func (t *jobHistory) readCourse(ctx context.Context) (sweepstore.Course, error) {
 	if t.run == nil {
 		c, err := t.a.sweep(t.plan.Sweep).Course(ctx, t.plan)
 		if err != nil {
@@ -67,7 +67,7 @@ func (t *jobHistory) get(ctx context.Context, n int, since time.Time) (*pastJob,
 
 // each calls use for every job in order, until it returns false.
 func (t *jobHistory) each(ctx context.Context, use func(n int, j *pastJob) bool) error {
-	course, err := t.course(ctx)
+	course, err := t.readCourse(ctx)
 	if err != nil {
 		return err
 	}
@@ -84,10 +84,10 @@ func (t *jobHistory) each(ctx context.Context, use func(n int, j *pastJob) bool)
 	return nil
 }
 
-// ended reports whether the sweep's jobs will run nothing more, and the state of the newest one. A sweep has several
-// jobs if the machines of the first were not available, or too few; while there are machines left to try and the newest
-// has got none, a launcher may be about to submit another.
-func (t *jobHistory) ended(ctx context.Context) (ended bool, state engine.Phase, err error) {
+// haveEnded reports whether the sweep's jobs will run nothing more, and the state of the newest one. A sweep has
+// several jobs if the machines of the first were not available, or too few; while there are machines left to try and
+// the newest has got none, a launcher may be about to submit another.
+func (t *jobHistory) haveEnded(ctx context.Context) (ended bool, state engine.Phase, err error) {
 	p, now := t.plan, t.a.Now()
 	last, since, began, lives := 0, p.Created, false, false
 	err = t.each(ctx, func(n int, j *pastJob) bool {

@@ -72,7 +72,7 @@ func TestASweepWithSeveralJobs(t *testing.T) {
 			must.Get(blobtest.CreateJSON(t.Context(), a.Sweeps, sweep.Names(p.Sweep).JobRecord(i+1),
 				r))(t)
 		}
-		ended, state, err := (&jobHistory{a: a, plan: p}).ended(t.Context())
+		ended, state, err := (&jobHistory{a: a, plan: p}).haveEnded(t.Context())
 		if err != nil || ended != (c.want != "") || ended && state != c.want {
 			t.Errorf("%s: the jobs have ended: %t, as %q, error %v; want %q, where empty is not ended", name, ended,
 				state, err,
@@ -121,7 +121,7 @@ func TestADamagedJobRecordIsNoEnd(t *testing.T) {
 		Now: func() time.Time { return created }}
 	must.Get(a.Sweeps.Put(t.Context(), sweep.Names(p.Sweep).JobRecord(1), blob.Any,
 		strings.NewReader(`{"format":1,"sweep":"k"}`)))(t)
-	if _, _, err := (&jobHistory{a: a, plan: p}).ended(t.Context()); !problem.Is(err, problem.Damaged) {
+	if _, _, err := (&jobHistory{a: a, plan: p}).haveEnded(t.Context()); !problem.Is(err, problem.Damaged) {
 		t.Errorf("(&jobHistory{a: a, plan: p}).ended(): got %v; want one of kind damaged", err)
 	}
 }

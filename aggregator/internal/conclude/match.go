@@ -72,7 +72,7 @@ func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w
 	// Tonight's test rows. The calib rows do not qualify, since the calibrator was fitted to them.
 	if r := referenceOf(h, len(h.testRows)); r == nil {
 		m.evidence.NotTonight = "the dataset's sample has no row of the test part; stage it again with a larger sample"
-	} else if m.evidence.Tonight, err = r.judged(m.fresh); err != nil {
+	} else if m.evidence.Tonight, err = r.withPredictions(m.fresh); err != nil {
 		m.evidence.NotTonight = err.Error()
 	} else {
 		m.evidence.Tonight.Night = 0
@@ -114,8 +114,8 @@ func (m *match) skipsComparison() bool {
 	return m.gate.Against == sweep.AgainstNone || len(m.evidence.Blocked) > 0
 }
 
-// judged returns the rows with a model's predictions.
-func (r *reference) judged(s *scorer.Scorer) (judge.Judged, error) {
+// withPredictions returns the rows with a model's predictions.
+func (r *reference) withPredictions(s *scorer.Scorer) (judge.Judged, error) {
 	pred, err := predict(s, r.sample)
 	return judge.Judged{Night: r.version, New: pred, Label: r.targets.Label, Weight: r.targets.Weight,
 		Group: r.targets.Group, Values: r.targets.Values}, err
@@ -285,7 +285,7 @@ func (m *match) compareOnNight(n night, champion, latest *rival) (rows judge.Jud
 	if o := n.origin; o.manifest != nil && !slices.Equal(o.manifest.Label.Classes, m.fresh.Encoding.Classes) {
 		return rows, fmt.Sprintf("the rows of version %d have the classes %q", n.version, o.manifest.Label.Classes)
 	}
-	rows, err := n.judged(m.fresh)
+	rows, err := n.withPredictions(m.fresh)
 	if err != nil {
 		return rows, fmt.Sprintf("the new model cannot score those of version %d: %v", n.version, err)
 	}
@@ -325,13 +325,13 @@ func (m *match) open(ctx context.Context, number int) (*rival, error) {
 	if here := m.fresh.Encoding.Classes; !slices.Equal(s.Encoding.Classes, here) {
 		s.Close()
 		return nil, problem.New(problem.NotFound, "version %d predicts %s, the new one %s: give the new model another "+
-			"name", number, predicted(s.Encoding.Classes), predicted(here))
+			"name", number, describePrediction(s.Encoding.Classes), describePrediction(here))
 	}
 	return &rival{number, s, o}, nil
 }
 
-// predicted is what a version predicts, by its names of several classes.
-func predicted(classes []string) string {
+// describePrediction is what a version predicts, by its names of several classes.
+func describePrediction(classes []string) string {
 	if len(classes) == 0 {
 		return "a number"
 	}

@@ -14,18 +14,18 @@ import (
 	"coppice/internal/sweep"
 )
 
-// ending says why a sweep is concluded. Ending before all trials have ended needs a reason.
-func ending(why protocol.Why, b sweep.Board, p *sweep.Plan, spent string,
+// explainEnding says why a sweep is concluded. Ending before all trials have ended needs a reason.
+func explainEnding(why protocol.Why, b sweep.Board, p *sweep.Plan, spent string,
 	state engine.Phase) *sweep.Ending {
 	switch why {
 	case protocol.Cancelled:
 		return &sweep.Ending{Cancelled: true}
 	case protocol.AtLimit:
-		return early(fmt.Sprintf("after %s, the sweep's time limit", time.Duration(p.Spec.Limits.Sweep)), p, b)
+		return newEarlyEnding(fmt.Sprintf("after %s, the sweep's time limit", time.Duration(p.Spec.Limits.Sweep)), p, b)
 	case protocol.Spent:
-		return early(spent, p, b)
+		return newEarlyEnding(spent, p, b)
 	case protocol.JobOver:
-		return early("when the job "+state.Past(), p, b)
+		return newEarlyEnding("when the job "+state.Past(), p, b)
 	}
 	return &sweep.Ending{}
 }
@@ -40,7 +40,7 @@ func (a *Aggregator) spent(ctx context.Context, k *known, jobs *jobHistory) (str
 	}
 
 	now := a.Now()
-	l, err := a.reader(k).Read(ctx, k.results, now)
+	l, err := a.ledgerOf(k).Read(ctx, k.results, now)
 	if err != nil {
 		return "", err
 	}
@@ -61,8 +61,8 @@ func (a *Aggregator) spent(ctx context.Context, k *known, jobs *jobHistory) (str
 		budget, p.Quote.ReserveCost()), nil
 }
 
-// reader is the sweep's ledger. It is kept, so that each call reads only what has changed since the last.
-func (a *Aggregator) reader(k *known) *ledger.Reader {
+// ledgerOf is the sweep's ledger. It is kept, so that each call reads only what has changed since the last.
+func (a *Aggregator) ledgerOf(k *known) *ledger.Reader {
 	if k.costs == nil {
 		k.costs = &ledger.Reader{Store: a.Sweeps, Plan: k.plan}
 	}
@@ -81,7 +81,7 @@ func (a *Aggregator) cost(ctx context.Context, k *known, c *sweep.Conclusion) *s
 	ctx, cancel := context.WithTimeout(ctx, costPatience)
 	defer cancel()
 
-	r := a.reader(k)
+	r := a.ledgerOf(k)
 	r.Ended = c.At
 	l, err := r.Read(ctx, k.results, c.At)
 	if err != nil {
@@ -97,8 +97,8 @@ func (a *Aggregator) cost(ctx context.Context, k *known, c *sweep.Conclusion) *s
 	return out
 }
 
-// early is an ending before all trials have ended.
-func early(when string, p *sweep.Plan, b sweep.Board) *sweep.Ending {
+// newEarlyEnding is an ending before all trials have ended.
+func newEarlyEnding(when string, p *sweep.Plan, b sweep.Board) *sweep.Ending {
 	n := b.Tally(p).Waiting
 	if n == 0 {
 		return &sweep.Ending{Early: "the final training had not ended " + when}
@@ -106,8 +106,8 @@ func early(when string, p *sweep.Plan, b sweep.Board) *sweep.Ending {
 	return &sweep.Ending{Early: fmt.Sprintf("%d of %d trials had not ended %s", n, len(p.Own()), when)}
 }
 
-// untrained says how many trials were left out for the final training; empty if none was.
-func untrained(p *sweep.Plan, b sweep.Board) string {
+// countUntrained says how many trials were left out for the final training; empty if none was.
+func countUntrained(p *sweep.Plan, b sweep.Board) string {
 	n := b.Tally(p).Untrained
 	if _, final := p.Final(); !final || n == 0 {
 		return ""
@@ -115,9 +115,9 @@ func untrained(p *sweep.Plan, b sweep.Board) string {
 	return fmt.Sprintf("%d of %d trials not trained: %s", n, len(p.Own()), p.KeptBack())
 }
 
-// ended counts what the quorum applies to, trials or, in a cross-validated sweep, configurations, that are done, and
-// gives the text for when they are too few.
-func ended(p *sweep.Plan, b sweep.Board, e *sweep.Ending) (done int, short string) {
+// countForQuorum counts what the quorum applies to, trials or, in a cross-validated sweep, configurations, that are
+// done, and gives the text for when they are too few.
+func countForQuorum(p *sweep.Plan, b sweep.Board, e *sweep.Ending) (done int, short string) {
 	if p.Folds == nil {
 		done = b.Tally(p).Done
 		return done, fmt.Sprintf("%s done, and the quorum is %d", english.Plural(done, "trial is", "trials are"),

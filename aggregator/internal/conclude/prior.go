@@ -354,9 +354,9 @@ func (m *match) earlierNights(ctx context.Context, sound []priorVersion) (found 
 	// Each night has its share, of rows that tonight's model can know.
 	for i := range found {
 		n := &found[i]
-		n.reference = n.thinned(maxEarlierRows / len(found))
+		n.reference = n.thinRows(maxEarlierRows / len(found))
 		if m.tonight != nil {
-			n.reference = n.only(stillSeen(n.sample, m.tonight))
+			n.reference = n.selectRows(stillSeen(n.sample, m.tonight))
 		}
 	}
 	return slices.DeleteFunc(found, func(n night) bool { return len(n.sample.Row) == 0 }), note, nil

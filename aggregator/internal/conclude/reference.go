@@ -67,8 +67,8 @@ func isUnusable(err error) bool {
 	return problem.Is(err, problem.Damaged) || problem.Is(err, problem.NotFound)
 }
 
-// thinned returns at most most of the rows, evenly spread.
-func (r *reference) thinned(most int) reference {
+// thinRows returns at most most of the rows, evenly spread.
+func (r *reference) thinRows(most int) reference {
 	n := len(r.sample.Row)
 	if n <= most {
 		return *r
@@ -77,11 +77,11 @@ func (r *reference) thinned(most int) reference {
 	for i := range rows {
 		rows[i] = i * n / most
 	}
-	return r.only(rows)
+	return r.selectRows(rows)
 }
 
-// only returns some of the rows, given by ascending indices.
-func (r *reference) only(rows []int) reference {
+// selectRows returns some of the rows, given by ascending indices.
+func (r *reference) selectRows(rows []int) reference {
 	parts := make([]uint32, len(rows))
 	for i, row := range rows {
 		parts[i] = uint32(row)

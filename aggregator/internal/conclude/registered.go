@@ -48,7 +48,7 @@ func (a *Aggregator) orRegistered(ctx context.Context, id sweep.ID, k *known, c 
 	a.Log.Warn("the registry has a version of a sweep that could not be concluded from its objects", "sweep", id,
 		"model", v.Model, "version", v.Number, "error", why.Error())
 	if damage != nil {
-		return a.unreadable(ctx, id, v, c, damage)
+		return a.concludeDamaged(ctx, id, v, c, damage)
 	}
 	return a.fromVersion(ctx, id, k, v, c, why)
 }
@@ -86,10 +86,10 @@ func (a *Aggregator) findVersion(ctx context.Context, id sweep.ID, p *sweep.Plan
 	return nil, nil, nil
 }
 
-// unreadable concludes with a version whose record is damaged: it cannot be used, and the champion stays as it is.
-func (a *Aggregator) unreadable(ctx context.Context, id sweep.ID, v *registry.Version, c *sweep.Conclusion,
+// concludeDamaged concludes with a version whose record is damaged: it cannot be used, and the champion stays as it is.
+func (a *Aggregator) concludeDamaged(ctx context.Context, id sweep.ID, v *registry.Version, c *sweep.Conclusion,
 	damage error) (*sweep.Conclusion, error) {
-	out := a.winner(id, v, c)
+	out := a.nameVersion(id, v, c)
 	if c != nil && c.Outcome == sweep.OutcomeWinner { // keep what it was registered with
 		*out = *c
 		out.Version = v.Number
@@ -97,7 +97,7 @@ func (a *Aggregator) unreadable(ctx context.Context, id sweep.ID, v *registry.Ve
 	out.Reason = fmt.Sprintf("version %d was registered, but its record cannot be read: %v; repair or replace it",
 		v.Number, damage)
 
-	before, done, err := a.promoted(ctx, *v)
+	before, done, err := a.hasBeenChampion(ctx, *v)
 	if err != nil {
 		return nil, err
 	}
@@ -106,8 +106,8 @@ func (a *Aggregator) unreadable(ctx context.Context, id sweep.ID, v *registry.Ve
 	return out, nil
 }
 
-// winner returns a conclusion that names the version.
-func (a *Aggregator) winner(id sweep.ID, v *registry.Version, c *sweep.Conclusion) *sweep.Conclusion {
+// nameVersion returns a conclusion that names the version.
+func (a *Aggregator) nameVersion(id sweep.ID, v *registry.Version, c *sweep.Conclusion) *sweep.Conclusion {
 	out := &sweep.Conclusion{Format: sweep.FormatVersion, Sweep: id, Outcome: sweep.OutcomeWinner, Model: v.Model,
 		Version: v.Number, At: a.Now().UTC()}
 	if c != nil {
@@ -119,7 +119,7 @@ func (a *Aggregator) winner(id sweep.ID, v *registry.Version, c *sweep.Conclusio
 // fromVersion concludes from what the registry has.
 func (a *Aggregator) fromVersion(ctx context.Context, id sweep.ID, k *known, v *registry.Version, c *sweep.Conclusion,
 	why error) (*sweep.Conclusion, error) {
-	out := a.winner(id, v, c)
+	out := a.nameVersion(id, v, c)
 	out.Reason, out.Test = v.Info.Why, v.Info.Metrics
 	if trial, err := strconv.Atoi(v.Info.Labels["trial"]); err == nil {
 		out.Trial = trial
@@ -194,7 +194,7 @@ func (a *Aggregator) boardOf(ctx context.Context, p *sweep.Plan) (sweep.Board, e
 // champion stays and a person has to decide. p is nil if the plan cannot be read, because of planErr.
 func (a *Aggregator) gateVersion(ctx context.Context, p *sweep.Plan, v *registry.Version,
 	planErr error) (*sweep.GateDecision, error) {
-	before, promoted, err := a.promoted(ctx, *v)
+	before, promoted, err := a.hasBeenChampion(ctx, *v)
 	if err != nil {
 		return nil, err
 	}

@@ -47,8 +47,8 @@ func (a *Aggregator) tell(ctx context.Context, id sweep.ID) {
 	}
 }
 
-// standing returns how old the model's champion is, if the sweep has not made one.
-func (a *Aggregator) standing(ctx context.Context, k *known, c *sweep.Conclusion) *sweep.Standing {
+// standingOf returns how old the model's champion is, if the sweep has not made one.
+func (a *Aggregator) standingOf(ctx context.Context, k *known, c *sweep.Conclusion) *sweep.Standing {
 	v := c.Verdict()
 	if v == sweep.VerdictPromoted || v == sweep.VerdictCancelled || k.plan == nil {
 		return nil

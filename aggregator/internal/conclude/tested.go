@@ -43,12 +43,12 @@ func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *w
 
 	others := s.Candidates[1:]
 	if len(others) > 0 {
-		if t.RunnerUp, err = a.rival(ctx, k, resultOf(b, others[0]), w, h); err != nil {
+		if t.RunnerUp, err = a.compareWithRival(ctx, k, resultOf(b, others[0]), w, h); err != nil {
 			return nil, err
 		}
 	}
 	if usual := search.Default(b); usual != nil && usual.Trial != w.result.Trial {
-		t.Default, err = a.rival(ctx, k, usual, w, h)
+		t.Default, err = a.compareWithRival(ctx, k, usual, w, h)
 	}
 	return t, err
 }
@@ -65,10 +65,10 @@ func pickRows(all []float64, rows []uint32, n int) []float64 {
 	return out
 }
 
-// rival compares the winner with another trial on the sampled test rows, each with a calibrator of its own: the
-// difference is often within chance. It is nil if that trial has no scores, or its files cannot be read.
-func (a *Aggregator) rival(ctx context.Context, k *known, r *sweep.Result, w *winner, h *holdout) (*metric.Rival,
-	error) {
+// compareWithRival compares the winner with another trial on the sampled test rows, each with a calibrator of its own:
+// the difference is often within chance. It is nil if that trial has no scores, or its files cannot be read.
+func (a *Aggregator) compareWithRival(ctx context.Context, k *known, r *sweep.Result, w *winner,
+	h *holdout) (*metric.Rival, error) {
 	if len(h.testRows) == 0 || r.Scores == nil { // a fold has none
 		return nil, nil
 	}

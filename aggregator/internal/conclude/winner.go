@@ -166,7 +166,7 @@ func (w *winner) calibrate(p *sweep.Plan, h *holdout) error {
 	if w.test, err = measure(h, w.predictions(w.testRaw), names...); err != nil {
 		return err
 	}
-	w.within = within(p.Spec.Metric, h, w.predictions(w.testRaw))
+	w.within = intervalOnTest(p.Spec.Metric, h, w.predictions(w.testRaw))
 	return nil
 }
 
@@ -181,8 +181,8 @@ func (w *winner) choose(h *holdout) error {
 	return nil
 }
 
-// within is the interval of a metric on test; nil if it would have to be resampled, or is not defined.
-func within(name string, h *holdout, pred []float64) *sweep.Within {
+// intervalOnTest is the interval of a metric on test; nil if it would have to be resampled, or is not defined.
+func intervalOnTest(name string, h *holdout, pred []float64) *sweep.Within {
 	m, err := metric.Lookup(name)
 	if err != nil || !m.Analytic() {
 		return nil

@@ -28,14 +28,14 @@ func (d *decision) calibration(g sweep.Gate, e Evidence) {
 		return
 	}
 	d.ratio(e, "of tonight's test rows", [2]float64(g.Calibration.Ratio), g.Confidence, t, latest(t))
-	if reference := joined(e.Earlier); e.Champion != 0 && len(reference.New) > 0 {
+	if reference := joinNights(e.Earlier); e.Champion != 0 && len(reference.New) > 0 {
 		d.ratio(e, "rows of earlier nights", earlierRatio, g.Confidence, &reference, reference.Old)
 	}
 	d.ece(e.Seed, t)
 	d.entropy(g.Confidence, t)
 }
 
-func total(predictions []float64) (sum float64) {
+func sumOf(predictions []float64) (sum float64) {
 	for _, p := range predictions {
 		sum += p
 	}
@@ -45,7 +45,7 @@ func total(predictions []float64) (sum float64) {
 // ratio compares the sum of the predictions with that of the labels. A model may be as far off as old, the predictions
 // of the latest sound version: then the rate has changed, or these rows are special.
 func (d *decision) ratio(e Evidence, rows string, bounds [2]float64, confidence float64, r *Judged, old []float64) {
-	m := named("calibration_ratio")
+	m := mustLookUp("calibration_ratio")
 	i, err := m.Interval(r.input(r.New), metric.Confidence{Level: confidence})
 	if err != nil {
 		return // no positive row: left to the comparison and the entropy check
@@ -56,7 +56,7 @@ func (d *decision) ratio(e Evidence, rows string, bounds [2]float64, confidence 
 	check.Reason = fmt.Sprintf("predicted %s on %d %s (%.4g %% interval: %s to %s; allowed: %s to %s)",
 		positives(i.Value), len(r.New), rows, 100*confidence, deviation(i.Low), deviation(i.High), deviation(bounds[0]),
 		deviation(bounds[1]))
-	like := total(r.New) / total(old)
+	like := sumOf(r.New) / sumOf(old)
 	if !check.Passed && e.Champion != 0 && old != nil && like >= bounds[0] && like <= bounds[1] {
 		check.Passed = true
 		check.Reason += fmt.Sprintf(", like version %d", e.measure())
@@ -86,7 +86,7 @@ func positives(ratio float64) string {
 
 // ece compares the calibration error with that of perfectly calibrated predictions, whose labels are drawn from them.
 func (d *decision) ece(seed uint64, r *Judged) {
-	m, in := named("ece"), r.input(r.New)
+	m, in := mustLookUp("ece"), r.input(r.New)
 	value, err := m.Eval(in)
 	if err != nil {
 		return
@@ -141,7 +141,7 @@ func (d *decision) ece(seed uint64, r *Judged) {
 // entropy requires that the model beats the base rate. On a table of weak signal and few rows a first night could never
 // show that, so its value has to; every later night is compared with the champion, and fails only if shown not to.
 func (d *decision) entropy(confidence float64, r *Judged) {
-	i, err := named("normalized_entropy").Interval(r.input(r.New), metric.Confidence{Level: confidence})
+	i, err := mustLookUp("normalized_entropy").Interval(r.input(r.New), metric.Confidence{Level: confidence})
 	if err != nil {
 		return
 	}
@@ -192,8 +192,7 @@ func (d *decision) balance(g sweep.Gate, e Evidence) {
 	d.add(check)
 }
 
-// named looks up a metric that must exist.
-func named(name string) metric.Metric {
+func mustLookUp(name string) metric.Metric {
 	m, err := metric.Lookup(name)
 	if err != nil {
 		panic(err) // a name above is wrong

@@ -22,7 +22,7 @@ const (
 
 // WrongLabels describes what the champion's predictions show to be wrong with tonight's labels.
 func WrongLabels(e Evidence) []string {
-	reference := joined(e.Earlier)
+	reference := joinNights(e.Earlier)
 	witness := latest(&e.Tonight)
 	if !e.Binary && e.Classes == nil || e.NotTonight != "" || e.NotReference != "" || witness == nil ||
 		reference.Old == nil {
@@ -87,7 +87,7 @@ const listedClasses = 3
 // there is more tonight is no wrong label.
 func wrongClasses(e Evidence, tonight, before metric.Input) (found []string) {
 	c := metric.Confidence{Level: 1 - (1-labelsLevel)/float64(len(e.Classes)), Seed: e.Seed} // together err as one
-	m := named("auc")
+	m := mustLookUp("auc")
 	for k, name := range e.Classes {
 		now, then := ofClass(tonight, k, k), ofClass(before, k, k)
 		if min(positive(now), positive(then)) < fewestOf {
@@ -142,7 +142,7 @@ func positive(in metric.Input) (rows int) {
 // shares requires that a model of several classes beats always predicting their shares, as entropy does of two.
 func (d *decision) shares(g sweep.Gate, e Evidence) {
 	in := e.Tonight.input(e.Tonight.New)
-	i, err := named("multi_logloss").Interval(in, metric.Confidence{Level: g.Confidence})
+	i, err := mustLookUp("multi_logloss").Interval(in, metric.Confidence{Level: g.Confidence})
 	entropy, known := metric.OfConstant("multi_logloss", in.Shares(len(e.Classes)))
 	if err != nil || !known { // rows of one class: left to the comparison
 		return

@@ -19,12 +19,13 @@ type pool struct {
 	nights []int // versions that keep the rows, ascending; 0 is tonight
 }
 
-// pooled compares with a model on several nights' rows, of which old returns its predictions; nights without any are
-// left out. why says why there is no comparison.
+// poolNights compares with a model on several nights' rows, of which old returns its predictions; nights without any
+// are left out. why says why there is no comparison.
 //
 // Nights differ by more than their rows explain, so the gain is the mean over nights in a random-effects model
 // (DerSimonian and Laird 1986, "Meta-analysis in clinical trials"): what varies between nights widens the interval.
-func pooled(m metric.Metric, c metric.Confidence, nights []Judged, old func(*Judged) []float64) (p pool, why string) {
+func poolNights(m metric.Metric, c metric.Confidence, nights []Judged,
+	old func(*Judged) []float64) (p pool, why string) {
 	var each []metric.Comparison
 	var rows []float64
 	for i := range nights {
@@ -96,8 +97,7 @@ func betweenNights(each []metric.Comparison) float64 {
 	return max(0, (q-float64(len(each)-1))/(sum-squares/sum))
 }
 
-// where describes the rows.
-func (p *pool) where() string {
+func (p *pool) describeRows() string {
 	rows := humanize.Comma(int64(p.rows)) + " rows"
 	switch {
 	case slices.Equal(p.nights, []int{0}):
@@ -114,8 +114,8 @@ func earlier(versions []int) string {
 		strings.ReplaceAll(strings.Trim(fmt.Sprint(versions), "[]"), " ", ", "))
 }
 
-// joined puts several nights' rows together; Old becomes the predictions of the latest sound version.
-func joined(nights []Judged) (all Judged) {
+// joinNights puts several nights' rows together; Old becomes the predictions of the latest sound version.
+func joinNights(nights []Judged) (all Judged) {
 	for i := range nights {
 		n := &nights[i]
 		if latest(n) == nil || len(n.New) == 0 {

@@ -20,10 +20,10 @@ func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compare
 		if not != "" {
 			return pool{}, not
 		}
-		return pooled(m, c, rows, old)
+		return poolNights(m, c, rows, old)
 	}
 	tonight, notTonight := compare([]Judged{e.Tonight}, e.NotTonight, champion)
-	away, home := e.apart()
+	away, home := e.divideNights()
 	reference, notReference := compare(away, e.NotReference, latest)
 	if len(away) == 0 {
 		reference, notReference = compare(home, e.NotReference, latest)
@@ -36,7 +36,7 @@ func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compare
 	case notReference == "" && len(e.Tonight.New) > 0:
 		decides = reference
 	default:
-		d.incomparable(notTonight, notReference)
+		d.refuseComparison(notTonight, notReference)
 		return false
 	}
 	d.Old, d.New, d.Rows = decides.Old, decides.New, decides.rows
@@ -47,7 +47,7 @@ func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compare
 		if len(e.Gains) < fewGains { // earlier nights have little to say
 			worse = tonight.WorseBy(cmp.Or(g.Margin, 2*margin))
 		}
-		d.add(against(m, tonight, checkTonight, d.Champion, margin, worse))
+		d.add(checkNotWorse(m, tonight, checkTonight, d.Champion, margin, worse))
 		if slices.Equal(e.Tonight.New, e.Tonight.Old) {
 			last := &d.Checks[len(d.Checks)-1]
 			last.Passed, last.Reason = false,
@@ -56,14 +56,14 @@ func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compare
 	}
 	switch {
 	case notReference == "":
-		allowed := cmp.Or(g.Margin, max(margin, e.usual()*math.Abs(decides.Old)))
+		allowed := cmp.Or(g.Margin, max(margin, e.usualDifference()*math.Abs(decides.Old)))
 		worse := reference.WorseBy(allowed)
 		if own, not := compare(home, "", latest); not == "" && (!worse || len(away) == 0) {
 			if worse = own.High < -margin; worse {
 				reference, allowed = own, margin
 			}
 		}
-		check := against(m, reference, checkReference, e.measure(), allowed, worse)
+		check := checkNotWorse(m, reference, checkReference, e.measure(), allowed, worse)
 		if notTonight != "" {
 			check.Reason += fmt.Sprintf("; not compared on tonight's test rows: %s", notTonight)
 		}
@@ -74,7 +74,7 @@ func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compare
 	}
 
 	if g.MinGain != nil {
-		d.demand(*g.MinGain, m, c, e, notTonight, notReference)
+		d.requireGain(*g.MinGain, m, c, e, notTonight, notReference)
 	}
 	return true
 }
@@ -84,10 +84,10 @@ func (e *Evidence) measure() int { return cmp.Or(e.Latest, e.Champion) }
 
 const fewGains = 5
 
-// usual is what honest nights let models differ by, as a share of the value: five times the median gain of up to 14
-// versions before, on rows of earlier nights. A model fails from three quarters on: two and a half standard deviations.
-// With few of them it is twice the margin.
-func (e *Evidence) usual() float64 {
+// usualDifference is what honest nights let models differ by, as a share of the value: five times the median gain of up
+// to 14 versions before, on rows of earlier nights. A model fails from three quarters on: two and a half standard
+// deviations. With few of them it is twice the margin.
+func (e *Evidence) usualDifference() float64 {
 	if len(e.Gains) < fewGains {
 		return 2 * sweep.DefaultMargin
 	}
@@ -106,10 +106,10 @@ func Gains(d *sweep.GateDecision) (out []float64) {
 	return out
 }
 
-// apart divides the earlier nights into those of which neither model has seen a row, and the one of the measure itself.
-// There, the measure knows the day and the new model does not, so more is demanded: the new model fails only if it is
-// shown to be worse by more than the margin.
-func (e *Evidence) apart() (away, home []Judged) {
+// divideNights divides the earlier nights into those of which neither model has seen a row, and the one of the measure
+// itself. There, the measure knows the day and the new model does not, so more is demanded: the new model fails only if
+// it is shown to be worse by more than the margin.
+func (e *Evidence) divideNights() (away, home []Judged) {
 	for _, n := range e.Earlier {
 		if n.Night == e.measure() {
 			home = append(home, n)
@@ -132,12 +132,12 @@ func latest(r *Judged) []float64 {
 // Worse reports whether a model is shown to be worse than another one by more than the margin allows, New and Old in r,
 // and says how much. number is the other one's.
 func Worse(g sweep.Gate, m metric.Metric, r Judged, number int) (worse bool, why string) {
-	p, not := pooled(m, metric.Confidence{Level: g.Confidence}, []Judged{r}, champion)
+	p, not := poolNights(m, metric.Confidence{Level: g.Confidence}, []Judged{r}, champion)
 	margin := marginOf(g, p.Old)
 	if worse = not == "" && p.WorseBy(margin); !worse {
 		return false, ""
 	}
-	return worse, against(m, p, checkTonight, number, margin, worse).Reason
+	return worse, checkNotWorse(m, p, checkTonight, number, margin, worse).Reason
 }
 
 // Doubt is why a decision does not trust the night that it was about: the first check that failed on other rows, or of
@@ -158,11 +158,11 @@ func marginOf(g sweep.Gate, old float64) float64 {
 
 // Better reports whether a model is shown to be better than another one on the rows, New and Old in r.
 func Better(g sweep.Gate, m metric.Metric, r Judged) bool {
-	p, not := pooled(m, metric.Confidence{Level: g.Confidence}, []Judged{r}, champion)
+	p, not := poolNights(m, metric.Confidence{Level: g.Confidence}, []Judged{r}, champion)
 	return not == "" && p.Better(0)
 }
 
-func (d *decision) incomparable(notTonight, notReference string) {
+func (d *decision) refuseComparison(notTonight, notReference string) {
 	why := "on tonight's test rows, " + notTonight
 	switch {
 	case notReference == notTonight:
@@ -174,8 +174,8 @@ func (d *decision) incomparable(notTonight, notReference string) {
 		Reason: fmt.Sprintf("version %d cannot be compared: %s; fix that, or promote by hand", d.Champion, why)})
 }
 
-// against requires that the new model is not worse than a version.
-func against(m metric.Metric, p pool, name string, version int, margin float64, worse bool) sweep.GateCheck {
+// checkNotWorse requires that the new model is not worse than a version.
+func checkNotWorse(m metric.Metric, p pool, name string, version int, margin float64, worse bool) sweep.GateCheck {
 	check := p.check(name, !worse)
 	check.Version = version
 	verdict := "not shown to be worse than"
@@ -187,17 +187,17 @@ func against(m metric.Metric, p pool, name string, version int, margin float64, 
 	case p.Low >= -margin:
 		verdict = "no worse than"
 	}
-	check.Reason = fmt.Sprintf("%s version %d on %s: %s %.6g against %.6g, %s", verdict, version, p.where(), m.Name,
-		p.New, p.Old, p.interval())
+	check.Reason = fmt.Sprintf("%s version %d on %s: %s %.6g against %.6g, %s", verdict, version, p.describeRows(),
+		m.Name, p.New, p.Old, p.interval())
 	if margin > 0 {
 		check.Reason += fmt.Sprintf(", margin %.3g", margin)
 	}
 	return check
 }
 
-// demand requires that the new model is shown to be better than the champion by more than least. What earlier nights
-// show counts as well: a single night's rows seldom show a small gain.
-func (d *decision) demand(least float64, m metric.Metric, c metric.Confidence, e Evidence,
+// requireGain requires that the new model is shown to be better than the champion by more than least. What earlier
+// nights show counts as well: a single night's rows seldom show a small gain.
+func (d *decision) requireGain(least float64, m metric.Metric, c metric.Confidence, e Evidence,
 	notTonight, notReference string) {
 	var rows []Judged
 	if notTonight == "" {
@@ -206,7 +206,7 @@ func (d *decision) demand(least float64, m metric.Metric, c metric.Confidence, e
 	if notReference == "" {
 		rows = append(rows, e.Earlier...)
 	}
-	p, why := pooled(m, c, rows, champion)
+	p, why := poolNights(m, c, rows, champion)
 	if why != "" {
 		return // the comparison above would have failed
 	}
@@ -215,7 +215,7 @@ func (d *decision) demand(least float64, m metric.Metric, c metric.Confidence, e
 	if check.Passed {
 		verdict = "better by enough"
 	}
-	check.Reason = fmt.Sprintf("%s on %s: %s, required above %.3g", verdict, p.where(), p.interval(), least)
+	check.Reason = fmt.Sprintf("%s on %s: %s, required above %.3g", verdict, p.describeRows(), p.interval(), least)
 	d.add(check)
 }
 

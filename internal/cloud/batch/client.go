@@ -246,7 +246,7 @@ func (c *Client) Delete(ctx context.Context, name string) error {
 		return c.c.DeleteJob(ctx, &batchpb.DeleteJobRequest{Name: name})
 	})
 	if err == nil {
-		_, err = c.until(ctx, name, cancelFor, func(Status) bool { return false })
+		_, err = c.waitFor(ctx, name, cancelFor, func(Status) bool { return false })
 	} else {
 		err = c.fail(name, err)
 	}
@@ -258,11 +258,12 @@ func (c *Client) Delete(ctx context.Context, name string) error {
 
 // Wait returns the last status once the job has finished, or an error if that takes longer than limit.
 func (c *Client) Wait(ctx context.Context, name string, limit time.Duration) (Status, error) {
-	return c.until(ctx, name, limit, func(s Status) bool { return s.State.Finished() })
+	return c.waitFor(ctx, name, limit, func(s Status) bool { return s.State.Finished() })
 }
 
-// until returns the first status that is asked for.
-func (c *Client) until(ctx context.Context, name string, limit time.Duration, done func(Status) bool) (Status, error) {
+// waitFor returns the first status that is asked for.
+func (c *Client) waitFor(ctx context.Context, name string, limit time.Duration,
+	done func(Status) bool) (Status, error) {
 	errBusy := errors.New("the job has not come to rest")
 	s, err := backoff.Retry(ctx, func() (Status, error) {
 		s, err := c.Get(ctx, name)

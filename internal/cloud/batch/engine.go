@@ -65,20 +65,20 @@ func (e *Jobs) Submit(ctx context.Context, q engine.Array) (existed bool, err er
 
 // Status implements engine.Engine.
 func (e *Jobs) Status(ctx context.Context, name string) (engine.JobStatus, error) {
-	return told(e.Get(ctx, name))
+	return toJobStatus(e.Get(ctx, name))
 }
 
 // Cancel implements engine.Engine.
 func (e *Jobs) Cancel(ctx context.Context, name string) (engine.JobStatus, error) {
-	return told(e.Client.Cancel(ctx, name))
+	return toJobStatus(e.Client.Cancel(ctx, name))
 }
 
 var states = map[State]engine.Phase{Queued: engine.Waiting, Scheduled: engine.Waiting, Running: engine.Running,
 	Succeeded: engine.Done, Failed: engine.Failed, Deleting: engine.Stopping, Cancelling: engine.Stopping,
 	Cancelled: engine.Cancelled}
 
-// told says in the programs' words what Batch says of a job.
-func told(s Status, err error) (engine.JobStatus, error) {
+// toJobStatus says in the programs' words what Batch says of a job.
+func toJobStatus(s Status, err error) (engine.JobStatus, error) {
 	if errors.Is(err, ErrNotExist) {
 		return engine.JobStatus{State: engine.Gone}, nil
 	}

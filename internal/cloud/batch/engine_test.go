@@ -25,17 +25,17 @@ func TestWordsOfStates(t *testing.T) {
 	for state, want := range map[State]engine.Phase{Queued: engine.Waiting, Scheduled: engine.Waiting,
 		Running: engine.Running, Succeeded: engine.Done, Failed: engine.Failed, Deleting: engine.Stopping,
 		Cancelling: engine.Stopping, Cancelled: engine.Cancelled} {
-		s, err := told(Status{State: state, Counts: map[string]int64{"PENDING": 3, "ASSIGNED": 1, "RUNNING": 2,
+		s, err := toJobStatus(Status{State: state, Counts: map[string]int64{"PENDING": 3, "ASSIGNED": 1, "RUNNING": 2,
 			"SUCCEEDED": 4, "FAILED": 5, "UNEXECUTED": 6}}, nil)
 		if err != nil || s.State != want || s.State.Ended() != state.Finished() ||
 			s.Tasks != (engine.Tasks{Waiting: 3, Running: 3, Done: 4, Failed: 11}) {
 			t.Errorf("%s: told %+v, %v, want %s", state, s, err, want)
 		}
 	}
-	if s, err := told(Status{}, ErrNotExist); err != nil || s.State != engine.Gone || !s.State.Ended() {
+	if s, err := toJobStatus(Status{}, ErrNotExist); err != nil || s.State != engine.Gone || !s.State.Ended() {
 		t.Errorf("a job that is not there: %+v, %v, want gone", s, err)
 	}
-	if _, err := told(Status{}, errDenied); !errors.Is(err, errDenied) {
+	if _, err := toJobStatus(Status{}, errDenied); !errors.Is(err, errDenied) {
 		t.Errorf("Batch cannot be asked: %v", err)
 	}
 }
@@ -48,7 +48,7 @@ func TestTasksWithoutMachines(t *testing.T) {
 		{Waiting: 3, Done: 1}: {State: Cancelled, Counts: map[string]int64{"UNEXECUTED": 3, "SUCCEEDED": 1},
 			Events: lacks},
 	} {
-		got, err := told(s, nil)
+		got, err := toJobStatus(s, nil)
 		if err != nil || got.Tasks != want || len(s.Events) > 0 && got.Lacked != lacks[0].Time {
 			t.Errorf("of the job %+v: told %+v, %v, want %+v", s, got, err, want)
 		}

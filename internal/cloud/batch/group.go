@@ -39,14 +39,14 @@ func (j Job) runnables() []*batchpb.Runnable {
 	if j.LocalSSDs == 0 {
 		return []*batchpb.Runnable{j.container()}
 	}
-	return []*batchpb.Runnable{j.opening(), j.container()}
+	return []*batchpb.Runnable{j.openDisks(), j.container()}
 }
 
-// opening makes the local SSD writable for any user: Batch formats and mounts it as root, while the container runs as
+// openDisks makes the local SSD writable for any user: Batch formats and mounts it as root, while the container runs as
 // another user. Scripts run as root on the machine itself, and every task runs this one, while other tasks of the
 // machine may be at work: so it is idempotent. The sticky bit keeps users from removing each other's files, as in /tmp.
 // RuleMountPath ensures that the path is a single word to a shell.
-func (j Job) opening() *batchpb.Runnable {
+func (j Job) openDisks() *batchpb.Runnable {
 	return &batchpb.Runnable{
 		DisplayName: "open the local SSD",
 		Executable: &batchpb.Runnable_Script_{Script: &batchpb.Runnable_Script{Command: &batchpb.Runnable_Script_Text{

@@ -52,7 +52,7 @@ func (b *bucket) stat(ctx context.Context, o *storage.ObjectHandle) (*storage.Ob
 	ctx, cancel := context.WithTimeoutCause(ctx, b.limits.call, errTooLong)
 	defer cancel()
 	a, err := o.Attrs(ctx)
-	return a, because(ctx, err)
+	return a, withCause(ctx, err)
 }
 
 // Open reads a part of the object. A read of the whole object is verified by the service's checksum; a broken
@@ -71,7 +71,7 @@ func (b *bucket) Open(ctx context.Context, name string, r blob.Range) (io.ReadCl
 	transfer, watch := watchTransfer(ctx, b.limits.stall)
 	reader, err := o.NewRangeReader(transfer, r.Offset, length)
 	if err != nil {
-		err = because(transfer, err)
+		err = withCause(transfer, err)
 		watch.end()
 		if outOfRange(err) {
 			return b.openEnd(ctx, name, o)
@@ -111,7 +111,7 @@ type objectReader struct {
 
 func (r *objectReader) Read(p []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil { // data that have arrived already would hide it
-		return 0, r.b.fail("read", r.name, because(r.ctx, err))
+		return 0, r.b.fail("read", r.name, withCause(r.ctx, err))
 	}
 	r.watch.progress()
 	n, err := r.r.Read(p)
@@ -122,7 +122,7 @@ func (r *objectReader) Read(p []byte) (int, error) {
 	if strings.Contains(err.Error(), "bad CRC on read") { // the library has no type for it
 		err = fmt.Errorf("%w: %w", blob.ErrChecksum, err)
 	}
-	return n, r.b.fail("read", r.name, because(r.ctx, err))
+	return n, r.b.fail("read", r.name, withCause(r.ctx, err))
 }
 
 func (r *objectReader) Close() error {
@@ -166,7 +166,7 @@ func (b *bucket) list(ctx context.Context, q *storage.Query) iter.Seq2[*storage.
 				return
 			}
 			if err != nil {
-				yield(nil, b.fail("list", q.Prefix, because(ctx, err)))
+				yield(nil, b.fail("list", q.Prefix, withCause(ctx, err)))
 				return
 			}
 			if !yield(a, nil) {

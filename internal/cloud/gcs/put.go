@@ -47,7 +47,7 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 	p := &put{bucket: b, object: o, mark: mark}
 	var a *storage.ObjectAttrs
 	if short {
-		a, err = p.whole(ctx, head.Bytes())
+		a, err = p.sendWhole(ctx, head.Bytes())
 	} else {
 		a, err = p.stream(ctx, io.MultiReader(&head, r))
 	}
@@ -70,7 +70,7 @@ func (b *bucket) Remove(ctx context.Context, name string, at blob.Generation) er
 	o := b.b.Object(name).If(storage.Conditions{GenerationMatch: int64(at)})
 	ctx, cancel := context.WithTimeoutCause(ctx, b.limits.call, errTooLong)
 	defer cancel()
-	err := because(ctx, o.Delete(ctx))
+	err := withCause(ctx, o.Delete(ctx))
 	if isPrecondition(err) { // also if there is none, as after an earlier attempt whose answer was lost
 		if _, gone := b.stat(ctx, b.b.Object(name)); errors.Is(gone, storage.ErrObjectNotExist) {
 			err = gone
@@ -102,8 +102,9 @@ func (p *put) writer(ctx context.Context) *storage.Writer {
 	return w
 }
 
-// whole sends a small object in one request, with its checksum, so that the service rejects data damaged in transit.
-func (p *put) whole(ctx context.Context, data []byte) (*storage.ObjectAttrs, error) {
+// sendWhole sends a small object in one request, with its checksum, so that the service rejects data damaged in
+// transit.
+func (p *put) sendWhole(ctx context.Context, data []byte) (*storage.ObjectAttrs, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.bucket.limits.call, errTooLong)
 	defer cancel()
 	w := p.writer(ctx)
@@ -111,10 +112,10 @@ func (p *put) whole(ctx context.Context, data []byte) (*storage.ObjectAttrs, err
 	w.CRC32C = crc32.Checksum(data, castagnoli)
 	w.SendCRC32C = true
 	if _, err := w.Write(data); err != nil {
-		return nil, because(ctx, errors.Join(err, w.Close()))
+		return nil, withCause(ctx, errors.Join(err, w.Close()))
 	}
 	if err := w.Close(); err != nil {
-		return nil, because(ctx, err)
+		return nil, withCause(ctx, err)
 	}
 	return w.Attrs(), nil
 }
@@ -132,7 +133,7 @@ func (p *put) stream(ctx context.Context, r io.Reader) (*storage.ObjectAttrs, er
 	source := &pacedReader{r: io.TeeReader(r, crc), watch: watch}
 	if _, err := io.Copy(writerOnly{w}, source); err != nil {
 		// Ending the context before Close keeps the library from completing the object with partial data.
-		err = because(ctx, err)
+		err = withCause(ctx, err)
 		watch.end()
 		closed := w.Close()
 		switch {
@@ -146,7 +147,7 @@ func (p *put) stream(ctx context.Context, r io.Reader) (*storage.ObjectAttrs, er
 
 	watch.progress()
 	if err := w.Close(); err != nil {
-		return nil, because(ctx, err)
+		return nil, withCause(ctx, err)
 	}
 
 	if a := w.Attrs(); a.CRC32C != crc.Sum32() {

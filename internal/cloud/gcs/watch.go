@@ -9,8 +9,8 @@ import (
 
 var errTooLong = errors.New("no answer in time")
 
-// because returns err, with the reason why ctx ended if this package ended it.
-func because(ctx context.Context, err error) error {
+// withCause returns err, with the reason why ctx ended if this package ended it.
+func withCause(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -97,7 +97,7 @@ func cut(values []Distinct, bins int) []float64 {
 		}
 
 		if heavy(v) || float64(filled) >= target || heavy(next) && float64(filled) >= max(1, target/2) {
-			bounds = append(bounds, between(v.X, next.X))
+			bounds = append(bounds, boundBetween(v.X, next.X))
 			filled = 0
 			if !heavy(v) {
 				if shared--; shared > 0 {
@@ -116,15 +116,15 @@ func cutFew(values []Distinct) []float64 {
 	filled := 0
 	for i := 0; i+1 < len(values); i++ {
 		if filled += values[i].N; filled >= minPerBin {
-			bounds = append(bounds, between(values[i].X, values[i+1].X))
+			bounds = append(bounds, boundBetween(values[i].X, values[i+1].X))
 			filled = 0
 		}
 	}
 	return bounds
 }
 
-// between returns the midpoint of a and b, adjusted to a <= x < b.
-func between(a, b float64) float64 {
+// boundBetween returns the midpoint of a and b, adjusted to a <= x < b.
+func boundBetween(a, b float64) float64 {
 	m := a/2 + b/2
 	if m >= b || m < a {
 		return a

@@ -56,7 +56,7 @@ func parseTime(s string, order DayOrder) (sec, nsec int64, ok bool) {
 	if hour > 23 || minute > 59 || second > 59 {
 		return 0, 0, false
 	}
-	local += int64(p.noon(hour)*3600 + minute*60 + second)
+	local += int64(p.readAMPM(hour)*3600 + minute*60 + second)
 	offset := p.zone(local)
 	return local - int64(offset), nsec, p.ok && p.s == ""
 }
@@ -157,8 +157,8 @@ func (p *timeText) nameOf(word, list string) int {
 	return 0
 }
 
-// noon reads AM or PM, if there is one, and returns the hour of the day.
-func (p *timeText) noon(hour int) int {
+// readAMPM reads AM or PM, if there is one, and returns the hour of the day.
+func (p *timeText) readAMPM(hour int) int {
 	s := strings.TrimPrefix(p.s, " ")
 	if len(s) < 2 || s[1]|0x20 != 'm' || s[0]|0x20 != 'a' && s[0]|0x20 != 'p' || len(s) > 2 && s[2] != ' ' {
 		return hour

@@ -65,9 +65,9 @@ func (a *axis) greatest(key uint64) float64 {
 // least is the smallest number in a time bucket.
 func (a *axis) least(key uint64) float64 { return cell.FromOrdered(key << a.shift) }
 
-// nearest returns the cut between lo and hi that comes closest to the wanted share of rows before it. A cut is the
+// nearestCut returns the cut between lo and hi that comes closest to the wanted share of rows before it. A cut is the
 // number of time buckets before it.
-func nearest(buckets []timeBucket, wanted float64, lo, hi int) int {
+func nearestCut(buckets []timeBucket, wanted float64, lo, hi int) int {
 	total := int64(0)
 	for _, g := range buckets {
 		total += g.rows
@@ -93,7 +93,7 @@ func nearest(buckets []timeBucket, wanted float64, lo, hi int) int {
 func foldEnds(a *axis, buckets []timeBucket) []float64 {
 	var ends []float64
 	for k := 1; k < dataset.Folds; k++ {
-		cut := nearest(buckets, float64(k)/dataset.Folds, min(1, len(buckets)), len(buckets))
+		cut := nearestCut(buckets, float64(k)/dataset.Folds, min(1, len(buckets)), len(buckets))
 		ends = append(ends, a.greatest(buckets[cut-1].key))
 	}
 	slices.SortFunc(ends, cmp.Compare[float64])

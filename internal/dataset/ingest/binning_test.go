@@ -20,7 +20,7 @@ func TestSamplerIsFairAndStable(t *testing.T) {
 		s := newSampler(size)
 		slots := make([]int64, s.slots())
 		for _, row := range order {
-			if place, ok := s.offer(row); ok {
+			if place, ok := s.offerRow(row); ok {
 				slots[place] = row
 			}
 		}

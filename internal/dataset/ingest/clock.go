@@ -26,7 +26,7 @@ func (c *clock) observe(b *table.Batch, v *dataset.Values) error {
 			return b.ErrorAt(i, c.column, "the row has no place in the order of the statistics: its time is missing")
 		}
 
-		want := c.wanted()
+		want := c.describeExpected()
 		if c.asTime != nil {
 			if x, ok := timeAt(v, i); ok {
 				c.asTime.add(x)
@@ -35,7 +35,7 @@ func (c *clock) observe(b *table.Batch, v *dataset.Values) error {
 			}
 		}
 		if c.asNumber != nil {
-			if x, ok := number(v, i); ok && dataset.Finite(x) {
+			if x, ok := parseNumber(v, i); ok && dataset.Finite(x) {
 				c.asNumber.add(x)
 			} else {
 				c.asNumber = nil
@@ -50,8 +50,8 @@ func (c *clock) observe(b *table.Batch, v *dataset.Values) error {
 	return nil
 }
 
-// wanted says what is expected, for messages about an unreadable value.
-func (c *clock) wanted() string {
+// describeExpected says what is expected, for messages about an unreadable value.
+func (c *clock) describeExpected() string {
 	switch {
 	case c.asTime == nil:
 		return "not a finite number as the values before it are"
@@ -97,6 +97,6 @@ func (c *clock) time(v *dataset.Values, i int) (float64, bool) {
 	if c.asTime != nil {
 		return timeAt(v, i)
 	}
-	x, ok := number(v, i)
+	x, ok := parseNumber(v, i)
 	return x, ok && dataset.Finite(x)
 }

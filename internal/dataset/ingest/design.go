@@ -87,7 +87,7 @@ func (s *survey) design(ctx context.Context, columns []sampledColumn, train *tra
 		return p.out, p.follow(o.Like)
 	}
 	p.keep(func(c *sampledColumn) bool { // what the values of an empty column will be is not known
-		return s.columns[c.number].present > 0 || c.from.auto || c.from.forced != "" || s.named(c.Name)
+		return s.columns[c.number].present > 0 || c.from.auto || c.from.forced != "" || s.specNames(c.Name)
 	})
 	if p.spec.Off || !p.hasCategories() {
 		p.keepColumns()
@@ -181,7 +181,7 @@ func (p *designer) keepColumns() {
 func (p *designer) tellAsItIs(c *sampledColumn, why string) {
 	if c.Kind == dataset.Categorical {
 		p.tell(-1, dataset.EncodingInfo{Name: c.Name, Levels: c.levelCount(), Kept: len(c.Categories),
-			Lumped: c.lumped(), Made: []string{c.Name}, Why: why})
+			Lumped: c.lumpedShare(), Made: []string{c.Name}, Why: why})
 	}
 }
 
@@ -245,7 +245,7 @@ func (t *trainSample) persists(order []int) bool {
 // less to future rows. The years of a century also grow, but there the last ones tell what the next are like, so such a
 // column stays.
 func (p *designer) growsWithTime(c *sampledColumn) bool {
-	asked := c.from.forced == dataset.Numeric || p.survey.named(c.Name)
+	asked := c.from.forced == dataset.Numeric || p.survey.specNames(c.Name)
 	if asked || p.survey.spec.OrderBy() != dataset.OrderTime || c.Kind == dataset.Categorical || c.from.from != nil {
 		return false
 	}
@@ -305,7 +305,7 @@ func (p *designer) encodeColumns(worth []*float64) error {
 			continue
 		}
 
-		info := dataset.EncodingInfo{Name: c.Name, Levels: c.levelCount(), Lumped: c.lumped(), Why: "asked for"}
+		info := dataset.EncodingInfo{Name: c.Name, Levels: c.levelCount(), Lumped: c.lumpedShare(), Why: "asked for"}
 		if !asked {
 			want, info.Why = p.choose(c)
 		}
@@ -372,8 +372,8 @@ func (c *sampledColumn) levelCount() int {
 	return max(c.different, levels)
 }
 
-// lumped is the share of the sampled rows whose category shares a bin with others.
-func (c *sampledColumn) lumped() float64 {
+// lumpedShare is the share of the sampled rows whose category shares a bin with others.
+func (c *sampledColumn) lumpedShare() float64 {
 	if c.present == 0 || c.Kind != dataset.Categorical {
 		return 0
 	}
@@ -434,11 +434,11 @@ func (p *designer) addKey(atoms []int, key encode.Key, info *dataset.EncodingInf
 // partOf returns the index of an atom among the design's parts.
 func (p *designer) partOf(a int) int {
 	atom := &p.atoms[a]
-	return p.reader(atom.part, atom.place, p.maxLevels(&atom.part))
+	return p.addReader(atom.part, atom.place, p.maxLevels(&atom.part))
 }
 
-// reader returns the index of a part among the design's, adding it if needed; it has at most maxLevels values.
-func (p *designer) reader(part dataset.Part, place, maxLevels int) int {
+// addReader returns the index of a part among the design's, adding it if needed; it has at most maxLevels values.
+func (p *designer) addReader(part dataset.Part, place, maxLevels int) int {
 	number, added := p.parts.Add(part)
 	if added {
 		p.out.readers = append(p.out.readers, cell.NewPartReader(part, p.survey.markers))
@@ -458,8 +458,8 @@ func (p *designer) copies() int {
 	return max(1, min(maxCopies, copiedRows/max(int(p.survey.counts[0]), 1)))
 }
 
-// ordering describes, for the manifest, the order in which statistics were made; nil without any.
-func (s *survey) ordering(d *design) *dataset.Ordering {
+// describeOrder describes, for the manifest, the order in which statistics were made; nil without any.
+func (s *survey) describeOrder(d *design) *dataset.Ordering {
 	if len(d.keys) == 0 {
 		return nil
 	}
@@ -501,7 +501,7 @@ func (d *design) into(m *dataset.Manifest, columns []sampledColumn, s *survey) e
 			"categories or none under encodings.columns, or make none at all: `encodings: none`",
 			len(d.tables), dataset.MaxTables)
 	}
-	m.Tables, m.Order = d.tables, s.ordering(d)
+	m.Tables, m.Order = d.tables, s.describeOrder(d)
 	m.Splits[0].Rows *= d.copies
 	m.About.Encodings, m.About.Delay = d.about, d.delayInfo
 	m.About.Warnings = append(m.About.Warnings, d.warnings...)

@@ -42,15 +42,15 @@ const (
 
 // mayBeIDs reports whether the numbers of a column may be ids.
 func (s *survey) mayBeIDs(f *built) bool {
-	if s.named(f.Name) {
+	if s.specNames(f.Name) {
 		return true
 	}
 	return len(s.columns) <= wideColumns && f.different > rangeCount && f.different <= exactNumbers &&
 		float64(f.different) <= exactShare*float64(f.present)
 }
 
-// named reports whether the spec asks for encodings of a column, or for keys with it.
-func (s *survey) named(column string) bool {
+// specNames reports whether the spec asks for encodings of a column, or for keys with it.
+func (s *survey) specNames(column string) bool {
 	e := &s.spec.Encodings
 	if _, ok := e.Columns[column]; ok {
 		return true

@@ -43,7 +43,7 @@ func (s *store) putTexts(texts []string, chosen []chosen, n int) {
 	for _, c := range chosen {
 		text := texts[c.row]
 		if c.slot < old || len(text) >= longText {
-			s.values.Text[c.slot] = s.own(text)
+			s.values.Text[c.slot] = s.copyText(text)
 			continue
 		}
 
@@ -53,8 +53,8 @@ func (s *store) putTexts(texts []string, chosen []chosen, n int) {
 	}
 }
 
-// own returns a copy of a text.
-func (s *store) own(text string) string {
+// copyText returns a copy of a text.
+func (s *store) copyText(text string) string {
 	if s.longest > 0 && len(text) > s.longest {
 		return standIn(text, s.longest)
 	}

@@ -110,7 +110,7 @@ func (l *labeler) count(b *table.Batch, v *dataset.Values, i int) error {
 		}
 		return nil
 	}
-	if x, ok := number(v, i); ok {
+	if x, ok := parseNumber(v, i); ok {
 		switch x {
 		case 0:
 			l.zeros++
@@ -134,7 +134,7 @@ func className(v *dataset.Values, i int) string {
 			return cell.Trim(v.Text[i])
 		}
 	}
-	if x, ok := number(v, i); ok && v.Type != dataset.Bool {
+	if x, ok := parseNumber(v, i); ok && v.Type != dataset.Bool {
 		return string(dataset.AppendNumber(nil, x))
 	}
 	return cell.Trim(v.TextOf(i))
@@ -189,8 +189,8 @@ func countUpTo[K comparable](m map[K]int64, key K, limit int) {
 	}
 }
 
-// number returns value i of a label or weight as a number. Texts that spell numbers count.
-func number(v *dataset.Values, i int) (float64, bool) {
+// parseNumber returns value i of a label or weight as a number. Texts that spell numbers count.
+func parseNumber(v *dataset.Values, i int) (float64, bool) {
 	switch v.Type {
 	case dataset.Text:
 		x, f := cell.ParseNumber(v.Text[i])
@@ -223,7 +223,7 @@ func (l *labeler) decode(b *table.Batch, v *dataset.Values, i int) (float32, err
 		return 0, b.ErrorAt(i, in.Column, "the label is %.40q, none of the classes %s", v.TextOf(i), list(in.Classes))
 	}
 
-	x, ok := number(v, i)
+	x, ok := parseNumber(v, i)
 	if !ok {
 		return 0, b.ErrorAt(i, in.Column, "the label is %.40q, not a number", v.TextOf(i))
 	}
@@ -252,7 +252,7 @@ func SameValue(v *dataset.Values, i int, text string) bool {
 		v.Type == dataset.Bool && strings.EqualFold(v.TextOf(i), text) {
 		return true
 	}
-	x, ok := number(v, i)
+	x, ok := parseNumber(v, i)
 	want, f := cell.ParseNumber(text)
 	return ok && f != cell.FormText && x == want && (v.Type != dataset.Text || math.Abs(x) <= 1<<53)
 }

@@ -14,8 +14,8 @@ import (
 // columns, bin bounds, and statistics of ids over the same columns. The statistics themselves come from this table's
 // train rows only: the other dataset's may include the very rows that are encoded here.
 
-// like returns the spec that reads the table as the other dataset's was read.
-func like(spec *dataset.Spec, old *dataset.Manifest, t *table.Table) *dataset.Spec {
+// specLike returns the spec that reads the table as the other dataset's was read.
+func specLike(spec *dataset.Spec, old *dataset.Manifest, t *table.Table) *dataset.Spec {
 	s := *spec
 	s.Encodings.Columns, s.Encodings.Keys, s.Encodings.BackOff = nil, nil, nil
 	s.Categorical, s.Numeric = slices.Clone(s.Categorical), slices.Clone(s.Numeric)
@@ -116,7 +116,7 @@ func (p *designer) followTable(old *dataset.Manifest, number int) error {
 				"column %q is not in the table, or has another role, but dataset %s@%s has statistics of it",
 				part.Column, old.Name, old.Version)
 		}
-		key.Parts = append(key.Parts, p.reader(part, place, p.maxLevels(&part)))
+		key.Parts = append(key.Parts, p.addReader(part, place, p.maxLevels(&part)))
 	}
 
 	if was.Class > 0 {

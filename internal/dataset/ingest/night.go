@@ -67,7 +67,7 @@ func (n *Night) Numbers(v *dataset.Values) (x []float64, readable float64) {
 		if v.Type == dataset.Time {
 			return 0, false
 		}
-		y, ok := number(v, i)
+		y, ok := parseNumber(v, i)
 		return y, ok && dataset.Finite(y)
 	})
 }
@@ -168,7 +168,7 @@ func (t *nightTaker) add(b *table.Batch, labels []float32, splits []*splitPart, 
 	}
 
 	for i := range b.Rows {
-		slot, ok := t.take.offer(b.Row(i))
+		slot, ok := t.take.offerRow(b.Row(i))
 		if !ok {
 			continue
 		}

@@ -124,7 +124,7 @@ func (p *pass) checkTrain() error {
 // write writes one batch into the files.
 func (p *pass) write(b *table.Batch) error {
 	s := p.survey
-	if err := p.deal(b); err != nil {
+	if err := p.dealRows(b); err != nil {
 		return err
 	}
 	dataset.Parallel(s.threads, len(p.encoders), func(i int) {
@@ -169,8 +169,8 @@ func placeError(b *table.Batch, column string, err error) error {
 	return err
 }
 
-// deal assigns every row of a batch to its split, and reads its targets.
-func (p *pass) deal(b *table.Batch) error {
+// dealRows assigns every row of a batch to its split, and reads its targets.
+func (p *pass) dealRows(b *table.Batch) error {
 	s := p.survey
 	for _, part := range p.splits {
 		if part != nil {
@@ -198,7 +198,7 @@ func (p *pass) deal(b *table.Batch) error {
 	}
 
 	for i, y := range p.labels {
-		where, key, err := s.splitter.place(b, split, i)
+		where, key, err := s.splitter.chooseSplit(b, split, i)
 		if err != nil {
 			return err
 		}

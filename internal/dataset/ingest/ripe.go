@@ -132,8 +132,8 @@ func (r *ripener) warnings(ripe int64) []dataset.Warning {
 	return nil
 }
 
-// unripe returns the manifest's entry; nil if every label is final.
-func (r *ripener) unripe() *dataset.Unripe {
+// describeUnripe returns the manifest's entry; nil if every label is final.
+func (r *ripener) describeUnripe() *dataset.Unripe {
 	if r == nil {
 		return nil
 	}

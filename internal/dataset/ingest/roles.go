@@ -68,7 +68,7 @@ func assignRoles(spec *dataset.Spec, t *table.Table, tok *cell.Markers) (*roles,
 		if u := byName[name].Unreadable; u != "" {
 			return -1, spec.Errorf(path, "column %q is %s and cannot be used", name, u)
 		}
-		return r.place(name), nil
+		return r.addColumn(name), nil
 	}
 
 	for _, role := range []struct {
@@ -216,7 +216,7 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *table.Table, taken []string,
 			return spec.Errorf("encodings.columns."+c.Name,
 				"column %q is listed under numeric and cannot be categories, too; choose one", c.Name)
 		}
-		r.features = append(r.features, feature{place: r.place(c.Name), column: c, forced: forced[c.Name],
+		r.features = append(r.features, feature{place: r.addColumn(c.Name), column: c, forced: forced[c.Name],
 			texts: texts})
 	}
 
@@ -239,8 +239,8 @@ func (r *roles) placesOf(names []string) []int {
 	return places
 }
 
-// place returns the index of a column in read, adding it if needed.
-func (r *roles) place(name string) int {
+// addColumn returns the index of a column in read, adding it if needed.
+func (r *roles) addColumn(name string) int {
 	i, ok := r.places[name]
 	if !ok {
 		i = len(r.read)

@@ -90,7 +90,7 @@ func (l *labeler) thin(b *table.Batch, v *dataset.Values, places []int32) []int3
 
 	kept := make([]int32, 0, b.Rows)
 	keep := func(i int) {
-		if cell.Unit(encode.Mix(cell.HashRow(b.Row(i))^seedThin)) < share || !l.negative(v, i) {
+		if cell.Unit(encode.Mix(cell.HashRow(b.Row(i))^seedThin)) < share || !l.meansZero(v, i) {
 			kept = append(kept, int32(i))
 		}
 	}
@@ -106,13 +106,13 @@ func (l *labeler) thin(b *table.Batch, v *dataset.Values, places []int32) []int3
 	return kept
 }
 
-// negative reports whether the label of row i, which must be present, means 0. It is used before the survey knows the
+// meansZero reports whether the label of row i, which must be present, means 0. It is used before the survey knows the
 // kind of label; if the column turns out to hold more than 0 and 1, staging fails anyway.
-func (l *labeler) negative(v *dataset.Values, i int) bool {
+func (l *labeler) meansZero(v *dataset.Values, i int) bool {
 	if l.info.Positive != nil {
 		return !SameValue(v, i, *l.info.Positive)
 	}
-	x, ok := number(v, i)
+	x, ok := parseNumber(v, i)
 	if l.info.Above != nil {
 		return ok && x <= *l.info.Above
 	}

@@ -37,8 +37,8 @@ func (s *sampler) slots() int { return s.size + max(s.size/4, 64) }
 // used is how many slots have been used so far.
 func (s *sampler) used() int { return len(s.rows) + len(s.free) }
 
-// offer returns the slot for a row; ok is false if the row is not chosen.
-func (s *sampler) offer(row int64) (place int, ok bool) {
+// offerRow returns the slot for a row; ok is false if the row is not chosen.
+func (s *sampler) offerRow(row int64) (place int, ok bool) {
 	h := encode.Mix(uint64(row) ^ seedBins<<24)
 	if h > s.limit {
 		return 0, false

@@ -77,7 +77,7 @@ func (s *splitter) observe(b *table.Batch, column *dataset.Values) ([]uint8, err
 	}
 	out := make([]uint8, b.Rows)
 	for i := range out {
-		split, _, err := s.place(b, column, i)
+		split, _, err := s.chooseSplit(b, column, i)
 		if err != nil {
 			return nil, err
 		}
@@ -86,8 +86,8 @@ func (s *splitter) observe(b *table.Batch, column *dataset.Values) ([]uint8, err
 	return out, nil
 }
 
-// place returns the split of row i and, for a split by hash, the hash of its key.
-func (s *splitter) place(b *table.Batch, column *dataset.Values, i int) (split uint8, key uint64, err error) {
+// chooseSplit returns the split of row i and, for a split by hash, the hash of its key.
+func (s *splitter) chooseSplit(b *table.Batch, column *dataset.Values, i int) (split uint8, key uint64, err error) {
 	switch s.by {
 	case dataset.SplitByHash, dataset.SplitByRandom:
 		hash := s.rowHash(b, i)
@@ -128,7 +128,7 @@ func (s *splitter) time(v *dataset.Values, i int) (float64, bool) {
 	case v.Type == dataset.Time || v.Type == dataset.Text && s.asTime != nil:
 		return timeAt(v, i)
 	case v.Type != dataset.Text:
-		x, _ := number(v, i)
+		x, _ := parseNumber(v, i)
 		return x, dataset.Finite(x)
 	}
 	x, ok := cell.ParseForced(v.Text[i])
@@ -264,7 +264,7 @@ func (s *splitter) resolveTime(counts *[4]int64) error {
 			share += shares[i]
 			to = len(buckets)
 			if wanted > 0 {
-				to = nearest(buckets, share, from+1, len(buckets)-wanted)
+				to = nearestCut(buckets, share, from+1, len(buckets)-wanted)
 			}
 		}
 

@@ -98,7 +98,7 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir 
 	}
 
 	if o.Like != nil {
-		spec = like(spec, o.Like, t)
+		spec = specLike(spec, o.Like, t)
 	}
 	tok := cell.NewMarkers(spec.Missing)
 	reading, err := Recognise(ctx, spec, t, "", tok, o.Like)
@@ -119,7 +119,7 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir 
 		return nil, err
 	}
 
-	m := s.manifest(files)
+	m := s.newManifest(files)
 	if o.Like != nil {
 		m.Like = o.Like.Name + "@" + o.Like.Version
 	}
@@ -176,8 +176,8 @@ func (s *survey) describe(ctx context.Context, m *dataset.Manifest, o Options) (
 	return d, nil
 }
 
-// manifest returns the manifest from the survey, without features.
-func (s *survey) manifest(files []table.File) *dataset.Manifest {
+// newManifest returns the manifest from the survey, without features.
+func (s *survey) newManifest(files []table.File) *dataset.Manifest {
 	spec := s.spec
 	m := &dataset.Manifest{Name: spec.Name, Missing: spec.Missing, Formats: s.reading.Formats, MaxBin: spec.MaxBin,
 		Label: s.labels.info, Weight: spec.Weight, Group: spec.Group, Values: spec.Values,
@@ -193,7 +193,7 @@ func (s *survey) manifest(files []table.File) *dataset.Manifest {
 		m.About.Sources = append(m.About.Sources, dataset.Source{URI: f.URI, Bytes: f.Bytes, Generation: f.Generation,
 			Checksum: f.Checksum})
 	}
-	m.About.Unripe = s.ripe.unripe()
+	m.About.Unripe = s.ripe.describeUnripe()
 	m.About.Warnings = slices.Concat(s.ripe.warnings(s.rows+s.labels.missing), s.labels.spellings(), s.labels.rare(),
 		s.reading.Said)
 	for _, name := range s.roles.index {

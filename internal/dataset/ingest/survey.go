@@ -161,7 +161,7 @@ func (s *survey) takeSample(b *table.Batch, splits []uint8, split *dataset.Value
 			}
 		}
 
-		if slot, ok := s.sampler.offer(b.Row(i)); ok {
+		if slot, ok := s.sampler.offerRow(b.Row(i)); ok {
 			sample = append(sample, chosen{i, slot})
 			s.numbers = stretch(s.numbers, slot+1, s.sampler.slots())
 			s.numbers[slot] = b.Row(i)
@@ -230,7 +230,7 @@ func (s *survey) train() (*trainSample, error) {
 	for _, slot := range s.sampler.sorted() {
 		i := slot.place
 		if s.splitter.late() {
-			if split, _, err := s.splitter.place(b, &times, i); err != nil || split != 0 {
+			if split, _, err := s.splitter.chooseSplit(b, &times, i); err != nil || split != 0 {
 				continue
 			}
 		}
@@ -287,7 +287,7 @@ func (s *survey) columnOfNumbers(b *table.Batch, place int, what, must string, l
 	v := &b.Columns[place]
 	out := make([]float32, b.Rows)
 	for i := range out {
-		x, ok := number(v, i)
+		x, ok := parseNumber(v, i)
 		missing := cell.Missing(v, i, s.labels.markers)
 		if missing || !ok || !(x >= least) || !dataset.Finite(float64(float32(x))) {
 			text := "missing"

@@ -255,7 +255,7 @@ func (s *columnSurvey) formOf(text string) cell.Form {
 // count counts the forms of the texts, and those that are odd.
 func (s *columnSurvey) count(text string, f cell.Form) {
 	s.saw[f]++
-	usual, _ := s.usual()
+	usual, _ := s.usualForm()
 	if f != usual {
 		if s.odd == nil {
 			s.odd = map[string]int64{}
@@ -264,8 +264,8 @@ func (s *columnSurvey) count(text string, f cell.Form) {
 	}
 }
 
-// usual is the form that most texts have, numbers or times, and how many have another one.
-func (s *columnSurvey) usual() (f cell.Form, odd int64) {
+// usualForm is the form that most texts have, numbers or times, and how many have another one.
+func (s *columnSurvey) usualForm() (f cell.Form, odd int64) {
 	for _, n := range s.saw {
 		odd += n
 	}
@@ -285,7 +285,7 @@ const (
 
 // watches reports whether it may still turn out that all but a few texts are numbers, or times.
 func (s *columnSurvey) watches() bool {
-	f, odd := s.usual()
+	f, odd := s.usualForm()
 	return float64(odd) <= oddShare*float64(odd+s.saw[f])+oddRows || len(s.odd) == 1 && odd <= s.saw[f]
 }
 
@@ -299,7 +299,7 @@ func (s *columnSurvey) warnOfOdd(warn func(code, format string, args ...any)) {
 			"--format %s=number reads them as numbers", s.declared, c.Name)
 		return
 	}
-	f, odd := s.usual()
+	f, odd := s.usualForm()
 	all := odd + s.saw[f]
 	// Of many numbers a single other text is none, however often it comes.
 	single := len(s.odd) == 1 && odd <= s.saw[f] && (s.exactLevels() == 0 || s.exactLevels() > oddRows)

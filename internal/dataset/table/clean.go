@@ -181,7 +181,7 @@ func (c *TextCheck) Line() error {
 // IsPlainText reports whether a file is uncompressed text.
 func IsPlainText(f File) (bool, error) {
 	head, err := sniff(f)
-	isBinary := unsupported(head) != ""
+	isBinary := unsupportedCompression(head) != ""
 	for _, magic := range []string{magicParquet, magicSecret, magicGzip, magicZstd} {
 		isBinary = isBinary || strings.HasPrefix(head, magic)
 	}

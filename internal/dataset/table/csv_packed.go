@@ -54,8 +54,9 @@ func (g *gzipReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// unsupported returns the name of the compression of a file, by its first bytes, if it is one that cannot be read.
-func unsupported(head string) string {
+// unsupportedCompression returns the name of the compression of a file, by its first bytes, if it is one that cannot be
+// read.
+func unsupportedCompression(head string) string {
 	for magic, name := range map[string]string{
 		"\xfd7zXZ\x00":     "xz",
 		"BZh":              "bzip2",

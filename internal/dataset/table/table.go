@@ -176,7 +176,7 @@ func Open(files []File, o Options) (*Table, error) {
 			same = same && at[k] >= 0
 		}
 		if !same {
-			t.sources[i], at = t.widened(i, at, from), whole
+			t.sources[i], at = t.widenFile(i, at, from), whole
 		}
 		t.places = append(t.places, at)
 	}
@@ -194,7 +194,7 @@ func openSource(f File, o Options) (source, error) {
 	}
 	ext := Suffix(f.URI)
 	isParquet := ext == ".parquet" || ext == ".pq"
-	packed := unsupported(head)
+	packed := unsupportedCompression(head)
 
 	switch {
 	case isParquet && strings.HasPrefix(head, magicSecret):
@@ -290,7 +290,7 @@ const mostLacking = 10
 // Lacking is the error of a table with the columns names that lacks some of those needed: it names the missing ones,
 // and those of the others that were probably meant.
 func Lacking(file string, needed, names []string) *InputError {
-	lacking, others := without(needed, names), without(names, needed)
+	lacking, others := removeWords(needed, names), removeWords(names, needed)
 	if len(lacking) == 1 {
 		hint := Suggest(lacking[0], others)
 		if !strings.Contains(hint, "did you mean") {
@@ -303,7 +303,7 @@ func Lacking(file string, needed, names []string) *InputError {
 		words[i] = strconv.Quote(lacking[i])
 		if near := strictyaml.Nearest(lacking[i], others); near != "" {
 			words[i] += fmt.Sprintf(" (did you mean %q?)", near)
-			others = without(others, []string{near}) // it is meant once at most
+			others = removeWords(others, []string{near}) // it is meant once at most
 		}
 	}
 	text := strings.Join(words, ", ")
@@ -318,7 +318,7 @@ func Lacking(file string, needed, names []string) *InputError {
 // needed, or one that was probably meant. Else a key that all rows leave out is null in all of them, as it is in those
 // that leave it out where others have it.
 func CheckKeys(file string, needed, keys []string) error {
-	lacking, others := without(needed, keys), without(keys, needed)
+	lacking, others := removeWords(needed, keys), removeWords(keys, needed)
 	meant := func(name string) bool { return strictyaml.Nearest(name, others) != "" }
 	if len(lacking) > 0 && len(lacking) == len(needed) || slices.ContainsFunc(lacking, meant) {
 		return Lacking(file, needed, keys)
@@ -326,8 +326,8 @@ func CheckKeys(file string, needed, keys []string) error {
 	return nil
 }
 
-// without returns the words that are not among others.
-func without(words, others []string) []string {
+// removeWords returns the words that are not among others.
+func removeWords(words, others []string) []string {
 	is := map[string]bool{}
 	for _, o := range others {
 		is[o] = true

@@ -24,7 +24,7 @@ func merge(all []Column, from []string, first File, f File, have []Column) ([]Co
 			return nil, nil, fail(c.Name, "missing here, but present in %s%s", from[i], Suggest(c.Name, names))
 		}
 		other := have[place]
-		typ, unit, ok := widest(*c, other)
+		typ, unit, ok := widestType(*c, other)
 		if !ok {
 			return nil, nil, unlike(f.URI, other, first.URI, *c, "")
 		}
@@ -52,8 +52,8 @@ func placesOf(columns []Column) (names []string, at map[string]int) {
 	return names, at
 }
 
-// widest is the type of two columns together; not ok if there is none.
-func widest(a, b Column) (dataset.Type, dataset.Unit, bool) {
+// widestType is the type of two columns together; not ok if there is none.
+func widestType(a, b Column) (dataset.Type, dataset.Unit, bool) {
 	number := func(c Column) bool { return c.Type == dataset.Float || c.Type == dataset.Int }
 	switch {
 	case a.Type == b.Type && a.Unit == b.Unit && a.Untyped == b.Untyped && (a.Unreadable == "") == (b.Unreadable == ""):
@@ -122,8 +122,8 @@ func (f *reshaped) read(ctx context.Context, q request) error {
 	return f.source.read(ctx, inner)
 }
 
-// widened is file i with its columns in the types of the table; from is where each type comes from.
-func (t *Table) widened(i int, at []int, from []string) source {
+// widenFile is file i with its columns in the types of the table; from is where each type comes from.
+func (t *Table) widenFile(i int, at []int, from []string) source {
 	fill := func(place, rows int) dataset.Values { return nulls(&t.columns[place], rows) }
 	return &reshaped{t.sources[i], t.columns, at, fill, func(place int, v *dataset.Values) (dataset.Values, error) {
 		c := &t.columns[place]

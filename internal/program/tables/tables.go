@@ -113,7 +113,7 @@ func (t *Table) Least(names ...string) *Table {
 }
 
 // Row adds a row.
-func (t *Table) Row(cells ...any) { t.rows = append(t.rows, visible(cells)) }
+func (t *Table) Row(cells ...any) { t.rows = append(t.rows, escapeCells(cells)) }
 
 const (
 	maxCell   = 1000 // characters of a cell that are shown; three dots replace the middle of a longer one
@@ -125,8 +125,9 @@ const (
 	glue = "\u0378"
 )
 
-// visible makes cells safe to show, so that their widths are right and no escape sequence is taken for the table's own.
-func visible(row []any) []any {
+// escapeCells makes cells safe to show, so that their widths are right and no escape sequence is taken for the table's
+// own.
+func escapeCells(row []any) []any {
 	out := make([]any, len(row))
 	for i, cell := range row {
 		switch cell := cell.(type) {
@@ -151,7 +152,7 @@ type column struct {
 // Print writes the table. If it is wider than the terminal, names of columns are broken between their words, then the
 // longest text is, and then columns are left out, and named below.
 func (t *Table) Print() {
-	t.header = visible(t.header)
+	t.header = escapeCells(t.header)
 	columns := t.columns()
 	wrapped, folded, hidden := t.wrap-1, false, []string(nil)
 	screen := t.screen.Width
@@ -165,14 +166,14 @@ func (t *Table) Print() {
 		for _, c := range columns {
 			left -= 3
 			if c.index != wrapped {
-				left -= t.taken(c, folded)
+				left -= t.columnWidth(c, folded)
 			}
 		}
 		return left
 	}
 	for screen > 0 && len(columns) > 0 {
 		i := slices.IndexFunc(columns, func(c column) bool { return c.index == wrapped })
-		least := max(columns[i].word, min(t.taken(columns[i], folded), narrowest))
+		least := max(columns[i].word, min(t.columnWidth(columns[i], folded), narrowest))
 		if rest() >= least {
 			break
 		}
@@ -225,8 +226,8 @@ func (t *Table) columns() []column {
 	return columns
 }
 
-// taken is the width of a column that is not wrapped. No column takes more than half of a terminal.
-func (t *Table) taken(c column, folded bool) int {
+// columnWidth is the width of a column that is not wrapped. No column takes more than half of a terminal.
+func (t *Table) columnWidth(c column, folded bool) int {
 	name := text.StringWidth(c.name)
 	if folded {
 		name = 0
@@ -278,7 +279,7 @@ func (t *Table) render(columns []column, folded bool, wrapped, rest int) {
 	if len(t.header) > 0 {
 		drawn.AppendHeader(pick(t.header, func(c column, _ any) any {
 			if folded {
-				return text.WrapSoft(c.name, max(t.taken(c, true), 1))
+				return text.WrapSoft(c.name, max(t.columnWidth(c, true), 1))
 			}
 			return c.name
 		}))
@@ -308,7 +309,7 @@ func (t *Table) render(columns []column, folded bool, wrapped, rest int) {
 	for i, c := range columns {
 		width := rest
 		if c.index != wrapped {
-			width = t.taken(c, folded)
+			width = t.columnWidth(c, folded)
 		}
 		if c.index == wrapped || t.screen.Width > 0 {
 			configs = append(configs, table.ColumnConfig{Number: i + 1, WidthMax: width,

@@ -26,9 +26,9 @@ func TestExitCodes(t *testing.T) {
 		"a job failed":           {&cloudjob.FailedError{}, sweep.ExitError},
 		"a job's input":          {&cloudjob.FailedError{Code: sweep.ExitInput}, sweep.ExitInput},
 		"a job was interrupted":  {&cloudjob.FailedError{Code: sweep.ExitInterrupt}, sweep.ExitInterrupt},
-		"a task's failure":       {retried(errors.New("x"), sweep.ExitError), sweep.ExitTransient},
-		"a task was interrupted": {retried(context.Canceled, sweep.ExitInterrupt), sweep.ExitTransient},
-		"a task's input":         {retried(program.Usagef("x"), sweep.ExitUsage), sweep.ExitUsage},
+		"a task's failure":       {markTransient(errors.New("x"), sweep.ExitError), sweep.ExitTransient},
+		"a task was interrupted": {markTransient(context.Canceled, sweep.ExitInterrupt), sweep.ExitTransient},
+		"a task's input":         {markTransient(program.Usagef("x"), sweep.ExitUsage), sweep.ExitUsage},
 		"joined":                 {errors.Join(conflict, fs.ErrPermission), sweep.ExitConflict},
 	} {
 		for how, err := range map[string]error{"itself": tc.err, "wrapped": fmt.Errorf("a: %w", tc.err)} {

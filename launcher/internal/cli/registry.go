@@ -61,8 +61,8 @@ func (w *Setup) changeVersion(ctx context.Context, arg string, use func(v regist
 	})
 }
 
-// aliased is the version that an alias points at, 0 if there is none.
-func aliased(ctx context.Context, w *Setup, model, alias string) (int, error) {
+// versionOfAlias is the version that an alias points at, 0 if there is none.
+func versionOfAlias(ctx context.Context, w *Setup, model, alias string) (int, error) {
 	a, err := w.registry.Alias(ctx, model, alias)
 	if problem.Of(err) == problem.NotFound {
 		return 0, nil

@@ -25,7 +25,7 @@ func requireWhy(cmd *cobra.Command, why *string) {
 
 // point moves an alias to a version, unless it is there.
 func point(ctx context.Context, w *Setup, model, alias string, to int, why string) error {
-	now, err := aliased(ctx, w, model, alias)
+	now, err := versionOfAlias(ctx, w, model, alias)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func listModels(ctx context.Context, w *Setup) error {
 		if err != nil {
 			return err
 		}
-		champion, err := aliased(ctx, w, name, registry.Champion)
+		champion, err := versionOfAlias(ctx, w, name, registry.Champion)
 		if err != nil {
 			return err
 		}

@@ -166,14 +166,14 @@ func runStageTask(ctx context.Context, w *Setup) (err error) {
 	dst := stager.Destination{Store: t.Store, URL: folder.URL(env.DatasetsBucket, "")}
 	if err := t.Stage(ctx, s, dst); err != nil {
 		log.Error("staging failed", "error", err.Error())
-		return retried(err, t.Code(err))
+		return markTransient(err, t.Code(err))
 	}
 	log.Info("staging done")
 	return nil
 }
 
-// retried marks an error that another attempt may not meet, so that Batch retries the task.
-func retried(err error, code int) error {
+// markTransient marks an error that another attempt may not meet, so that Batch retries the task.
+func markTransient(err error, code int) error {
 	if code == sweep.ExitError || code == sweep.ExitInterrupt {
 		return problem.As(problem.Transient, err)
 	}

@@ -61,7 +61,7 @@ func watchSweep(ctx context.Context, w *Setup, id sweep.ID) error {
 	switch {
 	case err == nil:
 		cancelWaiting(ctx, w, id)
-		return concluded(ctx, w, p, st)
+		return printConclusion(ctx, w, p, st)
 	case ctx.Err() == nil:
 		return err
 	}
@@ -126,8 +126,8 @@ func watchUntilEnd(ctx context.Context, w *Setup, id sweep.ID) (p *sweep.Plan, s
 	}
 }
 
-// concluded prints how a sweep ended.
-func concluded(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.State) error {
+// printConclusion prints how a sweep ended.
+func printConclusion(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.State) error {
 	c := st.Conclusion
 	w.log().Info("sweep ended", "sweep", p.Sweep, "outcome", c.Outcome, "model", c.Model, "version", c.Version)
 	if c.Outcome != sweep.OutcomeWinner {

@@ -134,7 +134,7 @@ func (f *Follower) Wait(ctx context.Context, folder string, j *Job) (*JobOutcome
 		last = s.State
 
 		if s.State.Ended() {
-			return f.ended(ctx, folder, j, s)
+			return f.readOutcomeOf(ctx, folder, j, s)
 		}
 		p, err := readProgress(ctx, f.Store, folder)
 		if err != nil {
@@ -152,7 +152,7 @@ func (f *Follower) Wait(ctx context.Context, folder string, j *Job) (*JobOutcome
 	}
 }
 
-func (f *Follower) ended(ctx context.Context, folder string, j *Job, s engine.JobStatus) (*JobOutcome, error) {
+func (f *Follower) readOutcomeOf(ctx context.Context, folder string, j *Job, s engine.JobStatus) (*JobOutcome, error) {
 	o, err := readOutcome(ctx, f.Store, folder)
 	if err != nil && !problem.Is(err, problem.Damaged) {
 		return nil, err

@@ -40,7 +40,7 @@ func (d *Doctor) machines(ctx context.Context, wanted []machine) {
 	}
 
 	for _, w := range wanted {
-		d.offered(ctx, w, region)
+		d.checkOffered(ctx, w, region)
 		d.quotas(w, region)
 	}
 	d.add("quota", NotChecked, "Batch", "",
@@ -61,7 +61,7 @@ func (d *Doctor) Quotas(ctx context.Context, p *sweep.Plan) (notes []string) {
 		notes = append(notes, fmt.Sprintf("%s was not compared with its machines: %v", cloud.CPUsAllRegions,
 			region.Unread))
 	}
-	for _, w := range d.placed("", p) {
+	for _, w := range d.checkPlaced("", p) {
 		d.quotas(w, region)
 	}
 	for _, f := range d.findings {
@@ -73,8 +73,8 @@ func (d *Doctor) Quotas(ctx context.Context, p *sweep.Plan) (notes []string) {
 	return notes
 }
 
-// offered checks in which of the zones the machine type exists.
-func (d *Doctor) offered(ctx context.Context, w machine, region cloud.Region) {
+// checkOffered checks in which of the zones the machine type exists.
+func (d *Doctor) checkOffered(ctx context.Context, w machine, region cloud.Region) {
 	zones := w.zones
 	if len(zones) == 0 {
 		zones = region.Zones

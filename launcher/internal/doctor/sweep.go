@@ -62,11 +62,11 @@ func (d *Doctor) sweep(ctx context.Context, file string, spec *sweep.Spec) []mac
 	}
 	d.add("sweep", OK, file, "", "%s, %s on %d x %s", english.Plural(len(p.Trials), "trial", ""),
 		english.Plural(p.Sizing.Tasks, "task", ""), p.Sizing.VMs, p.Sizing.MachineType)
-	return d.placed(file, p.Plan)
+	return d.checkPlaced(file, p.Plan)
 }
 
-// placed checks each kind of machine in the plan against the rules of Batch.
-func (d *Doctor) placed(file string, p *sweep.Plan) []machine {
+// checkPlaced checks each kind of machine in the plan against the rules of Batch.
+func (d *Doctor) checkPlaced(file string, p *sweep.Plan) []machine {
 	var wanted []machine
 	for i := range len(p.Fallback) + 1 {
 		at := p.Placed(i)

@@ -183,7 +183,7 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 	case q.regression && len(l.texts) > 0:
 		return "", "", fail("a number is to be predicted, and the column holds %s", l.list())
 	case q.Group != "":
-		spec, err = d.grades(q, l)
+		spec, err = d.decideGrades(q, l)
 		return spec, q.Objective, err
 	case values == 1:
 		return "", "", fail("every row has the same value, %s: there is nothing to predict%s", l.list(), blank)
@@ -198,7 +198,7 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 		binary("1", "", l.numbers[1])
 		return column, binaryObjective, err
 	case values == 2:
-		yes, why := l.positive()
+		yes, why := l.decidePositive()
 		binary(yes, why, l.of(yes))
 		return fmt.Sprintf("{column: %s, positive: %s}", column, quoted(yes)), binaryObjective, err
 	}
@@ -406,8 +406,8 @@ func (s *seen) byKey(q Request) *column {
 	return nil
 }
 
-// suggest says which column may be meant by a name, but not the label.
-func (s *seen) suggest(name, but string) string {
+// suggestColumn says which column may be meant by a name, but not the label.
+func (s *seen) suggestColumn(name, but string) string {
 	var names []string
 	for _, c := range s.columns {
 		if c.Name != but && !strings.HasPrefix(c.Name, "__") {
@@ -537,8 +537,8 @@ func (d *Draft) sweepSpec(q Request, objective string, trials int, s *seen) []by
 	if ids {
 		first, second = second, first
 	}
-	first, second = q.without(first, ", "), q.without(second, ", ")
-	space := q.without(space, "\n")
+	first, second = q.removeGiven(first, ", "), q.removeGiven(second, ", ")
+	space := q.removeGiven(space, "\n")
 	if strings.TrimSpace(space) == "" { // everything is given
 		trials = 1
 	}

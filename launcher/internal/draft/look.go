@@ -42,7 +42,7 @@ func (s *seen) resolve(flag string, values []string) ([]string, error) {
 		}
 		for _, name := range names {
 			if s.column(name) == nil {
-				return nil, problem.New(problem.Input, "%s: no column %s%s", flag, name, s.suggest(name, ""))
+				return nil, problem.New(problem.Input, "%s: no column %s%s", flag, name, s.suggestColumn(name, ""))
 			}
 			if !slices.Contains(out, name) {
 				out = append(out, name)
@@ -343,8 +343,8 @@ func (l *labels) rarest(classes bool) int64 {
 var yesWords = []string{"yes", "y", "true", "t", "1", "positive", "pos", "click", "clicked", "churn", "churned",
 	"converted", "fraud", "bad", "won", "ja", "oui", "si", "sí", "sim", "+"}
 
-// positive decides which of two values means yes: the one that says so, the greater number, or else the rarer.
-func (l *labels) positive() (value, why string) {
+// decidePositive decides which of two values means yes: the one that says so, the greater number, or else the rarer.
+func (l *labels) decidePositive() (value, why string) {
 	values := l.values()
 	if len(l.numbers) == 2 {
 		x := slices.Max(slices.Collect(maps.Keys(l.numbers)))

@@ -56,8 +56,8 @@ func (d *Draft) setParams(q *Request) error {
 	return nil
 }
 
-// without is a configuration, {a: 1, b: 2}, or lines of ranges, without what is given.
-func (q *Request) without(text, separator string) string {
+// removeGiven is a configuration, {a: 1, b: 2}, or lines of ranges, without what is given.
+func (q *Request) removeGiven(text, separator string) string {
 	inside := strings.Trim(text, "{}")
 	kept := slices.DeleteFunc(strings.Split(inside, separator), func(one string) bool {
 		name, _, _ := strings.Cut(strings.TrimSpace(one), ":")

@@ -35,8 +35,8 @@ func (q *Request) setGroup() error {
 	return nil
 }
 
-// grades decides what the label of an order means.
-func (d *Draft) grades(q Request, l *labels) (spec string, err error) {
+// decideGrades decides what the label of an order means.
+func (d *Draft) decideGrades(q Request, l *labels) (spec string, err error) {
 	if len(l.texts) > 0 {
 		return "", problem.New(problem.Input, "--label %s: rows of a %s are ordered by grades, whole numbers from 0 "+
 			"to %d, and the column holds %s; name the one that comes first with --positive", q.Label, q.Group,

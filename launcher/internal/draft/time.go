@@ -104,7 +104,7 @@ func (s *seen) checkSplit(q Request, random bool) error {
 		case name == "":
 		case s.column(name) == nil || flag != "--label" && name == q.Label:
 			return problem.New(problem.Input, "%s %s: no such column besides the label%s", flag, name,
-				s.suggest(name, q.Label))
+				s.suggestColumn(name, q.Label))
 		case slices.Contains(q.Categorical, name):
 			return problem.New(problem.Usage, "%s %s: the column is then no feature; leave it out of --categorical",
 				flag, name)

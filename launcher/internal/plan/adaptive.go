@@ -121,11 +121,11 @@ func (p *Planned) noteAdaptive(listed int, begin []sweep.Trial, looked bool) {
 	}
 }
 
-// largest returns a configuration that needs as much memory as any that the search may propose: each parameter at the
-// end that needs more, given the others. The effect of one may only appear once another has moved (few rows per leaf
-// cost nothing while leaves are few), so all are visited until nothing grows, and at least twice; and a parameter moves
-// even if that needs no more, so that two parameters with a common bound do not block each other.
-func largest(plan *sweep.Plan, bytes func(gbt.Params) int64) sweep.Params {
+// largestConfiguration returns a configuration that needs as much memory as any that the search may propose: each
+// parameter at the end that needs more, given the others. The effect of one may only appear once another has moved (few
+// rows per leaf cost nothing while leaves are few), so all are visited until nothing grows, and at least twice; and a
+// parameter moves even if that needs no more, so that two parameters with a common bound do not block each other.
+func largestConfiguration(plan *sweep.Plan, bytes func(gbt.Params) int64) sweep.Params {
 	all, most := maps.Clone(plan.Base), int64(-1)
 	grows := func() bool {
 		params, err := gbt.ParseParams(all)

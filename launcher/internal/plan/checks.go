@@ -23,7 +23,7 @@ func (p *Planned) validate(spec *sweep.Spec, data *dataset.Manifest) (h sweep.Ho
 	if err := checkClasses(spec, data, h); err != nil {
 		return h, nil, err
 	}
-	metrics, err = reported(spec, data)
+	metrics, err = chooseMetrics(spec, data)
 	return h, metrics, err
 }
 
@@ -78,8 +78,8 @@ func assignHoldout(data *dataset.Manifest, ranks bool) (sweep.Holdout, []string,
 		"longer %s", data.Name, missing, share, of, purpose)}, nil
 }
 
-// reported are the metrics that every trial is measured by: the usual ones, and those that the spec judges by.
-func reported(spec *sweep.Spec, data *dataset.Manifest) ([]string, error) {
+// chooseMetrics are the metrics that every trial is measured by: the usual ones, and those that the spec judges by.
+func chooseMetrics(spec *sweep.Spec, data *dataset.Manifest) ([]string, error) {
 	var names []string
 	add := func(m metric.Metric) {
 		if !slices.Contains(names, m.Name) {

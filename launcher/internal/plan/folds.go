@@ -53,9 +53,9 @@ func (p *Planned) crossValidate(validate *sweep.Validate, data *dataset.Manifest
 	return nil
 }
 
-// final adds the final training, if the spec has one or leaves it open and nothing excludes it. It is expected to train
-// the largest configuration.
-func (p *Planned) final(data *dataset.Manifest) error {
+// addFinal adds the final training, if the spec has one or leaves it open and nothing excludes it. It is expected to
+// train the largest configuration.
+func (p *Planned) addFinal(data *dataset.Manifest) error {
 	asked := p.Spec.FinalRows()
 	if p.Spec.Final != nil && !asked {
 		return nil

@@ -105,15 +105,16 @@ func (p *Planned) begin(in *Continued, now *dataset.Manifest) {
 	}
 	p.Notes = append(p.Notes, note)
 
-	if why := mixed(in.Trained, now); why != "" {
+	if why := explainMixedRows(in.Trained, now); why != "" {
 		p.note("rows that version %d was trained on may be in valid, calib and test: %s. It has memorised "+
 			"these rows, so metrics, calibration and gate look too good; split by time or by a hash of an id, the "+
 			"same way in all versions of the dataset, or leave continue out", in.Version, why)
 	}
 }
 
-// mixed says why rows of one dataset's train may be among the other's held-out rows; empty if nothing suggests it.
-func mixed(old, now *dataset.Manifest) string {
+// explainMixedRows says why rows of one dataset's train may be among the other's held-out rows; empty if nothing
+// suggests it.
+func explainMixedRows(old, now *dataset.Manifest) string {
 	if old == nil || old.Version == now.Version {
 		return ""
 	}

@@ -152,10 +152,10 @@ func (p *Planned) propose(in Inputs, spec *sweep.Spec) (err error) {
 	if spec.Search.Features != nil {
 		p.Proposal, err = proposeFeatures(spec, in.Manifest, spec.Trials)
 	} else {
-		p.Proposal, err = search.Propose(proposal(spec, in.Manifest))
+		p.Proposal, err = search.Propose(newRequest(spec, in.Manifest))
 	}
 	if err != nil {
-		return placed(in.Spec, err)
+		return errorAtLine(in.Spec, err)
 	}
 	p.Notes = append(p.Notes, p.Proposal.Notes...)
 	for _, params := range append([]sweep.Params{spec.Params}, spec.Search.Fixed...) {
@@ -164,8 +164,8 @@ func (p *Planned) propose(in Inputs, spec *sweep.Spec) (err error) {
 	return checkSearched(spec)
 }
 
-// proposal asks for trials whose parameters are complete: what the spec sets by keys of its own is among them.
-func proposal(spec *sweep.Spec, data *dataset.Manifest) search.Request {
+// newRequest asks for trials whose parameters are complete: what the spec sets by keys of its own is among them.
+func newRequest(spec *sweep.Spec, data *dataset.Manifest) search.Request {
 	columns, trials := features(data), spec.Trials
 	if spec.Search.Method == sweep.MethodPBT { // only its first generation is drawn
 		trials = spec.Search.Population
@@ -174,8 +174,8 @@ func proposal(spec *sweep.Spec, data *dataset.Manifest) search.Request {
 		Canonical: func(params map[string]any) (map[string]any, error) { return fit.Complete(params, nil, columns) }}
 }
 
-// placed is an error about what is searched, at the line of the spec that it is about.
-func placed(spec *sweep.Spec, err error) error {
+// errorAtLine is an error about what is searched, at the line of the spec that it is about.
+func errorAtLine(spec *sweep.Spec, err error) error {
 	var part interface{ Path() string }
 	switch {
 	case errors.As(err, &part):
@@ -205,7 +205,7 @@ func (p *Planned) complete(in Inputs, chooses metric.Metric) error {
 	if err := p.crossValidate(s.Validate, in.Manifest); err != nil {
 		return err
 	}
-	if err := p.final(in.Manifest); err != nil {
+	if err := p.addFinal(in.Manifest); err != nil {
 		return err
 	}
 	if err := p.bag(in.Manifest); err != nil {

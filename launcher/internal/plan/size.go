@@ -149,9 +149,9 @@ func Need(data *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, thre
 	f.all = f.rows[sweep.Train] + max(1, data.Copies())*joined
 
 	if plan.Open() {
-		expected = append(slices.Clone(expected), sweep.Trial{Params: largest(plan, trial)})
+		expected = append(slices.Clone(expected), sweep.Trial{Params: largestConfiguration(plan, trial)})
 		if plan.Folds != nil { // what needs most memory on some rows need not be what needs most on others
-			expected = append(expected, sweep.Trial{Params: largest(plan, f.refit)})
+			expected = append(expected, sweep.Trial{Params: largestConfiguration(plan, f.refit)})
 		}
 	}
 	for _, t := range expected {

@@ -124,7 +124,7 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 				return err
 			}
 		}
-		if err := out.Write(q.scored(b, raw, predicted, added)); err != nil {
+		if err := out.Write(q.outputBatch(b, raw, predicted, added)); err != nil {
 			return fmt.Errorf("write %s: %w", q.Out, err)
 		}
 		return nil
@@ -278,11 +278,11 @@ func WriteCSV(w io.Writer, s *scorer.Scorer, predicted []float64) error {
 	if err != nil {
 		return err
 	}
-	return c.Write(q.scored(&table.Batch{Rows: len(predicted) / s.Model.Outputs()}, nil, predicted, nil))
+	return c.Write(q.outputBatch(&table.Batch{Rows: len(predicted) / s.Model.Outputs()}, nil, predicted, nil))
 }
 
-// scored returns the batch to write; added are the contributions, row by row.
-func (q *Request) scored(b *table.Batch, raw, predicted, added []float64) *table.Batch {
+// outputBatch returns the batch to write; added are the contributions, row by row.
+func (q *Request) outputBatch(b *table.Batch, raw, predicted, added []float64) *table.Batch {
 	out := &table.Batch{Rows: b.Rows, First: b.First, Names: slices.Clone(q.Keep)}
 	for _, c := range q.ownColumns() {
 		out.Names = append(out.Names, c.Name)

@@ -77,7 +77,7 @@ func (l *Provisioner) Settle(ctx context.Context) error {
 			return err
 		}
 		n := course.Current()
-		if over, err := l.over(ctx); err != nil || over {
+		if over, err := l.needsNoMore(ctx); err != nil || over {
 			return err
 		}
 
@@ -158,9 +158,9 @@ func shorten(s string) string {
 	return s
 }
 
-// over reports whether the sweep needs no more machines. If it was cancelled, any remaining job is cancelled: it may
-// have been submitted just after the others were.
-func (l *Provisioner) over(ctx context.Context) (bool, error) {
+// needsNoMore reports whether the sweep needs no more machines. If it was cancelled, any remaining job is cancelled: it
+// may have been submitted just after the others were.
+func (l *Provisioner) needsNoMore(ctx context.Context) (bool, error) {
 	cancelled, err := sweepstore.New(l.Store, l.Plan.Sweep).Cancelled(ctx)
 	if err != nil {
 		return false, err

@@ -109,8 +109,8 @@ func (q *Estimator) Compare(wish Wish) (*Comparison, error) {
 		dates = append(dates, o.OnDemand.PriceDate, o.Spot.PriceDate)
 	}
 	c.Notes = append(append(c.Notes, q.notes()...), age(dates, q.Plan.Created)...)
-	c.Notes = append(c.Notes, q.unpaid(c.Offers...)...)
-	c.Notes = append(c.Notes, c.untried()...)
+	c.Notes = append(c.Notes, q.noteUnpaid(c.Offers...)...)
+	c.Notes = append(c.Notes, c.noteUntried()...)
 	if wish.Budget > 0 && len(q.Plan.Spec.Machine.Fallback) > 0 {
 		c.Notes = append(c.Notes,
 			"machine.fallback was not compared; a sweep also refuses a budget that a fallback would exceed, "+
@@ -177,16 +177,16 @@ func (q *Estimator) bestOf(w *work, own, t machines.Type, wish Wish) (*Offer, er
 	case wish.VMs > 0:
 		return with(wish.VMs)
 	case wish.Within > 0:
-		return q.fewest(with, min(triedVMs, len(w.seconds)), wish.Within.Hours())
+		return q.findFewest(with, min(triedVMs, len(w.seconds)), wish.Within.Hours())
 	case t.Name == m.Type:
 		return with(m.VMs)
 	}
 	return with(max(1, (m.VMs*own.VCPUs+t.VCPUs-1)/t.VCPUs))
 }
 
-// fewest is the offer with the fewest machines that ends in time, or if none does, with the fewest that are as fast as
-// possible. More machines are never slower, so bisection works.
-func (q *Estimator) fewest(with func(vms int) (*Offer, error), maxVMs int, hours float64) (*Offer, error) {
+// findFewest is the offer with the fewest machines that ends in time, or if none does, with the fewest that are as fast
+// as possible. More machines are never slower, so bisection works.
+func (q *Estimator) findFewest(with func(vms int) (*Offer, error), maxVMs int, hours float64) (*Offer, error) {
 	if _, err := with(1); err != nil {
 		return nil, err
 	}
@@ -325,8 +325,8 @@ func (c *Comparison) ofWhich() string {
 	return ""
 }
 
-// untried is a note about machines with built-in local SSDs, if one is offered.
-func (c *Comparison) untried() []string {
+// noteUntried is a note about machines with built-in local SSDs, if one is offered.
+func (c *Comparison) noteUntried() []string {
 	var names []string
 	for _, o := range c.Offers {
 		if o.BuiltIn {
@@ -362,8 +362,8 @@ func (q *Estimator) spotPays(offer *Offer) float64 {
 	return 3600 * share / q.loss(offer.Lead.Expected, offer.Trial.Expected)
 }
 
-// unpaid is a note for each offer on which Spot, if chosen, costs at least as much as on demand.
-func (q *Estimator) unpaid(offers ...Offer) (notes []string) {
+// noteUnpaid is a note for each offer on which Spot, if chosen, costs at least as much as on demand.
+func (q *Estimator) noteUnpaid(offers ...Offer) (notes []string) {
 	for i := range offers {
 		o := &offers[i]
 		if o.Spot.Cost == nil || o.OnDemand.Cost == nil || o.Spot.Cost.Expected < o.OnDemand.Cost.Expected {

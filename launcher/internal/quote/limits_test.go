@@ -159,7 +159,7 @@ func offer(t *testing.T, q *Estimator) *Offer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := q.own(w)
+	o, err := q.offerOwn(w)
 	if err != nil {
 		t.Fatal(err)
 	}

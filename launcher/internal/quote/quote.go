@@ -210,7 +210,7 @@ func (q *Estimator) estimateWork() (*work, error) {
 	w.expected = w.toTheEnd
 	if p.Spec.Search.Stop != nil {
 		n := len(w.toTheEnd[0])
-		w.expected = append(stopped(p.Plan, p.Expected[:n], w.seconds[:n], onSample), w.toTheEnd[1:]...)
+		w.expected = append(splitByRungs(p.Plan, p.Expected[:n], w.seconds[:n], onSample), w.toTheEnd[1:]...)
 	}
 	return w, nil
 }
@@ -283,7 +283,7 @@ func (q *Estimator) Price() error {
 	if err != nil {
 		return err
 	}
-	o, err := q.own(w)
+	o, err := q.offerOwn(w)
 	if err != nil {
 		return err
 	}
@@ -294,7 +294,7 @@ func (q *Estimator) Price() error {
 	}
 	var notes []string
 	if *q.Plan.Spec.Machine.Spot {
-		notes = q.unpaid(*o)
+		notes = q.noteUnpaid(*o)
 	}
 	out := q.toQuote(o)
 	q.Plan.Quote = out
@@ -321,8 +321,8 @@ func (q *Estimator) Price() error {
 	return nil
 }
 
-// own is the offer for the plan's own machines, with its Sizing.
-func (q *Estimator) own(w *work) (*Offer, error) {
+// offerOwn is the offer for the plan's own machines, with its Sizing.
+func (q *Estimator) offerOwn(w *work) (*Offer, error) {
 	m := q.Plan.Spec.Machine
 	t, err := machines.Find(m.Type)
 	if err != nil {

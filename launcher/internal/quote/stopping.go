@@ -12,11 +12,11 @@ import (
 // stopRuns is how often a sweep with search.stop is simulated; the median is quoted.
 const stopRuns = 15
 
-// stopped gives what trials are expected to take where search.stop ends those that are behind: the part that every
+// splitByRungs gives what trials are expected to take where search.stop ends those that are behind: the part that every
 // trial trains, and what those that continue train after it, of which nothing is expected to begin before. Scores are
 // random, by the rule of the plan: how much better later trials are is not known, and the high end of a quote has every
 // trial train to its end. sample is what a trial takes on the sample of the rows.
-func stopped(planned *sweep.Plan, trials []sweep.Trial, seconds, sample []float64) (parts [][]float64) {
+func splitByRungs(planned *sweep.Plan, trials []sweep.Trial, seconds, sample []float64) (parts [][]float64) {
 	type run struct {
 		parts [][]float64
 		total float64
@@ -24,7 +24,7 @@ func stopped(planned *sweep.Plan, trials []sweep.Trial, seconds, sample []float6
 	var runs []run
 	for seed := range uint64(stopRuns) {
 		r := run{parts: make([][]float64, 2)}
-		for i, step := range climbed(planned, len(trials), seed) {
+		for i, step := range simulateRungs(planned, len(trials), seed) {
 			first, rest := sample[i], seconds[i]
 			if planned.Spec.Search.Stop.By == sweep.ByTrees {
 				n, _ := trials[i].Params["num_iterations"].(float64)
@@ -53,9 +53,9 @@ func stopped(planned *sweep.Plan, trials []sweep.Trial, seconds, sample []float6
 	return runs[stopRuns/2].parts
 }
 
-// climbed simulates n trials with random scores that come to their rungs one after the other, and returns at which step
-// each ends; 0 for those that train to their end.
-func climbed(planned *sweep.Plan, n int, seed uint64) []int {
+// simulateRungs simulates n trials with random scores that come to their rungs one after the other, and returns at
+// which step each ends; 0 for those that train to their end.
+func simulateRungs(planned *sweep.Plan, n int, seed uint64) []int {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	ends, scores := make([]int, n), make([]float64, n)
 	var l search.Ladder

@@ -271,7 +271,7 @@ func remake(table *fit.Table, ds *dataset.Dataset, q Recipe, o *fit.Evaluated, t
 	if p.Spec.Objective != "binary" {
 		return made, nil
 	}
-	c, err := calibrated(table, q, o, threads, final)
+	c, err := fitCalibrator(table, q, o, threads, final)
 	if err != nil {
 		return nil, err
 	}
@@ -283,9 +283,10 @@ func remake(table *fit.Table, ds *dataset.Dataset, q Recipe, o *fit.Evaluated, t
 	return made, nil
 }
 
-// calibrated fits the calibrator. That of a final model is the judged one's, which is not made again, at its own level,
-// and of one of folds their own.
-func calibrated(table *fit.Table, q Recipe, o *fit.Evaluated, threads int, final bool) (*calibrate.Calibrator, error) {
+// fitCalibrator fits the calibrator. That of a final model is the judged one's, which is not made again, at its own
+// level, and of one of folds their own.
+func fitCalibrator(table *fit.Table, q Recipe, o *fit.Evaluated, threads int,
+	final bool) (*calibrate.Calibrator, error) {
 	p := q.Plan
 	switch {
 	case o.Calibrator != nil:

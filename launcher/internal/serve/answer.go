@@ -68,7 +68,7 @@ func (x *exchange) later(why string) {
 
 // refuse answers with an error and counts it.
 func (x *exchange) refuse(status int, text string) {
-	x.s.c.Meters.refused(x.r.Context(), status)
+	x.s.c.Meters.countRefused(x.r.Context(), status)
 	refuse(x.w, status, text)
 }
 
@@ -125,12 +125,12 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, read reader, wri
 	give() // who reads an answer slowly delays nobody either
 	w.Header().Set(headerVersion, m.Name)
 	write(a)
-	watched := m.watched(a.predictions)
+	watched := m.onePerRow(a.predictions)
 	s.recent.add(past{rows: len(watched), bytes: len(body), read: func(m *Model) (*table.Batch, error) {
 		b, _, err := read(m, body)
 		return b, err
 	}})
-	s.c.Meters.answered(r.Context(), watched, &in, time.Since(x.begun))
+	s.c.Meters.countAnswered(r.Context(), watched, &in, time.Since(x.begun))
 }
 
 // turn waits for a turn, which has to be given back; without one the request has been refused.
@@ -206,7 +206,7 @@ func (s *Server) servePredict(w http.ResponseWriter, r *http.Request) {
 	file := map[string]string{typeLines: "request.jsonl", "application/jsonl": "request.jsonl",
 		typeCSV: "request.csv"}[kind] // the name by which `launcher predict` would know the form
 	if err != nil || kind != typeJSON && file == "" {
-		s.c.Meters.refused(r.Context(), http.StatusUnsupportedMediaType)
+		s.c.Meters.countRefused(r.Context(), http.StatusUnsupportedMediaType)
 		refuse(w, http.StatusUnsupportedMediaType, fmt.Sprintf("the media type %.60q; send %s (curl --json), %s or %s",
 			given, typeJSON, typeLines, typeCSV))
 		return
@@ -308,9 +308,9 @@ func (a *scored) appendRows(out []byte) []byte {
 	return append(out, ']')
 }
 
-// watched returns one number a row, by which versions are compared: the prediction, or the probability of the
+// onePerRow returns one number a row, by which versions are compared: the prediction, or the probability of the
 // likeliest class.
-func (m *Model) watched(predictions []float64) []float64 {
+func (m *Model) onePerRow(predictions []float64) []float64 {
 	if len(m.classes) == 0 {
 		return predictions
 	}

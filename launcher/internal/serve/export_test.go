@@ -8,11 +8,11 @@ import (
 
 // Answered counts a request.
 func (m *Meters) Answered(ctx context.Context, predictions []float64, in *cell.Inputs) {
-	m.answered(ctx, predictions, in, 0)
+	m.countAnswered(ctx, predictions, in, 0)
 }
 
 // Swapped counts that a version begins to answer.
-func (m *Meters) Swapped(ctx context.Context, to *Model) { m.swapped(ctx, to) }
+func (m *Meters) Swapped(ctx context.Context, to *Model) { m.countSwap(ctx, to) }
 
 // Open is the number of requests that wait or are being answered.
 func (s *Server) Open() int64 { return s.open.Load() }

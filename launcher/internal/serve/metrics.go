@@ -177,8 +177,8 @@ func (m *Meters) watchInputs(of metric.Meter) error {
 
 var statusOK = metric.WithAttributeSet(attribute.NewSet(attribute.Int("status", http.StatusOK)))
 
-// answered counts a request, one prediction a row, and the values of its columns.
-func (m *Meters) answered(ctx context.Context, predictions []float64, in *cell.Inputs, took time.Duration) {
+// countAnswered counts a request, one prediction a row, and the values of its columns.
+func (m *Meters) countAnswered(ctx context.Context, predictions []float64, in *cell.Inputs, took time.Duration) {
 	if m == nil {
 		return
 	}
@@ -204,14 +204,14 @@ func total(xs []float64) float64 {
 	return sum
 }
 
-func (m *Meters) refused(ctx context.Context, status int) {
+func (m *Meters) countRefused(ctx context.Context, status int) {
 	if m != nil {
 		m.requests.Add(ctx, 1, metric.WithAttributes(attribute.Int("status", status)))
 	}
 }
 
-// swapped counts that a version begins to answer, and takes over what its held-out rows are like.
-func (m *Meters) swapped(ctx context.Context, to *Model) {
+// countSwap counts that a version begins to answer, and takes over what its held-out rows are like.
+func (m *Meters) countSwap(ctx context.Context, to *Model) {
 	if m == nil {
 		return
 	}
@@ -229,7 +229,7 @@ func (m *Meters) swapped(ctx context.Context, to *Model) {
 	}
 }
 
-func (m *Meters) waiting(ctx context.Context) {
+func (m *Meters) countWaiting(ctx context.Context) {
 	if m != nil {
 		m.waits.Add(ctx, 1)
 	}

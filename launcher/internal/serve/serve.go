@@ -215,7 +215,7 @@ func (s *Server) Handler() http.Handler {
 			"/v2/models/%s/infer", r.Method, r.URL.EscapedPath(), s.c.Model))
 	})
 
-	closed := s.guarded(mux)
+	closed := s.guardHost(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
@@ -241,9 +241,9 @@ func paths(all ...string) map[string]bool {
 	return out
 }
 
-// guarded rejects requests for another host, so that a page elsewhere cannot ask through a browser (DNS rebinding), and
-// those of callers who may not call.
-func (s *Server) guarded(next http.Handler) http.Handler {
+// guardHost rejects requests for another host, so that a page elsewhere cannot ask through a browser (DNS rebinding),
+// and those of callers who may not call.
+func (s *Server) guardHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		known := s.c.Hosts == nil
 		for _, h := range s.c.Hosts {

@@ -71,14 +71,14 @@ func (s *Server) serveServer(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) serveModelReady(w http.ResponseWriter, r *http.Request) {
-	if s.named(w, r) {
+	if s.checkName(w, r) {
 		fmt.Fprintln(w, "ready")
 	}
 }
 
 // serveModel describes the model's tensors.
 func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) {
-	if !s.named(w, r) {
+	if !s.checkName(w, r) {
 		return
 	}
 	m := s.model()
@@ -93,8 +93,8 @@ func (s *Server) serveModel(w http.ResponseWriter, r *http.Request) {
 		"versions": []string{strconv.Itoa(m.Version.Number)}, "inputs": m.inputs(), "outputs": m.outputs(-1)})
 }
 
-// named reports whether a request's path names the model that is served, and answers if it does not.
-func (s *Server) named(w http.ResponseWriter, r *http.Request) bool {
+// checkName reports whether a request's path names the model that is served, and answers if it does not.
+func (s *Server) checkName(w http.ResponseWriter, r *http.Request) bool {
 	m := s.current.Load()
 	switch model, version := r.PathValue("model"), r.PathValue("version"); {
 	case model != s.c.Model:
@@ -110,9 +110,9 @@ func (s *Server) named(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// moved reports whether another version has answered than the one that the path names, because the alias has moved
-// meanwhile, and says so.
-func moved(w http.ResponseWriter, r *http.Request, m *Model) bool {
+// refuseMoved reports whether another version has answered than the one that the path names, because the alias has
+// moved meanwhile, and says so.
+func refuseMoved(w http.ResponseWriter, r *http.Request, m *Model) bool {
 	v := r.PathValue("version")
 	if v == "" || v == strconv.Itoa(m.Version.Number) {
 		return false
@@ -129,7 +129,7 @@ type inferred struct {
 
 // serveInfer answers a request of the Open Inference Protocol.
 func (s *Server) serveInfer(w http.ResponseWriter, r *http.Request) {
-	if !s.named(w, r) {
+	if !s.checkName(w, r) {
 		return
 	}
 	if r.Header.Get("Inference-Header-Content-Length") != "" { // Triton's clients send it unless told otherwise
@@ -138,7 +138,7 @@ func (s *Server) serveInfer(w http.ResponseWriter, r *http.Request) {
 	}
 	read := func(m *Model, body []byte) (*table.Batch, inferred, error) { return readInfer(m, body, s.rows(m)) }
 	s.answer(w, r, read, func(a scored) {
-		if moved(w, r, a.m) {
+		if refuseMoved(w, r, a.m) {
 			return
 		}
 		out := append([]byte(nil), `{"model_name":`...)

@@ -92,8 +92,9 @@ type failure struct {
 // waits reports whether a version is not to be tried yet.
 func (f *failure) waits(number int) bool { return f.number == number && time.Now().Before(f.until) }
 
-// again has a version that could not be loaded tried again after twice the pause before it, at first after two polls.
-func (f *failure) again(number int, poll, most time.Duration) {
+// scheduleRetry has a version that could not be loaded tried again after twice the pause before it, at first after two
+// polls.
+func (f *failure) scheduleRetry(number int, poll, most time.Duration) {
 	if f.number != number {
 		*f = failure{number: number, pause: poll}
 	}
@@ -132,7 +133,7 @@ func (s *Server) look(ctx context.Context, held *Model, failed *failure) *Model 
 				most = 30 * time.Second
 				what = "no version answers, since this one cannot be loaded. " + adviceUnloaded
 			}
-			failed.again(v.Number, s.c.Poll, most)
+			failed.scheduleRetry(v.Number, s.c.Poll, most)
 			s.tell(ctx, name, what, err)
 			return nil
 		}
@@ -146,7 +147,7 @@ func (s *Server) look(ctx context.Context, held *Model, failed *failure) *Model 
 	}
 
 	s.current.Store(held)
-	s.c.Meters.swapped(ctx, held)
+	s.c.Meters.countSwap(ctx, held)
 	s.c.Log.Info("a version answers", "version", held.Name)
 	s.tell(ctx, "", "", nil)
 	if now != nil {
@@ -172,7 +173,7 @@ func (s *Server) tell(ctx context.Context, name, what string, err error) {
 	s.waits, s.waited = text, name
 	s.mu.Unlock()
 	if changed && text != "" {
-		s.c.Meters.waiting(ctx)
+		s.c.Meters.countWaiting(ctx)
 		s.c.Log.Warn(what, "version", name, "error", err.Error())
 	}
 }
@@ -185,11 +186,11 @@ func (s *Server) compare(now, next *Model) string {
 	var before, after float64
 	rows := 0
 	for _, past := range s.recent.all() {
-		p, err := now.again(past)
+		p, err := now.scoreAgain(past)
 		if err != nil {
 			continue // answered by the version before this one
 		}
-		q, err := next.again(past)
+		q, err := next.scoreAgain(past)
 		if err != nil {
 			return fmt.Sprintf("it cannot score a request that %s can: %v. Have requests send what it needs, or "+
 				"return to the version before with `launcher registry rollback`", now.Name, err)
@@ -228,14 +229,14 @@ func (m *Model) form() string {
 	return fmt.Sprintf("probabilities of %d classes (%.300s)", len(m.classes), strings.Join(m.classes, ", "))
 }
 
-// again scores a request that was answered, for what is watched.
-func (m *Model) again(p past) ([]float64, error) {
+// scoreAgain scores a request that was answered, for what is watched.
+func (m *Model) scoreAgain(p past) ([]float64, error) {
 	b, err := p.read(m)
 	if err != nil {
 		return nil, err
 	}
 	predictions, err := m.Score(b, nil, nil)
-	return m.watched(predictions), err
+	return m.onePerRow(predictions), err
 }
 
 // serveStatus says which version answers, and what waits and why.

@@ -272,7 +272,7 @@ func (s *Stager) putIntoPlace(ctx context.Context, work *workspace, place, versi
 
 	err := os.Rename(work.path("dataset"), place)
 	if _, statErr := os.Lstat(place); err != nil && statErr == nil {
-		whole, checkErr := s.whole(ctx, place, version)
+		whole, checkErr := s.holdsWhole(ctx, place, version)
 		if checkErr != nil || whole {
 			return checkErr
 		}
@@ -293,9 +293,9 @@ const (
 	lockPoll  = 50 * time.Millisecond
 )
 
-// whole reports whether a folder holds the version, undamaged. If that cannot be decided, for instance because a file
-// is not readable, it returns an error.
-func (s *Stager) whole(ctx context.Context, dir, version string) (bool, error) {
+// holdsWhole reports whether a folder holds the version, undamaged. If that cannot be decided, for instance because a
+// file is not readable, it returns an error.
+func (s *Stager) holdsWhole(ctx context.Context, dir, version string) (bool, error) {
 	m, err := dataset.Check(ctx, dir, s.progress(StepChecksum))
 	if err == nil {
 		return m.Version == version, nil

@@ -54,7 +54,7 @@ func (s *Stager) known(ctx context.Context, d Destination, name, fingerprint str
 	if err != nil {
 		return nil, nil //nolint:nilerr // the version was removed
 	}
-	if whole, err := s.whole(ctx, place, p.Version); err != nil || !whole {
+	if whole, err := s.holdsWhole(ctx, place, p.Version); err != nil || !whole {
 		return nil, err
 	}
 	return m, nil

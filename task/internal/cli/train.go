@@ -148,7 +148,7 @@ func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 	}
 
 	t := fit.NewTable(ds)
-	q, err := w.request(ds, params, metrics, f)
+	q, err := w.newRequest(ds, params, metrics, f)
 	if err != nil {
 		return err
 	}
@@ -200,8 +200,8 @@ func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 	return nil
 }
 
-// request is the training that the flags ask for.
-func (w *Setup) request(ds *dataset.Dataset, params gbt.Params, metrics []metric.Metric, f trainFlags) (fit.Request,
+// newRequest is the training that the flags ask for.
+func (w *Setup) newRequest(ds *dataset.Dataset, params gbt.Params, metrics []metric.Metric, f trainFlags) (fit.Request,
 	error) {
 	q := fit.Request{Params: params, Metric: metrics[0], Metrics: metrics, Threads: f.threads, RateTrees: !f.noRate,
 		Program: w.Version}

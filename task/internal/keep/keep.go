@@ -131,7 +131,7 @@ func (k *Keeper) Offer(ctx context.Context, c *gbt.Checkpoint) {
 		if ctx = context.WithoutCancel(ctx); k.Last != nil {
 			ctx = k.Last
 		}
-	} else if time.Since(k.at) < protocol.Unsaved(k.trained(), k.Every, k.took) {
+	} else if time.Since(k.at) < protocol.Unsaved(k.trainedUntilSave(), k.Every, k.took) {
 		return
 	}
 
@@ -160,8 +160,8 @@ func (k *Keeper) saveNow(ctx context.Context, c *gbt.Checkpoint, limit time.Dura
 	k.Log.Info("checkpoint saved", "trees", c.Trees(), "bytes", bytes, "seconds", k.took.Seconds())
 }
 
-// trained is how long the training had run at its last save, as used for pacing the next one.
-func (k *Keeper) trained() time.Duration {
+// trainedUntilSave is how long the training had run at its last save, as used for pacing the next one.
+func (k *Keeper) trainedUntilSave() time.Duration {
 	if !k.Soon {
 		return math.MaxInt64 // unlimited, so that only Every applies
 	}

@@ -52,7 +52,7 @@ func (q *Request) isWhole(ctx context.Context, dir string) (bool, error) {
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	if q.marked(dir) {
+	if q.wasVerified(dir) {
 		q.Log.Info("dataset found", "dir", dir)
 		return true, nil
 	}
@@ -92,8 +92,8 @@ func discard(dir string) error {
 	return os.RemoveAll(bad)
 }
 
-// marked reports whether the copy was verified recently enough and seems unchanged since.
-func (q *Request) marked(dir string) bool {
+// wasVerified reports whether the copy was verified recently enough and seems unchanged since.
+func (q *Request) wasVerified(dir string) bool {
 	text, err := os.ReadFile(markOf(dir))
 	if err != nil {
 		return false

@@ -65,7 +65,7 @@ type claiming struct {
 func (c *claiming) step(ctx context.Context, action protocol.Action) (protocol.Answer, error) {
 	switch action.Do {
 	case protocol.LookForEnd:
-		over, err := c.over(ctx)
+		over, err := c.whyOver(ctx)
 		return protocol.Answer{Yes: over != nil}, err
 
 	case protocol.List:

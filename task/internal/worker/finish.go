@@ -193,7 +193,7 @@ func (w *Worker) writeCurve(ctx context.Context, p *pulse) {
 // tidy drops leftover checkpoints: those of ended trials, whose holder vanished after writing the result, or came back
 // and saved once more, and in a sweep that is over those of all trials. No other program may empty them.
 func (w *Worker) tidy(ctx context.Context) {
-	over, err := w.over(ctx)
+	over, err := w.whyOver(ctx)
 	list, failed := w.trials.List(ctx)
 	if err := cmp.Or(err, failed); err != nil {
 		w.Log.Warn("look for checkpoints that were left", "error", err.Error())

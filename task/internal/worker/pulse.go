@@ -127,7 +127,7 @@ func (w *Worker) beatStep(ctx context.Context, action protocol.Action, h sweep.H
 	case protocol.Beat:
 		err = w.trials.Beat(ctx, action.Trial, action.Claim, h)
 	case protocol.LookForEnd:
-		*over, err = w.over(ctx)
+		*over, err = w.whyOver(ctx)
 		answer.Yes = *over != nil
 	case protocol.LookForClaim:
 		answer.Yes, err = w.trials.HasClaim(ctx, action.Trial, action.Claim)

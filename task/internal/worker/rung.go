@@ -63,8 +63,8 @@ func (t *training) compare(ctx context.Context, tree gbt.Progress) error {
 	return err
 }
 
-// standing says, before a trial is trained, whether it may be: an earlier holder may have paused it.
-func (t *training) standing(ctx context.Context) error {
+// checkStanding says, before a trial is trained, whether it may be: an earlier holder may have paused it.
+func (t *training) checkStanding(ctx context.Context) error {
 	if !t.plan.Pauses() || t.claim.Claim == 0 {
 		return nil
 	}

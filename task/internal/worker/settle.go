@@ -168,7 +168,7 @@ func (d *deciding) step(ctx context.Context, action protocol.Action) (answer pro
 
 	case protocol.Propose:
 		if !d.gathered {
-			if err := w.gather(ctx, action.Trial); err != nil {
+			if err := w.readTrials(ctx, action.Trial); err != nil {
 				return answer, fmt.Errorf("read the other trials: %w", err)
 			}
 			d.gathered = true
@@ -269,8 +269,8 @@ func (d *deciding) findParent(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// gather reads what is new about all trials but one, which is to be decided.
-func (w *Worker) gather(ctx context.Context, except int) error {
+// readTrials reads what is new about all trials but one, which is to be decided.
+func (w *Worker) readTrials(ctx context.Context, except int) error {
 	k := &w.known
 	if err := w.trials.Gather(ctx, k.listing, except, k.seen); err != nil || w.plan.Folds == nil {
 		return err

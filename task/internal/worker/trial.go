@@ -54,9 +54,9 @@ func (w *Worker) newTraining(ctx context.Context, claim *sweep.Claim) *training 
 	return t
 }
 
-// trial trains a claimed trial and writes its result. A returned error is a storage failure; an error of the
+// trainClaimed trains a claimed trial and writes its result. A returned error is a storage failure; an error of the
 // configuration itself becomes a failed result.
-func (w *Worker) trial(ctx context.Context, claim *sweep.Claim) error {
+func (w *Worker) trainClaimed(ctx context.Context, claim *sweep.Claim) error {
 	// Others take a silent holder for dead, so the claim is kept alive from here until the upload has ended, which may
 	// take longer than the takeover time.
 	trialCtx, abort := context.WithCancelCause(ctx)
@@ -147,7 +147,7 @@ func (t *training) resume() (err error) {
 
 // identities are those of the trial's checkpoints: of its training on all rows, and of that on a sample.
 func (t *training) identities() []string {
-	q := t.request(t.claim.Trial, fit.Request{Metric: t.metric})
+	q := t.setRows(t.claim.Trial, fit.Request{Metric: t.metric})
 	all := []string{t.table.Identity(q)}
 	if stop := t.plan.Spec.Search.Stop; stop != nil && stop.By == sweep.ByRows {
 		q.OneIn = stop.OneIn
@@ -256,7 +256,7 @@ func (t *training) train(trialCtx context.Context) (err error) {
 func (t *training) decide(ctx context.Context) (*sweep.Rated, error) {
 	var ends error        // why it is not to be trained
 	if !t.planned.Refit { // which has no rungs, and for which the time is kept
-		ends = t.standing(ctx)
+		ends = t.checkStanding(ctx)
 		if stopped := new(stoppedError); ends != nil && !errors.As(ends, &stopped) {
 			return nil, ends
 		}
@@ -281,12 +281,12 @@ func (w *Worker) fullRequest(ctx context.Context, trial int, decided sweep.Param
 	if err != nil {
 		return fit.Request{}, err
 	}
-	return w.request(trial, fit.Request{Params: params, Metric: w.metric, Threads: w.threads(w.plan.Trials[trial]),
+	return w.setRows(trial, fit.Request{Params: params, Metric: w.metric, Threads: w.threads(w.plan.Trials[trial]),
 		RateTrees: w.plan.Spec.Search.Stop != nil, Input: input}), nil
 }
 
-// request sets which rows the trial trains on and which it is evaluated on.
-func (w *Worker) request(trial int, request fit.Request) fit.Request {
+// setRows sets which rows the trial trains on and which it is evaluated on.
+func (w *Worker) setRows(trial int, request fit.Request) fit.Request {
 	request.Rows, request.Valid = w.plan.RowsOf(trial)
 	final, ok := w.plan.Final()
 	if request.Final = ok && trial == final; request.Final {

@@ -101,7 +101,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 
 	// Machines that start after the sweep has ended copy nothing.
-	over, err := w.over(ctx)
+	over, err := w.whyOver(ctx)
 	if over == nil && err == nil {
 		err = w.onCopies(ctx)
 	}
@@ -236,7 +236,7 @@ func (w *Worker) untilOver(ctx context.Context) (_ context.Context, stop func())
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		for pause(ctx, w.heartbeat()) == nil {
-			over, err := w.over(ctx)
+			over, err := w.whyOver(ctx)
 			if err != nil && ctx.Err() == nil {
 				w.Log.Warn("could not see whether the sweep has ended", "error", err.Error())
 			}
@@ -278,7 +278,7 @@ func (w *Worker) work(ctx context.Context) error {
 		if err != nil || claim == nil {
 			return err
 		}
-		if err := w.trial(ctx, claim); err != nil {
+		if err := w.trainClaimed(ctx, claim); err != nil {
 			return err
 		}
 
@@ -344,8 +344,8 @@ var (
 	errEnded     = errors.New("the sweep was concluded without it")
 )
 
-// over returns why this task is to train no more trials, or nil while the sweep continues.
-func (w *Worker) over(ctx context.Context) (why, err error) {
+// whyOver returns why this task is to train no more trials, or nil while the sweep continues.
+func (w *Worker) whyOver(ctx context.Context) (why, err error) {
 	if cancelled, err := w.store.Cancelled(ctx); err != nil {
 		return nil, err
 	} else if cancelled {
