@@ -51,7 +51,7 @@ var ceilings = map[string]int{
 	"internal/notify":              543,
 	"internal/page":                2972,
 	"internal/page/pagetest":       432,
-	"internal/page/plot":           684,
+	"internal/page/plot":           654,
 	"internal/problem":             241, // its table of what is gone grows
 	"internal/program":             1288,
 	"internal/program/environment": 207,
@@ -82,10 +82,10 @@ var ceilings = map[string]int{
 	"launcher/internal/predict":    647,
 	"launcher/internal/provision":  465,
 	"launcher/internal/quote":      1446,
-	"launcher/internal/report":     1417,
+	"launcher/internal/report":     1409,
 	"launcher/internal/reproduce":  512,
 	"launcher/internal/serve":      2421,
-	"launcher/internal/show":       1962,
+	"launcher/internal/show":       1961,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1721,
 	"launcher/internal/sweepview":  769,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 115_038
+const maxLines = 114_999
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -123,23 +123,6 @@ func (p *pen) to(command byte, x, y float64) *pen {
 	return p
 }
 
-// next begins a path or goes on.
-func (p *pen) next(x, y float64) { p.to(map[bool]byte{true: 'M', false: 'L'}[len(*p) == 0], x, y) }
-
-// dot is a line of no length, which round caps make a disc.
-func dot(x, y float64) string {
-	var p pen
-	p.to('M', x, y)
-	return p.String() + "h0"
-}
-
-// cross is an x.
-func cross(x, y, r float64) string {
-	var p pen
-	p.to('M', x-r, y-r).to('l', 2*r, 2*r).to('m', -2*r, 0).to('l', 2*r, -2*r)
-	return p.String()
-}
-
 // line is a straight one.
 func line(x1, y1, x2, y2 float64) string {
 	var p pen
@@ -175,40 +158,25 @@ func newFrame(c *Chart, x, y Axis) *frame {
 	f.x = scale{x, f.left, f.right}
 	f.y = scale{y, f.bottom, f.top}
 
-	ticks := 5
-	if f.bottom-f.top < 90 {
-		ticks = 2
-	}
-	for _, v := range f.y.ticks(ticks) {
+	for _, v := range f.y.ticks(5) {
 		py := f.y.at(v)
 		c.Ticks = append(c.Ticks,
 			Tick{line(f.left, py, f.right, py), Text{at(f.left - 6), at(py + 4), "e", Clip(f.y.say(v), 9)}})
 	}
-	c.along(f.x, 75, f.bottom, f.bottom+4, f.bottom+17)
-	c.label(y.Label, 4, 14, "a")
-	c.label(x.Label, f.right, c.H-6, "a e")
-	return f
-}
-
-// along draws a horizontal axis: about every so many pixels a line from top to bottom, and its number below, unless it
-// would lie on the one before.
-func (c *Chart) along(s scale, every, top, bottom, number float64) {
-	last := -1e9
-	for _, v := range s.ticks(max(2, int((s.to-s.from)/every))) {
-		x, text := s.at(v), Clip(s.say(v), 18)
+	last := -1e9 // the end of the number before, on which none may lie
+	for _, v := range f.x.ticks(max(2, int((f.right-f.left)/75))) {
+		px, text := f.x.at(v), Clip(f.x.say(v), 18)
 		half := 3.8 * float64(len([]rune(text)))
-		if x-half < last {
+		if px-half < last {
 			text = ""
 		} else {
-			last = x + half
+			last = px + half
 		}
-		c.Ticks = append(c.Ticks,
-			Tick{line(x, top, x, bottom), Text{at(min(max(x, half+1), c.W-half-2)), at(number), "m", text}})
+		c.Ticks = append(c.Ticks, Tick{line(px, f.bottom, px, f.bottom+4),
+			Text{at(min(max(px, half+1), c.W-half-2)), at(f.bottom + 17), "m", text}})
 	}
-}
-
-func (c *Chart) label(text string, x, y float64, class string) {
-	c.Labels = append(c.Labels, Text{at(x), at(y), class, text})
+	c.Labels = append(c.Labels, Text{at(4), at(14), "a", y.Label}, Text{at(f.right), at(c.H - 6), "a e", x.Label})
+	return f
 }
 
 // Clip shortens a text to n characters, in its middle: names that begin alike end differently, and a predicate keeps

@@ -131,8 +131,9 @@ func Spark(values []float64, high, w, h float64) string {
 	var p pen
 	for i, v := range values {
 		if finite(v) {
+			p.to(map[bool]byte{true: 'M', false: 'L'}[n == 0], 2+float64(i)*(w-4)/float64(max(1, len(values)-1)),
+				scale{a, h - 2, 2}.at(v))
 			n++
-			p.next(2+float64(i)*(w-4)/float64(max(1, len(values)-1)), scale{a, h - 2, 2}.at(v))
 		}
 	}
 	if n < 2 {

@@ -1,8 +1,6 @@
 package plot
 
-import (
-	"math"
-)
+import "math"
 
 // Point is one trial, version or the like.
 type Point struct {
@@ -20,12 +18,15 @@ func spreadOut(stacked map[[2]float64]int, along, across, room float64) float64 
 	return side * math.Mod(float64((n+1)/2)*5, max(5, 0.4*room))
 }
 
+// point marks a place: by a cross, or by a line of no length, which round caps make a disc.
 func (c *Chart) point(class string, trial int, x, y float64) {
-	d := dot(x, y)
+	var p pen
 	if class != "" && class[len(class)-1] == 'x' {
-		d = cross(x, y, 3.5)
+		p.to('M', x-3.5, y-3.5).to('l', 7, 7).to('m', -7, 0).to('l', 7, -7)
+	} else {
+		p = append(*p.to('M', x, y), "h0"...)
 	}
-	c.Marks = append(c.Marks, Mark{class, trial, d})
+	c.add(class, trial, p)
 }
 
 func (c *Chart) add(class string, trial int, p pen) {

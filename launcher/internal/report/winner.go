@@ -64,25 +64,17 @@ func (s *SweepReader) readVersion(ctx context.Context, w *page.Winner) error {
 // known: model.txt has names that LightGBM can read.
 func readFeatures(ctx context.Context, reg *registry.Registry, v registry.Version) (*gbt.Model, []page.Importance,
 	error) {
-	m, err := readModel(ctx, reg, v)
+	text, err := reg.ReadFile(ctx, v, scorer.FileModel)
 	if err != nil {
 		return nil, nil, err
+	}
+	m, err := gbt.ReadModel(bytes.NewReader(text))
+	if err != nil {
+		return nil, nil, registry.Damaged(scorer.FileModel, err)
 	}
 	var manifest dataset.Manifest
 	err = readIfThere(ctx, reg, v, scorer.FileDataset, &manifest)
 	return m, importances(m, &manifest), err
-}
-
-func readModel(ctx context.Context, reg *registry.Registry, v registry.Version) (*gbt.Model, error) {
-	text, err := reg.ReadFile(ctx, v, scorer.FileModel)
-	if err != nil {
-		return nil, err
-	}
-	m, err := gbt.ReadModel(bytes.NewReader(text))
-	if err != nil {
-		return nil, registry.Damaged(scorer.FileModel, err)
-	}
-	return m, nil
 }
 
 // importances are those of a model's features, the most important first.

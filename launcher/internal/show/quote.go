@@ -19,7 +19,8 @@ import (
 // and the recommendation as a line to paste into the spec, which has asked for a machine.
 func (w Printer) Comparison(p *plan.Planned, asked sweep.Machine, q *quote.Estimator, c *quote.Comparison) {
 	if r := c.Recommended; r != nil {
-		w.Printf("%d x %s %s   %s   %s\n", r.VMs, r.Machine, market(r.Spot), quote.Hours(r.Hours), quote.Money(&r.Cost))
+		market := map[bool]string{true: "Spot", false: "on demand"}[r.Spot]
+		w.Printf("%d x %s %s   %s   %s\n", r.VMs, r.Machine, market, quote.Hours(r.Hours), quote.Money(&r.Cost))
 		w.Printf("%s\n", c.Reason)
 	} else {
 		w.Printf("nothing fits: %s\n", c.Reason)
@@ -54,8 +55,6 @@ func (w Printer) Comparison(p *plan.Planned, asked sweep.Machine, q *quote.Estim
 		w.YAML(machineLine(asked, c.Recommended))
 	}
 }
-
-func market(spot bool) string { return map[bool]string{true: "Spot", false: "on demand"}[spot] }
 
 // machineLine is the recommendation as a line for a sweep.yaml that asked for m: quoted with it, the sweep takes the
 // same. Settings that the comparison did not change are listed as to be kept.
