@@ -33,15 +33,15 @@ var ceilings = map[string]int{
 	"internal/dataset":             5344,
 	"internal/dataset/cell":        2747,
 	"internal/dataset/datasettest": 236,
-	"internal/dataset/encode":      3071,
-	"internal/dataset/ingest":      6390,
+	"internal/dataset/encode":      3109,
+	"internal/dataset/ingest":      6409,
 	"internal/dataset/segment":     269,
-	"internal/dataset/table":       4295,
+	"internal/dataset/table":       4297,
 	"internal/engine":              120,
 	"internal/exact":               89,
 	"internal/expression":          547,
 	"internal/fit":                 1208,
-	"internal/gbt":                 11636,
+	"internal/gbt":                 11638,
 	"internal/ledger":              544,
 	"internal/machines":            405,
 	"internal/metric":              2662,
@@ -87,7 +87,7 @@ var ceilings = map[string]int{
 	"launcher/internal/serve":      2421,
 	"launcher/internal/show":       1961,
 	"launcher/internal/slot":       247,
-	"launcher/internal/stager":     1721,
+	"launcher/internal/stager":     1722,
 	"launcher/internal/sweepview":  769,
 	"localemu":                     15,
 	"localemu/batchemu":            2084,
@@ -106,12 +106,12 @@ var ceilings = map[string]int{
 	"task/internal/notice":         47,
 	"task/internal/stage":          458,
 	"task/internal/usage":          159,
-	"task/internal/worker":         2662,
+	"task/internal/worker":         2657,
 	"terraform":                    185,
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 114_999
+const maxLines = 115_056
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -101,7 +101,7 @@ func (b *bag) train(ctx context.Context, k uint8, identity string) (*gbt.Result,
 
 	q := b.q
 	opt := gbt.Options{Threads: b.threads, Maximize: b.stop.Maximize, Identity: identity, Deadline: q.Deadline,
-		OnTree: b.onTree}
+		OnTree: b.onTree, Rows: train.Used()}
 	if q.Params.EarlyStoppingRound > 0 {
 		opt.Valid, opt.Eval = &rated.Data, rater(q.Params, b.stop, rated)
 	}

@@ -194,7 +194,7 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 	if err != nil {
 		return nil, err
 	}
-	opt := gbt.Options{Threads: q.Threads, OnTree: q.OnTree, Maximize: stop.Maximize,
+	opt := gbt.Options{Threads: q.Threads, OnTree: q.OnTree, Rows: train.Used(), Maximize: stop.Maximize,
 		Checkpoint: q.Checkpoint, Resume: q.Resume, Identity: t.Identity(q), Shift: t.scoreShift(), Input: q.Input,
 		Deadline: q.Deadline}
 	if q.Valid != nil && q.Valid.Split == dataset.TrainSplit {

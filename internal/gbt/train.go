@@ -34,6 +34,7 @@ type Options struct {
 	// OnTree is called after every tree. Its error ends the training; ErrLimit ends it as Deadline does. In a team, the
 	// first worker calls it.
 	OnTree func(Progress) error
+	Rows   int // that Progress names: those of all workers
 
 	// Deadline, if not zero, is when the training ends with the trees that it has: the first ones of the model that it
 	// would have had, up to the best one with early stopping. The tree under way is given up. In a team, it is the
@@ -58,6 +59,7 @@ type Progress struct {
 	Metric float64 // Eval's result on Valid; NaN without Eval
 	Best   int     // the tree with the best metric so far, 0 without Eval
 	Took   time.Duration
+	Rows   int // Options.Rows
 }
 
 // Result is a finished training run.
@@ -300,7 +302,7 @@ func (s *scored) report(metric float64, best int, start time.Time) error {
 		leaves += t.Leaves()
 	}
 	return s.opt.OnTree(Progress{Tree: s.iterations(), Leaves: leaves, Metric: metric, Best: best,
-		Took: time.Since(start)})
+		Took: time.Since(start), Rows: s.opt.Rows})
 }
 
 // booster is the state of a training run between two trees.

@@ -13,7 +13,7 @@ import (
 // most one, are compared. No branch there is often mispredicted.
 type Searcher struct {
 	bounds int
-	table  [512]float64 // the bounds, then infinity: lookups may read beyond the last one
+	table  [258]float64 // the bounds, then infinity: lookups read up to two beyond 256
 	cells  cells
 	guide  *[guideCells]uint8 // by cell, the number of bounds in earlier cells; nil if a cell has too many
 	inCell int                // most bounds in one cell
@@ -218,7 +218,7 @@ func (s *Searcher) outside(x float64, missing uint8) uint8 {
 }
 
 // three advances p by as many of the next three bounds as are less than x.
-func three(p uint8, x float64, table *[512]float64) uint8 {
+func three(p uint8, x float64, table *[258]float64) uint8 {
 	at := uint(p)
 	return p + above(x, table[at]) + above(x, table[at+1]) + above(x, table[at+2])
 }

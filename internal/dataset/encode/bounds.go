@@ -18,14 +18,15 @@ func (m *Maker) layFeatures() error {
 			m.features = append(m.features, DerivedFeature{Key: k, What: what, Missing: what == dataset.DeriveRecency})
 		}
 	}
-	rows, err := m.sample.take()
-	if err != nil {
-		return err
-	}
-
 	rates := make([][]float64, len(m.c.Keys))
-	for k := range m.c.Keys { // a key falls back to an earlier one
-		rates[k] = m.sampleRates(k, rows, rates)
+	if m.c.Sample > 0 {
+		rows, err := m.sample.take()
+		if err != nil {
+			return err
+		}
+		for k := range m.c.Keys { // a key falls back to an earlier one
+			rates[k] = m.sampleRates(k, rows, rates)
+		}
 	}
 	m.assign = make([]func([]float64, []uint8, uint8), len(m.features))
 	dataset.Parallel(m.c.Threads, len(m.features), func(i int) {
@@ -33,8 +34,10 @@ func (m *Maker) layFeatures() error {
 		switch f.What {
 		case dataset.DeriveRate:
 			f.Bounds = m.given(f, func() []float64 { return m.c.Bounds(slices.Clone(rates[f.Key])) })
-			slices.Sort(rates[f.Key])
-			f.Range = rangeOf(rates[f.Key])
+			if m.c.Sample > 0 {
+				slices.Sort(rates[f.Key])
+				f.Range = rangeOf(rates[f.Key])
+			}
 		case dataset.DeriveRecency:
 			f.Bounds = m.given(f, func() []float64 { return steps(1, 1e9, 1.2) })
 		case dataset.DeriveCount:
@@ -146,11 +149,15 @@ const frequent = 8
 
 // sampleRates simulates rates of key k. rates holds those of earlier keys.
 func (m *Maker) sampleRates(k int, rows []sampled, rates [][]float64) []float64 {
-	seen := map[uint64]slot{}
+	seen, at := newTable(len(rows)), make([]int32, len(rows))
 	for i := range rows {
-		s := seen[rows[i].levels[k]]
-		s.see(m.c.Keys[k].target(rows[i].label), rows[i].weight)
-		seen[rows[i].levels[k]] = s
+		level := rows[i].levels[k]
+		slot, free := seen.find(level)
+		if at[i] = slot; slot == absent {
+			seen.add(level, free)
+			at[i] = free
+		}
+		seen.slots[at[i]].see(m.c.Keys[k].target(rows[i].label), rows[i].weight)
 	}
 	whole := len(rows) == m.c.Rows[0]
 	rare := m.levels[k].rareRows()
@@ -158,7 +165,7 @@ func (m *Maker) sampleRates(k int, rows []sampled, rates [][]float64) []float64 
 	out := make([]float64, len(rows))
 	table := dataset.LevelTable{Strength: m.c.Keys[k].Strength}
 	for i := range rows {
-		s := seen[rows[i].levels[k]]
+		s := seen.slots[at[i]]
 		hash := Mix(rows[i].hash + uint64(k))
 		if !whole && s.rows < frequent && len(rare) > 0 {
 			s = rare[hash%uint64(len(rare))]

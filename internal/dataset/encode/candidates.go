@@ -5,10 +5,12 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"sort"
 
 	"coppice/internal/dataset"
+	"coppice/internal/random"
 )
 
 // first returns the initial candidates: atoms that may be keys by themselves, and all pairs of the most informative
@@ -114,7 +116,7 @@ func (r *run) best(ctx context.Context, candidates []candidate, count int) (out,
 		if c.chance || slices.ContainsFunc(out, func(o candidate) bool { return r.sameColumns(o, c) }) {
 			continue
 		}
-		codes := r.encode(c.atoms)
+		codes := r.encode(c.atoms, &scratch{})
 		if slices.ContainsFunc(taken, codes.divideAlike) {
 			continue
 		}
@@ -135,28 +137,39 @@ func (r *run) sameColumns(a, b candidate) bool {
 	})
 }
 
-// encode numbers the levels of a key.
-func (r *run) encode(atoms []int) codes {
+// scratch is memory for one key at a time.
+type scratch struct {
+	codes codes
+	slots []uint64 // of a hash table with open addressing: half a level's hash, and its number + 1; 0 is free
+	sums  []sums   // by level, of the rows that each fold holds out, and of all
+	cells []uint8  // by level and fold
+}
+
+// encode numbers the levels of a key, in memory that lasts as long as the scratch. Of hundreds of keys this is the most
+// work, so a hash is a sum instead of a Join, and of two halves of it one finds the slot, and one the level in it.
+func (r *run) encode(atoms []int, w *scratch) codes {
 	n := len(r.s.Label)
-	c := codes{code: make([]int32, n)}
-	t := newTable(n)
+	w.slots = dataset.Resize(w.slots, slotsFor(n))
+	w.codes = codes{code: dataset.Resize(w.codes.code, n)}
+	clear(w.slots)
 
+	shift := 64 - bits.Len(uint(len(w.slots)-1))
 	for i := range n {
-		level := Level()
+		level := uint64(0)
 		for _, a := range atoms {
-			level = Join(level, r.s.Atoms[a].Hash[i])
+			level = (level + r.s.Atoms[a].Hash[i]) * random.Step
 		}
-
-		at, free := t.find(level)
-		if at == absent {
-			t.add(level, free)
-			at = free
+		tag, at := level<<32, level>>shift
+		for w.slots[at] != 0 && w.slots[at]>>32 != tag>>32 {
+			at = (at + 1) & uint64(len(w.slots)-1)
 		}
-		c.code[i] = int32(t.slots[at].number)
+		if w.slots[at] == 0 {
+			w.codes.levels++
+			w.slots[at] = tag | uint64(w.codes.levels)
+		}
+		w.codes.code[i] = int32(uint32(w.slots[at])) - 1
 	}
-
-	c.levels = t.used
-	return c
+	return w.codes
 }
 
 // divideAlike reports whether two keys divide the rows into the same levels.
@@ -183,7 +196,7 @@ func (c codes) divideAlike(o codes) bool {
 	return true
 }
 
-// sums holds weight and label sum of a level's training rows.
+// sums holds number and label sum of some of a level's rows.
 type sums struct{ n, y float64 }
 
 // priorRows is the weight, in rows, of the mean label in the sample's rates.
@@ -195,34 +208,32 @@ func (r *run) statistics(f *fold, c codes) (rate, count []float64) {
 	n := len(r.s.Label)
 	rate, count = make([]float64, n), make([]float64, n)
 	levels := make([]sums, c.levels)
-	prior, seen := r.prior(f), 0.0
+	prior, seen := f.prior, 0.0
 
 	// A training row sees only earlier rows, by time only those old enough: its rate must not include its own label.
 	next := 0
-	add := func(until func(row uint32) bool) {
-		for ; next < n && until(r.order[next]); next++ {
-			if i := r.order[next]; !f.hold[i] {
-				s := &levels[c.code[i]]
-				s.n, s.y = s.n+1, s.y+float64(r.s.Label[i])
-				seen++
-			}
+	add := func() {
+		if i := r.order[next]; !f.hold[i] {
+			s := &levels[c.code[i]]
+			s.n, s.y = s.n+1, s.y+float64(r.s.Label[i])
+			seen++
 		}
+		next++
 	}
-
 	for place, i := range r.order {
 		if f.hold[i] {
 			continue
 		}
-		if r.s.Delay > 0 {
-			add(func(row uint32) bool { return r.s.Time[row] <= r.s.Time[i]-r.s.Delay })
-		} else {
-			add(func(uint32) bool { return next < place })
+		for next < place && (r.s.Delay == 0 || r.s.Time[r.order[next]] <= r.s.Time[i]-r.s.Delay) {
+			add()
 		}
 		s := &levels[c.code[i]]
 		rate[i] = (s.y + priorRows*prior) / (s.n + priorRows)
 		count[i] = s.n / max(seen, 1)
 	}
-	add(func(uint32) bool { return true })
+	for next < n {
+		add()
+	}
 
 	// Now the levels hold all training rows, which is what the other rows see.
 	for i, hold := range f.hold {
@@ -239,17 +250,6 @@ func (r *run) statistics(f *fold, c codes) (rate, count []float64) {
 	return rate, count
 }
 
-// prior is the mean label of the training rows.
-func (r *run) prior(f *fold) float64 {
-	sum, n := 0.0, 0.0
-	for i, hold := range f.hold {
-		if !hold {
-			sum, n = sum+float64(r.s.Label[i]), n+1
-		}
-	}
-	return sum / max(n, 1)
-}
-
 // Cells in which held-out rows are compared with the model: ranges of the rate times ranges of the count.
 const (
 	rateCells  = 16
@@ -261,11 +261,11 @@ const (
 // constant per cell, less what that many constants explain by chance. deviates says how far the gain is beyond chance,
 // as a standard normal deviate.
 func (r *run) gain(atoms []int) (mean, deviates float64) {
-	c := r.encode(atoms)
+	w := r.work.Get().(*scratch)
+	defer r.work.Put(w)
 	explained, expected, variance := 0.0, 0.0, 0.0
 	rows := 0
-	for f := range r.folds {
-		cells := r.divide(&r.folds[f], c)
+	for _, cells := range r.fill(w, r.divide(w, r.encode(atoms, w))) {
 		held, hessian := 0, 0.0
 		for _, cell := range cells {
 			held, hessian = held+cell.n, hessian+cell.h
@@ -285,25 +285,49 @@ func (r *run) gain(atoms []int) (mean, deviates float64) {
 	return (explained - expected) / float64(max(rows, 1)), deviate(explained, expected, variance)
 }
 
-// divide assigns the held-out rows of a fold to cells, by the rate and count that the key gets from the other rows.
-func (r *run) divide(fold *fold, c codes) *[rateCells * countCells]cell {
-	levels := make([]sums, c.levels)
-	for i, hold := range fold.hold {
-		if !hold {
-			s := &levels[c.code[i]]
-			s.n, s.y = s.n+1, s.y+float64(r.s.Label[i])
-		}
-	}
-	prior := r.prior(fold)
-	rate := func(i int) float64 {
-		s := levels[c.code[i]]
-		return (s.y + priorRows*prior) / (s.n + priorRows)
+// divide assigns the held-out rows of each level and fold to a cell, by the rate and count that the key gets from the
+// other rows. It returns the cells, of each level by fold.
+func (r *run) divide(w *scratch, c codes) []uint8 {
+	folds := len(r.folds)
+	w.sums, w.cells = dataset.Resize(w.sums, c.levels*(folds+1)), dataset.Resize(w.cells, c.levels*(folds+1))
+	clear(w.sums)
+	for i, level := range c.code {
+		s := &w.sums[int(level)*(folds+1)+int(r.outside[i])]
+		s.n, s.y = s.n+1, s.y+float64(r.s.Label[i])
 	}
 
-	bounds := r.cellBounds(fold, rate)
-	return r.fill(fold, func(i int) int {
-		return countCells*sort.SearchFloat64s(bounds, rate(i)) + countCell(levels[c.code[i]].n)
-	})
+	// In place of the rows that no fold holds out comes the sum over all rows.
+	for at := 0; at < len(w.sums); at += folds + 1 {
+		for _, s := range w.sums[at : at+folds] {
+			w.sums[at+folds].n, w.sums[at+folds].y = w.sums[at+folds].n+s.n, w.sums[at+folds].y+s.y
+		}
+	}
+	others := func(at, f int) (rate, n float64) {
+		n = w.sums[at+folds].n - w.sums[at+f].n
+		return (w.sums[at+folds].y - w.sums[at+f].y + priorRows*r.folds[f].prior) / (n + priorRows), n
+	}
+	for f := range r.folds {
+		rates := make([]float64, len(r.folds[f].some))
+		for j, i := range r.folds[f].some {
+			rates[j], _ = others(int(c.code[i])*(folds+1), f)
+		}
+		slices.Sort(rates)
+		bounds := quantiles(rates, rateCells)
+		for at := 0; at < len(w.sums); at += folds + 1 {
+			if w.sums[at+f].n == 0 {
+				continue
+			}
+			rate, n := others(at, f)
+			cell := countCell(n)
+			for _, bound := range bounds {
+				if bound < rate {
+					cell += countCells
+				}
+			}
+			w.cells[at+f] = uint8(cell)
+		}
+	}
+	return w.cells
 }
 
 // cell sums up the model's residuals for some held-out rows.
@@ -313,28 +337,31 @@ type cell struct {
 	squares float64 // the expected square of g by chance: the sum, over groups of rows, of squared gradient sums
 }
 
-// fill sums up the held-out rows of a fold by cell.
-func (r *run) fill(f *fold, of func(row int) int) *[rateCells * countCells]cell {
-	cells := new([rateCells * countCells]cell)
+// fill sums up the held-out rows of each fold by cell.
+func (r *run) fill(w *scratch, of []uint8) [][rateCells * countCells]cell {
+	cells := make([][rateCells * countCells]cell, len(r.folds))
 	var together [rateCells * countCells]float64 // gradients of the current group
+	group := len(r.folds)                        // the fold that holds out the current group, if one does
 	for at, row := range r.grouped {
 		i := int(row)
-		if f.hold[i] && (r.judging == nil || !r.judging[i]) {
-			number := of(i)
-			c := &cells[number]
+		if fold := int(r.outside[i]); fold < len(r.folds) && (r.judging == nil || !r.judging[i]) {
+			number := of[int(w.codes.code[i])*(len(r.folds)+1)+fold]
+			c := &cells[fold][number]
 			c.n, c.g, c.h = c.n+1, c.g+r.slope[i].g, c.h+r.slope[i].h
 			if r.s.Group == nil {
 				c.squares += r.slope[i].g * r.slope[i].g
 				continue
 			}
 			together[number] += r.slope[i].g
+			group = fold
 		}
 
-		if r.s.Group != nil && (at+1 == len(r.grouped) || r.s.Group[r.grouped[at+1]] != r.s.Group[row]) {
+		if group < len(r.folds) && (at+1 == len(r.grouped) || r.s.Group[r.grouped[at+1]] != r.s.Group[row]) {
 			for number, g := range together {
-				cells[number].squares += g * g
+				cells[group][number].squares += g * g
 			}
 			clear(together[:])
+			group = len(r.folds)
 		}
 	}
 	return cells
@@ -361,34 +388,6 @@ func countCell(n float64) int {
 		return 2
 	}
 	return 3
-}
-
-// boundRows is how many rates determine the cells' bounds.
-const boundRows = 1024
-
-func (r *run) cellBounds(f *fold, rate func(int) float64) []float64 {
-	var sample []float64
-	held := 0
-	for _, hold := range f.hold {
-		if hold {
-			held++
-		}
-	}
-
-	// A sample of evenly spaced rows suffices for the cells' bounds.
-	step, next := max(1, held/boundRows), 0
-	for i, hold := range f.hold {
-		if !hold {
-			continue
-		}
-		if next--; next < 0 {
-			sample = append(sample, rate(i))
-			next = step - 1
-		}
-	}
-
-	slices.Sort(sample)
-	return quantiles(sample, rateCells)
 }
 
 // quantiles divides sorted numbers into at most parts of about equal counts; equal numbers stay together.

@@ -313,6 +313,9 @@ func (f *filler) seeAmong(k, next, end, from int, slots *[turnRows]int32) int {
 	for ; next < end && next-from < turnRows; next++ {
 		f.seeRow(k, next, slots[next-from])
 	}
+	if next == end { // nearly always: see would clear its slots for nothing, once a row
+		return next
+	}
 	return f.see(k, next, end)
 }
 

@@ -85,7 +85,7 @@ type Config struct {
 	Piece   int       // bytes of rows that are sorted and processed at a time; 0 is some megabytes
 	Threads int
 
-	// Sample is how many rows of train determine bin bounds.
+	// Sample is how many rows of train determine bin bounds and ranges; 0 if all bounds are given.
 	Sample int
 	// Bounds computes a feature's bin bounds from sampled values, which it may reorder, and Assign returns a function
 	// that bins values, with NaN in bin missing.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"coppice/internal/dataset"
 )
@@ -146,14 +147,18 @@ type run struct {
 	// and whether a row is one of them. Without, all held-out rows do both.
 	judges  []uint32
 	judging []bool
+	work    *sync.Pool // of *scratch
 	// grouped lists all rows, with each group's rows together.
 	grouped []uint32
+	outside []uint8 // by row, the fold that holds it out; the number of folds if none does
 	tried   map[string]bool
 }
 
 // fold is a division of the rows into training rows and held-out rows.
 type fold struct {
 	hold    []bool
+	prior   float64  // the mean label of the training rows
+	some    []uint32 // held-out rows, evenly spaced: they suffice for the bounds of cells
 	columns []Column // statistics of keys: ordered for training rows, and from all training rows for the others
 }
 
@@ -168,7 +173,8 @@ const minHold = 500
 
 func newRun(s *Search) *run {
 	n := len(s.Label)
-	r := &run{s: s, order: make([]uint32, n), tried: map[string]bool{}}
+	r := &run{s: s, order: make([]uint32, n), tried: map[string]bool{},
+		work: &sync.Pool{New: func() any { return &scratch{} }}}
 	for i := range r.order {
 		r.order[i] = uint32(i)
 	}
@@ -205,10 +211,35 @@ func newRun(s *Search) *run {
 		slices.SortStableFunc(r.grouped, func(a, b uint32) int { return cmp.Compare(s.Group[a], s.Group[b]) })
 	}
 
+	r.outside = slices.Repeat([]uint8{uint8(len(r.folds))}, n)
+	for f := range r.folds {
+		r.prepare(f)
+	}
 	for _, atoms := range s.Keys {
 		r.add(atoms)
 	}
 	return r
+}
+
+// boundRows is how many rates determine the cells' bounds.
+const boundRows = 1024
+
+// prepare fills in what every key needs of a fold.
+func (r *run) prepare(f int) {
+	fold, sum := &r.folds[f], 0.0
+	var held []uint32
+	for i, hold := range fold.hold {
+		if hold {
+			held = append(held, uint32(i))
+			r.outside[i] = uint8(f)
+		} else {
+			sum += float64(r.s.Label[i])
+		}
+	}
+	fold.prior = sum / float64(max(len(fold.hold)-len(held), 1))
+	for i := 0; i < len(held); i += max(1, len(held)/boundRows) {
+		fold.some = append(fold.some, held[i])
+	}
 }
 
 // lot decides which fold row i is held out in; it is the same for all rows of a group.
@@ -280,7 +311,7 @@ func (r *run) forget(known run) {
 
 // add adds the statistics of a key to the model.
 func (r *run) add(atoms []int) {
-	c := r.encode(atoms)
+	c := r.encode(atoms, &scratch{})
 	r.keys, r.taken = append(r.keys, atoms), append(r.taken, c)
 	for f := range r.folds {
 		rate, count := r.statistics(&r.folds[f], c)
@@ -344,9 +375,7 @@ func (r *run) judge() {
 }
 
 // held reports whether row i is held out in some fold.
-func (r *run) held(i int) bool {
-	return slices.ContainsFunc(r.folds, func(f fold) bool { return f.hold[i] })
-}
+func (r *run) held(i int) bool { return int(r.outside[i]) < len(r.folds) }
 
 // lossOf is the loss of row i: log loss, or half the squared error.
 func (s *Search) lossOf(i int, score float64) float64 {
@@ -441,7 +470,7 @@ func (s *Search) Worth(ctx context.Context, keys [][]int) []float64 {
 	// The constant model predicts the mean of the training rows, as log odds if the label is binary.
 	r.score = make([]float64, len(s.Label))
 	for f := range r.folds {
-		mean := r.prior(&r.folds[f])
+		mean := r.folds[f].prior
 		if s.Binary {
 			mean = math.Log(mean / (1 - mean))
 		}

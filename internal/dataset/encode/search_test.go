@@ -206,7 +206,7 @@ func TestSearchCountsByTime(t *testing.T) {
 		}
 	}
 	r := newRun(s)
-	_, count := r.statistics(&r.folds[0], r.encode([]int{0}))
+	_, count := r.statistics(&r.folds[0], r.encode([]int{0}, &scratch{}))
 	learn := rows - len(slices.DeleteFunc(slices.Clone(r.folds[0].hold), func(hold bool) bool { return !hold }))
 	for row, want := range map[int]float64{1201: float64(learn / 10), 900: 0, 1500: math.Round(float64(learn) / 1500)} {
 		if math.Abs(count[row]-want) > 1 {

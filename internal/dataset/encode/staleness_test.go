@@ -77,8 +77,8 @@ func TestDelayedStatistics(t *testing.T) {
 	}
 	s.Delay = 2000
 	r := newRun(s)
-	rate, count := r.statistics(&r.folds[0], r.encode([]int{0}))
-	prior := r.prior(&r.folds[0])
+	rate, count := r.statistics(&r.folds[0], r.encode([]int{0}, &scratch{}))
+	prior := r.folds[0].prior
 	learn := float64(slices.Index(r.folds[0].hold, true))
 	for row, seen := range map[int]int{0: 0, 1999: 0, 2000: 1, 2001: 2, 9000: 7001} {
 		sum := 0.0

@@ -129,7 +129,7 @@ func newNightTaker(s *survey, m *dataset.Manifest) *nightTaker {
 	t.stores = make([]store, len(t.read))
 	t.when = make([]bool, len(t.read))
 	for i := range t.stores {
-		t.stores[i].longest = dataset.MaxCategory
+		t.stores[i].longest, t.stores[i].room = dataset.MaxCategory, int(min(s.rows, int64(t.take.slots())))
 		t.when[i] = i == s.roles.order || i == s.roles.split && i != t.label && s.splitter.by != dataset.SplitByHash
 	}
 	for i := range m.Features {
@@ -253,11 +253,12 @@ func (t *nightTaker) finish(ctx context.Context) (*Night, error) {
 	slices.SortFunc(kept, func(a, b slot) int { return cmp.Compare(t.slots[a.place].row, t.slots[b.place].row) })
 
 	places := make([]int32, len(kept))
-	weighted := false
+	weighted, inOrder := false, len(kept) == t.take.used()
 	n.Sample = &dataset.Sample{Names: t.read}
 	for i, s := range kept {
 		one := t.slots[s.place]
 		places[i] = int32(s.place)
+		inOrder = inOrder && s.place == i // as in any table that the sample holds whole
 		n.Sample.Row = append(n.Sample.Row, uint32(i))
 		n.Row = append(n.Row, one.row)
 		n.Split = append(n.Split, dataset.SplitNames()[one.split])
@@ -274,7 +275,10 @@ func (t *nightTaker) finish(ctx context.Context) (*Night, error) {
 			return nil, ctx.Err()
 		}
 		raw := t.stores[i].finish(t.take.used())
-		n.Sample.Columns = append(n.Sample.Columns, raw.Pick(places))
+		if !inOrder {
+			raw = raw.Pick(places)
+		}
+		n.Sample.Columns = append(n.Sample.Columns, raw)
 	}
 	n.Alike = make([]uint64, len(places))
 	for c := range n.Sample.Columns {

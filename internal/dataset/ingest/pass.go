@@ -93,6 +93,7 @@ func (p *pass) run(ctx context.Context, o Options) error {
 		}
 	}
 
+	p.encoders, p.bins, p.buffers, p.splits = nil, nil, nil, [4]*splitPart{} // a wide table's night needs their memory
 	return p.w.WriteSample(ctx, p.sample.finish())
 }
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 
 	"coppice/internal/dataset"
@@ -90,12 +91,24 @@ func checkTarget(dir string) error {
 	return problem.New(problem.Conflict, "%s: the folder is not empty; choose another or remove it", dir)
 }
 
+// LessGarbage has less memory be garbage while a wide table is staged or judged, until the caller calls what it
+// returns: samples of it are hundreds of megabytes, and Go lets as much again be garbage. Narrow tables have few.
+func LessGarbage(columns int) (end func()) {
+	if columns < 1000 {
+		return func() {}
+	}
+	before := debug.SetGCPercent(25)
+	return func() { debug.SetGCPercent(before) }
+}
+
 // stageInto writes the dataset into the folder dir. Nothing is written until the first pass has accepted the table.
 func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir string, o Options) (*Report, error) {
 	t, err := table.Open(files, table.Options{CSV: spec.CSV, Threads: o.Threads})
 	if err != nil {
 		return nil, err
 	}
+
+	defer LessGarbage(len(t.Columns()))()
 
 	if o.Like != nil {
 		spec = specLike(spec, o.Like, t)

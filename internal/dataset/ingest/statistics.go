@@ -72,6 +72,7 @@ func newStatistics(s *survey, m *dataset.Manifest, d *design, dir string, o Opti
 	if s.spec.Encodings.Final && len(m.Splits) > 1 {
 		made.finalKeys = slices.Clone(d.keys)
 		c.Keys, c.Splits, c.Rows = made.finalKeys, 1, []int{made.rowsBefore(len(m.Splits))}
+		c.Sample, c.Order.Copies = 0, 1 // the bounds are train's, and of held-out rows there is one copy
 		made.final = encode.NewMaker(c)
 	}
 	return made

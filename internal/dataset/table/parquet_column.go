@@ -30,7 +30,7 @@ type parquetColumn struct {
 	indices runs   // into words, or
 	plain   []byte // the rest of the values
 
-	scratch [1024]uint32
+	scratch [256]uint32 // no more: wide tables have thousands of columns
 	null    []bool
 }
 

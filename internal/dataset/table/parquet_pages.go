@@ -28,6 +28,7 @@ const (
 	maxPage        = 1 << 30  // any number in a page's header: bytes, values
 	maxHeader      = 16 << 20 // a page's header, which may include statistics of long texts
 	readAheadBytes = 128 << 10
+	leastRead      = 4 << 10 // less would be buffered again by the reader of headers
 
 	// maxInflate is more than the best ratio of gzip, Snappy and LZ4: a page that claims more is damaged. Zstandard and
 	// Brotli have no such bound.
@@ -123,8 +124,9 @@ func (p *pageReader) begin(r io.ReaderAt, size int64, c *metadata.ColumnChunkMet
 
 // open begins to read n bytes of r from start on.
 func (p *pageReader) open(r io.ReaderAt, start, n int64) {
-	if p.file == nil {
-		p.file = bufio.NewReaderSize(nil, readAheadBytes)
+	// Of a wide table a column's chunk is a few kilobytes: a full buffer for each column would be most of the memory.
+	if size := int(min(readAheadBytes, max(n, leastRead))); p.file == nil || p.file.Size() < size {
+		p.file = bufio.NewReaderSize(nil, size)
 		p.headers = thrift.NewTCompactProtocolConf(thrift.NewStreamTransportR(p.file),
 			&thrift.TConfiguration{MaxMessageSize: maxHeader})
 	}

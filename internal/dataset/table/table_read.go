@@ -27,7 +27,7 @@ type request struct {
 // batch also ends after batchBytes of long texts.
 func BatchRows(columns int) int {
 	const cells = 1 << 20
-	return max(256, min(1<<16, cells/max(1, columns)))
+	return max(64, min(1<<16, cells/max(1, columns)))
 }
 
 const batchBytes = 32 << 20

@@ -89,6 +89,7 @@ func (s *Stager) past(ctx context.Context, spec *dataset.Spec, dst Destination) 
 // a record keeps it.
 func (s *Stager) judge(ctx context.Context, r *nights.Record, q *nights.Request, report *ingest.Report,
 	absent []string, dst Destination) (*nights.Record, error) {
+	defer ingest.LessGarbage(len(report.Manifest.Features))()
 	m := report.Manifest
 	known, err := dst.Night(ctx, m.Name, m.Version)
 	if err != nil && !problem.Is(err, problem.Damaged) || known != nil {

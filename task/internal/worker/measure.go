@@ -20,9 +20,8 @@ import (
 // measures holds a task's instruments; docs/run.md describes them. Rates such as trees per second are left to
 // the reader of the counters.
 type measures struct {
-	sweep     attribute.KeyValue
-	metric    string
-	rowsATree int64
+	sweep  attribute.KeyValue
+	metric string
 
 	trees, rows, ended, takeovers, interruptions otel.Int64Counter
 	waiting                                      otel.Int64Gauge
@@ -48,10 +47,6 @@ func (w *Worker) measure(ds *dataset.Dataset) (stop func() error, err error) {
 	}
 
 	m := &measures{sweep: attribute.String("sweep", string(w.Sweep)), metric: w.treesBy()}
-	m.rowsATree = int64(ds.Manifest.TableRows(dataset.TrainSplit))
-	if !w.plan.OneOrder() {
-		m.rowsATree *= int64(ds.Manifest.Copies())
-	}
 	if err := m.instruments(meter); err != nil {
 		return nil, err
 	}
@@ -88,7 +83,7 @@ func (m *measures) instruments(meter otel.Meter) error {
 	}
 
 	m.trees = counter("coppice.task.trees", "{tree}", "Trees grown")
-	m.rows = counter("coppice.task.rows", "{row}", "Rows of the train split, counted once per tree grown on them")
+	m.rows = counter("coppice.task.rows", "{row}", "Rows that trees were grown on, counted once per tree")
 	m.ended = counter("coppice.task.trials", "{trial}", "Trials ended, by status")
 	m.takeovers = counter("coppice.task.takeovers", "{trial}",
 		"Trials taken over from a task that was preempted or lost with its machine")
@@ -114,10 +109,10 @@ func (m *measures) instruments(meter otel.Meter) error {
 	return errors.Join(errs...)
 }
 
-// tree counts one tree, grown on one row in so many, with the trial's score after it, if known.
-func (m *measures) tree(trial, oneIn int, score float64) {
+// tree counts one tree, grown on so many rows, with the trial's score after it, if known.
+func (m *measures) tree(trial, rows int, score float64) {
 	m.count(m.trees)
-	m.rows.Add(context.Background(), m.rowsATree/int64(oneIn), otel.WithAttributes(m.sweep))
+	m.rows.Add(context.Background(), int64(rows), otel.WithAttributes(m.sweep))
 	if !math.IsNaN(score) {
 		m.score.Record(context.Background(), score,
 			otel.WithAttributes(m.sweep, attribute.String("trial", strconv.Itoa(trial)),

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"coppice/internal/blob"
+	"coppice/internal/dataset/datasettest"
 	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
@@ -124,6 +125,31 @@ func TestWhatATaskMeasures(t *testing.T) {
 		during["coppice.task.memory.pss"][""] <= 0 ||
 		during["coppice.task.memory.private"][""] <= 0 || during["coppice.task.cpu"][""] <= 0 {
 		t.Errorf("while it trained: %v", during)
+	}
+}
+
+// TestTheFinalTrainingIsMeasured: it trains on all orders of the statistics and on held-out rows, and its trees count
+// those; a trial has one order of train.
+func TestTheFinalTrainingIsMeasured(t *testing.T) {
+	w := newWorldOn(t, datasettest.Options{Rows: 1500, Encodings: "{final: true}"}, 2, withFinal)
+	reader := sdk.NewManualReader()
+	task := w.worker(0)
+	task.Meter = sdk.NewMeterProvider(sdk.WithReader(reader)).Meter("coppice")
+	if err := task.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want, final := 0, w.result(t, 2)
+	for trial := range 2 {
+		rows := w.manifest.TableRows(sweep.Train)
+		if !w.plan.OneOrder() {
+			rows *= w.manifest.Copies()
+		}
+		want += w.result(t, trial).TreesGrown * rows
+	}
+	want += final.TreesGrown * final.TrainRows
+	if got := read(t, reader, "")["coppice.task.rows"][""]; got != float64(want) || final.TrainRows == 0 {
+		t.Errorf("rows of the trees of two trials and a final training on %d rows: %v, want %d", final.TrainRows, got,
+			want)
 	}
 }
 

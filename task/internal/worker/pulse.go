@@ -146,7 +146,7 @@ func (w *Worker) beatLimit() time.Duration {
 
 // tree notes a tree that the training has grown.
 func (p *pulse) tree(tree gbt.Progress) {
-	p.measures.tree(p.trial, 1, tree.Metric)
+	p.measures.tree(p.trial, tree.Rows, tree.Metric)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.trees, p.score = tree.Tree, tree.Metric

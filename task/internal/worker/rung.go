@@ -262,8 +262,8 @@ func (t *training) compareBySample(ctx context.Context, request fit.Request) err
 // trainSample returns the score on valid of a model of one in so many rows. It is saved and resumed like any training.
 func (t *training) trainSample(ctx context.Context, request fit.Request, oneIn int) (score float64, err error) {
 	request.OneIn, request.RateTrees, request.StandardError, request.Metrics = oneIn, false, false, nil
-	request.OnTree = func(gbt.Progress) error {
-		t.measures.tree(t.claim.Trial, oneIn, math.NaN())
+	request.OnTree = func(g gbt.Progress) error {
+		t.measures.tree(t.claim.Trial, g.Rows, math.NaN())
 		return nil
 	}
 
