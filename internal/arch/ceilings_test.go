@@ -34,7 +34,7 @@ var ceilings = map[string]int{
 	"internal/dataset/cell":        2747,
 	"internal/dataset/datasettest": 236,
 	"internal/dataset/encode":      3109,
-	"internal/dataset/ingest":      6409,
+	"internal/dataset/ingest":      6429,
 	"internal/dataset/segment":     269,
 	"internal/dataset/table":       4297,
 	"internal/engine":              120,
@@ -46,7 +46,7 @@ var ceilings = map[string]int{
 	"internal/machines":            405,
 	"internal/metric":              2662,
 	"internal/must":                27,
-	"internal/nights":              3562,
+	"internal/nights":              3568,
 	"internal/nights/nightstest":   1011,
 	"internal/notify":              543,
 	"internal/page":                2972,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 115_056
+const maxLines = 115_082
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -100,43 +100,43 @@ const (
 )
 
 // measure summarises the column's values, and returns their codes (columnEncoder), which other measurements need.
-// y is the label as 0 and 1; share is how much to keep of levels and prints.
-func (c *Column) measure(n *ingest.Night, v *dataset.Values, y []float32, share float64) []uint8 {
+// labels are 0 and 1; share is how much to keep of levels and prints.
+func (c *Column) measure(n *ingest.Night, values *dataset.Values, labels []float32, share float64) []uint8 {
 	there := 0
-	for i := range v.Len() {
-		if !n.Missing(v, i) {
+	for i := range values.Len() {
+		if !n.Missing(values, i) {
 			there++
 		}
 	}
-	c.Missing = 1 - float64(there)/float64(max(v.Len(), 1))
+	c.Missing = 1 - float64(there)/float64(max(values.Len(), 1))
 	if there == 0 {
 		c.AUC = 0.5
-		return make([]uint8, v.Len())
+		return make([]uint8, values.Len())
 	}
 
-	x, isNumber := n.Numbers(v)
-	_, isTime := n.Times(v)
+	x, isNumber := n.Numbers(values)
+	_, isTime := n.Times(values)
 	switch {
 	case isTime >= numeric:
 		c.Kind = Time
 	case isNumber >= numeric:
 		c.Kind = Number
-		c.measureNumbers(x, y, share)
+		c.measureNumbers(x, labels, share)
 	default:
 		c.Kind = Text
 	}
 
 	if c.Kind == Text || c.Whole {
-		c.measureLevels(n, v, y, share)
+		c.measureLevels(n, values, labels, share)
 	}
-	codes := newColumnEncoder(c).codes(n, v, x)
-	c.AUC, c.Info = c.alone(codes, y)
+	codes := newColumnEncoder(c).codes(n, values, x)
+	c.AUC, c.Info = c.alone(codes, labels)
 	return codes
 }
 
 // measureNumbers computes quantiles, and the mean label between them.
-func (c *Column) measureNumbers(x []float64, y []float32, share float64) {
-	all := slices.DeleteFunc(slices.Clone(x), math.IsNaN)
+func (c *Column) measureNumbers(numbers []float64, labels []float32, share float64) {
+	all := slices.DeleteFunc(slices.Clone(numbers), math.IsNaN)
 	slices.Sort(all)
 	c.Whole = true
 	c.Distinct = 1
@@ -149,21 +149,21 @@ func (c *Column) measureNumbers(x []float64, y []float32, share float64) {
 	if share == 1 && c.Distinct <= fewNumbers {
 		c.printNumbers(all, max(leastPrints, int(share*valuePrints)))
 	}
-	c.measurePeaks(all, float64(len(x)), max(leastLevels, int(share*maxPeaks)))
+	c.measurePeaks(all, float64(len(numbers)), max(leastLevels, int(share*maxPeaks)))
 	for s := range steps + 1 {
 		c.Quantiles = append(c.Quantiles, all[s*(len(all)-1)/steps])
 	}
 
 	rates, counts := make([]float64, steps), make([]float64, steps)
-	for i, v := range x {
+	for i, v := range numbers {
 		if r := c.rangeOf(v); r >= 0 {
-			rates[r] += float64(y[i])
+			rates[r] += float64(labels[i])
 			counts[r]++
 		}
 	}
 	c.Shares = make([]float64, steps)
 	for r := range rates {
-		c.Shares[r] = counts[r] / float64(len(x))
+		c.Shares[r] = counts[r] / float64(len(numbers))
 		rates[r] = rates[r] / max(counts[r], 1)
 	}
 	c.Rates = rates
@@ -211,13 +211,13 @@ func (c *Column) measurePeaks(sorted []float64, rows float64, most int) {
 }
 
 // rangeOf returns the index of the range that contains a number; -1 for NaN.
-func (c *Column) rangeOf(x float64) int {
-	if x != x || len(c.Quantiles) < 2 {
+func (c *Column) rangeOf(value float64) int {
+	if value != value || len(c.Quantiles) < 2 {
 		return -1
 	}
 	r := 0
 	for _, bound := range c.Quantiles[1 : len(c.Quantiles)-1] { // so few are counted sooner than searched
-		if bound < x {
+		if bound < value {
 			r++
 		}
 	}
@@ -225,7 +225,7 @@ func (c *Column) rangeOf(x float64) int {
 }
 
 // measureLevels finds the most frequent levels, and the mean label of each.
-func (c *Column) measureLevels(n *ingest.Night, v *dataset.Values, y []float32, share float64) {
+func (c *Column) measureLevels(n *ingest.Night, values *dataset.Values, labels []float32, share float64) {
 	levels := max(leastLevels, int(share*keptLevels))
 	prints := max(leastPrints, int(share*valuePrints))
 	type count struct {
@@ -236,20 +236,20 @@ func (c *Column) measureLevels(n *ingest.Night, v *dataset.Values, y []float32, 
 	byText := map[string]*count{}
 	missing, missingSum := 0, 0.0
 
-	for i := range v.Len() {
-		if n.Missing(v, i) {
+	for i := range values.Len() {
+		if n.Missing(values, i) {
 			missing++
-			missingSum += float64(y[i])
+			missingSum += float64(labels[i])
 			continue
 		}
-		text := levelText(v, i)
+		text := levelText(values, i)
 		one := byText[text]
 		if one == nil {
 			one = &count{text: text}
 			byText[text] = one
 		}
 		one.rows++
-		one.sum += float64(y[i])
+		one.sum += float64(labels[i])
 	}
 
 	all := make([]*count, 0, len(byText))
@@ -274,17 +274,17 @@ func (c *Column) measureLevels(n *ingest.Night, v *dataset.Values, y []float32, 
 			restSum += one.sum
 			continue
 		}
-		c.Levels = append(c.Levels, ColumnLevel{one.text, float64(one.rows) / float64(v.Len()),
+		c.Levels = append(c.Levels, ColumnLevel{one.text, float64(one.rows) / float64(values.Len()),
 			one.sum / float64(one.rows)})
 	}
-	c.Rest = float64(rest) / float64(v.Len())
+	c.Rest = float64(rest) / float64(values.Len())
 	c.RestRate = restSum / float64(max(rest, 1))
 	c.MissingRate = missingSum / float64(max(missing, 1))
 }
 
 // levelText is a value as the text of a level: numbers in their shortest form, independent of the table's spelling.
-func levelText(v *dataset.Values, i int) string {
-	text := v.TextOf(i)
+func levelText(values *dataset.Values, i int) string {
+	text := values.TextOf(i)
 	if len(text) <= maxLevelText {
 		return text
 	}
@@ -352,16 +352,16 @@ type columnEncoder struct {
 }
 
 // newColumnEncoder encodes numbers by their ranges, texts by the levels that were kept; all other texts share code 1.
-func newColumnEncoder(c *Column) *columnEncoder {
-	k := &columnEncoder{column: c}
+func newColumnEncoder(column *Column) *columnEncoder {
+	k := &columnEncoder{column: column}
 	switch {
-	case c.byLevels():
+	case column.byLevels():
 		k.levels = map[string]int{}
-		for i, l := range c.Levels[:min(len(c.Levels), keptLevels)] {
+		for i, l := range column.Levels[:min(len(column.Levels), keptLevels)] {
 			k.levels[l.Text] = i + 2
 		}
 		k.size = len(k.levels) + 2
-	case c.Kind == Number:
+	case column.Kind == Number:
 		k.size = steps + 1
 	default:
 		k.size = 2
@@ -370,34 +370,34 @@ func newColumnEncoder(c *Column) *columnEncoder {
 	return k
 }
 
-// code returns the code of value i; x holds the column's numbers if it is numeric.
-func (k *columnEncoder) code(n *ingest.Night, v *dataset.Values, x []float64, i int) int {
+// code returns the code of value i; numbers holds the column's numbers if it is numeric.
+func (k *columnEncoder) code(n *ingest.Night, values *dataset.Values, numbers []float64, i int) int {
 	switch {
-	case n.Missing(v, i):
+	case n.Missing(values, i):
 		return 0
 	case k.levels != nil:
-		if code, ok := k.levels[levelText(v, i)]; ok {
+		if code, ok := k.levels[levelText(values, i)]; ok {
 			return code
 		}
 		return 1
 	case k.column.Kind == Number:
-		return k.column.rangeOf(x[i]) + 1
+		return k.column.rangeOf(numbers[i]) + 1
 	}
 	return 1
 }
 
 // codes returns the codes of all values.
-func (k *columnEncoder) codes(n *ingest.Night, v *dataset.Values, x []float64) []uint8 {
-	out := make([]uint8, v.Len())
+func (k *columnEncoder) codes(n *ingest.Night, values *dataset.Values, numbers []float64) []uint8 {
+	out := make([]uint8, values.Len())
 	for i := range out {
-		out[i] = uint8(k.code(n, v, x, i))
+		out[i] = uint8(k.code(n, values, numbers, i))
 	}
 	return out
 }
 
 // alone is how well the column predicts labels by itself: by the label rates of its codes in one half of the rows,
 // tested on the other half.
-func (c *Column) alone(codes []uint8, y []float32) (auc, info float64) {
+func (c *Column) alone(codes []uint8, labels []float32) (auc, info float64) {
 	if c.Kind == Time {
 		return 0.5, 0
 	}
@@ -405,9 +405,9 @@ func (c *Column) alone(codes []uint8, y []float32) (auc, info float64) {
 	var sums, counts [2][keptLevels + 2]float64
 	total := 0.0
 	for i, code := range codes {
-		sums[halfOf(i)][code] += float64(y[i])
+		sums[halfOf(i)][code] += float64(labels[i])
 		counts[halfOf(i)][code]++
-		total += float64(y[i])
+		total += float64(labels[i])
 	}
 
 	mean := total / float64(max(len(codes), 1))
@@ -418,16 +418,16 @@ func (c *Column) alone(codes []uint8, y []float32) (auc, info float64) {
 	}
 	loss := 0.0
 	for i, p := range pred {
-		if y[i] > 0 {
+		if labels[i] > 0 {
 			loss -= math.Log(max(p, 1e-9))
 		} else {
 			loss -= math.Log(max(1-p, 1e-9))
 		}
 	}
-	if all := entropyOf(mean) * float64(len(y)); all > 0 {
+	if all := entropyOf(mean) * float64(len(labels)); all > 0 {
 		info = max(0, round5(1-loss/all))
 	}
-	return aucOf(y, pred), info
+	return aucOf(labels, pred), info
 }
 
 // halfOf divides rows into halves that no pattern of the table follows.
@@ -437,12 +437,12 @@ func halfOf(row int) int { return int(uint32(row) * 2654435769 >> 31) }
 const prior = 20
 
 // aucOf returns .5 if the AUC is undefined: labels of a single class.
-func aucOf(y []float32, pred []float64) float64 {
+func aucOf(labels []float32, pred []float64) float64 {
 	m, err := metric.Lookup("auc")
 	if err != nil {
 		return 0.5
 	}
-	v, err := m.Eval(metric.Input{Label: y, Pred: pred})
+	v, err := m.Eval(metric.Input{Label: labels, Pred: pred})
 	if err != nil {
 		return 0.5
 	}

@@ -36,14 +36,14 @@ type Request struct {
 // Compare reports what a person should know about tonight's table, most serious first. Without earlier nights, only the
 // spec's own rules can block. It records in tonight's profile how well last night's label rates rank tonight's labels.
 // The only error is ctx's.
-func Compare(ctx context.Context, q Request) ([]Finding, error) {
-	rules, tonight, before := q.Spec.Contract, q.Tonight, q.Before
+func Compare(ctx context.Context, request Request) ([]Finding, error) {
+	rules, tonight, before := request.Spec.Contract, request.Tonight, request.Before
 	if rules.Off {
 		return nil, ctx.Err()
 	}
-	before = distinct(tonight, before[max(0, len(before)-MaxNights):], q.Respecified)
-	c := &comparison{Request: q, night: q.Night, p: tonight, before: before, rules: rules,
-		work: &worker{ctx: ctx, threads: q.Threads, did: func() {}}}
+	before = distinct(tonight, before[max(0, len(before)-MaxNights):], request.Respecified)
+	c := &comparison{Request: request, night: request.Night, p: tonight, before: before, rules: rules,
+		work: &worker{ctx: ctx, threads: request.Threads, did: func() {}}}
 
 	copied := c.checkCopies()
 	if len(before) == 0 {
@@ -59,7 +59,7 @@ func Compare(ctx context.Context, q Request) ([]Finding, error) {
 		}
 	}
 	c.checkLeaks()
-	if !q.Declared && len(before) < contractBegins {
+	if !request.Declared && len(before) < contractBegins {
 		for i := range c.findings {
 			if f := &c.findings[i]; f.Level == Blocking {
 				f.Level = Warning
@@ -67,10 +67,10 @@ func Compare(ctx context.Context, q Request) ([]Finding, error) {
 			}
 		}
 	}
-	c.checkRules(q.At)
+	c.checkRules(request.At)
 	day := tonight.Newest
 	if day.IsZero() {
-		day = q.At
+		day = request.At
 	}
 	return sortFindings(allow(c.findings, rules, day)), ctx.Err()
 }
@@ -90,10 +90,10 @@ func distinct(tonight *Profile, before []*Profile, respecified bool) []*Profile 
 }
 
 // sameTable reports whether two profiles are of the same table, perhaps by specs that leave out other columns.
-func (p *Profile) sameTable(o *Profile) bool {
-	return len(p.Prints) > 0 && bytes.Equal(p.Prints, o.Prints) ||
-		p.Rows == o.Rows && p.Label.Kind == o.Label.Kind && p.Label.Mean == o.Label.Mean &&
-			p.Label.Middle == o.Label.Middle && p.Newest.Equal(o.Newest)
+func (p *Profile) sameTable(other *Profile) bool {
+	return len(p.Prints) > 0 && bytes.Equal(p.Prints, other.Prints) ||
+		p.Rows == other.Rows && p.Label.Kind == other.Label.Kind && p.Label.Mean == other.Label.Mean &&
+			p.Label.Middle == other.Label.Middle && p.Newest.Equal(other.Newest)
 }
 
 // comparison compares tonight's profile with those of the nights before.
@@ -249,17 +249,17 @@ func (c *comparison) checkRules(at time.Time) {
 	}
 }
 
-func rangeText(r dataset.RangeSpec) string {
+func rangeText(bounds dataset.RangeSpec) string {
 	switch {
-	case r.Max == nil:
-		return fmt.Sprintf("no less than %g", *r.Min)
-	case r.Min == nil:
-		return fmt.Sprintf("no more than %g", *r.Max)
+	case bounds.Max == nil:
+		return fmt.Sprintf("no less than %g", *bounds.Min)
+	case bounds.Min == nil:
+		return fmt.Sprintf("no more than %g", *bounds.Max)
 	}
-	return fmt.Sprintf("%g to %g", *r.Min, *r.Max)
+	return fmt.Sprintf("%g to %g", *bounds.Min, *bounds.Max)
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 
 // percent formats a share for people.
-func percent(x float64) string { return fmt.Sprintf("%.3g %%", 100*x) }
+func percent(value float64) string { return fmt.Sprintf("%.3g %%", 100*value) }

@@ -46,11 +46,11 @@ func (c *comparison) checkColumns() {
 	}
 }
 
-func plural(k ColumnKind) string {
-	if k == None {
+func plural(kind ColumnKind) string {
+	if kind == None {
 		return "no values"
 	}
-	return string(k) + "s"
+	return string(kind) + "s"
 }
 
 // alike reports whether two columns of different names could be the same one: by kind, missing values and distribution.
@@ -87,23 +87,23 @@ func numberDistance(a, b *Column) float64 {
 	return worst
 }
 
-// shareBelow estimates the share of the numbers less than x, or at most x.
-func shareBelow(q []float64, x float64, below bool) float64 {
-	i, found := slices.BinarySearch(q, x)
+// shareBelow estimates the share of the numbers less than a value, or at most that.
+func shareBelow(quantiles []float64, value float64, below bool) float64 {
+	i, found := slices.BinarySearch(quantiles, value)
 	if found {
-		for !below && i+1 < len(q) && q[i+1] == x {
+		for !below && i+1 < len(quantiles) && quantiles[i+1] == value {
 			i++
 		}
-		return float64(i) / float64(len(q)-1)
+		return float64(i) / float64(len(quantiles)-1)
 	}
 
 	switch {
 	case i == 0:
 		return 0
-	case i == len(q):
+	case i == len(quantiles):
 		return 1
 	}
-	return (float64(i-1) + (x-q[i-1])/(q[i]-q[i-1])) / float64(len(q)-1)
+	return (float64(i-1) + (value-quantiles[i-1])/(quantiles[i]-quantiles[i-1])) / float64(len(quantiles)-1)
 }
 
 func levelDistance(a, b *Column) float64 {

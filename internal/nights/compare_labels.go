@@ -281,11 +281,11 @@ func (c *comparison) checkRate() {
 }
 
 // change is the logarithm of a ratio, as far as there is one.
-func change(x, y float64) float64 {
-	if x <= 0 || y <= 0 {
-		return (x - y) / max(math.Abs(y), 1e-9)
+func change(value, y float64) float64 {
+	if value <= 0 || y <= 0 {
+		return (value - y) / max(math.Abs(y), 1e-9)
 	}
-	return math.Log(x / y)
+	return math.Log(value / y)
 }
 
 // expectedRate is the mean label that is expected of tonight's rows, how far such an expectation usually was off, at

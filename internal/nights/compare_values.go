@@ -58,15 +58,16 @@ const missingMore = 0.045
 
 // changesNightly reports whether a column has one number for each level of another, a new one each night: an aggregate.
 // Then the share of a number is that of the level, and last night's numbers are stale.
-func (c *comparison) changesNightly(k, old *Column) bool {
-	if k.Kind != Number || k.Of == "" || k.Of != old.Of || len(k.Prints) == 0 {
+func (c *comparison) changesNightly(column, old *Column) bool {
+	if column.Kind != Number || column.Of == "" || column.Of != old.Of || len(column.Prints) == 0 {
 		return false
 	}
-	stays := c.learnColumnChange(k.Name, func(k *Column) bool { return len(k.Prints) > 0 },
+	stays := c.learnColumnChange(column.Name, func(k *Column) bool { return len(k.Prints) > 0 },
 		func(k, before *Column) float64 { return sharedPrints(k.Prints, before.Prints) })
-	same := sharedPrints(k.Prints, old.Prints)
+	same := sharedPrints(column.Prints, old.Prints)
 	if same > 0.5 && stays.nights > 1 && stays.hi < 0.5 {
-		c.add(Blocking, CodeStale, k.Name, "%s of the column's numbers are last night's, but usually at most %s are",
+		c.add(Blocking, CodeStale, column.Name,
+			"%s of the column's numbers are last night's, but usually at most %s are",
 			percent(same), percent(stays.hi))
 	}
 	return same <= 0.5 && (stays.nights == 0 || stays.center < 0.5)
@@ -79,16 +80,16 @@ const (
 )
 
 // checkFar looks for numbers far beyond all earlier ones, such as those of one source in another unit.
-func (c *comparison) checkFar(k *Column) bool {
-	lowest := c.learnColumn(k.Name, func(k *Column) float64 { return k.quantile(0) })
-	highest := c.learnColumn(k.Name, func(k *Column) float64 { return k.quantile(steps) })
-	middle := c.learnColumn(k.Name, func(k *Column) float64 { return k.quantile(steps / 2) })
-	v := c.night.Sample.Column(k.Name)
-	if k.Kind != Number || v == nil || c.ofKind(k.Name, Number) < middle.nights {
+func (c *comparison) checkFar(column *Column) bool {
+	lowest := c.learnColumn(column.Name, func(k *Column) float64 { return k.quantile(0) })
+	highest := c.learnColumn(column.Name, func(k *Column) float64 { return k.quantile(steps) })
+	middle := c.learnColumn(column.Name, func(k *Column) float64 { return k.quantile(steps / 2) })
+	v := c.night.Sample.Column(column.Name)
+	if column.Kind != Number || v == nil || c.ofKind(column.Name, Number) < middle.nights {
 		return false
 	}
 	low, high := middle.center-farTimes*(middle.center-lowest.lo), middle.center+farTimes*(highest.hi-middle.center)
-	if k.Quantiles[0] >= low && k.Quantiles[steps] <= high {
+	if column.Quantiles[0] >= low && column.Quantiles[steps] <= high {
 		return false
 	}
 	x, _ := c.night.Numbers(v)
@@ -99,9 +100,11 @@ func (c *comparison) checkFar(k *Column) bool {
 		}
 	}
 	share := float64(far) / float64(max(len(x), 1))
-	return c.addIf(share > middle.doubt()*farShare+c.noise*math.Sqrt(share), share > farShare/4, CodeScaled, k.Name,
+	return c.addIf(share > middle.doubt()*farShare+c.noise*math.Sqrt(share), share > farShare/4, CodeScaled,
+		column.Name,
 		"%s of the numbers are far outside of all earlier ones, which were %.6g to %.6g (tonight %.6g to %.6g): are "+
-			"they in another unit?", percent(share), lowest.lo, highest.hi, k.Quantiles[0], k.Quantiles[steps])
+			"they in another unit?", percent(share), lowest.lo, highest.hi, column.Quantiles[0],
+		column.Quantiles[steps])
 }
 
 // ofKind is how many of the recent nights have the column as that kind.
@@ -113,13 +116,13 @@ func (c *comparison) ofKind(name string, kind ColumnKind) int {
 }
 
 // checkPeaks looks for a number that many rows suddenly have, such as a zero for unknown.
-func (c *comparison) checkPeaks(k, old *Column) bool {
-	rise, at := peakRise(k, old)
-	seen := c.learnColumnChange(k.Name, func(*Column) bool { return true }, func(k, before *Column) float64 {
+func (c *comparison) checkPeaks(column, old *Column) bool {
+	rise, at := peakRise(column, old)
+	seen := c.learnColumnChange(column.Name, func(*Column) bool { return true }, func(k, before *Column) float64 {
 		rise, _ := peakRise(k, before)
 		return rise
 	})
-	return c.addIf(rise > seen.doubt()*levelFloor+3*seen.hi+c.noise*math.Sqrt(rise), false, CodeLevel, k.Name,
+	return c.addIf(rise > seen.doubt()*levelFloor+3*seen.hi+c.noise*math.Sqrt(rise), false, CodeLevel, column.Name,
 		"%s of the rows have the number %g, but only %s had it before", percent(at.Share), at.Number,
 		percent(at.Share-rise))
 }
@@ -148,10 +151,10 @@ const (
 )
 
 // checkScale looks for numbers that are all multiplied by the same factor, as by a change of currency or unit.
-func (c *comparison) checkScale(k, old *Column) bool {
-	factors := c.levelFactors(k, old)
+func (c *comparison) checkScale(column, old *Column) bool {
+	factors := c.levelFactors(column, old)
 	if len(factors) < 3 {
-		factors = quantileFactors(k, old)
+		factors = quantileFactors(column, old)
 	}
 	if len(factors) < 3 {
 		return false
@@ -159,11 +162,11 @@ func (c *comparison) checkScale(k, old *Column) bool {
 
 	slices.Sort(factors)
 	factor := factors[len(factors)/2]
-	k.Factor = round5(factor)
+	column.Factor = round5(factor)
 	size, apart := math.Abs(math.Log(factor)), math.Log(factors[len(factors)*3/4]/factors[len(factors)/4])
 
 	// Numbers may grow naturally, and medians of few rows differ by chance.
-	seen := c.learnColumn(k.Name, func(k *Column) float64 {
+	seen := c.learnColumn(column.Name, func(k *Column) float64 {
 		if k.Factor <= 0 {
 			return 0
 		}
@@ -175,18 +178,18 @@ func (c *comparison) checkScale(k, old *Column) bool {
 		return false
 	}
 	limit := seen.doubt()*scaleFloor + usually
-	return c.addIf(size > max(limit, scaleLeast), size > limit, CodeScaled, k.Name,
+	return c.addIf(size > max(limit, scaleLeast), size > limit, CodeScaled, column.Name,
 		"the numbers are %.4g times what they were: median %.6g, before %.6g",
-		factor, k.Quantiles[steps/2], old.Quantiles[steps/2])
+		factor, column.Quantiles[steps/2], old.Quantiles[steps/2])
 }
 
 // levelFactors returns the ratios of the medians by level to last night's.
-func (c *comparison) levelFactors(k, old *Column) []float64 {
-	if k.Kind != Number || len(old.Middles) == 0 {
+func (c *comparison) levelFactors(column, old *Column) []float64 {
+	if column.Kind != Number || len(old.Middles) == 0 {
 		return nil
 	}
 
-	numbers, other := c.night.Sample.Column(k.Name), c.night.Sample.Column(old.Beside)
+	numbers, other := c.night.Sample.Column(column.Name), c.night.Sample.Column(old.Beside)
 	if numbers == nil || other == nil {
 		return nil
 	}
@@ -230,65 +233,66 @@ const (
 
 // checkLevels looks for a level that takes over, for levels that are written differently, and for a complete change of
 // levels.
-func (c *comparison) checkLevels(k *Column) bool {
-	old := c.last.column(k.Name)
-	if !k.hasLevels() || !old.hasLevels() {
+func (c *comparison) checkLevels(column *Column) bool {
+	old := c.last.column(column.Name)
+	if !column.hasLevels() || !old.hasLevels() {
 		return false
 	}
 	history := func(ask func(k, before *Column) float64) usual {
-		return c.learnColumnChange(k.Name, (*Column).hasLevels, ask)
+		return c.learnColumnChange(column.Name, (*Column).hasLevels, ask)
 	}
 
 	// Levels that hardly occurred last night, though on other nights many did.
-	known := sharedPrints(k.Prints, old.Prints)
+	known := sharedPrints(column.Prints, old.Prints)
 	usuallyKnown := history(func(k, before *Column) float64 { return sharedPrints(k.Prints, before.Prints) })
 	strange := usuallyKnown.nights > 0 && usuallyKnown.lo > 0.08 && known < 0.35*usuallyKnown.lo
 	strange = strange || usuallyKnown.nights == 0 && known < 0.02 && old.Distinct >= 50 &&
 		float64(old.Distinct) < 0.5*c.last.sampled()
 	if strange {
-		c.add(Blocking, CodeUnseen, k.Name,
+		c.add(Blocking, CodeUnseen, column.Name,
 			"only %s of the column's values occurred last night: are they written differently?", percent(known))
 		return true
 	}
 
 	// A level that takes over, or one that is gone. In a column whose levels come and go, such as campaigns, that is a
 	// fault only if the level has far more rows than any had before.
-	change, text := greatestChange(k, old)
+	change, text := greatestChange(column, old)
 	changed := history(func(k, before *Column) float64 { x, _ := greatestChange(k, before); return math.Abs(x) })
-	top := c.learnColumn(k.Name, (*Column).topShare)
-	now, was := k.shareOf(text), old.shareOf(text)
+	top := c.learnColumn(column.Name, (*Column).topShare)
+	now, was := column.shareOf(text), old.shareOf(text)
 	floor := changed.doubt() * levelFloor
 	limit := floor + 3*changed.hi + c.noise*math.Sqrt(math.Abs(change))
 	comes := history(turnover)
-	restless := c.comesAndGoes(k.Name) || k.Of != "" && c.comesAndGoes(k.Of)
+	restless := c.comesAndGoes(column.Name) || column.Of != "" && c.comesAndGoes(column.Of)
 	beyond := math.Abs(change) > limit
 	if restless {
 		beyond = now > farAbove*top.hi && now > floor+c.noise*math.Sqrt(now)
 	}
 	if beyond {
-		c.add(Blocking, CodeLevel, k.Name, "%s of the rows have the value %.60q, but %s had it before", percent(now),
+		c.add(Blocking, CodeLevel, column.Name, "%s of the rows have the value %.60q, but %s had it before",
+			percent(now),
 			text, percent(was))
 		return true
 	}
 
 	// Levels that are new: one or two are news, such as an exchange or a release; many are values written differently.
-	came := turnover(k, old)
+	came := turnover(column, old)
 	if !restless && came > comes.doubt()*levelFloor+3*comes.hi+c.noise*math.Sqrt(came) {
 		var values []string
-		for _, l := range k.Levels {
+		for _, l := range column.Levels {
 			if old.level(l.Text) == nil {
 				values = append(values, fmt.Sprintf("%.40q", l.Text))
 			}
 		}
-		return c.addIf(len(values) > max(newsLevels, len(old.Levels)/4), true, CodeUnseen, k.Name,
+		return c.addIf(len(values) > max(newsLevels, len(old.Levels)/4), true, CodeUnseen, column.Name,
 			"%s of the rows have values that did not occur last night (%s): are they new, or written differently?",
 			percent(came), strings.Join(values[:min(len(values), newsLevels)], ", "))
 	}
 
-	churn, churned := levelDistance(k, old), history(levelDistance)
-	spread := c.noise * math.Sqrt(float64(len(k.Levels)+1)) / 2
+	churn, churned := levelDistance(column, old), history(levelDistance)
+	spread := c.noise * math.Sqrt(float64(len(column.Levels)+1)) / 2
 	return c.addIf(churn > churned.doubt()*churnFloor+3*churned.hi+spread, churn > 0.1+1.5*churned.hi+spread,
-		CodeDrift, k.Name, "%s of the rows have other values than last night's, %s", percent(churn),
+		CodeDrift, column.Name, "%s of the rows have other values than last night's, %s", percent(churn),
 		churned.atMost("but usually at most %s have"))
 }
 
@@ -349,23 +353,23 @@ const driftFloor = 0.12
 // checkDrift compares the distribution of numbers with last night's. It blocks if more rows have moved to other ranges
 // than driftFloor and three times the largest usual change, and warns at half of that. While few nights are known, the
 // floor of what blocks is higher.
-func (c *comparison) checkDrift(k, old *Column) {
-	if k.Kind != Number {
+func (c *comparison) checkDrift(column, old *Column) {
+	if column.Kind != Number {
 		return
 	}
 
-	moved := Distance(k, old)
-	usual := c.learnColumnChange(k.Name, func(k *Column) bool { return k.Kind == Number }, Distance)
+	moved := Distance(column, old)
+	usual := c.learnColumnChange(column.Name, func(k *Column) bool { return k.Kind == Number }, Distance)
 	blocksAt := usual.doubt()*driftFloor + 3*usual.hi + c.noise
 	warnsAt := driftFloor/2 + 1.5*usual.hi + c.noise
 
-	median, was := fmt.Sprintf("%.6g", k.Quantiles[steps/2]), fmt.Sprintf("%.6g", old.Quantiles[steps/2])
+	median, was := fmt.Sprintf("%.6g", column.Quantiles[steps/2]), fmt.Sprintf("%.6g", old.Quantiles[steps/2])
 	if was == median {
 		median += " as before"
 	} else {
 		median += ", and was " + was
 	}
-	c.addIf(moved > blocksAt, moved > warnsAt, CodeDrift, k.Name,
+	c.addIf(moved > blocksAt, moved > warnsAt, CodeDrift, column.Name,
 		"the distribution of the numbers has changed: the median is %s; %s of the rows have moved to other ranges, %s",
 		median, percent(moved), usual.atMost("but at most %s were before"))
 }

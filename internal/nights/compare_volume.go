@@ -59,11 +59,11 @@ func (c *comparison) checkPrints() {
 }
 
 // common is the share of a window's rows that the one before should have, too: it moves on as far as its newest row.
-func (c *comparison) common(p, before *Profile) float64 {
+func (c *comparison) common(profile, before *Profile) float64 {
 	const most = 1 - 1./4000 // of a window of ten years
-	b, step := &before.Buckets, p.Newest.Sub(before.Newest)
+	b, step := &before.Buckets, profile.Newest.Sub(before.Newest)
 	switch {
-	case p.TimeColumn == "" || p.TimeColumn != before.TimeColumn || b.Width <= 0:
+	case profile.TimeColumn == "" || profile.TimeColumn != before.TimeColumn || b.Width <= 0:
 		return min(most, 1-1/float64(max(1, c.Spec.Source.Last)))
 	case step <= 0:
 		return 0
@@ -74,7 +74,7 @@ func (c *comparison) common(p, before *Profile) float64 {
 		rows += float64(n)
 		left += float64(n) * max(0, min(1, float64(b.From+int64(i+1)*b.Width-first)/float64(b.Width)))
 	}
-	return max(0, min(most, left/max(1, rows)*float64(before.Rows)/float64(max(1, p.Rows))))
+	return max(0, min(most, left/max(1, rows)*float64(before.Rows)/float64(max(1, profile.Rows))))
 }
 
 // Overlap is the share of the rows that another night's table has as well; 1 if that is unknown.
@@ -196,7 +196,7 @@ func (c *comparison) checkTimes() {
 	c.checkGaps()
 }
 
-func seconds(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
+func seconds(value float64) time.Duration { return time.Duration(value * float64(time.Second)) }
 
 // gapRows is how many sampled rows an hour must usually have for their absence to mean something.
 const gapRows = 60

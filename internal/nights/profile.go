@@ -80,10 +80,10 @@ const (
 	wideColumns = 500.0
 )
 
-// Measure makes the profile of a night, on up to threads goroutines. m is the manifest of the dataset staged from it;
+// Measure makes the profile of a night, on up to threads goroutines. manifest is that of the dataset staged from it;
 // progress, which may be nil, counts columns. Its cost is proportional to the number of columns. The only error is
 // ctx's.
-func Measure(ctx context.Context, n *ingest.Night, m *dataset.Manifest, threads int,
+func Measure(ctx context.Context, n *ingest.Night, manifest *dataset.Manifest, threads int,
 	progress func(done, total int64)) (*Profile, error) {
 	total := int64(len(n.Sample.Names))
 	var done atomic.Int64
@@ -93,7 +93,7 @@ func Measure(ctx context.Context, n *ingest.Night, m *dataset.Manifest, threads 
 		}
 	}}
 
-	return w.measure(n, m), ctx.Err()
+	return w.measure(n, manifest), ctx.Err()
 }
 
 // worker does something with each of many columns, until its context ends.
@@ -112,23 +112,23 @@ func (w *worker) each(columns int, fn func(i int)) {
 	})
 }
 
-func (w *worker) measure(n *ingest.Night, m *dataset.Manifest) *Profile {
-	p := &Profile{Rows: n.Table, TimeColumn: n.TimeColumn, Label: Label{Kind: m.Label.Kind},
-		Split: m.Split.By + " " + m.Split.Column, Outside: n.Outside, Segments: segmentsOf(n.Segments)}
+func (w *worker) measure(n *ingest.Night, manifest *dataset.Manifest) *Profile {
+	p := &Profile{Rows: n.Table, TimeColumn: n.TimeColumn, Label: Label{Kind: manifest.Label.Kind},
+		Split: manifest.Split.By + " " + manifest.Split.Column, Outside: n.Outside, Segments: segmentsOf(n.Segments)}
 	p.Ratio = ratioOf(n.Segments)
-	if m.LeftOut > 0 {
-		p.Unlabelled = float64(m.LeftOut) / float64(m.LeftOut+n.Table)
+	if manifest.LeftOut > 0 {
+		p.Unlabelled = float64(manifest.LeftOut) / float64(manifest.LeftOut+n.Table)
 	}
-	p.measureLabel(n, m.Label.Classes)
+	p.measureLabel(n, manifest.Label.Classes)
 	p.measurePrints(n)
 	p.measureTimes(n)
-	if u := m.About.Unripe; u != nil && u.Column == p.TimeColumn && u.Newest.After(p.Newest) {
+	if u := manifest.About.Unripe; u != nil && u.Column == p.TimeColumn && u.Newest.After(p.Newest) {
 		p.Newest = u.Newest // the table is as fresh as its newest row, even if that row's label is not final
 	}
 
-	ids, encoding := map[string]bool{}, m.Encoding()
-	for i := range m.Features {
-		f := &m.Features[i]
+	ids, encoding := map[string]bool{}, manifest.Encoding()
+	for i := range manifest.Features {
+		f := &manifest.Features[i]
 		if f.IsDerived() {
 			for _, part := range encoding.PartsOf(f) {
 				ids[part.Column] = ids[part.Column] || part.Kind == dataset.Categorical
@@ -139,13 +139,13 @@ func (w *worker) measure(n *ingest.Night, m *dataset.Manifest) *Profile {
 	}
 	var values []*dataset.Values // by column of the profile
 	for i, name := range n.Sample.Names {
-		if name != m.Label.Column && name != m.Weight {
+		if name != manifest.Label.Column && name != manifest.Weight {
 			p.Columns = append(p.Columns, Column{Name: name, Kind: None, IDs: ids[name]})
 			values = append(values, &n.Sample.Columns[i])
 		}
 	}
 
-	y, share := positives(n, p.Label, m.Label.Classes), min(1, wideColumns/float64(max(len(values), 1)))
+	y, share := positives(n, p.Label, manifest.Label.Classes), min(1, wideColumns/float64(max(len(values), 1)))
 	codes := make([][]uint8, len(values))
 	few := make([][]uint8, min(len(values), tied))
 	w.each(len(values), func(i int) {
@@ -205,14 +205,14 @@ func weightOf(n *ingest.Night, i int) float64 {
 }
 
 // positives returns the labels as 0 and 1.
-func positives(n *ingest.Night, l Label, classes []string) []float32 {
-	if l.Kind != dataset.Regression && l.Kind != dataset.Classes {
+func positives(n *ingest.Night, label Label, classes []string) []float32 {
+	if label.Kind != dataset.Regression && label.Kind != dataset.Classes {
 		return n.Label
 	}
-	positive := slices.Index(classes, l.Positive)
+	positive := slices.Index(classes, label.Positive)
 	out := make([]float32, len(n.Label))
 	for i, y := range n.Label {
-		if classes == nil && float64(y) > l.Middle || classes != nil && int(y) == positive {
+		if classes == nil && float64(y) > label.Middle || classes != nil && int(y) == positive {
 			out[i] = 1
 		}
 	}
@@ -421,7 +421,7 @@ func (p *Profile) sampled() float64 {
 	return float64(n)
 }
 
-func round5(x float64) float64 { return math.Round(1e5*x) / 1e5 }
+func round5(value float64) float64 { return math.Round(1e5*value) / 1e5 }
 
 // column returns the column of that name; nil if there is none.
 func (p *Profile) column(name string) *Column {

@@ -129,36 +129,38 @@ func ratioOf(counts *segment.Counts) float64 {
 	return round5(positive / max(expected, 1e-9))
 }
 
-func round3(x float64) float64 { return math.Round(1e3*x) / 1e3 }
+func round3(value float64) float64 { return math.Round(1e3*value) / 1e3 }
 
-func columnSegments(c *segment.Axis, base float64) []SegmentCounts {
-	at := func(code int) []segment.Cell { return c.Cells[code*segment.ScoreSteps : (code+1)*segment.ScoreSteps] }
+func columnSegments(axis *segment.Axis, base float64) []SegmentCounts {
+	at := func(code int) []segment.Cell {
+		return axis.Cells[code*segment.ScoreSteps : (code+1)*segment.ScoreSteps]
+	}
 	var out []SegmentCounts
 	put := func(level string, codes ...int) {
 		var s scoreCounts
 		for _, code := range codes {
 			s.add(at(code))
 		}
-		if one := s.segment(c.Name, level, base); one.Expected >= leastCount && one.Rows-one.Expected >= leastCount {
+		if one := s.segment(axis.Name, level, base); one.Expected >= leastCount && one.Rows-one.Expected >= leastCount {
 			out = append(out, one)
 		}
 	}
 
 	switch {
-	case c.Levels != nil:
+	case axis.Levels != nil:
 		put("(missing)", 0)
 		put("(others)", 1)
-		for i, text := range c.Levels {
+		for i, text := range axis.Levels {
 			put(text, i+2)
 		}
-	case c.Feature.MissingBin >= 0 && c.Feature.Bins < 2:
+	case axis.Feature.MissingBin >= 0 && axis.Feature.Bins < 2:
 		return nil
 	default:
-		values := len(c.Feature.Bounds) + 1
-		if c.Feature.MissingBin >= 0 {
-			put("(missing)", c.Feature.MissingBin)
+		values := len(axis.Feature.Bounds) + 1
+		if axis.Feature.MissingBin >= 0 {
+			put("(missing)", axis.Feature.MissingBin)
 		}
-		if whole := c.Feature.From != nil; whole || values <= 2*numberParts {
+		if whole := axis.Feature.From != nil; whole || values <= 2*numberParts {
 			for bin := range values {
 				put(fmt.Sprintf("bin %d of %d", bin+1, values), bin)
 			}
@@ -360,25 +362,25 @@ func divergence(p, q float64) float64 {
 }
 
 // rateSuspect compares the positive rows with the expected ones.
-func rateSuspect(s SegmentCounts, u usualSegment, apart, entropy float64) suspect {
-	expected := s.Expected * (u.positive + 0.5) / (u.expected + 0.5)
-	variance := apart + 1/(u.positive+0.5)
+func rateSuspect(counts SegmentCounts, usual usualSegment, apart, entropy float64) suspect {
+	expected := counts.Expected * (usual.positive + 0.5) / (usual.expected + 0.5)
+	variance := apart + 1/(usual.positive+0.5)
 	// The square root stabilises the variance of a count (Anscombe, 1948).
-	z := (math.Sqrt(s.Positive+0.375) - math.Sqrt(expected+0.375)) / math.Sqrt(0.25+expected*variance/4)
-	return suspect{segment: s, expected: expected, z: z,
-		loss: sure(z) * s.Rows * divergence(expected/s.Rows, (s.Positive+0.5)/(s.Rows+1)) / entropy}
+	z := (math.Sqrt(counts.Positive+0.375) - math.Sqrt(expected+0.375)) / math.Sqrt(0.25+expected*variance/4)
+	return suspect{segment: counts, expected: expected, z: z,
+		loss: sure(z) * counts.Rows * divergence(expected/counts.Rows, (counts.Positive+0.5)/(counts.Rows+1)) / entropy}
 }
 
 // slopeSuspect compares how the labels follow the witness.
-func slopeSuspect(s SegmentCounts, u usualSegment, apart, entropy float64) suspect {
-	b := s.Slope/s.Info - u.slope/u.info
-	z := b / math.Sqrt(1/s.Info+1/u.info+apart)
-	return suspect{segment: s, slope: b, isSlope: true, z: z, loss: sure(z) * s.Info * b * b / 2 / entropy}
+func slopeSuspect(counts SegmentCounts, usual usualSegment, apart, entropy float64) suspect {
+	b := counts.Slope/counts.Info - usual.slope/usual.info
+	z := b / math.Sqrt(1/counts.Info+1/usual.info+apart)
+	return suspect{segment: counts, slope: b, isSlope: true, z: z, loss: sure(z) * counts.Info * b * b / 2 / entropy}
 }
 
 // sure is the part of a loss that chance does not explain: a loss grows with the square of a deviation.
-func sure(z float64) float64 {
-	part := max(0, 1-chanceOf/math.Max(math.Abs(z), chanceOf))
+func sure(logit float64) float64 {
+	part := max(0, 1-chanceOf/math.Max(math.Abs(logit), chanceOf))
 	return part * part
 }
 

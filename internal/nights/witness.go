@@ -20,12 +20,12 @@ const (
 )
 
 // fitOdds fits that model by Newton steps, a column at a time. codes are those of the columns' values.
-func (p *Profile) fitOdds(w *worker, codes [][]uint8, y []float32) {
+func (p *Profile) fitOdds(w *worker, codes [][]uint8, labels []float32) {
 	mean := 0.0
-	for _, v := range y {
+	for _, v := range labels {
 		mean += float64(v)
 	}
-	if mean /= float64(max(len(y), 1)); mean <= 0 || mean >= 1 {
+	if mean /= float64(max(len(labels), 1)); mean <= 0 || mean >= 1 {
 		return
 	}
 
@@ -47,7 +47,7 @@ func (p *Profile) fitOdds(w *worker, codes [][]uint8, y []float32) {
 		p.Columns[i].Odds = make([]float64, newColumnEncoder(&p.Columns[i]).size)
 	}
 
-	z := make([]float64, len(y))
+	z := make([]float64, len(labels))
 	base := math.Log(mean / (1 - mean))
 	for i := range z {
 		z[i] = base
@@ -61,7 +61,7 @@ func (p *Profile) fitOdds(w *worker, codes [][]uint8, y []float32) {
 			gradient, information := make([]float64, len(odds)), make([]float64, len(odds))
 			for row, code := range codes[i] {
 				q := sigmoid(z[row])
-				gradient[code] += float64(y[row]) - q
+				gradient[code] += float64(labels[row]) - q
 				information[code] += q * (1 - q)
 			}
 			step := gradient
@@ -83,7 +83,7 @@ func (p *Profile) fitOdds(w *worker, codes [][]uint8, y []float32) {
 	}
 }
 
-func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
+func sigmoid(logit float64) float64 { return 1 / (1 + math.Exp(-logit)) }
 
 // restKnown is up to which share of other levels the levels of a column count as known.
 const restKnown = 0.2
@@ -222,27 +222,27 @@ func (w *Witness) Levels(column string) (levels []string, odds []float32) {
 }
 
 // Odds implements segment.Scorer: bins are looked up by their middles.
-func (w *Witness) Odds(f *dataset.Feature) []float32 {
-	if f.Kind != dataset.Numeric || f.From != nil || f.Range == nil {
+func (w *Witness) Odds(feature *dataset.Feature) []float32 {
+	if feature.Kind != dataset.Numeric || feature.From != nil || feature.Range == nil {
 		return nil
 	}
 	found := false
 	out := make([]float32, dataset.MaxBins)
-	for bin := range f.Bins {
-		low, high := f.Range.Min, f.Range.Max
-		if bin > 0 && bin <= len(f.Bounds) {
-			low = f.Bounds[bin-1]
+	for bin := range feature.Bins {
+		low, high := feature.Range.Min, feature.Range.Max
+		if bin > 0 && bin <= len(feature.Bounds) {
+			low = feature.Bounds[bin-1]
 		}
-		if bin < len(f.Bounds) {
-			high = f.Bounds[bin]
+		if bin < len(feature.Bounds) {
+			high = feature.Bounds[bin]
 		}
 		out[bin] = w.mean(func(p *Profile) (float64, bool) {
-			k := p.column(f.Name)
+			k := p.column(feature.Name)
 			if k == nil || k.Kind != Number || k.Odds == nil || k.byLevels() {
 				return 0, false
 			}
 			found = true
-			if bin == f.MissingBin {
+			if bin == feature.MissingBin {
 				return k.Odds[0], true
 			}
 			middle := low + (high-low)/2

@@ -35,9 +35,9 @@ type timeBucket struct {
 
 func newAxis(limit int) *axis { return &axis{counts: map[uint64]int64{}, limit: limit} }
 
-func (a *axis) add(x float64) {
+func (a *axis) add(value float64) {
 	a.rows++
-	a.counts[encode.Ordered(x)>>a.shift]++
+	a.counts[encode.Ordered(value)>>a.shift]++
 	for len(a.counts) > a.limit {
 		coarse := make(map[uint64]int64, len(a.counts)/4)
 		for k, n := range a.counts {
@@ -90,11 +90,11 @@ func nearestCut(buckets []timeBucket, wanted float64, lo, hi int) int {
 
 // foldEnds divides one split's time buckets into folds that follow each other in time, and returns the largest number
 // of each but the last. With fewer time buckets than folds, some folds stay empty.
-func foldEnds(a *axis, buckets []timeBucket) []float64 {
+func foldEnds(axis *axis, buckets []timeBucket) []float64 {
 	var ends []float64
 	for k := 1; k < dataset.Folds; k++ {
 		cut := nearestCut(buckets, float64(k)/dataset.Folds, min(1, len(buckets)), len(buckets))
-		ends = append(ends, a.greatest(buckets[cut-1].key))
+		ends = append(ends, axis.greatest(buckets[cut-1].key))
 	}
 	slices.SortFunc(ends, cmp.Compare[float64])
 	return ends

@@ -20,22 +20,23 @@ func newClock(column string, t *cell.Markers) *clock {
 }
 
 // observe handles a batch in the first pass. Every row must have a time.
-func (c *clock) observe(b *table.Batch, v *dataset.Values) error {
-	for i := range b.Rows {
-		if cell.Missing(v, i, c.markers) {
-			return b.ErrorAt(i, c.column, "the row has no place in the order of the statistics: its time is missing")
+func (c *clock) observe(batch *table.Batch, values *dataset.Values) error {
+	for i := range batch.Rows {
+		if cell.Missing(values, i, c.markers) {
+			return batch.ErrorAt(i, c.column,
+				"the row has no place in the order of the statistics: its time is missing")
 		}
 
 		want := c.describeExpected()
 		if c.asTime != nil {
-			if x, ok := timeAt(v, i); ok {
+			if x, ok := timeAt(values, i); ok {
 				c.asTime.add(x)
 			} else {
 				c.asTime = nil
 			}
 		}
 		if c.asNumber != nil {
-			if x, ok := parseNumber(v, i); ok && dataset.Finite(x) {
+			if x, ok := parseNumber(values, i); ok && dataset.Finite(x) {
 				c.asNumber.add(x)
 			} else {
 				c.asNumber = nil
@@ -43,8 +44,9 @@ func (c *clock) observe(b *table.Batch, v *dataset.Values) error {
 		}
 
 		if c.asTime == nil && c.asNumber == nil {
-			return b.ErrorAt(i, c.column, "the row has no place in the order of the statistics: its time is %.40q, %s",
-				v.TextOf(i), want)
+			return batch.ErrorAt(i, c.column,
+				"the row has no place in the order of the statistics: its time is %.40q, %s",
+				values.TextOf(i), want)
 		}
 	}
 	return nil
@@ -62,12 +64,12 @@ func (c *clock) describeExpected() string {
 }
 
 // timeAt is value i as a time, in seconds since 1970.
-func timeAt(v *dataset.Values, i int) (float64, bool) {
-	switch v.Type {
+func timeAt(values *dataset.Values, i int) (float64, bool) {
+	switch values.Type {
 	case dataset.Time:
-		return dataset.Seconds(v.Unit.Split(v.Int[i])), true
+		return dataset.Seconds(values.Unit.Split(values.Int[i])), true
 	case dataset.Text:
-		sec, nsec, ok := cell.ParseTime(v.Text[i])
+		sec, nsec, ok := cell.ParseTime(values.Text[i])
 		return dataset.Seconds(sec, nsec), ok
 	}
 	return 0, false
@@ -90,13 +92,13 @@ func (c *clock) axis() *axis {
 }
 
 // time returns value i in seconds since 1970, or as a number. It is known after the first pass.
-func (c *clock) time(v *dataset.Values, i int) (float64, bool) {
-	if cell.Missing(v, i, c.markers) {
+func (c *clock) time(values *dataset.Values, i int) (float64, bool) {
+	if cell.Missing(values, i, c.markers) {
 		return 0, false
 	}
 	if c.asTime != nil {
-		return timeAt(v, i)
+		return timeAt(values, i)
 	}
-	x, ok := parseNumber(v, i)
+	x, ok := parseNumber(values, i)
 	return x, ok && dataset.Finite(x)
 }

@@ -69,13 +69,13 @@ func (r *roles) addDerivers(spec *dataset.Spec, t *cell.Markers, use func(path, 
 }
 
 // values computes the column for a batch.
-func (d *deriver) values(b *table.Batch) (dataset.Values, error) {
-	out := dataset.Values{Type: dataset.Float, Float: make([]float64, b.Rows)}
+func (d *deriver) values(batch *table.Batch) (dataset.Values, error) {
+	out := dataset.Values{Type: dataset.Float, Float: make([]float64, batch.Rows)}
 	times := make([][]float64, len(d.places))
 	d.buf = dataset.Resize(d.buf, len(d.places))
 
 	for i, place := range d.places {
-		numbers, buf, err := d.encoders[i].Numbers(&b.Columns[place], d.buf[i])
+		numbers, buf, err := d.encoders[i].Numbers(&batch.Columns[place], d.buf[i])
 		d.buf[i] = buf
 
 		var value *cell.ValueError
@@ -86,8 +86,8 @@ func (d *deriver) values(b *table.Batch) (dataset.Values, error) {
 			}
 			return out, nil
 		case errors.As(err, &value):
-			return out, b.ErrorAt(value.At, d.from.Of[i].Column, "%s, so there is no %s to derive from it", value.Msg,
-				d.from.What)
+			return out, batch.ErrorAt(value.At, d.from.Of[i].Column, "%s, so there is no %s to derive from it",
+				value.Msg, d.from.What)
 		case err != nil:
 			return out, err
 		}
@@ -106,15 +106,15 @@ func (d *deriver) values(b *table.Batch) (dataset.Values, error) {
 }
 
 // derive returns a batch with the derived columns added.
-func (r *roles) derive(b *table.Batch) (*table.Batch, error) {
+func (r *roles) derive(batch *table.Batch) (*table.Batch, error) {
 	if len(r.derivers) == 0 {
-		return b, nil
+		return batch, nil
 	}
 
-	out := *b
-	out.Columns = slices.Clone(b.Columns)
+	out := *batch
+	out.Columns = slices.Clone(batch.Columns)
 	for i := range r.derivers {
-		v, err := r.derivers[i].values(b)
+		v, err := r.derivers[i].values(batch)
 		if err != nil {
 			return nil, err
 		}
@@ -138,18 +138,19 @@ func (r *roles) derivedFeatures() []feature {
 
 // orderTimes returns the times by which a batch's rows are ordered for statistics: seconds since 1970, or the column's
 // numbers. Every row must have one.
-func (s *survey) orderTimes(b *table.Batch, out []float64) ([]float64, error) {
-	v, read := &b.Columns[s.roles.order], s.splitter.time
+func (s *survey) orderTimes(batch *table.Batch, out []float64) ([]float64, error) {
+	v, read := &batch.Columns[s.roles.order], s.splitter.time
 	if s.order != nil {
 		read = s.order.time
 	}
 
-	out = dataset.Resize(out, b.Rows)
+	out = dataset.Resize(out, batch.Rows)
 	for i := range out {
 		var ok bool
 		if out[i], ok = read(v, i); !ok {
-			return nil, b.ErrorAt(i, s.spec.TimeColumn(), "the row has no place in the order of the statistics: its "+
-				"time cannot be read; the table changed while it was read")
+			return nil, batch.ErrorAt(i, s.spec.TimeColumn(),
+				"the row has no place in the order of the statistics: its time cannot be read; the table changed "+
+					"while it was read")
 		}
 	}
 	return out, nil

@@ -75,7 +75,8 @@ type designer struct {
 
 // design decides what is made of the columns. Without categorical columns, or if the spec says so, they stay as they
 // are.
-func (s *survey) design(ctx context.Context, columns []sampledColumn, train *trainSample, o Options) (*design, error) {
+func (s *survey) design(ctx context.Context, columns []sampledColumn, train *trainSample,
+	options Options) (*design, error) {
 	p := &designer{survey: s, spec: &s.spec.Encodings, sample: train, out: &design{copies: 1},
 		exact: map[int]int{}, parents: map[int]int{}, tables: map[string]int{}}
 	p.use(columns)
@@ -83,8 +84,8 @@ func (s *survey) design(ctx context.Context, columns []sampledColumn, train *tra
 
 	// A model keeps its meaning only on the columns that it was trained on, so another dataset's design is taken as it
 	// is.
-	if o.Like != nil {
-		return p.out, p.follow(o.Like)
+	if options.Like != nil {
+		return p.out, p.follow(options.Like)
 	}
 	p.keep(func(c *sampledColumn) bool { // what the values of an empty column will be is not known
 		return s.columns[c.number].present > 0 || c.from.auto || c.from.forced != "" || s.specNames(c.Name)
@@ -93,11 +94,11 @@ func (s *survey) design(ctx context.Context, columns []sampledColumn, train *tra
 		p.keepColumns()
 		return p.out, nil
 	}
-	return p.out, p.encode(ctx, o)
+	return p.out, p.encode(ctx, options)
 }
 
 // encode decides which columns get statistics, and of which several.
-func (p *designer) encode(ctx context.Context, o Options) error {
+func (p *designer) encode(ctx context.Context, options Options) error {
 	s := p.survey
 	if delay := p.spec.Order.Delay; delay > 0 && s.orderKind() == dataset.Numeric {
 		return s.spec.Errorf("encodings.order.delay", "column %q holds numbers in an unknown unit, so a delay "+
@@ -112,7 +113,7 @@ func (p *designer) encode(ctx context.Context, o Options) error {
 		return err
 	}
 	if p.sample.classes == 0 {
-		if err := p.findParents(ctx, o.Threads); err != nil {
+		if err := p.findParents(ctx, options.Threads); err != nil {
 			return err
 		}
 	}
@@ -122,7 +123,7 @@ func (p *designer) encode(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	worth, err := p.worth(ctx, asked, o)
+	worth, err := p.worth(ctx, asked, options)
 	if err != nil {
 		return err
 	}
@@ -133,11 +134,11 @@ func (p *designer) encode(ctx context.Context, o Options) error {
 
 	// What is found has to add something to all of that, and the delay to what was found.
 	if len(p.out.features)+len(p.out.keys) > 0 {
-		if err := p.findKeys(ctx, o); err != nil {
+		if err := p.findKeys(ctx, options); err != nil {
 			return err
 		}
 	}
-	if err := p.findDelay(ctx, o); err != nil {
+	if err := p.findDelay(ctx, options); err != nil {
 		return err
 	}
 	if len(p.out.keys) > 0 {
@@ -178,10 +179,10 @@ func (p *designer) keepColumns() {
 }
 
 // tellAsItIs records that a column of categories stays one.
-func (p *designer) tellAsItIs(c *sampledColumn, why string) {
-	if c.Kind == dataset.Categorical {
-		p.tell(-1, dataset.EncodingInfo{Name: c.Name, Levels: c.levelCount(), Kept: len(c.Categories),
-			Lumped: c.lumpedShare(), Made: []string{c.Name}, Why: why})
+func (p *designer) tellAsItIs(column *sampledColumn, why string) {
+	if column.Kind == dataset.Categorical {
+		p.tell(-1, dataset.EncodingInfo{Name: column.Name, Levels: column.levelCount(), Kept: len(column.Categories),
+			Lumped: column.lumpedShare(), Made: []string{column.Name}, Why: why})
 	}
 }
 
@@ -244,15 +245,16 @@ func (t *trainSample) persists(order []int) bool {
 // the months of a single year: what a model learns from the earlier ones does not carry over to later ones, and still
 // less to future rows. The years of a century also grow, but there the last ones tell what the next are like, so such a
 // column stays.
-func (p *designer) growsWithTime(c *sampledColumn) bool {
-	asked := c.from.forced == dataset.Numeric || p.survey.specNames(c.Name)
-	if asked || p.survey.spec.OrderBy() != dataset.OrderTime || c.Kind == dataset.Categorical || c.from.from != nil {
+func (p *designer) growsWithTime(column *sampledColumn) bool {
+	asked := column.from.forced == dataset.Numeric || p.survey.specNames(column.Name)
+	if asked || p.survey.spec.OrderBy() != dataset.OrderTime || column.Kind == dataset.Categorical ||
+		column.from.from != nil {
 		return false
 	}
 
-	order := make([]int, 0, len(c.bins))
-	for i, b := range c.bins {
-		if int(b) != c.MissingBin {
+	order := make([]int, 0, len(column.bins))
+	for i, b := range column.bins {
+		if int(b) != column.MissingBin {
 			order = append(order, i)
 		}
 	}
@@ -261,14 +263,14 @@ func (p *designer) growsWithTime(c *sampledColumn) bool {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p.sample.times[a], p.sample.times[b]) })
 	later := len(order) - len(order)/3
-	least, most := c.bins[order[0]], c.bins[order[0]]
+	least, most := column.bins[order[0]], column.bins[order[0]]
 	for _, i := range order[:later] {
-		least, most = min(least, c.bins[i]), max(most, c.bins[i])
+		least, most = min(least, column.bins[i]), max(most, column.bins[i])
 	}
 
 	beyond := 0
 	for _, i := range order[later:] {
-		if c.bins[i] < least || c.bins[i] > most {
+		if column.bins[i] < least || column.bins[i] > most {
 			beyond++
 		}
 	}
@@ -276,7 +278,7 @@ func (p *designer) growsWithTime(c *sampledColumn) bool {
 		return false
 	}
 
-	p.warn(c.Name, "monotonic in time and not predictive of later rows; ignored (add to numeric: to keep)")
+	p.warn(column.Name, "monotonic in time and not predictive of later rows; ignored (add to numeric: to keep)")
 	return true
 }
 
@@ -352,12 +354,12 @@ func (p *designer) encodeLevels(i int, want dataset.ColumnEncodings, worth []*fl
 }
 
 // choose decides the encoding of a categorical column that the spec does not mention, and says why.
-func (p *designer) choose(c *sampledColumn) (want dataset.ColumnEncodings, why string) {
+func (p *designer) choose(column *sampledColumn) (want dataset.ColumnEncodings, why string) {
 	switch {
-	case c.different <= smallLevels:
+	case column.different <= smallLevels:
 		return dataset.ColumnEncodings{dataset.EncodeCategories}, "few levels"
-	case c.present >= idRows && float64(c.levels) >= idShare*float64(p.survey.rows):
-		p.warn(c.Name, "almost all values are unique; column ignored")
+	case column.present >= idRows && float64(column.levels) >= idShare*float64(p.survey.rows):
+		p.warn(column.Name, "almost all values are unique; column ignored")
 		return dataset.ColumnEncodings{dataset.EncodeNone}, "nearly every row has its own"
 	}
 	return dataset.ColumnEncodings{string(dataset.DeriveRate), string(dataset.DeriveCount)}, "many levels"
@@ -459,53 +461,53 @@ func (p *designer) copies() int {
 }
 
 // describeOrder describes, for the manifest, the order in which statistics were made; nil without any.
-func (s *survey) describeOrder(d *design) *dataset.Ordering {
-	if len(d.keys) == 0 {
+func (s *survey) describeOrder(design *design) *dataset.Ordering {
+	if len(design.keys) == 0 {
 		return nil
 	}
-	o := &dataset.Ordering{By: s.spec.OrderBy(), Copies: d.copies}
+	o := &dataset.Ordering{By: s.spec.OrderBy(), Copies: design.copies}
 	if o.By == dataset.OrderTime {
-		o.Column, o.DelaySeconds = s.spec.TimeColumn(), max(d.delay, s.delayAsked())
+		o.Column, o.DelaySeconds = s.spec.TimeColumn(), max(design.delay, s.delayAsked())
 	}
 	return o
 }
 
 // into adds the design's features to the manifest: columns, second columns of categories, and statistics, whose bins
 // are not known yet. Two features with the same name are rejected.
-func (d *design) into(m *dataset.Manifest, columns []sampledColumn, s *survey) error {
+func (d *design) into(manifest *dataset.Manifest, columns []sampledColumn, survey *survey) error {
 	for _, i := range d.features {
-		m.Features = append(m.Features, columns[i].Feature)
-		d.columns = append(d.columns, s.roles.features[i].place)
+		manifest.Features = append(manifest.Features, columns[i].Feature)
+		d.columns = append(d.columns, survey.roles.features[i].place)
 		if second := columns[i].second; second != nil {
-			m.Features = append(m.Features, *second)
-			d.columns = append(d.columns, s.roles.features[i].place)
+			manifest.Features = append(manifest.Features, *second)
+			d.columns = append(d.columns, survey.roles.features[i].place)
 		}
 	}
 
 	for number := range d.keys {
 		for _, what := range d.keys[number].Statistics() {
-			f := dataset.Feature{Name: d.tables[number].Feature(what, m.Label.Classes), Kind: dataset.Numeric,
+			f := dataset.Feature{Name: d.tables[number].Feature(what, manifest.Label.Classes), Kind: dataset.Numeric,
 				Why: dataset.WhyDerived, Bins: 1,
 				MissingBin: -1, OtherBin: -1,
 				From: &dataset.Derived{What: what, Table: number}}
 			if what == dataset.DeriveRecency {
-				f.From.Of = []dataset.Part{{Column: s.spec.TimeColumn(), Kind: s.orderKind()}}
+				f.From.Of = []dataset.Part{{Column: survey.spec.TimeColumn(), Kind: survey.orderKind()}}
 			}
-			m.Features = append(m.Features, f)
+			manifest.Features = append(manifest.Features, f)
 		}
 	}
 
 	if len(d.tables) > dataset.MaxTables {
-		return s.spec.Errorf("encodings", "%d columns of ids and combinations of them have statistics; %d at most. "+
-			"Drop some, give some "+
-			"categories or none under encodings.columns, or make none at all: `encodings: none`",
+		return survey.spec.Errorf("encodings",
+			"%d columns of ids and combinations of them have statistics; %d at most. Drop some, give some "+
+				"categories or none under encodings.columns, or make none at all: `encodings: none`",
 			len(d.tables), dataset.MaxTables)
 	}
-	m.Tables, m.Order = d.tables, s.describeOrder(d)
-	m.Splits[0].Rows *= d.copies
-	m.About.Encodings, m.About.Delay = d.about, d.delayInfo
-	m.About.Warnings = append(m.About.Warnings, d.warnings...)
-	return checkFeatureNames(s.spec, m)
+	manifest.Tables, manifest.Order = d.tables, survey.describeOrder(d)
+	manifest.Splits[0].Rows *= d.copies
+	manifest.About.Encodings, manifest.About.Delay = d.about, d.delayInfo
+	manifest.About.Warnings = append(manifest.About.Warnings, d.warnings...)
+	return checkFeatureNames(survey.spec, manifest)
 }
 
 // orderKind tells how the column that orders the statistics is read.
@@ -521,10 +523,10 @@ func (s *survey) orderKind() dataset.Kind {
 
 // checkFeatureNames rejects a design in which two features have the same name, for instance if a table has a column
 // called site:rate beside site. A model tells its features apart by name only.
-func checkFeatureNames(spec *dataset.Spec, m *dataset.Manifest) error {
+func checkFeatureNames(spec *dataset.Spec, manifest *dataset.Manifest) error {
 	first := map[string]*dataset.Feature{}
-	for i := range m.Features {
-		f := &m.Features[i]
+	for i := range manifest.Features {
+		f := &manifest.Features[i]
 		other := first[f.Name]
 		if other == nil {
 			first[f.Name] = f
@@ -538,22 +540,22 @@ func checkFeatureNames(spec *dataset.Spec, m *dataset.Manifest) error {
 		return spec.Errorf("encodings",
 			"%s and %s are both features called %q; rename a column in the table, or remove one of the two with "+
 				"drop: or encodings.columns",
-			describeFeature(m, column), describeFeature(m, made), f.Name)
+			describeFeature(manifest, column), describeFeature(manifest, made), f.Name)
 	}
 	return nil
 }
 
 // describeFeature describes a feature without its name.
-func describeFeature(m *dataset.Manifest, f *dataset.Feature) string {
-	if f.From == nil {
-		return fmt.Sprintf("column %q", f.Name)
+func describeFeature(manifest *dataset.Manifest, feature *dataset.Feature) string {
+	if feature.From == nil {
+		return fmt.Sprintf("column %q", feature.Name)
 	}
 
-	what, parts := string(f.From.What), f.From.Of
-	if f.From.Table >= 0 {
-		parts = m.Tables[f.From.Table].Of
+	what, parts := string(feature.From.What), feature.From.Of
+	if feature.From.Table >= 0 {
+		parts = manifest.Tables[feature.From.Table].Of
 	}
-	if f.From.What == dataset.DeriveLevels {
+	if feature.From.What == dataset.DeriveLevels {
 		what = "further categories"
 	}
 
@@ -565,12 +567,12 @@ func describeFeature(m *dataset.Manifest, f *dataset.Feature) string {
 }
 
 // describePart describes a part.
-func describePart(p *dataset.Part) string {
-	column := fmt.Sprintf("column %q", p.Column)
-	if p.Take != "" {
-		column = fmt.Sprintf("the %s of %s", p.Take, column)
+func describePart(part *dataset.Part) string {
+	column := fmt.Sprintf("column %q", part.Column)
+	if part.Take != "" {
+		column = fmt.Sprintf("the %s of %s", part.Take, column)
 	}
-	if len(p.Bounds) > 0 {
+	if len(part.Bounds) > 0 {
 		column = "ranges of " + column
 	}
 	return column

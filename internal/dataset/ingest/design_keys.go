@@ -41,12 +41,12 @@ const (
 )
 
 // mayBeIDs reports whether the numbers of a column may be ids.
-func (s *survey) mayBeIDs(f *built) bool {
-	if s.specNames(f.Name) {
+func (s *survey) mayBeIDs(feature *built) bool {
+	if s.specNames(feature.Name) {
 		return true
 	}
-	return len(s.columns) <= wideColumns && f.different > rangeCount && f.different <= exactNumbers &&
-		float64(f.different) <= exactShare*float64(f.present)
+	return len(s.columns) <= wideColumns && feature.different > rangeCount && feature.different <= exactNumbers &&
+		float64(feature.different) <= exactShare*float64(feature.present)
 }
 
 // specNames reports whether the spec asks for encodings of a column, or for keys with it.
@@ -93,18 +93,18 @@ func (p *designer) findAtoms() {
 
 // ranges joins the bins of a numeric column into at most rangeCount ranges with about equal numbers of sampled rows. A
 // missing bin stays a level of its own.
-func (p *designer) ranges(c *sampledColumn) (bounds []float64, hashes []uint64) {
+func (p *designer) ranges(column *sampledColumn) (bounds []float64, hashes []uint64) {
 	counts := make([]int, dataset.MaxBins+1)
-	for _, b := range c.bins[:p.rows] {
+	for _, b := range column.bins[:p.rows] {
 		counts[b]++
 	}
 	left := p.rows
-	if c.MissingBin >= 0 {
-		left -= counts[c.MissingBin]
+	if column.MissingBin >= 0 {
+		left -= counts[column.MissingBin]
 	}
 
 	level, inside := make([]uint64, dataset.MaxBins+1), 0
-	for b, bound := range c.Bounds {
+	for b, bound := range column.Bounds {
 		level[b] = encode.Range(len(bounds))
 		inside += counts[b]
 		if fair := float64(left) / float64(rangeCount-len(bounds)); inside > 0 && float64(inside) >= fair &&
@@ -114,15 +114,15 @@ func (p *designer) ranges(c *sampledColumn) (bounds []float64, hashes []uint64) 
 			inside = 0
 		}
 	}
-	level[len(c.Bounds)] = encode.Range(len(bounds))
-	if c.MissingBin >= 0 {
-		level[c.MissingBin] = encode.Missing()
+	level[len(column.Bounds)] = encode.Range(len(bounds))
+	if column.MissingBin >= 0 {
+		level[column.MissingBin] = encode.Missing()
 	}
 	if len(bounds) == 0 {
 		return nil, nil
 	}
 	hashes = make([]uint64, p.rows)
-	for i, b := range c.bins[:p.rows] {
+	for i, b := range column.bins[:p.rows] {
 		hashes[i] = level[b]
 	}
 	return bounds, hashes
@@ -162,9 +162,9 @@ func (p *designer) atomOf(i int, word string) (int, error) {
 }
 
 // search prepares a search on the sample's rows.
-func (p *designer) search(o Options) *encode.Search {
-	s := &encode.Search{Label: p.sample.labels[:p.rows], Binary: p.sample.binary, Threads: o.Threads,
-		Learner: o.Learner}
+func (p *designer) search(options Options) *encode.Search {
+	s := &encode.Search{Label: p.sample.labels[:p.rows], Binary: p.sample.binary, Threads: options.Threads,
+		Learner: options.Learner}
 	if p.survey.spec.OrderBy() == dataset.OrderTime {
 		s.Time, s.Delay = p.sample.times[:p.rows], p.survey.delayAsked()
 	}
@@ -179,7 +179,7 @@ func (p *designer) search(o Options) *encode.Search {
 }
 
 // worth measures each atom by itself, and then each of the given keys; nil if it cannot be measured.
-func (p *designer) worth(ctx context.Context, keys [][]int, o Options) ([]*float64, error) {
+func (p *designer) worth(ctx context.Context, keys [][]int, options Options) ([]*float64, error) {
 	var all [][]int
 	for a := range p.atoms {
 		all = append(all, []int{a})
@@ -190,7 +190,7 @@ func (p *designer) worth(ctx context.Context, keys [][]int, o Options) ([]*float
 	if p.sample.classes > 0 { // a rate's gain says nothing
 		return out, nil
 	}
-	for i, gain := range p.search(o).Worth(ctx, all) {
+	for i, gain := range p.search(options).Worth(ctx, all) {
 		out[i] = &gain
 	}
 	return out, ctx.Err()
@@ -237,7 +237,7 @@ func (p *designer) describe(table int, atoms []int, info *dataset.EncodingInfo) 
 }
 
 // findKeys looks for columns that are more informative together: of several classes, about each of the most frequent.
-func (p *designer) findKeys(ctx context.Context, o Options) error {
+func (p *designer) findKeys(ctx context.Context, options Options) error {
 	budget := budgetSmall
 	if p.survey.counts[0] > budgetRows {
 		budget = budgetLarge
@@ -245,11 +245,11 @@ func (p *designer) findKeys(ctx context.Context, o Options) error {
 	if p.spec.Budget != nil {
 		budget = *p.spec.Budget
 	}
-	if o.Learner == nil || budget == 0 || p.survey.counts[0] < searchRows {
+	if options.Learner == nil || budget == 0 || p.survey.counts[0] < searchRows {
 		return nil
 	}
 	if p.sample.classes == 0 {
-		return p.findKeysOf(ctx, p.searchBeside(o), []int{0}, budget, o.Progress)
+		return p.findKeysOf(ctx, p.searchBeside(options), []int{0}, budget, options.Progress)
 	}
 	classes := encode.RatedClasses(p.sample.labels, p.sample.classes, len(p.exact))
 	classes = classes[:min(len(classes), searchClasses, budget)]
@@ -257,14 +257,14 @@ func (p *designer) findKeys(ctx context.Context, o Options) error {
 		classes[i]++ // as keys count them
 	}
 	for _, class := range classes {
-		s := p.searchBeside(o)
+		s := p.searchBeside(options)
 		s.Label, s.Binary = make([]float32, p.rows), true
 		for i, y := range p.sample.labels[:p.rows] {
 			if int(y)+1 == class {
 				s.Label[i] = 1
 			}
 		}
-		if err := p.findKeysOf(ctx, s, classes, budget/len(classes), o.Progress); err != nil {
+		if err := p.findKeysOf(ctx, s, classes, budget/len(classes), options.Progress); err != nil {
 			return err
 		}
 	}
@@ -272,13 +272,13 @@ func (p *designer) findKeys(ctx context.Context, o Options) error {
 }
 
 // findKeysOf adds what a search finds, with a rate of each of the classes; of a label without, that is class 0.
-func (p *designer) findKeysOf(ctx context.Context, s *encode.Search, classes []int, budget int,
+func (p *designer) findKeysOf(ctx context.Context, search *encode.Search, classes []int, budget int,
 	progress func(Progress)) error {
-	s.Budget = budget
+	search.Budget = budget
 	if progress != nil {
-		s.Progress = func(found int) { progress(Progress{PhaseSearch, int64(found), int64(budget)}) }
+		search.Progress = func(found int) { progress(Progress{PhaseSearch, int64(found), int64(budget)}) }
 	}
-	found, err := s.Run(ctx)
+	found, err := search.Run(ctx)
 	if err != nil {
 		return err
 	}
@@ -294,8 +294,8 @@ func (p *designer) findKeysOf(ctx context.Context, s *encode.Search, classes []i
 }
 
 // searchBeside prepares a search with a model that has all features so far.
-func (p *designer) searchBeside(o Options) *encode.Search {
-	s := p.search(o)
+func (p *designer) searchBeside(options Options) *encode.Search {
+	s := p.search(options)
 	features := map[int]bool{}
 	for _, number := range p.out.features {
 		features[number] = true
@@ -317,13 +317,13 @@ func (p *designer) searchBeside(o Options) *encode.Search {
 
 // findDelay determines how old the statistics seen by train rows should be, if the spec does not say: held-out rows see
 // statistics that are as much older as the time that they come after train.
-func (p *designer) findDelay(ctx context.Context, o Options) error {
+func (p *designer) findDelay(ctx context.Context, options Options) error {
 	s := p.survey
-	if o.Learner == nil || p.sample.classes > 0 || s.counts[0] < searchRows ||
+	if options.Learner == nil || p.sample.classes > 0 || s.counts[0] < searchRows ||
 		s.spec.OrderBy() != dataset.OrderTime || s.spec.DelayAsked() || s.orderKind() != dataset.Temporal {
 		return nil
 	}
-	delay, gain, err := p.searchBeside(o).Staleness(ctx, s.lastTime()-slices.Max(p.sample.times))
+	delay, gain, err := p.searchBeside(options).Staleness(ctx, s.lastTime()-slices.Max(p.sample.times))
 	if err != nil {
 		return err
 	}

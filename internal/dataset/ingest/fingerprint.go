@@ -52,8 +52,8 @@ func Fingerprint(ctx context.Context, spec *dataset.Spec, files []table.File) (s
 const hashPart = 16 << 20
 
 // hashFile is the SHA-256 of a file's contents or, for a longer file, of its parts' hashes.
-func hashFile(ctx context.Context, f table.File) (string, error) {
-	r, err := os.Open(f.Path)
+func hashFile(ctx context.Context, file table.File) (string, error) {
+	r, err := os.Open(file.Path)
 	if err != nil {
 		return "", err
 	}
@@ -64,7 +64,7 @@ func hashFile(ctx context.Context, f table.File) (string, error) {
 		return "", err
 	}
 
-	isText, err := table.IsPlainText(f)
+	isText, err := table.IsPlainText(file)
 	if err != nil {
 		return "", err
 	}
@@ -83,7 +83,7 @@ func hashFile(ctx context.Context, f table.File) (string, error) {
 		want := min(hashPart, info.Size()-at)
 
 		look := io.Writer(h)
-		check := &table.TextCheck{File: f.URI, At: at}
+		check := &table.TextCheck{File: file.URI, At: at}
 		if isText {
 			look = io.MultiWriter(h, check)
 		}
@@ -97,7 +97,7 @@ func hashFile(ctx context.Context, f table.File) (string, error) {
 		if err != nil {
 			errs[i] = err
 			if !errors.As(err, new(*table.InputError)) {
-				errs[i] = &table.InputError{File: f.URI, Msg: "read", Err: err}
+				errs[i] = &table.InputError{File: file.URI, Msg: "read", Err: err}
 			}
 			for first := faulty.Load(); int64(i) < first && !faulty.CompareAndSwap(first, int64(i)); {
 				first = faulty.Load()

@@ -29,7 +29,7 @@ var errEnough = errors.New("enough rows")
 // order that all of them tell together, and has the table read them as what they are. Formats that the spec, or the old
 // dataset that this one is made like, says are taken as they are; dates that do not tell their order have the one of
 // dates, if it is said. It reads the first rows, and further ones only of columns that may yet have a format.
-func Recognise(ctx context.Context, spec *dataset.Spec, t *table.Table, dates dataset.Format, m *cell.Markers,
+func Recognise(ctx context.Context, spec *dataset.Spec, t *table.Table, dates dataset.Format, markers *cell.Markers,
 	old *dataset.Manifest) (*Reading, error) {
 	r, said := &Reading{Formats: dataset.Formats{}, Open: map[string]string{}}, saidFormats(spec, t, old)
 	seen := map[string]*cell.Recogniser{}
@@ -52,7 +52,7 @@ func Recognise(ctx context.Context, spec *dataset.Spec, t *table.Table, dates da
 			for i, name := range b.Names {
 				v := &b.Columns[i]
 				for j, text := range v.Text {
-					if !v.IsNull(j) && !m.Has(text) {
+					if !v.IsNull(j) && !markers.Has(text) {
 						seen[name].Add(text)
 					}
 				}
@@ -78,7 +78,7 @@ func Recognise(ctx context.Context, spec *dataset.Spec, t *table.Table, dates da
 		if len(can) == 2 && slices.Contains(can, dates) {
 			can = []dataset.Format{dates}
 		}
-		r.settle(name, can, seen[name].Example, m)
+		r.settle(name, can, seen[name].Example, markers)
 	}
 	for _, column := range []string{spec.TimeColumn(), spec.Label.At, spec.Contract.Time} {
 		if text := r.Open[column]; text != "" {
@@ -86,7 +86,7 @@ func Recognise(ctx context.Context, spec *dataset.Spec, t *table.Table, dates da
 		}
 	}
 	t.ReadAs(r.Formats, func(b *table.Batch, i int, f dataset.Format) (dataset.Values, error) {
-		out, bad := cell.ReadAs(f, &b.Columns[i], m)
+		out, bad := cell.ReadAs(f, &b.Columns[i], markers)
 		if bad != nil {
 			return out, b.ErrorAt(bad.At, b.Names[i], "%s", bad.Msg)
 		}
@@ -96,8 +96,8 @@ func Recognise(ctx context.Context, spec *dataset.Spec, t *table.Table, dates da
 }
 
 // settle takes a column's format, or leaves it open between two, and says so by an example.
-func (r *Reading) settle(name string, can []dataset.Format, example string, m *cell.Markers) {
-	one, _ := cell.ReadAs(can[0], &dataset.Values{Type: dataset.Text, Text: []string{example}}, m)
+func (r *Reading) settle(name string, can []dataset.Format, example string, markers *cell.Markers) {
+	one, _ := cell.ReadAs(can[0], &dataset.Values{Type: dataset.Text, Text: []string{example}}, markers)
 	code, text := HintFormat, fmt.Sprintf("texts such as %.40q are read as %s, this one as %s; under categorical: "+
 		"(--categorical %s) they stay texts", example, dataset.FormatWords[can[0]], one.TextOf(0), name)
 	if len(can) == 1 {

@@ -115,7 +115,7 @@ func (f *built) hints(warn func(code, format string, args ...any)) {
 }
 
 // sentinel warns of a number among the labels that is far from all others.
-func (t *trainSample) sentinel(l *dataset.LabelInfo) []dataset.Warning {
+func (t *trainSample) sentinel(label *dataset.LabelInfo) []dataset.Warning {
 	numbers := make([]float64, len(t.labels))
 	for i, y := range t.labels {
 		numbers[i] = float64(y)
@@ -123,15 +123,16 @@ func (t *trainSample) sentinel(l *dataset.LabelInfo) []dataset.Warning {
 	var counter cell.Counter
 	all, _ := counter.Count(numbers)
 	c := findCode(all, len(numbers))
-	if l.Kind != dataset.Regression || c == nil {
+	if label.Kind != dataset.Regression || c == nil {
 		return nil
 	}
-	return []dataset.Warning{{Code: WarnCode, Column: l.Column, Text: fmt.Sprintf("%d of %d sampled labels are %s, "+
-		"and all others %s to %s: it is learnt as it is; if it means that there is no label, list it under missing:",
-		c.rows, len(numbers), numberText(c.x), numberText(c.near), numberText(c.far))}}
+	return []dataset.Warning{{Code: WarnCode, Column: label.Column,
+		Text: fmt.Sprintf("%d of %d sampled labels are %s, and all others %s to %s: it is learnt as it is; if it "+
+			"means that there is no label, list it under missing:",
+			c.rows, len(numbers), numberText(c.x), numberText(c.near), numberText(c.far))}}
 }
 
-func numberText(x float64) string { return string(dataset.AppendNumber(nil, x)) }
+func numberText(value float64) string { return string(dataset.AppendNumber(nil, value)) }
 
 // keyHint reports that the column by which a table is split by hash is not a feature.
 func (s *survey) keyHint() []dataset.Warning {

@@ -49,21 +49,21 @@ func newLabeler(spec *dataset.Spec, t *cell.Markers) *labeler {
 
 // observe checks the label of every row of a batch and returns the places of the rows that have one; nil stands for
 // all.
-func (l *labeler) observe(b *table.Batch, v *dataset.Values) ([]int32, error) {
-	if v.Type == dataset.Time {
+func (l *labeler) observe(batch *table.Batch, values *dataset.Values) ([]int32, error) {
+	if values.Type == dataset.Time {
 		return nil, l.spec.Errorf("label", "column %q is a time and cannot be a label", l.info.Column)
 	}
-	places := make([]int32, 0, b.Rows)
-	for i := range b.Rows {
-		if Missing(v, i, l.markers) {
+	places := make([]int32, 0, batch.Rows)
+	for i := range batch.Rows {
+		if Missing(values, i, l.markers) {
 			l.missing++
-			if v.Type == dataset.Text && !v.IsNull(i) {
-				countUpTo(l.absent, cell.Trim(v.Text[i]), maxListed)
+			if values.Type == dataset.Text && !values.IsNull(i) {
+				countUpTo(l.absent, cell.Trim(values.Text[i]), maxListed)
 			}
 			continue
 		}
 
-		if err := l.count(b, v, i); err != nil {
+		if err := l.count(batch, values, i); err != nil {
 			return nil, err
 		}
 
@@ -73,17 +73,17 @@ func (l *labeler) observe(b *table.Batch, v *dataset.Values) ([]int32, error) {
 }
 
 // Missing reports whether value i is missing: as such, or as a text that spells NaN or a marker's number otherwise.
-func Missing(v *dataset.Values, i int, markers *cell.Markers) bool {
-	if v.Type != dataset.Text || cell.Missing(v, i, markers) {
-		return cell.Missing(v, i, markers)
+func Missing(values *dataset.Values, i int, markers *cell.Markers) bool {
+	if values.Type != dataset.Text || cell.Missing(values, i, markers) {
+		return cell.Missing(values, i, markers)
 	}
-	x, f := cell.ParseNumber(v.Text[i])
+	x, f := cell.ParseNumber(values.Text[i])
 	return f == cell.FormNumber && (x != x || markers.HasNumber(x))
 }
 
-func (l *labeler) count(b *table.Batch, v *dataset.Values, i int) error {
+func (l *labeler) count(batch *table.Batch, values *dataset.Values, i int) error {
 	if l.info.Positive != nil || l.info.Above != nil || l.info.Kind == dataset.Regression {
-		y, err := l.decode(b, v, i)
+		y, err := l.decode(batch, values, i)
 		if err != nil {
 			return err
 		}
@@ -97,20 +97,20 @@ func (l *labeler) count(b *table.Batch, v *dataset.Values, i int) error {
 		}
 
 		if l.positives == 0 || l.negatives == 0 {
-			countUpTo(l.texts, v.TextOf(i), maxListed+1) // for the message, if the other class never comes
+			countUpTo(l.texts, values.TextOf(i), maxListed+1) // for the message, if the other class never comes
 		}
 		return nil
 	}
 
 	if l.info.Kind == dataset.Classes {
-		name := className(v, i)
+		name := className(values, i)
 		countUpTo(l.texts, name, dataset.MaxClasses+1)
-		if v.Type == dataset.Text && len(l.spelt) < 2*dataset.MaxClasses {
-			l.spelt[cell.Trim(v.Text[i])] = name
+		if values.Type == dataset.Text && len(l.spelt) < 2*dataset.MaxClasses {
+			l.spelt[cell.Trim(values.Text[i])] = name
 		}
 		return nil
 	}
-	if x, ok := parseNumber(v, i); ok {
+	if x, ok := parseNumber(values, i); ok {
 		switch x {
 		case 0:
 			l.zeros++
@@ -122,34 +122,34 @@ func (l *labeler) count(b *table.Batch, v *dataset.Values, i int) error {
 		return nil
 	}
 
-	countUpTo(l.texts, className(v, i), dataset.MaxClasses+1)
+	countUpTo(l.texts, className(values, i), dataset.MaxClasses+1)
 	return nil
 }
 
 // className is what a class is called: a number in its shortest form, or the text without blanks around it. Digits that
 // are no quantity, such as 01 or 623049e6, are texts.
-func className(v *dataset.Values, i int) string {
-	if v.Type == dataset.Text {
-		if _, f := cell.ParseNumber(v.Text[i]); f != cell.FormNumber {
-			return cell.Trim(v.Text[i])
+func className(values *dataset.Values, i int) string {
+	if values.Type == dataset.Text {
+		if _, f := cell.ParseNumber(values.Text[i]); f != cell.FormNumber {
+			return cell.Trim(values.Text[i])
 		}
 	}
-	if x, ok := parseNumber(v, i); ok && v.Type != dataset.Bool {
+	if x, ok := parseNumber(values, i); ok && values.Type != dataset.Bool {
 		return string(dataset.AppendNumber(nil, x))
 	}
-	return cell.Trim(v.TextOf(i))
+	return cell.Trim(values.TextOf(i))
 }
 
 // classOf names the class of row i before and after the labels are resolved: all numbers of a regression are one.
-func (l *labeler) classOf(b *table.Batch, v *dataset.Values, i int) (string, error) {
+func (l *labeler) classOf(batch *table.Batch, values *dataset.Values, i int) (string, error) {
 	switch {
 	case l.info.Kind == dataset.Regression:
 		return "", nil
 	case l.info.Positive != nil || l.info.Above != nil:
-		y, err := l.decode(b, v, i)
+		y, err := l.decode(batch, values, i)
 		return string(dataset.AppendNumber(nil, float64(y))), err
 	}
-	return className(v, i), nil
+	return className(values, i), nil
 }
 
 // rare are the warnings of classes, and of a label's values, with one row.
@@ -183,49 +183,50 @@ func (l *labeler) spellings() (out []dataset.Warning) {
 	return out
 }
 
-func countUpTo[K comparable](m map[K]int64, key K, limit int) {
-	if _, seen := m[key]; seen || len(m) < limit {
-		m[key]++
+func countUpTo[K comparable](counts map[K]int64, key K, limit int) {
+	if _, seen := counts[key]; seen || len(counts) < limit {
+		counts[key]++
 	}
 }
 
 // parseNumber returns value i of a label or weight as a number. Texts that spell numbers count.
-func parseNumber(v *dataset.Values, i int) (float64, bool) {
-	switch v.Type {
+func parseNumber(values *dataset.Values, i int) (float64, bool) {
+	switch values.Type {
 	case dataset.Text:
-		x, f := cell.ParseNumber(v.Text[i])
+		x, f := cell.ParseNumber(values.Text[i])
 		return x, f != cell.FormText && (x == x || f == cell.FormNumber)
 	case dataset.Float:
-		return v.Float[i], true
+		return values.Float[i], true
 	default:
-		return float64(v.Int[i]), v.Type != dataset.Time
+		return float64(values.Int[i]), values.Type != dataset.Time
 	}
 }
 
 // decode returns the label of row i, which must not be missing.
-func (l *labeler) decode(b *table.Batch, v *dataset.Values, i int) (float32, error) {
+func (l *labeler) decode(batch *table.Batch, values *dataset.Values, i int) (float32, error) {
 	in := &l.info
 	if in.Positive != nil {
 		switch {
-		case SameValue(v, i, *in.Positive):
+		case SameValue(values, i, *in.Positive):
 			return 1, nil
-		case in.Negative == nil || SameValue(v, i, *in.Negative):
+		case in.Negative == nil || SameValue(values, i, *in.Negative):
 			return 0, nil
 		}
-		return 0, b.ErrorAt(i, in.Column, "the label is %.40q, neither positive (%q) nor negative (%q)",
-			v.TextOf(i), *in.Positive, *in.Negative)
+		return 0, batch.ErrorAt(i, in.Column, "the label is %.40q, neither positive (%q) nor negative (%q)",
+			values.TextOf(i), *in.Positive, *in.Negative)
 	}
 
 	if in.Kind == dataset.Classes {
-		if k, ok := l.classes[className(v, i)]; ok {
+		if k, ok := l.classes[className(values, i)]; ok {
 			return float32(k), nil
 		}
-		return 0, b.ErrorAt(i, in.Column, "the label is %.40q, none of the classes %s", v.TextOf(i), list(in.Classes))
+		return 0, batch.ErrorAt(i, in.Column, "the label is %.40q, none of the classes %s", values.TextOf(i),
+			list(in.Classes))
 	}
 
-	x, ok := parseNumber(v, i)
+	x, ok := parseNumber(values, i)
 	if !ok {
-		return 0, b.ErrorAt(i, in.Column, "the label is %.40q, not a number", v.TextOf(i))
+		return 0, batch.ErrorAt(i, in.Column, "the label is %.40q, not a number", values.TextOf(i))
 	}
 
 	if in.Above != nil {
@@ -236,25 +237,25 @@ func (l *labeler) decode(b *table.Batch, v *dataset.Values, i int) (float32, err
 	}
 
 	if in.Kind == dataset.Binary && x != 0 && x != 1 {
-		return 0, b.ErrorAt(i, in.Column, "the label is %.40q, neither 0 nor 1", v.TextOf(i))
+		return 0, batch.ErrorAt(i, in.Column, "the label is %.40q, neither 0 nor 1", values.TextOf(i))
 	}
 
 	if y := float32(x); !math.IsInf(float64(y), 0) {
 		return y, nil
 	}
-	return 0, b.ErrorAt(i, in.Column, "the label %.40q does not fit a 32-bit float", v.TextOf(i))
+	return 0, batch.ErrorAt(i, in.Column, "the label %.40q does not fit a 32-bit float", values.TextOf(i))
 }
 
 // SameValue reports whether value i is what a spec or a person calls it: the same text or truth value, or the same
 // number. Texts of more digits than a float64 holds, such as long ids, are no numbers.
-func SameValue(v *dataset.Values, i int, text string) bool {
-	if v.Type == dataset.Text && cell.Trim(v.Text[i]) == cell.Trim(text) ||
-		v.Type == dataset.Bool && strings.EqualFold(v.TextOf(i), text) {
+func SameValue(values *dataset.Values, i int, text string) bool {
+	if values.Type == dataset.Text && cell.Trim(values.Text[i]) == cell.Trim(text) ||
+		values.Type == dataset.Bool && strings.EqualFold(values.TextOf(i), text) {
 		return true
 	}
-	x, ok := parseNumber(v, i)
+	x, ok := parseNumber(values, i)
 	want, f := cell.ParseNumber(text)
-	return ok && f != cell.FormText && x == want && (v.Type != dataset.Text || math.Abs(x) <= 1<<53)
+	return ok && f != cell.FormText && x == want && (values.Type != dataset.Text || math.Abs(x) <= 1<<53)
 }
 
 // resolve determines the kind of label after the first pass. Its errors point into the spec.
@@ -370,20 +371,20 @@ func rarest(texts map[string]int64) string {
 		func(a, b string) int { return cmp.Compare(texts[a], texts[b]) })
 }
 
-func smallest(m map[float64]int64) float64 { return slices.Min(slices.Collect(maps.Keys(m))) }
-func greatest(m map[float64]int64) float64 { return slices.Max(slices.Collect(maps.Keys(m))) }
+func smallest(counts map[float64]int64) float64 { return slices.Min(slices.Collect(maps.Keys(counts))) }
+func greatest(counts map[float64]int64) float64 { return slices.Max(slices.Collect(maps.Keys(counts))) }
 
-func listTexts(m map[string]int64) string {
+func listTexts(counts map[string]int64) string {
 	var quoted []string
-	for _, s := range slices.Sorted(maps.Keys(m)) {
+	for _, s := range slices.Sorted(maps.Keys(counts)) {
 		quoted = append(quoted, fmt.Sprintf("%.40q", s))
 	}
 	return list(quoted)
 }
 
-func listNumbers(m map[float64]int64) string {
+func listNumbers(counts map[float64]int64) string {
 	var texts []string
-	for _, x := range slices.Sorted(maps.Keys(m)) {
+	for _, x := range slices.Sorted(maps.Keys(counts)) {
 		texts = append(texts, fmt.Sprint(x))
 	}
 	return list(texts)

@@ -6,11 +6,11 @@ import (
 )
 
 // allPresent reports whether it is evident that every row has a numeric label.
-func (l *labeler) allPresent(v *dataset.Values) bool {
-	if v.Null != nil || len(l.markers.Numbers) > 0 || v.Type == dataset.Text || v.Type == dataset.Time {
+func (l *labeler) allPresent(values *dataset.Values) bool {
+	if values.Null != nil || len(l.markers.Numbers) > 0 || values.Type == dataset.Text || values.Type == dataset.Time {
 		return false
 	}
-	for _, x := range v.Float {
+	for _, x := range values.Float {
 		if x != x {
 			return false
 		}
@@ -19,13 +19,13 @@ func (l *labeler) allPresent(v *dataset.Values) bool {
 }
 
 // presentIn returns the places of a batch's rows that have a label; nil stands for all.
-func (l *labeler) presentIn(b *table.Batch, v *dataset.Values) []int32 {
-	if l.allPresent(v) {
+func (l *labeler) presentIn(batch *table.Batch, values *dataset.Values) []int32 {
+	if l.allPresent(values) {
 		return nil
 	}
-	places := make([]int32, 0, b.Rows)
-	for i := range b.Rows {
-		if !Missing(v, i, l.markers) {
+	places := make([]int32, 0, batch.Rows)
+	for i := range batch.Rows {
+		if !Missing(values, i, l.markers) {
 			places = append(places, int32(i))
 		}
 	}
@@ -33,18 +33,19 @@ func (l *labeler) presentIn(b *table.Batch, v *dataset.Values) []int32 {
 }
 
 // decodeAll writes the labels of a batch's rows, none of which may be missing.
-func (l *labeler) decodeAll(b *table.Batch, v *dataset.Values, out []float32) error {
-	plain := l.info.Positive == nil && l.info.Above == nil && l.info.Kind != dataset.Classes && v.Type == dataset.Float
+func (l *labeler) decodeAll(batch *table.Batch, values *dataset.Values, out []float32) error {
+	plain := l.info.Positive == nil && l.info.Above == nil && l.info.Kind != dataset.Classes &&
+		values.Type == dataset.Float
 	for i := range out {
 		if plain {
-			if x := v.Float[i]; x == 0 || x == 1 { // the same for both kinds of labels
+			if x := values.Float[i]; x == 0 || x == 1 { // the same for both kinds of labels
 				out[i] = float32(x)
 				continue
 			}
 		}
 
 		var err error
-		if out[i], err = l.decode(b, v, i); err != nil {
+		if out[i], err = l.decode(batch, values, i); err != nil {
 			return err
 		}
 	}

@@ -52,15 +52,15 @@ func specLike(spec *dataset.Spec, old *dataset.Manifest, t *table.Table) *datase
 }
 
 // kindsOf returns the kind by which each of a dataset's columns was read.
-func kindsOf(m *dataset.Manifest) map[string]dataset.Kind {
+func kindsOf(manifest *dataset.Manifest) map[string]dataset.Kind {
 	kinds := map[string]dataset.Kind{}
-	for i := range m.Tables {
-		for _, p := range m.Tables[i].Of {
+	for i := range manifest.Tables {
+		for _, p := range manifest.Tables[i].Of {
 			kinds[p.Column] = p.Kind
 		}
 	}
-	for i := range m.Features {
-		if f := &m.Features[i]; f.From == nil {
+	for i := range manifest.Features {
+		if f := &manifest.Features[i]; f.From == nil {
 			kinds[f.Name] = f.Kind
 		}
 	}
@@ -68,10 +68,10 @@ func kindsOf(m *dataset.Manifest) map[string]dataset.Kind {
 }
 
 // ofColumns returns, by name, the features of a dataset that are columns or derived from a row's time.
-func ofColumns(m *dataset.Manifest) map[string]*dataset.Feature {
+func ofColumns(manifest *dataset.Manifest) map[string]*dataset.Feature {
 	out := map[string]*dataset.Feature{}
-	for i := range m.Features {
-		if f := &m.Features[i]; f.From == nil || f.From.Table < 0 && f.From.What != dataset.DeriveLevels {
+	for i := range manifest.Features {
+		if f := &manifest.Features[i]; f.From == nil || f.From.Table < 0 && f.From.What != dataset.DeriveLevels {
 			out[f.Name] = f
 		}
 	}

@@ -58,32 +58,34 @@ type Prints []Print
 const maxPrints = 1 << 14
 
 // Missing reports whether value i of a column is missing: null in the table, NaN, or one of the spec's texts.
-func (n *Night) Missing(v *dataset.Values, i int) bool { return cell.Missing(v, i, n.markers) }
+func (n *Night) Missing(values *dataset.Values, i int) bool {
+	return cell.Missing(values, i, n.markers)
+}
 
 // Numbers returns a column's values as numbers, NaN if missing or unreadable. readable is the share of present values
 // that can be read as numbers; for times it is 0.
-func (n *Night) Numbers(v *dataset.Values) (x []float64, readable float64) {
-	return n.read(v, func(i int) (float64, bool) {
-		if v.Type == dataset.Time {
+func (n *Night) Numbers(values *dataset.Values) (x []float64, readable float64) {
+	return n.read(values, func(i int) (float64, bool) {
+		if values.Type == dataset.Time {
 			return 0, false
 		}
-		y, ok := parseNumber(v, i)
+		y, ok := parseNumber(values, i)
 		return y, ok && dataset.Finite(y)
 	})
 }
 
 // Times returns a column's values as seconds since 1970, NaN if missing or unreadable; numbers are not readable as
 // times.
-func (n *Night) Times(v *dataset.Values) (x []float64, readable float64) {
-	return n.read(v, func(i int) (float64, bool) { return timeAt(v, i) })
+func (n *Night) Times(values *dataset.Values) (x []float64, readable float64) {
+	return n.read(values, func(i int) (float64, bool) { return timeAt(values, i) })
 }
 
-func (n *Night) read(v *dataset.Values, one func(i int) (float64, bool)) (x []float64, readable float64) {
-	x = make([]float64, v.Len())
+func (n *Night) read(values *dataset.Values, one func(i int) (float64, bool)) (x []float64, readable float64) {
+	x = make([]float64, values.Len())
 	there, good := 0, 0
 	for i := range x {
 		x[i] = math.NaN()
-		if n.Missing(v, i) {
+		if n.Missing(values, i) {
 			continue
 		}
 
@@ -122,40 +124,41 @@ type nightSlot struct {
 	weight float32
 }
 
-func newNightTaker(s *survey, m *dataset.Manifest) *nightTaker {
-	t := &nightTaker{night: &Night{markers: s.markers}, spec: s.spec, read: s.roles.read,
-		label: s.roles.label, prints: newPrinter(), bares: newPrinter()}
+func newNightTaker(survey *survey, manifest *dataset.Manifest) *nightTaker {
+	t := &nightTaker{night: &Night{markers: survey.markers}, spec: survey.spec, read: survey.roles.read,
+		label: survey.roles.label, prints: newPrinter(), bares: newPrinter()}
 	t.take = newSampler(rowsOf(NightRows, NightRows, len(t.read), nightCells))
 	t.stores = make([]store, len(t.read))
 	t.when = make([]bool, len(t.read))
 	for i := range t.stores {
-		t.stores[i].longest, t.stores[i].room = dataset.MaxCategory, int(min(s.rows, int64(t.take.slots())))
-		t.when[i] = i == s.roles.order || i == s.roles.split && i != t.label && s.splitter.by != dataset.SplitByHash
+		t.stores[i].longest, t.stores[i].room = dataset.MaxCategory, int(min(survey.rows, int64(t.take.slots())))
+		t.when[i] = i == survey.roles.order || i == survey.roles.split && i != t.label &&
+			survey.splitter.by != dataset.SplitByHash
 	}
-	for i := range m.Features {
-		if f := &m.Features[i]; f.Kind == dataset.Temporal {
-			t.exclude(s, f.Name)
+	for i := range manifest.Features {
+		if f := &manifest.Features[i]; f.Kind == dataset.Temporal {
+			t.exclude(survey, f.Name)
 		}
 	}
-	for _, w := range m.About.Warnings {
+	for _, w := range manifest.About.Warnings {
 		if w.Code == WarnIDLike || w.Code == WarnDropped {
-			t.exclude(s, w.Column)
+			t.exclude(survey, w.Column)
 		}
 	}
 	return t
 }
 
 // exclude leaves a column out of bare rows, unless it is the label.
-func (t *nightTaker) exclude(s *survey, name string) {
-	if i, ok := s.roles.places[name]; ok && i != s.roles.label && i < len(t.when) {
+func (t *nightTaker) exclude(survey *survey, name string) {
+	if i, ok := survey.roles.places[name]; ok && i != survey.roles.label && i < len(t.when) {
 		t.when[i], t.night.Outside = true, append(t.night.Outside, name)
 	}
 }
 
 // add processes a batch whose rows have been assigned to their splits.
-func (t *nightTaker) add(b *table.Batch, labels []float32, splits []*splitPart, threads int) {
-	t.night.Table += int64(b.Rows)
-	t.splits = dataset.Resize(t.splits, b.Rows)
+func (t *nightTaker) add(batch *table.Batch, labels []float32, splits []*splitPart, threads int) {
+	t.night.Table += int64(batch.Rows)
+	t.splits = dataset.Resize(t.splits, batch.Rows)
 	t.chosen = t.chosen[:0]
 
 	for where, part := range splits {
@@ -167,19 +170,19 @@ func (t *nightTaker) add(b *table.Batch, labels []float32, splits []*splitPart, 
 		}
 	}
 
-	for i := range b.Rows {
-		slot, ok := t.take.offerRow(b.Row(i))
+	for i := range batch.Rows {
+		slot, ok := t.take.offerRow(batch.Row(i))
 		if !ok {
 			continue
 		}
 		t.chosen = append(t.chosen, chosen{i, slot})
 		t.slots = stretch(t.slots, slot+1, 0)
-		t.slots[slot] = nightSlot{row: b.Row(i), split: t.splits[i], label: labels[i], weight: 1}
+		t.slots[slot] = nightSlot{row: batch.Row(i), split: t.splits[i], label: labels[i], weight: 1}
 	}
 	t.weigh(splits)
 
-	dataset.Parallel(threads, len(t.stores), func(i int) { t.stores[i].put(&b.Columns[i], t.chosen) })
-	t.hash(b, threads)
+	dataset.Parallel(threads, len(t.stores), func(i int) { t.stores[i].put(&batch.Columns[i], t.chosen) })
+	t.hash(batch, threads)
 	t.prints.add(t.hashes, t.splits)
 	t.bares.add(t.bare, t.splits)
 }
@@ -207,12 +210,12 @@ func (t *nightTaker) weigh(splits []*splitPart) {
 const hashChunk = 2048
 
 // hash computes the hash of every row of the batch over all columns read.
-func (t *nightTaker) hash(b *table.Batch, threads int) {
-	t.hashes, t.bare = dataset.Resize(t.hashes, b.Rows), dataset.Resize(t.bare, b.Rows)
-	columns := b.Columns[:len(t.read)]
-	dataset.Parallel(threads, (b.Rows+hashChunk-1)/hashChunk, func(chunk int) {
+func (t *nightTaker) hash(batch *table.Batch, threads int) {
+	t.hashes, t.bare = dataset.Resize(t.hashes, batch.Rows), dataset.Resize(t.bare, batch.Rows)
+	columns := batch.Columns[:len(t.read)]
+	dataset.Parallel(threads, (batch.Rows+hashChunk-1)/hashChunk, func(chunk int) {
 		from := chunk * hashChunk
-		to := min(from+hashChunk, b.Rows)
+		to := min(from+hashChunk, batch.Rows)
 		out := t.bare[from:to]
 		for i := range out {
 			out[i] = seedNight
@@ -239,11 +242,11 @@ func (t *nightTaker) hash(b *table.Batch, threads int) {
 }
 
 // rawHash hashes a value as written in the table.
-func rawHash(v *dataset.Values, i int) uint64 {
-	if v.IsNull(i) {
+func rawHash(values *dataset.Values, i int) uint64 {
+	if values.IsNull(i) {
 		return seedNight
 	}
-	return segment.Hash(v, i)
+	return segment.Hash(values, i)
 }
 
 // finish returns the night, its rows in table order. The only error is ctx's.

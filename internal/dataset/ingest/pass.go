@@ -45,32 +45,35 @@ type splitPart struct {
 	rowBins []uint8   // scratch
 }
 
-func newPass(s *survey, m *dataset.Manifest, w *dataset.Writer, d *design, witness segment.Scorer) *pass {
-	n := len(d.columns)
-	p := &pass{survey: s, m: m, w: w, columns: d.columns, bins: make([][]uint8, n),
+func newPass(survey *survey, manifest *dataset.Manifest, writer *dataset.Writer, design *design,
+	witness segment.Scorer) *pass {
+	n := len(design.columns)
+	p := &pass{survey: survey, m: manifest, w: writer, columns: design.columns, bins: make([][]uint8, n),
 		buffers: make([][]float64, n),
 		errs:    make([]error, n), groups: dataset.SplitsOfGroups{}}
 
 	for i := range n {
-		p.encoders = append(p.encoders, cell.NewColumnEncoder(&m.Features[i], s.tokensOf(m.Features[i].From)))
+		p.encoders = append(p.encoders, cell.NewColumnEncoder(&manifest.Features[i],
+			survey.tokensOf(manifest.Features[i].From)))
 	}
 
 	for i, name := range dataset.SplitNames() {
-		if rows := m.TableRows(name); rows > 0 {
+		if rows := manifest.TableRows(name); rows > 0 {
 			p.splits[i] = &splitPart{name: name, rows: rows, columns: make([][]uint8, n), mine: make([][]uint8, n)}
 		}
 	}
 
-	p.sample = newSampleTaker(s, m)
-	p.night = newNightTaker(s, m)
-	p.segments = segment.NewCounter(witness, s.roles.read, s.roles.label, m.Features[:n], s.spec.Missing, s.rows)
+	p.sample = newSampleTaker(survey, manifest)
+	p.night = newNightTaker(survey, manifest)
+	p.segments = segment.NewCounter(witness, survey.roles.read, survey.roles.label, manifest.Features[:n],
+		survey.spec.Missing, survey.rows)
 	return p
 }
 
 // run reads the table again and writes all files except the manifest.
-func (p *pass) run(ctx context.Context, o Options) error {
+func (p *pass) run(ctx context.Context, options Options) error {
 	s := p.survey
-	if err := s.source.each(ctx, false, p.write, o.progress(PhaseWrite)); err != nil {
+	if err := s.source.each(ctx, false, p.write, options.progress(PhaseWrite)); err != nil {
 		return err
 	}
 
@@ -88,7 +91,7 @@ func (p *pass) run(ctx context.Context, o Options) error {
 	}
 
 	if p.statistics != nil {
-		if err := p.statistics.finish(ctx, p.w, o); err != nil {
+		if err := p.statistics.finish(ctx, p.w, options); err != nil {
 			return err
 		}
 	}
@@ -123,25 +126,25 @@ func (p *pass) checkTrain() error {
 }
 
 // write writes one batch into the files.
-func (p *pass) write(b *table.Batch) error {
+func (p *pass) write(batch *table.Batch) error {
 	s := p.survey
-	if err := p.dealRows(b); err != nil {
+	if err := p.dealRows(batch); err != nil {
 		return err
 	}
 	dataset.Parallel(s.threads, len(p.encoders), func(i int) {
-		p.errs[i] = p.writeColumn(b, i)
+		p.errs[i] = p.writeColumn(batch, i)
 	})
 	for i, err := range p.errs {
 		if err != nil {
-			return placeError(b, p.m.Features[i].Name, err)
+			return placeError(batch, p.m.Features[i].Name, err)
 		}
 	}
 
-	p.sample.takeAll(b, s.threads)
-	p.night.add(b, p.labels, p.splits[:], s.threads)
-	p.segments.Add(b.Columns, p.bins, p.labels, s.threads)
+	p.sample.takeAll(batch, s.threads)
+	p.night.add(batch, p.labels, p.splits[:], s.threads)
+	p.segments.Add(batch.Columns, p.bins, p.labels, s.threads)
 	if p.statistics != nil {
-		if err := p.statistics.observe(b); err != nil {
+		if err := p.statistics.observe(batch); err != nil {
 			return err
 		}
 	}
@@ -162,16 +165,16 @@ func (p *pass) write(b *table.Batch) error {
 }
 
 // placeError adds the row of the source to an encoding error.
-func placeError(b *table.Batch, column string, err error) error {
+func placeError(batch *table.Batch, column string, err error) error {
 	var value *cell.ValueError
 	if errors.As(err, &value) {
-		return b.ErrorAt(value.At, column, "%s; the table changed while it was read", value.Msg)
+		return batch.ErrorAt(value.At, column, "%s; the table changed while it was read", value.Msg)
 	}
 	return err
 }
 
 // dealRows assigns every row of a batch to its split, and reads its targets.
-func (p *pass) dealRows(b *table.Batch) error {
+func (p *pass) dealRows(batch *table.Batch) error {
 	s := p.survey
 	for _, part := range p.splits {
 		if part != nil {
@@ -185,21 +188,21 @@ func (p *pass) dealRows(b *table.Batch) error {
 		if place < 0 {
 			return nil
 		}
-		return &b.Columns[place]
+		return &batch.Columns[place]
 	}
 	label, group, split := column(s.roles.label), column(s.roles.group), column(s.roles.split)
-	weights, values, err := s.weights(b)
+	weights, values, err := s.weights(batch)
 	if err != nil {
 		return err
 	}
 
-	p.labels = dataset.Resize(p.labels, b.Rows)
-	if err := s.labels.decodeAll(b, label, p.labels); err != nil {
+	p.labels = dataset.Resize(p.labels, batch.Rows)
+	if err := s.labels.decodeAll(batch, label, p.labels); err != nil {
 		return err
 	}
 
 	for i, y := range p.labels {
-		where, key, err := s.splitter.chooseSplit(b, split, i)
+		where, key, err := s.splitter.chooseSplit(batch, split, i)
 		if err != nil {
 			return err
 		}
@@ -209,7 +212,7 @@ func (p *pass) dealRows(b *table.Batch) error {
 			return p.changed()
 		}
 
-		fold, groupHash := s.splitter.fold(b, i, where, key, split, group)
+		fold, groupHash := s.splitter.fold(batch, i, where, key, split, group)
 		part.places = append(part.places, int32(i))
 		part.targets.Label = append(part.targets.Label, y)
 		part.targets.Fold = append(part.targets.Fold, fold)
@@ -265,12 +268,12 @@ func (s *splitPart) add(y float64) {
 	s.total = sum
 }
 
-func abs(x float64) float64 { return max(x, -x) }
+func abs(value float64) float64 { return max(value, -value) }
 
 // writeColumn bins one feature of a batch and writes it into the columns of every split.
-func (p *pass) writeColumn(b *table.Batch, feature int) error {
-	raw := &b.Columns[p.columns[feature]]
-	bins := dataset.Resize(p.bins[feature], b.Rows)
+func (p *pass) writeColumn(batch *table.Batch, feature int) error {
+	raw := &batch.Columns[p.columns[feature]]
+	bins := dataset.Resize(p.bins[feature], batch.Rows)
 	p.bins[feature] = bins
 
 	var err error
@@ -284,7 +287,7 @@ func (p *pass) writeColumn(b *table.Batch, feature int) error {
 		}
 
 		column := bins
-		if len(part.places) < b.Rows {
+		if len(part.places) < batch.Rows {
 			column = dataset.PickInto(bins, part.places, part.mine[feature])
 			part.mine[feature] = column
 		}

@@ -25,11 +25,11 @@ type ripener struct {
 }
 
 // newRipener returns nil if the spec treats every label as final.
-func newRipener(spec *dataset.Spec, r *roles, markers *cell.Markers) *ripener {
+func newRipener(spec *dataset.Spec, roles *roles, markers *cell.Markers) *ripener {
 	if spec.Label.Matures == 0 {
 		return nil
 	}
-	return &ripener{spec: spec, markers: markers, place: r.mature, until: math.NaN(), oldest: math.Inf(1),
+	return &ripener{spec: spec, markers: markers, place: roles.mature, until: math.NaN(), oldest: math.Inf(1),
 		newest: math.Inf(-1), ripest: math.Inf(-1)}
 }
 
@@ -60,26 +60,27 @@ func (r *ripener) resolve(ctx context.Context, t *table.Table, progress func(don
 }
 
 // time returns the time of row i.
-func (r *ripener) time(b *table.Batch, v *dataset.Values, i int) (float64, error) {
-	if cell.Missing(v, i, r.markers) {
-		return 0, b.ErrorAt(i, r.spec.Label.At, "it is not known whether the row's label is final: its time is missing")
+func (r *ripener) time(batch *table.Batch, values *dataset.Values, i int) (float64, error) {
+	if cell.Missing(values, i, r.markers) {
+		return 0, batch.ErrorAt(i, r.spec.Label.At,
+			"it is not known whether the row's label is final: its time is missing")
 	}
-	x, ok := timeAt(v, i)
+	x, ok := timeAt(values, i)
 	if !ok {
-		return 0, b.ErrorAt(i, r.spec.Label.At, "it is not known whether the row's label is final: %.40q is not a "+
-			"time (such as 2017-07-02T10:03:20Z)", v.TextOf(i))
+		return 0, batch.ErrorAt(i, r.spec.Label.At, "it is not known whether the row's label is final: %.40q is not a "+
+			"time (such as 2017-07-02T10:03:20Z)", values.TextOf(i))
 	}
 	return x, nil
 }
 
 // keep returns a batch of only the ripe rows.
-func (r *ripener) keep(b *table.Batch) (*table.Batch, error) {
+func (r *ripener) keep(batch *table.Batch) (*table.Batch, error) {
 	if r == nil {
-		return b, nil
+		return batch, nil
 	}
-	places, v := make([]int32, 0, b.Rows), &b.Columns[r.place]
-	for i := range b.Rows {
-		x, err := r.time(b, v, i)
+	places, v := make([]int32, 0, batch.Rows), &batch.Columns[r.place]
+	for i := range batch.Rows {
+		x, err := r.time(batch, v, i)
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +91,7 @@ func (r *ripener) keep(b *table.Batch) (*table.Batch, error) {
 		}
 	}
 
-	return b.Keep(places), nil
+	return batch.Keep(places), nil
 }
 
 // all reports whether every row seen by the survey was unripe.

@@ -35,13 +35,13 @@ func (c *cleanRows) each(ctx context.Context, first bool, fn func(*table.Batch) 
 }
 
 // clean returns a batch of the rows that stay.
-func (c *cleanRows) clean(b *table.Batch, first bool) (*table.Batch, error) {
-	final, err := c.ripe.keep(b)
+func (c *cleanRows) clean(batch *table.Batch, first bool) (*table.Batch, error) {
+	final, err := c.ripe.keep(batch)
 	if err != nil {
 		return nil, err
 	}
 	if first && c.ripe != nil {
-		c.ripe.left += int64(b.Rows - final.Rows)
+		c.ripe.left += int64(batch.Rows - final.Rows)
 	}
 
 	label := &final.Columns[c.roles.label]
@@ -82,21 +82,21 @@ func readTable(ctx context.Context, t *table.Table, names []string, fn func(*tab
 
 // thin removes from the places of rows with a label (nil stands for all) the negative rows that sampling leaves out.
 // The choice depends only on the rows' numbers.
-func (l *labeler) thin(b *table.Batch, v *dataset.Values, places []int32) []int32 {
+func (l *labeler) thin(batch *table.Batch, values *dataset.Values, places []int32) []int32 {
 	share := l.spec.Sample.Negatives
 	if share == 0 {
 		return places
 	}
 
-	kept := make([]int32, 0, b.Rows)
+	kept := make([]int32, 0, batch.Rows)
 	keep := func(i int) {
-		if cell.Unit(encode.Mix(cell.HashRow(b.Row(i))^seedThin)) < share || !l.meansZero(v, i) {
+		if cell.Unit(encode.Mix(cell.HashRow(batch.Row(i))^seedThin)) < share || !l.meansZero(values, i) {
 			kept = append(kept, int32(i))
 		}
 	}
 
 	if places == nil {
-		for i := range b.Rows {
+		for i := range batch.Rows {
 			keep(i)
 		}
 	}
@@ -108,11 +108,11 @@ func (l *labeler) thin(b *table.Batch, v *dataset.Values, places []int32) []int3
 
 // meansZero reports whether the label of row i, which must be present, means 0. It is used before the survey knows the
 // kind of label; if the column turns out to hold more than 0 and 1, staging fails anyway.
-func (l *labeler) meansZero(v *dataset.Values, i int) bool {
+func (l *labeler) meansZero(values *dataset.Values, i int) bool {
 	if l.info.Positive != nil {
-		return !SameValue(v, i, *l.info.Positive)
+		return !SameValue(values, i, *l.info.Positive)
 	}
-	x, ok := parseNumber(v, i)
+	x, ok := parseNumber(values, i)
 	if l.info.Above != nil {
 		return ok && x <= *l.info.Above
 	}

@@ -21,28 +21,28 @@ type sampleTaker struct {
 	stores []store
 }
 
-func newSampleTaker(s *survey, m *dataset.Manifest) *sampleTaker {
-	last := m.Splits[len(m.Splits)-1] // test if it exists: splits are in order
-	rows := m.TableRows(last.Name)
-	names := m.Encoding().Inputs()
+func newSampleTaker(survey *survey, manifest *dataset.Manifest) *sampleTaker {
+	last := manifest.Splits[len(manifest.Splits)-1] // test if it exists: splits are in order
+	rows := manifest.TableRows(last.Name)
+	names := manifest.Encoding().Inputs()
 
 	known := map[string]bool{}
 	for _, name := range names {
 		known[name] = true
 	}
-	for _, c := range s.columns { // a model of another night may need columns that are left out tonight
+	for _, c := range survey.columns { // a model of another night may need columns that are left out tonight
 		if c.feature.from == nil && !known[c.feature.column.Name] {
 			names = append(names, c.feature.column.Name)
 		}
 	}
 
-	want := rowsOf(s.spec.Sample.Rows, dataset.DefaultSample, len(names), sampleCells)
-	t := &sampleTaker{split: last.Name, rows: rows, want: min(want, rows), places: s.roles.placesOf(names)}
+	want := rowsOf(survey.spec.Sample.Rows, dataset.DefaultSample, len(names), sampleCells)
+	t := &sampleTaker{split: last.Name, rows: rows, want: min(want, rows), places: survey.roles.placesOf(names)}
 	t.stores = make([]store, len(t.places))
 	t.sample = &dataset.Sample{Split: last.Name}
 
 	for i, place := range t.places {
-		t.sample.Names = append(t.sample.Names, s.roles.read[place])
+		t.sample.Names = append(t.sample.Names, survey.roles.read[place])
 		t.stores[i].room = t.want
 	}
 	return t
@@ -62,8 +62,8 @@ func (t *sampleTaker) choose(part *splitPart) {
 }
 
 // takeAll stores the values of the rows that choose picked.
-func (t *sampleTaker) takeAll(b *table.Batch, threads int) {
-	dataset.Parallel(threads, len(t.places), func(i int) { t.stores[i].put(&b.Columns[t.places[i]], t.chosen) })
+func (t *sampleTaker) takeAll(batch *table.Batch, threads int) {
+	dataset.Parallel(threads, len(t.places), func(i int) { t.stores[i].put(&batch.Columns[t.places[i]], t.chosen) })
 }
 
 func (t *sampleTaker) finish() *dataset.Sample {

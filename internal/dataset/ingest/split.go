@@ -68,16 +68,16 @@ func newSplitter(spec *dataset.Spec, t *cell.Markers, labels *labeler) *splitter
 }
 
 // observe handles a batch in the first pass. It returns the rows' splits, or nil if they are not known yet.
-func (s *splitter) observe(b *table.Batch, column *dataset.Values) ([]uint8, error) {
+func (s *splitter) observe(batch *table.Batch, column *dataset.Values) ([]uint8, error) {
 	switch s.by {
 	case dataset.SplitByTime:
-		return nil, s.observeTime(b, column)
+		return nil, s.observeTime(batch, column)
 	case dataset.SplitByClasses:
-		return nil, s.observeClasses(b, column)
+		return nil, s.observeClasses(batch, column)
 	}
-	out := make([]uint8, b.Rows)
+	out := make([]uint8, batch.Rows)
 	for i := range out {
-		split, _, err := s.chooseSplit(b, column, i)
+		split, _, err := s.chooseSplit(batch, column, i)
 		if err != nil {
 			return nil, err
 		}
@@ -87,27 +87,28 @@ func (s *splitter) observe(b *table.Batch, column *dataset.Values) ([]uint8, err
 }
 
 // chooseSplit returns the split of row i and, for a split by hash, the hash of its key.
-func (s *splitter) chooseSplit(b *table.Batch, column *dataset.Values, i int) (split uint8, key uint64, err error) {
+func (s *splitter) chooseSplit(batch *table.Batch, column *dataset.Values, i int) (split uint8, key uint64, err error) {
 	switch s.by {
 	case dataset.SplitByHash, dataset.SplitByRandom:
-		hash := s.rowHash(b, i)
+		hash := s.rowHash(batch, i)
 		if s.by == dataset.SplitByHash {
-			key = s.keys.Hash(column, i, b.Row(i))
+			key = s.keys.Hash(column, i, batch.Row(i))
 			hash = encode.Mix(key ^ seedSplit)
 		}
 		split = s.byShare(hash)
 	case dataset.SplitByClasses:
-		split, err = s.placeClass(b, column, i)
+		split, err = s.placeClass(batch, column, i)
 	case dataset.SplitByColumn:
 		if cell.Missing(column, i, s.keys.Markers) {
-			return 0, 0, b.ErrorAt(i, s.spec.Split.Column, "the row belongs to no split: the value is missing")
+			return 0, 0, batch.ErrorAt(i, s.spec.Split.Column, "the row belongs to no split: the value is missing")
 		}
 
 		s.buf = column.AppendText(s.buf[:0], i)
 		var known bool
 		if split, known = s.values[string(s.buf)]; !known {
-			return 0, 0, b.ErrorAt(i, s.spec.Split.Column, "%.40q is not a split; known are %s. Map it in the spec, "+
-				"such as split: {by: column, column: %s, train: [%s], ...}",
+			return 0, 0, batch.ErrorAt(i, s.spec.Split.Column,
+				"%.40q is not a split; known are %s. Map it in the spec, such as split: {by: column, column: %s, "+
+					"train: [%s], ...}",
 				string(s.buf), list(slices.Sorted(maps.Keys(s.values))), s.spec.Split.Column, string(s.buf))
 		}
 	case dataset.SplitByTime:
@@ -123,37 +124,37 @@ func (s *splitter) chooseSplit(b *table.Batch, column *dataset.Values, i int) (s
 func (s *splitter) late() bool { return s.by == dataset.SplitByTime || s.by == dataset.SplitByClasses }
 
 // time returns value i of the time column as seconds since 1970, or as a number.
-func (s *splitter) time(v *dataset.Values, i int) (float64, bool) {
+func (s *splitter) time(values *dataset.Values, i int) (float64, bool) {
 	switch {
-	case v.Type == dataset.Time || v.Type == dataset.Text && s.asTime != nil:
-		return timeAt(v, i)
-	case v.Type != dataset.Text:
-		x, _ := parseNumber(v, i)
+	case values.Type == dataset.Time || values.Type == dataset.Text && s.asTime != nil:
+		return timeAt(values, i)
+	case values.Type != dataset.Text:
+		x, _ := parseNumber(values, i)
 		return x, dataset.Finite(x)
 	}
-	x, ok := cell.ParseForced(v.Text[i])
+	x, ok := cell.ParseForced(values.Text[i])
 	return x, ok && dataset.Finite(x)
 }
 
-func (s *splitter) observeTime(b *table.Batch, v *dataset.Values) error {
+func (s *splitter) observeTime(batch *table.Batch, values *dataset.Values) error {
 	column := s.spec.Split.Column
-	for i := range b.Rows {
-		if cell.Missing(v, i, s.keys.Markers) {
-			return b.ErrorAt(i, column,
+	for i := range batch.Rows {
+		if cell.Missing(values, i, s.keys.Markers) {
+			return batch.ErrorAt(i, column,
 				"the row belongs to no split: the time is missing. Leave such rows out of the table")
 		}
 
-		if v.Type != dataset.Text {
-			x, ok := s.time(v, i)
+		if values.Type != dataset.Text {
+			x, ok := s.time(values, i)
 			if !ok {
-				return b.ErrorAt(i, column, "the row belongs to no split: the time is not a finite number")
+				return batch.ErrorAt(i, column, "the row belongs to no split: the time is not a finite number")
 			}
 			s.asNumber.add(x)
 			continue
 		}
 
 		if s.asTime != nil {
-			if x, ok := s.time(v, i); ok {
+			if x, ok := s.time(values, i); ok {
 				s.asTime.add(x)
 			} else {
 				s.asTime = nil
@@ -161,7 +162,7 @@ func (s *splitter) observeTime(b *table.Batch, v *dataset.Values) error {
 		}
 
 		if s.asNumber != nil {
-			if x, ok := cell.ParseForced(v.Text[i]); ok && dataset.Finite(x) {
+			if x, ok := cell.ParseForced(values.Text[i]); ok && dataset.Finite(x) {
 				s.asNumber.add(x)
 			} else {
 				s.asNumber = nil
@@ -169,9 +170,9 @@ func (s *splitter) observeTime(b *table.Batch, v *dataset.Values) error {
 		}
 
 		if s.asTime == nil && s.asNumber == nil {
-			return b.ErrorAt(i, column,
+			return batch.ErrorAt(i, column,
 				"%.40q is neither a time (such as 2017-07-02 or 2017-07-02T10:03:20Z) nor a number like the values "+
-					"before it", v.Text[i])
+					"before it", values.Text[i])
 		}
 	}
 	return nil
@@ -292,11 +293,11 @@ func (s *splitter) resolveTime(counts *[4]int64) error {
 }
 
 // fold returns the fold of row i, which place has put into split.
-func (s *splitter) fold(b *table.Batch, i int, split uint8, key uint64, column, group *dataset.Values) (fold uint8,
+func (s *splitter) fold(batch *table.Batch, i int, split uint8, key uint64, column, group *dataset.Values) (fold uint8,
 	groupHash uint64) {
 	h := key
 	if group != nil {
-		groupHash = s.groups.Hash(group, i, b.Row(i))
+		groupHash = s.groups.Hash(group, i, batch.Row(i))
 		h = groupHash
 	}
 
@@ -307,7 +308,7 @@ func (s *splitter) fold(b *table.Batch, i int, split uint8, key uint64, column, 
 		n, _ := slices.BinarySearch(s.folds[split], x)
 		return uint8(n), groupHash
 	default:
-		h = cell.HashRow(b.Row(i))
+		h = cell.HashRow(batch.Row(i))
 	}
 
 	return encode.Fold(h, dataset.Folds), groupHash

@@ -20,8 +20,8 @@ type classRows struct {
 // rankedRows is the most rows of a class of which each is kept in the first pass. Of more, shares are close enough.
 const rankedRows = 1 << 16
 
-func (s *splitter) rowHash(b *table.Batch, i int) uint64 {
-	return encode.Mix(encode.Mix(cell.HashRow(b.Row(i))+uint64(s.spec.Split.Seed)) ^ seedSplit)
+func (s *splitter) rowHash(batch *table.Batch, i int) uint64 {
+	return encode.Mix(encode.Mix(cell.HashRow(batch.Row(i))+uint64(s.spec.Split.Seed)) ^ seedSplit)
 }
 
 // byShare is the split of a hash.
@@ -32,9 +32,9 @@ func (s *splitter) byShare(hash uint64) (split uint8) {
 	return split
 }
 
-func (s *splitter) observeClasses(b *table.Batch, label *dataset.Values) error {
-	for i := range b.Rows {
-		name, err := s.labels.classOf(b, label, i)
+func (s *splitter) observeClasses(batch *table.Batch, label *dataset.Values) error {
+	for i := range batch.Rows {
+		name, err := s.labels.classOf(batch, label, i)
 		if err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func (s *splitter) observeClasses(b *table.Batch, label *dataset.Values) error {
 		if s.classes[name] == nil {
 			s.classes[name] = &classRows{}
 		}
-		c, hash := s.classes[name], s.rowHash(b, i)
+		c, hash := s.classes[name], s.rowHash(batch, i)
 		c.counts[s.byShare(hash)]++
 		if len(c.hashes) <= rankedRows {
 			c.hashes = append(c.hashes, hash)
@@ -106,15 +106,15 @@ func quotas(rows int, shares [4]float64) (out [4]int) {
 }
 
 // placeClass is the split of row i.
-func (s *splitter) placeClass(b *table.Batch, label *dataset.Values, i int) (split uint8, err error) {
-	name, err := s.labels.classOf(b, label, i)
+func (s *splitter) placeClass(batch *table.Batch, label *dataset.Values, i int) (split uint8, err error) {
+	name, err := s.labels.classOf(batch, label, i)
 	if err != nil {
 		return 0, err
 	}
-	c, hash := s.classes[name], s.rowHash(b, i)
+	c, hash := s.classes[name], s.rowHash(batch, i)
 	switch {
 	case c == nil:
-		return 0, b.ErrorAt(i, s.labels.info.Column, "the table changed while it was read; stage it again")
+		return 0, batch.ErrorAt(i, s.labels.info.Column, "the table changed while it was read; stage it again")
 	case c.ends == nil:
 		return s.byShare(hash), nil
 	}

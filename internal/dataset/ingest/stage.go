@@ -60,15 +60,15 @@ type Report struct {
 // Stage makes a dataset from a table's files in the folder dir, which must not exist or be empty (otherwise:
 // problem.Conflict). The dataset is complete when Stage returns; an error or the end of ctx leaves nothing behind.
 // Errors in the spec are *strictyaml.Error, those in the table *table.InputError.
-func Stage(ctx context.Context, spec *dataset.Spec, files []table.File, dir string, o Options) (*Report, error) {
+func Stage(ctx context.Context, spec *dataset.Spec, files []table.File, dir string, options Options) (*Report, error) {
 	if err := checkTarget(dir); err != nil {
 		return nil, err
 	}
-	if o.Threads <= 0 {
-		o.Threads = runtime.GOMAXPROCS(0)
+	if options.Threads <= 0 {
+		options.Threads = runtime.GOMAXPROCS(0)
 	}
 
-	report, err := stageInto(ctx, spec, files, dir, o)
+	report, err := stageInto(ctx, spec, files, dir, options)
 	if err != nil {
 		if left := os.RemoveAll(dir); left != nil {
 			err = errors.Join(err, left)
@@ -102,19 +102,20 @@ func LessGarbage(columns int) (end func()) {
 }
 
 // stageInto writes the dataset into the folder dir. Nothing is written until the first pass has accepted the table.
-func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir string, o Options) (*Report, error) {
-	t, err := table.Open(files, table.Options{CSV: spec.CSV, Threads: o.Threads})
+func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir string,
+	options Options) (*Report, error) {
+	t, err := table.Open(files, table.Options{CSV: spec.CSV, Threads: options.Threads})
 	if err != nil {
 		return nil, err
 	}
 
 	defer LessGarbage(len(t.Columns()))()
 
-	if o.Like != nil {
-		spec = specLike(spec, o.Like, t)
+	if options.Like != nil {
+		spec = specLike(spec, options.Like, t)
 	}
 	tok := cell.NewMarkers(spec.Missing)
-	reading, err := Recognise(ctx, spec, t, "", tok, o.Like)
+	reading, err := Recognise(ctx, spec, t, "", tok, options.Like)
 	if err != nil {
 		return nil, err
 	}
@@ -123,20 +124,20 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir 
 		return nil, err
 	}
 
-	s := newSurvey(spec, t, r, tok, o.Threads)
+	s := newSurvey(spec, t, r, tok, options.Threads)
 	s.reading = reading
-	if o.Like != nil {
-		s.likeColumns(o.Like)
+	if options.Like != nil {
+		s.likeColumns(options.Like)
 	}
-	if err := s.run(ctx, o.progress(PhaseSurvey)); err != nil {
+	if err := s.run(ctx, options.progress(PhaseSurvey)); err != nil {
 		return nil, err
 	}
 
 	m := s.newManifest(files)
-	if o.Like != nil {
-		m.Like = o.Like.Name + "@" + o.Like.Version
+	if options.Like != nil {
+		m.Like = options.Like.Name + "@" + options.Like.Version
 	}
-	d, err := s.describe(ctx, m, o)
+	d, err := s.describe(ctx, m, options)
 	if err != nil {
 		return nil, err
 	}
@@ -147,18 +148,18 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir 
 	}
 	defer w.Close()
 
-	p := newPass(s, m, w, d, o.Witness)
+	p := newPass(s, m, w, d, options.Witness)
 	if len(d.keys) > 0 {
-		p.statistics = newStatistics(s, m, d, dir, o)
+		p.statistics = newStatistics(s, m, d, dir, options)
 		defer p.statistics.close()
 	}
 
-	if err := p.run(ctx, o); err != nil {
+	if err := p.run(ctx, options); err != nil {
 		return nil, err
 	}
 
 	m.About.Warnings, m.About.Divided = append(m.About.Warnings, splitWarnings(m)...), p.groups.Divided()
-	if err := w.Finish(ctx, o.Threads, o.progress(PhaseChecksum)); err != nil {
+	if err := w.Finish(ctx, options.Threads, options.progress(PhaseChecksum)); err != nil {
 		return nil, err
 	}
 	night, err := p.night.finish(ctx)
@@ -170,19 +171,19 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir 
 }
 
 // describe decides on the dataset's features, and adds them to the manifest. The sampled rows can be freed afterwards.
-func (s *survey) describe(ctx context.Context, m *dataset.Manifest, o Options) (*design, error) {
-	columns, train, err := s.buildFeatures(ctx, m)
+func (s *survey) describe(ctx context.Context, manifest *dataset.Manifest, options Options) (*design, error) {
+	columns, train, err := s.buildFeatures(ctx, manifest)
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.design(ctx, columns, train, o)
+	d, err := s.design(ctx, columns, train, options)
 	if err != nil {
 		return nil, err
 	}
-	if err := d.into(m, columns, s); err != nil {
+	if err := d.into(manifest, columns, s); err != nil {
 		return nil, err
 	}
-	if len(m.Features) == 0 {
+	if len(manifest.Features) == 0 {
 		return nil, s.spec.Errorf("drop", "no column is left to be a feature: all hold long texts, or a "+
 			"value of their own in each row")
 	}
@@ -230,14 +231,14 @@ func (o Options) progress(phase Phase) func(done, total int64) {
 
 // buildFeatures makes bins from the sample, and looks for warnings about the columns. It returns what is needed of the
 // sample to decide on further encodings.
-func (s *survey) buildFeatures(ctx context.Context, m *dataset.Manifest) ([]sampledColumn, *trainSample, error) {
+func (s *survey) buildFeatures(ctx context.Context, manifest *dataset.Manifest) ([]sampledColumn, *trainSample, error) {
 	train, err := s.train()
 	if err != nil {
 		return nil, nil, err
 	}
 
 	n := len(s.columns)
-	m.BinRows = len(train.places)
+	manifest.BinRows = len(train.places)
 	columns, warnings, errs := make([]sampledColumn, n), make([][]dataset.Warning, n), make([]error, n)
 	texts := s.repackTexts(ctx, train)
 
@@ -262,7 +263,7 @@ func (s *survey) buildFeatures(ctx context.Context, m *dataset.Manifest) ([]samp
 
 		columns[i], errs[i] = s.buildColumn(i, sample, use)
 		if errs[i] == nil {
-			warnings[i] = s.columns[i].warnings(columns[i].built, columns[i].bins, train, m.Label.Kind)
+			warnings[i] = s.columns[i].warnings(columns[i].built, columns[i].bins, train, manifest.Label.Kind)
 			columns[i].numbers = nil
 		}
 	})
@@ -272,13 +273,13 @@ func (s *survey) buildFeatures(ctx context.Context, m *dataset.Manifest) ([]samp
 	}
 
 	if text := s.splitter.keyless(s.rows); text != "" {
-		m.About.Warnings = append(m.About.Warnings, dataset.Warning{Code: WarnKeyless, Column: s.spec.Split.Key,
-			Text: text})
+		manifest.About.Warnings = append(manifest.About.Warnings,
+			dataset.Warning{Code: WarnKeyless, Column: s.spec.Split.Key, Text: text})
 	}
-	m.About.Warnings = append(m.About.Warnings, s.keyHint()...)
-	m.About.Warnings = append(m.About.Warnings, train.sentinel(&m.Label)...)
+	manifest.About.Warnings = append(manifest.About.Warnings, s.keyHint()...)
+	manifest.About.Warnings = append(manifest.About.Warnings, train.sentinel(&manifest.Label)...)
 	for _, w := range warnings {
-		m.About.Warnings = append(m.About.Warnings, w...)
+		manifest.About.Warnings = append(manifest.About.Warnings, w...)
 	}
 
 	return columns, train, nil

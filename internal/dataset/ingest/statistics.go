@@ -42,21 +42,24 @@ const (
 	boundRows = 50_000
 )
 
-func newStatistics(s *survey, m *dataset.Manifest, d *design, dir string, o Options) *statistics {
-	c := encode.Config{Keys: d.keys, Parts: len(d.readers), Few: d.maxLevels, Weighted: m.Weight != "", Order: *m.Order,
-		Levels:  s.spec.Encodings.Levels,
-		MaxBins: s.spec.MaxBin,
-		Dir:     filepath.Dir(dir), Memory: memoryRows, Threads: o.Threads, Sample: boundRows, Splits: len(m.Splits)}
+func newStatistics(survey *survey, manifest *dataset.Manifest, design *design, dir string,
+	options Options) *statistics {
+	c := encode.Config{Keys: design.keys, Parts: len(design.readers), Few: design.maxLevels,
+		Weighted: manifest.Weight != "", Order: *manifest.Order,
+		Levels:  survey.spec.Encodings.Levels,
+		MaxBins: survey.spec.MaxBin,
+		Dir:     filepath.Dir(dir), Memory: memoryRows, Threads: options.Threads, Sample: boundRows,
+		Splits: len(manifest.Splits)}
 
-	for _, split := range m.Splits {
-		c.Rows = append(c.Rows, m.TableRows(split.Name))
+	for _, split := range manifest.Splits {
+		c.Rows = append(c.Rows, manifest.TableRows(split.Name))
 	}
 
 	if c.Order.By == dataset.OrderTime {
-		c.Cuts = s.cuts(int64(encode.PieceRows(&c)))
+		c.Cuts = survey.cuts(int64(encode.PieceRows(&c)))
 	}
 
-	bins := s.spec.MaxBin
+	bins := survey.spec.MaxBin
 	c.Bounds = func(values []float64) []float64 {
 		var count cell.Counter
 		all, _ := count.Count(values)
@@ -67,11 +70,11 @@ func newStatistics(s *survey, m *dataset.Manifest, d *design, dir string, o Opti
 		return search.Find
 	}
 
-	made := &statistics{survey: s, m: m, d: d, maker: encode.NewMaker(c), first: len(d.columns),
-		hashes: make([][]uint64, len(d.readers)), errs: make([]error, len(d.readers))}
-	if s.spec.Encodings.Final && len(m.Splits) > 1 {
-		made.finalKeys = slices.Clone(d.keys)
-		c.Keys, c.Splits, c.Rows = made.finalKeys, 1, []int{made.rowsBefore(len(m.Splits))}
+	made := &statistics{survey: survey, m: manifest, d: design, maker: encode.NewMaker(c), first: len(design.columns),
+		hashes: make([][]uint64, len(design.readers)), errs: make([]error, len(design.readers))}
+	if survey.spec.Encodings.Final && len(manifest.Splits) > 1 {
+		made.finalKeys = slices.Clone(design.keys)
+		c.Keys, c.Splits, c.Rows = made.finalKeys, 1, []int{made.rowsBefore(len(manifest.Splits))}
 		c.Sample, c.Order.Copies = 0, 1 // the bounds are train's, and of held-out rows there is one copy
 		made.final = encode.NewMaker(c)
 	}
@@ -107,16 +110,16 @@ func (s *statistics) close() {
 }
 
 // observe computes the levels of a batch, and the times of its rows.
-func (s *statistics) observe(b *table.Batch) error {
-	s.file = b.File
+func (s *statistics) observe(batch *table.Batch) error {
+	s.file = batch.File
 	dataset.Parallel(s.survey.threads, len(s.d.readers), func(i int) {
-		s.hashes[i] = dataset.Resize(s.hashes[i], b.Rows)
-		s.errs[i] = s.d.readers[i].Hashes(&b.Columns[s.d.places[i]], s.hashes[i])
+		s.hashes[i] = dataset.Resize(s.hashes[i], batch.Rows)
+		s.errs[i] = s.d.readers[i].Hashes(&batch.Columns[s.d.places[i]], s.hashes[i])
 	})
 
 	for i, err := range s.errs {
 		if err != nil {
-			return placeError(b, s.d.readers[i].Part.Column, err)
+			return placeError(batch, s.d.readers[i].Part.Column, err)
 		}
 	}
 
@@ -124,7 +127,7 @@ func (s *statistics) observe(b *table.Batch) error {
 		return nil
 	}
 	var err error
-	s.times, err = s.survey.orderTimes(b, s.times)
+	s.times, err = s.survey.orderTimes(batch, s.times)
 	return err
 }
 
@@ -161,9 +164,9 @@ func (s *statistics) add(number int, part *splitPart) error {
 
 // finish makes the statistics and writes everything that depends on them: their columns, the row-major bins, and the
 // levels.
-func (s *statistics) finish(ctx context.Context, w *dataset.Writer, o Options) error {
-	if err := s.maker.Run(ctx, o.progress(PhaseEncode), func(split, first int, columns [][]uint8) error {
-		return s.assemble(w, split, first, columns)
+func (s *statistics) finish(ctx context.Context, writer *dataset.Writer, options Options) error {
+	if err := s.maker.Run(ctx, options.progress(PhaseEncode), func(split, first int, columns [][]uint8) error {
+		return s.assemble(writer, split, first, columns)
 	}); err != nil {
 		return err
 	}
@@ -194,16 +197,16 @@ func (s *statistics) finish(ctx context.Context, w *dataset.Writer, o Options) e
 		}
 	}
 	if levels.Len() > 0 {
-		if err := w.WriteLevels(dataset.LevelsFile, levels); err != nil {
+		if err := writer.WriteLevels(dataset.LevelsFile, levels); err != nil {
 			return err
 		}
 	}
-	return s.finishFinal(ctx, w, o)
+	return s.finishFinal(ctx, writer, options)
 }
 
 // finishFinal makes the statistics over all rows, as if all were of train, with the bins of train's features. It writes
 // those of held-out rows, and the levels.
-func (s *statistics) finishFinal(ctx context.Context, w *dataset.Writer, o Options) error {
+func (s *statistics) finishFinal(ctx context.Context, writer *dataset.Writer, options Options) error {
 	if s.final == nil {
 		return nil
 	}
@@ -215,7 +218,7 @@ func (s *statistics) finishFinal(ctx context.Context, w *dataset.Writer, o Optio
 		key.Bounds[made.What] = made.Bounds
 	}
 
-	if err := w.CreateFinal(); err != nil {
+	if err := writer.CreateFinal(); err != nil {
 		return err
 	}
 	train, all := s.rowsBefore(1), s.rowsBefore(len(s.m.Splits))
@@ -225,13 +228,13 @@ func (s *statistics) finishFinal(ctx context.Context, w *dataset.Writer, o Optio
 			if from >= to {
 				break
 			}
-			if err := w.WriteFinal(i, from-train, columns[i][from-first:to-first]); err != nil {
+			if err := writer.WriteFinal(i, from-train, columns[i][from-first:to-first]); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	if err := s.final.Run(ctx, o.progress(PhaseEncode), write); err != nil {
+	if err := s.final.Run(ctx, options.progress(PhaseEncode), write); err != nil {
 		return err
 	}
 
@@ -244,7 +247,7 @@ func (s *statistics) finishFinal(ctx context.Context, w *dataset.Writer, o Optio
 	if levels.Len() == 0 {
 		return nil
 	}
-	return w.WriteLevels(dataset.FinalLevelsFile, levels)
+	return writer.WriteLevels(dataset.FinalLevelsFile, levels)
 }
 
 // rowsBefore is the number of rows, without copies, in the splits before one.
@@ -268,7 +271,7 @@ func missingLevels(t *dataset.LevelTable, levels *dataset.Levels) int {
 
 // assemble completes some rows: it writes their statistics into columns, and all their features as rows. For the second
 // and later copies of train it also writes the other columns.
-func (s *statistics) assemble(w *dataset.Writer, split, first int, columns [][]uint8) error {
+func (s *statistics) assemble(writer *dataset.Writer, split, first int, columns [][]uint8) error {
 	info := s.m.Splits[split]
 	rows, distinctRows := len(columns[0]), s.m.TableRows(info.Name)
 	all := dataset.Resize(s.all, len(s.m.Features))
@@ -277,18 +280,18 @@ func (s *statistics) assemble(w *dataset.Writer, split, first int, columns [][]u
 	dataset.Parallel(s.survey.threads, len(all), func(i int) {
 		if i >= s.first {
 			all[i] = columns[i-s.first]
-			errs[i] = w.WriteColumn(info.Name, i, first, all[i])
+			errs[i] = writer.WriteColumn(info.Name, i, first, all[i])
 			return
 		}
 		all[i] = dataset.Resize(all[i], rows)
 		for done := 0; done < rows && errs[i] == nil; {
 			from := (first + done) % distinctRows
 			n := min(rows-done, distinctRows-from)
-			errs[i] = w.ReadColumn(info.Name, i, from, all[i][done:done+n])
+			errs[i] = writer.ReadColumn(info.Name, i, from, all[i][done:done+n])
 			done += n
 		}
 		if errs[i] == nil && first+rows > distinctRows {
-			errs[i] = w.WriteColumn(info.Name, i, first, all[i])
+			errs[i] = writer.WriteColumn(info.Name, i, first, all[i])
 		}
 	})
 	for i, err := range errs {
@@ -302,5 +305,5 @@ func (s *statistics) assemble(w *dataset.Writer, split, first int, columns [][]u
 		from := tile * tileRows
 		transpose(all, from, min(rows-from, tileRows), s.rowBins[from*len(all):])
 	})
-	return w.WriteRows(info.Name, first, s.rowBins)
+	return writer.WriteRows(info.Name, first, s.rowBins)
 }

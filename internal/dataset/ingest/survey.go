@@ -43,17 +43,17 @@ type survey struct {
 // oversample is the factor by which more rows are sampled if it is not yet known which of them are train.
 const oversample = 4
 
-func newSurvey(spec *dataset.Spec, t *table.Table, r *roles, markers *cell.Markers, threads int) *survey {
-	s := &survey{spec: spec, roles: r, threads: threads, markers: markers,
-		labels: newLabeler(spec, cell.NewMarkers(spec.LabelMissing())), ripe: newRipener(spec, r, markers)}
+func newSurvey(spec *dataset.Spec, t *table.Table, roles *roles, markers *cell.Markers, threads int) *survey {
+	s := &survey{spec: spec, roles: roles, threads: threads, markers: markers,
+		labels: newLabeler(spec, cell.NewMarkers(spec.LabelMissing())), ripe: newRipener(spec, roles, markers)}
 	s.splitter = newSplitter(spec, markers, s.labels)
-	s.source = &cleanRows{table: t, roles: r, labels: s.labels, ripe: s.ripe}
-	for _, f := range r.features {
+	s.source = &cleanRows{table: t, roles: roles, labels: s.labels, ripe: s.ripe}
+	for _, f := range roles.features {
 		s.columns = append(s.columns, newColumnSurvey(f, s.tokensOf(f.from)))
 	}
 
-	splitsByIt := s.splitter.by == dataset.SplitByTime && r.order == r.split
-	if r.order >= 0 && !splitsByIt && spec.OrderBy() == dataset.OrderTime {
+	splitsByIt := s.splitter.by == dataset.SplitByTime && roles.order == roles.split
+	if roles.order >= 0 && !splitsByIt && spec.OrderBy() == dataset.OrderTime {
 		s.order = newClock(spec.TimeColumn(), markers)
 	}
 
@@ -121,39 +121,39 @@ func (s *survey) run(ctx context.Context, progress func(done, total int64)) erro
 	return s.splitter.resolve(&s.counts)
 }
 
-func (s *survey) observe(b *table.Batch) error {
+func (s *survey) observe(batch *table.Batch) error {
 	if s.roles.order >= 0 && s.orderType == "" {
-		s.orderType = b.Columns[s.roles.order].Type
+		s.orderType = batch.Columns[s.roles.order].Type
 	}
 	if s.order != nil {
-		if err := s.order.observe(b, &b.Columns[s.roles.order]); err != nil {
+		if err := s.order.observe(batch, &batch.Columns[s.roles.order]); err != nil {
 			return err
 		}
 	}
 
-	s.rows += int64(b.Rows)
+	s.rows += int64(batch.Rows)
 
-	if _, _, err := s.weights(b); err != nil {
+	if _, _, err := s.weights(batch); err != nil {
 		return err
 	}
 
 	var split *dataset.Values
 	if s.roles.split >= 0 {
-		split = &b.Columns[s.roles.split]
+		split = &batch.Columns[s.roles.split]
 	}
-	splits, err := s.splitter.observe(b, split)
+	splits, err := s.splitter.observe(batch, split)
 	if err != nil {
 		return err
 	}
-	s.takeSample(b, splits, split)
+	s.takeSample(batch, splits, split)
 	return nil
 }
 
 // takeSample adds rows of a batch to the sample of train, and shows all of them to the columns. splits is nil if not
 // known yet: then any row may be train, and its value of the split's column is kept.
-func (s *survey) takeSample(b *table.Batch, splits []uint8, split *dataset.Values) {
+func (s *survey) takeSample(batch *table.Batch, splits []uint8, split *dataset.Values) {
 	sample := s.chosen[:0]
-	for i := range b.Rows {
+	for i := range batch.Rows {
 		if splits != nil {
 			s.counts[splits[i]]++
 			if splits[i] != 0 {
@@ -161,30 +161,30 @@ func (s *survey) takeSample(b *table.Batch, splits []uint8, split *dataset.Value
 			}
 		}
 
-		if slot, ok := s.sampler.offerRow(b.Row(i)); ok {
+		if slot, ok := s.sampler.offerRow(batch.Row(i)); ok {
 			sample = append(sample, chosen{i, slot})
 			s.numbers = stretch(s.numbers, slot+1, s.sampler.slots())
-			s.numbers[slot] = b.Row(i)
+			s.numbers[slot] = batch.Row(i)
 		}
 	}
 
 	s.chosen = sample
-	s.observeGroups(b, sample)
-	s.label.put(&b.Columns[s.roles.label], sample)
+	s.observeGroups(batch, sample)
+	s.label.put(&batch.Columns[s.roles.label], sample)
 	if splits == nil {
 		s.times.put(split, sample)
 	}
 	if s.order != nil {
-		s.when.put(&b.Columns[s.roles.order], sample)
+		s.when.put(&batch.Columns[s.roles.order], sample)
 	}
 
 	dataset.Parallel(s.threads, len(s.columns), func(i int) {
-		s.columns[i].observe(b, &b.Columns[s.columns[i].feature.place], sample)
+		s.columns[i].observe(batch, &batch.Columns[s.columns[i].feature.place], sample)
 	})
 }
 
 // observeGroups stores what keeps the chosen rows together: the key of a split by hash, or else the group.
-func (s *survey) observeGroups(b *table.Batch, sample []chosen) {
+func (s *survey) observeGroups(batch *table.Batch, sample []chosen) {
 	place, keys := s.roles.group, s.splitter.groups // copies, so that missing keys are counted once
 	if s.splitter.by == dataset.SplitByHash && s.roles.split >= 0 {
 		place, keys = s.roles.split, s.splitter.keys
@@ -195,7 +195,7 @@ func (s *survey) observeGroups(b *table.Batch, sample []chosen) {
 
 	for _, c := range sample {
 		s.groups = stretch(s.groups, c.slot+1, s.sampler.slots())
-		s.groups[c.slot] = keys.Hash(&b.Columns[place], c.row, b.Row(c.row))
+		s.groups[c.slot] = keys.Hash(&batch.Columns[place], c.row, batch.Row(c.row))
 	}
 }
 
@@ -266,16 +266,16 @@ func (s *survey) train() (*trainSample, error) {
 }
 
 // weights returns a batch's weights, nil if the spec has none, and its columns of values.
-func (s *survey) weights(b *table.Batch) (weights []float32, values [][]float32, err error) {
+func (s *survey) weights(batch *table.Batch) (weights []float32, values [][]float32, err error) {
 	if s.roles.weight >= 0 {
-		weights, err = s.columnOfNumbers(b, s.roles.weight, "weight", "a number from 0 up", 0)
+		weights, err = s.columnOfNumbers(batch, s.roles.weight, "weight", "a number from 0 up", 0)
 	}
 	for _, place := range s.roles.values {
 		if err != nil {
 			return nil, nil, err
 		}
 		var v []float32
-		v, err = s.columnOfNumbers(b, place, "value", "a number in every row, as values: lists the column; "+
+		v, err = s.columnOfNumbers(batch, place, "value", "a number in every row, as values: lists the column; "+
 			"fill it, or leave the row out", math.Inf(-1))
 		values = append(values, v)
 	}
@@ -283,9 +283,9 @@ func (s *survey) weights(b *table.Batch) (weights []float32, values [][]float32,
 }
 
 // columnOfNumbers returns a column's numbers in a batch, none of which may be missing or below least.
-func (s *survey) columnOfNumbers(b *table.Batch, place int, what, must string, least float64) ([]float32, error) {
-	v := &b.Columns[place]
-	out := make([]float32, b.Rows)
+func (s *survey) columnOfNumbers(batch *table.Batch, place int, what, must string, least float64) ([]float32, error) {
+	v := &batch.Columns[place]
+	out := make([]float32, batch.Rows)
 	for i := range out {
 		x, ok := parseNumber(v, i)
 		missing := cell.Missing(v, i, s.labels.markers)
@@ -294,7 +294,7 @@ func (s *survey) columnOfNumbers(b *table.Batch, place int, what, must string, l
 			if !missing {
 				text = v.TextOf(i)
 			}
-			return nil, b.ErrorAt(i, s.roles.read[place], "the %s is %.40s; it must be %s", what, text, must)
+			return nil, batch.ErrorAt(i, s.roles.read[place], "the %s is %.40s; it must be %s", what, text, must)
 		}
 		out[i] = float32(x)
 	}

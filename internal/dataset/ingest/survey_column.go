@@ -50,8 +50,8 @@ type extent struct{ min, max float64 }
 
 func newExtent() extent { return extent{math.Inf(1), math.Inf(-1)} }
 
-func (e *extent) add(x float64) {
-	e.min, e.max = min(e.min, x), max(e.max, x)
+func (e *extent) add(value float64) {
+	e.min, e.max = min(e.min, value), max(e.max, value)
 }
 
 func newColumnSurvey(f feature, t *cell.Markers) *columnSurvey {
@@ -59,27 +59,27 @@ func newColumnSurvey(f feature, t *cell.Markers) *columnSurvey {
 }
 
 // observe processes a batch's values and stores those that were chosen for the sample.
-func (s *columnSurvey) observe(b *table.Batch, v *dataset.Values, sample []chosen) {
-	switch v.Type {
+func (s *columnSurvey) observe(batch *table.Batch, values *dataset.Values, sample []chosen) {
+	switch values.Type {
 	case dataset.Text:
-		s.observeTexts(b, v)
+		s.observeTexts(batch, values)
 	case dataset.Float:
-		s.observeFloats(v)
+		s.observeFloats(values)
 	default:
-		s.observeInts(v)
+		s.observeInts(values)
 	}
 
-	s.rows += int64(v.Len())
+	s.rows += int64(values.Len())
 	if s.categorical() {
-		s.countLevels(v)
+		s.countLevels(values)
 		s.sample.longest = dataset.MaxCategory // longer ones are not categories; stand-ins suffice to tell them apart
 	}
 
-	s.sample.put(v, sample)
+	s.sample.put(values, sample)
 }
 
 // countLevels counts the levels of a batch.
-func (s *columnSurvey) countLevels(v *dataset.Values) {
+func (s *columnSurvey) countLevels(values *dataset.Values) {
 	if s.levels == nil {
 		return
 	}
@@ -87,9 +87,9 @@ func (s *columnSurvey) countLevels(v *dataset.Values) {
 		s.part = cell.NewPartReader(dataset.Part{Column: s.feature.column.Name, Kind: dataset.Categorical}, s.markers)
 	}
 
-	s.told += int64(v.Len())
-	s.hashes = dataset.Resize(s.hashes, v.Len())
-	s.part.Texts(v, s.hashes)
+	s.told += int64(values.Len())
+	s.hashes = dataset.Resize(s.hashes, values.Len())
+	s.part.Texts(values, s.hashes)
 
 	for _, h := range s.hashes {
 		if s.levels.Wants(h) {
@@ -115,11 +115,11 @@ func (s *columnSurvey) categorical() bool {
 		!s.feature.column.Untyped
 }
 
-func (s *columnSurvey) observeFloats(v *dataset.Values) {
+func (s *columnSurvey) observeFloats(values *dataset.Values) {
 	lo, hi, absent := s.numbers.min, s.numbers.max, int64(0)
 	check := len(s.markers.Numbers) > 0
 
-	for _, x := range v.Float {
+	for _, x := range values.Float {
 		if x != x || check && s.markers.HasNumber(x) {
 			absent++
 			continue
@@ -135,20 +135,20 @@ func (s *columnSurvey) observeFloats(v *dataset.Values) {
 
 	s.numbers = extent{lo, hi}
 	s.missing += absent
-	s.present += int64(len(v.Float)) - absent
+	s.present += int64(len(values.Float)) - absent
 }
 
-func (s *columnSurvey) observeInts(v *dataset.Values) {
-	check := v.Null != nil || len(s.markers.Numbers) > 0
-	for i, n := range v.Int {
-		if check && cell.Missing(v, i, s.markers) {
+func (s *columnSurvey) observeInts(values *dataset.Values) {
+	check := values.Null != nil || len(s.markers.Numbers) > 0
+	for i, n := range values.Int {
+		if check && cell.Missing(values, i, s.markers) {
 			s.missing++
 			continue
 		}
 
 		s.present++
-		if v.Type == dataset.Time {
-			s.times.add(dataset.Seconds(v.Unit.Split(n)))
+		if values.Type == dataset.Time {
+			s.times.add(dataset.Seconds(values.Unit.Split(n)))
 			continue
 		}
 
@@ -159,14 +159,14 @@ func (s *columnSurvey) observeInts(v *dataset.Values) {
 	}
 }
 
-func (s *columnSurvey) observeTexts(b *table.Batch, v *dataset.Values) {
+func (s *columnSurvey) observeTexts(batch *table.Batch, values *dataset.Values) {
 	// Texts that a table declares as such may be times, but no numbers: a program has written ids as texts.
 	c := &s.feature.column
 	parse := s.feature.forced == dataset.Numeric || s.feature.forced == "" && (c.Untyped || !s.feature.texts &&
 		!c.Dictionary)
 	spelt := len(s.markers.Numbers) > 0
-	for i, text := range v.Text {
-		if v.IsNull(i) || s.markers.Has(text) {
+	for i, text := range values.Text {
+		if values.IsNull(i) || s.markers.Has(text) {
 			s.missing++
 			continue
 		}
@@ -183,7 +183,7 @@ func (s *columnSurvey) observeTexts(b *table.Batch, v *dataset.Values) {
 			}
 			continue
 		}
-		s.observeText(b, i, text)
+		s.observeText(batch, i, text)
 	}
 }
 
@@ -196,7 +196,7 @@ func (s *columnSurvey) declare(text string) {
 	s.fractions = s.fractions || x != math.Trunc(x)
 }
 
-func (s *columnSurvey) observeText(b *table.Batch, i int, text string) {
+func (s *columnSurvey) observeText(batch *table.Batch, i int, text string) {
 	x, f := 0.0, cell.FormText
 	if s.feature.column.Untyped || s.feature.forced != "" {
 		x, f = cell.ParseNumber(text)
@@ -205,7 +205,7 @@ func (s *columnSurvey) observeText(b *table.Batch, i int, text string) {
 		if f == cell.FormText {
 			var ok bool
 			if x, ok = cell.ParseForced(text); !ok {
-				s.notNum = b.ErrorAt(i, s.feature.column.Name,
+				s.notNum = batch.ErrorAt(i, s.feature.column.Name,
 					"%.40q is not a number, though the spec lists the column under `numeric`; add the text to "+
 						"`missing` or take the column off the list", text)
 				s.decided = true
@@ -253,10 +253,10 @@ func (s *columnSurvey) formOf(text string) cell.Form {
 }
 
 // count counts the forms of the texts, and those that are odd.
-func (s *columnSurvey) count(text string, f cell.Form) {
-	s.saw[f]++
+func (s *columnSurvey) count(text string, form cell.Form) {
+	s.saw[form]++
 	usual, _ := s.usualForm()
-	if f != usual {
+	if form != usual {
 		if s.odd == nil {
 			s.odd = map[string]int64{}
 		}
@@ -395,18 +395,18 @@ type builder struct {
 }
 
 // gather returns the numbers at the given places, valid until the next call.
-func (b *builder) gather(v *dataset.Values, places []int32) *dataset.Values {
-	out := &dataset.Values{Type: v.Type, Unit: v.Unit}
-	if v.Float != nil {
-		b.floats = dataset.PickInto(v.Float, places, b.floats)
+func (b *builder) gather(values *dataset.Values, places []int32) *dataset.Values {
+	out := &dataset.Values{Type: values.Type, Unit: values.Unit}
+	if values.Float != nil {
+		b.floats = dataset.PickInto(values.Float, places, b.floats)
 		out.Float = b.floats
 	}
-	if v.Int != nil {
-		b.ints = dataset.PickInto(v.Int, places, b.ints)
+	if values.Int != nil {
+		b.ints = dataset.PickInto(values.Int, places, b.ints)
 		out.Int = b.ints
 	}
-	if v.Null != nil {
-		b.null = dataset.PickInto(v.Null, places, b.null)
+	if values.Null != nil {
+		b.null = dataset.PickInto(values.Null, places, b.null)
 		out.Null = b.null
 	}
 
@@ -488,40 +488,40 @@ func (s *columnSurvey) nextLevels(first *built, counts map[string]int64, room in
 }
 
 // bound makes the bins of a numeric feature.
-func (s *columnSurvey) bound(f *built, sample *dataset.Values, room int, scratch *builder) error {
-	c := cell.NewNumbers(f.Name, f.Kind, s.markers)
+func (s *columnSurvey) bound(feature *built, sample *dataset.Values, room int, scratch *builder) error {
+	c := cell.NewNumbers(feature.Name, feature.Kind, s.markers)
 	numbers, buf, err := c.Numbers(sample, scratch.numbers)
 	if err != nil {
-		return fmt.Errorf("column %q: %w", f.Name, err) // cannot happen: the survey has parsed the same texts
+		return fmt.Errorf("column %q: %w", feature.Name, err) // cannot happen: the survey has parsed the same texts
 	}
 
-	f.numbers, scratch.numbers = numbers, buf
+	feature.numbers, scratch.numbers = numbers, buf
 	all, present := scratch.counter.Count(numbers)
-	f.different, f.present, f.whole = len(all), present, true
+	feature.different, feature.present, feature.whole = len(all), present, true
 	for _, d := range all {
-		f.whole = f.whole && d.X == math.Trunc(d.X)
+		feature.whole = feature.whole && d.X == math.Trunc(d.X)
 	}
 
-	if f.Kind == dataset.Numeric {
-		f.code = findCode(all, present)
+	if feature.Kind == dataset.Numeric {
+		feature.code = findCode(all, present)
 	}
-	f.Bounds = cell.FindBounds(all, room, f.Kind == dataset.Numeric)
-	if s.like != nil && s.like.Kind == f.Kind {
-		f.Bounds = likeBounds(s.like.Bounds, room)
+	feature.Bounds = cell.FindBounds(all, room, feature.Kind == dataset.Numeric)
+	if s.like != nil && s.like.Kind == feature.Kind {
+		feature.Bounds = likeBounds(s.like.Bounds, room)
 	}
-	f.Bins = len(f.Bounds) + 1
+	feature.Bins = len(feature.Bounds) + 1
 
 	e := s.numbers
-	if f.Kind == dataset.Temporal {
+	if feature.Kind == dataset.Temporal {
 		e = s.times
 	}
 
 	if e.min <= e.max {
-		f.Range = &dataset.Range{Min: cell.Clamp(e.min), Median: e.min, Max: cell.Clamp(e.max)}
+		feature.Range = &dataset.Range{Min: cell.Clamp(e.min), Median: e.min, Max: cell.Clamp(e.max)}
 		if present > 0 {
-			f.Range.Median = cell.Median(all, present)
+			feature.Range.Median = cell.Median(all, present)
 		}
-		f.Range.Median = cell.Clamp(f.Range.Median)
+		feature.Range.Median = cell.Clamp(feature.Range.Median)
 	}
 	return nil
 }

@@ -263,19 +263,19 @@ func (f *folded) squares() (rest, all float64) {
 }
 
 // splitWarnings reports what is worth knowing about the splits.
-func splitWarnings(m *dataset.Manifest) []dataset.Warning {
+func splitWarnings(manifest *dataset.Manifest) []dataset.Warning {
 	var out []dataset.Warning
-	train := m.Splits[0]
-	trainRows := float64(m.TableRows(train.Name))
+	train := manifest.Splits[0]
+	trainRows := float64(manifest.TableRows(train.Name))
 
-	for _, s := range m.Splits {
-		rows := m.TableRows(s.Name)
+	for _, s := range manifest.Splits {
+		rows := manifest.TableRows(s.Name)
 		if rows < fewRows {
 			out = append(out, dataset.Warning{Code: WarnFewRows, Text: fmt.Sprintf("%s has only %d rows", s.Name,
 				rows)})
 		}
 
-		if m.Label.Kind != dataset.Binary {
+		if manifest.Label.Kind != dataset.Binary {
 			continue
 		}
 		// Half as much again or a third less, and beyond chance (4 standard errors).
