@@ -64,7 +64,7 @@ var ceilings = map[string]int{
 	"internal/slurm":               621,
 	"internal/strictjson":          309,
 	"internal/strictyaml":          766,
-	"internal/sweep":               5001,
+	"internal/sweep":               4977,
 	"internal/sweepstore":          1450,
 	"internal/team":                1386,
 	"internal/telemetry":           216,
@@ -78,7 +78,7 @@ var ceilings = map[string]int{
 	"launcher/internal/doctor":     636,
 	"launcher/internal/draft":      1493,
 	"launcher/internal/explain":    350,
-	"launcher/internal/plan":       1648,
+	"launcher/internal/plan":       1640,
 	"launcher/internal/predict":    647,
 	"launcher/internal/provision":  465,
 	"launcher/internal/quote":      1446,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 115_082
+const maxLines = 115_050
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

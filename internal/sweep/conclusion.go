@@ -61,7 +61,7 @@ func Fold(p *Plan, results []Result) Board {
 	}
 
 	if b.Configurations = rateConfigurations(p, by); b.Configurations != nil {
-		b.byConfiguration()
+		b.sortByConfiguration()
 		return b
 	}
 	slices.SortStableFunc(b.Rows, func(x, y Row) int { return compareRows(x, y, p.Maximize) })
@@ -71,9 +71,9 @@ func Fold(p *Plan, results []Result) Board {
 	return b
 }
 
-// byConfiguration puts the refit first, then the folds of the best configuration, and so on: scores of different folds
-// are not comparable.
-func (b *Board) byConfiguration() {
+// sortByConfiguration puts the refit first, then the folds of the best configuration, and so on: scores of different
+// folds are not comparable.
+func (b *Board) sortByConfiguration() {
 	places := make([]int, len(b.Configurations))
 	for i, c := range b.Configurations {
 		places[c.Configuration] = i + 1
@@ -95,14 +95,14 @@ func compareRows(x, y Row, maximize bool) int {
 	if x.Trial.Refit != y.Trial.Refit {
 		return x.Trial.Number - y.Trial.Number
 	}
-	if x.done() != y.done() {
-		if x.done() {
+	if x.isDone() != y.isDone() {
+		if x.isDone() {
 			return -1
 		}
 		return 1
 	}
 
-	if x.done() {
+	if x.isDone() {
 		c := cmp.Compare(x.Result.Score, y.Result.Score)
 		if maximize {
 			c = -c
@@ -115,12 +115,12 @@ func compareRows(x, y Row, maximize bool) int {
 	return cmp.Compare(x.Trial.Number, y.Trial.Number)
 }
 
-func (r Row) done() bool { return r.Result != nil && r.Result.Status == StatusDone }
+func (r Row) isDone() bool { return r.Result != nil && r.Result.Status == StatusDone }
 
 // Best returns the trial at the top, or nil if none is done. In a sweep with folds it is the refit, the only one that
 // may win.
 func (b Board) Best() *Result {
-	if b.Done == 0 || !b.Rows[0].done() {
+	if b.Done == 0 || !b.Rows[0].isDone() {
 		return nil
 	}
 	return b.Rows[0].Result

@@ -82,8 +82,8 @@ func (f *Features) Kept(complete Params) (kept []bool, ok bool) {
 	return kept, ok
 }
 
-// described is how many groups Describe names.
-const described = 20
+// maxDescribed is how many groups Describe names.
+const maxDescribed = 20
 
 // Describe says which groups a set has, in the fewest words.
 func (f *Features) Describe(kept []bool) string {
@@ -101,14 +101,14 @@ func (f *Features) Describe(kept []bool) string {
 	case len(with) == 0:
 		return "no group"
 	case len(without) < len(with):
-		return "all but " + firstOf(without)
+		return "all but " + joinFirst(without)
 	}
-	return "only " + firstOf(with)
+	return "only " + joinFirst(with)
 }
 
-func firstOf(names []string) string {
-	if more := len(names) - described; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:described], ", "), more)
+func joinFirst(names []string) string {
+	if more := len(names) - maxDescribed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxDescribed], ", "), more)
 	}
 	return strings.Join(names, ", ")
 }
@@ -140,8 +140,8 @@ func (f *Features) StepBegins(step int) int {
 // some columns are in no group, that with none.
 func (f *Features) Listed() int { return 1 + min(f.Rest, 1) }
 
-// forward reports whether the plan selects groups step by step.
-func (s *Search) forward() bool { return s.Features != nil && s.Features.Try == TryForward }
+// selectsForward reports whether the plan selects groups step by step.
+func (s *Search) selectsForward() bool { return s.Features != nil && s.Features.Try == TryForward }
 
 // checkFeatures checks the settings of a sweep that compares sets of columns.
 func (s *Spec) checkFeatures(doc *strictyaml.Document, _ Vocabulary) error {

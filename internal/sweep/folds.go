@@ -217,7 +217,7 @@ func (p *Plan) Stages() []int {
 
 // Selects reports whether the plan's trials are decided in steps, each of which waits for the one before: a selection
 // of groups of columns, or a population.
-func (p *Plan) Selects() bool { return p.Breeds() || p.Spec.Search.forward() && p.Open() }
+func (p *Plan) Selects() bool { return p.Breeds() || p.Spec.Search.selectsForward() && p.Open() }
 
 // Breeds reports whether the plan trains a population.
 func (p *Plan) Breeds() bool { return p.Spec.Search.breeds() }
@@ -241,8 +241,8 @@ func (p *Plan) RowsOf(trial int) (train []Rows, rated *Rows) {
 	switch t := p.Trials[trial]; {
 	case t.Refit && p.Folds == nil:
 		for _, split := range []string{Train, p.Holdout.Valid.Split, p.Holdout.Calib.Split, p.Holdout.Test.Split} {
-			if all := (Rows{Split: split}); !slices.ContainsFunc(train, func(r Rows) bool { return r.Split == split }) {
-				train = append(train, all)
+			if !slices.ContainsFunc(train, func(r Rows) bool { return r.Split == split }) {
+				train = append(train, Rows{Split: split})
 			}
 		}
 		return train, nil
@@ -321,10 +321,8 @@ func (r Round) check(scheme string, v *Validate) error {
 		return fmt.Errorf("it trains on %s %v and is rated on %s %v", r.Train.Split, r.Train.Folds, r.Rated.Split,
 			r.Rated.Folds)
 	}
-	for _, f := range r.Train.Folds {
-		if slices.Contains(r.Rated.Folds, f) {
-			return fmt.Errorf("rows of fold number %d are trained on and rated", f)
-		}
+	if i := slices.IndexFunc(r.Train.Folds, func(f uint8) bool { return slices.Contains(r.Rated.Folds, f) }); i >= 0 {
+		return fmt.Errorf("rows of fold number %d are trained on and rated", r.Train.Folds[i])
 	}
 	if v.Forward > 0 && slices.Max(r.Train.Folds) > slices.Min(r.Rated.Folds) {
 		return fmt.Errorf("%s: fold number %d is trained on, and fold number %d, which is earlier, is evaluated",

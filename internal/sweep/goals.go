@@ -248,10 +248,8 @@ func (b *Board) markFront(s *Spec) {
 		}
 	}
 	for i := range b.Rows {
-		b.Rows[i].Front = values[i] != nil &&
-			!slices.ContainsFunc(values, func(other []float64) bool {
-				return other != nil &&
-					s.Dominates(other, values[i])
-			})
+		b.Rows[i].Front = values[i] != nil && !slices.ContainsFunc(values, func(other []float64) bool {
+			return other != nil && s.Dominates(other, values[i])
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -140,44 +141,25 @@ func (s *Spec) fillDefaults(v Vocabulary) {
 	if name, err := v.Objective(s.Objective, s.Metric); err == nil {
 		s.Objective = name
 	}
-	if s.Model == "" {
-		s.Model = s.Name
-	}
+	s.Model = cmp.Or(s.Model, s.Name)
 
 	s.Search.Stop.fillDefaults()
-	if s.Machine.Type == "" {
-		s.Machine.Type = "n2-highmem-8" // which the 12 vCPUs of a new account have room for
-	}
+	s.Machine.Type = cmp.Or(s.Machine.Type, "n2-highmem-8") // which the 12 vCPUs of a new account have room for
 	if s.Machine.Spot == nil {
-		spot := true
-		s.Machine.Spot = &spot
+		s.Machine.Spot = new(true)
 	}
-
 	if len(s.Machine.Fallback) > 0 && s.Machine.Wait == 0 {
 		s.Machine.Wait = Duration(10 * time.Minute)
 	}
 
-	for p, value := range map[*int]int{&s.Machine.VMs: 1, &s.Machine.ThreadsPerTask: 4} {
-		if *p == 0 {
-			*p = value
-		}
-	}
+	s.Machine.VMs, s.Machine.ThreadsPerTask = cmp.Or(s.Machine.VMs, 1), cmp.Or(s.Machine.ThreadsPerTask, 4)
 
-	if s.Limits.Trial == 0 {
-		s.Limits.Trial = Duration(2 * time.Hour)
-	}
-	if s.Limits.Sweep == 0 {
-		s.Limits.Sweep = Duration(6 * time.Hour)
-	}
-	if s.Limits.Quorum == 0 {
-		s.Limits.Quorum = 0.5
-	}
+	s.Limits.Trial = cmp.Or(s.Limits.Trial, Duration(2*time.Hour))
+	s.Limits.Sweep = cmp.Or(s.Limits.Sweep, Duration(6*time.Hour))
+	s.Limits.Quorum = cmp.Or(s.Limits.Quorum, 0.5)
 
-	if s.Gate != nil && s.Gate.Against == "" {
-		s.Gate.Against = AgainstChampion
-	}
-	if s.Gate != nil && s.Gate.Metric == "" {
-		s.Gate.Metric = s.Metric
+	if g := s.Gate; g != nil {
+		g.Against, g.Metric = cmp.Or(g.Against, AgainstChampion), cmp.Or(g.Metric, s.Metric)
 	}
 }
 
@@ -186,24 +168,24 @@ func (s *Spec) normalizeNumbers() {
 	all := append([]Params{s.Params}, s.Search.Fixed...)
 	for _, params := range all {
 		for k, v := range params {
-			params[k] = normalNumber(v)
+			params[k] = toFloat(v)
 		}
 	}
 
 	for _, values := range s.Search.Grid {
 		for i, v := range values {
-			values[i] = normalNumber(v)
+			values[i] = toFloat(v)
 		}
 	}
 
 	for _, d := range s.Search.Random {
 		for i, v := range d.Choice {
-			d.Choice[i] = normalNumber(v)
+			d.Choice[i] = toFloat(v)
 		}
 	}
 }
 
-func normalNumber(v any) any {
+func toFloat(v any) any {
 	switch n := v.(type) {
 	case int:
 		return float64(n)

@@ -36,7 +36,7 @@ const MaxOpen = 1000
 
 // Listed reports whether the plan lists every trial of the search with its parameters: its method uses no results.
 func (s *Search) Listed() bool {
-	return !s.forward() && slices.Contains([]string{"", MethodRandom, MethodHalton}, s.Method)
+	return !s.selectsForward() && slices.Contains([]string{"", MethodRandom, MethodHalton}, s.Method)
 }
 
 // checkMethod checks the settings of a search that learns.
@@ -257,9 +257,9 @@ func (s *Spec) Base() Params {
 
 // Defaults and limits of a population.
 const (
-	usualPopulation = 10
-	maxPopulation   = 200
-	maxGenerations  = 50 // a result lists the parameters of all that its model goes back to
+	defaultPopulation = 10
+	maxPopulation     = 200
+	maxGenerations    = 50 // a result lists the parameters of all that its model goes back to
 )
 
 // Origin is the trial whose model a trial of a population continues.
@@ -290,7 +290,7 @@ func (s *Spec) checkPopulation(doc *strictyaml.Document, _ Vocabulary) error {
 		return nil
 	}
 	if !doc.Has("search.population") {
-		q.Population = usualPopulation
+		q.Population = defaultPopulation
 	}
 
 	switch {

@@ -157,16 +157,16 @@ func (d Distribution) Extremes() []any {
 	case d.LogInt != nil:
 		return []any{float64(d.LogInt[0]), float64(d.LogInt[1])}
 	case d.LogUniform != nil:
-		return between(d.LogUniform)
+		return endsAndFraction(d.LogUniform)
 	case d.Uniform != nil:
-		return between(d.Uniform)
+		return endsAndFraction(d.Uniform)
 	}
 
 	return nil
 }
 
-// between returns the ends of a range and a number in between that is not whole for any bounds written by hand.
-func between(bounds []float64) []any {
+// endsAndFraction returns the ends of a range and a number in between that is not whole for any bounds written by hand.
+func endsAndFraction(bounds []float64) []any {
 	low, high := bounds[0], bounds[1]
 	return []any{low, high, low + (high-low)/math.Pi}
 }

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -140,11 +141,8 @@ func (s *Spec) ForgetHistory() {
 }
 
 func (s *Stop) fillDefaults() {
-	if s == nil {
-		return
-	}
-	if s.MinTrees == 0 {
-		s.MinTrees = 10
+	if s != nil {
+		s.MinTrees = cmp.Or(s.MinTrees, 10)
 	}
 }
 

@@ -110,9 +110,9 @@ func (c *Conclusion) Caution() string {
 	return ""
 }
 
-// brief says in a line what a person acts on of what went live: how it stands against the version before, and how far
-// its total may be off. Empty where nothing was compared.
-func (c *Conclusion) brief() string {
+// compareInWords says in a line what a person acts on of what went live: how it stands against the version before, and
+// how far its total may be off. Empty where nothing was compared.
+func (c *Conclusion) compareInWords() string {
 	k := c.Check("tonight")
 	if k == nil || !c.Gate.Promoted || c.Gate.Champion == 0 || k.Old == 0 || k.Low == k.High {
 		return ""
@@ -158,7 +158,7 @@ func (c *Conclusion) Why() string {
 	if c.Outcome != OutcomeWinner || c.Gate == nil {
 		return c.Reason
 	}
-	why := cmp.Or(c.brief(), c.Gate.Reason)
+	why := cmp.Or(c.compareInWords(), c.Gate.Reason)
 	if text := c.Caution(); text != "" {
 		return "it " + text + "; " + why
 	}
@@ -192,7 +192,7 @@ func (c *Conclusion) Facts(planned time.Time) (all []string) {
 			all = append(all, strings.ToUpper(text[:1])+text[1:]+".")
 		}
 	}
-	if g := c.Gate; g != nil && c.brief() == "" {
+	if g := c.Gate; g != nil && c.compareInWords() == "" {
 		if v, ok := c.Test[g.Metric]; ok {
 			within := ""
 			if c.Within != nil && c.Within.Metric == g.Metric { // the gate may have another metric than the sweep

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"coppice/internal/dataset"
 	"coppice/internal/fit"
@@ -227,18 +226,11 @@ func checkClasses(spec *sweep.Spec, data *dataset.Manifest, holdout sweep.Holdou
 
 // checkSearched rejects a space over a parameter that is accepted and changes nothing.
 func checkSearched(spec *sweep.Spec) error {
-	var names []string
-	for name := range spec.Search.Random {
-		names = append(names, "search.random."+name)
-	}
-	for name := range spec.Search.Grid {
-		names = append(names, "search.grid."+name)
-	}
-	slices.Sort(names)
-	for _, path := range names {
-		name := path[strings.LastIndexByte(path, '.')+1:]
-		if !slices.Contains(gbt.ParamNames(), gbt.CanonicalName(name)) {
-			return spec.Errorf(path, "%s has no effect here, so that there is nothing to search", name)
+	for g := range spec.Given() {
+		searched := g.Section == "search.grid" || g.Section == "search.random"
+		if searched && !slices.Contains(gbt.ParamNames(), gbt.CanonicalName(g.Name)) {
+			return spec.Errorf(g.Section+"."+g.Name, "%s has no effect here, so that there is nothing to search",
+				g.Name)
 		}
 	}
 	return nil
