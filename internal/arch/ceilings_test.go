@@ -11,9 +11,9 @@ import (
 var ceilings = map[string]int{
 	"aggregator":                   15,
 	"aggregator/command":           87,
-	"aggregator/internal/cli":      260,
+	"aggregator/internal/cli":      261,
 	"aggregator/internal/conclude": 3808,
-	"aggregator/internal/judge":    881,
+	"aggregator/internal/judge":    885,
 	"bench/gauge":                  1007,
 	"container/roots":              34,
 	"e2e":                          4,
@@ -28,7 +28,7 @@ var ceilings = map[string]int{
 	"internal/cloud/bigquery":      238,
 	"internal/cloud/gcs":           545,
 	"internal/cloud/idtoken":       268,
-	"internal/cloud/inspect":       320,
+	"internal/cloud/inspect":       324,
 	"internal/cloud/pubsub":        78,
 	"internal/dataset":             5344,
 	"internal/dataset/cell":        2747,
@@ -46,7 +46,7 @@ var ceilings = map[string]int{
 	"internal/machines":            405,
 	"internal/metric":              2662,
 	"internal/must":                27,
-	"internal/nights":              3568,
+	"internal/nights":              3569,
 	"internal/nights/nightstest":   1011,
 	"internal/notify":              543,
 	"internal/page":                2972,
@@ -79,12 +79,12 @@ var ceilings = map[string]int{
 	"launcher/internal/draft":      1493,
 	"launcher/internal/explain":    350,
 	"launcher/internal/plan":       1640,
-	"launcher/internal/predict":    647,
+	"launcher/internal/predict":    648,
 	"launcher/internal/provision":  465,
-	"launcher/internal/quote":      1446,
+	"launcher/internal/quote":      1449,
 	"launcher/internal/report":     1409,
 	"launcher/internal/reproduce":  512,
-	"launcher/internal/serve":      2421,
+	"launcher/internal/serve":      2422,
 	"launcher/internal/show":       1961,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1722,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 115_050
+const maxLines = 115_065
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -58,7 +58,7 @@ func Choose(raw []float64, label, weight []float32, byTime bool) (Choice, error)
 		z[i] = float64(c.a * r)
 	}
 	var by float64
-	if c.c, by = d.level(z); by != 0 {
+	if c.c, by = d.solveLevel(z); by != 0 {
 		c.c += by
 		reason += fmt.Sprintf("; the share of positives is off beyond chance, and they move by %.2g", by)
 	}
@@ -80,9 +80,9 @@ func shrinkToZero(difference, e float64) float64 {
 	return difference * (1 - float64(part*part))
 }
 
-// level returns the constant that, added to the log odds z of all rows, makes their probabilities add up to what the
-// raw scores do, and what to add to it because the labels add up to something else beyond chance.
-func (d *data) level(z []float64) (kept, by float64) {
+// solveLevel returns the constant that, added to the log odds z of all rows, makes their probabilities add up to what
+// the raw scores do, and what to add to it because the labels add up to something else beyond chance.
+func (d *data) solveLevel(z []float64) (kept, by float64) {
 	scores, labels := 0.0, 0.0
 	for i, r := range d.raw {
 		scores += float64(d.weightOf(i) * sigmoid(r))

@@ -16,7 +16,7 @@ func (c *Calibrator) Level(raw []float64, label, weight []float32) (*Calibrator,
 			z[i] = float64(c.a*r) + c.c
 		}
 	}
-	kept, by := d.level(z)
+	kept, by := d.solveLevel(z)
 	out := *c
 	switch {
 	case kept+by == 0:

@@ -24,14 +24,14 @@ func newPlatt(d *data) *platt {
 	if d.raw[0] == d.raw[d.len()-1] {
 		return l
 	}
-	total := l.sum(func(float64) float64 { return 1 })
-	l.mean = l.sum(func(x float64) float64 { return x }) / total
-	l.scale = math.Sqrt(l.sum(func(x float64) float64 { return float64((x - l.mean) * (x - l.mean)) }) / total)
+	total := l.weightedSum(func(float64) float64 { return 1 })
+	l.mean = l.weightedSum(func(x float64) float64 { return x }) / total
+	l.scale = math.Sqrt(l.weightedSum(func(x float64) float64 { return float64((x - l.mean) * (x - l.mean)) }) / total)
 	return l
 }
 
-// sum adds up, with weights, what of gives for every row's score.
-func (l *platt) sum(of func(raw float64) float64) float64 {
+// weightedSum adds up, with weights, what of gives for every row's score.
+func (l *platt) weightedSum(of func(raw float64) float64) float64 {
 	return sumBlocks(l.d.len(), func(begin, end int) (s float64) {
 		for i := begin; i < end; i++ {
 			s += float64(l.d.weightOf(i) * of(l.d.raw[i]))
@@ -88,7 +88,7 @@ func (l *platt) newton(w line) (line, derivatives) {
 	)
 	at := l.evaluate(w)
 	for range iterations {
-		step := direction(at)
+		step := newtonStep(at)
 		slope := float64(step.slope*at.g0) + float64(step.c*at.g1)
 		if -slope/2 < enough {
 			return w.moved(step, 1), at
@@ -160,9 +160,9 @@ func (l *platt) evaluateRows(w line, begin, end int) (d derivatives) {
 	return d
 }
 
-// direction solves hessian x step = -gradient by Cholesky's method. A ridge makes it solvable if scores are nearly
+// newtonStep solves hessian x step = -gradient by Cholesky's method. A ridge makes it solvable if scores are nearly
 // equal.
-func direction(at derivatives) (step line) {
+func newtonStep(at derivatives) (step line) {
 	const ridge = 1e-12
 	l00 := math.Sqrt(max(at.h00+ridge, ridge))
 	l10 := at.h01 / l00

@@ -23,17 +23,17 @@ func (p *parser) root(lo, hi int64) fbTable {
 // follow returns the table that the offset at position at points to.
 func (t fbTable) follow(at int64) fbTable {
 	pos, ok := t.target(at)
-	if !ok || !t.inside(pos, 4) {
+	if !ok || !t.checkInside(pos, 4) {
 		return fbTable{p: t.p}
 	}
 
 	vtable := pos - int64(t.p.i32(pos))
-	if !t.inside(vtable, 4) {
+	if !t.checkInside(vtable, 4) {
 		return fbTable{p: t.p}
 	}
 
 	n := int64(t.p.u16(vtable))
-	if n < 4 || !t.inside(vtable, n) {
+	if n < 4 || !t.checkInside(vtable, n) {
 		t.p.fail(vtable, "a flatbuffers table of %d bytes", n)
 		return fbTable{p: t.p}
 	}
@@ -41,14 +41,14 @@ func (t fbTable) follow(at int64) fbTable {
 }
 
 func (t fbTable) target(at int64) (int64, bool) {
-	if !t.inside(at, 4) {
+	if !t.checkInside(at, 4) {
 		return 0, false
 	}
 	return at + int64(t.p.u32(at)), true
 }
 
-// inside checks that n bytes at pos are within the table's buffer.
-func (t fbTable) inside(pos, n int64) bool {
+// checkInside checks that n bytes at pos are within the table's buffer.
+func (t fbTable) checkInside(pos, n int64) bool {
 	if t.p.err != nil {
 		return false
 	}
@@ -66,7 +66,7 @@ func (t fbTable) field(slot, n int64) (int64, bool) {
 		return 0, false
 	}
 	off := int64(t.p.u16(t.vtable + entry))
-	if off == 0 || !t.inside(t.pos+off, n) {
+	if off == 0 || !t.checkInside(t.pos+off, n) {
 		return 0, false
 	}
 	return t.pos + off, true
@@ -121,12 +121,12 @@ func (t fbTable) vector(slot, size int64) fbVector {
 	}
 
 	at, ok = t.target(at)
-	if !ok || !t.inside(at, 4) {
+	if !ok || !t.checkInside(at, 4) {
 		return fbVector{}
 	}
 
 	n := int64(t.p.u32(at))
-	if !t.inside(at+4, n*size) {
+	if !t.checkInside(at+4, n*size) {
 		return fbVector{}
 	}
 	return fbVector{at + 4, n}

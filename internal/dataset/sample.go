@@ -177,7 +177,7 @@ func ReadSample(data []byte) (*Sample, error) {
 			return fail("column %.60q is repeated", name)
 		}
 		seen[name] = true
-		v, err := f.values(data, i)
+		v, err := f.decodeColumn(data, i)
 		if err != nil {
 			return nil, err
 		}
@@ -187,8 +187,8 @@ func ReadSample(data []byte) (*Sample, error) {
 	return s, nil
 }
 
-// values decodes column i of a sample.
-func (f *arrowFile) values(data []byte, i int) (*Values, error) {
+// decodeColumn decodes column i of a sample.
+func (f *arrowFile) decodeColumn(data []byte, i int) (*Values, error) {
 	field := f.fields[i]
 	c := f.columns[i]
 	rows := int(f.rows)

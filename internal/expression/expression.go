@@ -247,7 +247,7 @@ func (c *checker) check(node ast.Node) (x float64, constant bool, err error) {
 				strings.Join(binaryOperators, " "))
 		}
 		var parts []float64
-		if parts, constant, err = c.all(n.Left, n.Right); constant {
+		if parts, constant, err = c.checkAll(n.Left, n.Right); constant {
 			op := operators[n.Operator]
 			if constant = op.gives == number; constant {
 				x = op.of(parts[0], parts[1])
@@ -255,9 +255,9 @@ func (c *checker) check(node ast.Node) (x float64, constant bool, err error) {
 		}
 
 	case *ast.ConditionalNode:
-		_, _, err = c.all(n.Cond, n.Exp1, n.Exp2)
+		_, _, err = c.checkAll(n.Cond, n.Exp1, n.Exp2)
 	case *ast.ArrayNode:
-		_, _, err = c.all(n.Nodes...)
+		_, _, err = c.checkAll(n.Nodes...)
 	case *ast.CallNode:
 		name, ok := n.Callee.(*ast.IdentifierNode)
 		if !ok {
@@ -288,8 +288,8 @@ func (c *checker) checkName(n *ast.IdentifierNode) error {
 	return nil
 }
 
-// all checks several parts; constant is whether all of them are.
-func (c *checker) all(nodes ...ast.Node) (values []float64, constant bool, err error) {
+// checkAll checks several parts; constant is whether all of them are.
+func (c *checker) checkAll(nodes ...ast.Node) (values []float64, constant bool, err error) {
 	constant = true
 	for _, n := range nodes {
 		x, is, err := c.check(n)
@@ -312,7 +312,7 @@ func (c *checker) call(n ast.Node, name string, args []ast.Node) (x float64, con
 			map[bool]string{true: "one or more", false: "one"}[f.fold != nil])
 	}
 
-	values, constant, err := c.all(args...)
+	values, constant, err := c.checkAll(args...)
 	if constant {
 		x = f.of(values)
 	}

@@ -168,7 +168,7 @@ func (l *Ledger) count(p *sweep.Plan) {
 	}
 
 	for _, n := range slices.Sorted(maps.Keys(by)) {
-		u := machines(p, p.Placed(n).Sizing, by[n])
+		u := countMachines(p, p.Placed(n).Sizing, by[n])
 		hourly, _ := p.Price(n)
 		l.Jobs = append(l.Jobs, n)
 		l.Machines = max(l.Machines, u.most)
@@ -193,9 +193,9 @@ type used struct {
 	most          int // at once
 }
 
-// machines counts the machines of one job. Hosts and tasks are alive from their first claim, or the lead time before
-// it, to their last sign of life.
-func machines(p *sweep.Plan, z sweep.Sizing, attempts []Attempt) (u used) {
+// countMachines counts the machines of one job. Hosts and tasks are alive from their first claim, or the lead time
+// before it, to their last sign of life.
+func countMachines(p *sweep.Plan, z sweep.Sizing, attempts []Attempt) (u used) {
 	lead := leadTime(p)
 	type task struct{ index, attempt int }
 	hosts, tasks := map[string]span{}, map[task]span{}
@@ -210,7 +210,7 @@ func machines(p *sweep.Plan, z sweep.Sizing, attempts []Attempt) (u used) {
 	}
 	assist(p, hosts, attempts)
 
-	events := changes(hosts, tasks)
+	events := listChanges(hosts, tasks)
 	u.from, u.to = events[0].at, events[len(events)-1].at
 	perVM, vms := max(z.TasksPerVM, 1), max(z.VMs, 1)
 	host, alive, starting := 0, 0, 0
@@ -271,8 +271,8 @@ func leadTime(p *sweep.Plan) time.Duration {
 	return time.Duration(p.Quote.LeadTime.Expected * float64(time.Second))
 }
 
-// changes returns the moments at which a host or a task begins or ends, in order.
-func changes[K comparable](hosts map[string]span, tasks map[K]span) []event {
+// listChanges returns the moments at which a host or a task begins or ends, in order.
+func listChanges[K comparable](hosts map[string]span, tasks map[K]span) []event {
 	var events []event
 	for _, s := range hosts {
 		events = append(events, event{s.from, 1, 0, 0}, event{s.to, -1, 0, 0}, event{s.from, 0, 0, 1},

@@ -71,7 +71,7 @@ func (m Metric) Interval(in Input, c Confidence) (Interval, error) {
 	if err != nil {
 		return Interval{}, err
 	}
-	i := Interval{Value: value, Error: u.deviation(), Method: Analytic}
+	i := Interval{Value: value, Error: u.standardError(), Method: Analytic}
 	i.Low, i.High = value-c.quantile()*i.Error, value+c.quantile()*i.Error
 	if m.Aim != 0 && value > 0 { // a ratio's interval is symmetric on the logarithmic scale
 		reach := math.Exp(c.quantile() * i.Error / value)
@@ -148,7 +148,7 @@ func (m Metric) Compare(in Input, old []float64, c Confidence) (Comparison, erro
 	}
 
 	difference := sides[0].subtract(m.slope(values[0]), *sides[1], m.slope(values[1]))
-	out.Error = difference.deviation()
+	out.Error = difference.standardError()
 	out.Low, out.High = out.Gain-c.quantile()*out.Error, out.Gain+c.quantile()*out.Error
 	return out, nil
 }
@@ -330,8 +330,8 @@ type units struct {
 	unbiased  bool // the influences include the factor n/(n-1)
 }
 
-// deviation is the standard error of a value with these influences.
-func (u units) deviation() float64 {
+// standardError is the standard error of a value with these influences.
+func (u units) standardError() float64 {
 	var squares, total sum
 	n := 0
 	for i, x := range u.influence {

@@ -112,7 +112,7 @@ func (e *Evaluator) Reset(in Input) {
 // metric needs.
 func (e *Evaluator) Eval(m Metric) (float64, error) {
 	if m.eval == nil {
-		return 0, unknown(m.Name)
+		return 0, unknownMetric(m.Name)
 	}
 	v, err := m.eval(e, m)
 	if err != nil {

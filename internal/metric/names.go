@@ -215,7 +215,7 @@ func Lookup(name string) (Metric, error) {
 		}
 		return m, nil
 	}
-	return Metric{}, unknown(name)
+	return Metric{}, unknownMetric(name)
 }
 
 // fromIdentifier converts precision_at_1pct to precision@1%: the form of a metric's name with only letters, digits and
@@ -317,8 +317,8 @@ func parseTop(arg string) (k cutoff, suffix string, ok bool) {
 	return cutoff{share: percent / 100}, "@" + text + "%", true
 }
 
-// unknown looks for a similar name among the canonical ones, then among those of other libraries.
-func unknown(name string) error {
+// unknownMetric looks for a similar name among the canonical ones, then among those of other libraries.
+func unknownMetric(name string) error {
 	hint := strictyaml.Suggest(name, Names())
 	if !strings.Contains(hint, "did you mean") {
 		var long []string

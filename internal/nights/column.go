@@ -130,7 +130,7 @@ func (c *Column) measure(n *ingest.Night, values *dataset.Values, labels []float
 		c.measureLevels(n, values, labels, share)
 	}
 	codes := newColumnEncoder(c).codes(n, values, x)
-	c.AUC, c.Info = c.alone(codes, labels)
+	c.AUC, c.Info = c.predictAlone(codes, labels)
 	return codes
 }
 
@@ -327,8 +327,8 @@ func (c *Column) quantile(step int) float64 {
 	return c.Quantiles[step]
 }
 
-// level returns a level by its text; nil if it was not kept.
-func (c *Column) level(text string) *ColumnLevel {
+// findLevel returns a level by its text; nil if it was not kept.
+func (c *Column) findLevel(text string) *ColumnLevel {
 	i := c.levelIndex(text)
 	if i < 0 {
 		return nil
@@ -395,9 +395,9 @@ func (k *columnEncoder) codes(n *ingest.Night, values *dataset.Values, numbers [
 	return out
 }
 
-// alone is how well the column predicts labels by itself: by the label rates of its codes in one half of the rows,
-// tested on the other half.
-func (c *Column) alone(codes []uint8, labels []float32) (auc, info float64) {
+// predictAlone is how well the column predicts labels by itself: by the label rates of its codes in one half of the
+// rows, tested on the other half.
+func (c *Column) predictAlone(codes []uint8, labels []float32) (auc, info float64) {
 	if c.Kind == Time {
 		return 0.5, 0
 	}

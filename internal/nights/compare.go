@@ -214,8 +214,8 @@ func (u usual) atMost(text string) string {
 	return fmt.Sprintf(text, percent(u.hi))
 }
 
-// doubt widens the tolerance while few nights are known.
-func (u usual) doubt() float64 {
+// tolerance widens the tolerance while few nights are known.
+func (u usual) tolerance() float64 {
 	switch {
 	case u.nights >= 5:
 		return 1

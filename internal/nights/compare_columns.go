@@ -112,7 +112,7 @@ func levelDistance(a, b *Column) float64 {
 		sum += math.Abs(l.Share - b.shareOf(l.Text))
 	}
 	for _, l := range b.Levels {
-		if a.level(l.Text) == nil {
+		if a.findLevel(l.Text) == nil {
 			sum += l.Share
 		}
 	}

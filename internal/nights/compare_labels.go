@@ -46,8 +46,8 @@ func (c *comparison) checkLeaks() {
 			c.p.Label.Kind == dataset.Classes && c.foundCode(CodeLabelsLost) ||
 			c.fell && c.found(k.Name) && k.Info < leakCertain):
 			// The labels of one level are wrong: a column that leaks leaves the number of positive labels as it was.
-		case before.nights > 0 && (k.Info > before.hi+before.doubt()*leakRises+2*before.spread ||
-			k.Info > before.center+2*before.doubt()*leakRises+4*before.steady): // a window that fills day by day
+		case before.nights > 0 && (k.Info > before.hi+before.tolerance()*leakRises+2*before.spread ||
+			k.Info > before.center+2*before.tolerance()*leakRises+4*before.steady): // a window that fills day by day
 			c.add(Blocking, CodeLeak, k.Name, "the column alone %s, and explains %s of the labels' entropy, "+
 				"compared with %s before: is it known before the label is?", c.p.ranks(k.AUC), percent(k.Info),
 				percent(before.center))
@@ -167,7 +167,7 @@ const (
 // checkLabels compares tonight's labels with what the nights before suggest.
 func (c *comparison) checkLabels() {
 	missing := c.learnAll(func(p *Profile) float64 { return p.Unlabelled })
-	if more := c.p.Unlabelled - missing.hi; more > missing.doubt()*unlabelled+2*missing.spread {
+	if more := c.p.Unlabelled - missing.hi; more > missing.tolerance()*unlabelled+2*missing.spread {
 		c.add(Blocking, CodeRows, "", "%s of the rows have no label, but at most %s had none before",
 			percent(c.p.Unlabelled), percent(missing.hi))
 	}
@@ -223,7 +223,7 @@ func (c *comparison) checkClasses() {
 			c.add(Warning, CodeLabelRate, "", "class %.60q is new, with %s of the rows: versions that do not know it "+
 				"cannot be compared with new ones", name, percent(share))
 		case max(expected, share*float64(c.p.Rows)) >= classRows: // of fewer, chance has the last word
-			c.addIf(excess > history.doubt()*rateFar, excess > history.doubt()*rateRise, CodeLabelRate, "",
+			c.addIf(excess > history.tolerance()*rateFar, excess > history.tolerance()*rateRise, CodeLabelRate, "",
 				"%s of the rows are of class %.60q, but %s to %s were before", percent(share), name,
 				percent(history.lo), percent(history.hi))
 		}
@@ -249,18 +249,18 @@ func (c *comparison) checkRate() {
 	// From the level of recent nights, whatever the rows are.
 	mean := c.p.Label.Mean
 	history := c.learnAll(func(p *Profile) float64 { return p.Label.Mean })
-	doubt := history.doubt()
-	usualRange := max(math.Abs(change(history.lo, history.center)), math.Abs(change(history.hi, history.center)))
+	doubt := history.tolerance()
+	usualRange := max(math.Abs(logRatio(history.lo, history.center)), math.Abs(logRatio(history.hi, history.center)))
 	positives := float64(c.p.Rows) * max(min(history.center, 1-history.center), 1e-9)
 	noise := 1 / math.Sqrt(max(positives, 1))
 	limit := doubt*rateFar + max(usualRange+2*usualRange*usualRange, maxStandardErrors*noise)
-	tooFar := math.Abs(change(mean, history.center)) > limit
+	tooFar := math.Abs(logRatio(mean, history.center)) > limit
 
 	// By the rows of tonight, and from the level of recent nights: the end of a sale is no loss of labels.
 	expected, usualError, floor := c.expectedRate(noise)
-	excess := change(mean, expected)
+	excess := logRatio(mean, expected)
 	c.fell = excess < -rateFall
-	fell := excess < -doubt*floor-rateUsual*usualError && change(mean, history.lo) < 0
+	fell := excess < -doubt*floor-rateUsual*usualError && logRatio(mean, history.lo) < 0
 	rose := excess > doubt*rateRise+rateUsual*usualError
 	noticed := math.Abs(excess) > doubt*rateNotice+usualError
 	text := fmt.Sprintf("the label's mean is %.5g, but was %.5g to %.5g; %.5g is expected of tonight's rows", mean,
@@ -280,8 +280,8 @@ func (c *comparison) checkRate() {
 	c.addIf(tooFar || fell || rose || costly || thinned, noticed, CodeLabelRate, "", "%s", text)
 }
 
-// change is the logarithm of a ratio, as far as there is one.
-func change(value, y float64) float64 {
+// logRatio is the logarithm of a ratio, as far as there is one.
+func logRatio(value, y float64) float64 {
 	if value <= 0 || y <= 0 {
 		return (value - y) / max(math.Abs(y), 1e-9)
 	}
@@ -299,7 +299,7 @@ func (c *comparison) expectedRate(noise float64) (mean, usualError, floor float6
 	if c.p.Ratio > 0 && ratio.nights > 1 {
 		mean = c.p.Label.Mean / c.p.Ratio * ratio.center
 		squares := c.learn(func(p *Profile) (float64, bool) {
-			return math.Pow(change(p.Ratio, ratio.center), 2), p.Ratio > 0
+			return math.Pow(logRatio(p.Ratio, ratio.center), 2), p.Ratio > 0
 		})
 		usualError = max(noise, math.Sqrt(squares.mean))
 	}

@@ -25,12 +25,12 @@ func (c *comparison) checkValues() {
 		case k.Kind != old.Kind:
 			continue // already reported
 		case more > missingMore/2+missing.spread+c.noise*math.Sqrt(k.Missing):
-			far := more > missing.doubt()*(missingMore+2*missing.spread)+c.noise*math.Sqrt(k.Missing)
+			far := more > missing.tolerance()*(missingMore+2*missing.spread)+c.noise*math.Sqrt(k.Missing)
 			if c.addIf(far, true, CodeMissingValues, k.Name, "%s of the values are missing, but at most %s were before",
 				percent(k.Missing), percent(missing.hi)) {
 				continue
 			}
-		case missing.lo-k.Missing > missing.doubt()*(0.1+2*missing.spread)+c.noise:
+		case missing.lo-k.Missing > missing.tolerance()*(0.1+2*missing.spread)+c.noise:
 			c.add(Warning, CodeMissingValues, k.Name,
 				"%s of the values are missing, but at least %s were before: were the gaps filled?", percent(k.Missing),
 				percent(missing.lo))
@@ -100,7 +100,7 @@ func (c *comparison) checkFar(column *Column) bool {
 		}
 	}
 	share := float64(far) / float64(max(len(x), 1))
-	return c.addIf(share > middle.doubt()*farShare+c.noise*math.Sqrt(share), share > farShare/4, CodeScaled,
+	return c.addIf(share > middle.tolerance()*farShare+c.noise*math.Sqrt(share), share > farShare/4, CodeScaled,
 		column.Name,
 		"%s of the numbers are far outside of all earlier ones, which were %.6g to %.6g (tonight %.6g to %.6g): are "+
 			"they in another unit?", percent(share), lowest.lo, highest.hi, column.Quantiles[0],
@@ -122,7 +122,7 @@ func (c *comparison) checkPeaks(column, old *Column) bool {
 		rise, _ := peakRise(k, before)
 		return rise
 	})
-	return c.addIf(rise > seen.doubt()*levelFloor+3*seen.hi+c.noise*math.Sqrt(rise), false, CodeLevel, column.Name,
+	return c.addIf(rise > seen.tolerance()*levelFloor+3*seen.hi+c.noise*math.Sqrt(rise), false, CodeLevel, column.Name,
 		"%s of the rows have the number %g, but only %s had it before", percent(at.Share), at.Number,
 		percent(at.Share-rise))
 }
@@ -177,7 +177,7 @@ func (c *comparison) checkScale(column, old *Column) bool {
 	if apart > scaleAgree*size {
 		return false
 	}
-	limit := seen.doubt()*scaleFloor + usually
+	limit := seen.tolerance()*scaleFloor + usually
 	return c.addIf(size > max(limit, scaleLeast), size > limit, CodeScaled, column.Name,
 		"the numbers are %.4g times what they were: median %.6g, before %.6g",
 		factor, column.Quantiles[steps/2], old.Quantiles[steps/2])
@@ -260,7 +260,7 @@ func (c *comparison) checkLevels(column *Column) bool {
 	changed := history(func(k, before *Column) float64 { x, _ := greatestChange(k, before); return math.Abs(x) })
 	top := c.learnColumn(column.Name, (*Column).topShare)
 	now, was := column.shareOf(text), old.shareOf(text)
-	floor := changed.doubt() * levelFloor
+	floor := changed.tolerance() * levelFloor
 	limit := floor + 3*changed.hi + c.noise*math.Sqrt(math.Abs(change))
 	comes := history(turnover)
 	restless := c.comesAndGoes(column.Name) || column.Of != "" && c.comesAndGoes(column.Of)
@@ -277,10 +277,10 @@ func (c *comparison) checkLevels(column *Column) bool {
 
 	// Levels that are new: one or two are news, such as an exchange or a release; many are values written differently.
 	came := turnover(column, old)
-	if !restless && came > comes.doubt()*levelFloor+3*comes.hi+c.noise*math.Sqrt(came) {
+	if !restless && came > comes.tolerance()*levelFloor+3*comes.hi+c.noise*math.Sqrt(came) {
 		var values []string
 		for _, l := range column.Levels {
-			if old.level(l.Text) == nil {
+			if old.findLevel(l.Text) == nil {
 				values = append(values, fmt.Sprintf("%.40q", l.Text))
 			}
 		}
@@ -291,7 +291,7 @@ func (c *comparison) checkLevels(column *Column) bool {
 
 	churn, churned := levelDistance(column, old), history(levelDistance)
 	spread := c.noise * math.Sqrt(float64(len(column.Levels)+1)) / 2
-	return c.addIf(churn > churned.doubt()*churnFloor+3*churned.hi+spread, churn > 0.1+1.5*churned.hi+spread,
+	return c.addIf(churn > churned.tolerance()*churnFloor+3*churned.hi+spread, churn > 0.1+1.5*churned.hi+spread,
 		CodeDrift, column.Name, "%s of the rows have other values than last night's, %s", percent(churn),
 		churned.atMost("but usually at most %s have"))
 }
@@ -324,7 +324,7 @@ func (c *Column) hasLevels() bool { return len(c.Levels) > 0 }
 func turnover(a, b *Column) float64 {
 	came := 0.0
 	for _, l := range a.Levels {
-		if b.level(l.Text) == nil {
+		if b.findLevel(l.Text) == nil {
 			came += l.Share
 		}
 	}
@@ -333,7 +333,7 @@ func turnover(a, b *Column) float64 {
 
 // shareOf is 0 for a level that was not kept.
 func (c *Column) shareOf(text string) float64 {
-	if l := c.level(text); l != nil {
+	if l := c.findLevel(text); l != nil {
 		return l.Share
 	}
 	return 0
@@ -360,7 +360,7 @@ func (c *comparison) checkDrift(column, old *Column) {
 
 	moved := Distance(column, old)
 	usual := c.learnColumnChange(column.Name, func(k *Column) bool { return k.Kind == Number }, Distance)
-	blocksAt := usual.doubt()*driftFloor + 3*usual.hi + c.noise
+	blocksAt := usual.tolerance()*driftFloor + 3*usual.hi + c.noise
 	warnsAt := driftFloor/2 + 1.5*usual.hi + c.noise
 
 	median, was := fmt.Sprintf("%.6g", column.Quantiles[steps/2]), fmt.Sprintf("%.6g", old.Quantiles[steps/2])

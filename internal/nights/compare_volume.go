@@ -11,7 +11,7 @@ import (
 func (c *comparison) checkPrints() {
 	rows := float64(max(len(c.p.Prints)/8, 1))
 	beyond := func(x float64, u usual, floor float64) bool {
-		return x > u.hi+u.doubt()*(floor+2*u.spread)+4*math.Sqrt(max(u.hi, 1e-4)/rows)
+		return x > u.hi+u.tolerance()*(floor+2*u.spread)+4*math.Sqrt(max(u.hi, 1e-4)/rows)
 	}
 
 	// Of the rows that should be new, those that last night had: as they were, or by their contents, since an export

@@ -155,7 +155,7 @@ func (w *worker) measure(n *ingest.Night, manifest *dataset.Manifest) *Profile {
 		}
 	})
 	if w.ctx.Err() == nil {
-		p.Ties = ties(few)
+		p.Ties = associate(few)
 		p.findAggregates(n, values)
 		if p.Label.Kind != dataset.Classes { // rows of several classes are not judged by segments
 			p.fitOdds(w, codes, y)

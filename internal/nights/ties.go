@@ -22,8 +22,9 @@ func (c *Column) reduceCodes(codes []uint8) []uint8 {
 	return out
 }
 
-// ties returns the association of every column with each earlier one, from 0 for none to 1 if one determines the other.
-func ties(codes [][]uint8) [][]float64 {
+// associate returns the association of every column with each earlier one, from 0 for none to 1 if one determines the
+// other.
+func associate(codes [][]uint8) [][]float64 {
 	out := make([][]float64, len(codes))
 	for i := range codes {
 		out[i] = make([]float64, i)

@@ -152,8 +152,8 @@ func (w *Witness) mean(add func(p *Profile) (float64, bool)) float32 {
 	return float32(sum / float64(max(n, 1)))
 }
 
-// positives is how many positive rows a level would have had with the mean rate of all rows.
-func (w *Witness) positives(column, text string) float64 {
+// expectedPositives is how many positive rows a level would have had with the mean rate of all rows.
+func (w *Witness) expectedPositives(column, text string) float64 {
 	n := 0.0
 	for _, p := range w.nights {
 		if k := p.column(column); k != nil {
@@ -204,7 +204,7 @@ func (w *Witness) Levels(column string) (levels []string, odds []float32) {
 		}
 		odds = append(odds, at(func(*Column) int { return 0 }), others)
 		for _, text := range levels {
-			if others != others && w.positives(column, text) < levelKnown {
+			if others != others && w.expectedPositives(column, text) < levelKnown {
 				odds = append(odds, others)
 				continue
 			}

@@ -50,15 +50,15 @@ func FromOS(linked string) World {
 	fd := int(os.Stdout.Fd())
 	if term.IsTerminal(fd) {
 		w.Terminal = true
-		w.Columns = func() int { return columns(fd) }
+		w.Columns = func() int { return terminalWidth(fd) }
 		w.Width = w.Columns()
 	}
-	w.ErrWidth = columns(int(os.Stderr.Fd()))
+	w.ErrWidth = terminalWidth(int(os.Stderr.Fd()))
 	return w
 }
 
-// columns is how wide a terminal is; 0 for what is none.
-func columns(fd int) int {
+// terminalWidth is how wide a terminal is; 0 for what is none.
+func terminalWidth(fd int) int {
 	width, _, err := term.GetSize(fd)
 	if err != nil {
 		return 0

@@ -68,7 +68,7 @@ func (f flaw) note(t *Trial, c Claim) {
 
 func (f flaw) last(s Search) bool {
 	if f != lastUnread {
-		return s.last()
+		return s.isLastOfStage()
 	}
 	return !slices.ContainsFunc(s.list.Trials, func(of Trial) bool {
 		return !of.Ended && !of.Paused && (of.Made == 0 || of.Last.Released)
@@ -110,7 +110,7 @@ func (f flaw) search(s Search, a Answer, beaten []time.Time) (Search, Action) {
 		return s.Next(Answer{Beat: s.seen[do.Trial].beat})
 	case f == listingIsTruth && was.doing == CreateClaim && do.Do == LookForResult:
 		return s.Next(Answer{})
-	case f == closedUnwritten && do.Do == CreateVerdict && s.last():
+	case f == closedUnwritten && do.Do == CreateVerdict && s.isLastOfStage():
 		return s.Next(Answer{})
 	case do.Do == AskVerdict:
 		do.Last = f.last(s)

@@ -162,13 +162,13 @@ func (s Search) startPasses(a Answer) (Search, Action) {
 	}
 	if slices.ContainsFunc(s.list.Trials, func(of Trial) bool { return of.Paused && !of.Ended }) {
 		s.doing = AskVerdict
-		return s, Action{Do: AskVerdict, Last: s.last()}
+		return s, Action{Do: AskVerdict, Last: s.isLastOfStage()}
 	}
 	return s.look()
 }
 
-// last reports whether no trial of this stage will come to a rung any more, unless a paused one is promoted.
-func (s Search) last() bool {
+// isLastOfStage reports whether no trial of this stage will come to a rung any more, unless a paused one is promoted.
+func (s Search) isLastOfStage() bool {
 	stage := s.stage()
 	for n, of := range s.list.Trials {
 		if !of.Ended && !of.Paused && (s.task.Stages == nil || s.task.Stages[n] <= stage) {

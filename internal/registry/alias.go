@@ -115,7 +115,7 @@ func (r *Registry) SetAlias(ctx context.Context, model, alias string, to int, ex
 			return nil, nil
 		}
 		if !expect.Any && now.Version != expect.Version {
-			return nil, elsewhere(now, expect)
+			return nil, movedError(now, expect)
 		}
 
 		next := now.movedTo(Promoted, to, act)
@@ -172,7 +172,7 @@ func (r *Registry) rollback(ctx context.Context, model, alias string, to int, ex
 			if now.Last.Kind == RolledBack && now.Last.From == expect.Version && (to == 0 || to == now.Version) {
 				return nil, nil
 			}
-			return nil, elsewhere(now, expect)
+			return nil, movedError(now, expect)
 		}
 
 		last, err := r.backTo(ctx, now, to)
@@ -238,7 +238,7 @@ func noPrevious(now Alias, passed []int) error {
 	slices.Sort(passed)
 	return problem.New(problem.NotFound, "registry: %s of %s cannot be rolled back: all versions where it was "+
 		"before (version %s) are marked bad or deleted; promote another one", now.Name, now.Model,
-		ranges(slices.Compact(passed)))
+		formatRanges(slices.Compact(passed)))
 }
 
 // RemoveAlias removes an alias; its history stays. The champion can only be replaced, not removed. If the alias is not
@@ -259,7 +259,7 @@ func (r *Registry) RemoveAlias(ctx context.Context, model, alias string, expect 
 			return nil, nil
 		}
 		if !expect.Any && now.Version != expect.Version {
-			return nil, elsewhere(now, expect)
+			return nil, movedError(now, expect)
 		}
 		next := now.movedTo(Removed, 0, act)
 		next.Past = nil

@@ -103,8 +103,8 @@ func (r *Registry) scan(ctx context.Context, model string) (s scanned, err error
 	return s, nil
 }
 
-// version reads a committed version; the error for any other wraps blob.ErrNotExist.
-func (r *Registry) version(ctx context.Context, model string, number int) (Version, error) {
+// readCommitted reads a committed version; the error for any other wraps blob.ErrNotExist.
+func (r *Registry) readCommitted(ctx context.Context, model string, number int) (Version, error) {
 	v, _, err := load(ctx, r, versionDir(model, number)+versionFile,
 		func(v *versionRecord) error { return v.check(model, number) })
 	return v.Version, err
@@ -159,7 +159,7 @@ func (r *Registry) Versions(ctx context.Context, model string) ([]Version, error
 		return nil, r.noModel(ctx, model)
 	}
 	return readAll(ctx, s.committed, func(ctx context.Context, n int) (Version, error) {
-		return r.version(ctx, model, n)
+		return r.readCommitted(ctx, model, n)
 	})
 }
 
@@ -228,7 +228,7 @@ func (r *Registry) readVersion(ctx context.Context, model string, number int) (V
 	if err := r.notDeleted(ctx, model, number); err != nil {
 		return Version{}, err
 	}
-	v, err := r.version(ctx, model, number)
+	v, err := r.readCommitted(ctx, model, number)
 	if !isAbsent(err) {
 		return v, err
 	}
@@ -240,12 +240,12 @@ func (r *Registry) readVersion(ctx context.Context, model string, number int) (V
 	if len(s.committed) == 0 {
 		return Version{}, r.noModel(ctx, model)
 	}
-	hint := fmt.Sprintf(" of %s (its versions are %s)", model, ranges(s.committed))
+	hint := fmt.Sprintf(" of %s (its versions are %s)", model, formatRanges(s.committed))
 	return Version{}, missing("version", strconv.Itoa(number), hint)
 }
 
-// ranges formats ascending numbers as 1-3, 5.
-func ranges(numbers []int) string {
+// formatRanges formats ascending numbers as 1-3, 5.
+func formatRanges(numbers []int) string {
 	var parts []string
 	for i := 0; i < len(numbers); {
 		j := i

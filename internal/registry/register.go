@@ -40,7 +40,7 @@ func (r *Registry) Register(ctx context.Context, model, key string, files map[st
 	}
 
 	// An earlier call with the key may have completed.
-	v, err := r.version(ctx, model, w.number)
+	v, err := r.readCommitted(ctx, model, w.number)
 	if err == nil {
 		return w.checkSame(v)
 	}
@@ -195,7 +195,7 @@ func (w *registration) commit(ctx context.Context, v Version) (Version, error) {
 		return Version{}, err
 	}
 
-	there, err := w.version(ctx, w.model, w.number)
+	there, err := w.readCommitted(ctx, w.model, w.number)
 	if err != nil {
 		return Version{}, err
 	}
@@ -253,7 +253,7 @@ func (r *Registry) Find(ctx context.Context, model, key string) (Version, error)
 	if err := r.notDeleted(ctx, model, number); err != nil {
 		return Version{}, err
 	}
-	v, err := r.version(ctx, model, number)
+	v, err := r.readCommitted(ctx, model, number)
 	switch {
 	case isAbsent(err):
 		return Version{}, none // its registration was not completed
@@ -277,7 +277,7 @@ func (r *Registry) numberOfKey(ctx context.Context, model, key string) (int, err
 	}
 	w := registration{Registry: r, model: model, key: key}
 	for _, n := range slices.Concat(l.committed, l.claimed) {
-		if v, err := r.version(ctx, model, n); err == nil && v.Key == key {
+		if v, err := r.readCommitted(ctx, model, n); err == nil && v.Key == key {
 			return n, nil
 		}
 		if mine, err := w.isMine(ctx, n); mine || err != nil && !isAbsent(err) {

@@ -274,8 +274,8 @@ func (e *ConflictError) Error() string { return e.msg }
 // Kind is problem.Conflict.
 func (*ConflictError) Kind() problem.Kind { return problem.Conflict }
 
-// elsewhere is an alias that is not where the caller expects it.
-func elsewhere(now Alias, expect Expect) error {
+// movedError is an alias that is not where the caller expects it.
+func movedError(now Alias, expect Expect) error {
 	return &ConflictError{fmt.Sprintf("registry: %s of %s points at %s (expected: %s): somebody has moved it "+
 		"meanwhile; look at the history and decide again",
 		now.Name, now.Model, versionName(now.Version), versionName(expect.Version))}

@@ -28,7 +28,7 @@ func Compact(m *gbt.Model, e *dataset.Encoding, levels *dataset.Levels) (*datase
 		t.First = kept.Len()
 		if needed[i] {
 			for at := from; at < from+e.Tables[i].Levels; at++ {
-				if exact[i] || matters(e, i, levels, at, thresholds) {
+				if exact[i] || levelMatters(e, i, levels, at, thresholds) {
 					kept.Append(levels, at)
 				}
 			}
@@ -81,8 +81,8 @@ func neededTables(e *dataset.Encoding, thresholds [][]float64) (needed, exact []
 	return needed, exact
 }
 
-// matters reports whether some split on a table's features sends a level another way than an unseen one.
-func matters(e *dataset.Encoding, table int, levels *dataset.Levels, at int, thresholds [][]float64) bool {
+// levelMatters reports whether some split on a table's features sends a level another way than an unseen one.
+func levelMatters(e *dataset.Encoding, table int, levels *dataset.Levels, at int, thresholds [][]float64) bool {
 	t := &e.Tables[table]
 	for i := range e.Features {
 		d := e.Features[i].From

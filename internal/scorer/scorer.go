@@ -125,7 +125,7 @@ func open(ctx context.Context, r *registry.Registry, v registry.Version, model, 
 		}
 		data, err := r.ReadFile(ctx, v, name)
 		if err != nil {
-			return nil, damage(err, unfit)
+			return nil, mapDamage(err, unfit)
 		}
 		files[name] = data
 	}
@@ -149,7 +149,7 @@ func open(ctx context.Context, r *registry.Registry, v registry.Version, model, 
 
 	levels, err := openLevels(features)
 	if err != nil {
-		return nil, damage(err, unfit)
+		return nil, mapDamage(err, unfit)
 	}
 	s, err := New(m, c, features, levels)
 	if err == nil {
@@ -166,8 +166,8 @@ func open(ctx context.Context, r *registry.Registry, v registry.Version, model, 
 	return s, nil
 }
 
-// damage turns errors about a version's files, as opposed to storage errors, into what unfit makes of them.
-func damage(err error, unfit func(error) error) error {
+// mapDamage turns errors about a version's files, as opposed to storage errors, into what unfit makes of them.
+func mapDamage(err error, unfit func(error) error) error {
 	if k := problem.Of(err); k == problem.Damaged || k == problem.NotFound {
 		return unfit(err)
 	}

@@ -145,8 +145,8 @@ const (
 	realEnd = 1 - 1e-6
 )
 
-// inside clamps a position to the bounds.
-func (a *axis) inside(u float64) float64 {
+// clamp clamps a position to the bounds.
+func (a *axis) clamp(u float64) float64 {
 	if a.real {
 		return min(max(u, 0), realEnd)
 	}
@@ -155,7 +155,7 @@ func (a *axis) inside(u float64) float64 {
 
 // value returns the value at position u of the axis.
 func (a *axis) value(u float64) any {
-	u = a.inside(u)
+	u = a.clamp(u)
 	if a.levels != nil {
 		return a.levels[int(u*float64(len(a.levels)))]
 	}
@@ -219,7 +219,7 @@ func number(v any) (float64, bool) {
 
 // snap moves a position to that of the value there.
 func (a *axis) snap(u float64) float64 {
-	u = a.inside(u)
+	u = a.clamp(u)
 	switch {
 	case a.real:
 		return u
@@ -231,8 +231,8 @@ func (a *axis) snap(u float64) float64 {
 	return (math.Floor(u*n) + 0.5) / n
 }
 
-// within reports whether a value is on the axis.
-func (a *axis) within(v any) bool {
+// contains reports whether a value is on the axis.
+func (a *axis) contains(v any) bool {
 	u, ok := a.place(v)
 	if !ok {
 		return false
@@ -274,7 +274,7 @@ func (d *domain) locate(params sweep.Params) (p point, ok bool) {
 // no constraint.
 func (d *domain) fits(params sweep.Params) bool {
 	for j := range d.axes {
-		if v, given := params[d.axes[j].name]; !given || !d.axes[j].within(v) {
+		if v, given := params[d.axes[j].name]; !given || !d.axes[j].contains(v) {
 			return false
 		}
 	}

@@ -25,7 +25,7 @@ func Choose(p *sweep.Plan, b sweep.Board, require []*Condition) (chosen *sweep.R
 		if c.State != sweep.ConfigurationDone {
 			continue
 		}
-		if why := unmet(&c, require); why == "" {
+		if why := findUnmet(&c, require); why == "" {
 			eligible = append(eligible, c)
 		} else if passed == "" && len(eligible) == 0 {
 			passed = fmt.Sprintf("; configuration %d ranked higher and may not win: it %s", c.Configuration, why)
@@ -51,9 +51,9 @@ func Choose(p *sweep.Plan, b sweep.Board, require []*Condition) (chosen *sweep.R
 	return &best, ""
 }
 
-// unmet returns a requirement that a configuration does not meet, or "". Requirements on the refit only (its bytes, its
-// time) are checked later.
-func unmet(c *sweep.Rated, require []*Condition) string {
+// findUnmet returns a requirement that a configuration does not meet, or "". Requirements on the refit only (its bytes,
+// its time) are checked later.
+func findUnmet(c *sweep.Rated, require []*Condition) string {
 	facts := maps.Clone(c.Metrics)
 	facts["score"] = *c.Mean
 	for _, name := range []string{"trees", "trees_grown", "best_iteration"} {

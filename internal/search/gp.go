@@ -310,7 +310,7 @@ func (m *fittedModel) evaluate(a *asker, places [][]float64, before []*candidate
 		rows = append(rows, rowOf(a.domain, at))
 	}
 
-	mean, std := m.at(rows)
+	mean, std := m.predictAt(rows)
 	for i, c := range all {
 		c.mean, c.std = mean[i], std[i]
 		// Less what the noise takes (augmented expected improvement: Huang et al. 2006): a point next to known ones

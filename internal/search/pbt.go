@@ -153,7 +153,7 @@ func (a *asker) perturb(rng *rand.Rand, params sweep.Params) sweep.Params {
 			case !has || !known:
 				u = rng.Float64()
 			case axis.ordered && number:
-				if moved, ok := axis.times(x, pbtFactors[rng.IntN(len(pbtFactors))]); ok {
+				if moved, ok := axis.multiply(x, pbtFactors[rng.IntN(len(pbtFactors))]); ok {
 					u = moved
 				} else if rng.Float64() < pbtRedrawn { // one of a list of numbers
 					u = rng.Float64()
@@ -170,9 +170,9 @@ func (a *asker) perturb(rng *rand.Rand, params sweep.Params) sweep.Params {
 	return nil
 }
 
-// times returns the position of a number multiplied by a factor. Small whole numbers would be rounded to what they
+// multiply returns the position of a number multiplied by a factor. Small whole numbers would be rounded to what they
 // were, so a number of steps moves by one of them at least.
-func (a *axis) times(x, factor float64) (u float64, ok bool) {
+func (a *axis) multiply(x, factor float64) (u float64, ok bool) {
 	was, _ := a.place(x)
 	u, ok = a.place(x * factor)
 	if ok && a.step > 0 && a.value(u) == a.value(was) {

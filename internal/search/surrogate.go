@@ -207,8 +207,8 @@ func (s *surrogate) solveCovariance(rows [][]float64) (k blas64.General, mean []
 	return k, mean
 }
 
-// at returns the expectation and its standard deviation at rows of this search.
-func (s *surrogate) at(rows [][]float64) (mean, std []float64) {
+// predictAt returns the expectation and its standard deviation at rows of this search.
+func (s *surrogate) predictAt(rows [][]float64) (mean, std []float64) {
 	m := len(rows)
 	if m == 0 {
 		return nil, nil

@@ -232,12 +232,12 @@ func (m *Mesh) beat(every time.Duration) {
 
 // Close ends the connections.
 func (m *Mesh) Close() {
-	m.end()
+	m.closeNow()
 	m.beats.Wait()
 }
 
-// end is Close without waiting. Exchanges under way fail.
-func (m *Mesh) end() {
+// closeNow is Close without waiting. Exchanges under way fail.
+func (m *Mesh) closeNow() {
 	m.closing.Do(func() {
 		close(m.stop)
 		for _, p := range m.peers {
@@ -343,7 +343,7 @@ func (m *Mesh) exchange(send func(to int) []int64, expect func(from int) int,
 		}
 	}
 	if err != nil {
-		m.end()
+		m.closeNow()
 	}
 	sending.Wait()
 	return errors.Join(append(failed, err)...)
@@ -401,8 +401,8 @@ func resize[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// share gives all workers the bytes of one of them, at most limit.
-func (m *Mesh) share(from int, b []byte, limit int) ([]byte, error) {
+// broadcast gives all workers the bytes of one of them, at most limit.
+func (m *Mesh) broadcast(from int, b []byte, limit int) ([]byte, error) {
 	length := []int64{int64(len(b))}
 	if err := m.Broadcast(from, length); err != nil {
 		return nil, err

@@ -186,11 +186,11 @@ func TestExchangesOfAllSizes(t *testing.T) {
 					t.Errorf("gather %d words: got %d words and error %v", n, len(all), err)
 				}
 			}
-			got, err := m.share(1, []byte("a text"), 10)
+			got, err := m.broadcast(1, []byte("a text"), 10)
 			if err != nil || (m.rank == 0 && string(got) != "a text") {
 				t.Errorf("share a text: worker %d got %q, error %v", m.rank, got, err)
 			}
-			if _, err := m.share(0, make([]byte, 11), 10); err == nil {
+			if _, err := m.broadcast(0, make([]byte, 11), 10); err == nil {
 				t.Error("11 bytes were shared where 10 are allowed")
 			}
 		})

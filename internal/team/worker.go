@@ -232,7 +232,7 @@ func (t *training) trainTogether(ctx context.Context) (*gbt.Result, error) {
 	defer m.Close()
 	t.w.left.Store(nil)
 	defer t.w.leave()
-	stop := context.AfterFunc(ctx, m.end)
+	stop := context.AfterFunc(ctx, m.closeNow)
 	defer stop()
 
 	first := t.w.epochs.Add(1) == 1
@@ -244,7 +244,7 @@ func (t *training) trainTogether(ctx context.Context) (*gbt.Result, error) {
 		return nil, err
 	}
 
-	lo, hi := part(t.d, m.rank, len(m.peers))
+	lo, hi := rowsOfWorker(t.d, m.rank, len(m.peers))
 	own := t.d.Shard(lo, hi)
 	own.Team = m
 	t.looked, t.every = time.Now(), max(50*t.w.look, 10*time.Since(start)) // beginning anew has a price
@@ -283,7 +283,7 @@ func (t *training) align(m *Mesh) error {
 			return err
 		}
 	}
-	if b, err = m.share(from, b, gbt.MaxCheckpointBytes); err != nil {
+	if b, err = m.broadcast(from, b, gbt.MaxCheckpointBytes); err != nil {
 		return fmt.Errorf("%w: %w", gbt.ErrTeam, err)
 	}
 	if int64(t.rounds()) < all[2*from+1] {
@@ -314,8 +314,8 @@ func (t *training) keep(ctx context.Context, c *gbt.Checkpoint, m *Mesh, epoch i
 	return ctx.Err()
 }
 
-// part returns the rows of one of so many workers: about as many in use for each.
-func part(d *gbt.Data, rank, size int) (lo, hi int) {
+// rowsOfWorker returns the rows of one of so many workers: about as many in use for each.
+func rowsOfWorker(d *gbt.Data, rank, size int) (lo, hi int) {
 	row := func(i int) int {
 		at := d.Used() * i / size
 		switch {

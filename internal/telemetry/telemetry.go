@@ -87,7 +87,7 @@ func Start(ctx context.Context, o Options) *Telemetry {
 			o.Log.Error("measurements are not pushed; set OTEL_EXPORTER_OTLP_ENDPOINT to http://HOST:4318 of a "+
 				"collector or to "+googleEndpoint, "error", err.Error())
 		case google:
-			attrs = append(attrs, machine(ctx, o.Log)...)
+			attrs = append(attrs, describeMachine(ctx, o.Log)...)
 		}
 		if err == nil {
 			silent := &quiet{Exporter: exporter, log: o.Log, endpoint: o.Endpoint}
@@ -172,9 +172,9 @@ func push(ctx context.Context, endpoint string) (e sdk.Exporter, google bool, er
 	return e, google, err
 }
 
-// machine describes where this process runs, as Cloud Monitoring requires: it rejects points without a location.
-// Source: https://cloud.google.com/stackdriver/docs/reference/telemetry/v1.metrics
-func machine(ctx context.Context, log *slog.Logger) []attribute.KeyValue {
+// describeMachine describes where this process runs, as Cloud Monitoring requires: it rejects points without a
+// location. Source: https://cloud.google.com/stackdriver/docs/reference/telemetry/v1.metrics
+func describeMachine(ctx context.Context, log *slog.Logger) []attribute.KeyValue {
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	found, err := gcp.NewDetector().Detect(ctx)

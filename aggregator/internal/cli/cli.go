@@ -44,9 +44,9 @@ func Run(ctx context.Context, w Setup) int {
 	return program.Execute(ctx, w.World, root)
 }
 
-// with connects, runs use with an aggregator, and closes what was opened. Metrics are pushed every so often to
-// OTEL_EXPORTER_OTLP_ENDPOINT, if set.
-func (w *Setup) with(ctx context.Context, every time.Duration, use func(*conclude.Aggregator,
+// withAggregator connects, runs use with an aggregator, and closes what was opened. Metrics are pushed every so often
+// to OTEL_EXPORTER_OTLP_ENDPOINT, if set.
+func (w *Setup) withAggregator(ctx context.Context, every time.Duration, use func(*conclude.Aggregator,
 	*telemetry.Telemetry) error) (err error) {
 	var env environment.Deployment
 	if err := w.Environment(ctx, &env, remedy); err != nil {
@@ -77,7 +77,7 @@ func reconcileCommand(w *Setup) *cobra.Command {
 		Short:   "Check every open sweep once and conclude those that are over",
 		Example: "  aggregator reconcile",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return w.with(cmd.Context(), 0, func(a *conclude.Aggregator, _ *telemetry.Telemetry) error {
+			return w.withAggregator(cmd.Context(), 0, func(a *conclude.Aggregator, _ *telemetry.Telemetry) error {
 				return a.Reconcile(cmd.Context())
 			})
 		},

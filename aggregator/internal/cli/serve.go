@@ -38,7 +38,8 @@ COPPICE_SIGNATURES=cloud-run means that Cloud Run has verified the token's signa
 the request arrives.`,
 		Example: "  aggregator serve --listen 127.0.0.1:8080",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return w.with(cmd.Context(), pushEvery, func(a *conclude.Aggregator, m *telemetry.Telemetry) error {
+			return w.withAggregator(cmd.Context(), pushEvery, func(a *conclude.Aggregator,
+				m *telemetry.Telemetry) error {
 				return w.serve(cmd.Context(), a, listen, m.Flush)
 			})
 		},

@@ -298,7 +298,7 @@ func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protoco
 	case protocol.ReadResults:
 		err = a.readResults(ctx, k)
 		k.note()
-		b := k.board(nil)
+		b := k.foldResults(nil)
 		answer.Results = len(b.Rows) - b.Waiting
 
 	case protocol.LookForEnding, protocol.ReadEnding:
@@ -312,7 +312,7 @@ func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protoco
 		answer.Yes = k.age(a.Now()).Reached(time.Duration(k.plan.Spec.Limits.Sweep))
 
 	case protocol.AskBudget:
-		o.spent, err = a.spent(ctx, k, o.jobs)
+		o.spent, err = a.explainSpent(ctx, k, o.jobs)
 		answer.Yes = o.spent != ""
 
 	case protocol.AskJob:
@@ -326,10 +326,10 @@ func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protoco
 		}
 
 	case protocol.CreateEnding:
-		answer.Yes, err = o.end(ctx, do.Why)
+		answer.Yes, err = o.writeEnding(ctx, do.Why)
 
 	case protocol.Register:
-		o.conclusion, o.won, err = a.conclude(ctx, k, k.board(o.ending), o.ending)
+		o.conclusion, o.won, err = a.conclude(ctx, k, k.foldResults(o.ending), o.ending)
 		answer.Yes = o.won != nil
 
 	case protocol.Decide:
@@ -346,10 +346,10 @@ func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protoco
 	return answer, err
 }
 
-// end writes the ending: why the sweep ends, and which results count.
-func (o *concluding) end(ctx context.Context, why protocol.Why) (created bool, err error) {
+// writeEnding writes the ending: why the sweep ends, and which results count.
+func (o *concluding) writeEnding(ctx context.Context, why protocol.Why) (created bool, err error) {
 	p := o.k.plan
-	b := o.k.board(nil)
+	b := o.k.foldResults(nil)
 	t, err := o.a.sweep(p.Sweep).Trouble(ctx, o.k.listing)
 	if err != nil {
 		return false, err
@@ -463,8 +463,8 @@ func (a *Aggregator) damaged(p *sweep.Plan, trial int, why error) {
 	a.Log.Error("damaged result", "sweep", p.Sweep, "trial", trial, "error", why.Error())
 }
 
-// board folds the results that count in e, or all results if e is nil.
-func (k *known) board(e *sweep.Ending) sweep.Board {
+// foldResults folds the results that count in e, or all results if e is nil.
+func (k *known) foldResults(e *sweep.Ending) sweep.Board {
 	results := make([]sweep.Result, 0, len(k.results))
 	for trial, r := range k.results {
 		if e == nil || slices.Contains(e.Trials, trial) {

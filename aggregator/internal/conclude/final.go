@@ -90,7 +90,7 @@ func (a *Aggregator) judgeFinal(ctx context.Context, k *known, b sweep.Board, e 
 	if err := f.agree(w, h, report); err != nil {
 		return refuse("the final model, trial %d, is unlike the winner: %v", trial, err)
 	}
-	if err := f.level(w, h); err != nil {
+	if err := f.fitLevel(w, h); err != nil {
 		return refuse("the final model, trial %d, cannot be calibrated: %v", trial, err)
 	}
 	report.Registered = true
@@ -215,10 +215,10 @@ func loses(h *holdout, name string, outputs int, judged []float64) bool {
 	return value >= alone
 }
 
-// level gives the final model the winner's calibrator with a level of its own, where rows are split by time: then the
-// winner's corrects, too, that calib's rows have another base rate than train's. The final model has been trained on
-// them, so that it would be corrected twice (docs/LAB.md).
-func (f *final) level(w *winner, h *holdout) (err error) {
+// fitLevel gives the final model the winner's calibrator with a level of its own, where rows are split by time: then
+// the winner's corrects, too, that calib's rows have another base rate than train's. The final model has been trained
+// on them, so that it would be corrected twice (docs/LAB.md).
+func (f *final) fitLevel(w *winner, h *holdout) (err error) {
 	if w.calibrator == nil || !h.manifest.ByTime() {
 		return nil
 	}

@@ -331,7 +331,7 @@ func TestTheLevelOfTheNewestRows(t *testing.T) {
 			calib: dataset.Targets{Label: label[:rows/2]}, test: dataset.Targets{Label: label[rows/2:]}}
 		f := &final{winner: &winner{calibrator: judged.Calibrator, calib: make([]float64, rows/2),
 			testRaw: raw[rows/2:]}}
-		must.Do(t, f.level(&winner{calibrator: judged.Calibrator}, h))
+		must.Do(t, f.fitLevel(&winner{calibrator: judged.Calibrator}, h))
 		sum, labels := 0.0, 0.0
 		for i, x := range append(slices.Clone(f.calib), f.testRaw...) {
 			sum, labels = sum+f.calibrator.Predict(x), labels+float64(label[i])

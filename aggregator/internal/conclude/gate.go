@@ -36,15 +36,15 @@ func (a *Aggregator) gate(ctx context.Context, p *sweep.Plan, v registry.Version
 	if err != nil {
 		return nil, err
 	}
-	out, err := d.outcome(ctx, do)
+	out, err := d.decisionOf(ctx, do)
 	if err == nil && m.regret != nil && out.Regret == nil { // whatever came of the new version
 		out.Regret, out.Reason = m.regret, m.regret.Reason+"; "+out.Reason
 	}
 	return out, err
 }
 
-// outcome is what the gate ended with.
-func (d *gating) outcome(ctx context.Context, do protocol.Action) (*sweep.GateDecision, error) {
+// decisionOf is what the gate ended with.
+func (d *gating) decisionOf(ctx context.Context, do protocol.Action) (*sweep.GateDecision, error) {
 	switch do.Why {
 	case protocol.Unreadable:
 		return &sweep.GateDecision{Verdict: sweep.VerdictNotComparable,
@@ -78,7 +78,7 @@ func (d *gating) do(ctx context.Context, op protocol.Op) (answer protocol.Answer
 		d.before, answer.Yes, err = a.hasBeenChampion(ctx, d.version)
 
 	case protocol.ReadChampion:
-		d.now, err = a.champion(ctx, model)
+		d.now, err = a.readChampion(ctx, model)
 		// Another aggregator may have promoted the version since the history was read.
 		if err == nil && d.now.Version == d.version.Number {
 			d.before, answer.Yes, err = a.hasBeenChampion(ctx, d.version)
@@ -139,8 +139,8 @@ func (m *match) reconstructDecision(ctx context.Context, before int) (*sweep.Gat
 	return d, err
 }
 
-// champion returns the champion's alias; its Version is 0 when there is none yet.
-func (a *Aggregator) champion(ctx context.Context, model string) (registry.Alias, error) {
+// readChampion returns the champion's alias; its Version is 0 when there is none yet.
+func (a *Aggregator) readChampion(ctx context.Context, model string) (registry.Alias, error) {
 	alias, err := a.Registry.Alias(ctx, model, registry.Champion)
 	if problem.Of(err) == problem.NotFound {
 		return registry.Alias{}, nil
@@ -177,7 +177,7 @@ func (m *match) takeBackChampion(ctx context.Context, v registry.Version) error 
 	}
 
 	// Only a champion of last night's, or of the night before that last night has regretted already, is looked at.
-	now, err := a.champion(ctx, model)
+	now, err := a.readChampion(ctx, model)
 	if problem.Is(err, problem.Damaged) {
 		return nil // the gate says so
 	}

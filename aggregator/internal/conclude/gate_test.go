@@ -293,7 +293,7 @@ func TestShares(t *testing.T) {
 	got := must.Get(scorer.Open(t.Context(), reg, v))(t)
 	defer got.Close()
 	total := 0.0
-	all := shares(got.Model, h.manifest.Encoding())
+	all := gainShares(got.Model, h.manifest.Encoding())
 	for i, s := range all {
 		total += s.Share
 		if i > 0 && s.Share > all[i-1].Share {
@@ -348,7 +348,7 @@ func TestSharesOfClasses(t *testing.T) {
 		}
 	}
 	e := &dataset.Encoding{Features: []dataset.Feature{{Name: "a"}, {Name: "b"}}}
-	got := shares(m, e)
+	got := gainShares(m, e)
 	if len(got) != 2 || got[0].Column != "b" || math.Abs(got[0].Share-2./3) > 1e-12 {
 		t.Errorf("got %+v, want two thirds of the gain of b, and the rest of a", got)
 	}

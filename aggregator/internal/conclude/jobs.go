@@ -65,8 +65,8 @@ func (t *jobHistory) get(ctx context.Context, n int, since time.Time) (*pastJob,
 	return t.read[n], nil
 }
 
-// each calls use for every job in order, until it returns false.
-func (t *jobHistory) each(ctx context.Context, use func(n int, j *pastJob) bool) error {
+// eachJob calls use for every job in order, until it returns false.
+func (t *jobHistory) eachJob(ctx context.Context, use func(n int, j *pastJob) bool) error {
 	course, err := t.readCourse(ctx)
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (t *jobHistory) each(ctx context.Context, use func(n int, j *pastJob) bool)
 func (t *jobHistory) haveEnded(ctx context.Context) (ended bool, state engine.Phase, err error) {
 	p, now := t.plan, t.a.Now()
 	last, since, began, lives := 0, p.Created, false, false
-	err = t.each(ctx, func(n int, j *pastJob) bool {
+	err = t.eachJob(ctx, func(n int, j *pastJob) bool {
 		s := j.state
 		last, since, state, began, lives = n, j.since, s.State, s.Began, !s.State.Ended()
 		if s.State == engine.Gone { // an engine may learn of a job some time after it was recorded
@@ -111,7 +111,7 @@ func (t *jobHistory) haveEnded(ctx context.Context) (ended bool, state engine.Ph
 // lacks says which machines the newest job lacked and why; empty if none, or if the engine cannot be asked: a sweep
 // ends without that, too.
 func (t *jobHistory) lacks(ctx context.Context) (why string) {
-	_ = t.each(ctx, func(_ int, j *pastJob) bool {
+	_ = t.eachJob(ctx, func(_ int, j *pastJob) bool {
 		switch s := j.state; {
 		case s.Lacks == "" || s.Began && s.Tasks.Waiting == 0:
 			why = ""
@@ -128,7 +128,7 @@ func (t *jobHistory) lacks(ctx context.Context) (why string) {
 // minimumUsage lists the jobs that began, each with the period during which it has machines whether or not they claim a
 // trial. A job that is gone is not listed.
 func (t *jobHistory) minimumUsage(ctx context.Context) (usage []ledger.MinimumUsage, err error) {
-	err = t.each(ctx, func(n int, j *pastJob) bool {
+	err = t.eachJob(ctx, func(n int, j *pastJob) bool {
 		if j.state.Began {
 			usage = append(usage, ledger.MinimumUsage{Job: n, Submitted: j.since, Began: j.state.From,
 				Ended: j.state.To, Waiting: j.state.Tasks.Waiting})

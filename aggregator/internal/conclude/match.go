@@ -49,7 +49,7 @@ type match struct {
 func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w *winner, h *holdout) (*match, error) {
 	m := &match{a: a, plan: p, gate: p.Spec.Gated(), origins: map[int]*origin{}}
 	m.evidence = judge.Evidence{Binary: p.Spec.Objective == "binary", Classes: h.manifest.Label.Classes,
-		Seed: p.Spec.Seed, Shares: shares(w.trees, h.manifest.Encoding())}
+		Seed: p.Spec.Seed, Shares: gainShares(w.trees, h.manifest.Encoding())}
 	var err error
 	if m.measure, err = metric.Lookup(m.gate.Metric); err != nil {
 		return nil, err
@@ -343,9 +343,9 @@ func describePrediction(classes []string) string {
 // quarter of the gain on one table, but 0.99 in the first ten.
 const firstTrees = 10
 
-// shares returns the columns' shares of the gain of the model's first trees, in descending order. The gain of a feature
-// made of several columns is split evenly between them.
-func shares(m *gbt.Model, e *dataset.Encoding) []judge.Share {
+// gainShares returns the columns' shares of the gain of the model's first trees, in descending order. The gain of a
+// feature made of several columns is split evenly between them.
+func gainShares(m *gbt.Model, e *dataset.Encoding) []judge.Share {
 	gains := make([]float64, m.Features())
 	for _, t := range m.Trees[:min(firstTrees*m.Outputs(), len(m.Trees))] { // of several classes, as many of each
 		for i, f := range t.Feature {

@@ -23,7 +23,7 @@ type progress struct {
 
 // note records the progress for the instruments. The caller holds k.mu.
 func (k *known) note() {
-	b := k.board(nil)
+	b := k.foldResults(nil)
 	p := &progress{metric: k.plan.Spec.Metric, best: math.NaN(), trials: map[string]int64{"waiting": int64(b.Waiting)}}
 	for _, row := range b.Rows {
 		r := row.Result

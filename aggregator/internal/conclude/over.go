@@ -30,9 +30,9 @@ func explainEnding(why protocol.Why, b sweep.Board, p *sweep.Plan, spent string,
 	return &sweep.Ending{}
 }
 
-// spent says why the sweep's budget counts as used up; it is empty if it does not. Tasks stop when they see the ending
-// that follows, as at the time limit.
-func (a *Aggregator) spent(ctx context.Context, k *known, jobs *jobHistory) (string, error) {
+// explainSpent says why the sweep's budget counts as used up; it is empty if it does not. Tasks stop when they see the
+// ending that follows, as at the time limit.
+func (a *Aggregator) explainSpent(ctx context.Context, k *known, jobs *jobHistory) (string, error) {
 	p := k.plan
 	budget := p.Spec.Budget
 	if budget == 0 || p.Quote == nil {

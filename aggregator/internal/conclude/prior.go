@@ -372,6 +372,6 @@ func (m *match) rowsOf(ctx context.Context, v registry.Version, o *origin, newer
 	if len(newer) > 0 && o.sharesTestRows(newer[len(newer)-1].origin) {
 		return nil, "", nil
 	}
-	rows, err = m.a.reference(ctx, v)
+	rows, err = m.a.readReference(ctx, v)
 	return rows, "", err
 }

@@ -42,8 +42,8 @@ func (r *reference) encode() ([]byte, error) {
 	return (&scorer.Reference{Sample: r.sample, Targets: r.targets}).Encode()
 }
 
-// reference reads the rows that a version keeps; nil if it has none that can be used.
-func (a *Aggregator) reference(ctx context.Context, v registry.Version) (*reference, error) {
+// readReference reads the rows that a version keeps; nil if it has none that can be used.
+func (a *Aggregator) readReference(ctx context.Context, v registry.Version) (*reference, error) {
 	if _, ok := v.File(scorer.FileReference); !ok { // none of its test rows was in the sample
 		return nil, nil
 	}

@@ -187,7 +187,7 @@ func (a *Aggregator) boardOf(ctx context.Context, p *sweep.Plan) (sweep.Board, e
 	if err := a.readResults(ctx, k); err != nil {
 		return sweep.Board{}, err
 	}
-	return k.board(nil), nil
+	return k.foldResults(nil), nil
 }
 
 // gateVersion runs the gate for a version that is already registered. If the comparison is no longer possible, the

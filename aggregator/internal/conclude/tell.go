@@ -54,7 +54,7 @@ func (a *Aggregator) standingOf(ctx context.Context, k *known, c *sweep.Conclusi
 		return nil
 	}
 	model := k.plan.Spec.Model
-	now, err := a.champion(ctx, model)
+	now, err := a.readChampion(ctx, model)
 	if err != nil || now.Version == 0 {
 		return nil // what is known does not wait for it
 	}

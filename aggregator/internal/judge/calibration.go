@@ -27,12 +27,12 @@ func (d *decision) calibration(g sweep.Gate, e Evidence) {
 	if len(t.New) == 0 {
 		return
 	}
-	d.ratio(e, "of tonight's test rows", [2]float64(g.Calibration.Ratio), g.Confidence, t, latest(t))
+	d.checkRatio(e, "of tonight's test rows", [2]float64(g.Calibration.Ratio), g.Confidence, t, latest(t))
 	if reference := joinNights(e.Earlier); e.Champion != 0 && len(reference.New) > 0 {
-		d.ratio(e, "rows of earlier nights", earlierRatio, g.Confidence, &reference, reference.Old)
+		d.checkRatio(e, "rows of earlier nights", earlierRatio, g.Confidence, &reference, reference.Old)
 	}
 	d.ece(e.Seed, t)
-	d.entropy(g.Confidence, t)
+	d.checkBaseRate(g.Confidence, t)
 }
 
 func sumOf(predictions []float64) (sum float64) {
@@ -42,9 +42,10 @@ func sumOf(predictions []float64) (sum float64) {
 	return sum
 }
 
-// ratio compares the sum of the predictions with that of the labels. A model may be as far off as old, the predictions
-// of the latest sound version: then the rate has changed, or these rows are special.
-func (d *decision) ratio(e Evidence, rows string, bounds [2]float64, confidence float64, r *Judged, old []float64) {
+// checkRatio compares the sum of the predictions with that of the labels. A model may be as far off as old, the
+// predictions of the latest sound version: then the rate has changed, or these rows are special.
+func (d *decision) checkRatio(e Evidence, rows string, bounds [2]float64, confidence float64, r *Judged,
+	old []float64) {
 	m := mustLookUp("calibration_ratio")
 	i, err := m.Interval(r.input(r.New), metric.Confidence{Level: confidence})
 	if err != nil {
@@ -54,8 +55,9 @@ func (d *decision) ratio(e Evidence, rows string, bounds [2]float64, confidence 
 	check := sweep.GateCheck{Name: checkCalibration, Passed: i.High >= bounds[0] && i.Low <= bounds[1], Value: i.Value,
 		Low: i.Low, High: i.High, Rows: len(r.New)}
 	check.Reason = fmt.Sprintf("predicted %s on %d %s (%.4g %% interval: %s to %s; allowed: %s to %s)",
-		positives(i.Value), len(r.New), rows, 100*confidence, deviation(i.Low), deviation(i.High), deviation(bounds[0]),
-		deviation(bounds[1]))
+		positives(i.Value), len(r.New), rows, 100*confidence, describeDeviation(i.Low), describeDeviation(i.High),
+		describeDeviation(bounds[0]),
+		describeDeviation(bounds[1]))
 	like := sumOf(r.New) / sumOf(old)
 	if !check.Passed && e.Champion != 0 && old != nil && like >= bounds[0] && like <= bounds[1] {
 		check.Passed = true
@@ -64,8 +66,8 @@ func (d *decision) ratio(e Evidence, rows string, bounds [2]float64, confidence 
 	d.add(check)
 }
 
-// deviation describes the ratio of what was predicted to what was observed.
-func deviation(ratio float64) string {
+// describeDeviation describes the ratio of what was predicted to what was observed.
+func describeDeviation(ratio float64) string {
 	switch percent := 100 * (ratio - 1); {
 	case math.Abs(percent) < 0.05:
 		return "as many"
@@ -78,7 +80,7 @@ func deviation(ratio float64) string {
 
 // positives is deviation as part of a sentence.
 func positives(ratio float64) string {
-	if d := deviation(ratio); d != "as many" {
+	if d := describeDeviation(ratio); d != "as many" {
 		return d + " positives than observed"
 	}
 	return "as many positives as observed"
@@ -138,9 +140,10 @@ func (d *decision) ece(seed uint64, r *Judged) {
 	d.add(check)
 }
 
-// entropy requires that the model beats the base rate. On a table of weak signal and few rows a first night could never
-// show that, so its value has to; every later night is compared with the champion, and fails only if shown not to.
-func (d *decision) entropy(confidence float64, r *Judged) {
+// checkBaseRate requires that the model beats the base rate. On a table of weak signal and few rows a first night could
+// never show that, so its value has to; every later night is compared with the champion, and fails only if shown not
+// to.
+func (d *decision) checkBaseRate(confidence float64, r *Judged) {
 	i, err := mustLookUp("normalized_entropy").Interval(r.input(r.New), metric.Confidence{Level: confidence})
 	if err != nil {
 		return

@@ -87,7 +87,7 @@ func Judge(g sweep.Gate, m metric.Metric, e Evidence) *sweep.GateDecision {
 		d.calibration(g, e)
 	}
 	if e.Classes != nil {
-		d.shares(g, e)
+		d.checkClassShares(g, e)
 	}
 	if !e.Binary && e.Classes == nil && e.Champion == 0 {
 		d.constant(m, &e.Tonight)

@@ -139,8 +139,9 @@ func positive(in metric.Input) (rows int) {
 	return rows
 }
 
-// shares requires that a model of several classes beats always predicting their shares, as entropy does of two.
-func (d *decision) shares(g sweep.Gate, e Evidence) {
+// checkClassShares requires that a model of several classes beats always predicting their shares, as entropy does of
+// two.
+func (d *decision) checkClassShares(g sweep.Gate, e Evidence) {
 	in := e.Tonight.input(e.Tonight.New)
 	i, err := mustLookUp("multi_logloss").Interval(in, metric.Confidence{Level: g.Confidence})
 	entropy, known := metric.OfConstant("multi_logloss", in.Shares(len(e.Classes)))

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// group is the only task group that Batch supports.
-func (j Job) group() *batchpb.TaskGroup {
+// taskGroup is the only task group that Batch supports.
+func (j Job) taskGroup() *batchpb.TaskGroup {
 	return &batchpb.TaskGroup{
 		TaskSpec:         j.task(),
 		TaskCount:        int64(j.Tasks),
@@ -26,7 +26,7 @@ func (j Job) task() *batchpb.TaskSpec {
 		MaxRetryCount:     int32(j.MaxRetries),
 		LifecyclePolicies: j.lifecycle(),
 		Environment:       &batchpb.Environment{Variables: maps.Clone(j.Env)},
-		Volumes:           j.volumes(),
+		Volumes:           j.mountDisks(),
 	}
 	if j.MaxRunDuration > 0 {
 		spec.MaxRunDuration = durationpb.New(j.MaxRunDuration)
@@ -83,8 +83,8 @@ func (j Job) lifecycle() []*batchpb.LifecyclePolicy {
 	}}
 }
 
-// volumes mounts the local SSD, which Batch formats and leaves to root (see opening).
-func (j Job) volumes() []*batchpb.Volume {
+// mountDisks mounts the local SSD, which Batch formats and leaves to root (see opening).
+func (j Job) mountDisks() []*batchpb.Volume {
 	if j.LocalSSDs == 0 {
 		return nil
 	}

@@ -61,7 +61,7 @@ func Build(j Job) (*batchpb.Job, error) {
 	}
 	job := &batchpb.Job{
 		Labels:           maps.Clone(j.Labels),
-		TaskGroups:       []*batchpb.TaskGroup{j.group()},
+		TaskGroups:       []*batchpb.TaskGroup{j.taskGroup()},
 		AllocationPolicy: j.allocation(),
 		LogsPolicy:       logs(),
 		Notifications:    j.notifications(),

@@ -164,8 +164,8 @@ func translate(what string, err error) error {
 	return fmt.Errorf("read %s: %w", what, err)
 }
 
-// path formats a path with escaped parts.
-func path(format string, parts ...string) string {
+// formatPath formats a path with escaped parts.
+func formatPath(format string, parts ...string) string {
 	escaped := make([]any, len(parts))
 	for i, p := range parts {
 		escaped[i] = url.PathEscape(p)
@@ -208,7 +208,8 @@ func (c *Client) Enabled(ctx context.Context, services []string) ([]string, erro
 			} `json:"config"`
 		} `json:"services"`
 	}
-	err := c.read(ctx, "serviceusage.googleapis.com", path("/v1/projects/%s/services:batchGet", c.opts.Project), query,
+	err := c.read(ctx, "serviceusage.googleapis.com", formatPath("/v1/projects/%s/services:batchGet", c.opts.Project),
+		query,
 		nil, &answer)
 	var names []string
 	for _, s := range answer.Services {
@@ -230,18 +231,20 @@ func (c *Client) Held(ctx context.Context, r cloud.Resource, permissions []strin
 	var err error
 	switch r.Kind {
 	case "project":
-		err = c.read(ctx, "cloudresourcemanager.googleapis.com", path("/v1/projects/%s:testIamPermissions", r.Name),
+		err = c.read(ctx, "cloudresourcemanager.googleapis.com",
+			formatPath("/v1/projects/%s:testIamPermissions", r.Name),
 			nil, post, &held)
 	case "bucket":
-		err = c.read(ctx, "storage.googleapis.com", path("/storage/v1/b/%s/iam/testPermissions", r.Name),
+		err = c.read(ctx, "storage.googleapis.com", formatPath("/storage/v1/b/%s/iam/testPermissions", r.Name),
 			url.Values{"permissions": permissions}, nil, &held)
 	case "account":
 		project := c.opts.Project
 		if _, domain, _ := strings.Cut(r.Name, "@"); strings.HasSuffix(domain, ".iam.gserviceaccount.com") {
 			project = strings.TrimSuffix(domain, ".iam.gserviceaccount.com")
 		}
-		err = c.read(ctx, "iam.googleapis.com", path("/v1/projects/%s/serviceAccounts/%s:testIamPermissions", project,
-			r.Name), nil, post, &held)
+		err = c.read(ctx, "iam.googleapis.com",
+			formatPath("/v1/projects/%s/serviceAccounts/%s:testIamPermissions", project,
+				r.Name), nil, post, &held)
 	default:
 		err = fmt.Errorf("no rights are read of a %q", r.Kind)
 	}
@@ -255,7 +258,8 @@ func (c *Client) Topic(ctx context.Context, name string) error {
 		return fmt.Errorf("%.200q is not projects/PROJECT/topics/NAME", name)
 	}
 	var t struct{}
-	return c.read(ctx, "pubsub.googleapis.com", path("/v1/projects/%s/topics/%s", parts[1], parts[3]), nil, nil, &t)
+	topic := formatPath("/v1/projects/%s/topics/%s", parts[1], parts[3])
+	return c.read(ctx, "pubsub.googleapis.com", topic, nil, nil, &t)
 }
 
 // limits is the part that the descriptions of a project and of a region have in common.
@@ -271,8 +275,8 @@ type limits struct {
 // Region returns the region of Options, with the project's quota of vCPUs in all regions among its own.
 func (c *Client) Region(ctx context.Context) (cloud.Region, error) {
 	r := cloud.Region{Quotas: map[string]cloud.Quota{}}
-	project := path("/compute/v1/projects/%s", c.opts.Project)
-	for _, what := range []string{project, project + path("/regions/%s", c.opts.Location)} {
+	project := formatPath("/compute/v1/projects/%s", c.opts.Project)
+	for _, what := range []string{project, project + formatPath("/regions/%s", c.opts.Location)} {
 		fields, answer := "quotas", limits{}
 		if what != project {
 			fields = "zones,quotas"
@@ -302,18 +306,18 @@ func (c *Client) Region(ctx context.Context) (cloud.Region, error) {
 // Offered returns nil if the zone offers the machine type, else cloud.ErrNotThere.
 func (c *Client) Offered(ctx context.Context, zone, machineType string) error {
 	var m struct{}
-	return c.read(ctx, "compute.googleapis.com", path("/compute/v1/projects/%s/zones/%s/machineTypes/%s",
+	return c.read(ctx, "compute.googleapis.com", formatPath("/compute/v1/projects/%s/zones/%s/machineTypes/%s",
 		c.opts.Project, zone, machineType), url.Values{"fields": {"name"}}, nil, &m)
 }
 
 // Image returns nil if the image exists.
 func (c *Client) Image(ctx context.Context, i cloud.Image) error {
-	what := path("/v1/projects/%s/locations/%s/repositories/%s/packages/%s", i.Project, i.Location, i.Repository,
+	what := formatPath("/v1/projects/%s/locations/%s/repositories/%s/packages/%s", i.Project, i.Location, i.Repository,
 		i.Name)
 	if i.Digest != "" {
-		what += path("/versions/%s", i.Digest)
+		what += formatPath("/versions/%s", i.Digest)
 	} else {
-		what += path("/tags/%s", i.Tag)
+		what += formatPath("/tags/%s", i.Tag)
 	}
 	var found struct{}
 	return c.read(ctx, "artifactregistry.googleapis.com", what, nil, nil, &found)

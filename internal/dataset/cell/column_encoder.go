@@ -57,7 +57,7 @@ func (c *ColumnEncoder) mapCategories() {
 	r := PartReader{markers: NewMarkers(nil)}
 	for i, category := range slices.Backward(c.feature.Categories) {
 		c.codes[category] = uint8(i)
-		c.meanings[r.text(category)] = uint8(i)
+		c.meanings[r.hashText(category)] = uint8(i)
 
 		text, number, _ := plainText(category, r.markers, nil)
 		if number != nil {
@@ -116,7 +116,7 @@ func (c *ColumnEncoder) categories(v *dataset.Values, out []uint8, r *PartReader
 			case v.IsNull(i) || c.markers.Has(text):
 				code = c.missing
 			case !known:
-				code = c.meaning(r.text(text))
+				code = c.meaning(r.hashText(text))
 			}
 			out[i] = code
 		}

@@ -163,7 +163,7 @@ func (e *Encoder) encode(r rows, place func(row int, column, msg string) error, 
 			err = look.encode(first, min(first+chunkRows, r.n), out[first*width:], place, in != nil)
 		}
 	} else {
-		err = look.share(r.n, out, place, in != nil, threads)
+		err = look.encodeChunks(r.n, out, place, in != nil, threads)
 	}
 	if err != nil {
 		return nil, err

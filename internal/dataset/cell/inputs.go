@@ -124,7 +124,7 @@ func (l *lookup) countLevels(c *InputCount, table int) error {
 		return err
 	}
 
-	hashes, err := l.part(l.e.partsOf[table][0])
+	hashes, err := l.hashesOfPart(l.e.partsOf[table][0])
 	if err != nil {
 		return err
 	}

@@ -117,8 +117,8 @@ func (l *lookup) resolve(r *rows, place func(row int, column, msg string) error)
 	return nil
 }
 
-// share encodes rows in chunks on several goroutines. Of several errors, the first chunk's is returned.
-func (l *lookup) share(rows int, out []float64, place func(row int, column, msg string) error, count bool,
+// encodeChunks encodes rows in chunks on several goroutines. Of several errors, the first chunk's is returned.
+func (l *lookup) encodeChunks(rows int, out []float64, place func(row int, column, msg string) error, count bool,
 	threads int) error {
 	var mu sync.Mutex
 	var failed error
@@ -315,7 +315,7 @@ func (l *lookup) find(table int) (slots []int32, column string, err error) {
 		l.levels[i] = encode.Level()
 	}
 	for _, number := range l.e.partsOf[table] {
-		part, err := l.part(number)
+		part, err := l.hashesOfPart(number)
 		if err != nil {
 			return nil, l.e.parts.All[number].Column, err
 		}
@@ -389,8 +389,8 @@ func (g *guide) find(levels *dataset.Levels, t *dataset.LevelTable, hashes []uin
 	}
 }
 
-// part returns the hashes that a part contributes to the rows' levels.
-func (l *lookup) part(number int) ([]uint64, error) {
+// hashesOfPart returns the hashes that a part contributes to the rows' levels.
+func (l *lookup) hashesOfPart(number int) ([]uint64, error) {
 	p := &l.parts[number]
 	if p.known {
 		return p.values, nil

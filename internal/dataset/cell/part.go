@@ -165,11 +165,11 @@ func (r *PartReader) textOrMissing(s string) uint64 {
 	if r.markers.Has(s) {
 		return encode.Missing()
 	}
-	return r.text(s)
+	return r.hashText(s)
 }
 
-// text hashes a text as plainText spells it.
-func (r *PartReader) text(s string) uint64 {
+// hashText hashes a text as plainText spells it.
+func (r *PartReader) hashText(s string) uint64 {
 	text, number, missing := plainText(s, r.markers, r.buf)
 	switch {
 	case missing:

@@ -92,7 +92,7 @@ func ParseNumber(s string) (float64, Form) {
 		return 0, FormText
 	}
 
-	x := n.value(s)
+	x := n.nearestFloat(s)
 
 	switch {
 	case n.zeros, x != x, n.exponent && !n.signed && !n.exponentSigned && !n.point:
@@ -111,16 +111,16 @@ func plainNumber(s string) (float64, bool) {
 	if !ok || n.exponent || n.zeros || n.digits > 15 {
 		return 0, false
 	}
-	return n.value(s), true
+	return n.nearestFloat(s), true
 }
 
 // powers are the powers of ten that a float64 represents exactly.
 var powers = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
 	1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 
-// value returns the float64 nearest to the number that s spells. Short ones without an exponent need one exact division
-// (W. D. Clinger, How to read floating point numbers accurately, 1990); strconv handles the rest.
-func (n *numeral) value(s string) float64 {
+// nearestFloat returns the float64 nearest to the number that s spells. Short ones without an exponent need one exact
+// division (W. D. Clinger, How to read floating point numbers accurately, 1990); strconv handles the rest.
+func (n *numeral) nearestFloat(s string) float64 {
 	if n.exponent || n.digits > 15 || n.fraction >= len(powers) {
 		x, err := strconv.ParseFloat(s, 64)
 		if err != nil { // beyond the range, as 1e999 is: no quantity that a row can have

@@ -57,7 +57,7 @@ func parseTime(s string, order DayOrder) (sec, nsec int64, ok bool) {
 		return 0, 0, false
 	}
 	local += int64(p.readAMPM(hour)*3600 + minute*60 + second)
-	offset := p.zone(local)
+	offset := p.readZone(local)
 	return local - int64(offset), nsec, p.ok && p.s == ""
 }
 
@@ -106,7 +106,7 @@ func (p *timeText) date(order DayOrder) (year, month, day int) {
 // monthFirst reads July 2 and, behind the name of a day of the week, also 2 July.
 func (p *timeText) monthFirst() (day, month int) {
 	p.named = true
-	if weekday := p.word(); len(weekday) >= 3 && p.nameOf(weekday, weekdays) > 0 {
+	if weekday := p.readLetters(); len(weekday) >= 3 && p.nameOf(weekday, weekdays) > 0 {
 		p.skip(',')
 		p.expect(' ')
 		if p.s != "" && isDigit(p.s[0]) {
@@ -127,8 +127,8 @@ const (
 	weekdays = "monday tuesday wednesday thursday friday saturday sunday "
 )
 
-// word reads letters; whole is then where they began.
-func (p *timeText) word() string {
+// readLetters reads letters; whole is then where they began.
+func (p *timeText) readLetters() string {
 	n := 0
 	for n < len(p.s) && (p.s[n]|0x20)-'a' < 26 {
 		n++
@@ -139,7 +139,7 @@ func (p *timeText) word() string {
 }
 
 func (p *timeText) month() int {
-	month := p.nameOf(p.word(), months)
+	month := p.nameOf(p.readLetters(), months)
 	p.ok = p.ok && month > 0
 	p.skip('.') // of Jul.
 	return month
@@ -241,8 +241,8 @@ func (p *timeText) fraction() int64 {
 	return v
 }
 
-// zone reads a zone, if there is one, and returns the seconds east of UTC of a local time.
-func (p *timeText) zone(local int64) (offset int) {
+// readZone reads a zone, if there is one, and returns the seconds east of UTC of a local time.
+func (p *timeText) readZone(local int64) (offset int) {
 	p.s = Trim(p.s)
 	switch {
 	case p.s == "":
@@ -253,7 +253,7 @@ func (p *timeText) zone(local int64) (offset int) {
 	case p.s[0] == '+', p.s[0] == '-':
 		offset = p.offset()
 	default:
-		return p.region(local)
+		return p.readRegion(local)
 	}
 	if strings.HasPrefix(p.s, "[") && strings.HasSuffix(p.s, "]") { // the zone's name, beside what it was
 		p.s = ""
@@ -281,8 +281,8 @@ func (p *timeText) offset() int {
 var zones sync.Map
 var regionName = regexp.MustCompile(`^[A-Z][\w+-]*(/[\w+-]+)+$`) // no CET, which is many things
 
-// region reads a name such as Europe/Berlin. Where clocks are put back, or forward, its second lookup decides.
-func (p *timeText) region(local int64) int {
+// readRegion reads a name such as Europe/Berlin. Where clocks are put back, or forward, its second lookup decides.
+func (p *timeText) readRegion(local int64) int {
 	name := p.s
 	p.s = ""
 	known, _ := zones.Load(name)

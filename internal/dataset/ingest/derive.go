@@ -68,8 +68,8 @@ func (r *roles) addDerivers(spec *dataset.Spec, t *cell.Markers, use func(path, 
 	return nil
 }
 
-// values computes the column for a batch.
-func (d *deriver) values(batch *table.Batch) (dataset.Values, error) {
+// computeColumn computes the column for a batch.
+func (d *deriver) computeColumn(batch *table.Batch) (dataset.Values, error) {
 	out := dataset.Values{Type: dataset.Float, Float: make([]float64, batch.Rows)}
 	times := make([][]float64, len(d.places))
 	d.buf = dataset.Resize(d.buf, len(d.places))
@@ -114,7 +114,7 @@ func (r *roles) derive(batch *table.Batch) (*table.Batch, error) {
 	out := *batch
 	out.Columns = slices.Clone(batch.Columns)
 	for i := range r.derivers {
-		v, err := r.derivers[i].values(batch)
+		v, err := r.derivers[i].computeColumn(batch)
 		if err != nil {
 			return nil, err
 		}

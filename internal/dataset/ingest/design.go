@@ -123,7 +123,7 @@ func (p *designer) encode(ctx context.Context, options Options) error {
 	if err != nil {
 		return err
 	}
-	worth, err := p.worth(ctx, asked, options)
+	worth, err := p.measureWorth(ctx, asked, options)
 	if err != nil {
 		return err
 	}
@@ -472,9 +472,9 @@ func (s *survey) describeOrder(design *design) *dataset.Ordering {
 	return o
 }
 
-// into adds the design's features to the manifest: columns, second columns of categories, and statistics, whose bins
-// are not known yet. Two features with the same name are rejected.
-func (d *design) into(manifest *dataset.Manifest, columns []sampledColumn, survey *survey) error {
+// addFeatures adds the design's features to the manifest: columns, second columns of categories, and statistics, whose
+// bins are not known yet. Two features with the same name are rejected.
+func (d *design) addFeatures(manifest *dataset.Manifest, columns []sampledColumn, survey *survey) error {
 	for _, i := range d.features {
 		manifest.Features = append(manifest.Features, columns[i].Feature)
 		d.columns = append(d.columns, survey.roles.features[i].place)

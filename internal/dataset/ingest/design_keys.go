@@ -84,16 +84,16 @@ func (p *designer) findAtoms() {
 		if c.Kind == dataset.Categorical {
 			continue
 		}
-		if bounds, hashes := p.ranges(c); bounds != nil {
+		if bounds, hashes := p.joinBins(c); bounds != nil {
 			part.Bounds = bounds
 			p.atoms = append(p.atoms, atom{part: part, column: i, place: place, hashes: hashes})
 		}
 	}
 }
 
-// ranges joins the bins of a numeric column into at most rangeCount ranges with about equal numbers of sampled rows. A
-// missing bin stays a level of its own.
-func (p *designer) ranges(column *sampledColumn) (bounds []float64, hashes []uint64) {
+// joinBins joins the bins of a numeric column into at most rangeCount ranges with about equal numbers of sampled rows.
+// A missing bin stays a level of its own.
+func (p *designer) joinBins(column *sampledColumn) (bounds []float64, hashes []uint64) {
 	counts := make([]int, dataset.MaxBins+1)
 	for _, b := range column.bins[:p.rows] {
 		counts[b]++
@@ -178,8 +178,8 @@ func (p *designer) search(options Options) *encode.Search {
 	return s
 }
 
-// worth measures each atom by itself, and then each of the given keys; nil if it cannot be measured.
-func (p *designer) worth(ctx context.Context, keys [][]int, options Options) ([]*float64, error) {
+// measureWorth measures each atom by itself, and then each of the given keys; nil if it cannot be measured.
+func (p *designer) measureWorth(ctx context.Context, keys [][]int, options Options) ([]*float64, error) {
 	var all [][]int
 	for a := range p.atoms {
 		all = append(all, []int{a})

@@ -73,7 +73,7 @@ func newPass(survey *survey, manifest *dataset.Manifest, writer *dataset.Writer,
 // run reads the table again and writes all files except the manifest.
 func (p *pass) run(ctx context.Context, options Options) error {
 	s := p.survey
-	if err := s.source.each(ctx, false, p.write, options.progress(PhaseWrite)); err != nil {
+	if err := s.source.eachBatch(ctx, false, p.write, options.progress(PhaseWrite)); err != nil {
 		return err
 	}
 

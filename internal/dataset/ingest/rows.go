@@ -18,9 +18,9 @@ type cleanRows struct {
 	ripe   *ripener // nil if every label is final
 }
 
-// each passes the rows to fn, in batches. In the first pass, it also learns what labels there are and counts the rows
-// that are left out.
-func (c *cleanRows) each(ctx context.Context, first bool, fn func(*table.Batch) error,
+// eachBatch passes the rows to fn, in batches. In the first pass, it also learns what labels there are and counts the
+// rows that are left out.
+func (c *cleanRows) eachBatch(ctx context.Context, first bool, fn func(*table.Batch) error,
 	progress func(done, total int64)) error {
 	return readTable(ctx, c.table, c.roles.read, func(b *table.Batch) error {
 		b, err := c.clean(b, first)

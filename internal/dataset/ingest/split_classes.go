@@ -70,7 +70,7 @@ func (s *splitter) resolveClasses(counts *[4]int64) {
 			slices.Sort(c.hashes)
 			c.counts, c.ends = [4]int64{}, make([]uint64, 4)
 			to := 0
-			for i, quota := range quotas(n, s.spec.Split.Shares()) {
+			for i, quota := range divideRows(n, s.spec.Split.Shares()) {
 				c.counts[i] = int64(quota)
 				to += quota
 				c.ends[i] = c.hashes[to-1]
@@ -83,9 +83,9 @@ func (s *splitter) resolveClasses(counts *[4]int64) {
 	}
 }
 
-// quotas divides rows by shares: first one for each split, as far as there are any, in the order in which a model needs
-// them; then each to the split that lacks most.
-func quotas(rows int, shares [4]float64) (out [4]int) {
+// divideRows divides rows by shares: first one for each split, as far as there are any, in the order in which a model
+// needs them; then each to the split that lacks most.
+func divideRows(rows int, shares [4]float64) (out [4]int) {
 	left := rows
 	for _, i := range []int{0, 1, 3, 2} {
 		if shares[i] > 0 && left > 0 {

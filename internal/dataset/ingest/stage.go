@@ -180,7 +180,7 @@ func (s *survey) describe(ctx context.Context, manifest *dataset.Manifest, optio
 	if err != nil {
 		return nil, err
 	}
-	if err := d.into(manifest, columns, s); err != nil {
+	if err := d.addFeatures(manifest, columns, s); err != nil {
 		return nil, err
 	}
 	if len(manifest.Features) == 0 {

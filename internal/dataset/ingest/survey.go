@@ -100,7 +100,7 @@ func (s *survey) run(ctx context.Context, progress func(done, total int64)) erro
 	if err := s.ripe.resolve(ctx, s.source.table, progress); err != nil {
 		return err
 	}
-	if err := s.source.each(ctx, true, s.observe, progress); err != nil {
+	if err := s.source.eachBatch(ctx, true, s.observe, progress); err != nil {
 		return err
 	}
 	if s.rows == 0 {

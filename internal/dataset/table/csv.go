@@ -47,12 +47,12 @@ func openCSV(f File, head string, spec dataset.CSVSpec) (*csvSource, error) {
 	}
 	defer r.Close()
 
-	first, err := r.next()
+	first, err := r.nextRecord()
 	if errors.Is(err, io.EOF) {
 		return nil, &InputError{File: f.URI, Msg: "the file is empty"}
 	}
 	if err != nil {
-		return nil, s.doubt(err)
+		return nil, s.addDoubt(err)
 	}
 
 	for i, name := range first {
@@ -120,8 +120,8 @@ func (s *csvSource) findDelimiter() (sure bool, err error) {
 	return best > sniffBytes, nil
 }
 
-// doubt adds to an error about a row, if the delimiter is the spec's, that the file looks divided by another one.
-func (s *csvSource) doubt(err error) error {
+// addDoubt adds to an error about a row, if the delimiter is the spec's, that the file looks divided by another one.
+func (s *csvSource) addDoubt(err error) error {
 	var row *InputError
 	if !s.given || !errors.As(err, &row) || row.Line == 0 {
 		return err
@@ -142,7 +142,7 @@ func (s *csvSource) read(ctx context.Context, q request) error {
 	defer r.Close()
 
 	if s.header {
-		names, err := r.next()
+		names, err := r.nextRecord()
 		if err != nil {
 			return err
 		}
@@ -152,7 +152,7 @@ func (s *csvSource) read(ctx context.Context, q request) error {
 	for first := int64(0); ; {
 		b := q.empty()
 		if err := r.fill(b, q); err != nil {
-			return s.doubt(err)
+			return s.addDoubt(err)
 		}
 
 		if b.Rows == 0 {
@@ -171,7 +171,7 @@ func (s *csvSource) read(ctx context.Context, q request) error {
 func (r *csvReader) fill(b *Batch, q request) error {
 	b.clear(len(q.places))
 	for begin := r.csv.InputOffset(); b.Rows < q.rows && r.csv.InputOffset()-begin < batchBytes; {
-		record, err := r.next()
+		record, err := r.nextRecord()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -258,8 +258,8 @@ func (r *textFile) Close() error {
 	return errors.Join(errs...)
 }
 
-// next returns the next record. The slice is valid until the next call; its strings stay valid.
-func (r *csvReader) next() ([]string, error) {
+// nextRecord returns the next record. The slice is valid until the next call; its strings stay valid.
+func (r *csvReader) nextRecord() ([]string, error) {
 	record, err := r.csv.Read()
 	if err == nil {
 		r.clean.limit = r.clean.n + maxRecord

@@ -24,7 +24,7 @@ type lineRecords struct {
 
 func (p *lineRecords) Read() ([]string, error) {
 	for p.rest == nil {
-		text, err := p.next()
+		text, err := p.nextLine()
 		if err != nil && (!errors.Is(err, io.EOF) || text == "") {
 			return nil, err
 		}
@@ -59,8 +59,8 @@ func (p *lineRecords) Read() ([]string, error) {
 	return record, err
 }
 
-// next returns the next line with its end, in memory of its own, which is all that a record takes.
-func (p *lineRecords) next() (string, error) {
+// nextLine returns the next line with its end, in memory of its own, which is all that a record takes.
+func (p *lineRecords) nextLine() (string, error) {
 	text, err := p.r.ReadSlice('\n')
 	if !errors.Is(err, bufio.ErrBufferFull) {
 		return string(text), err

@@ -35,8 +35,8 @@ const (
 func openJSONL(f File, head string) (*jsonlSource, error) {
 	s := &jsonlSource{file: f, head: head}
 	known := map[string]int{}
-	err := s.lines(context.Background(), func(l *jsonLine) error {
-		return l.object(func(key string, v jsonValue) error {
+	err := s.eachLine(context.Background(), func(l *jsonLine) error {
+		return l.eachKey(func(key string, v jsonValue) error {
 			i, ok := known[key]
 			if !ok {
 				if len(known) == maxKeys {
@@ -113,7 +113,7 @@ func (s *jsonlSource) read(ctx context.Context, q request) error {
 		return q.emit(full, l.raw.n, s.file.Bytes)
 	}
 	var last *jsonLine
-	err := s.lines(ctx, func(l *jsonLine) error {
+	err := s.eachLine(ctx, func(l *jsonLine) error {
 		if last = l; b == nil {
 			b = q.empty()
 			b.clear(len(q.places))
@@ -126,7 +126,7 @@ func (s *jsonlSource) read(ctx context.Context, q request) error {
 		b.Rows++
 		bytes += len(l.text)
 
-		err := l.object(func(key string, v jsonValue) error {
+		err := l.eachKey(func(key string, v jsonValue) error {
 			if i, ok := at[key]; ok {
 				c := &b.Columns[i]
 				c.Text[b.Rows-1], c.Null[b.Rows-1], c.Literal[b.Rows-1] = v.text, v.null, !v.quoted
@@ -153,8 +153,8 @@ func hasTrue(flags []bool) bool {
 	return false
 }
 
-// lines passes every line that is not empty.
-func (s *jsonlSource) lines(ctx context.Context, use func(*jsonLine) error) error {
+// eachLine passes every line that is not empty.
+func (s *jsonlSource) eachLine(ctx context.Context, use func(*jsonLine) error) error {
 	t, err := openText(s.file, s.head)
 	if err != nil {
 		return err
@@ -205,8 +205,8 @@ func (l *jsonLine) fail(key, format string, args ...any) error {
 	return &InputError{File: l.uri, Line: l.number, Column: key, Msg: fmt.Sprintf(format, args...)}
 }
 
-// object passes the keys and values of the line's object.
-func (l *jsonLine) object(use func(key string, v jsonValue) error) error {
+// eachKey passes the keys and values of the line's object.
+func (l *jsonLine) eachKey(use func(key string, v jsonValue) error) error {
 	l.at = 0
 	switch l.text[0] {
 	case '{':

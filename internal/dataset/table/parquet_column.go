@@ -54,7 +54,7 @@ func (c *parquetColumn) read(n int, out *dataset.Values) error {
 	c.kind.shape(out, n)
 	for at := 0; at < n; {
 		if c.rows == 0 {
-			if err := c.next(n - at); err != nil {
+			if err := c.nextPage(n - at); err != nil {
 				return err
 			}
 			continue
@@ -72,9 +72,9 @@ func (c *parquetColumn) read(n int, out *dataset.Values) error {
 	return nil
 }
 
-// next moves to the next page; missing is how many rows of the batch are still needed.
-func (c *parquetColumn) next(missing int) error {
-	p, err := c.pages.next()
+// nextPage moves to the next page; missing is how many rows of the batch are still needed.
+func (c *parquetColumn) nextPage(missing int) error {
+	p, err := c.pages.nextPage()
 	if errors.Is(err, errNoPages) {
 		return fmt.Errorf("its data ends %d rows early", missing)
 	}
@@ -132,9 +132,9 @@ func (c *parquetColumn) plainOf(p page) ([]byte, error) {
 		}
 		return joinStreams(p.data, width), nil
 	case e == parquet.Encodings.DeltaBinaryPacked && isInt:
-		return plainDeltas(p.data, width, c.pages.room)
+		return plainDeltas(p.data, width, c.pages.reserveMemory)
 	case e == parquet.Encodings.DeltaLengthByteArray && isText, e == parquet.Encodings.DeltaByteArray && isText:
-		return plainTexts(p.data, width, e == parquet.Encodings.DeltaByteArray, c.pages.room)
+		return plainTexts(p.data, width, e == parquet.Encodings.DeltaByteArray, c.pages.reserveMemory)
 	}
 	return nil, fmt.Errorf("a page of %s in the encoding %s", physical, p.encoding)
 }

@@ -32,8 +32,8 @@ func packedRun(data []byte, width uint) runs {
 	return runs{width: width, left: 8 * len(data), packed: data, bits: 8 * len(data)}
 }
 
-// head begins the next run.
-func (r *runs) head() error {
+// beginRun begins the next run.
+func (r *runs) beginRun() error {
 	head, n := binary.Uvarint(r.data)
 	count := head >> 1
 	if n <= 0 || count == 0 || count > maxPage {
@@ -62,7 +62,7 @@ func (r *runs) head() error {
 func (r *runs) read(out []uint32) error {
 	for len(out) > 0 {
 		if r.left == 0 {
-			if err := r.head(); err != nil {
+			if err := r.beginRun(); err != nil {
 				return err
 			}
 		}
@@ -104,7 +104,7 @@ func (r *runs) unpack(out []uint32) {
 
 // skipOnes skips n numbers if a run of at least n repeated ones comes next. It may return false at the boundary of two.
 func (r *runs) skipOnes(n int) bool {
-	if r.left == 0 && r.head() != nil || !r.repeated || r.value != 1 || r.left < n {
+	if r.left == 0 && r.beginRun() != nil || !r.repeated || r.value != 1 || r.left < n {
 		return false
 	}
 	r.left -= n

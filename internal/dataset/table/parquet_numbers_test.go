@@ -345,7 +345,8 @@ func TestPagesThatUnpackToTooMuch(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for claim, want := range map[int]string{1 << 30: "unpacks to 1024 MB, too much", 8: "cannot be decompressed"} {
-		if _, err := begin(pageBytes(rows, claim, zeros)).next(); err == nil || !strings.Contains(err.Error(), want) {
+		_, err := begin(pageBytes(rows, claim, zeros)).nextPage()
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("a page of %d bytes: %v, expected %q", claim, err, want)
 		}
 	}
@@ -359,7 +360,7 @@ func TestPagesThatUnpackToTooMuch(t *testing.T) {
 	good := 0
 	for range 40 {
 		p := begin(pageBytes(rows, 8*rows, zeros))
-		out, err := p.next()
+		out, err := p.nextPage()
 		if err == nil && len(out.data) == 8*rows {
 			good++
 		}
@@ -373,7 +374,7 @@ func TestPagesThatUnpackToTooMuch(t *testing.T) {
 	budget = newPageMemory(0)
 	p := begin(bytes.Repeat(pageBytes(rows/40, 8*rows, zeros), 40))
 	for i := range 40 {
-		if _, err := p.next(); err != nil {
+		if _, err := p.nextPage(); err != nil {
 			t.Fatalf("page %d: %v, expected 40 pages of 8 MB, one after the other", i, err)
 		}
 	}
@@ -410,7 +411,7 @@ func TestLongTextsInParquet(t *testing.T) {
 	c = column()
 	data := text(100)
 	c.pages.plain, c.pages.packed = data, make([]byte, 10)
-	must.Do(t, c.pages.room(int64(len(data))))
+	must.Do(t, c.pages.reserveMemory(int64(len(data))))
 	before := c.pages.memory.left.Load()
 	err = c.readDictionary(page{values: 1, data: data, encoding: parquet.Encodings.Plain})
 	if err != nil || c.pages.plain != nil || c.pages.packed != nil {

@@ -137,8 +137,8 @@ func (p *pageReader) open(r io.ReaderAt, start, n int64) {
 // errNoPages is returned by next behind the last page.
 var errNoPages = errors.New("no more pages")
 
-// next reads the next page of values or of a dictionary.
-func (p *pageReader) next() (page, error) {
+// nextPage reads the next page of values or of a dictionary.
+func (p *pageReader) nextPage() (page, error) {
 	p.memory.left.Add(p.taken)
 	p.taken = 0
 
@@ -234,7 +234,7 @@ func (p *pageReader) unpack(data []byte, size int64) ([]byte, error) {
 	if !unbounded && size > maxInflate*int64(len(data)) {
 		return nil, fmt.Errorf("a page of %d bytes in %d", size, len(data))
 	}
-	if err := p.room(size); err != nil {
+	if err := p.reserveMemory(size); err != nil {
 		return nil, err
 	}
 	p.plain = dataset.Resize(p.plain, int(size))
@@ -261,8 +261,8 @@ func (p *pageReader) dropPage() {
 	p.packed, p.plain, p.taken = nil, nil, 0
 }
 
-// room reserves memory until the next page.
-func (p *pageReader) room(bytes int64) error {
+// reserveMemory reserves memory until the next page.
+func (p *pageReader) reserveMemory(bytes int64) error {
 	err := p.memory.take(bytes)
 	if err == nil {
 		p.taken += bytes

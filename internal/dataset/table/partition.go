@@ -74,12 +74,12 @@ func withPartitions(s source, f File, own []Column) source {
 	if len(given) == 0 {
 		return s
 	}
-	out.fill = func(place, rows int) dataset.Values { return given[place].values(rows) }
+	out.fill = func(place, rows int) dataset.Values { return given[place].repeatValue(rows) }
 	return out
 }
 
-// values are the column's, of some rows.
-func (p Partition) values(rows int) dataset.Values {
+// repeatValue are the column's, of some rows.
+func (p Partition) repeatValue(rows int) dataset.Values {
 	v := dataset.Values{Type: dataset.Text, Text: slices.Repeat([]string{p.Value}, rows)}
 	if p.Null {
 		v.Text, v.Null = make([]string, rows), slices.Repeat([]bool{true}, rows)

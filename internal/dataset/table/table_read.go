@@ -119,7 +119,7 @@ func (t *Table) produce(ctx context.Context, places []int, rows int, empty func(
 			b.File, b.firstInFile = t.files[i].URI, b.First
 			b.First += first
 			next = b.First + int64(b.Rows)
-			b.Done = before + share(done, total, t.files[i].Bytes)
+			b.Done = before + scaleBytes(done, total, t.files[i].Bytes)
 			return emit(b)
 		}
 
@@ -179,8 +179,8 @@ func (t *Table) readAhead(ctx context.Context, places []int, rows int, use func(
 	return err
 }
 
-// share scales bytes by done of total.
-func share(done, total, bytes int64) int64 {
+// scaleBytes scales bytes by done of total.
+func scaleBytes(done, total, bytes int64) int64 {
 	if total <= 0 {
 		return 0
 	}

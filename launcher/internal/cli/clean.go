@@ -32,7 +32,7 @@ deleted versions.`,
 				return program.Usagef("--keep %d --promoted %d: use %d nights or more, which a warm start reads, "+
 					"and 0 moves or more", q.Nights, q.Promoted, clean.LeastNights)
 			}
-			return w.with(cmd.Context(), func() error {
+			return w.withCloud(cmd.Context(), func() error {
 				q.Datasets, q.Sweeps, q.Registry, q.Now = w.datasets, w.sweeps, w.registry, w.Now()
 				if remove {
 					gone, err := clean.Remove(cmd.Context(), q)

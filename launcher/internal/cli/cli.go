@@ -159,13 +159,13 @@ type cloud struct {
 const remedy = "run it where `launcher fit` has run, with what `terraform output` prints or, to begin in a new " +
 	"folder of this machine, as `COPPICE_LOCAL=coppice-data launcher stage DATASET.yaml`"
 
-// with opens the cloud, calls use and closes it.
-func (w *Setup) with(ctx context.Context, use func() error) (err error) {
+// withCloud opens the cloud, calls use and closes it.
+func (w *Setup) withCloud(ctx context.Context, use func() error) (err error) {
 	c := &cloud{}
 	if folder := w.takesLocal(); folder != "" {
 		return w.Local(folder, w.Args)
 	}
-	if folder, named := w.Env.Lookup("COPPICE_LOCAL"); named && w.nowhere() {
+	if folder, named := w.Env.Lookup("COPPICE_LOCAL"); named && w.namesNoCloud() {
 		return problem.New(problem.Environment, "there is no local cloud yet in %q, which COPPICE_LOCAL names: "+
 			"`launcher fit` and `launcher stage` make one", folder)
 	}
@@ -195,14 +195,14 @@ func (w *Setup) takesLocal() string {
 		return ""
 	case w.local != "":
 		return w.local
-	case w.nowhere():
+	case w.namesNoCloud():
 		return w.localFolder()
 	}
 	return ""
 }
 
-// nowhere reports whether the environment names no cloud at all.
-func (w *Setup) nowhere() bool {
+// namesNoCloud reports whether the environment names no cloud at all.
+func (w *Setup) namesNoCloud() bool {
 	for _, name := range []string{"COPPICE_PROJECT", "COPPICE_DATASETS_BUCKET", "COPPICE_SWEEPS_BUCKET",
 		"COPPICE_REGISTRY_BUCKET"} {
 		if _, ok := w.Env.Lookup(name); ok {
@@ -229,7 +229,7 @@ func (w *Setup) localFolder() string {
 
 // look opens a sweep, the newest one unless it is named, and reads it once.
 func (w *Setup) look(ctx context.Context, args []string, use func(*sweepview.View, sweepview.State) error) error {
-	return w.with(ctx, func() error {
+	return w.withCloud(ctx, func() error {
 		id, err := sweepview.Find(ctx, w.sweeps, append(args, sweepview.Latest)[0])
 		if err != nil {
 			return err

@@ -50,7 +50,7 @@ func runConsole(ctx context.Context, w *Setup, listen string) error {
 		return err
 	}
 	defer l.Close()
-	return w.with(ctx, func() error {
+	return w.withCloud(ctx, func() error {
 		w.printf("http://%s\n", l.Addr())
 		log := slog.New(slog.NewTextHandler(w.Err, nil))
 		if w.Structured() {

@@ -49,7 +49,7 @@ func nightCommand(w *Setup, cmd *cobra.Command,
 		if in != "" && !dataset.InBucket(in) {
 			return at(stager.Destination{Dir: in})
 		}
-		return w.with(ctx, func() error {
+		return w.withCloud(ctx, func() error {
 			dst, err := w.destination(in)
 			if err != nil {
 				return err
@@ -73,7 +73,7 @@ func datasetsListCommand(w *Setup) *cobra.Command {
 					return err
 				}
 			}
-			return w.with(cmd.Context(), func() error {
+			return w.withCloud(cmd.Context(), func() error {
 				all, err := sweepview.Datasets(cmd.Context(), w.datasets, name)
 				if err != nil {
 					return err

@@ -85,7 +85,7 @@ func examine(ctx context.Context, w *Setup, file string) (*doctor.Report, error)
 	}
 
 	var r *doctor.Report
-	err = w.with(ctx, func() error {
+	err = w.withCloud(ctx, func() error {
 		if w.env.Engine == environment.EngineSlurm {
 			return program.Usagef("doctor checks a deployment in Google Cloud, and COPPICE_ENGINE is slurm; `sinfo` " +
 				"shows a cluster, and `launcher sweep SWEEP.yaml` asks it before it starts anything")
@@ -105,8 +105,8 @@ func examine(ctx context.Context, w *Setup, file string) (*doctor.Report, error)
 // quotaPatience is how long a plan waits for the project's quotas.
 const quotaPatience = 10 * time.Second
 
-// quotas says which quotas a plan's machines exceed, or why that is not known. It fails no plan.
-func (w *Setup) quotas(ctx context.Context, p *sweep.Plan) []string {
+// explainQuotas says which quotas a plan's machines exceed, or why that is not known. It fails no plan.
+func (w *Setup) explainQuotas(ctx context.Context, p *sweep.Plan) []string {
 	if w.Inspect == nil || w.cloud == nil || w.env.Project == "" {
 		return nil
 	}

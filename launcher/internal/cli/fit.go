@@ -82,7 +82,7 @@ it became the champion or not.`,
 			if w.local = cmp.Or(f.data, w.namedFolder()); f.where == whereBatch {
 				w.local = inCloud
 			}
-			return w.with(cmd.Context(), func() error { return runFit(cmd.Context(), w, f) })
+			return w.withCloud(cmd.Context(), func() error { return runFit(cmd.Context(), w, f) })
 		},
 	}
 
@@ -361,7 +361,7 @@ const forTraining = 0.8
 // planDraft plans the sweep, of as many trials as the minutes are expected to allow.
 func planDraft(ctx context.Context, w *Setup, d *draft.Draft, spec *sweep.Spec, m *dataset.Manifest, f fitFlags) (
 	*plan.Planned, error) {
-	prices, err := w.prices()
+	prices, err := w.readPrices()
 	if err != nil {
 		return nil, err
 	}

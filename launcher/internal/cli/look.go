@@ -23,7 +23,7 @@ func statusCommand(w *Setup) *cobra.Command {
   launcher status nightly-ctr-1a2b3c4d --json | jq .seconds_left`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return w.with(cmd.Context(), func() error {
+				return w.withCloud(cmd.Context(), func() error {
 					all, err := w.pages().List(cmd.Context())
 					if err != nil {
 						return err

@@ -95,7 +95,7 @@ func runNightly(ctx context.Context, w *Setup, file string, f nightlyFlags) erro
 		return err
 	}
 	t.Day = at.AddDate(0, 0, -1)
-	return w.with(ctx, func() error { return nightlyOf(ctx, w, spec, t, slot.ID(spec.Name, at), prices, f) })
+	return w.withCloud(ctx, func() error { return nightlyOf(ctx, w, spec, t, slot.ID(spec.Name, at), prices, f) })
 }
 
 // nightlyOf stages and sweeps for a slot, whose id is the sweep's.

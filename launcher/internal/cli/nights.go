@@ -19,7 +19,7 @@ sweep have a line, too. Without a name it is the model of the newest sweep.`,
 			if days < 1 || days > 366 {
 				return program.Usagef("--days is %d: use 1 to 366", days)
 			}
-			return w.with(cmd.Context(), func() error {
+			return w.withCloud(cmd.Context(), func() error {
 				m, err := w.pages().Month(cmd.Context(), append(args, "")[0], w.Now().UTC().AddDate(0, 0, -days))
 				if err != nil {
 					return err

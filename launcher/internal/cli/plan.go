@@ -27,8 +27,8 @@ func (f *assumptionFlags) add(cmd *cobra.Command) {
 	f.AddFlags(cmd)
 }
 
-// prices are those of the file that the environment names, before the built-in ones.
-func (w *Setup) prices() (machines.Prices, error) {
+// readPrices are those of the file that the environment names, before the built-in ones.
+func (w *Setup) readPrices() (machines.Prices, error) {
 	file, _ := w.Env.Lookup("COPPICE_PRICES")
 	if file == "" {
 		return machines.Embedded(), nil
@@ -116,7 +116,7 @@ func runPlan(ctx context.Context, w *Setup, file string, f planFlags) error {
 		f.Budget = spec.Budget
 	}
 	f.region, _ = w.Env.Lookup("COPPICE_LOCATION")
-	prices, err := w.prices()
+	prices, err := w.readPrices()
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func runPlan(ctx context.Context, w *Setup, file string, f planFlags) error {
 		}
 		return compareMachines(ctx, w, spec, m, prices, f)
 	}
-	return w.with(ctx, func() error {
+	return w.withCloud(ctx, func() error {
 		m, err := stager.Resolve(ctx, w.datasets, spec.Dataset)
 		if err != nil {
 			return err
@@ -155,7 +155,7 @@ func compareMachines(ctx context.Context, w *Setup, spec *sweep.Spec, m *dataset
 		return err
 	}
 
-	c.Notes = append(c.Notes, w.quotas(ctx, p.Plan)...)
+	c.Notes = append(c.Notes, w.explainQuotas(ctx, p.Plan)...)
 
 	// People expect the rows of the table, counting each once.
 	ref := p.Dataset

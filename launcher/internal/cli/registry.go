@@ -38,7 +38,7 @@ func (w *Setup) withVersion(ctx context.Context, arg string, use func(registry.V
 	if err != nil {
 		return err
 	}
-	return w.with(ctx, func() error {
+	return w.withCloud(ctx, func() error {
 		v, err := w.registry.Get(ctx, model, ref)
 		if err != nil {
 			return err

@@ -57,7 +57,7 @@ func registryPromoteCommand(w *Setup) *cobra.Command {
 			if _, err := strconv.Atoi(alias); err == nil {
 				return program.Usagef("%q would be read as a version's number", alias)
 			}
-			return w.with(ctx, func() error { return point(ctx, w, model, alias, number, why) })
+			return w.withCloud(ctx, func() error { return point(ctx, w, model, alias, number, why) })
 		},
 	}
 	cmd.Flags().StringVar(&alias, "alias", registry.Champion,
@@ -81,7 +81,7 @@ func registryRollbackCommand(w *Setup) *cobra.Command {
 			if to < 0 || given && to == 0 && alias == registry.Champion {
 				return program.Usagef("--to is %d: versions count from 1", to)
 			}
-			return w.with(ctx, func() error {
+			return w.withCloud(ctx, func() error {
 				now, err := w.registry.Alias(ctx, model, alias)
 				if err != nil {
 					return err

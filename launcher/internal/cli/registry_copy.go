@@ -40,7 +40,7 @@ the dataset, which reproduce needs where it runs.`,
 			if !ok || bucket == "" || strings.Contains(bucket, "/") {
 				return program.Usagef("--%s %q: give the bucket of the other registry as gs://BUCKET", flag, other)
 			}
-			return w.with(cmd.Context(), func() error {
+			return w.withCloud(cmd.Context(), func() error {
 				if bucket == w.env.RegistryBucket {
 					return program.Usagef("--%s %s is this deployment's own registry", flag, other)
 				}

@@ -22,9 +22,9 @@ func registryListCommand(w *Setup) *cobra.Command {
 		Example: "  launcher registry list\n  launcher registry list ctr --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return w.with(cmd.Context(), func() error { return listModels(cmd.Context(), w) })
+				return w.withCloud(cmd.Context(), func() error { return listModels(cmd.Context(), w) })
 			}
-			return w.with(cmd.Context(), func() error { return listVersions(cmd.Context(), w, args[0]) })
+			return w.withCloud(cmd.Context(), func() error { return listVersions(cmd.Context(), w, args[0]) })
 		},
 	}
 	w.jsonFlag(cmd, "print a JSON array")

@@ -43,9 +43,9 @@ someone who rewrote the whole chain.`,
 			case history && verify, file != "" && (history || verify):
 				return program.Usagef("give one of --file, --history and --verify")
 			case history:
-				return w.with(cmd.Context(), func() error { return showHistory(cmd.Context(), w, args[0]) })
+				return w.withCloud(cmd.Context(), func() error { return showHistory(cmd.Context(), w, args[0]) })
 			case verify:
-				return w.with(cmd.Context(), func() error { return verifyModel(cmd.Context(), w, args[0]) })
+				return w.withCloud(cmd.Context(), func() error { return verifyModel(cmd.Context(), w, args[0]) })
 			}
 			return w.withVersion(cmd.Context(), args[0], func(v registry.Version) error {
 				switch {

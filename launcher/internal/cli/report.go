@@ -33,7 +33,7 @@ The page is self-contained: it can be mailed, archived and opened anywhere. The 
 			if err := checkOut(out); err != nil {
 				return err
 			}
-			return w.with(cmd.Context(), func() error {
+			return w.withCloud(cmd.Context(), func() error {
 				view, note, err := w.pages().Find(cmd.Context(), append(args, sweepview.Latest)[0])
 				if err != nil {
 					return err

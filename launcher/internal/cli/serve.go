@@ -101,5 +101,5 @@ func runServe(ctx context.Context, w *Setup, model, listen string, given bool, q
 	if saved {
 		return answer()
 	}
-	return w.with(ctx, func() error { q.Registry, project = w.registry, w.env.Project; return answer() })
+	return w.withCloud(ctx, func() error { q.Registry, project = w.registry, w.env.Project; return answer() })
 }

@@ -100,10 +100,10 @@ func runStage(ctx context.Context, w *Setup, file string, f stageFlags) error {
 		}
 		return printStaged(ctx, w, staged, dst, f)
 	}
-	if folder, named := w.Env.Lookup("COPPICE_LOCAL"); named && w.nowhere() {
+	if folder, named := w.Env.Lookup("COPPICE_LOCAL"); named && w.namesNoCloud() {
 		w.local = folder // with a dataset it begins
 	}
-	return w.with(ctx, func() error {
+	return w.withCloud(ctx, func() error {
 		dst, err := w.destination(f.out)
 		if err != nil {
 			return err

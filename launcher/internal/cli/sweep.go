@@ -141,7 +141,7 @@ func runSweep(ctx context.Context, w *Setup, file string, f sweepFlags) error {
 		}
 		id = slot.ID(spec.Name, at)
 	}
-	return w.with(ctx, func() error {
+	return w.withCloud(ctx, func() error {
 		return sweepOn(ctx, w, spec, spec.Dataset, id, scheduled, prices, f.startFlags)
 	})
 }
@@ -155,7 +155,7 @@ func (f *startFlags) read(w *Setup, file string) (*sweep.Spec, machines.Prices, 
 	if f.budget != 0 {
 		spec.Budget = f.budget
 	}
-	prices, err := w.prices()
+	prices, err := w.readPrices()
 	return spec, prices, err
 }
 
@@ -178,7 +178,7 @@ func sweepOn(ctx context.Context, w *Setup, spec *sweep.Spec, ref string, id swe
 	}
 
 	if !scheduled { // its account may not read them, and nobody is there to ask for more
-		p.Notes = append(p.Notes, w.quotas(ctx, p.Plan)...)
+		p.Notes = append(p.Notes, w.explainQuotas(ctx, p.Plan)...)
 	}
 
 	if scheduled && !f.dryRun {

@@ -23,7 +23,7 @@ func watchCommand(w *Setup) *cobra.Command {
 			"sweep continues.",
 		Example: "  launcher watch nightly-ctr-1a2b3c4d",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return w.with(cmd.Context(), func() error {
+			return w.withCloud(cmd.Context(), func() error {
 				id, err := sweepview.Find(cmd.Context(), w.sweeps, args[0])
 				if err != nil {
 					return err

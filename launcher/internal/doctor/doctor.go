@@ -92,14 +92,14 @@ type Report struct {
 // usable credentials the error is a *cloud.SetupError.
 func (d *Doctor) Examine(ctx context.Context, file string, spec *sweep.Spec) (*Report, error) {
 	d.findings = nil
-	if err := d.credentials(ctx); err != nil {
+	if err := d.checkCredentials(ctx); err != nil {
 		return nil, err
 	}
 	d.services(ctx)
 	d.rights(ctx)
 	d.topics(ctx)
 	d.images(ctx)
-	d.machines(ctx, d.sweep(ctx, file, spec))
+	d.checkMachines(ctx, d.sweep(ctx, file, spec))
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -168,8 +168,8 @@ func (d *Doctor) enable(service string) string {
 	return "gcloud services enable " + service + " --project " + d.Deployment.Project
 }
 
-// credentials finds out who is calling.
-func (d *Doctor) credentials(ctx context.Context) error {
+// checkCredentials finds out who is calling.
+func (d *Doctor) checkCredentials(ctx context.Context) error {
 	const where = "this machine"
 	email, err := d.Cloud.Caller(ctx)
 	var setup *cloud.SetupError

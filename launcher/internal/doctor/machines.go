@@ -26,8 +26,8 @@ var cpuQuotas = map[string]string{
 	"m1": "M1_CPUS", "m2": "M2_CPUS", "m3": "M3_CPUS", "t2d": "T2D_CPUS", "t2a": "T2A_CPUS",
 }
 
-// machines checks types and quotas.
-func (d *Doctor) machines(ctx context.Context, wanted []machine) {
+// checkMachines checks types and quotas.
+func (d *Doctor) checkMachines(ctx context.Context, wanted []machine) {
 	if len(wanted) == 0 {
 		return
 	}
@@ -41,7 +41,7 @@ func (d *Doctor) machines(ctx context.Context, wanted []machine) {
 
 	for _, w := range wanted {
 		d.checkOffered(ctx, w, region)
-		d.quotas(w, region)
+		d.checkQuotas(w, region)
 	}
 	d.add("quota", NotChecked, "Batch", "",
 		"Batch's own limits cannot be read; those on a single job were checked against the sweep")
@@ -62,7 +62,7 @@ func (d *Doctor) Quotas(ctx context.Context, p *sweep.Plan) (notes []string) {
 			region.Unread))
 	}
 	for _, w := range d.checkPlaced("", p) {
-		d.quotas(w, region)
+		d.checkQuotas(w, region)
 	}
 	for _, f := range d.findings {
 		note := f.Where + ": " + f.What
@@ -116,31 +116,31 @@ func (w machine) badly() Severity {
 	return Problem
 }
 
-// quotas checks the machines against the project's limits.
-func (d *Doctor) quotas(w machine, region cloud.Region) {
+// checkQuotas checks the machines against the project's limits.
+func (d *Doctor) checkQuotas(w machine, region cloud.Region) {
 	if w.vcpus == 0 {
 		d.add("quota", NotChecked, w.name, "", "the vCPUs and disks needed depend on the dataset, which is not known")
 		return
 	}
 
-	d.quota(w, region, need{cloud.CPUsAllRegions, "", "vCPUs", w.vms * w.vcpus})
+	d.checkQuota(w, region, need{cloud.CPUsAllRegions, "", "vCPUs", w.vms * w.vcpus})
 	series, _, _ := strings.Cut(w.name, "-")
 	metric, known := cpuQuotas[series]
 	if !known {
 		d.add("quota", NotChecked, w.name, d.quotaPage(), "the region's description does not show the quota of %s",
 			series)
 	} else {
-		d.quota(w, region, need{metric, "PREEMPTIBLE_CPUS", "vCPUs", w.vms * w.vcpus})
+		d.checkQuota(w, region, need{metric, "PREEMPTIBLE_CPUS", "vCPUs", w.vms * w.vcpus})
 	}
 
 	if w.ssds > 0 {
-		d.quota(w, region, need{"LOCAL_SSD_TOTAL_GB", "PREEMPTIBLE_LOCAL_SSD_GB", "GB of local SSD",
+		d.checkQuota(w, region, need{"LOCAL_SSD_TOTAL_GB", "PREEMPTIBLE_LOCAL_SSD_GB", "GB of local SSD",
 			w.vms * w.ssds * ssdGB})
 	}
-	d.quota(w, region, need{"INSTANCES", "", "machines", w.vms})
-	d.quota(w, region, need{"SSD_TOTAL_GB", "", "GB of boot disks", w.vms * bootGB})
+	d.checkQuota(w, region, need{"INSTANCES", "", "machines", w.vms})
+	d.checkQuota(w, region, need{"SSD_TOTAL_GB", "", "GB of boot disks", w.vms * bootGB})
 	if d.Batch.Subnetwork == "" {
-		d.quota(w, region, need{"IN_USE_ADDRESSES", "", "addresses", w.vms})
+		d.checkQuota(w, region, need{"IN_USE_ADDRESSES", "", "addresses", w.vms})
 	}
 }
 
@@ -151,10 +151,10 @@ type need struct {
 	count               int
 }
 
-// quota looks at one. Spot machines count against the preemptible quota once the project has been given one, else
+// checkQuota looks at one. Spot machines count against the preemptible quota once the project has been given one, else
 // against the usual one (https://cloud.google.com/compute/docs/instances/create-use-spot), and always against the one
 // of all regions, which a machine that reaches it has been seen to exceed.
-func (d *Doctor) quota(w machine, region cloud.Region, n need) {
+func (d *Doctor) checkQuota(w machine, region cloud.Region, n need) {
 	if q, ok := region.Quotas[n.preemptible]; ok && w.spot && q.Limit > 0 {
 		n.metric = n.preemptible
 	}

@@ -116,7 +116,7 @@ func Make(ctx context.Context, q Request) (*Draft, error) {
 	if text := s.reading.Open[q.Label]; text != "" {
 		return nil, problem.New(problem.Input, "--label %s: %s", q.Label, text)
 	}
-	label, objective, err := d.label(q, &s.label)
+	label, objective, err := d.decideLabel(q, &s.label)
 	if err != nil {
 		return nil, err
 	}
@@ -144,8 +144,8 @@ func (d *Draft) WithTrials(n int) (*sweep.Spec, error) {
 	return sweep.ParseSpec("sweep.yaml", d.Sweep, plan.Vocabulary())
 }
 
-// label decides what the label means. The result is the spec's value of label, and the objective.
-func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) {
+// decideLabel decides what the label means. The result is the spec's value of label, and the objective.
+func (d *Draft) decideLabel(q Request, l *labels) (spec, objective string, err error) {
 	column := quoted(q.Label)
 	fail := func(format string, args ...any) error {
 		return problem.New(problem.Input, "--label %s: %s", q.Label, fmt.Sprintf(format, args...))
@@ -192,7 +192,7 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 		return "", "", fail("the column holds %s, and %s judges two classes: name the one that means yes with "+
 			"--positive", l.list(), q.Metric)
 	case len(l.texts) > 0 && values > 2 || q.wantsClasses():
-		spec, err = d.classes(q, l)
+		spec, err = d.declareClasses(q, l)
 		return spec, cmp.Or(q.Objective, "multiclass"), err
 	case len(l.texts) == 0 && values == 2 && l.numbers[0] > 0 && l.numbers[1] > 0:
 		binary("1", "", l.numbers[1])
@@ -202,11 +202,11 @@ func (d *Draft) label(q Request, l *labels) (spec, objective string, err error) 
 		binary(yes, why, l.of(yes))
 		return fmt.Sprintf("{column: %s, positive: %s}", column, quoted(yes)), binaryObjective, err
 	}
-	return d.number(q, l), cmp.Or(q.Objective, "regression"), nil
+	return d.declareNumber(q, l), cmp.Or(q.Objective, "regression"), nil
 }
 
-// number says that the label's values are numbers.
-func (d *Draft) number(q Request, l *labels) (spec string) {
+// declareNumber says that the label's values are numbers.
+func (d *Draft) declareNumber(q Request, l *labels) (spec string) {
 	classes := ""
 	if len(l.numbers)+len(l.texts) <= maxClasses && !q.regression {
 		classes = fmt.Sprintf("; it holds only %s: --objective multiclass predicts which, --positive one of them",
@@ -220,14 +220,14 @@ func (d *Draft) number(q Request, l *labels) (spec string) {
 	return fmt.Sprintf("{column: %s, kind: regression}", quoted(q.Label))
 }
 
-// classes says that the label's values are classes.
-func (d *Draft) classes(q Request, l *labels) (spec string, err error) {
+// declareClasses says that the label's values are classes.
+func (d *Draft) declareClasses(q Request, l *labels) (spec string, err error) {
 	values := len(l.numbers) + len(l.texts)
 	if values > dataset.MaxClasses {
 		return "", problem.New(problem.Input, "--label %s: the column holds more than %d different values (%s): group "+
 			"them, or name the one that means yes with --positive", q.Label, dataset.MaxClasses, l.list())
 	}
-	once := l.once()
+	once := l.uniqueValues()
 	few := strings.Join(once[:min(len(once), 3)], ", ") + " is the label of one row"
 	if len(once) > 1 {
 		few = fmt.Sprintf("%d values are the label of one row each", len(once))
@@ -282,8 +282,8 @@ func (l *labels) of(value string) int64 {
 	return l.texts[value]
 }
 
-// once are the values that one row has, texts before numbers; nil without, and of too many.
-func (l *labels) once() []string {
+// uniqueValues are the values that one row has, texts before numbers; nil without, and of too many.
+func (l *labels) uniqueValues() []string {
 	if len(l.numbers)+len(l.texts) > dataset.MaxClasses {
 		return nil
 	}

@@ -127,10 +127,10 @@ func look(ctx context.Context, q Request) (*seen, error) {
 	if s.reading, err = ingest.Recognise(ctx, spec, t, q.DateFormat, s.markers, nil); err != nil {
 		return nil, err
 	}
-	if err := s.first(ctx, t, &q); err != nil {
+	if err := s.readFirst(ctx, t, &q); err != nil {
 		return nil, err
 	}
-	return s, s.all(ctx, t, q)
+	return s, s.readAll(ctx, t, q)
 }
 
 // parseFormats reads --format into q.said, and checks it and --date-format.
@@ -157,8 +157,8 @@ func (q *Request) parseFormats() error {
 // missing are the texts that stand for a missing value.
 func (q *Request) missing() []string { return append(dataset.DefaultMissing(), q.Missing...) }
 
-// first reads the first rows of all columns, and finds the columns that the request names.
-func (s *seen) first(ctx context.Context, t *table.Table, q *Request) (err error) {
+// readFirst reads the first rows of all columns, and finds the columns that the request names.
+func (s *seen) readFirst(ctx context.Context, t *table.Table, q *Request) (err error) {
 	var names []string
 	for _, c := range t.Columns() {
 		named := slices.Contains([]string{q.Time, q.Key, q.Group}, c.Name) || slices.Contains(q.Categorical, c.Name)
@@ -197,8 +197,8 @@ func (s *seen) first(ctx context.Context, t *table.Table, q *Request) (err error
 	return nil
 }
 
-// all reads all rows of the label and of what may be a time or a key, and as many of an id as may stay a number.
-func (s *seen) all(ctx context.Context, t *table.Table, q Request) error {
+// readAll reads all rows of the label and of what may be a time or a key, and as many of an id as may stay a number.
+func (s *seen) readAll(ctx context.Context, t *table.Table, q Request) error {
 	markers, labels := s.markers, cell.NewMarkers((&dataset.Spec{Missing: q.missing()}).LabelMissing())
 	wanted := []string{q.Label}
 	for _, c := range s.columns {

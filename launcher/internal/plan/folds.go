@@ -130,7 +130,7 @@ func (p *Planned) bag(data *dataset.Manifest) error {
 		fallthrough
 	case asked && why != "":
 		return errorf("ensemble.bag: %s", why)
-	case !asked && (why != "" || rows > bagRows || p.dear()):
+	case !asked && (why != "" || rows > bagRows || p.boundsCost()):
 		return nil
 	case !asked:
 		s.Ensemble, p.bagged = &sweep.Ensemble{Bag: sweep.DefaultBag}, true
@@ -141,8 +141,8 @@ func (p *Planned) bag(data *dataset.Manifest) error {
 	return nil
 }
 
-// dear reports whether the spec bounds, or weighs, what a prediction costs.
-func (p *Planned) dear() bool {
+// boundsCost reports whether the spec bounds, or weighs, what a prediction costs.
+func (p *Planned) boundsCost() bool {
 	cost := regexp.MustCompile(`\b(trees|leaves|model_bytes)\b`)
 	return slices.ContainsFunc(p.Spec.Require, cost.MatchString) ||
 		slices.ContainsFunc(p.Spec.Goals, func(g sweep.Goal) bool { return cost.MatchString(g.Name) })

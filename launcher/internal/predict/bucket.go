@@ -38,7 +38,7 @@ func (q *Bucket) Run(ctx context.Context) (*Result, error) {
 	var in cell.Inputs
 	progress := q.Progress
 	for _, o := range inputs {
-		name := q.output(o.Name)
+		name := q.outputName(o.Name)
 		if _, err := q.To.Stat(ctx, name); err == nil {
 			q.WereScored++
 			continue
@@ -49,7 +49,7 @@ func (q *Bucket) Run(ctx context.Context) (*Result, error) {
 		if progress != nil {
 			q.Progress = func(rows int64) { progress(before + rows) }
 		}
-		done, err := q.one(ctx, o, name)
+		done, err := q.scoreObject(ctx, o, name)
 		if err != nil {
 			return nil, fmt.Errorf("score %s: %w", o.Name, err)
 		}
@@ -74,7 +74,7 @@ func (q *Bucket) find(ctx context.Context) ([]blob.Attrs, error) {
 			return nil, problem.New(problem.Input, "--in: more than %d tables; give them in several runs",
 				table.MaxFiles)
 		}
-		name := q.output(o.Name)
+		name := q.outputName(o.Name)
 		if other, ok := outputs[name]; ok {
 			return nil, problem.New(problem.Input, "--in: %s and %s would both be scored into %s; rename one", other,
 				o.Name, name)
@@ -100,8 +100,9 @@ func (q *Bucket) literal() string {
 	return strings.TrimSuffix(q.Pattern, "/")
 }
 
-// output names the object of an input: what follows the folder that holds all inputs, Parquet for Parquet, else CSV.
-func (q *Bucket) output(name string) string {
+// outputName names the object of an input: what follows the folder that holds all inputs, Parquet for Parquet, else
+// CSV.
+func (q *Bucket) outputName(name string) string {
 	front := q.literal()
 	rest := path.Base(name)
 	if i := strings.LastIndex(front, "/"); i >= 0 && strings.HasPrefix(name, front[:i+1]) {
@@ -119,8 +120,8 @@ func (q *Bucket) output(name string) string {
 	return q.Prefix + rest + ".csv"
 }
 
-// one scores an object.
-func (q *Bucket) one(ctx context.Context, o blob.Attrs, name string) (*Result, error) {
+// scoreObject scores an object.
+func (q *Bucket) scoreObject(ctx context.Context, o blob.Attrs, name string) (*Result, error) {
 	dir, err := os.MkdirTemp("", "predict-")
 	if err != nil {
 		return nil, err

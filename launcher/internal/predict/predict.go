@@ -82,7 +82,7 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	columns, err := q.columns(t)
+	columns, err := q.outputColumns(t)
 	if err != nil {
 		return nil, err
 	}
@@ -169,8 +169,8 @@ func (q *Request) spareInput(files []table.File) error {
 	return nil
 }
 
-// columns returns the output's columns.
-func (q *Request) columns(t *table.Table) ([]table.Column, error) {
+// outputColumns returns the output's columns.
+func (q *Request) outputColumns(t *table.Table) ([]table.Column, error) {
 	var out []table.Column
 	for n, name := range q.Keep {
 		if slices.Contains(q.Keep[:n], name) {
@@ -311,13 +311,13 @@ func (q *Request) outputBatch(b *table.Batch, raw, predicted, added []float64) *
 		byColumn(added)
 	}
 	if q.Explain > 0 {
-		out.Columns = append(out.Columns, q.reasons(b.Rows, added)...)
+		out.Columns = append(out.Columns, q.pickReasons(b.Rows, added)...)
 	}
 	return out
 }
 
-// reasons picks, for each row, the features that add or take most; of equal ones, the first.
-func (q *Request) reasons(rows int, added []float64) []dataset.Values {
+// pickReasons picks, for each row, the features that add or take most; of equal ones, the first.
+func (q *Request) pickReasons(rows int, added []float64) []dataset.Values {
 	features := q.Scorer.Encoding.Features
 	out := make([]dataset.Values, 2*q.Explain)
 	order := make([]int, len(features))

@@ -39,8 +39,8 @@ type Machines struct {
 	Next    string    `json:"next,omitempty"` // what happens if they do not come
 }
 
-// present is how many of its machines the plan's job n has: a task that is pending has none.
-func present(p *sweep.Plan, n int, s engine.JobStatus) int {
+// countPresent is how many of its machines the plan's job n has: a task that is pending has none.
+func countPresent(p *sweep.Plan, n int, s engine.JobStatus) int {
 	if !s.Began {
 		return 0
 	}
@@ -48,10 +48,10 @@ func present(p *sweep.Plan, n int, s engine.JobStatus) int {
 	return z.Machines(s.Tasks.Waiting)
 }
 
-// machines describes those of the plan's job n.
-func machines(p *sweep.Plan, n int, s engine.JobStatus) *Machines {
+// describeMachines describes those of the plan's job n.
+func describeMachines(p *sweep.Plan, n int, s engine.JobStatus) *Machines {
 	z := p.Placed(n).Sizing
-	m := &Machines{Running: present(p, n, s), Planned: z.Machines(0), Since: s.Created, Said: s.Lacked}
+	m := &Machines{Running: countPresent(p, n, s), Planned: z.Machines(0), Since: s.Created, Said: s.Lacked}
 	if m.Running == m.Planned {
 		return m
 	}
@@ -108,7 +108,7 @@ const (
 // next one, which starts only once this one has ended: the two never cost money at the same time, and the trials go on
 // from their checkpoints.
 func enough(p *sweep.Plan, n int, s engine.JobStatus) bool {
-	z, there := p.Placed(n).Sizing, present(p, n, s)
+	z, there := p.Placed(n).Sizing, countPresent(p, n, s)
 	return 2*there >= z.Machines(0) || there > 0 && strings.Contains(s.Lacks, cloud.CPUsAllRegions)
 }
 
@@ -130,7 +130,7 @@ func decide(p *sweep.Plan, n int, s engine.JobStatus, now time.Time) (decision, 
 		return wait, ""
 	}
 	why := fmt.Sprintf("it was %s after %s", s.State, limit)
-	if m := machines(p, n, s); m.Running > 0 {
+	if m := describeMachines(p, n, s); m.Running > 0 {
 		why = fmt.Sprintf("it had %d of %d machines after %s", m.Running, m.Planned, limit)
 	}
 	if s.Lacks != "" {

@@ -37,7 +37,7 @@ func Look(ctx context.Context, store blob.Store, jobs JobRunner, p *sweep.Plan) 
 	// Earlier jobs were abandoned, but may still be running.
 	s := SweepJob{JobStatus: now, Name: p.JobName(n), Finished: now.State.Ended()}
 	if !s.Finished {
-		s.Machines = machines(p, n, now)
+		s.Machines = describeMachines(p, n, now)
 	}
 	for i, r := range course {
 		before := course.Numbers()[i]

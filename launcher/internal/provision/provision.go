@@ -101,7 +101,7 @@ func (l *Provisioner) Settle(ctx context.Context) error {
 		case move:
 			err = l.record(ctx, n+1, why)
 		default:
-			if m := machines(l.Plan, n, s); l.Waits != nil && !told[m.Why] && m.Why != "" {
+			if m := describeMachines(l.Plan, n, s); l.Waits != nil && !told[m.Why] && m.Why != "" {
 				told[m.Why] = true
 				l.Waits(m)
 			}

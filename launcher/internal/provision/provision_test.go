@@ -315,7 +315,7 @@ func TestMachinesOfAJob(t *testing.T) {
 		"4 of 4": {0, engine.JobStatus{State: engine.Running, Began: true, Lacks: quota}},
 	} {
 		c.s.Created = at
-		if got := machines(p, c.job, c.s).String(); got != want {
+		if got := describeMachines(p, c.job, c.s).String(); got != want {
 			t.Errorf("machines: %s\nwant %s", got, want)
 		}
 	}

@@ -65,8 +65,8 @@ func (t table) values(params gbt.Params) float64 {
 	return float64(t.rows) * float64(t.features) * float64(params.NumIterations*params.NumClass)
 }
 
-// seconds is how long a trial takes with all its trees: early stopping may end it sooner.
-func (c Speeds) seconds(t table, params gbt.Params) float64 {
+// trialSeconds is how long a trial takes with all its trees: early stopping may end it sooner.
+func (c Speeds) trialSeconds(t table, params gbt.Params) float64 {
 	trees := float64(params.NumIterations * params.NumClass)
 	grow := t.values(params) * c.nanoseconds(t, params) * 1e-9
 	route := c.Route * float64(t.heldOut) / c.speedup(t)
@@ -78,23 +78,23 @@ func (c Speeds) seconds(t table, params gbt.Params) float64 {
 
 // nanoseconds is the growing time per row, feature and tree, with the table's threads.
 func (c Speeds) nanoseconds(t table, params gbt.Params) float64 {
-	ns := at(c.Base, float64(t.rows), math.Log) * at(c.Leaves, leaves(params), math.Log) *
-		at(c.Features, params.FeatureFraction, same)
+	ns := interpolate(c.Base, float64(t.rows), math.Log) * interpolate(c.Leaves, maxLeaves(params), math.Log) *
+		interpolate(c.Features, params.FeatureFraction, same)
 	if params.BaggingFreq > 0 {
-		ns *= at(c.Bagging, params.BaggingFraction, same)
+		ns *= interpolate(c.Bagging, params.BaggingFraction, same)
 	}
 	return ns / c.speedup(t)
 }
 
 // speedup extrapolates from two threads: every further thread is slowed by each other one as two are by each other.
 func (c Speeds) speedup(t table) float64 {
-	lost := 2/at(c.TwoThreads, float64(t.rows), math.Log) - 1
+	lost := 2/interpolate(c.TwoThreads, float64(t.rows), math.Log) - 1
 	n := float64(max(t.threads, 1))
 	return n / (1 + lost*(n-1))
 }
 
-// leaves is the most leaves that a tree can have.
-func leaves(params gbt.Params) float64 {
+// maxLeaves is the most leaves that a tree can have.
+func maxLeaves(params gbt.Params) float64 {
 	n := float64(params.NumLeaves)
 	if params.MaxDepth > 0 && params.MaxDepth < 30 {
 		n = min(n, float64(int(1)<<params.MaxDepth))
@@ -104,8 +104,8 @@ func leaves(params gbt.Params) float64 {
 
 func same(x float64) float64 { return x }
 
-// at interpolates between points, linear in scale(x).
-func at(points []Knot, x float64, scale func(float64) float64) float64 {
+// interpolate interpolates between points, linear in scale(x).
+func interpolate(points []Knot, x float64, scale func(float64) float64) float64 {
 	if x <= points[0].X {
 		return points[0].Y
 	}

@@ -97,7 +97,7 @@ func (q *Estimator) Compare(wish Wish) (*Comparison, error) {
 
 	c.recommend(wish.Budget, keptBack(q.Plan.Plan), q.Region)
 	if i := slices.IndexFunc(c.Offers, func(o Offer) bool { return o.Machine == own.Name }); i >= 0 {
-		late, err := q.limits(w, &c.Offers[i])
+		late, err := q.checkLimits(w, &c.Offers[i])
 		if err != nil { // what is compared here says how to mend it
 			late = append(late, "`launcher sweep` would refuse this: "+err.Error())
 		}
@@ -237,8 +237,8 @@ func (c choice) requiredBudget(reserve time.Duration) float64 {
 	return c.side.Cost.Expected + c.side.Hourly*float64(c.VMs)*reserve.Seconds()/3600
 }
 
-// first is the choice with the lowest value, or nil; of equal ones it is the first.
-func first(choices []choice, value func(choice) float64) *choice {
+// cheapestBy is the choice with the lowest value, or nil; of equal ones it is the first.
+func cheapestBy(choices []choice, value func(choice) float64) *choice {
 	var best *choice
 	for i, c := range choices {
 		if best == nil || value(c) < value(*best) {
@@ -279,7 +279,7 @@ func (c *Comparison) recommend(budget float64, reserve time.Duration, region str
 	}
 	within := written(time.Duration(c.Within * float64(time.Hour)).Round(time.Second))
 
-	if best := cmp.Or(first(attached, cost), first(builtIn, cost)); best != nil {
+	if best := cmp.Or(cheapestBy(attached, cost), cheapestBy(builtIn, cost)); best != nil {
 		c.Recommended = &Recommended{Machine: best.Machine, VMs: best.VMs, Spot: best.spot,
 			Hours: best.side.Hours, Cost: *best.side.Cost}
 		c.Reason = fmt.Sprintf("the cheapest of these%s that is expected to finish within %s", c.ofWhich(), within)
@@ -290,13 +290,13 @@ func (c *Comparison) recommend(budget float64, reserve time.Duration, region str
 	}
 
 	// Nothing can be recommended: say the smallest step that would help.
-	if least := first(inTime, required); least != nil {
+	if least := cheapestBy(inTime, required); least != nil {
 		c.Reason = fmt.Sprintf("none of these is expected to finish within %s for at most %s, including the "+
 			"reserve for stopping in time; %s needs a budget of %s",
 			within, USD(budget), least, USD(roundUp(required(*least))))
 		return
 	}
-	fastest := first(priced, func(o choice) float64 { return o.side.Hours.Expected })
+	fastest := cheapestBy(priced, func(o choice) float64 { return o.side.Hours.Expected })
 	switch {
 	case fastest != nil:
 		c.Reason = fmt.Sprintf("none of these is expected to finish within %s at a known price; the fastest, %s, "+

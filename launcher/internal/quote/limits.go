@@ -10,10 +10,11 @@ import (
 	"coppice/internal/sweep"
 )
 
-// limits says what is assumed of search.stop, and compares the spec's limits with what its own machines are expected to
-// take. One that is sure to be exceeded, at the fast end of the measured speeds and with nothing assumed around the
-// training, is an error at its line; one that is expected to be exceeded is a note. Both say which limit would do.
-func (q *Estimator) limits(w *work, offer *Offer) (notes []string, err error) {
+// checkLimits says what is assumed of search.stop, and compares the spec's limits with what its own machines are
+// expected to take. One that is sure to be exceeded, at the fast end of the measured speeds and with nothing assumed
+// around the training, is an error at its line; one that is expected to be exceeded is a note. Both say which limit
+// would do.
+func (q *Estimator) checkLimits(w *work, offer *Offer) (notes []string, err error) {
 	s := &q.Plan.Spec
 	hours := offer.Side(*q.Plan.Spec.Machine.Spot).Hours
 	whole, trial := time.Duration(s.Limits.Sweep), time.Duration(s.Limits.Trial)

@@ -24,7 +24,7 @@ func Time(seconds float64) string {
 }
 
 // Times is one with its range: 3 min (2 to 7).
-func Times(seconds sweep.Range) string { return span(seconds, Time) }
+func Times(seconds sweep.Range) string { return formatRange(seconds, Time) }
 
 // Hours is one of an estimate in hours.
 func Hours(estimate sweep.Range) string {
@@ -39,11 +39,11 @@ func Money(r *sweep.Range) string {
 	if r == nil {
 		return "no price"
 	}
-	return span(*r, USD)
+	return formatRange(*r, USD)
 }
 
-// span is an estimate with its range; a unit that all three have stands once.
-func span(estimate sweep.Range, say func(float64) string) string {
+// formatRange is an estimate with its range; a unit that all three have stands once.
+func formatRange(estimate sweep.Range, say func(float64) string) string {
 	text, low, high := say(estimate.Expected), say(estimate.Low), say(estimate.High)
 	if _, unit, found := strings.Cut(text, " "); found && strings.HasSuffix(low, " "+unit) &&
 		strings.HasSuffix(high, " "+unit) {

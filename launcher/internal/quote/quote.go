@@ -190,7 +190,7 @@ func (q *Estimator) estimateWork() (*work, error) {
 			return nil, err
 		}
 		t := all.of(p.Plan, trial)
-		seconds := q.seconds(t, params)
+		seconds := q.trialSeconds(t, params)
 		if trial.Refit {
 			w.final, w.refit = &params, q.refit(t, params, seconds)
 			continue
@@ -201,12 +201,12 @@ func (q *Estimator) estimateWork() (*work, error) {
 		if stop := p.Spec.Search.Stop; stop != nil && stop.By == sweep.ByRows {
 			t.rows = max(1, t.rows/stop.OneIn)
 		}
-		onSample = append(onSample, q.seconds(t, params))
+		onSample = append(onSample, q.trialSeconds(t, params))
 	}
 	w.ns = w.mean * 1e9 / max(values, 1)
 	w.mean /= float64(len(w.seconds))
 
-	w.toTheEnd = steps(p.Plan, w.seconds)
+	w.toTheEnd = splitBySteps(p.Plan, w.seconds)
 	w.expected = w.toTheEnd
 	if p.Spec.Search.Stop != nil {
 		n := len(w.toTheEnd[0])
@@ -215,12 +215,12 @@ func (q *Estimator) estimateWork() (*work, error) {
 	return w, nil
 }
 
-// seconds is how long a trial takes.
-func (q *Estimator) seconds(t table, params gbt.Params) float64 {
+// trialSeconds is how long a trial takes.
+func (q *Estimator) trialSeconds(t table, params gbt.Params) float64 {
 	if q.NsPerValue > 0 {
 		return t.values(params) * q.NsPerValue * 1e-9
 	}
-	return Measured().seconds(t, params)
+	return Measured().trialSeconds(t, params)
 }
 
 // refit is how long a refit or final training takes that takes a task that many seconds, with other numbers of threads
@@ -230,13 +230,14 @@ func (q *Estimator) refit(t table, params gbt.Params, seconds float64) func(thre
 		with, bag := t, q.Plan.Spec.Bag()
 		at := min(bag, threads)
 		with.threads = threads / at
-		single := seconds * float64((bag+at-1)/at) * Measured().seconds(with, params) / Measured().seconds(t, params)
+		single := seconds * float64((bag+at-1)/at) * Measured().trialSeconds(with, params) /
+			Measured().trialSeconds(t, params)
 		return teamSeconds(q.Manifest, params, single, machines)
 	}
 }
 
-// steps gives the trials that wait only for a free task: those of one step after the other, else all.
-func steps(planned *sweep.Plan, seconds []float64) (out [][]float64) {
+// splitBySteps gives the trials that wait only for a free task: those of one step after the other, else all.
+func splitBySteps(planned *sweep.Plan, seconds []float64) (out [][]float64) {
 	if !planned.Selects() {
 		return [][]float64{seconds}
 	}
@@ -298,7 +299,7 @@ func (q *Estimator) Price() error {
 	}
 	out := q.toQuote(o)
 	q.Plan.Quote = out
-	late, err := q.limits(w, o)
+	late, err := q.checkLimits(w, o)
 	q.Late, notes = err, append(notes, late...)
 	notes = append(notes, q.finalNotes(w, o)...)
 
@@ -367,9 +368,9 @@ func (q *Estimator) offer(w *work, machine machines.Type, sizing sweep.Sizing, d
 	for _, spot := range []bool{false, true} {
 		s := o.Side(spot)
 		s.Hours = sweep.Range{
-			Low:      q.hours(o.Lead.Low, (training+refit)*w.low, o.Trial.Low, spot),
-			Expected: q.hours(o.Lead.Expected, training+refit, o.Trial.Expected, spot),
-			High:     q.hours(o.Lead.High, (toTheEnd+refit)*w.high, o.Trial.High, spot),
+			Low:      q.machineHours(o.Lead.Low, (training+refit)*w.low, o.Trial.Low, spot),
+			Expected: q.machineHours(o.Lead.Expected, training+refit, o.Trial.Expected, spot),
+			High:     q.machineHours(o.Lead.High, (toTheEnd+refit)*w.high, o.Trial.High, spot),
 		}
 		if spot {
 			s.Preemptions = q.Preemptions * float64(vms) * s.Hours.Expected
@@ -391,9 +392,10 @@ func (q *Estimator) offer(w *work, machine machines.Type, sizing sweep.Sizing, d
 	return o
 }
 
-// hours is how long the machines run. A Spot machine is taken away at a certain rate, and each time costs a start,
-// copying the dataset, half of the unsaved work, and resuming a trial halfway; that time can be interrupted as well.
-func (q *Estimator) hours(lead, training, trial float64, spot bool) float64 {
+// machineHours is how long the machines run. A Spot machine is taken away at a certain rate, and each time costs a
+// start, copying the dataset, half of the unsaved work, and resuming a trial halfway; that time can be interrupted as
+// well.
+func (q *Estimator) machineHours(lead, training, trial float64, spot bool) float64 {
 	calm := (lead + training) / 3600
 	if !spot {
 		return calm

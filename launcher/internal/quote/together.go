@@ -33,8 +33,8 @@ func teamSeconds(manifest *dataset.Manifest, params gbt.Params, single float64, 
 	if machines < 2 {
 		return single
 	}
-	n := (leaves(params)-1)*exchanges + float64(params.Exchanges(machines))
-	perTree := n*exchange + sentBytes(manifest, leaves(params), machines)*8/network
+	n := (maxLeaves(params)-1)*exchanges + float64(params.Exchanges(machines))
+	perTree := n*exchange + sentBytes(manifest, maxLeaves(params), machines)*8/network
 	return single/float64(machines) + float64(params.NumIterations*params.NumClass)*perTree
 }
 
@@ -71,7 +71,7 @@ func (q *Estimator) finalNotes(w *work, offer *Offer) []string {
 		"each machine sends up to %s for it; the sweep takes %s instead of %s",
 		Time(team.Refit.Expected), Time(single.Refit.Expected),
 		100*single.Refit.Expected/team.Refit.Expected/float64(n),
-		humanize.Bytes(uint64(trees*sentBytes(q.Manifest, leaves(*w.final), n))),
+		humanize.Bytes(uint64(trees*sentBytes(q.Manifest, maxLeaves(*w.final), n))),
 		Time(3600*together.Hours.Expected), Time(3600*alone.Hours.Expected))
 	if alone.Cost != nil && together.Cost != nil {
 		text += fmt.Sprintf(" and costs %s instead of %s", USD(together.Cost.Expected), USD(alone.Cost.Expected))

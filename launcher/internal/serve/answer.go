@@ -96,7 +96,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, read reader, wri
 		x.later(fmt.Sprintf("%d requests are being answered; come back in a second", s.c.MaxQueue))
 		return
 	}
-	if !x.turn() {
+	if !x.waitForTurn() {
 		return
 	}
 	give := sync.OnceFunc(func() { <-s.turns })
@@ -133,8 +133,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, read reader, wri
 	s.c.Meters.countAnswered(r.Context(), watched, &in, time.Since(x.begun))
 }
 
-// turn waits for a turn, which has to be given back; without one the request has been refused.
-func (x *exchange) turn() bool {
+// waitForTurn waits for a turn, which has to be given back; without one the request has been refused.
+func (x *exchange) waitForTurn() bool {
 	wait := time.NewTimer(x.s.c.Timeout)
 	defer wait.Stop()
 	select {

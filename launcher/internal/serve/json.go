@@ -40,7 +40,7 @@ func readColumns(m *Model, text string, limit int, numbers []bool) (*table.Batch
 	r := &instances{scanner: scanner{text: text}, columns: newColumns(m), limit: limit, numbers: numbers}
 	r.last = make([]int, len(m.columns))
 	rows := -1
-	err := r.object(func(key string) error {
+	err := r.eachKey(func(key string) error {
 		if key != "instances" {
 			return r.skip()
 		}
@@ -52,7 +52,7 @@ func readColumns(m *Model, text string, limit int, numbers []bool) (*table.Batch
 		return err
 	})
 	if err == nil {
-		err = r.end()
+		err = r.expectEnd()
 	}
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func (r *instances) list() (int, error) {
 			return 0, r.broken(`an object such as {"column": value}`)
 		}
 		from := r.at
-		if err := r.object(r.cell); err != nil {
+		if err := r.eachKey(r.cell); err != nil {
 			return 0, err
 		}
 		if r.row == 0 { // the others are about as long
@@ -239,10 +239,10 @@ func (r *instances) scalar(key string) (text string, null bool, err error) {
 		return "", false, &table.InputError{Row: int64(r.row) + 1, Column: key,
 			Msg: fmt.Sprintf("is nested (%s), which cannot be a feature; flatten it", what)}
 	}
-	if text = r.plain(); text != "" {
+	if text = r.skipPlainNumber(); text != "" {
 		return text, false, nil
 	}
-	word := r.word()
+	word := r.skipWord()
 	switch {
 	case word == "null":
 		return "", true, nil
@@ -286,16 +286,16 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// end expects nothing but white space.
-func (s *scanner) end() error {
+// expectEnd expects nothing but white space.
+func (s *scanner) expectEnd() error {
 	if s.peek() != 0 || s.at < len(s.text) {
 		return s.broken("the end of the request")
 	}
 	return nil
 }
 
-// object passes the keys of an object; use reads the value.
-func (s *scanner) object(use func(key string) error) error {
+// eachKey passes the keys of an object; use reads the value.
+func (s *scanner) eachKey(use func(key string) error) error {
 	if s.peek() != '{' {
 		return s.broken("an object")
 	}
@@ -368,7 +368,7 @@ func (s *scanner) skip() error {
 			s.at++
 			continue
 		default:
-			if s.word() == "" {
+			if s.skipWord() == "" {
 				return s.broken("a value")
 			}
 		}
@@ -383,8 +383,8 @@ func (s *scanner) skip() error {
 	return nil
 }
 
-// word moves behind a number or a name.
-func (s *scanner) word() string {
+// skipWord moves behind a number or a name.
+func (s *scanner) skipWord() string {
 	start := s.at
 	for s.at < len(s.text) {
 		switch s.text[s.at] {
@@ -396,8 +396,9 @@ func (s *scanner) word() string {
 	return s.text[start:s.at]
 }
 
-// plain moves behind a number without an exponent, as most are; it returns nothing and stays where there is none.
-func (s *scanner) plain() string {
+// skipPlainNumber moves behind a number without an exponent, as most are; it returns nothing and stays where there is
+// none.
+func (s *scanner) skipPlainNumber() string {
 	text := s.text[s.at:]
 	i := 0
 	if strings.HasPrefix(text, "-") {
@@ -464,7 +465,7 @@ func (s *scanner) number() (float64, bool) {
 	}
 
 	begin := s.at
-	switch word := s.word(); {
+	switch word := s.skipWord(); {
 	case word == "null":
 		return math.NaN(), true
 	case isNumber(word):

@@ -28,7 +28,10 @@ func TestMarksAndNeighbours(t *testing.T) {
 			all := []int32{0, 1, 2, 3, 4, 5}
 			for part, some := range map[string]dataset.Values{"whole": *v, "picked": v.Pick(all),
 				"end": v.Slice(1, 6)} {
-				got := must.Get(cell.ReadAs(dataset.DecimalComma, &some, cell.NewMarkers(nil)))(t)
+				got, wrong := cell.ReadAs(dataset.DecimalComma, &some, cell.NewMarkers(nil))
+				if wrong != nil {
+					t.Fatalf("%s, %s: %v", door, part, wrong)
+				}
 				for i, x := range got.Float {
 					w := want[(first+i+len(rows)-len(got.Float))%len(rows)]
 					if x != w && w != 0 {

@@ -184,7 +184,7 @@ func (m *Meters) countAnswered(ctx context.Context, predictions []float64, in *c
 	}
 	m.requests.Add(ctx, 1, statusOK)
 	m.rows.Add(ctx, int64(len(predictions)))
-	m.predicted.Add(ctx, max(total(predictions), 0)) // a regression may predict less
+	m.predicted.Add(ctx, max(sumFinite(predictions), 0)) // a regression may predict less
 	m.seconds.Record(ctx, took.Seconds())
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -193,8 +193,8 @@ func (m *Meters) countAnswered(ctx context.Context, predictions []float64, in *c
 	}
 }
 
-// total is the sum of predictions. One that is not finite counts as 0: it would take all later ones with it.
-func total(xs []float64) float64 {
+// sumFinite is the sum of predictions. One that is not finite counts as 0: it would take all later ones with it.
+func sumFinite(xs []float64) float64 {
 	sum := 0.0
 	for _, x := range xs {
 		if !math.IsNaN(x) && !math.IsInf(x, 0) {

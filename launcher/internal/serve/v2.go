@@ -174,7 +174,7 @@ func readInfer(m *Model, body []byte, limit int) (*table.Batch, inferred, error)
 
 	s := &scanner{text: string(body)}
 	var inputs []tensor
-	err := s.object(func(key string) (err error) {
+	err := s.eachKey(func(key string) (err error) {
 		switch key {
 		case "id":
 			if s.peek() != '"' {
@@ -188,7 +188,7 @@ func readInfer(m *Model, body []byte, limit int) (*table.Batch, inferred, error)
 				return s.fail("the key \"inputs\" comes twice")
 			}
 			inputs = []tensor{}
-			err = s.each(func() error {
+			err = s.eachElement(func() error {
 				if len(inputs) == mostTensors {
 					return s.fail("more than %d inputs", mostTensors)
 				}
@@ -198,7 +198,7 @@ func readInfer(m *Model, body []byte, limit int) (*table.Batch, inferred, error)
 			})
 		case "outputs":
 			names := m.outputNames()
-			err = s.each(func() error {
+			err = s.eachElement(func() error {
 				t, err := s.tensor()
 				if err != nil {
 					return err
@@ -218,7 +218,7 @@ func readInfer(m *Model, body []byte, limit int) (*table.Batch, inferred, error)
 		return err
 	})
 	if err == nil {
-		err = s.end()
+		err = s.expectEnd()
 	}
 	if err != nil {
 		return nil, q, err
@@ -227,8 +227,8 @@ func readInfer(m *Model, body []byte, limit int) (*table.Batch, inferred, error)
 	return b, q, err
 }
 
-// each reads a list.
-func (s *scanner) each(use func() error) error {
+// eachElement reads a list.
+func (s *scanner) eachElement(use func() error) error {
 	if s.peek() != '[' {
 		return s.broken("a list")
 	}
@@ -254,7 +254,7 @@ func (s *scanner) each(use func() error) error {
 // tensor reads an input or an output.
 func (s *scanner) tensor() (tensor, error) {
 	var t tensor
-	err := s.object(func(key string) (err error) {
+	err := s.eachKey(func(key string) (err error) {
 		switch key {
 		case "name", "datatype":
 			if s.peek() != '"' {
@@ -267,9 +267,9 @@ func (s *scanner) tensor() (tensor, error) {
 			}
 			return err
 		case "shape":
-			return s.each(func() error {
+			return s.eachElement(func() error {
 				s.peek()
-				word := s.word()
+				word := s.skipWord()
 				n, err := strconv.ParseInt(word, 10, 64)
 				if err != nil || n < 0 || len(t.shape) == 8 {
 					return s.fail("a shape of more than 8 dimensions, or with %.20q", word)
@@ -320,7 +320,7 @@ func fromTensors(m *Model, inputs []tensor, limit int) (*table.Batch, error) {
 		if place < 0 {
 			continue
 		}
-		v, err := t.values(int(rows))
+		v, err := t.readValues(int(rows))
 		if err != nil {
 			return nil, err
 		}
@@ -337,8 +337,8 @@ var datatypes = map[string]struct {
 	"INT8": {dataset.Int, 8}, "INT16": {dataset.Int, 16}, "INT32": {dataset.Int, 32}, "INT64": {dataset.Int, 64},
 	"UINT8": {dataset.Int, 8}, "UINT16": {dataset.Int, 16}, "UINT32": {dataset.Int, 32}, "UINT64": {dataset.Int, 64}}
 
-// values reads a tensor's data.
-func (t *tensor) values(rows int) (dataset.Values, error) {
+// readValues reads a tensor's data.
+func (t *tensor) readValues(rows int) (dataset.Values, error) {
 	kind, known := datatypes[t.datatype]
 	v := dataset.Values{Type: kind.values}
 	if !known {
@@ -380,7 +380,7 @@ func (t *tensor) json(v *dataset.Values, rows int) error {
 			}
 			v.Text = append(v.Text, text)
 		default:
-			if err := t.number(v, s.word()); err != nil {
+			if err := t.number(v, s.skipWord()); err != nil {
 				return err
 			}
 		}

@@ -130,15 +130,15 @@ const early = 30 * time.Second
 var lookbacks = []time.Duration{2 * time.Hour, 25 * time.Hour, 32 * 24 * time.Hour, 367 * 24 * time.Hour,
 	4 * 367 * 24 * time.Hour}
 
-// last returns the latest time of the schedule that is not after now, in UTC.
-func (s *schedule) last(now time.Time) (time.Time, error) {
+// lastTime returns the latest time of the schedule that is not after now, in UTC.
+func (s *schedule) lastTime(now time.Time) (time.Time, error) {
 	now = now.Add(early)
 	clock := wall(now.In(s.zone))
 
 	for _, back := range lookbacks {
 		var last time.Time
 		for t := s.cron.Next(clock.Add(-back)); !t.IsZero(); t = s.cron.Next(t) {
-			at := first(t, s.zone)
+			at := firstMoment(t, s.zone)
 			if at.After(now) { // later local times occur no earlier, so none of those that follow can be due
 				break
 			}
@@ -157,8 +157,8 @@ func wall(t time.Time) time.Time {
 	return t.UTC().Add(time.Duration(offset) * time.Second)
 }
 
-// first is the first moment at which the local time is w or later.
-func first(w time.Time, zone *time.Location) time.Time {
+// firstMoment is the first moment at which the local time is w or later.
+func firstMoment(w time.Time, zone *time.Location) time.Time {
 	t := time.Date(w.Year(), w.Month(), w.Day(), w.Hour(), w.Minute(), w.Second(), w.Nanosecond(), zone)
 	start, end := t.ZoneBounds()
 
@@ -185,7 +185,7 @@ func Of(schedule, zone string, now time.Time) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	at, err := s.last(now)
+	at, err := s.lastTime(now)
 	return at.In(s.zone), err
 }
 

@@ -54,7 +54,7 @@ func TestLast(t *testing.T) {
 		if err != nil {
 			t.Fatalf("parsed the schedule of %v: error %v", c, err)
 		}
-		got, err := s.last(at(t, c.now))
+		got, err := s.lastTime(at(t, c.now))
 		if err != nil || !got.Equal(at(t, c.want)) {
 			t.Errorf("%+v: got %v (error %v); want the slot of the case", c, got, err)
 		}
@@ -104,7 +104,7 @@ func TestRefuses(t *testing.T) {
 		}
 	}
 	s := must.Get(parse("0 0 30 2 *", ""))(t)
-	if _, err := s.last(at(t, "2026-11-21T03:00:00Z")); problem.Of(err) != problem.Usage ||
+	if _, err := s.lastTime(at(t, "2026-11-21T03:00:00Z")); problem.Of(err) != problem.Usage ||
 		!strings.HasSuffix(err.Error(), "it has no time in the last four years; name a day that its month has") {
 		t.Errorf("30 February: %v", err)
 	}
@@ -154,7 +154,7 @@ func watch(t *testing.T, schedule, zone string, night time.Time, period time.Dur
 				slot = now
 			}
 		}
-		last, err := s.last(now)
+		last, err := s.lastTime(now)
 		if err != nil || !slot.IsZero() && !last.Equal(slot) || last.After(now) || now.Sub(last) > period+change {
 			t.Fatalf("%q in %s at %v: %v, %v; want %v", schedule, zone, local, last.In(s.zone), err, slot.In(s.zone))
 		}
@@ -175,7 +175,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if last, err := s.last(now); err == nil && last.After(now.Add(early)) {
+		if last, err := s.lastTime(now); err == nil && last.After(now.Add(early)) {
 			t.Fatalf("%v is after %v", last, now)
 		}
 	})
