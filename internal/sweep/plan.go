@@ -4,7 +4,7 @@
 //	sweep.yaml -> ParseSpec -> Spec -> Plan with its Trials        launcher: what is decided before the first machine
 //	Trial -> Claim, Heartbeat -> Decision, Rung, Promotion         tasks: who trains it, what, and whether it goes on
 //	      -> Result, Curve -> ScoreMessage
-//	Results -> Fold -> Board -> Ending, Conclusion -> Verdict         aggregator: what counts, and who has won
+//	Results -> Fold -> Board -> Ending, Conclusion -> Verdict      aggregator: what counts, and who has won
 //
 // parse.go tells how a spec is read; a plan is checked when it is decoded. Seen is what one trial knows of another.
 // WIRE.md has the same in prose, with the writer of each object and why repeating a write is harmless.
