@@ -100,14 +100,6 @@ CASES = {
     "cross_entropy": ("share of an hour", {}, "soft_log_loss", mean(log_loss), False),
     "binary": ("late", {}, "log_loss", mean(log_loss), False),
     "binary scaled": ("late", {"scale_pos_weight": 3.0}, "log_loss", mean(log_loss), False),
-    "binary goss": ("late", {"data_sample_strategy": "goss", "bagging_fraction": 1.0, "bagging_freq": 0}, "log_loss", mean(log_loss), False),
-    "binary rf": ("late", {"boosting": "rf"}, "log_loss", mean(log_loss), False),
-    "regression goss": ("delay", {"data_sample_strategy": "goss", "bagging_fraction": 1.0, "bagging_freq": 0}, "l2", mean(lambda y, p: (p - y) ** 2), False),
-    "binary dart": ("late", {"boosting": "dart"}, "log_loss", mean(log_loss), False),
-    "regression dart": ("delay", {"boosting": "dart", "drop_rate": 0.2, "skip_drop": 0.2}, "l2", mean(lambda y, p: (p - y) ** 2), False),
-    "poisson dart": ("quarters", {"boosting": "dart", "uniform_drop": True, "xgboost_dart_mode": True}, "poisson", mean(lambda y, p: p - y * np.log(p)), False),
-    "multiclass dart": ("grade", {"num_class": 5, "boosting": "dart", "max_drop": 3}, "multi_logloss", mean(of_class), False),
-    "poisson rf": ("quarters", {"boosting": "rf"}, "poisson", mean(lambda y, p: p - y * np.log(p)), False),
     "multiclass": ("grade", {"num_class": 5}, "multi_logloss", mean(of_class), False),
     "multiclass weighted": ("grade", {"num_class": 5}, "multi_logloss", mean(of_class), True),
     "multiclassova": ("grade", {"num_class": 5}, "multi_logloss", mean(of_class), False),
@@ -165,7 +157,6 @@ class Staged:
             x, y, w = x[order], y[order], None if w is None else w[order]
             self.group = targets(place, "valid", "group")
         self.x, self.y, self.w = x, y, w
-        self.copies = len(y) // int((frame.part == "train").sum())
 
 
 def compared(args, t, case):
@@ -175,16 +166,14 @@ def compared(args, t, case):
     objective = case.split()[0]
     if objective in RANK:
         rate = ndcg(t.group)
-    full, leaves = dict(PARAMS, **params), {}
-    if "data_sample_strategy" in params:  # sizes count original rows in Coppice; of few drawn rows it matters
-        leaves = {"min_data_in_leaf": 20 * t.copies, "min_data_per_group": 100 * t.copies}
+    full = dict(PARAMS, **params)
     scores = {"coppice": [], "lightgbm": []}
     for seed in range(1, (max(args.seeds, 5) if objective in RANK else args.seeds) + 1):
         file = f"{args.out}/{case}.yaml"
         value = coppice(args.bin, t.place, dict(full, objective=objective), metric, seed, file)
         scores["coppice"].append(-value if objective in RANK else value)
         data = lgb.Dataset(t.x, t.y, weight=t.w, group=t.sizes, categorical_feature=t.categorical or "auto")
-        model = lgb.train(dict(full | leaves, objective=objective, seed=seed, verbose=-1, num_threads=1), data)
+        model = lgb.train(dict(full, objective=objective, seed=seed, verbose=-1, num_threads=1), data)
         scores["lightgbm"].append(rate(t.vy, model.predict(t.vx), t.vw))
     usual = np.full(len(t.vy), np.average(t.vy, weights=t.vw))
     if objective in CLASSES:

@@ -84,7 +84,7 @@ func sampleValues(t *testing.T, dir string) ([]float64, *dataset.Sample) {
 // TestInteropScores trains on tables with every kind of feature and has Python score the models.
 func TestInteropScores(t *testing.T) {
 	python(t)
-	some := []string{"categorical", "limits", "quantile", "dart_multiclass", "lambdarank"}
+	some := []string{"categorical", "limits", "quantile", "multiclass", "lambdarank"}
 	for name, tc := range map[string]struct{ label, params string }{
 		"binary": {"is_click", "num_iterations: 60\nnum_leaves: 40\n"},
 		"categorical": {"is_click",
@@ -114,12 +114,8 @@ func TestInteropScores(t *testing.T) {
 		"cross_entropy": {"{column: viewability, kind: regression}", "objective: cross_entropy\n"},
 		"multiclass":    {"device", "num_iterations: 20\n"},
 		"ova":           {"{column: device, kind: classes}", "objective: ova\nnum_iterations: 20\n"},
-		"rf_multiclass": {"device", "boosting: rf\nbagging_fraction: 0.5\nbagging_freq: 1\nnum_iterations: 20\n"},
-		"dart":          {"is_click", "boosting: dart\ndrop_rate: 0.3\nskip_drop: 0.2\nnum_iterations: 40\n"},
-		"dart_multiclass": {"device",
-			"boosting: dart\nxgboost_dart_mode: true\nuniform_drop: true\nnum_iterations: 20\n"},
-		"lambdarank":  {"is_click\ngroup: user_id", "objective: lambdarank\n"},
-		"rank_xendcg": {"is_click\ngroup: user_id", "objective: rank_xendcg\n"},
+		"lambdarank":    {"is_click\ngroup: user_id", "objective: lambdarank\n"},
+		"rank_xendcg":   {"is_click\ngroup: user_id", "objective: rank_xendcg\n"},
 	} {
 		if os.Getenv("COPPICE_FULL") == "" && !slices.Contains(some, name) {
 			continue

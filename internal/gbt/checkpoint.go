@@ -209,9 +209,6 @@ func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
 		b.trees = append(b.trees, t)
 	}
 
-	if b.dart != nil {
-		b.dart = b.dart.after(c.Trees())
-	}
 	for k := range b.outputs {
 		b.output = &b.outputs[k]
 		if err := b.rescore(ctx, k); err != nil {
@@ -226,14 +223,7 @@ func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
 // scores they are already, and then from the trees.
 func (b *booster) rescore(ctx context.Context, k int) error {
 	trees := b.of(k, b.trees)
-	switch {
-	case b.p.Boosting == averagedTrees:
-		b.addToValid(ctx, trees...)
-		return ctx.Err()
-	case b.dart != nil, b.opt.Input != nil:
-		if b.dart != nil {
-			trees = b.dart.finished(trees)
-		}
+	if b.opt.Input != nil {
 		addPredictions(ctx, trees, b.data.Columns, b.data.rows(), b.raw, b.walks)
 		b.addToValid(ctx, trees...)
 		return ctx.Err()

@@ -12,7 +12,6 @@ const GuestBytes = 24
 //	20 per row                raw score 8, packed gradient 4, row order 4, room to reorder rows 4
 //	16 per row                residuals by leaf, if leaves are quantiles
 //	20 per row                gradients and rows by query, if queries are ranked
-//	28 per row                sizes of gradients and weights, if rows are drawn by them
 //	8 per row and class       raw scores, if there are several, and a sum of them
 //	16 per valid row          raw scores of all rows 8, of those in use 8
 //	8 per bin and leaf        histograms, of leaves of up to 65,536 rows; several threads have 4 leaves each more
@@ -39,9 +38,6 @@ func PrivateBytes(p Params, rows, validRows int, features []int, threads int) in
 	bytes := 20*int64(rows) + int64(8+8*p.NumClass)*int64(validRows)
 	if p.NumClass > 1 {
 		bytes += 8*int64(p.NumClass)*int64(rows) + 8*int64(p.NumClass-1)*int64(validRows)
-	}
-	if p.DataSampleStrategy == byGradient {
-		bytes += 28 * int64(rows)
 	}
 	if o := findObjective(p.Objective); o != nil && o.renews {
 		bytes += 16 * int64(rows)

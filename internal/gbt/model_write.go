@@ -162,7 +162,7 @@ func (f *Feature) info() string {
 // lines returns the parameters as LightGBM writes them into a model file. Columns are numbers there: LightGBM 4 cannot
 // load a model with their names.
 func (p Params) lines(features []Feature) []string {
-	lines := []string{"[boosting: " + p.Boosting + "]"}
+	lines := []string{"[boosting: gbdt]"}
 	m := p.Map()
 	defaults := Defaults().Map()
 
@@ -173,7 +173,7 @@ func (p Params) lines(features []Feature) []string {
 	for _, spec := range trainedWith {
 		name := spec.name
 		v := m[name]
-		if name == boosting || v == "" || v == defaults[name] && spec.is(addedLater) { // empty: no column is named
+		if v == "" || v == defaults[name] && spec.is(addedLater) { // empty: no column is named
 			continue
 		}
 		if b, ok := v.(bool); ok {

@@ -215,10 +215,6 @@ func (p *Params) checkObjective() error {
 		return &ParamError{monotoneConstraints, fmt.Sprintf("cannot be kept with objective %s, whose leaves are "+
 			"quantiles of their rows", own.name)}
 	}
-	if own.ranks && p.Boosting == averagedTrees {
-		return &ParamError{boosting, fmt.Sprintf("rf grows every tree at equal scores, among which %s has no order to "+
-			"improve; use gbdt", own.name)}
-	}
 	if p.BaggingByQuery && !p.bags() {
 		return &ParamError{byQuery, "whole queries are drawn with bagging_fraction below 1 and bagging_freq of 1 " +
 			"or more"}

@@ -221,14 +221,7 @@ func Classes(objective string) bool {
 
 // checkClasses refuses what several classes cannot be combined with.
 func (p *Params) checkClasses() error {
-	if !Classes(p.Objective) {
-		return nil
-	}
-	switch {
-	case p.DataSampleStrategy == byGradient:
-		return &ParamError{sampleStrategy, fmt.Sprintf("goss draws the rows of one tree, and objective %s grows %d "+
-			"from the same rows; use bagging", p.Objective, p.NumClass)}
-	case p.bagsByClass():
+	if Classes(p.Objective) && p.bagsByClass() {
 		return &ParamError{posBagging, fmt.Sprintf("objective %s has no positive and negative rows", p.Objective)}
 	}
 	return nil

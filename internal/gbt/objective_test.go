@@ -113,16 +113,10 @@ func TestObjectivesKeepTheirInvariants(t *testing.T) {
 	})
 }
 
-// TestEveryObjectiveSameBytes trains every objective with every boosting: one thread alone, three, killed and resumed,
+// TestEveryObjectiveSameBytes trains every objective: one thread alone, three, killed and resumed,
 // and workers among whom the rows are divided in any way make the same model.
 func TestEveryObjectiveSameBytes(t *testing.T) {
 	t.Parallel()
-	ways := []func(*trial, *rand.Rand) *trial{
-		func(t *trial, _ *rand.Rand) *trial { return t },
-		func(t *trial, _ *rand.Rand) *trial { return t.asForest() },
-		(*trial).asDART,
-		(*trial).withGOSS,
-	}
 	ofEachObjective(t, 1, func(t *testing.T, first *trial, rng *rand.Rand) {
 		for n := range uint64(2) {
 			if raceEnabled && n == 0 {
@@ -140,31 +134,20 @@ func TestEveryObjectiveSameBytes(t *testing.T) {
 					drawn.Weight[r] = 1 // rows of both classes
 				}
 			}
-			ways := ways
 			if Ranks(first.p.Objective) {
-				ways = append(ways, (*trial).inBagsOfQueries)
 				if n == 1 {
 					drawn.scattered(rng)
 				}
-			}
-			for _, way := range ways {
 				own := *drawn
-				everyWay(t, way(&own, rng), rng)
+				everyWay(t, own.inBagsOfQueries(rng), rng)
 			}
+			everyWay(t, drawn, rng)
 		}
 	})
 }
 
 func everyWay(t *testing.T, trial *trial, rng *rand.Rand) {
 	t.Helper()
-	o, goss := findObjective(trial.p.Objective), trial.p.DataSampleStrategy == byGradient
-	if refused := o.ranks && trial.p.Boosting == averagedTrees || goss && (o.renews || o.classes); refused ||
-		trial.p.check() != nil {
-		if err := trial.p.check(); !refused || err == nil {
-			t.Errorf("%v: got error %v, want one: %t", trial, err, refused)
-		}
-		return
-	}
 	opt := Options{Threads: 1, Valid: &trial.Data, Eval: noisyRating(3)}
 	whole := mustTrain(t, &trial.Data, trial.p, opt)
 	want := text(t, whole.Model)
@@ -174,14 +157,6 @@ func everyWay(t *testing.T, trial *trial, rng *rand.Rand) {
 			t.Fatalf("%v\n%s train another model: %s", trial, how, firstDifference(text(t, got.Model), want))
 		}
 	}
-	if plain := trial.p; goss {
-		plain.DataSampleStrategy, plain.TopRate, plain.OtherRate = "bagging", 0.2, 0.1
-		all := mustTrain(t, &trial.Data, plain, opt)
-		if len(all.Model.Trees) > 4 && treesOf(text(t, all.Model)) == treesOf(want) {
-			t.Fatalf("%v: the trees are those of all rows", trial)
-		}
-	}
-
 	opt.Threads = 3
 	same("three threads", mustTrain(t, &trial.Data, trial.p, opt))
 	var kept []byte

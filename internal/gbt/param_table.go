@@ -58,15 +58,6 @@ const (
 	pathSmooth             = "path_smooth"
 	monotoneConstraints    = "monotone_constraints"
 	interactionConstraints = "interaction_constraints"
-	sampleStrategy         = "data_sample_strategy"
-	topRate                = "top_rate"
-	otherRate              = "other_rate"
-	boosting               = "boosting"
-	dropRate               = "drop_rate"
-	maxDrop                = "max_drop"
-	skipDrop               = "skip_drop"
-	uniformDrop            = "uniform_drop"
-	xgboostDART            = "xgboost_dart_mode"
 	scalePosWeight         = "scale_pos_weight"
 	isUnbalance            = "is_unbalance"
 	alpha                  = "alpha"
@@ -91,8 +82,9 @@ const (
 	tableKeys = "dataset.yaml says how a table is read"
 	noGPU     = "Coppice trains on CPUs only"
 	memory    = "launcher plan fits tasks to the machine's memory"
+	noGOSS    = "rows are not drawn by their gradients; use bagging_fraction with bagging_freq: 1"
+	noDART    = "no trees are dropped; use a lower learning_rate with early stopping"
 	ofSweep   = "models and scores are written by the sweep"
-	noDART    = "refused without boosting: dart"
 )
 
 // paramTable is all of LightGBM 4's parameters: first those that are trained with, in the order of the model file (a
@@ -103,8 +95,6 @@ var paramTable = []paramSpec{
 		&training{func(p *Params) any { return &p.Objective }, 0, 0, 0}},
 	{numClass, "num_classes", "", "",
 		&training{func(p *Params) any { return &p.NumClass }, 1, mostClasses, addedLater}},
-	{boosting, "boosting_type boost", "gbdt, dart or rf; a model is continued by gbdt only", "",
-		&training{func(p *Params) any { return &p.Boosting }, 0, 0, addedLater}},
 	{"num_iterations",
 		"num_iteration n_iter num_tree num_trees num_round num_rounds nrounds num_boost_round n_estimators max_iter",
 		"", "", &training{func(p *Params) any { return &p.NumIterations }, 1, 1e6, 0}},
@@ -138,19 +128,6 @@ var paramTable = []paramSpec{
 		"exactly that share; refused beside bagging_fraction and without bagging_freq", "",
 		&training{func(p *Params) any { return &p.NegBaggingFraction }, 0, 1, openLow | addedLater}},
 	{"bagging_freq", "subsample_freq", "", "", &training{func(p *Params) any { return &p.BaggingFreq }, 0, 1e6, 0}},
-	{sampleStrategy, "", "goss weighs drawn rows by their exact share; not with rf or quantiles", "",
-		&training{func(p *Params) any { return &p.DataSampleStrategy }, 0, 0, addedLater}},
-	{topRate, "", "refused without goss", "",
-		&training{func(p *Params) any { return &p.TopRate }, 0, 1, openLow | addedLater}},
-	{otherRate, "", "refused without goss", "",
-		&training{func(p *Params) any { return &p.OtherRate }, 0, 1, openLow | addedLater}},
-	{dropRate, "rate_drop", noDART + "; other draws, and the constant of boost_from_average is never dropped", "",
-		&training{func(p *Params) any { return &p.DropRate }, 0, 1, addedLater}},
-	{maxDrop, "", noDART + "; 0 is no limit, as LightGBM's documentation says", "",
-		&training{func(p *Params) any { return &p.MaxDrop }, -inf, 1e6, addedLater}},
-	{skipDrop, "", noDART, "", &training{func(p *Params) any { return &p.SkipDrop }, 0, 1, addedLater}},
-	{uniformDrop, "", noDART, "", &training{func(p *Params) any { return &p.UniformDrop }, 0, 0, addedLater}},
-	{xgboostDART, "", noDART, "", &training{func(p *Params) any { return &p.XGBoostDARTMode }, 0, 0, addedLater}},
 	{"max_bin", "max_bins", "255 is as fine as the table was staged; less joins neighbouring bins", "",
 		&training{func(p *Params) any { return &p.MaxBin }, 2, 255, 0}},
 	{"seed", "random_seed random_state", "all draws follow from it", "",
@@ -243,6 +220,16 @@ var paramTable = []paramSpec{
 	{"num_grad_quant_bins", "", noQuanta, "4", nil},
 	{"quant_train_renew_leaf", "", noQuanta, off, nil},
 	{"stochastic_rounding", "", noQuanta, anyValue, nil},
+	{"boosting", "boosting_type boost", "trees are boosted (gbdt); for dart or a random forest, use a lower learning_rate " +
+		"with early stopping", "gbdt gbrt", nil},
+	{"data_sample_strategy", "", noGOSS, "bagging", nil},
+	{"top_rate", "", noGOSS, "0.2", nil},
+	{"other_rate", "", noGOSS, "0.1", nil},
+	{"drop_rate", "rate_drop", noDART, "0.1", nil},
+	{"max_drop", "", noDART, "50", nil},
+	{"skip_drop", "", noDART, "0.5", nil},
+	{"uniform_drop", "", noDART, off, nil},
+	{"xgboost_dart_mode", "", noDART, off, nil},
 	{"forcedsplits_filename", "fs forced_splits_filename forced_splits_file forced_splits",
 		"every split is the best that the rows have", "", nil},
 	{"forcedbins_filename", "", "bins are made by launcher stage", "", nil},

@@ -39,6 +39,5 @@ func (p *Params) Idle() []*ParamError {
 	}
 	add(p.BaggingFraction < 1 && p.BaggingFreq == 0, "bagging_fraction", "without bagging_freq of 1 or more")
 	add(p.BaggingFreq > 0 && !p.bags(), "bagging_freq", "without a bagging_fraction below 1")
-	add(p.Boosting == averagedTrees && p.LearningRate != Defaults().LearningRate, "learning_rate", "with boosting: rf")
 	return out
 }

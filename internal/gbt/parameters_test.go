@@ -51,19 +51,19 @@ func TestLightGBMsParameters(t *testing.T) {
 		t.Fatalf("got %d leaves and %v; want 7", p.NumLeaves, err)
 	}
 	notes := NoEffect(params)
-	if len(notes) != 7 || !strings.HasPrefix(notes[1], "deterministic has no effect here: ") {
-		t.Errorf("the notes are %q; want one for each of seven parameters, by name", notes)
+	if len(notes) != 8 || !strings.HasPrefix(notes[2], "deterministic has no effect here: ") {
+		t.Errorf("the notes are %q; want one for each of eight parameters, by name", notes)
 	}
 
 	for name, tc := range map[string]struct {
 		value any
 		says  string
 	}{
-		"boosting_type":         {"darts", "use gbdt, dart or rf"},
-		"data_sample_strategy":  {"mvs", "use bagging or goss"},
+		"boosting_type":         {"dart", "use a lower learning_rate with early stopping"},
+		"data_sample_strategy":  {"goss", "use bagging_fraction with bagging_freq: 1"},
 		"device":                {"gpu", "on CPUs only"},
 		"linear_tree":           {true, "no linear trees"},
-		"top_rate":              {0.3, "has no effect without data_sample_strategy: goss"},
+		"top_rate":              {0.3, "rows are not drawn by their gradients"},
 		"forcedsplits_filename": {"splits.json", "the best that the rows have"},
 		"lambdarank_position_bias_regularization": {0.1, "no place at which a row was shown is learnt from"},
 		"max_bin_by_feature":                      {"3,4", "LightGBM has it"},
@@ -101,6 +101,8 @@ func TestPlansOfEarlierBuilds(t *testing.T) {
 	params := Defaults().Map()
 	params["forcedsplits_filename"], params["monotone_constraints_method"] = "", "basic"
 	params["lambdarank_position_bias_regularization"] = 0.0
+	params["boosting"], params["max_drop"], params["skip_drop"], params["uniform_drop"] = "gbdt", 50.0, 0.5, false
+	params["data_sample_strategy"], params["top_rate"] = "bagging", 0.2
 	if p, err := ParseParams(params); err != nil || p != Defaults() {
 		t.Errorf("got %+v, %v; want the defaults", p, err)
 	}

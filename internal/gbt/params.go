@@ -18,7 +18,6 @@ import (
 type Params struct {
 	Objective             string // one of Objectives
 	NumClass              int    // of objectives of several classes; 1 for all others
-	Boosting              string // gbdt, dart or rf
 	NumIterations         int
 	LearningRate          float64
 	NumLeaves             int
@@ -36,14 +35,6 @@ type Params struct {
 	PosBaggingFraction float64
 	NegBaggingFraction float64 // of the negative rows
 	BaggingFreq        int     // a new bag every that many trees; 0 disables bagging
-	DataSampleStrategy string  // bagging, or goss
-	TopRate            float64 // of goss: the share of rows with the largest gradients, all of which are drawn
-	OtherRate          float64 // of goss: the share that is drawn of the others
-	DropRate           float64 // of dart: the share of the trees that are dropped for a new one
-	MaxDrop            int     // of dart: the most of them; 0 or less: no limit
-	SkipDrop           float64 // of dart: the chance that none are dropped
-	UniformDrop        bool    // of dart: trees are dropped alike, whatever is left of them
-	XGBoostDARTMode    bool    // of dart: dropped trees keep more, and a new one gets less
 	MaxBin             int     // may be coarser than the data's bins
 	Seed               uint64
 	EarlyStoppingRound int
@@ -82,8 +73,7 @@ type Params struct {
 // Defaults are LightGBM's, except that max_bin's means "as fine as the data".
 func Defaults() Params {
 	return Params{
-		Objective: "binary", NumClass: 1, Boosting: gbdt, DataSampleStrategy: "bagging", TopRate: 0.2, OtherRate: 0.1,
-		DropRate: 0.1, MaxDrop: 50, SkipDrop: 0.5,
+		Objective: "binary", NumClass: 1,
 		NumIterations: 100, LearningRate: 0.1, NumLeaves: 31, MaxDepth: -1,
 		MinDataInLeaf: 20, MinSumHessian: 1e-3,
 		FeatureFraction: 1, FeatureFractionByNode: 1, BaggingFraction: 1, PosBaggingFraction: 1, NegBaggingFraction: 1,
@@ -221,7 +211,7 @@ func (s *paramSpec) set(p *Params, value any) error {
 			return fmt.Errorf("expected text, found %s", quoted(value))
 		}
 		canonical := map[string]func(string) (string, error){"objective": CanonicalObjective,
-			boosting: canonicalBoosting, sampleStrategy: canonicalStrategy, labelGain: canonicalGains}[s.name]
+			labelGain: canonicalGains}[s.name]
 		var err error
 		*field, err = canonical(v)
 		return err
@@ -361,18 +351,7 @@ func (p *Params) check() error {
 	if err := p.checkObjective(); err != nil {
 		return err
 	}
-	if err := p.checkGOSS(); err != nil {
-		return err
-	}
-	if err := p.checkDART(); err != nil {
-		return err
-	}
 	switch {
-	case p.Boosting == averagedTrees && !p.draws():
-		return &ParamError{
-			boosting,
-			"rf needs trees that differ: bagging_freq of 1 with bagging_fraction below 1, or feature_fraction below 1",
-		}
 	case p.IsUnbalance && p.ScalePosWeight != 1:
 		return &ParamError{"is_unbalance", "cannot be combined with scale_pos_weight; keep one"}
 	case p.PathSmooth > 0 && p.MinDataInLeaf < 2:
@@ -396,7 +375,7 @@ func (p *Params) bags() bool {
 
 // draws reports whether trees see different rows or features.
 func (p *Params) draws() bool {
-	return p.DataSampleStrategy == byGradient || p.FeatureFraction < 1 || p.FeatureFractionByNode < 1 ||
+	return p.FeatureFraction < 1 || p.FeatureFractionByNode < 1 ||
 		p.ExtraTrees || p.bags()
 }
 

@@ -50,8 +50,11 @@ func inviteGuests(d *Data) (*Data, *guests) {
 	for _, came := range g.visit(func(r uint32) int64 { return int64(math.Float32bits(d.Label[r])) }) {
 		all.Label = append(all.Label, math.Float32frombits(uint32(came)))
 	}
-	if d.Weight != nil {
-		all.Weight = make([]float32, n)
+	if own := d.Weight; own != nil {
+		all.Weight = append(make([]float32, 0, n), own...)
+		for _, came := range g.visit(func(r uint32) int64 { return int64(math.Float32bits(own[r])) }) {
+			all.Weight = append(all.Weight, math.Float32frombits(uint32(came)))
+		}
 	}
 	all.Rows = n
 	return &all, g
@@ -110,7 +113,7 @@ func (g *guests) tell(of func(guest int) int64, take func(r uint32, word int64))
 	}
 }
 
-// scores returns raw with the scores of guests behind it, and brings the weights up to date, which goss changes.
+// scores returns raw with the scores of guests behind it.
 func (o *ranking) scores(raw []float64) []float64 {
 	g := o.guests
 	if g == nil || g.most == 0 {
@@ -119,12 +122,6 @@ func (o *ranking) scores(raw []float64) []float64 {
 	o.raw = append(o.raw[:0], raw...)
 	for _, came := range g.visit(func(r uint32) int64 { return int64(math.Float64bits(raw[r])) }) {
 		o.raw = append(o.raw, math.Float64frombits(uint64(came)))
-	}
-	if own := g.own.Weight; own != nil {
-		copy(o.d.Weight, own)
-		for i, came := range g.visit(func(r uint32) int64 { return int64(math.Float32bits(own[r])) }) {
-			o.d.Weight[g.own.Rows+i] = math.Float32frombits(uint32(came))
-		}
 	}
 	return o.raw
 }

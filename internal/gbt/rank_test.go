@@ -188,7 +188,6 @@ func TestRankSameBytes(t *testing.T) {
 			p.BaggingByQuery, p.BaggingFraction, p.BaggingFreq = true, 0.6, 2
 		},
 		"bags of rows": func(p *Params) { p.BaggingFraction, p.BaggingFreq = 0.6, 1 },
-		"goss":         func(p *Params) { p.DataSampleStrategy, p.LearningRate = byGradient, 0.5 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name != "lambdarank" {

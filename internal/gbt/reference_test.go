@@ -29,8 +29,6 @@ type reference struct {
 	pack     packing
 	l1       float64 // lambda_l1 in units of g1
 	leaves   []refLeaf
-	kept     []*refTree // of dart, all trees as they were grown
-	left     []float64  // of dart, what is left of each iteration's
 }
 
 type refLeaf struct {
@@ -129,17 +127,10 @@ func (r *reference) train() *Model {
 	if err != nil {
 		panic(err)
 	}
-	if r.p.Boosting == "rf" {
-		r.p.LearningRate = 1 // said keeps the parameter
-	}
 	var biases []float64
 	var scores [][]float64
-	drops := newDART(r.p, r.d)
 	for _, obj := range each {
 		biases = append(biases, obj.init(r.p.BoostFromAverage))
-		if drops != nil {
-			biases[len(biases)-1] = drops.whole(biases[len(biases)-1])
-		}
 		scores = append(scores, filled(r.d.Rows, biases[len(biases)-1]))
 	}
 	for _, obj := range each {
@@ -156,19 +147,13 @@ func (r *reference) train() *Model {
 		rows := usedRows(r.d)
 		bag := drawBag(r.p, round, r.d.Label, rows, make([]uint32, len(rows)), nil)
 		var grown []*Tree
-		var trees []*refTree
 		splits := false
-		var dropped []int
-		if drops != nil {
-			dropped = r.dropSome(scores, biases)
-		}
 		for k, obj := range each {
 			number := round*len(each) + k
 			r.gradients(obj, scores[k], rows, number)
 			r.features = treeFeatures(r.p, number, eligible)
 			t := r.grow(rows[:bag])
-			trees = append(trees, t)
-			first := len(m.Trees) == 0 && drops == nil || r.p.Boosting == "rf"
+			first := len(m.Trees) == 0
 			if t == nil {
 				grown = append(grown, constantTree(map[bool]float64{true: biases[k]}[first]))
 				continue
@@ -176,9 +161,7 @@ func (r *reference) train() *Model {
 			splits = true
 			r.renew(obj, t, rows[:bag], scores[k])
 			for _, row := range rows {
-				if r.p.Boosting == "gbdt" {
-					scores[k][row] += t.LeafValue[r.leafOf(t, row)]
-				}
+				scores[k][row] += t.LeafValue[r.leafOf(t, row)]
 			}
 			if first {
 				t.addBias(biases[k])
@@ -194,87 +177,13 @@ func (r *reference) train() *Model {
 		}
 		roundsWithoutSplit = 0
 		m.Trees = append(m.Trees, grown...)
-		r.settle(trees, dropped)
 	}
 	if len(m.Trees) == 0 {
 		for _, bias := range biases {
 			m.Trees = append(m.Trees, constantTree(bias))
 		}
 	}
-	for i, t := range m.Trees {
-		if len(r.left) > 0 {
-			m.Trees[i] = drops.scaled(t, r.left[i/len(each)])
-			if i < len(each) {
-				m.Trees[i].addBias(biases[i])
-			}
-		}
-	}
-	if r.p.Boosting == "rf" {
-		n := float64(m.Iterations())
-		for i, t := range m.Trees {
-			m.Trees[i] = t.dividedBy(n)
-		}
-	}
 	return m
-}
-
-// dropSome chooses trees to drop by LightGBM's rule and sets all scores to the sums of the others.
-func (r *reference) dropSome(scores [][]float64, biases []float64) (dropped []int) {
-	n := len(r.left)
-	k := newKey(r.p.Seed, forDrops, n)
-	sum := 0.0
-	for _, left := range r.left {
-		sum += float64(left * r.p.LearningRate)
-	}
-	average := float64(n) / sum
-	rate := r.p.DropRate
-	switch {
-	case r.p.MaxDrop > 0 && r.p.UniformDrop:
-		rate = min(rate, float64(r.p.MaxDrop)/float64(n))
-	case r.p.MaxDrop > 0 && n > 0:
-		rate = min(rate, float64(r.p.MaxDrop)*average/sum)
-	}
-	if n > 0 && k.uniform(0) >= r.p.SkipDrop {
-		for i, left := range r.left {
-			chance := rate
-			if !r.p.UniformDrop {
-				chance = float64(rate*float64(left*r.p.LearningRate)) * average
-			}
-			if k.uniform(uint64(1+i)) < chance && (r.p.MaxDrop <= 0 || len(dropped) < r.p.MaxDrop) {
-				dropped = append(dropped, i)
-			}
-		}
-	}
-
-	drops := newDART(r.p, r.d)
-	for k := range scores {
-		for row := range scores[k] {
-			scores[k][row] = biases[k]
-			for i, left := range r.left {
-				if t := r.kept[i*len(scores)+k]; t != nil && !slices.Contains(dropped, i) {
-					scores[k][row] += drops.whole(float64(t.LeafValue[r.leafOf(t, uint32(row))] * left))
-				}
-			}
-		}
-	}
-	return dropped
-}
-
-// settle gives the dropped trees and those just grown their shares.
-func (r *reference) settle(grown []*refTree, dropped []int) {
-	if r.p.Boosting != "dart" {
-		return
-	}
-	r.kept = append(r.kept, grown...)
-	rate := 1.0
-	if r.p.XGBoostDARTMode && len(dropped) > 0 {
-		rate = r.p.LearningRate
-	}
-	n := float64(len(dropped))
-	for _, i := range dropped {
-		r.left[i] = float64(r.left[i] * (n / (n + rate)))
-	}
-	r.left = append(r.left, 1/(n+rate))
 }
 
 // renew gives leaves the quantiles of their rows' residuals, found by sorting; of gamma, it raises them to the value of

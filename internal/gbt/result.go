@@ -20,43 +20,11 @@ func (b *booster) shifted(trees []*Tree) []*Tree {
 	return append([]*Tree{&first}, trees[1:]...)
 }
 
-// weighed returns a model of trees that are not in it as they were grown: a forest is their mean, written as a sum, and
-// with dart each has a factor of its own.
-func (b *booster) weighed() *Result {
-	kept := b.trees
-	if b.p.EarlyStoppingRound > 0 && b.Best > 0 {
-		kept = kept[:b.Best*len(b.outputs)]
-	}
-	rounds := len(kept) / len(b.outputs)
-	var parts []*Tree
-	if b.dart != nil {
-		at := b.dart.after(rounds)
-		for i, t := range kept {
-			parts = append(parts, at.scaled(t, at.factor[i/len(b.outputs)]))
-		}
-		for k, t := range parts[:len(b.outputs)] { // the first trees carry the constants
-			t.addBias(b.outputs[k].bias + b.opt.Shift)
-		}
-	} else {
-		for _, t := range kept {
-			parts = append(parts, t.dividedBy(float64(rounds)))
-		}
-		parts = b.shifted(parts)
-	}
-	m := &Model{Objective: b.obj.String(), Trees: parts, FeatureNames: b.names, FeatureInfos: b.infos,
-		Params: b.p.lines(b.data.Features)}
-	return &Result{Model: m, Grown: b.iterations(), Best: rounds, Metric: b.BestMetric, Stopped: b.stopped,
-		Resumed: b.resumed, Took: b.elapsed()}
-}
-
 func (b *booster) result() *Result {
 	if len(b.trees) == 0 && b.opt.Input == nil {
 		for k := range b.outputs {
 			b.trees = append(b.trees, constantTree(b.outputs[k].bias))
 		}
-	}
-	if b.p.Boosting == averagedTrees || b.dart != nil && len(b.dart.factor) > 0 {
-		return b.weighed()
 	}
 	m := &Model{Objective: b.obj.String(), Trees: b.shifted(b.trees), FeatureNames: b.names,
 		FeatureInfos: b.infos, Params: b.p.lines(b.data.Features)}

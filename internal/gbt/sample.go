@@ -21,7 +21,6 @@ const (
 	_
 	forThresholds
 	forLabels
-	forDrops
 )
 
 func newKey(seed, purpose uint64, tree int) key {
@@ -33,9 +32,6 @@ func (k key) from(first uint64) key { return k + key(first*mixStep) }
 
 // at returns 64 uniform bits.
 func (k key) at(i uint64) uint64 { return mix(uint64(k) + i*mixStep) }
-
-// uniform returns a number from 0 to below 1.
-func (k key) uniform(i uint64) float64 { return float64(k.at(i)>>11) * 0x1p-53 }
 
 // The constants of SplitMix64.
 const (

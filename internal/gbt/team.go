@@ -366,12 +366,9 @@ func (p *Params) Exchanges(workers int) int {
 	n := 0
 	switch {
 	case o.ranks:
-		n = 5 // scores, weights, gradients and hessians of queries that workers share, and the largest
+		n = 4 // scores, gradients and hessians of queries that workers share, and the largest
 	case !o.classes && o.name != "binary":
 		n = 1 // the largest
-	}
-	if p.DataSampleStrategy == byGradient {
-		n += n + 9 + workers // gradients twice, the bytes of the least of the largest, the draw in turn
 	}
 	if p.bags() {
 		n += 1 + workers
@@ -381,9 +378,6 @@ func (p *Params) Exchanges(workers int) int {
 	}
 	if o.renews {
 		n += 9 // the bytes of quantiles, and neighbours or heaviest weights
-	}
-	if p.Boosting == droppedTrees {
-		n++
 	}
 	return n
 }

@@ -177,15 +177,9 @@ func TestAnyDivisionGivesTheSameModel(t *testing.T) {
 			opt.Valid, opt.Eval = &trial.Data, func(raw []float64) (float64, error) { return raw[0], nil }
 			trial.p.EarlyStoppingRound = 1 + int(seed%3)
 		}
-		if seed%5 == 3 && trial.p.draws() {
-			trial.p.Boosting = averagedTrees
-		}
 		rng := rand.New(rand.NewPCG(seed, 5))
-		if seed%6 == 1 && trial.p.Boosting == gbdt {
+		if seed%6 == 1 {
 			trial.withObjective([]string{"lambdarank", xendcg}[rng.IntN(2)], rng).scattered(rng)
-		}
-		if seed%5 == 4 {
-			trial.asDART(rand.New(rand.NewPCG(seed, 7)))
 		}
 		want := mustTrain(t, &trial.Data, trial.p, opt)
 		for _, workers := range []int{1, 2, 3, 4, 7} {
@@ -226,9 +220,6 @@ func TestATeamGoesOnWithOthers(t *testing.T) {
 			}
 		}
 		trial.p.NumIterations = 4
-		if seed%4 == 3 {
-			trial.asDART(rng)
-		}
 		opt := Options{Threads: 1, Identity: "here", Valid: &trial.Data}
 		opt.Eval = func(raw []float64) (float64, error) {
 			if slices.ContainsFunc(raw, math.IsNaN) {
@@ -352,14 +343,13 @@ func TestExchanges(t *testing.T) {
 	}
 	plain := perTree(rankParams("binary"))
 	for what, change := range map[string]func(*Params){
-		"binary, bags":    func(p *Params) { p.BaggingFraction, p.BaggingFreq = 0.5, 1 },
-		"regression_l1":   func(*Params) {},
-		"regression":      func(p *Params) { p.DataSampleStrategy, p.LearningRate = byGradient, 1 },
-		"mape":            func(*Params) {},
-		"poisson":         func(p *Params) { p.Boosting = droppedTrees },
-		"lambdarank":      func(*Params) {},
-		"rank_xendcg":     func(p *Params) { p.BaggingByQuery, p.BaggingFraction, p.BaggingFreq = true, 0.5, 1 },
-		"lambdarank, all": func(p *Params) { p.DataSampleStrategy, p.LearningRate = byGradient, 1 },
+		"binary, bags":  func(p *Params) { p.BaggingFraction, p.BaggingFreq = 0.5, 1 },
+		"regression_l1": func(*Params) {},
+		"regression":    func(*Params) {},
+		"mape":          func(*Params) {},
+		"poisson":       func(*Params) {},
+		"lambdarank":    func(*Params) {},
+		"rank_xendcg":   func(p *Params) { p.BaggingByQuery, p.BaggingFraction, p.BaggingFreq = true, 0.5, 1 },
 	} {
 		objective, _, _ := strings.Cut(what, ",")
 		p := rankParams(objective)

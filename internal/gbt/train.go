@@ -211,12 +211,6 @@ func newScored(d *Data, p Params, opt Options, pool *pool) (scored, error) {
 	}
 	if opt.Input != nil {
 		err = opt.Input.check(d, s.obj)
-		switch s.p.Boosting {
-		case averagedTrees:
-			err = &ParamError{boosting, "a model is continued by gbdt; rf averages trees that do not see it"}
-		case droppedTrees:
-			err = &ParamError{boosting, "a model is continued by gbdt; dart would leave its trees as they are"}
-		}
 	}
 	return s, err
 }
@@ -273,11 +267,6 @@ func (s *scored) ownMetric() (float64, error) {
 	for k := range s.outputs {
 		s.opt.Valid.gather(s.evalRaw[k:], s.outputs[k].validRaw, len(s.outputs))
 	}
-	if s.p.Boosting == averagedTrees {
-		for i, sum := range s.evalRaw {
-			s.evalRaw[i] = sum/float64(s.iterations()) + s.opt.Shift
-		}
-	}
 
 	v, err := s.opt.Eval(s.evalRaw)
 	switch {
@@ -316,9 +305,6 @@ type booster struct {
 	gh  []uint32
 	bag int // how many of grow.order's rows the current tree learns from
 
-	goss *goss // nil if rows are not drawn by their gradients
-	dart *dart // nil if no trees are dropped
-
 	names, infos []string // of the features, as in the model file
 
 	run     run           // identifies its checkpoints; empty if there are none
@@ -353,24 +339,14 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool)
 
 	// A row may be in the table several times; minimum sizes of a leaf apply to original rows.
 	perCopy := b.p.forCopies(d.Copies)
-	if b.p.Boosting == averagedTrees {
-		perCopy.LearningRate = 1
-	}
 	b.grow = newGrower(&perCopy, b.data, pool)
 	b.gh = make([]uint32, d.Rows)
-	if b.goss, err = newGOSS(&b.p, b.data); err != nil {
-		return nil, err
-	}
 	b.begin(b.p.BoostFromAverage && opt.Input == nil)
 	for k := range b.outputs {
 		if opt.Input != nil {
 			b.outputs[k].bias = 0 // its trees carry one
 		}
-		if b.p.Boosting == averagedTrees {
-			clear(b.outputs[k].validRaw)
-		}
 	}
-	b.beginDART()
 	b.Bias = b.bias
 
 	if err := b.continueInput(ctx); err != nil {
@@ -390,11 +366,6 @@ func (b *booster) step(ctx context.Context) error {
 	start := time.Now()
 	round := b.iterationsBefore() + b.Round
 	b.Round++
-	if b.dart != nil {
-		if err := b.dropTrees(ctx); err != nil {
-			return err
-		}
-	}
 
 	grown, splits := make([]*Tree, len(b.outputs)), false
 	for k := range b.outputs {
@@ -405,9 +376,6 @@ func (b *booster) step(ctx context.Context) error {
 		}
 		grown[k] = t
 		splits = splits || t != nil
-	}
-	if b.dart != nil {
-		b.returnTrees(splits)
 	}
 
 	// No split was found. With another bag or other features the next round may find one.
@@ -456,18 +424,6 @@ func (b *booster) growTree(ctx context.Context, round, k int) (*Tree, error) {
 		return nil, err
 	}
 	whole := context.WithoutCancel(ctx) // never leave raw scores partly updated
-	if b.dart != nil {
-		share, _ := b.dart.shares()
-		b.grow.tree = b.dart.scaled(t, share)
-		b.addValues(whole, b.grow.tree)
-		b.addToValid(whole, b.grow.tree)
-		return t, nil
-	}
-	if b.p.Boosting == averagedTrees { // its trees do not see each other, and each carries the bias
-		t.addBias(b.bias)
-		b.addToValid(whole, t)
-		return t, nil
-	}
 	b.addValues(whole, t)
 	b.addToValid(whole, t)
 
@@ -485,13 +441,7 @@ func (b *booster) growTree(ctx context.Context, round, k int) (*Tree, error) {
 
 // withoutSplit returns the tree of a class that no split improves, while others have one.
 func (b *booster) withoutSplit(o *output) *Tree {
-	switch {
-	case b.p.Boosting == averagedTrees:
-		for r := range o.validRaw {
-			o.validRaw[r] += o.bias
-		}
-		return constantTree(o.bias)
-	case len(b.trees) == 0 && b.dart == nil:
+	if len(b.trees) == 0 {
 		return constantTree(o.bias)
 	}
 	return constantTree(0)
@@ -531,11 +481,6 @@ func (b *booster) addValues(ctx context.Context, t *Tree) {
 func (b *booster) drawRows(tree int) objective {
 	rows := b.data.rows()
 	b.pool.parallel(rows.len(), grain, func(_, lo, hi int) { rows.copy(b.grow.order[lo:hi], lo) })
-	if b.goss != nil && tree >= b.goss.begin {
-		b.obj.prepare(tree, b.raw, nil, b.pool)
-		b.bag = b.goss.draw(newKey(b.p.Seed, forBag, tree), b.obj, b.raw, b.grow.order, b.grow.spare, b.pool)
-		return b.goss
-	}
 	if o, ok := b.obj.(*ranking); ok && b.p.BaggingByQuery && b.p.bags() {
 		k := newKey(b.p.Seed, forBag, tree/b.p.BaggingFreq)
 		b.bag = o.draw(k, b.p.BaggingFraction, b.grow.order, b.grow.spare)
@@ -550,9 +495,7 @@ func (b *booster) evaluate(start time.Time) error {
 	if err != nil {
 		return err
 	}
-	// The best iteration's model is gone with dart, unless early stopping asks for it.
-	last := b.dart != nil && b.p.EarlyStoppingRound == 0
-	if b.opt.Eval != nil && (last || b.improved(metric)) {
+	if b.opt.Eval != nil && b.improved(metric) {
 		b.Best, b.BestIn, b.BestMetric = b.iterations(), b.Round, metric
 	}
 	if _, err := b.data.link.led(func() (float64, error) { return 0, b.report(metric, b.Best, start) }); err != nil {
