@@ -338,3 +338,13 @@ func (p *pass) writeRows(part *splitPart) error {
 	})
 	return p.w.WriteRows(part.name, part.next, part.rowBins)
 }
+
+// transpose writes rows from row from on of the columns, one after the other: value from+r of column j goes to
+// out[r*len(columns)+j].
+func transpose(columns [][]uint8, from, rows int, out []uint8) {
+	for j, column := range columns {
+		for r, value := range column[from : from+rows] {
+			out[r*len(columns)+j] = value
+		}
+	}
+}
