@@ -180,34 +180,6 @@ func TestAnyKillsSameBytes(t *testing.T) {
 	}
 }
 
-// TestReplayMakesTheSameScores compares every bit of the scores, not only the models, for more rows than one piece has.
-func TestReplayMakesTheSameScores(t *testing.T) {
-	d := randomTable(tableSpec{rows: 3*window + 77, numerical: 4, categorical: 2, bins: 40, missing: 0.1, seed: 3})
-	for r := range d.Rows {
-		if r%3 > 0 {
-			d.Subset = append(d.Subset, uint32(r))
-		}
-	}
-	p := small()
-	p.BaggingFraction, p.BaggingFreq = 0.5, 1
-	b, err := newBooster(context.Background(), &d.Data, p, Options{}, testPool(t, 2))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 6 {
-		if err := b.step(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	again := make([]float64, d.Rows)
-	_ = replay(context.Background(), b.trees, &d.Data, again, b.Bias, newWalks(testPool(t, 3)))
-	for r, s := range b.raw {
-		if math.Float64bits(s) != math.Float64bits(again[r]) {
-			t.Fatalf("row %d: %v, replayed %v", r, s, again[r])
-		}
-	}
-}
-
 // checkpointed is the state of a small training after a number of trees.
 func checkpointed(t testing.TB, d *Data, p Params, opt Options, trees int) *Checkpoint {
 	t.Helper()

@@ -139,40 +139,6 @@ func TestSubtract(t *testing.T) {
 	}
 }
 
-func TestPartitionIsStable(t *testing.T) {
-	rng := rand.New(rand.NewPCG(5, 5))
-	column := make([]byte, 200_000)
-	for i := range column {
-		column[i] = byte(rng.IntN(256))
-	}
-	for _, n := range []int{0, 1, 2, 63, 1000, 3*grain + 1, 150_000} {
-		for _, threads := range []int{1, 2, 3, 8} {
-			var left binSet
-			for range 100 {
-				left.add(rng.IntN(256))
-			}
-			rows := make([]uint32, 0, n)
-			for r := 0; len(rows) < n; r += 1 + rng.IntN(2) {
-				rows = append(rows, uint32(r%len(column)))
-			}
-			var wantLeft, wantRight []uint32
-			for _, r := range rows {
-				if left.has(int(column[r])) {
-					wantLeft = append(wantLeft, r)
-				} else {
-					wantRight = append(wantRight, r)
-				}
-			}
-			pool := testPool(t, threads)
-			spare := make([]uint32, n)
-			got := divide(pool, rows, spare, column, &left)
-			if got != len(wantLeft) || !slices.Equal(rows[:got], wantLeft) || !slices.Equal(spare[:n-got], wantRight) {
-				t.Fatalf("%d rows, %d threads: not a stable partition", n, threads)
-			}
-		}
-	}
-}
-
 func TestSigmoid(t *testing.T) {
 	for x := -60.0; x <= 60; x += 0.00737 {
 		want := 1 / (1 + math.Exp(-max(min(x, 40), -40)))

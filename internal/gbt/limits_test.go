@@ -137,51 +137,6 @@ func monotoneOnAGrid(t *testing.T, missing float64) {
 	}
 }
 
-// TestInteractionsStayApart follows every path of every tree.
-func TestInteractionsStayApart(t *testing.T) {
-	d := randomTable(tableSpec{rows: 8000, numerical: 5, categorical: 2, bins: 30, missing: 0.1, together: 1, seed: 8})
-	groups := [][]int{{0, 1}, {1, 2, 5}, {3}}
-	mixed := func(m *Model) (mixed, deep int) {
-		for _, tree := range m.Trees {
-			var follow func(node int, path []int)
-			follow = func(node int, path []int) {
-				if node >= 0 {
-					path = append(slices.Clone(path), tree.Feature[node])
-					follow(tree.Left[node], path)
-					follow(tree.Right[node], path)
-					return
-				}
-				path = slices.Compact(slices.Sorted(slices.Values(path)))
-				if len(path) > 1 {
-					deep++
-				}
-				if !slices.ContainsFunc(groups, func(g []int) bool {
-					return !slices.ContainsFunc(path, func(f int) bool { return !slices.Contains(g, f) })
-				}) {
-					mixed++
-				}
-			}
-			follow(0, nil)
-		}
-		return mixed, deep
-	}
-	for _, byNode := range []float64{1, 0.5} {
-		p := small()
-		p.NumLeaves, p.NumIterations, p.MinDataInLeaf, p.FeatureFractionByNode = 31, 20, 5, byNode
-		if n, _ := mixed(mustTrain(t, &d.Data, p, Options{}).Model); n == 0 {
-			t.Fatal("no path mixes groups even without constraints")
-		}
-		p.InteractionConstraints = "[0,1],[1,2,5],[3]"
-		m := mustTrain(t, &d.Data, p, Options{Threads: 2}).Model
-		if n, deep := mixed(m); n > 0 || deep < 20 {
-			t.Errorf("%d paths mix groups; %d have several features", n, deep)
-		}
-		if counts, _ := m.Importance(); counts[4]+counts[6] > 0 {
-			t.Errorf("features of no group split: %v", counts)
-		}
-	}
-}
-
 // TestBagsByClass checks the bags' sizes, and that a bag lasts for bagging_freq trees.
 func TestBagsByClass(t *testing.T) {
 	unraced(t)

@@ -332,34 +332,6 @@ func checkTree(t *testing.T, tree *Tree, d *table, p *Params, whole bool) {
 	}
 }
 
-// TestSubsetIsLikeACopy: a mask over the first rows trains the model of a copy of them, also if they are so few that
-// gradients are computed for them alone.
-func TestSubsetIsLikeACopy(t *testing.T) {
-	for _, objective := range []string{"binary", "regression"} {
-		d := randomTable(tableSpec{rows: 9000, numerical: 6, categorical: 1, bins: 30, missing: 0.1, seed: 4})
-		p := small()
-		p.Objective, p.MinDataInLeaf = objective, 5
-		for _, share := range []int{2, 20} {
-			part := d.head(d.Rows / share)
-			masked := d.Data
-			for r := range part.Rows {
-				masked.Subset = append(masked.Subset, uint32(r))
-			}
-			a := mustTrain(t, &part.Data, p, Options{})
-			b := mustTrain(t, &masked, p, Options{Threads: 2})
-			if !bytes.Equal(text(t, a.Model), text(t, b.Model)) {
-				t.Errorf("%s: a mask over the first of %d parts trains another model than a copy of it", objective,
-					share)
-			}
-			scores, err := b.Model.PredictBinned(&masked, 1)
-			if err != nil || len(scores) != part.Rows {
-				t.Fatalf("%s: predicted the first of %d parts: got %d scores, error %v; want %d", objective, share,
-					len(scores), err, part.Rows)
-			}
-		}
-	}
-}
-
 func TestWeightTwoIsARowTwice(t *testing.T) {
 	d := randomTable(tableSpec{rows: 4000, numerical: 5, bins: 20, seed: 5})
 	twice := &table{Data: Data{Rows: 2 * d.Rows, Features: d.Features}}
