@@ -275,6 +275,7 @@ func TestCheckpointOfAnotherRun(t *testing.T) {
 		"label":      {func(d *table, _ *Params, _ *Options) { d.Label[800] = 1 - d.Label[800] }, "labels"},
 		"weight":     {func(d *table, _ *Params, _ *Options) { d.Weight[800]++ }, "weights"},
 		"no weights": {func(d *table, _ *Params, _ *Options) { d.Weight = nil }, "weights"},
+		"groups":     {func(d *table, _ *Params, _ *Options) { d.Group = make([]uint64, d.Rows) }, "groups"},
 		"a bin":      {func(d *table, _ *Params, _ *Options) { d.RowMajor[77] ^= 1; d.Columns[2][25] ^= 1 }, "rows"},
 		"subset": {func(d *table, _ *Params, _ *Options) {
 			d.Subset = randomSubset(rand.New(rand.NewPCG(1, 1)),

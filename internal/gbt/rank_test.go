@@ -179,48 +179,6 @@ func rankGradients(o objective, rows int) []float64 {
 	return all
 }
 
-// TestRankSameBytes: for any number of threads, after each checkpoint, and wherever other queries' rows stand.
-func TestRankSameBytes(t *testing.T) {
-	for name, change := range map[string]func(*Params){
-		"lambdarank":  func(*Params) {},
-		"rank_xendcg": func(*Params) {},
-		"bags": func(p *Params) {
-			p.BaggingByQuery, p.BaggingFraction, p.BaggingFreq = true, 0.6, 2
-		},
-		"bags of rows": func(p *Params) { p.BaggingFraction, p.BaggingFreq = 0.6, 1 },
-	} {
-		t.Run(name, func(t *testing.T) {
-			if name != "lambdarank" {
-				unraced(t)
-			}
-			p := rankParams("lambdarank")
-			if name == xendcg {
-				p.Objective = name
-			}
-			change(&p)
-			d := ranked(11, 3000, false)
-			var saved []*Checkpoint
-			opt := Options{Threads: 1, Checkpoint: func(c *Checkpoint) error { saved = append(saved, c); return nil }}
-			want := text(t, mustTrain(t, &d.Data, p, opt).Model)
-			if got := text(t, mustTrain(t, &d.Data, p, Options{Threads: 4}).Model); string(got) != string(want) {
-				t.Error("four threads: another model than one")
-			}
-			for _, c := range saved[1:] {
-				opt := Options{Threads: 2, Resume: c}
-				if got := text(t, mustTrain(t, &d.Data, p, opt).Model); string(got) != string(want) {
-					t.Errorf("resumed after %d trees: another model", c.Trees())
-				}
-			}
-			other := *d
-			other.Group = slices.Clone(d.Group)
-			other.Group[7]++
-			if _, err := Train(t.Context(), &other.Data, p, Options{Resume: saved[1]}); err == nil {
-				t.Error("a checkpoint was resumed on other groups")
-			}
-		})
-	}
-}
-
 // TestRankLearns: the model orders rows of each query better than the best single feature, renewed leaves, too; and
 // drawn queries are whole.
 func TestRankLearns(t *testing.T) {
