@@ -34,14 +34,14 @@ var ceilings = map[string]int{
 	"internal/dataset/cell":        2747,
 	"internal/dataset/datasettest": 236,
 	"internal/dataset/encode":      3109,
-	"internal/dataset/ingest":      6429,
+	"internal/dataset/ingest":      6372,
 	"internal/dataset/segment":     269,
 	"internal/dataset/table":       4297,
 	"internal/engine":              120,
 	"internal/exact":               89,
 	"internal/expression":          547,
 	"internal/fit":                 1208,
-	"internal/gbt":                 11638,
+	"internal/gbt":                 11091,
 	"internal/ledger":              544,
 	"internal/machines":            405,
 	"internal/metric":              2662,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 115_065
+const maxLines = 114_461
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -220,8 +220,8 @@ var paramTable = []paramSpec{
 	{"num_grad_quant_bins", "", noQuanta, "4", nil},
 	{"quant_train_renew_leaf", "", noQuanta, off, nil},
 	{"stochastic_rounding", "", noQuanta, anyValue, nil},
-	{"boosting", "boosting_type boost", "trees are boosted (gbdt); for dart or a random forest, use a lower learning_rate " +
-		"with early stopping", "gbdt gbrt", nil},
+	{"boosting", "boosting_type boost", "trees are boosted (gbdt); for dart or a random forest, use a lower " +
+		"learning_rate with early stopping", "gbdt gbrt", nil},
 	{"data_sample_strategy", "", noGOSS, "bagging", nil},
 	{"top_rate", "", noGOSS, "0.2", nil},
 	{"other_rate", "", noGOSS, "0.1", nil},
