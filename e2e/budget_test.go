@@ -124,35 +124,3 @@ func TestE2EBudget(t *testing.T) {
 		t.Errorf("%d trials, %v USD for those without a model", len(b.Trials), b.StoppedCost)
 	}
 }
-
-// TestE2EBillOfAPreemptedSweep loses a task on its way: the bill shows the attempt, and what it cost. Four of eight
-// trials are short; when they have ended, task 1 is in the middle of the long one that it began with.
-func TestE2EBillOfAPreemptedSweep(t *testing.T) {
-	t.Parallel()
-	l := newLocal(t)
-	l.args = append(l.args, "--faults", l.file("faults.yaml",
-		"at_write: [{match: \"sweeps/*/trials/*/result.json\", nth: 4, does: kill_task, task: 1}]\n"))
-	file := l.trees("0.5", 150, 150, 1500, 1500, 150, 150, 1500, 1500)
-	c := conclusion(t, l.must("launcher", "sweep", file, "--json"))
-	b := readBill(t, l.must("launcher", "bill", string(c.Sweep), "--json"))
-	// What was lost is estimated from what was not, and is nothing where a checkpoint had just been saved.
-	if len(b.Trials) != 8 || b.Interrupted != 1 || len(b.Attempts) != 9 || b.LostCost < 0 || b.LostCost > b.Cost/2 ||
-		b.StoppedCost != 0 {
-		t.Errorf("%d trials, %d attempts, %d of them interrupted, %v USD lost, %v stopped", len(b.Trials),
-			len(b.Attempts), b.Interrupted, b.LostCost, b.StoppedCost)
-	}
-	for _, a := range b.Attempts {
-		if a.End != ledger.Finished && (!(a.Cost > 0) || a.Task != 1 || a.Attempt.Attempt != 0 ||
-			b.Trials[a.Trial].Attempts != 2) {
-			t.Errorf("an unfinished attempt is %+v; expected the first of task 1, with a cost, and one more of its "+
-				"trial", a)
-		}
-	}
-	shown := l.must("launcher", "bill", string(c.Sweep))
-	for _, part := range []string{"lost with machines", "1 attempt unfinished, ", "on Spot", "actual"} {
-		if !strings.Contains(shown, part) {
-			t.Errorf("it does not show %q:\n%s", part, shown)
-		}
-	}
-	t.Logf("%s", shown)
-}

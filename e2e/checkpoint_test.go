@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"coppice/internal/must"
-	"coppice/internal/sweep"
 )
 
 // life runs a program until it is over or killed reports true, kills it then with SIGKILL, and says whether it had
@@ -134,40 +133,6 @@ func TestE2EKilledTrainingSameBytes(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(l.dir, "saved", "checkpoint-*")); len(left) != 0 {
 		t.Errorf("left behind: %q", left)
-	}
-}
-
-// TestE2EVanishedMachineIsGoneOnFrom takes a machine away without notice from a trial that has been saved.
-func TestE2EVanishedMachineIsGoneOnFrom(t *testing.T) {
-	t.Parallel()
-	l := newLocal(t)
-	l.args = append(l.args, "--faults", l.file("faults.yaml",
-		"at_write: [{match: \"sweeps/*/trials/*/checkpoints/**\", nth: 3, does: lose_machine, vm: 0}]\n"))
-	execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "60000", "--out",
-		filepath.Join(l.dir, "clicks.parquet")).ok(t)
-	l.must("launcher", "stage",
-		l.file("dataset.yaml", "name: clicks\nsource: clicks.parquet\nlabel: is_click\ndrop: [impression_id, ts]\n"+
-			"split: {by: hash, key: user_id, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n"), "--json")
-	file := l.file("sweep.yaml",
-		"name: long\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: 1\nparams: {num_iterations: 200, "+
-			"learning_rate: 0.01}\nsearch: {fixed: [{}]}\n"+
-			"machine: {type: n2-highmem-2, vms: 1, threads_per_task: 1, tasks_per_vm: 1}\nlimits: {trial: 8m, sweep: "+
-			"15m}\n")
-	c := conclusion(t, l.must("launcher", "sweep", file, "--json"))
-	if c.Outcome != sweep.OutcomeWinner {
-		t.Fatalf("the sweep ended with %+v; expected a winner", c)
-	}
-	objects := l.objects()
-	r := must.Get(sweep.DecodeResult([]byte(objects["coppice-sweeps/"+sweep.Names(c.Sweep).Result(0)])))(t)
-	t.Logf("claim %d ended the trial: %d trees, %d of them resumed, %.1f s", r.Claim, r.TreesGrown,
-		r.Usage.ResumedTrees, r.Usage.TrainSeconds)
-	if r.Claim == 0 || r.Usage.ResumedTrees == 0 {
-		t.Errorf("claim %d resumed %d trees", r.Claim, r.Usage.ResumedTrees)
-	}
-	for name, data := range objects {
-		if strings.HasPrefix(name, "coppice-sweeps/"+sweep.Names(c.Sweep).Checkpoints(0)) && data != "" {
-			t.Errorf("%s holds %d bytes after the end", name, len(data))
-		}
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // stub stands for every program that the acceptance run calls. It writes down how it was called and answers as the
@@ -77,20 +79,14 @@ func newRun(t *testing.T) *run {
 	t.Helper()
 	r := &run{t: t, dir: t.TempDir()}
 	for _, tree := range []string{"terraform", "examples/clicks"} {
-		if err := os.CopyFS(filepath.Join(r.dir, tree), os.DirFS(filepath.Join("..", tree))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.CopyFS(filepath.Join(r.dir, tree), os.DirFS(filepath.Join("..", tree))))
 	}
 	for _, folder := range []string{"stubs", "home"} {
-		if err := os.Mkdir(filepath.Join(r.dir, folder), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(filepath.Join(r.dir, folder), 0o755))
 	}
 	for _, name := range []string{"gcloud", "terraform", "curl", "make", "go", "docker", "git", "launcher", "clicks",
 		"localemu"} {
-		if err := os.WriteFile(filepath.Join(r.dir, "stubs", name), []byte(stub), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(r.dir, "stubs", name), []byte(stub), 0o755))
 	}
 	r.write("home/application_default_credentials.json", `{"type":"authorized_user","refresh_token":"1//secret"}`)
 	r.env = []string{"PATH=" + filepath.Join(r.dir, "stubs") + ":/usr/bin:/bin", "HOME=" + filepath.Join(r.dir, "home"),
@@ -103,9 +99,7 @@ func newRun(t *testing.T) *run {
 
 func (r *run) write(name, text string) {
 	r.t.Helper()
-	if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o600); err != nil {
-		r.t.Fatal(err)
-	}
+	must.Do(r.t, os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o600))
 }
 
 // do runs the script once more, with these settings beside the others.
@@ -280,18 +274,12 @@ func TestAcceptanceWaitsForMetrics(t *testing.T) {
 	t.Parallel()
 	const enough = 12 * 60 // seconds
 	r := newRun(t)
-	script, err := os.ReadFile("acceptance.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := must.Get(os.ReadFile("acceptance.sh"))(t)
 	wait := regexp.MustCompile(`WAIT=\$\{WAIT:-(\d+)\}`).FindSubmatch(script)
 	if wait == nil {
 		t.Fatal("the script has no default of WAIT")
 	}
-	pause, err := strconv.Atoi(string(wait[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pause := must.Get(strconv.Atoi(string(wait[1])))(t)
 	r.do("", "FAIL=terraform .* apply")
 	applied := 0
 	for _, call := range r.calls {
@@ -498,12 +486,9 @@ func TestAcceptanceDry(t *testing.T) {
 
 func (r *run) names() (names []string) {
 	r.t.Helper()
-	err := filepath.WalkDir(r.dir, func(path string, _ os.DirEntry, err error) error {
+	must.Do(r.t, filepath.WalkDir(r.dir, func(path string, _ os.DirEntry, err error) error {
 		names = append(names, path)
 		return err
-	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	}))
 	return names
 }

@@ -4,32 +4,25 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // TestWhole: a file is the old one until Commit, and nothing is left of one that was given up.
 func TestWhole(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "model.txt")
-	if err := Write(path, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(path, []byte("old"), 0o600))
 	for _, commit := range []bool{false, true} {
-		f, err := Create(path, 0o644)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.WriteString("new"); err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(Create(path, 0o644))(t)
+		must.Get(f.WriteString("new"))(t)
 		if text, err := os.ReadFile(path); string(text) != "old" || err != nil {
 			t.Fatalf("before Commit: got %q (%v), want the old contents", text, err)
 		}
 		want := "old"
 		if commit {
 			want = "new"
-			if err := f.Commit(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, f.Commit())
 		}
 		if err := f.Abort(); err != nil {
 			t.Errorf("Abort, committed %v: %v", commit, err)

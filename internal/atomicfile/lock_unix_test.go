@@ -6,14 +6,14 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // TestAPipeAsALock locks like a file: opening it waits for nobody.
 func TestAPipeAsALock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(path, 0o600))
 	first, second := NewLock(path), NewLock(path)
 	defer first.Close()
 	if mine, err := first.TryLock(); !mine || err != nil {

@@ -372,10 +372,7 @@ func (w *world) until(now float64) *world {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		data, _, err := blob.ReadAll(w.t.Context(), w.store, attrs.Name, 1<<20)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		data, _ := must.Get2(blob.ReadAll(w.t.Context(), w.store, attrs.Name, 1<<20))(w.t)
 		var when struct {
 			At time.Time `json:"at"`
 		}

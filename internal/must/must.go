@@ -25,3 +25,12 @@ func Get[T any](v T, err error) func(t testing.TB) T {
 		return v
 	}
 }
+
+// Get2 is Get for a call with two results beside its error.
+func Get2[A, B any](a A, b B, err error) func(t testing.TB) (A, B) {
+	return func(t testing.TB) (A, B) {
+		t.Helper()
+		Do(t, err)
+		return a, b
+	}
+}

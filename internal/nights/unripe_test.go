@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 	"coppice/internal/nights"
 )
 
@@ -36,10 +37,7 @@ func TestAsOfIsNotWhatNightsAreToldApartBy(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := s.Label
-		spec, meaning, err := nights.SpecHashes(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		spec, meaning := must.Get2(nights.SpecHashes(s))(t)
 		if s.Label != before {
 			t.Errorf("hashing %s left the label as %+v, expected %+v", label, s.Label, before)
 		}

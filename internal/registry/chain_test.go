@@ -14,10 +14,7 @@ import (
 // contents returns an object's text.
 func contents(t *testing.T, s blob.Store, object string) string {
 	t.Helper()
-	rc, _, err := s.Open(t.Context(), object, blob.Range{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rc, _ := must.Get2(s.Open(t.Context(), object, blob.Range{}))(t)
 	defer rc.Close()
 	text := must.Get(io.ReadAll(rc))(t)
 	return string(text)

@@ -44,10 +44,7 @@ func snapshot(t *testing.T, s blob.Store) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		data, _, err := blob.ReadAll(t.Context(), s, a.Name, 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data, _ := must.Get2(blob.ReadAll(t.Context(), s, a.Name, 1<<20))(t)
 		out[a.Name] = string(data)
 	}
 	return out

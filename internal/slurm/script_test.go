@@ -27,10 +27,7 @@ func newNode(t *testing.T, task string, vars ...string) *node {
 func (n *node) run(t *testing.T, q engine.Array) (code int, requeued string) {
 	t.Helper()
 	c := New(Options{Folder: n.dir, Scratch: filepath.Join(n.dir, "scratch")})
-	_, script, err := c.command(q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, script := must.Get2(c.command(q))(t)
 	cmd := exec.CommandContext(t.Context(), "/bin/sh")
 	cmd.Stdin, cmd.Env = strings.NewReader(script), n.vars
 	var said bytes.Buffer

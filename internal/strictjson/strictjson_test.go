@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/must"
 	"coppice/internal/strictjson"
 )
 
@@ -35,10 +36,7 @@ func TestDecodeReadsWhatGoWrites(t *testing.T) {
 		{inner: inner{N: 1, List: []string{"a\\ud800", "😀", "\ufffd"}}, Format: 2, Of: []inner{{N: 3, X: []float64{1}}},
 			At: time.Unix(1, 0).UTC(), Share: &share, By: map[string]float64{"N": 1, "n": 2}, Plain: "x"},
 	} {
-		text, err := json.Marshal(want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(want))(t)
 		for _, decode := range []func([]byte, any) error{strictjson.Decode, strictjson.DecodeKnown} {
 			var got outer
 			if err := decode(text, &got); err != nil || fmt.Sprint(got.At, got.inner, got.Of, got.By, got.Plain) !=

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/must"
 	"coppice/internal/strictyaml"
 )
 
@@ -121,12 +122,8 @@ func TestSuggestOnlyWhatIsNear(t *testing.T) {
 
 func TestDecodeUnions(t *testing.T) {
 	var a, b spec
-	if _, err := strictyaml.Decode("f", []byte("label: y\n"), &a); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := strictyaml.Decode("f", []byte("label: {column: y, above: 15}\n"), &b); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(strictyaml.Decode("f", []byte("label: y\n"), &a))(t)
+	must.Get(strictyaml.Decode("f", []byte("label: {column: y, above: 15}\n"), &b))(t)
 	if a.Label.Column != "y" || b.Label != (column{"y", 15}) {
 		t.Errorf("got %+v and %+v", a.Label, b.Label)
 	}
@@ -134,10 +131,7 @@ func TestDecodeUnions(t *testing.T) {
 
 func TestErrorfPointsAtTheValue(t *testing.T) {
 	var s spec
-	d, err := strictyaml.Decode("f.yaml", []byte("name: a\ngrid:\n  num_leaves: [31, 63]\n"), &s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(strictyaml.Decode("f.yaml", []byte("name: a\ngrid:\n  num_leaves: [31, 63]\n"), &s))(t)
 	for path, want := range map[string]string{
 		"grid.num_leaves":    "f.yaml:3:15: no",
 		"grid.num_leaves[1]": "f.yaml:3:20: no",

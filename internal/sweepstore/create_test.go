@@ -11,6 +11,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
@@ -65,10 +66,7 @@ func TestLostAnswersAreSettled(t *testing.T) {
 			lossy.Repeats = repeats
 			for object, all := range writers(lossy, int(seed)) {
 				winner := race(t, all)
-				data, _, err := blob.ReadAll(t.Context(), bucket, object, 1<<20)
-				if err != nil {
-					t.Fatal(err)
-				}
+				data, _ := must.Get2(blob.ReadAll(t.Context(), bucket, object, 1<<20))(t)
 				if len(winner) != 1 || !strings.Contains(string(data), winner[0]) {
 					t.Fatalf("seed %d, client repeats %t: %q were told that they created %s, which holds\n%s", seed,
 						repeats, winner, object, data)

@@ -18,10 +18,7 @@ import (
 // flip changes one byte in the middle of an object and returns a function that restores it.
 func flip(t *testing.T, s blob.Store, name string) (mend func()) {
 	t.Helper()
-	good, _, err := blob.ReadAll(t.Context(), s, name, 1<<26)
-	if err != nil {
-		t.Fatal(err)
-	}
+	good, _ := must.Get2(blob.ReadAll(t.Context(), s, name, 1<<26))(t)
 	put := func(data []byte) {
 		t.Helper()
 		must.Get(s.Put(t.Context(), name, blob.Any, bytes.NewReader(data)))(t)
@@ -152,10 +149,7 @@ func TestAnEndingWithoutAResult(t *testing.T) {
 // TestAPlanOfAnotherSweepIsHopeless: a retry would not help, so the message is not redelivered.
 func TestAPlanOfAnotherSweepIsHopeless(t *testing.T) {
 	w := newWorld(t, options{})
-	text, _, err := blob.ReadAll(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Plan(), 1<<26)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text, _ := must.Get2(blob.ReadAll(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Plan(), 1<<26))(t)
 	must.Get(w.sweeps.Put(t.Context(), sweep.Names("night-9").Plan(), blob.Any, bytes.NewReader(text)))(t)
 	if _, err := w.aggregator().Consider(t.Context(), "night-9"); !problem.Is(err, problem.Damaged) ||
 		!strings.Contains(err.Error(), "it belongs to sweep night-1") {

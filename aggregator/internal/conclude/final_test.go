@@ -132,10 +132,7 @@ func TestTheFinalModelsEncodingIsChecked(t *testing.T) {
 	w := finally(t)
 	w.trainFinal(t, 2, nil, nil)
 	a := w.aggregator()
-	h, err := a.readHoldout(t.Context(), w.plan)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(a.readHoldout(t.Context(), w.plan))(t)
 	trials := sweepstore.NewTrials(w.sweeps, w.plan)
 	read := func(trial int) *winner {
 		r, damage, err := trials.Result(t.Context(), trial)
@@ -151,16 +148,14 @@ func TestTheFinalModelsEncodingIsChecked(t *testing.T) {
 	judged, f := read(2), &final{winner: read(3)}
 	must.Do(t, judged.calibrate(w.plan, h))
 	f.calibrator = judged.calibrator
-	if f.encoding, f.levels, err = a.finalEncoding(t.Context(), w.plan, h); err != nil {
-		t.Fatal(err)
-	}
+	f.encoding, f.levels = must.Get2(a.finalEncoding(t.Context(), w.plan, h))(t)
 	if err := f.agree(judged, h, &sweep.FinalModel{}); err != nil {
 		t.Fatalf("as they should be: %v", err)
 	}
 
 	f.encoding.Features = slices.Clone(f.encoding.Features)
 	slices.Reverse(f.encoding.Features)
-	err = f.agree(judged, h, &sweep.FinalModel{})
+	err := f.agree(judged, h, &sweep.FinalModel{})
 	if err == nil || !strings.Contains(err.Error(), "on raw test rows with statistics over all rows") {
 		t.Errorf("with columns in another order: %v; expected to be told of the loss on raw test rows", err)
 	}

@@ -93,10 +93,7 @@ func TestASweepOfFoldsWithoutAWinner(t *testing.T) {
 func TestAResultOfAnotherFold(t *testing.T) {
 	w := crossed(t, 7, nil, [2]float64{0.6, 0.62}, [2]float64{0.7, 0.8}, [2]float64{0.5, 0.5})
 	name := sweep.Names(w.plan.Sweep).Result(2)
-	data, _, err := blob.ReadAll(t.Context(), w.sweeps, name, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data, _ := must.Get2(blob.ReadAll(t.Context(), w.sweeps, name, 1<<20))(t)
 	must.Get(w.sweeps.Put(t.Context(), name, blob.Any, strings.NewReader(strings.Replace(string(data), `"fold":1`,
 		`"fold":2`, 1))))(t)
 	contains(t, w.mustConclude(t).Reason, "configuration 0 has the highest mean auc")

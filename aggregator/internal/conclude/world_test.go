@@ -215,10 +215,7 @@ func state(t testing.TB, s blob.Store, prefix string) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		data, _, err := blob.ReadAll(t.Context(), s, attrs.Name, 1<<26)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data, _ := must.Get2(blob.ReadAll(t.Context(), s, attrs.Name, 1<<26))(t)
 		out[attrs.Name] = string(data)
 	}
 	return out

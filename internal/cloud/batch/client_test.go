@@ -69,10 +69,7 @@ func TestSubmitAndWait(t *testing.T) {
 
 func TestFailedJobSaysWhy(t *testing.T) {
 	c := emulator(t)
-	name, _, err := c.Submit(t.Context(), shell("bad-1", "exit 3", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	name, _ := must.Get2(c.Submit(t.Context(), shell("bad-1", "exit 3", 1)))(t)
 	s, err := c.Wait(t.Context(), name, time.Minute)
 	if err != nil || s.State != Failed || !strings.Contains(s.FailureReason(), "with exit code 3") {
 		t.Errorf("the job ended as %+v, %v, expected a failure with exit code 3", s, err)
@@ -82,10 +79,7 @@ func TestFailedJobSaysWhy(t *testing.T) {
 func TestSubmitAgain(t *testing.T) {
 	c := emulator(t)
 	j := shell("twice-1", "exec sleep 600", 1)
-	first, _, err := c.Submit(t.Context(), j)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first, _ := must.Get2(c.Submit(t.Context(), j))(t)
 	again, existed, err := c.Submit(t.Context(), j)
 	if err != nil || again != first || !existed {
 		t.Errorf("the same job again: %s, %v", again, err)
@@ -106,10 +100,7 @@ func TestCancel(t *testing.T) {
 	c := emulator(t)
 	var names []string
 	for _, id := range []string{"a-1", "b-1"} {
-		name, _, err := c.Submit(t.Context(), shell(id, "exec sleep 600", 2))
-		if err != nil {
-			t.Fatal(err)
-		}
+		name, _ := must.Get2(c.Submit(t.Context(), shell(id, "exec sleep 600", 2)))(t)
 		names = append(names, name)
 	}
 	s, err := c.Cancel(t.Context(), names[0])
@@ -250,9 +241,7 @@ func TestADeletedJobIsMadeAnew(t *testing.T) {
 		delete(r.jobs, spotJob().ID)
 	}
 	for range 2 {
-		if _, _, err := c.Submit(t.Context(), spotJob()); err != nil {
-			t.Fatal(err)
-		}
+		must.Get2(c.Submit(t.Context(), spotJob()))(t)
 		delete(r.jobs, spotJob().ID)
 	}
 	if _, _, err := c.Submit(t.Context(), spotJob()); err == nil ||

@@ -13,6 +13,7 @@ import (
 	bq "google.golang.org/api/bigquery/v2"
 
 	"coppice/internal/cloud/bigquery"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 )
 
@@ -63,10 +64,7 @@ func (s *service) open(t *testing.T) *bigquery.Client {
 		_ = json.NewEncoder(w).Encode(answer)
 	}))
 	t.Cleanup(server.Close)
-	c, err := bigquery.New(t.Context(), "p", strings.TrimPrefix(server.URL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(bigquery.New(t.Context(), "p", strings.TrimPrefix(server.URL, "http://")))(t)
 	c.Hurry()
 	return c
 }
@@ -177,9 +175,7 @@ func TestExport(t *testing.T) {
 		results: func(call int) (int, any) {
 			return http.StatusOK, &bq.GetQueryResultsResponse{JobComplete: call == 3}
 		}}
-	if err := s.open(t).Export(t.Context(), "coppice-export-1", "SELECT a FROM t", "gs://b/f/*.parquet"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.open(t).Export(t.Context(), "coppice-export-1", "SELECT a FROM t", "gs://b/f/*.parquet"))
 	want := "EXPORT DATA OPTIONS(uri='gs://b/f/*.parquet', format='PARQUET', overwrite=true) AS\nSELECT a FROM t"
 	if s.jobs[0].Configuration.Query.Query != want {
 		t.Errorf("ran %q, expected %q", s.jobs[0].Configuration.Query.Query, want)

@@ -242,10 +242,7 @@ func TestStandingStill(t *testing.T) {
 		t.Errorf("list: %v", err)
 	}
 	b.limits.stall = 2 * time.Second // for the answer to begin, on a machine that does much else
-	rc, _, err := b.Open(t.Context(), "x", blob.Range{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rc, _ := must.Get2(b.Open(t.Context(), "x", blob.Range{}))(t)
 	defer rc.Close()
 	if _, err = io.ReadAll(rc); !errors.Is(err, errStalled) {
 		t.Errorf("read: %v", err)

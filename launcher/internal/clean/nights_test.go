@@ -20,6 +20,7 @@ import (
 	"coppice/internal/blob/blobtest"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/must"
 	"coppice/internal/nights"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
@@ -129,9 +130,7 @@ func newEstate(t *testing.T) *estate {
 	e.datasets, e.sweeps, e.registry = newDated(&e.now), newDated(&e.now), newDated(&e.now)
 	e.r = registry.New(e.registry)
 	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 300})
-	if _, err := os.Stat(filepath.Join(dir, dataset.ManifestFile)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(os.Stat(filepath.Join(dir, dataset.ManifestFile)))(t)
 	e.base = m
 	e.request = func() Request {
 		return Request{Datasets: e.datasets, Sweeps: e.sweeps, Registry: e.r, Now: e.now, Nights: Nights,

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/clean"
@@ -39,9 +40,7 @@ func TestClean(t *testing.T) {
 	w.put("sweeps", sweep.Names("half").Attempt(0, 0)+"model.txt", "its plan was removed, and then the process died")
 
 	var items []clean.Item
-	if err := json.Unmarshal([]byte(w.must("clean", "--keep", "10", "--json")), &items); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(w.must("clean", "--keep", "10", "--json")), &items))
 	held, why := map[string]string{}, map[string]string{}
 	for _, i := range items {
 		held[i.Kind+" "+i.Name], why[i.Kind+" "+i.Name] = strings.Join(i.HeldBy, "; "), i.Why
@@ -158,13 +157,8 @@ func (w *world) objects() (all []string) {
 
 func (w *world) remove(bucket, object string) {
 	w.t.Helper()
-	a, err := w.buckets[bucket].Stat(w.t.Context(), object)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if err := w.buckets[bucket].(blob.Remover).Remove(w.t.Context(), object, a.Generation); err != nil {
-		w.t.Fatal(err)
-	}
+	a := must.Get(w.buckets[bucket].Stat(w.t.Context(), object))(w.t)
+	must.Do(w.t, w.buckets[bucket].(blob.Remover).Remove(w.t.Context(), object, a.Generation))
 }
 
 // sweepOf writes a sweep of two trials.
@@ -177,19 +171,15 @@ func (w *world) sweepOf(id sweep.ID, ended bool) {
 	p.Holdout = sweep.Holdout{Valid: sweep.Rows{Split: "valid"}, Calib: sweep.Rows{Split: "calib"},
 		Test: sweep.Rows{Split: "test"}}
 	s := sweepstore.New(w.buckets["sweeps"], id)
-	if _, err := s.CreatePlan(w.t.Context(), p); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Get(s.CreatePlan(w.t.Context(), p))(w.t)
 	for _, trial := range []int{0, 1} {
 		w.put("sweeps", sweep.Names(id).Attempt(trial, 0)+"model.txt", strings.Repeat("x", 100))
 	}
 	if !ended {
 		return
 	}
-	if _, err := s.CreateConclusion(w.t.Context(), sweep.Conclusion{Format: 1, Sweep: id,
-		Outcome: sweep.OutcomeNoWinner, Reason: "x", At: w.now}); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Get(s.CreateConclusion(w.t.Context(), sweep.Conclusion{Format: 1, Sweep: id,
+		Outcome: sweep.OutcomeNoWinner, Reason: "x", At: w.now}))(w.t)
 }
 
 // TestRemovedMeanwhile: a dataset whose manifest goes while its sweep is planned is missed before machines start; if
@@ -276,9 +266,7 @@ func TestDeletedVersionsFiles(t *testing.T) {
 	w.grow(2, 3)
 	w.must("registry", "delete", "ctr@1", "--why", "it has to go", "--yes")
 	var items []clean.Item
-	if err := json.Unmarshal([]byte(w.must("clean", "--json")), &items); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(w.must("clean", "--json")), &items))
 	var urls []string
 	for _, i := range items {
 		urls = append(urls, i.URLs...)

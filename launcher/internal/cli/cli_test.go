@@ -235,10 +235,7 @@ func TestCancel(t *testing.T) {
 		t.Errorf("cancelled sweep x: got %s; want its job cancelled, and that said", out)
 	}
 	read := func() string {
-		data, _, err := blob.ReadAll(t.Context(), w.buckets["sweeps"], sweep.Names("x").Cancel(), 1<<10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data, _ := must.Get2(blob.ReadAll(t.Context(), w.buckets["sweeps"], sweep.Names("x").Cancel(), 1<<10))(t)
 		return string(data)
 	}
 	first := read()

@@ -21,10 +21,7 @@ func TestPredictRefusesAFlippedByte(t *testing.T) {
 	store := w.buckets["registry"]
 	for _, file := range []string{"model.txt", "features.json"} {
 		name := "registry/ctr/versions/1/" + file
-		good, _, err := blob.ReadAll(t.Context(), store, name, 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		good, _ := must.Get2(blob.ReadAll(t.Context(), store, name, 1<<20))(t)
 		put := func(data []byte) {
 			t.Helper()
 			must.Get(store.Put(t.Context(), name, blob.Any, bytes.NewReader(data)))(t)
@@ -57,10 +54,7 @@ func TestPlanRefusesAnAlteredManifest(t *testing.T) {
 		if filepath.Base(attrs.Name) != "manifest.json" {
 			continue
 		}
-		text, _, err := blob.ReadAll(t.Context(), store, attrs.Name, 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text, _ := must.Get2(blob.ReadAll(t.Context(), store, attrs.Name, 1<<20))(t)
 		bad := bytes.Replace(text, []byte(`"missing_bin":-1`), []byte(`"missing_bin":-2`), 1)
 		if bytes.Equal(bad, text) {
 			bad = bytes.Replace(text, []byte(`"rows":`), []byte(`"rows":1`), 1)

@@ -279,10 +279,7 @@ func TestTheQuoteIsKept(t *testing.T) {
 	if !strings.Contains(out, "expected: ") || !strings.Contains(out, " on Spot, a budget of $12.50") {
 		t.Errorf("it does not say what to expect:\n%s", out)
 	}
-	data, _, err := blob.ReadAll(t.Context(), w.buckets["sweeps"], sweep.Names("night-1").Plan(), 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data, _ := must.Get2(blob.ReadAll(t.Context(), w.buckets["sweeps"], sweep.Names("night-1").Plan(), 1<<20))(t)
 	p, err := sweep.DecodePlan(data)
 	if err != nil || p.Spec.Budget != 12.5 || p.Quote == nil || !(p.Quote.Hourly > 0.07) ||
 		p.Quote.Region != "us-central1" || p.Spec.Machine.LocalSSD != 1 {

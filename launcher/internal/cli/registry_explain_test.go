@@ -57,9 +57,7 @@ func newExplainedWorld(t *testing.T) explainedWorld {
 func (w explainedWorld) explain(flags ...string) (r explain.Report) {
 	w.t.Helper()
 	out := w.must(append([]string{"registry", "explain", "ctr@2", "--json"}, flags...)...)
-	if err := json.Unmarshal([]byte(out), &r); err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, json.Unmarshal([]byte(out), &r))
 	return r
 }
 

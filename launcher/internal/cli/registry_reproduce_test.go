@@ -149,10 +149,7 @@ func TestSweepContinues(t *testing.T) {
 
 	// Tasks find it in the sweep's folder.
 	w.must("sweep", night("continue: {from: 1}\n"), "--id", "continued", "--no-wait")
-	started, _, err := sweepstore.New(w.buckets["sweeps"], "continued").Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	started, _ := must.Get2(sweepstore.New(w.buckets["sweeps"], "continued").Plan(t.Context()))(t)
 	for _, o := range []sweep.Object{started.Input.Text, started.Input.Dataset} {
 		if _, lost, err := sweepstore.NewTrials(w.buckets["sweeps"], started).File(t.Context(), o); lost != nil ||
 			err != nil {

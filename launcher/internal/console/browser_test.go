@@ -18,10 +18,7 @@ func TestBrowserLive(t *testing.T) {
 	bucket, p, trials := night(t, 6)
 	c := New(bucket, blob.Memory(), blob.Memory(), time.Now, quiet)
 	c.pause = 20 * time.Millisecond
-	l, hosts, err := Listen(t.Context(), "127.0.0.1:0", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l, hosts := must.Get2(Listen(t.Context(), "127.0.0.1:0", ""))(t)
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
 	go func() { served <- c.Serve(ctx, l, hosts) }()

@@ -107,10 +107,7 @@ func TestSameBytesAsAReport(t *testing.T) {
 	h := New(bucket, blob.Memory(), blob.Memory(), time.Now, quiet).Handler([]string{"localhost:1"})
 
 	s := must.Get(report.OpenSweep(t.Context(), bucket, registry.New(blob.Memory()), p.Sweep))(t)
-	view, _, err := s.Look(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	view, _ := must.Get2(s.Look(t.Context()))(t)
 	var want bytes.Buffer
 	must.Do(t, view.Write(&want))
 	if got := get(h, "localhost:1", "/sweeps/night-1"); got.Code != http.StatusOK ||
@@ -179,19 +176,13 @@ func TestListensOnThisMachineOnly(t *testing.T) {
 			l.Close()
 		}
 	}
-	l, hosts, err := Listen(t.Context(), "127.0.0.1:0", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l, hosts := must.Get2(Listen(t.Context(), "127.0.0.1:0", ""))(t)
 	defer l.Close()
 	if hosts[0] != l.Addr().String() {
 		t.Errorf("it answers to %q at %s", hosts, l.Addr())
 	}
 
-	open, hosts, err := Listen(t.Context(), "0.0.0.0:0", "https://console.example/x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	open, hosts := must.Get2(Listen(t.Context(), "0.0.0.0:0", "https://console.example/x"))(t)
 	defer open.Close()
 	if len(hosts) != 2 || hosts[1] != "console.example" {
 		t.Errorf("with tokens for https://console.example it answers to %q, expected its address and that host", hosts)

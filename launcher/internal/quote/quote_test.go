@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"coppice/internal/machines"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
@@ -40,15 +41,9 @@ func request(t testing.TB, size Stated, edits ...string) *Estimator {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := size.Manifest("clicks", true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := plan.Build(plan.Inputs{Spec: spec, Manifest: m, Job: func(sweep.ID) string { return "" },
-		Now: time.Unix(1, 0), Version: "v1", Unfit: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(size.Manifest("clicks", true))(t)
+	p := must.Get(plan.Build(plan.Inputs{Spec: spec, Manifest: m, Job: func(sweep.ID) string { return "" },
+		Now: time.Unix(1, 0), Version: "v1", Unfit: true}))(t)
 	return &Estimator{Plan: p, Manifest: m, Prices: machines.Embedded(), Region: "us-central1",
 		Assumptions: Assumed()}
 }
@@ -57,27 +52,19 @@ var large = Stated{Rows: 130_000_000, Features: 40, HeldOut: 2_600_000}
 
 func compare(t testing.TB, q *Estimator, w Wish) *Comparison {
 	t.Helper()
-	c, err := q.Compare(w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(q.Compare(w))(t)
 	return c
 }
 
 func price(t testing.TB, q *Estimator) {
 	t.Helper()
-	if err := q.Price(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, q.Price())
 }
 
 // readAgain is the plan as its reader has it.
 func readAgain(t testing.TB, q *Estimator) (*sweep.Plan, error) {
 	t.Helper()
-	data, err := json.Marshal(q.Plan.Plan)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(json.Marshal(q.Plan.Plan))(t)
 	return sweep.DecodePlan(data)
 }
 
@@ -99,21 +86,13 @@ func TestGolden(t *testing.T) {
 		"nothing-fits": {large, Wish{Machines: []string{"n2-highcpu-2", "e2-highmem-16"}}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := json.MarshalIndent(compare(t, request(t, tc.size, tc.edits...), tc.wish), "", " ")
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(json.MarshalIndent(compare(t, request(t, tc.size, tc.edits...), tc.wish), "", " "))(t)
 			got = append(got, '\n')
 			file := filepath.Join("testdata", name+".json")
 			if *update {
-				if err := os.WriteFile(file, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(file, got, 0o644))
 			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Get(os.ReadFile(file))(t)
 			if string(got) != string(want) {
 				t.Errorf("%s differs; got\n%s", file, got)
 			}
@@ -473,10 +452,7 @@ func TestQuoteIsKept(t *testing.T) {
 	q := request(t, large)
 	o := offer(t, q)
 	q.Plan.Quote, q.Plan.Spec.Budget = q.toQuote(o), 12.5
-	back, err := readAgain(t, q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	back := must.Get(readAgain(t, q))(t)
 	if !reflect.DeepEqual(back.Quote, q.Plan.Quote) || back.Quote.Hourly != o.Spot.Hourly ||
 		back.Quote.OnDemand != o.OnDemand.Hourly || back.Quote.Cost != *o.Spot.Cost || !back.Quote.Spot {
 		t.Errorf("the quote is %+v; want that of the plan, with the prices of the offer %+v", back.Quote, o)
@@ -498,10 +474,7 @@ func TestStatedSizes(t *testing.T) {
 		}
 	}
 	// A staged table of 130,000,000 x 40 without held-out rows has 10.31 GiB (docs/LAB.md).
-	m, err := (Stated{Rows: 130_000_000, Features: 40, HeldOut: 1}).Manifest("clicks", true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get((Stated{Rows: 130_000_000, Features: 40, HeldOut: 1}).Manifest("clicks", true))(t)
 	if got := float64(m.Bytes()) / (1 << 30); math.Abs(got/10.31-1) > 0.005 || len(m.Features) != 40 {
 		t.Errorf("%v GiB, %d features", got, len(m.Features))
 	}

@@ -25,10 +25,7 @@ func TestLinks(t *testing.T) {
 		must.Get(sweepstore.New(n.bucket, n.plan.Sweep).CreatePlan(t.Context(), n.plan))(t)
 		s := must.Get(report.OpenSweep(n.Context(), n.bucket, registry.New(blob.Memory()), n.plan.Sweep))(t)
 		s.Online = true
-		v, _, err := s.Look(n.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		v, _ := must.Get2(s.Look(n.Context()))(t)
 		var page bytes.Buffer
 		must.Do(t, v.Write(&page))
 		if got := page.String(); !strings.Contains(got, want) || (want == "") != (len(v.Links) == 0) {

@@ -50,10 +50,7 @@ func pageOf(t *testing.T, trials int) (took time.Duration, size int) {
 	}
 	before := processorTime(t)
 	s := must.Get(report.OpenSweep(t.Context(), n.bucket, registry.New(blob.Memory()), n.plan.Sweep))(t)
-	v, _, err := s.Look(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	v, _ := must.Get2(s.Look(t.Context()))(t)
 	var b bytes.Buffer
 	must.Do(t, v.Write(&b))
 	return processorTime(t) - before, b.Len()

@@ -250,10 +250,7 @@ func TestLookingAgain(t *testing.T) {
 	must.Get(n.trials.CreateCurve(t.Context(), curve))(t)
 
 	var again, anew bytes.Buffer
-	v, _, err := s.Look(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	v, _ := must.Get2(s.Look(t.Context()))(t)
 	fresh, _ := n.look()
 	must.Do(t, v.Write(&again))
 	must.Do(t, fresh.Write(&anew))
@@ -269,10 +266,7 @@ func TestLocalRunsCostNothing(t *testing.T) {
 		n := middle(t)
 		s := must.Get(report.OpenSweep(t.Context(), n.bucket, registry.New(blob.Memory()), n.plan.Sweep))(t)
 		s.Online = !free
-		v, _, err := s.Look(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		v, _ := must.Get2(s.Look(t.Context()))(t)
 		var out bytes.Buffer
 		must.Do(t, v.Write(&out))
 		for _, part := range []string{`data-sort="cost"`, "starting machines", "<dt>spent</dt>", "What it cost"} {

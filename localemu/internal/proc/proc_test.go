@@ -19,10 +19,7 @@ import (
 // start runs a shell script; its standard output can be read from the returned reader.
 func start(t *testing.T, s *Set, script string) (*Process, *bufio.Reader) {
 	t.Helper()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, w := must.Get2(os.Pipe())(t)
 	t.Cleanup(func() { r.Close() })
 	p, err := s.Start(Command{Path: "/bin/sh", Args: []string{"-c", script}, Env: []string{"PATH=/usr/bin:/bin"},
 		Stdout: w})

@@ -82,10 +82,7 @@ func TestConf(t *testing.T) {
 		}
 		return p, notes, err
 	}
-	got, notes, err := read("train.conf", conf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got, notes := must.Get2(read("train.conf", conf))(t)
 	want, _, err := read("params.yaml", "objective: binary\nmetric: [log_loss, auc]\nnum_iterations: 100\n"+
 		"learning_rate: 0.1\nnum_leaves: 63\nmin_sum_hessian_in_leaf: 5\n")
 	if err != nil || !reflect.DeepEqual(got, want) {

@@ -228,10 +228,7 @@ func isCorrupt(err error) bool { var c *dataset.CorruptError; return errors.As(e
 func rewrite(t *testing.T, s *counting, m *dataset.Manifest, file string, edit func([]byte) []byte) {
 	t.Helper()
 	name := sweep.DatasetDir(m.Name, m.Version) + file
-	data, _, err := blob.ReadAll(t.Context(), s, name, 1<<26)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data, _ := must.Get2(blob.ReadAll(t.Context(), s, name, 1<<26))(t)
 	must.Get(s.Put(t.Context(), name, blob.Any, bytes.NewReader(edit(data))))(t)
 }
 

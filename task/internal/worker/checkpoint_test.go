@@ -47,10 +47,7 @@ func (w *world) checkpointsOf(t *testing.T, trial int) (trees []int, names map[i
 		if attrs.Size == 0 {
 			continue
 		}
-		data, _, err := blob.ReadAll(t.Context(), w.sweeps, attrs.Name, 1<<24)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data, _ := must.Get2(blob.ReadAll(t.Context(), w.sweeps, attrs.Name, 1<<24))(t)
 		n := -1
 		if c, err := gbt.ReadCheckpoint(data); err == nil {
 			n = c.Trees()
@@ -219,10 +216,7 @@ func TestSavedWhenToldToGo(t *testing.T) {
 	}
 
 	// The newest is damaged: the one before is used.
-	data, _, err := blob.ReadAll(t.Context(), w.sweeps, names[both[1]], 1<<24)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data, _ := must.Get2(blob.ReadAll(t.Context(), w.sweeps, names[both[1]], 1<<24))(t)
 	data[len(data)/2] ^= 1
 	must.Get(w.sweeps.Put(t.Context(), names[both[1]], blob.Any, bytes.NewReader(data)))(t)
 	var log bytes.Buffer

@@ -67,10 +67,7 @@ func (w *world) refit(t *testing.T) string {
 	}
 	out := ""
 	for _, o := range []sweep.Object{*r.Model, r.Scores.Calib, r.Scores.Test} {
-		data, _, err := blob.ReadAll(t.Context(), w.sweeps, o.Name, 1<<24)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data, _ := must.Get2(blob.ReadAll(t.Context(), w.sweeps, o.Name, 1<<24))(t)
 		out += string(data)
 	}
 	return out

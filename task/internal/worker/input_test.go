@@ -63,10 +63,7 @@ func TestTrialsContinueAModel(t *testing.T) {
 		if r.Status != sweep.StatusDone || r.Trees != 14 {
 			t.Fatalf("trial %d is %s (%s) with %d trees, expected 14", i, r.Status, r.Reason, r.Trees)
 		}
-		text, _, err := blob.ReadAll(t.Context(), w.sweeps, r.Model.Name, 1<<24)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text, _ := must.Get2(blob.ReadAll(t.Context(), w.sweeps, r.Model.Name, 1<<24))(t)
 		m := must.Get(gbt.ReadModel(bytes.NewReader(text)))(t)
 		for n, tree := range from.Trees {
 			if !slices.Equal(tree.Threshold, m.Trees[n].Threshold) ||

@@ -79,10 +79,7 @@ func limited(t *testing.T, minutes int, change func(*sweep.Plan), attempts ...in
 
 func (w *world) trees(t *testing.T, trial int) []*gbt.Tree {
 	t.Helper()
-	text, _, err := blob.ReadAll(t.Context(), w.sweeps, w.result(t, trial).Model.Name, 1<<24)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text, _ := must.Get2(blob.ReadAll(t.Context(), w.sweeps, w.result(t, trial).Model.Name, 1<<24))(t)
 	m := must.Get(gbt.ReadModel(bytes.NewReader(text)))(t)
 	return m.Trees
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"coppice/internal/blob"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -34,10 +35,7 @@ func TestTrialsBehindOnSamplesAreStopped(t *testing.T) {
 // model reads the model of a trial that is done.
 func (w *world) model(t *testing.T, trial int) []byte {
 	t.Helper()
-	data, _, err := blob.ReadAll(t.Context(), w.sweeps, w.result(t, trial).Model.Name, 1<<24)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data, _ := must.Get2(blob.ReadAll(t.Context(), w.sweeps, w.result(t, trial).Model.Name, 1<<24))(t)
 	return data
 }
 

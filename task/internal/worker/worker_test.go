@@ -61,18 +61,12 @@ func TestResultSaysWhatTheModelDoes(t *testing.T) {
 		r.TreesGrown < r.Trees || r.Usage.TrainSeconds <= 0 {
 		t.Errorf("a finished trial: got %+v; want its AUC of over .55 as score, three metrics, trees and time", r)
 	}
-	text, _, err := blob.ReadAll(t.Context(), w.sweeps, r.Model.Name, 1<<24)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text, _ := must.Get2(blob.ReadAll(t.Context(), w.sweeps, r.Model.Name, 1<<24))(t)
 	m, err := gbt.ReadModel(bytes.NewReader(text))
 	if err != nil || len(m.Trees) != r.Trees {
 		t.Fatalf("the model has %d trees, %v, expected the %d that its result states", len(m.Trees), err, r.Trees)
 	}
-	data, _, err := blob.ReadAll(t.Context(), w.sweeps, r.Scores.Test.Name, 1<<24)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data, _ := must.Get2(blob.ReadAll(t.Context(), w.sweeps, r.Scores.Test.Name, 1<<24))(t)
 	scores, err := sweep.DecodeScores(data)
 	if err != nil || len(scores) == 0 {
 		t.Fatalf("%d scores of test, %v, expected some", len(scores), err)
@@ -243,13 +237,10 @@ func TestStorageFailures(t *testing.T) {
 func TestDamagedDatasetIsPermanent(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	name := sweep.DatasetDir(w.plan.Dataset.Name, w.plan.Dataset.Version) + "train/rows.arrow"
-	data, _, err := blob.ReadAll(t.Context(), w.datasets, name, 1<<26)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data, _ := must.Get2(blob.ReadAll(t.Context(), w.datasets, name, 1<<26))(t)
 	data[len(data)/2] ^= 1
 	must.Get(w.datasets.Put(t.Context(), name, blob.Any, bytes.NewReader(data)))(t)
-	err = w.worker(0).Run(t.Context())
+	err := w.worker(0).Run(t.Context())
 	var corrupt *dataset.CorruptError
 	if !errors.As(err, &corrupt) || problem.Is(err, problem.Transient) {
 		t.Errorf("got %v", err)

@@ -147,10 +147,7 @@ func (w *world) putJSON(t *testing.T, name string, v any) {
 
 func (w *world) result(t *testing.T, trial int) *sweep.Result {
 	t.Helper()
-	data, _, err := blob.ReadAll(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(trial), 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data, _ := must.Get2(blob.ReadAll(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(trial), 1<<20))(t)
 	r := must.Get(sweep.DecodeResult(data))(t)
 	return r
 }
