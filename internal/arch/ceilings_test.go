@@ -45,7 +45,7 @@ var ceilings = map[string]int{
 	"internal/ledger":              544,
 	"internal/machines":            405,
 	"internal/metric":              2662,
-	"internal/must":                27,
+	"internal/must":                36,
 	"internal/nights":              3569,
 	"internal/nights/nightstest":   1011,
 	"internal/notify":              543,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 114_461
+const maxLines = 114_470
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

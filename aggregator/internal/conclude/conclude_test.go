@@ -55,6 +55,9 @@ func TestConcludesWithTheBest(t *testing.T) {
 	if c.Trial != best {
 		t.Errorf("trial %d won, %d has the best score", c.Trial, best)
 	}
+	if v := c.Test[w.plan.Spec.Metric]; c.Within == nil || !(c.Within.Low < v && v < c.Within.High) {
+		t.Errorf("the interval of %v on test is %+v; want one around it", v, c.Within)
+	}
 	contains(t, c.Reason, "auc")
 	checkVersion(t, w, c)
 }

@@ -244,16 +244,6 @@ func TestCorrelationIsANumber(t *testing.T) {
 	}
 }
 
-// TestTestHasAnInterval: the conclusion and the version's report say how sure the metric on test is.
-func TestTestHasAnInterval(t *testing.T) {
-	w := newWorld(t, options{})
-	c := w.mustConclude(t)
-	value := c.Test[w.plan.Spec.Metric]
-	if c.Within == nil || !(c.Within.Low < value && value < c.Within.High) {
-		t.Errorf("the interval of %v is %+v; want one around it", value, c.Within)
-	}
-}
-
 // TestTheFinalModelHasToAgree: whatever is wrong with the final training, the winner is registered as it was judged,
 // and the reason is said.
 func TestTheFinalModelHasToAgree(t *testing.T) {

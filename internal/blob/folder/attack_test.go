@@ -142,10 +142,7 @@ func TestCreatedUnseen(t *testing.T) {
 	t.Parallel()
 	dir := memoryDir(t)
 	put(t, Bucket(dir), "a/b", "first", blob.Absent)
-	root, err := open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(open(dir))(t)
 	defer root.Close()
 	s := &bucket{dir: dir, root: func() (fileSystem, error) { return blind{root}, nil }}
 	created, err := blob.Create(t.Context(), s, "a/b", []byte("second"))

@@ -14,6 +14,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/predict"
 	"coppice/launcher/internal/sweepview"
@@ -101,22 +102,10 @@ func TestPredictOnRespeltIDs(t *testing.T) {
 // usualInputs counts the values in the dataset's sample, as the aggregator does.
 func usualInputs(t *testing.T, dir string, ds *dataset.Dataset) []byte {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(dir, dataset.SampleFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	sample, err := dataset.ReadSample(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, err := datasettest.Encoder(t, ds).CountSample(sample)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join(dir, dataset.SampleFile)))(t)
+	sample := must.Get(dataset.ReadSample(data))(t)
+	in := must.Get(datasettest.Encoder(t, ds).CountSample(sample))(t)
+	text := must.Get(json.Marshal(in))(t)
 	return text
 }
 
@@ -206,9 +195,7 @@ func TestDatasetsNewestFirst(t *testing.T) {
 		w.must("stage", w.file("d.yaml", "name: t\nsource: t.csv\nlabel: y\n"))
 	}
 	var all []sweepview.ListedDataset
-	if err := json.Unmarshal([]byte(w.must("datasets", "list", "--json")), &all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(w.must("datasets", "list", "--json")), &all))
 	if len(all) != 4 || !slices.IsSortedFunc(all, func(a, b sweepview.ListedDataset) int {
 		return b.Staged.Compare(a.Staged)
 	}) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"coppice/internal/engine"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
@@ -51,10 +52,7 @@ func TestWatchConcludes(t *testing.T) {
 		w.staged()
 		looks := 0
 		w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "fifth", "--no-wait")
-		p, _, err := sweepstore.New(w.buckets["sweeps"], "fifth").Plan(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		p, _ := must.Get2(sweepstore.New(w.buckets["sweeps"], "fifth").Plan(t.Context()))(t)
 		w.conclude = func(context.Context) error {
 			if looks++; looks < 3 {
 				return errors.New("no folder")

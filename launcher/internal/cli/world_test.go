@@ -171,10 +171,7 @@ func (w *world) file(name, text string) string {
 // plan reads a sweep's plan from the bucket.
 func (w *world) plan(id sweep.ID) *sweep.Plan {
 	w.t.Helper()
-	p, _, err := sweepstore.New(w.buckets["sweeps"], id).Plan(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	p, _ := must.Get2(sweepstore.New(w.buckets["sweeps"], id).Plan(w.t.Context()))(w.t)
 	return p
 }
 

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/page"
 )
 
@@ -14,9 +15,7 @@ func TestWritePage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pages", "night.html")
 	for n := 1; n <= 2; n++ {
 		view, want := &page.Index{More: n}, bytes.Buffer{}
-		if err := view.Write(&want); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, view.Write(&want))
 		if size, err := writePage(path, view); err != nil || size != want.Len() {
 			t.Fatalf("page %d: %d bytes were written, %v; want %d", n, size, err, want.Len())
 		}

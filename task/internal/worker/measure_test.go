@@ -135,9 +135,7 @@ func TestTheFinalTrainingIsMeasured(t *testing.T) {
 	reader := sdk.NewManualReader()
 	task := w.worker(0)
 	task.Meter = sdk.NewMeterProvider(sdk.WithReader(reader)).Meter("coppice")
-	if err := task.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, task.Run(t.Context()))
 	want, final := 0, w.result(t, 2)
 	for trial := range 2 {
 		rows := w.manifest.TableRows(sweep.Train)
