@@ -37,6 +37,12 @@ bench-machines: bench-programs $(PEERS_READY) ## one model by several processes,
 	$(PEERS) bench/machines_peers.py --task bin/task --table $(BENCH)/machines/table-$(ROWS) \
 	  --dataset $(BENCH)/machines/data/machines/???????????????? --workers $(or $(WORKERS),2) --runs $(or $(RUNS),10)
 
+.PHONY: bench-morning
+# DATA=, ONLY=flights,small, TRIALS= of each instead of the default
+bench-morning: build $(PEERS_READY) ## what `fit` with defaults takes on six tables, by phase
+	$(PEERS) bench/morning.py --bin bin --data $(DATA) --out $(BENCH)/morning $(if $(ONLY),--only $(ONLY)) \
+	  $(if $(TRIALS),--trials $(TRIALS))
+
 .PHONY: bench-door
 # DATA=, ONLY=bank,criteo, WHO=coppice,lightgbm, MINUTES=
 bench-door: $(PEERS_READY) ## three lines of each library on real tables, nothing configured
