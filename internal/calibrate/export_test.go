@@ -10,8 +10,9 @@ func Fit(method Method, raw []float64, label, weight []float32) (*Calibrator, er
 		return &Calibrator{method: None}, nil
 	}
 	l := newPlatt(d)
-	best, _ := l.fit()
-	a := max(0, best.slope/l.scale)
+	slope, _ := l.slope() // 1 if the scores are equal: the regression has none then
+	a := max(0, slope)
+	best, _ := newPlatt(d).fit()
 	return &Calibrator{method: Platt, a: a, c: best.c - a*l.mean}, nil
 }
 
