@@ -90,7 +90,7 @@ func TestExplain(t *testing.T) {
 			}
 		}
 	})
-	t.Run("refusals", func(t *testing.T) {
+	t.Run("refusals", func(*testing.T) {
 		w.refused(sweep.ExitUsage, "--rows is 1", "registry", "explain", "ctr@2", "--rows", "1")
 		w.refused(sweep.ExitUsage, "--metric", "registry", "explain", "ctr@2", "--metric", "beauty")
 		w.refused(sweep.ExitUsage, "the label has none", "registry", "explain", "ctr@2", "--metric", "multi_error")

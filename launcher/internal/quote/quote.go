@@ -434,15 +434,15 @@ func (t *times) Push(x any)        { *t = append(*t, x.(float64)) }
 func (t *times) Pop() any          { v := (*t)[len(*t)-1]; *t = (*t)[:len(*t)-1]; return v }
 
 // toQuote is what a plan keeps of the offer, on Spot or on demand as its spec says.
-func (e *Estimator) toQuote(offer *Offer) *sweep.Quote {
-	spot := *e.Plan.Spec.Machine.Spot
+func (q *Estimator) toQuote(offer *Offer) *sweep.Quote {
+	spot := *q.Plan.Spec.Machine.Spot
 	side := offer.Side(spot)
 	out := &sweep.Quote{
-		Region: e.Region, Spot: spot,
+		Region: q.Region, Spot: spot,
 		Hourly: side.Hourly, OnDemand: offer.OnDemand.Hourly, PriceDate: side.PriceDate, PriceFrom: side.PriceFrom,
 		LocalSSD: offer.LocalSSD, VMs: offer.VMs, Waves: offer.Waves,
 		Hours: side.Hours, LeadTime: offer.Lead, Trial: offer.Trial, NsPerValue: offer.NsPerValue,
-		Preemptions: side.Preemptions, Reserve: keptBack(e.Plan.Plan).Seconds(),
+		Preemptions: side.Preemptions, Reserve: keptBack(q.Plan.Plan).Seconds(),
 	}
 	if side.Cost != nil {
 		out.Cost = *side.Cost

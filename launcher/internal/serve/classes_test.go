@@ -152,7 +152,8 @@ func TestClassesAreDescribed(t *testing.T) {
 
 func page(tb testing.TB, url string) string {
 	tb.Helper()
-	r := must.Get(http.Get(url))(tb)
+	r, err := http.Get(url)
+	must.Do(tb, err)
 	defer r.Body.Close()
 	text := must.Get(io.ReadAll(r.Body))(tb)
 	return string(text)

@@ -132,7 +132,8 @@ func post(tb testing.TB, url, kind string, body []byte, headers ...string) (int,
 	for i := 0; i < len(headers); i += 2 {
 		q.Header.Set(headers[i], headers[i+1])
 	}
-	a := must.Get(http.DefaultClient.Do(q))(tb)
+	a, err := http.DefaultClient.Do(q)
+	must.Do(tb, err)
 	defer a.Body.Close()
 	text := must.Get(io.ReadAll(a.Body))(tb)
 	return a.StatusCode, a.Header, text
@@ -440,14 +441,16 @@ func TestGrace(t *testing.T) {
 	go func() { ended <- s.end() }()
 	until(t, "the server is not ready", func() bool { return !s.Ready() })
 	for _, path := range []string{"/readyz", "/v2/health/ready"} {
-		r := must.Get(http.Get(s.url + path))(t)
+		r, err := http.Get(s.url + path)
+		must.Do(t, err)
 		r.Body.Close()
 		if r.StatusCode != http.StatusServiceUnavailable {
 			t.Errorf("%s: got %s within the time of grace, want 503", path, r.Status)
 		}
 	}
-	r := must.Get(http.Post(s.url+"/predict", "application/json", bytes.NewReader(instancesOf(small.names(),
-		someRows(small, 5, 1)))))(t)
+	r, err := http.Post(s.url+"/predict", "application/json", bytes.NewReader(instancesOf(small.names(),
+		someRows(small, 5, 1))))
+	must.Do(t, err)
 	r.Body.Close()
 	if r.StatusCode != http.StatusOK || !r.Close {
 		t.Errorf("got %s, and that the connection closes: %v; want 200 and a connection that ends", r.Status, r.Close)
@@ -500,7 +503,8 @@ func TestCallersAreVerified(t *testing.T) {
 				t.Fatal(err)
 			}
 			q.Header.Set("Authorization", ask.token)
-			a := must.Get(transport.RoundTrip(q))(t)
+			a, err := transport.RoundTrip(q)
+			must.Do(t, err)
 			a.Body.Close()
 			if a.StatusCode != ask.status || a.ProtoMajor != major {
 				t.Errorf("%s %s with %q: got %s over HTTP/%d, want %d over HTTP/%d", ask.method, ask.path, ask.token,
@@ -520,7 +524,8 @@ func TestBeforeAVersion(t *testing.T) {
 	s := starting(t, store, nil)
 	for path, want := range map[string]int{"/healthz": 200, "/v2/health/live": 200, "/readyz": 503,
 		"/v2/health/ready": 503, "/v2/models/ctr/ready": 503, "/v2/models/ctr": 503} {
-		a := must.Get(http.Get(s.url + path))(t)
+		a, err := http.Get(s.url + path)
+		must.Do(t, err)
 		a.Body.Close()
 		if a.StatusCode != want {
 			t.Errorf("%s: got %s, want %d", path, a.Status, want)
