@@ -21,7 +21,7 @@ var ceilings = map[string]int{
 	"internal/atomicfile":          129,
 	"internal/blob":                469,
 	"internal/blob/blobtest":       896,
-	"internal/blob/folder":         623, // a bucket on a cluster without a cloud
+	"internal/blob/folder":         629, // a bucket on a cluster without a cloud
 	"internal/calibrate":           702,
 	"internal/cloud":               317,
 	"internal/cloud/batch":         1129,
@@ -34,7 +34,7 @@ var ceilings = map[string]int{
 	"internal/dataset/cell":        2747,
 	"internal/dataset/datasettest": 236,
 	"internal/dataset/encode":      3109,
-	"internal/dataset/ingest":      6372,
+	"internal/dataset/ingest":      6378,
 	"internal/dataset/segment":     269,
 	"internal/dataset/table":       4297,
 	"internal/engine":              120,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 114_470
+const maxLines = 114_482
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

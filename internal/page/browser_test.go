@@ -125,6 +125,12 @@ func TestBrowserFile(t *testing.T) {
 	want(t, "from a link, the order",
 		p.Text("document.querySelector('[data-sort=score]').parentNode.getAttribute('aria-sort')"), "descending")
 
+	// One that was typed shows what of it can be shown.
+	p.Go("about:blank")
+	p.Go(url + "#range=trees@1%:0:1&range=constructor:0:1&range=trees:5+%2525:1,000&sort=constructor&trial=3")
+	want(t, "from a typed link, the trials", p.Number("document.querySelectorAll('#board tbody tr').length"), 50.0)
+	want(t, "from a typed link, the trial", p.Text("document.querySelector('#board tr.hi')?.dataset.t || ''"), "3")
+
 	testTrial(t, p)
 	testLooks(t, p, url)
 	if e := p.Errors(url); len(e) > 0 {

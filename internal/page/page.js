@@ -58,11 +58,11 @@
     e.append(...children);
     return e;
   }
-  const column = k => data.columns[k];
+  const column = k => Object.hasOwn(data.columns, k) ? data.columns[k] : undefined;
 
   // --- what is shown --------------------------------------------------------------------------------------------------------------
-  // A range has two ends as they were typed, of which one may be empty; texts are compared as texts.
-  const within = (v, [low, high]) => { const as = typeof v === 'number' ? Number : String; return v !== null && (low === '' || v >= as(low)) && (high === '' || v <= as(high)); };
+  // A range has two ends as they were typed, of which one may be empty or no number; texts are compared as texts.
+  const within = (v, [low, high]) => { const as = typeof v === 'number' ? Number : String; return v !== null && (low === '' || !(v < as(low))) && (high === '' || !(v > as(high))); };
   function passes(t) {
     const r = rowOf.get(t);
     if (r === undefined) return true;
@@ -195,8 +195,10 @@
     state.top = +p.get('top') || 0;
     state.ranges = {};
     for (const r of p.getAll('range')) {
-      const [k, low = '', high = ''] = r.split(':').map(decodeURIComponent);
-      if (data.columns[k]) state.ranges[k] = [low, high];
+      try {
+        const [k, low = '', high = ''] = r.split(':').map(decodeURIComponent);
+        if (column(k)) state.ranges[k] = [low, high];
+      } catch {} // no link of this page
     }
     const t = p.get('trial');
     const s = p.get('sort') || 'rank';

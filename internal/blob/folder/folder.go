@@ -287,14 +287,12 @@ type listing struct {
 // folder lists the directory at, which is called name in the directory from.
 func (l *listing) folder(from fileSystem, name, at string) error {
 	dir, err := from.OpenRoot(name)
-	if errors.Is(err, fs.ErrNotExist) { // removed since, or never there
-		return nil
-	}
 	if err != nil {
-		return err
+		return l.unlessRemoved(err)
 	}
 	defer dir.Close()
 	entries, err := namesIn(dir)
+	err = l.unlessRemoved(err)
 	var below sync.WaitGroup
 	defer below.Wait()
 	for _, entry := range entries {
@@ -312,16 +310,24 @@ func (l *listing) folder(from fileSystem, name, at string) error {
 	return err
 }
 
+// unlessRemoved is err, or nil if it says that a directory is not there, or no more, while the bucket's still is.
+func (l *listing) unlessRemoved(err error) error {
+	if root, _ := l.root(); errors.Is(err, syscall.ESTALE) {
+		_, _, err = lookOnce(root, objects, false)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
 // entry lists an object, or what is below a directory.
 func (l *listing) entry(from *os.Root, name, at string) error {
 	object, ok := decode(at)
 	if !ok {
 		info, err := from.Lstat(name)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() { // removed since, or not ours
-			return nil
-		}
-		if err != nil {
-			return err
+		if err != nil || !info.IsDir() { // or not ours
+			return l.unlessRemoved(err)
 		}
 		return l.folder(from, name, at)
 	}

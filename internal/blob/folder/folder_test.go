@@ -245,6 +245,46 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
+// removing removes an object once its directory has been opened.
+type removing struct {
+	fileSystem
+	remove func()
+}
+
+func (r removing) OpenRoot(name string) (*os.Root, error) {
+	dir, err := r.fileSystem.OpenRoot(name)
+	r.remove()
+	return dir, err
+}
+
+// TestListBesideRemove: a directory that another removes while it is listed has nothing, also where a file server says
+// that it is stale. A bucket that is stale as a whole is an error.
+func TestListBesideRemove(t *testing.T) {
+	dir := t.TempDir()
+	root := must.Get(open(dir))(t)
+	defer root.Close()
+	list := func(f fileSystem) (n int, err error) {
+		s := &bucket{dir: dir, root: func() (fileSystem, error) { return f, nil }}
+		for _, e := range s.List(t.Context(), "a/") {
+			n, err = n+1, e
+		}
+		return n, err
+	}
+	a := put(t, Bucket(dir), "a/b", "x", blob.Absent)
+	if n, err := list(&failing{fileSystem: root, at: 1, err: syscall.ESTALE}); n > 0 || err != nil {
+		t.Errorf("of a stale directory it lists %d: %v", n, err)
+	}
+	if _, err := list(&failing{fileSystem: root, at: 1, err: syscall.ESTALE, dead: true}); err == nil {
+		t.Error("a stale bucket seems empty")
+	}
+	n, err := list(removing{root, func() {
+		must.Do(t, Bucket(dir).(blob.Remover).Remove(t.Context(), "a/b", a.Generation))
+	}})
+	if n > 0 || err != nil {
+		t.Errorf("beside a removal it lists %d: %v", n, err)
+	}
+}
+
 // TestMountedLater: a bucket whose folder comes after its first use is used then.
 func TestMountedLater(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "share")

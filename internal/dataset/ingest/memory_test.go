@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"runtime/metrics"
 	"strconv"
 	"strings"
@@ -19,6 +20,25 @@ import (
 	"coppice/internal/dataset/table"
 	"coppice/internal/must"
 )
+
+// TestLessGarbageOverlapping: there is less until the last of several wide tables is done, then as much as before.
+func TestLessGarbageOverlapping(t *testing.T) {
+	percent := func() int {
+		now := debug.SetGCPercent(50)
+		debug.SetGCPercent(now)
+		return now
+	}
+	before := percent()
+	first := LessGarbage(1000)
+	second := LessGarbage(1000)
+	first()
+	between := percent()
+	second()
+	if after := percent(); between != 25 || after != before {
+		t.Errorf("between %d, after %d; want 25, then %d", between, after, before)
+		debug.SetGCPercent(before)
+	}
+}
 
 // bigTable writes rows of 10 columns with a generator, as CSV or Parquet, and never holds them.
 func bigTable(t testing.TB, path string, rows int) table.File {

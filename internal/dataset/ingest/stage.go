@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"sync"
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
@@ -70,12 +71,8 @@ func Stage(ctx context.Context, spec *dataset.Spec, files []table.File, dir stri
 
 	report, err := stageInto(ctx, spec, files, dir, options)
 	if err != nil {
-		if left := os.RemoveAll(dir); left != nil {
-			err = errors.Join(err, left)
-		}
-		return nil, err
+		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-
 	return report, nil
 }
 
@@ -97,8 +94,19 @@ func LessGarbage(columns int) (end func()) {
 	if columns < 1000 {
 		return func() {}
 	}
-	before := debug.SetGCPercent(25)
-	return func() { debug.SetGCPercent(before) }
+	countWide(1, 1)
+	return func() { countWide(-1, 0) }
+}
+
+var wideLock sync.Mutex
+var wide, percent = 0, 25 // tables that are in work; what the first of them and the end of the last exchange
+
+func countWide(by, exchange int) {
+	wideLock.Lock()
+	defer wideLock.Unlock()
+	if wide += by; wide == exchange {
+		percent = debug.SetGCPercent(percent)
+	}
 }
 
 // stageInto writes the dataset into the folder dir. Nothing is written until the first pass has accepted the table.
@@ -108,9 +116,7 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir 
 	if err != nil {
 		return nil, err
 	}
-
 	defer LessGarbage(len(t.Columns()))()
-
 	if options.Like != nil {
 		spec = specLike(spec, options.Like, t)
 	}

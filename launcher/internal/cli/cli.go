@@ -165,7 +165,7 @@ func (w *Setup) withCloud(ctx context.Context, use func() error) (err error) {
 	if folder := w.takesLocal(); folder != "" {
 		return w.Local(folder, w.Args)
 	}
-	if folder, named := w.Env.Lookup("COPPICE_LOCAL"); named && w.namesNoCloud() {
+	if folder, named := w.Env.Lookup("COPPICE_LOCAL"); named && w.local != inCloud && w.namesNoCloud() {
 		return problem.New(problem.Environment, "there is no local cloud yet in %q, which COPPICE_LOCAL names: "+
 			"`launcher fit` and `launcher stage` make one", folder)
 	}

@@ -67,6 +67,17 @@ func TestFitMakesItsFolder(t *testing.T) {
 	}
 }
 
+// TestFitInTheCloudNamesIt: without a cloud in the environment its variables are named, not a local cloud.
+func TestFitInTheCloudNamesIt(t *testing.T) {
+	w := &Setup{World: program.World{Env: envconfig.MapLookuper(map[string]string{"COPPICE_LOCAL": t.TempDir()})},
+		Local: func(string, []string) error { return nil }}
+	cmd := fitCommand(w)
+	cmd.SetArgs([]string{"t.csv", "--label", "y", "--where", "batch", "--name", "t"})
+	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "COPPICE_PROJECT") {
+		t.Errorf("%v, want that COPPICE_PROJECT is named", err)
+	}
+}
+
 // TestFitInTheCloudIsNamed: a table's file name is no reason to become the dataset and the model of the nights.
 func TestFitInTheCloudIsNamed(t *testing.T) {
 	w := newWorld(t)
