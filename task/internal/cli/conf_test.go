@@ -88,8 +88,8 @@ func TestConf(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v (%v)", got, want, err)
 	}
-	if text := strings.Join(notes, "\n"); len(notes) != 6 || !strings.Contains(text, "data has no effect here") {
-		t.Errorf("got the notes %q, want one for each of task, data, valid_data, is_enable_sparse, "+
+	if text := strings.Join(notes, "\n"); len(notes) != 7 || !strings.Contains(text, "data has no effect here") {
+		t.Errorf("got the notes %q, want one for each of task, boosting_type, data, valid_data, is_enable_sparse, "+
 			"use_two_round_loading and output_model", notes)
 	}
 
