@@ -10,8 +10,8 @@ import (
 func (t *Table) ByTime() bool { return t.ds.Manifest.ByTime() }
 
 // Level returns the judged model's calibrator for the model of a final training, which has been trained on the rows: at
-// that model's own level, where rows are split by time, and elsewhere as it is.
-func (t *Table) Level(m *gbt.Model, judged *calibrate.Calibrator, threads int, parts ...sweep.Rows) (
+// that model's own level, where rows are split by time, and elsewhere as it is. p are its parameters.
+func (t *Table) Level(m *gbt.Model, p *gbt.Params, judged *calibrate.Calibrator, threads int, parts ...sweep.Rows) (
 	*calibrate.Calibrator, error) {
 	if !t.ByTime() {
 		return judged, nil
@@ -29,5 +29,5 @@ func (t *Table) Level(m *gbt.Model, judged *calibrate.Calibrator, threads int, p
 		}
 		raw, label, weight = append(raw, scores...), append(label, rows.Label...), append(weight, rows.Weight...)
 	}
-	return judged.Level(raw, label, weight)
+	return judged.Level(raw, label, weight, p.ShiftsLevel())
 }

@@ -365,6 +365,11 @@ func (p *Params) check() error {
 	return nil
 }
 
+// ShiftsLevel reports whether predictions do not add up to the labels: one of two classes counts more than the other.
+func (p *Params) ShiftsLevel() bool {
+	return p.IsUnbalance || p.ScalePosWeight != 1 || p.PosBaggingFraction != p.NegBaggingFraction
+}
+
 // bagsByClass reports whether positive and negative rows have separate fractions.
 func (p *Params) bagsByClass() bool { return p.PosBaggingFraction < 1 || p.NegBaggingFraction < 1 }
 

@@ -226,8 +226,12 @@ func (f *final) fitLevel(w *winner, h *holdout) (err error) {
 	if h.calib.Weight != nil {
 		weight = slices.Concat(h.calib.Weight, h.test.Weight)
 	}
+	params, err := gbt.ParseParams(f.result.Params)
+	if err != nil {
+		return err
+	}
 	f.calibrator, err = w.calibrator.Level(slices.Concat(f.calib, f.testRaw),
-		slices.Concat(h.calib.Label, h.test.Label), weight)
+		slices.Concat(h.calib.Label, h.test.Label), weight, params.ShiftsLevel())
 	return err
 }
 

@@ -299,7 +299,8 @@ func TestTheFinalModelHasToAgree(t *testing.T) {
 }
 
 // TestTheLevelOfTheNewestRows: where splits follow each other in time, a final model's predictions of calib and test
-// add up to their labels if all stretches of them ask for it; elsewhere its calibrator is the judged model's.
+// move half of the way to their labels if all stretches of them ask for it, and all of it where one class counts more;
+// elsewhere its calibrator is the judged model's.
 func TestTheLevelOfTheNewestRows(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 0))
 	const rows = 40_000
@@ -311,22 +312,26 @@ func TestTheLevelOfTheNewestRows(t *testing.T) {
 		}
 	}
 	judged := must.Get(calibrate.Choose(raw, label, nil, false))(t)
-	for _, by := range []string{dataset.SplitByTime, dataset.SplitByHash} {
+	of := func(by string, weight float64) (share float64, c *calibrate.Calibrator) {
 		h := &holdout{manifest: &dataset.Manifest{Split: dataset.SplitRule{By: by}},
 			calib: dataset.Targets{Label: label[:rows/2]}, test: dataset.Targets{Label: label[rows/2:]}}
-		f := &final{winner: &winner{calibrator: judged.Calibrator, calib: make([]float64, rows/2),
-			testRaw: raw[rows/2:]}}
+		f := &final{winner: &winner{calibrator: judged.Calibrator, calib: make([]float64, rows/2), testRaw: raw[rows/2:],
+			result: &sweep.Result{Params: sweep.Params{"objective": "binary", "scale_pos_weight": weight}}}}
 		must.Do(t, f.fitLevel(&winner{calibrator: judged.Calibrator}, h))
 		sum, labels := 0.0, 0.0
 		for i, x := range append(slices.Clone(f.calib), f.testRaw...) {
 			sum, labels = sum+f.calibrator.Predict(x), labels+float64(label[i])
 		}
-		if by == dataset.SplitByTime && math.Abs(sum/labels-1) > 5e-3 {
-			t.Errorf("by time predictions add up to %v, labels to %v", sum, labels)
-		}
-		if by == dataset.SplitByHash && f.calibrator != judged.Calibrator {
-			t.Errorf("by hash it is %v, expected the judged model's %v", f.calibrator, judged.Calibrator)
-		}
+		return sum / labels, f.calibrator
+	}
+	if share, _ := of(dataset.SplitByTime, 2); math.Abs(share-1) > 5e-3 {
+		t.Errorf("by time, with scale_pos_weight 2: predictions add up to %v of the labels, want all", share)
+	}
+	if half, _ := of(dataset.SplitByTime, 1); half > .99 || half < .8 {
+		t.Errorf("by time: predictions add up to %v of the labels, want half of the way from .93", half)
+	}
+	if _, c := of(dataset.SplitByHash, 1); c != judged.Calibrator {
+		t.Errorf("by hash it is %v, expected the judged model's %v", c, judged.Calibrator)
 	}
 }
 

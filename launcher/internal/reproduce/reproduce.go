@@ -296,7 +296,11 @@ func fitCalibrator(table *fit.Table, q Recipe, o *fit.Evaluated, threads int,
 		if err != nil {
 			return nil, problem.As(problem.Damaged, fmt.Errorf("%s: %w", scorer.FileJudgedCalibrator, err))
 		}
-		return table.Level(o.Model, judged, threads, p.Holdout.Calib, p.Holdout.Test)
+		params, err := parameters(q)
+		if err != nil {
+			return nil, err
+		}
+		return table.Level(o.Model, &params, judged, threads, p.Holdout.Calib, p.Holdout.Test)
 	}
 	calib, err := table.Select(p.Holdout.Calib)
 	if err != nil {
