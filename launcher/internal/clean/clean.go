@@ -56,7 +56,7 @@ type Item struct {
 	Bucket  string       `json:"bucket"`
 	Objects []blob.Attrs `json:"-"`
 	URLs    []string     `json:"urls,omitempty"` // of deleted versions' files; here the objects' names
-	Plan    *sweep.Plan  `json:"plan,omitempty"` // of a sweep whose plan may go, too
+	Plan    *sweep.Plan  `json:"-"`              // of a sweep whose plan may go, too; in what is written down
 
 	head blob.Attrs // a dataset's manifest, or a sweep's plan, without which it is none; may be missing
 }
@@ -319,9 +319,8 @@ func (h *holders) lookAtDatasets(ctx context.Context, q Request) ([]Item, error)
 		i := of[len(of)-1]
 		i.add(a)
 		if parts[2] == dataset.ManifestFile {
-			i.head = a // renewed by who uses it
-		}
-		if a.Updated.After(i.Newest) {
+			i.head = a // written anew by who uses it, which makes it no newer version
+		} else if a.Updated.After(i.Newest) {
 			i.Newest = a.Updated
 		}
 	}
@@ -336,9 +335,15 @@ func (h *holders) lookAtDatasets(ctx context.Context, q Request) ([]Item, error)
 			return nil, err
 		}
 
+		for _, i := range of {
+			if i.Newest.IsZero() {
+				i.Newest = i.head.Updated
+			}
+		}
 		slices.SortStableFunc(of, func(a, b *Item) int { return b.Newest.Compare(a.Newest) })
 		for newer, i := range of {
-			i.HeldBy = slices.Concat(h.datasets[i.Name], h.anyDataset, q.young(i.Newest))
+			used := slices.MaxFunc([]time.Time{i.Newest, i.head.Updated}, time.Time.Compare)
+			i.HeldBy = slices.Concat(h.datasets[i.Name], h.anyDataset, q.young(used))
 			if newer < q.Nights {
 				i.HeldBy = append(i.HeldBy, fmt.Sprintf("one of the newest %d", q.Nights))
 			}

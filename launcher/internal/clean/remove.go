@@ -1,23 +1,32 @@
 package clean
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"coppice/internal/blob"
+	"coppice/internal/dataset"
 	"coppice/internal/problem"
+	"coppice/internal/sweep"
 )
+
+const undoLimit = 10 * time.Minute // to put back what is needed, when it is interrupted
 
 // Remove removes what Look says may go, and returns it. The registry's remains of deleted versions are left to people.
 //
 // Any number may run at once, and each may end at any point: the next goes on. Manifests and plans go first, so that
 // nobody finds what is incomplete. Who uses a dataset renews its manifest before, and all is removed only at the
-// generation that was seen: one of the two is the first, and the other sees it. So nothing ever has to be put back.
+// generation that was seen: one of the two is the first, and the other sees it. Who does not, such as an aggregator that
+// promotes, is seen by the second look, even when interrupted: its dataset's manifest comes back.
 func Remove(ctx context.Context, q Request) ([]Item, error) {
 	gone, err := Look(ctx, q)
 	gone = slices.DeleteFunc(gone, func(i Item) bool { return !i.MayGo() || i.Bucket == Registry })
@@ -27,19 +36,12 @@ func Remove(ctx context.Context, q Request) ([]Item, error) {
 	if err := q.record(ctx, gone); err != nil { // while the plans can be read
 		return []Item{}, err
 	}
-	for n, i := range gone {
-		if i.head.Name == "" {
-			continue // it was removed before
-		}
-		err := q.remove(ctx, i.Bucket, i.head)
-		if errors.Is(err, blob.ErrPrecondition) {
-			gone[n].HeldBy = []string{"used meanwhile"}
-		} else if err != nil {
-			return []Item{}, err
-		}
-	}
+	hidden, hideErr := q.hide(ctx, gone)
 	gone = slices.DeleteFunc(gone, func(i Item) bool { return !i.MayGo() })
-	now, err := Look(ctx, q) // a version may have been promoted
+	safe, stop := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
+	defer stop()
+	now, err := Look(safe, q) // a version may have been promoted
+	err = errors.Join(cmp.Or(hideErr, ctx.Err()), err, q.putBack(safe, hidden, now))
 	if err != nil {
 		return []Item{}, err
 	}
@@ -64,10 +66,63 @@ func Remove(ctx context.Context, q Request) ([]Item, error) {
 	return gone, nil
 }
 
+// hide removes manifests and plans, and returns the manifests by NAME@VERSION. What is used meanwhile is held.
+func (q *Request) hide(ctx context.Context, gone []Item) (hidden map[string][]byte, err error) {
+	hidden = map[string][]byte{}
+	for n, i := range gone {
+		if i.head.Name == "" {
+			continue // it was removed before
+		}
+		var text []byte
+		if i.Bucket == Datasets {
+			text, _, err = blob.ReadAll(ctx, q.Datasets, i.head.Name, dataset.MaxManifest)
+			if err != nil && !errors.Is(err, blob.ErrNotExist) && !problem.Is(err, problem.Damaged) {
+				return hidden, err
+			}
+		}
+		switch err := q.remove(ctx, i.Bucket, i.head); {
+		case errors.Is(err, blob.ErrPrecondition):
+			gone[n].HeldBy = []string{"used meanwhile"}
+		case err != nil:
+			return hidden, err
+		case text != nil:
+			hidden[i.Name] = text
+		}
+	}
+	return hidden, nil
+}
+
+// putBack restores the manifests of datasets that are needed now; of all, if that is not known.
+func (q *Request) putBack(ctx context.Context, hidden map[string][]byte, now []Item) (err error) {
+	for ref, text := range hidden {
+		n := slices.IndexFunc(now, func(i Item) bool { return i.Kind == "dataset" && i.Name == ref })
+		if now != nil && (n < 0 || now[n].MayGo()) {
+			continue
+		}
+		name, version, _ := strings.Cut(ref, "@")
+		to := sweep.DatasetDir(name, version) + dataset.ManifestFile
+		_, putErr := q.Datasets.Put(ctx, to, blob.Absent, bytes.NewReader(text))
+		if putErr != nil && !errors.Is(putErr, blob.ErrPrecondition) {
+			err = errors.Join(err, fmt.Errorf("%s is needed after all: put its manifest back: %w", ref, putErr))
+		}
+	}
+	return err
+}
+
+// recorded is an item as it is written down.
+type recorded struct {
+	Item
+	Plan *sweep.Plan `json:"plan,omitempty"`
+}
+
 // record writes down what is about to be removed unless it is used meanwhile, and why it can be.
 func (q *Request) record(ctx context.Context, gone []Item) error {
+	items := make([]recorded, len(gone))
+	for n, i := range gone {
+		items[n] = recorded{i, i.Plan}
+	}
 	text, err := json.MarshalIndent(map[string]any{"format": 1, "at": q.Now.UTC(), "nights": q.Nights,
-		"promoted": q.Promoted, "items": gone}, "", "  ")
+		"promoted": q.Promoted, "items": items}, "", "  ")
 	if err == nil {
 		_, err = blob.Create(ctx, q.Datasets, "cleaned/"+q.Now.UTC().Format(time.RFC3339Nano)+".json", text)
 	}

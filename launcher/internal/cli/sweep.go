@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/dustin/go-humanize"
@@ -352,20 +351,18 @@ func launchSweep(ctx context.Context, w *Setup, p *plan.Planned, scheduled bool)
 		return nil, err
 	}
 
+	// Before the plan is written: from then on `launcher clean` sees that the dataset is needed.
+	err := stager.Renew(ctx, w.datasets, p.Dataset.Name+"@"+p.Dataset.Version)
+	if err != nil {
+		if _, _, unplanned := sweepstore.New(w.sweeps, p.Sweep).Plan(ctx); unplanned != nil {
+			return nil, err
+		}
+	}
 	created, err := sweepstore.New(w.sweeps, p.Sweep).CreatePlan(ctx, *p.Plan)
 	if err != nil {
 		return nil, fmt.Errorf("write the plan of sweep %s: %w", p.Sweep, err)
 	}
-	if created {
-		err := stager.Renew(ctx, w.datasets, p.Dataset.Name+"@"+p.Dataset.Version)
-		if problem.Is(err, problem.NotFound) {
-			_, cancelErr := sweepstore.New(w.sweeps, p.Sweep).Cancel(ctx, w.Now())
-			err = errors.Join(err, cancelErr)
-		}
-		if err != nil {
-			return nil, err
-		}
-	} else {
+	if !created {
 		if err := attach(ctx, w, p, scheduled); err != nil {
 			return nil, err
 		}

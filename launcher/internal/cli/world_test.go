@@ -62,6 +62,7 @@ func newWorld(t *testing.T) *world {
 
 // jobs counts submissions; run, if set, stands for everything that happens in the cloud.
 type jobs struct {
+	asked     func() // before each status
 	mu        sync.Mutex
 	sweeps    blob.Store
 	submitted map[sweep.ID]int
@@ -97,6 +98,9 @@ func (j *jobs) Submit(_ context.Context, p *sweep.Plan) (bool, error) {
 }
 
 func (j *jobs) Status(context.Context, string) (engine.JobStatus, error) {
+	if j.asked != nil {
+		j.asked()
+	}
 	if j.away != nil {
 		return engine.JobStatus{}, j.away
 	}

@@ -230,8 +230,8 @@ func (s *Stager) upload(ctx context.Context, dir string, m *dataset.Manifest, st
 // may be removing them: it removes no other generation than it has seen.
 const resumeFor = 24 * time.Hour
 
-// uploadManifest creates the manifest. An existing manifest of the same version is kept; it may differ only in its
-// source.
+// uploadManifest creates the manifest. An existing manifest of the same version, which may differ only in its source,
+// is renewed, so that `launcher clean` leaves it alone.
 func uploadManifest(ctx context.Context, file string, store blob.Store, m *dataset.Manifest) error {
 	name := sweep.DatasetDir(m.Name, m.Version) + dataset.ManifestFile
 	text, err := os.ReadFile(file)
@@ -247,10 +247,16 @@ func uploadManifest(ctx context.Context, file string, store blob.Store, m *datas
 	// Overwrite only a damaged manifest.
 	cond := blob.Absent
 	if err == nil {
-		if _, err := Manifest(ctx, store, m.Name, m.Version); !damaged(err) {
+		switch _, err := Manifest(ctx, store, m.Name, m.Version); {
+		case err == nil: // unless `launcher clean` has just removed it
+			if err := Renew(ctx, store, m.Name+"@"+m.Version); !problem.Is(err, problem.NotFound) {
+				return err
+			}
+		case problem.Is(err, problem.Damaged):
+			cond = attrs.Generation
+		case !errors.Is(err, blob.ErrNotExist):
 			return err
 		}
-		cond = attrs.Generation
 	}
 
 	if _, err = store.Put(ctx, name, cond, bytes.NewReader(text)); errors.Is(err, blob.ErrPrecondition) {

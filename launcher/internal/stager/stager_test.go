@@ -402,3 +402,25 @@ func TestResolve(t *testing.T) {
 		t.Error("a forged pointer was followed")
 	}
 }
+
+// TestAKnownManifestIsRenewed: contents that are staged again from what is not known as their input have the manifest
+// that they had, written anew, so that `launcher clean` leaves it alone.
+func TestAKnownManifestIsRenewed(t *testing.T) {
+	store := blob.Memory()
+	s := &stager.Stager{Scratch: t.TempDir()}
+	source, to := rows(t, 300), stager.Destination{Store: store, URL: "gs://d"}
+	first := must.Get(s.Stage(t.Context(), spec(t, source), to))(t)
+	for a, err := range store.List(t.Context(), "datasets/clicks/inputs/") {
+		must.Do(t, err)
+		must.Do(t, store.(blob.Remover).Remove(t.Context(), a.Name, a.Generation))
+	}
+	name := sweep.DatasetDir("clicks", first.Manifest.Version) + dataset.ManifestFile
+	old := must.Get(store.Stat(t.Context(), name))(t)
+	again := must.Get(s.Stage(t.Context(), spec(t, source), to))(t)
+	renewed := must.Get(store.Stat(t.Context(), name))(t)
+	if again.Manifest.Version != first.Manifest.Version || renewed.Generation == old.Generation ||
+		renewed.CRC32C != old.CRC32C {
+		t.Errorf("staged again as %s, its manifest is %+v, want that of %s, %+v, at a new generation",
+			again.Manifest.Version, renewed, first.Manifest.Version, old)
+	}
+}
