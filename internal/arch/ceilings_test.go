@@ -12,7 +12,7 @@ var ceilings = map[string]int{
 	"aggregator":                   15,
 	"aggregator/command":           87,
 	"aggregator/internal/cli":      261,
-	"aggregator/internal/conclude": 3808,
+	"aggregator/internal/conclude": 3812,
 	"aggregator/internal/judge":    885,
 	"bench/gauge":                  1007,
 	"container/roots":              34,
@@ -22,7 +22,7 @@ var ceilings = map[string]int{
 	"internal/blob":                469,
 	"internal/blob/blobtest":       896,
 	"internal/blob/folder":         629, // a bucket on a cluster without a cloud
-	"internal/calibrate":           702,
+	"internal/calibrate":           706,
 	"internal/cloud":               317,
 	"internal/cloud/batch":         1129,
 	"internal/cloud/bigquery":      238,
@@ -41,7 +41,7 @@ var ceilings = map[string]int{
 	"internal/exact":               89,
 	"internal/expression":          547,
 	"internal/fit":                 1208,
-	"internal/gbt":                 11091,
+	"internal/gbt":                 11096,
 	"internal/ledger":              544,
 	"internal/machines":            405,
 	"internal/metric":              2662,
@@ -71,8 +71,8 @@ var ceilings = map[string]int{
 	"launcher":                     13,
 	"launcher/command":             428,
 	"launcher/internal/bill":       271,
-	"launcher/internal/clean":      461,
-	"launcher/internal/cli":        4141,
+	"launcher/internal/clean":      521,
+	"launcher/internal/cli":        4138,
 	"launcher/internal/cloudjob":   511,
 	"launcher/internal/console":    280,
 	"launcher/internal/doctor":     636,
@@ -83,11 +83,11 @@ var ceilings = map[string]int{
 	"launcher/internal/provision":  465,
 	"launcher/internal/quote":      1449,
 	"launcher/internal/report":     1409,
-	"launcher/internal/reproduce":  512,
+	"launcher/internal/reproduce":  516,
 	"launcher/internal/serve":      2422,
 	"launcher/internal/show":       1961,
 	"launcher/internal/slot":       247,
-	"launcher/internal/stager":     1722,
+	"launcher/internal/stager":     1728,
 	"launcher/internal/sweepview":  769,
 	"localemu":                     15,
 	"localemu/batchemu":            2084,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 114_482
+const maxLines = 114_562
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40
