@@ -116,8 +116,8 @@ def main():
                     a = slope(scores[judged][0], y[calib], k)
                     one[f"judged, {k}"] = loss(judged, a, level(scores[judged][0], y[calib], a, k)[1]) / loss(judged, 1, 0)
                     kept, drawn_to, to = level(scores[final][1], y[new], a, k)
-                    ways = {"moved": to, f"{k}": drawn_to, "kept": kept}
-                    for way in ("moved",) if k == 0 else (f"{k}", "kept") if k == 5 else (f"{k}",):
+                    ways = {"moved": to, f"{k}": drawn_to, "kept": kept, "half": (kept + drawn_to) / 2}
+                    for way in ("moved",) if k == 0 else (f"{k}", "kept", "half") if k == 5 else (f"{k}",):
                         one[f"final, {way}"] = loss(final, a, ways[way]) / loss(final, 1, 0)
                 losses.append(one)
         print(f"{name:18} {len(losses):2}  " + "  ".join(

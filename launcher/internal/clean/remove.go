@@ -25,8 +25,8 @@ const undoLimit = 10 * time.Minute // to put back what is needed, when it is int
 //
 // Any number may run at once, and each may end at any point: the next goes on. Manifests and plans go first, so that
 // nobody finds what is incomplete. Who uses a dataset renews its manifest before, and all is removed only at the
-// generation that was seen: one of the two is the first, and the other sees it. Who does not, such as an aggregator that
-// promotes, is seen by the second look, even when interrupted: its dataset's manifest comes back.
+// generation that was seen: one of the two is the first, and the other sees it. Who does not, such as an aggregator
+// that promotes, is seen by the second look, even when interrupted: its dataset's manifest comes back.
 func Remove(ctx context.Context, q Request) ([]Item, error) {
 	gone, err := Look(ctx, q)
 	gone = slices.DeleteFunc(gone, func(i Item) bool { return !i.MayGo() || i.Bucket == Registry })

@@ -182,8 +182,8 @@ func (w *world) sweepOf(id sweep.ID, ended bool) {
 		Outcome: sweep.OutcomeNoWinner, Reason: "x", At: w.now}))(w.t)
 }
 
-// TestRemovedMeanwhile: a dataset whose manifest goes while its sweep is planned is missed before the plan is written, so
-// that its id is not spent. One that is there is renewed before, so that `launcher clean` leaves it.
+// TestRemovedMeanwhile: a dataset whose manifest goes while its sweep is planned is missed before the plan is written,
+// so that its id is not spent. One that is there is renewed before, so that `launcher clean` leaves it.
 func TestRemovedMeanwhile(t *testing.T) {
 	for _, c := range []struct {
 		name            string
