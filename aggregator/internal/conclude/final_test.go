@@ -315,7 +315,8 @@ func TestTheLevelOfTheNewestRows(t *testing.T) {
 	of := func(by string, weight float64) (share float64, c *calibrate.Calibrator) {
 		h := &holdout{manifest: &dataset.Manifest{Split: dataset.SplitRule{By: by}},
 			calib: dataset.Targets{Label: label[:rows/2]}, test: dataset.Targets{Label: label[rows/2:]}}
-		f := &final{winner: &winner{calibrator: judged.Calibrator, calib: make([]float64, rows/2), testRaw: raw[rows/2:],
+		f := &final{winner: &winner{calibrator: judged.Calibrator,
+			calib: make([]float64, rows/2), testRaw: raw[rows/2:],
 			result: &sweep.Result{Params: sweep.Params{"objective": "binary", "scale_pos_weight": weight}}}}
 		must.Do(t, f.fitLevel(&winner{calibrator: judged.Calibrator}, h))
 		sum, labels := 0.0, 0.0
