@@ -198,7 +198,7 @@ func checkLabel(ctx context.Context, w *Setup, name, label string) error {
 	var of struct{ Label struct{ Column string } }
 	if v, err := w.registry.Get(ctx, name, ""); err == nil &&
 		w.registry.ReadJSON(ctx, v, scorer.FileDataset, &of) == nil && of.Label.Column != label {
-		return program.Usagef("the model %q predicts %s: give the one of %s another name (--name)", name,
+		return program.Usagef("the model %q predicts %s: give the model of %s another name (--name)", name,
 			of.Label.Column, label)
 	}
 	return nil

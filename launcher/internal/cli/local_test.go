@@ -91,6 +91,6 @@ func TestFitOfAnotherLabel(t *testing.T) {
 	must.Get(registry.New(w.buckets["registry"]).Register(t.Context(), "t", "sweep-0", map[string][]byte{
 		scorer.FileDataset: []byte(`{"format":1,"name":"t","label":{"column":"z","kind":"binary"}}`)},
 		registry.Info{At: w.now, By: "test"}))(t)
-	w.refused(sweep.ExitUsage, `the model "t" predicts z: give the one of y another name (--name)`, "fit",
+	w.refused(sweep.ExitUsage, `the model "t" predicts z: give the model of y another name (--name)`, "fit",
 		w.file("t.csv", "a,y\n"+strings.Repeat("1,0\n2,1\n", 9)), "--label", "y", "--where", "batch", "--name", "t")
 }

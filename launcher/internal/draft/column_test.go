@@ -31,7 +31,7 @@ func TestGuessesOfColumns(t *testing.T) {
 		"time of an order":     {ask: Request{DateFormat: "mdy"}, want: "by time (d)"},
 		"no order":             {ask: Request{DateFormat: "ymd"}, fail: "use dmy, as in 31.12.2026"},
 		"key": {ask: asText,
-			want: "so that it is no feature: right if later rows are of others; --split random"},
+			want: "and it is no feature, which is right if later rows have others; --split random"},
 		"no key":              {ask: Request{Parts: "random"}, want: "at random, as asked for"},
 		"no key, by its kind": {ask: Request{Categorical: []string{"userId,d"}}, want: "at random, since"},
 		"ids with points":     {ask: Request{Parts: "random"}, want: "ga_id: integers named like IDs"},

@@ -354,8 +354,8 @@ func (d *Draft) split(q Request, s *seen, classes bool) (string, error) {
 	}
 	if c := s.byKey(q); c != nil {
 		d.splitBy = c.Name
-		d.found("split", "by %s: its rows stay together (%s values), so that it is no feature: right if later "+
-			"rows are of others; --split random makes it one", c.Name, humanize.Comma(c.distinct.n()))
+		d.found("split", "by %s: its rows stay together (%s values), and it is no feature, which is right if later "+
+			"rows have others; --split random makes it one", c.Name, humanize.Comma(c.distinct.n()))
 		return fmt.Sprintf("{by: hash, key: %s, %s}", quoted(c.Name), parts), nil
 	}
 	if few {

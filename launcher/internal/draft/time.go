@@ -63,7 +63,7 @@ func (s *seen) checkTime(name string) error {
 		return nil
 	}
 	return problem.New(problem.Input, "--time %s: the column holds numbers from %v to %v, which are no times; "+
-		"by numbers rows are split in a spec alone (--save-specs)", name, c.lo, c.hi)
+		"to split by numbers, write --save-specs and edit split: in the dataset.yaml", name, c.lo, c.hi)
 }
 
 // mayCountTime reports whether the column holds numbers that may be times.
