@@ -204,7 +204,8 @@ func TestE2ENoCloud(t *testing.T) {
 		args []string
 		says []string
 	}{
-		"nothing set": {bare, []string{"launcher", "status"}, []string{"COPPICE_PROJECT", "localemu exec"}},
+		"nothing set": {bare, []string{"launcher", "status"},
+			[]string{"COPPICE_PROJECT", "COPPICE_LOCAL=coppice-data launcher stage"}},
 		"no credentials": {set, []string{"launcher", "status"},
 			[]string{"localemu exec", "gcloud auth application-default login"}},
 		"emulator not there": {append(slices.Clone(set), "STORAGE_EMULATOR_HOST=127.0.0.1:9",
