@@ -2,8 +2,7 @@
 
 Wall and processor time, in seconds, of staging (the wall time until the sweep is planned; the processor time of the
 same staging alone), of the trials, the final training, the conclusion (from the last result until the aggregator says
-that it has concluded) and the rest, which is what of the whole command is none of these. Times are the programs' own:
-of results, logs and the plan. Prints a table as docs/LAB.md has it.
+that it has concluded) and the rest of the command. Times are the programs' own, from results, logs and the plan. Prints a table as docs/LAB.md has it.
 """
 
 import argparse

@@ -71,7 +71,7 @@ var ceilings = map[string]int{
 	"launcher":                     13,
 	"launcher/command":             428,
 	"launcher/internal/bill":       271,
-	"launcher/internal/clean":      521,
+	"launcher/internal/clean":      522,
 	"launcher/internal/cli":        4138,
 	"launcher/internal/cloudjob":   511,
 	"launcher/internal/console":    280,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 114_562
+const maxLines = 114_563
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -67,7 +67,7 @@ func loopback(host string) bool {
 // Secret is a text that must not appear in logs: it is replaced in every printed form.
 type Secret string
 
-// String returns a placeholder.
+// String hides the text.
 func (s Secret) String() string {
 	if s == "" {
 		return ""
@@ -75,8 +75,8 @@ func (s Secret) String() string {
 	return "(secret)"
 }
 
-// GoString returns a placeholder.
+// GoString hides it, too.
 func (s Secret) GoString() string { return s.String() }
 
-// MarshalText returns a placeholder.
+// MarshalText hides it, too: in JSON and in structured logs.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

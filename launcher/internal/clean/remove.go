@@ -41,7 +41,7 @@ func Remove(ctx context.Context, q Request) ([]Item, error) {
 	safe, stop := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
 	defer stop()
 	now, err := Look(safe, q) // a version may have been promoted
-	err = errors.Join(cmp.Or(hideErr, ctx.Err()), err, q.putBack(safe, hidden, now))
+	err = errors.Join(cmp.Or(hideErr, ctx.Err()), err, q.putBack(safe, hidden, now, err == nil))
 	if err != nil {
 		return []Item{}, err
 	}
@@ -92,11 +92,12 @@ func (q *Request) hide(ctx context.Context, gone []Item) (hidden map[string][]by
 	return hidden, nil
 }
 
-// putBack restores the manifests of datasets that are needed now; of all, if that is not known.
-func (q *Request) putBack(ctx context.Context, hidden map[string][]byte, now []Item) (err error) {
+// putBack restores the manifests of datasets that are needed now; of all, if that is not known. One without another
+// object has been removed by another run, and its manifest stays away.
+func (q *Request) putBack(ctx context.Context, hidden map[string][]byte, now []Item, known bool) (err error) {
 	for ref, text := range hidden {
 		n := slices.IndexFunc(now, func(i Item) bool { return i.Kind == "dataset" && i.Name == ref })
-		if now != nil && (n < 0 || now[n].MayGo()) {
+		if known && (n < 0 || now[n].MayGo()) {
 			continue
 		}
 		name, version, _ := strings.Cut(ref, "@")

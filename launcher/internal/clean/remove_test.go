@@ -173,3 +173,18 @@ func TestARecordHasThePlan(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingIsLeftToPutBack: where a second look has found none of a dataset's objects, since another run has removed
+// them, its manifest stays away; where there was no second look, it comes back.
+func TestNothingIsLeftToPutBack(t *testing.T) {
+	t.Parallel()
+	for _, known := range []bool{true, false} {
+		e := few(t)
+		q := e.request()
+		manifest := sweep.DatasetDir("clicks", "0123456789abcdef") + dataset.ManifestFile
+		e.must(q.putBack(t.Context(), map[string][]byte{"clicks@0123456789abcdef": []byte("{}")}, nil, known))
+		if _, err := e.datasets.Stat(t.Context(), manifest); (err == nil) == known {
+			t.Errorf("a second look: %t; the manifest is there: %t, want the opposite", known, err == nil)
+		}
+	}
+}
