@@ -135,7 +135,7 @@ RACE_TESTS := TestAggregatorsOverAFoulStore TestANewAggregatorRecallsWeeksOfSwee
   TestAWriteToAStoppedWorkerEnds TestCloseDoesNotWait TestStrangersAreLeftOut \
   TestTwentyTasksOnTwoMachines TestCancelWhileRunning TestLostMachine TestFaultsAfterATime TestNotifications \
   TestMeasureStops TestFirstNight \
-  TestSwapsUnderLoad TestAVersionThatHasMoved TestDrain TestGrace TestFullQueue \
+  TestSwapsUnderLoad TestDrain TestGrace TestFullQueue \
   TestConcurrentRegister TestConcurrentOtherBytes TestConcurrentMoves \
   TestStagingsSideBySide TestSameBytesWhateverTheProcessors TestStandingStill TestLostAnswersAreSettled \
   TestWorkersTrainARanking TestWorkersThatFailEndTheTraining TestGenerationsAreUnique TestLongUploadSpills TestFaults \

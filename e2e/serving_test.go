@@ -50,8 +50,7 @@ func serving(t *testing.T, dir string, env []string, model string) string {
 	return strings.TrimSpace(url)
 }
 
-// TestE2EServing: a server of a model that fit has saved answers JSON, CSV and the Open Inference Protocol with what
-// `launcher predict` writes.
+// TestE2EServing: a server of a model that fit has saved answers JSON and CSV with what `launcher predict` writes.
 func TestE2EServing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -75,17 +74,14 @@ func TestE2EServing(t *testing.T) {
 	if err != nil || len(want) != 50 || len(rows) != 51 {
 		t.Fatalf("%v: %d rows of %d are scored", err, len(want), len(rows)-1)
 	}
-	instances, tensors := make([]map[string]string, 50), []map[string]any{}
+	instances := make([]map[string]string, 50)
 	for c, name := range rows[0] {
-		var texts []string
 		for r, row := range rows[1:] {
 			if instances[r] == nil {
 				instances[r] = map[string]string{}
 			}
 			instances[r][name] = row[c]
-			texts = append(texts, row[c])
 		}
-		tensors = append(tensors, map[string]any{"name": name, "datatype": "BYTES", "shape": []int{50}, "data": texts})
 	}
 	url := serving(t, dir, env, "./model")
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -96,24 +92,18 @@ func TestE2EServing(t *testing.T) {
 	if status, got := ask(t, http.MethodPost, url+"/predict", "text/csv", today); string(got) != string(scored) {
 		t.Errorf("CSV: got status %d, %.300s; expected what predict writes, %.300s", status, got, scored)
 	}
-	var answer struct {
-		Predictions []float64
-		Outputs     []struct{ Data []float64 }
-	}
+	var answer struct{ Predictions []float64 }
 	body, _ := json.Marshal(map[string]any{"instances": instances})
 	_, got := ask(t, http.MethodPost, url+"/predict", "application/json", body)
 	decode(t, string(got), &answer)
-	body, _ = json.Marshal(map[string]any{"inputs": tensors})
-	_, got = ask(t, http.MethodPost, url+"/v2/models/train/infer", "application/json", body)
-	decode(t, string(got), &answer)
-	if len(answer.Outputs) != 1 || !slices.Equal(answer.Predictions, want) || !slices.Equal(answer.Outputs[0].Data, want) {
-		t.Errorf("JSON: got %+v; expected twice %v", answer, want)
+	if !slices.Equal(answer.Predictions, want) {
+		t.Errorf("JSON: got %+v; expected %v", answer, want)
 	}
 
 	// The saved version knows what its held-out rows are like.
 	_, metrics := ask(t, http.MethodGet, url+"/metrics", "", nil)
-	for _, line := range []string{"coppice_serve_rows_total 150\n", "coppice_serve_heldout_mean_prediction 0.",
-		"coppice_serve_column_rows_total{column=\"campaign_id\"} 150\n",
+	for _, line := range []string{"coppice_serve_rows_total 100\n", "coppice_serve_heldout_mean_prediction 0.",
+		"coppice_serve_column_rows_total{column=\"campaign_id\"} 100\n",
 		"coppice_serve_column_heldout_unseen_ratio{column=\"campaign_id\"} "} {
 		if !strings.Contains(string(metrics), line) {
 			t.Errorf("/metrics lacks %q:\n%s", line, metrics)

@@ -52,7 +52,7 @@ var ceilings = map[string]int{
 	"internal/page":                2972,
 	"internal/page/pagetest":       432,
 	"internal/page/plot":           654,
-	"internal/problem":             241, // its table of what is gone grows
+	"internal/problem":             242, // its table of what is gone grows
 	"internal/program":             1288,
 	"internal/program/environment": 207,
 	"internal/program/tables":      327,
@@ -72,7 +72,7 @@ var ceilings = map[string]int{
 	"launcher/command":             428,
 	"launcher/internal/bill":       271,
 	"launcher/internal/clean":      522,
-	"launcher/internal/cli":        4138,
+	"launcher/internal/cli":        4137,
 	"launcher/internal/cloudjob":   511,
 	"launcher/internal/console":    280,
 	"launcher/internal/doctor":     636,
@@ -84,7 +84,7 @@ var ceilings = map[string]int{
 	"launcher/internal/quote":      1449,
 	"launcher/internal/report":     1409,
 	"launcher/internal/reproduce":  516,
-	"launcher/internal/serve":      2422,
+	"launcher/internal/serve":      1950,
 	"launcher/internal/show":       1961,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1728,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 114_563
+const maxLines = 114_091
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

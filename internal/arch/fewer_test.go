@@ -117,6 +117,7 @@ var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(
 		`\blimits\.(target|patience)\b|\bpatience: \{|\b(Create|Decode|Replay|check|read|has)Enough\b|enough\.json`),
 	regexp.MustCompile(`\b(EndsByRule|RuleTarget|RulePatience)\b|COPPICE_CHAOS_LIMITS|ending by rule|ended by rule`),
+	regexp.MustCompile(`Open Inference Protocol|/v2/(models/MODEL|health)|readInfer|serveInfer`),
 }
 
 // tellGone are the files that say what is gone.

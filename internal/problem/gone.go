@@ -47,6 +47,7 @@ var gone = map[string]string{
 	"when:":          "write two sweeps, or constraints",
 	"trial:":         "one machine trains a trial; final: {machines: 2} has several train the last one",
 
+	"path: /v2":        "send rows to POST /predict, in JSON, lines of JSON or CSV (docs/serving.md)",
 	"serve --profiles": "/metrics of each server counts the same for Prometheus (docs/serving.md)",
 	"serve --tell":     "Prometheus tells, by the rules for alerts in docs/serving.md",
 	"served":           "/metrics of `launcher serve` counts the same, with rules for alerts (docs/serving.md)",

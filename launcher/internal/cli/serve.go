@@ -23,9 +23,8 @@ func serveCommand(w *Setup) *cobra.Command {
 		Short: "Serve predictions of a registered model over HTTP",
 		Long: `Answers, until Ctrl-C or SIGTERM, rows with one calibrated probability each: the same bits as launcher
 predict. POST /predict takes JSON ({"instances": [{"column": value, ...}, ...]}), lines of JSON or CSV, by Content-Type;
-/v2/models/MODEL/infer speaks the Open Inference Protocol in JSON; in a container of Vertex AI its routes and port are
-used. Of several classes each has a probability, and the likeliest is named. /readyz, /metrics (Prometheus) and /status
-say how it is. docs/serving.md has more.
+in a container of Vertex AI its routes and port are used. Of several classes each has a probability, and the likeliest
+is named. /readyz, /metrics (Prometheus) and /status say how it is. docs/serving.md has more.
 
 Without @VERSION it follows the champion, or the alias: a new version is fetched, verified, warmed and compared on
 the last requests, and then answers from one request to the next. It waits if its mean prediction is off by more than

@@ -33,7 +33,7 @@ const (
 	typeCSV   = "text/csv"
 )
 
-// refuse answers with an error, in the form of Vertex AI and of the Open Inference Protocol.
+// refuse answers with an error, in the form of Vertex AI.
 func refuse(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", typeJSON)
 	w.WriteHeader(status)
@@ -76,11 +76,10 @@ func (x *exchange) refuse(status int, text string) {
 type scored struct {
 	m           *Model
 	predictions []float64
-	asked       inferred
 }
 
 // reader makes a batch of a request's body.
-type reader = func(m *Model, body []byte) (*table.Batch, inferred, error)
+type reader = func(m *Model, body []byte) (*table.Batch, error)
 
 // answer reads a request within its limits, scores it and has write answer.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, read reader, write func(scored)) {
@@ -113,9 +112,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, read reader, wri
 	defer s.scratch.Put(scratch)
 	var in cell.Inputs
 	a := scored{m: m}
-	b, asked, err := read(m, body)
+	b, err := read(m, body)
 	if err == nil {
-		a.asked = asked
 		a.predictions, err = m.Score(b, scratch, &in)
 	}
 	if err != nil {
@@ -127,8 +125,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, read reader, wri
 	write(a)
 	watched := m.onePerRow(a.predictions)
 	s.recent.add(past{rows: len(watched), bytes: len(body), read: func(m *Model) (*table.Batch, error) {
-		b, _, err := read(m, body)
-		return b, err
+		return read(m, body)
 	}})
 	s.c.Meters.countAnswered(r.Context(), watched, &in, time.Since(x.begun))
 }
@@ -212,13 +209,11 @@ func (s *Server) servePredict(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ctx := context.WithoutCancel(r.Context()) // the rows may be read again later
-	read := func(m *Model, body []byte) (b *table.Batch, q inferred, err error) {
+	read := func(m *Model, body []byte) (*table.Batch, error) {
 		if kind == typeJSON {
-			b, err = readInstances(m, body, s.rows(m))
-		} else {
-			b, err = readText(ctx, m, file, body, s.rows(m))
+			return readInstances(m, body, s.rows(m))
 		}
-		return b, q, err
+		return readText(ctx, m, file, body, s.rows(m))
 	}
 	s.answer(w, r, read, func(a scored) {
 		out := make([]byte, 0, 64+22*len(a.predictions))
@@ -229,7 +224,7 @@ func (s *Server) servePredict(w http.ResponseWriter, r *http.Request) {
 			return
 		case kind == typeCSV:
 			w.Header().Set("Content-Type", typeCSV)
-			out = append(out, outputPrediction...)
+			out = append(out, predict.ColumnPrediction...)
 			for _, p := range a.predictions {
 				out = strconv.AppendFloat(append(out, '\n'), p, 'g', -1, 64)
 			}

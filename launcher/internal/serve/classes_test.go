@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -59,15 +58,6 @@ func TestAnswersOfClassesAreThoseOfPredict(t *testing.T) {
 				}
 			}
 		}
-
-		for _, only := range []string{"", "probability"} { // of the outputs one only
-			body := inferOf(names, rows)
-			if only != "" {
-				body = append([]byte(`{"outputs":[{"name":"`+only+`"}],`), body[1:]...)
-			}
-			status, _, got := post(t, s.url+"/v2/models/ctr/infer", "application/json", body)
-			checkTensors(t, n, status, got, want, only)
-		}
 	}
 }
 
@@ -80,69 +70,9 @@ func number(tb testing.TB, text string) float64 {
 	return x
 }
 
-// checkTensors compares an answer, which may have one output only, with what `launcher predict` writes.
-func checkTensors(t *testing.T, n, status int, got []byte, want [][]string, only string) {
-	t.Helper()
-	var probabilities []float64
-	var likeliest []string
-	for _, row := range want[1:] {
-		likeliest = append(likeliest, row[0])
-		for _, text := range row[1:] {
-			probabilities = append(probabilities, number(t, text))
-		}
-	}
-	var a struct {
-		Outputs []struct {
-			Name, Datatype string
-			Shape          []int
-			Data           json.RawMessage
-		}
-	}
-	if err := json.Unmarshal(got, &a); err != nil || status != http.StatusOK {
-		t.Fatalf("%d rows as tensors: got status %d, %.300s (%v)", n, status, got, err)
-	}
-	k := len(kinds.classes)
-	var names, classes []string
-	var numbers []float64
-	shapes := ""
-	for _, o := range a.Outputs {
-		shapes += fmt.Sprint(o.Name, " ", o.Datatype, o.Shape, " ")
-		to := map[string]any{"prediction": &names, "probability": &numbers, "class": &classes}[o.Name]
-		if err := json.Unmarshal(o.Data, to); err != nil {
-			t.Fatalf("%d rows as tensors: output %s: %v", n, o.Name, err)
-		}
-	}
-	said := fmt.Sprintf("prediction BYTES[%d] probability FP64[%d %d] class BYTES[%d] ", n, n, k, k)
-	if only != "" {
-		said = fmt.Sprintf("%s FP64[%d %d] ", only, n, k)
-		likeliest, names, classes = nil, nil, kinds.classes
-	}
-	if shapes != said {
-		t.Errorf("got the outputs %s, want %s", shapes, said)
-	}
-	if !slices.Equal(names, likeliest) || !sameBits(numbers, probabilities) || !slices.Equal(classes, kinds.classes) {
-		t.Errorf("%d rows as tensors: got %.500s; want %.200q, %.5v and the classes %q", n, got, likeliest,
-			probabilities[:k], kinds.classes)
-	}
-}
-
-// TestClassesAreDescribed: the protocol's metadata has the shapes, an output that is not there is refused by name, and
-// rows are measured by the probability of their likeliest class.
-func TestClassesAreDescribed(t *testing.T) {
+// TestClassesAreMeasured: rows are measured by the probability of their likeliest class.
+func TestClassesAreMeasured(t *testing.T) {
 	s, read := measured(t, kinds.trained(t, 1))
-	want := `"outputs":[{"name":"prediction","datatype":"BYTES","shape":[-1]},{"name":"probability",` +
-		`"datatype":"FP64","shape":[-1,3]},{"name":"class","datatype":"BYTES","shape":[3]}]`
-	if got := page(t, s.url+"/v2/models/ctr"); !strings.Contains(got, want) {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	body := inferOf(kinds.names(), someRows(kinds, 1, 1))
-	body = append([]byte(`{"outputs":[{"name":"odds"}],`), body[1:]...)
-	status, _, got := post(t, s.url+"/v2/models/ctr/infer", "application/json", body)
-	want = "prediction, probability, class"
-	if status != http.StatusBadRequest || !strings.Contains(string(got), want) {
-		t.Errorf("got status %d, %s; want 400 and the outputs that there are: %s", status, got, want)
-	}
-
 	post(t, s.url+"/predict", "application/json", instancesOf(kinds.names(), someRows(kinds, 40, 2)))
 	until(t, "the request is counted", func() bool { return read()["coppice_serve_rows_total"] == 40 })
 	if mean := read()["coppice_serve_predicted_total"] / 40; mean <= 1./3 || mean > 1 {

@@ -113,23 +113,6 @@ func FuzzInstances(f *testing.F) {
 	})
 }
 
-func FuzzInfer(f *testing.F) {
-	for _, text := range []string{`{"id":"1","inputs":[{"name":"a","shape":[2],"datatype":"FP64","data":[1,null]},` +
-		`{"name":"b","shape":[2,1],"datatype":"BYTES","data":[["x"],["y"]]}]}`,
-		`{"inputs":[{"name":"a","shape":[1],"datatype":"INT16","data":[-7]},{"name":"b","shape":[1],` +
-			`"datatype":"FP32","data":[0.1]}]}`,
-		`{"inputs":[{"name":"a","shape":[1],"datatype":"BOOL","data":[true]},{"name":"b","shape":[1],` +
-			`"datatype":"UINT32","data":[7]}],"outputs":[{"name":"prediction","parameters":{"x":true}}]}`} {
-		f.Add([]byte(text))
-	}
-	m := forColumns("a", "b")
-	f.Fuzz(func(t *testing.T, body []byte) {
-		if b, _, err := readInfer(m, body, fuzzRows); err == nil {
-			checkBatch(t, m, b)
-		}
-	})
-}
-
 func FuzzCSV(f *testing.F) {
 	f.Add([]byte("a,b\n1,2\n\"x,\",y\n"))
 	f.Add([]byte("b;a\n1;2\n"))

@@ -125,43 +125,16 @@ func hostileRequests(maxBytes int) []hostile {
 		bad(fmt.Sprintf("lines %.60q", text), request("/predict", "application/x-ndjson", text))
 	}
 
-	// The Open Inference Protocol.
-	tensor := func(more string) string { return `{"inputs":[{"name":"i0",` + more + `}]}` }
-	for _, text := range []string{"", "{}", `{"inputs":[]}`, `{"inputs":{}}`, `{"inputs":[1]}`, `{"inputs":[{}]}`,
-		tensor(`"shape":[1]`), tensor(`"shape":[1],"datatype":"BYTES"`),
-		tensor(`"shape":[-1],"datatype":"BYTES","data":[]`), tensor(`"shape":[],"datatype":"BYTES","data":["a"]`),
-		tensor(`"shape":[1,2],"datatype":"BYTES","data":["a","b"]`),
-		tensor(`"shape":[1,1,1],"datatype":"BYTES","data":["a"]`),
-		tensor(`"shape":[99999999999999999999],"datatype":"BYTES"`),
-		tensor(`"shape":[9000000000000000000],"datatype":"BYTES","data":["a"]`),
-		tensor(`"shape":[101],"datatype":"BYTES","data":[]`),
-		tensor(`"shape":[0],"datatype":"BYTES","data":[]`), tensor(`"shape":[2],"datatype":"BYTES","data":["a"]`),
-		tensor(`"shape":[1],"datatype":"BYTES","data":["a","b"]`), tensor(`"shape":[1],"datatype":"FP65","data":[1]`),
-		tensor(`"shape":[1],"datatype":"FP64","data":["a"]`), tensor(`"shape":[1],"datatype":"FP64","data":[1e999]`),
-		tensor(`"shape":[1],"datatype":"INT8","data":[300]`), tensor(`"shape":[1],"datatype":"UINT64","data":[-1]`),
-		tensor(`"shape":[1],"datatype":"UINT64","data":[18446744073709551615]`),
-		tensor(`"shape":[1],"datatype":"BOOL","data":[2]`), tensor(`"shape":[1],"datatype":"BYTES","data":[{}]`),
-		`{"id":1,"inputs":[]}`, `{"inputs":[{"name":"i0","shape":[1],"datatype":"BYTES","data":["a"]},` +
-			`{"name":"i0","shape":[1],"datatype":"BYTES","data":["a"]}]}`,
-		`{"inputs":[{"name":"i0","shape":[1],"datatype":"BYTES","data":["a"]},` +
-			`{"name":"i1","shape":[2],"datatype":"BYTES","data":["a","b"]}]}`,
-		`{"outputs":[{"name":"other"}],"inputs":[]}`} {
-		bad(fmt.Sprintf("infer %.70q", text), request("/v2/models/ctr/infer", "application/json", text))
-	}
-	bad("binary tensors", request("/v2/models/ctr/infer", "application/json", tensor(`"shape":[1],"datatype":"FP32"`)+
-		"\x00\x00\x80\x3f", "Inference-Header-Content-Length: 61"))
-	bad("another model", request("/v2/models/other/infer", "application/json", "{}"), http.StatusNotFound)
-	bad("another version", request("/v2/models/ctr/versions/7/infer", "application/json", "{}"), http.StatusNotFound)
 	bad("an unknown path", request("/predictt", "application/json", "{}"), http.StatusNotFound)
-	bad("a path out", request("/v2/models/..%2f..%2fetc/infer", "application/json", "{}"), http.StatusNotFound)
+	bad("a path out", request("/..%2f..%2fetc/predict", "application/json", "{}"), http.StatusNotFound)
 
 	// HTTP itself: other methods, paths, and two readings of where a request ends.
 	for _, raw := range []string{"GET /predict HTTP/1.1\r\nHost: x\r\n\r\n",
 		"PUT /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
-		"DELETE /v2/models/ctr HTTP/1.1\r\nHost: x\r\n\r\n", "POST /readyz HTTP/1.1\r\nHost: x\r\nContent-Length: " +
+		"DELETE /status HTTP/1.1\r\nHost: x\r\n\r\n", "POST /readyz HTTP/1.1\r\nHost: x\r\nContent-Length: " +
 			"0\r\n\r\n", "POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
 		"GET /../../etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n",
-		"GET /v2/models/ HTTP/1.1\r\nHost: x\r\n\r\n"} {
+		"GET /v2/models/ctr HTTP/1.1\r\nHost: x\r\n\r\n"} {
 		bad(fmt.Sprintf("%.40q", raw), raw, http.StatusMethodNotAllowed, http.StatusNotFound,
 			http.StatusMovedPermanently, http.StatusTemporaryRedirect)
 	}

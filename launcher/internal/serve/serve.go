@@ -1,7 +1,7 @@
 // Package serve answers requests for predictions with a registered version: raw rows by name in, calibrated
 // probabilities out, the same bits as `launcher predict`.
 //
-//	request ─▶ limits ─▶ rows (json.go, rows.go, v2.go) ─▶ Model.Score ─▶ answer, names its version
+//	request ─▶ limits ─▶ rows (json.go, rows.go) ─▶ Model.Score ─▶ answer, names its version
 //	                                                        ▲
 //	alias in the registry ─▶ watch: fetch, verify, warm, compare on the last requests ─▶ swap
 //
@@ -186,33 +186,29 @@ func (s *Server) Handler() http.Handler {
 		}
 		fmt.Fprintln(w, "ready")
 	}
-	open := http.NewServeMux() // for whoever starts and stops this server
-	for _, path := range []string{"/healthz", "/v2/health/live"} {
-		if path != s.c.Health { // Vertex AI's may be one of them
-			open.HandleFunc("GET "+path, alive)
-		}
+	open := http.NewServeMux()    // for whoever starts and stops this server
+	if s.c.Health != "/healthz" { // Vertex AI's may be this one
+		open.HandleFunc("GET /healthz", alive)
 	}
-	for path := range paths("/readyz", "/v2/health/ready", s.c.Health) {
+	for path := range paths("/readyz", s.c.Health) {
 		open.HandleFunc("GET "+path, ready)
 	}
 
 	for path := range paths("/predict", s.c.Predict) {
 		mux.HandleFunc("POST "+path, s.servePredict)
 	}
-	mux.HandleFunc("GET /v2", s.serveServer)
-	mux.HandleFunc("GET /v2/models/{model}", s.serveModel)
-	mux.HandleFunc("GET /v2/models/{model}/versions/{version}", s.serveModel)
-	mux.HandleFunc("GET /v2/models/{model}/ready", s.serveModelReady)
-	mux.HandleFunc("GET /v2/models/{model}/versions/{version}/ready", s.serveModelReady)
-	mux.HandleFunc("POST /v2/models/{model}/infer", s.serveInfer)
-	mux.HandleFunc("POST /v2/models/{model}/versions/{version}/infer", s.serveInfer)
 	mux.HandleFunc("GET /status", s.serveStatus)
 	if s.c.Metrics != nil {
 		mux.Handle("GET /metrics", s.c.Metrics)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, fmt.Sprintf("there is no %.10s %.80s here; send rows to POST /predict or POST "+
-			"/v2/models/%s/infer", r.Method, r.URL.EscapedPath(), s.c.Model))
+		path := r.URL.EscapedPath()
+		if strings.HasPrefix(path, "/v2") {
+			refuse(w, http.StatusNotFound, problem.Gone("path: /v2"))
+			return
+		}
+		refuse(w, http.StatusNotFound, fmt.Sprintf("there is no %.10s %.80s here; send rows to POST /predict", r.Method,
+			path))
 	})
 
 	closed := s.guardHost(mux)

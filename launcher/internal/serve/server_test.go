@@ -15,7 +15,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,6 +23,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/must"
+	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/launcher/internal/predict"
@@ -277,11 +277,6 @@ func TestAnswersAreThoseOfPredict(t *testing.T) {
 					status, header.Get("Coppice-Version"), body, want[:min(5, n)])
 			}
 		}
-
-		status, _, text := post(t, s.url+"/v2/models/ctr/infer", "application/json", inferOf(names, rows))
-		if got := outputOf(t, text); status != http.StatusOK || !sameBits(got, want) {
-			t.Errorf("%d rows as tensors: got status %d, %.10v, %.300s; want %.10v", n, status, got, text, want)
-		}
 	}
 }
 
@@ -291,76 +286,6 @@ func toBytes(in []json.RawMessage) [][]byte {
 		out = append(out, x)
 	}
 	return out
-}
-
-// inferOf are rows as a request of the Open Inference Protocol, all columns as texts.
-func inferOf(names []string, rows [][]string) []byte {
-	var inputs []map[string]any
-	for i, name := range names {
-		var data []any
-		for _, row := range rows {
-			data = append(data, row[i])
-		}
-		inputs = append(inputs, map[string]any{"name": name, "shape": []int{len(rows), 1}, "datatype": "BYTES",
-			"data": data})
-	}
-	body, _ := json.Marshal(map[string]any{"id": "a \"b\"", "inputs": inputs})
-	return body
-}
-
-// TestInputsAsTheyAreDescribed: a request with the datatypes that the model's description names gets the bits of
-// `launcher predict`.
-func TestInputsAsTheyAreDescribed(t *testing.T) {
-	reg, store := newRegistry()
-	v := register(t, reg, "one", filesOf(t, 1))
-	s := start(t, store, nil)
-	var model struct {
-		Inputs []struct{ Name, Datatype string }
-	}
-	must.Do(t, json.Unmarshal([]byte(page(t, s.url+"/v2/models/ctr")), &model))
-	names, rows := small.names(), someRows(small, 50, 1)
-	want := predicted(t, reg, v, names, rows)
-	var inputs []map[string]any
-	for _, in := range model.Inputs {
-		if wanted := map[byte]string{'i': "BYTES", 'n': "FP64"}[in.Name[0]]; in.Datatype != wanted {
-			t.Errorf("%s: got the datatype %s, want %s", in.Name, in.Datatype, wanted)
-		}
-		data := make([]any, len(rows))
-		for r, row := range rows {
-			text := row[slices.Index(names, in.Name)]
-			if data[r] = text; in.Datatype == "FP64" {
-				data[r] = nil
-				if x, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil && !math.IsNaN(x) {
-					data[r] = x
-				}
-			}
-		}
-		inputs = append(inputs, map[string]any{"name": in.Name, "datatype": in.Datatype, "shape": []int{len(rows)},
-			"data": data})
-	}
-	body := must.Get(json.Marshal(map[string]any{"id": "a \"b\"", "inputs": inputs}))(t)
-	status, _, text := post(t, s.url+"/v2/models/ctr/infer", "application/json", body)
-	if status != http.StatusOK || !sameBits(outputOf(t, text), want) {
-		t.Errorf("got status %d, %.200s; want the predictions %.10v", status, text, want)
-	}
-}
-
-func outputOf(tb testing.TB, text []byte) []float64 {
-	tb.Helper()
-	var a struct {
-		ModelName    string `json:"model_name"`
-		ModelVersion string `json:"model_version"`
-		ID           string
-		Outputs      []struct {
-			Shape []int
-			Data  []float64
-		}
-	}
-	if err := json.Unmarshal(text, &a); err != nil || len(a.Outputs) != 1 || a.ID != "a \"b\"" {
-		tb.Errorf("got %.300s (%v); want one output and the id of the request", text, err)
-		return nil
-	}
-	return a.Outputs[0].Data
 }
 
 // TestWordsAreThoseOfPredict: a column that is missing or mistyped is named as `launcher predict` names it.
@@ -440,15 +365,13 @@ func TestGrace(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- s.end() }()
 	until(t, "the server is not ready", func() bool { return !s.Ready() })
-	for _, path := range []string{"/readyz", "/v2/health/ready"} {
-		r, err := http.Get(s.url + path)
-		must.Do(t, err)
-		r.Body.Close()
-		if r.StatusCode != http.StatusServiceUnavailable {
-			t.Errorf("%s: got %s within the time of grace, want 503", path, r.Status)
-		}
+	r, err := http.Get(s.url + "/readyz")
+	must.Do(t, err)
+	r.Body.Close()
+	if r.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("/readyz: got %s within the time of grace, want 503", r.Status)
 	}
-	r, err := http.Post(s.url+"/predict", "application/json", bytes.NewReader(instancesOf(small.names(),
+	r, err = http.Post(s.url+"/predict", "application/json", bytes.NewReader(instancesOf(small.names(),
 		someRows(small, 5, 1))))
 	must.Do(t, err)
 	r.Body.Close()
@@ -494,9 +417,8 @@ func TestCallersAreVerified(t *testing.T) {
 		}{
 			{"POST", "/predict", "Bearer good", 200}, {"POST", "/predict", "Bearer bad", 401},
 			{"POST", "/predict", "", 401},
-			{"POST", "/v2/models/ctr/infer", "", 401}, {"GET", "/v2/models/ctr", "", 401}, {"GET", "/status", "", 401},
-			{"GET", "/v2/models/ctr/ready", "Bearer good", 200}, {"GET", "/nothing", "", 401},
-			{"GET", "/readyz", "", 200}, {"GET", "/healthz", "", 200}, {"GET", "/v2/health/live", "", 200},
+			{"GET", "/status", "", 401}, {"GET", "/status", "Bearer good", 200}, {"GET", "/nothing", "", 401},
+			{"GET", "/readyz", "", 200}, {"GET", "/healthz", "", 200},
 		} {
 			q, err := http.NewRequestWithContext(t.Context(), ask.method, s.url+ask.path, strings.NewReader(body))
 			if err != nil {
@@ -522,14 +444,16 @@ func TestCallersAreVerified(t *testing.T) {
 func TestBeforeAVersion(t *testing.T) {
 	_, store := newRegistry()
 	s := starting(t, store, nil)
-	for path, want := range map[string]int{"/healthz": 200, "/v2/health/live": 200, "/readyz": 503,
-		"/v2/health/ready": 503, "/v2/models/ctr/ready": 503, "/v2/models/ctr": 503} {
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503} {
 		a, err := http.Get(s.url + path)
 		must.Do(t, err)
 		a.Body.Close()
 		if a.StatusCode != want {
 			t.Errorf("%s: got %s, want %d", path, a.Status, want)
 		}
+	}
+	if got := page(t, s.url+"/v2/models/ctr"); !strings.Contains(got, problem.Gone("path: /v2")) {
+		t.Errorf("/v2/models/ctr: got %s, want that the protocol is gone", got)
 	}
 	status, header, text := post(t, s.url+"/predict", "application/json", []byte(`{"instances":[`+goodRow+`]}`))
 	if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {

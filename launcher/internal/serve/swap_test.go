@@ -260,38 +260,6 @@ func TestAShiftedVersionWaits(t *testing.T) {
 	}
 }
 
-// TestAVersionThatHasMoved: a request for a version that waits while the alias moves is not answered by the next one.
-func TestAVersionThatHasMoved(t *testing.T) {
-	reg, store := newRegistry()
-	register(t, reg, "one", filesOf(t, 1))
-	register(t, reg, "two", filesOf(t, 2))
-	promote(t, reg, 1)
-	s := start(t, store, nil)
-	release := s.HoldTurns()
-	type answer struct {
-		status int
-		header http.Header
-		text   []byte
-	}
-	answered := make(chan answer)
-	go func() {
-		body := inferOf(small.names(), someRows(small, 3, 1))
-		var a answer
-		a.status, a.header, a.text = post(t, s.url+"/v2/models/ctr/versions/1/infer", "application/json", body)
-		answered <- a
-	}()
-	until(t, "the request waits for its turn", func() bool { return s.Open() == 1 })
-	promote(t, reg, 2)
-	until(t, "the next version answers", func() bool { return state(t, s).Version == "ctr@2" })
-	release()
-	a := <-answered
-	if a.status != http.StatusNotFound || a.header.Get("Coppice-Version") != "ctr@2" ||
-		!strings.Contains(string(a.text), "version 1 does not answer any more; ctr@2 does") {
-		t.Errorf("got status %d, %q, %s; want 404, and that ctr@2 answers", a.status, a.header.Get("Coppice-Version"),
-			a.text)
-	}
-}
-
 // TestNoVersionCanBeServed: a registered version that is damaged leaves a server that is not ready, which says so, and
 // that answers once there is another champion.
 func TestNoVersionCanBeServed(t *testing.T) {

@@ -67,7 +67,7 @@ func TestFullQueue(t *testing.T) {
 
 // TestRoutesOfVertex: a health route may be one that is there anyway.
 func TestRoutesOfVertex(t *testing.T) {
-	for _, route := range []string{"/healthz", "/v2/health/live", "/readyz", "/health"} {
+	for _, route := range []string{"/healthz", "/readyz", "/health"} {
 		c := Defaults()
 		c.Log = slog.New(slog.DiscardHandler)
 		must.Do(t, c.Check(Environment{Health: route, Predict: "/predict"}))
