@@ -62,12 +62,6 @@ limits: {trial: 5m, sweep: 15m}
 	if out := l.must("launcher", "status", string(c.Sweep)); !strings.Contains(out, " dropped, in 4 folds") {
 		t.Errorf("launcher status printed\n%s\nwant how many configurations were dropped", out)
 	}
-	if out := l.must("launcher", "why", string(c.Sweep), "11"); !strings.Contains(out,
-		"for all folds of the configuration") ||
-		!strings.Contains(out, "repeating the decision gives the same result") {
-		t.Errorf("launcher why of the third fold of the open configuration printed\n%s\nwant the decision, and that "+
-			"it can be repeated", out)
-	}
 	page := filepath.Join(l.dir, "folds.html")
 	l.must("launcher", "report", string(c.Sweep), "--out", page)
 	if html, err := os.ReadFile(page); err != nil || !strings.Contains(string(html), "Configurations, best first") ||

@@ -257,7 +257,7 @@ func (s *Sweep) Leaderboard(most int) Listed {
 		brief[paramKey(q)] = i < mostMatter
 	}
 	columns := slices.DeleteFunc(slices.Clone(p.Board), func(c boardColumn) bool {
-		return most > 0 && !brief[c.Key] && !strings.HasPrefix(c.Key, "g") || c.Key == "tried" || c.Key == "cost"
+		return most > 0 && !brief[c.Key] && !strings.HasPrefix(c.Key, "g") || c.Key == "cost"
 	})
 	t := Listed{Title: "Trials", Rows: make([][]string, 0, len(p.Ranked))}
 	for _, c := range columns {

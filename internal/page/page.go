@@ -184,7 +184,6 @@ type data struct {
 	Kind    string             `json:"kind"`
 	ID      string             `json:"id"`
 	Open    bool               `json:"open,omitempty"` // it runs: a console is asked for news
-	Why     string             `json:"why"`            // the command that says why a trial was tried
 	Columns map[string]*column `json:"columns"`
 	Tables  map[string]table   `json:"tables"`
 	Curves  *curves            `json:"curves,omitempty"`
@@ -227,7 +226,7 @@ func (n num) MarshalJSON() ([]byte, error) {
 }
 
 func newData(kind, id string) *data {
-	return &data{Kind: kind, ID: id, Why: "launcher why", Columns: map[string]*column{}, Tables: map[string]table{}}
+	return &data{Kind: kind, ID: id, Columns: map[string]*column{}, Tables: map[string]table{}}
 }
 
 // add makes a column of a value of each row.

@@ -335,7 +335,6 @@
     box.append(make('div', {class: 'scroll data', tabindex: 0, role: 'group', 'aria-label': 'Beside another trial, scrolls'}, table));
     const [cols, all] = data.tables.gantt ? rows('gantt') : [[], []], at = cols.findIndex(c => c.n === 'trial'), own = all.filter(a => a[at] === t);
     if (own.length) box.append(make('h3', {class: 'over'}, own.length === 1 ? 'One attempt' : `${own.length} attempts`), make('ul', {class: 'list'}, ...own.map(a => make('li', {}, cols.map((c, i) => i === at || a[i] === '' || a[i] === null ? '' : `${c.n} ${show(c, a[i])}`).filter(Boolean).join(' · ')))));
-    box.append(make('p', {class: 'fine'}, 'In a terminal: ', make('code', {}, `${data.why} ${data.id} ${t}`)));
     const close = make('button', {type: 'button'}, 'Close');
     close.addEventListener('click', () => box.close());
     box.append(make('p', {class: 'tools'}, step(-1, 'Better'), ' ', step(1, 'Worse'), ' ', close));

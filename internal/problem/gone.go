@@ -28,6 +28,7 @@ var gone = map[string]string{
 	"registry alias":             "`launcher registry promote MODEL@VERSION --alias NAME`; `rollback` takes it back",
 	"ls":                         "`launcher status` without a sweep lists all",
 	"datasets pull":              "`gcloud storage cp -r gs://BUCKET/datasets/NAME/VERSION FOLDER`",
+	"why":                        "`launcher leaderboard SWEEP --all` and the page of the sweep say it",
 	"plot":                       "the page has the plots: `launcher report SWEEP --out sweep.html`",
 
 	"ask":    "search what other programs train with Optuna",

@@ -1,7 +1,6 @@
 package search
 
 import (
-	"fmt"
 	"maps"
 
 	"coppice/internal/sweep"
@@ -31,18 +30,4 @@ func ChooseFinal(p *sweep.Plan, b sweep.Board, require []*Condition) (winner *sw
 		params["num_iterations"], params["early_stopping_round"] = float64(max(1, winner.Trees)), 0.0
 	}
 	return winner, params, ""
-}
-
-// WhyFinal says what the final training trains, or why nothing. All other trials have ended.
-func WhyFinal(p *sweep.Plan, b sweep.Board, require []*Condition) string {
-	winner, params, none := ChooseFinal(p, b, require)
-	if winner == nil {
-		return none
-	}
-	if n := p.Spec.Bag(); n > 1 {
-		return fmt.Sprintf("trial %d wins; this trains %d models of its configuration, each on the rows of all splits "+
-			"but those of one fold in %d, and merges them", winner.Trial, n, n)
-	}
-	return fmt.Sprintf("trial %d wins; this trains its configuration on the rows of all splits, with %.0f trees",
-		winner.Trial, params["num_iterations"])
 }

@@ -131,7 +131,7 @@ blocked, 9 the winner did not become the champion, 75 a passing fault: run it ag
 		{"start", "Start, in this order:", []*cobra.Command{fitCommand(w), stageCommand(w), planCommand(w),
 			sweepCommand(w), watchCommand(w), reportCommand(w), predictCommand(w)}},
 		{"look", "Look at sweeps:", []*cobra.Command{statusCommand(w), nightsCommand(w),
-			leaderboardCommand(w), whyCommand(w), billCommand(w), consoleCommand(w)}},
+			leaderboardCommand(w), billCommand(w), consoleCommand(w)}},
 		{"decide", "Decide what happens to a sweep, and in the next night:", []*cobra.Command{cancelCommand(w),
 			nightlyCommand(w)}},
 		{"keep", "Keep models, datasets and the deployment in order:", []*cobra.Command{serveCommand(w),

@@ -2,12 +2,10 @@ package cli
 
 import (
 	"context"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"coppice/internal/ledger"
-	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/bill"
 	"coppice/launcher/internal/report"
@@ -74,32 +72,6 @@ the trials' learning curves. Without a name it is the newest sweep.`,
 	return cmd
 }
 
-func whyCommand(w *Setup) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "why SWEEP TRIAL",
-		Short: "Say why a trial was tried, and why it was stopped",
-		Long: `Shows in numbers where a trial's configuration comes from, and why. For a trial whose configuration
-was chosen when a task took it, it shows what was known of the others at that moment, and whether that gives the
-same choice again. If the sweep stops trials, it shows how the trial compared at each rung.`,
-		Example: "  launcher why nightly-ctr-1a2b3c4d 17",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return w.look(cmd.Context(), args, func(s *sweepview.View, st sweepview.State) error {
-				n, err := trialNumber(s.Plan, args[1])
-				if err != nil {
-					return err
-				}
-				y, err := s.Why(cmd.Context(), st, n)
-				if err != nil {
-					return err
-				}
-				return w.print(y, func() { w.screen().Why(s.Plan, y) })
-			})
-		},
-	}
-	w.jsonFlag(cmd, "print one JSON object")
-	return cmd
-}
-
 func billCommand(w *Setup) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bill [SWEEP]",
@@ -131,17 +103,4 @@ func printBill(ctx context.Context, w *Setup, s *sweepview.View, st sweepview.St
 	}
 	b := bill.Make(s.Plan, &l, s.Results())
 	return w.print(b, func() { w.screen().Bill(b, s.Plan.Dataset.TableRows(sweep.Train)) })
-}
-
-// trialNumber reads the argument TRIAL.
-func trialNumber(p *sweep.Plan, text string) (int, error) {
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
-		return 0, program.Usagef("trial %.40q: use a number such as 17; `launcher leaderboard %s` lists them", text,
-			p.Sweep)
-	}
-	if n >= len(p.Trials) {
-		return 0, program.Usagef("sweep %s has no trial %d; its trials are 0 to %d", p.Sweep, n, len(p.Trials)-1)
-	}
-	return n, nil
 }

@@ -150,7 +150,6 @@ status
 status ID
 leaderboard ID
 leaderboard --all ID
-why ID 1
 bill ID
 cancel ID
 cancel no-such-sweep-ID

@@ -113,10 +113,10 @@ func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapsh
 			trials(snap.Ready))
 	}
 	if snap.Paused > 0 && st.Conclusion == nil {
-		add("paused", "%s behind others at a rung; may resume (`launcher why %s TRIAL`)", trials(snap.Paused), p.Sweep)
+		add("paused", "%s behind others at a rung; may resume", trials(snap.Paused))
 	}
 	if snap.Stopped > 0 && snap.Folds == nil {
-		add("stopped", "%s, because others were better (`launcher why %s TRIAL`)", trials(snap.Stopped), p.Sweep)
+		add("stopped", "%s, because others were better", trials(snap.Stopped))
 	}
 	if n := len(p.Earlier); n > 0 {
 		add("warm start", "%s, the newest %s", english.Plural(n, "earlier sweep", ""), p.Earlier[0].Sweep)
