@@ -49,10 +49,10 @@ var ceilings = map[string]int{
 	"internal/nights":              3569,
 	"internal/nights/nightstest":   1011,
 	"internal/notify":              543,
-	"internal/page":                2972,
+	"internal/page":                2718,
 	"internal/page/pagetest":       432,
-	"internal/page/plot":           654,
-	"internal/problem":             242, // its table of what is gone grows
+	"internal/page/plot":           614,
+	"internal/problem":             243, // its table of what is gone grows
 	"internal/program":             1288,
 	"internal/program/environment": 207,
 	"internal/program/tables":      327,
@@ -60,7 +60,7 @@ var ceilings = map[string]int{
 	"internal/random":              17,
 	"internal/registry":            2501,
 	"internal/scorer":              667,
-	"internal/search":              4318,
+	"internal/search":              4303,
 	"internal/slurm":               621,
 	"internal/strictjson":          309,
 	"internal/strictyaml":          766,
@@ -72,7 +72,7 @@ var ceilings = map[string]int{
 	"launcher/command":             428,
 	"launcher/internal/bill":       271,
 	"launcher/internal/clean":      522,
-	"launcher/internal/cli":        4137,
+	"launcher/internal/cli":        4096,
 	"launcher/internal/cloudjob":   511,
 	"launcher/internal/console":    280,
 	"launcher/internal/doctor":     636,
@@ -82,13 +82,13 @@ var ceilings = map[string]int{
 	"launcher/internal/predict":    648,
 	"launcher/internal/provision":  465,
 	"launcher/internal/quote":      1449,
-	"launcher/internal/report":     1409,
+	"launcher/internal/report":     1363,
 	"launcher/internal/reproduce":  516,
 	"launcher/internal/serve":      1950,
-	"launcher/internal/show":       1961,
+	"launcher/internal/show":       1832,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1728,
-	"launcher/internal/sweepview":  769,
+	"launcher/internal/sweepview":  647,
 	"localemu":                     15,
 	"localemu/batchemu":            2084,
 	"localemu/command":             33,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 114_091
+const maxLines = 113_445
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

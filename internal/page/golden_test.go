@@ -67,7 +67,6 @@ func TestEveryDrawingIsKept(t *testing.T) {
 func TestWhatCannotBeDrawn(t *testing.T) {
 	nan := func(n int) []float64 { return slices.Repeat([]float64{none}, n) }
 	for name, c := range map[string]*plot.Chart{
-		"strip": {ID: "c", W: 300, Marks: plot.Strip([]float64{none, 1}, []float64{none, none}, 0, 1, 260, 20)},
 		"lines": (&plot.Plot{Chart: plot.Chart{ID: "c", W: 300, H: 200},
 			Lines: []plot.Line{{X: nan(3), Y: nan(3), Low: nan(3), High: nan(3), Peak: 1, End: "end"}}}).Draw(),
 		"scatter": (&plot.Plot{Chart: plot.Chart{ID: "c", W: 300, H: 200},

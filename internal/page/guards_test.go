@@ -61,7 +61,7 @@ func longModel() *page.Model {
 	for i, name := range []string{long, "מחיר_ממוצע_לקליק_בשבעה_הימים_האחרונים_לפי_קמפיין_ומפרסם", long + "01"} {
 		m.Features[i].Feature, m.Effects[i].Feature = name, name
 	}
-	m.Nights[0].Found = []string{"warning: " + long}
+	m.Nights[0].Found = "warning: " + long
 	return m
 }
 

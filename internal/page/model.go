@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"coppice/internal/page/plot"
 	"coppice/internal/registry"
 )
 
@@ -35,8 +34,7 @@ type Effect struct {
 // VersionView is one version of a model.
 type VersionView struct {
 	registry.Version
-	Tag    string      // its aliases
-	Params [][2]string // that are not the defaults; of the newest versions
+	Tag string // its aliases
 }
 
 // modelPage is a model with its drawings.
@@ -108,20 +106,14 @@ func (p *modelPage) Commands() (commands []string) {
 // effectRow is what a feature adds to raw scores, and with which of its values.
 type effectRow struct {
 	Name                         string
-	Mean, Share, Least, Greatest float64     // Mean of the absolute values, Share of the largest Mean
-	Way                          string      // whether higher values raise the score
-	Marks                        []plot.Mark // a dot for each row, coloured by its value
+	Mean, Share, Least, Greatest float64 // Mean of the absolute values, Share of the largest Mean
+	Way                          string  // whether higher values raise the score
 }
 
-// effects are the features that move predictions, drawn on one scale.
+// effects are the features that move predictions.
 func (p *modelPage) effects() (rows []effectRow) {
-	low, high := 0.0, 0.0
 	for _, e := range p.Effects {
-		low, high = min(low, slices.Min(e.Shap)), max(high, slices.Max(e.Shap))
-	}
-	for _, e := range p.Effects {
-		r := effectRow{Name: e.Feature, Least: slices.Min(e.Shap), Greatest: slices.Max(e.Shap), Way: "mixed",
-			Marks: plot.Strip(e.Shap, e.Rank, low, high, 260, 20)}
+		r := effectRow{Name: e.Feature, Least: slices.Min(e.Shap), Greatest: slices.Max(e.Shap), Way: "mixed"}
 		up, all := 0.0, 0.0
 		for i, v := range e.Shap {
 			r.Mean += math.Abs(v) / float64(len(e.Shap))

@@ -1,11 +1,8 @@
 package page
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"coppice/internal/registry"
@@ -29,12 +26,11 @@ type ModelNight struct {
 	Live int `json:"champion,omitempty"`
 	Age  int `json:"age,omitempty"`
 
-	Found []string `json:"-"` // what staging found in the table, without notes
+	Found string `json:"-"` // what staging found in the table, without notes
 	// The gate's metric on tonight's test rows: of the version that was live before, and of the new one. NaN where they
 	// were not compared.
 	Judged    string  `json:"-"`
 	Next, New float64 `json:"-"`
-	Changed   string  `json:"-"` // against the version before. Write fills it in
 }
 
 // InARow is how many of the last nights have not made the champion, one after the other.
@@ -58,11 +54,9 @@ func (n ModelNight) Held() bool {
 // Counts says that the night has ended, and not by hand: it is one that a model's colour may be about.
 func (n ModelNight) Counts() bool { return n.Verdict != "" && n.Verdict != sweep.VerdictCancelled }
 
-// nights fills in what changed in each night, and how often the champion did.
+// nights counts how often the champion changed.
 func (p *modelPage) nights() {
-	for i := range p.Nights {
-		n := &p.Nights[i]
-		n.Changed = strings.Join(append(p.changed(n.Version), n.Found...), "; ")
+	for _, n := range p.Nights {
 		if n.Held() {
 			p.Back++
 		}
@@ -79,28 +73,6 @@ func (p *modelPage) nights() {
 		}
 	}
 	p.Answer = p.answer()
-}
-
-// changed says in which parameters a version differs from the one before it.
-func (p *modelPage) changed(version int) (out []string) {
-	i := slices.IndexFunc(p.Versions, func(v VersionView) bool { return v.Number == version })
-	if i < 1 || p.Versions[i].Params == nil || p.Versions[i-1].Params == nil {
-		return nil
-	}
-	values := map[string][2]string{} // before and now
-	for k, v := range p.Versions[i-1 : i+1] {
-		for _, q := range v.Params {
-			pair := values[q[0]]
-			pair[k] = q[1]
-			values[q[0]] = pair
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if pair := values[name]; pair[0] != pair[1] {
-			out = append(out, fmt.Sprintf("%s %s → %s", name, cmp.Or(pair[0], "default"), cmp.Or(pair[1], "default")))
-		}
-	}
-	return out
 }
 
 // answer says which version is live, and how the last night went.

@@ -76,7 +76,6 @@
     if (!rowOf) return;
     hidden = new Set([...rowOf.keys()].filter(t => !passes(t)));
     for (const p of plots) p.late = true;
-    for (const box of $$('[data-rows]')) if (box.firstChild) fill(box);
     most = page;
     list();
     catchUp();
@@ -248,29 +247,12 @@
     const head = c => cell({}, c.n + (c.time ? ' (UTC)' : c.u ? ` (${c.u === '%' ? 'share' : c.u === '#' ? 'count' : c.u})` : ''));
     return [cols.map(head).join(','), ...body.map(r => r.map((v, i) => cell(cols[i], v)).join(','))].join('\n') + '\n';
   }
-  // a table that the script makes: of the learning curves on request, of the attempts once they are in sight
+  // a table that the script makes, on request
   function tableOf(id, most) {
-    const [cols, body] = rows(id), index = n => cols.findIndex(c => c.n === n), from = index('from'), to = index('to'), trial = index('trial');
-    const t = make('table', {}, make('caption', body.length > most ? {} : {class: 'hush'}, data.tables[id].title + (body.length > most ? ` (the first ${most} of ${body.length} rows; all are in the CSV)` : '')));
-    t.append(make('thead', {}, make('tr', {}, ...cols.map(c => make('th', c.v.some(v => typeof v === 'number') && !c.time || id === 'curves' ? {scope: 'col', class: 'n'} : {scope: 'col'}, c.n)))));
-    if (from >= 0) t.tHead.rows[0].insertBefore(make('th', {scope: 'col'}, 'when'), t.tHead.rows[0].cells[3]);
-    const tb = make('tbody', {}), times = from < 0 ? [] : body.flatMap(r => [r[from], r[to]]), begin = Math.min(...times), width = Math.max(...times) - begin || 1;
-    for (const r of body.slice(0, most)) {
-      const tr = make('tr', trial < 0 || id === 'curves' ? {} : {'data-t': r[trial]}, ...r.map((v, i) => make('td', typeof v === 'number' && !cols[i].time ? {class: 'n'} : {}, show(cols[i], v))));
-      if (from >= 0) {
-        const bar = document.createElementNS('http://www.w3.org/2000/svg', 'svg'), path = document.createElementNS('http://www.w3.org/2000/svg', 'path');
-        bar.setAttribute('viewBox', '0 0 260 20');
-        bar.setAttribute('class', 'strip');
-        bar.setAttribute('aria-hidden', 'true');
-        path.setAttribute('class', 'when e-' + String(r[index('how it ended')]).replace(/\W/g, ''));
-        path.setAttribute('d', `M${(255 * (r[from] - begin) / width).toFixed(1)} 10h${Math.max(2, 255 * (r[to] - r[from]) / width).toFixed(1)}`);
-        bar.append(path);
-        tr.insertBefore(make('td', {}, bar), tr.cells[3]);
-      }
-      tb.append(tr);
-    }
-    t.append(tb);
-    return t;
+    const [cols, body] = rows(id), over = body.length > most;
+    return make('table', {}, make('caption', over ? {} : {class: 'hush'}, data.tables[id].title + (over ? ` (the first ${most} of ${body.length} rows; all are in the CSV)` : '')),
+      make('thead', {}, make('tr', {}, ...cols.map(c => make('th', {scope: 'col', class: 'n'}, c.n)))),
+      make('tbody', {}, ...body.slice(0, most).map(r => make('tr', {}, ...r.map((v, i) => make('td', {class: 'n'}, show(cols[i], v)))))));
   }
   function toggleTable(button) {
     const id = button.dataset.table, fig = button.closest('figure'), old = $('.data', fig);
@@ -278,11 +260,6 @@
     if (old) { old.remove(); return; }
     fig.append(make('div', {class: 'data', tabindex: 0, role: 'group', 'aria-label': 'Table of ' + data.tables[id].title}, tableOf(id, 2000)));
   }
-  function fill(box) {
-    box.replaceChildren(tableOf(box.dataset.rows, 200));
-    if (state.pick !== null) for (const e of $$(`tr[data-t="${state.pick}"]`, box)) e.classList.add('hi');
-  }
-  const wanted = new IntersectionObserver(seen => { for (const s of seen) if (s.isIntersecting && !s.target.firstChild) fill(s.target); });
   function sort() {
     const table = $('#board'), c = table && column(state.sort);
     if (!c) return;
@@ -333,8 +310,6 @@
     }
     const table = make('table', {}, make('thead', {}, make('tr', {}, make('th', {scope: 'col'}, 'what'), make('th', {scope: 'col', class: 'n'}, `trial ${t}`), make('th', {scope: 'col', class: 'n'}, make('label', {}, make('span', {class: 'hush'}, 'beside '), other)))), body);
     box.append(make('div', {class: 'scroll data', tabindex: 0, role: 'group', 'aria-label': 'Beside another trial, scrolls'}, table));
-    const [cols, all] = data.tables.gantt ? rows('gantt') : [[], []], at = cols.findIndex(c => c.n === 'trial'), own = all.filter(a => a[at] === t);
-    if (own.length) box.append(make('h3', {class: 'over'}, own.length === 1 ? 'One attempt' : `${own.length} attempts`), make('ul', {class: 'list'}, ...own.map(a => make('li', {}, cols.map((c, i) => i === at || a[i] === '' || a[i] === null ? '' : `${c.n} ${show(c, a[i])}`).filter(Boolean).join(' · ')))));
     const close = make('button', {type: 'button'}, 'Close');
     close.addEventListener('click', () => box.close());
     box.append(make('p', {class: 'tools'}, step(-1, 'Better'), ' ', step(1, 'Worse'), ' ', close));
@@ -379,8 +354,6 @@
         if ($('[data-t]', figure)) { plots.push({id: figure.id, off: new Set(), late: false}); sight.observe(figure); }
       }
     }
-    wanted.disconnect();
-    for (const box of $$('[data-rows]')) wanted.observe(box);
     // a file has no pages beside it
     if (!live) $$('a.in').forEach(a => a.removeAttribute('href'));
     $$('time').forEach(e => {

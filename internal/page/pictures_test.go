@@ -113,7 +113,6 @@ func TestPictures(t *testing.T) {
 		{"sweep-range", sample(50), 1000, 620, false, "filter",
 			`location.hash = 'range=score:0.11:&range=trees:40:90'`},
 		{"sweep-curves-dark", sample(50), 1200, 600, true, "curves", ""},
-		{"sweep-machines", sample(50), 1200, 640, false, "gantt", ""},
 		{"night", manyNights(30), 1200, 760, false, "", ""},
 		{"night-phone", manyNights(30), 390, 800, false, "", ""},
 		{"dataset-dark", manyNights(30), 1200, 700, true, "drift-h", ""},

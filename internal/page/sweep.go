@@ -31,7 +31,7 @@ type Sweep struct {
 	Trials                                []TrialRow   // by number
 	// Of a sweep with folds, best first; a trial with a score stands for one, with its mean.
 	Configurations []ConfigurationRow
-	Attempts       []Attempt
+	Machines       int // on which it ran
 	Money          *Money
 	Winner         *Winner
 	Notes          []string
@@ -97,18 +97,6 @@ type ConfigurationRow struct {
 	Values []float64 // of Params
 }
 
-// Attempt is one task's work on a trial.
-type Attempt struct {
-	Trial, Claim, Job, Task int
-	Host                    string
-	From, To                time.Time
-	End                     string // finished, running, released, paused, lost, silent
-	Trees                   int
-	Cost                    float64
-	Resumed                 bool // it went on from a checkpoint
-	Saved                   bool // it left a checkpoint that goes further than those before
-}
-
 // Money is what the sweep cost, in USD.
 type Money struct {
 	Known         bool // there is a price
@@ -152,9 +140,7 @@ type sweepPage struct {
 	Board    []boardColumn // rank, trial and state first
 	Counts   []stateCount
 	Answer   answer
-	Ended    map[string]int // attempts, by how
-	Done, Of int            // trials that have ended, of how many, without a final training
-	Fronts   []*plot.Chart
+	Done, Of int // trials that have ended, of how many, without a final training
 	Curves   *plot.Chart
 	Slices   []*plot.Chart
 	Weights  []search.Weight // of parameters, for a good score
@@ -192,17 +178,15 @@ func (p *sweepPage) tab() string {
 
 // charts are the page's drawings.
 func (p *sweepPage) charts() []*plot.Chart {
-	all := append([]*plot.Chart{p.Curves, p.Reliability}, p.Fronts...)
-	return slices.DeleteFunc(append(all, p.Slices...), func(c *plot.Chart) bool { return c == nil })
+	all := append([]*plot.Chart{p.Curves, p.Reliability}, p.Slices...)
+	return slices.DeleteFunc(all, func(c *plot.Chart) bool { return c == nil })
 }
 
 // lay draws everything.
 func (s *Sweep) lay() *sweepPage {
 	p := cleaned(s).order()
-	p.Fronts = p.fronts()
 	p.Curves = p.curves()
 	p.Slices = p.slices()
-	p.attempts()
 	if w := p.Winner; w != nil {
 		p.Features, p.MadeOf = used(w.Features)
 		if t := w.Tested; t != nil && len(t.Bins) > 0 {

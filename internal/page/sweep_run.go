@@ -12,59 +12,6 @@ import (
 	"coppice/internal/sweep"
 )
 
-// attempts puts the attempts in the order of machines, slots and time, and makes the table of them, to which the script
-// adds when each of them was.
-func (p *sweepPage) attempts() {
-	p.Attempts = slices.Clone(p.Attempts)
-	slices.SortStableFunc(p.Attempts, func(a, b Attempt) int {
-		return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Task, b.Task),
-			a.From.Compare(b.From), cmp.Compare(a.Trial, b.Trial))
-	})
-	p.Ended = map[string]int{}
-	for _, a := range p.Attempts {
-		p.Ended[a.End]++
-	}
-	keys := []string{}
-	column := func(name string, unit plot.Unit, of func(Attempt) any) {
-		keys = append(keys, fmt.Sprint("gantt-", len(keys)))
-		add(p.data, keys[len(keys)-1], name, unit, p.Attempts, of)
-	}
-	column("machine", plot.Plain, func(a Attempt) any { return a.Host })
-	column("task", plot.Plain, func(a Attempt) any { return a.Task })
-	column("trial", plot.Plain, func(a Attempt) any { return a.Trial })
-	column("how it ended", plot.Plain, func(a Attempt) any { return a.End })
-	column("trees", plot.Plain, func(a Attempt) any { return a.Trees })
-	column("cost", plot.USD, func(a Attempt) any { return a.Cost })
-	column("checkpoint", plot.Plain, func(a Attempt) any { return a.checkpoint() })
-	column("from", plot.Plain, func(a Attempt) any { return a.From })
-	column("to", plot.Plain, func(a Attempt) any { return a.To })
-	column("attempt", plot.Plain, func(a Attempt) any { return a.Claim })
-	column("job", plot.Plain, func(a Attempt) any { return a.Job })
-	p.data.table("gantt", "Machines and slots", keys...)
-}
-
-// checkpoint is what an attempt did with one.
-func (a Attempt) checkpoint() string {
-	switch {
-	case a.Resumed && a.Saved:
-		return "resumed, left one"
-	case a.Resumed:
-		return "resumed"
-	case a.Saved:
-		return "left one"
-	}
-	return ""
-}
-
-// Machines is on how many the sweep ran.
-func (p *sweepPage) Machines() int {
-	hosts := map[string]bool{}
-	for _, a := range p.Attempts {
-		hosts[a.Host] = true
-	}
-	return len(hosts)
-}
-
 // Measure is a metric of the winner on valid, and on test before calibration and as it is registered; Alone is what the
 // shares of the classes score. What is not known is NaN.
 type Measure struct {

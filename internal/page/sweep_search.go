@@ -14,52 +14,6 @@ import (
 	"coppice/internal/sweep"
 )
 
-// scatter draws the score over a number of each trial, with rings around some.
-func (p *sweepPage) scatter(c plot.Chart, x plot.Axis, value func(*TrialRow) float64,
-	ringed func(*TrialRow) bool) *plot.Chart {
-	s := plot.Plot{Chart: c, X: x, Y: plot.Axis{Label: p.Metric}}
-	for _, t := range slices.Backward(p.scored()) {
-		q := plot.Point{Trial: t.Number, X: value(t), Y: t.Score, Class: t.Class()}
-		if ring := q; ringed(t) {
-			ring.Class = "ring"
-			s.Points = append(s.Points, ring)
-		}
-		s.Points = append(s.Points, q)
-	}
-	return s.Draw()
-}
-
-// fronts draw the metric over each of the other objectives. A trial that no other beats in all is marked.
-func (p *sweepPage) fronts() (charts []*plot.Chart) {
-	for g, goal := range p.Goals {
-		if g == 0 { // it is the metric
-			continue
-		}
-		id := "pareto"
-		if g > 1 {
-			id += "-" + strconv.Itoa(g)
-		}
-		c := plot.Chart{ID: id, Title: p.Metric + " by " + goal.Name, W: plot.Half, H: 250, Summary: noScore,
-			Keys: []plot.Key{{Class: "s0 key", Label: "trial"},
-				{Class: "ring key", Label: "on the front of all objectives"}}}
-		x := plot.Axis{Label: goal.Name, Unit: goalUnits[goal.Name], Log: true}
-		var front []string
-		for _, t := range slices.Backward(p.scored()) {
-			x.Log = x.Log && (t.Goals == nil || t.Goals[g] > 0)
-			if t.Front && t.Goals != nil {
-				front = append(front, strconv.Itoa(t.Number))
-			}
-		}
-		if len(front) > 0 {
-			c.Summary = fmt.Sprintf("Pareto front of all objectives: %s %s.",
-				english.PluralWord(len(front), "trial", ""), english.WordSeries(front, "and"))
-		}
-		charts = append(charts, p.scatter(c, x, func(t *TrialRow) float64 { return t.goal(g) },
-			func(t *TrialRow) bool { return t.Front }))
-	}
-	return charts
-}
-
 const noScore = "No trial has a score."
 
 var goalUnits = map[string]plot.Unit{"model_bytes": plot.Bytes, "train_seconds": plot.Seconds}
@@ -188,13 +142,20 @@ const mostSlices = 4
 func (p *sweepPage) slices() (charts []*plot.Chart) {
 	for _, i := range p.byWeight()[:min(mostSlices, len(p.Params))] {
 		q := &p.Params[i]
-		c := plot.Chart{ID: "slice-" + strconv.Itoa(i), Title: q.Name, W: plot.Quarter, H: 200, Summary: noScore}
-		if s := p.scored(); len(s) > 0 {
-			c.Summary = fmt.Sprintf("The best trial has %s.", cell(plot.Plain, q.value(s[0].Values[i])))
+		s := plot.Plot{Chart: plot.Chart{ID: "slice-" + strconv.Itoa(i), Title: q.Name, W: plot.Quarter, H: 200,
+			Summary: noScore}, X: plot.Axis{Log: q.Log, Categories: q.Categories}, Y: plot.Axis{Label: p.Metric}}
+		if best := p.scored(); len(best) > 0 {
+			s.Summary = fmt.Sprintf("The best trial has %s.", cell(plot.Plain, q.value(best[0].Values[i])))
 		}
-		charts = append(charts, p.scatter(c, plot.Axis{Log: q.Log, Categories: q.Categories},
-			func(t *TrialRow) float64 { return t.Values[i] },
-			func(t *TrialRow) bool { return p.Winner != nil && t.Highlight }))
+		for _, t := range slices.Backward(p.scored()) {
+			mark := plot.Point{Trial: t.Number, X: t.Values[i], Y: t.Score, Class: t.Class()}
+			if ring := mark; p.Winner != nil && t.Highlight {
+				ring.Class = "ring"
+				s.Points = append(s.Points, ring)
+			}
+			s.Points = append(s.Points, mark)
+		}
+		charts = append(charts, s.Draw())
 	}
 	return charts
 }

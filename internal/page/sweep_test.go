@@ -26,8 +26,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// sample is a sweep of n trials as it may look in the middle of things: every state of one that has ended,
-// every way in which an attempt ends.
+// sample is a sweep of n trials as it may look in the middle of things: every state of one that has ended.
 func sample(n int) *page.Sweep {
 	rng := rand.New(rand.NewPCG(1, uint64(n)))
 	planned := time.Date(2026, 11, 20, 3, 0, 0, 0, time.UTC)
@@ -42,27 +41,6 @@ func sample(n int) *page.Sweep {
 		s.Trials = append(s.Trials, trialOf(rng, i, planned))
 	}
 
-	cost := func(i int) float64 { // of its attempts, which add up to the trial's
-		if c := s.Trials[i].Cost; !math.IsNaN(c) {
-			return c
-		}
-		return 0.001
-	}
-	ends := []string{"finished", "finished", "finished", "released", "lost", "silent", "running"}
-	for i := range n {
-		from := planned.Add(time.Duration(i/4) * time.Minute)
-		end, trees := ends[i%len(ends)], max(10, s.Trials[i].Grown)
-		first := page.Attempt{Trial: i, Task: i % 4, Host: fmt.Sprint("vm-", i%4/2), From: from,
-			To: from.Add(50 * time.Second), End: end, Trees: trees, Cost: cost(i), Saved: end == "released"}
-		if end != "lost" && end != "released" {
-			s.Attempts = append(s.Attempts, first)
-			continue
-		}
-		first.Trees, first.Cost = 10, cost(i)/4
-		s.Attempts = append(s.Attempts, first, page.Attempt{Trial: i, Claim: 1, Job: 1, Task: i % 2, Host: "vm-9",
-			From: from.Add(2 * time.Minute), To: from.Add(3 * time.Minute), End: "finished", Trees: trees,
-			Cost: cost(i) - first.Cost, Resumed: end == "released"})
-	}
 	s.Money = &page.Money{Known: true, Total: 1.5, Budget: 2, HoursTaken: 1, Rows: [][2]string{
 		{"cost", "$1.50"}, {"training that counts", "$0.90"}, {"quoted", "$1.20 (0.70 to 2.10)"}}}
 	s.Winner = &page.Winner{Params: [][2]string{{"num_leaves", "29"}},
@@ -280,7 +258,7 @@ func TestSize(t *testing.T) {
 func TestPageIsWhole(t *testing.T) {
 	empty := &page.Sweep{ID: "empty", Metric: "auc", State: "running"}
 	one := sample(1)
-	one.Winner, one.Money, one.Attempts = nil, nil, nil
+	one.Winner, one.Money = nil, nil
 	lone := sample(1)
 	lone.Params = nil
 	for i := range lone.Trials {
@@ -436,10 +414,6 @@ func TestHostileTexts(t *testing.T) {
 		for i := range s.Trials {
 			s.Trials[i].Reason = h
 		}
-		for i := range s.Attempts {
-			s.Attempts[i].Host += h
-		}
-		s.Attempts[0].End = h
 		w := s.Winner
 		w.Reason, w.Model, w.Calibration.Method, w.Calibration.Reason, w.Verified.Scorer = h, h, h, h, h
 		w.Gate.Reason, w.Gate.Metric, w.Gate.Checks[0].Name, w.Gate.Checks[0].Reason = h, h, h, h

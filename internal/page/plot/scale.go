@@ -181,13 +181,13 @@ func (s scale) ticks(n int) []float64 {
 		return out
 	}
 	if s.zero {
-		return append([]float64{s.Low}, logTicks(s.Low*math.Pow(s.High/s.Low, 0.08), s.High, n, s.Unit)...)
+		return append([]float64{s.Low}, logTicks(s.Low*math.Pow(s.High/s.Low, 0.08), s.High, n)...)
 	}
 	if s.Log {
-		return logTicks(s.Low, s.High, n, s.Unit)
+		return logTicks(s.Low, s.High, n)
 	}
 
-	step := niceStep((s.High-s.Low)/float64(n), s.Unit)
+	step := niceStep((s.High - s.Low) / float64(n))
 	if s.Whole {
 		step = max(1, step)
 	}
@@ -203,17 +203,10 @@ func (s scale) ticks(n int) []float64 {
 	return out
 }
 
-// times are round, in seconds: minutes and hours have no decimals.
-var times = []float64{1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 2 * 3600,
-	6 * 3600, 12 * 3600, 24 * 3600}
-
 // niceStep is a round number not below rough.
-func niceStep(rough float64, unit Unit) float64 {
+func niceStep(rough float64) float64 {
 	if !finite(rough) || rough <= 0 {
 		return 1
-	}
-	if i, _ := slices.BinarySearch(times, rough); unit == Seconds && rough > 0.5 && i < len(times) {
-		return times[i]
 	}
 	magnitude := math.Pow(10, math.Floor(math.Log10(rough)))
 	for _, m := range []float64{1, 2, 2.5, 5} {
@@ -225,7 +218,7 @@ func niceStep(rough float64, unit Unit) float64 {
 }
 
 // logTicks are 1 to 9 of each decade, or as few of them as there is room for.
-func logTicks(low, high float64, n int, unit Unit) []float64 {
+func logTicks(low, high float64, n int) []float64 {
 	few := func(all []float64) (out []float64) {
 		for i := 0; i < len(all); i += 1 + (len(all)-1)/(n+2) {
 			out = append(out, all[i])
@@ -233,10 +226,6 @@ func logTicks(low, high float64, n int, unit Unit) []float64 {
 		return out
 	}
 	within := func(v float64) bool { return v >= low*(1-1e-9) && v <= high*(1+1e-9) }
-	if round := slices.DeleteFunc(slices.Clone(times), func(v float64) bool { return !within(v) }); unit == Seconds &&
-		len(round) > 1 && low > 0.1 {
-		return few(round)
-	}
 	for _, of := range [][]float64{{1, 2, 3, 4, 5, 6, 7, 8, 9}, {1, 2, 5}, {1, 3}, {1}} {
 		var out []float64
 		for e := math.Floor(math.Log10(low)); e <= math.Ceil(math.Log10(high)); e++ {

@@ -10,7 +10,6 @@ import (
 	"coppice/internal/page"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
-	"coppice/internal/sweep"
 	"coppice/launcher/internal/explain"
 )
 
@@ -70,7 +69,7 @@ func (d *Pages) versions(ctx context.Context, name string) (*page.Model, error) 
 	} else if err != nil {
 		return nil, err
 	}
-	return m, readParams(ctx, reg, m, versions)
+	return m, nil
 }
 
 // readIfThere reads a file of a version. What is missing or cannot be read is left out: it is informational.
@@ -82,23 +81,6 @@ func readIfThere(ctx context.Context, reg *registry.Registry, v registry.Version
 		return nil
 	}
 	return err
-}
-
-// mostParams is how many of the newest versions have their parameters shown.
-const mostParams = 20
-
-// readParams reads the parameters of the newest versions.
-func readParams(ctx context.Context, reg *registry.Registry, m *page.Model, versions []registry.Version) error {
-	for i := max(0, len(versions)-mostParams); i < len(versions); i++ {
-		var r sweep.Result
-		if err := readIfThere(ctx, reg, versions[i], scorer.FileResult, &r); err != nil {
-			return err
-		}
-		if r.Params != nil {
-			m.Versions[i].Params = append([][2]string{}, unusual(r.Params)...)
-		}
-	}
-	return nil
 }
 
 // note adds an error to the page.

@@ -96,9 +96,6 @@ func TestModel(t *testing.T) {
 		!strings.Contains(notes, "launcher registry explain ctr@1") {
 		t.Errorf("notes %s; want a command in place of contributions, which are drawn of one score a row", notes)
 	}
-	if p := m.Versions[0].Params; len(p) == 0 || m.Versions[1].Params != nil {
-		t.Errorf("parameters %+v and %+v, expected some and none", p, m.Versions[1].Params)
-	}
 	var out bytes.Buffer
 	if err := m.Write(&out); err != nil || !strings.Contains(out.String(), "What version 1 uses") {
 		t.Errorf("the model's page (error %v) begins %.300s; want the features of version 1", err, out.String())

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"coppice/internal/nights"
@@ -142,11 +143,12 @@ func modelNight(s seen) page.ModelNight {
 }
 
 // found says in which columns there are findings that are more than notes: the dataset's page has the rest.
-func found(all []nights.Finding) (texts []string) {
+func found(all []nights.Finding) string {
+	var texts []string
 	for _, f := range all {
 		if f.Level != nights.Note {
 			texts = append(texts, fmt.Sprintf("%s: %s", f.Level, cmp.Or(f.Column, string(f.Code))))
 		}
 	}
-	return texts
+	return strings.Join(texts, "; ")
 }

@@ -1,38 +1,14 @@
 package report
 
 import (
-	"math"
 	"slices"
 
-	"coppice/internal/ledger"
 	"coppice/internal/page"
 	"coppice/internal/page/plot"
 	"coppice/internal/sweep"
-	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/bill"
 	"coppice/launcher/internal/quote"
 )
-
-// attempts returns the ledger's attempts, with their costs.
-func attempts(l *ledger.Ledger, b *bill.Bill, listing sweepstore.Listing) []page.Attempt {
-	var out []page.Attempt
-	for i, a := range l.Attempts {
-		v := page.Attempt{Trial: a.Trial, Claim: a.Claim, Job: a.Job, Task: a.Task, Host: a.Host, From: a.From,
-			To: a.To, End: string(a.End), Trees: a.Trees, Cost: math.NaN()}
-		if i < len(b.Attempts) && !b.Attempts[i].Unpriced {
-			v.Cost = b.Attempts[i].Cost
-		}
-
-		// It resumed from a checkpoint if an earlier claim left one. One that finished its trial has no more use for
-		// its own.
-		for _, c := range listing.Trials[a.Trial].Claims {
-			v.Resumed = v.Resumed || c.Saved && c.Number < a.Claim
-			v.Saved = v.Saved || c.Saved && c.Number == a.Claim && a.End != ledger.Finished
-		}
-		out = append(out, v)
-	}
-	return out
-}
 
 // money is the bill for a page.
 func money(b *bill.Bill, p *sweep.Plan) *page.Money {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"coppice/internal/blob"
-	"coppice/internal/blob/blobtest"
 	"coppice/internal/must"
 	"coppice/internal/page"
 	"coppice/internal/registry"
@@ -32,23 +31,6 @@ func TestWhyATrialWasTried(t *testing.T) {
 	}
 }
 
-// TestCheckpointsOfAttempts: who left one that was needed, and who went on from it.
-func TestCheckpointsOfAttempts(t *testing.T) {
-	n := middle(t)
-	for trial, claim := range map[int]int{0: 0, 3: 0} { // trial 0 finished and needs it no more
-		name := sweep.Names(n.plan.Sweep).Checkpoint(trial, claim) + "checkpoint"
-		must.Get(blobtest.CreateJSON(t.Context(), n.bucket, name, "x"))(t)
-	}
-	v, _ := n.look()
-	for _, a := range v.Attempts {
-		saved, resumed := a.Trial == 3 && a.Claim == 0, a.Trial == 3 && a.Claim == 1
-		if a.Saved != saved || a.Resumed != resumed {
-			t.Errorf("attempt %d of trial %d, which is %s, left a checkpoint: %t, resumed from one: %t; expected %t "+
-				"and %t", a.Claim, a.Trial, a.End, a.Saved, a.Resumed, saved, resumed)
-		}
-	}
-}
-
 // TestAPausedTrialWaits: it is neither running nor released, and goes on after its promotion.
 func TestAPausedTrialWaits(t *testing.T) {
 	n := middle(t)
@@ -68,16 +50,15 @@ func TestAPausedTrialWaits(t *testing.T) {
 	if got := v.Trials[3]; got.State != page.StatePaused || !strings.Contains(got.Reason, "paused at 44 trees") {
 		t.Errorf("a paused trial is %s: %s; want it to be paused at 44 trees", got.State, got.Reason)
 	}
-	if len(v.Attempts) != 1 || v.Attempts[0].End != "paused" || lost() != "$0" {
-		t.Errorf("the attempts are %+v, and %s are lost; expected one that paused its trial, and nothing lost",
-			v.Attempts, lost())
+	if v.Machines != 1 || lost() != "$0" {
+		t.Errorf("it ran on %d machines, and %s are lost; expected one, and nothing lost", v.Machines, lost())
 	}
 	must.Get(n.trials.CreatePromotion(t.Context(), sweep.Promotion{Format: 1, Sweep: n.plan.Sweep, Trial: 3,
 		Step: 44, Promoted: true}))(t)
 	n.claim(3, 1, 1, "vm-b", 3*time.Minute)
-	if v, _ = n.look(); v.Trials[3].State != page.StateRunning || v.Attempts[0].End != "paused" || lost() != "$0" {
-		t.Errorf("a promoted trial is %s, its first attempt %s, and %s are lost; expected it to run, paused, "+
-			"and nothing", v.Trials[3].State, v.Attempts[0].End, lost())
+	if v, _ = n.look(); v.Trials[3].State != page.StateRunning || v.Machines != 2 || lost() != "$0" {
+		t.Errorf("a promoted trial is %s, on %d machines, and %s are lost; expected it to run, two, and nothing",
+			v.Trials[3].State, v.Machines, lost())
 	}
 }
 

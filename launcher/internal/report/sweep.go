@@ -172,18 +172,9 @@ func (s *SweepReader) view(state sweepview.State, l *ledger.Ledger, b *bill.Bill
 		v.Trials = append(v.Trials, one)
 	}
 	v.Configurations = configurations(v.Trials, state.Board, params)
-	v.Attempts = attempts(l, b, state.Listing)
 	s.tellRunning(v, l)
-	if s.Online {
+	if v.Money = (&page.Money{Free: true, HoursTaken: b.Hours}); s.Online {
 		v.Money = money(b, p)
-	} else {
-		v.Money = &page.Money{Free: true, HoursTaken: b.Hours}
-		for i := range v.Trials {
-			v.Trials[i].Cost = math.NaN()
-		}
-		for i := range v.Attempts {
-			v.Attempts[i].Cost = math.NaN()
-		}
 	}
 	return v
 }
@@ -206,7 +197,7 @@ func (s *SweepReader) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Li
 	out := page.TrialRow{Number: t.Number, Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(),
 		Private: math.NaN(),
 		Values:  params.Values(t.Params), Attempts: len(listed.Claims), Final: t.Refit}
-	if cost.Attempts > 0 && !cost.Unpriced {
+	if cost.Attempts > 0 && !cost.Unpriced && s.Online {
 		out.Cost = cost.Cost
 	}
 	out.From = t.Source
@@ -290,9 +281,11 @@ func allowed(p sweep.Params) int {
 	return int(n)
 }
 
-// tellRunning says where trials are that have not ended.
+// tellRunning says where trials are that have not ended, and counts the machines.
 func (s *SweepReader) tellRunning(v *page.Sweep, l *ledger.Ledger) {
+	hosts := map[string]bool{}
 	for _, a := range l.Attempts {
+		hosts[a.Host] = true
 		if t := &v.Trials[a.Trial]; t.State == page.StateRunning {
 			t.Reason = fmt.Sprintf("task %d on %s, %d trees", a.Task, a.Host, a.Trees)
 			t.Grown = a.Trees
@@ -301,6 +294,7 @@ func (s *SweepReader) tellRunning(v *page.Sweep, l *ledger.Ledger) {
 			}
 		}
 	}
+	v.Machines = len(hosts)
 }
 
 // aboutObjects says that an error is about objects that are missing, or that no repetition makes whole.
