@@ -95,11 +95,8 @@ func TestInteropScores(t *testing.T) {
 				"1\nfeature_fraction: 0.5\n"},
 		"columns": {"is_click", "num_iterations: 30\nignore_column: \"name:publisher_id,country\"\n"},
 		"limits": {"is_click",
-			"num_iterations: 40\nextra_trees: true\npath_smooth: 20\nneg_bagging_fraction: 0.5\nbagging_freq: 1\n" +
-				"monotone_constraints: \"name:viewability=1,campaign_age_days=-1\"\n" +
-				"interaction_constraints: " +
-				"\"name:[viewability,campaign_age_days,device,hour]," +
-				"[user_clicks_30d,user_views_30d,publisher_id,position]\"\n"},
+			"num_iterations: 40\nextra_trees: true\npath_smooth: 20\n" +
+				"monotone_constraints: \"name:viewability=1,campaign_age_days=-1\"\n"},
 		"regression": {"{column: page_load_ms, kind: regression}", "num_iterations: 60\nobjective: l2\n"},
 		"sqrt":       {"{column: page_load_ms, kind: regression}", "reg_sqrt: true\n"},
 		"l1":         {"{column: page_load_ms, kind: regression}", "objective: l1\n"},

@@ -41,7 +41,7 @@ var ceilings = map[string]int{
 	"internal/exact":               89,
 	"internal/expression":          547,
 	"internal/fit":                 1208,
-	"internal/gbt":                 11096,
+	"internal/gbt":                 10669,
 	"internal/ledger":              544,
 	"internal/machines":            405,
 	"internal/metric":              2662,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 113_445
+const maxLines = 113_018
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

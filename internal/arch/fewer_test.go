@@ -119,6 +119,7 @@ var goneWords = []*regexp.Regexp{
 	regexp.MustCompile("(launcher|coppice) why\\b|\\bwhyCommand\\b|sweepview\\.Reasons|\\bWhyFinal\\b"),
 	regexp.MustCompile(`\b(EndsByRule|RuleTarget|RulePatience)\b|COPPICE_CHAOS_LIMITS|ending by rule|ended by rule`),
 	regexp.MustCompile(`Open Inference Protocol|/v2/(models/MODEL|health)|readInfer|serveInfer`),
+	regexp.MustCompile(`\b(InteractionConstraints|FeatureGroups|PosBaggingFraction|BaggingByQuery|bagsByClass)\b`),
 }
 
 // tellGone are the files that say what is gone.

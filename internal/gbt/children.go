@@ -183,10 +183,6 @@ func (g *grower) shareRows(l *leaf, n, all int) (small, large *leaf) {
 	if !g.splitScorer.plain {
 		g.splitScorer.inherit(l, &left, &right)
 	}
-	if g.interactions != nil {
-		left.allowedGroups = meeting(g.interactions, l.allowedGroups, best.feature)
-		right.allowedGroups = left.allowedGroups
-	}
 
 	l.children.left = left
 	l.children.right = right
@@ -323,14 +319,9 @@ func (g *grower) newFinder(l *leaf, best []split) splitFinder {
 		node--
 	}
 
-	may := g.features
-	if g.interactions != nil {
-		may = allowed(g.interactions, l.allowedGroups, may)
-	}
-
 	clear(best)
 	s := splitFinder{leaf: l, target: g.splitScorer.target(l), features: nodeFeatures(g.p, g.number, node,
-		len(g.features), may), best: best}
+		g.features), best: best}
 
 	if g.p.ExtraTrees {
 		s.target.draw = key(newKey(g.p.Seed, forThresholds, g.number).at(uint64(node)))

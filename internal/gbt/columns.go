@@ -241,16 +241,12 @@ func (p Params) ForColumns(columns []string) (Params, error) {
 	if p.MonotoneConstraints, err = p.MonotoneConstraints.forColumns(columns); err != nil {
 		return p, &ParamError{monotoneConstraints, err.Error()}
 	}
-	if p.InteractionConstraints, err = p.InteractionConstraints.forColumns(columns); err != nil {
-		return p, &ParamError{interactionConstraints, err.Error()}
-	}
 	return p, nil
 }
 
 // NamesColumns reports whether a parameter, given by name or alias, has columns as its value.
 func NamesColumns(parameter string) bool {
-	return slices.Contains([]string{IgnoreColumn, monotoneConstraints, interactionConstraints},
-		CanonicalName(parameter))
+	return slices.Contains([]string{IgnoreColumn, monotoneConstraints}, CanonicalName(parameter))
 }
 
 func (l ColumnList) forColumns(columns []string) (ColumnList, error) {

@@ -17,8 +17,7 @@ type grower struct {
 	usableFeatures []int     // the features that may split; only these count for feature_fraction
 	leftBins       []int     // by feature, how many bins may go left; of a numerical one, all
 
-	directions   []int8  // of monotone_constraints, by feature; nil without any
-	interactions [][]int // by group of interaction_constraints, its features; nil without any
+	directions []int8 // of monotone_constraints, by feature; nil without any
 
 	order  []uint32 // the bag's rows, reordered by leaf, then the other rows in use
 	spare  []uint32 // as long as order
@@ -51,9 +50,8 @@ type leaf struct {
 	parent int // node number; -1 for the root
 	isLeft bool
 
-	out           float64 // its value, if that does not follow from sums alone
-	low, high     float64 // bounds of its value
-	allowedGroups []int   // indexes of the interactions that contain all features on its path
+	out       float64 // its value, if that does not follow from sums alone
+	low, high float64 // bounds of its value
 
 	children *children // nil until the best split is prepared; then they own its rows and histogram
 }
@@ -82,7 +80,6 @@ func newGrower(p *Params, d *Data, pool *pool) *grower {
 
 	g.usableFeatures = eligible(p, d.Features)
 	g.directions = p.MonotoneConstraints.among(d.Features)
-	g.interactions = p.InteractionConstraints.among(d.Features)
 
 	g.coarsen()
 	return g
@@ -164,11 +161,6 @@ func (g *grower) growRoot(bag int) error {
 	root.sums = g.histograms.total(root.hist)
 	root.out = g.splitScorer.output(root.sums, root.l2)
 	root.low, root.high = -inf, inf
-
-	// At the root, every group of interacting features is still allowed.
-	for i := range g.interactions {
-		root.allowedGroups = append(root.allowedGroups, i)
-	}
 
 	g.leaves = append(g.leaves[:0], root)
 	return g.findSplits([]newPair{{pair, []*leaf{&g.leaves[0]}}})

@@ -233,11 +233,9 @@ func (w *watch) smoothed(value, rows, parent float64) float64 {
 
 func near(a, b, scale float64) bool { return math.Abs(a-b) <= 1e-9*(math.Abs(a)+math.Abs(b)+scale) }
 
-// place is what the path to a node implies for its value: the value before shrinkage, its bounds, and the features
-// above.
+// place is what the path to a node implies for its value: the value before shrinkage, and its bounds.
 type place struct {
 	value, low, high float64
-	path             []int
 }
 
 // checkNodes checks every node's split against its rules and gain, and every value against its sums.
@@ -253,9 +251,6 @@ func (w *watch) checkNodes(t *Tree) error {
 		return fmt.Errorf("the root has the value %v, expected %v", t.InternalValue[0], v*rate+bias)
 	}
 	for node := range t.Feature {
-		if err := w.checkMeeting(t, node, places[node].path); err != nil {
-			return err
-		}
 		children, gain, scale := w.children(t, node, places[node])
 		for i, child := range []int{t.Left[node], t.Right[node]} {
 			var said float64
@@ -312,7 +307,7 @@ func (w *watch) children(t *Tree, node int, at place) (both [2]place, gain, scal
 		if w.p.PathSmooth > 0 {
 			v = w.smoothed(v, float64(s.h)*perH, at.value)
 		}
-		both[i] = place{min(max(v, at.low), at.high), at.low, at.high, append(slices.Clone(at.path), t.Feature[node])}
+		both[i] = place{min(max(v, at.low), at.high), at.low, at.high}
 		more := w.taken(s, l2, both[i].value)
 		gain, scale = gain+more, scale+math.Abs(more)
 	}
@@ -327,22 +322,6 @@ func (w *watch) children(t *Tree, node int, at place) (both [2]place, gain, scal
 		}
 	}
 	return both, gain, scale
-}
-
-// checkMeeting makes sure that a node's feature is allowed together with those above it.
-func (w *watch) checkMeeting(t *Tree, node int, path []int) error {
-	groups := w.p.InteractionConstraints.among(w.data.Features)
-	for _, group := range groups {
-		outside := slices.ContainsFunc(path, func(f int) bool { return !slices.Contains(group, f) })
-		if !outside && slices.Contains(group, t.Feature[node]) {
-			return nil
-		}
-	}
-	if len(groups) > 0 {
-		return fmt.Errorf("node %d splits feature %d below %v, and the groups are %v", node, t.Feature[node], path,
-			groups)
-	}
-	return nil
 }
 
 // checkSizes makes sure that a node's children are large enough. Rows are estimated from the hessian, as in LightGBM.

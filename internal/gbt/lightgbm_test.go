@@ -23,7 +23,6 @@ func TestLightGBMScores(t *testing.T) {
 		"path_smooth, lambda_l1":            func(p *Params) { p.PathSmooth, p.LambdaL1 = 8, 3 },
 		"monotone_constraints":              func(p *Params) { p.MonotoneConstraints = "1,-1,1,0,0" },
 		"monotone_constraints, path_smooth": func(p *Params) { p.MonotoneConstraints, p.PathSmooth = "1,0,1,-1,0", 15 },
-		"interaction_constraints":           func(p *Params) { p.InteractionConstraints = "[0,1],[1,2,4],[3]" },
 	}
 	for column, name := range want[0] {
 		t.Run(name, func(t *testing.T) {

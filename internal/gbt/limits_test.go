@@ -137,76 +137,16 @@ func monotoneOnAGrid(t *testing.T, missing float64) {
 	}
 }
 
-// TestBagsByClass checks the bags' sizes, and that a bag lasts for bagging_freq trees.
-func TestBagsByClass(t *testing.T) {
-	unraced(t)
-	p := Defaults()
-	p.PosBaggingFraction, p.NegBaggingFraction, p.BaggingFreq = 0.5, 0.1, 2
-	label := make([]float32, 5000)
-	for r := range label {
-		if r%10 == 0 {
-			label[r] = 1
-		}
-	}
-	bag := func(tree int) []uint32 {
-		rows := make([]uint32, len(label))
-		rowSet{n: len(rows)}.copy(rows, 0)
-		in := drawBag(&p, tree, label, rows, make([]uint32, len(rows)), nil)
-		if !slices.IsSorted(rows[:in]) || !slices.IsSorted(rows[in:]) {
-			t.Fatal("rows are not ascending")
-		}
-		positive := 0
-		for _, r := range rows[:in] {
-			positive += int(label[r])
-		}
-		if positive != 250 || in != 250+450 {
-			t.Fatalf("a bag of %d rows, %d of them positive", in, positive)
-		}
-		all := slices.Sorted(slices.Values(rows))
-		if len(slices.Compact(all)) != len(label) {
-			t.Fatal("rows are lost")
-		}
-		return rows[:in]
-	}
-	if !slices.Equal(bag(0), bag(1)) || slices.Equal(bag(1), bag(2)) {
-		t.Error("a new bag comes with every second tree")
-	}
-	drawn := make([]int, len(label))
-	for tree := range 400 {
-		for _, r := range bag(2 * tree) {
-			drawn[r]++
-		}
-	}
-	for r, n := range drawn {
-		want := 400 * []float64{0.1, 0.5}[int(label[r])]
-		if math.Abs(float64(n)-want) > 6*math.Sqrt(want) {
-			t.Fatalf("row %d was drawn %d times, expected about %.0f", r, n, want)
-		}
-	}
-	d := randomTable(tableSpec{rows: 4000, numerical: 3, bins: 20, seed: 9})
-	positive := 0
-	for _, y := range d.Label {
-		positive += int(y)
-	}
-	m := mustTrain(t, &d.Data, p, Options{}).Model
-	if got, want := m.Trees[0].InternalCount[0], fractionOf(positive, 0.5)+
-		fractionOf(d.Rows-positive, 0.1); got != want {
-		t.Errorf("the first tree sees %d rows, expected %d", got, want)
-	}
-}
-
 // limited returns the parameters of this file, one at a time and all at once, for a table whose first features are
 // numerical.
 func limited() map[string]func(*Params) {
 	all := map[string]func(*Params){
-		"extra trees":  func(p *Params) { p.ExtraTrees = true },
-		"path smooth":  func(p *Params) { p.PathSmooth = 40 },
-		"class bags":   func(p *Params) { p.PosBaggingFraction, p.NegBaggingFraction, p.BaggingFreq = 0.9, 0.3, 2 },
-		"monotone":     func(p *Params) { p.MonotoneConstraints = "name:numa=1,numb=-1,numc=-1" },
-		"interactions": func(p *Params) { p.InteractionConstraints = "name:[numa,numb,numc],[numc,numd,cat g],[cat h]" },
+		"extra trees": func(p *Params) { p.ExtraTrees = true },
+		"path smooth": func(p *Params) { p.PathSmooth = 40 },
+		"monotone":    func(p *Params) { p.MonotoneConstraints = "name:numa=1,numb=-1,numc=-1" },
 	}
 	all["all limits"] = func(p *Params) {
-		for _, name := range []string{"extra trees", "path smooth", "class bags", "monotone", "interactions"} {
+		for _, name := range []string{"extra trees", "path smooth", "monotone"} {
 			all[name](p)
 		}
 	}
@@ -269,12 +209,12 @@ func TestLimitsRefused(t *testing.T) {
 		want   string
 	}{
 		{values{"path_smooth": 1, "min_data_in_leaf": 1}, "path_smooth: needs min_data_in_leaf of 2 or more"},
-		{values{"neg_bagging": 0.5, "bagging_freq": 1, "objective": "l2"},
-			"neg_bagging_fraction: has no effect with objective regression; it belongs to binary"},
-		{values{"pos_subsample": 0.5, "bagging_freq": 1, "bagging_fraction": 0.9},
-			"pos_bagging_fraction: cannot be combined with bagging_fraction; keep one"},
-		{values{"neg_bagging_fraction": 0.5},
-			"neg_bagging_fraction: needs bagging_freq of 1 or more, without which no bag is drawn"},
+		{values{"neg_bagging": 0.5}, "neg_bagging: LightGBM has it, Coppice does not: positive and negative rows are " +
+			"drawn alike; use bagging_fraction with bagging_freq: 1, or scale_pos_weight"},
+		{values{"interaction_constraints": "[0,1]"}, "interaction_constraints: LightGBM has it, Coppice does not: " +
+			"all features may meet on a path; ignore_column leaves features out"},
+		{values{"bagging_by_query": true}, "bagging_by_query: LightGBM has it, Coppice does not: rows are drawn, " +
+			"whatever their query; use bagging_fraction with bagging_freq: 1"},
 		{values{"mc": "1,2"},
 			"mc: \"2\" is not a direction; 1 is upwards, -1 downwards and 0 either; names come after name:"},
 		{values{"mc_method": "advanced"},
@@ -282,14 +222,7 @@ func TestLimitsRefused(t *testing.T) {
 				"advanced gain little and take longer"},
 		{values{"monotone_constraints": "name:a=1,a=-1"}, "monotone_constraints: column \"a\" has two directions"},
 		{values{"monotone_constraints": "name:a"}, "monotone_constraints: \"a\" has no direction; write \"a=1\""},
-		{values{"interaction_constraints": "[0,x]"},
-			"interaction_constraints: \"x\" is not a column number; numbers count from 0, names come after name:"},
-		{values{"interaction_constraints": "0,1"},
-			"interaction_constraints: expected groups such as [0,1],[2,3], found \"0,1\""},
-		{values{"interaction_constraints": 3},
-			"interaction_constraints: expected groups such as \"[0,1],[2,3]\" or \"name:[age,price],[site]\", found 3"},
 		{values{"extra_trees": 1}, "extra_trees: expected true or false, found 1"},
-		{values{"pos_bagging_fraction": 0}, "pos_bagging_fraction: 0 is outside (0, 1]"},
 	} {
 		_, err := ParseParams(tc.values)
 		var pe *ParamError
@@ -302,9 +235,7 @@ func TestLimitsRefused(t *testing.T) {
 		`monotone_constraints: column "cat c" is categorical and has no order`:                                      func(p *Params) { p.MonotoneConstraints = "0,0,1" },
 		`monotone_constraints: 2 directions for the table's 3 columns; give one for each, or name some after name:`: func(p *Params) { p.MonotoneConstraints = "0,1" },
 		`monotone_constraints: there is no column "num" (did you mean "numa"?)`:                                     func(p *Params) { p.MonotoneConstraints = "name:num=1" },
-		`interaction_constraints: there is no column 3; the table's 3 columns count from 0`:                         func(p *Params) { p.InteractionConstraints = "[0,3]" },
 		`path_smooth: needs min_data_in_leaf of 2 or more`:                                                          func(p *Params) { p.PathSmooth, p.MinDataInLeaf = 1, 0 },
-		`neg_bagging_fraction: needs bagging_freq of 1 or more, without which no bag is drawn`:                      func(p *Params) { p.NegBaggingFraction = 0.5 },
 	} {
 		p := small()
 		change(&p)
@@ -327,20 +258,8 @@ func TestLimitsAreCanonical(t *testing.T) {
 	} {
 		checkCanonical(t, monotoneConstraints, in, columns, want)
 	}
-	for in, want := range map[any]string{
-		"": "", "[]": "", "[[]]": "",
-		"[[1,0],[5]]": "name:[age,price],[k=v]", "[0,1,1],[5],[1,0]": "name:[age,price],[k=v]",
-		"name:[k=v],[price,age]": "name:[age,price],[k=v]",
-		"[0],[2,10]":             "error", "[6,1]": "[1,6]", "[3,4]": "[3,4]", " [ [0] , [1] ] ": "name:[age],[price]",
-	} {
-		checkCanonical(t, interactionConstraints, in, columns, want)
-	}
 	checkCanonical(t, monotoneConstraints, []any{1.0, 0, -1, 0, 0, 0, 0}, columns, "1,0,-1,0,0,0,0")
 	checkCanonical(t, monotoneConstraints, []any{1.0, -1, 0, 0, 0, 0, 0}, columns, "name:age=1,price=-1")
-	checkCanonical(t, interactionConstraints, []any{[]any{1.0, 0}, []any{5}}, columns, "name:[age,price],[k=v]")
-	checkCanonical(t, interactionConstraints, []any{[]any{"price", "age"}}, columns, "name:[age,price]")
-	checkCanonical(t, interactionConstraints, []any{[]any{"price],[age"}}, columns, "error")
-	checkCanonical(t, interactionConstraints, []any{[]any{"price", 0}}, columns, "error")
 }
 
 func checkCanonical(t *testing.T, name string, in any, columns []string, want string) {
@@ -373,9 +292,7 @@ func TestLimitsInTheModel(t *testing.T) {
 	limited()["all limits"](&p)
 	m := mustTrain(t, &d.Data, p, Options{}).Model
 	for _, line := range []string{
-		"[pos_bagging_fraction: 0.9]", "[neg_bagging_fraction: 0.3]", "[extra_trees: 1]", "[path_smooth: 40]",
-		"[monotone_constraints: 1,-1,-1,0,0,0,0,0,0]",
-		"[interaction_constraints: [0,1,2],[2,3,6],[7]]",
+		"[extra_trees: 1]", "[path_smooth: 40]", "[monotone_constraints: 1,-1,-1,0,0,0,0,0,0]",
 	} {
 		if !bytes.Contains(text(t, m), []byte(line+"\n")) {
 			t.Errorf("the model has no %q", line)

@@ -168,7 +168,6 @@ func (p Params) lines(features []Feature) []string {
 
 	m[IgnoreColumn] = string(p.IgnoreColumn.asNumbers(features))
 	m[monotoneConstraints] = string(listedDirections(p.MonotoneConstraints.among(features)))
-	m[interactionConstraints] = string(numberedGroups(p.InteractionConstraints.among(features)))
 
 	for _, spec := range trainedWith {
 		name := spec.name

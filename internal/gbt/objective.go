@@ -70,7 +70,7 @@ func objectives() []objectiveSpec {
 
 	return []objectiveSpec{
 		{name: "binary", text: binaryObjective, output: logOdds, make: newBinary,
-			uses:  scalePosWeight + " " + isUnbalance + " " + posBagging + " " + negBagging,
+			uses:  scalePosWeight + " " + isUnbalance,
 			about: "log loss of labels 0 and 1"},
 		{name: "cross_entropy", aliases: "xentropy", text: "cross_entropy", output: logOdds,
 			about: "log loss of labels from 0 to 1, such as shares",
@@ -123,9 +123,9 @@ func objectives() []objectiveSpec {
 				return rowLoss{slopes: tweedieSlopes(p.TweedieVariancePower), wrong: zeroOrMore, start: logOfMean}
 			})},
 		{name: "lambdarank", text: "lambdarank", ranks: true, make: newRanking,
-			uses:  strings.Join([]string{truncationLevel, rankNorm, labelGain, sigmoidFactor, byQuery}, " "),
+			uses:  strings.Join([]string{truncationLevel, rankNorm, labelGain, sigmoidFactor}, " "),
 			about: "the order of the rows of a query, by what exchanging two would change of NDCG"},
-		{name: xendcg, aliases: "xendcg xe_ndcg xe_ndcg_mart xendcg_mart", text: xendcg, ranks: true, uses: byQuery,
+		{name: xendcg, aliases: "xendcg xe_ndcg xe_ndcg_mart xendcg_mart", text: xendcg, ranks: true,
 			make: newRanking, about: "the order of the rows of a query, by a cross entropy; faster"},
 		{name: softmaxName, aliases: "softmax", classes: true, output: softmax, uses: numClass,
 			about: "several classes: log loss of their softmax"},
@@ -208,16 +208,9 @@ func (p *Params) checkObjective() error {
 			}
 		}
 	}
-	if err := p.checkClasses(); err != nil {
-		return err
-	}
 	if own.renews && p.MonotoneConstraints != "" {
 		return &ParamError{monotoneConstraints, fmt.Sprintf("cannot be kept with objective %s, whose leaves are "+
 			"quantiles of their rows", own.name)}
-	}
-	if p.BaggingByQuery && !p.bags() {
-		return &ParamError{byQuery, "whole queries are drawn with bagging_fraction below 1 and bagging_freq of 1 " +
-			"or more"}
 	}
 	if own.name == "quantile" && p.Alpha >= 1 {
 		return &ParamError{alpha, fmt.Sprintf("%v is not a quantile; use a number between 0 and 1", p.Alpha)}

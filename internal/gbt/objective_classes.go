@@ -219,14 +219,6 @@ func Classes(objective string) bool {
 	return o != nil && o.classes
 }
 
-// checkClasses refuses what several classes cannot be combined with.
-func (p *Params) checkClasses() error {
-	if Classes(p.Objective) && p.bagsByClass() {
-		return &ParamError{posBagging, fmt.Sprintf("objective %s has no positive and negative rows", p.Objective)}
-	}
-	return nil
-}
-
 // softmaxAll turns rows of n raw scores each into probabilities, in place.
 func softmaxAll(scores []float64, n int) {
 	for i := 0; i+n <= len(scores); i += n {

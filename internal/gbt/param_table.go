@@ -53,38 +53,36 @@ const (
 
 // Names that are used elsewhere as well.
 const (
-	posBagging             = "pos_bagging_fraction"
-	negBagging             = "neg_bagging_fraction"
-	pathSmooth             = "path_smooth"
-	monotoneConstraints    = "monotone_constraints"
-	interactionConstraints = "interaction_constraints"
-	scalePosWeight         = "scale_pos_weight"
-	isUnbalance            = "is_unbalance"
-	alpha                  = "alpha"
-	fairC                  = "fair_c"
-	poissonStep            = "poisson_max_delta_step"
-	tweediePower           = "tweedie_variance_power"
-	regSqrt                = "reg_sqrt"
-	truncationLevel        = "lambdarank_truncation_level"
-	rankNorm               = "lambdarank_norm"
-	labelGain              = "label_gain"
-	sigmoidFactor          = "sigmoid"
-	byQuery                = "bagging_by_query"
+	pathSmooth          = "path_smooth"
+	monotoneConstraints = "monotone_constraints"
+	scalePosWeight      = "scale_pos_weight"
+	isUnbalance         = "is_unbalance"
+	alpha               = "alpha"
+	fairC               = "fair_c"
+	poissonStep         = "poisson_max_delta_step"
+	tweediePower        = "tweedie_variance_power"
+	regSqrt             = "reg_sqrt"
+	truncationLevel     = "lambdarank_truncation_level"
+	rankNorm            = "lambdarank_norm"
+	labelGain           = "label_gain"
+	sigmoidFactor       = "sigmoid"
 )
 
 const (
-	anyValue  = "any"
-	elsewhere = "elsewhere"
-	off       = "false 0 -1"
-	oneSeed   = "all draws follow from seed"
-	noCEGB    = "features have no cost: Coppice has no cost-effective boosting"
-	noQuanta  = "gradients have 16 bits or more, and sums are exact"
-	tableKeys = "dataset.yaml says how a table is read"
-	noGPU     = "Coppice trains on CPUs only"
-	memory    = "launcher plan fits tasks to the machine's memory"
-	noGOSS    = "rows are not drawn by their gradients; use bagging_fraction with bagging_freq: 1"
-	noDART    = "no trees are dropped; use a lower learning_rate with early stopping"
-	ofSweep   = "models and scores are written by the sweep"
+	anyValue    = "any"
+	elsewhere   = "elsewhere"
+	off         = "false 0 -1"
+	oneSeed     = "all draws follow from seed"
+	noCEGB      = "features have no cost: Coppice has no cost-effective boosting"
+	noQuanta    = "gradients have 16 bits or more, and sums are exact"
+	tableKeys   = "dataset.yaml says how a table is read"
+	noGPU       = "Coppice trains on CPUs only"
+	memory      = "launcher plan fits tasks to the machine's memory"
+	noGOSS      = "rows are not drawn by their gradients; use bagging_fraction with bagging_freq: 1"
+	noClassBags = "positive and negative rows are drawn alike; use bagging_fraction with bagging_freq: 1, or " +
+		"scale_pos_weight"
+	noDART  = "no trees are dropped; use a lower learning_rate with early stopping"
+	ofSweep = "models and scores are written by the sweep"
 )
 
 // paramTable is all of LightGBM 4's parameters: first those that are trained with, in the order of the model file (a
@@ -121,12 +119,6 @@ var paramTable = []paramSpec{
 		&training{func(p *Params) any { return &p.FeatureFractionByNode }, 0, 1, openLow}},
 	{"bagging_fraction", "sub_row subsample bagging", "exactly that share of the rows, by other draws", "",
 		&training{func(p *Params) any { return &p.BaggingFraction }, 0, 1, openLow}},
-	{posBagging, "pos_sub_row pos_subsample pos_bagging",
-		"exactly that share; refused beside bagging_fraction and without bagging_freq", "",
-		&training{func(p *Params) any { return &p.PosBaggingFraction }, 0, 1, openLow | addedLater}},
-	{negBagging, "neg_sub_row neg_subsample neg_bagging",
-		"exactly that share; refused beside bagging_fraction and without bagging_freq", "",
-		&training{func(p *Params) any { return &p.NegBaggingFraction }, 0, 1, openLow | addedLater}},
 	{"bagging_freq", "subsample_freq", "", "", &training{func(p *Params) any { return &p.BaggingFreq }, 0, 1e6, 0}},
 	{"max_bin", "max_bins", "255 is as fine as the table was staged; less joins neighbouring bins", "",
 		&training{func(p *Params) any { return &p.MaxBin }, 2, 255, 0}},
@@ -170,17 +162,18 @@ var paramTable = []paramSpec{
 		&training{func(p *Params) any { return &p.LabelGain }, 0, 0, addedLater}},
 	{sigmoidFactor, "", "for objective lambdarank only; 1 elsewhere", "",
 		&training{func(p *Params) any { return &p.Sigmoid }, 0, 1e6, openLow | addedLater}},
-	{byQuery, "", "refused for objectives that do not rank, and without a bagging_fraction", "",
-		&training{func(p *Params) any { return &p.BaggingByQuery }, 0, 0, addedLater}},
 	{monotoneConstraints, "mc monotone_constraint monotonic_cst",
 		"also by name, name:price=1; refused for leaves that are quantiles", "",
 		&training{func(p *Params) any { return &p.MonotoneConstraints }, -1, 1, 0}},
-	{interactionConstraints, "", "also by name, name:[a,b],[c]; features of no group do not take part in draws", "",
-		&training{func(p *Params) any { return &p.InteractionConstraints }, 0, 0, 0}},
 	{IgnoreColumn, "ignore_feature blacklist",
 		"features of the table by number, name or pattern; they stay in the model's list", "",
 		&training{func(p *Params) any { return &p.IgnoreColumn }, 0, 1<<31 - 1, 0}},
 
+	{"pos_bagging_fraction", "pos_sub_row pos_subsample pos_bagging", noClassBags, "1", nil},
+	{"neg_bagging_fraction", "neg_sub_row neg_subsample neg_bagging", noClassBags, "1", nil},
+	{"bagging_by_query", "", "rows are drawn, whatever their query; use bagging_fraction with bagging_freq: 1", off,
+		nil},
+	{"interaction_constraints", "", "all features may meet on a path; ignore_column leaves features out", "[]", nil},
 	{"tree_learner", "tree tree_type tree_learner_type",
 		"`task train --workers N` and a sweep's `final: {machines: N}` divide the rows; the bytes stay the same",
 		"serial feature data", nil},

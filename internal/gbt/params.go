@@ -32,10 +32,8 @@ type Params struct {
 	FeatureFractionByNode float64 // per node, of the tree's features
 	BaggingFraction       float64
 	// of the positive rows; below 1, or with the next below 1, it replaces BaggingFraction
-	PosBaggingFraction float64
-	NegBaggingFraction float64 // of the negative rows
-	BaggingFreq        int     // a new bag every that many trees; 0 disables bagging
-	MaxBin             int     // may be coarser than the data's bins
+	BaggingFreq        int // a new bag every that many trees; 0 disables bagging
+	MaxBin             int // may be coarser than the data's bins
 	Seed               uint64
 	EarlyStoppingRound int
 	EarlyStoppingDelta float64
@@ -53,7 +51,6 @@ type Params struct {
 	LambdarankNorm       bool // of lambdarank: queries weigh alike, whatever their number of pairs
 	LabelGain            string
 	Sigmoid              float64 // of lambdarank
-	BaggingByQuery       bool    // draw whole queries
 
 	MaxCatThreshold int     // most categories on the left of a split
 	CatSmooth       float64 // categories with fewer rows take no part in sorted splits
@@ -63,9 +60,8 @@ type Params struct {
 
 	ExtraTrees bool // try one random threshold per feature and node
 	// number of rows at which a leaf's own value weighs as much as its parent's; 0: no smoothing
-	PathSmooth             float64
-	MonotoneConstraints    MonotoneList  // features on which predictions may depend in one direction only
-	InteractionConstraints FeatureGroups // features that may be on the same path
+	PathSmooth          float64
+	MonotoneConstraints MonotoneList // features on which predictions may depend in one direction only
 
 	IgnoreColumn ColumnList // features that never split
 }
@@ -76,7 +72,7 @@ func Defaults() Params {
 		Objective: "binary", NumClass: 1,
 		NumIterations: 100, LearningRate: 0.1, NumLeaves: 31, MaxDepth: -1,
 		MinDataInLeaf: 20, MinSumHessian: 1e-3,
-		FeatureFraction: 1, FeatureFractionByNode: 1, BaggingFraction: 1, PosBaggingFraction: 1, NegBaggingFraction: 1,
+		FeatureFraction: 1, FeatureFractionByNode: 1, BaggingFraction: 1,
 		MaxBin: 255, BoostFromAverage: true, ScalePosWeight: 1,
 		MaxCatThreshold: 32, CatSmooth: 10, CatL2: 10, MaxCatToOnehot: 4, MinDataPerGroup: 100,
 		Alpha: 0.9, FairC: 1, PoissonMaxDeltaStep: 0.7, TweedieVariancePower: 1.5,
@@ -219,10 +215,6 @@ func (s *paramSpec) set(p *Params, value any) error {
 		return s.setColumns(value, field)
 	case *MonotoneList:
 		return s.setDirections(value, field)
-	case *FeatureGroups:
-		list, err := parseGroups(value)
-		*field = list
-		return err
 	case *bool:
 		v, ok := value.(bool)
 		if !ok {
@@ -325,8 +317,6 @@ func (p Params) Map() map[string]any {
 			m[s.name] = string(*field)
 		case *MonotoneList:
 			m[s.name] = string(*field)
-		case *FeatureGroups:
-			m[s.name] = string(*field)
 		case *bool:
 			m[s.name] = *field
 		case *float64:
@@ -343,11 +333,6 @@ func (p Params) Map() map[string]any {
 
 // check refuses values that contradict each other.
 func (p *Params) check() error {
-	classes := posBagging
-	if p.PosBaggingFraction == 1 {
-		classes = negBagging
-	}
-
 	if err := p.checkObjective(); err != nil {
 		return err
 	}
@@ -356,27 +341,17 @@ func (p *Params) check() error {
 		return &ParamError{"is_unbalance", "cannot be combined with scale_pos_weight; keep one"}
 	case p.PathSmooth > 0 && p.MinDataInLeaf < 2:
 		return &ParamError{pathSmooth, "needs min_data_in_leaf of 2 or more"}
-	case !p.bagsByClass():
-	case p.BaggingFraction < 1:
-		return &ParamError{classes, "cannot be combined with bagging_fraction; keep one"}
-	case p.BaggingFreq == 0:
-		return &ParamError{classes, "needs bagging_freq of 1 or more, without which no bag is drawn"}
 	}
 	return nil
 }
 
 // ShiftsLevel reports whether predictions do not add up to the labels: one of two classes counts more than the other.
 func (p *Params) ShiftsLevel() bool {
-	return p.IsUnbalance || p.ScalePosWeight != 1 || p.PosBaggingFraction != p.NegBaggingFraction
+	return p.IsUnbalance || p.ScalePosWeight != 1
 }
-
-// bagsByClass reports whether positive and negative rows have separate fractions.
-func (p *Params) bagsByClass() bool { return p.PosBaggingFraction < 1 || p.NegBaggingFraction < 1 }
 
 // bags reports whether trees see only some of the rows.
-func (p *Params) bags() bool {
-	return p.BaggingFreq > 0 && (p.BaggingFraction < 1 || p.bagsByClass())
-}
+func (p *Params) bags() bool { return p.BaggingFreq > 0 && p.BaggingFraction < 1 }
 
 // draws reports whether trees see different rows or features.
 func (p *Params) draws() bool {

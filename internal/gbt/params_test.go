@@ -49,7 +49,7 @@ func TestRandomTrialsSetEveryParameter(t *testing.T) {
 		}
 	}
 	// have tests of their own
-	ends := []string{"early_stopping_round", "early_stopping_min_delta", byQuery}
+	ends := []string{"early_stopping_round", "early_stopping_min_delta"}
 	for _, s := range trainedWith {
 		if !set[s.name] && !slices.Contains(ends, s.name) {
 			t.Errorf("no random trial sets %s: draw it in randomParams (property_test.go), and have the reference "+
@@ -110,8 +110,6 @@ func TestParseParamsRefuses(t *testing.T) {
 			`label_gain: "x" is not a gain; use numbers of 0 or more, such as "0,1,3,7"`},
 		"one gain": {map[string]any{"objective": "lambdarank", "label_gain": "1"},
 			`label_gain: there is a gain of one grade only; give one for each, such as "0,1,3,7"`},
-		"queries of no bag": {map[string]any{"objective": "lambdarank", "bagging_by_query": true},
-			"bagging_by_query: whole queries are drawn with bagging_fraction below 1 and bagging_freq of 1 or more"},
 		"both": {map[string]any{"is_unbalance": true, "scale_pos_weight": 2},
 			"is_unbalance: cannot be combined with scale_pos_weight; keep one"},
 		"not a value": {map[string]any{"objective": 3}, "objective: expected text, found 3"},

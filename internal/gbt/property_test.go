@@ -69,7 +69,7 @@ func randomTrial(seed uint64, s size) *trial {
 	return t
 }
 
-// limit makes some trials constrain how predictions depend on features, and which features may be combined.
+// limit makes some trials constrain how predictions depend on features.
 func (t *trial) limit(rng *rand.Rand) {
 	if rng.IntN(4) == 0 {
 		directions := make([]int8, len(t.Features))
@@ -79,13 +79,6 @@ func (t *trial) limit(rng *rand.Rand) {
 			}
 		}
 		t.p.MonotoneConstraints = listedDirections(directions)
-	}
-	if rng.IntN(4) == 0 {
-		groups := make([][]int, 1+rng.IntN(3))
-		for i := range groups {
-			groups[i] = rng.Perm(len(t.Features))[:1+rng.IntN(len(t.Features))]
-		}
-		t.p.InteractionConstraints = numberedGroups(groups)
 	}
 }
 
@@ -154,10 +147,6 @@ func randomParams(rng *rand.Rand, regression bool) Params {
 		p.Objective = "regression"
 		return p
 	}
-	some(5, func() {
-		p.BaggingFraction, p.BaggingFreq = 1, 1+rng.IntN(3)
-		p.PosBaggingFraction, p.NegBaggingFraction = 0.2+float64(0.8*rng.Float64()), 0.2+float64(0.8*rng.Float64())
-	})
 	some(4, func() { p.ScalePosWeight = 0.1 + float64(5*rng.Float64()) })
 	if p.ScalePosWeight == 1 {
 		some(4, func() { p.IsUnbalance = true })
@@ -356,12 +345,10 @@ func firstDifference(got, want []byte) string {
 // newer lists ways to disable the parameters that limit a model.
 func newer() map[string]func(*trial) {
 	return map[string]func(*trial){
-		"extra_trees":             func(t *trial) { t.p.ExtraTrees = false },
-		"path_smooth":             func(t *trial) { t.p.PathSmooth = 0 },
-		"a fraction per class":    func(t *trial) { t.p.PosBaggingFraction, t.p.NegBaggingFraction = 1, 1 },
-		"monotone_constraints":    func(t *trial) { t.p.MonotoneConstraints = "" },
-		"interaction_constraints": func(t *trial) { t.p.InteractionConstraints = "" },
-		"copies":                  func(t *trial) { t.Copies = 0 },
+		"extra_trees":          func(t *trial) { t.p.ExtraTrees = false },
+		"path_smooth":          func(t *trial) { t.p.PathSmooth = 0 },
+		"monotone_constraints": func(t *trial) { t.p.MonotoneConstraints = "" },
+		"copies":               func(t *trial) { t.Copies = 0 },
 	}
 }
 

@@ -189,37 +189,6 @@ func (o *ranking) prepare(tree int, raw []float64, _ []uint32, pool *pool) packi
 	return o.pack
 }
 
-// draw orders rows so that those of the drawn queries come first, both parts ascending, and returns how many these are.
-// In a team, each worker goes on with the draw where the one before it stopped.
-func (o *ranking) draw(k key, fraction float64, rows, spare []uint32) int {
-	total := o.d.link.count(o.len())
-	state := []int64{0, int64(total), int64(fractionOf(total, fraction))} // queries visited, to come, to be drawn
-	drawn := make([]bool, o.d.Rows)
-	_ = o.d.link.inTurn(state, func() error { // the link keeps its error
-		chosen := k.from(uint64(state[0])).choose(nil, o.len(), int(state[1]), int(state[2]))
-		for _, n := range chosen {
-			for _, r := range o.of(n) {
-				drawn[r] = true
-			}
-		}
-		state[0], state[1] = state[0]+int64(o.len()), state[1]-int64(o.len())
-		state[2] -= int64(len(chosen))
-		return nil
-	})
-	o.guests.returnDrawn(drawn)
-
-	in, out := rows[:0], spare[:0]
-	for _, r := range rows {
-		if drawn[r] {
-			in = append(in, r)
-		} else {
-			out = append(out, r)
-		}
-	}
-	copy(rows[len(in):], out)
-	return len(in)
-}
-
 func (o *ranking) fill(gh []uint32, raw []float64, rows rowSet, lo, hi int, k key) {
 	packGradients(o, o.pack, gh, raw, rows, lo, hi, k)
 }

@@ -137,19 +137,6 @@ func (o *ranking) returnGradients() {
 	}
 }
 
-// returnDrawn tells their own workers of guests here which of them are drawn.
-func (g *guests) returnDrawn(drawn []bool) {
-	if g == nil {
-		return
-	}
-	g.tell(func(guest int) int64 {
-		if drawn[guest] {
-			return 1
-		}
-		return 0
-	}, func(r uint32, word int64) { drawn[r] = word == 1 })
-}
-
 // number is a row's in the whole table.
 func (o *ranking) number(r uint32) uint64 {
 	if g := o.guests; g != nil && int(r) >= g.own.Rows {

@@ -36,12 +36,6 @@ func (t *trial) scattered(rng *rand.Rand) *trial {
 	return t
 }
 
-// inBagsOfQueries draws whole queries.
-func (t *trial) inBagsOfQueries(rng *rand.Rand) *trial {
-	t.p.BaggingByQuery, t.p.BaggingFraction, t.p.BaggingFreq = true, 0.3+rng.Float64()/2, 1+rng.IntN(2)
-	return t
-}
-
 func rankParams(objective string) Params {
 	p := Defaults()
 	p.Objective, p.NumIterations, p.NumLeaves, p.MinDataInLeaf = objective, 12, 8, 10
@@ -213,28 +207,6 @@ func TestRankLearns(t *testing.T) {
 		if got, bar := disorder(scores), disorder(single); !(got < 0.9*bar) {
 			t.Errorf("%s: %.3f of neighbours in the wrong order, the best feature %.3f; want less by a tenth",
 				objective, got, bar)
-		}
-	}
-
-	p := rankParams("lambdarank")
-	each, err := newObjective(&p, &d.Data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := each[0].(*ranking)
-	rows, spare := usedRows(&d.Data), make([]uint32, d.Rows)
-	in := q.draw(newKey(1, forBag, 0), 0.3, rows, spare)
-	inside := map[uint64]bool{}
-	for _, r := range rows[:in] {
-		inside[d.Group[r]] = true
-	}
-	if len(inside) != fractionOf(q.len(), 0.3) || !slices.IsSorted(rows[:in]) || !slices.IsSorted(rows[in:]) {
-		t.Errorf("%d of %d queries drawn, ascending %t and %t; want three tenths", len(inside), q.len(),
-			slices.IsSorted(rows[:in]), slices.IsSorted(rows[in:]))
-	}
-	for _, r := range rows[in:] {
-		if inside[d.Group[r]] {
-			t.Fatalf("row %d is left out, others of its query are not", r)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package gbt
 
 import (
 	"math"
-	"slices"
 )
 
 // How the reference trainer handles leaf values that do not follow from sums alone, drawn thresholds, and features that
@@ -32,19 +31,6 @@ func (r *reference) direction(f int) int {
 		return int(all[f])
 	}
 	return 0
-}
-
-// mayMeet reports whether some group contains feature f and all those on the path.
-func (r *reference) mayMeet(path []int, f int) bool {
-	groups := r.p.InteractionConstraints.among(r.d.Features)
-	return len(groups) == 0 || slices.ContainsFunc(groups, func(group []int) bool {
-		for _, other := range append([]int{f}, path...) {
-			if !slices.Contains(group, other) {
-				return false
-			}
-		}
-		return true
-	})
 }
 
 // child is the value of one side of a split.

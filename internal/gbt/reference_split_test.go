@@ -11,13 +11,7 @@ func (r *reference) bestSplit(l *refLeaf) refSplit {
 	if len(l.rows) < max(2*r.p.MinDataInLeaf, 2) || r.p.MaxDepth > 0 && l.depth >= r.p.MaxDepth || l.sum.h == 0 {
 		return best
 	}
-	var may []int
-	for _, f := range r.features {
-		if r.mayMeet(l.path, f) {
-			may = append(may, f)
-		}
-	}
-	for _, f := range nodeFeatures(r.p, r.round, l.node(), len(r.features), may) {
+	for _, f := range nodeFeatures(r.p, r.round, l.node(), r.features) {
 		q := r.splitSearch(l, f)
 		var found refSplit
 		switch {

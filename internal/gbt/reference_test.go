@@ -41,7 +41,6 @@ type refLeaf struct {
 	best   refSplit
 
 	out, low, high float64 // its value and the value's bounds, if its sums alone do not determine them
-	path           []int   // features above
 }
 
 // node is unique to the leaf within the tree.
@@ -113,7 +112,7 @@ func (r *reference) candidates() []int {
 		if !strings.HasPrefix(string(r.p.IgnoreColumn), byName) {
 			name = strconv.Itoa(f)
 		}
-		if r.d.Features[f].Bins > 1 && !strings.Contains(ignored, ","+name+",") && r.mayMeet(nil, f) {
+		if r.d.Features[f].Bins > 1 && !strings.Contains(ignored, ","+name+",") {
 			all = append(all, f)
 		}
 	}
@@ -141,11 +140,11 @@ func (r *reference) train() *Model {
 	m := &Model{Objective: each[0].String(), Params: r.said.lines(r.d.Features)}
 	m.FeatureNames, m.FeatureInfos = describe(r.d.Features)
 	sampled := r.p.FeatureFraction < 1 || r.p.FeatureFractionByNode < 1 || r.p.ExtraTrees ||
-		r.p.BaggingFreq > 0 && min(r.p.BaggingFraction, r.p.PosBaggingFraction, r.p.NegBaggingFraction) < 1
+		r.p.bags()
 	for round, roundsWithoutSplit := 0, 0; round < r.p.NumIterations && roundsWithoutSplit < maxRoundsWithoutSplit &&
 		len(eligible) > 0; round++ {
 		rows := usedRows(r.d)
-		bag := drawBag(r.p, round, r.d.Label, rows, make([]uint32, len(rows)), nil)
+		bag := drawBag(r.p, round, rows, make([]uint32, len(rows)), nil)
 		var grown []*Tree
 		splits := false
 		for k, obj := range each {
@@ -361,7 +360,6 @@ func (r *reference) split(t *refTree, i int) {
 	}
 	for _, child := range []*refLeaf{&left, &right} {
 		child.sum = r.sum(child.rows)
-		child.path = append(slices.Clone(parent.path), best.feature)
 	}
 	r.bound(&parent, &left, &right)
 	left.best, right.best = r.bestSplit(&left), r.bestSplit(&right)

@@ -72,18 +72,13 @@ func fractionOf(n int, fraction float64) int {
 	return min(max(int(float64(float64(n)*fraction)+0.5), 1), n)
 }
 
-// eligible returns the features that may split, ascending: those with more than one bin that are not ignored and, with
-// interaction constraints, are in a group. The others stay in the model's list of features.
+// eligible returns the features that may split, ascending: those with more than one bin that are not ignored. The
+// others stay in the model's list of features.
 func eligible(p *Params, features []Feature) []int {
 	ignored := p.IgnoreColumn.among(features)
-	groups := p.InteractionConstraints.among(features)
-
 	var all []int
 	for f := range features {
-		_, found := slices.BinarySearch(ignored, f)
-		grouped := groups == nil ||
-			slices.ContainsFunc(groups, func(group []int) bool { return slices.Contains(group, f) })
-		if !found && grouped && features[f].Bins > 1 {
+		if _, found := slices.BinarySearch(ignored, f); !found && features[f].Bins > 1 {
 			all = append(all, f)
 		}
 	}
@@ -106,83 +101,39 @@ func pickFeatures(k key, usable []int, count int) []int {
 	return chosen
 }
 
-// nodeFeatures returns the features that one node may use, drawn from usable: a fraction of the number of the tree's
-// features. The draw depends on the node's number, not on when it is made.
-func nodeFeatures(p *Params, tree, node, ofTree int, usable []int) []int {
+// nodeFeatures returns the features that one node may use, drawn from the tree's. The draw depends on the node's
+// number, not on when it is made.
+func nodeFeatures(p *Params, tree, node int, usable []int) []int {
 	if p.FeatureFractionByNode >= 1 {
 		return usable
 	}
 	return pickFeatures(key(newKey(p.Seed, forNodeFeatures, tree).at(uint64(node))), usable,
-		min(fractionOf(ofTree, p.FeatureFractionByNode), len(usable)))
+		fractionOf(len(usable), p.FeatureFractionByNode))
 }
 
 // drawBag orders rows so that the bag comes first, then the rows left out, both ascending, and returns the bag's size.
 // The draw depends only on the bag's number: a new bag is drawn every bagging_freq trees.
 //
 // In a team, each worker goes on with the draw where the one before it stopped.
-func drawBag(p *Params, tree int, label []float32, rows, scratch []uint32, l *link) int {
+func drawBag(p *Params, tree int, rows, scratch []uint32, l *link) int {
 	if !p.bags() {
 		return len(rows)
 	}
 
 	k := newKey(p.Seed, forBag, tree/p.BaggingFreq)
 	scratch = scratch[:len(rows)]
-
-	// Of all rows, or of each class: those not yet visited, and how many of them are still to be drawn.
-	fraction := []float64{p.BaggingFraction}
-	remaining := []int64{int64(len(rows))}
-	if p.bagsByClass() {
-		fraction = []float64{p.NegBaggingFraction, p.PosBaggingFraction}
-		remaining = make([]int64, 2)
-		for _, r := range rows {
-			remaining[int(label[r])&1]++
-		}
-	}
-	l.sum(remaining)
-	state := make([]int64, 1, 5) // rows visited, then remaining and wanted ones
-	for c, n := range remaining {
-		state = append(state, n, int64(fractionOf(int(n), fraction[c])))
-	}
-
+	total := l.count(len(rows))
+	state := []int64{0, int64(total), int64(fractionOf(total, p.BaggingFraction))} // rows visited, to come, to be drawn
 	in := 0
 	_ = l.inTurn(state, func() error { // the link keeps its error
-		own := k.from(uint64(state[0]))
-		if len(remaining) == 2 {
-			in = drawByClass(own, label, rows, scratch, state[1:])
-		} else {
-			in = drawRows(own, rows, scratch, int(state[1]), int(state[2]))
-			state[1] -= int64(len(rows))
-			state[2] -= int64(in)
-		}
+		in = drawRows(k.from(uint64(state[0])), rows, scratch, int(state[1]), int(state[2]))
 		state[0] += int64(len(rows))
+		state[1] -= int64(len(rows))
+		state[2] -= int64(in)
 		return nil
 	})
 
 	copy(rows[in:], scratch)
-	return in
-}
-
-// drawByClass is drawRows with separate fractions for negative and positive rows, each drawn independently. state holds
-// of each class how many rows are not yet visited and how many of them are still to be drawn; it is brought up to date.
-func drawByClass(k key, label []float32, rows, spare []uint32, state []int64) int {
-	remaining := [2]uint64{uint64(state[0]), uint64(state[2])}
-	want := [2]uint64{uint64(state[1]), uint64(state[3])}
-
-	in := 0
-	for i, r := range rows { // branch-free, as draw.to
-		c := int(label[r]) & 1
-		hi, _ := bits.Mul64(k.at(uint64(i)), remaining[c])
-		rows[in] = r // never ahead of i
-		spare[i-in] = r
-		_, drawn := bits.Sub64(hi, want[c], 0)
-		remaining[c]--
-		want[c] -= drawn
-		in += int(drawn)
-	}
-
-	for c := range want {
-		state[2*c], state[2*c+1] = int64(remaining[c]), int64(want[c])
-	}
 	return in
 }
 

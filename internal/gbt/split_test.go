@@ -253,7 +253,7 @@ func TestBagHasItsSizeAndChanges(t *testing.T) {
 	bag := func(tree int) []uint32 {
 		rows := make([]uint32, 1000)
 		rowSet{n: 1000}.copy(rows, 0)
-		n := drawBag(&p, tree, nil, rows, make([]uint32, 1000), nil)
+		n := drawBag(&p, tree, rows, make([]uint32, 1000), nil)
 		if n != 300 {
 			t.Fatalf("a bag of %d", n)
 		}

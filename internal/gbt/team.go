@@ -372,9 +372,6 @@ func (p *Params) Exchanges(workers int) int {
 	}
 	if p.bags() {
 		n += 1 + workers
-		if p.BaggingByQuery {
-			n++
-		}
 	}
 	if o.renews {
 		n += 9 // the bytes of quantiles, and neighbours or heaviest weights

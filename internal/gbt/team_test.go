@@ -349,7 +349,7 @@ func TestExchanges(t *testing.T) {
 		"mape":          func(*Params) {},
 		"poisson":       func(*Params) {},
 		"lambdarank":    func(*Params) {},
-		"rank_xendcg":   func(p *Params) { p.BaggingByQuery, p.BaggingFraction, p.BaggingFreq = true, 0.5, 1 },
+		"rank_xendcg":   func(p *Params) { p.BaggingFraction, p.BaggingFreq = 0.5, 1 },
 	} {
 		objective, _, _ := strings.Cut(what, ",")
 		p := rankParams(objective)

@@ -481,12 +481,7 @@ func (b *booster) addValues(ctx context.Context, t *Tree) {
 func (b *booster) drawRows(tree int) objective {
 	rows := b.data.rows()
 	b.pool.parallel(rows.len(), grain, func(_, lo, hi int) { rows.copy(b.grow.order[lo:hi], lo) })
-	if o, ok := b.obj.(*ranking); ok && b.p.BaggingByQuery && b.p.bags() {
-		k := newKey(b.p.Seed, forBag, tree/b.p.BaggingFreq)
-		b.bag = o.draw(k, b.p.BaggingFraction, b.grow.order, b.grow.spare)
-		return b.obj
-	}
-	b.bag = drawBag(&b.p, tree, b.data.Label, b.grow.order, b.grow.spare, b.data.link)
+	b.bag = drawBag(&b.p, tree, b.grow.order, b.grow.spare, b.data.link)
 	return b.obj
 }
 

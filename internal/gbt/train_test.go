@@ -41,17 +41,11 @@ func variants() map[string]func(*Params) {
 				p.ScalePosWeight = 3
 			}
 		},
-		"unbalance":    func(p *Params) { p.IsUnbalance = p.Objective == "binary" },
-		"from zero":    func(p *Params) { p.BoostFromAverage = false },
-		"extra trees":  func(p *Params) { p.ExtraTrees = true },
-		"path smooth":  func(p *Params) { p.PathSmooth, p.MinDataInLeaf = 30, max(p.MinDataInLeaf, 2) },
-		"monotone":     func(p *Params) { p.MonotoneConstraints = "name:numa=-1" },
-		"interactions": func(p *Params) { p.InteractionConstraints = "name:[numa]" },
-		"class bags": func(p *Params) {
-			if p.Objective == "binary" {
-				p.PosBaggingFraction, p.NegBaggingFraction, p.BaggingFreq = 0.9, 0.4, 2
-			}
-		},
+		"unbalance":   func(p *Params) { p.IsUnbalance = p.Objective == "binary" },
+		"from zero":   func(p *Params) { p.BoostFromAverage = false },
+		"extra trees": func(p *Params) { p.ExtraTrees = true },
+		"path smooth": func(p *Params) { p.PathSmooth, p.MinDataInLeaf = 30, max(p.MinDataInLeaf, 2) },
+		"monotone":    func(p *Params) { p.MonotoneConstraints = "name:numa=-1" },
 	}
 }
 

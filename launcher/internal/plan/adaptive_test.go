@@ -193,14 +193,14 @@ func TestMethodsAreChecked(t *testing.T) {
 // written in two ways is one value.
 func TestChoicesAreSpelledAsTrialsAre(t *testing.T) {
 	_, space, _ := strings.Cut(strings.TrimSuffix(learning, "\n  method: auto\n"), "{num_leaves: {log_int: [15, 255]}")
-	const choices = `, interaction_constraints: {choice: ["[1, 0],[2,3]", [[0, 1], [2, 3]], "[0],[1]"]}}`
+	const choices = `, ignore_column: {choice: ["1, 0", "0,1", 7]}}`
 	p := built(t, learner(t, space, choices), manifest(all...))
-	choice := p.Spec.Search.Random["interaction_constraints"].Choice
+	choice := p.Spec.Search.Random["ignore_column"].Choice
 	if len(choice) != 3 || choice[0] != choice[1] || choice[2] == choice[0] {
 		t.Fatalf("the plan's choices are %q; want the first two alike", choice)
 	}
-	if _, text := choice[1].(string); !text {
-		t.Errorf("a list of lists stands in the plan as %T; want the text that a trial has", choice[1])
+	if _, text := choice[2].(string); !text {
+		t.Errorf("a number stands in the plan as %T; want the text that a trial has", choice[2])
 	}
 }
 

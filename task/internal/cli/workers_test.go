@@ -150,7 +150,7 @@ func TestWorkersTrainARanking(t *testing.T) {
 	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 3000, Encodings: "none",
 		Split: "{by: hash, key: user_id, train: 0.8, valid: 0.2}\ngroup: user_id"})
 	p := params(t, "objective: lambdarank\nnum_iterations: 10\nnum_leaves: 9\nbagging_fraction: 0.7\n"+
-		"bagging_freq: 1\nbagging_by_query: true\n")
+		"bagging_freq: 1\n")
 	var models [2][]byte
 	for i, workers := range []string{"1", "3"} {
 		out := filepath.Join(t.TempDir(), "model.txt")

@@ -53,7 +53,6 @@ cases = {
     "path_smooth, lambda_l1": dict(path_smooth=8, lambda_l1=3),
     "monotone_constraints": dict(monotone_constraints=[1, -1, 1, 0, 0]),
     "monotone_constraints, path_smooth": dict(monotone_constraints=[1, 0, 1, -1, 0], path_smooth=15),
-    "interaction_constraints": dict(interaction_constraints=[[0, 1], [1, 2, 4], [3]]),
 }
 columns = []
 for name, params in cases.items():
