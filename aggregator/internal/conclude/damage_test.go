@@ -1,14 +1,18 @@
 package conclude
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
 
+	"github.com/dmitryikh/leaves"
+
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
+	"coppice/internal/gbt"
 	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/scorer"
@@ -220,5 +224,37 @@ func TestAModelOfMoreBytesThanItsResultSays(t *testing.T) {
 	overwrite(t, w.sweeps, name, state(t, w.sweeps, name)[name]+"\n")
 	if c := w.mustConclude(t); c.Trial == best || c.Outcome != sweep.OutcomeWinner {
 		t.Errorf("a model of more bytes than its result says: concluded as %+v; want another trial as winner", c)
+	}
+}
+
+// TestEitherPredictorConvicts: leaves and our own predictor are each compared with the trainer's scores, ours on every
+// row, leaves on the first of every three.
+func TestEitherPredictorConvicts(t *testing.T) {
+	model := func(leaf string) string { return strings.Replace(otherModel, "leaf_value=1", "leaf_value="+leaf, 1) }
+	h := &holdout{
+		manifest: &dataset.Manifest{Features: make([]dataset.Feature, 1)}, values: make([]float64, 5),
+		sample:   &dataset.Sample{Split: "test", Row: []uint32{0, 1, 2, 3, 4}},
+		testRows: []place{{0, 0}, {1, 1}, {2, 2}, {3, 3}, {4, 4}},
+	}
+	for _, tc := range []struct {
+		ours, leaves string
+		trained      []float64
+		want         string
+	}{
+		{"1", "1", []float64{1, 1, 1, 1, 1}, ""},
+		{"2", "1", []float64{1, 1, 1, 1, 1}, "the predictor predicts 2, the trainer 1"},
+		{"1", "2", []float64{1, 1, 1, 1, 1}, "leaves predicts 2, the trainer 1"},
+		{"1", "1", []float64{1, 1, 1, 1, 3}, "row 4 of the test sample the predictor predicts 1, the trainer 3"},
+	} {
+		w := &winner{verified: &sweep.Verified{}, trees: must.Get(gbt.ReadModel(strings.NewReader(model(tc.ours))))(t)}
+		scorer := must.Get(leaves.LGEnsembleFromReader(bufio.NewReader(strings.NewReader(model(tc.leaves))), false))(t)
+		err := w.compare(scorer, h, h.testRows, tc.trained, 3)
+		if (err == nil) != (tc.want == "") {
+			t.Errorf("leaf %s, leaves' %s, trained %v: got %v, want %q", tc.ours, tc.leaves, tc.trained, err, tc.want)
+		} else if err != nil {
+			contains(t, err.Error(), tc.want)
+		} else if w.verified.Rows != 2 {
+			t.Errorf("leaves scored %d rows, expected 2 of 5", w.verified.Rows)
+		}
 	}
 }

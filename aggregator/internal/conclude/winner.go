@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
+	"slices"
 
 	"github.com/dmitryikh/leaves"
 
@@ -85,10 +87,10 @@ func readWinner(ctx context.Context, trials files, r *sweep.Result, h *holdout) 
 // tolerance of a raw score, absolute up to 1 and relative above.
 const tolerance = 1e-9
 
-// maxVisits bounds the rows that are verified, times the trees that score them one by one. It takes less than a minute.
-const maxVisits = 100_000_000
+// maxVisits bounds the rows that leaves scores, times the trees: it takes 50 to 200 ns for each.
+const maxVisits = 15_000_000
 
-// apart is how far apart the rows of so many are that a model of so many trees is verified on: 1 if on all of them.
+// apart is how far apart the rows of so many are that leaves scores by a model of so many trees: 1 if all of them.
 func apart(rows, trees int) int { return 1 + rows*trees/maxVisits }
 
 // verify scores the sample's raw values with leaves, an implementation that shares nothing with the trainer but the
@@ -107,40 +109,59 @@ func (w *winner) verify(h *holdout) (err error) {
 	}
 
 	w.verified = &sweep.Verified{Scorer: "leaves"}
-	n := w.trees.Outputs()
-	theirs, ours := make([]float64, n), make([]float64, n)
 	every := apart(len(h.testRows)+len(h.calibRows), len(w.trees.Trees))
-	compare := func(places []place, trained []float64) error {
-		for i := 0; i < len(places); i += every {
-			p := places[i]
-			x := h.row(p.sample)
-			if err := scorer.Predict(x, 0, theirs); err != nil {
+	if err := w.compare(scorer, h, h.testRows, w.testRaw, every); err != nil {
+		return err
+	}
+	return w.compare(scorer, h, h.calibRows, w.calib, every)
+}
+
+// compare verifies the trainer's scores of a part: by our own predictor on all of its rows, by leaves on every so many.
+func (w *winner) compare(scorer *leaves.Ensemble, h *holdout, places []place, trained []float64, every int) error {
+	n := w.trees.Outputs()
+	theirs, seen := make([]float64, n), 0
+	for block := range slices.Chunk(places, 4096) { // rows together: by many our predictor is ten times as fast
+		var x []float64
+		for _, p := range block {
+			x = append(x, h.row(p.sample)...)
+		}
+		ours := make([]float64, len(block)*n)
+		if err := w.trees.PredictAll(x, ours, runtime.GOMAXPROCS(0)); err != nil {
+			return err
+		}
+
+		for i, p := range block {
+			want := trained[p.part*n : (p.part+1)*n]
+			if err := w.agree(h, p, "the predictor", ours[i*n:(i+1)*n], want); err != nil {
+				return err
+			}
+			if seen++; (seen-1)%every != 0 {
+				continue
+			}
+			if err := scorer.Predict(h.row(p.sample), 0, theirs); err != nil {
 				return fmt.Errorf("leaves cannot score the model: %w", err)
 			}
-			w.trees.PredictRow(x, ours)
-			for k, want := range trained[p.part*n : (p.part+1)*n] {
-				for _, other := range []struct {
-					name  string
-					score float64
-				}{{"leaves", theirs[k]}, {"the predictor", ours[k]}} {
-					diff := math.Abs(other.score - want)
-					// Written this way round so that NaN fails, too.
-					if !(diff <= tolerance*max(1, math.Abs(want))) {
-						return fmt.Errorf("on row %d of the %s sample %s predicts %v, the trainer %v",
-							h.sample.Row[p.sample], h.sample.Split, other.name, other.score, want)
-					}
-					w.verified.MaxDiff = max(w.verified.MaxDiff, diff)
-				}
+			if err := w.agree(h, p, "leaves", theirs, want); err != nil {
+				return err
 			}
 			w.verified.Rows++
 		}
-		return nil
 	}
+	return nil
+}
 
-	if err := compare(h.testRows, w.testRaw); err != nil {
-		return err
+// agree compares a row's scores with the trainer's.
+func (w *winner) agree(h *holdout, p place, name string, scores, want []float64) error {
+	for k, s := range scores {
+		diff := math.Abs(s - want[k])
+		// Written this way round so that NaN fails, too.
+		if !(diff <= tolerance*max(1, math.Abs(want[k]))) {
+			return fmt.Errorf("on row %d of the %s sample %s predicts %v, the trainer %v",
+				h.sample.Row[p.sample], h.sample.Split, name, s, want[k])
+		}
+		w.verified.MaxDiff = max(w.verified.MaxDiff, diff)
 	}
-	return compare(h.calibRows, w.calib)
+	return nil
 }
 
 // calibrate calibrates on calib and measures the result on test, which no earlier step has used.
