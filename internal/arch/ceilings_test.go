@@ -21,7 +21,7 @@ var ceilings = map[string]int{
 	"internal/atomicfile":          129,
 	"internal/blob":                469,
 	"internal/blob/blobtest":       896,
-	"internal/blob/folder":         629, // a bucket on a cluster without a cloud
+	"internal/blob/folder":         500, // a bucket on a cluster without a cloud
 	"internal/calibrate":           706,
 	"internal/cloud":               317,
 	"internal/cloud/batch":         1129,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 113_039
+const maxLines = 112_910
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

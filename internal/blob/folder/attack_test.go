@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -51,9 +52,6 @@ func (f *failing) Create(name string) (file *os.File, err error) {
 	err = f.call(name, func() error { file, err = f.fileSystem.Create(name); return err })
 	return file, err
 }
-func (f *failing) Mkdir(name string, perm fs.FileMode) error {
-	return f.call(name, func() error { return f.fileSystem.Mkdir(name, perm) })
-}
 func (f *failing) MkdirAll(name string, perm fs.FileMode) error {
 	return f.call(name, func() error { return f.fileSystem.MkdirAll(name, perm) })
 }
@@ -85,6 +83,13 @@ func memoryDir(t *testing.T) string {
 	return dir
 }
 
+// layoutOf opens what is in a bucket's folder.
+func layoutOf(t *testing.T, dir string) *os.Root {
+	t.Helper()
+	root := must.Get((&bucket{dir: dir}).root())(t)
+	return root.(*os.Root)
+}
+
 // TestEveryCall lets each call of a write fail, lose its answer, or be the last before death. A write that was said to
 // be done is there; one that was refused is not; afterwards others write on.
 func TestEveryCall(t *testing.T) {
@@ -99,13 +104,10 @@ func TestEveryCall(t *testing.T) {
 				} else if a := put(t, Bucket(dir), "a/b", want, blob.Absent); cond > 0 {
 					cond = a.Generation
 				}
-				root, err := open(dir)
-				if err != nil {
-					t.Fatal(err)
-				}
+				root := layoutOf(t, dir)
 				f := &failing{fileSystem: root, at: at, err: syscall.EIO, done: mode%2 == 1, dead: mode > 1}
-				s := &bucket{dir: dir, root: func() (fileSystem, error) { return f, nil }}
-				_, err = s.Put(t.Context(), "a/b", cond, strings.NewReader("after"))
+				s := &bucket{dir: dir, opened: f}
+				_, err := s.Put(t.Context(), "a/b", cond, strings.NewReader("after"))
 
 				data, now, readErr := blob.ReadAll(t.Context(), Bucket(dir), "a/b", 100)
 				if readErr != nil && !errors.Is(readErr, blob.ErrNotExist) ||
@@ -142,9 +144,9 @@ func TestCreatedUnseen(t *testing.T) {
 	t.Parallel()
 	dir := memoryDir(t)
 	put(t, Bucket(dir), "a/b", "first", blob.Absent)
-	root := must.Get(open(dir))(t)
+	root := layoutOf(t, dir)
 	defer root.Close()
-	s := &bucket{dir: dir, root: func() (fileSystem, error) { return blind{root}, nil }}
+	s := &bucket{dir: dir, opened: blind{root}}
 	created, err := blob.Create(t.Context(), s, "a/b", []byte("second"))
 	data, _, readErr := blob.ReadAll(t.Context(), Bucket(dir), "a/b", 100)
 	if created || err != nil || string(data) != "first" || readErr != nil {
@@ -154,6 +156,102 @@ func TestCreatedUnseen(t *testing.T) {
 		t.Errorf("it left %q", left)
 	}
 }
+
+// between lets something happen, or another error come, instead of a rename.
+type between struct {
+	fileSystem
+	rename func(do func() error, from, to string) error
+}
+
+func (b between) Rename(from, to string) error {
+	return b.rename(func() error { return b.fileSystem.Rename(from, to) }, from, to)
+}
+
+// TestLateRename: a server that gives no answer to the rename of a mark, and does it later, then shows whole contents.
+func TestLateRename(t *testing.T) {
+	t.Parallel()
+	dir := memoryDir(t)
+	first := put(t, Bucket(dir), "a", "first", blob.Absent)
+	var late func() error
+	s := &bucket{dir: dir, opened: between{layoutOf(t, dir), func(do func() error, from, _ string) error {
+		if v, ok := parse(filepath.Base(from)); ok && v.Generation == first.Generation {
+			late = do
+			return syscall.EIO
+		}
+		return do()
+	}}}
+	_, err := s.Put(t.Context(), "a", first.Generation, strings.NewReader("later"))
+	if !errors.Is(err, syscall.EIO) || late == nil {
+		t.Fatalf("a write without an answer: %v", err)
+	}
+	must.Do(t, late())
+	if data, _, err := blob.ReadAll(t.Context(), Bucket(dir), "a", 10); string(data) != "later" || err != nil {
+		t.Errorf("after the late rename it holds %q (%v), want what that shows", data, err)
+	}
+}
+
+// TestRemoveBehind: an object that is replaced while it is removed stays, and a removal leaves no directories.
+func TestRemoveBehind(t *testing.T) {
+	t.Parallel()
+	dir := memoryDir(t)
+	first := put(t, Bucket(dir), "a/b", "first", blob.Absent)
+	var second blob.Attrs
+	s := &bucket{dir: dir, opened: between{layoutOf(t, dir), func(do func() error, _, _ string) error {
+		if second.Generation == 0 {
+			second = put(t, Bucket(dir), "a/b", "second", first.Generation)
+		}
+		return do()
+	}}}
+	err := s.Remove(t.Context(), "a/b", first.Generation)
+	data, now, readErr := blob.ReadAll(t.Context(), s, "a/b", 10)
+	if !errors.Is(err, blob.ErrPrecondition) || string(data) != "second" || now.Generation != second.Generation {
+		t.Errorf("removed while it was replaced: %v, and it holds %q (%v), want the second version", err, data, readErr)
+	}
+	must.Do(t, s.Remove(t.Context(), "a/b", second.Generation))
+	if left, _ := filepath.Glob(filepath.Join(dir, layout, "*", "*")); len(left) > 0 {
+		t.Errorf("the removal left %q", left)
+	}
+}
+
+// TestCleanSteps: what was replaced is gone, a draft that another discards is an error that does not say that the
+// object is absent, and generations rise although a clock is behind.
+func TestCleanSteps(t *testing.T) {
+	t.Parallel()
+	dir := memoryDir(t)
+	first := put(t, Bucket(dir), "a", "first", blob.Absent)
+	second := put(t, Bucket(dir), "a", "second", first.Generation)
+	place := filepath.Join(dir, layout, encode("a"))
+	files := must.Get(os.ReadDir(place))(t)
+	if len(files) != 2 {
+		t.Errorf("after a write it has %v, want a mark and contents", files)
+	}
+
+	s, root := Bucket(dir), layoutOf(t, dir)
+	_, err := s.Put(t.Context(), "a", second.Generation, readerFunc(func([]byte) (int, error) {
+		drafts := must.Get(fs.Glob(root.FS(), drafts+"/*"))(t)
+		discard(root, drafts...)
+		return 0, io.EOF
+	}))
+	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, blob.ErrPrecondition) {
+		t.Errorf("a writer whose draft was discarded: %v", err)
+	}
+
+	for _, file := range files {
+		if v, ok := parse(file.Name()); ok && v.Generation > 0 {
+			v.Generation += 1 << 50 // 35 years
+			must.Do(t, os.Rename(filepath.Join(place, file.Name()), filepath.Join(place, v.mark())))
+			third := put(t, s, "a", "third", v.Generation)
+			if third.Generation <= v.Generation {
+				t.Errorf("generation %d follows %d", third.Generation, v.Generation)
+			}
+		}
+	}
+}
+
+// readerFunc is a Reader.
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // TestEveryOrder lets two writers' calls at one object come in all orders: of those that saw the same generation one
 // wins, the last is what remains, and whoever reads between two calls finds whole contents, and never older ones.
@@ -185,7 +283,7 @@ func TestEveryOrder(t *testing.T) {
 // oneOrder begins as in order, which says who makes the next call, and returns the order after that.
 func oneOrder(t *testing.T, conds [2][]blob.Generation, order []int) (next []int, more bool) {
 	dir := memoryDir(t)
-	root := must.Get(open(dir))(t)
+	root := layoutOf(t, dir)
 	defer root.Close()
 	first := blob.Attrs{}
 	if conds[0][0] != blob.Absent {
@@ -202,7 +300,7 @@ func oneOrder(t *testing.T, conds [2][]blob.Generation, order []int) (next []int
 				<-goes[i]
 			}
 		}}
-		s := &bucket{dir: dir, root: func() (fileSystem, error) { return f, nil }}
+		s := &bucket{dir: dir, opened: f}
 		go func() {
 			for _, cond := range conds[i] {
 				if cond == 1 {

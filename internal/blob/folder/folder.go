@@ -1,6 +1,5 @@
-// Package folder is a blob.Store over a folder: of one machine, or one that many share by NFS or Lustre.
-//
-// An object is a directory. In it the name of an empty file, the mark, says which version is current:
+// Package folder is a blob.Store over a folder: of one machine, or one that many share by NFS or Lustre. An object is a
+// directory. In it the name of an empty file, the mark, says which version is current:
 //
 //	bucket-1/                              the number of this layout
 //	  objects/sweeps/a1/plan.json@/        an object
@@ -11,8 +10,8 @@
 // Contents are whole and on disk before one rename shows them, and that rename is the condition, too. To create is to
 // rename a directory with mark and contents to the object's place: none replaces one that is not empty, so there is one
 // creator. To replace is to move the contents into the object, and to rename the mark of the generation that was seen
-// to that of the next: of all who saw it, one finds it. IDs are random, so no mark comes again: whoever has slept
-// meanwhile does not find it, however long it was. A reader whose contents go before it has opened them looks again.
+// to that of the next: of all who saw it, one finds it. IDs are random, so no mark comes again, however long a writer
+// has slept. A reader whose contents go before it has opened them looks again.
 //
 // So a process may die, or be cut off, between any two calls: it has written all or nothing. What it leaves another
 // writer removes a day later: contents beside an object once they can no longer follow its generation; those in new by
@@ -28,16 +27,18 @@ package folder
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"hash"
 	"hash/crc32"
 	"io"
 	"io/fs"
 	"iter"
+	"net/url"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -51,47 +52,24 @@ import (
 )
 
 const (
-	layout    = "bucket-1" // the directory that has the others, and the layout's number
-	objects   = "objects"
-	drafts    = "new"
-	looks     = 12             // at an object that is being replaced: for about two seconds
-	together  = 16             // looks of a listing, since a file server takes its time
-	abandoned = 24 * time.Hour // since when nobody has written to what is removed
+	layout          = "bucket-1"     // the directory that has the others, and the layout's number
+	objectEnd       = "@"            // of a directory's name: it is an object; encoded names do not have it
+	partEnd         = "+"            // the name goes on below
+	longest         = 200            // part of a name: file systems take 255 bytes
+	looks           = 12             // at an object that is being replaced: for about two seconds
+	together        = 16             // looks of a listing, since a file server takes its time
+	abandoned       = 24 * time.Hour // since when nobody has written to what is removed
+	objects, drafts = "objects", "new"
 )
 
 // Bucket returns the Store in a folder. Its first use makes an empty folder a bucket, and refuses one that holds
 // anything else or has another layout.
-func Bucket(dir string) blob.Store {
-	var mu sync.Mutex
-	var kept fileSystem
-	return &bucket{dir: dir, root: func() (fileSystem, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if kept == nil {
-			root, err := open(dir)
-			if err != nil { // not kept: the folder may be mounted later
-				return nil, err
-			}
-			kept = root
-		}
-		return kept, nil
-	}}
-}
-
-// URL is how people name an object of any bucket, or the bucket itself if the name is empty.
-func URL(bucket, name string) string {
-	switch {
-	case !filepath.IsAbs(bucket):
-		return strings.TrimSuffix("gs://"+bucket+"/"+name, "/")
-	case name == "":
-		return bucket
-	}
-	return filepath.Join(bucket, layout, encode(name))
-}
+func Bucket(dir string) blob.Store { return &bucket{dir: dir} }
 
 type bucket struct {
 	dir    string
-	root   func() (fileSystem, error) // the layout's directory
+	mu     sync.Mutex
+	opened fileSystem // the layout's directory; nil before
 	tidied sync.Once
 }
 
@@ -99,8 +77,8 @@ type bucket struct {
 type fileSystem interface { //nolint:interfacebloat // what is used of *os.Root
 	FS() fs.FS
 	Create(name string) (*os.File, error)
-	Mkdir(name string, perm fs.FileMode) error
 	MkdirAll(name string, perm fs.FileMode) error
+	Lstat(name string) (fs.FileInfo, error)
 	OpenRoot(name string) (*os.Root, error)
 	Remove(name string) error
 	RemoveAll(name string) error
@@ -108,23 +86,94 @@ type fileSystem interface { //nolint:interfacebloat // what is used of *os.Root
 	WriteFile(name string, data []byte, perm fs.FileMode) error
 }
 
-func open(dir string) (*os.Root, error) {
-	outer, err := os.OpenRoot(dir)
+// root opens the layout's directory, once. An error is not kept: the folder may be mounted later.
+func (b *bucket) root() (fileSystem, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.opened != nil {
+		return b.opened, nil
+	}
+	outer, err := os.OpenRoot(b.dir)
 	if err != nil {
 		return nil, problem.New(problem.Environment, "%v: name a folder that all machines see", err)
 	}
 	defer outer.Close()
-	files, err := fs.Glob(outer.FS(), "[^.]*")
+	files, _ := fs.Glob(outer.FS(), "[^.]*")
 	if len(files) > 0 && !slices.Contains(files, layout) {
 		return nil, problem.New(problem.Conflict, "it holds %.60q and no %s: name an empty folder, or use the build "+
 			"that wrote it", files[0], layout)
 	}
-	err = cmp.Or(err, outer.MkdirAll(path.Join(layout, objects), 0o777),
-		outer.MkdirAll(path.Join(layout, drafts), 0o777))
-	if err != nil {
-		return nil, err
+	err = outer.MkdirAll(path.Join(layout, objects), 0o777)
+	root, openErr := outer.OpenRoot(layout)
+	if err = cmp.Or(err, openErr); err == nil {
+		b.opened = root
 	}
-	return outer.OpenRoot(layout)
+	return b.opened, err
+}
+
+// odd is what a name may not have on each system. Some take capitals for small letters, and drop a dot at the end.
+var odd = regexp.MustCompile(`[^a-z0-9_=.-]|^\.|\.$`)
+
+// encode returns the object's directory.
+func encode(name string) string { return encodeFolder(name+"/") + objectEnd }
+
+// encodeFolder returns the directory of all objects whose names begin with the parts of name before its last slash.
+func encodeFolder(name string) string {
+	dir, parts := objects, strings.Split(name, "/")
+	for _, part := range parts[:len(parts)-1] {
+		part = odd.ReplaceAllStringFunc(part, func(c string) string {
+			return "%" + strings.ReplaceAll(fmt.Sprintf("% x", c), " ", "%")
+		})
+		for ; len(part) > longest; part = part[longest:] {
+			dir = path.Join(dir, part[:longest]+partEnd)
+		}
+		dir = path.Join(dir, part)
+	}
+	return dir
+}
+
+// decode returns the name of the object whose directory this is.
+func decode(dir string) (name string, ok bool) {
+	escaped := strings.TrimSuffix(strings.TrimPrefix(dir, objects+"/"), objectEnd)
+	name, err := url.PathUnescape(strings.ReplaceAll(escaped, partEnd+"/", ""))
+	return name, err == nil && blob.ValidName(name) == nil && encode(name) == dir
+}
+
+// URL is how people name an object of any bucket, or the bucket itself if the name is empty.
+func URL(bucket, name string) string {
+	if !filepath.IsAbs(bucket) {
+		return strings.TrimSuffix("gs://"+bucket+"/"+name, "/")
+	} else if name == "" {
+		return bucket
+	}
+	return filepath.Join(bucket, layout, encode(name))
+}
+
+// version is one generation of an object.
+type version struct {
+	blob.Attrs
+	base   blob.Generation // the one before, 0 for the first
+	id     string          // of the write
+	strays []string        // beside it: contents that will never be an object's
+}
+
+func newID() string { return strings.ToLower(rand.Text()) }
+
+// mark is the name of the empty file that makes v current, and contents of the file beside it.
+func (v version) mark() string {
+	return fmt.Sprintf("%d.%d.%d.%08x.%s", v.Generation, v.base, v.Size, v.CRC32C, v.id)
+}
+func (v version) contents() string { return fmt.Sprintf("%d.%s", v.base, v.id) }
+
+// parse reads the name of a mark, or of contents, which do not say their generation.
+func parse(file string) (v version, ok bool) {
+	n, _ := fmt.Sscanf(file, "%d.%d.%d.%x.%s", &v.Generation, &v.base, &v.Size, &v.CRC32C, &v.id)
+	if n < 5 {
+		v = version{}
+		_, _ = fmt.Sscanf(file, "%d.%s", &v.base, &v.id)
+	}
+	ours := file == v.contents() || file == v.mark() && v.Generation > v.base
+	return v, ours && v.base >= 0 && v.Size >= 0 && v.id != "" && !strings.Contains(v.id, ".")
 }
 
 // look returns the current version, the zero one without the object, and its contents if they are to be opened.
@@ -135,49 +184,42 @@ func (b *bucket) look(ctx context.Context, name string, open bool) (v version, f
 	}
 	for try := range looks {
 		v, f, err = lookOnce(root, encode(name), open)
+		v.Name = name
 		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESTALE) { // else it is being replaced or removed
 			return v, f, err
 		}
 		time.Sleep(time.Millisecond << try >> 1)
 	}
-	return version{}, nil, problem.New(problem.Damaged, "%v: remove its directory, %s", err, encode(name))
+	return version{}, nil, problem.New(problem.Damaged, "not whole: %v: remove its directory, %s", err, encode(name))
 }
 
 func lookOnce(root fileSystem, place string, open bool) (now version, f *os.File, err error) {
 	dir, err := root.OpenRoot(place)
 	if errors.Is(err, fs.ErrNotExist) {
 		return version{}, nil, nil
-	}
-	if err != nil {
+	} else if err != nil {
 		return version{}, nil, err
 	}
 	defer dir.Close()
 	files, err := namesIn(dir)
-	if err != nil {
-		return version{}, nil, err
-	}
 	// While a mark is renamed a listing may show both names, or neither.
 	for _, file := range files {
-		if v, ok := parseMark(file); ok && v.generation > now.generation {
+		if v, ok := parse(file); ok && v.Generation > now.Generation {
 			now = v
 		}
 	}
-	if now.generation == 0 {
-		return version{}, nil, fmt.Errorf("no mark names its contents: %w", fs.ErrNotExist)
-	}
-	info, err := dir.Lstat(now.contents())
-	if err == nil && (!info.Mode().IsRegular() || info.Size() != now.size) {
-		err = problem.New(problem.Damaged, "its contents have %d bytes, and had %d", info.Size(), now.size)
-	}
-	if err != nil {
-		return version{}, nil, err
-	}
-	now.updated = info.ModTime().UTC()
 	for _, file := range files {
-		if base, ok := parseBase(file); ok && base < now.generation && file != now.contents() {
+		if v, ok := parse(file); ok && v.Generation == 0 && v.base < now.Generation && file != now.contents() {
 			now.strays = append(now.strays, path.Join(place, file))
 		}
 	}
+	info, statErr := dir.Lstat(now.contents()) // there is none without a mark
+	if err = cmp.Or(err, statErr); err != nil {
+		return version{}, nil, err
+	} else if !info.Mode().IsRegular() || info.Size() != now.Size {
+		return version{}, nil, problem.New(problem.Damaged, "it has %d bytes, and had %d", info.Size(), now.Size)
+	}
+	now.Updated = info.ModTime().UTC()
 	if open {
 		f, err = dir.Open(now.contents())
 	}
@@ -196,47 +238,41 @@ func namesIn(dir *os.Root) ([]string, error) {
 
 func (b *bucket) Stat(ctx context.Context, name string) (blob.Attrs, error) {
 	now, _, err := b.look(ctx, name, false)
-	if err == nil && now.generation == 0 {
+	if err == nil && now.Generation == 0 {
 		err = blob.ErrNotExist
 	}
-	return now.attrs(name), b.fail("stat", name, err)
+	return now.Attrs, b.fail("stat", name, err)
 }
 
 // Open is blob.Store's. A read of the whole object is verified.
 func (b *bucket) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
-	if err := r.Check(); err != nil {
-		return nil, blob.Attrs{}, err
-	}
 	now, f, err := b.look(ctx, name, true)
-	if err == nil && (now.generation == 0 || r.Generation != 0 && r.Generation != now.generation) {
+	err = cmp.Or(r.Check(), err)
+	if err == nil && (now.Generation == 0 || r.Generation != 0 && r.Generation != now.Generation) {
 		err = blob.ErrNotExist
-		_ = f.Close()
 	}
 	if err != nil {
+		_ = f.Close()
 		return nil, blob.Attrs{}, b.fail("open", name, err)
 	}
-	whole := r.Offset == 0 && (r.Length == 0 || r.Length >= now.size)
-	part := blob.UntilDone(ctx, io.NewSectionReader(f, r.Offset, cmp.Or(r.Length, now.size)))
-	return &contents{part, f, whole, crc32.New(crc32.MakeTable(crc32.Castagnoli)), now.crc}, now.attrs(name), nil
+	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
+	part := io.TeeReader(io.NewSectionReader(f, r.Offset, cmp.Or(r.Length, now.Size)), sum)
+	end := atEnd(func() error {
+		if r.Offset == 0 && (r.Length == 0 || r.Length >= now.Size) && sum.Sum32() != now.CRC32C {
+			return blob.ErrChecksum
+		}
+		return io.EOF
+	})
+	return struct {
+		io.Reader
+		io.Closer
+	}{blob.UntilDone(ctx, io.MultiReader(part, end)), f}, now.Attrs, nil
 }
 
-// contents are a part of an object's, or all, whose sum is then compared with what it should be.
-type contents struct {
-	io.Reader
-	io.Closer
-	whole bool
-	sum   hash.Hash32
-	want  uint32
-}
+// atEnd is a Reader of nothing that says how a reading ends.
+type atEnd func() error
 
-func (c *contents) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	c.sum.Write(p[:n])
-	if errors.Is(err, io.EOF) && c.whole && c.sum.Sum32() != c.want {
-		err = blob.ErrChecksum
-	}
-	return n, err
-}
+func (f atEnd) Read([]byte) (int, error) { return 0, f() }
 
 // List is blob.Store's. It reads the attributes of all objects before it yields the first; a folder without a whole
 // object is left out.
@@ -248,10 +284,6 @@ func (b *bucket) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, 
 			return
 		}
 		for _, attrs := range all {
-			if err := ctx.Err(); err != nil {
-				yield(blob.Attrs{}, b.fail("list", prefix, err))
-				return
-			}
 			if !yield(attrs, nil) {
 				return
 			}
@@ -259,147 +291,137 @@ func (b *bucket) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, 
 	}
 }
 
-func (b *bucket) list(ctx context.Context, prefix string) ([]blob.Attrs, error) {
+func (b *bucket) list(ctx context.Context, prefix string) (all []blob.Attrs, err error) {
 	root, err := b.root()
-	if err = cmp.Or(err, ctx.Err()); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	l := listing{bucket: b, prefix: prefix}
-	l.group, l.ctx = errgroup.WithContext(ctx)
-	l.group.SetLimit(together)
-	err = l.folder(root, encodeFolder(prefix), encodeFolder(prefix))
-	err = cmp.Or(l.group.Wait(), err)
-	slices.SortFunc(l.all, func(a, b blob.Attrs) int { return strings.Compare(a.Name, b.Name) })
-	return l.all, err
-}
+	top := encodeFolder(prefix)
 
-// listing finds the objects whose names begin with a prefix. Each directory is opened from the one that has it, since
-// a file server is asked for every part of a path.
-type listing struct {
-	*bucket
-	ctx    context.Context
-	prefix string
-	group  *errgroup.Group
-	mu     sync.Mutex
-	all    []blob.Attrs
-}
+	// visit lists an object, or what is below a directory, with at most so many looks at once. It is called name in the
+	// directory from, and at in the bucket's: a file server is asked for every part of a path.
+	var visit func(ctx context.Context, from fileSystem, name, at string, atOnce int) ([]blob.Attrs, error)
+	visit = func(ctx context.Context, from fileSystem, name, at string, atOnce int) (all []blob.Attrs, err error) {
+		defer func() { // what is not there, or no more, has nothing
+			if errors.Is(err, syscall.ESTALE) { // but the whole bucket may be
+				_, _, err = lookOnce(root, objects, false)
+			}
+			if errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
+		}()
+		switch object, ok := decode(at); {
+		case ctx.Err() != nil || ok && !strings.HasPrefix(object, prefix):
+			return nil, ctx.Err()
+		case ok:
+			now, _, err := lookOnce(from, name, false)
+			if err != nil { // it is being replaced, or not ours
+				if info, statErr := from.Lstat(name); statErr == nil && !info.IsDir() {
+					return nil, nil
+				}
+				now, _, err = b.look(ctx, object, false)
+			}
+			if now.Name = object; err != nil || now.Generation == 0 {
+				return nil, err
+			}
+			return []blob.Attrs{now.Attrs}, nil
+		case at != top:
+			if info, err := from.Lstat(name); err != nil || !info.IsDir() { // or not ours
+				return nil, err
+			}
+		}
 
-// folder lists the directory at, which is called name in the directory from.
-func (l *listing) folder(from fileSystem, name, at string) error {
-	dir, err := from.OpenRoot(name)
-	if err != nil {
-		return l.unlessRemoved(err)
-	}
-	defer dir.Close()
-	entries, err := namesIn(dir)
-	err = l.unlessRemoved(err)
-	var below sync.WaitGroup
-	defer below.Wait()
-	for _, entry := range entries {
-		if err = cmp.Or(err, l.ctx.Err()); err != nil {
-			break
+		dir, err := from.OpenRoot(name)
+		if err != nil {
+			return nil, err
 		}
-		look := func() error {
-			defer below.Done()
-			return l.entry(dir, entry, path.Join(at, entry))
+		defer dir.Close()
+		entries, err := namesIn(dir)
+		found := make([][]blob.Attrs, len(entries))
+		group, ctx := errgroup.WithContext(ctx)
+		group.SetLimit(atOnce)
+		for i, entry := range entries {
+			group.Go(func() (err error) {
+				found[i], err = visit(ctx, dir, entry, path.Join(at, entry), max(atOnce/len(entries), 1))
+				return err
+			})
 		}
-		if below.Add(1); !l.group.TryGo(look) {
-			err = look() // all are busy
-		}
+		err = cmp.Or(group.Wait(), err)
+		return slices.Concat(found...), err
 	}
-	return err
-}
-
-// unlessRemoved is err, or nil if it says that a directory is not there, or no more, while the bucket's still is.
-func (l *listing) unlessRemoved(err error) error {
-	if root, _ := l.root(); errors.Is(err, syscall.ESTALE) {
-		_, _, err = lookOnce(root, objects, false)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-// entry lists an object, or what is below a directory.
-func (l *listing) entry(from *os.Root, name, at string) error {
-	object, ok := decode(at)
-	if !ok {
-		info, err := from.Lstat(name)
-		if err != nil || !info.IsDir() { // or not ours
-			return l.unlessRemoved(err)
-		}
-		return l.folder(from, name, at)
-	}
-	if !strings.HasPrefix(object, l.prefix) {
-		return nil
-	}
-	now, _, err := lookOnce(from, name, false)
-	if err != nil { // it is being replaced, or not ours
-		if info, statErr := from.Lstat(name); statErr == nil && !info.IsDir() {
-			return nil
-		}
-		now, _, err = l.look(l.ctx, object, false)
-	}
-	if l.mu.Lock(); now.generation > 0 {
-		l.all = append(l.all, now.attrs(object))
-	}
-	l.mu.Unlock()
-	return err
+	all, err = visit(ctx, root, top, top, together)
+	slices.SortFunc(all, func(a, b blob.Attrs) int { return strings.Compare(a.Name, b.Name) })
+	return all, err
 }
 
 func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (_ blob.Attrs, err error) {
 	defer func() { err = b.fail("put", name, err) }()
 	now, _, err := b.look(ctx, name, false)
-	switch {
-	case err != nil:
+	if err == nil && cond != blob.Any && cond != now.Generation {
+		err = blob.ErrPrecondition
+	}
+	if err != nil {
 		return blob.Attrs{}, err
-	case cond < blob.Any:
-		return blob.Attrs{}, fmt.Errorf("condition %d is not a generation", cond)
-	case cond != blob.Any && cond != now.generation:
-		return blob.Attrs{}, blob.ErrPrecondition
 	}
 	root, _ := b.root()
-	d := &draft{version: version{id: newID()}, root: root, place: encode(name)}
-	d.dir = path.Join(drafts, d.id)
-	d.at = path.Join(d.dir, d.contents())
-	defer d.remove()
-	if err := d.write(blob.UntilDone(ctx, r)); err != nil {
+	next := version{Attrs: blob.Attrs{Name: name}, id: newID()}
+	place, dir := encode(name), path.Join(drafts, next.id)
+	at := path.Join(dir, next.contents()) // "" once they are to stay
+	defer func() { discard(root, at, dir) }()
+	if err := next.write(root, at, blob.UntilDone(ctx, r)); err != nil {
 		return blob.Attrs{}, err
 	}
-	for {
-		err := d.commit(now)
-		if err == nil {
-			break
+
+	// commit makes it the version after now, which may be none, if now is still current.
+	commit := func() error {
+		next.base, next.Generation = now.Generation, max(now.Generation+1, blob.Generation(time.Now().UnixMicro()))
+		if now.Generation == 0 {
+			if err := root.WriteFile(path.Join(dir, next.mark()), nil, 0o666); err != nil {
+				return err
+			}
+			return move(root, dir, place)
 		}
-		// Another was first; or it was done, and the answer was lost.
+		to := path.Join(place, next.contents())
+		if err := root.Rename(at, to); err != nil {
+			return err
+		}
+		at = to
+		return root.Rename(path.Join(place, now.mark()), path.Join(place, next.mark()))
+	}
+	for err := commit(); err != nil; err = commit() {
 		then, _, lookErr := b.look(ctx, name, false)
-		if lookErr == nil && then.id == d.id {
-			break
+		if lookErr == nil && then.id == next.id {
+			break // it was done, and the answer was lost
 		}
-		if cond == blob.Absent && errors.Is(err, fs.ErrExist) { // another's, even if it cannot be seen here yet
+		switch {
+		case cond == blob.Absent && errors.Is(err, fs.ErrExist): // another's, even if it cannot be seen here yet
 			return blob.Attrs{}, blob.ErrPrecondition
-		}
-		if lookErr != nil || then.generation == now.generation || then.generation == 0 {
+		case lookErr != nil || then.Generation == now.Generation || then.Generation == 0:
 			// No room, no permission, or removed. Or no answer, and the server may do it yet: what it would show stays.
-			d.at = ""
+			at = ""
 			return blob.Attrs{}, errors.Join(err, lookErr)
-		}
-		if cond != blob.Any {
+		case cond != blob.Any:
 			return blob.Attrs{}, blob.ErrPrecondition
 		}
 		now = then
 	}
-	d.at = "" // it is committed
-	if now.generation > 0 {
-		_ = d.root.Remove(path.Join(d.place, now.contents())) // else another will
+	at = ""
+	if now.Generation > 0 {
+		_ = root.Remove(path.Join(place, now.contents())) // else another will
 	}
-	d.removeAbandoned(now.strays...)
-	b.tidied.Do(func() {
-		left, _ := fs.Glob(d.root.FS(), drafts+"/*")
-		d.removeAbandoned(left...)
-	})
-	return d.attrs(name), nil
+
+	var left []string
+	b.tidied.Do(func() { left, _ = fs.Glob(root.FS(), drafts+"/*") })
+	for _, name := range append(left, now.strays...) {
+		files, _ := fs.Glob(root.FS(), name+"/*")
+		if !slices.ContainsFunc(append(files, name), func(file string) bool {
+			info, err := fs.Stat(root.FS(), file)
+			return err != nil || next.Updated.Sub(info.ModTime()) < abandoned // by the file system's clock
+		}) {
+			discard(root, name)
+		}
+	}
+	return next.Attrs, nil
 }
 
 // Remove is blob.Remover's. Its one rename takes the object away whole, and if another has just replaced it, the next
@@ -407,25 +429,20 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 func (b *bucket) Remove(ctx context.Context, name string, at blob.Generation) (err error) {
 	defer func() { err = b.fail("remove", name, err) }()
 	now, _, err := b.look(ctx, name, false)
-	if err != nil || now.generation == 0 {
+	if err != nil || now.Generation == 0 {
 		return err
-	}
-	if now.generation != at {
+	} else if now.Generation != at {
 		return blob.ErrPrecondition
 	}
 	root, _ := b.root()
 	place, away := encode(name), path.Join(drafts, newID())
 	if err := root.Rename(place, away); err != nil {
-		now, _, lookErr := b.look(ctx, name, false)
-		switch {
-		case lookErr != nil || now.generation == at:
-			return errors.Join(err, lookErr)
-		case now.generation > 0:
-			return blob.ErrPrecondition
+		if _, statErr := b.Stat(ctx, name); errors.Is(statErr, blob.ErrNotExist) { // another has removed it
+			return nil
 		}
-		return nil // another has removed it
+		return err
 	}
-	if now, _, err = lookOnce(root, away, false); err != nil || now.generation != at {
+	if now, _, err = lookOnce(root, away, false); err != nil || now.Generation != at {
 		return cmp.Or(move(root, away, place), err, blob.ErrPrecondition)
 	}
 	for dir := path.Dir(place); dir != objects && root.Remove(dir) == nil; {
@@ -434,104 +451,50 @@ func (b *bucket) Remove(ctx context.Context, name string, at blob.Generation) (e
 	return root.RemoveAll(away)
 }
 
-// draft is a version that is being written: its contents are in the file at, until it is committed.
-type draft struct {
-	version
-	root           fileSystem
-	place, dir, at string
-}
-
 // write puts all of r on disk.
-func (d *draft) write(r io.Reader) error {
-	if err := d.root.Mkdir(d.dir, 0o777); err != nil {
+func (v *version) write(root fileSystem, file string, r io.Reader) error {
+	if err := root.MkdirAll(path.Dir(file), 0o777); err != nil {
 		return err
 	}
-	f, err := d.root.Create(d.at)
+	f, err := root.Create(file)
 	if err != nil {
 		return err
 	}
 	crc := crc32.New(crc32.MakeTable(crc32.Castagnoli))
-	d.size, err = io.Copy(io.MultiWriter(f, crc), r)
-	d.crc = crc.Sum32()
+	v.Size, err = io.Copy(io.MultiWriter(f, crc), r)
+	v.CRC32C = crc.Sum32()
 	err = cmp.Or(err, f.Sync())
 	if info, statErr := f.Stat(); statErr == nil {
-		d.updated = info.ModTime().UTC()
+		v.Updated = info.ModTime().UTC()
 	}
 	return cmp.Or(err, f.Close())
 }
 
-// commit makes the draft the version after now, which may be none, if now is still current.
-func (d *draft) commit(now version) error {
-	d.base, d.generation = now.generation, max(now.generation+1, blob.Generation(time.Now().UnixMicro()))
-	if now.generation > 0 {
-		to := path.Join(d.place, d.contents())
-		if err := d.root.Rename(d.at, to); err != nil {
-			return err
-		}
-		d.at = to
-		return d.root.Rename(path.Join(d.place, now.mark()), path.Join(d.place, d.mark()))
-	}
-	if err := d.root.WriteFile(path.Join(d.dir, d.mark()), nil, 0o666); err != nil {
-		return err
-	}
-	return move(d.root, d.dir, d.place)
-}
-
 // move renames a directory to one whose parents may be missing, and may be removed at the same time.
 func move(root fileSystem, from, to string) (err error) {
-	for range looks {
-		err = root.MkdirAll(path.Dir(to), 0o777)
-		if err = cmp.Or(err, root.Rename(from, to)); !errors.Is(err, fs.ErrNotExist) {
-			break
-		}
+	for try := 0; try == 0 || try < looks && errors.Is(err, fs.ErrNotExist); try++ {
+		err = cmp.Or(root.MkdirAll(path.Dir(to), 0o777), root.Rename(from, to))
 	}
 	return err
 }
 
-// removeAbandoned removes what nobody has written to for long before the draft, by the file system's clock.
-func (d *draft) removeAbandoned(names ...string) {
-	for _, name := range names {
-		err := fs.WalkDir(d.root.FS(), name, func(_ string, e fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			info, err := e.Info()
-			if err == nil && d.updated.Sub(info.ModTime()) < abandoned {
-				err = fs.ErrExist
-			}
-			return err
-		})
-		if err == nil {
-			d.discard(name)
-		}
-	}
-}
-
 // discard removes what may be another's at one stroke, before it removes what is in it.
-func (d *draft) discard(name string) {
-	away := path.Join(drafts, newID())
-	if d.root.Rename(name, away) == nil {
-		_ = d.root.RemoveAll(away)
-	}
-}
-
-// remove removes what was not committed.
-func (d *draft) remove() {
-	if path.Dir(d.at) == d.place {
-		_ = d.root.Remove(d.at)
-	}
-	if d.root.Remove(d.dir) != nil {
-		d.discard(d.dir)
+func discard(root fileSystem, names ...string) {
+	for _, name := range names {
+		away := path.Join(drafts, newID())
+		if root.Remove(name) != nil && root.Rename(name, away) == nil {
+			_ = root.RemoveAll(away)
+		}
 	}
 }
 
 // fail says what was done and where. A file that is not there is not taken for the object's absence.
 func (b *bucket) fail(action, name string, err error) error {
-	if err == nil {
-		return nil
-	}
 	if errors.Is(err, fs.ErrNotExist) && err != blob.ErrNotExist { //nolint:errorlint // itself
 		err = errors.New(err.Error())
 	}
-	return fmt.Errorf("%s %s in %s: %w", action, name, b.dir, err)
+	if err != nil {
+		err = fmt.Errorf("%s %s in %s: %w", action, name, b.dir, err)
+	}
+	return err
 }

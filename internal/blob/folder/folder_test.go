@@ -81,10 +81,9 @@ func FuzzNames(f *testing.F) {
 		if name, ok := decode(objects + "/" + s); ok && encode(name) != objects+"/"+s {
 			t.Errorf("%q is in two directories", name)
 		}
-		v, mark := parseMark(s)
-		_, stray := parseBase(s)
-		if mark && (v.mark() != s || stray || v.generation <= v.base || v.size < 0) {
-			t.Errorf("%q is the mark of %+v", s, v)
+		if v, ok := parse(s); ok && (v.Generation == 0 && v.contents() != s || v.Generation != 0 && (v.mark() != s ||
+			v.contents() == s || v.Generation <= v.base || v.Size < 0) || v.base < 0) {
+			t.Errorf("%q is the name of %+v", s, v)
 		}
 	})
 }
@@ -229,13 +228,8 @@ func TestAbandoned(t *testing.T) {
 func TestNoRoom(t *testing.T) {
 	for _, no := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS} {
 		dir := t.TempDir()
-		s := &bucket{dir: dir}
-		root, err := open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.root = func() (fileSystem, error) { return &failing{fileSystem: root, at: 2, err: no}, nil }
-		_, err = s.Put(t.Context(), "a", blob.Absent, strings.NewReader("x"))
+		s := &bucket{dir: dir, opened: &failing{fileSystem: layoutOf(t, dir), at: 2, err: no}}
+		_, err := s.Put(t.Context(), "a", blob.Absent, strings.NewReader("x"))
 		if !errors.Is(err, no) || !strings.Contains(err.Error(), "put a in "+dir) {
 			t.Errorf("%v: %v", no, err)
 		}
@@ -261,10 +255,10 @@ func (r removing) OpenRoot(name string) (*os.Root, error) {
 // that it is stale. A bucket that is stale as a whole is an error.
 func TestListBesideRemove(t *testing.T) {
 	dir := t.TempDir()
-	root := must.Get(open(dir))(t)
+	root := layoutOf(t, dir)
 	defer root.Close()
 	list := func(f fileSystem) (n int, err error) {
-		s := &bucket{dir: dir, root: func() (fileSystem, error) { return f, nil }}
+		s := &bucket{dir: dir, opened: f}
 		for _, e := range s.List(t.Context(), "a/") {
 			n, err = n+1, e
 		}
