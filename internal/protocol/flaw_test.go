@@ -40,6 +40,7 @@ const (
 	jobFirst                         // the job of a cancelled sweep is cancelled before its tasks have left
 	helpIsIdle                       // a task leaves a living holder that it trains with, as one that it only watches
 	membersUnread                    // an ensemble's trials are those that one can read, not those of the version
+	begunEnds                        // a late trial takes those with it that other tasks have begun
 	releaseOfAnother                 // a task that fails releases the trial's last claim instead of its own
 )
 
@@ -169,6 +170,13 @@ func (f flaw) pulse(p Pulse, a Answer) (Pulse, Action) {
 		return p.end(GoOn, Unknown)
 	}
 	return p, do
+}
+
+func (f flaw) endsToo(of Trial) bool {
+	if f == begunEnds {
+		of.Made = 0
+	}
+	return Finish{Late: true}.EndsToo(of)
 }
 
 func (f flaw) finishBegin(e Finish, trained bool, why Why) (Finish, Action) {

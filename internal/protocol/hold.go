@@ -63,9 +63,15 @@ func (l Leaving) Drops(t Trial) bool { return t.Ended || l.Over }
 // what it depends on.
 type Finish struct {
 	Trial, Claim int
-	doing        Op
-	why          Why
+	// Late says that it ends because the rest of the time is kept for the final training, which begins once all others
+	// have ended: those that no task has begun end with it. A task that begins one meanwhile finds its result.
+	Late  bool
+	doing Op
+	why   Why
 }
+
+// EndsToo reports whether a late end is also that of another trial.
+func (f Finish) EndsToo(t Trial) bool { return f.Late && t.Made == 0 && !t.Ended }
 
 // Begin starts the machine. trained says that there is a model. why says why training ended early: a trial that was
 // taken over or ended by another task is left to that task, a task told to stop releases its claim, and one whose trial
@@ -99,10 +105,16 @@ func (f Finish) Next(a Answer) (Finish, Action) {
 		return f.about(CreateResult)
 
 	case CreateResult:
-		if a.Yes {
+		switch {
+		case a.Yes && f.Late:
+			return f.about(EndOthers)
+		case a.Yes:
 			return f.about(Publish)
 		}
 		return f.about(DropCheckpoints)
+
+	case EndOthers:
+		return f.about(Publish)
 
 	case Publish:
 		return f.about(DropCheckpoints)

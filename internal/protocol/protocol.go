@@ -67,6 +67,7 @@ const (
 	Abort           // stop training, Action.Why; final
 	Upload          // write the files into the claim's own folder
 	CreateResult    // create-only; was it created?
+	EndOthers       // create-only, a result for each trial that Finish.EndsToo; the answer does not matter
 	Publish         // tell the aggregator
 	DropCheckpoints // empty the checkpoints of Trial
 	MarkPaused      // create-only, show in listings that Trial is paused at its rung

@@ -16,7 +16,8 @@ const (
 
 // TestTasksShareTrials explores all that tasks, time and faults can do to a sweep of two trials. In every order: a
 // trial has one result, its end is published and its checkpoints are dropped only after that, a live task that shows it
-// keeps its trial, only trials on which tasks have died are given up, and all trials end. Where trials may be paused,
+// keeps its trial, only trials on which tasks have died are given up, and all trials end. With one for which no time is
+// left, only those end that no task had begun. Where trials may be paused,
 // none goes on that is not promoted, none that is promoted is stopped, and none is given up while another may still
 // come to its rung. When the last task has left a sweep that has ended, or was cancelled, no checkpoint is left and no
 // claim is held: a task empties what there is when it leaves.
@@ -33,9 +34,10 @@ func TestTasksShareTrials(t *testing.T) {
 		{tasks: 2, trials: 2, alike: true, unsaved: true, rungs: 1, inStep: true},
 		{tasks: 2, trials: 1, faults: 1, alike: true, cancels: true},
 		{tasks: 2, trials: 2, alike: true, cancels: true},
+		{tasks: 2, trials: 2, faults: 1, alike: true, unsaved: true, late: true},
 	} {
-		t.Run(fmt.Sprintf("%d tasks, %d trials, %d faults, open %t, staged %t, %d rungs, in step %t, cancelled %t",
-			m.tasks, m.trials, m.faults, m.open, m.staged, m.rungs, m.inStep, m.cancels), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d tasks, %d trials, %d faults, open %t, staged %t, %d rungs, in step %t, cancelled %t, late %t",
+			m.tasks, m.trials, m.faults, m.open, m.staged, m.rungs, m.inStep, m.cancels, m.late), func(t *testing.T) {
 			t.Parallel()
 			if m.tasks > 2 && os.Getenv("COPPICE_FULL") == "" {
 				t.Skip("it has two million states: make test FULL=1")
@@ -120,6 +122,8 @@ func TestPlantedBugs(t *testing.T) {
 		{closedUnwritten, "stopped without a verdict", []sharing{compete}, "a promoted trial is stopped"},
 		{lastUnread, "given up while others are on their way", []sharing{compete},
 			"a paused trial is given up while another may come to its rung"},
+		{begunEnds, "a late trial ends all others", []sharing{{tasks: 2, trials: 2, unsaved: true, late: true}},
+			"a trial ends with another that a task had begun"},
 		{endedOnly, "checkpoints of trials without a result stay", []sharing{cancel},
 			"a checkpoint of trial 0 is left, and the sweep has ended"},
 		{jobFirst, "the job cancelled before its tasks have left", []sharing{cancel},

@@ -264,6 +264,11 @@ func (v visitor) hold(s shared, i int) {
 	} else {
 		v.ends(s, i, "has trained", true, Unknown)
 	}
+	if v.m.late {
+		then := s
+		then.tasks[i].late = true
+		v.ends(then, i, "is late", false, Unknown)
+	}
 	of := s.trials[t.trial]
 	fresh := !of.claims[t.claim].saved || v.m.cancels && !of.full
 	if !v.m.unsaved && fresh && t.claim+1 == of.made {
@@ -323,7 +328,7 @@ func (v visitor) pulse(s shared, i int, arrives bool) {
 // ends begins the end of a training. The files go into a folder that no other task uses.
 func (v visitor) ends(s shared, i int, what string, trained bool, why Why) {
 	t := &s.tasks[i]
-	f, do := v.m.flaw.finishBegin(Finish{Trial: int(t.trial), Claim: int(t.claim)}, trained, why)
+	f, do := v.m.flaw.finishBegin(Finish{Trial: int(t.trial), Claim: int(t.claim), Late: t.late}, trained, why)
 	if do.Do == Upload {
 		f, do = v.m.flaw.finish(f, Answer{})
 	}
@@ -334,7 +339,7 @@ func (v visitor) ends(s shared, i int, what string, trained bool, why Why) {
 func (v visitor) finish(s shared, i int) {
 	t := &s.tasks[i]
 	trial := &s.trials[t.trial]
-	f := Finish{Trial: int(t.trial), Claim: int(t.claim), doing: t.finish, why: t.why}
+	f := Finish{Trial: int(t.trial), Claim: int(t.claim), Late: t.late, doing: t.finish, why: t.why}
 	then := s
 	there := &then.trials[t.trial]
 	answer := func(what string, a Answer, wrong string) {
@@ -365,6 +370,24 @@ func (v visitor) finish(s shared, i int) {
 		answer("writes the result, and the answer is lost; again", Answer{Yes: own, Failed: !known}, "")
 		there.accepts--
 		answer("writes the result, and no answer comes", Answer{Failed: true}, "")
+
+	case EndOthers:
+		if v.m.may(&s, noAnswer) {
+			then.faults--
+			answer("does not reach the store to end the others", Answer{Failed: true}, "")
+			then.faults++
+		}
+		wrong := ""
+		for n := range then.trials {
+			of := &then.trials[n]
+			if t.ends>>n&1 == 0 || of.result {
+				continue
+			}
+			if of.result, of.accepts = true, of.accepts+1; t.others>>n&1 != 0 {
+				wrong = "a trial ends with another that a task had begun"
+			}
+		}
+		answer("ends the others", Answer{}, wrong)
 
 	case MarkPaused:
 		if v.m.may(&s, noAnswer) {

@@ -93,6 +93,11 @@ type sharedTask struct {
 	own      Standing // as compared by this task
 	stopping bool     // it ends its trial without a model
 
+	// Where the rest of the time may be kept: trials, as bits, that others had begun when this task found its own, and
+	// those that end with that.
+	late         bool
+	others, ends uint8
+
 	subject, mark uint8    // of a search: the trial, from 1, and the rung of a verdict
 	verdict       Standing // to be written
 }
@@ -141,6 +146,7 @@ type sharing struct {
 	rungs         uint8 // at which trials may be paused
 	inStep        bool  // all trials wait at a rung for all others
 	cancels       bool  // the sweep may be cancelled
+	late          bool  // a holder may find that the rest of the time is kept for the final training
 	flaw          flaw
 }
 
@@ -262,6 +268,14 @@ func (m sharing) answer(s *shared, i int, a Answer) Action {
 		}
 		t.trial, t.claim = uint8(do.Trial), uint8(do.Claim)
 		t.suspect = held.suspect && do.Do == Train
+		for n, of := range m.listed(&held, ended).Trials {
+			if m.late && do.Do == Train && n != do.Trial {
+				t.others |= uint8(min(of.Made, 1)) << n
+				if m.flaw.endsToo(of) {
+					t.ends |= 1 << n
+				}
+			}
+		}
 		return do
 	}
 	if do.Do == CreateVerdict {

@@ -105,11 +105,13 @@ func (p *Plan) OneOrder() bool {
 
 // Of the time that is kept for the final training: how many times what is expected it is, for an estimate that is off
 // or a machine that is lost; with how much less none is kept; and how many times a trial's own time it is at most,
-// since without trials nothing wins.
+// since without trials nothing wins: they have at least a third of the sweep. What else runs on a machine may make a
+// trial that many times slower, and need not do so to the final training.
 const (
 	finalSlack = 1.5
 	finalLeast = 1.2
 	finalMost  = 2
+	finalBusy  = 8
 )
 
 // finalPace is how long the quote expects the final training to take beside a trial: it has more rows,
@@ -159,8 +161,15 @@ func (p *Plan) BeforeFinal(left, spent time.Duration, best *Result) (share time.
 	if best == nil {
 		return share, true
 	}
-	expected := p.FinalTime(best)
-	return min(share, left-time.Duration(finalSlack*float64(expected))), finalLeast*float64(expected) <= float64(left)
+	expected, alone := float64(p.FinalTime(best)), 1.0
+	if u := &best.Usage; u.CPUSeconds > 0 && u.ResumedTrees == 0 {
+		alone = min(1, max(1./finalBusy, u.CPUSeconds/float64(max(1, p.Sizing.ThreadsPerTask))/u.TrainSeconds))
+	}
+	keep := finalSlack * expected
+	if limit := float64(p.Spec.Limits.Sweep); limit > 0 {
+		keep = min(keep, limit*finalMost/(1+finalMost))
+	}
+	return min(share, left-time.Duration(keep)), finalLeast*alone*expected <= float64(left)
 }
 
 // FinalReserve is how much of limits.sweep the final training is expected to need; 0 if that is not known.

@@ -188,18 +188,15 @@ func (w *Worker) createClaim(ctx context.Context, trial, n int) (*sweep.Claim, e
 // giveUp ends a trial on which too many tasks have died.
 func (w *Worker) giveUp(ctx context.Context, trial, claim, dead int) error {
 	w.Log.Warn("trial given up", "trial", trial, "deaths", dead)
-	params := w.plan.Trials[trial].Params
+	r := w.unclaimed(trial, sweep.StatusFailed, fmt.Sprintf("%d tasks died while training it without making "+
+		"progress; it may need more memory than the machine has", dead))
+	r.Claim = claim
 	if w.plan.Trials[trial].Open {
 		if d, err := w.trials.Decision(ctx, w.plan.Decider(trial)); err == nil && d != nil {
-			params = d.Params
+			r.Params = d.Params
 		}
 	}
-	now := time.Now().UTC()
-	return w.finish(ctx, ending{why: protocol.GivenUp, result: &sweep.Result{Format: sweep.FormatVersion,
-		Sweep: w.Sweep, Trial: trial, Claim: claim, Task: w.Task, Attempt: w.Attempt, Params: params,
-		Metrics: map[string]float64{}, Status: sweep.StatusFailed, Started: now, Ended: now,
-		Reason: fmt.Sprintf("%d tasks died while training it without making progress; it may need more memory than "+
-			"the machine has", dead)}})
+	return w.finish(ctx, ending{why: protocol.GivenUp, result: &r})
 }
 
 // findVerdict finds a paused trial of which can be said what becomes of it. last says that every trial has ended or is

@@ -26,6 +26,7 @@ type ending struct {
 	step   int           // where the trial was paused
 	result *sweep.Result // unless it ended early
 	files  *modelFiles   // nil if there is no model
+	late   bool          // the rest of the time is kept for the final training
 }
 
 // modelFiles are what a trained trial leaves beside its result.
@@ -37,7 +38,7 @@ type modelFiles struct {
 // finish writes a trial's outcome in the order that package protocol prescribes. A trained model is not thrown away
 // because the machine is going: if ctx ends, the remaining steps still run, as far as deadlines.go gives them time.
 func (w *Worker) finish(ctx context.Context, end ending) error {
-	f := protocol.Finish{}
+	f := protocol.Finish{Late: end.late}
 	if end.claim != nil {
 		f.Trial, f.Claim = end.claim.Trial, end.claim.Claim
 	} else {
@@ -76,6 +77,9 @@ func (w *Worker) finishStep(ctx context.Context, step protocol.Action, end endin
 				"seconds", r.Usage.TrainSeconds)
 		}
 
+	case protocol.EndOthers:
+		return answer, w.endOthers(w.after.work, protocol.Finish{Late: end.late}, end.result.Reason)
+
 	case protocol.Publish:
 		return answer, w.publish(w.after.work, end.result)
 
@@ -91,6 +95,34 @@ func (w *Worker) finishStep(ctx context.Context, step protocol.Action, end endin
 		w.release(ctx, end.claim)
 	}
 	return answer, nil
+}
+
+// endOthers ends the trials that end too, by the listing in which this task has found its own.
+func (w *Worker) endOthers(ctx context.Context, f protocol.Finish, reason string) error {
+	w.Log.Info("ends the trials that no task has begun", "reason", reason)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for _, t := range w.known.listing.Trials {
+		if !f.EndsToo(t.Trial) || w.plan.Trials[t.Number].Refit {
+			continue
+		}
+		group.Go(func() error {
+			created, err := w.trials.CreateResult(ctx, w.unclaimed(t.Number, sweep.StatusStopped, reason))
+			if created {
+				w.measures.end(sweep.StatusStopped)
+			}
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// unclaimed is the result of a trial that this task does not hold.
+func (w *Worker) unclaimed(trial int, status sweep.Status, reason string) sweep.Result {
+	now := time.Now().UTC()
+	return sweep.Result{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: trial, Task: w.Task, Attempt: w.Attempt,
+		Params: w.plan.Trials[trial].Params, Metrics: map[string]float64{}, Status: status, Reason: reason,
+		Started: now, Ended: now}
 }
 
 // upload writes the trial's files, in parallel, into the folder of this claim.

@@ -7,26 +7,31 @@ import (
 	"testing/synctest"
 	"time"
 
+	"coppice/internal/blob"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
-// reserved runs four trials of 8 trees and the final training, of a minute a tree, with limits.sweep and a quote by
+// reserved runs so many trials of 8 trees and the final training, of a minute a tree, with limits.sweep and a quote by
 // which the final training takes just over so many minutes, so that no tree ends when a limit does. Each attempt but
-// the last ends after that many trees.
-func reserved(t *testing.T, limit, final int, attempts ...int) (w *world, took time.Duration) {
+// the last ends after that many trees. A write takes pause.
+func reserved(t *testing.T, trials, limit, final int, pause time.Duration, attempts ...int) (w *world, took time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w = newWorldOn(t, datasettest.Options{Rows: 1500, Encodings: "{final: true}"}, 4, func(p *sweep.Plan) {
+		w = newWorldOn(t, datasettest.Options{Rows: 1500, Encodings: "{final: true}"}, trials, func(p *sweep.Plan) {
 			withFinal(p)
 			p.Spec.Limits.Sweep = sweep.Duration(time.Duration(limit) * time.Minute)
 			p.Quote = &sweep.Quote{Trial: sweep.Range{Expected: 480},
 				Refit: sweep.Range{Expected: float64(60*final + 4)}}
-			for i := range p.Trials[:4] {
+			for i := range p.Own() {
 				p.Trials[i].Params["early_stopping_round"] = 0.0
 			}
 		})
+		w.sweeps = puts{w.sweeps, func(_ context.Context, _ string, put func() (blob.Attrs, error)) (blob.Attrs, error) {
+			<-time.After(pause)
+			return put()
+		}}
 		began := time.Now()
 		for attempt, trees := range append(attempts, 0) {
 			ctx, goes := context.WithCancel(t.Context())
@@ -47,7 +52,7 @@ func reserved(t *testing.T, limit, final int, attempts ...int) (w *world, took t
 // and the final training ends within limits.sweep, also where the task's machine is lost twice.
 func TestTheFinalTrainingHasItsTime(t *testing.T) {
 	for name, attempts := range map[string][]int{"undisturbed": nil, "interrupted": {3, 9}} {
-		w, took := reserved(t, 28, 9, attempts...) // 1.5 times 9 minutes are kept, so trials have 14:24
+		w, took := reserved(t, 4, 28, 9, 0, attempts...) // 1.5 times 9 minutes are kept, so trials have 14:24
 		if r := w.result(t, 0); r.AtLimit || r.TreesGrown != 8 {
 			t.Errorf("%s: trial 0: %+v; expected all its trees", name, r)
 		}
@@ -70,11 +75,31 @@ func TestTheFinalTrainingHasItsTime(t *testing.T) {
 	}
 }
 
+// TestTheRestEndsAtOnce: a hundred trials that are not begun any more, each of which would take two writes of five
+// seconds to be claimed and to end, do not take the time that is kept from the final training.
+func TestTheRestEndsAtOnce(t *testing.T) {
+	w, took := reserved(t, 100, 28, 9, 5*time.Second)
+	claimed, untrained := 0, 0
+	for trial := range 100 {
+		if r := w.result(t, trial); r.Untrained() && strings.HasSuffix(r.Reason, "is kept for the final training") {
+			untrained++
+		}
+		if _, err := w.sweeps.Stat(t.Context(), sweep.Names(w.plan.Sweep).Claim(trial, 0)); err == nil {
+			claimed++
+		}
+	}
+	if r := w.result(t, 100); claimed > 3 || untrained < 97 || r.Status != sweep.StatusDone || r.AtLimit ||
+		took > 28*time.Minute {
+		t.Errorf("%d trials claimed, %d not trained, and the final training after %s: %+v; expected at most 3, the others, "+
+			"and all its trees in 28 minutes", claimed, untrained, took, r)
+	}
+}
+
 // TestTrialsComeFirst: the first trial has a third of the sweep even if the final training is thought to take longer
 // than that may, and once it is known not to end, or where there is enough time, nothing is cut.
 func TestTrialsComeFirst(t *testing.T) {
 	for _, tc := range []struct{ limit, final, first int }{{28, 600, 8}, {20, 600, 7}, {60, 0, 8}} {
-		w, _ := reserved(t, tc.limit, tc.final)
+		w, _ := reserved(t, 4, tc.limit, tc.final, 0)
 		for trial, want := range []int{tc.first, 8, 8, 8} {
 			if r := w.result(t, trial); r.Status != sweep.StatusDone || r.TreesGrown != want {
 				t.Errorf("a sweep of %d minutes and a final training of %d, trial %d: %+v; expected %d trees", tc.limit,
@@ -117,6 +142,12 @@ func TestBeforeFinal(t *testing.T) {
 	best := func(seconds float64, trees int) *sweep.Result {
 		return &sweep.Result{Trees: trees, TreesGrown: 100, Usage: sweep.Usage{TrainSeconds: seconds}}
 	}
+	busy := func(seconds float64) *sweep.Result {
+		r := best(360, 100)
+		r.Usage.CPUSeconds = seconds
+		return r
+	}
+	p.Sizing.ThreadsPerTask = 2
 	for _, tc := range []struct {
 		left, spent, want time.Duration
 		best              *sweep.Result
@@ -129,6 +160,9 @@ func TestBeforeFinal(t *testing.T) {
 		{14 * time.Minute, 0, 5 * time.Minute, best(480, 50), true},    // 4:48: half of the trees are kept
 		{10 * time.Minute, 0, -48 * time.Second, best(360, 100), true},
 		{8 * time.Minute, 0, 0, best(360, 100), false},
+		{8 * time.Minute, 0, -168 * time.Second, busy(160), true}, // alone on its machine it takes 1:36
+		{8 * time.Minute, 0, 0, busy(700), false},
+		{time.Minute, 0, 0, busy(1), false}, // an eighth of the time, at least: 54 s, and a fifth more
 	} {
 		if got, ok := p.BeforeFinal(tc.left, tc.spent, tc.best); ok != tc.ok || ok && got != tc.want {
 			t.Errorf("%s left, %s spent, best %+v: %s (%t), want %s (%t)", tc.left, tc.spent, tc.best, got, ok,
@@ -141,6 +175,10 @@ func TestBeforeFinal(t *testing.T) {
 	}
 	if got := p.FinalTime(best(60, 50)); got != 36*time.Second {
 		t.Errorf("%s expected for the final training, want 36s", got)
+	}
+	p.Spec.Limits.Sweep = sweep.Duration(15 * time.Minute)
+	if got, ok := p.BeforeFinal(14*time.Minute, 0, best(500, 100)); got != 4*time.Minute || !ok { // 15 would be kept
+		t.Errorf("%s are left for trials (%t), want 4m0s: two thirds of 15 minutes are kept", got, ok)
 	}
 	p.Spec.Limits.Sweep = sweep.Duration(time.Minute)
 	want := ": it takes about 36s; raise limits.sweep (1m0s) or fit's --minutes"

@@ -39,7 +39,8 @@ type training struct {
 	from   *gbt.Checkpoint // nil at the beginning
 
 	deadline   time.Time // when limits.trial ends the training,
-	finalFirst bool      // or the time that is kept for the final training
+	finalFirst bool      // or the time that is kept for the final training,
+	late       bool      // which has begun
 
 	pauseAt int // the trees at which the trial waits for others; 0 while it does not
 	passed  []sweep.RungScore
@@ -129,7 +130,7 @@ func (t *training) run(trialCtx context.Context) ending {
 		t.Log.Warn("trial ended without a model", "trial", r.Trial, "status", r.Status, "reason", r.Reason)
 		t.files = nil
 	}
-	return ending{claim: t.claim, result: r, files: t.files}
+	return ending{claim: t.claim, result: r, files: t.files, late: t.late}
 }
 
 // resume finds the checkpoint from which the training goes on. That of another build is dropped here, before the time
@@ -261,7 +262,7 @@ func (t *training) decide(ctx context.Context) (*sweep.Rated, error) {
 			return nil, ends
 		}
 		if ends == nil && t.finalFirst && t.from == nil && !time.Now().Before(t.deadline) {
-			ends = &untrainedError{t.plan.KeptBack()}
+			t.late, ends = true, &untrainedError{t.plan.KeptBack()}
 		}
 	}
 
