@@ -56,7 +56,7 @@ var ceilings = map[string]int{
 	"internal/program":             1288,
 	"internal/program/environment": 207,
 	"internal/program/tables":      327,
-	"internal/protocol":            1087,
+	"internal/protocol":            1101,
 	"internal/random":              17,
 	"internal/registry":            2501,
 	"internal/scorer":              667,
@@ -64,7 +64,7 @@ var ceilings = map[string]int{
 	"internal/slurm":               621,
 	"internal/strictjson":          309,
 	"internal/strictyaml":          766,
-	"internal/sweep":               4977,
+	"internal/sweep":               4986,
 	"internal/sweepstore":          1450,
 	"internal/team":                1386,
 	"internal/telemetry":           216,
@@ -106,12 +106,12 @@ var ceilings = map[string]int{
 	"task/internal/notice":         47,
 	"task/internal/stage":          458,
 	"task/internal/usage":          159,
-	"task/internal/worker":         2657,
+	"task/internal/worker":         2694,
 	"terraform":                    185,
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 112_910
+const maxLines = 112_970
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

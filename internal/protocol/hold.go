@@ -64,14 +64,15 @@ func (l Leaving) Drops(t Trial) bool { return t.Ended || l.Over }
 type Finish struct {
 	Trial, Claim int
 	// Late says that it ends because the rest of the time is kept for the final training, which begins once all others
-	// have ended: those that no task has begun end with it. A task that begins one meanwhile finds its result.
+	// have ended: those that no task has begun, or that are paused, end with it. A task that begins one meanwhile finds
+	// its result.
 	Late  bool
 	doing Op
 	why   Why
 }
 
 // EndsToo reports whether a late end is also that of another trial.
-func (f Finish) EndsToo(t Trial) bool { return f.Late && t.Made == 0 && !t.Ended }
+func (f Finish) EndsToo(t Trial) bool { return f.Late && (t.Made == 0 || t.Paused) && !t.Ended }
 
 // Begin starts the machine. trained says that there is a model. why says why training ended early: a trial that was
 // taken over or ended by another task is left to that task, a task told to stop releases its claim, and one whose trial

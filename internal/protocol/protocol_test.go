@@ -17,7 +17,7 @@ const (
 // TestTasksShareTrials explores all that tasks, time and faults can do to a sweep of two trials. In every order: a
 // trial has one result, its end is published and its checkpoints are dropped only after that, a live task that shows it
 // keeps its trial, only trials on which tasks have died are given up, and all trials end. With one for which no time is
-// left, only those end that no task had begun. Where trials may be paused,
+// left, only those end that no task had begun or that were paused. Where trials may be paused,
 // none goes on that is not promoted, none that is promoted is stopped, and none is given up while another may still
 // come to its rung. When the last task has left a sweep that has ended, or was cancelled, no checkpoint is left and no
 // claim is held: a task empties what there is when it leaves.
@@ -35,9 +35,11 @@ func TestTasksShareTrials(t *testing.T) {
 		{tasks: 2, trials: 1, faults: 1, alike: true, cancels: true},
 		{tasks: 2, trials: 2, alike: true, cancels: true},
 		{tasks: 2, trials: 2, faults: 1, alike: true, unsaved: true, late: true},
+		{tasks: 2, trials: 2, alike: true, unsaved: true, rungs: 1, late: true},
 	} {
-		t.Run(fmt.Sprintf("%d tasks, %d trials, %d faults, open %t, staged %t, %d rungs, in step %t, cancelled %t, late %t",
-			m.tasks, m.trials, m.faults, m.open, m.staged, m.rungs, m.inStep, m.cancels, m.late), func(t *testing.T) {
+		name := fmt.Sprintf("%d tasks, %d trials, %d faults, open %t, staged %t, %d rungs, in step %t, cancelled %t, "+
+			"late %t", m.tasks, m.trials, m.faults, m.open, m.staged, m.rungs, m.inStep, m.cancels, m.late)
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if m.tasks > 2 && os.Getenv("COPPICE_FULL") == "" {
 				t.Skip("it has two million states: make test FULL=1")

@@ -270,7 +270,9 @@ func (m sharing) answer(s *shared, i int, a Answer) Action {
 		t.suspect = held.suspect && do.Do == Train
 		for n, of := range m.listed(&held, ended).Trials {
 			if m.late && do.Do == Train && n != do.Trial {
-				t.others |= uint8(min(of.Made, 1)) << n
+				if of.Made > 0 && !of.Paused {
+					t.others |= 1 << n
+				}
 				if m.flaw.endsToo(of) {
 					t.ends |= 1 << n
 				}

@@ -188,14 +188,9 @@ func (w *Worker) createClaim(ctx context.Context, trial, n int) (*sweep.Claim, e
 // giveUp ends a trial on which too many tasks have died.
 func (w *Worker) giveUp(ctx context.Context, trial, claim, dead int) error {
 	w.Log.Warn("trial given up", "trial", trial, "deaths", dead)
-	r := w.unclaimed(trial, sweep.StatusFailed, fmt.Sprintf("%d tasks died while training it without making "+
+	r := w.unclaimed(ctx, trial, sweep.StatusFailed, fmt.Sprintf("%d tasks died while training it without making "+
 		"progress; it may need more memory than the machine has", dead))
 	r.Claim = claim
-	if w.plan.Trials[trial].Open {
-		if d, err := w.trials.Decision(ctx, w.plan.Decider(trial)); err == nil && d != nil {
-			r.Params = d.Params
-		}
-	}
 	return w.finish(ctx, ending{why: protocol.GivenUp, result: &r})
 }
 

@@ -99,7 +99,7 @@ func (w *Worker) finishStep(ctx context.Context, step protocol.Action, end endin
 
 // endOthers ends the trials that end too, by the listing in which this task has found its own.
 func (w *Worker) endOthers(ctx context.Context, f protocol.Finish, reason string) error {
-	w.Log.Info("ends the trials that no task has begun", "reason", reason)
+	w.Log.Info("ends the trials that have not begun or are paused", "reason", reason)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(16)
 	for _, t := range w.known.listing.Trials {
@@ -107,7 +107,15 @@ func (w *Worker) endOthers(ctx context.Context, f protocol.Finish, reason string
 			continue
 		}
 		group.Go(func() error {
-			created, err := w.trials.CreateResult(ctx, w.unclaimed(t.Number, sweep.StatusStopped, reason))
+			r := w.unclaimed(ctx, t.Number, sweep.StatusStopped, reason)
+			passed, err := w.trials.AtPause(ctx, t)
+			if err != nil {
+				return err
+			}
+			if n := len(passed); n > 0 {
+				r.Rungs, r.Score, r.TreesGrown = passed, passed[n-1].Score, passed[n-1].Step
+			}
+			created, err := w.trials.CreateResult(ctx, r)
 			if created {
 				w.measures.end(sweep.StatusStopped)
 			}
@@ -118,11 +126,15 @@ func (w *Worker) endOthers(ctx context.Context, f protocol.Finish, reason string
 }
 
 // unclaimed is the result of a trial that this task does not hold.
-func (w *Worker) unclaimed(trial int, status sweep.Status, reason string) sweep.Result {
-	now := time.Now().UTC()
+func (w *Worker) unclaimed(ctx context.Context, trial int, status sweep.Status, reason string) sweep.Result {
+	now, params := time.Now().UTC(), w.plan.Trials[trial].Params
+	if w.plan.Trials[trial].Open {
+		if d, err := w.trials.Decision(ctx, w.plan.Decider(trial)); err == nil && d != nil {
+			params = d.Params
+		}
+	}
 	return sweep.Result{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: trial, Task: w.Task, Attempt: w.Attempt,
-		Params: w.plan.Trials[trial].Params, Metrics: map[string]float64{}, Status: status, Reason: reason,
-		Started: now, Ended: now}
+		Params: params, Metrics: map[string]float64{}, Status: status, Reason: reason, Started: now, Ended: now}
 }
 
 // upload writes the trial's files, in parallel, into the folder of this claim.

@@ -7,16 +7,21 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.opentelemetry.io/otel/metric/noop"
+
 	"coppice/internal/blob"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/must"
+	"coppice/internal/protocol"
 	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // reserved runs so many trials of 8 trees and the final training, of a minute a tree, with limits.sweep and a quote by
 // which the final training takes just over so many minutes, so that no tree ends when a limit does. Each attempt but
 // the last ends after that many trees. A write takes pause.
-func reserved(t *testing.T, trials, limit, final int, pause time.Duration, attempts ...int) (w *world, took time.Duration) {
+func reserved(t *testing.T, trials, limit, final int, pause time.Duration, attempts ...int) (w *world,
+	took time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w = newWorldOn(t, datasettest.Options{Rows: 1500, Encodings: "{final: true}"}, trials, func(p *sweep.Plan) {
@@ -28,10 +33,11 @@ func reserved(t *testing.T, trials, limit, final int, pause time.Duration, attem
 				p.Trials[i].Params["early_stopping_round"] = 0.0
 			}
 		})
-		w.sweeps = puts{w.sweeps, func(_ context.Context, _ string, put func() (blob.Attrs, error)) (blob.Attrs, error) {
+		slow := func(_ context.Context, _ string, put func() (blob.Attrs, error)) (blob.Attrs, error) {
 			<-time.After(pause)
 			return put()
-		}}
+		}
+		w.sweeps = puts{w.sweeps, slow}
 		began := time.Now()
 		for attempt, trees := range append(attempts, 0) {
 			ctx, goes := context.WithCancel(t.Context())
@@ -90,8 +96,36 @@ func TestTheRestEndsAtOnce(t *testing.T) {
 	}
 	if r := w.result(t, 100); claimed > 3 || untrained < 97 || r.Status != sweep.StatusDone || r.AtLimit ||
 		took > 28*time.Minute {
-		t.Errorf("%d trials claimed, %d not trained, and the final training after %s: %+v; expected at most 3, the others, "+
-			"and all its trees in 28 minutes", claimed, untrained, took, r)
+		t.Errorf("%d trials claimed, %d not trained, and the final training after %s: %+v; expected at most 3, the "+
+			"others, and all its trees in 28 minutes", claimed, untrained, took, r)
+	}
+}
+
+// TestAPausedTrialEndsWithTheRest: with its score where it is paused; one that another task trains does not.
+func TestAPausedTrialEndsWithTheRest(t *testing.T) {
+	w := newWorld(t, 4, func(p *sweep.Plan) { stopping(sweep.StopASHA)(p); withFinal(p) })
+	trials := sweepstore.NewTrials(w.sweeps, w.plan)
+	w.claimed(t, 1, 0, 1, 0)
+	w.claimed(t, 2, 0, 1, 0)
+	must.Get(trials.CreateRung(t.Context(), sweep.Rung{Format: 1, Sweep: w.plan.Sweep, Trial: 2, Step: 3, Score: .7,
+		Reason: "behind"}))(t)
+	must.Do(t, trials.CreatePause(t.Context(), 2, 0, 3))
+	must.Do(t, trials.Release(t.Context(), 2, 0))
+
+	worker := w.worker(0)
+	must.Do(t, worker.open(t.Context()))
+	worker.measures = new(measures)
+	must.Do(t, worker.measures.instruments(noop.Meter{}))
+	worker.known.listing = must.Get(trials.List(t.Context()))(t)
+	must.Do(t, worker.endOthers(t.Context(), protocol.Finish{Late: true}, "no time"))
+	list := must.Get(trials.List(t.Context()))(t)
+	for trial, want := range []bool{true, false, true, true, false} {
+		if got := list.Trials[trial].Ended; got != want {
+			t.Errorf("trial %d has ended: %t, want %t", trial, got, want)
+		}
+	}
+	if r := w.result(t, 2); r.Untrained() || r.Score != .7 || r.TreesGrown != 3 || r.Reason != "no time" {
+		t.Errorf("the paused trial: %+v; want it stopped at 3 trees with its score", r)
 	}
 }
 
