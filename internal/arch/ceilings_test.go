@@ -12,8 +12,8 @@ var ceilings = map[string]int{
 	"aggregator":                   15,
 	"aggregator/command":           87,
 	"aggregator/internal/cli":      261,
-	"aggregator/internal/conclude": 3833,
-	"aggregator/internal/judge":    885,
+	"aggregator/internal/conclude": 3835,
+	"aggregator/internal/judge":    886,
 	"bench/gauge":                  1007,
 	"container/roots":              34,
 	"e2e":                          4,
@@ -49,22 +49,22 @@ var ceilings = map[string]int{
 	"internal/nights":              3569,
 	"internal/nights/nightstest":   1011,
 	"internal/notify":              543,
-	"internal/page":                2718,
+	"internal/page":                2699,
 	"internal/page/pagetest":       432,
-	"internal/page/plot":           614,
+	"internal/page/plot":           620,
 	"internal/problem":             243, // its table of what is gone grows
 	"internal/program":             1288,
 	"internal/program/environment": 207,
-	"internal/program/tables":      327,
+	"internal/program/tables":      332,
 	"internal/protocol":            1101,
 	"internal/random":              17,
 	"internal/registry":            2501,
 	"internal/scorer":              667,
-	"internal/search":              4303,
+	"internal/search":              4304,
 	"internal/slurm":               621,
 	"internal/strictjson":          309,
 	"internal/strictyaml":          766,
-	"internal/sweep":               4986,
+	"internal/sweep":               4989,
 	"internal/sweepstore":          1450,
 	"internal/team":                1386,
 	"internal/telemetry":           216,
@@ -85,7 +85,7 @@ var ceilings = map[string]int{
 	"launcher/internal/report":     1363,
 	"launcher/internal/reproduce":  516,
 	"launcher/internal/serve":      1950,
-	"launcher/internal/show":       1832,
+	"launcher/internal/show":       1819,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1728,
 	"launcher/internal/sweepview":  647,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 112_970
+const maxLines = 112_956
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -38,15 +38,15 @@ const (
 	maxVerdictChecks = 10
 )
 
-// ConcludedMessage is the notification of a conclusion. dataset is NAME@VERSION, "" if unknown; planned is zero if
-// unknown.
-func ConcludedMessage(c *sweep.Conclusion, dataset string, planned time.Time) VerdictMessage {
+// ConcludedMessage is the notification of a conclusion. The sweep's metric and its dataset, NAME@VERSION, are "" if
+// unknown, and planned is zero.
+func ConcludedMessage(c *sweep.Conclusion, metric, dataset string, planned time.Time) VerdictMessage {
 	m := VerdictMessage{Format: sweep.FormatVersion, ID: fmt.Sprintf("sweep/%s/%s", c.Sweep, sweep.OccasionConcluded),
 		Occasion: sweep.OccasionConcluded, Verdict: c.Verdict(), At: c.At,
 		Sweep: c.Sweep, Dataset: dataset, Model: c.Model, Version: c.Version,
 		Reason: sweep.Cut(c.Why(), maxVerdictReason), Standing: c.Standing,
 		Next: "launcher status " + string(c.Sweep)}
-	for _, fact := range c.Facts(planned) {
+	for _, fact := range c.Facts(metric, planned) {
 		m.Facts = append(m.Facts, sweep.Cut(fact, maxVerdictReason))
 	}
 	if g := c.Gate; g != nil {

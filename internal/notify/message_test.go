@@ -15,12 +15,12 @@ func TestVerdictMessageOfAConclusion(t *testing.T) {
 		At: time.Date(2026, 11, 20, 4, 0, 0, 0, time.UTC),
 		Gate: &sweep.GateDecision{Champion: 11, Reason: strings.Repeat("ä", 4000),
 			Checks: []sweep.GateCheck{{Name: "tonight", Passed: true}, {Name: "ece", Reason: "too far off"}}}}
-	m := notify.ConcludedMessage(c, "clicks@1a2b3c4d5e6f7a8b", time.Time{})
+	m := notify.ConcludedMessage(c, "", "clicks@1a2b3c4d5e6f7a8b", time.Time{})
 	if m.ID != "sweep/night-1/concluded" || m.Verdict != sweep.VerdictNotPromoted || m.Champion != 11 ||
 		len(m.Checks) != 1 || m.Checks[0].Name != "ece" {
 		t.Errorf("message %+v", m)
 	}
-	if again := notify.ConcludedMessage(c, "clicks@1a2b3c4d5e6f7a8b", time.Time{}); again.ID != m.ID {
+	if again := notify.ConcludedMessage(c, "", "clicks@1a2b3c4d5e6f7a8b", time.Time{}); again.ID != m.ID {
 		t.Errorf("told again it has the id %s, at first %s", again.ID, m.ID)
 	}
 
@@ -42,7 +42,7 @@ func TestVerdictMessageOfAConclusion(t *testing.T) {
 func TestVerdictTitles(t *testing.T) {
 	at := time.Date(2026, 11, 20, 4, 0, 0, 0, time.UTC)
 	c := &sweep.Conclusion{Sweep: "night-1", Outcome: sweep.OutcomeNoWinner, Reason: "none meets require"}
-	none := notify.ConcludedMessage(c, "", time.Time{})
+	none := notify.ConcludedMessage(c, "", "", time.Time{})
 	for _, tc := range []struct {
 		m    notify.VerdictMessage
 		want string
@@ -68,30 +68,34 @@ func TestMorning(t *testing.T) {
 	for _, tc := range []struct {
 		gate   sweep.GateDecision
 		within *sweep.Within
+		metric string
 		want   string
 	}{
 		{sweep.GateDecision{Promoted: true, Champion: 6, Metric: "log_loss", Reason: "no worse than version 6",
-			Checks: []sweep.GateCheck{gain, calibration}}, nil,
+			Checks: []sweep.GateCheck{gain, calibration}}, nil, "auc",
 			"ads v7 is live | As good as version 6: log_loss 0.4 % better (-0.68 to +1.6 %); calibrated within 7 %. " +
 				"6 trials, $0.01, 3 min."},
 		{sweep.GateDecision{Promoted: true, Metric: "auc", Reason: "first version of this model",
-			Checks: []sweep.GateCheck{calibration}}, &sweep.Within{Low: 0.61, High: 0.65, Metric: "auc"},
+			Checks: []sweep.GateCheck{calibration}}, &sweep.Within{Low: 0.61, High: 0.65, Metric: "auc"}, "auc",
 			"ads v7 is live | On test auc 0.63 (0.61 to 0.65). First version of this model. 6 trials, $0.01, 3 min."},
 		{sweep.GateDecision{Promoted: true, Metric: "auc", Reason: "first version of this model",
-			Checks: []sweep.GateCheck{calibration}}, &sweep.Within{Low: 0.11, High: 0.12, Metric: "log_loss"},
+			Checks: []sweep.GateCheck{calibration}}, &sweep.Within{Low: 0.11, High: 0.12, Metric: "log_loss"}, "auc",
 			"ads v7 is live | On test auc 0.63. First version of this model. 6 trials, $0.01, 3 min."},
+		{sweep.GateDecision{Promoted: true, Metric: "log_loss", Reason: "first version of this model"},
+			&sweep.Within{Low: 0.61, High: 0.65, Metric: "auc"}, "auc", // the sweep's, whatever the gate compares
+			"ads v7 is live | On test auc 0.63 (0.61 to 0.65). First version of this model. 6 trials, $0.01, 3 min."},
 		{sweep.GateDecision{Champion: 6, Reason: "worse than version 6 on tonight's rows",
-			Checks: []sweep.GateCheck{gain}}, nil, "ads v7 is not live: not promoted | Worse than version 6 on " +
+			Checks: []sweep.GateCheck{gain}}, nil, "", "ads v7 is not live: not promoted | Worse than version 6 on " +
 			"tonight's rows. 6 trials, $0.01, 3 min."},
 	} {
 		c := &sweep.Conclusion{Sweep: "night-1", Outcome: sweep.OutcomeWinner, Model: "ads", Version: 7, Done: 6,
-			Test: map[string]float64{"auc": 0.63}, Within: tc.within, Gate: &tc.gate,
+			Test: map[string]float64{"auc": 0.63, "log_loss": 0.125}, Within: tc.within, Gate: &tc.gate,
 			Cost: &sweep.Cost{USD: 0.0123}, At: planned.Add(3 * time.Minute)}
-		m := notify.ConcludedMessage(c, "", planned)
+		m := notify.ConcludedMessage(c, tc.metric, "", planned)
 		if got := m.Title() + " | " + m.Lines()[0]; got != tc.want {
 			t.Errorf("it reads\n%s\nexpected\n%s", got, tc.want)
 		}
-		if got := c.Headline() + " | " + strings.Join(c.Facts(planned), " "); got != tc.want {
+		if got := c.Headline() + " | " + strings.Join(c.Facts(tc.metric, planned), " "); got != tc.want {
 			t.Errorf("status reads\n%s\nexpected\n%s", got, tc.want)
 		}
 	}

@@ -67,7 +67,7 @@ func TestOnlyWhatAChannelWants(t *testing.T) {
 	n := &notify.Notifier{Channels: channels(heard, &broken), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 	c := &sweep.Conclusion{Sweep: "night-1", Outcome: sweep.OutcomeNoWinner, Reason: "none"}
 	told := sweepstore.New(blob.Memory(), "night-1").Told(sweep.OccasionConcluded)
-	if !n.Tell(t.Context(), notify.ConcludedMessage(c, "", time.Time{}), told) {
+	if !n.Tell(t.Context(), notify.ConcludedMessage(c, "", "", time.Time{}), told) {
 		t.Error("not done")
 	}
 	if got := slices.Collect(maps.Keys(heard)); !slices.Equal(got, []string{"topic sweep/night-1/concluded"}) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"regexp"
 	"strings"
 	"time"
 
@@ -185,18 +186,13 @@ func (w *Winner) JudgedBy() string {
 // Passed says that trials that ranked higher may not win.
 func (w *Winner) Passed() bool { return len(w.Rejected) > 0 && strings.HasPrefix(w.Reason, "trial ") }
 
-// capital is a text that begins a sentence. A name keeps its case: only a word of small letters is changed.
+// plain begins a text with a word of small letters: a name keeps its case.
+var plain = regexp.MustCompile(`^[a-z]+([ :,]|$)`)
+
+// capital is a text that begins a sentence.
 func capital(text string) string {
-	for i, r := range text {
-		if r == ' ' || r == ':' || r == ',' || i == len(text)-1 {
-			break
-		}
-		if (r < 'a' || r > 'z') && i > 0 {
-			return text
-		}
-	}
-	if text == "" || text[0] < 'a' || text[0] > 'z' {
+	if !plain.MatchString(text) {
 		return text
 	}
-	return string(text[0]-'a'+'A') + text[1:]
+	return strings.ToUpper(text[:1]) + text[1:]
 }

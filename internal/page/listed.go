@@ -244,29 +244,25 @@ func Made(m *dataset.Manifest) (notes []string) {
 	return notes
 }
 
-// mostMatter is how many parameters a line of the terminal's leaderboard has.
+// mostMatter is how many parameters a line of the leaderboard begins with.
 const mostMatter = 4
 
 // Leaderboard lists the best trials in one line each, with the parameters that matter most; all of them, with
 // everything about them, if most is 0.
 func (s *Sweep) Leaderboard(most int) Listed {
 	p := s.order()
-	brief := map[string]bool{"rank": true, "trial": true, "state": true, "score": true, "trees": true, "seconds": true,
-		"front": true, "from": true}
-	for i, q := range p.byWeight() {
-		brief[paramKey(q)] = i < mostMatter
+	brief := []string{"rank", "trial", "state", "score", "trees", "seconds", "front", "from"}
+	for _, i := range p.byWeight()[:min(mostMatter, len(p.Params))] {
+		brief = append(brief, paramKey(i))
 	}
 	columns := slices.DeleteFunc(slices.Clone(p.Board), func(c boardColumn) bool {
-		return most > 0 && !brief[c.Key] && !strings.HasPrefix(c.Key, "g") || c.Key == "cost"
+		return most > 0 && !slices.Contains(brief, c.Key) && !strings.HasPrefix(c.Key, "g") || c.Key == "cost"
 	})
-	t := Listed{Title: "Trials", Rows: make([][]string, 0, len(p.Ranked))}
+	t := Listed{Title: "Trials"}
 	for _, c := range columns {
 		t.Head = append(t.Head, c.Name)
 	}
-	for i, trial := range p.Ranked {
-		if most > 0 && i >= most {
-			break
-		}
+	for _, trial := range p.Ranked[:min(len(p.Ranked), cmp.Or(most, len(p.Ranked)))] {
 		row := make([]string, len(columns))
 		for k, c := range columns {
 			row[k] = c.Cell(trial)
@@ -285,12 +281,8 @@ func (s *Sweep) Validated() Listed {
 	}
 	t.Head = append(t.Head, "why")
 	for _, c := range s.Configurations {
-		rank := ""
-		if c.Rank > 0 {
-			rank = strconv.Itoa(c.Rank)
-		}
-		row := []string{rank, strconv.Itoa(c.Configuration), c.State, Estimate(&c.Rated),
-			fmt.Sprintf("%d of %d", c.Folds, c.Of), strconv.Itoa(c.Trees),
+		row := []string{strings.TrimPrefix(strconv.Itoa(c.Rank), "0"), strconv.Itoa(c.Configuration), c.State,
+			Estimate(&c.Rated), fmt.Sprintf("%d of %d", c.Folds, c.Of), strconv.Itoa(c.Trees),
 			strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Trials), " ", ", "), "[]")}
 		for i := range s.Params {
 			row = append(row, cell(plot.Plain, s.Params[i].value(c.Values[i])))

@@ -30,3 +30,23 @@ func TestIdsAreFeatures(t *testing.T) {
 		}
 	}
 }
+
+// TestTheUsualParametersComeFirst: where it is not known which parameters matter, a line has those that mostly do.
+func TestTheUsualParametersComeFirst(t *testing.T) {
+	s := drawn(1, 12, 7, 0)
+	names := []string{"bagging_fraction", "extra_trees", "feature_fraction", "lambda_l2", "learning_rate",
+		"min_data_in_leaf", "num_leaves"}
+	for i := range s.Params {
+		s.Params[i].Name = names[i]
+	}
+	got := strings.Join(s.Leaderboard(10).Head, " ")
+	if want := "auc on valid learning_rate num_leaves min_data_in_leaf feature_fraction trees"; !strings.Contains(got,
+		want) {
+		t.Errorf("the leaderboard of a dozen trials has %s, expected %s", got, want)
+	}
+	s = drawn(1, 120, 8, 3)
+	s.Params[1].Name = "learning_rate"
+	if got := strings.Join(s.Leaderboard(10).Head, " "); !strings.Contains(got, "auc on valid p0 learning_rate") {
+		t.Errorf("the leaderboard of a sweep in which p0 decides has %s, expected p0 first", got)
+	}
+}

@@ -21,7 +21,6 @@ import (
 	"math"
 	"reflect"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -195,7 +194,6 @@ type column struct {
 	Unit   plot.Unit `json:"u,omitempty"`
 	Time   bool      `json:"time,omitempty"` // seconds since 1970
 	Digits int       `json:"d,omitempty"`    // behind the point, where all have as many
-	Of     []string  `json:"of,omitempty"`   // texts, each once; then the values are their numbers
 	Values []any     `json:"v"`
 }
 
@@ -245,30 +243,7 @@ func add[R any](d *data, key, name string, unit plot.Unit, rows []R, value func(
 			c.Values[i] = v
 		}
 	}
-	c.shorten()
 	d.Columns[key] = c
-}
-
-// shorten writes each text of a column once, where several rows have it.
-func (c *column) shorten() {
-	numbers, short := map[string]int{}, slices.Clone(c.Values)
-	var of []string
-	for i, v := range c.Values {
-		text, ok := v.(string)
-		if !ok && v != nil {
-			return
-		}
-		if _, known := numbers[text]; ok && !known {
-			numbers[text] = len(of)
-			of = append(of, text)
-		}
-		if ok {
-			short[i] = numbers[text]
-		}
-	}
-	if len(of) > 0 && 2*len(of) <= len(short) {
-		c.Of, c.Values = of, short
-	}
 }
 
 // table says what the table of a chart holds.

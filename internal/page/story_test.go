@@ -10,19 +10,8 @@ import (
 	"time"
 
 	"coppice/internal/page"
-	"coppice/internal/page/plot"
 	"coppice/internal/sweep"
 )
-
-// marks are how many marks of a class a drawing has.
-func marks(c *plot.Chart, class string) (n int) {
-	for _, m := range c.Marks {
-		if m.Class == class {
-			n++
-		}
-	}
-	return n
-}
 
 // values are a column of a page's data, by the trials' ranks.
 func values(t *testing.T, text, column string) string {

@@ -190,7 +190,7 @@ func (s *Sweep) lay() *sweepPage {
 	if w := p.Winner; w != nil {
 		p.Features, p.MadeOf = used(w.Features)
 		if t := w.Tested; t != nil && len(t.Bins) > 0 {
-			p.Reliability, p.Bins = reliability(t)
+			p.Reliability, p.Bins = reliability(t, w.Calibration != nil && w.Calibration.Method != "none")
 			if t.Calibrated {
 				p.Gained = gained(p.Bins)
 			}
@@ -209,8 +209,8 @@ func (s *Sweep) lay() *sweepPage {
 func (s *Sweep) order() *sweepPage {
 	p := &sweepPage{Sweep: s, data: newData("sweep", s.ID), Standing: map[int]int{}}
 	p.rank()
-	p.columns()
 	p.weigh()
+	p.columns()
 	return p
 }
 
@@ -360,10 +360,19 @@ func (p *sweepPage) columns() {
 	column("state", "state", "", plot.Plain, func(t *TrialRow) any { return t.State })
 	score := column("score", p.Metric+" on valid", "n", plot.Plain, func(t *TrialRow) any { return t.Score })
 	score.decimals = p.decimals()
-	column("reason", "why it ended", "r", plot.Plain, func(t *TrialRow) any { return t.Reason })
+	params, most := p.byWeight(), min(mostMatter, len(p.Params))
+	param := func(i int) {
+		q := p.Params[i]
+		class := map[bool]string{true: "n"}[q.Categories == nil]
+		column(paramKey(i), q.Name, class, plot.Plain, func(t *TrialRow) any { return q.value(t.Values[i]) })
+	}
+	for _, i := range params[:most] {
+		param(i)
+	}
 	column("trees", "trees", "n", plot.Plain, func(t *TrialRow) any { return t.Trees })
-	column("grown", "trees grown", "n", plot.Plain, func(t *TrialRow) any { return t.Grown }).unlisted = true
 	column("seconds", "training", "n", plot.Seconds, func(t *TrialRow) any { return t.Seconds })
+	column("reason", "why it ended", "r", plot.Plain, func(t *TrialRow) any { return t.Reason })
+	column("grown", "trees grown", "n", plot.Plain, func(t *TrialRow) any { return t.Grown }).unlisted = true
 	column("cost", "cost", "n", plot.USD, func(t *TrialRow) any { return t.Cost }).unlisted =
 		p.Money == nil || !p.Money.Known
 	column("attempts", "attempts", "n", plot.Plain, func(t *TrialRow) any { return t.Attempts })
@@ -376,9 +385,8 @@ func (p *sweepPage) columns() {
 		mark := map[bool]string{true: "front"}
 		column("front", "front", "", plot.Plain, func(t *TrialRow) any { return mark[t.Front] })
 	}
-	for i, q := range p.Params {
-		class := map[bool]string{true: "n"}[q.Categories == nil]
-		column(paramKey(i), q.Name, class, plot.Plain, func(t *TrialRow) any { return q.value(t.Values[i]) })
+	for _, i := range params[most:] {
+		param(i)
 	}
 	if slices.ContainsFunc(p.Trials, func(t TrialRow) bool { return t.From != p.Trials[0].From }) {
 		column("from", "from", "", plot.Plain, func(t *TrialRow) any { return t.From })
@@ -411,18 +419,25 @@ func (q *Param) value(v float64) any {
 	return nil
 }
 
-// byWeight are the numbers of the parameters, the most important first.
+// usual are the parameters that matter most in general, for where it is not known which do.
+var usual = []string{"learning_rate", "num_leaves", "min_data_in_leaf", "feature_fraction", "lambda_l2",
+	"num_iterations", "max_depth", "bagging_fraction"}
+
+// byWeight are the numbers of the parameters: those that matter beyond chance, the usual ones, others.
 func (p *sweepPage) byWeight() []int {
-	places, order := map[string]int{}, make([]int, len(p.Params))
-	for i, w := range p.Weights {
-		places[w.Name] = i - len(p.Weights) // those of which it is not known come last
+	order, place := make([]int, len(p.Params)), make([]int, len(p.Params))
+	for i, q := range p.Params {
+		order[i], place[i] = i, slices.Index(usual, q.Name)
+		if place[i] < 0 {
+			place[i] = len(usual)
+		}
+		for k, w := range p.Weights {
+			if w.Name == q.Name && w.Share > w.Chance && len(p.drawn) >= search.FewestForImportance {
+				place[i] = k - len(p.Weights)
+			}
+		}
 	}
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Compare(places[p.Params[a].Name], places[p.Params[b].Name])
-	})
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(place[a], place[b]) })
 	return order
 }
 

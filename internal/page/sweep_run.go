@@ -8,15 +8,14 @@ import (
 	"slices"
 
 	"coppice/internal/metric"
-	"coppice/internal/page/plot"
 	"coppice/internal/sweep"
 )
 
-// Measure is a metric of the winner on valid, and on test before calibration and as it is registered; Alone is what the
-// shares of the classes score. What is not known is NaN.
+// Measure is a metric of the winner on valid, and on test as it is registered; Alone is what the shares of the classes
+// score. What is not known is NaN.
 type Measure struct {
-	Name                       string
-	Valid, Before, Test, Alone float64
+	Name               string
+	Valid, Test, Alone float64
 }
 
 // MetricNames are the names of metrics, those in first before the others.
@@ -39,7 +38,7 @@ func (w *Winner) Measures(first string) (all []Measure) {
 		c = *w.Calibration
 	}
 	names := map[string]float64{}
-	for _, m := range []map[string]float64{w.Valid, w.Test, c.Before, c.After} {
+	for _, m := range []map[string]float64{w.Valid, w.Test, c.After} {
 		maps.Copy(names, m)
 	}
 	for _, name := range MetricNames(names, first) {
@@ -51,7 +50,7 @@ func (w *Winner) Measures(first string) (all []Measure) {
 			}
 			return math.NaN()
 		}
-		all = append(all, Measure{name, value(w.Valid), value(c.Before), value(c.After, w.Test), w.alone(name)})
+		all = append(all, Measure{name, value(w.Valid), value(c.After, w.Test), w.alone(name)})
 	}
 	return all
 }
@@ -77,15 +76,6 @@ func (w *Winner) alone(name string) float64 {
 		}
 	}
 	return math.NaN()
-}
-
-// interval is a check's value with its interval, as text. An interval with two equal ends is none.
-func interval(c sweep.GateCheck) string {
-	text := plot.Plain.Format(c.Value)
-	if c.Low != c.High {
-		text += " (" + plot.Plain.Format(c.Low) + " to " + plot.Plain.Format(c.High) + ")"
-	}
-	return text
 }
 
 // used is which features a model is made of, and in words.

@@ -135,12 +135,9 @@ func (p *sweepPage) Importance() string {
 	return "Beyond chance: " + english.WordSeries(above, "and") + ". " + byPedAnova
 }
 
-// mostSlices is over how many parameters the score is drawn; the leaderboard has all.
-const mostSlices = 4
-
 // slices draws the score over each of the most important parameters alone, with a ring around the winner.
 func (p *sweepPage) slices() (charts []*plot.Chart) {
-	for _, i := range p.byWeight()[:min(mostSlices, len(p.Params))] {
+	for _, i := range p.byWeight()[:min(mostMatter, len(p.Params))] {
 		q := &p.Params[i]
 		s := plot.Plot{Chart: plot.Chart{ID: "slice-" + strconv.Itoa(i), Title: q.Name, W: plot.Quarter, H: 200,
 			Summary: noScore}, X: plot.Axis{Log: q.Log, Categories: q.Categories}, Y: plot.Axis{Label: p.Metric}}

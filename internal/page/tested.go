@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/metric"
 	"coppice/internal/page/plot"
+	"coppice/internal/sweep"
 )
 
 // fewest is how many rows of either label a drawn bin has at least, unless there are no more: fewer say little.
@@ -59,17 +61,17 @@ func observed(b metric.Bin) (mean, low, high float64) {
 
 // binRow is test rows with similar predictions, and what lies above: how many of the rows and of the positives.
 type binRow struct {
-	Rows                               int
-	Before, After, Observed, Low, High float64
-	Above, Found                       float64 // of all rows and of all positives: these and those predicted higher
+	Rows                       int
+	After, Observed, Low, High float64
+	Above, Found               float64 // of all rows and of all positives: these and those predicted higher
 }
 
 // Lift is how many times more of the positives that is than by lot.
 func (r binRow) Lift() float64 { return r.Found / r.Above }
 
-// reliability draws what came over what was predicted, before and after calibration, and gives the numbers, the highest
-// predictions first.
-func reliability(t *metric.Tested) (*plot.Chart, []binRow) {
+// reliability draws what came over what was predicted, before and after what calibration there was, and gives the
+// numbers, the highest predictions first.
+func reliability(t *metric.Tested, moved bool) (*plot.Chart, []binRow) {
 	c := plot.Plot{Chart: plot.Chart{ID: "reliability", Title: "Reliability", W: plot.Half, H: 330},
 		X: plot.Axis{Label: "predicted"}, Y: plot.Axis{Label: "observed"}, Diagonal: true}
 	before := plot.Line{Trial: plot.None, Class: "rel r0", Peak: -1, Dots: "dots r0"}
@@ -79,9 +81,9 @@ func reliability(t *metric.Tested) (*plot.Chart, []binRow) {
 	positive, within := true, 0 // a logarithmic axis shows rare positives, but has no 0
 	bins := merged(t.Bins, 15, t.Calibrated)
 	for _, b := range bins {
-		r := binRow{Rows: b.Rows, Before: b.Before / b.Weight, After: b.After / b.Weight}
+		r := binRow{Rows: b.Rows, After: b.After / b.Weight}
 		r.Observed, r.Low, r.High = observed(b)
-		before.X, before.Y = append(before.X, r.Before), append(before.Y, r.Observed)
+		before.X, before.Y = append(before.X, b.Before/b.Weight), append(before.Y, r.Observed)
 		after.X, after.Y = append(after.X, r.After), append(after.Y, r.Observed)
 		after.Low, after.High = append(after.Low, r.Low), append(after.High, r.High)
 		positive = positive && r.Observed > 0 && b.Before > 0
@@ -108,12 +110,15 @@ func reliability(t *metric.Tested) (*plot.Chart, []binRow) {
 		return c.Draw(), rows
 	}
 	c.X.Log, c.Y.Log, c.X.Unit, c.Y.Unit = positive, positive, plot.Percent, plot.Percent
-	c.Lines = []plot.Line{before, after}
-	c.Keys = []plot.Key{{Class: "rel r0", Label: "before calibration"},
-		{Class: "rel r1", Label: "after, with 95 % intervals"}, exact}
-	c.Summary = fmt.Sprintf("After calibration, %d of %s within noise of the labels (95 %%). Each bin is test rows "+
-		"with similar predictions: how often the label was positive. On the diagonal, predictions are exact.", within,
-		english.Plural(len(bins), "bin", ""))
+	c.Lines, c.Keys = []plot.Line{after}, []plot.Key{{Class: "rel r1", Label: "with 95 % intervals"}, exact}
+	if moved {
+		c.Lines = []plot.Line{before, after}
+		c.Keys = []plot.Key{{Class: "rel r0", Label: "before calibration"},
+			{Class: "rel r1", Label: "after, with 95 % intervals"}, exact}
+	}
+	c.Summary = fmt.Sprintf("%s of %s within noise of the labels (95 %%). Each bin is test rows with similar "+
+		"predictions: how often the label was positive. On the diagonal, predictions are exact.",
+		strconv.Itoa(within), english.Plural(len(bins), "bin", ""))
 	return c.Draw(), rows
 }
 
@@ -199,6 +204,17 @@ var comparisons = map[string]string{"tonight": "", "reference": " on earlier nig
 // check says what a check of the gate is about, where its name alone does not.
 func check(name string) string {
 	return cmp.Or(map[string]string{"tonight": "gain over the live version, on tonight's rows",
-		"reference": "gain over it on earlier nights", "ece": "calibration error", "entropy": "normalized entropy",
-		"constant": "beats one prediction for all rows", "share": "largest share of one feature"}[name], words(name))
+		"reference": "gain over it on earlier nights", "calibration": "predicted in total, of what was observed",
+		"ece":     "calibration error beyond chance, of the base rate",
+		"entropy": "normalized entropy", "constant": "beats one prediction for all rows",
+		"share": "largest share of one column, of the gain of the first trees"}[name], words(name))
+}
+
+// interval is a check's value with its interval, as text. An interval with two equal ends is none.
+func interval(c sweep.GateCheck) string {
+	unit := map[string]plot.Unit{"calibration": plot.Percent, "ece": plot.Percent, "share": plot.Percent}[c.Name]
+	if c.Low == c.High {
+		return unit.Format(c.Value)
+	}
+	return fmt.Sprintf("%s (%s to %s)", unit.Format(c.Value), unit.Format(c.Low), unit.Format(c.High))
 }

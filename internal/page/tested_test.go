@@ -118,3 +118,33 @@ func TestTheMetricThatChoseComesFirst(t *testing.T) {
 		t.Errorf("log_loss stands at %d, auc at %d of %.600q; want log_loss first", i, j, got)
 	}
 }
+
+// TestChecksSayWhatTheyMeasure: an error beyond chance is not the error in the table beside it, nor a column's share of
+// the first trees a feature's of all.
+func TestChecksSayWhatTheyMeasure(t *testing.T) {
+	s := sample(2)
+	s.Winner.Gate.Checks = []sweep.GateCheck{{Name: "ece", Passed: true}, {Name: "share", Passed: true, Value: 0.52488},
+		{Name: "calibration", Passed: true, Value: 1.04, Low: 0.99, High: 1.1}}
+	text := said(write(t, s))
+	for _, want := range []string{"calibration error beyond chance, of the base rate 0 %",
+		"largest share of one column, of the gain of the first trees 52.5 %",
+		"predicted in total, of what was observed 104 % (99 % to 110 %)"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page of three checks does not say %q", want)
+		}
+	}
+}
+
+// TestNothingWasCalibrated: where no calibrator was fitted, nothing is said of before and after.
+func TestNothingWasCalibrated(t *testing.T) {
+	for method, want := range map[string]bool{"none": false, "platt": true} {
+		s := sample(2)
+		s.Winner.Calibration.Method = method
+		if got := strings.Contains(strings.ToLower(said(write(t, s))), "before calibration"); got != want {
+			t.Errorf("calibrated by %s: the page tells of before and after: %t, expected %t", method, got, want)
+		}
+		if got := len(chart(t, s, "reliability").Keys); got != map[bool]int{true: 3, false: 2}[want] {
+			t.Errorf("calibrated by %s: the drawing explains %d lines", method, got)
+		}
+	}
+}

@@ -123,10 +123,11 @@ func extreme(maximize bool) string {
 
 func compareWith(best, next *sweep.Result) string {
 	margin := math.Abs(best.Score - next.Score)
-	behind := fmt.Sprintf("the runner-up is trial %d with %.6g, behind by %.3g", next.Trial, next.Score, margin)
+	behind := fmt.Sprintf("the runner-up is trial %d with %.6g, behind by %s", next.Trial, next.Score,
+		sweep.Digits(margin, 3))
 	switch {
 	case margin > 0 && best.Score != 0:
-		return fmt.Sprintf("%s (%.2g %%)", behind, 100*margin/math.Abs(best.Score))
+		return fmt.Sprintf("%s (%s %%)", behind, sweep.Digits(100*margin/math.Abs(best.Score), 2))
 	case margin > 0:
 		return behind
 	case best.Trees != next.Trees:

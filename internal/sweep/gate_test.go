@@ -97,7 +97,7 @@ func TestCaution(t *testing.T) {
 			t.Errorf("promoted %t with a ratio of %v (%v to %v): %q, want %q", tc.promoted, tc.value, tc.low, tc.high,
 				got, tc.want)
 		}
-		facts := strings.Join(c.Facts(time.Time{}), " ")
+		facts := strings.Join(c.Facts("", time.Time{}), " ")
 		if want := strings.ToUpper(tc.want[:1]) + tc.want[1:] + "."; facts != want {
 			t.Errorf("the facts are %q, want %q", facts, want)
 		}

@@ -74,7 +74,7 @@ func (k *GateCheck) Caution() string {
 	}
 	off := func(ratio float64) string {
 		if by := 100 * math.Abs(ratio-1); by < 1 {
-			return twoDigits(by)
+			return Digits(by, 2)
 		}
 		return fmt.Sprint(math.Round(100 * math.Abs(ratio-1)))
 	}
@@ -84,9 +84,9 @@ func (k *GateCheck) Caution() string {
 	return fmt.Sprintf("predicts %s %% more than observed (%s to %s %%)", off(k.Value), off(k.Low), off(k.High))
 }
 
-// twoDigits is a number in its first two digits, without an exponent.
-func twoDigits(v float64) string {
-	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 2, 64), 64) // what was formatted can be parsed
+// Digits is a number in its first n digits, without an exponent.
+func Digits(v float64, n int) string {
+	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', n, 64), 64) // what was formatted can be parsed
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
@@ -128,8 +128,8 @@ func (c *Conclusion) compareInWords() string {
 		stands, way = "not shown to be worse than", "worse"
 	}
 	text := fmt.Sprintf("%s version %d%s", stands, c.Gate.Champion, within)
-	signed := func(v float64) string { return map[bool]string{true: "+"}[v >= 0] + twoDigits(v) }
-	text += fmt.Sprintf(": %s %s %% %s (%s to %s %%)", c.Gate.Metric, twoDigits(math.Abs(by*k.Value)), way,
+	signed := func(v float64) string { return map[bool]string{true: "+"}[v >= 0] + Digits(v, 2) }
+	text += fmt.Sprintf(": %s %s %% %s (%s to %s %%)", c.Gate.Metric, Digits(math.Abs(by*k.Value), 2), way,
 		signed(by*k.Low), signed(by*k.High))
 	if off := c.Check("calibration"); off != nil && off.Low != off.High && off.Caution() == "" {
 		text += fmt.Sprintf("; calibrated within %.0f %%", math.Ceil(100*max(off.High-1, 1-off.Low)-1e-9))
@@ -181,9 +181,9 @@ func Headline(model string, version int, v Verdict) string {
 	return fmt.Sprintf("%s v%d is not live: %s", model, version, VerdictWords(v))
 }
 
-// Facts are the sentences behind a headline: how good the winner is, why it is live or not, what it took. planned is
-// when the sweep was; zero if that is unknown. Empty without a winner.
-func (c *Conclusion) Facts(planned time.Time) (all []string) {
+// Facts are the sentences behind a headline: how good the winner is by the sweep's metric, why it is live or not, what
+// it took. planned is when the sweep was; zero if that is unknown. Empty without a winner.
+func (c *Conclusion) Facts(metric string, planned time.Time) (all []string) {
 	if c.Outcome != OutcomeWinner {
 		return nil
 	}
@@ -193,12 +193,15 @@ func (c *Conclusion) Facts(planned time.Time) (all []string) {
 		}
 	}
 	if g := c.Gate; g != nil && c.compareInWords() == "" {
-		if v, ok := c.Test[g.Metric]; ok {
+		if _, ok := c.Test[metric]; !ok {
+			metric = g.Metric // of a sweep whose plan cannot be read
+		}
+		if v, ok := c.Test[metric]; ok {
 			within := ""
-			if c.Within != nil && c.Within.Metric == g.Metric { // the gate may have another metric than the sweep
+			if c.Within != nil && c.Within.Metric == metric {
 				within = fmt.Sprintf(" (%.3g to %.3g)", c.Within.Low, c.Within.High)
 			}
-			add(fmt.Sprintf("on test %s %.3g%s", g.Metric, v, within))
+			add(fmt.Sprintf("on test %s %.3g%s", metric, v, within))
 		}
 	}
 	add(c.Why())

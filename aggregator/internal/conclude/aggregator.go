@@ -83,8 +83,9 @@ type known struct {
 	seen     time.Time          // when that was first seen, by the aggregator's clock
 	costs    *ledger.Reader     // nil before the first use
 	ended    *sweep.Conclusion
-	wrote    bool                     // this process wrote the conclusion
-	dataset  string                   // the plan's dataset, once the sweep has ended
+	wrote    bool   // this process wrote the conclusion
+	metric   string // the plan's, as its dataset, once the sweep has ended
+	dataset  string
 	stuck    string                   // why the sweep cannot be concluded, as it was last logged
 	told     bool                     // this aggregator has no more notifications to send for the sweep
 	tellNext time.Time                // when to retry a failed notification
@@ -213,7 +214,7 @@ func (a *Aggregator) settle(ctx context.Context, id sweep.ID) (*sweep.Conclusion
 	if k.ended = c; c != nil {
 		k.progress.Store(nil)
 		if k.plan != nil {
-			k.dataset = k.plan.Dataset.Name + "@" + k.plan.Dataset.Version
+			k.metric, k.dataset = k.plan.Spec.Metric, k.plan.Dataset.Name+"@"+k.plan.Dataset.Version
 		}
 		// free the memory: an aggregator lives for months
 		k.plan, k.planText, k.trials, k.results, k.listing, k.costs = nil, nil, nil, nil, sweepstore.Listing{}, nil

@@ -215,7 +215,7 @@ func TestStanding(t *testing.T) {
 		if s := c.Standing; s == nil || s.Champion != 1 || s.Nights != night-1 || s.Model != "ctr" {
 			t.Fatalf("night %d: got %+v; want champion 1, and night %d in a row", night, s, night-1)
 		}
-		m := notify.ConcludedMessage(c, "", time.Time{})
+		m := notify.ConcludedMessage(c, "", "", time.Time{})
 		if urgent := strings.HasPrefix(m.Title(), "URGENT"); urgent != (night-1 >= sweep.ManyNights) {
 			t.Errorf("night %d: the title is %q", night, m.Title())
 		}

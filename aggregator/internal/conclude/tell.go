@@ -41,7 +41,8 @@ func (a *Aggregator) tell(ctx context.Context, id sweep.ID) {
 		return
 	}
 
-	if k.told = a.Notify.Tell(ctx, notify.ConcludedMessage(c, a.datasetOf(ctx, c.Sweep, k), k.planned),
+	metric, dataset := a.trainedOn(ctx, c.Sweep, k)
+	if k.told = a.Notify.Tell(ctx, notify.ConcludedMessage(c, metric, dataset, k.planned),
 		a.sweep(c.Sweep).Told(sweep.OccasionConcluded)); !k.told {
 		k.tellNext = a.Now().Add(tellAgain) // counted from the end of the attempt, which may have taken long
 	}
@@ -80,14 +81,14 @@ func (a *Aggregator) standingOf(ctx context.Context, k *known, c *sweep.Conclusi
 	return s
 }
 
-// datasetOf returns the dataset that a sweep was trained on; "" if its plan can no longer be read.
-func (a *Aggregator) datasetOf(ctx context.Context, id sweep.ID, k *known) string {
+// trainedOn returns a sweep's metric and dataset; "" if its plan can no longer be read.
+func (a *Aggregator) trainedOn(ctx context.Context, id sweep.ID, k *known) (metric, dataset string) {
 	if k.dataset != "" {
-		return k.dataset
+		return k.metric, k.dataset
 	}
 	p, _, err := a.sweep(id).Plan(ctx)
 	if err != nil {
-		return ""
+		return "", ""
 	}
-	return p.Dataset.Name + "@" + p.Dataset.Version
+	return p.Spec.Metric, p.Dataset.Name + "@" + p.Dataset.Version
 }

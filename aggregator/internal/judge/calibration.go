@@ -128,8 +128,8 @@ func (d *decision) ece(seed uint64, r *Judged) {
 	spread := math.Sqrt(max(0, squares-chance*chance))
 	excess := max(value-chance-chanceErrors*spread, 0) / base
 	check := sweep.GateCheck{Name: checkECE, Passed: excess <= maxECE, Value: excess, Rows: len(in.Pred)}
-	check.Reason = fmt.Sprintf("calibration error beyond chance is %.3g %% of the base rate on %d test rows (limit "+
-		"%.3g %%)", 100*excess, len(in.Pred), 100*maxECE)
+	check.Reason = fmt.Sprintf("calibration error beyond chance is %s %% of the base rate on %d test rows (limit "+
+		"%.3g %%)", sweep.Digits(100*excess, 3), len(in.Pred), 100*maxECE)
 	if last := latest(r); !check.Passed && d.Champion != 0 && last != nil {
 		in.Pred = last
 		if was, err := m.Eval(in); err == nil && value <= was+chanceErrors*spread {

@@ -190,7 +190,7 @@ func checkNotWorse(m metric.Metric, p pool, name string, version int, margin flo
 	check.Reason = fmt.Sprintf("%s version %d on %s: %s %.6g against %.6g, %s", verdict, version, p.describeRows(),
 		m.Name, p.New, p.Old, p.interval())
 	if margin > 0 {
-		check.Reason += fmt.Sprintf(", margin %.3g", margin)
+		check.Reason += ", margin " + sweep.Digits(margin, 3)
 	}
 	return check
 }
@@ -215,7 +215,8 @@ func (d *decision) requireGain(least float64, m metric.Metric, c metric.Confiden
 	if check.Passed {
 		verdict = "better by enough"
 	}
-	check.Reason = fmt.Sprintf("%s on %s: %s, required above %.3g", verdict, p.describeRows(), p.interval(), least)
+	check.Reason = fmt.Sprintf("%s on %s: %s, required above %s", verdict, p.describeRows(), p.interval(),
+		sweep.Digits(least, 3))
 	d.add(check)
 }
 
@@ -226,5 +227,5 @@ func (p *pool) check(name string, passed bool) sweep.GateCheck {
 
 // interval is the gain with its interval.
 func (p *pool) interval() string {
-	return fmt.Sprintf("gain %.3g (%.3g to %.3g)", p.Gain, p.Low, p.High)
+	return fmt.Sprintf("gain %s (%s to %s)", sweep.Digits(p.Gain, 3), sweep.Digits(p.Low, 3), sweep.Digits(p.High, 3))
 }

@@ -34,6 +34,8 @@ func (u Unit) Format(v float64) string {
 		return humanize.IBytes(uint64(max(0, v)))
 	case u == USD:
 		return dollars(v)
+	case u == Percent && v != 0 && math.Abs(v) < 1e-5:
+		return map[bool]string{true: "<0.001 %", false: ">-0.001 %"}[v > 0]
 	case u == Percent:
 		return digits(100*v, 3) + " %"
 	case u == Count:
@@ -44,7 +46,8 @@ func (u Unit) Format(v float64) string {
 	return digits(v, 5)
 }
 
-// digits is v with n significant digits and no more.
+// digits is v with n significant digits and no more, as a script writes it: exponents are of what is very small or
+// large.
 func digits(v float64, n int) string {
 	text := strconv.FormatFloat(v, 'g', n, 64)
 	if v, _ = strconv.ParseFloat(text, 64); !finite(v) { // the largest numbers are rounded beyond all
@@ -53,7 +56,7 @@ func digits(v float64, n int) string {
 	if v == 0 {
 		return "0" // never -0
 	}
-	if math.Abs(v) < 1e-4 || math.Abs(v) >= 1e7 {
+	if math.Abs(v) < 1e-6 || math.Abs(v) >= 1e21 {
 		return strconv.FormatFloat(v, 'g', -1, 64)
 	}
 	return strconv.FormatFloat(v, 'f', -1, 64)
@@ -61,6 +64,9 @@ func digits(v float64, n int) string {
 
 // dollars is money as people write it: cents, or three digits of what is less than a dollar.
 func dollars(v float64) string {
+	if v > 0 && v < 1e-4 {
+		return "<$0.0001"
+	}
 	text := digits(math.Abs(v), 3)
 	if a := math.Abs(v); a >= 0.995 {
 		text = humanize.CommafWithDigits(math.Round(100*a)/100, 2)

@@ -2,14 +2,13 @@ package plot
 
 import (
 	"math"
-	"strings"
 	"testing"
 )
 
 // TestMoney: cents, three digits of what is less than a dollar, and no number where there is none.
 func TestMoney(t *testing.T) {
 	for v, want := range map[float64]string{0: "$0", 0.7: "$0.70", 0.0123: "$0.0123", 0.1234: "$0.123", 0.999: "$1.00",
-		1.5: "$1.50", 3: "$3.00", 1234.567: "$1,234.57", -2.5: "-$2.50", 1e-5: "$1e-05", math.Inf(1): "-"} {
+		1.5: "$1.50", 3: "$3.00", 1234.567: "$1,234.57", -2.5: "-$2.50", 1e-5: "<$0.0001", math.Inf(1): "-"} {
 		if got := USD.Format(v); got != want {
 			t.Errorf("%v USD is written %q, expected %q", v, got, want)
 		}
@@ -26,26 +25,19 @@ func TestNamesAreCutInTheirMiddle(t *testing.T) {
 	}
 }
 
-// TestRoundTimes: ticks of times lie at whole seconds, minutes and hours.
-func TestRoundTimes(t *testing.T) {
+// TestNoExponents: numbers that people meet are written with their digits, and what is next to nothing as that.
+func TestNoExponents(t *testing.T) {
 	for _, tc := range []struct {
-		low, high float64
-		log       bool
-		want      string
+		unit Unit
+		v    float64
+		want string
 	}{
-		{0, 400, false, "0 s|2 min|4 min|6 min"},
-		{0, 9000, false, "0 s|60 min|2 h"},
-		{37, 900, true, "60 s|2 min|5 min|10 min"},
-		{100, 30000, true, "2 min|10 min|30 min|2 h"},
-		{0, 0.004, false, "0 s|1 ms|2 ms|3 ms|4 ms"},
+		{Percent, 6.98e-7, "<0.001 %"}, {Percent, -6.98e-7, ">-0.001 %"}, {Percent, 0, "0 %"},
+		{Percent, 0.000137, "0.0137 %"}, {Plain, 5.81e-05, "0.0000581"}, {Plain, 12345678, "12346000"},
+		{Plain, 1e-9, "1e-09"}, {USD, 0.00012, "$0.00012"},
 	} {
-		s := scale{Axis: Axis{Unit: Seconds, Low: tc.low, High: tc.high, Log: tc.log}}
-		var texts []string
-		for _, v := range s.ticks(4) {
-			texts = append(texts, s.say(v))
-		}
-		if got := strings.Join(texts, "|"); got != tc.want {
-			t.Errorf("%v to %v s, logarithmic %t: got %s, want %s", tc.low, tc.high, tc.log, got, tc.want)
+		if got := tc.unit.Format(tc.v); got != tc.want {
+			t.Errorf("%v is written %q, expected %q", tc.v, got, tc.want)
 		}
 	}
 }

@@ -226,12 +226,16 @@ func (t *Table) columns() []column {
 	return columns
 }
 
+// parts is a name with a blank where an identifier may be broken, too.
+func parts(name string) string { return strings.ReplaceAll(name, "_", "_ ") }
+
 // columnWidth is the width of a column that is not wrapped. No column takes more than half of a terminal.
 func (t *Table) columnWidth(c column, folded bool) int {
-	name := text.StringWidth(c.name)
-	if folded {
-		name = 0
-		for _, word := range strings.Fields(c.name) {
+	name := 0
+	if !folded {
+		name = text.StringWidth(c.name)
+	} else {
+		for _, word := range strings.Fields(parts(c.name)) {
 			name = max(name, text.StringWidth(word))
 		}
 	}
@@ -279,7 +283,8 @@ func (t *Table) render(columns []column, folded bool, wrapped, rest int) {
 	if len(t.header) > 0 {
 		drawn.AppendHeader(pick(t.header, func(c column, _ any) any {
 			if folded {
-				return text.WrapSoft(c.name, max(t.columnWidth(c, true), 1))
+				name := text.WrapSoft(parts(c.name), max(t.columnWidth(c, true), 1))
+				return strings.ReplaceAll(name, "_ ", "_")
 			}
 			return c.name
 		}))

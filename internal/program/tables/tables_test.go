@@ -121,3 +121,16 @@ func TestEmptyTable(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesFoldAtUnderscores: an identifier is broken after what joins its words, before a column is left out.
+func TestNamesFoldAtUnderscores(t *testing.T) {
+	var out bytes.Buffer
+	table := tables.Screen{Output: program.To(&out), Width: 40}.Table("trial", "average_precision", "min_data_in_leaf")
+	table.Row(8, "0.117570", 566)
+	table.Print()
+	for _, want := range []string{"average_ ", "precision ", "min_", "0.117570", "566"} {
+		if !strings.Contains(out.String(), want) || strings.Contains(out.String(), "left out") {
+			t.Errorf("at 40 columns %q is missing, or a column is:\n%s", want, &out)
+		}
+	}
+}

@@ -85,8 +85,9 @@ func TestVersionsSayHowTheyStand(t *testing.T) {
 			t.Errorf("registry %s has sums only with --all:\n%s", c.args, out)
 		}
 	}
-	if out := w.must("status", "night-1"); !strings.HasPrefix(out, "ctr v1 is live. There was no champion.\n") {
-		t.Errorf("status begins with\n%.200s\nexpected what is live", out)
+	if out := w.must("status", "night-1"); !strings.HasPrefix(out,
+		"ctr v1 is live. On test auc 0.61. There was no champion.\n") {
+		t.Errorf("status begins with\n%.200s\nexpected what is live, and how good by the metric of the sweep", out)
 	}
 
 	// The plan says what chose a version where its report has no interval of that.

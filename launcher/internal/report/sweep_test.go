@@ -202,7 +202,7 @@ func TestSweepAtItsEnd(t *testing.T) {
 		v.Trials[3].State != page.StateCancelled {
 		t.Errorf("the trials are %+v", v.Trials)
 	}
-	if len(w.Measures("")) != 2 || w.Measures("")[1].Name != "ece" || w.Measures("")[1].Before != 0.2 ||
+	if len(w.Measures("")) != 2 || w.Measures("")[1].Name != "ece" ||
 		w.Measures("")[1].Test != 0.1 || w.Gate == nil || len(w.Gate.Checks) != 2 ||
 		w.Gate.Checks[0].High != 0.2 || len(w.Rejected) != 1 {
 		t.Errorf("the winner is %+v", w)

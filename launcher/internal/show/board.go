@@ -17,7 +17,7 @@ func (w Printer) Board(s *page.Sweep, p *sweep.Plan, b sweep.Board, most int) {
 	if b.Configurations != nil {
 		l, all = s.Validated(), len(b.Configurations)
 	}
-	w.list(l, cmp.Or(most, all), "trees", "from", "attempts")
+	w.list(l, cmp.Or(most, all), "from", "trees", "training", "state", "attempts")
 	if most > 0 && all > most {
 		w.Printf("%d more: --all\n", all-most)
 	}
@@ -50,7 +50,7 @@ func (w Printer) Head(p *sweep.Plan, c *sweep.Conclusion) {
 	if w.Home { // what it would have cost elsewhere is no fact of it
 		facts.Cost = nil
 	}
-	w.Screen.Head(state, c.Headline()+".", " "+strings.Join(facts.Facts(p.Created), " "))
+	w.Screen.Head(state, c.Headline()+".", " "+strings.Join(facts.Facts(p.Spec.Metric, p.Created), " "))
 }
 
 // Winner writes how a sweep with a winner ended.

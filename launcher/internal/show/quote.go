@@ -176,27 +176,14 @@ func (w Printer) Plan(p *plan.Planned, request []byte) {
 	if p.Skipped > 0 {
 		w.Printf("left out: %s that repeat another\n", english.Plural(p.Skipped, "configuration", ""))
 	}
-	w.sizing(p.Sizing)
+	z, bytes := p.Sizing, func(n int64) string { return humanize.IBytes(uint64(n)) }
+	w.Printf("memory of each of %d x %s: %s, of which the dataset takes %s, the system %s, and each of %d tasks at "+
+		"most %s private to a trial (%s, %d vCPUs, %s each)\n", z.VMs, z.MachineType, bytes(z.MemoryBytes),
+		bytes(z.DatasetBytes), bytes(z.ReserveBytes), z.TasksPerVM, bytes(z.TrialBytes), z.LimitedBy, z.VCPUs,
+		threads(z.ThreadsPerTask))
 	for i, z := range p.Fallback {
 		w.Printf("without machines after %s: %d x %s, %s of %s\n", p.Spec.Machine.Wait, z.VMs,
 			provision.Describe(p.Plan, i+1), english.Plural(z.Tasks, "task", ""), threads(z.ThreadsPerTask))
 	}
 	fmt.Fprintf(w, "%s\n", request)
-}
-
-// sizing writes how a machine's memory is divided.
-func (w Printer) sizing(z sweep.Sizing) {
-	bytes := func(n int64) string { return humanize.IBytes(uint64(n)) }
-	w.Pairs(
-		[2]string{"machine", fmt.Sprintf("%d x %s: %d vCPUs, %s", z.VMs, z.MachineType, z.VCPUs, bytes(z.MemoryBytes))},
-		[2]string{"dataset, once per machine", bytes(z.DatasetBytes)},
-		[2]string{"reserved for the system", bytes(z.ReserveBytes)},
-		[2]string{"private to a trial, at most", bytes(z.TrialBytes)},
-		[2]string{"tasks per machine", fmt.Sprintf("%d (%s), %s each", z.TasksPerVM, z.LimitedBy,
-			threads(z.ThreadsPerTask))},
-		[2]string{"memory in use, at most",
-			fmt.Sprintf("%s of %s", bytes(z.DatasetBytes+z.ReserveBytes+int64(z.TasksPerVM)*z.TrialBytes),
-				bytes(z.MemoryBytes))},
-		[2]string{"tasks", fmt.Sprint(z.Tasks)},
-	)
 }
