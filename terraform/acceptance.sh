@@ -53,6 +53,15 @@ ask() {
   if [ -n "$DRY" ]; then echo "$example"; else "$@"; fi
 }
 
+# names runs a command, in whose words each of the parts has to be: "PART;PART".
+names() {
+  parts=$1
+  shift
+  said=$(ask "$parts" "$@")
+  echo "$said" >&2
+  (IFS=';'; for part in $parts; do case $said in *"$part"*) ;; *) echo "   \"$part\" is missing" >&2; exit 1 ;; esac; done)
+}
+
 # eventually repeats a check that the cloud may need some time to pass.
 eventually() {
   tries=$1
@@ -268,7 +277,7 @@ upload() {
 
 stage() { run launcher stage "$WORK/cloud.yaml" --batch --machine "$MACHINE" --spot; }
 
-quote() { run launcher plan "$WORK/sweep.yaml"; }
+quote() { names 'time on Spot;memory of each;cost on Spot;machine: {type:' launcher plan "$WORK/sweep.yaml"; }
 
 # reconciling pauses or resumes the schedule that has the aggregator look, and checks that it is so.
 reconciling() {
@@ -305,11 +314,7 @@ watch() {
 }
 
 winner() {
-  shown=$(ask 'accept@1 (champion), the leaves library reproduces all 1,000 predictions' launcher registry show accept)
-  echo "$shown" >&2
-  for part in 'accept@1 (champion)' 'library reproduces all'; do
-    case $shown in *"$part"*) ;; *) echo "   \"$part\" is missing" >&2; return 1 ;; esac
-  done
+  names 'accept@1 (champion);library reproduces all' launcher registry show accept
   run launcher registry show accept --file model.txt >"${DRY:+/dev/null}${DRY:-$WORK/model.txt}"
 }
 
@@ -323,7 +328,7 @@ same() {
   run cmp "$WORK/cloud.csv" "$WORK/local.csv"
 }
 
-bill() { run launcher bill "$SWEEP"; }
+bill() { names 'machine-hours;quoted;actual' launcher bill "$SWEEP"; }
 
 # trace is the trace of the sweep's lines that one program has logged.
 trace() {
@@ -331,17 +336,17 @@ trace() {
   [ -n "$found" ] && echo "$found"
 }
 
-# logged is a value of the lines of the sweep's tasks that say something.
+# logged is a value of those lines of the sweep's tasks that a filter leaves.
 logged() {
-  found=$(ask "$3" gcloud logging read --project "$PROJECT" "jsonPayload.sweep=\"$SWEEP\" AND labels.coppice_program=\"task\" AND jsonPayload.message:\"$1\"" --limit 1 --format "value($2)")
+  found=$(ask "$3" gcloud logging read --project "$PROJECT" "jsonPayload.sweep=\"$SWEEP\" AND labels.coppice_program=\"task\" AND $1" --limit 1 --format "value($2)")
   [ -n "$found" ] && echo "$found"
 }
 
-together() { eventually 15 logged "has 2 workers" jsonPayload.message "epoch 1 has 2 workers"; }
+together() { eventually 15 logged "jsonPayload.machines>1" jsonPayload.machines 2; }
 
 # processors compares the threads that Go takes with what the machine gives the container: cpu.max is "QUOTA PERIOD", or "max PERIOD".
 processors() {
-  said=$(eventually 15 logged "task started" 'jsonPayload.gomaxprocs,jsonPayload.cpu_max' '2 max 100000')
+  said=$(eventually 15 logged 'jsonPayload.message:"task started"' 'jsonPayload.gomaxprocs,jsonPayload.cpu_max' '2 max 100000')
   echo "$said" >&2
   echo "$said" | awk '{ cpus = $2 == "max" ? $1 : int(($2 + $3 - 1) / $3); if (cpus < 2) cpus = 2; exit !(NF == 3 && $1 >= 1 && $1 <= cpus) }' ||
     { echo "   \"$said\": GOMAXPROCS is not within cpu.max" >&2; return 1; }

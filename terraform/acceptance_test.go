@@ -31,7 +31,7 @@ case "$me $*" in
 "gcloud config get account") echo ana@example.com ;;
 "gcloud auth"*token) echo ya29.secret ;;
 "gcloud info"*) echo "$HOME" ;;
-"gcloud logging read"*"has 2 workers"*) echo "epoch 1 has 2 workers" ;;
+"gcloud logging read"*"machines>1"*) echo 2 ;;
 "gcloud logging read"*"task started"*) printf '2\tmax 100000\n' ;;
 "gcloud logging read"*) echo projects/my-project/traces/0123 ;;
 "gcloud storage buckets describe"*) echo enforced ;;
@@ -54,6 +54,8 @@ case "$me $*" in
 "terraform "*" destroy "*) : >"$STATE" ;;
 "terraform "*" state list") cat "$STATE" ;;
 "clicks "*) echo table >"$last" ;;
+"launcher plan "*) echo "memory of each, time on Spot, cost on Spot; machine: {type: n2-highmem-2}" ;;
+"launcher bill "*) echo "machine-hours 0.003, quoted 3 min, actual 5 s" ;;
 "launcher registry show accept") echo "accept@1 (champion), the leaves library reproduces all 1,000 predictions" ;;
 "launcher registry show accept --file"*) echo tree ;;
 "launcher predict"*) echo "0.5" >"$(echo "$*" | sed 's/.*--out \([^ ]*\).*/\1/')" ;;
@@ -178,7 +180,7 @@ func TestAcceptancePasses(t *testing.T) {
 		"launcher sweep .*--id accept-1-1", "simulate-maintenance-event accept-1-1-0-x1 --zone us-central1-a ",
 		"launcher watch accept-1-1", "gcloud batch tasks list .*--job accept-1-1 ", "jobs resume accept-1-reconcile",
 		"launcher registry show", "launcher predict",
-		"localemu exec .* predict", "logging read .*has 2 workers",
+		"localemu exec .* predict", "logging read .*machines>1",
 		"logging read .*task started", "launcher bill", "gcloud logging read .*task.*trace",
 		"gcloud logging read .*aggregator",
 		"buckets describe", "jobs run accept-1-refused-nobody", "jobs run accept-1-refused-other",
@@ -240,7 +242,7 @@ func TestAcceptanceFails(t *testing.T) {
 		"11. upload": "storage cp", "12. stage": "launcher stage", "13. quote": "launcher plan",
 		"14. sweep": "launcher sweep", "15. preempt": "simulate-maintenance-event",
 		"16. watch": "launcher watch accept-1-1", "17. winner": "registry show accept --file",
-		"18. same scores": "localemu .* sweep", "19. together": "has 2 workers", "20. processors": "task started",
+		"18. same scores": "localemu .* sweep", "19. together": "machines>1", "20. processors": "task started",
 		"24. inside": "jobs run accept-1-refused", "25. push": "services describe",
 		"26. fallback": "launcher status accept-1-2", "27. schedule": "scheduler jobs run accept-1-sweep",
 		"28. destroy": "terraform .* destroy",
@@ -313,7 +315,8 @@ func TestAcceptanceSeesWhatIsWrong(t *testing.T) {
 		"registry show accept$=>accept@1 (champion)":                             "17. winner",
 		"localemu .* predict=>another score":                                     "18. same scores",
 		"launcher predict=>a score that is not new":                              "18. same scores",
-		"logging read .*has 2 workers=>":                                         "19. together",
+		"launcher plan=>machine: {type: n2-highmem-2}":                           "13. quote",
+		"logging read .*machines>1=>":                                            "19. together",
 		"logging read .*task started=>":                                          "20. processors",
 		"logging read .*task started=>8":                                         "20. processors",
 		"logging read .*task started=>8 200000 100000":                           "20. processors",
@@ -342,6 +345,13 @@ func TestAcceptanceSeesWhatIsWrong(t *testing.T) {
 		})
 	}
 	r := newRun(t)
+	r.do("", "IMAGE_TOOL=nothing")
+	r.says("nothing is not installed", "stopped in 1. tools")
+	r = newRun(t)
+	r.write("home/application_default_credentials.json", `{"type":"service_account"}`)
+	r.do("")
+	r.says("log in as yourself", "stopped in 9. act as the launcher")
+	r = newRun(t)
 	r.do("", `SAY=launcher status --json=>"sweep": "nightly-20261121-0200"
 "sweep": "nightly-20261121-0201"`)
 	if r.code == 0 || !strings.Contains(r.out, "stopped in 27. schedule") {
@@ -358,6 +368,7 @@ func TestAcceptanceGoesOn(t *testing.T) {
 		"buckets describe .*registry=>inherited":                     "23. private",
 		"buckets describe .*source=>inherited":                       "23. private",
 		"FAIL=launcher bill":                                         "21. bill",
+		"launcher bill=>machine-hours 2, no quote":                   "21. bill",
 	} {
 		t.Run(say, func(t *testing.T) {
 			t.Parallel()

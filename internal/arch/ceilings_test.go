@@ -75,7 +75,7 @@ var ceilings = map[string]int{
 	"launcher/internal/cli":        4096,
 	"launcher/internal/cloudjob":   511,
 	"launcher/internal/console":    280,
-	"launcher/internal/doctor":     636,
+	"launcher/internal/doctor":     637,
 	"launcher/internal/draft":      1493,
 	"launcher/internal/explain":    350,
 	"launcher/internal/plan":       1640,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 112_956
+const maxLines = 112_957
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

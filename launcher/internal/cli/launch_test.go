@@ -10,9 +10,11 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
 	"coppice/internal/engine"
+	"coppice/internal/machines"
 	"coppice/internal/must"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
+	"coppice/launcher/internal/cloudjob"
 )
 
 // TestSlots: if anything changes between two starts for one slot, the plan and the job of the first stay.
@@ -163,6 +165,9 @@ func TestNightsLeaveTheRegistry(t *testing.T) {
 
 // TestFitTakesAMachineOfANewAccount: on Google Cloud, whatever this machine has.
 func TestFitTakesAMachineOfANewAccount(t *testing.T) {
+	if m := must.Get(machines.Find(cloudjob.DefaultMachine))(t); m.VCPUs >= 12 {
+		t.Errorf("staging takes %d vCPUs, want fewer than the 12 of a new account", m.VCPUs)
+	}
 	for here, want := range map[int]int{2: 2, 8: 8, 64: 8} {
 		if got := coresOf(whereBatch, here); got != want || coresOf(whereLocal, here) != here {
 			t.Errorf("of %d cores a sweep takes %d on Google Cloud and %d here, want %d and all", here, got,

@@ -16,6 +16,7 @@ import (
 	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
+	"coppice/launcher/internal/stager"
 )
 
 // stages is a Batch that records submissions; after a submission, the command that waits for the job is interrupted.
@@ -123,4 +124,22 @@ func TestDisksOfAStagingJob(t *testing.T) {
 				flags, code, s.submitted, said, says)
 		}
 	}
+}
+
+// twoTiB is a table of BigQuery that is not to be exported.
+type twoTiB struct{ stager.Warehouse }
+
+func (twoTiB) Look(context.Context, string) (int64, string, error) { return 2 << 40, "rows", nil }
+
+// TestStageSaysWhatBigQueryCosts: before anything is read.
+func TestStageSaysWhatBigQueryCosts(t *testing.T) {
+	w := newWorld(t)
+	w.warehouse = twoTiB{}
+	spec := w.file("rows.yaml", "name: clicks\nsource: bigquery://ads-1/events/clicks\nlabel: is_click\n"+
+		"split: {by: hash, key: user_id, train: 0.6, valid: 0.4}\n")
+	want := "BigQuery would read 2.0 TiB: at most 12.50 USD"
+	if out := w.must("stage", spec, "--dry-run"); !strings.Contains(out, want) {
+		t.Errorf("stage --dry-run says %q, want %q", out, want)
+	}
+	w.empty("datasets")
 }

@@ -30,6 +30,7 @@ import (
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/cloudjob"
+	"coppice/launcher/internal/stager"
 )
 
 // world is a cloud in memory: buckets by name, and jobs that do what the test says.
@@ -48,6 +49,8 @@ type world struct {
 	// verdicts are the channels for notifications.
 	verdicts func(context.Context) ([]notify.Channel, func(), error)
 	conclude func(context.Context) error
+	// warehouse stands for BigQuery, at 6.25 USD per TiB.
+	warehouse stager.Warehouse
 }
 
 func newWorld(t *testing.T) *world {
@@ -141,7 +144,9 @@ func (w *world) runTo(out, errOut io.Writer, args ...string) (code int) {
 				runner = w.jobs
 			}
 			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: runner,
-				Tasks: w.tasks, Verdicts: w.verdicts, Conclude: w.conclude, Close: func() error { return nil }}, nil
+				Tasks: w.tasks, Verdicts: w.verdicts, Conclude: w.conclude, Close: func() error { return nil },
+				USDPerTiB: 6.25,
+				Warehouse: func(context.Context) (stager.Warehouse, error) { return w.warehouse, nil }}, nil
 		},
 		Callers: someCallers,
 	})

@@ -121,7 +121,7 @@ func TestFindings(t *testing.T) {
 			quota(f, "N2_CPUS", 3, 0)
 		}, "", "quota", Problem, "need 4 vCPUs, 3 of 3", "quotas"},
 		"a new account": {func(_ *Doctor, f *fake) { quota(f, "CPUS_ALL_REGIONS", 3, 0) }, "", "quota", Problem,
-			"2 x n2-highmem-2 need 4 vCPUs, 3 of 3 are free: request more before anything else", "quotas"},
+			"2 x n2-highmem-2 need 4 vCPUs, 3 of 3 are free: request 5 before anything else", "quotas"},
 		"at the limit": {func(_ *Doctor, f *fake) { quota(f, "CPUS_ALL_REGIONS", 4, 0) }, "", "quota", Warning,
 			"need 4 vCPUs, 4 of 4 are free", "quotas"},
 		"small boot disks": {func(_ *Doctor, f *fake) { quota(f, "SSD_TOTAL_GB", 50, 0) }, "", "quota", Problem,
@@ -131,7 +131,7 @@ func TestFindings(t *testing.T) {
 		"few on demand": {func(_ *Doctor, f *fake) { quota(f, "N2_CPUS", 3, 0) },
 			"{type: n2-highmem-2, vms: 2, threads_per_task: 1, spot: false}", "quota", Problem, "3 of 3", "quotas"},
 		"in use": {func(_ *Doctor, f *fake) { quota(f, "PREEMPTIBLE_CPUS", 10, 8) }, "", "quota", Warning,
-			"2 of 10 are free", "quotas"},
+			"2 of 10 are free: request 12, or use", "quotas"},
 		"local ssd": {func(_ *Doctor, f *fake) { quota(f, "PREEMPTIBLE_LOCAL_SSD_GB", 700, 0) }, "", "quota",
 			Problem, "need 750 GB of local SSD", "quotas"},
 		"machines": {func(_ *Doctor, f *fake) { quota(f, "INSTANCES", 1, 0) }, "", "quota", Problem,

@@ -185,13 +185,14 @@ func (d *Doctor) checkQuota(w machine, region cloud.Region, n need) {
 	if count <= q.Limit { // other machines may be gone by then
 		verdict = Warning
 	}
-	remedy := "request more, or use fewer machines"
+	ask, remedy := q.Usage+count, ", or use fewer machines"
 	if all {
-		remedy = "request more before anything else, since a new project may be refused until it has been used and " +
-			"paid for some days, and one on trial always is; until then use smaller or fewer machines"
+		ask++
+		remedy = " before anything else, since a new project may be refused until it has been used and paid for some " +
+			"days, and one on trial always is; until then use smaller or fewer machines"
 	}
-	d.add("quota", verdict, where, d.quotaPage(), "%d x %s need %d %s, %.0f of %.0f are free: %s", w.vms, w.name,
-		n.count, n.what, free, q.Limit, remedy)
+	d.add("quota", verdict, where, d.quotaPage(), "%d x %s need %d %s, %.0f of %.0f are free: request %.0f%s", w.vms,
+		w.name, n.count, n.what, free, q.Limit, ask, remedy)
 }
 
 // quotaPage is where to request more; there is no stable command for it.

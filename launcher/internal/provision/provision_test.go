@@ -2,6 +2,7 @@ package provision
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -199,10 +200,10 @@ func TestSettle(t *testing.T) {
 				}
 			}
 			look, err := Look(t.Context(), w.store, w, plan())
-			if err != nil || len(look.Earlier) != len(moved) ||
+			if err != nil || len(look.Earlier) != len(moved) || (look.Machines == nil) != look.Finished ||
 				!strings.HasSuffix(look.Name, string(plan().Sweep.JobID(len(moved)))) {
-				t.Errorf("looked again after %d moves: got %+v (error %v); want as many earlier jobs, and the next "+
-					"one's name", len(moved), look, err)
+				t.Errorf("looked again after %d moves: got %+v (error %v); want as many earlier jobs, the next "+
+					"one's name, and its machines unless it has ended", len(moved), look, err)
 			}
 		})
 	}
@@ -319,6 +320,11 @@ func TestMachinesOfAJob(t *testing.T) {
 			t.Errorf("machines: %s\nwant %s", got, want)
 		}
 	}
+	want := `"machines":{"running":0,"planned":2,"since":"2026-11-21T03:00:00Z","why":"no room","next":"On"}`
+	if text := must.Get(json.Marshal(SweepJob{Machines: &Machines{Planned: 2, Since: at, Why: "no room",
+		Next: "On"}}))(t); !strings.Contains(string(text), want) {
+		t.Errorf("status --json has %s, want %s in it", text, want)
+	}
 }
 
 // TestSettleSurvivesACrashAnywhere interrupts the search before its first, second, third ... step, and lets another
@@ -402,6 +408,20 @@ func TestCancelledMeanwhile(t *testing.T) {
 		}
 		if alive := w.alive(); len(alive) != 0 {
 			t.Errorf("cancelled before step %d, and %q still live", at, alive)
+		}
+	}
+}
+
+// TestAnEndedSweepWaitsForNothing: it ends while its job waits, which would be paid for only to find nothing to do.
+func TestAnEndedSweepWaitsForNothing(t *testing.T) {
+	for state, want := range map[engine.Phase]int{engine.Waiting: 0, engine.Running: 1} {
+		w, p := newCloud(t, nil), plan()
+		w.jobs[p.Job] = &engine.JobStatus{State: state, Created: w.now}
+		must.Get(sweepstore.New(w.store, p.Sweep).CreateEnding(t.Context(), sweep.Ending{
+			Format: 1, Sweep: p.Sweep, Early: "at its limit", At: w.now}))(t)
+		must.Do(t, w.provisioner(p).Settle(t.Context()))
+		if alive := w.alive(); len(alive) != want {
+			t.Errorf("the sweep has ended, its job was %s: %q live, want %d", state, alive, want)
 		}
 	}
 }

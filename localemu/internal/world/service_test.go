@@ -62,8 +62,8 @@ func (s *stand) start(t *testing.T) (w *World) {
 	}))
 	t.Cleanup(server.Close)
 	program := filepath.Join(t.TempDir(), "aggregator")
-	text := fmt.Sprintf("#!/bin/sh\necho '{\"message\":\"aggregator serves\",\"address\":%q}'\nexec sleep 100\n",
-		server.Listener.Addr())
+	text := fmt.Sprintf("#!/bin/sh\n[ $1 = serve ] || exit 2\necho '{\"message\":\"aggregator serves\","+
+		"\"address\":%q}'\nexec sleep 100\n", server.Listener.Addr())
 	must.Do(t, os.WriteFile(program, []byte(text), 0o700))
 	w = must.Get(Start(t.Context(), Options{Data: t.TempDir(), Aggregator: program, Environ: os.Environ(),
 		Images: map[string]string{TaskImage: "/bin/true"}, Stderr: io.Discard}))(t)

@@ -74,7 +74,7 @@ func (w *Worker) finishStep(ctx context.Context, step protocol.Action, end endin
 			w.measures.end(r.Status)
 			w.remember(r)
 			w.Log.Info("trial ended", "trial", step.Trial, "status", r.Status, "score", r.Score, "trees", r.Trees,
-				"seconds", r.Usage.TrainSeconds)
+				"machines", r.Usage.Machines, "seconds", r.Usage.TrainSeconds)
 		}
 
 	case protocol.EndOthers:
