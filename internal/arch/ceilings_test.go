@@ -64,7 +64,7 @@ var ceilings = map[string]int{
 	"internal/slurm":               621,
 	"internal/strictjson":          309,
 	"internal/strictyaml":          766,
-	"internal/sweep":               4989,
+	"internal/sweep":               4992,
 	"internal/sweepstore":          1450,
 	"internal/team":                1386,
 	"internal/telemetry":           216,
@@ -81,7 +81,7 @@ var ceilings = map[string]int{
 	"launcher/internal/plan":       1640,
 	"launcher/internal/predict":    648,
 	"launcher/internal/provision":  465,
-	"launcher/internal/quote":      1449,
+	"launcher/internal/quote":      1457,
 	"launcher/internal/report":     1363,
 	"launcher/internal/reproduce":  516,
 	"launcher/internal/serve":      1950,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 112_957
+const maxLines = 112_968
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

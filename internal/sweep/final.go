@@ -114,13 +114,13 @@ const (
 	finalBusy  = 8
 )
 
-// finalPace is how long the quote expects the final training to take beside a trial: it has more rows,
-// and the threads of all tasks. It is 0 without a final training or a quote of it.
+// finalPace is how many times as long as the winner's trial the quote expects the final training to take: it has more
+// rows, and the threads of all tasks. It is 0 without a final training or a quote of it.
 func (p *Plan) finalPace() float64 {
-	if _, ok := p.Final(); !ok || p.Quote == nil || !(p.Quote.Trial.Expected > 0) {
+	if _, ok := p.Final(); !ok || p.Quote == nil {
 		return 0
 	}
-	return p.Quote.Refit.Expected / p.Quote.Trial.Expected
+	return p.Quote.RefitPace
 }
 
 // FinalTime is how long the final training is expected to take, by how long the winner took for its trees; 0 if that is

@@ -74,6 +74,8 @@ type Quote struct {
 	LeadTime Range `json:"lead_seconds"`
 	Trial    Range `json:"trial_seconds"`          // of the mean trial
 	Refit    Range `json:"refit_seconds,omitzero"` // of the refit or the final training; zero without one
+	// how many times as long as a trial of its configuration that takes; 0 without one
+	RefitPace float64 `json:"refit_pace,omitempty"`
 	// expected for the mean trial: per row, feature and tree, with the sweep's threads
 	NsPerValue  float64 `json:"ns_per_value"`
 	Preemptions float64 `json:"preemptions"` // expected number during the sweep
@@ -157,7 +159,8 @@ func (p *Plan) checkMoney() error {
 	case len(q.Fallback) > MaxFallbacks:
 		return fmt.Errorf("%d prices of fallbacks", len(q.Fallback))
 	}
-	if err := checkAmounts("a quote", []float64{q.Hourly, q.OnDemand, q.NsPerValue, q.Preemptions, q.Reserve},
+	if err := checkAmounts("a quote", []float64{q.Hourly, q.OnDemand, q.NsPerValue, q.Preemptions, q.Reserve,
+		q.RefitPace},
 		q.Hours, q.Cost, q.LeadTime, q.Trial); err != nil {
 		return err
 	}

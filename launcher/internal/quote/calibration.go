@@ -17,6 +17,7 @@ type Speeds struct {
 	Bagging    []Knot // factor by bagging_fraction
 	TwoThreads []Knot // speedup of two threads over one, by rows
 
+	Scan   float64 // ns per bin to find a leaf's best split, which few rows do not make shorter
 	Route  float64 // ns to route a held-out row through a tree
 	Rate   float64 // ns per valid row to compute a ranking metric after a tree
 	Resume float64 // time to resume a trial, as a share of the time to grow its trees
@@ -41,6 +42,7 @@ func Measured() Speeds {
 		Bagging:  []Knot{{0.5, 0.62}, {0.8, 0.87}, {1, 1}},
 		// make bench-calibrate, at 1,000,000 and 5,000,000 rows.
 		TwoThreads: []Knot{{1e6, 1.88}, {5e6, 1.78}},
+		Scan:       2,   // docs/LAB.md, What a tree of few rows costs
 		Route:      1.5, // go test -run '^$' -bench Replay ./internal/gbt, 31 leaves
 		Rate:       19,  // go test -run '^$' -bench MillionRows/auc/plain ./internal/metric
 		// docs/LAB.md, Checkpoints: 2.7 to 5.9 %, and 4 to 9.5 % of the trees that Base was measured with
@@ -51,12 +53,13 @@ func Measured() Speeds {
 	}
 }
 
-// Smallest is the number of rows below which nothing was measured.
+// Smallest is the number of rows from which the speed of another trial says how fast one is here.
 func (c Speeds) Smallest() int { return int(c.Base[0].X) }
 
 // table is what a trial's time depends on beside its parameters.
 type table struct {
 	rows, features, valid, heldOut int // heldOut includes valid
+	bins                           int // of all features
 	threads                        int
 }
 
@@ -68,12 +71,18 @@ func (t table) values(params gbt.Params) float64 {
 // trialSeconds is how long a trial takes with all its trees: early stopping may end it sooner.
 func (c Speeds) trialSeconds(t table, params gbt.Params) float64 {
 	trees := float64(params.NumIterations * params.NumClass)
-	grow := t.values(params) * c.nanoseconds(t, params) * 1e-9
+	grow := t.values(params)*c.nanoseconds(t, params)*1e-9 + c.scan(t, params)*trees*1e-9
 	route := c.Route * float64(t.heldOut) / c.speedup(t)
 	if params.EarlyStoppingRound > 0 {
 		route += (c.Route/c.speedup(t) + c.Rate) * float64(t.valid)
 	}
 	return grow + route*trees*1e-9
+}
+
+// scan is how long finding a tree's splits takes, in ns.
+func (c Speeds) scan(t table, params gbt.Params) float64 {
+	leaves := min(maxLeaves(params), 1+float64(t.rows)/float64(max(params.MinDataInLeaf, 1)))
+	return c.Scan * leaves * float64(t.bins) * params.FeatureFraction / c.speedup(t)
 }
 
 // nanoseconds is the growing time per row, feature and tree, with the table's threads.

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	"coppice/internal/machines"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
@@ -108,7 +106,7 @@ func (q *Estimator) Compare(wish Wish) (*Comparison, error) {
 	for _, o := range c.Offers {
 		dates = append(dates, o.OnDemand.PriceDate, o.Spot.PriceDate)
 	}
-	c.Notes = append(append(c.Notes, q.notes()...), age(dates, q.Plan.Created)...)
+	c.Notes = append(c.Notes, age(dates, q.Plan.Created)...)
 	c.Notes = append(c.Notes, q.noteUnpaid(c.Offers...)...)
 	c.Notes = append(c.Notes, c.noteUntried()...)
 	if wish.Budget > 0 && len(q.Plan.Spec.Machine.Fallback) > 0 {
@@ -339,17 +337,6 @@ func (c *Comparison) noteUntried() []string {
 	return []string{fmt.Sprintf("%s: the local SSDs come with the machine, and it is not documented whether Batch "+
 		"mounts such disks; try it with a small one before relying on it (docs/run.md, MACHINE and SSDS)",
 		strings.Join(names, ", "))}
-}
-
-// notes lists caveats for the reader of the numbers.
-func (q *Estimator) notes() []string {
-	train, _ := q.Manifest.FindSplit(sweep.Train)
-	least := Measured().Smallest()
-	if train.Rows >= least || q.NsPerValue > 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("nothing was measured below %s rows; with %s, the fixed cost of a tree is not included",
-		humanize.Comma(int64(least)), humanize.Comma(int64(train.Rows)))}
 }
 
 // spotPays is the rate of preemptions at which both models cost the same. If a share p x loss of its time is lost, a

@@ -119,7 +119,9 @@ type Offer struct {
 	// never does, or a price is unknown.
 	SpotPays float64                `json:"spot_pays_up_to_preemptions_per_vm_hour,omitempty"`
 	with     func(final int) *Offer // the same with another number of machines for the final training
-	least    float64                // seconds of training at the least: what is assumed around it is not in it
+	// How many times as long as a trial of its configuration the refit takes.
+	refitPace float64
+	least     float64 // seconds of training at the least: what is assumed around it is not in it
 
 	// BuiltIn says that the local SSDs are built into the machine.
 	BuiltIn bool `json:"built_in_local_ssd,omitempty"`
@@ -152,6 +154,7 @@ type work struct {
 	expected, toTheEnd [][]float64
 	refit              func(threads, machines int) float64 // the seconds of a refit or final training; nil without one
 	final              *gbt.Params                         // what that is expected to train
+	finalAsTrial       float64                             // the seconds of a trial with these parameters
 	mean               float64                             // seconds of a trial
 	ns                 float64                             // per value, mean
 	low, high          float64                             // factors
@@ -171,6 +174,9 @@ func (q *Estimator) estimateWork() (*work, error) {
 		w.low, w.high = 1-measuredSpread, 1+measuredSpread
 	}
 	all := table{features: len(q.Manifest.Features), threads: threads}
+	for i := range q.Manifest.Features {
+		all.bins += q.Manifest.Features[i].Bins
+	}
 	for _, s := range q.Manifest.Splits {
 		if s.Name == sweep.Train {
 			all.rows = s.Rows
@@ -193,6 +199,8 @@ func (q *Estimator) estimateWork() (*work, error) {
 		seconds := q.trialSeconds(t, params)
 		if trial.Refit {
 			w.final, w.refit = &params, q.refit(t, params, seconds)
+			trial.Refit, trial.Fold = false, 1
+			w.finalAsTrial = q.trialSeconds(all.of(p.Plan, trial), params)
 			continue
 		}
 		w.seconds = append(w.seconds, seconds)
@@ -230,6 +238,9 @@ func (q *Estimator) refit(t table, params gbt.Params, seconds float64) func(thre
 		with, bag := t, q.Plan.Spec.Bag()
 		at := min(bag, threads)
 		with.threads = threads / at
+		if bag > 1 { // each model lacks one fold
+			with.rows -= with.rows / bag
+		}
 		single := seconds * float64((bag+at-1)/at) * Measured().trialSeconds(with, params) /
 			Measured().trialSeconds(t, params)
 		return teamSeconds(q.Manifest, params, single, machines)
@@ -355,6 +366,7 @@ func (q *Estimator) offer(w *work, machine machines.Type, sizing sweep.Sizing, d
 		refit = w.refit(sizing.RefitThreads(), final)
 		o.RefitMachines = final
 		o.Refit = &sweep.Range{Low: refit * w.low, Expected: refit, High: refit * w.high}
+		o.refitPace = refit / max(w.finalAsTrial, 1e-9)
 	}
 	training, toTheEnd := 0.0, 0.0
 	for _, seconds := range w.expected {
@@ -448,7 +460,7 @@ func (q *Estimator) toQuote(offer *Offer) *sweep.Quote {
 		out.Cost = *side.Cost
 	}
 	if offer.Refit != nil {
-		out.Refit = *offer.Refit
+		out.Refit, out.RefitPace = *offer.Refit, offer.refitPace
 	}
 	return out
 }

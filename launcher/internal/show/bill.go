@@ -79,7 +79,7 @@ func (w Printer) quoted(b *bill.Bill, rows int) {
 	if b.NsPerValue <= 0 || q.NsPerValue <= 0 || math.Abs(b.NsPerValue/q.NsPerValue-1) <= 0.15 {
 		return
 	}
-	if least := quote.Measured().Smallest(); rows < least { // where launcher plan warns, too
+	if least := quote.Measured().Smallest(); rows < least {
 		w.Printf("note: %s rows are too few for a speed to quote with: below %s the fixed cost of a tree "+
 			"dominates\n", humanize.Comma(int64(rows)), humanize.Comma(int64(least)))
 		return

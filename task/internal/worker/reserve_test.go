@@ -28,7 +28,7 @@ func reserved(t *testing.T, trials, limit, final int, pause time.Duration, attem
 			withFinal(p)
 			p.Spec.Limits.Sweep = sweep.Duration(time.Duration(limit) * time.Minute)
 			p.Quote = &sweep.Quote{Trial: sweep.Range{Expected: 480},
-				Refit: sweep.Range{Expected: float64(60*final + 4)}}
+				Refit: sweep.Range{Expected: float64(60*final + 4)}, RefitPace: float64(60*final+4) / 480}
 			for i := range p.Own() {
 				p.Trials[i].Params["early_stopping_round"] = 0.0
 			}
@@ -150,7 +150,7 @@ func TestReserveAtAClaim(t *testing.T) {
 			p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll}
 			p.Trials[1] = sweep.Trial{Number: 1, Source: sweep.SourceFinal, Refit: true}
 			p.Spec.Limits.Sweep = sweep.Duration(time.Hour)
-			p.Quote = &sweep.Quote{Trial: sweep.Range{Expected: 480}, Refit: sweep.Range{Expected: 480}}
+			p.Quote = &sweep.Quote{Trial: sweep.Range{Expected: 480}, Refit: sweep.Range{Expected: 480}, RefitPace: 1}
 		})
 		for claim := range 2 {
 			<-time.After(10 * time.Minute)
@@ -172,7 +172,7 @@ func TestReserveAtAClaim(t *testing.T) {
 // that is no longer there, everything.
 func TestBeforeFinal(t *testing.T) {
 	p := &sweep.Plan{Trials: []sweep.Trial{{}, {Number: 1, Refit: true}},
-		Quote: &sweep.Quote{Trial: sweep.Range{Expected: 100}, Refit: sweep.Range{Expected: 120}}}
+		Quote: &sweep.Quote{Trial: sweep.Range{Expected: 100}, Refit: sweep.Range{Expected: 120}, RefitPace: 1.2}}
 	best := func(seconds float64, trees int) *sweep.Result {
 		return &sweep.Result{Trees: trees, TreesGrown: 100, Usage: sweep.Usage{TrainSeconds: seconds}}
 	}
