@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -31,9 +30,6 @@ type EncodingsSpec struct {
 	// Final also makes the statistics that held-out rows have as later rows of train, and those over all rows, for the
 	// final training of a sweep.
 	Final bool `yaml:"final" json:"final,omitempty"`
-	// Like is the model, MODEL@VERSION or MODEL@ALIAS, whose dataset this one follows, instead of the settings above;
-	// once resolved, it is that dataset, NAME@VERSION.
-	Like string `yaml:"like" json:"like,omitempty"`
 }
 
 // UnmarshalText reads the words auto and none.
@@ -144,19 +140,12 @@ const (
 	maxSpecLevels = 28_000_000
 )
 
-// likePattern is MODEL@VERSION or MODEL@ALIAS.
-var likePattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}@[a-z0-9][a-z0-9-]{0,62}$`)
-
 func (s *Spec) checkEncodings() error {
 	if err := s.checkEncodedColumns(); err != nil {
 		return err
 	}
 
 	e := &s.Encodings
-	if e.Like != "" && !likePattern.MatchString(e.Like) {
-		return s.Errorf("encodings.like", "like is %.60q: name a model's version or alias, such as ctr@champion",
-			e.Like)
-	}
 	for i, key := range e.Keys {
 		path := fmt.Sprintf("encodings.keys[%d]", i)
 		if len(key) < 1 || len(key) > MaxParts {

@@ -197,12 +197,11 @@ func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
 	b.before = c.elapsed
 	b.resumed = c.Trees()
 
-	// Trees that were read do not know bins. Their splits are cuts between bins already, so nothing moves.
+	// Trees that were read do not know bins.
 	for i, t := range c.model.Trees {
 		if t.left == nil {
 			var err error
-			same := func(feature int) int { return feature }
-			if t, err = new(InputModel).translate(t, b.names, b.data.Features, same, nil); err != nil {
+			if t, err = t.onBins(b.data.Features); err != nil {
 				return fmt.Errorf("checkpoint, tree %d: %w", i, err)
 			}
 		}

@@ -24,8 +24,8 @@ type Feature struct {
 	Bounds []float64
 	// Missing is the bin of missing values in a numerical feature, always the last; -1 if no value is missing.
 	Missing int
-	// Min and Max are the range of the raw values, for the model file's feature_infos, for the thresholds of an
-	// input model, which move to edges of bins (OnBins), and to tell one run's checkpoints from another's.
+	// Min and Max are the range of the raw values, for the model file's feature_infos, and to tell one run's
+	// checkpoints from another's.
 	Min, Max float64
 }
 

@@ -8,20 +8,16 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 
 	"coppice/internal/problem"
 )
 
-// InputModel is a model in the terms of a table: its splits are cuts between that table's bins. Training continues it,
-// and its prediction for bins is its prediction for the rows behind them.
+// InputModel is a model in the bins of the table that it was trained on, which training continues: a member of a
+// population goes on from the model of another trial.
 type InputModel struct {
 	*Model
 	// SHA256 is the hexadecimal hash of the text that the model was read from.
 	SHA256 string
-	// Cuts is the number of splits on numerical features, and Moved how many of them were inside a bin and moved to its
-	// edge.
-	Cuts, Moved int
 }
 
 // inputErrorf reports a model that training on a table cannot continue.
@@ -35,154 +31,67 @@ func (m *Model) Of(features []Feature) bool {
 	return slices.Equal(names, m.FeatureNames)
 }
 
-// OnBins translates a model to a table with these features. to gives the table's feature for each of the model's, below
-// 0 for none; if to is nil, features are matched by name. Names in a model file are sanitised, so two of the table's
-// names may become the same; a caller that knows the table that the model was trained on passes to. If a threshold is
-// inside one of the table's bins, no split between bins is equivalent, and the nearer edge is used. codes gives, for a
-// categorical feature of the table, the model's category of each bin; if codes or what it gives is nil, they are the
-// same numbers.
-//
-// A model that splits on a feature that the table lacks, or has as another kind, is refused.
-func (m *Model) OnBins(features []Feature, to func(feature int) int, codes func(feature int) []int) (*InputModel,
-	error) {
+// OnBins gives the splits of a model that was trained on a table with these features, and read from a file, the bins
+// that go left.
+func (m *Model) OnBins(features []Feature) (*InputModel, error) {
+	if !m.Of(features) {
+		return nil, inputErrorf("it was trained on another table")
+	}
 	out := &InputModel{Model: &Model{Objective: m.Objective, Params: m.Params}, SHA256: m.sum}
 	if out.SHA256 == "" { // not read from a file
 		var text bytes.Buffer
 		if _, err := m.WriteTo(&text); err != nil {
 			return nil, err
 		}
-		out.SHA256 = sumOf(text.Bytes())
+		sum := sha256.Sum256(text.Bytes())
+		out.SHA256 = hex.EncodeToString(sum[:])
 	}
 	out.FeatureNames, out.FeatureInfos = describe(features)
-	if to == nil {
-		to = func(feature int) int { return slices.Index(out.FeatureNames, m.FeatureNames[feature]) }
-	}
-
 	for i, t := range m.Trees {
-		moved, err := out.translate(t, m.FeatureNames, features, to, codes)
+		onBins, err := t.onBins(features)
 		if err != nil {
 			return nil, fmt.Errorf("tree %d: %w", i, err)
 		}
-		out.Trees = append(out.Trees, moved)
+		out.Trees = append(out.Trees, onBins)
 	}
 	return out, nil
 }
 
-func sumOf(text []byte) string {
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
-}
-
-// translate returns the tree with splits on the table's features and bins. Leaves are unchanged.
-func (m *InputModel) translate(t *Tree, names []string, features []Feature, to func(int) int,
-	codes func(int) []int) (*Tree, error) {
+// onBins returns the tree, which was read, with the bins of the table that it was trained on.
+func (t *Tree) onBins(features []Feature) (*Tree, error) {
 	out := *t
-	out.Feature = slices.Clone(t.Feature)
-	out.Threshold = slices.Clone(t.Threshold)
-	out.CatBoundaries, out.CatThreshold = nil, nil
 	out.left = make([]binSet, len(t.Feature))
-
-	for node, was := range t.Feature {
-		at := to(was)
-		if at < 0 {
-			return nil, inputErrorf("it splits by %.60q, which the dataset does not have", names[was])
-		}
-		f := &features[at]
-		out.Feature[node] = at
+	for node, number := range t.Feature {
+		f := &features[number]
 		if f.Categorical != (t.Decision[node]&decisionCategorical != 0) {
-			kinds := map[bool]string{false: "a number", true: "a category"}
-			return nil, inputErrorf("%.60q is %s to it and %s in the dataset", names[was], kinds[!f.Categorical],
-				kinds[f.Categorical])
+			return nil, inputErrorf("it has another kind of feature %.60q than the table", f.Name)
 		}
-
 		if f.Categorical {
-			var of []int
-			if codes != nil {
-				of = codes(at)
+			for b := range f.Bins {
+				if t.inCategory(node, float64(b)) {
+					out.left[node].add(b)
+				}
 			}
-			t.leftCodes(node, f, of, &out.left[node])
-			out.Threshold[node] = float64(out.addCategories(&out.left[node]))
 			continue
 		}
-		if err := m.cut(&out, node, f); err != nil {
-			return nil, err
+		last, ok := f.edge(t.Threshold[node])
+		if !ok {
+			return nil, inputErrorf("it splits %.60q within a bin of the table", f.Name)
+		}
+		out.left[node].addUpTo(last)
+		if f.Missing >= 0 && t.goesLeft(node, math.NaN()) {
+			out.left[node].add(f.Missing)
 		}
 	}
 	return &out, nil
 }
 
-// leftCodes sets the bins of a categorical feature that go left.
-func (t *Tree) leftCodes(node int, f *Feature, codes []int, left *binSet) {
-	for b := range f.Bins {
-		code := b
-		if codes != nil {
-			code = codes[b]
-		}
-		if t.inCategory(node, float64(code)) {
-			left.add(b)
-		}
+// edge returns the last bin of present values below a threshold, which has to be at its upper end.
+func (f *Feature) edge(threshold float64) (last int, ok bool) {
+	if threshold == math.MaxFloat64 { // all present values go left
+		return f.valueBins() - 1, true
 	}
-}
-
-// cut moves the threshold of a numerical node to an edge between the feature's bins.
-func (m *InputModel) cut(t *Tree, node int, f *Feature) error {
-	if t.Decision[node]&missingMask == missingZero {
-		return inputErrorf("it takes zero for missing (zero_as_missing), which a dataset does not")
-	}
-
-	last, threshold := f.edge(t.Threshold[node])
-	m.Cuts++
-	if threshold != t.Threshold[node] {
-		m.Moved++
-	}
-	t.Threshold[node] = threshold
-
-	for b := range last + 1 {
-		t.left[node].add(b)
-	}
-	if f.Missing >= 0 && t.goesLeft(node, math.NaN()) {
-		t.left[node].add(f.Missing)
-	}
-	return nil
-}
-
-// edge returns the last bin of present values below a threshold, -1 if there is none, and the equivalent threshold at
-// that edge. A threshold that equals a bin's largest value, or is beyond all values, is unchanged.
-func (f *Feature) edge(threshold float64) (last int, moved float64) {
-	bins := f.valueBins()
-	bin := sort.SearchFloat64s(f.Bounds, threshold)
-	known := f.Min < f.Max
-	switch {
-	case bin < len(f.Bounds) && f.Bounds[bin] == threshold:
-		return bin, threshold
-	case bin == bins-1 && (threshold == math.MaxFloat64 || known && threshold >= f.Max):
-		return bin, threshold
-	case bin == 0 && known && threshold < f.Min:
-		return -1, threshold
-	case bins == 0: // all values are missing
-		return -1, threshold
-	case bins == 1:
-		return 0, math.MaxFloat64
-	case bin == 0:
-		return 0, f.Bounds[0]
-	case bin == bins-1 && !known:
-		return bin - 1, f.Bounds[bin-1]
-	}
-
-	// Use the nearer edge; on a tie the lower one: LightGBM cuts midway between two values, the upper of which is alone
-	// in its bin, and rounds up.
-	low, high := f.Bounds[bin-1], f.Max
-	if bin < len(f.Bounds) {
-		high = f.Bounds[bin]
-	}
-	const middle = 0.5 + 1e-6
-	switch {
-	case threshold-low <= middle*(high-low):
-		return bin - 1, low
-	case bin < len(f.Bounds):
-		return bin, high
-	}
-	return bin, math.MaxFloat64
+	return slices.BinarySearch(f.Bounds, threshold)
 }
 
 // check refuses an input model that is not in the table's terms, or that has another objective.
@@ -192,11 +101,6 @@ func (m *InputModel) check(d *Data, obj objective) error {
 	}
 	if !m.Of(d.Features) {
 		return fmt.Errorf("%w: the input model is in the terms of another table", ErrData)
-	}
-	for _, t := range m.Trees {
-		if len(t.left) != len(t.Feature) {
-			return fmt.Errorf("%w: the input model does not know bins", ErrData)
-		}
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package gbt
 import (
 	"bytes"
 	"errors"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,29 +11,6 @@ import (
 
 	"coppice/internal/problem"
 )
-
-// grownByLightGBM holds the rows of testdata/lightgbm that make_grown.py continues on, and its results.
-func grownByLightGBM(t *testing.T) (all, rest *table, want map[string][]float64) {
-	t.Helper()
-	all = wholeNumbers(t, readCSV(t, "rows.csv", ','))
-	for i := range all.Features {
-		all.Features[i].Name = "Column_" + all.Features[i].Name[1:] // as LightGBM names them
-		all.Features[i].Max = float64(all.Features[i].Bins - 1)
-	}
-	rest = &table{Data: all.Data}
-	for r := 700; r < all.Rows; r++ {
-		rest.Subset = append(rest.Subset, uint32(r))
-	}
-
-	text := readCSV(t, "grown.csv", ';')
-	want = map[string][]float64{}
-	for column, name := range text[0] {
-		for _, row := range text[1:] {
-			want[name] = append(want[name], number(t, row[column]))
-		}
-	}
-	return all, rest, want
-}
 
 func readModel(t *testing.T, name string) *Model {
 	t.Helper()
@@ -51,73 +27,11 @@ func readModel(t *testing.T, name string) *Model {
 
 func onBins(t testing.TB, m *Model, d *Data) *InputModel {
 	t.Helper()
-	in, err := m.OnBins(d.Features, nil, func(int) []int { return nil })
+	in, err := m.OnBins(d.Features)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return in
-}
-
-// TestOnBinsWithoutCodes: a table whose categories have the model's numbers needs no codes.
-func TestOnBinsWithoutCodes(t *testing.T) {
-	d := randomTable(tableSpec{rows: 2000, categorical: 3, bins: 10, seed: 4})
-	res := mustTrain(t, &d.Data, small(), Options{Threads: 1})
-	in, err := res.Model.OnBins(d.Features, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := in.PredictBinned(&d.Data, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := res.Model.PredictBinned(&d.Data, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(got, want) {
-		t.Error("a model of three categories, translated to its own table without codes, predicts other scores than " +
-			"before")
-	}
-}
-
-// farthest is the largest difference between two lists of scores.
-func farthest(a, b []float64) (distance float64, row int) {
-	for r := range a {
-		if d := math.Abs(a[r] - b[r]); !(d <= distance) {
-			distance, row = d, r
-		}
-	}
-	return distance, row
-}
-
-// TestLightGBMContinues continues a LightGBM model like its init_model.
-func TestLightGBMContinues(t *testing.T) {
-	all, rest, want := grownByLightGBM(t)
-	in := onBins(t, readModel(t, "old.txt"), &all.Data)
-	got, err := in.PredictBinned(&all.Data, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d, r := farthest(got, want["old"]); d > 1e-12 {
-		t.Fatalf("row %d: the model on bins predicts %v, LightGBM's predicts %v", r, got[r], want["old"][r])
-	}
-	if in.Cuts == 0 || in.Moved != in.Cuts {
-		t.Errorf("%d of %d thresholds were moved; LightGBM's lie between values, so all are", in.Moved, in.Cuts)
-	}
-
-	p := Defaults()
-	p.Objective, p.NumIterations, p.NumLeaves, p.LearningRate = "regression", 8, 12, 0.3
-	p.MinDataInLeaf, p.MinSumHessian, p.MaxCatToOnehot, p.MinDataPerGroup = 10, 0, 1, 20
-	res := mustTrain(t, &rest.Data, p, Options{Input: in})
-	if len(res.Model.Trees) != 14 || res.Grown != 8 || res.Best != 14 {
-		t.Errorf("%d trees, %d grown, best %d; expected 14, 8 and 14", len(res.Model.Trees), res.Grown, res.Best)
-	}
-	if got, err = res.Model.PredictBinned(&all.Data, 1); err != nil {
-		t.Fatal(err)
-	}
-	if d, r := farthest(got, want["continued"]); d > 1e-5 {
-		t.Errorf("row %d is predicted %v, LightGBM says %v", r, got[r], want["continued"][r])
-	}
 }
 
 // withoutParams returns a model's text up to its parameters, which mention that it was continued.
@@ -196,106 +110,26 @@ func TestContinuedFromCheckpoint(t *testing.T) {
 	}
 }
 
-// TestOnBins has a table with other bins, more features and in another order: the translated model predicts for the
-// table's bins what the original predicts for raw values.
-func TestOnBins(t *testing.T) {
-	old := randomTable(tableSpec{rows: 3000, numerical: 6, categorical: 1, bins: 50, missing: 0.1, seed: 2})
-	m := mustTrain(t, &old.Data, small(), Options{}).Model
-	coarse := randomTable(tableSpec{rows: 2000, numerical: 8, categorical: 0, bins: 21, missing: 0.1, seed: 3})
-	cat := slices.Clone(old.Features[6:])
-	for i := range coarse.Features {
-		f := &coarse.Features[i]
-		for b := range f.Bounds {
-			f.Bounds[b] = f.Bounds[b] * 50 / 21
-		}
-		f.Max *= 50. / 21
-	}
-	coarse.Features = append(cat, coarse.Features...)
-	column := make([]byte, coarse.Rows)
-	for r := range column {
-		column[r] = byte(r % cat[0].Bins)
-	}
-	coarse.Columns = append([][]byte{column}, coarse.Columns...)
-	coarse.RowMajor = rowMajor(coarse.Columns)
-	in := onBins(t, m, &coarse.Data)
-	if in.Moved == 0 || in.Moved > in.Cuts {
-		t.Errorf("%d of %d thresholds were moved", in.Moved, in.Cuts)
-	}
-	got, err := in.PredictBinned(&coarse.Data, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for r := range coarse.Rows {
-		row := []float64{float64(column[r])}
-		for i := range 8 {
-			f := &coarse.Features[i+1]
-			switch bin := int(coarse.Columns[i+1][r]); {
-			case bin == f.Missing:
-				row = append(row, math.NaN())
-			case bin < len(f.Bounds):
-				row = append(row, f.Bounds[bin])
-			default:
-				row = append(row, f.Max)
-			}
-		}
-		if want := in.Predict(row); want != got[r] {
-			t.Fatalf("row %d: %v from bins, %v from values", r, got[r], want)
-		}
-	}
-
-	// With the same bins no threshold moves, and the model's text is unchanged.
-	same := onBins(t, m, &old.Data)
-	if same.Moved != 0 || !bytes.Equal(text(t, same.Model), text(t, m)) {
-		t.Errorf("on its own bins %d of %d thresholds were moved", same.Moved, same.Cuts)
-	}
-
-	// Category codes may differ: what was category c is now c+1.
-	shifted := make([]int, cat[0].Bins)
-	for b := range shifted {
-		shifted[b] = (b + len(shifted) - 1) % len(shifted)
-	}
-	turned, err := m.OnBins(old.Features, nil, func(int) []int { return shifted })
-	if err != nil {
-		t.Fatal(err)
-	}
-	for r := range 200 {
-		row := slices.Clone(old.row(r))
-		want := m.Predict(row)
-		row[6] = float64((int(row[6]) + 1) % len(shifted))
-		if got := turned.Predict(row); got != want {
-			t.Fatalf("row %d: %v with other codes, %v with its own", r, got, want)
-		}
-	}
-}
-
 func TestInputRefused(t *testing.T) {
 	d := randomTable(tableSpec{rows: 500, numerical: 2, categorical: 1, bins: 20, seed: 2})
 	m := mustTrain(t, &d.Data, small(), Options{}).Model
 	for name, tc := range map[string]struct {
-		change func(*Model, []Feature)
+		change func([]Feature)
 		want   string
 	}{
-		"renamed": {func(_ *Model, f []Feature) { f[0].Name = "other" },
-			`it splits by "numa", which the dataset does not have`},
-		"category": {func(_ *Model, f []Feature) {
-			f[0] = Feature{Name: "numa", Bins: 3, Categorical: true,
-				Missing: -1}
-		}, `"numa" is a number to it and a category in the dataset`},
-		"zero": {func(m *Model, _ []Feature) {
-			first := *m.Trees[0]
-			first.Decision = slices.Clone(first.Decision)
-			for i := range first.Decision {
-				if first.Decision[i]&decisionCategorical == 0 {
-					first.Decision[i] = missingZero
-				}
+		"renamed": {func(f []Feature) { f[0].Name = "other" }, "it was trained on another table"},
+		"category": {func(f []Feature) { f[0] = Feature{Name: "numa", Bins: 3, Categorical: true, Missing: -1} },
+			`it has another kind of feature "numa" than the table`},
+		"bins": {func(f []Feature) {
+			f[0].Bounds = slices.Clone(f[0].Bounds)
+			for b := range f[0].Bounds {
+				f[0].Bounds[b] += 0.25
 			}
-			m.Trees = append([]*Tree{&first}, m.Trees[1:]...)
-		}, "zero_as_missing"},
+		}, `it splits "numa" within a bin of the table`},
 	} {
-		features, changed := slices.Clone(d.Features), m.truncated(len(m.Trees))
-		tc.change(changed, features)
-		if _, err := changed.OnBins(features, nil, func(int) []int { return nil }); !problem.Is(err, problem.Input) ||
-			!strings.Contains(err.Error(), tc.want) {
+		features := slices.Clone(d.Features)
+		tc.change(features)
+		if _, err := m.OnBins(features); !problem.Is(err, problem.Input) || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got %v, expected %q", name, err, tc.want)
 		}
 	}

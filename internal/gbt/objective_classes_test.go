@@ -170,7 +170,7 @@ func TestClassesContinue(t *testing.T) {
 	p := small()
 	p.Objective, p.NumClass, p.NumIterations = softmaxName, k, 5
 	first := mustTrain(t, &d.Data, p, Options{}).Model
-	in, err := first.OnBins(d.Features, nil, nil)
+	in, err := first.OnBins(d.Features)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,7 +317,7 @@ func TestClassesContinueWithoutAClass(t *testing.T) {
 		d := ofClasses(tableSpec{rows: 2000, numerical: 4, bins: 20, seed: 4}, k)
 		p := small()
 		p.Objective, p.NumClass, p.NumIterations = objective, k, 5
-		in, err := mustTrain(t, &d.Data, p, Options{}).Model.OnBins(d.Features, nil, nil)
+		in, err := mustTrain(t, &d.Data, p, Options{}).Model.OnBins(d.Features)
 		if err != nil {
 			t.Fatal(err)
 		}

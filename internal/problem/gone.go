@@ -81,8 +81,12 @@ var gone = map[string]string{
 	"localemu exec --as":          "everything is allowed in the local cloud (who needs what: terraform/iam.yaml)",
 	"localemu up --keep-jobs":     "Batch's jobs end with the local cloud; let it run until the sweep has ended",
 	"ensemble.cost:":              "ensemble: {bag: 5} merges models of the winner's parameters (docs/sweep.md)",
-	"continue.mode:":              "every trial adds trees to the model; leave it out",
-	"task train --refit":          "leaves of --input-model keep their values, and trees are added",
+	"task train --refit":          "train again on all rows",
+
+	"continue:":                  "trials start from scratch; search.warm_start learns from the model's earlier sweeps",
+	"encodings.like:":            "each night's columns and keys are its own; list them under columns and keys to keep them",
+	"task train --input-model":   "train again on all rows",
+	"task train --input-dataset": "train again on all rows",
 
 	"calibrate:":                      "all rows are calibrated alike: leave it out, and train again",
 	"reference.nights:":               "write the number of nights, gate: {reference: 7}",

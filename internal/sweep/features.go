@@ -181,7 +181,7 @@ func (s *Spec) checkFeatures(doc *strictyaml.Document, _ Vocabulary) error {
 
 	// Trials differ in their columns only, and all are listed.
 	for _, with := range []string{"search.fixed", "search.grid", "search.random", "search.method", "search.warm_start",
-		"search.constraints", "continue"} {
+		"search.constraints"} {
 		if doc.Has(with) {
 			return doc.Errorf(with,
 				"%s cannot be combined with search.features: its trials differ in their columns only; take one of "+

@@ -60,8 +60,6 @@ func (s *Spec) WithoutFinal() (key, why string) {
 	switch {
 	case s.Validate != nil:
 		return "validate", "its winner is trained on train and valid already"
-	case s.Continue != nil:
-		return "continue", "the champion's trees would stay those of fewer rows"
 	case s.Search.breeds():
 		return "method " + MethodPBT, "its models have been trained with several configurations"
 	case s.Trials >= MaxTrials:

@@ -45,10 +45,6 @@ func (s *Spec) checkValidate(doc *strictyaml.Document, _ Vocabulary) error {
 		return doc.Errorf("validate.by", "by is %.40q: with kfold, use group, or leave it out", v.By)
 
 	// What it cannot be combined with.
-	case s.Continue != nil:
-		return doc.Errorf("validate",
-			"validate cannot be combined with continue: the model that is continued has seen the rows that a fold "+
-				"is evaluated on; take one of them out")
 	case s.Search.Stop != nil:
 		return doc.Errorf("validate",
 			"validate cannot be combined with search.stop: curves of different folds do not compare; take "+
@@ -267,8 +263,7 @@ func (p *Plan) checkFolds() error {
 		}); i >= 0 {
 			return fmt.Errorf("trial %d is of a fold, but the plan has none", i)
 		}
-		if ok != p.Spec.FinalRows() || ok && (final == 0 || p.Trials[final].Params != nil ||
-			p.Input != nil || p.Breeds()) {
+		if ok != p.Spec.FinalRows() || ok && (final == 0 || p.Trials[final].Params != nil || p.Breeds()) {
 			return fmt.Errorf("trial %d is a final training that the spec does not have", final)
 		}
 		return nil
@@ -278,8 +273,8 @@ func (p *Plan) checkFolds() error {
 	if p.Spec.Validate == nil || rounds < 2 || rounds > MaxFolds || f.First < 1 || f.First > rounds {
 		return fmt.Errorf("%d folds, %d of them first", rounds, f.First)
 	}
-	if p.Spec.Search.Stop != nil || p.Input != nil {
-		return fmt.Errorf("folds in a sweep that stops trials or continues a model")
+	if p.Spec.Search.Stop != nil {
+		return fmt.Errorf("folds in a sweep that stops trials")
 	}
 	for i, r := range f.Rounds {
 		if err := r.check(f.Scheme, p.Spec.Validate); err != nil {

@@ -24,8 +24,6 @@ func TestValidateIsRefused(t *testing.T) {
 		"a misspelling": {validate: "{kfolds: 5}", want: `unknown key "kfolds" (did you mean "kfold"?)`},
 		"stops": {validate: "{kfold: 5}", old: "search:\n", new: "search:\n  stop: {rule: asha}\n",
 			want: "cannot be combined with search.stop"},
-		"continues": {validate: "{kfold: 5}", old: "search:\n", new: "continue: {from: champion}\nsearch:\n",
-			want: "cannot be combined with continue"},
 		"trials": {validate: "{kfold: 10}", old: "trials: 50", new: "trials: 1000",
 			want: "1000 configurations in 10 folds are over"},
 	} {

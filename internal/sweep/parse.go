@@ -58,7 +58,7 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 		// Where, and when it is good enough.
 		s.checkMachine, s.checkFallback, s.checkConditions, s.checkGate,
 		// What excludes what: these look at all of the above.
-		s.checkContinue, s.checkValidate, s.checkFinal, s.checkEnsemble,
+		s.checkValidate, s.checkFinal, s.checkEnsemble,
 	} {
 		if err := check(doc, v); err != nil {
 			return nil, err
@@ -102,12 +102,11 @@ func (s *Spec) refuseZeros(doc *strictyaml.Document) error {
 }
 
 // searchByDefault is the search of a spec that has none, or says no more than method: auto, but several trials: the
-// parameters that matter on most tables, without those that params has, and the method that is best on most. A model
-// that is continued has its parameters.
+// parameters that matter on most tables, without those that params has, and the method that is best on most.
 func (s *Spec) searchByDefault(doc *strictyaml.Document, v Vocabulary) {
 	q := &s.Search
 	auto := q.Method == MethodAuto && q.Features == nil && len(q.Fixed)+len(q.Grid)+len(q.Random) == 0
-	if doc.Has("search") && !auto || s.Trials < 2 || s.Continue != nil {
+	if doc.Has("search") && !auto || s.Trials < 2 {
 		return
 	}
 	s.Search.Method = MethodAuto

@@ -74,7 +74,7 @@ type Plan struct {
 	// Quote is the expected cost and time of the sweep when it was planned; nil if nothing was expected.
 	Quote *Quote `json:"quote,omitempty"`
 
-	// Input is the model that the trials start from; nil if they start from scratch.
+	// Input is nil but in plans of earlier builds.
 	Input *Input `json:"input,omitempty"`
 
 	// Base are the complete parameters beneath open trials' own; empty in a plan without open trials.
@@ -199,8 +199,8 @@ func (p *Plan) Fingerprint() string {
 func (p *Plan) Trainable() error {
 	err := p.unknown
 	switch {
-	case p.Input != nil && p.Input.Mode == "refit":
-		err = errors.New(problem.Gone("continue.mode:"))
+	case p.Input != nil:
+		err = errors.New(problem.Gone("continue:"))
 	case p.Spec.Search.Stop != nil && p.Spec.Search.Stop.Noise != 0:
 		err = errors.New("search.stop.noise is gone")
 	}
@@ -214,7 +214,7 @@ func (p *Plan) Trainable() error {
 func DecodePlan(data []byte) (*Plan, error) {
 	return decode("plan", data, func(p *Plan) error {
 		for _, check := range []func() error{p.checkIdentity, p.checkTrials, p.checkStop, p.checkEarlier,
-			p.checkObjectives, p.checkFolds, p.checkFeatureSets, p.checkPopulation, p.Input.check, p.checkMoney} {
+			p.checkObjectives, p.checkFolds, p.checkFeatureSets, p.checkPopulation, p.checkMoney} {
 			if err := check(); err != nil {
 				return err
 			}

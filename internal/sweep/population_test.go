@@ -34,7 +34,6 @@ func TestParsePopulation(t *testing.T) {
 		"  method: pbt": {"  method: pbt\n  stop: {rule: asha}",
 			"search.stop cannot be combined with search.method: pbt"},
 		"machine:": {"validate: {kfold: 5}\nmachine:", "validate cannot be combined with search.method: pbt"},
-		"limits:":  {"continue: {from: champion}\nlimits:", "continue cannot be combined with search.method: pbt"},
 		"{learning_rate:": {"{num_iterations: {int: [10, 50]}, learning_rate:",
 			"num_iterations cannot change during a training"},
 		"method: pbt":         {"method: gp", "search.population is for method: pbt"},

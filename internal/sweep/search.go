@@ -304,7 +304,7 @@ func (s *Spec) checkPopulation(doc *strictyaml.Document, _ Vocabulary) error {
 		return doc.Errorf("trials", "trials is %d: a population of %d trains at most %d generations", s.Trials,
 			q.Population, maxGenerations)
 	}
-	for _, with := range []string{"search.fixed", "search.grid", "search.stop", "validate", "continue"} {
+	for _, with := range []string{"search.fixed", "search.grid", "search.stop", "validate"} {
 		if doc.Has(with) {
 			return doc.Errorf(with,
 				"%s cannot be combined with search.method: %s: its trials continue each other's models; take one "+
@@ -328,7 +328,7 @@ func (p *Plan) checkPopulation() error {
 		return nil
 	}
 	if q.Population < 2 || len(p.Trials)%q.Population != 0 ||
-		len(p.Trials) > maxGenerations*q.Population || p.Folds != nil || p.Input != nil || q.Stop != nil {
+		len(p.Trials) > maxGenerations*q.Population || p.Folds != nil || q.Stop != nil {
 		return fmt.Errorf("a population of %d in %d trials", q.Population, len(p.Trials))
 	}
 	if i := slices.IndexFunc(p.Trials, func(t Trial) bool { return !t.Open }); i >= 0 {

@@ -38,9 +38,6 @@ type Spec struct {
 	Limits  Limits  `yaml:"limits" json:"limits"`
 	Gate    *Gate   `yaml:"gate" json:"gate,omitempty"`
 
-	// Continue, if not nil, starts every trial from a registered model instead of from scratch.
-	Continue *Continue `yaml:"continue" json:"continue,omitempty"`
-
 	// Validate, if not nil, evaluates configurations by cross-validation instead of on valid.
 	Validate *Validate `yaml:"validate" json:"validate,omitempty"`
 

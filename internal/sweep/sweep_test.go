@@ -244,7 +244,6 @@ func TestPlanRoundTripAndFingerprint(t *testing.T) {
 func TestDecodePlanRefuses(t *testing.T) {
 	for name, spoil := range map[string]func(*sweep.Plan){
 		"format":       func(p *sweep.Plan) { p.Format = 3 },
-		"input text":   func(p *sweep.Plan) { p.Input = &sweep.Input{Model: "ctr", Version: 1} },
 		"id":           func(p *sweep.Plan) { p.Sweep = "../x" },
 		"another job":  func(p *sweep.Plan) { p.Job = "projects/p/locations/l/jobs/nightly-2" },
 		"job's folder": func(p *sweep.Plan) { p.Job = "projects/p/locations/l/jobs/" },

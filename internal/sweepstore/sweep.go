@@ -3,8 +3,6 @@ package sweepstore
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -168,21 +166,6 @@ func (s *Sweep) Conclusion(ctx context.Context) (*sweep.Conclusion, error) {
 // CreateConclusion concludes the sweep. created is false if it was concluded before.
 func (s *Sweep) CreateConclusion(ctx context.Context, c sweep.Conclusion) (created bool, err error) {
 	return create(ctx, s.bucket, s.names.Conclusion(), &c)
-}
-
-// CreateInput writes an object of the model that the sweep continues, before the plan. Its name is derived from its
-// contents, so it does not matter if it exists already.
-func (s *Sweep) CreateInput(ctx context.Context, data []byte) (sweep.Object, error) {
-	o := InputObject(s.id, data)
-	_, err := createBytes(ctx, s.bucket, o.Name, data)
-	return o, err
-}
-
-// InputObject returns what CreateInput would write.
-func InputObject(id sweep.ID, data []byte) sweep.Object {
-	sum := sha256.Sum256(data)
-	text := hex.EncodeToString(sum[:])
-	return sweep.Object{Name: sweep.Names(id).Input(text), Bytes: int64(len(data)), SHA256: text}
 }
 
 // Told records the notifications sent for a sweep on one occasion.

@@ -31,8 +31,7 @@ type Options struct {
 	Seed  uint64
 	Name  string // default clicks
 
-	Encodings string            // the spec's encodings; default auto
-	Like      *dataset.Manifest // the dataset that this one is made like; nil is none
+	Encodings string // the spec's encodings; default auto
 
 	Edit func(table []byte) []byte // changes the table before it is staged; nil changes nothing
 }
@@ -47,7 +46,7 @@ var staged struct {
 // Dir stages a table and returns the folder of the dataset and its manifest, both the caller's own.
 func Dir(t testing.TB, o Options) (string, *dataset.Manifest) {
 	t.Helper()
-	if o.Edit != nil || o.Like != nil {
+	if o.Edit != nil {
 		return stage(t, o)
 	}
 
@@ -130,7 +129,7 @@ func stage(t testing.TB, o Options) (string, *dataset.Manifest) {
 	}
 
 	dir := filepath.Join(folder, "dataset")
-	report, err := ingest.Stage(t.Context(), spec, files, dir, ingest.Options{Like: o.Like})
+	report, err := ingest.Stage(t.Context(), spec, files, dir, ingest.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -147,34 +147,6 @@ func TestIDsOfClasses(t *testing.T) {
 	}
 }
 
-// TestLikeOfClasses: rates are of the classes by name, whatever numbers they have tonight; one that is gone is refused.
-func TestLikeOfClasses(t *testing.T) {
-	csv := func(classes ...string) string {
-		var b strings.Builder
-		b.WriteString("id,y\n")
-		for i := range 4000 {
-			fmt.Fprintf(&b, "u%d,%s\n", i*i%700, classes[i%len(classes)])
-		}
-		return b.String()
-	}
-	old := mustStage(t, "label: y\ncategorical: [id]\n", csv("b", "c", "d", "c")).Manifest
-	rated := func(m *dataset.Manifest) (out []string) {
-		for i := range m.Tables {
-			out = append(out, m.Label.Classes[m.Tables[i].Class-1])
-		}
-		return out
-	}
-	spec := "label: y\nencodings: {like: m@champion}\n"
-	s := stageFiles(t, spec, []table.File{writeFile(t, "t.csv", csv("a", "b", "c", "d"))}, Options{Like: old})
-	if got := rated(s.Manifest); !slices.Equal(got, []string{"c", "b"}) || !slices.Equal(got, rated(old)) {
-		t.Errorf("tonight's rates are of %q, the other dataset's of %q, want c and b", got, rated(old))
-	}
-	_, err := tryStage(t, spec, []table.File{writeFile(t, "t.csv", csv("a", "b", "d"))}, Options{Like: old})
-	if err == nil || !strings.Contains(err.Error(), `no label is "c"`) {
-		t.Errorf("without the class c: got error %v, want that no label is it", err)
-	}
-}
-
 // TestALeakOfClasses: a column that is the class is warned of, one that tells two of three apart is not.
 func TestALeakOfClasses(t *testing.T) {
 	var b strings.Builder

@@ -82,11 +82,6 @@ func (s *survey) design(ctx context.Context, columns []sampledColumn, train *tra
 	p.use(columns)
 	p.rows = min(p.spec.Rows, len(train.labels))
 
-	// A model keeps its meaning only on the columns that it was trained on, so another dataset's design is taken as it
-	// is.
-	if options.Like != nil {
-		return p.out, p.follow(options.Like)
-	}
 	p.keep(func(c *sampledColumn) bool { // what the values of an empty column will be is not known
 		return s.columns[c.number].present > 0 || c.from.auto || c.from.forced != "" || s.specNames(c.Name)
 	})
@@ -437,6 +432,18 @@ func (p *designer) addKey(atoms []int, key encode.Key, info *dataset.EncodingInf
 func (p *designer) partOf(a int) int {
 	atom := &p.atoms[a]
 	return p.addReader(atom.part, atom.place, p.maxLevels(&atom.part))
+}
+
+// maxLevels is the most values that a part can have; 0 if unknown.
+func (p *designer) maxLevels(part *dataset.Part) int {
+	if len(part.Bounds) > 0 {
+		return len(part.Bounds) + 2 // ranges, and missing values
+	}
+	at, ok := p.byName[part.Column]
+	if !ok || part.Kind != dataset.Categorical || p.columns[at].from.from != nil {
+		return 0
+	}
+	return p.columns[at].exact
 }
 
 // addReader returns the index of a part among the design's, adding it if needed; it has at most maxLevels values.

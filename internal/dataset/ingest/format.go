@@ -26,12 +26,12 @@ const maxHead = 1 << 14
 var errEnough = errors.New("enough rows")
 
 // Recognise finds out which columns of texts hold numbers with marks for readers, or dates whose numbers are in an
-// order that all of them tell together, and has the table read them as what they are. Formats that the spec, or the old
-// dataset that this one is made like, says are taken as they are; dates that do not tell their order have the one of
-// dates, if it is said. It reads the first rows, and further ones only of columns that may yet have a format.
-func Recognise(ctx context.Context, spec *dataset.Spec, t *table.Table, dates dataset.Format, markers *cell.Markers,
-	old *dataset.Manifest) (*Reading, error) {
-	r, said := &Reading{Formats: dataset.Formats{}, Open: map[string]string{}}, saidFormats(spec, t, old)
+// order that all of them tell together, and has the table read them as what they are. Formats that the spec says are
+// taken as they are; dates that do not tell their order have the one of dates, if it is said. It reads the first rows,
+// and further ones only of columns that may yet have a format.
+func Recognise(ctx context.Context, spec *dataset.Spec, t *table.Table, dates dataset.Format,
+	markers *cell.Markers) (*Reading, error) {
+	r, said := &Reading{Formats: dataset.Formats{}, Open: map[string]string{}}, saidFormats(spec, t)
 	seen := map[string]*cell.Recogniser{}
 	for _, c := range t.Columns() {
 		switch f := said[c.Name]; {
@@ -112,7 +112,7 @@ func (r *Reading) settle(name string, can []dataset.Format, example string, mark
 }
 
 // saidFormats are the formats that are known, AsText of columns that are neither numbers nor times.
-func saidFormats(spec *dataset.Spec, t *table.Table, old *dataset.Manifest) dataset.Formats {
+func saidFormats(spec *dataset.Spec, t *table.Table) dataset.Formats {
 	said, texts := dataset.Formats{}, slices.Concat(spec.Drop, spec.Categorical, []string{spec.Split.Key, spec.Group})
 	if l := &spec.Label; l.Positive != nil || l.Kind == dataset.Classes {
 		texts = append(texts, l.Column)
@@ -121,12 +121,9 @@ func saidFormats(spec *dataset.Spec, t *table.Table, old *dataset.Manifest) data
 		texts = append(texts, spec.Split.Column)
 	}
 	for _, c := range t.Columns() {
-		if old != nil || asksForCategories(spec, c.Name) || slices.Contains(texts, c.Name) {
+		if asksForCategories(spec, c.Name) || slices.Contains(texts, c.Name) {
 			said[c.Name] = dataset.AsText
 		}
-	}
-	if old != nil {
-		maps.Copy(said, old.Formats)
 	}
 	maps.Copy(said, spec.Format)
 	return said

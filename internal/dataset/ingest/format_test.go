@@ -161,7 +161,7 @@ func TestFormatsOfLaterRows(t *testing.T) {
 		fmt.Fprintf(&b, "%d,%02d/01/2004,%s,%s,7\n", i%2, day, n, late)
 	}
 	tab := must.Get(table.Open([]table.File{writeFile(t, "t.csv", b.String())}, table.Options{Threads: 2}))(t)
-	r, err := Recognise(context.Background(), &dataset.Spec{}, tab, "", cell.NewMarkers(dataset.DefaultMissing()), nil)
+	r, err := Recognise(context.Background(), &dataset.Spec{}, tab, "", cell.NewMarkers(dataset.DefaultMissing()))
 	if err != nil || r.Formats["x"] != dataset.DayFirst || r.Formats["late"] != dataset.AsNumber ||
 		len(r.Formats) != 2 {
 		t.Errorf("formats are %v, error %v; expected x: dmy and late: number", r.Formats, err)

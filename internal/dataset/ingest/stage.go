@@ -27,8 +27,6 @@ type Options struct {
 	Learner encode.Learner
 	// Witness judges the labels of all rows (Night.Segments); may be nil.
 	Witness segment.Scorer
-	// Like is a dataset to follow, so that models trained on it can be continued here; may be nil.
-	Like *dataset.Manifest
 }
 
 // Phase is a phase of staging.
@@ -117,11 +115,8 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir 
 		return nil, err
 	}
 	defer LessGarbage(len(t.Columns()))()
-	if options.Like != nil {
-		spec = specLike(spec, options.Like, t)
-	}
 	tok := cell.NewMarkers(spec.Missing)
-	reading, err := Recognise(ctx, spec, t, "", tok, options.Like)
+	reading, err := Recognise(ctx, spec, t, "", tok)
 	if err != nil {
 		return nil, err
 	}
@@ -132,17 +127,11 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir 
 
 	s := newSurvey(spec, t, r, tok, options.Threads)
 	s.reading = reading
-	if options.Like != nil {
-		s.likeColumns(options.Like)
-	}
 	if err := s.run(ctx, options.progress(PhaseSurvey)); err != nil {
 		return nil, err
 	}
 
 	m := s.newManifest(files)
-	if options.Like != nil {
-		m.Like = options.Like.Name + "@" + options.Like.Version
-	}
 	d, err := s.describe(ctx, m, options)
 	if err != nil {
 		return nil, err

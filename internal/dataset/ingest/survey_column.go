@@ -40,9 +40,8 @@ type columnSurvey struct {
 	tooLarge  string           // a number that no float64 holds, such as 1e999: a missing value
 	exponents int64            // digits and an exponent, such as 623049e6: an id, unless numbers have fractions
 	fractions bool
-	declared  int64            // numbers in a column that the table declares as texts; -1 once another text is met
-	notNum    error            // the first text that is not a number, if the spec says that there are only numbers
-	like      *dataset.Feature // the feature whose bins it gets, or nil
+	declared  int64 // numbers in a column that the table declares as texts; -1 once another text is met
+	notNum    error // the first text that is not a number, if the spec says that there are only numbers
 }
 
 // extent is a range of numbers.
@@ -506,9 +505,6 @@ func (s *columnSurvey) bound(feature *built, sample *dataset.Values, room int, s
 		feature.code = findCode(all, present)
 	}
 	feature.Bounds = cell.FindBounds(all, room, feature.Kind == dataset.Numeric)
-	if s.like != nil && s.like.Kind == feature.Kind {
-		feature.Bounds = likeBounds(s.like.Bounds, room)
-	}
 	feature.Bins = len(feature.Bounds) + 1
 
 	e := s.numbers

@@ -184,7 +184,6 @@ type LauncherTaskEnv struct {
 	// name of the dataset.yaml's file, for errors, and its contents
 	File    string `env:"COPPICE_STAGE_FILE, required"`
 	Spec    string `env:"COPPICE_STAGE_SPEC, required"`
-	Like    string `env:"COPPICE_STAGE_LIKE"`    // the dataset to follow, NAME@VERSION; empty for none
 	Day     string `env:"COPPICE_STAGE_DAY"`     // the newest day of a source of days, as 2006-01-02
 	Nightly string `env:"COPPICE_STAGE_NIGHTLY"` // true: the table is a scheduled night's
 	Attempt int    `env:"COPPICE_TASK_ATTEMPT, default=$BATCH_TASK_RETRY_ATTEMPT"`

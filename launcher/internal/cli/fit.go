@@ -368,7 +368,7 @@ func planDraft(ctx context.Context, w *Setup, d *draft.Draft, spec *sweep.Spec, 
 	here := quote.Assumed()
 	here.Startup, here.Preemptions = 0, 0
 	planned := func(spec *sweep.Spec) (*plan.Planned, error) {
-		p, _, err := planOn(ctx, w, spec, m, "")
+		p, err := planOn(ctx, w, spec, m, "")
 		if err != nil {
 			return nil, err
 		}

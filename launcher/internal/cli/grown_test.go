@@ -66,10 +66,7 @@ func (w *world) put(bucket, object, text string) {
 }
 
 // version trains and registers one version, as the aggregator does.
-func (g *grown) version(i, trees int) registry.Version { return g.continued(i, trees, nil) }
-
-// continued is version, but trials start from a model if in is not nil.
-func (g *grown) continued(i, trees int, in *sweep.Input) registry.Version {
+func (g *grown) version(i, trees int) registry.Version {
 	g.t.Helper()
 	ds := must.Get(dataset.Open(g.dir))(g.t)
 	defer ds.Close()
@@ -83,9 +80,6 @@ func (g *grown) continued(i, trees int, in *sweep.Input) registry.Version {
 	m := must.Get(metric.Lookup(by))(g.t)
 	table, valid := fit.NewTable(ds), sweep.Rows{Split: "valid"}
 	q := fit.Request{Params: p, Metric: m, Valid: &valid, Threads: 1}
-	if in != nil {
-		q.Input = g.input(ds.Manifest, in)
-	}
 	q.OnTree = func(t gbt.Progress) error {
 		if t.Tree == g.limit {
 			return gbt.ErrLimit
@@ -93,7 +87,7 @@ func (g *grown) continued(i, trees int, in *sweep.Input) registry.Version {
 		return nil
 	}
 	res := must.Get(table.Train(g.t.Context(), q))(g.t)
-	plan := sweep.Plan{Format: 1, Input: in, Sweep: sweep.ID("night-" + strconv.Itoa(i)), Coppice: "v1",
+	plan := sweep.Plan{Format: 1, Sweep: sweep.ID("night-" + strconv.Itoa(i)), Coppice: "v1",
 		Spec:    sweep.Spec{Model: "ctr", Objective: p.Objective, Metric: by, Seed: 7},
 		Dataset: sweep.DatasetRef{Name: g.manifest.Name, Version: g.manifest.Version},
 		Holdout: sweep.Holdout{Valid: valid, Calib: sweep.Rows{Split: "test", Folds: []uint8{0, 1, 2, 3}},

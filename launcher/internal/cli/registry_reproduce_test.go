@@ -3,19 +3,17 @@ package cli
 import (
 	"encoding/json"
 	"maps"
-	"strconv"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"coppice/internal/dataset"
-	"coppice/internal/fit"
-	"coppice/internal/gbt"
+	"coppice/internal/dataset/datasettest"
 	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
-	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/reproduce"
 )
 
@@ -68,109 +66,28 @@ func TestReproduceAtItsLimit(t *testing.T) {
 	g.limit = 5
 	g.version(0, 12)
 	g.limit = 0
-	g.continued(1, 4, &sweep.Input{Model: "ctr", Version: 1})
-	for version, trees := range map[string]string{"ctr@1": "5 trees", "ctr@2": "9 trees"} {
-		if out := w.must("registry", "reproduce", version); !strings.Contains(out, trees) ||
-			!strings.Contains(out, ": the same bytes") {
-			t.Errorf("%s: got\n%s\nwant the same bytes of %s", version, out, trees)
-		}
+	if out := w.must("registry", "reproduce", "ctr@1"); !strings.Contains(out, "5 trees") ||
+		!strings.Contains(out, ": the same bytes") {
+		t.Errorf("got\n%s\nwant the same bytes of 5 trees", out)
 	}
 	g.changed("1", map[string]func(string) string{scorer.FileResult: func(text string) string {
 		return strings.Replace(text, `"at_limit": true`, `"at_limit": false`, 1)
 	}})
 	w.refused(sweep.ExitConflict, "5 trees were registered, 12 were grown, and the first 5 are the same", "registry",
-		"reproduce", "ctr@3")
+		"reproduce", "ctr@2")
 }
 
-// input reads the model that a version continues.
-func (g *grown) input(here *dataset.Manifest, in *sweep.Input) *gbt.InputModel {
-	g.t.Helper()
-	v := must.Get(registry.New(g.buckets["registry"]).Get(g.t.Context(), in.Model, strconv.Itoa(in.Version)))(g.t)
-	files := map[string][]byte{}
-	for name, to := range map[string]*sweep.Object{scorer.FileModel: &in.Text, scorer.FileDataset: &in.Dataset} {
-		files[name] = must.Get(registry.New(g.buckets["registry"]).ReadFile(g.t.Context(), v, name))(g.t)
-		*to = sweepstore.InputObject("night-1", files[name])
-	}
-	old := must.Get(dataset.DecodeManifest(files[scorer.FileDataset]))(g.t)
-	m := must.Get(fit.Input(here, old, files[scorer.FileModel]))(g.t)
-	return m
-}
-
-// A version that continues another is trained again from that one, as long as it is unchanged.
+// TestReproduceContinued: a version whose trials added trees to an older one, as earlier builds could, predicts as
+// before, and is not trained again.
 func TestReproduceContinued(t *testing.T) {
 	w := newWorld(t)
 	g := w.grow(6)
-	g.continued(1, 5, &sweep.Input{Model: "ctr", Version: 1})
-	g.continued(2, 5, &sweep.Input{Model: "ctr", Version: 2})
-	for version, mode := range map[string]string{"ctr@2": "11 trees", "ctr@3": "16 trees"} {
-		if out := w.must("registry", "reproduce", version); !strings.Contains(out, mode) ||
-			!strings.Contains(out, ": the same bytes") {
-			t.Errorf("%s: got\n%s\nwant the same bytes of %s", version, out, mode)
-		}
-	}
-
-	g.changed("3", map[string]func(string) string{scorer.FilePlan: func(text string) string {
-		return strings.Replace(text, `"version": 2`, `"version": 1`, 1)
+	g.changed("1", map[string]func(string) string{scorer.FilePlan: func(text string) string {
+		return strings.Replace(text, `"spec":`, `"input": {"model": "ctr", "version": 1, "trees": 6}, "spec":`, 1)
 	}})
-	w.refused(sweep.ExitConflict, "version 1 of model ctr, which it continues, has another model.txt than in the plan",
-		"registry", "reproduce", "ctr@4")
-	w.must("registry", "delete", "ctr@1", "--yes", "--why", "tidying up")
-	w.refused(sweep.ExitNotFound, "the model that it continues", "registry", "reproduce", "ctr@2")
-}
-
-// TestSweepContinues plans sweeps that start from the champion.
-func TestSweepContinues(t *testing.T) {
-	w := newWorld(t)
-	g := w.grow(6)
-	night := func(more string) string { return w.file("sweep.yaml", sweepYAML+more) }
-	planned := func(args ...string) (out string, plan sweep.Plan) {
-		t.Helper()
-		var got struct {
-			Plan  sweep.Plan
-			Notes []string
-		}
-		text := w.must(append(args, "--dry-run", "--json")...)
-		must.Do(t, json.Unmarshal([]byte(text), &got))
-		return strings.Join(got.Notes, "\n"), got.Plan
-	}
-
-	// First there is no champion, then there is one.
-	notes, plan := planned("sweep", night("continue: {from: champion}\n"))
-	if plan.Input != nil || !strings.Contains(notes, "model ctr has no champion to continue yet") {
-		t.Errorf("without a champion: %+v\n%s", plan.Input, notes)
-	}
-	fresh := plan.Sweep
-	w.must("registry", "promote", "ctr@1", "--why", "it is the first")
-	notes, plan = planned("sweep", night("continue: {from: champion}\n"))
-	if in := plan.Input; in == nil || in.Version != 1 || in.Trees != 6 || plan.Sweep == fresh ||
-		!strings.Contains(notes, "continues version 1 of model ctr, 6 trees: the trials add trees to it") {
-		t.Errorf("with a champion: %+v, sweep %s\n%s", in, plan.Sweep, notes)
-	}
-
-	// Tasks find it in the sweep's folder.
-	w.must("sweep", night("continue: {from: 1}\n"), "--id", "continued", "--no-wait")
-	started, _ := must.Get2(sweepstore.New(w.buckets["sweeps"], "continued").Plan(t.Context()))(t)
-	for _, o := range []sweep.Object{started.Input.Text, started.Input.Dataset} {
-		if _, lost, err := sweepstore.NewTrials(w.buckets["sweeps"], started).File(t.Context(), o); lost != nil ||
-			err != nil {
-			t.Error(lost, err)
-		}
-	}
-
-	// A version that cannot be continued is rejected before a machine starts.
-	for _, c := range [][2]string{
-		{"continue: {}\n", "from is missing"},
-		{"continue: {from: champion, mode: grow}\n", problem.Gone("continue.mode:")},
-		{"continue: {from: 'Not a name'}\n", "another alias, or a version's number"},
-		{"params: {refit_decay_rate: 0.5}\n", "leaves of those that it has keep their values"},
-	} {
-		w.refused(sweep.ExitInput, c[1], "sweep", night(c[0]), "--dry-run")
-	}
-	w.refused(sweep.ExitNotFound, "7", "sweep", night("continue: {from: 7}\n"), "--dry-run")
-	w.staged() // with statistics of ids from other rows
-	w.refused(sweep.ExitInput, "continue version 1 of model ctr: ", "sweep", night("continue: {from: champion}\n"),
-		"--dry-run")
-	_ = g
+	w.refused(sweep.ExitInput, problem.Gone("continue:"), "registry", "reproduce", "ctr@2")
+	table := w.file("rows.csv", string(datasettest.Table(datasettest.Options{Rows: 20})))
+	w.must("predict", "--model", "ctr@2", "--in", table, "--out", filepath.Join(w.dir, "scored.csv"))
 }
 
 // If a version cannot be reproduced, the message says which file differs, and where.

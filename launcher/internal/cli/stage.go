@@ -16,7 +16,6 @@ import (
 	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/launcher/internal/cloudjob"
-	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/stager"
 )
 
@@ -89,7 +88,7 @@ func runStage(ctx context.Context, w *Setup, file string, f stageFlags) error {
 		return err
 	}
 
-	if f.out != "" && !dataset.InBucket(f.out) && !t.Spec.Source.AnyRemote() && t.Spec.Encodings.Like == "" {
+	if f.out != "" && !dataset.InBucket(f.out) && !t.Spec.Source.AnyRemote() {
 		dst := stager.Destination{Dir: f.out} // no cloud is involved
 		if f.dryRun {
 			return estimate(ctx, w, &stager.Stager{Threads: f.threads, Now: w.Now, Day: t.Day}, t, dst)
@@ -123,15 +122,7 @@ func stageTable(ctx context.Context, w *Setup, t *stager.TableSpec, dst stager.D
 		return nil, program.Usagef("--batch needs a source in a bucket, but the source of %s is %.100s; copy it to a "+
 			"bucket first: gcloud storage cp", t.File, t.Spec.Source)
 	}
-	named, _, _ := strings.Cut(t.Spec.Encodings.Like, "@")
-	like, err := plan.FollowLike(ctx, w.registry, t.Spec)
-	if err != nil {
-		return nil, err
-	}
-	if named != "" && like == nil && !w.asJSON {
-		w.warn("model %s has no champion yet, so encodings are chosen as if there were no like:\n", named)
-	}
-	s := stager.Stager{Threads: f.threads, Bucket: w.bucket, Exports: w.exports(), Like: like, Nightly: f.nightly}
+	s := stager.Stager{Threads: f.threads, Bucket: w.bucket, Exports: w.exports(), Nightly: f.nightly}
 	if f.dryRun {
 		s.Day = t.Day
 		return nil, estimate(ctx, w, &s, t, dst)

@@ -33,9 +33,6 @@ func stageInBatch(ctx context.Context, w *Setup, s stager.Stager, t *stager.Tabl
 	if err != nil {
 		return nil, err
 	}
-	if err := stager.CheckLike(ctx, w.datasets, s.Like); err != nil {
-		return nil, err
-	}
 
 	// An input that was staged before needs no machine.
 	s.Day = t.Day
@@ -58,7 +55,7 @@ func stageInBatch(ctx context.Context, w *Setup, s stager.Stager, t *stager.Tabl
 	q.Dataset, q.Fingerprint = t.Spec.Name, in.Fingerprint
 	q.Env = environment.LauncherTaskEnv{Project: w.env.Project, BigQueryEndpoint: w.env.BigQueryEndpoint,
 		DatasetsBucket: w.env.DatasetsBucket, File: t.File,
-		Spec: string(t.Text), Like: t.Spec.Encodings.Like, Day: dayOf(t.Spec, t.Day)}
+		Spec: string(t.Text), Day: dayOf(t.Spec, t.Day)}
 	if s.Nightly {
 		q.Env.Nightly = "true"
 	}

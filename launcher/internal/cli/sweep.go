@@ -168,7 +168,7 @@ func sweepOn(ctx context.Context, w *Setup, spec *sweep.Spec, ref string, id swe
 		}
 		return err
 	}
-	p, in, err := planOn(ctx, w, spec, m, id)
+	p, err := planOn(ctx, w, spec, m, id)
 	if err != nil {
 		return err
 	}
@@ -189,27 +189,15 @@ func sweepOn(ctx context.Context, w *Setup, spec *sweep.Spec, ref string, id swe
 			return nothingNew(w, p.Plan, before)
 		}
 	}
-	return startSweep(ctx, w, p, in, scheduled, f)
+	return startSweep(ctx, w, p, scheduled, f)
 }
 
-// planOn makes the plan of a sweep on a dataset, and reads the model that it continues, if any.
+// planOn makes the plan of a sweep on a dataset.
 func planOn(ctx context.Context, w *Setup, spec *sweep.Spec, m *dataset.Manifest, id sweep.ID) (*plan.Planned,
-	*plan.Continued, error) {
-	in, err := plan.ReadInput(ctx, w.registry, spec, m)
-	if err != nil {
-		return nil, nil, err
-	}
-	p, err := plan.Build(plan.Inputs{Spec: spec, Manifest: m, ID: id, Job: w.Jobs.Name, Now: w.Now(),
-		Version: w.Version, Input: in,
+	error) {
+	return plan.Build(plan.Inputs{Spec: spec, Manifest: m, ID: id, Job: w.Jobs.Name, Now: w.Now(),
+		Version: w.Version,
 		Earlier: func(p *sweep.Plan) ([]sweep.Earlier, error) { return sweepview.Earlier(ctx, w.sweeps, p) }})
-	if err != nil {
-		return nil, nil, err
-	}
-	if spec.Continue != nil && in == nil {
-		p.Notes = append(p.Notes, fmt.Sprintf("model %s has no %s to continue yet: the trials start from scratch",
-			spec.Model, sweep.Champion))
-	}
-	return p, in, nil
 }
 
 // resolveAllowed finds a dataset version, and rejects one whose night must not be trained on, unless the sweep with the
@@ -273,8 +261,7 @@ func nothingNew(w *Setup, p *sweep.Plan, before sweep.ID) error {
 }
 
 // startSweep shows a plan, or writes it, submits its job and watches that.
-func startSweep(ctx context.Context, w *Setup, p *plan.Planned, in *plan.Continued, scheduled bool,
-	f startFlags) error {
+func startSweep(ctx context.Context, w *Setup, p *plan.Planned, scheduled bool, f startFlags) error {
 	if f.dryRun {
 		request, err := w.Jobs.Request(p.Plan)
 		if err != nil {
@@ -291,13 +278,6 @@ func startSweep(ctx context.Context, w *Setup, p *plan.Planned, in *plan.Continu
 		w.screen().Announce(p)
 	}
 
-	if in != nil { // tasks cannot read the registry
-		for _, data := range [][]byte{in.Text, in.Dataset} {
-			if _, err := sweepstore.New(w.sweeps, p.Sweep).CreateInput(ctx, data); err != nil {
-				return fmt.Errorf("write the input model: %w", err)
-			}
-		}
-	}
 	ended, err := launchSweep(ctx, w, p, scheduled)
 	if scheduled {
 		if ids, err := sweepstore.Newest(ctx, w.sweeps); err == nil {

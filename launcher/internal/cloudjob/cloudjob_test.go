@@ -175,35 +175,6 @@ func TestTaskTellsFollower(t *testing.T) {
 	}
 }
 
-// TestStageLike: the task finds the dataset that it is to be like in the bucket, as the submitter looked it up, and
-// says so if it is gone.
-func TestStageLike(t *testing.T) {
-	store := blob.Memory()
-	first := task(t, store, rows(t, 2000))
-	must.Do(t, first.Run(t.Context()))
-	o := must.Get(readOutcome(t.Context(), store, sweep.DatasetStaging("clicks", first.Env.Job)))(t)
-	for ref, says := range map[string]string{"clicks@" + o.Version: "",
-		"clicks@0123456789abcdef": "clicks@0123456789abcdef, which this one is to be like"} {
-		second := task(t, store, rows(t, 3000))
-		second.Env.Like = ref
-		second.Env.Spec += "encodings: {like: ctr@champion}\n"
-		err := second.Run(t.Context())
-		if says != "" {
-			if err == nil || !strings.Contains(err.Error(), says) {
-				t.Errorf("like %s: %v, want %q", ref, err, says)
-			}
-			continue
-		}
-		o, readErr := readOutcome(t.Context(), store, sweep.DatasetStaging("clicks", second.Env.Job))
-		if err != nil || readErr != nil {
-			t.Fatalf("like %s: %v, outcome %v; want no error", ref, err, readErr)
-		}
-		if m, err := stager.Manifest(t.Context(), store, "clicks", o.Version); err != nil || m.Like != ref {
-			t.Errorf("like %s: %+v, %v; want a dataset that is", ref, m, err)
-		}
-	}
-}
-
 func TestFailedTaskSaysWhy(t *testing.T) {
 	for name, c := range map[string]struct {
 		leave func(t *testing.T, store blob.Store, folder string)

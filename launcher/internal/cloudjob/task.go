@@ -8,7 +8,6 @@ package cloudjob
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -60,15 +59,6 @@ func (t *Task) Stage(ctx context.Context, s *stager.Stager, dst stager.Destinati
 
 func (t *Task) stage(ctx context.Context, s *stager.Stager, spec *dataset.Spec, dst stager.Destination) (o JobOutcome,
 	err error) {
-	if spec.Encodings.Like = t.Env.Like; t.Env.Like != "" { // resolved by the submitter
-		name, version, err := sweep.SplitDatasetRef(t.Env.Like)
-		if err != nil {
-			return o, err
-		}
-		if s.Like, err = stager.Manifest(ctx, t.Store, name, version); err != nil {
-			return o, fmt.Errorf("dataset %s, which this one is to be like: %w", t.Env.Like, err)
-		}
-	}
 	staged, err := s.Stage(ctx, spec, dst)
 	if err != nil {
 		return o, err

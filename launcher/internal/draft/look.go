@@ -124,7 +124,7 @@ func look(ctx context.Context, q Request) (*seen, error) {
 	if q.Positive != "" || q.wantsClasses() {
 		spec.Drop = append(spec.Drop, q.Label)
 	}
-	if s.reading, err = ingest.Recognise(ctx, spec, t, q.DateFormat, s.markers, nil); err != nil {
+	if s.reading, err = ingest.Recognise(ctx, spec, t, q.DateFormat, s.markers); err != nil {
 		return nil, err
 	}
 	if err := s.readFirst(ctx, t, &q); err != nil {

@@ -218,6 +218,9 @@ func (p *Planned) populate() error {
 // leafText is about how many bytes a leaf has in a model's text, with its share of the inner nodes.
 const leafText = 160
 
+// inputBytes is a trial's memory per byte of a model's text: its trees with the bins of each node.
+const inputBytes = 3
+
 // inheritedBytes is the memory of the model that a trial of the last generation continues, if all before have grown all
 // of their trees.
 func inheritedBytes(plan *sweep.Plan, params gbt.Params, rows int) int64 {

@@ -17,7 +17,6 @@ func TestBagIsRefused(t *testing.T) {
 		"ensemble: {bag: 3}\nfinal: {rows: train}": "its models are those of the final training; leave final out",
 		"ensemble: {bag: 3}\nvalidate: {kfold: 5}": "validate has none: its winner is " +
 			"trained on train and valid already",
-		"ensemble: {bag: 3}\ncontinue: {from: champion}": "continue has none",
 	} {
 		unread(t, want, strings.Replace(spec, "machine:", edit+"\nmachine:", 1))
 	}

@@ -51,10 +51,9 @@ func TestTheFinalTrainingIsTheLastTrial(t *testing.T) {
 
 func TestFinalIsRefused(t *testing.T) {
 	for edit, want := range map[string]string{
-		"final: {rows: most}":                            `rows is "most": use all`,
-		"final: {rows: all}\nvalidate: {kfold: 5}":       "final cannot be combined with validate",
-		"final: {rows: all}\ncontinue: {from: champion}": "final cannot be combined with continue",
-		"final: {row: all}":                              `did you mean "rows"`,
+		"final: {rows: most}":                      `rows is "most": use all`,
+		"final: {rows: all}\nvalidate: {kfold: 5}": "final cannot be combined with validate",
+		"final: {row: all}":                        `did you mean "rows"`,
 	} {
 		unread(t, want, strings.Replace(spec, "final: {rows: train}", edit, 1))
 	}

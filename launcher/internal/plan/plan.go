@@ -27,7 +27,6 @@ import (
 	"coppice/internal/problem"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
-	"coppice/internal/sweepstore"
 )
 
 // Inputs is what a plan is made of.
@@ -38,8 +37,6 @@ type Inputs struct {
 	Job      func(sweep.ID) string
 	Now      time.Time
 	Version  string // the launcher's
-	// Input is the model that the spec continues; nil where there is none.
-	Input *Continued
 	// Earlier reads what earlier sweeps have found that fits the plan; nil does not look.
 	Earlier func(*sweep.Plan) ([]sweep.Earlier, error)
 	// Unfit lets a plan be made although its machine cannot run it, for comparing with machines that can; Sizing is
@@ -186,11 +183,10 @@ func errorAtLine(spec *sweep.Spec, err error) error {
 	return err
 }
 
-// complete adds what follows from the spec's trials: the model that they continue, how quickly a lost one is noticed,
+// complete adds what follows from the spec's trials: how quickly a lost one is noticed,
 // which are decided later, where they are compared, folds, and the final training.
 func (p *Planned) complete(in Inputs, chooses metric.Metric) error {
 	s := &p.Spec
-	p.begin(in.Input, in.Manifest)
 
 	// Where trials are short, a lost one has to be noticed soon.
 	if time.Duration(s.Limits.Trial) <= quickTrial {
@@ -260,9 +256,6 @@ func (p *Planned) sizeOn(machine sweep.Machine, data *dataset.Manifest) (sweep.S
 	if err != nil {
 		return sweep.Sizing{}, 0, err
 	}
-	if p.Input != nil {
-		memory.Trial += inputBytes * p.Input.Text.Bytes
-	}
 	z, disks, err := Size(SizeRequest{machine, t, data.Bytes(), p.AtOnce(), memory})
 	return z, sweep.Auto(disks), err
 }
@@ -271,7 +264,7 @@ func (p *Planned) sizeOn(machine sweep.Machine, data *dataset.Manifest) (sweep.S
 func errorf(format string, args ...any) error { return problem.New(problem.Input, format, args...) }
 
 // id is the sweep's: the one that was asked for, or else a name of what it does. The same spec on the same data is the
-// same sweep, so that running the command again attaches; going on from another model is another one.
+// same sweep, so that running the command again attaches.
 func (in *Inputs) id() (sweep.ID, error) {
 	if in.ID != "" {
 		return in.ID, nil
@@ -281,11 +274,7 @@ func (in *Inputs) id() (sweep.ID, error) {
 	named := struct {
 		Spec    *sweep.Spec
 		Version string
-		Input   string `json:",omitempty"`
 	}{Spec: &trained, Version: in.Manifest.Version}
-	if in.Input != nil {
-		named.Input = sweepstore.InputObject("", in.Input.Text).SHA256
-	}
 	data, err := json.Marshal(named)
 	if err != nil {
 		return "", err

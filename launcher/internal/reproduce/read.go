@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 
 	"coppice/internal/blob"
@@ -13,7 +12,6 @@ import (
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
-	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/plan"
 	"coppice/launcher/internal/stager"
 )
@@ -55,35 +53,7 @@ func Read(ctx context.Context, r *registry.Registry, of plan.Provenance) (*Recip
 		}
 		q.Files[file] = data
 	}
-	return q, q.readInput(ctx, r)
-}
-
-// readInput reads the model that the version continues, and checks that it is the one named in the version's plan.
-func (q *Recipe) readInput(ctx context.Context, r *registry.Registry) error {
-	in := q.Plan.Input
-	if in == nil {
-		return nil
-	}
-
-	v, err := r.Get(ctx, in.Model, strconv.Itoa(in.Version))
-	if err != nil {
-		return fmt.Errorf("the model that it continues: %w", err)
-	}
-	for _, part := range []struct {
-		file string
-		want sweep.Object
-		to   *[]byte
-	}{{scorer.JudgedModel(v), in.Text, &q.Input}, {scorer.FileDataset, in.Dataset, &q.InputDataset}} {
-		if *part.to, err = r.ReadFile(ctx, v, part.file); err != nil {
-			return err
-		}
-		if is := sweepstore.InputObject(q.Plan.Sweep, *part.to).SHA256; is != part.want.SHA256 {
-			return problem.New(problem.Conflict,
-				"version %d of model %s, which it continues, has another %s than in the "+
-					"plan: %s instead of %s", in.Version, in.Model, part.file, is, part.want.SHA256)
-		}
-	}
-	return nil
+	return q, nil
 }
 
 // Fetch copies a dataset into a temporary folder, which the caller removes.

@@ -34,8 +34,6 @@ type Recipe struct {
 	Trees int
 	Files map[string][]byte // of the version
 	Dir   string            // folder of the complete, verified dataset
-	// Input is the text of the model that the plan continues, and InputDataset the manifest of its dataset.
-	Input, InputDataset []byte
 	// Lineage are the space's parameters of the trials whose model the trial continues, oldest first, in a plan that
 	// trains a population.
 	Lineage []sweep.Params
@@ -142,15 +140,6 @@ func (q Recipe) train(ctx context.Context, table *fit.Table, m *dataset.Manifest
 	error) {
 	p := q.Plan
 	request.Rows, request.Valid = p.RowsOf(q.Trial)
-	if p.Input != nil {
-		old, err := dataset.DecodeManifest(q.InputDataset)
-		if err != nil {
-			return nil, fmt.Errorf("input model: %w", err)
-		}
-		if request.Input, err = fit.Input(m, old, q.Input); err != nil {
-			return nil, err
-		}
-	}
 	for i, own := range q.Lineage {
 		trees, _ := own[numIterations].(float64)
 		request.OnTree = q.upTo(int(trees))
@@ -233,7 +222,7 @@ func ancestor(ctx context.Context, table *fit.Table, m *dataset.Manifest, base, 
 	if _, err := o.Model.WriteTo(&text); err != nil {
 		return nil, err
 	}
-	return fit.Input(m, m, text.Bytes())
+	return fit.Input(m, text.Bytes())
 }
 
 // remake makes the files that depend on the trees, as an aggregator does.

@@ -49,7 +49,7 @@ func TestKeysOfFewRows(t *testing.T) {
 		must.Do(t, os.WriteFile(path, []byte(b.String()), 0o644))
 		files := must.Get(table.Expand(path))(t)
 		d := again(t, files, "label: "+what+"\nsplit: {by: random, train: 0.7, valid: 0.1, calib: 0.1, "+
-			"test: 0.1}\n", nil)
+			"test: 0.1}\n")
 		var found []string
 		for _, e := range d.Manifest.About.Encodings {
 			if e.Why == "found" {

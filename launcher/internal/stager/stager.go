@@ -61,8 +61,6 @@ type Stager struct {
 	Day     time.Time        // the newest day of a source of days; zero for yesterday, in UTC
 	// Nightly says that the table is a scheduled night's: it can be blocked from the second night on.
 	Nightly bool
-	// Like is the dataset that the spec's encodings.like names; nil if it names none.
-	Like *dataset.Manifest
 	// Progress may be nil. It is called from one goroutine at a time, in bytes.
 	Progress func(step Step, done, total int64)
 }
@@ -189,7 +187,7 @@ func (s *Stager) scratch() string {
 
 func (s *Stager) ingest(ctx context.Context, spec *dataset.Spec, files []table.File, dir string,
 	past *nights.Request) (*ingest.Report, error) {
-	o := ingest.Options{Threads: s.Threads, Learner: s.learner, Like: s.Like}
+	o := ingest.Options{Threads: s.Threads, Learner: s.learner}
 	if w := nights.NewWitness(past.Before, past.Doubted); w != nil && !spec.Contract.Off {
 		o.Witness = w
 	}

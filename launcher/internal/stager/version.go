@@ -216,18 +216,3 @@ func (d Destination) Reuse(ctx context.Context, s *Staged) (*Staged, error) {
 	}
 	return s, d.MakeLatest(ctx, s.Manifest)
 }
-
-// CheckLike checks that the dataset to follow, which may be nil, is in the bucket, since a task cannot read the
-// registry.
-func CheckLike(ctx context.Context, store blob.Store, like *dataset.Manifest) error {
-	if like == nil {
-		return nil
-	}
-	_, err := Manifest(ctx, store, like.Name, like.Version)
-	if errors.Is(err, blob.ErrNotExist) {
-		return problem.New(problem.NotFound,
-			"encodings.like: the model's dataset %s@%s is no longer in the bucket; stage "+
-				"without --batch, which reads it from the registry", like.Name, like.Version)
-	}
-	return err
-}

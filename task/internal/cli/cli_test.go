@@ -173,8 +173,6 @@ func TestTrainRefuses(t *testing.T) {
 		"folder as model": {"", []string{"--out", dir}, sweep.ExitUsage, "is a folder"},
 		"device as model": {"", []string{"--out", "/dev/null"}, sweep.ExitUsage,
 			"is a device; give the name of a file"},
-		"input from device": {"", []string{"--input-model", "/dev/zero", "--input-dataset", dir + "/manifest.json"},
-			sweep.ExitInput, "it is a device"},
 		"loop as dataset": {"", []string{"--dataset", loop}, sweep.ExitInput, "too many levels of symbolic links"},
 		"model nowhere":   {"", []string{"--out", dir + "/no/m.txt"}, sweep.ExitUsage, "does not exist"},
 		"manifest": {"", []string{"--dataset", dir + "/manifest.json"}, sweep.ExitNotFound,
@@ -254,52 +252,6 @@ func TestToldToGoBeforeTheWorkBegins(t *testing.T) {
 		if code != sweep.ExitTransient {
 			t.Errorf("told to go while %s, the task ended with %d (%s), want %d", name, code, errOut.String(),
 				sweep.ExitTransient)
-		}
-	}
-}
-
-func TestTrainContinues(t *testing.T) {
-	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 2000})
-	out := t.TempDir()
-	whole, half, rest := filepath.Join(out, "whole.txt"), filepath.Join(out, "half.txt"), filepath.Join(out, "rest.txt")
-	ten, five := params(t, "num_iterations: 10\nnum_leaves: 7\n"), params(t, "num_iterations: 5\nnum_leaves: 7\n")
-	again := []string{"--input-model", half, "--input-dataset", filepath.Join(dir, "manifest.json"), "--out", rest}
-	train := func(want int, more ...string) (string, string) {
-		t.Helper()
-		code, text, errOut := run(t, nil, append([]string{"train", "--dataset", dir}, more...)...)
-		if code != want {
-			t.Fatalf("%q: exit code %d, expected %d\n%s", more, code, want, errOut)
-		}
-		return text, errOut
-	}
-	trees := func(file string) string {
-		text := must.Get(os.ReadFile(file))(t)
-		head, _, _ := strings.Cut(string(text), "parameters:")
-		return head
-	}
-
-	train(0, "--params", ten, "--out", whole)
-	train(0, "--params", five, "--out", half)
-	if text, _ := train(0, append(again, "--params", five)...); !strings.Contains(text,
-		"continues a model of 5 trees: trees are added; 0 of its") {
-		t.Errorf("nothing is said of the model:\n%s", text)
-	}
-	if trees(rest) != trees(whole) {
-		t.Error("five trees and five more are not the ten that they would have been")
-	}
-
-	for _, c := range []struct {
-		args []string
-		code int
-		want string
-	}{
-		{[]string{"--input-dataset", half}, sweep.ExitUsage, "needs --input-model"},
-		{[]string{"--input-model", half}, sweep.ExitUsage, "--input-model needs --input-dataset"},
-		{[]string{"--input-model", half, "--input-dataset", half}, sweep.ExitInput, "half.txt"},
-		{append(again, "--params", params(t, "objective: regression\n")), sweep.ExitInput, "its objective is"},
-	} {
-		if _, errOut := train(c.code, c.args...); !strings.Contains(errOut, c.want) {
-			t.Errorf("%q: expected %q in %s", c.args, c.want, errOut)
 		}
 	}
 }

@@ -38,7 +38,6 @@ type trainFlags struct {
 	checkpoint           string
 	every                time.Duration
 	noRate               bool
-	input                inputFlags
 	workersFlags
 }
 
@@ -58,14 +57,9 @@ end.
 
 With --workers, it starts so many processes, each of which trains on its part of the rows with --threads
 threads; they add up over the network (docs/run.md). The model is the same, byte for byte, and if a
-process dies, the others go on.
-
-With --input-model, it adds num_iterations trees to a model. It also needs the manifest of the model's own
-dataset, which says what the model's categories and ids mean.`,
+process dies, the others go on.`,
 		Example: `  launcher stage clicks.yaml --out data
-  task train --dataset data/clicks/0123456789abcdef --params params.yaml --out model.txt --threads 2
-  task train --dataset data/clicks/0123456789abcdef --input-model yesterday.txt \
-    --input-dataset data/clicks/fedcba9876543210/manifest.json --out model.txt`,
+  task train --dataset data/clicks/0123456789abcdef --params params.yaml --out model.txt --threads 2`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return w.train(cmd, f) },
 	}
 
@@ -80,7 +74,6 @@ dataset, which says what the model's categories and ids mean.`,
 	cmd.Flags().DurationVar(&f.every, "checkpoint-every", 30*time.Second, "maximum time between checkpoints")
 	cmd.Flags().BoolVar(&f.noRate, "no-rate", false,
 		"evaluate only the finished model on valid, not every tree (early stopping still does)")
-	f.input.add(cmd)
 	cmd.Flags().IntVar(&f.workers, "workers", 1,
 		"processes that train the model together, each on a part of the rows; the model does not depend on them")
 	cmd.Flags().StringVar(&f.meetIn, "meet-in", "", "folder where the processes of --workers meet")
@@ -121,9 +114,6 @@ func (f *trainFlags) check() error {
 		return program.Usagef("--threads is %d: use 1 to 1024", f.threads)
 	}
 	if err := f.checkWorkers(); err != nil {
-		return err
-	}
-	if err := f.input.check(); err != nil {
 		return err
 	}
 	if f.every < 0 {
@@ -171,7 +161,6 @@ func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 
 	if !f.json {
 		w.describe(ds, params, f.threads)
-		w.describeInput(q)
 		stop, err := q.Metric.Stop(params.Objective)
 		if err != nil {
 			return err
@@ -208,7 +197,7 @@ func (w *Setup) newRequest(ds *dataset.Dataset, params gbt.Params, metrics []met
 	if ds.Split(dataset.ValidSplit) != nil {
 		q.Valid = &sweep.Rows{Split: dataset.ValidSplit}
 	}
-	return q, f.input.open(ds.Manifest, &q)
+	return q, nil
 }
 
 // resultOf is what is told of a training whose model lies at a path.

@@ -143,8 +143,7 @@ func (o *oneByOne) Write(b []byte) (int, error) {
 func (f *trainFlags) ofWorker(dir string, number int) []string {
 	args := []string{"train", "--dataset", f.dataset, "--threads", strconv.Itoa(f.threads), "--no-verify",
 		"--workers", strconv.Itoa(f.workers), "--meet-in", dir, "--number", strconv.Itoa(number)}
-	for flag, value := range map[string]string{"--params": f.params, "--input-model": f.input.model,
-		"--input-dataset": f.input.dataset} {
+	for flag, value := range map[string]string{"--params": f.params} {
 		if value != "" {
 			args = append(args, flag, value)
 		}

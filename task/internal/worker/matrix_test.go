@@ -152,10 +152,6 @@ func TestFaultsOfEveryObject(t *testing.T) {
 		want  [5]string // of blobtest.Faults
 	}{
 		{"plan", "plans/", base, [5]string{"ends", "setup", "again", "ends", "ends"}},
-		{"input", "/input/", func(t *testing.T) *world {
-			w, _ := continuing(t, nil)
-			return w
-		}, [5]string{"ends", "setup", "again", "ends", "ends"}},
 		{"cancellation", "cancel.json", with(func(ctx context.Context, s *sweepstore.Sweep) (bool, error) {
 			return s.Cancel(ctx, time.Now())
 		}), [5]string{"", "setup", "again", "", "2 done"}},

@@ -134,7 +134,7 @@ func (w *world) again(t *testing.T, r *sweep.Result) string {
 		complete := must.Get(table.Complete(w.plan.Base, own))(t)
 		q.Params = must.Get(gbt.ParseParams(complete))(t)
 		if i > 0 {
-			q.Input = must.Get(fit.Input(ds.Manifest, ds.Manifest, text.Bytes()))(t)
+			q.Input = must.Get(fit.Input(ds.Manifest, text.Bytes()))(t)
 		}
 		o := must.Get(table.Train(t.Context(), q))(t)
 		text.Reset()

@@ -307,15 +307,14 @@ func (w *Worker) threads(planned sweep.Trial) int {
 	return z.ThreadsPerTask
 }
 
-// inputOf returns the model that a trial continues: that of the whole sweep, or in a population the one of another
-// trial.
+// inputOf returns the model of another trial that a trial of a population continues; nil for none.
 func (w *Worker) inputOf(ctx context.Context, from *sweep.Origin) (*gbt.InputModel, error) {
 	if from == nil {
-		return w.input, nil
+		return nil, nil
 	}
 	text, lost, err := w.trials.File(ctx, from.Model)
 	if err == nil && lost == nil {
-		return fit.Input(w.dataset.Manifest, w.dataset.Manifest, text)
+		return fit.Input(w.dataset.Manifest, text)
 	}
 	why := fmt.Errorf("the model of trial %d, which it continues: %w", from.Trial, cmp.Or(lost, err))
 	if lost == nil {

@@ -10,7 +10,6 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,8 +68,7 @@ type Worker struct {
 	metric   metric.Metric   // by which trials are compared
 	metrics  []metric.Metric // that their results have, too
 	dataset  *dataset.Dataset
-	table    *fit.Table      // of the dataset
-	input    *gbt.InputModel // the model that trials continue, if any
+	table    *fit.Table // of the dataset
 	measures *measures
 	after    deadlines // of the steps after the process was told to stop
 	known    progress
@@ -264,9 +262,6 @@ func (w *Worker) work(ctx context.Context) error {
 		all = append(all, m)
 	}
 	w.metric, w.metrics = all[0], all[1:]
-	if err := w.openInput(ctx); err != nil {
-		return err
-	}
 	if f := w.plan.Folds; f != nil && f.Scheme == string(fit.GroupKFold) { // no group is split between folds
 		if err := w.table.CheckGroups(); err != nil {
 			return err
@@ -286,35 +281,6 @@ func (w *Worker) work(ctx context.Context) error {
 		// allocates its own, and so that its reported memory does not include them.
 		debug.FreeOSMemory()
 	}
-}
-
-// openInput reads the model that the trials continue, if any, and translates its thresholds to the bins of the mapped
-// dataset.
-func (w *Worker) openInput(ctx context.Context) error {
-	in := w.plan.Input
-	if in == nil || w.input != nil {
-		return nil
-	}
-
-	read := map[string][]byte{}
-	for what, o := range map[string]sweep.Object{"model": in.Text, "dataset": in.Dataset} {
-		data, lost, err := w.trials.File(ctx, o)
-		if err = cmp.Or(err, lost); err != nil {
-			return fmt.Errorf("input model: %w", err)
-		}
-		read[what] = data
-	}
-
-	old, err := dataset.DecodeManifest(read["dataset"])
-	if err != nil {
-		return fmt.Errorf("input model: %w", err)
-	}
-	if w.input, err = fit.Input(w.dataset.Manifest, old, read["model"]); err != nil {
-		return err
-	}
-	w.Log.Info("continuing a model", "model", in.Model, "version", in.Version, "mode", in.Mode, "trees",
-		w.input.Iterations(), "thresholds", w.input.Cuts, "moved", w.input.Moved)
-	return nil
 }
 
 // tell lets whoever watches the sweep know what holds this task up, or ends it; nil says that it goes on. refused says
