@@ -84,7 +84,7 @@ func sampleValues(t *testing.T, dir string) ([]float64, *dataset.Sample) {
 // TestInteropScores trains on tables with every kind of feature and has Python score the models.
 func TestInteropScores(t *testing.T) {
 	python(t)
-	some := []string{"categorical", "limits", "quantile", "multiclass", "lambdarank"}
+	some := []string{"categorical", "extra", "quantile", "multiclass", "lambdarank"}
 	for name, tc := range map[string]struct{ label, params string }{
 		"binary": {"is_click", "num_iterations: 60\nnum_leaves: 40\n"},
 		"categorical": {"is_click",
@@ -93,10 +93,8 @@ func TestInteropScores(t *testing.T) {
 		"regularised": {"is_click",
 			"num_iterations: 40\nlambda_l1: 1\nmax_delta_step: 0.5\nbagging_fraction: 0.5\nbagging_freq: " +
 				"1\nfeature_fraction: 0.5\n"},
-		"columns": {"is_click", "num_iterations: 30\nignore_column: \"name:publisher_id,country\"\n"},
-		"limits": {"is_click",
-			"num_iterations: 40\nextra_trees: true\npath_smooth: 20\n" +
-				"monotone_constraints: \"name:viewability=1,campaign_age_days=-1\"\n"},
+		"columns":    {"is_click", "num_iterations: 30\nignore_column: \"name:publisher_id,country\"\n"},
+		"extra":      {"is_click", "num_iterations: 40\nextra_trees: true\n"},
 		"regression": {"{column: page_load_ms, kind: regression}", "num_iterations: 60\nobjective: l2\n"},
 		"sqrt":       {"{column: page_load_ms, kind: regression}", "reg_sqrt: true\n"},
 		"l1":         {"{column: page_load_ms, kind: regression}", "objective: l1\n"},

@@ -120,8 +120,10 @@ var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(`\b(EndsByRule|RuleTarget|RulePatience)\b|COPPICE_CHAOS_LIMITS|ending by rule|ended by rule`),
 	regexp.MustCompile(`Open Inference Protocol|/v2/(models/MODEL|health)|readInfer|serveInfer`),
 	regexp.MustCompile(`\b(InteractionConstraints|FeatureGroups|PosBaggingFraction|BaggingByQuery|bagsByClass)\b`),
-	regexp.MustCompile(`continue: ?\{from|\bcheckContinue\b|\bplan\.Continued\b|input-(model|dataset)\b|encodings: ?\{like`),
-	regexp.MustCompile(`\b(FollowLike|CheckLike|specLike|followTable|COPPICE_STAGE_LIKE|CreateInput|InputObject|OnBins\(d\.Features, nil)\b`),
+	regexp.MustCompile(
+		`continue: ?\{from|\bcheckContinue\b|\bplan\.Continued\b|input-(model|dataset)\b|encodings: ?\{like`),
+	regexp.MustCompile(`\b(FollowLike|CheckLike|specLike|followTable|COPPICE_STAGE_LIKE|CreateInput|InputObject)\b`),
+	regexp.MustCompile(`\b(MonotoneConstraints|MonotoneList|PathSmooth|leastSmooth|bestLimited|catMinGain)\b`),
 }
 
 // tellGone are the files that say what is gone.

@@ -47,7 +47,7 @@ func TestTrainingOnASample(t *testing.T) {
 	table := open(t, datasettest.Options{Rows: 3000})
 	m := must.Get(metric.Lookup("auc"))(t)
 	p := gbt.Defaults()
-	p.NumIterations, p.MinDataInLeaf, p.LambdaL2, p.PathSmooth = 10, 60, 8, 2
+	p.NumIterations, p.MinDataInLeaf, p.LambdaL2 = 10, 60, 8
 	whole := Request{Params: p, Metric: m, Threads: 1, Valid: &sweep.Rows{Split: "valid"}}
 	part := whole
 	part.OneIn = 4
@@ -65,14 +65,13 @@ func TestTrainingOnASample(t *testing.T) {
 		t.Errorf("both trainings have the identity %q; want two, or one would go on from the other's checkpoint", a)
 	}
 
-	if got := p.ForSample(4); got.MinDataInLeaf != 15 || got.LambdaL2 != 2 || got.PathSmooth != 0.5 ||
+	if got := p.ForSample(4); got.MinDataInLeaf != 15 || got.LambdaL2 != 2 ||
 		got.LearningRate != p.LearningRate {
-		t.Errorf("parameters of a sample: min_data_in_leaf %d, lambda_l2 %v, path_smooth %v; want 15, 2, 0.5",
-			got.MinDataInLeaf, got.LambdaL2, got.PathSmooth)
+		t.Errorf("parameters of a sample: min_data_in_leaf %d, lambda_l2 %v; want 15, 2", got.MinDataInLeaf,
+			got.LambdaL2)
 	}
-	if got := p.ForSample(100); got.MinDataInLeaf != 2 {
-		t.Errorf("min_data_in_leaf of one row in 100 with path_smooth: %d, want 2, the fewest that the trainer takes",
-			got.MinDataInLeaf)
+	if got := p.ForSample(100); got.MinDataInLeaf != 1 {
+		t.Errorf("min_data_in_leaf of one row in 100: %d, want 1", got.MinDataInLeaf)
 	}
 }
 

@@ -384,8 +384,8 @@ func TestRatingWordsEqualsGoAndEntries(t *testing.T) {
 		if total.h == 0 {
 			continue // such a leaf is never split
 		}
-		s := newSplitScorer(&p, pack, nil)
-		task := s.sumsTarget(total, 1000)
+		s := newSplitScorer(&p, pack)
+		task := s.target(total, 1000)
 		for _, extra := range []sums{{}, miss} {
 			for _, goal := range []float64{task.minGain, 0, math.MaxFloat64} {
 				gain, at := s.bestWord(words, extra, &task, goal)

@@ -180,9 +180,6 @@ func (g *grower) shareRows(l *leaf, n, all int) (small, large *leaf) {
 		n: all, spare: spare[there:]}
 	right := leaf{depth: l.depth + 1, sums: l.sums.minus(best.sums), l2: best.l2, parent: next, rows: spare[:there],
 		n: l.n - all, spare: rows[n:]}
-	if !g.splitScorer.plain {
-		g.splitScorer.inherit(l, &left, &right)
-	}
 
 	l.children.left = left
 	l.children.right = right
@@ -320,7 +317,7 @@ func (g *grower) newFinder(l *leaf, best []split) splitFinder {
 	}
 
 	clear(best)
-	s := splitFinder{leaf: l, target: g.splitScorer.target(l), features: nodeFeatures(g.p, g.number, node,
+	s := splitFinder{leaf: l, target: g.splitScorer.target(l.sums, l.n), features: nodeFeatures(g.p, g.number, node,
 		g.features), best: best}
 
 	if g.p.ExtraTrees {

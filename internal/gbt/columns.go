@@ -238,15 +238,12 @@ func (p Params) ForColumns(columns []string) (Params, error) {
 	if p.IgnoreColumn, err = p.IgnoreColumn.forColumns(columns); err != nil {
 		return p, &ParamError{IgnoreColumn, err.Error()}
 	}
-	if p.MonotoneConstraints, err = p.MonotoneConstraints.forColumns(columns); err != nil {
-		return p, &ParamError{monotoneConstraints, err.Error()}
-	}
 	return p, nil
 }
 
 // NamesColumns reports whether a parameter, given by name or alias, has columns as its value.
 func NamesColumns(parameter string) bool {
-	return slices.Contains([]string{IgnoreColumn, monotoneConstraints}, CanonicalName(parameter))
+	return CanonicalName(parameter) == IgnoreColumn
 }
 
 func (l ColumnList) forColumns(columns []string) (ColumnList, error) {

@@ -19,9 +19,9 @@
 // Training. train.go is boosting, result.go what comes of it, grow.go one tree and children.go the two leaves of a
 // split, pool.go the goroutines that share the work. params.go is the parameters, param_table.go all of LightGBM's with
 // what they are here, parameters.go a list of them for people and conf.go what a train.conf says, with lists of columns
-// in columns.go and monotone.go. objective.go, objective_values.go, objective_classes.go and rank.go
+// in columns.go. objective.go, objective_values.go, objective_classes.go and rank.go
 // make gradients, quantile.go the leaves that are quantiles, sample.go draws rows and features, split.go and
-// split_categorical.go choose a split, split_bounded.go is what limits it, split_extra.go draws its threshold
+// split_categorical.go choose a split, split_extra.go draws its threshold
 // (extra_trees) and coarse.go is what max_bin leaves of it. checkpoint.go suspends a training between two
 // trees and resumes it (checkpoint_format.go), team.go joins workers that share the rows
 // (rank_team.go of a query, too), input.go continues a finished model, memory.go estimates the memory for all of it.

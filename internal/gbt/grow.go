@@ -17,8 +17,6 @@ type grower struct {
 	usableFeatures []int     // the features that may split; only these count for feature_fraction
 	leftBins       []int     // by feature, how many bins may go left; of a numerical one, all
 
-	directions []int8 // of monotone_constraints, by feature; nil without any
-
 	order  []uint32 // the bag's rows, reordered by leaf, then the other rows in use
 	spare  []uint32 // as long as order
 	leaves []leaf
@@ -50,9 +48,6 @@ type leaf struct {
 	parent int // node number; -1 for the root
 	isLeft bool
 
-	out       float64 // its value, if that does not follow from sums alone
-	low, high float64 // bounds of its value
-
 	children *children // nil until the best split is prepared; then they own its rows and histogram
 }
 
@@ -79,7 +74,6 @@ func newGrower(p *Params, d *Data, pool *pool) *grower {
 	}
 
 	g.usableFeatures = eligible(p, d.Features)
-	g.directions = p.MonotoneConstraints.among(d.Features)
 
 	g.coarsen()
 	return g
@@ -94,7 +88,7 @@ func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack pack
 
 	g.number = tree
 	g.tree = g.newTree()
-	g.splitScorer = newSplitScorer(g.p, pack, g.directions)
+	g.splitScorer = newSplitScorer(g.p, pack)
 	g.features = treeFeatures(g.p, tree, g.usableFeatures)
 	g.histograms.begin(g.features, gh, pack)
 	if err := g.growRoot(bag); err != nil {
@@ -159,9 +153,6 @@ func (g *grower) growRoot(bag int) error {
 			g.data.Features[f].Bins)
 	}
 	root.sums = g.histograms.total(root.hist)
-	root.out = g.splitScorer.output(root.sums, root.l2)
-	root.low, root.high = -inf, inf
-
 	g.leaves = append(g.leaves[:0], root)
 	return g.findSplits([]newPair{{pair, []*leaf{&g.leaves[0]}}})
 }
@@ -232,13 +223,8 @@ func (g *grower) addNode(i int, l *leaf) int {
 	return node
 }
 
-// value is a leaf's value in the model: its output in units of raw scores, shrunk by learning_rate. The output is kept
-// in the leaf only where it depends on the leaf's ancestors (path_smooth, monotone bounds); elsewhere it follows from
-// the sums.
+// value is a leaf's value in the model: its output in units of raw scores, shrunk by learning_rate.
 func (g *grower) value(l *leaf) float64 {
-	if !g.splitScorer.plain {
-		return l.out * g.splitScorer.outputUnit() * g.p.LearningRate
-	}
 	return g.splitScorer.output(l.sums, l.l2) * g.splitScorer.outputUnit() * g.p.LearningRate
 }
 

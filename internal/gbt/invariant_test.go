@@ -226,17 +226,7 @@ func (w *watch) taken(s wide, l2, value float64) float64 {
 	return -(2*w.soft(s)*value + h*value*value)
 }
 
-// smoothed is a value for that many rows after path_smooth.
-func (w *watch) smoothed(value, rows, parent float64) float64 {
-	return (value*rows + parent*w.p.PathSmooth) / (rows + w.p.PathSmooth)
-}
-
 func near(a, b, scale float64) bool { return math.Abs(a-b) <= 1e-9*(math.Abs(a)+math.Abs(b)+scale) }
-
-// place is what the path to a node implies for its value: the value before shrinkage, and its bounds.
-type place struct {
-	value, low, high float64
-}
 
 // checkNodes checks every node's split against its rules and gain, and every value against its sums.
 func (w *watch) checkNodes(t *Tree) error {
@@ -245,25 +235,22 @@ func (w *watch) checkNodes(t *Tree) error {
 		bias = w.Bias
 	}
 	rate := w.p.LearningRate
-	places := make([]place, len(t.Feature))
-	places[0] = place{value: w.best(w.node[0], w.p.LambdaL2), low: -inf, high: inf}
-	if v := places[0].value; !near(t.InternalValue[0], v*rate+bias, 1e-6) {
+	if v := w.best(w.node[0], w.p.LambdaL2); !near(t.InternalValue[0], v*rate+bias, 1e-6) {
 		return fmt.Errorf("the root has the value %v, expected %v", t.InternalValue[0], v*rate+bias)
 	}
 	for node := range t.Feature {
-		children, gain, scale := w.children(t, node, places[node])
+		values, gain, scale := w.children(t, node)
 		for i, child := range []int{t.Left[node], t.Right[node]} {
 			var said float64
 			if child < 0 {
 				said = t.LeafValue[^child]
 			} else {
 				said = t.InternalValue[child]
-				places[child] = children[i]
 			}
 			if child < 0 && findObjective(w.p.Objective).renews {
 				continue // a quantile of its rows, which TestObjectivesAgainstTheReference checks
 			}
-			v := children[i].value
+			v := values[i]
 			if child < 0 && w.p.Objective == "gamma" && v*rate+bias < said && said < bias {
 				continue // raised to its best value, which that test checks, too
 			}
@@ -284,44 +271,23 @@ func (w *watch) checkNodes(t *Tree) error {
 	return nil
 }
 
-// children returns the places of a node's children; gain is the split's reduction of the loss, a difference of numbers
+// children returns the values of a node's children; gain is the split's reduction of the loss, a difference of numbers
 // of magnitude scale.
-func (w *watch) children(t *Tree, node int, at place) (both [2]place, gain, scale float64) {
+func (w *watch) children(t *Tree, node int) (values [2]float64, gain, scale float64) {
 	feature, s := &w.data.Features[t.Feature[node]], w.node[node]
-	l2, own := w.p.LambdaL2, w.best(s, w.p.LambdaL2)
-	if w.p.PathSmooth > 0 {
-		own = w.smoothed(own, float64(t.InternalCount[node]), at.value)
-		if feature.Categorical {
-			own = at.value
-		}
-	}
-	unsplit := w.taken(s, l2, own)
+	l2 := w.p.LambdaL2
+	unsplit := w.taken(s, l2, w.best(s, l2))
 	gain, scale = -unsplit-w.p.MinGainToSplit, math.Abs(unsplit)
 	if feature.Categorical && feature.Bins > w.p.MaxCatToOnehot {
 		l2 += w.p.CatL2
 	}
-	perH := float64(t.InternalCount[node]) / float64(s.h)
 	for i, child := range []int{t.Left[node], t.Right[node]} {
 		s, _ := w.sums(t, child)
-		v := w.best(s, l2)
-		if w.p.PathSmooth > 0 {
-			v = w.smoothed(v, float64(s.h)*perH, at.value)
-		}
-		both[i] = place{min(max(v, at.low), at.high), at.low, at.high}
-		more := w.taken(s, l2, both[i].value)
+		values[i] = w.best(s, l2)
+		more := w.taken(s, l2, values[i])
 		gain, scale = gain+more, scale+math.Abs(more)
 	}
-	middle := (both[0].value + both[1].value) / 2
-	if all := w.p.MonotoneConstraints.among(w.data.Features); all != nil && all[t.Feature[node]] != 0 {
-		if up := all[t.Feature[node]] > 0; up != (both[0].value <= both[1].value) && both[0].value != both[1].value {
-			gain = math.NaN() // a split that violates the direction
-		} else if up {
-			both[0].high, both[1].low = min(both[0].high, middle), max(both[1].low, middle)
-		} else {
-			both[0].low, both[1].high = max(both[0].low, middle), min(both[1].high, middle)
-		}
-	}
-	return both, gain, scale
+	return values, gain, scale
 }
 
 // checkSizes makes sure that a node's children are large enough. Rows are estimated from the hessian, as in LightGBM.
@@ -441,7 +407,7 @@ func growChecked(b *booster) (splits, early int, err error) {
 	b.drawRows(0)
 	pack := b.obj.prepare(0, b.raw, g.order, b.pool)
 	b.obj.fill(b.gh, b.raw, rowSet{n: len(b.gh)}, 0, len(b.gh), newKey(b.p.Seed, forRounding, 0))
-	g.number, g.tree, g.splitScorer = 0, &Tree{}, newSplitScorer(g.p, pack, g.directions)
+	g.number, g.tree, g.splitScorer = 0, &Tree{}, newSplitScorer(g.p, pack)
 	g.features = treeFeatures(&b.p, 0, g.usableFeatures)
 	if len(g.features) == 0 {
 		return 0, 0, nil

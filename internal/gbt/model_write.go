@@ -167,7 +167,6 @@ func (p Params) lines(features []Feature) []string {
 	defaults := Defaults().Map()
 
 	m[IgnoreColumn] = string(p.IgnoreColumn.asNumbers(features))
-	m[monotoneConstraints] = string(listedDirections(p.MonotoneConstraints.among(features)))
 
 	for _, spec := range trainedWith {
 		name := spec.name

@@ -208,10 +208,6 @@ func (p *Params) checkObjective() error {
 			}
 		}
 	}
-	if own.renews && p.MonotoneConstraints != "" {
-		return &ParamError{monotoneConstraints, fmt.Sprintf("cannot be kept with objective %s, whose leaves are "+
-			"quantiles of their rows", own.name)}
-	}
 	if own.name == "quantile" && p.Alpha >= 1 {
 		return &ParamError{alpha, fmt.Sprintf("%v is not a quantile; use a number between 0 and 1", p.Alpha)}
 	}

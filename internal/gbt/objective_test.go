@@ -41,9 +41,6 @@ func (t *trial) withObjective(name string, rng *rand.Rand) *trial {
 			t.Label[r]++
 		}
 	}
-	if findObjective(name).renews {
-		t.p.MonotoneConstraints = ""
-	}
 	switch name {
 	case softmaxName, oneVsRestName:
 		t.p.NumClass = 3 + rng.IntN(2)

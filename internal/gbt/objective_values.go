@@ -191,10 +191,9 @@ func (o *pointwise) quantiles(sets [][]uint32, size []int, raw []float64, pool *
 	return o.d.link.beyond(all, o.d.total(), o.level, pool)
 }
 
-// renew gives leaves the quantiles of their rows' residuals, shrunk by learning_rate, or raises them to o.least, unless
-// monotone constraints bind them to each other.
+// renew gives leaves the quantiles of their rows' residuals, shrunk by learning_rate, or raises them to o.least.
 func (o *pointwise) renew(g *grower, t *Tree, raw []float64) {
-	if o.least != nil && g.p.MonotoneConstraints == "" {
+	if o.least != nil {
 		for i := range g.leaves {
 			x := g.leaves[i].sums
 			if t.LeafValue[i] < 0 && x.g > 0 {

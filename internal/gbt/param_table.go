@@ -53,19 +53,17 @@ const (
 
 // Names that are used elsewhere as well.
 const (
-	pathSmooth          = "path_smooth"
-	monotoneConstraints = "monotone_constraints"
-	scalePosWeight      = "scale_pos_weight"
-	isUnbalance         = "is_unbalance"
-	alpha               = "alpha"
-	fairC               = "fair_c"
-	poissonStep         = "poisson_max_delta_step"
-	tweediePower        = "tweedie_variance_power"
-	regSqrt             = "reg_sqrt"
-	truncationLevel     = "lambdarank_truncation_level"
-	rankNorm            = "lambdarank_norm"
-	labelGain           = "label_gain"
-	sigmoidFactor       = "sigmoid"
+	scalePosWeight  = "scale_pos_weight"
+	isUnbalance     = "is_unbalance"
+	alpha           = "alpha"
+	fairC           = "fair_c"
+	poissonStep     = "poisson_max_delta_step"
+	tweediePower    = "tweedie_variance_power"
+	regSqrt         = "reg_sqrt"
+	truncationLevel = "lambdarank_truncation_level"
+	rankNorm        = "lambdarank_norm"
+	labelGain       = "label_gain"
+	sigmoidFactor   = "sigmoid"
 )
 
 const (
@@ -142,8 +140,6 @@ var paramTable = []paramSpec{
 		&training{func(p *Params) any { return &p.MinDataPerGroup }, 1, 1 << 31, leastRows}},
 	{"extra_trees", "extra_tree", "draws among all thresholds, where LightGBM's bounds are one short", "",
 		&training{func(p *Params) any { return &p.ExtraTrees }, 0, 0, addedLater}},
-	{pathSmooth, "", "needs min_data_in_leaf of 2 or more, which LightGBM raises; rows are not rounded", "",
-		&training{func(p *Params) any { return &p.PathSmooth }, 0, 1e300, addedLater | penalty}},
 	{alpha, "", "refused for other objectives; weighted quantiles are not extrapolated", "",
 		&training{func(p *Params) any { return &p.Alpha }, 0, 1e300, openLow | addedLater}},
 	{fairC, "", "refused for other objectives", "",
@@ -162,13 +158,13 @@ var paramTable = []paramSpec{
 		&training{func(p *Params) any { return &p.LabelGain }, 0, 0, addedLater}},
 	{sigmoidFactor, "", "for objective lambdarank only; 1 elsewhere", "",
 		&training{func(p *Params) any { return &p.Sigmoid }, 0, 1e6, openLow | addedLater}},
-	{monotoneConstraints, "mc monotone_constraint monotonic_cst",
-		"also by name, name:price=1; refused for leaves that are quantiles", "",
-		&training{func(p *Params) any { return &p.MonotoneConstraints }, -1, 1, 0}},
 	{IgnoreColumn, "ignore_feature blacklist",
 		"features of the table by number, name or pattern; they stay in the model's list", "",
 		&training{func(p *Params) any { return &p.IgnoreColumn }, 0, 1<<31 - 1, 0}},
 
+	{"path_smooth", "", "leaves are not drawn towards their parents; use lambda_l2 and min_data_in_leaf", "0", nil},
+	{"monotone_constraints", "mc monotone_constraint monotonic_cst",
+		"a number may raise and lower a prediction; ignore_column leaves it out", "[]", nil},
 	{"pos_bagging_fraction", "pos_sub_row pos_subsample pos_bagging", noClassBags, "1", nil},
 	{"neg_bagging_fraction", "neg_sub_row neg_subsample neg_bagging", noClassBags, "1", nil},
 	{"bagging_by_query", "", "rows are drawn, whatever their query; use bagging_fraction with bagging_freq: 1", off,
@@ -196,7 +192,8 @@ var paramTable = []paramSpec{
 	{"group_column", "group group_id query_column query query_id", tableKeys, anyValue, nil},
 	{"categorical_feature", "cat_feature categorical_column cat_column categorical_features", tableKeys, anyValue, nil},
 	{"save_binary", "is_save_binary is_save_binary_file", tableKeys, anyValue, nil},
-	{"input_model", "model_input model_in", "every training starts from scratch; search.warm_start learns from earlier sweeps", "", nil},
+	{"input_model", "model_input model_in",
+		"every training starts from scratch; search.warm_start learns from earlier sweeps", "", nil},
 	{"pre_partition", "is_pre_partition", tableKeys, anyValue, nil},
 	{"two_round", "two_round_loading use_two_round_loading", tableKeys, anyValue, nil},
 	{"header", "has_header", tableKeys, anyValue, nil},
@@ -226,8 +223,8 @@ var paramTable = []paramSpec{
 		"every split is the best that the rows have", "", nil},
 	{"forcedbins_filename", "", "bins are made by launcher stage", "", nil},
 	{"monotone_constraints_method", "monotone_constraining_method mc_method",
-		"directions are kept as by basic; intermediate and advanced gain little and take longer", "basic", nil},
-	{"monotone_penalty", "monotone_splits_penalty ms_penalty mc_penalty", "constrained splits are not penalised", "0",
+		"there are no directions to keep", "basic", nil},
+	{"monotone_penalty", "monotone_splits_penalty ms_penalty mc_penalty", "there are no directions to keep", "0",
 		nil},
 	{"feature_contri", "feature_contrib fc fp feature_penalty", "features have no penalty", "", nil},
 	{"cegb_tradeoff", "", noCEGB, "1", nil},

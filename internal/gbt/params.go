@@ -59,9 +59,6 @@ type Params struct {
 	MinDataPerGroup int
 
 	ExtraTrees bool // try one random threshold per feature and node
-	// number of rows at which a leaf's own value weighs as much as its parent's; 0: no smoothing
-	PathSmooth          float64
-	MonotoneConstraints MonotoneList // features on which predictions may depend in one direction only
 
 	IgnoreColumn ColumnList // features that never split
 }
@@ -213,8 +210,6 @@ func (s *paramSpec) set(p *Params, value any) error {
 		return err
 	case *ColumnList:
 		return s.setColumns(value, field)
-	case *MonotoneList:
-		return s.setDirections(value, field)
 	case *bool:
 		v, ok := value.(bool)
 		if !ok {
@@ -315,8 +310,6 @@ func (p Params) Map() map[string]any {
 			m[s.name] = *field
 		case *ColumnList:
 			m[s.name] = string(*field)
-		case *MonotoneList:
-			m[s.name] = string(*field)
 		case *bool:
 			m[s.name] = *field
 		case *float64:
@@ -336,11 +329,8 @@ func (p *Params) check() error {
 	if err := p.checkObjective(); err != nil {
 		return err
 	}
-	switch {
-	case p.IsUnbalance && p.ScalePosWeight != 1:
+	if p.IsUnbalance && p.ScalePosWeight != 1 {
 		return &ParamError{"is_unbalance", "cannot be combined with scale_pos_weight; keep one"}
-	case p.PathSmooth > 0 && p.MinDataInLeaf < 2:
-		return &ParamError{pathSmooth, "needs min_data_in_leaf of 2 or more"}
 	}
 	return nil
 }
@@ -359,16 +349,12 @@ func (p *Params) draws() bool {
 		p.ExtraTrees || p.bags()
 }
 
-// ForTable is ForColumns for a table with these features, checking names and kinds; a conflict is a *ParamError.
+// ForTable is ForColumns for a table with these features; a conflict is a *ParamError.
 func (p Params) ForTable(features []Feature) (Params, error) {
 	if err := p.check(); err != nil {
 		return p, err
 	}
-	p, err := p.ForColumns(columnNames(features))
-	if err == nil {
-		err = p.MonotoneConstraints.check(features)
-	}
-	return p, err
+	return p.ForColumns(columnNames(features))
 }
 
 // forCopies returns p for a table with that many copies of its rows: the minimum sizes of a leaf and of a group of
@@ -402,9 +388,6 @@ func (p Params) ForSample(of int) Params {
 		case *float64:
 			*field /= float64(of)
 		}
-	}
-	if p.PathSmooth > 0 {
-		p.MinDataInLeaf = max(2, p.MinDataInLeaf) // check asks for it
 	}
 	return p
 }

@@ -50,7 +50,6 @@ func randomTrial(seed uint64, s size) *trial {
 		spec.missing = []float64{0.001, 0.1, 0.7}[rng.IntN(3)]
 	}
 	t := &trial{table: randomTable(spec), p: randomParams(rng, spec.regression)}
-	t.limit(rng)
 	if rng.IntN(4) == 0 {
 		t.Copies = 1 + rng.IntN(3)
 	}
@@ -67,19 +66,6 @@ func randomTrial(seed uint64, s size) *trial {
 		}
 	}
 	return t
-}
-
-// limit makes some trials constrain how predictions depend on features.
-func (t *trial) limit(rng *rand.Rand) {
-	if rng.IntN(4) == 0 {
-		directions := make([]int8, len(t.Features))
-		for f := range directions {
-			if !t.Features[f].Categorical {
-				directions[f] = int8(rng.IntN(3) - 1)
-			}
-		}
-		t.p.MonotoneConstraints = listedDirections(directions)
-	}
 }
 
 // rowMajor makes the rows of columns, and columnMajor the columns of rows.
@@ -142,7 +128,6 @@ func randomParams(rng *rand.Rand, regression bool) Params {
 	some(2, func() { p.CatSmooth, p.CatL2 = 20*rng.Float64(), 10*rng.Float64() })
 	some(3, func() { p.MaxCatThreshold = 1 + rng.IntN(10) })
 	some(5, func() { p.ExtraTrees = true })
-	some(5, func() { p.PathSmooth, p.MinDataInLeaf = 50*rng.ExpFloat64(), max(p.MinDataInLeaf, 2) })
 	if regression {
 		p.Objective = "regression"
 		return p
@@ -345,10 +330,8 @@ func firstDifference(got, want []byte) string {
 // newer lists ways to disable the parameters that limit a model.
 func newer() map[string]func(*trial) {
 	return map[string]func(*trial){
-		"extra_trees":          func(t *trial) { t.p.ExtraTrees = false },
-		"path_smooth":          func(t *trial) { t.p.PathSmooth = 0 },
-		"monotone_constraints": func(t *trial) { t.p.MonotoneConstraints = "" },
-		"copies":               func(t *trial) { t.Copies = 0 },
+		"extra_trees": func(t *trial) { t.p.ExtraTrees = false },
+		"copies":      func(t *trial) { t.Copies = 0 },
 	}
 }
 

@@ -54,7 +54,6 @@ func (r *reference) splitSearch(l *refLeaf, f int) *splitSearch {
 	q.unsplit = r.gain(l.sum, r.l2()) + r.p.MinGainToSplit/(r.pack.g1*r.pack.g1/r.pack.h1)
 	q.perH = float64(len(l.rows)) / float64(l.sum.h)
 	q.leastH = max(r.p.MinSumHessian/r.pack.h1, (float64(r.p.MinDataInLeaf)-0.5)/q.perH, math.SmallestNonzeroFloat64)
-	q.limit()
 	return q
 }
 
@@ -66,9 +65,6 @@ func (q *splitSearch) allowed(left wide, l2 float64) (gain float64, ok bool) {
 	right := q.total.except(left)
 	if float64(left.h) < q.leastH || float64(right.h) < q.leastH {
 		return 0, false
-	}
-	if q.limited() {
-		return q.allowedLimited(left, l2)
 	}
 	return q.gain(left, l2) + q.gain(right, l2), true
 }

@@ -39,8 +39,6 @@ type refLeaf struct {
 	parent int
 	isLeft bool
 	best   refSplit
-
-	out, low, high float64 // its value and the value's bounds, if its sums alone do not determine them
 }
 
 // node is unique to the leaf within the tree.
@@ -188,7 +186,7 @@ func (r *reference) train() *Model {
 // renew gives leaves the quantiles of their rows' residuals, found by sorting; of gamma, it raises them to the value of
 // least loss.
 func (r *reference) renew(obj objective, t *refTree, rows []uint32, score []float64) {
-	if r.p.Objective == "gamma" && r.p.MonotoneConstraints == "" {
+	if r.p.Objective == "gamma" {
 		all := make([][]uint32, len(t.LeafValue))
 		for _, row := range rows {
 			all[r.leafOf(t, row)] = append(all[r.leafOf(t, row)], row)
@@ -308,8 +306,7 @@ func (r *reference) leafOf(t *refTree, row uint32) int {
 // grow grows one tree on the rows, leaf by leaf; nil if no split helps.
 func (r *reference) grow(rows []uint32) *refTree {
 	t := &refTree{Tree: &Tree{Shrinkage: r.p.LearningRate}}
-	root := refLeaf{rows: slices.Clone(rows), sum: r.sum(rows), l2: r.l2(), parent: -1, low: -inf, high: inf}
-	root.out = r.output(root.sum, root.l2)
+	root := refLeaf{rows: slices.Clone(rows), sum: r.sum(rows), l2: r.l2(), parent: -1}
 	root.best = r.bestSplit(&root)
 	r.leaves = []refLeaf{root}
 	for len(r.leaves) < r.p.NumLeaves {
@@ -361,7 +358,6 @@ func (r *reference) split(t *refTree, i int) {
 	for _, child := range []*refLeaf{&left, &right} {
 		child.sum = r.sum(child.rows)
 	}
-	r.bound(&parent, &left, &right)
 	left.best, right.best = r.bestSplit(&left), r.bestSplit(&right)
 	r.leaves[i] = left
 	r.leaves = append(r.leaves, right)
@@ -407,9 +403,6 @@ func (r *reference) addNode(t *refTree, l *refLeaf, leaf int) {
 }
 
 func (r *reference) value(l *refLeaf) float64 {
-	if r.limited() {
-		return l.out * (r.pack.g1 / r.pack.h1) * r.p.LearningRate
-	}
 	return r.output(l.sum, l.l2) * (r.pack.g1 / r.pack.h1) * r.p.LearningRate
 }
 

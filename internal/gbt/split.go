@@ -33,26 +33,16 @@ type splitScorer struct {
 	catL2  float64
 	clip   float64 // largest output; +Inf if unbounded
 
-	plain      bool    // a leaf's value follows from its sums alone: none of the two below is set
-	smooth     float64 // path_smooth; 0 if off
-	directions []int8  // by feature, of monotone_constraints; nil if there are none
-	draws      bool    // extra_trees
+	draws bool // extra_trees
 }
 
-func newSplitScorer(p *Params, pack packing, directions []int8) splitScorer {
+func newSplitScorer(p *Params, pack packing) splitScorer {
 	s := splitScorer{p: p, pack: pack, l1: p.LambdaL1 / pack.g1, l2: p.LambdaL2 / pack.h1, catL2: p.CatL2 / pack.h1,
 		clip: inf}
 	if p.MaxDeltaStep > 0 {
 		s.clip = p.MaxDeltaStep * pack.h1 / pack.g1
 	}
-
-	s.directions = directions
 	s.draws = p.ExtraTrees
-	if p.PathSmooth > leastSmooth {
-		s.smooth = p.PathSmooth
-	}
-
-	s.plain = s.smooth == 0 && directions == nil
 	return s
 }
 
@@ -87,25 +77,24 @@ func (s *splitScorer) gain(x sums, l2 float64) float64 {
 	return -(float64(2*g*o) + float64(float64((x.h+l2)*o)*o))
 }
 
+// sides is the gain of both children together.
+func (s *splitScorer) sides(left, right sums, l2 float64) float64 {
+	return s.gain(left, l2) + s.gain(right, l2)
+}
+
 // splitTarget describes a leaf whose best split is wanted.
 type splitTarget struct {
 	total   sums
 	minGain float64 // gain that a split must exceed: the unsplit leaf's plus min_gain_to_split
 	minH    float64 // smallest hessian of a child, from min_data_in_leaf and min_sum_hessian_in_leaf
 	perH    float64 // rows per unit of hessian
-
-	catMinGain float64 // minGain for categorical features
-	draw       key     // random numbers for extra_trees
-	out        float64 // the leaf's own value, if the splitScorer is not plain
-	weight     float64 // weight of a child's output per unit of hessian, relative to out; 0 without path_smooth
-	low, high  float64 // bounds of the children's values
-	direction  int8    // of the numerical feature being scored
+	draw    key     // random numbers for extra_trees
 }
 
-func (s *splitScorer) sumsTarget(total sums, rows int) splitTarget {
+// target returns the splitTarget of a leaf.
+func (s *splitScorer) target(total sums, rows int) splitTarget {
 	t := splitTarget{total: total}
 	t.minGain = s.gain(total, s.l2) + s.leastGain()
-	t.catMinGain = t.minGain
 	t.perH = float64(rows) / total.h
 	// LightGBM estimates a child's number of rows from its hessian, which the histogram has, and rounds to nearest;
 	// this is exact for squared error without weights, where the hessian is the count.
@@ -137,13 +126,6 @@ func (s *splitScorer) scoreThresholds(h histogram, f scoredFeature, bins *scan, 
 		miss = h.sums(f.from+f.Missing, s.pack)
 	}
 
-	// All features share the leaf's target; the direction is the feature's own.
-	if s.directions != nil {
-		directed := *t
-		directed.direction = s.directions[f.number]
-		t = &directed
-	}
-
 	// A threshold has to beat the unsplit leaf and other features' best. The margin covers all roundings: what is
 	// within it of the best is compared exactly below.
 	atLeast := t.minGain + best.gain
@@ -155,7 +137,7 @@ func (s *splitScorer) scoreThresholds(h histogram, f scoredFeature, bins *scan, 
 	var ok bool
 	if s.draws {
 		found, ok = s.drawnThreshold(h, f, miss, t)
-	} else if h.packed != nil && f.group == nil && s.l1 == 0 && s.clip == inf && s.plain {
+	} else if h.packed != nil && f.group == nil && s.l1 == 0 && s.clip == inf {
 		found, ok = s.amongWords(h.packed[f.from:f.from+values], miss, t, goal)
 	} else {
 		bins.decode(h, f.from, values, s.pack)

@@ -42,7 +42,7 @@ func (s *splitScorer) oneAgainstRest(all []category, t *splitTarget, feature int
 		if c.sums.h < t.minH || rest.h < t.minH {
 			continue
 		}
-		if gain := s.sides(c.sums, rest, s.l2, t) - t.catMinGain; gain > max(best.gain, 0) {
+		if gain := s.sides(c.sums, rest, s.l2) - t.minGain; gain > max(best.gain, 0) {
 			*best = split{gain: gain, feature: feature, sums: c.sums, l2: s.l2}
 			best.left.add(c.bin)
 		}
@@ -98,7 +98,7 @@ func (s *splitScorer) runFromEnd(sorted []category, t *splitTarget, feature int,
 			continue
 		}
 
-		if gain := s.sides(left, rest, l2, t) - t.catMinGain; gain > max(best.gain, 0) {
+		if gain := s.sides(left, rest, l2) - t.minGain; gain > max(best.gain, 0) {
 			*best = split{gain: gain, feature: feature, sums: left, l2: l2}
 			found = i + 1
 		}

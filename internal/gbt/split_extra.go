@@ -32,7 +32,7 @@ func (s *splitScorer) drawnThreshold(h histogram, f scoredFeature, miss sums, t 
 		if left.h < t.minH || rest.h < t.minH {
 			return
 		}
-		if v := s.sides(left, rest, s.l2, t); v > found.gain {
+		if v := s.sides(left, rest, s.l2); v > found.gain {
 			found.gain = v
 			found.left = left
 			found.missing = missing

@@ -48,14 +48,11 @@ func (sc *scan) decodeWide(pairs []wide) {
 // loop ends at the first right side that is too small; beyond the last entry nothing is left on the right, except
 // missing values.
 func (s *splitScorer) bestThreshold(below []sums, extra sums, t *splitTarget, goal float64) (gain float64, at int) {
-	switch unclipped := s.l1 == 0 && s.clip == inf; {
-	case !unclipped: // an L1 penalty or a bound on outputs, perhaps with limited values
+	if s.l1 > 0 || s.clip < inf { // an L1 penalty or a bound on outputs
 		return s.bestClipped(below, extra, t, goal)
-	case !s.plain: // smoothing or directions
-		return s.bestLimited(below, extra, t, goal)
 	}
 
-	// The usual case: none of these.
+	// The usual case: neither.
 	gain, at = goal, -1
 	l2, minH, total := s.l2, t.minH, t.total
 	for i, x := range below {
@@ -82,40 +79,10 @@ func (s *splitScorer) bestClipped(below []sums, extra sums, t *splitTarget, goal
 		if rest.h < t.minH {
 			break
 		}
-		if v := s.sides(x, rest, s.l2, t); v > gain && x.h >= t.minH {
+		if v := s.sides(x, rest, s.l2); v > gain && x.h >= t.minH {
 			gain, at = v, i
 		}
 	}
-	return gain, at
-}
-
-// bestLimited is bestThreshold for children with limited values; see sides. bestClipped gives the same bits, but takes
-// so much longer that a training with path_smooth takes 1.8 times as long.
-func (s *splitScorer) bestLimited(below []sums, extra sums, t *splitTarget, goal float64) (gain float64, at int) {
-	gain, at = goal, -1
-	l2, minH, total, direction := s.l2, t.minH, t.total, t.direction
-
-	for i, x := range below {
-		g, h := x.g+extra.g, x.h+extra.h
-		restG, restH := total.g-g, total.h-h
-		if restH < minH {
-			break
-		}
-		if h < minH {
-			continue
-		}
-
-		h2, restH2 := h+l2, restH+l2
-		a, b := t.limited(-g/h2, h), t.limited(-restG/restH2, restH)
-		if direction > 0 && a > b || direction < 0 && a < b {
-			continue
-		}
-		v := -(float64(2*g*a) + float64(float64(h2*a)*a)) - (float64(2*restG*b) + float64(float64(restH2*b)*b))
-		if v > gain {
-			gain, at = v, i
-		}
-	}
-
 	return gain, at
 }
 

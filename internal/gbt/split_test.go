@@ -40,9 +40,9 @@ func TestNumericalIsTheBestThreshold(t *testing.T) {
 		if rng.IntN(3) == 0 {
 			p.MaxDeltaStep = 0.4
 		}
-		s := newSplitScorer(&p, pack, nil)
+		s := newSplitScorer(&p, pack)
 		rows := 60
-		task := s.sumsTarget(total, rows)
+		task := s.target(total, rows)
 		var scan scan
 		best := split{}
 		feature := Feature{Bins: values, Missing: missing}
@@ -86,10 +86,7 @@ func TestBestOfFeatures(t *testing.T) {
 	for round := range 500 {
 		p := Defaults()
 		p.MinDataInLeaf, p.LambdaL1, p.LambdaL2 = rng.IntN(4), float64(round%3), float64(rng.IntN(2))
-		if round%4 == 0 {
-			p.PathSmooth = 5
-		}
-		s := newSplitScorer(&p, pack, nil)
+		s := newSplitScorer(&p, pack)
 
 		// The same sums in other orders; with small gradients, gains tie.
 		words, size := make([]int64, features*bins), []int{5, 30_000}[round%2]
@@ -104,7 +101,7 @@ func TestBestOfFeatures(t *testing.T) {
 			copy(own, words)
 			rng.Shuffle(1+rng.IntN(bins), func(i, j int) { own[i], own[j] = own[j], own[i] })
 		}
-		target := s.target(&leaf{n: bins, sums: total, out: rng.Float64() - 0.5, low: -inf, high: inf})
+		target := s.target(total, bins)
 
 		var c scan
 		var got, want split
@@ -172,8 +169,8 @@ func TestSortedSubsetFindsTheBestSubset(t *testing.T) {
 		}
 		p := Defaults()
 		p.MinDataInLeaf, p.MinSumHessian, p.MinDataPerGroup, p.CatSmooth, p.CatL2 = 1, 0, 1, 0, 0
-		s := newSplitScorer(&p, pack, nil)
-		task := s.sumsTarget(total, int(total.h))
+		s := newSplitScorer(&p, pack)
+		task := s.target(total, int(total.h))
 		best := split{}
 		s.categorical(h, 0, bins, bins, &task, 0, &best, nil)
 		want := 0.0

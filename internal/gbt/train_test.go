@@ -44,8 +44,6 @@ func variants() map[string]func(*Params) {
 		"unbalance":   func(p *Params) { p.IsUnbalance = p.Objective == "binary" },
 		"from zero":   func(p *Params) { p.BoostFromAverage = false },
 		"extra trees": func(p *Params) { p.ExtraTrees = true },
-		"path smooth": func(p *Params) { p.PathSmooth, p.MinDataInLeaf = 30, max(p.MinDataInLeaf, 2) },
-		"monotone":    func(p *Params) { p.MonotoneConstraints = "name:numa=-1" },
 	}
 }
 

@@ -84,7 +84,7 @@ var gone = map[string]string{
 	"task train --refit":          "train again on all rows",
 
 	"continue:":                  "trials start from scratch; search.warm_start learns from the model's earlier sweeps",
-	"encodings.like:":            "each night's columns and keys are its own; list them under columns and keys to keep them",
+	"encodings.like:":            "each night has its own; list them under columns and keys to keep them",
 	"task train --input-model":   "train again on all rows",
 	"task train --input-dataset": "train again on all rows",
 

@@ -147,25 +147,6 @@ func TestBuild(t *testing.T) {
 	readBack(t, p)
 }
 
-// TestConstraintsOfColumns: lists may be written as YAML's, and the same ones are one configuration.
-func TestConstraintsOfColumns(t *testing.T) {
-	m := manifest(all...)
-	m.Features = m.Features[:4]
-	for i := range m.Features {
-		m.Features[i].Name = fmt.Sprintf("f%d", i)
-	}
-	search := `  fixed: [{mc: [0, 1, -1, 0]}, {monotone_constraints: "name:f2=-1,f1=1"}]`
-	p := built(t, parse(t, `  fixed: [{}, {learning_rate: 0.2}]
-  random: {num_leaves: {log_int: [15, 255]}}`, search, "trials: 8", "trials: 1"), m)
-	var got []string
-	for _, trial := range p.Trials {
-		got = append(got, fmt.Sprint(trial.Params["monotone_constraints"]))
-	}
-	if want := []string{"name:f1=1,f2=-1"}; !slices.Equal(got, want) || p.Skipped != 1 {
-		t.Errorf("%q, %d left out as repetitions", got, p.Skipped)
-	}
-}
-
 // TestColumnsToTrainWithout has lists of columns in every place of a spec. Lists of the same columns are one
 // configuration, however they are written.
 func TestColumnsToTrainWithout(t *testing.T) {
@@ -198,10 +179,6 @@ func TestColumnsToTrainWithout(t *testing.T) {
 			`"f00" (did you mean "f0"?)`,
 		`params: {ignore_column: 40}`:        "there is no column 40; the table's 40 columns count from 0",
 		`params: {ignore_column: "name:g*"}`: `params: dataset clicks: ignore_column: no column matches "g*"`,
-		`params: {mc: "name:f1=1,f00=1"}`: `params: dataset clicks: monotone_constraints: there is no ` +
-			`column "f00" (did you mean "f0"?)`,
-		`params: {mc: "name:f39=-1"}`: `params: dataset clicks: monotone_constraints: column "f39" ` +
-			`is categorical and has no order`,
 	} {
 		refused(t, says, parse(t, append(edit, "params: {eta: 0.05}", bad)...), m)
 	}

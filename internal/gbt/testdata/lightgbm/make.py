@@ -49,10 +49,6 @@ common = dict(
 )
 cases = {
     "plain": {},
-    "path_smooth": dict(path_smooth=30),
-    "path_smooth, lambda_l1": dict(path_smooth=8, lambda_l1=3),
-    "monotone_constraints": dict(monotone_constraints=[1, -1, 1, 0, 0]),
-    "monotone_constraints, path_smooth": dict(monotone_constraints=[1, 0, 1, -1, 0], path_smooth=15),
 }
 columns = []
 for name, params in cases.items():
