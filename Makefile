@@ -185,7 +185,7 @@ acceptance-destroy: ## remove what an acceptance run that stopped has left, in i
 # DATA=folder of real tables, RUN=, SKIP=tests
 e2e: ## whole sweeps through the built programs: a real table, killed aggregators, bad input
 	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath $(wildcard build/venv/bin/python)) \
-	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 20m -v -vet=off -run $(or $(RUN),E2E) $(if $(SKIP),-skip '$(SKIP)') ./e2e
+	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 20m -v -vet=off -run '$(or $(RUN),E2E|^TestAcceptance$$)' $(if $(SKIP),-skip '$(SKIP)') ./e2e
 
 .PHONY: pairs
 # COPPICE_PAIRS=write writes it

@@ -10,15 +10,11 @@ locals {
       description = "Sweeps that have been concluded"
       labels      = { outcome = "EXTRACT(jsonPayload.outcome)", model = "EXTRACT(jsonPayload.model)" }
     }
-    "not-promoted" = {
-      filter      = "${local.in_aggregator} jsonPayload.message=\"not promoted\""
-      description = "Nights whose winner did not become the champion"
-      labels      = { verdict = "EXTRACT(jsonPayload.verdict)", model = "EXTRACT(jsonPayload.model)" }
-    }
-    "champion-not-renewed" = {
-      filter      = "${local.in_aggregator} jsonPayload.message=\"not promoted\" jsonPayload.nights>=3"
-      description = "Nights that were the third or a later one in a row without a new champion"
-      labels      = { model = "EXTRACT(jsonPayload.model)" }
+    # That a winner is no better than the champion is an ordinary night. These need somebody to decide.
+    "nights-to-look-at" = {
+      filter      = "${local.in_aggregator} ((jsonPayload.message=\"sweep concluded\" jsonPayload.outcome=\"no_winner\") OR (jsonPayload.message=\"not promoted\" (jsonPayload.verdict=(\"blocked\" OR \"not_comparable\") OR jsonPayload.nights>=3)))"
+      description = "Nights without a winner, held back, or in a row without a new champion"
+      labels      = {}
     }
     "trials-ended" = {
       filter      = "${local.in_tasks} jsonPayload.message=\"trial ended\""
@@ -115,22 +111,11 @@ locals {
   # One alert for each of these: told when the value over the window passes the limit.
   alerts = merge(
     {
-      "sweep failed" = {
-        filter = "metric.type=\"${local.metrics["sweeps-concluded"]}\" resource.type=\"cloud_run_revision\" metric.labels.outcome=\"no_winner\""
+      # One for three, since a condition is what is paid for; which of them it is, its advice helps to see.
+      "night to look at" = {
+        filter = "metric.type=\"${local.metrics["nights-to-look-at"]}\" resource.type=\"cloud_run_revision\""
         window = 5 * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_GT", limit = 0, lasting = "0s", absent = null
-        advice = "A sweep ended without a winner. `launcher status SWEEP` says why; `launcher leaderboard SWEEP` shows each trial's reason."
-      }
-      # That a winner is no better than the champion is an ordinary night, and "sweep failed" tells of one without a winner. These two need
-      # somebody to decide.
-      "night held back" = {
-        filter = "metric.type=\"${local.metrics["not-promoted"]}\" resource.type=\"cloud_run_revision\" metric.labels.verdict=monitoring.regex.full_match(\"blocked|not_comparable\")"
-        window = 5 * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_GT", limit = 0, lasting = "0s", absent = null
-        advice = "A night's winner was registered but could not be promoted: its data are blocked, or it cannot be compared with the champion. The log line \"not promoted\" and `launcher status SWEEP` say why, docs/run.md what to do."
-      }
-      "champion not renewed" = {
-        filter = "metric.type=\"${local.metrics["champion-not-renewed"]}\" resource.type=\"cloud_run_revision\""
-        window = 5 * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_GT", limit = 0, lasting = "0s", absent = null
-        advice = "Three nights or more in a row have not made a new champion, whatever the reasons. `launcher nights MODEL` lists them, docs/run.md says what to do."
+        advice = "A sweep ended without a winner (`launcher status SWEEP` and `launcher leaderboard SWEEP` say why); or a night's winner was registered but could not be promoted, since its data are blocked or it cannot be compared with the champion (the log line \"not promoted\" says why); or three nights or more in a row have not made a new champion (`launcher nights MODEL` lists them). docs/run.md says what to do."
       }
       "launcher failed" = {
         filter = "metric.type=\"run.googleapis.com/job/completed_execution_count\" resource.type=\"cloud_run_job\" resource.labels.job_name=monitoring.regex.full_match(\"${var.name}-((sweep|stage)-.*|clean)\") metric.labels.result=\"failed\""

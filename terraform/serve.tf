@@ -21,6 +21,10 @@ variable "serve" {
     error_message = "The callers are service accounts, at least one, as NAME@PROJECT.iam.gserviceaccount.com."
   }
   validation {
+    condition     = var.serve == null ? true : try(tonumber(trimsuffix(var.serve.memory, "Gi")) <= 4 * tonumber(var.serve.cpu), true)
+    error_message = "Cloud Run allows at most 4Gi of memory per vCPU."
+  }
+  validation {
     condition     = var.serve == null ? true : var.serve.min_instances >= 1 && var.serve.min_instances <= var.serve.max_instances && var.serve.max_instances <= 100
     error_message = "At least one instance, since a new one is not ready before it has fetched the model, and at most 100."
   }

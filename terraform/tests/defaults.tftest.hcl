@@ -136,7 +136,7 @@ run "bootstrap" {
   }
 
   assert {
-    condition     = toset(keys(google_monitoring_alert_policy.alert)) == toset(["sweep failed", "night held back", "champion not renewed", "launcher failed", "messages given up", "aggregator failing", "aggregator errors"])
+    condition     = toset(keys(google_monitoring_alert_policy.alert)) == toset(["night to look at", "launcher failed", "messages given up", "aggregator failing", "aggregator errors"])
     error_message = "The alerts that need no schedule are always there."
   }
 

@@ -297,7 +297,7 @@ run "kept_and_watched" {
   }
 
   assert {
-    condition     = toset(keys(google_monitoring_alert_policy.alert)) == toset(["sweep failed", "night held back", "champion not renewed", "launcher failed", "messages given up", "aggregator failing", "aggregator errors", "no winner of nightly"])
+    condition     = toset(keys(google_monitoring_alert_policy.alert)) == toset(["night to look at", "launcher failed", "messages given up", "aggregator failing", "aggregator errors", "no winner of nightly"])
     error_message = "A sweep with winner_within has an alert of its own."
   }
 
@@ -329,7 +329,18 @@ run "kept_and_watched" {
   }
 
   assert {
-    condition     = toset([for m in google_logging_metric.counter : m.name]) == toset(["coppice/sweeps-concluded", "coppice/not-promoted", "coppice/champion-not-renewed", "coppice/trials-ended", "coppice/trials-given-up", "coppice/aggregator-errors"])
+    condition = alltrue([for part in ["message=\"sweep concluded\" jsonPayload.outcome=\"no_winner\"", "message=\"not promoted\"", "verdict=(\"blocked\" OR \"not_comparable\")", "nights>=3"] :
+    strcontains(google_logging_metric.counter["nights-to-look-at"].filter, part)]) && strcontains(google_monitoring_alert_policy.alert["night to look at"].conditions[0].condition_threshold[0].filter, "metric.type=\"logging.googleapis.com/user/coppice/nights-to-look-at\"")
+    error_message = "A night without a winner, one that is held back and the third in a row without a champion are told."
+  }
+
+  assert {
+    condition     = sum([for s in concat(values(google_cloud_run_v2_service.server), values(google_cloud_run_v2_service.aggregator)) : s.template[0].scaling[0].max_instance_count * tonumber(s.template[0].containers[0].resources[0].limits.cpu)]) <= 16 && sum([for s in concat(values(google_cloud_run_v2_service.server), values(google_cloud_run_v2_service.aggregator)) : s.template[0].scaling[0].max_instance_count * tonumber(trimsuffix(s.template[0].containers[0].resources[0].limits.memory, "Gi"))]) <= 36
+    error_message = "A new project's 20 vCPUs and 40 GiB in a region have room for both services, and for the launchers."
+  }
+
+  assert {
+    condition     = toset([for m in google_logging_metric.counter : m.name]) == toset(["coppice/sweeps-concluded", "coppice/nights-to-look-at", "coppice/trials-ended", "coppice/trials-given-up", "coppice/aggregator-errors"])
     error_message = "What is counted."
   }
 

@@ -149,11 +149,13 @@ run "refused_6" {
     sweeps             = { nightly = { schedule = "0 2 * * *", spec = "name: a\nmetric: auc\n", winner_within = 26 } }
     reconcile_schedule = "*/5 * * * 1-5"
     aggregator         = { cpu = "1", memory = "8Gi" }
+    serve              = { model = "ctr", callers = ["bidder@example-project.iam.gserviceaccount.com"], cpu = "1", memory = "8Gi" }
   }
   expect_failures = [
     var.sweeps,
     var.reconcile_schedule,
     var.aggregator,
+    var.serve,
   ]
 }
 

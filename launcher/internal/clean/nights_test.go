@@ -256,8 +256,8 @@ func (e *estate) whole(ref string) error {
 	return nil
 }
 
-// broken returns which promises do not hold: to train what was promoted again, to roll back, to say what was live, and
-// to compare tonight with the nights before.
+// broken returns which promises do not hold: to train again what was promoted, and all of the newest nights, to roll
+// back, to say what was live, and to compare tonight with the nights before.
 func (e *estate) broken() (errs []error) {
 	ctx := e.t.Context()
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -267,6 +267,15 @@ func (e *estate) broken() (errs []error) {
 		}
 		if _, err := e.sweeps.Stat(ctx, e.trialOf(n)); err != nil {
 			fail("the trial of version %d: %w", n, err)
+		}
+	}
+	for k := range Nights { // none of which need have been promoted
+		n := 99 - k
+		if err := e.whole(e.datasetOf(n)); err != nil {
+			fail("night %d cannot be trained again: %w", n, err)
+		}
+		if _, err := e.sweeps.Stat(ctx, sweep.Names(fmt.Sprintf("night-%d", n)).Attempt(0, 0)+"model.txt"); err != nil {
+			fail("a trial's model of night %d: %w", n, err)
 		}
 	}
 
