@@ -49,7 +49,7 @@ var ceilings = map[string]int{
 	"internal/nights":              3569,
 	"internal/nights/nightstest":   1011,
 	"internal/notify":              543,
-	"internal/page":                2699,
+	"internal/page":                2688,
 	"internal/page/pagetest":       432,
 	"internal/page/plot":           620,
 	"internal/problem":             247, // its table of what is gone grows
@@ -82,10 +82,10 @@ var ceilings = map[string]int{
 	"launcher/internal/predict":    648,
 	"launcher/internal/provision":  465,
 	"launcher/internal/quote":      1457,
-	"launcher/internal/report":     1363,
+	"launcher/internal/report":     1359,
 	"launcher/internal/reproduce":  475,
 	"launcher/internal/serve":      1950,
-	"launcher/internal/show":       1819,
+	"launcher/internal/show":       1831,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1711,
 	"launcher/internal/sweepview":  647,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 111_603
+const maxLines = 111_600
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -53,7 +53,7 @@ func want(t *testing.T, what string, got, want any) {
 
 // off is how many marks a filter has taken away in one plot, and as many are to go in all others: what is out of sight
 // goes a little later.
-const off = "document.querySelectorAll('#slice-0 [data-t].off').length"
+const off = "document.querySelectorAll('#slice-4 [data-t].off').length"
 
 const settled = `document.getElementById('main').getAttribute('aria-busy') !== 'true'`
 
@@ -171,14 +171,14 @@ func testRange(t *testing.T, p *pagetest.Page) {
 	want(t, "marks off after taking the range away", p.Number(off), 0.0)
 
 	text := p.Text(`Object.entries(JSON.parse(document.getElementById('data').textContent).columns).find(([k, c]) => ` +
-		`/^p\d/.test(k) && c.of)[0]`)
+		`/^p\d/.test(k) && typeof c.v[0] === 'string')[0]`)
 	of := fmt.Sprintf("d[%q]", text)
 	value := p.Text(`(() => { const d = JSON.parse(document.getElementById('data').textContent).columns; return ` + of +
-		`.of[0]; })()`)
+		`.v[0]; })()`)
 	set("where", text)
 	set("low", value)
 	set("high", value)
-	want(t, "trials of one category", p.Number(rows), shown(of+".v.map(v => v === 0)"))
+	want(t, "trials of one category", p.Number(rows), shown(of+".v.map((v, i, all) => v === all[0])"))
 	p.Eval("document.getElementById('clear').click()", nil)
 	p.Until(settled)
 	want(t, "marks off after clearing the range", p.Number(off), 0.0)
@@ -216,7 +216,7 @@ func testBoard(t *testing.T, p *pagetest.Page) {
 			t.Errorf("the table of %s says %.200q", id, text)
 		}
 	}
-	scrollTo(p, "slice-0")
+	scrollTo(p, "slice-4")
 	shot(p, "06-tables")
 	// What is saved is caught on its way to the file.
 	csv := p.Text(`new Promise(r => { const real = URL.createObjectURL; URL.createObjectURL = b => { URL.createObjectURL = real; b.text().then(r); return '#csv'; };
@@ -436,6 +436,7 @@ func TestBrowserTenSeconds(t *testing.T) {
 	}{
 		{"home", tonight(), []string{"4 things need you, one sweep runs", "version 2 was blocked when it was staged",
 			"nothing is trained on it and what is live stays live", "launcher datasets show clicks@2",
+			"launcher datasets accept clicks@2 --why REASON",
 			"11 of 50 trials ended, about 28 min left", "about $0.533 of $2.00 spent", "reaches its budget of $2.00",
 			"version 9 is live · promoted", "1 day ago", "Last sweep: not promoted", "worse than version 9 by 0.0031",
 			"version 9 stays live and the next sweep tries again"}},
@@ -443,7 +444,7 @@ func TestBrowserTenSeconds(t *testing.T) {
 		{"sweep", sample(50), []string{"ctr@9 became the champion and went live", "trial 14", "Why",
 			"average_precision on test of ctr@9",
 			"the base rate alone, log_loss",
-			"Better than version 8: log_loss 0.88 % better (+0.35 to +1.4 %).",
+			"Better than version 8: log_loss 0.88 % better (+0.35 to +1.4 %).", "Nothing to do.",
 			"the runner-up (trial 44)", "within noise", "the default (trial 2)", "2.56 %", "version 8", "0.877 %",
 			"better beyond chance", "the base rate alone",
 			"scores checked by", "so the lead may be luck", "How certain the gain is",
@@ -457,10 +458,11 @@ func TestBrowserTenSeconds(t *testing.T) {
 			"it may need more memory than the machine has", "Take machines with more memory", "the quorum is 4"}},
 		{"model", versions(10), []string{"Version 9 is live", "promoted", "1 day ago: not promoted",
 			"Worse than version 9 by 0.0031", "9 of 11 nights"}},
-		{"dataset", manyNights(30), []string{"The newest night is good", "Better on tonight's rows beyond chance"}},
+		{"dataset", manyNights(30), []string{"The newest night is good", "Nothing to do",
+			"Better on tonight's rows beyond chance"}},
 		{"blocked dataset", blocked(), []string{"The newest night is blocked",
 			"Found: price: the numbers are 100 times what they were: median 299, before 2.99",
-			"nothing is trained on it",
+			"nothing is trained on it", "launcher stage DATASET.yaml", "launcher datasets accept clicks@",
 			"launcher datasets show clicks@"}},
 	} {
 		path := filepath.Join(t.TempDir(), "page.html")

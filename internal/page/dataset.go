@@ -112,14 +112,6 @@ func (p *datasetPage) NightsHead() heading {
 	return h
 }
 
-// Class is how a night is painted.
-func (n *Night) Class() string {
-	if n.State == nights.Held {
-		return answerNone
-	}
-	return n.Sweep.Class()
-}
-
 // trend is a number night by night. Numbers that are not known are NaN.
 type trend struct {
 	Name              string

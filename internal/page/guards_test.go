@@ -29,6 +29,8 @@ var guards = []struct{ name, says, fault string }{
 	{"clipped text", `[...document.querySelectorAll('svg.plot text')].filter(e => { const s = e.ownerSVGElement.getBoundingClientRect(), b = e.getBoundingClientRect(); return b.width && (b.left < s.left - 2 || b.right > s.right + 2); }).map(e => (e.closest('figure')?.id || '') + ': ' + e.textContent + ' at ' + e.getAttribute('x') + ', ' + Math.round(e.getBoundingClientRect().width) + ' wide')
 		.concat([...document.querySelectorAll('h1, h2, h3, p, dd, dt, li, .badge, button, summary')].filter(e => e.offsetWidth && !e.closest('.hush, .skip') && e.scrollWidth > e.clientWidth + 2 && e.clientWidth && getComputedStyle(e).overflowX === 'hidden').map(e => e.textContent.slice(0, 60))).join(', ')`,
 		`document.querySelector('svg.plot text').setAttribute('x', '-60')`},
+	// On a desk, names of columns beyond the edge of a table with a title: it is narrow enough for all of them.
+	{"clipped names of columns", beyond, `document.querySelector('#metrics th').style.minWidth = '900px'`},
 	// What is clicked is reached by Tab, in the order of the page.
 	{"out of the keyboard's reach", `[...document.querySelectorAll('a[href], button, input, select, textarea, summary, [role=slider]')].filter(e => e.tabIndex !== 0 && !e.disabled).map(e => e.outerHTML.slice(0, 80)).join(', ')`,
 		`document.querySelector('button').tabIndex = -1`},
@@ -37,6 +39,13 @@ var guards = []struct{ name, says, fault string }{
 		return [...new Set([...document.querySelectorAll('svg.plot text:not(.in)')].map(e => { const a = light(getComputedStyle(e).fill), b = light(getComputedStyle(e.closest('figure, dialog, body')).backgroundColor), r = (Math.max(a, b) + .05) / (Math.min(a, b) + .05); return r < 4.5 ? r.toFixed(1) + ' of ' + e.getAttribute('class') : ''; }).filter(Boolean))].join(); })()`,
 		`document.querySelector('svg.plot text').style.fill = '#999'`},
 }
+
+// beyond are names of columns that lie beyond the edge of their table's box.
+const beyond = `innerWidth < 1000 ? '' :
+	[...document.querySelectorAll('#metrics, #bins, #shap, #features, #importance')].flatMap(t =>
+		[...t.tHead.rows[0].cells].filter(c => c.offsetWidth &&
+			c.getBoundingClientRect().right > t.parentNode.getBoundingClientRect().right + 2))
+	.map(c => c.textContent).join(', ')`
 
 // longNames is a sweep whose names are long, and written from the right.
 func longNames() *page.Sweep {

@@ -3,6 +3,7 @@ package page_test
 import (
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -95,6 +96,45 @@ func TestAmber(t *testing.T) {
 				caution && !strings.Contains(said(text), "predicts 24 % more than observed (9 to 42 %)") {
 				t.Errorf("%s with a caution %t: want %q, and what is off; got %.900q", name, caution, want, said(text))
 			}
+		}
+	}
+}
+
+// TestNothingToDo: a page says so where nothing needs a person, and only there; where something does, with the command
+// that mends it.
+func TestNothingToDo(t *testing.T) {
+	runs, broke, held, live, blocked := sample(8), sample(8), sample(8), versions(10), manyNights(30)
+	for _, s := range []*page.Sweep{runs, broke} {
+		s.State, s.Winner, s.Left = "running", nil, sweep.Range{Expected: 600}
+		s.Money = &page.Money{Known: true, Total: 1, Hourly: 12}
+	}
+	broke.Money.Budget = 2
+	held.Winner.Gate.Promoted, held.Winner.Gate.Passed = false, false
+	live.Champion, live.Nights = 10, live.Nights[:1]
+	live.Nights[0].Verdict = sweep.VerdictPromoted
+	blocked.Nights = blocked.Nights[:1+slices.IndexFunc(blocked.Nights, func(n page.Night) bool {
+		return n.State == nights.Held
+	})]
+	for name, tc := range map[string]struct {
+		view    writer
+		nothing bool
+		says    string
+	}{
+		"sweep":              {sample(50), true, "within noise of trial 44. Nothing to do."},
+		"held":               {held, false, "the next sweep tries again."},
+		"runs":               {runs, true, "Nothing to do: it ends by itself."},
+		"reaches its budget": {broke, false, "Its budget ends it"},
+		"model":              {live, true, "Nothing to do."},
+		"held model":         {versions(10), false, "the next night tries again."},
+		"dataset":            {manyNights(30), true, "Nothing to do for this table."},
+		"blocked": {blocked, false, "Mend its source and stage it again: launcher stage DATASET.yaml If it is right " +
+			"as it is: launcher datasets accept clicks@"},
+		"home": {tonight(), false, "launcher stage DATASET.yaml If it is right as it is: launcher datasets accept " +
+			"clicks@2"},
+	} {
+		text := said(write(t, tc.view))
+		if got := strings.Contains(text, "Nothing to do"); got != tc.nothing || !strings.Contains(text, tc.says) {
+			t.Errorf("%s: nothing to do: %t, expected %t and %q; got %.900q", name, got, tc.nothing, tc.says, text)
 		}
 	}
 }

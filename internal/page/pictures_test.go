@@ -36,7 +36,7 @@ func running() *page.Sweep {
 	for i := range s.Trials {
 		if t := &s.Trials[i]; i > 10 {
 			*t = page.TrialRow{Number: i, State: page.StateWaiting, Reason: "not started", Values: t.Values,
-				Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(), Private: math.NaN()}
+				Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN()}
 			if i < 15 {
 				t.State, t.Reason = page.StateRunning, "task 1 on vm-0, 40 trees"
 			}

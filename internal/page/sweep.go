@@ -23,8 +23,7 @@ type Sweep struct {
 	Maximize                              bool
 	State                                 string // running, cancelled, winner, no_winner
 	Planned, AsOf                         time.Time
-	Left                                  sweep.Range // seconds, about, of a sweep that runs; 0 if unknown
-	Features                              int
+	Left                                  sweep.Range  // seconds, about, of a sweep that runs; 0 if unknown
 	Rows                                  int          // of train
 	Params                                []Param      // those that differ between trials
 	Goals                                 []sweep.Goal // of a sweep with several objectives, the metric first
@@ -78,7 +77,6 @@ type TrialRow struct {
 	Seconds   float64 // of training
 	Cost      float64 // USD
 	Attempts  int
-	Private   float64 // bytes
 	Ended     time.Time
 	Best      int // the iteration of the score
 	CurveX    []float64
@@ -376,7 +374,6 @@ func (p *sweepPage) columns() {
 	column("cost", "cost", "n", plot.USD, func(t *TrialRow) any { return t.Cost }).unlisted =
 		p.Money == nil || !p.Money.Known
 	column("attempts", "attempts", "n", plot.Plain, func(t *TrialRow) any { return t.Attempts })
-	column("private", "private memory", "n", plot.Bytes, func(t *TrialRow) any { return t.Private }).unlisted = true
 	column("ended", "ended", "", plot.Plain, func(t *TrialRow) any { return t.Ended }).unlisted = true
 	for g := 1; g < len(p.Goals); g++ { // the first is the metric
 		column(goalKey(g), p.Goals[g].Name, "n", goalUnits[p.Goals[g].Name], func(t *TrialRow) any { return t.goal(g) })

@@ -32,7 +32,7 @@ func sample(n int) *page.Sweep {
 	planned := time.Date(2026, 11, 20, 3, 0, 0, 0, time.UTC)
 	s := &page.Sweep{ID: "night-ctr-9", Model: "ctr", Dataset: "clicks@0123456789abcdef", Objective: "binary",
 		Metric: "average_precision", Version: "v1",
-		Maximize: true, State: "winner", Planned: planned, AsOf: planned.Add(time.Hour), Features: 23,
+		Maximize: true, State: "winner", Planned: planned, AsOf: planned.Add(time.Hour),
 		Rows: 200000,
 		Params: []page.Param{{Name: "extra_trees", Categories: []string{"false", "true"}}, {Name: "feature_fraction"},
 			{Name: "ignore_column", Categories: []string{"(none)", "name:*:count"}},
@@ -99,7 +99,7 @@ func tested() *metric.Tested {
 func trialOf(rng *rand.Rand, i int, planned time.Time) page.TrialRow {
 	t := page.TrialRow{Number: i, Values: []float64{float64(i % 2), 0.3 + 0.7*rng.Float64(), float64(i / 3 % 2),
 		math.Exp(4*rng.Float64() - 1), math.Exp(-3.5 + 2*rng.Float64()), math.Floor(4 + 60*rng.Float64())},
-		Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(), Private: math.NaN(), Attempts: 1}
+		Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(), Attempts: 1}
 	if i%7 == 0 {
 		t.Values[3] = 0 // what has no logarithm
 	}
@@ -126,7 +126,7 @@ func trialOf(rng *rand.Rand, i int, planned time.Time) page.TrialRow {
 		t.Score -= 0.004 // why it was stopped
 	}
 	t.Ended = planned.Add(time.Duration(i+1) * 40 * time.Second)
-	t.Seconds, t.Cost, t.Private = 20+10*rng.Float64(), 0.01*rng.Float64(), 5e7
+	t.Seconds, t.Cost = 20+10*rng.Float64(), 0.01*rng.Float64()
 	for k := 1; k <= t.Grown; k++ {
 		t.CurveX = append(t.CurveX, float64(k))
 		t.CurveY = append(t.CurveY, t.Score-0.05*math.Exp(-float64(k)/20)-1e-5*math.Abs(float64(k-t.Best)))

@@ -206,7 +206,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 	file := w.file("sweep.yaml", sweepYAML)
 	out := w.must("sweep", file, "--dry-run")
 	for _, part := range []string{"num_leaves", "random", `"taskCount": 2`, "private to a trial",
-		"dataset, once per machine"} {
+		"of which the dataset takes"} {
 		if !strings.Contains(out, part) {
 			t.Errorf("it does not show %q:\n%s", part, out)
 		}

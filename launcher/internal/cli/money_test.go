@@ -351,3 +351,20 @@ func TestBill(t *testing.T) {
 	}
 	w.refused(sweep.ExitNotFound, "there is no sweep nobody", "bill", "nobody")
 }
+
+// TestPlanBesideTwoSources: at 80 columns a plan has time and cost of machines on Spot and on demand, a line each, and
+// says which prices are whose.
+func TestPlanBesideTwoSources(t *testing.T) {
+	w := newWorld(t)
+	w.env = map[string]string{"COLUMNS": "80", "HOME": w.dir}
+	out := w.must("plan", w.file("sweep.yaml", sweepYAML), "--rows", "1000000", "--features", "40", "--machines",
+		"n2-highmem-4,n2d-highmem-4")
+	text := strings.Join(strings.Fields(strings.ReplaceAll(out, "│", "")), " ")
+	for _, want := range []string{"machines time cost", "1 x n2-highmem-4 Spot", "1 x n2-highmem-4 on demand",
+		"1 x n2d-highmem-4 on demand", ": n2-highmem-4 Spot, n2-highmem-4 on demand",
+		"older: n2d-highmem-4 on demand"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the plan does not have %q:\n%s", want, out)
+		}
+	}
+}

@@ -140,7 +140,7 @@ func (s *SweepReader) view(state sweepview.State, l *ledger.Ledger, b *bill.Bill
 	v := &page.Sweep{ID: string(p.Sweep), Model: p.Spec.Model, Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
 		Objective: p.Spec.Objective, Metric: p.Spec.Metric,
 		Version: p.Coppice, Maximize: p.Maximize, State: stateOf(state), Planned: p.Created,
-		Features: p.Dataset.Features, Rows: p.Dataset.TableRows(sweep.Train),
+		Rows:  p.Dataset.TableRows(sweep.Train),
 		Goals: p.Spec.Goals, Winner: s.winner, Notes: slices.Clone(s.notes)}
 	if l.Unreadable > 0 {
 		v.Notes = append(v.Notes, fmt.Sprintf("%s cannot be read; the work done under unreadable claims is not shown.",
@@ -195,8 +195,7 @@ func stateOf(s sweepview.State) string {
 func (s *SweepReader) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Listed, cost bill.TrialCost,
 	params *page.Differing, state sweepview.State) page.TrialRow {
 	out := page.TrialRow{Number: t.Number, Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(),
-		Private: math.NaN(),
-		Values:  params.Values(t.Params), Attempts: len(listed.Claims), Final: t.Refit}
+		Values: params.Values(t.Params), Attempts: len(listed.Claims), Final: t.Refit}
 	if cost.Attempts > 0 && !cost.Unpriced && s.Online {
 		out.Cost = cost.Cost
 	}
@@ -214,9 +213,6 @@ func (s *SweepReader) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Li
 	}
 	out.Trees, out.Grown, out.Best, out.Ended = r.Trees, r.TreesGrown, r.BestIteration, r.Ended
 	out.Seconds = r.Usage.TrainSeconds
-	if r.Usage.PrivateBytes > 0 {
-		out.Private = float64(r.Usage.PrivateBytes)
-	}
 	out.State, out.Reason = ending(r, t.Params)
 	switch {
 	case r.Refits != nil: // its score is that of the trial that it trains again, which charts show already

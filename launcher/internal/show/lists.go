@@ -52,7 +52,7 @@ func (w Printer) Month(m *page.Month, now time.Time) {
 	case s.Nights > 0:
 		w.Printf("%s\n", s.Text(now))
 	default:
-		w.Printf("%s@%d is the champion, made by the last night\n", s.Model, s.Champion)
+		w.Printf("%s@%d is the champion, made by the last night; nothing to do\n", s.Model, s.Champion)
 	}
 	t := w.Table("night", "data", "dataset", "version", "verdict", "live", "age", "why").Wrap(8).
 		Least("dataset", "data", "age")

@@ -2,7 +2,6 @@ package show
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -19,8 +18,7 @@ import (
 // and the recommendation as a line to paste into the spec, which has asked for a machine.
 func (w Printer) Comparison(p *plan.Planned, asked sweep.Machine, q *quote.Estimator, c *quote.Comparison) {
 	if r := c.Recommended; r != nil {
-		market := map[bool]string{true: "Spot", false: "on demand"}[r.Spot]
-		w.Printf("%d x %s %s   %s   %s\n", r.VMs, r.Machine, market, quote.Hours(r.Hours), quote.Money(&r.Cost))
+		w.Printf("%s   %s   %s\n", rented(r.VMs, r.Machine, r.Spot), quote.Hours(r.Hours), quote.Money(&r.Cost))
 		w.Printf("%s\n", c.Reason)
 	} else {
 		w.Printf("nothing fits: %s\n", c.Reason)
@@ -32,14 +30,14 @@ func (w Printer) Comparison(p *plan.Planned, asked sweep.Machine, q *quote.Estim
 	w.Printf("%s on %s: %s, %d features, %s staged; prices in %s\n",
 		trials(len(p.Own())), p.Dataset.Name, rows, p.Dataset.Features, humanize.IBytes(uint64(p.Dataset.Bytes)),
 		q.Region)
-	t := w.Table("machine", "VMs", "tasks x threads", "waves", "memory of each", "SSDs", "time on demand",
-		"cost on demand", "time on Spot", "cost on Spot").
-		Least("waves", "memory of each", "SSDs", "time on demand", "cost on demand")
+	t := w.Table("machines", "time", "cost", "tasks x threads", "waves", "memory of each", "SSDs").
+		Least("SSDs", "waves", "memory of each", "tasks x threads")
 	for _, o := range c.Offers {
-		t.Row(o.Machine, o.VMs, fmt.Sprintf("%d x %d", o.TasksPerVM, o.ThreadsPerTask), o.Waves,
-			fmt.Sprintf("%s of %s", humanize.IBytes(uint64(o.UsedBytes)), humanize.IBytes(uint64(o.MemoryBytes))),
-			o.LocalSSD, quote.Hours(o.OnDemand.Hours), quote.Money(o.OnDemand.Cost), quote.Hours(o.Spot.Hours),
-			quote.Money(o.Spot.Cost))
+		for i, side := range []quote.Side{o.Spot, o.OnDemand} {
+			t.Row(rented(o.VMs, o.Machine, i == 0), quote.Hours(side.Hours), quote.Money(side.Cost),
+				fmt.Sprintf("%d x %d", o.TasksPerVM, o.ThreadsPerTask), o.Waves, fmt.Sprintf("%s of %s",
+					humanize.IBytes(uint64(o.UsedBytes)), humanize.IBytes(uint64(o.MemoryBytes))), o.LocalSSD)
+		}
 	}
 	t.Print()
 	for _, u := range c.Unfit {
@@ -54,6 +52,11 @@ func (w Printer) Comparison(p *plan.Planned, asked sweep.Machine, q *quote.Estim
 	if c.Recommended != nil {
 		w.YAML(machineLine(asked, c.Recommended))
 	}
+}
+
+// rented are machines of a type, and how they are paid for.
+func rented(vms int, machine string, spot bool) string {
+	return fmt.Sprintf("%d x %s %s", vms, machine, map[bool]string{true: "Spot", false: "on demand"}[spot])
 }
 
 // machineLine is the recommendation as a line for a sweep.yaml that asked for m: quoted with it, the sweep takes the
@@ -114,15 +117,24 @@ func assumptions(q *quote.Estimator, c *quote.Comparison) (pairs [][2]string) {
 		quote.Time(o.Lead.Expected), quote.Time(q.Startup.Seconds()), humanize.Comma(int64(q.Download/1e6)))
 	add("preemptions", "%v per hour of a Spot machine (assumed); each costs a start, half a minute unsaved, and "+
 		"resuming", q.Preemptions)
-	var dates []string
+	var sources []string
+	of := map[string][]string{} // what each has the price of
 	for _, o := range c.Offers {
-		for _, s := range []quote.Side{o.OnDemand, o.Spot} {
-			if text := s.PriceDate + ", " + s.PriceFrom; s.PriceFrom != "" && !slices.Contains(dates, text) {
-				dates = append(dates, text)
+		for i, s := range []quote.Side{o.Spot, o.OnDemand} {
+			if from := s.PriceDate + ", " + s.PriceFrom; s.PriceFrom != "" {
+				if of[from] == nil {
+					sources = append(sources, from)
+				}
+				of[from] = append(of[from], strings.TrimPrefix(rented(0, o.Machine, i == 0), "0 x "))
 			}
 		}
 	}
-	add("prices", "%s", strings.Join(dates, "\n"))
+	for _, from := range sources {
+		if len(sources) > 1 {
+			from += ": " + strings.Join(of[from], ", ")
+		}
+		add("prices", "%s", from)
+	}
 	return pairs
 }
 
