@@ -36,7 +36,7 @@ func (s *paramSpec) check(value any) error {
 	case s.fine == anyValue || value == "" || slices.Contains(strings.Fields(s.fine), fmt.Sprint(value)):
 		return nil
 	}
-	return fmt.Errorf("LightGBM has it, Coppice does not: %s", s.note)
+	return fmt.Errorf("LightGBM has it, Coppice does not: %s (asked for: %.40v)", s.note, value)
 }
 
 // trait is a property that some parameters have.
@@ -209,7 +209,7 @@ var paramTable = []paramSpec{
 	{"num_grad_quant_bins", "", noQuanta, "4", nil},
 	{"quant_train_renew_leaf", "", noQuanta, off, nil},
 	{"stochastic_rounding", "", noQuanta, anyValue, nil},
-	{"boosting", "boosting_type boost", "trees are boosted (gbdt); for dart or a random forest, use a lower " +
+	{"boosting", "boosting_type boost", "trees are boosted (gbdt), and there is no dart, rf or goss; use a lower " +
 		"learning_rate with early stopping", "gbdt gbrt", nil},
 	{"data_sample_strategy", "", noGOSS, "bagging", nil},
 	{"top_rate", "", noGOSS, "0.2", nil},

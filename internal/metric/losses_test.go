@@ -2,6 +2,7 @@ package metric_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"coppice/internal/metric"
@@ -29,10 +30,12 @@ func TestLossesRefuse(t *testing.T) {
 			t.Errorf("%s of label %v and prediction %v:\ngot  %v\nwant %s", c.name, c.label, c.pred, err, c.want)
 		}
 	}
-	for _, name := range []string{"quantile@1", "quantile@0", "quantile@x", "tweedie@1", "tweedie@2", "huber@-1",
-		"fair@NaN"} {
-		if m, err := metric.Lookup(name); err == nil {
-			t.Errorf("%s: got metric %s, want an error", name, m.Name)
+	for name, want := range map[string]string{"quantile@1": "above 0 and below 1, such as 0.9",
+		"quantile@0": "above 0 and below 1", "quantile@x": "", "tweedie@1": "above 1 and below 2, such as 1.5",
+		"tweedie@2": "above 1 and below 2",
+		"huber@-1":  "above 0 and below +Inf, such as 0.9", "fair@NaN": "above 0 and below +Inf, such as 1"} {
+		if m, err := metric.Lookup(name); err == nil || !strings.Contains(err.Error(), "give a number "+want) {
+			t.Errorf("%s: got metric %s, %v; want an error that names numbers %s", name, m.Name, err, want)
 		}
 	}
 }

@@ -38,7 +38,8 @@ type definition struct {
 	low, high float64 // the values that it can have
 	rankOnly  bool
 	takes     takes
-	usual     float64 // of number, and whether it has to be below 1 or below 2
+	usual     float64 // of number, and what it has to be above and below
+	above     float64
 	below     float64
 	about     string // docs/sweep.md has it, too
 	aliases   string // names used by LightGBM or scikit-learn, separated by blanks
@@ -159,7 +160,7 @@ func ofNumbers() []definition {
 			loss: plain(gammaDeviance), labels: aboveZero, preds: aboveZero,
 			about:   "mean gamma deviance of amounts above 0",
 			aliases: "mean_gamma_deviance"},
-		{name: "tweedie", kind: Regression, high: inf, takes: number, usual: 1.5, below: 2, eval: mean,
+		{name: "tweedie", kind: Regression, high: inf, takes: number, usual: 1.5, above: 1, below: 2, eval: mean,
 			influence: byRow(meanRow), loss: tweedieLoss, labels: atLeastZero, preds: aboveZero,
 			about: "mean negative log likelihood of amounts that are often 0, with this variance power above 1 " +
 				"(tweedie@1.5)"},
@@ -275,8 +276,8 @@ func (d definition) argument(arg string, has bool) (k cutoff, suffix string, err
 		x := d.usual
 		if has {
 			var err error
-			if x, err = strconv.ParseFloat(arg, 64); err != nil || !(x > 0 && x < d.below) || d.below == 2 && x <= 1 {
-				return wrong(fmt.Sprintf("give a number, such as %v", d.usual))
+			if x, err = strconv.ParseFloat(arg, 64); err != nil || !(x > d.above && x < d.below) {
+				return wrong(fmt.Sprintf("give a number above %v and below %v, such as %v", d.above, d.below, d.usual))
 			}
 		}
 		return cutoff{number: x}, "@" + strconv.FormatFloat(x, 'g', -1, 64), nil

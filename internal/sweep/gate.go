@@ -70,8 +70,6 @@ const (
 	MaxReferenceNights     = 30
 )
 
-func defaultRatio() []float64 { return []float64{0.8, 1.25} }
-
 // Gated returns the spec's gate with every default filled in, or the default gate.
 func (s *Spec) Gated() Gate {
 	g := Gate{}
@@ -86,7 +84,7 @@ func (s *Spec) Gated() Gate {
 		g.Reference = new(DefaultReferenceNights)
 	}
 	if g.Calibration == nil || g.Calibration.Ratio == nil {
-		g.Calibration = &GateCalibration{Ratio: defaultRatio()}
+		g.Calibration = &GateCalibration{Ratio: []float64{0.8, 1.25}}
 	}
 	return g
 }

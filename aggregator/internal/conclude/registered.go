@@ -26,8 +26,8 @@ func (a *Aggregator) orRegistered(ctx context.Context, id sweep.ID, k *known, c 
 	switch {
 	case err == nil && (c == nil || c.Outcome == sweep.OutcomeWinner):
 		return c, nil
-	case err != nil && !isDamage(err):
-		return nil, err
+	case err != nil && !problem.Is(err, problem.Damaged) && !errors.As(err, new(*registry.ConflictError)):
+		return nil, err // that a retry may mend
 	}
 
 	v, damage, failed := a.findVersion(ctx, id, k.plan)
@@ -51,12 +51,6 @@ func (a *Aggregator) orRegistered(ctx context.Context, id sweep.ID, k *known, c 
 		return a.concludeDamaged(ctx, id, v, c, damage)
 	}
 	return a.fromVersion(ctx, id, k, v, c, why)
-}
-
-// isDamage reports whether an error is about objects that a retry cannot fix, or about a version whose files differ
-// from those that this build produces.
-func isDamage(err error) bool {
-	return problem.Is(err, problem.Damaged) || errors.As(err, new(*registry.ConflictError))
 }
 
 // findVersion looks for the sweep's version; nil if there is none. Without a plan the model is unknown, so all models

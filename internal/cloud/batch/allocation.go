@@ -2,6 +2,7 @@ package batch
 
 import (
 	"maps"
+	"slices"
 
 	"cloud.google.com/go/batch/apiv1/batchpb"
 )
@@ -45,7 +46,7 @@ func (j Job) machine() *batchpb.AllocationPolicy_InstancePolicy {
 
 // bootDisk is Batch's default, unless the machine supports Hyperdisks only. Its size is left to Batch.
 func (j Job) bootDisk() *batchpb.AllocationPolicy_Disk {
-	if !hyperdiskOnly(j.MachineType) {
+	if !slices.Contains(hyperdisks, seriesOf(j.MachineType)) {
 		return nil
 	}
 	return &batchpb.AllocationPolicy_Disk{Type: "hyperdisk-balanced"}

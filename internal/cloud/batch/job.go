@@ -63,8 +63,9 @@ func Build(j Job) (*batchpb.Job, error) {
 		Labels:           maps.Clone(j.Labels),
 		TaskGroups:       []*batchpb.TaskGroup{j.taskGroup()},
 		AllocationPolicy: j.allocation(),
-		LogsPolicy:       logs(),
 		Notifications:    j.notifications(),
+		// without a policy, Batch keeps none of the tasks' output
+		LogsPolicy: &batchpb.LogsPolicy{Destination: batchpb.LogsPolicy_CLOUD_LOGGING},
 	}
 	return job, checkMessage(job)
 }
@@ -90,11 +91,6 @@ func (j Job) JSON() ([]byte, error) {
 	}
 	out.WriteByte('\n')
 	return out.Bytes(), nil
-}
-
-// logs keeps the tasks' output: without a policy, Batch keeps nothing.
-func logs() *batchpb.LogsPolicy {
-	return &batchpb.LogsPolicy{Destination: batchpb.LogsPolicy_CLOUD_LOGGING}
 }
 
 func (j Job) notifications() []*batchpb.JobNotification {

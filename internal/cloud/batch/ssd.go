@@ -30,10 +30,6 @@ func seriesOf(machineType string) string {
 	return s
 }
 
-func hyperdiskOnly(machineType string) bool {
-	return slices.Contains(hyperdisks, seriesOf(machineType))
-}
-
 // ssdRange is the choice for machines of up to that many vCPUs.
 type ssdRange struct {
 	vcpus  int

@@ -31,7 +31,7 @@ func parseTime(s string, order DayOrder) (sec, nsec int64, ok bool) {
 	if !p.ok || month < 1 || month > 12 || day < 1 || day > daysIn(year, month) {
 		return 0, 0, false
 	}
-	local := daysSince1970(year, month, day) * 86400
+	local := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC).Unix()
 	if p.s == "" {
 		return local, 0, true
 	}
@@ -312,8 +312,4 @@ func daysIn(year, month int) int {
 		return 28
 	}
 	return 31
-}
-
-func daysSince1970(year, month, day int) int64 {
-	return time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC).Unix() / 86400
 }

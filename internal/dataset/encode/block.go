@@ -47,7 +47,7 @@ func (m *Maker) trainBlocks() []place {
 	for pile := range m.pieces {
 		n := m.rows.records(pile)
 		step := n
-		if m.oneTime(pile) {
+		if m.c.Order.By == dataset.OrderTime && m.span[pile].least == m.span[pile].greatest { // such as a day
 			step = min(n, most)
 		}
 
@@ -57,12 +57,6 @@ func (m *Maker) trainBlocks() []place {
 	}
 
 	return out
-}
-
-// oneTime reports whether a piece of train, ordered by time, covers a single time, for instance a whole day in a table
-// with dates.
-func (m *Maker) oneTime(pile int) bool {
-	return m.c.Order.By == dataset.OrderTime && m.span[pile].least == m.span[pile].greatest
 }
 
 // heldOutBlocks lists the blocks of the other splits.

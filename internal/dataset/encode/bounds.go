@@ -35,8 +35,9 @@ func (m *Maker) layFeatures() error {
 		case dataset.DeriveRate:
 			f.Bounds = m.given(f, func() []float64 { return m.c.Bounds(slices.Clone(rates[f.Key])) })
 			if m.c.Sample > 0 {
-				slices.Sort(rates[f.Key])
-				f.Range = rangeOf(rates[f.Key])
+				r := rates[f.Key]
+				slices.Sort(r)
+				f.Range = [3]float64{r[0], r[(len(r)-1)/2], r[len(r)-1]}
 			}
 		case dataset.DeriveRecency:
 			f.Bounds = m.given(f, func() []float64 { return steps(1, 1e9, 1.2) })
@@ -59,10 +60,6 @@ func (m *Maker) given(f *DerivedFeature, made func() []float64) []float64 {
 		bounds = made()
 	}
 	return spread(bounds, m.maxBounds(f))
-}
-
-func rangeOf(sorted []float64) [3]float64 {
-	return [3]float64{sorted[0], sorted[(len(sorted)-1)/2], sorted[len(sorted)-1]}
 }
 
 // steps returns bounds from first up to most that grow by a factor, and at least by 1.

@@ -42,7 +42,7 @@ func newRecordLayout(c *Config) recordLayout {
 	for i := range c.Parts {
 		p := partLayout{at: l.width, bytes: 8}
 		if i < len(c.Few) && c.Few[i] > 0 && c.Few[i] <= math.MaxUint16 {
-			p.values = newDictionary(c.Few[i])
+			p.values = &dictionary{make([]uint64, 0, c.Few[i]), make([]uint16, 2*slotsFor(c.Few[i]))}
 			if p.bytes = 1; c.Few[i] > math.MaxUint8+1 {
 				p.bytes = 2
 			}
@@ -157,10 +157,6 @@ func (l *recordLayout) timeOf(record []byte) float64 {
 type dictionary struct {
 	values []uint64 // by number
 	slots  []uint16 // of a hash table with open addressing: 1 + the number of a value; 0 is free
-}
-
-func newDictionary(most int) *dictionary {
-	return &dictionary{values: make([]uint64, 0, most), slots: make([]uint16, 2*slotsFor(most))}
 }
 
 // number returns a value's number; ok is false if there are too many values.

@@ -15,10 +15,6 @@ type clock struct {
 	asNumber *axis // nil once a value is not a finite number
 }
 
-func newClock(column string, t *cell.Markers) *clock {
-	return &clock{column: column, markers: t, asTime: newAxis(minTimeBuckets), asNumber: newAxis(minTimeBuckets)}
-}
-
 // observe handles a batch in the first pass. Every row must have a time.
 func (c *clock) observe(batch *table.Batch, values *dataset.Values) error {
 	for i := range batch.Rows {

@@ -228,6 +228,10 @@ func (l *labeler) decode(batch *table.Batch, values *dataset.Values, i int) (flo
 	if !ok {
 		return 0, batch.ErrorAt(i, in.Column, "the label is %.40q, not a number", values.TextOf(i))
 	}
+	if math.IsInf(x, 0) || in.Above == nil && math.IsInf(float64(float32(x)), 0) {
+		return 0, batch.ErrorAt(i, in.Column, "the label %.40q does not fit a 32-bit float: correct it, or leave such "+
+			"rows out by listing it under missing: (--missing)", values.TextOf(i))
+	}
 
 	if in.Above != nil {
 		if x > *in.Above {
@@ -240,10 +244,7 @@ func (l *labeler) decode(batch *table.Batch, values *dataset.Values, i int) (flo
 		return 0, batch.ErrorAt(i, in.Column, "the label is %.40q, neither 0 nor 1", values.TextOf(i))
 	}
 
-	if y := float32(x); !math.IsInf(float64(y), 0) {
-		return y, nil
-	}
-	return 0, batch.ErrorAt(i, in.Column, "the label %.40q does not fit a 32-bit float", values.TextOf(i))
+	return float32(x), nil
 }
 
 // SameValue reports whether value i is what a spec or a person calls it: the same text or truth value, or the same
@@ -306,7 +307,8 @@ func (l *labeler) resolve() error {
 		return fail("holds %s, which is neither 0 and 1 nor a regression: use `label: {column: %s, positive: "+
 			"\"%v\"}`, `{column: %s, above: %v}`, `{column: %s, kind: regression}` or "+
 			"`{column: %s, kind: classes}`",
-			listNumbers(l.numbers), column, greatest(l.numbers), column, smallest(l.numbers), column, column)
+			listNumbers(l.numbers), column, greatest(l.numbers), column,
+			slices.Min(slices.Collect(maps.Keys(l.numbers))), column, column)
 	}
 
 	l.info.Kind = dataset.Regression
@@ -371,7 +373,6 @@ func rarest(texts map[string]int64) string {
 		func(a, b string) int { return cmp.Compare(texts[a], texts[b]) })
 }
 
-func smallest(counts map[float64]int64) float64 { return slices.Min(slices.Collect(maps.Keys(counts))) }
 func greatest(counts map[float64]int64) float64 { return slices.Max(slices.Collect(maps.Keys(counts))) }
 
 func listTexts(counts map[string]int64) string {

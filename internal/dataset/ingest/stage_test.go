@@ -370,7 +370,9 @@ func TestStageErrorsNameThePlace(t *testing.T) {
 		"regression constant": {"label: {column: y, kind: regression}\n", many(5, 5),
 			"has the same value in every row"},
 		"too large": {"label: {column: y, kind: regression}\n", many(5, 1e300),
-			"does not fit a 32-bit float"},
+			"does not fit a 32-bit float: correct it, or leave such rows out"},
+		"infinite": {"label: {column: y, above: 15}\n", many(1, 20, "-Infinity"),
+			`t.csv:4: column "y": the label "-Infinity" does not fit a 32-bit float`},
 		"missing value": {"label: y\nvalues: [a]\n", "a,b,y\n1,1,0\n,1,1\n",
 			`t.csv:3: column "a": the value is missing; it must be a number in every row, as values: lists the ` +
 				"column; fill it, or leave the row out"},

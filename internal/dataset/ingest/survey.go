@@ -54,7 +54,8 @@ func newSurvey(spec *dataset.Spec, t *table.Table, roles *roles, markers *cell.M
 
 	splitsByIt := s.splitter.by == dataset.SplitByTime && roles.order == roles.split
 	if roles.order >= 0 && !splitsByIt && spec.OrderBy() == dataset.OrderTime {
-		s.order = newClock(spec.TimeColumn(), markers)
+		s.order = &clock{column: spec.TimeColumn(), markers: markers, asTime: newAxis(minTimeBuckets),
+			asNumber: newAxis(minTimeBuckets)}
 	}
 
 	s.binRows = rowsOf(spec.BinRows, dataset.DefaultBinRows, len(s.columns), binCells)

@@ -215,7 +215,8 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	if !w.asJSON {
 		w.screen().Found(d.Found)
 	}
-	spec, err := sweep.ParseSpec("sweep.yaml", d.Sweep, plan.Vocabulary()) // before the work of staging
+	// Before the work of staging.
+	spec, err := sweep.ParseSpec("the sweep.yaml of --save-specs", d.Sweep, plan.Vocabulary())
 	if err != nil {
 		return err
 	}
@@ -326,7 +327,7 @@ func makeDraft(ctx context.Context, w *Setup, f fitFlags) (d *draft.Draft, err e
 // said. At home it is trained on all the same, since somebody is watching; in the cloud, where nights are, a person has
 // to accept it.
 func stageDraft(ctx context.Context, w *Setup, d *draft.Draft, f fitFlags) (*stager.Staged, error) {
-	spec, err := dataset.ParseSpec("dataset.yaml", d.Dataset)
+	spec, err := dataset.ParseSpec("the dataset.yaml of --save-specs", d.Dataset)
 	if err != nil {
 		return nil, err
 	}

@@ -85,6 +85,30 @@ func TestFitInTheCloudIsNamed(t *testing.T) {
 		"--where", "batch")
 }
 
+// TestFitNamesTheFlag: what is wrong in the specs that fit makes is said of its flags, before anything is staged.
+func TestFitNamesTheFlag(t *testing.T) {
+	w := newWorld(t)
+	table := w.file("t.csv", "a,y\n"+strings.Repeat("1,0\n2,1\n3,0\n", 9))
+	for want, args := range map[string][]string{
+		"launcher: --metric: metric rmse is for regression": {"--metric", "rmse"},
+		"launcher: --metric: metric auc is for binary":      {"--metric", "auc", "--objective", "regression"},
+		"launcher: --drop y: it is the label":               {"--drop", "y"},
+	} {
+		args = append([]string{"fit", table, "--label", "y", "--where", "batch", "--name", "t"}, args...)
+		w.refused(sweep.ExitUsage, want, args...)
+	}
+}
+
+// TestServeOfNothing: a model that the registry does not have is not waited for.
+func TestServeOfNothing(t *testing.T) {
+	w := newWorld(t)
+	w.register(1)
+	for _, model := range []string{"ctx", "ctr@7", "ctr@nosuch"} {
+		w.refused(sweep.ExitNotFound, "--model "+model+": registry: there is no", "serve", "--model", model, "--listen",
+			"127.0.0.1:0")
+	}
+}
+
 // TestFitOfAnotherLabel: a name is of one label, whatever version is its newest or its champion.
 func TestFitOfAnotherLabel(t *testing.T) {
 	w := newWorld(t)

@@ -32,7 +32,7 @@ func nightlyCommand(w *Setup) *cobra.Command {
 		Short: "Stage and sweep the night's table, once per scheduled slot",
 		Long: `Stages the table of the sweep's dataset, then starts the sweep on that version and watches it: stage and
 sweep --schedule in one command, for one entry of a scheduler. The dataset.yaml is the file NAME.yaml beside SWEEP.yaml,
-where NAME is its dataset, or that of --table.
+where NAME is its dataset, or else dataset.yaml there, or that of --table.
 
 A command started twice in a slot makes one sweep, and so one version: the second neither stages nor trains, but
 watches. The newest day of a source with {date:2006-01-02} is the day before the slot, in the schedule's time zone. If
@@ -56,7 +56,7 @@ started again: the slot is still free. If the table is that of the slot before, 
 	f.stage.batch.Add(cmd)
 	f.addWatching(w, cmd)
 	cmd.Flags().Float64Var(&f.budget, "budget", 0, "USD that the sweep's machines may cost (default: the spec's)")
-	cmd.Flags().StringVar(&f.table, "table", "", "the dataset.yaml (default: NAME.yaml beside SWEEP.yaml)")
+	cmd.Flags().StringVar(&f.table, "table", "", "the dataset.yaml (default: NAME.yaml, or it, beside SWEEP.yaml)")
 	cmd.Flags().StringVar(&f.schedule, "schedule", "0 0 * * *",
 		"the cron schedule that starts this command: its latest time is the slot")
 	cmd.Flags().StringVar(&f.zone, "time-zone", "", "time zone of --schedule, such as Europe/Berlin (default: UTC)")
@@ -70,6 +70,9 @@ func runNightly(ctx context.Context, w *Setup, file string, f nightlyFlags) erro
 		return err
 	}
 	t, err := stager.ReadTable(cmp.Or(f.table, filepath.Join(filepath.Dir(file), spec.Dataset+".yaml")))
+	if problem.Is(err, problem.NotFound) && f.table == "" { // as fit --save-specs writes it
+		t, err = stager.ReadTable(filepath.Join(filepath.Dir(file), "dataset.yaml"))
+	}
 	if problem.Is(err, problem.NotFound) {
 		return fmt.Errorf("%w; give the dataset.yaml as --table", err)
 	}

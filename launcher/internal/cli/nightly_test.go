@@ -117,9 +117,11 @@ func TestNightlyFlags(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
 	night := w.file("sweep.yaml", sweepYAML)
-	w.refused(sweep.ExitNotFound, "give the dataset.yaml as --table", "nightly", night)
-	table := filepath.Join(w.dir, "dataset.yaml")
-	w.must("nightly", night, "--table", table, "--at", "2026-11-20T03:10:00Z", "--no-wait")
+	alone := filepath.Join(t.TempDir(), "sweep.yaml")
+	must.Do(t, os.WriteFile(alone, []byte(sweepYAML), 0o644))
+	w.refused(sweep.ExitNotFound, "give the dataset.yaml as --table", "nightly", alone)
+	table := filepath.Join(w.dir, "dataset.yaml") // as fit --save-specs calls it, so that it need not be named
+	w.must("nightly", night, "--at", "2026-11-20T03:10:00Z", "--no-wait")
 	if got := slices.Collect(maps.Keys(w.jobs.submitted)); !slices.Equal(got, []sweep.ID{"night-20261120-0000"}) {
 		t.Errorf("a night made up for has the sweeps %v, expected night-20261120-0000", got)
 	}

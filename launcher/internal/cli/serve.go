@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
@@ -100,5 +101,12 @@ func runServe(ctx context.Context, w *Setup, model, listen string, given bool, q
 	if saved {
 		return answer()
 	}
-	return w.withCloud(ctx, func() error { q.Registry, project = w.registry, w.env.Project; return answer() })
+	return w.withCloud(ctx, func() error {
+		q.Registry, project = w.registry, w.env.Project
+		// A registry that does not answer may do so later; a model that it does not have is a mistake.
+		if _, err := q.Registry.Get(ctx, q.Model, q.Ref); problem.Is(err, problem.NotFound) {
+			return fmt.Errorf("--model %s: %w", model, err)
+		}
+		return answer()
+	})
 }

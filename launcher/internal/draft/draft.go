@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/table"
@@ -91,12 +92,13 @@ func Make(ctx context.Context, q Request) (*Draft, error) {
 	if err := d.setParams(&q); err != nil {
 		return nil, err
 	}
+	var asked metric.Metric
 	if q.Metric != "" {
-		m, err := metric.Lookup(q.Metric)
-		if err != nil {
+		var err error
+		if asked, err = metric.Lookup(q.Metric); err != nil {
 			return nil, problem.Wrap(problem.Usage, err, "--metric")
 		}
-		q.values = m.Columns()
+		q.values = asked.Columns()
 	}
 	if err := q.setObjective(); err != nil {
 		return nil, err
@@ -116,9 +118,19 @@ func Make(ctx context.Context, q Request) (*Draft, error) {
 	if text := s.reading.Open[q.Label]; text != "" {
 		return nil, problem.New(problem.Input, "--label %s: %s", q.Label, text)
 	}
+	if len(s.label.numbers) == 0 && q.Positive == "" && !q.wantsClasses() && s.column(q.Label).isTime() {
+		return nil, problem.New(problem.Input, "--label %s: the column holds times: to predict when, write a number, "+
+			"such as the days until then", q.Label)
+	}
 	label, objective, err := d.decideLabel(q, &s.label)
 	if err != nil {
 		return nil, err
+	}
+	if err := asked.CheckObjective(objective); asked.Name != "" && err != nil {
+		return nil, problem.Wrap(problem.Usage, err, "--metric")
+	}
+	if slices.Contains(q.Drop, q.Label) {
+		return nil, problem.New(problem.Usage, "--drop %s: it is the label, and never a feature", q.Label)
 	}
 	split, err := d.split(q, s, gbt.Classes(objective))
 	if err != nil {
@@ -141,7 +153,7 @@ func Make(ctx context.Context, q Request) (*Draft, error) {
 // WithTrials gives the sweep another number of trials.
 func (d *Draft) WithTrials(n int) (*sweep.Spec, error) {
 	d.Sweep = d.sweep(n)
-	return sweep.ParseSpec("sweep.yaml", d.Sweep, plan.Vocabulary())
+	return sweep.ParseSpec("the sweep.yaml of --save-specs", d.Sweep, plan.Vocabulary())
 }
 
 // decideLabel decides what the label means. The result is the spec's value of label, and the objective.
@@ -165,12 +177,15 @@ func (d *Draft) decideLabel(q Request, l *labels) (spec, objective string, err e
 	}
 	defer func() {
 		if err == nil && l.missing > 0 {
-			d.found("left out", "%s rows without a label", humanize.Comma(l.missing))
+			rows := english.PluralWord(int(l.missing), "row", "")
+			d.found("left out", "%s %s without a label", humanize.Comma(l.missing), rows)
 		}
 	}()
 
 	values := len(l.numbers) + len(l.texts)
 	switch {
+	case l.present+l.missing == 0:
+		return "", "", fail("the table has a header, and no row below it")
 	case l.present == 0:
 		return "", "", fail("the column has no value in any row")
 	case q.Positive != "":
@@ -222,7 +237,11 @@ func (d *Draft) declareNumber(q Request, l *labels) (spec string) {
 
 // declareClasses says that the label's values are classes.
 func (d *Draft) declareClasses(q Request, l *labels) (spec string, err error) {
-	values := len(l.numbers) + len(l.texts)
+	values, texts := len(l.numbers)+len(l.texts), slices.Sorted(maps.Keys(l.texts))
+	if !q.wantsClasses() && len(texts) <= 3 && len(l.numbers) > maxClasses {
+		return "", problem.New(problem.Input, "--label %s: the column holds numbers, and %s: correct it, or leave "+
+			"such rows out with --missing %s", q.Label, strings.Join(texts, ", "), strings.Join(texts, " --missing "))
+	}
 	if values > dataset.MaxClasses {
 		return "", problem.New(problem.Input, "--label %s: the column holds more than %d different values (%s): group "+
 			"them, or name the one that means yes with --positive", q.Label, dataset.MaxClasses, l.list())
@@ -238,7 +257,7 @@ func (d *Draft) declareClasses(q Request, l *labels) (spec string, err error) {
 			strings.Join(once, " --missing "))
 	}
 	folded := map[string]string{}
-	for _, text := range slices.Sorted(maps.Keys(l.texts)) {
+	for _, text := range texts {
 		other, twice := folded[strings.ToLower(text)]
 		if folded[strings.ToLower(text)] = text; twice && !q.wantsClasses() {
 			return "", problem.New(problem.Input, "--label %s: %q and %q differ in case alone: write them in one way, "+
@@ -270,30 +289,6 @@ func (q *Request) wantsClasses() bool {
 func ofSeveralClasses(name string) bool {
 	m, err := metric.Lookup(name)
 	return err == nil && m.Kind == metric.Classes
-}
-
-// of is the number of rows with a value.
-func (l *labels) of(value string) int64 {
-	for x, n := range l.numbers {
-		if string(dataset.AppendNumber(nil, x)) == value {
-			return n
-		}
-	}
-	return l.texts[value]
-}
-
-// uniqueValues are the values that one row has, texts before numbers; nil without, and of too many.
-func (l *labels) uniqueValues() []string {
-	if len(l.numbers)+len(l.texts) > dataset.MaxClasses {
-		return nil
-	}
-	var once []string
-	for _, v := range slices.Backward(l.values()) {
-		if l.of(v) == 1 {
-			once = append(once, v)
-		}
-	}
-	return once
 }
 
 // minTimes is the least number of different times by which rows are split.
@@ -359,8 +354,11 @@ func (d *Draft) split(q Request, s *seen, classes bool) (string, error) {
 		return fmt.Sprintf("{by: hash, key: %s, %s}", quoted(c.Name), parts), nil
 	}
 	if few {
-		d.found("split", "at random, class by class (the rarest has %s rows), since no time column or repeated ID was "+
-			"found (set --time or --key)", humanize.Comma(rarest))
+		by := fmt.Sprintf(", class by class (the rarest has %s rows)", humanize.Comma(rarest))
+		if rarest == s.label.present {
+			by = ""
+		}
+		d.found("split", "at random%s, since no time column or repeated ID was found (set --time or --key)", by)
 		return fmt.Sprintf("{by: classes, seed: %d, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}",
 			max(1, q.Seed)), nil
 	}

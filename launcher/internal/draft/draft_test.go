@@ -265,6 +265,11 @@ func TestRefused(t *testing.T) {
 			Request{Label: "y", Metric: "auc"}, "c0, c1, c2, and auc judges two classes"},
 		"texts as numbers": {"a,y", func(i int) string { return fmt.Sprintf("1,c%d", i) },
 			Request{Label: "y", Objective: "regression"}, "a number is to be predicted, and the column holds"},
+		"a text among numbers": {"a,y", func(i int) string {
+			return fmt.Sprintf("1,%s", []string{fmt.Sprint(i) + ".5", "unknown"}[i/49])
+		}, Request{Label: "y"}, "numbers, and unknown: correct it, or leave such rows out with --missing unknown"},
+		"times": {"a,y", func(i int) string { return fmt.Sprintf("1,2026-01-%02d", 1+i%28) }, Request{Label: "y"},
+			"--label y: the column holds times: to predict when, write a number"},
 		"no such objective": {"a,y", func(i int) string { return fmt.Sprintf("1,%d", i) },
 			Request{Label: "y", Objective: "gama"}, "--objective gama: there is no objective"},
 		"no such group": {"a,y", func(i int) string { return fmt.Sprintf("1,%d", i%3) },

@@ -369,6 +369,30 @@ func (l *labels) values() []string {
 	return append(out, slices.Sorted(maps.Keys(l.texts))...)
 }
 
+// of is the number of rows with a value.
+func (l *labels) of(value string) int64 {
+	for x, n := range l.numbers {
+		if string(dataset.AppendNumber(nil, x)) == value {
+			return n
+		}
+	}
+	return l.texts[value]
+}
+
+// uniqueValues are the values that one row has, texts before numbers; nil without, and of too many.
+func (l *labels) uniqueValues() []string {
+	if len(l.numbers)+len(l.texts) > dataset.MaxClasses {
+		return nil
+	}
+	var once []string
+	for _, v := range slices.Backward(l.values()) {
+		if l.of(v) == 1 {
+			once = append(once, v)
+		}
+	}
+	return once
+}
+
 func (l *labels) list() string {
 	values, more := l.values(), ""
 	if len(values) > maxClasses {

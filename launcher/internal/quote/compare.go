@@ -230,11 +230,6 @@ type choice struct {
 
 func (c choice) String() string { return fmt.Sprintf("%d x %s %s", c.VMs, c.Machine, Priced(c.spot)) }
 
-// requiredBudget is what Hold accepts for a sweep without fallbacks: the choice's cost plus the reserve.
-func (c choice) requiredBudget(reserve time.Duration) float64 {
-	return c.side.Cost.Expected + c.side.Hourly*float64(c.VMs)*reserve.Seconds()/3600
-}
-
 // cheapestBy is the choice with the lowest value, or nil; of equal ones it is the first.
 func cheapestBy(choices []choice, value func(choice) float64) *choice {
 	var best *choice
@@ -250,7 +245,9 @@ func cheapestBy(choices []choice, value func(choice) float64) *choice {
 // what is possible instead.
 func (c *Comparison) recommend(budget float64, reserve time.Duration, region string) {
 	cost := func(o choice) float64 { return o.side.Cost.Expected }
-	required := func(o choice) float64 { return o.requiredBudget(reserve) }
+	required := func(o choice) float64 { // what Hold accepts for a sweep without fallbacks
+		return cost(o) + o.side.Hourly*float64(o.VMs)*reserve.Seconds()/3600
+	}
 
 	// Machines with attached local SSDs come before those with built-in ones, which have never been seen mounted by
 	// Batch; of the same kind, the cheaper one.

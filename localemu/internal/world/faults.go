@@ -143,10 +143,6 @@ type script struct {
 	counts map[string]int // by class
 }
 
-func newScript(w *World) *script {
-	return &script{w: w, left: slices.Clone(w.opts.Faults.AtWrite), counts: map[string]int{}}
-}
-
 // struck counts a fault.
 func (s *script) struck(class string) {
 	s.mu.Lock()

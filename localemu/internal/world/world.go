@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -119,7 +120,7 @@ func Start(ctx context.Context, o Options) (*World, error) {
 }
 
 func (w *World) start(ctx context.Context) error {
-	w.script = newScript(w)
+	w.script = &script{w: w, left: slices.Clone(w.opts.Faults.AtWrite), counts: map[string]int{}}
 	if err := w.openData(ctx); err != nil {
 		return err
 	}
