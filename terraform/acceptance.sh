@@ -199,7 +199,7 @@ early_stopping_rounds: 15
 params: {num_iterations: 100, learning_rate: 0.1}
 search: {random: {num_leaves: {log_int: [7, 63]}, min_data_in_leaf: {log_int: [20, 500]}}}
 final: {machines: 2}
-machine: {type: $MACHINE, spot: true, vms: 2, threads_per_task: 1, tasks_per_vm: 2, local_ssd: $SSDS, wait: 10m, fallback: [{spot: false, local_ssd: $SSDS}]}
+machine: {type: $MACHINE, spot: true, vms: 2, threads_per_task: 1, tasks_per_vm: 2, local_ssd: $SSDS, wait: 10m, fallback: [{spot: false}]}
 limits: {trial: 10m, sweep: 1h}
 END
 }
@@ -396,7 +396,7 @@ fallback() {
   echo "    (writes $WORK/fallback.yaml: two trials on one $NEVER, or after 5 minutes on one $MACHINE, Spot)" >&2
   if [ -z "$DRY" ]; then
     sweep_spec | sed -e '/^final:/d' -e 's/^name: .*/name: fallback/' -e 's/^model: .*/model: fallback/' -e 's/^trials: .*/trials: 2/' \
-      -e "s/^machine: .*/machine: {type: $NEVER, spot: false, vms: 1, threads_per_task: 1, tasks_per_vm: 2, local_ssd: auto, wait: 5m, fallback: [{type: $MACHINE, spot: true, local_ssd: $SSDS}]}/" >"$WORK/fallback.yaml"
+      -e "s/^machine: .*/machine: {type: $NEVER, spot: false, vms: 1, threads_per_task: 1, tasks_per_vm: 2, local_ssd: auto, wait: 5m, fallback: [{type: $MACHINE, spot: true}]}/" >"$WORK/fallback.yaml"
     echo "$NAME-2" >>"$WORK/sweeps"
   fi
   run launcher sweep "$WORK/fallback.yaml" --id "$NAME-2" || [ $? -eq 9 ] # it need not be promoted

@@ -43,7 +43,7 @@ var ceilings = map[string]int{
 	"internal/fit":                 1022,
 	"internal/gbt":                 10170,
 	"internal/ledger":              544,
-	"internal/machines":            405,
+	"internal/machines":            404,
 	"internal/metric":              2663,
 	"internal/must":                36,
 	"internal/nights":              3569,
@@ -64,7 +64,7 @@ var ceilings = map[string]int{
 	"internal/slurm":               621,
 	"internal/strictjson":          309,
 	"internal/strictyaml":          766,
-	"internal/sweep":               4916,
+	"internal/sweep":               4914,
 	"internal/sweepstore":          1433,
 	"internal/team":                1386,
 	"internal/telemetry":           216,
@@ -72,20 +72,20 @@ var ceilings = map[string]int{
 	"launcher/command":             428,
 	"launcher/internal/bill":       271,
 	"launcher/internal/clean":      522,
-	"launcher/internal/cli":        4076,
+	"launcher/internal/cli":        4079,
 	"launcher/internal/cloudjob":   501,
 	"launcher/internal/console":    280,
 	"launcher/internal/doctor":     637,
 	"launcher/internal/draft":      1515,
 	"launcher/internal/explain":    350,
-	"launcher/internal/plan":       1488,
+	"launcher/internal/plan":       1497,
 	"launcher/internal/predict":    648,
 	"launcher/internal/provision":  465,
 	"launcher/internal/quote":      1454,
 	"launcher/internal/report":     1359,
 	"launcher/internal/reproduce":  475,
-	"launcher/internal/serve":      1950,
-	"launcher/internal/show":       1831,
+	"launcher/internal/serve":      1941,
+	"launcher/internal/show":       1829,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1711,
 	"launcher/internal/sweepview":  647,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 111_599
+const maxLines = 111_597
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

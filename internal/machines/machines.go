@@ -26,9 +26,9 @@ type Type struct {
 	Name        string
 	Family      string // such as n2
 	Shape       string // such as highmem
-	CPU         string // processors that it may have
 	VCPUs       int
 	MemoryBytes int64
+	MaxTasks    int   // at once: of Batch 20 (https://cloud.google.com/batch/docs/create-run-job)
 	Disks       []int // possible numbers of local SSDs, ascending; none if there can be none
 	BuiltIn     bool  // it always has exactly Disks[0]
 }
@@ -63,7 +63,7 @@ func Find(name string) (Type, error) {
 	if m := customPattern.FindStringSubmatch(name); m != nil {
 		vcpus, _ := strconv.Atoi(m[1])
 		mib, _ := strconv.ParseInt(m[2], 10, 64)
-		return Type{Name: name, Family: Custom, VCPUs: vcpus, MemoryBytes: mib << 20}, nil
+		return Type{Name: name, Family: Custom, VCPUs: vcpus, MemoryBytes: mib << 20, MaxTasks: 512}, nil
 	}
 
 	m := namePattern.FindStringSubmatch(name)

@@ -19,7 +19,6 @@ const lssd = "-lssd"
 
 // Family is a machine series as in types.yaml.
 type Family struct {
-	CPU    string           `yaml:"cpu"`
 	Shapes map[string]shape `yaml:"shapes"`
 	Disks  map[string][]int `yaml:"local_ssd"` // possible numbers of local SSDs by vCPUs, "16" or "2-10"
 }
@@ -54,7 +53,7 @@ func readTypes(data []byte) (*catalogue, error) {
 		for name, s := range f.Shapes {
 			add := func(vcpus int, disks []int, suffix string) {
 				t := Type{Name: fmt.Sprintf("%s-%s-%d%s", family, name, vcpus, suffix), Family: family, Shape: name,
-					CPU: f.CPU, VCPUs: vcpus, MemoryBytes: s.memory(vcpus), Disks: disks, BuiltIn: suffix == lssd}
+					VCPUs: vcpus, MemoryBytes: s.memory(vcpus), Disks: disks, MaxTasks: 20, BuiltIn: suffix == lssd}
 				c.types[t.Name] = t
 			}
 			for _, vcpus := range s.Sizes {

@@ -102,7 +102,7 @@ var reasons = map[string]string{
 	"JobHeldUser":           "it was submitted and not released: run the same command again",
 	"JobHeldAdmin":          "an administrator holds it",
 	"PartitionTimeLimit":    "limits.sweep is above the partition's time limit",
-	"PartitionConfig":       "no node of the partition has what a task takes: take a smaller machine.type",
+	"PartitionConfig":       "no node of the partition has what a task takes: take smaller vcpus and memory",
 	"ReqNodeNotAvail":       "nodes are down, drained or reserved",
 	"AssocMaxJobsLimit":     "the account runs as many jobs as it may",
 	"QOSMaxCpuPerUserLimit": "you use as many CPUs as you may",

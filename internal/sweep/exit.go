@@ -35,9 +35,6 @@ const (
 // not count, nor does one that left a checkpoint: machines vanish without notice, and the trial made progress.
 const MaxClaims = 5
 
-// MaxTasksPerVM is Batch's own limit.
-const MaxTasksPerVM = 20
-
 // RetryableExitCodes lists those after which the same task is worth another attempt. An interruption means that the
 // machine is going away: a cancelled job gives no task another attempt, whatever the policy. Batch has codes of its own
 // beside them.

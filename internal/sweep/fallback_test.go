@@ -20,7 +20,7 @@ func withMachine(machine string) string {
 }
 
 const several = "{type: n2-highmem-64, zones: [us-central1-a], wait: 5m, fallback: [{zones: [us-central1-f, " +
-	"us-central1-b]}, {type: n2d-highmem-64, local_ssd: 4}, {spot: false}]}"
+	"us-central1-b]}, {type: n2d-highmem-64}, {spot: false}]}"
 
 func TestFallback(t *testing.T) {
 	s, err := sweep.ParseSpec("sweep.yaml", []byte(withMachine(several)), words())
@@ -32,7 +32,7 @@ func TestFallback(t *testing.T) {
 		t.Errorf("the machine is %+v; want a wait of 5m, and as many local SSDs as it takes", m)
 	}
 	for n, want := range []string{"n2-highmem-64 true [us-central1-a] 0",
-		"n2-highmem-64 true [us-central1-f us-central1-b] 0", "n2d-highmem-64 true [us-central1-a] 4",
+		"n2-highmem-64 true [us-central1-f us-central1-b] 0", "n2d-highmem-64 true [us-central1-a] 0",
 		"n2-highmem-64 false [us-central1-a] 0"} {
 		c := m.Choice(n)
 		if got := fmt.Sprint(c.Type, " ", *c.Spot, " ", c.Zones, " ", int(c.LocalSSD)); got != want ||
@@ -61,11 +61,21 @@ func TestFallback(t *testing.T) {
 		"the same":             {"{fallback: [{type: n2-highmem-8}]}", "the same as what comes before it"},
 		"the same as the first": {"{zones: [us-central1-a], fallback: [{spot: false}, {spot: false}]}",
 			"the same as what comes before it"},
-		"too many disks": {"{fallback: [{spot: false, local_ssd: 49}]}", "local_ssd is 49"},
+		"disks": {"{fallback: [{spot: false, local_ssd: 4}]}", "unknown key \"local_ssd\""},
 		"too many": {"{fallback: [" + strings.Repeat("{spot: false}, {type: n2-highmem-8}, ", 11) + "]}",
 			"use at most 20"},
 		"what prices decided": {"{spot: 'auto'}", `expected true or false, found "auto"`},
 		"a wrong key":         {"{fallback: [{kind: spot}]}", "kind"},
+
+		"a type and a size":  {"{type: n2-highmem-8, vcpus: 16, memory: 64}", "type is of Google's machines"},
+		"a size and zones":   {"{vcpus: 16, memory: 64, zones: [us-central1-a]}", "zones is of Google's"},
+		"a size on Spot":     {"{vcpus: 16, memory: 64, spot: true}", "spot is of Google's"},
+		"a size and another": {"{vcpus: 16, memory: 64, fallback: [{spot: false}]}", "fallback is of Google's"},
+		"no memory":          {"{vcpus: 16}", "16 vCPUs, 0 GiB: give both"},
+		"no vCPUs":           {"{memory: 64}", "0 vCPUs, 64 GiB: give both"},
+		"vCPUs below 0":      {"{vcpus: -1, memory: 64}", "-1 vCPUs"},
+		"too much memory":    {"{vcpus: 16, memory: 100000}", "100000 GiB"},
+		"memory with a unit": {"{vcpus: 16, memory: 64GiB}", "expected a whole number, found \"64GiB\""},
 	} {
 		_, err := sweep.ParseSpec("sweep.yaml", []byte(withMachine(c[0])), words())
 		if err == nil || !strings.Contains(err.Error(), c[1]) || !strings.HasPrefix(err.Error(), "sweep.yaml:") {
@@ -130,4 +140,16 @@ func FuzzJobRecord(f *testing.F) {
 			t.Fatalf("the record of job %d was read as %+v", n, r)
 		}
 	})
+}
+
+// TestDescribedMachine: vCPUs and memory are a machine without a type, on demand.
+func TestDescribedMachine(t *testing.T) {
+	s := must.Get(sweep.ParseSpec("sweep.yaml", []byte(withMachine("{vcpus: 16, memory: 64, vms: 4}")), words()))(t)
+	if m := s.Machine; m.Type != "custom-16-65536" || *m.Spot || m.VMs != 4 {
+		t.Errorf("16 vCPUs and 64 GiB: got %+v, want four of custom-16-65536 that are not Spot", m)
+	}
+	text := must.Get(json.Marshal(s.Machine))(t)
+	if strings.Contains(string(text), "memory") || strings.Contains(string(text), "vcpus") {
+		t.Errorf("the plan says it twice: %s", text)
+	}
 }

@@ -13,7 +13,9 @@ import (
 
 // Machine says what the trials run on.
 type Machine struct {
-	Type           string `yaml:"type" json:"type"`                         // a Compute Engine machine type
+	Type           string `yaml:"type" json:"type"`                         // a Compute Engine machine type, or:
+	VCPUs          int    `yaml:"vcpus" json:"-"`                           // of a cluster's nodes, whose Type
+	Memory         int    `yaml:"memory" json:"-"`                          // (GiB) is then custom-VCPUS-MIB
 	Spot           *bool  `yaml:"spot" json:"spot"`                         // default true; never nil once parsed
 	VMs            int    `yaml:"vms" json:"vms"`                           // how many at once, default 1
 	ThreadsPerTask int    `yaml:"threads_per_task" json:"threads_per_task"` // default 4
@@ -36,8 +38,8 @@ type Fallback struct {
 	Type  string   `yaml:"type" json:"type,omitempty"`
 	Zones []string `yaml:"zones" json:"zones,omitempty"`
 	Spot  *bool    `yaml:"spot" json:"spot,omitempty"`
-	// not inherited, since each type allows other numbers; default auto
-	LocalSSD Auto `yaml:"local_ssd" json:"local_ssd,omitempty"`
+	// the fewest that hold the dataset, by the plan: each type allows other numbers
+	LocalSSD Auto `yaml:"-" json:"local_ssd,omitempty"`
 }
 
 // MaxFallbacks bounds the list of fallbacks.
@@ -114,7 +116,16 @@ func (s *Spec) checkLabels(doc *strictyaml.Document) error {
 
 func (s *Spec) checkMachine(doc *strictyaml.Document, v Vocabulary) error {
 	m, l := s.Machine, s.Limits
-	if err := v.Machine(m.Type); err != nil {
+	described := doc.Has("machine.vcpus") || doc.Has("machine.memory")
+	for _, key := range []string{"type", "spot", "local_ssd", "zones", "fallback"} {
+		if described && doc.Has("machine."+key) {
+			return doc.Errorf("machine."+key, "%s is of Google's machines; vcpus and memory describe a cluster's", key)
+		}
+	}
+	if described && (m.VCPUs < 1 || m.VCPUs > 9999 || m.Memory < 1 || m.Memory > 99999) {
+		return doc.Errorf("machine", "%d vCPUs, %d GiB: give both, as in {vcpus: 16, memory: 64}", m.VCPUs, m.Memory)
+	}
+	if err := v.Machine(m.Type); err != nil && !described {
 		return doc.Errorf("machine.type", "%v", err)
 	}
 
@@ -134,7 +145,7 @@ func (s *Spec) checkMachine(doc *strictyaml.Document, v Vocabulary) error {
 	}{
 		{"machine.vms", m.VMs, 1, 2000},
 		{"machine.threads_per_task", m.ThreadsPerTask, 1, 512},
-		{"machine.tasks_per_vm", int(m.TasksPerVM), 0, MaxTasksPerVM},
+		{"machine.tasks_per_vm", int(m.TasksPerVM), 0, 512},
 		{"machine.local_ssd", int(m.LocalSSD), 0, 48},
 	} {
 		if c.value < c.low || c.value > c.high {
@@ -150,7 +161,7 @@ func (s *Spec) checkMachine(doc *strictyaml.Document, v Vocabulary) error {
 
 	for path, d := range map[string]Duration{"limits.trial": l.Trial, "limits.sweep": l.Sweep} {
 		if time.Duration(d) < time.Second || time.Duration(d) > 14*24*time.Hour {
-			return doc.Errorf(path, "%s is %s: use 1s to 336h, the longest that a Batch job may run", path, d)
+			return doc.Errorf(path, "%s is %s: use 1s to 336h", path, d)
 		}
 	}
 	if l.Trial > l.Sweep && doc.Has("limits.trial") && doc.Has("limits.sweep") {
@@ -207,15 +218,6 @@ func (s *Spec) checkFallback(doc *strictyaml.Document, v Vocabulary) error {
 		if f.Type != "" {
 			if err := v.Machine(f.Type); err != nil {
 				return doc.Errorf(at+".type", "%v", err)
-			}
-		}
-
-		if f.LocalSSD < 0 || f.LocalSSD > 48 {
-			return doc.Errorf(at+".local_ssd", "local_ssd is %d: use auto, or up to 48", f.LocalSSD)
-		}
-		if f.LocalSSD != 0 {
-			if err := v.LocalSSD(m.Choice(i+1).Type, int(f.LocalSSD)); err != nil {
-				return doc.Errorf(at+".local_ssd", "%v", err)
 			}
 		}
 

@@ -79,11 +79,7 @@ func (s *Spec) refuseZeros(doc *strictyaml.Document) error {
 		}
 	}
 
-	autos := []string{"machine.tasks_per_vm", "machine.local_ssd"}
-	for i := range s.Machine.Fallback {
-		autos = append(autos, fmt.Sprintf("machine.fallback[%d].local_ssd", i))
-	}
-	for _, path := range autos {
+	for _, path := range []string{"machine.tasks_per_vm", "machine.local_ssd"} {
 		if x, given := doc.Number(path); given && x == 0 {
 			return doc.Errorf(path, "%s is 0: use a number above 0, or auto", path)
 		}
@@ -143,6 +139,9 @@ func (s *Spec) fillDefaults(v Vocabulary) {
 	s.Model = cmp.Or(s.Model, s.Name)
 
 	s.Search.Stop.fillDefaults()
+	if m := &s.Machine; m.Type == "" && m.VCPUs|m.Memory != 0 {
+		m.Type, m.Spot = fmt.Sprintf("custom-%d-%d", m.VCPUs, m.Memory<<10), new(false)
+	}
 	s.Machine.Type = cmp.Or(s.Machine.Type, "n2-highmem-8") // which the 12 vCPUs of a new account have room for
 	if s.Machine.Spot == nil {
 		s.Machine.Spot = new(true)

@@ -50,7 +50,7 @@ func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 	}
 	if env.Engine == environment.EngineSlurm {
 		j := &jobs{slurm.New(slurm.Options(env.Slurm)), env}
-		b.Jobs, b.Tasks, b.Conclude = j, j, reconcile
+		b.Jobs, b.Tasks, b.Conclude, b.Free = j, j, reconcile, true
 		return b, nil
 	}
 	if env.Project == "" || env.Location == "" { // only buckets are needed

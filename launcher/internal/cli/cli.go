@@ -71,6 +71,7 @@ type Backends struct {
 	Bucket func(name string) blob.Store
 	Jobs   SweepJobs
 	Tasks  cloudjob.Jobs // jobs that run the launcher itself
+	Free   bool          // jobs have no price: a cluster's
 	// Warehouse opens BigQuery; nil without a project. USDPerTiB is what it asks for reading.
 	Warehouse func(context.Context) (stager.Warehouse, error)
 	USDPerTiB float64
@@ -249,8 +250,9 @@ func (w *Setup) look(ctx context.Context, args []string, use func(*sweepview.Vie
 	})
 }
 
-// online reports whether jobs run on Google Cloud, not on an emulator.
-func (c *cloud) online() bool { return c.env.BatchEndpoint == "" }
+// emulated reports whether jobs run in a local cloud, and paid whether their machines cost anything.
+func (c *cloud) emulated() bool { return c.env.BatchEndpoint != "" }
+func (c *cloud) paid() bool     { return !c.emulated() && !c.Free }
 
 // bucket opens a bucket by its name, for the stager.
 func (c *cloud) bucket(_ context.Context, name string) (blob.Store, error) {
@@ -268,7 +270,7 @@ func (w *Setup) log() *slog.Logger {
 
 // screen writes tables for people, as wide as their terminal.
 func (w *Setup) screen() show.Printer {
-	return show.Printer{Screen: tables.On(w.World), Home: w.cloud != nil && !w.online()}
+	return show.Printer{Screen: tables.On(w.World), Home: w.cloud != nil && w.emulated()}
 }
 
 // stageBar shows the progress of staging, unless the output is JSON.

@@ -408,7 +408,7 @@ func sweepDraft(ctx context.Context, w *Setup, p *plan.Planned) (*sweep.Plan, sw
 
 // pageIn is where the local cloud's folder has the page of a sweep; empty on another cloud.
 func pageIn(w *Setup, id sweep.ID) string {
-	if folder := w.localFolder(); folder != "" && !w.online() {
+	if folder := w.localFolder(); folder != "" && w.emulated() {
 		return filepath.Join(folder, "pages", string(id)+".html")
 	}
 	return ""

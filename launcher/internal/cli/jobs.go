@@ -46,7 +46,8 @@ func settle(ctx context.Context, w *Setup, p *sweep.Plan, noWait bool) error {
 	return err
 }
 
-// cancelWaiting cancels the jobs of ended sweeps that still wait for machines: Batch starts none after two days.
+// cancelWaiting cancels the jobs of ended sweeps that still wait for machines, as long as an engine may let them wait:
+// Batch starts none after two days, Slurm whenever it can.
 func cancelWaiting(ctx context.Context, w *Setup, ids ...sweep.ID) {
 	for _, id := range ids {
 		s := sweepstore.New(w.sweeps, id)
@@ -55,7 +56,7 @@ func cancelWaiting(ctx context.Context, w *Setup, ids ...sweep.ID) {
 			continue
 		}
 		p, _, err := s.Plan(ctx)
-		if err == nil && w.Now().Sub(p.Created) < 48*time.Hour {
+		if err == nil && w.Now().Sub(p.Created) < 30*24*time.Hour {
 			err = provision.CancelWaiting(ctx, w.sweeps, w.Jobs, p)
 		}
 		if err != nil && !problem.Is(err, problem.Damaged) {

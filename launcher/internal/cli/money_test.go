@@ -237,7 +237,10 @@ func TestMachineOfASweep(t *testing.T) {
 	for machine, says := range map[string]string{
 		"{type: n2-highmen-2}": `sweep.yaml:8:17: machine type "n2-highmen-2" is not in the catalogue (did you mean ` +
 			`"n2-highmem"?)`,
-		"{type: n2-highmem-3}": "has the sizes 2, 4, 8,",
+		"{type: custom-16-65536}": "custom-16-65536: describe it, " +
+			"machine: {vcpus: 16, memory: 64}",
+		"{wait: 1m, fallback: [{type: custom-16-65536}]}": "describe it, machine: {vcpus: 16, memory: 64}",
+		"{type: n2-highmem-3}":                            "has the sizes 2, 4, 8,",
 		"{type: n2-highmem-64, local_ssd: 4}": "sweep.yaml:8:43: n2-highmem-64 takes 8, 16 or 24 local SSDs, " +
 			"not 4",
 		"{type: c4d-highmem-64-lssd, local_ssd: 8}": "comes with 6 local SSDs, not 8",

@@ -52,7 +52,7 @@ The page is self-contained: it can be mailed, archived and opened anywhere. The 
 
 // pages finds what there is a page about.
 func (c *cloud) pages() *report.Pages {
-	r := report.New(c.sweeps, c.datasets, c.registry, c.online())
+	r := report.New(c.sweeps, c.datasets, c.registry, c.paid())
 	r.Job = c.job
 	return r
 }

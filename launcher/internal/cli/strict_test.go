@@ -43,7 +43,7 @@ func TestStrictIsStrict(t *testing.T) {
 		{"vms: 2", "local_ssd: 1.5", `found "1.5"`},
 		{"vms: 2", "tasks_per_vm: 0", "machine.tasks_per_vm is 0: use a number above 0, or auto"},
 		{"vms: 2", "tasks_per_vm: '2'", "leave the quotes out"},
-		{"vms: 2", "fallback: [{type: n2-highmem-4, local_ssd: 0}]", "machine.fallback[0].local_ssd is 0"},
+		{"vms: 2", "fallback: [{type: n2-highmem-4, local_ssd: 1}]", "unknown key \"local_ssd\""},
 		{"vms: 2", "wait: 0s, fallback: [{type: n2-highmem-4}]", "machine.wait is 0s"},
 		{"vms: 2", "spot: 'true'", "expected true or false"},
 		{"threads_per_task: 1", "threads_per_task: 1.5", `found "1.5"`},

@@ -46,6 +46,7 @@ type world struct {
 	screen  bool              // the output is a terminal
 	width   int               // of it; 0 if it does not tell
 	tasks   cloudjob.Jobs
+	free    bool // jobs have no price
 	// verdicts are the channels for notifications.
 	verdicts func(context.Context) ([]notify.Channel, func(), error)
 	conclude func(context.Context) error
@@ -144,7 +145,8 @@ func (w *world) runTo(out, errOut io.Writer, args ...string) (code int) {
 				runner = w.jobs
 			}
 			return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] }, Jobs: runner,
-				Tasks: w.tasks, Verdicts: w.verdicts, Conclude: w.conclude, Close: func() error { return nil },
+				Tasks: w.tasks, Free: w.free, Verdicts: w.verdicts, Conclude: w.conclude,
+				Close:     func() error { return nil },
 				USDPerTiB: 6.25,
 				Warehouse: func(context.Context) (stager.Warehouse, error) { return w.warehouse, nil }}, nil
 		},

@@ -263,6 +263,11 @@ func TestSizing(t *testing.T) {
 			"n2-highmem-64, tasks_per_vm: 8}"}, 3, 3, "3 trials on 1 VMs", ""},
 		"two machines": {[]string{"trials: 8", "trials: 50", "n2-highmem-64}",
 			"n2-highmem-64, vms: 2}"}, 16, 32, "vCPUs", ""},
+		"a node of a cluster": {[]string{"trials: 8", "trials: 80", "type: n2-highmem-64}",
+			"vcpus: 64, memory: 512, threads_per_task: 1}"}, 64, 64, "64 vCPUs / 1 threads", ""},
+		"asked for more than Batch runs": {[]string{"trials: 8", "trials: 50", "n2-highmem-64}",
+			"n2-highmem-64, threads_per_task: 1, tasks_per_vm: 21}"}, 0, 0, "",
+			"machine.tasks_per_vm is 21, but Batch runs at most 20 tasks on a VM"},
 		"too small": {[]string{"n2-highmem-64}", "n2-standard-2, threads_per_task: 1}"}, 0, 0, "",
 			"no trial fits"},
 		"asked too many": {[]string{"n2-highmem-64}",
@@ -289,7 +294,7 @@ func TestSizing(t *testing.T) {
 				t.Fatal(err)
 			}
 			z := p.Sizing
-			if disks := p.Spec.Machine.LocalSSD; disks != 8 {
+			if disks := p.Spec.Machine.LocalSSD; disks != 8 && name != "a node of a cluster" {
 				t.Errorf("%d local SSDs; 64 vCPUs take 8 at least", disks)
 			}
 			if name == "by the memory" { // exactly as many as fit

@@ -30,8 +30,8 @@ type SizeRequest struct {
 	Memory       Memory
 }
 
-// Size decides how many tasks share a machine: as many as Batch, the vCPUs and the memory allow, with the dataset in
-// memory once; and how many local SSDs the machine has: those requested, or as few as hold the dataset. Errors are of
+// Size decides how many tasks share a machine: as many as engine, vCPUs and memory allow, with the dataset in memory
+// once; and how many local SSDs the machine has: those requested, or as few as hold the dataset. Errors are of
 // kind Input.
 func Size(request SizeRequest) (z sweep.Sizing, disks int, err error) {
 	if disks, err = request.disks(); err != nil {
@@ -79,8 +79,9 @@ func (q *SizeRequest) tasks() (sweep.Sizing, error) {
 		fmt.Sprintf("(%s - %s dataset - %s reserve) / %s per trial", gib(memory), gib(z.DatasetBytes),
 			gib(z.ReserveBytes), gib(z.TrialBytes))}
 	byTrials := limit{(q.Trials + m.VMs - 1) / m.VMs, fmt.Sprintf("%d trials on %d VMs", q.Trials, m.VMs)}
+	byEngine := limit{q.Type.MaxTasks, fmt.Sprintf("Batch runs at most %d tasks on a VM", q.Type.MaxTasks)}
 	tightest := slices.MinFunc([]limit{
-		{sweep.MaxTasksPerVM, fmt.Sprintf("Batch runs at most %d tasks on a VM", sweep.MaxTasksPerVM)},
+		byEngine,
 		{z.VCPUs / m.ThreadsPerTask, fmt.Sprintf("%d vCPUs / %d threads", z.VCPUs, m.ThreadsPerTask)},
 		byMemory, byTrials,
 	}, func(a, b limit) int { return cmp.Compare(a.tasks, b.tasks) })
@@ -94,6 +95,8 @@ func (q *SizeRequest) tasks() (sweep.Sizing, error) {
 	if asked := int(m.TasksPerVM); asked > byMemory.tasks {
 		return z, errorf("machine.tasks_per_vm is %d, but %s is %d; use tasks_per_vm: auto or a larger machine", asked,
 			byMemory.why, byMemory.tasks)
+	} else if asked > byEngine.tasks {
+		return z, errorf("machine.tasks_per_vm is %d, but %s", asked, byEngine.why)
 	} else if asked > byTrials.tasks {
 		tightest = byTrials
 	} else if asked > 0 {

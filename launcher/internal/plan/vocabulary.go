@@ -44,7 +44,13 @@ func Vocabulary() sweep.Vocabulary {
 			}
 			return m.CheckValue(value)
 		},
-		Machine: func(name string) error { _, err := machines.Find(name); return err },
+		Machine: func(name string) error {
+			t, err := machines.Find(name)
+			if t.Family == machines.Custom {
+				return fmt.Errorf("%s: describe it, machine: {vcpus: %d, memory: %.0f}", name, t.VCPUs, t.GiB())
+			}
+			return err
+		},
 		LocalSSD: func(name string, disks int) error {
 			t, err := machines.Find(name)
 			if err != nil {

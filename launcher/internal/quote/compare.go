@@ -299,7 +299,8 @@ func (c *Comparison) recommend(budget float64, reserve time.Duration, region str
 	case len(c.Offers) == 0:
 		c.Reason = "no machine type fits"
 	case strings.HasPrefix(c.Offers[0].Machine, machines.Custom):
-		c.Reason = c.Offers[0].Machine + " is none of Google's machines, and has no price"
+		c.Reason = fmt.Sprintf("%d x %s, of a cluster, without a price: %s", c.Offers[0].VMs, c.Offers[0].Machine,
+			Hours(c.Offers[0].OnDemand.Hours))
 	default:
 		c.Reason = fmt.Sprintf("no price of these is known in %s; check COPPICE_LOCATION, or give prices with "+
 			"COPPICE_PRICES=FILE", region)

@@ -36,7 +36,7 @@ func USD(v float64) string { return plot.USD.Format(v) }
 
 // Money is one with its range.
 func Money(r *sweep.Range) string {
-	if r == nil {
+	if r == nil || r.Expected == 0 {
 		return "no price"
 	}
 	return formatRange(*r, USD)

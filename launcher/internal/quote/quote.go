@@ -95,7 +95,6 @@ type Estimator struct {
 // Offer is what the sweep takes on one machine type.
 type Offer struct {
 	Machine        string      `json:"machine"`
-	CPU            string      `json:"cpu"`
 	VCPUs          int         `json:"vcpus"`
 	VMs            int         `json:"vms"`
 	TasksPerVM     int         `json:"tasks_per_vm"`
@@ -347,7 +346,7 @@ func (q *Estimator) offerOwn(w *work) (*Offer, error) {
 // are so many.
 func (q *Estimator) offer(w *work, machine machines.Type, sizing sweep.Sizing, disks, final int) *Offer {
 	vms := (sizing.Tasks + sizing.TasksPerVM - 1) / sizing.TasksPerVM
-	o := &Offer{Machine: machine.Name, CPU: machine.CPU, VCPUs: machine.VCPUs, VMs: vms, TasksPerVM: sizing.TasksPerVM,
+	o := &Offer{Machine: machine.Name, VCPUs: machine.VCPUs, VMs: vms, TasksPerVM: sizing.TasksPerVM,
 		ThreadsPerTask: sizing.ThreadsPerTask, Tasks: sizing.Tasks,
 		LimitedBy: sizing.LimitedBy, MemoryBytes: machine.MemoryBytes, LocalSSD: disks,
 		UsedBytes:  sizing.DatasetBytes + sizing.ReserveBytes + int64(sizing.TasksPerVM)*sizing.TrialBytes,

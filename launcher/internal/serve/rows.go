@@ -38,15 +38,6 @@ func (c *columns) at(name string) int {
 	return -1
 }
 
-// done returns the batch of all columns, or says which are missing in the words of `predict`.
-func (c *columns) done(rows int) (*table.Batch, error) {
-	if slices.Contains(c.have, false) {
-		return nil, table.Lacking("", c.m.columns, c.names())
-	}
-	c.batch.Rows = rows
-	return &c.batch, nil
-}
-
 // names are those of the request's columns.
 func (c *columns) names() []string {
 	names := c.other

@@ -19,10 +19,8 @@ import (
 func (w Printer) Comparison(p *plan.Planned, asked sweep.Machine, q *quote.Estimator, c *quote.Comparison) {
 	if r := c.Recommended; r != nil {
 		w.Printf("%s   %s   %s\n", rented(r.VMs, r.Machine, r.Spot), quote.Hours(r.Hours), quote.Money(&r.Cost))
-		w.Printf("%s\n", c.Reason)
-	} else {
-		w.Printf("nothing fits: %s\n", c.Reason)
 	}
+	w.Printf("%s\n", c.Reason)
 	rows := humanize.Comma(int64(q.Manifest.TableRows(sweep.Train))) + " rows to train on"
 	if n := q.Manifest.Copies(); n > 1 {
 		rows += fmt.Sprintf(", in %d orders", n)
