@@ -81,7 +81,7 @@ LABELS = {
 
 RANK = ("lambdarank", "rank_xendcg")  # flights of an airport's day, by how late they are
 LATE = "{column: y, kind: regression}"
-CLASSES = ("multiclass", "multiclassova")  # of how late a flight is
+CLASSES = ("multiclass",)  # of how late a flight is
 # name: the label, parameters, metric, its formula, and whether rows have weights
 CASES = {
     "regression": ("delay", {}, "l2", mean(lambda y, p: (p - y) ** 2), False),
@@ -89,10 +89,8 @@ CASES = {
     "regression_l1": ("delay", {}, "mae", mean(lambda y, p: abs(p - y)), False),
     "regression_l1 weighted": ("delay", {}, "mae", mean(lambda y, p: abs(p - y)), True),
     "huber": ("delay", {"alpha": 15.0}, "huber@15", mean(lambda y, p: np.where(abs(p - y) <= 15, (p - y) ** 2 / 2, 15 * (abs(p - y) - 7.5))), False),
-    "fair": ("delay", {"fair_c": 10.0}, "fair@10", mean(lambda y, p: 10 * abs(p - y) - 100 * np.log1p(abs(p - y) / 10)), False),
     "quantile": ("delay", {"alpha": 0.8}, "quantile@0.8", mean(lambda y, p: np.maximum(0.8 * (y - p), 0.2 * (p - y))), False),
     "quantile weighted": ("delay", {"alpha": 0.3}, "quantile@0.3", mean(lambda y, p: np.maximum(0.3 * (y - p), 0.7 * (p - y))), True),
-    "mape": ("delay", {}, "mape", mean(lambda y, p: abs(p - y) / np.maximum(1, abs(y))), False),
     "poisson": ("quarters", {}, "poisson", mean(lambda y, p: p - y * np.log(p)), False),
     "gamma": ("positive", {}, "gamma_deviance", mean(lambda y, p: 2 * (y / p - 1 - np.log(y / p))), False),
     "tweedie": ("ahead as 0", {"tweedie_variance_power": 1.3}, "tweedie@1.3", mean(tweedie), False),
@@ -102,7 +100,6 @@ CASES = {
     "binary scaled": ("late", {"scale_pos_weight": 3.0}, "log_loss", mean(log_loss), False),
     "multiclass": ("grade", {"num_class": 5}, "multi_logloss", mean(of_class), False),
     "multiclass weighted": ("grade", {"num_class": 5}, "multi_logloss", mean(of_class), True),
-    "multiclassova": ("grade", {"num_class": 5}, "multi_logloss", mean(of_class), False),
     "lambdarank": ("grade", {}, "ndcg@10", None, False),
     "lambdarank weighted": ("grade", {"lambdarank_norm": False, "lambdarank_truncation_level": 8, "label_gain": "0,1,2,5,9"}, "ndcg@10", None, True),
     "rank_xendcg": ("grade", {}, "ndcg@10", None, False),

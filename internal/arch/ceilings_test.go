@@ -41,10 +41,10 @@ var ceilings = map[string]int{
 	"internal/exact":               89,
 	"internal/expression":          547,
 	"internal/fit":                 1022,
-	"internal/gbt":                 10170,
+	"internal/gbt":                 10114,
 	"internal/ledger":              544,
 	"internal/machines":            404,
-	"internal/metric":              2663,
+	"internal/metric":              2654,
 	"internal/must":                36,
 	"internal/nights":              3569,
 	"internal/nights/nightstest":   1011,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 111_597
+const maxLines = 111_532
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

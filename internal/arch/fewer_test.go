@@ -124,6 +124,7 @@ var goneWords = []*regexp.Regexp{
 		`continue: ?\{from|\bcheckContinue\b|\bplan\.Continued\b|input-(model|dataset)\b|encodings: ?\{like`),
 	regexp.MustCompile(`\b(FollowLike|CheckLike|specLike|followTable|COPPICE_STAGE_LIKE|CreateInput|InputObject)\b`),
 	regexp.MustCompile(`\b(MonotoneConstraints|MonotoneList|PathSmooth|leastSmooth|bestLimited|catMinGain)\b`),
+	regexp.MustCompile(`\b(FairC|fairSlope|fairLoss|weighRows|atLeastOne)\b|fair@1\b`),
 }
 
 // tellGone are the files that say what is gone.

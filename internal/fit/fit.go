@@ -335,7 +335,7 @@ func CheckClasses(objective string, label *dataset.LabelInfo) error {
 		return problem.New(problem.Input, "objective %s needs a label of several classes; stage the dataset with "+
 			"label: {column: %s, kind: classes}", objective, label.Column)
 	case !several && label.Kind == dataset.Classes:
-		return problem.New(problem.Input, "the label has %d classes: use objective multiclass or multiclassova, not %s",
+		return problem.New(problem.Input, "the label has %d classes: use objective multiclass, not %s",
 			len(label.Classes), objective)
 	}
 	return nil

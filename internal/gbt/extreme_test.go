@@ -18,12 +18,8 @@ func lossOf(p *Params, raw, y float64) float64 {
 			return p.Alpha * (x - p.Alpha/2)
 		}
 		return x * x / 2
-	case "fair":
-		return p.FairC * (x - p.FairC*math.Log1p(x/p.FairC))
 	case "quantile":
 		return max(p.Alpha*(y-raw), (1-p.Alpha)*(raw-y))
-	case "mape":
-		return x / atLeastOne(y)
 	case "poisson":
 		return math.Exp(raw) - y*raw
 	case "gamma":

@@ -3,6 +3,7 @@ package gbt
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -164,4 +165,35 @@ func FuzzReadModel(f *testing.F) {
 			t.Fatalf("predicts %v, after a round trip %v", p, q)
 		}
 	})
+}
+
+// TestModelsOfOtherObjectives: models of objectives that are not trained, LightGBM's and those of earlier builds, are
+// read, and predict by what their scores are.
+func TestModelsOfOtherObjectives(t *testing.T) {
+	d := ofClasses(tableSpec{rows: 400, numerical: 2, bins: 20, seed: 3}, 3)
+	numbers, classes := small(), small()
+	numbers.Objective, classes.Objective, classes.NumClass = "regression", softmaxName, 3
+	for objective, p := range map[string]Params{"fair": numbers, "mape": numbers, "fair sqrt": numbers,
+		"multiclassova num_class:3 sigmoid:1": classes} {
+		m := mustTrain(t, &d.Data, p, Options{}).Model
+		other := strings.Replace(string(text(t, m)), "objective="+m.Objective, "objective="+objective, 1)
+		read, err := ReadModel(strings.NewReader(other))
+		if err != nil {
+			t.Fatalf("%s: %v", objective, err)
+		}
+		got := make([]float64, read.Outputs())
+		read.PredictRow(d.row(0), got)
+		want := slices.Clone(got)
+		for i, raw := range want {
+			switch objective {
+			case "fair sqrt":
+				want[i] = math.Copysign(raw*raw, raw)
+			case "multiclassova num_class:3 sigmoid:1":
+				want[i] = Probability(raw)
+			}
+		}
+		if read.Transform(got); !slices.Equal(got, want) {
+			t.Errorf("%s: predicts %v, want %v", objective, got, want)
+		}
+	}
 }

@@ -96,17 +96,10 @@ func objectives() []objectiveSpec {
 			make: of(func(p *Params) rowLoss {
 				return rowLoss{slopes: each(huberSlope(p.Alpha)), unit: true, start: mean}
 			})},
-		{name: "fair", text: "fair", uses: fairC, about: "a smooth mixture of squared and absolute error",
-			make: of(func(p *Params) rowLoss { return rowLoss{slopes: each(fairSlope(p.FairC)), start: mean} })},
 		{name: "quantile", text: "quantile", uses: alpha, renews: true,
 			about: "pinball loss at alpha; leaves are quantiles",
 			make: of(func(p *Params) rowLoss {
 				return rowLoss{slopes: each(pinballSlope(p.Alpha)), unit: true, start: labels, level: p.Alpha}
-			})},
-		{name: "mape", aliases: "mean_absolute_percentage_error", text: "mape", renews: true,
-			about: "absolute error relative to labels above 1; leaves are weighted medians",
-			make: of(func(*Params) rowLoss {
-				return rowLoss{slopes: each(relative), unit: true, start: labels, level: 0.5, scale: atLeastOne}
 			})},
 		{name: "poisson", text: "poisson", output: logMean, uses: poissonStep,
 			about: "counts: Poisson deviance",
@@ -129,9 +122,6 @@ func objectives() []objectiveSpec {
 			make: newRanking, about: "the order of the rows of a query, by a cross entropy; faster"},
 		{name: softmaxName, aliases: "softmax", classes: true, output: softmax, uses: numClass,
 			about: "several classes: log loss of their softmax"},
-		{name: oneVsRestName, aliases: "multiclass_ova ova ovr", classes: true, output: oneVsRest,
-			uses:  numClass + " " + scalePosWeight + " " + isUnbalance,
-			about: "several classes: log loss of each against all others"},
 	}
 }
 
@@ -152,7 +142,7 @@ func objectiveTexts() []string {
 			texts = append(texts, strconv.Quote(o.text))
 		}
 	}
-	return append(texts, classExamples)
+	return append(texts, `"fair"`, `"mape"`, classExamples)
 }
 
 // ObjectiveArgument is the parameter that is written behind the @ of an objective, as in quantile@0.5; empty if it has
@@ -161,8 +151,6 @@ func ObjectiveArgument(objective string) string {
 	switch objective {
 	case "huber", "quantile":
 		return alpha
-	case "fair":
-		return fairC
 	case "tweedie":
 		return tweediePower
 	}
@@ -171,6 +159,8 @@ func ObjectiveArgument(objective string) string {
 
 // foreignObjectives are LightGBM's that are not trained here, with their aliases, and why.
 var foreignObjectives = map[string]string{
+	"fair": noFair, "mape": noMAPE, "mean_absolute_percentage_error": noMAPE,
+	oneVsRestName: noOVA, "multiclass_ova": noOVA, "ova": noOVA, "ovr": noOVA,
 	"cross_entropy_lambda": "it is cross_entropy with another meaning of weights; use cross_entropy",
 	"xentlambda":           "it is cross_entropy with another meaning of weights; use cross_entropy",
 	"custom":               "a function cannot travel to another machine",
@@ -178,6 +168,12 @@ var foreignObjectives = map[string]string{
 	"null":                 "a function cannot travel to another machine",
 	"na":                   "a function cannot travel to another machine",
 }
+
+const (
+	noFair = "use huber, whose loss is squared near 0 and absolute beyond, too"
+	noMAPE = "use regression_l1, with weights that are 1 / max(1, |label|), for the same loss"
+	noOVA  = "use multiclass, which has the lower log loss"
+)
 
 // CanonicalObjective returns the name of an objective by its name or one of LightGBM's aliases.
 func CanonicalObjective(name string) (string, error) {
@@ -254,12 +250,13 @@ func outputOf(text string) (out outputKind, ok bool) {
 	if out, _, ok := classesOf(text); ok {
 		return out, true
 	}
-	name, sqrt := strings.CutSuffix(text, " sqrt")
+	switch text {
+	case "fair", "mape": // LightGBM's and earlier builds'
+		return asIs, true
+	case rootText, "regression_l1 sqrt", "quantile sqrt", "fair sqrt": // LightGBM also learns the latter from roots
+		return root, true
+	}
 	for _, o := range objectives() {
-		if sqrt && o.name == name && (name == "regression_l1" || name == "regression" || name == "fair" ||
-			name == "quantile") { // LightGBM's, which also learns these from roots
-			return root, true
-		}
 		if o.text == text && !o.classes {
 			return o.output, true
 		}

@@ -14,12 +14,11 @@ import (
 type classes struct {
 	raw [][]float64 // by class and row
 	// by row, the logarithm of the sum over all classes of e^raw when the round began, so that the trees of a round do
-	// not see each other; nil if each class is learnt against all others by itself
+	// not see each other
 	norm []float64
 }
 
-// class is the loss of one class: softmax, or logistic loss of that class against all others. Labels are classes from
-// 0.
+// class is the loss of one class, softmax. Labels are classes from 0.
 type class struct {
 	*classes
 	logistic
@@ -57,11 +56,10 @@ func newClasses(p *Params, d *Data) ([]objective, error) {
 		return nil, err
 	}
 
-	all := &classes{}
-	sum, filled, count := 0.0, 0, 0.0
+	all := &classes{norm: make([]float64, d.Rows)}
+	sum, filled := 0.0, 0
 	for c, n := range rows {
 		sum += weight[c]
-		count += n
 		if n > 0 {
 			filled++
 		}
@@ -69,41 +67,17 @@ func newClasses(p *Params, d *Data) ([]objective, error) {
 	if filled < 2 {
 		return nil, fmt.Errorf("%w: %w", ErrData, errOneClass)
 	}
-	softmax := p.Objective == softmaxName
-	if softmax {
-		all.norm = make([]float64, d.Rows)
-	}
 
 	var each []objective
 	for c := range k {
-		o := &class{classes: all, text: p.objectiveText(), curve: 1,
-			logistic: logistic{d: d, positive: float32(c), weight: [2]float64{1, 1}}}
-		share := max(weight[c]/sum, leastPrior)
-		if softmax {
-			o.curve = float64(k) / float64(k-1)
-			o.prior = exact.Log(share)
-		} else {
-			o.weighRows(p, rows[c], count-rows[c])
-			o.prior = exact.Log(share / max(1-share, leastPrior))
-		}
+		o := &class{classes: all, text: p.objectiveText(), curve: float64(k) / float64(k-1),
+			logistic: logistic{d: d, positive: float32(c), weight: [2]float64{1, 1}},
+			prior:    exact.Log(max(weight[c]/sum, leastPrior))}
 		// |gradient| < weight and hessian <= weight*curve/4 for any raw scores, so the grid is the same for every tree.
-		most := *heaviest * max(o.weight[0], o.weight[1])
-		o.pack = packing{hessianBits: bitsVaryingHessian, g1: most / maxG16, h1: most * o.curve / 4 / maxH16}
+		o.pack = packing{hessianBits: bitsVaryingHessian, g1: *heaviest / maxG16, h1: *heaviest * o.curve / 4 / maxH16}
 		each = append(each, o)
 	}
 	return each, nil
-}
-
-// weighRows weighs a class against all others as binary does.
-func (c *class) weighRows(p *Params, own, others float64) {
-	switch {
-	case !p.IsUnbalance:
-		c.weight[1] = p.ScalePosWeight
-	case own > others:
-		c.weight[0] = own / max(others, 1)
-	case own > 0:
-		c.weight[1] = others / own
-	}
 }
 
 func (c *class) String() string { return c.text }
@@ -118,7 +92,7 @@ func (c *class) init(fromAverage bool) float64 {
 
 // prepare: with the first class begins a round.
 func (c *class) prepare(_ int, _ []float64, _ []uint32, pool *pool) packing {
-	if c.positive == 0 && c.norm != nil {
+	if c.positive == 0 {
 		pool.parallel(len(c.norm), grain, func(_, lo, hi int) { c.normalize(lo, hi) })
 	}
 	return c.pack
@@ -152,16 +126,12 @@ func (c *classes) normalize(lo, hi int) {
 }
 
 func (c *class) gradients(rows []uint32, g, h []float64) {
-	if c.norm == nil {
-		Probabilities(g)
-	} else {
-		for i, r := range rows {
-			g[i] -= c.norm[r]
-		}
-		exponentials(g, 1)
-		for i, p := range g {
-			g[i] = min(p, 1)
-		}
+	for i, r := range rows {
+		g[i] -= c.norm[r]
+	}
+	exponentials(g, 1)
+	for i, p := range g {
+		g[i] = min(p, 1)
 	}
 	c.weigh(rows, g, h)
 	for i := range h {
@@ -170,16 +140,12 @@ func (c *class) gradients(rows []uint32, g, h []float64) {
 }
 
 func (c *class) fill(gh []uint32, raw []float64, rows rowSet, lo, hi int, k key) {
-	if c.norm == nil {
-		c.logistic.fill(gh, raw, rows, lo, hi, k)
-		return
-	}
 	packGradients(c, c.pack, gh, raw, rows, lo, hi, k)
 }
 
 func (c *class) renew(*grower, *Tree, []float64) {}
 
-// The objectives of several classes.
+// The objective of several classes, and that of models that LightGBM and earlier builds have trained.
 const (
 	softmaxName   = "multiclass"
 	oneVsRestName = "multiclassova"

@@ -26,7 +26,7 @@ func ofClasses(s tableSpec, k int) *table {
 // leaves reading the text, and the model read back.
 func TestPredictionsOfClasses(t *testing.T) {
 	const k = 4
-	for _, objective := range []string{softmaxName, oneVsRestName} {
+	for _, objective := range []string{softmaxName} {
 		d := ofClasses(tableSpec{rows: 3000, numerical: 4, categorical: 2, bins: 30, missing: 0.1, seed: 2}, k)
 		valid := d.Data
 		for r := uint32(1); r < uint32(d.Rows); r += 2 {
@@ -267,7 +267,6 @@ func TestClassesResume(t *testing.T) {
 	d := ofClasses(tableSpec{rows: 1500, numerical: 4, categorical: 1, bins: 20, missing: 0.1, seed: 5}, k-1)
 	for name, change := range map[string]func(*Params){
 		"plain":      func(*Params) {},
-		"ova":        func(p *Params) { p.Objective = oneVsRestName },
 		"bags":       func(p *Params) { p.BaggingFreq, p.BaggingFraction = 2, 0.6 },
 		"few splits": func(p *Params) { p.MinGainToSplit, p.MinDataInLeaf = 20, 300 },
 	} {
@@ -313,7 +312,7 @@ func TestClassesResume(t *testing.T) {
 // by.
 func TestClassesContinueWithoutAClass(t *testing.T) {
 	const k = 3
-	for _, objective := range []string{softmaxName, oneVsRestName} {
+	for _, objective := range []string{softmaxName} {
 		d := ofClasses(tableSpec{rows: 2000, numerical: 4, bins: 20, seed: 4}, k)
 		p := small()
 		p.Objective, p.NumClass, p.NumIterations = objective, k, 5

@@ -19,9 +19,8 @@ type rowLoss struct {
 	start func(o *pointwise) float64 // the raw score to begin with
 
 	// level, if not 0, is the quantile of the rows' residuals that leaves get instead of a Newton step, which says
-	// little where h says nothing of the loss. scale divides a row's weight in it.
+	// little where h says nothing of the loss.
 	level float64
-	scale func(y float64) float64
 	// least, if not nil, is the step that minimises the loss of a leaf with these sums, below which no leaf goes: where
 	// the loss grows faster than any parabola, a Newton step may overshoot without end.
 	least func(g, h float64) float64
@@ -175,9 +174,6 @@ func (o *pointwise) quantiles(sets [][]uint32, size []int, raw []float64, pool *
 			for i, r := range sets[s] {
 				y := float64(o.d.Label[r])
 				w := o.weight(r)
-				if o.scale != nil {
-					w /= o.scale(y)
-				}
 				if raw != nil {
 					y -= raw[r]
 				}
@@ -185,7 +181,7 @@ func (o *pointwise) quantiles(sets [][]uint32, size []int, raw []float64, pool *
 			}
 		}
 	})
-	if o.d.Weight == nil && o.scale == nil {
+	if o.d.Weight == nil {
 		return o.d.link.between(all, size, o.level, pool)
 	}
 	return o.d.link.beyond(all, o.d.total(), o.level, pool)
@@ -240,20 +236,8 @@ func signedRoot(y float64) float64 { return math.Copysign(math.Sqrt(math.Abs(y))
 
 func absolute(raw, y float64) (g, h float64) { return sign(raw - y), 1 }
 
-func relative(raw, y float64) (g, h float64) { return sign(raw-y) / atLeastOne(y), 1 }
-
-func atLeastOne(y float64) float64 { return max(1, math.Abs(y)) }
-
 func huberSlope(alpha float64) func(raw, y float64) (g, h float64) {
 	return func(raw, y float64) (g, h float64) { return min(max(raw-y, -alpha), alpha), 1 }
-}
-
-func fairSlope(c float64) func(raw, y float64) (g, h float64) {
-	return func(raw, y float64) (g, h float64) {
-		x := raw - y
-		reach := math.Abs(x) + c
-		return float64(c*x) / reach, float64(c*c) / float64(reach*reach)
-	}
 }
 
 func pinballSlope(alpha float64) func(raw, y float64) (g, h float64) {

@@ -56,7 +56,6 @@ const (
 	scalePosWeight  = "scale_pos_weight"
 	isUnbalance     = "is_unbalance"
 	alpha           = "alpha"
-	fairC           = "fair_c"
 	poissonStep     = "poisson_max_delta_step"
 	tweediePower    = "tweedie_variance_power"
 	regSqrt         = "reg_sqrt"
@@ -142,8 +141,6 @@ var paramTable = []paramSpec{
 		&training{func(p *Params) any { return &p.ExtraTrees }, 0, 0, addedLater}},
 	{alpha, "", "refused for other objectives; weighted quantiles are not extrapolated", "",
 		&training{func(p *Params) any { return &p.Alpha }, 0, 1e300, openLow | addedLater}},
-	{fairC, "", "refused for other objectives", "",
-		&training{func(p *Params) any { return &p.FairC }, 0, 1e150, openLow | addedLater}},
 	{poissonStep, "", "refused for other objectives", "",
 		&training{func(p *Params) any { return &p.PoissonMaxDeltaStep }, 0, 100, openLow | addedLater}},
 	{tweediePower, "", "refused for other objectives", "",
@@ -162,6 +159,7 @@ var paramTable = []paramSpec{
 		"features of the table by number, name or pattern; they stay in the model's list", "",
 		&training{func(p *Params) any { return &p.IgnoreColumn }, 0, 1<<31 - 1, 0}},
 
+	{"fair_c", "", "there is no objective fair; use huber, with alpha", "1", nil},
 	{"path_smooth", "", "leaves are not drawn towards their parents; use lambda_l2 and min_data_in_leaf", "0", nil},
 	{"monotone_constraints", "mc monotone_constraint monotonic_cst",
 		"a number may raise and lower a prediction; ignore_column leaves it out", "[]", nil},

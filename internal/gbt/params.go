@@ -43,7 +43,6 @@ type Params struct {
 
 	// of some objectives
 	Alpha                float64 // where huber's loss becomes absolute; quantile's level
-	FairC                float64
 	PoissonMaxDeltaStep  float64
 	TweedieVariancePower float64
 	RegSqrt              bool // learn the signed square roots of labels
@@ -72,7 +71,7 @@ func Defaults() Params {
 		FeatureFraction: 1, FeatureFractionByNode: 1, BaggingFraction: 1,
 		MaxBin: 255, BoostFromAverage: true, ScalePosWeight: 1,
 		MaxCatThreshold: 32, CatSmooth: 10, CatL2: 10, MaxCatToOnehot: 4, MinDataPerGroup: 100,
-		Alpha: 0.9, FairC: 1, PoissonMaxDeltaStep: 0.7, TweedieVariancePower: 1.5,
+		Alpha: 0.9, PoissonMaxDeltaStep: 0.7, TweedieVariancePower: 1.5,
 		TruncationLevel: 30, LambdarankNorm: true, Sigmoid: 1,
 	}
 }

@@ -99,8 +99,10 @@ func TestParseParamsRefuses(t *testing.T) {
 				"meaning of weights; use cross_entropy"},
 		"no objective": {map[string]any{"objective": "huba"},
 			`objective: there is no objective "huba" (did you mean "huber"?)`},
-		"of another objective": {map[string]any{"objective": "fair", "alpha": 0.5},
-			"alpha: has no effect with objective fair; it belongs to huber and quantile"},
+		"of another objective": {map[string]any{"objective": "l2", "alpha": 0.5},
+			"alpha: has no effect with objective regression; it belongs to huber and quantile"},
+		"one against the rest": {map[string]any{"objective": "ova"}, `objective: LightGBM has objective "ova", ` +
+			"Coppice does not: use multiclass, which has the lower log loss"},
 		"a quantile": {map[string]any{"objective": "quantile", "alpha": 2},
 			"alpha: 2 is not a quantile; use a number between 0 and 1"},
 		"directions": {map[string]any{"mc": "1,0"}, "mc: LightGBM has it, Coppice does not: a number may raise and " +

@@ -208,20 +208,15 @@ func (r *reference) renew(obj objective, t *refTree, rows []uint32, score []floa
 		for _, row := range rows {
 			if r.leafOf(t, row) == leaf {
 				values = append(values, float64(r.d.Label[row])-score[row])
-				w := o.weight(row)
-				if r.p.Objective == "mape" {
-					w /= max(1, math.Abs(float64(r.d.Label[row])))
-				}
-				weights = append(weights, w)
+				weights = append(weights, o.weight(row))
 			}
 		}
-		weighted := r.d.Weight != nil || r.p.Objective == "mape"
 		_, exponent := math.Frexp(slices.Max(weights))
 		units := make([]int64, len(weights))
 		for i, w := range weights {
 			units[i] = int64(math.Ldexp(w, 62-bits.Len(uint(r.d.Used()))-exponent))
 		}
-		if !weighted {
+		if r.d.Weight == nil {
 			units = nil
 		}
 		t.LeafValue[leaf] = sortedQuantile(values, units, o.level) * r.p.LearningRate

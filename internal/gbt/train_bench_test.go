@@ -37,7 +37,6 @@ func BenchmarkTrain(b *testing.B) {
 		{"gamma", "gamma", 100_000, 28, dense},
 		{"tweedie", "tweedie", 100_000, 28, dense},
 		{"softmax", softmaxName, 50_000, 28, dense},
-		{"ovr", oneVsRestName, 50_000, 28, dense},
 		{"lambdarank", "lambdarank", 100_000, 28, dense},
 		{"xendcg", xendcg, 100_000, 28, dense},
 	} {
@@ -56,7 +55,7 @@ func BenchmarkTrain(b *testing.B) {
 			}
 			for r, y := range d.Label {
 				switch p.Objective {
-				case softmaxName, oneVsRestName:
+				case softmaxName:
 					d.Label[r] = min(max(float32(int(2*y+3.5)), 0), 6)
 				case "lambdarank", xendcg:
 					d.Group[r], d.Label[r] = uint64(r/120), min(max(float32(int(y+1)), 0), 4)

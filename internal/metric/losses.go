@@ -78,13 +78,6 @@ func huberLoss(bound float64) func(p, l float64) float64 {
 	}
 }
 
-func fairLoss(c float64) func(p, l float64) float64 {
-	return func(p, l float64) float64 {
-		x := math.Abs(p - l)
-		return max(c*x-c*c*math.Log1p(x/c), 0)
-	}
-}
-
 func poissonLoss(p, l float64) float64 { return p - l*math.Log(p) }
 
 func gammaLoss(p, l float64) float64 { return l/p + math.Log(p) }

@@ -33,7 +33,7 @@ func TestLossesRefuse(t *testing.T) {
 	for name, want := range map[string]string{"quantile@1": "above 0 and below 1, such as 0.9",
 		"quantile@0": "above 0 and below 1", "quantile@x": "", "tweedie@1": "above 1 and below 2, such as 1.5",
 		"tweedie@2": "above 1 and below 2",
-		"huber@-1":  "above 0 and below +Inf, such as 0.9", "fair@NaN": "above 0 and below +Inf, such as 1"} {
+		"huber@-1":  "above 0 and below +Inf, such as 0.9", "huber@NaN": "above 0 and below +Inf, such as 0.9"} {
 		if m, err := metric.Lookup(name); err == nil || !strings.Contains(err.Error(), "give a number "+want) {
 			t.Errorf("%s: got metric %s, %v; want an error that names numbers %s", name, m.Name, err, want)
 		}

@@ -537,8 +537,8 @@ class Regressor(RegressorMixin, _Fitted):
     """Predicts a number. Parameters and attributes are those of Classifier, and
 
     Args:
-        objective: how it is learnt: "regression" (squared error), "regression_l1", "huber", "fair", "quantile", "mape",
-          "poisson", "gamma", "tweedie" or "cross_entropy" (labels from 0 to 1); with a number behind an @ where
+        objective: how it is learnt: "regression" (squared error), "regression_l1", "huber", "quantile", "poisson", "gamma",
+          "tweedie" or "cross_entropy" (labels from 0 to 1); with a number behind an @ where
           LightGBM has a parameter, as in "quantile@0.5" or "tweedie@1.3".
 
     >>> import coppice, numpy

@@ -40,7 +40,7 @@ func (q *Request) setObjective() error {
 	if has {
 		var value float64
 		if value, err = strconv.ParseFloat(argument, 64); err != nil || parameter == "" {
-			return fail(fmt.Errorf("use %s, without @, or an objective with a number: quantile, huber, fair, tweedie",
+			return fail(fmt.Errorf("use %s, without @, or an objective with a number: quantile, huber, tweedie",
 				name))
 		}
 		q.argument = fmt.Sprintf(", %s: %v", parameter, value)

@@ -16,9 +16,9 @@ func TestAliasesDrawWhatTheyDrew(t *testing.T) {
 		edits                   []string
 		id, fingerprint, trials string
 	}{
-		"canonical": {[]string{"eta", "learning_rate"}, "night-fa9b4f98", "174f0154aed7ae7b",
+		"canonical": {[]string{"eta", "learning_rate"}, "night-fa9b4f98", "8aad6214218abc9b",
 			"31/0 31/0 238/0 26/0 39/0 59/0 73/0 95/0"},
-		"an alias": {nil, "night-fa9b4f98", "174f0154aed7ae7b", "31/0 31/0 238/0 26/0 39/0 59/0 73/0 95/0"},
+		"an alias": {nil, "night-fa9b4f98", "8aad6214218abc9b", "31/0 31/0 238/0 26/0 39/0 59/0 73/0 95/0"},
 		"drawn": {[]string{drawn, "{max_leaves: {log_int: [15, 255]}, reg_lambda: {choice: [0, 1]}}"}, "", "",
 			"31/0 31/0 79/1 110/0 41/0 176/1 98/1 178/0"},
 		"a small space": {[]string{"fixed: [{}, {learning_rate: 0.2}]", "fixed: [{}]", drawn,

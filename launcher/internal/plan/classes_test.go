@@ -53,7 +53,7 @@ func TestSeveralClasses(t *testing.T) {
 	const classes = "objective: multiclass\nmetric: multi_logloss"
 	for want, lines := range map[string]string{
 		"":                                 classes,
-		" ":                                "objective: multiclassova\nmetric: multi_error\nweights: {num_class: 3}",
+		" ":                                "objective: multiclass\nmetric: multi_error\nweights: {num_class: 3}",
 		"num_class is 4, and the label of": classes + "\nweights: {num_class: 4}",
 		"  ":                               classes + "\nensemble: {bag: 1}",
 		"metric auc is for binary":         classes + "\nrequire: [auc > 0.7]",

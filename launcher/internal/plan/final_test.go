@@ -61,7 +61,7 @@ func TestFinalIsRefused(t *testing.T) {
 
 // TestARankingOfSeveralMachinesNeedsMore: one of them may have the first rows of all queries.
 func TestARankingOfSeveralMachinesNeedsMore(t *testing.T) {
-	for objective, perRow := range map[string]int64{"lambdarank": gbt.GuestBytes, "mape": 0} {
+	for objective, perRow := range map[string]int64{"lambdarank": gbt.GuestBytes, "regression_l1": 0} {
 		var final []int64
 		all := 0
 		for machines := range 2 {

@@ -27,7 +27,6 @@ for kind, w in {"plain": None, "weighted": weight.astype(float)}.items():
         "gamma_deviance": metrics.mean_gamma_deviance(y, pred, sample_weight=w),
         # by the formulas of LightGBM's metrics, which scikit-learn does not have
         "huber@10": np.average(np.where(abs(pred - y) <= 10, (pred - y) ** 2 / 2, 10 * (abs(pred - y) - 5)), weights=w),
-        "fair@3": np.average(3 * abs(pred - y) - 9 * np.log1p(abs(pred - y) / 3), weights=w),
         "poisson": np.average(pred - y * np.log(pred), weights=w),
         "gamma": np.average(y / pred + np.log(pred), weights=w),
         "tweedie@1.3": np.average(y * pred**-0.3 / 0.3 + pred**0.7 / 0.7, weights=w),
