@@ -16,7 +16,6 @@ import (
 	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
-	"coppice/launcher/internal/stager"
 )
 
 // stages is a Batch that records submissions; after a submission, the command that waits for the job is interrupted.
@@ -126,20 +125,32 @@ func TestDisksOfAStagingJob(t *testing.T) {
 	}
 }
 
-// twoTiB is a table of BigQuery that is not to be exported.
-type twoTiB struct{ stager.Warehouse }
+// twoTiB is a table of BigQuery, as CSV.
+type twoTiB struct{ bucket blob.Store }
 
 func (twoTiB) Look(context.Context, string) (int64, string, error) { return 2 << 40, "rows", nil }
 
-// TestStageSaysWhatBigQueryCosts: before anything is read.
-func TestStageSaysWhatBigQueryCosts(t *testing.T) {
+func (b twoTiB) Export(ctx context.Context, _, _, uri string) error {
+	folder := strings.TrimSuffix(strings.TrimPrefix(uri, "gs://datasets/"), "*.parquet")
+	_, err := b.bucket.Put(ctx, folder+"0.csv", blob.Absent,
+		bytes.NewReader(datasettest.Table(datasettest.Options{Rows: 1200})))
+	return err
+}
+
+// TestWhatBigQueryCostsIsTold before anything is read, and of a sweep on such a table that it is not in the quote.
+func TestWhatBigQueryCostsIsTold(t *testing.T) {
 	w := newWorld(t)
-	w.warehouse = twoTiB{}
+	w.warehouse = twoTiB{w.buckets["datasets"]}
 	spec := w.file("rows.yaml", "name: clicks\nsource: bigquery://ads-1/events/clicks\nlabel: is_click\n"+
-		"split: {by: hash, key: user_id, train: 0.6, valid: 0.4}\n")
+		"drop: [revenue]\nsplit: {by: hash, key: user_id, train: 0.6, valid: 0.4}\n")
 	want := "BigQuery would read 2.0 TiB: at most 12.50 USD"
 	if out := w.must("stage", spec, "--dry-run"); !strings.Contains(out, want) {
 		t.Errorf("stage --dry-run says %q, want %q", out, want)
 	}
 	w.empty("datasets")
+	w.must("stage", spec)
+	want = "`launcher stage DATASET.yaml --dry-run` says for how much BigQuery is read"
+	if out := w.must("plan", w.file("sweep.yaml", sweepYAML)); !strings.Contains(out, want) {
+		t.Errorf("plan says %s, want %q", out, want)
+	}
 }
