@@ -277,7 +277,7 @@ upload() {
 
 stage() { run launcher stage "$WORK/cloud.yaml" --batch --machine "$MACHINE" --spot; }
 
-quote() { names 'time on Spot;memory of each;cost on Spot;machine: {type:' launcher plan "$WORK/sweep.yaml"; }
+quote() { names 'before the first trial;memory of each; Spot ;$;machine: {type:' launcher plan "$WORK/sweep.yaml"; }
 
 # reconciling pauses or resumes the schedule that has the aggregator look, and checks that it is so.
 reconciling() {

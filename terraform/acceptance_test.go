@@ -54,7 +54,7 @@ case "$me $*" in
 "terraform "*" destroy "*) : >"$STATE" ;;
 "terraform "*" state list") cat "$STATE" ;;
 "clicks "*) echo table >"$last" ;;
-"launcher plan "*) echo "memory of each, time on Spot, cost on Spot; machine: {type: n2-highmem-2}" ;;
+"launcher plan "*) echo '2 Spot  3 min  $0.05; memory of each; before the first trial; machine: {type: n2-highmem-2}' ;;
 "launcher bill "*) echo "machine-hours 0.003, quoted 3 min, actual 5 s" ;;
 "launcher registry show accept") echo "accept@1 (champion), the leaves library reproduces all 1,000 predictions" ;;
 "launcher registry show accept --file"*) echo tree ;;
