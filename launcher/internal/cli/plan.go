@@ -158,8 +158,8 @@ func compareMachines(ctx context.Context, w *Setup, spec *sweep.Spec, m *dataset
 	c.Notes = append(c.Notes, w.explainQuotas(ctx, p.Plan)...)
 	queried := func(s dataset.Source) bool { return strings.HasPrefix(s.URI, "bigquery://") }
 	if slices.ContainsFunc(m.About.Sources, queried) {
-		c.Notes = append(c.Notes, "each night is staged anew: `launcher stage DATASET.yaml --dry-run` says for how much "+
-			"BigQuery is read")
+		c.Notes = append(c.Notes, "each night is staged anew: `launcher stage DATASET.yaml --dry-run` says for how "+
+			"much BigQuery is read")
 	}
 
 	// People expect the rows of the table, counting each once.
