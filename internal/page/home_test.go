@@ -127,9 +127,9 @@ func TestNothingToDo(t *testing.T) {
 		"model":              {live, true, "Nothing to do."},
 		"held model":         {versions(10), false, "the next night tries again."},
 		"dataset":            {manyNights(30), true, "Nothing to do for this table."},
-		"blocked": {blocked, false, "Mend its source and stage it again: launcher stage DATASET.yaml If it is right " +
-			"as it is: launcher datasets accept clicks@"},
-		"home": {tonight(), false, "launcher stage DATASET.yaml If it is right as it is: launcher datasets accept " +
+		"blocked": {blocked, false, "Mend its source and stage it again: launcher stage DATASET.yaml . If it is " +
+			"right as it is: launcher datasets accept clicks@"},
+		"home": {tonight(), false, "launcher stage DATASET.yaml . If it is right as it is: launcher datasets accept " +
 			"clicks@2"},
 	} {
 		text := said(write(t, tc.view))
