@@ -58,7 +58,7 @@ var ceilings = map[string]int{
 	"internal/program/tables":      332,
 	"internal/protocol":            1101,
 	"internal/random":              17,
-	"internal/registry":            2501,
+	"internal/registry":            2460,
 	"internal/scorer":              667,
 	"internal/search":              4304,
 	"internal/slurm":               621,
@@ -72,7 +72,7 @@ var ceilings = map[string]int{
 	"launcher/command":             428,
 	"launcher/internal/bill":       271,
 	"launcher/internal/clean":      522,
-	"launcher/internal/cli":        4084,
+	"launcher/internal/cli":        4014,
 	"launcher/internal/cloudjob":   501,
 	"launcher/internal/console":    280,
 	"launcher/internal/doctor":     637,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 111_537
+const maxLines = 111_426
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -125,6 +125,7 @@ var goneWords = []*regexp.Regexp{
 	regexp.MustCompile(`\b(FollowLike|CheckLike|specLike|followTable|COPPICE_STAGE_LIKE|CreateInput|InputObject)\b`),
 	regexp.MustCompile(`\b(MonotoneConstraints|MonotoneList|PathSmooth|leastSmooth|bestLimited|catMinGain)\b`),
 	regexp.MustCompile(`\b(FairC|fairSlope|fairLoss|weighRows|atLeastOne)\b|fair@1\b`),
+	regexp.MustCompile(`registry copy\b|registryCopyCommand|\bLabelCopied\b|copied_from`),
 }
 
 // tellGone are the files that say what is gone.

@@ -9,11 +9,10 @@ import (
 // compare", a flag "serve --shadow", a key "continue.mode:" with the key above it (or "when:" wherever it stands), a
 // value "method: tpe", for which whoever reads the value asks. What stands beside it is what to do instead.
 var gone = map[string]string{
-	"backtest":                   "stage and train past days one by one, `stage --day` and `sweep` (docs/sweep.md)",
-	"registry tag":               "give labels: in sweep.yaml, which the version keeps in its plan.json",
-	"registry note":              "each move has a reason: `registry promote`, `rollback` and `bad` --why TEXT",
-	"registry push":              "`launcher registry copy MODEL@VERSION --to gs://BUCKET`",
-	"registry pull":              "`launcher registry copy MODEL@VERSION --from gs://BUCKET`",
+	"backtest":      "stage and train past days one by one, `stage --day` and `sweep` (docs/sweep.md)",
+	"registry tag":  "give labels: in sweep.yaml, which the version keeps in its plan.json",
+	"registry note": "each move has a reason: `registry promote`, `rollback` and `bad` --why TEXT",
+	"registry push": copyGone, "registry pull": copyGone, "registry copy": copyGone,
 	"predict --batch":            "run `launcher predict` on a machine next to the bucket; several share the tables",
 	"predict --tasks":            "run `launcher predict` on a machine next to the bucket; several share the tables",
 	"registry reproduce --batch": "run `launcher registry reproduce` on a machine next to the bucket",
@@ -105,6 +104,7 @@ var gone = map[string]string{
 }
 
 const (
+	copyGone     = "`gcloud storage cp -r gs://BUCKET/registry/MODEL/versions/N DIR`, then --model ./DIR"
 	metricsGone  = "set OTEL_EXPORTER_OTLP_ENDPOINT to a collector, which Prometheus scrapes"
 	pricesGone   = "COPPICE_PRICES=FILE gives prices"
 	downloadGone = "400 MB/s are assumed, and the range has half and twice that"

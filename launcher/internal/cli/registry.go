@@ -28,7 +28,7 @@ the newest version if there is none), MODEL@latest the newest version.`,
 	})
 	cmd.AddCommand(registryListCommand(w), registryShowCommand(w), registryPromoteCommand(w),
 		registryRollbackCommand(w), registryBadCommand(w), registryDeleteCommand(w), registryExplainCommand(w),
-		registryReproduceCommand(w), registryCopyCommand(w))
+		registryReproduceCommand(w))
 	return cmd
 }
 
