@@ -139,7 +139,10 @@ def _fail(code: int, said: str) -> NoReturn:
 
 def main() -> NoReturn:
     """The command coppice: the program with the arguments of this process."""
-    program = path()
-    if os.name == "posix":
-        os.execv(program, [program, *sys.argv[1:]])
-    sys.exit(subprocess.call([program, *sys.argv[1:]]))
+    try:
+        program = path()
+        if os.name == "posix":
+            os.execv(program, [program, *sys.argv[1:]])
+        sys.exit(subprocess.call([program, *sys.argv[1:]]))
+    except KeyboardInterrupt:
+        sys.exit(_EXIT_INTERRUPTED)

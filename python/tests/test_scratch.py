@@ -35,6 +35,31 @@ class Scratch(unittest.TestCase):
                     with self.assertRaisesRegex(CorruptError, f"{name}: not a file"):
                         store.read(name, 1 << 20)
 
+    def test_the_command_imports_little(self):
+        # Ctrl-C while numpy and pyarrow are imported is a traceback.
+        heavy = "numpy", "pyarrow", "pandas", "sklearn"
+        code = f"import sys, coppice._program, coppice\nprint([m for m in {heavy} if m in sys.modules])"
+        env = os.environ | {"PYTHONPATH": PACKAGE}
+        done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout.strip(), "[]")
+
+    def test_the_command_takes_no_interrupt(self):
+        code = "import os, signal\nprint(signal.getsignal(signal.SIGINT) == signal.SIG_DFL)"
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("coppice", "other"):
+                pathlib.Path(folder, name).write_text(f"import coppice\n{code}")
+            env = os.environ | {"PYTHONPATH": PACKAGE}
+            run = [subprocess.run([sys.executable, f"{folder}/{n}"], env=env, capture_output=True, text=True).stdout
+                   for n in ("coppice", "other")]
+        self.assertEqual(run, ["True\n", "False\n"], "Ctrl-C ends the command at once, and interrupts other scripts")
+
+    def test_an_interrupted_command(self):
+        with unittest.mock.patch.object(_program, "path") as found:
+            found.side_effect = KeyboardInterrupt
+            with self.assertRaises(SystemExit) as end:
+                _program.main()
+        self.assertEqual(end.exception.code, 130)
+
     def test_a_killed_process(self):
         hold = "import time; from coppice import _program\nwith _program.scratch() as s: print(s, flush=True); time.sleep(60)"
         env = os.environ | {"PYTHONPATH": PACKAGE}

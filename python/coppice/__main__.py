@@ -1,0 +1,5 @@
+"""python -m coppice: the command coppice."""
+
+from ._program import main
+
+main()
