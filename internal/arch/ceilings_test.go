@@ -19,12 +19,12 @@ var ceilings = map[string]int{
 	"e2e":                          4,
 	"examples/clicks":              263,
 	"internal/atomicfile":          129,
-	"internal/blob":                469,
+	"internal/blob":                463,
 	"internal/blob/blobtest":       896,
 	"internal/blob/folder":         500, // a bucket on a cluster without a cloud
 	"internal/calibrate":           706,
 	"internal/cloud":               317,
-	"internal/cloud/batch":         1122,
+	"internal/cloud/batch":         1140,
 	"internal/cloud/bigquery":      238,
 	"internal/cloud/gcs":           545,
 	"internal/cloud/idtoken":       268,
@@ -37,7 +37,7 @@ var ceilings = map[string]int{
 	"internal/dataset/ingest":      6168,
 	"internal/dataset/segment":     269,
 	"internal/dataset/table":       4297,
-	"internal/engine":              120,
+	"internal/engine":              123,
 	"internal/exact":               89,
 	"internal/expression":          547,
 	"internal/fit":                 1022,
@@ -61,20 +61,20 @@ var ceilings = map[string]int{
 	"internal/registry":            2460,
 	"internal/scorer":              667,
 	"internal/search":              4304,
-	"internal/slurm":               621,
+	"internal/slurm":               620,
 	"internal/strictjson":          309,
 	"internal/strictyaml":          766,
-	"internal/sweep":               4914,
+	"internal/sweep":               4919,
 	"internal/sweepstore":          1433,
 	"internal/team":                1386,
 	"internal/telemetry":           216,
 	"launcher":                     13,
-	"launcher/command":             428,
+	"launcher/command":             429,
 	"launcher/internal/bill":       271,
 	"launcher/internal/clean":      522,
-	"launcher/internal/cli":        4014,
+	"launcher/internal/cli":        4016,
 	"launcher/internal/cloudjob":   501,
-	"launcher/internal/console":    280,
+	"launcher/internal/console":    281,
 	"launcher/internal/doctor":     637,
 	"launcher/internal/draft":      1515,
 	"launcher/internal/explain":    350,
@@ -82,7 +82,7 @@ var ceilings = map[string]int{
 	"launcher/internal/predict":    648,
 	"launcher/internal/provision":  465,
 	"launcher/internal/quote":      1454,
-	"launcher/internal/report":     1359,
+	"launcher/internal/report":     1347,
 	"launcher/internal/reproduce":  475,
 	"launcher/internal/serve":      1941,
 	"launcher/internal/show":       1829,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 111_426
+const maxLines = 111_437
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

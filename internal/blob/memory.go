@@ -2,6 +2,7 @@ package blob
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"hash/crc32"
@@ -44,10 +45,7 @@ func (m *memory) get(ctx context.Context, name string) (*object, error) {
 }
 
 func check(ctx context.Context, name string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return ValidName(name)
+	return cmp.Or(ctx.Err(), ValidName(name))
 }
 
 func (m *memory) Stat(ctx context.Context, name string) (Attrs, error) {
@@ -144,10 +142,6 @@ func (m *memory) List(ctx context.Context, prefix string) iter.Seq2[Attrs, error
 		m.mu.Unlock()
 		slices.SortFunc(found, func(a, b Attrs) int { return strings.Compare(a.Name, b.Name) })
 		for _, a := range found {
-			if err := ctx.Err(); err != nil {
-				yield(Attrs{}, err)
-				return
-			}
 			if !yield(a, nil) {
 				return
 			}

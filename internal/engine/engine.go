@@ -62,6 +62,9 @@ type JobStatus struct {
 	Lacked  time.Time `json:"-"` // when it said so; zero: now
 }
 
+// Link is a page about a job.
+type Link struct{ Name, URL string }
+
 // Array describes a job. Equal jobs have equal descriptions.
 type Array struct {
 	ID     string            // 1 to 63 of a-z, 0-9 and '-'

@@ -150,15 +150,14 @@ func (c *Jobs) Submit(ctx context.Context, q engine.Array) (existed bool, err er
 	return first.id != mine, nil
 }
 
-var idPattern = regexp.MustCompile(`^([1-9][0-9]{0,9})(;.*)?\n?$`)
-
 // arrayID is the id that sbatch prints; a cluster's name may follow.
 func arrayID(out []byte) (int, error) {
-	m := idPattern.FindSubmatch(out)
-	if m == nil {
+	text, _, _ := strings.Cut(strings.TrimSpace(string(out)), ";")
+	id, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || id <= 0 {
 		return 0, fmt.Errorf("sbatch printed %.80q instead of a job's number", out)
 	}
-	return strconv.Atoi(string(m[1]))
+	return int(id), nil
 }
 
 // live are the arrays of the name that have not ended, in the order in which Slurm took them.

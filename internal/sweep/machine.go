@@ -115,7 +115,7 @@ func (s *Spec) checkLabels(doc *strictyaml.Document) error {
 }
 
 func (s *Spec) checkMachine(doc *strictyaml.Document, v Vocabulary) error {
-	m, l := s.Machine, s.Limits
+	m := s.Machine
 	described := doc.Has("machine.vcpus") || doc.Has("machine.memory")
 	for _, key := range []string{"type", "spot", "local_ssd", "zones", "fallback"} {
 		if described && doc.Has("machine."+key) {
@@ -159,6 +159,11 @@ func (s *Spec) checkMachine(doc *strictyaml.Document, v Vocabulary) error {
 		}
 	}
 
+	return s.checkLimits(doc)
+}
+
+func (s *Spec) checkLimits(doc *strictyaml.Document) error {
+	l := s.Limits
 	for path, d := range map[string]Duration{"limits.trial": l.Trial, "limits.sweep": l.Sweep} {
 		if time.Duration(d) < time.Second || time.Duration(d) > 14*24*time.Hour {
 			return doc.Errorf(path, "%s is %s: use 1s to 336h", path, d)

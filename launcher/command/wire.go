@@ -40,7 +40,8 @@ func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 		return nil, err
 	}
 
-	b := &cli.Backends{Bucket: func(name string) blob.Store { return storage.Bucket(name) }, Close: storage.Close}
+	b := &cli.Backends{Bucket: func(name string) blob.Store { return storage.Bucket(name) }, Close: storage.Close,
+		Links: batch.Links} // no other engine has pages
 	b.Verdicts = func(ctx context.Context) ([]notify.Channel, func(), error) { return verdicts(ctx, env) }
 	if env.Project != "" && !filepath.IsAbs(env.DatasetsBucket) {
 		b.USDPerTiB = bigquery.USDPerTiB

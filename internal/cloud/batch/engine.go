@@ -3,7 +3,11 @@ package batch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"net/url"
+	"strings"
+	"time"
 
 	"coppice/internal/engine"
 )
@@ -71,6 +75,20 @@ func (e *Jobs) Status(ctx context.Context, name string) (engine.JobStatus, error
 // Cancel implements engine.Engine.
 func (e *Jobs) Cancel(ctx context.Context, name string) (engine.JobStatus, error) {
 	return toJobStatus(e.Client.Cancel(ctx, name))
+}
+
+// Links are Google's own pages about a sweep: all logs of its programs since then, and its job.
+func Links(job, sweep string, since time.Time) []engine.Link {
+	part := strings.Split(job, "/")
+	if len(part) != 6 || part[0] != "projects" || part[2] != "locations" || part[4] != "jobs" {
+		return nil
+	}
+	project := "?project=" + url.QueryEscape(part[1])
+	const console = "https://console.cloud.google.com/"
+	query := fmt.Sprintf("jsonPayload.sweep=%q AND timestamp>=%q", sweep, since.UTC().Format(time.RFC3339))
+	return []engine.Link{{Name: "logs", URL: console + "logs/query;query=" + url.PathEscape(query) + project},
+		{Name: "Batch job", URL: console + "batch/jobsDetail/regions/" + url.PathEscape(part[3]) + "/jobs/" +
+			url.PathEscape(part[5]) + "/details" + project}}
 }
 
 var states = map[State]engine.Phase{Queued: engine.Waiting, Scheduled: engine.Waiting, Running: engine.Running,

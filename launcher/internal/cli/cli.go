@@ -33,6 +33,7 @@ import (
 	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/doctor"
 	"coppice/launcher/internal/provision"
+	"coppice/launcher/internal/report"
 	"coppice/launcher/internal/show"
 	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
@@ -72,6 +73,7 @@ type Backends struct {
 	Jobs   SweepJobs
 	Tasks  cloudjob.Jobs // jobs that run the launcher itself
 	Free   bool          // jobs have no price: a cluster's
+	Links  report.Links  // the engine's own pages; nil if it has none
 	// Warehouse opens BigQuery; nil without a project. USDPerTiB is what it asks for reading.
 	Warehouse func(context.Context) (stager.Warehouse, error)
 	USDPerTiB float64

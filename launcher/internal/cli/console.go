@@ -57,7 +57,7 @@ func runConsole(ctx context.Context, w *Setup, listen string) error {
 			log = w.log()
 		}
 		served := console.New(w.sweeps, w.datasets, w.Bucket(w.env.RegistryBucket), w.Now, log)
-		served.Online, served.Callers, served.Job = w.paid(), callers, w.job
+		served.Online, served.Callers, served.Job, served.Links = w.paid(), callers, w.job, w.Links
 		return served.Serve(ctx, l, hosts)
 	})
 }

@@ -53,7 +53,7 @@ The page is self-contained: it can be mailed, archived and opened anywhere. The 
 // pages finds what there is a page about.
 func (c *cloud) pages() *report.Pages {
 	r := report.New(c.sweeps, c.datasets, c.registry, c.paid())
-	r.Job = c.job
+	r.Job, r.Links = c.job, c.Links
 	return r
 }
 

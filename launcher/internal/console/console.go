@@ -42,6 +42,7 @@ type Console struct {
 	Online  bool            // as in report.SweepReader; without it nothing is paid for, and no page has costs
 	Callers program.Callers // nil only on a loopback address
 	Job     report.AskJob
+	Links   report.Links
 
 	pages *report.Pages
 	now   func() time.Time
@@ -100,7 +101,7 @@ func (c *Console) look(ctx context.Context, id sweep.ID) (*watched, error) {
 	} else if next.sweep, err = report.OpenSweep(ctx, c.pages.Sweeps, c.pages.Registry, id); err != nil {
 		return nil, err
 	}
-	next.sweep.Online, next.sweep.Job = c.Online, c.Job
+	next.sweep.Online, next.sweep.Job, next.sweep.Links = c.Online, c.Job, c.Links
 	var view report.AnyPage
 	if view, next.ended, err = next.sweep.Look(ctx); err != nil {
 		return nil, err

@@ -24,8 +24,9 @@ type AnyPage interface{ Write(io.Writer) error }
 type Pages struct {
 	Sweeps, Datasets blob.Store
 	Registry         *registry.Registry
-	Online           bool // sweeps run on Google Cloud: they have costs, and pages of Google's
+	Online           bool // sweeps' machines cost something
 	Job              AskJob
+	Links            Links
 
 	seen   map[sweep.ID]seen
 	nights map[string]kept // by object
@@ -99,7 +100,7 @@ func (d *Pages) Sweep(ctx context.Context, arg string) (*page.Sweep, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.Online, s.Job = d.Online, d.Job
+	s.Online, s.Job, s.Links = d.Online, d.Job, d.Links
 	view, _, err := s.Look(ctx)
 	return view, err
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"coppice/internal/blob"
+	"coppice/internal/cloud/batch"
 	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/sweepstore"
@@ -19,12 +20,13 @@ func TestLinks(t *testing.T) {
 		"projects/p-1/locations/us-central1/jobs/night-1": `<a href="https://console.cloud.google.com/batch/jobsDetail/regions/us-central1/jobs/night-1/details?project=p-1"`,
 		`projects/"><script>/locations/x?y/jobs/night-1`:  `/regions/x%3Fy/jobs/night-1/details?project=%22%3E%3Cscript%3E"`,
 		"javascript:alert(1)//jobs/night-1":               "",
+		"slurm/night-1":                                   "",
 	} {
 		n := newNight(t)
 		n.plan.Job, n.bucket = job, blob.Memory()
 		must.Get(sweepstore.New(n.bucket, n.plan.Sweep).CreatePlan(t.Context(), n.plan))(t)
 		s := must.Get(report.OpenSweep(n.Context(), n.bucket, registry.New(blob.Memory()), n.plan.Sweep))(t)
-		s.Online = true
+		s.Online, s.Links = true, batch.Links
 		v, _ := must.Get2(s.Look(n.Context()))(t)
 		var page bytes.Buffer
 		must.Do(t, v.Write(&page))

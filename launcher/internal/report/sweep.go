@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/blob"
+	"coppice/internal/engine"
 	"coppice/internal/ledger"
 	"coppice/internal/page"
 	"coppice/internal/problem"
@@ -27,17 +27,19 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// AskJob asks Batch about a sweep's job; nil where it cannot be asked.
+// AskJob asks the engine about a sweep's job; nil where it cannot be asked.
 type AskJob func(context.Context, *sweep.Plan) (provision.SweepJob, error)
+
+// Links are the engine's own pages about a sweep; nil where there are none.
+type Links func(job, sweep string, since time.Time) []engine.Link
 
 const jobPatience = 5 * time.Second // what it says is not worth more waiting for a page
 
 // SweepReader is one sweep as it has been read so far. It is used by one goroutine at a time.
 type SweepReader struct {
-	// Online says that the sweep runs on Google Cloud, whose own pages of it are linked to. In a local cloud nothing is
-	// paid for, and its page has no costs.
-	Online bool
+	Online bool // the sweep's machines cost something
 	Job    AskJob
+	Links  Links
 
 	registry *registry.Registry
 	follow   *sweepview.View
@@ -153,8 +155,10 @@ func (s *SweepReader) view(state sweepview.State, l *ledger.Ledger, b *bill.Bill
 				"importance and the plots over parameters mix both.", p.Spec.Search.Population,
 				p.Spec.Search.Population))
 	}
-	if s.Online {
-		v.Links = links(p)
+	if s.Online && s.Links != nil {
+		for _, l := range s.Links(p.Job, string(p.Sweep), p.Created) {
+			v.Links = append(v.Links, page.Link(l))
+		}
 	}
 	params := page.Differ(p)
 	v.Params = params.Shown
@@ -327,21 +331,4 @@ func configurations(trials []page.TrialRow, b sweep.Board, params *page.Differin
 		out = append(out, q)
 	}
 	return out
-}
-
-// links returns Google Cloud's own pages about a sweep: all logs of its programs since it was planned, and its first
-// Batch job. A plan whose job name has another form has none.
-func links(p *sweep.Plan) []page.Link {
-	part := strings.Split(p.Job, "/")
-	if len(part) != 6 || part[0] != "projects" || part[2] != "locations" || part[4] != "jobs" {
-		return nil
-	}
-	project, location, job := "?project="+url.QueryEscape(part[1]), url.PathEscape(part[3]), url.PathEscape(part[5])
-	const console = "https://console.cloud.google.com/"
-	query := fmt.Sprintf("jsonPayload.sweep=%q AND timestamp>=%q", p.Sweep, p.Created.UTC().Format(time.RFC3339))
-	return []page.Link{
-		{Name: "logs", URL: console + "logs/query;query=" + url.PathEscape(query) + project},
-		{Name: "Batch job", URL: console + "batch/jobsDetail/regions/" + location + "/jobs/" + job + "/details" +
-			project},
-	}
 }
