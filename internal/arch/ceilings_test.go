@@ -76,12 +76,12 @@ var ceilings = map[string]int{
 	"launcher/internal/cloudjob":   501,
 	"launcher/internal/console":    281,
 	"launcher/internal/doctor":     637,
-	"launcher/internal/draft":      1515,
+	"launcher/internal/draft":      1532,
 	"launcher/internal/explain":    350,
 	"launcher/internal/plan":       1497,
 	"launcher/internal/predict":    648,
 	"launcher/internal/provision":  465,
-	"launcher/internal/quote":      1454,
+	"launcher/internal/quote":      1455,
 	"launcher/internal/report":     1347,
 	"launcher/internal/reproduce":  475,
 	"launcher/internal/serve":      1941,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 111_437
+const maxLines = 111_455
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -552,7 +552,8 @@ trials: %d
 seed: %d
 early_stopping_rounds: %s
 params: %s
-`, d.Name, d.Name, d.Name, objective, optimised, trials, q.Seed, cmp.Or(q.rounds, "50"), q.params())
+`, d.Name, d.Name, d.Name, objective, optimised, trials, q.Seed, cmp.Or(q.rounds, "50"),
+		q.params(trees(q, objective, s.label.present)))
 	if trials == 1 {
 		fmt.Fprintf(&b, "search: {fixed: [%s]}\n", first)
 	} else {

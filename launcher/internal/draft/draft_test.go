@@ -89,7 +89,7 @@ func TestDecisions(t *testing.T) {
 		"an objective with a number": {header: "a,y", row: func(i int) string { return fmt.Sprintf("%d,%d", i, i%5) },
 			ask: Request{Label: "y", Objective: "quantile@0.50"},
 			says: []string{"objective: quantile\nmetric: quantile@0.5\n",
-				"params: {num_iterations: 1000, alpha: 0.5}"}},
+				"params: {num_iterations: 4000, alpha: 0.5}"}},
 		"an objective with another metric": {header: "a,y",
 			row:  func(i int) string { return fmt.Sprintf("%d,%d", i, i%5) },
 			ask:  Request{Label: "y", Objective: "l1", Metric: "rmse"},

@@ -67,9 +67,25 @@ func (q *Request) removeGiven(text, separator string) string {
 	return strings.Replace(text, inside, strings.Join(kept, separator), 1)
 }
 
-// params are what every trial has, in YAML.
-func (q *Request) params() string {
-	out := "num_iterations: 1000"
+// Trials have mostTrees, which early stopping seldom lets them reach. Values of few rows may follow the columns so
+// closely that more trees of a low rate pay, in seconds (docs/LAB.md).
+const (
+	mostTrees         = 1000
+	mostTreesOfValues = 4000
+	quickRows         = 20_000
+)
+
+// trees are how many a trial has at most, on so many rows.
+func trees(q Request, objective string, rows int64) int {
+	if rows <= quickRows && objective != binaryObjective && !gbt.Classes(objective) && q.Group == "" {
+		return mostTreesOfValues
+	}
+	return mostTrees
+}
+
+// params are what every trial has, in YAML, beside so many trees.
+func (q *Request) params(trees int) string {
+	out := fmt.Sprintf("num_iterations: %d", trees)
 	if q.given["num_iterations"] != nil {
 		out = ""
 	}

@@ -298,9 +298,10 @@ func (q *Estimator) Price() error {
 	if err != nil {
 		return err
 	}
-	// What nobody asked for takes no more than a quarter of the sweep's time, nor more than a trial may.
+	// What nobody asked for takes no more than a quarter of the sweep's time, nor more than a trial may: that of the
+	// mean configuration, since the largest, of which the quote is, seldom wins.
 	limit := min(time.Duration(q.Plan.Spec.Limits.Sweep)/4, time.Duration(q.Plan.Spec.Limits.Trial))
-	if o.Refit != nil && o.Refit.Expected > limit.Seconds() && q.Plan.WithoutBag() {
+	if o.Refit != nil && o.refitPace*o.Trial.Expected > limit.Seconds() && q.Plan.WithoutBag() {
 		return q.Price()
 	}
 	var notes []string
