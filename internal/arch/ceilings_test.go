@@ -34,7 +34,7 @@ var ceilings = map[string]int{
 	"internal/dataset/cell":        2743,
 	"internal/dataset/datasettest": 235,
 	"internal/dataset/encode":      3096,
-	"internal/dataset/ingest":      6168,
+	"internal/dataset/ingest":      6167,
 	"internal/dataset/segment":     269,
 	"internal/dataset/table":       4297,
 	"internal/engine":              123,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 111_455
+const maxLines = 111_454
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -2,12 +2,9 @@ package fit
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"coppice/internal/dataset"
-	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
@@ -22,14 +19,6 @@ func night(t *testing.T, o datasettest.Options) *Table {
 	ds := must.Get(dataset.Open(dir))(t)
 	t.Cleanup(func() { ds.Close() })
 	return NewTable(ds)
-}
-
-// sampleOf is a dataset's sample of raw rows.
-func sampleOf(t *testing.T, ds *dataset.Dataset) *dataset.Sample {
-	t.Helper()
-	data := must.Get(os.ReadFile(filepath.Join(ds.Dir(), dataset.SampleFile)))(t)
-	s := must.Get(dataset.ReadSample(data))(t)
-	return s
 }
 
 // trained is a model of a table, as text.
@@ -47,21 +36,4 @@ func few() gbt.Params {
 	p := gbt.Defaults()
 	p.NumIterations, p.NumLeaves = 15, 7
 	return p
-}
-
-// predicted are a model's scores of raw rows, by its own encoding.
-func predicted(t *testing.T, m *gbt.Model, e *dataset.Encoding, rows *dataset.Sample) []float64 {
-	t.Helper()
-	return predictedWith(t, m, e, nil, rows)
-}
-
-// predictedWith is predicted where the encoding has statistics.
-func predictedWith(t *testing.T, m *gbt.Model, e *dataset.Encoding, levels *dataset.Levels,
-	rows *dataset.Sample) []float64 {
-	t.Helper()
-	encoder := must.Get(cell.NewEncoder(e, levels))(t)
-	values := must.Get(encoder.EncodeSample(rows))(t)
-	out := make([]float64, len(rows.Row))
-	must.Do(t, m.PredictAll(values, out, 1))
-	return out
 }

@@ -21,7 +21,6 @@ const (
 	WarnFewRows     = "few_rows"     // a split has too few rows to measure or learn much
 	WarnRateDiffers = "rate_differs" // a split's share of positive rows differs from train's
 	WarnDropped     = "dropped"      // a column is not a feature, because nothing can be learnt from it
-	WarnScale       = "scale"        // statistics cover many more rows than those they follow, or many fewer
 	WarnCode        = "extreme_code" // a number far from all others is likely a code
 	WarnUnripe      = "unripe"       // the newest row, from which the age of labels is counted, may be wrong
 	WarnSpelling    = "spelling"     // a class is written in several ways
