@@ -76,7 +76,7 @@ var ceilings = map[string]int{
 	"launcher/internal/cloudjob":   501,
 	"launcher/internal/console":    281,
 	"launcher/internal/doctor":     637,
-	"launcher/internal/draft":      1532,
+	"launcher/internal/draft":      1533,
 	"launcher/internal/explain":    350,
 	"launcher/internal/plan":       1497,
 	"launcher/internal/predict":    648,
@@ -101,7 +101,7 @@ var ceilings = map[string]int{
 	"python/program":               138,
 	"task":                         14,
 	"task/command":                 69,
-	"task/internal/cli":            1005,
+	"task/internal/cli":            1001,
 	"task/internal/keep":           380,
 	"task/internal/notice":         47,
 	"task/internal/stage":          458,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 111_454
+const maxLines = 111_451
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -116,7 +116,7 @@ var goneWords = []*regexp.Regexp{
 		`aggregator [^\n]*--metrics|127\.0\.0\.1:9464|coppice_aggregator_messages_total|\bmetricsFlag\b`),
 	regexp.MustCompile(
 		`\blimits\.(target|patience)\b|\bpatience: \{|\b(Create|Decode|Replay|check|read|has)Enough\b|enough\.json`),
-	regexp.MustCompile("(launcher|coppice) why\\b|\\bwhyCommand\\b|sweepview\\.Reasons|\\bWhyFinal\\b"),
+	regexp.MustCompile(`(launcher|coppice) why\b|\bwhyCommand\b|sweepview\.Reasons|\bWhyFinal\b`),
 	regexp.MustCompile(`\b(EndsByRule|RuleTarget|RulePatience)\b|COPPICE_CHAOS_LIMITS|ending by rule|ended by rule`),
 	regexp.MustCompile(`Open Inference Protocol|/v2/(models/MODEL|health)|readInfer|serveInfer`),
 	regexp.MustCompile(`\b(InteractionConstraints|FeatureGroups|PosBaggingFraction|BaggingByQuery|bagsByClass)\b`),

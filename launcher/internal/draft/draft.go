@@ -203,7 +203,7 @@ func (d *Draft) decideLabel(q Request, l *labels) (spec, objective string, err e
 	case values == 1:
 		return "", "", fail("every row has the same value, %s: there is nothing to predict%s", l.list(), blank)
 	case q.regression:
-	case values > 2 && !q.wantsClasses() && q.Metric != "" && ofTwoClasses(q.Metric):
+	case values > 2 && q.judgesTwoClasses():
 		return "", "", fail("the column holds %s, and %s judges two classes: name the one that means yes with "+
 			"--positive", l.list(), q.Metric)
 	case len(l.texts) > 0 && values > 2 || q.wantsClasses():

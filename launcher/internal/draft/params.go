@@ -69,18 +69,14 @@ func (q *Request) removeGiven(text, separator string) string {
 
 // Trials have mostTrees, which early stopping seldom lets them reach. Values of few rows may follow the columns so
 // closely that more trees of a low rate pay, in seconds (docs/LAB.md).
-const (
-	mostTrees         = 1000
-	mostTreesOfValues = 4000
-	quickRows         = 20_000
-)
+const mostTrees, mostTreesOfValues, quickRows = 1000, 4000, 20_000
 
 // trees are how many a trial has at most, on so many rows.
 func trees(q Request, objective string, rows int64) int {
-	if rows <= quickRows && objective != binaryObjective && !gbt.Classes(objective) && q.Group == "" {
-		return mostTreesOfValues
+	if rows > quickRows || objective == binaryObjective || gbt.Classes(objective) || q.Group != "" {
+		return mostTrees
 	}
-	return mostTrees
+	return mostTreesOfValues
 }
 
 // params are what every trial has, in YAML, beside so many trees.
@@ -94,4 +90,9 @@ func (q *Request) params(trees int) string {
 		out += fmt.Sprintf(", %s: %s", name, text)
 	}
 	return "{" + strings.TrimPrefix(out+q.argument, ", ") + "}"
+}
+
+// judgesTwoClasses reports whether the metric that was asked for does, and nothing else asks for several.
+func (q *Request) judgesTwoClasses() bool {
+	return !q.wantsClasses() && q.Metric != "" && ofTwoClasses(q.Metric)
 }

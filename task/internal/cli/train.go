@@ -138,10 +138,7 @@ func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 	}
 
 	t := fit.NewTable(ds)
-	q, err := w.newRequest(ds, params, metrics, f)
-	if err != nil {
-		return err
-	}
+	q := w.newRequest(ds, params, metrics, f)
 
 	if f.workers > 1 { // what a process has beyond its threads, it would take from the others
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(min(f.threads, runtime.GOMAXPROCS(0))))
@@ -190,14 +187,13 @@ func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 }
 
 // newRequest is the training that the flags ask for.
-func (w *Setup) newRequest(ds *dataset.Dataset, params gbt.Params, metrics []metric.Metric, f trainFlags) (fit.Request,
-	error) {
+func (w *Setup) newRequest(ds *dataset.Dataset, params gbt.Params, metrics []metric.Metric, f trainFlags) fit.Request {
 	q := fit.Request{Params: params, Metric: metrics[0], Metrics: metrics, Threads: f.threads, RateTrees: !f.noRate,
 		Program: w.Version}
 	if ds.Split(dataset.ValidSplit) != nil {
 		q.Valid = &sweep.Rows{Split: dataset.ValidSplit}
 	}
-	return q, nil
+	return q
 }
 
 // resultOf is what is told of a training whose model lies at a path.
