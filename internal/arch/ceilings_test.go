@@ -25,7 +25,7 @@ var ceilings = map[string]int{
 	"internal/calibrate":           706,
 	"internal/cloud":               317,
 	"internal/cloud/batch":         1140,
-	"internal/cloud/bigquery":      238,
+	"internal/cloud/bigquery":      213,
 	"internal/cloud/gcs":           545,
 	"internal/cloud/idtoken":       268,
 	"internal/cloud/inspect":       324,
@@ -72,7 +72,7 @@ var ceilings = map[string]int{
 	"launcher/command":             429,
 	"launcher/internal/bill":       271,
 	"launcher/internal/clean":      522,
-	"launcher/internal/cli":        4016,
+	"launcher/internal/cli":        4046,
 	"launcher/internal/cloudjob":   501,
 	"launcher/internal/console":    281,
 	"launcher/internal/doctor":     637,
@@ -87,7 +87,7 @@ var ceilings = map[string]int{
 	"launcher/internal/serve":      1941,
 	"launcher/internal/show":       1829,
 	"launcher/internal/slot":       247,
-	"launcher/internal/stager":     1711,
+	"launcher/internal/stager":     1694,
 	"launcher/internal/sweepview":  647,
 	"localemu":                     15,
 	"localemu/batchemu":            2084,
@@ -96,7 +96,7 @@ var ceilings = map[string]int{
 	"localemu/internal/cli":        513,
 	"localemu/internal/httpjson":   112,
 	"localemu/internal/proc":       303,
-	"localemu/internal/world":      1174,
+	"localemu/internal/world":      1167,
 	"localemu/pubsubemu":           633,
 	"python/program":               138,
 	"task":                         14,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 111_451
+const maxLines = 111_432
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40
@@ -143,5 +143,21 @@ func TestCeilings(t *testing.T) {
 	t.Logf("%d lines without tests in %d packages", all, len(lines))
 	if all > maxLines {
 		t.Errorf("%d lines without tests, expected at most %d", all, maxLines)
+	}
+}
+
+// TestBigQueryIsSmall: what reads BigQuery is no more than what it was granted.
+func TestBigQueryIsSmall(t *testing.T) {
+	const most = 450
+	lines := 0
+	for _, f := range parseAll(t) {
+		switch f.path {
+		case "internal/cloud/bigquery/bigquery.go", "launcher/internal/stager/export.go",
+			"localemu/internal/world/bigquery.go":
+			lines += f.lines
+		}
+	}
+	if lines == 0 || lines > most {
+		t.Errorf("adapter, export and emulator have %d lines, expected at most %d", lines, most)
 	}
 }

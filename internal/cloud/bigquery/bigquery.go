@@ -11,7 +11,6 @@ package bigquery
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -67,16 +66,14 @@ func New(ctx context.Context, project, endpoint string) (*Client, error) {
 // with the text, the columns or the last change of a table, a view or a function. Columns of several values have no
 // place in a table, and are errors that name them.
 func (c *Client) Look(ctx context.Context, query string) (bytes int64, identity string, err error) {
-	job, err := patiently(ctx, c, c.api.Jobs.Insert(c.project, &bq.Job{Configuration: configuration(query, true)}).
-		Context(ctx).Do)
-	if err != nil {
+	job, err := c.insert(ctx, query, nil)
+	switch {
+	case err != nil:
 		return 0, "", translate("the query", err)
-	}
-	if job.JobReference != nil {
-		c.locations[query] = job.JobReference.Location
-	}
-	if job.Statistics == nil || job.Statistics.Query == nil {
+	case job.Statistics == nil || job.Statistics.Query == nil:
 		return 0, "", errors.New("BigQuery's answer to a dry run has no statistics")
+	case job.JobReference != nil:
+		c.locations[query] = job.JobReference.Location
 	}
 
 	q := job.Statistics.Query
@@ -92,51 +89,44 @@ func (c *Client) Look(ctx context.Context, query string) (bytes int64, identity 
 		}
 	}
 
-	// What it reads, with the times of the last changes. Views are not among the tables, which are those behind them.
+	// What it reads, as it was last changed. Views are not among the tables, which are those behind them. Rows that are
+	// streamed count as a change of the table only once they leave the buffer.
 	tables := slices.Concat(q.ReferencedTables, q.ReferencedLogicalViews)
 	if n := len(tables) + len(q.ReferencedRoutines); n > maxTables {
 		return 0, "", problem.New(problem.Input, "the query reads %d tables, views and functions, and may read %d", n,
 			maxTables)
 	}
-	var state []string
+	state := map[string]any{} // by name
 	for _, t := range tables {
-		changed, err := c.lastChange(ctx, t)
+		name := t.ProjectId + "." + t.DatasetId + "." + t.TableId
+		table, err := patiently(ctx, c, c.api.Tables.Get(t.ProjectId, t.DatasetId, t.TableId).
+			Fields("type,lastModifiedTime,streamingBuffer,view(query)").Context(ctx).Do)
 		if err != nil {
-			return 0, "", err
+			return 0, "", translate("table "+name, err)
 		}
-		state = append(state, changed)
+		if table.Type == "EXTERNAL" {
+			return 0, "", problem.New(problem.Input, "table %s is external, and BigQuery does not know when its rows "+
+				"change: copy them into a table of its own, or name its files: gs://BUCKET/PATH", name)
+		}
+		state["table "+name] = table
 	}
 	for _, r := range q.ReferencedRoutines {
-		name := r.ProjectId + "." + r.DatasetId + "." + r.RoutineId
-		routine, err := patiently(ctx, c, c.api.Routines.Get(r.ProjectId, r.DatasetId, r.RoutineId).
-			Fields("lastModifiedTime").Context(ctx).Do)
-		if err != nil {
-			return 0, "", translate("function "+name, err)
+		name := "function " + r.ProjectId + "." + r.DatasetId + "." + r.RoutineId
+		if state[name], err = patiently(ctx, c, c.api.Routines.Get(r.ProjectId, r.DatasetId, r.RoutineId).
+			Fields("lastModifiedTime").Context(ctx).Do); err != nil {
+			return 0, "", translate(name, err)
 		}
-		state = append(state, fmt.Sprint(name, routine.LastModifiedTime))
 	}
-	slices.Sort(state)
-
-	schema, err := json.Marshal(q.Schema)
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %s %q", query, schema, state))
-	return job.Statistics.TotalBytesProcessed, hex.EncodeToString(sum[:]), err
+	text, err := json.Marshal([]any{query, q.Schema, state})
+	return job.Statistics.TotalBytesProcessed, fmt.Sprintf("%x", sha256.Sum256(text)), err
 }
 
-// lastChange identifies the rows of a table, or the text of a view. Rows that are streamed count as a change of the
-// table only once they leave the buffer.
-func (c *Client) lastChange(ctx context.Context, t *bq.TableReference) (string, error) {
-	name := t.ProjectId + "." + t.DatasetId + "." + t.TableId
-	table, err := patiently(ctx, c, c.api.Tables.Get(t.ProjectId, t.DatasetId, t.TableId).
-		Fields("type,lastModifiedTime,streamingBuffer,view(query)").Context(ctx).Do)
-	if err != nil {
-		return "", translate("table "+name, err)
-	}
-	if table.Type == "EXTERNAL" {
-		return "", problem.New(problem.Input, "table %s is external, and BigQuery does not know when its rows "+
-			"change: copy them into a table of its own, or name its files: gs://BUCKET/PATH", name)
-	}
-	changed, err := json.Marshal(table)
-	return name + string(changed), err
+// insert starts a job, or asks what it would do if it has no name.
+func (c *Client) insert(ctx context.Context, query string, name *bq.JobReference) (*bq.Job, error) {
+	job := &bq.Job{JobReference: name, Configuration: &bq.JobConfiguration{DryRun: name == nil,
+		Labels: map[string]string{"coppice": "stage"},
+		Query:  &bq.JobConfigurationQuery{Query: query, UseLegacySql: new(false)}}}
+	return patiently(ctx, c, c.api.Jobs.Insert(c.project, job).Context(ctx).Do)
 }
 
 // Export writes the rows of a SELECT as Parquet files to uri, gs://BUCKET/FOLDER/*.parquet, and waits for it. The job
@@ -146,9 +136,8 @@ func (c *Client) Export(ctx context.Context, id, query, uri string) error {
 		return fmt.Errorf("%q is no place for an export", uri)
 	}
 	export := fmt.Sprintf("EXPORT DATA OPTIONS(uri='%s', format='PARQUET', overwrite=true) AS\n%s", uri, query)
-	ref := &bq.JobReference{ProjectId: c.project, JobId: id, Location: c.locations[query]}
-	_, err := patiently(ctx, c, c.api.Jobs.Insert(c.project, &bq.Job{Configuration: configuration(export, false),
-		JobReference: ref}).Context(ctx).Do)
+	name := &bq.JobReference{ProjectId: c.project, JobId: id, Location: c.locations[query]}
+	_, err := c.insert(ctx, export, name)
 	var api *googleapi.Error
 	if errors.As(err, &api) && api.Code == http.StatusConflict { // ours, whose answer was lost
 		err = nil
@@ -157,17 +146,16 @@ func (c *Client) Export(ctx context.Context, id, query, uri string) error {
 	for ended := false; err == nil && !ended; {
 		// The service answers when the job has ended, or after waitLimit; with the job's error if it has failed.
 		var r *bq.GetQueryResultsResponse
-		r, err = patiently(ctx, c, c.api.Jobs.GetQueryResults(c.project, id).Location(ref.Location).MaxResults(0).
+		r, err = patiently(ctx, c, c.api.Jobs.GetQueryResults(c.project, id).Location(name.Location).MaxResults(0).
 			TimeoutMs(waitLimit.Milliseconds()).Context(ctx).Do)
 		if ended = err == nil && r.JobComplete; err == nil && !ended {
-			select {
-			case <-ctx.Done():
-			case <-time.After(c.pause):
-			}
+			time.Sleep(c.pause)
 		}
 	}
-	if ctx.Err() != nil || err != nil && passing(err) { // it may run on
-		c.cancel(ctx, id, ref.Location)
+	if ctx.Err() != nil || err != nil && passing(err) { // it may run on, and be paid for, and nobody would read it
+		bye, stop := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
+		defer stop()
+		_, _ = c.api.Jobs.Cancel(c.project, id).Location(name.Location).Context(bye).Do() // it ends by itself
 	}
 	if err != nil && ctx.Err() == nil {
 		err = translate("the export "+id, err)
@@ -178,15 +166,15 @@ func (c *Client) Export(ctx context.Context, id, query, uri string) error {
 // patiently calls f until it succeeds, or fails with what does not pass by itself. The generated client never repeats
 // a call.
 func patiently[T any](ctx context.Context, c *Client, f func(...googleapi.CallOption) (T, error)) (T, error) {
+	again := backoff.NewExponentialBackOff()
+	again.InitialInterval = c.pause
 	return backoff.Retry(ctx, func() (T, error) {
 		v, err := f()
 		if err != nil && (ctx.Err() != nil || !passing(err)) {
 			return v, backoff.Permanent(err)
 		}
 		return v, err
-	}, backoff.WithBackOff(&backoff.ExponentialBackOff{
-		InitialInterval: c.pause, RandomizationFactor: 0.3, Multiplier: 2, MaxInterval: 10 * time.Second,
-	}), backoff.WithMaxElapsedTime(retryFor))
+	}, backoff.WithBackOff(again), backoff.WithMaxElapsedTime(retryFor))
 }
 
 // passing reports whether an error may be another one soon: the service or the network fails, or is asked too often.
@@ -198,19 +186,6 @@ func passing(err error) bool {
 	}
 	var connection *url.Error
 	return errors.As(err, &connection) && cloud.Environment("BigQuery", err) == nil
-}
-
-// cancel asks the service to end a job: a caller that has gone would pay for what nobody reads.
-func (c *Client) cancel(ctx context.Context, id, location string) {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
-	defer stop()
-	_, _ = c.api.Jobs.Cancel(c.project, id).Location(location).Context(ctx).Do() // it ends by itself
-}
-
-func configuration(query string, dry bool) *bq.JobConfiguration {
-	legacy := false
-	return &bq.JobConfiguration{DryRun: dry, Labels: map[string]string{"coppice": "stage"},
-		Query: &bq.JobConfigurationQuery{Query: query, UseLegacySql: &legacy}}
 }
 
 // translate gives an error of the service its kind.

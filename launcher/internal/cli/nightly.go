@@ -69,10 +69,7 @@ func runNightly(ctx context.Context, w *Setup, file string, f nightlyFlags) erro
 	if err != nil {
 		return err
 	}
-	t, err := stager.ReadTable(cmp.Or(f.table, filepath.Join(filepath.Dir(file), spec.Dataset+".yaml")))
-	if problem.Is(err, problem.NotFound) && f.table == "" { // as fit --save-specs writes it
-		t, err = stager.ReadTable(filepath.Join(filepath.Dir(file), "dataset.yaml"))
-	}
+	t, err := tableOf(file, spec.Dataset, f.table)
 	if problem.Is(err, problem.NotFound) {
 		return fmt.Errorf("%w; give the dataset.yaml as --table", err)
 	}
@@ -99,6 +96,15 @@ func runNightly(ctx context.Context, w *Setup, file string, f nightlyFlags) erro
 	}
 	t.Day = at.AddDate(0, 0, -1)
 	return w.withCloud(ctx, func() error { return nightlyOf(ctx, w, spec, t, slot.ID(spec.Name, at), prices, f) })
+}
+
+// tableOf reads a sweep's dataset.yaml: table, or NAME.yaml beside SWEEP.yaml, or it.
+func tableOf(file, name, table string) (*stager.TableSpec, error) {
+	t, err := stager.ReadTable(cmp.Or(table, filepath.Join(filepath.Dir(file), name+".yaml")))
+	if problem.Is(err, problem.NotFound) && table == "" { // as fit --save-specs writes it
+		t, err = stager.ReadTable(filepath.Join(filepath.Dir(file), "dataset.yaml"))
+	}
+	return t, err
 }
 
 // nightlyOf stages and sweeps for a slot, whose id is the sweep's.

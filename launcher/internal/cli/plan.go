@@ -44,6 +44,7 @@ func (w *Setup) readPrices() (machines.Prices, error) {
 type planFlags struct {
 	assumptionFlags
 	quote.Wish
+	file     string // SWEEP.yaml
 	region   string // of the prices
 	rows     int
 	features int
@@ -71,7 +72,8 @@ uncertainty. Local SSDs are in the price; Cloud Storage, Pub/Sub, Cloud Run and 
 			if err := f.check(); err != nil {
 				return err
 			}
-			return runPlan(cmd.Context(), w, args[0], f)
+			f.file = args[0]
+			return runPlan(cmd.Context(), w, f)
 		},
 	}
 
@@ -107,8 +109,8 @@ func (f *planFlags) check() error {
 	return checkBudget(f.Budget)
 }
 
-func runPlan(ctx context.Context, w *Setup, file string, f planFlags) error {
-	spec, err := readSpec(file)
+func runPlan(ctx context.Context, w *Setup, f planFlags) error {
+	spec, err := readSpec(f.file)
 	if err != nil {
 		return err
 	}
@@ -158,8 +160,7 @@ func compareMachines(ctx context.Context, w *Setup, spec *sweep.Spec, m *dataset
 	c.Notes = append(c.Notes, w.explainQuotas(ctx, p.Plan)...)
 	queried := func(s dataset.Source) bool { return strings.HasPrefix(s.URI, "bigquery://") }
 	if slices.ContainsFunc(m.About.Sources, queried) {
-		c.Notes = append(c.Notes, "each night is staged anew: `launcher stage DATASET.yaml --dry-run` says for how "+
-			"much BigQuery is read")
+		c.Notes = append(c.Notes, "each night is staged anew: "+w.priceOfStaging(ctx, f.file, m.Name))
 	}
 
 	// People expect the rows of the table, counting each once.
@@ -172,4 +173,18 @@ func compareMachines(ctx context.Context, w *Setup, spec *sweep.Spec, m *dataset
 		"startup_seconds": f.Startup.Seconds(), "assumptions": f.Assumptions, "comparison": c}, func() {
 		w.screen().Comparison(p, spec.Machine, &q, c)
 	})
+}
+
+// priceOfStaging is what BigQuery asks for a night's rows, if the dataset.yaml is where `nightly` finds it.
+func (w *Setup) priceOfStaging(ctx context.Context, file, name string) string {
+	t, err := tableOf(file, name, "")
+	if err != nil || t.Spec.Name != name {
+		return "`launcher stage DATASET.yaml --dry-run` says for how much BigQuery is read"
+	}
+	s := stager.Stager{Bucket: w.bucket, Exports: w.exports(), Now: w.Now}
+	in, err := s.Find(ctx, t.Spec)
+	if err != nil {
+		return "for how much is unknown: " + err.Error()
+	}
+	return w.priceOf(in.QueryBytes)
 }

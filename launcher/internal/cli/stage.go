@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -159,19 +160,27 @@ func estimate(ctx context.Context, w *Setup, s *stager.Stager, t *stager.TableSp
 	case in.Staged != nil:
 		e.Staged = in.Staged.Place
 	case in.QueryBytes > 0:
-		e.USD = float64(in.QueryBytes) / (1 << 40) * w.USDPerTiB
+		e.USD = w.usdFor(in.QueryBytes)
 	}
 	return w.print(e, func() {
 		switch {
 		case e.Staged != "":
 			w.printf("nothing would be read: it is staged as %s\n", e.Staged)
 		case e.QueryBytes > 0:
-			w.printf("BigQuery would read %s: at most %.2f USD on demand\n",
-				humanize.IBytes(uint64(e.QueryBytes)), e.USD)
+			w.printf("%s\n", w.priceOf(e.QueryBytes))
 		default:
 			w.printf("%s would be read\n", humanize.IBytes(uint64(e.Bytes)))
 		}
 	})
+}
+
+func (c *cloud) usdFor(queryBytes int64) float64 {
+	return float64(queryBytes) / (1 << 40) * c.USDPerTiB
+}
+
+func (c *cloud) priceOf(queryBytes int64) string {
+	return fmt.Sprintf("BigQuery would read %s: at most %.2f USD on demand", humanize.IBytes(uint64(queryBytes)),
+		c.usdFor(queryBytes))
 }
 
 // exports is how rows of BigQuery become files: by way of the datasets bucket. It is nil where there is none.

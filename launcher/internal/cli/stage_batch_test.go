@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/cloudjob"
+	"coppice/launcher/internal/stager"
 )
 
 // stages is a Batch that records submissions; after a submission, the command that waits for the job is interrupted.
@@ -137,20 +139,40 @@ func (b twoTiB) Export(ctx context.Context, _, _, uri string) error {
 	return err
 }
 
-// TestWhatBigQueryCostsIsTold before anything is read, and of a sweep on such a table that it is not in the quote.
+// closed is a BigQuery in which nothing may be read.
+type closed struct{ stager.Warehouse }
+
+func (closed) Look(context.Context, string) (int64, string, error) {
+	return 0, "", errors.New("access denied")
+}
+
+// TestWhatBigQueryCostsIsTold before anything is read, and of a sweep on such a table, where its dataset.yaml is.
 func TestWhatBigQueryCostsIsTold(t *testing.T) {
 	w := newWorld(t)
 	w.warehouse = twoTiB{w.buckets["datasets"]}
-	spec := w.file("rows.yaml", "name: clicks\nsource: bigquery://ads-1/events/clicks\nlabel: is_click\n"+
-		"drop: [revenue]\nsplit: {by: hash, key: user_id, train: 0.6, valid: 0.4}\n")
+	const text = "name: clicks\nsource: bigquery://ads-1/events/clicks\nlabel: is_click\ndrop: [revenue]\n" +
+		"split: {by: hash, key: user_id, train: 0.6, valid: 0.4}\n"
+	spec := w.file("rows.yaml", text)
 	want := "BigQuery would read 2.0 TiB: at most 12.50 USD"
 	if out := w.must("stage", spec, "--dry-run"); !strings.Contains(out, want) {
 		t.Errorf("stage --dry-run says %q, want %q", out, want)
 	}
 	w.empty("datasets")
 	w.must("stage", spec)
-	want = "`launcher stage DATASET.yaml --dry-run` says for how much BigQuery is read"
-	if out := w.must("plan", w.file("sweep.yaml", sweepYAML)); !strings.Contains(out, want) {
-		t.Errorf("plan says %s, want %q", out, want)
+	sweeps := w.file("sweep.yaml", sweepYAML)
+	plans := func(want string) {
+		t.Helper()
+		out := strings.Join(strings.Fields(w.must("plan", sweeps)), " ")
+		if want = "each night is staged anew: " + want; !strings.Contains(out, want) {
+			t.Errorf("plan says %s, want %q", out, want)
+		}
 	}
+	plans("`launcher stage DATASET.yaml --dry-run` says for how much BigQuery is read")
+	w.file("dataset.yaml", text)
+	plans(want)
+	w.file("clicks.yaml", strings.ReplaceAll(text, "clicks", "others"))
+	plans("`launcher stage DATASET.yaml --dry-run` says for how much BigQuery is read")
+	w.file("clicks.yaml", text)
+	w.warehouse = closed{}
+	plans("for how much is unknown: bigquery://ads-1/events/clicks: access denied")
 }

@@ -3,7 +3,6 @@ package stager
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"path"
@@ -32,40 +31,34 @@ type Exports struct {
 	Open   func(context.Context) (Warehouse, error)
 	Store  blob.Store
 	Bucket string // its name
+
+	warehouse Warehouse // once it is open
 }
 
 // exportsFolder is where exports pass through; terraform/buckets.tf has it, too.
 const exportsFolder = "bigquery-exports/"
 
-// emptyLimit is how long emptying the folder may take when the caller is gone.
-const emptyLimit = time.Minute
-
 // lookAt adds what a query selects to the source, as one file that is not there yet.
 func (s *Stager) lookAt(ctx context.Context, place dataset.Place, src *source) error {
-	if src.warehouse == nil {
-		if s.Exports == nil || s.Exports.Open == nil {
-			return problem.New(problem.Environment, "%s needs BigQuery and a bucket of Cloud Storage: set "+
-				"COPPICE_PROJECT and COPPICE_DATASETS_BUCKET", place.Pattern)
-		}
-		var err error
-		if src.warehouse, err = s.Exports.Open(ctx); err != nil {
+	e := s.Exports
+	if e == nil || e.Open == nil {
+		return problem.New(problem.Environment, "%s needs BigQuery and a bucket of Cloud Storage: set "+
+			"COPPICE_PROJECT and COPPICE_DATASETS_BUCKET", place.Pattern)
+	}
+	var err error
+	if e.warehouse == nil {
+		if e.warehouse, err = e.Open(ctx); err != nil {
 			return err
 		}
 	}
-
-	bytes, identity, err := src.warehouse.Look(ctx, place.Query)
+	bytes, identity, err := e.warehouse.Look(ctx, place.Query)
 	if err != nil {
 		return fmt.Errorf("%s: %w", place.Pattern, err)
 	}
-	src.queries = append(src.queries, selected{place, bytes})
+	src.queries = append(src.queries, place)
+	src.queryBytes += bytes
 	src.files = append(src.files, table.File{URI: place.Pattern, Bytes: bytes, Checksum: "query:" + identity})
 	return nil
-}
-
-// selected is a query of a source.
-type selected struct {
-	place dataset.Place
-	bytes int64
 }
 
 // exportQueries has the rows of all queries exported and copies them into dir, in the place of the source's files that
@@ -74,19 +67,19 @@ type selected struct {
 func (s *Stager) exportQueries(ctx context.Context, src *source, dir string) error {
 	for i, q := range slices.Backward(src.queries) {
 		s.report(StepExport, int64(len(src.queries)-1-i), int64(len(src.queries)))
-		files, err := s.exportQuery(ctx, src.warehouse, q, filepath.Join(dir, fmt.Sprintf("query-%05d", i)))
+		files, err := s.exportQuery(ctx, q, filepath.Join(dir, fmt.Sprintf("query-%05d", i)))
 		empty := false
-		if err == nil && q.place.Day != "" {
+		if err == nil && q.Day != "" {
 			empty, err = table.Empty(ctx, files)
 		}
 		if err == nil && empty {
-			err = src.lacks(q.place, problem.New(problem.NotFound, "the query has no rows"))
+			err = src.lacks(q, problem.New(problem.NotFound, "the query has no rows"))
 			files = nil
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", q.place.Pattern, err)
+			return fmt.Errorf("%s: %w", q.Pattern, err)
 		}
-		src.files = slices.DeleteFunc(src.files, func(f table.File) bool { return f.URI == q.place.Pattern })
+		src.files = slices.DeleteFunc(src.files, func(f table.File) bool { return f.URI == q.Pattern })
 		src.files = append(src.files, files...)
 	}
 	src.files = table.Sorted(src.files)
@@ -95,16 +88,14 @@ func (s *Stager) exportQueries(ctx context.Context, src *source, dir string) err
 
 // exportQuery has the rows of a query exported to a folder of its own in the bucket, copies the files to
 // pathPrefix-NAME, and empties the folder.
-func (s *Stager) exportQuery(ctx context.Context, from Warehouse, q selected, pathPrefix string) (files []table.File,
-	err error) {
-	var nonce [10]byte
-	_, _ = rand.Read(nonce[:]) // never fails
-	id := "coppice-export-" + hex.EncodeToString(nonce[:])
+func (s *Stager) exportQuery(ctx context.Context, q dataset.Place, pathPrefix string) (files []table.File, err error) {
+	id := "coppice-export-" + strings.ToLower(rand.Text())
 	folder := exportsFolder + id + "/"
 
 	// Whatever happens, no copy of the rows stays behind.
 	defer func() { err = errors.Join(err, s.empty(ctx, folder)) }()
-	if err := from.Export(ctx, id, q.place.Query, "gs://"+s.Exports.Bucket+"/"+folder+"*.parquet"); err != nil {
+	uri := "gs://" + s.Exports.Bucket + "/" + folder + "*.parquet"
+	if err := s.Exports.warehouse.Export(ctx, id, q.Query, uri); err != nil {
 		return nil, err
 	}
 	for attrs, err := range s.Exports.Store.List(ctx, folder) {
@@ -112,12 +103,8 @@ func (s *Stager) exportQuery(ctx context.Context, from Warehouse, q selected, pa
 			return nil, fmt.Errorf("list the export: %w", err)
 		}
 		name := path.Base(attrs.Name)
-		f := table.File{
-			URI:      q.place.Pattern + "/" + name,
-			Path:     pathPrefix + "-" + name,
-			Bytes:    attrs.Size,
-			Checksum: fmt.Sprintf("crc32c:%08x:%d", attrs.CRC32C, attrs.Size),
-		}
+		f := table.File{URI: q.Pattern + "/" + name, Path: pathPrefix + "-" + name, Bytes: attrs.Size,
+			Checksum: fmt.Sprintf("crc32c:%08x:%d", attrs.CRC32C, attrs.Size)}
 		if err := blob.Fetch(ctx, s.Exports.Store, attrs, f.Path, func(int64) {}); err != nil {
 			return nil, fmt.Errorf("fetch the export: %w", err)
 		}
@@ -131,7 +118,7 @@ func (s *Stager) exportQuery(ctx context.Context, from Warehouse, q selected, pa
 
 // empty empties the objects of an export, also when ctx has ended: nothing of ours may delete objects.
 func (s *Stager) empty(ctx context.Context, folder string) error {
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), emptyLimit)
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer stop()
 	for attrs, err := range s.Exports.Store.List(ctx, folder) {
 		if err == nil {

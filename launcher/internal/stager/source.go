@@ -30,8 +30,8 @@ type source struct {
 	newest  string // day
 	missing string // what the spec says of days without a file
 
-	queries   []selected // whose rows are files only once they are exported
-	warehouse Warehouse  // nil without queries
+	queries    []dataset.Place // whose rows are files only once they are exported
+	queryBytes int64           // that BigQuery would read for them
 }
 
 type object struct {

@@ -96,14 +96,10 @@ func (s *Stager) Find(ctx context.Context, spec *dataset.Spec) (*Located, error)
 		return nil, err
 	}
 
-	in := &Located{src: src}
+	in := &Located{src: src, QueryBytes: src.queryBytes}
 	for _, f := range src.files {
 		in.Bytes += f.Bytes
 	}
-	for _, q := range src.queries {
-		in.QueryBytes += q.bytes
-	}
-
 	in.Fingerprint, err = ingest.Fingerprint(ctx, spec, src.files)
 	return in, err
 }

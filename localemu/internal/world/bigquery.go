@@ -46,48 +46,41 @@ func (q *warehouse) insert(r *http.Request) (any, error) {
 		return nil, httpjson.Errorf(http.StatusBadRequest, "localemu runs SELECT * FROM `PROJECT.DATASET.TABLE` only, "+
 			"not %.80q", statement)
 	}
-	files, bytes, _, err := q.files(m[1], m[2], m[3])
-	if err != nil {
-		return nil, err
+	files, table, err := q.files(m[1], m[2], m[3])
+	for i := 0; err == nil && export != nil && !job.Configuration.DryRun && i < len(files); i++ {
+		err = q.upload(r, files[i], export[1], fmt.Sprintf("%s%012d.parquet", export[2], i))
 	}
-
-	if export != nil && !job.Configuration.DryRun {
-		for i, file := range files {
-			if err := q.copyTo(r, file, export[1], fmt.Sprintf("%s%012d.parquet", export[2], i)); err != nil {
-				return nil, err
-			}
-		}
-	}
-	job.Statistics = &bq.JobStatistics{TotalBytesProcessed: bytes, Query: &bq.JobStatistics2{StatementType: "SELECT",
+	job.Statistics = &bq.JobStatistics{TotalBytesProcessed: table.NumBytes, Query: &bq.JobStatistics2{
+		StatementType:    "SELECT",
 		ReferencedTables: []*bq.TableReference{{ProjectId: m[1], DatasetId: m[2], TableId: m[3]}}}}
-	return &job, nil
+	return &job, err
 }
 
-// files are a table's, their size, and when the last of them has changed, in milliseconds.
-func (q *warehouse) files(project, dataset, table string) (files []string, bytes int64, changed uint64, err error) {
-	files, err = filepath.Glob(filepath.Join(q.dir, project, dataset, table, "*.parquet"))
+// files are a table's, with their size, and when the last of them has changed, in milliseconds.
+func (q *warehouse) files(project, dataset, name string) (files []string, t bq.Table, err error) {
+	files, err = filepath.Glob(filepath.Join(q.dir, project, dataset, name, "*.parquet"))
 	if err == nil && len(files) == 0 {
-		err = httpjson.Errorf(http.StatusNotFound, "Not found: Table %s:%s.%s", project, dataset, table)
+		err = httpjson.Errorf(http.StatusNotFound, "Not found: Table %s:%s.%s", project, dataset, name)
 	}
 	for _, file := range files {
 		info, err := os.Stat(file)
 		if err != nil {
-			return nil, 0, 0, err
+			return nil, t, err
 		}
-		bytes += info.Size()
-		changed = max(changed, uint64(info.ModTime().UnixMilli()))
+		t.NumBytes += info.Size()
+		t.LastModifiedTime = max(t.LastModifiedTime, uint64(info.ModTime().UnixMilli()))
 	}
-	return files, bytes, changed, err
+	return files, t, err
 }
 
-func (q *warehouse) copyTo(r *http.Request, file, bucket, object string) error {
+func (q *warehouse) upload(r *http.Request, file, bucket, object string) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	to := "http://" + q.storage + "/upload/storage/v1/b/" + bucket + "/o?uploadType=media&name=" + object
-	put, err := http.NewRequestWithContext(r.Context(), http.MethodPost, to, f)
+	put, err := http.NewRequestWithContext(r.Context(), http.MethodPost, "http://"+q.storage+"/upload/storage/v1/b/"+
+		bucket+"/o?uploadType=media&name="+object, f)
 	if err != nil {
 		return err
 	}
@@ -104,6 +97,6 @@ func (q *warehouse) copyTo(r *http.Request, file, bucket, object string) error {
 
 // table answers when a table has changed last.
 func (q *warehouse) table(r *http.Request) (any, error) {
-	_, _, changed, err := q.files(r.PathValue("project"), r.PathValue("dataset"), r.PathValue("table"))
-	return &bq.Table{LastModifiedTime: changed}, err
+	_, t, err := q.files(r.PathValue("project"), r.PathValue("dataset"), r.PathValue("table"))
+	return &t, err
 }
