@@ -13,6 +13,9 @@ import (
 	"coppice/internal/sweep"
 )
 
+// worseThan9 is why a version is not live, as sweep.Conclusion.Why says it.
+const worseThan9 = "worse than version 9: log_loss 2.7 % worse (-4.4 to -1.1 %)"
+
 // tonight is an index with something of every kind.
 func tonight() *page.Index {
 	at := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
@@ -25,7 +28,7 @@ func tonight() *page.Index {
 		Trials: 50, Running: true, Ended: 11, Metric: "average_precision", Best: 0.11619, Price: 3.2,
 		Left: sweep.Range{Low: 1788, Expected: 2040, High: 2292}, Budget: 2,
 		Now: at.Add(10 * time.Minute)}
-	held := ended("night-ctr-10", sweep.VerdictNotPromoted, "worse than version 9 by 0.0031", 10)
+	held := ended("night-ctr-10", sweep.VerdictNotPromoted, worseThan9, 10)
 	return &page.Index{More: 3,
 		Sweeps: []page.IndexSweep{runs, held, ended("night-ctr-9", sweep.VerdictPromoted, "better by 0.001", 9),
 			{ID: "night-x", State: "unreadable", Best: math.NaN()}},
@@ -54,7 +57,7 @@ func TestTonight(t *testing.T) {
 			"0.11619. Its budget ends it about 03:38 UTC .",
 		"clicks : version 2 was blocked when it was staged",
 		"Found: 20 % of the labels are missing (labels_lost).",
-		"the last sweep made no champion: worse than version 9 by 0.0031. If nobody acts, version 9 stays live " +
+		"the last sweep made no champion: " + worseThan9 + ". If nobody acts, version 9 stays live " +
 			"and the next sweep tries again.",
 		"from 0.109 to 0.1162 over 4 nights, each on its own rows",
 		"night-x : its plan or its conclusion cannot be read", "nothing is live"} {

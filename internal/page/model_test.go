@@ -43,7 +43,7 @@ func versions(n int) *page.Model {
 			New:  0.1138 + 0.001*math.Sin(float64(i))}
 		switch i {
 		case n:
-			night.Verdict, night.Why, night.Live = sweep.VerdictNotPromoted, "worse than version 9 by 0.0031", n-1
+			night.Verdict, night.Why, night.Live = sweep.VerdictNotPromoted, worseThan9, n-1
 			night.Found = "warning: price"
 			night.New = night.Next + 0.0031
 		case 1:
@@ -83,7 +83,7 @@ func TestModelPage(t *testing.T) {
 func TestNightsOfAModel(t *testing.T) {
 	text := said(write(t, versions(10)))
 	for _, want := range []string{"Version 9 is live promoted 2026-11-20 04:00 UTC " +
-		"The last night, 2026-11-21 03:00 UTC : not promoted. Worse than version 9 by 0.0031. " +
+		"The last night, 2026-11-21 03:00 UTC : not promoted. W" + worseThan9[1:] + ". " +
 		"If nobody acts, version 9 stays live and the next night tries again.",
 		"made a champion 9 of 11 nights held back 2 nights",
 		"warning: price",

@@ -104,6 +104,29 @@ func TestCaution(t *testing.T) {
 	}
 }
 
+// TestBrieflyWorse: what is not live since it is worse beyond chance is told by the same share; what is not live for
+// another reason by the gate's own.
+func TestBrieflyWorse(t *testing.T) {
+	for _, tc := range []struct {
+		tonight sweep.GateCheck
+		verdict sweep.Verdict
+		want    string
+	}{
+		{sweep.GateCheck{Value: -0.0031, Low: -0.005, High: -0.0012, Old: 0.114}, "",
+			"worse than version 9: log_loss 2.7 % worse (-4.4 to -1.1 %)"},
+		{sweep.GateCheck{Value: -0.0031, Low: -0.005, High: -0.0012, Old: 0.114, Passed: true}, "", "long"},
+		{sweep.GateCheck{Value: -0.001, Low: -0.005, High: 0.0012, Old: 0.114}, "", "long"},
+		{sweep.GateCheck{Value: -0.0031, Low: -0.005, High: -0.0012, Old: 0.114}, sweep.VerdictNotComparable, "long"},
+	} {
+		tc.tonight.Name = "tonight"
+		c := &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Gate: &sweep.GateDecision{Champion: 9, Verdict: tc.verdict,
+			Metric: "log_loss", Reason: "long", Checks: []sweep.GateCheck{tc.tonight}}}
+		if got := c.Why(); got != tc.want {
+			t.Errorf("%+v, %q: got %q, want %q", tc.tonight, tc.verdict, got, tc.want)
+		}
+	}
+}
+
 // TestBriefly: what went live is told by its share of what the version before it had, and by how far it may be off.
 func TestBriefly(t *testing.T) {
 	for _, tc := range []struct {

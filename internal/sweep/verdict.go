@@ -110,11 +110,15 @@ func (c *Conclusion) Caution() string {
 	return ""
 }
 
-// compareInWords says in a line what a person acts on of what went live: how it stands against the version before, and
-// how far its total may be off. Empty where nothing was compared.
+// compareInWords says in a line what a person acts on of what went live, or is worse beyond chance: how it stands
+// against the version before, and how far its total may be off. Empty where nothing was compared.
 func (c *Conclusion) compareInWords() string {
 	k := c.Check("tonight")
-	if k == nil || !c.Gate.Promoted || c.Gate.Champion == 0 || k.Old == 0 || k.Low == k.High {
+	if k == nil || c.Gate.Champion == 0 || k.Old == 0 || k.Low == k.High {
+		return ""
+	}
+	held := c.Verdict() == VerdictNotPromoted && k.High < 0 && !k.Passed
+	if !held && !c.Gate.Promoted {
 		return ""
 	}
 	by := 100 / math.Abs(k.Old)
@@ -122,6 +126,8 @@ func (c *Conclusion) compareInWords() string {
 	switch {
 	case k.Low > 0:
 		stands = "better than"
+	case held:
+		stands, way = "worse than", "worse"
 	case k.High < 0:
 		stands, within, way = "worse than", ", within the gate's limit", "worse"
 	case k.Value < 0:
@@ -131,7 +137,7 @@ func (c *Conclusion) compareInWords() string {
 	signed := func(v float64) string { return map[bool]string{true: "+"}[v >= 0] + Digits(v, 2) }
 	text += fmt.Sprintf(": %s %s %% %s (%s to %s %%)", c.Gate.Metric, Digits(math.Abs(by*k.Value), 2), way,
 		signed(by*k.Low), signed(by*k.High))
-	if off := c.Check("calibration"); off != nil && off.Low != off.High && off.Caution() == "" {
+	if off := c.Check("calibration"); !held && off != nil && off.Low != off.High && off.Caution() == "" {
 		text += fmt.Sprintf("; calibrated within %.0f %%", math.Ceil(100*max(off.High-1, 1-off.Low)-1e-9))
 	}
 	return text
