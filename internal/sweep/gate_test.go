@@ -142,6 +142,8 @@ func TestBriefly(t *testing.T) {
 				"worse (-1 to +2 %)"},
 		{sweep.GateCheck{Value: -0.003, Low: -0.005, High: -0.001, Old: 0.1}, sweep.GateCheck{},
 			"worse than version 8, within the gate's limit: log_loss 3 % worse (-5 to -1 %)"},
+		{sweep.GateCheck{Value: 0.003, Low: -0.0056, High: 0.012, Old: 0.1}, sweep.GateCheck{Value: 1.2, Low: 0.4,
+			High: 2.51, Passed: true}, "as good as version 8: log_loss 3 % better (-5.6 to +12 %)"}, // of 26 positives
 		{sweep.GateCheck{Value: 0.015, Low: 0.0102, High: 0.0199, Old: -0.01}, sweep.GateCheck{},
 			"better than version 8: log_loss 150 % better (+100 to +200 %)"},
 		{sweep.GateCheck{}, sweep.GateCheck{}, "long"},

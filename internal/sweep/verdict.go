@@ -111,7 +111,7 @@ func (c *Conclusion) Caution() string {
 }
 
 // compareInWords says in a line what a person acts on of what went live, or is worse beyond chance: how it stands
-// against the version before, and how far its total may be off. Empty where nothing was compared.
+// against the version before, and how far its total may be off, if to a half at most. Empty where nothing was compared.
 func (c *Conclusion) compareInWords() string {
 	k := c.Check("tonight")
 	if k == nil || c.Gate.Champion == 0 || k.Old == 0 || k.Low == k.High {
@@ -137,8 +137,9 @@ func (c *Conclusion) compareInWords() string {
 	signed := func(v float64) string { return map[bool]string{true: "+"}[v >= 0] + Digits(v, 2) }
 	text += fmt.Sprintf(": %s %s %% %s (%s to %s %%)", c.Gate.Metric, Digits(math.Abs(by*k.Value), 2), way,
 		signed(by*k.Low), signed(by*k.High))
-	if off := c.Check("calibration"); !held && off != nil && off.Low != off.High && off.Caution() == "" {
-		text += fmt.Sprintf("; calibrated within %.0f %%", math.Ceil(100*max(off.High-1, 1-off.Low)-1e-9))
+	if o := c.Check("calibration"); !held && o != nil && o.Low != o.High && o.Caution() == "" && o.Low >= 0.5 &&
+		o.High <= 1.5 {
+		text += fmt.Sprintf("; calibrated within %.0f %%", math.Ceil(100*max(o.High-1, 1-o.Low)-1e-9))
 	}
 	return text
 }
