@@ -97,7 +97,7 @@ func TestE2EBudget(t *testing.T) {
 		binaryOf(t, "launcher"), file)
 	out.ok(t)
 	t.Logf("%s", out.out)
-	if !strings.Contains(out.out, "$0.0998 per hour each (price of 9999-12-31)") {
+	if !strings.Contains(out.out, "$0.10 per hour each (price of 9999-12-31)") {
 		t.Error("the prices are not those of the test")
 	}
 	text := must.Get(os.ReadFile(filepath.Join(l.dir, "sweep.json")))(t)

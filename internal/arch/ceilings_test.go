@@ -51,7 +51,7 @@ var ceilings = map[string]int{
 	"internal/notify":              543,
 	"internal/page":                2688,
 	"internal/page/pagetest":       432,
-	"internal/page/plot":           620,
+	"internal/page/plot":           609,
 	"internal/problem":             247, // its table of what is gone grows
 	"internal/program":             1288,
 	"internal/program/environment": 206,
@@ -81,7 +81,7 @@ var ceilings = map[string]int{
 	"launcher/internal/plan":       1497,
 	"launcher/internal/predict":    648,
 	"launcher/internal/provision":  465,
-	"launcher/internal/quote":      1455,
+	"launcher/internal/quote":      1452,
 	"launcher/internal/report":     1347,
 	"launcher/internal/reproduce":  475,
 	"launcher/internal/serve":      1941,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 111_438
+const maxLines = 111_425
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -53,7 +53,7 @@ func TestTonight(t *testing.T) {
 	text := said(write(t, tonight()))
 	for _, want := range []string{"not promoted",
 		"4 things need you, one sweep runs ctr : version 9 is live · promoted ",
-		"11 of 50 trials ended, about 28 min left, about $0.533 of $2.00 spent, best average_precision " +
+		"11 of 50 trials ended, about 28 min left, about $0.53 of $2.00 spent, best average_precision " +
 			"0.11619. Its budget ends it about 03:38 UTC .",
 		"clicks : version 2 was blocked when it was staged",
 		"Found: 20 % of the labels are missing (labels_lost).",

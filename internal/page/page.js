@@ -34,7 +34,7 @@
     switch (c.u) {
       case 's': return a === 0 ? '0 s' : a < 1 ? digits(v * 1000, 3) + ' ms' : a < 120 ? digits(v, 3) + ' s' : a < 7200 ? digits(v / 60, 3) + ' min' : a < 172800 ? digits(v / 3600, 3) + ' h' : digits(v / 86400, 3) + ' days';
       case 'B': { let i = 0; while (v >= 1024 && i < 4) { v /= 1024; i++; } v = Math.round(10 * v) / 10; return v.toFixed(i && v < 10 ? 1 : 0) + ' ' + ['B', 'KiB', 'MiB', 'GiB', 'TiB'][i]; }
-      case 'USD': return v > 0 && v < 1e-4 ? '<$0.0001' : (v < 0 ? '-$' : '$') + (a < 0.995 ? digits(a, 3).replace(/^(0\.\d)$/, '$10') : a.toLocaleString('en', {minimumFractionDigits: 2, maximumFractionDigits: 2}));
+      case 'USD': return !v ? '$0' : a < 0.005 ? '<$0.01' : (v < 0 ? '-$' : '$') + a.toLocaleString('en', {minimumFractionDigits: 2, maximumFractionDigits: 2});
       case '#': return v.toLocaleString('en');
       case '%': return v && a < 1e-5 ? v > 0 ? '<0.001 %' : '>-0.001 %' : digits(100 * v, 3) + ' %';
     }

@@ -133,10 +133,9 @@ func (c *Conclusion) compareInWords() string {
 	case k.Value < 0:
 		stands, way = "not shown to be worse than", "worse"
 	}
-	text := fmt.Sprintf("%s version %d%s", stands, c.Gate.Champion, within)
 	signed := func(v float64) string { return map[bool]string{true: "+"}[v >= 0] + Digits(v, 2) }
-	text += fmt.Sprintf(": %s %s %% %s (%s to %s %%)", c.Gate.Metric, Digits(math.Abs(by*k.Value), 2), way,
-		signed(by*k.Low), signed(by*k.High))
+	text := fmt.Sprintf("%s version %d%s: %s %s %% %s (%s to %s %%)", stands, c.Gate.Champion, within, c.Gate.Metric,
+		Digits(math.Abs(by*k.Value), 2), way, signed(by*k.Low), signed(by*k.High))
 	if o := c.Check("calibration"); !held && o != nil && o.Low != o.High && o.Caution() == "" && o.Low >= 0.5 &&
 		o.High <= 1.5 {
 		text += fmt.Sprintf("; calibrated within %.0f %%", math.Ceil(100*max(o.High-1, 1-o.Low)-1e-9))

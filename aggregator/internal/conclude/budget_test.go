@@ -55,7 +55,7 @@ func TestABudgetEndsASweep(t *testing.T) {
 		t.Fatalf("after 905 s the sweep ended as %+v; want version 1, from two trials that are done", c)
 	}
 	contains(t, c.Reason,
-		"2 of 4 trials had not ended when $0.905 of the budget of $1 were spent and $0.1 reserved for stopping")
+		"2 of 4 trials had not ended when $0.91 of the budget of $1 were spent and $0.10 reserved for stopping")
 	if c.Cost == nil || math.Abs(c.Cost.USD-0.905) > 1e-9 || math.Abs(c.Cost.MachineHours-905./3600) > 1e-9 ||
 		len(c.Cost.Unpriced) > 0 {
 		t.Errorf("concluded when 0.905 USD were spent, with the cost %+v; expected 0.905 USD for 905 s of one machine",
@@ -97,7 +97,7 @@ func TestABudgetCountsMachinesThatClaimNothing(t *testing.T) {
 		t.Fatalf("after 975 s with the job still running: got %+v, %v; want an end without a winner", c, err)
 	}
 	contains(t, c.Reason,
-		"2 of 2 trials had not ended when $1.81 of the budget of $2 were spent and $0.2 reserved for stopping")
+		"2 of 2 trials had not ended when $1.81 of the budget of $2 were spent and $0.20 reserved for stopping")
 	half := running
 	half.Tasks.Waiting = 1
 	if c, err := at(several{"night-1": half}, 1800*time.Second); err != nil || c != nil { // 1,730 s of one machine

@@ -57,7 +57,7 @@ func (a *Aggregator) explainSpent(ctx context.Context, k *known, jobs *jobHistor
 	if !l.Exceeds(p, budget) {
 		return "", nil
 	}
-	return fmt.Sprintf("when $%.4g of the budget of $%.4g were spent and $%.4g reserved for stopping", l.Cost,
+	return fmt.Sprintf("when $%.2f of the budget of $%.4g were spent and $%.2f reserved for stopping", l.Cost,
 		budget, p.Quote.ReserveCost()), nil
 }
 

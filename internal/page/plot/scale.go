@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/dustin/go-humanize"
 )
@@ -62,25 +61,15 @@ func digits(v float64, n int) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// dollars is money as people write it: cents, or three digits of what is less than a dollar.
+// dollars is money as people write it, in cents.
 func dollars(v float64) string {
-	if v > 0 && v < 1e-4 {
-		return "<$0.0001"
+	if v == 0 {
+		return "$0"
 	}
-	text := digits(math.Abs(v), 3)
-	if a := math.Abs(v); a >= 0.995 {
-		text = humanize.CommafWithDigits(math.Round(100*a)/100, 2)
-		if !strings.Contains(text, ".") {
-			text += ".00"
-		}
+	if math.Abs(v) < 0.005 {
+		return "<$0.01"
 	}
-	if point := strings.IndexByte(text, '.'); point >= 0 && len(text)-point == 2 {
-		text += "0"
-	}
-	if v < 0 {
-		return "-$" + text
-	}
-	return "$" + text
+	return map[bool]string{true: "-"}[v < 0] + "$" + humanize.FormatFloat("#,###.##", math.Abs(v))
 }
 
 func duration(v float64) string {

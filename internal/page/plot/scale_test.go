@@ -5,10 +5,11 @@ import (
 	"testing"
 )
 
-// TestMoney: cents, three digits of what is less than a dollar, and no number where there is none.
+// TestMoney: cents, "less than a cent" of what is, and no number where there is none.
 func TestMoney(t *testing.T) {
-	for v, want := range map[float64]string{0: "$0", 0.7: "$0.70", 0.0123: "$0.0123", 0.1234: "$0.123", 0.999: "$1.00",
-		1.5: "$1.50", 3: "$3.00", 1234.567: "$1,234.57", -2.5: "-$2.50", 1e-5: "<$0.0001", math.Inf(1): "-"} {
+	for v, want := range map[float64]string{0: "$0", 0.7: "$0.70", 0.0123: "$0.01", 0.1234: "$0.12", 0.999: "$1.00",
+		1.5: "$1.50", 3: "$3.00", 1234.567: "$1,234.57", -2.5: "-$2.50", 1e-5: "<$0.01", -1e-5: "<$0.01",
+		0.0049: "<$0.01", 0.005: "$0.01", math.Inf(1): "-"} {
 		if got := USD.Format(v); got != want {
 			t.Errorf("%v USD is written %q, expected %q", v, got, want)
 		}
@@ -34,7 +35,7 @@ func TestNoExponents(t *testing.T) {
 	}{
 		{Percent, 6.98e-7, "<0.001 %"}, {Percent, -6.98e-7, ">-0.001 %"}, {Percent, 0, "0 %"},
 		{Percent, 0.000137, "0.0137 %"}, {Plain, 5.81e-05, "0.0000581"}, {Plain, 12345678, "12346000"},
-		{Plain, 1e-9, "1e-09"}, {USD, 0.00012, "$0.00012"},
+		{Plain, 1e-9, "1e-09"}, {USD, 0.00012, "<$0.01"},
 	} {
 		if got := tc.unit.Format(tc.v); got != tc.want {
 			t.Errorf("%v is written %q, expected %q", tc.v, got, tc.want)

@@ -31,7 +31,7 @@ func TestPlanNeedsNoCloud(t *testing.T) {
 	spec := w.file("sweep.yaml", sweepYAML)
 	out := w.must("plan", spec, "--rows", "130000000", "--features", "40", "--machines",
 		"n2-highmem-64,c4d-highmem-64-lssd", "--within", "2h")
-	if !strings.HasPrefix(out, "1 x n2-highmem-64 Spot   18 min (14 to 35)   $0.762 (0.593 to 1.53)\n") {
+	if !strings.HasPrefix(out, "1 x n2-highmem-64 Spot   18 min (14 to 35)   $0.76 (0.59 to 1.53)\n") {
 		t.Errorf("the first line is not the answer:\n%s", out)
 	}
 	for _, part := range []string{"130,000,000 rows", "n2-highmem-64", "c4d-highmem-64-lssd",

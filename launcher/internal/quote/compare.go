@@ -279,7 +279,7 @@ func (c *Comparison) recommend(budget float64, reserve time.Duration, region str
 			Hours: best.side.Hours, Cost: *best.side.Cost}
 		c.Reason = fmt.Sprintf("the cheapest of these%s that is expected to finish within %s", c.ofWhich(), within)
 		if budget > 0 {
-			c.Reason += fmt.Sprintf(" for at most %s, including the reserve for stopping in time", USD(budget))
+			c.Reason += fmt.Sprintf(" for at most %s, including the reserve for stopping in time", given(budget))
 		}
 		return
 	}
@@ -288,7 +288,7 @@ func (c *Comparison) recommend(budget float64, reserve time.Duration, region str
 	if least := cheapestBy(inTime, required); least != nil {
 		c.Reason = fmt.Sprintf("none of these is expected to finish within %s for at most %s, including the "+
 			"reserve for stopping in time; %s needs a budget of %s",
-			within, USD(budget), least, USD(roundUp(required(*least))))
+			within, given(budget), least, USD(roundUp(required(*least))))
 		return
 	}
 	fastest := cheapestBy(priced, func(o choice) float64 { return o.side.Hours.Expected })

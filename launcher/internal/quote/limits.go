@@ -101,18 +101,18 @@ func Hold(quoted *sweep.Quote, machine string, budget float64) error {
 
 	if required := quoted.Cost.Expected + quoted.ReserveCost(); required > budget {
 		return problem.New(problem.Input, "the budget of %s is too small: %d x %s are expected to cost %s, "+
-			"and %s is reserved for stopping in time; give --budget %s, or see `launcher plan` for other machines",
-			USD(budget), quoted.VMs, machine, Money(&quoted.Cost), USD(quoted.ReserveCost()),
-			argument(roundUp(required)))
+			"and %s is reserved for stopping in time; give --budget %.2f, or see `launcher plan` for other machines",
+			given(budget), quoted.VMs, machine, Money(&quoted.Cost), USD(quoted.ReserveCost()),
+			roundUp(required))
 	}
 
 	for i, f := range quoted.Fallback {
 		if required := f.Cost.Expected + quoted.ReserveCost(); required > budget {
 			return problem.New(problem.Input, "the budget of %s is too small for machine.fallback[%d]: %d x %s %s "+
 				"are expected to cost %s, and %s is reserved for stopping in time; remove that fallback, "+
-				"or give --budget %s",
-				USD(budget), i, f.VMs, f.Machine, Priced(f.Spot), Money(&f.Cost),
-				USD(quoted.ReserveCost()), argument(roundUp(required)))
+				"or give --budget %.2f",
+				given(budget), i, f.VMs, f.Machine, Priced(f.Spot), Money(&f.Cost),
+				USD(quoted.ReserveCost()), roundUp(required))
 		}
 	}
 	return nil
@@ -133,8 +133,5 @@ func Priced(spot bool) string {
 	return "on demand"
 }
 
-// roundUp rounds up to an amount of three digits, or to cents.
-func roundUp(v float64) float64 {
-	unit := math.Pow(10, min(math.Floor(math.Log10(v)), 0)-2)
-	return math.Round(math.Ceil(v/unit-1e-6)*unit*1e9) / 1e9
-}
+// roundUp rounds up to cents.
+func roundUp(v float64) float64 { return math.Ceil(100*v-1e-6) / 100 }

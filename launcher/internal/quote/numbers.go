@@ -52,15 +52,15 @@ func formatRange(estimate sweep.Range, say func(float64) string) string {
 	if low == high {
 		return text
 	}
-	return fmt.Sprintf("%s (%s to %s)", text, strings.TrimPrefix(low, "$"), strings.TrimPrefix(high, "$"))
+	return fmt.Sprintf("%s (%s to %s)", text, strings.ReplaceAll(low, "$", ""), strings.ReplaceAll(high, "$", ""))
 }
 
-// argument is an amount as --budget takes it.
-func argument(usd float64) string {
-	if usd >= 1 {
-		return fmt.Sprintf("%.2f", usd)
+// given is a budget as it was given, which may be less than a cent.
+func given(usd float64) string {
+	if usd >= 0.01 {
+		return USD(usd)
 	}
-	return strconv.FormatFloat(usd, 'f', -1, 64)
+	return "$" + strconv.FormatFloat(usd, 'f', -1, 64)
 }
 
 // written is a duration as a spec has it: 7m.
