@@ -23,7 +23,7 @@ func versions(n int) *page.Model {
 	for i := 1; i <= n; i++ {
 		at := first.AddDate(0, 0, i)
 		v := page.VersionView{Version: registry.Version{Number: i, Info: registry.Info{At: at, By: "aggregator",
-			Why:     "trial 3 has the highest average_precision",
+			Why: "trial 3 has the highest average_precision",
 			Metrics: map[string]float64{"auc": 0.77 + 0.01*math.Sin(float64(i)), "average_precision": 0.12345,
 				"brier": 0.02345, "ece": 0.00123, "log_loss": 0.113},
 			Labels: map[string]string{"sweep": fmt.Sprint("night-ctr-", i), "trial": "39",
