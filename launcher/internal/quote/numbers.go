@@ -15,7 +15,7 @@ func Time(seconds float64) string {
 	switch {
 	case seconds < 1:
 		return plot.Seconds.Format(seconds)
-	case seconds < 120:
+	case seconds < 60:
 		return fmt.Sprintf("%.0f s", seconds)
 	case seconds < 2*3600:
 		return fmt.Sprintf("%.0f min", seconds/60)
