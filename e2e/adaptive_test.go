@@ -65,7 +65,11 @@ func learntFrom(objects map[string]string, id sweep.ID, wrong func(string, ...an
 	decisions = map[int]*sweep.Decision{}
 	by := map[string]int{}
 	for n, trial := range plan.Trials {
-		r, err := sweep.DecodeResult(text(sweep.Names(id).Result(n)))
+		data := text(sweep.Names(id).Result(n))
+		if len(data) == 0 && len(text(sweep.Names(id).Cancel())) > 0 {
+			continue // a cancelled sweep ends without it
+		}
+		r, err := sweep.DecodeResult(data)
 		if err != nil {
 			wrong("sweep %s, trial %d: %v", id, n, err)
 			continue

@@ -92,6 +92,9 @@ func TestE2EChaos(t *testing.T) {
 	changed := strings.Replace(string(text), "search: {", setting, 1)
 	if n := os.Getenv("COPPICE_CHAOS_ENSEMBLE"); n != "" {
 		changed = strings.Replace(changed, "metric: auc", "metric: auc\nensemble: {bag: "+n+"}", 1)
+		table := filepath.Join(calm.dir, "dataset.yaml") // a bag takes no statistics of ids
+		calm.must("launcher", "stage", calm.file("dataset.yaml",
+			string(must.Get(os.ReadFile(table))(t))+"encodings: none\n"), "--json")
 	}
 	calm.file("sweep.yaml", changed)
 	calm.file("follow.sh", follow)

@@ -64,7 +64,7 @@ var ceilings = map[string]int{
 	"internal/slurm":               620,
 	"internal/strictjson":          309,
 	"internal/strictyaml":          766,
-	"internal/sweep":               4925,
+	"internal/sweep":               4922,
 	"internal/sweepstore":          1433,
 	"internal/team":                1386,
 	"internal/telemetry":           216,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 111_424
+const maxLines = 111_421
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

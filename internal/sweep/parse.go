@@ -209,18 +209,15 @@ func (s *Spec) checkNames(doc *strictyaml.Document, v Vocabulary) error {
 	if s.Metric == "" {
 		return doc.Errorf("metric", "metric is missing: say what selects the winner on the valid split")
 	}
-	if err := v.Metric(s.Metric); err != nil {
+	unknown := v.Metric(s.Metric)
+	_, err := v.Objective(s.Objective, s.Metric)
+	// A default is nowhere in the file: the metric does not fit it. An objective that is gone took its metric along.
+	if err != nil && doc.Has("objective") && (unknown == nil || err.Error() != unknown.Error()) {
+		return doc.Errorf("objective", "%v", err)
+	}
+	if err = cmp.Or(unknown, err); err != nil {
 		return doc.Errorf("metric", "%v", err)
 	}
-
-	if _, err := v.Objective(s.Objective, s.Metric); err != nil {
-		// A default is nowhere in the file: then it is the metric that does not fit.
-		if doc.Has("objective") {
-			return doc.Errorf("objective", "%v", err)
-		}
-		return doc.Errorf("metric", "%v", err)
-	}
-
 	return nil
 }
 

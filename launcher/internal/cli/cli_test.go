@@ -182,7 +182,7 @@ func TestSweepIDs(t *testing.T) {
 		t.Errorf("the same sweep again: got %s; want it attached", out)
 	}
 	other := w.file("other.yaml", strings.Replace(sweepYAML, "trials: 4", "trials: 5", 1))
-	w.refused(sweep.ExitConflict, "another plan", "sweep", other, "--id", "nightly-1", "--no-wait")
+	w.refused(sweep.ExitConflict, " by build v1, this is v1)", "sweep", other, "--id", "nightly-1", "--no-wait")
 	w.refused(sweep.ExitUsage, "sweep id", "sweep", file, "--id", "../x")
 }
 

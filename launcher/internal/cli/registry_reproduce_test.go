@@ -77,6 +77,17 @@ func TestReproduceAtItsLimit(t *testing.T) {
 		"reproduce", "ctr@2")
 }
 
+// TestReproduceWithWhatIsGone: of a version with a parameter that earlier builds knew, the error names its build.
+func TestReproduceWithWhatIsGone(t *testing.T) {
+	w := newWorld(t)
+	g := w.grow(6)
+	g.changed("1", map[string]func(string) string{scorer.FilePlan: func(text string) string {
+		return strings.Replace(text, `"num_leaves":`, `"path_smooth": 2, "num_leaves":`, 1)
+	}})
+	w.refused(sweep.ExitInput, "(asked for: 2); it was planned by build v1: reproduce it with that", "registry",
+		"reproduce", "ctr@2")
+}
+
 // TestReproduceContinued: a version whose trials added trees to an older one, as earlier builds could, predicts as
 // before, and is not trained again.
 func TestReproduceContinued(t *testing.T) {

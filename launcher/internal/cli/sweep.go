@@ -390,8 +390,8 @@ func attach(ctx context.Context, w *Setup, p *plan.Planned, scheduled bool) erro
 	if existing.Plan.Fingerprint() != p.Fingerprint() {
 		if !scheduled {
 			return problem.New(problem.Conflict,
-				"sweep %s exists with another plan (made %s); choose another --id, or "+
-					"leave it out", p.Sweep, humanize.Time(existing.Plan.Created))
+				"sweep %s exists with another plan (made %s by build %s, this is %s); choose another --id or name",
+				p.Sweep, humanize.Time(existing.Plan.Created), existing.Plan.Coppice, p.Coppice)
 		}
 		if err := sameSlot(w, p.Plan, existing.Plan); err != nil {
 			return err

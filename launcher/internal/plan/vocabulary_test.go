@@ -51,6 +51,12 @@ func TestParseSpecOfFewWords(t *testing.T) {
 	if _, err := sweep.ParseSpec("sweep.yaml", []byte(spec+"objective: binary\n"), Vocabulary()); err == nil {
 		t.Error("metric: rmse with objective: binary was accepted")
 	}
+	// An objective that is gone has taken its metric along, of which it is told first.
+	gone := strings.Replace(spec, "rmse", "fair", 1) + "objective: fair\n"
+	if _, err := sweep.ParseSpec("sweep.yaml", []byte(gone), Vocabulary()); err == nil ||
+		!strings.HasPrefix(err.Error(), `sweep.yaml:5:12: LightGBM has objective "fair", Coppice does not`) {
+		t.Errorf("metric: fair with objective: fair: %v", err)
+	}
 	fifty := strings.Replace(spec, "trials: 1", "trials: 50", 1)
 	_, err = sweep.ParseSpec("sweep.yaml", []byte(fifty+"search: {constraints: [\"eta < 1\"]}\n"), Vocabulary())
 	if err == nil || !strings.HasPrefix(err.Error(), "sweep.yaml:4:9: trials is 50, but search says nothing") {

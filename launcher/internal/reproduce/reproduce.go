@@ -72,7 +72,7 @@ func Run(ctx context.Context, q Recipe) (*Report, error) {
 	p := q.Plan
 	params, err := parameters(q)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; it was planned by build %s: reproduce it with that", err, p.Coppice)
 	}
 	m, err := metric.Lookup(p.Spec.Metric)
 	if err != nil {
