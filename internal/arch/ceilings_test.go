@@ -71,8 +71,8 @@ var ceilings = map[string]int{
 	"launcher":                     13,
 	"launcher/command":             429,
 	"launcher/internal/bill":       271,
-	"launcher/internal/clean":      522,
-	"launcher/internal/cli":        4046,
+	"launcher/internal/clean":      546,
+	"launcher/internal/cli":        4041,
 	"launcher/internal/cloudjob":   501,
 	"launcher/internal/console":    281,
 	"launcher/internal/doctor":     637,
@@ -96,7 +96,7 @@ var ceilings = map[string]int{
 	"localemu/internal/cli":        513,
 	"localemu/internal/httpjson":   112,
 	"localemu/internal/proc":       303,
-	"localemu/internal/world":      1167,
+	"localemu/internal/world":      1166,
 	"localemu/pubsubemu":           633,
 	"python/program":               138,
 	"task":                         14,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 111_421
+const maxLines = 111_439
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -53,6 +53,7 @@ type Item struct {
 	Bytes   int64        `json:"bytes"`
 	HeldBy  []string     `json:"held_by,omitempty"` // why it is kept; if empty, it may be removed
 	Why     string       `json:"why,omitempty"`     // it may be removed
+	Removed bool         `json:"removed,omitempty"`
 	Bucket  string       `json:"bucket"`
 	Objects []blob.Attrs `json:"-"`
 	URLs    []string     `json:"urls,omitempty"` // of deleted versions' files; here the objects' names

@@ -22,6 +22,7 @@ import (
 const undoLimit = 10 * time.Minute // to put back what is needed, when it is interrupted
 
 // Remove removes what Look says may go, and returns it. The registry's remains of deleted versions are left to people.
+// A first run, and one that keeps fewer nights or moves than the run before, only writes down what would go.
 //
 // Any number may run at once, and each may end at any point: the next goes on. Manifests and plans go first, so that
 // nobody finds what is incomplete. Who uses a dataset renews its manifest before, and all is removed only at the
@@ -33,8 +34,12 @@ func Remove(ctx context.Context, q Request) ([]Item, error) {
 	if err != nil || len(gone) == 0 {
 		return []Item{}, err
 	}
-	if err := q.record(ctx, gone); err != nil { // while the plans can be read
+	listed, err := q.record(ctx, gone) // while the plans can be read
+	if err != nil {
 		return []Item{}, err
+	}
+	if !listed {
+		return gone, nil
 	}
 	hidden, hideErr := q.hide(ctx, gone)
 	gone = slices.DeleteFunc(gone, func(i Item) bool { return !i.MayGo() })
@@ -62,6 +67,7 @@ func Remove(ctx context.Context, q Request) ([]Item, error) {
 		if err := group.Wait(); err != nil {
 			return gone[:n], err
 		}
+		gone[n].Removed = true
 	}
 	return gone, nil
 }
@@ -116,18 +122,35 @@ type recorded struct {
 	Plan *sweep.Plan `json:"plan,omitempty"`
 }
 
-// record writes down what is about to be removed unless it is used meanwhile, and why it can be.
-func (q *Request) record(ctx context.Context, gone []Item) error {
+// record writes down what is about to be removed unless it is used meanwhile, and why it can be; and whether it was
+// listed before, since the run before kept no more than this one.
+func (q *Request) record(ctx context.Context, gone []Item) (listed bool, err error) {
+	before := ""
+	for a, err := range q.Datasets.List(ctx, "cleaned/") {
+		if err != nil {
+			return false, err
+		}
+		before = a.Name
+	}
+	if before != "" {
+		var kept struct{ Nights, Promoted int }
+		text, _, err := blob.ReadAll(ctx, q.Datasets, before, 1<<40) // its writer held it, too
+		if err = cmp.Or(err, json.Unmarshal(text, &kept)); err != nil {
+			return false, err
+		}
+		listed = q.Nights >= kept.Nights && q.Promoted >= kept.Promoted
+	}
+
 	items := make([]recorded, len(gone))
 	for n, i := range gone {
 		items[n] = recorded{i, i.Plan}
 	}
 	text, err := json.MarshalIndent(map[string]any{"format": 1, "at": q.Now.UTC(), "nights": q.Nights,
-		"promoted": q.Promoted, "items": items}, "", "  ")
+		"promoted": q.Promoted, "only_listed": !listed, "items": items}, "", "  ")
 	if err == nil {
 		_, err = blob.Create(ctx, q.Datasets, "cleaned/"+q.Now.UTC().Format(time.RFC3339Nano)+".json", text)
 	}
-	return err
+	return listed, err
 }
 
 // remove removes an object at the generation that was seen.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -186,5 +187,78 @@ func TestNothingIsLeftToPutBack(t *testing.T) {
 		if _, err := e.datasets.Stat(t.Context(), manifest); (err == nil) == known {
 			t.Errorf("a second look: %t; the manifest is there: %t, want the opposite", known, err == nil)
 		}
+	}
+}
+
+// TestAFirstRunLists: a run that keeps less than the one before, or is the first, writes down what the next removes,
+// and removes nothing.
+func TestAFirstRunLists(t *testing.T) {
+	t.Parallel()
+	e := unlisted(t)
+	for _, c := range []struct {
+		nights, promoted int
+		removes          bool
+	}{{13, Promoted, false}, {13, Promoted, true}, {12, Promoted, false}, {12, Promoted, true}, {12, 0, false},
+		{LeastNights, 0, false}, {LeastNights, 1, true}} {
+		e.now = e.now.Add(time.Hour)
+		q := e.request()
+		q.Nights, q.Promoted = c.nights, c.promoted
+		before := len(e.all())
+		gone := e.remove(q)
+		if len(gone) == 0 || gone[0].Removed != c.removes || (len(e.all()) < before) != c.removes {
+			t.Errorf("%+v: of %d objects %d are left, and it says %+v", c, before, len(e.all()), gone)
+		}
+		var record struct {
+			OnlyListed bool `json:"only_listed"`
+			Items      []Item
+		}
+		_, err := blob.ReadJSON(t.Context(), e.datasets, "cleaned/"+e.now.Format(time.RFC3339Nano)+".json", &record)
+		if err != nil || record.OnlyListed == c.removes || len(record.Items) != len(gone) {
+			t.Errorf("%+v: written down are %+v, %v; want %d items", c, record, err, len(gone))
+		}
+	}
+}
+
+// TestUndone: what was removed and is put back, as Cloud Storage restores it (as contents written now), is whole,
+// and stays for a week, in which somebody can say that it is needed. It counts as new: with as many nights as before,
+// others would go in its place, so that more are kept first.
+func TestUndone(t *testing.T) {
+	t.Parallel()
+	e := few(t)
+	was := map[*dated]map[string][]byte{e.datasets: {}, e.sweeps: {}}
+	for s, objects := range was {
+		for a, err := range s.List(t.Context(), "") {
+			e.must(err)
+			text, _, err := blob.ReadAll(t.Context(), s, a.Name, 1<<30)
+			e.must(err)
+			objects[a.Name] = text
+		}
+	}
+	before := e.all()
+	if gone := e.remove(e.request()); len(gone) == 0 || e.whole(e.refs[2]) == nil {
+		t.Fatalf("%d items went, and version 2's dataset has to be one", len(gone))
+	}
+	for s, objects := range was {
+		for name, text := range objects {
+			_, err := blob.Create(t.Context(), s, name, text)
+			e.must(err)
+		}
+	}
+	q := e.request()
+	for _, wait := range []time.Duration{0, Grace - time.Hour} {
+		e.now = e.now.Add(wait)
+		q.Now, q.Nights = e.now, 14
+		if gone := e.remove(q); len(gone) > 0 || !slices.Equal(e.all(), before) {
+			t.Errorf("after %v %d objects are left, want %d, and %+v went", wait, len(e.all()), len(before), gone)
+		}
+		if err := e.whole(e.refs[2]); err != nil {
+			t.Errorf("after %v what was restored is not whole: %v", wait, err)
+		}
+	}
+	_, err := e.r.Promote(t.Context(), "ctr", 2, registry.Expect{Any: true}, e.act())
+	e.must(err)
+	e.now = e.now.Add(2 * Grace)
+	if gone := e.remove(e.request()); len(gone) == 0 || e.whole(e.refs[2]) != nil {
+		t.Errorf("a week later %d items went, and what was promoted since is whole: %v", len(gone), e.whole(e.refs[2]))
 	}
 }

@@ -186,5 +186,6 @@ func (w *Setup) priceOfStaging(ctx context.Context, file, name string) string {
 	if err != nil {
 		return "for how much is unknown: " + err.Error()
 	}
-	return w.priceOf(in.QueryBytes)
+	_, says := w.priceOf(in.QueryBytes)
+	return says
 }

@@ -156,31 +156,20 @@ func estimate(ctx context.Context, w *Setup, s *stager.Stager, t *stager.TableSp
 		USD        float64 `json:"usd"`                   // for them, on demand
 		Staged     string  `json:"staged,omitempty"`      // the version that it was staged as
 	}{Bytes: in.Bytes, QueryBytes: in.QueryBytes}
+	says := humanize.IBytes(uint64(in.Bytes)) + " would be read"
 	switch {
 	case in.Staged != nil:
-		e.Staged = in.Staged.Place
+		e.Staged, says = in.Staged.Place, "nothing would be read: it is staged as "+in.Staged.Place
 	case in.QueryBytes > 0:
-		e.USD = w.usdFor(in.QueryBytes)
+		e.USD, says = w.priceOf(in.QueryBytes)
 	}
-	return w.print(e, func() {
-		switch {
-		case e.Staged != "":
-			w.printf("nothing would be read: it is staged as %s\n", e.Staged)
-		case e.QueryBytes > 0:
-			w.printf("%s\n", w.priceOf(e.QueryBytes))
-		default:
-			w.printf("%s would be read\n", humanize.IBytes(uint64(e.Bytes)))
-		}
-	})
+	return w.print(e, func() { w.printf("%s\n", says) })
 }
 
-func (c *cloud) usdFor(queryBytes int64) float64 {
-	return float64(queryBytes) / (1 << 40) * c.USDPerTiB
-}
-
-func (c *cloud) priceOf(queryBytes int64) string {
-	return fmt.Sprintf("BigQuery would read %s: at most %.2f USD on demand", humanize.IBytes(uint64(queryBytes)),
-		c.usdFor(queryBytes))
+// priceOf is what BigQuery asks for reading.
+func (c *cloud) priceOf(bytes int64) (usd float64, says string) {
+	usd = float64(bytes) / (1 << 40) * c.USDPerTiB
+	return usd, fmt.Sprintf("BigQuery would read %s: at most %.2f USD on demand", humanize.IBytes(uint64(bytes)), usd)
 }
 
 // exports is how rows of BigQuery become files: by way of the datasets bucket. It is nil where there is none.

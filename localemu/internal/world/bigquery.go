@@ -85,14 +85,13 @@ func (q *warehouse) upload(r *http.Request, file, bucket, object string) error {
 		return err
 	}
 	answer, err := http.DefaultClient.Do(put)
-	if err != nil {
-		return err
+	if err == nil {
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			err = httpjson.Errorf(answer.StatusCode, "export to gs://%s/%s: %s", bucket, object, answer.Status)
+		}
 	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return httpjson.Errorf(answer.StatusCode, "export to gs://%s/%s: %s", bucket, object, answer.Status)
-	}
-	return nil
+	return err
 }
 
 // table answers when a table has changed last.
