@@ -92,7 +92,7 @@ var ceilings = map[string]int{
 	"localemu":                     15,
 	"localemu/batchemu":            2084,
 	"localemu/command":             33,
-	"localemu/gcsemu":              1863,
+	"localemu/gcsemu":              1895,
 	"localemu/internal/cli":        513,
 	"localemu/internal/httpjson":   112,
 	"localemu/internal/proc":       303,

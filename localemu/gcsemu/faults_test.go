@@ -4,6 +4,7 @@ package gcsemu
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,6 +106,31 @@ func TestTooOften(t *testing.T) {
 	}
 	if took := time.Since(began); err != nil || took < within {
 		t.Errorf("it was written after %s, %v; expected %s or more", took, err, within)
+	}
+}
+
+// TestTheServicesLimit holds without any fault: a burst of writes passes, what goes on so fast is refused.
+func TestTheServicesLimit(t *testing.T) {
+	w := start(t, Options{})
+	began := time.Now()
+	written, refused := 0, 0
+	for ; refused < 3; written++ {
+		_, err := w.put(w.b.Object("hot"), "1")
+		for ; code(err) == 429; _, err = w.put(w.b.Object("hot"), "1") {
+			if refused++; !strings.Contains(err.Error(), "exceeded the rate limit for object mutation operations") {
+				t.Fatalf("the refusal says %v; expected the service's words", err)
+			}
+		}
+		if took := time.Since(began); err != nil || took > time.Minute {
+			t.Fatalf("write %d after %s: %v; expected five at once and then one a second", written, took, err)
+		}
+	}
+	if took := time.Since(began); written < burst || took < time.Duration(written-burst)*time.Second {
+		t.Errorf("written %d times in %s; expected at most %d at once and then one a second", written, took, burst)
+	}
+	w.mustPut("other", "1")
+	if err := w.b.Object("other").Delete(w.ctx); err != nil {
+		t.Errorf("another object is refused, too: %v", err)
 	}
 }
 

@@ -114,7 +114,7 @@ func TestComposeStaysInItsBucket(t *testing.T) {
 
 // TestPreconditions: every kind of call keeps them.
 func TestPreconditions(t *testing.T) {
-	w := start(t, Options{})
+	w := start(t, Options{Unlimited: true})
 	old := w.mustPut("head", "1")
 	now := w.mustPut("head", "2")
 	stale := w.b.Object("head").If(storage.Conditions{GenerationMatch: old})
@@ -162,7 +162,7 @@ func TestPreconditions(t *testing.T) {
 }
 
 func TestGenerationsAreUnique(t *testing.T) {
-	w := start(t, Options{})
+	w := start(t, Options{Unlimited: true})
 	var mu sync.Mutex
 	seen := map[int64]bool{}
 	var group sync.WaitGroup

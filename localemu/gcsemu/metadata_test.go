@@ -18,7 +18,7 @@ import (
 // TestMetadataKeepTheGeneration: changing them only increments the metageneration; a write makes a new object, whose
 // metageneration begins at 1.
 func TestMetadataKeepTheGeneration(t *testing.T) {
-	w := start(t, Options{})
+	w := start(t, Options{Unlimited: true})
 	g := w.mustPut("a", "contents")
 	w.mustPut("b", "x")
 	o := w.b.Object("a")

@@ -16,7 +16,7 @@
 //   - What only other clients ask for: writes by the XML API, form uploads, signed URLs, gzip-encoded requests, the
 //     batch endpoint, gRPC.
 //   - Object versioning, lifecycle rules, soft delete, retention, holds, access lists, IAM,
-//     notifications, encryption keys, managed folders, hierarchical buckets, rate limits (429) but those of Faults.
+//     notifications, encryption keys, managed folders, hierarchical buckets, rate limits (429) but an object's.
 //   - Settings of buckets other than name, labels and storage class: refused (501), as are softDeleted, filter and
 //     matchGlob in listings. A location is accepted and has no effect; a class is reported, and
 //     has no costs. Labels are not checked.
@@ -43,6 +43,8 @@ type Options struct {
 	Dir, Version string
 	// Faults are the failures to inject.
 	Faults Faults
+	// Unlimited lets an object be written any number of times a second, as the service does not.
+	Unlimited bool
 	// OnWrite, if not nil, is called after every write of an object, before the writer is answered. No lock is held, so
 	// it may take time.
 	OnWrite func(bucket, object string)
@@ -80,6 +82,7 @@ func Start(l net.Listener, o Options) (*Server, error) {
 		answers: newFaultList("answer lost", o.Faults.Answer, o.Struck),
 		reads:   newFaultList("read refused", o.Faults.Read, o.Struck),
 		buckets: map[string]*bucket{}, sessions: sessions{open: map[string]*upload{}}}
+	s.writes.limited = !o.Unlimited
 	s.newFile = s.makeFile
 	if err := s.load(); err != nil {
 		return nil, fmt.Errorf("read the buckets in %s: %w", o.Dir, err)

@@ -54,7 +54,9 @@ func connect(t *testing.T, addr string) *Client {
 
 func TestBehaviour(t *testing.T) {
 	t.Parallel()
-	blobtest.Run(t, func(t *testing.T) blob.Store { return connect(t, emulator(t, gcsemu.Options{})).Bucket("bucket") })
+	blobtest.Run(t, func(t *testing.T) blob.Store {
+		return connect(t, emulator(t, gcsemu.Options{Unlimited: true})).Bucket("bucket")
+	})
 }
 
 var realBucket = flag.String("bucket", "",
