@@ -132,12 +132,19 @@ login() {
   account=$(ask you@example.com gcloud config get account)
   run gcloud auth print-access-token >/dev/null
   run gcloud auth application-default print-access-token >/dev/null
-  run gcloud projects describe "$PROJECT" --format='value(projectNumber)'
+  case $account in
+    *.gserviceaccount.com | "") echo "   gcloud's account is \"$account\"; log in as yourself: gcloud auth login" >&2; return 1 ;;
+  esac
+  names ACTIVE gcloud projects describe "$PROJECT" --format='value(projectNumber,lifecycleState)'
   [ -n "$DRY" ] || echo "$account" >"$WORK/account"
   [ -n "$DRY" ] || echo "$REGION" >"$WORK/region"
 }
 
-build() { run make build; }
+build() {
+  run make build
+  tag=$(ask v0 git describe --tags --always --dirty --abbrev=12)
+  for program in launcher localemu; do names "version $tag" "$BIN/$program" --version; done
+}
 
 # prepare copies the minimal example and gives it a name, a bucket for the table and a schedule of its own.
 prepare() {
@@ -146,6 +153,9 @@ prepare() {
   [ -z "$DRY" ] || return 0
   # Without what belongs to somebody's own deployment: its state, its variables, its overrides.
   tar cf - --exclude .terraform --exclude .terraform.lock.hcl --exclude '*.tfstate*' --exclude '*.tfvars*' --exclude '*override.tf*' terraform | tar xf - -C "$WORK"
+  lost=$(cd terraform && find . -name '*.tf' ! -name '*override.tf' ! -path '*/.terraform/*' | while read -r file; do [ -f "../$WORK/terraform/$file" ] || echo "$file"; done)
+  along=$(find "$WORK/terraform" -name '*.tfstate*' -o -name '*.tfvars*' -o -name .terraform)
+  [ -z "$lost$along" ] || { echo "   the copy lacks \"$lost\", and has \"$along\" of somebody's own" >&2; return 1; }
   sweep_spec >"$WORK/sweep.yaml"
   cp "$WORK/sweep.yaml" "$ROOT/sweep.yaml"
   cat >"$ROOT/acceptance_override.tf" <<END
@@ -212,6 +222,7 @@ create() {
   # first apply waits: docs/run.md. Applying again goes on.
   # shellcheck disable=SC2046
   eventually 40 run tf apply $(variables)
+  names 'google_storage_bucket.;google_pubsub_topic.;google_service_account.;google_compute_network.;google_artifact_registry_repository.' tf state list
 }
 
 images() {
@@ -219,7 +230,7 @@ images() {
   registry=$(ask "$REGION-docker.pkg.dev/$PROJECT/$NAME" tf output -raw registry)
   echo "    \$ gcloud auth print-access-token | $IMAGE_TOOL login -u oauth2accesstoken --password-stdin https://$REGION-docker.pkg.dev" >&2
   [ -n "$DRY" ] || gcloud auth print-access-token | "$IMAGE_TOOL" login -u oauth2accesstoken --password-stdin "https://$REGION-docker.pkg.dev"
-  run make push REGISTRY="$registry"
+  names "$registry/coppice-launcher@sha256:;$registry/coppice-task@sha256:;$registry/coppice-aggregator@sha256:" make push REGISTRY="$registry"
 }
 
 deploy() {
@@ -229,6 +240,9 @@ deploy() {
   eventually 3 run tf apply $(variables) -var image_tag="$tag"
   echo "    \$ tf output -raw env > $WORK/env" >&2
   [ -n "$DRY" ] || tf output -raw env >"$WORK/env"
+  [ -n "$DRY" ] || grep "COPPICE_PROJECT='$PROJECT'" "$WORK/env" >&2 || { echo "   it is not the environment of $PROJECT" >&2; return 1; }
+  names "/coppice-aggregator:$tag" gcloud run services describe "$NAME-aggregator" --project "$PROJECT" --region "$REGION" --format 'value(spec.template.spec.containers[0].image)'
+  names ENABLED gcloud scheduler jobs describe "$NAME-sweep-nightly" --project "$PROJECT" --location "$REGION" --format 'value(state)'
 }
 
 # production has the large example planned; nothing of it is created, and its state is not the team's.
@@ -262,20 +276,25 @@ act_as() {
 doctor() {
   (
     [ -n "$DRY" ] || . "./$WORK/env"
-    run "$BIN/launcher" doctor
+    said=$(ask '20 ok' "$BIN/launcher" doctor) || { echo "$said" >&2; return 1; }
+    echo "$said" >&2
+    echo "$said" | grep -Eq '^[1-9][0-9]+ ok' || { echo "   it has hardly checked anything" >&2; return 1; }
   )
 }
 
 upload() {
   run "$BIN/clicks" --rows 200000 --out "$WORK/clicks.parquet"
   run gcloud storage cp "$WORK/clicks.parquet" "gs://$PROJECT-$NAME-source/clicks.parquet"
+  size=$([ -n "$DRY" ] || wc -c <"$WORK/clicks.parquet" | tr -d ' ')
+  there=$(ask "$size" gcloud storage objects describe "gs://$PROJECT-$NAME-source/clicks.parquet" --format 'value(size)')
+  [ "$there" = "$size" ] || { echo "   $size bytes were sent, \"$there\" are there" >&2; return 1; }
   for where in "cloud gs://$PROJECT-$NAME-source/clicks.parquet" "local $PWD/$WORK/clicks.parquet"; do
     echo "    (writes $WORK/${where%% *}.yaml: examples/clicks/dataset.yaml with source ${where#* })" >&2
     [ -n "$DRY" ] || sed "s|^source:.*|source: ${where#* }|" examples/clicks/dataset.yaml >"$WORK/${where%% *}.yaml"
   done
 }
 
-stage() { run launcher stage "$WORK/cloud.yaml" --batch --machine "$MACHINE" --spot; }
+stage() { names 'clicks@; staged: ' launcher stage "$WORK/cloud.yaml" --batch --machine "$MACHINE" --spot; }
 
 quote() { names 'before the first trial;memory of each; Spot ;$;machine: {type:' launcher plan "$WORK/sweep.yaml"; }
 

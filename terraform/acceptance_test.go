@@ -30,6 +30,10 @@ case "$me $*" in
 "git describe"*) echo v7 ;;
 "gcloud config get account") echo ana@example.com ;;
 "gcloud auth"*token) echo ya29.secret ;;
+"gcloud projects describe"*) printf '123456789012\tACTIVE\n' ;;
+"launcher --version") echo launcher version v7 ;;
+"localemu --version") echo localemu version v7 ;;
+"make push"*) for p in launcher task aggregator; do echo "${2#REGISTRY=}/coppice-$p@sha256:0123"; done ;;
 "gcloud info"*) echo "$HOME" ;;
 "gcloud logging read"*"machines>1"*) echo 2 ;;
 "gcloud logging read"*"task started"*) printf '2\tmax 100000\n' ;;
@@ -38,6 +42,7 @@ case "$me $*" in
 "gcloud billing projects describe"*) echo billingAccounts/0X0X0X-0X0X0X ;;
 "gcloud scheduler jobs pause"*) echo PAUSED >"$STATE.schedule" ;;
 "gcloud scheduler jobs resume"*) echo ENABLED >"$STATE.schedule" ;;
+"gcloud scheduler jobs describe"*sweep-nightly*) echo ENABLED ;;
 "gcloud scheduler jobs describe"*state*) cat "$STATE.schedule" ;;
 "gcloud scheduler jobs describe"*refused-nobody*) printf '2026-11-30T02:00:00Z\t16\n' ;;
 "gcloud scheduler jobs describe"*refused-other*) printf '2026-11-30T02:00:00Z\t7\n' ;;
@@ -45,15 +50,21 @@ case "$me $*" in
 "gcloud compute instances list"*) printf 'accept-1-1-0-x1\tus-central1-a\naccept-1-1-0-x2\tus-central1-b\n' ;;
 "gcloud batch tasks list"*) echo "from RUNNING to FAILED due to Spot VM preemption with exit code 50001." ;;
 "terraform "*production*" plan "*) echo "Plan: 90 to add, 0 to change, 0 to destroy." ;;
+"gcloud run services describe"*image*) echo us-central1-docker.pkg.dev/my-project/accept/coppice-aggregator:v7 ;;
 "gcloud run services describe"*) echo https://aggregator.example ;;
 "curl "*) echo 403 ;;
 "docker login"*) cat >/dev/null ;;
 "terraform "*" output -raw registry") echo us-central1-docker.pkg.dev/my-project/accept ;;
 "terraform "*" output -raw env") echo "export COPPICE_PROJECT='my-project'" ;;
-"terraform "*" apply "*) echo module.coppice.google_storage_bucket.coppice >"$STATE" ;;
+"terraform "*" apply "*)
+  for r in storage_bucket pubsub_topic service_account compute_network artifact_registry_repository; do
+    echo "module.coppice.google_$r.coppice"; done >"$STATE" ;;
 "terraform "*" destroy "*) : >"$STATE" ;;
 "terraform "*" state list") cat "$STATE" ;;
 "clicks "*) echo table >"$last" ;;
+"gcloud storage objects describe"*) echo 6 ;;
+"launcher doctor") echo "31 ok, 1 not checked" ;;
+"launcher stage "*) echo "clicks@0123 staged: 5.2 MiB, gs://my-project-accept-1-datasets/clicks/0123" ;;
 "launcher plan "*) echo '2 Spot  3 min  $0.05; memory of each; before the first trial; machine: {type: n2-highmem-2}' ;;
 "launcher bill "*) echo "machine-hours 0.003, quoted 3 min, actual 5 s" ;;
 "launcher registry show accept") echo "accept@1 (champion), the leaves library reproduces all 1,000 predictions" ;;
@@ -174,7 +185,7 @@ func TestAcceptancePasses(t *testing.T) {
 	}
 	order := []string{"gcloud auth print", "make build", "terraform .* init", "services enable .*pubsub",
 		"identity create .*pubsub", "identity create .*run", "identity create .*artifactregistry", "terraform .* apply",
-		"make images", "make push", "terraform .*image_tag=v7",
+		"terraform .* state list", "make images", "make push", "terraform .*image_tag=v7",
 		"terraform .*/production plan .*billing_account=0X0X0X-0X0X0X$", "launcher doctor",
 		"gcloud storage cp", "launcher stage .*--batch", "launcher plan", "jobs pause accept-1-reconcile",
 		"launcher sweep .*--id accept-1-1", "simulate-maintenance-event accept-1-1-0-x1 --zone us-central1-a ",
@@ -188,8 +199,7 @@ func TestAcceptancePasses(t *testing.T) {
 		"launcher sweep .*/fallback.yaml --id accept-1-2", "launcher status accept-1-2 --json",
 		"gcloud scheduler jobs run accept-1-sweep-nightly", "launcher watch nightly-20261121-0200",
 		"launcher cancel accept-1-1", "launcher cancel accept-1-2",
-		"terraform .* apply .*protect=false", "terraform .* destroy",
-		"terraform .* state list"}
+		"terraform .* apply .*protect=false", "terraform .* destroy"}
 	last := -1
 	for _, pattern := range order {
 		at := r.called(pattern)
@@ -197,6 +207,9 @@ func TestAcceptancePasses(t *testing.T) {
 			t.Errorf("%s is call %d, the one before it %d", pattern, at, last)
 		}
 		last = max(last, at)
+	}
+	if end := r.calls[len(r.calls)-1]; !strings.HasSuffix(end, "state list") {
+		t.Errorf("the last call is %s, expected what is left in the state", end)
 	}
 	report := r.file(work + "report.md")
 	if met := strings.Count(report, "| met |"); met != 28 || strings.Contains(report, "NOT") ||
@@ -243,7 +256,7 @@ func TestAcceptanceFails(t *testing.T) {
 		"14. sweep": "launcher sweep", "15. preempt": "simulate-maintenance-event",
 		"16. watch": "launcher watch accept-1-1", "17. winner": "registry show accept --file",
 		"18. same scores": "localemu .* sweep", "19. together": "machines>1", "20. processors": "task started",
-		"24. inside": "jobs run accept-1-refused", "25. push": "services describe",
+		"24. inside": "jobs run accept-1-refused", "25. push": "services describe .*status.url",
 		"26. fallback": "launcher status accept-1-2", "27. schedule": "scheduler jobs run accept-1-sweep",
 		"28. destroy": "terraform .* destroy",
 	} {
@@ -332,7 +345,21 @@ func TestAcceptanceSeesWhatIsWrong(t *testing.T) {
 		`status accept-1-2=>"name": "accept-1-2-f1", "reason": "it was waiting"`: "26. fallback",
 		`status accept-1-2=>"reason": "it was waiting after 5m0s: quota"`:        "26. fallback",
 		"launcher status --json=>[]":                                             "27. schedule",
-		"terraform .* state list=>google_x.left":                                 "28. destroy",
+		"get account=>":                                                          "2. login",
+		"get account=>ci@my-project.iam.gserviceaccount.com":                     "2. login",
+		"projects describe my-.*projectNumber=>1234 DELETE_REQUESTED":            "2. login",
+		"launcher --version=>launcher version v6":                                "3. build",
+		"localemu --version=>localemu version dev":                               "3. build",
+		"state list=>module.coppice.google_storage_bucket.coppice":               "5. create",
+		"make push=>us-central1-docker.pkg.dev/p/accept/coppice-task@":           "6. images", // docker knows no digest
+		"output -raw env=>export COPPICE_PROJECT='other-project'":                "7. deploy",
+		"services describe .*image=>a/coppice-aggregator:v6":                     "7. deploy",
+		"jobs describe .*sweep-nightly=>PAUSED":                                  "7. deploy",
+		"launcher doctor=>0 ok, 32 not checked":                                  "10. doctor",
+		"launcher doctor=>":                                                      "10. doctor",
+		"objects describe=>0":                                                    "11. upload",
+		"objects describe=>":                                                     "11. upload",
+		"launcher stage=>clicks@0123 was staged before: 5.2 MiB":                 "12. stage",
 	} {
 		t.Run(say, func(t *testing.T) {
 			t.Parallel()
@@ -351,6 +378,17 @@ func TestAcceptanceSeesWhatIsWrong(t *testing.T) {
 	r.write("home/application_default_credentials.json", `{"type":"service_account"}`)
 	r.do("")
 	r.says("log in as yourself", "stopped in 9. act as the launcher")
+	for say, tar := range map[string]string{ // the first tar of a pipe may fail unseen
+		`the copy lacks "./`:           "terraform/examples/minimal",
+		`minimal/terraform.tfstate" o`: "terraform",
+	} {
+		r = newRun(t)
+		r.write("terraform/examples/minimal/terraform.tfstate", "{}")
+		r.write("stubs/tar", "#!/bin/sh\n[ $1 != cf ] || set -- cf - "+tar+"\nexec /usr/bin/tar \"$@\"\n")
+		must.Do(t, os.Chmod(filepath.Join(r.dir, "stubs/tar"), 0o755))
+		r.do("")
+		r.says(say, "stopped in 4. prepare")
+	}
 	r = newRun(t)
 	r.do("", `SAY=launcher status --json=>"sweep": "nightly-20261121-0200"
 "sweep": "nightly-20261121-0201"`)

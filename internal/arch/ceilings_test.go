@@ -92,7 +92,7 @@ var ceilings = map[string]int{
 	"localemu":                     15,
 	"localemu/batchemu":            2084,
 	"localemu/command":             33,
-	"localemu/gcsemu":              1895,
+	"localemu/gcsemu":              1888,
 	"localemu/internal/cli":        513,
 	"localemu/internal/httpjson":   112,
 	"localemu/internal/proc":       303,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 111_439
+const maxLines = 111_464
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40
