@@ -115,7 +115,7 @@ locals {
       "night to look at" = {
         filter = "metric.type=\"${local.metrics["nights-to-look-at"]}\" resource.type=\"cloud_run_revision\""
         window = 5 * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_GT", limit = 0, lasting = "0s", absent = null
-        advice = "A sweep ended without a winner (`launcher status SWEEP` and `launcher leaderboard SWEEP` say why); or a night's winner was registered but could not be promoted, since its data are blocked or it cannot be compared with the champion (the log line \"not promoted\" says why); or three nights or more in a row have not made a new champion (`launcher nights MODEL` lists them). docs/run.md says what to do."
+        advice = "A sweep ended without a winner (`coppice status SWEEP` and `coppice leaderboard SWEEP` say why); or a night's winner was registered but could not be promoted, since its data are blocked or it cannot be compared with the champion (the log line \"not promoted\" says why); or three nights or more in a row have not made a new champion (`coppice nights MODEL` lists them). docs/run.md says what to do."
       }
       "launcher failed" = {
         filter = "metric.type=\"run.googleapis.com/job/completed_execution_count\" resource.type=\"cloud_run_job\" resource.labels.job_name=monitoring.regex.full_match(\"${var.name}-((sweep|stage)-.*|clean)\") metric.labels.result=\"failed\""
@@ -145,7 +145,7 @@ locals {
       filter = "metric.type=\"${local.metrics["sweeps-concluded"]}\" resource.type=\"cloud_run_revision\" metric.labels.outcome=\"winner\" metric.labels.model=\"${local.models[k]}\""
       window = (local.winner_within[k] * 60 - 5) * local.minute, aligner = "ALIGN_SUM", comparison = "COMPARISON_LT", limit = 1, lasting = "${5 * local.minute}s"
       absent = "EVALUATION_MISSING_DATA_ACTIVE"
-      advice = "For ${local.winner_within[k]} hours no sweep has given ${local.models[k]} a new version; a night that ends an hour later than the last one also triggers this alert, and then closes it. `launcher status` shows the sweeps, and the log of the Cloud Run job ${var.name}-sweep-${k} whether they are started."
+      advice = "For ${local.winner_within[k]} hours no sweep has given ${local.models[k]} a new version; a night that ends an hour later than the last one also triggers this alert, and then closes it. `coppice status` shows the sweeps, and the log of the Cloud Run job ${var.name}-sweep-${k} whether they are started."
     } if local.winner_within[k] > 0 && !s.paused },
   )
 }

@@ -45,7 +45,7 @@ func ConcludedMessage(c *sweep.Conclusion, metric, dataset string, planned time.
 		Occasion: sweep.OccasionConcluded, Verdict: c.Verdict(), At: c.At,
 		Sweep: c.Sweep, Dataset: dataset, Model: c.Model, Version: c.Version,
 		Reason: sweep.Cut(c.Why(), maxVerdictReason), Standing: c.Standing,
-		Next: "launcher status " + string(c.Sweep)}
+		Next: "coppice status " + string(c.Sweep)}
 	for _, fact := range c.Facts(metric, planned) {
 		m.Facts = append(m.Facts, sweep.Cut(fact, maxVerdictReason))
 	}
@@ -66,14 +66,14 @@ func RefusedMessage(id sweep.ID, model, dataset, reason string, at time.Time) Ve
 	return VerdictMessage{Format: sweep.FormatVersion, ID: fmt.Sprintf("sweep/%s/%s", id, sweep.OccasionRefused),
 		Occasion: sweep.OccasionRefused, Verdict: sweep.VerdictBlocked, At: at.UTC(),
 		Sweep: id, Dataset: dataset, Model: model, Reason: sweep.Cut(reason, maxVerdictReason),
-		Next: "launcher datasets show " + dataset}
+		Next: "coppice datasets show " + dataset}
 }
 
 // StagedMessage is the notification of a blocked dataset.
 func StagedMessage(dataset, reason string, at time.Time) VerdictMessage {
 	return VerdictMessage{Format: sweep.FormatVersion, ID: fmt.Sprintf("dataset/%s/%s", dataset, sweep.OccasionStaged),
 		Occasion: sweep.OccasionStaged, Verdict: sweep.VerdictBlocked, At: at.UTC(),
-		Dataset: dataset, Reason: sweep.Cut(reason, maxVerdictReason), Next: "launcher datasets show " + dataset}
+		Dataset: dataset, Reason: sweep.Cut(reason, maxVerdictReason), Next: "coppice datasets show " + dataset}
 }
 
 // Encode returns the message as sent.

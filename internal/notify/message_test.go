@@ -47,11 +47,11 @@ func TestVerdictTitles(t *testing.T) {
 		m    notify.VerdictMessage
 		want string
 	}{
-		{none, "sweep night-1: no winner | none meets require | launcher status night-1"},
+		{none, "sweep night-1: no winner | none meets require | coppice status night-1"},
 		{notify.StagedMessage("clicks@1", "labels are inverted", at),
-			"dataset clicks@1: blocked | labels are inverted | launcher datasets show clicks@1"},
+			"dataset clicks@1: blocked | labels are inverted | coppice datasets show clicks@1"},
 		{notify.RefusedMessage("night-2", "ctr", "clicks@1", "it is old", at),
-			"sweep night-2: not started | it is old | dataset clicks@1 | launcher datasets show clicks@1"},
+			"sweep night-2: not started | it is old | dataset clicks@1 | coppice datasets show clicks@1"},
 	} {
 		if got := strings.Join(append([]string{tc.m.Title()}, tc.m.Lines()...), " | "); got != tc.want {
 			t.Errorf("%s reads\n%s\nwant\n%s", tc.m.ID, got, tc.want)

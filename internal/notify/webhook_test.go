@@ -46,7 +46,7 @@ func client(t *testing.T, address, format string) *webhook {
 var message = VerdictMessage{Format: 1, ID: "sweep/night-1/concluded", Occasion: sweep.OccasionConcluded,
 	Verdict: sweep.VerdictNotPromoted,
 	Sweep:   "night-1", Model: "ctr", Version: 12, Dataset: "clicks@1a2b3c4d5e6f7a8b",
-	Reason: "column <!channel> & `x`: no *gain*", Next: "launcher status night-1"}
+	Reason: "column <!channel> & `x`: no *gain*", Next: "coppice status night-1"}
 
 func TestSlack(t *testing.T) {
 	url, bodies := server(t, 200)
@@ -61,7 +61,7 @@ func TestSlack(t *testing.T) {
 	var got struct{ Text string }
 	must.Do(t, json.Unmarshal([]byte("{"+body), &got))
 	want := "*ctr v12 is not live: not promoted*\ncolumn &lt;!channel&gt; &amp; 'x': no ∗gain∗\nsweep night-1, " +
-		"dataset clicks@1a2b3c4d5e6f7a8b\n`launcher status night-1`"
+		"dataset clicks@1a2b3c4d5e6f7a8b\n`coppice status night-1`"
 	if got.Text != want {
 		t.Errorf("text\n%s\nwant\n%s", got.Text, want)
 	}
