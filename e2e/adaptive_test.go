@@ -90,8 +90,10 @@ func learntFrom(objects map[string]string, id sweep.ID, wrong func(string, ...an
 				wrong("sweep %s, trial %d: %v", id, n, err)
 				continue
 			}
-			if err := search.Replay(plan, d); err != nil {
-				wrong("sweep %s, trial %d: made its decision again: %v", id, n, err)
+			s, err := search.Decide(plan, n, d.Seen, d.Refused)
+			if err != nil || sweep.ConfigurationKey(s.Params) != sweep.ConfigurationKey(d.Own) || s.Reason != d.Reason {
+				wrong("sweep %s, trial %d: decided as %v (%s), made its decision again: %+v, %v", id, n, d.Own,
+					d.Reason, s, err)
 			}
 			decisions[n], params = d, d.Params
 		}

@@ -60,7 +60,7 @@ var ceilings = map[string]int{
 	"internal/random":              17,
 	"internal/registry":            2460,
 	"internal/scorer":              667,
-	"internal/search":              4304,
+	"internal/search":              4269,
 	"internal/slurm":               620,
 	"internal/strictjson":          309,
 	"internal/strictyaml":          766,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 111_466
+const maxLines = 111_431
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -2,7 +2,6 @@ package search
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -120,22 +119,6 @@ func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params)
 		s.Reason += "; " + weights
 	}
 	return *s, nil
-}
-
-// Replay repeats a recorded decision, from what it has seen. It returns nil if the outcome is the same; otherwise the
-// error says what came out.
-func Replay(p *sweep.Plan, d *sweep.Decision) error {
-	s, err := Decide(p, d.Trial, d.Seen, d.Refused)
-	if err != nil {
-		return err
-	}
-	if keyOf(s.Params) != keyOf(normalizeNumbers(d.Own)) || s.Source != d.Source || s.Reason != d.Reason ||
-		(s.Parent == nil) != (d.From == nil) || s.Parent != nil && *s.Parent != d.From.Trial {
-		return fmt.Errorf("search: trial %d was decided as %s; from what it has seen comes %s (%s: %s). Another "+
-			"build, or another kind of processor, may choose otherwise between nearly equal candidates", d.Trial,
-			describe(d.Own), describe(s.Params), s.Source, s.Reason)
-	}
-	return nil
 }
 
 // askOf returns the request of a plan. A listed trial about which nothing is known is treated as running.

@@ -243,24 +243,6 @@ func (l *Ladder) verdicts(p *sweep.Plan) []Resumption {
 	return all
 }
 
-// ReplayPromotion repeats a recorded verdict on a paused trial, from what it has seen. It returns nil if the outcome is
-// the same.
-func ReplayPromotion(p *sweep.Plan, r *sweep.Promotion) error {
-	switch {
-	case r.Unread && r.Promoted: // nothing could be compared
-		return nil
-	case r.Unread:
-		return fmt.Errorf("search: trial %d at %d trees: promoted is %t (%s), although its score could not be read",
-			r.Trial, r.Step, r.Promoted, r.Reason)
-	}
-	v := AfterPause(p, sweep.Reached{Step: r.Step, Trial: r.Trial, Score: r.Score}, r.Seen, r.Last)
-	if (v.Action == GoOn) != r.Promoted || v.Reason != r.Reason {
-		return fmt.Errorf("search: trial %d at %d trees: promoted is %t (%s); from what had been seen comes %s (%s)",
-			r.Trial, r.Step, r.Promoted, r.Reason, v.Action, v.Reason)
-	}
-	return nil
-}
-
 // expectedEnds estimates, for every trial that was stopped at a rung, the score that it would have ended with. Its
 // score there is not comparable with those of other rungs and of whole trainings: to a method that learns, the first
 // configurations, with which none could be compared yet, would seem to be the best. So it gets what the others gained

@@ -173,7 +173,7 @@ func (w *world) selection(t *testing.T) (text string) {
 					"before; it has seen %+v", n, step+1, before, d.Seen)
 			}
 		}
-		if err := search.Replay(w.plan, d); err != nil {
+		if err := replay(w.plan, d); err != nil {
 			t.Errorf("made the decision of trial %d again: %v", trial, err)
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
 	"coppice/internal/must"
-	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
@@ -252,7 +251,7 @@ func (w *world) decidedFolds(t *testing.T) map[int]*sweep.Decision {
 		}
 		if d != nil {
 			decisions[trial.Configuration] = d
-			if err := search.Replay(w.plan, d); err != nil {
+			if err := replay(w.plan, d); err != nil {
 				t.Errorf("made the decision about configuration %d again: %v", trial.Configuration, err)
 			}
 		}

@@ -85,7 +85,7 @@ func (w *world) members(t *testing.T, way string) (text string) {
 		if err != nil || d == nil {
 			t.Fatalf("%s: the decision of trial %d: %v, %v", way, n, d, err)
 		}
-		if err := search.Replay(w.plan, d); err != nil {
+		if err := replay(w.plan, d); err != nil {
 			t.Errorf("%s: made the decision of trial %d again: %v", way, n, err)
 		}
 

@@ -13,7 +13,6 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/must"
-	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
@@ -137,7 +136,7 @@ func TestAPausedTrialWhoseScoreIsLost(t *testing.T) {
 		t.Fatalf("what became of a trial whose rung is damaged: got %+v, error %v; want it promoted because its "+
 			"score is unread", p, err)
 	}
-	if err := search.ReplayPromotion(w.plan, p); err != nil {
+	if err := replayPromotion(w.plan, p); err != nil {
 		t.Errorf("made again that a trial whose score is unread goes on: %v", err)
 	}
 }
@@ -196,7 +195,7 @@ func TestTheNextBestReplacesAFailedTrial(t *testing.T) {
 		t.Fatalf("what became of the other: %+v, error %v; want that it was promoted, having seen no trial that counts",
 			p, err)
 	}
-	if err := search.ReplayPromotion(w.plan, p); err != nil {
+	if err := replayPromotion(w.plan, p); err != nil {
 		t.Error(err)
 	}
 }

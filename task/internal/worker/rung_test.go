@@ -100,7 +100,7 @@ func (w *world) way(t *testing.T, trials *sweepstore.Trials, trial int) (last *s
 		if after == nil {
 			continue
 		}
-		if err := search.ReplayPromotion(w.plan, after); err != nil {
+		if err := replayPromotion(w.plan, after); err != nil {
 			t.Errorf("trial %d at %d trees: %v", trial, step, err)
 		}
 	}

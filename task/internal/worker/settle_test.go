@@ -14,7 +14,6 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/must"
-	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
@@ -79,7 +78,7 @@ func (w *world) decided(t *testing.T) map[int]*sweep.Decision {
 		if sweep.ConfigurationKey(d.Params) != key {
 			t.Errorf("trial %d was trained with %v; its decision says %v", i, r.Params, d.Params)
 		}
-		if err := search.Replay(w.plan, d); err != nil {
+		if err := replay(w.plan, d); err != nil {
 			t.Errorf("made the decision about trial %d again: %v", i, err)
 		}
 	}
