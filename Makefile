@@ -183,7 +183,7 @@ acceptance-destroy: ## remove what an acceptance run that stopped has left, in i
 	@PROJECT=$(PROJECT) REGION=$(REGION) NAME=$(NAME) sh terraform/acceptance.sh destroy
 
 # DATA=folder of real tables, RUN=, SKIP=tests
-e2e: ## whole sweeps through the built programs: a real table, killed aggregators, bad input
+e2e: ## whole sweeps through the built programs: a real table, killed aggregators, no cloud
 	COPPICE_DATA=$(abspath $(DATA)) COPPICE_PYTHON=$(abspath $(wildcard build/venv/bin/python)) \
 	  $(GO) test -tags e2e,$(TAGS) -count 1 -timeout 20m -v -vet=off -run '$(or $(RUN),E2E|^TestAcceptance$$)' $(if $(SKIP),-skip '$(SKIP)') ./e2e
 

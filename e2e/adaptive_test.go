@@ -188,28 +188,3 @@ func TestE2EAdaptive(t *testing.T) {
 			winner.Params)
 	}
 }
-
-// TestE2EPopulation trains a population of five in three generations, all of whose workers die in the second, and
-// trains the winner again from its lineage.
-func TestE2EPopulation(t *testing.T) {
-	t.Parallel()
-	l := newLocal(t)
-	l.killAll("sweeps/*/trials/0007/claims/*", 1)
-	l.stageClicks(20_000)
-
-	spec := strings.NewReplacer("METHOD", "method: pbt\n  population: 5", "num_iterations: 60",
-		"num_iterations: 20").Replace(learningSweep)
-	c := conclusion(t, l.must("launcher", "sweep", l.file("bred.yaml", "name: bred\ntrials: 15\n"+spec), "--json"))
-	if c.Outcome != sweep.OutcomeWinner || c.Done != 15 {
-		t.Errorf("a population of 15 trials ended as %s with %d done; want a winner of all", c.Outcome, c.Done)
-	}
-	if out := l.must("launcher", "registry", "reproduce", "ctr@1"); !strings.Contains(out, "the same bytes") {
-		t.Errorf("the winner of a population, trained again from its lineage: got\n%s\nwant the same bytes", out)
-	}
-	if out := l.must("launcher", "leaderboard", string(c.Sweep), "--all"); !strings.Contains(out, "generation 3") {
-		t.Errorf("why trials were tried:\n%s\nexpected the generation of trial 12", out)
-	}
-	if _, taken := l.objects()["coppice-sweeps/"+sweep.Names(c.Sweep).Claim(7, 1)]; !taken {
-		t.Error("trial 7 was not taken over, although whoever claimed it died")
-	}
-}

@@ -398,9 +398,6 @@ func TestE2ESameEndWhateverGoesWrong(t *testing.T) {
 		if os.Getenv("COPPICE_FULL") == "" && !slices.Contains(some, name) {
 			continue
 		}
-		if os.Getenv("COPPICE_FULL") == "" && !slices.Contains(some, name) {
-			continue
-		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLocal(t, tc.args...)

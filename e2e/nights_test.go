@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"coppice/internal/blob"
 	"coppice/internal/must"
@@ -95,16 +94,6 @@ func (n *nightly) slotOn(month, day int) ran {
 	return n.launcher("sweep", "sweep.yaml", "--schedule", fmt.Sprintf("0 0 %d %d *", day, month), "--json")
 }
 
-// slotID is the sweep of that slot.
-func (n *nightly) slotID(month int) string {
-	now := time.Now().UTC()
-	at := time.Date(now.Year(), time.Month(month), 1, 0, 0, 0, 0, time.UTC)
-	if at.After(now) {
-		at = at.AddDate(-1, 0, 0)
-	}
-	return "nightly-" + at.Format("20060102-1504")
-}
-
 // champion is the version that is live; 0 when there is none.
 func (n *nightly) champion() int {
 	n.t.Helper()
@@ -129,67 +118,6 @@ func kind(t *testing.T, name string) nightstest.Kind {
 	}
 	t.Fatalf("there is no bad night called %q", name)
 	return nightstest.Kind{}
-}
-
-// TestE2EWeekWithBadDays: in a week of nights, those with broken labels, a leak, or a missing, renamed, empty or
-// rescaled column stop with exit code 8 when they are staged and when they are to be trained on, and the champion
-// stays; good nights go on, the same file again is nothing new, and a person can let a night pass.
-func TestE2EWeekWithBadDays(t *testing.T) {
-	h := newHook(t)
-	n := newNights(t, 21, 12_000) // of fewer rows, shuffled labels are not seen after three nights
-	for day := range 3 {
-		if s, r := n.stage(fmt.Sprint("good-", day), n.stream.Night(day)); r.code != 0 {
-			t.Fatalf("good night %d ended with %d: %v\n%s", day, r.code, s.Findings, r.errOut)
-		}
-	}
-	if r := n.slot(1); r.code != 0 || n.champion() != 1 {
-		t.Fatalf("the sweep of a good night ended with %d and champion %d\n%s\n%s", r.code, n.champion(), r.out,
-			r.errOut)
-	}
-
-	today, yesterday := n.stream.Night(3), n.stream.Night(2)
-	for i, name := range []string{"a third of the labels zeroed", "labels shuffled", "labels inverted", "22 % positive",
-		"a leaking column", "a column missing",
-		"a column renamed", "a column times 100", "a column empty", "500 rows", "every row three times"} {
-		k := kind(t, name)
-		s, r := n.stage(fmt.Sprint("bad-", i), k.Break(rand.New(rand.NewPCG(1, uint64(i))), today, yesterday))
-		if r.code != sweep.ExitBlocked || !s.Blocked || len(s.Findings) == 0 ||
-			!slices.Contains(k.Want, s.Findings[0].Code) {
-			t.Errorf("%s: stage ended with %d, want %d with one of %v first; found %v\n%s", name, r.code,
-				sweep.ExitBlocked, k.Want, s.Findings, r.errOut)
-		}
-		if r := n.slot(2); r.code != sweep.ExitBlocked || !strings.Contains(r.errOut, "is blocked") {
-			t.Errorf("%s: sweep ended with %d, want %d\n%s", name, r.code, sweep.ExitBlocked, r.errOut)
-		}
-	}
-	if got := n.champion(); got != 1 {
-		t.Errorf("after the bad nights version %d is the champion, want 1", got)
-	}
-
-	if s, r := n.stage("again", yesterday); r.code != 0 || !s.Existed {
-		t.Errorf("yesterday's file again: stage ended with %d, existed %t; want 0 and true\n%s", r.code, s.Existed,
-			r.errOut)
-	}
-	if r := n.slot(2); r.code != 0 || !strings.Contains(r.out, `"nothing_new": true`) || n.champion() != 1 {
-		t.Errorf("the sweep of yesterday's file ended with %d and champion %d, want 0, nothing new and 1\n%s\n%s",
-			r.code, n.champion(), r.out, r.errOut)
-	}
-
-	scaled := kind(t, "a column times 100").Break(nil, n.stream.Night(3), yesterday)
-	if _, r := n.stage("accepted", scaled); r.code != sweep.ExitBlocked {
-		t.Errorf("a column times 100: stage ended with %d, want %d\n%s", r.code, sweep.ExitBlocked, r.errOut)
-	}
-	if r := n.launcher("datasets", "accept", "clicks", "--why", "prices are in cents from today on"); r.code != 0 {
-		t.Errorf("accepting the night ended with %d, want 0\n%s", r.code, r.errOut)
-	}
-	// whether its model is better is another question
-	if r := n.slot(3); r.code != 0 && r.code != sweep.ExitNotPromoted {
-		t.Errorf("the sweep of an accepted night ended with %d, want a version\n%s", r.code, r.errOut)
-	}
-	if show := n.launcher("datasets", "show", "clicks"); !strings.Contains(show.out, "prices are in cents") {
-		t.Errorf("datasets show does not say who accepted the night and why:\n%s%s", show.out, show.errOut)
-	}
-	h.checkWeek(11, n.slotID(1), n.slotID(2), n.slotID(3))
 }
 
 // TestNightsOfAllKinds: every kind of bad night, on as many seeds as NIGHTS_SEEDS says, after eight good nights and

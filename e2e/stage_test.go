@@ -13,10 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"coppice/internal/blob"
 	"coppice/internal/cloud/gcs"
@@ -221,115 +219,5 @@ func (e *export) sameBytes(dir, version string) {
 	})
 	if err != nil || compared < 5 {
 		e.t.Errorf("%d files compared, %v", compared, err)
-	}
-}
-
-// TestE2EStageInBatchSaysWhatIsWrong: the task's error is the command's, with its exit code; so is it a second time, in
-// another job, and when the file is mended the job goes through.
-func TestE2EStageInBatchSaysWhatIsWrong(t *testing.T) {
-	e := newExport(t, 2, 3_000)
-	whole := must.Get(os.ReadFile(e.files[1]))(t)
-	e.put(filepath.Base(e.files[1]), whole[:len(whole)/2])
-	for range 2 {
-		checkRefused(t, e.stage(),
-			badInput{code: sweep.ExitInput, says: []string{"stage-clicks-", "clicks-000000000001.parquet",
-				"job stage-clicks-"}})
-	}
-	if jobs, _ := filepath.Glob(filepath.Join(e.data, "logs", "stage-*")); len(jobs) != 2 {
-		t.Errorf("jobs %q", jobs)
-	}
-	if attempts, _ := filepath.Glob(filepath.Join(e.data, "logs", "stage-*", "*")); len(attempts) != 2 {
-		t.Errorf("what no repetition mends was tried again: %q", attempts)
-	}
-	e.put(filepath.Base(e.files[1]), whole)
-	r := e.stage()
-	if r.code != 0 || !strings.Contains(r.errOut, ": done") {
-		t.Errorf("staging the whole file ended with exit code %d, expected 0 and a job that SUCCEEDED:\n%s", r.code,
-			r.errOut)
-	}
-	for name, tc := range map[string]badInput{
-		"a local source": {files: map[string]string{"x.yaml": "name: x\nsource: clicks.parquet\nlabel: is_click\n"},
-			command: []string{"stage", "x.yaml", "--batch"}, code: sweep.ExitUsage, says: []string{"in a bucket"}},
-		"out": {files: map[string]string{"x.yaml": "name: x\nsource: gs://b/c.parquet\nlabel: is_click\n"},
-			command: []string{"stage", "x.yaml", "--batch", "--out", "x"}, code: sweep.ExitUsage,
-			says: []string{"--out"}},
-		"no batch": {files: map[string]string{"x.yaml": "name: x\nsource: gs://b/c.parquet\nlabel: is_click\n"},
-			command: []string{"stage", "x.yaml", "--spot"}, code: sweep.ExitUsage, says: []string{"--spot"}},
-		"no such machine": {files: map[string]string{"x.yaml": "name: x\nsource: gs://b/c.parquet\nlabel: is_click\n"},
-			command: []string{"stage", "x.yaml", "--batch", "--machine", "q9-big-4"}, code: sweep.ExitUsage,
-			says: []string{"q9-big-4"}},
-		"no SSD there": {files: map[string]string{"x.yaml": "name: clicks2\nsource: gs://coppice-datasets/exports/clicks-*.parquet\n" + clicksTable}, command: []string{"stage", "x.yaml", "--batch", "--machine", "e2-standard-4"},
-			code: sweep.ExitUsage, says: []string{"e2-standard-4 takes no local SSD"}},
-		"no objects": {files: map[string]string{"x.yaml": "name: x\nsource: gs://coppice-datasets/none/*.parquet\nlabel: is_click\n"}, command: []string{"stage", "x.yaml", "--batch"}, code: sweep.ExitNotFound, says: []string{"none/*.parquet"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for file, text := range tc.files {
-				e.file(file, text)
-			}
-			checkRefused(t, execute(t, e.dir, e.env, binaryOf(t, "launcher"), tc.command...), tc)
-		})
-	}
-}
-
-// watched collects what a program prints and tells when it has said something.
-type watched struct {
-	mu   sync.Mutex
-	text strings.Builder
-	word string
-	said chan struct{}
-}
-
-func (w *watched) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	before := strings.Contains(w.text.String(), w.word)
-	w.text.Write(p)
-	if !before && strings.Contains(w.text.String(), w.word) {
-		close(w.said)
-	}
-	return len(p), nil
-}
-
-// TestE2EStageInBatchCtrlC: the job is cancelled while it runs, and while it waits for a machine.
-func TestE2EStageInBatchCtrlC(t *testing.T) {
-	for state, args := range map[string]func(*testing.T) []string{
-		"running": func(t *testing.T) []string {
-			hang := filepath.Join(t.TempDir(), "hang.sh")
-			must.Do(t, os.WriteFile(hang, []byte("#!/bin/sh\nexec sleep 600\n"), 0o755))
-			return []string{"--image", "coppice-launcher=" + hang}
-		},
-		"waiting": func(t *testing.T) []string {
-			faults := filepath.Join(t.TempDir(), "faults.yaml")
-			must.Do(t, os.WriteFile(faults, []byte("no_capacity: [{type: n2-highmem-8}]\n"), 0o644))
-			return []string{"--faults", faults}
-		},
-	} {
-		t.Run(state, func(t *testing.T) {
-			e := newExport(t, 1, 3_000, args(t)...)
-			spec := e.file("cloud.yaml", "name: clicks\nsource: gs://coppice-datasets/exports/*.parquet\n"+clicksTable)
-			cmd := exec.CommandContext(t.Context(), binaryOf(t, "launcher"), "stage", spec, "--batch")
-			errOut := &watched{word: ": " + state, said: make(chan struct{})}
-			cmd.Dir, cmd.Env, cmd.Stderr = e.dir, e.env, errOut
-			must.Do(t, cmd.Start())
-			ended := make(chan error, 1)
-			go func() { ended <- cmd.Wait() }()
-			select {
-			case <-errOut.said:
-			case <-time.After(time.Minute):
-				t.Errorf("it never was %s", state)
-			}
-			start := time.Now()
-			must.Do(t, cmd.Process.Signal(syscall.SIGINT))
-			<-ended
-			if took := time.Since(start); cmd.ProcessState.ExitCode() != sweep.ExitInterrupt || took > 30*time.Second {
-				t.Errorf("it ended with %d after %s\n%s", cmd.ProcessState.ExitCode(), took, &errOut.text)
-			}
-			if !strings.Contains(errOut.text.String(), "is cancelled") {
-				t.Errorf("the interrupted launcher wrote %s; expected that the job is cancelled", &errOut.text)
-			}
-			if left, _ := filepath.Glob(filepath.Join(e.data, "machines", "stage-*")); len(left) != 0 {
-				t.Errorf("machines are left: %q", left)
-			}
-		})
 	}
 }

@@ -205,7 +205,7 @@ func TestFailedTaskSaysWhy(t *testing.T) {
 			_, err := f.Wait(t.Context(), sweep.DatasetStaging("clicks", j.ID), j)
 			var failed *FailedError
 			if !errors.As(err, &failed) || failed.Code != c.code || !strings.Contains(err.Error(), c.says) ||
-				!strings.Contains(err.Error(), j.ID) {
+				!strings.Contains(err.Error(), j.ID) || strings.Contains(err.Error(), "of its log") != (c.code == 0) {
 				t.Errorf("error %v, expected job %s with code %d and %q", err, j.ID, c.code, c.says)
 			}
 		})
