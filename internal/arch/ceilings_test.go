@@ -71,7 +71,7 @@ var ceilings = map[string]int{
 	"launcher":                     13,
 	"launcher/command":             429,
 	"launcher/internal/bill":       271,
-	"launcher/internal/clean":      546,
+	"launcher/internal/clean":      553,
 	"launcher/internal/cli":        4041,
 	"launcher/internal/cloudjob":   501,
 	"launcher/internal/console":    281,

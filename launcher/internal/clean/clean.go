@@ -35,6 +35,8 @@ const (
 	Promoted = registry.MaxPast
 	// Grace keeps what was written lately, since it may be what a staging or a sweep is writing: longer than any takes.
 	Grace = 7 * 24 * time.Hour
+	// Notice is how long before a removal it was listed, at least: a schedule that fires twice at once removes nothing.
+	Notice = 12 * time.Hour
 )
 
 // Request says where to look.

@@ -437,7 +437,7 @@ func TestPlantedFault(t *testing.T) {
 func few(t *testing.T) *estate {
 	e := unlisted(t)
 	e.remove(e.request())
-	e.now = e.now.Add(time.Hour)
+	e.now = e.now.Add(Notice)
 	return e
 }
 

@@ -22,7 +22,8 @@ import (
 const undoLimit = 10 * time.Minute // to put back what is needed, when it is interrupted
 
 // Remove removes what Look says may go, and returns it. The registry's remains of deleted versions are left to people.
-// A first run, and one that keeps fewer nights or moves than the run before, only writes down what would go.
+// A run removes only if one with such numbers listed at least Notice ago, and none since has kept more nights or moves;
+// otherwise it only writes down what would go.
 //
 // Any number may run at once, and each may end at any point: the next goes on. Manifests and plans go first, so that
 // nobody finds what is incomplete. Who uses a dataset renews its manifest before, and all is removed only at the
@@ -123,22 +124,26 @@ type recorded struct {
 }
 
 // record writes down what is about to be removed unless it is used meanwhile, and why it can be; and whether it was
-// listed before, since the run before kept no more than this one.
+// listed long enough ago, by runs that kept no more than this one.
 func (q *Request) record(ctx context.Context, gone []Item) (listed bool, err error) {
-	before := ""
+	var before []string // the newest listing that is old enough, and those since
 	for a, err := range q.Datasets.List(ctx, "cleaned/") {
 		if err != nil {
 			return false, err
 		}
-		before = a.Name
+		at, err := time.Parse("cleaned/"+time.RFC3339Nano+".json", a.Name)
+		if err == nil && q.Now.Sub(at) >= Notice {
+			listed, before = true, nil
+		}
+		before = append(before, a.Name)
 	}
-	if before != "" {
+	for _, name := range before {
 		var kept struct{ Nights, Promoted int }
-		text, _, err := blob.ReadAll(ctx, q.Datasets, before, 1<<40) // its writer held it, too
+		text, _, err := blob.ReadAll(ctx, q.Datasets, name, 1<<40) // its writer held it, too
 		if err = cmp.Or(err, json.Unmarshal(text, &kept)); err != nil {
 			return false, err
 		}
-		listed = q.Nights >= kept.Nights && q.Promoted >= kept.Promoted
+		listed = listed && q.Nights >= kept.Nights && q.Promoted >= kept.Promoted
 	}
 
 	items := make([]recorded, len(gone))

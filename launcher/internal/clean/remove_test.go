@@ -190,17 +190,22 @@ func TestNothingIsLeftToPutBack(t *testing.T) {
 	}
 }
 
-// TestAFirstRunLists: a run that keeps less than the one before, or is the first, writes down what the next removes,
-// and removes nothing.
+// TestAFirstRunLists: a run removes what one that kept no more has listed half a day ago. The first, one that keeps less
+// than any since, and those soon after, as of a schedule that fires twice, write down what would go and remove nothing.
 func TestAFirstRunLists(t *testing.T) {
 	t.Parallel()
 	e := unlisted(t)
 	for _, c := range []struct {
+		after            time.Duration
 		nights, promoted int
 		removes          bool
-	}{{13, Promoted, false}, {13, Promoted, true}, {12, Promoted, false}, {12, Promoted, true}, {12, 0, false},
-		{LeastNights, 0, false}, {LeastNights, 1, true}} {
-		e.now = e.now.Add(time.Hour)
+	}{{0, 13, Promoted, false}, {time.Minute, 13, Promoted, false}, {11 * time.Hour, 13, Promoted, false},
+		{time.Hour, 13, Promoted, true}, // though one has listed an hour ago
+		{time.Minute, 12, Promoted, false}, {time.Minute, 12, Promoted, false}, {12 * time.Hour, 12, Promoted, true},
+		{12 * time.Hour, 12, 0, false}, {11 * time.Hour, 11, Promoted, false},
+		{time.Hour, 12, 0, false}, // one has kept more moves since
+		{12 * time.Hour, LeastNights, 0, false}, {12 * time.Hour, LeastNights, 1, true}} {
+		e.now = e.now.Add(c.after)
 		q := e.request()
 		q.Nights, q.Promoted = c.nights, c.promoted
 		before := len(e.all())

@@ -22,9 +22,9 @@ registered version needs the records of its sweep. Open sweeps and their dataset
 (--keep), and everything younger than a week stay, too.
 
 --yes removes what the list without it shows, but for deleted versions, and writes down what and why in cleaned/ of
-the datasets bucket. Its first run, and one that keeps fewer than the run before, only lists and writes down; the next
-removes. In the cloud a schedule runs it, as the one account that may. --json has the URLs of the files of deleted
-versions.`,
+the datasets bucket. Its first run, and one that keeps fewer than the run before, only lists and writes down; those at
+least 12 hours later remove. In the cloud a schedule runs it, as the one account that may. --json has the URLs of the
+files of deleted versions.`,
 		Example: `  launcher clean
   launcher clean --yes
   launcher clean --json | jq -r '.[].urls[]?' | gcloud storage rm --read-paths-from-stdin`,
@@ -42,7 +42,7 @@ versions.`,
 					}
 					end := "removed %s\n"
 					if len(gone) > 0 && !gone[0].Removed {
-						end = "%s can be removed; nothing was removed: the next run removes what is listed now\n"
+						end = "%s can be removed; nothing was removed: a run in 12 hours or later removes it\n"
 					}
 					return w.print(gone, func() { w.screen().Removable(gone, end) })
 				}
