@@ -1,20 +1,15 @@
 package folder
 
 import (
-	"bufio"
-	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -368,106 +363,55 @@ func following(order []int, both []bool) (next []int, more bool) {
 	return nil, false
 }
 
-// TestMain lets the test's own program be a writer, for TestKilled.
-func TestMain(m *testing.M) {
-	if dir := os.Getenv("COPPICE_TEST_FOLDER"); dir != "" {
-		count(dir)
-	}
-	os.Exit(m.Run())
+// unsyncable gives writers a pipe, through which what they write comes into a file as without it, but which cannot be
+// synced.
+type unsyncable struct {
+	fileSystem
+	written chan error
 }
 
-// count adds to a number, and to a log that each writer begins, until it is killed; it prints each success.
-func count(dir string) {
-	s := Bucket(dir)
-	for i := 0; ; i++ {
-		number, now, err := blob.ReadAll(context.Background(), s, "number", 1<<20)
-		if err != nil {
-			panic(err)
-		}
-		n, err := strconv.Atoi(strings.TrimRight(string(number), "\n"))
-		if err != nil || n >= 1<<20 {
-			panic(fmt.Sprintf("a mixture: %.40q, %v", number, err))
-		}
-		next := strconv.Itoa(n+1) + strings.Repeat("\n", n%5000)
-		_, err = s.Put(context.Background(), "number", now.Generation, strings.NewReader(next))
-		switch {
-		case err == nil:
-			fmt.Printf("added %d\n", n+1)
-		case !errors.Is(err, blob.ErrPrecondition):
-			panic(err)
-		}
-		name := fmt.Sprintf("once/%d", n/10)
-		if created, err := blob.Create(context.Background(), s, name, fmt.Append(nil, os.Getpid())); err != nil {
-			panic(err)
-		} else if created {
-			fmt.Printf("created %s %d\n", name, os.Getpid())
-		}
+func (u unsyncable) Create(name string) (*os.File, error) {
+	f, err := u.fileSystem.Create(name)
+	if err != nil {
+		return nil, err
 	}
+	r, w, err := os.Pipe()
+	go func() {
+		_, copyErr := io.Copy(f, r)
+		u.written <- errors.Join(copyErr, f.Close(), r.Close())
+	}()
+	return w, err
 }
 
-// TestKilled kills writers of one number again and again. It is then the number of successes, and one more at most for
-// each that was killed; each object that was to be created once was.
-func TestKilled(t *testing.T) {
+// TestSynced: contents are on disk before anything shows them, and if they cannot be, the write is refused.
+func TestSynced(t *testing.T) {
 	t.Parallel()
 	dir := memoryDir(t)
-	put(t, Bucket(dir), "number", "0", blob.Absent)
-	program := must.Get(os.Executable())(t)
-	kills := 3
-	if os.Getenv("COPPICE_FULL") != "" {
-		kills = 100
+	first := put(t, Bucket(dir), "old", "first", blob.Absent)
+	for name, cond := range map[string]blob.Generation{"new": blob.Absent, "old": first.Generation} {
+		u := unsyncable{layoutOf(t, dir), make(chan error, 1)}
+		renamed := false
+		s := &bucket{dir: dir, opened: between{u, func(do func() error, _, to string) error {
+			renamed = renamed || path.Dir(to) != drafts // there it is discarded
+			return do()
+		}}}
+		_, err := s.Put(t.Context(), name, cond, strings.NewReader("second"))
+		must.Do(t, <-u.written)
+		data, _, _ := blob.ReadAll(t.Context(), Bucket(dir), name, 10)
+		if !errors.Is(err, syscall.EINVAL) || renamed || string(data) == "second" {
+			t.Errorf("%s: contents that cannot be synced: %v, and it holds %q; renamed: %t", name, err, data, renamed)
+		}
 	}
-	var mu sync.Mutex
-	added, created := map[string]int{}, map[string]string{}
-	var group sync.WaitGroup
-	for range 3 {
-		group.Go(func() {
-			for range kills {
-				writer := exec.Command(program)
-				writer.Env = append(os.Environ(), "COPPICE_TEST_FOLDER="+dir)
-				writer.Stderr = os.Stderr
-				out, err := writer.StdoutPipe()
-				if err != nil || writer.Start() != nil {
-					t.Error("no writer", err)
-					return
-				}
-				left := rand.IntN(20) // successes
-				for lines := bufio.NewScanner(out); lines.Scan(); left-- {
-					if left == 0 {
-						_ = writer.Process.Kill()
-					}
-					mu.Lock()
-					what, rest, _ := strings.Cut(lines.Text(), " ")
-					if name, who, ok := strings.Cut(rest, " "); ok && created[name] != "" {
-						t.Errorf("%s was created by %s and %s", name, created[name], who)
-					} else if ok {
-						created[name] = who
-					}
-					if what == "added" {
-						added[rest]++
-					}
-					mu.Unlock()
-				}
-				_ = writer.Wait()
-			}
-		})
-	}
-	group.Wait()
+}
 
-	data, _, err := blob.ReadAll(t.Context(), Bucket(dir), "number", 1<<20)
-	number, convErr := strconv.Atoi(strings.TrimRight(string(data), "\n"))
-	if err != nil || convErr != nil || number < len(added) || number > len(added)+3*kills {
-		t.Errorf("the number is %d (%v, %v) after %d successes and %d deaths", number, err, convErr, len(added),
-			3*kills)
+// TestParentRemoved: an object is created although its parent, which was there, is removed before that can be seen.
+func TestParentRemoved(t *testing.T) {
+	t.Parallel()
+	dir := memoryDir(t)
+	root := layoutOf(t, dir)
+	f := &failing{fileSystem: root, at: 5, err: syscall.EEXIST}
+	s := &bucket{dir: dir, opened: f}
+	if created, err := blob.Create(t.Context(), s, "a/b", []byte("x")); !created || err != nil {
+		t.Errorf("created: %t, %v, want that it was", created, err)
 	}
-	for n, times := range added {
-		if times > 1 {
-			t.Errorf("%d writers were told that they had made it %s", times, n)
-		}
-	}
-	for name, who := range created {
-		if data, _, err := blob.ReadAll(t.Context(), Bucket(dir), name, 100); string(data) != who {
-			t.Errorf("%s is of %q, and %s was told that it had won (%v)", name, data, who, err)
-		}
-	}
-	t.Logf("%d successes, the number is %d, %d created", len(added), number, len(created))
 }

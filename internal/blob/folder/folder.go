@@ -21,7 +21,8 @@
 // renamed. So do local disks, Lustre, and NFS from version 4.1 with default options. With NFS's `nocto`, or a server
 // that counts changes by its clock, a reader may see an older version for up to acdirmax seconds; no write is lost. NFS
 // 3 and 4.0 may repeat a rename whose answer was lost: it is recognised, unless another write has followed; then the
-// writer is told that it has lost. On Lustre a file's time, Attrs.Updated, is the writer's: keep clocks in step.
+// writer is told that it has lost. On Lustre a file's time, Attrs.Updated, is the writer's: keep clocks in step. A file
+// server keeps what it has confirmed; of a local disk a power failure may take the writes of its last seconds.
 package folder
 
 import (
@@ -160,10 +161,10 @@ type version struct {
 func newID() string { return strings.ToLower(rand.Text()) }
 
 // mark is the name of the empty file that makes v current, and contents of the file beside it.
+func (v version) contents() string { return fmt.Sprintf("%d.%s", v.base, v.id) }
 func (v version) mark() string {
 	return fmt.Sprintf("%d.%d.%d.%08x.%s", v.Generation, v.base, v.Size, v.CRC32C, v.id)
 }
-func (v version) contents() string { return fmt.Sprintf("%d.%s", v.base, v.id) }
 
 // parse reads the name of a mark, or of contents, which do not say their generation.
 func parse(file string) (v version, ok bool) {
@@ -357,11 +358,10 @@ func (b *bucket) list(ctx context.Context, prefix string) (all []blob.Attrs, err
 func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (_ blob.Attrs, err error) {
 	defer func() { err = b.fail("put", name, err) }()
 	now, _, err := b.look(ctx, name, false)
-	if err == nil && cond != blob.Any && cond != now.Generation {
-		err = blob.ErrPrecondition
-	}
 	if err != nil {
 		return blob.Attrs{}, err
+	} else if cond != blob.Any && cond != now.Generation {
+		return blob.Attrs{}, blob.ErrPrecondition
 	}
 	root, _ := b.root()
 	next := version{Attrs: blob.Attrs{Name: name}, id: newID()}
@@ -453,12 +453,10 @@ func (b *bucket) Remove(ctx context.Context, name string, at blob.Generation) (e
 
 // write puts all of r on disk.
 func (v *version) write(root fileSystem, file string, r io.Reader) error {
-	if err := root.MkdirAll(path.Dir(file), 0o777); err != nil {
-		return err
-	}
+	dirErr := root.MkdirAll(path.Dir(file), 0o777)
 	f, err := root.Create(file)
 	if err != nil {
-		return err
+		return cmp.Or(dirErr, err)
 	}
 	crc := crc32.New(crc32.MakeTable(crc32.Castagnoli))
 	v.Size, err = io.Copy(io.MultiWriter(f, crc), r)
@@ -473,7 +471,9 @@ func (v *version) write(root fileSystem, file string, r io.Reader) error {
 // move renames a directory to one whose parents may be missing, and may be removed at the same time.
 func move(root fileSystem, from, to string) (err error) {
 	for try := 0; try == 0 || try < looks && errors.Is(err, fs.ErrNotExist); try++ {
-		err = cmp.Or(root.MkdirAll(path.Dir(to), 0o777), root.Rename(from, to))
+		if err = root.MkdirAll(path.Dir(to), 0o777); err == nil || errors.Is(err, fs.ErrExist) { // and may be gone
+			err = root.Rename(from, to)
+		}
 	}
 	return err
 }
@@ -481,8 +481,7 @@ func move(root fileSystem, from, to string) (err error) {
 // discard removes what may be another's at one stroke, before it removes what is in it.
 func discard(root fileSystem, names ...string) {
 	for _, name := range names {
-		away := path.Join(drafts, newID())
-		if root.Remove(name) != nil && root.Rename(name, away) == nil {
+		if away := path.Join(drafts, newID()); root.Remove(name) != nil && root.Rename(name, away) == nil {
 			_ = root.RemoveAll(away)
 		}
 	}

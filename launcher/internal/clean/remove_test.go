@@ -190,8 +190,8 @@ func TestNothingIsLeftToPutBack(t *testing.T) {
 	}
 }
 
-// TestAFirstRunLists: a run removes what one that kept no more has listed half a day ago. The first, one that keeps less
-// than any since, and those soon after, as of a schedule that fires twice, write down what would go and remove nothing.
+// TestAFirstRunLists: a run removes what one that kept no more has listed half a day ago. The first, one that keeps
+// less than any since, and those soon after, as of a schedule that fires twice, write down what would go.
 func TestAFirstRunLists(t *testing.T) {
 	t.Parallel()
 	e := unlisted(t)

@@ -1,0 +1,215 @@
+package folder
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"coppice/internal/blob"
+	"coppice/internal/must"
+)
+
+// TestMain lets the test's own program be a writer.
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("COPPICE_TEST_FOLDER"); dir != "" {
+		dies, _ := strconv.Atoi(os.Getenv("COPPICE_TEST_DIES"))
+		write(dir, dies)
+	}
+	os.Exit(m.Run())
+}
+
+// write adds to a number, creates what is to be created once, and creates and removes another, until it is killed, by
+// itself before a call if dies is not 0. It prints each success.
+func write(dir string, dies int) {
+	s := &bucket{dir: dir}
+	root, err := s.root()
+	if err != nil {
+		panic(err)
+	}
+	step := func(string) {
+		if dies--; dies == 0 {
+			if self, err := os.FindProcess(os.Getpid()); err == nil {
+				_ = self.Kill()
+			}
+			select {}
+		}
+	}
+	s.opened = &failing{fileSystem: root, before: step}
+	ctx := context.Background()
+	for {
+		number, now, err := blob.ReadAll(ctx, s, "number", 1<<20)
+		if err != nil {
+			panic(err)
+		}
+		n, err := strconv.Atoi(strings.TrimRight(string(number), "\n"))
+		if err != nil || n >= 1<<20 {
+			panic(fmt.Sprintf("a mixture: %.40q, %v", number, err))
+		}
+		next := strings.NewReader(strconv.Itoa(n+1) + strings.Repeat("\n", n%5000))
+		_, err = s.Put(ctx, "number", now.Generation, readerFunc(func(p []byte) (int, error) {
+			step("") // what is written is a beginning
+			return next.Read(p)
+		}))
+		switch {
+		case err == nil:
+			fmt.Printf("added %d\n", n+1)
+		case !errors.Is(err, blob.ErrPrecondition):
+			panic(err)
+		}
+
+		name := fmt.Sprintf("once/%d", n/10)
+		if created, err := blob.Create(ctx, s, name, fmt.Append(nil, os.Getpid())); err != nil {
+			panic(err)
+		} else if created {
+			fmt.Printf("created %s %d\n", name, os.Getpid())
+		}
+
+		name = fmt.Sprintf("brief/%d/%d", n%2, n%3)
+		created, err := blob.Create(ctx, s, name, []byte("x"))
+		if err != nil {
+			panic(err)
+		}
+		a, err := s.Stat(ctx, name)
+		if err == nil {
+			err = s.Remove(ctx, name, a.Generation)
+		}
+		if err != nil && !errors.Is(err, blob.ErrNotExist) && !errors.Is(err, blob.ErrPrecondition) {
+			panic(fmt.Sprintf("created %t, then %v", created, err))
+		}
+	}
+}
+
+// told is what writers were told.
+type told struct {
+	t       *testing.T
+	program string
+	mu      sync.Mutex
+	added   map[string]int
+	created map[string]string
+	deaths  int
+}
+
+func newTold(t *testing.T) *told {
+	return &told{t: t, program: must.Get(os.Executable())(t), added: map[string]int{}, created: map[string]string{}}
+}
+
+// writer runs one until it is dead: before a call of its own, or after so many successes.
+func (w *told) writer(dir string, dies, successes int) {
+	var errs strings.Builder
+	cmd := exec.Command(w.program)
+	cmd.Env = append(os.Environ(), "COPPICE_TEST_FOLDER="+dir, fmt.Sprint("COPPICE_TEST_DIES=", dies))
+	cmd.Stderr = &errs
+	out, err := cmd.StdoutPipe()
+	if err != nil || cmd.Start() != nil {
+		w.t.Error("no writer", err)
+		return
+	}
+	for lines := bufio.NewScanner(out); lines.Scan(); successes-- {
+		if successes == 0 {
+			_ = cmd.Process.Kill()
+		}
+		w.mu.Lock()
+		what, rest, _ := strings.Cut(lines.Text(), " ")
+		if name, who, ok := strings.Cut(rest, " "); ok && w.created[name] != "" {
+			w.t.Errorf("%s was created by %s and %s", name, w.created[name], who)
+		} else if ok {
+			w.created[name] = who
+		}
+		if what == "added" {
+			w.added[rest]++
+		}
+		w.mu.Unlock()
+	}
+	if err := cmd.Wait(); err == nil || errs.Len() > 0 {
+		w.t.Errorf("a writer that dies before call %d: %v, %.500s", dies, err, errs.String())
+	}
+	w.mu.Lock()
+	w.deaths++
+	w.mu.Unlock()
+}
+
+// check compares what is there, seen from each machine, with what the writers were told: the number is that of their
+// successes, and one more at most for each that died; who was told to have created an object has.
+func (w *told) check(dirs ...string) {
+	w.t.Helper()
+	for _, dir := range dirs {
+		data, _, err := blob.ReadAll(w.t.Context(), Bucket(dir), "number", 1<<20)
+		number, convErr := strconv.Atoi(strings.TrimRight(string(data), "\n"))
+		if err != nil || convErr != nil || number < len(w.added) || number > len(w.added)+w.deaths {
+			w.t.Errorf("the number is %d (%v, %v) after %d successes and %d deaths", number, err, convErr,
+				len(w.added), w.deaths)
+		}
+		for name, who := range w.created {
+			if data, _, err := blob.ReadAll(w.t.Context(), Bucket(dir), name, 100); string(data) != who {
+				w.t.Errorf("%s is of %q, and %s was told that it had won (%v)", name, data, who, err)
+			}
+		}
+	}
+	for n, times := range w.added {
+		if times > 1 {
+			w.t.Errorf("%d writers were told that they had made it %s", times, n)
+		}
+	}
+}
+
+// TestKilled kills writers of one number again and again.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	dir := memoryDir(t)
+	put(t, Bucket(dir), "number", "0", blob.Absent)
+	kills := 3
+	if os.Getenv("COPPICE_FULL") != "" {
+		kills = 100
+	}
+	w := newTold(t)
+	var group sync.WaitGroup
+	for range 3 {
+		group.Go(func() {
+			for range kills {
+				w.writer(dir, 0, rand.IntN(20))
+			}
+		})
+	}
+	group.Wait()
+	w.check(dir)
+	t.Logf("%d successes, %d created", len(w.added), len(w.created))
+}
+
+// TestTwoHosts lets two writers die before any two of their calls, on two machines if COPPICE_TEST_HOSTS has two mounts
+// of one folder.
+func TestTwoHosts(t *testing.T) {
+	t.Parallel()
+	hosts := filepath.SplitList(os.Getenv("COPPICE_TEST_HOSTS"))
+	if len(hosts) == 0 {
+		dir := memoryDir(t)
+		hosts = []string{dir, dir}
+	}
+	put(t, Bucket(hosts[0]), "number", "0", blob.Absent)
+	const calls = 48 // of one turn, and the beginning of the next
+	w, pairs, draw := newTold(t), 12, rand.New(rand.NewPCG(1, 2))
+	if os.Getenv("COPPICE_FULL") != "" {
+		pairs = 500
+	}
+	for n, pair := range draw.Perm(calls * calls)[:pairs] {
+		var group sync.WaitGroup
+		group.Go(func() { w.writer(hosts[0], pair/calls+1, -1) })
+		group.Go(func() { w.writer(hosts[1], pair%calls+1, -1) })
+		group.Wait()
+		if n == pairs-1 || n%50 == 0 {
+			w.check(hosts...)
+		}
+		if t.Failed() {
+			break
+		}
+	}
+	t.Logf("%d successes, %d created, %d deaths", len(w.added), len(w.created), w.deaths)
+}
