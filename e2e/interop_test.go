@@ -16,6 +16,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -40,9 +41,7 @@ func pythonAgrees(t *testing.T, model string, values, scores []float64) {
 			data = binary.LittleEndian.AppendUint64(data, math.Float64bits(x))
 		}
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, data, 0o644))
 		return path
 	}
 	r := execute(t, ".", nil, python(t), "bench/scores.py", model, write("values", values), write("scores", scores))
@@ -61,23 +60,11 @@ func pythonAgrees(t *testing.T, model string, values, scores []float64) {
 // sampleValues are the model values of a staged dataset's sample, and the part of it that is there.
 func sampleValues(t *testing.T, dir string) ([]float64, *dataset.Sample) {
 	t.Helper()
-	d, err := dataset.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(dataset.Open(dir))(t)
 	defer d.Close()
-	data, err := os.ReadFile(filepath.Join(dir, dataset.SampleFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := dataset.ReadSample(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	values, err := datasettest.Encoder(t, d).EncodeSample(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join(dir, dataset.SampleFile)))(t)
+	s := must.Get(dataset.ReadSample(data))(t)
+	values := must.Get(datasettest.Encoder(t, d).EncodeSample(s))(t)
 	return values, s
 }
 
@@ -125,20 +112,12 @@ func TestInteropScores(t *testing.T) {
 			model := filepath.Join(l.dir, "model.txt")
 			execute(t, l.dir, nil, binaryOf(t, "task"), "train", "--dataset", dir, "--params",
 				l.file("p.yaml", tc.params), "--out", model).ok(t)
-			f, err := os.Open(model)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := must.Get(os.Open(model))(t)
 			defer f.Close()
-			m, err := gbt.ReadModel(bufio.NewReader(f))
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := must.Get(gbt.ReadModel(bufio.NewReader(f)))(t)
 			values, s := sampleValues(t, dir)
 			scores := make([]float64, len(s.Row)*m.Outputs())
-			if err := m.PredictAll(values, scores, 2); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, m.PredictAll(values, scores, 2))
 			pythonAgrees(t, model, values, scores)
 		})
 	}
@@ -155,10 +134,7 @@ func TestInteropModels(t *testing.T) {
 		t.Fatalf("got models %v, want one of each objective", names)
 	}
 	for _, name := range names {
-		f, err := os.Open(filepath.Join(dir, name+".txt"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(os.Open(filepath.Join(dir, name+".txt")))(t)
 		m, err := gbt.ReadModel(bufio.NewReader(f))
 		_ = f.Close()
 		if err != nil {
@@ -167,9 +143,7 @@ func TestInteropModels(t *testing.T) {
 		}
 		raw, out := float64s(t, filepath.Join(dir, name+".raw")), float64s(t, filepath.Join(dir, name+".out"))
 		got := make([]float64, len(raw)) // of several classes, row by row
-		if err := m.PredictAll(values, got, 2); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.PredictAll(values, got, 2))
 		for _, want := range [][]float64{raw, out} {
 			for i := range want {
 				if !(math.Abs(got[i]-want[i]) <= 1e-9*max(1, math.Abs(want[i]))) {
@@ -184,10 +158,7 @@ func TestInteropModels(t *testing.T) {
 // float64s reads a file of little-endian numbers.
 func float64s(t *testing.T, file string) []float64 {
 	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(file))(t)
 	out := make([]float64, len(data)/8)
 	for i := range out {
 		out[i] = math.Float64frombits(binary.LittleEndian.Uint64(data[8*i:]))
@@ -265,11 +236,8 @@ func (l *local) winnerAgrees(t *testing.T, c *sweep.Conclusion, dir string) {
 	t.Helper()
 	objects := l.objects()
 	model := l.file("winner.txt", objects["coppice-registry/registry/"+c.Model+"/versions/1/judged.txt"])
-	all, err := sweep.DecodeScores([]byte(objects["coppice-sweeps/"+sweep.Names(c.Sweep).Attempt(c.Trial, 0)+
-		"test.scores"]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(sweep.DecodeScores([]byte(objects["coppice-sweeps/"+sweep.Names(c.Sweep).Attempt(c.Trial, 0)+
+		"test.scores"])))(t)
 	values, s := sampleValues(t, dir)
 	scores := make([]float64, len(s.Row))
 	for i, r := range s.Row {

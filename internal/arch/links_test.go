@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"coppice/internal/must"
 )
 
 // TestLinksLeadSomewhere follows every relative link of every page: to a file or folder of the project, and to a
@@ -172,10 +174,7 @@ func files(t *testing.T, extensions ...string) map[string]string {
 // headings are a page's headings as links name them: small letters, hyphens for blanks, no other marks.
 func headings(t *testing.T, page string) (names []string) {
 	t.Helper()
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(page))(t)
 	for _, m := range regexp.MustCompile(`(?m)^#+ +(.+)$`).FindAllStringSubmatch(string(text), -1) {
 		plain := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
 		names = append(names, strings.ReplaceAll(plain, " ", "-"))

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // raceRule is what the Makefile says of `make race`.
@@ -20,10 +22,7 @@ type raceRule struct {
 
 func readRaceRule(t *testing.T) raceRule {
 	t.Helper()
-	text, err := os.ReadFile("Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("Makefile"))(t)
 	makefile := strings.ReplaceAll(string(text), "\\\n", "")
 	rule := regexp.MustCompile(`(?m)^CONCURRENT = \$\(shell grep -rlE '([^']+)' .* --exclude-dir=testdata ([a-z ]+) \|`).
 		FindStringSubmatch(makefile)
@@ -54,10 +53,7 @@ func TestRaceWatchesWhatIsConcurrent(t *testing.T) {
 	for _, f := range parseAll(t) {
 		folder := path.Dir(f.path)
 		top, _, _ := strings.Cut(folder, "/")
-		text, err := os.ReadFile(f.path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(f.path))(t)
 		// Of those nothing runs under the detector.
 		if top == "e2e" || top == "bench" || strings.HasPrefix(string(text), "//go:build browser") {
 			continue

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // rootFolders are all that stand at the root; what no other module should import is under internal.
@@ -16,10 +18,7 @@ var rootFolders = []string{
 }
 
 func TestRoot(t *testing.T) {
-	entries, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir("."))(t)
 	for _, e := range entries {
 		name := e.Name()
 		if e.IsDir() && !strings.HasPrefix(name, ".") && name != "bin" && name != "build" &&

@@ -6,14 +6,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // TestVulncheckIsNotSkippedInSilence: without its database the check says so, and fails where it is required.
 func TestVulncheckIsNotSkippedInSilence(t *testing.T) {
-	script, err := filepath.Abs(".ci/tools/vulncheck.sh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	script := must.Get(filepath.Abs(".ci/tools/vulncheck.sh"))(t)
 	for _, tc := range []struct {
 		required, says string // VULN_REQUIRED, and what the tool prints
 		ends           int    // with which code
@@ -28,13 +27,9 @@ func TestVulncheckIsNotSkippedInSilence(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		tool := filepath.Join(dir, "build", "tools", "govulncheck")
-		if err := os.MkdirAll(filepath.Dir(tool), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(tool), 0o755))
 		text := "#!/bin/sh\necho '" + tc.says + "'\nexit " + string(rune('0'+tc.ends)) + "\n"
-		if err := os.WriteFile(tool, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(tool, []byte(text), 0o755))
 		cmd := exec.CommandContext(t.Context(), "sh", script, "./...")
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "VULN_REQUIRED="+tc.required)
 		out, _ := cmd.CombinedOutput()

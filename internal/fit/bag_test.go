@@ -25,20 +25,14 @@ func TestBag(t *testing.T) {
 	for _, split := range []string{sweep.Train, sweep.Valid, sweep.Calib, sweep.Test} {
 		q.Rows = append(q.Rows, sweep.Rows{Split: split})
 	}
-	one, err := table.Train(t.Context(), q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := must.Get(table.Train(t.Context(), q))(t)
 	if one.Calibrator == nil || !(one.Score > 0) || one.TrainRows != 900 || one.Best != one.Model.Iterations() {
 		t.Errorf("a bag has calibrator %v, score %v, %d rows and %d trees of %d", one.Calibrator, one.Score,
 			one.TrainRows, one.Model.Iterations(), one.Best)
 	}
 
 	// Each model by itself, and the loss of what it has not seen, the slow way.
-	all, err := table.trainingRows(q.Rows, true, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(table.trainingRows(q.Rows, true, false))(t)
 	var fold []uint8
 	for _, part := range q.Rows {
 		fold = append(fold, table.ds.Split(part.Split).Fold...)

@@ -15,15 +15,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"coppice/internal/must"
 )
 
 // encoded returns c's bytes.
 func encoded(t testing.TB, c *Checkpoint) []byte {
 	t.Helper()
-	data, err := c.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(c.AppendBinary(nil))(t)
 	return data
 }
 
@@ -100,10 +99,7 @@ func killed(t testing.TB, rng *rand.Rand, d *Data, p Params, opt Options, from [
 	t.Helper()
 	kept := from
 	if from != nil {
-		c, err := ReadCheckpoint(from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(ReadCheckpoint(from))(t)
 		opt.Resume = c
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -223,10 +219,7 @@ func TestCheckpointRoundTrip(t *testing.T) {
 	if err != nil || !bytes.HasPrefix(data, prefix) {
 		t.Fatalf("appending a checkpoint to a prefix (error %v): want the prefix kept", err)
 	}
-	again, err := ReadCheckpoint(data[len(prefix):])
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(ReadCheckpoint(data[len(prefix):]))(t)
 	if !bytes.Equal(encoded(t, again), data[len(prefix):]) {
 		t.Error("a checkpoint read and written again differs")
 	}
@@ -322,10 +315,7 @@ func golden() *Checkpoint {
 // TestCheckpointFormat compares the bytes with those that were written before. A difference means a new format, which
 // needs another number in its first line, by which checkpoints of the old one are refused.
 func TestCheckpointFormat(t *testing.T) {
-	want, err := os.ReadFile(filepath.Join("testdata", "checkpoint", "want.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(filepath.Join("testdata", "checkpoint", "want.txt")))(t)
 	data := encoded(t, golden())
 	got := fmt.Sprintf("%s%x\n", data[:len(data)-sha256.Size], data[len(data)-sha256.Size:])
 	if got != string(want) {
@@ -414,9 +404,7 @@ func TestCutAtAnyTree(t *testing.T) {
 				}
 			}
 			raw := make([]float64, v.Rows)
-			if err := got.Model.PredictAll(v.raw, raw, 1); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, got.Model.PredictAll(v.raw, raw, 1))
 			checkAgainstLeaves(t, got.Model, v, raw)
 		}
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/problem"
 )
 
@@ -22,9 +23,7 @@ func TestLightGBMContributions(t *testing.T) {
 		}
 	}
 	got := make([]float64, len(rows)*(f+1))
-	if err := m.Contributions(x, got, 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Contributions(x, got, 2))
 	for r, row := range want {
 		for i := range f + 1 {
 			if w, g := number(t, row[i]), got[r*(f+1)+i]; math.Abs(w-g) > 1e-12 {
@@ -79,9 +78,7 @@ func TestContributions(t *testing.T) {
 	m := mustTrain(t, &d.Data, p, Options{}).Model
 	const f, rows = 6, 40
 	out := make([]float64, rows*(f+1))
-	if err := m.Contributions(d.raw[:rows*f], out, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Contributions(d.raw[:rows*f], out, 1))
 	for r := range rows {
 		got, sum := out[r*(f+1):(r+1)*(f+1)], 0.0
 		for i := range f {

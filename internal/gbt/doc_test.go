@@ -6,23 +6,19 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // TestEveryFileHasItsPlace: doc.go describes every file exactly once, and names none that does not exist.
 func TestEveryFileHasItsPlace(t *testing.T) {
-	text, err := os.ReadFile("doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("doc.go"))(t)
 	said := map[string]int{}
 	for _, name := range regexp.MustCompile(`\b[a-z]\w*\.(go|s)\b`).FindAllString(string(text), -1) {
 		said[name]++
 	}
 
-	files, err := filepath.Glob("*.*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("*.*"))(t)
 	for _, name := range files {
 		if name == "doc.go" || strings.HasSuffix(name, "_test.go") || filepath.Ext(name) != ".go" &&
 			filepath.Ext(name) != ".s" {

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // sparseTable has one bin in most cells of most features.
@@ -95,15 +97,10 @@ func TestSparseModelDoesNotDependOnTheWay(t *testing.T) {
 	p := Defaults()
 	p.NumIterations, p.FeatureFraction = 5, 0.8
 	train := func(change func(*histogramBuilder)) []byte {
-		b, err := newBooster(context.Background(), &d.Data, p, Options{}, poolOf(1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(newBooster(context.Background(), &d.Data, p, Options{}, poolOf(1)))(t)
 		change(b.grow.histograms)
 		for b.stopped == "" {
-			if err := b.step(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, b.step(t.Context()))
 		}
 		var text bytes.Buffer
 		if _, err := b.result().Model.WriteTo(&text); err != nil {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 var update = flag.Bool("update", false, "write testdata/models/want.txt anew")
@@ -34,14 +36,9 @@ func TestModelBytesOnEveryProcessor(t *testing.T) {
 
 	path := filepath.Join("testdata", "models", "want.txt")
 	if *update {
-		if err := os.WriteFile(path, []byte(got.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(got.String()), 0o644))
 	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(path))(t)
 	if got.String() != string(want) {
 		t.Errorf("training %d random trials gives other bytes: %s\na new parameter needs addedLater in its row of "+
 			"paramTable; if random trials draw it now, or models are meant to change: go test ./internal/gbt -run "+

@@ -9,28 +9,20 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/problem"
 )
 
 func readModel(t *testing.T, name string) *Model {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", "lightgbm", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := ReadModel(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join("testdata", "lightgbm", name)))(t)
+	m := must.Get(ReadModel(bytes.NewReader(data)))(t)
 	return m
 }
 
 func onBins(t testing.TB, m *Model, d *Data) *InputModel {
 	t.Helper()
-	in, err := m.OnBins(d.Features)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(m.OnBins(d.Features))(t)
 	return in
 }
 
@@ -58,10 +50,7 @@ func TestContinuedIsWhatItWouldHaveBeen(t *testing.T) {
 
 			half := p
 			half.NumIterations = 5
-			read, err := ReadModel(bytes.NewReader(text(t, mustTrain(t, &d.Data, half, Options{}).Model)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			read := must.Get(ReadModel(bytes.NewReader(text(t, mustTrain(t, &d.Data, half, Options{}).Model))))(t)
 			p.NumIterations -= 5
 			got := mustTrain(t, &d.Data, p, Options{Threads: 2, Input: onBins(t, read, &d.Data)}).Model
 			if withoutParams(t, got) != withoutParams(t, whole) {
@@ -89,10 +78,7 @@ func TestContinuedFromCheckpoint(t *testing.T) {
 	mustTrain(t, &d.Data, p, opt)
 	opt.Checkpoint = nil
 	for i, state := range states {
-		c, err := ReadCheckpoint(state)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(ReadCheckpoint(state))(t)
 		opt.Resume = c
 		got := mustTrain(t, &d.Data, p, opt)
 		if !bytes.Equal(text(t, got.Model), text(t, want.Model)) || got.Metric != want.Metric {

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // watch is what the checker records of a training run before a tree is grown.
@@ -21,16 +23,11 @@ type watch struct {
 // trainChecked is Train with the checker after every tree; it also returns the number of trees.
 func trainChecked(t *testing.T, trial *trial, opt Options) int {
 	t.Helper()
-	b, err := newBooster(context.Background(), &trial.Data, trial.p, opt, testPool(t, opt.Threads))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(newBooster(context.Background(), &trial.Data, trial.p, opt, testPool(t, opt.Threads)))(t)
 	for b.stopped == "" {
 		w := &watch{booster: b, table: trial.table, score: slices.Clone(b.raw)}
 		trees := len(b.trees)
-		if err := b.step(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, b.step(t.Context()))
 		if len(b.trees) == trees {
 			if !slices.Equal(b.raw, w.score) {
 				t.Fatalf("%v\nround %d has no tree and changes scores", trial, b.Round)
@@ -448,14 +445,8 @@ func TestSmallLeavesGetTheirChildrenEarly(t *testing.T) {
 		want    bool
 	}{{1, 1, false}, {2, 1, true}, {5, 1, true}, {2, 0.5, false}} {
 		p.FeatureFractionByNode = tc.byNode
-		b, err := newBooster(t.Context(), &d.Data, p, Options{}, testPool(t, tc.threads))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, early, err := growChecked(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(newBooster(t.Context(), &d.Data, p, Options{}, testPool(t, tc.threads)))(t)
+		_, early := must.Get2(growChecked(b))(t)
 		vain := 0
 		for i := range b.grow.leaves {
 			if b.grow.leaves[i].children != nil {

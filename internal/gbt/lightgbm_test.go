@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // TestLightGBMScores trains as testdata/lightgbm/make.py does. The trees are the same, and scores differ only by the
@@ -19,10 +21,7 @@ func TestLightGBMScores(t *testing.T) {
 	p.MinDataInLeaf, p.MinSumHessian, p.MaxCatToOnehot, p.MinDataPerGroup = 10, 0, 1, 20
 	for column, name := range want[0] {
 		t.Run(name, func(t *testing.T) {
-			got, err := mustTrain(t, &d.Data, p, Options{}).Model.PredictBinned(&d.Data, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := must.Get(mustTrain(t, &d.Data, p, Options{}).Model.PredictBinned(&d.Data, 1))(t)
 			largest, at := 0.0, 0
 			for r, v := range got {
 				if diff := math.Abs(v - number(t, want[r+1][column])); diff > largest {
@@ -38,26 +37,17 @@ func TestLightGBMScores(t *testing.T) {
 
 func readCSV(t *testing.T, name string, comma rune) [][]string {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", "lightgbm", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(filepath.Join("testdata", "lightgbm", name)))(t)
 	defer f.Close()
 	r := csv.NewReader(f)
 	r.Comma = comma
-	rows, err := r.ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := must.Get(r.ReadAll())(t)
 	return rows
 }
 
 func number(t *testing.T, text string) float64 {
 	t.Helper()
-	v, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(strconv.ParseFloat(text, 64))(t)
 	return v
 }
 

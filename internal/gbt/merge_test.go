@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/dmitryikh/leaves"
+
+	"coppice/internal/must"
 )
 
 // TestMerge merges models of a table with numbers, categories and missing values. The merged text predicts the mean of
@@ -18,22 +20,13 @@ func TestMerge(t *testing.T) {
 	for i, more := range []map[string]any{{"num_leaves": 31.0}, {"num_leaves": 4.0, "learning_rate": 0.3},
 		{"feature_fraction": 0.5, "max_cat_to_onehot": 1.0}} {
 		more["num_iterations"] = 5.0 + float64(i)
-		p, err := ParseParams(more)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(ParseParams(more))(t)
 		m := mustTrain(t, &d.Data, p, Options{}).Model
-		raw, err := m.PredictBinned(&d.Data, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := must.Get(m.PredictBinned(&d.Data, 1))(t)
 		models, scores = append(models, m), append(scores, raw)
 	}
 	text := func(models []*Model) string {
-		m, err := Merge(models)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(Merge(models))(t)
 		var b bytes.Buffer
 		if _, err := m.WriteTo(&b); err != nil {
 			t.Fatal(err)
@@ -49,10 +42,7 @@ func TestMerge(t *testing.T) {
 		if _, err := m.WriteTo(&b); err != nil {
 			t.Fatal(err)
 		}
-		m, err := ReadModel(&b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must.Get(ReadModel(&b))(t)
 		again = append(again, m)
 	}
 	if text(again) != merged {
@@ -70,14 +60,8 @@ func TestMerge(t *testing.T) {
 	if err != nil {
 		t.Fatalf("leaves reading the merged text: %v", err)
 	}
-	binned, err := Merge(models)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := binned.PredictBinned(&d.Data, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	binned := must.Get(Merge(models))(t)
+	raw := must.Get(binned.PredictBinned(&d.Data, 1))(t)
 	for r := range d.Rows {
 		want := 0.0
 		for _, raw := range scores {

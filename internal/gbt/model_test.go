@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/problem"
 )
 
@@ -91,10 +92,7 @@ shrinkage=1
 
 end of trees
 `
-	m, err := ReadModel(strings.NewReader(model))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(ReadModel(strings.NewReader(model)))(t)
 	for _, word := range []string{"inf", "nan"} { // which LightGBM reads, too
 		text := strings.Replace(model, "threshold=0.5 ", "threshold="+word+" ", 1)
 		endless, err := ReadModel(strings.NewReader(text))

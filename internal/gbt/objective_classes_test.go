@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/dmitryikh/leaves"
+
+	"coppice/internal/must"
 )
 
 // ofClasses is a random table with k classes that its features tell something of.
@@ -64,24 +66,14 @@ func TestPredictionsOfClasses(t *testing.T) {
 			if !bytes.Equal(text(t, back), text(t, m)) {
 				t.Errorf("%s, %s: a model that is read and written again differs", objective, name)
 			}
-			binned, err := m.PredictBinned(&valid, 2)
-			if err != nil {
-				t.Fatal(err)
-			}
+			binned := must.Get(m.PredictBinned(&valid, 2))(t)
 			all := make([]float64, k*d.Rows)
-			if err := back.PredictAll(d.raw, all, 2); err != nil {
-				t.Fatal(err)
-			}
-			other, err := leaves.LGEnsembleFromReader(bufio.NewReader(bytes.NewReader(text(t, m))), false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, back.PredictAll(d.raw, all, 2))
+			other := must.Get(leaves.LGEnsembleFromReader(bufio.NewReader(bytes.NewReader(text(t, m))), false))(t)
 			one, theirs := make([]float64, k), make([]float64, k)
 			for i, r := range valid.Subset {
 				m.PredictRow(d.row(int(r)), one)
-				if err := other.Predict(d.row(int(r)), 0, theirs); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, other.Predict(d.row(int(r)), 0, theirs))
 				for c := range k {
 					want := binned[i*k+c]
 					if one[c] != want || theirs[c] != want || all[int(r)*k+c] != want || res.Best == res.Grown &&
@@ -105,9 +97,7 @@ func TestClassesLearn(t *testing.T) {
 	p.Objective, p.NumClass, p.NumIterations = softmaxName, k, 60
 	m := mustTrain(t, &d.Data, p, Options{Threads: 2}).Model
 	pred := make([]float64, k*d.Rows)
-	if err := m.PredictAll(d.raw, pred, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.PredictAll(d.raw, pred, 1))
 	m.Transform(pred)
 	var shares, means [k]float64
 	loss, prior := 0.0, 0.0
@@ -145,9 +135,7 @@ func TestContributionsOfClasses(t *testing.T) {
 	m := mustTrain(t, &d.Data, p, Options{}).Model
 	rows, f := 50, m.Features()
 	out, raw := make([]float64, rows*k*(f+1)), make([]float64, k)
-	if err := m.Contributions(d.raw[:rows*f], out, 2); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Contributions(d.raw[:rows*f], out, 2))
 	for r := range rows {
 		m.PredictRow(d.row(r), raw)
 		for c, want := range raw {
@@ -170,10 +158,7 @@ func TestClassesContinue(t *testing.T) {
 	p := small()
 	p.Objective, p.NumClass, p.NumIterations = softmaxName, k, 5
 	first := mustTrain(t, &d.Data, p, Options{}).Model
-	in, err := first.OnBins(d.Features)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(first.OnBins(d.Features))(t)
 	both := mustTrain(t, &d.Data, p, Options{Input: in})
 	p.NumIterations = 10
 	whole := mustTrain(t, &d.Data, p, Options{}).Model
@@ -183,10 +168,7 @@ func TestClassesContinue(t *testing.T) {
 		t.Errorf("continued, %d rounds and %d in all: the trees are not those of 10 rounds", both.Grown, both.Best)
 	}
 
-	twice, err := Merge([]*Model{whole, whole})
-	if err != nil {
-		t.Fatal(err)
-	}
+	twice := must.Get(Merge([]*Model{whole, whole}))(t)
 	a, b := make([]float64, k), make([]float64, k)
 	whole.PredictRow(d.row(7), a)
 	twice.PredictRow(d.row(7), b)
@@ -204,10 +186,7 @@ func TestClassSlopes(t *testing.T) {
 	d := &Data{Rows: 6, Label: []float32{0, 1, 2, 2, 0, 1}, Weight: []float32{1, 2, 0.5, 1, 3, 1}}
 	p := Defaults()
 	p.Objective, p.NumClass = softmaxName, k
-	each, err := newObjective(&p, d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	each := must.Get(newObjective(&p, d))(t)
 	raw := make([][]float64, k)
 	for c := range raw {
 		for range d.Rows {
@@ -316,10 +295,7 @@ func TestClassesContinueWithoutAClass(t *testing.T) {
 		d := ofClasses(tableSpec{rows: 2000, numerical: 4, bins: 20, seed: 4}, k)
 		p := small()
 		p.Objective, p.NumClass, p.NumIterations = objective, k, 5
-		in, err := mustTrain(t, &d.Data, p, Options{}).Model.OnBins(d.Features)
-		if err != nil {
-			t.Fatal(err)
-		}
+		in := must.Get(mustTrain(t, &d.Data, p, Options{}).Model.OnBins(d.Features))(t)
 		tonight := d.Data
 		for r, y := range d.Label {
 			if y < k-1 {
@@ -331,10 +307,7 @@ func TestClassesContinueWithoutAClass(t *testing.T) {
 			rated = slices.Clone(raw)
 			return 0, nil
 		}}).Model
-		got, err := m.PredictBinned(&d.Data, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(m.PredictBinned(&d.Data, 1))(t)
 		for i, want := range rated {
 			if math.Abs(got[i]-want) > 1e-9 {
 				t.Fatalf("%s: row %d, class %d: the model predicts %v, it was rated by %v", objective, i/k, i%k, got[i],

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"coppice/internal/exact"
+	"coppice/internal/must"
 )
 
 // withObjective gives a random trial another objective, labels that it takes, and parameters that it uses.
@@ -183,14 +184,9 @@ func TestModelsOfObjectivesAreReadBack(t *testing.T) {
 	t.Parallel()
 	ofEachObjective(t, 2, func(t *testing.T, trial *trial, _ *rand.Rand) {
 		m := mustTrain(t, &trial.Data, trial.p, Options{Threads: 1}).Model
-		back, err := ReadModel(bytes.NewReader(text(t, m)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		back := must.Get(ReadModel(bytes.NewReader(text(t, m))))(t)
 		scores := make([]float64, trial.Rows*back.Outputs())
-		if err := back.PredictAll(trial.raw, scores, 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, back.PredictAll(trial.raw, scores, 1))
 		trained := append([]float64(nil), scores...)
 		back.Transform(scores)
 		trial.p.Transform(trained)
@@ -332,10 +328,7 @@ func TestStartIgnoresClassWeights(t *testing.T) {
 		func(p *Params) { p.IsUnbalance = true }} {
 		p := Defaults()
 		change(&p)
-		each, err := newObjective(&p, d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		each := must.Get(newObjective(&p, d))(t)
 		if got, want := each[0].init(true), exact.Log(0.5); got != want {
 			t.Errorf("%+v: boosting starts from %v, want %v", p, got, want)
 		}

@@ -11,16 +11,14 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/problem"
 )
 
 // TestEveryParameterOfLightGBM: whoever asks for any of LightGBM's parameters, by any name, gets an answer.
 // testdata/lightgbm/params.json is what LightGBM 4.7 says of itself: lightgbm.basic._ConfigAliases.
 func TestEveryParameterOfLightGBM(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("testdata", "lightgbm", "params.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join("testdata", "lightgbm", "params.json")))(t)
 	var all map[string][]string
 	if err := json.Unmarshal(data, &all); err != nil || len(all) < 140 {
 		t.Fatalf("%d parameters, %v; want LightGBM's", len(all), err)
@@ -121,9 +119,7 @@ func TestParametersDocument(t *testing.T) {
 	path := filepath.Join("..", "..", "docs", "parameters.md")
 	want := parametersDocument()
 	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(want), 0o644))
 	}
 	got, err := os.ReadFile(path)
 	if err != nil || string(got) != want {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/strictyaml"
 )
 
@@ -60,10 +61,7 @@ func TestRandomTrialsSetEveryParameter(t *testing.T) {
 
 // TestParametersAreDocumented: a person who looks for a parameter finds it in docs/sweep.md.
 func TestParametersAreDocumented(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "sweep.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("..", "..", "docs", "sweep.md")))(t)
 	_, part, _ := strings.Cut(string(text), "\n## Parameters\n")
 	part, _, _ = strings.Cut(part, "\n### ")
 	for _, s := range trainedWith {

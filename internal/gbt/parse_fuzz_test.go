@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/problem"
 )
 
@@ -53,9 +54,7 @@ func FuzzParamsJSON(f *testing.F) {
 			t.Fatalf("%+v cannot be written as JSON: %v", p, err)
 		}
 		var back map[string]any
-		if err := json.Unmarshal(data, &back); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(data, &back))
 		if again, err := ParseParams(back); err != nil || again != p || !reflect.DeepEqual(again.Map(), p.Map()) {
 			t.Fatalf("%s comes back as %+v, not %+v (%v)", data, again, p, err)
 		}
@@ -108,9 +107,7 @@ func FuzzModelText(f *testing.F) {
 		}
 		x := wildRows(seed, m.Features())
 		out, back := make([]float64, 16), make([]float64, 16)
-		if err := errors.Join(m.PredictAll(x, out, 1), again.PredictAll(x, back, 1)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(m.PredictAll(x, out, 1), again.PredictAll(x, back, 1)))
 		for i := range out {
 			if math.Float64bits(out[i]) != math.Float64bits(back[i]) && out[i] == out[i] {
 				t.Fatalf("row %d: %v, and %v after a round trip", i, out[i], back[i])

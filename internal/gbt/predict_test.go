@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // forestSpec says what a random model contains.
@@ -153,9 +155,7 @@ func randomRows(rng *rand.Rand, m *Model, rows int, plain bool) []float64 {
 func checkPredictAll(t *testing.T, m *Model, x []float64, rows, threads int) {
 	t.Helper()
 	chosen, batches := slices.Repeat([]float64{math.NaN()}, rows), slices.Repeat([]float64{math.NaN()}, rows)
-	if err := m.PredictAll(x, chosen, threads); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.PredictAll(x, chosen, threads))
 	m.batches().predict(x, batches, testPool(t, threads))
 	for r := range rows {
 		row := x[r*m.Features() : (r+1)*m.Features()]
@@ -172,9 +172,7 @@ func TestFewRowsAreWalked(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 16))
 	m := randomForest(rng, forestSpec{features: 2, trees: 2, leaves: 9, bounds: 9})
 	ask := func(rows int) {
-		if err := m.PredictAll(make([]float64, 2*rows), make([]float64, rows), 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.PredictAll(make([]float64, 2*rows), make([]float64, rows), 1))
 	}
 	for range compileAfter {
 		ask(fewRows - 1)
@@ -411,9 +409,7 @@ func TestPredictAllOfManyBounds(t *testing.T) {
 			x = append(x, x...)
 		}
 		got := make([]float64, len(x))
-		if err := m.PredictAll(x, got, 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, m.PredictAll(x, got, 1))
 		for i, v := range x {
 			if want := m.Predict(x[i : i+1]); math.Float64bits(got[i]) != math.Float64bits(want) {
 				t.Fatalf("%d bounds: got %v for %v, want %v", n, got[i], v, want)

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // trial is a random table and random parameters, fully determined by the seed.
@@ -200,10 +202,7 @@ func FuzzInvariants(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64, s uint8) {
 		trial := randomTrial(seed, size(s)%sizes)
 		trainChecked(t, trial, Options{Threads: 1 + int(seed%3)})
-		b, err := newBooster(context.Background(), &trial.Data, trial.p, Options{}, testPool(t, 1+int(seed%2)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(newBooster(context.Background(), &trial.Data, trial.p, Options{}, testPool(t, 1+int(seed%2))))(t)
 		if _, _, err := growChecked(b); err != nil {
 			t.Fatalf("grew a tree for %v: error %v", trial, err)
 		}
@@ -276,9 +275,7 @@ func (t *trial) trainBeside(tb testing.TB, opt Options) [2][]byte {
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		tb.Fatal(err)
-	}
+	must.Do(tb, errors.Join(errs...))
 	return [2][]byte{text(tb, models[0]), text(tb, models[1])}
 }
 

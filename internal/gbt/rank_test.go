@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // ranked is a table of queries of 1 to 40 rows with grades 0 to 4, one row behind the other or mixed.
@@ -63,10 +65,7 @@ func TestRankGradients(t *testing.T) {
 	for _, norm := range []bool{true, false} {
 		p := rankParams("lambdarank")
 		p.LambdarankNorm, p.TruncationLevel, p.Sigmoid, p.LabelGain = norm, 3, 1.7, "0,1,2,5,11"
-		each, err := newObjective(&p, &d.Data)
-		if err != nil {
-			t.Fatal(err)
-		}
+		each := must.Get(newObjective(&p, &d.Data))(t)
 		obj := each[0]
 		obj.prepare(0, raw, nil, poolOf(3))
 		want := plainLambdas(d, raw, p, []float64{0, 1, 2, 5, 11})
@@ -132,10 +131,7 @@ func plainLambdas(d *table, raw []float64, p Params, gain []float64) map[uint32]
 func TestCrossEntropyOfQuery(t *testing.T) {
 	d := ranked(5, 60, false)
 	p := rankParams(xendcg)
-	each, err := newObjective(&p, &d.Data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	each := must.Get(newObjective(&p, &d.Data))(t)
 	o := each[0]
 	raw := make([]float64, d.Rows)
 	o.prepare(4, raw, nil, poolOf(1))
@@ -200,10 +196,7 @@ func TestRankLearns(t *testing.T) {
 		p := rankParams(objective)
 		p.NumIterations = 40
 		m := mustTrain(t, &d.Data, p, Options{}).Model
-		scores, err := m.PredictBinned(&d.Data, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		scores := must.Get(m.PredictBinned(&d.Data, 1))(t)
 		if got, bar := disorder(scores), disorder(single); !(got < 0.9*bar) {
 			t.Errorf("%s: %.3f of neighbours in the wrong order, the best feature %.3f; want less by a tenth",
 				objective, got, bar)

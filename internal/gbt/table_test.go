@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"coppice/internal/must"
 )
 
 // table is a random table with the raw values behind its bins.
@@ -149,9 +151,6 @@ func gradientOf(o objective, r uint32, raw float64) (g, h float64) {
 
 func mustTrain(t testing.TB, d *Data, p Params, opt Options) *Result {
 	t.Helper()
-	res, err := Train(t.Context(), d, p, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(Train(t.Context(), d, p, opt))(t)
 	return res
 }

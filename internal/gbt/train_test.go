@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/dmitryikh/leaves"
+
+	"coppice/internal/must"
 )
 
 func text(t testing.TB, m *Model) []byte {
@@ -213,14 +215,9 @@ func TestPredictions(t *testing.T) {
 						last = append(last[:0], raw...)
 						return 0, nil
 					}})
-				binned, err := res.Model.PredictBinned(&valid.Data, 2)
-				if err != nil {
-					t.Fatal(err)
-				}
+				binned := must.Get(res.Model.PredictBinned(&valid.Data, 2))(t)
 				raw := make([]float64, valid.Rows)
-				if err := res.Model.PredictAll(valid.raw, raw, 3); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, res.Model.PredictAll(valid.raw, raw, 3))
 				if !slices.Equal(binned, last) || !slices.Equal(raw, binned) {
 					t.Fatal("the trainer's scores, those of bins and those of raw values differ")
 				}
@@ -233,19 +230,13 @@ func TestPredictions(t *testing.T) {
 func checkAgainstLeaves(t *testing.T, m *Model, rows *table, want []float64) {
 	t.Helper()
 	data := text(t, m)
-	other, err := leaves.LGEnsembleFromReader(bufio.NewReader(bytes.NewReader(data)), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(leaves.LGEnsembleFromReader(bufio.NewReader(bytes.NewReader(data)), false))(t)
 	for r := range rows.Rows {
 		if got := other.PredictSingle(rows.row(r), 0); got != want[r] {
 			t.Fatalf("row %d: leaves predicts %v, we %v", r, got, want[r])
 		}
 	}
-	again, err := ReadModel(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := must.Get(ReadModel(bytes.NewReader(data)))(t)
 	if !bytes.Equal(text(t, again), data) {
 		t.Fatal("a model that is read and written again differs")
 	}
@@ -278,9 +269,7 @@ func TestTreesAddUp(t *testing.T) {
 // checkTree routes all rows and checks counts, bounds, and that parents are the sums of their children.
 func checkTree(t *testing.T, tree *Tree, d *table, p *Params, whole bool) {
 	t.Helper()
-	if err := tree.check(len(d.Features)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tree.check(len(d.Features)))
 	rows := make([]uint32, d.Rows)
 	rowSet{n: d.Rows}.copy(rows, 0)
 	tree.route(d.Columns, rows, make([]uint32, d.Rows), func(leaf int, rows []uint32) {
@@ -396,10 +385,7 @@ func TestMissingInCategoricalAndUnseenMissing(t *testing.T) {
 		x[i] = math.NaN()
 	}
 	got := res.Model.Predict(x)
-	other, err := leaves.LGEnsembleFromReader(bufio.NewReader(bytes.NewReader(text(t, res.Model))), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(leaves.LGEnsembleFromReader(bufio.NewReader(bytes.NewReader(text(t, res.Model))), false))(t)
 	if want := other.PredictSingle(x, 0); got != want || math.IsNaN(got) {
 		t.Errorf("a row of missing values: %v, leaves says %v", got, want)
 	}

@@ -185,10 +185,8 @@ func TestEqualModelsAreSeldomBetter(t *testing.T) {
 			for range of.sims {
 				c := newClicks(r, of.rows, -3)
 				in := metric.Input{Label: c.labels(r), Pred: probabilities(c.noisy(r, 0.3))}
-				d, err := m.Compare(in, probabilities(c.noisy(r, 0.3)), metric.Confidence{Samples: of.resamples})
-				if err != nil {
-					t.Fatal(err)
-				}
+				d := must.Get(m.Compare(in, probabilities(c.noisy(r, 0.3)),
+					metric.Confidence{Samples: of.resamples}))(t)
 				if d.Better(0) {
 					better++
 				}

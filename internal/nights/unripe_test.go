@@ -32,10 +32,8 @@ func TestFreshnessOfLabelsThatComeLate(t *testing.T) {
 func TestAsOfIsNotWhatNightsAreToldApartBy(t *testing.T) {
 	hashes := func(label string) [2]string {
 		t.Helper()
-		s, err := dataset.ParseSpec("d.yaml", []byte("name: t\nsource: t.csv\nlabel: {column: y, at: ts, "+label+"}\n"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(dataset.ParseSpec("d.yaml",
+			[]byte("name: t\nsource: t.csv\nlabel: {column: y, at: ts, "+label+"}\n")))(t)
 		before := s.Label
 		spec, meaning := must.Get2(nights.SpecHashes(s))(t)
 		if s.Label != before {

@@ -266,10 +266,8 @@ func (w *world) task(job string, index int) *batchpb.Task {
 
 func (w *world) log(id string, task, attempt int) string {
 	w.t.Helper()
-	data, err := os.ReadFile(filepath.Join(w.dir, "logs", id, fmt.Sprintf("task-%d.attempt-%d.log", task, attempt)))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile(filepath.Join(w.dir, "logs", id, fmt.Sprintf("task-%d.attempt-%d.log", task,
+		attempt))))(w.t)
 	return string(data)
 }
 

@@ -44,11 +44,9 @@ func start(t *testing.T, o Options) *world {
 	must.Do(t, s.CreateBucket("bucket"))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
-	c, err := storage.NewClient(ctx, storage.WithJSONReads(), option.WithEndpoint("http://"+s.Addr()+"/storage/v1/"),
-		option.WithoutAuthentication())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(storage.NewClient(ctx, storage.WithJSONReads(),
+		option.WithEndpoint("http://"+s.Addr()+"/storage/v1/"),
+		option.WithoutAuthentication()))(t)
 	t.Cleanup(func() { c.Close() })
 	c.SetRetry(storage.WithMaxAttempts(1))
 	return &world{t, ctx, s, c.Bucket("bucket")}

@@ -72,10 +72,8 @@ func TestTheFinalModelIsRegistered(t *testing.T) {
 		return data
 	}
 	trial := func(n int) []byte {
-		data, _, err := blob.ReadAll(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Attempt(n, 0)+"model.txt", 1<<24)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data, _ := must.Get2(blob.ReadAll(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Attempt(n,
+			0)+"model.txt", 1<<24))(t)
 		return data
 	}
 	if !bytes.Equal(read(scorer.FileModel), trial(3)) || !bytes.Equal(read(scorer.FileJudgedModel), trial(2)) {

@@ -44,10 +44,8 @@ func emulator(t *testing.T, o gcsemu.Options) string {
 // connect is a client of the server at addr, as STORAGE_EMULATOR_HOST would make it, without the process-wide variable.
 func connect(t *testing.T, addr string) *Client {
 	t.Helper()
-	c, err := New(t.Context(), option.WithEndpoint("http://"+addr+"/storage/v1/"), option.WithoutAuthentication())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(New(t.Context(), option.WithEndpoint("http://"+addr+"/storage/v1/"),
+		option.WithoutAuthentication()))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }

@@ -157,11 +157,9 @@ func TestFilesAreWrittenAsTheyAre(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)
 	out := w.must("registry", "show", "ctr", "--file", scorer.FileLevels)
-	stored, _, err := blob.ReadAll(t.Context(), w.buckets["registry"], "registry/ctr/versions/1/"+scorer.FileLevels,
-		1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stored, _ := must.Get2(blob.ReadAll(t.Context(), w.buckets["registry"],
+		"registry/ctr/versions/1/"+scorer.FileLevels,
+		1<<30))(t)
 	if out != string(stored) {
 		t.Errorf("%d bytes were printed, %d are stored", len(out), len(stored))
 	}

@@ -219,10 +219,8 @@ func (w *world) addFile(name string, data []byte) {
 	w.t.Helper()
 	files := map[string][]byte{name: data}
 	for _, other := range []string{scorer.FileModel, scorer.FileFeatures, scorer.FileLevels} {
-		text, _, err := blob.ReadAll(w.t.Context(), w.buckets["registry"], "registry/ctr/versions/1/"+other, 1<<30)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		text, _ := must.Get2(blob.ReadAll(w.t.Context(), w.buckets["registry"], "registry/ctr/versions/1/"+other,
+			1<<30))(w.t)
 		files[other] = text
 	}
 	must.Get(registry.New(w.buckets["registry"]).Register(w.t.Context(), "ctr", "another", files,

@@ -21,10 +21,7 @@ func TestTried(t *testing.T) {
 			"asha, min_trees: 5}}", 1)
 	w.must("sweep", w.file("sweep.yaml", spec), "--id", "night-1", "--no-wait")
 
-	plan, _, err := sweepstore.New(w.buckets["sweeps"], "night-1").Plan(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan, _ := must.Get2(sweepstore.New(w.buckets["sweeps"], "night-1").Plan(t.Context()))(t)
 	if got, want := plan.Spec.Search.Stop.Rungs, "[11 33]"; strings.Join(strings.Fields(jsonOf(t, got)),
 		"") != strings.ReplaceAll(want, " ", ",") {
 		t.Errorf("the rungs of 100 trees are %v, want %s", got, want)
@@ -32,14 +29,8 @@ func TestTried(t *testing.T) {
 
 	trials, score := sweepstore.NewTrials(w.buckets["sweeps"], plan), 0.75
 	seen := []sweep.Seen{{Trial: 0, Status: sweep.StatusDone, Score: &score}}
-	s, err := search.Decide(plan, 1, seen, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	full, err := fit.Complete(plan.Base, s.Params, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(search.Decide(plan, 1, seen, nil))(t)
+	full := must.Get(fit.Complete(plan.Base, s.Params, nil))(t)
 	must.Get(trials.CreateDecision(t.Context(), sweep.Decision{Format: 1, Sweep: plan.Sweep, Trial: 1, Task: 3,
 		At: w.now, Params: full, Own: s.Params, Source: s.Source, Reason: s.Reason, Seen: seen}))(t)
 	must.Get(trials.CreateRung(t.Context(), sweep.Rung{Format: 1, Sweep: plan.Sweep, Trial: 1, Step: 11, Score: 0.5,

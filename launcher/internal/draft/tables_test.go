@@ -216,11 +216,9 @@ func TestTables(t *testing.T) {
 			o.check(t, stagedAs(t, specOf(t, "label: y\n"), files["csv"]))
 			same(t, "JSONL", m.Features, stagedAs(t, spec, files["jsonl"]).Features)
 
-			d, err := Make(context.Background(), Request{Label: "y", Trials: 1, Sources: []string{files["csv"].Path},
-				Parts: splitRandom})
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Get(Make(context.Background(), Request{Label: "y", Trials: 1,
+				Sources: []string{files["csv"].Path},
+				Parts:   splitRandom}))(t)
 			fitted := must.Get(dataset.ParseSpec("dataset.yaml", d.Dataset))(t)
 			split := "split" + strings.SplitN(strings.SplitN(string(d.Dataset), "\nsplit", 2)[1], "\n", 2)[0] + "\n"
 			own := stagedAs(t, specOf(t, "label: {column: y, kind: regression}\n"+split), files["csv"])

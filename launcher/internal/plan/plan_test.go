@@ -54,10 +54,8 @@ func parse(t *testing.T, edits ...string) *sweep.Spec {
 // specOf is a spec in the engines' own words.
 func specOf(t *testing.T, text string) *sweep.Spec {
 	t.Helper()
-	s, err := sweep.ParseSpec("sweep.yaml", []byte("name: n\ndataset: clicks\nmetric: "+text), plan.Vocabulary())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(sweep.ParseSpec("sweep.yaml", []byte("name: n\ndataset: clicks\nmetric: "+text),
+		plan.Vocabulary()))(t)
 	return s
 }
 

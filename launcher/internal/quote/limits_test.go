@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 )
 
 // TestLimitsAreComparedWithTheQuote: what is sure to be exceeded is an error at the limit's line, what is expected to
@@ -55,10 +56,7 @@ func TestStoppedTrialsAreNotQuoted(t *testing.T) {
 	for rule, most := range map[string]float64{"rule: halving, by: rows": 10, "rule: asha, by: rows": 20,
 		"rule: halving, by: trees": 16, "rule: asha, by: trees": 28, "rule: hyperband, by: trees": 40} {
 		q := request(t, large, search, "search: {stop: {"+rule+"}, random")
-		w, err := q.estimateWork()
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(q.estimateWork())(t)
 		if n := len(w.expected[1]); len(w.expected[0]) != 50 || n < 10 || float64(n) > most {
 			t.Errorf("%s: %d of %d trials go on; expected 10 to %v of 50", rule, n, len(w.expected[0]), most)
 		}
@@ -155,14 +153,8 @@ func TestMachinesOfObjectives(t *testing.T) {
 
 func offer(t *testing.T, q *Estimator) *Offer {
 	t.Helper()
-	w, err := q.estimateWork()
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, err := q.offerOwn(w)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(q.estimateWork())(t)
+	o := must.Get(q.offerOwn(w))(t)
 	return o
 }
 

@@ -38,10 +38,8 @@ final: {rows: train}
 // request plans a sweep over a table that is only stated.
 func request(t testing.TB, size Stated, edits ...string) *Estimator {
 	t.Helper()
-	spec, err := sweep.ParseSpec("sweep.yaml", []byte(strings.NewReplacer(edits...).Replace(night)), plan.Vocabulary())
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec := must.Get(sweep.ParseSpec("sweep.yaml", []byte(strings.NewReplacer(edits...).Replace(night)),
+		plan.Vocabulary()))(t)
 	m := must.Get(size.Manifest("clicks", true))(t)
 	p := must.Get(plan.Build(plan.Inputs{Spec: spec, Manifest: m, Job: func(sweep.ID) string { return "" },
 		Now: time.Unix(1, 0), Version: "v1", Unfit: true}))(t)

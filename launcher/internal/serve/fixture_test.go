@@ -92,10 +92,8 @@ func (s shape) trained(tb testing.TB, seed uint64) map[string][]byte {
 	defer ds.Close()
 	p.NumIterations, p.NumLeaves, p.MinDataInLeaf = s.trees, s.leaves, 5
 	p.Seed = seed
-	done, err := gbt.Train(tb.Context(), datasettest.Data(ds.Manifest, ds.Split("train")), p, gbt.Options{Threads: 2})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	done := must.Get(gbt.Train(tb.Context(), datasettest.Data(ds.Manifest, ds.Split("train")), p,
+		gbt.Options{Threads: 2}))(tb)
 	var model bytes.Buffer
 	must.Get(done.Model.WriteTo(&model))(tb)
 	features := must.Get(json.Marshal(ds.Manifest.Encoding()))(tb)

@@ -420,10 +420,8 @@ func TestCallersAreVerified(t *testing.T) {
 			{"GET", "/status", "", 401}, {"GET", "/status", "Bearer good", 200}, {"GET", "/nothing", "", 401},
 			{"GET", "/readyz", "", 200}, {"GET", "/healthz", "", 200},
 		} {
-			q, err := http.NewRequestWithContext(t.Context(), ask.method, s.url+ask.path, strings.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
+			q := must.Get(http.NewRequestWithContext(t.Context(), ask.method, s.url+ask.path,
+				strings.NewReader(body)))(t)
 			q.Header.Set("Authorization", ask.token)
 			a, err := transport.RoundTrip(q)
 			must.Do(t, err)

@@ -84,10 +84,8 @@ func TestDaysWithoutAFile(t *testing.T) {
 		}
 	}
 
-	got, err := at(3).Stage(t.Context(), spec(t, source+"\n  missing: allow"), stager.Destination{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(at(3).Stage(t.Context(), spec(t, source+"\n  missing: allow"),
+		stager.Destination{Dir: t.TempDir()}))(t)
 	var found []nights.Finding
 	for _, f := range got.Night.Findings {
 		if f.Code == nights.CodeMissingDays {

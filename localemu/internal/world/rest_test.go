@@ -51,10 +51,8 @@ func TestInspect(t *testing.T) {
 func TestQuotaOfTheProject(t *testing.T) {
 	w := must.Get(Start(t.Context(), Options{Data: t.TempDir(), Stderr: io.Discard, Faults: &FaultSpec{CPUs: 12}}))(t)
 	defer w.Close()
-	c, err := inspect.New(t.Context(), inspect.Options{Project: project, Location: location, Endpoint: w.rest.Addr()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(inspect.New(t.Context(),
+		inspect.Options{Project: project, Location: location, Endpoint: w.rest.Addr()}))(t)
 	if r, err := c.Region(t.Context()); err != nil || r.Quotas[cloud.CPUsAllRegions].Limit != 12 || len(r.Zones) != 1 {
 		t.Errorf("the region and its project: %+v, %v, want a zone and 12 vCPUs", r, err)
 	}
