@@ -4,18 +4,27 @@ package e2e
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
+	"encoding/csv"
+	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/gbt"
+	"coppice/internal/metric"
 	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
@@ -271,5 +280,235 @@ func TestQuality(t *testing.T) {
 	}
 	if len(lines) != 4 {
 		t.Errorf("%d tables instead of 4", len(lines))
+	}
+}
+
+// TestInteropClicks compares the metrics of clicks and their paired errors with a reading of the definitions in numpy.
+func TestInteropClicks(t *testing.T) {
+	interpreter := python(t)
+	for seed := range uint64(6) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		in := metric.Input{}
+		var old []float64
+		for range 1200 {
+			z := -2 + 1.3*r.NormFloat64()
+			label := float32(0)
+			if r.Float64() < 1/(1+math.Exp(-z)) {
+				label = 1
+			}
+			in.Label = append(in.Label, label)
+			in.Pred = append(in.Pred, 1/(1+math.Exp(-z-0.3*r.NormFloat64())))
+			old = append(old, math.Round(50/(1+math.Exp(-z-0.5*r.NormFloat64())))/60+0.01) // with ties
+			if seed%2 == 1 {
+				in.Weight = append(in.Weight, float32(r.IntN(4))*0.3)
+			}
+		}
+
+		rows := must.Get(json.Marshal(map[string]any{"label": in.Label, "weight": widened(in.Weight), "new": in.Pred,
+			"old": old}))(t)
+		cmd := exec.CommandContext(t.Context(), interpreter, "internal/metric/testdata/clicks/reference.py")
+		cmd.Env = append(cmd.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+		cmd.Stdin = bytes.NewReader(rows)
+		var errOut bytes.Buffer
+		cmd.Stderr = &errOut
+		text, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("reference.py: %v\n%s", err, errOut.String())
+		}
+		var want map[string]struct {
+			New, Old, Error float64
+			NewError        float64 `json:"new_error"`
+		}
+		if err := json.Unmarshal(text, &want); err != nil || len(want) < 6 {
+			t.Fatalf("reference.py printed %d metrics: %v\n%s", len(want), err, text)
+		}
+
+		for name, w := range want {
+			m := must.Get(metric.Lookup(name))(t)
+			c := must.Get(m.Compare(in, old, metric.Confidence{}))(t)
+			i := must.Get(m.Interval(in, metric.Confidence{}))(t)
+			for what, pair := range map[string][2]float64{"new": {c.New, w.New}, "old": {c.Old, w.Old},
+				"error": {c.Error, w.Error}, "error alone": {i.Error, w.NewError}} {
+				if math.Abs(pair[0]-pair[1]) > 1e-12*max(1, math.Abs(pair[1])) {
+					t.Errorf("seed %d: %s %s is %.17g, numpy says %.17g", seed, name, what, pair[0], pair[1])
+				}
+			}
+		}
+	}
+}
+
+// widened are the same numbers with the digits of a float64; nil stays null.
+func widened(xs []float32) []float64 {
+	var out []float64
+	for _, x := range xs {
+		out = append(out, float64(x))
+	}
+	return out
+}
+
+// TestInteropGoogleClients has pip's clients of Cloud Storage, Pub/Sub and Batch speak to the local cloud: what is
+// imitated gives what the service gives, and what is not is refused by name.
+func TestInteropGoogleClients(t *testing.T) {
+	interpreter := python(t)
+	for _, client := range []string{"storage", "pubsub", "batch"} {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			data := filepath.Join(t.TempDir(), "cloud")
+			r := execute(t, ".", nil, binaryOf(t, "localemu"), "exec", "--data", data, "--", "env",
+				"PYTHONDONTWRITEBYTECODE=1", interpreter, "e2e/clients/"+client+".py")
+			if r.code != 0 || strings.Contains(r.out, "FAIL") || !strings.Contains(r.out, "ok   test_") {
+				t.Errorf("e2e/clients/%s.py ended with %d, expected every call to be right:\n%s%s", client, r.code,
+					r.out, r.errOut)
+			}
+			t.Log(lastLine(r.out))
+		})
+	}
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
+var pythonBlock = regexp.MustCompile("(?s)# The model file by itself\n.*?\n```python\n(.*?)\n```\n")
+
+// TestInteropReadmeExample runs the Python lines of docs/serving.md beside a registered version, on rows with
+// missing values, rare categories and ones that train has not, and compares with `launcher predict --raw`.
+func TestInteropReadmeExample(t *testing.T) {
+	python(t)
+	readme := must.Get(os.ReadFile("docs/serving.md"))(t)
+	m := pythonBlock.FindSubmatch(readme)
+	if m == nil {
+		t.Fatal("docs/serving.md has no Python block")
+	}
+
+	table := func(seed uint64, rows int) string {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		var b strings.Builder
+		b.WriteString("y,site,device,age,price\n")
+		for range rows {
+			site, device, age := int(rng.ExpFloat64()*60), rng.IntN(4), rng.IntN(70)
+			cells := []string{fmt.Sprintf("s%d", site), []string{"phone", "tv", "tablet", "NA"}[device],
+				fmt.Sprint(age), fmt.Sprintf("%.3f", 10*rng.Float64())}
+			if rng.IntN(6) == 0 {
+				cells[rng.IntN(2)*2] = "" // site or age
+			}
+			if seed > 1 && rng.IntN(10) == 0 {
+				cells[1] = "fridge"
+			}
+			p := 0.1 + 0.3*float64(site%3)/2 + 0.2*float64(device%2)
+			y := 0
+			if rng.Float64() < p+float64(age)/400 {
+				y = 1
+			}
+			fmt.Fprintf(&b, "%d,%s\n", y, strings.Join(cells, ","))
+		}
+		return b.String()
+	}
+
+	l := newLocal(t)
+	train, today := l.file("train.csv", table(1, 6000)), l.file("today.csv", table(2, 2000))
+	l.must("launcher", "stage", l.file("dataset.yaml", "name: t\nsource: "+train+"\nlabel: y\nencodings: none\n"+
+		"split: {by: random, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1}\n"), "--json")
+	l.must("launcher", "sweep", l.file("sweep.yaml", "name: t\ndataset: t\nmodel: m\n"+pythonSweep), "--json")
+	scored := filepath.Join(l.dir, "scored.csv")
+	l.must("launcher", "predict", "--model", "m", "--raw", "--in", today, "--out", scored)
+
+	// The example's files are those of the version, beside today's table.
+	version := filepath.Join(l.data, "gcs", "coppice-registry", "registry", "m", "versions", "1")
+	for _, name := range []string{"model.txt", "features.json"} {
+		data := must.Get(os.ReadFile(filepath.Join(version, name)))(t)
+		l.file(name, string(data))
+	}
+	script := l.file("example.py", string(m[1])+"\nprint(*map(repr, raw.tolist()), sep='\\n')\n")
+	r := execute(t, l.dir, nil, python(t), script)
+	r.ok(t)
+
+	f := must.Get(os.Open(scored))(t)
+	defer f.Close()
+	rows := must.Get(csv.NewReader(f).ReadAll())(t)
+	got := strings.Fields(r.out)
+	if len(got) != 2000 || len(rows) != 2001 {
+		t.Fatalf("the example scored %d rows, predict %d; want 2000", len(got), len(rows)-1)
+	}
+	different := map[string]bool{}
+	for i, row := range rows[1:] {
+		want, err1 := strconv.ParseFloat(row[1], 64)
+		have, err2 := strconv.ParseFloat(got[i], 64)
+		if err1 != nil || err2 != nil || !(math.Abs(want-have) <= 1e-12) {
+			t.Fatalf("row %d: the example says %s, predict %s", i, got[i], row[1])
+		}
+		different[row[1]] = true
+	}
+	if len(different) < 100 {
+		t.Errorf("only %d different scores, by which little is compared", len(different))
+	}
+}
+
+// TestInteropSweepTables has the Python package read a sweep from its folder and from the bucket, and finds what the
+// launcher shows: the order and scores of the leaderboard, every point of the learning curves, and the same drawing.
+func TestInteropSweepTables(t *testing.T) {
+	python(t)
+	l := newLocal(t)
+	clicks := filepath.Join(l.dir, "clicks.parquet")
+	execute(t, l.dir, nil, binaryOf(t, "clicks"), "--rows", "20000", "--out", clicks).ok(t)
+	l.must("launcher", "stage", l.file("dataset.yaml", "name: t\nsource: "+clicks+
+		"\nlabel: is_click\ndrop: [impression_id]\nencodings: none\n"+
+		"split: {by: time, column: ts, train: 0.6, valid: 0.15, calib: 0.15, test: 0.1}\n"), "--json")
+	l.must("launcher", "sweep", l.file("sweep.yaml", `name: t
+dataset: t
+model: m
+metric: log_loss
+trials: 3
+early_stopping_rounds: 10
+params: {num_iterations: 40, learning_rate: 0.2}
+search: {fixed: [{num_leaves: 4}, {num_leaves: 15}, {num_leaves: 31}]}
+machine: {type: n2-highmem-2, vms: 1, threads_per_task: 1, tasks_per_vm: 2}
+limits: {trial: 2m, sweep: 5m}
+gate: {against: none}
+`), "--id", "tables", "--json")
+
+	var want sweep.Board
+	decode(t, l.must("launcher", "leaderboard", "tables", "--json"), &want)
+	curves := map[string][][2]float64{}
+	for name, text := range l.objects() {
+		if strings.HasPrefix(name, "coppice-sweeps/") && strings.Contains(name, "/curves/") {
+			c, err := sweep.DecodeCurve([]byte(text))
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			for _, p := range sweep.JoinCurves([]sweep.Curve{*c}) {
+				trial := strconv.Itoa(c.Trial)
+				curves[trial] = append(curves[trial], [2]float64{float64(p.Tree), p.Score})
+			}
+		}
+	}
+	script := must.Get(filepath.Abs("python/tests/sweeps.py"))(t)
+
+	for _, place := range []string{filepath.Join(l.data, "gcs", "coppice-sweeps"), "gs://coppice-sweeps"} {
+		r := l.script("shift\nexec \"$@\"\n", python(t), script, "tables", place)
+		var got struct {
+			Board   [][3]float64
+			Leaves  map[string]float64
+			Curves  map[string][][2]float64
+			Outcome string
+		}
+		if err := json.Unmarshal([]byte(r.out), &got); err != nil || r.code != 0 {
+			t.Fatalf("from %s: %v, exit code %d: %s%s", place, err, r.code, r.out, r.errOut)
+		}
+		for i, row := range want.Rows {
+			if b := got.Board[i]; int(b[0]) != row.Trial.Number || b[1] != row.Result.Score ||
+				int(b[2]) != row.Result.Trees ||
+				got.Leaves[strconv.Itoa(row.Trial.Number)] != row.Trial.Params["num_leaves"] {
+				t.Errorf("from %s, rank %d is %v, expected trial %d with %v", place, i+1, b, row.Trial.Number,
+					row.Result.Score)
+			}
+		}
+		if len(curves) != 3 || !reflect.DeepEqual(got.Curves, curves) {
+			t.Errorf("from %s, the curves are %v, expected %v", place, got.Curves, curves)
+		}
+		if got.Outcome != "winner" {
+			t.Errorf("from %s, it ended with %q, expected a winner", place, got.Outcome)
+		}
 	}
 }

@@ -8,16 +8,21 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/folder"
 	"coppice/internal/must"
 	"coppice/internal/nights"
 	"coppice/internal/nights/nightstest"
+	"coppice/internal/registry"
 	"coppice/internal/sweep"
 )
 
@@ -210,5 +215,200 @@ func TestNightsOfAllKinds(t *testing.T) {
 		"of %d that cost 1 %% of a model, %d missed\n", total, seeds*len(kinds), fit, held, good, costly, missed)
 	if 20*missed > costly || float64(fit) < 0.9*float64(seeds*len(kinds)) || held > good/50 {
 		t.Error("that is not what docs/run.md promises")
+	}
+}
+
+// TestE2ENights: ten days appear one by one in a bucket, and one command a day makes one version a day of the
+// last three days. Two days are fired twice, once with more data; one day never comes: that night trains nothing, and
+// the nights after it say so.
+func TestE2ENights(t *testing.T) {
+	n := newNights(t, 33, 3000)
+	n.file("clicks.yaml", strings.Replace(string(nightstest.Spec("days")), "source: days",
+		"source:\n  files: gs://coppice-datasets/exports/{date:2006-01-02}/*.csv\n  last: 3d\n  missing: allow", 1)+
+		"encodings: none\ncontract: none\n")
+	n.file("sweep.yaml", strings.Replace(n.read("sweep.yaml"), "trials: 2", "trials: 1\nlabels: {team: ads}", 1))
+	appear := func(day int, name string) {
+		n.put(nightstest.First.AddDate(0, 0, day).Format(time.DateOnly)+"/"+name, n.stream.Night(day).CSV())
+	}
+	night := func(day int) ran {
+		at := nightstest.First.AddDate(0, 0, day+1).Add(3 * time.Hour)
+		return n.launcher("nightly", "sweep.yaml", "--schedule", "0 2 * * *", "--at", at.Format(time.RFC3339), "--json")
+	}
+
+	const first, missing = 2, 6 // two days are there before
+	appear(0, "a.csv")
+	appear(1, "a.csv")
+	versions := 0
+	for day := first; day < first+10; day++ {
+		if day == missing {
+			r := night(day)
+			if r.code != sweep.ExitNotFound ||
+				!strings.Contains(r.errOut, "the newest day, 2026-10-11, is not there yet") {
+				t.Errorf("the night without its day ended with %d, expected %d:\n%s", r.code, sweep.ExitNotFound,
+					r.errOut)
+			}
+			continue
+		}
+		appear(day, "a.csv")
+		night(day).ok(t)
+		versions++
+		switch day {
+		case 4:
+			night(day).ok(t)
+		case 8:
+			appear(day, "late.csv")
+			night(day).ok(t)
+		}
+		var registered []registry.Version
+		decode(t, n.launcher("registry", "list", "ctr", "--json").out, &registered)
+		if len(registered) != versions {
+			t.Fatalf("after day %d there are %d versions, expected %d", day, len(registered), versions)
+		}
+	}
+
+	if r := n.launcher("bill", "nightly-20261015-0200"); !strings.Contains(r.out, "team=ads") {
+		t.Errorf("the bill of a night does not show whose it is:\n%s%s", r.out, r.errOut)
+	}
+}
+
+// TestE2EStart types every command of docs/start.md, and what docs/data.md and docs/sweep.md begin with, one after the
+// other in one folder, as a reader does: with fewer rows and three trials. What fit prints has the rows that the page
+// explains.
+func TestE2EStart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	folder := must.Get(programs())(t)
+	must.Do(t, os.Symlink(folder, filepath.Join(dir, "bin")))
+	build := exec.Command("go", "build", "-tags", "disable_grpc_modules", "-o", filepath.Join(dir, "tools", "coppice"),
+		"./python/program")
+	build.Env = builder
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building coppice: %v\n%s", err, out)
+	}
+	env := append(withoutCloud(t, filepath.Join(dir, "tmp")),
+		"PATH="+filepath.Join(dir, "tools")+string(os.PathListSeparator)+os.Getenv("PATH"))
+
+	smaller := strings.NewReplacer("make build && ", "", "--rows 200000", "--rows 20000", "--rows 10000",
+		"--rows 2000", "--minutes 2", "--trials 3")
+	said, typed := map[string]string{}, 0
+	for _, line := range slices.Concat(typedIn(t, "docs/start.md", true), typedIn(t, "docs/data.md", false),
+		typedIn(t, "docs/sweep.md", false)) {
+		line = smaller.Replace(line)
+		if strings.Contains(line, "SWEEP") {
+			line = strings.ReplaceAll(line, "SWEEP", sweepOf(t, said["coppice status"]))
+		}
+		r := execute(t, dir, env, "/bin/sh", "-c", line)
+		want := 0
+		if strings.HasPrefix(line, "coppice cancel") {
+			want = 5 // the sweep has ended
+		}
+		if r.code != want {
+			t.Fatalf("%q ended with exit code %d, expected %d:\n%s\n%s", line, r.code, want, r.out, r.errOut)
+		}
+		said[line] = r.out
+		typed++
+	}
+	if typed < 18 {
+		t.Errorf("%d commands were found, expected at least 18", typed)
+	}
+
+	page := must.Get(os.ReadFile("docs/start.md"))(t)
+	rows := regexp.MustCompile(`(?m)^\| \*([a-z ]+)\*`).FindAllStringSubmatch(string(page), -1)
+	if len(rows) < 5 {
+		t.Errorf("docs/start.md explains %d rows of what fit prints, expected at least 5", len(rows))
+	}
+	for line, out := range said {
+		for _, row := range rows {
+			shown := regexp.MustCompile(`(?m)^(│ )?` + row[1] + ` `)
+			if strings.HasPrefix(line, "coppice fit") && !shown.MatchString(out) {
+				t.Errorf("%q prints no row %q, which docs/start.md explains:\n%s", line, row[1], out)
+			}
+		}
+	}
+}
+
+// typedIn are the commands of a page's indented blocks, all of them or those of the first one; without those that
+// install, which `make door` types.
+func typedIn(t *testing.T, page string, all bool) (commands []string) {
+	t.Helper()
+	text := must.Get(os.ReadFile(page))(t)
+	install := regexp.MustCompile(`^(make wheels|python3 |pip )`)
+	comment := regexp.MustCompile(` +# .*$`)
+	for _, line := range strings.Split(string(text), "\n") {
+		command, indented := strings.CutPrefix(line, "    ")
+		if !indented {
+			if !all && len(commands) > 0 {
+				return commands
+			}
+			continue
+		}
+		if command = comment.ReplaceAllString(command, ""); !install.MatchString(command) {
+			commands = append(commands, command)
+		}
+	}
+	return commands
+}
+
+// sweepOf is the id of the sweep that status shows.
+func sweepOf(t *testing.T, status string) string {
+	t.Helper()
+	id := regexp.MustCompile(`clicks-[0-9a-f]{8}`).FindString(status)
+	if id == "" {
+		t.Fatalf("coppice status shows no sweep of clicks:\n%s", status)
+	}
+	return id
+}
+
+// TestE2EFolder runs a sweep whose buckets are folders, without a cloud or an emulator of one: two tasks, one after the
+// other, and an aggregator that nobody sends messages. What they register has the bytes that the local cloud registers.
+func TestE2EFolder(t *testing.T) {
+	l := newLocal(t)
+	spec := l.smallSweep(2)
+	l.must("launcher", "sweep", spec, "--id", "shared", "--json")
+	want := l.objects()
+
+	shared := filepath.Join(l.dir, "shared")
+	tools := filepath.Join(l.dir, "tools") // a Slurm that runs nothing
+	must.Do(t, os.MkdirAll(tools, 0o777))
+	must.Do(t, os.WriteFile(filepath.Join(tools, "squeue"), []byte("#!/bin/sh\n"), 0o777))
+	env := []string{"PATH=" + tools + ":" + os.Getenv("PATH"), "COPPICE_ENGINE=slurm", "HOME=" + l.dir,
+		"NO_GCE_CHECK=true",
+		"COPPICE_SWEEP=shared", "COPPICE_JOB=shared", "COPPICE_SCRATCH=" + filepath.Join(l.dir, "scratch")}
+	for _, name := range []string{"datasets", "sweeps", "registry"} {
+		must.Do(t, os.MkdirAll(filepath.Join(shared, name), 0o777))
+		env = append(env, "COPPICE_"+strings.ToUpper(name)+"_BUCKET="+filepath.Join(shared, name))
+	}
+	execute(t, l.dir, env, binaryOf(t, "launcher"), "stage", filepath.Join(l.dir, "dataset.yaml"), "--json").ok(t)
+	// The plan is the local cloud's, but for the name of the job.
+	sweeps := folder.Bucket(filepath.Join(shared, "sweeps"))
+	for name, text := range want {
+		if plan, is := strings.CutPrefix(name, "coppice-sweeps/plans/"); is {
+			text = strings.Replace(text, "projects/local-project/locations/us-central1/jobs/", "slurm/", 1)
+			must.Get(blob.Create(t.Context(), sweeps, "plans/"+plan, []byte(text)))(t)
+		}
+	}
+	for _, index := range []string{"0", "1"} {
+		execute(t, l.dir, append(slices.Clone(env), "COPPICE_TASK_INDEX="+index), binaryOf(t, "task"), "run").ok(t)
+	}
+	execute(t, l.dir, env, binaryOf(t, "aggregator"), "reconcile").ok(t)
+
+	registered := folder.Bucket(filepath.Join(shared, "registry"))
+	compared := 0
+	for _, file := range []string{"model.txt", "judged.txt", "calibrator.json", "features.json", "levels.arrow"} {
+		name := "registry/ctr/versions/1/" + file
+		got, _, err := blob.ReadAll(t.Context(), registered, name, 64<<20)
+		if text, is := want["coppice-registry/"+name]; is && (err != nil || string(got) != text) {
+			t.Errorf("%s has %d bytes in the folder (%v), and differs from the local cloud's %d", file, len(got), err,
+				len(text))
+		} else if is {
+			compared++
+		}
+	}
+	if compared < 4 {
+		t.Errorf("%d files of the version were compared", compared)
+	}
+	status := execute(t, l.dir, env, binaryOf(t, "launcher"), "status", "shared")
+	if status.ok(t); !strings.Contains(status.out, "ctr v1 is live") {
+		t.Errorf("status: %s", status.out)
 	}
 }

@@ -7,17 +7,21 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
 	"coppice/internal/blob"
 	"coppice/internal/cloud/gcs"
+	"coppice/internal/dataset/datasettest"
 	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
@@ -219,5 +223,240 @@ func (e *export) sameBytes(dir, version string) {
 	})
 	if err != nil || compared < 5 {
 		e.t.Errorf("%d files compared, %v", compared, err)
+	}
+}
+
+// TestE2ENoCloud runs the programs with neither an emulator nor credentials.
+func TestE2ENoCloud(t *testing.T) {
+	dir := t.TempDir()
+	bare := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "NO_GCE_CHECK=true"}
+	set := append(slices.Clone(bare), "COPPICE_PROJECT=p", "COPPICE_DATASETS_BUCKET=d", "COPPICE_SWEEPS_BUCKET=s",
+		"COPPICE_REGISTRY_BUCKET=r")
+	for name, tc := range map[string]struct {
+		env  []string
+		args []string
+		says []string
+	}{
+		"nothing set": {bare, []string{"launcher", "status"},
+			[]string{"COPPICE_PROJECT", "COPPICE_LOCAL=coppice-data launcher stage"}},
+		"no credentials": {set, []string{"launcher", "status"},
+			[]string{"localemu exec", "gcloud auth application-default login"}},
+		"emulator not there": {append(slices.Clone(set), "STORAGE_EMULATOR_HOST=127.0.0.1:9",
+			"COPPICE_BATCH_ENDPOINT=127.0.0.1:9"), []string{"launcher", "status"}, []string{"127.0.0.1:9"}},
+		"aggregator":           {bare, []string{"aggregator", "serve"}, []string{"COPPICE_PROJECT"}},
+		"task without its job": {bare, []string{"task", "run"}, []string{"launcher sweep"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := execute(t, dir, tc.env, binaryOf(t, tc.args[0]), tc.args[1:]...)
+			if r.code != sweep.ExitSetup || strings.Contains(r.errOut, "goroutine") {
+				t.Errorf("exit code %d, want %d and no stack:\n%s", r.code, sweep.ExitSetup, r.errOut)
+			}
+			for _, part := range tc.says {
+				if !strings.Contains(r.errOut, part) {
+					t.Errorf("the message does not say %q:\n%s", part, r.errOut)
+				}
+			}
+		})
+	}
+}
+
+var pastLoop = regexp.MustCompile("(?s)\n## Past nights\n.*?\n```sh\n(.*?)```\n")
+
+// TestE2EPastNights runs the loop of docs/sweep.md over three days: each becomes a version, of a dataset that has no
+// row of a later day.
+func TestE2EPastNights(t *testing.T) {
+	t.Parallel()
+	text := must.Get(os.ReadFile("docs/sweep.md"))(t)
+	m := pastLoop.FindSubmatch(text)
+	if m == nil {
+		t.Fatal("docs/sweep.md has no loop over past nights")
+	}
+
+	l := newLocal(t)
+	day := func(folder string, d int) {
+		must.Do(t, os.MkdirAll(filepath.Join(l.dir, folder), 0o755))
+		l.file(filepath.Join(folder, fmt.Sprintf("2026-11-%d.csv", d)),
+			string(datasettest.Table(datasettest.Options{Rows: 2000, Seed: uint64(d)})))
+	}
+	for d := 16; d <= 19; d++ {
+		day("days", d)
+	}
+	table := "name: clicks\nsource: {files: \"%s/{date:2006-01-02}.csv\", last: 2d}\nlabel: is_click\n" +
+		"drop: [revenue, day]\ncategorical: [campaign_id]\nencodings: none\n" +
+		"split: {by: hash, key: user_id, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\n"
+	l.file("clicks.yaml", fmt.Sprintf(table, "days"))
+	l.file("sweep.yaml", "name: past\ndataset: clicks\nmodel: ctr\nmetric: log_loss\ntrials: 2\nseed: 3\n"+
+		"params: {num_iterations: 20}\nsearch: {random: {num_leaves: {log_int: [4, 16]}}}\n"+
+		"machine: {type: n2-highmem-2, vms: 1, threads_per_task: 1, tasks_per_vm: 2}\n"+
+		"limits: {trial: 2m, sweep: 5m}\n")
+	r := l.script("bin=$1\ncoppice() { \"$bin\" \"$@\" || test $? = 9; }\n" + string(m[1]))
+	r.ok(t)
+
+	if versions := l.versions("ctr"); len(versions) != 3 {
+		t.Fatalf("the loop made versions %v, expected one for each of three days:\n%s\n%s", versions, r.out, r.errOut)
+	}
+	if !strings.Contains(r.out, "champion") {
+		t.Errorf("the history names no champion:\n%s", r.out)
+	}
+
+	// The first night again, where the days after it do not exist.
+	day("before", 16)
+	day("before", 17)
+	l.file("before.yaml", fmt.Sprintf(table, "before"))
+	alone := l.must("launcher", "stage", "before.yaml", "--day", "2026-11-17", "--out", "alone", "--json")
+	var datasets []string
+	for name := range l.objects() {
+		if rest, ok := strings.CutPrefix(name, "coppice-datasets/datasets/clicks/"); ok &&
+			strings.HasSuffix(rest, "/manifest.json") {
+			datasets = append(datasets, strings.TrimSuffix(rest, "/manifest.json"))
+		}
+	}
+	if len(datasets) != 3 || !slices.Contains(datasets, versionOf(t, alone)) {
+		t.Errorf("the datasets %q are not three with that of a first night without later days, %s", datasets,
+			versionOf(t, alone))
+	}
+}
+
+// withoutCloud is an environment that names no cloud, with a temporary folder of its own.
+func withoutCloud(t *testing.T, temporary string) []string {
+	t.Helper()
+	must.Do(t, os.MkdirAll(temporary, 0o755))
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "COPPICE_") || strings.HasPrefix(v, "TMPDIR=") ||
+			strings.Contains(v, "EMULATOR_HOST=")
+	})
+	return append(env, "TMPDIR="+temporary)
+}
+
+// fitted is the last line of `launcher fit --json`.
+type fitted struct {
+	Model    string             `json:"model"`
+	Version  int                `json:"version"`
+	Champion bool               `json:"champion"`
+	Test     map[string]float64 `json:"test"`
+	Page     string             `json:"page"`
+	Sweep    string             `json:"sweep"`
+}
+
+// TestE2EFit: a table becomes a model without a spec and without a cloud, the specs that fit saves give the same model
+// in another local cloud, later commands find the model, and nothing is left in the temporary folder.
+func TestE2EFit(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	temporary := filepath.Join(dir, "tmp")
+	env := withoutCloud(t, temporary)
+	launcher := binaryOf(t, "launcher")
+	execute(t, dir, env, binaryOf(t, "clicks"), "--rows", "20000", "--out", "clicks.parquet").ok(t)
+	fit := []string{"fit", "clicks.parquet", "--label", "is_click", "--drop", "impression_id", "--trials", "3"}
+
+	r := execute(t, dir, env, launcher, append(fit, "--json", "--save-specs", "specs", "--out", "version")...)
+	r.ok(t)
+	var got fitted
+	decode(t, lastLine(r.out), &got)
+	if got.Model != "clicks" || got.Version != 1 || !got.Champion || got.Test["log_loss"] <= 0 {
+		t.Errorf("fit says %+v; want version 1 of clicks, the champion, with its log_loss on test", got)
+	}
+	if page, err := os.ReadFile(got.Page); err != nil || !strings.Contains(string(page), got.Sweep) {
+		t.Errorf("the page %s: %v, or it does not name sweep %s", got.Page, err, got.Sweep)
+	}
+
+	execute(t, dir, env, launcher, "predict", "--model", "clicks", "--in", "clicks.parquet", "--out",
+		"scored.csv").ok(t)
+	again := execute(t, dir, env, launcher, append(fit, "--json")...)
+	again.ok(t)
+	var second fitted
+	if decode(t, lastLine(again.out), &second); second.Version != 1 || second.Sweep != got.Sweep {
+		t.Errorf("the same fit once more is %+v; want the same sweep and version", second)
+	}
+
+	l := newLocal(t)
+	l.must("launcher", "stage", filepath.Join(dir, "specs", "dataset.yaml"))
+	l.must("launcher", "sweep", filepath.Join(dir, "specs", "sweep.yaml"))
+	want := l.objects()["coppice-registry/registry/clicks/versions/1/model.txt"]
+	have, err := os.ReadFile(filepath.Join(dir, "version", "model.txt"))
+	if err != nil || string(have) != want || want == "" {
+		t.Errorf("fit's model has %d bytes (%v) and the saved specs' %d; want the same bytes", len(have), err,
+			len(want))
+	}
+
+	if left, err := os.ReadDir(temporary); err != nil || len(left) > 0 {
+		t.Errorf("%v is left in the temporary folder (%v); want nothing", left, err)
+	}
+	elsewhere := execute(t, t.TempDir(), env, launcher, "registry", "list")
+	if elsewhere.code != 6 || !strings.Contains(elsewhere.errOut, "launcher fit") {
+		t.Errorf("elsewhere, registry list ended with %d: %s; want 6 and how to get a cloud", elsewhere.code,
+			elsewhere.errOut)
+	}
+}
+
+// TestE2EFitsTakeTurns: two fits and a listing on one folder at once all end well, because each waits for the local
+// cloud of the one before.
+func TestE2EFitsTakeTurns(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	env := withoutCloud(t, filepath.Join(dir, "tmp"))
+	launcher := binaryOf(t, "launcher")
+	execute(t, dir, env, binaryOf(t, "clicks"), "--rows", "5000", "--out", "clicks.parquet").ok(t)
+	var group sync.WaitGroup
+	for _, name := range []string{"one", "two"} {
+		group.Go(func() {
+			execute(t, dir, env, launcher, "fit", "clicks.parquet", "--label", "is_click", "--name", name, "--trials",
+				"1").ok(t)
+		})
+	}
+	group.Wait()
+	r := execute(t, dir, env, launcher, "registry", "list", "--json")
+	r.ok(t)
+	if !strings.Contains(r.out, `"one"`) || !strings.Contains(r.out, `"two"`) {
+		t.Errorf("registry list says %s; want models one and two", r.out)
+	}
+}
+
+// TestE2EFitUsesWhatIsUp: beside a local cloud that stays up, fit trains in that one.
+func TestE2EFitUsesWhatIsUp(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	env := withoutCloud(t, filepath.Join(dir, "tmp"))
+	data := filepath.Join(dir, "coppice-data")
+	up := exec.CommandContext(t.Context(), binaryOf(t, "localemu"), "up", "--data", data)
+	up.Dir, up.Env = dir, env
+	said, err := up.StdoutPipe()
+	if err == nil {
+		err = up.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = up.Process.Signal(os.Interrupt); _ = up.Wait() }()
+	if _, err := bufio.NewReader(said).ReadString('\n'); err != nil { // it prints its settings once they are written
+		t.Fatalf("the local cloud does not come up: %v", err)
+	}
+	execute(t, dir, env, binaryOf(t, "clicks"), "--rows", "5000", "--out", "clicks.parquet").ok(t)
+	r := execute(t, dir, env, binaryOf(t, "launcher"), "fit", "clicks.parquet", "--label", "is_click", "--trials", "1")
+	r.ok(t)
+	if strings.Contains(r.errOut, "waiting") {
+		t.Errorf("fit says %s; want it not to wait for a cloud that stays up", r.errOut)
+	}
+}
+
+// TestE2EFitFromABucket: a table in a bucket is looked at here, and staged and trained on where it is.
+func TestE2EFitFromABucket(t *testing.T) {
+	e := newExport(t, 2, 4000)
+	args := []string{"fit", "gs://coppice-datasets/exports/clicks-*.parquet", "--label", "is_click", "--drop",
+		"impression_id", "--trials", "1", "--json"}
+	r := execute(t, e.dir, e.env, binaryOf(t, "launcher"), args...)
+	if r.code != 2 || !strings.Contains(r.errOut, "--where batch --name NAME") {
+		t.Errorf("without --where batch: got %d, %s, want 2 and what to add", r.code, r.errOut)
+	}
+	r = execute(t, e.dir, e.env, binaryOf(t, "launcher"), append(args, "--where", "batch", "--name", "trial",
+		"--save-specs", "specs")...)
+	r.ok(t)
+	var got fitted
+	if decode(t, lastLine(r.out), &got); got.Model != "trial" || got.Version != 1 {
+		t.Errorf("got %+v, want version 1 of trial", got)
+	}
+	spec, err := os.ReadFile(filepath.Join(e.dir, "specs", "dataset.yaml"))
+	if err != nil || !strings.Contains(string(spec), `source: ["gs://coppice-datasets/exports/clicks-*.parquet"]`) {
+		t.Errorf("got the spec %s (%v), want the bucket as its source", spec, err)
 	}
 }

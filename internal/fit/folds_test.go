@@ -3,6 +3,8 @@ package fit
 import (
 	"errors"
 	"fmt"
+	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -297,4 +299,188 @@ func text(t *testing.T, m *gbt.Model) string {
 	var out strings.Builder
 	must.Get(m.WriteTo(&out))(t)
 	return out.String()
+}
+
+const byUser = "{by: hash, key: user_id, train: 0.6, valid: 0.2, test: 0.2}\ngroup: user_id"
+
+func ranking(t *testing.T) Request {
+	t.Helper()
+	q := request(t)
+	m := must.Get(metric.Lookup("ndcg@5"))(t)
+	q.Params.Objective, q.Metric, q.Metrics = "lambdarank", m, metric.Standard("lambdarank")
+	q.Valid = &sweep.Rows{Split: "valid"}
+	return q
+}
+
+// TestRanking: users are the queries, and their clicks the grades.
+func TestRanking(t *testing.T) {
+	table := open(t, datasettest.Options{Rows: 3000, Split: byUser})
+	q := ranking(t)
+	got := must.Get(table.Train(t.Context(), q))(t)
+	if len(got.Metrics) != 5 || !(got.Score > 0.5) || got.Model.Objective != "lambdarank" {
+		t.Errorf("metrics %v, score %v, objective %s; want the five of a ranking, of which one is the score",
+			got.Metrics, got.Score,
+			got.Model.Objective)
+	}
+
+	// All rows of some queries, and none of the others.
+	train := table.ds.Split("train")
+	data := table.data(train)
+	data.Group = train.Group
+	rows := oneIn(data, 3, true)
+	drawn := map[uint64]bool{}
+	for _, r := range rows {
+		drawn[train.Group[r]] = true
+	}
+	if n := len(rows); n < train.Rows/6 || n > train.Rows/2 {
+		t.Errorf("%d of %d rows drawn; want about a third", n, train.Rows)
+	}
+	for r, g := range train.Group {
+		if drawn[g] != slices.Contains(rows, uint32(r)) {
+			t.Fatalf("row %d of a query that is drawn %t: drawn %t", r, drawn[g], !drawn[g])
+		}
+	}
+
+	// Rows of several splits, joined.
+	q.Rows = []sweep.Rows{{Split: "train"}, {Split: "valid"}}
+	q.Valid = &sweep.Rows{Split: "test"}
+	if joined, err := table.Train(t.Context(), q); err != nil || joined.TrainRows <= train.Rows {
+		t.Errorf("train and valid joined: %v, %v", joined, err)
+	}
+	q.Valid = &sweep.Rows{Split: "valid"}
+	if _, err := table.Train(t.Context(), q); !errors.Is(err, ErrQueries) {
+		t.Errorf("trained and evaluated on valid: got error %v, want ErrQueries", err)
+	}
+}
+
+func TestRankingRefuses(t *testing.T) {
+	for want, o := range map[string]datasettest.Options{
+		"stage it with group: COLUMN": {Rows: 900},
+		"is also trained on": {Rows: 900,
+			Split: "{by: time, column: day, train: 0.7, valid: 0.3}\ngroup: user_id"},
+		"split: {by: hash, key: user_id": {Rows: 900, Split: "{by: random, train: 0.7, valid: 0.3}\ngroup: user_id"},
+		"without sample.negatives":       {Rows: 900, Split: byUser + "\nsample: {negatives: 0.5}"},
+	} {
+		table := open(t, o)
+		if _, err := table.Train(t.Context(), ranking(t)); !errors.Is(err, ErrQueries) || !strings.Contains(err.Error(),
+			want) {
+			t.Errorf("got error %v, want one that says %q", err, want)
+		}
+	}
+	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 900, Split: byUser})
+	if err := CheckRanking("lambdarank", m, false); err == nil || !strings.Contains(err.Error(), "encodings: none") {
+		t.Errorf("statistics in %s: got error %v, want one that says encodings: none", dir, err)
+	}
+	if err := CheckRanking("binary", m, true); err != nil {
+		t.Errorf("objective binary: %v", err)
+	}
+}
+
+// TestDividedQueries: planning refuses what training does, queries in train and valid, and staging warns of nothing,
+// since it doesn't know what the groups are for.
+func TestDividedQueries(t *testing.T) {
+	for _, test := range []struct {
+		split string
+		valid bool // models are rated on it
+		want  string
+	}{
+		{"{by: time, column: day, train: 0.7, valid: 0.2, test: 0.1}", true, "queries are in several splits"},
+		{"{by: time, column: day, train: 0.7, valid: 0.2, test: 0.1}", false, ""}, // but on folds
+		{"{by: time, column: day, train: 0.7, test: 0.3}", true, ""},
+	} {
+		_, m := datasettest.Dir(t, datasettest.Options{Rows: 900, Encodings: dataset.EncodeNone,
+			Split: test.split + "\ngroup: user_id"})
+		for _, w := range m.About.Warnings {
+			if w.Column == "user_id" {
+				t.Errorf("%s: staging warns of %+v, want nothing about the group", test.split, w)
+			}
+		}
+		err := CheckRanking("lambdarank", m, test.valid)
+		if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s, rated on valid %t: got error %v, want %q", test.split, test.valid, err, test.want)
+		}
+	}
+}
+
+// TestBag: the model is the mean of models that each leave one fold out, the same for any number of threads, and what
+// measures and calibrates them are scores of rows that the scoring model has not learnt from.
+func TestBag(t *testing.T) {
+	table := open(t, datasettest.Options{Rows: 900})
+	var err error
+	q := request(t)
+	if q.Metric, err = metric.Lookup("log_loss"); err != nil {
+		t.Fatal(err)
+	}
+	q.Bag, q.Final = 5, true
+	for _, split := range []string{sweep.Train, sweep.Valid, sweep.Calib, sweep.Test} {
+		q.Rows = append(q.Rows, sweep.Rows{Split: split})
+	}
+	one := must.Get(table.Train(t.Context(), q))(t)
+	if one.Calibrator == nil || !(one.Score > 0) || one.TrainRows != 900 || one.Best != one.Model.Iterations() {
+		t.Errorf("a bag has calibrator %v, score %v, %d rows and %d trees of %d", one.Calibrator, one.Score,
+			one.TrainRows, one.Model.Iterations(), one.Best)
+	}
+
+	// Each model by itself, and the loss of what it has not seen, the slow way.
+	all := must.Get(table.trainingRows(q.Rows, true, false))(t)
+	var fold []uint8
+	for _, part := range q.Rows {
+		fold = append(fold, table.ds.Split(part.Split).Fold...)
+	}
+	sum, rows, trees := 0.0, 0, 0
+	for k := range 5 {
+		b := &bag{q: q, stop: q.Metric, all: all, threads: 1, fold: make([]uint8, len(fold)),
+			raw: make([]float64, len(fold))}
+		for i, f := range fold {
+			b.fold[i] = uint8(int(f) * 5 / dataset.Folds)
+		}
+		part := must.Get(b.train(t.Context(), uint8(k), ""))(t)
+		trees += part.Model.Iterations()
+		for i, f := range b.fold {
+			if int(f) == k {
+				p := 1 / (1 + math.Exp(-b.raw[i]))
+				sum -= math.Log(map[bool]float64{true: p, false: 1 - p}[all.Label[i] == 1])
+				rows++
+			} else if b.raw[i] != 0 {
+				t.Fatalf("row %d of fold %d is scored by the model that leaves fold %d out", i, f, k)
+			}
+		}
+	}
+	if got := one.Metrics["log_loss"]; rows != 900 || math.Abs(got-sum/900) > 1e-12 || trees != one.Model.Iterations() {
+		t.Errorf("the loss out of fold is %v of %d trees, the slow way %v of %d rows and %d trees", got,
+			one.Model.Iterations(), sum/900, rows, trees)
+	}
+
+	for _, threads := range []int{2, 7} {
+		q.Threads = threads
+		again, err := table.Train(t.Context(), q)
+		if err != nil || text(t, again.Model) != text(t, one.Model) || again.Score != one.Score {
+			t.Errorf("with %d threads: %v, or another model", threads, err)
+		}
+	}
+}
+
+// TestBagOfFewKeys: where folds are empty, the others make the bag, and a metric that is not defined for the rows of a
+// fold stops nothing.
+func TestBagOfFewKeys(t *testing.T) {
+	table := open(t, datasettest.Options{Rows: 900, Edit: func(csv []byte) []byte {
+		return regexp.MustCompile(`(?m)^u\d*(\d),`).ReplaceAll(csv, []byte("u$1,")) // ten users
+	}})
+	q := request(t)
+	q.Bag, q.Final, q.Threads = 10, true, 2
+	folds := map[uint8]bool{}
+	for _, rows := range table.ds.Manifest.Splits {
+		q.Rows = append(q.Rows, sweep.Rows{Split: rows.Name})
+		for _, f := range table.ds.Split(rows.Name).Fold {
+			folds[f] = true
+		}
+	}
+	for _, name := range []string{"ndcg@5", "f1"} {
+		m := must.Get(metric.Lookup(name))(t)
+		q.Metric = m
+		o, err := table.Train(t.Context(), q)
+		if err != nil || o.Calibrator == nil || len(folds) > 9 || len(folds) < 2 {
+			t.Fatalf("%s, %d of 10 folds have rows: %v", name, len(folds), err)
+		}
+	}
 }

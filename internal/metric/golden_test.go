@@ -4,8 +4,11 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"sort"
 	"strconv"
 	"testing"
 
@@ -127,5 +130,207 @@ func TestRankingAgainstScikitLearn(t *testing.T) {
 			}
 			compare(t, in, want)
 		})
+	}
+}
+
+// TestMeanAveragePrecision compares with LightGBM's formula (src/metric/map_metric.hpp), averaged over all orders of
+// rows with equal predictions.
+func TestMeanAveragePrecision(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	var in metric.Input
+	var groups [][]int
+	for g := range 40 {
+		var rows []int
+		for range 1 + rng.IntN(6) {
+			rows = append(rows, len(in.Pred))
+			in.Pred = append(in.Pred, float64(rng.IntN(4)))
+			in.Label = append(in.Label, float32(max(0, rng.IntN(5)-2)))
+			in.Weight = append(in.Weight, float32(1+rng.IntN(3)))
+			in.Group = append(in.Group, uint64(g)*7919)
+		}
+		groups = append(groups, rows)
+	}
+
+	for name, places := range map[string]int{"map": 100, "map@1": 1, "map@3": 3} {
+		m := must.Get(metric.Lookup(name))(t)
+		got := must.Get(m.Eval(in))(t)
+		want, total := 0.0, 0.0
+		for _, rows := range groups {
+			weight := 0.0
+			for _, r := range rows {
+				weight += float64(in.Weight[r]) / float64(len(rows))
+			}
+			want += weight * overOrders(in, rows, places)
+			total += weight
+		}
+		if want /= total; math.Abs(got-want) > 1e-12 {
+			t.Errorf("%s is %v, over all orders %v", name, got, want)
+		}
+	}
+}
+
+func overOrders(in metric.Input, rows []int, places int) float64 {
+	sum, orders := 0.0, 0
+	var try func(k int)
+	try = func(k int) {
+		if k < len(rows) {
+			for i := k; i < len(rows); i++ {
+				rows[k], rows[i] = rows[i], rows[k]
+				try(k + 1)
+				rows[k], rows[i] = rows[i], rows[k]
+			}
+			return
+		}
+		if !sort.SliceIsSorted(rows, func(i, j int) bool { return in.Pred[rows[i]] > in.Pred[rows[j]] }) {
+			return
+		}
+		orders++
+		hits, all, value := 0, 0, 0.0
+		for i, r := range rows {
+			if in.Label[r] > 0 {
+				all++
+				if i < places {
+					hits++
+					value += float64(hits) / float64(i+1)
+				}
+			}
+		}
+		if all == 0 {
+			sum++
+			return
+		}
+		sum += value / float64(min(all, places, len(rows)))
+	}
+	try(0)
+	return sum / float64(orders)
+}
+
+// Rows of one rank stay together, and no row is lost: the sums of the bins are the sums of the rows.
+func TestBins(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	in := metric.Input{}
+	var rank, after []float64
+	var weight, positive, before, squares float64
+	for range 5000 {
+		r := math.Floor(20*rng.Float64()) / 20 // many of one rank
+		label, w := float32(rng.IntN(2)), float32(1+rng.IntN(3))
+		in.Label, in.Weight, in.Pred = append(in.Label, label), append(in.Weight, w), append(in.Pred, r)
+		rank, after = append(rank, r), append(after, r/2)
+		weight, positive, before, squares = weight+float64(w), positive+float64(w*label), before+float64(w)*r,
+			squares+float64(w*w)
+	}
+	bins := metric.Bins(in, rank, after, 8)
+	if len(bins) < 5 || len(bins) > 8 {
+		t.Fatalf("20 ranks made %d bins, expected 5 to 8", len(bins))
+	}
+	sum, last := metric.Bin{}, -1.0
+	for i, b := range bins {
+		if mean := b.Before / b.Weight; mean <= last {
+			t.Errorf("bin %d has the mean %v after %v, expected bins to ascend", i, mean, last)
+		} else {
+			last = mean
+		}
+		sum = sum.Plus(b)
+	}
+	if sum.Rows != 5000 || sum.Weight != weight || sum.Positive != positive || math.Abs(sum.Before-before) > 1e-6 ||
+		math.Abs(sum.After-before/2) > 1e-6 {
+		t.Errorf("the bins sum up to %+v; expected 5000 rows, weight %v, positive %v, before %v", sum, weight, positive,
+			before)
+	}
+
+	if want := weight * weight / squares; sum.Effective() != want || math.Abs(sum.Count()-positive*want/weight) > 1e-9 {
+		t.Errorf("rows of weights 1 to 3 are worth %v, positive ones %v; expected %v and %v", sum.Effective(),
+			sum.Count(), want, positive*want/weight)
+	}
+
+	// The order of rows changes nothing but the order in which numbers are added.
+	reversed := metric.Input{Label: slices.Clone(in.Label), Weight: slices.Clone(in.Weight),
+		Pred: slices.Clone(in.Pred)}
+	slices.Reverse(reversed.Label)
+	slices.Reverse(reversed.Weight)
+	slices.Reverse(reversed.Pred)
+	for i, b := range metric.Bins(reversed, reversed.Pred, nil, 8) {
+		if b.Rows != bins[i].Rows || b.Positive != bins[i].Positive {
+			t.Errorf("with the rows the other way round bin %d is %+v, expected %+v", i, b, bins[i])
+		}
+	}
+	if got := metric.Bins(metric.Input{}, nil, nil, 8); len(got) != 0 {
+		t.Errorf("no rows made the bins %+v", got)
+	}
+}
+
+// TestOfConstant: what the shares of the classes score alone is what the metric says of predicting them for each row.
+func TestOfConstant(t *testing.T) {
+	const rows = 40
+	for _, tc := range []struct {
+		names  []string
+		counts []int
+	}{
+		{[]string{"log_loss", "normalized_entropy", "relative_information_gain", "brier", "auc", "average_precision",
+			"accuracy", "error_rate"}, []int{30, 10}},
+		{[]string{"multi_logloss", "multi_error"}, []int{24, 12, 4}},
+	} {
+		var in metric.Input
+		shares := make([]float64, len(tc.counts))
+		for c, n := range tc.counts {
+			shares[c] = float64(n) / rows
+			for range n {
+				in.Label = append(in.Label, float32(c))
+			}
+		}
+		for range rows {
+			if len(shares) == 2 {
+				in.Pred = append(in.Pred, shares[1])
+			} else {
+				in.Pred = append(in.Pred, shares...)
+			}
+		}
+		for _, name := range tc.names {
+			m := must.Get(metric.Lookup(name))(t)
+			want, err := m.Eval(in)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if got, ok := metric.OfConstant(name, shares); !ok || math.Abs(got-want) > 1e-12 {
+				t.Errorf("%s of %v alone: got %v (%t), want %v", name, shares, got, ok, want)
+			}
+		}
+	}
+	for _, shares := range [][]float64{nil, {1, 0}, {math.NaN(), 0.5}, {0.5, 2}} {
+		if v, ok := metric.OfConstant("log_loss", shares); ok {
+			t.Errorf("log_loss of %v: got %v, want that it says nothing", shares, v)
+		}
+	}
+	binary := metric.Tested{Calibrated: true, Bins: []metric.Bin{{Weight: 3, Positive: 1}, {Weight: 5, Positive: 1}}}
+	if s := binary.Shares(); len(s) != 2 || s[0] != 0.75 || s[1] != 0.25 {
+		t.Errorf("the shares of 2 of 8 are %v, want 0.75 and 0.25", s)
+	}
+}
+
+// TestOfOne: one score for all rows leaves those of a group in random order, and the mean label is the best number.
+func TestOfOne(t *testing.T) {
+	in := metric.Input{Label: []float32{2, 0, 1, 1, 0}, Group: []uint64{1, 1, 1, 2, 2}}
+	ndcg := must.Get(metric.Lookup("ndcg@2"))(t)
+	want, orders := 0.0, [][]float64{{1, 2, 3}, {1, 3, 2}, {2, 1, 3}, {2, 3, 1}, {3, 1, 2}, {3, 2, 1}}
+	for _, o := range orders {
+		for _, of2 := range [][]float64{{1, 2}, {2, 1}} {
+			in.Pred = append(o[:3:3], of2...)
+			v := must.Get(ndcg.Eval(in))(t)
+			want += v / float64(2*len(orders))
+		}
+	}
+	got := metric.OfOne(in, "ndcg@2", "no metric")
+	if len(got) != 1 || math.Abs(got["ndcg@2"]-want) > 1e-12 {
+		t.Errorf("in random order: got %v, want ndcg@2 %v", got, want)
+	}
+
+	// mean 2.5, squares 4.5, .25 and 12.25
+	numbers := metric.Input{Label: []float32{1, 2, 6}, Weight: []float32{2, 1, 1}}
+	got = metric.OfOne(numbers, "rmse", "mae", "r2")
+	if len(got) != 2 || math.Abs(got["rmse"]-math.Sqrt(17.0/4)) > 1e-12 || math.Abs(got["mae"]-7.0/4) > 1e-12 {
+		t.Errorf("the mean of %v by weights %v: got %v, want rmse and mae of 2.5", numbers.Label, numbers.Weight, got)
+	}
+	if v, ok := (&metric.Tested{Alone: got}).OfConstant("mae"); !ok || v != got["mae"] {
+		t.Errorf("of tested rows: got mae %v (%t), want %v", v, ok, got["mae"])
 	}
 }

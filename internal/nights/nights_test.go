@@ -2,6 +2,7 @@ package nights_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -316,4 +317,118 @@ func FuzzRecord(f *testing.F) {
 		empty := &ingest.Night{Sample: &dataset.Sample{}}
 		find(t, nights.Request{Night: empty, Tonight: r.Profile, Before: []*nights.Profile{r.Profile, r.Profile}})
 	})
+}
+
+// kindsNight stages a night whose rows are red in a half, green in a third, or else blue, mostly as x says; bad changes
+// a row's class.
+func kindsNight(t *testing.T, seed uint64, bad func(class string) string) night {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("x,site,y\n")
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for range 3000 {
+		u := rng.Float64()
+		class := map[bool]string{true: "red", false: map[bool]string{true: "green", false: "blue"}[u < 0.83]}[u < 0.5]
+		if class = bad(class); class != "" {
+			fmt.Fprintf(&b, "%.7f,s%d,%s\n", u+0.2*rng.NormFloat64(), rng.IntN(9), class)
+		}
+	}
+	r := stageCSV(t, b.String(), "label: {column: y, kind: classes}\nsplit: {by: random, train: 0.8, test: 0.2}\n")
+	p := measured(t, r.Night, r.Manifest)
+	r.Night.Weight = make([]float32, len(r.Night.Label)) // blue is number 0
+	for i, class := range r.Night.Label {
+		r.Night.Weight[i] = 1e-6 + class
+	}
+	light := measured(t, r.Night, r.Manifest)
+	if !(light.Label.Classes["blue"] > 0) == (p.Label.Classes["blue"] > 0) {
+		t.Errorf("with next to no weight: got %+v, want a share of blue that is 0 only if it has no row", light.Label)
+	}
+	r.Night.Weight = nil
+	return night{r.Night, p}
+}
+
+// TestNightsOfClasses: ten quiet nights of three classes pass. A class that is gone, or two that are swapped, block a
+// night; a new one is warned of. Every sentence names the class, since the mean of their numbers says nothing.
+func TestNightsOfClasses(t *testing.T) {
+	same := func(class string) string { return class }
+	var before []*nights.Profile
+	for seed := range uint64(10) {
+		n := kindsNight(t, seed, same)
+		if found := compare(t, n, before); len(found) > 0 {
+			t.Errorf("quiet night %d: got %v, want nothing", seed, found)
+		}
+		before = append(before, n.profile)
+	}
+	if l := before[9].Label; l.Positive != "red" || math.Abs(l.Classes["red"]-l.Mean) > 1e-5 ||
+		!(l.Mean > 0.45 && l.Mean < 0.55) {
+		t.Errorf("got %+v, want a half of the rows of class red", l)
+	}
+	turn := 0
+	for name, tc := range map[string]struct {
+		bad  func(string) string
+		code nights.Code
+		says string
+	}{
+		"lost": {func(c string) string { return strings.TrimPrefix(c, "green") }, nights.CodeLabelsLost,
+			`no row is of class "green", but 3`},
+		"two for one": {func(c string) string { return strings.ReplaceAll(c, "green", "blue") }, nights.CodeLabelsLost,
+			`no row is of class "green", but 3`},
+		"swapped": {func(c string) string {
+			return map[string]string{"red": "blue", "blue": "red", "green": "green"}[c]
+		}, nights.CodeLabelRate, `of the rows are of class "blue", but 1`},
+		"new": {func(c string) string {
+			if turn++; turn%20 == 0 {
+				return "rose"
+			}
+			return c
+		}, nights.CodeLabelRate, `class "rose" is new`},
+	} {
+		found := compare(t, kindsNight(t, 11, tc.bad), before)
+		if len(found) == 0 || found[0].Code != tc.code || !strings.Contains(fmt.Sprint(found), tc.says) ||
+			nights.Blocked(found) != (name != "new") {
+			t.Errorf("%s: got %v, want %s first, with %q, which blocks unless new", name, found, tc.code, tc.says)
+		}
+	}
+}
+
+// TestFreshnessOfLabelsThatComeLate: a table is as fresh as its newest row, and has as many rows as have final labels.
+func TestFreshnessOfLabelsThatComeLate(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("y,x,ts\n")
+	begin := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	for i := range 1000 {
+		fmt.Fprintf(&b, "%d,%d,%s\n", i%2, i%17, begin.Add(time.Duration(i)*time.Hour).Format(time.RFC3339))
+	}
+	r := stageCSV(t, b.String(), "label: {column: y, matures: 48h, at: ts}\n")
+	p := measured(t, r.Night, r.Manifest)
+	if newest := begin.Add(999 * time.Hour); p.Rows != 952 || p.TimeColumn != "ts" || !p.Newest.Equal(newest) ||
+		!p.Oldest.Equal(begin) {
+		t.Errorf("profile of %d rows by %q, from %s to %s; want 952 by ts up to %s", p.Rows, p.TimeColumn, p.Oldest,
+			p.Newest, newest)
+	}
+}
+
+// TestAsOfIsNotWhatNightsAreToldApartBy: the stated moment differs every night, and nights are still compared.
+func TestAsOfIsNotWhatNightsAreToldApartBy(t *testing.T) {
+	hashes := func(label string) [2]string {
+		t.Helper()
+		s := must.Get(dataset.ParseSpec("d.yaml",
+			[]byte("name: t\nsource: t.csv\nlabel: {column: y, at: ts, "+label+"}\n")))(t)
+		before := s.Label
+		spec, meaning := must.Get2(nights.SpecHashes(s))(t)
+		if s.Label != before {
+			t.Errorf("hashing %s left the label as %+v, expected %+v", label, s.Label, before)
+		}
+		return [2]string{spec, meaning}
+	}
+
+	first := hashes("matures: 48h, as_of: 2026-11-19T03:00:00Z")
+	for _, label := range []string{"matures: 48h, as_of: 2026-11-20T03:00:00Z", "matures: 48h"} {
+		if got := hashes(label); got != first {
+			t.Errorf("%s hashes to %q, and with another as_of it was %q; expected the same", label, got, first)
+		}
+	}
+	if got := hashes("matures: 72h, as_of: 2026-11-19T03:00:00Z"); got[0] == first[0] || got[1] == first[1] {
+		t.Errorf("labels that are final a day later hash to %q, as before; expected others", got)
+	}
 }

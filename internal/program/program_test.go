@@ -3,20 +3,27 @@ package program_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/slogtest"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/sethvargo/go-envconfig"
 	"github.com/spf13/cobra"
 
 	"coppice/internal/cloud"
 	"coppice/internal/dataset/table"
 	"coppice/internal/gbt"
+	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/internal/program/environment"
 	"coppice/internal/registry"
@@ -133,5 +140,322 @@ func TestEnvironmentNamesWhatIsMissing(t *testing.T) {
 			t.Errorf("without %q: got error %v; want a *cloud.SetupError that names it, and none where nothing is "+
 				"missing", name, err)
 		}
+	}
+}
+
+// TestKindsHaveExitCodes pins exit codes, which are an interface: of each kind of error by itself, wrapped, and joined
+// to an error without a kind. What kind an error has is for the tests of the package that makes it.
+func TestKindsHaveExitCodes(t *testing.T) {
+	cause := errors.New("the cause")
+	for kind, want := range map[problem.Kind]int{
+		problem.Other:       sweep.ExitError,
+		problem.Environment: sweep.ExitSetup,
+		problem.Usage:       sweep.ExitUsage,
+		problem.Damaged:     sweep.ExitInput,
+		problem.Input:       sweep.ExitInput,
+		problem.Conflict:    sweep.ExitConflict,
+		problem.NotFound:    sweep.ExitNotFound,
+		problem.Transient:   sweep.ExitTransient,
+	} {
+		made := problem.New(kind, "made")
+		for how, err := range map[string]error{
+			"itself":  made,
+			"wrapped": fmt.Errorf("a: %w", made),
+			"joined":  errors.Join(cause, made),
+		} {
+			if code := program.ExitCode(context.Background(), err); code != want {
+				t.Errorf("an error of kind %v, %s: exit code %d, expected %d", kind, how, code, want)
+			}
+		}
+	}
+
+	input := problem.New(problem.Input, "a spec")
+	for err, want := range map[error]int{
+		cause:          sweep.ExitError,
+		fs.ErrNotExist: sweep.ExitNotFound,
+		problem.Wrap(problem.Environment, fs.ErrNotExist, "x"):              sweep.ExitSetup,
+		problem.Wrap(problem.Damaged, fs.ErrNotExist, "x"):                  sweep.ExitInput,
+		errors.Join(problem.New(problem.NotFound, "x"), input):              sweep.ExitInput,
+		errors.Join(input, program.Usagef("--n"), errors.New("and others")): sweep.ExitUsage,
+	} {
+		if code := program.ExitCode(context.Background(), err); code != want {
+			t.Errorf("%v: exit code %d, expected %d", err, code, want)
+		}
+	}
+
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for err, want := range map[error]int{cause: sweep.ExitInterrupt, input: sweep.ExitInput} {
+		if code := program.ExitCode(ctx, err); code != want {
+			t.Errorf("%v, interrupted: exit code %d, expected %d", err, code, want)
+		}
+	}
+}
+
+// TestHelpFitsTheTerminal: paragraphs and flags are folded to the terminal's width, and to 80 if it does not tell; what
+// has an indented line stays as it is.
+func TestHelpFitsTheTerminal(t *testing.T) {
+	verbatim := "seed: 7\nlist:\n  key: " + strings.Repeat("x", 100) + "\nmore: 1\n"
+	long := strings.Repeat("Many words of a help text, ", 12) + "\nand the end.\n\n" + verbatim
+	for width, most := range map[int]int{0: 80, 75: 75, 120: 100, 300: 100} {
+		var out bytes.Buffer
+		root := &cobra.Command{Use: "tool", Long: long, RunE: func(*cobra.Command, []string) error { return nil }}
+		root.Flags().String("name", "", strings.Repeat("words of a flag ", 20))
+		w := program.World{Args: []string{"--help"}, Out: program.To(&out), Err: program.To(&out), Width: width}
+		if code := program.Execute(t.Context(), w, root); code != 0 {
+			t.Fatalf("tool --help: exit code %d", code)
+		}
+		longest := 0
+		for line := range strings.SplitSeq(out.String(), "\n") {
+			if !strings.HasPrefix(line, "  key:") {
+				longest = max(longest, len(line))
+			}
+		}
+		if longest > most || longest < most-15 {
+			t.Errorf("on a terminal of %d columns the longest line has %d, want about %d:\n%s", width, longest, most,
+				out.String())
+		}
+		if !strings.Contains(out.String(), "\n"+verbatim) {
+			t.Errorf("on a terminal of %d columns a part of a file is folded:\n%s", width, out.String())
+		}
+	}
+}
+
+// lines decodes what was logged.
+func lines(t *testing.T, b *bytes.Buffer) []map[string]any {
+	t.Helper()
+	var all []map[string]any
+	for line := range strings.Lines(b.String()) {
+		var m map[string]any
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+func TestLoggerSpeaksCloudLogging(t *testing.T) {
+	var b bytes.Buffer
+	log := program.Logger(&b, program.LogOrigin{Program: "task", Version: "v1", Project: "p"})
+	log.With("sweep", sweep.ID("s-1")).Warn("careful", "trial", 3)
+	line := lines(t, &b)[0]
+	source, ok := line["logging.googleapis.com/sourceLocation"].(map[string]any)
+	if !ok || !strings.HasSuffix(source["file"].(string), "program/log_test.go") ||
+		!strings.HasSuffix(source["function"].(string), "TestLoggerSpeaksCloudLogging") {
+		t.Errorf("source %v", source)
+	}
+	if _, ok := source["line"].(string); !ok {
+		t.Errorf("line %v: a 64-bit integer in JSON is a string", source["line"])
+	}
+	if time, ok := line["time"].(string); !ok || !strings.Contains(time, "T") {
+		t.Errorf("time %v", line["time"])
+	}
+	delete(line, "time")
+	delete(line, "logging.googleapis.com/sourceLocation")
+	want := map[string]any{
+		"severity": "WARNING", "message": "careful", "sweep": "s-1", "trial": 3.0,
+		"logging.googleapis.com/trace":  "projects/p/traces/" + sweep.ID("s-1").Trace(),
+		"logging.googleapis.com/spanId": sweep.ID("s-1").Span("trial", "3"),
+		"logging.googleapis.com/labels": map[string]any{"coppice_program": "task", "coppice_version": "v1",
+			"coppice_sweep": "s-1"},
+	}
+	if d := cmp.Diff(want, line); d != "" {
+		t.Errorf("the log line differs from what Cloud Logging expects (-want +got):\n%s", d)
+	}
+}
+
+func TestLoggerOutsideOfASweep(t *testing.T) {
+	var b bytes.Buffer
+	log := program.Logger(&b, program.LogOrigin{Program: "aggregator", Version: "v1"})
+	log.Error("none")
+	log.Info("no id", "sweep", "../x")
+	log.Info("no project", "sweep", "s-1")
+	log.WithGroup("g").With("sweep", "s-1").Info("inside of a group it is something else")
+	all := lines(t, &b)
+	for _, i := range []int{0, 1, 3} {
+		if _, ok := all[i]["logging.googleapis.com/trace"]; ok {
+			t.Errorf("a trace in %v", all[i])
+		}
+	}
+	if all[0]["severity"] != "ERROR" || all[2]["logging.googleapis.com/trace"] != sweep.ID("s-1").Trace() ||
+		all[2]["logging.googleapis.com/spanId"] != sweep.ID("s-1").Span("aggregator") {
+		t.Errorf("got %v; want the first line with ERROR, the third with trace and span of the sweep", all)
+	}
+}
+
+func TestSeverities(t *testing.T) {
+	var b bytes.Buffer
+	log := program.Logger(&b, program.LogOrigin{})
+	for _, l := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelInfo + 1, slog.LevelWarn, slog.LevelError,
+		slog.LevelError + 4} {
+		log.Log(t.Context(), l, "x")
+	}
+	var got []string
+	for _, line := range lines(t, &b) {
+		got = append(got, line["severity"].(string))
+	}
+	if d := cmp.Diff([]string{"INFO", "INFO", "WARNING", "ERROR", "ERROR"}, got); d != "" { // DEBUG is off
+		t.Errorf("the severities differ (-want +got):\n%s", d)
+	}
+}
+
+// TestHandler is slog's own suite for handlers, with our names given back.
+func TestHandler(t *testing.T) {
+	var b bytes.Buffer
+	err := slogtest.TestHandler(program.Logger(&b, program.LogOrigin{}).Handler(), func() []map[string]any {
+		all := lines(t, &b)
+		for _, line := range all {
+			for ours, theirs := range map[string]string{"severity": slog.LevelKey, "message": slog.MessageKey} {
+				line[theirs] = line[ours]
+				delete(line, ours)
+			}
+			delete(line, "logging.googleapis.com/labels")
+			delete(line, "logging.googleapis.com/sourceLocation")
+		}
+		return all
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPathsOfOutputs: a file may be replaced and a folder filled; devices, pipes and loops of links are neither.
+func TestPathsOfOutputs(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for _, err := range []error{
+		os.WriteFile(at("file"), nil, 0o600), os.Mkdir(at("folder"), 0o700), syscall.Mkfifo(at("pipe"), 0o600),
+		os.Symlink(at("loop"), at("loop")), os.Symlink(at("file"), at("link")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	for path, says := range map[string][2]string{ // what is said of it as a file, and as a folder
+		at("file"): {"", "is a file; give a folder"}, at("link"): {"", "is a file; give a folder"},
+		at("folder"): {"is a folder; give the file's name, too", ""},
+		at("pipe"):   {"is a pipe; give the name of a file", "is a pipe; give a folder"},
+		"/dev/null":  {"is a device; give the name of a file", "is a device; give a folder"},
+		at("loop"):   {"too many levels of symbolic links", "too many levels of symbolic links"}, at("new"): {"", ""},
+		at("no/new"):   {"no does not exist", ""},
+		at("file/new"): {"not a directory", "not a directory"}, "a\x00b": {"invalid argument", "invalid argument"},
+	} {
+		for i, check := range []func(string, string) error{program.CheckOutFile, program.CheckOutFolder} {
+			err := check("--out", path)
+			if says[i] == "" && err != nil || says[i] != "" &&
+				(err == nil || !strings.Contains(err.Error(), "--out "+path) ||
+					!strings.Contains(err.Error(), says[i])) {
+				t.Errorf("%q, check %d: %v, expected %q", path, i, err, says[i])
+			}
+		}
+	}
+}
+
+// TestUsageNamesWhatToType: arguments by their names in the Use line, a mistyped flag by the one that is nearest.
+func TestUsageNamesWhatToType(t *testing.T) {
+	for line, want := range map[string]string{
+		"sweep":           "prog: give SWEEP.yaml: prog sweep SWEEP.yaml\n",
+		"sweep --dry-run": "prog: give SWEEP.yaml: prog sweep SWEEP.yaml\n",
+		"sweep a b":       "prog: expected 1 argument, got 2: prog sweep SWEEP.yaml\n",
+		"registry move a": "prog: give TO: prog registry move FROM TO\n",
+		"registry move":   "prog: give FROM TO: prog registry move FROM TO\n",
+		"registry mark": "prog: give MODEL@VERSION [NAME=VALUE ...]: prog registry mark MODEL@VERSION " +
+			"[NAME=VALUE ...]\n",
+		"registry join":     "prog: give FILE...: prog registry join FILE...\n",
+		"registry list a b": "prog: expected at most 1 argument, got 2: prog registry list [MODEL]\n",
+		"predict x":         "prog: unexpected argument \"x\": prog predict takes flags only\n",
+		"registry lst":      "prog: unknown command \"lst\" for \"prog registry\" (did you mean \"list\"?)\n",
+		"registry bogus": "prog: unknown command \"bogus\" for \"prog registry\" (known: join, list, mark, " +
+			"move)\n",
+		"swep --help":              "prog: unknown command \"swep\" for \"prog\" (did you mean \"sweep\"?)\n",
+		"swep a":                   "prog: unknown command \"swep\" for \"prog\" (did you mean \"sweep\"?)\n",
+		"sweep a --dryrun":         "prog: unknown flag: --dryrun (did you mean \"--dry-run\"?)\n",
+		"sweep a --prise=2":        "prog: unknown flag: --prise (did you mean \"--price\"?)\n",
+		"sweep a --qqqqqqqq":       "prog: unknown flag: --qqqqqqqq (known: --dry-run, --help, --price)\n",
+		"predict --target y":       "prog: unknown flag: --target (known: --help, --in, --out)\n",
+		"predict --folder y":       "prog: unknown flag: --folder (did you mean \"--out\"?)\n",
+		"sweep a -x":               "prog: unknown shorthand flag: 'x' in -x\n",
+		"registry move x y 1":      "prog: expected 2 arguments, got 3: prog registry move FROM TO\n",
+		"sweep a --price x":        "prog: --price \"x\": expected a whole number\n",
+		"sweep a --dry-run=maybe":  "prog: --dry-run \"maybe\": expected true or false\n",
+		"sweep a --price":          "prog: flag needs an argument: --price\n",
+		"predict":                  "prog: give --in and --out: prog predict --in FILE --out FILE\n",
+		"predict --in x":           "prog: give --out: prog predict --in FILE --out FILE\n",
+		"registry move a b --quit": "prog: unknown flag: --quit (did you mean \"--quiet\"?)\n",
+	} {
+		root := &cobra.Command{Use: "prog"}
+		done := func(*cobra.Command, []string) error { return nil }
+		swp := &cobra.Command{Use: "sweep SWEEP.yaml", RunE: done}
+		swp.Flags().Bool("dry-run", false, "")
+		swp.Flags().Int("price", 0, "")
+		swp.Flags().Bool("hidden", false, "")
+		_ = swp.Flags().MarkHidden("hidden")
+		group := program.Group(&cobra.Command{Use: "registry"})
+		group.PersistentFlags().Bool("quiet", false, "")
+		group.AddCommand(&cobra.Command{Use: "move FROM TO", RunE: done},
+			&cobra.Command{Use: "join FILE...", RunE: done}, &cobra.Command{Use: "list [MODEL]", RunE: done},
+			&cobra.Command{Use: "mark MODEL@VERSION [NAME=VALUE ...]", RunE: done})
+		predict := &cobra.Command{Use: "predict --in FILE --out FILE", RunE: done}
+		for _, name := range []string{"in", "out"} {
+			predict.Flags().String(name, "", "")
+			_ = predict.MarkFlagRequired(name)
+		}
+		root.AddCommand(swp, group, predict)
+		var errOut bytes.Buffer
+		code := program.Execute(t.Context(), program.World{Args: strings.Fields(line), Out: program.To(&errOut),
+			Err: program.To(&errOut)}, root)
+		if code != sweep.ExitUsage || errOut.String() != want {
+			t.Errorf("%s: %d\n got %q\nwant %q", line, code, errOut.String(), want)
+		}
+	}
+}
+
+// TestVersion: a script reads which build it has.
+func TestVersion(t *testing.T) {
+	var out bytes.Buffer
+	code := program.Execute(t.Context(), program.World{Args: []string{"version", "--json"}, Out: program.To(&out),
+		Err: program.To(&out), Version: "1.2.3"}, &cobra.Command{Use: "launcher"})
+	var got map[string]string
+	if err := json.Unmarshal(out.Bytes(), &got); err != nil || code != 0 || got["version"] != "1.2.3" ||
+		got["program"] != "launcher" || got["go"] == "" || got["platform"] == "" {
+		t.Errorf("version --json ended with %d and says %s; want version 1.2.3 of launcher", code, out.String())
+	}
+}
+
+// TestWrap: lines break between words, and a command can still be copied.
+func TestWrap(t *testing.T) {
+	for text, want := range map[string]string{
+		"short":                                "short",
+		"a line of training rows":              "a line of\ntraining rows",
+		"on   one two three four":              "on   one two\n     three four",
+		"two lines\nof which one is too long":  "two lines\nof which one is\ntoo long",
+		"it is about 123456 %, of all":         "it is about\n123456 %, of all",
+		"give launcher plan FILE":              "give\nlauncher plan\nFILE",
+		"see (`launcher a b`) for it":          "see\n(`launcher a b`)\nfor it",
+		"abcdefghijklmnopqrstuvwxyz and after": "abcdefghijklmnop\nqrstuvwxyz and\nafter",
+		"an abcdefghijklmnopqrstuvwxyz":        "an\nabcdefghijklmnop\nqrstuvwxyz",
+	} {
+		if got := program.Wrap(text, 16); got != want {
+			t.Errorf("%q at 16 columns is\n%s\nexpected\n%s", text, got, want)
+		}
+		if got := program.Wrap(text, 0); got != text {
+			t.Errorf("%q where there is no terminal is %q", text, got)
+		}
+	}
+	command := `launcher registry promote ctr@3 --why "checked by hand"`
+	want := "launcher registry promote \\\n    ctr@3 --why \\\n    \"checked by hand\""
+	if got := program.WrapCode(command, 28, ` \`); got != want {
+		t.Errorf("at 28 columns the command is\n%s\nexpected\n%s", got, want)
+	}
+	folder := `COPPICE_LOCAL='/home/Ann'\''s own folder' launcher registry show ctr@3`
+	want = `COPPICE_LOCAL='/home/Ann'\''s own folder'` + " \\\n    launcher registry \\\n    show ctr@3"
+	if got := program.WrapCode(folder, 24, ` \`); got != want {
+		t.Errorf("a folder wider than a line is\n%s\nexpected\n%s", got, want)
+	}
+	want = "drop:\n    [a_column_with_a_long_name,\n    b]"
+	if got := program.WrapCode("drop: [a_column_with_a_long_name, b]", 16, ""); got != want {
+		t.Errorf("a column wider than a line is\n%s", got)
 	}
 }

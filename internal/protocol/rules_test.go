@@ -1,6 +1,9 @@
 package protocol
 
 import (
+	"fmt"
+	"hash/maphash"
+	"strings"
 	"testing"
 	"time"
 )
@@ -102,4 +105,161 @@ func TestALossEveryHalfMinuteCostsLittle(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestIdleTasksLeave: a task does not stay for paused trials that others will take up, but for those that wait for each
+// other.
+func TestIdleTasksLeave(t *testing.T) {
+	began := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	for _, together := range []bool{false, true} {
+		task := Task{Heartbeat: time.Second, Takeover: time.Minute, MaxDeaths: 5, Together: together}
+		s, do := task.Begin()
+		waited := time.Duration(0)
+		for ; waited < time.Hour && !do.Final(); waited += time.Second / 4 {
+			var a Answer
+			switch do.Do {
+			case List: // a living holder, two paused trials
+				now := began.Add(waited)
+				a.View = View{Began: now, Ended: now, Trials: []Trial{
+					{Made: 1, Last: Claim{Beat: 1 + int64(waited/time.Second)}},
+					{Made: 1, Paused: true, Last: Claim{Released: true}},
+					{Made: 1, Paused: true, Last: Claim{Released: true}}}}
+			case ReadBeat:
+				a.Beat = int64(waited / time.Second)
+			}
+			s, do = s.Next(a)
+		}
+		if left := do.Final(); left == together || left && do.Why != LivingHands {
+			t.Errorf("trials at a rung wait for each other %t: after %s the task has left %t, because %v; want it "+
+				"to leave %t, for the hands that live", together, waited, left, do.Why, !together)
+		}
+	}
+}
+
+// TestALaterStageComesToNoRung: trials that are paused end although the final training, of a later stage, has not
+// begun.
+func TestALaterStageComesToNoRung(t *testing.T) {
+	at := time.Date(2026, 11, 24, 3, 0, 0, 0, time.UTC)
+	for name, tc := range map[string]struct {
+		stages []int
+		trials []Trial
+		want   bool
+	}{
+		"all paused, one to come":        {[]int{0, 0, 1}, []Trial{{Paused: true}, {Paused: true}, {}}, true},
+		"one is trained":                 {[]int{0, 0, 1}, []Trial{{Paused: true}, {Made: 1}, {}}, false},
+		"no stages, one has not begun":   {nil, []Trial{{Paused: true}, {Paused: true}, {}}, false},
+		"the earlier stage has ended":    {[]int{0, 0, 1}, []Trial{{Ended: true}, {Ended: true}, {Paused: true}}, true},
+		"one ended, one has not begun":   {[]int{0, 0, 1}, []Trial{{Paused: true}, {}, {}}, false},
+		"two later stages, both to come": {[]int{0, 1, 2}, []Trial{{Paused: true}, {}, {}}, true},
+	} {
+		s, _ := Task{Heartbeat: time.Second, Takeover: time.Minute, MaxDeaths: 5, Stages: tc.stages}.Begin()
+		s, _ = s.Next(Answer{})
+		_, do := s.Next(Answer{View: View{Began: at, Ended: at, Trials: tc.trials}})
+		if do.Do != AskVerdict || do.Last != tc.want {
+			t.Errorf("%s: a listing led to %+v; expected to ask for a verdict, last: %t", name, do, tc.want)
+		}
+	}
+}
+
+// model is a world of machines and what lies between them, as a graph of states.
+type model[S comparable] interface {
+	start() S
+	// next calls visit with every state that may follow s, and with a description of what is wrong with it, or an empty
+	// string.
+	next(s S, visit func(by step, then S, wrong string))
+}
+
+// step is one move in a world, for traces.
+type step struct {
+	who  int8
+	what string
+}
+
+func (s step) String() string {
+	if s.who < 0 {
+		return s.what
+	}
+	return fmt.Sprintf("%d %s", s.who, s.what)
+}
+
+// found is the result of an exploration.
+type found struct {
+	states, steps int
+	took          time.Duration
+	wrong         string
+	trace         []string // a shortest path to the error
+}
+
+// explore walks through all states of a world, breadth first, until it finds an error or has seen all states or limit
+// of them. sample, which may be nil, checks every so-many-th state and describes what is wrong with it.
+func explore[S comparable](m model[S], limit, every int, sample func(S) string) (f found) {
+	begin := time.Now()
+	defer func() { f.took = time.Since(begin) }()
+
+	// Only 128 bits of a seen state are kept, with its predecessor.
+	seeds := [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+	type key [2]uint64
+	keyOf := func(s S) key { return key{maphash.Comparable(seeds[0], s), maphash.Comparable(seeds[1], s)} }
+
+	type reached struct {
+		from int32
+		by   step
+	}
+	start := m.start()
+	seen := make(map[key]struct{}, limit/4)
+	seen[keyOf(start)] = struct{}{}
+	ways := append(make([]reached, 0, limit/4), reached{from: -1})
+	trace := func(at int32, last step) []string {
+		out := []string{last.String()}
+		for ; ways[at].from >= 0; at = ways[at].from {
+			out = append([]string{ways[at].by.String()}, out...)
+		}
+		return out
+	}
+
+	type open struct {
+		state S
+		index int32
+	}
+	frontier := []open{{start, 0}}
+	for len(frontier) > 0 {
+		var after []open
+		for _, o := range frontier {
+			m.next(o.state, func(by step, then S, wrong string) {
+				f.steps++
+				if f.wrong != "" {
+					return
+				}
+				if wrong != "" {
+					f.wrong, f.trace = wrong, trace(o.index, by)
+					return
+				}
+
+				k := keyOf(then)
+				if _, known := seen[k]; known {
+					return
+				}
+				seen[k] = struct{}{}
+				ways = append(ways, reached{o.index, by})
+				after = append(after, open{then, int32(len(ways) - 1)})
+
+				if sample != nil && len(ways)%every == 0 {
+					if wrong := sample(then); wrong != "" {
+						f.wrong, f.trace = wrong, trace(o.index, by)
+					}
+				}
+			})
+			f.states = len(ways)
+			if f.wrong != "" || f.states >= limit {
+				return f
+			}
+		}
+		frontier = after
+	}
+	return f
+}
+
+func (f found) String() string {
+	return fmt.Sprintf("%d states, %d steps, %s: %s\n\t%s", f.states, f.steps, f.took.Round(time.Millisecond), f.wrong,
+		strings.Join(f.trace, "\n\t"))
 }

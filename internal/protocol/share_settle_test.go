@@ -1,6 +1,9 @@
 package protocol
 
-import "math/bits"
+import (
+	"fmt"
+	"math/bits"
+)
 
 // Where trials are open, a configuration is a number from 1 up. The worst case is that all tasks want the same one: the
 // lowest; once they have seen other trials' configurations, they want the highest not known to be taken. So a second
@@ -131,4 +134,58 @@ func (s *shared) trains(t *sharedTask) (wrong string) {
 	}
 	trial.trained = t.training
 	return wrong
+}
+
+// fairRounds bounds the rounds, in each of which every task takes a step or time passes, that a sweep needs without
+// further faults until all trials have ended and all tasks have stopped.
+const fairRounds = 60
+
+// comesToEnd returns an error text if the sweep does not reach its end from s on.
+func (m sharing) comesToEnd(s shared) (wrong string) {
+	m.fair, s.faults = true, 0
+	for range fairRounds {
+		var moved bool
+		if s, moved, wrong = m.round(s); !moved || wrong != "" {
+			break
+		}
+	}
+	for n, trial := range s.trials {
+		if !trial.result && !s.cancelled && wrong == "" {
+			wrong = fmt.Sprintf("trial %d is lost: it has no result after %d rounds without faults", n, fairRounds)
+		}
+	}
+	for i, t := range s.tasks {
+		if t.doing != Stop && wrong == "" {
+			wrong = fmt.Sprintf("task %d has not stopped after %d rounds without faults", i, fairRounds)
+		}
+	}
+	for n, trial := range s.trials {
+		if trial.full && wrong == "" {
+			wrong = fmt.Sprintf("a checkpoint of trial %d is left, and the sweep has ended", n)
+		}
+		if trial.made > 0 && !trial.result && wrong == "" {
+			if last := trial.claims[trial.made-1]; last.living && !last.released {
+				wrong = fmt.Sprintf("a claim of trial %d is held, and the sweep has ended", n)
+			}
+		}
+	}
+	return wrong
+}
+
+// round lets every task take two steps, one of which may be a heartbeat, and lets time pass if it may.
+func (m sharing) round(s shared) (then shared, moved bool, wrong string) {
+	for _, who := range []int8{2, 1, 0, 2, 1, 0, -1} {
+		taken := false
+		from := s
+		m.next(from, func(by step, then shared, w string) {
+			if by.who != who || taken {
+				return
+			}
+			s, taken, moved = then, true, true
+			if wrong == "" {
+				wrong = w
+			}
+		})
+	}
+	return s, moved, wrong
 }

@@ -1,14 +1,20 @@
 package registry_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"maps"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"coppice/internal/blob"
 	"coppice/internal/must"
@@ -255,5 +261,171 @@ func TestFindWhateverIsDamaged(t *testing.T) {
 	r := registry.New(blob.Memory())
 	if _, err := r.Find(t.Context(), "ctr", "a"); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Find in an empty registry: %v, want a *NotFoundError", err)
+	}
+}
+
+func TestHostileInput(t *testing.T) {
+	s := blob.Memory()
+	r := registry.New(s)
+	ctx := t.Context()
+	good := files("x")
+	long := strings.Repeat("x", 5000)
+	var many = map[string][]byte{}
+	for i := range 65 {
+		many[fmt.Sprint("f", i)] = nil
+	}
+	for name, tc := range map[string]struct {
+		model, key string
+		files      map[string][]byte
+		info       func(*registry.Info)
+	}{
+		"model":      {"../x", "k", good, nil},
+		"no model":   {"", "k", good, nil},
+		"marker":     {"_models", "k", good, nil},
+		"key":        {"ctr", "../../k", good, nil},
+		"dotted key": {"ctr", "..", good, nil},
+		"no key":     {"ctr", "", good, nil},
+		"no files":   {"ctr", "k", nil, nil},
+		"many files": {"ctr", "k", many, nil},
+		"path":       {"ctr", "k", map[string][]byte{"../model.txt": nil}, nil},
+		"folder":     {"ctr", "k", map[string][]byte{"a/b": nil}, nil},
+		"dots":       {"ctr", "k", map[string][]byte{"..": nil}, nil},
+		"claim":      {"ctr", "k", map[string][]byte{"claim.json": nil}, nil},
+		"version":    {"ctr", "k", map[string][]byte{"version.json": nil}, nil},
+		"no name":    {"ctr", "k", map[string][]byte{"": nil}, nil},
+		"no time":    {"ctr", "k", good, func(i *registry.Info) { i.At = time.Time{} }},
+		"odd time": {"ctr", "k", good,
+			func(i *registry.Info) { i.At = time.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC) }},
+		"nobody":         {"ctr", "k", good, func(i *registry.Info) { i.By = " " }},
+		"long":           {"ctr", "k", good, func(i *registry.Info) { i.Why = long }},
+		"escape":         {"ctr", "k", good, func(i *registry.Info) { i.Why = "\x1b[2J" }},
+		"not utf-8":      {"ctr", "k", good, func(i *registry.Info) { i.By = "\xff" }},
+		"nan":            {"ctr", "k", good, func(i *registry.Info) { i.Metrics = map[string]float64{"auc": nan()} }},
+		"unnamed metric": {"ctr", "k", good, func(i *registry.Info) { i.Metrics = map[string]float64{"": 1} }},
+		"label":          {"ctr", "k", good, func(i *registry.Info) { i.Labels = map[string]string{"a": "\x00"} }},
+		"unnamed label":  {"ctr", "k", good, func(i *registry.Info) { i.Labels = map[string]string{"": "a"} }},
+		"many facts": {"ctr", "k", good, func(i *registry.Info) {
+			i.Labels = map[string]string{}
+			for j := range 1001 {
+				i.Labels[strconv.Itoa(j)] = ""
+			}
+		}},
+	} {
+		in := info(0)
+		if tc.info != nil {
+			tc.info(&in)
+		}
+		_, err := r.Register(ctx, tc.model, tc.key, tc.files, in)
+		if !problem.Is(err, problem.Input) {
+			t.Errorf("got %s: %v (%T); want one of kind input", name, err, err)
+		}
+	}
+	if n := len(snapshot(t, s)); n != 0 {
+		t.Fatalf("%d objects were written", n)
+	}
+	register(t, r, "ctr", "k")
+	before := snapshot(t, s)
+	for name, err := range map[string]error{
+		"alias":     third(r.SetAlias(ctx, "ctr", "../x", 1, registry.Expect{}, act(0, "x"))),
+		"number":    third(r.SetAlias(ctx, "ctr", "7", 1, registry.Expect{}, act(0, "x"))),
+		"no reason": third(r.Promote(ctx, "ctr", 1, registry.Expect{}, act(0, ""))),
+		"no name":   third(r.Promote(ctx, "ctr", 1, registry.Expect{}, registry.Act{Why: "x", At: day(0)})),
+		"no time":   third(r.Promote(ctx, "ctr", 1, registry.Expect{}, registry.Act{Why: "x", By: "x"})),
+		"model":     third(r.Promote(ctx, "..", 1, registry.Expect{}, act(0, "x"))),
+		"rollback":  third(r.Rollback(ctx, "ctr", "..", registry.Expect{}, act(0, "x"))),
+		"get":       third(r.Get(ctx, "../ctr", "")),
+		"get alias": third(r.Get(ctx, "ctr", "../1")),
+		"get zero":  third(r.Get(ctx, "ctr", "0")),
+		"get plus":  third(r.Get(ctx, "ctr", "+1")),
+		"versions":  third(r.Versions(ctx, "a/b")),
+		"history":   third(r.History(ctx, "a/b")),
+		"aliases":   third(r.Aliases(ctx, "a/b")),
+		"one alias": third(r.Alias(ctx, "a/b", "x")),
+		"forged path": third(r.ReadFile(ctx, registry.Version{Model: "ctr", Number: 1,
+			Files: []registry.File{{Name: "x", Object: "registry/secret", SHA256: strings.Repeat("a", 64)}}}, "x")),
+	} {
+		if !problem.Is(err, problem.Input) {
+			t.Errorf("got %s: %v (%T); want one of kind input", name, err, err)
+		}
+	}
+	if !maps.Equal(before, snapshot(t, s)) {
+		t.Error("something was written")
+	}
+}
+
+func nan() float64 { zero := 0.0; return zero / zero }
+
+func third[T any](_ T, err error) error { return err }
+
+// TestExport: a folder has what the registry has, and appears only if all of it is intact.
+func TestExport(t *testing.T) {
+	s, r := chained(t)
+	ctx := t.Context()
+	v := must.Get(r.Get(ctx, "ctr", "3"))(t)
+	folder := filepath.Join(t.TempDir(), "new", "version")
+	must.Do(t, r.Export(ctx, v, folder))
+	record := must.Get(v.Record())(t)
+	want := map[string]string{"version.json": string(record)}
+	for _, f := range v.Files {
+		data := must.Get(r.ReadFile(ctx, v, f.Name))(t)
+		want[f.Name] = string(data)
+	}
+	for name, text := range want {
+		if data, err := os.ReadFile(filepath.Join(folder, name)); err != nil || string(data) != text {
+			t.Errorf("%s has %d bytes (%v), want the registry's %d", name, len(data), err, len(text))
+		}
+	}
+	if err := r.Export(ctx, v, folder); err == nil {
+		t.Error("a version was written into a folder with files in it; want an error")
+	}
+
+	overwrite(t, s, "registry/ctr/versions/3/model.txt", "model x")
+	damaged := filepath.Join(t.TempDir(), "damaged")
+	if err := r.Export(ctx, v, damaged); !problem.Is(err, problem.Damaged) {
+		t.Errorf("of a damaged version: got %v, want an error of kind Damaged", err)
+	}
+	if left, err := os.ReadDir(filepath.Dir(damaged)); err != nil || len(left) > 0 {
+		t.Errorf("%v is left of a damaged version (%v); want nothing", left, err)
+	}
+}
+
+// TestExported: a folder that Export has written is a registry of one version, and one that was altered is refused.
+func TestExported(t *testing.T) {
+	_, r := chained(t)
+	ctx := t.Context()
+	v := must.Get(r.Get(ctx, "ctr", "3"))(t)
+	folder := filepath.Join(t.TempDir(), "version")
+	must.Do(t, r.Export(ctx, v, folder))
+	again, found, err := registry.Exported(ctx, folder)
+	if err != nil || found.Model != "ctr" || found.Number != 3 {
+		t.Fatalf("got %s@%d, %v, want ctr@3", found.Model, found.Number, err)
+	}
+	for _, f := range v.Files {
+		want, err1 := r.ReadFile(ctx, v, f.Name)
+		got, err2 := again.ReadFile(ctx, found, f.Name)
+		if err1 != nil || err2 != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: got %d bytes, %v, want %d, %v", f.Name, len(got), err2, len(want), err1)
+		}
+	}
+
+	name := filepath.Join(folder, v.Files[0].Name)
+	text := must.Get(os.ReadFile(name))(t)
+	altered := append([]byte{text[0] ^ 1}, text[1:]...)
+	for what, data := range map[string][]byte{"a byte changed": altered, "a byte missing": text[1:]} {
+		must.Do(t, os.WriteFile(name, data, 0o644))
+		again, found, err := registry.Exported(ctx, folder)
+		if err == nil {
+			_, err = again.ReadFile(ctx, found, v.Files[0].Name)
+		}
+		if !problem.Is(err, problem.Damaged) {
+			t.Errorf("%s: got %v, want an error of kind Damaged", what, err)
+		}
+	}
+	must.Do(t, os.WriteFile(filepath.Join(folder, "version.json"), []byte("{"), 0o644))
+	if _, _, err := registry.Exported(ctx, folder); !problem.Is(err, problem.Damaged) {
+		t.Errorf("half a record: got %v, want an error of kind Damaged", err)
+	}
+	if _, _, err := registry.Exported(ctx, t.TempDir()); !problem.Is(err, problem.NotFound) {
+		t.Errorf("an empty folder: got %v, want an error of kind NotFound", err)
 	}
 }

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"math/rand/v2"
+	"reflect"
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -181,4 +184,286 @@ func TestConcurrentMoves(t *testing.T) {
 		len(b.Past) != len(a.Past)-1 {
 		t.Errorf("%+v after %+v, %v", b, a, err)
 	}
+}
+
+var errCrash = errors.New("the process died")
+
+// mortal is a store as seen by one process, which ends with its last write, before or after that took effect.
+type mortal struct {
+	blob.Store
+	left   int  // writes until the end
+	landed bool // whether the last one takes effect
+	dead   bool
+}
+
+func (m *mortal) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
+	if m.dead {
+		return blob.Attrs{}, errCrash
+	}
+	if m.left--; m.left > 0 {
+		return m.Store.Put(ctx, name, cond, r)
+	}
+	m.dead = true
+	if m.landed {
+		if _, err := m.Store.Put(ctx, name, cond, r); err != nil {
+			return blob.Attrs{}, err
+		}
+	}
+	return blob.Attrs{}, errCrash
+}
+
+func (m *mortal) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
+	if m.dead {
+		return nil, blob.Attrs{}, errCrash
+	}
+	return m.Store.Open(ctx, name, r)
+}
+
+func (m *mortal) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, error] {
+	if m.dead {
+		return func(yield func(blob.Attrs, error) bool) { yield(blob.Attrs{}, errCrash) }
+	}
+	return m.Store.List(ctx, prefix)
+}
+
+// story is the life of a model, in steps, each repeated until it succeeds.
+func story(t *testing.T) []func(r *registry.Registry) error {
+	ctx := t.Context()
+	do := func(key string, day int) func(r *registry.Registry) error {
+		return func(r *registry.Registry) error { return third(r.Register(ctx, "ctr", key, files(key), info(day))) }
+	}
+	promote := func(to, from, day int) func(r *registry.Registry) error {
+		return func(r *registry.Registry) error {
+			return third(r.Promote(ctx, "ctr", to, registry.Expect{Version: from},
+				act(day, fmt.Sprint("promote ", to))))
+		}
+	}
+	return []func(r *registry.Registry) error{
+		do("a", 1), promote(1, 0, 2), do("b", 3), promote(2, 1, 4), do("c", 5), promote(3, 2, 6),
+		func(r *registry.Registry) error {
+			return third(r.Rollback(ctx, "ctr", "champion", registry.Expect{Version: 3}, act(7, "alarm")))
+		},
+		func(r *registry.Registry) error {
+			return third(r.SetAlias(ctx, "ctr", "canary", 3, registry.Expect{}, act(8, "watch")))
+		},
+	}
+}
+
+// tell runs the story in a process that dies at its write k, and continues in a new process that does not.
+func tell(t *testing.T, s blob.Store, k int, landed bool) (died bool) {
+	t.Helper()
+	m := &mortal{Store: s, left: k, landed: landed}
+	process := registry.New(m)
+	for i, step := range story(t) {
+		err := step(process)
+		if errors.Is(err, errCrash) {
+			process = registry.New(s)
+			err = step(process)
+		}
+		if err != nil {
+			t.Fatalf("write %d: step %d: %v", k, i, err)
+		}
+	}
+	return m.dead
+}
+
+// TestDyingAtEveryWrite: whichever write is the last of a process, and whether or not it took effect, the next process
+// ends with the same objects.
+func TestDyingAtEveryWrite(t *testing.T) {
+	calm := blob.Memory()
+	if tell(t, calm, 1<<30, false) {
+		t.Fatal("it died")
+	}
+	want, wantHistory := snapshot(t, calm), history(t, registry.New(calm), "ctr")
+	if len(wantHistory) != 8 {
+		t.Fatalf("%d events", len(wantHistory))
+	}
+	tried := 0
+	for _, landed := range []bool{false, true} {
+		for k := 1; ; k++ {
+			s := blob.Memory()
+			if !tell(t, s, k, landed) {
+				break
+			}
+			tried++
+			if got := history(t, registry.New(s), "ctr"); !reflect.DeepEqual(got, wantHistory) {
+				t.Errorf("write %d, landed %v: history %q", k, landed, describe(got))
+			}
+			got := snapshot(t, s)
+			// The copy of an alias's last event is written with its next move at the latest.
+			for _, last := range []string{"registry/ctr/history/canary/00000001.json",
+				"registry/ctr/history/champion/00000004.json"} {
+				if _, there := got[last]; !there {
+					got[last] = want[last]
+				}
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("write %d, landed %v: other objects than without the crash", k, landed)
+			}
+		}
+	}
+	if tried < 2*30 {
+		t.Errorf("only %d crashes", tried)
+	}
+}
+
+// TestDyingAndBeingOvertaken: after the crash another key registers, then the first comes back, with other bytes and a
+// later time. It gets the number that it had claimed or, if it had claimed none, the next.
+func TestDyingAndBeingOvertaken(t *testing.T) {
+	ctx := t.Context()
+	for _, landed := range []bool{false, true} {
+		for k := 1; ; k++ {
+			s := blob.Memory()
+			m := &mortal{Store: s, left: k, landed: landed}
+			if _, err := registry.New(m).Register(ctx, "ctr", "first", files("old"), info(0)); err == nil {
+				break
+			}
+			r := registry.New(s)
+			second := must.Get(r.Register(ctx, "ctr", "second", files("second"), info(1)))(t)
+			first, err := r.Register(ctx, "ctr", "first", files("new"), info(2))
+			var conflict *registry.ConflictError
+			if errors.As(err, &conflict) { // the first had committed, but died before the answer
+				if !landed {
+					t.Fatalf("write %d: %v", k, err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatalf("write %d: %v", k, err)
+			}
+			if first.Number+second.Number != 3 {
+				t.Errorf("write %d: numbers %d and %d", k, first.Number, second.Number)
+			}
+			for name, want := range files("new") {
+				if got, err := r.ReadFile(ctx, first, name); err != nil || string(got) != string(want) {
+					t.Errorf("write %d: %s is %q, %v", k, name, got, err)
+				}
+			}
+			if again, err := r.Register(ctx, "ctr", "first", files("new"), info(3)); err != nil ||
+				!reflect.DeepEqual(again, first) {
+				t.Errorf("write %d: %+v, %v", k, again, err)
+			}
+			if models, err := r.Models(ctx); err != nil || len(models) != 1 {
+				t.Errorf("write %d: models %v, %v", k, models, err)
+			}
+		}
+	}
+}
+
+// TestBytesOfADeadAttemptStandAside also checks where the new bytes are stored.
+func TestBytesOfADeadAttemptStandAside(t *testing.T) {
+	s := blob.Memory()
+	m := &mortal{Store: s, left: 7, landed: true} // claim, model, key, three files, version
+	if _, err := registry.New(&lastNotLanded{m}).Register(t.Context(), "ctr", "k", files("old"), info(0)); err == nil {
+		t.Fatal("it lived")
+	}
+	v := must.Get(registry.New(s).Register(t.Context(), "ctr", "k", files("new"), info(0)))(t)
+	f, _ := v.File("model.txt")
+	if want := "registry/ctr/versions/1/other/" + f.SHA256[:16] + "/model.txt"; f.Object != want {
+		t.Errorf("model.txt lies at %s, want %s", f.Object, want)
+	}
+	if f, _ := v.File("calibrator.json"); f.Object != "registry/ctr/versions/1/calibrator.json" {
+		t.Errorf("calibrator.json lies at %s", f.Object)
+	}
+}
+
+// lastNotLanded loses version.json.
+type lastNotLanded struct{ *mortal }
+
+func (l *lastNotLanded) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
+	if strings.HasSuffix(name, "/version.json") {
+		l.landed = false
+	}
+	return l.mortal.Put(ctx, name, cond, r)
+}
+
+// deaf is a store that loses every answer to a write once: the client retries and is told that it lost a race.
+type deaf struct{ blob.Store }
+
+func (d *deaf) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
+	if _, err := d.Store.Put(ctx, name, cond, r); err != nil {
+		return blob.Attrs{}, err
+	}
+	return blob.Attrs{}, fmt.Errorf("put %s: %w", name, blob.ErrPrecondition)
+}
+
+func TestLostAnswers(t *testing.T) {
+	s, calm := blob.Memory(), blob.Memory()
+	for i, step := range story(t) {
+		if err := step(registry.New(&deaf{s})); err != nil {
+			t.Fatalf("step %d: %v", i, err)
+		}
+	}
+	tell(t, calm, 1<<30, false)
+	if !maps.Equal(snapshot(t, s), snapshot(t, calm)) {
+		t.Error("other objects than with answers")
+	}
+}
+
+// TestLostAnswerAndARival: the move lands, its answer is lost, and another writer moves the alias on before we look.
+func TestLostAnswerAndARival(t *testing.T) {
+	s := blob.Memory()
+	calm := registry.New(s)
+	for _, key := range []string{"a", "b", "c"} {
+		register(t, calm, "ctr", key)
+	}
+	must.Get(calm.Promote(t.Context(), "ctr", 1, registry.Expect{}, act(1, "one")))(t)
+	rival := &rivalled{Store: s, after: func() {
+		if _, err := calm.Promote(t.Context(), "ctr", 3, registry.Expect{Version: 2}, act(3, "three")); err != nil {
+			t.Error(err)
+		}
+	}}
+	if a, err := registry.New(rival).Promote(t.Context(), "ctr", 2, registry.Expect{Version: 1},
+		act(2, "two")); err != nil || a.Version != 2 {
+		t.Errorf("the rival's promotion: got %+v (error %v); want version 2", a, err)
+	}
+	if a, err := calm.Alias(t.Context(), "ctr", registry.Champion); err != nil || a.Version != 3 ||
+		a.Last.Sequence != 3 {
+		t.Errorf("the champion is %+v, error %v; want version 3 after its third move", a, err)
+	}
+}
+
+// rivalled loses the answer to the first write of an alias, and lets another writer act before that is known.
+type rivalled struct {
+	blob.Store
+	after func()
+}
+
+func (s *rivalled) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
+	attrs, err := s.Store.Put(ctx, name, cond, r)
+	if err == nil && s.after != nil && strings.Contains(name, "/aliases/") {
+		s.after()
+		s.after = nil
+		return blob.Attrs{}, fmt.Errorf("put %s: %w", name, blob.ErrPrecondition)
+	}
+	return attrs, err
+}
+
+// TestMovesWithoutCopies: if no copy of an event can be written, the alias stays where it is after one move, and
+// nothing is lost.
+func TestMovesWithoutCopies(t *testing.T) {
+	s := blob.Memory()
+	r := registry.New(s)
+	register(t, r, "ctr", "a")
+	register(t, r, "ctr", "b")
+	refusing := registry.New(&refuse{s})
+	must.Get(refusing.Promote(t.Context(), "ctr", 1, registry.Expect{}, act(1, "one")))(t)
+	if _, err := refusing.Promote(t.Context(), "ctr", 2, registry.Expect{Version: 1}, act(2, "two")); !errors.Is(err,
+		errRefused) {
+		t.Fatalf("no copy of the event can be written: got error %v; want errRefused", err)
+	}
+	if got := describe(history(t, r, "ctr")); len(got) != 3 || got[2] != "promoted champion 1: 0 to 1 by ada: one" {
+		t.Errorf("the history after a refused promotion is %q; want two registrations and the first promotion", got)
+	}
+}
+
+type refuse struct{ blob.Store }
+
+var errRefused = errors.New("permission denied")
+
+func (s *refuse) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
+	if strings.Contains(name, "/history/") {
+		return blob.Attrs{}, errRefused
+	}
+	return s.Store.Put(ctx, name, cond, r)
 }

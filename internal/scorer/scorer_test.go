@@ -3,6 +3,8 @@ package scorer_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +15,8 @@ import (
 	"coppice/internal/calibrate"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/dataset/ingest"
+	"coppice/internal/dataset/table"
 	"coppice/internal/gbt"
 	"coppice/internal/must"
 	"coppice/internal/problem"
@@ -79,4 +83,116 @@ func TestPartsThatDoNotFit(t *testing.T) {
 	if _, err := scorer.New(m, nil, &dataset.Encoding{}, nil); err == nil {
 		t.Error("a model with features was given none")
 	}
+}
+
+// trained is a model of the train split of a staged dataset.
+func trained(t *testing.T, ds *dataset.Dataset, change func(p *gbt.Params)) *gbt.Model {
+	t.Helper()
+	p := gbt.Defaults()
+	change(&p)
+	result := must.Get(gbt.Train(t.Context(), datasettest.Data(ds.Manifest, ds.Split("train")), p, gbt.Options{}))(t)
+	return result.Model
+}
+
+// raws are the raw scores of rows with an encoding and its levels, which went through their files.
+func raws(t *testing.T, m *gbt.Model, e *dataset.Encoding, levels *dataset.Levels, b *table.Batch) (out []float64,
+	size int) {
+	t.Helper()
+	if levels != nil {
+		data := levels.Encode()
+		var err error
+		if levels, err = dataset.ReadLevels(data, e.Tables); err != nil {
+			t.Fatal(err)
+		}
+		size = len(data)
+	}
+	s, err := scorer.New(m, nil, e, levels)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, _, _, err = s.Batch(b, nil, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	return out, size
+}
+
+// moved is the model with other thresholds: those at which a level changes sides are the ones that Compact could get
+// wrong.
+func moved(t *testing.T, m *gbt.Model, e *dataset.Encoding, rng *rand.Rand) *gbt.Model {
+	t.Helper()
+	var text bytes.Buffer
+	must.Get(m.WriteTo(&text))(t)
+	out := must.Get(gbt.ReadModel(&text))(t)
+	for _, tree := range out.Trees {
+		for i, f := range tree.Feature {
+			if d := e.Features[f].From; d != nil && d.Table >= 0 {
+				table := &e.Tables[d.Table]
+				unseen, clicked := table.Rate(0, 0, table.Prior), table.Rate(1, 1, table.Prior)
+				tree.Threshold[i] = []float64{0, 1, 2, unseen, clicked, tree.Threshold[i] * 0.9}[rng.IntN(6)]
+			}
+		}
+	}
+	return out
+}
+
+// Levels that a model cannot tell from unseen ones go, and no prediction changes for it, by a single bit.
+func TestCompactPredictsTheSame(t *testing.T) {
+	rng, partly := rand.New(rand.NewPCG(9, 9)), 0
+	for name, encodings := range map[string]string{
+		"found":    "auto",
+		"counts":   "{columns: {user_id: [rate, count], site: [count]}}",
+		"back off": "{columns: {user_id: rate, site: rate}, keys: [[user_id, site]], back_off: {user_id: site}}",
+		"recency":  "{columns: {user_id: [rate, count, recency], site: [recency]}, order: {column: day}}",
+	} {
+		ds, levels := stage(t, encodings)
+		b, e := clicks(2000), ds.Manifest.Encoding()
+		e.Formats = dataset.Formats{"no input": dataset.DayFirst}
+		same := func(what string, m *gbt.Model) (before, after int) {
+			small, kept := scorer.Compact(m, e, levels)
+			want, before := raws(t, m, e, levels, b)
+			got, after := raws(t, m, small, kept, b)
+			if !sameBits(got, want) || after > before || len(small.Formats) != 1 || &small.Tables[0] == &e.Tables[0] {
+				t.Errorf("%s, %s: %d bytes of levels became %d; the same bits: %v", name, what, before, after,
+					sameBits(got, want))
+			}
+			return before, after
+		}
+		for _, trees := range []int{1, 3, 10, 40} {
+			m := trained(t, ds, func(p *gbt.Params) { p.NumIterations, p.NumLeaves = trees, 4+trees })
+			before, after := same(fmt.Sprint(trees, " trees"), m)
+			t.Logf("%s, %d trees: %d bytes of levels became %d", name, trees, before, after)
+			for range 10 {
+				if before, after = same("moved", moved(t, m, e, rng)); after > 0 && after < before {
+					partly++
+				}
+			}
+		}
+
+		// A model that asks for no statistic needs no levels, and its encoding, which still has the tables, predicts
+		// without.
+		m := trained(t, ds, func(p *gbt.Params) { p.NumIterations, p.MinGainToSplit = 2, 1e9 })
+		if _, after := same("no splits", m); after != 0 {
+			t.Errorf("%s: a model without splits keeps %d bytes of levels", name, after)
+		}
+	}
+	if partly < 20 {
+		t.Errorf("of 160 models, %d need some of their levels and not all; the others say little", partly)
+	}
+}
+
+// stage makes a dataset of clicks with such encodings, open with its levels until the test ends.
+func stage(t *testing.T, encodings string) (*dataset.Dataset, *dataset.Levels) {
+	t.Helper()
+	source := filepath.Join(t.TempDir(), "clicks.csv")
+	must.Do(t, os.WriteFile(source, datasettest.Table(datasettest.Options{Rows: 3000}), 0o600))
+	spec := must.Get(dataset.ParseSpec("dataset.yaml",
+		fmt.Appendf(nil, "name: clicks\nsource: %s\nlabel: is_click\ndrop: [revenue]\n"+
+			"categorical: [campaign_id]\nsplit: {by: hash, key: hour, train: 0.8, test: 0.2}\nencodings: %s\n", source,
+			encodings)))(t)
+	sources := must.Get(table.Expand(spec.Source.Files[0]))(t)
+	dir := filepath.Join(t.TempDir(), "dataset")
+	must.Get(ingest.Stage(t.Context(), spec, sources, dir, ingest.Options{}))(t)
+	ds := must.Get(dataset.Open(dir))(t)
+	t.Cleanup(func() { ds.Close() })
+	return ds, datasettest.Levels(t, ds)
 }

@@ -3,16 +3,21 @@
 package gcsemu
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"cloud.google.com/go/storage"
+	"google.golang.org/api/iterator"
 
 	"coppice/internal/must"
+	"coppice/internal/problem"
 )
 
 // TestMetadataKeepTheGeneration: changing them only increments the metageneration; a write makes a new object, whose
@@ -128,5 +133,170 @@ func TestFields(t *testing.T) {
 			!strings.Contains(got, "invalid field selection") {
 			t.Errorf("fields=%.20s: %d %.200s, want 400", wrong, status, got)
 		}
+	}
+}
+
+// TestListing separates items and prefixes as the service does: with folders as gcloud and the console make them, which
+// are empty objects whose names end in a slash.
+func TestListing(t *testing.T) {
+	all := []string{"a", "a/", "a/b", "a/c/d", "a/c/e", "a//x", "b-1", "b/", "z"}
+	slices.Sort(all)
+	w := start(t, Options{})
+	for _, name := range all {
+		w.mustPut(name, "")
+	}
+	for _, c := range []struct {
+		q    storage.Query
+		want string
+	}{
+		{storage.Query{}, strings.Join(all, " ")},
+		{storage.Query{Prefix: "a/"}, "a/ a//x a/b a/c/d a/c/e"},
+		{storage.Query{Delimiter: "/"}, "a b-1 z a/ b/"},
+		{storage.Query{Delimiter: "/", IncludeTrailingDelimiter: true}, "a a/ b-1 b/ z a/ b/"},
+		{storage.Query{Delimiter: "/", Prefix: "a/"}, "a/ a/b a// a/c/"},
+		{storage.Query{Delimiter: "/", Prefix: "b"}, "b-1 b/"},
+		{storage.Query{Delimiter: "/", Prefix: "b/"}, "b/"},
+		{storage.Query{Delimiter: "/", Prefix: "a/c"}, "a/c/"},
+		{storage.Query{Delimiter: "/c", Prefix: "a"}, "a a/ a//x a/b a/c"},
+		{storage.Query{Delimiter: "/", Prefix: "none/"}, ""},
+		{storage.Query{StartOffset: "a/b", EndOffset: "b/"}, "a/b a/c/d a/c/e b-1"},
+		{storage.Query{StartOffset: "a/b", Delimiter: "/"}, "b-1 z a/ b/"},
+	} {
+		if got := strings.Join(w.list(&c.q), " "); got != c.want {
+			w.Errorf("list %+v: %s\nexpected %s", c.q, got, c.want)
+		}
+	}
+}
+
+// TestPages: pages of every size list the same, wherever a page ends.
+func TestPages(t *testing.T) {
+	w := start(t, Options{})
+	for i := range 7 {
+		w.mustPut(fmt.Sprintf("d%d/x", i), "")
+		w.mustPut(fmt.Sprintf("d%d/y", i), "")
+		w.mustPut(fmt.Sprintf("d%d", i), "")
+		w.mustPut(fmt.Sprintf("d%d/", i), "")
+	}
+	for _, q := range []storage.Query{{}, {Delimiter: "/"}, {Delimiter: "/", IncludeTrailingDelimiter: true},
+		{Prefix: "d3/"}} {
+		want := slices.Sorted(slices.Values(w.list(&q)))
+		for size := 1; size < 6; size++ {
+			if got := w.pages(q, size); !slices.Equal(got, want) {
+				w.Errorf("list %+v in pages of %d: %q\nexpected %q", q, size, got, want)
+			}
+		}
+	}
+}
+
+// pages lists in pages of a size, and fails if one is longer, or is empty although more follow.
+func (w *world) pages(q storage.Query, size int) []string {
+	w.Helper()
+	var got []string
+	pager := iterator.NewPager(w.b.Objects(w.ctx, &q), size, "")
+	for {
+		var page []*storage.ObjectAttrs
+		next, err := pager.NextPage(&page)
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, a := range page {
+			got = append(got, a.Prefix+a.Name)
+		}
+		if next == "" {
+			return slices.Sorted(slices.Values(got))
+		}
+	}
+}
+
+// TestLayouts: what another build has written is refused before anything is written, in a sentence that names the build
+// that reads it; what this layout's builds wrote before it had a number is read.
+func TestLayouts(t *testing.T) {
+	for name, c := range map[string]struct {
+		format, bucket string // contents of the file, and a file in the folder
+		want           string // "" is read
+	}{
+		"new":    {},
+		"hidden": {bucket: ".DS_Store"},
+		"first": {bucket: "coppice-registry/registry/_models/ctr.json",
+			want: "format is 1 and this build reads 2: use localemu f886c52c47c5"},
+		"unmarked": {bucket: ".records/0.json"},
+		"this":     {format: `{"format":2,"build":"v1"}`, bucket: "b/x"},
+		"newer": {format: `{"format":3,"build":"v9.1"}`, bucket: "b/x",
+			want: "format is 3 and this build reads 2: use localemu v9.1"},
+		"nameless": {format: `{"format":3}`, bucket: "b/x",
+			want: "use localemu of the build that wrote it, which reads it"},
+		"empty":   {format: `{}`, bucket: "b/x", want: ".format: the number of its format is missing"},
+		"null":    {format: `null`, bucket: "b/x", want: ".format: the number of its format is missing"},
+		"damaged": {format: `{"format":`, want: ".format: unexpected end"},
+	} {
+		dir := filepath.Join(t.TempDir(), "gcs")
+		for file, text := range map[string]string{formatFile: c.format, c.bucket: `{"bucket":{"name":"ctr"}}`} {
+			if file == "" || text == "" {
+				continue
+			}
+			path := filepath.Join(dir, file)
+			must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			must.Do(t, os.WriteFile(path, []byte(text), 0o644))
+		}
+		before := files(t, dir)
+		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+		s, err := Start(l, Options{Dir: dir, Version: "v2"})
+		if c.want != "" {
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: got %v, expected %q", name, err, c.want)
+			}
+			if after := files(t, dir); after != before ||
+				problem.Is(err, problem.Conflict) == strings.HasPrefix(c.want, ".format:") {
+				t.Errorf("%s: refused with %v, the files before were %s, after %s", name, err, before, after)
+			}
+			l.Close()
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		s.Close()
+		want := `{"format":2,"build":"v2"}` + "\n"
+		if c.format != "" {
+			want = c.format
+		}
+		if text, err := os.ReadFile(filepath.Join(dir, formatFile)); err != nil || string(text) != want {
+			t.Errorf("%s: the folder says %s (%v), expected %s", name, text, err, want)
+		}
+	}
+}
+
+func files(t *testing.T, dir string) string {
+	t.Helper()
+	var names []string
+	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		names = append(names, path)
+		return err
+	})
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return strings.Join(names, " ")
+}
+
+// TestPipes: a pipe in the place of a file is an error, or no object, and nothing waits for its writer.
+func TestPipes(t *testing.T) {
+	dir := t.TempDir()
+	w := start(t, Options{Dir: dir})
+	w.mustPut("a", "x")
+	w.server.Close()
+	must.Do(t, os.Remove(filepath.Join(dir, "bucket", "a")))
+	must.Do(t, syscall.Mkfifo(filepath.Join(dir, "bucket", "a"), 0o644))
+	w = start(t, Options{Dir: dir})
+	if left := w.list(nil); len(left) > 0 {
+		t.Errorf("a pipe is the object %q", left)
+	}
+	w.server.Close()
+	must.Do(t, syscall.Mkfifo(filepath.Join(dir, recordsFolder, "pipe.json"), 0o644))
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer l.Close()
+	if _, err := Start(l, Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), "a pipe") {
+		t.Errorf("a pipe among the records: %v", err)
 	}
 }

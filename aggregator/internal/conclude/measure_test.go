@@ -2,16 +2,26 @@ package conclude
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"iter"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
 	"coppice/internal/must"
+	"coppice/internal/registry"
 	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // numbers are what an in-memory reader collects, by instrument and its attribute values, in the order of their names.
@@ -113,4 +123,184 @@ func TestApart(t *testing.T) {
 			t.Errorf("apart(%d, %d) = %d, want %d", tc.rows, tc.trees, got, tc.want)
 		}
 	}
+}
+
+// TestConcludingCostsTheSameAfterYears: a night's conclusion, with its gate, requests as many objects after 180 nights
+// as after 90.
+func TestConcludingCostsTheSameAfterYears(t *testing.T) {
+	t.Parallel()
+	var asked [2]int64
+	for i, nights := range []int{90, 180} {
+		first := newWorld(t, options{})
+		first.mustConclude(t)
+		r := registry.New(first.models)
+		v := must.Get(r.Get(t.Context(), first.plan.Spec.Model, "1"))(t)
+		files := map[string][]byte{}
+		for _, f := range v.Files {
+			files[f.Name] = must.Get(r.ReadFile(t.Context(), v, f.Name))(t)
+		}
+		for n := range nights {
+			info := v.Info
+			info.At = created.Add(time.Duration(n-nights) * 24 * time.Hour)
+			earlier := must.Get(r.Register(t.Context(), v.Model, fmt.Sprint("earlier-", n), files, info))(t)
+			must.Get(r.Promote(t.Context(), v.Model, earlier.Number, registry.Expect{Any: true},
+				registry.Act{By: "aggregator", Why: "better", At: info.At}))(t)
+		}
+
+		second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{2, 31, 6}, trees: 40,
+			change: func(p *sweep.Plan) { p.Spec.Gate.Margin = 1 }})
+		models := &blobtest.Counting{Store: second.models}
+		second.models = models
+		if c := second.mustConclude(t); c.Version != nights+2 || !c.Gate.Promoted {
+			t.Fatalf("after %d nights: version %d, gate %+v; want version %d to be promoted", nights, c.Version, c.Gate,
+				nights+2)
+		}
+		asked[i] = models.Asked.Load()
+	}
+	t.Logf("%d requests after 90 nights, %d after 180", asked[0], asked[1])
+	if asked[1] != asked[0] {
+		t.Errorf("a conclusion takes %d requests to the registry after 90 nights and %d after 180; want the same",
+			asked[0], asked[1])
+	}
+}
+
+// TestANewAggregatorRecallsWeeksOfSweeps: with a store that takes 30 ms to answer, its first check of a thousand
+// sweeps that have ended takes a second, of two thousand two, and the next check reads none of them again.
+func TestANewAggregatorRecallsWeeksOfSweeps(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{})
+	c, plan := *w.mustConclude(t), *w.plan
+	for n := 1; n < 2000; n++ {
+		plan.Sweep = sweep.ID(fmt.Sprintf("night-%d", n+1))
+		c.Sweep = plan.Sweep
+		store := sweepstore.New(w.sweeps, plan.Sweep)
+		must.Get(store.CreatePlan(t.Context(), plan))(t)
+		must.Get(store.CreateConclusion(t.Context(), c))(t)
+		if n != 999 && n != 1999 {
+			continue
+		}
+		synctest.Test(t, func(t *testing.T) {
+			late := *w
+			late.now = w.now.Add(7 * 24 * time.Hour)
+			store := &distant{Store: w.sweeps}
+			late.sweeps = store
+			a := late.aggregator()
+			begun := time.Now()
+			must.Do(t, a.Reconcile(t.Context()))
+			took, read := time.Since(begun), store.read.Load()
+			t.Logf("%d sweeps: %d objects read in %s", n+1, read, took)
+			if most := time.Duration(n+1) * time.Millisecond; took > most || read != int64(n+1) {
+				t.Errorf("the first check of %d sweeps read %d objects in %s; want one each and at most %s", n+1, read,
+					took, most)
+			}
+			if err := a.Reconcile(t.Context()); err != nil || store.read.Load() != read {
+				t.Errorf("the second check read %d objects more, error %v; want none", store.read.Load()-read, err)
+			}
+		})
+	}
+}
+
+// distant is a store that takes 30 ms to give an object.
+type distant struct {
+	blob.Store
+	read atomic.Int64
+}
+
+func (d *distant) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
+	d.read.Add(1)
+	<-time.After(30 * time.Millisecond) // by the bubble's clock
+	return d.Store.Open(ctx, name, r)
+}
+
+// TestCheckpointsGoWithTheSweep: a sweep that was cancelled when its machines had vanished has no task that could empty
+// its checkpoints. The aggregator that concludes it does, and what is saved or left behind later goes with a later
+// check.
+func TestCheckpointsGoWithTheSweep(t *testing.T) {
+	w := newWorld(t, options{skip: func(i int) bool { return i > 0 }})
+	names := sweep.Names(w.plan.Sweep)
+	saved := []string{names.Checkpoint(1, 0) + "0", names.Checkpoint(1, 0) + "1", names.Checkpoint(2, 3) + "2"}
+	save := func(name string) {
+		t.Helper()
+		must.Get(w.sweeps.Put(t.Context(), name, blob.Any, strings.NewReader("trees")))(t)
+	}
+	left := func(when string, want int) {
+		t.Helper()
+		got := 0
+		for _, data := range state(t, w.sweeps, names.Trial(1)+"checkpoints/") {
+			got += len(data)
+		}
+		for _, data := range state(t, w.sweeps, names.Trial(2)+"checkpoints/") {
+			got += len(data)
+		}
+		if got != want {
+			t.Errorf("%s: %d bytes of checkpoints, want %d", when, got, want)
+		}
+	}
+	for _, name := range saved {
+		save(name)
+	}
+	others := state(t, w.sweeps, names.Trial(0))
+
+	a := w.aggregator()
+	must.Get(a.Consider(t.Context(), w.plan.Sweep))(t)
+	left("the sweep goes on", 15)
+	must.Get(sweepstore.New(w.sweeps, w.plan.Sweep).Cancel(t.Context(), w.now))(t)
+	if c, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || c == nil || c.Outcome != sweep.OutcomeCancelled {
+		t.Fatalf("a cancelled sweep was considered: %+v, %v; want its conclusion", c, err)
+	}
+	left("concluded", 0)
+	for name, data := range state(t, w.sweeps, names.Trial(0)) {
+		if others[name] != data {
+			t.Errorf("%s was altered", name)
+		}
+	}
+
+	check := func(a *Aggregator, after time.Duration) {
+		t.Helper()
+		w.now = w.now.Add(after)
+		must.Do(t, a.Reconcile(t.Context()))
+	}
+	save(saved[0])
+	check(a, tidyAgain)
+	left("saved by a task that was slow to leave", 0)
+	check(a, lastSave)
+	save(saved[1])
+	check(a, tidyAgain)
+	left("nobody looks any more", 5)
+	check(w.aggregator(), tidyAgain)
+	left("another aggregator looks", 0)
+	save(saved[2])
+	check(w.aggregator(), tidyFor)
+	left("the sweep is old", 5)
+}
+
+// TestAConclusionNeedsNoTidying: a store that lets nobody empty a checkpoint, or a deployment without that right,
+// leaves the conclusion as it is.
+func TestAConclusionNeedsNoTidying(t *testing.T) {
+	w := newWorld(t, options{})
+	name := sweep.Names(w.plan.Sweep).Checkpoint(1, 0) + "0"
+	must.Get(w.sweeps.Put(t.Context(), name, blob.Any, strings.NewReader("trees")))(t)
+	store := w.sweeps
+	w.sweeps = unwritable{store, name}
+	if c := w.mustConclude(t); c.Outcome != sweep.OutcomeWinner {
+		t.Errorf("concluded as %s, want a winner", c.Outcome)
+	}
+	w.sweeps = store
+	must.Do(t, w.aggregator().Reconcile(t.Context()))
+	if data := state(t, store, name)[name]; data != "" {
+		t.Errorf("%s holds %q once it may be emptied, want nothing", name, data)
+	}
+}
+
+// unwritable is a store that does not replace one object.
+type unwritable struct {
+	blob.Store
+	name string
+}
+
+func (r unwritable) Put(ctx context.Context, name string, cond blob.Generation, data io.Reader) (blob.Attrs, error) {
+	if name == r.name {
+		return blob.Attrs{}, errors.New("403: no permission storage.objects.delete")
+	}
+	return r.Store.Put(ctx, name, cond, data)
 }

@@ -2,14 +2,20 @@ package ingest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/encode"
 	"coppice/internal/dataset/table"
 	"coppice/internal/must"
 )
@@ -99,5 +105,361 @@ func TestBinsAreMadeOfAllTrainRowsThereAre(t *testing.T) {
 		[]table.File{writeFile(t, "t.parquet", out.String())}, Options{})
 	if err != nil || s.Manifest.BinRows != 400 {
 		t.Errorf("staging with sample_rows_for_bins 400: got error %v and %+v, expected bins from 400 rows", err, s)
+	}
+}
+
+// skewedTable is CSV with a column of ids of which a few are frequent, so that counts reach far.
+func skewedTable(rows int) string {
+	rng := rand.New(rand.NewPCG(4, 8))
+	var b strings.Builder
+	b.WriteString("y,site,tick,part\n")
+	for i := range rows {
+		x := rng.Float64()
+		fmt.Fprintf(&b, "%d,s%d,%d,%s\n", rng.IntN(2), int(2000*x*x*x*x), i,
+			[]string{"train", "train", "test"}[i*3/rows])
+	}
+	return b.String()
+}
+
+// No feature has more bins than max_bin, statistics among them, and rows that are predicted find theirs.
+func TestMaxBinHoldsForStatistics(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it finds no race that shorter tests do not")
+	}
+	text := skewedTable(9000)
+	for name, order := range map[string]string{"by time": "{column: tick}", "random": "{copies: 2}"} {
+		statistics := map[string]string{"by time": "[rate, count, recency]", "random": "[rate, count]"}[name]
+		for _, most := range []int{2, 3, 15, 255} {
+			t.Run(fmt.Sprintf("%s, %d", name, most), func(t *testing.T) {
+				s := mustStage(t, fmt.Sprintf("label: y\nmax_bin: %d\nsplit: {by: column, column: part}\nencodings: "+
+					"{order: %s, columns: {site: %s}}\n", most, order, statistics), text)
+				for i, f := range s.Manifest.Features {
+					if f.Bins > most {
+						t.Errorf("%s has %d bins", f.Name, f.Bins)
+					}
+					for _, split := range s.Splits {
+						if bin := slices.Max(split.Columns[i]); int(bin) >= f.Bins {
+							t.Errorf("%s: a row of %s is in bin %d of %d", f.Name, split.Name, bin, f.Bins)
+						}
+					}
+				}
+				if f := s.feature(t, "site:count"); most > 2 && (f.Bins != most && most < 50 || f.Bounds[0] != 0) {
+					t.Errorf("counts have %d bins, the first up to %v; want %d, the first of levels that were not seen",
+						f.Bins, f.Bounds[0], most)
+				}
+				checkEncoder(t, s, []table.File{writeFile(t, "again.csv", text)}, dataset.CSVSpec{})
+			})
+		}
+	}
+}
+
+// TestClasses: texts of more than two values are classes by themselves, numbers where the spec says so, and labels are
+// the places of their names.
+func TestClasses(t *testing.T) {
+	var texts, numbers strings.Builder
+	texts.WriteString("x,y\n")
+	numbers.WriteString("x,y\n")
+	for i := range 300 {
+		fmt.Fprintf(&texts, "%d,%s\n", i, []string{"red", " blue", "green"}[i%3])
+		fmt.Fprintf(&numbers, "%d,%s\n", i, []string{"10", "0", "2.0"}[i%3])
+	}
+	texts.WriteString("7,\n") // has no label
+	for name, tc := range map[string]struct {
+		spec, csv string
+		want      []string
+		labels    []float32 // of the first rows
+	}{
+		"texts": {"label: y\n", texts.String(), []string{"blue", "green", "red"}, []float32{2, 0, 1}},
+		"said so": {"label: {column: y, kind: classes}\n",
+			texts.String(), []string{"blue", "green", "red"}, []float32{2, 0, 1}},
+		"numbers": {"label: {column: y, kind: classes}\n",
+			numbers.String(), []string{"0", "2", "10"}, []float32{2, 0, 1}},
+		"0, 1 and 2": {"label: {column: y, kind: classes}\n",
+			"x,y\n1,1\n2,0\n3,2\n4,1\n", []string{"0", "1", "2"}, []float32{1, 0, 2}},
+		"spellings": {"label: {column: y, kind: classes}\n", "x,y\n1,01\n2,1.0\n3,b\n4,1\n5,+1\n6,2.0\n7,01\n",
+			[]string{"01", "1", "2", "b"}, []float32{0, 1, 3}},
+		"only two": {"label: {column: y, kind: classes}\n",
+			"x,y\n1,b\n2,a\n3,a\n", []string{"a", "b"}, []float32{1, 0, 0}},
+		"of integers": {"label: {column: y, kind: classes}\n", "x,y\n1,9007199254740993\n2,3\n3,5\n", nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := mustStage(t, tc.spec, tc.csv)
+			l := s.Manifest.Label
+			if l.Kind != dataset.Classes || len(l.Classes) < 2 || tc.want != nil && !slices.Equal(l.Classes, tc.want) {
+				t.Fatalf("the label is %+v, want classes %q", l, tc.want)
+			}
+			if got := s.Split("train").Label; tc.labels != nil && !slices.Equal(got[:3], tc.labels) {
+				t.Errorf("the first labels are %v, want %v", got[:3], tc.labels)
+			}
+			said := ""
+			for _, w := range s.Manifest.About.Warnings {
+				if w.Code == WarnSpelling {
+					said += w.Column + ": " + w.Text
+				}
+			}
+			if want := map[string]string{
+				"spellings": `y: equal numbers are one class: "+1", "1", "1.0" all mean class 1`}[name]; said != want {
+				t.Errorf("staging says %q, want %q", said, want)
+			}
+			if got := s.Manifest.Encoding().Classes; !slices.Equal(got, l.Classes) {
+				t.Errorf("the encoding names the classes %q, want %q", got, l.Classes)
+			}
+		})
+	}
+}
+
+// TestKeysOfClassesAreLearntOnce: each class has a table of the same ids, and the search for keys sees these once.
+func TestKeysOfClassesAreLearntOnce(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("site,zip,y\n")
+	for i := range 4000 {
+		h := encode.Mix(uint64(i))
+		fmt.Fprintf(&b, "s%d,z%d,c%d\n", h%50, h>>8%40, h>>16%6)
+	}
+	lessons := 0
+	_, err := tryStage(t, "label: y\ncategorical: [site, zip]\nencodings: {columns: {site: [rate], zip: [rate]}}\n",
+		[]table.File{writeFile(t, "t.csv", b.String())}, Options{Learner: func(_ context.Context, l *encode.Lesson) (
+			[]float64, error) {
+			lessons++
+			for i, c := range l.Columns {
+				for j := range i {
+					if bytes.Equal(c.Data, l.Columns[j].Data) {
+						t.Fatalf("of %d columns %d and %d are the same", len(l.Columns), j, i)
+					}
+				}
+			}
+			return make([]float64, len(l.Label)), nil
+		}})
+	if err != nil || lessons == 0 {
+		t.Errorf("%d lessons, %v", lessons, err)
+	}
+}
+
+// TestIDsOfClasses: a column of many levels has a rate for each class but the rarest, up to eight, the most frequent
+// first, and one count. Each rate's table has the class's rows.
+func TestIDsOfClasses(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("id,y\n")
+	long := "b\x7f" // in no name of a column
+	for i := range 4000 {
+		fmt.Fprintf(&b, "u%d,%s\n", i*i%700, []string{"1", long, "c", long}[i%4])
+	}
+	s := mustStage(t, "label: {column: y, kind: classes}\ncategorical: [id]\n", b.String())
+	var names []string
+	for _, f := range s.Manifest.Features {
+		names = append(names, f.Name)
+	}
+	if want := []string{"id:rate:1", "id:count", "id:rate:0"}; !slices.Equal(names, want) {
+		t.Errorf("got features %q, want %q", names, want)
+	}
+	train := s.Split("train")
+	levels := must.Get(dataset.OpenLevels(filepath.Join(s.Dir(), dataset.LevelsFile), s.Manifest.Tables))(t)
+	defer levels.Close()
+	for i := range s.Manifest.Tables {
+		table := &s.Manifest.Tables[i]
+		want, got := 0.0, 0.0
+		for _, y := range train.Label[:s.Manifest.TableRows("train")] {
+			if int(y)+1 == table.Class {
+				want++
+			}
+		}
+		for at := table.First; at < table.First+table.Levels; at++ {
+			got += levels.Sum[at]
+		}
+		prior := want / float64(s.Manifest.TableRows("train"))
+		if got != want || want == 0 || math.Abs(table.Prior-prior) > 1e-12 {
+			t.Errorf("table %d of class %d has %v rows of it and prior %v, want %v and %v", i, table.Class, got,
+				table.Prior, want, prior)
+		}
+	}
+
+	b.Reset()
+	b.WriteString("id,y\n")
+	for i := range 4000 {
+		fmt.Fprintf(&b, "u%d,c%02d\n", i*i%700, i%12)
+	}
+	s = mustStage(t, "label: y\ncategorical: [id]\nencodings: {keys: [[id]]}\n", b.String())
+	if n := len(s.Manifest.Features); n != 9 {
+		t.Errorf("got %d features of an id and twelve classes, want eight rates and a count", n)
+	}
+}
+
+// TestALeakOfClasses: a column that is the class is warned of, one that tells two of three apart is not.
+func TestALeakOfClasses(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("leak,part,y\n")
+	for i := range 3000 {
+		k := i * 7 % 3
+		fmt.Fprintf(&b, "%d,%d,%s\n", k*10+i%2, min(k, 1), []string{"a", "b", "c"}[k])
+	}
+	s := mustStage(t, "label: y\n", b.String())
+	var leaks []string
+	for _, w := range s.Manifest.About.Warnings {
+		if w.Code == WarnLeak {
+			leaks = append(leaks, w.Column)
+		}
+	}
+	if !slices.Equal(leaks, []string{"leak"}) {
+		t.Errorf("warned of %q, want of the column leak alone: %+v", leaks, s.Manifest.About.Warnings)
+	}
+}
+
+func TestClassesRefused(t *testing.T) {
+	var many strings.Builder
+	many.WriteString("x,y\n")
+	for i := range dataset.MaxClasses + 1 {
+		fmt.Fprintf(&many, "1,c%d\n", i)
+	}
+	three := "x,y\n1,a\n2,b\n3,c\n"
+	for want, tc := range map[string][2]string{
+		"holds more than 100 classes":      {"label: y\n", many.String()},
+		"a class whose name has 300 bytes": {"label: y\n", three + "4," + strings.Repeat("d", 300) + "\n"},
+		"has the same value in every row":  {"label: {column: y, kind: classes}\n", "x,y\n1,a\n2,a\n"},
+	} {
+		_, err := tryStage(t, tc[0], []table.File{writeFile(t, "t.csv", tc[1])}, Options{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got error %v, want %q", tc[0], err, want)
+		}
+	}
+}
+
+// lateTable is CSV of a row an hour, in the order of time, from 2026-11-01 on; of rows from `from` on the label is
+// still 0.
+func lateTable(rows, from int) string {
+	var b strings.Builder
+	b.WriteString("y,site,x,ts\n")
+	for i := range rows {
+		y := 0
+		if i < from && i%3 == 0 {
+			y = 1
+		}
+		at := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(i) * time.Hour)
+		fmt.Fprintf(&b, "%d,s%d,%d,%s\n", y, i%40, i*7919%101, at.Format(time.RFC3339))
+	}
+	return b.String()
+}
+
+// TestUnripeRowsAreLeftOut: what is staged is what would be of a table that ends where labels are final, to the bit: by
+// whatever the rows are split, and with statistics that see no label which was not final then.
+func TestUnripeRowsAreLeftOut(t *testing.T) {
+	const rows, late = 3000, 24
+	for name, tc := range map[string]struct{ label, rest, delayed string }{
+		"by time": {"{column: y, matures: 24h}", "split: {by: time, column: ts, train: 0.8, valid: 0.2}\n",
+			"encodings: {order: {delay: 24h}}\n"},
+		"by hash": {"{column: y, matures: 24h, at: ts}",
+			"drop: [ts]\nsplit: {by: hash, key: site, train: 0.8, valid: 0.2}\n", ""},
+		"stated": {"{column: y, matures: 2h, at: ts, as_of: 2026-03-05T21:00:00Z}",
+			"drop: [ts]\nsplit: {by: hash, key: site, train: 0.8, valid: 0.2}\n", ""},
+		"in an order": {"{column: y, matures: 24h, at: ts}",
+			"split: {by: hash, key: x, train: 0.8, valid: 0.2}\nencodings: {order: {column: ts}, columns: {site: " +
+				"[rate]}}\n", "delay"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "stated" { // 2 hours before it is where 24 hours before the newest row is
+				end := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC).Add((rows - 1 - late + 2) * time.Hour)
+				tc.label = strings.Replace(tc.label, "2026-03-05T21:00:00Z", end.Format(time.RFC3339), 1)
+			}
+			all := mustStage(t, "label: "+tc.label+"\n"+tc.rest, lateTable(rows, rows-late))
+			plain := tc.rest + tc.delayed
+			if tc.delayed == "delay" {
+				plain = strings.Replace(tc.rest, "column: ts}", "column: ts, delay: 24h}", 1)
+			}
+			cut := mustStage(t, "label: y\n"+plain, lateTable(rows-late, rows))
+
+			if all.Manifest.Version != cut.Manifest.Version {
+				t.Errorf("version %s, of the table without the last %d rows %s", all.Manifest.Version, late,
+					cut.Manifest.Version)
+			}
+			u := all.Manifest.About.Unripe
+			newest := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC).Add((rows - 1) * time.Hour)
+			if u == nil || u.Rows != late || u.Column != "ts" || !u.Newest.Equal(newest) ||
+				!u.Until.Equal(newest.Add(-late*time.Hour)) {
+				t.Errorf("the manifest says %+v; want %d rows left out up to %s, the last %s before", u, late, newest,
+					late*time.Hour)
+			}
+			if cut.Manifest.About.Unripe != nil {
+				t.Errorf("without matures it says %+v", cut.Manifest.About.Unripe)
+			}
+			if n := all.report.Night; n.Table != rows-late || n.TimeColumn != "ts" && name != "by hash" &&
+				name != "stated" {
+				t.Errorf("the night has %d rows and times of %q", n.Table, n.TimeColumn)
+			}
+		})
+	}
+}
+
+// TestUnripeDependsOnNoOrder: shuffled, the same rows are left out.
+func TestUnripeDependsOnNoOrder(t *testing.T) {
+	lines := strings.Split(strings.TrimSpace(lateTable(1000, 990)), "\n")
+	body := lines[1:]
+	for i := range body { // a fixed permutation: 7 and 1000 have no divisor in common
+		if j := i * 7 % len(body); j > i {
+			body[i], body[j] = body[j], body[i]
+		}
+	}
+	s := mustStage(t, "label: {column: y, matures: 10h, at: ts}\ndrop: [ts]\n", strings.Join(lines, "\n")+"\n")
+	if u := s.Manifest.About.Unripe; u.Rows != 10 {
+		t.Errorf("%d rows left out, want 10", u.Rows)
+	}
+	if train, n := s.Manifest.Splits[0], s.Manifest.TableRows(dataset.TrainSplit); n != 990 ||
+		train.LabelMean*990 != 330 {
+		t.Errorf("%d rows with a mean label of %v, want 990 with 330 positive ones", n, train.LabelMean)
+	}
+}
+
+func TestUnripeRefuses(t *testing.T) {
+	text := lateTable(500, 490)
+	for name, tc := range map[string]struct{ spec, csv, want string }{
+		"a time is missing": {"label: {column: y, matures: 10h, at: ts}\n", text + "1,s1,3,\n",
+			"it is not known whether the row's label is final: its time is missing"},
+		"numbers": {"label: {column: y, matures: 10h, at: x}\n", text, `is not a time`},
+		"none is ripe": {"label: {column: y, matures: 1000h, at: ts}\n", text,
+			"no label is final: no row is as old as label.matures, 1000h"},
+		"no such column": {"label: {column: y, matures: 10h, at: tz}\n", text, `column "tz" is not in`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := tryStage(t, tc.spec, []table.File{writeFile(t, "t.csv", tc.csv)}, Options{})
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// TestWrongNewestRowIsTold: one row of the future makes all others look old enough, and of few rows none is.
+func TestWrongNewestRowIsTold(t *testing.T) {
+	for _, at := range []string{"2027-01-30", "9999-12-31"} {
+		future := mustStage(t, "label: {column: y, matures: 48h, at: ts}\ndrop: [ts]\n", lateTable(900, 850)+
+			"0,s1,3,"+at+"T00:00:00Z\n")
+		if w := future.Manifest.About.Warnings; len(w) == 0 || w[0].Code != WarnUnripe ||
+			!strings.Contains(w[0].Text, "1 rows are within 48h0m0s of the newest one") {
+			t.Errorf("with a row of %s: warnings %+v", at, w)
+		}
+	}
+	if usual := mustStage(t, "label: {column: y, matures: 48h, at: ts}\ndrop: [ts]\n",
+		lateTable(900, 850)); len(usual.Manifest.About.Warnings) > 0 &&
+		usual.Manifest.About.Warnings[0].Code == WarnUnripe {
+		t.Errorf("without: warnings %+v", usual.Manifest.About.Warnings)
+	}
+
+	// All that is ripe is of one moment, so that it does not say how many rows come in a time.
+	var moment strings.Builder
+	moment.WriteString("y,site,x,ts\n")
+	for i := range 300 {
+		fmt.Fprintf(&moment, "%d,s%d,%d,2026-11-01T00:00:00Z\n", i%3/2, i%40, i)
+	}
+	moment.WriteString("0,s1,3,2026-11-03T00:00:00Z\n")
+	at := mustStage(t, "label: {column: y, matures: 48h, at: ts}\ndrop: [ts]\n", moment.String())
+	for _, w := range at.Manifest.About.Warnings {
+		if w.Code == WarnUnripe {
+			t.Errorf("300 rows of one moment and one 48 hours later: %q; expected no warning, or one with a number",
+				w.Text)
+		}
+	}
+
+	s := mustStage(t, "label: {column: y, matures: 300h, at: ts}\ndrop: [ts]\n", lateTable(500, 500))
+	if w := s.Manifest.About.Warnings; len(w) == 0 || w[0].Code != WarnUnripe ||
+		!strings.Contains(w[0].Text, "only 200 of 500 rows") {
+		t.Errorf("warnings %+v", w)
 	}
 }

@@ -2,13 +2,18 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
+	"coppice/internal/dataset/encode"
 	"coppice/internal/dataset/table"
 	"coppice/internal/must"
 )
@@ -165,5 +170,239 @@ func TestFormatsOfLaterRows(t *testing.T) {
 	if err != nil || r.Formats["x"] != dataset.DayFirst || r.Formats["late"] != dataset.AsNumber ||
 		len(r.Formats) != 2 {
 		t.Errorf("formats are %v, error %v; expected x: dmy and late: number", r.Formats, err)
+	}
+}
+
+// A table that changes between the two passes is an error about its file and column.
+func TestNewValuesInTheSecondPassNameTheColumn(t *testing.T) {
+	rows := func() string {
+		var b strings.Builder
+		b.WriteString("y,site,zip\n")
+		for i := range 8000 {
+			h := encode.Mix(uint64(i))
+			fmt.Fprintf(&b, "%d,s%02d,z%02d\n", h>>63, h%50, h>>8%40)
+		}
+		return b.String()
+	}
+	file := writeFile(t, "t.csv", rows())
+	spec := parseSpec(t, "label: y\nencodings: {keys: [[site, zip]]}\n")
+
+	// Between the passes the learner is asked, and half of the rows get values that the others do not have.
+	learner := func(_ context.Context, l *encode.Lesson) ([]float64, error) {
+		text := strings.Replace(rows(), ",s", ",S", 4000)
+		return make([]float64, len(l.Label)), os.WriteFile(file.Path, []byte(text), 0o644)
+	}
+	_, err := Stage(t.Context(), spec, []table.File{file}, filepath.Join(t.TempDir(), "d"),
+		Options{Threads: 2, Learner: learner})
+	var at *table.InputError
+	if !errors.As(err, &at) || at.File != file.URI || at.Column != "site" ||
+		!strings.Contains(at.Msg, "the column had 50 values before and has more now; stage it again") {
+		t.Errorf("got %v, want an error about column site of %s", err, file.URI)
+	}
+}
+
+// An error about the order names the row that cannot be read, and what the rows before it are. Of two readings both
+// stay open until a value closes one.
+func TestOrderNamesTheRowThatIsWrong(t *testing.T) {
+	for name, tc := range map[string]struct{ values, want string }{
+		"text among numbers": {"17 18.5 19 soon 21",
+			`t.csv:5: column "at": the row has no place in the order of the statistics: its time is "soon", not a ` +
+				`finite number as the values before it are`},
+		"text among times": {"2026-01-01 2026-01-02 soon 2026-01-03",
+			`t.csv:4: column "at": the row has no place in the order of the statistics: its time is "soon", not a ` +
+				`time as the values before it are`},
+		"number among times": {"2026-01-01 17 2026-01-02",
+			`t.csv:3: column "at": the row has no place in the order of the statistics: its time is "17", not a ` +
+				`time as`},
+		"text first": {"soon 17 18",
+			`t.csv:2: column "at": the row has no place in the order of the statistics: its time is "soon", neither ` +
+				`a time`},
+		"missing": {"17 NA 18",
+			`t.csv:3: column "at": the row has no place in the order of the statistics: its time is missing`},
+		"infinite": {"17 inf 18",
+			`t.csv:3: column "at": the row has no place in the order of the statistics: its time is "inf", not a ` +
+				`finite number`},
+		"numbers, all of them": {strings.Repeat("17 18.5 -3 ", 400), ""},
+		"times, all of them":   {strings.Repeat("2026-01-01 2026-01-02T10:00:00Z ", 600), ""},
+	} {
+		var b strings.Builder
+		b.WriteString("y,at,id\n")
+		for i, value := range strings.Fields(tc.values) {
+			b.WriteString([]string{"0,", "1,"}[i%2] + value + ",i" + value + "\n")
+		}
+		_, err := tryStage(t, "label: y\nencodings: {order: {column: at}}\n",
+			[]table.File{writeFile(t, "t.csv", b.String())}, Options{})
+		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s: got  %v\nwant %s", name, err, tc.want)
+		}
+	}
+}
+
+// The column by whose values rows are split may order the statistics as well.
+func TestOrderByTheColumnOfASplit(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("y,day,id\n")
+	for i := range 3000 {
+		b.WriteString([]string{"0,", "1,"}[i/7%2] + []string{"1", "2", "3"}[i%3] + ",i" +
+			[]string{"a", "b", "c", "d", "e"}[i%5] + "\n")
+	}
+	s := mustStage(t, "label: y\nsplit: {by: column, column: day, train: ['1', '2'], test: '3'}\n"+
+		"encodings: {order: {by: time, column: day}, columns: {id: [rate, count]}}\n", b.String())
+	if o := s.Manifest.Order; o == nil || o.Column != "day" || o.By != dataset.OrderTime {
+		t.Errorf("ordered by %+v, want by time, column day", o)
+	}
+	checkEncoder(t, s, []table.File{writeFile(t, "again.csv", b.String())}, dataset.CSVSpec{})
+}
+
+// TestOddTexts: a few odd texts among numbers are missing values if they are what programs write for these; others
+// make the column texts, which is said.
+func TestOddTexts(t *testing.T) {
+	for text, want := range map[string]struct {
+		numeric bool   // else texts, nearly all of which are unique: no feature
+		warning string // that there is one with these words; none if empty
+	}{
+		`\N`:     {true, ""},
+		"#N/A":   {true, ""},
+		"?":      {true, ""},
+		"-":      {true, ""},
+		"NaT":    {true, ""},
+		"-nan":   {true, ""},
+		"-1e400": {true, `"-1e400" is beyond the largest number, 1.8e308: such values are missing`},
+		"-Inf":   {true, "infinite values count as the largest number, 1.8e308; if they stand for missing values"},
+		"n.a.": {false,
+			`97.5 % of the values are numbers, all others are "n.a.": the column is read as texts`},
+		"2x, x": {false,
+			`97.5 % of the values are numbers, all others are "2x, x": the column is read as texts`},
+		"0052": {false, `97.5 % of the values are numbers, all others are "0052"`},
+	} {
+		var b strings.Builder
+		b.WriteString("y,x1,z\n")
+		for i := range 1000 {
+			x := fmt.Sprintf("%d.5", i)
+			if i%40 == 7 {
+				x = text
+			}
+			fmt.Fprintf(&b, "%d,\"%s\",%c\n", i%2, x, 'a'+i%3)
+		}
+		s := mustStage(t, "label: y\n", b.String())
+		var warnings []string
+		for _, w := range s.Manifest.About.Warnings {
+			if w.Column == "x1" && w.Code != WarnIDLike {
+				warnings = append(warnings, w.Text)
+			}
+		}
+		got := strings.Join(warnings, "\n")
+		if !strings.Contains(got, want.warning) || want.warning == "" && got != "" {
+			t.Errorf("1000 rows, every 40th %q: got warnings %q, want %q", text, warnings, want.warning)
+		}
+		at := slices.IndexFunc(s.Manifest.Features, func(f dataset.Feature) bool { return f.Name == "x1" })
+		if numeric := at >= 0 && s.Manifest.Features[at].Kind == dataset.Numeric; numeric != want.numeric {
+			t.Errorf("1000 rows, every 40th %q: x1 is a numeric feature: %t, want %t", text, numeric, want.numeric)
+		}
+	}
+}
+
+// - is missing as a number, and a label beside +.
+func TestMinusIsALabel(t *testing.T) {
+	s := mustStage(t, "label: {column: y, positive: \"+\"}\n", "y,x\n"+strings.Repeat("+,1\n-,-\n-,3\n", 40))
+	if s.Manifest.Splits[0].Rows != 120 || s.feature(t, "x").Kind != dataset.Numeric {
+		t.Errorf("%d rows, and x is %s", s.Manifest.Splits[0].Rows, s.feature(t, "x").Kind)
+	}
+}
+
+// Two columns of times are times, whether the table says that they are texts or not.
+func TestTimesInTexts(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("y,a,b,c,d\n")
+	for i := range 200 {
+		fmt.Fprintf(&b, "%d,2024-10-%02d 00:17:05 UTC,2024/10/%d 12:00,\"June %d, 2018\",20241020T%02d0000Z\n", i%2,
+			i%28+1, i%28+1, i%28+1, i%24)
+	}
+	s := mustStage(t, "label: y\nsplit: {by: time, column: a, train: 0.7, valid: 0.3}\n", b.String())
+	for _, name := range []string{"b", "c", "d"} {
+		if f := s.feature(t, name); f.Kind != dataset.Temporal {
+			t.Errorf("%s is %s", name, f.Kind)
+		}
+	}
+}
+
+// A sentinel among the labels, and a value that one row has, are told.
+func TestOddLabels(t *testing.T) {
+	for want, label := range map[string]func(i int) string{
+		"99 of 297 sampled labels are -999, and all others 1 to 98": func(i int) string {
+			return []string{"-999", fmt.Sprint(i % 99), fmt.Sprint(i % 99)}[i%3]
+		},
+		`one row alone has "TOTAL"`: func(i int) string { return []string{"a", "b", "TOTAL"}[i%2+i/296*(2-i%2)] },
+		`one row alone has "1"`:     func(i int) string { return fmt.Sprint(i / 296) },
+	} {
+		var b strings.Builder
+		b.WriteString("y,x\n")
+		for i := range 297 {
+			fmt.Fprintf(&b, "%s,%d\n", label(i), i%7)
+		}
+		kind := "label: y\n"
+		if strings.Contains(want, "99") {
+			kind = "label: {column: y, kind: regression}\n"
+		} else if strings.Contains(want, "TOTAL") {
+			kind = "label: {column: y, kind: classes}\n"
+		}
+		said := fmt.Sprint(mustStage(t, kind, b.String()).Manifest.About.Warnings)
+		if !strings.Contains(said, want) {
+			t.Errorf("said is %s\nexpected ... %s ...", said, want)
+		}
+	}
+}
+
+// TestLabelsInOtherSpellings: numbers are compared as numbers where both are written as texts, too, however draft and
+// pandas write them. Ids longer than a float64 holds are compared as texts.
+func TestLabelsInOtherSpellings(t *testing.T) {
+	for _, c := range [][3]string{{"1.0", "2.0", "2"}, {"01", "02", "2"}, {"1e3", "2e3", "2000"}, {"1", "2", "2.0"},
+		{"12345678901234567891", "12345678901234567890", "12345678901234567890"}} {
+		var b strings.Builder
+		b.WriteString("y,x\n")
+		for i := range 300 {
+			fmt.Fprintf(&b, "%s,%d\n", c[min(1, i%3)], i)
+		}
+		s := mustStage(t, fmt.Sprintf("label: {column: y, positive: %q}\n", c[2]), b.String())
+		rows := float32(0)
+		for _, split := range s.Splits {
+			for _, y := range split.Label {
+				rows += y
+			}
+		}
+		if rows != 200 {
+			t.Errorf("of %s and %s, %v of 300 rows have the label %s; expected 200", c[0], c[1], rows, c[2])
+		}
+	}
+}
+
+// TestDeclaredTexts: numbers with fractions that a table declares as texts, as pandas writes a column with \N, are
+// categories, with a hint; whole numbers declared so may be ids, and get none.
+func TestDeclaredTexts(t *testing.T) {
+	for name, c := range map[string]struct {
+		most string // 41 of 81 texts; the others are whole numbers
+		hint bool
+	}{
+		"fractions":     {"0.5", true},
+		"whole numbers": {"7", false},
+		"a word":        {"x", false},
+	} {
+		texts := []string{c.most}
+		for i := range 40 {
+			texts = append(texts, c.most, fmt.Sprint(i))
+		}
+		s := newColumnSurvey(feature{column: table.Column{Name: "bid", Type: dataset.Text}}, &cell.Markers{})
+		s.observe(&table.Batch{}, &dataset.Values{Type: dataset.Text, Text: texts}, nil)
+		kind, _, err := s.kind()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var warnings []string
+		s.warnOfOdd(func(_, format string, args ...any) { warnings = append(warnings, fmt.Sprintf(format, args...)) })
+		hint := strings.Contains(fmt.Sprint(warnings), "--format bid=number")
+		if kind != dataset.Categorical || hint != c.hint {
+			t.Errorf("%s, 81 declared texts: got kind %s, warnings %q; want categorical, and a hint of --format: %t",
+				name, kind, warnings, c.hint)
+		}
 	}
 }

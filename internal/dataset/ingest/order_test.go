@@ -3,13 +3,18 @@ package ingest
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/encode"
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 	"coppice/internal/strictyaml"
 )
 
@@ -110,5 +115,250 @@ func TestColumnsThatGoOnWithTime(t *testing.T) {
 				t.Errorf("staging dropped month: %t, want %t; warnings %q", got, tc.dropped, codes(s))
 			}
 		})
+	}
+}
+
+// An id is one id however a program writes it, at staging and at predicting, as a category and as a level.
+func TestSpellingsOfOneID(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it finds no race that shorter tests do not")
+	}
+	write := func(spell func(i, id int) string) string {
+		var b strings.Builder
+		b.WriteString("y,id,big,flag\n")
+		for i := range 6000 {
+			id := encode.Mix(uint64(i)) % 50
+			fmt.Fprintf(&b, "%d,%s,%s,%s\n", id%2, spell(i, 1001+int(id)), spell(i, 1234567890123400+int(id)),
+				[]string{"True", "true", " TRUE", "no"}[i%4])
+		}
+		return b.String()
+	}
+	whole := write(func(_, id int) string { return fmt.Sprint(id) })
+	mixed := write(func(i, id int) string { return fmt.Sprintf([]string{"%d", "%d.0", " %d", "+%d", "%d"}[i%5], id) })
+	float := write(func(_, id int) string { return fmt.Sprintf("%d.0", id) })
+
+	for name, spec := range map[string]string{
+		"categories": "label: y\ncategorical: [id, big]\nencodings: none\nsplit: {by: random, train: 0.8, test: 0.2}\n",
+		"levels":     "label: y\ncategorical: [id, big]\nsplit: {by: random, train: 0.8, test: 0.2}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			var bins [][]uint8
+			for i, rows := range []string{whole, mixed, float} {
+				s := mustStage(t, spec, rows)
+				for _, feature := range s.Manifest.Features {
+					if feature.Kind == dataset.Categorical && feature.Name != "flag" && len(feature.Categories) != 50 {
+						t.Errorf("table %d: %s has %d categories, want 50: %q", i, feature.Name,
+							len(feature.Categories), feature.Categories)
+					}
+				}
+				if f := s.feature(t, "flag"); !slices.Equal(f.Categories, []string{"True", "no"}) &&
+					!slices.Equal(f.Categories, []string{" TRUE", "no"}) {
+					t.Errorf("table %d: flag has categories %q, want two", i, f.Categories)
+				}
+				checkEncoder(t, s, []table.File{writeFile(t, "again.csv", rows)}, dataset.CSVSpec{})
+				bins = append(bins, s.Split("test").RowMajor)
+			}
+			// Of categories that are equally frequent, the first is the first by how it is written.
+			if name == "levels" && (!slices.Equal(bins[0], bins[1]) || !slices.Equal(bins[0], bins[2])) {
+				t.Error("the bins of the same ids in other spellings differ")
+			}
+		})
+	}
+
+	// What was trained on 1001 predicts on 1001.0, in whatever type.
+	s := mustStage(t, "label: y\ncategorical: [id, big]\nencodings: {columns: {id: [categories, rate, count]}}\n",
+		whole)
+	enc := mustEncode(t, s.Manifest.Encoding(), s.levels(t))
+	flags := text("True", "no")
+	rows := func(id, big dataset.Values) []float64 {
+		t.Helper()
+		out := must.Get(enc.Encode(&table.Batch{Names: []string{"id", "big", "flag"},
+			Columns: []dataset.Values{id, big, flags},
+			Rows:    2}, nil, nil, 1))(t)
+		return out
+	}
+	want := rows(text("1001", "1002"), text("1234567890123401", "1234567890123402"))
+	for name, got := range map[string][]float64{
+		"floats in text": rows(text("1001.0", "1002.000"), text("1234567890123401.0", "+1234567890123402")),
+		"floats": rows(dataset.Values{Type: dataset.Float, Float: []float64{1001, 1002}},
+			dataset.Values{Type: dataset.Float, Float: []float64{1234567890123401, 1234567890123402}}),
+		"whole numbers": rows(dataset.Values{Type: dataset.Int, Int: []int64{1001, 1002}},
+			dataset.Values{Type: dataset.Int, Int: []int64{1234567890123401, 1234567890123402}}),
+		"spaces": rows(text(" 1001", "1002\t"), text("1234567890123401 ", " 1234567890123402")),
+	} {
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}
+
+// A number that stands for a missing value does so in categories, too, however it is written.
+func TestMissingNumbersAmongCategories(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("y,id\n")
+	for i := range 3000 {
+		fmt.Fprintf(&b, "%d,%s\n", i/7%2, []string{"a", "b", "-999.0", "c"}[i%4])
+	}
+	s := mustStage(t, "label: y\nmissing: ['', '-999']\n", b.String())
+	if f := s.feature(t, "id"); len(f.Categories) != 3 || f.MissingBin < 0 || f.Missing != 750 {
+		t.Errorf("categories %q, missing bin %d of %d values; want a, b and c, and 750 missing values", f.Categories,
+			f.MissingBin, f.Missing)
+	}
+	checkEncoder(t, s, []table.File{writeFile(t, "again.csv", b.String())}, dataset.CSVSpec{})
+}
+
+// TestValues: columns of numbers are beside the labels of every split, as they are in the table, whether they are
+// features, roles or neither; a dataset without them is what it was.
+func TestValues(t *testing.T) {
+	var csv strings.Builder
+	csv.WriteString("user,x,bid,price,sales\n")
+	for i := range 400 {
+		fmt.Fprintf(&csv, "u%d,%d,%d.5,%d,%d\n", i%50, i%7, i%11, -i, i%3)
+	}
+	const spec = "label: {column: sales, above: 1}\ndrop: [price]\nencodings: none\n" +
+		"split: {by: hash, key: user, train: 0.6, valid: 0.2, test: 0.2}\n"
+	with, without := mustStage(t, spec+"values: [bid, price, sales]\n", csv.String()), mustStage(t, spec, csv.String())
+	if with.Manifest.Format != dataset.FormatValues || without.Manifest.Format != dataset.FormatVersion ||
+		len(with.Manifest.Features) != len(without.Manifest.Features) {
+		t.Errorf("formats %d and %d, %d features and %d", with.Manifest.Format, without.Manifest.Format,
+			len(with.Manifest.Features), len(without.Manifest.Features))
+	}
+
+	d := with.Dataset
+	must.Do(t, d.Verify(t.Context(), nil))
+	rows := 0
+	for _, s := range d.Splits {
+		rows += s.Rows
+		data := must.Get(os.ReadFile(filepath.Join(with.dir, filepath.FromSlash(dataset.TargetsFile(s.Name)))))(t)
+		fetched := must.Get(dataset.ReadTargets(data))(t)
+		picked := fetched.Pick([]uint32{uint32(s.Rows - 1)})
+		for name, v := range s.Values {
+			if len(v) != s.Rows || len(fetched.Values[name]) != s.Rows || picked.Values[name][0] != v[s.Rows-1] {
+				t.Fatalf("%s of %s has %d values, fetched %d, picked %v", name, s.Name, len(v),
+					len(fetched.Values[name]), picked.Values)
+			}
+		}
+		for r, price := range s.Values["price"] {
+			i := int(-price)
+			want := [3]float32{float32(i%11) + 0.5, float32(-i), float32(i % 3)}
+			got := [3]float32{fetched.Values["bid"][r], price, s.Values["sales"][r]}
+			if got != want || (s.Label[r] == 1) != (i%3 > 1) {
+				t.Fatalf("row %d of %s has the values %v, label %v; expected %v", r, s.Name, got, s.Label[r], want)
+			}
+		}
+	}
+	if rows != 400 {
+		t.Errorf("%d rows have values", rows)
+	}
+
+	for _, names := range []string{"[label]", "[bid price]", "[log]", "[bid, bid]", "[2]"} {
+		_, err := dataset.ParseSpec("dataset.yaml", []byte("name: d\nsource: t.csv\nlabel: y\nvalues: "+names+"\n"))
+		if err == nil || !strings.Contains(err.Error(), "dataset.yaml:4:") {
+			t.Errorf("values: %s: %v, expected an error with its line", names, err)
+		}
+	}
+}
+
+// monthTable is CSV with columns of few numbers and times, and one of ids.
+func monthTable(rows int) string {
+	rng := rand.New(rand.NewPCG(3, 5))
+	var b strings.Builder
+	b.WriteString("y,month,share,day,site,zip\n")
+	for range rows {
+		fmt.Fprintf(&b, "%d,%d,%.1f,2026-01-%02d,s%d,%05d\n",
+			rng.IntN(2), 1+rng.IntN(12), rng.Float64(), 1+rng.IntN(9), rng.IntN(50), rng.IntN(90))
+	}
+	return b.String()
+}
+
+// Where the spec asks for categories there are categories, of numbers and times, too.
+func TestCategoriesOfNumbers(t *testing.T) {
+	text := monthTable(3000)
+	s := mustStage(t, "label: y\nsplit: {by: hash, key: site, train: 0.8, test: 0.2}\n"+
+		"encodings: {columns: {month: categories, share: [rate, categories], day: levels, zip: categories}}\n", text)
+	for name, first := range map[string]string{"month": "7", "share": "0.5", "day": "2026-01-05"} {
+		f := s.feature(t, name)
+		if f.Kind != dataset.Categorical || f.Why != dataset.WhyForced || !slices.Contains(f.Categories, first) {
+			t.Errorf("%s is %s (%s) with categories %q, want categories with %s among them", name, f.Kind, f.Why,
+				f.Categories, first)
+		}
+	}
+	if f := s.feature(t, "zip"); f.Why != dataset.WhyDigits {
+		t.Errorf("zip is %s because of %s, want what the table says: %s", f.Kind, f.Why, dataset.WhyDigits)
+	}
+	s.feature(t, "share:rate")
+	checkEncoder(t, s, []table.File{writeFile(t, "again.csv", text)}, dataset.CSVSpec{})
+}
+
+func TestCategoriesRefused(t *testing.T) {
+	for rest, want := range map[string]string{
+		"numeric: [month]\nencodings: {columns: {month: categories}}\n": `column "month" is listed ` + `under numeric`,
+		"derive: {day: [weekday]}\nencodings: {columns: {day.weekday: categories}}\n": `"day.weekday" is a number ` +
+			`derived from a time`,
+	} {
+		_, err := tryStage(t, "label: y\n"+rest, []table.File{writeFile(t, "t.csv", monthTable(100))}, Options{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want ... %s ...", rest, err, want)
+		}
+	}
+}
+
+// Numbers under missing: stand for a missing value in the written column. A derived hour of 6, Monday or age of 0 days
+// is not such a value.
+func TestMissingNumbersAreNotThoseOfCalendars(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("y,ts,born,id,n\n")
+	for i := range 3000 {
+		fmt.Fprintf(&b, "%s,2026-0%d-%02dT%02d:00:00Z,2026-01-01T00:00:00Z,i%d,%d\n", []string{"n", "p"}[i/3%2], 1+i%3,
+			1+i%28, i%24, i%50, i%10)
+	}
+	s := mustStage(t, "label: {column: y, positive: p}\nmissing: ['', '6', '0', '1']\nderive: {ts: [hour, weekday], "+
+		"born: age}\n"+
+		"split: {by: time, column: ts, train: 0.8, test: 0.2}\nencodings: {keys: [[id, ts.hour], [id, ts.weekday]]}\n",
+		b.String())
+	for _, name := range []string{"ts.hour", "ts.weekday", "born.age"} {
+		if f := s.feature(t, name); f.Missing != 0 || f.MissingBin >= 0 || f.Range.Min != 0 {
+			t.Errorf("%s: %d values are missing, the least is %v; want none, and 0", name, f.Missing, f.Range.Min)
+		}
+	}
+	if f := s.feature(t, "n"); f.Missing != 900 {
+		t.Errorf("n: %d values are missing, want the 900 that are 0, 1 or 6", f.Missing)
+	}
+	checkEncoder(t, s, []table.File{writeFile(t, "again.csv", b.String())}, dataset.CSVSpec{})
+}
+
+// A column without any value is a column of missing values, whatever type the table gives it.
+func TestTimesWithoutAnyValue(t *testing.T) {
+	enc := mustEncode(t, &dataset.Encoding{Missing: []string{"", "-999"}, Features: []dataset.Feature{
+		{Name: "t", Kind: dataset.Temporal, Bins: 2, Bounds: []float64{1.5e9}, MissingBin: -1, OtherBin: -1},
+		{Name: "n", Kind: dataset.Numeric, Bins: 2, Bounds: []float64{1}, MissingBin: -1, OtherBin: -1},
+	}}, nil)
+	numbers := dataset.Values{Type: dataset.Float, Float: []float64{1, 2}}
+	nan, all := math.NaN(), []bool{true, true}
+	for name, tc := range map[string]struct {
+		t, n dataset.Values
+		want string
+	}{
+		"floats":        {dataset.Values{Type: dataset.Float, Float: []float64{nan, nan}, Null: all}, numbers, ""},
+		"NaN":           {dataset.Values{Type: dataset.Float, Float: []float64{nan, nan}}, numbers, ""},
+		"whole numbers": {dataset.Values{Type: dataset.Int, Int: []int64{0, 0}, Null: all}, numbers, ""},
+		"truth":         {dataset.Values{Type: dataset.Bool, Int: []int64{0, 0}, Null: all}, numbers, ""},
+		"times": {text("", ""), dataset.Values{Type: dataset.Time, Unit: dataset.Milli, Int: []int64{0, 0},
+			Null: all}, ""},
+		"one number": {dataset.Values{Type: dataset.Float, Float: []float64{nan, 3}}, numbers,
+			"the column holds values of type float where the dataset has times"},
+		"a whole number": {dataset.Values{Type: dataset.Int, Int: []int64{0, 3}, Null: []bool{true, false}}, numbers,
+			"of type int where the dataset has times"},
+	} {
+		got, err := enc.Encode(&table.Batch{Names: []string{"t", "n"}, Columns: []dataset.Values{tc.t, tc.n}, Rows: 2},
+			nil, nil, 1)
+		switch {
+		case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+			t.Errorf("%s: got %v, want ... %s", name, err, tc.want)
+		case tc.want == "" && err != nil:
+			t.Errorf("%s: got the error %v, want none", name, err)
+		case tc.want == "" && (got[0] == got[0] || got[2] == got[2]):
+			t.Errorf("%s: the times are %v and %v, want NaN", name, got[0], got[2])
+		}
 	}
 }

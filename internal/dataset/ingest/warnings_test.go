@@ -1,15 +1,23 @@
 package ingest
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/encode"
+	"coppice/internal/dataset/table"
+	"coppice/internal/must"
+	"coppice/internal/strictyaml"
 )
 
 // codes are the warnings of a dataset as "code column".
@@ -196,5 +204,285 @@ func TestNumbersThatGoOnWithTime(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 		s.feature(t, "weekday")
+	}
+}
+
+// hinted are the columns with a warning of a code.
+func hinted(s *staged, code string) []string {
+	var out []string
+	for _, w := range s.Manifest.About.Warnings {
+		if w.Code == code {
+			out = append(out, w.Column)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestHints(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 9))
+	codes := make([]int, 60)
+	for i := range codes {
+		codes[i] = 10_000 + rng.IntN(90_000)
+	}
+	var b strings.Builder
+	b.WriteString("y,user,shop_id,campaignId,solid,paid,age,hour,price,code,amount,years,count,flag,forced_id," +
+		"uid,bid\n")
+	for i := range 6000 {
+		amount, years := fmt.Sprintf("%.2f", 100*rng.Float64()), fmt.Sprint(18+rng.IntN(60))
+		if i%40 == 0 {
+			amount = "-999999"
+		}
+		if i%300 == 7 {
+			years = "9999"
+		}
+		fmt.Fprintf(&b, "%d,u%d,%d,%d,%d,%d,%d,%d,%d,%d,%s,%s,%d,%d,%d,%d,%d\n", i/3%2, i/4, 1+rng.IntN(300),
+			1+rng.IntN(9), rng.IntN(50), rng.IntN(40), 18+rng.IntN(60), rng.IntN(24),
+			int(1e6*rng.Float64()), codes[rng.IntN(60)], amount, years, int(rng.ExpFloat64()*3),
+			[]int{0, 1000, 1001, 1002, 1003}[rng.IntN(5)], rng.IntN(40), rng.IntN(30), rng.IntN(30))
+	}
+	s := mustStage(t, "label: y\nnumeric: [forced_id]\nsplit: {by: hash, key: user, train: 0.8, test: 0.2}\n",
+		b.String())
+	for code, want := range map[string][]string{
+		HintIDs:  {"campaignId", "code", "shop_id", "uid"},
+		WarnCode: {"amount", "years"},
+		HintKey:  {"user"},
+	} {
+		if got := hinted(s, code); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", code, got, want)
+		}
+	}
+	for _, w := range s.Manifest.About.Warnings {
+		if w.Column == "amount" && !strings.Contains(w.Text, " sampled rows have -999999, and all others 0") {
+			t.Errorf("the warning about amount is %q, expected that rows have -999999 and all others 0 or more", w.Text)
+		}
+	}
+}
+
+// What was a category to the program that wrote a Parquet file is one, and predicts on plain numbers, too.
+func TestDictionariesAreCategories(t *testing.T) {
+	for file, whole := range map[string]bool{"table.parquet": true, "fastparquet.parquet": true} {
+		path := filepath.Join("testdata", "dictionary", file)
+		info := must.Get(os.Stat(path))(t)
+		files := []table.File{{URI: file, Path: path, Bytes: info.Size()}}
+		s := stageFiles(t, "label: y\nsplit: {by: random, train: 0.8, test: 0.2}\n", files, Options{})
+		for name, want := range map[string]struct {
+			kind dataset.Kind
+			why  dataset.Why
+			of   int
+		}{
+			"number":   {dataset.Numeric, dataset.WhyType, 0},
+			"category": {dataset.Categorical, dataset.WhyDictionary, 7},
+			"half":     {dataset.Categorical, dataset.WhyDictionary, 5},
+			"word":     {dataset.Categorical, dataset.WhyType, 3},
+		} {
+			f := s.feature(t, name)
+			if f.Kind != want.kind || f.Why != want.why || len(f.Categories) != want.of {
+				t.Errorf("%s: %s is %s (%s) with %q; want %s (%s) with %d categories", file, name, f.Kind, f.Why,
+					f.Categories, want.kind, want.why, want.of)
+			}
+		}
+		if whole {
+			checkEncoder(t, s, files, dataset.CSVSpec{})
+		}
+	}
+}
+
+// TestTrueShares: of a column with more levels than it keeps, the manifest has what it takes to say how many rows a
+// category has.
+func TestTrueShares(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("y,ip\n")
+	for i := range 20_000 {
+		ip := i * 7919 % 6000
+		if i%10 == 0 {
+			ip = 6001
+		}
+		fmt.Fprintf(&b, "%d,10.0.%d.%d\n", i/7%2, ip/256, ip%256)
+	}
+	s := mustStage(t, "label: y\nencodings: none\nsplit: {by: random, train: 0.8, test: 0.2}\n", b.String())
+	e := s.Manifest.About.Encodings
+	if len(e) != 1 || e[0].Name != "ip" || e[0].Levels < 5000 || e[0].Levels > 6000 || e[0].Kept != 254 ||
+		e[0].Lumped < 0.6 || e[0].Lumped > 0.9 {
+		t.Fatalf("%+v, want ip with about 5,400 levels, 254 of them kept, and most rows in others", e)
+	}
+	f := s.feature(t, "ip")
+	total := int64(0)
+	for _, n := range f.Counts {
+		total += n
+	}
+	if share := float64(f.Counts[0]) / float64(total) * (1 - e[0].Lumped); f.Categories[0] != "10.0.23.113" ||
+		share < 0.095 || share > 0.105 {
+		t.Errorf("the most frequent is %s with %.4f of the rows, want 10.0.23.113 with a tenth", f.Categories[0], share)
+	}
+}
+
+// namedTable is CSV of ids in columns of the given names; of a name that ends in # (which is taken off), whole numbers.
+func namedTable(rows int, names ...string) string {
+	rng := rand.New(rand.NewPCG(11, 5))
+	var b strings.Builder
+	b.WriteString("y,at")
+	for _, name := range names {
+		b.WriteString("," + strings.TrimSuffix(name, "#"))
+	}
+	b.WriteString("\n")
+	for range rows {
+		fmt.Fprintf(&b, "%d,2026-01-%02d %02d:00:00", rng.IntN(2), 1+rng.IntN(28), rng.IntN(24))
+		for i, name := range names {
+			if strings.HasSuffix(name, "#") {
+				fmt.Fprintf(&b, ",%d", rng.IntN(900))
+			} else {
+				fmt.Fprintf(&b, ",%c%d", 'a'+i, rng.IntN(60))
+			}
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+const namedSpec = "label: y\nsplit: {by: hash, key: at, train: 0.8, test: 0.2}\n"
+
+// Columns whose names look like those of statistics, or like ranges, are told from them by what they are. Where two
+// features would have one name, a sentence says of which columns.
+func TestNamesAreNotIdentity(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it finds no race that shorter tests do not")
+	}
+	for name, tc := range map[string]struct {
+		columns []string
+		rest    string
+		want    string // of the error; empty: none
+		same    bool   // sample and staged bins agree, and each key has levels of its own
+	}{
+		"a pair and a column": {[]string{"a", "b", "a+b"}, "encodings: {keys: [[a, b]], columns: {a+b: categories}}\n",
+			"", true},
+		"a pair and a column with a rate": {[]string{"a", "b", "a+b"}, "encodings: {keys: [[a, b]]}\n",
+			`the rate of column "a+b" and the rate of column "a" with column "b" are both features called "a+b:rate"`,
+			false},
+		"ranges and a column": {[]string{"age#", "age~"},
+			"encodings: {columns: {age: none}, keys: [[age~]]}\n", `"age~" is both `, false},
+		"ranges beside a column": {[]string{"age#", "age~", "b"}, "encodings: {keys: [[age, b]]}\n", "", true},
+		"a statistic that is a column": {[]string{"a", "a:rate#"}, "",
+			`column "a:rate" and the rate of column "a" are both features called "a:rate"`, false},
+		"asked for, beside a column": {[]string{"a", "at.hour#"}, "drop: []\nderive: {at: [hour]}\n",
+			`column "at.hour" and the hour of column "at" are both features called "at.hour"`, false},
+		"not asked for, beside a column": {[]string{"a", "at.hour#"}, "encodings: {order: {column: at}}\n", "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := namedTable(4000, tc.columns...)
+			s, err := tryStage(t, namedSpec+tc.rest, []table.File{writeFile(t, "t.csv", text)}, Options{})
+			var at *strictyaml.Error
+			switch {
+			case tc.want != "" && (!errors.As(err, &at) || !strings.Contains(err.Error(), tc.want)):
+				t.Fatalf("got %v, want an error about the spec: ... %s ...", err, tc.want)
+			case tc.want != "":
+				return
+			case err != nil:
+				t.Fatal(err)
+			}
+			checkEncoder(t, s, []table.File{writeFile(t, "again.csv", text)}, dataset.CSVSpec{})
+			var of []string
+			for _, table := range s.Manifest.Tables {
+				of = append(of, fmt.Sprintf("%+v", table.Of))
+			}
+			slices.Sort(of)
+			if len(slices.Compact(slices.Clone(of))) != len(of) {
+				t.Errorf("tables of the same parts: %q", of)
+			}
+		})
+	}
+}
+
+// Levels are counted by what they are, however they are written.
+func TestLevelsAreCountedByMeaning(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("y,id\n")
+	for i := range 4000 {
+		fmt.Fprintf(&b, "%d,%s\n", i%2, fmt.Sprintf([]string{"%d", "%d.0", "%d", " %d"}[i%4], 1000+i/4%40))
+	}
+	s := mustStage(t, "label: y\ncategorical: [id]\nsplit: {by: random, train: 0.8, test: 0.2}\n", b.String())
+	if got := s.Manifest.About.Encodings; len(got) != 1 || got[0].Levels != 40 {
+		t.Errorf("got %+v, want 40 levels of id, which are written in three ways each", got)
+	}
+
+	// A missing value is none of them, whether they are categories or have statistics.
+	for spec, want := range map[string]int{"encodings: none\n": 40, "encodings: {columns: {id: [rate, count]}}\n": 40,
+		"encodings: {columns: {id: categories}}\n": 40} {
+		s := mustStage(t, "label: y\ncategorical: [id]\n"+spec, b.String()+"1,\n0,\n1,NA\n")
+		if got := s.Manifest.About.Encodings; len(got) != 1 || got[0].Levels != want {
+			t.Errorf("%s: got %+v, want %d levels", spec, got, want)
+		}
+	}
+}
+
+// What a key that was asked for is worth is measured, and where there are too few rows to tell, nothing is said.
+func TestAskedKeysAreMeasured(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("y,a,b\n")
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 4000 {
+		x, z := rng.IntN(40), rng.IntN(40)
+		fmt.Fprintf(&b, "%d,a%d,b%d\n", (x^z)&1, x, z)
+	}
+	for _, rows := range []int{4000, 500} {
+		lines := strings.SplitAfter(b.String(), "\n")[:rows+1]
+		s := mustStage(t, "label: y\nencodings: {keys: [[a, b]]}\n", strings.Join(lines, ""))
+		i := slices.IndexFunc(s.Manifest.About.Encodings, func(e dataset.EncodingInfo) bool { return e.Name == "a+b" })
+		if i < 0 {
+			t.Fatalf("no a+b in %+v", s.Manifest.About.Encodings)
+		}
+		switch gain := s.Manifest.About.Encodings[i].Gain; {
+		case rows == 4000 && (gain == nil || *gain < 0.1):
+			t.Errorf("a+b decides the label, and is said to be worth %v", gain)
+		case rows == 500 && gain != nil:
+			t.Errorf("500 rows cannot tell what a+b is worth, and it is said to be %v", *gain)
+		}
+	}
+}
+
+func hashesOf(rows int, level func(i int) uint64) []uint64 {
+	out := make([]uint64, rows)
+	for i := range out {
+		out[i] = level(i)
+	}
+	return out
+}
+
+// Whether levels are nested is seen early where they are not, which is nearly always, and there is an end to it when
+// the caller gives up.
+func TestNested(t *testing.T) {
+	const rows = 50_000
+	above := func(i int) uint64 { return encode.Mix(uint64(i)) % 40 }
+	campaign := numberLevels(hashesOf(rows, func(i int) uint64 { return above(i)<<8 | encode.Mix(uint64(i)+7)%20 }))
+	for name, tc := range map[string]struct {
+		up     []uint64
+		nested bool
+		most   int // rows looked at
+	}{
+		"advertiser":       {hashesOf(rows, above), true, rows},
+		"mostly":           {hashesOf(rows, func(i int) uint64 { return above(i) + uint64((i%1000)/999) }), true, rows},
+		"half of the time": {hashesOf(rows, func(i int) uint64 { return above(i) + uint64(i%2) }), false, rows / 20},
+		"something else": {hashesOf(rows, func(i int) uint64 { return encode.Mix(uint64(i)+3) % 40 }), false,
+			rows / 20},
+	} {
+		up := numberLevels(tc.up)
+		if is, looked := campaign.nestedIn(&up); is != tc.nested || looked > tc.most {
+			t.Errorf("%s: nested %v after %d rows, want %v after at most %d", name, is, looked, tc.nested, tc.most)
+		}
+	}
+
+	p := &designer{survey: &survey{}, spec: &dataset.EncodingsSpec{}, parents: map[int]int{}}
+	for i, hashes := range [][]uint64{hashesOf(rows, above),
+		hashesOf(rows, func(i int) uint64 { return above(i)<<8 | encode.Mix(uint64(i)+7)%20 })} {
+		p.columns = append(p.columns, sampledColumn{built: &built{Feature: dataset.Feature{Kind: dataset.Categorical}}})
+		p.atoms = append(p.atoms, atom{column: i, exact: true, hashes: hashes})
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	if err := p.findParents(ctx, 2); err != nil || len(p.parents) != 1 || p.parents[1] != 0 {
+		t.Errorf("parents %v, %v; want 1 below 0", p.parents, err)
+	}
+	cancel()
+	if err := p.findParents(ctx, 2); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end of the context: %v", err)
 	}
 }

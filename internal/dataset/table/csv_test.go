@@ -8,6 +8,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -382,6 +383,110 @@ func TestAWrongDelimiter(t *testing.T) {
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q with the delimiter ',': got error %v; want %s", text, err, want)
+		}
+	}
+}
+
+// checkLines compares lineRecords with csv.Reader, up to the first error.
+func checkLines(t *testing.T, text string, comma rune, fields int) (read int, quoted bool) {
+	t.Helper()
+	want := csv.NewReader(strings.NewReader(text))
+	want.Comma, want.FieldsPerRecord = comma, fields
+	got := &lineRecords{r: bufio.NewReaderSize(strings.NewReader(text), 16), comma: comma, quoted: true, fields: fields}
+	for {
+		a, errA := got.Read()
+		b, errB := want.Read()
+		if (errA == nil) != (errB == nil) || errA != nil && errA.Error() != errB.Error() || !slices.Equal(a, b) {
+			t.Fatalf("%q divided by %q: got %q, %v in record %d, want %q, %v", text, comma, a, errA, read, b, errB)
+		}
+		if errA != nil {
+			if !errors.Is(errA, io.EOF) {
+				read++
+			}
+			return read, got.rest != nil
+		}
+		lineA, _ := got.FieldPos(0)
+		lineB, _ := want.FieldPos(0)
+		if lineA != lineB || got.InputOffset() != want.InputOffset() {
+			t.Fatalf("%q divided by %q: record %d is in line %d and ends at %d, want %d and %d", text, comma, read,
+				lineA, got.InputOffset(), lineB, want.InputOffset())
+		}
+		read++
+	}
+}
+
+// TestLineRecords: lines without quotes, and what follows the first quote, are what csv.Reader makes of them.
+func TestLineRecords(t *testing.T) {
+	rng := rand.New(rand.NewPCG(34, 3))
+	pieces := []string{"a", "bc", "é", ",", ",", "\t", "中", "\n", "\n", "\r\n", "\r", "\"", "\"\"", "x,y\n",
+		"\"q,\n\",z\n", "1,2\n", "3,4\r\n"}
+	read, whole := 0, 0
+	for range 20_000 {
+		var text strings.Builder
+		of := pieces
+		if rng.IntN(2) == 0 {
+			of = slices.DeleteFunc(slices.Clone(pieces), func(s string) bool { return strings.Contains(s, `"`) })
+		}
+		for range rng.IntN(12) {
+			text.WriteString(of[rng.IntN(len(of))])
+		}
+		n, quoted := checkLines(t, text.String(), []rune{',', '\t', '中'}[rng.IntN(3)], rng.IntN(3))
+		read += n
+		if !quoted && n > 1 {
+			whole++
+		}
+	}
+	if read < 20_000 || whole < 2_000 {
+		t.Errorf("%d records were read, and %d texts without a quote; want 20,000 and 2,000", read, whole)
+	}
+}
+
+func FuzzLineRecords(f *testing.F) {
+	f.Add("a,b\n1,\"2\n\n3\",4\r\n\r\n5,6", 0)
+	f.Add("a\n\"b", 1)
+	f.Fuzz(func(t *testing.T, text string, fields int) { checkLines(t, text, ',', fields) })
+}
+
+// TestPlaces: an error begins with the place, whatever is known of it.
+func TestPlaces(t *testing.T) {
+	for want, e := range map[string]InputError{
+		`a.csv:3: column "x": bad`: {File: "a.csv", Line: 3, Row: 2, Column: "x", Msg: "bad"},
+		`a.parquet: row 2: bad`:    {File: "a.parquet", Row: 2, Msg: "bad"},
+		`row 2: column "x": bad`:   {Row: 2, Column: "x", Msg: "bad"}, // of a request
+		`column "x": bad`:          {Column: "x", Msg: "bad"},
+		`a.csv: bad`:               {File: "a.csv", Msg: "bad"},
+	} {
+		if e.Error() != want {
+			t.Errorf("got %s, want %s", e.Error(), want)
+		}
+	}
+}
+
+// Formats that are not read are refused by their names, at once.
+func TestOtherFormats(t *testing.T) {
+	for name, want := range map[string]string{"t.feather": "Arrow IPC", "old.feather": "Arrow IPC",
+		"rank.train": "svmlight", "queries.txt": "svmlight", "a.csv": "a.csv.query lies beside it",
+		"b.csv": "b.csv.weight lies", "plain.csv": "", "times.csv": "", "days.csv": "", "noon.csv": "",
+		"one.txt": "svmlight", "end.txt": "svmlight"} {
+		text := map[string]string{"t.feather": "ARROW1\x00\x00....", "old.feather": "FEA1........",
+			"rank.train": "0 1:0.5 7:1\n1 2:3\n", "queries.txt": "2 qid:1 1:0.5\n",
+			"times.csv": "y 10:03,x\n1,2\n", "days.csv": "10 2:30,foo\n11 2:31,bar\n",
+			"noon.csv": "10 2:30 PM,foo\n", "one.txt": "-1 7:1e-3 # x\n", "end.txt": "+1 7:1.5 9:2"}[name]
+		if text == "" {
+			text = "y,x\n1,2\n"
+		}
+		path := filepath.Join(t.TempDir(), name)
+		beside := map[string]string{"a.csv": ".query", "b.csv": ".weight"}[name]
+		for suffix, content := range map[string]string{"": text, beside: text} {
+			must.Do(t, os.WriteFile(path+suffix, []byte(content), 0o644))
+		}
+		_, err := Open([]File{{URI: path, Path: path, Bytes: int64(len(text))}}, Options{})
+		if err != nil {
+			if want == "" || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, expected %q", name, err, want)
+			}
+		} else if want != "" {
+			t.Errorf("%s is read, expected %q", name, want)
 		}
 	}
 }

@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +16,9 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/blob/blobtest"
 	"coppice/internal/dataset"
+	"coppice/internal/gbt"
 	"coppice/internal/must"
+	"coppice/internal/page"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/sweepview"
 )
@@ -246,5 +251,190 @@ func TestCancel(t *testing.T) {
 	w.must("cancel", "x")
 	if again := read(); again != first {
 		t.Errorf("cancelling again made %s of %s; it is created once", again, first)
+	}
+}
+
+// TestLsShowsTheNewestFirst: names do not tell the time.
+func TestLsShowsTheNewestFirst(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	file := w.file("sweep.yaml", sweepYAML)
+	must.Get(blob.Create(t.Context(), w.buckets["sweeps"], sweep.Names("a-broken").Plan(), []byte("{")))(t)
+	for _, id := range []string{"m-first", "z-second", "b-third"} {
+		w.must("sweep", file, "--id", id, "--no-wait")
+		w.now = w.now.Add(time.Hour)
+	}
+
+	var got []page.IndexSweep
+	must.Do(t, json.Unmarshal([]byte(w.must("status", "--json")), &got))
+	var ids []string
+	for _, l := range got {
+		ids = append(ids, l.ID)
+	}
+	if order := strings.Join(ids, " "); order != "b-third z-second m-first a-broken" {
+		t.Errorf("ls lists %s, expected the newest first and what cannot be read last", order)
+	}
+}
+
+// TestRollbackTo goes back past a version, and only to one that was the champion.
+func TestRollbackTo(t *testing.T) {
+	w := newWorld(t)
+	w.register(4)
+	for _, version := range []string{"1", "2", "3"} {
+		w.must("registry", "promote", "ctr@"+version, "--why", "a test")
+	}
+	w.refused(sweep.ExitInput, "champion of ctr was at 1, 2 before, never at 4; to move it there, promote it",
+		"registry",
+		"rollback", "ctr", "--to", "4", "--why", "a test")
+	w.refused(sweep.ExitUsage, "--to is 0", "registry", "rollback", "ctr", "--to", "0", "--why", "a test")
+	if out := w.must("registry", "rollback", "ctr", "--to", "3", "--why", "a test"); !strings.Contains(out, "already") {
+		t.Errorf("to where it is: %s", out)
+	}
+	if out := w.must("registry", "rollback", "ctr", "--to", "1", "--why", "a test"); !strings.Contains(out,
+		"version 3 -> 1") {
+		t.Errorf("to 1: %s", out)
+	}
+	// Nothing is before 1, though the champion has pointed elsewhere.
+	w.refused(sweep.ExitNotFound, "champion of ctr has no earlier version to return to", "registry", "rollback",
+		"ctr", "--why", "a test")
+	if out := w.must("registry", "show", "ctr", "--history"); !strings.Contains(out, "3 -> 1") {
+		t.Errorf("the history does not say so:\n%s", out)
+	}
+}
+
+// TestParametersOfAResultCanBeFedBack: all of them, as in result.json, including empty lists of columns.
+func TestParametersOfAResultCanBeFedBack(t *testing.T) {
+	text := must.Get(json.Marshal(gbt.Defaults().Map()))(t)
+	var params map[string]any
+	must.Do(t, json.Unmarshal(text, &params))
+	for _, own := range []string{"objective", "metric", "early_stopping_round", "num_threads", "seed"} {
+		delete(params, own) // the spec has keys of its own for them
+	}
+	text = must.Get(json.Marshal(params))(t)
+
+	w := newWorld(t)
+	w.staged()
+	for _, search := range []string{fmt.Sprintf("{fixed: [%s]}", text), "{grid: {ignore_column: ['', 'name:age']}}"} {
+		yaml := strings.Replace(sweepYAML, "{random: {num_leaves: {log_int: [4, 40]}}}", search, 1)
+		yaml = strings.Replace(yaml, "trials: 4", "trials: 1", 1)
+		if strings.Contains(search, "grid") {
+			yaml = strings.Replace(yaml, "trials: 1", "trials: 2", 1)
+		}
+		w.must("sweep", w.file("again.yaml", yaml), "--dry-run")
+	}
+}
+
+// TestWordsOnScreens: outcomes are in words there, and as they are stored with --json.
+func TestWordsOnScreens(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.jobs.run = w.concluded(sweep.OutcomeNoWinner)
+	file := w.file("sweep.yaml", sweepYAML)
+	w.run("sweep", file, "--id", "night-1")
+	if out := w.must("status"); !strings.Contains(out, "│ no winner │") {
+		t.Errorf("status shows\n%s\nexpected \"no winner\"", out)
+	}
+	if out := w.must("status", "--json"); !strings.Contains(out, `"outcome": "no_winner"`) {
+		t.Errorf("status --json prints\n%s\nexpected no_winner", out)
+	}
+	w.jobs.cancelled = true
+	w.refused(sweep.ExitConflict, "has ended (no winner)", "cancel", "night-1")
+}
+
+// TestFirstThingFirst: a wrong number is named by what is expected, a missing reason with the command.
+func TestFirstThingFirst(t *testing.T) {
+	w := newWorld(t)
+	w.refused(sweep.ExitUsage, `--days "x": expected a whole number`, "nights", "ctr", "--days", "x")
+	w.refused(sweep.ExitUsage, "give --why: launcher datasets accept", "datasets", "accept", "clicks")
+}
+
+// TestLogOfALauncherNobodyWatches runs the launcher as a Cloud Run job: its log can be found by the sweep's trace.
+func TestLogOfALauncherNobodyWatches(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	if _, _, errOut := w.run("sweep", w.file("sweep.yaml", sweepYAML), "--no-wait", "--id", "night-0"); errOut != "" {
+		t.Errorf("people get no log lines: %s", errOut)
+	}
+	w.env = map[string]string{"COPPICE_LOG": "json"}
+	code, _, errOut := w.run("sweep", w.file("sweep.yaml", sweepYAML), "--no-wait", "--id", "night-1")
+	var line map[string]any
+	if err := json.Unmarshal([]byte(errOut), &line); err != nil || code != 0 {
+		t.Fatalf("%d, %v in %s", code, err, errOut)
+	}
+	if line["message"] != "sweep submitted" || line["logging.googleapis.com/trace"] != "projects/p/traces/"+
+		sweep.ID("night-1").Trace() {
+		t.Errorf(`the log line is %v; want "sweep submitted" with the sweep's trace`, line)
+	}
+	if _, _, errOut = w.run("watch", "no-such-sweep"); !strings.Contains(errOut, `"severity":"ERROR"`) {
+		t.Errorf("watched a sweep that does not exist: got %s; want a log line of severity ERROR", errOut)
+	}
+}
+
+// commandLine matches a command in a list of commands.
+var commandLine = regexp.MustCompile(`(?m)^  ([a-z]+) {2,}\S`)
+
+// commandsIn returns the commands that a part of a help text lists.
+func commandsIn(text string) (names []string) {
+	for _, m := range commandLine.FindAllStringSubmatch(text, -1) {
+		names = append(names, m[1])
+	}
+	return names
+}
+
+// TestHelpStartsWithSevenCommands: a newcomer sees first what makes a first model, and every command in some group.
+func TestHelpStartsWithSevenCommands(t *testing.T) {
+	out := newWorld(t).must("--help")
+	_, rest, found := strings.Cut(out, "\nStart, in this order:\n")
+	first, rest, _ := strings.Cut(rest, "\n\n")
+	got := commandsIn(first)
+	slices.Sort(got) // main lists them in their order, tests as cobra does
+	if want := []string{"fit", "plan", "predict", "report", "stage", "sweep", "watch"}; !found ||
+		!slices.Equal(got, want) {
+		t.Errorf("the first group has %v, expected %v", got, want)
+	}
+	if _, ungrouped, _ := strings.Cut(rest, "\nAdditional Commands:\n"); !slices.Equal(commandsIn(ungrouped),
+		[]string{"completion", "help"}) {
+		t.Errorf("outside of all groups are %v, expected cobra's own commands", commandsIn(ungrouped))
+	}
+}
+
+// TestEveryHelpHasAnExample, of the command itself.
+func TestEveryHelpHasAnExample(t *testing.T) {
+	w := newWorld(t)
+	var visit func(path ...string)
+	visit = func(path ...string) {
+		out := w.must(append(slices.Clone(path), "--help")...)
+		_, example, found := strings.Cut(out, "\nExamples:\n")
+		if !found || !strings.Contains(example, "launcher "+strings.Join(path, " ")) {
+			t.Errorf("the help of %v has no example:\n%s", path, out)
+		}
+		before, after, _ := strings.Cut(out, "\nExamples:\n") // which are lines to copy
+		_, after, _ = strings.Cut(after, "\n\n")
+		for _, line := range strings.Split(before+after, "\n") {
+			if n := len([]rune(line)); n > 80 {
+				t.Errorf("the help of %v has a line of %d characters, want at most the 80 of a terminal that does not "+
+					"tell: %s", path, n, line)
+			}
+		}
+		for _, line := range strings.Split(out, "\n") {
+			if n := len([]rune(line)); n > 130 {
+				t.Errorf("the help of %v has an example of %d characters: %s", path, n, line)
+			}
+		}
+		if _, list, ok := strings.Cut(out, "Commands:\n"); ok && len(path) > 0 {
+			list, _, _ = strings.Cut(list, "\n\n")
+			for _, name := range commandsIn(list) {
+				visit(append(slices.Clone(path), name)...)
+			}
+		}
+	}
+	visit()
+	for _, name := range commandsIn(w.must("--help")) {
+		if name != "help" && name != "completion" { // these are cobra's
+			visit(name)
+		}
+	}
+	if out := w.must("stage-task", "--help"); !strings.Contains(out, "--batch") {
+		t.Errorf("the help of stage-task does not say what starts it:\n%s", out)
 	}
 }

@@ -2,14 +2,30 @@ package cli
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"unicode"
+	"unicode/utf8"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/engine"
 	"coppice/internal/must"
+	"coppice/internal/problem"
+	"coppice/internal/program"
+	"coppice/internal/scorer"
 	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
+	"coppice/launcher/internal/cloudjob"
+	"coppice/launcher/internal/sweepview"
 )
 
 // TestPredictRefusesAFlippedByte: if any byte of a registered model has changed, nothing is scored with it.
@@ -62,4 +78,256 @@ func TestPlanRefusesAnAlteredManifest(t *testing.T) {
 		must.Get(store.Put(t.Context(), attrs.Name, blob.Any, bytes.NewReader(bad)))(t)
 	}
 	w.refused(sweep.ExitInput, "manifest", "sweep", spec, "--dry-run")
+}
+
+// TestFaultsOfEveryObject is the matrix of what people see of a sweep with an object with which something is wrong for
+// good, by the table of internal/sweep/WIRE.md. A row is a kind of objects, the columns are the faults. A cell has the
+// exit codes of status, leaderboard and ls.
+func TestFaultsOfEveryObject(t *testing.T) {
+	running, ended := newWorld(t), newWorld(t)
+	ended.jobs.run = ended.concluded(sweep.OutcomeWinner)
+	for _, w := range []*world{running, ended} {
+		w.staged()
+		w.jobs.status = &engine.JobStatus{State: engine.Running, Began: true}
+		w.must("sweep", w.file("sweep.yaml", fallbackYAML), "--id", "x", "--no-wait")
+	}
+	s, trials := sweepstore.New(running.buckets["sweeps"], "x"), sweepstore.NewTrials(running.buckets["sweeps"],
+		running.plan("x"))
+	p := running.plan("x")
+	for what, create := range map[string]func() (bool, error){
+		"claim": func() (bool, error) {
+			return trials.CreateClaim(t.Context(), sweep.Claim{Format: 1, Sweep: "x", Trial: 1, At: running.now})
+		},
+		"heartbeat": func() (bool, error) {
+			return true, trials.Beat(t.Context(), 1, 0, sweep.Heartbeat{Format: 1, Trees: 3, At: running.now})
+		},
+		"result": func() (bool, error) {
+			return trials.CreateResult(t.Context(), sweep.Result{Format: 1, Sweep: "x", Trial: 0,
+				Status: sweep.StatusFailed, Reason: "no luck"})
+		},
+		"job": func() (bool, error) {
+			return s.CreateJob(t.Context(), sweep.JobRecord{Format: 1, Sweep: "x", Number: 1, Job: p.JobName(1),
+				At: running.now})
+		},
+	} {
+		if ok, err := create(); !ok || err != nil {
+			t.Fatalf("prepare a %s: created %t, error %v", what, ok, err)
+		}
+	}
+	if ok, err := sweepstore.New(ended.buckets["sweeps"], "x").CreateEnding(t.Context(),
+		sweep.Ending{Format: 1, Sweep: "x", Trials: []int{0, 1, 2, 3}}); !ok || err != nil {
+		t.Fatalf("prepare an ending: created %t, error %v", ok, err)
+	}
+
+	names := sweep.Names("x")
+	for _, row := range []struct {
+		kind, name string
+		of         *world
+		want       [5]string // of blobtest.Faults
+	}{
+		{"plan", names.Plan(), running, [5]string{"3 3 0", "6 6 0", "1 1 0", "3 3 0", "4 4 0"}},
+		{"claim", names.Claim(1, 0), running, [5]string{"0 0 0", "0 0 0", "0 0 0", "0 0 0", "0 0 0"}},
+		{"heartbeat", names.Heartbeat(1, 0), running, [5]string{"0 0 0", "0 0 0", "0 0 0", "0 0 0", "0 0 0"}},
+		{"result", names.Result(0), running, [5]string{"0 0 0", "6 6 0", "1 1 0", "0 0 0", "0 0 0"}},
+		{"job record", names.JobRecord(1), running, [5]string{"3 0 0", "6 0 0", "1 0 0", "3 0 0", "0 0 0"}},
+		{"ending", names.Ending(), ended, [5]string{"0 0 0", "6 6 0", "1 1 0", "0 0 0", "0 0 0"}},
+		{"conclusion", names.Conclusion(), ended, [5]string{"3 3 0", "6 6 0", "1 1 0", "3 3 0", "0 0 0"}},
+	} {
+		for i, fault := range blobtest.Faults {
+			got, says := "", ""
+			synctest.Test(t, func(t *testing.T) {
+				w := *row.of
+				bad, err := blobtest.NewFaulty(t.Context(), w.buckets["sweeps"], fault, func(name string) bool {
+					return name == row.name
+				})
+				if err != nil || bad.Struck() != 1 {
+					t.Fatalf("%s: %d objects, error %v; want one", row.kind, bad.Struck(), err)
+				}
+				w.ctx, w.buckets = t.Context(), map[string]blob.Store{"datasets": w.buckets["datasets"],
+					"registry": w.buckets["registry"], "sweeps": bad}
+				for _, args := range [][]string{{"status", "x"}, {"leaderboard", "x"}, {"status"}} {
+					code, _, errOut := w.run(args...)
+					got += fmt.Sprint(code, " ")
+					says += errOut
+				}
+			})
+			if got != row.want[i]+" " {
+				t.Errorf("%s, %s: exit codes %s; want %s\n%s", row.kind, fault, got, row.want[i], says)
+			}
+		}
+	}
+}
+
+// TestExitCodes pins the exit codes of errors that are not simply of a kind.
+func TestExitCodes(t *testing.T) {
+	conflict := problem.New(problem.Conflict, "x")
+	for name, tc := range map[string]struct {
+		err  error
+		want int
+	}{
+		"no winner":              {sweepview.NoWinner(&sweep.Conclusion{}, ""), sweep.ExitNoWinner},
+		"not promoted":           {sweepview.NotPromoted(&sweep.Conclusion{}), sweep.ExitNotPromoted},
+		"a job failed":           {&cloudjob.FailedError{}, sweep.ExitError},
+		"a job's input":          {&cloudjob.FailedError{Code: sweep.ExitInput}, sweep.ExitInput},
+		"a job was interrupted":  {&cloudjob.FailedError{Code: sweep.ExitInterrupt}, sweep.ExitInterrupt},
+		"a task's failure":       {markTransient(errors.New("x"), sweep.ExitError), sweep.ExitTransient},
+		"a task was interrupted": {markTransient(context.Canceled, sweep.ExitInterrupt), sweep.ExitTransient},
+		"a task's input":         {markTransient(program.Usagef("x"), sweep.ExitUsage), sweep.ExitUsage},
+		"joined":                 {errors.Join(conflict, fs.ErrPermission), sweep.ExitConflict},
+	} {
+		for how, err := range map[string]error{"itself": tc.err, "wrapped": fmt.Errorf("a: %w", tc.err)} {
+			if code := program.ExitCode(t.Context(), err); code != tc.want {
+				t.Errorf("%s, %s: exit code %d, expected %d", name, how, code, tc.want)
+			}
+		}
+	}
+}
+
+// hostile clears the screen, rings, and reverses the text after it; in C0, in C1, by bidirectional and by invisible
+// characters.
+const hostile = "x\x1b[2J\x07\u009b31m\u202e\u2066y\u200b\ufeffz\x7f"
+
+// obeyed are the characters of text that a terminal would obey, or not show.
+func obeyed(text string) []rune {
+	var found []rune
+	for _, r := range text {
+		if r == utf8.RuneError || r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// TestOutsidersDoNotCommandTheTerminal: the contents of tables, tasks' texts and typing errors are shown harmlessly in
+// every output.
+func TestOutsidersDoNotCommandTheTerminal(t *testing.T) {
+	w := newWorld(t)
+	w.register(1)
+
+	// A table with hostile column names and values.
+	text := string(datasettest.Table(datasettest.Options{Rows: 1200}))
+	text = strings.ReplaceAll(strings.Replace(text, ",age,", ",a\u202e\u200b\u009b,", 1), "site1", hostile)
+	w.file("clicks.csv", text)
+	spec := w.file("dataset.yaml",
+		"name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\ncategorical: [campaign_id, "+
+			"site]\nencodings: none\nsplit: {by: hash, key: user_id, train: 0.6, valid: 0.4}\n")
+
+	// A task's account writes why its trials failed, and the aggregator why nothing won.
+	w.jobs.run = func(p *sweep.Plan) {
+		for name, v := range map[string]any{
+			sweep.Names(p.Sweep).Result(0): sweep.Result{Format: 1, Sweep: p.Sweep, Trial: 0,
+				Status: sweep.StatusFailed, Reason: hostile},
+			sweep.Names(p.Sweep).Conclusion(): sweep.Conclusion{Format: 1, Sweep: p.Sweep,
+				Outcome: sweep.OutcomeNoWinner, Reason: hostile,
+				Rejected: []sweep.Rejected{{Trial: 0, Reason: hostile}}},
+		} {
+			must.Get(blobtest.CreateJSON(t.Context(), w.buckets["sweeps"], name, v))(t)
+		}
+	}
+	must.Get(blob.Create(t.Context(), w.buckets["sweeps"], sweep.Names("broken").Plan(),
+		[]byte(`{"format":1,"sweep":"`+hostile+`"}`)))(t)
+	night := w.file("sweep.yaml", sweepYAML)
+	in, scored := filepath.Join(w.dir, "clicks.csv"), filepath.Join(w.dir, "out.csv")
+	bad := func(name, from, to string) string {
+		t.Helper()
+		return w.file(name, strings.Replace(sweepYAML, from, to, 1))
+	}
+
+	w.must("stage", spec)
+	_, _, _ = w.run("sweep", night, "--id", "night-1")
+	for _, line := range [][]string{
+		{"stage", spec}, {"stage", spec, "--json"}, {"status"}, {"status", "--json"},
+		{"leaderboard", "night-1"}, {"leaderboard", "night-1", "--json"}, {"status", "night-1"}, {"watch", "night-1"},
+		{"sweep", night, "--id", "night-1"},
+		{"status", "broken"}, {"status", hostile}, {"status", "--" + hostile}, {hostile}, {"registry", hostile},
+		{"plan", hostile + ".yaml"}, {"stage", hostile + ".yaml"},
+		{"plan", night, "--machines", hostile}, {"sweep", night, "--id", hostile},
+		{"plan", bad("a.yaml", "num_leaves", `"num`+`\e[2J\u202e`+`"`)},
+		{"plan", bad("b.yaml", "auc", `"a`+`\e[2J\x9b`+`"`)}, {"plan", bad("c.yaml", "trials: 4", hostile+": 4")},
+		{"plan", bad("d.yaml", "n2-highmem-2", `"n2`+`\e[2J\u202e`+`"`)},
+		{"plan", bad("e.yaml", "dataset: clicks", `dataset: "`+`\e[2J\u202e`+`"`)},
+		{"stage", w.file("f.yaml", "name: clicks\nsource: \"no\\0thing\\e[2J.csv\"\nlabel: y\n")},
+		{"stage", w.file("g.yaml", "name: clicks\nsource: clicks.csv\nlabel: \"\\e[2J\\u202e\"\n")},
+		{"stage", w.file("h.yaml", "name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nnumeric: [\"c"+
+			`x\e[2J`+"\"]\n")},
+		{"predict", "--model", "ctr", "--in", in, "--out", scored, "--keep", hostile},
+		{"predict", "--model", "ctr", "--in", in, "--out", scored, "--delimiter", hostile},
+		{"predict", "--model", "ctr", "--in", hostile, "--out", scored}, {"predict", "--model", "ctr", "--in", in,
+			"--out", "none/" + hostile + ".csv"}, {"predict", "--model", hostile, "--in", in, "--out", scored},
+		{"registry", "show", "ctr@" + hostile}, {"registry", "show", "ctr", "--file", hostile},
+		{"registry", "promote", "ctr@1", "--why", hostile},
+		{"doctor", "--for", hostile}, {"bill", "night-1"}, {"bill", hostile},
+		{"cancel", hostile},
+	} {
+		_, out, errOut := w.run(line...)
+		if found := obeyed(out + errOut); len(found) > 0 {
+			t.Errorf("%q lets %U through:\n%q\n%q", line, found, out, errOut)
+		}
+		if out+errOut == "" {
+			t.Errorf("%q has no effect", line)
+		}
+	}
+
+	// Nothing of it is lost.
+	out, columns := w.must("stage", spec), w.must("stage", spec, "--json")
+	if !strings.Contains(out, `\u001b[2J`) || !strings.Contains(out, `a\u202e\u200b\u009b`) ||
+		!strings.Contains(columns, `"a\u202e\u200b\u009b"`) {
+		t.Errorf("the hostile columns are not shown:\n%s", out)
+	}
+}
+
+// TestStagingReportsOfJobs: a task's text arrives through an object.
+func TestStagingReportsOfJobs(t *testing.T) {
+	err := &cloudjob.FailedError{Job: hostile, State: hostile, Text: hostile, Code: sweep.ExitInput}
+	if err.Error() == "" {
+		t.Fatal("it says nothing")
+	}
+	w := newWorld(t)
+	w.jobs.err = err
+	w.staged()
+	_, out, errOut := w.run("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")
+	if found := obeyed(out + errOut); len(found) > 0 || errOut == "" {
+		t.Errorf("%U got through: %q", found, errOut)
+	}
+}
+
+// TestLongValuesMakeNoLongErrors: 5,000 characters are shown by their beginning and end.
+func TestLongValuesMakeNoLongErrors(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.register(1)
+	long := strings.Repeat("long_", 1000)
+	in := w.file("in.csv", string(datasettest.Table(datasettest.Options{Rows: 50})))
+	for _, line := range [][]string{
+		{"plan", w.file("a.yaml", sweepYAML+long+": 1\n")},
+		{"plan", w.file("b.yaml", strings.Replace(sweepYAML, "auc", long, 1))},
+		{"plan", w.file("c.yaml", strings.Replace(sweepYAML, "num_leaves", long, 1))},
+		{"plan", w.file("d.yaml", strings.Replace(sweepYAML, "trials: 4", "trials: "+long, 1))},
+		{"plan", w.file("e.yaml", strings.Replace(sweepYAML, "search: {", "search: {constraints: ['"+long+" < 3'], ",
+			1))},
+		{"stage", w.file("f.yaml", "name: clicks\nsource: clicks.csv\nlabel: "+long+"\n")},
+		{"stage", w.file("g.yaml", "name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: ['"+
+			strings.Repeat("two words ", 500)+"']\n")},
+		{"predict", "--model", "ctr", "--in", in, "--out", filepath.Join(w.dir, "o.csv"), "--keep", long},
+		{"status", "--" + long}, {long}, {"status", long}, {"plan", long},
+	} {
+		code, out, errOut := w.run(line...)
+		if code == 0 || utf8.RuneCountInString(errOut) > 1200 {
+			t.Errorf("%.60q ended with %d and %d characters: %.200q ... %s", line, code, utf8.RuneCountInString(errOut),
+				errOut, out)
+		}
+	}
+}
+
+// TestFilesAreWrittenAsTheyAre: a version's file that is redirected keeps its bytes.
+func TestFilesAreWrittenAsTheyAre(t *testing.T) {
+	w := newWorld(t)
+	w.register(1)
+	out := w.must("registry", "show", "ctr", "--file", scorer.FileLevels)
+	stored, _ := must.Get2(blob.ReadAll(t.Context(), w.buckets["registry"],
+		"registry/ctr/versions/1/"+scorer.FileLevels,
+		1<<30))(t)
+	if out != string(stored) {
+		t.Errorf("%d bytes were printed, %d are stored", len(out), len(stored))
+	}
 }

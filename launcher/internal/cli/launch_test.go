@@ -1,10 +1,16 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"iter"
+	"maps"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"coppice/internal/blob"
@@ -12,6 +18,7 @@ import (
 	"coppice/internal/engine"
 	"coppice/internal/machines"
 	"coppice/internal/must"
+	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/cloudjob"
@@ -173,5 +180,298 @@ func TestFitTakesAMachineOfANewAccount(t *testing.T) {
 			t.Errorf("of %d cores a sweep takes %d on Google Cloud and %d here, want %d and all", here, got,
 				coresOf(whereLocal, here), want)
 		}
+	}
+}
+
+// TestWatchOfAJobThatIsGone: a restarted local cloud has the sweep's objects but not its job. The watcher soon says how
+// to continue, and so does a launcher that attaches to it.
+func TestWatchOfAJobThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.staged()
+		file := w.file("sweep.yaml", sweepYAML)
+		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); strings.Contains(out, "had been started") {
+			t.Errorf("started a sweep whose job is gone: got %s; want no claim that it had been started", out)
+		}
+		w.jobs.status = &engine.JobStatus{State: engine.Gone}
+		began := time.Now()
+		w.refused(sweep.ExitError,
+			"its job is gone (was the local cloud restarted?); `launcher sweep SWEEP.yaml --id fifth`", "watch",
+			"fifth")
+		if took := time.Since(began); took < 2*time.Second || took > time.Minute {
+			t.Errorf("it was said after %s", took)
+		}
+		delete(w.jobs.submitted, "fifth")
+		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); !strings.Contains(out,
+			"sweep fifth was planned, but had no job; submitted, finished trials are kept\n") ||
+			w.jobs.submitted["fifth"] != 1 {
+			t.Errorf("started a sweep whose job is gone: got %s; want one new job, and finished trials kept", out)
+		}
+		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); !strings.Contains(out, "attached to it") {
+			t.Errorf("started it once more: got %s; want it attached", out)
+		}
+	})
+}
+
+// TestWatchConcludes: where no messages are sent, watching has the aggregator look once the sweep's tasks have ended,
+// and what stops it is said once.
+func TestWatchConcludes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.staged()
+		looks := 0
+		w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "fifth", "--no-wait")
+		p, _ := must.Get2(sweepstore.New(w.buckets["sweeps"], "fifth").Plan(t.Context()))(t)
+		w.conclude = func(context.Context) error {
+			if looks++; looks < 3 {
+				return errors.New("no folder")
+			}
+			w.concluded(sweep.OutcomeWinner)(p)
+			return nil
+		}
+		w.jobs.status = &engine.JobStatus{State: engine.Done}
+		code, out, errOut := w.run("watch", "fifth")
+		if code != 0 || !strings.Contains(out, "ctr v1 is live") {
+			t.Errorf("exit code %d: %s", code, out)
+		}
+		if looks != 3 || strings.Count(errOut, "no folder") != 1 {
+			t.Errorf("it looked %d times, and said %s; want 3 times, and one warning", looks, errOut)
+		}
+	})
+}
+
+// TestAfterACancel: the same file starts nothing and says what does. With another name or number of trials it is
+// another
+// sweep, which learns from what the cancelled one has trained.
+func TestAfterACancel(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	spec := strings.Replace(sweepYAML, "search: {", "search: {method: gp, warm_start: auto, ", 1)
+	var first struct{ Sweep sweep.ID }
+	must.Do(t, json.Unmarshal([]byte(w.must("sweep", w.file("sweep.yaml", spec), "--no-wait", "--json")), &first))
+	p := w.plan(first.Sweep)
+	for trial, leaves := range []float64{7, 35} {
+		o := sweep.Object{Name: sweep.Names(first.Sweep).Attempt(trial, 0) + "x"}
+		params := maps.Clone(p.Base)
+		params["num_leaves"] = leaves
+		must.Get(sweepstore.NewTrials(w.buckets["sweeps"], p).CreateResult(t.Context(), sweep.Result{Format: 1,
+			Sweep: first.Sweep, Trial: trial, Status: sweep.StatusDone, Score: 0.6 + leaves/1000, Model: &o,
+			Scores: &sweep.Scored{Calib: o, Test: o}, Params: params}))(t)
+	}
+	w.must("cancel", string(first.Sweep))
+	w.refused(sweep.ExitConflict,
+		"sweep "+string(first.Sweep)+" was cancelled, and is not started again; with another "+
+			"name: or number of trials:", "sweep", w.file("sweep.yaml", spec), "--no-wait")
+
+	w.jobs.cancelled = false
+	for _, change := range [][2]string{{"trials: 4", "trials: 6"}, {"name: night", "name: again"}} {
+		var next struct{ Sweep sweep.ID }
+		file := w.file("sweep.yaml", strings.Replace(spec, change[0], change[1], 1))
+		must.Do(t, json.Unmarshal([]byte(w.must("sweep", file, "--no-wait", "--json")), &next))
+		p := w.plan(next.Sweep)
+		if next.Sweep == first.Sweep || len(p.Earlier) != 1 || p.Earlier[0].Sweep != first.Sweep ||
+			len(p.Earlier[0].Trials) != 2 || p.Trials[1].Source != search.SourceWarm ||
+			p.Trials[1].Params["num_leaves"] != 35.0 {
+			t.Errorf("with %s after a cancel: sweep %s has learnt from %+v, and trial 1 is from %s with %v leaves; "+
+				"expected another sweep than %s, the two results of that one, and the better one's 35 leaves after "+
+				"the default", change[1], next.Sweep, p.Earlier, p.Trials[1].Source, p.Trials[1].Params["num_leaves"],
+				first.Sweep)
+		}
+	}
+}
+
+// TestADamagedJobRecordKeepsNobodyFromCancelling: of a sweep that was given other machines.
+func TestADamagedJobRecordKeepsNobodyFromCancelling(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.jobs.status = &engine.JobStatus{State: engine.Running, Began: true}
+	w.must("sweep", w.file("sweep.yaml", fallbackYAML), "--id", "x", "--no-wait")
+	must.Get(w.buckets["sweeps"].Put(t.Context(), sweep.Names("x").JobRecord(1), blob.Any, strings.NewReader("{")))(t)
+	w.must("leaderboard", "x")
+	w.refused(sweep.ExitInput, "jobs/1.json", "cancel", "x")
+	if _, err := w.buckets["sweeps"].Stat(t.Context(), sweep.Names("x").Cancel()); err != nil {
+		t.Errorf("cancelled a sweep with a damaged job record: %v; want its tasks asked to stop", err)
+	}
+	w.refused(sweep.ExitUsage, "ends in -f and a number", "sweep", w.file("sweep.yaml", sweepYAML), "--id", "x-f1")
+}
+
+// TestAnEmptyNameIsNoSweep: "$SWEEP" of a shell that has not set it cancels nothing, and shows no other sweep.
+func TestAnEmptyNameIsNoSweep(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")
+	for _, command := range []string{"status", "leaderboard", "bill", "report --out -", "cancel"} {
+		code, out, errOut := w.run(append(strings.Fields(command), "")...)
+		if code == 0 || !strings.Contains(errOut, "sweep id") {
+			t.Errorf("%s of an empty name ended with %d, want a refusal\n%s%s", command, code, out, errOut)
+		}
+	}
+	if _, err := w.buckets["sweeps"].Stat(t.Context(), sweep.Names("x").Cancel()); !errors.Is(err, blob.ErrNotExist) {
+		t.Errorf("the newest sweep is cancelled: %v", err)
+	}
+}
+
+// batch is a Batch whose tasks leave as soon as their sweep is cancelled.
+type batch struct {
+	*jobs
+	plan  *sweep.Plan
+	ended map[string]engine.Phase // state of the jobs that have ended; "" while they run
+}
+
+func (b *batch) Submit(_ context.Context, p *sweep.Plan) (existed bool, err error) {
+	b.plan = p
+	if _, existed = b.ended[p.Job]; !existed {
+		b.ended[p.Job] = ""
+	}
+	return existed, nil
+}
+
+func (b *batch) Status(ctx context.Context, job string) (engine.JobStatus, error) {
+	state, there := b.ended[job]
+	if !there {
+		return engine.JobStatus{State: engine.Gone}, nil
+	}
+	cancelled, err := sweepstore.New(b.sweeps, b.plan.Sweep).Cancelled(ctx)
+	if err != nil {
+		return engine.JobStatus{}, err
+	}
+	if state == "" && cancelled {
+		b.ended[job], state = engine.Done, engine.Done
+	}
+	if state == "" {
+		return engine.JobStatus{State: engine.Running, Began: true}, nil
+	}
+	return engine.JobStatus{State: state, Began: true}, nil
+}
+
+func (b *batch) Cancel(ctx context.Context, job string) (engine.JobStatus, error) {
+	if state, there := b.ended[job]; there && state == "" {
+		b.ended[job] = engine.Cancelled
+	}
+	return b.Status(ctx, job)
+}
+
+func (b *batch) Delete(_ context.Context, job string) error {
+	delete(b.ended, job)
+	return nil
+}
+
+// switching is a store that lets another program run before an operation of the given number.
+type switching struct {
+	blob.Store
+	left  int
+	other func()
+}
+
+func (s *switching) step() {
+	if s.left--; s.left == 0 {
+		s.other()
+	}
+}
+
+func (s *switching) Stat(ctx context.Context, name string) (blob.Attrs, error) {
+	s.step()
+	return s.Store.Stat(ctx, name)
+}
+
+func (s *switching) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
+	s.step()
+	return s.Store.Open(ctx, name, r)
+}
+
+func (s *switching) Put(ctx context.Context, name string, g blob.Generation, r io.Reader) (blob.Attrs, error) {
+	s.step()
+	return s.Store.Put(ctx, name, g, r)
+}
+
+func (s *switching) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, error] {
+	s.step()
+	return s.Store.List(ctx, prefix)
+}
+
+// TestTwoPeopleAtOnce lets one of cancel and sweep run at every point of the other, and of itself, on a sweep that
+// runs.
+// Whoever cancels succeeds, and no job lives then; a command that starts it attaches, or is told that it was cancelled.
+func TestTwoPeopleAtOnce(t *testing.T) {
+	start := newWorld(t)
+	start.staged()
+	file := start.file("sweep.yaml", sweepYAML)
+	commands := map[string][]string{"cancel": {"cancel", "x"}, "sweep": {"sweep", file, "--id", "x", "--no-wait"}}
+	for first := range commands {
+		for second := range commands {
+			for at, done := 1, false; !done; at++ {
+				w := newWorld(t)
+				w.buckets["datasets"] = start.buckets["datasets"]
+				cloud := &batch{jobs: w.jobs, ended: map[string]engine.Phase{}}
+				w.runner = cloud
+				w.must(commands["sweep"]...)
+				command := func(name string) (code int, text string) {
+					code, out, errOut := w.run(commands[name]...)
+					return code, out + errOut
+				}
+
+				whole := w.buckets["sweeps"]
+				var codes [2]int
+				var texts [2]string
+				done = true
+				w.buckets["sweeps"] = &switching{Store: whole, left: at, other: func() {
+					done = false
+					w.buckets["sweeps"] = whole
+					codes[1], texts[1] = command(second)
+				}}
+				codes[0], texts[0] = command(first)
+				w.buckets["sweeps"] = whole
+				if done {
+					break // the first has ended before
+				}
+
+				what := fmt.Sprintf("%s with %s at its operation %d: exit codes %d", first, second, at, codes)
+				for i, name := range []string{first, second} {
+					if codes[i] != 0 && (name == "cancel" || codes[i] != sweep.ExitConflict ||
+						!strings.Contains(texts[i], "sweep x was cancelled")) {
+						t.Errorf("%s; expected success, or for sweep that it was cancelled\n%s", what, texts[i])
+					}
+				}
+				want := "runs"
+				if first == "cancel" || second == "cancel" {
+					want = "cancelled"
+				}
+				if got := w.stateOf(t, cloud); got != want {
+					t.Errorf("%s: the sweep is %s, expected %s", what, got, want)
+				}
+			}
+		}
+	}
+}
+
+// stateOf is what has become of the sweep x.
+func (w *world) stateOf(t *testing.T, cloud *batch) string {
+	t.Helper()
+	cancelled := must.Get(sweepstore.New(w.buckets["sweeps"], "x").Cancelled(t.Context()))(t)
+	alive := 0
+	for name := range cloud.ended {
+		status := must.Get(cloud.Status(t.Context(), name))(t)
+		if !status.State.Ended() {
+			alive++
+		}
+	}
+	switch {
+	case cancelled && alive == 0:
+		return "cancelled"
+	case !cancelled && alive == 1:
+		return "runs"
+	}
+	return fmt.Sprintf("lost: cancelled %t, with %d jobs", cancelled, alive)
+}
+
+// TestCancelledTasksLeaveByThemselves: tasks alone may drop what they have saved, so their job is not cancelled while
+// they do.
+func TestCancelledTasksLeaveByThemselves(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.runner = &batch{jobs: w.jobs, ended: map[string]engine.Phase{}}
+	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")
+	if out := w.must("cancel", "x"); !strings.Contains(out, "sweep x is cancelled (job done)") {
+		t.Errorf("cancelled a sweep whose tasks leave: got %q; want that its job ended by itself", out)
 	}
 }

@@ -1,12 +1,33 @@
 package cli
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/sethvargo/go-envconfig"
+
+	"coppice/internal/blob"
+	"coppice/internal/calibrate"
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/datasettest"
+	"coppice/internal/fit"
+	"coppice/internal/gbt"
+	"coppice/internal/metric"
+	"coppice/internal/must"
+	"coppice/internal/problem"
+	"coppice/internal/program"
 	"coppice/internal/registry"
+	"coppice/internal/scorer"
 	"coppice/internal/sweep"
+	"coppice/launcher/internal/reproduce"
 )
 
 func TestRegistryCommands(t *testing.T) {
@@ -54,4 +75,399 @@ func TestRegistryCommands(t *testing.T) {
 	w.refused(sweep.ExitNotFound, "no.txt", "registry", "show", "ctr@1", "--file", "no.txt")
 	w.refused(sweep.ExitUsage, "MODEL@VERSION", "registry", "promote", "ctr@best", "--why", "a test")
 	w.refused(sweep.ExitInput, "../x", "registry", "list", "../x")
+}
+
+func TestBadVersions(t *testing.T) {
+	w := newWorld(t)
+	w.threeChampions()
+	w.must("registry", "promote", "ctr@2", "--alias", "canary", "--why", "5 %")
+	w.must("registry", "bad", "ctr@2", "--why", "broken labels")
+	out := w.must("registry", "show", "ctr@canary")
+	for _, part := range []string{"canary", "broken labels"} {
+		if !strings.Contains(out, part) {
+			t.Errorf("show has no %q:\n%s", part, out)
+		}
+	}
+	if out := w.must("registry", "rollback", "ctr", "--why", "a test"); !strings.Contains(out, "3 -> 1") {
+		t.Errorf("rollback over the bad version: %s", out)
+	}
+	w.refused(sweep.ExitConflict, "broken labels", "registry", "promote", "ctr@2", "--why", "a test")
+	w.must("registry", "bad", "ctr@2", "--undo", "--why", "they were right")
+	w.must("registry", "promote", "ctr@2", "--why", "a test")
+	if out := w.must("registry", "bad", "ctr@2", "--why", "x"); !strings.Contains(out, "still the champion") ||
+		!strings.Contains(out, "canary still") {
+		t.Errorf("marking the champion bad says nothing of the champion: %s", out)
+	}
+	out = w.must("registry", "show", "ctr", "--history")
+	for _, part := range []string{"marked_bad", "cleared", "promoted canary"} {
+		if !strings.Contains(out, part) {
+			t.Errorf("the history has no %q:\n%s", part, out)
+		}
+	}
+	w.refused(sweep.ExitUsage, "number", "registry", "promote", "ctr@1", "--alias", "7", "--why", "a test")
+	w.must("registry", "promote", "ctr@1", "--alias", "canary", "--why", "a test")
+	w.refused(sweep.ExitNotFound, "marked bad", "registry", "rollback", "ctr", "--alias", "canary", "--why", "a test")
+	if out := w.must("registry", "rollback", "ctr", "--alias", "canary", "--to", "0", "--why",
+		"it is over"); !strings.Contains(out, "canary of ctr: version 1 -> -") {
+		t.Errorf("the alias is removed: %s", out)
+	}
+	w.refused(sweep.ExitNotFound, "canary", "registry", "show", "ctr@canary")
+	w.refused(sweep.ExitUsage, "--why", "registry", "bad", "ctr@1")
+	w.refused(sweep.ExitUsage, "which version", "registry", "bad", "ctr", "--why", "x")
+}
+
+func TestDeleteAsks(t *testing.T) {
+	w := newWorld(t)
+	w.threeChampions()
+	w.refused(sweep.ExitUsage, "--yes", "registry", "delete", "ctr@1", "--why", "room")
+	w.refused(sweep.ExitConflict, "champion", "registry", "delete", "ctr@3", "--why", "room", "--yes")
+	w.refused(sweep.ExitUsage, "ctr@3", "registry", "delete", "ctr@champion", "--why", "room", "--yes")
+
+	answer := func(text string) (int, string) {
+		var out, errOut bytes.Buffer
+		env := envconfig.MapLookuper(map[string]string{"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets",
+			"COPPICE_SWEEPS_BUCKET": "sweeps", "COPPICE_REGISTRY_BUCKET": "registry"})
+		code := Run(t.Context(), Setup{
+			World: program.World{Args: []string{"registry", "delete", "ctr@1", "--why", "room"},
+				In: strings.NewReader(text), Out: program.To(&out), Err: program.To(&errOut),
+				Now: func() time.Time { return w.now }, Env: env},
+			Connect: func(context.Context, Env) (*Backends, error) {
+				return &Backends{Bucket: func(name string) blob.Store { return w.buckets[name] },
+					Close: func() error { return nil }}, nil
+			},
+		})
+		return code, out.String() + errOut.String()
+	}
+	if code, out := answer("y\n"); code != sweep.ExitUsage || !strings.Contains(out, "nothing was changed") {
+		t.Errorf("the answer y: ended with %d\n%s", code, out)
+	}
+	w.must("registry", "show", "ctr@1")
+	if code, out := answer("ctr@1\n"); code != 0 {
+		t.Errorf("the version's name: ended with %d\n%s", code, out)
+	}
+	w.refused(sweep.ExitNotFound, "was deleted", "registry", "show", "ctr@1")
+	if out := w.must("registry", "show", "ctr", "--history"); !strings.Contains(out, "deleted") {
+		t.Errorf("the history has no deletion:\n%s", out)
+	}
+	w.must("registry", "delete", "ctr@2", "--why", "room", "--yes")
+}
+
+// threeChampions registers three versions and makes each the champion, an hour apart, from 03:00 on.
+func (w *world) threeChampions() *registry.Registry {
+	w.t.Helper()
+	r := registry.New(w.buckets["registry"])
+	for i := range 3 {
+		at := w.now.Add(time.Duration(i)*time.Hour + 250*time.Millisecond)
+		files := map[string][]byte{"model.txt": []byte("tree " + strconv.Itoa(i))}
+		must.Get(r.Register(w.t.Context(), "ctr", "sweep-"+strconv.Itoa(i), files,
+			registry.Info{At: at, By: "aggregator"}))(w.t)
+		must.Get(r.Promote(w.t.Context(), "ctr", i+1, registry.Expect{Version: i},
+			registry.Act{By: "aggregator", Why: "gain", At: at}))(w.t)
+	}
+	return r
+}
+
+func TestVerify(t *testing.T) {
+	w := newWorld(t)
+	w.threeChampions()
+	var verified registry.Verification
+	out := w.must("registry", "show", "ctr", "--verify", "--json")
+	if err := json.Unmarshal([]byte(out), &verified); err != nil || len(verified.Moves) != 3 ||
+		verified.Heads[0].SHA256 != verified.Moves[2] {
+		t.Fatalf("got %s (%v), want three moves, the last of which is the head", out, err)
+	}
+	if out := w.must("registry", "show", "ctr", "--verify"); !strings.Contains(out, verified.Moves[2]) ||
+		!strings.Contains(out, "everything is unchanged") {
+		t.Errorf("got\n%s", out)
+	}
+	w.refused(sweep.ExitNotFound, "ctx", "registry", "show", "ctx", "--verify")
+	w.refused(sweep.ExitUsage, "verify", "registry", "show", "ctr", "--verify", "--history")
+	if code, out, errOut := w.run("registry", "show", "ctr@1", "--verify"); code != sweep.ExitUsage || out != "" ||
+		!strings.Contains(errOut, "--verify checks the whole model: launcher registry show ctr --verify") {
+		t.Errorf("a version alone: %d, %s%s", code, out, errOut)
+	}
+
+	must.Get(w.buckets["registry"].Put(t.Context(), "registry/ctr/versions/2/model.txt", blob.Any,
+		strings.NewReader("tree 9")))(t)
+	w.refused(sweep.ExitInput, "registry/ctr/versions/2/model.txt is damaged", "registry", "show", "ctr", "--verify")
+}
+
+// TestVersionsSayHowTheyStand: whether one is live, since when or until when, and what the gate said; files last, on
+// demand. Lists have score and age.
+func TestVersionsSayHowTheyStand(t *testing.T) {
+	w := newWorld(t)
+	w.threeChampions()
+	w.staged()
+	w.jobs.run = w.concluded(sweep.OutcomeWinner)
+	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1")
+	must.Get(registry.New(w.buckets["registry"]).Register(t.Context(), "ctr", "night-1",
+		map[string][]byte{"model.txt": []byte("tree")}, registry.Info{At: w.now.Add(4 * time.Hour), By: "aggregator",
+			Metrics: map[string]float64{"auc": 0.7, "log_loss": 0.125}, Labels: map[string]string{"sweep": "night-1"}},
+	))(t)
+	w.now = w.now.Add(53 * time.Hour)
+	for _, c := range []struct{ args, want string }{
+		{"show ctr@3", "ctr@3 (champion) | live | champion since 2026-11-21 (2 days ago)"},
+		{"show ctr@1", "ctr@1 | not live | champion from 2026-11-21 to 2026-11-21, then @2"},
+		{"show ctr@4", "ctr@4 | not live | never the champion, which is @3"},
+		{"show ctr@3", "1, 6 B (--all lists them)"}, {"show ctr@3 --all", "model.txt │ 6 B, sha256"},
+		{"list ctr", "4 │ │ log_loss 0.125 │ 2 days │"}, {"list", "ctr │ 4 │ 3 │ │ 2 days"},
+	} {
+		out := w.must(append([]string{"registry"}, strings.Fields(c.args)...)...)
+		text := strings.Join(strings.Fields(out), " ")
+		for _, part := range strings.Split(c.want, " | ") {
+			if !strings.Contains(text, part) {
+				t.Errorf("registry %s does not say %q:\n%s", c.args, part, out)
+			}
+		}
+		if strings.Contains(out, "sha256") != strings.Contains(c.args, "--all") {
+			t.Errorf("registry %s has sums only with --all:\n%s", c.args, out)
+		}
+	}
+	if out := w.must("status", "night-1"); !strings.HasPrefix(out,
+		"ctr v1 is live. On test auc 0.61. There was no champion.\n") {
+		t.Errorf("status begins with\n%.200s\nexpected what is live, and how good by the metric of the sweep", out)
+	}
+
+	// The plan says what chose a version where its report has no interval of that.
+	must.Get(registry.New(w.buckets["registry"]).Register(t.Context(), "ctr", "night-2",
+		map[string][]byte{"model.txt": []byte("tree"), scorer.FilePlan: []byte(`{"spec":{"metric":"auc"}}`)},
+		registry.Info{At: w.now, By: "aggregator", Metrics: map[string]float64{"auc": 0.7, "log_loss": 0.125}}))(t)
+	if out := w.must("registry", "list", "ctr"); !strings.Contains(out, "auc 0.7") {
+		t.Errorf("registry list ctr does not say the auc that chose version 5:\n%s", out)
+	}
+}
+
+// changed registers a version again, under another key, with some of its files changed.
+func (g *grown) changed(n string, change map[string]func(string) string) registry.Version {
+	g.t.Helper()
+	r := registry.New(g.buckets["registry"])
+	v := must.Get(r.Get(g.t.Context(), "ctr", n))(g.t)
+	files := map[string][]byte{}
+	for _, f := range v.Files {
+		files[f.Name] = must.Get(r.ReadFile(g.t.Context(), v, f.Name))(g.t)
+	}
+	for name, do := range change {
+		before := string(files[name])
+		if files[name] = []byte(do(before)); string(files[name]) == before {
+			g.t.Fatalf("%s did not change", name)
+		}
+	}
+	key := strings.Join(append([]string{"changed"}, keys(change)...), "-")
+	return must.Get(r.Register(g.t.Context(), "ctr", key, files, v.Info))(g.t)
+}
+
+func keys[V any](m map[string]V) (out []string) {
+	for k := range maps.Keys(m) {
+		out = append(out, k)
+	}
+	return out
+}
+
+func TestReproduce(t *testing.T) {
+	w := newWorld(t)
+	g := w.grow(12)
+	for _, args := range [][]string{{"ctr@1"}, {"ctr@1", "--threads", "3"}, {"ctr", "--dataset", g.dir}} {
+		if out := w.must(append([]string{"registry", "reproduce"}, args...)...); !strings.Contains(out, "12 trees") ||
+			!strings.Contains(out, ": the same bytes") {
+			t.Errorf("%q: got\n%s\nwant the same bytes", args, out)
+		}
+	}
+	var r reproduce.Report
+	if err := json.Unmarshal([]byte(w.must("registry", "reproduce", "ctr@1", "--json")), &r); err != nil || !r.Same() ||
+		len(r.Files) != 4 {
+		t.Errorf("got %+v, %v, want four files with the same bytes", r, err)
+	}
+}
+
+// TestReproduceAtItsLimit: a version whose training ended at limits.trial is trained up to the same tree.
+func TestReproduceAtItsLimit(t *testing.T) {
+	w := newWorld(t)
+	g := w.grow()
+	g.limit = 5
+	g.version(0, 12)
+	g.limit = 0
+	if out := w.must("registry", "reproduce", "ctr@1"); !strings.Contains(out, "5 trees") ||
+		!strings.Contains(out, ": the same bytes") {
+		t.Errorf("got\n%s\nwant the same bytes of 5 trees", out)
+	}
+	g.changed("1", map[string]func(string) string{scorer.FileResult: func(text string) string {
+		return strings.Replace(text, `"at_limit": true`, `"at_limit": false`, 1)
+	}})
+	w.refused(sweep.ExitConflict, "5 trees were registered, 12 were grown, and the first 5 are the same", "registry",
+		"reproduce", "ctr@2")
+}
+
+// TestReproduceWithWhatIsGone: of a version with a parameter that earlier builds knew, the error names its build.
+func TestReproduceWithWhatIsGone(t *testing.T) {
+	w := newWorld(t)
+	g := w.grow(6)
+	g.changed("1", map[string]func(string) string{scorer.FilePlan: func(text string) string {
+		return strings.Replace(text, `"num_leaves":`, `"path_smooth": 2, "num_leaves":`, 1)
+	}})
+	w.refused(sweep.ExitInput, "(asked for: 2); it was planned by build v1: reproduce it with that", "registry",
+		"reproduce", "ctr@2")
+}
+
+// TestReproduceContinued: a version whose trials added trees to an older one, as earlier builds could, predicts as
+// before, and is not trained again.
+func TestReproduceContinued(t *testing.T) {
+	w := newWorld(t)
+	g := w.grow(6)
+	g.changed("1", map[string]func(string) string{scorer.FilePlan: func(text string) string {
+		return strings.Replace(text, `"spec":`, `"input": {"model": "ctr", "version": 1, "trees": 6}, "spec":`, 1)
+	}})
+	w.refused(sweep.ExitInput, problem.Gone("continue:"), "registry", "reproduce", "ctr@2")
+	table := w.file("rows.csv", string(datasettest.Table(datasettest.Options{Rows: 20})))
+	w.must("predict", "--model", "ctr@2", "--in", table, "--out", filepath.Join(w.dir, "scored.csv"))
+}
+
+// If a version cannot be reproduced, the message says which file differs, and where.
+func TestReproduceDiffers(t *testing.T) {
+	w := newWorld(t)
+	g := w.grow(6)
+	replace := func(old, fresh string) func(string) string {
+		return func(text string) string { return strings.Replace(text, old, fresh, 1) }
+	}
+
+	g.changed("1", map[string]func(string) string{scorer.FileModel: func(text string) string {
+		before, tree, _ := strings.Cut(text, "Tree=3\n")
+		head, values, _ := strings.Cut(tree, "leaf_value=")
+		first, rest, _ := strings.Cut(values, " ")
+		fresh := ("0.25" + strings.Repeat("0", 30))[:len(first)] // tree_sizes counts the bytes
+		return before + "Tree=3\n" + head + "leaf_value=" + fresh + " " + rest
+	}})
+	w.refused(sweep.ExitConflict, "model.txt: from tree 4 of 6 on: the same splits, other leaf values", "registry",
+		"reproduce", "ctr@2")
+
+	g.changed("1", map[string]func(string) string{scorer.FileCalibrator: replace(`"method"`, `"method" `)})
+	w.refused(sweep.ExitConflict, "differs in calibrator.json: line 1", "registry", "reproduce", "ctr@3")
+
+	// A plan with another parameter grows other trees; a newer build is named as a reason.
+	v := g.changed("1", map[string]func(string) string{scorer.FilePlan: func(text string) string {
+		text = strings.Replace(text, `"learning_rate": 0.1`, `"learning_rate": 0.2`, 1)
+		return strings.Replace(text, `"coppice": "v1"`, `"coppice": "v0"`, 1)
+	}})
+	_, out, errOut := w.run("registry", "reproduce", "ctr@4")
+	if v.Number != 4 || !strings.Contains(errOut, "from tree 1 of 6 on") ||
+		!strings.Contains(errOut, "planned by build v0, and trained again by v1") {
+		t.Errorf("another learning rate: got\n%s%s", out, errOut)
+	}
+
+	w.put("datasets", sweep.DatasetDir(g.manifest.Name, g.manifest.Version)+dataset.TargetsFile(dataset.TrainSplit),
+		"x")
+	w.refused(sweep.ExitInput, dataset.TargetsFile(dataset.TrainSplit), "registry", "reproduce", "ctr@1")
+}
+
+// grown are versions of a staged dataset as sweeps create them, but without the report.
+type grown struct {
+	*world
+	manifest *dataset.Manifest
+	dir      string
+	limit    int // trees at which trainings reach their limit; 0 for none
+}
+
+// grow stages a dataset and registers a version of it for each number of trees.
+func (w *world) grow(trees ...int) *grown {
+	w.t.Helper()
+	return w.growBy("is_click", trees...)
+}
+
+// growBy is grow with a label.
+func (w *world) growBy(label string, trees ...int) *grown {
+	w.t.Helper()
+	o := datasettest.Options{Rows: 3000, Split: "{by: hash, key: user_id, train: 0.6, valid: 0.1, test: 0.3}",
+		Label: label}
+	dir, m := datasettest.Dir(w.t, o)
+	g := &grown{world: w, manifest: m, dir: dir}
+	for _, name := range append(names(m.Files), dataset.ManifestFile) {
+		text := must.Get(os.ReadFile(filepath.Join(dir, name)))(w.t)
+		w.put("datasets", sweep.DatasetDir(m.Name, m.Version)+name, string(text))
+	}
+	w.put("datasets", sweep.DatasetLatest(m.Name), `{"format":1,"version":"`+m.Version+`"}`)
+	for i, n := range trees {
+		g.version(i, n)
+	}
+	return g
+}
+
+func names(files []dataset.FileInfo) (out []string) {
+	for _, f := range files {
+		out = append(out, f.Name)
+	}
+	return out
+}
+
+func (w *world) put(bucket, object, text string) {
+	w.t.Helper()
+	must.Get(w.buckets[bucket].Put(w.t.Context(), object, -1, strings.NewReader(text)))(w.t)
+}
+
+// version trains and registers one version, as the aggregator does.
+func (g *grown) version(i, trees int) registry.Version {
+	g.t.Helper()
+	ds := must.Get(dataset.Open(g.dir))(g.t)
+	defer ds.Close()
+
+	p := gbt.Defaults()
+	p.NumIterations = trees
+	by := "log_loss"
+	if n := len(g.manifest.Label.Classes); n > 0 {
+		p.Objective, p.NumClass, by = "multiclass", n, "multi_logloss"
+	}
+	m := must.Get(metric.Lookup(by))(g.t)
+	table, valid := fit.NewTable(ds), sweep.Rows{Split: "valid"}
+	q := fit.Request{Params: p, Metric: m, Valid: &valid, Threads: 1}
+	q.OnTree = func(t gbt.Progress) error {
+		if t.Tree == g.limit {
+			return gbt.ErrLimit
+		}
+		return nil
+	}
+	res := must.Get(table.Train(g.t.Context(), q))(g.t)
+	plan := sweep.Plan{Format: 1, Sweep: sweep.ID("night-" + strconv.Itoa(i)), Coppice: "v1",
+		Spec:    sweep.Spec{Model: "ctr", Objective: p.Objective, Metric: by, Seed: 7},
+		Dataset: sweep.DatasetRef{Name: g.manifest.Name, Version: g.manifest.Version},
+		Holdout: sweep.Holdout{Valid: valid, Calib: sweep.Rows{Split: "test", Folds: []uint8{0, 1, 2, 3}},
+			Test: sweep.Rows{Split: "test", Folds: []uint8{4, 5, 6, 7, 8, 9}}},
+		Sizing: sweep.Sizing{ThreadsPerTask: 1}, Heartbeat: sweep.Duration(30 * time.Second),
+		Takeover: sweep.Duration(5 * time.Minute), Trials: []sweep.Trial{{Params: p.Map()}}}
+
+	var model bytes.Buffer
+	must.Get(res.Model.WriteTo(&model))(g.t)
+	levels := datasettest.Levels(g.t, ds)
+	encoding, kept := scorer.Compact(res.Model, g.manifest.Encoding(), levels)
+	manifest := must.Get(os.ReadFile(filepath.Join(g.dir, dataset.ManifestFile)))(g.t)
+	files := map[string][]byte{scorer.FileModel: model.Bytes(), scorer.FileDataset: manifest}
+	if kept != nil {
+		files[scorer.FileLevels] = kept.Encode()
+	}
+	made := map[string]any{scorer.FileFeatures: encoding, scorer.FilePlan: plan,
+		scorer.FileResult: sweep.Result{Format: 1, Sweep: plan.Sweep, Status: sweep.StatusDone, Params: p.Map(),
+			TreesGrown: res.Grown, AtLimit: g.limit > 0}}
+	if p.NumClass == 1 {
+		made[scorer.FileCalibrator] = g.calibrated(table, res.Model, plan)
+	}
+	for name, v := range made {
+		text, err := json.MarshalIndent(v, "", "  ")
+		if name == scorer.FileCalibrator {
+			text, err = json.Marshal(v)
+		}
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		files[name] = append(text, '\n')
+	}
+	v := must.Get(registry.New(g.buckets["registry"]).Register(g.t.Context(), "ctr", string(plan.Sweep), files,
+		registry.Info{At: g.now, By: "aggregator",
+			Labels: map[string]string{"sweep": string(plan.Sweep), "trial": "0", "dataset": g.manifest.Name + "@" +
+				g.manifest.Version}}))(g.t)
+	return v
+}
+
+func (g *grown) calibrated(table *fit.Table, m *gbt.Model, plan sweep.Plan) *calibrate.Calibrator {
+	g.t.Helper()
+	calib := must.Get(table.Select(plan.Holdout.Calib))(g.t)
+	raw := must.Get(m.PredictBinned(&calib.Data, 1))(g.t)
+	choice := must.Get(calibrate.Choose(raw, calib.Label, nil, false))(g.t)
+	return choice.Calibrator
 }

@@ -1,13 +1,30 @@
 package cli
 
 import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	"coppice/internal/blob"
+	"coppice/internal/fit"
+	"coppice/internal/must"
+	"coppice/internal/page"
+	"coppice/internal/program"
+	"coppice/internal/program/environment"
+	"coppice/internal/registry"
+	"coppice/internal/search"
 	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // TestTablesFitEightyColumns: those of every command that prints one, on the most usual terminal.
@@ -100,4 +117,227 @@ func TestLatest(t *testing.T) {
 	}
 	w.buckets["sweeps"] = blob.Memory()
 	w.refused(sweep.ExitNotFound, "there is no sweep yet", "status", "@latest")
+}
+
+// TestEmptyListsSayWhatToDo: where nothing is yet, a list is a command that begins, not a table without rows.
+func TestEmptyListsSayWhatToDo(t *testing.T) {
+	w := newWorld(t)
+	for command, want := range map[string]string{"status": "no sweep yet: `launcher fit",
+		"datasets list": "no dataset yet: `launcher stage", "registry list": "no model yet: `launcher fit"} {
+		if out := w.must(strings.Fields(command)...); !strings.HasPrefix(out, want) {
+			t.Errorf("%s, where nothing is, says\n%s\nexpected %s ...", command, out, want)
+		}
+	}
+}
+
+func TestReport(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.jobs.run = w.concluded(sweep.OutcomeWinner)
+	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1")
+
+	out := filepath.Join(w.dir, "page.html")
+	if said := w.must("report", "night-1", "--out", out); !strings.Contains(said, "wrote "+out) {
+		t.Errorf("report said %q", said)
+	}
+	first := must.Get(os.ReadFile(out))(t)
+	if text := string(first); !strings.HasPrefix(text, "<!doctype html>") ||
+		!strings.Contains(text, "became the champion") || !strings.Contains(text, "num_leaves") {
+		t.Errorf("the page is %.300q", text)
+	}
+	if again := w.must("report", "night-1", "--out", "-"); again != string(first) {
+		t.Error("written twice, the page has other bytes")
+	}
+
+	v := must.Get(registry.New(w.buckets["registry"]).Register(t.Context(), "ctr", "night-1",
+		map[string][]byte{"model.txt": []byte("{")},
+		registry.Info{At: w.now, By: "test", Why: "best", Metrics: map[string]float64{"auc": 0.61},
+			Labels: map[string]string{"sweep": "night-1", "dataset": "clicks@0"}}))(t)
+	must.Get(registry.New(w.buckets["registry"]).Promote(t.Context(), "ctr", v.Number, registry.Expect{},
+		registry.Act{By: "test", Why: "because", At: w.now}))(t)
+	if text := w.must("report", "ctr", "--out", "-"); !strings.Contains(text, "Version 1 is live") ||
+		!strings.Contains(text, "clicks@0") || !strings.Contains(text, "model.txt") {
+		t.Errorf("the model's page is %.2000q", text)
+	}
+
+	if text := w.must("report", "clicks", "--out", "-"); !strings.Contains(text, "Night by night") ||
+		!strings.Contains(text, "campaign_id") || !strings.Contains(text, "night-1") {
+		t.Errorf("the dataset's page is %.2000q", text)
+	}
+	w.refused(sweep.ExitUsage, "a model's page has all its versions", "report", "ctr@champion", "--out", "-")
+	if text := w.must("report", "model:ctr", "--out", "-"); !strings.Contains(text, "Version 1 is live") {
+		t.Errorf("the page of model:ctr is %.300q", text)
+	}
+	w.refused(sweep.ExitNotFound, "dataset ctr is not staged", "report", "dataset:ctr", "--out", "-")
+
+	w.refused(sweep.ExitUsage, "--out", "report", "night-1")
+	w.refused(sweep.ExitNotFound, "there is no sweep", "report", "night-2", "--out", "-")
+	w.refused(sweep.ExitUsage, "does not exist", "report", "night-1", "--out",
+		filepath.Join(w.dir, "no", "folder.html"))
+}
+
+// TestANameOfSeveralKinds: the page is that of the first kind, and the others are named.
+func TestANameOfSeveralKinds(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.register(1)
+	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "clicks", "--no-wait")
+	out := filepath.Join(w.dir, "page.html")
+	for name, want := range map[string]string{
+		"clicks":         "note: this is the page of sweep:clicks; there is dataset:clicks, too\n",
+		"dataset:clicks": "",
+		"ctr":            "",
+	} {
+		if code, _, said := w.run("report", name, "--out", out); code != 0 || said != want {
+			t.Errorf("report %s ended with %d and said %q; want %q", name, code, said, want)
+		}
+	}
+}
+
+// TestWritePage writes a page into a folder that does not exist yet, and another over it.
+func TestWritePage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pages", "night.html")
+	for n := 1; n <= 2; n++ {
+		view, want := &page.Index{More: n}, bytes.Buffer{}
+		must.Do(t, view.Write(&want))
+		if size, err := writePage(path, view); err != nil || size != want.Len() {
+			t.Fatalf("page %d: %d bytes were written, %v; want %d", n, size, err, want.Len())
+		}
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want.Bytes()) {
+			t.Errorf("page %d: the file has %d bytes, %v; want the %d of Write", n, len(got), err, want.Len())
+		}
+	}
+}
+
+// TestConsoleServes: it prints its address, has a page of a sweep there with the command that cancels it, and takes
+// nothing.
+func TestConsoleServes(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1", "--no-wait")
+	ctx, stop := context.WithCancel(t.Context())
+	w.ctx = ctx
+	from, to := io.Pipe()
+	ended := make(chan int, 1)
+	go func() { ended <- w.runTo(to, io.Discard, "console", "--listen", "127.0.0.1:0") }()
+	lines := bufio.NewScanner(from)
+	lines.Scan()
+	for method, want := range map[string]int{http.MethodGet: http.StatusOK,
+		http.MethodPost: http.StatusMethodNotAllowed} {
+		r := must.Get(http.NewRequestWithContext(t.Context(), method, lines.Text()+"/sweeps/night-1", nil))(t)
+		answer, err := http.DefaultClient.Do(r)
+		must.Do(t, err)
+		text, err := io.ReadAll(answer.Body)
+		if err != nil || answer.Body.Close() != nil || answer.StatusCode != want ||
+			want == http.StatusOK && !strings.Contains(string(text), "<code>launcher cancel night-1</code>") {
+			t.Errorf("%s is answered %d %.200q, %v; expected %d", method, answer.StatusCode, text, err, want)
+		}
+	}
+	stop()
+	if code := <-ended; code != sweep.ExitOK {
+		t.Errorf("the console ended with %d, expected %d", code, sweep.ExitOK)
+	}
+}
+
+// someCallers authenticates callers if any are configured, and then rejects them all.
+func someCallers(_ context.Context, env environment.CallersEnv) (program.Callers, error) {
+	if env.Audience == "" || len(env.Callers) == 0 {
+		return nil, errors.New("nobody may call")
+	}
+	return nobody{}, nil
+}
+
+type nobody struct{}
+
+func (nobody) Verify(context.Context, string) (string, error) { return "", errors.New("nobody") }
+
+func TestConsoleRefuses(t *testing.T) {
+	w := newWorld(t)
+	w.refused(sweep.ExitInput, "ssh -L", "console", "--listen", "0.0.0.0:8765")
+	w.refused(sweep.ExitInput, "invalid port 99999", "console", "--listen", "127.0.0.1:99999")
+	w.env = map[string]string{"COPPICE_AUDIENCE": "https://console.example"}
+	w.refused(sweep.ExitError, "nobody may call", "console", "--listen", "0.0.0.0:0")
+}
+
+// TestTried: the leaderboard says why trials were tried and stopped, and status counts those that wait at a rung.
+func TestTried(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	spec := strings.Replace(sweepYAML, "search: {random: {num_leaves: {log_int: [4, 40]}}}",
+		"search: {method: gp, fixed: [{}], random: {num_leaves: {log_int: [4, 40]}}, stop: {rule: "+
+			"asha, min_trees: 5}}", 1)
+	w.must("sweep", w.file("sweep.yaml", spec), "--id", "night-1", "--no-wait")
+
+	plan, _ := must.Get2(sweepstore.New(w.buckets["sweeps"], "night-1").Plan(t.Context()))(t)
+	if got, want := plan.Spec.Search.Stop.Rungs, "[11 33]"; strings.Join(strings.Fields(jsonOf(t, got)),
+		"") != strings.ReplaceAll(want, " ", ",") {
+		t.Errorf("the rungs of 100 trees are %v, want %s", got, want)
+	}
+
+	trials, score := sweepstore.NewTrials(w.buckets["sweeps"], plan), 0.75
+	seen := []sweep.Seen{{Trial: 0, Status: sweep.StatusDone, Score: &score}}
+	s := must.Get(search.Decide(plan, 1, seen, nil))(t)
+	full := must.Get(fit.Complete(plan.Base, s.Params, nil))(t)
+	must.Get(trials.CreateDecision(t.Context(), sweep.Decision{Format: 1, Sweep: plan.Sweep, Trial: 1, Task: 3,
+		At: w.now, Params: full, Own: s.Params, Source: s.Source, Reason: s.Reason, Seen: seen}))(t)
+	must.Get(trials.CreateRung(t.Context(), sweep.Rung{Format: 1, Sweep: plan.Sweep, Trial: 1, Step: 11, Score: 0.5,
+		Pause: true, Reason: "rank 4 of 4", Seen: []sweep.Reached{{Step: 11, Trial: 0, Score: 0.6}}}))(t)
+	must.Get(trials.CreateResult(t.Context(), sweep.Result{Format: 1, Sweep: plan.Sweep, Trial: 1,
+		Status: sweep.StatusStopped, Reason: "at 11 trees: rank 4 of 4", Score: 0.5, TreesGrown: 11, Params: full}))(t)
+
+	for _, want := range []string{"fixed", "halton: initial design (Halton)", "at 11 trees: rank 4 of 4"} {
+		if out := w.must("leaderboard", "night-1", "--all"); !strings.Contains(out, want) {
+			t.Errorf("leaderboard night-1 --all: got\n%s\nexpected %q in it", out, want)
+		}
+	}
+	if out := w.must("status", "night-1"); !strings.Contains(out, "1 trial, because others were better") ||
+		strings.Contains(out, "failed") {
+		t.Errorf("the status of a sweep with a stopped trial is\n%s\nwant one stopped and none failed", out)
+	}
+
+	// Trial 2 waits at a rung.
+	other := sweep.Reached{Step: 11, Trial: 0, Score: 0.6}
+	must.Get(trials.CreateRung(t.Context(), sweep.Rung{Format: 1, Sweep: plan.Sweep, Trial: 2, Step: 11, Score: 0.5,
+		Pause: true, Reason: "2 have come to rung 11, fewer than 3", Seen: []sweep.Reached{other}}))(t)
+	must.Do(t, trials.CreatePause(t.Context(), 2, 0, 11))
+	if out := w.must("status", "night-1"); !strings.Contains(out, "1 trial behind others at a rung; may resume") ||
+		strings.Contains(out, "1 running") {
+		t.Errorf("the status of a sweep with a paused trial is\n%s\nwant one paused and none running", out)
+	}
+}
+
+// TestTriedOfFolds: configurations that are decided later are in the plan, and the page says why one was tried.
+func TestTriedOfFolds(t *testing.T) {
+	w := newWorld(t)
+	w.staged()
+	w.must("stage", w.file("dataset.yaml", "name: plain\nsource: clicks.csv\nlabel: is_click\ndrop: "+
+		"[revenue]\ncategorical: [campaign_id]\nencodings: none\nsplit: {by: hash, key: user_id, train: 0.6, valid: "+
+		"0.4}\n"))
+	file := w.file("sweep.yaml", strings.NewReplacer("search: {random: {num_leaves: {log_int: [4, 40]}}}",
+		"search: {method: gp, fixed: [{}], random: {num_leaves: {log_int: [4, 40]}}}",
+		"dataset: clicks", "dataset: plain\nvalidate: {kfold: 4}").Replace(sweepYAML))
+	if out := strings.Join(strings.Fields(w.must("sweep", file, "--dry-run")), " "); !strings.Contains(out,
+		"3 configurations are decided when their first fold is claimed") || strings.Count(out, "│ gp │") != 3 {
+		t.Errorf("the plan is\n%s\nwant three configurations that are decided later, one line each", out)
+	}
+	w.must("sweep", file, "--id", "night-1", "--no-wait")
+
+	plan, trials, score := w.plan("night-1"), sweepstore.NewTrials(w.buckets["sweeps"], w.plan("night-1")), 0.75
+	seen := []sweep.Seen{{Trial: 0, Status: sweep.StatusDone, Score: &score}}
+	s := must.Get(search.Decide(plan, 3, seen, nil))(t)
+	full := must.Get(fit.Complete(plan.Base, s.Params, nil))(t)
+	must.Get(trials.CreateDecision(t.Context(), sweep.Decision{Format: 1, Sweep: plan.Sweep, Trial: 3, Task: 2,
+		Claim: 1, Holder: 4, At: w.now, Params: full, Own: s.Params, Source: s.Source, Reason: s.Reason,
+		Seen: seen}))(t)
+
+	if out := strings.Join(strings.Fields(w.must("report", "night-1", "--out", "-")), " "); !strings.Contains(out,
+		"initial design (Halton)") {
+		t.Error("the page of a sweep with folds does not say why its configuration was tried")
+	}
+}
+
+func jsonOf(t *testing.T, v any) string {
+	t.Helper()
+	text := must.Get(json.Marshal(v))(t)
+	return string(text)
 }

@@ -10,6 +10,7 @@ import (
 	"coppice/internal/gbt"
 	"coppice/internal/must"
 	"coppice/internal/sweep"
+	"coppice/launcher/internal/plan"
 )
 
 func TestTheFinalTrainingIsTheLastTrial(t *testing.T) {
@@ -113,4 +114,252 @@ func TestFinalIsTheDefault(t *testing.T) {
 				p.Spec.Final, notes, tc.final, tc.note)
 		}
 	}
+}
+
+// cross is the spec with validate.
+func cross(t *testing.T, validate string, edits ...string) *sweep.Spec {
+	t.Helper()
+	return parse(t, append([]string{"machine:", "validate: " + validate + "\nmachine:"}, edits...)...)
+}
+
+func TestFoldsBecomeTrials(t *testing.T) {
+	p := built(t, cross(t, "{kfold: 5}"), manifest(all...))
+	readBack(t, p)
+	if len(p.Trials) != 8*5+1 || p.Configurations() != 8 || p.Folds.First != 3 || !p.Trials[40].Refit ||
+		len(p.Expected) != 41 || p.Expected[40].Params == nil {
+		t.Errorf("8 configurations are %d trials, %d configurations, %d folds first; want 41, 8 and 3, the last a "+
+			"refit", len(p.Trials), p.Configurations(), p.Folds.First)
+	}
+	if !slices.ContainsFunc(p.Notes, func(n string) bool {
+		return strings.Contains(n, "8 configurations in 5 folds of train (kfold) are 40 trials")
+	}) {
+		t.Errorf("the notes do not say how many trials that are: %q", p.Notes)
+	}
+
+	// 40 features twice and 8 bytes of each of 131 million rows are copied, and the trainer has its own.
+	if least := int64(131_000_000 * 88); p.Sizing.RefitBytes < least || p.Sizing.RefitBytes > 2*least ||
+		p.Sizing.TrialBytes >= p.Sizing.RefitBytes {
+		t.Errorf("the refit needs %d bytes and a fold %d; want more than %d, less than twice that, and less",
+			p.Sizing.RefitBytes, p.Sizing.TrialBytes, least)
+	}
+}
+
+func TestFoldsThatTheDatasetDoesNotHave(t *testing.T) {
+	order := func(by string) func(*dataset.Manifest) {
+		return func(m *dataset.Manifest) {
+			m.Order = &dataset.Ordering{By: by, Copies: 1}
+			m.Split.By = dataset.SplitByHash
+		}
+	}
+	for name, tc := range map[string]struct {
+		validate string
+		change   func(*dataset.Manifest)
+		want     string
+	}{
+		"no groups": {"{kfold: 5, by: group}", func(*dataset.Manifest) {},
+			"dataset clicks has no groups; stage it with group: COLUMN"},
+		"no time": {"{forward: 5}", func(m *dataset.Manifest) { m.Split.By = dataset.SplitByHash },
+			"do not follow each other in time; stage it with split: {by: time"},
+		"statistics": {"{kfold: 5}", order(dataset.OrderRandom), "stage it with encodings: none"},
+		"of groups": {"{kfold: 5, by: group}",
+			func(m *dataset.Manifest) { order(dataset.OrderTime)(m); m.Group = "user" },
+			"stage it with encodings: none"},
+		"none that time": {"{forward: 5}", func(m *dataset.Manifest) { m.Split.By = dataset.SplitByTime }, ""},
+	} {
+		m := manifest(all...)
+		tc.change(m)
+		p, err := build(cross(t, tc.validate), m)
+		if tc.want == "" && (err != nil || len(p.Folds.Rounds) != 4) || tc.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s: validate: %s gave %v; want %q", name, tc.validate, err, tc.want)
+		}
+	}
+}
+
+func TestARefitThatDoesNotFit(t *testing.T) {
+	refused(t, "the refit on the rows of several splits does not fit a n2-standard-4", cross(t, "{kfold: 5}",
+		"n2-highmem-64", "n2-standard-4", "num_leaves: {log_int: [15, 255]}", "num_leaves: {log_int: [2, 4]}"),
+		manifest(all...))
+}
+
+// TestFoldsOfASearchThatLearns: winners, portfolio and open configurations each become folds, and what is expected has
+// parameters and folds.
+func TestFoldsOfASearchThatLearns(t *testing.T) {
+	s := learner(t, "machine:", "validate: {kfold: 5}\nmachine:", "method: auto", "method: auto\n  warm_start: auto")
+	earlier := []sweep.Earlier{{Sweep: "night-3",
+		Trials: []sweep.Seen{{Trial: 4, Status: sweep.StatusDone, Score: new(0.9),
+			Params: sweep.Params{"num_leaves": 100.0, "learning_rate": 0.1, "min_data_in_leaf": 20.0}}}}}
+	p := must.Get(plan.Build(plan.Inputs{Spec: s, Manifest: manifest(all...),
+		Job:     func(id sweep.ID) string { return "jobs/" + string(id) },
+		Earlier: func(*sweep.Plan) ([]sweep.Earlier, error) { return earlier, nil }}))(t)
+	p.Job = p.JobName(0)
+	data := must.Get(json.Marshal(p.Plan))(t)
+	if _, err := sweep.DecodePlan(data); err != nil && !strings.Contains(err.Error(), "job") {
+		t.Fatalf("the plan is refused by its reader: %v", err)
+	}
+
+	if got, want := sources(p), "fixed 10, warm 5, portfolio 25, auto 60, refit 1"; got != want ||
+		p.Configurations() != 20 {
+		t.Errorf("the folds of %d configurations are from %s; want 20, from %s", p.Configurations(), got, want)
+	}
+	for i, expected := range p.Expected {
+		trial := p.Trials[i]
+		if trial.Open != (trial.Source == "auto") || len(expected.Params) == 0 || expected.Fold != trial.Fold ||
+			expected.Configuration != trial.Configuration || expected.Refit != trial.Refit {
+			t.Errorf("trial %d is %+v, and expected as %+v; want the same fold, with parameters, open where the "+
+				"search decides", i, trial, expected)
+		}
+	}
+	notes := strings.Join(p.Notes, "\n")
+	for _, want := range []string{"12 configurations are decided when their first fold is claimed",
+		"20 configurations in 5 folds of train (kfold) are 100 trials",
+		"warm_start: configuration 2 is number 1 of night-3",
+		"warm_start: 1 of 20 configurations start from an earlier winner, 17 are new"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("the notes do not say %q:\n%s", want, notes)
+		}
+	}
+
+	// Folds and refit may become the largest that the space has.
+	largest := built(t, cross(t, "{kfold: 5}", "fixed: [{}, {learning_rate: 0.2}]",
+		"fixed: [{num_leaves: 255, min_data_in_leaf: 5}]"), manifest(all...))
+	if p.Sizing.TrialBytes < largest.Sizing.TrialBytes || p.Sizing.RefitBytes < largest.Sizing.RefitBytes {
+		t.Errorf("open folds are given %d bytes and the refit %d; the largest configuration of the space needs %d "+
+			"and %d", p.Sizing.TrialBytes, p.Sizing.RefitBytes, largest.Sizing.TrialBytes, largest.Sizing.RefitBytes)
+	}
+}
+
+// TestTrialsComparedBySamples: the plan says at which samples.
+func TestTrialsComparedBySamples(t *testing.T) {
+	spec := parse(t, "search:", "search:\n  stop: {rule: asha, by: rows}")
+	p := built(t, spec, manifest(all...))
+	readBack(t, p)
+
+	stop := p.Spec.Search.Stop
+	if len(stop.Rungs) != 1 || stop.OneIn != 25 || stop.Eta != 5 {
+		t.Errorf("rungs %v, of one row in %d, eta %d; want one, 25 and 5", stop.Rungs, stop.OneIn, stop.Eta)
+	}
+	if want := "after training on one row in 25 (asha, one in 5 continues)"; !slices.ContainsFunc(p.Notes,
+		func(n string) bool { return strings.Contains(n, want) }) {
+		t.Errorf("the notes are %q; want one with %q", p.Notes, want)
+	}
+
+	small := manifest(all...)
+	for i := range small.Splits {
+		small.Splits[i].Rows = 9900
+	}
+	refused(t, "one in 5 of 9900 is too small a sample", spec, small)
+
+	// A spec that does not say by what leaves it to metric and table.
+	for _, c := range []struct {
+		metric string
+		m      *dataset.Manifest
+		want   string
+	}{{"log_loss", small, sweep.ByTrees}, {"log_loss", manifest(all...), sweep.ByRows},
+		{"auc", manifest(all...), sweep.ByTrees}} {
+		if p, err := build(parse(t, "metric: ap", "metric: "+c.metric, "search:", "search:\n  stop: {rule: asha}"),
+			c.m); err != nil || p.Spec.Search.Stop.By != c.want {
+			t.Errorf("stop: {rule: asha} for %s on %d rows: got error %v, want trials to be compared by %s", c.metric,
+				c.m.Splits[0].Rows, err, c.want)
+		}
+	}
+}
+
+// TestSequences: a sweep over the points of a sequence is planned the same twice, and begins as a longer one does.
+func TestSequences(t *testing.T) {
+	planned := func(trials string) (*plan.Planned, string) {
+		p := built(t, learner(t, "method: auto", "method: "+sweep.MethodHalton, "trials: 20", "trials: "+trials),
+			manifest(all...))
+		text := must.Get(json.Marshal(p.Trials[:20]))(t)
+		return p, string(text)
+	}
+	p, first := planned("20")
+	if again, text := planned("20"); text != first || again.Fingerprint() != p.Fingerprint() {
+		t.Errorf("planned twice, the trials are\n%s\nand\n%s\nwant the same", first, text)
+	}
+	if _, text := planned("32"); text != first {
+		t.Errorf("20 trials are\n%s\nwant the first of a sweep of 32\n%s", first, text)
+	}
+}
+
+func TestBagIsRefused(t *testing.T) {
+	spec := withoutRequire(t)
+	for edit, want := range map[string]string{
+		"ensemble: {bag: 0}":                       "bag is 0: use 2 to 10",
+		"ensemble: {bag: 11}":                      "bag is 11: use 2 to 10",
+		"ensemble: {bags: 3}":                      `did you mean "bag"`,
+		"ensemble: {bag: 3}\nfinal: {rows: train}": "its models are those of the final training; leave final out",
+		"ensemble: {bag: 3}\nvalidate: {kfold: 5}": "validate has none: its winner is " +
+			"trained on train and valid already",
+	} {
+		unread(t, want, strings.Replace(spec, "machine:", edit+"\nmachine:", 1))
+	}
+	for edit, want := range map[string]int{"": 1, "ensemble: {bag: 1}": 1,
+		"ensemble: {bag: 3}\nfinal: {rows: all}": 3} {
+		text := strings.Replace(spec, "machine:", edit+"\nmachine:", 1)
+		s, err := sweep.ParseSpec("sweep.yaml", []byte(text), words())
+		if err != nil || s.Bag() != want {
+			t.Errorf("%s: got %+v, %v, expected a bag of %d", edit, s, err, want)
+		}
+	}
+}
+
+// TestBagByDefault: small tables get a bag of five unless rows by time, statistics under a key or a limit on cost speak
+// against it, which refuses one that is asked for where the reason is the table's.
+func TestBagByDefault(t *testing.T) {
+	small := func(edit func(*dataset.Manifest)) *dataset.Manifest {
+		m := manifest(all...)
+		for i := range m.Splits {
+			m.Splits[i].Rows = 10_000
+		}
+		edit(m)
+		return m
+	}
+	few := small(func(*dataset.Manifest) {})
+	const asked = "ensemble: {bag: 3}\n"
+	for _, tc := range []struct {
+		lines, require string
+		m              *dataset.Manifest
+		bag            int
+		refused        string
+	}{
+		{"", "", few, 5, ""},
+		{"ensemble: {bag: 1}\n", "", few, 1, ""},
+		{asked, "", few, 3, ""},
+		{asked, `require: ["trees < 900"]`, few, 3, ""},
+		{"", `require: ["trees < 900"]`, few, 1, ""},
+		{"", `require: ["auc > 0.6"]`, few, 5, ""},
+		{"", "", manifest(all...), 1, ""},
+		{"final: {rows: train}\n", "", few, 1, ""},
+		{"", "", small(func(m *dataset.Manifest) { m.Split.By = dataset.SplitByTime }), 1, ""},
+		{asked, "", small(func(m *dataset.Manifest) { m.Split.By = dataset.SplitByTime }), 0,
+			"rows are divided by time"},
+		{asked, "", small(func(m *dataset.Manifest) {
+			m.Split.By, m.Order = dataset.SplitByHash, &dataset.Ordering{}
+		}), 0, "have seen the keys of every fold"},
+		{asked, "", small(func(m *dataset.Manifest) { m.Negatives = 0.1 }), 0, "a sample of its negative rows"},
+	} {
+		p, err := build(parse(t, `require: ["precision@1% > 0.1", "trees < 900"]`, tc.require, "final: {rows: train}\n",
+			tc.lines), tc.m)
+		switch {
+		case tc.refused != "":
+			if err == nil || !strings.Contains(err.Error(), tc.refused) {
+				t.Errorf("%s: got error %v, want %q", tc.lines, err, tc.refused)
+			}
+		case err != nil:
+			t.Errorf("%s%s: %v", tc.lines, tc.require, err)
+		case p.Spec.Bag() != tc.bag || strings.Contains(strings.Join(p.Notes, "\n"), "ensemble: ") != (tc.bag > 1):
+			t.Errorf("%s%s: a bag of %d, want %d; notes %q", tc.lines, tc.require, p.Spec.Bag(), tc.bag, p.Notes)
+		}
+	}
+}
+
+func withoutRequire(t *testing.T) string {
+	t.Helper()
+	before, after, ok := strings.Cut(spec, "\nrequire:")
+	_, after, more := strings.Cut(after, "\n")
+	if !ok || !more {
+		t.Fatal("the spec of these tests has no line require: any more")
+	}
+	return strings.Replace(before+"\n"+after, "final: {rows: train}\n", "", 1)
 }

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -331,4 +332,111 @@ func TestRowsOfCopies(t *testing.T) {
 	if got, test := d.TableRows(sweep.Train), d.TableRows("test"); got != 32_500_000 || test != 1e6 {
 		t.Errorf("got %d rows of the table in train and %d of test, want 32,500,000 and 1,000,000", got, test)
 	}
+}
+
+// TestAliasesDrawWhatTheyDrew pins the trials and ids of specs from when plans still contained aliases. Specs with
+// canonical names keep their ids; under an alias the trials are the same, and the sweep has the id of its canonical
+// names.
+func TestAliasesDrawWhatTheyDrew(t *testing.T) {
+	const drawn = "{num_leaves: {log_int: [15, 255]}}"
+	for name, tc := range map[string]struct {
+		edits                   []string
+		id, fingerprint, trials string
+	}{
+		"canonical": {[]string{"eta", "learning_rate"}, "night-fa9b4f98", "8aad6214218abc9b",
+			"31/0 31/0 238/0 26/0 39/0 59/0 73/0 95/0"},
+		"an alias": {nil, "night-fa9b4f98", "8aad6214218abc9b", "31/0 31/0 238/0 26/0 39/0 59/0 73/0 95/0"},
+		"drawn": {[]string{drawn, "{max_leaves: {log_int: [15, 255]}, reg_lambda: {choice: [0, 1]}}"}, "", "",
+			"31/0 31/0 79/1 110/0 41/0 176/1 98/1 178/0"},
+		"a small space": {[]string{"fixed: [{}, {learning_rate: 0.2}]", "fixed: [{}]", drawn,
+			"{num_leaf: {int: [15, 18]}, lambda: {choice: [0, 1]}}"},
+			"", "", "31/0 18/0 15/0 18/1 16/1 17/0 15/1 16/0"},
+	} {
+		p := built(t, parse(t, tc.edits...), manifest(all...))
+
+		var trials []string
+		for _, trial := range p.Trials {
+			trials = append(trials, fmt.Sprintf("%v/%v", trial.Params["num_leaves"], trial.Params["lambda_l2"]))
+		}
+		if want := strings.Fields(tc.trials); !slices.Equal(trials, want) {
+			t.Errorf("%s: trials %v, expected %v", name, trials, want)
+		}
+		if got := string(p.Sweep); tc.id != "" && (got != tc.id || p.Fingerprint()[:16] != tc.fingerprint) {
+			t.Errorf("%s: sweep %s with fingerprint %.16s, expected %s and %s; a new training parameter changes the "+
+				"fingerprint, as a plan states all defaults: then write the new one here, but the id must stay",
+				name, got, p.Fingerprint(), tc.id, tc.fingerprint)
+		}
+	}
+}
+
+// A sweep whose held-out rows are of one class ends before it begins, and not after all candidates have been trained.
+func TestHeldOutRowsOfOneClass(t *testing.T) {
+	for name, tc := range map[string]struct {
+		splits []string
+		split  string
+		mean   float64
+		want   string
+	}{
+		"calib without positives": {all, "calib", 0,
+			"none of the 1000000 rows of calib in dataset clicks@0123456789abcdef is positive, so there is nothing " +
+				"to calibrate by"},
+		"calib without negatives": {all, "calib", 1, "of calib in dataset clicks@0123456789abcdef is negative"},
+		"valid without positives": {all, "valid", 0,
+			"of valid in dataset clicks@0123456789abcdef is positive, so there is nothing to select by"},
+		"calib out of valid": {[]string{"train", "valid"}, "valid", 0,
+			"of valid in dataset clicks@0123456789abcdef is positive"},
+		"test without positives": {all, "test", 0, "of test in dataset clicks@0123456789abcdef is positive, so there " +
+			"is nothing to judge by"},
+		"too few to be divided in three": {[]string{"train", "valid"}, "valid", 4e-6,
+			"only 4 of the 1000000 rows of valid"},
+		"enough to be divided": {[]string{"train", "valid"}, "valid", 5e-6, ""},
+		"one positive":         {all, "calib", 1e-6, ""},
+	} {
+		m := manifest(tc.splits...)
+		for i := range m.Splits {
+			if m.Splits[i].Name == tc.split {
+				m.Splits[i].LabelMean = tc.mean
+			}
+		}
+		_, err := build(parse(t), m)
+		if tc.want == "" && err != nil || tc.want != "" &&
+			(!problem.Is(err, problem.Input) || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s: got %v, want ... %s", name, err, tc.want)
+		}
+	}
+}
+
+// TestSeveralClasses: a plan has the number of classes of the dataset's label, and what several classes do not have is
+// refused before anything is trained.
+func TestSeveralClasses(t *testing.T) {
+	m := manifest(all...)
+	m.Label.Kind, m.Label.Classes = "classes", []string{"a", "b", "c"}
+	const classes = "objective: multiclass\nmetric: multi_logloss"
+	for want, lines := range map[string]string{
+		"":                                 classes,
+		" ":                                "objective: multiclass\nmetric: multi_error\nweights: {num_class: 3}",
+		"num_class is 4, and the label of": classes + "\nweights: {num_class: 4}",
+		"  ":                               classes + "\nensemble: {bag: 1}",
+		"metric auc is for binary":         classes + "\nrequire: [auc > 0.7]",
+		"has 3 classes: use objective":     "objective: regression\nmetric: rmse",
+	} {
+		lines, params, _ := strings.Cut(lines, "\nweights: ")
+		s := parse(t, "metric: ap", lines, "params: {eta: 0.05}", "params: "+cmp.Or(params, "{eta: 0.05}"),
+			"search:", "search:\n  method: auto", `require: ["precision@1% > 0.1", "trees < 900"]`, "")
+		p, err := build(s, m)
+		if want = strings.TrimSpace(want); want != "" {
+			if err == nil || !strings.Contains(err.Error(), want) || !problem.Is(err, problem.Input) {
+				t.Errorf("%s: got error %v, want %q", lines, err, want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", lines, err)
+		} else if n := p.Trials[0].Params["num_class"]; n != 3.0 {
+			t.Errorf("%s: the plan trains %v classes, want 3", lines, n)
+		} else if n := p.Base["num_class"]; n != 3.0 {
+			t.Errorf("%s: what a search that learns begins with has %v classes, want 3", lines, n)
+		}
+	}
+	refused(t, "needs a label of several classes", parse(t, "metric: ap", classes), manifest(all...))
 }

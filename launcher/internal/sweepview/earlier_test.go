@@ -7,9 +7,13 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
+	"coppice/internal/engine"
 	"coppice/internal/must"
+	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
+	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/sweepview"
 )
 
@@ -137,5 +141,117 @@ func TestReadNoPopulation(t *testing.T) {
 	found, err := sweepview.Earlier(t.Context(), bucket, plan("tonight"))
 	if err != nil || len(found) != 0 {
 		t.Errorf("found %+v, error %v; want nothing of a population", found, err)
+	}
+}
+
+// TestNotPromoted: if the winner is not promoted, the launcher ends with an exit code and a sentence of its own.
+func TestNotPromoted(t *testing.T) {
+	for verdict, says := range map[sweep.Verdict][2]string{
+		sweep.VerdictNotPromoted:   {"", "log_loss 0.3 is not shown to be better"},
+		sweep.VerdictNotComparable: {" (it cannot be compared)", `it needs the column "price"`},
+		sweep.VerdictBlocked:       {" (blocked)", "blocked: a third of the labels is missing"},
+	} {
+		reason := says[1]
+		c := &sweep.Conclusion{Sweep: "night-1", Outcome: sweep.OutcomeWinner, Model: "ctr", Version: 7,
+			Gate: &sweep.GateDecision{Verdict: verdict, Reason: reason}}
+		err := sweepview.NotPromoted(c)
+		code := map[bool]int{true: sweep.ExitBlocked, false: sweep.ExitNotPromoted}[verdict == sweep.VerdictBlocked]
+		got := program.ExitCode(t.Context(), err)
+		if got != code ||
+			!strings.Contains(err.Error(), "version 7 of ctr is registered and was not promoted"+says[0]+": "+reason) {
+			t.Errorf("%s: %v, exit code %d", verdict, err, got)
+		}
+	}
+}
+
+// TestWhereLogsAre: on each engine, a sweep without a winner says where its tasks' logs are.
+func TestWhereLogsAre(t *testing.T) {
+	err := sweepview.NoWinner(&sweep.Conclusion{Sweep: "night-1", Reason: "x"}, "task 0 failed")
+	for _, place := range []string{"Cloud Logging", "local cloud", "COPPICE_SLURM_FOLDER"} {
+		if !strings.Contains(err.Error(), place) {
+			t.Errorf("%v: want %s named", err, place)
+		}
+	}
+}
+
+// TestPatience: after which answers a watcher gives up, and with which message.
+func TestPatience(t *testing.T) {
+	gone, at := of(engine.Gone, ""), time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+	waiting := sweepview.State{Board: sweep.Board{Waiting: 1}}
+	for name, tc := range map[string]struct {
+		answers []provision.SweepJob
+		st      sweepview.State
+		later   time.Duration
+		says    string // empty if it keeps waiting
+	}{
+		"not yet visible":  {[]provision.SweepJob{gone, gone}, waiting, 0, ""},
+		"gone":             {[]provision.SweepJob{gone, gone, gone}, waiting, 0, "its job is gone"},
+		"there between":    {[]provision.SweepJob{gone, gone, of(engine.Waiting, ""), gone}, waiting, 0, ""},
+		"there, long ago":  {[]provision.SweepJob{gone, of(engine.Running, "")}, waiting, time.Hour, ""},
+		"all trials ended": {[]provision.SweepJob{gone, gone, gone}, sweepview.State{}, 0, ""},
+		"being concluded": {[]provision.SweepJob{gone, gone, gone},
+			sweepview.State{Board: waiting.Board, Ending: true}, 50 * time.Minute,
+			""},
+		"concluded too long": {[]provision.SweepJob{of(engine.Done, "")},
+			sweepview.State{Ending: true}, 2 * time.Hour, "(job done)"},
+		"not concluded at all": {[]provision.SweepJob{gone, gone, gone}, sweepview.State{}, time.Hour,
+			"(job gone)"},
+		"failed": {[]provision.SweepJob{of(engine.Failed, "exit code 3")}, waiting,
+			time.Hour, "(job failed; exit code 3)"},
+		"of another build": {[]provision.SweepJob{of(engine.Failed, "")},
+			sweepview.State{Board: waiting.Board,
+				Trouble: &sweep.Trouble{Refused: true, Text: "coppice v2 wrote it"}}, 0,
+			"sweep x: coppice v2 wrote it; then start it again: nothing of it is lost"},
+		"failed just now": {[]provision.SweepJob{of(engine.Failed, "")}, waiting, 0, ""},
+	} {
+		var p sweepview.JobWait
+		for _, job := range tc.answers {
+			p.Asked(job, at)
+		}
+		err := p.Lost("x", tc.st, tc.answers[len(tc.answers)-1], at.Add(tc.later))
+		if tc.says == "" && err != nil || tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) {
+			t.Errorf("%s: got error %v; want %q, none if that is empty", name, err, tc.says)
+		}
+	}
+}
+
+// of is a job that is in the state.
+func of(state engine.Phase, failure string) provision.SweepJob {
+	return provision.SweepJob{JobStatus: engine.JobStatus{State: state, Failure: failure}, Finished: state.Ended()}
+}
+
+// TestWhatLookingCosts: the first look at a sweep reads each result once, and the next one only what is new, whether
+// there are 200 trials or 400.
+func TestWhatLookingCosts(t *testing.T) {
+	var first, next, listed [2]int64
+	for i, trials := range []int{200, 400} {
+		_, p := world(t)
+		p.Trials = nil
+		for n := range trials {
+			p.Trials = append(p.Trials, sweep.Trial{Number: n})
+		}
+		s := &blobtest.Counting{Store: blob.Memory()}
+		put(t, s, sweep.Names(p.Sweep).Plan(), p)
+		for n := range trials - 1 {
+			put(t, s, sweep.Names(p.Sweep).Claim(n, 0), sweep.Claim{})
+			put(t, s, sweep.Names(p.Sweep).Result(n), result(p, n, 0.5))
+		}
+		v := must.Get(sweepview.Open(t.Context(), s, p.Sweep))(t)
+		look := func() int64 {
+			s.Asked.Store(0)
+			s.Listed.Store(0)
+			must.Get(v.Look(t.Context()))(t)
+			return s.Asked.Load()
+		}
+		first[i] = look()
+		put(t, s, sweep.Names(p.Sweep).Result(trials-1), result(p, trials-1, 0.6))
+		next[i], listed[i] = look(), s.Listed.Load()
+	}
+	t.Logf("the first look requests %d and %d objects, the next %d and %d, and lists %d and %d names", first[0],
+		first[1], next[0], next[1], listed[0], listed[1])
+	if first[1] != first[0]+200 || next[1] != next[0] || next[0] > 6 || listed[1] > 2*listed[0]+10 {
+		t.Errorf("looking at 200 and 400 trials requests %d and %d objects at first, %d and %d later, and lists %d "+
+			"and %d names; want one more for each result at first, the same later, and twice the names", first[0],
+			first[1], next[0], next[1], listed[0], listed[1])
 	}
 }

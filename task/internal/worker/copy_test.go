@@ -250,3 +250,117 @@ func TestAnotherAttemptBelievesNoOldMark(t *testing.T) {
 		t.Errorf("another attempt believes marks since %s, want none before it began at %s", second.trustSince(), now)
 	}
 }
+
+// TestADamagedClaimSpendsNoRetries: its holder is unknown, so no attempt takes it for its own or fails because of it;
+// the trial is taken over after the takeover time, like any other, and all trials are done.
+func TestADamagedClaimSpendsNoRetries(t *testing.T) {
+	for name, contents := range map[string]string{
+		"no JSON": "damaged", "empty": "", "too long": strings.Repeat(" ", 2<<20),
+		"another trial's": `{"format":1,"sweep":"test-1","trial":0,"claim":0,"task":0,"attempt":0}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 3, nil)
+			synctest.Test(t, func(t *testing.T) {
+				w.put(t, sweep.Names(w.plan.Sweep).Claim(1, 0), contents)
+				worker := w.worker(0)
+				worker.Attempt = 1
+				start := time.Now()
+				if err := worker.Run(t.Context()); err != nil {
+					t.Fatalf("the next attempt ended with %v, want all trials done", err)
+				}
+
+				for trial := range w.plan.Trials {
+					if r := w.result(t, trial); r.Status != sweep.StatusDone {
+						t.Errorf("trial %d: %s: %s; want it done", trial, r.Status, r.Reason)
+					}
+				}
+				if r, waited := w.result(t, 1), time.Since(start); r.Claim != 1 || waited < time.Minute ||
+					waited > 63*time.Second {
+					t.Errorf("claim %d ended the trial after %s; want claim 1 after the takeover time, a minute",
+						r.Claim, waited)
+				}
+			})
+		})
+	}
+}
+
+func TestWaitsForMemory(t *testing.T) {
+	w := newWorld(t, 1, func(p *sweep.Plan) { p.Sizing.TrialBytes = 100 })
+	synctest.Test(t, func(t *testing.T) {
+		worker := w.worker(0)
+		free := []int64{10, 50, 99, 100}
+		worker.Available = func() int64 {
+			f := free[0]
+			if len(free) > 1 {
+				free = free[1:]
+			}
+			return f
+		}
+		start := time.Now()
+		runs(t, worker)
+		if waited := time.Since(start); waited != 3*time.Second {
+			t.Errorf("waited %s", waited)
+		}
+	})
+}
+
+func TestWaitingForMemoryEndsWithTheSweep(t *testing.T) {
+	for name, object := range map[string]func(sweep.Names) string{"cancelled": sweep.Names.Cancel,
+		"concluded": sweep.Names.Ending} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1, func(p *sweep.Plan) { p.Sizing.TrialBytes = 100 })
+			synctest.Test(t, func(t *testing.T) {
+				worker := w.worker(0)
+				worker.Available = func() int64 { return 99 }
+				time.AfterFunc(time.Hour, func() {
+					w.put(t, object(sweep.Names(w.plan.Sweep)), "{}")
+				})
+				runs(t, worker)
+			})
+		})
+	}
+}
+
+// TestTasksOfAMachineAgreeOnItsName: all tasks use the name that the first wrote, even if all start at once; another
+// machine's tasks use another.
+func TestTasksOfAMachineAgreeOnItsName(t *testing.T) {
+	scratch := filepath.Join(t.TempDir(), "not-there-yet")
+	names := make([]string, 8)
+	var all sync.WaitGroup
+	for i := range names {
+		all.Go(func() { names[i] = MachineName(scratch, "container-"+string(rune('a'+i)), string(rune('a'+i))) })
+	}
+	all.Wait()
+	for i, name := range names {
+		if name != names[0] || len(name) != len("container-a") {
+			t.Errorf("task %d calls the machine %q, task 0 calls it %q; expected one of the tasks' host names for all",
+				i, name, names[0])
+		}
+	}
+	if left, err := os.ReadDir(scratch); err != nil || len(left) != 1 {
+		t.Errorf("in the folder there are %v, %v; expected the machine's name alone", left, err)
+	}
+	if name := MachineName(t.TempDir(), "elsewhere", "n"); name != "elsewhere" {
+		t.Errorf("the other machine is called %q, expected its own host name", name)
+	}
+}
+
+// TestMachineWithoutAName: if nothing can be read or written, a task uses its own host name.
+func TestMachineWithoutAName(t *testing.T) {
+	for what, create := range map[string]func(path string) error{
+		"a folder": func(path string) error { return os.Mkdir(path, 0o755) },
+		"nothing":  func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"two lines": func(path string) error {
+			return os.WriteFile(path, []byte("vm\nvm\n"), 0o600)
+		},
+	} {
+		scratch := t.TempDir()
+		must.Do(t, create(filepath.Join(scratch, machineFile)))
+		if name := MachineName(scratch, "own", "n"); name != "own" {
+			t.Errorf("with %s in the name's place the machine is called %q, expected the task's host name", what, name)
+		}
+	}
+	if name := MachineName("/dev/null/x", "own", "n"); name != "own" {
+		t.Errorf("without a folder the machine is called %q, expected the task's host name", name)
+	}
+}

@@ -1,8 +1,16 @@
 package worker
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"math"
+	"reflect"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
@@ -11,7 +19,9 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/must"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
+	"coppice/internal/sweepstore"
 )
 
 // readings are what an in-memory reader collects: by instrument and the value of one attribute ("" for none).
@@ -167,5 +177,156 @@ func TestInterruptionsAreCounted(t *testing.T) {
 	}
 	if got := read(t, reader, "")["coppice.task.interruptions"][""]; got != 1 {
 		t.Errorf("%v interruptions", got)
+	}
+}
+
+// curve is a trial's learning curve over all its claims.
+func (w *world) curve(t *testing.T, trial int) []sweep.CurvePoint {
+	t.Helper()
+	trials := sweepstore.NewTrials(w.sweeps, w.plan)
+	l := must.Get(trials.List(t.Context()))(t)
+	curves := must.Get(trials.Curves(t.Context(), l.Trials[trial]))(t)
+	return sweep.JoinCurves(curves)
+}
+
+// TestEveryTreeIsOnTheCurve: and the best of them has the score that the result reports.
+func TestEveryTreeIsOnTheCurve(t *testing.T) {
+	w := newWorld(t, 2, func(p *sweep.Plan) { p.Trials[1].Params["early_stopping_round"] = 0.0 })
+	w.run(t, 0)
+	r, points := w.result(t, 0), w.curve(t, 0)
+	if len(points) != r.TreesGrown || points[0].Tree != 1 || points[len(points)-1].Tree != r.TreesGrown {
+		t.Fatalf("%d trees were grown, the curve is %v", r.TreesGrown, points)
+	}
+	if best := points[r.BestIteration-1].Score; math.Abs(best-r.Score) > 1e-6 {
+		t.Errorf("tree %d has %v on the curve, the result %v", r.BestIteration, best, r.Score)
+	}
+
+	// Scores that nothing else needs are not computed for the curve alone.
+	if points := w.curve(t, 1); len(points) != 0 {
+		t.Errorf("a trial without early stopping has the curve %v, want none", points)
+	}
+}
+
+// scored makes a trial that nothing interrupts or stops.
+func scored(p *sweep.Plan) {
+	patient(p)
+	p.Trials[0].Params["early_stopping_round"] = 1000.0
+}
+
+// TestAnInterruptedCurveIsWhole: the parts before and after an interruption join to one curve, the same that an
+// uninterrupted task writes.
+func TestAnInterruptedCurveIsWhole(t *testing.T) {
+	calm := newWorld(t, 1, scored)
+	calm.run(t, 0)
+	w := newWorld(t, 1, scored)
+	w.interrupted(t, 0, 20)
+	again := w.worker(0)
+	again.Attempt = 1
+	runs(t, again)
+	if r := w.result(t, 0); r.Usage.ResumedTrees == 0 {
+		t.Fatal("nothing was resumed")
+	}
+	if got, want := w.curve(t, 0), calm.curve(t, 0); !reflect.DeepEqual(got, want) {
+		t.Errorf("with an interruption %d points, without %d; want the same\n%v\n%v", len(got), len(want), got, want)
+	}
+}
+
+// TestACurveIsNotWorthFailingFor: where one exists already, the trial ends as usual.
+func TestACurveIsNotWorthFailingFor(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	w.put(t, sweep.Names(w.plan.Sweep).Curve(0, 0), "damaged")
+	w.run(t, 0)
+	if r := w.result(t, 0); r.Status != sweep.StatusDone || len(w.curve(t, 0)) != 0 {
+		t.Errorf("%s with the curve %v; want done without", r.Status, w.curve(t, 0))
+	}
+}
+
+// TestACurveIsThereBeforeTheResult: so that a reader of the result finds it.
+func TestACurveIsThereBeforeTheResult(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	worker, seen := w.worker(0), false
+	worker.Sweeps = before(w.sweeps, "result.json", func() { seen = len(w.curve(t, 0)) > 0 })
+	if err := worker.Run(t.Context()); err != nil || !seen {
+		t.Errorf("the curve was there %t, error %v", seen, err)
+	}
+}
+
+// trouble is what the sweep's objects say of its tasks.
+func (w *world) trouble(t *testing.T) *sweep.Trouble {
+	t.Helper()
+	l := must.Get(sweepstore.NewTrials(w.sweeps, w.plan).List(t.Context()))(t)
+	trouble := must.Get(sweepstore.New(w.sweeps, w.plan.Sweep).Trouble(t.Context(), l))(t)
+	return trouble
+}
+
+// TestTroubleIsTold: a task that waits for room on its disk or for memory says so, and takes it back.
+func TestTroubleIsTold(t *testing.T) {
+	for says, prepare := range map[string]func(*testing.T, *world, *Worker) (mend func()){
+		"make the scratch folder": func(t *testing.T, w *world, k *Worker) func() {
+			empty := w.fill(t)
+			k.Scratch = w.scratch
+			return empty
+		},
+		"a trial needs": func(_ *testing.T, w *world, k *Worker) func() {
+			w.plan.Sizing.TrialBytes = 1 << 20
+			var free atomic.Int64
+			free.Store(1 << 10)
+			k.Available = free.Load
+			return func() { free.Store(1 << 30) }
+		},
+	} {
+		w := newWorld(t, 1, func(p *sweep.Plan) { p.Sizing.TrialBytes = 1 << 20 })
+		k := w.worker(0)
+		mend := prepare(t, w, k)
+		synctest.Test(t, func(t *testing.T) {
+			done := make(chan error)
+			go func() { done <- k.Run(t.Context()) }()
+			must.Do(t, pause(t.Context(), time.Minute))
+			if got := w.trouble(t); got == nil || !strings.Contains(got.Text, says) || got.Refused {
+				t.Errorf("while it waits, the task tells %+v, expected %q", got, says)
+			}
+			mend()
+			if err := <-done; err != nil {
+				t.Errorf("the task ended with %v, expected it to train", err)
+			}
+			if got := w.trouble(t); got != nil {
+				t.Errorf("after it went on, the task tells %+v, expected nothing", got)
+			}
+		})
+	}
+}
+
+// TestAPlanWithAnotherKey: nor is a key that this build does not know left out of what is trained.
+func TestAPlanWithAnotherKey(t *testing.T) {
+	w := newWorld(t, 1, func(p *sweep.Plan) { p.Coppice = "v9.1" })
+	text, _ := json.Marshal(w.plan)
+	text = bytes.Replace(text, []byte(`"trials":[{`), []byte(`"trials":[{"moon":1,`), 1)
+	plan := sweep.Names(w.plan.Sweep).Plan()
+	must.Get(w.sweeps.Put(t.Context(), plan, blob.Any, bytes.NewReader(text)))(t)
+	const says = `"moon"; coppice v9.1 wrote it: use programs and images of one version`
+	err := w.worker(0).Run(t.Context())
+	if got := w.trouble(t); got == nil || !got.Refused || err == nil || !strings.Contains(err.Error(), says) {
+		t.Errorf("the task ended with %v, and tells %+v; expected %q", err, got, says)
+	}
+}
+
+// TestAPlanOfAnotherBuild: a parameter that this build does not know is no trial's failure. The task claims nothing,
+// and names both versions.
+func TestAPlanOfAnotherBuild(t *testing.T) {
+	w := newWorld(t, 2, func(p *sweep.Plan) { p.Coppice, p.Trials[1].Params["bagging_moons"] = "v9.1", 3 })
+	k := w.worker(0)
+	k.Version = "v9.0"
+	err := k.Run(t.Context())
+	const says = `task v9.0 does not know the parameter "bagging_moons" of the plan; coppice v9.1 wrote it: use `
+	if !problem.Is(err, problem.Environment) || !strings.Contains(err.Error(), says) {
+		t.Errorf("the task ended with %v, expected %q", err, says)
+	}
+	if got := w.trouble(t); got == nil || !got.Refused || !strings.Contains(got.Text, says) {
+		t.Errorf("the task tells %+v, expected it to refuse the plan with %q", got, says)
+	}
+	for trial := range w.plan.Trials {
+		if has, err := sweepstore.NewTrials(w.sweeps, w.plan).HasClaim(t.Context(), trial, 0); has || err != nil {
+			t.Errorf("trial %d is claimed: %t (%v), expected none to be", trial, has, err)
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/must"
+	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
@@ -251,5 +252,116 @@ func TestNoConfigurationIsLeft(t *testing.T) {
 	}
 	if want := "map[done:10 failed:2]"; fmt.Sprint(counts) != want {
 		t.Errorf("12 trials on 1 + 9 configurations ended as %v, want %s", counts, want)
+	}
+}
+
+// TestOneTaskIsInterrupted: whatever the moment at which the only task of a search that learns is killed, its successor
+// proposes what it would have proposed, and trains the same models: it goes on with what was begun first.
+func TestOneTaskIsInterrupted(t *testing.T) {
+	asha := &sweep.Stop{Rule: sweep.StopASHA, By: sweep.ByTrees, MinTrees: 2, Eta: 2, Rungs: []int{2, 4}}
+	for name, stop := range map[string]*sweep.Stop{"": nil, " with asha": asha} {
+		if stop == nil && os.Getenv("COPPICE_FULL") == "" {
+			continue // the other is killed at the same moments, and at more
+		}
+		change := func(p *sweep.Plan) {
+			open(sweep.MethodGP, wide)(p)
+			p.Sizing.Tasks, p.Spec.Search.Stop = 1, stop
+		}
+		outcome := func(t *testing.T, w *world) map[int]string {
+			w.run(t, 0)
+			out := map[int]string{}
+			for i := range w.plan.Trials {
+				r := w.result(t, i)
+				out[i] = fmt.Sprint(r.Status, r.Score, r.Params["num_leaves"], r.Params["learning_rate"])
+			}
+			return out
+		}
+		var want map[int]string
+		calm := newWorld(t, 7, change)
+		synctest.Test(t, func(t *testing.T) { want = outcome(t, calm) })
+		for _, at := range []string{"0002/claims/", "0003/decision.json", "0003/heartbeats/", "configurations/",
+			"/rungs/", "/pauses/", "/promotions/"} {
+			if stop == nil && strings.HasPrefix(at, "/") {
+				continue
+			}
+			w := newWorld(t, 7, change)
+			synctest.Test(t, func(t *testing.T) {
+				w.until(t, 0, at, 1)
+				if got := outcome(t, w); !maps.Equal(got, want) {
+					t.Errorf("killed after it wrote %s, the sweep%s ended as\n%v\nexpected\n%v", at, name, got, want)
+				}
+			})
+		}
+	}
+}
+
+// replay makes a recorded decision again, from what it has seen.
+func replay(p *sweep.Plan, d *sweep.Decision) error {
+	s, err := search.Decide(p, d.Trial, d.Seen, d.Refused)
+	if err != nil {
+		return err
+	}
+	if sweep.ConfigurationKey(s.Params) != sweep.ConfigurationKey(d.Own) || s.Source != d.Source ||
+		s.Reason != d.Reason || (s.Parent == nil) != (d.From == nil) ||
+		s.Parent != nil && *s.Parent != d.From.Trial {
+		return fmt.Errorf("trial %d was decided as %v (%s: %s); from what it has seen comes %+v", d.Trial, d.Own,
+			d.Source, d.Reason, s)
+	}
+	return nil
+}
+
+// replayPromotion makes a recorded verdict on a paused trial again, from what it has seen.
+func replayPromotion(p *sweep.Plan, r *sweep.Promotion) error {
+	if r.Unread && r.Promoted { // nothing could be compared
+		return nil
+	}
+	v := search.AfterPause(p, sweep.Reached{Step: r.Step, Trial: r.Trial, Score: r.Score}, r.Seen, r.Last)
+	if r.Unread || (v.Action == search.GoOn) != r.Promoted || v.Reason != r.Reason {
+		return fmt.Errorf("trial %d at %d trees: promoted is %t (%s), unread %t; from what had been seen comes %s (%s)",
+			r.Trial, r.Step, r.Promoted, r.Reason, r.Unread, v.Action, v.Reason)
+	}
+	return nil
+}
+
+// TestValueChoosesAnotherTrial: of the same trials the value has another best one than log loss, which still stops them
+// all, and whose curves say so; the models are the same bytes for any number of threads.
+func TestValueChoosesAnotherTrial(t *testing.T) {
+	const value = "value(prediction > 0.35 ? 2 * label - 1 : 0)"
+	run := func(metric string, maximize bool, threads int) (w *world, best int) {
+		w = newWorld(t, 5, func(p *sweep.Plan) {
+			p.Spec.Metric, p.Maximize, p.Metrics = metric, maximize, []string{"log_loss", value}
+			p.Sizing.ThreadsPerTask = threads
+			for _, trial := range p.Trials {
+				trial.Params["num_iterations"], trial.Params["learning_rate"] = 40.0, 0.2
+			}
+		})
+		w.run(t, 0)
+		for i := range w.plan.Trials {
+			r, than := w.result(t, i), w.result(t, best)
+			if r.Score != r.Metrics[metric] {
+				t.Errorf("trial %d has the score %v of %v", i, r.Score, r.Metrics)
+			}
+			if r.Score != than.Score && (r.Score > than.Score) == maximize {
+				best = i
+			}
+		}
+		return w, best
+	}
+	loss, byLoss := run("log_loss", false, 1)
+	own, byValue := run(value, true, 3)
+	if byLoss == byValue {
+		t.Errorf("both choose trial %d", byLoss)
+	}
+	a, b := loss.models(t), own.models(t)
+	for i := range a {
+		if a[i] != b[i] || loss.result(t, i).BestIteration != own.result(t, i).BestIteration {
+			t.Errorf("trial %d is another model where a value chooses", i)
+		}
+	}
+
+	trials := sweepstore.NewTrials(own.sweeps, own.plan)
+	c, err := trials.Curve(t.Context(), 0, 0)
+	if err != nil || c.Metric != "log_loss" || len(c.Scores) != own.result(t, 0).TreesGrown {
+		t.Errorf("the learning curve is %+v, %v", c, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"strconv"
 	"strings"
@@ -14,11 +15,16 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/cloud"
 	"coppice/internal/dataset"
+	"coppice/internal/fit"
 	"coppice/internal/gbt"
 	"coppice/internal/must"
 	"coppice/internal/problem"
+	"coppice/internal/program"
+	"coppice/internal/protocol"
 	"coppice/internal/sweep"
+	"coppice/task/internal/stage"
 )
 
 func TestSameModelsHoweverManyTasks(t *testing.T) {
@@ -281,4 +287,149 @@ func TestAliveWhileUploading(t *testing.T) {
 			t.Errorf("the trial was taken over: %+v", r)
 		}
 	})
+}
+
+// TestAHeartbeatThatHangs: a store that hangs on heartbeats delays the holder by a small part of the takeover time, and
+// the holder still notices that the sweep was cancelled, or that another task has taken or ended its trial.
+func TestAHeartbeatThatHangs(t *testing.T) {
+	names := sweep.Names("test-1")
+	for name, tc := range map[string]struct {
+		object string
+		want   error
+	}{
+		"nothing happened": {"", nil},
+		"cancelled":        {names.Cancel(), errCancelled},
+		"superseded":       {names.Claim(0, 1), errSuperseded},
+		"ended":            {names.Result(0), errEndedElsewhere},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1, nil)
+			if tc.object != "" {
+				w.put(t, tc.object, "{}")
+			}
+			synctest.Test(t, func(t *testing.T) {
+				worker := w.worker(0)
+				worker.Sweeps = instead(w.sweeps, "/heartbeats/", func(ctx context.Context) error {
+					<-ctx.Done()
+					return ctx.Err()
+				})
+				must.Do(t, worker.open(t.Context()))
+
+				training, abort := context.WithCancelCause(t.Context())
+				defer abort(nil)
+				start := time.Now()
+				err := worker.beat(t.Context(), &sweep.Claim{Trial: 0}, &pulse{sampled: start}, abort)
+				if took, limit := time.Since(start), time.Duration(w.plan.Takeover)/4; !errors.Is(err,
+					context.DeadlineExceeded) || took > limit {
+					t.Errorf("a heartbeat that hangs took %s and ended with %v; want it to miss its deadline within %s",
+						took, err, limit)
+				}
+				if got := context.Cause(training); !errors.Is(got, tc.want) {
+					t.Errorf("after a heartbeat that hung the training was ended with %v, want %v", got, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// TestClassify: why a training ended early, by its error, that of its task's context, and the cause for which the
+// trial's context was cancelled. Where several hold, the first of the table's order decides.
+func TestClassify(t *testing.T) {
+	store := problem.As(problem.Transient, errors.New("the store is gone"))
+	damaged, paused := fmt.Errorf("%w: found late", errCopy), &pausedError{3}
+	told, stopped := context.Canceled, &stoppedError{3, .5, "others are better"}
+	bad := errors.New("num_leaves is wrong")
+
+	for _, tc := range []struct {
+		name             string
+		err, told, cause error
+		why              protocol.Why
+		reason           error
+	}{
+		{"trained", nil, nil, nil, protocol.Unknown, nil},
+		{"trained, though told to go", nil, told, told, protocol.Unknown, nil},
+		{"trained, though superseded", nil, nil, errSuperseded, protocol.Unknown, nil},
+
+		{"told to go", told, told, told, protocol.ToldToGo, told},
+		{"told to go, and superseded", told, told, errSuperseded, protocol.ToldToGo, told},
+		{"told to go, and the sweep is over", told, told, errCancelled, protocol.ToldToGo, told},
+		{"told to go, and paused", paused, told, told, protocol.ToldToGo, told},
+		{"told to go, and wrong", bad, told, told, protocol.ToldToGo, told},
+
+		{"superseded", told, nil, errSuperseded, protocol.Superseded, errSuperseded},
+		{"superseded, without a store", store, nil, errSuperseded, protocol.Superseded, errSuperseded},
+		{"ended elsewhere", told, nil, errEndedElsewhere, protocol.EndedElsewhere, errEndedElsewhere},
+		{"ended elsewhere, on a damaged copy", damaged, nil, errEndedElsewhere, protocol.EndedElsewhere,
+			errEndedElsewhere},
+
+		{"without a store", store, nil, nil, protocol.Broken, store},
+		{"without a store, the sweep cancelled", store, nil, errCancelled, protocol.Unknown, nil},
+		{"without a store, the sweep concluded", store, nil, errEnded, protocol.Unknown, nil},
+		{"on a damaged copy", damaged, nil, nil, protocol.Broken, damaged},
+		{"on a damaged copy, the sweep cancelled", damaged, nil, errCancelled, protocol.Unknown, nil},
+
+		{"paused", paused, nil, nil, protocol.Paused, paused},
+		{"paused, the sweep cancelled", paused, nil, errCancelled, protocol.Paused, paused},
+
+		{"behind others", stopped, nil, nil, protocol.Unknown, nil},
+		{"at its limit", gbt.ErrLimit, nil, nil, protocol.Unknown, nil},
+		{"wrong", bad, nil, nil, protocol.Unknown, nil},
+		{"the sweep cancelled", told, nil, errCancelled, protocol.Unknown, nil},
+	} {
+		if why, reason := classify(tc.err, tc.told, tc.cause); why != tc.why || !errors.Is(reason, tc.reason) {
+			t.Errorf("%s: got %d (%v), want %d (%v)", tc.name, why, reason, tc.why, tc.reason)
+		}
+	}
+}
+
+// TestWhatIsWorthAnotherAttempt: Batch retries a task whose error is transient; any other fails the sweep's job at
+// once.
+func TestWhatIsWorthAnotherAttempt(t *testing.T) {
+	for _, tc := range []struct {
+		err       error
+		permanent bool
+	}{
+		{errors.New("connection reset"), false},
+		{context.Canceled, false},
+		{fs.ErrPermission, false},
+		{fs.ErrNotExist, true},
+		{sweep.NotA("plan", errors.New("x")), true},
+		{problem.New(problem.Damaged, "x"), true},
+		{&dataset.CorruptError{}, true},
+		{stage.ErrVersion, true},
+		{problem.New(problem.Input, "x"), true},
+		{problem.New(problem.Conflict, "x"), false},
+		{&cloud.SetupError{}, true},
+		{&cloud.PermissionError{}, true},
+		{fmt.Errorf("%w: split valid", fit.ErrNoRows), true},
+	} {
+		err := retryable(fmt.Errorf("a: %w", tc.err))
+		if transient := problem.Is(err, problem.Transient); transient == tc.permanent {
+			t.Errorf("%T: transient %t, expected %t", tc.err, transient, !tc.permanent)
+		}
+	}
+	if err := retryable(nil); err != nil {
+		t.Errorf("no error became %v", err)
+	}
+}
+
+// TestATaskToldToStopIsTriedAgain: once a task is told to stop, any error ends it with the code that Batch retries,
+// whatever the error's cause is.
+func TestATaskToldToStopIsTriedAgain(t *testing.T) {
+	for _, cause := range []error{
+		errors.New("connection reset"),
+		fs.ErrNotExist,
+		problem.New(problem.Damaged, "x"),
+		&dataset.CorruptError{},
+		stage.ErrVersion,
+		problem.New(problem.Input, "x"),
+		problem.New(problem.Conflict, "x"),
+		&cloud.PermissionError{},
+	} {
+		err := Transient(fmt.Errorf("a: %w", cause))
+		if code := program.ExitCode(t.Context(), err); code != sweep.ExitTransient {
+			t.Errorf("a task told to stop that met %T ended with exit code %d, expected %d", cause, code,
+				sweep.ExitTransient)
+		}
+	}
 }
