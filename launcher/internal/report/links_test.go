@@ -2,6 +2,9 @@ package report_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"html"
 	"strings"
 	"testing"
 
@@ -9,7 +12,9 @@ import (
 	"coppice/internal/cloud/batch"
 	"coppice/internal/must"
 	"coppice/internal/registry"
+	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
+	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/report"
 )
 
@@ -39,5 +44,38 @@ func TestLinks(t *testing.T) {
 	}
 	if v, _ := newNight(t).look(); v.Links != nil {
 		t.Errorf("a sweep on a local cloud links to %+v, want nothing", v.Links)
+	}
+}
+
+// TestMissingMachinesAreTold: the page of a sweep that waits says how many machines there are, why not all, and what
+// happens next; that of one whose machines are there does not mention them, nor does one that nobody can ask.
+func TestMissingMachinesAreTold(t *testing.T) {
+	const why, next = "Quota 'CPUS_ALL_REGIONS' exceeded.", "it tries n2-highmem-4 in 20 min"
+	for _, c := range []struct {
+		job  provision.SweepJob
+		err  error
+		says string
+	}{
+		{job: provision.SweepJob{Machines: &provision.Machines{Planned: 2, Why: why, Next: next}},
+			says: "0 of 2, asked for"},
+		{job: provision.SweepJob{Machines: &provision.Machines{Running: 2, Planned: 2}}},
+		{job: provision.SweepJob{}},
+		{err: errors.New("no permission")},
+	} {
+		n := newNight(t)
+		s := must.Get(report.OpenSweep(n.Context(), n.bucket, registry.New(blob.Memory()), n.plan.Sweep))(t)
+		s.Job = func(context.Context, *sweep.Plan) (provision.SweepJob, error) { return c.job, c.err }
+		v, _ := must.Get2(s.Look(n.Context()))(t)
+		var page bytes.Buffer
+		must.Do(t, v.Write(&page))
+		text := html.UnescapeString(page.String())
+		if c.says == "" && strings.Contains(text, "Machines: ") {
+			t.Errorf("%+v, %v: the page speaks of machines", c.job.Machines, c.err)
+		}
+		for _, part := range []string{"Machines: " + c.says, why, next} {
+			if c.says != "" && !strings.Contains(text, part) {
+				t.Errorf("the page does not say %q", part)
+			}
+		}
 	}
 }
