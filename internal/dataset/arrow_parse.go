@@ -29,7 +29,7 @@ const (
 // of the file, whatever its size.
 func parseArrow(name string, data []byte) (*arrowFile, error) {
 	p := &parser{name: name, data: data}
-	f := p.file()
+	f := p.parseFile()
 	if p.err != nil {
 		return nil, p.err
 	}
@@ -49,7 +49,17 @@ func (p *parser) fail(at int64, format string, args ...any) {
 	}
 }
 
-func (p *parser) file() *arrowFile {
+// Slots of a Footer of Arrow's File.fbs, and the size of its Blocks: offset, length of metadata, length of body.
+const (
+	footerSchema       = 1
+	footerDictionaries = 2
+	footerBatches      = 3
+	blockBytes         = 24
+)
+
+// parseFile checks the magic at both ends, finds the footer before the last one, and reads its schema and its only
+// record batch.
+func (p *parser) parseFile() *arrowFile {
 	size := int64(len(p.data))
 	if size < int64(len(arrowHead)+len(arrowMagic)+4) {
 		p.fail(-1, "%d bytes are too few for an Arrow file", size)
@@ -70,17 +80,17 @@ func (p *parser) file() *arrowFile {
 	footerLen := int64(binary.LittleEndian.Uint32(p.data[magicAt-4:]))
 	footerAt := magicAt - 4 - footerLen
 	if footerLen < 4 || footerLen > maxMeta || footerAt < int64(len(arrowHead)) {
-		p.fail(magicAt-4, "a footer of %d bytes", footerLen)
+		p.fail(magicAt-4, "a footer of %d bytes does not fit the file", footerLen)
 		return nil
 	}
 
 	footer := p.root(footerAt, magicAt-4)
 	f := &arrowFile{}
-	p.schema(footer.child(1), f)
-	if n := footer.vector(2, 24).n; n != 0 {
+	p.schema(footer.child(footerSchema), f)
+	if n := footer.vector(footerDictionaries, blockBytes).n; n != 0 {
 		p.fail(footerAt, "%d dictionaries; a file of Coppice has none", n)
 	}
-	batches := footer.vector(3, 24)
+	batches := footer.vector(footerBatches, blockBytes)
 	if batches.n != 1 {
 		p.fail(footerAt, "%d record batches; a file of Coppice has one", batches.n)
 	}

@@ -136,7 +136,8 @@ func (t *Table) asLaterRows(rows *HeldOut, split string) {
 	}
 }
 
-// appendRows adds rows of another split to a trainer's table.
+// appendRows adds the rows of another split once: bins in both layouts, labels, and groups and weights if the table has
+// them.
 func (t *Table) appendRows(all *gbt.Data, rows *HeldOut) {
 	width := len(all.Features)
 	if rows.Data.Subset == nil {
@@ -158,10 +159,11 @@ func (t *Table) appendRows(all *gbt.Data, rows *HeldOut) {
 		all.Group = append(all.Group, rows.Group...)
 	}
 	if all.Weight != nil {
-		kept := t.ds.Manifest.Negatives
+		// Sampled negatives of other splits weigh more when they are judged; in training they count as train's do.
+		keptShare := t.ds.Manifest.Negatives
 		for i, w := range rows.Weight {
-			if kept > 0 && rows.Label[i] == 0 {
-				w = float32(float64(w) * kept)
+			if keptShare > 0 && rows.Label[i] == 0 {
+				w = float32(float64(w) * keptShare)
 			}
 			all.Weight = append(all.Weight, w)
 		}

@@ -111,8 +111,7 @@ func descending(counts []int) []int {
 	return order
 }
 
-// describe returns the names and value ranges for the model file. Names are made readable for LightGBM and leaves: no
-// spaces, '=' and other special characters, and no duplicates.
+// describe returns the names (see PlainNames) and value ranges for the model file.
 func describe(features []Feature) (names, infos []string) {
 	for i := range features {
 		names = append(names, features[i].Name)
@@ -121,7 +120,9 @@ func describe(features []Feature) (names, infos []string) {
 	return PlainNames(names), infos
 }
 
-// PlainNames returns the names that features have in a model file.
+// PlainNames returns the names that features have in a model file, which LightGBM and leaves must be able to read:
+// characters other than letters, digits, '_', '-' and '.' become '_', and an empty or repeated name gets its index
+// appended until it is unique.
 func PlainNames(names []string) []string {
 	used := map[string]bool{}
 	plain := make([]string, len(names))

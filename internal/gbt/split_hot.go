@@ -49,7 +49,7 @@ func (sc *scan) decodeWide(pairs []wide) {
 // missing values.
 func (s *splitScorer) bestThreshold(below []sums, extra sums, t *splitTarget, goal float64) (gain float64, at int) {
 	if s.l1 > 0 || s.clip < inf { // an L1 penalty or a bound on outputs
-		return s.bestClipped(below, extra, t, goal)
+		return s.bestRegularised(below, extra, t, goal)
 	}
 
 	// The usual case: neither.
@@ -70,8 +70,8 @@ func (s *splitScorer) bestThreshold(below []sums, extra sums, t *splitTarget, go
 	return gain, at
 }
 
-// bestClipped is bestThreshold for the general case.
-func (s *splitScorer) bestClipped(below []sums, extra sums, t *splitTarget, goal float64) (gain float64, at int) {
+// bestRegularised is bestThreshold with an L1 penalty or a bound on outputs, which sides accounts for; it is slower.
+func (s *splitScorer) bestRegularised(below []sums, extra sums, t *splitTarget, goal float64) (gain float64, at int) {
 	gain, at = goal, -1
 	for i, x := range below {
 		x = x.plus(extra)

@@ -208,7 +208,7 @@ func countMachines(p *sweep.Plan, z sweep.Sizing, attempts []Attempt) (u used) {
 		extend(hosts, a.Host, s)
 		extend(tasks, task{a.Task, a.Attempt}, s)
 	}
-	assist(p, hosts, attempts)
+	keepAssistantsAlive(p, hosts, attempts)
 
 	events := listChanges(hosts, tasks)
 	u.from, u.to = events[0].at, events[len(events)-1].at
@@ -229,32 +229,33 @@ func countMachines(p *sweep.Plan, z sweep.Sizing, attempts []Attempt) (u used) {
 	return u
 }
 
-// assist keeps other machines alive until the end of a final training that they may take part in: those that have lived
-// longest, as many as the spec wants. They wait for it and leave no objects of their own. Where nothing comes of it,
-// they try for the takeover time, and are idle for as long.
-func assist(p *sweep.Plan, hosts map[string]span, attempts []Attempt) {
+// keepAssistantsAlive lets the machines that may take part in a final training live until its end: those that have
+// lived longest, as many as the spec wants. They wait for it and leave no objects of their own.
+func keepAssistantsAlive(p *sweep.Plan, hosts map[string]span, attempts []Attempt) {
 	final, ok := p.Final()
 	wanted := p.Spec.FinalMachines() - 1
 	if !ok || wanted < 1 {
 		return
 	}
-	leads, end := map[string]bool{}, time.Time{}
+	trainers, end := map[string]bool{}, time.Time{}
 	for _, a := range attempts {
 		if a.Trial == final {
-			leads[a.Host] = true
-			to := a.To
-			if most := a.From.Add(2 * time.Duration(p.Takeover)); a.alone && most.Before(to) {
-				to = most
+			trainers[a.Host] = true
+			until := a.To
+			// One that trained alone: the others tried for the takeover time, idled for as long, and left.
+			if patience := a.From.Add(2 * time.Duration(p.Takeover)); a.alone && patience.Before(until) {
+				until = patience
 			}
-			if to.After(end) {
-				end = to
+			if until.After(end) {
+				end = until
 			}
 		}
 	}
-	if len(leads) == 0 {
+	if len(trainers) == 0 {
 		return
 	}
-	others := slices.DeleteFunc(slices.Collect(maps.Keys(hosts)), func(h string) bool { return leads[h] })
+	// Of the other hosts those that lived longest; of equals the first by name, so that the result is always the same.
+	others := slices.DeleteFunc(slices.Collect(maps.Keys(hosts)), func(h string) bool { return trainers[h] })
 	slices.SortFunc(others, func(a, b string) int {
 		return cmp.Or(hosts[b].to.Compare(hosts[a].to), cmp.Compare(a, b))
 	})

@@ -23,10 +23,15 @@ type reference struct {
 	Error    float64 `json:"error"`
 }
 
+// TestClicksAgainstNumpy: metrics of clicks, their differences and standard errors are those of
+// testdata/clicks/reference.py, where column tied has the new predictions and pred the old ones.
 func TestClicksAgainstNumpy(t *testing.T) {
 	data := must.Get(os.ReadFile(filepath.Join("testdata", "clicks", "want.json")))(t)
 	var want map[string]map[string]reference
 	must.Do(t, json.Unmarshal(data, &want))
+	if len(want) != 2 {
+		t.Fatalf("want.json has %d kinds of rows, want plain and weighted", len(want))
+	}
 	columns := table(t, "binary")
 	for kind, metrics := range want {
 		in := metric.Input{Label: float32s(t, columns["label"]), Pred: float64s(t, columns["tied"])}

@@ -306,9 +306,10 @@ func (c *comparison) expectedRate(noise float64) (mean, usualError, floor float6
 	return mean, usualError, floor
 }
 
-// fewerRows reports whether there are fewer rows than a week ago by that much, as a logarithm, beyond how weeks grow.
+// fewerRows reports whether the logarithm of tonight's rows relative to those of a week ago is lower than usual by more
+// than by. Usual is the median of the same for recent nights, of which three are needed.
 func (c *comparison) fewerRows(by float64) bool {
-	change := func(p *Profile) (float64, bool) {
+	weekChange := func(p *Profile) (float64, bool) {
 		for _, q := range c.before {
 			if days := p.Newest.Sub(q.Newest).Hours() / 24; math.Abs(days-7) < 0.5 && p.Rows > 0 && q.Rows > 0 {
 				return math.Log(float64(p.Rows) / float64(q.Rows)), true
@@ -316,7 +317,7 @@ func (c *comparison) fewerRows(by float64) bool {
 		}
 		return 0, false
 	}
-	tonight, known := change(c.p)
-	usual := c.learn(change)
+	tonight, known := weekChange(c.p)
+	usual := c.learn(weekChange)
 	return known && usual.nights >= 3 && tonight < usual.center-by
 }

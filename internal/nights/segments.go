@@ -131,64 +131,86 @@ func ratioOf(counts *segment.Counts) float64 {
 
 func round3(value float64) float64 { return math.Round(1e3*value) / 1e3 }
 
+// columnSegments judges the segments of a column: its levels, its bins if they are few or derived, or else about
+// numberParts parts with equally many rows. Left out are segments with few expected labels of a kind and, beyond
+// keptSegments, those with the fewest expected positives.
 func columnSegments(axis *segment.Axis, base float64) []SegmentCounts {
-	at := func(code int) []segment.Cell {
+	cellsOf := func(code int) []segment.Cell {
 		return axis.Cells[code*segment.ScoreSteps : (code+1)*segment.ScoreSteps]
 	}
 	var out []SegmentCounts
-	put := func(level string, codes ...int) {
+	judge := func(level string, codes ...int) {
 		var s scoreCounts
 		for _, code := range codes {
-			s.add(at(code))
+			s.add(cellsOf(code))
 		}
 		if one := s.segment(axis.Name, level, base); one.Expected >= leastCount && one.Rows-one.Expected >= leastCount {
 			out = append(out, one)
 		}
 	}
 
-	switch {
-	case axis.Levels != nil:
-		put("(missing)", 0)
-		put("(others)", 1)
+	if axis.Levels != nil {
+		judge("(missing)", segment.CodeMissing)
+		judge("(others)", segment.CodeOther)
 		for i, text := range axis.Levels {
-			put(text, i+2)
+			judge(text, segment.CodeLevels+i)
 		}
-	case axis.Feature.MissingBin >= 0 && axis.Feature.Bins < 2:
-		return nil
-	default:
-		values := len(axis.Feature.Bounds) + 1
-		if axis.Feature.MissingBin >= 0 {
-			put("(missing)", axis.Feature.MissingBin)
+	} else {
+		missing, values := axis.Feature.MissingBin, len(axis.Feature.Bounds)+1
+		if missing >= 0 && axis.Feature.Bins < 2 { // no row has a value
+			return nil
 		}
-		if whole := axis.Feature.From != nil; whole || values <= 2*numberParts {
+		if missing >= 0 {
+			judge("(missing)", missing)
+		}
+		if derived := axis.Feature.From != nil; derived || values <= 2*numberParts {
 			for bin := range values {
-				put(fmt.Sprintf("bin %d of %d", bin+1, values), bin)
+				judge(fmt.Sprintf("bin %d of %d", bin+1, values), bin)
 			}
-			break
-		}
-		// Parts with about equally many rows.
-		rows, seen, part, from := 0.0, 0.0, 0, 0
-		for bin := range values {
-			for _, n := range at(bin) {
-				rows += n.Rows()
-			}
-		}
-		for bin := range values {
-			for _, n := range at(bin) {
-				seen += n.Rows()
-			}
-			if seen >= rows*float64(part+1)/numberParts || bin == values-1 {
-				var codes []int
-				for ; from <= bin; from++ {
-					codes = append(codes, from)
-				}
-				part = max(part+1, int(seen/rows*numberParts))
-				put(fmt.Sprintf("tenth %d", part), codes...)
+		} else {
+			for _, part := range equalParts(cellsOf, values) {
+				judge(fmt.Sprintf("tenth %d", part.tenth), part.bins...)
 			}
 		}
 	}
 	slices.SortStableFunc(out, func(a, b SegmentCounts) int { return cmp.Compare(b.Expected, a.Expected) })
 	return out[:min(len(out), keptSegments)]
+}
+
+// binRun is a run of bins, and the last tenth of the rows that it reaches.
+type binRun struct {
+	bins  []int
+	tenth int
+}
+
+// equalParts divides bins into at most numberParts runs with about equally many rows. A bin with many rows reaches
+// several tenths.
+func equalParts(cellsOf func(bin int) []segment.Cell, bins int) []binRun {
+	total := 0.0
+	for bin := range bins {
+		for _, n := range cellsOf(bin) {
+			total += n.Rows()
+		}
+	}
+	if total == 0 {
+		return nil
+	}
+
+	var runs []binRun
+	var run binRun
+	seen := 0.0
+	for bin := range bins {
+		run.bins = append(run.bins, bin)
+		for _, n := range cellsOf(bin) {
+			seen += n.Rows()
+		}
+		if seen >= total*float64(run.tenth+1)/numberParts || bin == bins-1 {
+			run.tenth = max(run.tenth+1, int(seen/total*numberParts))
+			runs = append(runs, run)
+			run.bins = nil
+		}
+	}
+	return runs
 }
 
 // Thresholds of segments: what must be lost, as a share of the labels' entropy, if a model believes them tomorrow.

@@ -78,7 +78,7 @@ func TestAmber(t *testing.T) {
 	for _, caution := range []bool{true, false} {
 		last := page.IndexSweep{ID: "n-1", Model: "ctr", State: "winner", Version: 1, At: at, Why: why,
 			Verdict: sweep.VerdictPromoted, Caution: caution}
-		night := page.ModelNight{IndexSweep: last, At: at, Live: 1, Next: math.NaN(), New: math.NaN()}
+		night := page.ModelNight{IndexSweep: last, At: at, Live: 1, LiveValue: math.NaN(), NewValue: math.NaN()}
 		stopped := night
 		stopped.Verdict, stopped.Caution = sweep.VerdictCancelled, false
 		night1 := sample(8)

@@ -27,10 +27,10 @@ type ModelNight struct {
 	Age  int `json:"age,omitempty"`
 
 	Found string `json:"-"` // what staging found in the table, without notes
-	// The gate's metric on tonight's test rows: of the version that was live before, and of the new one. NaN where they
-	// were not compared.
-	Judged    string  `json:"-"`
-	Next, New float64 `json:"-"`
+	// The gate's metric on tonight's test rows: of the version that was live before, and of the new one; NaN unless
+	// they were compared.
+	Judged              string  `json:"-"`
+	LiveValue, NewValue float64 `json:"-"`
 }
 
 // InARow is how many of the last nights have not made the champion, one after the other.

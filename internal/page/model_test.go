@@ -40,19 +40,19 @@ func versions(n int) *page.Model {
 		night := page.ModelNight{IndexSweep: page.IndexSweep{ID: fmt.Sprint("night-ctr-", i),
 			Dataset: "clicks@0123456789abcdef", Verdict: sweep.VerdictPromoted, Why: "better", Version: i},
 			At: first.AddDate(0, 0, i).Add(-time.Hour), Live: i, Judged: "log_loss",
-			Next: 0.1145 + 0.001*math.Sin(float64(i)),
-			New:  0.1138 + 0.001*math.Sin(float64(i))}
+			LiveValue: 0.1145 + 0.001*math.Sin(float64(i)),
+			NewValue:  0.1138 + 0.001*math.Sin(float64(i))}
 		switch i {
 		case n:
 			night.Verdict, night.Why, night.Live = sweep.VerdictNotPromoted, worseThan9, n-1
 			night.Found = "warning: price"
-			night.New = night.Next + 0.0031
+			night.NewValue = night.LiveValue + 0.0031
 		case 1:
-			night.Next, night.New = math.NaN(), math.NaN()
+			night.LiveValue, night.NewValue = math.NaN(), math.NaN()
 		case 4:
 			m.Nights = append(m.Nights, page.ModelNight{IndexSweep: page.IndexSweep{
 				Dataset: "clicks@fedcba9876543210", Verdict: sweep.VerdictBlocked, Why: "all labels are 0"},
-				At: night.At.Add(12 * time.Hour), Live: 4, Next: math.NaN(), New: math.NaN()})
+				At: night.At.Add(12 * time.Hour), Live: 4, LiveValue: math.NaN(), NewValue: math.NaN()})
 		}
 		m.Nights = append(m.Nights, night)
 	}

@@ -208,6 +208,8 @@ func child(n ast.Node, part string) ast.Node {
 	return nil
 }
 
+// pairs returns the keys and values of a mapping; nil of anything else. The parser makes a mapping of one pair that
+// pair.
 func pairs(n ast.Node) []*ast.MappingValueNode {
 	switch m := n.(type) {
 	case *ast.MappingNode:

@@ -123,7 +123,7 @@ func (j *job) view() *batchpb.Job {
 	out := proto.CloneOf(j.spec)
 	out.UpdateTime = timestamppb.New(j.updated)
 	out.Status = &batchpb.JobStatus{State: j.state,
-		TaskGroups: map[string]*batchpb.JobStatus_TaskGroupStatus{"group0": j.group()}}
+		TaskGroups: map[string]*batchpb.JobStatus_TaskGroupStatus{"group0": j.groupStatus()}}
 
 	for _, e := range j.events {
 		out.Status.StatusEvents = append(out.Status.StatusEvents, proto.CloneOf(e))
@@ -139,7 +139,9 @@ func (j *job) view() *batchpb.Job {
 	return out
 }
 
-func (j *job) group() *batchpb.JobStatus_TaskGroupStatus {
+// groupStatus counts the tasks by state and, once machines run, describes them as Batch does: all alike, with its
+// default boot disk. The lock is held.
+func (j *job) groupStatus() *batchpb.JobStatus_TaskGroupStatus {
 	g := &batchpb.JobStatus_TaskGroupStatus{Counts: map[string]int64{}}
 	for _, t := range j.tasks {
 		g.Counts[t.state.String()]++

@@ -85,13 +85,14 @@ func TestTrees(t *testing.T) {
 	}
 }
 
-var errBroken = errors.New("broken")
-
+// broken is a pipe whose other end is gone.
 type broken struct{}
 
-func (broken) Read([]byte) (int, error)  { return 0, errBroken }
-func (broken) Write([]byte) (int, error) { return 0, errBroken }
+func (broken) Read([]byte) (int, error)  { return 0, errors.New("broken input") }
+func (broken) Write([]byte) (int, error) { return 0, errors.New("broken output") }
 
+// TestTreesRefused: input that is cut or too long, and pipes that break on either side, end it with an error that says
+// where.
 func TestTreesRefused(t *testing.T) {
 	text := model(t, "regression", 1)
 	whole := sent(text, make([]float64, 10*features))
@@ -100,14 +101,14 @@ func TestTreesRefused(t *testing.T) {
 		out  io.Writer
 		want string
 	}{
-		"nothing": {strings.NewReader(""), io.Discard, "length of the model's text: EOF"},
+		"an empty input": {strings.NewReader(""), io.Discard, "length of the model's text: EOF"},
 		"a model too long": {strings.NewReader("\xff\xff\xff\xff\xff\xff\xff\xff"), io.Discard,
 			"a model of 18446744073709551615 bytes"},
 		"half a model": {bytes.NewReader(whole[:len(text)/2]), io.Discard, "model file, line"},
 		"half a row": {bytes.NewReader(whole[:len(whole)-9]), io.Discard,
 			"the rows end 15 bytes into one of 24"},
-		"a pipe that breaks":   {io.MultiReader(bytes.NewReader(whole), broken{}), io.Discard, "broken"},
-		"a reader that is not": {bytes.NewReader(whole), broken{}, "broken"},
+		"an input that breaks":  {io.MultiReader(bytes.NewReader(whole), broken{}), io.Discard, "broken input"},
+		"an output that breaks": {bytes.NewReader(whole), broken{}, "broken output"},
 	} {
 		if err := trees(c.in, c.out, 1); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got error %v, want one with %q", what, err, c.want)

@@ -155,24 +155,22 @@ func (a *Aggregator) fromVersion(ctx context.Context, id sweep.ID, k *known, v *
 	return out, err
 }
 
-// readRecord reads a file of a version; a missing or damaged one is skipped.
+// readRecord reads and decodes a file of a version. A missing or damaged one is logged and skipped; an error of the
+// store is returned.
 func (a *Aggregator) readRecord(ctx context.Context, v *registry.Version, name string,
 	decode func([]byte) error) error {
 	text, err := a.Registry.ReadFile(ctx, *v, name)
-	if err == nil {
-		if err := decode(text); err != nil {
-			a.Log.Warn("a version's file cannot be read", "model", v.Model, "version", v.Number, "file", name, "error",
-				err.Error())
-		}
-		return nil
+	if err != nil && !isUnusable(err) {
+		return err
 	}
-
-	if isUnusable(err) {
+	if err == nil {
+		err = decode(text)
+	}
+	if err != nil {
 		a.Log.Warn("a version's file cannot be read", "model", v.Model, "version", v.Number, "file", name, "error",
 			err.Error())
-		return nil
 	}
-	return err
+	return nil
 }
 
 // boardOf folds all results of a sweep whose plan was read from the registry.

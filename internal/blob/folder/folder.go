@@ -177,24 +177,26 @@ func parse(file string) (v version, ok bool) {
 	return v, ours && v.base >= 0 && v.Size >= 0 && v.id != "" && !strings.Contains(v.id, ".")
 }
 
-// look returns the current version, the zero one without the object, and its contents if they are to be opened.
-func (b *bucket) look(ctx context.Context, name string, open bool) (v version, f *os.File, err error) {
+// readCurrent returns the current version of an object, with Generation 0 if there is none, and with open also its
+// contents. While an object is being replaced it is not whole for a moment, so it is read again, for about two seconds
+// in all.
+func (b *bucket) readCurrent(ctx context.Context, name string, open bool) (v version, f *os.File, err error) {
 	root, err := b.root()
 	if err = cmp.Or(blob.ValidName(name), ctx.Err(), err); err != nil {
 		return version{}, nil, err
 	}
 	for try := range looks {
-		v, f, err = lookOnce(root, encode(name), open)
+		v, f, err = tryReadCurrent(root, encode(name), open)
 		v.Name = name
 		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESTALE) { // else it is being replaced or removed
 			return v, f, err
 		}
-		time.Sleep(time.Millisecond << try >> 1)
+		time.Sleep(time.Millisecond << try / 2) // twice as long each time
 	}
 	return version{}, nil, problem.New(problem.Damaged, "not whole: %v: remove its directory, %s", err, encode(name))
 }
 
-func lookOnce(root fileSystem, place string, open bool) (now version, f *os.File, err error) {
+func tryReadCurrent(root fileSystem, place string, open bool) (now version, f *os.File, err error) {
 	dir, err := root.OpenRoot(place)
 	if errors.Is(err, fs.ErrNotExist) {
 		return version{}, nil, nil
@@ -238,7 +240,7 @@ func namesIn(dir *os.Root) ([]string, error) {
 }
 
 func (b *bucket) Stat(ctx context.Context, name string) (blob.Attrs, error) {
-	now, _, err := b.look(ctx, name, false)
+	now, _, err := b.readCurrent(ctx, name, false)
 	if err == nil && now.Generation == 0 {
 		err = blob.ErrNotExist
 	}
@@ -247,7 +249,7 @@ func (b *bucket) Stat(ctx context.Context, name string) (blob.Attrs, error) {
 
 // Open is blob.Store's. A read of the whole object is verified.
 func (b *bucket) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
-	now, f, err := b.look(ctx, name, true)
+	now, f, err := b.readCurrent(ctx, name, true)
 	err = cmp.Or(r.Check(), err)
 	if err == nil && (now.Generation == 0 || r.Generation != 0 && r.Generation != now.Generation) {
 		err = blob.ErrNotExist
@@ -305,7 +307,7 @@ func (b *bucket) list(ctx context.Context, prefix string) (all []blob.Attrs, err
 	visit = func(ctx context.Context, from fileSystem, name, at string, atOnce int) (all []blob.Attrs, err error) {
 		defer func() { // what is not there, or no more, has nothing
 			if errors.Is(err, syscall.ESTALE) { // but the whole bucket may be
-				_, _, err = lookOnce(root, objects, false)
+				_, _, err = tryReadCurrent(root, objects, false)
 			}
 			if errors.Is(err, fs.ErrNotExist) {
 				err = nil
@@ -315,12 +317,12 @@ func (b *bucket) list(ctx context.Context, prefix string) (all []blob.Attrs, err
 		case ctx.Err() != nil || ok && !strings.HasPrefix(object, prefix):
 			return nil, ctx.Err()
 		case ok:
-			now, _, err := lookOnce(from, name, false)
+			now, _, err := tryReadCurrent(from, name, false)
 			if err != nil { // it is being replaced, or not ours
 				if info, statErr := from.Lstat(name); statErr == nil && !info.IsDir() {
 					return nil, nil
 				}
-				now, _, err = b.look(ctx, object, false)
+				now, _, err = b.readCurrent(ctx, object, false)
 			}
 			if now.Name = object; err != nil || now.Generation == 0 {
 				return nil, err
@@ -357,7 +359,7 @@ func (b *bucket) list(ctx context.Context, prefix string) (all []blob.Attrs, err
 
 func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (_ blob.Attrs, err error) {
 	defer func() { err = b.fail("put", name, err) }()
-	now, _, err := b.look(ctx, name, false)
+	now, _, err := b.readCurrent(ctx, name, false)
 	if err != nil {
 		return blob.Attrs{}, err
 	} else if cond != blob.Any && cond != now.Generation {
@@ -389,7 +391,7 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 		return root.Rename(path.Join(place, now.mark()), path.Join(place, next.mark()))
 	}
 	for err := commit(); err != nil; err = commit() {
-		then, _, lookErr := b.look(ctx, name, false)
+		then, _, lookErr := b.readCurrent(ctx, name, false)
 		if lookErr == nil && then.id == next.id {
 			break // it was done, and the answer was lost
 		}
@@ -428,7 +430,7 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 // puts it back. Directories that are empty then go, too.
 func (b *bucket) Remove(ctx context.Context, name string, at blob.Generation) (err error) {
 	defer func() { err = b.fail("remove", name, err) }()
-	now, _, err := b.look(ctx, name, false)
+	now, _, err := b.readCurrent(ctx, name, false)
 	if err != nil || now.Generation == 0 {
 		return err
 	} else if now.Generation != at {
@@ -442,7 +444,7 @@ func (b *bucket) Remove(ctx context.Context, name string, at blob.Generation) (e
 		}
 		return err
 	}
-	if now, _, err = lookOnce(root, away, false); err != nil || now.Generation != at {
+	if now, _, err = tryReadCurrent(root, away, false); err != nil || now.Generation != at {
 		return cmp.Or(move(root, away, place), err, blob.ErrPrecondition)
 	}
 	for dir := path.Dir(place); dir != objects && root.Remove(dir) == nil; {

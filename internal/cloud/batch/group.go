@@ -45,7 +45,7 @@ func (j Job) runnables() []*batchpb.Runnable {
 // openDisks makes the local SSD writable for any user: Batch formats and mounts it as root, while the container runs as
 // another user. Scripts run as root on the machine itself, and every task runs this one, while other tasks of the
 // machine may be at work: so it is idempotent. The sticky bit keeps users from removing each other's files, as in /tmp.
-// RuleMountPath ensures that the path is a single word to a shell.
+// The rule mount-path ensures that the path is a single word to a shell.
 func (j Job) openDisks() *batchpb.Runnable {
 	return &batchpb.Runnable{
 		DisplayName: "open the local SSD",
@@ -83,7 +83,7 @@ func (j Job) lifecycle() []*batchpb.LifecyclePolicy {
 	}}
 }
 
-// mountDisks mounts the local SSD, which Batch formats and leaves to root (see opening).
+// mountDisks mounts the local SSD, which Batch formats and leaves to root (see openDisks).
 func (j Job) mountDisks() []*batchpb.Volume {
 	if j.LocalSSDs == 0 {
 		return nil

@@ -58,9 +58,9 @@ func broken(name, field, says string) error {
 	return problem.New(problem.Input, "batch job: %s: %s (rule %s)", field, says, name)
 }
 
-// check checks the rules, in the order of the fields.
+// check checks the rules, group by group, and reports the first broken one.
 func (j Job) check() error {
-	for _, r := range slices.Concat(j.identityRules(), j.labelRules(), j.arrayRules(), j.machineRules(),
+	for _, r := range slices.Concat(j.identityRules(), j.labelRules(), j.taskRules(), j.machineRules(),
 		j.placeRules()) {
 		if !r.ok {
 			return broken(r.name, r.field, r.says)
@@ -114,12 +114,13 @@ func between(name, field string, v, low, high int) rule {
 	return rule{name, field, v >= low && v <= high, fmt.Sprintf("%d is not between %d and %d", v, low, high)}
 }
 
-func (j Job) arrayRules() []rule {
-	vms, most := 0, maxVMs
+// taskRules are about the tasks: how many, at once and on a machine, and what each may take.
+func (j Job) taskRules() []rule {
+	vms, limit := 0, maxVMs // machines at once
 	if len(j.Zones) == 1 {
-		most = maxVMsZone
+		limit = maxVMsZone
 	}
-	if j.TasksPerVM > 0 {
+	if j.TasksPerVM > 0 { // Batch fills each machine
 		vms = (min(j.Parallelism, j.Tasks) + j.TasksPerVM - 1) / j.TasksPerVM
 	}
 
@@ -129,9 +130,9 @@ func (j Job) arrayRules() []rule {
 		between("tasks-per-vm", "TasksPerVM", j.TasksPerVM, 1, maxPerVM),
 		{"per-vm-at-once", "TasksPerVM", j.TasksPerVM <= j.Parallelism,
 			fmt.Sprintf("%d tasks on a machine are more than the %d at once in all", j.TasksPerVM, j.Parallelism)},
-		{"machine-count", "Parallelism", vms <= most,
+		{"machine-count", "Parallelism", vms <= limit,
 			fmt.Sprintf("%d machines would be needed at once; with %d allowed zones (0 is the whole region) a job "+
-				"may have %d", vms, len(j.Zones), most)},
+				"may have %d", vms, len(j.Zones), limit)},
 		between("retries", "MaxRetries", j.MaxRetries, 0, maxRetries),
 		{"retry-code", "RetryExitCodes", !slices.Contains(j.RetryExitCodes, 0), "0 is success"},
 		{"run-duration", "MaxRunDuration", j.MaxRunDuration >= 0 && j.MaxRunDuration <= maxRunTime,

@@ -28,6 +28,14 @@ var (
 	formats  = [...]dataset.Format{dataset.AsNumber, dataset.DecimalComma, dataset.DayFirst, dataset.MonthFirst}
 )
 
+// Indices of formats.
+const (
+	asNumber = iota
+	decimalComma
+	dayFirst
+	monthFirst
+)
+
 // parseMarked reads a number with marks for a reader, and what is counted: $4.99, 12 %. Of 25M that is nothing.
 func parseMarked(s string, f dataset.Format) (x float64, unit string, ok bool) {
 	if x, form := ParseNumber(s); form != FormText && f == dataset.AsNumber {
@@ -84,39 +92,31 @@ type Recogniser struct {
 	Example   string // a text that is in a format, and neither a plain number nor a time that is read in one way
 }
 
-// Add observes a text that does not stand for a missing value.
+// Add observes a text that does not stand for a missing value: it rules out the formats in which the text cannot be
+// read, and notes what tells the remaining ones apart.
 func (r *Recogniser) Add(text string) {
 	if r.RuledOut {
 		return
 	}
 	text = Trim(text)
 	_, form := ParseNumber(text)
-	var unit string
-	var x [2]float64
-	for i, f := range formats {
-		var ok bool
-		var counted string
-		switch {
-		case r.cannot[i]:
-			continue
-		case i >= 2:
-			_, _, ok = parseTime(text, orders[f])
-		case form == FormDigits || form == FormBig: // ids
-		case isDigits(text): // the same with both marks of decimals
-			r.short, ok = r.short || len(text) <= 3, true
-		default:
-			x[i], counted, ok = parseMarked(text, f)
-		}
-		r.cannot[i], unit = !ok, cmp.Or(unit, counted)
+	unit, numbers := r.ruleOut(text, form)
+
+	// A column has one unit: $ and € together are texts.
+	if unit != "" && r.unit != "" && unit != r.unit {
+		r.cannot[asNumber], r.cannot[decimalComma] = true, true
 	}
-	if unit != "" && r.unit != "" && unit != r.unit { // $ and €
-		r.cannot[0], r.cannot[1] = true, true
-	}
-	if r.bare = r.bare || unit == ""; unit != "" {
+	if unit == "" {
+		r.bare = true
+	} else {
 		r.unit = strings.Clone(unit)
 	}
+	// 12 % and a bare 12 are not known to be the same kind of number.
 	r.RuledOut = r.cannot == [4]bool{true, true, true, true} || r.unit == "%" && r.bare
-	if !r.cannot[0] && !r.cannot[1] && x[0] != x[1] && (r.ambiguous == "" || strings.Contains(text, ".")) {
+
+	// 1,234 is read either way, with different values. One with a point shows most.
+	eitherWay := !r.cannot[asNumber] && !r.cannot[decimalComma] && numbers[asNumber] != numbers[decimalComma]
+	if eitherWay && (r.ambiguous == "" || strings.Contains(text, ".")) {
 		r.ambiguous = strings.Clone(text)
 	}
 	if form == FormText && r.Example == "" {
@@ -124,10 +124,31 @@ func (r *Recogniser) Add(text string) {
 	}
 }
 
+// ruleOut rules out formats that the text is not in, and returns the text's unit and its value with either decimal mark.
+func (r *Recogniser) ruleOut(text string, form Form) (unit string, numbers [2]float64) {
+	for i, f := range formats {
+		var ok bool
+		var counted string
+		switch {
+		case r.cannot[i]:
+			continue
+		case i >= dayFirst:
+			_, _, ok = parseTime(text, orders[f])
+		case form == FormDigits || form == FormBig: // digits that are ids, whatever the mark
+		case isDigits(text): // a short whole number has no mark: it is the same in both
+			r.short, ok = r.short || len(text) <= 3, true
+		default:
+			numbers[i], counted, ok = parseMarked(text, f)
+		}
+		r.cannot[i], unit = !ok, cmp.Or(unit, counted)
+	}
+	return unit, numbers
+}
+
 // exemplify keeps a text that shows a format.
 func (r *Recogniser) exemplify(text string) {
 	// Digits in threes are addresses and telephones, too.
-	if isDate := !r.cannot[2] || !r.cannot[3]; isDate || strings.ContainsAny(text, ",'%$€£¥₹kKMGT") {
+	if isDate := !r.cannot[dayFirst] || !r.cannot[monthFirst]; isDate || strings.ContainsAny(text, ",'%$€£¥₹kKMGT") {
 		if _, _, ok := ParseTime(text); !ok {
 			r.Example = strings.Clone(text)
 		}

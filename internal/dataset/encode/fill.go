@@ -12,7 +12,7 @@ import (
 // of the row. With random orders, counts are over all rows of train, so for these only the level's number is stored.
 func (m *Maker) fill(ctx context.Context, progress func(done, total int64),
 	write func(split, first int, columns [][]uint8) error) error {
-	m.laySegments()
+	m.divideIntoSegments()
 	f := newFiller(m, progress, write)
 	blocks := m.trainBlocks()
 

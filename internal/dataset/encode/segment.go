@@ -17,8 +17,10 @@ const segmentRows = 1 << 17
 // rowNumberBytes begin a spooled record: the row's number in its segment. Its bins follow, feature by feature.
 const rowNumberBytes = 4
 
-// laySegments divides the rows of train, with their copies, unless they are output as they are processed.
-func (m *Maker) laySegments() {
+// divideIntoSegments divides the rows of train into segments, one copy after the other, and makes the spool that
+// collects their bins by segment. Neither is needed if the rows arrived in time order: fill then outputs their bins at
+// once.
+func (m *Maker) divideIntoSegments() {
 	if m.sorted {
 		return
 	}

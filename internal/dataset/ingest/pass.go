@@ -79,7 +79,7 @@ func (p *pass) run(ctx context.Context, options Options) error {
 
 	for i := range p.m.Splits {
 		split := &p.m.Splits[i]
-		part := p.part(split.Name)
+		part := p.partNamed(split.Name)
 		if part.next != part.rows {
 			return p.changed()
 		}
@@ -100,7 +100,8 @@ func (p *pass) run(ctx context.Context, options Options) error {
 	return p.w.WriteSample(ctx, p.sample.finish())
 }
 
-func (p *pass) part(name string) *splitPart {
+// partNamed returns the part of a split; nil if it has no rows, as no split of the manifest.
+func (p *pass) partNamed(name string) *splitPart {
 	for _, part := range p.splits {
 		if part != nil && part.name == name {
 			return part
@@ -241,7 +242,7 @@ func (p *pass) dealRows(batch *table.Batch) error {
 			}
 		}
 	}
-	if part := p.part(p.sample.split); part != nil {
+	if part := p.partNamed(p.sample.split); part != nil {
 		p.sample.choose(part)
 	}
 	return nil

@@ -151,7 +151,8 @@ var randomSpecs = map[string]string{
 	"none": "label: {column: num, kind: regression}\ndrop: [part, user]\nmissing: [\"\", NA, \"null\", \"7\"]\n",
 }
 
-// All columns are kept as features that are what they look like.
+// TestKinds: with encodings off, each column gets the kind that its values suggest and says why; ids of digits keep all
+// their digits. Beside those below there are w, user and holes.
 func TestKinds(t *testing.T) {
 	s := mustStage(t, "label: y\ndrop: [part]\nencodings: none\n", randomTable(1, 3000))
 	for name, want := range map[string]struct {

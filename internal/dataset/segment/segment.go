@@ -14,7 +14,7 @@ import (
 // Scorer says what earlier nights know about a row's label. It is asked before the second pass over the table.
 type Scorer interface {
 	// Levels returns levels of a column, at most MaxLevels, and what each adds to the log odds of a positive label:
-	// odds[0] if the value is missing, odds[1] for other levels, odds[2+i] for levels[i]. It is nil for a column that
+	// odds[CodeMissing], odds[CodeOther] for other levels, odds[CodeLevels+i] for levels[i]. It is nil for a column that
 	// is not known by its levels. Rows for which an entry is NaN are not judged.
 	Levels(column string) (levels []string, odds []float32)
 	// Odds is the same for the bins of a numeric feature; nil if it is not known.
@@ -24,6 +24,13 @@ type Scorer interface {
 	// Base is the log odds of a row whose score is 0.
 	Base() float64
 }
+
+// Codes of the values of a column that is known by its levels.
+const (
+	CodeMissing = iota
+	CodeOther
+	CodeLevels // of the first level
+)
 
 // MaxLevels bounds the levels of Scorer.Levels.
 const MaxLevels = 250
@@ -191,6 +198,9 @@ func (t *Counter) Counts() *Counts {
 // chunkRows is how many rows a goroutine scores at a time.
 const chunkRows = 2048
 
+// maxMissing bounds the texts for a missing value that are looked for: the table has to stay sparse.
+const maxMissing = 500
+
 // codeTable finds the code of a value by its hash, with linear probing.
 type codeTable struct {
 	kind  dataset.Type
@@ -214,20 +224,20 @@ func newCodeTable(kind dataset.Type, levels, missing []string) *codeTable {
 		t.keys[at], t.codes[at] = h, uint8(code+1)
 	}
 	for i, text := range levels {
-		put(text, i+2)
+		put(text, CodeLevels+i)
 	}
-	for _, text := range missing[:min(len(missing), 500)] {
-		put(text, 0)
+	for _, text := range missing[:min(len(missing), maxMissing)] {
+		put(text, CodeMissing)
 	}
 	return t
 }
 
 func slot0(h uint64) uint64 { return h * 0x9e3779b97f4a7c15 >> 54 }
 
-// of returns the code of a value: 1 if it is not in the table.
+// of returns the code of a value: CodeOther if it is not in the table.
 func (t *codeTable) of(v *dataset.Values, i int) uint8 {
 	if v.IsNull(i) {
-		return 0
+		return CodeMissing
 	}
 	h := Hash(v, i)
 	for at := slot0(h); t.codes[at] != 0; at = (at + 1) % uint64(len(t.codes)) {
@@ -235,7 +245,7 @@ func (t *codeTable) of(v *dataset.Values, i int) uint8 {
 			return t.codes[at] - 1
 		}
 	}
-	return 1
+	return CodeOther
 }
 
 // Hash hashes a value, which is not null, as written in the table.

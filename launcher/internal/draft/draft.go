@@ -190,22 +190,22 @@ func (d *Draft) decideLabel(q Request, l *labels) (spec, objective string, err e
 		return "", "", fail("the column has no value in any row")
 	case q.Positive != "":
 		if l.named == 0 {
-			return "", "", fail("no row has --positive %s; the column holds %s", q.Positive, l.list())
+			return "", "", fail("no row has --positive %s; the column holds %s", q.Positive, l.listValues())
 		}
 		binary(q.Positive, "", l.named)
 		objective = cmp.Or(q.Objective, binaryObjective)
 		return fmt.Sprintf("{column: %s, positive: %s}", column, quoted(q.Positive)), objective, err
 	case q.regression && len(l.texts) > 0:
-		return "", "", fail("a number is to be predicted, and the column holds %s", l.list())
+		return "", "", fail("a number is to be predicted, and the column holds %s", l.listValues())
 	case q.Group != "":
 		spec, err = d.decideGrades(q, l)
 		return spec, q.Objective, err
 	case values == 1:
-		return "", "", fail("every row has the same value, %s: there is nothing to predict%s", l.list(), blank)
+		return "", "", fail("every row has the same value, %s: there is nothing to predict%s", l.listValues(), blank)
 	case q.regression:
 	case values > 2 && q.judgesTwoClasses():
 		return "", "", fail("the column holds %s, and %s judges two classes: name the one that means yes with "+
-			"--positive", l.list(), q.Metric)
+			"--positive", l.listValues(), q.Metric)
 	case len(l.texts) > 0 && values > 2 || q.wantsClasses():
 		spec, err = d.declareClasses(q, l)
 		return spec, cmp.Or(q.Objective, "multiclass"), err
@@ -225,7 +225,7 @@ func (d *Draft) declareNumber(q Request, l *labels) (spec string) {
 	classes := ""
 	if len(l.numbers)+len(l.texts) <= maxClasses && !q.regression {
 		classes = fmt.Sprintf("; it holds only %s: --objective multiclass predicts which, --positive one of them",
-			l.list())
+			l.listValues())
 	}
 	how := ""
 	if q.Objective != "" {
@@ -244,7 +244,7 @@ func (d *Draft) declareClasses(q Request, l *labels) (spec string, err error) {
 	}
 	if values > dataset.MaxClasses {
 		return "", problem.New(problem.Input, "--label %s: the column holds more than %d different values (%s): group "+
-			"them, or name the one that means yes with --positive", q.Label, dataset.MaxClasses, l.list())
+			"them, or name the one that means yes with --positive", q.Label, dataset.MaxClasses, l.listValues())
 	}
 	once := l.uniqueValues()
 	few := strings.Join(once[:min(len(once), 3)], ", ") + " is the label of one row"
@@ -264,7 +264,7 @@ func (d *Draft) declareClasses(q Request, l *labels) (spec string, err error) {
 				"or let them be two classes with --objective multiclass", q.Label, other, text)
 		}
 	}
-	d.found("label", "%s: one of %d classes is predicted, %s (%s rows)", q.Label, values, l.list(),
+	d.found("label", "%s: one of %d classes is predicted, %s (%s rows)", q.Label, values, l.listValues(),
 		humanize.Comma(l.present))
 	if once != nil { // classes were asked for
 		d.found("label", "%s, from which nothing can be learnt", few)

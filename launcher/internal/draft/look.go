@@ -393,7 +393,8 @@ func (l *labels) uniqueValues() []string {
 	return once
 }
 
-func (l *labels) list() string {
+// listValues names the values for a message: the first maxClasses, each cut to 40 characters.
+func (l *labels) listValues() string {
 	values, more := l.values(), ""
 	if len(values) > maxClasses {
 		values, more = values[:maxClasses], " and more"

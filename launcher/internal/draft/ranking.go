@@ -40,7 +40,7 @@ func (d *Draft) decideGrades(q Request, l *labels) (spec string, err error) {
 	if len(l.texts) > 0 {
 		return "", problem.New(problem.Input, "--label %s: rows of a %s are ordered by grades, whole numbers from 0 "+
 			"to %d, and the column holds %s; name the one that comes first with --positive", q.Label, q.Group,
-			gbt.MaxGrade, l.list())
+			gbt.MaxGrade, l.listValues())
 	}
 	for y := range l.numbers {
 		if y != float64(int(y)) || y < 0 || y > gbt.MaxGrade {

@@ -66,7 +66,7 @@ func (q *SizeRequest) tasks() (sweep.Sizing, error) {
 		ReserveBytes: max(leastReserve, memory/reserveShare), VMs: m.VMs, ThreadsPerTask: m.ThreadsPerTask}
 
 	// A refit has its machine to itself. One that does not fit with a task's threads fits with no more.
-	if err := refitFits(&z); err != nil {
+	if err := checkRefitFits(&z); err != nil {
 		return z, err
 	}
 
@@ -107,10 +107,12 @@ func (q *SizeRequest) tasks() (sweep.Sizing, error) {
 
 	// The refit uses the threads of all tasks of its machine, and each needs memory.
 	z.RefitBytes += int64(z.RefitThreads()-z.ThreadsPerTask) * q.Memory.RefitThread
-	return z, refitFits(&z)
+	return z, checkRefitFits(&z)
 }
 
-func refitFits(sizing *sweep.Sizing) error {
+// checkRefitFits returns an errRefit if the refit needs more than its machine has beside the dataset and the reserve.
+// Without a refit, RefitBytes is 0.
+func checkRefitFits(sizing *sweep.Sizing) error {
 	if sizing.RefitBytes == 0 || sizing.RefitBytes <= sizing.MemoryBytes-sizing.DatasetBytes-sizing.ReserveBytes {
 		return nil
 	}

@@ -71,7 +71,7 @@ func (t table) values(params gbt.Params) float64 {
 // trialSeconds is how long a trial takes with all its trees: early stopping may end it sooner.
 func (c Speeds) trialSeconds(t table, params gbt.Params) float64 {
 	trees := float64(params.NumIterations * params.NumClass)
-	grow := t.values(params)*c.nanoseconds(t, params)*1e-9 + c.scan(t, params)*trees*1e-9
+	grow := t.values(params)*c.growNanoseconds(t, params)*1e-9 + c.scan(t, params)*trees*1e-9
 	route := c.Route * float64(t.heldOut) / c.speedup(t)
 	if params.EarlyStoppingRound > 0 {
 		route += (c.Route/c.speedup(t) + c.Rate) * float64(t.valid)
@@ -85,8 +85,9 @@ func (c Speeds) scan(t table, params gbt.Params) float64 {
 	return c.Scan * leaves * float64(t.bins) * params.FeatureFraction / c.speedup(t)
 }
 
-// nanoseconds is the growing time per row, feature and tree, with the table's threads.
-func (c Speeds) nanoseconds(t table, params gbt.Params) float64 {
+// growNanoseconds is how long growing takes per row, feature and tree, in ns: Base at this number of rows, times what
+// the leaves, the share of features and bagging change, divided by the threads' speedup.
+func (c Speeds) growNanoseconds(t table, params gbt.Params) float64 {
 	ns := interpolate(c.Base, float64(t.rows), math.Log) * interpolate(c.Leaves, maxLeaves(params), math.Log) *
 		interpolate(c.Features, params.FeatureFraction, same)
 	if params.BaggingFreq > 0 {

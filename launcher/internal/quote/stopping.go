@@ -58,29 +58,32 @@ func splitByRungs(planned *sweep.Plan, trials []sweep.Trial, seconds, sample []f
 func simulateRungs(planned *sweep.Plan, n int, seed uint64) []int {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	ends, scores := make([]int, n), make([]float64, n)
-	var l search.Ladder
+	var ladder search.Ladder
+	// climb takes a trial up from a rung until one makes it wait.
 	climb := func(trial, from int) {
 		for _, step := range search.RungsOf(planned, trial) {
 			if step <= from {
 				continue
 			}
 			own := sweep.Reached{Step: step, Trial: trial, Score: scores[trial]}
-			verdict := search.AtRung(planned, own, l.Reached)
-			l.Reached = append(l.Reached, own)
+			verdict := search.AtRung(planned, own, ladder.Reached)
+			ladder.Reached = append(ladder.Reached, own)
 			if verdict.Action != search.GoOn {
-				l.Paused = append(l.Paused, own)
+				ladder.Paused = append(ladder.Paused, own)
 				return
 			}
 		}
 	}
+	// resume acts on the first verdict on a waiting trial: it climbs on, or ends at its rung. It reports whether there
+	// was one.
 	resume := func() bool {
-		all := search.Resumable(planned, l)
-		if len(all) == 0 {
+		verdicts := search.Resumable(planned, ladder)
+		if len(verdicts) == 0 {
 			return false
 		}
-		r := all[0].Reached
-		l.Paused = slices.DeleteFunc(l.Paused, func(o sweep.Reached) bool { return o.Trial == r.Trial })
-		if all[0].Action == search.GoOn {
+		r := verdicts[0].Reached
+		ladder.Paused = slices.DeleteFunc(ladder.Paused, func(o sweep.Reached) bool { return o.Trial == r.Trial })
+		if verdicts[0].Action == search.GoOn {
 			climb(r.Trial, r.Step)
 		} else {
 			ends[r.Trial] = r.Step
@@ -89,13 +92,15 @@ func simulateRungs(planned *sweep.Plan, n int, seed uint64) []int {
 	}
 
 	halving := planned.Spec.Search.Stop.Rule == sweep.StopHalving
+	// As trials come, those that are among the best meanwhile are resumed. Halving judges a rung once all have come.
 	for trial := range n {
 		scores[trial] = rng.Float64()
 		climb(trial, 0)
 		for !halving && resume() {
 		}
 	}
-	l.Last = true
+	// No other trial comes: each that still waits goes on or ends.
+	ladder.Last = true
 	for resume() {
 	}
 	return ends

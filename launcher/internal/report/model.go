@@ -72,15 +72,17 @@ func (d *Pages) versions(ctx context.Context, name string) (*page.Model, error) 
 	return m, nil
 }
 
-// readIfThere reads a file of a version. What is missing or cannot be read is left out: it is informational.
+// readIfThere decodes a version's JSON file into a value. A missing or damaged one is passed over, since it is
+// informational; an error of the store is returned.
 func readIfThere(ctx context.Context, reg *registry.Registry, v registry.Version, name string, into any) error {
 	text, err := reg.ReadFile(ctx, v, name)
-	if err == nil {
-		_ = json.Unmarshal(text, into)
-	} else if aboutObjects(err) {
+	if aboutObjects(err) {
 		return nil
+	} else if err != nil {
+		return err
 	}
-	return err
+	_ = json.Unmarshal(text, into) // what is damaged is passed over, too
+	return nil
 }
 
 // note adds an error to the page.

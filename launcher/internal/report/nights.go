@@ -77,7 +77,7 @@ func (d *Pages) Month(ctx context.Context, model string, since time.Time) (*page
 			}
 			if r.Blocked() && trained[ref] == nil {
 				m.Nights = append(m.Nights, page.ModelNight{IndexSweep: blocked(model, r), At: r.At, Data: data,
-					Next: math.NaN(), New: math.NaN()})
+					LiveValue: math.NaN(), NewValue: math.NaN()})
 			}
 		}
 	}
@@ -130,13 +130,14 @@ func (d *Pages) champions(ctx context.Context, m *page.Month) error {
 	return nil
 }
 
-// modelNight is a sweep as a model's night.
+// modelNight makes a model's night of a sweep. The metrics of the old and the new version stay NaN unless the gate
+// compared both on tonight's rows.
 func modelNight(s seen) page.ModelNight {
-	n := page.ModelNight{IndexSweep: s.IndexSweep, At: s.Planned, Next: math.NaN(), New: math.NaN()}
+	n := page.ModelNight{IndexSweep: s.IndexSweep, At: s.Planned, LiveValue: math.NaN(), NewValue: math.NaN()}
 	if c := s.conclusion; c != nil {
-		k := c.Check("tonight")
-		if k != nil && c.Gate.Champion > 0 && k.Rows > 0 { // not where they could not be compared
-			n.Judged, n.Next, n.New = c.Gate.Metric, k.Old, k.New
+		check := c.Check("tonight")
+		if check != nil && c.Gate.Champion > 0 && check.Rows > 0 {
+			n.Judged, n.LiveValue, n.NewValue = c.Gate.Metric, check.Old, check.New
 		}
 	}
 	return n

@@ -88,7 +88,7 @@ func TestFolderAndBucketHoldTheSame(t *testing.T) {
 	}
 }
 
-// deaf fails every write but of small pointers, and counts reads of what is large.
+// deaf refuses every write.
 type deaf struct{ blob.Store }
 
 func (deaf) Put(_ context.Context, name string, _ blob.Generation, _ io.Reader) (blob.Attrs, error) {
@@ -126,18 +126,24 @@ func TestSameInputIsFoundAgain(t *testing.T) {
 	}
 }
 
+// TestInterruptedUploadIsTakenUp: a store that takes three writes an attempt has a whole version in the end, and never
+// a manifest before its files.
 func TestInterruptedUploadIsTakenUp(t *testing.T) {
+	const (
+		perAttempt    = 3 // fewer than there are files, so that only what is taken up comes to an end
+		afterManifest = 3 // the night's record and two pointers
+	)
 	source := rows(t, 500)
 	whole, broken := blob.Memory(), blob.Memory()
 	s := &stager.Stager{Scratch: t.TempDir()}
 	must.Get(s.Stage(t.Context(), spec(t, source), stager.Destination{Store: whole}))(t)
 	total := len(names(t, whole))
-	for attempt := 1; ; attempt++ { // each attempt dies at its fourth write, of which two find what is there
-		_, err := s.Stage(t.Context(), spec(t, source), stager.Destination{Store: &failing{Store: broken, after: 3}})
+	for attempt := 1; ; attempt++ {
+		_, err := s.Stage(t.Context(), spec(t, source), stager.Destination{Store: &failing{Store: broken, after: perAttempt}})
 		have := names(t, broken)
 		complete := slices.ContainsFunc(have,
 			func(name string) bool { return strings.HasSuffix(name, "/manifest.json") })
-		if complete && len(have) < total-3 { // the night's record and two pointers come later
+		if complete && len(have) < total-afterManifest {
 			t.Fatalf("a manifest before its files: %v", have)
 		}
 		if err == nil {

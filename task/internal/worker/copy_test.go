@@ -72,7 +72,7 @@ func TestADiskThatIsFull(t *testing.T) {
 	}
 }
 
-// stuck is a store whose objects of some size never arrive.
+// stuck is a store of which only the manifest arrives.
 type stuck struct{ blob.Store }
 
 func (s stuck) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
@@ -86,9 +86,10 @@ func (s stuck) Open(ctx context.Context, name string, r blob.Range) (io.ReadClos
 // TestCancelledDuringTheCopy: neither the task that copies the dataset nor one that waits for it keeps its machine
 // after the sweep's end.
 func TestCancelledDuringTheCopy(t *testing.T) {
+	const cancelledAfter = 5 * time.Minute
 	w := newWorld(t, 1, nil)
 	synctest.Test(t, func(t *testing.T) {
-		timer := time.AfterFunc(5*time.Minute, func() {
+		timer := time.AfterFunc(cancelledAfter, func() {
 			if _, err := blob.Create(context.WithoutCancel(t.Context()), w.sweeps, sweep.Names(w.plan.Sweep).Cancel(),
 				[]byte("{}")); err != nil {
 				t.Error(err)
@@ -104,10 +105,10 @@ func TestCancelledDuringTheCopy(t *testing.T) {
 				worker.Datasets = stuck{w.datasets}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
-				if err := worker.Run(ctx); err != nil || time.Since(start) > 5*time.Minute+
+				if err := worker.Run(ctx); err != nil || time.Since(start) > cancelledAfter+
 					3*time.Duration(w.plan.Heartbeat) {
 					t.Errorf("task %d ended with %v, %s after its dataset began not to arrive; want no error soon "+
-						"after the sweep was cancelled, at five minutes", task, err, time.Since(start))
+						"after the sweep was cancelled, at %s", task, err, time.Since(start), cancelledAfter)
 				}
 			})
 		}

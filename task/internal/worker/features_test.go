@@ -57,23 +57,23 @@ func newSelection(t *testing.T, k int) *world {
 	})
 }
 
-// TestForwardSelection: one task and four come to the same selection, with the same models; every step has the best
-// group of the step before, by the results themselves, and trials of steps that the selection does not reach are
-// stopped with the reason.
+// TestForwardSelection: one task and four come to the same selection, with the same scores and numbers of trees.
+// checkSelection holds each step against the results: it has the best group of the step before, and trials of steps
+// that the selection does not reach are stopped with the reason.
 func TestForwardSelection(t *testing.T) {
 	for _, k := range []int{0, 3} {
 		t.Run(fmt.Sprint(k, " folds"), func(t *testing.T) {
-			var all []string
+			var selections []string
 			for _, tasks := range []int{1, 4} {
 				w := newSelection(t, k)
 				w.tasks(t, tasks)
-				all = append(all, w.selection(t))
+				selections = append(selections, w.checkSelection(t))
 			}
-			if k == 0 && !strings.Contains(all[0], "stopped the selection ended") {
-				t.Errorf("no trial shows the end of the selection:\n%s", all[0])
+			if k == 0 && !strings.Contains(selections[0], "stopped the selection ended") {
+				t.Errorf("no trial shows the end of the selection:\n%s", selections[0])
 			}
-			if all[0] != all[1] {
-				t.Errorf("one task and four come to different selections:\n%s\n%s", all[0], all[1])
+			if selections[0] != selections[1] {
+				t.Errorf("one task and four come to different selections:\n%s\n%s", selections[0], selections[1])
 			}
 		})
 	}
@@ -109,8 +109,8 @@ func chosen(p *sweep.Plan, b sweep.Board) (selected []string) {
 	return selected
 }
 
-// selection checks the trials of a selection against their results, and returns what they trained.
-func (w *world) selection(t *testing.T) (text string) {
+// checkSelection checks the trials of a selection against their results, and returns what they trained.
+func (w *world) checkSelection(t *testing.T) (text string) {
 	t.Helper()
 	f := w.plan.Spec.Search.Features
 	trials := sweepstore.NewTrials(w.sweeps, w.plan)

@@ -178,7 +178,7 @@ func (w *Worker) trustSince() time.Time {
 
 // onCopy maps the machine's copy of the dataset and works on it.
 func (w *Worker) onCopy(ctx context.Context, since time.Time) error {
-	ds, err := w.provide(ctx, since)
+	ds, err := w.openCopy(ctx, since)
 	if ds == nil || err != nil {
 		return err
 	}
@@ -195,10 +195,10 @@ func (w *Worker) onCopy(ctx context.Context, since time.Time) error {
 	return errors.Join(w.work(ctx), stop())
 }
 
-// provide opens the machine's copy of the dataset. While the disk cannot take it, this task waits; other machines may
+// openCopy opens the machine's copy of the dataset. While the disk cannot take it, this task waits; other machines may
 // do all the work meanwhile. It returns nil, nil when the sweep has ended, even if that is while a task of this
 // machine, or this one, copies the dataset.
-func (w *Worker) provide(ctx context.Context, since time.Time) (*dataset.Dataset, error) {
+func (w *Worker) openCopy(ctx context.Context, since time.Time) (*dataset.Dataset, error) {
 	ctx, stop := w.untilOver(ctx)
 	defer stop()
 
@@ -211,7 +211,7 @@ func (w *Worker) provide(ctx context.Context, since time.Time) (*dataset.Dataset
 		if !problem.Is(err, problem.Transient) {
 			return ds, backoff.Permanent(err)
 		}
-		return nil, err // the disk's
+		return nil, err // the disk's fault: only that is transient
 	}, backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(diskPatience),
 		backoff.WithNotify(func(err error, pause time.Duration) {
 			w.Log.Warn("cannot write a copy of the dataset to the disk; waiting", "error", err.Error(), "seconds",

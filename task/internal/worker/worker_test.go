@@ -268,7 +268,8 @@ func TestAnEndedSweepTrainsNothing(t *testing.T) {
 	}
 }
 
-// TestAliveWhileUploading has a bucket that takes minutes for a file.
+// TestAliveWhileUploading: a task whose bucket takes longer for a file than the takeover time still holds its trial;
+// another task that starts meanwhile does not take it.
 func TestAliveWhileUploading(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	synctest.Test(t, func(t *testing.T) {
@@ -277,14 +278,14 @@ func TestAliveWhileUploading(t *testing.T) {
 		var second sync.WaitGroup
 		first.Sweeps = before(store, "calib.scores", func() {
 			second.Go(func() { w.run(t, 1) })
-			if err := pause(t.Context(), 5*time.Minute); err != nil {
+			if err := pause(t.Context(), 5*time.Duration(w.plan.Takeover)); err != nil {
 				t.Error(err)
 			}
 		})
 		runs(t, first)
 		second.Wait()
 		if r := w.result(t, 0); r.Claim != 0 {
-			t.Errorf("the trial was taken over: %+v", r)
+			t.Errorf("the trial was taken over during the upload: %+v, want claim 0", r)
 		}
 	})
 }
