@@ -420,7 +420,7 @@ func TestAskedKeysAreMeasured(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("y,a,b\n")
 	rng := rand.New(rand.NewPCG(1, 2))
-	for range 4000 {
+	for range 4000 { // only both columns together tell the label: it is the parity of their numbers
 		x, z := rng.IntN(40), rng.IntN(40)
 		fmt.Fprintf(&b, "%d,a%d,b%d\n", (x^z)&1, x, z)
 	}
@@ -433,7 +433,11 @@ func TestAskedKeysAreMeasured(t *testing.T) {
 		}
 		switch gain := s.Manifest.About.Encodings[i].Gain; {
 		case rows == 4000 && (gain == nil || *gain < 0.1):
-			t.Errorf("a+b decides the label, and is said to be worth %v", gain)
+			got := "nothing"
+			if gain != nil {
+				got = fmt.Sprint(*gain)
+			}
+			t.Errorf("a+b decides the label, and is said to be worth %s, want 0.1 or more", got)
 		case rows == 500 && gain != nil:
 			t.Errorf("500 rows cannot tell what a+b is worth, and it is said to be %v", *gain)
 		}

@@ -130,46 +130,44 @@ func TestEmptyListsSayWhatToDo(t *testing.T) {
 	}
 }
 
+// TestReport: report writes the page of a sweep, a model or a dataset, by name or by kind:name, and refuses what has
+// none.
 func TestReport(t *testing.T) {
 	w := newWorld(t)
 	w.staged()
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1")
 
+	// A sweep's page, the same bytes each time.
 	out := filepath.Join(w.dir, "page.html")
 	if said := w.must("report", "night-1", "--out", out); !strings.Contains(said, "wrote "+out) {
 		t.Errorf("report said %q", said)
 	}
 	first := must.Get(os.ReadFile(out))(t)
-	if text := string(first); !strings.HasPrefix(text, "<!doctype html>") ||
-		!strings.Contains(text, "became the champion") || !strings.Contains(text, "num_leaves") {
-		t.Errorf("the page is %.300q", text)
+	if !strings.HasPrefix(string(first), "<!doctype html>") {
+		t.Errorf("the sweep's page begins with %.300q", first)
 	}
+	w.hasParts("the sweep's page", string(first), "became the champion", "num_leaves")
 	if again := w.must("report", "night-1", "--out", "-"); again != string(first) {
 		t.Error("written twice, the page has other bytes")
 	}
 
+	// A model's.
 	v := must.Get(registry.New(w.buckets["registry"]).Register(t.Context(), "ctr", "night-1",
 		map[string][]byte{"model.txt": []byte("{")},
 		registry.Info{At: w.now, By: "test", Why: "best", Metrics: map[string]float64{"auc": 0.61},
 			Labels: map[string]string{"sweep": "night-1", "dataset": "clicks@0"}}))(t)
 	must.Get(registry.New(w.buckets["registry"]).Promote(t.Context(), "ctr", v.Number, registry.Expect{},
 		registry.Act{By: "test", Why: "because", At: w.now}))(t)
-	if text := w.must("report", "ctr", "--out", "-"); !strings.Contains(text, "Version 1 is live") ||
-		!strings.Contains(text, "clicks@0") || !strings.Contains(text, "model.txt") {
-		t.Errorf("the model's page is %.2000q", text)
-	}
+	w.hasParts("the model's page", w.must("report", "ctr", "--out", "-"), "Version 1 is live", "clicks@0", "model.txt")
+	w.hasParts("the page of model:ctr", w.must("report", "model:ctr", "--out", "-"), "Version 1 is live")
 
-	if text := w.must("report", "clicks", "--out", "-"); !strings.Contains(text, "Night by night") ||
-		!strings.Contains(text, "campaign_id") || !strings.Contains(text, "night-1") {
-		t.Errorf("the dataset's page is %.2000q", text)
-	}
+	// A dataset's.
+	w.hasParts("the dataset's page", w.must("report", "clicks", "--out", "-"), "Night by night", "campaign_id", "night-1")
+
+	// Refused.
 	w.refused(sweep.ExitUsage, "a model's page has all its versions", "report", "ctr@champion", "--out", "-")
-	if text := w.must("report", "model:ctr", "--out", "-"); !strings.Contains(text, "Version 1 is live") {
-		t.Errorf("the page of model:ctr is %.300q", text)
-	}
 	w.refused(sweep.ExitNotFound, "dataset ctr is not staged", "report", "dataset:ctr", "--out", "-")
-
 	w.refused(sweep.ExitUsage, "--out", "report", "night-1")
 	w.refused(sweep.ExitNotFound, "there is no sweep", "report", "night-2", "--out", "-")
 	w.refused(sweep.ExitUsage, "does not exist", "report", "night-1", "--out",
@@ -340,4 +338,14 @@ func jsonOf(t *testing.T, v any) string {
 	t.Helper()
 	text := must.Get(json.Marshal(v))(t)
 	return string(text)
+}
+
+// hasParts checks that a page has some texts.
+func (w *world) hasParts(page, text string, parts ...string) {
+	w.t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			w.t.Errorf("%s does not have %q: %.2000q", page, part, text)
+		}
+	}
 }
