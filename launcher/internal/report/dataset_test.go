@@ -180,7 +180,8 @@ func TestNightsOfAModel(t *testing.T) {
 			t.Fatalf("got notes %q, want clicks-2 before clicks-3", m.Notes)
 		}
 	}
-	if n := m.Nights[0]; n.Verdict != sweep.VerdictNotComparable || !math.IsNaN(n.LiveValue) || !math.IsNaN(n.NewValue) {
+	if n := m.Nights[0]; n.Verdict != sweep.VerdictNotComparable || !math.IsNaN(n.LiveValue) ||
+		!math.IsNaN(n.NewValue) {
 		t.Errorf("got %+v; want no numbers of versions that could not be compared", n)
 	}
 	other := &page.Model{Name: "ctr2"}

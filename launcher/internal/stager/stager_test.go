@@ -139,7 +139,8 @@ func TestInterruptedUploadIsTakenUp(t *testing.T) {
 	must.Get(s.Stage(t.Context(), spec(t, source), stager.Destination{Store: whole}))(t)
 	total := len(names(t, whole))
 	for attempt := 1; ; attempt++ {
-		_, err := s.Stage(t.Context(), spec(t, source), stager.Destination{Store: &failing{Store: broken, after: perAttempt}})
+		_, err := s.Stage(t.Context(), spec(t, source),
+			stager.Destination{Store: &failing{Store: broken, after: perAttempt}})
 		have := names(t, broken)
 		complete := slices.ContainsFunc(have,
 			func(name string) bool { return strings.HasSuffix(name, "/manifest.json") })
