@@ -124,7 +124,8 @@ func (r *Recogniser) Add(text string) {
 	}
 }
 
-// ruleOut rules out formats that the text is not in, and returns the text's unit and its value with either decimal mark.
+// ruleOut rules out formats that the text is not in, and returns the text's unit and its value with either decimal
+// mark.
 func (r *Recogniser) ruleOut(text string, form Form) (unit string, numbers [2]float64) {
 	for i, f := range formats {
 		var ok bool

@@ -14,8 +14,8 @@ import (
 // Scorer says what earlier nights know about a row's label. It is asked before the second pass over the table.
 type Scorer interface {
 	// Levels returns levels of a column, at most MaxLevels, and what each adds to the log odds of a positive label:
-	// odds[CodeMissing], odds[CodeOther] for other levels, odds[CodeLevels+i] for levels[i]. It is nil for a column that
-	// is not known by its levels. Rows for which an entry is NaN are not judged.
+	// odds[CodeMissing], odds[CodeOther] for other levels, odds[CodeLevels+i] for levels[i]. It is nil for a column
+	// that is not known by its levels. Rows for which an entry is NaN are not judged.
 	Levels(column string) (levels []string, odds []float32)
 	// Odds is the same for the bins of a numeric feature; nil if it is not known.
 	Odds(f *dataset.Feature) []float32

@@ -163,7 +163,8 @@ func TestReport(t *testing.T) {
 	w.hasParts("the page of model:ctr", w.must("report", "model:ctr", "--out", "-"), "Version 1 is live")
 
 	// A dataset's.
-	w.hasParts("the dataset's page", w.must("report", "clicks", "--out", "-"), "Night by night", "campaign_id", "night-1")
+	w.hasParts("the dataset's page", w.must("report", "clicks", "--out", "-"), "Night by night", "campaign_id",
+		"night-1")
 
 	// Refused.
 	w.refused(sweep.ExitUsage, "a model's page has all its versions", "report", "ctr@champion", "--out", "-")

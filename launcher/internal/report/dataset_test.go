@@ -164,7 +164,8 @@ func TestNightsOfAModel(t *testing.T) {
 		t.Errorf("at home %d and %d nights in a row made no champion, want the blocked one after 2, and none after 0",
 			held, sound)
 	}
-	if n := m.Nights[1]; n.ID != "night-2" || n.LiveValue != 0.12 || n.NewValue != 0.11 || n.Why != "the gate's reason" {
+	if n := m.Nights[1]; n.ID != "night-2" || n.LiveValue != 0.12 || n.NewValue != 0.11 ||
+		n.Why != "the gate's reason" {
 		t.Errorf("got %+v; want night-2 with log_loss 0.12 of version 1 and 0.11 of the new one", n)
 	}
 	for name, data := range map[string]string{"clicks-2": "no JSON", "clicks-3": "neither"} {
