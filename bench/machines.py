@@ -59,7 +59,7 @@ NS_PER_VALUE = 0.548  # row x feature x tree of 31 leaves, 4 threads (docs/LAB.m
 SCALE = 16 / 4 * 0.8  # 16 threads against 4: four fifths of what more threads could bring
 DRAW_NS = 0.5  # per row of the whole table and tree, one worker after the other
 STEP = 1e-3  # an exchange of few words, seconds: .1 to 1.1 ms between processes (docs/LAB.md)
-EXCHANGES = 47  # for each tree of 31 leaves (BenchmarkProcesses)
+EXCHANGES = 47  # for each tree of 31 leaves (docs/LAB.md)
 SCAN = 40 * 255 * 2e-9  # finding the splits of two leaves, seconds of one thread
 
 

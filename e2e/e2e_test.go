@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"coppice/internal/dataset"
 	"coppice/internal/gbt"
@@ -413,56 +412,5 @@ func TestE2ESameEndWhateverGoesWrong(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestE2EAttachAndCancel starts one sweep several times at once, and cancels another.
-func TestE2EAttachAndCancel(t *testing.T) {
-	t.Parallel()
-	l := newLocal(t)
-	file := l.smallSweep(6)
-	script := l.file("twice.sh", `set -e
-"$1" sweep "$2" --json >a.json & a=$!
-"$1" sweep "$2" --json >b.json & b=$!
-wait $a; wait $b
-"$1" sweep "$2" --json >c.json
-"$1" status --json >ls.json
-`)
-	sh := must.Get(exec.LookPath("sh"))(t)
-	args := []string{"exec", "--data", l.data, "--", sh, script, binaryOf(t, "launcher"), file}
-	execute(t, l.dir, nil, binaryOf(t, "localemu"), args...).ok(t)
-	read := func(name string) string {
-		text := must.Get(os.ReadFile(filepath.Join(l.dir, name)))(t)
-		return string(text)
-	}
-	a, b, c := conclusion(t, read("a.json")), conclusion(t, read("b.json")), conclusion(t, read("c.json"))
-	if a.Sweep != b.Sweep || a.Version != 1 || b.Version != 1 || c.Version != 1 || len(l.versions("ctr")) != 1 {
-		t.Errorf("three launchers of one sweep: %+v\n%+v\n%+v\nexpected the same sweep, and one version, 1", a, b, c)
-	}
-	var listed []map[string]any
-	if err := json.Unmarshal([]byte(read("ls.json")), &listed); err != nil || len(listed) != 1 {
-		t.Errorf("%d sweeps: %v", len(listed), err)
-	}
-	for _, trial := range []int{0, 5} {
-		if _, twice := l.objects()["coppice-sweeps/"+sweep.Names(a.Sweep).Claim(trial, 1)]; twice {
-			t.Errorf("trial %d was trained twice", trial)
-		}
-	}
-
-	long := strings.Replace(read("sweep.yaml"), "num_iterations: 80", "num_iterations: 100000", 1)
-	long = strings.Replace(long, "early_stopping_rounds: 10\n", "", 1)
-	l.file("long.yaml", strings.Replace(long, "name: small", "name: long", 1))
-	cancel := l.file("cancel.sh", `set -e
-"$1" sweep long.yaml --id long-1 --no-wait
-"$1" cancel long-1
-code=0; "$1" watch long-1 || code=$?
-test $code = 7
-"$1" cancel long-1
-`)
-	start := time.Now()
-	execute(t, l.dir, nil, binaryOf(t, "localemu"), "exec", "--data", l.data, "--", sh, cancel,
-		binaryOf(t, "launcher")).ok(t)
-	if took := time.Since(start); took > time.Minute {
-		t.Errorf("cancelling took %s", took)
 	}
 }

@@ -113,18 +113,6 @@ func (n *nightly) champion() int {
 	return models[0].Champion
 }
 
-// kind is a kind of bad night by its name.
-func kind(t *testing.T, name string) nightstest.Kind {
-	t.Helper()
-	for _, k := range nightstest.Kinds() {
-		if k.Name == name {
-			return k
-		}
-	}
-	t.Fatalf("there is no bad night called %q", name)
-	return nightstest.Kind{}
-}
-
 // TestNightsOfAllKinds: every kind of bad night, on as many seeds as NIGHTS_SEEDS says, after eight good nights and
 // before eight more. It prints the table of docs/LAB.md.
 func TestNightsOfAllKinds(t *testing.T) {

@@ -160,43 +160,6 @@ func TestE2EStageFromBigQuery(t *testing.T) {
 	}
 }
 
-// TestE2EStageInBatch: three files of an export become the same bytes in the cloud as here, also when the machine is
-// taken away in between.
-func TestE2EStageInBatch(t *testing.T) {
-	for name, tc := range map[string]struct {
-		faults string
-		flags  []string
-		trace  string // log that shows what happened
-	}{
-		"calm":      {"", nil, "stage-clicks-*/task-0.attempt-0.log"},
-		"preempted": {"lose_machine: {0: [50ms]}\n", []string{"--spot"}, "stage-clicks-*/task-0.attempt-1.log"},
-	} {
-		if name == "calm" && os.Getenv("COPPICE_FULL") == "" {
-			continue // the second attempt of the other is calm
-		}
-		t.Run(name, func(t *testing.T) {
-			faults := filepath.Join(t.TempDir(), "faults.yaml")
-			must.Do(t, os.WriteFile(faults, []byte(tc.faults+"seed: 1\n"), 0o644))
-			e := newExport(t, 3, 8_000, "--faults", faults)
-			version, dir := e.here()
-			r := e.stage(append(tc.flags, "--json")...)
-			r.ok(t)
-			if got := versionOf(t, r.out); got != version {
-				t.Fatalf("version %s in the cloud, %s here", got, version)
-			}
-			e.sameBytes(dir, version)
-			if logs, _ := filepath.Glob(filepath.Join(e.data, "logs", tc.trace)); len(logs) != 1 {
-				t.Errorf("there is no %s", tc.trace)
-			}
-			again := e.stage()
-			jobs, _ := filepath.Glob(filepath.Join(e.data, "logs", "stage-*"))
-			if again.code != 0 || len(jobs) != 1 {
-				t.Errorf("staged again: %d, %d jobs\n%s", again.code, len(jobs), again.errOut)
-			}
-		})
-	}
-}
-
 // sameBytes compares every file of a version but the manifest, which names other sources.
 func (e *export) sameBytes(dir, version string) {
 	e.t.Helper()

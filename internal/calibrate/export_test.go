@@ -1,5 +1,16 @@
 package calibrate
 
+import (
+	"encoding/csv"
+	"encoding/json"
+	"math"
+	"os"
+	"strconv"
+	"testing"
+
+	"coppice/internal/must"
+)
+
 // Fit returns the regression that Choose draws back, as it is, and calibrators of the other methods.
 func Fit(method Method, raw []float64, label, weight []float32) (*Calibrator, error) {
 	d, err := prepare(raw, label, weight, false)
@@ -18,3 +29,77 @@ func Fit(method Method, raw []float64, label, weight []float32) (*Calibrator, er
 
 // Methods are all methods.
 func Methods() []Method { return []Method{None, Platt} }
+
+type golden struct {
+	At              []float64
+	Plain, Weighted struct {
+		Predict map[Method][]float64
+	}
+	Bent map[Method][]float64
+}
+
+func readGolden(t *testing.T) (golden, map[string][]float64) {
+	t.Helper()
+	data := must.Get(os.ReadFile("testdata/sklearn/want.json"))(t)
+	var g golden
+	must.Do(t, json.Unmarshal(data, &g))
+	f := must.Get(os.Open("testdata/sklearn/rows.csv"))(t)
+	defer f.Close()
+	rows := must.Get(csv.NewReader(f).ReadAll())(t)
+	columns := map[string][]float64{}
+	for j, head := range rows[0] {
+		for _, row := range rows[1:] {
+			v := must.Get(strconv.ParseFloat(row[j], 64))(t)
+			columns[head] = append(columns[head], v)
+		}
+	}
+	return g, columns
+}
+
+func narrow(v []float64) []float32 {
+	out := make([]float32, len(v))
+	for i := range v {
+		out[i] = float32(v[i])
+	}
+	return out
+}
+
+func compareAt(t *testing.T, what string, c *Calibrator, at, want []float64) {
+	t.Helper()
+	if len(at) != len(want) || len(at) == 0 {
+		t.Fatalf("%s: %d values at %d scores", what, len(want), len(at))
+	}
+	for i, x := range at {
+		if got := c.Predict(x); !(math.Abs(got-want[i]) <= tolerance) {
+			t.Errorf("%s at %v: got %.15g, want %.15g", what, x, got, want[i])
+		}
+	}
+}
+
+// The optimizers of scipy stop near the optimum, not on it.
+const tolerance = 1e-7
+
+func TestAgainstScikitLearn(t *testing.T) {
+	g, rows := readGolden(t)
+	for kind, want := range map[string]struct {
+		label   string
+		weight  []float32
+		predict map[Method][]float64
+	}{
+		"plain":    {"label", nil, g.Plain.Predict},
+		"weighted": {"label", narrow(rows["weight"]), g.Weighted.Predict},
+		"bent":     {"bent", nil, g.Bent},
+	} {
+		c := must.Get(Fit(Platt, rows["raw"], narrow(rows[want.label]), want.weight))(t)
+		compareAt(t, kind, c, g.At, want.predict[Platt])
+	}
+}
+
+// TestFallingScores: scores that say the contrary of the labels keep nothing but their level.
+func TestFallingScores(t *testing.T) {
+	_, rows := readGolden(t)
+	c, err := Choose(rows["raw"], narrow(rows["falling"]), nil, false)
+	if err != nil || c.Calibrator.a != 0 {
+		t.Errorf("%v, %v: expected a slope of 0: %s", c.Calibrator, err, c.Reason)
+	}
+}

@@ -2,11 +2,13 @@ package metric_test
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"coppice/internal/metric"
 	"coppice/internal/must"
+	"coppice/internal/problem"
 )
 
 // TestLossesRefuse: a loss that is not defined for a label or a prediction is an error that names the row.
@@ -60,6 +62,195 @@ func TestUsualMetrics(t *testing.T) {
 		}
 		if err := got.CheckObjective(objective); err != nil {
 			t.Errorf("objective %s refuses its own metric: %v", objective, err)
+		}
+	}
+}
+
+// sold are rows of which each value was computed by hand.
+func sold(weighted bool) metric.Input {
+	in := metric.Input{Label: []float32{1, 0, 1, 0}, Pred: []float64{0.5, 0.25, 0.0625, 0.125},
+		Values: map[string][]float32{"bid": {2, 4, 8, 1}}}
+	if weighted {
+		in.Weight = []float32{1, 2, 0, 1}
+	}
+	return in
+}
+
+func TestValue(t *testing.T) {
+	for text, want := range map[string][2]float64{ // without weights, and with
+		"prediction > 0.1 ? 4 * label - 1 : 0":          {0.25, 0},     // 3 -1 0 -1
+		"bid * prediction >= 1 ? bid * label : 0":       {0.5, 0.5},    // 2 0 0 0
+		"-weight * (label - prediction) ^ 2":            {-0.30175781}, // by all weights 1, in the test below with them
+		"max(label, prediction) + min(bid, 2) / weight": {2.34375},
+	} {
+		in := sold(false)
+		m := lookup(t, "value("+text+")")
+		if len(m.Columns()) > 1 || !m.Maximize || !m.Analytic() {
+			t.Errorf("%s needs %v, higher is better %t", m.Name, m.Columns(), m.Maximize)
+		}
+		if got := eval(t, m, in); math.Abs(got-want[0]) > 1e-8 {
+			t.Errorf("%s is %v, expected %v", m.Name, got, want[0])
+		}
+		if strings.Contains(text, "weight") {
+			continue
+		}
+		if got := eval(t, m, sold(true)); got != want[1] {
+			t.Errorf("%s with weights is %v, expected %v", m.Name, got, want[1])
+		}
+	}
+	weighted := lookup(t, "value(weight * prediction)")
+	if got := eval(t, weighted, sold(true)); got != (0.5+4*0.25+0.125)/4 {
+		t.Errorf("%s is %v", weighted.Name, got)
+	}
+}
+
+// TestValueIsAMean: its interval is that of l2 where it is l2, and a comparison is paired.
+func TestValueIsAMean(t *testing.T) {
+	r := seeded(t)
+	in := rows(r, 500, 0, true)
+	old := rows(r, 500, 0, true).Pred
+	own, l2 := lookup(t, "value(-(prediction - label) ^ 2)"), lookup(t, "l2")
+	a := must.Get(own.Interval(in, metric.Confidence{}))(t)
+	b := must.Get(l2.Interval(in, metric.Confidence{}))(t)
+	near(t, "value", a.Value, -b.Value)
+	near(t, "low", a.Low, -b.High)
+	near(t, "error", a.Error, b.Error)
+	c := must.Get(own.Compare(in, old, metric.Confidence{}))(t)
+	d := must.Get(l2.Compare(in, old, metric.Confidence{}))(t)
+	near(t, "gain", c.Gain, d.Gain)
+	near(t, "its error", c.Error, d.Error)
+}
+
+func TestValueNames(t *testing.T) {
+	m := lookup(t, " value( label*4-((prediction>.1)?1:0) )")
+	if m.Name != "value(label * 4 - (prediction > 0.1 ? 1 : 0))" || lookup(t, m.Name).Name != m.Name {
+		t.Errorf("the metric is called %s", m.Name)
+	}
+	for _, tc := range []struct {
+		objective, want string
+		fits            bool
+	}{{"binary", "log_loss", true}, {"regression", "rmse", true}, {"multiclass", "multi_logloss", false},
+		{"lambdarank", "ndcg@10", false}} {
+		stop, err := m.Stop(tc.objective)
+		if fits := m.CheckObjective(tc.objective) == nil; err != nil || stop.Name != tc.want || fits != tc.fits {
+			t.Errorf("%s: stops by %s (%v), and fits %t; expected %s and %t", tc.objective, stop.Name, err, fits,
+				tc.want, tc.fits)
+		}
+	}
+	if stop, err := lookup(t, "auc").Stop("binary"); err != nil || stop.Name != "auc" {
+		t.Errorf("auc stops by %s, %v", stop.Name, err)
+	}
+	for text, want := range map[string]string{
+		"label":            "value(label): it is the same for all models; make it depend on prediction",
+		"prediction > 0.1": "column 12: a number is needed here",
+		"prediction" + strings.Repeat("+label", 50): "more than the 300 that a value may have",
+	} {
+		if _, err := metric.Lookup("value(" + text + ")"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, expected %s", text, err, want)
+		}
+	}
+}
+
+func TestValueRefusesRows(t *testing.T) {
+	in := sold(false)
+	in.Values["bid"][2] = float32(math.NaN())
+	for text, want := range map[string]string{
+		"prediction * bid":         "row 2: the bid cannot be used: NaN is not a finite number",
+		"prediction * price":       "it is not known here: the rows have no price",
+		"log(label) * prediction":  "row 1: the value is -Inf, not a finite number, of label, prediction [0 0.25]",
+		"prediction / (label - 1)": "row 0: the value is +Inf, not a finite number, of label, prediction [1 0.5]",
+	} {
+		_, err := lookup(t, "value("+text+")").Eval(in)
+		if err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v, expected %s", text, err, want)
+		}
+	}
+}
+
+func TestObjectivesHaveTheirMetrics(t *testing.T) {
+	for objective, want := range map[string]metric.Kind{"binary": metric.Binary, "regression": metric.Regression,
+		"cross_entropy": metric.Regression, "poisson": metric.Regression, "lambdarank": metric.Ranking,
+		"rank_xendcg": metric.Ranking, "multiclass": metric.Classes} {
+		k, err := metric.Of(objective)
+		if err != nil || k != want {
+			t.Errorf("objective %s has labels of the kind %v, %v, expected %v", objective, k, err, want)
+		}
+		for _, m := range metric.Standard(objective) {
+			if err := m.CheckObjective(objective); err != nil {
+				t.Errorf("objective %s refuses its standard metric %s: %v", objective, m.Name, err)
+			}
+		}
+	}
+	if _, err := metric.Of("hinge"); err == nil {
+		t.Error("an unknown objective was accepted")
+	}
+	auc := must.Get(metric.Lookup("auc"))(t)
+	if auc.CheckObjective("lambdarank") == nil {
+		t.Error("auc was accepted for an order")
+	}
+	if auc.CheckObjective("regression") == nil || auc.CheckObjective("x") == nil {
+		t.Error("auc was accepted for a regression")
+	}
+}
+
+// TestRange: every metric has its best value and those of good and bad predictions in its range, and what lies outside
+// is refused with the range.
+func TestRange(t *testing.T) {
+	good := rows(seeded(t), 400, 0, true)
+	bad := good
+	bad.Pred = nil
+	for _, p := range good.Pred {
+		bad.Pred = append(bad.Pred, 1-p)
+	}
+	for _, name := range metric.Names() {
+		m := must.Get(metric.Lookup(name))(t)
+		best := m.Aim
+		if best == 0 && m.Maximize {
+			best = 1
+		}
+		if err := m.CheckValue(best); err != nil {
+			t.Errorf("%s: its best value, %v: got %v, want no error", name, best, err)
+		}
+		for _, in := range []metric.Input{good, bad} {
+			if strings.HasPrefix(name, "gamma") { // takes no labels of 0
+				in.Label = slices.Clone(in.Label)
+				for i := range in.Label {
+					in.Label[i]++
+				}
+			}
+			if m.Kind == metric.Classes { // a prediction for each of two classes
+				both := make([]float64, 0, 2*len(in.Pred))
+				for _, p := range in.Pred {
+					both = append(both, 1-p, p)
+				}
+				in.Pred = both
+			}
+			if err := m.CheckValue(eval(t, m, in)); err != nil {
+				t.Errorf("%v; if the value is right, mend low and high in the metric's row of definitions", err)
+			}
+		}
+		if m.CheckValue(math.NaN()) == nil {
+			t.Errorf("%s: NaN was accepted as a value, want an error", name)
+		}
+	}
+
+	for _, c := range []struct {
+		name  string
+		value float64
+		want  string
+	}{
+		{"auc", 7, "7 is not a possible value of auc, which is between 0 and 1"},
+		{"precision@5%", -0.1, "-0.1 is not a possible value of precision@5%, which is between 0 and 1"},
+		{"log_loss", -0.3, "-0.3 is not a possible value of log_loss, which is at least 0"},
+		{"log_loss", 7, ""},
+		{"lift@5%", 7, ""},
+		{"r2", 1.5, "1.5 is not a possible value of r2, which is at most 1"},
+		{"r2", -3, ""},
+	} {
+		m := must.Get(metric.Lookup(c.name))(t)
+		err := m.CheckValue(c.value)
+		if c.want == "" && err != nil || c.want != "" && (!problem.Is(err, problem.Input) || err.Error() != c.want) {
+			t.Errorf("%s %v: got error %v, want %q", c.name, c.value, err, c.want)
 		}
 	}
 }
