@@ -33,7 +33,7 @@ var ceilings = map[string]int{
 	"internal/dataset":             5342,
 	"internal/dataset/cell":        2765,
 	"internal/dataset/datasettest": 235,
-	"internal/dataset/encode":      3098,
+	"internal/dataset/encode":      3155,
 	"internal/dataset/ingest":      6168,
 	"internal/dataset/segment":     279,
 	"internal/dataset/table":       4297,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 111_526
+const maxLines = 111_583
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/bits"
 	"slices"
-	"sort"
 
 	"coppice/internal/dataset"
 	"coppice/internal/random"
@@ -139,26 +138,34 @@ func (r *run) sameColumns(a, b candidate) bool {
 
 // scratch is memory for one key at a time.
 type scratch struct {
-	codes codes
-	slots []uint64 // of a hash table with open addressing: half a level's hash, and its number + 1; 0 is free
-	sums  []sums   // by level, of the rows that each fold holds out, and of all
-	cells []uint8  // by level and fold
+	codes  codes
+	hashes []uint64
+	slots  []uint64 // of a hash table with open addressing: half a level's hash, and its number + 1; 0 is free
+	sums   []sums   // by level, of the rows that each fold holds out, and of all
+	cells  []uint8  // by level and fold
 }
 
 // encode numbers the levels of a key, in memory that lasts as long as the scratch. Of hundreds of keys this is the most
-// work, so a hash is a sum instead of a Join, and of two halves of it one finds the slot, and one the level in it.
+// work, so a hash is a sum instead of a Join.
 func (r *run) encode(atoms []int, w *scratch) codes {
-	n := len(r.s.Label)
-	w.slots = dataset.Resize(w.slots, slotsFor(n))
-	w.codes = codes{code: dataset.Resize(w.codes.code, n)}
+	w.hashes = dataset.Resize(w.hashes, len(r.s.Label))
+	clear(w.hashes)
+	for _, a := range atoms {
+		for i, h := range r.s.Atoms[a].Hash {
+			w.hashes[i] = (w.hashes[i] + h) * random.Step
+		}
+	}
+	return w.number()
+}
+
+// number numbers the levels that have these hashes, of two halves of which one finds the slot, and one the level in it.
+func (w *scratch) number() codes {
+	w.slots = dataset.Resize(w.slots, slotsFor(len(w.hashes)))
+	w.codes = codes{code: dataset.Resize(w.codes.code, len(w.hashes))}
 	clear(w.slots)
 
 	shift := 64 - bits.Len(uint(len(w.slots)-1))
-	for i := range n {
-		level := uint64(0)
-		for _, a := range atoms {
-			level = (level + r.s.Atoms[a].Hash[i]) * random.Step
-		}
+	for i, level := range w.hashes {
 		tag, at := level<<32, level>>shift
 		for w.slots[at] != 0 && w.slots[at]>>32 != tag>>32 {
 			at = (at + 1) & uint64(len(w.slots)-1)
@@ -285,6 +292,9 @@ func (r *run) gain(atoms []int) (mean, deviates float64) {
 	return (explained - expected) / float64(max(rows, 1)), deviate(explained, expected, variance)
 }
 
+// fewRows is how many rows nearly all levels have fewer of: with a binary label they are of few kinds.
+const fewRows = 16
+
 // divide assigns the held-out rows of each level and fold to a cell, by the rate and count that the key gets from the
 // other rows. It returns the cells, of each level by fold.
 func (r *run) divide(w *scratch, c codes) []uint8 {
@@ -313,18 +323,27 @@ func (r *run) divide(w *scratch, c codes) []uint8 {
 		}
 		slices.Sort(rates)
 		bounds := quantiles(rates, rateCells)
+		var known [fewRows * fewRows]uint8 // 1 + the cell of a level with so few rows, by their number and sum
 		for at := 0; at < len(w.sums); at += folds + 1 {
 			if w.sums[at+f].n == 0 {
 				continue
 			}
 			rate, n := others(at, f)
-			cell := countCell(n)
-			for _, bound := range bounds {
-				if bound < rate {
-					cell += countCells
-				}
+			var one uint8
+			memo := &one
+			if r.s.Binary && n < fewRows {
+				memo = &known[int(n)*fewRows+int(w.sums[at+folds].y-w.sums[at+f].y)]
 			}
-			w.cells[at+f] = uint8(cell)
+			if *memo == 0 {
+				cell := countCell(n)
+				for _, bound := range bounds {
+					if bound < rate {
+						cell += countCells
+					}
+				}
+				*memo = uint8(cell) + 1
+			}
+			w.cells[at+f] = *memo - 1
 		}
 	}
 	return w.cells
@@ -404,15 +423,38 @@ func quantiles(sorted []float64, parts int) []float64 {
 // statisticBins is the number of bins of a statistic in the search's model.
 const statisticBins = 64
 
-// binned bins numbers into about equal counts.
-func binned(values []float64) Column {
-	sorted := slices.Clone(values)
-	slices.Sort(sorted)
-	bounds := quantiles(sorted, statisticBins)
-	c := Column{Bins: len(bounds) + 1, Data: make([]uint8, len(values))}
+// binned bins numbers into about equal counts. Rates and counts are few numbers, repeated, so each is placed once.
+func (w *scratch) binned(values []float64) Column {
+	n := len(values)
+	w.hashes = dataset.Resize(w.hashes, n)
 	for i, x := range values {
-		c.Data[i] = uint8(sort.SearchFloat64s(bounds, x))
+		w.hashes[i] = Mix(math.Float64bits(x + 0))
 	}
+	numbers := w.number()
+	type level struct {
+		x            float64
+		number, rows int
+	}
+	levels := make([]level, 0, numbers.levels)
+	for i, number := range numbers.code {
+		if int(number) == len(levels) {
+			levels = append(levels, level{values[i], int(number), 0})
+		}
+		levels[number].rows++
+	}
+	slices.SortFunc(levels, func(a, b level) int { return cmp.Compare(a.x, b.x) })
 
+	c := Column{Bins: 1, Data: make([]uint8, n)}
+	bins, rows, q := make([]uint8, len(levels)), 0, 1
+	for _, l := range levels {
+		bins[l.number], rows = uint8(c.Bins-1), rows+l.rows
+		if next := max(q, (rows*statisticBins+n-1)/n); next > q {
+			c.Bins++
+			q = next
+		}
+	}
+	for i, number := range numbers.code {
+		c.Data[i] = bins[number]
+	}
 	return c
 }

@@ -70,6 +70,9 @@ const (
 	// in a thousand batches that say nothing does.
 	judgeErrors = 5
 
+	// lastErrors is by how many standard errors the loss has to fall on the first folds for the last batch to be kept.
+	lastErrors = 5
+
 	// leastDeviates is how far beyond chance a key's gain has to be: the best of a thousand useless keys is at three.
 	leastDeviates = 4
 
@@ -88,7 +91,7 @@ func (s *Search) Run(ctx context.Context) ([]Found, error) {
 	if !r.learnable() {
 		return nil, nil
 	}
-	if err := r.learn(ctx, nil); err != nil {
+	if err := r.learn(ctx, nil, false); err != nil {
 		return nil, err
 	}
 	if r.meanLoss() < settled*r.constantLoss() {
@@ -106,7 +109,7 @@ func (s *Search) Run(ctx context.Context) ([]Found, error) {
 		}
 
 		known := r.known()
-		if err := r.learn(ctx, batch); err != nil {
+		if err := r.learn(ctx, batch, len(found)+len(batch) == s.Budget); err != nil {
 			return nil, err
 		}
 		if r.worse(known.loss) {
@@ -313,17 +316,15 @@ func (r *run) forget(known run) {
 func (r *run) add(atoms []int) {
 	c := r.encode(atoms, &scratch{})
 	r.keys, r.taken = append(r.keys, atoms), append(r.taken, c)
-	for f := range r.folds {
-		rate, count := r.statistics(&r.folds[f], c)
-		r.folds[f].columns = append(r.folds[f].columns, binned(rate), binned(count))
-	}
 }
 
-// learn trains the model again, including the statistics of the batch.
-func (r *run) learn(ctx context.Context, batch []candidate) error {
+// learn trains the model again, including the statistics of the batch. After the last batch nothing is looked for, so a
+// fold on which the loss has clearly fallen spares the others.
+func (r *run) learn(ctx context.Context, batch []candidate, last bool) error {
 	for _, c := range batch {
 		r.add(c.atoms)
 	}
+	before := r.loss
 
 	// Rows that no fold holds out keep NaN.
 	n := len(r.s.Label)
@@ -332,8 +333,14 @@ func (r *run) learn(ctx context.Context, batch []candidate) error {
 		r.score[i] = math.NaN()
 	}
 
+	w := r.work.Get().(*scratch)
+	defer r.work.Put(w)
 	for f := range r.folds {
 		fold := &r.folds[f]
+		for _, c := range r.taken[len(fold.columns)/2:] {
+			rate, count := r.statistics(fold, c)
+			fold.columns = append(fold.columns, w.binned(rate), w.binned(count))
+		}
 		lesson := &Lesson{Label: r.s.Label, Binary: r.s.Binary, Columns: slices.Concat(r.s.Base, fold.columns)}
 		for i, hold := range fold.hold {
 			if !hold {
@@ -351,9 +358,12 @@ func (r *run) learn(ctx context.Context, batch []candidate) error {
 				r.score[i] = scores[i]
 			}
 		}
+		if r.judge(); last && r.judges == nil {
+			if mean, spread := r.change(before); mean < -lastErrors*spread {
+				break
+			}
+		}
 	}
-
-	r.judge()
 	return nil
 }
 
@@ -361,10 +371,10 @@ func (r *run) learn(ctx context.Context, batch []candidate) error {
 func (r *run) judge() {
 	r.loss, r.slope = r.loss[:0:0], make([]slope, len(r.score))
 	for i, score := range r.score {
-		if score != score || !r.held(i) {
+		if !r.held(i) {
 			continue
 		}
-		if r.judges == nil {
+		if r.judges == nil { // NaN before its fold has learnt
 			r.loss = append(r.loss, r.s.lossOf(i, score))
 		}
 		r.slope[i] = r.s.slopeOf(i, score)
@@ -408,15 +418,20 @@ func (r *run) worse(before []float64) bool {
 	if r.judges != nil {
 		return !fell(before, r.loss, judgeErrors)
 	}
-	mean, squares := 0.0, 0.0
-	for i, l := range r.loss {
-		d := l - before[i]
-		mean += d
-		squares += d * d
+	mean, spread := r.change(before)
+	return mean > patience*spread
+}
+
+// change is the mean change of the loss of the rows that have one, and its standard error.
+func (r *run) change(before []float64) (mean, spread float64) {
+	n, squares := 0.0, 0.0
+	for i, b := range before {
+		if d := r.loss[i] - b; d == d {
+			n, mean, squares = n+1, mean+d, squares+d*d
+		}
 	}
-	n := float64(len(before))
 	mean /= n
-	return mean > patience*math.Sqrt(max(squares/n-mean*mean, 0)/n)
+	return mean, math.Sqrt(max(squares/n-mean*mean, 0) / n)
 }
 
 // settled is the share of a constant model's loss below which the columns say all there is to say: on a table that is

@@ -72,7 +72,7 @@ func (s *Search) lossesOf(ctx context.Context, rows []uint32, delay float64) ([]
 	with := *s
 	with.Delay = delay
 	r := newRun(&with)
-	if err := r.learn(ctx, nil); err != nil {
+	if err := r.learn(ctx, nil, false); err != nil {
 		return nil, err
 	}
 	out := make([]float64, len(rows))

@@ -430,3 +430,55 @@ func BenchmarkStatistics(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/rows/float64(len(keys)), "ns/row/key")
 }
+
+// The bins of a statistic are those of a search among the quantiles of all values.
+func TestBinned(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	w := &scratch{}
+	for _, kinds := range []int{1, 2, 50, 64, 65, 900, 1 << 40} {
+		for _, rows := range []int{1, 63, 64, 65, 700, 5000} {
+			values := make([]float64, rows)
+			for i := range values {
+				values[i] = float64(rng.IntN(kinds)-kinds/2) / 3
+			}
+			got, bounds := w.binned(values), quantiles(slices.Sorted(slices.Values(values)), statisticBins)
+			if got.Bins != len(bounds)+1 {
+				t.Fatalf("%d rows of %d numbers: got %d bins, want %d", rows, kinds, got.Bins, len(bounds)+1)
+			}
+			for i, x := range values {
+				if want := sort.SearchFloat64s(bounds, x); int(got.Data[i]) != want {
+					t.Fatalf("%d rows of %d numbers: got bin %d of %v, want %d", rows, kinds, got.Data[i], x, want)
+				}
+			}
+		}
+	}
+}
+
+// After the last batch a fold that has clearly learnt spares the others; one that has not does not.
+func TestSearchJudgesTheLastBatchByOneFold(t *testing.T) {
+	for _, c := range []struct{ helps, lessons int }{{1, 6}, {0, 10}} { // five folds of 6,000 rows
+		lessons := 0
+		s := coins(6000, 1, 3, nil)
+		s.Atoms[0].Alone, s.Budget = true, 1
+		for i := range s.Label {
+			if s.Label[i] == 1 && i%4 == 0 {
+				s.Atoms[0].Hash[i] = Range(9)
+			}
+		}
+		s.Learner = func(ctx context.Context, l *Lesson) ([]float64, error) {
+			lessons++
+			scores, err := constant(ctx, l)
+			for i := range scores {
+				if len(l.Columns) > 0 {
+					scores[i] += float64(c.helps) * (float64(l.Label[i]) - 0.5)
+				}
+			}
+			return scores, err
+		}
+		found, err := s.Run(t.Context())
+		if err != nil || len(found) != 1 || lessons != c.lessons {
+			t.Errorf("helps %d: found %v after %d lessons, %v; want one key after %d", c.helps, found, lessons,
+				err, c.lessons)
+		}
+	}
+}
