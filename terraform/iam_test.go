@@ -2,7 +2,14 @@ package terraform
 
 import (
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -186,4 +193,364 @@ func TestAgentsAreMade(t *testing.T) {
 			t.Errorf("%s (%s) is given rights, and prepare.sh does not make it", name, i.Domain)
 		}
 	}
+}
+
+// call is a call of a service that an adapter makes, with what the service asks for it.
+type call struct {
+	method   string
+	needs    []string
+	of       string // kind of resource: project, bucket, topic
+	launcher bool   // which program makes it
+	task     bool
+	agg      bool
+}
+
+// calls are the calls of each adapter, by the names of Google's libraries. Sources of the permissions:
+// https://cloud.google.com/storage/docs/access-control/iam-json, https://cloud.google.com/pubsub/docs/access-control,
+// https://cloud.google.com/batch/docs/get-started#prerequisites, read 2026-11-21.
+var calls = map[string][]call{
+	"internal/cloud/batch": {
+		// and to act as the job's account: below
+		{"CreateJob", []string{"batch.jobs.create"}, "project", true, false, false},
+		{"GetJob", []string{"batch.jobs.get"}, "project", true, false, true},
+		{"CancelJob", []string{"batch.jobs.delete"}, "project", true, false, false},
+		{"DeleteJob", []string{"batch.jobs.delete"}, "project", true, false, false},
+	},
+	"internal/cloud/gcs": {
+		{"Attrs", []string{"storage.objects.get"}, "bucket", true, true, true},
+		{"NewRangeReader", []string{"storage.objects.get"}, "bucket", true, true, true},
+		{"Objects", []string{"storage.objects.list"}, "bucket", true, true, true},
+		{"Delete", []string{"storage.objects.delete"}, "bucket", false, false, false}, // for the cleaner: below
+		// and delete, where it overwrites: below
+		{"NewWriter", []string{"storage.objects.create"}, "bucket", true, true, true},
+	},
+	"internal/cloud/pubsub": {
+		// and launcher and aggregator, verdicts: below
+		{"Publish", []string{"pubsub.topics.publish"}, "topic", false, true, false},
+	},
+}
+
+// writes are the buckets that each program writes, and whether it overwrites, which the service counts as deleting.
+// Whoever reads the sweeps bucket also lists it. From the calls of blob.Store's Put, Create and CreateJSON.
+var writes = []struct {
+	identity, bucket string
+	overwrites       bool
+	where            string
+}{
+	{Launcher, DatasetsBucket, true, "launcher/internal/stager/version.go: the name of the latest version"},
+	{Stager, DatasetsBucket, true, "launcher/internal/stager/version.go: the name of the latest version"},
+	{Launcher, SweepsBucket, false,
+		"internal/sweepstore/sweep.go: plan, cancellation, records of jobs and marks of what was told"},
+	{Launcher, RegistryBucket, true, "internal/registry/records.go: promote and rollback"},
+	{Task, SweepsBucket, true, "internal/sweepstore/trials.go: heartbeats and checkpoints"},
+	{Aggregator, SweepsBucket, false, "internal/sweepstore/sweep.go: ending, conclusion and marks of what was told"},
+	{Aggregator, Checkpoints, true, "internal/sweepstore/trials.go: those that remain when the sweep has ended"},
+	{Aggregator, RegistryBucket, true, "internal/registry/records.go: the champion"},
+}
+
+// reads are the buckets that each program reads.
+var reads = map[string][]string{
+	Launcher:   {DatasetsBucket, SourceBuckets, SweepsBucket, RegistryBucket},
+	Stager:     {DatasetsBucket, SourceBuckets},
+	Task:       {DatasetsBucket, SweepsBucket},
+	Aggregator: {DatasetsBucket, SweepsBucket, RegistryBucket},
+}
+
+// TestTableCoversTheCalls holds the table against what the programs call.
+func TestTableCoversTheCalls(t *testing.T) {
+	table := load(t)
+	must := func(identity, resource, permission, why string) {
+		t.Helper()
+		if err := table.Check(identity, resource, permission); err != nil {
+			t.Errorf("%s: %v, expected that %s may use %s on %s", why, err, identity, permission, resource)
+		}
+	}
+	for adapter, list := range calls {
+		for _, c := range list {
+			for identity, makes := range map[string]bool{Launcher: c.launcher, Stager: c.launcher && c.of == "bucket",
+				Task: c.task, Aggregator: c.agg} {
+				resources := map[string][]string{"project": {Project}, "bucket": reads[identity],
+					"topic": {ScoresTopic}}[c.of]
+				if c.method == "NewWriter" {
+					resources = nil // see writes
+				}
+				for _, resource := range resources {
+					for _, p := range c.needs {
+						if makes {
+							must(identity, resource, p, adapter+" "+c.method)
+						}
+					}
+				}
+			}
+		}
+	}
+	for _, w := range writes {
+		for place := range strings.SplitSeq(w.where, "; ") {
+			file, _, _ := strings.Cut(place, ":")
+			if source, err := os.ReadFile("../" + file); err != nil || !strings.Contains(string(source), "Put(") &&
+				!strings.Contains(string(source), "CreateJSON(") {
+				t.Errorf("%s: %v; where is it written now?", place, err)
+			}
+		}
+		must(w.identity, w.bucket, "storage.objects.create", w.where)
+		if err := table.Check(w.identity, w.bucket, "storage.objects.delete"); (err == nil) != w.overwrites {
+			t.Errorf("%s: overwrites %t, may delete %t", w.where, w.overwrites, err == nil)
+		}
+	}
+	for _, bucket := range []string{DatasetsBucket, SweepsBucket} {
+		for _, p := range []string{"storage.objects.get", "storage.objects.list", "storage.objects.delete"} {
+			must("cleaner", bucket, p, "launcher/internal/clean/remove.go: Look and Remove")
+		}
+	}
+	must("cleaner", DatasetsBucket, "storage.objects.create", "launcher/internal/clean/remove.go: lookAgain, write")
+	must("cleaner", RegistryBucket, "storage.objects.get", "launcher/internal/clean/clean.go: what is promoted")
+	for account, resource := range map[string]string{Task: TaskAccount, Stager: StagerAccount} {
+		must(Launcher, resource, "iam.serviceAccounts.actAs", "CreateJob for a job that runs as this account")
+		// Not the programs but what carries them.
+		must(account, Project, "batch.states.report", "Batch's agent on the machine")
+		must(account, Project, "logging.logEntries.create", "the job's logs policy")
+		must(account, Images, "artifactregistry.repositories.downloadArtifacts", "the machine pulls the image")
+	}
+	for _, identity := range []string{Launcher, Aggregator} {
+		must(identity, VerdictsTopic, "pubsub.topics.publish", "verdicts: Publish in its wire.go")
+		must(identity, Webhook, "secretmanager.versions.access", "Cloud Run puts the secret into its environment")
+	}
+	must(Task, JobsTopic, "pubsub.topics.publish", "the notifications of a sweep's job; a staging asks for none")
+}
+
+// libraries are the calls of a client library in an adapter that reach the service. Everything else that the adapters
+// call on the library's values happens in memory, or goes through one of these.
+var libraries = map[string]struct {
+	receivers []string // last parts of the expressions on which the calls are made
+	local     []string // calls on them that do not reach the service
+}{
+	"internal/cloud/batch": {receivers: []string{"c.c"}, local: []string{"Close"}},
+	"internal/cloud/gcs": {receivers: []string{"o", "b.b", "c.c", "p.object"},
+		local: []string{"Object", "Bucket", "Generation", "If", "Close", "SetRetry"}},
+	"internal/cloud/pubsub": {receivers: []string{"p.p", "c.c"}, local: []string{"Stop", "Close", "Publisher"}},
+}
+
+// TestCallsAreThoseOfTheAdapters reads the adapters: a call of a service that is not in calls is a right that was not
+// considered, and one in calls that is not made is an unneeded right.
+func TestCallsAreThoseOfTheAdapters(t *testing.T) {
+	for adapter, library := range libraries {
+		files, err := filepath.Glob("../" + adapter + "/*.go")
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: no files, %v", adapter, err)
+		}
+		made := map[string]string{}
+		for _, name := range files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			file := must.Get(parser.ParseFile(token.NewFileSet(), name, nil, 0))(t)
+			ast.Inspect(file, func(n ast.Node) bool {
+				if sel, ok := n.(*ast.SelectorExpr); ok && slices.Contains(library.receivers, text(sel.X)) &&
+					sel.Sel.IsExported() && !slices.Contains(library.local, sel.Sel.Name) {
+					made[sel.Sel.Name] = name
+				}
+				return true
+			})
+		}
+		var known []string
+		for _, c := range calls[adapter] {
+			known = append(known, c.method)
+		}
+		slices.Sort(known)
+		if got := slices.Sorted(maps.Keys(made)); !slices.Equal(got, known) {
+			t.Errorf("%s calls %q, calls has %q: add or drop a row, with who makes the call and what it needs", adapter,
+				got, known)
+		}
+	}
+}
+
+// text is an expression of names and dots.
+func text(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return text(e.X) + "." + e.Sel.Name
+	}
+	return ""
+}
+
+// ones are files that a user's own deployment of an example has beside its main.tf. With any of them, a copy that is
+// made to try something is not the project's: it would deploy their images, change their names, or act on what they
+// have in the cloud.
+var ones = []string{
+	".terraform/environment", ".terraform.lock.hcl", "terraform.tfstate", "terraform.tfstate.backup",
+	"terraform.tfstate.d/other/terraform.tfstate", "terraform.tfvars",
+	"terraform.tfvars.json", "mine.auto.tfvars", "my_override.tf", "my_override.tf.json", "override.tf",
+}
+
+// own puts them beside the minimal example.
+func (r *run) own() {
+	r.t.Helper()
+	for _, name := range ones {
+		path := filepath.Join("terraform/examples/minimal", name)
+		must.Do(r.t, os.MkdirAll(filepath.Join(r.dir, filepath.Dir(path)), 0o755))
+		r.write(path, "somebody's own")
+	}
+}
+
+// checkNothingOfTheUsers checks that none of them is in a folder or below, and that the example's own files are.
+func (r *run) checkNothingOfTheUsers(folder string) {
+	r.t.Helper()
+	seen := false
+	err := filepath.WalkDir(filepath.Join(r.dir, folder), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		seen = seen || d.Name() == "main.tf"
+		if text, err := os.ReadFile(path); err != nil || string(text) == "somebody's own" {
+			r.t.Errorf("%s is in the copy (%v)", path, err)
+		}
+		return nil
+	})
+	if err != nil || !seen {
+		r.t.Errorf("%s was not copied: %v", folder, err)
+	}
+}
+
+func TestAcceptanceTakesNothingAlong(t *testing.T) {
+	t.Parallel()
+	r := newRun(t)
+	r.own()
+	r.do("")
+	if r.code != 0 {
+		t.Fatalf("exit code %d:\n%s", r.code, r.out)
+	}
+	r.checkNothingOfTheUsers(work + "terraform")
+}
+
+// keeping stands for Terraform and keeps a copy of every folder for which it is called.
+const keeping = `#!/bin/sh
+set -e
+at=.
+for a; do case $a in -chdir=*) at=${a#-chdir=} ;; esac; done
+echo "terraform $* with ${TF_CLI_CONFIG_FILE:-no stand-in}" >>"$CALLS"
+case $1 in version | fmt) exit 0 ;; esac # asked from anywhere
+mkdir -p "$KEPT"
+cp -R "$at/." "$KEPT"
+`
+
+// walking is a run with the stand-in that docs/run.md tells of, which installs itself as said, and a tool that keeps
+// what it is given.
+func walking(t *testing.T, install string) *run {
+	t.Helper()
+	r := newRun(t)
+	r.own()
+	for _, folder := range []string{"standin", "docs"} {
+		must.Do(t, os.Mkdir(filepath.Join(r.dir, folder), 0o755))
+	}
+	for name, text := range map[string]string{
+		"stubs/terraform": keeping, "standin/install": "#!/bin/sh\n" + install + "\n",
+		"standin/cli":   "#!/bin/sh\necho " + filepath.Join(r.dir, "stubs/terraform") + "\n",
+		"stubs/coppice": "#!/bin/sh\necho COPPICE_PROJECT=local-project\n",
+	} {
+		must.Do(t, os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o755))
+	}
+	for _, name := range []string{"Makefile", "docs/run.md"} {
+		text := must.Get(os.ReadFile(filepath.Join("..", name)))(t)
+		r.write(name, string(text))
+	}
+	r.env = append(r.env, "KEPT="+filepath.Join(r.dir, "kept"), "STANDIN="+filepath.Join(r.dir, "standin"))
+	return r
+}
+
+// shell runs a program in the run's folder as do does the acceptance run.
+func (r *run) shell(program string, args ...string) {
+	r.t.Helper()
+	path := must.Get(exec.LookPath(program))(r.t)
+	cmd := exec.CommandContext(r.t.Context(), path, args...)
+	cmd.Dir, cmd.Env = r.dir, r.env
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		r.t.Fatalf("got %v; want cmd.ProcessState other than nil", err)
+	}
+	r.out, r.code, r.calls = string(out), cmd.ProcessState.ExitCode(), nil
+	if text, err := os.ReadFile(filepath.Join(r.dir, "calls")); err == nil {
+		r.calls = strings.Split(strings.TrimSpace(string(text)), "\n")
+	}
+}
+
+// TestDeployWalk: make deploy-walk, which runs the commands of docs/run.md's "Without a cloud", runs Terraform only in
+// build/deploy, a copy without the user's state, and only with the stand-in of the provider.
+func TestDeployWalk(t *testing.T) {
+	t.Parallel()
+	r := walking(t, "echo the-stand-in.rc")
+	r.shell("make", "deploy-walk")
+	if r.code != 0 {
+		t.Fatalf("make deploy-walk: exit code %d, want 0:\n%s", r.code, r.out)
+	}
+	for _, word := range []string{"init", "apply .*image_tag=v1", "destroy"} {
+		if r.called("^terraform .*"+word) < 0 {
+			t.Errorf("make deploy-walk: got calls %q, want %s among them", r.calls, word)
+		}
+	}
+	for _, call := range r.calls {
+		if !strings.HasPrefix(call, "terraform ") {
+			continue
+		}
+		if !strings.HasPrefix(call, "terraform -chdir=build/deploy/") ||
+			!strings.HasSuffix(call, " with the-stand-in.rc") {
+			t.Errorf("make deploy-walk calls %q; want -chdir=build/deploy/..., with the-stand-in.rc", call)
+		}
+	}
+	r.checkNothingOfTheUsers("kept")
+}
+
+// TestDeployWalkNeedsTheStandIn: without it, nothing may reach a real cloud.
+func TestDeployWalkNeedsTheStandIn(t *testing.T) {
+	t.Parallel()
+	r := walking(t, "exit 1")
+	r.shell("make", "deploy-walk")
+	if r.code == 0 || r.called("^terraform") >= 0 {
+		t.Errorf("make deploy-walk without a stand-in: exit code %d, calls %q; want a failure before any of terraform",
+			r.code, r.calls)
+	}
+}
+
+// TestCheckTakesNothingAlong: a deployment's own variables are not those that the module's tests set.
+func TestCheckTakesNothingAlong(t *testing.T) {
+	t.Parallel()
+	r := walking(t, "echo the-stand-in.rc")
+	r.shell("sh", "terraform/check.sh")
+	if r.code != 0 || r.called("^terraform test") < 0 {
+		t.Fatalf("exit code %d, %q:\n%s", r.code, r.calls, r.out)
+	}
+	r.checkNothingOfTheUsers("kept")
+}
+
+// TestCheckSaysWhichVersion: a tool that is too old is named with its version and the one that is needed, and not with
+// a provider that could not be had.
+func TestCheckSaysWhichVersion(t *testing.T) {
+	t.Parallel()
+	for version, says := range map[string]string{
+		"Terraform v1.8.5": "is version 1.8.5, and terraform/versions.tf asks for 1.9 or later",
+		"OpenTofu v1.7.10": "is version 1.7.10", "Terraform v1.9.0": "", "Terraform v1.11.4": "", "OpenTofu v2.0.0": "",
+	} {
+		r := walking(t, "echo the-stand-in.rc")
+		answering := strings.Replace(keeping, "case $1 in version", "[ \"$1\" != version ] || echo \""+version+
+			"\"\ncase $1 in version", 1)
+		must.Do(t, os.WriteFile(filepath.Join(r.dir, "stubs/terraform"), []byte(answering), 0o755))
+		r.shell("sh", "terraform/check.sh")
+		if (r.code == 0) != (says == "") || !strings.Contains(r.out, says) || says != "" &&
+			r.called("^terraform (init|test)") >= 0 {
+			t.Errorf("with %s it ended with %d, expected %q:\n%s", version, r.code, says, r.out)
+		}
+	}
+}
+
+// TestDeployWalkNeedsAStandIn: in a clone without one, the walk says what it needs before it does anything.
+func TestDeployWalkNeedsAStandIn(t *testing.T) {
+	t.Parallel()
+	r := walking(t, "echo the-stand-in.rc")
+	r.env = append(r.env, "STANDIN="+filepath.Join(r.dir, "nowhere"))
+	r.shell("make", "deploy-walk")
+	if r.code == 0 || r.called("^(terraform|go|make|localemu) ") >= 0 || r.exists("build") {
+		t.Errorf("without a stand-in it ended with %d and calls %q", r.code, r.calls)
+	}
+	r.says("deploy-walk: nothing was done", "STANDIN=FOLDER")
 }

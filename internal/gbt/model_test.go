@@ -1,11 +1,18 @@
 package gbt
 
 import (
+	"bufio"
 	"bytes"
+	"encoding/json"
+	"errors"
 	"math"
+	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dmitryikh/leaves"
 
 	"coppice/internal/must"
 	"coppice/internal/problem"
@@ -194,4 +201,286 @@ func TestModelsOfOtherObjectives(t *testing.T) {
 			t.Errorf("%s: predicts %v, want %v", objective, got, want)
 		}
 	}
+}
+
+// TestMerge merges models of a table with numbers, categories and missing values. The merged text predicts the mean of
+// their scores, by leaves, by Predict and on bins, and reads and merges to the same bytes.
+func TestMerge(t *testing.T) {
+	d := randomTable(tableSpec{rows: 2000, numerical: 4, categorical: 2, bins: 20, missing: 0.1, seed: 3})
+	var models []*Model
+	var scores [][]float64
+	for i, more := range []map[string]any{{"num_leaves": 31.0}, {"num_leaves": 4.0, "learning_rate": 0.3},
+		{"feature_fraction": 0.5, "max_cat_to_onehot": 1.0}} {
+		more["num_iterations"] = 5.0 + float64(i)
+		p := must.Get(ParseParams(more))(t)
+		m := mustTrain(t, &d.Data, p, Options{}).Model
+		raw := must.Get(m.PredictBinned(&d.Data, 1))(t)
+		models, scores = append(models, m), append(scores, raw)
+	}
+	text := func(models []*Model) string {
+		m := must.Get(Merge(models))(t)
+		var b bytes.Buffer
+		if _, err := m.WriteTo(&b); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	merged := text(models)
+
+	// Models read from their files merge to the same text.
+	var again []*Model
+	for _, m := range models {
+		var b bytes.Buffer
+		if _, err := m.WriteTo(&b); err != nil {
+			t.Fatal(err)
+		}
+		m := must.Get(ReadModel(&b))(t)
+		again = append(again, m)
+	}
+	if text(again) != merged {
+		t.Error("models read from files merge to another text than the same models before they were written")
+	}
+
+	m, err := ReadModel(bytes.NewBufferString(merged))
+	if err != nil {
+		t.Fatalf("reading the merged text: %v", err)
+	}
+	if len(m.Trees) != 5+6+7 {
+		t.Errorf("the merged model has %d trees, expected the 18 of its members", len(m.Trees))
+	}
+	other, err := leaves.LGEnsembleFromReader(bufio.NewReader(bytes.NewBufferString(merged)), false)
+	if err != nil {
+		t.Fatalf("leaves reading the merged text: %v", err)
+	}
+	binned := must.Get(Merge(models))(t)
+	raw := must.Get(binned.PredictBinned(&d.Data, 1))(t)
+	for r := range d.Rows {
+		want := 0.0
+		for _, raw := range scores {
+			want += raw[r] / 3
+		}
+		for name, got := range map[string]float64{"leaves": other.PredictSingle(d.row(r), 0),
+			"Predict":       m.Predict(d.row(r)),
+			"PredictBinned": raw[r]} {
+			if !(math.Abs(got-want) < 1e-12) {
+				t.Fatalf("row %d: %s gives %v, the mean of the members' scores is %v", r, name, got, want)
+			}
+		}
+	}
+}
+
+func TestMergeRefuses(t *testing.T) {
+	d := randomTable(tableSpec{rows: 500, numerical: 3, bins: 10, seed: 4})
+	m := mustTrain(t, &d.Data, Defaults(), Options{}).Model
+	other := func(edit func(*Model)) []*Model {
+		o := m.truncated(len(m.Trees))
+		edit(o)
+		return []*Model{m, o}
+	}
+	for name, models := range map[string][]*Model{
+		"nothing":           nil,
+		"another objective": other(func(m *Model) { m.Objective = "regression" }),
+		"other features":    other(func(m *Model) { m.FeatureNames = []string{"a", "b", "c"} }),
+		"other ranges":      other(func(m *Model) { m.FeatureInfos = []string{"none", "none", "none"} }),
+	} {
+		if got, err := Merge(models); err == nil {
+			t.Errorf("%s: merged to a model of %d trees, expected an error", name, len(got.Trees))
+		}
+	}
+}
+
+// TestShiftMovesEveryScore compares a model with a shift to the same one without: all scores differ by the shift, the
+// scores passed to Eval equal the model's to the bit, and the trees are otherwise the same.
+func TestShiftMovesEveryScore(t *testing.T) {
+	const shift = -2.75
+	d := randomTable(tableSpec{rows: 4000, numerical: 4, categorical: 2, bins: 30, missing: 0.1, seed: 3})
+	v := randomTable(tableSpec{rows: 1000, numerical: 4, categorical: 2, bins: 30, missing: 0.1, seed: 3})
+	p := small()
+	p.BaggingFraction, p.BaggingFreq = 0.7, 1
+	var last []float64
+	opt := Options{Shift: shift, Valid: &v.Data, Eval: func(raw []float64) (float64, error) {
+		last = slices.Clone(raw)
+		return 0, nil
+	}}
+	plain, shifted := mustTrain(t, &d.Data, p, Options{}).Model, mustTrain(t, &d.Data, p, opt).Model
+	binned, err := shifted.PredictBinned(&v.Data, 2)
+	if err != nil || !slices.Equal(binned, last) {
+		t.Errorf("Eval got other scores than the model's (%v)", err)
+	}
+	raw := make([]float64, v.Rows)
+	for r := range raw {
+		raw[r] = shifted.Predict(v.row(r))
+		if raw[r] != last[r] || math.Abs(raw[r]-plain.Predict(v.row(r))-shift) > 1e-12 {
+			t.Fatalf("row %d: %v, rated as %v, without a shift %v", r, raw[r], last[r], plain.Predict(v.row(r)))
+		}
+	}
+	checkAgainstLeaves(t, shifted, v, raw)
+	for i, tree := range shifted.Trees {
+		if i > 0 && !bytes.Equal(tree.text(i), plain.Trees[i].text(i)) {
+			t.Fatalf("tree %d is another one", i)
+		}
+	}
+	if got, want := shifted.Trees[0].InternalValue[0], plain.Trees[0].InternalValue[0]+shift; got != want {
+		t.Errorf("the first root has the value %v, expected %v", got, want)
+	}
+}
+
+// TestShiftRightsDownSampling trains on a tenth of the negative rows and predicts the rate of all.
+func TestShiftRightsDownSampling(t *testing.T) {
+	all := randomTable(tableSpec{rows: 40_000, numerical: 5, categorical: 1, bins: 30, seed: 5})
+	rng := rand.New(rand.NewPCG(5, 5))
+	few := all.Data
+	for r, y := range all.Label {
+		if y == 1 || rng.Float64() < 0.1 {
+			few.Subset = append(few.Subset, uint32(r))
+		}
+	}
+	p := small()
+	loss := logLoss(all.Label)
+	wrong := mustTrain(t, &few, p, Options{Valid: &all.Data, Eval: loss})
+	right := mustTrain(t, &few, p, Options{Valid: &all.Data, Eval: loss, Shift: math.Log(0.1)})
+	predicted, positive := 0.0, 0.0
+	for r := range all.Rows {
+		predicted += Probability(right.Model.Predict(all.row(r)))
+		positive += float64(all.Label[r])
+	}
+	if math.Abs(predicted/positive-1) > 0.05 {
+		t.Errorf("%.0f positive rows are predicted, there are %.0f", predicted, positive)
+	}
+	if !(right.Metric < wrong.Metric-0.1) {
+		t.Errorf("log loss of all rows: %v with the shift, %v without", right.Metric, wrong.Metric)
+	}
+}
+
+func TestShiftOfAConstantModel(t *testing.T) {
+	d := randomTable(tableSpec{rows: 500, numerical: 2, bins: 10, seed: 4})
+	p := small()
+	p.MinGainToSplit = 1e9
+	plain, shifted := mustTrain(t, &d.Data, p, Options{}).Model, mustTrain(t, &d.Data, p, Options{Shift: 3}).Model
+	if got, want := shifted.Predict(d.row(0)), plain.Predict(d.row(0))+3; got != want {
+		t.Errorf("predicts %v, expected %v", got, want)
+	}
+	for _, bad := range []float64{math.NaN(), inf, -inf} {
+		var pe *ParamError
+		if _, err := Train(t.Context(), &d.Data, p, Options{Shift: bad}); !errors.As(err, &pe) || pe.Name != "shift" {
+			t.Errorf("shift %v: got error %v; want one about shift", bad, err)
+		}
+	}
+}
+
+// FuzzParamsJSON parses parameters from JSON. What is accepted has one canonical form that survives JSON, fits a model
+// file's lines, and can be trained with: the trainer may refuse it with a typed error but never panics.
+func FuzzParamsJSON(f *testing.F) {
+	for _, text := range []string{
+		`{}`, `{"num_leaves": 3, "eta": 0.5, "objective": "mse"}`, `{"max_depth": -1e300, "lambda_l2": 1e300}`,
+		`{"learning_rate": 100, "max_delta_step": 1e300, "min_data_in_leaf": 0}`,
+		`{"ignore_column": "name:numb,cat c"}`,
+		`{"ignore_column": "0,1,2"}`, `{"blacklist": [0], "seed": 9007199254740993}`,
+		`{"bagging_fraction": 1e-300, "bagging_freq": 1}`,
+		`{"feature_fraction": 5e-324, "feature_fraction_bynode": 0.5}`,
+		`{"cat_smooth": 0, "cat_l2": 0, "min_data_per_group": 1, "max_cat_to_onehot": 1}`,
+		`{"lambda_l1": 1e300}`, `{"min_gain_to_split": 1e300}`, `{"num_leaves": null, "num_leaves": true}`,
+		`{"scale_pos_weight": 1e9}`,
+		`{"min_sum_hessian_in_leaf": 0, "min_data_in_leaf": 0, "num_leaves": 131072, "max_bin": 2}`,
+		`{"scale_pos_weight": 5e-324}`,
+		`{"extra_trees": true}`, `{"path_smooth": 5e-324}`, `{"lambda_l1": 1, "max_delta_step": 0.1}`,
+		`{"mc": [1, -1, 0]}`,
+		`{"interaction_constraints": [[0, 2], [1]]}`, `{"feature_fraction_bynode": 0.1}`,
+	} {
+		f.Add(text)
+	}
+	d := randomTable(tableSpec{rows: 150, numerical: 2, categorical: 1, bins: 12, missing: 0.1, seed: 2})
+	f.Fuzz(func(t *testing.T, text string) {
+		var m map[string]any
+		if json.Unmarshal([]byte(text), &m) != nil {
+			return
+		}
+		p, err := ParseParams(m)
+		var pe *ParamError
+		if err != nil {
+			if !errors.As(err, &pe) || pe.Name == "" && !hasKey(m, "") {
+				t.Fatalf("refused with %#v; want an error that names one of the given parameters", err)
+			}
+			return
+		}
+		data, err := json.Marshal(p.Map())
+		if err != nil {
+			t.Fatalf("%+v cannot be written as JSON: %v", p, err)
+		}
+		var back map[string]any
+		must.Do(t, json.Unmarshal(data, &back))
+		if again, err := ParseParams(back); err != nil || again != p || !reflect.DeepEqual(again.Map(), p.Map()) {
+			t.Fatalf("%s comes back as %+v, not %+v (%v)", data, again, p, err)
+		}
+		p.NumIterations, p.EarlyStoppingRound = min(p.NumIterations, 3), 0
+		res, err := Train(t.Context(), &d.Data, p, Options{Threads: 1})
+		if err != nil {
+			if !errors.As(err, &pe) && !errors.Is(err, errDiverged) && !errors.Is(err, ErrData) {
+				t.Fatalf("training with %+v: got %v, expected an error about a parameter, the data or divergence", p,
+					err)
+			}
+			return
+		}
+		for _, line := range res.Model.Params {
+			if strings.ContainsAny(line, "\n\r") || line[0] != '[' || line[len(line)-1] != ']' {
+				t.Fatalf("a line of the model file: %q", line)
+			}
+		}
+	})
+}
+
+func hasKey(m map[string]any, key string) bool {
+	_, ok := m[key]
+	return ok
+}
+
+// FuzzModelText reads models, writes them and reads them again: the second text equals the first, byte for byte, and
+// both predict the same for any row.
+func FuzzModelText(f *testing.F) {
+	for seed := range uint64(6) {
+		trial := randomTrial(seed, fewRows)
+		trial.p.NumIterations, trial.p.NumLeaves = min(trial.p.NumIterations, 2), 4 // short texts fuzz better
+		f.Add(trial.train(f, Options{Threads: 1}), seed)
+	}
+	f.Add(tinyModel(f), uint64(9))
+	f.Fuzz(func(t *testing.T, data []byte, seed uint64) {
+		m, err := ReadModel(bytes.NewReader(data))
+		if err != nil {
+			if !problem.Is(err, problem.Input) {
+				t.Fatalf("reading a model: got %v, expected an error about the input", err)
+			}
+			return
+		}
+		first := text(t, m)
+		again, err := ReadModel(bytes.NewReader(first))
+		if err != nil {
+			t.Fatalf("what was written cannot be read: %v\n%s", err, first)
+		}
+		if second := text(t, again); !bytes.Equal(second, first) {
+			t.Fatalf("written twice: %s", firstDifference(second, first))
+		}
+		x := wildRows(seed, m.Features())
+		out, back := make([]float64, 16), make([]float64, 16)
+		must.Do(t, errors.Join(m.PredictAll(x, out, 1), again.PredictAll(x, back, 1)))
+		for i := range out {
+			if math.Float64bits(out[i]) != math.Float64bits(back[i]) && out[i] == out[i] {
+				t.Fatalf("row %d: %v, and %v after a round trip", i, out[i], back[i])
+			}
+		}
+	})
+}
+
+// wildRows returns 16 rows of values, many of them unusual.
+func wildRows(seed uint64, features int) []float64 {
+	rng := rand.New(rand.NewPCG(seed, 9))
+	odd := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1), 1e300, -1e300, 5e-324, 1e-35,
+		-1e-35, 1 << 31, 1<<31 - 1, -1, 255.5}
+	x := make([]float64, 16*features)
+	for i := range x {
+		x[i] = odd[rng.IntN(len(odd))]
+		if rng.IntN(2) == 0 {
+			x[i] = float64(rng.IntN(100))
+		}
+	}
+	return x
 }

@@ -1,10 +1,12 @@
 package slurm
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -347,5 +349,201 @@ func TestCommands(t *testing.T) {
 	l := limit{most: 5}
 	if n, err := l.Write([]byte("1234567")); n != 7 || err != nil || l.kept.String() != "12345" {
 		t.Errorf("a limit of 5: %d, %v, %q", n, err, l.kept.String())
+	}
+}
+
+// at is a time of the recorded day.
+func at(clock string) time.Time {
+	t, _ := time.Parse(layout, "2026-11-29T"+clock)
+	return t
+}
+
+// recorded is what Slurm 22.05 has printed of jobs of five tasks.
+var recorded = map[string]struct {
+	out  string
+	want engine.JobStatus
+}{
+	"held": {`1|0|PENDING|2026-11-29T22:53:19|N/A|N/A|coppice 1 ab|JobHeldUser
+`, engine.JobStatus{State: engine.Waiting, Tasks: engine.Tasks{Waiting: 1}, Created: at("22:53:19"),
+		Lacks: "it was submitted and not released: run the same command again (JobHeldUser)"}},
+	"one failed, one runs, one was requeued": {
+		`1|0|COMPLETED|2026-11-29T22:53:19|2026-11-29T22:53:20|2026-11-29T22:53:21|coppice 5 ab|None
+1|4|COMPLETED|2026-11-29T22:53:19|2026-11-29T22:53:20|2026-11-29T22:53:21|coppice 5 ab|None
+1|2|FAILED|2026-11-29T22:53:19|2026-11-29T22:53:20|2026-11-29T22:53:22|coppice 5 ab|NonZeroExitCode
+1|1|PENDING|2026-11-29T22:53:22|2026-11-29T22:55:23|2026-11-29T23:05:23|coppice 5 ab|BeginTime
+1|3|RUNNING|2026-11-29T22:53:19|2026-11-29T22:53:20|2026-11-29T23:03:20|coppice 5 ab|None
+`, engine.JobStatus{State: engine.Running, Tasks: engine.Tasks{Waiting: 1, Running: 1, Done: 2, Failed: 1}, Began: true,
+			Created: at("22:53:19"), From: at("22:53:20"),
+			Lacks: "it was requeued; Slurm starts it again after two minutes (BeginTime)"}},
+	"most are forgotten": {`1|3|COMPLETING|2026-11-29T22:53:19|2026-11-29T22:53:20|2026-11-29T23:03:20|coppice 5 ab|None
+`, engine.JobStatus{State: engine.Running, Tasks: engine.Tasks{Running: 1, Done: 4}, Began: true,
+		Created: at("22:53:19"), From: at("22:53:20")}},
+	"cancelled before it began": {
+		`7|0|CANCELLED|2026-11-29T23:17:55|2026-11-29T23:17:57|2026-11-29T23:17:57|coppice 1 ab|BeginTime
+`, engine.JobStatus{State: engine.Cancelled, Tasks: engine.Tasks{Failed: 1}, Created: at("23:17:55")}},
+	"failed": {`1|0|COMPLETED|2026-11-29T22:53:19|2026-11-29T22:53:20|2026-11-29T22:53:21|coppice 2 ab|None
+1|1|FAILED|2026-11-29T22:53:19|2026-11-29T22:53:21|2026-11-29T22:53:25|coppice 2 ab|NonZeroExitCode
+`, engine.JobStatus{State: engine.Failed, Tasks: engine.Tasks{Done: 1, Failed: 1}, Began: true, Created: at("22:53:19"),
+		From: at("22:53:20"), To: at("22:53:25"), Failure: "task 1: FAILED (NonZeroExitCode)"}},
+	"nodes are drained": {`9|0|PENDING|2026-11-29T22:53:19|N/A|N/A|coppice 1 ab|ReqNodeNotAvail, UnavailableNodes:n[1-4]
+`, engine.JobStatus{State: engine.Waiting, Tasks: engine.Tasks{Waiting: 1}, Created: at("22:53:19"),
+		Lacks: "nodes are down, drained or reserved (ReqNodeNotAvail, UnavailableNodes:n[1-4])"}},
+	"a state of tomorrow": {`9|0|DREAMING|2026-11-29T22:53:19|2026-11-29T22:53:19|Unknown|coppice 1 ab|a|b
+`, engine.JobStatus{State: engine.Running, Tasks: engine.Tasks{Running: 1}, Began: true, Created: at("22:53:19"),
+		From: at("22:53:19")}},
+}
+
+func TestStatus(t *testing.T) {
+	const others = "8|N/A|RUNNING|2026-11-29T22:00:00|2026-11-29T22:00:00|N/A|(null)|None\n" +
+		"8|N/A|RUNNING|x|x|x|mine|a|b\n\n"
+	for name, c := range recorded {
+		all, err := parse([]byte(others + c.out))
+		if err != nil || len(all) != 1 {
+			t.Errorf("%s: %d arrays, %v, want one", name, len(all), err)
+			continue
+		}
+		if got := all[0].status(); got != c.want {
+			t.Errorf("%s: got\n%+v, want\n%+v", name, got, c.want)
+		}
+	}
+}
+
+func TestDamagedLines(t *testing.T) {
+	for _, line := range []string{
+		"x|0|PENDING|N/A|N/A|N/A|coppice 1 ab|None",
+		"1|1|PENDING|N/A|N/A|N/A|coppice 1 ab|None",
+		"1|-1|PENDING|N/A|N/A|N/A|coppice 1 ab|None",
+		"1|0|PENDING|yesterday|N/A|N/A|coppice 1 ab|None",
+		"1|0|PENDING|N/A|N/A|N/A|coppice 9999999 ab|None",
+		"-1|0|PENDING|N/A|N/A|N/A|coppice 1 ab|None",
+	} {
+		if all, err := parse([]byte(line + "\n")); err == nil || !strings.Contains(err.Error(), "cannot read") {
+			t.Errorf("%s: read as %d arrays, %v", line, len(all), err)
+		}
+	}
+	for _, text := range []string{"", "Submitted batch job 7\n", "0\n", "7 8\n", "12345678901\n"} {
+		if id, err := arrayID([]byte(text)); err == nil {
+			t.Errorf("sbatch printed %q: taken for %d", text, id)
+		}
+	}
+	if id, err := arrayID([]byte("7;test\n")); err != nil || id != 7 {
+		t.Errorf("a job of a named cluster: %d, %v", id, err)
+	}
+}
+
+// FuzzParse: whatever squeue prints, every array has tasks that can be counted.
+func FuzzParse(f *testing.F) {
+	for _, c := range recorded {
+		f.Add(c.out)
+	}
+	f.Fuzz(func(t *testing.T, out string) {
+		all, err := parse([]byte(out))
+		for _, a := range all {
+			s := a.status()
+			least := min(s.Tasks.Waiting, s.Tasks.Running, s.Tasks.Done, s.Tasks.Failed)
+			if err == nil && (least < 0 || s.State == engine.Gone || a.id <= 0) {
+				t.Errorf("%q: %+v", out, s)
+			}
+		}
+	})
+}
+
+// node runs the script as a node does, with a program for task; the folder holds what it and scontrol have written.
+type node struct {
+	dir  string
+	vars []string
+}
+
+func newNode(t *testing.T, task string, vars ...string) *node {
+	dir := commands(t, map[string]string{"sleep": "", "scontrol": `echo "$@" >>"$OUT/requeued"`, "bin/task": task})
+	return &node{dir, append([]string{"OUT=" + dir, "PATH=" + dir + ":/usr/bin:/bin", "SLURM_ARRAY_TASK_ID=2",
+		"SLURM_ARRAY_JOB_ID=7", "SLURMD_NODENAME=n1"}, vars...)}
+}
+
+func (n *node) run(t *testing.T, q engine.Array) (code int, requeued string) {
+	t.Helper()
+	c := New(Options{Folder: n.dir, Scratch: filepath.Join(n.dir, "scratch")})
+	_, script := must.Get2(c.command(q))(t)
+	cmd := exec.CommandContext(t.Context(), "/bin/sh")
+	cmd.Stdin, cmd.Env = strings.NewReader(script), n.vars
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	_ = cmd.Run()
+	if said.Len() > 0 {
+		t.Logf("the script said: %s", &said)
+	}
+	data, _ := os.ReadFile(filepath.Join(n.dir, "requeued"))
+	return cmd.ProcessState.ExitCode(), strings.TrimSpace(string(data))
+}
+
+// TestScriptTellsTheTask: a task gets every value as it is, whatever a shell would make of it, and a folder on its node
+// that is gone after it.
+func TestScriptTellsTheTask(t *testing.T) {
+	hostile := "a'b \"$(touch $OUT/hacked)\" `touch $OUT/hacked`\n\\ ; & \u00fc"
+	q := job()
+	q.Env["COPPICE_STAGE_SPEC"] = hostile
+	q.Args = []string{"run", hostile}
+	n := newNode(t, `printf %s "$COPPICE_STAGE_SPEC" >"$OUT/spec"; printf %s "$2" >"$OUT/arg"
+echo "$COPPICE_TASK_INDEX $COPPICE_TASK_ATTEMPT $HOSTNAME $COPPICE_SCRATCH" >"$OUT/told"
+echo x >"$COPPICE_SCRATCH/data"`, "SLURM_RESTART_COUNT=1")
+	scratch := filepath.Join(n.dir, "scratch")
+	base := filepath.Join(scratch, "coppice-"+uid(t), "n1")
+	for _, left := range []string{"night-0", "night-0.lock"} { // of a task that was killed
+		must.Do(t, os.MkdirAll(base, 0o700))
+		must.Do(t, os.WriteFile(filepath.Join(base, left), nil, 0o600))
+	}
+	if code, requeued := n.run(t, q); code != 0 || requeued != "" {
+		t.Fatalf("the script: exit code %d, requeued %q", code, requeued)
+	}
+	for name, want := range map[string]string{"spec": hostile, "arg": hostile,
+		"told": "2 1 n1 " + filepath.Join(base, "night-1") + "\n"} {
+		if got, err := os.ReadFile(filepath.Join(n.dir, name)); err != nil || string(got) != want {
+			t.Errorf("%s: the task got %q, %v, want %q", name, got, err, want)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(n.dir, "hacked")); err == nil {
+		t.Error("a value was run")
+	}
+	if left, err := os.ReadDir(base); err != nil || len(left) != 0 {
+		t.Errorf("left on the node: %v, %v", left, err)
+	}
+}
+
+func uid(t *testing.T) string {
+	out := must.Get(exec.CommandContext(t.Context(), "id", "-u").Output())(t)
+	return strings.TrimSpace(string(out))
+}
+
+// TestScriptRepeats: a task that ended by itself with a code to repeat is requeued, so many times; one that Slurm told
+// to go is not, since Slurm itself decides what becomes of it.
+func TestScriptRepeats(t *testing.T) {
+	for name, c := range map[string]struct {
+		task, restarts string
+		code           int
+		requeued       string
+	}{
+		"transient":     {"exit 75", "0", 75, "requeue 7_2"},
+		"killed":        {"kill -9 $$", "1", 137, "requeue 7_2"},
+		"too often":     {"exit 75", "2", 75, ""},
+		"an error":      {"exit 1", "0", 1, ""},
+		"done":          {"exit 0", "0", 0, ""},
+		"told to go":    {"trap 'exit 75' TERM; kill -TERM $PPID; while :; do :; done", "0", 75, ""},
+		"it goes later": {"trap 'sh -c :; exit 0' TERM; kill -TERM $PPID; while :; do :; done", "0", 0, ""},
+	} {
+		code, requeued := newNode(t, c.task, "SLURM_RESTART_COUNT="+c.restarts).run(t, job())
+		if code != c.code || requeued != c.requeued {
+			t.Errorf("%s: exit code %d, requeued %q, want %d, %q", name, code, requeued, c.code, c.requeued)
+		}
+	}
+}
+
+// TestFolderOfAnother: scratch is in a folder of all users, where another may have made ours.
+func TestFolderOfAnother(t *testing.T) {
+	n := newNode(t, "exit 0")
+	path := filepath.Join(n.dir, "scratch", "coppice-"+uid(t))
+	must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+	must.Do(t, os.WriteFile(path, nil, 0o600))
+	if code, _ := n.run(t, job()); code != 6 {
+		t.Errorf("exit code %d, want 6", code)
 	}
 }

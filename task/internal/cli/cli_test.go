@@ -7,22 +7,30 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/sethvargo/go-envconfig"
 
 	"coppice/internal/blob"
+	"coppice/internal/cloud"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
+	"coppice/internal/fit"
 	"coppice/internal/gbt"
 	"coppice/internal/must"
+	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/internal/program/environment"
 	"coppice/internal/sweep"
+	"coppice/task/internal/keep"
+	"coppice/task/internal/stage"
+	"coppice/task/internal/worker"
 )
 
 func run(t *testing.T, env map[string]string, args ...string) (code int, out, errOut string) {
@@ -252,6 +260,250 @@ func TestToldToGoBeforeTheWorkBegins(t *testing.T) {
 		if code != sweep.ExitTransient {
 			t.Errorf("told to go while %s, the task ended with %d (%s), want %d", name, code, errOut.String(),
 				sweep.ExitTransient)
+		}
+	}
+}
+
+// stopAt is an output that interrupts the program when it has printed a given text.
+type stopAt struct {
+	bytes.Buffer
+	text string
+	stop func()
+}
+
+func (s *stopAt) Write(p []byte) (int, error) {
+	n, err := s.Buffer.Write(p)
+	if strings.Contains(s.String(), s.text) {
+		s.stop()
+	}
+	return n, err
+}
+
+// interrupted runs a command and interrupts it when it prints a text, as Ctrl-C would.
+func interrupted(t *testing.T, text string, args ...string) (code int, errOut string) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var e bytes.Buffer
+	code = Run(ctx, Setup{World: program.World{Args: args, Out: program.To(&stopAt{text: text, stop: stop}),
+		Err: program.To(&e), Version: "v1"}})
+	return code, e.String()
+}
+
+func checkpointFiles(t *testing.T, dir string) []string {
+	t.Helper()
+	files := must.Get(filepath.Glob(filepath.Join(dir, keep.FolderPrefix+"*")))(t)
+	return files
+}
+
+func TestTrainGoesOnFromItsCheckpoint(t *testing.T) {
+	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 2000})
+	p := params(t, "num_iterations: 60\nnum_leaves: 7\nbagging_fraction: 0.5\nbagging_freq: 1\n")
+	out := t.TempDir()
+	calm, model, saved := filepath.Join(out, "calm.txt"), filepath.Join(out, "model.txt"), filepath.Join(out, "saved")
+	if code, _, errOut := run(t, nil, "train", "--dataset", dir, "--params", p, "--out", calm); code != 0 {
+		t.Fatalf("trained undisturbed: error output %s; want exit code 0", errOut)
+	}
+	command := []string{"train", "--dataset", dir, "--params", p, "--out", model, "--checkpoint", saved}
+
+	code, errOut := interrupted(t, "tree    21", command...)
+	if code != sweep.ExitInterrupt || !strings.Contains(errOut, saved) ||
+		!strings.Contains(errOut, "the same command resumes") || len(checkpointFiles(t, saved)) != 1 {
+		t.Fatalf("interrupted after tree 21: exit code %d, error output %s, files %v; want one checkpoint, its "+
+			"place, and how to resume", code, errOut, checkpointFiles(t, saved))
+	}
+	code, errOut = interrupted(t, "tree    42", append(command, "--checkpoint-every", "0")...)
+	if code != sweep.ExitInterrupt || len(checkpointFiles(t, saved)) != 2 {
+		t.Fatalf("interrupted again: exit code %d, error output %s, files %v; want two checkpoints", code, errOut,
+			checkpointFiles(t, saved))
+	}
+	if _, err := os.Stat(model); !os.IsNotExist(err) {
+		t.Fatalf("half a training left a model: %v", err)
+	}
+
+	code, _, errOut = run(t, nil, append(command, "--params", params(t, "num_iterations: 60\nnum_leaves: 8\n"))...)
+	for _, part := range []string{saved, "num_leaves: 7", "num_leaves: 8", "another folder"} {
+		if code != sweep.ExitConflict || !strings.Contains(errOut, part) {
+			t.Errorf("other parameters: %d, want %q in %s", code, part, errOut)
+		}
+	}
+	folder := must.Get(keep.OpenFolder(saved))(t)
+	if code, _, errOut := run(t, nil, command...); code != sweep.ExitConflict ||
+		!strings.Contains(errOut, "another training") {
+		t.Errorf("a folder in use: %d %s", code, errOut)
+	}
+	must.Do(t, folder.Close())
+
+	code, text, errOut := run(t, nil, append(command, "--json", "--threads", "2")...)
+	var got trained
+	if err := json.Unmarshal([]byte(text), &got); err != nil || code != 0 || got.Resumed < 42 || got.TreesGrown != 60 {
+		t.Fatalf("train again: exit code %d, %v, %+v, expected 0, resumed at tree 42 or later, and 60 trees grown\n%s",
+			code, err, got, errOut)
+	}
+	want := must.Get(os.ReadFile(calm))(t)
+	if have, err := os.ReadFile(model); err != nil || !bytes.Equal(have, want) {
+		t.Errorf("interrupted and gone on, another model: %v", err)
+	}
+	if files := checkpointFiles(t, saved); len(files) != 0 {
+		t.Errorf("the training has ended, and left %v", files)
+	}
+}
+
+func TestTrainPassesOverDamage(t *testing.T) {
+	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 1000})
+	p := params(t, "num_iterations: 40\nnum_leaves: 4\n")
+	saved := t.TempDir()
+	command := []string{"train", "--dataset", dir, "--params", p, "--checkpoint", saved}
+	if code, errOut := interrupted(t, "tree    20", command...); code != sweep.ExitInterrupt {
+		t.Fatalf("interrupted after tree 20: exit code %d, error output %s; want the code for an interruption", code,
+			errOut)
+	}
+	files := checkpointFiles(t, saved)
+	if len(files) != 1 {
+		t.Fatalf("checkpoints after the interruption: got %v, want one", files)
+	}
+	must.Do(t, os.Truncate(files[0], 500))
+	code, out, errOut := run(t, nil, command...)
+	if code != 0 || !strings.Contains(errOut, "damaged") || !strings.Contains(errOut, filepath.Base(files[0])) ||
+		strings.Contains(out, "resuming") {
+		t.Errorf("resumed with a damaged checkpoint: exit code %d, output %s%s; want 0, the damaged file named, and "+
+			"a new beginning", code, out, errOut)
+	}
+	if code, errOut := interrupted(t, "tree    20", command...); code != sweep.ExitInterrupt {
+		t.Fatalf("interrupted after tree 20: exit code %d, error output %s; want the code for an interruption", code,
+			errOut)
+	}
+	if code, out, errOut := run(t, nil, command...); code != 0 ||
+		!strings.Contains(out, "resuming from the checkpoint after tree 2") ||
+		!strings.Contains(out, "of them before a checkpoint") {
+		t.Errorf("resumed: exit code %d, output %s%s; want 0, and which trees come from the checkpoint", code, out,
+			errOut)
+	}
+	for flags, says := range map[string]string{"--checkpoint-every -1s": "--checkpoint-every is -1s", "--checkpoint " +
+		p: "not a usable folder"} {
+		if code, _, errOut := run(t, nil, append([]string{"train", "--dataset", dir},
+			strings.Fields(flags)...)...); code != sweep.ExitUsage || !strings.Contains(errOut, says) {
+			t.Errorf("%s: exit code %d, error output %s; want wrong usage with %q", flags, code, errOut, says)
+		}
+	}
+}
+
+// TestExitCodes pins how the task ends, which decides whether Batch starts it again.
+func TestExitCodes(t *testing.T) {
+	for err, want := range map[error]int{
+		worker.Transient(errors.New("x")):                            sweep.ExitTransient,
+		worker.Transient(context.Canceled):                           sweep.ExitTransient,
+		fmt.Errorf("%w: split valid has none", fit.ErrNoRows):        sweep.ExitInput,
+		fmt.Errorf("%w: 1 folds", fit.ErrScheme):                     sweep.ExitInput,
+		&gbt.MismatchError{}:                                         sweep.ExitConflict,
+		stage.ErrVersion:                                             sweep.ExitError,
+		worker.Transient(&cloud.SetupError{}):                        sweep.ExitTransient,
+		&gbt.ParamError{}:                                            sweep.ExitInput,
+		&dataset.CorruptError{}:                                      sweep.ExitInput,
+		&cloud.SetupError{}:                                          sweep.ExitSetup,
+		sweep.NotA("plan", fs.ErrNotExist):                           sweep.ExitInput,
+		program.Usagef("--checkpoint x: %w", fs.ErrPermission):       sweep.ExitUsage,
+		errors.Join(worker.Transient(errors.New("x")), fs.ErrClosed): sweep.ExitTransient,
+	} {
+		for how, err := range map[string]error{"itself": err, "wrapped": fmt.Errorf("a: %w", err)} {
+			if code := program.ExitCode(t.Context(), err); code != want {
+				t.Errorf("%T, %s: exit code %d, expected %d", err, how, code, want)
+			}
+		}
+	}
+}
+
+// conf is shortened from LightGBM's examples/binary_classification/train.conf.
+const conf = `# task type, support train and predict
+task = train
+
+boosting_type = gbdt
+objective = binary
+metric = log_loss,auc
+data = binary.train
+valid_data = binary.test
+num_trees = 100   # trees
+learning_rate = 0.1
+num_leaves = 63
+min_sum_hessian_in_leaf = 5.0
+is_enable_sparse = true
+use_two_round_loading = false
+output_model = LightGBM_model.txt
+`
+
+// examples have the keys of LightGBM's six examples besides those of conf.
+var examples = map[dataset.LabelKind]string{
+	dataset.Binary: "objective = binary\nmetric = binary_logloss,auc\nmetric_freq = 1\nis_training_metric = true\n" +
+		"label_column = 0\ntree_learner = feature\nnum_machines = 2\nlocal_listen_port = 12400\n" +
+		"machine_list_file = mlist.txt\nis_save_binary_file = false\nbagging_freq = 5\nbagging_fraction = 0.8\n",
+	dataset.Regression: "objective = rank_xendcg\nmetric = ndcg\nndcg_eval_at = 1,3,5\nnum_threads = 1\n" +
+		"objective_seed = 7\nfeature_fraction = 1.0\ntree_learner = serial\nnum_machines = " +
+		"1\nlocal_listen_port = 12400\n",
+	dataset.Classes: "objective = multiclass\nmetric = multi_logloss,auc_mu\nauc_mu_weights = 0,1,2," +
+		"0\nnum_class = 2\n" +
+		"early_stopping = 10\nmax_bin = 255\n",
+}
+
+// TestConfOfExamples: the keys of LightGBM's examples are read, what has no effect is noted, and all refusals come at
+// once.
+func TestConfOfExamples(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "train.conf")
+	for kind, text := range examples {
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
+		label := &dataset.LabelInfo{Kind: kind}
+		if kind == dataset.Classes {
+			label.Classes = []string{"a", "b"}
+		}
+		var notes []string
+		_, metrics, err := readParams(file, label, func(n string) { notes = append(notes, n) })
+		_, first, _ := strings.Cut(text, "metric = ")
+		if err != nil || len(notes) < 2 || !strings.HasPrefix(first, metrics[0].Name) && metrics[0].Name != "log_loss" {
+			t.Errorf("%s: error %v, metrics %v, notes %q; expected notes and its first metric", text, err, metrics,
+				notes)
+		}
+	}
+
+	wrong := "num_leaves = 1\nlinear_tree = true\nlocal_listen_port = 1\nlearning_rat = 1\n"
+	must.Do(t, os.WriteFile(file, []byte(wrong), 0o600))
+	_, _, err := readParams(file, &dataset.LabelInfo{Kind: dataset.Binary}, func(string) {})
+	if err == nil || strings.Count(err.Error(), "train.conf:") != 3 || problem.Of(err) != problem.Input {
+		t.Errorf("got %v, expected the refusals of lines 1, 2 and 4, of kind input", err)
+	}
+}
+
+// TestConf: a LightGBM parameter file means what the same parameters mean in YAML, and what has no effect is said.
+func TestConf(t *testing.T) {
+	read := func(name, text string) (gbt.Params, []string, error) {
+		file := filepath.Join(t.TempDir(), name)
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
+		var notes []string
+		p, metrics, err := readParams(file, &dataset.LabelInfo{Kind: dataset.Binary},
+			func(n string) { notes = append(notes, n) })
+		if err == nil && (metrics[0].Name != "log_loss" || metrics[1].Name != "auc") {
+			t.Errorf("%s: got the metrics %s and %s, want log_loss and auc", name, metrics[0].Name, metrics[1].Name)
+		}
+		return p, notes, err
+	}
+	got, notes := must.Get2(read("train.conf", conf))(t)
+	want, _, err := read("params.yaml", "objective: binary\nmetric: [log_loss, auc]\nnum_iterations: 100\n"+
+		"learning_rate: 0.1\nnum_leaves: 63\nmin_sum_hessian_in_leaf: 5\n")
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v (%v)", got, want, err)
+	}
+	if text := strings.Join(notes, "\n"); len(notes) != 7 || !strings.Contains(text, "data has no effect here") {
+		t.Errorf("got the notes %q, want one for each of task, boosting_type, data, valid_data, is_enable_sparse, "+
+			"use_two_round_loading and output_model", notes)
+	}
+
+	for text, want := range map[string]string{
+		"num_leaves = 31\nlearning rate\n":        `train.conf:2: "learning rate": a LightGBM parameter`,
+		"\n\nnum_leaves = many\n":                 "train.conf:3:",
+		"linear_tree = true\n":                    "LightGBM has it, Coppice does not",
+		"num_leaves = 31\nnum_leaves = 15\n":      "train.conf:2:",
+		"num_leaves = 31 # more\nnum_leafs = 3\n": "train.conf:2:",
+	} {
+		if _, _, err := read("train.conf", text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want an error with %q", text, err, want)
 		}
 	}
 }
