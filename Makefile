@@ -93,7 +93,7 @@ portable: ## the trainer without assembly, and for arm64, on which qemu-user run
 # meant. And most tests run, above all ModelBytes; what is skipped takes minutes under emulation, or compares with the
 # tests' own slow trainer, whose sums the compiler fuses.
 QEMU     := $(firstword $(foreach q,qemu-aarch64 qemu-aarch64-static,$(shell command -v $(q))))
-SLOW_ARM := ^Fuzz|SameBytes|DrawCategories|TrainingLearns|EqualGains|TestPredictions|AgainstTheReference|^TestForests$$
+SLOW_ARM := ^Fuzz|SameBytes|DrawCategories|EqualGains|TestPredictions|AgainstTheReference|^TestForests$$
 portable-arm64:
 	@GOARCH=arm64 $(GO) build -gcflags=-S ./internal/gbt ./internal/exact ./internal/expression 2>&1 | awk \
 	  '/\tFN?M(ADD|SUB)[SD]\t/ { if (/exponential/) seen = 1; else { bad = 1; print } } \
@@ -125,11 +125,11 @@ ONE_AT_A_TIME := ./aggregator/internal/conclude ./internal/scorer ./launcher/int
   ./task/internal/cli ./localemu/gcsemu ./internal/sweepstore ./localemu/internal/cli
 RACE_TESTS := TestAggregatorsOverAFoulStore TestANewAggregatorRecallsWeeksOfSweeps TestOpenMappedAtOnce TestConsoleServes \
   TestWatchOfAJobThatIsGone \
-  TestSameModelsHoweverManyTasks TestOpenTrialsOverAFoulStore TestTheFinalTrainingOfSeveralMachines \
+  TestSameModelsHoweverManyTasks TestOpenFoldsOverAFoulStore TestTheFinalTrainingOfSeveralMachines \
   TestCancelledDuringTheCopy TestTasksOfAMachineAgreeOnItsName TestSavedWhenToldToGo TestALimitWithoutAModel \
   TestWaitingForMemoryEndsWithTheSweep \
   TestSameBytesForAnyThreads TestPoolWorksSideBySide TestPredictAllAtOnce TestATeamGoesOnWithOthers TestClassesResume \
-  TestRankLearns \
+  TestEveryObjectiveSameBytes \
   TestFingerprint TestParquetAndCSVEncodeAlike TestSplitByRandom TestIDsOfClasses \
   TestWorkersTrainTheSameModelAsOne TestAClosedNetwork TestExchangesOfAllSizes TestASilentWorkerIsGone \
   TestAWriteToAStoppedWorkerEnds TestCloseDoesNotWait TestStrangersAreLeftOut \

@@ -26,50 +26,6 @@ func encoded(t testing.TB, c *Checkpoint) []byte {
 	return data
 }
 
-// randomRun is a small training of random shape: table, parameters, subset, early stopping.
-func randomRun(rng *rand.Rand) (*Data, Params, Options) {
-	s := tableSpec{rows: 300 + rng.IntN(3000), numerical: 1 + rng.IntN(6), categorical: rng.IntN(4),
-		bins:    2 + rng.IntN(60),
-		missing: float64(rng.IntN(2)) * 0.1, weights: rng.IntN(2) == 0, regression: rng.IntN(2) == 0,
-		seed: rng.Uint64()}
-	d, v := randomTable(s), randomTable(s)
-	p := Defaults()
-	p.NumIterations, p.NumLeaves, p.MinDataInLeaf, p.Seed = 1+rng.IntN(40), 2+rng.IntN(30), 1+rng.IntN(20),
-		rng.Uint64N(1<<53)
-	p.LearningRate = 0.05 + rng.Float64()*0.5
-	if s.regression {
-		p.Objective = "regression"
-	}
-	variant := rng.IntN(len(variants()))
-	for i, name := range slices.Sorted(func(yield func(string) bool) {
-		for name := range variants() {
-			if !yield(name) {
-				return
-			}
-		}
-	}) {
-		if i == variant {
-			variants()[name](&p)
-		}
-	}
-	if rng.IntN(2) == 0 { // many rounds find no split
-		p.MinGainToSplit, p.FeatureFraction = 20*rng.Float64(), 0.3
-	}
-	opt := Options{Threads: 1 + rng.IntN(3), Shift: float64(rng.IntN(2)) * rng.NormFloat64()}
-	if rng.IntN(3) > 0 {
-		opt.Valid, opt.Maximize = &v.Data, rng.IntN(2) == 0
-		if rng.IntN(2) == 0 {
-			opt.Valid.Subset = randomSubset(rng, v.Rows)
-		}
-		opt.Eval = noisyRating(rng.Uint64())
-		p.EarlyStoppingRound = rng.IntN(12)
-	}
-	if rng.IntN(2) == 0 {
-		d.Subset = randomSubset(rng, d.Rows)
-	}
-	return &d.Data, p, opt
-}
-
 func randomSubset(rng *rand.Rand, n int) []uint32 {
 	rows := []uint32{0, 1, 2, 3}
 	for r := 4; r < n; r++ {
@@ -134,48 +90,6 @@ func killed(t testing.TB, rng *rand.Rand, d *Data, p Params, opt Options, from [
 	return kept, res
 }
 
-// TestAnyKillsSameBytes kills random trainings at random moments, repeatedly, and resumes each from its last
-// checkpoint.
-func TestAnyKillsSameBytes(t *testing.T) {
-	start, runs := uint64(time.Now().UnixNano()), 60
-	if raceEnabled {
-		runs = 12
-	}
-	kills, stops := 0, map[Stop]int{}
-	for i := range uint64(runs) {
-		seed := start + i
-		rng := rand.New(rand.NewPCG(seed, 0))
-		d, p, opt := randomRun(rng)
-		want, err := Train(t.Context(), d, p, opt)
-		if errors.Is(err, errOneClass) {
-			continue // the subset has one class
-		}
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-		var kept []byte
-		var got *Result
-		for got == nil {
-			if kept, got = killed(t, rng, d, p, opt, kept); got == nil {
-				kills++
-			}
-		}
-		stops[got.Stopped]++
-		if !bytes.Equal(text(t, got.Model), text(t, want.Model)) {
-			t.Fatalf("seed %d: killed and resumed, another model: %+v, want %+v", seed, got, want)
-		}
-		same := math.Float64bits(got.Metric) == math.Float64bits(want.Metric) && got.Grown == want.Grown &&
-			got.Best == want.Best && got.Stopped == want.Stopped
-		if !same || got.Resumed > got.Grown {
-			t.Fatalf("seed %d: got %+v, want %+v", seed, got, want)
-		}
-	}
-	t.Logf("seeds from %d: %d kills in %d trainings, which stopped: %v", start, kills, runs, stops)
-	if kills < runs/2 {
-		t.Errorf("only %d kills in %d trainings", kills, runs)
-	}
-}
-
 // checkpointed is the state of a small training after a number of trees.
 func checkpointed(t testing.TB, d *Data, p Params, opt Options, trees int) *Checkpoint {
 	t.Helper()
@@ -205,27 +119,6 @@ func TestEndWhileResuming(t *testing.T) {
 	}})
 	if res != nil || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, %v", res, err)
-	}
-}
-
-func TestCheckpointRoundTrip(t *testing.T) {
-	d := randomTable(tableSpec{rows: 3000, numerical: 3, categorical: 2, bins: 30, missing: 0.1, seed: 2})
-	c := checkpointed(t, &d.Data, small(), Options{Identity: "this one"}, 5)
-	if c.Trees() != 5 || c.Rounds() != 5 || c.Elapsed() <= 0 {
-		t.Errorf("%d trees, %d rounds, %s", c.Trees(), c.Rounds(), c.Elapsed())
-	}
-	prefix := []byte("before")
-	data, err := c.AppendBinary(prefix)
-	if err != nil || !bytes.HasPrefix(data, prefix) {
-		t.Fatalf("appending a checkpoint to a prefix (error %v): want the prefix kept", err)
-	}
-	again := must.Get(ReadCheckpoint(data[len(prefix):]))(t)
-	if !bytes.Equal(encoded(t, again), data[len(prefix):]) {
-		t.Error("a checkpoint read and written again differs")
-	}
-	res := mustTrain(t, &d.Data, small(), Options{Identity: "this one", Resume: again})
-	if res.Resumed != 5 || res.Took < c.Elapsed() {
-		t.Errorf("%d trees resumed, took %s; %s of it before", res.Resumed, res.Took, c.Elapsed())
 	}
 }
 

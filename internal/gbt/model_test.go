@@ -96,7 +96,6 @@ cat_threshold=2 256
 is_linear=0
 shrinkage=1
 
-
 end of trees
 `
 	m := must.Get(ReadModel(strings.NewReader(model)))(t)

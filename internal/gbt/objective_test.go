@@ -495,41 +495,6 @@ func rankGradients(o objective, rows int) []float64 {
 	return all
 }
 
-// TestRankLearns: the model orders rows of each query better than the best single feature, renewed leaves, too; and
-// drawn queries are whole.
-func TestRankLearns(t *testing.T) {
-	unraced(t)
-	d := ranked(21, 6000, true)
-	disorder := func(score []float64) float64 {
-		wrong, all := 0.0, 0.0
-		last := map[uint64]int{}
-		for r, g := range d.Group {
-			if other, ok := last[g]; ok && d.Label[r] != d.Label[other] {
-				all++
-				if (score[r] < score[other]) == (d.Label[r] > d.Label[other]) {
-					wrong++
-				}
-			}
-			last[g] = r
-		}
-		return wrong / all
-	}
-	single := make([]float64, d.Rows)
-	for r := range single {
-		single[r] = float64(d.Columns[0][r])
-	}
-	for _, objective := range []string{"lambdarank", xendcg} {
-		p := rankParams(objective)
-		p.NumIterations = 40
-		m := mustTrain(t, &d.Data, p, Options{}).Model
-		scores := must.Get(m.PredictBinned(&d.Data, 1))(t)
-		if got, bar := disorder(scores), disorder(single); !(got < 0.9*bar) {
-			t.Errorf("%s: %.3f of neighbours in the wrong order, the best feature %.3f; want less by a tenth",
-				objective, got, bar)
-		}
-	}
-}
-
 func TestRankRefuses(t *testing.T) {
 	for want, change := range map[string]func(d *Data, p *Params){
 		"which rows belong together":      func(d *Data, _ *Params) { d.Group = nil },

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -188,45 +187,6 @@ func TestBinBeyondTheFeature(t *testing.T) {
 	}
 }
 
-// TestPredictions compares four predictors: the trainer's own scores, rows of bins, raw values, and leaves reading the
-// text.
-func TestPredictions(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it finds no race that shorter tests do not")
-	}
-	for _, regression := range []bool{false, true} {
-		if regression && raceEnabled {
-			continue // the goroutines share the work of both in one way
-		}
-		d := randomTable(tableSpec{rows: 6000, numerical: 5, categorical: 3, bins: 40, missing: 0.1,
-			regression: regression, seed: 2})
-		valid := randomTable(tableSpec{rows: 3000, numerical: 5, categorical: 3, bins: 40, missing: 0.1,
-			regression: regression, seed: 2}).head(2000)
-		for name, change := range variants() {
-			t.Run(fmt.Sprintf("%s, regression %t", name, regression), func(t *testing.T) {
-				p := small()
-				if regression {
-					p.Objective = "regression"
-				}
-				change(&p)
-				var last []float64
-				res := mustTrain(t, &d.Data, p,
-					Options{Threads: 2, Valid: &valid.Data, Eval: func(raw []float64) (float64, error) {
-						last = append(last[:0], raw...)
-						return 0, nil
-					}})
-				binned := must.Get(res.Model.PredictBinned(&valid.Data, 2))(t)
-				raw := make([]float64, valid.Rows)
-				must.Do(t, res.Model.PredictAll(valid.raw, raw, 3))
-				if !slices.Equal(binned, last) || !slices.Equal(raw, binned) {
-					t.Fatal("the trainer's scores, those of bins and those of raw values differ")
-				}
-				checkAgainstLeaves(t, res.Model, valid, raw)
-			})
-		}
-	}
-}
-
 func checkAgainstLeaves(t *testing.T, m *Model, rows *table, want []float64) {
 	t.Helper()
 	data := text(t, m)
@@ -335,44 +295,6 @@ func TestWeightTwoIsARowTwice(t *testing.T) {
 		if math.Abs(x-y) > 0.05 {
 			t.Fatalf("row %d: %v with weight 2, %v with the row twice", r, x, y)
 		}
-	}
-}
-
-func TestTrainingLearns(t *testing.T) {
-	unraced(t)
-	d := randomTable(tableSpec{rows: 40_000, numerical: 6, categorical: 2, bins: 60, missing: 0.1, seed: 6})
-	train, valid := d.head(30_000), d
-	valid.Subset = nil
-	for r := 30_000; r < d.Rows; r++ {
-		valid.Subset = append(valid.Subset, uint32(r))
-	}
-	eval := logLoss(d.Label[30_000:])
-	base, _ := eval(make([]float64, 10_000))
-	p := small()
-	p.NumIterations, p.EarlyStoppingRound = 400, 20
-	var seen []float64
-	res := mustTrain(t, &train.Data, p, Options{Threads: 2, Valid: &valid.Data, Eval: eval,
-		OnTree: func(p Progress) error {
-			seen = append(seen, p.Metric)
-			return nil
-		}})
-	if res.Stopped != StopEarly || res.Grown != len(seen) || res.Best != res.Grown-20 ||
-		len(res.Model.Trees) != res.Best {
-		t.Errorf("stopped %q with %d trees, best %d, in the model %d", res.Stopped, res.Grown, res.Best,
-			len(res.Model.Trees))
-	}
-	if slices.Min(seen) != seen[res.Best-1] || res.Metric != seen[res.Best-1] || !(res.Metric < base-0.1) {
-		t.Errorf("log loss %v at the best tree, %v without a model; best of all %v", res.Metric, base, slices.Min(seen))
-	}
-	// With the sign of the score reversed, it stops at its own best.
-	p.NumIterations = 60
-	up := mustTrain(t, &train.Data, p, Options{Valid: &valid.Data, Maximize: true,
-		Eval: func(raw []float64) (float64, error) {
-			s, err := eval(raw)
-			return -s, err
-		}})
-	if up.Metric != -seen[up.Best-1] {
-		t.Errorf("maximising the negative gives %v, minimising %v", up.Metric, seen[up.Best-1])
 	}
 }
 

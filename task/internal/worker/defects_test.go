@@ -260,39 +260,6 @@ func TestWriteIDs(t *testing.T) {
 	}
 }
 
-// TestLostAnswersEndAttempts: when the storage client gives up, an attempt may end; the next ones finish the sweep with
-// the same models, and every trial is published once.
-func TestLostAnswersEndAttempts(t *testing.T) {
-	calm := newWorld(t, 3, nil)
-	must.Do(t, calm.worker(0).Run(t.Context()))
-	want, ended := calm.models(t), 0
-	for seed := range uint64(3) {
-		w := newWorld(t, 3, nil)
-		synctest.Test(t, func(t *testing.T) {
-			lossy := blobtest.NewLossy(w.sweeps, seed, 0.1)
-			for attempt := 0; ; attempt++ {
-				worker := w.worker(0)
-				worker.Attempt, worker.Sweeps, worker.Nonce = attempt, lossy, fmt.Sprint("attempt-", attempt)
-				err := worker.Run(t.Context())
-				if err == nil {
-					break
-				}
-				ended++
-				if !problem.Is(err, problem.Transient) || !errors.Is(err, blobtest.ErrLost) {
-					t.Fatalf("seed %d, attempt %d: %v; want a transient error, the lost answer", seed, attempt, err)
-				}
-			}
-		})
-		if got := w.models(t); fmt.Sprint(got) != fmt.Sprint(want) || len(w.published.messages) != 3 {
-			t.Errorf("seed %d: %d messages, want 3, and the models of a sweep without losses", seed,
-				len(w.published.messages))
-		}
-	}
-	if ended == 0 {
-		t.Error("no attempt met a lost answer")
-	}
-}
-
 // cancelled marks the sweep as cancelled.
 func (w *world) cancelled(t *testing.T) {
 	t.Helper()

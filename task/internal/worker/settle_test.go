@@ -138,41 +138,6 @@ func TestOpenTrialsOfSeveralObjectives(t *testing.T) {
 	}
 }
 
-// TestOpenTrialsOverAFoulStore: lost answers, stalls and returning tasks, as in TestTasksOverAFoulStore, in a space
-// with only one configuration more than needed.
-func TestOpenTrialsOverAFoulStore(t *testing.T) {
-	refused, seeds := 0, uint64(2)
-	if os.Getenv("COPPICE_FULL") != "" {
-		seeds = 6
-	}
-	for seed := range seeds {
-		w := newWorld(t, 9, open(sweep.MethodGP, narrow))
-		synctest.Test(t, func(t *testing.T) { w.foul(t, seed) })
-		for _, d := range w.decided(t) {
-			refused += len(d.Refused)
-		}
-	}
-	t.Logf("%d proposals were another trial's", refused)
-}
-
-// TestTasksDecideAtOnce: three tasks that cannot see each other want the same configuration.
-func TestTasksDecideAtOnce(t *testing.T) {
-	w := newWorld(t, 7, open(sweep.MethodGP, narrow))
-	gate := &together{Store: w.sweeps, part: "/configurations/", wait: make(chan struct{}), need: 3}
-	var tasks sync.WaitGroup
-	for task := range 3 {
-		tasks.Go(func() {
-			worker := w.worker(task + 1) // so that all start at open trials
-			worker.Sweeps = gate
-			if err := worker.Run(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	tasks.Wait()
-	w.decided(t)
-}
-
 // together holds back the first writes of a kind until enough have arrived.
 type together struct {
 	blob.Store
@@ -192,33 +157,6 @@ func (s *together) Put(ctx context.Context, name string, cond blob.Generation, r
 		<-s.wait
 	}
 	return s.Store.Put(ctx, name, cond, r)
-}
-
-// TestADecisionOutlivesItsTask: a task that vanishes between its decision and the first tree, or before the decision,
-// makes no difference: its successor trains what is recorded. takes the trial over trains what is written down.
-func TestADecisionOutlivesItsTask(t *testing.T) {
-	for _, at := range []string{"configurations/", "0002/decision.json"} {
-		t.Run(at, func(t *testing.T) {
-			w := newWorld(t, 5, open(sweep.MethodGP, wide))
-			synctest.Test(t, func(t *testing.T) {
-				w.until(t, 0, at, 1+strings.Count(at, "config"))
-				trials := sweepstore.NewTrials(w.sweeps, w.plan)
-				before := must.Get(trials.Decision(t.Context(), 2))(t)
-				if written := strings.Contains(at, "decision"); (before != nil) != written {
-					t.Fatalf("the task vanished, and the decision about trial 2 is %v", before)
-				}
-
-				w.run(t, 1)
-				after := w.decided(t)[2]
-				if before != nil && !reflect.DeepEqual(before, after) {
-					t.Errorf("the decision was %+v and is %+v", before, after)
-				}
-				if r := w.result(t, 2); r.Claim != 1 {
-					t.Errorf("claim %d has ended trial 2; want the second, 1", r.Claim)
-				}
-			})
-		})
-	}
 }
 
 // TestADamagedDecision: what the trial was to train cannot be recovered, so it fails and the sweep continues.
