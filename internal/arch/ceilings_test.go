@@ -12,8 +12,8 @@ var ceilings = map[string]int{
 	"aggregator":                   15,
 	"aggregator/command":           87,
 	"aggregator/internal/cli":      261,
-	"aggregator/internal/conclude": 3829,
-	"aggregator/internal/judge":    886,
+	"aggregator/internal/conclude": 3832,
+	"aggregator/internal/judge":    890,
 	"bench/gauge":                  1007,
 	"container/roots":              34,
 	"e2e":                          4,
@@ -73,12 +73,12 @@ var ceilings = map[string]int{
 	"launcher/internal/bill":       271,
 	"launcher/internal/clean":      553,
 	"launcher/internal/cli":        4041,
-	"launcher/internal/cloudjob":   501,
-	"launcher/internal/console":    281,
-	"launcher/internal/doctor":     637,
+	"launcher/internal/cloudjob":   502,
+	"launcher/internal/console":    283,
+	"launcher/internal/doctor":     638,
 	"launcher/internal/draft":      1534,
 	"launcher/internal/explain":    350,
-	"launcher/internal/plan":       1499,
+	"launcher/internal/plan":       1500,
 	"launcher/internal/predict":    648,
 	"launcher/internal/provision":  465,
 	"launcher/internal/quote":      1458,
@@ -87,8 +87,8 @@ var ceilings = map[string]int{
 	"launcher/internal/serve":      1941,
 	"launcher/internal/show":       1829,
 	"launcher/internal/slot":       247,
-	"launcher/internal/stager":     1694,
-	"launcher/internal/sweepview":  647,
+	"launcher/internal/stager":     1695,
+	"launcher/internal/sweepview":  650,
 	"localemu":                     15,
 	"localemu/batchemu":            2086,
 	"localemu/command":             33,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 111_583
+const maxLines = 111_599
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -96,9 +96,9 @@ func (r *Reader) clock(now time.Time) clock {
 	return clock{now, now}
 }
 
-// fold makes the ledger of a plan at a time. It depends on nothing else, and not on the order or repetition of claims
-// and results.
-func fold(p *sweep.Plan, claims []claimed, results map[int]sweep.Result, when clock) Ledger {
+// makeLedger makes the ledger of a plan at a time. It depends on nothing else, and not on the order or repetition of
+// claims and results.
+func makeLedger(p *sweep.Plan, claims []claimed, results map[int]sweep.Result, when clock) Ledger {
 	slices.SortFunc(claims, func(a, b claimed) int {
 		return cmp.Or(cmp.Compare(a.claim.Trial, b.claim.Trial), cmp.Compare(a.claim.Claim, b.claim.Claim))
 	})
@@ -107,7 +107,7 @@ func fold(p *sweep.Plan, claims []claimed, results map[int]sweep.Result, when cl
 		last := i+1 == len(claims) || claims[i+1].claim.Trial != c.claim.Trial
 		l.Attempts = append(l.Attempts, attempt(p, c, last, results, when))
 	}
-	l.count(p)
+	l.addMachines(p)
 	return l
 }
 
@@ -159,8 +159,8 @@ type span struct {
 	start    time.Time // of the first trial: the time before it is the lead
 }
 
-// count adds up the machines of every job. Each job has its own machines at its own price.
-func (l *Ledger) count(p *sweep.Plan) {
+// addMachines adds up the machines of every job. Each job has its own machines at its own price.
+func (l *Ledger) addMachines(p *sweep.Plan) {
 	by := map[int][]Attempt{}
 	l.seconds, l.most = map[int]float64{}, map[int]int{}
 	for _, a := range l.Attempts {

@@ -37,11 +37,11 @@ type entry struct {
 
 // Read returns the ledger at the time now. results are the sweep's, by trial.
 func (r *Reader) Read(ctx context.Context, results map[int]sweep.Result, now time.Time) (Ledger, error) {
-	todo, err := r.list(ctx)
+	todo, err := r.listUnread(ctx)
 	if err != nil {
 		return Ledger{}, err
 	}
-	if err := r.fetch(ctx, todo); err != nil {
+	if err := r.readObjects(ctx, todo); err != nil {
 		return Ledger{}, err
 	}
 
@@ -65,7 +65,7 @@ func (r *Reader) Read(ctx context.Context, results map[int]sweep.Result, now tim
 		all = append(all, c)
 	}
 
-	l := fold(r.Plan, all, results, r.clock(now))
+	l := makeLedger(r.Plan, all, results, r.clock(now))
 	l.Unreadable = unreadable
 	return l, nil
 }
@@ -106,8 +106,8 @@ type wanted struct {
 	claim bool // otherwise a heartbeat
 }
 
-// list lists the objects and returns those not read yet.
-func (r *Reader) list(ctx context.Context) ([]wanted, error) {
+// listUnread lists the objects and returns those not read yet.
+func (r *Reader) listUnread(ctx context.Context) ([]wanted, error) {
 	if r.claims == nil {
 		r.claims = map[key]*entry{}
 	}
@@ -140,8 +140,8 @@ func (r *Reader) list(ctx context.Context) ([]wanted, error) {
 	return todo, nil
 }
 
-// fetch reads objects. A damaged one is skipped; a storage failure is an error.
-func (r *Reader) fetch(ctx context.Context, todo []wanted) error {
+// readObjects reads objects. A damaged one is skipped; a storage failure is an error.
+func (r *Reader) readObjects(ctx context.Context, todo []wanted) error {
 	trials := sweepstore.NewTrials(r.Store, r.Plan)
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)

@@ -84,13 +84,13 @@ func (n *Notifier) Tell(ctx context.Context, m VerdictMessage, marks Marks) (don
 		if m.Sweep != "" {
 			log = log.With("sweep", m.Sweep)
 		}
-		done = n.tell(ctx, c, &m, marks, log) && done
+		done = n.tellChannel(ctx, c, &m, marks, log) && done
 	}
 
 	return done
 }
 
-func (n *Notifier) tell(ctx context.Context, c Channel, m *VerdictMessage, marks Marks, log *slog.Logger) bool {
+func (n *Notifier) tellChannel(ctx context.Context, c Channel, m *VerdictMessage, marks Marks, log *slog.Logger) bool {
 	told, err := marks.Has(ctx, c.Name)
 	if err != nil {
 		log.Warn("it is not known whether a verdict was sent", "error", err.Error())

@@ -64,7 +64,7 @@ func newWebhook(env VerdictsEnv) (*webhook, error) {
 // send returns once the other side has accepted the message, or with an error. Network errors, 429 and 5xx are retried
 // for less than a minute.
 func (c *webhook) send(ctx context.Context, m *VerdictMessage) error {
-	body, err := c.body(m)
+	body, err := c.formatBody(m)
 	if err != nil {
 		return err
 	}
@@ -143,8 +143,8 @@ func withoutAddress(err error) error {
 	return e.Err
 }
 
-// body is the message in the receiver's format.
-func (c *webhook) body(m *VerdictMessage) ([]byte, error) {
+// formatBody is the message in the receiver's format.
+func (c *webhook) formatBody(m *VerdictMessage) ([]byte, error) {
 	if !c.slack {
 		return m.Encode()
 	}

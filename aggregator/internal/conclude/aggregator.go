@@ -154,8 +154,8 @@ func (a *Aggregator) Reconcile(ctx context.Context) error {
 	}
 
 	for _, id := range ended {
-		a.tidy(ctx, id)
-		a.tell(ctx, id)
+		a.tidyCheckpoints(ctx, id)
+		a.sendNotification(ctx, id)
 	}
 	return errors.Join(failed...)
 }
@@ -188,7 +188,7 @@ func (a *Aggregator) recall(ctx context.Context, ids []sweep.ID) {
 func (a *Aggregator) Consider(ctx context.Context, id sweep.ID) (*sweep.Conclusion, error) {
 	c, err := a.settle(ctx, id)
 	if c != nil {
-		a.tell(ctx, id)
+		a.sendNotification(ctx, id)
 	}
 	return c, err
 }
@@ -223,6 +223,7 @@ func (a *Aggregator) settle(ctx context.Context, id sweep.ID) (*sweep.Conclusion
 	return c, nil
 }
 
+// remember returns what is known of a sweep, from now on kept between requests.
 func (a *Aggregator) remember(id sweep.ID) *known {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -257,7 +258,7 @@ func (a *Aggregator) consider(ctx context.Context, id sweep.ID, k *known) (*swee
 	if c, err = a.orRegistered(ctx, id, k, c, err); err != nil {
 		return nil, err
 	}
-	created, err := a.write(ctx, k, c)
+	created, err := a.writeConclusion(ctx, k, c)
 	if created || err != nil {
 		return c, err
 	}
@@ -298,7 +299,7 @@ func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protoco
 
 	case protocol.ReadResults:
 		err = a.readResults(ctx, k)
-		k.note()
+		k.recordProgress()
 		b := k.foldResults(nil)
 		answer.Results = len(b.Rows) - b.Waiting
 
@@ -334,11 +335,11 @@ func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protoco
 		answer.Yes = o.won != nil
 
 	case protocol.Decide:
-		o.conclusion.Gate, err = a.gate(ctx, k.plan, o.won.version, o.won.winner, o.won.holdout)
+		o.conclusion.Gate, err = a.decidePromotion(ctx, k.plan, o.won.version, o.won.winner, o.won.holdout)
 
 	case protocol.CreateConclusion:
 		if o.conclusion, err = a.orRegistered(ctx, k.plan.Sweep, k, o.conclusion, nil); err == nil {
-			answer.Yes, err = a.write(ctx, k, o.conclusion)
+			answer.Yes, err = a.writeConclusion(ctx, k, o.conclusion)
 		}
 
 	case protocol.ReadConclusion:
@@ -360,7 +361,7 @@ func (o *concluding) writeEnding(ctx context.Context, why protocol.Why) (created
 		e.Early += fmt.Sprintf(" (task %d: %s)", t.Task, t.Text)
 	}
 	if o.a.Jobs != nil && (why == protocol.AtLimit || why == protocol.JobOver) {
-		e.Early += o.jobs.lacks(ctx)
+		e.Early += o.jobs.missingMachines(ctx)
 	}
 
 	if why != protocol.AllEnded {
@@ -475,9 +476,9 @@ func (k *known) foldResults(e *sweep.Ending) sweep.Board {
 	return sweep.Fold(k.plan, results)
 }
 
-// write creates the conclusion. created is false if another aggregator was first.
-func (a *Aggregator) write(ctx context.Context, k *known, c *sweep.Conclusion) (created bool, err error) {
-	c.Cost, c.Standing = a.cost(ctx, k, c), a.standingOf(ctx, k, c)
+// writeConclusion creates the conclusion. created is false if another aggregator was first.
+func (a *Aggregator) writeConclusion(ctx context.Context, k *known, c *sweep.Conclusion) (created bool, err error) {
+	c.Cost, c.Standing = a.costOfSweep(ctx, k, c), a.standingOf(ctx, k, c)
 	a.emptyCheckpoints(ctx, c.Sweep) // now that all tasks see the ending; whoever sees the conclusion finds none
 	k.tidyNext = a.Now().Add(tidyAgain)
 	if created, err = a.sweep(c.Sweep).CreateConclusion(ctx, *c); err != nil || !created {

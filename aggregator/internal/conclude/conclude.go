@@ -47,7 +47,7 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 		return endIfUnusable(c, err)
 	}
 
-	w, selection, err := a.pick(ctx, k, b, e, m, require, h)
+	w, selection, err := a.pickWinner(ctx, k, b, e, m, require, h)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -139,8 +139,9 @@ func judges(p *sweep.Plan) (metric.Metric, []*search.Condition, error) {
 // next best trial wins. It is longer than an outage, and than the difference between two machines' clocks.
 const filePatience = 2 * time.Hour
 
-// pick returns the best trial that meets the requirements and whose scores an independent implementation reproduces.
-func (a *Aggregator) pick(ctx context.Context, k *known, b sweep.Board, e *sweep.Ending, m metric.Metric,
+// pickWinner returns the best trial that meets the requirements and whose scores an independent implementation
+// reproduces.
+func (a *Aggregator) pickWinner(ctx context.Context, k *known, b sweep.Board, e *sweep.Ending, m metric.Metric,
 	require []*search.Condition, h *holdout) (*winner, search.Selection, error) {
 	exclude := map[int]string{}
 	for {

@@ -257,7 +257,7 @@ func TestEitherPredictorConvicts(t *testing.T) {
 	} {
 		w := &winner{verified: &sweep.Verified{}, trees: must.Get(gbt.ReadModel(strings.NewReader(model(tc.ours))))(t)}
 		scorer := must.Get(leaves.LGEnsembleFromReader(bufio.NewReader(strings.NewReader(model(tc.leaves))), false))(t)
-		err := w.compare(scorer, h, h.testRows, tc.trained, 3)
+		err := w.verifyScores(scorer, h, h.testRows, tc.trained, 3)
 		if (err == nil) != (tc.want == "") {
 			t.Errorf("leaf %s, leaves' %s, trained %v: got %v, want %q", tc.ours, tc.leaves, tc.trained, err, tc.want)
 		} else if err != nil {

@@ -87,7 +87,7 @@ func (a *Aggregator) judgeFinal(ctx context.Context, k *known, b sweep.Board, e 
 		}
 		return refuse("the statistics over all rows: %v", err)
 	}
-	if err := f.agree(w, h, report); err != nil {
+	if err := f.compareWithWinner(w, h, report); err != nil {
 		return refuse("the final model, trial %d, is unlike the winner: %v", trial, err)
 	}
 	if err := f.fitLevel(w, h); err != nil {
@@ -132,9 +132,9 @@ func (a *Aggregator) finalEncoding(ctx context.Context, p *sweep.Plan, h *holdou
 	return e, levels, nil
 }
 
-// agree compares the final model with the winner on the test rows: as bins, whose statistics are of train alone, and as
-// raw values with the statistics that it is going to have.
-func (f *final) agree(w *winner, h *holdout, report *sweep.FinalModel) error {
+// compareWithWinner compares the final model with the winner on the test rows: as bins, whose statistics are of train
+// alone, and as raw values with the statistics that it is going to have.
+func (f *final) compareWithWinner(w *winner, h *holdout, report *sweep.FinalModel) error {
 	fresh, old, weight := f.testRaw, w.testRaw, h.test.Weight
 	ranks := gbt.Ranks(w.trees.Objective)
 	if ranks { // only differences within a group mean something
@@ -155,7 +155,7 @@ func (f *final) agree(w *winner, h *holdout, report *sweep.FinalModel) error {
 		name = "multi_logloss"
 	}
 	own, judged := f.predictions(f.testRaw), w.predictions(w.testRaw)
-	if !(report.Correlation >= finalCorrelation) && !loses(h, name, w.trees.Outputs(), judged) {
+	if !(report.Correlation >= finalCorrelation) && !losesToBaseRate(h, name, w.trees.Outputs(), judged) {
 		return fmt.Errorf("the correlation of their scores on test is %.3g (at least %v is expected)",
 			report.Correlation, finalCorrelation)
 	}
@@ -195,9 +195,9 @@ func learnt(n int, fresh, old []float64, weight []float32) (f, o []float64, w []
 	return f, o, w
 }
 
-// loses says that predictions are no better on test than the base rate: the world is another than that of train, and
-// nobody has to agree with them.
-func loses(h *holdout, name string, outputs int, judged []float64) bool {
+// losesToBaseRate says that predictions are no better on test than the base rate: the world is another than that of
+// train, and nobody has to agree with them.
+func losesToBaseRate(h *holdout, name string, outputs int, judged []float64) bool {
 	in := input(&h.test, judged)
 	got, err := evaluate(in, name)
 	alone, known := metric.OfOne(in, name)[name]

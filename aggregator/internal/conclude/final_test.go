@@ -156,13 +156,13 @@ func TestTheFinalModelsEncodingIsChecked(t *testing.T) {
 	must.Do(t, judged.calibrate(w.plan, h))
 	f.calibrator = judged.calibrator
 	f.encoding, f.levels = must.Get2(a.finalEncoding(t.Context(), w.plan, h))(t)
-	if err := f.agree(judged, h, &sweep.FinalModel{}); err != nil {
+	if err := f.compareWithWinner(judged, h, &sweep.FinalModel{}); err != nil {
 		t.Fatalf("as they should be: %v", err)
 	}
 
 	f.encoding.Features = slices.Clone(f.encoding.Features)
 	slices.Reverse(f.encoding.Features)
-	err := f.agree(judged, h, &sweep.FinalModel{})
+	err := f.compareWithWinner(judged, h, &sweep.FinalModel{})
 	if err == nil || !strings.Contains(err.Error(), "on raw test rows with statistics over all rows") {
 		t.Errorf("with columns in another order: %v; expected to be told of the loss on raw test rows", err)
 	}
@@ -373,7 +373,7 @@ func TestWhatAFinalModelNeedNotAgreeWith(t *testing.T) {
 		"a metric without a base":  {two, "r2", 1, []float64{3, 3, 3, 3}, false},
 		"a metric that nobody has": {two, "x", 1, []float64{3, 3, 3, 3}, false},
 	} {
-		if got := loses(tc.h, tc.metric, tc.outputs, tc.judged); got != tc.want {
+		if got := losesToBaseRate(tc.h, tc.metric, tc.outputs, tc.judged); got != tc.want {
 			t.Errorf("%s: it loses to the base rate %t, expected %t", name, got, tc.want)
 		}
 	}

@@ -18,9 +18,9 @@ import (
 // moves is how many changes of the champion during the gate's decision are tolerated.
 const moves = 5
 
-// gate decides whether the new version becomes the champion, and moves the alias by compare-and-swap. After losing the
-// swap to another version, it compares with that one.
-func (a *Aggregator) gate(ctx context.Context, p *sweep.Plan, v registry.Version, w *winner,
+// decidePromotion decides whether the new version becomes the champion, and moves the alias by compare-and-swap. After
+// losing the swap to another version, it compares with that one.
+func (a *Aggregator) decidePromotion(ctx context.Context, p *sweep.Plan, v registry.Version, w *winner,
 	h *holdout) (*sweep.GateDecision, error) {
 	m, err := a.newMatch(ctx, p, v.Number, w, h)
 	if err != nil {
@@ -289,7 +289,7 @@ func (m *match) shownWorse(ctx context.Context, number, than int) (worse bool, w
 		version int
 		pred    *[]float64
 	}{{number, &rows.New}, {than, &rows.Old}} {
-		r, err := m.open(ctx, side.version)
+		r, err := m.openRival(ctx, side.version)
 		if isUnusable(err) {
 			return false, "", nil
 		}

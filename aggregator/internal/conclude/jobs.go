@@ -49,8 +49,8 @@ func (t *jobHistory) readCourse(ctx context.Context) (sweepstore.Course, error) 
 	return *t.run, nil
 }
 
-// get returns a job that was recorded at that time.
-func (t *jobHistory) get(ctx context.Context, n int, since time.Time) (*pastJob, error) {
+// loadJob returns a job that was recorded at that time.
+func (t *jobHistory) loadJob(ctx context.Context, n int, since time.Time) (*pastJob, error) {
 	if j := t.read[n]; j != nil {
 		return j, nil
 	}
@@ -76,7 +76,7 @@ func (t *jobHistory) eachJob(ctx context.Context, use func(n int, j *pastJob) bo
 		if i > 0 {
 			since = course[i-1].At
 		}
-		j, err := t.get(ctx, n, since)
+		j, err := t.loadJob(ctx, n, since)
 		if err != nil || !use(n, j) {
 			return err
 		}
@@ -108,9 +108,9 @@ func (t *jobHistory) haveEnded(ctx context.Context) (ended bool, state engine.Ph
 	return ended, state, nil
 }
 
-// lacks says which machines the newest job lacked and why; empty if none, or if the engine cannot be asked: a sweep
-// ends without that, too.
-func (t *jobHistory) lacks(ctx context.Context) (why string) {
+// missingMachines says which machines the newest job lacked and why; empty if none, or if the engine cannot be asked: a
+// sweep ends without that, too.
+func (t *jobHistory) missingMachines(ctx context.Context) (why string) {
 	_ = t.eachJob(ctx, func(_ int, j *pastJob) bool {
 		switch s := j.state; {
 		case s.Lacks == "" || s.Began && s.Tasks.Waiting == 0:

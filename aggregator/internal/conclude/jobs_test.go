@@ -361,11 +361,12 @@ func TestACostThatCannotBeRead(t *testing.T) {
 
 	w = newWorld(t, options{})
 	a := w.aggregator()
-	if c := a.cost(t.Context(), &known{plan: w.plan, costs: &ledger.Reader{Store: broken{w.sweeps}, Plan: w.plan}},
+	if c := a.costOfSweep(t.Context(),
+		&known{plan: w.plan, costs: &ledger.Reader{Store: broken{w.sweeps}, Plan: w.plan}},
 		&sweep.Conclusion{Sweep: w.plan.Sweep}); c != nil {
 		t.Errorf("the claims cannot be listed, and the cost is %+v; expected none", c)
 	}
-	if c := a.cost(t.Context(), &known{}, &sweep.Conclusion{}); c != nil {
+	if c := a.costOfSweep(t.Context(), &known{}, &sweep.Conclusion{}); c != nil {
 		t.Errorf("there is no plan, and the cost is %+v; expected none", c)
 	}
 }

@@ -160,7 +160,7 @@ func (m *match) compareWithChampion(ctx context.Context, number int) (e judge.Ev
 
 	// A version whose record or files are damaged or missing can never be compared; a storage error is returned and
 	// retried.
-	champion, err := m.open(ctx, number)
+	champion, err := m.openRival(ctx, number)
 	if isUnusable(err) {
 		e.NotTonight, e.NotReference = err.Error(), err.Error()
 		return e, 0, nil
@@ -237,7 +237,7 @@ func (m *match) latestSound(ctx context.Context, champion *rival, tonight *judge
 // openOnTonight opens a version with its predictions for tonight's rows; nil if it cannot be used, or needs columns
 // that have changed since.
 func (m *match) openOnTonight(ctx context.Context, number int) (*rival, []float64, error) {
-	r, err := m.open(ctx, number)
+	r, err := m.openRival(ctx, number)
 	if isUnusable(err) {
 		return nil, nil, nil
 	}
@@ -308,8 +308,8 @@ func (m *match) compareOnNight(n night, champion, latest *rival) (rows judge.Jud
 	return rows, ""
 }
 
-// open opens a version.
-func (m *match) open(ctx context.Context, number int) (*rival, error) {
+// openRival opens a version.
+func (m *match) openRival(ctx context.Context, number int) (*rival, error) {
 	v, err := m.a.Registry.Get(ctx, m.plan.Spec.Model, strconv.Itoa(number))
 	if err != nil {
 		return nil, err

@@ -21,8 +21,8 @@ type progress struct {
 	peakPrivateBytes, mostBytes int64
 }
 
-// note records the progress for the instruments. The caller holds k.mu.
-func (k *known) note() {
+// recordProgress records the progress for the instruments. The caller holds k.mu.
+func (k *known) recordProgress() {
 	b := k.foldResults(nil)
 	p := &progress{metric: k.plan.Spec.Metric, best: math.NaN(), trials: map[string]int64{"waiting": int64(b.Waiting)}}
 	for _, row := range b.Rows {
@@ -48,8 +48,8 @@ func (k *known) note() {
 	k.progress.Store(p)
 }
 
-// open returns the progress of every sweep that is not concluded.
-func (a *Aggregator) open() map[sweep.ID]*progress {
+// openSweeps returns the progress of every sweep that is not concluded.
+func (a *Aggregator) openSweeps() map[sweep.ID]*progress {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	out := map[sweep.ID]*progress{}
@@ -113,7 +113,7 @@ func (a *Aggregator) Measure(meter otel.Meter) error {
 	}
 
 	_, err = meter.RegisterCallback(func(_ context.Context, o otel.Observer) error {
-		for id, p := range a.open() {
+		for id, p := range a.openSweeps() {
 			of := attribute.String("sweep", string(id))
 			for status, n := range p.trials {
 				o.ObserveInt64(trials, n, otel.WithAttributes(of, attribute.String("status", status)))

@@ -72,9 +72,9 @@ func (a *Aggregator) ledgerOf(k *known) *ledger.Reader {
 // costPatience bounds how long a conclusion waits for the sweep's cost to be computed.
 const costPatience = time.Minute
 
-// cost returns the cost of a concluded sweep. If the plan or the claims cannot be read, the conclusion is written
-// without it.
-func (a *Aggregator) cost(ctx context.Context, k *known, c *sweep.Conclusion) *sweep.Cost {
+// costOfSweep returns the cost of a concluded sweep. If the plan or the claims cannot be read, the conclusion is
+// written without it.
+func (a *Aggregator) costOfSweep(ctx context.Context, k *known, c *sweep.Conclusion) *sweep.Cost {
 	if k.plan == nil {
 		return nil
 	}

@@ -220,5 +220,5 @@ func (a *Aggregator) gateVersion(ctx context.Context, p *sweep.Plan, v *registry
 	if err != nil {
 		return nil, err
 	}
-	return a.gate(ctx, p, *v, &winner{trees: s.Model, calibrator: s.Calibrator}, h)
+	return a.decidePromotion(ctx, p, *v, &winner{trees: s.Model, calibrator: s.Calibrator}, h)
 }

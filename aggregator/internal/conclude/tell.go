@@ -21,9 +21,9 @@ const (
 	tellAgain = 5 * time.Minute
 )
 
-// tell sends the notification of a sweep that has ended, on the channels that have not had it. A failure does not
-// affect the sweep; it is retried when the sweep is next considered.
-func (a *Aggregator) tell(ctx context.Context, id sweep.ID) {
+// sendNotification sends the notification of a sweep that has ended, on the channels that have not had it. A failure
+// does not affect the sweep; it is retried when the sweep is next considered.
+func (a *Aggregator) sendNotification(ctx context.Context, id sweep.ID) {
 	k := a.remember(id)
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -30,8 +30,8 @@ func (a *Aggregator) emptyCheckpoints(ctx context.Context, id sweep.ID) (none bo
 	return err == nil && dropped == 0
 }
 
-// tidy looks again for checkpoints of a sweep that was concluded a while ago.
-func (a *Aggregator) tidy(ctx context.Context, id sweep.ID) {
+// tidyCheckpoints looks again for checkpoints of a sweep that was concluded a while ago.
+func (a *Aggregator) tidyCheckpoints(ctx context.Context, id sweep.ID) {
 	k := a.remember(id)
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -110,14 +110,15 @@ func (w *winner) verify(h *holdout) (err error) {
 
 	w.verified = &sweep.Verified{Scorer: "leaves"}
 	every := apart(len(h.testRows)+len(h.calibRows), len(w.trees.Trees))
-	if err := w.compare(scorer, h, h.testRows, w.testRaw, every); err != nil {
+	if err := w.verifyScores(scorer, h, h.testRows, w.testRaw, every); err != nil {
 		return err
 	}
-	return w.compare(scorer, h, h.calibRows, w.calib, every)
+	return w.verifyScores(scorer, h, h.calibRows, w.calib, every)
 }
 
-// compare verifies the trainer's scores of a part: by our own predictor on all of its rows, by leaves on every so many.
-func (w *winner) compare(scorer *leaves.Ensemble, h *holdout, places []place, trained []float64, every int) error {
+// verifyScores holds the trainer's scores of a part of the rows against our own predictor's on all of them, and those
+// of leaves on every so many.
+func (w *winner) verifyScores(scorer *leaves.Ensemble, h *holdout, places []place, trained []float64, every int) error {
 	n := w.trees.Outputs()
 	const together = 4096 // rows: by many our predictor is ten times as fast
 	most := min(together, len(places))
@@ -134,7 +135,7 @@ func (w *winner) compare(scorer *leaves.Ensemble, h *holdout, places []place, tr
 
 		for i, p := range block {
 			want := trained[p.part*n : (p.part+1)*n]
-			if err := w.agree(h, p, "the predictor", ours[i*n:(i+1)*n], want); err != nil {
+			if err := w.compareRow(h, p, "the predictor", ours[i*n:(i+1)*n], want); err != nil {
 				return err
 			}
 			if seen++; (seen-1)%every != 0 {
@@ -143,7 +144,7 @@ func (w *winner) compare(scorer *leaves.Ensemble, h *holdout, places []place, tr
 			if err := scorer.Predict(h.row(p.sample), 0, theirs); err != nil {
 				return fmt.Errorf("leaves cannot score the model: %w", err)
 			}
-			if err := w.agree(h, p, "leaves", theirs, want); err != nil {
+			if err := w.compareRow(h, p, "leaves", theirs, want); err != nil {
 				return err
 			}
 			w.verified.Rows++
@@ -152,8 +153,8 @@ func (w *winner) compare(scorer *leaves.Ensemble, h *holdout, places []place, tr
 	return nil
 }
 
-// agree compares a row's scores with the trainer's.
-func (w *winner) agree(h *holdout, p place, name string, scores, want []float64) error {
+// compareRow compares a row's scores with the trainer's.
+func (w *winner) compareRow(h *holdout, p place, name string, scores, want []float64) error {
 	for k, s := range scores {
 		diff := math.Abs(s - want[k])
 		// Written this way round so that NaN fails, too.

@@ -31,7 +31,7 @@ func (d *decision) calibration(g sweep.Gate, e Evidence) {
 	if reference := joinNights(e.Earlier); e.Champion != 0 && len(reference.New) > 0 {
 		d.checkRatio(e, "rows of earlier nights", earlierRatio, g.Confidence, &reference, reference.Old)
 	}
-	d.ece(e.Seed, t)
+	d.checkCalibrationError(e.Seed, t)
 	d.checkBaseRate(g.Confidence, t)
 }
 
@@ -86,8 +86,9 @@ func positives(ratio float64) string {
 	return "as many positives as observed"
 }
 
-// ece compares the calibration error with that of perfectly calibrated predictions, whose labels are drawn from them.
-func (d *decision) ece(seed uint64, r *Judged) {
+// checkCalibrationError compares the calibration error with that of perfectly calibrated predictions, whose labels are
+// drawn from them.
+func (d *decision) checkCalibrationError(seed uint64, r *Judged) {
 	m, in := mustLookUp("ece"), r.input(r.New)
 	value, err := m.Eval(in)
 	if err != nil {

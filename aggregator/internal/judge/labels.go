@@ -64,6 +64,8 @@ func ranking(tonight metric.Interval, before float64) string {
 		"%.4f: tonight's labels are not like theirs", tonight.Value, tonight.Low, tonight.High, before)
 }
 
+// calibrated says how the ratio of predictions to labels has changed since earlier nights; empty if it has not, by
+// much.
 func calibrated(tonight metric.Interval, before float64) string {
 	nearest := max(tonight.Low, min(tonight.High, before)) // the point of the interval closest to the earlier value
 	if !(before > 0) || !(nearest > 0) || math.Abs(math.Log(nearest/before)) <= math.Log(labelsRatio) {

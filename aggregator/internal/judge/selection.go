@@ -162,6 +162,7 @@ func Better(g sweep.Gate, m metric.Metric, r Judged) bool {
 	return not == "" && p.Better(0)
 }
 
+// refuseComparison adds the check that failed because the versions share no rows, neither tonight's nor earlier ones.
 func (d *decision) refuseComparison(notTonight, notReference string) {
 	why := "on tonight's test rows, " + notTonight
 	switch {

@@ -126,7 +126,7 @@ func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
 	b.Machine = last.Machine
 	b.Model = last.Model
 	b.Hourly = last.Hourly
-	b.add(l.Attempts, results, second)
+	b.addAttempts(l.Attempts, results, second)
 	b.settle()
 	for _, t := range b.Trials { // trees that were not grown are valued like the trial's others
 		most, _ := p.Trials[t.Trial].Params["num_iterations"].(float64)
@@ -178,8 +178,8 @@ func priceDate(p *sweep.Plan, n int) string {
 	}
 }
 
-// add adds up attempts and trials; second is the price of a task's second in each job.
-func (b *Bill) add(attempts []ledger.Attempt, results map[int]sweep.Result, second map[int]float64) {
+// addAttempts adds up attempts and trials; second is the price of a task's second in each job.
+func (b *Bill) addAttempts(attempts []ledger.Attempt, results map[int]sweep.Result, second map[int]float64) {
 	trials := map[int]*TrialCost{}
 	type sum struct{ seconds, cost float64 }
 	lost := map[int]sum{} // of attempts that did not end their trial

@@ -42,7 +42,7 @@ func Remove(ctx context.Context, q Request) ([]Item, error) {
 	if !listed {
 		return gone, nil
 	}
-	hidden, hideErr := q.hide(ctx, gone)
+	hidden, hideErr := q.hideItems(ctx, gone)
 	gone = slices.DeleteFunc(gone, func(i Item) bool { return !i.MayGo() })
 	safe, stop := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
 	defer stop()
@@ -73,8 +73,8 @@ func Remove(ctx context.Context, q Request) ([]Item, error) {
 	return gone, nil
 }
 
-// hide removes manifests and plans, and returns the manifests by NAME@VERSION. What is used meanwhile is held.
-func (q *Request) hide(ctx context.Context, gone []Item) (hidden map[string][]byte, err error) {
+// hideItems removes manifests and plans, and returns the manifests by NAME@VERSION. What is used meanwhile is held.
+func (q *Request) hideItems(ctx context.Context, gone []Item) (hidden map[string][]byte, err error) {
 	hidden = map[string][]byte{}
 	for n, i := range gone {
 		if i.head.Name == "" {

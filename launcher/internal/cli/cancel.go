@@ -24,7 +24,7 @@ exited after %s. What has been trained stays readable, and informs a sweep with 
 trials that has search.warm_start: auto; nothing is registered.`, cancelPatience),
 		Example: `  launcher cancel nightly-ctr-1a2b3c4d`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return w.look(cmd.Context(), args, func(s *sweepview.View, st sweepview.State) error {
+			return w.readSweep(cmd.Context(), args, func(s *sweepview.View, st sweepview.State) error {
 				return cancelSweep(cmd.Context(), w, s.Plan, st)
 			})
 		},

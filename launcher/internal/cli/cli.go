@@ -230,8 +230,8 @@ func (w *Setup) localFolder() string {
 	return folder
 }
 
-// look opens a sweep, the newest one unless it is named, and reads it once.
-func (w *Setup) look(ctx context.Context, args []string, use func(*sweepview.View, sweepview.State) error) error {
+// readSweep opens a sweep, the newest one unless it is named, and reads it once.
+func (w *Setup) readSweep(ctx context.Context, args []string, use func(*sweepview.View, sweepview.State) error) error {
 	return w.withCloud(ctx, func() error {
 		id, err := sweepview.Find(ctx, w.sweeps, append(args, sweepview.Latest)[0])
 		if err != nil {
@@ -316,8 +316,8 @@ func (w *Setup) say(format string, args ...any) {
 	}
 }
 
-// act says who changes something that keeps a history, and why.
-func (w *Setup) act(why string) registry.Act {
+// actFor says who changes something that keeps a history, and why.
+func (w *Setup) actFor(why string) registry.Act {
 	if why == "" {
 		why = "by hand"
 	}

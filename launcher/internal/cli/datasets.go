@@ -144,7 +144,7 @@ now on, and the gate compares its model on tonight's rows alone.`,
 // acceptNight records that a person accepts a night.
 func acceptNight(ctx context.Context, w *Setup, dst stager.Destination, r *nights.Record,
 	why string, lasting bool) (*nights.Record, error) {
-	act := w.act(why)
+	act := w.actFor(why)
 	return dst.Accept(ctx, r.Dataset, r.Version, nights.Acceptance{By: act.By, Why: act.Why, At: act.At,
 		Lasting: lasting})
 }

@@ -29,7 +29,7 @@ func statusCommand(w *Setup) *cobra.Command {
 					return w.print(all, func() { w.screen().Sweeps(all, w.Now()) })
 				})
 			}
-			return w.look(cmd.Context(), args, func(s *sweepview.View, st sweepview.State) error {
+			return w.readSweep(cmd.Context(), args, func(s *sweepview.View, st sweepview.State) error {
 				job, err := w.job(cmd.Context(), s.Plan)
 				if err != nil {
 					return err
@@ -62,7 +62,7 @@ folds, its configurations by their mean over the folds, with its standard error.
 the trials' learning curves. Without a name it is the newest sweep.`,
 		Example: "  launcher leaderboard\n  launcher leaderboard nightly-ctr-1a2b3c4d",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return w.look(cmd.Context(), args, func(s *sweepview.View, st sweepview.State) error {
+			return w.readSweep(cmd.Context(), args, func(s *sweepview.View, st sweepview.State) error {
 				return w.print(st.Board, func() { w.board(s.Plan, st, map[bool]int{false: mostTrials}[all]) })
 			})
 		},
@@ -82,7 +82,7 @@ trial is assumed, and storage, messages and network are not included.`,
 		Example: `  launcher bill nightly-ctr-1a2b3c4d
   launcher bill nightly-ctr-1a2b3c4d --json | jq .attempts`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return w.look(cmd.Context(), args, func(s *sweepview.View, st sweepview.State) error {
+			return w.readSweep(cmd.Context(), args, func(s *sweepview.View, st sweepview.State) error {
 				return printBill(cmd.Context(), w, s, st)
 			})
 		},

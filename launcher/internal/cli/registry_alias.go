@@ -23,8 +23,8 @@ func requireWhy(cmd *cobra.Command, why *string) {
 	}
 }
 
-// point moves an alias to a version, unless it is there.
-func point(ctx context.Context, w *Setup, model, alias string, to int, why string) error {
+// moveAlias moves an alias to a version, unless it is there.
+func moveAlias(ctx context.Context, w *Setup, model, alias string, to int, why string) error {
 	now, err := versionOfAlias(ctx, w, model, alias)
 	if err != nil {
 		return err
@@ -33,7 +33,7 @@ func point(ctx context.Context, w *Setup, model, alias string, to int, why strin
 		w.printf("version %d is already the %s of %s\n", to, alias, model)
 		return nil
 	}
-	a, err := w.registry.SetAlias(ctx, model, alias, to, registry.Expect{Version: now}, w.act(why))
+	a, err := w.registry.SetAlias(ctx, model, alias, to, registry.Expect{Version: now}, w.actFor(why))
 	return printMoved(ctx, w, a, now, err)
 }
 
@@ -57,7 +57,7 @@ func registryPromoteCommand(w *Setup) *cobra.Command {
 			if _, err := strconv.Atoi(alias); err == nil {
 				return program.Usagef("%q would be read as a version's number", alias)
 			}
-			return w.withCloud(ctx, func() error { return point(ctx, w, model, alias, number, why) })
+			return w.withCloud(ctx, func() error { return moveAlias(ctx, w, model, alias, number, why) })
 		},
 	}
 	cmd.Flags().StringVar(&alias, "alias", registry.Champion,
@@ -92,11 +92,11 @@ func registryRollbackCommand(w *Setup) *cobra.Command {
 					w.printf("version %d is already the %s of %s\n", to, alias, model)
 					return nil
 				case to > 0:
-					a, err = w.registry.RollbackTo(ctx, model, alias, to, expect, w.act(why))
+					a, err = w.registry.RollbackTo(ctx, model, alias, to, expect, w.actFor(why))
 				case given:
-					a, err = w.registry.RemoveAlias(ctx, model, alias, expect, w.act(why))
+					a, err = w.registry.RemoveAlias(ctx, model, alias, expect, w.actFor(why))
 				default:
-					a, err = w.registry.Rollback(ctx, model, alias, expect, w.act(why))
+					a, err = w.registry.Rollback(ctx, model, alias, expect, w.actFor(why))
 				}
 				return printMoved(ctx, w, a, now.Version, err)
 			})

@@ -19,13 +19,13 @@ func registryBadCommand(w *Setup) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return w.changeVersion(cmd.Context(), args[0], func(v registry.Version, name string) error {
 				if undo {
-					err := w.registry.ClearBad(cmd.Context(), v.Model, v.Number, w.act(why))
+					err := w.registry.ClearBad(cmd.Context(), v.Model, v.Number, w.actFor(why))
 					if err == nil {
 						w.printf("%s is not marked bad\n", name)
 					}
 					return err
 				}
-				if err := w.registry.MarkBad(cmd.Context(), v.Model, v.Number, w.act(why)); err != nil {
+				if err := w.registry.MarkBad(cmd.Context(), v.Model, v.Number, w.actFor(why)); err != nil {
 					return err
 				}
 				w.printf("%s is marked bad\n", name)

@@ -32,7 +32,7 @@ given.`,
 						return err
 					}
 				}
-				if err := w.registry.Delete(cmd.Context(), v.Model, v.Number, w.act(why)); err != nil {
+				if err := w.registry.Delete(cmd.Context(), v.Model, v.Number, w.actFor(why)); err != nil {
 					return err
 				}
 				w.printf("%s is deleted\n", name)

@@ -41,7 +41,7 @@ The page is self-contained: it can be mailed, archived and opened anywhere. The 
 				if note != "" {
 					w.warn("%s\n", note)
 				}
-				return w.save(out, view)
+				return w.savePage(out, view)
 			})
 		},
 	}
@@ -68,8 +68,8 @@ func checkOut(path string) error {
 	return program.CheckOutFile("--out", path)
 }
 
-// save writes a page, and says so.
-func (w *Setup) save(path string, view report.AnyPage) error {
+// savePage writes a page, and says so.
+func (w *Setup) savePage(path string, view report.AnyPage) error {
 	if path == "-" {
 		return view.Write(w.Out)
 	}

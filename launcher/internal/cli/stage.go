@@ -239,7 +239,7 @@ func printStaged(ctx context.Context, w *Setup, staged *stager.Staged, dst stage
 	}
 
 	if w.cloud != nil && dst.Store == w.datasets { // the dataset that others train on
-		w.tell(ctx, notify.StagedMessage(night.Dataset+"@"+night.Version, nights.Reason(findings), w.Now()),
+		w.sendVerdict(ctx, notify.StagedMessage(night.Dataset+"@"+night.Version, nights.Reason(findings), w.Now()),
 			stager.Told{Store: w.datasets, Name: night.Dataset, Version: night.Version})
 	}
 	return stager.CheckNight(night, w.Now(), f.out)

@@ -24,11 +24,11 @@ func tellRefused(ctx context.Context, w *Setup, id sweep.ID, model string, err e
 
 // tellNotStarted sends the notification that a scheduled sweep was not started on a dataset, and why.
 func tellNotStarted(ctx context.Context, w *Setup, id sweep.ID, model, ref, why string) {
-	w.tell(ctx, notify.RefusedMessage(id, model, ref, why, w.Now()),
+	w.sendVerdict(ctx, notify.RefusedMessage(id, model, ref, why, w.Now()),
 		sweepstore.New(w.sweeps, id).Told(sweep.OccasionRefused))
 }
 
-func (w *Setup) tell(ctx context.Context, m notify.VerdictMessage, marks notify.Marks) {
+func (w *Setup) sendVerdict(ctx context.Context, m notify.VerdictMessage, marks notify.Marks) {
 	if w.Verdicts == nil {
 		return
 	}

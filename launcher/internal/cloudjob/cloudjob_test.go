@@ -145,7 +145,7 @@ func TestTaskTellsFollower(t *testing.T) {
 		switch state {
 		case engine.Running:
 			half := Progress{Format: 1, Step: stager.StepWrite, Done: 5, Total: 10}
-			if err := put(t.Context(), store, folder+progressFile, half); err != nil {
+			if err := putJSON(t.Context(), store, folder+progressFile, half); err != nil {
 				t.Error(err)
 			}
 		case engine.Done:
@@ -248,7 +248,7 @@ func TestInterruptedTaskLeavesNoOutcome(t *testing.T) {
 func TestReporterWritesTheNewest(t *testing.T) {
 	store := blob.Memory()
 	r := &reporter{store: store, name: "f/" + progressFile, latest: Progress{Format: 1}}
-	stop := r.start(t.Context(), time.Millisecond)
+	stop := r.startReporting(t.Context(), time.Millisecond)
 	r.note(stager.StepFetch, 1, 10)
 	r.note(stager.StepFetch, 7, 10)
 	for {

@@ -41,7 +41,8 @@ const (
 	maxError     = 16 << 10
 )
 
-func put(ctx context.Context, store blob.Store, name string, v any) error {
+// putJSON overwrites an object with a value.
+func putJSON(ctx context.Context, store blob.Store, name string, v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return err

@@ -38,7 +38,7 @@ func (t *Task) Stage(ctx context.Context, s *stager.Stager, dst stager.Destinati
 	folder := sweep.DatasetStaging(spec.Name, t.Env.Job)
 	r := &reporter{store: t.Store, name: folder + progressFile, latest: Progress{Format: 1}}
 	s.Progress = r.note
-	stop := r.start(ctx, t.Every)
+	stop := r.startReporting(ctx, t.Every)
 	o, err := t.stage(ctx, s, spec, dst)
 	stop()
 	if ctx.Err() != nil {
@@ -51,7 +51,7 @@ func (t *Task) Stage(ctx context.Context, s *stager.Stager, dst stager.Destinati
 		o.Code = t.Code(err)
 		o.Error = o.Error[:min(len(o.Error), maxError)]
 	}
-	if reportErr := put(ctx, t.Store, folder+outcomeFile, o); reportErr != nil && err == nil {
+	if reportErr := putJSON(ctx, t.Store, folder+outcomeFile, o); reportErr != nil && err == nil {
 		return reportErr
 	}
 	return err
@@ -84,8 +84,8 @@ func (r *reporter) note(step stager.Step, done, total int64) {
 	r.changed = true
 }
 
-// take returns unwritten progress; nil for none.
-func (r *reporter) take() *Progress {
+// takeProgress returns unwritten progress; nil for none.
+func (r *reporter) takeProgress() *Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.changed {
@@ -96,15 +96,15 @@ func (r *reporter) take() *Progress {
 	return &p
 }
 
-// start writes periodically until the returned function is called, which writes a last time. A failed write does not
-// stop the work.
-func (r *reporter) start(ctx context.Context, every time.Duration) (stop func()) {
+// startReporting writes periodically until the returned function is called, which writes a last time. A failed write
+// does not stop the work.
+func (r *reporter) startReporting(ctx context.Context, every time.Duration) (stop func()) {
 	quit := make(chan struct{})
 	var ended sync.WaitGroup
 
 	write := func() {
-		if p := r.take(); p != nil {
-			_ = put(ctx, r.store, r.name, p)
+		if p := r.takeProgress(); p != nil {
+			_ = putJSON(ctx, r.store, r.name, p)
 		}
 	}
 	ended.Go(func() {

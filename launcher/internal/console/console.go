@@ -80,8 +80,8 @@ func (c *Console) known(id sweep.ID) (w *watched, fresh bool) {
 	return w, w != nil && (w.ended || c.now().Sub(w.read) < c.pause)
 }
 
-// look returns the page of a sweep, which is read again if that is due.
-func (c *Console) look(ctx context.Context, id sweep.ID) (*watched, error) {
+// sweepPage returns the page of a sweep, which is read again if that is due.
+func (c *Console) sweepPage(ctx context.Context, id sweep.ID) (*watched, error) {
 	if w, fresh := c.known(id); fresh {
 		return w, nil
 	}
@@ -130,13 +130,15 @@ func (c *Console) look(ctx context.Context, id sweep.ID) (*watched, error) {
 func (c *Console) Handler(hosts []string) http.Handler {
 	c.pages.Online = c.Online
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", c.serve(func(ctx context.Context, _ *http.Request) (report.AnyPage, error) {
+	mux.HandleFunc("GET /{$}", c.servePage(func(ctx context.Context, _ *http.Request) (report.AnyPage, error) {
 		return c.pages.Index(ctx)
 	}))
-	mux.HandleFunc("GET /datasets/{ref}", c.serve(func(ctx context.Context, r *http.Request) (report.AnyPage, error) {
+	mux.HandleFunc("GET /datasets/{ref}", c.servePage(func(ctx context.Context,
+		r *http.Request) (report.AnyPage, error) {
 		return c.pages.Dataset(ctx, r.PathValue("ref"))
 	}))
-	mux.HandleFunc("GET /models/{name}", c.serve(func(ctx context.Context, r *http.Request) (report.AnyPage, error) {
+	mux.HandleFunc("GET /models/{name}", c.servePage(func(ctx context.Context,
+		r *http.Request) (report.AnyPage, error) {
 		return c.pages.Model(ctx, r.PathValue("name"))
 	}))
 	mux.HandleFunc("GET /sweeps/{id}", c.serveSweep)
@@ -162,8 +164,8 @@ func onlyFor(hosts []string, next http.Handler) http.Handler {
 	})
 }
 
-// serve serves a page that is made for the request.
-func (c *Console) serve(read func(context.Context, *http.Request) (report.AnyPage, error)) http.HandlerFunc {
+// servePage serves a page that is made for the request.
+func (c *Console) servePage(read func(context.Context, *http.Request) (report.AnyPage, error)) http.HandlerFunc {
 	write := func(r *http.Request) ([]byte, error) {
 		if err := c.made.Acquire(r.Context(), 1); err != nil {
 			return nil, err
@@ -186,7 +188,7 @@ func (c *Console) serve(read func(context.Context, *http.Request) (report.AnyPag
 // serveSweep serves the page of a sweep, whole only if it has changed since the version that is asked with, and says
 // when to ask again.
 func (c *Console) serveSweep(w http.ResponseWriter, r *http.Request) {
-	s, err := c.look(r.Context(), sweep.ID(r.PathValue("id")))
+	s, err := c.sweepPage(r.Context(), sweep.ID(r.PathValue("id")))
 	if err != nil {
 		c.answer(w, r, nil, err)
 		return

@@ -99,7 +99,7 @@ func (d *Doctor) Examine(ctx context.Context, file string, spec *sweep.Spec) (*R
 	d.rights(ctx)
 	d.topics(ctx)
 	d.images(ctx)
-	d.checkMachines(ctx, d.sweep(ctx, file, spec))
+	d.checkMachines(ctx, d.checkSweep(ctx, file, spec))
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

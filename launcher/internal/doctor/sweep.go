@@ -36,8 +36,8 @@ type machine struct {
 	fallback bool     // used only if the previous ones are not available
 }
 
-// sweep checks the spec against its dataset, and returns the machines that it needs.
-func (d *Doctor) sweep(ctx context.Context, file string, spec *sweep.Spec) []machine {
+// checkSweep checks the spec against its dataset, and returns the machines that it needs.
+func (d *Doctor) checkSweep(ctx context.Context, file string, spec *sweep.Spec) []machine {
 	if spec == nil {
 		d.add("sweep", NotChecked, "no file", "launcher doctor sweep.yaml",
 			"no sweep was given, so dataset, quotas and machine types are not checked")
@@ -50,7 +50,7 @@ func (d *Doctor) sweep(ctx context.Context, file string, spec *sweep.Spec) []mac
 		d.add("sweep", NotChecked, file, "", "valid; not checked against its dataset")
 		var wanted []machine
 		for i := range len(spec.Machine.Fallback) + 1 {
-			wanted = append(wanted, d.wanted(spec.Machine.Choice(i), i))
+			wanted = append(wanted, d.wantedMachine(spec.Machine.Choice(i), i))
 		}
 		return wanted
 	}
@@ -70,7 +70,7 @@ func (d *Doctor) checkPlaced(file string, p *sweep.Plan) []machine {
 	var wanted []machine
 	for i := range len(p.Fallback) + 1 {
 		at := p.Placed(i)
-		w := d.wanted(at.Spec.Machine, i)
+		w := d.wantedMachine(at.Spec.Machine, i)
 		w.vcpus = at.Sizing.VCPUs
 		w.vms = at.Sizing.VMs
 
@@ -84,7 +84,8 @@ func (d *Doctor) checkPlaced(file string, p *sweep.Plan) []machine {
 	return wanted
 }
 
-func (d *Doctor) wanted(m sweep.Machine, i int) machine {
+// wantedMachine is a machine that the spec asks for: number 0 is its first choice, the others are fallbacks.
+func (d *Doctor) wantedMachine(m sweep.Machine, i int) machine {
 	w := machine{name: m.Type, vms: m.VMs, spot: m.Spot != nil && *m.Spot, zones: m.Zones, fallback: i > 0}
 	if t, err := machines.Find(m.Type); err == nil {
 		w.vcpus = t.VCPUs

@@ -109,7 +109,7 @@ func Make(ctx context.Context, q Request) (*Draft, error) {
 	if err := q.parseFormats(); err != nil {
 		return nil, err
 	}
-	s, err := look(ctx, q)
+	s, err := readTable(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -132,20 +132,20 @@ func Make(ctx context.Context, q Request) (*Draft, error) {
 	if slices.Contains(q.Drop, q.Label) {
 		return nil, problem.New(problem.Usage, "--drop %s: it is the label, and never a feature", q.Label)
 	}
-	split, err := d.split(q, s, gbt.Classes(objective))
+	split, err := d.chooseSplit(q, s, gbt.Classes(objective))
 	if err != nil {
 		return nil, err
 	}
-	drop := d.drop(q, s)
-	q.Categorical, q.numbered = d.ids(q, s, drop, objective)
+	drop := d.listDropped(q, s)
+	q.Categorical, q.numbered = d.listIDs(q, s, drop, objective)
 
 	for name, f := range s.reading.Formats {
 		if f == q.DateFormat {
 			q.said[name] = f
 		}
 	}
-	d.Dataset = d.datasetSpec(q, label, split, drop)
-	d.sweep = func(trials int) []byte { return d.sweepSpec(q, objective, trials, s) }
+	d.Dataset = d.writeDatasetSpec(q, label, split, drop)
+	d.sweep = func(trials int) []byte { return d.writeSweepSpec(q, objective, trials, s) }
 	d.Sweep = d.sweep(cmp.Or(q.Trials, min(max(int(math.Round(trialsPerMinute*q.Limit.Minutes())), 3), 200)))
 	return d, nil
 }
@@ -214,7 +214,7 @@ func (d *Draft) decideLabel(q Request, l *labels) (spec, objective string, err e
 		return column, binaryObjective, err
 	case values == 2:
 		yes, why := l.decidePositive()
-		binary(yes, why, l.of(yes))
+		binary(yes, why, l.rowsWith(yes))
 		return fmt.Sprintf("{column: %s, positive: %s}", column, quoted(yes)), binaryObjective, err
 	}
 	return d.declareNumber(q, l), cmp.Or(q.Objective, "regression"), nil
@@ -300,9 +300,9 @@ const (
 	minRepeats = 1.2
 )
 
-// split decides which rows train, choose and judge: by time where there is one, since what is predicted lies ahead; by
-// a key whose rows are alike; else at random.
-func (d *Draft) split(q Request, s *seen, classes bool) (string, error) {
+// chooseSplit decides which rows train, choose and judge: by time where there is one, since what is predicted lies
+// ahead; by a key whose rows are alike; else at random.
+func (d *Draft) chooseSplit(q Request, s *seen, classes bool) (string, error) {
 	random := q.Parts == splitRandom && s.column(splitRandom) == nil
 	if random {
 		q.Parts = ""
@@ -347,7 +347,7 @@ func (d *Draft) split(q Request, s *seen, classes bool) (string, error) {
 		d.splitBy = q.Group
 		return fmt.Sprintf("{by: hash, key: %s, %s}", quoted(q.Group), d.queryParts(q, s)), nil
 	}
-	if c := s.byKey(q); c != nil {
+	if c := s.keyColumn(q); c != nil {
 		d.splitBy = c.Name
 		d.found("split", "by %s: its rows stay together (%s values), and it is no feature, which is right if later "+
 			"rows have others; --split random makes it one", c.Name, humanize.Comma(c.distinct.n()))
@@ -387,8 +387,8 @@ func (s *seen) whyAtRandom(q Request, times []string) string {
 // splitRandom is the --split that is no column.
 const splitRandom = "random"
 
-// byKey is the column whose rows are alike; nil if there is none.
-func (s *seen) byKey(q Request) *column {
+// keyColumn is the column whose rows are alike; nil if there is none.
+func (s *seen) keyColumn(q Request) *column {
 	if q.Key != "" {
 		return s.column(q.Key)
 	}
@@ -415,8 +415,8 @@ func (s *seen) suggestColumn(name, but string) string {
 	return table.Suggest(name, names)
 }
 
-// drop lists the columns that are no features: those asked for, and those that cannot be read.
-func (d *Draft) drop(q Request, s *seen) []string {
+// listDropped lists the columns that are no features: those asked for, and those that cannot be read.
+func (d *Draft) listDropped(q Request, s *seen) []string {
 	drop := slices.Clone(q.Drop)
 	for _, c := range s.columns {
 		if c.Unreadable != "" && c.Name != q.Label && !slices.Contains(drop, c.Name) {
@@ -430,7 +430,7 @@ func (d *Draft) drop(q Request, s *seen) []string {
 // largeRows is from how many rows on smaller shares suffice to choose and to judge.
 const largeRows = 2_000_000
 
-func (d *Draft) datasetSpec(q Request, label, split string, drop []string) []byte {
+func (d *Draft) writeDatasetSpec(q Request, label, split string, drop []string) []byte {
 	var b bytes.Buffer
 	var sources []string
 	for _, s := range q.Sources {
@@ -508,7 +508,7 @@ const (
 // has been trained.
 const trialsPerMinute = 10
 
-func (d *Draft) sweepSpec(q Request, objective string, trials int, s *seen) []byte {
+func (d *Draft) writeSweepSpec(q Request, objective string, trials int, s *seen) []byte {
 	optimised := cmp.Or(q.Metric, map[string]string{binaryObjective: "log_loss", "regression": "rmse",
 		"multiclass": "multi_logloss"}[objective])
 	if strings.Contains(optimised, "(") { // an expression

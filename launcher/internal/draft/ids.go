@@ -9,13 +9,13 @@ import (
 	"coppice/internal/gbt"
 )
 
-// ids lists the columns of numbers that are names: those asked for, and those that are called ids. A column that splits
-// the rows is no feature.
+// listIDs lists the columns of numbers that are names: those asked for, and those that are called ids. A column that
+// splits the rows is no feature.
 //
 // Numbers are often given in an order that says something, such as where or when a user was met. In tables that are
 // small enough for one more column to cost little, whole numbers stay numbers, and have the statistics of ids beside
 // them: measured to pay for classes, and not for values to predict (docs/LAB.md). By time, tomorrow's ids are new.
-func (d *Draft) ids(q Request, s *seen, drop []string, objective string) (categorical, numbered []string) {
+func (d *Draft) listIDs(q Request, s *seen, drop []string, objective string) (categorical, numbered []string) {
 	var found []string
 	ordered := !d.byTime && q.Group == "" && s.rows >= leastNumbered && s.rows <= mostNumbered &&
 		(objective == binaryObjective || gbt.Classes(objective))

@@ -92,8 +92,8 @@ func (c *counter) n() int64 { return int64(len(c.hashes)) }
 
 var errEnough = errors.New("enough rows")
 
-// look reads the first rows of all columns, and all rows of the label and of what may be a time or a key.
-func look(ctx context.Context, q Request) (*seen, error) {
+// readTable reads the first rows of all columns, and all rows of the label and of what may be a time or a key.
+func readTable(ctx context.Context, q Request) (*seen, error) {
 	files, err := q.Files, error(nil)
 	if files == nil {
 		files, err = expand(q.Sources)
@@ -356,7 +356,7 @@ func (l *labels) decidePositive() (value, why string) {
 			return v, ""
 		}
 	}
-	rarer := slices.MinFunc(values, func(a, b string) int { return cmp.Compare(l.of(a), l.of(b)) })
+	rarer := slices.MinFunc(values, func(a, b string) int { return cmp.Compare(l.rowsWith(a), l.rowsWith(b)) })
 	return rarer, "; it is the rarer one, and --positive names another"
 }
 
@@ -369,8 +369,8 @@ func (l *labels) values() []string {
 	return append(out, slices.Sorted(maps.Keys(l.texts))...)
 }
 
-// of is the number of rows with a value.
-func (l *labels) of(value string) int64 {
+// rowsWith is the number of rows with a value.
+func (l *labels) rowsWith(value string) int64 {
 	for x, n := range l.numbers {
 		if string(dataset.AppendNumber(nil, x)) == value {
 			return n
@@ -386,7 +386,7 @@ func (l *labels) uniqueValues() []string {
 	}
 	var once []string
 	for _, v := range slices.Backward(l.values()) {
-		if l.of(v) == 1 {
+		if l.rowsWith(v) == 1 {
 			once = append(once, v)
 		}
 	}

@@ -38,7 +38,7 @@ func Effects(q Request, most int) ([]page.Effect, error) {
 		if mean[e.Feature] == 0 {
 			continue
 		}
-		e.Rank = ranks(column(r.values, i, f), feature.Kind == dataset.Categorical)
+		e.Rank = rankValues(column(r.values, i, f), feature.Kind == dataset.Categorical)
 		out = append(out, e)
 	}
 	slices.SortStableFunc(out, func(a, b page.Effect) int { return cmp.Compare(mean[b.Feature], mean[a.Feature]) })
@@ -54,8 +54,8 @@ func column(of []float64, i, width int) []float64 {
 	return out
 }
 
-// ranks returns the ranks of values, from 0 to 1; ties share the middle of theirs.
-func ranks(values []float64, categorical bool) []float64 {
+// rankValues returns the ranks of values, from 0 to 1; ties share the middle of theirs.
+func rankValues(values []float64, categorical bool) []float64 {
 	var sorted []float64
 	for _, v := range values {
 		if !categorical && v == v {

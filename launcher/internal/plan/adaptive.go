@@ -15,10 +15,10 @@ import (
 	"coppice/internal/sweep"
 )
 
-// adapt turns the randomly drawn trials into open ones, if the search has a method that learns. What such a search
+// openTrials turns the randomly drawn trials into open ones, if the search has a method that learns. What such a search
 // begins with does not depend on results and is in the plan: winners of earlier sweeps, or a portfolio. The random
 // draws are kept as the expectation for the open trials.
-func (p *Planned) adapt(q Inputs) (err error) {
+func (p *Planned) openTrials(q Inputs) (err error) {
 	s := &p.Spec // which has what follows from the dataset, such as num_class
 	p.Expected = p.Trials
 	if s.Search.Features != nil {
@@ -155,9 +155,9 @@ func largestConfiguration(plan *sweep.Plan, bytes func(gbt.Params) int64) sweep.
 	return all
 }
 
-// climb sets the rungs at which trials are compared, if the search stops those that are behind. They are the same for
-// all trials, however many trees these have: what is compared is the score at that number of trees.
-func (p *Planned) climb(chooses metric.Metric, data *dataset.Manifest) error {
+// setRungs sets the rungs at which trials are compared, if the search stops those that are behind. They are the same
+// for all trials, however many trees these have: what is compared is the score at that number of trees.
+func (p *Planned) setRungs(chooses metric.Metric, data *dataset.Manifest) error {
 	if p.Spec.Search.Stop == nil {
 		return nil
 	}

@@ -103,8 +103,8 @@ func (p *Planned) WithoutBag() bool {
 	return true
 }
 
-// bag makes the final training one of several models where that is asked for, or pays.
-func (p *Planned) bag(data *dataset.Manifest) error {
+// makeBag makes the final training one of several models where that is asked for, or pays.
+func (p *Planned) makeBag(data *dataset.Manifest) error {
 	s := &p.Spec
 	asked, why, rows := s.Ensemble != nil, s.WithoutBag(), 0
 	for _, r := range data.Splits {

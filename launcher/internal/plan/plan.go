@@ -90,7 +90,7 @@ func Build(in Inputs) (*Planned, error) {
 	if err := p.propose(in, s); err != nil {
 		return nil, err
 	}
-	id, err := in.id()
+	id, err := in.chooseID()
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func Build(in Inputs) (*Planned, error) {
 
 	// Memory depends on all trials, open ones, folds and the final training, so tasks are sized last. A caller who
 	// compares machines wants the plan, too, when this one is too small.
-	err = p.size(in)
+	err = p.sizeTasks(in)
 	if err != nil && !(in.Unfit && problem.Is(err, problem.Input)) {
 		return nil, err
 	}
@@ -192,10 +192,10 @@ func (p *Planned) complete(in Inputs, chooses metric.Metric) error {
 	if time.Duration(s.Limits.Trial) <= quickTrial {
 		p.Heartbeat, p.Takeover = sweep.Duration(quickHeartbeat), sweep.Duration(quickTakeover)
 	}
-	if err := p.adapt(in); err != nil {
+	if err := p.openTrials(in); err != nil {
 		return err
 	}
-	if err := p.climb(chooses, in.Manifest); err != nil {
+	if err := p.setRungs(chooses, in.Manifest); err != nil {
 		return err
 	}
 	if err := p.crossValidate(s.Validate, in.Manifest); err != nil {
@@ -204,7 +204,7 @@ func (p *Planned) complete(in Inputs, chooses metric.Metric) error {
 	if err := p.addFinal(in.Manifest); err != nil {
 		return err
 	}
-	if err := p.bag(in.Manifest); err != nil {
+	if err := p.makeBag(in.Manifest); err != nil {
 		return err
 	}
 
@@ -215,9 +215,9 @@ func (p *Planned) complete(in Inputs, chooses metric.Metric) error {
 	return nil
 }
 
-// size sizes the tasks. A bag and a final training for which nobody has asked give way if they do not fit: first the
-// bag, whose models are in memory at once, then the whole final training, of which the winner can do without.
-func (p *Planned) size(in Inputs) error {
+// sizeTasks sizes the tasks. A bag and a final training for which nobody has asked give way if they do not fit: first
+// the bag, whose models are in memory at once, then the whole final training, of which the winner can do without.
+func (p *Planned) sizeTasks(in Inputs) error {
 	err := p.sizeFor(in.Spec.Machine, in.Manifest)
 	if errors.Is(err, errRefit) && p.WithoutBag() {
 		err = p.sizeFor(in.Spec.Machine, in.Manifest)
@@ -263,9 +263,9 @@ func (p *Planned) sizeOn(machine sweep.Machine, data *dataset.Manifest) (sweep.S
 // errorf is a spec that does not fit its dataset or its machine.
 func errorf(format string, args ...any) error { return problem.New(problem.Input, format, args...) }
 
-// id is the sweep's: the one that was asked for, or else a name of what it does. The same spec on the same data is the
-// same sweep, so that running the command again attaches.
-func (in *Inputs) id() (sweep.ID, error) {
+// chooseID is the sweep's: the one that was asked for, or else a name of what it does. The same spec on the same data
+// is the same sweep, so that running the command again attaches.
+func (in *Inputs) chooseID() (sweep.ID, error) {
 	if in.ID != "" {
 		return in.ID, nil
 	}

@@ -34,16 +34,17 @@ type SizeRequest struct {
 // once; and how many local SSDs the machine has: those requested, or as few as hold the dataset. Errors are of
 // kind Input.
 func Size(request SizeRequest) (z sweep.Sizing, disks int, err error) {
-	if disks, err = request.disks(); err != nil {
+	if disks, err = request.countDisks(); err != nil {
 		return z, 0, err
 	}
-	z, err = request.tasks()
+	z, err = request.countTasks()
 	return z, disks, err
 }
 
 var errRefit = errors.New("the refit on the rows of several splits does not fit")
 
-func (q *SizeRequest) disks() (int, error) {
+// countDisks returns how many local SSDs a machine needs for the dataset, or those asked for if they hold it.
+func (q *SizeRequest) countDisks() (int, error) {
 	asked := q.Machine.LocalSSD
 	if asked == 0 {
 		n, err := q.Type.FewestDisks(q.DatasetBytes)
@@ -59,7 +60,7 @@ func (q *SizeRequest) disks() (int, error) {
 	return int(asked), nil
 }
 
-func (q *SizeRequest) tasks() (sweep.Sizing, error) {
+func (q *SizeRequest) countTasks() (sweep.Sizing, error) {
 	m, memory := &q.Machine, q.Type.MemoryBytes
 	z := sweep.Sizing{MachineType: q.Type.Name, VCPUs: q.Type.VCPUs, MemoryBytes: memory, DatasetBytes: q.DatasetBytes,
 		TrialBytes: q.Memory.Trial, RefitBytes: q.Memory.Refit,
@@ -145,7 +146,7 @@ func Need(data *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, thre
 	}
 
 	// A refit joins train, whose rows are there once for each of their orders, with other splits, once for each, too.
-	trial, joined := f.trial, f.rows[sweep.Valid]
+	trial, joined := f.trialBytes, f.rows[sweep.Valid]
 	if plan.Folds != nil {
 		trial = f.fold
 	} else {
@@ -156,7 +157,7 @@ func Need(data *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, thre
 	if plan.Open() {
 		expected = append(slices.Clone(expected), sweep.Trial{Params: largestConfiguration(plan, trial)})
 		if plan.Folds != nil { // what needs most memory on some rows need not be what needs most on others
-			expected = append(expected, sweep.Trial{Params: largestConfiguration(plan, f.refit)})
+			expected = append(expected, sweep.Trial{Params: largestConfiguration(plan, f.refitBytes)})
 		}
 	}
 	for _, t := range expected {
@@ -166,7 +167,7 @@ func Need(data *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, thre
 		}
 		need.Trial = max(need.Trial, trial(params))
 		if plan.Folds != nil || plan.Spec.FinalRows() {
-			need.Refit = max(need.Refit, f.refit(params))
+			need.Refit = max(need.Refit, f.refitBytes(params))
 			need.RefitThread = max(need.RefitThread, f.private(params, f.all, 0, threads+1)-
 				f.private(params, f.all, 0, threads))
 		}
@@ -187,8 +188,8 @@ func (f *footprint) private(params gbt.Params, train, valid, threads int) int64 
 	return gbt.PrivateBytes(params, train, valid, f.bins, threads)
 }
 
-// trial is a trial's on train, or on a sample of it first.
-func (f *footprint) trial(params gbt.Params) int64 {
+// trialBytes is a trial's on train, or on a sample of it first.
+func (f *footprint) trialBytes(params gbt.Params) int64 {
 	train, sample := f.rows[sweep.Train], int64(0) // the sample's mask, while there are no scores yet
 	if stop := f.plan.Spec.Search.Stop; stop != nil && stop.By == sweep.ByRows {
 		sample = maskBytes * int64(train/stop.OneIn)
@@ -207,9 +208,9 @@ func (f *footprint) fold(params gbt.Params) int64 {
 	return f.private(params, train, train, f.threads) + maskBytes*int64(train) + ratedBytes*int64(rated) + processBytes
 }
 
-// refit is that of a training on a copy of all its rows, which are of several splits, by so many machines, or of so
-// many models at once.
-func (f *footprint) refit(params gbt.Params) int64 {
+// refitBytes is that of a training on a copy of all its rows, which are of several splits, by so many machines, or of
+// so many models at once.
+func (f *footprint) refitBytes(params gbt.Params) int64 {
 	spec, ranks, all := &f.plan.Spec, gbt.Ranks(params.Objective), int64(f.all)
 	private := f.private(params, f.all, 0, f.threads)
 	if n := int64(spec.Bag()); n > 1 {

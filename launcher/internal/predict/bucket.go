@@ -31,7 +31,7 @@ type Bucket struct {
 
 // Run scores what is not scored yet. The result counts the rows of this run.
 func (q *Bucket) Run(ctx context.Context) (*Result, error) {
-	inputs, err := q.find(ctx)
+	inputs, err := q.listTables(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -59,8 +59,8 @@ func (q *Bucket) Run(ctx context.Context) (*Result, error) {
 	return &Result{Rows: in.Rows, Inputs: compare(&in, q.Scorer.Usual)}, nil
 }
 
-// find lists the tables, of which no two may have one output.
-func (q *Bucket) find(ctx context.Context) ([]blob.Attrs, error) {
+// listTables lists the tables, of which no two may have one output.
+func (q *Bucket) listTables(ctx context.Context) ([]blob.Attrs, error) {
 	var inputs []blob.Attrs
 	outputs := map[string]string{}
 	for o, err := range q.From.List(ctx, q.literal()) {

@@ -37,8 +37,8 @@ const (
 	fewestValues = 10
 )
 
-// share compares n of rows with the usual share; usual may be nil.
-func share(n, rows int64, usual *cell.InputCount, of func(*cell.InputCount) int64, usualRows int64) Share {
+// compareShare compares n of rows with the usual share; usual may be nil.
+func compareShare(n, rows int64, usual *cell.InputCount, of func(*cell.InputCount) int64, usualRows int64) Share {
 	s := Share{Now: float64(n) / float64(max(rows, 1))}
 	if usual == nil {
 		return s
@@ -67,11 +67,11 @@ func compare(now, usual *cell.Inputs) []Input {
 	for i := range now.Columns {
 		c := &now.Columns[i]
 		was := known[c.Column]
-		in := Input{Column: c.Column, Missing: share(c.Missing, now.Rows, was,
+		in := Input{Column: c.Column, Missing: compareShare(c.Missing, now.Rows, was,
 			func(c *cell.InputCount) int64 { return c.Missing }, rows)}
 		if c.IDs {
-			unseen := share(c.Unseen, now.Rows, was, func(c *cell.InputCount) int64 { return c.Unseen }, rows)
-			rare := share(c.Rare, now.Rows, was, func(c *cell.InputCount) int64 { return c.Rare }, rows)
+			unseen := compareShare(c.Unseen, now.Rows, was, func(c *cell.InputCount) int64 { return c.Unseen }, rows)
+			rare := compareShare(c.Rare, now.Rows, was, func(c *cell.InputCount) int64 { return c.Rare }, rows)
 			in.Unseen, in.Rare = &unseen, &rare
 		}
 		out = append(out, in)

@@ -82,7 +82,7 @@ func (l *Provisioner) Settle(ctx context.Context) error {
 		}
 
 		if n != submitted {
-			if err := l.begin(ctx, course); err != nil {
+			if err := l.beginJob(ctx, course); err != nil {
 				return err
 			}
 			submitted = n
@@ -113,9 +113,9 @@ func (l *Provisioner) Settle(ctx context.Context) error {
 	}
 }
 
-// begin abandons the jobs before n and starts that one. Two of them should not have machines at once; if it happens,
+// beginJob abandons the jobs before n and starts that one. Two of them should not have machines at once; if it happens,
 // their tasks share the trials.
-func (l *Provisioner) begin(ctx context.Context, course sweepstore.Course) error {
+func (l *Provisioner) beginJob(ctx context.Context, course sweepstore.Course) error {
 	current := course.Current()
 	for _, n := range course.Numbers() {
 		if n == current {

@@ -88,7 +88,7 @@ func (q *Estimator) Compare(wish Wish) (*Comparison, error) {
 		}
 	}
 
-	slices.SortStableFunc(c.Offers, func(a, b Offer) int { return cmp.Compare(q.rank(&a), q.rank(&b)) })
+	slices.SortStableFunc(c.Offers, func(a, b Offer) int { return cmp.Compare(q.rankOf(&a), q.rankOf(&b)) })
 	if len(wish.Machines) == 0 {
 		c.shorten(own.Name)
 	}
@@ -106,7 +106,7 @@ func (q *Estimator) Compare(wish Wish) (*Comparison, error) {
 	for _, o := range c.Offers {
 		dates = append(dates, o.OnDemand.PriceDate, o.Spot.PriceDate)
 	}
-	c.Notes = append(c.Notes, age(dates, q.Plan.Created)...)
+	c.Notes = append(c.Notes, noteAge(dates, q.Plan.Created)...)
 	c.Notes = append(c.Notes, q.noteUnpaid(c.Offers...)...)
 	c.Notes = append(c.Notes, c.noteUntried()...)
 	if wish.Budget > 0 && len(q.Plan.Spec.Machine.Fallback) > 0 {
@@ -117,8 +117,8 @@ func (q *Estimator) Compare(wish Wish) (*Comparison, error) {
 	return c, nil
 }
 
-// rank orders by cost; without a price an offer comes last, ordered by time.
-func (q *Estimator) rank(offer *Offer) float64 {
+// rankOf orders offers by cost; without a price an offer comes last, ordered by time.
+func (q *Estimator) rankOf(offer *Offer) float64 {
 	s := offer.Side(*q.Plan.Spec.Machine.Spot)
 	if s.Cost != nil {
 		return s.Cost.Expected
@@ -168,7 +168,7 @@ func (q *Estimator) bestOf(w *work, own, t machines.Type, wish Wish) (*Offer, er
 		if err != nil {
 			return nil, err
 		}
-		return q.offer(w, t, z, disks, q.Plan.Spec.FinalMachines()), nil
+		return q.makeOffer(w, t, z, disks, q.Plan.Spec.FinalMachines()), nil
 	}
 
 	switch {

@@ -194,12 +194,12 @@ func (q *Estimator) estimateWork() (*work, error) {
 		if err != nil {
 			return nil, err
 		}
-		t := all.of(p.Plan, trial)
+		t := all.forTrial(p.Plan, trial)
 		seconds := q.trialSeconds(t, params)
 		if trial.Refit {
-			w.final, w.refit = &params, q.refit(t, params, seconds)
+			w.final, w.refit = &params, q.refitSeconds(t, params, seconds)
 			trial.Refit, trial.Fold = false, 1
-			w.finalAsTrial = q.trialSeconds(all.of(p.Plan, trial), params)
+			w.finalAsTrial = q.trialSeconds(all.forTrial(p.Plan, trial), params)
 			continue
 		}
 		w.seconds = append(w.seconds, seconds)
@@ -230,9 +230,9 @@ func (q *Estimator) trialSeconds(t table, params gbt.Params) float64 {
 	return Measured().trialSeconds(t, params)
 }
 
-// refit is how long a refit or final training takes that takes a task that many seconds, with other numbers of threads
-// and machines. The models of a bag are trained side by side.
-func (q *Estimator) refit(t table, params gbt.Params, seconds float64) func(threads, machines int) float64 {
+// refitSeconds is how long a refit or final training takes that takes a task that many seconds, with other numbers of
+// threads and machines. The models of a bag are trained side by side.
+func (q *Estimator) refitSeconds(t table, params gbt.Params, seconds float64) func(threads, machines int) float64 {
 	return func(threads, machines int) float64 {
 		with, bag := t, q.Plan.Spec.Bag()
 		at := min(bag, threads)
@@ -261,9 +261,9 @@ func splitBySteps(planned *sweep.Plan, seconds []float64) (out [][]float64) {
 	return out
 }
 
-// of is the table as seen by a trial: a fold trains on a part of train and evaluates on another; the refit also trains
-// on valid.
-func (t table) of(planned *sweep.Plan, trial sweep.Trial) table {
+// forTrial is the table as seen by a trial: a fold trains on a part of train and evaluates on another; the refit also
+// trains on valid.
+func (t table) forTrial(planned *sweep.Plan, trial sweep.Trial) table {
 	switch {
 	case planned.Folds == nil && trial.Refit:
 		t.rows += t.heldOut
@@ -320,7 +320,7 @@ func (q *Estimator) Price() error {
 		if err != nil {
 			return err
 		}
-		o := q.offer(w, t, z, int(m.LocalSSD), q.Plan.Spec.FinalMachines())
+		o := q.makeOffer(w, t, z, int(m.LocalSSD), q.Plan.Spec.FinalMachines())
 		s := o.Side(*m.Spot)
 		f := sweep.FallbackPrice{Machine: t.Name, Spot: *m.Spot, Hourly: s.Hourly, VMs: o.VMs, PriceDate: s.PriceDate}
 		if s.Cost != nil {
@@ -340,12 +340,12 @@ func (q *Estimator) offerOwn(w *work) (*Offer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return q.offer(w, t, q.Plan.Sizing, int(m.LocalSSD), q.Plan.Spec.FinalMachines()), nil
+	return q.makeOffer(w, t, q.Plan.Sizing, int(m.LocalSSD), q.Plan.Spec.FinalMachines()), nil
 }
 
-// offer calculates the offer for a machine type and sizing. final is how many machines the final training has, if there
-// are so many.
-func (q *Estimator) offer(w *work, machine machines.Type, sizing sweep.Sizing, disks, final int) *Offer {
+// makeOffer calculates the offer for a machine type and sizing. final is how many machines the final training has, if
+// there are so many.
+func (q *Estimator) makeOffer(w *work, machine machines.Type, sizing sweep.Sizing, disks, final int) *Offer {
 	vms := (sizing.Tasks + sizing.TasksPerVM - 1) / sizing.TasksPerVM
 	o := &Offer{Machine: machine.Name, VCPUs: machine.VCPUs, VMs: vms, TasksPerVM: sizing.TasksPerVM,
 		ThreadsPerTask: sizing.ThreadsPerTask, Tasks: sizing.Tasks,
@@ -354,7 +354,7 @@ func (q *Estimator) offer(w *work, machine machines.Type, sizing sweep.Sizing, d
 		NsPerValue: w.ns,
 		BuiltIn:    machine.BuiltIn}
 
-	o.with = func(final int) *Offer { return q.offer(w, machine, sizing, disks, final) }
+	o.with = func(final int) *Offer { return q.makeOffer(w, machine, sizing, disks, final) }
 
 	lead := q.Startup.Seconds() + float64(sizing.DatasetBytes)/q.Download
 	o.Lead = sweep.Range{Low: lead / 2, Expected: lead, High: 2 * lead}
@@ -486,11 +486,11 @@ func ageOf(quoted *sweep.Quote, now time.Time) []string {
 	for _, f := range quoted.Fallback {
 		dates = append(dates, f.PriceDate)
 	}
-	return age(dates, now)
+	return noteAge(dates, now)
 }
 
-// age is a note about the oldest of the dates, if it is too old. An empty date means no price.
-func age(dates []string, now time.Time) []string {
+// noteAge is a note about the oldest of the dates, if it is too old. An empty date means no price.
+func noteAge(dates []string, now time.Time) []string {
 	var oldest time.Time
 	for _, date := range dates {
 		if d, err := time.Parse(time.DateOnly, date); err == nil && (oldest.IsZero() || d.Before(oldest)) {

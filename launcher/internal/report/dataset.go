@@ -53,7 +53,7 @@ func (d *Pages) Dataset(ctx context.Context, ref string) (*page.DatasetPage, err
 	for i, r := range records {
 		night := nightOf(r)
 		if i > 0 {
-			night.Drift = drift(r.Profile, before(records[:i]))
+			night.Drift = columnDrift(r.Profile, before(records[:i]))
 		}
 		out.Nights = append(out.Nights, night)
 		if m != nil && r.Version == m.Version {
@@ -194,8 +194,8 @@ func before(records []*nights.Record) *nights.Profile {
 	return records[len(records)-1].Profile
 }
 
-// drift is how far each of tonight's columns is from the same column before.
-func drift(tonight, before *nights.Profile) map[string]float64 {
+// columnDrift is how far each of tonight's columns is from the same column before.
+func columnDrift(tonight, before *nights.Profile) map[string]float64 {
 	old := map[string]*nights.Column{}
 	for i := range before.Columns {
 		old[before.Columns[i].Name] = &before.Columns[i]
@@ -213,7 +213,7 @@ func drift(tonight, before *nights.Profile) map[string]float64 {
 // sweeps adds the outcome to each night, from the newest sweep with a winner that trained on it, else from the newest
 // one: a sweep that went on without finding anything better has not undone what the one before it found.
 func (d *Pages) sweeps(ctx context.Context, out *page.DatasetPage) error {
-	newest, _, err := d.read(ctx)
+	newest, _, err := d.readNewest(ctx)
 	if err != nil {
 		return err
 	}

@@ -36,7 +36,7 @@ const mostRunning = 8
 // List lists all sweeps, newest first; one that cannot be read says so and hides no other.
 func (d *Pages) List(ctx context.Context) ([]page.IndexSweep, error) {
 	d.all = true
-	all, _, err := d.read(ctx)
+	all, _, err := d.readNewest(ctx)
 	out := make([]page.IndexSweep, len(all))
 	for i, s := range all {
 		out[i] = s.IndexSweep
@@ -44,8 +44,8 @@ func (d *Pages) List(ctx context.Context) ([]page.IndexSweep, error) {
 	return out, err
 }
 
-// read reads new sweeps and returns the newest ones; more is the number of others.
-func (d *Pages) read(ctx context.Context) (newest []seen, more int, err error) {
+// readNewest reads new sweeps and returns the newest ones; more is the number of others.
+func (d *Pages) readNewest(ctx context.Context) (newest []seen, more int, err error) {
 	ids, err := sweepstore.Newest(ctx, d.Sweeps)
 	if err != nil {
 		return nil, 0, err
@@ -60,7 +60,7 @@ func (d *Pages) read(ctx context.Context) (newest []seen, more int, err error) {
 		line, ok := d.seen[id]
 		if newest[i] = line; !ok || line.State == page.Running {
 			group.Go(func() (err error) {
-				newest[i], err = d.line(ctx, id, line)
+				newest[i], err = d.readLine(ctx, id, line)
 				if err != nil && ctx.Err() == nil { // it hides no other
 					newest[i].ID, newest[i].State, newest[i].Why = string(id), page.Unreadable, err.Error()
 					err = nil
@@ -84,7 +84,7 @@ func (d *Pages) read(ctx context.Context) (newest []seen, more int, err error) {
 
 // Index reads what there is, and how it stands.
 func (d *Pages) Index(ctx context.Context) (*page.Index, error) {
-	newest, more, err := d.read(ctx)
+	newest, more, err := d.readNewest(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -190,8 +190,8 @@ func (d *Pages) listDatasets(ctx context.Context) (out []page.IndexDataset, err 
 	return out, err
 }
 
-// line reads one sweep; with an error as far as it can be read.
-func (d *Pages) line(ctx context.Context, id sweep.ID, line seen) (seen, error) {
+// readLine reads one sweep; with an error as far as it can be read.
+func (d *Pages) readLine(ctx context.Context, id sweep.ID, line seen) (seen, error) {
 	if line.ID == "" {
 		f, err := sweepview.Open(ctx, d.Sweeps, id)
 		if err != nil {

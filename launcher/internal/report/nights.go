@@ -41,7 +41,7 @@ func (d *Pages) Month(ctx context.Context, model string, since time.Time) (*page
 	if !since.IsZero() {
 		most, d.all = 1000, true
 	}
-	newest, _, err := d.read(ctx)
+	newest, _, err := d.readNewest(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (d *Pages) Month(ctx context.Context, model string, since time.Time) (*page
 				data = r.Profile.Newest.Format(time.DateOnly)
 			}
 			for _, i := range trained[ref] {
-				m.Nights[i].Found, m.Nights[i].Data = found(r.Findings), data
+				m.Nights[i].Found, m.Nights[i].Data = listFindings(r.Findings), data
 			}
 			if r.Blocked() && trained[ref] == nil {
 				m.Nights = append(m.Nights, page.ModelNight{IndexSweep: blocked(model, r), At: r.At, Data: data,
@@ -143,8 +143,8 @@ func modelNight(s seen) page.ModelNight {
 	return n
 }
 
-// found says in which columns there are findings that are more than notes: the dataset's page has the rest.
-func found(all []nights.Finding) string {
+// listFindings says in which columns there are findings that are more than notes: the dataset's page has the rest.
+func listFindings(all []nights.Finding) string {
 	var texts []string
 	for _, f := range all {
 		if f.Level != nights.Note {

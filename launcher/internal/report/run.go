@@ -10,8 +10,8 @@ import (
 	"coppice/launcher/internal/quote"
 )
 
-// money is the bill for a page.
-func money(b *bill.Bill, p *sweep.Plan) *page.Money {
+// pageMoney returns the bill as a page shows it.
+func pageMoney(b *bill.Bill, p *sweep.Plan) *page.Money {
 	_, none := b.Unpriced()
 	m := &page.Money{Known: !none && len(b.Attempts) > 0, Total: b.Cost, Budget: b.Budget, HoursTaken: b.Hours,
 		Hourly: b.Hourly * float64(max(p.Placed(b.Jobs[len(b.Jobs)-1].Number).Sizing.VMs, 1))}

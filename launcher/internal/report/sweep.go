@@ -93,7 +93,7 @@ func (s *SweepReader) Look(ctx context.Context) (view *page.Sweep, ended bool, e
 		return nil, false, err
 	}
 
-	view = s.view(state, &l, bill.Make(s.follow.Plan, &l, results))
+	view = s.assembleView(state, &l, bill.Make(s.follow.Plan, &l, results))
 	view.AsOf = now
 	if s.Job != nil && state.Conclusion == nil {
 		ctx, cancel := context.WithTimeout(ctx, jobPatience)
@@ -111,7 +111,7 @@ func (s *SweepReader) Look(ctx context.Context) (view *page.Sweep, ended bool, e
 // Board is a sweep's trials as they stand, without their curves and costs.
 func Board(p *sweep.Plan, state sweepview.State) *page.Sweep {
 	s := &SweepReader{follow: &sweepview.View{Plan: p}}
-	return s.view(state, &ledger.Ledger{}, &bill.Bill{})
+	return s.assembleView(state, &ledger.Ledger{}, &bill.Bill{})
 }
 
 // readCurves reads the learning curves that have come since.
@@ -136,8 +136,8 @@ func (s *SweepReader) readCurves(ctx context.Context, l sweepstore.Listing) erro
 	return nil
 }
 
-// view puts together what has been read.
-func (s *SweepReader) view(state sweepview.State, l *ledger.Ledger, b *bill.Bill) *page.Sweep {
+// assembleView puts together what has been read.
+func (s *SweepReader) assembleView(state sweepview.State, l *ledger.Ledger, b *bill.Bill) *page.Sweep {
 	p := s.follow.Plan
 	v := &page.Sweep{ID: string(p.Sweep), Model: p.Spec.Model, Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
 		Objective: p.Spec.Objective, Metric: p.Spec.Metric,
@@ -171,14 +171,14 @@ func (s *SweepReader) view(state sweepview.State, l *ledger.Ledger, b *bill.Bill
 		costs[t.Trial] = t
 	}
 	for _, t := range p.Trials {
-		one := s.trial(t, results[t.Number], state.Listing.Trials[t.Number], costs[t.Number], params, state)
+		one := s.trialRow(t, results[t.Number], state.Listing.Trials[t.Number], costs[t.Number], params, state)
 		one.Goals, one.Front = p.Spec.Values(results[t.Number]), front[t.Number]
 		v.Trials = append(v.Trials, one)
 	}
 	v.Configurations = configurations(v.Trials, state.Board, params)
 	s.tellRunning(v, l)
 	if v.Money = (&page.Money{Free: true, HoursTaken: b.Hours}); s.Online {
-		v.Money = money(b, p)
+		v.Money = pageMoney(b, p)
 	}
 	return v
 }
@@ -195,8 +195,8 @@ func stateOf(s sweepview.State) string {
 	return "running"
 }
 
-// trial is one trial as the page shows it.
-func (s *SweepReader) trial(t sweep.Trial, r *sweep.Result, listed sweepstore.Listed, cost bill.TrialCost,
+// trialRow is one trial as the page shows it.
+func (s *SweepReader) trialRow(t sweep.Trial, r *sweep.Result, listed sweepstore.Listed, cost bill.TrialCost,
 	params *page.Differing, state sweepview.State) page.TrialRow {
 	out := page.TrialRow{Number: t.Number, Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(),
 		Values: params.Values(t.Params), Attempts: len(listed.Claims), Final: t.Refit}

@@ -97,7 +97,7 @@ func Run(ctx context.Context, q Recipe) (*Report, error) {
 	if isFinal {
 		request.Bag = p.Spec.Bag()
 	}
-	o, err := q.train(ctx, table, ds.Manifest, request)
+	o, err := q.trainTrial(ctx, table, ds.Manifest, request)
 	if err != nil {
 		return nil, err
 	}
@@ -120,8 +120,8 @@ func Run(ctx context.Context, q Recipe) (*Report, error) {
 // numIterations, in a lineage, is the number of trees that a trial had grown that ended at its limit.
 const numIterations = "num_iterations"
 
-// upTo is OnTree of a training that ended with so many trees at its limit; 0 if it did not.
-func (q *Recipe) upTo(trees int) func(gbt.Progress) error {
+// stopAt is OnTree of a training that ended with so many trees at its limit; 0 if it did not.
+func (q *Recipe) stopAt(trees int) func(gbt.Progress) error {
 	return func(g gbt.Progress) error {
 		if q.OnTree != nil {
 			if err := q.OnTree(g); err != nil {
@@ -135,20 +135,20 @@ func (q *Recipe) upTo(trees int) func(gbt.Progress) error {
 	}
 }
 
-// train trains the recipe's trial.
-func (q Recipe) train(ctx context.Context, table *fit.Table, m *dataset.Manifest, request fit.Request) (*fit.Evaluated,
-	error) {
+// trainTrial trains the recipe's trial.
+func (q Recipe) trainTrial(ctx context.Context, table *fit.Table, m *dataset.Manifest,
+	request fit.Request) (*fit.Evaluated, error) {
 	p := q.Plan
 	request.Rows, request.Valid = p.RowsOf(q.Trial)
 	for i, own := range q.Lineage {
 		trees, _ := own[numIterations].(float64)
-		request.OnTree = q.upTo(int(trees))
+		request.OnTree = q.stopAt(int(trees))
 		var err error
 		if request.Input, err = ancestor(ctx, table, m, p.Base, own, request); err != nil {
 			return nil, fmt.Errorf("generation %d: %w", i+1, err)
 		}
 	}
-	request.OnTree = q.upTo(q.Trees)
+	request.OnTree = q.stopAt(q.Trees)
 	return table.Train(ctx, request)
 }
 

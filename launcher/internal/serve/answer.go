@@ -85,7 +85,7 @@ type reader = func(m *Model, body []byte) (*table.Batch, error)
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, read reader, write func(scored)) {
 	x := &exchange{s: s, w: w, r: r, begun: time.Now()}
 	defer func() { s.held.Add(-x.held) }()
-	body, ok := x.body()
+	body, ok := x.readBody()
 	if !ok {
 		return
 	}
@@ -101,7 +101,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, read reader, wri
 	give := sync.OnceFunc(func() { <-s.turns })
 	defer give()
 
-	m := s.model()
+	m := s.acquireModel()
 	if m == nil {
 		w.Header().Set("Retry-After", "1")
 		x.refuse(http.StatusServiceUnavailable, "no version is ready to answer")
@@ -145,8 +145,8 @@ func (x *exchange) waitForTurn() bool {
 	return false
 }
 
-// body reads the request's body.
-func (x *exchange) body() ([]byte, bool) {
+// readBody reads the request's body.
+func (x *exchange) readBody() ([]byte, bool) {
 	limit := x.s.c.MaxBytes
 	if e := x.r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		x.refuse(http.StatusUnsupportedMediaType, fmt.Sprintf("the encoding %.20q; send the request without "+

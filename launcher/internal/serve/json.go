@@ -42,13 +42,13 @@ func readColumns(m *Model, text string, limit int, numbers []bool) (*table.Batch
 	rows := -1
 	err := r.eachKey(func(key string) error {
 		if key != "instances" {
-			return r.skip()
+			return r.skipValue()
 		}
 		if rows >= 0 {
 			return r.fail("the key \"instances\" comes twice")
 		}
 		var err error
-		rows, err = r.list()
+		rows, err = r.readRows()
 		return err
 	})
 	if err == nil {
@@ -66,10 +66,10 @@ func readColumns(m *Model, text string, limit int, numbers []bool) (*table.Batch
 
 	for i := range r.columns.batch.Columns {
 		r.columns.have[i] = r.columns.batch.Columns[i].Len() > 0
-		r.pad(i, rows)
+		r.padColumn(i, rows)
 	}
 	r.columns.batch.Rows = rows
-	return &r.columns.batch, table.CheckKeys("", m.columns, r.columns.names())
+	return &r.columns.batch, table.CheckKeys("", m.columns, r.columns.columnNames())
 }
 
 // instances reads rows.
@@ -92,8 +92,8 @@ type placed struct {
 	at     int
 }
 
-// list reads the rows and returns how many there are.
-func (r *instances) list() (int, error) {
+// readRows reads the rows and returns how many there are.
+func (r *instances) readRows() (int, error) {
 	if r.peek() != '[' {
 		return 0, r.broken(`a list of objects under "instances"`)
 	}
@@ -112,7 +112,7 @@ func (r *instances) list() (int, error) {
 			return 0, r.broken(`an object such as {"column": value}`)
 		}
 		from := r.at
-		if err := r.eachKey(r.cell); err != nil {
+		if err := r.eachKey(r.readCell); err != nil {
 			return 0, err
 		}
 		if r.row == 0 { // the others are about as long
@@ -138,13 +138,13 @@ func (r *instances) list() (int, error) {
 	}
 }
 
-// cell reads the value of a key of the current row.
-func (r *instances) cell(key string) error {
+// readCell reads the value of a key of the current row.
+func (r *instances) readCell(key string) error {
 	var place int
 	if r.used < len(r.order) && r.order[r.used].key == key {
 		place = r.order[r.used].at
 	} else {
-		place = r.columns.at(key)
+		place = r.columns.placeOf(key)
 		p := placed{key: key, at: place}
 		if quoted := r.text[r.key:r.keyEnd]; len(quoted) == len(key)+2 {
 			p.quoted = quoted
@@ -163,7 +163,7 @@ func (r *instances) cell(key string) error {
 			return r.fail("row %d has more than %d keys that the model does not need", r.row+1, mostOther)
 		}
 		r.seen = append(r.seen, key)
-		return r.skip()
+		return r.skipValue()
 	}
 	if r.last[place] > r.row {
 		return r.twice(key)
@@ -171,7 +171,7 @@ func (r *instances) cell(key string) error {
 
 	v := &r.columns.batch.Columns[place]
 	if r.last[place] < r.row || r.row == 0 {
-		r.pad(place, r.row)
+		r.padColumn(place, r.row)
 	}
 	if v.Type == dataset.Float {
 		x, ok := r.number()
@@ -204,8 +204,8 @@ func (r *instances) expect() {
 	}
 }
 
-// pad fills a column up to so many rows with nulls.
-func (r *instances) pad(place, rows int) {
+// padColumn fills a column up to so many rows with nulls.
+func (r *instances) padColumn(place, rows int) {
 	v := &r.columns.batch.Columns[place]
 	r.last[place] = rows
 	if r.numbers[place] {
@@ -232,7 +232,7 @@ func (r *instances) twice(key string) error {
 func (r *instances) scalar(key string) (text string, null bool, err error) {
 	switch c := r.peek(); c {
 	case '"':
-		text, err = r.str()
+		text, err = r.readString()
 		return text, false, err
 	case '{', '[':
 		what := map[byte]string{'{': "an object", '[': "a list"}[c]
@@ -324,7 +324,7 @@ func (s *scanner) eachKey(use func(key string) error) error {
 			s.at += len(s.likely)
 		} else {
 			var err error
-			if key, err = s.str(); err != nil {
+			if key, err = s.readString(); err != nil {
 				return err
 			}
 		}
@@ -339,15 +339,15 @@ func (s *scanner) eachKey(use func(key string) error) error {
 	}
 }
 
-// skip moves behind any value.
-func (s *scanner) skip() error {
+// skipValue moves behind any value.
+func (s *scanner) skipValue() error {
 	start, depth := s.at, 0
 	for {
 		switch s.peek() {
 		case 0:
 			return s.broken("a value")
 		case '"':
-			if _, err := s.str(); err != nil {
+			if _, err := s.readString(); err != nil {
 				return err
 			}
 		case '{', '[':
@@ -475,8 +475,8 @@ func (s *scanner) number() (float64, bool) {
 	return 0, false
 }
 
-// str reads a text in quotes.
-func (s *scanner) str() (string, error) {
+// readString reads a text in quotes.
+func (s *scanner) readString() (string, error) {
 	start, escaped := s.at, false
 	for s.at++; s.at < len(s.text) && s.text[s.at] != '"'; s.at++ {
 		switch c := s.text[s.at]; {

@@ -51,7 +51,7 @@ func Load(ctx context.Context, r *registry.Registry, v registry.Version, cache s
 		m.place[name] = i
 	}
 	m.describeClasses()
-	if err = m.warm(); err != nil {
+	if err = m.warmUp(); err != nil {
 		err = problem.Wrap(problem.Damaged, err, "version %d of model %s cannot predict", v.Number, v.Model)
 	} else {
 		m.heldOutMean, err = heldOutMean(ctx, r, v)
@@ -96,9 +96,9 @@ func Servable(ctx context.Context, r *registry.Registry, v registry.Version, cac
 	return nil
 }
 
-// warm compiles the trees, fills the memory that requests use again, and compares some rows with walking down each
+// warmUp compiles the trees, fills the memory that requests use again, and compares some rows with walking down each
 // tree.
-func (m *Model) warm() error {
+func (m *Model) warmUp() error {
 	width, n := m.Scorer.Model.Features(), m.Scorer.Model.Outputs()
 	x, out, want := make([]float64, warmRows*width), make([]float64, warmRows*n), make([]float64, n)
 	for i := range x {

@@ -27,8 +27,8 @@ func newColumns(m *Model) *columns {
 		batch: table.Batch{Names: m.columns, Columns: make([]dataset.Values, len(m.columns))}}
 }
 
-// at returns the place of a column, -1 if the model does not need it.
-func (c *columns) at(name string) int {
+// placeOf returns the place of a column, -1 if the model does not need it.
+func (c *columns) placeOf(name string) int {
 	if i, ok := c.m.place[name]; ok {
 		return i
 	}
@@ -38,8 +38,8 @@ func (c *columns) at(name string) int {
 	return -1
 }
 
-// names are those of the request's columns.
-func (c *columns) names() []string {
+// columnNames are those of the request's columns.
+func (c *columns) columnNames() []string {
 	names := c.other
 	for i, name := range c.m.columns {
 		if c.have[i] {

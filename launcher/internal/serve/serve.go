@@ -137,8 +137,8 @@ func New(c Config) *Server {
 	return s
 }
 
-// model returns the version that answers, acquired; nil if there is none yet.
-func (s *Server) model() *Model {
+// acquireModel returns the version that answers, acquired; nil if there is none yet.
+func (s *Server) acquireModel() *Model {
 	for {
 		m := s.current.Load()
 		if m == nil || m.Acquire() {

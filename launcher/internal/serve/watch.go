@@ -72,7 +72,7 @@ func (s *Server) Watch(ctx context.Context) {
 	}()
 	var failed failure
 	for {
-		held = s.look(ctx, held, &failed)
+		held = s.followAlias(ctx, held, &failed)
 		select {
 		case <-ctx.Done():
 			return
@@ -102,9 +102,9 @@ func (f *failure) scheduleRetry(number int, poll, most time.Duration) {
 	f.until = time.Now().Add(f.pause)
 }
 
-// look finds out which version is to answer, and has it answer if it may. It returns a version that is to answer and
-// may not yet: held, or a newer one.
-func (s *Server) look(ctx context.Context, held *Model, failed *failure) *Model {
+// followAlias finds out which version is to answer, and has it answer if it may. It returns a version that is to answer
+// and may not yet: held, or a newer one.
+func (s *Server) followAlias(ctx context.Context, held *Model, failed *failure) *Model {
 	drop := func() *Model {
 		if held != nil {
 			held.Retire()
@@ -113,13 +113,13 @@ func (s *Server) look(ctx context.Context, held *Model, failed *failure) *Model 
 	}
 	v, err := s.c.Registry.Get(ctx, s.c.Model, s.c.Ref)
 	if err != nil {
-		s.tell(ctx, "", "the registry cannot be asked which version is to answer", err)
+		s.tellOnce(ctx, "", "the registry cannot be asked which version is to answer", err)
 		return held
 	}
 	name := fmt.Sprintf("%s@%d", v.Model, v.Number)
 	now := s.current.Load()
 	if now != nil && same(now.Version, v) {
-		s.tell(ctx, "", "", nil)
+		s.tellOnce(ctx, "", "", nil)
 		return drop()
 	}
 	if held == nil || !same(held.Version, v) {
@@ -134,14 +134,14 @@ func (s *Server) look(ctx context.Context, held *Model, failed *failure) *Model 
 				what = "no version answers, since this one cannot be loaded. " + adviceUnloaded
 			}
 			failed.scheduleRetry(v.Number, s.c.Poll, most)
-			s.tell(ctx, name, what, err)
+			s.tellOnce(ctx, name, what, err)
 			return nil
 		}
 	}
 	*failed = failure{}
 	if now != nil {
 		if why := s.compare(now, held); why != "" {
-			s.tell(ctx, name, "a new version waits", problem.New(problem.Conflict, "%s", why))
+			s.tellOnce(ctx, name, "a new version waits", problem.New(problem.Conflict, "%s", why))
 			return held
 		}
 	}
@@ -149,7 +149,7 @@ func (s *Server) look(ctx context.Context, held *Model, failed *failure) *Model 
 	s.current.Store(held)
 	s.c.Meters.countSwap(ctx, held)
 	s.c.Log.Info("a version answers", "version", held.Name)
-	s.tell(ctx, "", "", nil)
+	s.tellOnce(ctx, "", "", nil)
 	if now != nil {
 		now.Retire()
 	}
@@ -159,8 +159,8 @@ func (s *Server) look(ctx context.Context, held *Model, failed *failure) *Model 
 // same reports whether two versions are one.
 func same(a, b registry.Version) bool { return a.Model == b.Model && a.Number == b.Number }
 
-// tell says once why a version does not answer.
-func (s *Server) tell(ctx context.Context, name, what string, err error) {
+// tellOnce says once why a version does not answer.
+func (s *Server) tellOnce(ctx context.Context, name, what string, err error) {
 	text := ""
 	if err != nil {
 		if ctx.Err() != nil {

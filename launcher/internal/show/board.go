@@ -17,7 +17,7 @@ func (w Printer) Board(s *page.Sweep, p *sweep.Plan, b sweep.Board, most int) {
 	if b.Configurations != nil {
 		l, all = s.Validated(), len(b.Configurations)
 	}
-	w.list(l, cmp.Or(most, all), "from", "trees", "training", "state", "attempts")
+	w.printList(l, cmp.Or(most, all), "from", "trees", "training", "state", "attempts")
 	if most > 0 && all > most {
 		w.Printf("%d more: --all\n", all-most)
 	}

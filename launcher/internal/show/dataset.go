@@ -19,8 +19,8 @@ import (
 func (w Printer) Dataset(s *stager.Staged) {
 	m := s.Manifest
 	w.features(m, len(m.Features))
-	w.list(page.Encodings(m), len(m.About.Encodings), "because", "lumped", "kept")
-	w.list(page.Splits(m), len(m.Splits))
+	w.printList(page.Encodings(m), len(m.About.Encodings), "because", "lumped", "kept")
+	w.printList(page.Splits(m), len(m.Splits))
 	for _, note := range page.Made(m) {
 		w.Printf("%s\n", note)
 	}
@@ -35,11 +35,11 @@ func (w Printer) Dataset(s *stager.Staged) {
 
 // features prints the features that are columns, or are computed from one, up to a number of them.
 func (w Printer) features(m *dataset.Manifest, most int) {
-	w.list(page.Features(m, false), most, "because", "bins")
+	w.printList(page.Features(m, false), most, "because", "bins")
 }
 
-// list prints a table up to a number of rows; which columns are least worth their room, comes last.
-func (w Printer) list(l page.Listed, most int, least ...string) {
+// printList prints a table up to a number of rows; which columns are least worth their room, comes last.
+func (w Printer) printList(l page.Listed, most int, least ...string) {
 	if len(l.Rows) == 0 {
 		return
 	}

@@ -54,7 +54,7 @@ func (v *SweepProgress) Show(b sweep.Board, snap sweepview.Snapshot) {
 			ended = append(ended, row)
 		}
 	}
-	v.news(ended, snap)
+	v.printNews(ended, snap)
 	v.line.Show(v.summary(snap)...)
 }
 
@@ -98,8 +98,8 @@ func (v *SweepProgress) summary(s sweepview.Snapshot) []string {
 // mostNews is how many trials have a line of their own at one look.
 const mostNews = 3
 
-// news prints what has happened since the last look: on a terminal failures and troubles alone.
-func (v *SweepProgress) news(ended []sweep.Row, s sweepview.Snapshot) {
+// printNews prints what has happened since the last look: on a terminal failures and troubles alone.
+func (v *SweepProgress) printNews(ended []sweep.Row, s sweepview.Snapshot) {
 	say := func(format string, args ...any) {
 		v.line.Clear()
 		tables.On(v.w).Printf(format+"\n", args...)
@@ -133,7 +133,7 @@ func (v *SweepProgress) news(ended []sweep.Row, s sweepview.Snapshot) {
 		if r.Status != sweep.StatusFailed && (v.w.Terminal || told > mostNews && i < len(ended)-1) {
 			continue
 		}
-		line := fmt.Sprintf("trial %3d  %s", r.Trial, v.ended(row))
+		line := fmt.Sprintf("trial %3d  %s", r.Trial, v.describeEnd(row))
 		if !v.w.Terminal {
 			line += "  |  " + strings.Join(v.summary(s), " · ")
 		}
@@ -157,8 +157,8 @@ func machines(job provision.SweepJob) (how string, lacking bool) {
 	return "waiting for machines", false
 }
 
-// ended is how a trial has ended.
-func (v *SweepProgress) ended(row sweep.Row) string {
+// describeEnd is how a trial has ended.
+func (v *SweepProgress) describeEnd(row sweep.Row) string {
 	how := ended(v.plan.Spec.Metric, row.Result)
 	switch t := row.Trial; {
 	case t.Refit:

@@ -132,8 +132,8 @@ type VersionDetails struct {
 	}
 }
 
-// life says since when aliases point at the version, or pointed, and what came after.
-func (v *VersionDetails) life(now time.Time) string {
+// describeLife says since when aliases point at the version, or pointed, and what came after.
+func (v *VersionDetails) describeLife(now time.Time) string {
 	var parts []string
 	for _, a := range v.Aliases {
 		var since, until time.Time
@@ -182,7 +182,7 @@ func (w Printer) Version(v VersionDetails, now time.Time, all bool) {
 		gate = sweep.VerdictWords(c.Verdict()) + ": " + c.Why()
 	}
 	by := v.Report.Within.Metric
-	rows := [][2]string{{"version", name}, {"verdict", standing}, {"life", v.life(now)}, {"gate", gate},
+	rows := [][2]string{{"version", name}, {"verdict", standing}, {"life", v.describeLife(now)}, {"gate", gate},
 		{"registered", fmt.Sprintf("%s (%s) by %s", v.Info.At.Format(time.DateTime),
 			humanize.RelTime(v.Info.At, now, "ago", "from now"), v.Info.By)},
 		{"sweep", v.Info.Labels["sweep"]}, {"trial", v.Info.Labels["trial"]}, {"dataset", v.Info.Labels["dataset"]},

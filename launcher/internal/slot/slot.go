@@ -57,8 +57,8 @@ const (
 	useDay     = "name a day that its month has"
 )
 
-// parse reads the five fields of cron and the name of a time zone of the IANA database; "" is UTC.
-func parse(text, zone string) (*schedule, error) {
+// parseSchedule reads the five fields of cron and the name of a time zone of the IANA database; "" is UTC.
+func parseSchedule(text, zone string) (*schedule, error) {
 	if len(text) > maxText {
 		return nil, invalid(text, useShorter, "it has %d characters, and %d are allowed", len(text), maxText)
 	}
@@ -181,7 +181,7 @@ func firstMoment(w time.Time, zone *time.Location) time.Time {
 
 // Of is the latest time of a schedule in a time zone, in which it is expressed.
 func Of(schedule, zone string, now time.Time) (time.Time, error) {
-	s, err := parse(schedule, zone)
+	s, err := parseSchedule(schedule, zone)
 	if err != nil {
 		return time.Time{}, err
 	}

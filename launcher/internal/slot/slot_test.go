@@ -51,7 +51,7 @@ func TestLast(t *testing.T) {
 		{"15 2 1 * *", "UTC", "2026-11-21T03:00:00Z", "2026-11-01T02:15:00Z"},
 		{"0 0 29 2 *", "UTC", "2026-11-21T03:00:00Z", "2024-02-29T00:00:00Z"},
 	} {
-		s, err := parse(c.schedule, c.zone)
+		s, err := parseSchedule(c.schedule, c.zone)
 		if err != nil {
 			t.Fatalf("parsed the schedule of %v: error %v", c, err)
 		}
@@ -98,13 +98,13 @@ func TestRefuses(t *testing.T) {
 		{strings.Repeat("1,", 200) + "1 3 * * *", "",
 			"it has 409 characters, and 200 are allowed; write ranges and steps, such as 0-30/5, for long lists"},
 	} {
-		if _, err := parse(c.schedule, c.zone); problem.Of(err) != problem.Usage ||
+		if _, err := parseSchedule(c.schedule, c.zone); problem.Of(err) != problem.Usage ||
 			!strings.HasSuffix(err.Error(), c.says) ||
 			!strings.HasPrefix(err.Error(), "schedule ") {
 			t.Errorf("%q in %q: %v, want %s", c.schedule, c.zone, err, c.says)
 		}
 	}
-	s := must.Get(parse("0 0 30 2 *", ""))(t)
+	s := must.Get(parseSchedule("0 0 30 2 *", ""))(t)
 	if _, err := s.lastTime(at(t, "2026-11-21T03:00:00Z")); problem.Of(err) != problem.Usage ||
 		!strings.HasSuffix(err.Error(), "it has no time in the last four years; name a day that its month has") {
 		t.Errorf("30 February: %v", err)
@@ -140,7 +140,7 @@ func TestNightsInWhichTheClocksChange(t *testing.T) {
 // watch goes through the day before a midnight and the two behind it, minute by minute.
 func watch(t *testing.T, schedule, zone string, night time.Time, period time.Duration, begins func(minute int) bool) {
 	t.Helper()
-	s := must.Get(parse(schedule, zone))(t)
+	s := must.Get(parseSchedule(schedule, zone))(t)
 	const change = time.Hour // no clock above is put forward or back by more
 	var slot, shown time.Time
 	for now := night.AddDate(0, 0, -1); now.Before(night.AddDate(0, 0, 2)); now = now.Add(time.Minute) {
@@ -172,7 +172,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("*/5 1-3,7 ? JAN-MAR SUN#2", "UTC")
 	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	f.Fuzz(func(t *testing.T, schedule, zone string) {
-		s, err := parse(schedule, zone)
+		s, err := parseSchedule(schedule, zone)
 		if err != nil {
 			return
 		}

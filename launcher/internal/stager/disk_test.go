@@ -145,15 +145,18 @@ func TestPointersOfAnotherBuild(t *testing.T) {
 	d := Destination{Store: store}
 	const theirs = `{"format":2,"version":"0123456789abcdef"}`
 	for name, follow := range map[string]func() error{
-		sweep.DatasetLatest("clicks"):      func() error { _, err := Resolve(ctx, store, "clicks"); return err },
-		sweep.DatasetInput("clicks", "ab"): func() error { _, err := d.knownInBucket(ctx, "clicks", "ab"); return err },
+		sweep.DatasetLatest("clicks"): func() error { _, err := Resolve(ctx, store, "clicks"); return err },
+		sweep.DatasetInput("clicks", "ab"): func() error {
+			_, err := d.findStagedInBucket(ctx, "clicks", "ab")
+			return err
+		},
 	} {
-		if err := d.point(ctx, name, pointer{Format: 1, Version: "fedcba9876543210"}); err != nil {
+		if err := d.putPointer(ctx, name, pointer{Format: 1, Version: "fedcba9876543210"}); err != nil {
 			t.Fatalf("the first pointer: %v", err)
 		}
 		must.Get(store.Put(ctx, name, blob.Any, strings.NewReader(theirs)))(t)
 		for what, err := range map[string]error{"following": follow(),
-			"overwriting": d.point(ctx, name, pointer{Format: 1, Version: "fedcba9876543210"})} {
+			"overwriting": d.putPointer(ctx, name, pointer{Format: 1, Version: "fedcba9876543210"})} {
 			if !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), "2, and this build reads 1") {
 				t.Errorf("%s %s: %v, expected a refusal that names the formats", what, name, err)
 			}

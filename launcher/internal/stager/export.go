@@ -73,7 +73,7 @@ func (s *Stager) exportQueries(ctx context.Context, src *source, dir string) err
 			empty, err = table.Empty(ctx, files)
 		}
 		if err == nil && empty {
-			err = src.lacks(q, problem.New(problem.NotFound, "the query has no rows"))
+			err = src.noteMissing(q, problem.New(problem.NotFound, "the query has no rows"))
 			files = nil
 		}
 		if err != nil {
@@ -93,7 +93,7 @@ func (s *Stager) exportQuery(ctx context.Context, q dataset.Place, pathPrefix st
 	folder := exportsFolder + id + "/"
 
 	// Whatever happens, no copy of the rows stays behind.
-	defer func() { err = errors.Join(err, s.empty(ctx, folder)) }()
+	defer func() { err = errors.Join(err, s.emptyObjects(ctx, folder)) }()
 	uri := "gs://" + s.Exports.Bucket + "/" + folder + "*.parquet"
 	if err := s.Exports.warehouse.Export(ctx, id, q.Query, uri); err != nil {
 		return nil, err
@@ -116,8 +116,8 @@ func (s *Stager) exportQuery(ctx context.Context, q dataset.Place, pathPrefix st
 	return files, nil
 }
 
-// empty empties the objects of an export, also when ctx has ended: nothing of ours may delete objects.
-func (s *Stager) empty(ctx context.Context, folder string) error {
+// emptyObjects empties the objects of an export, also when ctx has ended: nothing of ours may delete objects.
+func (s *Stager) emptyObjects(ctx context.Context, folder string) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer stop()
 	for attrs, err := range s.Exports.Store.List(ctx, folder) {

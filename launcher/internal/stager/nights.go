@@ -59,9 +59,9 @@ func CheckNight(r *nights.Record, now time.Time, in string) error {
 	return nil
 }
 
-// past reads the earlier nights, and begins the record of tonight's.
-func (s *Stager) past(ctx context.Context, spec *dataset.Spec, dst Destination) (*nights.Record, *nights.Request,
-	error) {
+// readPastNights reads the earlier nights, and begins the record of tonight's.
+func (s *Stager) readPastNights(ctx context.Context, spec *dataset.Spec, dst Destination) (*nights.Record,
+	*nights.Request, error) {
 	hash, meaning, err := nights.SpecHashes(spec)
 	if err != nil {
 		return nil, nil, err
@@ -85,9 +85,9 @@ func (s *Stager) past(ctx context.Context, spec *dataset.Spec, dst Destination) 
 	return r, q, nil
 }
 
-// judge compares the newly staged table with those of earlier nights, and writes the record. A version that already has
-// a record keeps it.
-func (s *Stager) judge(ctx context.Context, r *nights.Record, q *nights.Request, report *ingest.Report,
+// judgeNight compares the newly staged table with those of earlier nights, and writes the record. A version that
+// already has a record keeps it.
+func (s *Stager) judgeNight(ctx context.Context, r *nights.Record, q *nights.Request, report *ingest.Report,
 	absent []string, dst Destination) (*nights.Record, error) {
 	defer ingest.LessGarbage(len(report.Manifest.Features))()
 	m := report.Manifest
@@ -134,11 +134,11 @@ func (d Destination) nightFile(name, version string) string {
 
 // Night returns the record of a version; nil if there is none.
 func (d Destination) Night(ctx context.Context, name, version string) (*nights.Record, error) {
-	r, _, err := d.night(ctx, name, version)
+	r, _, err := d.readNight(ctx, name, version)
 	return r, err
 }
 
-func (d Destination) night(ctx context.Context, name, version string) (*nights.Record, blob.Generation, error) {
+func (d Destination) readNight(ctx context.Context, name, version string) (*nights.Record, blob.Generation, error) {
 	var text []byte
 	var attrs blob.Attrs
 	var err error
@@ -249,7 +249,7 @@ func (d Destination) Nights(ctx context.Context, name string) ([]*nights.Record,
 
 // Accept accepts a blocked night, and records who did so and why. A night that is accepted already is unchanged.
 func (d Destination) Accept(ctx context.Context, name, version string, a nights.Acceptance) (*nights.Record, error) {
-	r, generation, err := d.night(ctx, name, version)
+	r, generation, err := d.readNight(ctx, name, version)
 	if err != nil {
 		return nil, err
 	}

@@ -51,9 +51,9 @@ func SplitURL(url string) (bucket, rest string, err error) {
 // bucketPattern matches valid bucket names; anything else might be a path.
 var bucketPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$`)
 
-// find lists the source's files. Those in a bucket are identified by their checksums, so that nothing is fetched that
-// was staged before.
-func (s *Stager) find(ctx context.Context, spec *dataset.Spec) (*source, error) {
+// listFiles lists the source's files. Those in a bucket are identified by their checksums, so that nothing is fetched
+// that was staged before.
+func (s *Stager) listFiles(ctx context.Context, spec *dataset.Spec) (*source, error) {
 	places := spec.Source.Places(s.newestDay())
 	src := &source{objects: map[string]object{}, missing: spec.Source.Missing, newest: places[len(places)-1].Day}
 	for _, place := range places {
@@ -68,7 +68,7 @@ func (s *Stager) find(ctx context.Context, spec *dataset.Spec) (*source, error) 
 			continue
 		}
 
-		if err := src.lacks(place, err); err != nil {
+		if err := src.noteMissing(place, err); err != nil {
 			return nil, err
 		}
 	}
@@ -76,9 +76,9 @@ func (s *Stager) find(ctx context.Context, spec *dataset.Spec) (*source, error) 
 	return src, nil
 }
 
-// lacks takes note that a place has nothing of its day, if that may be. Several places may have files of one day.
+// noteMissing takes note that a place has nothing of its day, if that may be. Several places may have files of one day.
 // Without the newest, the table is that of the night before.
-func (src *source) lacks(place dataset.Place, err error) error {
+func (src *source) noteMissing(place dataset.Place, err error) error {
 	switch {
 	case place.Day == src.newest:
 		return problem.Wrap(problem.NotFound, err, "the newest day, %s, is not there yet", place.Day)
@@ -162,8 +162,8 @@ func literal(pattern string) string {
 	return strings.TrimSuffix(pattern, "/")
 }
 
-// fetch copies the source's objects into dir, and rows of BigQuery by way of the bucket.
-func (s *Stager) fetch(ctx context.Context, src *source, dir string) error {
+// fetchObjects copies the source's objects into dir, and rows of BigQuery by way of the bucket.
+func (s *Stager) fetchObjects(ctx context.Context, src *source, dir string) error {
 	if err := s.exportQueries(ctx, src, dir); err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ type Located struct {
 
 // Find locates the source's files.
 func (s *Stager) Find(ctx context.Context, spec *dataset.Spec) (*Located, error) {
-	src, err := s.find(ctx, spec)
+	src, err := s.listFiles(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (s *Stager) Look(ctx context.Context, spec *dataset.Spec, dst Destination) 
 	if err != nil {
 		return nil, err
 	}
-	m, err := s.known(ctx, dst, spec.Name, in.Fingerprint)
+	m, err := s.findStaged(ctx, dst, spec.Name, in.Fingerprint)
 	if err != nil || m == nil {
 		return in, err
 	}
@@ -150,7 +150,7 @@ func (s *Stager) Stage(ctx context.Context, spec *dataset.Spec, dst Destination)
 	}
 	defer work.remove()
 
-	if err := s.fetch(ctx, src, work.dir); err != nil {
+	if err := s.fetchObjects(ctx, src, work.dir); err != nil {
 		return nil, err
 	}
 	if dst.Store == nil {
@@ -167,7 +167,7 @@ func (s *Stager) WithTable(ctx context.Context, in *Located, use func(files []ta
 	}
 	defer work.remove()
 
-	if err := s.fetch(ctx, in.src, work.dir); err != nil {
+	if err := s.fetchObjects(ctx, in.src, work.dir); err != nil {
 		return err
 	}
 	return use(in.src.files)
@@ -218,7 +218,7 @@ func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, src *source
 	}
 	defer work.remove()
 
-	record, past, err := s.past(ctx, spec, dst)
+	record, past, err := s.readPastNights(ctx, spec, dst)
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +229,7 @@ func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, src *source
 
 	// The verdict is there before the version is: whoever finds the version finds it, even if this process is killed.
 	m := report.Manifest
-	night, err := s.judge(ctx, record, past, report, src.absent, dst)
+	night, err := s.judgeNight(ctx, record, past, report, src.absent, dst)
 	if err != nil {
 		return nil, err
 	}
@@ -321,7 +321,7 @@ func (s *Stager) progress(step Step) func(done, total int64) {
 // intoBucket stages in the workspace and uploads.
 func (s *Stager) intoBucket(ctx context.Context, spec *dataset.Spec, src *source, dst Destination,
 	fingerprint string, work *workspace) (*Staged, error) {
-	record, past, err := s.past(ctx, spec, dst)
+	record, past, err := s.readPastNights(ctx, spec, dst)
 	if err != nil {
 		return nil, err
 	}
@@ -335,14 +335,14 @@ func (s *Stager) intoBucket(ctx context.Context, spec *dataset.Spec, src *source
 	if err != nil {
 		return nil, err
 	}
-	night, err := s.judge(ctx, record, past, report, src.absent, dst)
+	night, err := s.judgeNight(ctx, record, past, report, src.absent, dst)
 	if err != nil {
 		return nil, err
 	}
 	if err := uploadManifest(ctx, work.path("dataset/"+dataset.ManifestFile), dst.Store, m); err != nil {
 		return nil, fmt.Errorf("upload %s: %w", dataset.ManifestFile, err)
 	}
-	if err := dst.point(ctx, sweep.DatasetInput(m.Name, fingerprint), pointer{1, m.Version, sums}); err != nil {
+	if err := dst.putPointer(ctx, sweep.DatasetInput(m.Name, fingerprint), pointer{1, m.Version, sums}); err != nil {
 		return nil, fmt.Errorf("remember the input: %w", err)
 	}
 	return &Staged{Manifest: m, Place: dst.Place(m), Night: night}, dst.MakeLatest(ctx, m)

@@ -34,10 +34,11 @@ func readPointer(ctx context.Context, store blob.Store, object string) (p pointe
 	return p, err
 }
 
-// known returns the manifest of the version that this input was staged as; nil if there is none, or it is not complete.
-func (s *Stager) known(ctx context.Context, d Destination, name, fingerprint string) (*dataset.Manifest, error) {
+// findStaged returns the manifest of the version that this input was staged as; nil if there is none, or it is not
+// complete.
+func (s *Stager) findStaged(ctx context.Context, d Destination, name, fingerprint string) (*dataset.Manifest, error) {
 	if d.Store != nil {
-		return d.knownInBucket(ctx, name, fingerprint)
+		return d.findStagedInBucket(ctx, name, fingerprint)
 	}
 
 	var p pointer
@@ -60,7 +61,7 @@ func (s *Stager) known(ctx context.Context, d Destination, name, fingerprint str
 	return m, nil
 }
 
-func (d Destination) knownInBucket(ctx context.Context, name, fingerprint string) (*dataset.Manifest, error) {
+func (d Destination) findStagedInBucket(ctx context.Context, name, fingerprint string) (*dataset.Manifest, error) {
 	p, err := readPointer(ctx, d.Store, sweep.DatasetInput(name, fingerprint))
 	if damaged(err) { // without a readable pointer the input counts as new
 		return nil, nil
@@ -103,13 +104,13 @@ func (d Destination) MakeLatest(ctx context.Context, m *dataset.Manifest) error 
 	if d.Store == nil {
 		return nil
 	}
-	if err := d.point(ctx, sweep.DatasetLatest(m.Name), pointer{Format: 1, Version: m.Version}); err != nil {
+	if err := d.putPointer(ctx, sweep.DatasetLatest(m.Name), pointer{Format: 1, Version: m.Version}); err != nil {
 		return fmt.Errorf("make version %s the latest: %w", m.Version, err)
 	}
 	return nil
 }
 
-func (d Destination) point(ctx context.Context, name string, p pointer) error {
+func (d Destination) putPointer(ctx context.Context, name string, p pointer) error {
 	if _, err := readPointer(ctx, d.Store, name); problem.Is(err, problem.Conflict) {
 		return err
 	}

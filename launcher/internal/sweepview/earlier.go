@@ -76,7 +76,8 @@ func earlierOf(ctx context.Context, bucket blob.Store, id sweep.ID, p *sweep.Pla
 	if final, ok := old.Final(); ok { // the same score as that of the winner
 		delete(results, final)
 	}
-	fitting, err := search.Fitting(p, informing(old, rated(old, slices.Collect(maps.Values(results)))), sweep.MaxFound)
+	fitting, err := search.Fitting(p, informing(old, ratedResults(old, slices.Collect(maps.Values(results)))),
+		sweep.MaxFound)
 	if err != nil || len(fitting) == 0 {
 		return nil, err
 	}
@@ -97,8 +98,9 @@ func informing(p *sweep.Plan, results []sweep.Result) []sweep.Result {
 	return slices.DeleteFunc(results, func(r sweep.Result) bool { return r.Trial != 0 })
 }
 
-// rated returns the results of a sweep's configurations: with folds their means, under the number of their first trial.
-func rated(p *sweep.Plan, results []sweep.Result) []sweep.Result {
+// ratedResults returns the results of a sweep's configurations: with folds their means, under the number of their first
+// trial.
+func ratedResults(p *sweep.Plan, results []sweep.Result) []sweep.Result {
 	if p.Folds == nil {
 		return results
 	}

@@ -78,6 +78,7 @@ type FoldCounts struct {
 	Best    *sweep.Rated `json:"best,omitempty"` // among those that are done
 }
 
+// newFolds counts a cross-validated sweep's configurations by state; nil of a sweep without folds.
 func newFolds(b sweep.Board) *FoldCounts {
 	if b.Configurations == nil {
 		return nil

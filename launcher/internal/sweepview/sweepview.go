@@ -131,7 +131,7 @@ func (s *View) Left(state State) (left sweep.Range, ok bool) {
 	}
 
 	mean := sum / n
-	left.Expected = s.waves(state) * mean
+	left.Expected = s.countWaves(state) * mean
 	if waiting := float64(state.Board.Waiting); n >= 5 && waiting > 0 {
 		// The mean of the trials that are left is compared with that of those that have ended.
 		spread := math.Sqrt(max(0, squares/n-mean*mean)*n/(n-1)) / mean
@@ -143,9 +143,9 @@ func (s *View) Left(state State) (left sweep.Range, ok bool) {
 	return left, true
 }
 
-// waves is how many trials the remaining ones take one after the other, with all tasks at work. In a selection every
-// step waits for the one before.
-func (s *View) waves(state State) (waves float64) {
+// countWaves returns how many trials the remaining ones take one after the other, with all tasks at work. In a
+// selection every step waits for the one before.
+func (s *View) countWaves(state State) (waves float64) {
 	tasks := float64(max(s.Plan.Sizing.Tasks, 1))
 	if !s.Plan.Selects() {
 		return float64(state.Board.Waiting) / tasks

@@ -147,7 +147,7 @@ func (k *Keeper) saveNow(ctx context.Context, c *gbt.Checkpoint, limit time.Dura
 	}
 
 	start := time.Now()
-	bytes, err := k.save(ctx, c, limit)
+	bytes, err := k.saveWithin(ctx, c, limit)
 	// A failed save counts too: the next is as far off as after a successful one.
 	k.at = time.Now()
 	k.took = k.at.Sub(start)
@@ -168,9 +168,9 @@ func (k *Keeper) trainedUntilSave() time.Duration {
 	return k.at.Sub(k.began)
 }
 
-// save writes c under a free name and then drops the oldest checkpoint beyond two. That it could not be dropped is only
-// logged: c is saved, and the next save begins with what is left over.
-func (k *Keeper) save(ctx context.Context, c *gbt.Checkpoint, limit time.Duration) (bytes int, err error) {
+// saveWithin writes c under a free name and then drops the oldest checkpoint beyond two. That it could not be dropped
+// is only logged: c is saved, and the next save begins with what is left over.
+func (k *Keeper) saveWithin(ctx context.Context, c *gbt.Checkpoint, limit time.Duration) (bytes int, err error) {
 	if k.Sound != nil {
 		if err := k.Sound(ctx); err != nil {
 			return 0, err
