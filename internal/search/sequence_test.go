@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"gonum.org/v1/gonum/diff/fd"
 	"gonum.org/v1/gonum/mat"
 
 	"coppice/internal/sweep"
@@ -138,5 +139,166 @@ func TestSequenceOrRandom(t *testing.T) {
 	if n := of[sweep.MethodHalton]; n < 2 || n > 6 || of[sweep.MethodRandom] != 20-n {
 		t.Errorf("with a constraint that about four points keep: 20 trials are from %v; want about four from the "+
 			"sequence and the others random", of)
+	}
+}
+
+// TestExpectedEnds: what a stopped trial would have ended with is what the others gained on the rest of the way.
+func TestExpectedEnds(t *testing.T) {
+	trial := func(n int, status sweep.Status, scores ...float64) sweep.Seen {
+		s := sweep.Seen{Trial: n, Status: status, Score: &scores[len(scores)-1]}
+		for i, v := range scores {
+			if status == sweep.StatusStopped || i < len(scores)-1 {
+				s.Rungs = append(s.Rungs, sweep.RungScore{Step: []int{5, 15, 45}[i], Score: v})
+			}
+		}
+		return s
+	}
+	seen := []sweep.Seen{
+		trial(0, sweep.StatusDone, 0.60, 0.65, 0.68, 0.70),
+		trial(1, sweep.StatusDone, 0.62, 0.66, 0.70, 0.71),
+		trial(2, sweep.StatusStopped, 0.50),
+		trial(3, sweep.StatusStopped, 0.58, 0.60),
+		trial(4, sweep.StatusStopped, 0.61, 0.67, 0.66),
+		{Trial: 5, Status: sweep.StatusRunning},
+		trial(6, sweep.StatusDone, 0.9), // before its first rung
+	}
+
+	// Medians of the gains: 0.045 to the second rung, 0.03 to the third, and 0.015 to the end.
+	ends := expectedEnds(seen)
+	for trial, want := range map[int]float64{2: 0.59, 3: 0.645, 4: 0.675} {
+		if math.Abs(ends[trial]-want) > 1e-12 {
+			t.Errorf("trial %d would have ended with %v, want %v", trial, ends[trial], want)
+		}
+	}
+	if len(ends) != 3 {
+		t.Errorf("%d trials have an expected end, want the three that were stopped: %v", len(ends), ends)
+	}
+
+	alone := expectedEnds(seen[2:3])
+	if alone[2] != 0.50 {
+		t.Errorf("without others a stopped trial would have ended with %v, want its score of 0.5", alone[2])
+	}
+}
+
+// TestStoppedTrialsInformAtTheirWorth: a search that has seen two whole trainings and many samples does not take the
+// two for the best.
+func TestStoppedTrialsInformAtTheirWorth(t *testing.T) {
+	score := func(v float64) *float64 { return &v }
+	p := &sweep.Plan{Maximize: true}
+	p.Spec.Search.Stop = &sweep.Stop{Rule: sweep.StopASHA, Eta: 3, Rungs: []int{5}}
+	seen := []sweep.Seen{
+		{Trial: 0, Status: sweep.StatusDone, Score: score(0.70), Params: sweep.Params{},
+			Rungs: []sweep.RungScore{{Step: 5, Score: 0.40}}},
+		{Trial: 1, Status: sweep.StatusStopped, Score: score(0.45), Params: sweep.Params{},
+			Rungs: []sweep.RungScore{{Step: 5, Score: 0.45}}},
+	}
+	q := askOf(p, nil, seen)
+	if len(q.Known) != 2 || *q.Known[0].Score != 0.70 || math.Abs(*q.Known[1].Score-0.75) > 1e-12 {
+		t.Errorf("the method sees %+v; want 0.7 of the trial that is done, and 0.75 of the one that was better "+
+			"where it stopped", q.Known)
+	}
+}
+
+// Replay repeats a recorded decision, from what it has seen. It returns nil if the outcome is the same; otherwise the
+// error says what came out.
+func Replay(p *sweep.Plan, d *sweep.Decision) error {
+	s, err := Decide(p, d.Trial, d.Seen, d.Refused)
+	if err != nil {
+		return err
+	}
+	if keyOf(s.Params) != keyOf(normalizeNumbers(d.Own)) || s.Source != d.Source || s.Reason != d.Reason ||
+		(s.Parent == nil) != (d.From == nil) || s.Parent != nil && *s.Parent != d.From.Trial {
+		return fmt.Errorf("search: trial %d was decided as %s; from what it has seen comes %s (%s: %s). Another "+
+			"build, or another kind of processor, may choose otherwise between nearly equal candidates", d.Trial,
+			describe(d.Own), describe(s.Params), s.Source, s.Reason)
+	}
+	return nil
+}
+
+// ReplayPromotion repeats a recorded verdict on a paused trial, from what it has seen. It returns nil if the outcome is
+// the same.
+func ReplayPromotion(p *sweep.Plan, r *sweep.Promotion) error {
+	switch {
+	case r.Unread && r.Promoted: // nothing could be compared
+		return nil
+	case r.Unread:
+		return fmt.Errorf("search: trial %d at %d trees: promoted is %t (%s), although its score could not be read",
+			r.Trial, r.Step, r.Promoted, r.Reason)
+	}
+	v := AfterPause(p, sweep.Reached{Step: r.Step, Trial: r.Trial, Score: r.Score}, r.Seen, r.Last)
+	if (v.Action == GoOn) != r.Promoted || v.Reason != r.Reason {
+		return fmt.Errorf("search: trial %d at %d trees: promoted is %t (%s); from what had been seen comes %s (%s)",
+			r.Trial, r.Step, r.Promoted, r.Reason, v.Action, v.Reason)
+	}
+	return nil
+}
+
+// TestFittingGradient compares the gradient with differences, on rows of two searches.
+func TestFittingGradient(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	columns := []column{{0, true}, {1, false}, {3, true}}
+	var k known
+	for i := range 12 {
+		k.rows = append(k.rows, []float64{rng.Float64(), float64(i%3 - 1), rng.Float64()})
+		k.ages = append(k.ages, i%3)
+		k.z = append(k.z, rng.NormFloat64())
+		k.doubt = append(k.doubt, float64(i%2))
+	}
+	f := newFitting(columns, k, 4)
+	if len(f.squares) != 3 || len(f.prior) != 6 {
+		t.Fatalf("%d length scales and %d parameters, expected 3 and 6", len(f.squares), len(f.prior))
+	}
+
+	for range 5 {
+		x := f.start()
+		for i := range x {
+			x[i] += 0.5 * rng.NormFloat64()
+		}
+		want := fd.Gradient(nil, f.loss, x, &fd.Settings{Formula: fd.Central})
+		got := make([]float64, len(x))
+		f.gradient(got, x)
+		for i := range got {
+			if math.Abs(got[i]-want[i]) > 1e-4*(1+math.Abs(want[i])) {
+				t.Errorf("parameter %d: gradient %g, by differences %g", i, got[i], want[i])
+			}
+		}
+	}
+}
+
+// TestLogImprovement compares with the plain formula where that can be computed; a higher expectation must give a
+// higher value.
+func TestLogImprovement(t *testing.T) {
+	if got, want := math.Exp(logImprovement(0.3, 2)),
+		2*(math.Exp(-0.01125)/math.Sqrt(2*math.Pi)+0.15*0.5596177); math.Abs(got-want) > 1e-6 {
+		t.Errorf("%g, expected %g", got, want)
+	}
+	last := math.Inf(-1)
+	for mean := -200.0; mean < 5; mean += 0.01 {
+		gain := logImprovement(mean, 1)
+		if !(gain > last) {
+			t.Fatalf("at %g: %g, not above %g", mean, gain, last)
+		}
+		last = gain
+	}
+}
+
+// TestWarped keeps the order and equal values equal, whatever the outliers.
+func TestWarped(t *testing.T) {
+	in := []float64{-1e300, 0.5, 0.6, 0.6, 0.61, 0.62, math.SmallestNonzeroFloat64, 0.9}
+	out := warpScores(in)
+	for i := range in {
+		for j := range in {
+			if in[i] < in[j] && !(out[i] < out[j]) || in[i] == in[j] && out[i] != out[j] {
+				t.Errorf("%g and %g became %g and %g", in[i], in[j], out[i], out[j])
+			}
+		}
+		if !sweep.Finite(out[i]) || math.Abs(out[i]) > 5 {
+			t.Errorf("%g became %g", in[i], out[i])
+		}
+	}
+	for _, v := range warpScores([]float64{3, 3, 3}) {
+		if v != 0 {
+			t.Errorf("equal values became %g", v)
+		}
 	}
 }

@@ -3,6 +3,9 @@ package sweep_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -151,5 +154,182 @@ func TestDescribedMachine(t *testing.T) {
 	text := must.Get(json.Marshal(s.Machine))(t)
 	if strings.Contains(string(text), "memory") || strings.Contains(string(text), "vcpus") {
 		t.Errorf("the plan says it twice: %s", text)
+	}
+}
+
+// TestCurvesAreBounded keeps adding trees: the curve keeps its bound, its first tree and its interval.
+func TestCurvesAreBounded(t *testing.T) {
+	for _, n := range []int{0, 1, 2, sweep.MaxCurve, sweep.MaxCurve + 1, 5*sweep.MaxCurve + 17, 100_000} {
+		c := sweep.Curve{Format: 1, Sweep: "night-1"}
+		for tree := 41; tree < 41+n; tree++ {
+			c.Add(tree, float64(tree)/100_000+1e-15)
+		}
+		if len(c.Scores) > sweep.MaxCurve || n > 0 && c.First != 41 || n > sweep.MaxCurve &&
+			len(c.Scores) <= sweep.MaxCurve/2 {
+			t.Errorf("of %d trees: %d scores from tree %d; want half of %d to all of them from tree 41", n,
+				len(c.Scores), c.First, sweep.MaxCurve)
+		}
+		for i, s := range c.Rounded().Scores {
+			if tree := c.First + i*c.Every; s != float64(tree)/100_000 {
+				t.Fatalf("of %d trees: score %v at tree %d, want %v", n, s, tree, float64(tree)/100_000)
+			}
+		}
+		if want := (n - 1) / max(c.Every, 1); n > 0 && len(c.Scores) != want+1 {
+			t.Errorf("of %d trees, one in %d: %d scores, want %d", n, c.Every, len(c.Scores), want+1)
+		}
+		data, err := json.Marshal(c.Rounded())
+		if err != nil || len(data) > 16<<10 {
+			t.Errorf("of %d trees: %d bytes, error %v; want at most 16 KiB", n, len(data), err)
+		}
+		if back, err := sweep.DecodeCurve(data); n > 0 &&
+			(err != nil || !reflect.DeepEqual(back.Scores, c.Rounded().Scores)) {
+			t.Errorf("of %d trees: read back %v, error %v", n, back, err)
+		}
+	}
+}
+
+// TestCurvesBeginAnew where a training starts over, and after a score that JSON cannot represent.
+func TestCurvesBeginAnew(t *testing.T) {
+	var c sweep.Curve
+	for tree := 7; tree <= 9; tree++ {
+		c.Add(tree, 0.5)
+	}
+	c.Add(1, 0.25)
+	c.Add(2, math.NaN())
+	if len(c.Scores) != 0 {
+		t.Errorf("after no number: %v, want nothing", c.Scores)
+	}
+	c.Add(3, 0.75)
+	c.Add(4, 1)
+	if c.First != 3 || !reflect.DeepEqual(c.Scores, []float64{0.75, 1}) {
+		t.Errorf("from tree %d %v, want 0.75 and 1 from tree 3", c.First, c.Scores)
+	}
+}
+
+func TestJoinCurves(t *testing.T) {
+	curve := func(claim, first, every int, scores ...float64) sweep.Curve {
+		return sweep.Curve{Claim: claim, First: first, Every: every, Scores: scores}
+	}
+	for name, tc := range map[string]struct {
+		curves []sweep.Curve
+		want   []sweep.CurvePoint
+	}{
+		"none": {nil, nil},
+		"one":  {[]sweep.Curve{curve(0, 1, 1, .1, .2)}, []sweep.CurvePoint{{1, .1}, {2, .2}}},
+		"gone on": {[]sweep.Curve{curve(1, 3, 1, .3, .4), curve(0, 1, 1, .1, .2, .9)},
+			[]sweep.CurvePoint{{1, .1}, {2, .2}, {3, .3}, {4, .4}}},
+		"begun again": {[]sweep.Curve{curve(0, 1, 1, .8, .9), curve(1, 5, 1, .9), curve(2, 1, 1, .1, .2)},
+			[]sweep.CurvePoint{{1, .1}, {2, .2}}},
+		"a gap": {[]sweep.Curve{curve(0, 1, 1, .1), curve(2, 4, 2, .4, .6)},
+			[]sweep.CurvePoint{{1, .1}, {4, .4}, {6, .6}}},
+		"an empty one": {[]sweep.Curve{curve(0, 1, 1, .1), curve(1, 1, 1)}, []sweep.CurvePoint{{1, .1}}},
+	} {
+		if got := sweep.JoinCurves(tc.curves); !reflect.DeepEqual(got, tc.want) {
+			t.Errorf("%s: joined to %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
+// TestMethodAutoAlone is as good as no search at all; what says more is not filled up.
+func TestMethodAutoAlone(t *testing.T) {
+	const head = "name: n\ndataset: d\nmetric: auc\ntrials: 9\n"
+	read := func(text string) sweep.Search {
+		s, err := sweep.ParseSpec("sweep.yaml", []byte(head+text), words())
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		return s.Search
+	}
+	if got, want := read("search: {method: auto}\n"), read(""); !reflect.DeepEqual(got, want) {
+		t.Errorf("with method: auto alone the search is %+v, without search: %+v", got, want)
+	}
+	if got := read("search: {method: auto, random: {num_leaves: {int: [2, 9]}}}\n"); len(got.Random) != 1 {
+		t.Errorf("beside a space of one parameter are %v", got.Random)
+	}
+}
+
+// TestAMachineThatGoesCostsAnAttempt: a task that is stopped from outside, however early, is tried again; a failure
+// that would recur is not.
+func TestAMachineThatGoesCostsAnAttempt(t *testing.T) {
+	codes := sweep.RetryableExitCodes()
+	for code, want := range map[int]bool{
+		sweep.ExitTransient: true, sweep.ExitInterrupt: true, sweep.ExitTerminated: true, sweep.ExitKilled: true,
+		sweep.ExitOK: false, sweep.ExitError: false, sweep.ExitInput: false, sweep.ExitSetup: false,
+	} {
+		if got := slices.Contains(codes, int32(code)); got != want {
+			t.Errorf("exit code %d is tried again: %t, want %t", code, got, want)
+		}
+	}
+}
+
+// TestStopFillsWhatTheSpecLeavesOpen: trials are compared by rows where the table has enough of them, unless the metric
+// is of ranks.
+func TestStopFillsWhatTheSpecLeavesOpen(t *testing.T) {
+	asha := func(by string, eta int) sweep.Stop { return sweep.Stop{Rule: sweep.StopASHA, By: by, Eta: eta} }
+	for _, c := range []struct {
+		given       sweep.Stop
+		trees, rows int
+		rankOnly    bool
+		want        sweep.Stop
+		fits        bool
+	}{
+		{asha("", 0), 100, 1_000_000, false, sweep.Stop{By: sweep.ByRows, Eta: 5, OneIn: 25, Rungs: []int{4}}, true},
+		{asha("", 3), 270, 1_000_000, false, sweep.Stop{By: sweep.ByRows, Eta: 3, OneIn: 9, Rungs: []int{30}}, true},
+		{asha("", 0), 10, 49_999, false, sweep.Stop{By: sweep.ByRows, Eta: 5, OneIn: 5, Rungs: []int{2}}, true},
+		{asha("", 0), 10, 50_000, false, sweep.Stop{By: sweep.ByRows, Eta: 5, OneIn: 25, Rungs: []int{1}}, true},
+		{asha("", 0), 100, 9_999, false, sweep.Stop{By: sweep.ByTrees, Eta: 3}, true},
+		{asha(sweep.ByTrees, 0), 100, 1_000_000, false, sweep.Stop{By: sweep.ByTrees, Eta: 3}, true},
+		{asha(sweep.ByRows, 0), 100, 9_999, false, sweep.Stop{By: sweep.ByRows, Eta: 5}, false},
+		{asha("", 0), 100, 1_000_000, true, sweep.Stop{By: sweep.ByTrees, Eta: 3}, true},
+		{asha(sweep.ByRows, 0), 100, 1_000_000, true, sweep.Stop{By: sweep.ByRows, Eta: 5, OneIn: 25, Rungs: []int{4}},
+			true},
+	} {
+		got := c.given
+		fits := got.Fill(c.trees, c.rows, c.rankOnly)
+		if fits != c.fits || got.By != c.want.By || got.Eta != c.want.Eta || got.OneIn != c.want.OneIn ||
+			!slices.Equal(got.Rungs, c.want.Rungs) {
+			t.Errorf("%+v with %d trees, %d rows, a metric of ranks %t: got %+v, fits %t; want %+v, %t", c.given,
+				c.trees, c.rows, c.rankOnly, got, fits, c.want, c.fits)
+		}
+	}
+
+	rows, trees := sweep.Stop{By: sweep.ByRows, OneIn: 16, Rungs: []int{4}}, sweep.Stop{Rungs: []int{10, 30}}
+	if got := rows.Reached(4); got != "on one row in 16" {
+		t.Errorf("by rows, the rung is reached %q, want on one row in 16", got)
+	}
+	if got := trees.Reached(10); got != "at 10 trees" {
+		t.Errorf("by trees, the first rung is reached %q, want at 10 trees", got)
+	}
+}
+
+// TestStopByIsChecked: what cannot be compared is refused, at its place.
+func TestStopByIsChecked(t *testing.T) {
+	for stop, want := range map[string]string{
+		"{rule: asha, by: rows}":               "",
+		"{rule: hyperband, by: rows}":          "",
+		"{rule: asha, by: rows, min_trees: 5}": "min_trees is the first rung by: trees",
+		"{rule: asha, by: row}":                `unknown "row"`,
+		"{rule: median}":                       "unknown rule",
+	} {
+		_, err := sweep.ParseSpec("sweep.yaml",
+			[]byte(strings.Replace(good, "search:\n", "search:\n  stop: "+stop+"\n", 1)), words())
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("stop: %s: got error %v, want %q", stop, err, want)
+		}
+	}
+}
+
+// TestSeenRungsAreBounded: a damaged decision does not cost a search more than a sweep's rungs can.
+func TestSeenRungsAreBounded(t *testing.T) {
+	for rungs, ok := range map[string]bool{
+		`{"step": 3, "score": 0.5}, {"step": 9, "score": 0.6}`:          true,
+		`{"step": 9, "score": 0.6}, {"step": 3, "score": 0.5}`:          false,
+		`{"step": 3}` + strings.Repeat(`, {"step": 3, "score": 1}`, 40): false,
+	} {
+		text := `{"format": 1, "sweep": "test-1", "trial": 2, "params": {"a": 1}, "own": {"a": 1}, "seen": ` +
+			`[{"trial": 1, "status": "stopped", "score": 0.5, "rungs": [` + rungs + `]}]}`
+		if _, err := sweep.DecodeDecision([]byte(text)); (err == nil) != ok {
+			t.Errorf("a decision that has seen rungs %.60s: error %v; want it to be read: %t", rungs, err, ok)
+		}
 	}
 }

@@ -1,11 +1,17 @@
 package sweep_test
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
@@ -154,5 +160,288 @@ func TestBriefly(t *testing.T) {
 		if got := c.Why(); got != tc.want {
 			t.Errorf("got %q, want %q", got, tc.want)
 		}
+	}
+}
+
+// TestSeveralObjectives: a list of metrics has goals and a pick, and an error in either has its position.
+func TestSeveralObjectives(t *testing.T) {
+	v := words()
+	v.Goal = func(name string) (sweep.Goal, error) {
+		if slices.Contains(sweep.GoalFacts(), name) {
+			return sweep.Goal{Name: name}, nil
+		}
+		if err := v.Metric(name); err != nil {
+			return sweep.Goal{}, errors.New("no such objective")
+		}
+		return sweep.Goal{Name: name, Maximize: name != "log_loss"}, nil
+	}
+	read := func(metric string) (*sweep.Spec, error) {
+		return sweep.ParseSpec("sweep.yaml",
+			[]byte(strings.Replace(good, "metric: average_precision\n", metric+"\n", 1)), v)
+	}
+
+	both := []sweep.Goal{{Name: "average_precision", Maximize: true}, {Name: "model_bytes"}}
+	for metric, want := range map[string]struct {
+		goals []sweep.Goal
+		pick  *sweep.Pick
+	}{
+		"metric: average_precision":                {nil, nil},
+		"metric: [average_precision]":              {nil, nil},
+		"metric: [average_precision, model_bytes]": {both, &sweep.Pick{Best: "average_precision", Within: "1se"}},
+		"metric: [average_precision, model_bytes]\npick: {within: 0.1%}": {both,
+			&sweep.Pick{Best: "average_precision", Within: "0.1%"}},
+		"metric: [average_precision, model_bytes]\npick: {best: model_bytes, within: 10000}": {both,
+			&sweep.Pick{Best: "model_bytes", Within: "10000"}},
+	} {
+		s, err := read(metric)
+		if err != nil || s.Metric != "average_precision" || !reflect.DeepEqual(s.Goals, want.goals) ||
+			!reflect.DeepEqual(s.Pick, want.pick) {
+			t.Errorf("%s: %+v, error %v; expected average_precision, %+v and %+v", metric, s, err, want.goals,
+				want.pick)
+		}
+	}
+
+	for metric, want := range map[string]string{
+		"metric: []": "metric is missing",
+		"metric: [average_precision, model_byte]":             "sweep.yaml:4:29: no such objective",
+		"metric: [model_bytes, average_precision]":            "sweep.yaml:4:9: no such metric",
+		"metric: [auc, trees, trees]":                         "sweep.yaml:4:22: trees is there twice",
+		"metric: [auc, trees, leaves, model_bytes, log_loss]": "5 objectives: use at most 4",
+		"metric: auc\npick: {within: 1%}": "pick is for a sweep with several objectives: " +
+			"make metric a list, such as [auc, model_bytes]",
+		"metric: [auc, trees]\npick: {best: tree}": "pick.within is missing",
+		"metric: [auc, trees]\npick: {best: tree, within: 1%}": `sweep.yaml:5:14: "tree" is none of metric: auc, ` +
+			`trees (did you mean "trees"?)`,
+		"metric: [auc, trees]\npick: {best: trees, within: 1se}": "only the first metric, auc, has a standard error",
+		"metric: [auc, trees]\npick: {within: much}":             `within is "much": use a share such as 0.1%`,
+		"metric: [auc, trees]\nvalidate: {kfold: 3}":             "validate cannot be combined with several objectives",
+	} {
+		if _, err := read(metric); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, expected %s", metric, err, want)
+		}
+	}
+	for _, c := range []struct{ from, to, want string }{} {
+		text := strings.NewReplacer("metric: average_precision", "metric: [auc, trees]", c.from, c.to).Replace(good)
+		if _, err := sweep.ParseSpec("sweep.yaml", []byte(text), v); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
+			t.Errorf("several objectives and %s: %v, expected %s", c.to, err, c.want)
+		}
+	}
+
+	// In a plan the metric is a text, with one objective as with several.
+	s, err := read("metric: average_precision")
+	text, _ := json.Marshal(s)
+	if err != nil || !strings.Contains(string(text), `"metric":"average_precision","trials"`) ||
+		strings.Contains(string(text), "goals") {
+		t.Errorf("the spec of one metric is %s, error %v; expected it as it was", text, err)
+	}
+}
+
+// TestPlansOfSeveralObjectives: a plan without a rule is rejected.
+func TestPlansOfSeveralObjectives(t *testing.T) {
+	for want, change := range map[string]func(*sweep.Plan){
+		"":                                  func(*sweep.Plan) {},
+		"nothing says which of them counts": func(p *sweep.Plan) { p.Spec.Pick = nil },
+		"within is": func(p *sweep.Plan) {
+			p.Spec.Pick = &sweep.Pick{Best: "auc", Within: "-1%"}
+		},
+	} {
+		p := plan()
+		p.Spec.Goals, p.Spec.Pick = []sweep.Goal{{Name: "auc", Maximize: true}, {Name: "trees"}},
+			&sweep.Pick{Best: "auc", Within: "1%"}
+		change(p)
+		text := must.Get(json.Marshal(p))(t)
+		if _, err := sweep.DecodePlan(text); (err == nil) != (want == "") || err != nil &&
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("reading it: %v, expected an error with %q, or none", err, want)
+		}
+	}
+}
+
+// TestValues: a trial's value in each goal, if all are known.
+func TestValues(t *testing.T) {
+	s := &sweep.Spec{Goals: []sweep.Goal{{Name: "auc", Maximize: true}, {Name: "log_loss"}, {Name: "model_bytes"},
+		{Name: "leaves"}}}
+	r := &sweep.Result{Status: sweep.StatusDone, Score: 0.7, Metrics: map[string]float64{"auc": 0.7, "log_loss": 0.3},
+		Leaves: 40, Model: &sweep.Object{Bytes: 1234}}
+	if got, want := s.Values(r), []float64{0.7, 0.3, 1234, 40}; !slices.Equal(got, want) {
+		t.Errorf("%v, expected %v", got, want)
+	}
+	r.Model = nil
+	if got := s.Values(r); got != nil {
+		t.Errorf("values of a trial without a model: got %v, want none", got)
+	}
+	if a, b := []float64{0.7, 0.3, 10, 4}, []float64{0.7, 0.2, 10, 4}; !s.Dominates(b, a) || s.Dominates(a, b) ||
+		s.Dominates(a, a) {
+		t.Errorf("%v should be better than %v, and nothing better than itself", b, a)
+	}
+}
+
+// Labels reach the plan, but do not make it another sweep; what Google Cloud would refuse is refused with its place.
+func TestLabels(t *testing.T) {
+	const head = "name: a\ndataset: b\nmetric: auc\ntrials: 1\n"
+	v := words()
+	plain := must.Get(sweep.ParseSpec("s.yaml", []byte(head), v))(t)
+	labelled, err := sweep.ParseSpec("s.yaml", []byte(head+"labels: {team: ads, cost-center: 0042}\n"), v)
+	if err != nil || fmt.Sprint(labelled.Labels) != "map[cost-center:0042 team:ads]" {
+		t.Fatalf("two labels: %v, %v, expected both as written", labelled, err)
+	}
+	if (&sweep.Plan{Spec: *plain}).Fingerprint() != (&sweep.Plan{Spec: *labelled}).Fingerprint() {
+		t.Error("labels make another sweep of a plan")
+	}
+	var many []string
+	for i := range 33 {
+		many = append(many, fmt.Sprintf("l%d: x", i))
+	}
+	for labels, want := range map[string]string{
+		"{Team: ads}":                             `s.yaml:5:10: label "Team": use up to 63 of a-z`,
+		"{team: Ads}":                             `s.yaml:5:16: value "Ads": use 1 to 63 of a-z`,
+		"{coppice-sweep: x}":                      "those that begin with coppice or goog are set by the programs",
+		"{google: x}":                             "those that begin with coppice or goog",
+		"{" + strings.Join(many, ", ") + "}":      "33 labels: use at most 32",
+		"{team: " + strings.Repeat("x", 64) + "}": "use 1 to 63",
+	} {
+		if _, err := sweep.ParseSpec("s.yaml", []byte(head+"labels: "+labels+"\n"), v); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("labels: %.60s: %v, expected %q", labels, err, want)
+		}
+	}
+}
+
+// TestAliasesAreResolved: a parsed spec has one name for each parameter, and equals the same spec under canonical names
+// except for the keys of its draws.
+func TestAliasesAreResolved(t *testing.T) {
+	rename := strings.NewReplacer(
+		"learning_rate: 0.05", "eta: 0.05", "learning_rate: 0.03", "shrinkage_rate: 0.03", "{num_leaves: 31}",
+		"{max_leaves: 31}", "grid: {num_leaves:", "grid: {max_leaves:", `"num_leaves <= 2`, `"max_leaves <= 2`)
+	canonical := must.Get(sweep.ParseSpec("sweep.yaml", []byte(good), words()))(t)
+	aliased := must.Get(sweep.ParseSpec("sweep.yaml", []byte(rename.Replace(good)), words()))(t)
+	want, _ := json.Marshal(canonical)
+	if got, _ := json.Marshal(aliased); string(got) != string(want) {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+
+	drawn := must.Get(sweep.ParseSpec("sweep.yaml",
+		[]byte(strings.Replace(good, "lambda_l2: {choice", "reg_lambda: {choice", 1)), words()))(t)
+	if d, ok := drawn.Search.Random["lambda_l2"]; !ok || d.DrawnAs != "reg_lambda" ||
+		len(drawn.Search.Random) != len(canonical.Search.Random) {
+		t.Errorf("random: %+v", drawn.Search.Random)
+	}
+}
+
+// TestNoAliasGetsRound the reserved names, or another name of the same parameter.
+func TestNoAliasGetsRound(t *testing.T) {
+	const say = "; say it there, and take it out here"
+	for name, tc := range map[string]struct{ old, new, want string }{
+		"objective": {"num_iterations: 2000", "loss: regression",
+			"8:16: loss is another name of objective, which is set by the spec's key objective" + say},
+		"stopping": {"num_iterations: 2000", "n_iter_no_change: 3",
+			"8:28: n_iter_no_change is another name of early_stopping_round, which is set by the spec's key " +
+				"early_stopping_rounds" + say},
+		"stopping, fixed": {"{num_leaves: 31}", "{n_iter_no_change: 3}",
+			"10:30: n_iter_no_change is another name of early_stopping_round, which"},
+		"objective, grid": {"min_data_in_leaf: [20, 200]", "app: [regression]",
+			"11:42: app is another name of objective, which"},
+		"stopping, random": {"lambda_l2: {choice: [0, 1, 10]}", "n_iter_no_change: {int: [1, 9]}",
+			"16:24: n_iter_no_change is another name of early_stopping_round, which"},
+		"threads": {"num_iterations: 2000", "n_jobs: 64",
+			"8:18: n_jobs is another name of num_threads, which is set by the spec's key machine.threads_per_task" +
+				say},
+		"metric": {"num_iterations: 2000", "metrics: auc",
+			"8:19: metrics is another name of metric, which is set by the spec's key metric" + say},
+		"twice": {"num_iterations: 2000", "eta: 0.1",
+			"8:35: learning_rate is given twice: here as learning_rate, and as eta in line 8; keep one of them"},
+		"twice, lines": {"params: {num_iterations: 2000, learning_rate: 0.05}",
+			"params:\n  learning_rate: 0.05\n  eta: 0.1",
+			"10:8: learning_rate is given twice: here as eta, and as learning_rate in line 9; keep one of them"},
+		"two aliases": {"num_iterations: 2000, learning_rate: 0.05", "shrinkage_rate: 0.1, eta: 0.2",
+			"8:36: learning_rate is given twice: here as eta, and as shrinkage_rate in line 8"},
+		"twice, fixed": {"{num_leaves: 63,", "{num_leaves: 63, max_leaves: 31,",
+			"10:58: num_leaves is given twice: here as max_leaves"},
+		"twice, grid": {"min_data_in_leaf: [20, 200]", "max_leaves: [20, 200]",
+			"11:49: num_leaves is given twice: here as max_leaves"},
+		"twice, random": {"lambda_l2: {choice", "eta: {choice",
+			"16:11: learning_rate is given twice: here as eta, and as learning_rate in line 13"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			refused(t, tc.old, tc.new, "sweep.yaml:"+tc.want)
+		})
+	}
+}
+
+// TestCutReason: a result whose reason is a trial's error can always be decoded, whatever the error's text.
+func TestCutReason(t *testing.T) {
+	for name, text := range map[string]string{
+		"short": "no luck", "empty": "", "as long as may be": strings.Repeat("x", 4096),
+		"long":                    strings.Repeat("x", 5000),
+		"long, of two bytes each": strings.Repeat("\u00e4", 3000), "long, of four, off by one": "x" +
+			strings.Repeat("\U0001f333", 3000),
+		"not UTF-8": strings.Repeat("\xff", 4000), "broken off": "tree \xe2\x82",
+	} {
+		reason := sweep.CutReason(text)
+		if len(text) <= 4096 && utf8.ValidString(text) && reason != text {
+			t.Errorf("%s: %q became %q, want no change", name, text, reason)
+		}
+
+		data, err := json.Marshal(sweep.Result{Format: 1, Sweep: "s", Status: sweep.StatusFailed, Reason: reason})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := sweep.DecodeResult(data)
+		if err != nil || r.Reason != reason || !utf8.ValidString(reason) || len(text) > 4096 && len(reason) < 4090 {
+			t.Errorf("%s: a reason of %d bytes became one of %d, and the result is read with %v; want it valid, "+
+				"whole and as long as may be", name, len(text), len(reason), err)
+		}
+	}
+}
+
+// TestStopBoundsTheTrials: at every rung every trial records all that it has seen of the others, so a sweep of 10,000
+// would write gigabytes.
+func TestStopBoundsTheTrials(t *testing.T) {
+	parse := func(trials, search string) error {
+		t.Helper()
+		text := strings.NewReplacer("trials: 50", "trials: "+trials, "search:\n", "search:\n"+search).Replace(good)
+		_, err := sweep.ParseSpec("sweep.yaml", []byte(text), words())
+		return err
+	}
+
+	for _, rule := range sweep.StopRules() {
+		stop := "  stop: {rule: " + rule + "}\n"
+		if err := parse("1000", stop); err != nil {
+			t.Errorf("1000 trials with rule %s: got error %v, want none", rule, err)
+		}
+		want := "sweep.yaml:5:9: trials is 1001: with search.stop a sweep has at most 1000"
+		if err := parse("1001", stop); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("1001 trials with rule %s: got error %v, want one with %q", rule, err, want)
+		}
+	}
+
+	if err := parse("10000", ""); err != nil {
+		t.Errorf("10000 trials without stop: got error %v, want none", err)
+	}
+}
+
+// TestRungsOfWinnersAreNoOtherSweep: with warm_start the rungs follow from the trees of earlier winners, which change
+// from day to day.
+func TestRungsOfWinnersAreNoOtherSweep(t *testing.T) {
+	with := func(warm string, rungs ...int) *sweep.Plan {
+		p := plan()
+		p.Spec.Search.WarmStart, p.Spec.Search.Stop = warm, &sweep.Stop{Rule: sweep.StopASHA, Eta: 3, MinTrees: 10,
+			Rungs: rungs}
+		return p
+	}
+
+	p, later := with(sweep.WarmAuto, 11, 33), with(sweep.WarmAuto, 12, 37, 111)
+	if p.Fingerprint() != later.Fingerprint() {
+		t.Error("with warm_start other rungs make another fingerprint; want the same")
+	}
+	if got := p.Spec.Search.Stop.Rungs; len(got) != 2 {
+		t.Errorf("after its fingerprint was taken the plan has the rungs %v, want [11 33]", got)
+	}
+	if later.Spec.Search.Stop.Eta = 4; p.Fingerprint() == later.Fingerprint() {
+		t.Error("another eta makes the same fingerprint; want another")
+	}
+	if with("", 11, 33).Fingerprint() == with("", 12, 37).Fingerprint() {
+		t.Error("without warm_start other rungs make the same fingerprint; want another")
 	}
 }

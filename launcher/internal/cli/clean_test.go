@@ -199,8 +199,7 @@ func TestRemovedMeanwhile(t *testing.T) {
 	}{{"gone", 4, 0}, {"there", 0, 1}, {"damaged", 3, 0}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.staged()
+				w := newStagedWorld(t)
 				spec := w.file("sweep.yaml", sweepYAML)
 				before := w.manifest()
 				w.jobs.asked = func() { w.hide(c.name) }

@@ -25,8 +25,7 @@ import (
 
 // TestTooLateToCancel has a sweep that the aggregator is concluding.
 func TestTooLateToCancel(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--no-wait", "--id", "night-1")
 	must.Get(blobtest.CreateJSON(t.Context(), w.buckets["sweeps"], sweep.Names("night-1").Ending(),
 		sweep.Ending{Format: 1, Sweep: "night-1"}))(t)
@@ -80,8 +79,7 @@ func TestStageShowsTheDataset(t *testing.T) {
 }
 
 func TestSweepFromPlanToWinner(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
 	out := w.must("sweep", file)
@@ -148,8 +146,7 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 
 // TestNoPlanWithoutBatch: a plan without a job would be concluded, and its id would be spent.
 func TestNoPlanWithoutBatch(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	w.jobs.away = errors.New("no answer")
 	w.refused(sweep.ExitError, "no answer", "sweep", w.file("sweep.yaml", sweepYAML))
 	for attrs, err := range w.buckets["sweeps"].List(t.Context(), "") {
@@ -159,8 +156,7 @@ func TestNoPlanWithoutBatch(t *testing.T) {
 
 // TestCtrlCSaysThatTheSweepGoesOn stops watching.
 func TestCtrlCSaysThatTheSweepGoesOn(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	ctx, stop := context.WithCancel(t.Context())
 	w.ctx, w.jobs.run = ctx, func(*sweep.Plan) { stop() }
 	w.refused(sweep.ExitInterrupt, "sweep night-1 continues: `launcher watch night-1`", "sweep",
@@ -168,15 +164,13 @@ func TestCtrlCSaysThatTheSweepGoesOn(t *testing.T) {
 }
 
 func TestSweepWithoutAWinner(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	w.jobs.run = w.concluded(sweep.OutcomeNoWinner)
 	w.refused(sweep.ExitNoWinner, "because", "sweep", w.file("sweep.yaml", sweepYAML))
 }
 
 func TestSweepIDs(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)
 	out := w.must("sweep", file, "--id", "nightly-1", "--no-wait")
 	if !strings.Contains(out, "launcher watch nightly-1") || w.jobs.submitted["nightly-1"] != 1 {
@@ -193,8 +187,7 @@ func TestSweepIDs(t *testing.T) {
 
 // TestSubmissionThatFailsIsTakenUp: the plan is written before the job is submitted, so the next run can submit it.
 func TestSubmissionThatFailsIsTakenUp(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)
 	w.jobs.err = errors.New("no quota")
 	w.refused(sweep.ExitError, "no quota", "sweep", file, "--id", "x", "--no-wait")
@@ -206,8 +199,7 @@ func TestSubmissionThatFailsIsTakenUp(t *testing.T) {
 }
 
 func TestDryRunWritesNothing(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)
 	out := w.must("sweep", file, "--dry-run")
 	for _, part := range []string{"num_leaves", "random", `"taskCount": 2`, "private to a trial",
@@ -233,8 +225,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")
 	if out := w.must("cancel", "x"); !strings.Contains(out, "(job cancelled)") || !w.jobs.cancelled {
 		t.Errorf("cancelled sweep x: got %s; want its job cancelled, and that said", out)
@@ -256,8 +247,7 @@ func TestCancel(t *testing.T) {
 
 // TestLsShowsTheNewestFirst: names do not tell the time.
 func TestLsShowsTheNewestFirst(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)
 	must.Get(blob.Create(t.Context(), w.buckets["sweeps"], sweep.Names("a-broken").Plan(), []byte("{")))(t)
 	for _, id := range []string{"m-first", "z-second", "b-third"} {
@@ -312,8 +302,7 @@ func TestParametersOfAResultCanBeFedBack(t *testing.T) {
 	}
 	text = must.Get(json.Marshal(params))(t)
 
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	for _, search := range []string{fmt.Sprintf("{fixed: [%s]}", text), "{grid: {ignore_column: ['', 'name:age']}}"} {
 		yaml := strings.Replace(sweepYAML, "{random: {num_leaves: {log_int: [4, 40]}}}", search, 1)
 		yaml = strings.Replace(yaml, "trials: 4", "trials: 1", 1)
@@ -326,8 +315,7 @@ func TestParametersOfAResultCanBeFedBack(t *testing.T) {
 
 // TestWordsOnScreens: outcomes are in words there, and as they are stored with --json.
 func TestWordsOnScreens(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	w.jobs.run = w.concluded(sweep.OutcomeNoWinner)
 	file := w.file("sweep.yaml", sweepYAML)
 	w.run("sweep", file, "--id", "night-1")
@@ -350,8 +338,7 @@ func TestFirstThingFirst(t *testing.T) {
 
 // TestLogOfALauncherNobodyWatches runs the launcher as a Cloud Run job: its log can be found by the sweep's trace.
 func TestLogOfALauncherNobodyWatches(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	if _, _, errOut := w.run("sweep", w.file("sweep.yaml", sweepYAML), "--no-wait", "--id", "night-0"); errOut != "" {
 		t.Errorf("people get no log lines: %s", errOut)
 	}

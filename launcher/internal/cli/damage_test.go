@@ -56,8 +56,7 @@ func TestPredictRefusesAFlippedByte(t *testing.T) {
 
 // TestPlanRefusesAnAlteredManifest: no sweep is planned on a dataset whose description has changed.
 func TestPlanRefusesAnAlteredManifest(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	spec := w.file("sweep.yaml",
 		"name: night\ndataset: clicks\nmodel: ctr\nmetric: auc\ntrials: 1\nsearch: {fixed: [{}]}\nmachine: {type: "+
 			"n2-highmem-16}\n")
@@ -293,8 +292,7 @@ func TestStagingReportsOfJobs(t *testing.T) {
 
 // TestLongValuesMakeNoLongErrors: 5,000 characters are shown by their beginning and end.
 func TestLongValuesMakeNoLongErrors(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	w.register(1)
 	long := strings.Repeat("long_", 1000)
 	in := w.file("in.csv", string(datasettest.Table(datasettest.Options{Rows: 50})))

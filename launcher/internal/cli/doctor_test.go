@@ -61,8 +61,7 @@ func (w *world) examined(inspect func(context.Context, Env) (doctor.Cloud, error
 }
 
 func TestDoctor(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)
 	open := func(context.Context, Env) (doctor.Cloud, error) { return unknown{}, nil }
 	code, out, errOut := w.examined(open, "doctor", file)
@@ -120,8 +119,7 @@ func (newAccount) Region(context.Context) (setup.Region, error) {
 
 // TestPlansAreComparedWithQuotas: a plan says what it exceeds or that this is not known, and fails for neither.
 func TestPlansAreComparedWithQuotas(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	large := w.file("large.yaml", strings.Replace(sweepYAML, "n2-highmem-2", "n2-highmem-64", 1))
 	for says, inspect := range map[string]func(context.Context, Env) (doctor.Cloud, error){
 		"1 x n2-highmem-64 need 64 vCPUs, 12 of 12 are free": func(context.Context, Env) (doctor.Cloud, error) {
@@ -182,8 +180,7 @@ func TestACluster(t *testing.T) {
 
 // TestWaitingForDays: a job of an ended sweep that still waits for machines is cancelled days later, too.
 func TestWaitingForDays(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
 	id := w.swept(w.file("sweep.yaml", sweepYAML))
 	must.Get(sweepstore.New(w.buckets["sweeps"], sweep.ID(id)).CreateEnding(t.Context(), sweep.Ending{Format: 1,

@@ -35,8 +35,7 @@ func TestFullDisk(t *testing.T) {
 		return
 	}
 
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	w.register(1)
 	w.jobs.run = w.concluded("winner")
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1")

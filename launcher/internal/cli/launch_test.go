@@ -26,8 +26,7 @@ import (
 
 // TestSlots: if anything changes between two starts for one slot, the plan and the job of the first stay.
 func TestSlots(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)
 	start := func(file string, more ...string) map[string]any {
 		var got map[string]any
@@ -68,8 +67,7 @@ func TestSlots(t *testing.T) {
 
 // TestANightThatNeverHadMachines: the next one cancels its job once its sweep has ended, and not before.
 func TestANightThatNeverHadMachines(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)
 	w.jobs.status = &engine.JobStatus{State: engine.Waiting}
 	for night, ended := range []bool{false, true} {
@@ -87,8 +85,7 @@ func TestANightThatNeverHadMachines(t *testing.T) {
 
 // TestSlotsOfTwoSweeps: two schedules whose specs share a name do not silently become one sweep.
 func TestSlotsOfTwoSweeps(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	w.must("stage", w.file("views.yaml", "name: views\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nsplit: "+
 		"{by: hash, key: user_id, train: 0.6, valid: 0.4}\n"))
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--schedule", "0 3 * * *", "--no-wait", "--json")
@@ -110,8 +107,7 @@ func TestSlotsOfTwoSweeps(t *testing.T) {
 // TestObjectivesAreShown: the plan says how the winner is picked, and the leaderboard shows the trials' values and the
 // front.
 func TestObjectivesAreShown(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	spec := strings.Replace(sweepYAML, "metric: auc", "metric: [auc, model_bytes, trees]\npick: {within: 0.1%}", 1)
 	if out := w.must("sweep", w.file("sweep.yaml", spec), "--dry-run"); !strings.Contains(out,
 		"objectives: high auc, low model_bytes, low trees; of the trials within 0.1% of the best auc, the one "+
@@ -134,8 +130,7 @@ func TestObjectivesAreShown(t *testing.T) {
 }
 
 func TestDryRunShowsFallbacks(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", strings.Replace(sweepYAML, "type: n2-highmem-2,",
 		"type: n2-highmem-2, wait: 1m, fallback: [{type: n2d-highmem-4, zones: [us-central1-f]}, {spot: false}],", 1))
 	out := w.must("sweep", file, "--dry-run")
@@ -187,8 +182,7 @@ func TestFitTakesAMachineOfANewAccount(t *testing.T) {
 // to continue, and so does a launcher that attaches to it.
 func TestWatchOfAJobThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.staged()
+		w := newStagedWorld(t)
 		file := w.file("sweep.yaml", sweepYAML)
 		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); strings.Contains(out, "had been started") {
 			t.Errorf("started a sweep whose job is gone: got %s; want no claim that it had been started", out)
@@ -217,8 +211,7 @@ func TestWatchOfAJobThatIsGone(t *testing.T) {
 // and what stops it is said once.
 func TestWatchConcludes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.staged()
+		w := newStagedWorld(t)
 		looks := 0
 		w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "fifth", "--no-wait")
 		p, _ := must.Get2(sweepstore.New(w.buckets["sweeps"], "fifth").Plan(t.Context()))(t)
@@ -244,8 +237,7 @@ func TestWatchConcludes(t *testing.T) {
 // another
 // sweep, which learns from what the cancelled one has trained.
 func TestAfterACancel(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	spec := strings.Replace(sweepYAML, "search: {", "search: {method: gp, warm_start: auto, ", 1)
 	var first struct{ Sweep sweep.ID }
 	must.Do(t, json.Unmarshal([]byte(w.must("sweep", w.file("sweep.yaml", spec), "--no-wait", "--json")), &first))
@@ -282,8 +274,7 @@ func TestAfterACancel(t *testing.T) {
 
 // TestADamagedJobRecordKeepsNobodyFromCancelling: of a sweep that was given other machines.
 func TestADamagedJobRecordKeepsNobodyFromCancelling(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	w.jobs.status = &engine.JobStatus{State: engine.Running, Began: true}
 	w.must("sweep", w.file("sweep.yaml", fallbackYAML), "--id", "x", "--no-wait")
 	must.Get(w.buckets["sweeps"].Put(t.Context(), sweep.Names("x").JobRecord(1), blob.Any, strings.NewReader("{")))(t)
@@ -297,8 +288,7 @@ func TestADamagedJobRecordKeepsNobodyFromCancelling(t *testing.T) {
 
 // TestAnEmptyNameIsNoSweep: "$SWEEP" of a shell that has not set it cancels nothing, and shows no other sweep.
 func TestAnEmptyNameIsNoSweep(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")
 	for _, command := range []string{"status", "leaderboard", "bill", "report --out -", "cancel"} {
 		code, out, errOut := w.run(append(strings.Fields(command), "")...)
@@ -467,8 +457,7 @@ func (w *world) stateOf(t *testing.T, cloud *batch) string {
 // TestCancelledTasksLeaveByThemselves: tasks alone may drop what they have saved, so their job is not cancelled while
 // they do.
 func TestCancelledTasksLeaveByThemselves(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	w.runner = &batch{jobs: w.jobs, ended: map[string]engine.Phase{}}
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")
 	if out := w.must("cancel", "x"); !strings.Contains(out, "sweep x is cancelled (job done)") {

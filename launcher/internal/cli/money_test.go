@@ -116,8 +116,7 @@ func TestTheProductionExample(t *testing.T) {
 
 // TestALimitIsHeldBeforeAnythingIsWritten: a sweep that is sure to exceed a limit is refused at the limit's line.
 func TestALimitIsHeldBeforeAnythingIsWritten(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	spec := w.file("sweep.yaml", strings.Replace(sweepYAML, "trial: 1m, sweep: 5m", "trial: 1s, sweep: 1s", 1))
 	w.refused(sweep.ExitInput, ":9:28: limits.sweep is 1s, but training takes", "sweep", spec, "--ns-per-value", "1e6")
 	w.empty("sweeps")
@@ -225,8 +224,7 @@ func TestAnEmptyPricesVariableIsUnset(t *testing.T) {
 
 // TestOldPricesAreSaid: the built-in ones are three months old in this world.
 func TestOldPricesAreSaid(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)
 	for _, args := range [][]string{{"sweep", file, "--dry-run"}, {"sweep", file, "--dry-run", "--json"},
 		{"plan", file}, {"plan", file, "--json"}} {
@@ -267,8 +265,7 @@ func TestMachineOfASweep(t *testing.T) {
 }
 
 func TestBudgetIsHeldBeforeAnythingIsWritten(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	spec := w.file("sweep.yaml", sweepYAML)
 	w.refused(sweep.ExitInput, "the budget of $0.001 is too small: 1 x n2-highmem-2", "sweep", spec, "--budget",
 		"0.001")
@@ -284,8 +281,7 @@ func TestBudgetIsHeldBeforeAnythingIsWritten(t *testing.T) {
 }
 
 func TestTheQuoteIsKept(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	spec := w.file("sweep.yaml", sweepYAML)
 	out := w.must("sweep", spec, "--no-wait", "--id", "night-1", "--budget", "12.50")
 	if !strings.Contains(out, "expected: ") || !strings.Contains(out, " on Spot, a budget of $12.50") {
@@ -317,8 +313,7 @@ func TestTheQuoteIsKept(t *testing.T) {
 }
 
 func TestBill(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	spec := w.file("sweep.yaml", sweepYAML)
 	began := w.now
 	w.jobs.run = func(p *sweep.Plan) {

@@ -122,8 +122,7 @@ func TestASecondStartIsNoNewNight(t *testing.T) {
 
 // A slot can be made up for, and belongs to one dataset.
 func TestNightlyFlags(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	night := w.file("sweep.yaml", sweepYAML)
 	alone := filepath.Join(t.TempDir(), "sweep.yaml")
 	must.Do(t, os.WriteFile(alone, []byte(sweepYAML), 0o644))
@@ -143,8 +142,7 @@ func TestNightlyFlags(t *testing.T) {
 
 // TestNights: a model's nights in one list, with the champion's age and how many nights in a row have not replaced it.
 func TestNights(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)
 	w.refused(sweep.ExitNotFound, "no sweep of model ctr", "nights", "ctr")
 	w.register(1)

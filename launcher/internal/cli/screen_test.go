@@ -95,8 +95,7 @@ func TestPlanFitsItsTerminal(t *testing.T) {
 
 // TestLatest: @latest means the newest.
 func TestLatest(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)
 	for _, id := range []string{"z-first", "a-second"} {
 		w.must("sweep", file, "--id", id, "--no-wait")
@@ -133,8 +132,7 @@ func TestEmptyListsSayWhatToDo(t *testing.T) {
 // TestReport: report writes the page of a sweep, a model or a dataset, by name or by kind:name, and refuses what has
 // none.
 func TestReport(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1")
 
@@ -177,8 +175,7 @@ func TestReport(t *testing.T) {
 
 // TestANameOfSeveralKinds: the page is that of the first kind, and the others are named.
 func TestANameOfSeveralKinds(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	w.register(1)
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "clicks", "--no-wait")
 	out := filepath.Join(w.dir, "page.html")
@@ -211,8 +208,7 @@ func TestWritePage(t *testing.T) {
 // TestConsoleServes: it prints its address, has a page of a sweep there with the command that cancels it, and takes
 // nothing.
 func TestConsoleServes(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1", "--no-wait")
 	ctx, stop := context.WithCancel(t.Context())
 	w.ctx = ctx
@@ -260,8 +256,7 @@ func TestConsoleRefuses(t *testing.T) {
 
 // TestTried: the leaderboard says why trials were tried and stopped, and status counts those that wait at a rung.
 func TestTried(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	spec := strings.Replace(sweepYAML, "search: {random: {num_leaves: {log_int: [4, 40]}}}",
 		"search: {method: gp, fixed: [{}], random: {num_leaves: {log_int: [4, 40]}}, stop: {rule: "+
 			"asha, min_trees: 5}}", 1)
@@ -307,8 +302,7 @@ func TestTried(t *testing.T) {
 
 // TestTriedOfFolds: configurations that are decided later are in the plan, and the page says why one was tried.
 func TestTriedOfFolds(t *testing.T) {
-	w := newWorld(t)
-	w.staged()
+	w := newStagedWorld(t)
 	w.must("stage", w.file("dataset.yaml", "name: plain\nsource: clicks.csv\nlabel: is_click\ndrop: "+
 		"[revenue]\ncategorical: [campaign_id]\nencodings: none\nsplit: {by: hash, key: user_id, train: 0.6, valid: "+
 		"0.4}\n"))

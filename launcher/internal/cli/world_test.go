@@ -212,6 +212,13 @@ func (w *world) staged() string {
 	return w.must("stage", spec)
 }
 
+// newStagedWorld is a world with that dataset.
+func newStagedWorld(t *testing.T) *world {
+	w := newWorld(t)
+	w.staged()
+	return w
+}
+
 // concluded writes what tasks and the aggregator would, at once.
 func (w *world) concluded(outcome sweep.Outcome) func(*sweep.Plan) {
 	return func(p *sweep.Plan) {

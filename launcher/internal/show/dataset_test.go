@@ -1,6 +1,7 @@
 package show
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"coppice/internal/dataset/ingest"
 	"coppice/internal/program"
 	"coppice/internal/program/tables"
+	"coppice/internal/sweep"
+	"coppice/launcher/internal/bill"
 )
 
 // TestYAMLText: column names survive the list that is printed for pasting.
@@ -46,5 +49,54 @@ func TestLeaksInOneLine(t *testing.T) {
 		{Code: ingest.WarnLeak, Column: "a", Text: "one"}, {Code: ingest.WarnLeak, Column: "b", Text: "two"}})
 	if want := "warning: a, b: " + leaks + "\n"; out.String() != want {
 		t.Errorf("two columns that leak printed\n%s\nexpected\n%s", out.String(), want)
+	}
+}
+
+// TestABillSaysWhichJobHasNoPrice: the last job has none, and the first one's cost is shown nevertheless.
+func TestABillSaysWhichJobHasNoPrice(t *testing.T) {
+	var out bytes.Buffer
+	w := Printer{Screen: tables.Screen{Output: program.To(&out)}}
+	b := &bill.Bill{Cost: 2.5, Labels: map[string]string{"team": "ads", "env": "prod"},
+		Quote: &sweep.Quote{Hourly: 1, PriceDate: "2026-08-20"}, Region: "us-central1", VMs: 4,
+		Jobs: []bill.Job{{Machine: "n2-highmem-8", VMs: 4, Model: "on Spot", Hourly: 1, PriceDate: "2026-08-20"},
+			{Number: 1, Machine: "m9-large-2", VMs: 3, Model: "on demand"},
+			{Number: 2, Machine: "n2-highmem-16", VMs: 2, Model: "on demand", Hourly: 2, PriceDate: "2026-08-01"}},
+		Trials: []bill.TrialCost{{Status: "first", Cost: 2.25}, {Trial: 1, Status: "second", Unpriced: true}}}
+	w.Bill(b, 0)
+	for _, line := range strings.Split(out.String(), "\n") {
+		if strings.Contains(line, "first") && !strings.Contains(line, "$2.25") || strings.Contains(line, "second") &&
+			!strings.Contains(line, "no price") ||
+			strings.Contains(line, "m9-large-2") && strings.Contains(line, "2026-08-20") {
+			t.Errorf("got the line %q; want $2.25 for the first, no price for the second, and no date for "+
+				"m9-large-2", line)
+		}
+	}
+	for _, part := range []string{"env=prod, team=ads", "$2.50",
+		"4 x n2-highmem-8 on Spot, $1.00 per hour each (price of 2026-08-20) in",
+		"3 x m9-large-2 on demand, no price in us-central1 ",
+		"2 x n2-highmem-16 on demand, $2.00 per hour each (price of 2026-08-01) in",
+		"note: not in the totals, because the price is not known: job 1"} {
+		if !strings.Contains(out.String(), part) {
+			t.Errorf("it does not show %q:\n%s", part, out.String())
+		}
+	}
+}
+
+// TestABillRecommendsNoSpeedOfAToy: the time per value of a trial of milliseconds says nothing about a large table.
+func TestABillRecommendsNoSpeedOfAToy(t *testing.T) {
+	const speed, note = "for the next quote on such machines: --ns-per-value 9.827\n",
+		"note: 4,253 rows are too few for a speed to quote with: below 1,000,000 the fixed cost"
+	for _, tc := range []struct {
+		rows        int
+		ns          float64
+		speed, note bool
+	}{{4253, 9.827, false, true}, {1_000_000, 9.827, true, false}, {999_999, 1.5, false, false},
+		{4253, 0, false, false}} {
+		var out bytes.Buffer
+		w := Printer{Screen: tables.Screen{Output: program.To(&out)}}
+		w.Bill(&bill.Bill{NsPerValue: tc.ns, Quote: &sweep.Quote{NsPerValue: 1.5}}, tc.rows)
+		if strings.Contains(out.String(), speed) != tc.speed || strings.Contains(out.String(), note) != tc.note {
+			t.Errorf("%+v: the bill says %s; want speed and note only where the case has them", tc, out.String())
+		}
 	}
 }
