@@ -122,7 +122,7 @@ CONCURRENT_TESTS := ./aggregator/internal/cli ./internal/cloud/batch ./internal/
 ONE_AT_A_TIME := ./aggregator/internal/conclude ./internal/scorer ./launcher/internal/cli ./task/internal/worker \
   ./internal/gbt ./internal/dataset/ingest ./internal/team ./localemu/batchemu ./internal/nights \
   ./launcher/internal/serve ./internal/registry ./launcher/internal/stager ./internal/calibrate ./internal/cloud/gcs \
-  ./task/internal/cli ./localemu/gcsemu ./internal/sweepstore ./localemu/internal/cli
+  ./localemu/gcsemu ./internal/sweepstore ./localemu/internal/cli
 RACE_TESTS := TestAggregatorsOverAFoulStore TestANewAggregatorRecallsWeeksOfSweeps TestOpenMappedAtOnce TestConsoleServes \
   TestWatchOfAJobThatIsGone \
   TestSameModelsHoweverManyTasks TestOpenFoldsOverAFoulStore TestTheFinalTrainingOfSeveralMachines \
@@ -138,7 +138,7 @@ RACE_TESTS := TestAggregatorsOverAFoulStore TestANewAggregatorRecallsWeeksOfSwee
   TestSwapsUnderLoad TestDrain TestGrace TestFullQueue \
   TestConcurrentRegister TestConcurrentOtherBytes TestConcurrentMoves \
   TestStagingsSideBySide TestSameBytesWhateverTheProcessors TestStandingStill TestLostAnswersAreSettled \
-  TestWorkersTrainARanking TestWorkersThatFailEndTheTraining TestGenerationsAreUnique TestLongUploadSpills TestFaults \
+  TestGenerationsAreUnique TestLongUploadSpills TestFaults \
   TestUp TestSignalEndsCommandAndLeavesNothing
 race: export CGO_ENABLED = 1
 # A watched program sleeps a second before it exits, in case other threads still have a race to report; with

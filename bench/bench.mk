@@ -24,19 +24,6 @@ bench-ids: build $(PEERS_READY) ## Coppice beside CatBoost, LightGBM, XGBoost on
 	  --command "make bench-ids ROUNDS=$(ROUNDS) SEEDS=$(SEEDS) SIZE=$(SIZE)$(if $(ONLY), ONLY=$(ONLY))" \
 	  $(if $(ONLY)$(filter-out 1,$(SIZE)),,--doc docs/LAB.md)
 
-.PHONY: bench-machines
-bench-machines: ROWS = 200000
-# ROWS=, WORKERS=, RUNS=
-bench-machines: bench-programs $(PEERS_READY) ## one model by several processes, beside LightGBM and XGBoost
-	mkdir -p $(BENCH)/machines
-	bin/gauge table --rows $(ROWS) --dir $(BENCH)/machines/table-$(ROWS) >/dev/null
-	printf 'name: machines\nsource: table-$(ROWS)\nlabel: label\n' > $(BENCH)/machines/dataset.yaml
-	rm -rf $(BENCH)/machines/data
-	bin/launcher stage $(BENCH)/machines/dataset.yaml --out $(BENCH)/machines/data
-	$(PEERS) bench/machines.py --task bin/task --dataset $(BENCH)/machines/data/machines/????????????????
-	$(PEERS) bench/machines_peers.py --task bin/task --table $(BENCH)/machines/table-$(ROWS) \
-	  --dataset $(BENCH)/machines/data/machines/???????????????? --workers $(or $(WORKERS),2) --runs $(or $(RUNS),10)
-
 .PHONY: bench-morning
 # DATA=, ONLY=flights,small, TRIALS= of each instead of the default
 bench-morning: build $(PEERS_READY) ## what `fit` with defaults takes on six tables, by phase

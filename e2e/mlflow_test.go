@@ -164,7 +164,4 @@ func TestInteropMLflow(t *testing.T) {
 	if out := l.must("launcher", "registry", "reproduce", "m@2"); !strings.Contains(out, "the same bytes") {
 		t.Errorf("reproduce says\n%s", out)
 	}
-	if out := l.must("launcher", "registry", "explain", "m@2"); !strings.Contains(out, "campaign_id") {
-		t.Errorf("explain says\n%s", out)
-	}
 }

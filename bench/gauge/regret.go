@@ -36,7 +36,7 @@ func regretCommand(out io.Writer) *cobra.Command {
 
 	cmd.Flags().StringVar(&f.python, "python", "python3", "a Python with numpy and onnxruntime")
 	cmd.Flags().StringVar(&f.data, "data", "", "folder of the surrogate (default: synthetic functions)")
-	cmd.Flags().StringSliceVar(&f.methods, "methods", search.Methods(), "ways of searching")
+	cmd.Flags().StringSliceVar(&f.methods, "methods", sweep.Methods(), "ways of searching")
 	cmd.Flags().IntVar(&f.seeds, "seeds", 4, "searches with each")
 	cmd.Flags().IntVar(&f.trials, "trials", 50, "trials of a search")
 	cmd.Flags().IntSliceVar(&f.batches, "batches", []int{1, 16}, "trials asked for at once")

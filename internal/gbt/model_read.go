@@ -2,8 +2,6 @@ package gbt
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"maps"
@@ -39,8 +37,7 @@ func ReadModel(r io.Reader) (*Model, error) {
 	if known, ok := r.(interface{ Len() int }); ok {
 		text.Grow(min(known.Len(), MaxModelBytes+1))
 	}
-	hash := sha256.New()
-	if _, err := io.Copy(io.MultiWriter(&text, hash), io.LimitReader(r, MaxModelBytes+1)); err != nil {
+	if _, err := io.Copy(&text, io.LimitReader(r, MaxModelBytes+1)); err != nil {
 		return nil, fmt.Errorf("read model: %w", err)
 	}
 	if text.Len() > MaxModelBytes {
@@ -48,12 +45,7 @@ func ReadModel(r io.Reader) (*Model, error) {
 	}
 
 	p := &modelReader{rest: text.String()}
-	m, err := p.model()
-	if err != nil {
-		return nil, err
-	}
-	m.sum = hex.EncodeToString(hash.Sum(nil))
-	return m, nil
+	return p.model()
 }
 
 // Keys of the head and of a tree.

@@ -22,6 +22,7 @@ var gone = map[string]string{
 	"leaderboard --curves":       "the page has the learning curves: `launcher report SWEEP`",
 	"console --actions":          "the page prints commands to copy: `cancel`, `registry promote`, `registry rollback`",
 	"registry compare":           "the gate compares with the champion: see `status` and `report` of a version's sweep",
+	"registry explain":           "`launcher report model:MODEL`, `predict --contributions`",
 	"registry history":           "`launcher registry show MODEL --history`",
 	"registry verify":            "`launcher registry show MODEL --verify`",
 	"registry alias":             "`launcher registry promote MODEL@VERSION --alias NAME`; `rollback` takes it back",
@@ -37,15 +38,18 @@ var gone = map[string]string{
 	"resume": "start a sweep with another name or number of trials, which learns from the cancelled one " +
 		"(warm_start: auto)",
 
-	"serve --shadow": "start a second server with --model MODEL@ALIAS, and send it a copy of the requests",
-	"serve --split":  "start a second server with --model MODEL@ALIAS, and have your balancer divide the requests",
-	"prices":         "COPPICE_PRICES=FILE gives prices; the built-in ones are used otherwise",
-	"fit --position": "no place at which rows were shown is learnt from; leave the column out with --drop",
-	"position:":      "no place at which rows were shown is learnt from; name the column under drop:, and stage again",
-	"features":       "the trials' scores say it, `launcher leaderboard`",
-	"method: tpe":    "use method: auto",
-	"when:":          "write two sweeps, or constraints",
-	"trial:":         "one machine trains a trial; final: {machines: 2} has several train the last one",
+	"serve --shadow":     "start a second server with --model MODEL@ALIAS, and send it a copy of the requests",
+	"serve --split":      "start a second server with --model MODEL@ALIAS, and have your balancer divide the requests",
+	"prices":             "COPPICE_PRICES=FILE gives prices; the built-in ones are used otherwise",
+	"fit --position":     "no place at which rows were shown is learnt from; leave the column out with --drop",
+	"position:":          "no place at which rows were shown is learnt from; name it under drop:, and stage again",
+	"features":           "the trials' scores say it, `launcher leaderboard`",
+	"method: tpe":        "use method: auto",
+	"search.population:": "use method: auto",
+	"method: pbt":        "use method: auto",
+	"search.features:":   "write the sets under grid: or choice:, such as ignore_column: [\"\", \"name:a,b\"]",
+	"when:":              "write two sweeps, or constraints",
+	"trial:":             "one machine trains a trial; final: {machines: 2} has several train the last one",
 
 	"path: /v2":        "send rows to POST /predict, in JSON, lines of JSON or CSV (docs/serving.md)",
 	"serve --profiles": "/metrics of each server counts the same for Prometheus (docs/serving.md)",
@@ -84,6 +88,7 @@ var gone = map[string]string{
 
 	"continue:":                  "trials start from scratch; search.warm_start learns from the model's earlier sweeps",
 	"encodings.like:":            "each night has its own; list them under columns and keys to keep them",
+	"task train --workers":       "use --threads, which takes as long; final: {machines: 2} has several machines train",
 	"task train --input-model":   "train again on all rows",
 	"task train --input-dataset": "train again on all rows",
 

@@ -41,11 +41,6 @@ type Ask struct {
 	apart map[int]bool
 }
 
-// Methods returns the names of the methods that Next knows: a population needs a plan, and a trainer.
-func Methods() []string {
-	return slices.DeleteFunc(sweep.Methods(), func(m string) bool { return m == sweep.MethodPBT })
-}
-
 // Sources of a trial, beside the methods.
 const (
 	SourceFixed     = "fixed"
@@ -71,8 +66,6 @@ type Suggestion struct {
 	Params sweep.Params
 	Source string
 	Reason string
-
-	Parent *int // of a population: the trial whose model it continues
 }
 
 func suggest(source string, params sweep.Params, format string, args ...any) *Suggestion {
@@ -125,8 +118,8 @@ func newAsker(r Ask) (*asker, error) {
 	if sentence := problem.Gone("method: " + r.Method); sentence != "" { // in an old plan
 		return nil, specErrorf("method", "%s", sentence)
 	}
-	if !slices.Contains(Methods(), r.Method) {
-		return nil, specErrorf("method", "%.60q is unknown; use one of %v", r.Method, Methods())
+	if !slices.Contains(sweep.Methods(), r.Method) {
+		return nil, specErrorf("method", "%.60q is unknown; use one of %v", r.Method, sweep.Methods())
 	}
 	d, err := newDomain(r.Search, r.Base)
 	if err != nil {

@@ -90,12 +90,6 @@ func (a *asker) suggestBeginning(method string, after, wanted int) *Suggestion {
 // first fold. It is a pure function of the plan, of what is known about its other trials, and of the proposals that
 // were refused before. If there is nothing left to train, the error is a *SelectedError.
 func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params) (Suggestion, error) {
-	if p.Spec.Search.Features != nil {
-		return decideForward(p, trial, seen)
-	}
-	if p.Breeds() {
-		return decidePopulation(p, trial, seen, refused)
-	}
 	listed := slices.DeleteFunc(slices.Clone(p.Trials),
 		func(t sweep.Trial) bool { return t.Open || t.Refit || t.Fold > 1 })
 	ask, weights := askOf(p, listed, seen), ""

@@ -36,8 +36,7 @@ func (e *SpecError) Path() string {
 	return "search." + path
 }
 
-// SelectedError says that there is nothing left for a trial to train: a forward selection has ended before its step,
-// since no group that it tried helped, or the generation that a population's trial would continue has no model.
+// SelectedError says that there is nothing left for a trial to train: every configuration of the space has been tried.
 type SelectedError struct{ Reason string }
 
 func (e *SelectedError) Error() string { return e.Reason }

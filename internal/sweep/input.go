@@ -9,6 +9,3 @@ type Input struct {
 	Model   string `json:"model"`
 	Version int    `json:"version"`
 }
-
-// MaxInput bounds the bytes of a model that a trial of a population continues.
-const MaxInput = 1 << 30

@@ -2,13 +2,8 @@ package team
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 
-	"coppice/internal/atomicfile"
 	"coppice/internal/blob"
 )
 
@@ -52,51 +47,4 @@ func (b bucket) List(ctx context.Context, folder string) (names []string, err er
 		names = append(names, strings.TrimPrefix(a.Name, b.folder))
 	}
 	return names, nil
-}
-
-// Folder is a Board of processes on one machine.
-func Folder(dir string) Board { return folder(dir) }
-
-type folder string
-
-func (f folder) Create(_ context.Context, name string, data []byte) error {
-	path := filepath.Join(string(f), filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	whole, err := atomicfile.Create(path, 0o600)
-	if err != nil {
-		return err
-	}
-	defer whole.Abort() //nolint:errcheck // it removes the temporary file, whose link is what counts
-	if _, err := whole.Write(data); err != nil {
-		return err
-	}
-
-	// A link cannot replace a file, as a rename would, and appears with all its contents.
-	err = os.Link(whole.Name(), path)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	return err
-}
-
-func (f folder) Read(_ context.Context, name string) ([]byte, error) {
-	return os.ReadFile(filepath.Join(string(f), filepath.FromSlash(name)))
-}
-
-func (f folder) List(_ context.Context, dir string) (names []string, err error) {
-	root := filepath.Join(string(f), filepath.FromSlash(dir))
-	err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // not yet, or a temporary file that has gone
-		}
-		if err != nil || e.IsDir() || strings.HasPrefix(e.Name(), ".") {
-			return err
-		}
-		below, err := filepath.Rel(string(f), path)
-		names = append(names, filepath.ToSlash(below))
-		return err
-	})
-	return names, err
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"coppice/internal/blob/folder"
 	"coppice/internal/gbt"
 	"coppice/internal/must"
 )
@@ -32,8 +33,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// folderBoard is where processes meet in a folder.
+func folderBoard(dir string) Board {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		panic(err)
+	}
+	return Bucket(folder.Bucket(dir), "")
+}
+
 func joinTraining(dir string) error {
-	w, err := New(Options{Board: Folder(dir), Training: "a", ID: os.Getenv(idVariable), Listen: "127.0.0.1:0"})
+	w, err := New(Options{Board: folderBoard(dir), Training: "a", ID: os.Getenv(idVariable), Listen: "127.0.0.1:0"})
 	if err != nil {
 		return err
 	}
@@ -57,8 +66,8 @@ func TestProcessesOfTwoProcessors(t *testing.T) {
 	cmd.Env = append(os.Environ(), joinVariable+"="+dir, idVariable+"=001")
 	cmd.Stderr = os.Stderr
 	must.Do(t, cmd.Start())
-	w, err := New(Options{Board: Folder(dir), Training: "a", ID: "000", Leads: true, Listen: "127.0.0.1:0", Workers: 2,
-		Silence: time.Minute})
+	w, err := New(Options{Board: folderBoard(dir), Training: "a", ID: "000", Leads: true, Listen: "127.0.0.1:0",
+		Workers: 2, Silence: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

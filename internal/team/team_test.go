@@ -88,7 +88,7 @@ func boards(t *testing.T) map[string]func(part string) Board {
 	bucket, dir := blob.Memory(), t.TempDir()
 	return map[string]func(part string) Board{
 		"bucket": func(part string) Board { return Bucket(bucket, part+"/") },
-		"folder": func(part string) Board { return Folder(filepath.Join(dir, part)) }}
+		"folder": func(part string) Board { return folderBoard(filepath.Join(dir, part)) }}
 }
 
 func TestWorkersTrainTheSameModelAsOne(t *testing.T) {

@@ -3,10 +3,6 @@
 package command
 
 import (
-	"context"
-	"os"
-	"os/exec"
-
 	"coppice/internal/program"
 	"coppice/task/internal/cli"
 	"coppice/task/internal/notice"
@@ -18,16 +14,5 @@ func Run(version string, args []string) int {
 	defer stop()
 	world := program.FromOS(version)
 	world.Args = args
-	return cli.Run(ctx, cli.Setup{World: world, Connect: connect, Self: self})
-}
-
-// self runs this program again. The one that carries all four knows by its name which of them it is to be.
-func self(ctx context.Context, args []string) *exec.Cmd {
-	path, err := os.Executable()
-	if err != nil {
-		path = os.Args[0]
-	}
-	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Args[0] = "task"
-	return cmd
+	return cli.Run(ctx, cli.Setup{World: world, Connect: connect})
 }

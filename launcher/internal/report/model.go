@@ -10,7 +10,6 @@ import (
 	"coppice/internal/page"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
-	"coppice/launcher/internal/explain"
 )
 
 // Model reads a model from the registry, with its newest nights. Damage is noted on the page, which shows the rest.
@@ -110,14 +109,14 @@ func effects(ctx context.Context, reg *registry.Registry, m *page.Model, v regis
 	}
 	if model.Outputs() > 1 {
 		m.Notes = append(m.Notes, fmt.Sprintf("Contributions are drawn of one score a row, not of several classes. "+
-			"launcher registry explain %s@%d shows them.", v.Model, v.Number))
+			"launcher predict --model %s@%d --contributions writes them by row and class.", v.Model, v.Number))
 		return nil, nil
 	}
 	levels, _ := v.File(scorer.FileLevels)
 	if rows.Bytes+levels.Bytes > effectBytes || effectCost(model) > effectSteps {
 		m.Notes = append(m.Notes,
-			fmt.Sprintf("Contributions are not drawn, because version %d is large. launcher registry explain %s@%d "+
-				"shows them.", v.Number, v.Model, v.Number))
+			fmt.Sprintf("Contributions are not drawn, because version %d is large. launcher predict --model %s@%d "+
+				"--contributions writes them by row.", v.Number, v.Model, v.Number))
 		return nil, nil
 	}
 
@@ -134,7 +133,7 @@ func effects(ctx context.Context, reg *registry.Registry, m *page.Model, v regis
 		return nil, err
 	}
 	defer s.Close()
-	found, err := explain.Effects(explain.Request{Scorer: s, Rows: reference, Most: effectRows}, effectFeatures)
+	found, err := shapEffects(s, reference, effectRows, effectFeatures)
 	if err != nil {
 		return nil, registry.Damaged(rows.Object, err)
 	}

@@ -3,7 +3,6 @@ package cli
 
 import (
 	"context"
-	"os/exec"
 
 	"github.com/spf13/cobra"
 
@@ -18,8 +17,6 @@ type Setup struct {
 	program.World
 	// Connect opens a worker's backends.
 	Connect func(context.Context, environment.TaskEnv) (*Backends, error)
-	// Self returns a command that runs this program with other arguments, and is killed when ctx ends.
-	Self func(ctx context.Context, args []string) *exec.Cmd
 }
 
 // Backends are the services that a worker uses. Close flushes pending messages.

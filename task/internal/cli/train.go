@@ -10,7 +10,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -38,7 +37,6 @@ type trainFlags struct {
 	checkpoint           string
 	every                time.Duration
 	noRate               bool
-	workersFlags
 }
 
 func trainCommand(w *Setup) *cobra.Command {
@@ -53,11 +51,7 @@ if early_stopping_round is set). A file that ends in .conf is read as LightGBM's
 
 With --checkpoint, it saves the training into a folder at intervals and before it ends on Ctrl-C or SIGTERM;
 the same command resumes from there and ends with the same model, byte for byte. The folder is emptied at the
-end.
-
-With --workers, it starts so many processes, each of which trains on its part of the rows with --threads
-threads; they add up over the network (docs/run.md). The model is the same, byte for byte, and if a
-process dies, the others go on.`,
+end.`,
 		Example: `  launcher stage clicks.yaml --out data
   task train --dataset data/clicks/0123456789abcdef --params params.yaml --out model.txt --threads 2`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return w.train(cmd, f) },
@@ -74,12 +68,6 @@ process dies, the others go on.`,
 	cmd.Flags().DurationVar(&f.every, "checkpoint-every", 30*time.Second, "maximum time between checkpoints")
 	cmd.Flags().BoolVar(&f.noRate, "no-rate", false,
 		"evaluate only the finished model on valid, not every tree (early stopping still does)")
-	cmd.Flags().IntVar(&f.workers, "workers", 1,
-		"processes that train the model together, each on a part of the rows; the model does not depend on them")
-	cmd.Flags().StringVar(&f.meetIn, "meet-in", "", "folder where the processes of --workers meet")
-	cmd.Flags().IntVar(&f.number, "number", 0, "number of a process of --workers")
-	_ = cmd.Flags().MarkHidden("meet-in") // --workers starts processes with these
-	_ = cmd.Flags().MarkHidden("number")
 	_ = cmd.MarkFlagRequired("dataset")
 	return cmd
 }
@@ -97,7 +85,6 @@ type trained struct {
 	NsPerValue float64            `json:"ns_per_value"`
 	Metrics    map[string]float64 `json:"metrics"`
 	Memory     memory             `json:"memory"`
-	Team       *teamwork          `json:"team,omitempty"` // of several workers
 	Model      string             `json:"model,omitempty"`
 }
 
@@ -112,9 +99,6 @@ type memory struct {
 func (f *trainFlags) check() error {
 	if f.threads < 1 || f.threads > 1024 {
 		return program.Usagef("--threads is %d: use 1 to 1024", f.threads)
-	}
-	if err := f.checkWorkers(); err != nil {
-		return err
 	}
 	if f.every < 0 {
 		return program.Usagef("--checkpoint-every is %s: use 30s, 5m, or 0 to save after every tree", f.every)
@@ -140,22 +124,6 @@ func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 	t := fit.NewTable(ds)
 	q := w.newRequest(ds, params, metrics, f)
 
-	if f.workers > 1 { // what a process has beyond its threads, it would take from the others
-		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(min(f.threads, runtime.GOMAXPROCS(0))))
-	}
-	if f.meetIn != "" {
-		return w.takePart(cmd.Context(), t, q, f)
-	}
-
-	ctx := cmd.Context()
-	var others *crew
-	if f.workers > 1 {
-		if others, ctx, err = w.startWorkers(ctx, &q, f); err != nil {
-			return err
-		}
-		defer others.close()
-	}
-
 	if !f.json {
 		w.describe(ds, params, f.threads)
 		stop, err := q.Metric.Stop(params.Objective)
@@ -165,19 +133,13 @@ func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 		q.OnTree = w.treePrinter(params.NumIterations, stop.Name)
 	}
 
-	o, mem, err := w.trainAndWrite(ctx, t, q, f)
+	o, mem, err := w.trainAndWrite(cmd.Context(), t, q, f)
 	if err != nil {
-		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, ctx.Err()) {
-			err = cause // one of the other processes has failed
-		}
 		return err
 	}
 
 	result := resultOf(o, ds.Manifest, f.out)
-	result.Memory = memory{mem.Private, predictedPrivate(ds, q, f.workers), mem.Shared, mem.PSS}
-	if others != nil {
-		result.Team = others.work(f.workers)
-	}
+	result.Memory = memory{mem.Private, predictedPrivate(ds, q), mem.Shared, mem.PSS}
 
 	if f.json {
 		return json.NewEncoder(w.Out).Encode(result)
@@ -263,7 +225,7 @@ func (w *Setup) trainAndWrite(ctx context.Context, t *fit.Table, q fit.Request, 
 
 // predictedPrivate estimates the trainer's private memory in bytes, including the scores of valid when trees were
 // evaluated.
-func predictedPrivate(ds *dataset.Dataset, q fit.Request, workers int) int64 {
+func predictedPrivate(ds *dataset.Dataset, q fit.Request) int64 {
 	features := make([]int, len(ds.Manifest.Features))
 	for i := range features {
 		features[i] = ds.Manifest.Features[i].Bins
@@ -272,7 +234,7 @@ func predictedPrivate(ds *dataset.Dataset, q fit.Request, workers int) int64 {
 	if s := ds.Split(dataset.ValidSplit); s != nil && (q.RateTrees || q.Params.EarlyStoppingRound > 0) {
 		valid = s.Rows
 	}
-	return gbt.PrivateBytes(q.Params, ds.Split(dataset.TrainSplit).Rows/workers, valid, features, q.Threads)
+	return gbt.PrivateBytes(q.Params, ds.Split(dataset.TrainSplit).Rows, valid, features, q.Threads)
 }
 
 // checkOut refuses an output path that cannot be written, before training.
@@ -442,9 +404,6 @@ func (w *Setup) report(r trained) {
 		r.MsPerTree, r.NsPerValue))
 	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
 		t.Row("valid "+name, fmt.Sprintf("%.6f", r.Metrics[name]))
-	}
-	if r.Team != nil {
-		t.Row("workers", r.Team.describe(r.TreesGrown-r.Resumed, r.Seconds))
 	}
 	if r.Memory.PSS > 0 {
 		t.Row("memory", fmt.Sprintf("%s private, %s shared", humanize.IBytes(uint64(r.Memory.Private)),

@@ -30,7 +30,7 @@ func newFolded(t *testing.T, configurations int, change func(*sweep.Plan)) *worl
 }
 
 // folded returns trials for the folds of the plan's configurations.
-func folded(k int, drop bool) func(*sweep.Plan) {
+func folded(k int) func(*sweep.Plan) {
 	return func(p *sweep.Plan) {
 		p.Spec.Validate = &sweep.Validate{KFold: k}
 		m := &dataset.Manifest{Name: p.Dataset.Name, Split: dataset.SplitRule{By: dataset.SplitByHash}}
@@ -42,7 +42,7 @@ func folded(k int, drop bool) func(*sweep.Plan) {
 		for _, f := range folds {
 			rounds = append(rounds, sweep.Round{Train: f.Train, Rated: f.Rated})
 		}
-		p.Folds = sweep.NewFolds("kfold", rounds, drop)
+		p.Folds = sweep.NewFolds("kfold", rounds)
 		p.Trials = p.Folds.Expand(p.Trials)
 	}
 }
@@ -77,7 +77,7 @@ func (w *world) refit(t *testing.T) string {
 func TestFoldsAreTrials(t *testing.T) {
 	var refits []string
 	for _, tasks := range []int{1, 4} {
-		w := newFolded(t, 4, folded(4, true))
+		w := newFolded(t, 4, folded(4))
 		w.tasks(t, tasks)
 
 		b := w.board(t)
@@ -116,7 +116,7 @@ func (w *world) checkRefit(t *testing.T, b sweep.Board) {
 
 // TestAFoldIsTrainedAsByHand: a trial's score and trees equal those of a training on its fold.
 func TestAFoldIsTrainedAsByHand(t *testing.T) {
-	w := newFolded(t, 1, folded(3, true))
+	w := newFolded(t, 1, folded(3))
 	worker := w.worker(0)
 	runs(t, worker)
 	ds := must.Get(dataset.Open(filepath.Join(w.scratch, "datasets", w.plan.Dataset.Name, w.plan.Dataset.Version)))(t)
@@ -142,7 +142,7 @@ func TestWeakConfigurationsAreDropped(t *testing.T) {
 	change := func(p *sweep.Plan) {
 		p.Trials[1].Params["learning_rate"] = 1e-6
 		p.Trials[1].Params["min_data_in_leaf"] = 400.0
-		folded(5, true)(p)
+		folded(5)(p)
 	}
 	w := newFolded(t, 3, change)
 	w.run(t, 0)
@@ -172,7 +172,7 @@ func TestAFoldThatFails(t *testing.T) {
 			if all {
 				p.Trials[1].Params["num_leaves"] = "many"
 			}
-			folded(4, true)(p)
+			folded(4)(p)
 		})
 		w.run(t, 0)
 		b := w.board(t)
@@ -190,12 +190,12 @@ func TestAFoldThatFails(t *testing.T) {
 
 // TestFoldsOutliveTheirTask: a fold or refit taken over, whether just claimed or half trained, gives the same sweep.
 func TestFoldsOutliveTheirTask(t *testing.T) {
-	calm := newFolded(t, 2, folded(2, true))
+	calm := newFolded(t, 2, folded(2))
 	calm.run(t, 0)
 	for _, trial := range []int{1, 4} {
 		for _, at := range []string{sweep.Names(calm.plan.Sweep).Claim(trial, 0),
 			fmt.Sprintf("trials/%04d/checkpoints/0/", trial)} {
-			w := newFolded(t, 2, folded(2, true))
+			w := newFolded(t, 2, folded(2))
 			w.until(t, 0, at, 1)
 
 			second := w.worker(0)
@@ -214,7 +214,7 @@ func TestFoldsOutliveTheirTask(t *testing.T) {
 
 // TestFoldsByGroup: the dataset's folds are checked before anything is trained.
 func TestFoldsByGroup(t *testing.T) {
-	change := func(p *sweep.Plan) { folded(2, true)(p); p.Folds.Scheme = string(fit.GroupKFold) }
+	change := func(p *sweep.Plan) { folded(2)(p); p.Folds.Scheme = string(fit.GroupKFold) }
 	w := newFolded(t, 1, change)
 	if err := w.worker(0).Run(t.Context()); err != nil {
 		t.Errorf("folds by group of a dataset with groups: %v; want no error", err)
@@ -232,7 +232,7 @@ func TestFoldsByGroup(t *testing.T) {
 func openFolds(random map[string]sweep.Distribution) func(*sweep.Plan) {
 	return func(p *sweep.Plan) {
 		open(sweep.MethodAuto, random)(p)
-		folded(4, true)(p)
+		folded(4)(p)
 	}
 }
 

@@ -144,18 +144,3 @@ func TestALimitAfterATakeover(t *testing.T) {
 		}
 	}
 }
-
-// TestALimitInAPopulation: members continue models that ended at their limit, and their lineage says after how many
-// trees.
-func TestALimitInAPopulation(t *testing.T) {
-	w := limited(t, 3, population)
-	for n := range w.plan.Trials {
-		r := w.result(t, n)
-		if generation := w.plan.Generation(n); !r.AtLimit || r.TreesGrown != 3 || r.Trees != 3*(generation+1) {
-			t.Errorf("trial %d of generation %d: %+v; expected 3 trees of its own", n, generation, r)
-		}
-		if r.From != nil && r.From.Lineage[0]["num_iterations"] != 3.0 {
-			t.Errorf("trial %d: lineage %v; expected 3 trees", n, r.From.Lineage)
-		}
-	}
-}
