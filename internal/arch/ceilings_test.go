@@ -34,7 +34,7 @@ var ceilings = map[string]int{
 	"internal/dataset/cell":        2765,
 	"internal/dataset/datasettest": 235,
 	"internal/dataset/encode":      3155,
-	"internal/dataset/ingest":      6168,
+	"internal/dataset/ingest":      6175,
 	"internal/dataset/segment":     279,
 	"internal/dataset/table":       4297,
 	"internal/engine":              123,
@@ -46,7 +46,7 @@ var ceilings = map[string]int{
 	"internal/machines":            404,
 	"internal/metric":              2654,
 	"internal/must":                36,
-	"internal/nights":              3592,
+	"internal/nights":              3600,
 	"internal/nights/nightstest":   1011,
 	"internal/notify":              543,
 	"internal/page":                2656,
@@ -110,7 +110,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 109_400
+const maxLines = 109_415
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

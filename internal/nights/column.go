@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
@@ -115,7 +116,7 @@ func (c *Column) measure(n *ingest.Night, values *dataset.Values, labels []float
 	}
 
 	x, isNumber := n.Numbers(values)
-	_, isTime := n.Times(values)
+	_, isTime := n.Times(values, numeric)
 	switch {
 	case isTime >= numeric:
 		c.Kind = Time
@@ -373,15 +374,14 @@ func newColumnEncoder(column *Column) *columnEncoder {
 // code returns the code of value i; numbers holds the column's numbers if it is numeric.
 func (k *columnEncoder) code(n *ingest.Night, values *dataset.Values, numbers []float64, i int) int {
 	switch {
+	case k.levels == nil && k.column.Kind == Number:
+		return k.column.rangeOf(numbers[i]) + 1
 	case n.Missing(values, i):
 		return 0
 	case k.levels != nil:
 		if code, ok := k.levels[levelText(values, i)]; ok {
 			return code
 		}
-		return 1
-	case k.column.Kind == Number:
-		return k.column.rangeOf(numbers[i]) + 1
 	}
 	return 1
 }
@@ -436,13 +436,21 @@ func halfOf(row int) int { return int(uint32(row) * 2654435769 >> 31) }
 // prior is the weight, in rows, of the overall mean in the label rate of a level.
 const prior = 20
 
+var (
+	auc        = sync.OnceValues(func() (metric.Metric, error) { return metric.Lookup("auc") })
+	evaluators = sync.Pool{New: func() any { return &metric.Evaluator{} }}
+)
+
 // aucOf returns .5 if the AUC is undefined: labels of a single class.
 func aucOf(labels []float32, pred []float64) float64 {
-	m, err := metric.Lookup("auc")
+	m, err := auc()
 	if err != nil {
 		return 0.5
 	}
-	v, err := m.Eval(metric.Input{Label: labels, Pred: pred})
+	e := evaluators.Get().(*metric.Evaluator)
+	defer evaluators.Put(e)
+	e.Reset(metric.Input{Label: labels, Pred: pred})
+	v, err := e.Eval(m)
 	if err != nil {
 		return 0.5
 	}

@@ -65,7 +65,7 @@ func (n *Night) Missing(values *dataset.Values, i int) bool {
 // Numbers returns a column's values as numbers, NaN if missing or unreadable. readable is the share of present values
 // that can be read as numbers; for times it is 0.
 func (n *Night) Numbers(values *dataset.Values) (x []float64, readable float64) {
-	return n.read(values, func(i int) (float64, bool) {
+	return n.read(values, 0, func(i int) (float64, bool) {
 		if values.Type == dataset.Time {
 			return 0, false
 		}
@@ -75,12 +75,13 @@ func (n *Night) Numbers(values *dataset.Values) (x []float64, readable float64) 
 }
 
 // Times returns a column's values as seconds since 1970, NaN if missing or unreadable; numbers are not readable as
-// times.
-func (n *Night) Times(values *dataset.Values) (x []float64, readable float64) {
-	return n.read(values, func(i int) (float64, bool) { return timeAt(values, i) })
+// times. Once at least so many cannot be readable, it reads no further.
+func (n *Night) Times(values *dataset.Values, least float64) (x []float64, readable float64) {
+	return n.read(values, least, func(i int) (float64, bool) { return timeAt(values, i) })
 }
 
-func (n *Night) read(values *dataset.Values, one func(i int) (float64, bool)) (x []float64, readable float64) {
+func (n *Night) read(values *dataset.Values, least float64,
+	one func(i int) (float64, bool)) (x []float64, readable float64) {
 	x = make([]float64, values.Len())
 	there, good := 0, 0
 	for i := range x {
@@ -93,6 +94,8 @@ func (n *Night) read(values *dataset.Values, one func(i int) (float64, bool)) (x
 		if y, ok := one(i); ok {
 			x[i] = y
 			good++
+		} else if float64(there-good-1) > (1-least)*float64(len(x)) {
+			break
 		}
 	}
 	return x, float64(good) / float64(max(there, 1))
@@ -317,7 +320,7 @@ func (n *Night) findTimes(ctx context.Context, spec *dataset.Spec) {
 			return
 		}
 
-		x, readable := n.Times(v)
+		x, readable := n.Times(v, timeShare)
 		if readable == 0 && slices.Contains(named, name) {
 			x, readable = n.Numbers(v) // seconds, or any number that grows with time
 		}

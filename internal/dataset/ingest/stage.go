@@ -258,7 +258,8 @@ func (s *survey) buildFeatures(ctx context.Context, manifest *dataset.Manifest) 
 
 		columns[i], errs[i] = s.buildColumn(i, sample, use)
 		if errs[i] == nil {
-			warnings[i] = s.columns[i].warnings(columns[i].built, columns[i].bins, train, manifest.Label.Kind)
+			warnings[i] = s.columns[i].warnings(columns[i].built, columns[i].bins, train, manifest.Label.Kind,
+				&use.folds)
 			columns[i].numbers = nil
 		}
 	})

@@ -395,6 +395,7 @@ type builder struct {
 	ints            []int64
 	null            []bool
 	counter         cell.Counter
+	folds           folded
 }
 
 // gather returns the numbers at the given places, valid until the next call.

@@ -42,7 +42,8 @@ const (
 )
 
 // warnings reports what is worth knowing about one feature.
-func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, label dataset.LabelKind) []dataset.Warning {
+func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, label dataset.LabelKind,
+	folds *folded) []dataset.Warning {
 	var out []dataset.Warning
 	warn := func(code, format string, args ...any) {
 		out = append(out, dataset.Warning{Code: code, Column: f.Name, Text: fmt.Sprintf(format, args...)})
@@ -80,18 +81,18 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 
 	switch label {
 	case dataset.Binary:
-		if auc := fold(bins, train).auc(); auc >= leakScore {
+		if auc := folds.fold(bins, train).auc(); auc >= leakScore {
 			warn(WarnLeak, "the column alone ranks the label with an AUC of %.4f on rows that it was not fitted to; "+
 				"possible target leakage: is this column available at prediction time?", auc)
 		}
 	case dataset.Classes:
-		if share := classesExplained(bins, train); share >= leakScore {
+		if share := folds.classesExplained(bins, train); share >= leakScore {
 			warn(WarnLeak,
 				"the column alone explains %.2f %% of the variance of the label's classes on rows that it was "+
 					"not fitted to; possible target leakage: is this column available at prediction time?", 100*share)
 		}
 	default:
-		r2 := fold(bins, train).r2()
+		r2 := folds.fold(bins, train).r2()
 		if r2 < leakScore {
 			break
 		}
@@ -112,10 +113,12 @@ func leakFold(row int64) uint8 { return encode.Fold(cell.HashRow(row), leakFolds
 // lack.
 const leakPrior = 0.01
 
-// folded is the prediction of a single feature: rows in the same bin and fold get the same.
+// folded is the prediction of a single feature: rows in the same bin and fold get the same. Of thousands of features it
+// is used again.
 type folded struct {
-	groups []foldedGroup
-	mean   float64 // mean label of all rows
+	all    foldedGroups
+	groups []foldedGroup // with rows
+	mean   float64       // mean label of all rows
 }
 
 // foldedGroup is the rows of one bin in one fold.
@@ -129,8 +132,8 @@ type foldedGroup struct {
 // foldedGroups are the groups by fold and bin.
 type foldedGroups [leakFolds][256]foldedGroup
 
-func groupLabels(bins []uint8, train *trainSample) *foldedGroups {
-	groups := &foldedGroups{}
+func (groups *foldedGroups) groupLabels(bins []uint8, train *trainSample) {
+	clear(groups[:])
 	for i, bin := range bins {
 		g := &groups[train.folds[i]][bin]
 		y := float64(train.labels[i])
@@ -141,12 +144,11 @@ func groupLabels(bins []uint8, train *trainSample) *foldedGroups {
 			g.positive++
 		}
 	}
-	return groups
 }
 
 // groupBinary is groupLabels for labels 0 and 1: rows are counted in the lower half of a word, positive ones in the
 // upper half.
-func groupBinary(bins []uint8, train *trainSample) *foldedGroups {
+func (groups *foldedGroups) groupBinary(bins []uint8, train *trainSample) {
 	var counts [leakFolds * 256]uint64
 	labels, folds := train.labels[:len(bins)], train.folds[:len(bins)]
 
@@ -158,52 +160,51 @@ func groupBinary(bins []uint8, train *trainSample) *foldedGroups {
 		counts[uint(folds[i])<<8|uint(bin)] += positive + 1
 	}
 
-	groups := &foldedGroups{}
 	for i, n := range counts {
 		rows, positive := float64(uint32(n)), float64(n>>32)
 		groups[i>>8][i&255] = foldedGroup{rows: rows, positive: positive, sum: positive, squares: positive}
 	}
-	return groups
 }
 
-func fold(bins []uint8, train *trainSample) *folded {
-	groups := groupLabels
+func (f *folded) fold(bins []uint8, train *trainSample) *folded {
 	if train.binary {
-		groups = groupBinary
+		f.all.groupBinary(bins, train)
+	} else {
+		f.all.groupLabels(bins, train)
 	}
-	return predict(groups(bins, train))
+	return f.predict()
 }
 
 // predict predicts each group from the same bin's groups in the other folds.
-func predict(groups *foldedGroups) *folded {
+func (f *folded) predict() *folded {
 	var perFold [leakFolds]foldedGroup
 	var perBin [256]foldedGroup
 	var all foldedGroup
 
-	for f := range groups {
-		for bin, g := range groups[f] {
-			perFold[f].rows, perFold[f].sum = perFold[f].rows+g.rows, perFold[f].sum+g.sum
+	for fold := range f.all {
+		for bin, g := range f.all[fold] {
+			perFold[fold].rows, perFold[fold].sum = perFold[fold].rows+g.rows, perFold[fold].sum+g.sum
 			perBin[bin].rows, perBin[bin].sum = perBin[bin].rows+g.rows, perBin[bin].sum+g.sum
 			all.rows, all.sum = all.rows+g.rows, all.sum+g.sum
 		}
 	}
 
-	out := &folded{mean: all.sum / max(1, all.rows)}
-	for f := range groups {
-		mean := (all.sum - perFold[f].sum) / max(1, all.rows-perFold[f].rows)
-		for bin, g := range groups[f] {
+	f.groups, f.mean = f.groups[:0], all.sum/max(1, all.rows)
+	for fold := range f.all {
+		mean := (all.sum - perFold[fold].sum) / max(1, all.rows-perFold[fold].rows)
+		for bin, g := range f.all[fold] {
 			if g.rows > 0 {
 				g.predicted = (perBin[bin].sum - g.sum + leakPrior*mean) / (perBin[bin].rows - g.rows + leakPrior)
-				out.groups = append(out.groups, g)
+				f.groups = append(f.groups, g)
 			}
 		}
 	}
-	return out
+	return f
 }
 
 // auc is the area under the ROC curve of the predictions, with ties counting half; 0 if there is only one class.
 func (f *folded) auc() float64 {
-	slices.SortStableFunc(f.groups, func(a, b foldedGroup) int { return cmp.Compare(a.predicted, b.predicted) })
+	slices.SortFunc(f.groups, func(a, b foldedGroup) int { return cmp.Compare(a.predicted, b.predicted) })
 
 	area, negatives, positives := 0.0, 0.0, 0.0
 	for from := 0; from < len(f.groups); {
@@ -224,7 +225,7 @@ func (f *folded) auc() float64 {
 }
 
 // classesExplained is r2 over the indicators of all classes.
-func classesExplained(bins []uint8, train *trainSample) float64 {
+func (f *folded) classesExplained(bins []uint8, train *trainSample) float64 {
 	rest, all := 0.0, 0.0
 	one := trainSample{labels: make([]float32, len(bins)), folds: train.folds}
 	for c := range train.classes {
@@ -234,7 +235,8 @@ func classesExplained(bins []uint8, train *trainSample) float64 {
 				one.labels[i] = 1
 			}
 		}
-		r, a := predict(groupBinary(bins, &one)).squares()
+		f.all.groupBinary(bins, &one)
+		r, a := f.predict().squares()
 		rest, all = rest+r, all+a
 	}
 	if all <= 0 {
