@@ -346,8 +346,7 @@ fuzz: ## run every fuzz test for FUZZ_TIME (default 20s each)
 	  done; done
 
 bench: ## run the Go benchmarks
-	$(GO) test -run '^$$' -bench . -benchmem ./internal/gbt ./internal/metric ./internal/calibrate \
-	  ./internal/dataset/...
+	$(GO) test -run '^$$' -bench . -benchmem ./internal/gbt ./internal/dataset/... ./launcher/internal/serve
 
 -include bench/bench.mk
 

@@ -66,33 +66,6 @@ func TestSearchFindsTheBin(t *testing.T) {
 	}
 }
 
-// BenchmarkSearch bins 65,536 numbers: of an even spread, of one over many magnitudes, and where there are few bins.
-func BenchmarkSearch(b *testing.B) {
-	for name, of := range map[string]struct {
-		bins  int
-		value func(*rand.Rand) float64
-	}{
-		"normal": {254, (*rand.Rand).NormFloat64},
-		"skewed": {254, func(r *rand.Rand) float64 { return math.Exp(4 * r.NormFloat64()) }},
-		"few":    {16, (*rand.Rand).NormFloat64},
-	} {
-		rng := rand.New(rand.NewPCG(1, 2))
-		v := dataset.Values{Type: dataset.Float, Float: make([]float64, 1<<16)}
-		for i := range v.Float {
-			v.Float[i] = of.value(rng)
-		}
-		f := &dataset.Feature{Kind: dataset.Numeric, MissingBin: -1, Bounds: boundsOf(of.bins, true, v.Float...)}
-		c := NewColumnEncoder(f, NewMarkers(nil))
-		out := make([]uint8, len(v.Float))
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(out)))
-			for b.Loop() {
-				must.Get(c.Bins(&v, out, nil))(b)
-			}
-		})
-	}
-}
-
 // TestGuidesFind compares with Levels.Find: hashes that a table has and has not, beside each other and at both ends, in
 // tables of few levels and of many, of hashes that are far from evenly distributed, too.
 func TestGuidesFind(t *testing.T) {
