@@ -2,16 +2,26 @@ package serve
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"math"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
+	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/table"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 )
 
@@ -129,4 +139,130 @@ func FuzzCSV(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Answered counts a request.
+func (m *Meters) Answered(ctx context.Context, predictions []float64, in *cell.Inputs) {
+	m.countAnswered(ctx, predictions, in, 0)
+}
+
+// Swapped counts that a version begins to answer.
+func (m *Meters) Swapped(ctx context.Context, to *Model) { m.countSwap(ctx, to) }
+
+// Open is the number of requests that wait or are being answered.
+func (s *Server) Open() int64 { return s.open.Load() }
+
+// Held is how many bytes of requests are in memory.
+func (s *Server) Held() int64 { return s.held.Load() }
+
+// HoldTurns has requests wait until release is called.
+func (s *Server) HoldTurns() (release func()) {
+	for range cap(s.turns) {
+		s.turns <- struct{}{}
+	}
+	return func() {
+		for range cap(s.turns) {
+			<-s.turns
+		}
+	}
+}
+
+// TestMarksAndNeighbours: in a request and in a file of objects a number has the value that it has alone, whatever
+// stands beside it, and in every part of the batch.
+func TestMarksAndNeighbours(t *testing.T) {
+	rows := []string{`{"x":1.234}`, `{"x":"2,5"}`, `{"x":"1.234"}`, `{"x":null}`, `{}`, `{"x":-0.5}`}
+	want := []float64{1.234, 2.5, 1234, 0, 0, -0.5}
+	m := forColumns("x")
+	m.numbers[0] = true
+	for first := range rows {
+		order := slices.Concat(rows[first:], rows[:first])
+		request := must.Get(readInstances(m, []byte(`{"instances":[`+strings.Join(order, ",")+`]}`), 9))(t)
+		objects := must.Get(readText(t.Context(), m, "t.jsonl", []byte(strings.Join(order, "\n")), 9))(t)
+		for door, b := range map[string]*table.Batch{"request": request, "objects": objects} {
+			v := &b.Columns[0]
+			all := []int32{0, 1, 2, 3, 4, 5}
+			for part, some := range map[string]dataset.Values{"whole": *v, "picked": v.Pick(all),
+				"end": v.Slice(1, 6)} {
+				got, wrong := cell.ReadAs(dataset.DecimalComma, &some, cell.NewMarkers(nil))
+				if wrong != nil {
+					t.Fatalf("%s, %s: %v", door, part, wrong)
+				}
+				for i, x := range got.Float {
+					w := want[(first+i+len(rows)-len(got.Float))%len(rows)]
+					if x != w && w != 0 {
+						t.Errorf("%s, %s: row %d of %v is %v, expected %v", door, part, i, fmt.Sprint(order), x, w)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestNoTurn: a request that waits for its turn longer than it may is told so. The deadline of its body, which ends
+// first, is not taken for a caller that has left.
+func TestNoTurn(t *testing.T) {
+	c := Defaults()
+	c.Timeout, c.Log = 200*time.Millisecond, slog.New(slog.DiscardHandler)
+	s := New(c)
+	for range cap(s.turns) {
+		s.turns <- struct{}{}
+	}
+	h := httptest.NewServer(s.Handler())
+	defer h.Close()
+	r, err := http.Post(h.URL+"/predict", typeJSON, strings.NewReader(`{"instances":[{}]}`))
+	must.Do(t, err)
+	defer r.Body.Close()
+	text, _ := io.ReadAll(r.Body)
+	if r.StatusCode != http.StatusTooManyRequests || r.Header.Get("Retry-After") == "" {
+		t.Errorf("got %s, Retry-After %q, %q; want 429 with Retry-After", r.Status, r.Header.Get("Retry-After"), text)
+	}
+}
+
+// TestFullQueue: more requests than fit are told to come back.
+func TestFullQueue(t *testing.T) {
+	c := Defaults()
+	c.MaxQueue, c.Timeout, c.Log = 1, time.Minute, slog.New(slog.DiscardHandler)
+	s := New(c)
+	for range cap(s.turns) {
+		s.turns <- struct{}{}
+	}
+	ask := func(ctx context.Context) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/predict",
+			strings.NewReader(`{"instances":[{}]}`)))
+		return w
+	}
+	ctx, giveUp := context.WithCancel(t.Context())
+	waits := make(chan struct{})
+	go func() { defer close(waits); ask(ctx) }()
+	for s.open.Load() == 0 {
+		runtime.Gosched()
+	}
+	if w := ask(t.Context()); w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" {
+		t.Errorf("got %d, Retry-After %q, %s; want 429 with Retry-After", w.Code, w.Header().Get("Retry-After"), w.Body)
+	}
+	giveUp()
+	<-waits
+	if s.open.Load() != 0 || s.held.Load() != 0 {
+		t.Errorf("%d requests are open and %d bytes held after all were answered, want none", s.open.Load(),
+			s.held.Load())
+	}
+}
+
+// TestRoutesOfVertex: a health route may be one that is there anyway.
+func TestRoutesOfVertex(t *testing.T) {
+	for _, route := range []string{"/healthz", "/readyz", "/health"} {
+		c := Defaults()
+		c.Log = slog.New(slog.DiscardHandler)
+		must.Do(t, c.Check(Environment{Health: route, Predict: "/predict"}))
+		w := httptest.NewRecorder()
+		New(c).Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, route, nil))
+		if w.Code != http.StatusServiceUnavailable {
+			t.Errorf("%s: got %d of a server without a version, want 503", route, w.Code)
+		}
+	}
+	c := Defaults()
+	if err := c.Check(Environment{Health: "/"}); err == nil {
+		t.Error("the health route / is accepted, want it refused: it would answer for all others")
+	}
 }
