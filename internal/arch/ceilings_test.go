@@ -91,7 +91,7 @@ var ceilings = map[string]int{
 	"localemu":                     15,
 	"localemu/batchemu":            2086,
 	"localemu/command":             33,
-	"localemu/gcsemu":              1888,
+	"localemu/gcsemu":              1618,
 	"localemu/internal/cli":        513,
 	"localemu/internal/httpjson":   112,
 	"localemu/internal/proc":       303,
@@ -110,7 +110,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 109_415
+const maxLines = 109_143
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

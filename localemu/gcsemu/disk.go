@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -292,14 +291,4 @@ func (s *Server) delete(o *object) error {
 	delete(s.buckets[o.Bucket].objects, o.Name)
 	s.remove(o.file)
 	return nil
-}
-
-// appendContents copies an object's contents. A lock is held.
-func (s *Server) appendContents(w io.Writer, o *object) error {
-	f, err := s.openFile(o.file)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(w, f)
-	return errors.Join(err, f.Close())
 }

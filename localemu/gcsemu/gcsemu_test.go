@@ -93,23 +93,6 @@ func code(err error) int {
 	return 200
 }
 
-// TestComposeStaysInItsBucket: names in a body could leave the bucket's folder, too.
-func TestComposeStaysInItsBucket(t *testing.T) {
-	w := start(t, Options{Dir: t.TempDir()})
-	w.mustPut("head", "1")
-	must.Do(t, os.MkdirAll(filepath.Join(w.server.opts.Dir, "other"), 0o755))
-	must.Do(t, os.WriteFile(filepath.Join(w.server.opts.Dir, "other", "secret"), []byte("x"), 0o600))
-	for _, name := range []string{"../other/secret", "a/../../x"} {
-		if _, err := w.b.Object("stolen").ComposerFrom(w.b.Object(name)).Run(w.ctx); !errors.Is(err,
-			storage.ErrObjectNotExist) {
-			w.Errorf("composing %s: got %v, want that it is not there", name, err)
-		}
-	}
-	if _, err := w.b.Object("copy").ComposerFrom(w.b.Object("head")).Run(w.ctx); err != nil {
-		w.Error(err)
-	}
-}
-
 // TestPreconditions: every kind of call keeps them.
 func TestPreconditions(t *testing.T) {
 	w := start(t, Options{Unlimited: true})
@@ -118,22 +101,12 @@ func TestPreconditions(t *testing.T) {
 	stale := w.b.Object("head").If(storage.Conditions{GenerationMatch: old})
 	fresh := w.b.Object("head").If(storage.Conditions{GenerationMatch: now})
 	absent := storage.Conditions{DoesNotExist: true}
-	update := storage.ObjectAttrsToUpdate{ContentType: "x/y"}
 	attempts := map[string]func(*storage.ObjectHandle) error{
 		"read":   func(o *storage.ObjectHandle) error { _, err := w.read(o); return err },
 		"range":  func(o *storage.ObjectHandle) error { _, err := o.NewRangeReader(w.ctx, 0, 1); return err },
 		"attrs":  func(o *storage.ObjectHandle) error { _, err := o.Attrs(w.ctx); return err },
-		"patch":  func(o *storage.ObjectHandle) error { _, err := o.Update(w.ctx, update); return err },
 		"delete": func(o *storage.ObjectHandle) error { return o.Delete(w.ctx) },
 		"upload": func(o *storage.ObjectHandle) error { _, err := w.put(o, "3"); return err },
-		"copy": func(o *storage.ObjectHandle) error {
-			_, err := o.CopierFrom(w.b.Object("head")).Run(w.ctx)
-			return err
-		},
-		"compose": func(o *storage.ObjectHandle) error {
-			_, err := o.ComposerFrom(w.b.Object("head")).Run(w.ctx)
-			return err
-		},
 	}
 	for name, try := range attempts {
 		if err := try(stale); code(err) != http.StatusPreconditionFailed {
@@ -146,13 +119,6 @@ func TestPreconditions(t *testing.T) {
 	}
 	if data, err := w.read(fresh); data != "2" || err != nil {
 		w.Errorf("after the stale attempts: %q, %v", data, err)
-	}
-	_, err := w.b.Object("copy").If(absent).CopierFrom(stale).Run(w.ctx)
-	if code(err) != http.StatusPreconditionFailed {
-		w.Errorf("copy from a stale source: %v", err)
-	}
-	if _, err := w.b.Object("copy").If(absent).CopierFrom(fresh).Run(w.ctx); err != nil {
-		w.Errorf("copy: %v", err)
 	}
 	if err := fresh.Delete(w.ctx); err != nil {
 		w.Errorf("delete: %v", err)
@@ -401,31 +367,4 @@ func FuzzRequest(f *testing.F) {
 			t.Fatalf("%s %s wrote outside: %v %v", method, target, entries, err)
 		}
 	})
-}
-
-// TestComposeHoldsItsSources: the generation of each may be given in two ways, and each has to exist.
-func TestComposeHoldsItsSources(t *testing.T) {
-	w := start(t, Options{})
-	a, b := w.mustPut("a", "one "), w.mustPut("b", "two")
-	for name, c := range map[string]struct {
-		sources string
-		want    int
-	}{
-		"both as they are": {fmt.Sprintf(`{"name": "a", "objectPreconditions": {"ifGenerationMatch": %d}}, {"name": `+
-			`"b", "generation": "%d"}`, a, b), 200},
-		"written as text": {fmt.Sprintf(`{"name": "a", "objectPreconditions": {"ifGenerationMatch": "%d"}}`, a), 200},
-		"another generation": {fmt.Sprintf(`{"name": "a"}, {"name": "b", "objectPreconditions": `+
-			`{"ifGenerationMatch": %d}}`, b+1), 412},
-		"a generation is gone":  {fmt.Sprintf(`{"name": "a", "generation": "%d"}`, a-1), 404},
-		"a source is not there": {`{"name": "a"}, {"name": "absent"}`, 404},
-	} {
-		target := "/storage/v1/b/bucket/o/" + strings.ReplaceAll(name, " ", "-") + "/compose"
-		if status, answer := w.do(http.MethodPost, target, nil, `{"sourceObjects": [`+c.sources+
-			`]}`); status != c.want {
-			w.Errorf("%s: composing was answered with %d, expected %d: %s", name, status, c.want, answer)
-		}
-	}
-	if got, err := w.read(w.b.Object("both-as-they-are")); err != nil || got != "one two" {
-		w.Errorf("read %q, %v; expected \"one two\"", got, err)
-	}
 }

@@ -36,8 +36,7 @@ type object struct {
 	Metageneration int64     `json:"metageneration,string"`
 	Size           int64     `json:"size,string"`
 	CRC32C         string    `json:"crc32c"`
-	MD5            string    `json:"md5Hash,omitempty"` // a composed object has none
-	Components     int       `json:"componentCount,omitempty"`
+	MD5            string    `json:"md5Hash,omitempty"`
 	Created        time.Time `json:"timeCreated"`
 	Updated        time.Time `json:"updated"`
 	attributes
@@ -45,19 +44,11 @@ type object struct {
 	file string // of the contents, in the data folder
 }
 
-// settings are what a client may set of a bucket. They only affect what is reported of the bucket, and the class of new
-// objects.
-type settings struct {
-	StorageClass string            `json:"storageClass,omitempty"` // "" is STANDARD
-	Labels       map[string]string `json:"labels,omitempty"`
-}
-
 type bucket struct {
 	Name           string    `json:"name"`
 	Metageneration int64     `json:"metageneration,string"`
 	Created        time.Time `json:"timeCreated"`
 	Updated        time.Time `json:"updated"`
-	settings
 
 	objects map[string]*object
 }
@@ -82,13 +73,11 @@ func (c *call) describe(o *object) map[string]any {
 }
 
 func (c *call) describeBucket(b *bucket) map[string]any {
-	told := *b
-	if told.StorageClass == "" {
-		told.StorageClass = "STANDARD"
-	}
-	out := plain(told)
+	out := plain(b)
 	maps.Copy(out, map[string]any{"kind": "storage#bucket", "id": b.Name, "location": "US-CENTRAL1",
-		"selfLink": "http://" + c.Host + "/storage/v1/b/" + b.Name, "etag": strconv.FormatInt(b.Metageneration, 10)})
+		"storageClass": "STANDARD",
+		"selfLink":     "http://" + c.Host + "/storage/v1/b/" + b.Name,
+		"etag":         strconv.FormatInt(b.Metageneration, 10)})
 	return out
 }
 
@@ -101,39 +90,6 @@ func plain(v any) map[string]any {
 	var out map[string]any
 	if err := json.Unmarshal(data, &out); err != nil {
 		panic(err)
-	}
-	return out
-}
-
-// patched returns attributes or settings after a JSON merge patch (RFC 7386), as the service applies it: null removes.
-func patched[T any](now T, patch map[string]any) (T, error) {
-	var out T
-	data, err := json.Marshal(merged(plain(now), patch))
-	if err == nil {
-		err = json.Unmarshal(data, &out)
-	}
-	if err != nil {
-		return out, httpjson.Errorf(http.StatusBadRequest, "the body is not a resource: %v", err)
-	}
-	return out, nil
-}
-
-func merged(now, patch map[string]any) map[string]any {
-	out := maps.Clone(now)
-	if out == nil {
-		out = map[string]any{}
-	}
-	for name, value := range patch {
-		below, nested := value.(map[string]any)
-		switch {
-		case value == nil:
-			delete(out, name)
-		case nested:
-			had, _ := out[name].(map[string]any)
-			out[name] = merged(had, below)
-		default:
-			out[name] = value
-		}
 	}
 	return out
 }
@@ -175,9 +131,8 @@ func absent(bucket, object string) error {
 var errUnmet = &httpjson.Error{Code: http.StatusPreconditionFailed,
 	Message: "At least one of the pre-conditions you specified did not hold."}
 
-// holds compares an object, nil if there is none, with the preconditions of a request: those whose names begin with
-// prefix, "if" or "ifSource".
-func holds(q url.Values, prefix string, o *object, reading bool) error {
+// holds compares an object, nil if there is none, with the preconditions of a request.
+func holds(q url.Values, o *object, reading bool) error {
 	var generation, metageneration int64
 	if o != nil {
 		generation, metageneration = o.Generation, o.Metageneration
@@ -187,18 +142,18 @@ func holds(q url.Values, prefix string, o *object, reading bool) error {
 		now   int64
 		equal bool
 	}{
-		{"GenerationMatch", generation, true}, {"GenerationNotMatch", generation, false},
-		{"MetagenerationMatch", metageneration, true}, {"MetagenerationNotMatch", metageneration, false},
+		{"ifGenerationMatch", generation, true}, {"ifGenerationNotMatch", generation, false},
+		{"ifMetagenerationMatch", metageneration, true}, {"ifMetagenerationNotMatch", metageneration, false},
 	} {
-		if !q.Has(prefix + c.name) {
+		if !q.Has(c.name) {
 			continue
 		}
-		want, err := strconv.ParseInt(q.Get(prefix+c.name), 10, 64)
+		want, err := strconv.ParseInt(q.Get(c.name), 10, 64)
 		switch {
 		case err != nil:
-			return httpjson.Errorf(http.StatusBadRequest, "Invalid value for %s: %.40q", prefix+c.name,
-				q.Get(prefix+c.name))
-		case (want == c.now) == c.equal, o == nil && reading && strings.HasPrefix(c.name, "Meta"):
+			return httpjson.Errorf(http.StatusBadRequest, "Invalid value for %s: %.40q", c.name,
+				q.Get(c.name))
+		case (want == c.now) == c.equal, o == nil && reading && strings.HasPrefix(c.name, "ifMeta"):
 		case reading && !c.equal:
 			return httpjson.Errorf(http.StatusNotModified, "")
 		default:
@@ -216,7 +171,7 @@ func (s *Server) find(c *call, reading bool) (*object, error) {
 		return nil, err
 	}
 	o := b.objects[c.object]
-	if err := holds(c.q, "if", o, reading); err != nil {
+	if err := holds(c.q, o, reading); err != nil {
 		return nil, err
 	}
 	if g := c.q.Get("generation"); o == nil || g != "" && g != strconv.FormatInt(o.Generation, 10) {
@@ -233,68 +188,17 @@ func (s *Server) bucket(name string) (*bucket, error) {
 	return nil, httpjson.Errorf(http.StatusNotFound, "The specified bucket does not exist.")
 }
 
-// change applies a request's patch to an object's attributes; a PUT sets all of them.
-func (s *Server) change(c *call, patch map[string]any) (*object, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now, err := s.find(c, false)
-	if err != nil {
-		return nil, err
-	}
-
-	next := *now
-	from := now.attributes
-	if c.Method == http.MethodPut {
-		from = attributes{StorageClass: now.StorageClass}
-	}
-	if next.attributes, err = patched(from, patch); err != nil {
-		return nil, err
-	}
-	next.Metageneration++
-	next.Updated = time.Now().UTC()
-	if err := s.save(c.bucket, c.object, record{Object: &next, File: next.file}); err != nil {
-		return nil, err
-	}
-	s.buckets[c.bucket].objects[c.object] = &next
-	return &next, nil
-}
-
-// changeBucket is change for a bucket's settings.
-func (s *Server) changeBucket(c *call, patch map[string]any) (*bucket, error) {
-	if err := checkSettings(patch); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now, err := s.bucket(c.bucket)
-	if err != nil {
-		return nil, err
-	}
-
-	next := *now
-	from := now.settings
-	if c.Method == http.MethodPut {
-		from = settings{}
-	}
-	if next.settings, err = patched(from, patch); err != nil {
-		return nil, err
-	}
-	next.Metageneration++
-	next.Updated = time.Now().UTC()
-	if err := s.save(next.Name, "", record{Bucket: &next}); err != nil {
-		return nil, err
-	}
-	s.buckets[c.bucket] = &next
-	return &next, nil
-}
-
 // checkSettings refuses settings of a bucket that would silently have no effect.
-func checkSettings(patch map[string]any) error {
-	for _, name := range slices.Sorted(maps.Keys(patch)) {
-		if _, text := patch[name].(string); !text && name != "labels" && !harmless(patch[name]) {
+func checkSettings(wanted map[string]any) error {
+	for _, name := range slices.Sorted(maps.Keys(wanted)) {
+		_, text := wanted[name].(string)
+		if name == "storageClass" {
+			text = wanted[name] == "STANDARD"
+		}
+		if !text && !harmless(wanted[name]) {
 			return httpjson.Errorf(http.StatusNotImplemented,
-				"localemu does not imitate the setting %.60q of a bucket; "+
-					"it has name, location (all are one here), storageClass and labels", name)
+				"localemu does not imitate the setting %.60q of a bucket; it has a name and a location (all are one "+
+					"here)", name)
 		}
 	}
 	return nil

@@ -21,7 +21,6 @@ type call struct {
 	*http.Request
 	q              url.Values
 	bucket, object string
-	rest           []string // what else the path says
 }
 
 // routes are the imitated calls, by the escaped path: a slash in a name is %2F, except in the XML API.
@@ -32,13 +31,10 @@ var routes = []struct {
 }{
 	{"GET", regexp.MustCompile(`^/storage/v1/b/?$`), (*Server).listBuckets},
 	{"POST", regexp.MustCompile(`^/storage/v1/b/?$`), (*Server).makeBucket},
-	{"GET PATCH PUT DELETE", regexp.MustCompile(`^/storage/v1/b/([^/]+)$`), (*Server).oneBucket},
+	{"GET DELETE", regexp.MustCompile(`^/storage/v1/b/([^/]+)$`), (*Server).oneBucket},
 	{"GET", regexp.MustCompile(`^/storage/v1/b/([^/]+)/o/?$`), (*Server).list},
-	{"GET PATCH PUT DELETE", regexp.MustCompile(`^/storage/v1/b/([^/]+)/o/([^/]+)$`), (*Server).oneObject},
+	{"GET DELETE", regexp.MustCompile(`^/storage/v1/b/([^/]+)/o/([^/]+)$`), (*Server).oneObject},
 	{"GET", regexp.MustCompile(`^/download/storage/v1/b/([^/]+)/o/([^/]+)$`), (*Server).read},
-	{"POST", regexp.MustCompile(`^/storage/v1/b/([^/]+)/o/([^/]+)/compose$`), (*Server).compose},
-	{"POST", regexp.MustCompile(`^/storage/v1/b/([^/]+)/o/([^/]+)/(?:rewriteTo|(copyTo))/b/([^/]+)/o/([^/]+)$`),
-		(*Server).copyObject},
 	{"POST PUT DELETE", regexp.MustCompile(`^/upload/storage/v1/b/([^/]+)/o/?$`), (*Server).upload},
 	{"", regexp.MustCompile(`^/(?:storage|upload|download|batch)/`), nil},
 	{"GET HEAD", regexp.MustCompile(`^/([^/]+)/(.+)$`), (*Server).read}, // the XML API
@@ -77,7 +73,7 @@ func (s *Server) answer(w http.ResponseWriter, c *call) (any, error) {
 			m[i] = text
 		}
 		m = append(m, "", "")
-		c.bucket, c.object, c.rest = m[1], m[2], m[3:]
+		c.bucket, c.object = m[1], m[2]
 		if err := checkNames(c.bucket); err != nil {
 			return nil, err
 		}
@@ -98,10 +94,7 @@ func (s *Server) answer(w http.ResponseWriter, c *call) (any, error) {
 	return nil, httpjson.NotImitated(c.Request)
 }
 
-// changes reports whether the request patches or replaces attributes.
-func (c *call) changes() bool { return c.Method == http.MethodPatch || c.Method == http.MethodPut }
-
-// maxBody bounds a request that carries no contents: the longest composes 32 objects.
+// maxBody bounds a request that carries no contents.
 const maxBody = 1 << 20
 
 // decode reads a whole request, which is small, so that a slow client is not waited for under the lock.
@@ -142,9 +135,6 @@ func (s *Server) makeBucket(_ http.ResponseWriter, c *call) (any, error) {
 	}
 	b := &bucket{}
 	b.Name, _ = wanted["name"].(string)
-	if b.settings, err = patched(settings{}, wanted); err != nil {
-		return nil, err
-	}
 	if !bucketNamed(b.Name) {
 		return nil, httpjson.Errorf(http.StatusBadRequest, "Invalid bucket name: %.80q", b.Name)
 	}
@@ -165,18 +155,6 @@ func (s *Server) oneBucket(w http.ResponseWriter, c *call) (any, error) {
 	if c.q.Has("ifMetagenerationMatch") || c.q.Has("ifMetagenerationNotMatch") {
 		return nil, httpjson.Errorf(http.StatusNotImplemented,
 			"localemu does not imitate conditions on the metageneration of a bucket")
-	}
-
-	if c.changes() {
-		patch, err := decode[map[string]any](c.Body)
-		if err != nil {
-			return nil, err
-		}
-		b, err := s.changeBucket(c, patch)
-		if err != nil {
-			return nil, err
-		}
-		return c.describeBucket(b), nil
 	}
 
 	s.mu.Lock()
@@ -213,17 +191,6 @@ func (s *Server) oneObject(w http.ResponseWriter, c *call) (any, error) {
 
 	if err := s.writes.strike(c.object); err != nil {
 		return nil, err
-	}
-	if c.changes() {
-		patch, err := decode[map[string]any](c.Body)
-		if err != nil {
-			return nil, err
-		}
-		o, err := s.change(c, patch)
-		if err != nil {
-			return nil, err
-		}
-		return c.describe(o), nil
 	}
 
 	s.mu.Lock()

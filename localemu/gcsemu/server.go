@@ -14,12 +14,11 @@
 //
 // Not imitated:
 //   - What only other clients ask for: writes by the XML API, form uploads, signed URLs, gzip-encoded requests, the
-//     batch endpoint, gRPC.
+//     batch endpoint, gRPC, copies and compositions of objects, changes of their attributes.
 //   - Object versioning, lifecycle rules, soft delete, retention, holds, access lists, IAM,
 //     notifications, encryption keys, managed folders, hierarchical buckets, rate limits (429) but an object's.
-//   - Settings of buckets other than name, labels and storage class: refused (501), as are softDeleted, filter and
-//     matchGlob in listings. A location is accepted and has no effect; a class is reported, and
-//     has no costs. Labels are not checked.
+//   - Settings of buckets other than their name: refused (501), as are softDeleted, filter and matchGlob in listings. A
+//     location is accepted and has no effect; an object's class is reported, and has no costs.
 //   - In partial responses (fields) a name that no resource has is left out, not refused, and * is not understood.
 //   - Names that differ only in their case, where the file system does not distinguish them.
 //   - Any program on this machine may do anything. Requests that come from a web page or under another host name

@@ -4,7 +4,6 @@ import (
 	"crypto/md5"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
@@ -29,13 +28,12 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // upload is an object being written: its attributes, and its contents in a file of their own.
 type upload struct {
-	call    *call // that began it, with the preconditions
-	wanted  wanted
-	file    *os.File
-	size    int64
-	crc     uint32
-	md5     hash.Hash
-	compose int // number of components of a composition, else 0
+	call   *call // that began it, with the preconditions
+	wanted wanted
+	file   *os.File
+	size   int64
+	crc    uint32
+	md5    hash.Hash
 
 	// Of a resumable one:
 	mu       sync.Mutex // held while a chunk arrives
@@ -72,7 +70,7 @@ func (u *upload) close() {
 
 // verify returns the object that the contents and attributes make, if the checksums that the client declared hold.
 func (u *upload) verify() (*object, error) {
-	o := &object{Bucket: u.call.bucket, Name: u.call.object, Size: u.size, Components: u.compose,
+	o := &object{Bucket: u.call.bucket, Name: u.call.object, Size: u.size,
 		CRC32C:     base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, u.crc)),
 		MD5:        base64.StdEncoding.EncodeToString(u.md5.Sum(nil)),
 		attributes: u.wanted.attributes}
@@ -83,9 +81,6 @@ func (u *upload) verify() (*object, error) {
 	if v := u.wanted.MD5; v != "" && v != o.MD5 {
 		return nil, httpjson.Errorf(http.StatusBadRequest,
 			"Provided MD5 hash %q doesn't match calculated MD5 hash %q", v, o.MD5)
-	}
-	if u.compose > 0 {
-		o.MD5 = ""
 	}
 	if o.ContentType == "" {
 		o.ContentType = "application/octet-stream"
@@ -128,7 +123,7 @@ func (s *Server) upload(w http.ResponseWriter, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.commit(u, func() error { return nil })
+	return s.commit(u)
 }
 
 // receive reads the request that begins an upload.
@@ -184,18 +179,13 @@ func (u *upload) readMultipart() error {
 	return err
 }
 
-// commit makes the uploaded bytes the object, if its preconditions and checksums hold. fill is called before, under the
-// lock that excludes other writes.
-func (s *Server) commit(u *upload, fill func() error) (any, error) {
+// commit makes the uploaded bytes the object, if its preconditions and checksums hold.
+func (s *Server) commit(u *upload) (any, error) {
 	if err := s.writes.strike(u.call.object); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
-	err := fill()
-	var o *object
-	if err == nil {
-		o, err = s.write(u)
-	}
+	o, err := s.write(u)
 	s.mu.Unlock()
 	if err != nil {
 		return nil, err
@@ -217,16 +207,13 @@ func (s *Server) write(u *upload) (*object, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := holds(c.q, "if", b.objects[c.object], false); err != nil {
+	if err := holds(c.q, b.objects[c.object], false); err != nil {
 		return nil, err
 	}
 
 	o, err := u.verify()
 	if err != nil {
 		return nil, err
-	}
-	if o.StorageClass == "" {
-		o.StorageClass = b.StorageClass
 	}
 	if err := u.file.Close(); err != nil && !errors.Is(err, os.ErrClosed) { // Windows renames no open file
 		return nil, err
@@ -337,7 +324,7 @@ func (s *Server) continueUpload(w http.ResponseWriter, c *call) (any, error) {
 			u.wanted.MD5 = v
 		}
 	}
-	return s.commit(u, func() error { return nil })
+	return s.commit(u)
 }
 
 // parseContentRange reads "bytes 0-99/*", "bytes 100-199/200", "bytes */200" and "bytes */*". from is where the chunk
@@ -382,120 +369,4 @@ func (u *upload) incomplete(w http.ResponseWriter, c *call) (any, error) {
 	}
 	w.WriteHeader(code)
 	return nil, nil
-}
-
-// mostParts is how many objects one composition takes. Source: https://cloud.google.com/storage/docs/composite-objects
-const mostParts = 32
-
-// part is a source of a composition, with its preconditions.
-type part struct {
-	Name                string
-	Generation          json.Number
-	ObjectPreconditions struct{ IfGenerationMatch json.Number }
-}
-
-// compose makes one object of several.
-func (s *Server) compose(_ http.ResponseWriter, c *call) (any, error) {
-	body, err := decode[struct {
-		SourceObjects []part
-		Destination   wanted
-	}](c.Body)
-	if err != nil {
-		return nil, err
-	}
-	if n := len(body.SourceObjects); n < 1 || n > mostParts {
-		return nil, httpjson.Errorf(http.StatusBadRequest,
-			"The number of source components provided (%d) is not 1 to %d", n, mostParts)
-	}
-	for _, p := range body.SourceObjects {
-		if err := checkNames("", p.Name); err != nil {
-			return nil, err
-		}
-	}
-	return s.join(c, c.bucket, body.SourceObjects, func(u *upload, sources []*object) error {
-		u.wanted = body.Destination
-		for _, o := range sources {
-			u.compose += max(o.Components, 1)
-		}
-		return nil
-	})
-}
-
-// copyObject copies an object. Attributes that the request does not set are the source's, except for the storage class,
-// which is the bucket's.
-func (s *Server) copyObject(_ http.ResponseWriter, c *call) (any, error) {
-	from, source := c.bucket, c.object
-	short := c.rest[0] != "" // copyTo
-	c.bucket, c.object = c.rest[1], c.rest[2]
-	if err := checkNames(c.bucket, c.object); err != nil {
-		return nil, err
-	}
-	patch, err := decode[map[string]any](c.Body)
-	if err != nil {
-		return nil, err
-	}
-
-	var size int64
-	parts := []part{{Name: source, Generation: json.Number(c.q.Get("sourceGeneration"))}}
-	made, err := s.join(c, from, parts, func(u *upload, sources []*object) (err error) {
-		size = sources[0].Size
-		from := sources[0].attributes
-		from.StorageClass = ""
-		u.wanted.attributes, err = patched(from, patch)
-		return err
-	})
-	if err != nil || short {
-		return made, err
-	}
-	text := strconv.FormatInt(size, 10)
-	return map[string]any{"kind": "storage#rewriteResponse", "totalBytesRewritten": text, "objectSize": text,
-		"done": true, "resource": made}, nil
-}
-
-// join writes parts, from a bucket, as one object; describe sets its attributes.
-func (s *Server) join(c *call, from string, parts []part, describe func(*upload, []*object) error) (any, error) {
-	u, err := s.newUpload(c)
-	if err != nil {
-		return nil, err
-	}
-	defer u.close()
-	return s.commit(u, func() error {
-		sources, err := s.sources(c, from, parts)
-		if err != nil {
-			return err
-		}
-		for _, o := range sources {
-			if err := s.appendContents(u, o); err != nil {
-				return err
-			}
-		}
-		return describe(u, sources)
-	})
-}
-
-// sources returns the objects to join; each has to exist and to meet its preconditions. The lock is held.
-func (s *Server) sources(c *call, from string, parts []part) ([]*object, error) {
-	b, err := s.bucket(from)
-	if err != nil {
-		return nil, err
-	}
-	var all []*object
-	for _, p := range parts {
-		o := b.objects[p.Name]
-		if err := holds(c.q, "ifSource", o, false); err != nil {
-			return nil, err
-		}
-		if o == nil {
-			return nil, absent(from, p.Name)
-		}
-		now := strconv.FormatInt(o.Generation, 10)
-		if p.Generation != "" && p.Generation.String() != now {
-			return nil, absent(from, p.Name)
-		}
-		if want := p.ObjectPreconditions.IfGenerationMatch; want != "" && want.String() != now {
-			return nil, errUnmet
-		}
-		all = append(all, o)
-	}
-	return all, nil
 }
