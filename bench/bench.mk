@@ -52,18 +52,6 @@ bench-classes: $(PEERS_READY) ## several classes: each library on real tables, n
 	  --out $(BENCH)/classes.jsonl $(if $(ONLY),--only $(ONLY)) $(if $(WHO),--who $(WHO)) \
 	  $(if $(TRIALS),--trials $(TRIALS)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ROWS),--rows $(ROWS))
 
-.PHONY: bench-search
-bench-search: SEEDS = 4
-# SEEDS=, SAMPLERS=tpe; gp needs torch
-# synthetic functions, and with DATA=/surrogate its tasks beside Optuna
-bench-search: bench-programs ## normalised regret of the ways to search
-	@mkdir -p $(BENCH)
-	bin/gauge regret --seeds $(SEEDS) > $(BENCH)/search-synthetic.jsonl
-	bin/gauge regret --seeds $(SEEDS) --methods gp,random --trials 200 >> $(BENCH)/search-synthetic.jsonl
-	python3 bench/regret_table.py $(BENCH)/search-synthetic.jsonl
-	@if [ -d $(DATA)/surrogate ]; then $(MAKE) --no-print-directory bench-search-surrogate SEEDS=$(SEEDS); else echo \
-	  "no $(DATA)/surrogate: synthetic functions only"; fi
-
 .PHONY: bench-tomorrow
 bench-tomorrow: TRIALS = 50
 bench-tomorrow: ROWS = 30000
@@ -71,19 +59,6 @@ bench-tomorrow: ROWS = 30000
 bench-tomorrow: build $(PEERS_READY) ## default and winner of whole sweeps, with and without the final training, on the day after
 	$(PEERS) bench/tomorrow.py --data $(DATA) --bin bin --out $(BENCH)/tomorrow --seeds $(SEEDS) --trials $(TRIALS) \
 	  --rows $(ROWS) $(if $(ONLY),--only $(ONLY))
-
-.PHONY: bench-search-surrogate
-bench-search-surrogate: $(PEERS_READY)
-	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) > $(BENCH)/search.jsonl
-	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) --methods auto --anonymous >> \
-	  $(BENCH)/search.jsonl
-	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) --methods random --trials 200 \
-	  --batches 1,16,100 >> $(BENCH)/search.jsonl
-	bin/gauge regret --data $(DATA)/surrogate --python $(PEERS) --seeds $(SEEDS) --methods auto --trials 200 --batches \
-	  16,100 >> $(BENCH)/search.jsonl
-	for s in $(subst $(comma), ,$(or $(SAMPLERS),tpe)); do $(PEERS) bench/search_optuna.py $(DATA)/surrogate $$s 1,16 \
-	  $(SEEDS) >> $(BENCH)/search.jsonl || exit 1; done
-	python3 bench/regret_table.py $(BENCH)/search.jsonl
 
 # DATA=, ONLY=, ROUNDS=, SEEDS=, SIZE=; an hour
 bench-peers: bench-programs $(PEERS_READY) ## Coppice beside LightGBM, XGBoost, hessboost, YDF, scikit-learn, joblib, Ray Tune

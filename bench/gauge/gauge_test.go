@@ -202,50 +202,6 @@ func TestPredict(t *testing.T) {
 	}
 }
 
-// A search below the reference has a negative regret against it, and is the yardstick of all others in the table.
-func TestRegretTable(t *testing.T) {
-	best, median := 0.9, 0.5
-	all := []searched{
-		{Method: "good", Task: "one", Batch: 1, Trials: 50, Found: []float64{0.9, 1.0}, Best: &best, Median: &median},
-		{Method: "peer", Task: "one", Batch: 1, Trials: 50, Found: []float64{0.7, 0.7}},
-	}
-	table := func(all []searched) (string, error) {
-		file := filepath.Join(t.TempDir(), "searched.jsonl")
-		var lines bytes.Buffer
-		for _, s := range all {
-			must.Do(t, json.NewEncoder(&lines).Encode(s))
-		}
-		must.Do(t, os.WriteFile(file, lines.Bytes(), 0o644))
-		cmd := exec.Command("python3", "../regret_table.py", file)
-		var said bytes.Buffer
-		cmd.Stderr = &said
-		out, err := cmd.Output()
-		if err != nil {
-			err = fmt.Errorf("%w: %s", err, said.String())
-		}
-		return string(out), err
-	}
-	out, err := table(all)
-	if err != nil {
-		t.Fatalf("regret_table.py: got %v, want a table", err)
-	}
-	for _, row := range []string{
-		// Against the reference, 0.9: the mean of 0 and (0.9-1.0)/(0.9-0.5); against the best of all, 1.0: the mean of
-		// (1.0-0.9)/(1.0-0.5) and 0. The standard error is half of the two values' distance.
-		"| good | 50 | 1 | -0.1250 | 0.1250 | 0.1000 | 0.1000 | 0 |",
-		// (0.9-0.7)/(0.9-0.5), and (1.0-0.7)/(1.0-0.5), twice each.
-		"| peer | 50 | 1 | 0.5000 | 0.0000 | 0.6000 | 0.0000 | 0 |",
-	} {
-		if !strings.Contains(out, row) {
-			t.Errorf("regret_table.py: got\n%s\nwant a row %s", out, row)
-		}
-	}
-
-	if _, err := table(all[1:]); err == nil {
-		t.Error("regret_table.py of a peer alone, whose task has no median: got no error, want one")
-	}
-}
-
 func TestRefusals(t *testing.T) {
 	dir := t.TempDir()
 	model, odd, even, half := filepath.Join(dir, "model.txt"), filepath.Join(dir, "odd"), filepath.Join(dir, "even"),

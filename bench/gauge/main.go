@@ -26,8 +26,7 @@ func main() {
 
 func command(out io.Writer) *cobra.Command {
 	cmd := &cobra.Command{Use: "gauge", Short: "What the benchmarks need from Go"}
-	cmd.AddCommand(tableCommand(out), openCommand(out), predictCommand(out), regretCommand(out),
-		versionsCommand(os.Stdin, out))
+	cmd.AddCommand(tableCommand(out), openCommand(out), predictCommand(out), versionsCommand(os.Stdin, out))
 	return cmd
 }
 

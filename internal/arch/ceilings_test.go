@@ -14,7 +14,7 @@ var ceilings = map[string]int{
 	"aggregator/internal/cli":      261,
 	"aggregator/internal/conclude": 3832,
 	"aggregator/internal/judge":    890,
-	"bench/gauge":                  1007,
+	"bench/gauge":                  625,
 	"container/roots":              34,
 	"e2e":                          4,
 	"examples/clicks":              263,
@@ -60,7 +60,7 @@ var ceilings = map[string]int{
 	"internal/random":              17,
 	"internal/registry":            2460,
 	"internal/scorer":              667,
-	"internal/search":              3894,
+	"internal/search":              3865,
 	"internal/slurm":               620,
 	"internal/strictjson":          309,
 	"internal/strictyaml":          768,
@@ -110,7 +110,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 109_143
+const maxLines = 108_734
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -3,7 +3,7 @@
 //
 //	Propose   lists fixed configurations, the grid and random draws before the first machine starts
 //	Begin     adds what a search that learns begins with: winners of earlier sweeps, a portfolio
-//	Decide    says what an open trial trains, from what sweep.Seen says of the others; Next does so without a plan
+//	Decide    says what an open trial trains, from what sweep.Seen says of the others
 //	AtRung    compares a trial with others at a rung, Resumable says what becomes of those that wait there
 //	Pick      orders the finished trials; with folds, Choose takes the configuration that the refit trains
 //
@@ -76,42 +76,13 @@ func suggest(source string, params sweep.Params, format string, args ...any) *Su
 type asker struct {
 	Ask
 	*domain
-	tried   map[string]int          // number of the trial with this configuration
-	tabu    func(sweep.Params) bool // what else may not be proposed; nil is nothing
-	next    int                     // number of the next trial
+	tried   map[string]int // number of the trial with this configuration
+	next    int            // number of the next trial
 	history history
 	rest    []uint64 // of a countable space, what has not been looked at; nil before
 	warm    []winner
 	model   *fittedModel // fitted to the finished trials; nil before
 	spread  *mat.Dense   // the first points of the sequence; nil before
-}
-
-// Next proposes the next trials of a search that has no plan, as those of benchmarks. If the space has too few
-// configurations left, the error is returned together with the suggestions that could be made.
-func Next(r Ask) ([]Suggestion, error) {
-	r.Method = cmp.Or(r.Method, sweep.MethodAuto)
-	a, err := newAsker(r)
-	if err != nil {
-		return nil, err
-	}
-
-	out, total := make([]Suggestion, 0, r.Number), len(r.Known)+r.Number
-	for range r.Number {
-		var s *Suggestion
-		if a.Method == sweep.MethodAuto {
-			s = a.fromPortfolio(total)
-		}
-		if s == nil {
-			s = a.byMethod()
-		}
-		if s == nil {
-			return out, a.exhausted(r.Number-len(out), r.Number)
-		}
-		s.Trial = a.next
-		out = append(out, *s)
-		a.remember(sweep.Seen{Trial: s.Trial, Params: s.Params, Status: sweep.StatusRunning})
-	}
-	return out, nil
 }
 
 func newAsker(r Ask) (*asker, error) {
@@ -184,7 +155,7 @@ func (a *asker) fromRandom() *Suggestion {
 
 // usable reports whether a configuration may be proposed.
 func (a *asker) usable(params sweep.Params) bool {
-	return a.findViolated(params) == nil && !a.isTried(params) && (a.tabu == nil || !a.tabu(params))
+	return a.findViolated(params) == nil && !a.isTried(params)
 }
 
 // fromRest enumerates a countable space once drawing finds nothing new.
