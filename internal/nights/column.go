@@ -12,6 +12,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/cell"
 	"coppice/internal/dataset/ingest"
 	"coppice/internal/metric"
 )
@@ -135,10 +136,14 @@ func (c *Column) measure(n *ingest.Night, values *dataset.Values, labels []float
 	return codes
 }
 
+var counters = sync.Pool{New: func() any { return &cell.Counter{} }}
+
 // measureNumbers computes quantiles, and the mean label between them.
 func (c *Column) measureNumbers(numbers []float64, labels []float32, share float64) {
 	all := slices.DeleteFunc(slices.Clone(numbers), math.IsNaN)
-	slices.Sort(all)
+	counter := counters.Get().(*cell.Counter)
+	counter.Sort(all)
+	counters.Put(counter)
 	c.Whole = true
 	c.Distinct = 1
 	for i, v := range all {

@@ -47,6 +47,18 @@ func (c *Counter) Count(numbers []float64) (all []Distinct, rows int) {
 	return all, len(keys)
 }
 
+// Sort sorts finite numbers; -0 becomes 0.
+func (c *Counter) Sort(numbers []float64) {
+	c.keys = dataset.Resize(c.keys, len(numbers))
+	for i, x := range numbers {
+		c.keys[i] = encode.Ordered(x)
+	}
+	c.sort(c.keys)
+	for i, key := range c.keys {
+		numbers[i] = FromOrdered(key)
+	}
+}
+
 // Keys are first radix sorted by their upper 33 bits, eleven at a time: sign, exponent and the beginning of the
 // fraction, which distinguish most numbers. Those that differ only in lower bits are then neighbours.
 const (
