@@ -9,7 +9,6 @@ import (
 	"maps"
 	"math"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -300,52 +299,6 @@ func TestABudgetCountsMachinesThatClaimNothing(t *testing.T) {
 	a.Jobs, a.Now = jobs{err: errDied}, func() time.Time { return created.Add(905 * time.Second) }
 	if c, err := a.Consider(t.Context(), spent.plan.Sweep); err != nil || c == nil || c.Outcome != sweep.OutcomeWinner {
 		t.Errorf("the claims say enough: %+v %v", c, err)
-	}
-}
-
-// TestABudgetIsOneEnding kills the aggregator between any two writes while it concludes at the budget: the conclusion
-// is the same, although more results have come and more money was spent meanwhile.
-func TestABudgetIsOneEnding(t *testing.T) {
-	calm := budgeted(t, 1, 0.25, 2)
-	want := calm.at(t, 905*time.Second)
-	for k := int64(1); k <= 2; k++ { // the ending, the conclusion
-		w := budgeted(t, 1, 0.25, 2)
-		w.now = created.Add(905 * time.Second)
-		a := w.aggregator()
-		a.Sweeps = dying{w.sweeps, new(atomic.Int64), k, true}
-		if _, err := a.Consider(t.Context(), w.plan.Sweep); !errors.Is(err, errDied) {
-			t.Fatalf("write %d: %v", k, err)
-		}
-		w.train(t, 2, nil) // too late to count
-		got := w.at(t, 3*time.Hour)
-		if got == nil || got.Trial != want.Trial || got.Done != want.Done || got.Reason != want.Reason ||
-			!maps.Equal(got.Test, want.Test) {
-			t.Fatalf("after write %d:\n%+v\nwant\n%+v", k, got, want)
-		}
-	}
-}
-
-// TestMoreBudgetNeverEarlier considers one sweep with growing budgets: with a larger one, it is stopped later or not at
-// all.
-func TestMoreBudgetNeverEarlier(t *testing.T) {
-	before := time.Duration(0)
-	for _, budget := range []float64{0.11, 0.3, 0.9, 1, 1.5, 4} {
-		w := budgeted(t, budget, 0.25, 1)
-		stopped := 3 * time.Hour
-		for after := time.Duration(0); after < 3*time.Hour; after += 2 * time.Minute {
-			if c := w.at(t, after); c != nil {
-				stopped = after
-				break
-			}
-		}
-		if stopped < before {
-			t.Errorf("%v USD: stopped after %s, with less after %s", budget, stopped, before)
-		}
-		spent := stopped.Seconds() / 1000
-		if stopped == 3*time.Hour || spent < budget-0.1-0.12 || spent > budget+0.12-0.1+0.01 {
-			t.Errorf("%v USD: stopped after %s", budget, stopped)
-		}
-		before = stopped
 	}
 }
 

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"fmt"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -14,8 +13,6 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/fit"
-	"coppice/internal/gbt"
-	"coppice/internal/metric"
 	"coppice/internal/must"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -114,28 +111,6 @@ func (w *world) checkRefit(t *testing.T, b sweep.Board) {
 		best.Trees, best.Params["num_leaves"])
 }
 
-// TestAFoldIsTrainedAsByHand: a trial's score and trees equal those of a training on its fold.
-func TestAFoldIsTrainedAsByHand(t *testing.T) {
-	w := newFolded(t, 1, folded(3))
-	worker := w.worker(0)
-	runs(t, worker)
-	ds := must.Get(dataset.Open(filepath.Join(w.scratch, "datasets", w.plan.Dataset.Name, w.plan.Dataset.Version)))(t)
-	defer ds.Close()
-	params := must.Get(gbt.ParseParams(w.plan.Trials[0].Params))(t)
-	auc := must.Get(metric.Lookup("auc"))(t)
-	folds := must.Get(fit.Folds(ds.Manifest, fit.KFold, 3))(t)
-	for i, f := range folds {
-		want := must.Get(fit.NewTable(ds).Train(t.Context(), fit.Request{Params: params, Metric: auc,
-			Metrics: metric.Standard("binary"), Threads: 1, Rows: []sweep.Rows{f.Train}, Valid: &f.Rated}))(t)
-		r := w.result(t, i)
-		if r.Metrics["log_loss"] != want.Metrics["log_loss"] || r.Score != want.Score ||
-			r.BestIteration != want.Model.Iterations() || r.TrainRows != want.TrainRows || r.Model != nil {
-			t.Errorf("fold %d: result %+v; want score %v, %d trees of %d rows, and no model", i+1, r, want.Score,
-				want.Model.Iterations(), want.TrainRows)
-		}
-	}
-}
-
 // TestWeakConfigurationsAreDropped: a configuration that cannot learn is not trained on its last folds, with the reason
 // recorded; the others are.
 func TestWeakConfigurationsAreDropped(t *testing.T) {
@@ -184,30 +159,6 @@ func TestAFoldThatFails(t *testing.T) {
 		if all && (r.Status != sweep.StatusFailed || !strings.Contains(r.Reason, "2 have failed")) || !all &&
 			r.Status != sweep.StatusDone {
 			t.Errorf("all failed %t: the refit is %s: %s", all, r.Status, r.Reason)
-		}
-	}
-}
-
-// TestFoldsOutliveTheirTask: a fold or refit taken over, whether just claimed or half trained, gives the same sweep.
-func TestFoldsOutliveTheirTask(t *testing.T) {
-	calm := newFolded(t, 2, folded(2))
-	calm.run(t, 0)
-	for _, trial := range []int{1, 4} {
-		for _, at := range []string{sweep.Names(calm.plan.Sweep).Claim(trial, 0),
-			fmt.Sprintf("trials/%04d/checkpoints/0/", trial)} {
-			w := newFolded(t, 2, folded(2))
-			w.until(t, 0, at, 1)
-
-			second := w.worker(0)
-			second.Attempt = 1
-			runs(t, second)
-			r, resumed := w.result(t, trial), strings.Contains(at, "checkpoints")
-			if r.Claim != 1 || w.refit(t) != calm.refit(t) || resumed != (r.Usage.ResumedTrees > 0) ||
-				r.Score != calm.result(t, trial).Score {
-				t.Errorf("%s: ended under claim %d with %d trees of the one before, score %v; want claim 1, resumed "+
-					"%t, score %v, and the refit's bytes of a sweep that nobody interrupted",
-					at, r.Claim, r.Usage.ResumedTrees, r.Score, resumed, calm.result(t, trial).Score)
-			}
 		}
 	}
 }
