@@ -96,14 +96,6 @@ func (e *export) put(name string, data []byte) {
 	must.Get(e.bucket.Put(e.t.Context(), "exports/"+name, blob.Any, bytes.NewReader(data)))(e.t)
 }
 
-// stage stages the export in the cloud.
-func (e *export) stage(flags ...string) ran {
-	e.t.Helper()
-	spec := e.file("cloud.yaml", "name: clicks\nsource: gs://coppice-datasets/exports/clicks-*.parquet\n"+clicksTable)
-	return execute(e.t, e.dir, e.env, binaryOf(e.t, "launcher"), append([]string{"stage", spec, "--batch"},
-		flags...)...)
-}
-
 // here stages the same files without any cloud, and gives version and folder.
 func (e *export) here() (version, dir string) {
 	e.t.Helper()

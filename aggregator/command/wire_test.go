@@ -7,8 +7,22 @@ import (
 
 	"coppice/internal/cloud"
 	"coppice/internal/must"
+	"coppice/internal/notify"
 	"coppice/internal/program/environment"
 )
+
+// TestAWebhookIsAChannel: people are told where the environment says so, and nowhere else.
+func TestAWebhookIsAChannel(t *testing.T) {
+	for webhook, want := range map[notify.Secret]int{"": 0, "https://hooks.example/x": 1} {
+		env := environment.Deployment{DatasetsBucket: t.TempDir(), SweepsBucket: t.TempDir(),
+			RegistryBucket: t.TempDir(), Engine: environment.EngineSlurm}
+		env.Verdicts.Webhook, env.Verdicts.WebhookFormat = webhook, notify.WebhookSlack
+		b := must.Get(connect(t.Context(), env))(t)
+		if must.Do(t, b.Close()); len(b.Channels) != want {
+			t.Errorf("with the webhook %q: %d channels, want %d", string(webhook), len(b.Channels), want)
+		}
+	}
+}
 
 func TestCallers(t *testing.T) {
 	env := environment.CallersEnv{Audience: "coppice-aggregator.example",

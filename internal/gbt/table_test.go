@@ -112,21 +112,6 @@ func randomCell(rng *rand.Rand, f *Feature, missing float64) (bin byte, raw, eff
 // row returns one row's raw values.
 func (t *table) row(r int) []float64 { return t.raw[r*len(t.Features):][:len(t.Features)] }
 
-// head returns the first n rows as a table of their own.
-func (t *table) head(n int) *table {
-	f := len(t.Features)
-	h := &table{Data: t.Data, raw: t.raw[:n*f]}
-	h.Rows, h.RowMajor, h.Label = n, t.RowMajor[:n*f], t.Label[:n]
-	h.Columns = nil
-	for _, c := range t.Columns {
-		h.Columns = append(h.Columns, c[:n])
-	}
-	if t.Weight != nil {
-		h.Weight = t.Weight[:n]
-	}
-	return h
-}
-
 // logLoss is the mean loss of raw scores, computed here so that the trainer's tests need no other package.
 func logLoss(label []float32) func(raw []float64) (float64, error) {
 	return func(raw []float64) (float64, error) {

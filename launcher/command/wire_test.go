@@ -25,6 +25,7 @@ import (
 	"coppice/internal/engine"
 	"coppice/internal/machines"
 	"coppice/internal/must"
+	"coppice/internal/notify"
 	"coppice/internal/program"
 	"coppice/internal/program/environment"
 	"coppice/internal/sweep"
@@ -57,6 +58,18 @@ func onBatch(e cli.Env) *jobs { return &jobs{batchEngine(nil, e), e} }
 
 // made is the Batch job of a job.
 func (j *jobs) made(q engine.Array) batch.Job { return j.Engine.(*batch.Jobs).Describe(q) }
+
+// TestAWebhookIsAChannel: people are told where the environment says so, and nowhere else.
+func TestAWebhookIsAChannel(t *testing.T) {
+	for webhook, want := range map[notify.Secret]int{"": 0, "https://hooks.example/x": 1} {
+		e := env()
+		e.Verdicts.Webhook, e.Verdicts.WebhookFormat = webhook, notify.WebhookSlack
+		channels, closeAll, err := verdicts(t.Context(), e)
+		if closeAll(); err != nil || len(channels) != want {
+			t.Errorf("with the webhook %q: %d channels, error %v; want %d", string(webhook), len(channels), err, want)
+		}
+	}
+}
 
 // TestMachinesTrainTogether: only a sweep whose final training is that of several machines has containers that others can
 // reach, at the port that Terraform's firewall rule names; on pretend machines, each at a port of its own.

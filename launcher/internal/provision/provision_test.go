@@ -327,6 +327,21 @@ func TestMachinesOfAJob(t *testing.T) {
 	}
 }
 
+// TestASweepEndsWithAllItsJobs: an abandoned job that lives on keeps the sweep from having finished.
+func TestASweepEndsWithAllItsJobs(t *testing.T) {
+	c, p := newCloud(t, map[string]engine.JobStatus{"nightly-1-f1": running}), plan()
+	must.Do(t, c.provisioner(p).Settle(t.Context()))
+	for _, states := range [][2]engine.Phase{{engine.Cancelled, engine.Running}, {engine.Running, engine.Done},
+		{engine.Cancelled, engine.Done}} {
+		c.jobs[p.JobName(0)].State, c.jobs[p.JobName(1)].State = states[0], states[1]
+		s := must.Get(Look(t.Context(), c.store, c, p))(t)
+		if want := states[0].Ended() && states[1].Ended(); s.Finished != want || len(s.Earlier) != 1 ||
+			s.Name != p.JobName(1) {
+			t.Errorf("with jobs that are %v: %+v, want the second, and it finished: %t", states, s, want)
+		}
+	}
+}
+
 // TestSettleSurvivesACrashAnywhere interrupts the search before its first, second, third ... step, and lets another
 // launcher go on. Whatever was interrupted, the jobs are the same, and one is left.
 func TestSettleSurvivesACrashAnywhere(t *testing.T) {

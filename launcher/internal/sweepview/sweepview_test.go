@@ -117,6 +117,25 @@ func TestWhoHoldsATrial(t *testing.T) {
 	}
 }
 
+// TestASnapshotOfFolds: it counts configurations by state, names the best of those that are done, and says what holds a
+// task up.
+func TestASnapshotOfFolds(t *testing.T) {
+	store, p := world(t)
+	s := must.Get(sweepview.Open(t.Context(), store, p.Sweep))(t)
+	st := must.Get(s.Look(t.Context()))(t)
+	for i, state := range []string{sweep.ConfigurationDone, sweep.ConfigurationDone, sweep.ConfigurationDone, "?",
+		sweep.ConfigurationOpen, sweep.ConfigurationDropped, sweep.ConfigurationFailed, sweep.ConfigurationFailed} {
+		st.Board.Configurations = append(st.Board.Configurations, sweep.Rated{Configuration: i, State: state})
+	}
+	st.Trouble = &sweep.Trouble{Task: 3, Text: "no room"}
+	got := s.Snapshot(st, provision.SweepJob{})
+	if want := "3 done, 1 dropped, 2 failed, 2 open"; got.Folds.String() != want ||
+		got.Folds.Best != &st.Board.Configurations[0] || got.Trouble != "task 3: no room" {
+		t.Errorf("got %s, the best %+v, trouble %q; want %s, the first, and task 3's", got.Folds, got.Folds.Best,
+			got.Trouble, want)
+	}
+}
+
 // TestADamagedResultIsAFailedTrial: a watcher sees what the aggregator counts, and goes on watching.
 func TestADamagedResultIsAFailedTrial(t *testing.T) {
 	for name, contents := range map[string]any{
