@@ -52,7 +52,7 @@ var ceilings = map[string]int{
 	"internal/page":                2656,
 	"internal/page/pagetest":       432,
 	"internal/page/plot":           609,
-	"internal/problem":             252, // its table of what is gone grows
+	"internal/problem":             253, // its table of what is gone grows
 	"internal/program":             1288,
 	"internal/program/environment": 206,
 	"internal/program/tables":      332,
@@ -100,8 +100,8 @@ var ceilings = map[string]int{
 	"python/program":               138,
 	"task":                         14,
 	"task/command":                 54,
-	"task/internal/cli":            708,
-	"task/internal/keep":           380,
+	"task/internal/cli":            591,
+	"task/internal/keep":           238,
 	"task/internal/notice":         47,
 	"task/internal/stage":          458,
 	"task/internal/usage":          159,
@@ -110,7 +110,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 108_751
+const maxLines = 108_493
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

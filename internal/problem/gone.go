@@ -88,6 +88,7 @@ var gone = map[string]string{
 
 	"continue:":                  "trials start from scratch; search.warm_start learns from the model's earlier sweeps",
 	"encodings.like:":            "each night has its own; list them under columns and keys to keep them",
+	"task train --checkpoint":    "a sweep saves each trial every minute, and resumes it",
 	"task train --workers":       "use --threads, which takes as long; final: {machines: 2} has several machines train",
 	"task train --input-model":   "train again on all rows",
 	"task train --input-dataset": "train again on all rows",

@@ -44,7 +44,6 @@ func TestFullDisk(t *testing.T) {
 		code int
 	}{
 		"model.txt": {[]string{"--out"}, 1},
-		"saved":     {[]string{"--checkpoint-every", "0s", "--checkpoint"}, 0},
 	} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, name)

@@ -34,8 +34,6 @@ type trainFlags struct {
 	dataset, params, out string
 	threads              int
 	json, noVerify       bool
-	checkpoint           string
-	every                time.Duration
 	noRate               bool
 }
 
@@ -47,11 +45,7 @@ func trainCommand(w *Setup) *cobra.Command {
 		Long: `Trains one model on a folder made by "launcher stage --out" and prints the time per tree,
 metrics on the valid split and memory. params.yaml holds training parameters by name, one per line: LightGBM's
 (docs/sweep.md lists them all), and metric: NAME or a list of names (the first one is used for early stopping
-if early_stopping_round is set). A file that ends in .conf is read as LightGBM's: name = value.
-
-With --checkpoint, it saves the training into a folder at intervals and before it ends on Ctrl-C or SIGTERM;
-the same command resumes from there and ends with the same model, byte for byte. The folder is emptied at the
-end.`,
+if early_stopping_round is set). A file that ends in .conf is read as LightGBM's: name = value.`,
 		Example: `  launcher stage clicks.yaml --out data
   task train --dataset data/clicks/0123456789abcdef --params params.yaml --out model.txt --threads 2`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return w.train(cmd, f) },
@@ -64,8 +58,6 @@ end.`,
 	cmd.Flags().IntVar(&f.threads, "threads", 1, "threads; the model does not depend on them")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object instead of text")
 	cmd.Flags().BoolVar(&f.noVerify, "no-verify", false, "do not verify the dataset's checksums first")
-	cmd.Flags().StringVar(&f.checkpoint, "checkpoint", "", "folder to save the training in, and to resume from")
-	cmd.Flags().DurationVar(&f.every, "checkpoint-every", 30*time.Second, "maximum time between checkpoints")
 	cmd.Flags().BoolVar(&f.noRate, "no-rate", false,
 		"evaluate only the finished model on valid, not every tree (early stopping still does)")
 	_ = cmd.MarkFlagRequired("dataset")
@@ -74,11 +66,9 @@ end.`,
 
 // trained is what --json prints.
 type trained struct {
-	Dataset    string `json:"dataset"`
-	Trees      int    `json:"trees"`
-	TreesGrown int    `json:"trees_grown"`
-	// How many of the grown trees came from a checkpoint; seconds includes their time.
-	Resumed    int                `json:"resumed_trees,omitempty"`
+	Dataset    string             `json:"dataset"`
+	Trees      int                `json:"trees"`
+	TreesGrown int                `json:"trees_grown"`
 	Stopped    gbt.Stop           `json:"stopped"`
 	Seconds    float64            `json:"seconds"`
 	MsPerTree  float64            `json:"ms_per_tree"`
@@ -99,9 +89,6 @@ type memory struct {
 func (f *trainFlags) check() error {
 	if f.threads < 1 || f.threads > 1024 {
 		return program.Usagef("--threads is %d: use 1 to 1024", f.threads)
-	}
-	if f.every < 0 {
-		return program.Usagef("--checkpoint-every is %s: use 30s, 5m, or 0 to save after every tree", f.every)
 	}
 	return checkOut(f.out)
 }
@@ -161,7 +148,7 @@ func (w *Setup) newRequest(ds *dataset.Dataset, params gbt.Params, metrics []met
 // resultOf is what is told of a training whose model lies at a path.
 func resultOf(o *fit.Evaluated, m *dataset.Manifest, path string) trained {
 	return trained{Dataset: m.Name + "@" + m.Version, Trees: o.Model.Iterations(), TreesGrown: o.Grown,
-		Resumed: o.Resumed, Stopped: o.Stopped, Seconds: o.Seconds,
+		Stopped: o.Stopped, Seconds: o.Seconds,
 		MsPerTree: o.Seconds * 1e3 / float64(max(o.Grown, 1)), NsPerValue: o.NsPerValue, Metrics: o.Metrics,
 		Model: path}
 }
@@ -200,18 +187,12 @@ func versionBelow(folder string) string {
 	return ""
 }
 
-// trainAndWrite trains and writes the model to --out, if given. Checkpoints are deleted only after that.
+// trainAndWrite trains and writes the model to --out, if given.
 func (w *Setup) trainAndWrite(ctx context.Context, t *fit.Table, q fit.Request, f trainFlags) (*fit.Evaluated,
 	usage.Memory, error) {
-	s, err := w.openSaved(ctx, f, &q)
-	if err != nil {
-		return nil, usage.Memory{}, err
-	}
-	defer s.close()
-
 	o, err := t.Train(ctx, q)
 	if err != nil {
-		return nil, usage.Memory{}, s.explain(ctx, err)
+		return nil, usage.Memory{}, err
 	}
 
 	mem := usage.Self()
@@ -220,7 +201,7 @@ func (w *Setup) trainAndWrite(ctx context.Context, t *fit.Table, q fit.Request, 
 			return nil, mem, err
 		}
 	}
-	return o, mem, s.clear(ctx)
+	return o, mem, nil
 }
 
 // predictedPrivate estimates the trainer's private memory in bytes, including the scores of valid when trees were
@@ -374,7 +355,7 @@ func (w *Setup) describe(ds *dataset.Dataset, p gbt.Params, threads int) {
 func (w *Setup) treePrinter(trees int, name string) func(gbt.Progress) error {
 	every := max(trees/20, 1)
 	var took time.Duration
-	grown := 0 // in this run; excludes trees of a checkpoint
+	grown := 0
 
 	return func(p gbt.Progress) error {
 		took += p.Took
@@ -395,9 +376,6 @@ func (w *Setup) report(r trained) {
 	t := tables.On(w.World).Table()
 
 	trees := fmt.Sprintf("%d (%d grown; %s)", r.Trees, r.TreesGrown, r.Stopped)
-	if r.Resumed > 0 {
-		trees += fmt.Sprintf(", %d of them before a checkpoint; their time is included", r.Resumed)
-	}
 
 	t.Row("trees", trees)
 	t.Row("time", fmt.Sprintf("%.2f s, %.1f ms per tree, %.3f ns per row x feature x tree", r.Seconds,

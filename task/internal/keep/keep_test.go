@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +16,6 @@ import (
 	"coppice/internal/blob"
 	"coppice/internal/gbt"
 	"coppice/internal/must"
-	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 )
@@ -46,24 +43,19 @@ func checkpoints(t *testing.T) []*gbt.Checkpoint {
 	return all
 }
 
-// places are both kinds of Place, with ways to inspect and change their contents.
+// places are the kinds of Place, with ways to inspect and change their contents.
 func places(t *testing.T) map[string]struct {
 	place Place
 	own   string
 	set   func(name string, data []byte)
 } {
 	t.Helper()
-	dir, store := t.TempDir(), blob.Memory()
-	folder := must.Get(OpenFolder(dir))(t)
-	t.Cleanup(func() { folder.Close() })
+	store := blob.Memory()
 	return map[string]struct {
 		place Place
 		own   string
 		set   func(name string, data []byte)
 	}{
-		"folder": {folder, FolderPrefix, func(name string, data []byte) {
-			must.Do(t, os.WriteFile(filepath.Join(dir, name), data, 0o644))
-		}},
 		"bucket": {bucket(store), inBucket + "1/", func(name string, data []byte) {
 			must.Get(store.Put(t.Context(), name, blob.Any, bytes.NewReader(data)))(t)
 		}},
@@ -340,29 +332,6 @@ func cancelled(t *testing.T) context.Context {
 	return ctx
 }
 
-func TestFolderIsForOne(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "a", "b")
-	first := must.Get(OpenFolder(dir))(t)
-	if _, err := OpenFolder(dir); !problem.Is(err, problem.Conflict) {
-		t.Errorf("a folder in use is opened: got error %v; want a conflict", err)
-	}
-	must.Do(t, first.Close())
-	// A process was killed while writing.
-	rest := filepath.Join(dir, "."+FolderPrefix+"1123456")
-	must.Do(t, os.WriteFile(rest, []byte("half"), 0o600))
-	second := must.Get(OpenFolder(dir))(t)
-	defer second.Close()
-	if names, err := second.List(t.Context()); err != nil || names != nil {
-		t.Errorf("a folder with only the rest of an interrupted write holds %q, %v, expected nothing", names, err)
-	}
-	if _, err := os.Stat(rest); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a half-written file is left: %v", err)
-	}
-	if _, err := OpenFolder(rest + "/x\x00"); err == nil {
-		t.Error("an impossible folder was made")
-	}
-}
-
 // TestErrorsOfThePlace: an unreachable store is not an empty one.
 func TestErrorsOfThePlace(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -447,31 +416,6 @@ func TestAnOlderCheckpointThatStays(t *testing.T) {
 	if got, text := rounds(t, place), log.String(); !slices.Equal(got, []int{1, 2, 3}) ||
 		!strings.Contains(text, "could not save a checkpoint") {
 		t.Errorf("a fourth was offered: rounds %v, log:\n%s\nwant the three before, and a warning", got, text)
-	}
-}
-
-// The folder may hold the user's other files, the model itself among them.
-func TestOthersFilesStay(t *testing.T) {
-	dir := t.TempDir()
-	others := []string{"checkpoint-final.txt", "checkpoint-best.pt", "checkpoint-3", "checkpoint-", ".checkpoint-notes",
-		".checkpoint-0", "model.txt"}
-	ours := []string{"checkpoint-0", "checkpoint-2", ".checkpoint-1123456"}
-	for _, name := range append(others, ours...) {
-		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o600))
-	}
-	folder := must.Get(OpenFolder(dir))(t)
-	defer folder.Close()
-	k := Keeper{Place: folder, Prefix: FolderPrefix}
-	must.Do(t, k.Clear(t.Context()))
-	for _, name := range others {
-		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			t.Errorf("%s is gone", name)
-		}
-	}
-	for _, name := range ours {
-		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-			t.Errorf("%s is still there", name)
-		}
 	}
 }
 
