@@ -129,6 +129,33 @@ func TestObjectivesAreShown(t *testing.T) {
 	}
 }
 
+// shortage is an engine that has machines for a sweep's second job alone.
+type shortage struct{ *jobs }
+
+func (shortage) Status(_ context.Context, job string) (engine.JobStatus, error) {
+	if strings.HasSuffix(job, "-f1") {
+		return engine.JobStatus{State: engine.Running, Began: true}, nil
+	}
+	return engine.JobStatus{State: engine.Failed, Lacks: "no room"}, nil
+}
+
+// TestFallbacksAreTold: with which machines a sweep goes on, and why; as JSON, the one object names its job.
+func TestFallbacksAreTold(t *testing.T) {
+	w := newStagedWorld(t)
+	w.runner = shortage{w.jobs}
+	file := w.file("sweep.yaml", fallbackYAML)
+	out := w.must("sweep", file, "--id", "x", "--no-wait")
+	if !strings.Contains(out, "no machines for n2-highmem-2, Spot: it failed: no room\n"+
+		"continuing with n2-highmem-2, on demand\n") {
+		t.Errorf("a sweep whose first machines are not there says\n%s\nwant why and which are next", out)
+	}
+	out = w.must("sweep", file, "--id", "y", "--no-wait", "--json")
+	var got struct{ Job string }
+	if err := json.Unmarshal([]byte(out), &got); err != nil || !strings.HasSuffix(got.Job, "/y-f1") {
+		t.Errorf("--no-wait --json prints %s (%v), want one object with job y-f1", out, err)
+	}
+}
+
 func TestDryRunShowsFallbacks(t *testing.T) {
 	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", strings.Replace(sweepYAML, "type: n2-highmem-2,",

@@ -327,6 +327,9 @@ func TestTriedOfFolds(t *testing.T) {
 		"initial design (Halton)") {
 		t.Error("the page of a sweep with folds does not say why its configuration was tried")
 	}
+	if out := w.must("status", "night-1"); !strings.Contains(out, "4 open, in 4 folds") {
+		t.Errorf("the status of a sweep with folds is\n%s\nwant its configurations", out)
+	}
 }
 
 func jsonOf(t *testing.T, v any) string {
