@@ -49,7 +49,7 @@ grow with rows.`,
 		Example: "  gauge table --rows 130000000 --dir build/bench/scale/table",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			start := time.Now()
-			files, written, err := o.write(cmd.Context())
+			files, written, err := o.writeParts(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -68,7 +68,7 @@ grow with rows.`,
 	return cmd
 }
 
-func (o *tableOptions) check() error {
+func (o *tableOptions) checkOptions() error {
 	for _, n := range []struct {
 		name       string
 		value, max int
@@ -87,8 +87,8 @@ type part struct {
 	number, rows int
 }
 
-// parts are the table's files in order.
-func (o *tableOptions) parts() []part {
+// listParts are the table's files in order.
+func (o *tableOptions) listParts() []part {
 	var all []part
 	for first := 0; first < o.rows; first += o.partRows {
 		rows := min(o.partRows, o.rows-first)
@@ -98,9 +98,10 @@ func (o *tableOptions) parts() []part {
 	return all
 }
 
-// write makes the files that are not there yet, several at once, and returns the names of all and how many are new.
-func (o *tableOptions) write(ctx context.Context) (names []string, written int, err error) {
-	if err := o.check(); err != nil {
+// writeParts makes the files that are not there yet, several at once, and returns the names of all and how many are
+// new.
+func (o *tableOptions) writeParts(ctx context.Context) (names []string, written int, err error) {
+	if err := o.checkOptions(); err != nil {
 		return nil, 0, err
 	}
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
@@ -119,7 +120,7 @@ func (o *tableOptions) write(ctx context.Context) (names []string, written int, 
 		})
 	}
 
-	for _, p := range o.parts() {
+	for _, p := range o.listParts() {
 		names = append(names, p.path)
 		if _, err := os.Stat(p.path); err != nil {
 			todo <- p
@@ -170,7 +171,7 @@ func (m *maker) writePart(p part) (err error) {
 	rng := rand.New(rand.NewPCG(m.seed, uint64(p.number)))
 	b := m.newBatch()
 	for left := p.rows; left > 0; left -= b.Rows {
-		m.fill(b, min(left, batchRows), rng)
+		m.fillRows(b, min(left, batchRows), rng)
 		if err := w.Write(b); err != nil {
 			return fmt.Errorf("%s: %w", p.path, err)
 		}
@@ -196,9 +197,9 @@ func (m *maker) newBatch() *table.Batch {
 	return b
 }
 
-// fill makes the next rows of a file. A fifth of the label's variance or so can be explained; trees have to find steps,
-// waves and products of two features.
-func (m *maker) fill(b *table.Batch, rows int, rng *rand.Rand) {
+// fillRows makes the next rows of a file. A fifth of the label's variance or so can be explained; trees have to find
+// steps, waves and products of two features.
+func (m *maker) fillRows(b *table.Batch, rows int, rng *rand.Rand) {
 	features := len(m.weight)
 	b.Rows = rows
 	for i := range b.Columns {
@@ -216,7 +217,7 @@ func (m *maker) fill(b *table.Batch, rows int, rng *rand.Rand) {
 		v := &b.Columns[i]
 		for r := range rows {
 			var effect float64
-			v.Float[r], effect = draw(i, rng)
+			v.Float[r], effect = drawFeature(i, rng)
 			if v.Null[r] = math.IsNaN(v.Float[r]); v.Null[r] {
 				effect = 0.5
 			} else if i > 0 && i%5 == 0 && b.Columns[i-1].Float[r] > 0.5 {
@@ -235,9 +236,9 @@ func (m *maker) fill(b *table.Batch, rows int, rng *rand.Rand) {
 	}
 }
 
-// draw is a value of feature i and what it does to the label. There are four kinds of features: normal, uniform, counts
-// with a long tail, and normal with gaps; each has at most some 1,000 different values.
-func draw(i int, rng *rand.Rand) (value, effect float64) {
+// drawFeature is a value of feature i and what it does to the label. There are four kinds of features: normal, uniform,
+// counts with a long tail, and normal with gaps; each has at most some 1,000 different values.
+func drawFeature(i int, rng *rand.Rand) (value, effect float64) {
 	switch i % 4 {
 	case 0:
 		value = math.Round(64*rng.NormFloat64()) / 64

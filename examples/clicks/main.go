@@ -39,7 +39,7 @@ func command() *cobra.Command {
 			if rows < 1 {
 				return program.Usagef("--rows is %d", rows)
 			}
-			return write(out, rows, seed)
+			return writeTable(out, rows, seed)
 		},
 	}
 
@@ -49,8 +49,8 @@ func command() *cobra.Command {
 	return cmd
 }
 
-// write makes the table in batches; the file appears complete or not at all.
-func write(path string, rows int, seed uint64) (err error) {
+// writeTable makes the table in batches; the file appears complete or not at all.
+func writeTable(path string, rows int, seed uint64) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func write(path string, rows int, seed uint64) (err error) {
 
 	const batch = 50_000
 	for first := 0; first < rows; first += batch {
-		if err := put(g.batch(first, min(batch, rows-first), rows)); err != nil {
+		if err := put(g.makeBatch(first, min(batch, rows-first), rows)); err != nil {
 			return err
 		}
 	}
@@ -157,8 +157,8 @@ var (
 	units = map[string]dataset.Unit{"ts": dataset.Micro}
 )
 
-// batch makes rows first .. first+rows-1 of a table of total rows, in the order of time.
-func (n *network) batch(first, rows, total int) *table.Batch {
+// makeBatch makes rows first .. first+rows-1 of a table of total rows, in the order of time.
+func (n *network) makeBatch(first, rows, total int) *table.Batch {
 	b := &table.Batch{Names: names, Rows: rows, First: int64(first)}
 	for i, t := range types {
 		v := dataset.Values{Type: t, Unit: units[names[i]], Null: make([]bool, rows)}
@@ -174,7 +174,7 @@ func (n *network) batch(first, rows, total int) *table.Batch {
 	}
 
 	for r := range rows {
-		n.row(b, r, float64(first+r)/float64(total))
+		n.makeRow(b, r, float64(first+r)/float64(total))
 	}
 
 	return b
@@ -185,8 +185,8 @@ func (n *network) zipf(count int, skew float64) int {
 	return int(float64(count) * math.Pow(n.rng.Float64(), skew))
 }
 
-// row makes one impression, at share day of the observed fortnight.
-func (n *network) row(b *table.Batch, r int, day float64) {
+// makeRow makes one impression, at share day of the observed fortnight.
+func (n *network) makeRow(b *table.Batch, r int, day float64) {
 	rng := n.rng
 	col := func(name string) *dataset.Values { return b.Column(name) }
 	number := func(name string, v float64, missing float64) {

@@ -34,7 +34,7 @@ func weightAt(weight []float64, i int) float64 {
 
 // prepare checks and sorts the rows. Rows of weight 0 are left out.
 func prepare(raw []float64, label, weight []float32, byTime bool) (*data, error) {
-	if err := check(raw, label, weight); err != nil {
+	if err := checkRows(raw, label, weight); err != nil {
 		return nil, err
 	}
 
@@ -96,7 +96,7 @@ func scaleWeights(n int, weight func(i int) float64) []float64 {
 	return scaled
 }
 
-func check(raw []float64, label, weight []float32) error {
+func checkRows(raw []float64, label, weight []float32) error {
 	n := len(raw)
 	switch {
 	case len(label) != n:

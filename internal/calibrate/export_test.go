@@ -23,7 +23,7 @@ func Fit(method Method, raw []float64, label, weight []float32) (*Calibrator, er
 	l := newPlatt(d)
 	slope, _ := l.slope() // 1 if the scores are equal: the regression has none then
 	a := max(0, slope)
-	best, _ := newPlatt(d).fit()
+	best, _ := newPlatt(d).fitLine()
 	return &Calibrator{method: Platt, a: a, c: best.c - a*l.mean}, nil
 }
 

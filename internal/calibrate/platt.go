@@ -40,8 +40,8 @@ func (l *platt) weightedSum(of func(raw float64) float64) float64 {
 	}, func(t *float64, p float64) { *t += p })
 }
 
-// fit finds the line of the least loss.
-func (l *platt) fit() (line, derivatives) {
+// fitLine finds the line of the least loss.
+func (l *platt) fitLine() (line, derivatives) {
 	for i, label := range l.d.label {
 		l.weight += l.d.weightOf(i)
 		l.pos += float64(l.d.weightOf(i) * float64(label))
@@ -58,7 +58,7 @@ func (l *platt) slope() (slope, e float64) {
 	if l.scale == 0 {
 		return 1, math.Inf(1)
 	}
-	best, at := l.fit()
+	best, at := l.fitLine()
 	// The inverse of the Hessian; that of the mean is as many times smaller as there are rows.
 	determinant := float64(at.h00*at.h11) - float64(at.h01*at.h01)
 	variance := max(0, at.h11/determinant/l.weight)

@@ -86,7 +86,7 @@ func (p *parser) parseFile() *arrowFile {
 
 	footer := p.root(footerAt, magicAt-4)
 	f := &arrowFile{}
-	p.schema(footer.child(footerSchema), f)
+	p.parseSchema(footer.child(footerSchema), f)
 	if n := footer.vector(footerDictionaries, blockBytes).n; n != 0 {
 		p.fail(footerAt, "%d dictionaries; a file of Coppice has none", n)
 	}
@@ -97,12 +97,12 @@ func (p *parser) parseFile() *arrowFile {
 
 	if p.err == nil {
 		block := batches.at
-		p.batch(f, p.i64(block), int64(p.i32(block+8)), p.i64(block+16), footerAt)
+		p.parseBatch(f, p.i64(block), int64(p.i32(block+8)), p.i64(block+16), footerAt)
 	}
 	return f
 }
 
-func (p *parser) schema(t fbTable, f *arrowFile) {
+func (p *parser) parseSchema(t fbTable, f *arrowFile) {
 	if t.i16(0) != 0 {
 		p.fail(t.pos, "big-endian contents")
 	}
@@ -114,7 +114,7 @@ func (p *parser) schema(t fbTable, f *arrowFile) {
 	for i := int64(0); i < fields.n && p.err == nil; i++ {
 		f.fields = append(f.fields, p.parseField(t.element(fields, i)))
 	}
-	f.meta = p.keyValues(t, 2)
+	f.meta = p.parseKeyValues(t, 2)
 }
 
 // Slots of a Field of Arrow's Schema.fbs.
@@ -161,11 +161,11 @@ func (p *parser) parseField(t fbTable) arrowField {
 	if t.has(fieldDictionary) || t.vector(fieldChildren, 4).n != 0 {
 		p.fail(t.pos, "column %.60q is dictionary-encoded or nested", f.name)
 	}
-	f.meta = p.keyValues(t, fieldMetadata)
+	f.meta = p.parseKeyValues(t, fieldMetadata)
 	return f
 }
 
-func (p *parser) keyValues(t fbTable, slot int64) []keyValue {
+func (p *parser) parseKeyValues(t fbTable, slot int64) []keyValue {
 	v := t.vector(slot, 4)
 	if v.n > maxPairs {
 		p.fail(v.at, "%d pairs of metadata", v.n)
@@ -179,8 +179,8 @@ func (p *parser) keyValues(t fbTable, slot int64) []keyValue {
 	return kvs
 }
 
-// batch reads the message of the one record batch, at byte at: metaLen bytes, then its body of bodyLen bytes.
-func (p *parser) batch(f *arrowFile, at, metaLen, bodyLen, footerAt int64) {
+// parseBatch reads the message of the one record batch, at byte at: metaLen bytes, then its body of bodyLen bytes.
+func (p *parser) parseBatch(f *arrowFile, at, metaLen, bodyLen, footerAt int64) {
 	bodyAt := at + metaLen
 	if at < int64(len(arrowHead)) || at > footerAt || metaLen < 16 || metaLen > maxMeta || bodyAt > footerAt {
 		p.fail(footerAt, "a record batch at byte %d with %d bytes of metadata", at, metaLen)
@@ -215,11 +215,11 @@ func (p *parser) batch(f *arrowFile, at, metaLen, bodyLen, footerAt int64) {
 	}
 
 	if p.err == nil {
-		p.buffers(f, nodes, buffers, span{bodyAt, bodyLen})
+		p.parseBuffers(f, nodes, buffers, span{bodyAt, bodyLen})
 	}
 }
 
-func (p *parser) buffers(f *arrowFile, nodes, buffers fbVector, body span) {
+func (p *parser) parseBuffers(f *arrowFile, nodes, buffers fbVector, body span) {
 	next, end := int64(0), int64(0) // index in the list; end of the previous span
 
 	// Buffers must not overlap: each begins after the previous one.

@@ -149,7 +149,7 @@ func TestSharedMetadataIsRefused(t *testing.T) {
 		b.Finish(b.EndObject())
 		p := &parser{name: "f", data: b.FinishedBytes()}
 		var f arrowFile
-		p.schema(p.root(0, int64(len(p.data))), &f)
+		p.parseSchema(p.root(0, int64(len(p.data))), &f)
 		if want == "" && (p.err != nil || len(f.fields) != len(fields) || len(f.fields[0].meta) != pairs) {
 			t.Errorf("%d pairs: %v", pairs, p.err)
 		}

@@ -43,7 +43,7 @@ func (f *hashedFile) WriteAt(part []byte, at int64) (int, error) {
 	for len(part) > 0 {
 		block := at / BlockBytes
 		length := min(int64(len(part)), (block+1)*BlockBytes-at)
-		if f.add(&f.blocks[block], at-block*BlockBytes, part[:length], f.blockBytes(block)) {
+		if f.hashPart(&f.blocks[block], at-block*BlockBytes, part[:length], f.blockBytes(block)) {
 			startWriteback(f.File, block*BlockBytes, f.blockBytes(block))
 		}
 		part = part[length:]
@@ -54,9 +54,9 @@ func (f *hashedFile) WriteAt(part []byte, at int64) (int, error) {
 
 func (f *hashedFile) blockBytes(block int64) int64 { return min(BlockBytes, f.size-block*BlockBytes) }
 
-// add hashes what was written at offset at of a block of size bytes, if it is the next part, and reports whether the
-// block is complete.
-func (f *hashedFile) add(b *blockSum, at int64, part []byte, size int64) bool {
+// hashPart hashes what was written at offset at of a block of size bytes, if it is the next part, and reports whether
+// the block is complete.
+func (f *hashedFile) hashPart(b *blockSum, at int64, part []byte, size int64) bool {
 	f.mu.Lock()
 
 	b.spoiled = b.spoiled || at < b.done
@@ -80,8 +80,8 @@ func (f *hashedFile) add(b *blockSum, at int64, part []byte, size int64) bool {
 	return b.done == size
 }
 
-// sums returns the blocks' checksums in hexadecimal; "" for a block that must be read again.
-func (f *hashedFile) sums() []string {
+// blockSums returns the blocks' checksums in hexadecimal; "" for a block that must be read again.
+func (f *hashedFile) blockSums() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	out := make([]string, len(f.blocks))

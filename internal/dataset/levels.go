@@ -153,7 +153,7 @@ func ReadLevels(data []byte, tables []LevelTable) (*Levels, error) {
 	}
 
 	column := func(name string) []byte {
-		s, ok := f.find(name)
+		s, ok := f.findColumn(name)
 		if !ok {
 			return nil
 		}
@@ -197,7 +197,7 @@ func OpenLevels(path string, tables []LevelTable) (*Levels, error) {
 	}
 
 	at := func(name string) span {
-		s, _ := f.find(name)
+		s, _ := f.findColumn(name)
 		return s
 	}
 
@@ -258,8 +258,8 @@ func (l *Levels) CheckBinary() error {
 	return nil
 }
 
-// find returns the position of a column's values; ok is false if there is no such column.
-func (f *arrowFile) find(name string) (s span, ok bool) {
+// findColumn returns the position of a column's values; ok is false if there is no such column.
+func (f *arrowFile) findColumn(name string) (s span, ok bool) {
 	for i := range f.fields {
 		if f.fields[i].name == name {
 			return f.columns[i].data, true
@@ -283,7 +283,7 @@ func parseLevels(data []byte, tables []LevelTable) (*arrowFile, error) {
 		return nil, err
 	}
 
-	_, weight := f.find("weight")
+	_, weight := f.findColumn("weight")
 	recency := slices.ContainsFunc(tables, func(t LevelTable) bool { return t.Recency })
 	if !f.sameFields(levelFields(weight, recency)) {
 		return nil, badFile(LevelsFile, -1, "its columns are not hash, sum and rows, with weight and last "+

@@ -386,7 +386,7 @@ func hashedParts(t *testing.T, size int64, parts [][2]int64, rng *rand.Rand) (su
 		}
 	}
 	data = must.Get(os.ReadFile(path))(t)
-	return f.sums(), data
+	return f.blockSums(), data
 }
 
 // A block's checksum is known when it was written from front to back, and never wrong.
@@ -451,7 +451,7 @@ func TestHashedFileAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	sums := f.sums()
+	sums := f.blockSums()
 	for i, got := range sums {
 		sum := sha256.Sum256(data[i*BlockBytes : min(size, (i+1)*BlockBytes)])
 		if got != "" && got != hex.EncodeToString(sum[:]) {

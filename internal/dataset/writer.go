@@ -230,7 +230,7 @@ func (w *Writer) writeFile(name string, data []byte) error {
 func (w *Writer) Finish(ctx context.Context, threads int, progress func(done, total int64)) error {
 	for i, f := range w.opened { // the disk writes while the rest is hashed
 		startWriteback(f.File, 0, f.size)
-		w.files[i].Blocks = f.sums()
+		w.files[i].Blocks = f.blockSums()
 	}
 
 	path := func(f FileInfo) string { return filepath.Join(w.dir, filepath.FromSlash(f.Name)) }

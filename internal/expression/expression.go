@@ -58,7 +58,7 @@ type function struct {
 	fold   func(a, b float64) float64
 }
 
-func (f function) of(args []float64) float64 {
+func (f function) apply(args []float64) float64 {
 	if f.fold == nil {
 		return f.single(args[0])
 	}
@@ -112,7 +112,7 @@ type Expression struct {
 // Compile checks code against example values, of which only the types matter: float64, string and bool. All numbers are
 // float64. text is the code as a person wrote it, of the same length.
 func Compile(text, code string, example map[string]any) (*Expression, error) {
-	tree, err := parse(text, code)
+	tree, err := parseCode(text, code)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func (f function) option() expr.Option {
 			}
 			args[i] = v
 		}
-		return f.of(args), nil
+		return f.apply(args), nil
 	}
 
 	if f.fold != nil {
@@ -157,8 +157,8 @@ func (f function) option() expr.Option {
 	return expr.Function(f.name, call, new(func(float64) float64))
 }
 
-// parse parses code, which a person wrote as text.
-func parse(text, code string) (*parser.Tree, error) {
+// parseCode parses code, which a person wrote as text.
+func parseCode(text, code string) (*parser.Tree, error) {
 	if len(text) > Max {
 		return nil, Errorf(text, 0, "%d bytes, more than the %d that an expression may have", len(text), Max)
 	}
@@ -263,9 +263,9 @@ func (c *checker) check(node ast.Node) (x float64, constant bool, err error) {
 		if !ok {
 			return 0, false, c.errorf(n, "only functions can be called: %s", strings.Join(FunctionNames(), ", "))
 		}
-		x, constant, err = c.call(n, name.Value, n.Arguments)
+		x, constant, err = c.checkCall(n, name.Value, n.Arguments)
 	case *ast.BuiltinNode:
-		x, constant, err = c.call(n, n.Name, n.Arguments)
+		x, constant, err = c.checkCall(n, n.Name, n.Arguments)
 
 	default:
 		return 0, false, c.errorf(node, "only arithmetic, comparisons and the functions %s are used here",
@@ -301,7 +301,7 @@ func (c *checker) checkAll(nodes ...ast.Node) (values []float64, constant bool, 
 	return values, constant, nil
 }
 
-func (c *checker) call(n ast.Node, name string, args []ast.Node) (x float64, constant bool, err error) {
+func (c *checker) checkCall(n ast.Node, name string, args []ast.Node) (x float64, constant bool, err error) {
 	i := slices.IndexFunc(functions(), func(f function) bool { return f.name == name })
 	if i < 0 {
 		return 0, false, c.errorf(n, "unknown function %.60q%s", name, strictyaml.Suggest(name, FunctionNames()))
@@ -314,7 +314,7 @@ func (c *checker) call(n ast.Node, name string, args []ast.Node) (x float64, con
 
 	values, constant, err := c.checkAll(args...)
 	if constant {
-		x = f.of(values)
+		x = f.apply(values)
 	}
 	return x, constant, err
 }

@@ -28,7 +28,7 @@ const (
 
 // CompileRows compiles an expression of which every name is a column of numbers.
 func CompileRows(text string) (*PerRow, error) {
-	tree, err := parse(text, text)
+	tree, err := parseCode(text, text)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func CompileRows(text string) (*PerRow, error) {
 
 	// What is computed is what the one spelling says.
 	r.Text = tree.Node.String()
-	if tree, err = parse(r.Text, r.Text); err == nil {
+	if tree, err = parseCode(r.Text, r.Text); err == nil {
 		r.value, err = r.compile(&c, tree.Node, number)
 	}
 	return r, err
@@ -75,7 +75,7 @@ func (r *PerRow) compile(c *checker, node ast.Node, want kind) (out closure, err
 		out = map[string]closure{"+": x, "-": func(row []float64) float64 { return -x(row) }, "!": invert,
 			"not": invert}[n.Operator]
 	case *ast.BinaryNode:
-		gives, out, err = r.binary(c, n)
+		gives, out, err = r.compileBinary(c, n)
 	case *ast.ConditionalNode:
 		gives = want
 		var is closure
@@ -90,9 +90,9 @@ func (r *PerRow) compile(c *checker, node ast.Node, want kind) (out closure, err
 			return xy[1](row)
 		}
 	case *ast.CallNode:
-		out, err = r.function(c, n.Callee.(*ast.IdentifierNode).Value, n.Arguments)
+		out, err = r.compileFunction(c, n.Callee.(*ast.IdentifierNode).Value, n.Arguments)
 	case *ast.BuiltinNode:
-		out, err = r.function(c, n.Name, n.Arguments)
+		out, err = r.compileFunction(c, n.Name, n.Arguments)
 	}
 	if err == nil && (out == nil || gives != want) {
 		err = c.errorf(node, "%s", want)
@@ -111,7 +111,7 @@ func (r *PerRow) compileAll(c *checker, want kind, nodes ...ast.Node) ([]closure
 	return out, nil
 }
 
-func (r *PerRow) function(c *checker, name string, args []ast.Node) (closure, error) {
+func (r *PerRow) compileFunction(c *checker, name string, args []ast.Node) (closure, error) {
 	xs, err := r.compileAll(c, number, args...)
 	if err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ var operators = map[string]struct {
 // maxPower bounds exponents, which are whole: a power is then a product, the same on every processor.
 const maxPower = 64
 
-func (r *PerRow) binary(c *checker, n *ast.BinaryNode) (gives kind, out closure, err error) {
+func (r *PerRow) compileBinary(c *checker, n *ast.BinaryNode) (gives kind, out closure, err error) {
 	if n.Operator == "in" {
 		list, ok := n.Right.(*ast.ArrayNode)
 		if !ok {

@@ -74,18 +74,18 @@ func (t *Table) trainBag(ctx context.Context, q Request, train *gbt.Data) (*Eval
 	group.SetLimit(at)
 	for i, k := range folds {
 		group.Go(func() (err error) {
-			b.parts[i], err = b.train(ctx, k, t.Identity(q))
+			b.parts[i], err = b.trainWithout(ctx, k, t.Identity(q))
 			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	return b.merge(train.Label, train.Weight)
+	return b.mergeModels(train.Label, train.Weight)
 }
 
-// train trains the model that leaves out fold k.
-func (b *bag) train(ctx context.Context, k uint8, identity string) (*gbt.Result, error) {
+// trainWithout trains the model that leaves out fold k.
+func (b *bag) trainWithout(ctx context.Context, k uint8, identity string) (*gbt.Result, error) {
 	train, rated := *b.all, &HeldOut{Data: *b.all}
 	train.Subset = make([]uint32, 0, b.all.Rows)
 	for r, f := range b.fold {
@@ -103,7 +103,7 @@ func (b *bag) train(ctx context.Context, k uint8, identity string) (*gbt.Result,
 	opt := gbt.Options{Threads: b.threads, Maximize: b.stop.Maximize, Identity: identity, Deadline: q.Deadline,
 		OnTree: b.onTree, Rows: train.Used()}
 	if q.Params.EarlyStoppingRound > 0 {
-		opt.Valid, opt.Eval = &rated.Data, rater(q.Params, b.stop, rated)
+		opt.Valid, opt.Eval = &rated.Data, newRater(q.Params, b.stop, rated)
 	}
 	res, err := gbt.Train(ctx, &train, q.Params, opt)
 	if err != nil {
@@ -132,8 +132,9 @@ func (b *bag) onTree(g gbt.Progress) error {
 	return b.q.OnTree(g)
 }
 
-// merge makes the mean of the models, with the metrics and, of two classes, the calibrator of the rows out of fold.
-func (b *bag) merge(label, weight []float32) (*Evaluated, error) {
+// mergeModels makes the mean of the models, with the metrics and, of two classes, the calibrator of the rows out of
+// fold.
+func (b *bag) mergeModels(label, weight []float32) (*Evaluated, error) {
 	res := &gbt.Result{Stopped: b.parts[0].Stopped, Metric: math.NaN()}
 	models := make([]*gbt.Model, len(b.parts))
 	for i, p := range b.parts {

@@ -179,7 +179,7 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 		return t.trainBag(ctx, q, train)
 	}
 	if q.OneIn > 1 {
-		train.Subset = oneIn(train, q.OneIn, ranks)
+		train.Subset = sampleRows(train, q.OneIn, ranks)
 		q.Params = q.Params.ForSample(q.OneIn)
 	}
 
@@ -211,7 +211,7 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 		}
 		if q.Params.EarlyStoppingRound > 0 || q.RateTrees {
 			opt.Valid = &valid.Data
-			opt.Eval = rater(q.Params, stop, valid)
+			opt.Eval = newRater(q.Params, stop, valid)
 		}
 	}
 
@@ -230,7 +230,7 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 	values := float64(train.Used()) * float64(t.Features()) * float64(max(res.Grown, 1)*res.Model.Outputs())
 	o.NsPerValue = o.Seconds * 1e9 / values
 	if valid != nil {
-		err = o.rate(q, valid)
+		err = o.rateModel(q, valid)
 	}
 	return o, err
 }
@@ -270,8 +270,8 @@ func (t *Table) Identity(q Request) string {
 	return id
 }
 
-// rater returns a function that evaluates raw scores of valid with a metric after every tree, reusing its memory.
-func rater(params gbt.Params, by metric.Metric, valid *HeldOut) func([]float64) (float64, error) {
+// newRater returns a function that evaluates raw scores of valid with a metric after every tree, reusing its memory.
+func newRater(params gbt.Params, by metric.Metric, valid *HeldOut) func([]float64) (float64, error) {
 	var e metric.Evaluator
 	var pred []float64
 	return func(raw []float64) (float64, error) {
@@ -290,9 +290,9 @@ func (r *HeldOut) input(pred []float64) metric.Input {
 	return metric.Input{Label: r.Label, Weight: r.Weight, Pred: pred, Group: r.Group, Values: r.Values}
 }
 
-// rate evaluates the finished model on valid. Metrics other than the request's own are left out if they are not
+// rateModel evaluates the finished model on valid. Metrics other than the request's own are left out if they are not
 // defined.
-func (o *Evaluated) rate(q Request, valid *HeldOut) error {
+func (o *Evaluated) rateModel(q Request, valid *HeldOut) error {
 	raw, err := o.Model.PredictBinned(&valid.Data, q.Threads)
 	if err != nil {
 		return err
@@ -380,11 +380,11 @@ func (t *Table) Complete(base, own sweep.Params) (sweep.Params, error) {
 	return Complete(base, own, t.features)
 }
 
-// oneIn draws one of every `of` neighbouring rows in use: the same rows for every configuration, spread evenly over
-// time where rows are in its order.
-func oneIn(d *gbt.Data, of int, ranks bool) []uint32 {
+// sampleRows draws one of every `of` neighbouring rows in use: the same rows for every configuration, spread evenly
+// over time where rows are in its order.
+func sampleRows(d *gbt.Data, of int, ranks bool) []uint32 {
 	if ranks {
-		return oneQueryIn(d, of)
+		return sampleQueries(d, of)
 	}
 	rng := rand.New(rand.NewPCG(uint64(of), 0))
 	used := d.Used()

@@ -86,9 +86,9 @@ func statisticsLeak(m *dataset.Manifest, s Scheme) string {
 
 func trainRows(folds []uint8) sweep.Rows { return sweep.Rows{Split: dataset.TrainSplit, Folds: folds} }
 
-// mask returns a part of a split to train on. Unlike Select it copies no targets: the trainer reads them through the
-// mask.
-func (t *Table) mask(part sweep.Rows) (*gbt.Data, error) {
+// maskRows returns a part of a split to train on. Unlike Select it copies no targets: the trainer reads them through
+// the mask.
+func (t *Table) maskRows(part sweep.Rows) (*gbt.Data, error) {
 	whole, err := t.Select(sweep.Rows{Split: part.Split})
 	if err != nil {
 		return nil, err

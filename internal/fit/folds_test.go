@@ -65,7 +65,7 @@ func TestFolds(t *testing.T) {
 			folds := must.Get(Folds(table.ds.Manifest, tc.scheme, k))(t)
 			rated, sizes := make([]int, s.Rows), []int{}
 			for i, f := range folds {
-				train := must.Get(table.mask(f.Train))(t)
+				train := must.Get(table.maskRows(f.Train))(t)
 				test := must.Get(table.Select(f.Rated))(t)
 				checkApart(t, fmt.Sprintf("%s %d of %d", tc.scheme, i+1, k), tc.scheme, s, train.Subset,
 					test.Data.Subset)
@@ -206,11 +206,11 @@ func TestSelectAgreesWithMask(t *testing.T) {
 	table := open(t, datasettest.Options{Rows: 400})
 	part := sweep.Rows{Split: dataset.TrainSplit, Folds: []uint8{1, 7}}
 	a, err1 := table.Select(part)
-	b, err2 := table.mask(part)
+	b, err2 := table.maskRows(part)
 	if err := errors.Join(err1, err2); err != nil || !slices.Equal(a.Data.Subset, b.Subset) {
 		t.Errorf("the same fold twice: error %v, or other rows than the first time", err)
 	}
-	if _, err := table.mask(sweep.Rows{Split: "nowhere", Folds: []uint8{1}}); !errors.Is(err, ErrNoRows) {
+	if _, err := table.maskRows(sweep.Rows{Split: "nowhere", Folds: []uint8{1}}); !errors.Is(err, ErrNoRows) {
 		t.Errorf("a split without rows: got error %v; want ErrNoRows", err)
 	}
 }
@@ -327,7 +327,7 @@ func TestRanking(t *testing.T) {
 	train := table.ds.Split("train")
 	data := table.data(train)
 	data.Group = train.Group
-	rows := oneIn(data, 3, true)
+	rows := sampleRows(data, 3, true)
 	drawn := map[uint64]bool{}
 	for _, r := range rows {
 		drawn[train.Group[r]] = true
@@ -434,7 +434,7 @@ func TestBag(t *testing.T) {
 		for i, f := range fold {
 			b.fold[i] = uint8(int(f) * 5 / dataset.Folds)
 		}
-		part := must.Get(b.train(t.Context(), uint8(k), ""))(t)
+		part := must.Get(b.trainWithout(t.Context(), uint8(k), ""))(t)
 		trees += part.Model.Iterations()
 		for i, f := range b.fold {
 			if int(f) == k {

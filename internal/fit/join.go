@@ -15,9 +15,9 @@ import (
 func (t *Table) trainingRows(parts []sweep.Rows, final, ranks bool) (*gbt.Data, error) {
 	switch {
 	case len(parts) > 1:
-		return t.join(parts, final, ranks)
+		return t.joinSplits(parts, final, ranks)
 	case len(parts) == 1 && parts[0].Folds != nil:
-		return t.mask(parts[0])
+		return t.maskRows(parts[0])
 	case len(parts) == 1 && parts[0].Split != dataset.TrainSplit:
 		return nil, fmt.Errorf("%w: a model is trained on %s, not on %s", ErrNoRows, dataset.TrainSplit, parts[0].Split)
 	}
@@ -59,11 +59,11 @@ func (t *Table) CheckGroups() error {
 	return nil
 }
 
-// join copies all of train and rows of other splits into one table. The rows of other splits are repeated as often as
-// train repeats its rows, so that all count the same. If negatives were sampled, they get train's weights, which do not
-// compensate for the sampling: the trainer's shift does. In the final training, their statistics are those of later
-// rows of train.
-func (t *Table) join(parts []sweep.Rows, final, ranks bool) (*gbt.Data, error) {
+// joinSplits copies all of train and rows of other splits into one table. The rows of other splits are repeated as
+// often as train repeats its rows, so that all count the same. If negatives were sampled, they get train's weights,
+// which do not compensate for the sampling: the trainer's shift does. In the final training, their statistics are those
+// of later rows of train.
+func (t *Table) joinSplits(parts []sweep.Rows, final, ranks bool) (*gbt.Data, error) {
 	if parts[0].Split != dataset.TrainSplit || parts[0].Folds != nil {
 		return nil, fmt.Errorf("%w: what is joined begins with all of %s", ErrNoRows, dataset.TrainSplit)
 	}

@@ -57,8 +57,8 @@ func (t *Table) checkWhole(train *gbt.Data, valid *HeldOut) error {
 	return nil
 }
 
-// oneQueryIn draws the rows of one in `of` queries: the same for every configuration.
-func oneQueryIn(d *gbt.Data, of int) []uint32 {
+// sampleQueries draws the rows of one in `of` queries: the same for every configuration.
+func sampleQueries(d *gbt.Data, of int) []uint32 {
 	rows := []uint32{}
 	for i := range d.Used() {
 		r := uint32(i)

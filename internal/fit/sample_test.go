@@ -30,7 +30,7 @@ func TestOneIn(t *testing.T) {
 			}
 		})},
 	} {
-		rows := oneIn(&d, 9, false)
+		rows := sampleRows(&d, 9, false)
 		if want := (d.Used() + 8) / 9; len(rows) != want || !slices.IsSorted(rows) {
 			t.Errorf("%s: one in 9 of %d is %d rows, ascending %t; want %d, ascending", name, d.Used(), len(rows),
 				slices.IsSorted(rows), want)
@@ -44,7 +44,7 @@ func TestOneIn(t *testing.T) {
 				t.Fatalf("%s: row %d of the sample is the one at %d; want one of %d to %d", name, i, place, 9*i, 9*i+8)
 			}
 		}
-		if again := oneIn(&d, 9, false); !slices.Equal(again, rows) {
+		if again := sampleRows(&d, 9, false); !slices.Equal(again, rows) {
 			t.Errorf("%s: drawn again, other rows; want the same", name)
 		}
 	}

@@ -70,7 +70,7 @@ func (e *MismatchError) Error() string { return "the checkpoint is of another tr
 func (*MismatchError) Kind() problem.Kind { return problem.Conflict }
 
 func newRun(d *Data, p Params, opt Options) run {
-	r := run{Identity: opt.Identity, Params: p.lines(d.Features), Features: len(d.Features), Rows: d.whole(),
+	r := run{Identity: opt.Identity, Params: p.parameterLines(d.Features), Features: len(d.Features), Rows: d.whole(),
 		Used: d.total(), Maximize: opt.Maximize, Target: d.fingerprint()}
 	if opt.Shift != 0 {
 		r.Params = append(r.Params, fmt.Sprintf("[shift: %v]", opt.Shift))
@@ -155,8 +155,8 @@ func hashAll[T uint32 | uint64 | float32 | float64](h hash.Hash, values []T) {
 	}
 }
 
-// same returns a *MismatchError naming the first difference between the checkpoint's run and here.
-func (r *run) same(here *run) error {
+// differenceFrom returns a *MismatchError naming the first difference between the checkpoint's run and here.
+func (r *run) differenceFrom(here *run) error {
 	differ := func(format string, args ...any) error { return &MismatchError{fmt.Sprintf(format, args...)} }
 	if len(r.Params) != len(here.Params) {
 		return differ("it has %d parameters, this one %d", len(r.Params), len(here.Params))
@@ -254,7 +254,7 @@ func (f *Feature) edge(threshold float64) (last int, ok bool) {
 
 // rescore recomputes the current output's raw scores, which a checkpoint does not hold, from the trees.
 func (b *booster) rescore(ctx context.Context, k int) error {
-	trees := b.of(k, b.trees)
+	trees := b.treesOf(k, b.trees)
 	if err := replay(ctx, trees, b.data, b.raw, b.bias, b.walks); err != nil {
 		return err
 	}
@@ -264,8 +264,8 @@ func (b *booster) rescore(ctx context.Context, k int) error {
 	return replay(ctx, b.shifted(trees), b.valid, b.validRaw, b.bias, b.walks)
 }
 
-// save passes the state to Options.Checkpoint.
-func (b *booster) save(at *Checkpoint) error {
+// saveCheckpoint passes the state to Options.Checkpoint.
+func (b *booster) saveCheckpoint(at *Checkpoint) error {
 	if b.opt.Checkpoint == nil {
 		return nil
 	}
@@ -284,7 +284,7 @@ func (b *booster) abandoned(ctx context.Context, at *Checkpoint, err error) erro
 	if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
 		return err
 	}
-	return errors.Join(err, b.save(at))
+	return errors.Join(err, b.saveCheckpoint(at))
 }
 
 func (b *booster) elapsed() time.Duration { return b.before + time.Since(b.started) }

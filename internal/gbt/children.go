@@ -125,7 +125,7 @@ func (g *grower) prepareTogether(next []*leaf, furtherSplits bool) error {
 		left[k] = divide(g.pool, l.rows, l.spare, g.data.Columns[l.best.feature], &l.best.left)
 		all[k] = int64(left[k])
 	}
-	g.data.link.sum(all)
+	g.data.link.sumWords(all)
 	if err := g.data.link.failed(); err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (g *grower) prepareTogether(next []*leaf, furtherSplits bool) error {
 			continue
 		}
 
-		pair := g.histograms.build(small.rows, small.n, parent, large.n)
+		pair := g.histograms.buildPair(small.rows, small.n, parent, large.n)
 		small.hist, large.hist = pair.smaller, pair.larger
 		pairs = append(pairs, newPair{pair, []*leaf{small, large}})
 	}
@@ -263,7 +263,7 @@ func (g *grower) findSplits(pairs []newPair) error {
 		leaves = append(leaves, pairs[i].leaves...)
 	}
 
-	link.agree(leaves)
+	link.agreeOnSplits(leaves)
 	for _, l := range leaves {
 		g.freeUseless(l)
 	}
@@ -299,7 +299,7 @@ func (g *grower) scoreFeatures(pair *histogramPair, finders []splitFinder, worke
 
 func endFinders(finders []splitFinder) {
 	for i := range finders {
-		finders[i].end()
+		finders[i].pickBest()
 	}
 }
 
@@ -334,8 +334,8 @@ func (s *splitFinder) mayUse(f int, all []int) bool {
 	return found
 }
 
-// end picks the best of the goroutines' splits, which does not depend on their number.
-func (s *splitFinder) end() {
+// pickBest picks the best of the goroutines' splits, which does not depend on their number.
+func (s *splitFinder) pickBest() {
 	best := &s.leaf.best
 	*best = s.best[0]
 	for _, found := range s.best[1:] {

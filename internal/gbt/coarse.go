@@ -14,7 +14,7 @@ func (g *grower) coarsen() {
 			}
 		}
 	})
-	g.data.link.sum(counts)
+	g.data.link.sumWords(counts)
 
 	g.pool.parallel(len(g.data.Features), 1, func(_, lo, hi int) {
 		for f := lo; f < hi; f++ {

@@ -36,7 +36,7 @@ func parseColumns(text string) (ColumnList, error) {
 	}
 
 	var numbers []int
-	for _, word := range words(text) {
+	for _, word := range cutWords(text) {
 		n, err := columnNumber(word)
 		if err != nil {
 			return "", err
@@ -57,7 +57,7 @@ func columnNumber(word string) (int, error) {
 }
 
 func parseNames(text string) (ColumnList, error) {
-	names := words(text)
+	names := cutWords(text)
 	for _, name := range names {
 		if !writable(name) {
 			return "", fmt.Errorf("the column name %.60q has marks that cannot be written here; give the column's "+
@@ -68,8 +68,8 @@ func parseNames(text string) (ColumnList, error) {
 	return named(slices.Compact(names)), nil
 }
 
-// words splits a comma-separated list and drops empty entries.
-func words(text string) []string {
+// cutWords splits a comma-separated list and drops empty entries.
+func cutWords(text string) []string {
 	var out []string
 	for word := range strings.SplitSeq(text, ",") {
 		if word = strings.TrimSpace(word); word != "" {
@@ -105,7 +105,7 @@ func named(names []string) ColumnList {
 func (l ColumnList) numbers(columns []string) ([]int, error) {
 	list, isNames, find := finder(string(l), columns)
 	var out []int
-	for _, word := range words(list) {
+	for _, word := range cutWords(list) {
 		if isNames && isPattern(word) && !slices.Contains(columns, word) {
 			matches, err := matching(word, columns)
 			if err != nil {
@@ -260,7 +260,8 @@ func (l ColumnList) forColumns(columns []string) (ColumnList, error) {
 		return l, fmt.Errorf("all %d columns are ignored; leave at least one", len(columns))
 	}
 
-	if list, isNames := strings.CutPrefix(string(l), byName); isNames && slices.ContainsFunc(words(list), isPattern) {
+	list, isNames := strings.CutPrefix(string(l), byName)
+	if isNames && slices.ContainsFunc(cutWords(list), isPattern) {
 		return l, nil // a pattern is easier to read than the columns that it stands for
 	}
 

@@ -194,7 +194,7 @@ func TestIgnoredColumnsAreAsIfAbsent(t *testing.T) {
 			for node, f := range tree.Feature {
 				tree.Feature[node] = kept[f]
 			}
-			if got, want := masked.Trees[i].text(i), tree.text(i); !bytes.Equal(got, want) {
+			if got, want := masked.Trees[i].formatTree(i), tree.formatTree(i); !bytes.Equal(got, want) {
 				t.Fatalf("seed %d, without columns %v, tree %d: %s", seed, gone, i, firstDifference(got, want))
 			}
 		}

@@ -51,8 +51,8 @@ func newGradientBlock(obj objective, raw []float64, rows rowSet, lo, hi int) *gr
 		g: make([]float64, n), h: make([]float64, n)}
 }
 
-// next computes the next block; false if there is none.
-func (b *gradientBlock) next() bool {
+// nextBlock computes the next block; false if there is none.
+func (b *gradientBlock) nextBlock() bool {
 	n := min(len(b.rows), b.hi-b.at)
 	b.rows, b.g, b.h = b.rows[:n], b.g[:n], b.h[:n]
 	b.of.copy(b.rows, b.at)
@@ -70,7 +70,7 @@ func (b *gradientBlock) next() bool {
 // prepare did not see, are kept within what rounding can take; no sum has them.
 func packGradients(obj objective, pack packing, gh []uint32, raw []float64, rows rowSet, lo, hi int, k key) {
 	gInv := 1 / pack.g1
-	for b := newGradientBlock(obj, raw, rows, lo, hi); b.next(); {
+	for b := newGradientBlock(obj, raw, rows, lo, hi); b.nextBlock(); {
 		switch {
 		case pack.hessianBits == bitsUnitHessian:
 			for i, r := range b.rows {

@@ -110,7 +110,7 @@ func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack pack
 				return nil, err
 			}
 		}
-		g.split(i)
+		g.applySplit(i)
 	}
 
 	if len(g.leaves) == 1 {
@@ -143,16 +143,16 @@ func (g *grower) newTree() *Tree {
 // growRoot makes the root leaf and finds its best split. Every row has one bin of every feature, so any feature's sums
 // are the sums over the rows. A byte beyond its feature's bins would be missing from the sums and is an error.
 func (g *grower) growRoot(bag int) error {
-	n := g.data.link.count(bag)
-	pair := g.histograms.build(g.order[:bag], n, histogram{}, 0)
+	n := g.data.link.sumCount(bag)
+	pair := g.histograms.buildPair(g.order[:bag], n, histogram{}, 0)
 	g.histograms.collectAll(&pair)
 
 	root := leaf{rows: g.order[:bag], n: n, spare: g.spare[:bag], parent: -1, l2: g.splitScorer.l2, hist: pair.smaller}
-	if f := g.histograms.stray(); f >= 0 {
+	if f := g.histograms.findStray(); f >= 0 {
 		return fmt.Errorf("%w: feature %q has rows with a bin beyond its %d", ErrData, g.data.Features[f].Name,
 			g.data.Features[f].Bins)
 	}
-	root.sums = g.histograms.total(root.hist)
+	root.sums = g.histograms.sumTotal(root.hist)
 	g.leaves = append(g.leaves[:0], root)
 	return g.findSplits([]newPair{{pair, []*leaf{&g.leaves[0]}}})
 }
@@ -168,9 +168,9 @@ func (g *grower) mostGain() int {
 	return best
 }
 
-// split replaces leaf i by its children. As in LightGBM, the left child keeps the leaf's number and the right one gets
-// the next free number.
-func (g *grower) split(i int) {
+// applySplit replaces leaf i by its children. As in LightGBM, the left child keeps the leaf's number and the right one
+// gets the next free number.
+func (g *grower) applySplit(i int) {
 	parent := g.leaves[i]
 	node := g.addNode(i, &parent)
 	left, right := parent.children.left, parent.children.right

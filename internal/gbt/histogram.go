@@ -76,7 +76,7 @@ func (hb *histogramBuilder) bins() int { return hb.offset[len(hb.offset)-1] }
 // begin sets the features of the following histograms and the rows' gradients.
 func (hb *histogramBuilder) begin(features []int, gh []uint32, pack packing) {
 	if hb.data.link != nil {
-		hb.owned = hb.data.link.owned(features, hb.offset)
+		hb.owned = hb.data.link.divideFeatures(features, hb.offset)
 	}
 	hb.way = chooseWay(hb.data, &hb.frequent, features)
 	hb.features = features
@@ -107,20 +107,20 @@ func (hb *histogramBuilder) own() (lo, hi int) {
 	return 0, len(hb.features)
 }
 
-// total adds up the bins of the first feature; any feature would do, since each has every row in one of its bins. In a
-// team, h is of this worker's rows, and the total of all.
-func (hb *histogramBuilder) total(h histogram) sums {
+// sumTotal adds up the bins of the first feature; any feature would do, since each has every row in one of its bins. In
+// a team, h is of this worker's rows, and the total of all.
+func (hb *histogramBuilder) sumTotal(h histogram) sums {
 	gh := make([]int64, 2)
 	for b := hb.offset[hb.features[0]]; b < hb.offset[hb.features[0]+1]; b++ {
 		g, h := h.at(b, hb.kernel.pack)
 		gh[0], gh[1] = gh[0]+g, gh[1]+h
 	}
-	hb.data.link.sum(gh)
+	hb.data.link.sumWords(gh)
 	return sums{float64(gh[0]), float64(gh[1])}
 }
 
-// stray returns a feature of the histograms with bytes beyond its bins among this tree's rows, or -1.
-func (hb *histogramBuilder) stray() int {
+// findStray returns a feature of the histograms with bytes beyond its bins among this tree's rows, or -1.
+func (hb *histogramBuilder) findStray() int {
 	for s := range hb.spaces {
 		for i, f := range hb.features {
 			at := hb.place(i) * stride
@@ -142,11 +142,11 @@ type histogramPair struct {
 	spaces                  []*workspace // workspaces with sums of the smaller leaf
 }
 
-// build begins the histograms of two children. rows are the smaller leaf's, n in all workers together; rest is the
+// buildPair begins the histograms of two children. rows are the smaller leaf's, n in all workers together; rest is the
 // number of the larger leaf's, whose histogram will be parent less the smaller one. A zero parent means that there is
 // no larger leaf: rows are the root's. The pair takes over parent: reduce all its features, then call release. Outside
 // of a team, only one pair may be in use at a time.
-func (hb *histogramBuilder) build(rows []uint32, n int, parent histogram, rest int) histogramPair {
+func (hb *histogramBuilder) buildPair(rows []uint32, n int, parent histogram, rest int) histogramPair {
 	pair := histogramPair{parent: parent, larger: parent, spaces: hb.used[:0]}
 	if parent.wide != nil && rest <= maxPackedRows {
 		pair.larger = histogram{packed: hb.takePacked()}
@@ -183,7 +183,7 @@ func (hb *histogramBuilder) build(rows []uint32, n int, parent histogram, rest i
 func (hb *histogramBuilder) buildAlone(worker int, rows []uint32, smaller, parent histogram) histogramPair {
 	space := &hb.spaces[worker]
 	space.total = 0
-	hb.addTo(space, rows)
+	hb.addRowsTo(space, rows)
 	return histogramPair{smaller: smaller, parent: parent, larger: parent, spaces: []*workspace{space}}
 }
 
@@ -191,7 +191,7 @@ func (hb *histogramBuilder) buildAlone(worker int, rows []uint32, smaller, paren
 // word.
 func (hb *histogramBuilder) addSmall(rows []uint32) {
 	hb.pool.parallel(len(rows), grain/16, func(worker, lo, hi int) {
-		hb.addTo(&hb.spaces[worker], rows[lo:hi])
+		hb.addRowsTo(&hb.spaces[worker], rows[lo:hi])
 		hb.inUse[worker] = true
 	})
 }
@@ -214,7 +214,7 @@ func (hb *histogramBuilder) addLarge(rows []uint32, first []wide) {
 		}
 
 		for chunk := range slices.Chunk(rows[lo:hi], maxPackedRows) {
-			hb.addTo(space, chunk)
+			hb.addRowsTo(space, chunk)
 			hb.drainWide(space)
 		}
 	})
@@ -223,8 +223,8 @@ func (hb *histogramBuilder) addLarge(rows []uint32, first []wide) {
 	hb.inUse[0] = false
 }
 
-// addTo adds at most maxPackedRows rows to the space's words.
-func (hb *histogramBuilder) addTo(space *workspace, rows []uint32) {
+// addRowsTo adds at most maxPackedRows rows to the space's words.
+func (hb *histogramBuilder) addRowsTo(space *workspace, rows []uint32) {
 	if len(rows) == 0 {
 		return
 	}

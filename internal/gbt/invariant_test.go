@@ -27,7 +27,7 @@ func trainChecked(t *testing.T, trial *trial, opt Options) int {
 	for b.stopped == "" {
 		w := &watch{booster: b, table: trial.table, score: slices.Clone(b.raw)}
 		trees := len(b.trees)
-		must.Do(t, b.step(t.Context()))
+		must.Do(t, b.growRound(t.Context()))
 		if len(b.trees) == trees {
 			if !slices.Equal(b.raw, w.score) {
 				t.Fatalf("%v\nround %d has no tree and changes scores", trial, b.Round)
@@ -430,7 +430,7 @@ func growChecked(b *booster) (splits, early int, err error) {
 		} else {
 			early++
 		}
-		g.split(i)
+		g.applySplit(i)
 		splits++
 	}
 }

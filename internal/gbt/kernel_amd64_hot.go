@@ -351,8 +351,8 @@ var exitOrder = func() (order [8]uint64) {
 // last.
 func (s *batchScratch) addFew(trees []flatTree, n int) int {
 	if !s.vectors || trees[0].run == 0 {
-		s.route(&trees[0])
-		s.add(&trees[0])
+		s.routeRows(&trees[0])
+		s.addExits(&trees[0])
 		return 1
 	}
 	addTrees(&trees[0], trees[0].run, &s.rows[0][0], &s.few[0], (n+7)/8, &exitOrder, &s.exits[0], &s.sums[0])

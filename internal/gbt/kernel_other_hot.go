@@ -50,8 +50,8 @@ func (s *splitScorer) bestWord(words []int64, extra sums, t *splitTarget, goal f
 func subtractWords(from, words []int64) { subtractWordsGo(from, words) }
 
 func (s *batchScratch) addFew(trees []flatTree, _ int) int {
-	s.route(&trees[0])
-	s.add(&trees[0])
+	s.routeRows(&trees[0])
+	s.addExits(&trees[0])
 	return 1
 }
 

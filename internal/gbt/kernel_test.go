@@ -111,7 +111,7 @@ func reduced(c *histogramBuilder, m histogramPair) histogramPair {
 
 // built returns the histogram of rows.
 func built(c *histogramBuilder, rows []uint32) histogram {
-	return reduced(c, c.build(rows, len(rows), histogram{}, 0)).smaller
+	return reduced(c, c.buildPair(rows, len(rows), histogram{}, 0)).smaller
 }
 
 func TestSubtract(t *testing.T) {
@@ -136,7 +136,7 @@ func TestSubtract(t *testing.T) {
 		t.Run(fmt.Sprint(tc), func(t *testing.T) {
 			c := newHistogramBuilder(&d.Data, testPool(t, 2))
 			c.begin([]int{0, 1, 2}, gh, pack)
-			m := c.build(all[:tc.child], tc.child, built(c, all[:tc.parent]), tc.parent-tc.child)
+			m := c.buildPair(all[:tc.child], tc.child, built(c, all[:tc.parent]), tc.parent-tc.child)
 			rest := reduced(c, m).larger
 			if (rest.packed != nil) != (tc.parent-tc.child <= maxPackedRows) {
 				t.Error("the wrong width for the number of rows")
@@ -361,7 +361,7 @@ func TestSparseHistogramsAreExact(t *testing.T) {
 								t.Fatalf("added the way %d", c.way)
 							}
 							h := built(c, rows)
-							if f := c.stray(); f >= 0 {
+							if f := c.findStray(); f >= 0 {
 								t.Fatalf("feature %d has stray bins", f)
 							}
 							want := naive(&d.Data, rows, list, gh, c.kernel.pack, c.offset)
@@ -397,7 +397,7 @@ func TestSparseModelDoesNotDependOnTheWay(t *testing.T) {
 		b := must.Get(newBooster(context.Background(), &d.Data, p, Options{}, poolOf(1)))(t)
 		change(b.grow.histograms)
 		for b.stopped == "" {
-			must.Do(t, b.step(t.Context()))
+			must.Do(t, b.growRound(t.Context()))
 		}
 		var text bytes.Buffer
 		if _, err := b.result().Model.WriteTo(&text); err != nil {

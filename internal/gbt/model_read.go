@@ -45,7 +45,7 @@ func ReadModel(r io.Reader) (*Model, error) {
 	}
 
 	p := &modelReader{rest: text.String()}
-	return p.model()
+	return p.readModel()
 }
 
 // Keys of the head and of a tree.
@@ -92,8 +92,8 @@ func (p *modelReader) begins(line string) error {
 	return nil
 }
 
-// line returns the next line; ok is false at the end. One that is not ended by a newline is none.
-func (p *modelReader) line() (line string, ok bool) {
+// readLine returns the next line; ok is false at the end. One that is not ended by a newline is none.
+func (p *modelReader) readLine() (line string, ok bool) {
 	line, rest, ok := strings.Cut(p.rest, "\n")
 	if ok {
 		p.rest = rest
@@ -102,12 +102,12 @@ func (p *modelReader) line() (line string, ok bool) {
 	return line, ok
 }
 
-// block reads "key=value" lines up to an empty line, and all empty lines after it.
-func (p *modelReader) block(required, optional []string) (map[string]string, error) {
+// readBlock reads "key=value" lines up to an empty line, and all empty lines after it.
+func (p *modelReader) readBlock(required, optional []string) (map[string]string, error) {
 	keys := map[string]string{}
 	p.lines = map[string]int{}
 	for {
-		line, ok := p.line()
+		line, ok := p.readLine()
 		if !ok {
 			return nil, p.errorf("the file ends here, without the line \"end of trees\"")
 		}
@@ -143,16 +143,16 @@ func (p *modelReader) block(required, optional []string) (map[string]string, err
 		}
 	}
 	for strings.HasPrefix(p.rest, "\n") {
-		p.line()
+		p.readLine()
 	}
 	return keys, nil
 }
 
-func (p *modelReader) model() (*Model, error) {
+func (p *modelReader) readModel() (*Model, error) {
 	if p.begins("tree") != nil {
 		return nil, modelErrorf(1, "it does not begin with the line \"tree\"; is it a LightGBM text model?")
 	}
-	head, err := p.block(headKeys, headOptional)
+	head, err := p.readBlock(headKeys, headOptional)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ func (p *modelReader) model() (*Model, error) {
 		return nil, p.errorf("%d trees cannot be divided among %d classes", len(sizes), m.Outputs())
 	}
 
-	if m.Trees, err = p.trees(sizes, n); err != nil {
+	if m.Trees, err = p.readTrees(sizes, n); err != nil {
 		return nil, err
 	}
 	if value, ok := head[averageOutput]; ok {
@@ -222,12 +222,12 @@ func (p *modelReader) model() (*Model, error) {
 	return m, nil
 }
 
-// trees reads trees of the sizes in bytes.
-func (p *modelReader) trees(sizes []int, features int) ([]*Tree, error) {
+// readTrees reads trees of the sizes in bytes.
+func (p *modelReader) readTrees(sizes []int, features int) ([]*Tree, error) {
 	var trees []*Tree
 	for i, size := range sizes {
 		before := len(p.rest)
-		t, err := p.tree(i, features)
+		t, err := p.readTree(i, features)
 		if err != nil {
 			return nil, err
 		}
@@ -254,11 +254,11 @@ func (p *modelReader) parameters(m *Model) {
 	}
 }
 
-func (p *modelReader) tree(number, features int) (*Tree, error) {
+func (p *modelReader) readTree(number, features int) (*Tree, error) {
 	if err := p.begins("Tree=" + strconv.Itoa(number)); err != nil {
 		return nil, err
 	}
-	keys, err := p.block(treeKeys, treeOptional)
+	keys, err := p.readBlock(treeKeys, treeOptional)
 	if err != nil {
 		return nil, err
 	}

@@ -315,7 +315,7 @@ func TestShiftMovesEveryScore(t *testing.T) {
 	}
 	checkAgainstLeaves(t, shifted, v, raw)
 	for i, tree := range shifted.Trees {
-		if i > 0 && !bytes.Equal(tree.text(i), plain.Trees[i].text(i)) {
+		if i > 0 && !bytes.Equal(tree.formatTree(i), plain.Trees[i].formatTree(i)) {
 			t.Fatalf("tree %d is another one", i)
 		}
 	}

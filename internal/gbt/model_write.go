@@ -16,7 +16,7 @@ func (m *Model) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	trees := make([][]byte, len(m.Trees))
 	for i, t := range m.Trees {
-		trees[i] = t.text(i)
+		trees[i] = t.formatTree(i)
 	}
 
 	b.WriteString("tree\nversion=v3\n")
@@ -55,8 +55,8 @@ func (m *Model) WriteTo(w io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// text returns one tree with its two trailing newlines; LightGBM relies on the exact length.
-func (t *Tree) text(number int) []byte {
+// formatTree returns one tree with its two trailing newlines; LightGBM relies on the exact length.
+func (t *Tree) formatTree(number int) []byte {
 	out := fmt.Appendf(nil, "Tree=%d\nnum_leaves=%d\nnum_cat=%d\n", number, t.Leaves(), max(len(t.CatBoundaries)-1, 0))
 
 	out = appendList(out, "split_feature", t.Feature, appendInt)
@@ -115,7 +115,7 @@ func descending(counts []int) []int {
 func describe(features []Feature) (names, infos []string) {
 	for i := range features {
 		names = append(names, features[i].Name)
-		infos = append(infos, features[i].info())
+		infos = append(infos, features[i].rangeText())
 	}
 	return PlainNames(names), infos
 }
@@ -146,7 +146,7 @@ func plainName(name string) string {
 	}, name)
 }
 
-func (f *Feature) info() string {
+func (f *Feature) rangeText() string {
 	switch {
 	case f.Bins < 2:
 		return "none"
@@ -160,9 +160,9 @@ func (f *Feature) info() string {
 	return fmt.Sprintf("[%s:%s]", appendFloat(nil, f.Min), appendFloat(nil, f.Max))
 }
 
-// lines returns the parameters as LightGBM writes them into a model file. Columns are numbers there: LightGBM 4 cannot
-// load a model with their names.
-func (p Params) lines(features []Feature) []string {
+// parameterLines returns the parameters as LightGBM writes them into a model file. Columns are numbers there: LightGBM
+// 4 cannot load a model with their names.
+func (p Params) parameterLines(features []Feature) []string {
 	lines := []string{"[boosting: gbdt]"}
 	m := p.Map()
 	defaults := Defaults().Map()

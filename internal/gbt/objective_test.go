@@ -474,7 +474,7 @@ func TestCrossEntropyOfQuery(t *testing.T) {
 
 	// A query of grades 2 and 0: terms 4-u and 1-v, softmax 1/2 each.
 	q := query{}
-	q.fill(0, []uint32{0, 1}, []float32{2, 0}, []float64{0.7, 0.7})
+	q.fillRows(0, []uint32{0, 1}, []float32{2, 0}, []float64{0.7, 0.7})
 	random := newKey(9, forLabels, 3)
 	o.(*ranking).crossEntropyOfQuery(&q, random)
 	draw := func(r uint64) float64 { return float64(random.at(r)>>32) / (1 << 32) }

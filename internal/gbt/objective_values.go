@@ -100,7 +100,7 @@ func (o *pointwise) prepare(_ int, raw []float64, rows []uint32, pool *pool) pac
 	largest := make([][2]float64, pool.size)
 	pool.parallel(len(rows), grain, func(worker, lo, hi int) {
 		g, h := largest[worker][0], largest[worker][1]
-		for b := newGradientBlock(o, raw, rowSet{subset: rows}, lo, hi); b.next(); {
+		for b := newGradientBlock(o, raw, rowSet{subset: rows}, lo, hi); b.nextBlock(); {
 			for i, rg := range b.g {
 				g, h = max(g, math.Abs(rg)), max(h, b.h[i])
 			}
@@ -112,7 +112,7 @@ func (o *pointwise) prepare(_ int, raw []float64, rows []uint32, pool *pool) pac
 	for _, l := range largest {
 		g, h = max(g, l[0]), max(h, l[1])
 	}
-	o.d.link.most(&g, &h)
+	o.d.link.takeLargest(&g, &h)
 	if g == 0 {
 		g = 1 // all gradients are 0: every row is fitted exactly
 	}

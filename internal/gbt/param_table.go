@@ -28,8 +28,8 @@ type training struct {
 // trainedWith is the part of paramTable that is trained with.
 var trainedWith = paramTable[:slices.IndexFunc(paramTable, func(s paramSpec) bool { return s.training == nil })]
 
-// check refuses a value that asks for something else than what is done. An empty text asks for nothing.
-func (s *paramSpec) check(value any) error {
+// checkFixed refuses a value that asks for something else than what is done. An empty text asks for nothing.
+func (s *paramSpec) checkFixed(value any) error {
 	switch {
 	case s.fine == elsewhere:
 		return fmt.Errorf("it is not a training parameter here; in its place: %s", s.note)

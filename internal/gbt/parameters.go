@@ -12,7 +12,7 @@ func Changed(params map[string]any) []string {
 	usual := Defaults().Map()
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(params)), func(name string) bool {
 		if s := findOther(name); s != nil {
-			return s.check(params[name]) == nil
+			return s.checkFixed(params[name]) == nil
 		}
 		return fmt.Sprint(params[name]) == fmt.Sprint(usual[name])
 	})
@@ -22,7 +22,7 @@ func Changed(params map[string]any) []string {
 func NoEffect(params map[string]any) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(params)) {
-		if s := findOther(name); s != nil && s.check(params[name]) == nil {
+		if s := findOther(name); s != nil && s.checkFixed(params[name]) == nil {
 			out = append(out, fmt.Sprintf("%s has no effect here: %s", name, s.note))
 		}
 	}

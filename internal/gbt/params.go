@@ -166,7 +166,7 @@ func overlay(m map[string]any) (Params, error) {
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		s := findParam(key)
 		if other := findOther(key); other != nil {
-			if err := other.check(m[key]); err != nil {
+			if err := other.checkFixed(m[key]); err != nil {
 				return p, &ParamError{key, err.Error()}
 			}
 			continue
@@ -179,7 +179,7 @@ func overlay(m map[string]any) (Params, error) {
 		}
 		seen[s.name] = key
 
-		if err := s.set(&p, m[key]); err != nil {
+		if err := s.setValue(&p, m[key]); err != nil {
 			return p, &ParamError{key, err.Error()}
 		}
 	}
@@ -195,7 +195,7 @@ func CheckParam(name string, value any) error {
 	return err
 }
 
-func (s *paramSpec) set(p *Params, value any) error {
+func (s *paramSpec) setValue(p *Params, value any) error {
 	switch field := s.field(p).(type) {
 	case *string:
 		v, ok := value.(string)

@@ -57,7 +57,7 @@ func (p *pool) parallel(n, atLeast int, f func(worker, lo, hi int)) {
 
 	p.once.Do(func() {
 		for w := 1; w < p.size; w++ {
-			go p.work(w)
+			go p.workLoop(w)
 		}
 	})
 
@@ -71,9 +71,9 @@ func (p *pool) parallel(n, atLeast int, f func(worker, lo, hi int)) {
 	p.begun.add()
 
 	// This goroutine works, too, and then waits for the others.
-	p.take(0, p.jobs)
+	p.takeChunks(0, p.jobs)
 	p.done.reach(p.chunksTotal)
-	p.raise()
+	p.rethrow()
 }
 
 // chunksEach is how many chunks there are per goroutine, if there is enough work: processors differ in speed while
@@ -83,19 +83,19 @@ const chunksEach = 4
 // workersFor is how many goroutines have something to do.
 func (p *pool) workersFor(n, atLeast int) int { return max(min(p.size, n/max(atLeast, 1)), 1) }
 
-// work is the loop of the pool's other goroutines.
-func (p *pool) work(worker int) {
+// workLoop is the loop of the pool's other goroutines.
+func (p *pool) workLoop(worker int) {
 	for job := uint32(1); ; job++ {
 		p.begun.reach(job)
 		if p.closed.Load() {
 			return
 		}
-		p.take(worker, job)
+		p.takeChunks(worker, job)
 	}
 }
 
-// take works on the job's chunks until all are taken. A goroutine that comes late finds another job.
-func (p *pool) take(worker int, job uint32) {
+// takeChunks works on the job's chunks until all are taken. A goroutine that comes late finds another job.
+func (p *pool) takeChunks(worker int, job uint32) {
 	for {
 		state := p.remaining.Load()
 		if uint32(state>>32) != job || uint32(state) == 0 {
@@ -117,8 +117,8 @@ func (p *pool) run(worker, i int) {
 	p.f(worker, p.n*i/p.chunks, p.n*(i+1)/p.chunks)
 }
 
-// raise re-panics in the caller's goroutine, where the panic can be recovered; elsewhere it would end the process.
-func (p *pool) raise() {
+// rethrow re-panics in the caller's goroutine, where the panic can be recovered; elsewhere it would end the process.
+func (p *pool) rethrow() {
 	for _, v := range p.panics {
 		if v != nil {
 			clear(p.panics)

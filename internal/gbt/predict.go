@@ -151,14 +151,14 @@ func (f *forest) predict(x, out []float64, pool *pool) {
 			part := out[from:min(from+piece, hiRow)]
 			clear(part)
 			for i := range f.treeBlocks {
-				f.treeBlocks[i].add(s, x[from*f.features:][:len(part)*f.features], part, f.features)
+				f.treeBlocks[i].addValues(s, x[from*f.features:][:len(part)*f.features], part, f.features)
 			}
 		}
 	})
 }
 
-// add adds the values of the tree block's trees to the rows' sums.
-func (g *treeBlock) add(s *batchScratch, x, sums []float64, features int) {
+// addValues adds the values of the tree block's trees to the rows' sums.
+func (g *treeBlock) addValues(s *batchScratch, x, sums []float64, features int) {
 	if !s.vectors {
 		s.answers = s.answers[:g.answers]
 	}
@@ -169,14 +169,14 @@ func (g *treeBlock) add(s *batchScratch, x, sums []float64, features int) {
 		}
 		batch := x[:n*features]
 		copy(s.sums[:], sums[:n])
-		s.answer(g, batch, features)
+		s.answerPredicates(g, batch, features)
 
 		for i := 0; i < len(g.trees); i++ {
 			if s.words == 1 {
 				i += s.addFew(g.trees[i:], n) - 1
 			} else {
-				s.route(&g.trees[i])
-				s.add(&g.trees[i])
+				s.routeRows(&g.trees[i])
+				s.addExits(&g.trees[i])
 			}
 			t := &g.trees[i]
 			switch {

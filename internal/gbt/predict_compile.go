@@ -50,7 +50,7 @@ func (m *Model) compile() *forest {
 	f := &forest{features: m.Features()}
 	b := &treeBlockBuilder{answers: map[bound]uint32{}}
 	for i, t := range m.Trees {
-		b.add(t, f.features)
+		b.addTree(t, f.features)
 		if len(b.answers)+len(b.sets) >= treeBlockLimit || i == len(m.Trees)-1 {
 			f.treeBlocks = append(f.treeBlocks, b.treeBlock())
 			b = &treeBlockBuilder{answers: map[bound]uint32{}, tables: b.tables}
@@ -108,8 +108,8 @@ type treeBuilder struct {
 	values []float64
 }
 
-// add takes the nodes nearest to the root, as many as fit.
-func (b *treeBlockBuilder) add(t *Tree, features int) {
+// addTree takes the nodes nearest to the root, as many as fit.
+func (b *treeBlockBuilder) addTree(t *Tree, features int) {
 	s := treeBuilder{flatTree: flatTree{tree: t}}
 	var queue []int // nodes that are placed, but not yet their children
 	placed := 0
@@ -121,14 +121,14 @@ func (b *treeBlockBuilder) add(t *Tree, features int) {
 			placed++
 			return uint16(placed - 1)
 		}
-		return maxExits + s.exit(child)
+		return maxExits + s.addExit(child)
 	}
 
 	switch {
 	case !t.sound(features): // inconsistent arrays: left to the walk
-		s.exit(0)
+		s.addExit(0)
 	case len(t.Feature) == 0:
-		s.exit(^0)
+		s.addExit(^0)
 	default:
 		reach(0)
 	}
@@ -138,7 +138,7 @@ func (b *treeBlockBuilder) add(t *Tree, features int) {
 		node := queue[0]
 		queue = queue[1:]
 		s.nodes = append(s.nodes, flatNode{left: reach(t.Left[node]), right: reach(t.Right[node])})
-		b.ask(&s, node)
+		b.recordPredicate(&s, node)
 	}
 
 	s.number()
@@ -150,8 +150,8 @@ func (b *treeBlockBuilder) add(t *Tree, features int) {
 	b.trees = append(b.trees, s)
 }
 
-// exit adds an exit, to a leaf or to a node from which the row walks on.
-func (s *treeBuilder) exit(child int) uint16 {
+// addExit adds an exit, to a leaf or to a node from which the row walks on.
+func (s *treeBuilder) addExit(child int) uint16 {
 	value := 0.0
 	if child < 0 {
 		value = s.tree.LeafValue[^child]
@@ -220,7 +220,7 @@ func (b *treeBlockBuilder) deepen(s *treeBuilder) {
 
 		deep[node].next = [2]int32{int32(t.Right[node]), int32(t.Left[node])}
 		s.deeper = append(s.deeper, node)
-		b.ask(s, node)
+		b.recordPredicate(s, node)
 		push(t.Left[node])
 		push(t.Right[node])
 	}
@@ -228,8 +228,8 @@ func (b *treeBlockBuilder) deepen(s *treeBuilder) {
 	s.deep = deep
 }
 
-// ask records the predicate of a node of s.tree.
-func (b *treeBlockBuilder) ask(s *treeBuilder, node int) {
+// recordPredicate records the predicate of a node of s.tree.
+func (b *treeBlockBuilder) recordPredicate(s *treeBuilder, node int) {
 	t := s.tree
 	if t.Decision[node]&decisionCategorical != 0 {
 		words := t.categories(node)

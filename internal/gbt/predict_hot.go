@@ -21,8 +21,8 @@ type batchScratch struct {
 // loaded once for all of them, and the answers to a predicate fill half a cache line instead of an eighth.
 type word [batchWords]uint64
 
-// answer evaluates the tree block's predicates for the rows in x, at most batchRows.
-func (s *batchScratch) answer(g *treeBlock, x []float64, features int) {
+// answerPredicates evaluates the tree block's predicates for the rows in x, at most batchRows.
+func (s *batchScratch) answerPredicates(g *treeBlock, x []float64, features int) {
 	if s.words == 1 {
 		clear(s.few[:g.answers])
 	} else {
@@ -110,7 +110,7 @@ func (c *numberColumn) answer(keys []uint64, answers []word) {
 	var missing word
 	for r, key := range keys {
 		i, bit := r/64&(batchWords-1), uint64(1)<<(r%64)
-		answers[c.below(key)][i] |= bit
+		answers[c.countBelow(key)][i] |= bit
 		if key == missingKey {
 			missing[i] |= bit
 		}
@@ -137,7 +137,7 @@ func (s *batchScratch) answerFew(c *numberColumn, x []float64, step int) {
 	located := c.locateFew(x, step, (len(x)+step-1)/step, answers)
 	if !located {
 		for r, key := range s.keys[:s.sortKeys(x, step, c.rule)] {
-			answers[c.below(key)] |= 1 << (r % 64)
+			answers[c.countBelow(key)] |= 1 << (r % 64)
 		}
 	}
 	above := answers[c.count] // no bound is as large, or the value is missing
@@ -160,9 +160,9 @@ func (s *batchScratch) answerFew(c *numberColumn, x []float64, step int) {
 	}
 }
 
-// below is the number of bounds below a key. The binary search has no branch on the data, so that the processor can
-// overlap several.
-func (c *numberColumn) below(key uint64) int {
+// countBelow is the number of bounds below a key. The binary search has no branch on the data, so that the processor
+// can overlap several.
+func (c *numberColumn) countBelow(key uint64) int {
 	bounds, below := c.bounds, 0
 	for half := (len(bounds) + 1) / 2; half > 0; half /= 2 {
 		_, borrow := bits.Sub64(bounds[below+half-1], key, 0)
@@ -207,8 +207,8 @@ func transpose(w *[8]uint64) {
 	}
 }
 
-// route sends all rows down the tree and numbers their exits.
-func (s *batchScratch) route(t *flatTree) {
+// routeRows sends all rows down the tree and numbers their exits.
+func (s *batchScratch) routeRows(t *flatTree) {
 	if len(t.nodes) == 0 {
 		s.exits = [batchWords][8]uint64{}
 		return
@@ -285,8 +285,8 @@ func (s *batchScratch) number(i, exits int) {
 	transpose(&s.exits[i])
 }
 
-// add adds the values of the rows' exits to the sums.
-func (s *batchScratch) add(t *flatTree) {
+// addExits adds the values of the rows' exits to the sums.
+func (s *batchScratch) addExits(t *flatTree) {
 	values := t.values
 	for i := range s.exits[:s.words] {
 		sums := (*[64]float64)(s.sums[i*64:])

@@ -289,8 +289,8 @@ func TestCategoryTablesAreBounded(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	tree := randomForest(rng, forestSpec{features: 2, trees: 1, leaves: 9, bounds: 1, categorical: 1}).Trees[0]
 	b := &treeBlockBuilder{answers: map[bound]uint32{}, tables: maxTables - 1}
-	b.add(tree, 2)
-	b.add(tree, 2)
+	b.addTree(tree, 2)
+	b.addTree(tree, 2)
 	if first, second := &b.trees[0], &b.trees[1]; len(first.nodes) < 1 || len(second.nodes) != 0 || second.rest == nil {
 		t.Errorf("%d and %d nodes are flat", len(first.nodes), len(second.nodes))
 	}

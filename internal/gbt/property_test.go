@@ -347,7 +347,7 @@ func TestTrialsAreWorthTheirTime(t *testing.T) {
 			off(&without)
 			other := mustTrain(t, &without.Data, without.p, Options{Threads: 1}).Model
 			if !slices.EqualFunc(model.Trees, other.Trees,
-				func(a, b *Tree) bool { return bytes.Equal(a.text(0), b.text(0)) }) {
+				func(a, b *Tree) bool { return bytes.Equal(a.formatTree(0), b.formatTree(0)) }) {
 				changed[name]++
 			}
 		}

@@ -57,7 +57,7 @@ func (l *link) choose(sets [][]residual, pool *pool, limit func(total int64) int
 					}
 				}
 			})
-			l.sum(sums)
+			l.sumWords(sums)
 			pool.parallel(n, 1, func(_, lo, hi int) {
 				for i := lo; i < hi; i++ {
 					s, of := first+i, sums[byteValues*i:][:byteValues]
@@ -125,7 +125,7 @@ func (l *link) between(sets [][]residual, size []int, level float64, pool *pool)
 			below[s] = &v
 		}
 	})
-	l.most(below...)
+	l.takeLargest(below...)
 
 	for s := range sets {
 		n := int64(size[s])
@@ -148,7 +148,7 @@ func (l *link) beyond(sets [][]residual, rows int, share float64, pool *pool) []
 		}
 		heaviest[s] = &w
 	}
-	l.most(heaviest...)
+	l.takeLargest(heaviest...)
 	pool.parallel(len(sets), 1, func(_, lo, hi int) {
 		for s := lo; s < hi; s++ {
 			_, exponent := math.Frexp(*heaviest[s])

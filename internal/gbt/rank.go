@@ -119,7 +119,7 @@ func newRanking(p *Params, d *Data, text string) (objective, error) {
 	if guests != nil {
 		all.Group, all.Subset = nil, nil // of no use any more
 	}
-	d.link.most(&differ, &heavy)
+	d.link.takeLargest(&differ, &heavy)
 	if err := d.link.failed(); err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func (o *ranking) prepare(tree int, raw []float64, _ []uint32, pool *pool) packi
 	pool.parallel(o.len(), 16, func(worker, lo, hi int) {
 		var q query
 		for n := lo; n < hi; n++ {
-			q.fill(n, o.of(n), o.d.Label, raw)
+			q.fillRows(n, o.of(n), o.d.Label, raw)
 			o.loss(&q, random)
 			for i, r := range q.rows {
 				w := 1.0
@@ -178,7 +178,7 @@ func (o *ranking) prepare(tree int, raw []float64, _ []uint32, pool *pool) packi
 	for _, l := range largest {
 		g, h = max(g, l[0]), max(h, l[1])
 	}
-	o.d.link.most(&g, &h)
+	o.d.link.takeLargest(&g, &h)
 	if g == 0 {
 		g = 1 // every query is in order
 	}
@@ -193,7 +193,7 @@ func (o *ranking) fill(gh []uint32, raw []float64, rows rowSet, lo, hi int, k ke
 	packGradients(o, o.pack, gh, raw, rows, lo, hi, k)
 }
 
-func (q *query) fill(number int, rows []uint32, label []float32, raw []float64) {
+func (q *query) fillRows(number int, rows []uint32, label []float32, raw []float64) {
 	n := len(rows)
 	q.number, q.rows = number, rows
 	q.label, q.order = q.label[:0], q.order[:0]
@@ -207,8 +207,8 @@ func (q *query) fill(number int, rows []uint32, label []float32, raw []float64) 
 	}
 }
 
-// sort sets order: by keys of scores whose last bits are places, and then by scores among equal keys.
-func (q *query) sort() {
+// sortByScore sets order: by keys of scores whose last bits are places, and then by scores among equal keys.
+func (q *query) sortByScore() {
 	places := bits.Len(uint(len(q.score) - 1))
 	q.keys = q.keys[:0]
 	for i, s := range q.score {
@@ -263,7 +263,7 @@ func (o *ranking) lambdas(p *Params, gain []float64) queryLoss {
 		if inverse[q.number] == 0 {
 			return
 		}
-		q.sort()
+		q.sortByScore()
 		n := len(q.order)
 		score, label, gains, g, h := q.room[0], q.room[1], q.room[2], q.room[3], q.room[4]
 		for i, at := range q.order {

@@ -102,8 +102,8 @@ func (g *guests) visit(of func(r uint32) int64) []int64 {
 	return g.send(words)
 }
 
-// tell passes what is known of guests here on to their own workers.
-func (g *guests) tell(of func(guest int) int64, take func(r uint32, word int64)) {
+// tellGuests passes what is known of guests here on to their own workers.
+func (g *guests) tellGuests(of func(guest int) int64, take func(r uint32, word int64)) {
 	words := make([]int64, len(g.whole))
 	for i := range words {
 		words[i] = of(g.own.Rows + i)
@@ -132,7 +132,7 @@ func (o *ranking) returnGradients() {
 		return
 	}
 	for _, of := range [][]float64{o.g, o.h} {
-		o.guests.tell(func(guest int) int64 { return int64(math.Float64bits(of[guest])) },
+		o.guests.tellGuests(func(guest int) int64 { return int64(math.Float64bits(of[guest])) },
 			func(r uint32, word int64) { of[r] = math.Float64frombits(uint64(word)) })
 	}
 }
@@ -169,14 +169,14 @@ func newRoute[T any](l *link, each [][]T) route {
 }
 
 // send gives each worker the next words, and returns those that come, by worker; zeros after an error.
-func (r *route) send(words []int64) []int64 { return r.swap(words, r.to, r.from) }
+func (r *route) send(words []int64) []int64 { return r.exchange(words, r.to, r.from) }
 
 // answer is the way back.
-func (r *route) answer(words []int64) []int64 { return r.swap(words, r.from, r.to) }
+func (r *route) answer(words []int64) []int64 { return r.exchange(words, r.from, r.to) }
 
-// swap adds up words of which all but one worker's are 0, since Reduce is the exchange in which each worker sends
+// exchange adds up words of which all but one worker's are 0, since Reduce is the exchange in which each worker sends
 // every other something else, and sends no zeros. No more are on the way at once than elsewhere.
-func (r *route) swap(words []int64, to, from []int) []int64 {
+func (r *route) exchange(words []int64, to, from []int) []int64 {
 	l := r.link
 	come := 0
 	for _, n := range from {

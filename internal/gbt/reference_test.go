@@ -135,7 +135,7 @@ func (r *reference) train() *Model {
 			c.raw = scores
 		}
 	}
-	m := &Model{Objective: each[0].String(), Params: r.said.lines(r.d.Features)}
+	m := &Model{Objective: each[0].String(), Params: r.said.parameterLines(r.d.Features)}
 	m.FeatureNames, m.FeatureInfos = describe(r.d.Features)
 	sampled := r.p.FeatureFraction < 1 || r.p.FeatureFractionByNode < 1 || r.p.ExtraTrees ||
 		r.p.bags()

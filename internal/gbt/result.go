@@ -27,7 +27,7 @@ func (b *booster) result() *Result {
 		}
 	}
 	m := &Model{Objective: b.obj.String(), Trees: b.shifted(b.trees), FeatureNames: b.names,
-		FeatureInfos: b.infos, Params: b.p.lines(b.data.Features)}
+		FeatureInfos: b.infos, Params: b.p.parameterLines(b.data.Features)}
 
 	r := &Result{Model: m, Grown: b.iterations(), Best: m.Iterations(), Metric: b.BestMetric, Stopped: b.stopped,
 		Resumed: b.resumed, Took: b.elapsed()}
@@ -57,7 +57,7 @@ func (b *booster) sampled() bool {
 	return len(b.grow.usableFeatures) > 0 && b.p.draws()
 }
 
-func (b *booster) improved(s float64) bool {
+func (b *booster) improvedTo(s float64) bool {
 	switch {
 	case math.IsNaN(b.BestMetric):
 		return true

@@ -122,7 +122,7 @@ func drawBag(p *Params, tree int, rows, scratch []uint32, l *link) int {
 
 	k := newKey(p.Seed, forBag, tree/p.BaggingFreq)
 	scratch = scratch[:len(rows)]
-	total := l.count(len(rows))
+	total := l.sumCount(len(rows))
 	state := []int64{0, int64(total), int64(fractionOf(total, p.BaggingFraction))} // rows visited, to come, to be drawn
 	in := 0
 	_ = l.inTurn(state, func() error { // the link keeps its error

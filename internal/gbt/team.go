@@ -117,8 +117,8 @@ func (l *link) broadcast(from int, words []int64) {
 	}
 }
 
-// sum replaces words by their sums over all workers.
-func (l *link) sum(words []int64) {
+// sumWords replaces words by their sums over all workers.
+func (l *link) sumWords(words []int64) {
 	if l == nil {
 		return
 	}
@@ -129,18 +129,18 @@ func (l *link) sum(words []int64) {
 	}
 }
 
-// count returns the sum of n over all workers.
-func (l *link) count(n int) int {
+// sumCount returns the sum of n over all workers.
+func (l *link) sumCount(n int) int {
 	if l == nil {
 		return n
 	}
 	one := [1]int64{int64(n)}
-	l.sum(one[:])
+	l.sumWords(one[:])
 	return int(one[0])
 }
 
-// most replaces each value, which is not negative, by the largest of all workers.
-func (l *link) most(values ...*float64) {
+// takeLargest replaces each value, which is not negative, by the largest of all workers.
+func (l *link) takeLargest(values ...*float64) {
 	if l == nil {
 		return
 	}
@@ -246,9 +246,9 @@ const (
 	gaveUp
 )
 
-// led returns the leader's value and error on every worker. Only the leader calls f. Of an error the others learn
+// askLeader returns the leader's value and error on every worker. Only the leader calls f. Of an error the others learn
 // whether it is ErrLimit.
-func (l *link) led(f func() (float64, error)) (float64, error) {
+func (l *link) askLeader(f func() (float64, error)) (float64, error) {
 	if l == nil {
 		return f()
 	}
@@ -284,9 +284,9 @@ func (l *link) led(f func() (float64, error)) (float64, error) {
 // ErrLeader is what the other workers of a team return when the first has ended the training with an error of its own.
 var ErrLeader = problem.New(problem.Input, "the first worker ended the training; its own message says why")
 
-// owned returns where each worker's features begin among those of a tree, so that all have about as many bins, and the
-// end.
-func (l *link) owned(features []int, offset []int) []int {
+// divideFeatures returns where each worker's features begin among those of a tree, so that all have about as many bins,
+// and the end.
+func (l *link) divideFeatures(features []int, offset []int) []int {
 	size := l.size
 	total := 0
 	for _, f := range features {
@@ -307,8 +307,9 @@ func (l *link) owned(features []int, offset []int) []int {
 	return begin
 }
 
-// agree makes the best of all workers' splits the best of each leaf, as splitFinder.end does for goroutines.
-func (l *link) agree(leaves []*leaf) {
+// agreeOnSplits makes the best of all workers' splits the best of each leaf, as splitFinder.pickBest does for
+// goroutines.
+func (l *link) agreeOnSplits(leaves []*leaf) {
 	if l == nil || len(leaves) == 0 {
 		return
 	}

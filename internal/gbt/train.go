@@ -113,13 +113,13 @@ func Train(ctx context.Context, d *Data, p Params, opt Options) (*Result, error)
 		if err := ctx.Err(); err != nil {
 			return nil, b.abandoned(ctx, at, err)
 		}
-		if err := b.save(at); err != nil {
+		if err := b.saveCheckpoint(at); err != nil {
 			return nil, err
 		}
 
 		err := growing.Err()
 		if err == nil {
-			err = b.step(growing)
+			err = b.growRound(growing)
 		}
 		switch {
 		case err == nil:
@@ -208,8 +208,8 @@ func newScored(d *Data, p Params, opt Options, pool *pool) (scored, error) {
 	return s, nil
 }
 
-// begin sets all raw scores.
-func (s *scored) begin(fromAverage bool) {
+// beginScores sets all raw scores.
+func (s *scored) beginScores(fromAverage bool) {
 	for k := range s.outputs {
 		o := &s.outputs[k]
 		o.bias = o.obj.init(fromAverage)
@@ -229,8 +229,8 @@ func (s *scored) begin(fromAverage bool) {
 // iterations is the number of trees of each output.
 func (s *scored) iterations() int { return len(s.trees) / len(s.outputs) }
 
-// of returns the trees of the k-th output among those of all.
-func (s *scored) of(k int, trees []*Tree) []*Tree {
+// treesOf returns the trees of the k-th output among those of all.
+func (s *scored) treesOf(k int, trees []*Tree) []*Tree {
 	if len(s.outputs) == 1 {
 		return trees
 	}
@@ -253,7 +253,7 @@ func (s *scored) metric() (float64, error) {
 	if s.opt.Eval == nil || s.opt.Valid == nil {
 		return math.NaN(), nil
 	}
-	return s.data.link.led(s.ownMetric)
+	return s.data.link.askLeader(s.ownMetric)
 }
 
 func (s *scored) ownMetric() (float64, error) {
@@ -325,7 +325,7 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool)
 		}
 	}
 	if opt.Resume != nil {
-		if err := opt.Resume.run.same(&b.run); err != nil {
+		if err := opt.Resume.run.differenceFrom(&b.run); err != nil {
 			return nil, err
 		}
 	}
@@ -334,7 +334,7 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool)
 	perCopy := b.p.forCopies(d.Copies)
 	b.grow = newGrower(&perCopy, b.data, pool)
 	b.gh = make([]uint32, d.Rows)
-	b.begin(b.p.BoostFromAverage)
+	b.beginScores(b.p.BoostFromAverage)
 	b.Bias = b.bias
 
 	if opt.Resume != nil {
@@ -345,9 +345,9 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool)
 	return b, b.data.link.failed()
 }
 
-// step grows a tree, or one for each class, adds it to the raw scores, evaluates it and decides whether to continue. If
-// no split is found among its features and rows, the next round may still find one in others.
-func (b *booster) step(ctx context.Context) error {
+// growRound grows a tree, or one for each class, adds it to the raw scores, evaluates it and decides whether to
+// continue. If no split is found among its features and rows, the next round may still find one in others.
+func (b *booster) growRound(ctx context.Context) error {
 	start := time.Now()
 	round := b.Round
 	b.Round++
@@ -475,10 +475,12 @@ func (b *booster) evaluate(start time.Time) error {
 	if err != nil {
 		return err
 	}
-	if b.opt.Eval != nil && b.improved(metric) {
+	if b.opt.Eval != nil && b.improvedTo(metric) {
 		b.Best, b.BestIn, b.BestMetric = b.iterations(), b.Round, metric
 	}
-	if _, err := b.data.link.led(func() (float64, error) { return 0, b.report(metric, b.Best, start) }); err != nil {
+	if _, err := b.data.link.askLeader(func() (float64, error) {
+		return 0, b.report(metric, b.Best, start)
+	}); err != nil {
 		return err
 	}
 	b.decide()

@@ -147,7 +147,7 @@ func (e *Evaluator) checkRanked(m Metric, needsPositive, needsNegative bool) err
 func (e *Evaluator) rankRows() {
 	if !e.ranked {
 		e.rank.fill(e.in, e.binary.low, e.binary.high)
-		e.rank.sort()
+		e.rank.sortKeys()
 		e.ranked = true
 	}
 }

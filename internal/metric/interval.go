@@ -147,7 +147,7 @@ func (m Metric) Compare(in Input, old []float64, c Confidence) (Comparison, erro
 		return out, err
 	}
 
-	difference := sides[0].subtract(m.slope(values[0]), *sides[1], m.slope(values[1]))
+	difference := sides[0].subtract(m.scoreSlope(values[0]), *sides[1], m.scoreSlope(values[1]))
 	out.Error = difference.standardError()
 	out.Low, out.High = out.Gain-c.quantile()*out.Error, out.Gain+c.quantile()*out.Error
 	return out, nil
@@ -161,8 +161,8 @@ func (m Metric) gain(fresh, old float64) float64 {
 	return old - fresh
 }
 
-// slope is the derivative of the score by the value.
-func (m Metric) slope(value float64) float64 {
+// scoreSlope is the derivative of the score by the value.
+func (m Metric) scoreSlope(value float64) float64 {
 	switch {
 	case m.Aim == 0:
 		return 1
@@ -202,7 +202,7 @@ func bootstrap(m Metric, c Confidence, in Input, preds [][]float64, of func(valu
 	all := make([]float64, 0, c.Samples)
 	var last error
 	for sample := range c.Samples {
-		draw(times, rand.New(rand.NewPCG(c.Seed, uint64(sample))))
+		drawTimes(times, rand.New(rand.NewPCG(c.Seed, uint64(sample))))
 		ok := true
 		for s, r := range sides {
 			v, err := r.eval(m, times)
@@ -302,8 +302,8 @@ var poisson = func() (upTo [16]uint32) {
 	return upTo
 }()
 
-// draw draws how often each row is in a resample.
-func draw(times []uint8, r *rand.Rand) {
+// drawTimes draws how often each row is in a resample.
+func drawTimes(times []uint8, r *rand.Rand) {
 	for i := 0; i < len(times); i += 2 {
 		word := r.Uint64()
 		times[i] = drawOne(uint32(word))

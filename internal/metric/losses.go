@@ -32,8 +32,8 @@ func (d domain) String() string {
 	return [...]string{"any numbers", "numbers of 0 or more", "numbers above 0", "numbers from 0 to 1"}[d]
 }
 
-// mean is the weighted mean of a metric's loss.
-func mean(e *Evaluator, m Metric) (float64, error) {
+// meanLoss is the weighted mean of a metric's loss.
+func meanLoss(e *Evaluator, m Metric) (float64, error) {
 	total, err := e.checkNumbers(m)
 	if err != nil {
 		return 0, err

@@ -165,7 +165,7 @@ func calibrationRatio(e *Evaluator, m Metric) (float64, error) {
 }
 
 func rmse(e *Evaluator, m Metric) (float64, error) {
-	v, err := mean(e, m)
+	v, err := meanLoss(e, m)
 	return math.Sqrt(v), err
 }
 

@@ -20,7 +20,7 @@ func auc(e *Evaluator, m Metric) (float64, error) {
 	above := 0.0
 	for i := 0; i < len(e.rank.keys); {
 		var s step
-		s, i = e.rank.next(i)
+		s, i = e.rank.nextStep(i)
 		area.add(s.neg * (above + s.pos/2))
 		above += s.pos
 	}
@@ -56,7 +56,7 @@ func averagePrecision(e *Evaluator, m Metric) (float64, error) {
 	pos, all := 0.0, 0.0
 	for i := 0; i < len(e.rank.keys); {
 		var s step
-		s, i = e.rank.next(i)
+		s, i = e.rank.nextStep(i)
 		pos += s.pos
 		all += s.weight()
 		if s.pos > 0 {
@@ -83,7 +83,7 @@ func (e *Evaluator) topRows(m Metric) (weight, pos float64, err error) {
 	left := weight
 	for i := 0; i < len(e.rank.keys) && left > 0; {
 		var s step
-		s, i = e.rank.next(i)
+		s, i = e.rank.nextStep(i)
 		if s.weight() <= left {
 			pos += s.pos
 		} else {
@@ -142,7 +142,7 @@ func calibrationError(e *Evaluator, m Metric) (float64, error) {
 
 	for i := 0; i < len(e.rank.keys); {
 		var s step
-		s, i = e.rank.next(i)
+		s, i = e.rank.nextStep(i)
 		// The part in which the middle of the step lies; rounding could give one too many.
 		part := min(int(float64(parts)*((above+s.weight()/2)/total)), parts-1)
 		if part != current {
@@ -260,15 +260,15 @@ func (e *Evaluator) eachGroup(m Metric, use func(value, weight float64)) error {
 			end++
 		}
 
-		weight := g.take(e.in, g.rows.tags[begin:end])
+		weight := g.takeGroup(e.in, g.rows.tags[begin:end])
 		use(m.group(g, places), weight)
 		begin = end
 	}
 	return nil
 }
 
-// take makes these rows the group that is measured, and returns its weight.
-func (g *groups) take(in Input, rows []uint32) (weight float64) {
+// takeGroup makes these rows the group that is measured, and returns its weight.
+func (g *groups) takeGroup(in Input, rows []uint32) (weight float64) {
 	g.scored = g.scored[:0]
 	g.grades = g.grades[:0]
 

@@ -91,7 +91,7 @@ func (r *ranking) sortNumbers(n, width int, key func(i int) uint64) {
 	for i := range n {
 		r.keys[i], r.tags[i] = key(i), uint32(i)
 	}
-	r.sort()
+	r.sortKeys()
 }
 
 func resize[T any](s []T, n int) []T {
@@ -101,10 +101,10 @@ func resize[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// sort sorts the keys by a stable radix sort of at most their highest 33 bits, in which different predictions almost
-// always differ. The few runs of keys that are still equal are sorted by insertion. If such runs are long, the
+// sortKeys sorts the keys by a stable radix sort of at most their highest 33 bits, in which different predictions
+// almost always differ. The few runs of keys that are still equal are sorted by insertion. If such runs are long, the
 // remaining bits are radix sorted as well, so that no choice of predictions makes it slow.
-func (r *ranking) sort() {
+func (r *ranking) sortKeys() {
 	low := 0
 	if r.packed {
 		low = 1 // the label does not count
@@ -116,15 +116,15 @@ func (r *ranking) sort() {
 	}
 
 	high := max(r.width-passes*digitBits, low)
-	r.radix(high, r.width)
+	r.sortByBits(high, r.width)
 	if high > low && !r.finish(high) {
-		r.radix(low, high)
-		r.radix(high, r.width)
+		r.sortByBits(low, high)
+		r.sortByBits(high, r.width)
 	}
 }
 
-// radix sorts by the bits from first up to, but not including, last.
-func (r *ranking) radix(first, last int) {
+// sortByBits sorts by the bits from first up to, but not including, last.
+func (r *ranking) sortByBits(first, last int) {
 	used := (last - first + digitBits - 1) / digitBits
 	r.count(first)
 
@@ -226,8 +226,8 @@ type step struct{ pred, pos, neg float64 }
 
 func (s step) weight() float64 { return s.pos + s.neg }
 
-// next returns the step that begins at row i, and where the following one begins.
-func (r *ranking) next(i int) (step, int) {
+// nextStep returns the step that begins at row i, and where the following one begins.
+func (r *ranking) nextStep(i int) (step, int) {
 	var s step
 	if r.packed {
 		value := r.keys[i] >> 1

@@ -66,11 +66,11 @@ func checkRanking(t *testing.T, name string, in Input) {
 	}
 	var k ranking
 	k.fill(in, s.low, s.high)
-	k.sort()
+	k.sortKeys()
 	at := 0
 	for i := 0; i < len(k.keys); {
 		var got, want step
-		got, i = k.next(i)
+		got, i = k.nextStep(i)
 		want.pred = in.Pred[rows[at]]
 		for ; at < len(rows) && in.Pred[rows[at]] == want.pred; at++ {
 			w := 1.0

@@ -376,8 +376,8 @@ func newColumnEncoder(column *Column) *columnEncoder {
 	return k
 }
 
-// code returns the code of value i; numbers holds the column's numbers if it is numeric.
-func (k *columnEncoder) code(n *ingest.Night, values *dataset.Values, numbers []float64, i int) int {
+// codeOf returns the code of value i; numbers holds the column's numbers if it is numeric.
+func (k *columnEncoder) codeOf(n *ingest.Night, values *dataset.Values, numbers []float64, i int) int {
 	switch {
 	case k.levels == nil && k.column.Kind == Number:
 		return k.column.rangeOf(numbers[i]) + 1
@@ -395,7 +395,7 @@ func (k *columnEncoder) code(n *ingest.Night, values *dataset.Values, numbers []
 func (k *columnEncoder) codes(n *ingest.Night, values *dataset.Values, numbers []float64) []uint8 {
 	out := make([]uint8, values.Len())
 	for i := range out {
-		out[i] = uint8(k.code(n, values, numbers, i))
+		out[i] = uint8(k.codeOf(n, values, numbers, i))
 	}
 	return out
 }

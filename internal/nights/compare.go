@@ -72,7 +72,7 @@ func Compare(ctx context.Context, request Request) ([]Finding, error) {
 	if day.IsZero() {
 		day = request.At
 	}
-	return sortFindings(allow(c.findings, rules, day)), ctx.Err()
+	return sortFindings(allowFindings(c.findings, rules, day)), ctx.Err()
 }
 
 // contractBegins is the number of earlier nights from which a table is a night even if nobody says so.
@@ -142,8 +142,8 @@ type usual struct {
 	lo, hi float64
 }
 
-// learn collects a number from the last few nights; some nights may not have it.
-func (c *comparison) learn(ask func(*Profile) (float64, bool)) usual {
+// learnUsual collects a number from the last few nights; some nights may not have it.
+func (c *comparison) learnUsual(ask func(*Profile) (float64, bool)) usual {
 	var all []float64
 	for _, p := range slices.Backward(c.before) {
 		if x, ok := ask(p); ok && len(all) < recent {
@@ -167,12 +167,12 @@ func (c *comparison) learn(ask func(*Profile) (float64, bool)) usual {
 
 // learnAll is learn for a number that every night has.
 func (c *comparison) learnAll(ask func(*Profile) float64) usual {
-	return c.learn(func(p *Profile) (float64, bool) { return ask(p), true })
+	return c.learnUsual(func(p *Profile) (float64, bool) { return ask(p), true })
 }
 
 // learnColumn is learn for a number of one column.
 func (c *comparison) learnColumn(name string, ask func(*Column) float64) usual {
-	return c.learn(func(p *Profile) (float64, bool) {
+	return c.learnUsual(func(p *Profile) (float64, bool) {
 		if k := p.column(name); k != nil {
 			return ask(k), true
 		}
@@ -198,7 +198,7 @@ func (c *comparison) learnChange(ask func(p, before *Profile) (float64, bool)) u
 	for i, p := range c.before[min(1, len(c.before)):] {
 		previous[p] = c.before[i]
 	}
-	return c.learn(func(p *Profile) (float64, bool) {
+	return c.learnUsual(func(p *Profile) (float64, bool) {
 		if b := previous[p]; b != nil {
 			return ask(p, b)
 		}

@@ -34,7 +34,7 @@ func (c *comparison) checkLeaks() {
 
 	for i := range c.p.Columns {
 		k := &c.p.Columns[i]
-		before := c.learn(func(p *Profile) (float64, bool) { // older records have no Info
+		before := c.learnUsual(func(p *Profile) (float64, bool) { // older records have no Info
 			old := p.column(k.Name)
 			if old == nil || p.Split == "" || p.Label.Positive != c.p.Label.Positive {
 				return 0, false
@@ -95,7 +95,7 @@ func (c *comparison) checkTies() {
 	for i := range min(len(c.p.Ties), len(c.p.Columns)) {
 		for j := range i {
 			a, b := c.p.Columns[i].Name, c.p.Columns[j].Name
-			u := c.learn(func(p *Profile) (float64, bool) { return p.tieOf(a, b) })
+			u := c.learnUsual(func(p *Profile) (float64, bool) { return p.tieOf(a, b) })
 			if u.nights == 0 || u.lo < tieStrong {
 				continue
 			}
@@ -199,7 +199,7 @@ func (c *comparison) checkClasses() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		share := c.p.Label.Classes[name]
-		history := c.learn(func(p *Profile) (float64, bool) {
+		history := c.learnUsual(func(p *Profile) (float64, bool) {
 			return p.Label.Classes[name], p.Label.Kind == dataset.Classes
 		})
 		if history.nights == 0 {
@@ -291,14 +291,14 @@ func logRatio(value, y float64) float64 {
 // expectedRate is the mean label that is expected of tonight's rows, how far such an expectation usually was off, at
 // least by noise, and from which fall on, beyond that, labels are lost.
 func (c *comparison) expectedRate(noise float64) (mean, usualError, floor float64) {
-	ratio := c.learn(func(p *Profile) (float64, bool) { return p.Ratio, p.Ratio > 0 })
+	ratio := c.learnUsual(func(p *Profile) (float64, bool) { return p.Ratio, p.Ratio > 0 })
 	mean, usualError, floor = c.last.Label.Mean, noise, rateUnsure
 	if ratio.nights >= rateKnown {
 		floor = rateFall
 	}
 	if c.p.Ratio > 0 && ratio.nights > 1 {
 		mean = c.p.Label.Mean / c.p.Ratio * ratio.center
-		squares := c.learn(func(p *Profile) (float64, bool) {
+		squares := c.learnUsual(func(p *Profile) (float64, bool) {
 			return math.Pow(logRatio(p.Ratio, ratio.center), 2), p.Ratio > 0
 		})
 		usualError = max(noise, math.Sqrt(squares.mean))
@@ -318,6 +318,6 @@ func (c *comparison) fewerRows(by float64) bool {
 		return 0, false
 	}
 	tonight, known := weekChange(c.p)
-	usual := c.learn(weekChange)
+	usual := c.learnUsual(weekChange)
 	return known && usual.nights >= 3 && tonight < usual.center-by
 }

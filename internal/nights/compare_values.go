@@ -109,7 +109,7 @@ func (c *comparison) checkFar(column *Column) bool {
 
 // ofKind is how many of the recent nights have the column as that kind.
 func (c *comparison) ofKind(name string, kind ColumnKind) int {
-	return c.learn(func(p *Profile) (float64, bool) {
+	return c.learnUsual(func(p *Profile) (float64, bool) {
 		k := p.column(name)
 		return 0, k != nil && k.Kind == kind
 	}).nights

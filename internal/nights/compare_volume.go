@@ -39,8 +39,8 @@ func (c *comparison) checkPrints() {
 
 	repeated := c.learnAll(func(p *Profile) float64 { return p.Repeated })
 	alike := func(p *Profile) bool { return slices.Equal(p.Outside, c.p.Outside) } // what told rows apart
-	twice := c.learn(func(p *Profile) (float64, bool) { return p.Again, len(p.Bare) > 0 && alike(p) })
-	shared := c.learn(func(p *Profile) (float64, bool) { return p.Shared, p.Split == c.p.Split && alike(p) })
+	twice := c.learnUsual(func(p *Profile) (float64, bool) { return p.Again, len(p.Bare) > 0 && alike(p) })
+	shared := c.learnUsual(func(p *Profile) (float64, bool) { return p.Shared, p.Split == c.p.Split && alike(p) })
 	sharedToo := shared.nights > 0 && beyond(c.p.Shared, shared, 0.005)
 	explained := sharedToo && c.p.Shared > 2*c.p.Repeated
 	switch {
@@ -238,7 +238,7 @@ func (c *comparison) checkGaps() {
 func (c *comparison) usualHourlyShares() [24]float64 {
 	var out [24]float64
 	for h := range out {
-		u := c.learn(func(p *Profile) (float64, bool) {
+		u := c.learnUsual(func(p *Profile) (float64, bool) {
 			b := &p.Buckets
 			if b.Width != 3600 {
 				return 0, false

@@ -133,8 +133,8 @@ func sortFindings(findings []Finding) []Finding {
 	return findings
 }
 
-// allow turns blocking findings that the spec allows, or expects on the night's day, into warnings.
-func allow(findings []Finding, rules dataset.ContractSpec, day time.Time) []Finding {
+// allowFindings turns blocking findings that the spec allows, or expects on the night's day, into warnings.
+func allowFindings(findings []Finding, rules dataset.ContractSpec, day time.Time) []Finding {
 	pass := func(allowed []string, why string) {
 		for i := range findings {
 			f := &findings[i]

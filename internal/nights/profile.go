@@ -103,7 +103,7 @@ type worker struct {
 	did     func() // called after each column, from any goroutine
 }
 
-func (w *worker) each(columns int, fn func(i int)) {
+func (w *worker) eachColumn(columns int, fn func(i int)) {
 	dataset.Parallel(w.threads, columns, func(i int) {
 		if w.ctx.Err() == nil {
 			fn(i)
@@ -148,7 +148,7 @@ func (w *worker) measure(n *ingest.Night, manifest *dataset.Manifest) *Profile {
 	y, share := positives(n, p.Label, manifest.Label.Classes), min(1, wideColumns/float64(max(len(values), 1)))
 	codes := make([][]uint8, len(values))
 	few := make([][]uint8, min(len(values), tied))
-	w.each(len(values), func(i int) {
+	w.eachColumn(len(values), func(i int) {
 		codes[i] = p.Columns[i].measure(n, values[i], y, share)
 		if i < tied {
 			few[i] = p.Columns[i].reduceCodes(codes[i])

@@ -427,7 +427,7 @@ func (c *comparison) report(found []suspect) {
 		return s.isSlope && s.segment.Level == allRows && s.slope < 0 && s.loss > lossBlocks
 	})
 	for _, s := range found {
-		code, text := s.says()
+		code, text := s.describe()
 		blocks := s.loss > lossBlocks
 		if !s.isSlope && s.segment.Positive > s.expected {
 			blocks = s.loss > riseBlocks || s.thinned && s.loss > lossBlocks
@@ -447,8 +447,8 @@ func (c *comparison) report(found []suspect) {
 	}
 }
 
-// says is the code and the sentence of a suspect.
-func (s suspect) says() (Code, string) {
+// describe is the code and the sentence of a suspect.
+func (s suspect) describe() (Code, string) {
 	where := s.segment.nameSegment()
 	switch {
 	case s.isSlope && s.segment.inverted():

@@ -137,11 +137,11 @@ func (l Label) middle() float64 {
 
 // Base is the log odds of a row with a score of 0.
 func (w *Witness) Base() float64 {
-	return float64(w.mean(func(p *Profile) (float64, bool) { return p.Base, true }))
+	return float64(w.meanOdds(func(p *Profile) (float64, bool) { return p.Base, true }))
 }
 
-// mean averages what the nights' models add for a value; add returns false if a night does not know it.
-func (w *Witness) mean(add func(p *Profile) (float64, bool)) float32 {
+// meanOdds averages what the nights' models add for a value; add returns false if a night does not know it.
+func (w *Witness) meanOdds(add func(p *Profile) (float64, bool)) float32 {
 	sum, n := 0.0, 0
 	for _, p := range w.nights {
 		if x, ok := add(p); ok {
@@ -181,7 +181,7 @@ func (w *Witness) Levels(column string) (levels []string, odds []float32) {
 	}
 	if levels != nil {
 		at := func(code func(k *Column) int) float32 {
-			return w.mean(func(p *Profile) (float64, bool) {
+			return w.meanOdds(func(p *Profile) (float64, bool) {
 				k := p.column(column)
 				if k == nil || !k.byLevels() {
 					return 0, false
@@ -193,7 +193,7 @@ func (w *Witness) Levels(column string) (levels []string, odds []float32) {
 			})
 		}
 		others := at(func(*Column) int { return 1 })
-		if w.mean(func(p *Profile) (float64, bool) {
+		if w.meanOdds(func(p *Profile) (float64, bool) {
 			if k := p.column(column); k != nil {
 				return k.Rest, true
 			}
@@ -236,7 +236,7 @@ func (w *Witness) Odds(feature *dataset.Feature) []float32 {
 		if bin < len(feature.Bounds) {
 			high = feature.Bounds[bin]
 		}
-		out[bin] = w.mean(func(p *Profile) (float64, bool) {
+		out[bin] = w.meanOdds(func(p *Profile) (float64, bool) {
 			k := p.column(feature.Name)
 			if k == nil || k.Kind != Number || k.Odds == nil || k.byLevels() {
 				return 0, false

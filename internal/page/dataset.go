@@ -80,7 +80,7 @@ func (s *DatasetPage) Write(w io.Writer) error {
 		p.Splits, p.Encodings, p.Features = Splits(s.Table), Encodings(s.Table), Features(s.Table, true)
 		p.Made = Made(s.Table)
 	}
-	return write(w, p.Name, "dataset.html", p, newData("still", s.Name))
+	return writePage(w, p.Name, "dataset.html", p, newData("still", s.Name))
 }
 
 // answer says how the newest night went.

@@ -3,7 +3,7 @@ package page
 import "coppice/internal/page/plot"
 
 // Charts are the page's drawings.
-func (s *Sweep) Charts() []*plot.Chart { return s.lay().charts() }
+func (s *Sweep) Charts() []*plot.Chart { return s.layOut().charts() }
 
 // Matter are the parameters that matter beyond chance.
 func (s *Sweep) Matter() (names []string) {

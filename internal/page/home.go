@@ -107,7 +107,7 @@ func (i *Index) Write(w io.Writer) error {
 		}
 	}
 	p.Things = len(p.Blocked) + len(p.Broken) + len(p.Held) + len(p.Over)
-	return write(w, "Coppice", "index.html", p, newData("still", "coppice"))
+	return writePage(w, "Coppice", "index.html", p, newData("still", "coppice"))
 }
 
 // Class is how the list of what needs a person is painted.

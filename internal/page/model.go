@@ -78,7 +78,7 @@ func (m *Model) Write(w io.Writer) error {
 	if p.Moving = p.effects(); p.Moving == nil {
 		p.Used, p.MadeOf = used(m.Features)
 	}
-	return write(w, m.Name, "model.html", p, newData("still", m.Name))
+	return writePage(w, m.Name, "model.html", p, newData("still", m.Name))
 }
 
 // VersionsHead is what the table of versions begins with.

@@ -73,8 +73,8 @@ func hash(text []byte) string {
 // is set before the first page.
 var Commands interface{ Replace(text string) string } = strings.NewReplacer()
 
-// write writes a whole page: a body made by a template, and the data that the script needs.
-func write(w io.Writer, title, body string, view any, d *data) error {
+// writePage writes a whole page: a body made by a template, and the data that the script needs.
+func writePage(w io.Writer, title, body string, view any, d *data) error {
 	var content bytes.Buffer
 	if err := bodies.ExecuteTemplate(&content, body, view); err != nil {
 		return fmt.Errorf("make the page %s: %w", title, err)
@@ -227,8 +227,8 @@ func newData(kind, id string) *data {
 	return &data{Kind: kind, ID: id, Columns: map[string]*column{}, Tables: map[string]table{}}
 }
 
-// add makes a column of a value of each row.
-func add[R any](d *data, key, name string, unit plot.Unit, rows []R, value func(R) any) {
+// addColumn makes a column of a value of each row.
+func addColumn[R any](d *data, key, name string, unit plot.Unit, rows []R, value func(R) any) {
 	c := &column{Name: name, Unit: unit, Values: make([]any, len(rows))}
 	for i, r := range rows {
 		switch v := value(r).(type) {
@@ -264,7 +264,7 @@ func cleanCopy(v reflect.Value) reflect.Value {
 	out := reflect.New(v.Type()).Elem()
 	switch v.Kind() {
 	case reflect.String:
-		out.SetString(clean(v.String()))
+		out.SetString(cleanText(v.String()))
 	case reflect.Pointer:
 		if !v.IsNil() {
 			out.Set(reflect.New(v.Type().Elem()))
@@ -301,9 +301,9 @@ func cleanCopy(v reflect.Value) reflect.Value {
 	return out
 }
 
-// clean is a foreign text as it can be shown: what does not print, or would turn the text around it, is spelt out, and
-// the end of a very long one is left out. What is left still has to be escaped.
-func clean(text string) string {
+// cleanText is a foreign text as it can be shown: what does not print, or would turn the text around it, is spelt out,
+// and the end of a very long one is left out. What is left still has to be escaped.
+func cleanText(text string) string {
 	if len(text) <= longest && strings.IndexFunc(text, hidden) < 0 {
 		return text
 	}

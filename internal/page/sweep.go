@@ -162,8 +162,8 @@ type stateCount struct {
 
 // Write writes the page of a sweep.
 func (s *Sweep) Write(w io.Writer) error {
-	p := s.lay()
-	return write(w, p.tab(), "sweep.html", p, p.data)
+	p := s.layOut()
+	return writePage(w, p.tab(), "sweep.html", p, p.data)
 }
 
 // tab is the page's title: it tells in a browser's tab how far the sweep is, or that it has ended.
@@ -180,8 +180,8 @@ func (p *sweepPage) charts() []*plot.Chart {
 	return slices.DeleteFunc(all, func(c *plot.Chart) bool { return c == nil })
 }
 
-// lay draws everything.
-func (s *Sweep) lay() *sweepPage {
+// layOut draws everything.
+func (s *Sweep) layOut() *sweepPage {
 	p := cleaned(s).order()
 	p.Curves = p.curves()
 	p.Slices = p.slices()
@@ -199,21 +199,21 @@ func (s *Sweep) lay() *sweepPage {
 	}
 	p.Answer, p.data.Open = p.answer(), p.Open()
 	p.Listed = p.Ranked[:min(len(p.Ranked), mostListed)]
-	p.thin()
+	p.thinMarks()
 	return p
 }
 
 // order orders the trials and the parameters.
 func (s *Sweep) order() *sweepPage {
 	p := &sweepPage{Sweep: s, data: newData("sweep", s.ID), Standing: map[int]int{}}
-	p.rank()
-	p.weigh()
+	p.rankTrials()
+	p.weighParams()
 	p.columns()
 	return p
 }
 
-// thin leaves the marks of the best trials, where there are too many.
-func (p *sweepPage) thin() {
+// thinMarks leaves the marks of the best trials, where there are too many.
+func (p *sweepPage) thinMarks() {
 	if len(p.Ranked) <= mostDrawn {
 		return
 	}
@@ -253,8 +253,8 @@ func class(state string) string {
 	return text
 }
 
-// rank orders the trials as the leaderboard does, and counts them by state.
-func (p *sweepPage) rank() {
+// rankTrials orders the trials as the leaderboard does, and counts them by state.
+func (p *sweepPage) rankTrials() {
 	counts := map[string]int{}
 	for i := range p.Trials {
 		p.Ranked = append(p.Ranked, &p.Trials[i])
@@ -394,7 +394,7 @@ func (p *sweepPage) columns() {
 
 	var keys []string
 	for _, c := range board {
-		add(p.data, c.Key, c.Name, c.unit, p.Ranked, c.of)
+		addColumn(p.data, c.Key, c.Name, c.unit, p.Ranked, c.of)
 		p.data.Columns[c.Key].Digits = c.decimals
 		keys = append(keys, c.Key)
 	}

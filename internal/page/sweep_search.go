@@ -59,7 +59,7 @@ func (p *sweepPage) curves() *plot.Chart {
 		for i := len(x) - 1; i > 0; i-- {
 			steps[i] -= x[i-1]
 		}
-		kept.X, kept.Y = append(kept.X, nums(steps)), append(kept.Y, nums(y))
+		kept.X, kept.Y = append(kept.X, numbersOf(steps)), append(kept.Y, numbersOf(y))
 	}
 	c.Y.Low, c.Y.High = window(with, maximize)
 
@@ -98,7 +98,7 @@ func window(trials []*TrialRow, maximize bool) (low, high float64) {
 	return low - room, high + room
 }
 
-func nums(values []float64) []num {
+func numbersOf(values []float64) []num {
 	out := make([]num, len(values))
 	for i, v := range values {
 		v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 5, 64), 64) // what was formatted can be parsed
@@ -161,10 +161,10 @@ func (p *sweepPage) slices() (charts []*plot.Chart) {
 var planned = []string{search.SourceFixed, search.SourceGrid, search.SourceDefault, search.SourceWarm,
 	search.SourcePortfolio, sweep.SourceRefit, sweep.SourceFinal}
 
-// weigh finds out which parameters matter, and puts those first: from the trials that were drawn or proposed, each
-// compared with those of its own source. What chance does, allows for as many parameters as there are, and for a tail
-// twice as long as that of an exponential distribution: so long it is in null sweeps.
-func (p *sweepPage) weigh() {
+// weighParams finds out which parameters matter, and puts those first: from the trials that were drawn or proposed,
+// each compared with those of its own source. What chance does, allows for as many parameters as there are, and for a
+// tail twice as long as that of an exponential distribution: so long it is in null sweeps.
+func (p *sweepPage) weighParams() {
 	const level = 0.05
 	place, of := map[*TrialRow]float64{}, map[string][]*TrialRow{}
 	for _, t := range p.scored() {

@@ -14,8 +14,8 @@ const (
 	usualWidth = 80
 )
 
-// fold has help texts and flags folded to the width of the terminal.
-func fold(w World, root *cobra.Command) {
+// foldHelp has help texts and flags folded to the width of the terminal.
+func foldHelp(w World, root *cobra.Command) {
 	width := usualWidth
 	if w.Width > 0 {
 		width = min(w.Width, widestHelp)

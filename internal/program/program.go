@@ -114,7 +114,7 @@ func Execute(ctx context.Context, w World, root *cobra.Command) int {
 	root.SetErr(w.Err)
 	root.SetFlagErrorFunc(wrongFlag)
 	root.AddCommand(versionCommand(w))
-	fold(w, root)
+	foldHelp(w, root)
 	explain(root)
 
 	cmd, err := root.ExecuteContextC(ctx)

@@ -33,7 +33,7 @@ func Wrap(whole string, width int) string {
 				parts = append(parts, word)
 			}
 		}
-		return begin + fill(parts, width, len(begin), strings.Repeat(" ", indent), "", true)
+		return begin + fillLines(parts, width, len(begin), strings.Repeat(" ", indent), "", true)
 	})
 }
 
@@ -43,7 +43,7 @@ func Wrap(whole string, width int) string {
 func WrapCode(whole string, width int, end string) string {
 	return breakLines(whole, width, func(line string) string {
 		begin := line[:len(line)-len(strings.TrimLeft(line, " "))]
-		return begin + fill(codeParts.FindAllString(line, -1), width, len(begin), begin+"    ", end, false)
+		return begin + fillLines(codeParts.FindAllString(line, -1), width, len(begin), begin+"    ", end, false)
 	})
 }
 
@@ -57,9 +57,9 @@ func breakLines(whole string, width int, breakLine func(string) string) string {
 	return strings.Join(lines, "\n")
 }
 
-// fill sets words from a column on; lines end in end, and the next begin with indent. A word wider than a line can be
-// cut.
-func fill(words []string, width, column int, indent, end string, cut bool) string {
+// fillLines sets words from a column on; lines end in end, and the next begin with indent. A word wider than a line can
+// be cut.
+func fillLines(words []string, width, column int, indent, end string, cut bool) string {
 	var out strings.Builder
 	for i, word := range words {
 		last := end

@@ -27,7 +27,7 @@ func (r *Registry) Alias(ctx context.Context, model, alias string) (Alias, error
 		}
 	}
 
-	a, _, err := r.alias(ctx, model, alias)
+	a, _, err := r.readAlias(ctx, model, alias)
 	if err != nil {
 		return Alias{}, err
 	}
@@ -67,7 +67,7 @@ func (r *Registry) Aliases(ctx context.Context, model string) ([]Alias, error) {
 // everyAlias returns all aliases, including removed ones.
 func (r *Registry) everyAlias(ctx context.Context, model string) ([]Alias, error) {
 	var names []string
-	err := r.list(ctx, aliasesDir(model), func(object string) bool {
+	err := r.listNames(ctx, aliasesDir(model), func(object string) bool {
 		if name, ok := parseAliasObject(model, object); ok {
 			names = append(names, name)
 		}
@@ -79,14 +79,14 @@ func (r *Registry) everyAlias(ctx context.Context, model string) ([]Alias, error
 
 	slices.Sort(names)
 	return readAll(ctx, names, func(ctx context.Context, name string) (Alias, error) {
-		a, _, err := r.alias(ctx, model, name)
+		a, _, err := r.readAlias(ctx, model, name)
 		return a, err
 	})
 }
 
-// alias reads an alias; one that does not exist, or was removed, has version 0.
-func (r *Registry) alias(ctx context.Context, model, alias string) (Alias, blob.Generation, error) {
-	a, generation, err := load(ctx, r, aliasObject(model, alias),
+// readAlias reads an alias; one that does not exist, or was removed, has version 0.
+func (r *Registry) readAlias(ctx context.Context, model, alias string) (Alias, blob.Generation, error) {
+	a, generation, err := loadRecord(ctx, r, aliasObject(model, alias),
 		func(a *aliasRecord) error { return a.check(model, alias) })
 	if isAbsent(err) {
 		return Alias{Model: model, Name: alias}, blob.Absent, nil
@@ -110,7 +110,7 @@ func (r *Registry) SetAlias(ctx context.Context, model, alias string, to int, ex
 		return Alias{}, err
 	}
 
-	a, err := r.move(ctx, model, alias, func(now Alias) (*Alias, error) {
+	a, err := r.moveAlias(ctx, model, alias, func(now Alias) (*Alias, error) {
 		if now.Version == to {
 			return nil, nil
 		}
@@ -167,7 +167,7 @@ func (r *Registry) rollback(ctx context.Context, model, alias string, to int, ex
 		expect = Expect{Version: begin.Version}
 	}
 
-	return r.move(ctx, model, alias, func(now Alias) (*Alias, error) {
+	return r.moveAlias(ctx, model, alias, func(now Alias) (*Alias, error) {
 		if now.Version != expect.Version || expect.Sequence != 0 && now.Last.Sequence != expect.Sequence {
 			if now.Last.Kind == RolledBack && now.Last.From == expect.Version && (to == 0 || to == now.Version) {
 				return nil, nil
@@ -254,7 +254,7 @@ func (r *Registry) RemoveAlias(ctx context.Context, model, alias string, expect 
 		return Alias{}, err
 	}
 
-	return r.move(ctx, model, alias, func(now Alias) (*Alias, error) {
+	return r.moveAlias(ctx, model, alias, func(now Alias) (*Alias, error) {
 		if now.Version == 0 {
 			return nil, nil
 		}
@@ -279,13 +279,13 @@ func (a Alias) movedTo(kind EventKind, to int, act Act) Alias {
 	return next
 }
 
-// move replaces an alias by the result of decide; nil leaves it unchanged. The event of a move is part of the alias
-// itself; it is copied into the history afterwards and, in case that was missed, before the next move.
-func (r *Registry) move(ctx context.Context, model, alias string, decide func(now Alias) (*Alias, error)) (Alias,
+// moveAlias replaces an alias by the result of decide; nil leaves it unchanged. The event of a move is part of the
+// alias itself; it is copied into the history afterwards and, in case that was missed, before the next move.
+func (r *Registry) moveAlias(ctx context.Context, model, alias string, decide func(now Alias) (*Alias, error)) (Alias,
 	error) {
 	object := aliasObject(model, alias)
 	for range maxRaces {
-		now, generation, err := r.alias(ctx, model, alias)
+		now, generation, err := r.readAlias(ctx, model, alias)
 		if err != nil {
 			return Alias{}, err
 		}
@@ -304,7 +304,7 @@ func (r *Registry) move(ctx context.Context, model, alias string, decide func(no
 			return now, nil
 		}
 
-		if next.Last.Previous, err = link(now); err != nil {
+		if next.Last.Previous, err = linkOf(now); err != nil {
 			return Alias{}, err
 		}
 		data, err := encode(aliasRecord{format, *next})
@@ -338,7 +338,7 @@ func (r *Registry) isRecorded(ctx context.Context, a Alias) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	data, _, err := r.read(ctx, eventObject(a.Model, a.Name, a.Last.Sequence), maxRecord)
+	data, _, err := r.readObject(ctx, eventObject(a.Model, a.Name, a.Last.Sequence), maxRecord)
 	if isAbsent(err) {
 		return false, nil
 	}

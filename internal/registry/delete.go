@@ -49,7 +49,8 @@ func (r *Registry) Delete(ctx context.Context, model string, number int, act Act
 	}
 
 	if !repeated {
-		if err := r.mark(ctx, deletedRecord{format, model, number, act.By, act.Why, utc(act.At), false}); err != nil {
+		if err := r.putDeletedRecord(ctx, deletedRecord{format, model, number, act.By, act.Why, utc(act.At),
+			false}); err != nil {
 			return err
 		}
 	}
@@ -58,12 +59,12 @@ func (r *Registry) Delete(ctx context.Context, model string, number int, act Act
 	if held == nil {
 		return nil
 	}
-	return errors.Join(held, r.mark(ctx, deletedRecord{format, model, number, act.By, "withdrawn: " + held.Error(),
-		utc(act.At), true}))
+	return errors.Join(held, r.putDeletedRecord(ctx, deletedRecord{format, model, number, act.By,
+		"withdrawn: " + held.Error(), utc(act.At), true}))
 }
 
-// mark replaces the record that hides a version, or that no longer hides it.
-func (r *Registry) mark(ctx context.Context, d deletedRecord) error {
+// putDeletedRecord replaces the record that hides a version, or that no longer hides it.
+func (r *Registry) putDeletedRecord(ctx context.Context, d deletedRecord) error {
 	object := deletedObject(d.Model, d.Version)
 	data, err := encode(d)
 	if err != nil {
@@ -97,7 +98,7 @@ func (r *Registry) checkUnused(ctx context.Context, model string, number int) er
 // notDeleted returns nil for a version that was not deleted, else a *DeletedError.
 func (r *Registry) notDeleted(ctx context.Context, model string, number int) error {
 	var act Act
-	d, _, err := load(ctx, r, deletedObject(model, number), func(d *deletedRecord) error {
+	d, _, err := loadRecord(ctx, r, deletedObject(model, number), func(d *deletedRecord) error {
 		if d.Model != model || d.Version != number {
 			return fmt.Errorf("it is about version %d of %.60q", d.Version, d.Model)
 		}
@@ -125,7 +126,7 @@ func (r *Registry) unlessDeleted(ctx context.Context, a Alias, act Act) (Alias, 
 	}
 
 	act.Why = "back: " + gone.Error()
-	_, err := r.move(ctx, a.Model, a.Name, func(now Alias) (*Alias, error) {
+	_, err := r.moveAlias(ctx, a.Model, a.Name, func(now Alias) (*Alias, error) {
 		if now.Version != a.Version || now.Last.Sequence != a.Last.Sequence {
 			return nil, nil // it was moved again meanwhile
 		}
@@ -151,13 +152,13 @@ func (r *Registry) unlessDeleted(ctx context.Context, a Alias, act Act) (Alias, 
 // Leftover lists the objects of deleted versions that may be removed from the bucket: all but those that keep their
 // numbers and keys taken.
 func (r *Registry) Leftover(ctx context.Context, model string) ([]string, error) {
-	s, err := r.scan(ctx, model)
+	s, err := r.scanVersions(ctx, model)
 	if err != nil {
 		return nil, err
 	}
 	var objects []string
 	for _, n := range s.deleted {
-		err := r.list(ctx, versionDir(model, n), func(object string) bool {
+		err := r.listNames(ctx, versionDir(model, n), func(object string) bool {
 			if _, rest, ok := parseVersionObject(model, object); ok && rest != claimFile && rest != deletedFile {
 				objects = append(objects, object)
 			}

@@ -20,13 +20,13 @@ func (r *Registry) History(ctx context.Context, model string) ([]Event, error) {
 		return nil, err1
 	}
 
-	moves, err2 := r.moves(ctx, model)
+	moves, err2 := r.readMoves(ctx, model)
 	events := make([]Event, len(moves))
 	for i, m := range moves {
 		events[i] = m.Event
 	}
 	remarks, err3 := r.readRemarks(ctx, model)
-	return merge(versions, remarks, events), errors.Join(err1, err2, err3)
+	return mergeByTime(versions, remarks, events), errors.Join(err1, err2, err3)
 }
 
 // Moves yields the moves of an alias, the latest first, and reads each one only when it is its turn: a caller that
@@ -34,7 +34,7 @@ func (r *Registry) History(ctx context.Context, model string) ([]Event, error) {
 // Damaged, after which the earlier ones follow; after any other error nothing does.
 func (r *Registry) Moves(ctx context.Context, model, alias string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		now, _, err := r.alias(ctx, model, alias)
+		now, _, err := r.readAlias(ctx, model, alias)
 		last := now.Last.Sequence
 		switch {
 		case problem.Is(err, problem.Damaged):
@@ -55,7 +55,7 @@ func (r *Registry) Moves(ctx context.Context, model, alias string) iter.Seq2[Eve
 
 		for n := last - 1; n > 0; n-- {
 			object := eventObject(model, alias, n)
-			e, _, err := load(ctx, r, object, func(e *eventRecord) error { return e.check(model, alias, n) })
+			e, _, err := loadRecord(ctx, r, object, func(e *eventRecord) error { return e.check(model, alias, n) })
 			if isAbsent(err) {
 				err = Damaged(object, errors.New("it is missing"))
 			}
@@ -68,7 +68,7 @@ func (r *Registry) Moves(ctx context.Context, model, alias string) iter.Seq2[Eve
 
 // lastRecorded is the number of the last move in an alias's history, by the names of its objects.
 func (r *Registry) lastRecorded(ctx context.Context, model, alias string) (last int, err error) {
-	err = r.list(ctx, historyDir(model)+alias+"/", func(object string) bool {
+	err = r.listNames(ctx, historyDir(model)+alias+"/", func(object string) bool {
 		if of, n, ok := parseEventObject(model, object); ok && of == alias {
 			last = max(last, n)
 		}
@@ -83,9 +83,9 @@ type recordedEvent struct {
 	sum string
 }
 
-// moves returns all moves of a model's aliases, by alias and sequence. The error names those that are damaged, missing
-// or do not follow from their predecessor; it comes with the rest.
-func (r *Registry) moves(ctx context.Context, model string) ([]recordedEvent, error) {
+// readMoves returns all moves of a model's aliases, by alias and sequence. The error names those that are damaged,
+// missing or do not follow from their predecessor; it comes with the rest.
+func (r *Registry) readMoves(ctx context.Context, model string) ([]recordedEvent, error) {
 	// Read the aliases first: any earlier event that they imply is then in the listing that follows, or is their own
 	// last event.
 	aliases, err1 := r.everyAlias(ctx, model)
@@ -114,7 +114,8 @@ func (r *Registry) moves(ctx context.Context, model string) ([]recordedEvent, er
 	slices.SortFunc(events, func(a, b recordedEvent) int {
 		return cmp.Or(cmp.Compare(a.Alias, b.Alias), cmp.Compare(a.Sequence, b.Sequence))
 	})
-	return events, errors.Join(err1, err2, errors.Join(errs...), gaps(model, events), findBrokenMoves(model, events))
+	return events, errors.Join(err1, err2, errors.Join(errs...), checkGaps(model, events),
+		findBrokenMoves(model, events))
 }
 
 // readHistory returns the events that were copied into the history.
@@ -124,7 +125,7 @@ func (r *Registry) readHistory(ctx context.Context, model string) ([]recordedEve
 		sequence      int
 	}
 	var places []place
-	err := r.list(ctx, historyDir(model), func(object string) bool {
+	err := r.listNames(ctx, historyDir(model), func(object string) bool {
 		if alias, sequence, ok := parseEventObject(model, object); ok {
 			places = append(places, place{object, alias, sequence})
 		}
@@ -135,7 +136,7 @@ func (r *Registry) readHistory(ctx context.Context, model string) ([]recordedEve
 	}
 
 	return readAll(ctx, places, func(ctx context.Context, p place) (recordedEvent, error) {
-		data, _, err := r.read(ctx, p.object, maxRecord)
+		data, _, err := r.readObject(ctx, p.object, maxRecord)
 		if err != nil {
 			return recordedEvent{}, err
 		}
@@ -144,8 +145,9 @@ func (r *Registry) readHistory(ctx context.Context, model string) ([]recordedEve
 	})
 }
 
-// gaps reports missing events of an alias: there are none unless they were deleted. events are by alias and sequence.
-func gaps(model string, events []recordedEvent) error {
+// checkGaps reports missing events of an alias: there are none unless they were deleted. events are by alias and
+// sequence.
+func checkGaps(model string, events []recordedEvent) error {
 	var errs []error
 	for i, e := range events {
 		before := 0
@@ -161,9 +163,9 @@ func gaps(model string, events []recordedEvent) error {
 	return errors.Join(errs...)
 }
 
-// merge orders by time. The moves of one alias keep their sequence, whatever the clocks of their authors: a move counts
-// as not earlier than the previous one, and than the registration of its version.
-func merge(versions []Version, remarks, events []Event) []Event {
+// mergeByTime orders by time. The moves of one alias keep their sequence, whatever the clocks of their authors: a move
+// counts as not earlier than the previous one, and than the registration of its version.
+func mergeByTime(versions []Version, remarks, events []Event) []Event {
 	type timed struct {
 		Event
 		at time.Time
@@ -202,9 +204,9 @@ func merge(versions []Version, remarks, events []Event) []Event {
 	return out
 }
 
-// link is what an alias's next move records of the previous one: the SHA-256 of its record or, for the first move, of
+// linkOf is what an alias's next move records of the previous one: the SHA-256 of its record or, for the first move, of
 // the history's name.
-func link(now Alias) (string, error) {
+func linkOf(now Alias) (string, error) {
 	if now.Last.Sequence == 0 {
 		return chainStart(now.Model, now.Name), nil
 	}
@@ -220,7 +222,7 @@ func chainStart(model, alias string) string { return sum([]byte(historyDir(model
 
 // recordSum is the SHA-256 of a version's record, by which a move states exactly what it made live.
 func (r *Registry) recordSum(ctx context.Context, model string, number int) (string, error) {
-	data, _, err := r.read(ctx, versionDir(model, number)+versionFile, maxRecord)
+	data, _, err := r.readObject(ctx, versionDir(model, number)+versionFile, maxRecord)
 	if err != nil {
 		return "", err
 	}
@@ -229,7 +231,7 @@ func (r *Registry) recordSum(ctx context.Context, model string, number int) (str
 
 // findBrokenMoves reports the moves that do not start where the previous one ended, or that do not hold its SHA-256:
 // the previous one was changed since, or not written by a registry. events are by alias and sequence; a missing
-// predecessor is left to gaps.
+// predecessor is left to checkGaps.
 func findBrokenMoves(model string, events []recordedEvent) error {
 	var errs []error
 	for i, e := range events {
@@ -293,7 +295,7 @@ func (r *Registry) Verify(ctx context.Context, model string) (*Verification, err
 		}
 	}
 
-	moves, err := r.moves(ctx, model)
+	moves, err := r.readMoves(ctx, model)
 	errs = append(errs, err)
 	for i, m := range moves {
 		out.Moves = append(out.Moves, m.sum)
@@ -313,7 +315,7 @@ func (r *Registry) Verify(ctx context.Context, model string) (*Verification, err
 // checkMoved compares the records of versions with what the moves to them recorded.
 func (r *Registry) checkMoved(ctx context.Context, model string, moves []recordedEvent, versions []Version) error {
 	var errs []error
-	s, err := r.scan(ctx, model)
+	s, err := r.scanVersions(ctx, model)
 	if err != nil {
 		return err
 	}

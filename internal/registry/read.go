@@ -30,7 +30,7 @@ type listed struct {
 func (r *Registry) listed(ctx context.Context, model string) (listed, error) {
 	l := listed{marked: map[int]bool{}}
 	claims := map[int]bool{}
-	err := r.list(ctx, versionsDir(model), func(object string) bool {
+	err := r.listNames(ctx, versionsDir(model), func(object string) bool {
 		number, rest, ok := parseVersionObject(model, object)
 		switch {
 		case ok && rest == claimFile:
@@ -84,8 +84,8 @@ type scanned struct {
 	deleted   []int // ascending
 }
 
-// scan reads the marks of deleted versions, too.
-func (r *Registry) scan(ctx context.Context, model string) (s scanned, err error) {
+// scanVersions reads the marks of deleted versions, too.
+func (r *Registry) scanVersions(ctx context.Context, model string) (s scanned, err error) {
 	l, err := r.listed(ctx, model)
 	if err != nil {
 		return s, err
@@ -105,7 +105,7 @@ func (r *Registry) scan(ctx context.Context, model string) (s scanned, err error
 
 // readCommitted reads a committed version; the error for any other wraps blob.ErrNotExist.
 func (r *Registry) readCommitted(ctx context.Context, model string, number int) (Version, error) {
-	v, _, err := load(ctx, r, versionDir(model, number)+versionFile,
+	v, _, err := loadRecord(ctx, r, versionDir(model, number)+versionFile,
 		func(v *versionRecord) error { return v.check(model, number) })
 	return v.Version, err
 }
@@ -113,7 +113,7 @@ func (r *Registry) readCommitted(ctx context.Context, model string, number int) 
 // Models returns the names of the models that have a version, ascending.
 func (r *Registry) Models(ctx context.Context) ([]string, error) {
 	var names, models []string
-	err := r.list(ctx, modelsDir, func(object string) bool {
+	err := r.listNames(ctx, modelsDir, func(object string) bool {
 		name := object[len(modelsDir):]
 		if n := len(name) - len(jsonSuffix); n > 0 && name[n:] == jsonSuffix && checkModel(name[:n]) == nil {
 			names = append(names, name[:n])
@@ -141,7 +141,7 @@ func (r *Registry) Numbers(ctx context.Context, model string) ([]int, error) {
 	if err := checkModel(model); err != nil {
 		return nil, err
 	}
-	s, err := r.scan(ctx, model)
+	s, err := r.scanVersions(ctx, model)
 	return s.committed, err
 }
 
@@ -151,7 +151,7 @@ func (r *Registry) Versions(ctx context.Context, model string) ([]Version, error
 	if err := checkModel(model); err != nil {
 		return nil, err
 	}
-	s, err := r.scan(ctx, model)
+	s, err := r.scanVersions(ctx, model)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +207,7 @@ func (r *Registry) Get(ctx context.Context, model, ref string) (Version, error) 
 		case ref != "latest" || problem.Of(err) != problem.NotFound:
 			return Version{}, err
 		}
-	} else if a, _, err := r.alias(ctx, model, Champion); err != nil {
+	} else if a, _, err := r.readAlias(ctx, model, Champion); err != nil {
 		return Version{}, err
 	} else if a.Version > 0 {
 		return r.readVersion(ctx, model, a.Version)
@@ -233,7 +233,7 @@ func (r *Registry) readVersion(ctx context.Context, model string, number int) (V
 		return v, err
 	}
 
-	s, err := r.scan(ctx, model)
+	s, err := r.scanVersions(ctx, model)
 	if err != nil {
 		return Version{}, err
 	}
@@ -305,7 +305,7 @@ func (r *Registry) ReadFile(ctx context.Context, v Version, name string) ([]byte
 		return nil, wrong("version", "%v", err)
 	}
 
-	data, _, err := r.read(ctx, f.Object, f.Bytes)
+	data, _, err := r.readObject(ctx, f.Object, f.Bytes)
 	if isAbsent(err) {
 		return nil, Damaged(f.Object, err)
 	}

@@ -150,10 +150,10 @@ func decode[T any](object string, data []byte, check func(*T) error) (T, error) 
 	return v, nil
 }
 
-// load reads an object that holds a record.
-func load[T any](ctx context.Context, r *Registry, object string, check func(*T) error) (v T, at blob.Generation,
+// loadRecord reads an object that holds a record.
+func loadRecord[T any](ctx context.Context, r *Registry, object string, check func(*T) error) (v T, at blob.Generation,
 	err error) {
-	data, at, err := r.read(ctx, object, maxRecord)
+	data, at, err := r.readObject(ctx, object, maxRecord)
 	if err != nil {
 		return v, 0, err
 	}
@@ -162,7 +162,7 @@ func load[T any](ctx context.Context, r *Registry, object string, check func(*T)
 }
 
 func (r *Registry) loadClaim(ctx context.Context, model string, number int) (claimRecord, error) {
-	c, _, err := load(ctx, r, versionDir(model, number)+claimFile, func(c *claimRecord) error {
+	c, _, err := loadRecord(ctx, r, versionDir(model, number)+claimFile, func(c *claimRecord) error {
 		if c.Model != model || c.Number != number {
 			return fmt.Errorf("it claims version %d of %.60q", c.Number, c.Model)
 		}
@@ -173,7 +173,7 @@ func (r *Registry) loadClaim(ctx context.Context, model string, number int) (cla
 
 // loadKey returns the number that is stored under a key.
 func (r *Registry) loadKey(ctx context.Context, model, key string) (int, error) {
-	c, _, err := load(ctx, r, keyObject(model, key), func(c *claimRecord) error {
+	c, _, err := loadRecord(ctx, r, keyObject(model, key), func(c *claimRecord) error {
 		if c.Model != model || c.Key != key || c.Number < 1 || c.Number > maxNumber {
 			return fmt.Errorf("it says version %d of %.60q for %.60q", c.Number, c.Model, c.Key)
 		}
@@ -259,8 +259,8 @@ func (e *eventRecord) check(model, alias string, sequence int) error {
 	return e.Event.check()
 }
 
-// read returns the whole object, which is damaged if it is longer than limit or its checksum is never right.
-func (r *Registry) read(ctx context.Context, object string, limit int64) ([]byte, blob.Generation, error) {
+// readObject returns the whole object, which is damaged if it is longer than limit or its checksum is never right.
+func (r *Registry) readObject(ctx context.Context, object string, limit int64) ([]byte, blob.Generation, error) {
 	data, attrs, err := blob.ReadAll(ctx, r.store, object, limit)
 	switch {
 	case problem.Is(err, problem.Damaged):
@@ -297,7 +297,7 @@ func (r *Registry) replace(ctx context.Context, object string, at blob.Generatio
 	if !errors.Is(err, blob.ErrPrecondition) {
 		return false, fmt.Errorf("registry: write %s: %w", object, err)
 	}
-	there, _, err := r.read(ctx, object, maxRecord)
+	there, _, err := r.readObject(ctx, object, maxRecord)
 	if err != nil && !isAbsent(err) {
 		return false, err
 	}
@@ -313,8 +313,8 @@ func overtaken(object string) error {
 // isAbsent reports whether an error means that the object does not exist.
 func isAbsent(err error) bool { return errors.Is(err, blob.ErrNotExist) }
 
-// list calls each with the names under a prefix, ascending, until it returns false.
-func (r *Registry) list(ctx context.Context, prefix string, each func(object string) (more bool)) error {
+// listNames calls each with the names under a prefix, ascending, until it returns false.
+func (r *Registry) listNames(ctx context.Context, prefix string, each func(object string) (more bool)) error {
 	for attrs, err := range r.store.List(ctx, prefix) {
 		if err != nil {
 			return fmt.Errorf("registry: list %s: %w", strings.TrimSuffix(prefix, "/"), err)

@@ -30,7 +30,7 @@ func (r *Registry) Register(ctx context.Context, model, key string, files map[st
 	for name, data := range files {
 		w.sums[name] = sum(data)
 	}
-	if err := w.claim(ctx); err != nil {
+	if err := w.claimNumber(ctx); err != nil {
 		return Version{}, err
 	}
 
@@ -48,7 +48,7 @@ func (r *Registry) Register(ctx context.Context, model, key string, files map[st
 		return Version{}, err
 	}
 
-	written, err := w.write(ctx)
+	written, err := w.writeFiles(ctx)
 	if err != nil {
 		return Version{}, err
 	}
@@ -64,9 +64,9 @@ type registration struct {
 	number     int
 }
 
-// claim finds the number that belongs to the key, or takes the next one. FORMAT.md explains why callers with the same
-// key cannot get different numbers.
-func (w *registration) claim(ctx context.Context) error {
+// claimNumber finds the number that belongs to the key, or takes the next one. FORMAT.md explains why callers with the
+// same key cannot get different numbers.
+func (w *registration) claimNumber(ctx context.Context) error {
 	l, err := w.listed(ctx, w.model) // before looking for the key's own object
 	if err != nil {
 		return err
@@ -145,18 +145,18 @@ func (w *registration) recordKey(ctx context.Context) error {
 	return err
 }
 
-// write writes the files under their names.
-func (w *registration) write(ctx context.Context) ([]File, error) {
+// writeFiles writes the files under their names.
+func (w *registration) writeFiles(ctx context.Context) ([]File, error) {
 	var written []File
 	for _, name := range slices.Sorted(maps.Keys(w.files)) {
 		f := File{Name: name, Object: versionDir(w.model, w.number) + name, Bytes: int64(len(w.files[name])),
 			SHA256: w.sums[name]}
-		there, err := w.put(ctx, f)
+		there, err := w.putFile(ctx, f)
 
 		// The name is taken by other bytes: use one that includes the checksum.
 		if err == nil && !there {
 			f.Object = otherObject(w.model, w.number, name, f.SHA256)
-			if there, err = w.put(ctx, f); err == nil && !there {
+			if there, err = w.putFile(ctx, f); err == nil && !there {
 				err = Damaged(f.Object, errors.New("its bytes are not those that its name promises"))
 			}
 		}
@@ -170,8 +170,8 @@ func (w *registration) write(ctx context.Context) ([]File, error) {
 	return written, nil
 }
 
-// put writes the file unless the object exists, and reports whether the object has the file's bytes.
-func (w *registration) put(ctx context.Context, f File) (bool, error) {
+// putFile writes the file unless the object exists, and reports whether the object has the file's bytes.
+func (w *registration) putFile(ctx context.Context, f File) (bool, error) {
 	created, err := blob.Create(ctx, w.store, f.Object, w.files[f.Name])
 	if err != nil {
 		return false, fmt.Errorf("registry: write %s: %w", f.Object, err)
@@ -180,7 +180,7 @@ func (w *registration) put(ctx context.Context, f File) (bool, error) {
 		return true, nil
 	}
 
-	data, _, err := w.read(ctx, f.Object, f.Bytes)
+	data, _, err := w.readObject(ctx, f.Object, f.Bytes)
 	if problem.Is(err, problem.Damaged) {
 		return false, nil // it is longer
 	}

@@ -65,7 +65,7 @@ func (r *Registry) Remarks(ctx context.Context, model string, number int) (Remar
 }
 
 func (r *Registry) remarks(ctx context.Context, model string, number int) (Remarks, blob.Generation, error) {
-	m, generation, err := load(ctx, r, remarksObject(model, number), func(m *remarksRecord) error {
+	m, generation, err := loadRecord(ctx, r, remarksObject(model, number), func(m *remarksRecord) error {
 		if m.Model != model || m.Version != number {
 			return fmt.Errorf("it is about version %d of %.60q", m.Version, m.Model)
 		}
@@ -140,7 +140,7 @@ func (r *Registry) setBad(ctx context.Context, model string, number int, to Even
 // readRemarks returns the marks on all versions, and the deletions, as events.
 func (r *Registry) readRemarks(ctx context.Context, model string) ([]Event, error) {
 	var numbers []int
-	err := r.list(ctx, remarksDir(model), func(object string) bool {
+	err := r.listNames(ctx, remarksDir(model), func(object string) bool {
 		name := strings.TrimSuffix(strings.TrimPrefix(object, remarksDir(model)), jsonSuffix)
 		if n, err := strconv.Atoi(name); err == nil && remarksObject(model, n) == object {
 			numbers = append(numbers, n)
@@ -163,7 +163,7 @@ func (r *Registry) readRemarks(ctx context.Context, model string) ([]Event, erro
 		}
 	}
 
-	s, err := r.scan(ctx, model)
+	s, err := r.scanVersions(ctx, model)
 	if err != nil {
 		return nil, err
 	}

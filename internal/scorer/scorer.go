@@ -93,7 +93,7 @@ func JudgedModel(v registry.Version) string {
 
 func openFiles(ctx context.Context, r *registry.Registry, v registry.Version, model, features, calibrator,
 	levels string) (*Scorer, error) {
-	return open(ctx, r, v, model, features, calibrator, func(e *dataset.Encoding) (*dataset.Levels, error) {
+	return openScorer(ctx, r, v, model, features, calibrator, func(e *dataset.Encoding) (*dataset.Levels, error) {
 		if _, ok := v.File(levels); !ok {
 			return nil, nil
 		}
@@ -108,11 +108,11 @@ func openFiles(ctx context.Context, r *registry.Registry, v registry.Version, mo
 // OpenMapped is Open, except that it maps the version's levels from a file in the folder cache, if that can be written.
 // The scorer must be closed.
 func OpenMapped(ctx context.Context, r *registry.Registry, v registry.Version, cache string) (*Scorer, error) {
-	return open(ctx, r, v, FileModel, FileFeatures, FileCalibrator,
+	return openScorer(ctx, r, v, FileModel, FileFeatures, FileCalibrator,
 		func(e *dataset.Encoding) (*dataset.Levels, error) { return mapLevels(ctx, r, v, cache, e) })
 }
 
-func open(ctx context.Context, r *registry.Registry, v registry.Version, model, encoding, calibrator string,
+func openScorer(ctx context.Context, r *registry.Registry, v registry.Version, model, encoding, calibrator string,
 	openLevels func(*dataset.Encoding) (*dataset.Levels, error)) (*Scorer, error) {
 	unfit := func(err error) error {
 		return problem.Wrap(problem.Damaged, err, "version %d of model %s cannot predict", v.Number, v.Model)

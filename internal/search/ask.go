@@ -103,7 +103,7 @@ func newAsker(r Ask) (*asker, error) {
 		a.remember(k)
 	}
 	a.warm = a.winners()
-	a.history.learn(a.domain, r.Earlier, r.Maximize)
+	a.history.addEarlier(a.domain, r.Earlier, r.Maximize)
 	return a, nil
 }
 
@@ -114,7 +114,7 @@ func (a *asker) remember(k sweep.Seen) {
 	if key := keyOf(k.Params); a.tried[key] == 0 && !a.apart[k.Trial] {
 		a.tried[key] = k.Trial + 1
 	}
-	a.history.add(a.domain, k, a.Maximize)
+	a.history.addTrial(a.domain, k, a.Maximize)
 }
 
 func (a *asker) isTried(params sweep.Params) bool { return a.tried[keyOf(params)] > 0 }

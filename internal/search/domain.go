@@ -85,7 +85,7 @@ func newAxis(one sampler, dist sweep.Distribution) axis {
 		a.levels, a.ordered = levels(dist.Choice)
 		a.level, a.spelled = map[any]int{}, map[any]int{}
 		for i, v := range slices.Backward(a.levels) { // of two that are spelled alike the first counts
-			a.level[key(v)], a.spelled[spelling(v)] = i, i
+			a.level[comparableKey(v)], a.spelled[spelling(v)] = i, i
 		}
 	}
 	return a
@@ -97,8 +97,8 @@ func levels(choice []any) (values []any, ordered bool) {
 	had := map[any]bool{}
 	for _, v := range choice {
 		v = toFloat(v)
-		if !had[key(v)] {
-			had[key(v)] = true
+		if !had[comparableKey(v)] {
+			had[comparableKey(v)] = true
 			values = append(values, v)
 		}
 		_, number := v.(float64)
@@ -112,13 +112,13 @@ func levels(choice []any) (values []any, ordered bool) {
 }
 
 // same compares two values from JSON or YAML.
-func same(a, b any) bool { return key(a) == key(b) }
+func same(a, b any) bool { return comparableKey(a) == comparableKey(b) }
 
 // written is the JSON of a list or an object.
 type written string
 
-// key is equal for equal values from JSON or YAML.
-func key(v any) any {
+// comparableKey is equal for equal values from JSON or YAML.
+func comparableKey(v any) any {
 	switch v.(type) {
 	case float64, string, bool, nil:
 		return v
@@ -162,12 +162,12 @@ func (a *axis) value(u float64) any {
 	return a.draw(uint64(u*(1<<53)) << 11)
 }
 
-// place returns the position of a value on the axis; ok is false for an invalid value. Numbers beyond the bounds have
-// positions below 0 or above 1, since a person may have tried them.
-func (a *axis) place(v any) (u float64, ok bool) {
+// positionOf returns the position of a value on the axis; ok is false for an invalid value. Numbers beyond the bounds
+// have positions below 0 or above 1, since a person may have tried them.
+func (a *axis) positionOf(v any) (u float64, ok bool) {
 	v = toFloat(v)
 	if a.levels != nil {
-		i, known := a.level[key(v)]
+		i, known := a.level[comparableKey(v)]
 		return (float64(i) + 0.5) / float64(len(a.levels)), known
 	}
 
@@ -189,7 +189,7 @@ func (d *domain) respell(params sweep.Params) sweep.Params {
 	for j := range d.axes {
 		a := &d.axes[j]
 		v, has := params[a.name]
-		if _, known := a.place(v); !has || known {
+		if _, known := a.positionOf(v); !has || known {
 			continue
 		}
 		if a.levels == nil {
@@ -224,7 +224,7 @@ func (a *axis) snap(u float64) float64 {
 	case a.real:
 		return u
 	case a.log:
-		s, _ := a.place(a.value(u))
+		s, _ := a.positionOf(a.value(u))
 		return s
 	}
 	n := float64(a.size)
@@ -233,7 +233,7 @@ func (a *axis) snap(u float64) float64 {
 
 // contains reports whether a value is on the axis.
 func (a *axis) contains(v any) bool {
-	u, ok := a.place(v)
+	u, ok := a.positionOf(v)
 	if !ok {
 		return false
 	}
@@ -263,7 +263,7 @@ func (d *domain) locate(params sweep.Params) (p point, ok bool) {
 	p.at = make([]float64, len(d.axes))
 	for j := range d.axes {
 		v, given := params[d.axes[j].name]
-		if p.at[j], ok = d.axes[j].place(v); !given || !ok {
+		if p.at[j], ok = d.axes[j].positionOf(v); !given || !ok {
 			return p, false
 		}
 	}

@@ -101,7 +101,7 @@ func byGoals(spec *sweep.Spec, eligible []*sweep.Result) (reason string) {
 
 	slices.SortStableFunc(eligible, func(a, b *sweep.Result) int { return cmp.Compare(loss(a, first), loss(b, first)) })
 	best := eligible[0]
-	within, allowed := reach(spec.Pick, best, of[best.Trial][first])
+	within, allowed := reachOf(spec.Pick, best, of[best.Trial][first])
 	near := 0
 	for near < len(eligible) && loss(eligible[near], first) <= loss(best, first)+within {
 		near++
@@ -134,8 +134,8 @@ func byGoals(spec *sweep.Spec, eligible []*sweep.Result) (reason string) {
 	return text
 }
 
-// reach returns how far from the best value a trial may be.
-func reach(pick *sweep.Pick, best *sweep.Result, value float64) (within float64, text string) {
+// reachOf returns how far from the best value a trial may be.
+func reachOf(pick *sweep.Pick, best *sweep.Result, value float64) (within float64, text string) {
 	t, err := pick.Tolerance()
 	switch {
 	case err != nil: // ParseSpec and DecodePlan reject it

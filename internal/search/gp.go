@@ -39,7 +39,7 @@ func (a *asker) fromGP() *Suggestion {
 	if len(m.columns) == 0 {
 		return nil
 	}
-	m.await(m.runs(a))
+	m.setRunning(m.runs(a))
 
 	best := m.improve(a)
 	if best == nil {
@@ -75,7 +75,7 @@ func (m *fittedModel) runs(a *asker) []run {
 	pending := a.history.pending
 	m.ran = append(m.ran, make([]run, len(pending)-len(m.ran))...)
 	var out []run
-	for _, i := range latest(len(pending), maxRunning) {
+	for _, i := range spreadLatest(len(pending), maxRunning) {
 		if m.ran[i].row == nil {
 			m.ran[i] = m.runOf(pending[i], rowOf(a.domain, pending[i].at))
 		}
@@ -84,8 +84,9 @@ func (m *fittedModel) runs(a *asker) []run {
 	return out
 }
 
-// latest returns at most most of the numbers below n, ascending: the last ones, and as many evenly from those before.
-func latest(n, most int) (out []int) {
+// spreadLatest returns at most most of the numbers below n, ascending: the last ones, and as many evenly from those
+// before.
+func spreadLatest(n, most int) (out []int) {
 	before := n - most/2
 	for i := range min(n, most) {
 		switch {
@@ -143,7 +144,7 @@ func (a *asker) fitModel() *fittedModel {
 	}
 
 	some, _ := take(selectInformative(observed, z, maxFitted))
-	m.fit(some, len(a.axes))
+	m.fitScales(some, len(a.axes))
 	var k known
 	k, m.points = take(selectInformative(observed, z, maxModelled))
 	m.condition(k)
@@ -194,7 +195,7 @@ func bestAndSpread(indices []int, z []float64, most int) []int {
 func (h *history) observations() []observation {
 	shift := 0.0
 	if len(h.earlier) > 0 {
-		shift = h.shift(h.finished, nil)
+		shift = h.levelShift(h.finished, nil)
 	}
 	out := make([]observation, 0, len(h.finished)+len(h.earlier))
 	for _, o := range h.finished {

@@ -27,8 +27,8 @@ type observation struct {
 	age   int // in searches; 0 is this one
 }
 
-// add adds a trial of this search. One whose configuration is not in the space is ignored.
-func (h *history) add(d *domain, k sweep.Seen, maximize bool) {
+// addTrial adds a trial of this search. One whose configuration is not in the space is ignored.
+func (h *history) addTrial(d *domain, k sweep.Seen, maximize bool) {
 	p, ok := d.locate(k.Params)
 	if !ok {
 		return
@@ -55,9 +55,9 @@ func scoreOf(k sweep.Seen, maximize bool) (score float64, known bool) {
 	return signOf(maximize) * *k.Score, true
 }
 
-// learn adds earlier searches, each shifted to the level of the next newer one: data drift, and with them what a good
-// score is. The shift is estimated from configurations that both have tried; if there are none, from the medians.
-func (h *history) learn(d *domain, earlier []sweep.Earlier, maximize bool) {
+// addEarlier adds earlier searches, each shifted to the level of the next newer one: data drift, and with them what a
+// good score is. The shift is estimated from configurations that both have tried; if there are none, from the medians.
+func (h *history) addEarlier(d *domain, earlier []sweep.Earlier, maximize bool) {
 	h.level = map[string]float64{}
 	var newer []float64
 
@@ -77,7 +77,7 @@ func (h *history) learn(d *domain, earlier []sweep.Earlier, maximize bool) {
 		}
 
 		var scores []float64
-		shift := h.shift(found, newer)
+		shift := h.levelShift(found, newer)
 		for _, o := range found {
 			o.score += shift
 			scores = append(scores, o.score)
@@ -92,8 +92,8 @@ func (h *history) learn(d *domain, earlier []sweep.Earlier, maximize bool) {
 	}
 }
 
-// shift is the amount that brings scores to the level of newer searches.
-func (h *history) shift(found []observation, newer []float64) float64 {
+// levelShift is the amount that brings scores to the level of newer searches.
+func (h *history) levelShift(found []observation, newer []float64) float64 {
 	var differences, scores []float64
 	for _, o := range found {
 		scores = append(scores, o.score)

@@ -59,7 +59,7 @@ func Pick(p *sweep.Plan, b sweep.Board, metric string, require []*Condition, exc
 			s.Reason += fmt.Sprintf("; of the others, %d may not win", passed)
 		}
 	default:
-		if s.Reason = byScore(p, b, metric, eligible); passed > 0 {
+		if s.Reason = explainByScore(p, b, metric, eligible); passed > 0 {
 			s.Reason += fmt.Sprintf("; %d that ranked higher may not win", passed)
 		}
 	}
@@ -98,8 +98,8 @@ func valuesOf(c *Condition, facts map[string]float64) string {
 	return text.String()
 }
 
-// byScore compares the winner with the next trial that could have won.
-func byScore(p *sweep.Plan, b sweep.Board, metric string, eligible []*sweep.Result) string {
+// explainByScore compares the winner with the next trial that could have won.
+func explainByScore(p *sweep.Plan, b sweep.Board, metric string, eligible []*sweep.Result) string {
 	best := eligible[0]
 	text := fmt.Sprintf("trial %d has the %s %s on valid, %.6g; ", best.Trial, extreme(p.Maximize), metric, best.Score)
 	if best.Trial < len(p.Trials) && p.Trials[best.Trial].Source == SourceDefault && len(eligible) > 1 {

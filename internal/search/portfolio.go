@@ -108,7 +108,7 @@ func (a *asker) fromPortfolio(total int) *Suggestion {
 	var next *Suggestion
 	taken := 0
 	for i, entry := range portfolio {
-		switch params := a.entry(i, entry.values, known); {
+		switch params := a.portfolioEntry(i, entry.values, known); {
 		case a.isTried(params):
 			taken++
 		case next == nil && a.usable(params):
@@ -121,9 +121,9 @@ func (a *asker) fromPortfolio(total int) *Suggestion {
 	return next
 }
 
-// entry returns a configuration of the portfolio, clamped to the space. A parameter that it does not name gets the
-// usual value, or each value in turn.
-func (a *asker) entry(i int, values map[setting]float64, known map[int]setting) sweep.Params {
+// portfolioEntry returns a configuration of the portfolio, clamped to the space. A parameter that it does not name gets
+// the usual value, or each value in turn.
+func (a *asker) portfolioEntry(i int, values map[setting]float64, known map[int]setting) sweep.Params {
 	at := make([]float64, len(a.axes))
 	for j := range a.axes {
 		axis := &a.axes[j]
@@ -147,7 +147,7 @@ func (a *asker) entry(i int, values map[setting]float64, known map[int]setting) 
 // nearestPosition returns the position of an ordered axis's value closest to x.
 func (a *axis) nearestPosition(x float64) float64 {
 	if a.levels == nil {
-		u, ok := a.place(x)
+		u, ok := a.positionOf(x)
 		if !ok {
 			return 0 // below a logarithmic range
 		}

@@ -83,7 +83,7 @@ func AfterPause(p *sweep.Plan, own sweep.Reached, seen []sweep.Reached, last boo
 		}
 	}
 	slices.SortFunc(field, compareEntries)
-	return judge(p.Spec.Search.Stop, field, slices.Index(field, self)+1, own.Step, last)
+	return judgeRung(p.Spec.Search.Stop, field, slices.Index(field, self)+1, own.Step, last)
 }
 
 // entry is a trial at a rung; higher scores are better.
@@ -108,9 +108,9 @@ func rankedBy(p *sweep.Plan, score float64) float64 {
 	return -score
 }
 
-// judge is successive halving: of the trials that have come to a rung, best first, the best one in eta continue, as do
-// those that are as good as the last of these. rank is that of the trial, from 1.
-func judge(stop *sweep.Stop, field []entry, rank, rung int, last bool) RungVerdict {
+// judgeRung is successive halving: of the trials that have come to a rung, best first, the best one in eta continue, as
+// do those that are as good as the last of these. rank is that of the trial, from 1.
+func judgeRung(stop *sweep.Stop, field []entry, rank, rung int, last bool) RungVerdict {
 	keep := len(field) / stop.Eta
 	if last {
 		keep = max(keep, 1)
@@ -226,7 +226,7 @@ func (l *Ladder) verdicts(p *sweep.Plan) []Resumption {
 		at, listed := slices.BinarySearchFunc(field, entry{own.Trial, rankedBy(p, own.Score)}, compareEntries)
 
 		if listed && slices.Contains(RungsOf(p, own.Trial), own.Step) {
-			r.RungVerdict = judge(p.Spec.Search.Stop, field, at+1, own.Step, l.Last)
+			r.RungVerdict = judgeRung(p.Spec.Search.Stop, field, at+1, own.Step, l.Last)
 		} else {
 			r.RungVerdict = AfterPause(p, own, r.Seen(), l.Last)
 		}

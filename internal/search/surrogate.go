@@ -90,8 +90,8 @@ func (c column) squared(a, b, scale float64) float64 {
 	return 2 * float64(d*d)
 }
 
-// fit finds the length scales and other parameters at the maximum of their posterior density.
-func (s *surrogate) fit(k known, axes int) {
+// fitScales finds the length scales and other parameters at the maximum of their posterior density.
+func (s *surrogate) fitScales(k known, axes int) {
 	f := newFitting(s.columns, k, axes)
 	start := f.start()
 	settings := &optimize.Settings{MajorIterations: 25, FuncEvaluations: 45, GradientThreshold: 1e-3,
@@ -167,9 +167,9 @@ func (s *surrogate) runOf(p point, row []float64) run {
 	return run{point: p, row: row, mean: mean[0], explained: explained.Data}
 }
 
-// await sets the running trials. The factor of the known rows stays as it is, so that this takes time in proportion to
-// the known rows and the square of the running ones.
-func (s *surrogate) await(running []run) {
+// setRunning sets the running trials. The factor of the known rows stays as it is, so that this takes time in
+// proportion to the known rows and the square of the running ones.
+func (s *surrogate) setRunning(running []run) {
 	s.running = running
 	if len(running) == 0 {
 		return

@@ -41,8 +41,8 @@ type task struct {
 	reason                    string
 }
 
-// parse reads what squeue has printed; jobs of others with the same name are left out.
-func parse(out []byte) ([]*array, error) {
+// parseQueue reads what squeue has printed; jobs of others with the same name are left out.
+func parseQueue(out []byte) ([]*array, error) {
 	byID := map[int]*array{}
 	for line := range strings.Lines(string(out)) {
 		line = strings.TrimRight(line, "\n")
@@ -122,7 +122,7 @@ func (a *array) status() engine.JobStatus {
 		case slices.Contains(waits, t.state):
 			s.Tasks.Waiting++
 			if s.Lacks == "" {
-				s.Lacks = why(t.reason)
+				s.Lacks = explainReason(t.reason)
 			}
 			continue
 		case !ended:
@@ -168,8 +168,9 @@ func (a *array) status() engine.JobStatus {
 	return s
 }
 
-// why is a reason of Slurm's, and what it means where that is known. What follows a comma are the names of nodes.
-func why(reason string) string {
+// explainReason is a reason of Slurm's, and what it means where that is known. What follows a comma are the names of
+// nodes.
+func explainReason(reason string) string {
 	if reason == "None" { // Slurm has not looked at it yet
 		return ""
 	}

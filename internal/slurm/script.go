@@ -24,7 +24,7 @@ var (
 
 // command is what submits the job, and the script that it reads.
 func (c *Jobs) command(q engine.Array) (command []string, script string, err error) {
-	if err := c.check(q); err != nil {
+	if err := c.checkArray(q); err != nil {
 		return nil, "", err
 	}
 	command = []string{"sbatch", "--parsable", "--hold", "--requeue", "--export=ALL",
@@ -41,8 +41,8 @@ func (c *Jobs) command(q engine.Array) (command []string, script string, err err
 	return command, c.script(q), nil
 }
 
-// check rejects what the shell or Slurm would read as something else, and what no cluster can do.
-func (c *Jobs) check(q engine.Array) error {
+// checkArray rejects what the shell or Slurm would read as something else, and what no cluster can do.
+func (c *Jobs) checkArray(q engine.Array) error {
 	bad := func(what string, args ...any) error { return problem.New(problem.Input, "slurm job: "+what, args...) }
 	for name, value := range map[string]string{"FOLDER": c.opts.Folder, "SCRATCH": c.opts.Scratch} {
 		if value != "" && !folderPattern.MatchString(value) || value == "" && name == "FOLDER" {

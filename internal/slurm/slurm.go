@@ -60,7 +60,7 @@ type Jobs struct {
 }
 
 // New returns the cluster of this machine.
-func New(o Options) *Jobs { return &Jobs{o, run, 2 * time.Second} }
+func New(o Options) *Jobs { return &Jobs{o, runCommand, 2 * time.Second} }
 
 const prefix = "slurm/"
 
@@ -228,7 +228,7 @@ func (c *Jobs) arrays(ctx context.Context, id string, whose ...string) ([]*array
 	if err != nil {
 		return nil, err
 	}
-	return parse(out)
+	return parseQueue(out)
 }
 
 // passed are the variables that commands get, and with them the tasks: what else the user has set, secrets above all,
@@ -240,8 +240,8 @@ var passed = regexp.MustCompile(`^(HOME|PATH|USER|LOGNAME|SHELL|LANG|LD_LIBRARY_
 var unreachable = regexp.MustCompile(`(?i)unable to contact slurm controller|timed out|connection refused|` +
 	`temporarily unable|resource temporarily unavailable`)
 
-// run runs one of Slurm's commands and returns what it prints.
-func run(ctx context.Context, input []byte, command ...string) ([]byte, error) {
+// runCommand runs one of Slurm's commands and returns what it prints.
+func runCommand(ctx context.Context, input []byte, command ...string) ([]byte, error) {
 	path, err := exec.LookPath(command[0])
 	if err != nil {
 		return nil, &cloud.SetupError{What: command[0] + " is not in PATH",

@@ -324,25 +324,25 @@ func TestCommands(t *testing.T) {
 	t.Setenv("SBATCH_ACCOUNT", "ads")
 	commands(t, map[string]string{"squeue": "env", "scancel": "printf 'no such job%01000d' 1 >&2; exit 1",
 		"sbatch": "echo 'error: Unable to contact slurm controller (connect failure)' >&2; exit 1"})
-	out, err := run(t.Context(), nil, "squeue")
+	out, err := runCommand(t.Context(), nil, "squeue")
 	if text := string(out); err != nil || strings.Contains(text, "secret") || strings.Contains(text, "SQUEUE") ||
 		!strings.Contains(text, "SBATCH_ACCOUNT=ads\n") || !strings.Contains(text, "TZ=UTC\n") {
 		t.Errorf("a command's environment is\n%s(%v)", text, err)
 	}
-	if _, err := run(t.Context(), nil, "scancel"); err == nil || !strings.Contains(err.Error(), "no such job") ||
+	if _, err := runCommand(t.Context(), nil, "scancel"); err == nil || !strings.Contains(err.Error(), "no such job") ||
 		len(err.Error()) > maxMessage+50 {
 		t.Errorf("a command that fails, and says much: %v", err)
 	}
-	if _, err := run(t.Context(), nil, "sbatch"); !problem.Is(err, problem.Transient) {
+	if _, err := runCommand(t.Context(), nil, "sbatch"); !problem.Is(err, problem.Transient) {
 		t.Errorf("no controller: %v, want it transient", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := run(ctx, nil, "squeue"); !errors.Is(err, context.Canceled) {
+	if _, err := runCommand(ctx, nil, "squeue"); !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
 	}
 	t.Setenv("PATH", t.TempDir())
-	if _, err := run(t.Context(), nil, "scontrol"); err == nil || !problem.Is(err, problem.Environment) ||
+	if _, err := runCommand(t.Context(), nil, "scontrol"); err == nil || !problem.Is(err, problem.Environment) ||
 		!strings.Contains(err.Error(), "scontrol is not in PATH; run this on a login node") {
 		t.Errorf("no such command: %v", err)
 	}
@@ -397,7 +397,7 @@ func TestStatus(t *testing.T) {
 	const others = "8|N/A|RUNNING|2026-11-29T22:00:00|2026-11-29T22:00:00|N/A|(null)|None\n" +
 		"8|N/A|RUNNING|x|x|x|mine|a|b\n\n"
 	for name, c := range recorded {
-		all, err := parse([]byte(others + c.out))
+		all, err := parseQueue([]byte(others + c.out))
 		if err != nil || len(all) != 1 {
 			t.Errorf("%s: %d arrays, %v, want one", name, len(all), err)
 			continue
@@ -417,7 +417,7 @@ func TestDamagedLines(t *testing.T) {
 		"1|0|PENDING|N/A|N/A|N/A|coppice 9999999 ab|None",
 		"-1|0|PENDING|N/A|N/A|N/A|coppice 1 ab|None",
 	} {
-		if all, err := parse([]byte(line + "\n")); err == nil || !strings.Contains(err.Error(), "cannot read") {
+		if all, err := parseQueue([]byte(line + "\n")); err == nil || !strings.Contains(err.Error(), "cannot read") {
 			t.Errorf("%s: read as %d arrays, %v", line, len(all), err)
 		}
 	}
@@ -437,7 +437,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(c.out)
 	}
 	f.Fuzz(func(t *testing.T, out string) {
-		all, err := parse([]byte(out))
+		all, err := parseQueue([]byte(out))
 		for _, a := range all {
 			s := a.status()
 			least := min(s.Tasks.Waiting, s.Tasks.Running, s.Tasks.Done, s.Tasks.Failed)

@@ -61,7 +61,7 @@ func decode(data []byte, v any, unknown bool) error {
 		return err
 	}
 	w := &walker{data: data, unknown: unknown}
-	if place, err := w.value(reflect.StructField{Type: reflect.TypeOf(v).Elem()}, 0); err != nil {
+	if place, err := w.passValue(reflect.StructField{Type: reflect.TypeOf(v).Elem()}, 0); err != nil {
 		return at(place, err)
 	}
 	return json.Unmarshal(data, v)
@@ -110,9 +110,9 @@ type walker struct {
 var timePattern = regexp.MustCompile(
 	`^"\d{4}-\d\d-\d\dT([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)"$`)
 
-// value passes the value of a field, or one of a list or map whose type is the field's. It returns the place of what is
-// wrong below it: [3].from
-func (w *walker) value(f reflect.StructField, depth int) (place string, err error) {
+// passValue passes the value of a field, or one of a list or map whose type is the field's. It returns the place of
+// what is wrong below it: [3].from
+func (w *walker) passValue(f reflect.StructField, depth int) (place string, err error) {
 	t := f.Type
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -124,7 +124,7 @@ func (w *walker) value(f reflect.StructField, depth int) (place string, err erro
 
 	w.space()
 	first := w.data[w.at]
-	if err := fits(first, f, t); err != nil {
+	if err := fitsField(first, f, t); err != nil {
 		return "", err
 	}
 	if (first == '{' || first == '[') && depth == maxDepth {
@@ -133,11 +133,11 @@ func (w *walker) value(f reflect.StructField, depth int) (place string, err erro
 
 	switch first {
 	case '{':
-		return w.object(t, depth)
+		return w.passObject(t, depth)
 	case '[':
-		return w.list(t, f.Tag.Get("max"), depth)
+		return w.passList(t, f.Tag.Get("max"), depth)
 	case '"':
-		if text := w.text(); isTime && !timePattern.Match(text) {
+		if text := w.passText(); isTime && !timePattern.Match(text) {
 			return "", fmt.Errorf("%.60s is no time such as 2006-01-02T15:04:05Z", text)
 		}
 	default:
@@ -149,8 +149,8 @@ func (w *walker) value(f reflect.StructField, depth int) (place string, err erro
 	return "", nil
 }
 
-// fits checks that a value with that first byte can be one of the field, whose type is t.
-func fits(first byte, f reflect.StructField, t reflect.Type) error {
+// fitsField checks that a value with that first byte can be one of the field, whose type is t.
+func fitsField(first byte, f reflect.StructField, t reflect.Type) error {
 	switch {
 	case t == nil:
 	case first == 'n' && !writesNull(f):
@@ -172,8 +172,8 @@ func (w *walker) space() {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
 
-// text passes a text, and returns it with its quotes.
-func (w *walker) text() []byte {
+// passText passes a text, and returns it with its quotes.
+func (w *walker) passText() []byte {
 	begin := w.at
 	for w.at++; w.data[w.at] != '"'; w.at++ {
 		if w.data[w.at] == '\\' {
@@ -197,12 +197,12 @@ func (w *walker) next() bool {
 	return true
 }
 
-func (w *walker) object(t reflect.Type, depth int) (place string, err error) {
+func (w *walker) passObject(t reflect.Type, depth int) (place string, err error) {
 	fields := fieldsOf(t)
 	seen := map[string]bool{}
 	for w.next() {
 		var key string
-		if err := json.Unmarshal(w.text(), &key); err != nil {
+		if err := json.Unmarshal(w.passText(), &key); err != nil {
 			return "", err
 		}
 		if seen[key] {
@@ -230,7 +230,7 @@ func (w *walker) object(t reflect.Type, depth int) (place string, err error) {
 
 		w.space()
 		w.at++ // the colon
-		if place, err := w.value(field, depth+1); err != nil {
+		if place, err := w.passValue(field, depth+1); err != nil {
 			if place != "" && place[0] != '[' {
 				place = "." + place
 			}
@@ -247,8 +247,8 @@ func (w *walker) object(t reflect.Type, depth int) (place string, err error) {
 	return "", nil
 }
 
-// list passes a list of at most as many values as the tag max of its field says, if it has one.
-func (w *walker) list(t reflect.Type, most string, depth int) (place string, err error) {
+// passList passes a list of at most as many values as the tag max of its field says, if it has one.
+func (w *walker) passList(t reflect.Type, most string, depth int) (place string, err error) {
 	var of reflect.StructField
 	if t != nil && (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) {
 		of.Type = t.Elem()
@@ -263,7 +263,7 @@ func (w *walker) list(t reflect.Type, most string, depth int) (place string, err
 		if i == limit {
 			return "", fmt.Errorf("more than %d values", limit)
 		}
-		if place, err := w.value(of, depth+1); err != nil {
+		if place, err := w.passValue(of, depth+1); err != nil {
 			if place != "" && place[0] != '[' {
 				place = "." + place
 			}

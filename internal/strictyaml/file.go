@@ -29,14 +29,14 @@ func Open(file string) (*os.File, error) {
 }
 
 // ReadFile reads a file written by a person, of at most MaxBytes, with the errors of Open.
-func ReadFile(file string) ([]byte, error) { return read(file, MaxBytes, tooLong(file)) }
+func ReadFile(file string) ([]byte, error) { return readFile(file, MaxBytes, tooLong(file)) }
 
 // ReadUpTo reads a file of at most most bytes, with the errors of Open.
 func ReadUpTo(file string, most int64) ([]byte, error) {
-	return read(file, most, &Error{File: file, Msg: fmt.Sprintf("more than %d bytes", most)})
+	return readFile(file, most, &Error{File: file, Msg: fmt.Sprintf("more than %d bytes", most)})
 }
 
-func read(file string, most int64, long error) ([]byte, error) {
+func readFile(file string, most int64, long error) ([]byte, error) {
 	f, err := Open(file)
 	if err != nil {
 		return nil, err

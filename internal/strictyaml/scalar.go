@@ -39,16 +39,16 @@ func (d *Document) checkScalar(n ast.Node, t reflect.Type) error {
 		if n.Type() == ast.StringType && hasOwnReader(t) && !anyNumber.MatchString(text) { // a word that the type knows
 			return nil
 		}
-		if !isNumber(n) || !wholeNumber.MatchString(text) || !fits(text, t) {
-			return d.at(n.GetToken(), fmt.Sprintf("expected %s, found %s", kindName(t), shown(n)))
+		if !isNumber(n) || !wholeNumber.MatchString(text) || !fitsRange(text, t) {
+			return d.at(n.GetToken(), fmt.Sprintf("expected %s, found %s", kindName(t), describeNode(n)))
 		}
 	case reflect.Float32, reflect.Float64:
 		if !isFinite(n) {
-			return d.at(n.GetToken(), fmt.Sprintf("expected %s, found %s", kindName(t), shown(n)))
+			return d.at(n.GetToken(), fmt.Sprintf("expected %s, found %s", kindName(t), describeNode(n)))
 		}
 	case reflect.Bool:
 		if n.Type() != ast.BoolType {
-			return d.at(n.GetToken(), fmt.Sprintf("expected %s, found %s", kindName(t), shown(n)))
+			return d.at(n.GetToken(), fmt.Sprintf("expected %s, found %s", kindName(t), describeNode(n)))
 		}
 	}
 	return nil
@@ -65,7 +65,7 @@ func (d *Document) checkAny(n ast.Node) error {
 		return found == nil
 	}), n)
 	if found != nil {
-		return d.at(found.GetToken(), fmt.Sprintf("expected a number in decimal digits, found %s", shown(found)))
+		return d.at(found.GetToken(), fmt.Sprintf("expected a number in decimal digits, found %s", describeNode(found)))
 	}
 	return nil
 }
@@ -92,8 +92,8 @@ func asWritten(n ast.Node, t reflect.Type) ast.Node {
 	return ast.String(n.GetToken())
 }
 
-// fits reports whether a whole number is in the range of a t.
-func fits(text string, t reflect.Type) bool {
+// fitsRange reports whether a whole number is in the range of a t.
+func fitsRange(text string, t reflect.Type) bool {
 	text = strings.TrimPrefix(text, "+")
 	var err error
 	if t.Kind() >= reflect.Uint && t.Kind() <= reflect.Uint64 {
@@ -163,8 +163,8 @@ func hasOwnReader(t reflect.Type) bool {
 	return false
 }
 
-// shown formats a value for a message, distinguishable from the expected one.
-func shown(n ast.Node) string {
+// describeNode formats a value for a message, distinguishable from the expected one.
+func describeNode(n ast.Node) string {
 	t := n.GetToken()
 	if quotes := t.Type == token.SingleQuoteType || t.Type == token.DoubleQuoteType; quotes &&
 		anyNumber.MatchString(t.Value) {

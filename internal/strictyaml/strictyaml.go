@@ -158,7 +158,7 @@ func checkShape(file string, data []byte) error {
 // the path is not in the file (a missing required key), the error is placed at the nearest part that is.
 func (d *Document) Errorf(path, format string, args ...any) *Error {
 	n, _ := d.lookup(path)
-	if inside := pairs(n); len(inside) > 0 { // a mapping's own token is the colon after its first key
+	if inside := pairsOf(n); len(inside) > 0 { // a mapping's own token is the colon after its first key
 		return d.at(inside[0].Key.GetToken(), fmt.Sprintf(format, args...))
 	}
 	return d.at(n.GetToken(), fmt.Sprintf(format, args...))
@@ -182,7 +182,7 @@ func (d *Document) at(t *token.Token, msg string) *Error {
 func (d *Document) lookup(path string) (ast.Node, bool) {
 	node := d.root
 	for _, part := range strings.FieldsFunc(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
-		next := child(node, part)
+		next := childOf(node, part)
 		if next == nil {
 			return node, false
 		}
@@ -191,7 +191,7 @@ func (d *Document) lookup(path string) (ast.Node, bool) {
 	return node, true
 }
 
-func child(n ast.Node, part string) ast.Node {
+func childOf(n ast.Node, part string) ast.Node {
 	if seq, ok := n.(*ast.SequenceNode); ok {
 		var i int
 		if _, err := fmt.Sscanf(part, "%d", &i); err == nil && i >= 0 && i < len(seq.Values) {
@@ -200,7 +200,7 @@ func child(n ast.Node, part string) ast.Node {
 		return nil
 	}
 
-	for _, kv := range pairs(n) {
+	for _, kv := range pairsOf(n) {
 		if keyText(kv) == part {
 			return kv.Value
 		}
@@ -208,9 +208,9 @@ func child(n ast.Node, part string) ast.Node {
 	return nil
 }
 
-// pairs returns the keys and values of a mapping; nil of anything else. The parser makes a mapping of one pair that
+// pairsOf returns the keys and values of a mapping; nil of anything else. The parser makes a mapping of one pair that
 // pair.
-func pairs(n ast.Node) []*ast.MappingValueNode {
+func pairsOf(n ast.Node) []*ast.MappingValueNode {
 	switch m := n.(type) {
 	case *ast.MappingNode:
 		return m.Values
@@ -263,14 +263,14 @@ func (d *Document) checkKeys(n ast.Node, t reflect.Type, parent string) error {
 
 	switch t.Kind() {
 	case reflect.Int:
-		for _, kv := range pairs(n) { // a mapping of earlier versions
+		for _, kv := range pairsOf(n) { // a mapping of earlier versions
 			if sentence := problem.Gone(parent + "." + keyText(kv) + ":"); sentence != "" {
 				return d.at(kv.Key.GetToken(), sentence)
 			}
 		}
 	case reflect.Struct:
 		fields := fieldsOf(t)
-		for _, kv := range pairs(n) {
+		for _, kv := range pairsOf(n) {
 			key := keyText(kv)
 			ft, ok := fields[key]
 			if !ok {
@@ -294,7 +294,7 @@ func (d *Document) checkKeys(n ast.Node, t reflect.Type, parent string) error {
 	case reflect.Interface:
 		return d.checkAny(n)
 	case reflect.Map:
-		for _, kv := range pairs(n) {
+		for _, kv := range pairsOf(n) {
 			kv.Value = asWritten(kv.Value, t.Elem())
 			if err := d.checkKeys(kv.Value, t.Elem(), keyText(kv)); err != nil {
 				return err

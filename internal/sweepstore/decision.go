@@ -129,7 +129,7 @@ func (t *Trials) Gather(ctx context.Context, l Listing, own int, known map[int]s
 			return err
 		}
 		if d != nil {
-			learn(known, own, d)
+			adoptDecision(known, own, d)
 		}
 	}
 
@@ -145,7 +145,7 @@ func (t *Trials) Gather(ctx context.Context, l Listing, own int, known map[int]s
 			if have && was.Status != sweep.StatusRunning && !(stopped && len(listed.Pauses) > 0) {
 				continue
 			}
-			r, err := t.endOf(ctx, listed.Number)
+			r, err := t.resultOf(ctx, listed.Number)
 			if err != nil {
 				return err
 			}
@@ -197,8 +197,8 @@ func (t *Trials) GatherFolds(ctx context.Context, l Listing, own int, known map[
 	return nil
 }
 
-// endOf reads a result, once.
-func (t *Trials) endOf(ctx context.Context, trial int) (*sweep.Result, error) {
+// resultOf reads a result, once.
+func (t *Trials) resultOf(ctx context.Context, trial int) (*sweep.Result, error) {
 	if r, read := t.ended.Load(trial); read {
 		return r.(*sweep.Result), nil
 	}
@@ -209,8 +209,8 @@ func (t *Trials) endOf(ctx context.Context, trial int) (*sweep.Result, error) {
 	return r, err
 }
 
-// learn adopts a decision, and what it has seen.
-func learn(known map[int]sweep.Seen, own int, d *sweep.Decision) {
+// adoptDecision adopts a decision, and what it has seen.
+func adoptDecision(known map[int]sweep.Seen, own int, d *sweep.Decision) {
 	for _, s := range append(slices.Clone(d.Seen), sweep.Seen{Trial: d.Trial, Status: sweep.StatusRunning,
 		Params: d.Own}) {
 		if was, have := known[s.Trial]; s.Trial != own && (!have || was.Status == sweep.StatusRunning) {

@@ -127,7 +127,7 @@ func (t *Trials) list(ctx context.Context, prefix string) (Listing, error) {
 			c = &ListedClaim{Claim: protocol.Claim{Number: number}}
 			claims[trial][number] = c
 		}
-		c.note(part, attrs.Generation)
+		c.noteObject(part, attrs.Generation)
 		if part == sweep.PartCheckpoint && attrs.Size > 0 {
 			c.Kept = true
 		}
@@ -179,8 +179,8 @@ func (t *Listed) notePauses() {
 	t.Resumed = step > 0 && !t.Paused
 }
 
-// note records that the claim has an object.
-func (c *ListedClaim) note(part sweep.Part, at blob.Generation) {
+// noteObject records that the claim has an object.
+func (c *ListedClaim) noteObject(part sweep.Part, at blob.Generation) {
 	switch part {
 	case sweep.PartClaim:
 		c.Made = at

@@ -177,8 +177,8 @@ func (w *Member) listAnnounced(ctx context.Context, epoch int) (ids []string, er
 	return ids, nil
 }
 
-// meet returns the team of the next epoch that this worker is a member of.
-func (w *Member) meet(ctx context.Context) (*Mesh, int, error) {
+// meetTeam returns the team of the next epoch that this worker is a member of.
+func (w *Member) meetTeam(ctx context.Context) (*Mesh, int, error) {
 	for {
 		epoch, _, err := w.nextEpoch(ctx, 0)
 		if err != nil {
@@ -246,7 +246,7 @@ func (w *Member) connect(ctx context.Context, epoch int, ids []string, rank int)
 	}
 
 	for i := range rank {
-		c, err := w.call(ctx, addresses[i], certificates[i], hello)
+		c, err := w.connectTo(ctx, addresses[i], certificates[i], hello)
 		if err != nil {
 			return failed(fmt.Errorf("call worker %d at %s: %w", i, addresses[i], err))
 		}
@@ -268,8 +268,8 @@ func (w *Member) connect(ctx context.Context, epoch int, ids []string, rank int)
 	return newMesh(hello, rank, conns, w.silence/8, &w.Traffic), nil
 }
 
-// call connects to a worker that has the certificate.
-func (w *Member) call(ctx context.Context, address string, certificate []byte, hello header) (net.Conn, error) {
+// connectTo connects to a worker that has the certificate.
+func (w *Member) connectTo(ctx context.Context, address string, certificate []byte, hello header) (net.Conn, error) {
 	known, err := x509.ParseCertificate(certificate)
 	if err != nil {
 		return nil, err
@@ -393,7 +393,7 @@ func (w *Member) accept() {
 	}
 }
 
-// answer is the other end of call.
+// answer is the other end of connectTo.
 func (w *Member) answer(raw net.Conn) (caller, error) {
 	ctx, cancel := context.WithTimeout(w.life, w.silence)
 	defer cancel()

@@ -102,7 +102,7 @@ func TestCloseDoesNotWait(t *testing.T) {
 		defer w.Close()
 		meeting.Go(func() {
 			var err error
-			if meshes[id], _, err = w.meet(t.Context()); err != nil {
+			if meshes[id], _, err = w.meetTeam(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -275,7 +275,7 @@ func FuzzObjects(f *testing.F) {
 		defer w.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		m, _, err := w.meet(ctx)
+		m, _, err := w.meetTeam(ctx)
 		if errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal("the worker meets forever")
 		}

@@ -355,7 +355,7 @@ func TestASilentWorkerIsGone(t *testing.T) {
 
 	met := make(chan *Mesh, 1)
 	go func() {
-		m, _, err := silent.meet(t.Context())
+		m, _, err := silent.meetTeam(t.Context())
 		if err != nil {
 			t.Error(err)
 		}
@@ -395,11 +395,11 @@ func TestStrangersAreLeftOut(t *testing.T) {
 	w := newWorker(t, board, 0, 2)
 	stranger := newWorker(t, Bucket(blob.Memory(), "a/"), 1, 2)
 	for _, epoch := range []uint32{0, 1, 1, 2} {
-		c := must.Get(stranger.call(t.Context(), w.listener.Addr().String(), w.identity.Certificate[0],
+		c := must.Get(stranger.connectTo(t.Context(), w.listener.Addr().String(), w.identity.Certificate[0],
 			header{kind: helloMessage, epoch: epoch, training: w.training}))(t)
 		defer c.Close()
 	}
-	if _, err := stranger.call(t.Context(), w.listener.Addr().String(), stranger.identity.Certificate[0],
+	if _, err := stranger.connectTo(t.Context(), w.listener.Addr().String(), stranger.identity.Certificate[0],
 		header{kind: helloMessage}); err == nil {
 		t.Error("a worker took another's certificate for that of the one it called")
 	}

@@ -225,7 +225,7 @@ func (t *training) rounds() int {
 // trainTogether trains with one team.
 func (t *training) trainTogether(ctx context.Context) (*gbt.Result, error) {
 	start := time.Now()
-	m, epoch, err := t.w.meet(ctx)
+	m, epoch, err := t.w.meetTeam(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -240,7 +240,7 @@ func (t *training) trainTogether(ctx context.Context) (*gbt.Result, error) {
 	if len(m.peers) < int(t.w.expected.Load()) || !first {
 		t.w.log("epoch %d has %d workers", epoch, len(m.peers))
 	}
-	if err := t.align(m); err != nil {
+	if err := t.alignWorkers(m); err != nil {
 		return nil, err
 	}
 
@@ -250,12 +250,12 @@ func (t *training) trainTogether(ctx context.Context) (*gbt.Result, error) {
 	t.looked, t.every = time.Now(), max(50*t.w.look, 10*time.Since(start)) // beginning anew has a price
 	opt := t.opt
 	opt.Resume = t.newest
-	opt.Checkpoint = func(c *gbt.Checkpoint) error { return t.keep(ctx, c, m, epoch) }
+	opt.Checkpoint = func(c *gbt.Checkpoint) error { return t.keepCheckpoint(ctx, c, m, epoch) }
 	return gbt.Train(ctx, own, t.p, opt)
 }
 
-// align makes sure that all train the same, and gives all the newest checkpoint that any of them has.
-func (t *training) align(m *Mesh) error {
+// alignWorkers makes sure that all train the same, and gives all the newest checkpoint that any of them has.
+func (t *training) alignWorkers(m *Mesh) error {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%+v %q %t %x", t.p, t.opt.Identity, t.opt.Maximize, t.opt.Shift))
 	what := int64(binary.LittleEndian.Uint64(sum[:]))
 	all, err := m.Gather([]int64{what, int64(t.rounds())})
@@ -292,8 +292,8 @@ func (t *training) align(m *Mesh) error {
 	return err
 }
 
-// keep remembers a checkpoint and, from time to time, looks whether another worker has come.
-func (t *training) keep(ctx context.Context, c *gbt.Checkpoint, m *Mesh, epoch int) error {
+// keepCheckpoint remembers a checkpoint and, from time to time, looks whether another worker has come.
+func (t *training) keepCheckpoint(ctx context.Context, c *gbt.Checkpoint, m *Mesh, epoch int) error {
 	t.newest = c
 	if t.opt.Checkpoint != nil {
 		if err := t.opt.Checkpoint(c); err != nil {

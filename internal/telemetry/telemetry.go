@@ -81,7 +81,7 @@ func Start(ctx context.Context, o Options) *Telemetry {
 
 	var opts []sdk.Option
 	if o.Endpoint != "" {
-		exporter, google, err := push(ctx, o.Endpoint)
+		exporter, google, err := makeExporter(ctx, o.Endpoint)
 		switch {
 		case err != nil:
 			o.Log.Error("measurements are not pushed; set OTEL_EXPORTER_OTLP_ENDPOINT to http://HOST:4318 of a "+
@@ -140,8 +140,8 @@ func (t *Telemetry) Close(ctx context.Context) {
 
 const googleEndpoint = "https://telemetry.googleapis.com"
 
-// push makes the exporter. google says whether the endpoint is Google's own.
-func push(ctx context.Context, endpoint string) (e sdk.Exporter, google bool, err error) {
+// makeExporter makes the exporter. google says whether the endpoint is Google's own.
+func makeExporter(ctx context.Context, endpoint string) (e sdk.Exporter, google bool, err error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, false, fmt.Errorf("%.200q is not http://HOST:PORT or https://HOST", endpoint)

@@ -61,7 +61,7 @@ func (s *Server) CreateJob(_ context.Context, r *batchpb.CreateJobRequest) (*bat
 	defer s.mu.Unlock()
 	name := r.GetParent() + "/jobs/" + id
 	if made, ok := s.creations[r.GetParent()+" "+r.GetRequestId()]; ok && r.GetRequestId() != "" {
-		return made.view(), nil
+		return made.jobView(), nil
 	}
 	if err := s.admit(name, id); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (s *Server) CreateJob(_ context.Context, r *batchpb.CreateJobRequest) (*bat
 		s.creations[r.GetParent()+" "+r.GetRequestId()] = j
 	}
 
-	view := j.view()
+	view := j.jobView()
 	go j.run()
 	return view, nil
 }
@@ -126,7 +126,7 @@ func (s *Server) GetJob(_ context.Context, r *batchpb.GetJobRequest) (*batchpb.J
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if j := s.jobs[r.GetName()]; j != nil {
-		return j.view(), nil
+		return j.jobView(), nil
 	}
 	return nil, notFound(r.GetName())
 }
@@ -145,7 +145,7 @@ func (s *Server) CancelJob(_ context.Context, r *batchpb.CancelJobRequest) (*lon
 		return nil, status.Errorf(codes.FailedPrecondition, "Job %s is in state %s and cannot be cancelled",
 			r.GetName(), j.state)
 	default:
-		j.set(batchpb.JobStatus_CANCELLATION_IN_PROGRESS, "")
+		j.setState(batchpb.JobStatus_CANCELLATION_IN_PROGRESS, "")
 		j.askToStop()
 	}
 
@@ -173,7 +173,7 @@ func (s *Server) begun(j *job, verb string) (*longrunningpb.Operation, error) {
 	parent, _, _ := strings.Cut(j.spec.Name, "/jobs/")
 	op := &operation{fmt.Sprintf("%s/operations/operation-%d", parent, s.serial), verb, j, time.Now()}
 	s.ops[op.name] = op
-	return op.view()
+	return op.operationView()
 }
 
 // GetTask returns one task.
@@ -249,7 +249,7 @@ func (s *Server) ListJobs(_ context.Context, r *batchpb.ListJobsRequest) (*batch
 			out.NextPageToken = base64.RawURLEncoding.EncodeToString([]byte(last))
 			break
 		}
-		out.Jobs = append(out.Jobs, s.jobs[name].view())
+		out.Jobs = append(out.Jobs, s.jobs[name].jobView())
 	}
 	return out, nil
 }
@@ -261,7 +261,7 @@ type operation struct {
 	created    time.Time
 }
 
-func (op *operation) view() (*longrunningpb.Operation, error) {
+func (op *operation) operationView() (*longrunningpb.Operation, error) {
 	meta := &batchpb.OperationMetadata{
 		CreateTime: timestamppb.New(op.created), Target: op.job.spec.Name, Verb: op.verb, ApiVersion: "v1",
 	}
@@ -307,5 +307,5 @@ func (s *Server) GetOperation(_ context.Context, r *longrunningpb.GetOperationRe
 	if op == nil {
 		return nil, notFound(r.GetName())
 	}
-	return op.view()
+	return op.operationView()
 }

@@ -60,8 +60,8 @@ type attempt struct {
 	cause   cause
 }
 
-// start begins the task's next attempt on the machine. The lock is held.
-func (j *job) start(t *task, vm *machine) {
+// startAttempt begins the task's next attempt on the machine. The lock is held.
+func (j *job) startAttempt(t *task, vm *machine) {
 	a := &attempt{job: j, task: t, number: t.attempt, vm: vm, place: vm.place()}
 	vm.attempts = append(vm.attempts, a)
 	t.state = batchpb.TaskStatus_ASSIGNED
@@ -76,7 +76,7 @@ func (j *job) start(t *task, vm *machine) {
 
 	// The event gives PENDING as the previous state: Batch assigns and starts in one event.
 	t.state = batchpb.TaskStatus_PENDING
-	t.set(j, batchpb.TaskStatus_RUNNING, a.place, ".", nil)
+	t.setState(j, batchpb.TaskStatus_RUNNING, a.place, ".", nil)
 	go a.watch()
 }
 
@@ -90,7 +90,7 @@ func (a *attempt) watch() {
 		}).Stop()
 	}
 
-	a.wait()
+	a.awaitEnd()
 	if a.contains() {
 		a.removeContainer()
 	}
@@ -100,7 +100,7 @@ func (a *attempt) watch() {
 // endAfter ends the attempt from outside, with SIGTERM and after the notice with SIGKILL; the first cause counts. The
 // lock is held.
 func (a *attempt) endAfter(c cause, notice time.Duration) {
-	if a.cause != causeNone || a.process == nil || a.over() {
+	if a.cause != causeNone || a.process == nil || a.hasEnded() {
 		return
 	}
 	a.cause = c
@@ -138,9 +138,9 @@ func (a *attempt) indexes() []string {
 // contains reports whether the attempt has reached its container.
 func (a *attempt) contains() bool { return a.step == len(a.job.plan.scripts) }
 
-// over reports whether the attempt has ended by itself: its last runnable has ended, or one has failed, after which no
-// other is executed. The lock is held.
-func (a *attempt) over() bool {
+// hasEnded reports whether the attempt has ended by itself: its last runnable has ended, or one has failed, after which
+// no other is executed. The lock is held.
+func (a *attempt) hasEnded() bool {
 	select {
 	case <-a.process.Done():
 		return a.contains() || a.process.ExitCode() != 0
@@ -149,14 +149,14 @@ func (a *attempt) over() bool {
 	}
 }
 
-// next starts the following runnable, unless the attempt is over or was ended from outside, even between two runnables.
-// The new process is nil if it could not be started.
-func (a *attempt) next() (more bool) {
+// startNext starts the following runnable, unless the attempt is over or was ended from outside, even between two
+// runnables. The new process is nil if it could not be started.
+func (a *attempt) startNext() (more bool) {
 	s := a.job.srv
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	if a.cause != causeNone || a.over() {
+	if a.cause != causeNone || a.hasEnded() {
 		return false
 	}
 
@@ -172,14 +172,14 @@ func (a *attempt) next() (more bool) {
 	return true
 }
 
-// wait returns when the attempt's last process has ended.
-func (a *attempt) wait() {
+// awaitEnd returns when the attempt's last process has ended.
+func (a *attempt) awaitEnd() {
 	for {
 		a.job.srv.mu.Lock()
 		process := a.process
 		a.job.srv.mu.Unlock()
 		<-process.Done()
-		if !a.next() {
+		if !a.startNext() {
 			return
 		}
 	}
@@ -200,14 +200,14 @@ func (a *attempt) launch() (*proc.Process, error) {
 	}
 	defer log.Close() // the process has its own copy
 
-	process, err := a.run(log)
+	process, err := a.runCommand(log)
 	if err != nil {
 		fmt.Fprintln(log, "localemu:", err)
 	}
 	return process, err
 }
 
-func (a *attempt) run(log *os.File) (*proc.Process, error) {
+func (a *attempt) runCommand(log *os.File) (*proc.Process, error) {
 	var c proc.Command
 	switch {
 	case !a.contains():

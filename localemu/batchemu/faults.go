@@ -58,7 +58,7 @@ func (j *job) scheduleFaults() (stop func()) {
 			timers = append(timers, time.AfterFunc(time.Duration(after), func() {
 				j.srv.mu.Lock()
 				defer j.srv.mu.Unlock()
-				j.lose(vm, causeLost, 0)
+				j.loseMachine(vm, causeLost, 0)
 			}))
 		}
 	}
@@ -115,10 +115,10 @@ func (j *job) granted() int {
 	room := limit
 	for _, other := range s.jobs {
 		if !terminal(other.state) {
-			room -= len(other.vms) * vcpus(other.plan.machineType)
+			room -= len(other.vms) * vcpusOf(other.plan.machineType)
 		}
 	}
-	n := min(j.plan.vms, max(0, room)/vcpus(j.plan.machineType))
+	n := min(j.plan.vms, max(0, room)/vcpusOf(j.plan.machineType))
 	if limit == 0 || n == j.plan.vms {
 		return j.plan.vms
 	}
@@ -142,7 +142,7 @@ func (s *Server) LoseMachine(vm, code int, notice time.Duration) {
 	for _, j := range s.jobs {
 		for c, r := range reserved {
 			if int(r.code) == code {
-				j.lose(vm, c, notice)
+				j.loseMachine(vm, c, notice)
 			}
 		}
 	}
@@ -155,7 +155,7 @@ func (s *Server) KillTask(task int) {
 	for _, j := range s.jobs {
 		for _, vm := range j.vms {
 			for _, a := range vm.attempts {
-				if a.task.index == task && a.cause == causeNone && a.process != nil && !a.over() {
+				if a.task.index == task && a.cause == causeNone && a.process != nil && !a.hasEnded() {
 					s.opts.Struck("task killed")
 					a.process.Kill()
 				}

@@ -245,7 +245,7 @@ func (w *world) waitFor(name string, done func(*batchpb.Job) bool) (view *batchp
 		if j == nil {
 			return false
 		}
-		view = j.view()
+		view = j.jobView()
 		return done(view)
 	})
 	return view

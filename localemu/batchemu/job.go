@@ -94,13 +94,13 @@ func terminal(s batchpb.JobStatus_State) bool {
 	return s == batchpb.JobStatus_SUCCEEDED || s == batchpb.JobStatus_FAILED || s == batchpb.JobStatus_CANCELLED
 }
 
-// set moves the job to the state and adds the event that Batch writes. The lock is held.
-func (j *job) set(state batchpb.JobStatus_State, because string) {
+// setState moves the job to the state and adds the event that Batch writes. The lock is held.
+func (j *job) setState(state batchpb.JobStatus_State, because string) {
 	text := fmt.Sprintf("Job state is set from %s to %s for job %s.%s", j.state, state, j.spec.Name, because)
 	now := time.Now()
 	j.events = append(j.events, &batchpb.StatusEvent{Type: "STATUS_CHANGED", Description: text,
 		EventTime: timestamppb.New(now)})
-	j.tell(state, now)
+	j.publishState(state, now)
 	j.state, j.updated = state, now
 	if state == batchpb.JobStatus_RUNNING {
 		j.began = now
@@ -118,8 +118,8 @@ func (j *job) askToStop() {
 	}
 }
 
-// view returns the job as clients see it. The lock is held.
-func (j *job) view() *batchpb.Job {
+// jobView returns the job as clients see it. The lock is held.
+func (j *job) jobView() *batchpb.Job {
 	out := proto.CloneOf(j.spec)
 	out.UpdateTime = timestamppb.New(j.updated)
 	out.Status = &batchpb.JobStatus{State: j.state,
@@ -170,9 +170,10 @@ func (j *job) taskView(t *task) *batchpb.Task {
 	return out
 }
 
-// set moves the task to the state and adds the event that Batch writes; place is where it runs, why the reason with a
-// leading space. The server's lock is held.
-func (t *task) set(j *job, state batchpb.TaskStatus_State, place, why string, execution *batchpb.TaskExecution) string {
+// setState moves the task to the state and adds the event that Batch writes; place is where it runs, why the reason
+// with a leading space. The server's lock is held.
+func (t *task) setState(j *job, state batchpb.TaskStatus_State, place, why string,
+	execution *batchpb.TaskExecution) string {
 	text := fmt.Sprintf("Task state is updated from %s to %s on %s%s", t.state, state, place, why)
 	if execution != nil && execution.ExitCode != 0 {
 		text += fmt.Sprintf(" with exit code %d.", execution.ExitCode)
@@ -266,9 +267,9 @@ func (s *Server) checkNotifications(all []*batchpb.JobNotification) error {
 	return nil
 }
 
-// tell publishes that the job has reached the state, where the job asks for it: a notification without a message asks
-// for nothing, one without a state for every change. The lock is held.
-func (j *job) tell(state batchpb.JobStatus_State, now time.Time) {
+// publishState publishes that the job has reached the state, where the job asks for it: a notification without a
+// message asks for nothing, one without a state for every change. The lock is held.
+func (j *job) publishState(state batchpb.JobStatus_State, now time.Time) {
 	for _, n := range j.spec.GetNotifications() {
 		m := n.GetMessage()
 		wanted := m.GetNewJobState() == batchpb.JobStatus_STATE_UNSPECIFIED || m.GetNewJobState() == state

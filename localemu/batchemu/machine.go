@@ -83,8 +83,8 @@ func (s *Server) instanceID(uid string) uint64 {
 	return h.Sum64()%9e18 + 1e18
 }
 
-// lose removes the machine number k, if the job has it, with everything on it. The lock is held.
-func (j *job) lose(k int, c cause, notice time.Duration) {
+// loseMachine removes the machine number k, if the job has it, with everything on it. The lock is held.
+func (j *job) loseMachine(k int, c cause, notice time.Duration) {
 	if k >= len(j.vms) || j.vms[k].lost || terminal(j.state) {
 		return
 	}

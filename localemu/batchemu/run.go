@@ -14,11 +14,11 @@ func (j *job) run() {
 
 	s.mu.Lock()
 	if !j.stopping {
-		j.set(batchpb.JobStatus_SCHEDULED, "")
+		j.setState(batchpb.JobStatus_SCHEDULED, "")
 	}
 	s.mu.Unlock()
 
-	end, because := j.work()
+	end, because := j.runTasks()
 	j.release()
 
 	s.mu.Lock()
@@ -32,13 +32,13 @@ func (j *job) run() {
 	if j.stopping {
 		end, because = batchpb.JobStatus_CANCELLED, "" // even when the last task ended at the same moment
 	}
-	j.set(end, because)
+	j.setState(end, because)
 }
 
 const closedText = "Job failed because localemu ended."
 
-// work makes the machines and runs the tasks on them. It returns how the job ends, once no process of it is left.
-func (j *job) work() (end batchpb.JobStatus_State, because string) {
+// runTasks makes the machines and runs the tasks on them. It returns how the job ends, once no process of it is left.
+func (j *job) runTasks() (end batchpb.JobStatus_State, because string) {
 	if found, fail := j.settleIn(); !found {
 		return j.starve(fail)
 	}
@@ -56,7 +56,7 @@ func (j *job) work() (end batchpb.JobStatus_State, because string) {
 	for {
 		select {
 		case <-j.srv.closing: // before starting anything in vain
-			j.drain()
+			j.stopAttempts()
 			return batchpb.JobStatus_FAILED, closedText
 		default:
 		}
@@ -70,10 +70,10 @@ func (j *job) work() (end batchpb.JobStatus_State, because string) {
 				end, because = batchpb.JobStatus_FAILED, text
 			}
 		case <-j.stop:
-			j.drain()
+			j.stopAttempts()
 			return batchpb.JobStatus_CANCELLED, ""
 		case <-j.srv.closing:
-			j.drain()
+			j.stopAttempts()
 			return batchpb.JobStatus_FAILED, closedText
 		}
 	}
@@ -112,12 +112,12 @@ func (j *job) assign() (left bool) {
 		if vm == nil || running >= j.plan.parallelism || j.stopping {
 			break
 		}
-		j.start(t, vm)
+		j.startAttempt(t, vm)
 		running++
 	}
 
 	if running > 0 && j.state == batchpb.JobStatus_SCHEDULED {
-		j.set(batchpb.JobStatus_RUNNING, "")
+		j.setState(batchpb.JobStatus_RUNNING, "")
 	}
 	return left || running > 0
 }
@@ -159,11 +159,11 @@ func (a *attempt) record() (code int32, text string) {
 	code, why := a.outcome()
 	switch {
 	case a.cause == causeStopped:
-		return code, a.task.set(a.job, batchpb.TaskStatus_UNEXECUTED, a.place, ".", nil)
+		return code, a.task.setState(a.job, batchpb.TaskStatus_UNEXECUTED, a.place, ".", nil)
 	case code == 0:
-		return code, a.task.set(a.job, batchpb.TaskStatus_SUCCEEDED, a.place, ".", &batchpb.TaskExecution{})
+		return code, a.task.setState(a.job, batchpb.TaskStatus_SUCCEEDED, a.place, ".", &batchpb.TaskExecution{})
 	}
-	return code, a.task.set(a.job, batchpb.TaskStatus_FAILED, a.place, why, &batchpb.TaskExecution{ExitCode: code})
+	return code, a.task.setState(a.job, batchpb.TaskStatus_FAILED, a.place, why, &batchpb.TaskExecution{ExitCode: code})
 }
 
 // vacate frees the attempt's slot; a lost machine is replaced when its last attempt is gone. The lock is held.
@@ -187,8 +187,8 @@ func retryable(p *batchpb.LifecyclePolicy, code int32) bool {
 	return true
 }
 
-// drain stops all running attempts and waits for them.
-func (j *job) drain() {
+// stopAttempts stops all running attempts and waits for them.
+func (j *job) stopAttempts() {
 	s := j.srv
 	s.mu.Lock()
 	left := 0

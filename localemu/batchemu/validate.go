@@ -289,11 +289,11 @@ func (p *plan) readCounts(g *batchpb.TaskGroup) error {
 // tasksThatFit returns Batch's default for tasks per machine: as many as there are CPUs for. Memory is not considered.
 func tasksThatFit(machineType string, spec *batchpb.TaskSpec) int {
 	milli := cmp.Or(int(spec.GetComputeResource().GetCpuMilli()), 2000)
-	return min(max(1, vcpus(machineType)*1000/milli), maxPerVM)
+	return min(max(1, vcpusOf(machineType)*1000/milli), maxPerVM)
 }
 
-// vcpus are those of a machine type, by its name; 1 if it has no number.
-func vcpus(machineType string) int {
+// vcpusOf are those of a machine type, by its name; 1 if it has no number.
+func vcpusOf(machineType string) int {
 	if m := sizePattern.FindStringSubmatch(machineType); m != nil {
 		if n, err := strconv.Atoi(m[1]); err == nil {
 			return max(1, n)

@@ -307,7 +307,7 @@ func TestEndedBetweenRunnables(t *testing.T) {
 		w.server.mu.Lock()
 		a.endAfter(causePreempted, 0)
 		w.server.mu.Unlock()
-		if a.next() {
+		if a.startNext() {
 			t.Errorf("%+v: another runnable was started", c)
 		}
 		if code, _ := a.outcome(); code != c.code {

@@ -81,8 +81,8 @@ type record struct {
 	File   string  `json:"file,omitempty"` // of the object's contents, in the data folder
 }
 
-// load makes the folders and reads all records. An object whose contents were removed by hand is gone.
-func (s *Server) load() error {
+// loadRecords makes the folders and reads all records. An object whose contents were removed by hand is gone.
+func (s *Server) loadRecords() error {
 	if err := s.checkLayout(); err != nil {
 		return err
 	}
@@ -207,8 +207,8 @@ func (s *Server) deleteBucket(b *bucket) error {
 	return errors.Join(os.Remove(s.recordPath(b.Name, "")), os.RemoveAll(s.path(b.Name)))
 }
 
-// put makes the file at path the contents of an object, as a new generation. The lock is held.
-func (s *Server) put(o *object, path string) error {
+// putContents makes the file at path the contents of an object, as a new generation. The lock is held.
+func (s *Server) putContents(o *object, path string) error {
 	s.last = max(s.last+1, time.Now().UnixMicro())
 	o.Generation, o.Metageneration = s.last, 1
 	o.Created, o.Updated = time.Now().UTC(), time.Now().UTC()

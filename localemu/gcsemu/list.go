@@ -64,7 +64,7 @@ func (s *Server) list(_ http.ResponseWriter, c *call) (any, error) {
 		return nil, err
 	}
 
-	names, prefixes, next := l.page(slices.Sorted(maps.Keys(b.objects)))
+	names, prefixes, next := l.cutPage(slices.Sorted(maps.Keys(b.objects)))
 	out := map[string]any{"kind": "storage#objects"}
 	if len(names) > 0 {
 		items := make([]any, len(names))
@@ -82,8 +82,8 @@ func (s *Server) list(_ http.ResponseWriter, c *call) (any, error) {
 	return out, nil
 }
 
-// page returns a page of the names, which must be in order. All that has one name, or one prefix, is on one page.
-func (l listing) page(all []string) (names, prefixes []string, next string) {
+// cutPage returns a page of the names, which must be in order. All that has one name, or one prefix, is on one page.
+func (l listing) cutPage(all []string) (names, prefixes []string, next string) {
 	last := ""
 	for _, name := range all {
 		if !strings.HasPrefix(name, l.prefix) || name < l.from || l.before != "" && name >= l.before {
@@ -136,15 +136,15 @@ func parseMask(text string) (mask, error) {
 func fieldList(text string, deep int) (m mask, rest string, ok bool) {
 	m = mask{}
 	for {
-		if rest, ok = m.field(text, deep); !ok || !strings.HasPrefix(rest, ",") {
+		if rest, ok = m.parseField(text, deep); !ok || !strings.HasPrefix(rest, ",") {
 			return m, rest, ok
 		}
 		text = rest[1:]
 	}
 }
 
-// field parses NAME, NAME/FIELD or NAME(LIST), and adds it to m.
-func (m mask) field(text string, deep int) (rest string, ok bool) {
+// parseField parses NAME, NAME/FIELD or NAME(LIST), and adds it to m.
+func (m mask) parseField(text string, deep int) (rest string, ok bool) {
 	end := strings.IndexAny(text+",", ",/()")
 	name := text[:end]
 	rest = text[end:]
@@ -159,7 +159,7 @@ func (m mask) field(text string, deep int) (rest string, ok bool) {
 	}
 	switch {
 	case strings.HasPrefix(rest, "/"):
-		rest, ok = below.field(rest[1:], deep+1)
+		rest, ok = below.parseField(rest[1:], deep+1)
 	case strings.HasPrefix(rest, "("):
 		var inner mask
 		if inner, rest, ok = fieldList(rest[1:], deep+1); !ok || !strings.HasPrefix(rest, ")") {
@@ -177,8 +177,8 @@ func (m mask) field(text string, deep int) (rest string, ok bool) {
 	return rest, ok
 }
 
-// of returns the wanted part of a resource or a list of them.
-func (m mask) of(v any) any {
+// wantedPart returns the wanted part of a resource or a list of them.
+func (m mask) wantedPart(v any) any {
 	if len(m) == 0 {
 		return v
 	}
@@ -187,14 +187,14 @@ func (m mask) of(v any) any {
 		out := map[string]any{}
 		for name, below := range m {
 			if value, has := v[name]; has {
-				out[name] = below.of(value)
+				out[name] = below.wantedPart(value)
 			}
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, one := range v {
-			out[i] = m.of(one)
+			out[i] = m.wantedPart(one)
 		}
 		return out
 	}

@@ -60,7 +60,7 @@ func (c *call) describe(o *object) map[string]any {
 		told.StorageClass = "STANDARD"
 	}
 	at := "/storage/v1/b/" + o.Bucket + "/o/" + url.PathEscape(o.Name)
-	out := plain(told)
+	out := asJSON(told)
 	maps.Copy(out, map[string]any{
 		"kind": "storage#object", "id": fmt.Sprintf("%s/%s/%d", o.Bucket, o.Name, o.Generation),
 		"selfLink": "http://" + c.Host + at,
@@ -73,7 +73,7 @@ func (c *call) describe(o *object) map[string]any {
 }
 
 func (c *call) describeBucket(b *bucket) map[string]any {
-	out := plain(b)
+	out := asJSON(b)
 	maps.Copy(out, map[string]any{"kind": "storage#bucket", "id": b.Name, "location": "US-CENTRAL1",
 		"storageClass": "STANDARD",
 		"selfLink":     "http://" + c.Host + "/storage/v1/b/" + b.Name,
@@ -81,8 +81,8 @@ func (c *call) describeBucket(b *bucket) map[string]any {
 	return out
 }
 
-// plain returns a value as JSON has it.
-func plain(v any) map[string]any {
+// asJSON returns a value as JSON has it.
+func asJSON(v any) map[string]any {
 	data, err := json.Marshal(v)
 	if err != nil {
 		panic(err) // records and resources always encode
@@ -131,8 +131,8 @@ func absent(bucket, object string) error {
 var errUnmet = &httpjson.Error{Code: http.StatusPreconditionFailed,
 	Message: "At least one of the pre-conditions you specified did not hold."}
 
-// holds compares an object, nil if there is none, with the preconditions of a request.
-func holds(q url.Values, o *object, reading bool) error {
+// checkPreconditions compares an object, nil if there is none, with the preconditions of a request.
+func checkPreconditions(q url.Values, o *object, reading bool) error {
 	var generation, metageneration int64
 	if o != nil {
 		generation, metageneration = o.Generation, o.Metageneration
@@ -163,15 +163,15 @@ func holds(q url.Values, o *object, reading bool) error {
 	return nil
 }
 
-// find returns the object of a request if it is there, of the generation asked for, and meets the preconditions. A lock
-// is held.
-func (s *Server) find(c *call, reading bool) (*object, error) {
+// findObject returns the object of a request if it is there, of the generation asked for, and meets the preconditions.
+// A lock is held.
+func (s *Server) findObject(c *call, reading bool) (*object, error) {
 	b, err := s.bucket(c.bucket)
 	if err != nil {
 		return nil, err
 	}
 	o := b.objects[c.object]
-	if err := holds(c.q, o, reading); err != nil {
+	if err := checkPreconditions(c.q, o, reading); err != nil {
 		return nil, err
 	}
 	if g := c.q.Get("generation"); o == nil || g != "" && g != strconv.FormatInt(o.Generation, 10) {

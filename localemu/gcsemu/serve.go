@@ -34,10 +34,10 @@ var routes = []struct {
 	{"GET DELETE", regexp.MustCompile(`^/storage/v1/b/([^/]+)$`), (*Server).oneBucket},
 	{"GET", regexp.MustCompile(`^/storage/v1/b/([^/]+)/o/?$`), (*Server).list},
 	{"GET DELETE", regexp.MustCompile(`^/storage/v1/b/([^/]+)/o/([^/]+)$`), (*Server).oneObject},
-	{"GET", regexp.MustCompile(`^/download/storage/v1/b/([^/]+)/o/([^/]+)$`), (*Server).read},
+	{"GET", regexp.MustCompile(`^/download/storage/v1/b/([^/]+)/o/([^/]+)$`), (*Server).sendContents},
 	{"POST PUT DELETE", regexp.MustCompile(`^/upload/storage/v1/b/([^/]+)/o/?$`), (*Server).upload},
 	{"", regexp.MustCompile(`^/(?:storage|upload|download|batch)/`), nil},
-	{"GET HEAD", regexp.MustCompile(`^/([^/]+)/(.+)$`), (*Server).read}, // the XML API
+	{"GET HEAD", regexp.MustCompile(`^/([^/]+)/(.+)$`), (*Server).sendContents}, // the XML API
 }
 
 // serve answers one request.
@@ -87,7 +87,7 @@ func (s *Server) answer(w http.ResponseWriter, c *call) (any, error) {
 
 		v, err := route.answer(s, w, c)
 		if told, ok := v.(map[string]any); ok && err == nil {
-			return mask.of(told), nil
+			return mask.wantedPart(told), nil
 		}
 		return v, err
 	}
@@ -177,12 +177,12 @@ func (s *Server) oneBucket(w http.ResponseWriter, c *call) (any, error) {
 
 func (s *Server) oneObject(w http.ResponseWriter, c *call) (any, error) {
 	if c.Method == http.MethodGet && c.q.Get("alt") == "media" {
-		return s.read(w, c)
+		return s.sendContents(w, c)
 	}
 	if c.Method == http.MethodGet {
 		s.mu.RLock()
 		defer s.mu.RUnlock()
-		o, err := s.find(c, true)
+		o, err := s.findObject(c, true)
 		if err != nil {
 			return nil, err
 		}
@@ -195,7 +195,7 @@ func (s *Server) oneObject(w http.ResponseWriter, c *call) (any, error) {
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o, err := s.find(c, false)
+	o, err := s.findObject(c, false)
 	if err == nil {
 		err = s.delete(o)
 	}
@@ -206,8 +206,8 @@ func (s *Server) oneObject(w http.ResponseWriter, c *call) (any, error) {
 	return nil, nil
 }
 
-// read sends an object's contents.
-func (s *Server) read(w http.ResponseWriter, c *call) (any, error) {
+// sendContents sends an object's contents.
+func (s *Server) sendContents(w http.ResponseWriter, c *call) (any, error) {
 	if err := s.reads.strike(c.object); err != nil {
 		return nil, err
 	}
@@ -218,7 +218,7 @@ func (s *Server) read(w http.ResponseWriter, c *call) (any, error) {
 		}
 	}
 
-	o, f, err := s.open(c)
+	o, f, err := s.openContents(c)
 	if err != nil {
 		return nil, err
 	}
@@ -252,11 +252,11 @@ func (s *Server) read(w http.ResponseWriter, c *call) (any, error) {
 	return nil, nil
 }
 
-// open returns an object and its contents, which stay these even if it is written meanwhile.
-func (s *Server) open(c *call) (*object, *os.File, error) {
+// openContents returns an object and its contents, which stay these even if it is written meanwhile.
+func (s *Server) openContents(c *call) (*object, *os.File, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	o, err := s.find(c, true)
+	o, err := s.findObject(c, true)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -83,7 +83,7 @@ func Start(l net.Listener, o Options) (*Server, error) {
 		buckets: map[string]*bucket{}, sessions: sessions{open: map[string]*upload{}}}
 	s.writes.limited = !o.Unlimited
 	s.newFile = s.makeFile
-	if err := s.load(); err != nil {
+	if err := s.loadRecords(); err != nil {
 		return nil, fmt.Errorf("read the buckets in %s: %w", o.Dir, err)
 	}
 	s.Listener = httpjson.Serve(l, s.serve, o.Log)

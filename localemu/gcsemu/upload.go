@@ -116,7 +116,7 @@ func (s *Server) upload(w http.ResponseWriter, c *call) (any, error) {
 	}
 	kind := c.q.Get("uploadType")
 	if err = u.receive(kind); err == nil && kind == "resumable" {
-		s.begin(w, u)
+		s.beginUpload(w, u)
 		return nil, nil
 	}
 	defer u.close()
@@ -185,7 +185,7 @@ func (s *Server) commit(u *upload) (any, error) {
 		return nil, err
 	}
 	s.mu.Lock()
-	o, err := s.write(u)
+	o, err := s.writeLocked(u)
 	s.mu.Unlock()
 	if err != nil {
 		return nil, err
@@ -200,14 +200,14 @@ func (s *Server) commit(u *upload) (any, error) {
 	return u.finished, nil
 }
 
-// write is commit without concurrent writes. The lock is held.
-func (s *Server) write(u *upload) (*object, error) {
+// writeLocked is commit without concurrent writes. The lock is held.
+func (s *Server) writeLocked(u *upload) (*object, error) {
 	c := u.call
 	b, err := s.bucket(c.bucket)
 	if err != nil {
 		return nil, err
 	}
-	if err := holds(c.q, b.objects[c.object], false); err != nil {
+	if err := checkPreconditions(c.q, b.objects[c.object], false); err != nil {
 		return nil, err
 	}
 
@@ -218,7 +218,7 @@ func (s *Server) write(u *upload) (*object, error) {
 	if err := u.file.Close(); err != nil && !errors.Is(err, os.ErrClosed) { // Windows renames no open file
 		return nil, err
 	}
-	return o, s.put(o, u.file.Name())
+	return o, s.putContents(o, u.file.Name())
 }
 
 // maxSessions bounds the unfinished uploads; beyond it the oldest is abandoned.
@@ -246,8 +246,8 @@ func (ss *sessions) closeAll() {
 	}
 }
 
-// begin answers with the address to send the contents to.
-func (s *Server) begin(w http.ResponseWriter, u *upload) {
+// beginUpload answers with the address to send the contents to.
+func (s *Server) beginUpload(w http.ResponseWriter, u *upload) {
 	u.begun = time.Now()
 	id := uuid.NewString()
 	ss := &s.sessions

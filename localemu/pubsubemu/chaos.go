@@ -51,16 +51,16 @@ type waitingMessage struct {
 
 func newChaos(f Faults, next publish) *chaos {
 	c := &chaos{faults: f, struck: func(string) {}, next: next, random: rand.New(rand.NewPCG(f.Seed, 0x5eed))}
-	c.publish = c.plain
+	c.publish = c.publishInOrder
 	if f.Shuffle {
-		c.publish = c.shuffled
+		c.publish = c.publishShuffled
 	}
 	return c
 }
 
-// plain drops and duplicates.
-func (c *chaos) plain(ctx context.Context, r *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {
-	kept, ids := c.drop(r.GetMessages())
+// publishInOrder drops and duplicates.
+func (c *chaos) publishInOrder(ctx context.Context, r *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {
+	kept, ids := c.dropMessages(r.GetMessages())
 	repeats := 1
 	if c.faults.Duplicate {
 		repeats = 2
@@ -77,14 +77,14 @@ func (c *chaos) plain(ctx context.Context, r *pubsubpb.PublishRequest) (*pubsubp
 			return nil, err
 		}
 		if i == 0 {
-			fill(ids, reply.GetMessageIds())
+			fillEmptyIDs(ids, reply.GetMessageIds())
 		}
 	}
 	return &pubsubpb.PublishResponse{MessageIds: ids}, nil
 }
 
-// fill puts the given ids into the ids that are still empty.
-func fill(ids, given []string) {
+// fillEmptyIDs puts the given ids into the ids that are still empty.
+func fillEmptyIDs(ids, given []string) {
 	for i := range ids {
 		if ids[i] == "" {
 			ids[i] = given[0]
@@ -93,8 +93,8 @@ func fill(ids, given []string) {
 	}
 }
 
-// drop removes the messages that are to be lost; those get their ids here.
-func (c *chaos) drop(all []*pubsubpb.PubsubMessage) (kept []*pubsubpb.PubsubMessage, ids []string) {
+// dropMessages removes the messages that are to be lost; those get their ids here.
+func (c *chaos) dropMessages(all []*pubsubpb.PubsubMessage) (kept []*pubsubpb.PubsubMessage, ids []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ids = make([]string, len(all))
@@ -119,9 +119,9 @@ func clones(ms []*pubsubpb.PubsubMessage) []*pubsubpb.PubsubMessage {
 	return out
 }
 
-// shuffled holds messages back until there are enough to change their order.
-func (c *chaos) shuffled(_ context.Context, r *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {
-	kept, ids := c.drop(r.GetMessages())
+// publishShuffled holds messages back until there are enough to change their order.
+func (c *chaos) publishShuffled(_ context.Context, r *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {
+	kept, ids := c.dropMessages(r.GetMessages())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
@@ -168,8 +168,8 @@ func (c *chaos) release() {
 	c.waiting = nil
 }
 
-// acks returns the acknowledgements that are not lost.
-func (c *chaos) acks(ids []string) []string {
+// keptAcks returns the acknowledgements that are not lost.
+func (c *chaos) keptAcks(ids []string) []string {
 	if c.faults.LoseAcks == 0 {
 		return ids
 	}

@@ -57,7 +57,7 @@ func (s *Server) deliver(p Push, m *pubsubpb.PubsubMessage, id string) {
 			err = p.Post(body)
 			<-s.pushing
 		}
-		if err == nil && slices.Contains(s.chaos.acks([]string{id}), id) {
+		if err == nil && slices.Contains(s.chaos.keptAcks([]string{id}), id) {
 			return
 		}
 		if dead != nil && attempt == int(dead.GetMaxDeliveryAttempts()) {

@@ -133,7 +133,7 @@ func (s *Server) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, ne
 		}
 		return s.chaos.publish(ctx, r)
 	case *pubsubpb.AcknowledgeRequest:
-		r.AckIds = s.chaos.acks(r.GetAckIds())
+		r.AckIds = s.chaos.keptAcks(r.GetAckIds())
 	case *pubsubpb.Topic:
 		if err := checkName(r.GetName(), "topics"); err != nil {
 			return nil, err

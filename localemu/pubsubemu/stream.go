@@ -45,7 +45,7 @@ func (p *pullStream) RecvMsg(m any) error {
 			p.opened, p.pings = true, r.GetProtocolVersion() >= 1
 			return nil
 		case !ping:
-			r.AckIds = p.server.chaos.acks(r.GetAckIds())
+			r.AckIds = p.server.chaos.keptAcks(r.GetAckIds())
 			if len(r.GetAckIds()) > 0 || len(r.GetModifyDeadlineAckIds()) > 0 {
 				return nil
 			}

@@ -169,7 +169,7 @@ func TestLateRename(t *testing.T) {
 	first := put(t, Bucket(dir), "a", "first", blob.Absent)
 	var late func() error
 	s := &bucket{dir: dir, opened: between{layoutOf(t, dir), func(do func() error, from, _ string) error {
-		if v, ok := parse(filepath.Base(from)); ok && v.Generation == first.Generation {
+		if v, ok := parseMark(filepath.Base(from)); ok && v.Generation == first.Generation {
 			late = do
 			return syscall.EIO
 		}
@@ -232,7 +232,7 @@ func TestCleanSteps(t *testing.T) {
 	}
 
 	for _, file := range files {
-		if v, ok := parse(file.Name()); ok && v.Generation > 0 {
+		if v, ok := parseMark(file.Name()); ok && v.Generation > 0 {
 			v.Generation += 1 << 50 // 35 years
 			must.Do(t, os.Rename(filepath.Join(place, file.Name()), filepath.Join(place, v.mark())))
 			third := put(t, s, "a", "third", v.Generation)

@@ -166,8 +166,8 @@ func (v version) mark() string {
 	return fmt.Sprintf("%d.%d.%d.%08x.%s", v.Generation, v.base, v.Size, v.CRC32C, v.id)
 }
 
-// parse reads the name of a mark, or of contents, which do not say their generation.
-func parse(file string) (v version, ok bool) {
+// parseMark reads the name of a mark, or of contents, which do not say their generation.
+func parseMark(file string) (v version, ok bool) {
 	n, _ := fmt.Sscanf(file, "%d.%d.%d.%x.%s", &v.Generation, &v.base, &v.Size, &v.CRC32C, &v.id)
 	if n < 5 {
 		v = version{}
@@ -207,12 +207,12 @@ func tryReadCurrent(root fileSystem, place string, open bool) (now version, f *o
 	files, err := namesIn(dir)
 	// While a mark is renamed a listing may show both names, or neither.
 	for _, file := range files {
-		if v, ok := parse(file); ok && v.Generation > now.Generation {
+		if v, ok := parseMark(file); ok && v.Generation > now.Generation {
 			now = v
 		}
 	}
 	for _, file := range files {
-		if v, ok := parse(file); ok && v.Generation == 0 && v.base < now.Generation && file != now.contents() {
+		if v, ok := parseMark(file); ok && v.Generation == 0 && v.base < now.Generation && file != now.contents() {
 			now.strays = append(now.strays, path.Join(place, file))
 		}
 	}
@@ -244,7 +244,7 @@ func (b *bucket) Stat(ctx context.Context, name string) (blob.Attrs, error) {
 	if err == nil && now.Generation == 0 {
 		err = blob.ErrNotExist
 	}
-	return now.Attrs, b.fail("stat", name, err)
+	return now.Attrs, b.wrapError("stat", name, err)
 }
 
 // Open is blob.Store's. A read of the whole object is verified.
@@ -256,7 +256,7 @@ func (b *bucket) Open(ctx context.Context, name string, r blob.Range) (io.ReadCl
 	}
 	if err != nil {
 		_ = f.Close()
-		return nil, blob.Attrs{}, b.fail("open", name, err)
+		return nil, blob.Attrs{}, b.wrapError("open", name, err)
 	}
 	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
 	part := io.TeeReader(io.NewSectionReader(f, r.Offset, cmp.Or(r.Length, now.Size)), sum)
@@ -283,7 +283,7 @@ func (b *bucket) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, 
 	return func(yield func(blob.Attrs, error) bool) {
 		all, err := b.list(ctx, prefix)
 		if err != nil {
-			yield(blob.Attrs{}, b.fail("list", prefix, err))
+			yield(blob.Attrs{}, b.wrapError("list", prefix, err))
 			return
 		}
 		for _, attrs := range all {
@@ -358,7 +358,7 @@ func (b *bucket) list(ctx context.Context, prefix string) (all []blob.Attrs, err
 }
 
 func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (_ blob.Attrs, err error) {
-	defer func() { err = b.fail("put", name, err) }()
+	defer func() { err = b.wrapError("put", name, err) }()
 	now, _, err := b.readCurrent(ctx, name, false)
 	if err != nil {
 		return blob.Attrs{}, err
@@ -370,7 +370,7 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 	place, dir := encode(name), path.Join(drafts, next.id)
 	at := path.Join(dir, next.contents()) // "" once they are to stay
 	defer func() { discard(root, at, dir) }()
-	if err := next.write(root, at, blob.UntilDone(ctx, r)); err != nil {
+	if err := next.writeContents(root, at, blob.UntilDone(ctx, r)); err != nil {
 		return blob.Attrs{}, err
 	}
 
@@ -381,7 +381,7 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 			if err := root.WriteFile(path.Join(dir, next.mark()), nil, 0o666); err != nil {
 				return err
 			}
-			return move(root, dir, place)
+			return moveDirectory(root, dir, place)
 		}
 		to := path.Join(place, next.contents())
 		if err := root.Rename(at, to); err != nil {
@@ -429,7 +429,7 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 // Remove is blob.Remover's. Its one rename takes the object away whole, and if another has just replaced it, the next
 // puts it back. Directories that are empty then go, too.
 func (b *bucket) Remove(ctx context.Context, name string, at blob.Generation) (err error) {
-	defer func() { err = b.fail("remove", name, err) }()
+	defer func() { err = b.wrapError("remove", name, err) }()
 	now, _, err := b.readCurrent(ctx, name, false)
 	if err != nil || now.Generation == 0 {
 		return err
@@ -445,7 +445,7 @@ func (b *bucket) Remove(ctx context.Context, name string, at blob.Generation) (e
 		return err
 	}
 	if now, _, err = tryReadCurrent(root, away, false); err != nil || now.Generation != at {
-		return cmp.Or(move(root, away, place), err, blob.ErrPrecondition)
+		return cmp.Or(moveDirectory(root, away, place), err, blob.ErrPrecondition)
 	}
 	for dir := path.Dir(place); dir != objects && root.Remove(dir) == nil; {
 		dir = path.Dir(dir)
@@ -453,8 +453,8 @@ func (b *bucket) Remove(ctx context.Context, name string, at blob.Generation) (e
 	return root.RemoveAll(away)
 }
 
-// write puts all of r on disk.
-func (v *version) write(root fileSystem, file string, r io.Reader) error {
+// writeContents puts all of r on disk.
+func (v *version) writeContents(root fileSystem, file string, r io.Reader) error {
 	dirErr := root.MkdirAll(path.Dir(file), 0o777)
 	f, err := root.Create(file)
 	if err != nil {
@@ -470,8 +470,8 @@ func (v *version) write(root fileSystem, file string, r io.Reader) error {
 	return cmp.Or(err, f.Close())
 }
 
-// move renames a directory to one whose parents may be missing, and may be removed at the same time.
-func move(root fileSystem, from, to string) (err error) {
+// moveDirectory renames a directory to one whose parents may be missing, and may be removed at the same time.
+func moveDirectory(root fileSystem, from, to string) (err error) {
 	for try := 0; try == 0 || try < looks && errors.Is(err, fs.ErrNotExist); try++ {
 		if err = root.MkdirAll(path.Dir(to), 0o777); err == nil || errors.Is(err, fs.ErrExist) { // and may be gone
 			err = root.Rename(from, to)
@@ -489,8 +489,8 @@ func discard(root fileSystem, names ...string) {
 	}
 }
 
-// fail says what was done and where. A file that is not there is not taken for the object's absence.
-func (b *bucket) fail(action, name string, err error) error {
+// wrapError says what was done and where. A file that is not there is not taken for the object's absence.
+func (b *bucket) wrapError(action, name string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) && err != blob.ErrNotExist { //nolint:errorlint // itself
 		err = errors.New(err.Error())
 	}

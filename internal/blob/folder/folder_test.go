@@ -81,8 +81,8 @@ func FuzzNames(f *testing.F) {
 		if name, ok := decode(objects + "/" + s); ok && encode(name) != objects+"/"+s {
 			t.Errorf("%q is in two directories", name)
 		}
-		if v, ok := parse(s); ok && (v.Generation == 0 && v.contents() != s || v.Generation != 0 && (v.mark() != s ||
-			v.contents() == s || v.Generation <= v.base || v.Size < 0) || v.base < 0) {
+		if v, ok := parseMark(s); ok && (v.Generation == 0 && v.contents() != s || v.Generation != 0 &&
+			(v.mark() != s || v.contents() == s || v.Generation <= v.base || v.Size < 0) || v.base < 0) {
 			t.Errorf("%q is the name of %+v", s, v)
 		}
 	})

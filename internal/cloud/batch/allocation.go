@@ -10,15 +10,15 @@ import (
 // ssdDevice is the local SSD's device name within a job.
 const ssdDevice = "local-ssd"
 
-func (j Job) allocation() *batchpb.AllocationPolicy {
+func (j Job) allocationPolicy() *batchpb.AllocationPolicy {
 	return &batchpb.AllocationPolicy{
 		Location: j.location(),
 		Instances: []*batchpb.AllocationPolicy_InstancePolicyOrTemplate{{
-			PolicyTemplate: &batchpb.AllocationPolicy_InstancePolicyOrTemplate_Policy{Policy: j.machine()},
+			PolicyTemplate: &batchpb.AllocationPolicy_InstancePolicyOrTemplate_Policy{Policy: j.instancePolicy()},
 		}},
 		Labels:         maps.Clone(j.Labels),
 		ServiceAccount: j.account(),
-		Network:        j.network(),
+		Network:        j.networkPolicy(),
 	}
 }
 
@@ -34,13 +34,13 @@ func (j Job) location() *batchpb.AllocationPolicy_LocationPolicy {
 	return &batchpb.AllocationPolicy_LocationPolicy{AllowedLocations: zones}
 }
 
-func (j Job) machine() *batchpb.AllocationPolicy_InstancePolicy {
+func (j Job) instancePolicy() *batchpb.AllocationPolicy_InstancePolicy {
 	model := batchpb.AllocationPolicy_STANDARD
 	if j.Spot {
 		model = batchpb.AllocationPolicy_SPOT
 	}
 	return &batchpb.AllocationPolicy_InstancePolicy{
-		MachineType: j.MachineType, ProvisioningModel: model, BootDisk: j.bootDisk(), Disks: j.disks(),
+		MachineType: j.MachineType, ProvisioningModel: model, BootDisk: j.bootDisk(), Disks: j.attachedDisks(),
 	}
 }
 
@@ -52,8 +52,8 @@ func (j Job) bootDisk() *batchpb.AllocationPolicy_Disk {
 	return &batchpb.AllocationPolicy_Disk{Type: "hyperdisk-balanced"}
 }
 
-// disks returns one entry for the local SSD, for any number of disks.
-func (j Job) disks() []*batchpb.AllocationPolicy_AttachedDisk {
+// attachedDisks returns one entry for the local SSD, for any number of disks.
+func (j Job) attachedDisks() []*batchpb.AllocationPolicy_AttachedDisk {
 	if j.LocalSSDs == 0 {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (j Job) account() *batchpb.ServiceAccount {
 	return &batchpb.ServiceAccount{Email: j.ServiceAccount}
 }
 
-func (j Job) network() *batchpb.AllocationPolicy_NetworkPolicy {
+func (j Job) networkPolicy() *batchpb.AllocationPolicy_NetworkPolicy {
 	if j.Network == "" && j.Subnetwork == "" && !j.NoExternalIP {
 		return nil
 	}

@@ -180,7 +180,7 @@ func (c *Client) create(ctx context.Context, id string, job *batchpb.Job) (got *
 				"the project or region may be wrong: check COPPICE_PROJECT and COPPICE_LOCATION", err)
 		}
 
-		found, err := c.find(ctx, name)
+		found, err := c.getExisting(ctx, name)
 		if err == nil || existed || !errors.Is(err, ErrNotExist) {
 			// The job is older than our answer: another process made it with the same request, so it is the same job.
 			return found, existed, err
@@ -190,8 +190,8 @@ func (c *Client) create(ctx context.Context, id string, job *batchpb.Job) (got *
 		"use another sweep id", name, maxAgain)
 }
 
-// find gets a job that must exist, although it may not be readable yet.
-func (c *Client) find(ctx context.Context, name string) (*batchpb.Job, error) {
+// getExisting gets a job that must exist, although it may not be readable yet.
+func (c *Client) getExisting(ctx context.Context, name string) (*batchpb.Job, error) {
 	j, err := backoff.Retry(ctx, func() (*batchpb.Job, error) {
 		j, err := c.get(ctx, name)
 		if err != nil && status.Code(err) != codes.NotFound {

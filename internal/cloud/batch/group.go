@@ -12,14 +12,14 @@ import (
 // taskGroup is the only task group that Batch supports.
 func (j Job) taskGroup() *batchpb.TaskGroup {
 	return &batchpb.TaskGroup{
-		TaskSpec:         j.task(),
+		TaskSpec:         j.taskSpec(),
 		TaskCount:        int64(j.Tasks),
 		Parallelism:      int64(j.Parallelism), // always set: the documentation is inconsistent about the default
 		TaskCountPerNode: int64(j.TasksPerVM),
 	}
 }
 
-func (j Job) task() *batchpb.TaskSpec {
+func (j Job) taskSpec() *batchpb.TaskSpec {
 	spec := &batchpb.TaskSpec{
 		Runnables:         j.runnables(),
 		ComputeResource:   &batchpb.ComputeResource{CpuMilli: j.CPUMilli, MemoryMib: j.MemoryMiB},

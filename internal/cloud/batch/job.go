@@ -62,7 +62,7 @@ func Build(j Job) (*batchpb.Job, error) {
 	job := &batchpb.Job{
 		Labels:           maps.Clone(j.Labels),
 		TaskGroups:       []*batchpb.TaskGroup{j.taskGroup()},
-		AllocationPolicy: j.allocation(),
+		AllocationPolicy: j.allocationPolicy(),
 		Notifications:    j.notifications(),
 		// without a policy, Batch keeps none of the tasks' output
 		LogsPolicy: &batchpb.LogsPolicy{Destination: batchpb.LogsPolicy_CLOUD_LOGGING},

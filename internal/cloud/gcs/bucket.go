@@ -43,7 +43,7 @@ func (b *bucket) Stat(ctx context.Context, name string) (blob.Attrs, error) {
 	}
 	a, err := b.stat(ctx, b.b.Object(name))
 	if err != nil {
-		return blob.Attrs{}, b.fail("stat", name, err)
+		return blob.Attrs{}, b.convertError("stat", name, err)
 	}
 	return attrsOf(a), nil
 }
@@ -76,7 +76,7 @@ func (b *bucket) Open(ctx context.Context, name string, r blob.Range) (io.ReadCl
 		if outOfRange(err) {
 			return b.openEnd(ctx, name, o)
 		}
-		return nil, blob.Attrs{}, b.fail("open", name, err)
+		return nil, blob.Attrs{}, b.convertError("open", name, err)
 	}
 
 	a := reader.Attrs
@@ -90,7 +90,7 @@ func (b *bucket) Open(ctx context.Context, name string, r blob.Range) (io.ReadCl
 func (b *bucket) openEnd(ctx context.Context, name string, o *storage.ObjectHandle) (io.ReadCloser, blob.Attrs, error) {
 	a, err := b.stat(ctx, o)
 	if err != nil {
-		return nil, blob.Attrs{}, b.fail("open", name, err)
+		return nil, blob.Attrs{}, b.convertError("open", name, err)
 	}
 	return io.NopCloser(bytes.NewReader(nil)), attrsOf(a), nil
 }
@@ -111,7 +111,7 @@ type objectReader struct {
 
 func (r *objectReader) Read(p []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil { // data that have arrived already would hide it
-		return 0, r.b.fail("read", r.name, withCause(r.ctx, err))
+		return 0, r.b.convertError("read", r.name, withCause(r.ctx, err))
 	}
 	r.watch.progress()
 	n, err := r.r.Read(p)
@@ -122,7 +122,7 @@ func (r *objectReader) Read(p []byte) (int, error) {
 	if strings.Contains(err.Error(), "bad CRC on read") { // the library has no type for it
 		err = fmt.Errorf("%w: %w", blob.ErrChecksum, err)
 	}
-	return n, r.b.fail("read", r.name, withCause(r.ctx, err))
+	return n, r.b.convertError("read", r.name, withCause(r.ctx, err))
 }
 
 func (r *objectReader) Close() error {
@@ -154,7 +154,7 @@ func (b *bucket) list(ctx context.Context, q *storage.Query) iter.Seq2[*storage.
 		defer watch.end()
 		q.Projection = storage.ProjectionNoACL
 		if err := q.SetAttrSelection([]string{"Name", "Size", "Generation", "CRC32C", "Updated"}); err != nil {
-			yield(nil, b.fail("list", q.Prefix, err))
+			yield(nil, b.convertError("list", q.Prefix, err))
 			return
 		}
 
@@ -166,7 +166,7 @@ func (b *bucket) list(ctx context.Context, q *storage.Query) iter.Seq2[*storage.
 				return
 			}
 			if err != nil {
-				yield(nil, b.fail("list", q.Prefix, withCause(ctx, err)))
+				yield(nil, b.convertError("list", q.Prefix, withCause(ctx, err)))
 				return
 			}
 			if !yield(a, nil) {

@@ -95,8 +95,8 @@ func (c *Client) Bucket(name string) blob.Store {
 	return &bucket{name: name, b: c.c.Bucket(name), limits: c.limits}
 }
 
-// fail converts the library's error about the object. name is "" for the bucket as a whole.
-func (b *bucket) fail(action, name string, err error) error {
+// convertError converts the library's error about the object. name is "" for the bucket as a whole.
+func (b *bucket) convertError(action, name string, err error) error {
 	what := "gs://" + b.name + "/" + name
 	var api *googleapi.Error
 	isAPI := errors.As(err, &api)

@@ -22,7 +22,7 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 		return blob.Attrs{}, err
 	}
 	if err := ctx.Err(); err != nil {
-		return blob.Attrs{}, b.fail("put", name, err)
+		return blob.Attrs{}, b.convertError("put", name, err)
 	}
 
 	o := b.b.Object(name)
@@ -39,7 +39,7 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 	var head bytes.Buffer
 	_, err := io.CopyN(&head, r, int64(b.limits.small))
 	if err != nil && !errors.Is(err, io.EOF) {
-		return blob.Attrs{}, b.fail("put", name, err)
+		return blob.Attrs{}, b.convertError("put", name, err)
 	}
 
 	short := err != nil
@@ -60,7 +60,7 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 	}
 
 	if err != nil {
-		return blob.Attrs{}, b.fail("put", name, err)
+		return blob.Attrs{}, b.convertError("put", name, err)
 	}
 	return attrsOf(a), nil
 }
@@ -79,7 +79,7 @@ func (b *bucket) Remove(ctx context.Context, name string, at blob.Generation) er
 	if err == nil || errors.Is(err, storage.ErrObjectNotExist) {
 		return nil
 	}
-	return b.fail("remove", name, err)
+	return b.convertError("remove", name, err)
 }
 
 func isPrecondition(err error) bool {

@@ -90,9 +90,9 @@ func New(ctx context.Context, o Options) (*Client, error) {
 		address: func(service string) string { return "https://" + service }}, nil
 }
 
-// read sends a request and decodes the answer into out. With a nil body it is a GET, otherwise a POST: of a form, or
+// call sends a request and decodes the answer into out. With a nil body it is a GET, otherwise a POST: of a form, or
 // of JSON.
-func (c *Client) read(ctx context.Context, service, path string, query url.Values, body, out any) error {
+func (c *Client) call(ctx context.Context, service, path string, query url.Values, body, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	method, header, text := http.MethodGet, "", []byte(nil)
@@ -115,14 +115,14 @@ func (c *Client) read(ctx context.Context, service, path string, query url.Value
 		r.Header.Set("Content-Type", header)
 	}
 
-	if err := c.do(r, out); err != nil {
+	if err := c.send(r, out); err != nil {
 		return translate("https://"+service+path, err)
 	}
 	return nil
 }
 
-// do sends one request.
-func (c *Client) do(r *http.Request, out any) error {
+// send sends one request.
+func (c *Client) send(r *http.Request, out any) error {
 	response, err := c.http.Do(r)
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func (c *Client) Caller(ctx context.Context) (string, error) {
 	var info struct {
 		Email string `json:"email"`
 	}
-	err := c.read(ctx, "oauth2.googleapis.com", "/tokeninfo", nil, form, &info)
+	err := c.call(ctx, "oauth2.googleapis.com", "/tokeninfo", nil, form, &info)
 	return info.Email, err
 }
 
@@ -208,7 +208,7 @@ func (c *Client) Enabled(ctx context.Context, services []string) ([]string, erro
 			} `json:"config"`
 		} `json:"services"`
 	}
-	err := c.read(ctx, "serviceusage.googleapis.com", formatPath("/v1/projects/%s/services:batchGet", c.opts.Project),
+	err := c.call(ctx, "serviceusage.googleapis.com", formatPath("/v1/projects/%s/services:batchGet", c.opts.Project),
 		query,
 		nil, &answer)
 	var names []string
@@ -231,18 +231,18 @@ func (c *Client) Held(ctx context.Context, r cloud.Resource, permissions []strin
 	var err error
 	switch r.Kind {
 	case "project":
-		err = c.read(ctx, "cloudresourcemanager.googleapis.com",
+		err = c.call(ctx, "cloudresourcemanager.googleapis.com",
 			formatPath("/v1/projects/%s:testIamPermissions", r.Name),
 			nil, post, &held)
 	case "bucket":
-		err = c.read(ctx, "storage.googleapis.com", formatPath("/storage/v1/b/%s/iam/testPermissions", r.Name),
+		err = c.call(ctx, "storage.googleapis.com", formatPath("/storage/v1/b/%s/iam/testPermissions", r.Name),
 			url.Values{"permissions": permissions}, nil, &held)
 	case "account":
 		project := c.opts.Project
 		if _, domain, _ := strings.Cut(r.Name, "@"); strings.HasSuffix(domain, ".iam.gserviceaccount.com") {
 			project = strings.TrimSuffix(domain, ".iam.gserviceaccount.com")
 		}
-		err = c.read(ctx, "iam.googleapis.com",
+		err = c.call(ctx, "iam.googleapis.com",
 			formatPath("/v1/projects/%s/serviceAccounts/%s:testIamPermissions", project,
 				r.Name), nil, post, &held)
 	default:
@@ -259,7 +259,7 @@ func (c *Client) Topic(ctx context.Context, name string) error {
 	}
 	var t struct{}
 	topic := formatPath("/v1/projects/%s/topics/%s", parts[1], parts[3])
-	return c.read(ctx, "pubsub.googleapis.com", topic, nil, nil, &t)
+	return c.call(ctx, "pubsub.googleapis.com", topic, nil, nil, &t)
 }
 
 // limits is the part that the descriptions of a project and of a region have in common.
@@ -281,7 +281,7 @@ func (c *Client) Region(ctx context.Context) (cloud.Region, error) {
 		if what != project {
 			fields = "zones,quotas"
 		}
-		err := c.read(ctx, "compute.googleapis.com", what, url.Values{"fields": {fields}}, nil, &answer)
+		err := c.call(ctx, "compute.googleapis.com", what, url.Values{"fields": {fields}}, nil, &answer)
 		var denied *cloud.PermissionError
 		if what == project && errors.As(err, &denied) {
 			r.Unread = err
@@ -306,7 +306,7 @@ func (c *Client) Region(ctx context.Context) (cloud.Region, error) {
 // Offered returns nil if the zone offers the machine type, else cloud.ErrNotThere.
 func (c *Client) Offered(ctx context.Context, zone, machineType string) error {
 	var m struct{}
-	return c.read(ctx, "compute.googleapis.com", formatPath("/compute/v1/projects/%s/zones/%s/machineTypes/%s",
+	return c.call(ctx, "compute.googleapis.com", formatPath("/compute/v1/projects/%s/zones/%s/machineTypes/%s",
 		c.opts.Project, zone, machineType), url.Values{"fields": {"name"}}, nil, &m)
 }
 
@@ -320,5 +320,5 @@ func (c *Client) Image(ctx context.Context, i cloud.Image) error {
 		what += formatPath("/tags/%s", i.Tag)
 	}
 	var found struct{}
-	return c.read(ctx, "artifactregistry.googleapis.com", what, nil, nil, &found)
+	return c.call(ctx, "artifactregistry.googleapis.com", what, nil, nil, &found)
 }

@@ -28,7 +28,7 @@ func FindBounds(all []Distinct, bins int, zeroApart bool) []float64 {
 
 	sides := min(1, len(negative)) + min(1, len(positive))
 	if !zeroApart || above == below || bins < sides+1 {
-		return cut(all, bins)
+		return cutIntoBins(all, bins)
 	}
 
 	// Both sides get bins in proportion to their rows, and at least one.
@@ -41,11 +41,11 @@ func FindBounds(all []Distinct, bins int, zeroApart bool) []float64 {
 
 	var bounds []float64 // none if all values are zero
 	if n > 0 {
-		bounds = append(cut(negative, left), -zero)
+		bounds = append(cutIntoBins(negative, left), -zero)
 	}
 	if p > 0 {
 		bounds = append(bounds, zero)
-		bounds = append(bounds, cut(positive, bins-len(bounds))...)
+		bounds = append(bounds, cutIntoBins(positive, bins-len(bounds))...)
 	}
 	return bounds
 }
@@ -58,9 +58,9 @@ func rowsOf(values []Distinct) int {
 	return n
 }
 
-// cut divides the values into at most bins bins of about equal numbers of rows, and returns the bounds between them. A
-// value with more rows than such a bin gets one to itself.
-func cut(values []Distinct, bins int) []float64 {
+// cutIntoBins divides the values into at most bins bins of about equal numbers of rows, and returns the bounds between
+// them. A value with more rows than such a bin gets one to itself.
+func cutIntoBins(values []Distinct, bins int) []float64 {
 	if len(values) <= bins {
 		return cutFew(values)
 	}

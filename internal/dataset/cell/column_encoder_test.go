@@ -84,7 +84,7 @@ func TestGuidesFind(t *testing.T) {
 			}
 			slots := make([]int32, len(hashes))
 			g := newGuide(&table, levels)
-			g.find(levels, &table, hashes, slots)
+			g.findSlots(levels, &table, hashes, slots)
 			for i, hash := range hashes {
 				want := int32(-1)
 				if at, ok := levels.Find(&table, max(hash, 1)); ok {

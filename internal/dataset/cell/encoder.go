@@ -150,7 +150,7 @@ const chunkRows = 256
 func (e *Encoder) encode(r rows, place func(row int, column, msg string) error, out []float64, in *Inputs,
 	threads int) ([]float64, error) {
 	look := e.lookups.Get().(*lookup)
-	defer look.done()
+	defer look.release()
 	if err := look.resolve(&r, place); err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (e *Encoder) encode(r rows, place func(row int, column, msg string) error, 
 		return nil, err
 	}
 	if in != nil && r.n > 0 {
-		look.addTo(in, r.n)
+		look.addCountsTo(in, r.n)
 	}
 	return out, nil
 }

@@ -84,8 +84,8 @@ func (c *InputCount) add(other *InputCount) {
 	c.Rare += other.Rare
 }
 
-// addTo adds the counts of all chunks to in.
-func (l *lookup) addTo(in *Inputs, rows int) {
+// addCountsTo adds the counts of all chunks to in.
+func (l *lookup) addCountsTo(in *Inputs, rows int) {
 	if in.Columns == nil {
 		in.Columns = make([]InputCount, len(l.counts))
 		for i, name := range l.e.inputs {
@@ -99,8 +99,8 @@ func (l *lookup) addTo(in *Inputs, rows int) {
 	}
 }
 
-// count counts the chunk's rows, whose values are in out.
-func (l *lookup) count(out []float64) error {
+// countRows counts the chunk's rows, whose values are in out.
+func (l *lookup) countRows(out []float64) error {
 	for i := range l.counts {
 		c, w := &l.counts[i], &l.e.witnesses[i]
 		switch {
@@ -119,7 +119,7 @@ func (l *lookup) count(out []float64) error {
 
 // countLevels counts a column by its levels in a table.
 func (l *lookup) countLevels(c *InputCount, table int) error {
-	slots, _, err := l.find(table)
+	slots, _, err := l.findLevels(table)
 	if err != nil {
 		return err
 	}

@@ -66,8 +66,8 @@ func newLookup(e *Encoder) *lookup {
 	return l
 }
 
-// done returns the memory, without what it refers to.
-func (l *lookup) done() {
+// release returns the memory, without what it refers to.
+func (l *lookup) release() {
 	clear(l.whole)
 	clear(l.columns)
 	clear(l.counts)
@@ -125,7 +125,7 @@ func (l *lookup) encodeChunks(rows int, out []float64, place func(row int, colum
 	chunks, width, at := (rows+chunkRows-1)/chunkRows, len(l.e.encoders), math.MaxInt
 	dataset.Parallel(threads, chunks, func(i int) {
 		own := l.e.lookups.Get().(*lookup)
-		defer own.done()
+		defer own.release()
 		copy(own.whole, l.whole)
 		first := i * chunkRows
 		err := own.encode(first, min(first+chunkRows, rows), out[first*width:], place, count)
@@ -169,7 +169,7 @@ func (l *lookup) encode(first, end int, out []float64, place func(row int, colum
 		}
 	}
 	if count {
-		return l.count(out)
+		return l.countRows(out)
 	}
 	return nil
 }
@@ -200,13 +200,13 @@ func (l *lookup) feature(i int, out []float64, stride int) (column string, err e
 	case dataset.DeriveHour, dataset.DeriveWeekday, dataset.DeriveAge:
 		return l.calendar(f.From, in, out, stride)
 	case dataset.DeriveRate:
-		rates, column, err := l.rate(f.From.Table)
+		rates, column, err := l.readRates(f.From.Table)
 		for r, x := range rates {
 			out[r*stride] = x
 		}
 		return column, err
 	default:
-		slots, column, err := l.find(f.From.Table)
+		slots, column, err := l.findLevels(f.From.Table)
 		if err != nil || what == dataset.DeriveCount {
 			for r, at := range slots {
 				out[r*stride] = 0
@@ -271,13 +271,13 @@ func (l *lookup) recency(d *dataset.Derived, input int, slots []int32, out []flo
 	return d.Of[0].Column, err
 }
 
-// rate returns the rates of the rows' levels in a table.
-func (l *lookup) rate(table int) (rates []float64, column string, err error) {
+// readRates returns the rates of the rows' levels in a table.
+func (l *lookup) readRates(table int) (rates []float64, column string, err error) {
 	if l.rates[table].known {
 		return l.rates[table].values, "", nil
 	}
 
-	slots, column, err := l.find(table)
+	slots, column, err := l.findLevels(table)
 	if err != nil {
 		return nil, column, err
 	}
@@ -285,7 +285,7 @@ func (l *lookup) rate(table int) (rates []float64, column string, err error) {
 	t := &l.e.encoding.Tables[table]
 	var above []float64
 	if t.BackOff >= 0 {
-		if above, column, err = l.rate(t.BackOff); err != nil {
+		if above, column, err = l.readRates(t.BackOff); err != nil {
 			return nil, column, err
 		}
 	}
@@ -304,8 +304,8 @@ func (l *lookup) rate(table int) (rates []float64, column string, err error) {
 	return rates, "", nil
 }
 
-// find returns the positions of the rows' levels in a table.
-func (l *lookup) find(table int) (slots []int32, column string, err error) {
+// findLevels returns the positions of the rows' levels in a table.
+func (l *lookup) findLevels(table int) (slots []int32, column string, err error) {
 	if l.slots[table].known {
 		return l.slots[table].values, "", nil
 	}
@@ -325,7 +325,7 @@ func (l *lookup) find(table int) (slots []int32, column string, err error) {
 	}
 
 	slots = l.slots[table].make(l.rows)
-	l.e.guides[table].find(l.e.levels, &l.e.encoding.Tables[table], l.levels, slots)
+	l.e.guides[table].findSlots(l.e.levels, &l.e.encoding.Tables[table], l.levels, slots)
 	return slots, "", nil
 }
 
@@ -357,9 +357,9 @@ func newGuide(t *dataset.LevelTable, levels *dataset.Levels) guide {
 	return g
 }
 
-// find writes the positions of levels, as levels.Find finds them, and -1 where there is none. The first two comparisons
-// have no branch, which would often be mispredicted; few levels need a third.
-func (g *guide) find(levels *dataset.Levels, t *dataset.LevelTable, hashes []uint64, slots []int32) {
+// findSlots writes the positions of levels, as levels.Find finds them, and -1 where there is none. The first two
+// comparisons have no branch, which would often be mispredicted; few levels need a third.
+func (g *guide) findSlots(levels *dataset.Levels, t *dataset.LevelTable, hashes []uint64, slots []int32) {
 	if g.first == nil {
 		for i, hash := range hashes {
 			slots[i] = -1

@@ -68,7 +68,7 @@ func NewSearcher(bounds []float64) Searcher {
 func (s *Searcher) chooseCells() {
 	bounds := s.table[:s.bounds]
 	try := func(c cells) {
-		if guide, inCell := c.guide(bounds); inCell < s.inCell {
+		if guide, inCell := c.countBounds(bounds); inCell < s.inCell {
 			s.cells, s.guide, s.inCell = c, guide, inCell
 		}
 	}
@@ -118,8 +118,8 @@ func signedBits(x float64) int64 {
 // around the product prevents a fused multiply-add, so that bounds and numbers are rounded alike.
 func even(x, scale, offset float64) float64 { return float64(x*scale) + offset }
 
-// guide counts the bounds before each cell, and returns the most in any one cell.
-func (c *cells) guide(bounds []float64) (*[guideCells]uint8, int) {
+// countBounds counts the bounds before each cell, and returns the most in any one cell.
+func (c *cells) countBounds(bounds []float64) (*[guideCells]uint8, int) {
 	var in [guideCells]int
 	before, most := 0, 0
 	for _, b := range bounds {

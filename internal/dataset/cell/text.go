@@ -33,8 +33,8 @@ type numeral struct {
 	exponentSigned bool
 }
 
-// scan parses a text. ok is false if it is not a decimal number; digits is 0 if it does not even begin like one.
-func scan(s string) (n numeral, ok bool) {
+// scanNumeral parses a text. ok is false if it is not a decimal number; digits is 0 if it does not even begin like one.
+func scanNumeral(s string) (n numeral, ok bool) {
 	i := 0
 	if s != "" && (s[0] == '-' || s[0] == '+') {
 		n.signed = true
@@ -84,7 +84,7 @@ func (n *numeral) scanDigits(s string, i int) int {
 // Programming-language forms (hexadecimal, underscores) are text.
 func ParseNumber(s string) (float64, Form) {
 	s = Trim(s)
-	n, ok := scan(s)
+	n, ok := scanNumeral(s)
 	switch {
 	case n.digits == 0:
 		return parseWord(s)
@@ -107,7 +107,7 @@ func ParseNumber(s string) (float64, Form) {
 // float64s: 17, 17.0, -0.5.
 func plainNumber(s string) (float64, bool) {
 	s = Trim(s)
-	n, ok := scan(s)
+	n, ok := scanNumeral(s)
 	if !ok || n.exponent || n.zeros || n.digits > 15 {
 		return 0, false
 	}

@@ -27,8 +27,8 @@ func ParseTime(s string) (sec, nsec int64, ok bool) { return parseTime(s, YearFi
 
 func parseTime(s string, order DayOrder) (sec, nsec int64, ok bool) {
 	p := timeText{s: Trim(s), ok: true}
-	year, month, day := p.date(order)
-	if !p.ok || month < 1 || month > 12 || day < 1 || day > daysIn(year, month) {
+	year, month, day := p.parseDate(order)
+	if !p.ok || month < 1 || month > 12 || day < 1 || day > daysInMonth(year, month) {
 		return 0, 0, false
 	}
 	local := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC).Unix()
@@ -46,9 +46,9 @@ func parseTime(s string, order DayOrder) (sec, nsec int64, ok bool) {
 	if !p.compact {
 		p.expect(':')
 	}
-	minute, second := p.digits(2), 0
+	minute, second := p.parseDigits(2), 0
 	if p.compact || p.skip(':') {
-		second = p.digits(2)
+		second = p.parseDigits(2)
 		if p.skip('.') || p.skip(',') {
 			nsec = p.fraction()
 		}
@@ -61,8 +61,8 @@ func parseTime(s string, order DayOrder) (sec, nsec int64, ok bool) {
 	return local - int64(offset), nsec, p.ok && p.s == ""
 }
 
-// date reads the date.
-func (p *timeText) date(order DayOrder) (year, month, day int) {
+// parseDate reads the date.
+func (p *timeText) parseDate(order DayOrder) (year, month, day int) {
 	digits := 0
 	for digits < len(p.s) && isDigit(p.s[digits]) {
 		digits++
@@ -73,19 +73,19 @@ func (p *timeText) date(order DayOrder) (year, month, day int) {
 	}
 	switch {
 	case digits == 4 && (next == '-' || next == '/'):
-		year = p.digits(4)
+		year = p.parseDigits(4)
 		p.skip(next)
 		month = p.upTo2()
 		p.expect(next)
 		day = p.upTo2()
 	case digits == 8 && (next == 'T' || next == 't'):
 		p.compact = true
-		year, month, day = p.digits(4), p.digits(2), p.digits(2)
+		year, month, day = p.parseDigits(4), p.parseDigits(2), p.parseDigits(2)
 	case digits == 0:
 		day, month = p.monthFirst()
 		p.skip(',')
 		p.expect(' ')
-		year = p.digits(4)
+		year = p.parseDigits(4)
 	case digits <= 2 && strings.IndexByte("/.- ", next) >= 0 && digits+1 < len(p.s):
 		day = p.upTo2()
 		p.skip(next)
@@ -95,7 +95,7 @@ func (p *timeText) date(order DayOrder) (year, month, day int) {
 			day, month = month, day
 		}
 		p.expect(next)
-		year = p.digits(4)
+		year = p.parseDigits(4)
 		p.ok = p.ok && (p.named || order != YearFirst && next != ' ')
 	default:
 		p.ok = false
@@ -179,7 +179,7 @@ type timeText struct {
 	named   bool // the month has a name
 }
 
-func (p *timeText) digits(n int) int {
+func (p *timeText) parseDigits(n int) int {
 	if len(p.s) < n {
 		p.ok = false
 		return 0
@@ -201,9 +201,9 @@ func (p *timeText) digits(n int) int {
 // upTo2 reads one or two digits: many tables write months, days and hours without the leading zero.
 func (p *timeText) upTo2() int {
 	if len(p.s) > 1 && isDigit(p.s[1]) {
-		return p.digits(2)
+		return p.parseDigits(2)
 	}
-	return p.digits(1)
+	return p.parseDigits(1)
 }
 
 func (p *timeText) skip(c byte) bool {
@@ -268,10 +268,10 @@ func (p *timeText) offset() int {
 		sign = -1
 	}
 	p.s = p.s[1:]
-	hours, minutes := p.digits(2), 0
+	hours, minutes := p.parseDigits(2), 0
 	if p.s != "" && p.s[0] != '[' {
 		p.skip(':')
-		minutes = p.digits(2)
+		minutes = p.parseDigits(2)
 	}
 	p.ok = p.ok && hours <= 18 && minutes <= 59
 	return sign * (hours*3600 + minutes*60)
@@ -301,7 +301,7 @@ func (p *timeText) readRegion(local int64) int {
 	return offset
 }
 
-func daysIn(year, month int) int {
+func daysInMonth(year, month int) int {
 	switch month {
 	case 4, 6, 9, 11:
 		return 30

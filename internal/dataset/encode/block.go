@@ -72,9 +72,9 @@ func (m *Maker) heldOutBlocks() []place {
 	return out
 }
 
-// load reads a block and, if it is of train, sorts it by the order with the given number.
-func (m *Maker) load(p place, order int, b *block) error {
-	records, err := m.rows.load(p.pile, p.first, p.count, &b.buffer)
+// loadBlock reads a block and, if it is of train, sorts it by the order with the given number.
+func (m *Maker) loadBlock(p place, order int, b *block) error {
+	records, err := m.rows.loadRecords(p.pile, p.first, p.count, &b.buffer)
 	if err != nil {
 		return err
 	}
@@ -162,13 +162,13 @@ func (m *Maker) findLevels(b *block, k, from, to int, add bool, slots *[turnRows
 	var levels [turnRows]uint64
 	t := m.tables[k]
 	if add {
-		t.room(to - from)
+		t.reserve(to - from)
 	}
 	n := m.hashLevels(b, k, from, to, &levels)
 	t.touch(levels[:n])
 
 	for i, level := range levels[:n] {
-		at, free := t.find(level)
+		at, free := t.findSlot(level)
 		if at == absent && add && (m.sketches == nil || m.sketches[k].atLeast(level, m.floor)) {
 			t.add(level, free)
 			at = free

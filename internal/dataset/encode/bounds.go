@@ -20,7 +20,7 @@ func (m *Maker) layFeatures() error {
 	}
 	rates := make([][]float64, len(m.c.Keys))
 	if m.c.Sample > 0 {
-		rows, err := m.sample.take()
+		rows, err := m.sample.takeRows()
 		if err != nil {
 			return err
 		}
@@ -113,8 +113,8 @@ func newSample(c *Config) sample {
 	return sample{limit: math.MaxUint64}
 }
 
-// offer takes row i if its hash is low enough.
-func (s *sample) offer(keys []Key, r *LabelledRows, i int, weight float64) {
+// offerRow takes row i if its hash is low enough.
+func (s *sample) offerRow(keys []Key, r *LabelledRows, i int, weight float64) {
 	hash := Order(uint32(r.First+i), dataset.MaxCopies) // an order that no copy uses
 	if hash > s.limit {
 		return
@@ -129,8 +129,8 @@ func (s *sample) offer(keys []Key, r *LabelledRows, i int, weight float64) {
 	s.rows = append(s.rows, one)
 }
 
-// take returns the rows by ascending hash, and resets the sample.
-func (s *sample) take() ([]sampled, error) {
+// takeRows returns the rows by ascending hash, and resets the sample.
+func (s *sample) takeRows() ([]sampled, error) {
 	rows := s.rows
 	s.rows = nil
 	if len(rows) == 0 {
@@ -149,7 +149,7 @@ func (m *Maker) sampleRates(k int, rows []sampled, rates [][]float64) []float64 
 	seen, at := newTable(len(rows)), make([]int32, len(rows))
 	for i := range rows {
 		level := rows[i].levels[k]
-		slot, free := seen.find(level)
+		slot, free := seen.findSlot(level)
 		if at[i] = slot; slot == absent {
 			seen.add(level, free)
 			at[i] = free
@@ -168,7 +168,7 @@ func (m *Maker) sampleRates(k int, rows []sampled, rates [][]float64) []float64 
 			s = rare[hash%uint64(len(rare))]
 		}
 		if rows[i].hash&1 == 1 { // as a row of train
-			s = s.some(hash)
+			s = s.drawSome(hash)
 		}
 		prior := m.Prior(k)
 		if up := m.c.Keys[k].BackOff; up >= 0 {
@@ -194,9 +194,9 @@ func (d *DistinctCount) rareRows() []slot {
 // exactDraws is the number of rows up to which draws are made one by one.
 const exactDraws = 32
 
-// some simulates the statistics of a random number of the level's rows, from none to all, drawn without replacement;
-// for many rows, and for labels other than 0 and 1, it uses an approximation.
-func (s slot) some(hash uint64) slot {
+// drawSome simulates the statistics of a random number of the level's rows, from none to all, drawn without
+// replacement; for many rows, and for labels other than 0 and 1, it uses an approximation.
+func (s slot) drawSome(hash uint64) slot {
 	draw := func(i int) float64 { return float64(Mix(hash+uint64(i))>>11) / (1 << 53) }
 	share := draw(0)
 	out := slot{n: math.Floor(share * s.n)}

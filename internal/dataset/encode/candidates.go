@@ -12,9 +12,9 @@ import (
 	"coppice/internal/random"
 )
 
-// first returns the initial candidates: atoms that may be keys by themselves, and all pairs of the most informative
-// atoms.
-func (r *run) first(ctx context.Context) []candidate {
+// initialCandidates returns the initial candidates: atoms that may be keys by themselves, and all pairs of the most
+// informative atoms.
+func (r *run) initialCandidates(ctx context.Context) []candidate {
 	atoms := make([]int, len(r.s.Atoms))
 	for i := range atoms {
 		atoms[i] = i
@@ -24,7 +24,7 @@ func (r *run) first(ctx context.Context) []candidate {
 		dataset.Parallel(r.s.Threads, len(atoms), func(i int) {
 			alone[i] = candidate{atoms: []int{i}}
 			if ctx.Err() == nil {
-				alone[i].gain, _ = r.gain(alone[i].atoms)
+				alone[i].gain, _ = r.gainOf(alone[i].atoms)
 			}
 		})
 		slices.SortStableFunc(alone, func(a, b candidate) int { return cmp.Compare(b.gain, a.gain) })
@@ -65,8 +65,8 @@ func (r *run) consider(to []candidate, atoms []int) []candidate {
 	return append(to, candidate{atoms: atoms})
 }
 
-// grow removes a batch from the candidates, and adds the triples made of the batch's pairs and another atom.
-func (r *run) grow(candidates, batch []candidate) []candidate {
+// growCandidates removes a batch from the candidates, and adds the triples made of the batch's pairs and another atom.
+func (r *run) growCandidates(candidates, batch []candidate) []candidate {
 	for _, taken := range batch {
 		candidates = slices.DeleteFunc(candidates, func(c candidate) bool { return slices.Equal(c.atoms, taken.atoms) })
 	}
@@ -89,14 +89,14 @@ func (r *run) grow(candidates, batch []candidate) []candidate {
 // explains some of what a key would have explained, and rarely makes a key more useful.
 const retainedGain = 0.5
 
-// best returns the candidates with the most gain, at most count of them and without redundancy: two keys may divide the
-// rows alike, as a code and its name do, and keys of the same columns, as numbers or as ranges, mostly carry the same
-// information. rest are the candidates that may still be useful.
-func (r *run) best(ctx context.Context, candidates []candidate, count int) (out, rest []candidate) {
+// pickBest returns the candidates with the most gain, at most count of them and without redundancy: two keys may divide
+// the rows alike, as a code and its name do, and keys of the same columns, as numbers or as ranges, mostly carry the
+// same information. rest are the candidates that may still be useful.
+func (r *run) pickBest(ctx context.Context, candidates []candidate, count int) (out, rest []candidate) {
 	least := leastGain * r.meanLoss()
 	dataset.Parallel(r.s.Threads, len(candidates), func(i int) {
 		if c := &candidates[i]; ctx.Err() == nil {
-			gain, deviates := r.gain(c.atoms)
+			gain, deviates := r.gainOf(c.atoms)
 			c.gain, c.chance = gain, deviates < leastDeviates
 		}
 	})
@@ -264,15 +264,15 @@ const (
 	cellPrior  = 20 // rows of average hessian that pull a cell's correction towards zero
 )
 
-// gain is the share of the held-out rows' loss that a key explains beyond the model: the second-order gain of one
+// gainOf is the share of the held-out rows' loss that a key explains beyond the model: the second-order gain of one
 // constant per cell, less what that many constants explain by chance. deviates says how far the gain is beyond chance,
 // as a standard normal deviate.
-func (r *run) gain(atoms []int) (mean, deviates float64) {
+func (r *run) gainOf(atoms []int) (mean, deviates float64) {
 	w := r.work.Get().(*scratch)
 	defer r.work.Put(w)
 	explained, expected, variance := 0.0, 0.0, 0.0
 	rows := 0
-	for _, cells := range r.fill(w, r.divide(w, r.encode(atoms, w))) {
+	for _, cells := range r.sumHeldOut(w, r.divide(w, r.encode(atoms, w))) {
 		held, hessian := 0, 0.0
 		for _, cell := range cells {
 			held, hessian = held+cell.n, hessian+cell.h
@@ -356,8 +356,8 @@ type cell struct {
 	squares float64 // the expected square of g by chance: the sum, over groups of rows, of squared gradient sums
 }
 
-// fill sums up the held-out rows of each fold by cell.
-func (r *run) fill(w *scratch, of []uint8) [][rateCells * countCells]cell {
+// sumHeldOut sums up the held-out rows of each fold by cell.
+func (r *run) sumHeldOut(w *scratch, of []uint8) [][rateCells * countCells]cell {
 	cells := make([][rateCells * countCells]cell, len(r.folds))
 	var together [rateCells * countCells]float64 // gradients of the current group
 	group := len(r.folds)                        // the fold that holds out the current group, if one does

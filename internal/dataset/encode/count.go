@@ -24,7 +24,7 @@ func (m *Maker) sketchLevels(ctx context.Context) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			records, err := m.rows.load(pile, first, sketchRows, &b.buffer)
+			records, err := m.rows.loadRecords(pile, first, sketchRows, &b.buffer)
 			if err != nil {
 				return err
 			}

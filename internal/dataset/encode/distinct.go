@@ -21,10 +21,10 @@ func (d *DistinctCount) Wants(level uint64) bool { return bits.TrailingZeros64(l
 
 // Add counts a row of a level.
 func (d *DistinctCount) Add(level uint64, label, weight float64) {
-	at, _ := d.table.find(level)
+	at, _ := d.table.findSlot(level)
 	if at == absent {
-		d.table.room(1)
-		_, at = d.table.find(level)
+		d.table.reserve(1)
+		_, at = d.table.findSlot(level)
 		d.table.add(level, at)
 	}
 	d.table.slots[at].see(label, weight)
@@ -34,8 +34,8 @@ func (d *DistinctCount) Add(level uint64, label, weight float64) {
 		kept := newTable(d.table.used / 2)
 		for _, s := range d.table.slots {
 			if s.key != 0 && d.Wants(s.key) {
-				kept.room(1)
-				_, free := kept.find(s.key)
+				kept.reserve(1)
+				_, free := kept.findSlot(s.key)
 				kept.slots[free] = s
 				kept.used++
 			}

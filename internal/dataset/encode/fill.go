@@ -7,19 +7,20 @@ import (
 	"coppice/internal/dataset"
 )
 
-// fill processes the rows of train in their order, once per copy, and then the rows of the other splits. Rates are
-// binned at once. If rows arrived in that order, their bins are also output at once; otherwise they go to the segment
-// of the row. With random orders, counts are over all rows of train, so for these only the level's number is stored.
-func (m *Maker) fill(ctx context.Context, progress func(done, total int64),
+// processRows processes the rows of train in their order, once per copy, and then the rows of the other splits. Rates
+// are binned at once. If rows arrived in that order, their bins are also output at once; otherwise they go to the
+// segment of the row. With random orders, counts are over all rows of train, so for these only the level's number is
+// stored.
+func (m *Maker) processRows(ctx context.Context, progress func(done, total int64),
 	write func(split, first int, columns [][]uint8) error) error {
 	m.divideIntoSegments()
 	f := newFiller(m, progress, write)
 	blocks := m.trainBlocks()
 
 	for number := range m.c.Order.Copies {
-		f.begin(number, blocks)
+		f.beginCopy(number, blocks)
 		for _, p := range blocks {
-			if err := f.train(ctx, p); err != nil {
+			if err := f.processTrain(ctx, p); err != nil {
 				return err
 			}
 		}
@@ -34,15 +35,16 @@ func (m *Maker) fill(ctx context.Context, progress func(done, total int64),
 	}
 
 	for _, p := range m.heldOutBlocks() {
-		if err := f.heldOut(ctx, p); err != nil {
+		if err := f.processHeldOut(ctx, p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// filler is the state of fill. Rows of the block asked get their statistics, while rows of the block seen are added to
-// the levels. seen may be an earlier block than asked: by time with a delay, rows are added long after they were asked.
+// filler is the state of processRows. Rows of the block asked get their statistics, while rows of the block seen are
+// added to the levels. seen may be an earlier block than asked: by time with a delay, rows are added long after they
+// were asked.
 type filler struct {
 	m      *Maker
 	copy   int
@@ -99,8 +101,8 @@ func (m *Maker) chains() [][]int {
 	return out
 }
 
-// begin starts a copy: no rows have been added.
-func (f *filler) begin(number int, blocks []place) {
+// beginCopy starts a copy: no rows have been added.
+func (f *filler) beginCopy(number int, blocks []place) {
 	f.m.lasts = make([][]float64, len(f.m.tables))
 	for k, t := range f.m.tables {
 		t.begin()
@@ -111,12 +113,12 @@ func (f *filler) begin(number int, blocks []place) {
 	f.copy, f.blocks, f.at, f.next, f.ready, f.before = number, blocks, 0, 0, false, 0
 }
 
-// train computes the statistics of a block of train.
-func (f *filler) train(ctx context.Context, p place) error {
+// processTrain computes the statistics of a block of train.
+func (f *filler) processTrain(ctx context.Context, p place) error {
 	if f.seen == f.asked { // still in use
 		f.asked, f.other = f.other, nil
 	}
-	if err := f.m.load(p, f.copy, f.asked); err != nil {
+	if err := f.m.loadBlock(p, f.copy, f.asked); err != nil {
 		return err
 	}
 
@@ -166,7 +168,7 @@ func (f *filler) loadSeen() error {
 		}
 		return nil
 	}
-	return f.m.load(f.blocks[f.at], f.copy, f.seen)
+	return f.m.loadBlock(f.blocks[f.at], f.copy, f.seen)
 }
 
 // finish adds the rows that no row of train may see.
@@ -189,12 +191,12 @@ func (f *filler) finish(ctx context.Context) error {
 	return nil
 }
 
-// heldOut gives the rows of another split the statistics of all rows of train.
-func (f *filler) heldOut(ctx context.Context, p place) error {
+// processHeldOut gives the rows of another split the statistics of all rows of train.
+func (f *filler) processHeldOut(ctx context.Context, p place) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := f.m.load(p, 0, f.asked); err != nil {
+	if err := f.m.loadBlock(p, 0, f.asked); err != nil {
 		return err
 	}
 
@@ -224,16 +226,16 @@ func (f *filler) stretch(from, to, end int) {
 	dataset.Parallel(f.m.c.Threads, len(f.chains), func(chain int) {
 		for _, k := range f.chains[chain] {
 			if from == to {
-				f.see(k, f.next, end)
+				f.addSeen(k, f.next, end)
 			} else {
-				f.key(k, from, to, end, train)
+				f.processKey(k, from, to, end, train)
 			}
 		}
 	})
 }
 
-// key is stretch for one key.
-func (f *filler) key(k, from, to, end int, train bool) {
+// processKey is stretch for one key.
+func (f *filler) processKey(k, from, to, end int, train bool) {
 	n := len(f.asked.row)
 	f.rates[k], f.numbers[k] = dataset.Resize(f.rates[k], n), dataset.Resize(f.numbers[k], n)
 	if f.m.c.Keys[k].Recency {
@@ -245,15 +247,15 @@ func (f *filler) key(k, from, to, end int, train bool) {
 
 	next := f.next
 	for at := from; at < to; at += turnRows {
-		next = f.turn(k, at, min(at+turnRows, to), next, f.until[at-from:], train)
+		next = f.takeTurn(k, at, min(at+turnRows, to), next, f.until[at-from:], train)
 	}
 
-	f.see(k, next, end)
+	f.addSeen(k, next, end)
 	f.assign(k, from, to)
 }
 
-// turn is key for at most turnRows rows.
-func (f *filler) turn(k, from, to, next int, until []int, train bool) int {
+// takeTurn is key for at most turnRows rows.
+func (f *filler) takeTurn(k, from, to, next int, until []int, train bool) int {
 	var slots [turnRows]int32
 	m := f.m
 	m.findLevels(f.asked, k, from, to, train, &slots)
@@ -308,7 +310,7 @@ func (f *filler) seeAmong(k, next, end, from int, slots *[turnRows]int32) int {
 		if f.seen == f.asked {
 			stop = min(end, from)
 		}
-		next = f.see(k, next, stop)
+		next = f.addSeen(k, next, stop)
 	}
 	for ; next < end && next-from < turnRows; next++ {
 		f.seeRow(k, next, slots[next-from])
@@ -316,11 +318,11 @@ func (f *filler) seeAmong(k, next, end, from int, slots *[turnRows]int32) int {
 	if next == end { // nearly always: see would clear its slots for nothing, once a row
 		return next
 	}
-	return f.see(k, next, end)
+	return f.addSeen(k, next, end)
 }
 
-// see adds rows next to end of the block seen to the levels of key k, and returns the larger of the two.
-func (f *filler) see(k, next, end int) int {
+// addSeen adds rows next to end of the block seen to the levels of key k, and returns the larger of the two.
+func (f *filler) addSeen(k, next, end int) int {
 	var slots [turnRows]int32
 	for next < end {
 		n := min(end-next, turnRows)

@@ -198,7 +198,7 @@ func (m *Maker) Add(r LabelledRows) error {
 		m.observe(&r)
 	}
 	var err error
-	if m.records, err = m.layout.pack(&r, m.records, m.c.Threads); err != nil {
+	if m.records, err = m.layout.packRows(&r, m.records, m.c.Threads); err != nil {
 		return err
 	}
 
@@ -213,7 +213,7 @@ func (m *Maker) Add(r LabelledRows) error {
 				m.latest = r.Time[to]
 			}
 		}
-		if err := m.rows.add(pile, m.records[from*width:to*width]); err != nil {
+		if err := m.rows.addRecords(pile, m.records[from*width:to*width]); err != nil {
 			return err
 		}
 		from = to
@@ -232,7 +232,7 @@ func (m *Maker) observe(r *LabelledRows) {
 
 	for i := range r.Label {
 		m.weights += weight(i)
-		m.sample.offer(m.c.Keys, r, i, weight(i))
+		m.sample.offerRow(m.c.Keys, r, i, weight(i))
 	}
 
 	dataset.Parallel(m.c.Threads, len(m.c.Keys), func(k int) {
@@ -292,7 +292,7 @@ func (m *Maker) Run(ctx context.Context, progress func(done, total int64),
 		return err
 	}
 
-	return m.fill(ctx, progress, write)
+	return m.processRows(ctx, progress, write)
 }
 
 // chooseFloor finds the lowest floor for which all tables together stay within the allowed number of levels.

@@ -53,8 +53,8 @@ func newRecordLayout(c *Config) recordLayout {
 	return l
 }
 
-// pack writes rows as records into the memory of to, column by column.
-func (l *recordLayout) pack(r *LabelledRows, to []byte, threads int) ([]byte, error) {
+// packRows writes rows as records into the memory of to, column by column.
+func (l *recordLayout) packRows(r *LabelledRows, to []byte, threads int) ([]byte, error) {
 	n := len(r.Label)
 	to = dataset.Resize(to, n*l.width)
 	for i, label := range r.Label {
@@ -74,7 +74,7 @@ func (l *recordLayout) pack(r *LabelledRows, to []byte, threads int) ([]byte, er
 	}
 
 	fits := make([]bool, len(l.parts))
-	dataset.Parallel(threads, len(l.parts), func(p int) { fits[p] = l.parts[p].pack(r.Parts[p], to, l.width) })
+	dataset.Parallel(threads, len(l.parts), func(p int) { fits[p] = l.parts[p].packPart(r.Parts[p], to, l.width) })
 	if p := slices.Index(fits, false); p >= 0 {
 		return to, &TooManyValuesError{Part: p, Known: len(l.parts[p].values.values)}
 	}
@@ -91,8 +91,8 @@ func (e *TooManyValuesError) Error() string {
 	return fmt.Sprintf("part %d of a row has more than the %d values that it had before", e.Part, e.Known)
 }
 
-// pack writes a part of rows into their records, and reports whether all its values got a number.
-func (p *partLayout) pack(hashes []uint64, to []byte, width int) bool {
+// packPart writes a part of rows into their records, and reports whether all its values got a number.
+func (p *partLayout) packPart(hashes []uint64, to []byte, width int) bool {
 	at := p.at
 	for _, hash := range hashes {
 		if p.values == nil {

@@ -91,28 +91,28 @@ func (s *Search) Run(ctx context.Context) ([]Found, error) {
 	if !r.learnable() {
 		return nil, nil
 	}
-	if err := r.learn(ctx, nil, false); err != nil {
+	if err := r.retrain(ctx, nil, false); err != nil {
 		return nil, err
 	}
 	if r.meanLoss() < settled*r.constantLoss() {
 		return nil, nil
 	}
-	candidates := r.first(ctx)
+	candidates := r.initialCandidates(ctx)
 	var found []Found
 	for size := batchKeys; size > 0 && len(found) < s.Budget; {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		batch, rest := r.best(ctx, candidates, min(size, s.Budget-len(found)))
+		batch, rest := r.pickBest(ctx, candidates, min(size, s.Budget-len(found)))
 		if len(batch) == 0 {
 			return found, ctx.Err()
 		}
 
 		known := r.known()
-		if err := r.learn(ctx, batch, len(found)+len(batch) == s.Budget); err != nil {
+		if err := r.retrain(ctx, batch, len(found)+len(batch) == s.Budget); err != nil {
 			return nil, err
 		}
-		if r.worse(known.loss) {
+		if r.lossHasRisen(known.loss) {
 			r.forget(known)
 			size = len(batch) / 2
 			continue
@@ -124,7 +124,7 @@ func (s *Search) Run(ctx context.Context) ([]Found, error) {
 		if s.Progress != nil {
 			s.Progress(len(found))
 		}
-		candidates = r.grow(candidates, batch)
+		candidates = r.growCandidates(candidates, batch)
 	}
 	return found, nil
 }
@@ -188,7 +188,7 @@ func newRun(s *Search) *run {
 	}
 
 	// What is known early is tested on what comes later, as in use; without times, folds are random.
-	if hold := s.later(r.order); hold != nil {
+	if hold := s.markLater(r.order); hold != nil {
 		r.folds = []fold{{hold: hold}}
 		r.judges, r.judging = judgesOf(r.order, hold)
 	} else {
@@ -219,7 +219,7 @@ func newRun(s *Search) *run {
 		r.prepare(f)
 	}
 	for _, atoms := range s.Keys {
-		r.add(atoms)
+		r.addKey(atoms)
 	}
 	return r
 }
@@ -253,9 +253,9 @@ func (s *Search) lot(i int) uint64 {
 	return Order(uint32(i), 1)
 }
 
-// later marks the rows in about the last third of time, which share no time with the others; nil if there are no times,
-// or too few.
-func (s *Search) later(order []uint32) []bool {
+// markLater marks the rows in about the last third of time, which share no time with the others; nil if there are no
+// times, or too few.
+func (s *Search) markLater(order []uint32) []bool {
 	n := len(order)
 	if s.Time == nil || s.Time[order[0]] == s.Time[order[n-1]] {
 		return nil
@@ -312,17 +312,17 @@ func (r *run) forget(known run) {
 	*r = known
 }
 
-// add adds the statistics of a key to the model.
-func (r *run) add(atoms []int) {
+// addKey adds the statistics of a key to the model.
+func (r *run) addKey(atoms []int) {
 	c := r.encode(atoms, &scratch{})
 	r.keys, r.taken = append(r.keys, atoms), append(r.taken, c)
 }
 
-// learn trains the model again, including the statistics of the batch. After the last batch nothing is looked for, so a
-// fold on which the loss has clearly fallen spares the others.
-func (r *run) learn(ctx context.Context, batch []candidate, last bool) error {
+// retrain trains the model again, including the statistics of the batch. After the last batch nothing is looked for, so
+// a fold on which the loss has clearly fallen spares the others.
+func (r *run) retrain(ctx context.Context, batch []candidate, last bool) error {
 	for _, c := range batch {
-		r.add(c.atoms)
+		r.addKey(c.atoms)
 	}
 	before := r.loss
 
@@ -358,7 +358,7 @@ func (r *run) learn(ctx context.Context, batch []candidate, last bool) error {
 				r.score[i] = scores[i]
 			}
 		}
-		if r.judge(); last && r.judges == nil {
+		if r.scoreHeldOut(); last && r.judges == nil {
 			if mean, spread := r.change(before); mean < -lastErrors*spread {
 				break
 			}
@@ -367,8 +367,8 @@ func (r *run) learn(ctx context.Context, batch []candidate, last bool) error {
 	return nil
 }
 
-// judge compares the scores of held-out rows with their labels; the losses are those of rows that judge keys.
-func (r *run) judge() {
+// scoreHeldOut compares the scores of held-out rows with their labels; the losses are those of rows that judge keys.
+func (r *run) scoreHeldOut() {
 	r.loss, r.slope = r.loss[:0:0], make([]slope, len(r.score))
 	for i, score := range r.score {
 		if !r.held(i) {
@@ -412,11 +412,11 @@ func (s *Search) slopeOf(i int, score float64) slope {
 	return slope{y - p, p * (1 - p)}
 }
 
-// worse reports whether the loss of the same rows has risen by more than chance would often explain; by time, whether
-// it has not fallen by more than that.
-func (r *run) worse(before []float64) bool {
+// lossHasRisen reports whether the loss of the same rows has risen by more than chance would often explain; by time,
+// whether it has not fallen by more than that.
+func (r *run) lossHasRisen(before []float64) bool {
 	if r.judges != nil {
-		return !fell(before, r.loss, judgeErrors)
+		return !lossHasFallen(before, r.loss, judgeErrors)
 	}
 	mean, spread := r.change(before)
 	return mean > patience*spread
@@ -496,7 +496,7 @@ func (s *Search) Worth(ctx context.Context, keys [][]int) []float64 {
 		}
 	}
 
-	r.judge()
+	r.scoreHeldOut()
 	if !(r.meanLoss() > 0) {
 		return nil
 	}
@@ -504,7 +504,7 @@ func (s *Search) Worth(ctx context.Context, keys [][]int) []float64 {
 	out := make([]float64, len(keys))
 	dataset.Parallel(s.Threads, len(out), func(i int) {
 		if ctx.Err() == nil {
-			gain, _ := r.gain(keys[i])
+			gain, _ := r.gainOf(keys[i])
 			out[i] = max(0, gain/r.meanLoss())
 		}
 	})

@@ -18,8 +18,8 @@ const segmentRows = 1 << 17
 const rowNumberBytes = 4
 
 // divideIntoSegments divides the rows of train into segments, one copy after the other, and makes the spool that
-// collects their bins by segment. Neither is needed if the rows arrived in time order: fill then outputs their bins at
-// once.
+// collects their bins by segment. Neither is needed if the rows arrived in time order: processRows then outputs their
+// bins at once.
 func (m *Maker) divideIntoSegments() {
 	if m.sorted {
 		return
@@ -64,7 +64,7 @@ func (f *filler) spoolBins() error {
 
 	// Each record to the segment of its row.
 	for i, row := range rows {
-		if err := m.bins.add((firstOfCopy+int(row))/segmentRows, f.records[i*width:(i+1)*width]); err != nil {
+		if err := m.bins.addRecords((firstOfCopy+int(row))/segmentRows, f.records[i*width:(i+1)*width]); err != nil {
 			return err
 		}
 	}
@@ -136,7 +136,7 @@ func (m *Maker) handOut(ctx context.Context, write func(split, first int, column
 			return err
 		}
 
-		records, err := m.bins.load(s, 0, seg.rows, &buffer)
+		records, err := m.bins.loadRecords(s, 0, seg.rows, &buffer)
 		if err != nil {
 			return err
 		}

@@ -41,15 +41,15 @@ func newSpool(width, piles int, dir string, keep int64) *spool {
 	return &spool{width: width, piles: make([]pile, piles), dir: dir, keep: keep}
 }
 
-// add appends records to a pile.
-func (s *spool) add(to int, records []byte) error {
+// addRecords appends records to a pile.
+func (s *spool) addRecords(to int, records []byte) error {
 	p := &s.piles[to]
 	if s.file != nil && len(records) >= chunkBytes {
-		if err := s.flush(p); err != nil {
+		if err := s.flushPile(p); err != nil {
 			return err
 		}
 		p.bytes += int64(len(records))
-		return s.write(p, records)
+		return s.writeChunk(p, records)
 	}
 
 	if s.file != nil && cap(p.tail) == 0 {
@@ -64,7 +64,7 @@ func (s *spool) add(to int, records []byte) error {
 		return s.toFile()
 	}
 	if s.file != nil && len(p.tail) >= chunkBytes {
-		return s.flush(p)
+		return s.flushPile(p)
 	}
 	return nil
 }
@@ -84,19 +84,19 @@ func (s *spool) toFile() error {
 	}
 
 	for i := range s.piles {
-		if err := s.flush(&s.piles[i]); err != nil {
+		if err := s.flushPile(&s.piles[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// flush writes a pile's records from memory to the file.
-func (s *spool) flush(p *pile) error {
+// flushPile writes a pile's records from memory to the file.
+func (s *spool) flushPile(p *pile) error {
 	if len(p.tail) == 0 {
 		return nil
 	}
-	if err := s.write(p, p.tail); err != nil {
+	if err := s.writeChunk(p, p.tail); err != nil {
 		return err
 	}
 	s.held -= int64(len(p.tail))
@@ -107,8 +107,8 @@ func (s *spool) flush(p *pile) error {
 	return nil
 }
 
-// write writes records as a chunk.
-func (s *spool) write(p *pile, records []byte) error {
+// writeChunk writes records as a chunk.
+func (s *spool) writeChunk(p *pile, records []byte) error {
 	if _, err := s.file.WriteAt(records, s.ended); err != nil {
 		return fmt.Errorf("write a temporary file: %w", err)
 	}
@@ -120,9 +120,9 @@ func (s *spool) write(p *pile, records []byte) error {
 // records is how many records a pile has.
 func (s *spool) records(of int) int { return int(s.piles[of].bytes / int64(s.width)) }
 
-// load returns at most count records of a pile, starting with number first, in place if they are in memory, or read
-// into buffer. They are valid until the spool is added to.
-func (s *spool) load(of, first, count int, buffer *[]byte) ([]byte, error) {
+// loadRecords returns at most count records of a pile, starting with number first, in place if they are in memory, or
+// read into buffer. They are valid until the spool is added to.
+func (s *spool) loadRecords(of, first, count int, buffer *[]byte) ([]byte, error) {
 	p := &s.piles[of]
 	count = min(count, s.records(of)-first)
 	from, to := int64(first)*int64(s.width), int64(first+count)*int64(s.width)

@@ -72,7 +72,7 @@ func (s *Search) lossesOf(ctx context.Context, rows []uint32, delay float64) ([]
 	with := *s
 	with.Delay = delay
 	r := newRun(&with)
-	if err := r.learn(ctx, nil, false); err != nil {
+	if err := r.retrain(ctx, nil, false); err != nil {
 		return nil, err
 	}
 	out := make([]float64, len(rows))
@@ -105,9 +105,9 @@ func sum(losses []float64) (total float64) {
 	return total
 }
 
-// fell reports whether the losses of rows, by time, have fallen by more than so many standard errors over stretches of
-// time. Rows of one day share its weather: each of them is not one more proof.
-func fell(before, after []float64, errors float64) bool {
+// lossHasFallen reports whether the losses of rows, by time, have fallen by more than so many standard errors over
+// stretches of time. Rows of one day share its weather: each of them is not one more proof.
+func lossHasFallen(before, after []float64, errors float64) bool {
 	var by [staleStretches]float64
 	for k := range by {
 		from, to := k*len(before)/staleStretches, (k+1)*len(before)/staleStretches

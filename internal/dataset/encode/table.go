@@ -44,8 +44,8 @@ func slotsFor(levels int) int { return 1 << max(4, bits.Len(uint(levels+levels/3
 
 func keyOf(level uint64) uint64 { return max(level, 1) }
 
-// find returns the slot of a level, or absent and the slot where it would go.
-func (t *table) find(level uint64) (at, free int32) {
+// findSlot returns the slot of a level, or absent and the slot where it would go.
+func (t *table) findSlot(level uint64) (at, free int32) {
 	key := keyOf(level)
 	i := key >> t.shift
 	for t.slots[i].key != key {
@@ -72,8 +72,8 @@ func (t *table) add(level uint64, at int32) {
 	t.used++
 }
 
-// room makes sure that more levels can be added. It may move existing ones.
-func (t *table) room(more int) {
+// reserve makes sure that more levels can be added. It may move existing ones.
+func (t *table) reserve(more int) {
 	n := len(t.slots)
 	for 4*(t.used+more) > 3*n {
 		n *= 2
@@ -86,7 +86,7 @@ func (t *table) room(more int) {
 	t.allocate(n)
 	for _, s := range old {
 		if s.key != 0 {
-			_, free := t.find(s.key)
+			_, free := t.findSlot(s.key)
 			t.slots[free] = s
 		}
 	}

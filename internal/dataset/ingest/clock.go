@@ -87,8 +87,8 @@ func (c *clock) axis() *axis {
 	return c.asNumber
 }
 
-// time returns value i in seconds since 1970, or as a number. It is known after the first pass.
-func (c *clock) time(values *dataset.Values, i int) (float64, bool) {
+// timeOf returns value i in seconds since 1970, or as a number. It is known after the first pass.
+func (c *clock) timeOf(values *dataset.Values, i int) (float64, bool) {
 	if cell.Missing(values, i, c.markers) {
 		return 0, false
 	}

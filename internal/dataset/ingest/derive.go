@@ -139,9 +139,9 @@ func (r *roles) derivedFeatures() []feature {
 // orderTimes returns the times by which a batch's rows are ordered for statistics: seconds since 1970, or the column's
 // numbers. Every row must have one.
 func (s *survey) orderTimes(batch *table.Batch, out []float64) ([]float64, error) {
-	v, read := &batch.Columns[s.roles.order], s.splitter.time
+	v, read := &batch.Columns[s.roles.order], s.splitter.timeOf
 	if s.order != nil {
-		read = s.order.time
+		read = s.order.timeOf
 	}
 
 	out = dataset.Resize(out, batch.Rows)

@@ -4,9 +4,9 @@
 //
 //	table.Table.Read  a batch of columns, as the file has them
 //	cleanRows.each    rows.go: without rows whose label is missing, not final or left out; with derived columns
-//	survey.observe    first pass: kinds, counts, ranges, and a sample of train (survey.go, survey_column.go)
+//	observeBatch      first pass: kinds, counts, ranges, and a sample of train (survey.go, survey_column.go)
 //	survey.describe   between the passes: bins from the sample (binning.go), and what becomes of ids (design.go)
-//	pass.write        second pass, over the same clean rows: to its split (deal), value to bin (column_encoder.go)
+//	pass.writeBatch   second pass, over the same clean rows: to its split (deal), value to bin (column_encoder.go)
 //	dataset.Writer    its bins by column and by row, its label, weight, group and fold; ids first wait in encode.Maker
 //
 // A table is read twice, whatever its size, and memory does not grow with its rows. With label.matures and no time from

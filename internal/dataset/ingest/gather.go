@@ -81,8 +81,8 @@ func standIn(text string, longest int) string {
 	return text[:longest+1-len(hash)] + hash
 }
 
-// put copies the chosen values of a batch into their slots.
-func (s *store) put(v *dataset.Values, chosen []chosen) {
+// copyChosen copies the chosen values of a batch into their slots.
+func (s *store) copyChosen(v *dataset.Values, chosen []chosen) {
 	n := 0
 	for _, c := range chosen {
 		n = max(n, c.slot+1)

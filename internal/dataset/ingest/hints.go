@@ -101,8 +101,8 @@ func findCode(all []cell.Distinct, rows int) *code {
 	return nil
 }
 
-// hints reports what else may be worth knowing about one feature.
-func (f *built) hints(warn func(code, format string, args ...any)) {
+// warnHints reports what else may be worth knowing about one feature.
+func (f *built) warnHints(warn func(code, format string, args ...any)) {
 	if f.looksLikeIDs() {
 		warn(HintIDs, "%d different whole numbers on %d sampled rows are treated as quantities; if they are ids, list "+
 			"the column under categorical:, otherwise under numeric:", f.different, f.present)

@@ -63,7 +63,7 @@ func (l *labeler) observe(batch *table.Batch, values *dataset.Values) ([]int32, 
 			continue
 		}
 
-		if err := l.count(batch, values, i); err != nil {
+		if err := l.countLabel(batch, values, i); err != nil {
 			return nil, err
 		}
 
@@ -81,7 +81,7 @@ func Missing(values *dataset.Values, i int, markers *cell.Markers) bool {
 	return f == cell.FormNumber && (x != x || markers.HasNumber(x))
 }
 
-func (l *labeler) count(batch *table.Batch, values *dataset.Values, i int) error {
+func (l *labeler) countLabel(batch *table.Batch, values *dataset.Values, i int) error {
 	if l.info.Positive != nil || l.info.Above != nil || l.info.Kind == dataset.Regression {
 		y, err := l.decode(batch, values, i)
 		if err != nil {
@@ -152,8 +152,8 @@ func (l *labeler) classOf(batch *table.Batch, values *dataset.Values, i int) (st
 	return className(values, i), nil
 }
 
-// rare are the warnings of classes, and of a label's values, with one row.
-func (l *labeler) rare() (out []dataset.Warning) {
+// rareWarnings are the warnings of classes, and of a label's values, with one row.
+func (l *labeler) rareWarnings() (out []dataset.Warning) {
 	rows := maps.Clone(l.texts)
 	if l.info.Kind == dataset.Binary {
 		rows = map[string]int64{"0": l.negatives, "1": l.positives}

@@ -158,8 +158,8 @@ func (t *nightTaker) exclude(survey *survey, name string) {
 	}
 }
 
-// add processes a batch whose rows have been assigned to their splits.
-func (t *nightTaker) add(batch *table.Batch, labels []float32, splits []*splitPart, threads int) {
+// addBatch processes a batch whose rows have been assigned to their splits.
+func (t *nightTaker) addBatch(batch *table.Batch, labels []float32, splits []*splitPart, threads int) {
 	t.night.Table += int64(batch.Rows)
 	t.splits = dataset.Resize(t.splits, batch.Rows)
 	t.chosen = t.chosen[:0]
@@ -182,16 +182,16 @@ func (t *nightTaker) add(batch *table.Batch, labels []float32, splits []*splitPa
 		t.slots = stretch(t.slots, slot+1, 0)
 		t.slots[slot] = nightSlot{row: batch.Row(i), split: t.splits[i], label: labels[i], weight: 1}
 	}
-	t.weigh(splits)
+	t.recordWeights(splits)
 
-	dataset.Parallel(threads, len(t.stores), func(i int) { t.stores[i].put(&batch.Columns[i], t.chosen) })
-	t.hash(batch, threads)
-	t.prints.add(t.hashes, t.splits)
-	t.bares.add(t.bare, t.splits)
+	dataset.Parallel(threads, len(t.stores), func(i int) { t.stores[i].copyChosen(&batch.Columns[i], t.chosen) })
+	t.hashRows(batch, threads)
+	t.prints.addRows(t.hashes, t.splits)
+	t.bares.addRows(t.bare, t.splits)
 }
 
-// weigh records the weights of the rows just chosen.
-func (t *nightTaker) weigh(splits []*splitPart) {
+// recordWeights records the weights of the rows just chosen.
+func (t *nightTaker) recordWeights(splits []*splitPart) {
 	for _, part := range splits {
 		if part == nil || len(part.targets.Weight) == 0 {
 			continue
@@ -212,8 +212,8 @@ func (t *nightTaker) weigh(splits []*splitPart) {
 // hashChunk is how many rows a goroutine hashes at a time.
 const hashChunk = 2048
 
-// hash computes the hash of every row of the batch over all columns read.
-func (t *nightTaker) hash(batch *table.Batch, threads int) {
+// hashRows computes the hash of every row of the batch over all columns read.
+func (t *nightTaker) hashRows(batch *table.Batch, threads int) {
 	t.hashes, t.bare = dataset.Resize(t.hashes, batch.Rows), dataset.Resize(t.bare, batch.Rows)
 	columns := batch.Columns[:len(t.read)]
 	dataset.Parallel(threads, (batch.Rows+hashChunk-1)/hashChunk, func(chunk int) {
@@ -339,7 +339,7 @@ type printer struct {
 
 func newPrinter() printer { return printer{limit: math.MaxUint64, counts: map[uint64]*[4]int32{}} }
 
-func (p *printer) add(hashes []uint64, splits []uint8) {
+func (p *printer) addRows(hashes []uint64, splits []uint8) {
 	for i, h := range hashes {
 		if h > p.limit {
 			continue
@@ -348,7 +348,7 @@ func (p *printer) add(hashes []uint64, splits []uint8) {
 		count := p.counts[h]
 		if count == nil {
 			if len(p.counts) == 2*maxPrints {
-				if p.drop(); h > p.limit {
+				if p.keepLowest(); h > p.limit {
 					continue
 				}
 			}
@@ -361,8 +361,8 @@ func (p *printer) add(hashes []uint64, splits []uint8) {
 	}
 }
 
-// drop keeps only the maxPrints lowest hashes.
-func (p *printer) drop() {
+// keepLowest keeps only the maxPrints lowest hashes.
+func (p *printer) keepLowest() {
 	hashes := make([]uint64, 0, len(p.counts))
 	for h := range p.counts {
 		hashes = append(hashes, h)
@@ -379,7 +379,7 @@ func (p *printer) drop() {
 }
 
 func (p *printer) finish() Prints {
-	p.drop()
+	p.keepLowest()
 	out := make(Prints, 0, len(p.counts))
 	for h, count := range p.counts {
 		out = append(out, Print{h, *count})

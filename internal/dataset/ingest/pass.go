@@ -70,10 +70,10 @@ func newPass(survey *survey, manifest *dataset.Manifest, writer *dataset.Writer,
 	return p
 }
 
-// run reads the table again and writes all files except the manifest.
-func (p *pass) run(ctx context.Context, options Options) error {
+// writeFiles reads the table again and writes all files except the manifest.
+func (p *pass) writeFiles(ctx context.Context, options Options) error {
 	s := p.survey
-	if err := s.source.eachBatch(ctx, false, p.write, options.progress(PhaseWrite)); err != nil {
+	if err := s.source.eachBatch(ctx, false, p.writeBatch, options.progress(PhaseWrite)); err != nil {
 		return err
 	}
 
@@ -126,8 +126,8 @@ func (p *pass) checkTrain() error {
 	return nil
 }
 
-// write writes one batch into the files.
-func (p *pass) write(batch *table.Batch) error {
+// writeBatch writes one batch into the files.
+func (p *pass) writeBatch(batch *table.Batch) error {
 	s := p.survey
 	if err := p.dealRows(batch); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (p *pass) write(batch *table.Batch) error {
 	}
 
 	p.sample.takeAll(batch, s.threads)
-	p.night.add(batch, p.labels, p.splits[:], s.threads)
+	p.night.addBatch(batch, p.labels, p.splits[:], s.threads)
 	p.segments.Add(batch.Columns, p.bins, p.labels, s.threads)
 	if p.statistics != nil {
 		if err := p.statistics.observe(batch); err != nil {
@@ -213,7 +213,7 @@ func (p *pass) dealRows(batch *table.Batch) error {
 			return p.changed()
 		}
 
-		fold, groupHash := s.splitter.fold(batch, i, where, key, split, group)
+		fold, groupHash := s.splitter.foldOf(batch, i, where, key, split, group)
 		part.places = append(part.places, int32(i))
 		part.targets.Label = append(part.targets.Label, y)
 		part.targets.Fold = append(part.targets.Fold, fold)
@@ -232,7 +232,7 @@ func (p *pass) dealRows(batch *table.Batch) error {
 			}
 		}
 
-		part.add(float64(y))
+		part.addLabel(float64(y))
 	}
 
 	for _, part := range p.splits {
@@ -257,9 +257,9 @@ func (p *pass) standIn(split uint8, label, weight float32) float32 {
 	return weight
 }
 
-// add sums labels sequentially with compensated rounding (Neumaier, 1974), so that the mean does not depend on batches
-// or threads.
-func (s *splitPart) add(y float64) {
+// addLabel sums labels sequentially with compensated rounding (Neumaier, 1974), so that the mean does not depend on
+// batches or threads.
+func (s *splitPart) addLabel(y float64) {
 	sum := s.total + y
 	if abs(s.total) >= abs(y) {
 		s.lost += (s.total - sum) + y
@@ -311,7 +311,7 @@ func (p *pass) writePart(part *splitPart, number int) error {
 		if err := p.writeRows(part); err != nil {
 			return err
 		}
-	} else if err := p.statistics.add(number, part); err != nil {
+	} else if err := p.statistics.addBatch(number, part); err != nil {
 		return err
 	}
 

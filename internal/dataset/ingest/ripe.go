@@ -47,7 +47,7 @@ func (r *ripener) resolve(ctx context.Context, t *table.Table, progress func(don
 	newest := math.Inf(-1)
 	err := readTable(ctx, t, []string{r.spec.Label.At}, func(b *table.Batch) error {
 		for i := range b.Rows {
-			x, err := r.time(b, &b.Columns[0], i)
+			x, err := r.rowTime(b, &b.Columns[0], i)
 			if err != nil {
 				return err
 			}
@@ -59,8 +59,8 @@ func (r *ripener) resolve(ctx context.Context, t *table.Table, progress func(don
 	return err
 }
 
-// time returns the time of row i.
-func (r *ripener) time(batch *table.Batch, values *dataset.Values, i int) (float64, error) {
+// rowTime returns the time of row i.
+func (r *ripener) rowTime(batch *table.Batch, values *dataset.Values, i int) (float64, error) {
 	if cell.Missing(values, i, r.markers) {
 		return 0, batch.ErrorAt(i, r.spec.Label.At,
 			"it is not known whether the row's label is final: its time is missing")
@@ -73,14 +73,14 @@ func (r *ripener) time(batch *table.Batch, values *dataset.Values, i int) (float
 	return x, nil
 }
 
-// keep returns a batch of only the ripe rows.
-func (r *ripener) keep(batch *table.Batch) (*table.Batch, error) {
+// keepRipe returns a batch of only the ripe rows.
+func (r *ripener) keepRipe(batch *table.Batch) (*table.Batch, error) {
 	if r == nil {
 		return batch, nil
 	}
 	places, v := make([]int32, 0, batch.Rows), &batch.Columns[r.place]
 	for i := range batch.Rows {
-		x, err := r.time(batch, v, i)
+		x, err := r.rowTime(batch, v, i)
 		if err != nil {
 			return nil, err
 		}

@@ -36,7 +36,7 @@ func (c *cleanRows) eachBatch(ctx context.Context, first bool, fn func(*table.Ba
 
 // clean returns a batch of the rows that stay.
 func (c *cleanRows) clean(batch *table.Batch, first bool) (*table.Batch, error) {
-	final, err := c.ripe.keep(batch)
+	final, err := c.ripe.keepRipe(batch)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (c *cleanRows) clean(batch *table.Batch, first bool) (*table.Batch, error) 
 	if places != nil {
 		labelled = len(places)
 	}
-	if places = c.labels.thin(final, label, places); places == nil {
+	if places = c.labels.thinNegatives(final, label, places); places == nil {
 		return final, nil
 	}
 	if first {
@@ -80,9 +80,9 @@ func readTable(ctx context.Context, t *table.Table, names []string, fn func(*tab
 	})
 }
 
-// thin removes from the places of rows with a label (nil stands for all) the negative rows that sampling leaves out.
-// The choice depends only on the rows' numbers.
-func (l *labeler) thin(batch *table.Batch, values *dataset.Values, places []int32) []int32 {
+// thinNegatives removes from the places of rows with a label (nil stands for all) the negative rows that sampling
+// leaves out. The choice depends only on the rows' numbers.
+func (l *labeler) thinNegatives(batch *table.Batch, values *dataset.Values, places []int32) []int32 {
 	share := l.spec.Sample.Negatives
 	if share == 0 {
 		return places

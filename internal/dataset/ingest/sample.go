@@ -63,7 +63,9 @@ func (t *sampleTaker) choose(part *splitPart) {
 
 // takeAll stores the values of the rows that choose picked.
 func (t *sampleTaker) takeAll(batch *table.Batch, threads int) {
-	dataset.Parallel(threads, len(t.places), func(i int) { t.stores[i].put(&batch.Columns[t.places[i]], t.chosen) })
+	dataset.Parallel(threads, len(t.places), func(i int) {
+		t.stores[i].copyChosen(&batch.Columns[t.places[i]], t.chosen)
+	})
 }
 
 func (t *sampleTaker) finish() *dataset.Sample {

@@ -45,7 +45,7 @@ func (s *sampler) offerRow(row int64) (place int, ok bool) {
 	}
 
 	if len(s.rows) == s.slots() {
-		if s.drop(); h > s.limit {
+		if s.keepLowest(); h > s.limit {
 			return 0, false
 		}
 	}
@@ -59,8 +59,8 @@ func (s *sampler) offerRow(row int64) (place int, ok bool) {
 	return place, true
 }
 
-// drop discards all but the size rows with the lowest hashes.
-func (s *sampler) drop() {
+// keepLowest discards all but the size rows with the lowest hashes.
+func (s *sampler) keepLowest() {
 	s.limit = s.greatestKept()
 	kept := s.rows[:0]
 	for _, r := range s.rows {
@@ -107,7 +107,7 @@ func bucketShift(limit uint64) int { return max(0, bits.Len64(limit|1)-bits.Len(
 // sorted returns up to size rows with the lowest hashes, in order of the hashes. No rows may be offered after it.
 func (s *sampler) sorted() []slot {
 	if len(s.rows) > s.size {
-		s.drop()
+		s.keepLowest()
 	}
 
 	var ends [hashBuckets + 1]int

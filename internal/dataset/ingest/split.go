@@ -112,7 +112,7 @@ func (s *splitter) chooseSplit(batch *table.Batch, column *dataset.Values, i int
 				string(s.buf), list(slices.Sorted(maps.Keys(s.values))), s.spec.Split.Column, string(s.buf))
 		}
 	case dataset.SplitByTime:
-		x, _ := s.time(column, i)
+		x, _ := s.timeOf(column, i)
 		for split < 3 && x > s.cuts[split] {
 			split++
 		}
@@ -123,8 +123,8 @@ func (s *splitter) chooseSplit(batch *table.Batch, column *dataset.Values, i int
 // late reports whether a row's split is only known after the first pass.
 func (s *splitter) late() bool { return s.by == dataset.SplitByTime || s.by == dataset.SplitByClasses }
 
-// time returns value i of the time column as seconds since 1970, or as a number.
-func (s *splitter) time(values *dataset.Values, i int) (float64, bool) {
+// timeOf returns value i of the time column as seconds since 1970, or as a number.
+func (s *splitter) timeOf(values *dataset.Values, i int) (float64, bool) {
 	switch {
 	case values.Type == dataset.Time || values.Type == dataset.Text && s.asTime != nil:
 		return timeAt(values, i)
@@ -145,7 +145,7 @@ func (s *splitter) observeTime(batch *table.Batch, values *dataset.Values) error
 		}
 
 		if values.Type != dataset.Text {
-			x, ok := s.time(values, i)
+			x, ok := s.timeOf(values, i)
 			if !ok {
 				return batch.ErrorAt(i, column, "the row belongs to no split: the time is not a finite number")
 			}
@@ -154,7 +154,7 @@ func (s *splitter) observeTime(batch *table.Batch, values *dataset.Values) error
 		}
 
 		if s.asTime != nil {
-			if x, ok := s.time(values, i); ok {
+			if x, ok := s.timeOf(values, i); ok {
 				s.asTime.add(x)
 			} else {
 				s.asTime = nil
@@ -292,8 +292,9 @@ func (s *splitter) resolveTime(counts *[4]int64) error {
 	return nil
 }
 
-// fold returns the fold of row i, which place has put into split.
-func (s *splitter) fold(batch *table.Batch, i int, split uint8, key uint64, column, group *dataset.Values) (fold uint8,
+// foldOf returns the fold of row i, which place has put into split.
+func (s *splitter) foldOf(batch *table.Batch, i int, split uint8, key uint64, column,
+	group *dataset.Values) (fold uint8,
 	groupHash uint64) {
 	h := key
 	if group != nil {
@@ -304,7 +305,7 @@ func (s *splitter) fold(batch *table.Batch, i int, split uint8, key uint64, colu
 	switch {
 	case s.by == dataset.SplitByHash || group != nil:
 	case s.by == dataset.SplitByTime:
-		x, _ := s.time(column, i)
+		x, _ := s.timeOf(column, i)
 		n, _ := slices.BinarySearch(s.folds[split], x)
 		return uint8(n), groupHash
 	default:

@@ -127,7 +127,7 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir 
 
 	s := newSurvey(spec, t, r, tok, options.Threads)
 	s.reading = reading
-	if err := s.run(ctx, options.progress(PhaseSurvey)); err != nil {
+	if err := s.readTable(ctx, options.progress(PhaseSurvey)); err != nil {
 		return nil, err
 	}
 
@@ -149,7 +149,7 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir 
 		defer p.statistics.close()
 	}
 
-	if err := p.run(ctx, options); err != nil {
+	if err := p.writeFiles(ctx, options); err != nil {
 		return nil, err
 	}
 
@@ -203,7 +203,8 @@ func (s *survey) newManifest(files []table.File) *dataset.Manifest {
 			Checksum: f.Checksum})
 	}
 	m.About.Unripe = s.ripe.describeUnripe()
-	m.About.Warnings = slices.Concat(s.ripe.warnings(s.rows+s.labels.missing), s.labels.spellings(), s.labels.rare(),
+	m.About.Warnings = slices.Concat(s.ripe.warnings(s.rows+s.labels.missing), s.labels.spellings(),
+		s.labels.rareWarnings(),
 		s.reading.Said)
 	for _, name := range s.roles.index {
 		m.About.Warnings = append(m.About.Warnings, dataset.Warning{Code: HintIndex, Column: name,
@@ -227,7 +228,7 @@ func (o Options) progress(phase Phase) func(done, total int64) {
 // buildFeatures makes bins from the sample, and looks for warnings about the columns. It returns what is needed of the
 // sample to decide on further encodings.
 func (s *survey) buildFeatures(ctx context.Context, manifest *dataset.Manifest) ([]sampledColumn, *trainSample, error) {
-	train, err := s.train()
+	train, err := s.selectTrain()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -284,7 +285,7 @@ func (s *survey) buildFeatures(ctx context.Context, manifest *dataset.Manifest) 
 // buildColumn makes the feature of a column of the survey, and bins and levels of its sampled values.
 func (s *survey) buildColumn(i int, sample *dataset.Values, scratch *builder) (sampledColumn, error) {
 	c := s.columns[i]
-	f, err := c.build(s.spec, sample, scratch)
+	f, err := c.buildFeature(s.spec, sample, scratch)
 	if err != nil {
 		return sampledColumn{}, err
 	}

@@ -56,7 +56,7 @@ func newStatistics(survey *survey, manifest *dataset.Manifest, design *design, d
 	}
 
 	if c.Order.By == dataset.OrderTime {
-		c.Cuts = survey.cuts(int64(encode.PieceRows(&c)))
+		c.Cuts = survey.cutTimes(int64(encode.PieceRows(&c)))
 	}
 
 	bins := survey.spec.MaxBin
@@ -81,8 +81,8 @@ func newStatistics(survey *survey, manifest *dataset.Manifest, design *design, d
 	return made
 }
 
-// cuts returns times with at most that many rows in between, except where they share one time.
-func (s *survey) cuts(rows int64) []float64 {
+// cutTimes returns times with at most that many rows in between, except where they share one time.
+func (s *survey) cutTimes(rows int64) []float64 {
 	a := s.splitter.axis()
 	if s.order != nil {
 		a = s.order.axis()
@@ -131,8 +131,8 @@ func (s *statistics) observe(batch *table.Batch) error {
 	return err
 }
 
-// add passes the batch's rows of one split to the maker.
-func (s *statistics) add(number int, part *splitPart) error {
+// addBatch passes the batch's rows of one split to the maker.
+func (s *statistics) addBatch(number int, part *splitPart) error {
 	r := &s.rows
 	r.Split, r.First, r.Label = number, part.next, part.targets.Label
 

@@ -96,12 +96,12 @@ func (s *survey) tokensOf(from *dataset.Derived) *cell.Markers {
 	return s.markers.OfDerived()
 }
 
-// run reads the table.
-func (s *survey) run(ctx context.Context, progress func(done, total int64)) error {
+// readTable reads the table.
+func (s *survey) readTable(ctx context.Context, progress func(done, total int64)) error {
 	if err := s.ripe.resolve(ctx, s.source.table, progress); err != nil {
 		return err
 	}
-	if err := s.source.eachBatch(ctx, true, s.observe, progress); err != nil {
+	if err := s.source.eachBatch(ctx, true, s.observeBatch, progress); err != nil {
 		return err
 	}
 	if s.rows == 0 {
@@ -122,7 +122,7 @@ func (s *survey) run(ctx context.Context, progress func(done, total int64)) erro
 	return s.splitter.resolve(&s.counts)
 }
 
-func (s *survey) observe(batch *table.Batch) error {
+func (s *survey) observeBatch(batch *table.Batch) error {
 	if s.roles.order >= 0 && s.orderType == "" {
 		s.orderType = batch.Columns[s.roles.order].Type
 	}
@@ -171,12 +171,12 @@ func (s *survey) takeSample(batch *table.Batch, splits []uint8, split *dataset.V
 
 	s.chosen = sample
 	s.observeGroups(batch, sample)
-	s.label.put(&batch.Columns[s.roles.label], sample)
+	s.label.copyChosen(&batch.Columns[s.roles.label], sample)
 	if splits == nil {
-		s.times.put(split, sample)
+		s.times.copyChosen(split, sample)
 	}
 	if s.order != nil {
-		s.when.put(&batch.Columns[s.roles.order], sample)
+		s.when.copyChosen(&batch.Columns[s.roles.order], sample)
 	}
 
 	dataset.Parallel(s.threads, len(s.columns), func(i int) {
@@ -220,8 +220,8 @@ func (t *trainSample) days() float64 {
 	return (slices.Max(t.times) - slices.Min(t.times)) / cell.SecondsPerDay
 }
 
-// train determines which of the sampled rows are train, and frees the others.
-func (s *survey) train() (*trainSample, error) {
+// selectTrain determines which of the sampled rows are train, and frees the others.
+func (s *survey) selectTrain() (*trainSample, error) {
 	n := s.sampler.used()
 	label := s.label.finish(n)
 	times := s.times.finish(n)

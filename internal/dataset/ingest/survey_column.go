@@ -74,7 +74,7 @@ func (s *columnSurvey) observe(batch *table.Batch, values *dataset.Values, sampl
 		s.sample.longest = dataset.MaxCategory // longer ones are not categories; stand-ins suffice to tell them apart
 	}
 
-	s.sample.put(values, sample)
+	s.sample.copyChosen(values, sample)
 }
 
 // countLevels counts the levels of a batch.
@@ -178,7 +178,7 @@ func (s *columnSurvey) observeTexts(batch *table.Batch, values *dataset.Values) 
 		if !parse || s.decided {
 			s.present++
 			if parse && s.watches() {
-				s.count(text, s.formOf(text))
+				s.countForm(text, s.formOf(text))
 			}
 			continue
 		}
@@ -234,7 +234,7 @@ func (s *columnSurvey) observeText(batch *table.Batch, i int, text string) {
 		s.exponents, f = s.exponents+1, cell.FormNumber
 	}
 	s.fractions = s.fractions || f == cell.FormNumber && x != math.Trunc(x)
-	s.count(text, f)
+	s.countForm(text, f)
 	s.decided = s.saw[cell.FormText]+s.saw[cell.FormDigits]+s.saw[cell.FormBig] > 0 || s.saw[cell.FormTime] > 0 &&
 		s.saw[cell.FormNumber] > 0
 }
@@ -251,8 +251,8 @@ func (s *columnSurvey) formOf(text string) cell.Form {
 	return f
 }
 
-// count counts the forms of the texts, and those that are odd.
-func (s *columnSurvey) count(text string, form cell.Form) {
+// countForm counts the forms of the texts, and those that are odd.
+func (s *columnSurvey) countForm(text string, form cell.Form) {
 	s.saw[form]++
 	usual, _ := s.usualForm()
 	if form != usual {
@@ -417,8 +417,8 @@ func (b *builder) gather(values *dataset.Values, places []int32) *dataset.Values
 	return out
 }
 
-// build makes the feature: kind, bins from the sampled rows, and the rest of the manifest's entry.
-func (s *columnSurvey) build(spec *dataset.Spec, sample *dataset.Values, scratch *builder) (*built, error) {
+// buildFeature makes the feature: kind, bins from the sampled rows, and the rest of the manifest's entry.
+func (s *columnSurvey) buildFeature(spec *dataset.Spec, sample *dataset.Values, scratch *builder) (*built, error) {
 	kind, why, err := s.kind()
 	if err != nil {
 		return nil, err
@@ -455,7 +455,7 @@ func (s *columnSurvey) build(spec *dataset.Spec, sample *dataset.Values, scratch
 		if spec.Encodings.Columns[f.Name].Has(dataset.EncodeLevels) {
 			f.second = s.nextLevels(f, counts, room-1)
 		}
-	} else if err := s.bound(f, sample, room, scratch); err != nil {
+	} else if err := s.makeBins(f, sample, room, scratch); err != nil {
 		return nil, err
 	}
 
@@ -491,8 +491,8 @@ func (s *columnSurvey) nextLevels(first *built, counts map[string]int64, room in
 	return f
 }
 
-// bound makes the bins of a numeric feature.
-func (s *columnSurvey) bound(feature *built, sample *dataset.Values, room int, scratch *builder) error {
+// makeBins makes the bins of a numeric feature.
+func (s *columnSurvey) makeBins(feature *built, sample *dataset.Values, room int, scratch *builder) error {
 	c := cell.NewNumbers(feature.Name, feature.Kind, s.markers)
 	numbers, buf, err := c.Numbers(sample, scratch.numbers)
 	if err != nil {

@@ -72,7 +72,7 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 		}
 		warn(WarnIDLike, "%s (looks like an id); consider drop: [%s]", every, f.Name)
 	} else if !constant {
-		f.hints(warn)
+		f.warnHints(warn)
 	}
 
 	if len(train.labels) < leakRows {

@@ -145,7 +145,7 @@ func (t *Counter) Add(columns []dataset.Values, bins [][]uint8, labels []float32
 		}
 		a.batch = dataset.Resize(a.batch, n)
 		for k := range n {
-			a.batch[k] = a.codes.of(v, k)
+			a.batch[k] = a.codes.codeOf(v, k)
 		}
 	})
 
@@ -234,8 +234,8 @@ func newCodeTable(kind dataset.Type, levels, missing []string) *codeTable {
 
 func slot0(h uint64) uint64 { return h * 0x9e3779b97f4a7c15 >> 54 }
 
-// of returns the code of a value: CodeOther if it is not in the table.
-func (t *codeTable) of(v *dataset.Values, i int) uint8 {
+// codeOf returns the code of a value: CodeOther if it is not in the table.
+func (t *codeTable) codeOf(v *dataset.Values, i int) uint8 {
 	if v.IsNull(i) {
 		return CodeMissing
 	}

@@ -40,7 +40,7 @@ func (c *cleanReader) Read(p []byte) (int, error) {
 		if c.err != nil {
 			return 0, c.err
 		}
-		c.fill()
+		c.readMore()
 	}
 
 	n := copy(p, c.ready)
@@ -49,8 +49,8 @@ func (c *cleanReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill reads and checks the next bytes.
-func (c *cleanReader) fill() {
+// readMore reads and checks the next bytes.
+func (c *cleanReader) readMore() {
 	if c.buf == nil {
 		c.buf = make([]byte, cleanBytes)
 	}
@@ -76,7 +76,7 @@ func (c *cleanReader) fill() {
 		}
 	}
 
-	good, bad := check(p[:n], err != nil)
+	good, bad := checkText(p[:n], err != nil)
 	c.ready = p[:good]
 	c.tail = append(c.tail[:0], p[good:n]...)
 	c.line += bytes.Count(c.ready, []byte{'\n'})
@@ -108,11 +108,11 @@ func (c *cleanReader) fail(line int, msg string) error {
 	return c.err
 }
 
-// check returns the number of valid bytes at the start of p, and what is wrong with the next one. A character cut off
-// at the end of p counts as neither valid nor wrong, unless p ends the file.
-func check(p []byte, end bool) (good int, bad string) {
+// checkText returns the number of valid bytes at the start of p, and what is wrong with the next one. A character cut
+// off at the end of p counts as neither valid nor wrong, unless p ends the file.
+func checkText(p []byte, end bool) (good int, bad string) {
 	if i := bytes.IndexByte(p, 0); i >= 0 {
-		if good, bad := check(p[:i], true); bad != "" {
+		if good, bad := checkText(p[:i], true); bad != "" {
 			return good, bad
 		}
 		return i, "a NUL byte; this is not a text file, or a damaged one"
@@ -180,7 +180,7 @@ func (c *TextCheck) Line() error {
 
 // IsPlainText reports whether a file is uncompressed text.
 func IsPlainText(f File) (bool, error) {
-	head, err := sniff(f)
+	head, err := readHead(f)
 	isBinary := unsupportedCompression(head) != ""
 	for _, magic := range []string{magicParquet, magicSecret, magicGzip, magicZstd} {
 		isBinary = isBinary || strings.HasPrefix(head, magic)

@@ -151,7 +151,7 @@ func (s *csvSource) read(ctx context.Context, q request) error {
 
 	for first := int64(0); ; {
 		b := q.empty()
-		if err := r.fill(b, q); err != nil {
+		if err := r.fillBatch(b, q); err != nil {
 			return s.addDoubt(err)
 		}
 
@@ -167,8 +167,8 @@ func (s *csvSource) read(ctx context.Context, q request) error {
 	}
 }
 
-// fill reads the next rows into b.
-func (r *csvReader) fill(b *Batch, q request) error {
+// fillBatch reads the next rows into b.
+func (r *csvReader) fillBatch(b *Batch, q request) error {
 	b.clear(len(q.places))
 	for begin := r.csv.InputOffset(); b.Rows < q.rows && r.csv.InputOffset()-begin < batchBytes; {
 		record, err := r.nextRecord()

@@ -40,7 +40,7 @@ func (p *lineRecords) Read() ([]string, error) {
 		if text == "" {
 			continue
 		}
-		p.split(text)
+		p.splitLine(text)
 		if p.fields == 0 {
 			p.fields = len(p.record)
 		}
@@ -70,8 +70,8 @@ func (p *lineRecords) nextLine() (string, error) {
 	return first + more, err
 }
 
-// split divides a line into the fields of record.
-func (p *lineRecords) split(text string) {
+// splitLine divides a line into the fields of record.
+func (p *lineRecords) splitLine(text string) {
 	p.record = p.record[:0]
 	comma := string(p.comma)
 	for {

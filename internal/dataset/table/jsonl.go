@@ -233,7 +233,7 @@ func (l *jsonLine) eachKey(use func(key string, v jsonValue) error) error {
 			return l.broken("", "a comma or }")
 		}
 
-		key, err := l.str("")
+		key, err := l.readString("")
 		if err != nil {
 			return err
 		}
@@ -248,7 +248,7 @@ func (l *jsonLine) eachKey(use func(key string, v jsonValue) error) error {
 			return l.broken(key, "a colon")
 		}
 		l.at++
-		v, err := l.value(key)
+		v, err := l.readValue(key)
 		if err == nil {
 			err = use(key, v)
 		}
@@ -280,15 +280,15 @@ func (l *jsonLine) broken(key, expected string) error {
 		1, expected)
 }
 
-func (l *jsonLine) value(key string) (jsonValue, error) {
+func (l *jsonLine) readValue(key string) (jsonValue, error) {
 	c := l.peek()
 	start := l.at // peek has skipped the space before it
 	switch c {
 	case '"':
-		text, err := l.str(key)
+		text, err := l.readString(key)
 		return jsonValue{text: text, quoted: true}, err
 	case '{', '[':
-		if err := l.skip(key); err != nil {
+		if err := l.skipNested(key); err != nil {
 			return jsonValue{}, err
 		}
 		what := map[byte]string{'{': "an object", '[': "a list"}[c]
@@ -312,14 +312,14 @@ func (l *jsonLine) value(key string) (jsonValue, error) {
 	return jsonValue{}, l.broken(key, "a value")
 }
 
-// skip moves behind an object or a list.
-func (l *jsonLine) skip(key string) error {
+// skipNested moves behind an object or a list.
+func (l *jsonLine) skipNested(key string) error {
 	for depth := 0; ; {
 		switch l.peek() {
 		case 0:
 			return l.broken(key, "its end")
 		case '"':
-			if _, err := l.str(key); err != nil {
+			if _, err := l.readString(key); err != nil {
 				return err
 			}
 			continue
@@ -337,8 +337,8 @@ func (l *jsonLine) skip(key string) error {
 	}
 }
 
-// str reads a text in quotes.
-func (l *jsonLine) str(key string) (string, error) {
+// readString reads a text in quotes.
+func (l *jsonLine) readString(key string) (string, error) {
 	if l.peek() != '"' {
 		return "", l.broken(key, "a text in quotes")
 	}

@@ -31,8 +31,8 @@ type parquetSource struct {
 	rows    int64
 }
 
-// guard runs fn and converts the library's panics on damaged files to errors.
-func guard(fn func() error) (err error) {
+// recoverPanics runs fn and converts the library's panics on damaged files to errors.
+func recoverPanics(fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the Parquet library gave up: %v", p)
@@ -54,7 +54,7 @@ func (s *parquetSource) open() (*file.Reader, *os.File, error) {
 	}
 
 	var r *file.Reader
-	err = guard(func() (err error) {
+	err = recoverPanics(func() (err error) {
 		r, err = file.NewParquetReader(f)
 		return err
 	})
@@ -73,7 +73,7 @@ func openParquet(f File, threads int) (*parquetSource, error) {
 	}
 	defer r.Close()
 
-	err = guard(func() error {
+	err = recoverPanics(func() error {
 		s.rows = r.NumRows()
 		sum := int64(0)
 		for i := range r.NumRowGroups() {
@@ -170,13 +170,13 @@ func (s *parquetSource) read(ctx context.Context, q request) error {
 		texts := int64(0)
 
 		for j, p := range q.places {
-			err := guard(func() error {
+			err := recoverPanics(func() error {
 				meta, err := g.MetaData().ColumnChunk(s.leaves[p])
 				if err != nil && strings.Contains(err.Error(), "decrypt") { // the library has no error type for it
 					return errEncrypted
 				}
 				if err == nil {
-					err = columns[j].begin(f, info.Size(), meta, r.WriterVersion(), g.NumRows())
+					err = columns[j].beginChunk(f, info.Size(), meta, r.WriterVersion(), g.NumRows())
 				}
 				if err == nil && s.cols[p].Type == dataset.Text {
 					texts += max(0, meta.TotalUncompressedSize())
@@ -213,7 +213,7 @@ func (s *parquetSource) readGroup(ctx context.Context, first, left int64, column
 
 		errs := make([]error, len(columns))
 		dataset.Parallel(s.threads, len(columns), func(i int) {
-			errs[i] = guard(func() error { return columns[i].read(n, &b.Columns[i]) })
+			errs[i] = recoverPanics(func() error { return columns[i].read(n, &b.Columns[i]) })
 		})
 		for i, err := range errs { // the first column's error, for any number of threads
 			if err != nil {

@@ -39,19 +39,19 @@ func newParquetColumn(c *schema.Column, pages pageReader) *parquetColumn {
 	return &parquetColumn{kind: kindOf(c), pages: pages}
 }
 
-// begin starts on the column chunk of a row group.
-func (c *parquetColumn) begin(r io.ReaderAt, size int64, meta *metadata.ColumnChunkMetaData,
+// beginChunk starts on the column chunk of a row group.
+func (c *parquetColumn) beginChunk(r io.ReaderAt, size int64, meta *metadata.ColumnChunkMetaData,
 	writer *metadata.AppVersion, rows int64) error {
 	c.rows, c.known, c.bad, c.words = 0, false, nil, dataset.Values{}
 	if c.kind.physical == parquet.Types.Boolean {
 		c.words.Int = []int64{0, 1} // booleans are bits, or runs of them: indices
 	}
-	return c.pages.begin(r, size, meta, writer, rows)
+	return c.pages.beginChunk(r, size, meta, writer, rows)
 }
 
 // read fills out with the next n values.
 func (c *parquetColumn) read(n int, out *dataset.Values) error {
-	c.kind.shape(out, n)
+	c.kind.makeRoom(out, n)
 	for at := 0; at < n; {
 		if c.rows == 0 {
 			if err := c.nextPage(n - at); err != nil {
@@ -154,7 +154,7 @@ func (c *parquetColumn) readDictionary(p page) error {
 	}
 
 	n := int(p.values)
-	end, err := c.kind.span(p.data, n)
+	end, err := c.kind.measurePlain(p.data, n)
 	var long *valueError
 	if errors.As(err, &long) {
 		return fmt.Errorf("a dictionary with %w", err)
@@ -176,10 +176,10 @@ func (c *parquetColumn) readDictionary(p page) error {
 	c.pages.kept += size
 
 	c.known = true
-	c.kind.shape(&c.words, n)
+	c.kind.makeRoom(&c.words, n)
 
 	for data, at := p.data[:end], 0; ; {
-		err := c.kind.convert(data, c.kind.part(&c.words, at, n))
+		err := c.kind.convert(data, c.kind.valuesBetween(&c.words, at, n))
 		var value *valueError
 		if !errors.As(err, &value) {
 			return err
@@ -188,7 +188,7 @@ func (c *parquetColumn) readDictionary(p page) error {
 			c.bad = map[uint32]string{}
 		}
 		c.bad[uint32(at+value.at)] = value.msg
-		skip, err := c.kind.span(data, value.at+1)
+		skip, err := c.kind.measurePlain(data, value.at+1)
 		if err != nil {
 			return err
 		}
@@ -199,7 +199,7 @@ func (c *parquetColumn) readDictionary(p page) error {
 // readRows writes m rows of the current page to out, from row at of n on.
 func (c *parquetColumn) readRows(at, m, n int, out *dataset.Values) error {
 	if !c.pages.optional || c.levels.skipOnes(m) {
-		return shift(c.readValues(c.kind.part(out, at, at+m), m), at, nil)
+		return shiftError(c.readValues(c.kind.valuesBetween(out, at, at+m), m), at, nil)
 	}
 
 	c.null = dataset.Resize(c.null, m)
@@ -208,10 +208,10 @@ func (c *parquetColumn) readRows(at, m, n int, out *dataset.Values) error {
 		return err
 	}
 	if present == m {
-		return shift(c.readValues(c.kind.part(out, at, at+m), m), at, nil)
+		return shiftError(c.readValues(c.kind.valuesBetween(out, at, at+m), m), at, nil)
 	}
-	if err := c.readValues(c.kind.part(out, at, at+present), present); err != nil {
-		return shift(err, at, c.null)
+	if err := c.readValues(c.kind.valuesBetween(out, at, at+present), present); err != nil {
+		return shiftError(err, at, c.null)
 	}
 
 	if out.Null == nil {
@@ -260,8 +260,8 @@ func spread[T any](values []T, null []bool, present int, absent T) {
 	}
 }
 
-// shift translates the index of a value among those that are present to that of its row in the batch.
-func shift(err error, first int, null []bool) error {
+// shiftError translates the index of a value among those that are present to that of its row in the batch.
+func shiftError(err error, first int, null []bool) error {
 	var value *valueError
 	if !errors.As(err, &value) {
 		return err
@@ -282,7 +282,7 @@ func shift(err error, first int, null []bool) error {
 // readValues fills out with the page's next n values.
 func (c *parquetColumn) readValues(out *dataset.Values, n int) error {
 	if !c.indexed {
-		end, err := c.kind.span(c.plain, n)
+		end, err := c.kind.measurePlain(c.plain, n)
 		if err != nil {
 			return err
 		}

@@ -29,7 +29,7 @@ func dictionaries(kv metadata.KeyValueMetadata) map[string]bool {
 			continue
 		}
 		found := map[string]bool{}
-		if guard(func() error { return from.read(*text, found) }) == nil {
+		if recoverPanics(func() error { return from.read(*text, found) }) == nil {
 			for name := range found {
 				out[name] = true
 			}

@@ -216,7 +216,7 @@ func TestPlainTexts(t *testing.T) {
 		t.Errorf("shared prefixes: %q, %v, expected abcdabXYabXYefgh", got, err)
 	}
 	got, err := plainTexts(good, 0, true, ample)
-	if n, spanErr := (kind{}).span(got, 4); err != nil || spanErr != nil || n != len(got) || n != 16+4*4 {
+	if n, spanErr := (kind{}).measurePlain(got, 4); err != nil || spanErr != nil || n != len(got) || n != 16+4*4 {
 		t.Errorf("shared prefixes: %q, %v, %v, expected 4 texts of 4 bytes behind their lengths", got, err, spanErr)
 	}
 	if got, err := plainTexts(append(packDeltas([]int64{1, 0, 2}), "abc"...), 0, false, ample); err != nil ||
@@ -291,10 +291,10 @@ func TestDictionariesOfDamagedMetadata(t *testing.T) {
 	for _, text := range []string{"", "AAAA", "!", "/////w==", "//////////8=", "/////xAAAAD/////////////////////",
 		strings.Repeat("A", 1000)} {
 		out := map[string]bool{}
-		_ = guard(func() error { return arrowDictionaries(text, out) })
+		_ = recoverPanics(func() error { return arrowDictionaries(text, out) })
 		if len(out) > 0 {
 			t.Errorf("metadata %.20q: got the dictionaries %v; want none", text, out)
 		}
-		_ = guard(func() error { return pandasCategories(text, out) })
+		_ = recoverPanics(func() error { return pandasCategories(text, out) })
 	}
 }

@@ -337,7 +337,7 @@ func TestPagesThatUnpackToTooMuch(t *testing.T) {
 	budget := newPageMemory(int64(len(zeros)))
 	begin := func(data []byte) *pageReader {
 		p := &pageReader{zstd: unpack, memory: budget, codec: compress.Codecs.Zstd, left: rows}
-		p.open(bytes.NewReader(data), 0, int64(len(data)))
+		p.openRange(bytes.NewReader(data), 0, int64(len(data)))
 		return p
 	}
 

@@ -94,8 +94,8 @@ type pageReader struct {
 
 var errEncrypted = errors.New("it is encrypted; drop the column, or write it without encryption")
 
-// begin starts on a column chunk with rows rows in a file of size bytes.
-func (p *pageReader) begin(r io.ReaderAt, size int64, c *metadata.ColumnChunkMetaData, writer *metadata.AppVersion,
+// beginChunk starts on a column chunk with rows rows in a file of size bytes.
+func (p *pageReader) beginChunk(r io.ReaderAt, size int64, c *metadata.ColumnChunkMetaData, writer *metadata.AppVersion,
 	rows int64) error {
 	if c.CryptoMetadata() != nil {
 		return errEncrypted
@@ -118,12 +118,12 @@ func (p *pageReader) begin(r io.ReaderAt, size int64, c *metadata.ColumnChunkMet
 	p.codec, p.left = c.Compression(), rows
 	p.memory.left.Add(p.taken + p.kept)
 	p.taken, p.kept = 0, 0
-	p.open(r, start, n)
+	p.openRange(r, start, n)
 	return nil
 }
 
-// open begins to read n bytes of r from start on.
-func (p *pageReader) open(r io.ReaderAt, start, n int64) {
+// openRange begins to read n bytes of r from start on.
+func (p *pageReader) openRange(r io.ReaderAt, start, n int64) {
 	// Of a wide table a column's chunk is a few kilobytes: a full buffer for each column would be most of the memory.
 	if size := int(min(readAheadBytes, max(n, leastRead))); p.file == nil || p.file.Size() < size {
 		p.file = bufio.NewReaderSize(nil, size)

@@ -135,11 +135,11 @@ func TestParquetInt96(t *testing.T) {
 	} {
 		v := binary.LittleEndian.AppendUint64(nil, uint64(tc.nanos))
 		v = binary.LittleEndian.AppendUint32(v, tc.day)
-		if got, msg := int96(v); msg != "" || got != tc.want {
+		if got, msg := readInt96(v); msg != "" || got != tc.want {
 			t.Errorf("%d ns of day %d are %d us %s, expected %d", tc.nanos, tc.day, got, msg, tc.want)
 		}
 		binary.LittleEndian.PutUint32(v[8:], 1<<31)
-		if got, msg := int96(v); msg == "" {
+		if got, msg := readInt96(v); msg == "" {
 			t.Errorf("day 2^31 was read as %d us, expected a message", got)
 		}
 	}

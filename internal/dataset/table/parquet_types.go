@@ -135,8 +135,8 @@ func decimalKind(l *schema.DecimalLogicalType) kind {
 	return k
 }
 
-// shape makes room for n values in out.
-func (k kind) shape(out *dataset.Values, n int) {
+// makeRoom makes room for n values in out.
+func (k kind) makeRoom(out *dataset.Values, n int) {
 	out.Type, out.Unit, out.Null = k.typ, k.unit, nil
 	switch k.typ {
 	case dataset.Text:
@@ -148,8 +148,8 @@ func (k kind) shape(out *dataset.Values, n int) {
 	}
 }
 
-// part is the values of v from one index up to another.
-func (k kind) part(v *dataset.Values, from, to int) *dataset.Values {
+// valuesBetween is the values of v from one index up to another.
+func (k kind) valuesBetween(v *dataset.Values, from, to int) *dataset.Values {
 	out := &dataset.Values{Type: k.typ}
 	switch k.typ {
 	case dataset.Text:
@@ -162,8 +162,8 @@ func (k kind) part(v *dataset.Values, from, to int) *dataset.Values {
 	return out
 }
 
-// span is how many bytes of data the first n plain values take. A *valueError says which of them is too long.
-func (k kind) span(data []byte, n int) (int, error) {
+// measurePlain is how many bytes of data the first n plain values take. A *valueError says which of them is too long.
+func (k kind) measurePlain(data []byte, n int) (int, error) {
 	if k.width > maxRecord {
 		return 0, &valueError{0, tooLong(k.width)}
 	}
@@ -212,11 +212,11 @@ func (k kind) convert(data []byte, out *dataset.Values) error {
 			out.Int[i] = int64(binary.LittleEndian.Uint64(data[8*i:]))
 		}
 	case k.typ == dataset.Text && k.meaning == direct:
-		return k.texts(data, out.Text)
+		return k.readTexts(data, out.Text)
 	default:
 		for i := range out.Len() {
-			v := k.first(&data)
-			if msg := k.value(v, i, out); msg != "" {
+			v := k.takeFirst(&data)
+			if msg := k.convertValue(v, i, out); msg != "" {
 				return &valueError{i, msg}
 			}
 		}
@@ -224,8 +224,8 @@ func (k kind) convert(data []byte, out *dataset.Values) error {
 	return nil
 }
 
-// first removes the first value from data, and returns it without its length.
-func (k kind) first(data *[]byte) []byte {
+// takeFirst removes the first value from data, and returns it without its length.
+func (k kind) takeFirst(data *[]byte) []byte {
 	size, all := k.width, *data
 	if size == 0 {
 		size, all = int(binary.LittleEndian.Uint32(all)), all[4:]
@@ -234,9 +234,9 @@ func (k kind) first(data *[]byte) []byte {
 	return all[:size]
 }
 
-// texts makes strings of one copy of data, since the page's memory will be used again. Enumerations and JSON are texts
-// too.
-func (k kind) texts(data []byte, out []string) error {
+// readTexts makes strings of one copy of data, since the page's memory will be used again. Enumerations and JSON are
+// texts too.
+func (k kind) readTexts(data []byte, out []string) error {
 	all := string(data)
 	at := 0
 	for i := range out {
@@ -254,20 +254,20 @@ func (k kind) texts(data []byte, out []string) error {
 	return nil
 }
 
-// value converts one value that is more than a number or a text, or says why it cannot be used.
-func (k kind) value(v []byte, i int, out *dataset.Values) (msg string) {
+// convertValue converts one value that is more than a number or a text, or says why it cannot be used.
+func (k kind) convertValue(v []byte, i int, out *dataset.Values) (msg string) {
 	switch {
 	case k.physical == parquet.Types.Int96:
-		out.Int[i], msg = int96(v)
+		out.Int[i], msg = readInt96(v)
 		return msg
 	case k.physical == parquet.Types.Int32 && k.meaning == unsigned:
 		out.Int[i] = int64(binary.LittleEndian.Uint32(v))
 	case k.physical == parquet.Types.Int64 && k.meaning == unsigned:
 		out.Text[i] = strconv.FormatUint(binary.LittleEndian.Uint64(v), 10)
 	case k.physical == parquet.Types.Int32:
-		k.store(int64(int32(binary.LittleEndian.Uint32(v))), i, out)
+		k.storeNumber(int64(int32(binary.LittleEndian.Uint32(v))), i, out)
 	case k.physical == parquet.Types.Int64:
-		k.store(int64(binary.LittleEndian.Uint64(v)), i, out)
+		k.storeNumber(int64(binary.LittleEndian.Uint64(v)), i, out)
 
 	case k.meaning == decimalNumber:
 		return k.decimal(v, i, out)
@@ -281,15 +281,15 @@ func (k kind) value(v []byte, i int, out *dataset.Values) (msg string) {
 		if len(v) != 2 {
 			return fmt.Sprintf("a half-precision number of %d bytes", len(v))
 		}
-		out.Float[i] = half(binary.LittleEndian.Uint16(v))
+		out.Float[i] = readHalf(binary.LittleEndian.Uint16(v))
 	}
 	return ""
 }
 
-// int96 reads nanoseconds of a day and a Julian day number, as written by Impala and Spark. It returns whole
+// readInt96 reads nanoseconds of a day and a Julian day number, as written by Impala and Spark. It returns whole
 // microseconds, the finest that a float64 of seconds resolves: int64 nanoseconds would end in the year 2262, and many
 // tables write 9999-12-31 for never.
-func int96(v []byte) (micros int64, msg string) {
+func readInt96(v []byte) (micros int64, msg string) {
 	const (
 		julian1970  = 2440588
 		microsOfDay = 86400 * 1e6
@@ -308,8 +308,8 @@ func int96(v []byte) (micros int64, msg string) {
 	return days*microsOfDay + micros, ""
 }
 
-// half is an IEEE 754 half-precision number.
-func half(b uint16) float64 {
+// readHalf is an IEEE 754 half-precision number.
+func readHalf(b uint16) float64 {
 	sign := 1.0
 	if b>>15 == 1 {
 		sign = -1
@@ -343,7 +343,7 @@ func (k kind) decimal(v []byte, i int, out *dataset.Values) (msg string) {
 		for _, b := range v {
 			x = x<<8 | int64(b)
 		}
-		k.store(x, i, out)
+		k.storeNumber(x, i, out)
 		return ""
 	}
 
@@ -356,7 +356,7 @@ func (k kind) decimal(v []byte, i int, out *dataset.Values) (msg string) {
 	case k.typ == dataset.Text:
 		out.Text[i] = x.String()
 	case x.IsInt64():
-		k.store(x.Int64(), i, out)
+		k.storeNumber(x.Int64(), i, out)
 	case k.typ == dataset.Int:
 		return fmt.Sprintf("%s has more digits than its type allows", x)
 	default:
@@ -365,8 +365,8 @@ func (k kind) decimal(v []byte, i int, out *dataset.Values) (msg string) {
 	return ""
 }
 
-// store sets a value from a number, or a decimal's digits, that fit an int64.
-func (k kind) store(x int64, i int, out *dataset.Values) {
+// storeNumber sets a value from a number, or a decimal's digits, that fit an int64.
+func (k kind) storeNumber(x int64, i int, out *dataset.Values) {
 	switch k.typ {
 	case dataset.Text:
 		out.Text[i] = strconv.FormatInt(x, 10)

@@ -51,7 +51,7 @@ func ExpandPlace(place dataset.Place) ([]File, error) {
 	info, err := os.Stat(place.Pattern)
 	switch {
 	case err == nil:
-		if err := l.add(place.Pattern, info); err != nil {
+		if err := l.addPath(place.Pattern, info); err != nil {
 			return nil, err
 		}
 		if len(l.files) == 0 {
@@ -76,7 +76,7 @@ func ExpandPlace(place dataset.Place) ([]File, error) {
 		}
 		info, err := os.Stat(path)
 		if err == nil {
-			err = l.add(path, info)
+			err = l.addPath(path, info)
 		}
 		if err != nil {
 			return nil, err
@@ -113,8 +113,8 @@ type lister struct {
 	files []File
 }
 
-// add adds a file, or those of a folder.
-func (l *lister) add(path string, info fs.FileInfo) error {
+// addPath adds a file, or those of a folder.
+func (l *lister) addPath(path string, info fs.FileInfo) error {
 	if info.IsDir() {
 		l.root = path
 		return filepath.WalkDir(path, l.visit)
@@ -155,7 +155,7 @@ func (l *lister) visit(path string, e fs.DirEntry, err error) error {
 	if err != nil {
 		return &InputError{File: path, Msg: "the file cannot be inspected", Err: underlying(err)}
 	}
-	return l.add(path, info)
+	return l.addPath(path, info)
 }
 
 // hidden reports whether a search ignores a name.
@@ -216,8 +216,8 @@ func (f *File) open() (io.ReadCloser, error) {
 	return os.Open(f.Path)
 }
 
-// sniff reads the first bytes of a file.
-func sniff(f File) (string, error) {
+// readHead reads the first bytes of a file.
+func readHead(f File) (string, error) {
 	r, err := f.open()
 	if err != nil {
 		return "", err

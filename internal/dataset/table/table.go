@@ -157,7 +157,7 @@ func Open(files []File, o Options) (*Table, error) {
 			return nil, err
 		}
 		var err error
-		if t.columns, from, err = merge(t.columns, from, files[0], f, s.columns()); err != nil {
+		if t.columns, from, err = mergeColumns(t.columns, from, files[0], f, s.columns()); err != nil {
 			return nil, err
 		}
 	}
@@ -184,7 +184,7 @@ func Open(files []File, o Options) (*Table, error) {
 }
 
 func openSource(f File, o Options) (source, error) {
-	head, err := sniff(f)
+	head, err := readHead(f)
 	if err != nil {
 		return nil, err
 	}

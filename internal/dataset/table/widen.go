@@ -9,10 +9,10 @@ import (
 	"coppice/internal/dataset"
 )
 
-// merge adds a file's columns to those of the files before it: a column has a type that holds the values of all. A
-// number may be a column of nulls, whose type says nothing; that shows when it is read. Columns that are new are
-// null in the files before; one that a file lacks is an error.
-func merge(all []Column, from []string, first File, f File, have []Column) ([]Column, []string, error) {
+// mergeColumns adds a file's columns to those of the files before it: a column has a type that holds the values of all.
+// A number may be a column of nulls, whose type says nothing; that shows when it is read. Columns that are new are null
+// in the files before; one that a file lacks is an error.
+func mergeColumns(all []Column, from []string, first File, f File, have []Column) ([]Column, []string, error) {
 	fail := func(column, format string, args ...any) error {
 		return &InputError{File: f.URI, Column: column, Msg: fmt.Sprintf(format, args...)}
 	}
@@ -124,10 +124,10 @@ func (f *reshaped) read(ctx context.Context, q request) error {
 
 // widenFile is file i with its columns in the types of the table; from is where each type comes from.
 func (t *Table) widenFile(i int, at []int, from []string) source {
-	fill := func(place, rows int) dataset.Values { return nulls(&t.columns[place], rows) }
+	fill := func(place, rows int) dataset.Values { return nullValues(&t.columns[place], rows) }
 	return &reshaped{t.sources[i], t.columns, at, fill, func(place int, v *dataset.Values) (dataset.Values, error) {
 		c := &t.columns[place]
-		out, misfit := widen(v, c)
+		out, misfit := widenValues(v, c)
 		if misfit < 0 {
 			return out, nil
 		}
@@ -144,8 +144,8 @@ func unlike(here string, c Column, there string, other Column, why string) error
 		"the same types", describe(c), describe(other), there, why)}
 }
 
-// nulls are rows of a column without values.
-func nulls(c *Column, rows int) dataset.Values {
+// nullValues are rows of a column without values.
+func nullValues(c *Column, rows int) dataset.Values {
 	v := dataset.Values{Type: c.Type, Unit: c.Unit, Null: slices.Repeat([]bool{true}, rows)}
 	switch c.Type {
 	case dataset.Text:
@@ -158,12 +158,12 @@ func nulls(c *Column, rows int) dataset.Values {
 	return v
 }
 
-// widen returns values in a column's type, and the place of one that is none of it, or -1.
-func widen(v *dataset.Values, c *Column) (out dataset.Values, misfit int) {
+// widenValues returns values in a column's type, and the place of one that is none of it, or -1.
+func widenValues(v *dataset.Values, c *Column) (out dataset.Values, misfit int) {
 	if v.Type == c.Type && v.Unit == c.Unit {
 		return *v, -1
 	}
-	out = nulls(c, v.Len())
+	out = nullValues(c, v.Len())
 	for i := range out.Null {
 		if v.IsNull(i) || v.Type == dataset.Float && v.Float[i] != v.Float[i] {
 			continue

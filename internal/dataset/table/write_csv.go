@@ -24,7 +24,7 @@ func NewCSVWriter(w io.Writer, columns []Column, delimiter byte) (*CSVWriter, er
 	}
 	c := &CSVWriter{w: w, columns: columns, delimiter: delimiter}
 	for i, column := range columns {
-		c.field(i, column.Name, len(columns))
+		c.appendField(i, column.Name, len(columns))
 	}
 	return c, c.flush()
 }
@@ -43,7 +43,7 @@ func (c *CSVWriter) Write(b *Batch) error {
 			if !v.IsNull(row) {
 				text = v.AppendText(text, row)
 			}
-			c.field(i, string(text), len(values))
+			c.appendField(i, string(text), len(values))
 		}
 
 		if len(c.buf) > 1<<16 {
@@ -56,8 +56,8 @@ func (c *CSVWriter) Write(b *Batch) error {
 	return c.flush()
 }
 
-// field appends field i of n, and what follows it.
-func (c *CSVWriter) field(i int, text string, n int) {
+// appendField appends field i of n, and what follows it.
+func (c *CSVWriter) appendField(i int, text string, n int) {
 	lonely := n == 1 && text == "" // an empty line would not be read as a row
 	if lonely || strings.ContainsAny(text, "\"\r\n") || strings.IndexByte(text, c.delimiter) >= 0 {
 		c.buf = append(c.buf, '"')

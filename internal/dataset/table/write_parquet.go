@@ -53,7 +53,7 @@ func NewParquetWriter(w io.Writer, columns []Column, codec Codec) (*ParquetWrite
 
 	p := &ParquetWriter{sink: &sink{w: w}, columns: columns}
 
-	err := guard(func() error {
+	err := recoverPanics(func() error {
 		fields := make(schema.FieldList, len(columns))
 		for i, c := range columns {
 			physical, logical := parquetType(c)
@@ -128,7 +128,7 @@ func (p *ParquetWriter) Write(b *Batch) error {
 		return err
 	}
 
-	err = guard(func() error {
+	err = recoverPanics(func() error {
 		if p.group == nil {
 			p.group = p.w.AppendBufferedRowGroup()
 		}
@@ -210,7 +210,7 @@ func (p *ParquetWriter) writeColumn(w file.ColumnChunkWriter, v *dataset.Values)
 
 // Close writes the remaining rows and the file's footer.
 func (p *ParquetWriter) Close() error {
-	err := guard(func() error {
+	err := recoverPanics(func() error {
 		if err := p.closeGroup(); err != nil {
 			return err
 		}

@@ -123,8 +123,8 @@ func (p *pen) to(command byte, x, y float64) *pen {
 	return p
 }
 
-// line is a straight one.
-func line(x1, y1, x2, y2 float64) string {
+// linePath is a straight one.
+func linePath(x1, y1, x2, y2 float64) string {
 	var p pen
 	p.to('M', x1, y1)
 	switch {
@@ -158,13 +158,13 @@ func newFrame(c *Chart, x, y Axis) *frame {
 	f.x = scale{x, f.left, f.right}
 	f.y = scale{y, f.bottom, f.top}
 
-	for _, v := range f.y.ticks(5) {
+	for _, v := range f.y.placeTicks(5) {
 		py := f.y.at(v)
 		c.Ticks = append(c.Ticks,
-			Tick{line(f.left, py, f.right, py), Text{at(f.left - 6), at(py + 4), "e", Clip(f.y.say(v), 9)}})
+			Tick{linePath(f.left, py, f.right, py), Text{at(f.left - 6), at(py + 4), "e", Clip(f.y.say(v), 9)}})
 	}
 	last := -1e9 // the end of the number before, on which none may lie
-	for _, v := range f.x.ticks(max(2, int((f.right-f.left)/75))) {
+	for _, v := range f.x.placeTicks(max(2, int((f.right-f.left)/75))) {
 		px, text := f.x.at(v), Clip(f.x.say(v), 18)
 		half := 3.8 * float64(len([]rune(text)))
 		if px-half < last {
@@ -172,7 +172,7 @@ func newFrame(c *Chart, x, y Axis) *frame {
 		} else {
 			last = px + half
 		}
-		c.Ticks = append(c.Ticks, Tick{line(px, f.bottom, px, f.bottom+4),
+		c.Ticks = append(c.Ticks, Tick{linePath(px, f.bottom, px, f.bottom+4),
 			Text{at(min(max(px, half+1), c.W-half-2)), at(f.bottom + 17), "m", text}})
 	}
 	c.Labels = append(c.Labels, Text{at(4), at(14), "a", y.Label}, Text{at(f.right), at(c.H - 6), "a e", x.Label})

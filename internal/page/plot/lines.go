@@ -63,16 +63,17 @@ func (l *Plot) Draw() *Chart {
 	for _, q := range l.Points {
 		xs, ys = append(xs, q.X), append(ys, q.Y)
 	}
-	l.X.fit(xs)
-	l.Y.fit(ys)
+	l.X.fitRange(xs)
+	l.Y.fitRange(ys)
 	f := newFrame(&c, l.X, l.Y)
 
 	if l.Diagonal {
 		low, high := max(l.X.Low, l.Y.Low), min(l.X.High, l.Y.High)
-		c.Marks = append(c.Marks, Mark{"diagonal", None, line(f.x.at(low), f.y.at(low), f.x.at(high), f.y.at(high))})
+		c.Marks = append(c.Marks, Mark{"diagonal", None, linePath(f.x.at(low), f.y.at(low), f.x.at(high),
+			f.y.at(high))})
 	}
 	for _, s := range l.Lines {
-		c.curve(f, s)
+		c.drawCurve(f, s)
 	}
 	stacked := map[[2]float64]int{}
 	for _, q := range l.Points {
@@ -83,14 +84,14 @@ func (l *Plot) Draw() *Chart {
 		if l.X.Categories != nil { // beside each other rather than on each other
 			x += spreadOut(stacked, x, y, (f.right-f.left)/float64(len(l.X.Categories)))
 		}
-		c.point(q.Class, q.Trial, x, y)
+		c.addPoint(q.Class, q.Trial, x, y)
 	}
 	return &c
 }
 
-// curve draws one, over the intervals around its points; it is interrupted where there is no value. Intervals and dots
-// are one path each.
-func (c *Chart) curve(f *frame, s Line) {
+// drawCurve draws one, over the intervals around its points; it is interrupted where there is no value. Intervals and
+// dots are one path each.
+func (c *Chart) drawCurve(f *frame, s Line) {
 	var p, dots, whiskers pen
 	var x, y float64
 	gap := true
@@ -113,10 +114,10 @@ func (c *Chart) curve(f *frame, s Line) {
 		c.add(s.Dots, s.Trial, dots)
 	}
 	if s.End != "" && len(p) > 0 {
-		c.point(s.End, s.Trial, x, y)
+		c.addPoint(s.End, s.Trial, x, y)
 	}
 	if s.Peak >= 0 && s.Peak < len(s.X) && finite(s.X[s.Peak], s.Y[s.Peak]) {
-		c.point("peak", s.Trial, f.x.at(s.X[s.Peak]), f.y.at(s.Y[s.Peak]))
+		c.addPoint("peak", s.Trial, f.x.at(s.X[s.Peak]), f.y.at(s.Y[s.Peak]))
 	}
 }
 
@@ -125,7 +126,7 @@ func (c *Chart) curve(f *frame, s Line) {
 func Spark(values []float64, high, w, h float64) string {
 	a := Axis{High: high}
 	if high == 0 {
-		a.fit(values)
+		a.fitRange(values)
 	}
 	n := 0
 	var p pen

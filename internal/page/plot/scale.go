@@ -100,8 +100,8 @@ type Axis struct {
 	zero bool // of a logarithmic axis: it begins with a place for what has no logarithm
 }
 
-// fit takes values into the range of an axis that has none, with a little room at both ends.
-func (a *Axis) fit(values []float64) {
+// fitRange takes values into the range of an axis that has none, with a little room at both ends.
+func (a *Axis) fitRange(values []float64) {
 	if a.Categories != nil {
 		a.Low, a.High = -0.5, float64(len(a.Categories))-0.5
 		return
@@ -165,8 +165,8 @@ func (s scale) say(v float64) string {
 	return ""
 }
 
-// ticks are about n round numbers within the axis.
-func (s scale) ticks(n int) []float64 {
+// placeTicks are about n round numbers within the axis.
+func (s scale) placeTicks(n int) []float64 {
 	if s.Categories != nil {
 		every := max(1, (len(s.Categories)+2*n-1)/(2*n))
 		var out []float64
@@ -193,7 +193,7 @@ func (s scale) ticks(n int) []float64 {
 		out = append(out, v)
 	}
 	if len(out) < 2 && n < 20 { // one number gives no scale
-		return s.ticks(2 * n)
+		return s.placeTicks(2 * n)
 	}
 	return out
 }

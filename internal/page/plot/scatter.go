@@ -18,8 +18,8 @@ func spreadOut(stacked map[[2]float64]int, along, across, room float64) float64 
 	return side * math.Mod(float64((n+1)/2)*5, max(5, 0.4*room))
 }
 
-// point marks a place: by a cross, or by a line of no length, which round caps make a disc.
-func (c *Chart) point(class string, trial int, x, y float64) {
+// addPoint marks a place: by a cross, or by a line of no length, which round caps make a disc.
+func (c *Chart) addPoint(class string, trial int, x, y float64) {
 	var p pen
 	if class != "" && class[len(class)-1] == 'x' {
 		p.to('M', x-3.5, y-3.5).to('l', 7, 7).to('m', -7, 0).to('l', 7, -7)

@@ -37,11 +37,11 @@ type State struct {
 }
 
 // out and err are for localemu's own output; the command of exec gets the files.
-func (s *State) out() program.Output { return program.To(s.Stdout).Renamed(s.typed()) }
-func (s *State) err() program.Output { return program.To(s.Stderr).Renamed(s.typed()) }
+func (s *State) out() program.Output { return program.To(s.Stdout).Renamed(s.typedCommands()) }
+func (s *State) err() program.Output { return program.To(s.Stderr).Renamed(s.typedCommands()) }
 
-// typed has the commands as they are typed: whoever has one program for all says its name first.
-func (s *State) typed() *strings.Replacer {
+// typedCommands has the commands as they are typed: whoever has one program for all says its name first.
+func (s *State) typedCommands() *strings.Replacer {
 	if !s.All || !strings.HasPrefix(filepath.Base(s.Called), "coppice") {
 		return strings.NewReplacer()
 	}
@@ -155,7 +155,7 @@ func (f *flags) options(s *State) (world.Options, error) {
 		return o, err
 	}
 
-	o.Names = s.names(o)
+	o.Names = s.programNames(o)
 	if f.faults != "" {
 		data, err := strictyaml.ReadFile(f.faults)
 		if err != nil {
@@ -237,8 +237,8 @@ func (s *State) beside(name string) (string, error) {
 	return executable(filepath.Join(filepath.Dir(s.Executable), name))
 }
 
-// names are those by which the one program that is all four is called.
-func (s *State) names(o world.Options) map[string]string {
+// programNames are those by which the one program that is all four is called.
+func (s *State) programNames(o world.Options) map[string]string {
 	names := map[string]string{}
 	for key, name := range map[string]string{world.TaskImage: "task", world.LauncherImage: "launcher"} {
 		if s.All && o.Images[key] == s.Executable {

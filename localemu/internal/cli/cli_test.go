@@ -327,7 +327,7 @@ func TestUp(t *testing.T) {
 func TestQuote(t *testing.T) {
 	for in, want := range map[string]string{"": "''", "127.0.0.1:9": "127.0.0.1:9", "a b": "'a b'", "it's": `'it'\''s'`,
 		"$x": "'$x'"} {
-		if got := quote(in); got != want {
+		if got := quoteWord(in); got != want {
 			t.Errorf("%q is quoted as %s, expected %s", in, got, want)
 		}
 	}

@@ -141,14 +141,14 @@ func accompany(s *State, w *world.World, p *proc.Process) (code int, err error) 
 
 		case sig := <-s.Signals:
 			asked++
-			pass(s, p, sig, asked)
+			passSignal(s, p, sig, asked)
 		}
 	}
 }
 
-// pass forwards a signal to the command; asked counts the signals so far. Ctrl-C at a terminal has reached the command
-// already. If signals are repeated (twice, at a terminal three times), the command is killed.
-func pass(s *State, p *proc.Process, sig os.Signal, asked int) {
+// passSignal forwards a signal to the command; asked counts the signals so far. Ctrl-C at a terminal has reached the
+// command already. If signals are repeated (twice, at a terminal three times), the command is killed.
+func passSignal(s *State, p *proc.Process, sig os.Signal, asked int) {
 	number, ok := sig.(syscall.Signal)
 	switch {
 	case !ok:
@@ -199,7 +199,7 @@ func runUp(ctx context.Context, s *State, f *flags) error {
 
 	fmt.Fprint(s.out(), env)
 	fmt.Fprintf(s.err(), "localemu: the local cloud is up; in another terminal: . %s\nlocalemu: Ctrl-C stops it\n",
-		quote(path))
+		quoteWord(path))
 	select {
 	case err := <-w.Failed():
 		return err
@@ -224,13 +224,13 @@ func exports(env []string) string {
 	var out strings.Builder
 	for _, v := range env {
 		name, value, _ := strings.Cut(v, "=")
-		fmt.Fprintf(&out, "export %s=%s\n", name, quote(value))
+		fmt.Fprintf(&out, "export %s=%s\n", name, quoteWord(value))
 	}
 	return out.String()
 }
 
-// quote makes text one word of a shell, and leaves plain words unquoted.
-func quote(text string) string {
+// quoteWord makes text one word of a shell, and leaves plain words unquoted.
+func quoteWord(text string) string {
 	plain := func(r rune) bool {
 		return strings.ContainsRune("-_./:@%+,", r) || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' &&
 			r <= 'Z'

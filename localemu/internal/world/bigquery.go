@@ -46,9 +46,9 @@ func (q *warehouse) insert(r *http.Request) (any, error) {
 		return nil, httpjson.Errorf(http.StatusBadRequest, "localemu runs SELECT * FROM `PROJECT.DATASET.TABLE` only, "+
 			"not %.80q", statement)
 	}
-	files, table, err := q.files(m[1], m[2], m[3])
+	files, table, err := q.filesOf(m[1], m[2], m[3])
 	for i := 0; err == nil && export != nil && !job.Configuration.DryRun && i < len(files); i++ {
-		err = q.upload(r, files[i], export[1], fmt.Sprintf("%s%012d.parquet", export[2], i))
+		err = q.uploadFile(r, files[i], export[1], fmt.Sprintf("%s%012d.parquet", export[2], i))
 	}
 	job.Statistics = &bq.JobStatistics{TotalBytesProcessed: table.NumBytes, Query: &bq.JobStatistics2{
 		StatementType:    "SELECT",
@@ -56,8 +56,8 @@ func (q *warehouse) insert(r *http.Request) (any, error) {
 	return &job, err
 }
 
-// files are a table's, with their size, and when the last of them has changed, in milliseconds.
-func (q *warehouse) files(project, dataset, name string) (files []string, t bq.Table, err error) {
+// filesOf are a table's, with their size, and when the last of them has changed, in milliseconds.
+func (q *warehouse) filesOf(project, dataset, name string) (files []string, t bq.Table, err error) {
 	files, err = filepath.Glob(filepath.Join(q.dir, project, dataset, name, "*.parquet"))
 	if err == nil && len(files) == 0 {
 		err = httpjson.Errorf(http.StatusNotFound, "Not found: Table %s:%s.%s", project, dataset, name)
@@ -73,7 +73,7 @@ func (q *warehouse) files(project, dataset, name string) (files []string, t bq.T
 	return files, t, err
 }
 
-func (q *warehouse) upload(r *http.Request, file, bucket, object string) error {
+func (q *warehouse) uploadFile(r *http.Request, file, bucket, object string) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err
@@ -96,6 +96,6 @@ func (q *warehouse) upload(r *http.Request, file, bucket, object string) error {
 
 // table answers when a table has changed last.
 func (q *warehouse) table(r *http.Request) (any, error) {
-	_, t, err := q.files(r.PathValue("project"), r.PathValue("dataset"), r.PathValue("table"))
+	_, t, err := q.filesOf(r.PathValue("project"), r.PathValue("dataset"), r.PathValue("table"))
 	return &t, err
 }

@@ -79,9 +79,10 @@ func ParseFaults(file string, data []byte) (*FaultSpec, error) {
 		return nil, doc.Errorf("lose_machine", "%v", err)
 	}
 	for _, mistake := range []error{
-		check(doc, "no_capacity", f.Shortage),
-		check(doc, "refuse_write", f.Refuse), check(doc, "lose_answer", f.LoseReply), check(doc, "read_fault", f.Read),
-		check(doc, "at_write", f.AtWrite),
+		checkFaults(doc, "no_capacity", f.Shortage),
+		checkFaults(doc, "refuse_write", f.Refuse), checkFaults(doc, "lose_answer", f.LoseReply),
+		checkFaults(doc, "read_fault", f.Read),
+		checkFaults(doc, "at_write", f.AtWrite),
 	} {
 		if mistake != nil {
 			return nil, mistake
@@ -90,8 +91,8 @@ func ParseFaults(file string, data []byte) (*FaultSpec, error) {
 	return &f, nil
 }
 
-// check returns the first mistake in a list of faults, with its place in the file.
-func check[F interface{ Check() error }](doc *strictyaml.Document, key string, faults []F) error {
+// checkFaults returns the first mistake in a list of faults, with its place in the file.
+func checkFaults[F interface{ Check() error }](doc *strictyaml.Document, key string, faults []F) error {
 	for i, f := range faults {
 		if err := f.Check(); err != nil {
 			return doc.Errorf(fmt.Sprintf("%s[%d]", key, i), "%v", err)
@@ -173,7 +174,7 @@ func (s *script) written(_, object string) {
 		case killTask:
 			s.w.batch.KillTask(a.Task)
 		case killAggregators:
-			s.w.aggregators.kill()
+			s.w.aggregators.killAll()
 		}
 	}
 }

@@ -40,8 +40,8 @@ func (w *World) restKeys(*http.Request) (any, error) {
 	return jose.JSONWebKeySet{Keys: []jose.JSONWebKey{key.Public()}}, err
 }
 
-// token is an account's identity token for an audience.
-func (w *World) token(email, audience string, now time.Time) (string, error) {
+// signToken is an account's identity token for an audience.
+func (w *World) signToken(email, audience string, now time.Time) (string, error) {
 	key, err := w.key()
 	if err != nil {
 		return "", err
@@ -87,13 +87,13 @@ func (as *aggregators) address() (string, error) {
 	}
 }
 
-// post calls the service as an account.
-func (as *aggregators) post(path, caller string, body []byte) error {
+// postAs calls the service as an account.
+func (as *aggregators) postAs(path, caller string, body []byte) error {
 	address, err := as.address()
 	if err != nil {
 		return err
 	}
-	token, err := as.w.token(account(caller), audience, time.Now())
+	token, err := as.w.signToken(account(caller), audience, time.Now())
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (as *aggregators) schedule() {
 	tick := time.NewTicker(reconcileEvery)
 	defer tick.Stop()
 	for {
-		_ = as.post("/reconcile", "scheduler", nil) // the aggregator's log says why not
+		_ = as.postAs("/reconcile", "scheduler", nil) // the aggregator's log says why not
 		select {
 		case <-tick.C:
 		case <-as.open.Done():

@@ -134,7 +134,7 @@ func TestTokensOfOthersAreRefused(t *testing.T) {
 		"expired":  {w, account("push"), audience, time.Now().Add(-tokenLife - time.Minute), 401},
 		"account":  {w, account("task"), audience, time.Now(), 403},
 	} {
-		token := must.Get(c.of.token(c.email, c.audience, c.at))(t)
+		token := must.Get(c.of.signToken(c.email, c.audience, c.at))(t)
 		var refused interface{ HTTPStatus() int }
 		caller, err := verifier(t, w).Verify(t.Context(), "Bearer "+token)
 		if errors.As(err, &refused) != (c.status > 0) || err != nil && refused.HTTPStatus() != c.status ||

@@ -276,8 +276,8 @@ func (w *World) startPubSub(ctx context.Context) error {
 		{Name: sub(deadLetters), Topic: topic(deadLetters)}, {Name: sub(verdictsTopic), Topic: topic(verdictsTopic)},
 	}
 	pushes := []pubsubemu.Push{
-		{Subscription: scores, Post: func(m []byte) error { return w.aggregators.post("/push", "push", m) }},
-		{Subscription: jobs, Post: func(m []byte) error { return w.aggregators.post("/reconcile", "push", m) }},
+		{Subscription: scores, Post: func(m []byte) error { return w.aggregators.postAs("/push", "push", m) }},
+		{Subscription: jobs, Post: func(m []byte) error { return w.aggregators.postAs("/reconcile", "push", m) }},
 	}
 	if w.opts.Aggregator == "" {
 		pulled, pushes = append(pulled, scores, jobs), nil
@@ -344,7 +344,7 @@ func (w *World) Failed() <-chan error { return w.aggregators.failed }
 func (w *World) Close() {
 	w.closing.Do(func() {
 		if w.aggregators != nil {
-			w.aggregators.stop()
+			w.aggregators.stopAll()
 		}
 		w.procs.Close()
 		if w.batch != nil {
@@ -469,12 +469,12 @@ func (as *aggregators) watch(a *aggregator) {
 	for again := true; again; {
 		process := a.proc // which nothing else changes
 		<-process.Done()
-		again = as.ended(a, process)
+		again = as.noteEnd(a, process)
 	}
 }
 
-// ended decides what the end of an aggregator means. again says that it was restarted.
-func (as *aggregators) ended(a *aggregator, process *proc.Process) (again bool) {
+// noteEnd decides what the end of an aggregator means. again says that it was restarted.
+func (as *aggregators) noteEnd(a *aggregator, process *proc.Process) (again bool) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	if as.open.Err() != nil {
@@ -505,8 +505,8 @@ func (as *aggregators) ended(a *aggregator, process *proc.Process) (again bool) 
 	return false
 }
 
-// kill ends all of them with SIGKILL; they are started again.
-func (as *aggregators) kill() {
+// killAll ends all of them with SIGKILL; they are started again.
+func (as *aggregators) killAll() {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	for _, a := range as.running {
@@ -518,8 +518,8 @@ func (as *aggregators) kill() {
 	}
 }
 
-// stop asks all aggregators to end, and waits.
-func (as *aggregators) stop() {
+// stopAll asks all aggregators to end, and waits.
+func (as *aggregators) stopAll() {
 	as.mu.Lock()
 	as.shut()
 	as.client.CloseIdleConnections() // for which an aggregator that ends would wait

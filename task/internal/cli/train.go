@@ -48,7 +48,7 @@ metrics on the valid split and memory. params.yaml holds training parameters by 
 if early_stopping_round is set). A file that ends in .conf is read as LightGBM's: name = value.`,
 		Example: `  launcher stage clicks.yaml --out data
   task train --dataset data/clicks/0123456789abcdef --params params.yaml --out model.txt --threads 2`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return w.train(cmd, f) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return w.runTraining(cmd, f) },
 	}
 
 	cmd.Flags().StringVar(&f.dataset, "dataset", "", "folder of a dataset version (required)")
@@ -93,7 +93,7 @@ func (f *trainFlags) check() error {
 	return checkOut(f.out)
 }
 
-func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
+func (w *Setup) runTraining(cmd *cobra.Command, f trainFlags) error {
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 	q := w.newRequest(ds, params, metrics, f)
 
 	if !f.json {
-		w.describe(ds, params, f.threads)
+		w.printData(ds, params, f.threads)
 		stop, err := q.Metric.Stop(params.Objective)
 		if err != nil {
 			return err
@@ -131,7 +131,7 @@ func (w *Setup) train(cmd *cobra.Command, f trainFlags) error {
 	if f.json {
 		return json.NewEncoder(w.Out).Encode(result)
 	}
-	w.report(result)
+	w.printResult(result)
 	return nil
 }
 
@@ -337,7 +337,7 @@ func metricNames(v any) ([]string, error) {
 // note says something beside the results.
 func (w *Setup) note(text string) { fmt.Fprintf(w.Err, "note: %s\n", text) }
 
-func (w *Setup) describe(ds *dataset.Dataset, p gbt.Params, threads int) {
+func (w *Setup) printData(ds *dataset.Dataset, p gbt.Params, threads int) {
 	var splits []string
 	for _, s := range ds.Manifest.Splits {
 		splits = append(splits, fmt.Sprintf("%s %s", s.Name, humanize.Comma(int64(ds.Manifest.TableRows(s.Name)))))
@@ -372,7 +372,7 @@ func (w *Setup) treePrinter(trees int, name string) func(gbt.Progress) error {
 	}
 }
 
-func (w *Setup) report(r trained) {
+func (w *Setup) printResult(r trained) {
 	t := tables.On(w.World).Table()
 
 	trees := fmt.Sprintf("%d (%d grown; %s)", r.Trees, r.TreesGrown, r.Stopped)
