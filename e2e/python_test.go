@@ -3,19 +3,28 @@
 package e2e
 
 import (
+	"bufio"
 	"encoding/binary"
+	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/cell"
+	"coppice/internal/dataset/datasettest"
 	"coppice/internal/dataset/table"
 	"coppice/internal/must"
 	"coppice/internal/scorer"
@@ -172,4 +181,147 @@ func modelValues(t *testing.T, version, file string) string {
 	path := filepath.Join(t.TempDir(), "values")
 	must.Do(t, os.WriteFile(path, out, 0o644))
 	return path
+}
+
+// mlflowRun is what bench/mlflow_check.py prints of an export, and of the same export once more.
+type mlflowRun struct {
+	MLflow, Experiment, Name, Status string
+	Params, Tags                     map[string]string
+	Metrics                          map[string]float64
+	Times                            []int64
+	Datasets                         [][]string
+	Run, Again                       string
+	Existed                          [2]bool
+	Registered                       [3]string
+	Found, Inputs                    []string
+	Predicted, Raw                   []float64
+	ExpectedRaw                      []float64 `json:"expected_raw"`
+	Trees                            int
+}
+
+// mlflow exports a version, and has MLflow read it.
+func (l *local) mlflow(version, store, table string) (got mlflowRun) {
+	l.t.Helper()
+	script := must.Get(filepath.Abs("bench/mlflow_check.py"))(l.t)
+	r := l.script("shift\nexec \"$@\" > mlflow.json\n", python(l.t), script, version, store, table)
+	if r.code != 0 {
+		l.t.Fatalf("bench/mlflow_check.py ended with %d, expected 0:\n%s", r.code, r.errOut)
+	}
+	if err := json.Unmarshal([]byte(l.read("mlflow.json")), &got); err != nil {
+		l.t.Fatalf("bench/mlflow_check.py printed no JSON: %v\n%.1000s", err, l.read("mlflow.json"))
+	}
+	return got
+}
+
+// mlflowServer starts MLflow's tracking server, with a database and a proxy for artifacts. The function waits for it
+// and returns its address.
+func (l *local) mlflowServer() (address func() string) {
+	l.t.Helper()
+	free := must.Get(net.Listen("tcp", "127.0.0.1:0"))(l.t)
+	_, port, _ := net.SplitHostPort(free.Addr().String())
+	free.Close()
+
+	cmd := exec.Command(python(l.t), "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", port,
+		"--backend-store-uri", "sqlite:///"+filepath.Join(l.dir, "mlflow.db"),
+		"--serve-artifacts", "--artifacts-destination", filepath.Join(l.dir, "artifacts"), "--workers", "1",
+		"--gunicorn-opts", "--no-control-socket")
+	cmd.Dir, cmd.Env = l.dir, append(os.Environ(), "MLFLOW_DISABLE_TELEMETRY=true",
+		"MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it has workers
+	log, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	said := make(chan string, 1)
+	go func() {
+		var text strings.Builder
+		for lines := bufio.NewScanner(log); lines.Scan(); {
+			fmt.Fprintln(&text, lines.Text())
+			if strings.Contains(lines.Text(), "Booting worker") {
+				said <- ""
+			}
+		}
+		said <- text.String()
+	}()
+	l.t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); _ = cmd.Wait() })
+
+	return sync.OnceValue(func() string {
+		if text := <-said; text != "" {
+			l.t.Fatalf("MLflow's server ended:\n%s", text)
+		}
+		return "http://127.0.0.1:" + port
+	})
+}
+
+// TestInteropMLflow exports two versions and has MLflow read the runs, load the models and predict.
+func TestInteropMLflow(t *testing.T) {
+	python(t)
+	l := newLocal(t)
+	server := l.mlflowServer() // which takes as long as the sweeps
+	train := l.file("train.csv", string(datasettest.Table(datasettest.Options{Rows: 5000})))
+	today := l.file("today.csv", string(datasettest.Table(datasettest.Options{Rows: 700, Seed: 2})))
+	l.must("launcher", "stage", l.file("dataset.yaml", "name: t\nsource: "+train+
+		"\nlabel: is_click\ndrop: [revenue]\ncategorical: [campaign_id]\n"+
+		"split: {by: hash, key: user_id, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\n"), "--json")
+	sweepOf := func(name, more string) string {
+		return l.file(name+".yaml", "name: "+name+"\ndataset: t\nmodel: m\n"+pythonSweep+more)
+	}
+	l.must("launcher", "sweep", sweepOf("first", ""), "--json")
+	l.must("launcher", "sweep", sweepOf("second", ""), "--json")
+
+	for _, number := range []string{"1", "2"} {
+		if number == "1" && os.Getenv("COPPICE_FULL") == "" {
+			continue
+		}
+		version := "m@" + number
+		got := l.mlflow(version, server(), today)
+		t.Logf("MLflow %s: run %s of %s, %d params, %d metrics, inputs %q", got.MLflow, got.Name, got.Experiment,
+			len(got.Params), len(got.Metrics), got.Inputs)
+
+		// What the run says.
+		if got.Experiment != "m" || got.Name != version || got.Status != "FINISHED" ||
+			!slices.Contains(got.Found, got.Run) || got.Params["num_iterations"] != "60" ||
+			got.Tags["coppice.version"] != number || len(got.Datasets) != 1 || got.Datasets[0][0] != "t" ||
+			got.Trees != 60 {
+			t.Errorf("%s: MLflow reads %+v", version, got)
+		}
+		if v := got.Metrics["valid.log_loss"]; !(v > 0.1 && v < 0.7) || got.Metrics["test.log_loss"] == 0 {
+			t.Errorf("%s: metrics %v", version, got.Metrics)
+		}
+		if id := got.Tags["coppice.export"]; len(id) != 64 || got.Tags["coppice.dataset"] != "t@"+got.Datasets[0][1] ||
+			got.Times[0] <= 0 || got.Times[1] < got.Times[0] || !slices.Contains(got.Inputs, "campaign_id") {
+			t.Errorf("%s: tags %v, times %v, inputs %q", version, got.Tags, got.Times, got.Inputs)
+		}
+
+		// The second export found the run and the registered version, and added nothing.
+		if got.Existed != [2]bool{false, true} || got.Again != got.Run ||
+			got.Registered[1] != got.Registered[0] || got.Registered[2] != got.Registered[0] {
+			t.Errorf("%s: exported twice: runs %s and %s (existed: %v), registered as %q; expected one run and version",
+				version, got.Run, got.Again, got.Existed, got.Registered)
+		}
+
+		// What the models predict.
+		scored := filepath.Join(l.dir, "scored.csv")
+		l.must("launcher", "predict", "--model", version, "--in", today, "--out", scored)
+		text := must.Get(os.ReadFile(scored))(t)
+		rows, err := csv.NewReader(strings.NewReader(string(text))).ReadAll()
+		if err != nil || len(rows) != 701 || len(got.Predicted) != 700 || len(got.Raw) != 700 {
+			t.Fatalf("%v: %d rows scored, %d and %d by MLflow", err, len(rows)-1, len(got.Predicted), len(got.Raw))
+		}
+		for i, row := range rows[1:] {
+			want, err := strconv.ParseFloat(row[0], 64)
+			if err != nil || !(math.Abs(want-got.Predicted[i]) <= 1e-12) ||
+				!(math.Abs(got.Raw[i]-got.ExpectedRaw[i]) <= 1e-12) {
+				t.Fatalf("%s, row %d: MLflow predicts %v and %v, expected %s and %v", version, i, got.Predicted[i],
+					got.Raw[i], row[0], got.ExpectedRaw[i])
+			}
+		}
+	}
+
+	if out := l.must("launcher", "registry", "reproduce", "m@2"); !strings.Contains(out, "the same bytes") {
+		t.Errorf("reproduce says\n%s", out)
+	}
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -52,5 +53,17 @@ func TestOneWordForOneState(t *testing.T) {
 	}
 	if got, want := show.Number(0.1195389), plot.Plain.Format(0.1195389); got != want || want != "0.11954" {
 		t.Errorf("a score is %s in the terminal and %s on a page, want 0.11954", got, want)
+	}
+}
+
+// TestAConfigurationHasItsMean: the first of its folds stands for it.
+func TestAConfigurationHasItsMean(t *testing.T) {
+	trials := []page.TrialRow{{Number: 0}, {Number: 1}, {Number: 2}}
+	mean := 0.7
+	configurations(trials,
+		sweep.Board{Configurations: []sweep.Rated{{State: sweep.ConfigurationDone, Trials: []int{0, 1, 2},
+			Scores: make([]*float64, 3), Mean: &mean}}}, &page.Differing{})
+	if trials[0].Score != mean || !math.IsNaN(trials[1].Score) {
+		t.Errorf("the scores are %v and %v, expected the mean %v and none", trials[0].Score, trials[1].Score, mean)
 	}
 }
