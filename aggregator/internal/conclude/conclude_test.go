@@ -31,6 +31,8 @@ import (
 	"coppice/internal/sweep"
 )
 
+// TestConcludesWithTheBest: the trial with the best score is verified, calibrated, registered and, without a champion,
+// promoted.
 func TestConcludesWithTheBest(t *testing.T) {
 	w := newWorld(t, options{})
 	c := w.mustConclude(t)
@@ -136,6 +138,8 @@ func checkVersion(t *testing.T, w *world, c *sweep.Conclusion) {
 	}
 }
 
+// TestSameEndWhateverTheMessages: two aggregators that get every message twice, in any order, come to the same
+// conclusion and register one version.
 func TestSameEndWhateverTheMessages(t *testing.T) {
 	w := newWorld(t, options{})
 	want, _ := json.Marshal(w.mustConclude(t))
@@ -292,6 +296,8 @@ func events(t *testing.T, w *world) string {
 	return out
 }
 
+// TestRequirements: if no trial meets the requirements there is no winner, each is rejected with the requirement, and
+// nothing is registered.
 func TestRequirements(t *testing.T) {
 	w := newWorld(t, options{change: func(p *sweep.Plan) { p.Spec.Require = []string{"trees < 5"} }})
 	c := w.mustConclude(t)
@@ -321,6 +327,8 @@ func (f finishing) Status(context.Context, string) (engine.JobStatus, error) {
 	return engine.JobStatus{State: engine.Done, Began: true}, nil
 }
 
+// TestWhenASweepIsOver: a sweep with unfinished trials is concluded once its job has ended, with what is there, and not
+// while the job may go on.
 func TestWhenASweepIsOver(t *testing.T) {
 	unfinished := func(done ...int) *world {
 		return newWorld(t, options{leaves: []int{2, 3, 4, 5}, skip: func(i int) bool {
@@ -383,6 +391,7 @@ func TestWhenASweepIsOver(t *testing.T) {
 	}
 }
 
+// TestAllTrialsFailed: if all trials have failed, the sweep ends without a winner and says so.
 func TestAllTrialsFailed(t *testing.T) {
 	w := newWorld(t, options{store: func(r *sweep.Result, _ map[string][]byte) {
 		r.Status, r.Reason = sweep.StatusFailed, "no luck"
@@ -415,6 +424,8 @@ func TestLogOfAConclusion(t *testing.T) {
 	}
 }
 
+// TestRegressionAndCarvedHoldout: a regression is verified but not calibrated; parts carved out of test serve as well
+// as splits of their own.
 func TestRegressionAndCarvedHoldout(t *testing.T) {
 	c := newWorld(t, options{regression: true}).mustConclude(t)
 	if c.Outcome != sweep.OutcomeWinner || c.Calibration != nil || c.Test["rmse"] == 0 || c.Verified.Rows == 0 ||
@@ -445,6 +456,8 @@ func TestTheGateNeedsUntouchedRows(t *testing.T) {
 	}
 }
 
+// TestHopelessDataEndsTheSweep: a dataset without its sample of raw rows cannot verify any model: the sweep ends
+// without a winner, and names the file.
 func TestHopelessDataEndsTheSweep(t *testing.T) {
 	w := newWorld(t, options{})
 	prefix := sweep.DatasetDir(w.plan.Dataset.Name, w.plan.Dataset.Version)
@@ -468,6 +481,8 @@ func TestACalibrationThatFailsSaysSoOnce(t *testing.T) {
 	}
 }
 
+// TestForeignMessages: messages that are no scores, or of a sweep or trial that there is not, are acknowledged and
+// leave nothing behind.
 func TestForeignMessages(t *testing.T) {
 	w := newWorld(t, options{skip: func(int) bool { return true }})
 	a := w.aggregator()

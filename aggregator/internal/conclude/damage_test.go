@@ -171,6 +171,8 @@ func TestADamagedRegistryIsReported(t *testing.T) {
 	}
 }
 
+// TestAModelThatLiesIsPassedOver: a trial whose files do not give the scores that it claims is passed over, with the
+// reason, and the next best wins.
 func TestAModelThatLiesIsPassedOver(t *testing.T) {
 	lie := func(edit func(*sweep.Result, map[string][]byte)) *sweep.Conclusion {
 		w := newWorld(t, options{leaves: []int{8, 2}, store: func(r *sweep.Result, files map[string][]byte) {

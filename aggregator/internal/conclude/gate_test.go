@@ -308,6 +308,8 @@ func TestShares(t *testing.T) {
 	}
 }
 
+// TestGateAgainstTheChampion: a worse model does not replace the champion, a better one does, without a gate any does;
+// judging a sweep again changes nothing.
 func TestGateAgainstTheChampion(t *testing.T) {
 	first := newWorld(t, options{leaves: []int{7}, trees: 40, table: datasettestOptions(8000, 5)})
 	if c := first.mustConclude(t); !c.Gate.Promoted {
@@ -318,18 +320,18 @@ func TestGateAgainstTheChampion(t *testing.T) {
 		table: datasettestOptions(20_000, 9)})
 	c := worse.mustConclude(t)
 	if c.Version != 2 || c.Gate.Passed || c.Gate.Promoted || c.Gate.Champion != 1 || c.Gate.Rows == 0 {
-		t.Fatalf("version %d, %+v", c.Version, c.Gate)
+		t.Fatalf("a worse model: version %d, gate %+v; want version 2, not promoted over 1", c.Version, c.Gate)
 	}
 	contains(t, c.Gate.Reason, "worse than version 1 on 2,992 sampled test rows")
 	better := newWorld(t, options{into: first, sweep: "night-3", leaves: []int{7}, trees: 120,
 		table: datasettestOptions(40_000, 9)})
 	c = better.mustConclude(t)
 	if c.Version != 3 || !c.Gate.Promoted || c.Gate.Champion != 1 || !(c.Gate.New < c.Gate.Old) {
-		t.Fatalf("version %d, %+v", c.Version, c.Gate)
+		t.Fatalf("a better model: version %d, gate %+v; want version 3, promoted over 1", c.Version, c.Gate)
 	}
 	none := newWorld(t, options{into: first, sweep: "night-4", leaves: []int{2}, trees: 1, change: withoutGate})
 	if c := none.mustConclude(t); !c.Gate.Promoted {
-		t.Errorf("without a gate: %+v", c.Gate)
+		t.Errorf("without a gate: %+v, want it promoted", c.Gate)
 	}
 	// The same sweep judged again, after others have changed the champion, keeps its version and does not change the
 	// champion back.

@@ -118,6 +118,8 @@ func TestBatchIsAskedOncePerDecision(t *testing.T) {
 	}
 }
 
+// TestADamagedJobRecordIsNoEnd: a damaged record of a fallback job is an error; nobody takes it for the end of the
+// jobs.
 func TestADamagedJobRecordIsNoEnd(t *testing.T) {
 	p := &sweep.Plan{Format: 1, Sweep: "j", Job: "projects/p/locations/l/jobs/j", Created: created,
 		Fallback: make([]sweep.Sizing, 2)}
@@ -126,7 +128,7 @@ func TestADamagedJobRecordIsNoEnd(t *testing.T) {
 	must.Get(a.Sweeps.Put(t.Context(), sweep.Names(p.Sweep).JobRecord(1), blob.Any,
 		strings.NewReader(`{"format":1,"sweep":"k"}`)))(t)
 	if _, _, err := (&jobHistory{a: a, plan: p}).haveEnded(t.Context()); !problem.Is(err, problem.Damaged) {
-		t.Errorf("(&jobHistory{a: a, plan: p}).ended(): got %v; want one of kind damaged", err)
+		t.Errorf("with a damaged record of job 1: error %v, want one of kind damaged", err)
 	}
 }
 
@@ -225,6 +227,8 @@ func (w *world) at(t *testing.T, after time.Duration) *sweep.Conclusion {
 	return c
 }
 
+// TestABudgetEndsASweep: a sweep ends when its machines have cost its budget less the reserve for stopping, and says
+// so; without a quorum it has no winner, and without a budget it goes on.
 func TestABudgetEndsASweep(t *testing.T) {
 	w := budgeted(t, 1, 0.5, 2)
 	if c := w.at(t, 890*time.Second); c != nil { // 0.89 spent, 0.10 held in reserve

@@ -290,6 +290,7 @@ func named(t *testing.T, name string) metric.Metric {
 	return m
 }
 
+// TestSentences: each kind of evidence leads to its verdict, with sentences that say why.
 func TestSentences(t *testing.T) {
 	w := func(seed uint64) world { return world{rand.New(rand.NewPCG(seed, 9)), -2} }
 	good := func() judge.Evidence {

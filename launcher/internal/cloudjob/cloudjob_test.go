@@ -68,6 +68,8 @@ func (c *cloud) Cancel(context.Context, string) (engine.JobStatus, error) {
 
 func request() Work { return Work{Dataset: "clicks", Fingerprint: fingerprint} }
 
+// TestSubmit: the same work attaches to its job while that runs and gets the next number once it has failed, up to
+// maxRuns; ids are valid for Batch whatever the name.
 func TestSubmit(t *testing.T) {
 	c := &cloud{states: []engine.Phase{engine.Running, engine.Running, engine.Failed}}
 	for i, want := range []struct {
@@ -175,6 +177,8 @@ func TestTaskTellsFollower(t *testing.T) {
 	}
 }
 
+// TestFailedTaskSaysWhy: a failed job's error is the task's own with its exit code, or else Batch's, or that it did not
+// report.
 func TestFailedTaskSaysWhy(t *testing.T) {
 	for name, c := range map[string]struct {
 		leave func(t *testing.T, store blob.Store, folder string)
@@ -212,6 +216,8 @@ func TestFailedTaskSaysWhy(t *testing.T) {
 	}
 }
 
+// TestDamagedOutcomesSayWhatIsWrong: outcomes that no task writes are refused with the field at fault, and control
+// characters are replaced.
 func TestDamagedOutcomesSayWhatIsWrong(t *testing.T) {
 	for text, says := range map[string]string{
 		`{"format":2,"version":"v"}`:              "format 2; this build reads 1",
@@ -245,6 +251,7 @@ func TestInterruptedTaskLeavesNoOutcome(t *testing.T) {
 	}
 }
 
+// TestReporterWritesTheNewest: of several reports of progress the newest is written.
 func TestReporterWritesTheNewest(t *testing.T) {
 	store := blob.Memory()
 	r := &reporter{store: store, name: "f/" + progressFile, latest: Progress{Format: 1}}

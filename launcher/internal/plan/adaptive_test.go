@@ -46,6 +46,8 @@ func sources(p *plan.Planned) string {
 	return strings.Join(order, ", ")
 }
 
+// TestASearchThatLearnsLeavesTrialsOpen: with method: auto only what depends on no results is listed; the other trials
+// are open, and expected ones stand in for them. The plan is read as it was written.
 func TestASearchThatLearnsLeavesTrialsOpen(t *testing.T) {
 	p := built(t, learner(t), manifest(all...))
 	if got, want := sources(p), "fixed 2, portfolio 5, auto 13"; got != want {
@@ -100,6 +102,8 @@ func TestOpenTrialsMayBeLarge(t *testing.T) {
 	}
 }
 
+// TestOtherMethods: the trials come from the method that the spec names, open only if it looks at results; without a
+// method they are those of random.
 func TestOtherMethods(t *testing.T) {
 	for method, want := range map[string]string{"gp": "fixed 2, gp 18", "halton": "fixed 2, halton 18",
 		"random": "fixed 2, random 18"} {
@@ -177,6 +181,7 @@ func TestWarmStart(t *testing.T) {
 	}
 }
 
+// TestMethodsAreChecked: unknown methods, and options that go with none, are refused with what to use.
 func TestMethodsAreChecked(t *testing.T) {
 	for edit, want := range map[string]string{
 		"method: atuo":                        `unknown method "atuo"`,

@@ -13,6 +13,8 @@ import (
 	"coppice/launcher/internal/plan"
 )
 
+// TestTheFinalTrainingIsTheLastTrial: final: {rows: all} adds one trial behind the others, on all splits and rated on
+// none; plans in which it is another are refused.
 func TestTheFinalTrainingIsTheLastTrial(t *testing.T) {
 	with := []string{"final: {rows: train}", "final: {rows: all}"}
 	p := built(t, parse(t, with...), manifest(all...))
@@ -50,6 +52,7 @@ func TestTheFinalTrainingIsTheLastTrial(t *testing.T) {
 	refused(t, "encodings: {final: true}", parse(t, with...), m)
 }
 
+// TestFinalIsRefused: mistakes in final are refused with what to use.
 func TestFinalIsRefused(t *testing.T) {
 	for edit, want := range map[string]string{
 		"final: {rows: most}":                      `rows is "most": use all`,
@@ -85,6 +88,8 @@ func TestARankingOfSeveralMachinesNeedsMore(t *testing.T) {
 	}
 }
 
+// TestFinalIsTheDefault: without final in the spec the winner is trained on all splits, unless that does not fit or go
+// with the dataset or folds; a note says why.
 func TestFinalIsTheDefault(t *testing.T) {
 	plain := []string{"final: {rows: train}", ""}
 	encoded := manifest(all...)
@@ -122,6 +127,8 @@ func cross(t *testing.T, validate string, edits ...string) *sweep.Spec {
 	return parse(t, append([]string{"machine:", "validate: " + validate + "\nmachine:"}, edits...)...)
 }
 
+// TestFoldsBecomeTrials: validate makes each configuration one trial a fold, with the first folds first, and a refit at
+// the end, whose copy of the rows is counted.
 func TestFoldsBecomeTrials(t *testing.T) {
 	p := built(t, cross(t, "{kfold: 5}"), manifest(all...))
 	readBack(t, p)
@@ -144,6 +151,7 @@ func TestFoldsBecomeTrials(t *testing.T) {
 	}
 }
 
+// TestFoldsThatTheDatasetDoesNotHave: a scheme that the dataset cannot serve is refused with how to stage it.
 func TestFoldsThatTheDatasetDoesNotHave(t *testing.T) {
 	order := func(by string) func(*dataset.Manifest) {
 		return func(m *dataset.Manifest) {
@@ -282,6 +290,7 @@ func TestSequences(t *testing.T) {
 	}
 }
 
+// TestBagIsRefused: mistakes in ensemble are refused with what to use; a bag of 1, or none, is one model.
 func TestBagIsRefused(t *testing.T) {
 	spec := withoutRequire(t)
 	for edit, want := range map[string]string{

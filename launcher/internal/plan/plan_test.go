@@ -119,6 +119,8 @@ func refused(t *testing.T, says string, s *sweep.Spec, m *dataset.Manifest) {
 
 var all = []string{"train", "valid", "calib", "test"}
 
+// TestBuild: a plan has its trials, complete with every parameter under its canonical name, the metrics that are asked
+// for or required, and is read as it was written.
 func TestBuild(t *testing.T) {
 	p := built(t, parse(t), manifest(all...))
 	if len(p.Trials) != 8 || !p.Maximize || p.Job != "jobs/"+string(p.Sweep) ||
@@ -128,7 +130,7 @@ func TestBuild(t *testing.T) {
 	// The spec's eta and a trial's learning_rate are one parameter; every trial is complete.
 	for i, want := range []float64{0.05, 0.2} {
 		if got := p.Trials[i].Params["learning_rate"]; got != want {
-			t.Errorf("trial %d: learning_rate %v", i, got)
+			t.Errorf("trial %d: learning_rate %v, want %v", i, got, want)
 		}
 	}
 	names := slices.Sorted(maps.Keys(p.Trials[3].Params))
@@ -141,7 +143,7 @@ func TestBuild(t *testing.T) {
 	}
 	if !slices.Contains(p.Metrics, "precision@1%") || !slices.Contains(p.Metrics, "average_precision") ||
 		!slices.Contains(p.Metrics, "log_loss") || slices.Contains(p.Metrics, "trees") {
-		t.Errorf("metrics %v", p.Metrics)
+		t.Errorf("metrics %v; want the required, the chosen and the default ones, and no trees", p.Metrics)
 	}
 	readBack(t, p)
 }
@@ -188,6 +190,8 @@ func TestColumnsToTrainWithout(t *testing.T) {
 	}
 }
 
+// TestIDDependsOnWhatIsTrained: the same spec on the same data has the same id, whatever its budget; another seed or
+// version has another.
 func TestIDDependsOnWhatIsTrained(t *testing.T) {
 	first := built(t, parse(t), manifest(all...)).Sweep
 	budgeted, other := parse(t), manifest(all...)
@@ -206,6 +210,8 @@ func TestIDDependsOnWhatIsTrained(t *testing.T) {
 	}
 }
 
+// TestHoldoutIsCarvedWhereItIsMissing: for a split calib or test that the dataset does not have, folds of a later or
+// earlier split stand in, with a note; a ranking, which is not calibrated, keeps all of valid.
 func TestHoldoutIsCarvedWhereItIsMissing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		splits             []string
@@ -225,7 +231,7 @@ func TestHoldoutIsCarvedWhereItIsMissing(t *testing.T) {
 			}
 		}
 		if (len(p.Notes) > 0) != tc.noted {
-			t.Errorf("%s: notes %q", name, p.Notes)
+			t.Errorf("%s: notes %q, want some: %t", name, p.Notes, tc.noted)
 		}
 	}
 
@@ -243,6 +249,8 @@ func TestHoldoutIsCarvedWhereItIsMissing(t *testing.T) {
 	}
 }
 
+// TestSizing: tasks per machine are limited by vCPUs, trials, memory, Batch or the spec, and the limit is named; what
+// cannot be is refused.
 func TestSizing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		edits          []string
@@ -312,6 +320,7 @@ func TestSizing(t *testing.T) {
 	}
 }
 
+// TestLabelAndObjective: the objective has to fit the label's kind, and a dataset without raw rows cannot be verified.
 func TestLabelAndObjective(t *testing.T) {
 	m := manifest(all...)
 	m.Label.Kind = dataset.Regression

@@ -155,6 +155,8 @@ var (
 	broken    = engine.JobStatus{State: engine.Failed, Failure: "task with index 0 failed"}
 )
 
+// TestSettle: a job without machines is replaced by the next fallback, with the reason; one that has run, or failed
+// otherwise, is not.
 func TestSettle(t *testing.T) {
 	for name, c := range map[string]struct {
 		fate    map[string]engine.JobStatus
@@ -441,6 +443,7 @@ func TestAnEndedSweepWaitsForNothing(t *testing.T) {
 	}
 }
 
+// TestDamagedRecord: a record of a job that is not of this sweep and number is an error, not a job.
 func TestDamagedRecord(t *testing.T) {
 	w := newCloud(t, nil)
 	for _, text := range []string{"", "{}", `{"format":1,"sweep":"nightly-1","number":2,"job":"x"}`,

@@ -159,6 +159,7 @@ func measuredAt(t testing.TB, points []Knot, x float64) float64 {
 	return 0
 }
 
+// TestASpeedThatWasSeen: a speed that earlier sweeps have shown replaces the calibrated one, and narrows the range.
 func TestASpeedThatWasSeen(t *testing.T) {
 	q := request(t, large, "threads_per_task: 4", "threads_per_task: 1")
 	q.NsPerValue = 3
@@ -169,6 +170,8 @@ func TestASpeedThatWasSeen(t *testing.T) {
 	}
 }
 
+// TestWhatIsNotKnownHasNoPrice: without prices there are times, no costs and no recommendation, and the reason says how
+// to give them.
 func TestWhatIsNotKnownHasNoPrice(t *testing.T) {
 	q := request(t, large)
 	q.Region = "mars-north1"
@@ -364,6 +367,8 @@ func TestTheFastestHasAPrice(t *testing.T) {
 	}
 }
 
+// TestHold: a budget has to cover the expected cost and the reserve for stopping, on the machines and each fallback;
+// the error names the least budget.
 func TestHold(t *testing.T) {
 	plain := sweep.Quote{Region: "us-central1", Spot: true, Hourly: 1, VMs: 2, Reserve: 360,
 		Cost: sweep.Range{Low: 1, Expected: 2, High: 4}}
@@ -471,6 +476,7 @@ func TestQuoteIsKept(t *testing.T) {
 	}
 }
 
+// TestStatedSizes: sizes that no table has are refused, and a stated table is as large as the same one staged.
 func TestStatedSizes(t *testing.T) {
 	for _, bad := range []Stated{{}, {Rows: -1, Features: 3, HeldOut: 1}, {Rows: 1e12, Features: 3, HeldOut: 1},
 		{Rows: 10, Features: 1e6, HeldOut: 1}, {Rows: 10, Features: 3}} {
@@ -481,7 +487,7 @@ func TestStatedSizes(t *testing.T) {
 	// A staged table of 130,000,000 x 40 without held-out rows has 10.31 GiB (docs/LAB.md).
 	m := must.Get((Stated{Rows: 130_000_000, Features: 40, HeldOut: 1}).Manifest("clicks", true))(t)
 	if got := float64(m.Bytes()) / (1 << 30); math.Abs(got/10.31-1) > 0.005 || len(m.Features) != 40 {
-		t.Errorf("%v GiB, %d features", got, len(m.Features))
+		t.Errorf("130,000,000 x 40 stated: %v GiB, %d features; want 10.31 GiB and 40", got, len(m.Features))
 	}
 }
 

@@ -128,6 +128,7 @@ func (n *night) look() (*page.Sweep, bool) {
 	return v, ended
 }
 
+// TestSweepInTheMiddle: while a sweep runs its page has each trial with state, reason, score and curve, and no winner.
 func TestSweepInTheMiddle(t *testing.T) {
 	n := middle(t)
 	v, ended := n.look()
@@ -179,6 +180,8 @@ func TestSweepInTheMiddle(t *testing.T) {
 	}
 }
 
+// TestSweepAtItsEnd: when a sweep has ended its page has the winner with its measures and checks, who may not win, and
+// the unfinished trials as cancelled.
 func TestSweepAtItsEnd(t *testing.T) {
 	n := middle(t)
 	end := sweep.Conclusion{Format: 1, Sweep: n.plan.Sweep, Outcome: sweep.OutcomeWinner, Reason: "because", Trial: 0,

@@ -203,6 +203,8 @@ func TestManyBlockedNights(t *testing.T) {
 	}
 }
 
+// TestBucketsHavePlainNames: a URL is split into bucket and object only if the bucket has a name that a bucket may
+// have.
 func TestBucketsHavePlainNames(t *testing.T) {
 	for url, want := range map[string][2]string{
 		"gs://my-exports/day/*.parquet": {"my-exports", "day/*.parquet"},

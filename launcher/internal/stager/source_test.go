@@ -135,6 +135,7 @@ func TestASourceOfTooManyFiles(t *testing.T) {
 	}
 }
 
+// TestSourceSpecs: mistakes in source are refused with their place in the file or what to use.
 func TestSourceSpecs(t *testing.T) {
 	var many []string
 	for i := range 10 {

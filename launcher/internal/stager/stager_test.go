@@ -55,6 +55,8 @@ func names(t *testing.T, s blob.Store) []string {
 	return out
 }
 
+// TestFolderAndBucketHoldTheSame: a table staged into a folder and into a bucket has the same version and the same
+// bytes; progress names every step, and the scratch folder is left empty.
 func TestFolderAndBucketHoldTheSame(t *testing.T) {
 	source := rows(t, 800)
 	store, dir := blob.Memory(), t.TempDir()
@@ -68,7 +70,8 @@ func TestFolderAndBucketHoldTheSame(t *testing.T) {
 	a := must.Get(s.Stage(t.Context(), spec(t, source), stager.Destination{Dir: dir}))(t)
 	b := must.Get(s.Stage(t.Context(), spec(t, source), stager.Destination{Store: store, URL: "gs://d"}))(t)
 	if a.Manifest.Version != b.Manifest.Version || a.Existed || b.Existed {
-		t.Errorf("%s and %s", a.Manifest.Version, b.Manifest.Version)
+		t.Errorf("versions %s (existed: %t) and %s (%t), want the same new one", a.Manifest.Version, a.Existed,
+			b.Manifest.Version, b.Existed)
 	}
 	for _, f := range append(a.Manifest.Files, dataset.FileInfo{Name: dataset.ManifestFile}) {
 		local := must.Get(os.ReadFile(filepath.Join(a.Place, filepath.FromSlash(f.Name))))(t)
@@ -80,7 +83,7 @@ func TestFolderAndBucketHoldTheSame(t *testing.T) {
 	want := []stager.Step{stager.StepChecksum, stager.StepSurvey, stager.StepUpload, stager.StepWrite,
 		stager.StepEncode, stager.StepCompare}
 	if !slices.Equal(slices.Sorted(maps.Keys(steps)), slices.Sorted(slices.Values(want))) {
-		t.Errorf("steps %v", steps)
+		t.Errorf("progress was of the steps %v, want %v", steps, want)
 	}
 	left, err := os.ReadDir(s.Scratch)
 	if err != nil || len(left) != 0 {
@@ -95,6 +98,8 @@ func (deaf) Put(_ context.Context, name string, _ blob.Generation, _ io.Reader) 
 	return blob.Attrs{}, errors.New("no write expected: " + name)
 }
 
+// TestSameInputIsFoundAgain: the same table and spec are not staged again, neither at once nor after another version;
+// what was staged last is the latest.
 func TestSameInputIsFoundAgain(t *testing.T) {
 	source := rows(t, 500)
 	store, dir := blob.Memory(), t.TempDir()
@@ -103,7 +108,7 @@ func TestSameInputIsFoundAgain(t *testing.T) {
 		for _, dst := range []stager.Destination{{Store: store, URL: "gs://d"}, {Dir: dir}} {
 			got := must.Get(s.Stage(t.Context(), spec(t, source), dst))(t)
 			if got.Existed != (round == 1) {
-				t.Errorf("round %d: existed %t", round, got.Existed)
+				t.Errorf("round %d at %+v: existed %t, want it from round 1 on", round, dst, got.Existed)
 			}
 		}
 	}
@@ -206,6 +211,8 @@ func TestOldObjectsAreWrittenAnew(t *testing.T) {
 	}
 }
 
+// TestSourceInABucket: objects by pattern or folder give the version of the same rows in one local file, and are not
+// fetched again.
 func TestSourceInABucket(t *testing.T) {
 	bucket, dst := blob.Memory(), blob.Memory()
 	data := datasettest.Table(datasettest.Options{Rows: 900})
@@ -259,6 +266,8 @@ func writeFile(t *testing.T, data []byte) string {
 	return path
 }
 
+// TestFailureLeavesNothing: a bad table, or a cancelled staging, leaves nothing in the destination and the scratch
+// folder.
 func TestFailureLeavesNothing(t *testing.T) {
 	bad := writeFile(t, []byte("user_id,is_click,revenue,x\nu1,1,0,1\nu2,0,0\n"))
 	dir, scratch, store := t.TempDir(), t.TempDir(), blob.Memory()
@@ -266,13 +275,13 @@ func TestFailureLeavesNothing(t *testing.T) {
 	for _, dst := range []stager.Destination{{Dir: dir}, {Store: deaf{store}}} {
 		var te *table.InputError
 		if _, err := s.Stage(t.Context(), spec(t, bad), dst); !errors.As(err, &te) || te.Line != 3 {
-			t.Errorf("got %v", err)
+			t.Errorf("staged a line with a value too few: error %v, want one about line 3", err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := s.Stage(ctx, spec(t, rows(t, 300)), stager.Destination{Dir: dir}); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
+		t.Errorf("staged when cancelled: error %v, want that of the context", err)
 	}
 	for _, root := range []string{dir, scratch} {
 		if left, err := os.ReadDir(root); err != nil || len(left) > 0 {
@@ -390,6 +399,8 @@ func TestStagingsSideBySide(t *testing.T) {
 	}
 }
 
+// TestResolve: a reference that is not staged is not found, one that is no name is refused, and a pointer cannot lead
+// outside the folder.
 func TestResolve(t *testing.T) {
 	store := blob.Memory()
 	for _, ref := range []string{"clicks", "clicks@0123456789abcdef"} {

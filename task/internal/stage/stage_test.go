@@ -53,6 +53,7 @@ func world(t *testing.T) (*counting, Request, *dataset.Manifest) {
 		Log:     slog.New(slog.NewTextHandler(io.Discard, nil))}, m
 }
 
+// TestOncePerMachine: six tasks of a machine share one copy, of which every file is fetched once.
 func TestOncePerMachine(t *testing.T) {
 	store, q, m := world(t)
 	var wg sync.WaitGroup
@@ -81,6 +82,8 @@ func TestOncePerMachine(t *testing.T) {
 	}
 }
 
+// TestInterruptedCopyIsUsed: a copy that was interrupted is not in its place, and the next attempt fetches only what is
+// missing or damaged.
 func TestInterruptedCopyIsUsed(t *testing.T) {
 	store, q, m := world(t)
 	down := errors.New("out of reach")
@@ -183,6 +186,8 @@ func TestDamageOnTheWay(t *testing.T) {
 	}
 }
 
+// TestWrongObjects: objects that are not those of the manifest, or a manifest that is not that of the version, are
+// errors of their kind.
 func TestWrongObjects(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spoil func(*testing.T, *counting, *dataset.Manifest)
@@ -232,12 +237,13 @@ func rewrite(t *testing.T, s *counting, m *dataset.Manifest, file string, edit f
 	must.Get(s.Put(t.Context(), name, blob.Any, bytes.NewReader(edit(data))))(t)
 }
 
+// TestCancelledWhileWaiting: a cancelled task leaves no copy behind.
 func TestCancelledWhileWaiting(t *testing.T) {
 	_, q, m := world(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := Dataset(ctx, q); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
+		t.Errorf("cancelled: error %v, want that of the context", err)
 	}
 	if _, err := os.Stat(filepath.Join(q.Scratch, "datasets", m.Name, m.Version)); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("a copy is there")

@@ -285,6 +285,7 @@ func TestADamagedClaimSpendsNoRetries(t *testing.T) {
 	}
 }
 
+// TestWaitsForMemory: a trial begins once the machine has the memory that the plan gives it, and not before.
 func TestWaitsForMemory(t *testing.T) {
 	w := newWorld(t, 1, func(p *sweep.Plan) { p.Sizing.TrialBytes = 100 })
 	synctest.Test(t, func(t *testing.T) {
@@ -300,11 +301,12 @@ func TestWaitsForMemory(t *testing.T) {
 		start := time.Now()
 		runs(t, worker)
 		if waited := time.Since(start); waited != 3*time.Second {
-			t.Errorf("waited %s", waited)
+			t.Errorf("waited %s, want 3 s: one for each look that found too little memory", waited)
 		}
 	})
 }
 
+// TestWaitingForMemoryEndsWithTheSweep: a task that waits for memory leaves when the sweep is cancelled or concluded.
 func TestWaitingForMemoryEndsWithTheSweep(t *testing.T) {
 	for name, object := range map[string]func(sweep.Names) string{"cancelled": sweep.Names.Cancel,
 		"concluded": sweep.Names.Ending} {

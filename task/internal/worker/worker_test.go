@@ -27,6 +27,8 @@ import (
 	"coppice/task/internal/stage"
 )
 
+// TestSameModelsHoweverManyTasks: one task and three with more threads train the same models, and each trial is
+// claimed, reported and announced once.
 func TestSameModelsHoweverManyTasks(t *testing.T) {
 	alone := newWorld(t, 7, nil)
 	alone.run(t, 0)
@@ -39,16 +41,16 @@ func TestSameModelsHoweverManyTasks(t *testing.T) {
 		}
 	}
 	if n := len(together.published.messages); n != 7 {
-		t.Errorf("%d messages for 7 trials", n)
+		t.Errorf("%d messages for 7 trials, want one each", n)
 	}
 	for i, m := range together.published.messages {
 		want := map[string]string{"sweep": "test-1", "trial": fmt.Sprint(m.Trial),
 			"traceparent": m.Sweep.TraceParent("trial", fmt.Sprint(m.Trial))}
 		if !maps.Equal(together.published.attrs[i], want) {
-			t.Errorf("attributes %v, want %v", together.published.attrs[i], want)
+			t.Errorf("message %d has the attributes %v, want %v", i, together.published.attrs[i], want)
 		}
 		if r := together.result(t, m.Trial); m.Score != r.Score || m.Status != r.Status {
-			t.Errorf("message %+v, result %+v", m, r)
+			t.Errorf("message %+v does not have the score and status of result %+v", m, r)
 		}
 	}
 	for i := range 7 {
@@ -59,6 +61,8 @@ func TestSameModelsHoweverManyTasks(t *testing.T) {
 	}
 }
 
+// TestResultSaysWhatTheModelDoes: a trial's result has its score, metrics, number of trees and time, and names a model
+// and scores that can be read.
 func TestResultSaysWhatTheModelDoes(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	w.run(t, 0)
@@ -79,6 +83,8 @@ func TestResultSaysWhatTheModelDoes(t *testing.T) {
 	}
 }
 
+// TestABadCandidateIsAResult: a trial with a wrong parameter fails with the reason, and the task goes on with the
+// others, also if no message arrives.
 func TestABadCandidateIsAResult(t *testing.T) {
 	w := newWorld(t, 3, func(p *sweep.Plan) { p.Trials[1].Params["num_leaves"] = "many" })
 	w.published.err = errors.New("no broker") // and messages may be lost
@@ -89,7 +95,7 @@ func TestABadCandidateIsAResult(t *testing.T) {
 	}
 	for _, i := range []int{0, 2} {
 		if r := w.result(t, i); r.Status != sweep.StatusDone {
-			t.Errorf("trial %d: %s", i, r.Status)
+			t.Errorf("trial %d: %s: %s; want it done", i, r.Status, r.Reason)
 		}
 	}
 }
@@ -186,6 +192,7 @@ func TestWhileItTrains(t *testing.T) {
 	}
 }
 
+// TestLeavesTheLivingAlone: a trial whose task gives signs of life is not taken from it.
 func TestLeavesTheLivingAlone(t *testing.T) {
 	w := newWorld(t, 2, nil)
 	synctest.Test(t, func(t *testing.T) {
@@ -207,6 +214,7 @@ func TestLeavesTheLivingAlone(t *testing.T) {
 	})
 }
 
+// TestTheFirstResultWins: a result that was written first stays, and the later one is not announced.
 func TestTheFirstResultWins(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	first := sweep.Result{Format: 1, Sweep: "test-1", Trial: 0, Claim: 1, Status: sweep.StatusFailed, Reason: "mine"}
@@ -240,6 +248,7 @@ func TestStorageFailures(t *testing.T) {
 	}
 }
 
+// TestDamagedDatasetIsPermanent: a damaged or missing dataset is an error that no other attempt mends.
 func TestDamagedDatasetIsPermanent(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	name := sweep.DatasetDir(w.plan.Dataset.Name, w.plan.Dataset.Version) + "train/rows.arrow"
@@ -249,12 +258,12 @@ func TestDamagedDatasetIsPermanent(t *testing.T) {
 	err := w.worker(0).Run(t.Context())
 	var corrupt *dataset.CorruptError
 	if !errors.As(err, &corrupt) || problem.Is(err, problem.Transient) {
-		t.Errorf("got %v", err)
+		t.Errorf("a changed byte in train/rows.arrow: error %v, want a lasting *dataset.CorruptError", err)
 	}
 	missing := newWorld(t, 1, func(p *sweep.Plan) { p.Dataset.Version = "0000000000000000" })
 	if err := missing.worker(0).Run(t.Context()); !errors.Is(err, blob.ErrNotExist) ||
 		problem.Is(err, problem.Transient) {
-		t.Errorf("a dataset that is not there: %v", err)
+		t.Errorf("a dataset that is not there: error %v, want a lasting blob.ErrNotExist", err)
 	}
 }
 
