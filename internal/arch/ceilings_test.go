@@ -46,7 +46,7 @@ var ceilings = map[string]int{
 	"internal/machines":            404,
 	"internal/metric":              2654,
 	"internal/must":                36,
-	"internal/nights":              3605,
+	"internal/nights":              3627,
 	"internal/nights/nightstest":   1011,
 	"internal/notify":              543,
 	"internal/page":                2656,
@@ -110,7 +110,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 108_513
+const maxLines = 108_535
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

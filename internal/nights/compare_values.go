@@ -37,9 +37,11 @@ func (c *comparison) checkValues() {
 		}
 
 		if k.Distinct == 1 && old.Distinct > 1 {
-			c.add(Blocking, CodeConstant, k.Name, "all rows have the same value, but there were %d different ones",
-				old.Distinct)
-			continue
+			luck := c.luckOfOneValue(k)
+			if c.addIf(luck < 0.001, luck < 0.05, CodeConstant, k.Name,
+				"all rows have the same value, but there were %d different ones", old.Distinct) {
+				continue
+			}
 		}
 		if c.changesNightly(k, old) {
 			c.checkScale(k, old)
@@ -51,6 +53,26 @@ func (c *comparison) checkValues() {
 			c.checkDrift(k, old)
 		}
 	}
+}
+
+// luckOfOneValue is how likely it is that all of tonight's rows have a column's only value, if each of them has it as
+// often as those of recent nights.
+func (c *comparison) luckOfOneValue(column *Column) float64 {
+	share := c.learnUsual(func(p *Profile) (float64, bool) {
+		k := p.column(column.Name)
+		if k == nil || k.Kind != column.Kind || k.Missing == 1 {
+			return 0, false
+		}
+		if k.Kind != Number {
+			return k.shareOf(column.Levels[0].Text) / (1 - k.Missing), true
+		}
+		i := slices.IndexFunc(k.Peaks, func(p Peak) bool { return p.Number == column.Quantiles[0] })
+		if i < 0 {
+			return 0, true
+		}
+		return k.Peaks[i].Share / (1 - k.Missing), true
+	})
+	return math.Pow(share.mean, c.p.sampled()*(1-column.Missing))
 }
 
 // missingMore is how many more of a column's values may be missing.

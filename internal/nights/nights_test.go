@@ -432,3 +432,48 @@ func TestAsOfIsNotWhatNightsAreToldApartBy(t *testing.T) {
 		t.Errorf("labels that are final a day later hash to %q, as before; expected others", got)
 	}
 }
+
+// TestOneValueByChance: a column that only one row in thousands varied is blocked as constant where chance does not
+// explain it, nor another value.
+func TestOneValueByChance(t *testing.T) {
+	table := func(rows, rare int, often, other string) night {
+		var b strings.Builder
+		b.WriteString("y,x,flag\n")
+		random := rand.New(rand.NewPCG(uint64(rows), uint64(rare)))
+		for i := range rows {
+			flag := often
+			if i < rare {
+				flag = other
+			}
+			fmt.Fprintf(&b, "%d,%d,%s\n", random.IntN(2), random.IntN(1000), flag)
+		}
+		r := stageCSV(t, b.String(), "label: y\nencodings: none\nsplit: {by: random, train: 0.5, valid: 0.5}\n")
+		return night{r.Night, measured(t, r.Night, r.Manifest)}
+	}
+	for name, c := range map[string]struct {
+		rare         int
+		often, other string
+		tonight      string
+		want         nights.Level
+	}{
+		"one row":          {1, "0", "1", "0", ""},
+		"one fraction":     {1, "0", "0.5", "0", ""},
+		"one text":         {1, "no", "yes", "no", ""},
+		"ten rows":         {10, "0", "1", "0", nights.Warning},
+		"many rows":        {40, "0", "1", "0", nights.Blocking},
+		"many texts":       {40, "no", "yes", "no", nights.Blocking},
+		"the other number": {1, "0", "1", "1", nights.Blocking},
+		"the other text":   {1, "no", "yes", "yes", nights.Blocking},
+	} {
+		before := table(7000, c.rare, c.often, c.other).profile
+		var got nights.Level
+		for _, f := range compare(t, table(3000, 0, c.tonight, ""), []*nights.Profile{before, before}) {
+			if f.Code == nights.CodeConstant {
+				got = f.Level
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: a constant column is %q, expected %q", name, got, c.want)
+		}
+	}
+}
