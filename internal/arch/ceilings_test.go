@@ -30,7 +30,7 @@ var ceilings = map[string]int{
 	"internal/cloud/idtoken":       268,
 	"internal/cloud/inspect":       324,
 	"internal/cloud/pubsub":        78,
-	"internal/dataset":             5342,
+	"internal/dataset":             5343,
 	"internal/dataset/cell":        2777,
 	"internal/dataset/datasettest": 235,
 	"internal/dataset/encode":      3157,
@@ -39,14 +39,14 @@ var ceilings = map[string]int{
 	"internal/dataset/table":       4297,
 	"internal/engine":              123,
 	"internal/exact":               89,
-	"internal/expression":          547,
+	"internal/expression":          548,
 	"internal/fit":                 1005,
 	"internal/gbt":                 9962,
 	"internal/ledger":              545,
 	"internal/machines":            404,
 	"internal/metric":              2654,
 	"internal/must":                36,
-	"internal/nights":              3627,
+	"internal/nights":              3628,
 	"internal/nights/nightstest":   1011,
 	"internal/notify":              543,
 	"internal/page":                2656,
@@ -96,7 +96,7 @@ var ceilings = map[string]int{
 	"localemu/internal/httpjson":   112,
 	"localemu/internal/proc":       303,
 	"localemu/internal/world":      1167,
-	"localemu/pubsubemu":           633,
+	"localemu/pubsubemu":           634,
 	"python/program":               138,
 	"task":                         14,
 	"task/command":                 54,
@@ -105,12 +105,12 @@ var ceilings = map[string]int{
 	"task/internal/notice":         47,
 	"task/internal/stage":          458,
 	"task/internal/usage":          159,
-	"task/internal/worker":         2592,
+	"task/internal/worker":         2593,
 	"terraform":                    185,
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 108_535
+const maxLines = 108_540
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

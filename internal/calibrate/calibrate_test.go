@@ -48,6 +48,8 @@ func fit(t *testing.T, m calibrate.Method, raw []float64, label, weight []float3
 	return c
 }
 
+// TestNeverDescendsAndNeverTouchesTheEnds: every method gives probabilities that do not fall as scores rise, and are
+// neither 0 nor 1, for any score.
 func TestNeverDescendsAndNeverTouchesTheEnds(t *testing.T) {
 	r := seeded(t)
 	for _, n := range []int{2, 3, 50, 3000} {
@@ -77,6 +79,7 @@ func TestNeverDescendsAndNeverTouchesTheEnds(t *testing.T) {
 	}
 }
 
+// TestPredictAll: PredictAll appends what Predict gives for each score, also in place.
 func TestPredictAll(t *testing.T) {
 	raw, label, _ := rows(seeded(t), 500, 0)
 	for _, m := range calibrate.Methods() {
@@ -84,12 +87,12 @@ func TestPredictAll(t *testing.T) {
 		got := c.PredictAll([]float64{7}, raw)
 		for i, x := range raw {
 			if got[0] != 7 || len(got) != 501 || got[i+1] != c.Predict(x) {
-				t.Fatalf("%s: row %d", m, i)
+				t.Fatalf("%s: row %d of PredictAll differs from Predict", m, i)
 			}
 		}
 		inPlace := slices.Clone(raw)
 		if !slices.Equal(c.PredictAll(inPlace[:0], inPlace), got[1:]) {
-			t.Errorf("%s: in place", m)
+			t.Errorf("%s: PredictAll in place gives other probabilities", m)
 		}
 	}
 }
@@ -118,6 +121,8 @@ func TestCalibratesTheMean(t *testing.T) {
 	}
 }
 
+// TestOrderAndUnitOfWeightsDoNotMatter: the same rows in another order, or with all weights multiplied, give the same
+// calibrator.
 func TestOrderAndUnitOfWeightsDoNotMatter(t *testing.T) {
 	r := seeded(t)
 	raw, label, weight := rows(r, 2000, 1)
@@ -154,6 +159,7 @@ func encode(t *testing.T, v any) string {
 	return string(data)
 }
 
+// TestRowsOfWeightZeroDoNotCount: rows of weight 0, whatever their scores and labels, do not change a calibrator.
 func TestRowsOfWeightZeroDoNotCount(t *testing.T) {
 	raw, label, weight := rows(seeded(t), 300, 0)
 	more := append(slices.Clone(raw), 55, -55, 0.1)
@@ -161,11 +167,12 @@ func TestRowsOfWeightZeroDoNotCount(t *testing.T) {
 		a := fit(t, m, raw, label, weight)
 		b := fit(t, m, more, append(slices.Clone(label), 0, 1, 1), append(slices.Clone(weight), 0, 0, 0))
 		if encode(t, a) != encode(t, b) {
-			t.Errorf("%s: %s and %s", m, a, b)
+			t.Errorf("%s: %s without rows of weight 0, and %s with them", m, a, b)
 		}
 	}
 }
 
+// TestSameBytesWhateverTheProcessors: calibrators have the same bytes for any number of processors.
 func TestSameBytesWhateverTheProcessors(t *testing.T) {
 	raw, label, weight := rows(seeded(t), 70_000, 0)
 	run := func(processors int) string {
@@ -246,6 +253,7 @@ func TestUncalibratedCompetes(t *testing.T) {
 	}
 }
 
+// TestDegenerateRows: rows of one score, or that scores separate, give finite probabilities at the level of the labels.
 func TestDegenerateRows(t *testing.T) {
 	// All scores equal: nothing is known of the slope, and the level is that of the labels.
 	raw, label := slices.Repeat([]float64{1.5}, 400), make([]float32, 400)
@@ -275,6 +283,7 @@ func TestDegenerateRows(t *testing.T) {
 	}
 }
 
+// TestErrors: columns that cannot be calibrated are refused with the row, the value and what to use.
 func TestErrors(t *testing.T) {
 	nan := float32(math.NaN())
 	ok, two := []float32{0, 1}, []float64{1, 2}
@@ -341,6 +350,7 @@ func TestFewRows(t *testing.T) {
 	}
 }
 
+// TestJSONBringsBackTheSame: a calibrator that was written and read predicts the same bits.
 func TestJSONBringsBackTheSame(t *testing.T) {
 	raw, label, weight := rows(seeded(t), 5000, 0)
 	for _, m := range calibrate.Methods() {
@@ -359,6 +369,7 @@ func TestJSONBringsBackTheSame(t *testing.T) {
 	}
 }
 
+// TestDecodeRefuses: JSON that is no calibrator of this build is refused with what is wrong.
 func TestDecodeRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		``:                                                  "byte 0: unexpected end of JSON input",

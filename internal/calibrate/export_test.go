@@ -79,6 +79,8 @@ func compareAt(t *testing.T, what string, c *Calibrator, at, want []float64) {
 // The optimizers of scipy stop near the optimum, not on it.
 const tolerance = 1e-7
 
+// TestAgainstScikitLearn: Platt scaling gives the probabilities of scikit-learn, with weights and for labels that no
+// sigmoid fits.
 func TestAgainstScikitLearn(t *testing.T) {
 	g, rows := readGolden(t)
 	for kind, want := range map[string]struct {

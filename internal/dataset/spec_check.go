@@ -259,6 +259,7 @@ func (s *Spec) checkSplitValues() error {
 	return nil
 }
 
+// checkNumbers checks bins, samples, missing values and formats: what can be checked without the other keys.
 func (s *Spec) checkNumbers() error {
 	if s.MaxBin < 2 || s.MaxBin > MaxBins {
 		return s.Errorf("max_bin", "max_bin is %d: use 2 to %d", s.MaxBin, MaxBins)

@@ -69,6 +69,7 @@ func (f function) apply(args []float64) float64 {
 	return x
 }
 
+// functions are those of expressions: fold joins the arguments one by one, single takes one.
 func functions() []function {
 	return []function{
 		{name: "min", fold: func(a, b float64) float64 { return min(a, b) }},

@@ -54,6 +54,8 @@ func rows(t *Table, want func(row int) bool) []uint32 {
 	return out
 }
 
+// TestFolds: for every scheme and number of folds each row that can be is rated once, apart from the rows that its
+// model was trained on.
 func TestFolds(t *testing.T) {
 	for _, tc := range []struct {
 		scheme Scheme
@@ -116,6 +118,7 @@ func checkApart(t *testing.T, name string, scheme Scheme, s *dataset.Split, trai
 	}
 }
 
+// TestFoldsRefuse: a number of folds, or a scheme, that the dataset cannot serve is ErrScheme.
 func TestFoldsRefuse(t *testing.T) {
 	plain := open(t, datasettest.Options{Rows: 300})
 	grouped := open(t, datasettest.Options{Rows: 300, Split: byTime + "\ngroup: user_id"})
@@ -353,6 +356,8 @@ func TestRanking(t *testing.T) {
 	}
 }
 
+// TestRankingRefuses: a ranking is refused on rows whose queries are divided, missing or sampled, with how to stage
+// them.
 func TestRankingRefuses(t *testing.T) {
 	for want, o := range map[string]datasettest.Options{
 		"stage it with group: COLUMN": {Rows: 900},

@@ -20,6 +20,7 @@ func saySkipped(t *testing.T, vectors bool) {
 	}
 }
 
+// TestCountingEqualsGo: histograms by assembly are those of the Go loops, for every width of rows.
 func TestCountingEqualsGo(t *testing.T) {
 	long(t)
 	rng := rand.New(rand.NewPCG(7, 7))
@@ -87,6 +88,7 @@ func TestCountingEqualsGo(t *testing.T) {
 // pieceOfRows is how many rows an assembly routine gets per call.
 const pieceOfRows = 1 << 16
 
+// TestGradientsEqualGo: gradients and hessians by assembly have the bits of those by Go, also for scores at the ends.
 func TestGradientsEqualGo(t *testing.T) {
 	long(t)
 	rng := rand.New(rand.NewPCG(8, 8))
@@ -122,6 +124,7 @@ func TestGradientsEqualGo(t *testing.T) {
 	saySkipped(t, hasVectors())
 }
 
+// TestRoundingEqualsGo: rounding by assembly gives the packed words of Go, for blocks of any length.
 func TestRoundingEqualsGo(t *testing.T) {
 	rng := rand.New(rand.NewPCG(12, 12))
 	pack := packing{hessianBits: bitsVaryingHessian, g1: 0.3, h1: 1e-3}
@@ -234,6 +237,7 @@ func TestNoPairsBehindTheEnd(t *testing.T) {
 	}
 }
 
+// TestProbabilitiesEqualGo: probabilities by assembly have the bits of those by Go, also for odd exponents.
 func TestProbabilitiesEqualGo(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 10))
 	for _, n := range []int{0, 1, 7, 8, 9, 4099, pieceOfRows + 9} {
@@ -299,6 +303,7 @@ func TestDraws(t *testing.T) {
 	}
 }
 
+// TestPartitionEqualsGo: rows are divided by assembly as by Go, in the same order.
 func TestPartitionEqualsGo(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	for _, n := range []int{1, 3, 4, 15, 16, 17, 64, 100, 5000, pieceOfRows, 2*pieceOfRows + 35} {
@@ -338,6 +343,7 @@ func TestPartitionEqualsGo(t *testing.T) {
 	saySkipped(t, hasVectors())
 }
 
+// TestSubtractingWordsEqualsGo: words are subtracted by assembly as by Go, for any number of them.
 func TestSubtractingWordsEqualsGo(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 11))
 	for n := range 40 {
@@ -358,6 +364,7 @@ func TestSubtractingWordsEqualsGo(t *testing.T) {
 	saySkipped(t, hasVectors())
 }
 
+// TestRatingWordsEqualsGoAndEntries: the best threshold in packed words is that of Go, and that of the decoded entries.
 func TestRatingWordsEqualsGoAndEntries(t *testing.T) {
 	rng := rand.New(rand.NewPCG(10, 10))
 	for round := range 4000 {
@@ -406,6 +413,7 @@ func TestRatingWordsEqualsGoAndEntries(t *testing.T) {
 	saySkipped(t, hasVectors())
 }
 
+// TestAddScoresEqualsRowByRow: trees' scores added by blocks are those of walking each row down each tree.
 func TestAddScoresEqualsRowByRow(t *testing.T) {
 	long(t)
 	d := randomTable(tableSpec{rows: 2*window + 1234, numerical: 5, categorical: 3, bins: 200, missing: 0.1, seed: 21})

@@ -140,6 +140,7 @@ func TestDamagedCheckpointsAreRefused(t *testing.T) {
 	refused("a byte more", len(data), append(slices.Clone(data), 0))
 }
 
+// TestCheckpointOfAnotherRun: a checkpoint of other parameters, rows or options is refused, with the first difference.
 func TestCheckpointOfAnotherRun(t *testing.T) {
 	rows := tableSpec{rows: 900, numerical: 3, bins: 12, weights: true, seed: 5}
 	fresh := func() (*table, Params, Options) {

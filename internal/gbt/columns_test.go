@@ -17,6 +17,8 @@ import (
 	"coppice/internal/strictyaml"
 )
 
+// TestIgnoreColumnIsCanonical: lists of ignored columns that mean the same become the same text, under each alias, and
+// parse again to themselves.
 func TestIgnoreColumnIsCanonical(t *testing.T) {
 	for _, tc := range []struct {
 		in   any
@@ -58,6 +60,7 @@ func TestIgnoreColumnIsCanonical(t *testing.T) {
 	}
 }
 
+// TestForColumns: numbers of columns become names wherever a name can stand for its column.
 func TestForColumns(t *testing.T) {
 	columns := []string{"age", "price", "a,b", "twice", "twice", " blank", "new\nline", "3"}
 	for in, want := range map[ColumnList]ColumnList{
@@ -201,6 +204,8 @@ func TestIgnoredColumnsAreAsIfAbsent(t *testing.T) {
 	}
 }
 
+// TestIgnoredColumnsInTheModel: a model file names the columns that were ignored, by number, and keeps their features
+// without a range.
 func TestIgnoredColumnsInTheModel(t *testing.T) {
 	d := randomTable(tableSpec{rows: 2000, numerical: 3, categorical: 1, bins: 20, seed: 3})
 	p := small()
@@ -261,6 +266,7 @@ func FuzzColumnList(f *testing.F) {
 	})
 }
 
+// TestParseParams: aliases and numbers of every kind give the canonical parameters.
 func TestParseParams(t *testing.T) {
 	p, err := ParseParams(map[string]any{
 		"eta": 0.3, "num_leaves": 63.0, "reg_lambda": 2, "subsample": 0.5, "bagging_freq": int64(1),
@@ -318,6 +324,7 @@ func TestParametersAreDocumented(t *testing.T) {
 	}
 }
 
+// TestParseParamsRefuses: parameters that there are not, or out of range, are refused with what to use.
 func TestParseParamsRefuses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		in   map[string]any

@@ -58,7 +58,8 @@ func (c *comparison) checkPrints() {
 	}
 }
 
-// common is the share of a window's rows that the one before should have, too: it moves on as far as its newest row.
+// common is the share of a night's rows that the night before should have, too: both tables are windows that end with
+// their newest rows.
 func (c *comparison) common(profile, before *Profile) float64 {
 	const most = 1 - 1./4000 // of a window of ten years
 	b, step := &before.Buckets, profile.Newest.Sub(before.Newest)

@@ -84,18 +84,18 @@ func (m *fittedModel) runs(a *asker) []run {
 	return out
 }
 
-// spreadLatest returns at most most of the numbers below n, ascending: the last ones, and as many evenly from those
-// before.
-func spreadLatest(n, most int) (out []int) {
-	before := n - most/2
-	for i := range min(n, most) {
+// spreadLatest returns at most limit of the numbers below n, ascending: half of them the last ones, the others spread
+// evenly over those before.
+func spreadLatest(n, limit int) (out []int) {
+	before := n - limit/2
+	for i := range min(n, limit) {
 		switch {
-		case n <= most:
+		case n <= limit:
 			out = append(out, i)
-		case i < most-most/2:
-			out = append(out, i*before/(most-most/2))
+		case i < limit-limit/2:
+			out = append(out, i*before/(limit-limit/2))
 		default:
-			out = append(out, n-most+i)
+			out = append(out, n-limit+i)
 		}
 	}
 	return out

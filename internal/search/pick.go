@@ -98,7 +98,7 @@ func valuesOf(c *Condition, facts map[string]float64) string {
 	return text.String()
 }
 
-// explainByScore compares the winner with the next trial that could have won.
+// explainByScore says why the trial with the best score won, and by how much it leads the next one that could have won.
 func explainByScore(p *sweep.Plan, b sweep.Board, metric string, eligible []*sweep.Result) string {
 	best := eligible[0]
 	text := fmt.Sprintf("trial %d has the %s %s on valid, %.6g; ", best.Trial, extreme(p.Maximize), metric, best.Score)

@@ -257,15 +257,15 @@ func (t *training) trainTogether(ctx context.Context) (*gbt.Result, error) {
 // alignWorkers makes sure that all train the same, and gives all the newest checkpoint that any of them has.
 func (t *training) alignWorkers(m *Mesh) error {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%+v %q %t %x", t.p, t.opt.Identity, t.opt.Maximize, t.opt.Shift))
-	what := int64(binary.LittleEndian.Uint64(sum[:]))
-	all, err := m.Gather([]int64{what, int64(t.rounds())})
+	// Each worker tells a hash of what it trains, and the rounds of its newest checkpoint.
+	all, err := m.Gather([]int64{int64(binary.LittleEndian.Uint64(sum[:])), int64(t.rounds())})
 	if err != nil {
 		return fmt.Errorf("%w: %w", gbt.ErrTeam, err)
 	}
 
 	from := 0
 	for i := range len(m.peers) {
-		if all[2*i] != all[0] {
+		if all[2*i] != all[0] { // another hash
 			return problem.New(problem.Input, "worker %d trains something else than worker 0: parameters, dataset or "+
 				"program differ; start all workers with the same command", i)
 		}

@@ -49,6 +49,7 @@ type waitingMessage struct {
 	message *pubsubpb.PubsubMessage
 }
 
+// newChaos returns what stands between publishers and next: it loses, repeats and shuffles messages by the faults.
 func newChaos(f Faults, next publish) *chaos {
 	c := &chaos{faults: f, struck: func(string) {}, next: next, random: rand.New(rand.NewPCG(f.Seed, 0x5eed))}
 	c.publish = c.publishInOrder

@@ -50,6 +50,7 @@ func shell(id, script string, n int) Job {
 	return j
 }
 
+// TestSubmitAndWait: a job that succeeds is waited for, with its tasks counted, its duration and its events in order.
 func TestSubmitAndWait(t *testing.T) {
 	c := emulator(t)
 	name, existed, err := c.Submit(t.Context(), shell("ok-1", "exit 0", 3))
@@ -67,6 +68,7 @@ func TestSubmitAndWait(t *testing.T) {
 	}
 }
 
+// TestFailedJobSaysWhy: a failed job's reason has its task's exit code.
 func TestFailedJobSaysWhy(t *testing.T) {
 	c := emulator(t)
 	name, _ := must.Get2(c.Submit(t.Context(), shell("bad-1", "exit 3", 1)))(t)
@@ -76,13 +78,15 @@ func TestFailedJobSaysWhy(t *testing.T) {
 	}
 }
 
+// TestSubmitAgain: the same job is found again; one of the same id with another plan is a conflict that names the
+// first, and elsewhere it is refused.
 func TestSubmitAgain(t *testing.T) {
 	c := emulator(t)
 	j := shell("twice-1", "exec sleep 600", 1)
 	first, _ := must.Get2(c.Submit(t.Context(), j))(t)
 	again, existed, err := c.Submit(t.Context(), j)
 	if err != nil || again != first || !existed {
-		t.Errorf("the same job again: %s, %v", again, err)
+		t.Errorf("the same job again: %s, existed %t, %v; want %s, which existed", again, existed, err, first)
 	}
 	j.Labels = map[string]string{PlanLabel: strings.Repeat("f", 32)}
 	if _, _, err = c.Submit(t.Context(), j); !problem.Is(err, problem.Conflict) ||
@@ -96,6 +100,7 @@ func TestSubmitAgain(t *testing.T) {
 	}
 }
 
+// TestCancel: a job can be cancelled at once, again, and while it is waited for.
 func TestCancel(t *testing.T) {
 	c := emulator(t)
 	var names []string
@@ -276,6 +281,7 @@ func TestManyAtOnceMakeOneJob(t *testing.T) {
 	}
 }
 
+// TestNoCapacity: of the events of a failed job those about missing machines or quota are recognised, and no others.
 func TestNoCapacity(t *testing.T) {
 	event := func(text string) Status { return Status{State: Failed, Events: []Event{{Text: text}, {Text: "other"}}} }
 	for text, want := range map[string]bool{
@@ -311,6 +317,7 @@ func TestNoCapacity(t *testing.T) {
 	}
 }
 
+// TestLived: a job lived from its first change to RUNNING to its last change to a final state, by its events.
 func TestLived(t *testing.T) {
 	at := func(minutes int) time.Time { return time.Date(2026, 11, 21, 3, minutes, 0, 0, time.UTC) }
 	change := func(minutes int, from, to State) Event {
@@ -360,6 +367,7 @@ func TestExistingJobIsComparedWhenReadable(t *testing.T) {
 	}
 }
 
+// TestRefusals: what no repetition mends is tried once, and the error is of its kind.
 func TestRefusals(t *testing.T) {
 	for code, target := range map[codes.Code]any{
 		codes.PermissionDenied: new(*cloud.PermissionError), codes.Unauthenticated: new(*cloud.SetupError),
@@ -371,7 +379,7 @@ func TestRefusals(t *testing.T) {
 			return nil, status.Error(code, "no")
 		}})
 		if _, _, err := c.Submit(t.Context(), spotJob()); !errors.As(err, target) || calls != 1 {
-			t.Errorf("%v after %d calls: %v", code, calls, err)
+			t.Errorf("refused with %v: %d calls, error %v; want one call, and a %T", code, calls, err, target)
 		}
 	}
 }
@@ -393,6 +401,7 @@ func TestCancelRace(t *testing.T) {
 	}
 }
 
+// TestWaitHasALimit: waiting ends with its limit, saying the state, and with its context.
 func TestWaitHasALimit(t *testing.T) {
 	c := serve(t, &scripted{get: func() (*batchpb.Job, error) {
 		return &batchpb.Job{Status: &batchpb.JobStatus{State: batchpb.JobStatus_RUNNING}}, nil
@@ -408,6 +417,7 @@ func TestWaitHasALimit(t *testing.T) {
 	}
 }
 
+// TestEventsAreSorted: events are sorted by time, and stay in order within a second.
 func TestEventsAreSorted(t *testing.T) {
 	at := func(s int64) *timestamppb.Timestamp { return &timestamppb.Timestamp{Seconds: s} }
 	got := eventsOf([]*batchpb.StatusEvent{{Description: "2", EventTime: at(2)}, {Description: "1", EventTime: at(1)},
@@ -417,6 +427,7 @@ func TestEventsAreSorted(t *testing.T) {
 	}
 }
 
+// TestSetup: options that cannot reach Batch are an error of the setup.
 func TestSetup(t *testing.T) {
 	var setup *cloud.SetupError
 	good := Options{Project: "p", Location: "us-central1", Endpoint: "127.0.0.1:1"}

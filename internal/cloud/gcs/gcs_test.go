@@ -61,6 +61,7 @@ var realBucket = flag.String("bucket", "",
 	"a bucket of Google Cloud Storage on which to run the behaviour suite; what it writes under coppice-test/ stays "+
 		"there")
 
+// TestBehaviourOnRealBucket: a bucket of Google Cloud behaves as every other store.
 func TestBehaviourOnRealBucket(t *testing.T) {
 	if *realBucket == "" {
 		t.Skip("SKIPPED: needs Google Cloud; run: go test ./internal/cloud/gcs -run RealBucket -bucket NAME")
@@ -73,6 +74,7 @@ func TestBehaviourOnRealBucket(t *testing.T) {
 	})
 }
 
+// TestEnvironmentVariable: the client connects to the emulator that STORAGE_EMULATOR_HOST names.
 func TestEnvironmentVariable(t *testing.T) {
 	t.Setenv("STORAGE_EMULATOR_HOST", emulator(t, gcsemu.Options{}))
 	c := must.Get(New(t.Context()))(t)
@@ -107,6 +109,7 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
+// TestPassingErrorsAreRetried: a write that is refused twice with 503 succeeds without the caller.
 func TestPassingErrorsAreRetried(t *testing.T) {
 	t.Parallel()
 	refuse := []gcsemu.Fault{{Match: "**", Times: 2, Status: 503}}
@@ -186,6 +189,7 @@ func fake(t *testing.T, handler http.HandlerFunc) *bucket {
 	return b
 }
 
+// TestRefusals: missing permissions and credentials are errors of their kind from every call.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for code, target := range map[int]any{403: new(*cloud.PermissionError), 401: new(*cloud.SetupError)} {
@@ -365,6 +369,7 @@ func (c *cut) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// TestForeignNamesAreLeftOut: objects whose names no store of ours would write are not listed.
 func TestForeignNamesAreLeftOut(t *testing.T) {
 	t.Parallel()
 	c := connect(t, emulator(t, gcsemu.Options{}))

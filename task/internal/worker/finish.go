@@ -125,7 +125,8 @@ func (w *Worker) endOthers(ctx context.Context, f protocol.Finish, reason string
 	return group.Wait()
 }
 
-// unclaimed is the result of a trial that this task does not hold.
+// unclaimed is the result of a trial that this task does not hold. The parameters of an open trial are those decided
+// for it.
 func (w *Worker) unclaimed(ctx context.Context, trial int, status sweep.Status, reason string) sweep.Result {
 	now, params := time.Now().UTC(), w.plan.Trials[trial].Params
 	if w.plan.Trials[trial].Open {
