@@ -204,8 +204,8 @@ func TestIgnoredColumnsAreAsIfAbsent(t *testing.T) {
 	}
 }
 
-// TestIgnoredColumnsInTheModel: a model file names the columns that were ignored, by number, and keeps their features
-// without a range.
+// TestIgnoredColumnsInTheModel: a model file lists the ignored columns by number, and keeps the names and ranges of all
+// features; columns that there are not, or all of them, are refused.
 func TestIgnoredColumnsInTheModel(t *testing.T) {
 	d := randomTable(tableSpec{rows: 2000, numerical: 3, categorical: 1, bins: 20, seed: 3})
 	p := small()

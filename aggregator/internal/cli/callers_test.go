@@ -302,6 +302,7 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
+// TestServeEndsWhenTold: serve ends without an error when its context does.
 func TestServeEndsWhenTold(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	serving := make(chan struct{})
@@ -319,6 +320,8 @@ func TestServeEndsWhenTold(t *testing.T) {
 	}
 }
 
+// TestMissingEnvironment: without its environment the program ends with the code for a faulty setup, and names what is
+// missing.
 func TestMissingEnvironment(t *testing.T) {
 	var out lockedBuffer
 	w := world(&out, blob.Memory(), "reconcile")

@@ -317,6 +317,7 @@ func FuzzBounds(f *testing.F) {
 	})
 }
 
+// TestCounterSorts: keys are sorted whatever bits they differ in, and however many there are.
 func TestCounterSorts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 9))
 	for _, n := range []int{0, 1, 5, 1023, 1024, 5000} {
@@ -351,6 +352,7 @@ func TestMostFrequent(t *testing.T) {
 	}
 }
 
+// TestOrdered: numbers become integers of the same order and come back; both zeros are one.
 func TestOrdered(t *testing.T) {
 	xs := []float64{math.Inf(-1), -math.MaxFloat64, -1, -5e-324, 0, 5e-324, 1, math.MaxFloat64, math.Inf(1)}
 	for i, x := range xs {

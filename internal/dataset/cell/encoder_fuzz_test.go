@@ -242,6 +242,7 @@ func TestOddBatchesAreEncoded(t *testing.T) {
 	}
 }
 
+// TestParseNumber: texts are numbers, ids of digits or texts by their form, with the value that Go would read.
 func TestParseNumber(t *testing.T) {
 	for text, want := range map[string]struct {
 		x float64
@@ -318,6 +319,7 @@ func FuzzNumber(f *testing.F) {
 	})
 }
 
+// TestParseTime: dates and times in the forms of ISO 8601 are read to the nanosecond, in UTC.
 func TestParseTime(t *testing.T) {
 	for text, want := range map[string]string{
 		"2017-07-02": "2017-07-02T00:00:00Z", "2017-7-2": "2017-07-02T00:00:00Z",
@@ -407,7 +409,7 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	if !tok.HasNumber(-999) || tok.HasNumber(0) {
-		t.Error("numbers")
+		t.Error("-999 is no marker as a number, or 0 is one; want the first alone")
 	}
 	if NewMarkers(nil).Has("") {
 		t.Error("no markers, but the empty text is one")

@@ -259,6 +259,8 @@ func draw(seed uint64) *world {
 	return w
 }
 
+// TestStatisticsAreWhatTheyMean: for random tables and settings each statistic is that of its definition, computed row
+// by row.
 func TestStatisticsAreWhatTheyMean(t *testing.T) {
 	byTime, late, sorted, spooled := 0, 0, 0, 0
 	for seed := range uint64(300) {
@@ -295,6 +297,7 @@ func TestStatisticsAreWhatTheyMean(t *testing.T) {
 	}
 }
 
+// TestValuesThatWereNotThere: a part that has more values than was said is an error.
 func TestValuesThatWereNotThere(t *testing.T) {
 	w := draw(1)
 	w.c.Few = []int{1}
@@ -305,6 +308,7 @@ func TestValuesThatWereNotThere(t *testing.T) {
 	}
 }
 
+// TestTablesHoldAllRowsOfTrain: the tables of levels have every row of train once, with ascending hashes.
 func TestTablesHoldAllRowsOfTrain(t *testing.T) {
 	w := draw(3)
 	_, m := w.run(t)
@@ -365,6 +369,7 @@ func TestFloor(t *testing.T) {
 	}
 }
 
+// TestSameBinsForAnyThreadsAndMemory: bins do not depend on threads, memory or the size of pieces.
 func TestSameBinsForAnyThreadsAndMemory(t *testing.T) {
 	for seed := range uint64(40) {
 		w := draw(seed)

@@ -20,6 +20,7 @@ import (
 	"coppice/internal/must"
 )
 
+// TestSamplerIsFairAndStable: the sample is the same in any order of rows, and every row is as likely to be in it.
 func TestSamplerIsFairAndStable(t *testing.T) {
 	const rows, size = 20_000, 2000
 	take := func(order []int64) map[int64]bool {
@@ -304,6 +305,7 @@ func TestALeakOfClasses(t *testing.T) {
 	}
 }
 
+// TestClassesRefused: labels with too many classes, or names that are too long, are refused with the limit.
 func TestClassesRefused(t *testing.T) {
 	var many strings.Builder
 	many.WriteString("x,y\n")
@@ -407,6 +409,7 @@ func TestUnripeDependsOnNoOrder(t *testing.T) {
 	}
 }
 
+// TestUnripeRefuses: label.matures is refused where ages cannot be known, or no row is old enough.
 func TestUnripeRefuses(t *testing.T) {
 	text := lateTable(500, 490)
 	for name, tc := range map[string]struct{ spec, csv, want string }{

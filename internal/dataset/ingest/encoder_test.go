@@ -125,6 +125,7 @@ func TestCategoriesMeetTypedValues(t *testing.T) {
 	}
 }
 
+// TestEncoderErrors: rows that cannot be encoded are refused with file, line and column.
 func TestEncoderErrors(t *testing.T) {
 	enc := mustEncode(t, &dataset.Encoding{Features: []dataset.Feature{
 		{Name: "n", Kind: dataset.Numeric, Bins: 1, MissingBin: -1, OtherBin: -1},

@@ -43,6 +43,7 @@ func TestOrderByNumbersInText(t *testing.T) {
 	checkEncoder(t, s, []table.File{writeFile(t, "again.csv", orderedTable(6000))}, dataset.CSVSpec{})
 }
 
+// TestOrderRefuses: an order by time is refused where the column has no times, and recency without such an order.
 func TestOrderRefuses(t *testing.T) {
 	for rest, want := range map[string]string{
 		"encodings: {order: {column: tick, delay: 24h}}\n": `column "tick" holds numbers ` +
@@ -290,6 +291,7 @@ func TestCategoriesOfNumbers(t *testing.T) {
 	checkEncoder(t, s, []table.File{writeFile(t, "again.csv", text)}, dataset.CSVSpec{})
 }
 
+// TestCategoriesRefused: columns of numbers cannot be categories, and the error says why they are numbers.
 func TestCategoriesRefused(t *testing.T) {
 	for rest, want := range map[string]string{
 		"numeric: [month]\nencodings: {columns: {month: categories}}\n": `column "month" is listed ` + `under numeric`,

@@ -76,6 +76,8 @@ func (s *staged) splits() string {
 // that it gets.
 type realTable struct{ name, spec, kinds, splits string }
 
+// TestRealTables: real tables are staged with the kinds of columns, the splits and the mean labels that are known of
+// them.
 func TestRealTables(t *testing.T) {
 	long(t)
 	for _, want := range []realTable{

@@ -25,6 +25,8 @@ func rowsOfSplits(t *testing.T, s *staged) map[string]int {
 	return out
 }
 
+// TestHashSplitKeepsKeysTogether: with a split by hash all rows of a key are in one split, in about the shares asked
+// for.
 func TestHashSplitKeepsKeysTogether(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("y,x,user\n")
@@ -143,6 +145,7 @@ func TestGroupsShareAFold(t *testing.T) {
 	}
 }
 
+// TestRowsWithoutKeyAreKeysOfTheirOwn: rows without a key are divided one by one, not as one key.
 func TestRowsWithoutKeyAreKeysOfTheirOwn(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("y,x,user\n")
@@ -151,7 +154,7 @@ func TestRowsWithoutKeyAreKeysOfTheirOwn(t *testing.T) {
 	}
 	s := mustStage(t, "label: y\nsplit: {by: hash, key: user, train: 0.5, test: 0.5}\n", b.String())
 	if n := rowsOfSplits(t, s)["train"]; n < 1800 || n > 2200 {
-		t.Errorf("%d rows are train", n)
+		t.Errorf("%d of 4,000 rows without a key are train, want 1,800 to 2,200", n)
 	}
 	if w := s.Manifest.About.Warnings; len(w) == 0 || w[0].Code != WarnKeyless ||
 		!strings.Contains(w[0].Text, "4000 of 4000 rows have no user") {
@@ -170,6 +173,7 @@ func timeTable(rng *rand.Rand, times []string, labels []float64) string {
 	return b.String()
 }
 
+// TestTimeSplitIsInOrder: a split by time puts earlier rows into earlier splits, and rows of one time into one.
 func TestTimeSplitIsInOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var times []string
@@ -198,17 +202,18 @@ func TestTimeSplitIsInOrder(t *testing.T) {
 			}
 		}
 		if len(foldEnd) != dataset.Folds {
-			t.Errorf("%s has %d folds", split.Name, len(foldEnd))
+			t.Errorf("%s has %d folds, want %d", split.Name, len(foldEnd), dataset.Folds)
 		}
 	}
 	if got := rowsOfSplits(t, s); math.Abs(float64(got["train"])-1500) > 15 || math.Abs(float64(got["test"])-300) > 15 {
 		t.Errorf("rows of each split: got %v; want about 1,500 in train and 300 in test", got)
 	}
 	if u := s.Manifest.Split.Until; len(u) != 3 || !(u["train"] < u["valid"] && u["valid"] < u["calib"]) {
-		t.Errorf("until %v", u)
+		t.Errorf("the splits end at %v, want three ascending times", u)
 	}
 }
 
+// TestTimeSplitOfNumbersAndFewTimes: a split by time also takes numbers, and few of them, however they are written.
 func TestTimeSplitOfNumbersAndFewTimes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 1))
 	var times []string
@@ -234,6 +239,7 @@ func TestTimeSplitOfNumbersAndFewTimes(t *testing.T) {
 	}
 }
 
+// TestColumnSplit: a column can name the split of each row; it is then no feature.
 func TestColumnSplit(t *testing.T) {
 	rows := "y,x,part\n" + strings.Repeat("0,1,a\n1,2,b\n0,3,7\n1,1,a\n", 10)
 	s := mustStage(t, "label: y\nsplit: {by: column, column: part, train: [a, 7], calib: b}\n", rows)
@@ -247,6 +253,7 @@ func TestColumnSplit(t *testing.T) {
 	}
 }
 
+// TestAxis: a bounded axis of times counts every row, in buckets that do not depend on the order of rows.
 func TestAxis(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	values := make([]float64, 20_000)
@@ -270,7 +277,7 @@ func TestAxis(t *testing.T) {
 		t.Error("another order, another axis")
 	}
 	if len(coarse.counts) > 500 || coarse.shift == 0 {
-		t.Errorf("%d buckets, shift %d", len(coarse.counts), coarse.shift)
+		t.Errorf("with room for 500: %d buckets, shift %d; want no more, and a shift", len(coarse.counts), coarse.shift)
 	}
 	before := int64(0)
 	for _, g := range coarse.sorted() {
@@ -287,10 +294,11 @@ func TestAxis(t *testing.T) {
 		}
 	}
 	if before != int64(len(values)) {
-		t.Errorf("%d rows", before)
+		t.Errorf("the buckets have %d rows, want %d", before, len(values))
 	}
 }
 
+// TestHashesAreSpread: hashes fill their range evenly.
 func TestHashesAreSpread(t *testing.T) {
 	var parts [16]int
 	for i := range 16_000 {
@@ -404,6 +412,7 @@ func TestSplitByClasses(t *testing.T) {
 	}
 }
 
+// TestSplitByRandomRefuses: mistakes in split are refused with what to use.
 func TestSplitByRandomRefuses(t *testing.T) {
 	for split, want := range map[string]string{
 		"{by: random, key: x, train: 1}":        "a split by random has neither key nor column",

@@ -307,6 +307,7 @@ func TestNumericTokensInText(t *testing.T) {
 	}
 }
 
+// TestStageErrorsNameThePlace: tables and specs that cannot be staged are refused with file, line and column, or key.
 func TestStageErrorsNameThePlace(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it finds no race that shorter tests do not")
@@ -429,6 +430,7 @@ func TestStageErrorsNameThePlace(t *testing.T) {
 	}
 }
 
+// TestStageLeavesNothingBehind: a staging that is cancelled in any phase leaves nothing in its folder.
 func TestStageLeavesNothingBehind(t *testing.T) {
 	file := writeFile(t, "t.csv", randomTable(3, 20_000))
 	spec := parseSpec(t, randomSpecs["hash"])
@@ -457,6 +459,7 @@ func TestStageLeavesNothingBehind(t *testing.T) {
 	}
 }
 
+// TestStageTarget: a dataset is made in a new or empty folder; anything else is a conflict, and is left as it was.
 func TestStageTarget(t *testing.T) {
 	file := writeFile(t, "t.csv", randomTable(4, 500))
 	parent := t.TempDir()
@@ -480,6 +483,7 @@ func TestStageTarget(t *testing.T) {
 	}
 }
 
+// TestLabels: labels are read by their kind, in each form in which they come.
 func TestLabels(t *testing.T) {
 	rows := "a,y\n"
 	for i := range 40 {

@@ -72,6 +72,7 @@ func TestNoLeakByMemory(t *testing.T) {
 	}
 }
 
+// TestLeakOfARegression: a column that copies a numeric label is a leak, one that is only related to it is not.
 func TestLeakOfARegression(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	var b strings.Builder

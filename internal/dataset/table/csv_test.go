@@ -78,6 +78,7 @@ func packed(t *testing.T, how, s string) string {
 	return b.String()
 }
 
+// TestCSVForms: the same table is read alike in every form of delimited text.
 func TestCSVForms(t *testing.T) {
 	no := false
 	want := [][]string{{"1", "x,y", ""}, {"2", `say "hi"`, "ü"}, {"3", "two\nlines", "z"}}
@@ -138,6 +139,7 @@ func TestCSVForms(t *testing.T) {
 	}
 }
 
+// TestCSVErrorsNameThePlace: text that is no table is refused with the line and what is wrong.
 func TestCSVErrorsNameThePlace(t *testing.T) {
 	long(t)
 	long := "a,b\n1,\"" + strings.Repeat("x,y\n", maxRecord/4+200_000)
@@ -234,6 +236,7 @@ func TestLinesAroundTheBuffer(t *testing.T) {
 	}
 }
 
+// TestSeveralFiles: files are one table by the names of their columns, whatever their order.
 func TestSeveralFiles(t *testing.T) {
 	first := writeFile(t, "1.csv", "a,b\n1,x\n2,y\n")
 	names, cells, err := readAll([]File{first, writeFile(t, "2.csv", "b,a\nz,3\n")}, dataset.CSVSpec{}, 10)
@@ -279,6 +282,7 @@ func TestSeveralFiles(t *testing.T) {
 	}
 }
 
+// TestExpand: a pattern or folder gives the tables below it by name, without hidden and unfinished ones.
 func TestExpand(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"b.csv", "a.csv.gz", "c.parquet", "_SUCCESS.csv", ".hidden.csv", "README.md",

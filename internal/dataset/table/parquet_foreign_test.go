@@ -175,6 +175,7 @@ func packDeltas(values []int64) []byte {
 	return out
 }
 
+// TestReadDeltas: delta-coded integers of any number come back, and what follows them is left.
 func TestReadDeltas(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for n := range 400 {
@@ -207,6 +208,7 @@ func ample(bytes int64) error {
 	return nil
 }
 
+// TestPlainTexts: texts with shared prefixes are spelt out, and lengths that cannot be are refused.
 func TestPlainTexts(t *testing.T) {
 	texts := func(prefixes, suffixes []int64, data string) []byte {
 		return append(append(packDeltas(prefixes), packDeltas(suffixes)...), data...)
@@ -244,6 +246,7 @@ func TestPlainTexts(t *testing.T) {
 	}
 }
 
+// TestJoinStreams: values that were split by byte come back, for every width.
 func TestJoinStreams(t *testing.T) {
 	for _, width := range []int{1, 2, 4, 5, 8, 16} {
 		values := make([]byte, 37*width)

@@ -91,6 +91,7 @@ func TestParquetTypes(t *testing.T) {
 	}
 }
 
+// TestParquetKinds: each type of Parquet becomes the column's type that can hold its values.
 func TestParquetKinds(t *testing.T) {
 	table := must.Get(Open([]File{testFile(t, "types.parquet")}, Options{}))(t)
 	want := map[string]Column{
@@ -115,6 +116,7 @@ func TestParquetKinds(t *testing.T) {
 	}
 }
 
+// TestParquetInt96: times of 96 bits are read to the microsecond, also before 1970.
 func TestParquetInt96(t *testing.T) {
 	_, cells, err := readAll([]File{testFile(t, "int96.parquet")}, dataset.CSVSpec{}, 3)
 	if got := fmt.Sprint(cells); err != nil ||
@@ -145,6 +147,7 @@ func TestParquetInt96(t *testing.T) {
 	}
 }
 
+// TestParquetFilesMustAgree: files in which a column is a number here and a text there are refused.
 func TestParquetFilesMustAgree(t *testing.T) {
 	var a, b bytes.Buffer
 	for _, f := range []struct {
@@ -294,6 +297,7 @@ func flippedParquet(t *testing.T, data []byte) {
 	}
 }
 
+// TestFlippedParquet: a file with a wrong byte is refused or read, and never brings the program down.
 func TestFlippedParquet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it finds no race that shorter tests do not")
@@ -390,6 +394,7 @@ func writerBatch(first, rows int) *Batch {
 	return b
 }
 
+// TestParquetWriterRoundTrip: what was written with each codec is read back, over more than one row group.
 func TestParquetWriterRoundTrip(t *testing.T) {
 	long(t)
 	for _, codec := range []Codec{Snappy, Zstd, Plain} {
@@ -428,6 +433,7 @@ func TestParquetWriterRoundTrip(t *testing.T) {
 	}
 }
 
+// TestWritersRefuse: columns, codecs and delimiters that cannot be written are refused.
 func TestWritersRefuse(t *testing.T) {
 	if _, err := NewParquetWriter(&bytes.Buffer{}, writerColumns(), "lzo"); err == nil {
 		t.Error("codec lzo")
@@ -467,6 +473,7 @@ type failingWriter struct{ err error }
 
 func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
 
+// TestCSVWriterRoundTrip: what was written as delimited text is read back, whatever characters it has.
 func TestCSVWriterRoundTrip(t *testing.T) {
 	var buf bytes.Buffer
 	w := must.Get(NewCSVWriter(&buf, writerColumns(), ';'))(t)

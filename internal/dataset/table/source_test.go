@@ -51,6 +51,7 @@ func TestDelimitersAreSeen(t *testing.T) {
 	}
 }
 
+// TestJSONL: lines of JSON are one table by their keys, also packed; nested columns are refused when they are read.
 func TestJSONL(t *testing.T) {
 	first := writeFile(t, "1.jsonl", `{"a": 1, "b": "x\u00e9\n", "deep": {"k": [1, {"}": "]"}]}}`+"\n\n"+
 		`{"b":null,"a":-1.50e+3,"c":true}`+"\r\n")
@@ -80,6 +81,7 @@ func TestJSONL(t *testing.T) {
 	}
 }
 
+// TestJSONLErrorsNameThePlace: lines that are no objects are refused with line, column and character.
 func TestJSONLErrorsNameThePlace(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"a":1,"a":2}`:                         `t.jsonl:1: column "a": the object has this key twice`,

@@ -36,6 +36,8 @@ func TestTooLateToCancel(t *testing.T) {
 	}
 }
 
+// TestStageShowsTheDataset: stage shows columns, kinds, splits and the place of the dataset, and says if it was staged
+// before.
 func TestStageShowsTheDataset(t *testing.T) {
 	w := newWorld(t)
 	out := w.staged()
@@ -78,6 +80,7 @@ func TestStageShowsTheDataset(t *testing.T) {
 	w.refused(sweep.ExitNotFound, "nowhere.yaml", "stage", "nowhere.yaml")
 }
 
+// TestSweepFromPlanToWinner: sweep shows its trials as they end, the winner and what became of it.
 func TestSweepFromPlanToWinner(t *testing.T) {
 	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)
