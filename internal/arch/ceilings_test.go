@@ -41,7 +41,7 @@ var ceilings = map[string]int{
 	"internal/exact":               89,
 	"internal/expression":          548,
 	"internal/fit":                 1005,
-	"internal/gbt":                 9962,
+	"internal/gbt":                 9735,
 	"internal/ledger":              545,
 	"internal/machines":            404,
 	"internal/metric":              2654,
@@ -64,7 +64,7 @@ var ceilings = map[string]int{
 	"internal/slurm":               621,
 	"internal/strictjson":          309,
 	"internal/strictyaml":          768,
-	"internal/sweep":               4547,
+	"internal/sweep":               4549,
 	"internal/sweepstore":          1430,
 	"internal/team":                1334,
 	"internal/telemetry":           216,
@@ -77,7 +77,7 @@ var ceilings = map[string]int{
 	"launcher/internal/console":    283,
 	"launcher/internal/doctor":     638,
 	"launcher/internal/draft":      1534,
-	"launcher/internal/plan":       1265,
+	"launcher/internal/plan":       1267,
 	"launcher/internal/predict":    648,
 	"launcher/internal/provision":  465,
 	"launcher/internal/quote":      1438,
@@ -110,7 +110,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 108_540
+const maxLines = 108_317
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -24,7 +24,7 @@
 // split_categorical.go choose a split, split_extra.go draws its threshold
 // (extra_trees) and coarse.go is what max_bin leaves of it. checkpoint.go suspends a training between two
 // trees and resumes it (checkpoint_format.go), team.go joins workers that share the rows
-// (rank_team.go of a query, too), memory.go estimates the memory for all of it.
+// and memory.go estimates the memory for all of it.
 //
 // Model and prediction. data.go is a binned table, model.go and tree.go are what comes out, model_read.go and
 // model_write.go LightGBM's text, and merge.go makes one model of several. predict.go and predict_compile.go score raw

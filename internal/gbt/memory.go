@@ -1,11 +1,5 @@
 package gbt
 
-// GuestBytes is the memory, for each of its own rows and of other workers', of a worker of a team that ranks queries
-// and computes gradients of others' rows, since its own part has the first rows of their queries: label 4, number in
-// the table 4, score 8, and a word on its way 8. In a table with weights it is 4 more. Others' rows also take the 20
-// bytes that each ranked row does.
-const GuestBytes = 24
-
 // PrivateBytes is the memory that training takes beside the table that it borrows: at most, and within a few percent
 // for tables of over a million rows. features are the numbers of bins.
 //

@@ -57,14 +57,12 @@ func (q *queries) of(n int) []uint32 { return q.rows[q.begin[n]:q.begin[n+1]] }
 // Definitions are LightGBM's (src/objective/rank_objective.hpp).
 type ranking struct {
 	queries
-	text   string  // in the model file
-	d      *Data   // in a team with guests behind its own rows
-	guests *guests // nil without a team
-	loss   queryLoss
-	seed   uint64
-	g, h   []float64 // by row, at the scores of the last prepare; 0 for rows that are not in use
-	raw    []float64 // with those of guests
-	pack   packing
+	text string // in the model file
+	d    *Data
+	loss queryLoss
+	seed uint64
+	g, h []float64 // by row, at the scores of the last prepare; 0 for rows that are not in use
+	pack packing
 }
 
 // queryLoss sets g and h, which are 0, of one query's rows, whose labels and scores are in the same order. random has a
@@ -88,6 +86,10 @@ func newRanking(p *Params, d *Data, text string) (objective, error) {
 		return nil, fmt.Errorf("%w: objective %s learns the order of the rows of a query, and the table does not say "+
 			"which rows belong together; name the column with group: COLUMN", ErrData, p.Objective)
 	}
+	if d.link != nil {
+		return nil, fmt.Errorf("%w: objective %s is trained by one machine, since a query's rows may be on several; "+
+			"leave out final.machines", ErrData, p.Objective)
+	}
 	gain, err := gainsOf(p.LabelGain)
 	if err != nil {
 		return nil, err
@@ -97,7 +99,7 @@ func newRanking(p *Params, d *Data, text string) (objective, error) {
 		y := d.Label[r]
 		if y < 0 || int(y) >= len(gain) || y != float32(int(y)) {
 			return fmt.Errorf("%w: label %v in row %d; objective %s takes whole grades from 0 to %d", ErrData, y,
-				d.first()+uint64(r), p.Objective, len(gain)-1)
+				r, p.Objective, len(gain)-1)
 		}
 		heavy = max(heavy, w)
 		return nil
@@ -106,22 +108,14 @@ func newRanking(p *Params, d *Data, text string) (objective, error) {
 		return nil, err
 	}
 
-	all, guests := inviteGuests(d)
-	o := &ranking{queries: newQueries(all), text: text, d: all, guests: guests, seed: p.Seed,
-		g: make([]float64, all.Rows), h: make([]float64, all.Rows)}
+	o := &ranking{queries: newQueries(d), text: text, d: d, seed: p.Seed, g: make([]float64, d.Rows),
+		h: make([]float64, d.Rows)}
 	for n := range o.len() {
 		for _, r := range o.of(n) {
-			if all.Label[r] != all.Label[o.of(n)[0]] {
+			if d.Label[r] != d.Label[o.of(n)[0]] {
 				differ = 1
 			}
 		}
-	}
-	if guests != nil {
-		all.Group, all.Subset = nil, nil // of no use any more
-	}
-	d.link.takeLargest(&differ, &heavy)
-	if err := d.link.failed(); err != nil {
-		return nil, err
 	}
 	if differ == 0 || heavy == 0 {
 		return nil, fmt.Errorf("%w: no query has rows with different labels; no order can be learnt", ErrData)
@@ -153,7 +147,6 @@ func (o *ranking) gradients(rows []uint32, g, h []float64) {
 func (o *ranking) prepare(tree int, raw []float64, _ []uint32, pool *pool) packing {
 	largest := make([][2]float64, pool.size)
 	random := newKey(o.seed, forLabels, tree)
-	raw = o.scores(raw)
 	pool.parallel(o.len(), 16, func(worker, lo, hi int) {
 		var q query
 		for n := lo; n < hi; n++ {
@@ -172,13 +165,10 @@ func (o *ranking) prepare(tree int, raw []float64, _ []uint32, pool *pool) packi
 		}
 	})
 
-	o.returnGradients()
-
 	g, h := 0.0, 0.0
 	for _, l := range largest {
 		g, h = max(g, l[0]), max(h, l[1])
 	}
-	o.d.link.takeLargest(&g, &h)
 	if g == 0 {
 		g = 1 // every query is in order
 	}
@@ -342,7 +332,7 @@ func (o *ranking) crossEntropyOfQuery(q *query, random key) {
 	wanted := 0.0
 	for i, r := range q.rows {
 		share[i] /= total
-		terms[i] = float64(uint64(1)<<q.label[i]) - float64(float64(random.at(o.number(r))>>32)*randomUnit)
+		terms[i] = float64(uint64(1)<<q.label[i]) - float64(float64(random.at(uint64(r))>>32)*randomUnit)
 		wanted += terms[i]
 	}
 	wanted = max(wanted, xendcgEpsilon)

@@ -365,10 +365,7 @@ func (p *Params) Exchanges(workers int) int {
 		return 0
 	}
 	n := 0
-	switch {
-	case o.ranks:
-		n = 4 // scores, gradients and hessians of queries that workers share, and the largest
-	case !o.classes && o.name != "binary":
+	if !o.classes && o.name != "binary" {
 		n = 1 // the largest
 	}
 	if p.bags() {

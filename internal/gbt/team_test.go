@@ -178,9 +178,6 @@ func TestAnyDivisionGivesTheSameModel(t *testing.T) {
 			trial.p.EarlyStoppingRound = 1 + int(seed%3)
 		}
 		rng := rand.New(rand.NewPCG(seed, 5))
-		if seed%6 == 1 {
-			trial.withObjective([]string{"lambdarank", xendcg}[rng.IntN(2)], rng).scattered(rng)
-		}
 		want := mustTrain(t, &trial.Data, trial.p, opt)
 		for _, workers := range []int{1, 2, 3, 4, 7} {
 			for _, how := range []string{"equal", "random", "absurd"} {
@@ -214,10 +211,7 @@ func TestATeamGoesOnWithOthers(t *testing.T) {
 		trial := randomTrial(seed, tableOfFew)
 		rng := rand.New(rand.NewPCG(seed, 6))
 		if seed%4 == 2 {
-			trial.withObjective([]string{"quantile", "regression_l1", "lambdarank"}[rng.IntN(3)], rng)
-			if Ranks(trial.p.Objective) {
-				trial.scattered(rng)
-			}
+			trial.withObjective([]string{"quantile", "regression_l1"}[rng.IntN(2)], rng)
 		}
 		trial.p.NumIterations = 4
 		opt := Options{Threads: 1, Identity: "here", Valid: &trial.Data}
@@ -262,37 +256,6 @@ func TestATeamGoesOnWithOthers(t *testing.T) {
 				firstDifference(text(t, got.Model), text(t, want.Model)))
 		}
 	}
-}
-
-// TestRoutes: words arrive where they were sent to, in their order, also if they are more than are sent at once.
-func TestRoutes(t *testing.T) {
-	const workers = 7
-	most := mostWords / (workers * workers)
-	length := func(from, to int) int { return []int{0, 1, most, most + 1, 2*most + 5}[(3*from+to)%5] }
-	word := func(from, to, i int) int64 { return int64(from*workers+to)<<32 | int64(i) }
-	var wg sync.WaitGroup
-	for w, team := range newGathering(workers) {
-		wg.Go(func() {
-			each := make([][]int64, workers)
-			var want []int64
-			for other := range workers {
-				for i := range length(w, other) {
-					each[other] = append(each[other], word(w, other, i))
-				}
-				for i := range length(other, w) {
-					want = append(want, word(other, w, i))
-				}
-			}
-			r := newRoute(&link{team: team, rank: w, size: workers}, each)
-			sent := slices.Concat(each...)
-			came := r.send(sent)
-			if back := r.answer(came); !slices.Equal(came, want) || !slices.Equal(back, sent) {
-				t.Errorf("worker %d: what came is what was sent: %t, and what comes back: %t; want both", w,
-					slices.Equal(came, want), slices.Equal(back, sent))
-			}
-		})
-	}
-	wg.Wait()
 }
 
 // counting counts a worker's exchanges.
@@ -347,8 +310,6 @@ func TestExchanges(t *testing.T) {
 		"regression_l1": func(*Params) {},
 		"regression":    func(*Params) {},
 		"poisson":       func(*Params) {},
-		"lambdarank":    func(*Params) {},
-		"rank_xendcg":   func(p *Params) { p.BaggingFraction, p.BaggingFreq = 0.5, 1 },
 	} {
 		objective, _, _ := strings.Cut(what, ",")
 		p := rankParams(objective)

@@ -100,3 +100,14 @@ func TestPlansOfSelections(t *testing.T) {
 		t.Errorf("a plan of a selection of columns may be trained: %v", err)
 	}
 }
+
+// TestPlansOfRankingsBySeveralMachines: those of earlier builds can be read, and are not trained.
+func TestPlansOfRankingsBySeveralMachines(t *testing.T) {
+	p := plan()
+	p.Spec.Objective, p.Spec.Final = "lambdarank", &sweep.Final{Rows: sweep.FinalAll, Machines: 2}
+	p.Trials[len(p.Trials)-1].Refit, p.Trials[len(p.Trials)-1].Params = true, nil
+	read := must.Get(sweep.DecodePlan(must.Get(json.Marshal(p))(t)))(t)
+	if err := read.Trainable(); err == nil || !strings.Contains(err.Error(), "several machines train no ranking") {
+		t.Errorf("a plan of a ranking by two machines may be trained: %v", err)
+	}
+}

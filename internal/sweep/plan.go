@@ -201,6 +201,8 @@ func (p *Plan) Trainable() error {
 	switch {
 	case p.Input != nil:
 		err = errors.New(problem.Gone("continue:"))
+	case p.Spec.FinalMachines() > 1 && slices.Contains([]string{"lambdarank", "rank_xendcg"}, p.Spec.Objective):
+		err = errors.New("several machines train no ranking")
 	case p.Spec.Search.Stop != nil && p.Spec.Search.Stop.Noise != 0:
 		err = errors.New("search.stop.noise is gone")
 	}

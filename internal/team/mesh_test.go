@@ -438,9 +438,6 @@ func TestNetworkFaults(t *testing.T) {
 func overFaults(t *testing.T, seed uint64, had *[faultKinds]atomic.Int32) {
 	rng := rand.New(rand.NewPCG(seed, 4))
 	d, p := table(500+rng.IntN(1500), 6, seed), params(10)
-	if seed%3 == 1 {
-		ranking(d, &p)
-	}
 	alone := must.Get(gbt.Train(t.Context(), d, p, gbt.Options{Threads: 1}))(t)
 	want := text(t, alone)
 

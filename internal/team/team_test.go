@@ -57,14 +57,6 @@ func params(trees int) gbt.Params {
 	return p
 }
 
-// ranking makes d a table of queries whose rows are some way apart, and p learn their order.
-func ranking(d *gbt.Data, p *gbt.Params) {
-	p.Objective = "lambdarank"
-	for r := range d.Rows {
-		d.Group = append(d.Group, uint64(r/90*30+r%30))
-	}
-}
-
 func text(t testing.TB, r *gbt.Result) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -172,9 +164,6 @@ func comeAndGo(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	d := table(500+rng.IntN(1500), 4+rng.IntN(6), seed)
 	p := params(30)
-	if seed%3 == 1 {
-		ranking(d, &p)
-	}
 	alone := must.Get(gbt.Train(t.Context(), d, p, gbt.Options{Threads: 1, Identity: "here"}))(t)
 	want := text(t, alone)
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"coppice/internal/dataset"
-	"coppice/internal/gbt"
 	"coppice/internal/must"
+	"coppice/internal/problem"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/plan"
 )
@@ -63,28 +63,15 @@ func TestFinalIsRefused(t *testing.T) {
 	}
 }
 
-// TestARankingOfSeveralMachinesNeedsMore: one of them may have the first rows of all queries.
-func TestARankingOfSeveralMachinesNeedsMore(t *testing.T) {
-	for objective, perRow := range map[string]int64{"lambdarank": gbt.GuestBytes, "regression_l1": 0} {
-		var final []int64
-		all := 0
-		for machines := range 2 {
-			s, m := parse(t), manifest("train", "valid", "test")
-			m.Label.Kind = dataset.Regression
-			s.Objective, s.Metric = objective, "mae"
-			s.Final = &sweep.Final{Rows: sweep.FinalAll, Machines: 1 + machines}
-			if gbt.Ranks(objective) {
-				s.Metric, m.Group, m.Order = "ndcg@10", "query", nil
-			}
-			p := built(t, s, m)
-			final, all = append(final, p.Sizing.RefitBytes), 0
-			for _, split := range m.Splits {
-				all += split.Rows
-			}
-		}
-		if got, want := final[1]-final[0], perRow*int64(all); got != want {
-			t.Errorf("%s: the final training needs %d bytes more on two machines, want %d", objective, got, want)
-		}
+// TestARankingOfSeveralMachines is refused: a query's rows may be on several.
+func TestARankingOfSeveralMachines(t *testing.T) {
+	s, m := parse(t), manifest("train", "valid", "test")
+	m.Label.Kind, m.Group, m.Order = dataset.Regression, "query", nil
+	s.Objective, s.Metric = "lambdarank", "ndcg@10"
+	s.Final = &sweep.Final{Rows: sweep.FinalAll, Machines: 2}
+	_, err := build(s, m)
+	if !problem.Is(err, problem.Input) || !strings.Contains(err.Error(), "final.machines: objective lambdarank") {
+		t.Errorf("a ranking by two machines: got error %v, want final.machines refused", err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/fit"
+	"coppice/internal/gbt"
 	"coppice/internal/sweep"
 )
 
@@ -57,6 +58,10 @@ func (p *Planned) crossValidate(validate *sweep.Validate, data *dataset.Manifest
 // train the largest configuration.
 func (p *Planned) addFinal(data *dataset.Manifest) error {
 	asked := p.Spec.FinalRows()
+	if p.Spec.FinalMachines() > 1 && gbt.Ranks(p.Spec.Objective) {
+		return errorf("final.machines: objective %s is trained by one machine, as a query's rows may be on several; "+
+			"leave it out", p.Spec.Objective)
+	}
 	if p.Spec.Final != nil && !asked {
 		return nil
 	}

@@ -217,9 +217,6 @@ func (f *footprint) refitBytes(params gbt.Params) int64 {
 		private = n*(f.private(params, f.all, f.all, f.threads)+maskBytes*all) +
 			(ratedBytes+8*int64(max(1, params.NumClass)))*all
 	}
-	if spec.FinalMachines() > 1 && ranks {
-		private += gbt.GuestBytes * all
-	}
 	return private + fit.JoinedBytes(f.all, len(f.bins), ranks) + f.scoring(0) + processBytes
 }
 

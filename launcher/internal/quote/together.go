@@ -45,7 +45,7 @@ const shortened = 0.1
 // little.
 func (q *Estimator) finalNotes(w *work, offer *Offer) []string {
 	n := q.Plan.Spec.FinalMachines()
-	if _, ok := q.Plan.Final(); !ok || offer.VMs < 2 || w.final == nil {
+	if _, ok := q.Plan.Final(); !ok || offer.VMs < 2 || w.final == nil || gbt.Ranks(w.final.Objective) {
 		return nil
 	}
 	asked := n > 1

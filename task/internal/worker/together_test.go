@@ -132,43 +132,6 @@ func (s patiently) Put(ctx context.Context, name string, g blob.Generation, r io
 	return a, err
 }
 
-// TestTheFinalRankingOfSeveralMachines: of queries with rows all over the table, two machines train the model of one.
-func TestTheFinalRankingOfSeveralMachines(t *testing.T) {
-	ranks := func(o *datasettest.Options, p *sweep.Plan) {
-		p.Takeover = sweep.Duration(time.Minute) // on a busy computer, too, the second stays until the first begins
-		o.Encodings = "none"
-		o.Split = "{by: hash, key: user_id, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\ngroup: user_id"
-		p.Spec.Objective, p.Spec.Metric, p.Metrics = "lambdarank", "ndcg@5", []string{"ndcg@5"}
-		for _, trial := range p.Trials {
-			if !trial.Refit {
-				trial.Params["objective"], trial.Params["num_iterations"] = "lambdarank", 40.0
-			}
-		}
-	}
-	train := func(machines int) (model string, together int) {
-		w := finally(t, machines, ranks)
-		var wg sync.WaitGroup
-		came := new(sync.Map)
-		for machine := range machines {
-			k := w.on(t, machine)
-			if machines > 1 {
-				k.Sweeps = patiently{w.sweeps, came}
-			}
-			wg.Go(func() {
-				if err := k.Run(t.Context()); err != nil {
-					t.Errorf("task %d of %d: %v", machine, machines, err)
-				}
-			})
-		}
-		wg.Wait()
-		return w.refit(t), w.result(t, 2).Usage.Machines
-	}
-	want, _ := train(1)
-	if got, together := train(2); got != want || together != 2 {
-		t.Errorf("by %d machines, the same model as by one: %t; want it by two", together, got == want)
-	}
-}
-
 // TestWhoHasRoom: a task has room in its own team, even a full one that meets anew.
 func TestWhoHasRoom(t *testing.T) {
 	const own = "a"
