@@ -172,6 +172,7 @@ func TestSweepWithoutAWinner(t *testing.T) {
 	w.refused(sweep.ExitNoWinner, "because", "sweep", w.file("sweep.yaml", sweepYAML))
 }
 
+// TestSweepIDs: a sweep with an id is started once; the same command later attaches to it.
 func TestSweepIDs(t *testing.T) {
 	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)
@@ -201,6 +202,7 @@ func TestSubmissionThatFailsIsTakenUp(t *testing.T) {
 	}
 }
 
+// TestDryRunWritesNothing: a dry run shows trials, memory and the request to Batch, and leaves no object behind.
 func TestDryRunWritesNothing(t *testing.T) {
 	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)
@@ -227,6 +229,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 	}
 }
 
+// TestCancel: cancel ends the job of a sweep, and says so.
 func TestCancel(t *testing.T) {
 	w := newStagedWorld(t)
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")

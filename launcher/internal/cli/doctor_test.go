@@ -60,6 +60,7 @@ func (w *world) examined(inspect func(context.Context, Env) (doctor.Cloud, error
 	return code, o.String(), e.String()
 }
 
+// TestDoctor: doctor shows who asks, what is in order and each problem with its remedy, and ends with a code.
 func TestDoctor(t *testing.T) {
 	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)

@@ -156,6 +156,7 @@ func TestFallbacksAreTold(t *testing.T) {
 	}
 }
 
+// TestDryRunShowsFallbacks: a dry run shows what replaces machines that do not come, and after how long.
 func TestDryRunShowsFallbacks(t *testing.T) {
 	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", strings.Replace(sweepYAML, "type: n2-highmem-2,",

@@ -36,6 +36,7 @@ func (w *world) empty(bucket string) {
 	}
 }
 
+// TestPlanNeedsNoCloud: plan compares machines for a stated table without a bucket, its answer first.
 func TestPlanNeedsNoCloud(t *testing.T) {
 	w := newWorld(t)
 	spec := w.file("sweep.yaml", sweepYAML)
@@ -147,6 +148,7 @@ func TestPlanOfAStagedDataset(t *testing.T) {
 	}
 }
 
+// TestPlanFlags: sizes, budgets and flags that do not go together are refused.
 func TestPlanFlags(t *testing.T) {
 	w := newWorld(t)
 	spec := w.file("sweep.yaml", sweepYAML)
@@ -264,6 +266,8 @@ func TestMachineOfASweep(t *testing.T) {
 		w.file("sweep.yaml", strings.Replace(sweepYAML, "n2-highmem-2,", "e2-highmem-8,", 1)))
 }
 
+// TestBudgetIsHeldBeforeAnythingIsWritten: a budget that is too small, or cannot be priced, is refused before anything
+// is written.
 func TestBudgetIsHeldBeforeAnythingIsWritten(t *testing.T) {
 	w := newStagedWorld(t)
 	spec := w.file("sweep.yaml", sweepYAML)
@@ -280,6 +284,7 @@ func TestBudgetIsHeldBeforeAnythingIsWritten(t *testing.T) {
 	}
 }
 
+// TestTheQuoteIsKept: the expected cost and the budget are shown, and written into the plan.
 func TestTheQuoteIsKept(t *testing.T) {
 	w := newStagedWorld(t)
 	spec := w.file("sweep.yaml", sweepYAML)

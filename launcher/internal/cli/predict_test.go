@@ -146,6 +146,7 @@ func TestPredictExplains(t *testing.T) {
 		"top:10000")
 }
 
+// TestPredictRefuses: tables that the model cannot score are refused with file, line and columns.
 func TestPredictRefuses(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)

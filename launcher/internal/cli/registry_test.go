@@ -31,6 +31,7 @@ import (
 	"coppice/launcher/internal/reproduce"
 )
 
+// TestRegistryCommands: versions are shown, promoted and rolled back, and what is not there is not found.
 func TestRegistryCommands(t *testing.T) {
 	w := newWorld(t)
 	w.refused(sweep.ExitNotFound, "ctr", "registry", "show", "ctr")
@@ -78,6 +79,7 @@ func TestRegistryCommands(t *testing.T) {
 	w.refused(sweep.ExitInput, "../x", "registry", "list", "../x")
 }
 
+// TestBadVersions: a version that is marked bad says so wherever it is shown.
 func TestBadVersions(t *testing.T) {
 	w := newWorld(t)
 	w.threeChampions()
@@ -117,6 +119,8 @@ func TestBadVersions(t *testing.T) {
 	w.refused(sweep.ExitUsage, "which version", "registry", "bad", "ctr", "--why", "x")
 }
 
+// TestDeleteAsks: a version is deleted by its number alone, after a question or with --yes, and not while it is the
+// champion.
 func TestDeleteAsks(t *testing.T) {
 	w := newWorld(t)
 	w.threeChampions()
@@ -168,6 +172,7 @@ func (w *world) threeChampions() *registry.Registry {
 	return r
 }
 
+// TestVerify: verify lists the moves of the aliases, the last of which is the head.
 func TestVerify(t *testing.T) {
 	w := newWorld(t)
 	w.threeChampions()
@@ -264,6 +269,7 @@ func keys[V any](m map[string]V) (out []string) {
 	return out
 }
 
+// TestReproduce: a version is trained again to the same bytes, with other threads and from a copy of its dataset.
 func TestReproduce(t *testing.T) {
 	w := newWorld(t)
 	g := w.grow(12)

@@ -18,6 +18,8 @@ import (
 	"coppice/internal/must"
 )
 
+// TestExecEnvironmentAndCode: a command gets the local cloud's environment in place of the user's own, and its exit
+// code is passed on.
 func TestExecEnvironmentAndCode(t *testing.T) {
 	t.Parallel()
 	p := localemu(t, []string{"COPPICE_PROJECT=of-the-user", "COPPICE_ZONES=x", "STORAGE_EMULATOR_HOST_GRPC=x",
@@ -59,6 +61,7 @@ func TestExecEnvironmentAndCode(t *testing.T) {
 	}
 }
 
+// TestExecStreamsAndSignalCode: a command has the program's streams, and its death by a signal is told by the code.
 func TestExecStreamsAndSignalCode(t *testing.T) {
 	t.Parallel()
 	p := localemu(t, nil, execArgs(nil, "/bin/sh", "-c", `cat; echo to stderr >&2; kill -9 $$`)...)
@@ -126,6 +129,8 @@ func signalled(t *testing.T, script string) (p *instance, child int) {
 	return p, readPID(t, file)
 }
 
+// TestSignalEndsCommandAndLeavesNothing: a signal reaches the command, which may end as it likes; its children are
+// killed.
 func TestSignalEndsCommandAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
@@ -168,6 +173,7 @@ func TestASignalEndsTheWaiting(t *testing.T) {
 	}
 }
 
+// TestSecondSignalKills: a command that does not heed the first signal is killed at the second.
 func TestSecondSignalKills(t *testing.T) {
 	t.Parallel()
 	p, child := signalled(t,
@@ -183,6 +189,7 @@ func TestSecondSignalKills(t *testing.T) {
 	eventually(t, "the command's child, which was killed, is gone", func() bool { return !alive(child) })
 }
 
+// TestKilledLocalemuTakesProcessesAlong: if localemu is killed, the command ends with it.
 func TestKilledLocalemuTakesProcessesAlong(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("SKIPPED: only Linux ends processes with their parent")
@@ -210,6 +217,7 @@ func TestTasksEndWithTheWorld(t *testing.T) {
 	}
 }
 
+// TestAggregatorRunsAndEnds: an aggregator runs beside the command, with a log of its own, and ends when asked.
 func TestAggregatorRunsAndEnds(t *testing.T) {
 	t.Parallel()
 	logs := t.TempDir()
@@ -224,13 +232,14 @@ func TestAggregatorRunsAndEnds(t *testing.T) {
 	}
 }
 
+// TestAggregatorThatDiesEndsEverything: an aggregator that dies ends the command, too, and the error has its exit code.
 func TestAggregatorThatDiesEndsEverything(t *testing.T) {
 	t.Parallel()
 	p := localemu(t, []string{"TEST_AGGREGATOR=die"}, "exec", "--aggregator", os.Args[0], "--", "/bin/sh", "-c",
 		"sleep 600")
 	began := time.Now()
 	if code := p.run(); code != 1 {
-		t.Errorf("code %d", code)
+		t.Errorf("with an aggregator that dies: code %d, want 1", code)
 	}
 	if says := p.stderr.String(); !strings.Contains(says, "aggregator 0 ended unexpectedly, with exit code 3") ||
 		!strings.Contains(says, "cannot go on") {
@@ -280,6 +289,7 @@ func TestAKilledLocalemuIsClearedUp(t *testing.T) {
 	}
 }
 
+// TestDataIsKept: what a command stores in a folder is there for the next one.
 func TestDataIsKept(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "cloud")
@@ -292,6 +302,7 @@ func TestDataIsKept(t *testing.T) {
 	}
 }
 
+// TestUp: up writes its settings into the folder, which it has to itself until it ends.
 func TestUp(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "a cloud")
@@ -324,6 +335,7 @@ func TestUp(t *testing.T) {
 	}
 }
 
+// TestQuote: texts become single words of a shell.
 func TestQuote(t *testing.T) {
 	for in, want := range map[string]string{"": "''", "127.0.0.1:9": "127.0.0.1:9", "a b": "'a b'", "it's": `'it'\''s'`,
 		"$x": "'$x'"} {

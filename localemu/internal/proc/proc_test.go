@@ -60,6 +60,7 @@ func running(pid int) bool {
 	return !strings.HasPrefix(after, "Z")
 }
 
+// TestExitCodes: exit codes are those of a shell, 128 and the number for a signal.
 func TestExitCodes(t *testing.T) {
 	s := NewSet()
 	defer s.Close()
@@ -81,6 +82,7 @@ func TestStartMissingProgram(t *testing.T) {
 	}
 }
 
+// TestLeaderEndsGroup: when the leader has ended, what is left of its group is killed.
 func TestLeaderEndsGroup(t *testing.T) {
 	s := NewSet()
 	defer s.Close()
@@ -90,6 +92,7 @@ func TestLeaderEndsGroup(t *testing.T) {
 	waitGone(t, stray)
 }
 
+// TestStopIsGracefulThenNot: Stop lets a process end by itself, and kills one that does not.
 func TestStopIsGracefulThenNot(t *testing.T) {
 	s := NewSet()
 	defer s.Close()
@@ -107,6 +110,7 @@ func TestStopIsGracefulThenNot(t *testing.T) {
 	}
 }
 
+// TestCloseKillsEverything: Close kills every process and its children; a second Close does nothing.
 func TestCloseKillsEverything(t *testing.T) {
 	s := NewSet()
 	var pids []int
@@ -124,6 +128,7 @@ func TestCloseKillsEverything(t *testing.T) {
 	}
 }
 
+// TestSharedStaysInGroup: a shared process is in the group of its starter.
 func TestSharedStaysInGroup(t *testing.T) {
 	s := NewSet()
 	defer s.Close()

@@ -53,6 +53,7 @@ func startOnPorts(t *testing.T) (*World, int) {
 	return nil, 0
 }
 
+// TestPorts: with a base port each emulator has the next one, and the environment names them.
 func TestPorts(t *testing.T) {
 	w, base := startOnPorts(t)
 	defer w.Close()
@@ -76,6 +77,7 @@ func TestPorts(t *testing.T) {
 	again.Close()
 }
 
+// TestOneWorldForOneFolder: a folder is one local cloud at a time; a second one is a conflict and changes nothing.
 func TestOneWorldForOneFolder(t *testing.T) {
 	data := t.TempDir()
 	w := must.Get(Start(t.Context(), Options{Data: data, Stderr: io.Discard}))(t)
@@ -90,6 +92,7 @@ func TestOneWorldForOneFolder(t *testing.T) {
 	w.Close()
 }
 
+// TestEnviron: a command's environment has the local cloud's variables in place of its own of these names.
 func TestEnviron(t *testing.T) {
 	w := must.Get(Start(t.Context(), Options{Data: t.TempDir(), Stderr: io.Discard}))(t)
 	defer w.Close()
@@ -253,6 +256,7 @@ at_write: [{match: "a", nth: 2, does: lose_machine, vm: 1, code: 50001, notice: 
   does: kill_task, task: 3}]
 `
 
+// TestParse: every key of a file of faults is read.
 func TestParse(t *testing.T) {
 	s := must.Get(ParseFaults("faults.yaml", []byte(all)))(t)
 	if d := cmp.Diff(&FaultSpec{
@@ -271,6 +275,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestExampleIsValidAndComplete: the example of a file of faults can be read and shows every key.
 func TestExampleIsValidAndComplete(t *testing.T) {
 	s := must.Get(ParseFaults("example", []byte(FaultsExample)))(t)
 	for i, v := 0, reflect.ValueOf(*s); i < v.NumField(); i++ {
