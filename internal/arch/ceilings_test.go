@@ -64,7 +64,7 @@ var ceilings = map[string]int{
 	"internal/slurm":               621,
 	"internal/strictjson":          309,
 	"internal/strictyaml":          768,
-	"internal/sweep":               4549,
+	"internal/sweep":               4546,
 	"internal/sweepstore":          1430,
 	"internal/team":                1334,
 	"internal/telemetry":           216,
@@ -110,7 +110,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 108_317
+const maxLines = 108_314
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -101,13 +101,13 @@ func (p *Plan) OneOrder() bool {
 
 // Of the time that is kept for the final training: how many times what is expected it is, for an estimate that is off
 // or a machine that is lost; with how much less none is kept; and how many times a trial's own time it is at most,
-// since without trials nothing wins: they have at least a third of the sweep. What else runs on a machine may make a
-// trial that many times slower, and need not do so to the final training.
+// since without trials nothing wins: they have at least a third of the sweep. Before it begins, the others are ended
+// and the table is opened: on a busy machine that takes a second.
 const (
 	finalSlack = 1.5
 	finalLeast = 1.2
 	finalMost  = 2
-	finalBusy  = 8
+	finalStart = 3 * time.Second // a twentieth of the sweep at most
 )
 
 // finalPace is how many times as long as the winner's trial the quote expects the final training to take: it has more
@@ -157,15 +157,12 @@ func (p *Plan) BeforeFinal(left, spent time.Duration, best *Result) (share time.
 	if best == nil {
 		return share, true
 	}
-	expected, alone := float64(p.FinalTime(best)), 1.0
-	if u := &best.Usage; u.CPUSeconds > 0 && u.ResumedTrees == 0 {
-		alone = min(1, max(1./finalBusy, u.CPUSeconds/float64(max(1, p.Sizing.ThreadsPerTask))/u.TrainSeconds))
-	}
+	expected := float64(p.FinalTime(best))
 	keep := finalSlack * expected
 	if limit := float64(p.Spec.Limits.Sweep); limit > 0 {
-		keep = min(keep, limit*finalMost/(1+finalMost))
+		keep = min(keep+min(float64(finalStart), limit/20), limit*finalMost/(1+finalMost))
 	}
-	return min(share, left-time.Duration(keep)), finalLeast*alone*expected <= float64(left)
+	return min(share, left-time.Duration(keep)), finalLeast*expected <= float64(left)
 }
 
 // FinalReserve is how much of limits.sweep the final training is expected to need; 0 if that is not known.
