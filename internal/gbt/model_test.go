@@ -96,6 +96,7 @@ cat_threshold=2 256
 is_linear=0
 shrinkage=1
 
+
 end of trees
 `
 	m := must.Get(ReadModel(strings.NewReader(model)))(t)
