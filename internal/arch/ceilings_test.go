@@ -12,7 +12,7 @@ var ceilings = map[string]int{
 	"aggregator":                   15,
 	"aggregator/command":           87,
 	"aggregator/internal/cli":      261,
-	"aggregator/internal/conclude": 3832,
+	"aggregator/internal/conclude": 3829,
 	"aggregator/internal/judge":    890,
 	"bench/gauge":                  626,
 	"container/roots":              34,
@@ -49,7 +49,7 @@ var ceilings = map[string]int{
 	"internal/nights":              3628,
 	"internal/nights/nightstest":   1011,
 	"internal/notify":              543,
-	"internal/page":                2656,
+	"internal/page":                2667,
 	"internal/page/pagetest":       432,
 	"internal/page/plot":           610,
 	"internal/problem":             253, // its table of what is gone grows
@@ -58,7 +58,7 @@ var ceilings = map[string]int{
 	"internal/program/tables":      332,
 	"internal/protocol":            1101,
 	"internal/random":              17,
-	"internal/registry":            2463,
+	"internal/registry":            2466,
 	"internal/scorer":              667,
 	"internal/search":              3866,
 	"internal/slurm":               621,
@@ -72,7 +72,7 @@ var ceilings = map[string]int{
 	"launcher/command":             429,
 	"launcher/internal/bill":       271,
 	"launcher/internal/clean":      553,
-	"launcher/internal/cli":        3906,
+	"launcher/internal/cli":        3918,
 	"launcher/internal/cloudjob":   502,
 	"launcher/internal/console":    283,
 	"launcher/internal/doctor":     638,
@@ -81,10 +81,10 @@ var ceilings = map[string]int{
 	"launcher/internal/predict":    648,
 	"launcher/internal/provision":  465,
 	"launcher/internal/quote":      1438,
-	"launcher/internal/report":     1426,
+	"launcher/internal/report":     1430,
 	"launcher/internal/reproduce":  401,
 	"launcher/internal/serve":      1941,
-	"launcher/internal/show":       1778,
+	"launcher/internal/show":       1804,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1695,
 	"launcher/internal/sweepview":  624,
@@ -110,7 +110,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 108_314
+const maxLines = 108_367
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

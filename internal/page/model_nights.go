@@ -13,7 +13,8 @@ import (
 type Month struct {
 	Standing sweep.Standing `json:"standing"` // now; without a champion, that is 0
 	Nights   []ModelNight   `json:"nights"`
-	Unread   []string       `json:"-"` // what cannot be read of them
+	Move     registry.Event `json:"move,omitzero"` // the last one of the champion
+	Unread   []string       `json:"-"`             // what cannot be read of them
 }
 
 // ModelNight is one night of a model: a sweep of it, or a table that was blocked before one, which has no ID. Its Night
@@ -25,6 +26,8 @@ type ModelNight struct {
 	// Live is the version that was live after the night, and Age its age then, in days; 0 for none.
 	Live int `json:"champion,omitempty"`
 	Age  int `json:"age,omitempty"`
+	// Manual says that a person promoted what the night did not.
+	Manual bool `json:"manual,omitempty"`
 
 	Found string `json:"-"` // what staging found in the table, without notes
 	// The gate's metric on tonight's test rows: of the version that was live before, and of the new one; NaN unless
@@ -49,6 +52,14 @@ func (m *Month) InARow(champion int) (nights int) {
 // Held says that the night has ended and what it made, if anything, is not live.
 func (n ModelNight) Held() bool {
 	return n.Counts() && n.Verdict != sweep.VerdictPromoted
+}
+
+// Word is as of IndexSweep, or that a person promoted its version.
+func (n ModelNight) Word() string {
+	if n.Manual {
+		return "promoted by hand"
+	}
+	return n.IndexSweep.Word()
 }
 
 // Counts says that the night has ended, and not by hand: it is one that a model's colour may be about.

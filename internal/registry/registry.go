@@ -128,6 +128,9 @@ type Alias struct {
 	Past    []int  `json:"past,omitempty"` // where Rollback leads, the next one last
 }
 
+// ByGate is whose moves of the champion the gate's are; all others are by hand.
+const ByGate = "aggregator"
+
 // Act says who acts, why, and when.
 type Act struct {
 	By  string

@@ -91,7 +91,7 @@ func (d *gating) do(ctx context.Context, op protocol.Op) (answer protocol.Answer
 
 	case protocol.Promote:
 		_, err = a.Registry.Promote(ctx, model, d.version.Number, registry.Expect{Version: d.now.Version},
-			registry.Act{By: byGate, Why: fmt.Sprintf("sweep %s: %s", d.plan.Sweep, d.decision.Reason),
+			registry.Act{By: registry.ByGate, Why: fmt.Sprintf("sweep %s: %s", d.plan.Sweep, d.decision.Reason),
 				At: a.Now().UTC()})
 		var conflict *registry.ConflictError
 		if answer.Yes = err == nil; errors.As(err, &conflict) {
@@ -104,9 +104,6 @@ func (d *gating) do(ctx context.Context, op protocol.Op) (answer protocol.Answer
 	}
 	return answer, err
 }
-
-// byGate is whose moves of the champion the gate's are.
-const byGate = "aggregator"
 
 // clocksDiffer is by how much the clocks of those who register and promote may differ, with much to spare.
 const clocksDiffer = 7 * 24 * time.Hour
@@ -218,7 +215,7 @@ func (m *match) takeBackChampion(ctx context.Context, v registry.Version) error 
 	}
 	_, err = a.Registry.RollbackTo(ctx, model, registry.Champion, now.Last.From,
 		registry.Expect{Version: now.Version, Sequence: now.Last.Sequence},
-		registry.Act{By: byGate, Why: prefix + why, At: a.Now().UTC()})
+		registry.Act{By: registry.ByGate, Why: prefix + why, At: a.Now().UTC()})
 	switch {
 	case errors.As(err, new(*registry.ConflictError)): // it was moved meanwhile
 		m.regret, m.prior = nil, before
@@ -233,7 +230,7 @@ func (m *match) takeBackChampion(ctx context.Context, v registry.Version) error 
 
 // byTheGate reports whether a version is champion since the gate promoted it after another one.
 func byTheGate(now registry.Alias) bool {
-	return now.Last.From != 0 && now.Last.Kind == registry.Promoted && now.Last.By == byGate
+	return now.Last.From != 0 && now.Last.Kind == registry.Promoted && now.Last.By == registry.ByGate
 }
 
 // doubtTonight says what speaks against tonight's rows: a warning of staging, or how tonight's model does against a
@@ -258,7 +255,7 @@ func (m *match) alreadyMoved(ctx context.Context, v registry.Version, prefix str
 			continue
 		case err != nil:
 			return false, err
-		case e.Kind == registry.RolledBack && e.By == byGate && strings.HasPrefix(e.Why, prefix):
+		case e.Kind == registry.RolledBack && e.By == registry.ByGate && strings.HasPrefix(e.Why, prefix):
 			m.noteRegret(&sweep.Regret{Version: e.From, TakenBack: true, Reason: strings.TrimPrefix(e.Why, prefix)})
 			return true, nil
 		case e.To == v.Number:

@@ -274,7 +274,7 @@ func TestTheNextNightTakesBack(t *testing.T) {
 			if err != nil || now.Version != champion {
 				t.Fatalf("the champion is %d (%v), want %d: %s", now.Version, err, champion, c.Gate.Reason)
 			}
-			if champion == 1 && (now.Last.Kind != registry.RolledBack || now.Last.By != byGate) {
+			if champion == 1 && (now.Last.Kind != registry.RolledBack || now.Last.By != registry.ByGate) {
 				t.Errorf("the last move is %+v, want a rollback by the gate", now.Last)
 			}
 		})

@@ -82,7 +82,7 @@ type Standing string
 
 // colours are those of states: green, blue, yellow and red, as on pages.
 var colours = map[Standing]string{"ok": "32", "winner": "32", "good": "32", "same bytes": "32", "promoted": "32",
-	"live": "32", "running": "34",
+	"promoted by hand": "32", "live": "32", "running": "34",
 	"warning": "33", "paused": "33", "accepted": "33", "not promoted": "33", "not comparable": "33",
 	"problem": "31", "blocked": "31", "no winner": "31", "cancelled": "31", "unreadable": "31",
 	"failed": "31", "differs": "31", "bad": "31"}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/internal/ledger"
+	"coppice/internal/registry"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/bill"
 	"coppice/launcher/internal/report"
@@ -37,12 +38,23 @@ func statusCommand(w *Setup) *cobra.Command {
 				snap := s.Snapshot(st, job)
 				of := s.Plan.Dataset
 				snap.Night = sweepview.NightOf(cmd.Context(), w.datasets, of.Name, of.Version)
-				return w.print(snap, func() { w.screen().Status(s.Plan, st, snap, w.Now()) })
+				return w.print(snap, func() {
+					w.screen().Status(s.Plan, st, snap, w.lastMove(cmd.Context(), s.Plan), w.Now())
+				})
 			})
 		},
 	}
 	w.jsonFlag(cmd, "print one JSON object, of all sweeps an array")
 	return cmd
+}
+
+// lastMove is the last one of the champion of a sweep's model; zero if there is none or it cannot be read.
+func (w *Setup) lastMove(ctx context.Context, p *sweep.Plan) registry.Event {
+	a, err := w.registry.Alias(ctx, p.Spec.Model, registry.Champion)
+	if err != nil {
+		return registry.Event{}
+	}
+	return a.Last
 }
 
 // mostTrials is how many trials a leaderboard has.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -196,6 +197,46 @@ func TestNights(t *testing.T) {
 		w.refused(sweep.ExitUsage, "--why is missing", append([]string{"registry"}, args...)...)
 		w.refused(sweep.ExitUsage, "--why is missing", append([]string{"registry"}, append(args, "--why", " ")...)...)
 	}
+}
+
+// TestNightsAfterAPerson: what a person did after the last night is not said to be the night's, by `nights`, by its
+// command started again in the slot, and by `status`.
+func TestNightsAfterAPerson(t *testing.T) {
+	w := newStagedWorld(t)
+	w.threeChampions()
+	w.now = w.now.AddDate(0, 0, 1)
+	command := []string{"nightly", w.file("sweep.yaml", sweepYAML), "--at", w.now.Format(time.RFC3339)}
+	w.jobs.run = w.concluded(sweep.OutcomeWinner, func(c *sweep.Conclusion) { c.Version = 3 })
+	if out := w.must(command...); !strings.Contains(out, "ctr v3 is live.") {
+		t.Errorf("the night's command says\n%s\nwant that version 3 is live", out)
+	}
+	says := func(want string, command ...string) {
+		t.Helper()
+		if _, out, _ := w.run(command...); !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
+			t.Errorf("%s says\n%s\nwant %q in it", command, out, want)
+		}
+	}
+	says("ctr@3 is the champion, made by the last night; nothing to do", "nights", "ctr")
+
+	w.now = w.now.Add(time.Hour)
+	w.must("registry", "rollback", "ctr", "--why", "it fell")
+	by := must.Get(user.Current())(t).Username
+	says("ctr@2 is the champion, by hand ("+by+": it fell); the last night made v3", "nights", "ctr")
+	says("ctr v3 was promoted; ctr@2 is the champion, by hand ("+by+": it fell). On test", command...)
+	says("ctr v3 was promoted; ctr@2 is the champion, by hand ("+by+": it fell). On test", "status", "@latest")
+
+	w.now = w.now.AddDate(0, 0, 1)
+	w.jobs.run = w.concluded(sweep.OutcomeWinner, func(c *sweep.Conclusion) {
+		c.Version, c.Gate.Passed, c.Gate.Promoted, c.Gate.Verdict = 1, false, false, sweep.VerdictNotPromoted
+	})
+	command = []string{"sweep", command[1], "--id", "night-2"}
+	says("ctr v1 is not live: not promoted.", command...)
+	says("1 night without a new champion; ctr@2 is", "nights", "ctr")
+	w.now = w.now.Add(time.Hour)
+	w.must("registry", "promote", "ctr@1", "--why", "it is right")
+	says("ctr@1 is the champion, by hand ("+by+": it is right); the last night made v1", "nights", "ctr")
+	says("promoted by hand", "nights", "ctr")
+	says("ctr v1 was not promoted; ctr@1 is the champion, by hand ("+by+": it is right).", command...)
 }
 
 // listens makes a channel that records its messages, or fails.

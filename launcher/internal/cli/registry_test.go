@@ -230,7 +230,7 @@ func TestVersionsSayHowTheyStand(t *testing.T) {
 		}
 	}
 	if out := w.must("status", "night-1"); !strings.HasPrefix(out,
-		"ctr v1 is live. On test auc 0.61. There was no champion.\n") {
+		"ctr v1 was promoted; ctr@3 is the champion. On test auc 0.61. There was no champion.\n") {
 		t.Errorf("status begins with\n%.200s\nexpected what is live, and how good by the metric of the sweep", out)
 	}
 

@@ -137,7 +137,7 @@ func printConclusion(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.
 
 	if !w.asJSON {
 		w.board(p, st, mostTrials)
-		w.screen().Head(p, c)
+		w.screen().Head(p, c, w.lastMove(ctx, p))
 		w.screen().Winner(p, c)
 	}
 	if c.Verdict() == sweep.VerdictPromoted {

@@ -220,7 +220,7 @@ func newStagedWorld(t *testing.T) *world {
 }
 
 // concluded writes what tasks and the aggregator would, at once.
-func (w *world) concluded(outcome sweep.Outcome) func(*sweep.Plan) {
+func (w *world) concluded(outcome sweep.Outcome, changes ...func(*sweep.Conclusion)) func(*sweep.Plan) {
 	return func(p *sweep.Plan) {
 		write := func(name string, v any) {
 			if _, err := blobtest.CreateJSON(w.t.Context(), w.buckets["sweeps"], name, v); err != nil {
@@ -233,10 +233,13 @@ func (w *world) concluded(outcome sweep.Outcome) func(*sweep.Plan) {
 				Status: sweep.StatusDone, Score: 0.6 + float64(i)/100, Trees: 10 + i, Model: &o,
 				Scores: &sweep.Scored{Calib: o, Test: o}})
 		}
-		write(sweep.Names(p.Sweep).Conclusion(), sweep.Conclusion{Format: 1, Sweep: p.Sweep, Outcome: outcome,
-			Reason: "because", Trial: 3, Model: "ctr", Version: 1,
-			Test: map[string]float64{"auc": 0.61}, Gate: &sweep.GateDecision{Passed: true, Promoted: true,
-				Reason: "there was no champion"}})
+		c := sweep.Conclusion{Format: 1, Sweep: p.Sweep, Outcome: outcome, Reason: "because", Trial: 3, Model: "ctr",
+			Version: 1, Test: map[string]float64{"auc": 0.61}, Gate: &sweep.GateDecision{Passed: true, Promoted: true,
+				Reason: "there was no champion"}}
+		for _, change := range changes {
+			change(&c)
+		}
+		write(sweep.Names(p.Sweep).Conclusion(), c)
 	}
 }
 

@@ -113,7 +113,11 @@ func (d *Pages) champions(ctx context.Context, m *page.Month) error {
 			at, born[e.To] = v.Info.At, v.Info.At
 		}
 		if m.Standing.Champion == 0 {
-			m.Standing.Champion, m.Standing.Since = e.To, at
+			m.Standing.Champion, m.Standing.Since, m.Move = e.To, at, e
+		}
+		for j := range m.Nights {
+			n := &m.Nights[j]
+			n.Manual = n.Manual || e.By != registry.ByGate && n.Version == e.To && n.Version > 0 && n.Held()
 		}
 		// a night ends when the next one begins
 		for ; i < len(m.Nights) && (i == 0 || m.Nights[i-1].At.After(e.At)); i++ {

@@ -7,6 +7,7 @@ import (
 
 	"coppice/internal/page"
 	"coppice/internal/program/tables"
+	"coppice/internal/registry"
 	"coppice/internal/sweep"
 )
 
@@ -36,8 +37,8 @@ func (w Printer) Board(s *page.Sweep, p *sweep.Plan, b sweep.Board, most int) {
 	}
 }
 
-// Head writes what became of a sweep that has ended, first of all.
-func (w Printer) Head(p *sweep.Plan, c *sweep.Conclusion) {
+// Head writes what became of a sweep that has ended, first of all. live is the champion's last move; zero if unknown.
+func (w Printer) Head(p *sweep.Plan, c *sweep.Conclusion, live registry.Event) {
 	state := tables.Standing(sweep.VerdictWords(c.Verdict()))
 	switch {
 	case c.Outcome != sweep.OutcomeWinner:
@@ -50,7 +51,12 @@ func (w Printer) Head(p *sweep.Plan, c *sweep.Conclusion) {
 	if w.Home { // what it would have cost elsewhere is no fact of it
 		facts.Cost = nil
 	}
-	w.Screen.Head(state, c.Headline()+".", " "+strings.Join(facts.Facts(p.Spec.Metric, p.Created), " "))
+	begin := c.Headline()
+	if live.To > 0 && (live.To == c.Version) != (c.Verdict() == sweep.VerdictPromoted) { // moved since
+		begin = fmt.Sprintf("%s v%d was %s; %s", c.Model, c.Version, sweep.VerdictWords(c.Verdict()),
+			champion(c.Model, live))
+	}
+	w.Screen.Head(state, begin+".", " "+strings.Join(facts.Facts(p.Spec.Metric, p.Created), " "))
 }
 
 // Winner writes how a sweep with a winner ended.

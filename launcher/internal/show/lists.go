@@ -2,6 +2,7 @@ package show
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -46,13 +47,21 @@ func (w Printer) Sweeps(all []page.IndexSweep, now time.Time) {
 
 // Month writes a model's nights, and where it stands at a time.
 func (w Printer) Month(m *page.Month, now time.Time) {
+	last := page.ModelNight{}
+	if i := slices.IndexFunc(m.Nights, page.ModelNight.Counts); i >= 0 {
+		last = m.Nights[i]
+	}
 	switch s := m.Standing; {
 	case s.Champion == 0:
 		w.Printf("%s has no champion\n", s.Model)
+	case m.Move.By != registry.ByGate && m.Move.At.After(last.At) && last.Version > 0:
+		w.Printf("%s; the last night made v%d\n", champion(s.Model, m.Move), last.Version)
 	case s.Nights > 0:
 		w.Printf("%s\n", s.Text(now))
-	default:
+	case last.Version == s.Champion:
 		w.Printf("%s@%d is the champion, made by the last night; nothing to do\n", s.Model, s.Champion)
+	default:
+		w.Printf("%s\n", champion(s.Model, m.Move))
 	}
 	t := w.Table("night", "data", "dataset", "version", "verdict", "live", "age", "why").Wrap(8).
 		Least("dataset", "data", "age")
@@ -70,6 +79,15 @@ func (w Printer) Month(m *page.Month, now time.Time) {
 	for _, text := range m.Unread {
 		w.Printf("note: %s\n", text)
 	}
+}
+
+// champion says which version a move made the champion, and why if it was by hand.
+func champion(model string, e registry.Event) string {
+	text := fmt.Sprintf("%s@%d is the champion", model, e.To)
+	if e.By != registry.ByGate {
+		text += fmt.Sprintf(", by hand (%s: %s)", e.By, FirstLine(e.Why))
+	}
+	return text
 }
 
 // Datasets writes a list of dataset versions.

@@ -17,6 +17,7 @@ import (
 	"coppice/internal/nights"
 	"coppice/internal/page"
 	"coppice/internal/page/plot"
+	"coppice/internal/registry"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/sweepview"
@@ -76,11 +77,12 @@ func Left(s sweepview.Snapshot, now time.Time) string {
 // said is how old the reason may be why machines are missing: while it holds, Batch repeats it.
 const said = 10 * time.Minute
 
-// Status writes the state of a sweep as of now.
-func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapshot, now time.Time) {
+// Status writes the state of a sweep as of now; live is as of Head.
+func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapshot, live registry.Event,
+	now time.Time) {
 	ref := p.Dataset.Name + "@" + p.Dataset.Version
 	if st.Conclusion != nil {
-		w.Head(p, st.Conclusion)
+		w.Head(p, st.Conclusion, live)
 	}
 	rows := [][2]string{
 		{"sweep", fmt.Sprintf("%s, planned %s", p.Sweep, humanize.RelTime(p.Created, now, "ago", "from now"))},

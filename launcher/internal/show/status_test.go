@@ -11,6 +11,7 @@ import (
 	"coppice/internal/nights"
 	"coppice/internal/program"
 	"coppice/internal/program/tables"
+	"coppice/internal/registry"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/sweepview"
@@ -77,7 +78,7 @@ func TestStatusOfMachines(t *testing.T) {
 		Job: provision.SweepJob{JobStatus: engine.JobStatus{State: engine.Waiting}, Machines: &provision.Machines{
 			Planned: 2, Said: time.Now().Add(-3 * time.Hour),
 			Why: "no room", Next: "It waits"}}}
-	w.Status(&sweep.Plan{Trials: make([]sweep.Trial, 5)}, sweepview.State{}, snap, time.Now())
+	w.Status(&sweep.Plan{Trials: make([]sweep.Trial, 5)}, sweepview.State{}, snap, registry.Event{}, time.Now())
 	for _, want := range []string{"0 of 2, asked for", "no room. It waits. The reason is of 3 hours ago", "final",
 		"4 done"} {
 		if !strings.Contains(out.String(), want) {
