@@ -12,7 +12,7 @@ var ceilings = map[string]int{
 	"aggregator":                   15,
 	"aggregator/command":           87,
 	"aggregator/internal/cli":      261,
-	"aggregator/internal/conclude": 3829,
+	"aggregator/internal/conclude": 3889,
 	"aggregator/internal/judge":    890,
 	"bench/gauge":                  626,
 	"container/roots":              34,
@@ -110,7 +110,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 108_367
+const maxLines = 108_427
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -69,6 +69,8 @@ func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w
 		return m, nil //nolint:nilerr // the error is the evidence
 	}
 
+	m.origin = &origin{dataset: p.Dataset.Name + "@" + p.Dataset.Version, manifest: h.manifest,
+		grown: p.Input != nil, refit: p.Folds != nil}
 	// Tonight's test rows. The calib rows do not qualify, since the calibrator was fitted to them.
 	if r := referenceOf(h, len(h.testRows)); r == nil {
 		m.evidence.NotTonight = "the dataset's sample has no row of the test part; stage it again with a larger sample"
@@ -76,11 +78,9 @@ func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w
 		m.evidence.NotTonight = err.Error()
 	} else {
 		m.evidence.Tonight.Night = 0
-		m.tonight, m.targets = r.sample, r.targets
+		m.tonight, m.targets, m.origin.prints = r.sample, r.targets, r.prints()
 	}
 
-	m.origin = &origin{dataset: p.Dataset.Name + "@" + p.Dataset.Version, manifest: h.manifest,
-		grown: p.Input != nil, refit: p.Folds != nil}
 	r, err := a.record(ctx, p.Dataset.Name, p.Dataset.Version)
 	if err != nil {
 		return nil, err

@@ -145,6 +145,8 @@ type origin struct {
 	dataset  string
 	manifest *dataset.Manifest
 	profile  *nights.Profile // nil if staging kept no record of the night
+	rows     *reference      // that the version keeps; nil for none that can be used, and tonight
+	prints   prints          // of its test rows
 	grown    bool            // from an older model, which has seen other rows
 	refit    bool            // on valid, too, after a cross-validation
 	changed  bool            // a person has accepted that the night began a change that lasts
@@ -174,6 +176,12 @@ func (m *match) originOf(ctx context.Context, v registry.Version) (*origin, erro
 		o.refit = err != nil || p.Folds != nil
 	} else if !isUnusable(err) {
 		return nil, err
+	}
+	if o.rows, err = m.a.readReference(ctx, v); err != nil {
+		return nil, err
+	}
+	if o.rows != nil {
+		o.prints = o.rows.prints()
 	}
 	r, err := m.a.record(ctx, manifest.Name, manifest.Version)
 	if err != nil {
@@ -215,17 +223,18 @@ func (o *origin) unseenBy(model *origin) bool {
 	case o.dataset == model.dataset:
 		return true
 	}
-	test, train := o.profile, model.profile
+	test, train, same := o.profile, model.profile, true
 	if test != nil && train != nil {
 		if !train.Newest.IsZero() && test.Oldest.After(train.Newest) {
 			return true
 		}
+		// Staging's hashes are of all columns of a row.
+		same = slices.EqualFunc(test.Columns, train.Columns, func(a, b nights.Column) bool { return a.Name == b.Name })
 		if !model.grown && (!test.Newest.IsZero() && test.Newest.Before(train.Oldest) ||
-			test.Overlap(train) < sameRows) {
+			same && test.Overlap(train) < sameRows) {
 			return true
 		}
 	}
-
 	a, b := &o.manifest.Split, &model.manifest.Split
 	switch {
 	case a.By == dataset.SplitByTime && b.By == dataset.SplitByTime && a.Column == b.Column:
@@ -234,10 +243,14 @@ func (o *origin) unseenBy(model *origin) bool {
 			trained = max(trained, b.Until[dataset.ValidSplit])
 		}
 		return o.begins() >= trained
-	case a.By == dataset.SplitByHash || a.By == dataset.SplitByColumn:
-		return reflect.DeepEqual(a, b) // a row is always in the same split
+	case (a.By == dataset.SplitByHash || a.By == dataset.SplitByColumn) && reflect.DeepEqual(a, b):
+		return true // a row is always in the same split
+	case same || model.grown || b.By == dataset.SplitByTime || b.By == dataset.SplitByColumn:
+		return false
 	}
-	return false
+	// Of a split at random, rows in train leave some in test, unless nearly all are in test, and none is in train.
+	share := o.prints.sharedBy(model.prints)
+	return share == 0 || share > maxShared
 }
 
 // begins is when the test rows of a split by time begin: they come after all other splits.
@@ -253,8 +266,11 @@ const maxShared = 0.9
 
 // sharesTestRows reports whether more of a night's test rows are a newer night's. Windows of two nights differ by a
 // day: with 180 days, seven nights in a row have nearly the same test rows, whose chance would count as that of
-// seven.
+// seven. Where the same table was staged with other columns, all are the same.
 func (o *origin) sharesTestRows(newer *origin) bool {
+	if o.prints.sharedBy(newer.prints) > maxShared {
+		return true
+	}
 	a, b := &o.manifest.Split, &newer.manifest.Split
 	if o.profile == nil || a.By != dataset.SplitByTime || b.By != a.By || b.Column != a.Column {
 		return o.dataset == newer.dataset
@@ -335,15 +351,15 @@ func (m *match) earlierNights(ctx context.Context, sound []priorVersion) (found 
 		if err != nil {
 			return nil, "", err
 		}
-		rows, why, err := m.rowsOf(ctx, v.Version, o, found)
-		if err != nil {
-			return nil, "", err
+		same := func(n night) bool {
+			return o.sharesTestRows(n.origin) && !slices.ContainsFunc(m.fresh.Columns(), func(name string) bool {
+				return n.sample.Column(name) == nil // the older night's rows may have it
+			})
 		}
-		if why != "" {
-			note = why
-		}
-		if rows != nil {
-			found = append(found, night{reference: *rows, origin: o})
+		if !o.unseenBy(m.origin) {
+			note = fmt.Sprintf("the new model may have been trained on the rows of version %d", v.Number)
+		} else if o.rows != nil && !slices.ContainsFunc(found, same) {
+			found = append(found, night{reference: *o.rows, origin: o})
 		}
 		// Nights before a change that lasts are not like tonight.
 		if len(found) == wanted || v.beganChange || o != nil && o.changed {
@@ -360,18 +376,4 @@ func (m *match) earlierNights(ctx context.Context, sound []priorVersion) (found 
 		}
 	}
 	return slices.DeleteFunc(found, func(n night) bool { return len(n.sample.Row) == 0 }), note, nil
-}
-
-// rowsOf returns the rows that a version keeps of its night; nil if they say nothing of the new model, or nothing new
-// beside the nights found before. why is for people, and may be empty.
-func (m *match) rowsOf(ctx context.Context, v registry.Version, o *origin, newer []night) (rows *reference, why string,
-	err error) {
-	if !o.unseenBy(m.origin) {
-		return nil, fmt.Sprintf("the new model may have been trained on the rows of version %d", v.Number), nil
-	}
-	if len(newer) > 0 && o.sharesTestRows(newer[len(newer)-1].origin) {
-		return nil, "", nil
-	}
-	rows, err = m.a.readReference(ctx, v)
-	return rows, "", err
 }

@@ -1,6 +1,8 @@
 package conclude
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -126,6 +128,70 @@ func TestRowsThatTheModelHasSeen(t *testing.T) {
 	c := newWorld(t, options{into: first, sweep: "night-2", trees: 40, table: again}).mustConclude(t)
 	contains(t, c.Gate.Reason, "not compared on rows of earlier nights: the new model may have been trained on the "+
 		"rows of version 1")
+}
+
+// withoutDay is a table without the column of the days, and with rows of another one behind its own.
+func withoutDay(o datasettest.Options, more []byte) datasettest.Options {
+	o.Edit = func(rows []byte) []byte {
+		var out bytes.Buffer
+		for line := range strings.Lines(string(rows) + string(more)) {
+			cells := strings.Split(line, ",")
+			out.WriteString(strings.Join(append(cells[:6:6], cells[7:]...), ","))
+		}
+		return out.Bytes()
+	}
+	return o
+}
+
+// TestRowsCountOnceWhateverTheColumns: the second night's table is the first one's without a column. Where both can be
+// used, the newer counts; where the new model needs that column, the older.
+func TestRowsCountOnceWhateverTheColumns(t *testing.T) {
+	table := datasettestOptions(4000, 5)
+	first := champion(t, table)
+	second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{7}, trees: 20,
+		table: withoutDay(table, nil)})
+	g := second.mustConclude(t).Gate
+	contains(t, g.Reason, "rows of earlier nights (version 1)") // since tonight's rows cannot be scored by it
+	if !g.Sound {
+		t.Fatalf("the second night: got %+v; want it sound", g)
+	}
+	for version, table := range map[int]datasettest.Options{1: datasettestOptions(4000, 6),
+		2: withoutDay(datasettestOptions(4000, 6), nil)} {
+		from := *second
+		from.models, from.sweeps = without(t, second.models), without(t, second.sweeps)
+		third := newWorld(t, options{into: &from, sweep: "night-3", trees: 40, table: table})
+		contains(t, fmt.Sprint(third.mustConclude(t).Gate.Checks),
+			fmt.Sprintf("rows of earlier nights (version %d)", version))
+	}
+}
+
+// TestSeenRowsWhateverTheColumns: rows of the first night are in the second one's table, which has a column less, so
+// that staging's hashes of rows have nothing in common.
+func TestSeenRowsWhateverTheColumns(t *testing.T) {
+	table, next := datasettestOptions(4000, 5), datasettestOptions(4000, 6)
+	table.Split = "{by: random, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}"
+	next.Split = table.Split
+	first := champion(t, table)
+	record := func(hash string, columns ...string) nights.Record {
+		p := &nights.Profile{Prints: []byte(hash)}
+		for _, name := range columns {
+			p.Columns = append(p.Columns, nights.Column{Name: name, Kind: nights.None})
+		}
+		return nights.Record{Profile: p}
+	}
+	first.staged(t, record("row-of-1", "site", "day"))
+	_, old, _ := bytes.Cut(datasettest.Table(table), []byte("\n"))
+	for want, more := range map[string][]byte{
+		"rows of earlier nights (version 1)":                                                      nil,
+		"on rows of earlier nights, the new model may have been trained on the rows of version 1": old,
+	} {
+		from := *first
+		from.models, from.sweeps = without(t, first.models), without(t, first.sweeps)
+		second := newWorld(t, options{into: &from, sweep: "night-2", trees: 40, table: withoutDay(next, more)})
+		second.staged(t, record("row-of-2", "site"))
+		g := second.mustConclude(t).Gate
+		contains(t, g.Reason+fmt.Sprint(g.Checks), want)
+	}
 }
 
 // changed is a table in which clicks depend on the sites in another way.
@@ -285,7 +351,7 @@ func TestTheNextNightTakesBack(t *testing.T) {
 func (w *world) staged(t *testing.T, r nights.Record) {
 	t.Helper()
 	ref := w.plan.Dataset
-	r.Format, r.Dataset, r.Version, r.Profile = 1, ref.Name, ref.Version, &nights.Profile{}
+	r.Format, r.Dataset, r.Version, r.Profile = 1, ref.Name, ref.Version, cmp.Or(r.Profile, &nights.Profile{})
 	text := must.Get(r.Encode())(t)
 	overwrite(t, w.datasets, sweep.DatasetNight(ref.Name, ref.Version), string(text))
 }

@@ -1,0 +1,58 @@
+package conclude
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"coppice/internal/dataset/encode"
+)
+
+// prints are hashes of the values of a night's test rows, by column; "" has the labels.
+type prints map[string][]uint32
+
+func (r *reference) prints() prints {
+	p := prints{}
+	for _, y := range r.targets.Label {
+		p[""] = append(p[""], math.Float32bits(y))
+	}
+	for k, name := range r.sample.Names[:min(len(r.sample.Names), goneColumns)] {
+		for i := range r.sample.Row {
+			p[name] = append(p[name], uint32(encode.FNV(r.sample.Columns[k].TextOf(i))))
+		}
+	}
+	return p
+}
+
+// sharedBy is the share of the rows that another night's test rows have, too, by the columns of both, beyond those that
+// are equal by chance: as many as have an equal one among their own. It is 0 if these are not more than chance.
+func (p prints) sharedBy(other prints) float64 {
+	times := [2]map[uint64]float64{{}, {}} // of each row, in p and in other
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(p)), func(name string) bool { return other[name] == nil })
+	for side, of := range []prints{p, other} {
+		for i := range of[""] {
+			var row uint64
+			for _, name := range names {
+				row = encode.Mix(row ^ uint64(of[name][i]))
+			}
+			times[side][row]++
+		}
+	}
+	var both, again [2]float64
+	for side := range times {
+		for row, n := range times[side] {
+			both[side] += n * min(times[1-side][row], 1)
+			again[side] += n * min(n-1, 1)
+		}
+	}
+	a, b := float64(len(p[""])), float64(len(other[""]))
+	chance := max((again[0]+1)/(a+2), (again[1]+1)/(b+2)) // none of few is not never
+	excess := both[0]/a - chance
+	if a*b == 0 {
+		return math.NaN()
+	}
+	if excess <= 4*math.Sqrt(chance*(1-chance)*(1/a+1/b)) {
+		return 0
+	}
+	return excess / (1 - chance)
+}
