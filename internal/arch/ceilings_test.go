@@ -36,7 +36,7 @@ var ceilings = map[string]int{
 	"internal/dataset/encode":      3157,
 	"internal/dataset/ingest":      6179,
 	"internal/dataset/segment":     279,
-	"internal/dataset/table":       4297,
+	"internal/dataset/table":       4304,
 	"internal/engine":              123,
 	"internal/exact":               89,
 	"internal/expression":          548,
@@ -83,7 +83,7 @@ var ceilings = map[string]int{
 	"launcher/internal/quote":      1438,
 	"launcher/internal/report":     1430,
 	"launcher/internal/reproduce":  401,
-	"launcher/internal/serve":      1941,
+	"launcher/internal/serve":      1958,
 	"launcher/internal/show":       1804,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1695,
@@ -110,7 +110,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 108_427
+const maxLines = 108_451
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

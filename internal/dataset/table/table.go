@@ -314,16 +314,23 @@ func Lacking(file string, needed, names []string) *InputError {
 		Suggest("", names))}
 }
 
-// CheckKeys refuses objects of JSON whose keys lack needed columns by mistake: if there are others and none that is
-// needed, or one that was probably meant. Else a key that all rows leave out is null in all of them, as it is in those
-// that leave it out where others have it.
+// CheckKeys refuses keys of JSON objects that lack needed columns by mistake: it names one that was probably meant as
+// one that all rows leave out, and refuses rows without any that is needed. Else other keys are ignored, and a needed
+// one that all rows leave out is null in all of them, as it is in those that leave it out where others have it.
 func CheckKeys(file string, needed, keys []string) error {
 	lacking, others := removeWords(needed, keys), removeWords(keys, needed)
-	meant := func(name string) bool { return strictyaml.Nearest(name, others) != "" }
-	if len(lacking) > 0 && len(lacking) == len(needed) || slices.ContainsFunc(lacking, meant) {
-		return Lacking(file, needed, keys)
+	for _, name := range lacking {
+		if key := strictyaml.Nearest(name, others); key != "" {
+			return &InputError{File: file, Column: key, Msg: fmt.Sprintf("no such column (did you mean %q?)", name)}
+		}
 	}
-	return nil
+	switch {
+	case len(lacking) == 0 || len(lacking) < len(needed):
+		return nil
+	case len(others) == 0:
+		return &InputError{File: file, Msg: "no row has a key that is needed" + Suggest("", needed)}
+	}
+	return &InputError{File: file, Column: others[0], Msg: "no such column" + Suggest("", needed)}
 }
 
 // removeWords returns the words that are not among others.

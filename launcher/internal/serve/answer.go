@@ -123,11 +123,27 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, read reader, wri
 	give() // who reads an answer slowly delays nobody either
 	w.Header().Set(headerVersion, m.Name)
 	write(a)
+	s.warnOfEmpty(m, &in)
 	watched := m.onePerRow(a.predictions)
 	s.recent.add(past{rows: len(watched), bytes: len(body), read: func(m *Model) (*table.Batch, error) {
 		return read(m, body)
 	}})
 	s.c.Meters.countAnswered(r.Context(), watched, &in, time.Since(x.begun))
+}
+
+// warnOfEmpty logs, once for each version, that no row of a request has a value in most columns: keys may be left out,
+// but hardly most of them on purpose.
+func (s *Server) warnOfEmpty(m *Model, in *cell.Inputs) {
+	empty := 0
+	for i := range in.Columns {
+		if in.Columns[i].Missing == in.Rows {
+			empty++
+		}
+	}
+	if 2*empty > len(in.Columns) && !m.warned.Swap(true) {
+		s.c.Log.Warn("a request has no value in most columns", "version", m.Name, "columns",
+			fmt.Sprintf("%d of %d", empty, len(in.Columns)))
+	}
 }
 
 // waitForTurn waits for a turn, which has to be given back; without one the request has been refused.

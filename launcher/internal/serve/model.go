@@ -30,6 +30,7 @@ type Model struct {
 	answer   int      // bytes that a row of several classes takes in JSON at most; 0 of others
 	// heldOutMean is the mean prediction for the rows on which the version was tested; NaN if it does not record it.
 	heldOutMean float64
+	warned      atomic.Bool  // of a request with most columns empty
 	users       atomic.Int64 // and 1 until it is retired; 0 once it is closed
 }
 

@@ -294,10 +294,11 @@ func TestWordsAreThoseOfPredict(t *testing.T) {
 	register(t, reg, "one", filesOf(t, 1))
 	s := start(t, store, nil)
 	for body, want := range map[string]string{
-		`{"instances":[{"other":1,"another":"a"}]}`:                                "7 columns are missing",
+		`{"instances":[{}]}`:                        "no row has a key that is needed (the columns are: ",
+		`{"instances":[{"other":1,"another":"a"}]}`: `column "other": no such column (the columns are: `,
+		`{"instances":[{"n0":1,"N1":1}]}`:           `column "N1": no such column (did you mean "n1"?)`,
+
 		`{"instances":[{"i0":"a","i1":"a","i2":"a","n0":1,"n1":1,"n2":1,"N3":1}]}`: "N3",
-		`{"instances":[{"i0":"a","i1":"a","n0":1,"N1":1,"n2":1}]}`: `3 columns are missing: "n1" (did you mean ` +
-			`"N1"?), "n3", "i2" (the columns are: N1, i0, i1, n0, n2)`,
 		`{"instances":[{"i0":"a","i1":"a","i2":"a","n0":1,"n1":"x","n2":1,"n3":1}]}`: `row 1: column "n1": "x" is ` +
 			"not a number",
 		`{"instances":[{"i0":"a","i1":"a","i2":"a","n0":1,"n1":[1],"n2":1,"n3":1}]}`:     "is nested (a list)",
@@ -314,6 +315,7 @@ func TestWordsAreThoseOfPredict(t *testing.T) {
 }
 
 // TestKeysThatAreLeftOut: of JSON a key that all rows leave out is null in them, in requests and in files to predict.
+// If most are, a log line says so once.
 func TestKeysThatAreLeftOut(t *testing.T) {
 	reg, store := newRegistry()
 	v := register(t, reg, "one", filesOf(t, 1))
@@ -329,6 +331,22 @@ func TestKeysThatAreLeftOut(t *testing.T) {
 		if err != nil || status != http.StatusOK || !sameBits(got.Predictions, want) {
 			t.Errorf("%s: got status %d, %s; expected %v as for nulls", kind, status, text, want)
 		}
+	}
+	if got := s.log.String(); strings.Contains(got, "most columns") {
+		t.Errorf("2 columns of 7 are left out and the log is %s; want no word of most", got)
+	}
+	for range 2 {
+		body := []byte(`{"instances":[{"n0":1,"unneeded":2}]}`)
+		status, _, text := post(t, s.url+"/predict", "application/json", body)
+		want := predicted(t, reg, v, names, [][]string{{"", "", "", "1", "", "", ""}})
+		var got answer
+		err := json.Unmarshal(text, &got)
+		if err != nil || status != http.StatusOK || !sameBits(got.Predictions, want) {
+			t.Errorf("6 of 7 columns left out: got status %d, %s; want %v as for nulls", status, text, want)
+		}
+	}
+	if got := s.log.String(); strings.Count(got, "most columns") != 1 {
+		t.Errorf("most columns are left out of 2 requests and the log is %s; want one line that says so", got)
 	}
 }
 
