@@ -285,7 +285,7 @@ func typedIn(t *testing.T, page string, all bool) (commands []string) {
 // sweepOf is the id of the sweep that status shows.
 func sweepOf(t *testing.T, status string) string {
 	t.Helper()
-	id := regexp.MustCompile(`clicks-[0-9a-f]{8}`).FindString(status)
+	id := regexp.MustCompile(`clicks-[0-9a-f]{8}(-[0-9]{4})?`).FindString(status)
 	if id == "" {
 		t.Fatalf("coppice status shows no sweep of clicks:\n%s", status)
 	}
