@@ -41,10 +41,10 @@ var ceilings = map[string]int{
 	"internal/exact":               89,
 	"internal/expression":          548,
 	"internal/fit":                 1005,
-	"internal/gbt":                 9735,
+	"internal/gbt":                 9733,
 	"internal/ledger":              545,
 	"internal/machines":            404,
-	"internal/metric":              2654,
+	"internal/metric":              2655,
 	"internal/must":                36,
 	"internal/nights":              3628,
 	"internal/nights/nightstest":   1011,
@@ -60,7 +60,7 @@ var ceilings = map[string]int{
 	"internal/random":              17,
 	"internal/registry":            2466,
 	"internal/scorer":              667,
-	"internal/search":              3866,
+	"internal/search":              3861,
 	"internal/slurm":               621,
 	"internal/strictjson":          309,
 	"internal/strictyaml":          768,
@@ -105,12 +105,12 @@ var ceilings = map[string]int{
 	"task/internal/notice":         47,
 	"task/internal/stage":          458,
 	"task/internal/usage":          159,
-	"task/internal/worker":         2593,
+	"task/internal/worker":         2590,
 	"terraform":                    185,
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 108_451
+const maxLines = 108_442
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

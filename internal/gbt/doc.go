@@ -2,7 +2,7 @@
 // LightGBM's text format.
 //
 // It is LightGBM's algorithm (Ke et al., NeurIPS 2017): leaf-wise growth, histograms, the smaller child added up and
-// the larger one subtracted, many-valued categories split by sorted statistics. Three things are different, because
+// the larger one subtracted, many-valued categories split by sorted statistics. Four things are different, because
 // fifty trainers are to share one table, and a model is to be the same bytes however and wherever it is trained:
 //
 //   - The table is borrowed, not owned: Data is slices over the caller's mapping, in row order for histograms and in
@@ -17,14 +17,13 @@
 // DIVERGENCE.md lists where results differ from LightGBM's and why. The package shows three things:
 //
 // Training. train.go is boosting, result.go what comes of it, grow.go one tree and children.go the two leaves of a
-// split, pool.go the goroutines that share the work. params.go is the parameters, param_table.go all of LightGBM's with
-// what they are here, parameters.go a list of them for people and conf.go what a train.conf says, with lists of columns
-// in columns.go. objective.go, objective_values.go, objective_classes.go and rank.go
-// make gradients, quantile.go the leaves that are quantiles, sample.go draws rows and features, split.go and
-// split_categorical.go choose a split, split_extra.go draws its threshold
-// (extra_trees) and coarse.go is what max_bin leaves of it. checkpoint.go suspends a training between two
-// trees and resumes it (checkpoint_format.go), team.go joins workers that share the rows
-// and memory.go estimates the memory for all of it.
+// split, pool.go the goroutines that share the work. params.go is the parameters, param_table.go all of LightGBM's
+// with what they are here, parameters.go what has been changed of them or has no effect and conf.go what a
+// train.conf says, with lists of columns in columns.go. objective.go, objective_values.go, objective_classes.go and
+// rank.go make gradients, quantile.go the leaves that are quantiles, sample.go draws rows and features, split.go and
+// split_categorical.go choose a split, split_extra.go draws its threshold (extra_trees) and coarse.go is what
+// max_bin leaves of it. checkpoint.go suspends a training between two trees and resumes it (checkpoint_format.go),
+// team.go joins workers that share the rows and memory.go estimates the memory for all of it.
 //
 // Model and prediction. data.go is a binned table, model.go and tree.go are what comes out, model_read.go and
 // model_write.go LightGBM's text, and merge.go makes one model of several. predict.go and predict_compile.go score raw

@@ -31,15 +31,14 @@ type Params struct {
 	FeatureFraction       float64 // per tree
 	FeatureFractionByNode float64 // per node, of the tree's features
 	BaggingFraction       float64
-	// of the positive rows; below 1, or with the next below 1, it replaces BaggingFraction
-	BaggingFreq        int // a new bag every that many trees; 0 disables bagging
-	MaxBin             int // may be coarser than the data's bins
-	Seed               uint64
-	EarlyStoppingRound int
-	EarlyStoppingDelta float64
-	BoostFromAverage   bool
-	ScalePosWeight     float64
-	IsUnbalance        bool
+	BaggingFreq           int // a new bag every that many trees; 0 disables bagging
+	MaxBin                int // may be coarser than the data's bins
+	Seed                  uint64
+	EarlyStoppingRound    int
+	EarlyStoppingDelta    float64
+	BoostFromAverage      bool
+	ScalePosWeight        float64
+	IsUnbalance           bool
 
 	// of some objectives
 	Alpha                float64 // where huber's loss becomes absolute; quantile's level

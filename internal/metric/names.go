@@ -29,7 +29,8 @@ type cutoff struct {
 	number float64
 }
 
-// definition is all there is to know of a metric: adding one is adding a row to definitions, with its function.
+// definition is a metric: adding one is adding a row to definitions, with its function, and what it is of a constant
+// prediction (constant.go), if it is anything.
 type definition struct {
 	name      string
 	kind      Kind

@@ -11,7 +11,7 @@
 //	Gate.Begin    before that                   until the version is the champion, or is not to be
 //
 // A machine reads no clock and does no I/O, and its rules exist nowhere else. So a test can walk through every order in
-// which the actions of several tasks and the faults of a store can interleave (explore_test.go), and what it proves
+// which the actions of several tasks and the faults of a store can interleave (share_test.go), and what it proves
 // holds for the code that worker and aggregator run.
 package protocol
 

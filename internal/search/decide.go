@@ -88,7 +88,7 @@ func (a *asker) suggestBeginning(method string, after, wanted int) *Suggestion {
 
 // Decide says what an open trial of a plan trains; in a plan with folds what a configuration does, by the number of its
 // first fold. It is a pure function of the plan, of what is known about its other trials, and of the proposals that
-// were refused before. If there is nothing left to train, the error is a *SelectedError.
+// were refused before.
 func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params) (Suggestion, error) {
 	listed := slices.DeleteFunc(slices.Clone(p.Trials),
 		func(t sweep.Trial) bool { return t.Open || t.Refit || t.Fold > 1 })

@@ -35,8 +35,3 @@ func (e *SpecError) Path() string {
 	}
 	return "search." + path
 }
-
-// SelectedError says that there is nothing left for a trial to train: every configuration of the space has been tried.
-type SelectedError struct{ Reason string }
-
-func (e *SelectedError) Error() string { return e.Reason }

@@ -73,7 +73,7 @@ const (
 )
 
 // Names returns the names of a sweep's objects. Only package sweepstore reads and writes these objects and uses the
-// names (arch_test.go): the meaning of an object is to be decided in one place.
+// names (a test of internal/arch): the meaning of an object is to be decided in one place.
 type Names ID
 
 // Prefix is the folder of the sweep, ending in a slash.

@@ -21,10 +21,10 @@ type Status string
 // The ways in which a trial ends.
 const (
 	StatusDone      Status = "done"      // trained, perhaps up to its limit; may win
-	StatusFailed    Status = "failed"    // its own parameters or data made training impossible
+	StatusFailed    Status = "failed"    // an error of its own, too many deaths, or an unreadable result
 	StatusTimedOut  Status = "timed_out" // at the spec's limit for a trial, before it had a model
 	StatusCancelled Status = "cancelled" // by a person, or with the sweep
-	StatusStopped   Status = "stopped"   // others were better at a rung; Score is the one at that rung
+	StatusStopped   Status = "stopped"   // others were better, Score is that of the rung; or Untrained, without one
 )
 
 // Claim says which task works on a trial. It is created once and never changed; a later claim takes the trial over.

@@ -2,12 +2,12 @@
 //
 // A row's way:
 //
-//	table.Table.Read  a batch of columns, as the file has them
-//	cleanRows.each    rows.go: without rows whose label is missing, not final or left out; with derived columns
-//	observeBatch      first pass: kinds, counts, ranges, and a sample of train (survey.go, survey_column.go)
-//	survey.describe   between the passes: bins from the sample (binning.go), and what becomes of ids (design.go)
-//	pass.writeBatch   second pass, over the same clean rows: to its split (deal), value to bin (column_encoder.go)
-//	dataset.Writer    its bins by column and by row, its label, weight, group and fold; ids first wait in encode.Maker
+//	table.Table.Read     a batch of columns, as the file has them
+//	cleanRows.eachBatch  rows.go: without rows whose label is missing, not final or left out; with derived columns
+//	observeBatch         first pass: kinds, counts, ranges, and a sample of train (survey.go, survey_column.go)
+//	survey.describe      between the passes: bins from the sample (cell.FindBounds), and what becomes of ids (design.go)
+//	pass.writeBatch      second pass, over the same clean rows: to its split (dealRows), value to bin (writeColumn)
+//	dataset.Writer       its bins by column and by row, its label, weight, group and fold; ids wait in encode.Maker
 //
 // A table is read twice, whatever its size, and memory does not grow with its rows. With label.matures and no time from
 // which ages count, the newest time has to be known before the first row can be judged: then its column is read once

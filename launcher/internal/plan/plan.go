@@ -4,7 +4,7 @@
 //
 //	normalise   the spec in the words of the engines and the dataset: metrics, classes, columns
 //	validate    what the dataset cannot give; which rows select, calibrate and test (checks.go)
-//	propose     configurations: fixed, of a grid, drawn at random, sets of columns (features.go)
+//	propose     configurations: fixed, of a grid, drawn at random
 //	complete    which of them a method decides later, where trials are compared (adaptive.go), one trial
 //	            per fold, a refit, a final training (folds.go)
 //	size        tasks per machine by memory, for the machine and its fallbacks (size.go)

@@ -21,7 +21,7 @@ import (
 const maxRefused = 200
 
 // untrainedError ends a claimed trial before it is trained: the final training needs the time, its configuration fell
-// behind after the first folds, one of its folds has no score, or the selection of columns ended before it.
+// behind after the first folds, or one of its folds has no score.
 type untrainedError struct{ reason string }
 
 func (e *untrainedError) Error() string { return e.reason }
@@ -126,15 +126,12 @@ func (w *Worker) settleOpen(ctx context.Context, claim *sweep.Claim) (settled, e
 	s, first := protocol.Settle{Trial: d.trial, Claim: claim.Claim}.Begin()
 	do, err := protocol.Run(s, first, func(a protocol.Action) (protocol.Answer, error) { return d.step(ctx, a) })
 
-	selected := new(search.SelectedError)
 	switch {
 	case do.Do == protocol.Settled:
 		w.known.seen[d.trial] = sweep.Seen{Trial: d.trial, Status: sweep.StatusRunning, Params: d.decision.Own}
 		return settled{params: d.decision.Params}, nil
 	case do.Why == protocol.Broken:
 		return settled{}, problem.As(problem.Transient, err)
-	case errors.As(d.why, &selected):
-		return settled{}, &untrainedError{selected.Reason}
 	}
 	return settled{}, d.why
 }

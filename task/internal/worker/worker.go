@@ -6,7 +6,7 @@
 //	  trial       trial.go   beats for it (pulse.go), resumes it from its checkpoint and trains it:
 //	    decide    settle.go    what it trains, by the results of others,
 //	    climb     rung.go      and whether it goes on where others are better;
-//	    finish    trial.go   writes its files, result and message, or gives the claim back
+//	    finish    finish.go  writes its files, result and message, or gives the claim back
 package worker
 
 import (
