@@ -92,10 +92,36 @@ func OfOne(in Input, names ...string) map[string]float64 {
 // OfConstant is what a model without features scores on the test rows; ok is false where that is unknown or says
 // nothing.
 func (t *Tested) OfConstant(name string) (value float64, ok bool) {
+	if t == nil {
+		return 0, false
+	}
 	if v, ok := t.Alone[name]; ok {
 		return v, true
 	}
 	return OfConstant(name, t.Shares())
+}
+
+// Without is what a model without features is, in words, beside a metric.
+func (t *Tested) Without(name string) string {
+	switch m, err := Lookup(name); {
+	case t == nil || t.Calibrated:
+		return "the base rate alone"
+	case t.Classes != nil:
+		return "the classes' shares alone"
+	case err == nil && m.Kind == Ranking:
+		return "rows in random order"
+	}
+	return "the mean alone"
+}
+
+// AsGood is the trial over which the winner's lead may be luck; nil without one.
+func (t *Tested) AsGood() *int {
+	for _, r := range []*Rival{t.RunnerUp, t.Default} {
+		if r != nil && r.Low <= 0 && r.High >= 0 {
+			return &r.Trial
+		}
+	}
+	return nil
 }
 
 // Shares are those of the test rows' classes, of labels 0 and 1 of both; nil of other labels.

@@ -10,6 +10,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
+	"coppice/internal/sweep"
 )
 
 // MaxNights is how many accepted nights, the most recent ones, Compare uses.
@@ -262,4 +263,4 @@ func rangeText(bounds dataset.RangeSpec) string {
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 
 // percent formats a share for people.
-func percent(value float64) string { return fmt.Sprintf("%.3g %%", 100*value) }
+func percent(value float64) string { return sweep.Percent(value) }

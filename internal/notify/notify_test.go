@@ -176,26 +176,35 @@ func TestMorning(t *testing.T) {
 		metric string
 		want   string
 	}{
+		{sweep.GateDecision{Promoted: true, Metric: "log_loss", Reason: "first version of this model"}, nil,
+			"average_precision", "ads v7 is live | Trial 39 won, within noise: trial 5 is as good. On test " +
+				"average_precision 0.1211, 4.3 times the base rate. First version of this model. " +
+				"6 trials, $0.01, 3 min."},
 		{sweep.GateDecision{Promoted: true, Champion: 6, Metric: "log_loss", Reason: "no worse than version 6",
 			Checks: []sweep.GateCheck{gain, calibration}}, nil, "auc",
 			"ads v7 is live | As good as version 6: log_loss 0.4 % better (-0.68 to +1.6 %); calibrated within 7 %. " +
 				"6 trials, $0.01, 3 min."},
 		{sweep.GateDecision{Promoted: true, Metric: "auc", Reason: "first version of this model",
 			Checks: []sweep.GateCheck{calibration}}, &sweep.Within{Low: 0.61, High: 0.65, Metric: "auc"}, "auc",
-			"ads v7 is live | On test auc 0.63 (0.61 to 0.65). First version of this model. 6 trials, $0.01, 3 min."},
+			"ads v7 is live | On test auc 0.630 ± 0.010. First version of this model. 6 trials, $0.01, 3 min."},
 		{sweep.GateDecision{Promoted: true, Metric: "auc", Reason: "first version of this model",
 			Checks: []sweep.GateCheck{calibration}}, &sweep.Within{Low: 0.11, High: 0.12, Metric: "log_loss"}, "auc",
 			"ads v7 is live | On test auc 0.63. First version of this model. 6 trials, $0.01, 3 min."},
 		{sweep.GateDecision{Promoted: true, Metric: "log_loss", Reason: "first version of this model"},
 			&sweep.Within{Low: 0.61, High: 0.65, Metric: "auc"}, "auc", // the sweep's, whatever the gate compares
-			"ads v7 is live | On test auc 0.63 (0.61 to 0.65). First version of this model. 6 trials, $0.01, 3 min."},
+			"ads v7 is live | On test auc 0.630 ± 0.010. First version of this model. 6 trials, $0.01, 3 min."},
 		{sweep.GateDecision{Champion: 6, Reason: "worse than version 6 on tonight's rows",
 			Checks: []sweep.GateCheck{gain}}, nil, "", "ads v7 is not live: not promoted | Worse than version 6 on " +
 			"tonight's rows. 6 trials, $0.01, 3 min."},
 	} {
 		c := &sweep.Conclusion{Sweep: "night-1", Outcome: sweep.OutcomeWinner, Model: "ads", Version: 7, Done: 6,
-			Test: map[string]float64{"auc": 0.63, "log_loss": 0.125}, Within: tc.within, Gate: &tc.gate,
+			Trial:  39,
+			Test:   map[string]float64{"auc": 0.63, "log_loss": 0.125, "average_precision": 0.1211},
+			Within: tc.within, Gate: &tc.gate,
 			Cost: &sweep.Cost{USD: 0.0123}, At: planned.Add(3 * time.Minute)}
+		if fifth, rate := 5, 0.02816; tc.metric == "average_precision" {
+			c.AsGood, c.Without = &fifth, &rate
+		}
 		m := notify.ConcludedMessage(c, tc.metric, "", planned)
 		if got := m.Title() + " | " + m.Lines()[0]; got != tc.want {
 			t.Errorf("it reads\n%s\nexpected\n%s", got, tc.want)

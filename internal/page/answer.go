@@ -144,7 +144,7 @@ func (p *sweepPage) CommonFailure() string {
 // testNumber is a metric on test, with whose it is, and what a model without features scores; NaN if that is unknown.
 type testNumber struct {
 	Name, Base, Times string
-	Value, Alone      float64
+	Value, SE, Alone  float64
 }
 
 // OnTest are the winner's metrics on test: the sweep's, and the one that it was judged by. A final training has no rows
@@ -162,15 +162,12 @@ func (p *sweepPage) OnTest() (all []testNumber) {
 		if !ok || i > 0 && name == p.Metric {
 			continue
 		}
-		base := w.WithoutFeatures()
+		base := w.Tested.Without(p.Metric)
 		if i > 0 {
 			base += ", " + name
 		}
-		n := testNumber{Name: name + " on test" + whose, Base: base, Value: value, Alone: w.alone(name)}
-		if name == "average_precision" && n.Alone > 0 { // its own base rate
-			n.Times = fmt.Sprintf("%.2g times the base rate", value/n.Alone)
-		}
-		all = append(all, n)
+		all = append(all, testNumber{Name: name + " on test" + whose, Base: base, Value: value,
+			SE: w.Within.ErrorOf(name), Alone: w.alone(name), Times: sweep.TimesBase(name, value, w.alone(name))})
 	}
 	return all
 }

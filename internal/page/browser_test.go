@@ -68,7 +68,7 @@ func TestBrowserFile(t *testing.T) {
 	b := pagetest.Start(t)
 	url := file(t, sample(50))
 	p := b.Open(url, 1280, 900)
-	p.Dark(false)
+	inTheDark(p, false)
 	shot(p, "01-top")
 
 	// Every plot has marks; nothing says NaN.
@@ -193,8 +193,8 @@ func testBoard(t *testing.T, p *pagetest.Page) {
 		t.Error("a click on training does not sort by it")
 	}
 	p.Eval("document.querySelector('[data-sort=rank]').click()", nil)
-	p.Press("j")
-	p.Press("j")
+	press(p, "j")
+	press(p, "j")
 	second := p.Text("document.querySelectorAll('#board tbody tr')[1].dataset.t")
 	want(t, "after j, j the trial", p.Text("document.querySelector('#board tr.hi')?.dataset.t || ''"), second)
 	if n := p.Number("document.querySelectorAll('svg.plot path.hi').length"); n < 6 { // in five drawings
@@ -203,7 +203,7 @@ func testBoard(t *testing.T, p *pagetest.Page) {
 	shot(p, "04-picked")
 	scrollTo(p, "curves")
 	shot(p, "05-curves")
-	p.Press("Escape")
+	press(p, "Escape")
 	want(t, "picked out after Escape", p.Number("document.querySelectorAll('.hi').length"), 0.0)
 
 	for _, id := range []string{"curves"} {
@@ -248,9 +248,9 @@ func testTrial(t *testing.T, p *pagetest.Page) {
 	want(t, "num_leaves of trial 14", leaves(1), s.Trials[14].Values[5])
 	want(t, "num_leaves of trial 3 beside it", leaves(2), s.Trials[3].Values[5])
 	judge(t, p, "a trial")
-	p.Dark(true)
+	inTheDark(p, true)
 	judge(t, p, "a trial in the dark")
-	p.Dark(false)
+	inTheDark(p, false)
 	size := func(width, height int) {
 		p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height,
 			"deviceScaleFactor": 1, "mobile": width < 500})
@@ -268,7 +268,7 @@ func testTrial(t *testing.T, p *pagetest.Page) {
 	}
 	p.Eval(foot+".click()", nil)
 	p.Until("!document.getElementById('trial')")
-	p.Press("Escape")
+	press(p, "Escape")
 	p.Eval("document.getElementById('columns').click(); document.querySelector('[data-column=\"4\"]').click()", nil)
 	want(t, "cells of a column that was taken away",
 		p.Number("[...document.querySelectorAll('#board tr')].filter(r => r.children[4].offsetWidth).length"), 0.0)
@@ -308,9 +308,9 @@ func testLooks(t *testing.T, p *pagetest.Page, url string) {
 	testReadable(t, p, "on a phone")
 	p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 900, "height": 1200, "deviceScaleFactor": 1,
 		"mobile": false})
-	p.Print(true)
+	printed(p, true)
 	shot(p, "10-print")
-	p.Print(false)
+	printed(p, false)
 }
 
 // small is every text that is smaller than a person can read, with what it stands in; of drawings as they are scaled.
@@ -335,7 +335,7 @@ func testReadable(t *testing.T, p *pagetest.Page, when string) {
 // judge has axe-core look for what keeps people out.
 func judge(t *testing.T, p *pagetest.Page, when string) {
 	t.Helper()
-	for _, f := range p.Axe(*axe) {
+	for _, f := range axeOf(t, p, *axe) {
 		t.Errorf("axe-core, %s: %s", when, f)
 	}
 }
@@ -372,7 +372,7 @@ func TestBrowserPages(t *testing.T) {
 		}
 		url := "file://" + path
 		p := b.Open(url, 1280, 1800)
-		p.Dark(false)
+		inTheDark(p, false)
 		p.Eval("localStorage.clear()", nil) // the page before was left in the dark
 		p.Go("about:blank")
 		p.Go(url)

@@ -54,12 +54,12 @@ func TestConfusion(t *testing.T) {
 			{Name: "a", Rows: 1000, Weight: 1000 * w, Sum: 900 * w, Taken: []float64{996 * w, 4 * w, 0}},
 			{Name: "b", Rows: 10, Weight: 10 * w, Sum: 100 * w, Taken: []float64{4 * w, 6 * w, 0}},
 			{Name: "c", Taken: []float64{0, 0, 0}}}}
-		words := map[float64]string{1: "99.2 % of 1,010 test rows have",
-			2: "99.2 % of 1,010 test rows, by their weights, have"}
-		within := map[float64]string{1: "99 % to 99.8 %", 2: ""}[w]
+		words := map[float64]string{1: "99 % of 1,010 test rows have",
+			2: "99 % of 1,010 test rows, by their weights, have"}
+		within := map[float64]string{1: "99 % to 100 %", 2: ""}[w]
 		by := card(t, s, "classes")
-		for _, want := range []string{words[w], "mean recall of 2 classes is 79.8 %", "1 class is never predicted",
-			within, "a 1,000 99.6 % ", "b 10 60 % ", " a 40 %"} {
+		for _, want := range []string{words[w], "mean recall of 2 classes is 80 %", "1 class is never predicted",
+			within, "a 1,000 100 % ", "b 10 60 % ", " a 40 %"} {
 			if !strings.Contains(by, want) {
 				t.Errorf("weight %v: got %q, want %q in it", w, by, want)
 			}

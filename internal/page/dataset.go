@@ -43,6 +43,7 @@ type Night struct {
 	// The newest sweep with a winner that trained on it, else the newest one; without an ID where there is none.
 	Sweep IndexSweep
 	Value float64
+	SE    float64 // of Value; 0 if unknown
 	Ratio float64 // predictions / labels on tonight's test rows
 }
 
@@ -161,10 +162,8 @@ func (p *datasetPage) drifts() (all []trend) {
 	most := 0.1 // below it, noise would fill the drawing
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		t := follow(name, plot.Plain, p.Nights, func(n *Night) float64 {
-			if v, ok := n.Drift[name]; ok {
-				return v
-			}
-			return math.NaN()
+			v, ok := n.Drift[name]
+			return orNaN(v, ok)
 		})
 		for _, n := range p.Nights {
 			if slices.ContainsFunc(n.Findings, func(f nights.Finding) bool { return f.Column == name }) {

@@ -103,7 +103,7 @@ func TestBrowserGuards(t *testing.T) {
 			p.Eval("document.querySelectorAll('details').forEach(d => { d.open = true; })", nil)
 			p.Eval("document.querySelectorAll('figure, .tall').forEach(e => { e.style.contentVisibility = 'visible'; })", nil)
 			for _, dark := range []bool{false, true} {
-				p.Dark(dark)
+				inTheDark(p, dark)
 				for _, g := range guards {
 					if got := p.Text(g.says); got != "" {
 						t.Errorf("%s at %d pixels, dark %t, %s: %.300s", tc.name, width, dark, g.name, got)
@@ -114,7 +114,7 @@ func TestBrowserGuards(t *testing.T) {
 	}
 	for _, g := range guards {
 		p := open("fault", sample(20), 1440)
-		p.Dark(false)
+		inTheDark(p, false)
 		p.Eval("document.querySelectorAll('details').forEach(d => { d.open = true; }); document.documentElement.classList.add('still')", nil)
 		p.Eval(g.fault, nil)
 		if p.Text(g.says) == "" {

@@ -46,9 +46,10 @@ type IndexSweep struct {
 	Model   string        `json:"model"`
 	Version int           `json:"version,omitempty"`
 	Metric  string        `json:"metric,omitempty"`
-	Score   *float64      `json:"score,omitempty"` // of the metric, of the winner on test
-	At      time.Time     `json:"-"`               // when it ended
-	Caution bool          `json:"-"`               // what went live is off beyond chance, within the limit
+	Score   *float64      `json:"score,omitempty"`    // of the metric, of the winner on test
+	SE      float64       `json:"score_se,omitempty"` // its standard error; 0 if unknown
+	At      time.Time     `json:"-"`                  // when it ended
+	Caution bool          `json:"-"`                  // what went live is off beyond chance, within the limit
 
 	// Of one that runs, if it was read.
 	Running bool        `json:"-"`

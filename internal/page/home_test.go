@@ -20,7 +20,9 @@ const worseThan9 = "worse than version 9: log_loss 2.7 % worse (-4.4 to -1.1 %)"
 func tonight() *page.Index {
 	at := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
 	ended := func(id string, v sweep.Verdict, why string, version int) page.IndexSweep {
+		score := 0.1162
 		return page.IndexSweep{ID: id, Dataset: "clicks@1", Model: "ctr", State: "winner", Trials: 50,
+			Metric: "average_precision", Score: &score,
 			Planned: at.AddDate(0, 0, version-11),
 			Version: version, Verdict: v, Why: why, At: at.AddDate(0, 0, version-11).Add(time.Hour), Best: math.NaN()}
 	}
@@ -54,7 +56,7 @@ func TestTonight(t *testing.T) {
 	for _, want := range []string{"not promoted",
 		"4 things need you, one sweep runs ctr : version 9 is live · promoted ",
 		"11 of 50 trials ended, about 28 min left, about $0.53 of $2.00 spent, best average_precision " +
-			"0.11619. Its budget ends it about 03:38 UTC .",
+			"0.1162. Its budget ends it about 03:38 UTC .",
 		"clicks : version 2 was blocked when it was staged",
 		"Found: 20 % of the labels are missing (labels_lost).",
 		"the last sweep made no champion: " + worseThan9 + ". If nobody acts, version 9 stays live " +
@@ -123,7 +125,7 @@ func TestNothingToDo(t *testing.T) {
 		nothing bool
 		says    string
 	}{
-		"sweep":              {sample(50), true, "within noise of trial 44. Nothing to do."},
+		"sweep":              {sample(50), true, "trial 44 is as good. Nothing to do."},
 		"held":               {held, false, "the next sweep tries again."},
 		"runs":               {runs, true, "Nothing to do: it ends by itself."},
 		"reaches its budget": {broke, false, "Its budget ends it"},

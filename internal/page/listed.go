@@ -14,7 +14,6 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/page/plot"
-	"coppice/internal/sweep"
 )
 
 // Listed is a table that pages and terminals have alike.
@@ -251,7 +250,7 @@ const mostMatter = 4
 // everything about them, if most is 0.
 func (s *Sweep) Leaderboard(most int) Listed {
 	p := s.order()
-	brief := []string{"rank", "trial", "state", "score", "trees", "seconds", "front", "from"}
+	brief := []string{"rank", "trial", "state", "score", "se", "trees", "seconds", "front", "from"}
 	for _, i := range p.byWeight()[:min(mostMatter, len(p.Params))] {
 		brief = append(brief, paramKey(i))
 	}
@@ -282,7 +281,7 @@ func (s *Sweep) Validated() Listed {
 	t.Head = append(t.Head, "why")
 	for _, c := range s.Configurations {
 		row := []string{strings.TrimPrefix(strconv.Itoa(c.Rank), "0"), strconv.Itoa(c.Configuration), c.State,
-			Estimate(&c.Rated), fmt.Sprintf("%d of %d", c.Folds, c.Of), strconv.Itoa(c.Trees),
+			c.ScoreText(), fmt.Sprintf("%d of %d", c.Folds, c.Of), strconv.Itoa(c.Trees),
 			strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Trials), " ", ", "), "[]")}
 		for i := range s.Params {
 			row = append(row, cell(plot.Plain, s.Params[i].value(c.Values[i])))
@@ -290,15 +289,4 @@ func (s *Sweep) Validated() Listed {
 		t.Rows = append(t.Rows, append(row, c.Reason))
 	}
 	return t
-}
-
-// Estimate formats a configuration's mean with its standard error.
-func Estimate(c *sweep.Rated) string {
-	switch {
-	case c.Mean == nil:
-		return "-"
-	case c.SE == nil:
-		return plot.Plain.Format(*c.Mean)
-	}
-	return fmt.Sprintf("%s ± %.2g", plot.Plain.Format(*c.Mean), *c.SE)
 }

@@ -42,6 +42,7 @@ type modelPage struct {
 	*Model
 	Newest   []VersionView
 	Metrics  []string
+	errors   map[string]float64 // on test, by version and metric, as far as they are known
 	Answer   answer
 	Since    time.Time        // when the champion became it
 	Became   string           // how
@@ -50,15 +51,30 @@ type modelPage struct {
 	Back     int              // nights whose model was held back
 	Row      int              // how many of the last ones, one after the other
 	Moved    []registry.Event // newest first
-	Moving   []effectRow      // what moves predictions
-	Used     []Importance     // where that is not known, the features by gain
-	MadeOf   string           // and what is to be said of them
+	uses
+}
+
+// uses is what a model makes of its features: what moves predictions, by Shap rows, or, if that is unknown, gains.
+type uses struct {
+	Moving []effectRow
+	Shap   int
+	Used   []Importance
+	MadeOf string
+}
+
+func newUses(effects []Effect, features []Importance) (u uses) {
+	if u.Moving = effectRows(effects); u.Moving == nil {
+		u.Used, u.MadeOf = used(features)
+	} else {
+		u.Shap = len(effects[0].Shap)
+	}
+	return u
 }
 
 // Write writes the page of a model.
 func (m *Model) Write(w io.Writer) error {
 	m = cleaned(m)
-	p := &modelPage{Model: m, Newest: slices.Clone(m.Versions)}
+	p := &modelPage{Model: m, Newest: slices.Clone(m.Versions), errors: map[string]float64{}}
 	slices.Reverse(p.Newest)
 	names, by := map[string]bool{}, "" // that chose the newest
 	for _, v := range m.Versions {
@@ -68,6 +84,7 @@ func (m *Model) Write(w io.Writer) error {
 	}
 	for _, n := range m.Nights {
 		by = cmp.Or(by, n.Metric)
+		p.errors[fmt.Sprint(n.Version, n.Metric)] = n.SE
 	}
 	p.Metrics = MetricNames(names, by)
 
@@ -75,9 +92,7 @@ func (m *Model) Write(w io.Writer) error {
 	p.nights()
 	p.Moved = slices.Clone(m.Moves)
 	slices.Reverse(p.Moved)
-	if p.Moving = p.effects(); p.Moving == nil {
-		p.Used, p.MadeOf = used(m.Features)
-	}
+	p.uses = newUses(m.Effects, m.Features)
 	return writePage(w, m.Name, "model.html", p, newData("still", m.Name))
 }
 
@@ -110,9 +125,9 @@ type effectRow struct {
 	Way                          string  // whether higher values raise the score
 }
 
-// effects are the features that move predictions.
-func (p *modelPage) effects() (rows []effectRow) {
-	for _, e := range p.Effects {
+// effectRows are the features that move predictions.
+func effectRows(effects []Effect) (rows []effectRow) {
+	for _, e := range effects {
 		r := effectRow{Name: e.Feature, Least: slices.Min(e.Shap), Greatest: slices.Max(e.Shap), Way: "mixed"}
 		up, all := 0.0, 0.0
 		for i, v := range e.Shap {
@@ -137,10 +152,21 @@ func (p *modelPage) effects() (rows []effectRow) {
 	return rows
 }
 
+// Error is the standard error of a version's metric; 0 where none is known.
+func (p *modelPage) Error(version int, metric string) float64 {
+	return p.errors[fmt.Sprint(version, metric)]
+}
+
 // Metric is a version's value of a metric.
 func (v VersionView) Metric(name string) float64 {
-	if x, ok := v.Info.Metrics[name]; ok {
-		return x
+	x, ok := v.Info.Metrics[name]
+	return orNaN(x, ok)
+}
+
+// orNaN is NaN for what is not known.
+func orNaN(v float64, ok bool) float64 {
+	if !ok {
+		return math.NaN()
 	}
-	return math.NaN()
+	return v
 }

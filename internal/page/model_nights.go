@@ -88,7 +88,7 @@ func (p *modelPage) nights() {
 
 // answer says which version is live, and how the last night went.
 func (p *modelPage) answer() answer {
-	v := answer{answerOpen, "Nothing is live"}
+	v := answer{answerOpen, "Nothing is live: no version was promoted"}
 	if p.Champion > 0 {
 		v.Title = fmt.Sprintf("Version %d is live", p.Champion)
 	}

@@ -30,6 +30,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/page/plot"
+	"coppice/internal/sweep"
 )
 
 //go:embed *.html
@@ -50,7 +51,7 @@ var (
 		"words": words, "sentence": sentence, "capital": capital, "directed": directed, "budget": ofBudget,
 		"numeric": numeric, "contains": strings.Contains, "ends_in": strings.HasSuffix, "cut": strings.TrimSuffix,
 		"clip":  plot.Clip,
-		"table": newHeading, "listed": Listed.heading, "cell": numberCell,
+		"table": newHeading, "listed": Listed.heading, "cell": numberCell, "score": sweep.Score,
 		"count":   func(n int) float64 { return float64(n) },
 		"known":   func(v float64) bool { return !math.IsNaN(v) },
 		"add":     func(a, b int) int { return a + b },
@@ -165,13 +166,17 @@ func newHeading(id, title, note string, names ...string) heading {
 	return heading{id, title, note, names}
 }
 
-// numberCell is a cell of a number, with seven digits of it for CSV.
-func numberCell(unit plot.Unit, v float64) template.HTML {
+// numberCell is a cell of a number, with its standard error if that is known, and seven digits of it for CSV.
+func numberCell(unit plot.Unit, v float64, se ...float64) template.HTML {
 	exact, _ := num(v).MarshalJSON() // it never fails
+	text := unit.Format(v)
+	if len(se) > 0 {
+		text = sweep.Score(v, se[0])
+	}
 	if string(exact) == "null" {
 		return "<td class=\"n\">-</td>"
 	}
-	return template.HTML(fmt.Sprintf(`<td class="n" data-v="%s">%s</td>`, exact, html.EscapeString(unit.Format(v))))
+	return template.HTML(fmt.Sprintf(`<td class="n" data-v="%s">%s</td>`, exact, html.EscapeString(text)))
 }
 
 // format is a number with its unit.

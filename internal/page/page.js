@@ -32,13 +32,13 @@
     if (c.d) return v.toFixed(c.d);
     const a = Math.abs(v);
     switch (c.u) {
-      case 's': return a === 0 ? '0 s' : a < 1 ? digits(v * 1000, 3) + ' ms' : a < 120 ? digits(v, 3) + ' s' : a < 7200 ? digits(v / 60, 3) + ' min' : a < 172800 ? digits(v / 3600, 3) + ' h' : digits(v / 86400, 3) + ' days';
+      case 's': return a === 0 ? '0 s' : a < 1 ? digits(v * 1000, 2) + ' ms' : a < 59.5 ? digits(v, 2) + ' s' : a < 7200 ? Math.round(v / 60) + ' min' : a < 172800 ? digits(v / 3600, 2) + ' h' : digits(v / 86400, 2) + ' days';
       case 'B': { let i = 0; while (v >= 1024 && i < 4) { v /= 1024; i++; } v = Math.round(10 * v) / 10; return v.toFixed(i && v < 10 ? 1 : 0) + ' ' + ['B', 'KiB', 'MiB', 'GiB', 'TiB'][i]; }
       case 'USD': return !v ? '$0' : a < 0.005 ? '<$0.01' : (v < 0 ? '-$' : '$') + a.toLocaleString('en', {minimumFractionDigits: 2, maximumFractionDigits: 2});
       case '#': return v.toLocaleString('en');
-      case '%': return v && a < 1e-5 ? v > 0 ? '<0.001 %' : '>-0.001 %' : digits(100 * v, 3) + ' %';
+      case '%': return v && a < 1e-5 ? v > 0 ? '<0.001 %' : '>-0.001 %' : (a < 0.0995 ? digits(100 * v, 2) : Math.round(100 * v)) + ' %';
     }
-    return a < 1e7 && Number.isInteger(v) ? String(v) : digits(v, 5);
+    return a < 1e7 && Number.isInteger(v) ? String(v) : a < 1e4 ? digits(v, 4) : String(Math.round(v));
   }
   function ago(d) {
     const s = (Date.now() - d) / 1000, unit = [[86400, 'day'], [3600, 'hour'], [60, 'minute']].find(u => s >= u[0]);

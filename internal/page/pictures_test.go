@@ -132,7 +132,7 @@ func TestPictures(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := b.Open("file://"+path, tc.width, tc.height)
-		p.Dark(tc.dark)
+		inTheDark(p, tc.dark)
 		if tc.before != "" {
 			p.Eval(tc.before, nil)
 		}
@@ -141,7 +141,7 @@ func TestPictures(t *testing.T) {
 		}
 		p.Until(settled)
 		if strings.HasSuffix(tc.name, "-print") {
-			p.Print(true)
+			printed(p, true)
 		}
 
 		out := filepath.Join(folder, "page-"+tc.name+".png")

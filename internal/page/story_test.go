@@ -135,11 +135,13 @@ func TestChosenAndJudged(t *testing.T) {
 		"on valid."
 	const base = "the base rate alone, log_loss"
 	for promoted, want := range map[bool][]string{
-		true: {"ctr@9 became the champion and went live Better than version 8: log_loss 0.88 % better " +
-			"(&#43;0.35 to &#43;1.4 %). Trial 14 won, within noise of trial 44.", "0.1162 4.3 times the base rate",
+		true: {"ctr@9 became the champion and went live 2026-11-20 04:00 UTC " +
+			"Better than version 8: log_loss 0.88 % better " +
+			"(&#43;0.35 to &#43;1.4 %). Trial 14 won, within noise: trial 44 is as good.",
+			"0.1162 4.3 times the base rate",
 			"20,000 sampled test rows: log_loss 0.113 against 0.114",
 			"chosen by average_precision on valid and promoted " + judged, base, "Why it won"},
-		false: {"ctr@9 was not promoted Better than version 8 on 20,000 sampled test rows",
+		false: {"ctr@9 was not promoted 2026-11-20 04:00 UTC Better than version 8 on 20,000 sampled test rows",
 			"Version 8 stayed live", "chosen by average_precision on valid and judged " + judged, base,
 			"Why this trial was chosen"}} {
 		s.Winner.Gate.Promoted = promoted
@@ -204,6 +206,9 @@ func manyNights(n int) *page.DatasetPage {
 			if i > 0 {
 				k.Drift[c] = 0.01 + 0.01*rng.Float64() + 0.002*float64(j)
 			}
+		}
+		if k.SE = 0.0012; i == n-1 { // the table's
+			k.Rows = 2e6
 		}
 		switch {
 		case i == n/2:
@@ -293,7 +298,9 @@ var figure = regexp.MustCompile(`(?s)<figure id="([^"]+)".*?</figure>`)
 
 // TestFiguresAreAsTheyWere: every table with a title of its own is as it was.
 func TestFiguresAreAsTheyWere(t *testing.T) {
-	for name, view := range map[string]writer{"sweep": sample(30), "model": versions(6)} {
+	byGain := sample(30)
+	byGain.Winner.Effects = nil
+	for name, view := range map[string]writer{"sweep": byGain, "model": versions(6)} {
 		found := 0
 		for _, f := range figure.FindAllStringSubmatch(write(t, view), -1) {
 			if id, card := strings.CutSuffix(f[1], "-card"); card {
@@ -351,5 +358,20 @@ func TestWhatCannotBeDrawn(t *testing.T) {
 		if i := regexp.MustCompile(`NaN|Inf`).FindStringIndex(drawn); i != nil {
 			t.Errorf("%s: of what is no number came %q, expected nothing", name, around(drawn, i[0]))
 		}
+	}
+}
+
+// TestWhatMovesPredictions: the page of a sweep shows its winner's SHAP values, as the model's page does; without any
+// it shows gains, and says so.
+func TestWhatMovesPredictions(t *testing.T) {
+	s := sample(20)
+	if text := said(write(t, s)); !strings.Contains(text, "SHAP values of 120 test rows") ||
+		strings.Contains(text, "share of gain") {
+		t.Errorf("with SHAP values: got %.3000q, want them and no gains", text)
+	}
+	s.Winner.Effects = nil
+	const want = "By the share of the gain of all splits: there are no SHAP values."
+	if text := said(write(t, s)); !strings.Contains(text, want) {
+		t.Errorf("without SHAP values: got %.3000q, want gains, and that they are such", text)
 	}
 }

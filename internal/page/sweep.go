@@ -67,10 +67,10 @@ type Param struct {
 type TrialRow struct {
 	Number    int
 	State     string
-	Reason    string // why it ended, or where it stands
-	From      string // the source of its configuration
-	Tried     string // why it was tried; empty where nothing decided
-	Score     float64
+	Reason    string    // why it ended, or where it stands
+	From      string    // the source of its configuration
+	Tried     string    // why it was tried; empty where nothing decided
+	Score, SE float64   // its standard error; 0 if unknown
 	Values    []float64 // of Params: numbers, or of categories theirs
 	Trees     int       // in the model
 	Grown     int
@@ -110,6 +110,7 @@ type Winner struct {
 	*sweep.Conclusion
 	Params   [][2]string // that differ from the defaults
 	Features []Importance
+	Effects  []Effect       // of the features that move its predictions most, the first one most; nil if not known
 	Tested   *metric.Tested // nil where it was not recorded
 }
 
@@ -144,11 +145,11 @@ type sweepPage struct {
 	Weights  []search.Weight // of parameters, for a good score
 
 	// Of the winner. What is not known is nil or empty.
-	Reliability    *plot.Chart
-	Bins           []binRow
-	Gained, MadeOf string // what its highest predictions find, and what features it uses
-	Features       []Importance
-	Classes        *classView
+	Reliability *plot.Chart
+	Bins        []binRow
+	Gained      string // what its highest predictions find
+	uses
+	Classes *classView
 
 	Listed []*TrialRow // of Ranked, whose rows are in the page; the script makes others
 	drawn  []*TrialRow // from which the weights are
@@ -186,7 +187,7 @@ func (s *Sweep) layOut() *sweepPage {
 	p.Curves = p.curves()
 	p.Slices = p.slices()
 	if w := p.Winner; w != nil {
-		p.Features, p.MadeOf = used(w.Features)
+		p.uses = newUses(w.Effects, w.Features)
 		if t := w.Tested; t != nil && len(t.Bins) > 0 {
 			p.Reliability, p.Bins = reliability(t, w.Calibration != nil && w.Calibration.Method != "none")
 			if t.Calibrated {
@@ -221,7 +222,7 @@ func (p *sweepPage) thinMarks() {
 		"CSV have all, but for learning curves.", mostDrawn, len(p.Ranked)))
 	beyond := func(trial int) bool { return p.Standing[trial] > mostDrawn }
 	for _, c := range p.charts() {
-		c.Marks = slices.DeleteFunc(c.Marks, func(m plot.Mark) bool { return beyond(m.Trial) })
+		c.Marks = slices.DeleteFunc(c.Marks, func(m plot.Drawn) bool { return beyond(m.Trial) })
 	}
 }
 
@@ -317,22 +318,17 @@ func (c boardColumn) Cell(t *TrialRow) string {
 	return cell(c.unit, c.of(t))
 }
 
-// decimals is how many digits the scores have behind the point so that they stand below each other: as many as the one
-// with the most. It is 0 where they are of too different sizes.
-func (p *sweepPage) decimals() (most int) {
-	for _, t := range p.scored() {
-		text := plot.Plain.Format(t.Score)
-		if _, after, found := strings.Cut(text, "."); found {
-			most = max(most, len(after))
-		}
-		if strings.Contains(text, "e") {
-			return 0
-		}
-	}
-	if most > 6 {
+// decimals is how many digits all scores have behind the point: as many as the best one; 0 where that has none.
+func (p *sweepPage) decimals() int {
+	if len(p.scored()) == 0 {
 		return 0
 	}
-	return most
+	best := strings.Fields(sweep.Score(p.Ranked[0].Score, p.Ranked[0].SE))[0]
+	_, after, _ := strings.Cut(best, ".")
+	if strings.Contains(after, "e") {
+		return 0
+	}
+	return len(after)
 }
 
 func cell(unit plot.Unit, v any) string {
@@ -358,6 +354,9 @@ func (p *sweepPage) columns() {
 	column("state", "state", "", plot.Plain, func(t *TrialRow) any { return t.State })
 	score := column("score", p.Metric+" on valid", "n", plot.Plain, func(t *TrialRow) any { return t.Score })
 	score.decimals = p.decimals()
+	if slices.ContainsFunc(p.Trials, func(t TrialRow) bool { return t.SE > 0 }) {
+		column("se", "±", "n", plot.Plain, func(t *TrialRow) any { return t.SE }).decimals = score.decimals
+	}
 	params, most := p.byWeight(), min(mostMatter, len(p.Params))
 	param := func(i int) {
 		q := p.Params[i]

@@ -4,18 +4,16 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
-	"coppice/internal/metric"
 	"coppice/internal/sweep"
 )
 
 // Measure is a metric of the winner on valid, and on test as it is registered; Alone is what the shares of the classes
 // score. What is not known is NaN.
 type Measure struct {
-	Name               string
-	Valid, Test, Alone float64
+	Name                   string
+	Valid, Test, SE, Alone float64
 }
 
 // MetricNames are the names of metrics, those in first before the others.
@@ -42,48 +40,26 @@ func (w *Winner) Measures(first string) (all []Measure) {
 		maps.Copy(names, m)
 	}
 	for _, name := range MetricNames(names, first) {
-		value := func(of ...map[string]float64) float64 {
-			for _, m := range of {
-				if v, ok := m[name]; ok {
-					return v
-				}
-			}
-			return math.NaN()
+		valid, validated := w.Valid[name]
+		test, tested := c.After[name]
+		if !tested {
+			test, tested = w.Test[name]
 		}
-		all = append(all, Measure{name, value(w.Valid), value(c.After, w.Test), w.alone(name)})
+		all = append(all, Measure{name, orNaN(valid, validated), orNaN(test, tested), w.Within.ErrorOf(name),
+			w.alone(name)})
 	}
 	return all
 }
 
-// WithoutFeatures heads what a model without features scores on test, as it predicts the label rate.
-func (w *Winner) WithoutFeatures() string {
-	if w.Tested == nil || w.Tested.Alone == nil || w.Tested.Calibrated {
-		return "the base rate alone"
-	}
-	for name := range w.Tested.Alone {
-		if m, err := metric.Lookup(name); err == nil && m.Kind == metric.Ranking {
-			return "rows in random order"
-		}
-	}
-	return "the mean alone"
-}
-
 // alone is what a model without features scores on the test rows; NaN if that is unknown.
-func (w *Winner) alone(name string) float64 {
-	if w.Tested != nil {
-		if v, ok := w.Tested.OfConstant(name); ok {
-			return v
-		}
-	}
-	return math.NaN()
-}
+func (w *Winner) alone(name string) float64 { return orNaN(w.Tested.OfConstant(name)) }
 
 // used is which features a model is made of, and in words.
 func used(features []Importance) (used []Importance, text string) {
 	used = slices.DeleteFunc(slices.Clone(features), func(f Importance) bool { return f.Splits == 0 })
 	if len(used) > 0 {
-		text = fmt.Sprintf("%d of %d features are used; %s contributes most, by its share of the gain of all splits.",
-			len(used), len(features), used[0].Feature)
+		text = fmt.Sprintf("%d of %d features are used; %s contributes most. By the share of the gain of all splits: "+
+			"there are no SHAP values.", len(used), len(features), used[0].Feature)
 	}
 	return used[:min(len(used), mostFeatures)], text
 }

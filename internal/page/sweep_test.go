@@ -33,7 +33,7 @@ func sample(n int) *page.Sweep {
 	s := &page.Sweep{ID: "night-ctr-9", Model: "ctr", Dataset: "clicks@0123456789abcdef", Objective: "binary",
 		Metric: "average_precision", Version: "v1",
 		Maximize: true, State: "winner", Planned: planned, AsOf: planned.Add(time.Hour),
-		Rows: 200000,
+		Rows: 1_400_000,
 		Params: []page.Param{{Name: "extra_trees", Categories: []string{"false", "true"}}, {Name: "feature_fraction"},
 			{Name: "ignore_column", Categories: []string{"(none)", "name:*:count"}},
 			{Name: "lambda_l2", Log: true}, {Name: "learning_rate", Log: true}, {Name: "num_leaves", Log: true}}}
@@ -62,6 +62,7 @@ func sample(n int) *page.Sweep {
 		Features: []page.Importance{{Feature: "country", Gain: 0.6, Splits: 100},
 			{Feature: "user_id_rate", Gain: 0.4, Splits: 50}, {Feature: "idle"}},
 		Tested: tested()}
+	s.Winner.Effects = effects(s.Winner.Features)
 	won, next := 0, 0 // that may win
 	for i, t := range s.Trials {
 		switch {
@@ -73,6 +74,7 @@ func sample(n int) *page.Sweep {
 		}
 	}
 	s.Winner.Tested.RunnerUp.Trial = next
+	s.Winner.AsGood = s.Winner.Tested.AsGood()
 	s.Trials[won].Highlight, s.Winner.Trial = true, won
 	s.Winner.Reason = fmt.Sprintf("trial %d has the highest average_precision on valid", won)
 	s.Trials[won].Values[5] = 29 // as on the model's page

@@ -186,18 +186,6 @@ func (w *Winner) Rivals() (all []rival) {
 	return slices.DeleteFunc(all, func(r rival) bool { return r.Old == 0 || math.IsNaN(r.Old) })
 }
 
-// NoiseOf is who else could have won: the trial over which the winner's lead may be luck.
-func (w *Winner) NoiseOf() string {
-	if t := w.Tested; t != nil {
-		for _, r := range []*metric.Rival{t.RunnerUp, t.Default} {
-			if r != nil && r.Low <= 0 && r.High >= 0 {
-				return fmt.Sprintf("trial %d", r.Trial)
-			}
-		}
-	}
-	return ""
-}
-
 // comparisons are those checks, and on which rows they compare; with which version says each check of a later build.
 var comparisons = map[string]string{"tonight": "", "reference": " on earlier nights"}
 
@@ -213,8 +201,12 @@ func check(name string) string {
 // interval is a check's value with its interval, as text. An interval with two equal ends is none.
 func interval(c sweep.GateCheck) string {
 	unit := map[string]plot.Unit{"calibration": plot.Percent, "ece": plot.Percent, "share": plot.Percent}[c.Name]
-	if c.Low == c.High {
-		return unit.Format(c.Value)
+	say := unit.Format
+	if _, gain := comparisons[c.Name]; gain {
+		say = func(v float64) string { return sweep.Digits(v, 2) }
 	}
-	return fmt.Sprintf("%s (%s to %s)", unit.Format(c.Value), unit.Format(c.Low), unit.Format(c.High))
+	if c.Low == c.High {
+		return say(c.Value)
+	}
+	return fmt.Sprintf("%s (%s to %s)", say(c.Value), say(c.Low), say(c.High))
 }

@@ -54,9 +54,9 @@ func TestWeightsDoNotMakeRows(t *testing.T) {
 func TestTheDefaultIsARival(t *testing.T) {
 	s := sample(50)
 	next := s.Winner.Tested.RunnerUp.Trial
-	for _, want := range [][]string{{"the default (trial 2) 2.56 % 0.94 % 4.19 % better beyond chance",
-		"version 8 0.877 % 0.351 % 1.4 % better beyond chance log_loss 0.113 0.114 20,000",
-		fmt.Sprintf("the runner-up (trial %d) 0.84 %% -0.336 %% 2.02 %% within noise", next)},
+	for _, want := range [][]string{{"the default (trial 2) 2.6 % 0.94 % 4.2 % better beyond chance",
+		"version 8 0.88 % 0.35 % 1.4 % better beyond chance log_loss 0.113 0.114 20,000",
+		fmt.Sprintf("the runner-up (trial %d) 0.84 %% -0.34 %% 2 %% within noise", next)},
 		{fmt.Sprintf("the runner-up and default (trial %d), both uncalibrated", next)}} {
 		got := card(t, s, "rivals")
 		for _, text := range want {
@@ -127,7 +127,7 @@ func TestChecksSayWhatTheyMeasure(t *testing.T) {
 		{Name: "calibration", Passed: true, Value: 1.04, Low: 0.99, High: 1.1}}
 	text := said(write(t, s))
 	for _, want := range []string{"calibration error beyond chance, of the base rate 0 %",
-		"largest share of one column, of the gain of the first trees 52.5 %",
+		"largest share of one column, of the gain of the first trees 52 %",
 		"predicted in total, of what was observed 104 % (99 % to 110 %)"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page of three checks does not say %q", want)

@@ -77,7 +77,8 @@ func (a *asker) suggestBeginning(method string, after, wanted int) *Suggestion {
 	half := after < wanted/2
 	for _, w := range a.warm {
 		if !a.isTried(w.params) && half {
-			return suggest(SourceWarm, w.params, "number %d of %s, with %.6g", w.rank, w.from, a.sign()*w.score)
+			return suggest(SourceWarm, w.params, "number %d of %s, with %s", w.rank, w.from,
+				sweep.Score(a.sign()*w.score, 0))
 		}
 	}
 	if method == sweep.MethodAuto && (half || len(a.history.earlier) > 0) {

@@ -37,11 +37,11 @@ func Choose(p *sweep.Plan, b sweep.Board, require []*Condition) (chosen *sweep.R
 
 	best := eligible[0]
 	best.Reason = fmt.Sprintf("configuration %d has the %s mean %s over %d folds, %s", best.Configuration,
-		extreme(p.Maximize), p.Spec.Metric, best.Of, estimate(&best))
+		extreme(p.Maximize), p.Spec.Metric, best.Of, best.ScoreText())
 	switch {
 	case len(eligible) > 1:
 		best.Reason += fmt.Sprintf("; next is configuration %d with %s", eligible[1].Configuration,
-			estimate(&eligible[1]))
+			eligible[1].ScoreText())
 	case len(b.Configurations) > 1:
 		best.Reason += "; it is the only one that may win"
 	}
@@ -89,14 +89,6 @@ func explainNoChoice(b sweep.Board) string {
 		"have not ended",
 		count[sweep.ConfigurationDone], count[sweep.ConfigurationDropped], count[sweep.ConfigurationFailed],
 		count[sweep.ConfigurationOpen])
-}
-
-// estimate formats a mean with its standard error.
-func estimate(c *sweep.Rated) string {
-	if c.SE == nil {
-		return fmt.Sprintf("%.6g", *c.Mean)
-	}
-	return fmt.Sprintf("%.6g ± %.2g", *c.Mean, *c.SE)
 }
 
 // Drop says why a later fold of a configuration is not to be trained, or "". When it is called, the first folds of all

@@ -89,8 +89,8 @@ func TestChoose(t *testing.T) {
 	if c == nil {
 		t.Fatalf("chose nothing: %s", none)
 	}
-	if want := "configuration 1 has the highest mean auc over 5 folds, 0.64 ± 0.024; next is configuration 3 with " +
-		"0.6 ± 0"; c.Reason != want {
+	if want := "configuration 1 has the highest mean auc over 5 folds, 0.640 ± 0.024; next is configuration 3 with " +
+		"0.6"; c.Reason != want {
 		t.Errorf("chosen for %q, want %q", c.Reason, want)
 	}
 	if got, want := fmt.Sprint(c.Params), "map[early_stopping_round:0 num_iterations:30 num_leaves:3]"; got != want {

@@ -117,19 +117,20 @@ func byGoals(spec *sweep.Spec, eligible []*sweep.Result) (reason string) {
 	})
 
 	winner := eligible[0]
+	value := func(r *sweep.Result, g int) string { return sweep.Score(of[r.Trial][g], 0) }
 	if near == 1 {
-		return fmt.Sprintf("trial %d has the %s %s, %.6g, and no other is within %s of it", winner.Trial,
-			extreme(goals[first].Maximize), goals[first].Name, of[winner.Trial][first], allowed)
+		return fmt.Sprintf("trial %d has the %s %s, %s, and no other is within %s of it", winner.Trial,
+			extreme(goals[first].Maximize), goals[first].Name, value(winner, first), allowed)
 	}
 	second := 0
 	if first == 0 {
 		second = 1
 	}
-	text := fmt.Sprintf("trial %d has the %s %s, %.6g, of %d trials within %s of the best %s", winner.Trial,
-		extreme(goals[second].Maximize), goals[second].Name, of[winner.Trial][second], near, allowed, goals[first].Name)
+	text := fmt.Sprintf("trial %d has the %s %s, %s, of %d trials within %s of the best %s", winner.Trial,
+		extreme(goals[second].Maximize), goals[second].Name, value(winner, second), near, allowed, goals[first].Name)
 	if winner != best {
-		text += fmt.Sprintf(": it has %.6g, and trial %d, which has %.6g, has %s %.6g", of[winner.Trial][first],
-			best.Trial, of[best.Trial][first], goals[second].Name, of[best.Trial][second])
+		text += fmt.Sprintf(": it has %s, and trial %d, which has %s, has %s %s", value(winner, first), best.Trial,
+			value(best, first), goals[second].Name, value(best, second))
 	}
 	return text
 }
@@ -145,7 +146,7 @@ func reachOf(pick *sweep.Pick, best *sweep.Result, value float64) (within float6
 	case t.Errors > 0 && best.ScoreSE == nil:
 		return 0, "0, since its standard error is not known,"
 	case t.Errors > 0:
-		return t.Errors * *best.ScoreSE, fmt.Sprintf("%.3g (%s)", t.Errors**best.ScoreSE, pick.Within)
+		return t.Errors * *best.ScoreSE, fmt.Sprintf("%s (%s)", sweep.Digits(t.Errors**best.ScoreSE, 2), pick.Within)
 	}
 	return t.Absolute, pick.Within
 }

@@ -101,7 +101,8 @@ func valuesOf(c *Condition, facts map[string]float64) string {
 // explainByScore says why the trial with the best score won, and by how much it leads the next one that could have won.
 func explainByScore(p *sweep.Plan, b sweep.Board, metric string, eligible []*sweep.Result) string {
 	best := eligible[0]
-	text := fmt.Sprintf("trial %d has the %s %s on valid, %.6g; ", best.Trial, extreme(p.Maximize), metric, best.Score)
+	text := fmt.Sprintf("trial %d has the %s %s on valid, %s; ", best.Trial, extreme(p.Maximize), metric,
+		best.ScoreText())
 	if best.Trial < len(p.Trials) && p.Trials[best.Trial].Source == SourceDefault && len(eligible) > 1 {
 		text += "it is the default configuration, and nothing else that may win is better; "
 	}
@@ -123,11 +124,11 @@ func extreme(maximize bool) string {
 
 func compareWith(best, next *sweep.Result) string {
 	margin := math.Abs(best.Score - next.Score)
-	behind := fmt.Sprintf("the runner-up is trial %d with %.6g, behind by %s", next.Trial, next.Score,
-		sweep.Digits(margin, 3))
+	behind := fmt.Sprintf("the runner-up is trial %d with %s, behind by %s", next.Trial, next.ScoreText(),
+		sweep.Digits(margin, 2))
 	switch {
 	case margin > 0 && best.Score != 0:
-		return fmt.Sprintf("%s (%s %%)", behind, sweep.Digits(100*margin/math.Abs(best.Score), 2))
+		return fmt.Sprintf("%s (%s)", behind, sweep.Percent(margin/math.Abs(best.Score)))
 	case margin > 0:
 		return behind
 	case best.Trees != next.Trees:

@@ -235,6 +235,8 @@ type Conclusion struct {
 	Valid       map[string]float64 `json:"valid,omitempty"` // of the winner
 	Test        map[string]float64 `json:"test,omitempty"`  // of the winner, calibrated, on test
 	Within      *Within            `json:"within,omitempty"`
+	Without     *float64           `json:"without_features,omitempty"` // the metric on test, of a model without
+	AsGood      *int               `json:"as_good,omitempty"`          // a trial that the winner leads within noise
 	Calibration *Calibration       `json:"calibration,omitempty"`
 	Verified    *Verified          `json:"verified,omitempty"`
 	Gate        *GateDecision      `json:"gate,omitempty"`
@@ -283,6 +285,14 @@ type Within struct {
 	Low    float64 `json:"low"`
 	High   float64 `json:"high"`
 	Metric string  `json:"metric,omitempty"` // its name; empty in conclusions of older builds
+}
+
+// ErrorOf is the standard error of a metric on test; 0 where none is known.
+func (w *Within) ErrorOf(metric string) float64 {
+	if w == nil || w.Metric != metric {
+		return 0
+	}
+	return (w.High - w.Low) / (2 * 1.959963984540054)
 }
 
 // Cost is a sweep's cost when it was concluded, calculated by package ledger.

@@ -321,6 +321,14 @@ type Rated struct {
 	Trees int `json:"trees,omitempty"`
 }
 
+// ScoreText is its mean with the standard error, as people read it; - without one.
+func (c *Rated) ScoreText() string {
+	if c.Mean == nil {
+		return "-"
+	}
+	return Score(*c.Mean, orZero(c.SE))
+}
+
 // rateConfigurations sums up the results of a plan's configurations, best first: done ones by mean, then others by
 // number of folds and by number.
 func rateConfigurations(p *Plan, by map[int]*Result) []Rated {

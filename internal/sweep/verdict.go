@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dustin/go-humanize/english"
 )
 
 // Verdict is the outcome of a night in one word, for metrics and alerts.
@@ -72,22 +73,12 @@ func (k *GateCheck) Caution() string {
 	if k.Name != "calibration" || !k.Passed || k.Low <= 1 && k.High >= 1 || k.Low == k.High {
 		return ""
 	}
-	off := func(ratio float64) string {
-		if by := 100 * math.Abs(ratio-1); by < 1 {
-			return Digits(by, 2)
-		}
-		return fmt.Sprint(math.Round(100 * math.Abs(ratio-1)))
-	}
+	off := func(ratio float64) string { return strings.TrimSuffix(Percent(math.Abs(ratio-1)), " %") }
+	way, low, high := "more", k.Low, k.High
 	if k.Value < 1 {
-		return fmt.Sprintf("predicts %s %% less than observed (%s to %s %%)", off(k.Value), off(k.High), off(k.Low))
+		way, low, high = "less", k.High, k.Low
 	}
-	return fmt.Sprintf("predicts %s %% more than observed (%s to %s %%)", off(k.Value), off(k.Low), off(k.High))
-}
-
-// Digits is a number in its first n digits, without an exponent.
-func Digits(v float64, n int) string {
-	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', n, 64), 64) // what was formatted can be parsed
-	return strconv.FormatFloat(v, 'f', -1, 64)
+	return fmt.Sprintf("predicts %s %% %s than observed (%s to %s %%)", off(k.Value), way, off(low), off(high))
 }
 
 // Check is the first of the gate's checks of a name, which is that of tonight's rows; nil without one.
@@ -187,6 +178,33 @@ func Headline(model string, version int, v Verdict) string {
 	return fmt.Sprintf("%s v%d is not live: %s", model, version, VerdictWords(v))
 }
 
+// Won says who won, if another trial is as good; empty otherwise.
+func (c *Conclusion) Won() string {
+	if c.AsGood == nil {
+		return ""
+	}
+	return fmt.Sprintf("trial %d won, within noise: trial %d is as good", c.Trial, *c.AsGood)
+}
+
+// beside says how a score by the sweep's metric stands beside that of a model without features, if it is known.
+func (c *Conclusion) beside(metric string, v float64) string {
+	if c.Without == nil {
+		return ""
+	}
+	if times := TimesBase(metric, v, *c.Without); times != "" {
+		return ", " + times
+	}
+	return ", without features " + Score(*c.Without, 0)
+}
+
+// TimesBase says how many times the base rate an average precision is, which is what rows in random order have.
+func TimesBase(metric string, v, alone float64) string {
+	if metric != "average_precision" || !(alone > 0) {
+		return ""
+	}
+	return Digits(v/alone, 2) + " times the base rate"
+}
+
 // Facts are the sentences behind a headline: how good the winner is by the sweep's metric, why it is live or not, what
 // it took. planned is when the sweep was; zero if that is unknown. Empty without a winner.
 func (c *Conclusion) Facts(metric string, planned time.Time) (all []string) {
@@ -202,12 +220,9 @@ func (c *Conclusion) Facts(metric string, planned time.Time) (all []string) {
 		if _, ok := c.Test[metric]; !ok {
 			metric = g.Metric // of a sweep whose plan cannot be read
 		}
+		add(c.Won())
 		if v, ok := c.Test[metric]; ok {
-			within := ""
-			if c.Within != nil && c.Within.Metric == metric {
-				within = fmt.Sprintf(" (%.3g to %.3g)", c.Within.Low, c.Within.High)
-			}
-			add(fmt.Sprintf("on test %s %.3g%s", metric, v, within))
+			add(fmt.Sprintf("on test %s %s%s", metric, Score(v, c.Within.ErrorOf(metric)), c.beside(metric, v)))
 		}
 	}
 	add(c.Why())
@@ -215,13 +230,10 @@ func (c *Conclusion) Facts(metric string, planned time.Time) (all []string) {
 		add(c.Gate.Regret.Reason)
 	}
 
-	took := fmt.Sprintf("%d trials", c.Done+c.Failed)
-	switch c.Done + c.Failed {
-	case 0: // of another time
+	if c.Done+c.Failed == 0 { // of another time
 		return all
-	case 1:
-		took = "1 trial"
 	}
+	took := english.Plural(c.Done+c.Failed, "trial", "")
 	if c.Cost != nil && c.Cost.USD >= 0.005 {
 		took += fmt.Sprintf(", $%.2f", c.Cost.USD)
 	}

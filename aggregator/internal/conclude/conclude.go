@@ -73,6 +73,10 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 	c.Outcome, c.Trial, c.Model = sweep.OutcomeWinner, w.result.Trial, p.Spec.Model
 	c.Valid, c.Test, c.Calibration, c.Verified = w.result.Metrics, w.test, w.calibration, w.verified
 	c.Within = w.within
+	c.AsGood = w.tested.AsGood()
+	if v, ok := w.tested.OfConstant(p.Spec.Metric); ok {
+		c.Without = &v
+	}
 
 	f, report, err := a.judgeFinal(ctx, k, b, e, w, h)
 	if err != nil {
@@ -207,6 +211,8 @@ type report struct {
 	Valid       map[string]float64 `json:"valid"`
 	Test        map[string]float64 `json:"test"`
 	Within      *sweep.Within      `json:"within,omitempty"`
+	Without     *float64           `json:"without_features,omitempty"`
+	AsGood      *int               `json:"as_good,omitempty"`
 	Calibration *sweep.Calibration `json:"calibration,omitempty"`
 	Verified    *sweep.Verified    `json:"verified"`
 	Final       *sweep.FinalModel  `json:"final,omitempty"`
@@ -248,7 +254,8 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, f *final
 		scorer.FileResult:   result,
 		scorer.FileTested:   w.tested,
 		scorer.FileReport: report{Sweep: p.Sweep, Trial: c.Trial, Dataset: ref, Reason: c.Reason, Valid: c.Valid,
-			Test: c.Test, Within: c.Within, Calibration: c.Calibration, Verified: c.Verified, Final: c.Final},
+			Test: c.Test, Within: c.Within, Without: c.Without, AsGood: c.AsGood,
+			Calibration: c.Calibration, Verified: c.Verified, Final: c.Final},
 	}
 	for name, v := range records {
 		text, err := json.MarshalIndent(v, "", "  ")

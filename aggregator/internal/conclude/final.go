@@ -277,7 +277,8 @@ func noWorse(h *holdout, name string, own, judged []float64, on string) error {
 		better = [2]float64{loss[1], loss[0]}
 	}
 	if !(better[0] <= finalLoss*better[1]) {
-		return fmt.Errorf("its %s on %s is %.6g, and the winner's %.6g", name, on, loss[0], loss[1])
+		return fmt.Errorf("its %s on %s is %s, and the winner's %s", name, on, sweep.Score(loss[0], 0),
+			sweep.Score(loss[1], 0))
 	}
 	return nil
 }

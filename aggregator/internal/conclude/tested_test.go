@@ -346,7 +346,7 @@ func TestASweepOfFolds(t *testing.T) {
 		t.Fatalf("the sweep's end: %+v; want trial 6, the refit, to win", c)
 	}
 	contains(t, c.Reason,
-		"configuration 1 has the highest mean auc over 2 folds, 0.75 ± 0.05; next is configuration 0 with 0.61")
+		"configuration 1 has the highest mean auc over 2 folds, 0.750 ± 0.050; next is configuration 0 with 0.61")
 	contains(t, c.Reason, "trial 6 trains it on all rows of train and valid, with 7 trees")
 }
 

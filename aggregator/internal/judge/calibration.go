@@ -68,14 +68,13 @@ func (d *decision) checkRatio(e Evidence, rows string, bounds [2]float64, confid
 
 // describeDeviation describes the ratio of what was predicted to what was observed.
 func describeDeviation(ratio float64) string {
-	switch percent := 100 * (ratio - 1); {
-	case math.Abs(percent) < 0.05:
+	switch {
+	case math.Abs(ratio-1) < 0.0005:
 		return "as many"
-	case percent < 0:
-		return fmt.Sprintf("%.3g %% fewer", -percent)
-	default:
-		return fmt.Sprintf("%.3g %% more", percent)
+	case ratio < 1:
+		return sweep.Percent(1-ratio) + " fewer"
 	}
+	return sweep.Percent(ratio-1) + " more"
 }
 
 // positives is deviation as part of a sentence.
@@ -129,8 +128,8 @@ func (d *decision) checkCalibrationError(seed uint64, r *Judged) {
 	spread := math.Sqrt(max(0, squares-chance*chance))
 	excess := max(value-chance-chanceErrors*spread, 0) / base
 	check := sweep.GateCheck{Name: checkECE, Passed: excess <= maxECE, Value: excess, Rows: len(in.Pred)}
-	check.Reason = fmt.Sprintf("calibration error beyond chance is %s %% of the base rate on %d test rows (limit "+
-		"%.3g %%)", sweep.Digits(100*excess, 3), len(in.Pred), 100*maxECE)
+	check.Reason = fmt.Sprintf("calibration error beyond chance is %s of the base rate on %d test rows (limit %s)",
+		sweep.Percent(excess), len(in.Pred), sweep.Percent(maxECE))
 	if last := latest(r); !check.Passed && d.Champion != 0 && last != nil {
 		in.Pred = last
 		if was, err := m.Eval(in); err == nil && value <= was+chanceErrors*spread {
@@ -172,8 +171,8 @@ func (d *decision) constant(m metric.Metric, r *Judged) {
 	if m.Maximize {
 		check.Passed = value > alone
 	}
-	check.Reason = fmt.Sprintf("%s is %.5g on %d test rows (required: better than %.5g, which one prediction for all "+
-		"rows scores)", m.Name, value, len(in.Label), alone)
+	check.Reason = fmt.Sprintf("%s is %s on %d test rows (required: better than %s, which one prediction for all "+
+		"rows scores)", m.Name, sweep.Score(value, 0), len(in.Label), sweep.Score(alone, 0))
 	d.add(check)
 }
 
@@ -186,8 +185,8 @@ func (d *decision) balance(g sweep.Gate, e Evidence) {
 	}
 	top := e.Shares[0]
 	check := sweep.GateCheck{Name: checkShare, Passed: top.Share <= g.MaxShare, Value: top.Share}
-	check.Reason = fmt.Sprintf("column %.60q has %.3g %% of the gain of the first trees (limit %.3g %%)", top.Column,
-		100*top.Share, 100*g.MaxShare)
+	check.Reason = fmt.Sprintf("column %.60q has %s of the gain of the first trees (limit %s)", top.Column,
+		sweep.Percent(top.Share), sweep.Percent(g.MaxShare))
 	if e.Leak != "" && e.Binary && e.Champion == 0 && g.MaxShare < 1 {
 		check.Passed, check.Reason = false, e.Leak+": does it know the label? Drop it, or set gate.max_share to 1"
 	} else if !check.Passed {

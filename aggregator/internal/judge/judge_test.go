@@ -304,7 +304,7 @@ func TestSentences(t *testing.T) {
 		says    []string
 	}{
 		"good": {nil, nil, sweep.VerdictPromoted, []string{
-			"better than version 3 on 20,000 sampled test rows: log_loss", ", gain 0.0", ", margin 0.00395",
+			"better than version 3 on 20,000 sampled test rows: log_loss", ", gain 0.0", ", margin 0.0039;",
 			"on 10,000 rows of earlier nights (version 3)"}},
 		"first": {func(e *judge.Evidence) { e.Champion = 0 }, nil, sweep.VerdictPromoted,
 			[]string{"first version of this model"}},

@@ -188,10 +188,10 @@ func checkNotWorse(m metric.Metric, p pool, name string, version int, margin flo
 	case p.Low >= -margin:
 		verdict = "no worse than"
 	}
-	check.Reason = fmt.Sprintf("%s version %d on %s: %s %.6g against %.6g, %s", verdict, version, p.describeRows(),
-		m.Name, p.New, p.Old, p.interval())
+	check.Reason = fmt.Sprintf("%s version %d on %s: %s %s against %s, %s", verdict, version, p.describeRows(),
+		m.Name, sweep.Score(p.New, 0), sweep.Score(p.Old, 0), p.interval())
 	if margin > 0 {
-		check.Reason += ", margin " + sweep.Digits(margin, 3)
+		check.Reason += ", margin " + sweep.Digits(margin, 2)
 	}
 	return check
 }
@@ -217,7 +217,7 @@ func (d *decision) requireGain(least float64, m metric.Metric, c metric.Confiden
 		verdict = "better by enough"
 	}
 	check.Reason = fmt.Sprintf("%s on %s: %s, required above %s", verdict, p.describeRows(), p.interval(),
-		sweep.Digits(least, 3))
+		sweep.Digits(least, 2))
 	d.add(check)
 }
 
@@ -228,5 +228,5 @@ func (p *pool) check(name string, passed bool) sweep.GateCheck {
 
 // interval is the gain with its interval.
 func (p *pool) interval() string {
-	return fmt.Sprintf("gain %s (%s to %s)", sweep.Digits(p.Gain, 3), sweep.Digits(p.Low, 3), sweep.Digits(p.High, 3))
+	return fmt.Sprintf("gain %s (%s to %s)", sweep.Digits(p.Gain, 2), sweep.Digits(p.Low, 2), sweep.Digits(p.High, 2))
 }

@@ -107,9 +107,10 @@ func (s *splitter) chooseSplit(batch *table.Batch, column *dataset.Values, i int
 		var known bool
 		if split, known = s.values[string(s.buf)]; !known {
 			return 0, 0, batch.ErrorAt(i, s.spec.Split.Column,
-				"%.40q is not a split; known are %s. Map it in the spec, such as split: {by: column, column: %s, "+
-					"train: [%s], ...}",
-				string(s.buf), list(slices.Sorted(maps.Keys(s.values))), s.spec.Split.Column, string(s.buf))
+				"%.40q is not a split; known are %s. To keep the rows of one value together: --key %[3]s, or in a "+
+					"spec split: {by: hash, key: %[3]s}. To map values: split: {by: column, column: %[3]s, train: "+
+					"[%[1]s], ...}",
+				string(s.buf), list(slices.Sorted(maps.Keys(s.values))), s.spec.Split.Column)
 		}
 	case dataset.SplitByTime:
 		x, _ := s.timeOf(column, i)

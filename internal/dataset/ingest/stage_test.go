@@ -394,7 +394,8 @@ func TestStageErrorsNameThePlace(t *testing.T) {
 		"forced number": {"label: y\nnumeric: [b]\n", abc,
 			`t.csv:2: column "b": "x" is not a number, though the spec lists the column under`},
 		"unknown split": {"label: y\nsplit: {by: column, column: b, train: [x, y]}\n", abc,
-			`t.csv:4: column "b": "z" is not a split; known are x, y`},
+			`t.csv:4: column "b": "z" is not a split; known are x, y. To keep the rows of one value together: ` +
+				"--key b, or"},
 		"missing split": {"label: y\nsplit: {by: column, column: b, train: [x, y]}\n", "a,b,y\n1,x,0\n1,,1\n",
 			`t.csv:3: column "b": the row belongs to no split: the value is missing`},
 		"time is text": {"label: y\nsplit: {by: time, column: b, train: 0.5, test: 0.5}\n", abc,

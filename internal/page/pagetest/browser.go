@@ -291,30 +291,6 @@ func (p *Page) Busy() float64 {
 	return 0
 }
 
-// Press presses a key.
-func (p *Page) Press(key string) {
-	p.b.t.Helper()
-	text := ""
-	if len(key) == 1 {
-		text = key
-	}
-	p.Call("Input.dispatchKeyEvent", map[string]any{"type": "keyDown", "key": key, "text": text})
-	p.Call("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key})
-}
-
-// Dark has the page believe that its reader wants it dark, or not.
-func (p *Page) Dark(on bool) {
-	p.b.t.Helper()
-	p.Call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme",
-		"value": map[bool]string{true: "dark", false: "light"}[on]}}})
-}
-
-// Print has the page believe that it is printed, or not.
-func (p *Page) Print(on bool) {
-	p.b.t.Helper()
-	p.Call("Emulation.setEmulatedMedia", map[string]any{"media": map[bool]string{true: "print", false: "screen"}[on]})
-}
-
 // Sheets is how many sheets of paper the page takes.
 func (p *Page) Sheets() int {
 	p.b.t.Helper()

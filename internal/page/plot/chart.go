@@ -35,7 +35,7 @@ type Chart struct {
 
 	Ticks  []Tick
 	Labels []Text
-	Marks  []Mark
+	Marks  []Drawn
 	Keys   []Key
 }
 
@@ -52,8 +52,8 @@ type Text struct {
 	String string
 }
 
-// Mark is a path that shows something.
-type Mark struct {
+// Drawn is a path that shows something.
+type Drawn struct {
 	Class string
 	Trial int // None where it shows no single one
 	D     string

@@ -69,7 +69,7 @@ func (l *Plot) Draw() *Chart {
 
 	if l.Diagonal {
 		low, high := max(l.X.Low, l.Y.Low), min(l.X.High, l.Y.High)
-		c.Marks = append(c.Marks, Mark{"diagonal", None, linePath(f.x.at(low), f.y.at(low), f.x.at(high),
+		c.Marks = append(c.Marks, Drawn{"diagonal", None, linePath(f.x.at(low), f.y.at(low), f.x.at(high),
 			f.y.at(high))})
 	}
 	for _, s := range l.Lines {

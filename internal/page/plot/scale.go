@@ -2,11 +2,14 @@ package plot
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
 
 	"github.com/dustin/go-humanize"
+
+	"coppice/internal/sweep"
 )
 
 // Unit is what a number counts.
@@ -22,7 +25,7 @@ const (
 	Count   Unit = "#" // of things: 2,100,000
 )
 
-// Format is v with its unit, in about so many digits as tell neighbours apart on a chart.
+// Format is v with its unit.
 func (u Unit) Format(v float64) string {
 	switch {
 	case !finite(v):
@@ -33,32 +36,12 @@ func (u Unit) Format(v float64) string {
 		return humanize.IBytes(uint64(max(0, v)))
 	case u == USD:
 		return dollars(v)
-	case u == Percent && v != 0 && math.Abs(v) < 1e-5:
-		return map[bool]string{true: "<0.001 %", false: ">-0.001 %"}[v > 0]
 	case u == Percent:
-		return digits(100*v, 3) + " %"
+		return sweep.Percent(v)
 	case u == Count:
 		return humanize.Comma(int64(math.Round(v)))
-	case v == math.Trunc(v) && math.Abs(v) < 1e7: // a count or a month like 202611 is not rounded
-		return strconv.Itoa(int(v))
 	}
-	return digits(v, 5)
-}
-
-// digits is v with n significant digits and no more, as a script writes it: exponents are of what is very small or
-// large.
-func digits(v float64, n int) string {
-	text := strconv.FormatFloat(v, 'g', n, 64)
-	if v, _ = strconv.ParseFloat(text, 64); !finite(v) { // the largest numbers are rounded beyond all
-		return text
-	}
-	if v == 0 {
-		return "0" // never -0
-	}
-	if math.Abs(v) < 1e-6 || math.Abs(v) >= 1e21 {
-		return strconv.FormatFloat(v, 'g', -1, 64)
-	}
-	return strconv.FormatFloat(v, 'f', -1, 64)
+	return sweep.Score(v, 0)
 }
 
 // dollars is money as people write it, in cents.
@@ -77,15 +60,15 @@ func duration(v float64) string {
 	case a == 0:
 		return "0 s"
 	case a < 1:
-		return digits(1000*v, 3) + " ms"
-	case a < 120:
-		return digits(v, 3) + " s"
+		return sweep.Digits(1000*v, 2) + " ms"
+	case a < 59.5:
+		return sweep.Digits(v, 2) + " s"
 	case a < 2*3600:
-		return digits(v/60, 3) + " min"
+		return fmt.Sprintf("%.0f min", v/60)
 	case a < 48*3600:
-		return digits(v/3600, 3) + " h"
+		return sweep.Digits(v/3600, 2) + " h"
 	}
-	return digits(v/86400, 3) + " days"
+	return sweep.Digits(v/86400, 2) + " days"
 }
 
 // Axis is what one direction of a chart shows.
@@ -156,7 +139,13 @@ func (s scale) say(v float64) string {
 	if s.zero && v <= s.Low*(1+1e-9) {
 		return "0"
 	}
-	if s.Categories == nil {
+	switch {
+	case s.Categories != nil:
+	case s.Unit == Percent:
+		return sweep.Digits(100*v, 3) + " %"
+	case s.Unit == Plain && v != math.Trunc(v):
+		return sweep.Digits(v, 5) // which tell neighbours apart
+	default:
 		return s.Unit.Format(v)
 	}
 	if i := int(math.Round(v)); i >= 0 && i < len(s.Categories) {

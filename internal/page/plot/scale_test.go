@@ -34,7 +34,7 @@ func TestNoExponents(t *testing.T) {
 		want string
 	}{
 		{Percent, 6.98e-7, "<0.001 %"}, {Percent, -6.98e-7, ">-0.001 %"}, {Percent, 0, "0 %"},
-		{Percent, 0.000137, "0.0137 %"}, {Plain, 5.81e-05, "0.0000581"}, {Plain, 12345678, "12346000"},
+		{Percent, 0.000137, "0.014 %"}, {Plain, 5.81e-05, "0.0000581"}, {Plain, 12345678, "12345678"},
 		{Plain, 1e-9, "1e-09"}, {USD, 0.00012, "<$0.01"},
 	} {
 		if got := tc.unit.Format(tc.v); got != tc.want {

@@ -31,6 +31,6 @@ func (c *Chart) addPoint(class string, trial int, x, y float64) {
 
 func (c *Chart) add(class string, trial int, p pen) {
 	if len(p) > 0 {
-		c.Marks = append(c.Marks, Mark{class, trial, p.String()})
+		c.Marks = append(c.Marks, Drawn{class, trial, p.String()})
 	}
 }

@@ -125,6 +125,9 @@ const (
 	glue = "\u0378"
 )
 
+// gluer keeps numbers on one line with what belongs to them.
+var gluer = strings.NewReplacer(" %", glue+"%", " ± ", glue+"±"+glue)
+
 // escapeCells makes cells safe to show, so that their widths are right and no escape sequence is taken for the table's
 // own.
 func escapeCells(row []any) []any {
@@ -292,13 +295,13 @@ func (t *Table) render(columns []column, folded bool, wrapped, rest int) {
 	for _, row := range t.rows {
 		drawn.AppendRow(pick(row, func(_ column, cell any) any {
 			if words, ok := cell.(string); ok {
-				return strings.ReplaceAll(words, " %", glue+"%")
+				return gluer.Replace(words)
 			}
 			state, ok := cell.(Standing)
 			if !ok {
 				return cell
 			}
-			text := strings.ReplaceAll(string(state), " %", glue+"%")
+			text := gluer.Replace(string(state))
 			word, rest, said := strings.Cut(text, ":")
 			if said {
 				rest = ":" + rest

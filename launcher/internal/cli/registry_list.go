@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -39,6 +38,7 @@ func listModels(ctx context.Context, w *Setup) error {
 
 		Metrics    map[string]float64 `json:"metrics,omitempty"` // on test, of the champion, or else of the newest
 		Metric     string             `json:"metric,omitempty"`  // that chose it
+		SE         float64            `json:"score_se,omitempty"`
 		Registered time.Time          `json:"registered,omitzero"`
 	}
 
@@ -58,7 +58,8 @@ func listModels(ctx context.Context, w *Setup) error {
 		}
 		m := model{Model: name, Versions: len(versions), Champion: champion}
 		if v, err := w.registry.Get(ctx, name, ""); err == nil { // one that is damaged hides no other
-			m.Metrics, m.Metric, m.Registered = v.Info.Metrics, chosenBy(ctx, w, v), v.Info.At
+			m.Metrics, m.Registered = v.Info.Metrics, v.Info.At
+			m.Metric, m.SE = chosenBy(ctx, w, v)
 		}
 		all = append(all, m)
 	}
@@ -73,7 +74,7 @@ func listModels(ctx context.Context, w *Setup) error {
 			if !m.Registered.IsZero() {
 				age = show.Age(m.Registered, w.Now())
 			}
-			t.Row(m.Model, m.Versions, show.VersionOf(m.Champion), show.Score(m.Metrics, m.Metric), age)
+			t.Row(m.Model, m.Versions, show.VersionOf(m.Champion), show.Score(m.Metrics, m.Metric, m.SE), age)
 		}
 		t.Print()
 	})
@@ -94,7 +95,7 @@ func listVersions(ctx context.Context, w *Setup, model string) error {
 	g.SetLimit(16)
 	for i := range listed {
 		g.Go(func() error {
-			listed[i].Metric = chosenBy(ctx, w, listed[i].Version)
+			listed[i].Metric, listed[i].SE = chosenBy(ctx, w, listed[i].Version)
 			return nil
 		})
 	}
@@ -102,12 +103,14 @@ func listVersions(ctx context.Context, w *Setup, model string) error {
 	return w.print(listed, func() { w.screen().Versions(listed, w.Now()) })
 }
 
-// chosenBy is the metric by which a version's sweep has chosen it; empty if that is not recorded, or cannot be read.
-func chosenBy(ctx context.Context, w *Setup, v registry.Version) string {
+// chosenBy is the metric by which a version's sweep has chosen it, and its standard error on test; empty and 0 where
+// that is not recorded, or cannot be read.
+func chosenBy(ctx context.Context, w *Setup, v registry.Version) (metric string, se float64) {
 	var report struct{ Within sweep.Within }
 	var plan struct{ Spec struct{ Metric string } }
 	if _ = w.registry.ReadJSON(ctx, v, scorer.FileReport, &report); report.Within.Metric == "" { // no interval of it
 		_ = w.registry.ReadJSON(ctx, v, scorer.FilePlan, &plan)
+		return plan.Spec.Metric, 0
 	}
-	return cmp.Or(report.Within.Metric, plan.Spec.Metric)
+	return report.Within.Metric, report.Within.ErrorOf(report.Within.Metric)
 }

@@ -97,6 +97,7 @@ func verifyModel(ctx context.Context, w *Setup, model string) error {
 
 func showVersion(ctx context.Context, w *Setup, v registry.Version, all bool) error {
 	about := show.VersionDetails{Version: v}
+	about.Metric, _ = chosenBy(ctx, w, v)
 	var err error
 	if about.Aliases, err = w.registry.Aliases(ctx, v.Model); err != nil {
 		return err

@@ -210,7 +210,7 @@ func TestProgressIsOneLine(t *testing.T) {
 				t.Fatalf("after %d trials %d lines:\n%s", n, len(on.rows), on)
 			}
 		}
-		if !strings.Contains(on.String(), "49/60 done · 61.7 min left · best average_precision 0.12346 (#7)") {
+		if !strings.Contains(on.String(), "49/60 done · 62 min left · best average_precision 0.1235 (#7)") {
 			t.Errorf("the line is\n%s", on)
 		}
 		v.Close()

@@ -596,4 +596,4 @@ func list(texts []string) string {
 	return "[" + strings.Join(out, ", ") + "]"
 }
 
-func percent(n, of int64) string { return fmt.Sprintf("%.2g %%", 100*float64(n)/float64(max(of, 1))) }
+func percent(n, of int64) string { return sweep.Percent(float64(n) / float64(max(of, 1))) }

@@ -304,6 +304,8 @@ func TestRefused(t *testing.T) {
 			"--metric: no column bdi (the columns are: bid, y)"},
 		"no such column to drop": {"a,y", func(i int) string { return fmt.Sprintf("1,%d", i%2) },
 			Request{Label: "y", Drop: []string{"b"}}, "--drop: no column b (the columns are: a, y)"},
+		"no header": {"0.5,a,1", func(i int) string { return fmt.Sprintf("%d.5,b,%d", i, i%2) }, Request{Label: "y"},
+			"(the columns are: 0.5, 1, a); if the first line is data: --no-header"},
 		"time and key": {"a,b,y", func(i int) string { return fmt.Sprintf("1,2,%d", i%2) },
 			Request{Label: "y", Time: "a", Key: "b"}, "give --time, --key or --split"},
 		"a time is missing": {"ts,y", func(i int) string {

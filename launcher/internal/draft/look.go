@@ -110,7 +110,14 @@ func readTable(ctx context.Context, q Request) (*seen, error) {
 		return nil, err
 	}
 	if _, err := t.Find(q.Label); err != nil {
-		return nil, fmt.Errorf("--label: %w", err)
+		hint := ""
+		if slices.ContainsFunc(t.Columns(), func(c table.Column) bool {
+			_, err := strconv.ParseFloat(c.Name, 64)
+			return err == nil
+		}) {
+			hint = "; if the first line is data: --no-header"
+		}
+		return nil, fmt.Errorf("--label: %w%s", err, hint)
 	}
 	if _, err := t.Find(slices.Sorted(maps.Keys(q.said))...); err != nil {
 		return nil, fmt.Errorf("--format: %w", err)

@@ -11,17 +11,7 @@ import (
 )
 
 // Time is a duration as it is expected: 3 min.
-func Time(seconds float64) string {
-	switch {
-	case seconds < 1:
-		return plot.Seconds.Format(seconds)
-	case seconds < 60:
-		return fmt.Sprintf("%.0f s", seconds)
-	case seconds < 2*3600:
-		return fmt.Sprintf("%.0f min", seconds/60)
-	}
-	return fmt.Sprintf("%.1f h", seconds/3600)
-}
+func Time(seconds float64) string { return plot.Seconds.Format(seconds) }
 
 // Times is one with its range: 3 min (2 to 7).
 func Times(seconds sweep.Range) string { return formatRange(seconds, Time) }

@@ -8,9 +8,9 @@
 package quote
 
 import (
-	"container/heap"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -406,24 +406,17 @@ func (q *Estimator) loss(lead, trial float64) float64 {
 
 // makespan is the time until the last trial ends, in seconds, if every task takes the next trial as soon as it is free.
 func makespan(seconds []float64, tasks int) float64 {
-	free := make(times, min(tasks, len(seconds)))
+	free := make([]float64, min(tasks, len(seconds))) // when each is, ascending
 	last := 0.0
 	for _, s := range seconds {
-		free[0] += s
-		last = max(last, free[0])
-		heap.Fix(&free, 0)
+		end := free[0] + s
+		at, _ := slices.BinarySearch(free[1:], end)
+		copy(free, free[1:at+1])
+		free[at] = end
+		last = max(last, end)
 	}
 	return last
 }
-
-// times is a heap of the times at which tasks become free.
-type times []float64
-
-func (t times) Len() int           { return len(t) }
-func (t times) Less(i, j int) bool { return t[i] < t[j] }
-func (t times) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
-func (t *times) Push(x any)        { *t = append(*t, x.(float64)) }
-func (t *times) Pop() any          { v := (*t)[len(*t)-1]; *t = (*t)[:len(*t)-1]; return v }
 
 // toQuote is what a plan keeps of the offer, on Spot or on demand as its spec says.
 func (q *Estimator) toQuote(offer *Offer) *sweep.Quote {

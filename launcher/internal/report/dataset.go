@@ -238,7 +238,7 @@ func (d *Pages) sweeps(ctx context.Context, out *page.DatasetPage) error {
 		}
 		n.Sweep = s.IndexSweep
 		if v, ok := s.conclusion.Test[out.Metric]; ok {
-			n.Value = v
+			n.Value, n.SE = v, s.conclusion.Within.ErrorOf(out.Metric)
 		}
 		if k := s.conclusion.Check("calibration"); k != nil {
 			n.Ratio = k.Value

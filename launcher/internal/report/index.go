@@ -216,7 +216,7 @@ func (d *Pages) readLine(ctx context.Context, id sweep.ID, line seen) (seen, err
 		line.Verdict, line.Why, line.At, line.view = c.Verdict(), c.Why(), c.At, nil
 		line.Caution = c.Caution() != ""
 		if v, ok := c.Test[line.Metric]; ok {
-			line.Score = &v
+			line.Score, line.SE = &v, c.Within.ErrorOf(line.Metric)
 		}
 	}
 	return line, nil

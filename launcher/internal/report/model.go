@@ -59,9 +59,10 @@ func (d *Pages) versions(ctx context.Context, name string) (*page.Model, error) 
 		return m, nil
 	}
 	m.Of = shown.Number
-	model, features, err := readFeatures(ctx, reg, shown)
-	if m.Features = features; model != nil && err == nil {
-		m.Effects, err = effects(ctx, reg, m, shown, model)
+	var why string
+	m.Features, m.Effects, why, err = readFeatures(ctx, reg, shown)
+	if why != "" {
+		m.Notes = append(m.Notes, why)
 	}
 	if aboutObjects(err) { // any other error is the store's
 		note(m, err)
@@ -100,44 +101,43 @@ const (
 )
 
 // effects computes the SHAP values of some test rows that a version keeps; nil if it keeps none, or they cannot be
-// read. If they would cost too much, a note says how to see them.
-func effects(ctx context.Context, reg *registry.Registry, m *page.Model, v registry.Version,
-	model *gbt.Model) ([]page.Effect, error) {
+// read. If they would cost too much, why says how to see them.
+func effects(ctx context.Context, reg *registry.Registry, v registry.Version, model *gbt.Model) (found []page.Effect,
+	why string, err error) {
 	rows, ok := v.File(scorer.FileReference)
 	if !ok {
-		return nil, nil
-	}
-	if model.Outputs() > 1 {
-		m.Notes = append(m.Notes, fmt.Sprintf("Contributions are drawn of one score a row, not of several classes. "+
-			"launcher predict --model %s@%d --contributions writes them by row and class.", v.Model, v.Number))
-		return nil, nil
+		return nil, "", nil
 	}
 	levels, _ := v.File(scorer.FileLevels)
-	if rows.Bytes+levels.Bytes > effectBytes || effectCost(model) > effectSteps {
-		m.Notes = append(m.Notes,
-			fmt.Sprintf("Contributions are not drawn, because version %d is large. launcher predict --model %s@%d "+
-				"--contributions writes them by row.", v.Number, v.Model, v.Number))
-		return nil, nil
+	switch {
+	case model.Outputs() > 1:
+		why = "Contributions are drawn of one score a row, not of several classes."
+	case rows.Bytes+levels.Bytes > effectBytes || effectCost(model) > effectSteps:
+		why = fmt.Sprintf("Contributions are not drawn, because version %d is large.", v.Number)
+	}
+	if why != "" {
+		return nil, fmt.Sprintf("%s launcher predict --model %s@%d --contributions writes them by row.", why, v.Model,
+			v.Number), nil
 	}
 
 	data, err := reg.ReadFile(ctx, v, scorer.FileReference)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	reference, err := scorer.DecodeReference(data)
 	if err != nil {
-		return nil, registry.Damaged(rows.Object, err)
+		return nil, "", registry.Damaged(rows.Object, err)
 	}
 	s, err := scorer.Open(ctx, reg, v)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer s.Close()
-	found, err := shapEffects(s, reference, effectRows, effectFeatures)
+	found, err = shapEffects(s, reference, effectRows, effectFeatures)
 	if err != nil {
-		return nil, registry.Damaged(rows.Object, err)
+		return nil, "", registry.Damaged(rows.Object, err)
 	}
-	return found, nil
+	return found, "", nil
 }
 
 // effectCost estimates the number of steps for the SHAP values of all rows: per leaf the square of its depth, taken as

@@ -216,7 +216,10 @@ func (s *SweepReader) trialRow(t sweep.Trial, r *sweep.Result, listed sweepstore
 		out.Reason = joined("; ", fmt.Sprintf("final training of trial %d's configuration on all rows", *r.Refits),
 			r.Usage.Together(), out.Reason)
 	case r.Status == sweep.StatusDone:
-		out.Score, out.Reason = r.Score, joined("; ", r.Usage.Together(), out.Reason)
+		if out.Score = r.Score; r.ScoreSE != nil {
+			out.SE = *r.ScoreSE
+		}
+		out.Reason = joined("; ", r.Usage.Together(), out.Reason)
 	}
 	if c := state.Conclusion; c != nil {
 		out.Highlight = c.Outcome == sweep.OutcomeWinner && c.Trial == t.Number
@@ -317,7 +320,7 @@ func configurations(trials []page.TrialRow, b sweep.Board, params *page.Differin
 		for f, n := range c.Trials {
 			text := fmt.Sprintf("configuration %d, fold %d", c.Configuration, f+1)
 			if s := c.Scores[f]; s != nil {
-				text += fmt.Sprintf(": %.6g", *s)
+				text += fmt.Sprintf(": %s", sweep.Score(*s, 0))
 			}
 			trials[n].Reason = text + "; " + trials[n].Reason
 		}

@@ -53,28 +53,36 @@ func (s *SweepReader) readVersion(ctx context.Context, w *page.Winner) error {
 	if err != nil {
 		return err
 	}
-	if _, w.Features, err = readFeatures(ctx, s.registry, v); err != nil {
+	var why string
+	if w.Features, w.Effects, why, err = readFeatures(ctx, s.registry, v); why != "" {
+		s.notes = append(s.notes, why)
+	}
+	if err != nil {
 		return err
 	}
 	w.Tested, err = scorer.ReadTested(ctx, s.registry, v)
 	return err
 }
 
-// readFeatures reads a version's model, and what it makes of its features, by their names in its dataset if they are
-// known: model.txt has names that LightGBM can read.
-func readFeatures(ctx context.Context, reg *registry.Registry, v registry.Version) (*gbt.Model, []page.Importance,
-	error) {
+// readFeatures reads what a version's model makes of its features, by their names in its dataset if they are known:
+// model.txt has names that LightGBM can read. why says where effects are too many.
+func readFeatures(ctx context.Context, reg *registry.Registry, v registry.Version) (features []page.Importance,
+	moves []page.Effect, why string, err error) {
 	text, err := reg.ReadFile(ctx, v, scorer.FileModel)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	m, err := gbt.ReadModel(bytes.NewReader(text))
 	if err != nil {
-		return nil, nil, registry.Damaged(scorer.FileModel, err)
+		return nil, nil, "", registry.Damaged(scorer.FileModel, err)
 	}
 	var manifest dataset.Manifest
 	err = readIfThere(ctx, reg, v, scorer.FileDataset, &manifest)
-	return m, importances(m, &manifest), err
+	if features = importances(m, &manifest); err != nil {
+		return features, nil, "", err
+	}
+	moves, why, err = effects(ctx, reg, v, m)
+	return features, moves, why, err
 }
 
 // importances are those of a model's features, the most important first.

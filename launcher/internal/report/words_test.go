@@ -51,8 +51,8 @@ func TestOneWordForOneState(t *testing.T) {
 	if got := show.Number(202611); got != "202611" {
 		t.Errorf("a month is %s, want all digits of a whole number, 202611", got)
 	}
-	if got, want := show.Number(0.1195389), plot.Plain.Format(0.1195389); got != want || want != "0.11954" {
-		t.Errorf("a score is %s in the terminal and %s on a page, want 0.11954", got, want)
+	if got, want := show.Number(0.1195389), plot.Plain.Format(0.1195389); got != want || want != "0.1195" {
+		t.Errorf("a score is %s in the terminal and %s on a page, want 0.1195", got, want)
 	}
 }
 

@@ -59,16 +59,16 @@ func (w Printer) Head(p *sweep.Plan, c *sweep.Conclusion, live registry.Event) {
 	w.Screen.Head(state, begin+".", " "+strings.Join(facts.Facts(p.Spec.Metric, p.Created), " "))
 }
 
-// Winner writes how a sweep with a winner ended.
-func (w Printer) Winner(p *sweep.Plan, c *sweep.Conclusion) {
-	rows := [][2]string{
-		{"winner", fmt.Sprintf("trial %d of sweep %s", c.Trial, c.Sweep)},
-		{"parameters", page.Differ(p).Text(p.Trials[c.Trial].Params)},
-		{"because", c.Reason},
-		{"test", Metrics(c.Test, p.Spec.Metric)},
-	}
+// judged are the rows about a winner, or the version that it became, that were chosen and measured by a metric.
+func judged(c *sweep.Conclusion, params, by string) [][2]string {
+	metrics := func(m map[string]float64, se float64) string { return strings.Join(measured(m, se, by), ", ") }
+	rows := [][2]string{{"parameters", params}, {"because", c.Reason}, {"valid", metrics(c.Valid, 0)},
+		{"test", metrics(c.Test, c.Within.ErrorOf(by))}}
 	if k := c.Calibration; k != nil {
 		rows = append(rows, [2]string{"calibration", strings.TrimPrefix(k.Method+": "+k.Reason, "none: ")})
+		if k.Method != "none" {
+			rows = append(rows, [2]string{"uncalibrated", metrics(k.Before, 0)})
+		}
 	}
 	if v := c.Verified; v != nil {
 		rows = append(rows, [2]string{"verified", v.Text()})
@@ -79,6 +79,13 @@ func (w Printer) Winner(p *sweep.Plan, c *sweep.Conclusion) {
 	if f := c.Final; f != nil {
 		rows = append(rows, [2]string{"final", fmt.Sprintf("trial %d: %s", f.Trial, f.Reason)})
 	}
+	return rows
+}
+
+// Winner writes how a sweep with a winner ended.
+func (w Printer) Winner(p *sweep.Plan, c *sweep.Conclusion) {
+	rows := append([][2]string{{"winner", fmt.Sprintf("trial %d of sweep %s", c.Trial, c.Sweep)}},
+		judged(c, page.Differ(p).Text(p.Trials[c.Trial].Params), p.Spec.Metric)...)
 	if g := c.Gate; g != nil {
 		rows = append(rows, [2]string{"verdict", sweep.VerdictWords(c.Verdict()) + ": " + g.Reason})
 	}

@@ -47,7 +47,7 @@ func TestBoardOfConfigurations(t *testing.T) {
 	w := Printer{Screen: tables.Screen{Output: program.To(&out)}}
 	board(w, p, b)
 	text := strings.Join(strings.Fields(out.String()), " ")
-	for _, want := range []string{"0.8 ± 0.1", "2 of 2", "1, 4", "num_leaves", "dropped",
+	for _, want := range []string{"0.80 ± 0.10", "2 of 2", "1, 4", "num_leaves", "dropped",
 		"configuration 2 is behind configuration 1",
 		"1 of 2", "refit: trial 6, 20 trees on 250 rows"} {
 		if !strings.Contains(text, want) {

@@ -180,7 +180,7 @@ func (w Printer) Fitted(f *Fit) {
 	if r := f.usual; r != nil && r.Trial == f.Trial {
 		chosen += ", the default configuration"
 	} else if r != nil {
-		chosen += fmt.Sprintf("; the default (trial %d): %s", r.Trial, Number(r.Score))
+		chosen += fmt.Sprintf("; the default (trial %d): %s", r.Trial, r.ScoreText())
 	}
 	final := ""
 	if f.Final != nil {
@@ -194,10 +194,10 @@ func (w Printer) Fitted(f *Fit) {
 	}
 	w.Pairs([2]string{"model", version + " (" + state + ")"}, [2]string{"because", why},
 		[2]string{"warning", f.Hurried},
-		[2]string{"how good", "on held-out test rows not used for selection: " + f.tested()},
+		[2]string{"how good", "on held-out test rows not used for selection: " +
+			strings.Join(measured(f.Test, f.Within.ErrorOf(f.Metric), f.Metric), ", ")},
 		[2]string{"", f.WithoutFeatures()},
-		[2]string{"chosen", chosen},
-		[2]string{"parameters", f.Params},
+		[2]string{"chosen", chosen}, [2]string{"parameters", f.Params},
 		[2]string{"final", final}, [2]string{"uses", strings.Join(uses, ", ")}, [2]string{"page", f.Page})
 	predicts := f.Model
 	if !f.Champion { // the champion is another
@@ -215,45 +215,25 @@ func (w Printer) Fitted(f *Fit) {
 	w.Command("%slauncher registry show %s", in, version)
 }
 
-// tested is what was measured on test, with the interval of the metric that was optimised.
-func (f *Fit) tested() string {
-	all := measured(f.Test, f.Metric)
-	if f.Within != nil && len(all) > 0 {
-		low := f.Within.Low
-		if m, err := metric.Lookup(f.Metric); err == nil && m.CheckValue(low) != nil { // by the normal distribution
-			low = max(low, 0)
-		}
-		all[0] += fmt.Sprintf(" (95 %% interval %s)", interval(low, f.Within.High))
-	}
-	return strings.Join(all, ", ")
-}
-
 // WithoutFeatures says what a model without features scores: always the base rate, the classes' shares or the mean, or
 // rows in random order.
 func (f *Fit) WithoutFeatures() string {
-	if f.judged == nil {
-		return ""
-	}
 	alone, ok := f.judged.OfConstant(f.Metric)
 	if !ok {
 		return ""
 	}
-	what, more := "always predicting the mean scores", ""
+	what, more := f.judged.Without(f.Metric), ""
 	m, _ := metric.Lookup(f.Metric) // the sweep's
-	if m.Kind == metric.Ranking {
-		what = "rows in random order score"
-	}
 	switch {
 	case len(f.Classes) > 0:
 		most := slices.MaxFunc(f.Classes, func(a, b ClassRate) int { return cmp.Compare(a.Rate, b.Rate) })
-		what = "the classes' shares alone score"
 		more = fmt.Sprintf("; the most frequent, %s, has %s of the rows", most.Name, Percent(most.Rate))
 	case f.Base > 0:
-		what = "the base rate alone, " + Percent(f.Base) + ", scores"
+		what += ", " + Percent(f.Base)
 	}
 	own, ok := f.Test[f.Metric]
 	if a, b := m.Score(alone), m.Score(own); ok && a != b && a > b == m.Maximize {
-		more += ": better than this model, which has learned nothing that holds on test rows"
+		more += "; better than this model, which has learned nothing that holds on test rows"
 	}
-	return fmt.Sprintf("%s %s %s%s", what, f.Metric, Number(alone), more)
+	return fmt.Sprintf("%s: %s %s%s", what, f.Metric, Number(alone), more)
 }

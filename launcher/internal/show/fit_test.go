@@ -103,10 +103,10 @@ func TestNewFit(t *testing.T) {
 
 // TestWithoutFeatures: beside a metric of an order or a number stands what a model without features scores.
 func TestWithoutFeatures(t *testing.T) {
-	const better = ": better than this model, which has learned nothing that holds on test rows"
-	for by, want := range map[string]string{"ndcg@10": "rows in random order score ndcg@10 0.5",
-		"rmse": "always predicting the mean scores rmse 0.5" + better,
-		"mae":  "always predicting the mean scores mae 0.5"} {
+	const better = "; better than this model, which has learned nothing that holds on test rows"
+	for by, want := range map[string]string{"ndcg@10": "rows in random order: ndcg@10 0.5",
+		"rmse": "the mean alone: rmse 0.5" + better,
+		"mae":  "the mean alone: mae 0.5"} {
 		p := &sweep.Plan{Spec: sweep.Spec{Metric: by, Objective: "lambdarank"}, Trials: make([]sweep.Trial, 1)}
 		p.Trials[0].Params = sweep.Params{"objective": "lambdarank", "num_leaves": 31.0}
 		st := sweepview.State{Conclusion: &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Model: "m", Version: 1,
@@ -116,7 +116,7 @@ func TestWithoutFeatures(t *testing.T) {
 		f := show.NewFit(&draft.Draft{}, p, st,
 			&page.Sweep{Winner: &page.Winner{Tested: &metric.Tested{Alone: map[string]float64{by: 0.5}}}})
 		show.Printer{Screen: tables.Screen{Output: program.To(&out)}}.Fitted(f)
-		for _, want := range []string{want[:20], "objective=lambdarank"} {
+		for _, want := range []string{want[:14], "objective=lambdarank"} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("got %s\nwant %s", out.String(), want)
 			}
@@ -138,7 +138,7 @@ func TestBaseRateOfClasses(t *testing.T) {
 	var out strings.Builder
 	f := show.NewFit(&draft.Draft{}, p, st, view)
 	show.Printer{Screen: tables.Screen{Output: program.To(&out)}}.Fitted(f)
-	want := "multi_logloss 1.0397; the most frequent, farmer, has 50 %" // 2 log(4)/4 + log(2)/2
+	want := "multi_logloss 1.04; the most frequent, farmer, has 50 %" // 2 log(4)/4 + log(2)/2
 	if !strings.Contains(out.String(), want) {
 		t.Errorf("got %s\nwant %s", out.String(), want)
 	}

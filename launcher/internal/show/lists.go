@@ -38,7 +38,7 @@ func (w Printer) Sweeps(all []page.IndexSweep, now time.Time) {
 			planned = humanize.RelTime(l.Planned, now, "ago", "from now")
 		}
 		if l.Score != nil {
-			score = l.Metric + " " + Number(*l.Score)
+			score = l.Metric + " " + sweep.Score(*l.Score, l.SE)
 		}
 		t.Row(l.ID, planned, l.Trials, tables.Standing(state), score, registered, l.Dataset)
 	}
@@ -162,7 +162,8 @@ type ListedVersion struct {
 	registry.Version
 	Night   string   `json:"night"` // as sweepview.NameNight
 	Aliases []string `json:"aliases"`
-	Metric  string   `json:"metric,omitempty"` // that chose it
+	Metric  string   `json:"metric,omitempty"`   // that chose it
+	SE      float64  `json:"score_se,omitempty"` // its standard error on test; 0 if unknown
 }
 
 // Listed returns the versions with their aliases.
@@ -184,16 +185,16 @@ func Listed(versions []registry.Version, aliases []registry.Alias) []ListedVersi
 func (w Printer) Versions(listed []ListedVersion, now time.Time) {
 	t := w.Table("version", "alias", "score on test", "age", "night", "sweep", "dataset")
 	for _, v := range listed {
-		t.Row(v.Number, strings.Join(v.Aliases, " "), Score(v.Info.Metrics, v.Metric), Age(v.Info.At, now), v.Night,
-			v.Info.Labels["sweep"], v.Info.Labels["dataset"])
+		t.Row(v.Number, strings.Join(v.Aliases, " "), Score(v.Info.Metrics, v.Metric, v.SE),
+			Age(v.Info.At, now), v.Night, v.Info.Labels["sweep"], v.Info.Labels["dataset"])
 	}
 	t.Print()
 }
 
 // Score is what a version is known by: the metric that chose it, or, unless that is recorded, the one that most sweeps
 // optimise.
-func Score(metrics map[string]float64, chosenBy string) string {
-	all := append(measured(metrics, chosenBy, "log_loss", "multi_logloss", "rmse", "ndcg@10"), "")
+func Score(metrics map[string]float64, chosenBy string, se float64) string {
+	all := append(measured(metrics, se, chosenBy, "log_loss", "multi_logloss", "rmse", "ndcg@10"), "")
 	return all[0]
 }
 

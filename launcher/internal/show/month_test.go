@@ -38,12 +38,12 @@ func TestScoresIn80Columns(t *testing.T) {
 	w.Sweeps([]page.IndexSweep{{ID: "nightly-campaigns-20261102-0300", Planned: at,
 		Dataset: "campaigns@0123456789abcdef",
 		Trials:  50, State: "winner", Verdict: sweep.VerdictNotComparable, Model: "campaigns", Version: 12,
-		Metric: "average_precision", Score: &score}}, at.AddDate(0, 0, 27))
-	if !strings.Contains(out.String(), "0.061234") || strings.Contains(out.String(), "score on test,") {
-		t.Errorf("got\n%s\nwant the score", out.String())
+		Metric: "average_precision", Score: &score, SE: 0.00123}}, at.AddDate(0, 0, 27))
+	if !strings.Contains(out.String(), "0.0612 ± 0.0012") || strings.Contains(out.String(), "score on test,") {
+		t.Errorf("got\n%s\nwant the score with its error", out.String())
 	}
 	for by, want := range map[string]string{"auc": "auc 0.7", "": "log_loss 0.1", "of_another_build": "log_loss 0.1"} {
-		if got := Score(map[string]float64{"auc": 0.7, "log_loss": 0.1}, by); got != want {
+		if got := Score(map[string]float64{"auc": 0.7, "log_loss": 0.1}, by, 0); got != want {
 			t.Errorf("chosen by %q: got %q, want %q", by, got, want)
 		}
 	}

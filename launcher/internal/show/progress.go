@@ -11,7 +11,6 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/engine"
-	"coppice/internal/page"
 	"coppice/internal/page/plot"
 	"coppice/internal/program"
 	"coppice/internal/program/tables"
@@ -86,7 +85,7 @@ func (v *SweepProgress) summary(s sweepview.Snapshot) []string {
 	switch {
 	case s.Folds != nil && s.Folds.Best != nil:
 		parts = append(parts, fmt.Sprintf("best %s %s (configuration %d)", v.plan.Spec.Metric,
-			page.Estimate(s.Folds.Best), s.Folds.Best.Configuration))
+			s.Folds.Best.ScoreText(), s.Folds.Best.Configuration))
 	case s.Best != nil:
 		parts = append(parts, fmt.Sprintf("best %s %s (#%d)", v.plan.Spec.Metric, Number(s.Best.Score), s.Best.Trial))
 	}
@@ -180,7 +179,7 @@ func ended(metric string, r *sweep.Result) string {
 	if r.TreesGrown > r.Trees {
 		trees = fmt.Sprintf("%s of %s trees", humanize.Comma(int64(r.Trees)), humanize.Comma(int64(r.TreesGrown)))
 	}
-	how := fmt.Sprintf("%s %s, %s, %s", metric, Number(r.Score), trees, plot.Seconds.Format(r.Usage.TrainSeconds))
+	how := fmt.Sprintf("%s %s, %s, %s", metric, r.ScoreText(), trees, plot.Seconds.Format(r.Usage.TrainSeconds))
 	if r.AtLimit {
 		how += ", " + r.Reason
 	}

@@ -9,6 +9,7 @@ import (
 	"coppice/internal/page"
 	"coppice/internal/page/plot"
 	"coppice/internal/program/tables"
+	"coppice/internal/sweep"
 )
 
 // Printer writes for a person.
@@ -31,19 +32,20 @@ func (w Printer) Pairs(rows ...[2]string) {
 // Percent formats a share.
 func Percent(x float64) string { return plot.Percent.Format(x) }
 
-// Number formats x as pages do, with up to five significant digits, or all of a whole number.
+// Number formats x as pages do.
 func Number(x float64) string { return plot.Plain.Format(x) }
 
 func interval(low, high float64) string { return Number(low) + " to " + Number(high) }
 
-// Metrics formats "name value" pairs, sorted by name, with those in first in front.
-func Metrics(m map[string]float64, first ...string) string {
-	return strings.Join(measured(m, first...), ", ")
-}
-
-func measured(m map[string]float64, first ...string) (parts []string) {
+// measured formats "name value" pairs, sorted by name, with those in first in front, of which the first has a standard
+// error; 0 if that is unknown.
+func measured(m map[string]float64, se float64, first ...string) (parts []string) {
 	for _, name := range page.MetricNames(m, first...) {
-		parts = append(parts, name+" "+Number(m[name]))
+		text := sweep.Score(m[name], 0)
+		if name == first[0] {
+			text = sweep.Score(m[name], se)
+		}
+		parts = append(parts, name+" "+text)
 	}
 	return parts
 }

@@ -15,7 +15,6 @@ import (
 	"coppice/internal/dataset/ingest"
 	"coppice/internal/engine"
 	"coppice/internal/nights"
-	"coppice/internal/page"
 	"coppice/internal/page/plot"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
@@ -46,14 +45,6 @@ func nightRows(n *sweepview.Night, ref string) (rows [][2]string) {
 		rows = append(rows, [2]string{"found", f.String()})
 	}
 	return rows
-}
-
-// job is a job's state and name. Engines forget jobs, and a sweep that has ended does not need its own any more.
-func job(j provision.SweepJob, concluded bool) string {
-	if j.State == engine.Gone && concluded {
-		return fmt.Sprintf("no longer known, nor needed (%s)", j.Name)
-	}
-	return fmt.Sprintf("%s (%s)", j.State, j.Name)
 }
 
 func trials(n int) string { return english.Plural(n, "trial", "") }
@@ -96,7 +87,10 @@ func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapsh
 			machines += fmt.Sprintf(". The reason is of %s", humanize.RelTime(m.Said, now, "ago", ""))
 		}
 	}
-	rows = append(rows, [2]string{"job", job(snap.Job, st.Conclusion != nil)}, [2]string{"failure", snap.Job.Failure},
+	if snap.Job.State != engine.Gone || st.Conclusion == nil { // engines forget jobs, and it needs none any more
+		rows = append(rows, [2]string{"job", fmt.Sprintf("%s (%s)", snap.Job.State, snap.Job.Name)})
+	}
+	rows = append(rows, [2]string{"failure", snap.Job.Failure},
 		[2]string{"machines", machines},
 		[2]string{"trials", strings.Join(sweepview.Counts("done", snap.Done, "stopped at a time limit",
 			snap.AtLimit, "running", snap.Running, "failed", snap.Failed, "not started", snap.NotStarted()), ", ")})
@@ -130,7 +124,7 @@ func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapsh
 	switch {
 	case snap.Folds != nil && snap.Folds.Best != nil:
 		best := snap.Folds.Best
-		add("best", "configuration %d, %s %s over %d folds", best.Configuration, p.Spec.Metric, page.Estimate(best),
+		add("best", "configuration %d, %s %s over %d folds", best.Configuration, p.Spec.Metric, best.ScoreText(),
 			best.Of)
 	case snap.Best != nil:
 		add("best", "trial %d, %s %s on valid", snap.Best.Trial, p.Spec.Metric, Number(snap.Best.Score))

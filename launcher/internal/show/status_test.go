@@ -20,10 +20,13 @@ import (
 // TestJobOfAnEndedSweep: a concluded sweep's status does not make a forgotten job sound like a fault.
 func TestJobOfAnEndedSweep(t *testing.T) {
 	gone := provision.SweepJob{JobStatus: engine.JobStatus{State: engine.Gone}, Name: "sweep-1", Finished: true}
-	for concluded, want := range map[bool]string{true: "no longer known, nor needed (sweep-1)",
-		false: "gone (sweep-1)"} {
-		if got := job(gone, concluded); got != want {
-			t.Errorf("concluded: %v: the job is %q, expected %q", concluded, got, want)
+	for _, c := range []*sweep.Conclusion{{Outcome: sweep.OutcomeNoWinner}, nil} {
+		var out strings.Builder
+		Printer{Screen: tables.Screen{Output: program.To(&out)}}.Status(&sweep.Plan{Sweep: "night-1"},
+			sweepview.State{Conclusion: c}, sweepview.Snapshot{Job: gone, Night: &sweepview.Night{}},
+			registry.Event{}, time.Now())
+		if got, want := strings.Contains(out.String(), "gone (sweep-1)"), c == nil; got != want {
+			t.Errorf("concluded: %v: it says that the job is gone: %t, expected %t:\n%s", c, got, want, out.String())
 		}
 	}
 }
@@ -45,7 +48,7 @@ func TestLabelOfANight(t *testing.T) {
 	for want, l := range map[string]*nights.Label{"mean 0.25": {Kind: dataset.Binary, Mean: 0.25},
 		"view 75 %, buy 25 %": {Kind: dataset.Classes, Mean: 0.75,
 			Classes: map[string]float64{"buy": 0.25, "view": 0.75}},
-		"i 22.2 %, h 19.4 %, g 16.7 %, f 13.9 %, e 11.1 %, d 8.33 %, c 5.56 %, b 2.78 % and 1 more class": {
+		"i 22 %, h 19 %, g 17 %, f 14 %, e 11 %, d 8.3 %, c 5.6 %, b 2.8 % and 1 more class": {
 			Kind: dataset.Classes, Classes: many}} {
 		if got := labelOf(l); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -72,13 +72,9 @@ type VersionDetails struct {
 	Events     []registry.Event // of the model, oldest first
 	Remarks    registry.Remarks
 	Conclusion *sweep.Conclusion // nil if no sweep registered it, or is there
-	Result     sweep.Result      // zero if no sweep registered it, as is Report
-	Report     struct {
-		Valid       map[string]float64 `json:"valid"`
-		Calibration *sweep.Calibration `json:"calibration"`
-		Verified    *sweep.Verified    `json:"verified"`
-		Within      sweep.Within       `json:"within"` // its metric chose it
-	}
+	Metric     string            // that chose it
+	Result     sweep.Result      // zero if no sweep registered it
+	Report     sweep.Conclusion  // what its report has of that; likewise
 }
 
 // describeLife says since when aliases point at the version, or pointed, and what came after.
@@ -130,22 +126,12 @@ func (w Printer) Version(v VersionDetails, now time.Time, all bool) {
 	if c := v.Conclusion; c != nil && c.Version == v.Number {
 		gate = sweep.VerdictWords(c.Verdict()) + ": " + c.Why()
 	}
-	by := v.Report.Within.Metric
+	v.Report.Test, v.Report.Reason = v.Info.Metrics, v.Info.Why
 	rows := [][2]string{{"version", name}, {"verdict", standing}, {"life", v.describeLife(now)}, {"gate", gate},
 		{"registered", fmt.Sprintf("%s (%s) by %s", v.Info.At.Format(time.DateTime),
 			humanize.RelTime(v.Info.At, now, "ago", "from now"), v.Info.By)},
-		{"sweep", v.Info.Labels["sweep"]}, {"trial", v.Info.Labels["trial"]}, {"dataset", v.Info.Labels["dataset"]},
-		{"because", v.Info.Why}, {"parameters", chosen(v.Result.Params)}, {"valid", Metrics(v.Report.Valid, by)},
-		{"test", Metrics(v.Info.Metrics, by)}}
-	if k := v.Report.Calibration; k != nil {
-		rows = append(rows, [2]string{"calibration", k.Method})
-		if k.Method != "none" {
-			rows = append(rows, [2]string{"uncalibrated", Metrics(k.Before, by)})
-		}
-	}
-	if r := v.Report.Verified; r != nil {
-		rows = append(rows, [2]string{"verified", r.Text()})
-	}
+		{"sweep", v.Info.Labels["sweep"]}, {"trial", v.Info.Labels["trial"]}, {"dataset", v.Info.Labels["dataset"]}}
+	rows = append(rows, judged(&v.Report, chosen(v.Result.Params), v.Metric)...)
 
 	var bytes int64
 	for _, f := range v.Files {

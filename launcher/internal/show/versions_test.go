@@ -8,6 +8,7 @@ import (
 	"coppice/internal/program"
 	"coppice/internal/program/tables"
 	"coppice/internal/registry"
+	"coppice/internal/sweep"
 )
 
 // TestLifeWithAnUnreadableEvent: where the move that made a version the champion cannot be read, its life has no
@@ -28,12 +29,12 @@ func TestLifeWithAnUnreadableEvent(t *testing.T) {
 
 // TestTheMetricThatChoseComesFirst: before those that were measured beside it.
 func TestTheMetricThatChoseComesFirst(t *testing.T) {
-	v := VersionDetails{}
-	v.Report.Within.Metric = "rmse"
+	v := VersionDetails{Metric: "rmse", Report: sweep.Conclusion{Within: &sweep.Within{Metric: "rmse", Low: 4 - 0.196,
+		High: 4 + 0.196}}}
 	v.Report.Valid, v.Info.Metrics = map[string]float64{"mae": 1, "rmse": 2}, map[string]float64{"mae": 3, "rmse": 4}
 	var out strings.Builder
 	Printer{Screen: tables.Screen{Output: program.To(&out)}}.Version(v, time.Now(), false)
-	for _, want := range []string{"rmse 2, mae 1", "rmse 4, mae 3"} {
+	for _, want := range []string{"rmse 2, mae 1", "rmse 4.00 ± 0.10, mae 3"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("got %s\nwant %q in it", out.String(), want)
 		}

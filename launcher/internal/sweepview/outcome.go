@@ -8,15 +8,11 @@ import (
 
 // NotPromoted is the error about a sweep whose winner did not become the champion.
 func NotPromoted(c *sweep.Conclusion) error {
-	code, verdict := sweep.ExitNotPromoted, ""
-	switch c.Verdict() {
-	case sweep.VerdictBlocked:
-		code, verdict = sweep.ExitBlocked, " (blocked)"
-	case sweep.VerdictNotComparable:
-		verdict = " (it cannot be compared)"
+	code := sweep.ExitNotPromoted
+	if c.Verdict() == sweep.VerdictBlocked {
+		code = sweep.ExitBlocked
 	}
-	return &endedError{code, fmt.Sprintf("sweep %s: version %d of %s is registered and was not promoted%s: %s", c.Sweep,
-		c.Version, c.Model, verdict, c.Why())}
+	return &endedError{code, fmt.Sprintf("sweep %s: %s: %s", c.Sweep, c.Headline(), c.Why())}
 }
 
 // endedError is a sweep that has ended without a new champion. Schedulers read its exit code.

@@ -382,9 +382,9 @@ func TestReadMeans(t *testing.T) {
 // TestNotPromoted: if the winner is not promoted, the launcher ends with an exit code and a sentence of its own.
 func TestNotPromoted(t *testing.T) {
 	for verdict, says := range map[sweep.Verdict][2]string{
-		sweep.VerdictNotPromoted:   {"", "log_loss 0.3 is not shown to be better"},
-		sweep.VerdictNotComparable: {" (it cannot be compared)", `it needs the column "price"`},
-		sweep.VerdictBlocked:       {" (blocked)", "blocked: a third of the labels is missing"},
+		sweep.VerdictNotPromoted:   {"not promoted", "log_loss 0.3 is not shown to be better"},
+		sweep.VerdictNotComparable: {"not comparable", `it needs the column "price"`},
+		sweep.VerdictBlocked:       {"blocked", "blocked: a third of the labels is missing"},
 	} {
 		reason := says[1]
 		c := &sweep.Conclusion{Sweep: "night-1", Outcome: sweep.OutcomeWinner, Model: "ctr", Version: 7,
@@ -393,7 +393,7 @@ func TestNotPromoted(t *testing.T) {
 		code := map[bool]int{true: sweep.ExitBlocked, false: sweep.ExitNotPromoted}[verdict == sweep.VerdictBlocked]
 		got := program.ExitCode(t.Context(), err)
 		if got != code ||
-			!strings.Contains(err.Error(), "version 7 of ctr is registered and was not promoted"+says[0]+": "+reason) {
+			!strings.Contains(err.Error(), "sweep night-1: ctr v7 is not live: "+says[0]+": "+reason) {
 			t.Errorf("%s: %v, exit code %d", verdict, err, got)
 		}
 	}

@@ -381,7 +381,7 @@ func (w *Setup) printResult(r trained) {
 	t.Row("time", fmt.Sprintf("%.2f s, %.1f ms per tree, %.3f ns per row x feature x tree", r.Seconds,
 		r.MsPerTree, r.NsPerValue))
 	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
-		t.Row("valid "+name, fmt.Sprintf("%.6f", r.Metrics[name]))
+		t.Row("valid "+name, sweep.Score(r.Metrics[name], 0))
 	}
 	if r.Memory.PSS > 0 {
 		t.Row("memory", fmt.Sprintf("%s private, %s shared", humanize.IBytes(uint64(r.Memory.Private)),

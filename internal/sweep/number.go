@@ -1,0 +1,56 @@
+package sweep
+
+import (
+	"math"
+	"strconv"
+)
+
+// Score is a metric's value as people read it everywhere, or another number: with its standard error, to that's second
+// digit, 0.0767 ± 0.0012; where none is known, which is 0, in four digits, and not fewer than there are before the
+// point. What programs read has all digits.
+func Score(v, se float64) string {
+	if !(se > 0) || math.IsInf(se, 0) || math.IsNaN(v) {
+		return Digits(v, max(4, whole(v)))
+	}
+	power, _ := strconv.Atoi(strconv.FormatFloat(se, 'e', 1, 64)[4:]) // 1.2e-03: of its first digit
+	unit := math.Pow(10, float64(power-1))
+	at := func(x float64) string { return strconv.FormatFloat(math.Round(x/unit)*unit, 'f', max(0, 1-power), 64) }
+	return at(v) + " ± " + at(se)
+}
+
+// whole is how many digits a number has before the point.
+func whole(v float64) int { return int(math.Log10(max(1, math.Abs(v)))) + 1 }
+
+// Percent is a share as people read it: in two digits, whole from 10 % on.
+func Percent(share float64) string {
+	if share != 0 && math.Abs(share) < 1e-5 {
+		return map[bool]string{true: "<0.001 %", false: ">-0.001 %"}[share > 0]
+	}
+	return Digits(100*share, max(2, whole(100*share))) + " %"
+}
+
+// Digits is v with n significant digits and no more, as a script writes it: exponents are of what is very small or
+// large.
+func Digits(v float64, n int) string {
+	text := strconv.FormatFloat(v, 'g', n, 64)
+	if v, _ = strconv.ParseFloat(text, 64); math.IsNaN(v) || math.IsInf(v, 0) { // the largest round beyond all
+		return text
+	}
+	if v == 0 {
+		return "0" // never -0
+	}
+	if math.Abs(v) < 1e-6 || math.Abs(v) >= 1e21 {
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
+func orZero(v *float64) float64 {
+	if v == nil {
+		return 0
+	}
+	return *v
+}
+
+// ScoreText is a trial's score, with its standard error where one is known, as people read it.
+func (r *Result) ScoreText() string { return Score(r.Score, orZero(r.ScoreSE)) }
