@@ -12,7 +12,7 @@ var ceilings = map[string]int{
 	"aggregator":                   15,
 	"aggregator/command":           87,
 	"aggregator/internal/cli":      261,
-	"aggregator/internal/conclude": 3897,
+	"aggregator/internal/conclude": 3903,
 	"aggregator/internal/judge":    889,
 	"bench/gauge":                  626,
 	"container/roots":              34,
@@ -84,7 +84,7 @@ var ceilings = map[string]int{
 	"launcher/internal/report":     1441,
 	"launcher/internal/reproduce":  401,
 	"launcher/internal/serve":      1958,
-	"launcher/internal/show":       1773,
+	"launcher/internal/show":       1778,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1695,
 	"launcher/internal/sweepview":  620,
@@ -110,7 +110,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 108_441
+const maxLines = 108_452
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

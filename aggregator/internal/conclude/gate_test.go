@@ -182,6 +182,12 @@ func TestOtherSchemas(t *testing.T) {
 	}
 }
 
+// TestLackedColumns: one is missing, several are.
+func TestLackedColumns(t *testing.T) {
+	contains(t, lacksColumns([]string{`"a"`}).Error(), `needs the column "a", which is missing from`)
+	contains(t, lacksColumns([]string{`"a"`, `"b"`}).Error(), `needs the columns "a", "b", which are missing from`)
+}
+
 // TestReferenceRows: a version keeps its sampled test rows with their labels, and returns them unchanged.
 func TestReferenceRows(t *testing.T) {
 	w := champion(t, datasettestOptions(6000, 5))

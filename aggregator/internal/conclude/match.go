@@ -136,10 +136,16 @@ func predict(s *scorer.Scorer, sample *dataset.Sample) ([]float64, error) {
 		}
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("it needs the %s %s, which is missing from these rows",
-			english.PluralWord(len(missing), "column", ""), strings.Join(missing, ", "))
+		return nil, lacksColumns(missing)
 	}
 	return s.Sample(sample, runtime.GOMAXPROCS(0))
+}
+
+// lacksColumns says which columns, quoted, rows do not have.
+func lacksColumns(names []string) error {
+	n := len(names)
+	return fmt.Errorf("it needs the %s %s, which %s missing from these rows", english.PluralWord(n, "column", ""),
+		strings.Join(names, ", "), english.PluralWord(n, "is", "are"))
 }
 
 // rival is a version that the new model is compared with.

@@ -10,6 +10,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
+	"coppice/internal/nights"
 	"coppice/internal/page"
 	"coppice/launcher/internal/stager"
 )
@@ -24,7 +25,7 @@ func (w Printer) Dataset(s *stager.Staged) {
 	for _, note := range page.Made(m) {
 		w.Printf("%s\n", note)
 	}
-	w.warnings(m.About.Warnings)
+	w.warnings(m.About.Warnings, isFirst(s.Night))
 
 	verb := "staged"
 	if s.Existed {
@@ -67,9 +68,13 @@ var useless = map[string]string{ingest.WarnConstant: "the same value in every ro
 // leaks is said of several columns that know the label.
 const leaks = "each alone predicts the label all but perfectly: are they known before it is? If not, drop them"
 
+// isFirst says that a night was compared with no earlier one. The record is nil where none is kept.
+func isFirst(r *nights.Record) bool { return r == nil || len(r.Against) == 0 }
+
 // warnings writes what a person should check, what is useless or leaks in one line of all its columns. If several
-// columns should be dropped, they are also written as a list to paste.
-func (w Printer) warnings(all []dataset.Warning) {
+// columns should be dropped, they are also written as a list to paste, but only on the first night: later ones have
+// versions that need the columns, and without them these versions could not be compared.
+func (w Printer) warnings(all []dataset.Warning, first bool) {
 	hints := map[string]bool{ingest.HintIDs: true, ingest.HintKey: true, ingest.HintIndex: true}
 	var drop []string
 	of, lines := map[string][]string{}, map[string]int{} // columns and lines, by code
@@ -82,7 +87,7 @@ func (w Printer) warnings(all []dataset.Warning) {
 
 	together := func(code string) string { // all columns in one line
 		switch columns := strings.Join(of[code], ", "); {
-		case useless[code] != "" && len(drop) > 1:
+		case useless[code] != "" && (len(drop) > 1 || !first):
 			return useless[code] + ": " + columns
 		case code == ingest.WarnLeak && len(of[code]) > 1:
 			return columns + ": " + leaks
@@ -112,7 +117,7 @@ func (w Printer) warnings(all []dataset.Warning) {
 				code)
 		}
 	}
-	if len(drop) > 1 {
+	if len(drop) > 1 && first {
 		w.Printf("nothing can be learned from these %d columns; to leave them out, add this to the dataset's YAML, "+
 			"or to its existing drop:\n", len(drop))
 		w.YAML("drop: [" + strings.Join(drop, ", ") + "]")

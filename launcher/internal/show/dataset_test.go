@@ -9,6 +9,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
+	"coppice/internal/nights"
 	"coppice/internal/program"
 	"coppice/internal/program/tables"
 	"coppice/internal/sweep"
@@ -34,7 +35,7 @@ func TestManyWarnings(t *testing.T) {
 		all = append(all, dataset.Warning{Code: ingest.HintIDs, Column: fmt.Sprint("c", i), Text: "many"})
 	}
 	var out strings.Builder
-	Printer{Screen: tables.Screen{Output: program.To(&out)}}.warnings(all)
+	Printer{Screen: tables.Screen{Output: program.To(&out)}}.warnings(all, true)
 	want := "hint: user: one\nhint: c0: many\nhint: c1: many\nhint: c2: many\nhint: c3: many\nhint: c4: many\n" +
 		"and 1,229 more with code " + ingest.HintIDs + ", which the dataset's manifest.json has\n"
 	if out.String() != want {
@@ -46,9 +47,35 @@ func TestManyWarnings(t *testing.T) {
 func TestLeaksInOneLine(t *testing.T) {
 	var out strings.Builder
 	Printer{Screen: tables.Screen{Output: program.To(&out)}}.warnings([]dataset.Warning{
-		{Code: ingest.WarnLeak, Column: "a", Text: "one"}, {Code: ingest.WarnLeak, Column: "b", Text: "two"}})
+		{Code: ingest.WarnLeak, Column: "a", Text: "one"}, {Code: ingest.WarnLeak, Column: "b", Text: "two"}}, true)
 	if want := "warning: a, b: " + leaks + "\n"; out.String() != want {
 		t.Errorf("two columns that leak printed\n%s\nexpected\n%s", out.String(), want)
+	}
+}
+
+// TestDropIsAdvisedOnTheFirstNight: later there are versions that need the columns.
+func TestDropIsAdvisedOnTheFirstNight(t *testing.T) {
+	a := dataset.Warning{Code: ingest.WarnConstant, Column: "a", Text: "every row has the same value; drop the column"}
+	b := dataset.Warning{Code: ingest.WarnConstant, Column: "b", Text: a.Text}
+	const fact = "warning: the same value in every row: a"
+	for _, c := range []struct {
+		all     []dataset.Warning
+		against []string
+		want    string
+	}{
+		{[]dataset.Warning{a}, nil, "warning: a: every row has the same value; drop the column\n"},
+		{[]dataset.Warning{a, b}, nil, fact + ", b\nnothing can be learned from these 2 columns; to leave them out, " +
+			"add this to the dataset's YAML, or to its existing drop:\ndrop: [\"a\", \"b\"]\n"},
+		{[]dataset.Warning{a}, []string{"v1"}, fact + "\n"},
+		{[]dataset.Warning{a, b}, []string{"v1"}, fact + ", b\n"},
+	} {
+		var out strings.Builder
+		Printer{Screen: tables.Screen{Output: program.To(&out)}}.warnings(c.all,
+			isFirst(&nights.Record{Against: c.against}))
+		if out.String() != c.want {
+			t.Errorf("%d constant columns after %d nights print\n%s\nexpected\n%s", len(c.all), len(c.against),
+				out.String(), c.want)
+		}
 	}
 }
 

@@ -159,7 +159,7 @@ func (w Printer) Found(all []draft.Finding) {
 func (w Printer) Notable(s *stager.Staged) {
 	m := s.Manifest
 	w.features(m, mostTyped)
-	w.warnings(m.About.Warnings)
+	w.warnings(m.About.Warnings, isFirst(s.Night))
 	if len(m.About.Warnings) > 0 {
 		w.Printf("%-9s  Override with --drop, --categorical, --missing or --format; for anything else, edit the files "+
 			"from --save-specs\n", "")

@@ -143,7 +143,7 @@ func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapsh
 func (w Printer) Night(r *nights.Record, m *dataset.Manifest) {
 	if m != nil {
 		w.features(m, len(m.Features))
-		w.warnings(m.About.Warnings)
+		w.warnings(m.About.Warnings, isFirst(r))
 	}
 	p := r.Profile
 	rows := [][2]string{{"dataset", r.Dataset + "@" + r.Version}, {"staged", r.At.Format(time.RFC3339)},
