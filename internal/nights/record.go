@@ -21,7 +21,8 @@ type Record struct {
 	Format  int       `json:"format"`
 	Dataset string    `json:"dataset"`
 	Version string    `json:"version"`
-	At      time.Time `json:"at"` // when it was staged
+	Night   string    `json:"night,omitempty"` // the day of its slot; empty for a table of no schedule
+	At      time.Time `json:"at"`              // when it was staged
 	// Spec is a hash of the dataset's spec without its source and label.as_of; Meaning covers the parts that must agree
 	// for profiles to be comparable.
 	Spec     string           `json:"spec"`

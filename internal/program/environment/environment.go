@@ -185,7 +185,7 @@ type LauncherTaskEnv struct {
 	File    string `env:"COPPICE_STAGE_FILE, required"`
 	Spec    string `env:"COPPICE_STAGE_SPEC, required"`
 	Day     string `env:"COPPICE_STAGE_DAY"`     // the newest day of a source of days, as 2006-01-02
-	Nightly string `env:"COPPICE_STAGE_NIGHTLY"` // true: the table is a scheduled night's
+	Nightly string `env:"COPPICE_STAGE_NIGHTLY"` // the day of the slot if the table is a scheduled night's
 	Attempt int    `env:"COPPICE_TASK_ATTEMPT, default=$BATCH_TASK_RETRY_ATTEMPT"`
 
 	BigQueryEndpoint string `env:"COPPICE_BIGQUERY_ENDPOINT"` // of an emulator

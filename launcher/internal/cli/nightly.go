@@ -16,6 +16,7 @@ import (
 	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/slot"
 	"coppice/launcher/internal/stager"
+	"coppice/launcher/internal/sweepview"
 )
 
 type nightlyFlags struct {
@@ -129,7 +130,7 @@ func nightlyOf(ctx context.Context, w *Setup, spec *sweep.Spec, t *stager.TableS
 		return err
 	}
 	f.stage.batch.Labels = spec.Labels
-	f.stage.nightly = true
+	f.stage.night = sweepview.NameNight(id)
 	staged, err := stageTable(ctx, w, t, dst, f.stage)
 	if err != nil {
 		if ctx.Err() == nil {

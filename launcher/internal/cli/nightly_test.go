@@ -239,6 +239,28 @@ func TestNightsAfterAPerson(t *testing.T) {
 	says("ctr v1 was not promoted; ctr@1 is the champion, by hand ("+by+": it is right).", command...)
 }
 
+// TestABlockedNightStandsInItsPlace: by its slot, not by when it was staged or by its rows.
+func TestABlockedNightStandsInItsPlace(t *testing.T) {
+	w := newStagedWorld(t)
+	w.now = w.now.AddDate(0, 0, 4)
+	file := w.file("sweep.yaml", sweepYAML)
+	w.jobs.run = w.concluded(sweep.OutcomeWinner)
+	w.must("nightly", file, "--at", w.now.Format(time.RFC3339))
+	w.file("clicks.csv", string(datasettest.Table(datasettest.Options{Rows: 1100})))
+	spec := filepath.Join(w.dir, "dataset.yaml")
+	text := must.Get(os.ReadFile(spec))(t)
+	w.file("dataset.yaml", string(text)+"contract: {rows: {min: 100000}}\n")
+	at := w.now.AddDate(0, 0, -2)
+	w.now = w.now.Add(time.Hour)
+	w.refused(sweep.ExitBlocked, "is blocked", "nightly", file, "--at", at.Format(time.RFC3339))
+	var m page.Month
+	must.Do(t, json.Unmarshal([]byte(w.must("nights", "ctr", "--json")), &m))
+	if len(m.Nights) != 2 || m.Nights[1].Night != at.Format(time.DateOnly) ||
+		m.Nights[1].Verdict != sweep.VerdictBlocked {
+		t.Errorf("got the nights %+v; want that of %s, which was blocked, last", m.Nights, at.Format(time.DateOnly))
+	}
+}
+
 // listens makes a channel that records its messages, or fails.
 func (w *world) listens(heard *[]notify.VerdictMessage, fail *error) {
 	send := func(_ context.Context, m *notify.VerdictMessage) error {

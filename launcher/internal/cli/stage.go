@@ -24,7 +24,7 @@ type stageFlags struct {
 	out     string
 	threads int
 	day     string // the newest of a source of days
-	nightly bool   // a schedule's slot is staged
+	night   string // the day of the slot that is staged; empty for none
 	dryRun  bool   // only say what would be read, and what BigQuery would cost
 	batch   cloudjob.Flags
 }
@@ -123,7 +123,7 @@ func stageTable(ctx context.Context, w *Setup, t *stager.TableSpec, dst stager.D
 		return nil, program.Usagef("--batch needs a source in a bucket, but the source of %s is %.100s; copy it to a "+
 			"bucket first: gcloud storage cp", t.File, t.Spec.Source)
 	}
-	s := stager.Stager{Threads: f.threads, Bucket: w.bucket, Exports: w.exports(), Nightly: f.nightly}
+	s := stager.Stager{Threads: f.threads, Bucket: w.bucket, Exports: w.exports(), Night: f.night}
 	if f.dryRun {
 		s.Day = t.Day
 		return nil, estimate(ctx, w, &s, t, dst)

@@ -55,10 +55,7 @@ func stageInBatch(ctx context.Context, w *Setup, s stager.Stager, t *stager.Tabl
 	q.Dataset, q.Fingerprint = t.Spec.Name, in.Fingerprint
 	q.Env = environment.LauncherTaskEnv{Project: w.env.Project, BigQueryEndpoint: w.env.BigQueryEndpoint,
 		DatasetsBucket: w.env.DatasetsBucket, File: t.File,
-		Spec: string(t.Text), Day: dayOf(t.Spec, t.Day)}
-	if s.Nightly {
-		q.Env.Nightly = "true"
-	}
+		Spec: string(t.Text), Day: dayOf(t.Spec, t.Day), Nightly: s.Night}
 	o, err := followJob(ctx, w, q)
 	if err != nil {
 		return nil, err
@@ -154,7 +151,7 @@ func runStageTask(ctx context.Context, w *Setup) (err error) {
 
 	t := &cloudjob.Task{Env: env, Store: w.datasets, Now: w.Now, Every: taskEvery,
 		Code: func(err error) int { return program.ExitCode(ctx, err) }}
-	s := &stager.Stager{Scratch: env.Scratch, Bucket: w.bucket, Exports: w.exports(), Nightly: env.Nightly != ""}
+	s := &stager.Stager{Scratch: env.Scratch, Bucket: w.bucket, Exports: w.exports(), Night: env.Nightly}
 	if env.Day != "" {
 		if s.Day, err = time.Parse(time.DateOnly, env.Day); err != nil {
 			return problem.Wrap(problem.Environment, err, "COPPICE_STAGE_DAY")

@@ -95,7 +95,7 @@ func (d *Pages) Tonight(ctx context.Context, x *page.Index) error {
 
 // blocked is a table that was blocked, in the place of a model's sweep.
 func blocked(model string, r *nights.Record) page.IndexSweep {
-	return page.IndexSweep{Model: model, Dataset: r.Dataset + "@" + r.Version, Planned: r.At, At: r.At,
+	return page.IndexSweep{Model: model, Night: r.Night, Dataset: r.Dataset + "@" + r.Version, Planned: r.At, At: r.At,
 		Verdict: sweep.VerdictBlocked, Why: nights.Reason(r.Findings)}
 }
 

@@ -81,16 +81,20 @@ func (d *Pages) Month(ctx context.Context, model string, since time.Time) (*page
 			}
 		}
 	}
-	for i := range m.Nights {
-		n := &m.Nights[i]
-		n.Night = cmp.Or(n.Night, n.Data, n.At.Format(time.DateOnly))
-	}
 	m.Nights = slices.DeleteFunc(m.Nights, func(n page.ModelNight) bool { return n.At.Before(since) })
 	slices.SortStableFunc(m.Nights, func(a, b page.ModelNight) int {
 		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Dataset, b.Dataset))
 	})
 	m.Nights = m.Nights[:min(len(m.Nights), most)]
-	return m, d.champions(ctx, m)
+	err = d.champions(ctx, m)
+	place := func(n page.ModelNight) string { return cmp.Or(n.Night, n.At.Format(time.DateOnly)) }
+	slices.SortStableFunc(m.Nights, func(a, b page.ModelNight) int { return cmp.Compare(place(b), place(a)) })
+	for i := range m.Nights {
+		n := &m.Nights[i]
+		n.Night = cmp.Or(n.Night, n.Data, n.At.Format(time.DateOnly))
+	}
+	m.Standing.Nights = m.InARow(m.Standing.Champion)
+	return m, err
 }
 
 // champions fills in which version was live after each night, and how many nights in a row have not changed that.
@@ -130,7 +134,6 @@ func (d *Pages) champions(ctx context.Context, m *page.Month) error {
 			break
 		}
 	}
-	m.Standing.Nights = m.InARow(m.Standing.Champion)
 	return nil
 }
 

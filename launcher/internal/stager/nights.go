@@ -71,9 +71,9 @@ func (s *Stager) readPastNights(ctx context.Context, spec *dataset.Spec, dst Des
 		return nil, nil, err
 	}
 
-	r := &nights.Record{Format: 1, Dataset: spec.Name, At: s.now(), Spec: hash, Meaning: meaning,
+	r := &nights.Record{Format: 1, Dataset: spec.Name, Night: s.Night, At: s.now(), Spec: hash, Meaning: meaning,
 		MaxAge: spec.Contract.MaxAge}
-	q := &nights.Request{Spec: spec, At: r.At, Threads: s.threads(), Declared: s.Nightly || spec.Contract.Declared}
+	q := &nights.Request{Spec: spec, At: r.At, Threads: s.threads(), Declared: s.Night != "" || spec.Contract.Declared}
 	for _, n := range earlier {
 		if !n.Blocked() && n.Meaning == meaning {
 			q.Before = append(q.Before, n.Profile)

@@ -129,7 +129,7 @@ func TestContractBeginsWithNights(t *testing.T) {
 			nights.CodeEmpty)
 	}
 
-	nightly := &stager.Stager{Scratch: t.TempDir(), Now: s.Now, Nightly: true}
+	nightly := &stager.Stager{Scratch: t.TempDir(), Now: s.Now, Night: "2026-11-20"}
 	empty.Rows = empty.Rows[1:]
 	if n := night(t, nightly, empty, stager.Destination{Dir: t.TempDir()}, ""); n.Night.Blocked() {
 		t.Errorf("a schedule's first night: %v", n.Night.Findings)

@@ -59,8 +59,8 @@ type Stager struct {
 	Threads int              // 0 for all CPUs
 	Now     func() time.Time // the time of staging; nil for time.Now
 	Day     time.Time        // the newest day of a source of days; zero for yesterday, in UTC
-	// Nightly says that the table is a scheduled night's: it can be blocked from the second night on.
-	Nightly bool
+	// Night is the day of the slot if the table is a scheduled night's: it can be blocked from the second night on.
+	Night string
 	// Progress may be nil. It is called from one goroutine at a time, in bytes.
 	Progress func(step Step, done, total int64)
 }
