@@ -46,7 +46,7 @@ var ceilings = map[string]int{
 	"internal/machines":            404,
 	"internal/metric":              2681,
 	"internal/must":                36,
-	"internal/nights":              3629,
+	"internal/nights":              3630,
 	"internal/nights/nightstest":   1011,
 	"internal/notify":              543,
 	"internal/page":                2650,
@@ -72,7 +72,7 @@ var ceilings = map[string]int{
 	"launcher/command":             429,
 	"launcher/internal/bill":       271,
 	"launcher/internal/clean":      553,
-	"launcher/internal/cli":        3922,
+	"launcher/internal/cli":        3920,
 	"launcher/internal/cloudjob":   502,
 	"launcher/internal/console":    283,
 	"launcher/internal/doctor":     638,
@@ -81,7 +81,7 @@ var ceilings = map[string]int{
 	"launcher/internal/predict":    648,
 	"launcher/internal/provision":  465,
 	"launcher/internal/quote":      1421,
-	"launcher/internal/report":     1441,
+	"launcher/internal/report":     1444,
 	"launcher/internal/reproduce":  401,
 	"launcher/internal/serve":      1958,
 	"launcher/internal/show":       1778,
@@ -110,7 +110,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 108_452
+const maxLines = 108_454
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -241,7 +241,7 @@ func TestLoggerSpeaksCloudLogging(t *testing.T) {
 	log.With("sweep", sweep.ID("s-1")).Warn("careful", "trial", 3)
 	line := lines(t, &b)[0]
 	source, ok := line["logging.googleapis.com/sourceLocation"].(map[string]any)
-	if !ok || !strings.HasSuffix(source["file"].(string), "program/log_test.go") ||
+	if !ok || !strings.HasSuffix(source["file"].(string), "program/program_test.go") ||
 		!strings.HasSuffix(source["function"].(string), "TestLoggerSpeaksCloudLogging") {
 		t.Errorf("source %v", source)
 	}
