@@ -72,6 +72,9 @@ func compare(now, usual *cell.Inputs) []Input {
 		if c.IDs {
 			unseen := compareShare(c.Unseen, now.Rows, was, func(c *cell.InputCount) int64 { return c.Unseen }, rows)
 			rare := compareShare(c.Rare, now.Rows, was, func(c *cell.InputCount) int64 { return c.Rare }, rows)
+			both := compareShare(c.Unseen+c.Rare, now.Rows, was,
+				func(c *cell.InputCount) int64 { return c.Unseen + c.Rare }, rows)
+			rare.High = rare.High && both.High // what is unseen in held-out rows is rare in those of the training
 			in.Unseen, in.Rare = &unseen, &rare
 		}
 		out = append(out, in)
@@ -109,7 +112,7 @@ func checkUnseen(inputs []Input, most float64) error {
 		text, usual := fmt.Sprintf("%s (%.3g %%", in.Column, 100*in.Unseen.Now), 0.0
 		if in.Unseen.Usual != nil {
 			usual = *in.Unseen.Usual
-			text += fmt.Sprintf(", usually %.3g %%", 100*usual)
+			text += fmt.Sprintf(", of held-out rows %.3g %%", 100*usual)
 		}
 		if in.Unseen.Now-usual > most {
 			columns = append(columns, text+")")

@@ -21,9 +21,9 @@ func nothing(s *predict.Share) bool {
 	return s == nil || s.Now == 0 && (s.Usual == nil || *s.Usual == 0)
 }
 
-// Inputs writes the shares of unknown values of a scored table, beside the usual ones, of columns with any.
+// Inputs writes the shares of unknown values of a scored table, beside those of held-out rows, of columns with any.
 func (w Printer) Inputs(r *predict.Result) {
-	t := w.Table("column", "missing", "usually", "unseen", "usually", "rare", "usually")
+	t := w.Table("column", "missing", "held out", "unseen", "held out", "rare", "held out")
 	shown := 0
 	for i := range r.Inputs {
 		in := &r.Inputs[i]
