@@ -12,7 +12,7 @@ var ceilings = map[string]int{
 	"aggregator":                   15,
 	"aggregator/command":           87,
 	"aggregator/internal/cli":      261,
-	"aggregator/internal/conclude": 3903,
+	"aggregator/internal/conclude": 3884,
 	"aggregator/internal/judge":    889,
 	"bench/gauge":                  626,
 	"container/roots":              34,
@@ -30,7 +30,7 @@ var ceilings = map[string]int{
 	"internal/cloud/idtoken":       268,
 	"internal/cloud/inspect":       324,
 	"internal/cloud/pubsub":        78,
-	"internal/dataset":             5343,
+	"internal/dataset":             5362,
 	"internal/dataset/cell":        2777,
 	"internal/dataset/datasettest": 235,
 	"internal/dataset/encode":      3157,
@@ -72,19 +72,19 @@ var ceilings = map[string]int{
 	"launcher/command":             429,
 	"launcher/internal/bill":       271,
 	"launcher/internal/clean":      553,
-	"launcher/internal/cli":        3920,
+	"launcher/internal/cli":        3924,
 	"launcher/internal/cloudjob":   502,
 	"launcher/internal/console":    283,
 	"launcher/internal/doctor":     638,
 	"launcher/internal/draft":      1541,
 	"launcher/internal/plan":       1267,
-	"launcher/internal/predict":    648,
+	"launcher/internal/predict":    651,
 	"launcher/internal/provision":  465,
 	"launcher/internal/quote":      1421,
 	"launcher/internal/report":     1444,
 	"launcher/internal/reproduce":  401,
 	"launcher/internal/serve":      1958,
-	"launcher/internal/show":       1778,
+	"launcher/internal/show":       1810,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1695,
 	"launcher/internal/sweepview":  620,
@@ -110,7 +110,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 108_454
+const maxLines = 108_493
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -188,6 +188,25 @@ func (e *Encoding) PartsOf(f *Feature) []Part {
 	return parts
 }
 
+// ColumnsOf returns the columns that a feature is made of, without those of the tables that its rate falls back to.
+func (e *Encoding) ColumnsOf(i int) []string {
+	f := &e.Features[i]
+	if f.From == nil {
+		return []string{f.Name}
+	}
+	var out []string
+	parts := f.From.Of
+	if f.From.Table >= 0 {
+		parts = e.Tables[f.From.Table].Of
+	}
+	for _, p := range parts {
+		if !slices.Contains(out, p.Column) {
+			out = append(out, p.Column)
+		}
+	}
+	return out
+}
+
 // checkDerived checks that tables and derived features are consistent. After it, no index is out of range and no chain
 // of tables loops.
 func checkDerived(features []Feature, tables []LevelTable, classes int) error {

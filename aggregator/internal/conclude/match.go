@@ -361,7 +361,7 @@ func gainShares(m *gbt.Model, e *dataset.Encoding) []judge.Share {
 
 	total, by := 0.0, map[string]float64{}
 	for i := range e.Features {
-		columns := columnsOf(e, i)
+		columns := e.ColumnsOf(i)
 		for _, c := range columns {
 			by[c] += gains[i] / float64(len(columns))
 		}
@@ -378,24 +378,5 @@ func gainShares(m *gbt.Model, e *dataset.Encoding) []judge.Share {
 	slices.SortFunc(out, func(a, b judge.Share) int {
 		return cmp.Or(cmp.Compare(b.Share, a.Share), strings.Compare(a.Column, b.Column))
 	})
-	return out
-}
-
-// columnsOf returns the columns that a feature is made of.
-func columnsOf(e *dataset.Encoding, i int) []string {
-	f := &e.Features[i]
-	if f.From == nil {
-		return []string{f.Name}
-	}
-	var out []string
-	parts := f.From.Of
-	if f.From.Table >= 0 {
-		parts = e.Tables[f.From.Table].Of
-	}
-	for _, p := range parts {
-		if !slices.Contains(out, p.Column) {
-			out = append(out, p.Column)
-		}
-	}
 	return out
 }

@@ -254,6 +254,7 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	}
 	fitted := show.NewFit(d, p, st, view)
 	fitted.Hurry(spec.Trials, f.Limit, st.Board.Rows)
+	fitted.AskOfLeak(staged.Manifest.Encoding())
 	if fitted.Page = cmp.Or(f.page, pageIn(w, p.Sweep)); fitted.Page != "" {
 		if _, err := writePage(fitted.Page, view); err != nil {
 			return err

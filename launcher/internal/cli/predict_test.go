@@ -247,7 +247,8 @@ func TestPredictOnRespeltIDs(t *testing.T) {
 		t.Errorf("sites that the model does not know: ended with %d\n%s", code, errOut)
 	}
 	if code, _, _, errOut = score(prefixed, "--max-unseen", "0.2"); code != int(sweep.ExitInput) ||
-		!strings.Contains(errOut, "site (100 %, of held-out rows 0 %)") || !strings.Contains(errOut, "nothing was written") {
+		!strings.Contains(errOut, "site (100 %, of held-out rows 0 %)") ||
+		!strings.Contains(errOut, "nothing was written") {
 		t.Errorf("--max-unseen 0.2: ended with %d\n%s", code, errOut)
 	}
 	if code, _, _, errOut = score(prefixed, "--max-unseen", "2"); code != int(sweep.ExitUsage) {

@@ -76,6 +76,9 @@ func printMoved(ctx context.Context, w *Setup, a registry.Alias, from int, err e
 		return err
 	}
 	w.printf("%s of %s: version %s -> %s\n", a.Name, a.Model, show.VersionOf(from), show.VersionOf(a.Version))
+	if from > 0 && a.Version > 0 {
+		w.printf("a server of it goes on with version %d if answers would shift, and says so\n", from)
+	}
 	v, err := w.registry.Get(ctx, a.Model, strconv.Itoa(a.Version))
 	if ref := v.Info.Labels["dataset"]; err == nil && ref != "" {
 		err = stager.Renew(ctx, w.datasets, ref)

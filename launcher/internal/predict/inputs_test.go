@@ -10,7 +10,8 @@ import (
 // nothing is odd; many more that are rare or unseen are.
 func TestRowsOfTheTraining(t *testing.T) {
 	inputs := func(unseen, rare int64) *cell.Inputs {
-		return &cell.Inputs{Rows: 1000, Columns: []cell.InputCount{{Column: "title", IDs: true, Unseen: unseen, Rare: rare}}}
+		title := cell.InputCount{Column: "title", IDs: true, Unseen: unseen, Rare: rare}
+		return &cell.Inputs{Rows: 1000, Columns: []cell.InputCount{title}}
 	}
 	for _, tc := range []struct {
 		unseen, rare int64
@@ -18,8 +19,8 @@ func TestRowsOfTheTraining(t *testing.T) {
 	}{{0, 720, 0}, {100, 100, 0}, {0, 980, 0}, {970, 10, 1}} {
 		r := Result{Inputs: compare(inputs(tc.unseen, tc.rare), inputs(480, 267))}
 		if got := r.Warnings(); len(got) != tc.warnings {
-			t.Errorf("%d unseen and %d rare of 1,000, held out 480 and 267: got %q, want %d warnings", tc.unseen, tc.rare,
-				got, tc.warnings)
+			t.Errorf("%d unseen and %d rare of 1,000, held out 480 and 267: got %q, want %d warnings", tc.unseen,
+				tc.rare, got, tc.warnings)
 		}
 	}
 	r := Result{Inputs: compare(inputs(0, 720), inputs(0, 267))}

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -53,7 +54,7 @@ func (w Printer) printList(l page.Listed, most int, least ...string) {
 	t := w.Table(cells(l.Head)...).Least(least...)
 	for i, row := range l.Rows {
 		if i == most {
-			t.Row("...")
+			t.Row(fmt.Sprintf("... and %d more", len(l.Rows)-most))
 			break
 		}
 		t.Row(cells(row)...)

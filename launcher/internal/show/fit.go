@@ -3,6 +3,7 @@ package show
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -46,7 +47,8 @@ type Fit struct {
 	Without  string             `json:"without_features,omitempty"` // what a model without any scores there, in words
 	Final    *sweep.FinalModel  `json:"final,omitempty"`
 	Features []page.Importance  `json:"features,omitempty"`
-	Hurried  string             `json:"hurried,omitempty"` // how far the minutes were from enough
+	Hurried  string             `json:"hurried,omitempty"`  // how far the minutes were from enough
+	TooGood  string             `json:"too_good,omitempty"` // a question where it is nearly perfect
 	Warnings []string           `json:"warnings,omitempty"`
 	Types    []Typed            `json:"types,omitempty"` // of what is not a statistic of others
 	Page     string             `json:"page,omitempty"`
@@ -148,6 +150,35 @@ func (f *Fit) Hurry(wanted int, limit time.Duration, board []sweep.Row) {
 	f.Warnings = append(f.Warnings, f.Hurried)
 }
 
+// AskOfLeak asks of a model that is nearly perfect whether a column knows the label, and names those of which the
+// features with the largest gain are made.
+func (f *Fit) AskOfLeak(e *dataset.Encoding) {
+	name := "auc"
+	if f.Test[name] == 0 {
+		name = "r2"
+	}
+	if !(f.Test[name] > 0.98) {
+		return
+	}
+	gains := map[string]float64{}
+	for i := range e.Features {
+		columns := e.ColumnsOf(i)
+		for _, s := range f.Features {
+			for _, c := range columns {
+				if s.Feature == e.Features[i].Name {
+					gains[c] += s.Gain / float64(len(columns))
+				}
+			}
+		}
+	}
+	largest := slices.SortedFunc(maps.Keys(gains), func(a, b string) int {
+		return cmp.Or(cmp.Compare(gains[b], gains[a]), cmp.Compare(a, b))
+	})
+	f.TooGood = fmt.Sprintf("nearly perfect on test (%s %s): is a column known only after the label? Largest: %s; "+
+		"leave it out with --drop", name, Number(f.Test[name]), strings.Join(largest[:min(len(largest), 5)], ", "))
+	f.Warnings = append(f.Warnings, f.TooGood)
+}
+
 // Found writes what was decided about a table.
 func (w Printer) Found(all []draft.Finding) {
 	for _, f := range all {
@@ -164,7 +195,7 @@ func (w Printer) Notable(s *stager.Staged) {
 		w.Printf("%-9s  Override with --drop, --categorical, --missing or --format; for anything else, edit the files "+
 			"from --save-specs\n", "")
 	}
-	w.Printf("%-9s  %s features of %s rows; launcher datasets show %s\n", "dataset",
+	w.Printf("%-9s  %s features of %s rows; all of them: launcher datasets show %s\n", "dataset",
 		humanize.Comma(int64(len(m.Features))), humanize.Comma(int64(page.RowsOf(m))), m.Name)
 }
 
@@ -193,7 +224,7 @@ func (w Printer) Fitted(f *Fit) {
 		}
 	}
 	w.Pairs([2]string{"model", version + " (" + state + ")"}, [2]string{"because", why},
-		[2]string{"warning", f.Hurried},
+		[2]string{"warning", f.Hurried}, [2]string{"warning", f.TooGood},
 		[2]string{"how good", "on held-out test rows not used for selection: " +
 			strings.Join(measured(f.Test, f.Within.ErrorOf(f.Metric), f.Metric), ", ")},
 		[2]string{"", f.WithoutFeatures()},
@@ -229,7 +260,7 @@ func (f *Fit) WithoutFeatures() string {
 		most := slices.MaxFunc(f.Classes, func(a, b ClassRate) int { return cmp.Compare(a.Rate, b.Rate) })
 		more = fmt.Sprintf("; the most frequent, %s, has %s of the rows", most.Name, Percent(most.Rate))
 	case f.Base > 0:
-		what += ", " + Percent(f.Base)
+		what += ", " + Percent(f.Base) + " of the test rows"
 	}
 	own, ok := f.Test[f.Metric]
 	if a, b := m.Score(alone), m.Score(own); ok && a != b && a > b == m.Maximize {

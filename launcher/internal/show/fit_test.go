@@ -76,6 +76,9 @@ func TestNewFit(t *testing.T) {
 	if want := "launcher registry promote clicks@4 --why \"checked by hand\"\n"; !strings.Contains(out.String(), want) {
 		t.Errorf("got %s\nwant a command that can be pasted: %s", out.String(), want)
 	}
+	if want := "the base rate alone, 25 % of the test rows: "; !strings.Contains(f.WithoutFeatures(), want) {
+		t.Errorf("got %s\nwant of which rows it is: %s", f.WithoutFeatures(), want)
+	}
 	if !strings.Contains(out.String(), "launcher serve --model clicks@4\n") {
 		t.Errorf("got %s\nwant a line that serves the model", out.String())
 	}
@@ -127,6 +130,31 @@ func TestWithoutFeatures(t *testing.T) {
 	}
 }
 
+// TestNearlyPerfect: a model that is nearly perfect is questioned once, with the columns of which its largest features
+// are made.
+func TestNearlyPerfect(t *testing.T) {
+	e := &dataset.Encoding{Features: []dataset.Feature{{Name: "paid"}, {Name: "term"},
+		{Name: "paid+interest:rate", From: &dataset.Derived{What: dataset.DeriveRate}}},
+		Tables: []dataset.LevelTable{{Of: []dataset.Part{{Column: "paid"}, {Column: "interest"}}, BackOff: -1}}}
+	features := []page.Importance{{Feature: "paid+interest:rate", Gain: 0.6}, {Feature: "term", Gain: 0.2},
+		{Feature: "paid", Gain: 0.1}}
+	for by, value := range map[string]float64{"auc": 0.9944, "r2": 0.981} {
+		f := &show.Fit{Test: map[string]float64{by: value}, Features: features}
+		f.AskOfLeak(e)
+		var out strings.Builder
+		show.Printer{Screen: tables.Screen{Output: program.To(&out)}}.Fitted(f)
+		want := fmt.Sprintf("nearly perfect on test (%s %v): is a column known only after the label? Largest: paid, "+
+			"interest, term; leave it out with --drop", by, value)
+		if len(f.Warnings) != 1 || f.Warnings[0] != want || strings.Count(out.String(), "nearly perfect") != 1 {
+			t.Errorf("%s of %v: got %q and\n%s\nwant %q, once each", by, value, f.Warnings, out.String(), want)
+		}
+		f = &show.Fit{Test: map[string]float64{by: 0.98}, Features: features}
+		if f.AskOfLeak(e); len(f.Warnings) > 0 {
+			t.Errorf("%s of 0.98: got %q, want no question", by, f.Warnings)
+		}
+	}
+}
+
 // TestBaseRateOfClasses: beside the loss of several classes stands that of always predicting their shares.
 func TestBaseRateOfClasses(t *testing.T) {
 	p := &sweep.Plan{Sweep: "jobs-1", Spec: sweep.Spec{Metric: "multi_logloss"}, Trials: make([]sweep.Trial, 1)}
@@ -154,7 +182,8 @@ func TestNotable(t *testing.T) {
 	m.About.Warnings = []dataset.Warning{{Column: "ticket", Text: "consider drop: [ticket]"}}
 	var out strings.Builder
 	show.Printer{Screen: tables.Screen{Output: program.To(&out)}}.Notable(&stager.Staged{Manifest: m})
-	for _, want := range []string{"Override with --drop", "f39 ", "all numbers", "..."} {
+	for _, want := range []string{"Override with --drop", "f39 ", "all numbers", "... and 10 more",
+		"all of them: launcher datasets show visits"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("got %s\nwant %q", out.String(), want)
 		}
