@@ -66,6 +66,13 @@ var pairFeatures = []pairFeature{
 	{"several metrics", func(s *pairSpec) { s.more = ", trees" }, func(e pairSeen) string {
 		return missing(strings.Contains(e.conclusion.Reason, "trees"), "the winner is chosen by its trees, too")
 	}},
+	{"`pbt`", func(s *pairSpec) {
+		s.method = "method: pbt, population: 3"
+		s.random = true
+	}, func(e pairSeen) string {
+		return missing(e.any(func(r sweep.Result) bool { return r.From != nil && len(r.From.Lineage) > 0 }),
+			"trials continue each other's models")
+	}},
 	{"`stop`", func(s *pairSpec) {
 		s.search = append(s.search, "stop: {rule: asha, by: trees, eta: 2, min_trees: 12}")
 	}, func(e pairSeen) string {
@@ -76,6 +83,12 @@ var pairFeatures = []pairFeature{
 		f := e.conclusion.Final
 		return missing(f != nil && strings.Contains(f.Reason, "the mean of 3 models, each trained without"),
 			"models of folds are merged")
+	}},
+	{"groups of columns", func(s *pairSpec) {
+		s.search = append(s.search, "features: {try: drop_one, groups: {a: [x1], b: [x2, x3], c: [x4]}}")
+	}, func(e pairSeen) string {
+		return missing(e.any(func(r sweep.Result) bool { return r.Params[sweep.IgnoreColumn] == "name:x2,x3" }),
+			"a trial leaves a group out")
 	}},
 	{"classes", func(s *pairSpec) { s.data, s.metric, s.objective = "classes", "multi_logloss", "multiclass" }, func(e pairSeen) string {
 		return missing(strings.Contains(e.model, "num_class=3"), "the model has three classes")

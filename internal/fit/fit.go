@@ -140,6 +140,8 @@ type Request struct {
 	Resume     *gbt.Checkpoint
 	Program    string
 	Deadline   time.Time // gbt's
+	// Input is a model to continue, in the terms of the table.
+	Input *gbt.InputModel
 	// Grow trains in place of gbt.Train: with other workers, who get parts of the rows; nil otherwise.
 	Grow func(context.Context, *gbt.Data, gbt.Params, gbt.Options) (*gbt.Result, error)
 	// RateTrees asks for Metric after every tree even without early stopping.
@@ -193,7 +195,7 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 		return nil, err
 	}
 	opt := gbt.Options{Threads: q.Threads, OnTree: q.OnTree, Rows: train.Used(), Maximize: stop.Maximize,
-		Checkpoint: q.Checkpoint, Resume: q.Resume, Identity: t.Identity(q), Shift: t.scoreShift(),
+		Checkpoint: q.Checkpoint, Resume: q.Resume, Identity: t.Identity(q), Shift: t.scoreShift(), Input: q.Input,
 		Deadline: q.Deadline}
 	if q.Valid != nil && q.Valid.Split == dataset.TrainSplit {
 		opt.Shift = 0 // the rows that evaluate it are sampled like those it learns from

@@ -75,6 +75,9 @@ func newRun(d *Data, p Params, opt Options) run {
 	if opt.Shift != 0 {
 		r.Params = append(r.Params, fmt.Sprintf("[shift: %v]", opt.Shift))
 	}
+	if opt.Input != nil {
+		r.Params = append(r.Params, opt.Input.line())
+	}
 	if opt.Valid != nil {
 		r.Valid = opt.Valid.fingerprint()
 	}
@@ -215,46 +218,15 @@ func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
 	return nil
 }
 
-// onBins returns the tree, which was read, with the bins of the table that it was trained on.
-func (t *Tree) onBins(features []Feature) (*Tree, error) {
-	out := *t
-	out.left = make([]binSet, len(t.Feature))
-	for node, number := range t.Feature {
-		f := &features[number]
-		if f.Categorical != (t.Decision[node]&decisionCategorical != 0) {
-			return nil, problem.New(problem.Input, "it has another kind of feature %.60q than the table", f.Name)
-		}
-		if f.Categorical {
-			for b := range f.Bins {
-				if t.inCategory(node, float64(b)) {
-					out.left[node].add(b)
-				}
-			}
-			continue
-		}
-		last, ok := f.edge(t.Threshold[node])
-		if !ok {
-			return nil, problem.New(problem.Input, "it splits %.60q within a bin of the table", f.Name)
-		}
-		out.left[node].addUpTo(last)
-		if f.Missing >= 0 && t.goesLeft(node, math.NaN()) {
-			out.left[node].add(f.Missing)
-		}
-	}
-	return &out, nil
-}
-
-// edge returns the last bin of present values below a threshold, which has to be at its upper end.
-func (f *Feature) edge(threshold float64) (last int, ok bool) {
-	if threshold == math.MaxFloat64 { // all present values go left
-		return f.valueBins() - 1, true
-	}
-	return slices.BinarySearch(f.Bounds, threshold)
-}
-
-// rescore recomputes the current output's raw scores, which a checkpoint does not hold, from the trees.
+// rescore recomputes the current output's raw scores, which a checkpoint does not hold, from an input model, whose
+// scores they are already, and then from the trees.
 func (b *booster) rescore(ctx context.Context, k int) error {
 	trees := b.treesOf(k, b.trees)
+	if b.opt.Input != nil {
+		addPredictions(ctx, trees, b.data.Columns, b.data.rows(), b.raw, b.walks)
+		b.addToValid(ctx, trees...)
+		return ctx.Err()
+	}
 	if err := replay(ctx, trees, b.data, b.raw, b.bias, b.walks); err != nil {
 		return err
 	}

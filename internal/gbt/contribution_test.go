@@ -1,11 +1,8 @@
 package gbt
 
 import (
-	"bytes"
 	"errors"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -118,17 +115,4 @@ func TestContributions(t *testing.T) {
 			t.Errorf("a model without counts of %s: got %v, expected an error about the input", name, err)
 		}
 	}
-}
-
-func readModel(t *testing.T, name string) *Model {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", "lightgbm", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := ReadModel(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
 }

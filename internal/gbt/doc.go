@@ -23,7 +23,8 @@
 // rank.go make gradients, quantile.go the leaves that are quantiles, sample.go draws rows and features, split.go and
 // split_categorical.go choose a split, split_extra.go draws its threshold (extra_trees) and coarse.go is what
 // max_bin leaves of it. checkpoint.go suspends a training between two trees and resumes it (checkpoint_format.go),
-// team.go joins workers that share the rows and memory.go estimates the memory for all of it.
+// team.go joins workers that share the rows, input.go continues a finished model and memory.go estimates the memory
+// for all of it.
 //
 // Model and prediction. data.go is a binned table, model.go and tree.go are what comes out, model_read.go and
 // model_write.go LightGBM's text, and merge.go makes one model of several. predict.go and predict_compile.go score raw

@@ -17,6 +17,7 @@ type Model struct {
 	Trees        []*Tree
 	Params       []string // lines for the file's parameters section
 
+	sum      string // SHA-256 of the text it was read from
 	batching batching
 	apart    struct { // one model for each of several outputs
 		once   sync.Once

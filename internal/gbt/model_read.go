@@ -2,6 +2,8 @@ package gbt
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"maps"
@@ -37,7 +39,8 @@ func ReadModel(r io.Reader) (*Model, error) {
 	if known, ok := r.(interface{ Len() int }); ok {
 		text.Grow(min(known.Len(), MaxModelBytes+1))
 	}
-	if _, err := io.Copy(&text, io.LimitReader(r, MaxModelBytes+1)); err != nil {
+	hash := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(&text, hash), io.LimitReader(r, MaxModelBytes+1)); err != nil {
 		return nil, fmt.Errorf("read model: %w", err)
 	}
 	if text.Len() > MaxModelBytes {
@@ -45,7 +48,12 @@ func ReadModel(r io.Reader) (*Model, error) {
 	}
 
 	p := &modelReader{rest: text.String()}
-	return p.readModel()
+	m, err := p.readModel()
+	if err != nil {
+		return nil, err
+	}
+	m.sum = hex.EncodeToString(hash.Sum(nil))
+	return m, nil
 }
 
 // Keys of the head and of a tree.

@@ -150,13 +150,24 @@ func TestContributionsOfClasses(t *testing.T) {
 	}
 }
 
-// TestClassesMerge: merging a model with itself changes no score.
-func TestClassesMerge(t *testing.T) {
+// TestClassesContinue: a model continued on its own table is that of an uninterrupted training, and merging a model
+// with itself changes no score.
+func TestClassesContinue(t *testing.T) {
 	const k = 3
 	d := ofClasses(tableSpec{rows: 2000, numerical: 4, bins: 20, seed: 4}, k)
 	p := small()
-	p.Objective, p.NumClass, p.NumIterations = softmaxName, k, 10
+	p.Objective, p.NumClass, p.NumIterations = softmaxName, k, 5
+	first := mustTrain(t, &d.Data, p, Options{}).Model
+	in := must.Get(first.OnBins(d.Features))(t)
+	both := mustTrain(t, &d.Data, p, Options{Input: in})
+	p.NumIterations = 10
 	whole := mustTrain(t, &d.Data, p, Options{}).Model
+	got, _, _ := strings.Cut(string(text(t, both.Model)), "end of trees")
+	want, _, _ := strings.Cut(string(text(t, whole)), "end of trees")
+	if got != want || both.Grown != 5 || both.Best != 10 {
+		t.Errorf("continued, %d rounds and %d in all: the trees are not those of 10 rounds", both.Grown, both.Best)
+	}
+
 	twice := must.Get(Merge([]*Model{whole, whole}))(t)
 	a, b := make([]float64, k), make([]float64, k)
 	whole.PredictRow(d.row(7), a)
@@ -271,6 +282,36 @@ func TestClassesResume(t *testing.T) {
 			if !bytes.Equal(text(t, res.Model), text(t, whole.Model)) ||
 				scores[1] != nil && !slices.Equal(scores[0], scores[1]) {
 				t.Errorf("%s: resumed after round %d, the model or its scores are others", name, c.Trees())
+			}
+		}
+	}
+}
+
+// TestClassesContinueWithoutAClass: of a class that the new rows lack, the new trees say no more than they were rated
+// by.
+func TestClassesContinueWithoutAClass(t *testing.T) {
+	const k = 3
+	for _, objective := range []string{softmaxName} {
+		d := ofClasses(tableSpec{rows: 2000, numerical: 4, bins: 20, seed: 4}, k)
+		p := small()
+		p.Objective, p.NumClass, p.NumIterations = objective, k, 5
+		in := must.Get(mustTrain(t, &d.Data, p, Options{}).Model.OnBins(d.Features))(t)
+		tonight := d.Data
+		for r, y := range d.Label {
+			if y < k-1 {
+				tonight.Subset = append(tonight.Subset, uint32(r))
+			}
+		}
+		var rated []float64
+		m := mustTrain(t, &tonight, p, Options{Input: in, Valid: &d.Data, Eval: func(raw []float64) (float64, error) {
+			rated = slices.Clone(raw)
+			return 0, nil
+		}}).Model
+		got := must.Get(m.PredictBinned(&d.Data, 1))(t)
+		for i, want := range rated {
+			if math.Abs(got[i]-want) > 1e-9 {
+				t.Fatalf("%s: row %d, class %d: the model predicts %v, it was rated by %v", objective, i/k, i%k, got[i],
+					want)
 			}
 		}
 	}

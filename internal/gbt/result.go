@@ -8,7 +8,7 @@ import (
 // shifted returns the trees with Options.Shift added to the first. The booster's own trees do not have it, since the
 // training rows' scores are rebuilt from them on resuming.
 func (b *booster) shifted(trees []*Tree) []*Tree {
-	if b.opt.Shift == 0 || len(trees) == 0 {
+	if b.carried() == 0 || len(trees) == 0 {
 		return trees
 	}
 
@@ -21,18 +21,22 @@ func (b *booster) shifted(trees []*Tree) []*Tree {
 }
 
 func (b *booster) result() *Result {
-	if len(b.trees) == 0 {
+	if len(b.trees) == 0 && b.opt.Input == nil {
 		for k := range b.outputs {
 			b.trees = append(b.trees, constantTree(b.outputs[k].bias))
 		}
 	}
 	m := &Model{Objective: b.obj.String(), Trees: b.shifted(b.trees), FeatureNames: b.names,
 		FeatureInfos: b.infos, Params: b.p.parameterLines(b.data.Features)}
+	if in := b.opt.Input; in != nil {
+		m.Trees = slices.Concat(in.Trees, b.trees)
+		m.Params = append(m.Params, in.line())
+	}
 
 	r := &Result{Model: m, Grown: b.iterations(), Best: m.Iterations(), Metric: b.BestMetric, Stopped: b.stopped,
 		Resumed: b.resumed, Took: b.elapsed()}
 	if b.p.EarlyStoppingRound > 0 && b.Best > 0 {
-		r.Best = b.Best
+		r.Best = b.iterationsBefore() + b.Best
 		r.Model = m.truncated(r.Best)
 	}
 	return r

@@ -27,6 +27,10 @@ type Options struct {
 	// rows. As with the constant of boost_from_average, the first tree carries it.
 	Shift float64
 
+	// Input, if not nil, is a model to continue: scores begin at its predictions, and its trees precede the new ones in
+	// the finished model. num_iterations, early_stopping_round and Progress refer to new trees only.
+	Input *InputModel
+
 	// OnTree is called after every tree. Its error ends the training; ErrLimit ends it as Deadline does. In a team, the
 	// first worker calls it.
 	OnTree func(Progress) error
@@ -205,7 +209,10 @@ func newScored(d *Data, p Params, opt Options, pool *pool) (scored, error) {
 	if len(each) > 1 && opt.Shift != 0 {
 		return s, &ParamError{"shift", "scores of several classes have none"}
 	}
-	return s, nil
+	if opt.Input != nil {
+		err = opt.Input.check(d, s.obj)
+	}
+	return s, err
 }
 
 // beginScores sets all raw scores.
@@ -334,9 +341,17 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool)
 	perCopy := b.p.forCopies(d.Copies)
 	b.grow = newGrower(&perCopy, b.data, pool)
 	b.gh = make([]uint32, d.Rows)
-	b.beginScores(b.p.BoostFromAverage)
+	b.beginScores(b.p.BoostFromAverage && opt.Input == nil)
+	for k := range b.outputs {
+		if opt.Input != nil {
+			b.outputs[k].bias = 0 // its trees carry one
+		}
+	}
 	b.Bias = b.bias
 
+	if err := b.continueInput(ctx); err != nil {
+		return nil, err
+	}
 	if opt.Resume != nil {
 		if err := b.resume(ctx, opt.Resume); err != nil {
 			return nil, err
@@ -349,7 +364,7 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool)
 // continue. If no split is found among its features and rows, the next round may still find one in others.
 func (b *booster) growRound(ctx context.Context) error {
 	start := time.Now()
-	round := b.Round
+	round := b.iterationsBefore() + b.Round
 	b.Round++
 
 	grown, splits := make([]*Tree, len(b.outputs)), false
@@ -415,7 +430,7 @@ func (b *booster) growTree(ctx context.Context, round, k int) (*Tree, error) {
 	// The first tree carries the bias, so that the trees alone sum up to a raw score.
 	if len(b.trees) == 0 {
 		t.addBias(b.bias)
-		if shift := b.opt.Shift; shift != 0 {
+		if shift := b.carried(); shift != 0 {
 			for r := range b.validRaw {
 				b.validRaw[r] += shift
 			}

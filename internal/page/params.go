@@ -12,19 +12,45 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Differing are the parameters that differ between a plan's trials.
-type Differing struct{ Shown []Param }
+// Differing are the parameters that differ between a plan's trials. In a sweep over groups of columns the groups take
+// their place.
+type Differing struct {
+	Shown    []Param
+	features *sweep.Features
+}
+
+// MaxGroups is up to how many groups of columns each is shown as a parameter of its own.
+const MaxGroups = 12
+
+// Of returns the parameters to show of a trial that has these.
+func (p *Differing) Of(own sweep.Params) sweep.Params {
+	if p.features == nil {
+		return own
+	}
+	kept, ok := p.features.Kept(own)
+	if !ok {
+		return nil
+	}
+	if len(kept) > MaxGroups {
+		return sweep.Params{"columns": p.features.Describe(kept)}
+	}
+	out := sweep.Params{}
+	for i, name := range p.features.Names() {
+		out[name] = map[bool]string{true: "with", false: "without"}[kept[i]]
+	}
+	return out
+}
 
 // Differ finds them. What is not a number in every trial is a category.
 func Differ(p *sweep.Plan) *Differing {
-	out := &Differing{}
+	out := &Differing{features: p.Spec.Search.Features}
 	texts := map[string]map[string]bool{}
 	numbers := map[string]bool{}
 	for _, t := range p.Trials {
 		if t.Refit { // it has another number of trees than what it refits
 			continue
 		}
-		for name, v := range t.Params {
+		for name, v := range out.Of(t.Params) {
 			if texts[name] == nil {
 				texts[name], numbers[name] = map[string]bool{}, true
 			}
@@ -56,9 +82,10 @@ func category(v any) string {
 
 // Values are a trial's, in the order of the parameters.
 func (p *Differing) Values(own sweep.Params) []float64 {
+	of := p.Of(own)
 	out := make([]float64, len(p.Shown))
 	for i, q := range p.Shown {
-		v, ok := own[q.Name]
+		v, ok := of[q.Name]
 		x, number := v.(float64)
 		switch {
 		case q.Categories == nil && number:
@@ -72,8 +99,13 @@ func (p *Differing) Values(own sweep.Params) []float64 {
 	return out
 }
 
-// Text is a configuration in words: what differs of it.
+// Text is a configuration in words: what differs of it, or its groups of columns.
 func (p *Differing) Text(own sweep.Params) string {
+	if p.features != nil {
+		if kept, ok := p.features.Kept(own); ok {
+			return p.features.Describe(kept)
+		}
+	}
 	names := make([]string, len(p.Shown))
 	for i, q := range p.Shown {
 		names[i] = q.Name

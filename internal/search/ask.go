@@ -41,6 +41,11 @@ type Ask struct {
 	apart map[int]bool
 }
 
+// Methods returns the names of the methods that ask for a trial at a time: a population needs a plan, and a trainer.
+func Methods() []string {
+	return slices.DeleteFunc(sweep.Methods(), func(m string) bool { return m == sweep.MethodPBT })
+}
+
 // Sources of a trial, beside the methods.
 const (
 	SourceFixed     = "fixed"
@@ -66,6 +71,8 @@ type Suggestion struct {
 	Params sweep.Params
 	Source string
 	Reason string
+
+	Parent *int // of a population: the trial whose model it continues
 }
 
 func suggest(source string, params sweep.Params, format string, args ...any) *Suggestion {
@@ -76,8 +83,9 @@ func suggest(source string, params sweep.Params, format string, args ...any) *Su
 type asker struct {
 	Ask
 	*domain
-	tried   map[string]int // number of the trial with this configuration
-	next    int            // number of the next trial
+	tried   map[string]int          // number of the trial with this configuration
+	tabu    func(sweep.Params) bool // what else may not be proposed; nil is nothing
+	next    int                     // number of the next trial
 	history history
 	rest    []uint64 // of a countable space, what has not been looked at; nil before
 	warm    []winner
@@ -89,8 +97,8 @@ func newAsker(r Ask) (*asker, error) {
 	if sentence := problem.Gone("method: " + r.Method); sentence != "" { // in an old plan
 		return nil, specErrorf("method", "%s", sentence)
 	}
-	if !slices.Contains(sweep.Methods(), r.Method) {
-		return nil, specErrorf("method", "%.60q is unknown; use one of %v", r.Method, sweep.Methods())
+	if !slices.Contains(Methods(), r.Method) {
+		return nil, specErrorf("method", "%.60q is unknown; use one of %v", r.Method, Methods())
 	}
 	d, err := newDomain(r.Search, r.Base)
 	if err != nil {
@@ -155,7 +163,7 @@ func (a *asker) fromRandom() *Suggestion {
 
 // usable reports whether a configuration may be proposed.
 func (a *asker) usable(params sweep.Params) bool {
-	return a.findViolated(params) == nil && !a.isTried(params)
+	return a.findViolated(params) == nil && !a.isTried(params) && (a.tabu == nil || !a.tabu(params))
 }
 
 // fromRest enumerates a countable space once drawing finds nothing new.

@@ -139,7 +139,7 @@ func next(t *testing.T, r search.Ask) []search.Suggestion {
 
 // TestAsk checks every method on every space.
 func TestAsk(t *testing.T) {
-	for _, method := range sweep.Methods() {
+	for _, method := range search.Methods() {
 		for name, s := range spaces() {
 			t.Run(method+"/"+name, func(t *testing.T) {
 				r := search.Ask{Search: s, Method: method, Maximize: true, Seed: 5}
@@ -203,7 +203,7 @@ func TestAskExhausts(t *testing.T) {
 		Constraints: []string{`n < 4 or k == "a"`},
 	}
 	const configurations = (4 + 3) * 2
-	for _, method := range sweep.Methods() {
+	for _, method := range search.Methods() {
 		seen := map[string]bool{}
 		r := search.Ask{Search: s, Method: method, Number: 4}
 		var exhausted error
@@ -242,7 +242,7 @@ func TestAskLearns(t *testing.T) {
 
 	mean := map[string]float64{}
 	const seeds, trials = 3, 40
-	for _, method := range sweep.Methods() {
+	for _, method := range search.Methods() {
 		for seed := range uint64(seeds) {
 			r := search.Ask{Search: s, Method: method, Seed: seed, Number: 4, Maximize: seed%2 == 0}
 			best := math.Inf(1)
@@ -395,7 +395,7 @@ func TestAskPortfolio(t *testing.T) {
 
 // BenchmarkAsk times one proposal with 1,000 finished trials.
 func BenchmarkAsk(b *testing.B) {
-	for _, method := range sweep.Methods() {
+	for _, method := range search.Methods() {
 		b.Run(method, func(b *testing.B) {
 			r := search.Ask{Search: spaces()["mixed"], Method: sweep.MethodRandom, Number: 1000}
 			all := must.Get(search.Next(r))(b)

@@ -89,8 +89,15 @@ func (a *asker) suggestBeginning(method string, after, wanted int) *Suggestion {
 
 // Decide says what an open trial of a plan trains; in a plan with folds what a configuration does, by the number of its
 // first fold. It is a pure function of the plan, of what is known about its other trials, and of the proposals that
-// were refused before.
+// were refused before. If a selection of columns or a population has ended before the trial, the error is a
+// *SelectedError.
 func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params) (Suggestion, error) {
+	if p.Spec.Search.Features != nil {
+		return decideForward(p, trial, seen)
+	}
+	if p.Breeds() {
+		return decidePopulation(p, trial, seen, refused)
+	}
 	listed := slices.DeleteFunc(slices.Clone(p.Trials),
 		func(t sweep.Trial) bool { return t.Open || t.Refit || t.Fold > 1 })
 	ask, weights := askOf(p, listed, seen), ""

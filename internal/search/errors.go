@@ -35,3 +35,9 @@ func (e *SpecError) Path() string {
 	}
 	return "search." + path
 }
+
+// SelectedError says that there is nothing left for a trial to train: a forward selection has ended before its step,
+// since no group that it tried helped, or the generation that a population's trial would continue has no model.
+type SelectedError struct{ Reason string }
+
+func (e *SelectedError) Error() string { return e.Reason }

@@ -20,7 +20,7 @@ func foldedBoard(maximize bool, scores ...[]float64) (*sweep.Plan, sweep.Board) 
 		rounds = append(rounds, sweep.Round{Train: sweep.Rows{Split: "train", Folds: make([]uint8, 8)},
 			Rated: sweep.Rows{Split: "train", Folds: []uint8{2 * f, 2*f + 1}}})
 	}
-	p.Folds = sweep.NewFolds("kfold", rounds)
+	p.Folds = sweep.NewFolds("kfold", rounds, true)
 	var configurations []sweep.Trial
 	for i := range scores {
 		configurations = append(configurations,

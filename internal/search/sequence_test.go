@@ -206,7 +206,8 @@ func Replay(p *sweep.Plan, d *sweep.Decision) error {
 	if err != nil {
 		return err
 	}
-	if keyOf(s.Params) != keyOf(normalizeNumbers(d.Own)) || s.Source != d.Source || s.Reason != d.Reason {
+	if keyOf(s.Params) != keyOf(normalizeNumbers(d.Own)) || s.Source != d.Source || s.Reason != d.Reason ||
+		(s.Parent == nil) != (d.From == nil) || s.Parent != nil && *s.Parent != d.From.Trial {
 		return fmt.Errorf("search: trial %d was decided as %s; from what it has seen comes %s (%s: %s). Another "+
 			"build, or another kind of processor, may choose otherwise between nearly equal candidates", d.Trial,
 			describe(d.Own), describe(s.Params), s.Source, s.Reason)

@@ -53,8 +53,6 @@ func TestPlansOfEarlierBuilds(t *testing.T) {
 		`"number":1,`: `"number":1,"absent":["drop_rate"],`,
 		`"trials":[`:  `"extends":{"sweep":"a-1","results":[{"trial":0}]},"trials":[`,
 		`"spot":`:     `"spot_auto":true,"spot":`,
-		`"search":{`:  `"search":{"method":"pbt","population":5,`,
-		`"random":{`:  `"features":{"try":"forward","groups":{"a":["x"]}},"random":{`,
 		`"limits":{`:  `"gate":{"metric":"auc","calibration":{"ece":0.02}},"limits":{"target":1,`,
 	} {
 		text := bytes.Replace(data, []byte(old), []byte(more), 1)
@@ -79,25 +77,6 @@ func TestPlansOfContinuedModels(t *testing.T) {
 	read := must.Get(sweep.DecodePlan(data))(t)
 	if err := read.Trainable(); err == nil || !strings.Contains(err.Error(), problem.Gone("continue:")) {
 		t.Errorf("a plan that continues a model may be trained: %v", err)
-	}
-}
-
-// TestPlansOfSelections: a plan in which steps of a selection of columns are open, without a method that decides them,
-// is read, and not trained.
-func TestPlansOfSelections(t *testing.T) {
-	p := plan()
-	p.Coppice, p.Base = "v9.1", sweep.Params{"seed": 1.0}
-	for i := range p.Trials {
-		p.Trials[i].Open, p.Trials[i].Params = i > 0, nil
-	}
-	data := must.Get(json.Marshal(p))(t)
-	if _, err := sweep.DecodePlan(data); err == nil {
-		t.Error("a plan of this build with open trials and no method was read")
-	}
-	old := []byte(`"search":{"features":{"try":"forward","groups":{"a":["x"],"b":["y"]}}}`)
-	read := must.Get(sweep.DecodePlan(bytes.Replace(data, []byte(`"search":{}`), old, 1)))(t)
-	if err := read.Trainable(); err == nil || !strings.Contains(err.Error(), "coppice v9.1 wrote it") {
-		t.Errorf("a plan of a selection of columns may be trained: %v", err)
 	}
 }
 

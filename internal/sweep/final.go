@@ -60,6 +60,8 @@ func (s *Spec) WithoutFinal() (key, why string) {
 	switch {
 	case s.Validate != nil:
 		return "validate", "its winner is trained on train and valid already"
+	case s.Search.breeds():
+		return "method " + MethodPBT, "its models have been trained with several configurations"
 	case s.Trials >= MaxTrials:
 		return fmt.Sprintf("%d trials", s.Trials), fmt.Sprintf("a sweep can have at most %d", MaxTrials)
 	}

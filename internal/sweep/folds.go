@@ -79,9 +79,9 @@ type Round struct {
 const firstRounds = 3
 
 // NewFolds returns folds with these rounds.
-func NewFolds(scheme string, rounds []Round) *Folds {
+func NewFolds(scheme string, rounds []Round, drop bool) *Folds {
 	f := &Folds{Scheme: scheme, Rounds: rounds, First: len(rounds)}
-	if len(rounds) > firstRounds {
+	if drop && len(rounds) > firstRounds {
 		f.First = firstRounds
 	}
 	return f
@@ -183,20 +183,52 @@ func (p *Plan) SeenConfiguration(configuration int, results map[int]Result) (s S
 // Stages returns the stages of the trials: one may be claimed once all of earlier stages have ended. nil for a plan
 // with one stage.
 func (p *Plan) Stages() []int {
-	if _, final := p.Final(); p.Folds == nil && !final {
+	if p.Breeds() {
+		stages := make([]int, len(p.Trials))
+		for i := range stages {
+			stages[i] = p.Generation(i)
+		}
+		return stages
+	}
+	forward := p.Selects()
+	if _, final := p.Final(); p.Folds == nil && !forward && !final {
 		return nil
 	}
 
 	stages := make([]int, len(p.Trials))
 	for i, t := range p.Trials {
 		switch {
+		case t.Refit && forward:
+			stages[i] = slices.Max(stages) + 1
 		case t.Refit:
 			stages[i] = 2
+		case forward: // a step is decided when the one before has ended
+			stages[i], _, _ = p.Spec.Search.Features.Step(p.Ordinal(i))
 		case p.Folds != nil && t.Fold > p.Folds.First:
 			stages[i] = 1
 		}
 	}
 	return stages
+}
+
+// Selects reports whether the plan's trials are decided in steps, each of which waits for the one before: a selection
+// of groups of columns, or a population.
+func (p *Plan) Selects() bool { return p.Breeds() || p.Spec.Search.selectsForward() && p.Open() }
+
+// Breeds reports whether the plan trains a population.
+func (p *Plan) Breeds() bool { return p.Spec.Search.breeds() }
+
+// AtOnce is how many of the sweep's own trials can be trained at the same time: in a selection those of one step.
+func (p *Plan) AtOnce() int {
+	if !p.Selects() {
+		return len(p.Own())
+	}
+	of, most := map[int]int{}, 0
+	for _, stage := range p.Stages() {
+		of[stage]++
+		most = max(most, of[stage])
+	}
+	return most
 }
 
 // RowsOf returns the rows that a trial trains on, and those that evaluate it: nil for the refit and the final training,
@@ -231,7 +263,7 @@ func (p *Plan) checkFolds() error {
 		}); i >= 0 {
 			return fmt.Errorf("trial %d is of a fold, but the plan has none", i)
 		}
-		if ok != p.Spec.FinalRows() || ok && (final == 0 || p.Trials[final].Params != nil) {
+		if ok != p.Spec.FinalRows() || ok && (final == 0 || p.Trials[final].Params != nil || p.Breeds()) {
 			return fmt.Errorf("trial %d is a final training that the spec does not have", final)
 		}
 		return nil

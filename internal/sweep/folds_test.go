@@ -59,7 +59,7 @@ func foldedPlan() *sweep.Plan {
 		}
 		rounds = append(rounds, r)
 	}
-	p.Folds = sweep.NewFolds("kfold", rounds)
+	p.Folds = sweep.NewFolds("kfold", rounds, true)
 	p.Trials = p.Folds.Expand(p.Trials[:3])
 	return p
 }

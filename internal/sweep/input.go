@@ -9,3 +9,6 @@ type Input struct {
 	Model   string `json:"model"`
 	Version int    `json:"version"`
 }
+
+// MaxInput bounds the bytes of a model that a trial of a population continues.
+const MaxInput = 1 << 30

@@ -53,7 +53,7 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	// In the order in which a person should hear of mistakes: each check may rely on those before it.
 	for _, check := range []func(*strictyaml.Document, Vocabulary) error{
 		// What is sought, and among which configurations.
-		s.checkNames, s.checkGoals, s.checkSearch, s.checkMethod, s.checkStop,
+		s.checkNames, s.checkGoals, s.checkSearch, s.checkFeatures, s.checkMethod, s.checkPopulation, s.checkStop,
 		s.checkGiven, s.checkParams,
 		// Where, and when it is good enough.
 		s.checkMachine, s.checkFallback, s.checkConditions, s.checkGate,
@@ -101,7 +101,7 @@ func (s *Spec) refuseZeros(doc *strictyaml.Document) error {
 // parameters that matter on most tables, without those that params has, and the method that is best on most.
 func (s *Spec) searchByDefault(doc *strictyaml.Document, v Vocabulary) {
 	q := &s.Search
-	auto := q.Method == MethodAuto && len(q.Fixed)+len(q.Grid)+len(q.Random) == 0
+	auto := q.Method == MethodAuto && q.Features == nil && len(q.Fixed)+len(q.Grid)+len(q.Random) == 0
 	if doc.Has("search") && !auto || s.Trials < 2 {
 		return
 	}
@@ -222,11 +222,14 @@ func (s *Spec) checkNames(doc *strictyaml.Document, v Vocabulary) error {
 }
 
 func (s *Spec) checkSearch(doc *strictyaml.Document, _ Vocabulary) error {
-	if !doc.Has("trials") {
+	if s.Search.Features != nil && !doc.Has("trials") {
+		s.Trials = 0 // the plan counts them
+	} else if !doc.Has("trials") {
 		return doc.Errorf("trials", "trials is missing: say how many configurations to train, such as trials: 50")
 	} else if s.Trials < 1 || s.Trials > MaxTrials {
 		return doc.Errorf("trials", "trials is %d: use 1 to %d", s.Trials, MaxTrials)
-	} else if s.Trials > 1 && len(s.Search.Fixed)+len(s.Search.Grid)+len(s.Search.Random) == 0 {
+	} else if s.Trials > 1 && s.Search.Features == nil && len(s.Search.Fixed)+len(s.Search.Grid)+
+		len(s.Search.Random) == 0 {
 		return doc.Errorf("trials", "trials is %d, but search says nothing that differs between them, so there is "+
 			"one configuration; write trials: 1 or ranges, such as\nsearch: {random: {num_leaves: {log_int: "+
 			"[8, 256]}, learning_rate: {log_uniform: [0.02, 0.3]}}}", s.Trials)

@@ -216,7 +216,7 @@ func (p *Plan) Trainable() error {
 func DecodePlan(data []byte) (*Plan, error) {
 	return decode("plan", data, func(p *Plan) error {
 		for _, check := range []func() error{p.checkIdentity, p.checkTrials, p.checkStop, p.checkEarlier,
-			p.checkObjectives, p.checkFolds, p.checkMoney} {
+			p.checkObjectives, p.checkFolds, p.checkFeatureSets, p.checkPopulation, p.checkMoney} {
 			if err := check(); err != nil {
 				return err
 			}

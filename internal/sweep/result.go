@@ -133,6 +133,9 @@ type Result struct {
 	AtLimit       bool               `json:"at_limit,omitempty"` // limits.trial ended it with the trees grown so far
 	Leaves        int                `json:"leaves,omitempty"`   // of all trees of the model
 
+	// From, in a sweep that trains a population, is whose model the trial continued; nil in the first generation.
+	From *Origin `json:"from,omitempty"`
+
 	// Rungs are the trial's scores at the rungs of search.stop that its last holder has seen, ascending.
 	Rungs []RungScore `json:"rungs,omitempty"`
 
@@ -244,6 +247,9 @@ func (r *Result) check() error {
 		return fmt.Errorf("a calibrator of %d bytes", len(r.Calibrator))
 	}
 	if err := checkRungs(r.Rungs); err != nil {
+		return err
+	}
+	if err := r.From.check(r.Trial); err != nil {
 		return err
 	}
 

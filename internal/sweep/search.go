@@ -19,11 +19,12 @@ const (
 	MethodGP     = "gp"
 	MethodHalton = "halton"
 	MethodRandom = "random"
+	MethodPBT    = "pbt"
 )
 
 // Methods returns the names of all methods.
 func Methods() []string {
-	return []string{MethodAuto, MethodGP, MethodHalton, MethodRandom}
+	return []string{MethodAuto, MethodGP, MethodHalton, MethodRandom, MethodPBT}
 }
 
 // WarmAuto makes a sweep begin with the best results of the bucket's earlier sweeps of the same model.
@@ -35,7 +36,7 @@ const MaxOpen = 1000
 
 // Listed reports whether the plan lists every trial of the search with its parameters: its method uses no results.
 func (s *Search) Listed() bool {
-	return slices.Contains([]string{"", MethodRandom, MethodHalton}, s.Method)
+	return !s.selectsForward() && slices.Contains([]string{"", MethodRandom, MethodHalton}, s.Method)
 }
 
 // checkMethod checks the settings of a search that learns.
@@ -104,6 +105,9 @@ type Decision struct {
 	// Seen are the other trials that have ended or been decided, ascending by number. The decision follows from the
 	// plan, Seen and Refused alone, and can be reproduced from them.
 	Seen []Seen `json:"seen"`
+	// From, in a sweep that trains a population, is whose model the trial continues; nil in the first generation.
+	From *Origin `json:"from,omitempty"`
+
 	// proposals for this trial that another trial had taken, or that the trainer rejects
 	Refused []Params `json:"refused,omitempty"`
 
@@ -137,6 +141,9 @@ func DecodeDecision(data []byte) (*Decision, error) {
 		case !slices.IsSortedFunc(d.Seen, func(a, b Seen) int { return cmp.Compare(a.Trial, b.Trial) }):
 			return fmt.Errorf("of trial %d: what it has seen is not in order", d.Trial)
 		}
+		if err := d.From.check(d.Trial); err != nil {
+			return err
+		}
 		for _, s := range d.Seen {
 			if !isTrial(s.Trial) || s.Trial == d.Trial || s.Score != nil && !Finite(*s.Score) ||
 				len(s.Values) > MaxGoals {
@@ -168,6 +175,15 @@ func DecodeConfiguration(data []byte) (*Configuration, error) {
 		}
 		return nil
 	})
+}
+
+// Key is equal exactly for decisions that train the same model: in a population that depends on the model that is
+// continued, too.
+func (d *Decision) Key() string {
+	if d.From == nil {
+		return ConfigurationKey(d.Params)
+	}
+	return ConfigurationKey(Params{"from": d.From.Trial, "params": d.Params})
 }
 
 // ConfigurationKey is equal exactly for complete parameters that train the same model.
@@ -209,7 +225,7 @@ func (p *Plan) checkTrials() error {
 			return fmt.Errorf("trial %d is open and has parameters", i)
 		case t.Open && len(p.Base) == 0:
 			return fmt.Errorf("trial %d is open in a plan without base", i)
-		case t.Open && p.Spec.Search.Listed() && p.unknown == nil:
+		case t.Open && p.Spec.Search.Listed():
 			return fmt.Errorf("trial %d is open, but the search has no method that decides it", i)
 		}
 	}
@@ -237,4 +253,99 @@ func (s *Spec) Base() Params {
 		base[name] = value
 	}
 	return base
+}
+
+// Defaults and limits of a population.
+const (
+	defaultPopulation = 10
+	maxPopulation     = 200
+	maxGenerations    = 50 // a result lists the parameters of all that its model goes back to
+)
+
+// Origin is the trial whose model a trial of a population continues.
+type Origin struct {
+	Trial int    `json:"trial"`
+	Model Object `json:"model"`
+
+	// Lineage are the space's parameters of all trials that the model goes back to, oldest first, that trial last:
+	// training them one after the other makes the model again. One that ended at its limit also has num_iterations, the
+	// trees that it had grown.
+	Lineage []Params `json:"lineage"`
+}
+
+// Generation returns which generation of a population a trial belongs to, from 0.
+func (p *Plan) Generation(trial int) int { return trial / max(1, p.Spec.Search.Population) }
+
+// breeds reports whether the trials of the search are generations of a population, each of which continues models of
+// the one before.
+func (s *Search) breeds() bool { return s.Method == MethodPBT }
+
+// checkPopulation checks the settings of population-based training, and fills in defaults.
+func (s *Spec) checkPopulation(doc *strictyaml.Document, _ Vocabulary) error {
+	q := &s.Search
+	if !q.breeds() {
+		if doc.Has("search.population") {
+			return doc.Errorf("search.population", "search.population is for method: %s", MethodPBT)
+		}
+		return nil
+	}
+	if !doc.Has("search.population") {
+		q.Population = defaultPopulation
+	}
+
+	switch {
+	case q.Population < 2 || q.Population > maxPopulation:
+		return doc.Errorf("search.population", "population is %d: use 2 to %d", q.Population, maxPopulation)
+	case s.Trials%q.Population != 0 || s.Trials < 2*q.Population:
+		return doc.Errorf("trials",
+			"trials is %d: a population of %d takes a multiple of that, and two generations or more", s.Trials,
+			q.Population)
+	case s.Trials > maxGenerations*q.Population:
+		return doc.Errorf("trials", "trials is %d: a population of %d trains at most %d generations", s.Trials,
+			q.Population, maxGenerations)
+	}
+	for _, with := range []string{"search.fixed", "search.grid", "search.stop", "validate"} {
+		if doc.Has(with) {
+			return doc.Errorf(with,
+				"%s cannot be combined with search.method: %s: its trials continue each other's models; take one "+
+					"of them out", with, MethodPBT)
+		}
+	}
+	for _, name := range []string{"num_iterations", "max_bin", "boost_from_average", IgnoreColumn} {
+		if _, drawn := q.Random[name]; drawn {
+			return doc.Errorf("search.random",
+				"%s cannot change during a training, so it cannot be searched with method: %s; set it under params",
+				name, MethodPBT)
+		}
+	}
+	return nil
+}
+
+// checkPopulation checks what later code relies on in a plan that trains a population.
+func (p *Plan) checkPopulation() error {
+	q := &p.Spec.Search
+	if !q.breeds() {
+		return nil
+	}
+	if q.Population < 2 || len(p.Trials)%q.Population != 0 ||
+		len(p.Trials) > maxGenerations*q.Population || p.Folds != nil || q.Stop != nil {
+		return fmt.Errorf("a population of %d in %d trials", q.Population, len(p.Trials))
+	}
+	if i := slices.IndexFunc(p.Trials, func(t Trial) bool { return !t.Open }); i >= 0 {
+		return fmt.Errorf("trial %d of a population stands in the plan", i)
+	}
+	return nil
+}
+
+// check checks an origin read from outside.
+func (o *Origin) check(trial int) error {
+	if o == nil {
+		return nil
+	}
+	if o.Trial < 0 || o.Trial >= trial || len(o.Lineage) < 1 || len(o.Lineage) > maxGenerations || o.Model.Bytes < 0 ||
+		o.Model.Bytes > MaxInput || len(o.Model.SHA256) != 64 {
+		return fmt.Errorf("trial %d continues the model of trial %d, the last of %d, of %d bytes", trial, o.Trial,
+			len(o.Lineage), o.Model.Bytes)
+	}
+	return nil
 }

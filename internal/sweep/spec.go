@@ -20,7 +20,7 @@ type Spec struct {
 	Objective string `yaml:"objective" json:"objective"` // by its canonical name
 	// selects the winner, on valid; with several objectives the first
 	Metric string `yaml:"-" json:"metric"`
-	Trials int    `yaml:"trials" json:"trials"` //
+	Trials int    `yaml:"trials" json:"trials"` // in a spec 0 with Search.Features: as many as it takes
 	Seed   uint64 `yaml:"seed" json:"seed"`
 
 	Metrics MetricNames `yaml:"metric" json:"-"` // as written; ParseSpec derives Metric and Goals from it
@@ -66,10 +66,14 @@ type Search struct {
 	Random      map[string]Distribution `yaml:"random" json:"random,omitempty"`
 	Constraints []string                `yaml:"constraints" json:"constraints,omitempty"`
 
+	// Features, if not nil, makes the trials differ in their columns instead; all other fields are empty then.
+	Features *Features `yaml:"features" json:"features,omitempty"`
+
 	// one of Methods; empty draws at random when the sweep is planned
-	Method    string `yaml:"method" json:"method,omitempty"`
-	WarmStart string `yaml:"warm_start" json:"warm_start,omitempty"` // WarmAuto, or empty
-	Stop      *Stop  `yaml:"stop" json:"stop,omitempty"`             // nil lets every trial run to its end
+	Method     string `yaml:"method" json:"method,omitempty"`
+	Population int    `yaml:"population" json:"population,omitempty"` // of MethodPBT
+	WarmStart  string `yaml:"warm_start" json:"warm_start,omitempty"` // WarmAuto, or empty
+	Stop       *Stop  `yaml:"stop" json:"stop,omitempty"`             // nil lets every trial run to its end
 }
 
 // Distribution is what a parameter is drawn from; exactly one field is set.

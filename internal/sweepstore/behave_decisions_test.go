@@ -137,7 +137,7 @@ func (t *tester) gathered() {
 // gatheredFolds: a configuration is known by the mean of its first folds once all of them have ended, nothing is read
 // twice, and a result that does not say what it has trained is damaged.
 func (t *tester) gatheredFolds() {
-	t.plan.Folds = sweep.NewFolds("kfold", make([]sweep.Round, 4))
+	t.plan.Folds = sweep.NewFolds("kfold", make([]sweep.Round, 4), true)
 	t.plan.Trials = t.plan.Folds.Expand([]sweep.Trial{{Params: sweep.Params{"num_leaves": 2.0}}, {Open: true},
 		{Open: true}})
 	ends := func(trial int, score float64) {

@@ -67,7 +67,7 @@ func (t *Trials) decidedOtherwise(ctx context.Context, trial int, key string) (b
 	if problem.Is(err, problem.Damaged) {
 		return false, nil
 	}
-	return d != nil && sweep.ConfigurationKey(d.Params) != key, err
+	return d != nil && d.Key() != key, err
 }
 
 // Decisions reads those decisions in a listing that are not in known, and adds them to it without what they are based
@@ -111,10 +111,13 @@ func (t *Trials) Decisions(ctx context.Context, l Listing, known map[int]*sweep.
 // that were paused at a rung, which count as stopped there, and parameters of open ones that have been decided. A
 // decision includes what it has seen, so the newest is read first and few others are needed. own is left out, since it
 // is to be decided. Damaged results count as failed, damaged decisions are skipped. In a plan with folds it reads
-// decisions only, and GatherFolds the results.
+// decisions only, and GatherFolds the results. In one that selects columns it reads no decisions, since only scores
+// count.
 func (t *Trials) Gather(ctx context.Context, l Listing, own int, known map[int]sweep.Seen) error {
+	scoresOnly := t.plan.Spec.Search.Features != nil
 	decided := slices.DeleteFunc(slices.Clone(l.Trials), func(x Listed) bool {
-		return x.Decided == blob.Absent || x.Number == own
+		return x.Decided == blob.Absent ||
+			x.Number == own || scoresOnly
 	})
 	slices.SortFunc(decided, func(a, b Listed) int { return cmp.Compare(b.Decided, a.Decided) })
 	for _, listed := range decided {

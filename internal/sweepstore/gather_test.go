@@ -72,8 +72,7 @@ func simulate(t *testing.T, store *blobtest.Counting, tasks, trials, folds int) 
 		plan.Trials = append(plan.Trials, sweep.Trial{Number: n, Open: true})
 	}
 	if folds > 0 {
-		plan.Folds = sweep.NewFolds("kfold", make([]sweep.Round, folds))
-		plan.Folds.First = folds // none is dropped
+		plan.Folds = sweep.NewFolds("kfold", make([]sweep.Round, folds), false)
 		plan.Trials = plan.Folds.Expand(plan.Trials)
 		trials *= folds
 	}

@@ -309,7 +309,7 @@ func crossed(t *testing.T, ended int, change func(*sweep.Plan), scores ...[2]flo
 	}
 	w := newWorld(t, options{skip: func(int) bool { return true }, change: func(p *sweep.Plan) {
 		p.Spec.Validate = &sweep.Validate{KFold: 2}
-		p.Folds = sweep.NewFolds("kfold", rounds)
+		p.Folds = sweep.NewFolds("kfold", rounds, true)
 		p.Trials = p.Folds.Expand(p.Trials)
 		if change != nil {
 			change(p)

@@ -27,7 +27,7 @@ the newest version if there is none), MODEL@latest the newest version.`,
   launcher registry rollback ctr --why "wrong labels on 20 November"`,
 	})
 	cmd.AddCommand(registryListCommand(w), registryShowCommand(w), registryPromoteCommand(w),
-		registryRollbackCommand(w), registryBadCommand(w), registryDeleteCommand(w),
+		registryRollbackCommand(w), registryBadCommand(w), registryDeleteCommand(w), registryExplainCommand(w),
 		registryReproduceCommand(w))
 	return cmd
 }

@@ -132,6 +132,7 @@ func TestFlagsGivenNothing(t *testing.T) {
 		"--within is 0s":    {"plan", night, "--within", "0s"},
 		"--rows is 0":       {"plan", night, "--rows", "0"},
 		"--threads is -1":   {"registry", "reproduce", "ctr@1", "--threads", "-1"},
+		"--threads is -2":   {"registry", "explain", "ctr@1", "--threads", "-2"},
 		"--threads is -3":   {"stage", "d.yaml", "--threads", "-3"},
 		"--threads is 2000": {"stage", "d.yaml", "--threads", "2000"},
 	} {

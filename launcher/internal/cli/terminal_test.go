@@ -165,6 +165,7 @@ registry show ctr --verify
 clean
 nights ctr
 registry rollback ctr --to 7 --why x
+registry explain ctr
 registry reproduce ctr
 fit t.csv
 fit bigquery://project/dataset/table_of_everything_that_was_ever_seen --label clicked

@@ -21,6 +21,10 @@ import (
 func (p *Planned) openTrials(q Inputs) (err error) {
 	s := &p.Spec // which has what follows from the dataset, such as num_class
 	p.Expected = p.Trials
+	if s.Search.Features != nil {
+		p.Spec.Trials = len(p.Trials)
+		return p.expectFeatures(q.Manifest)
+	}
 	if s.Search.Method == "" || s.Search.Method == sweep.MethodRandom {
 		return nil
 	}
@@ -35,6 +39,9 @@ func (p *Planned) openTrials(q Inputs) (err error) {
 		if p.Earlier, err = q.Earlier(p.Plan); err != nil {
 			return err
 		}
+	}
+	if p.Breeds() {
+		return p.populate()
 	}
 	total, listed := len(p.Trials), p.Proposal.Fixed+p.Proposal.Grid
 	if total > sweep.MaxOpen && !s.Search.Listed() {
@@ -186,4 +193,41 @@ func (p *Planned) setRungs(chooses metric.Metric, data *dataset.Manifest) error 
 			sweep.StopHalving, p.Spec.Search.Method, sweep.MethodHalton, sweep.MethodRandom)
 	}
 	return nil
+}
+
+// populate leaves all trials to be decided, generation by generation. What was drawn at random is the expectation of
+// each generation.
+func (p *Planned) populate() error {
+	drawn, size := p.Trials, p.Spec.Search.Population
+	if len(drawn) < size {
+		return errorf("search.random has only %d different configurations for a population of %d; use a smaller "+
+			"population, or wider ranges", len(drawn), size)
+	}
+	p.Trials, p.Expected = nil, nil
+	for n := range p.Spec.Trials {
+		p.Trials = append(p.Trials, sweep.Trial{Number: n, Source: sweep.MethodPBT, Open: true})
+		expected := drawn[n%len(drawn)]
+		expected.Number = n
+		p.Expected = append(p.Expected, expected)
+	}
+	p.note("search.method: %s: a population of %d in %d generations, each of which continues the models of "+
+		"the one before; every trial adds its num_iterations", sweep.MethodPBT, size, len(p.Trials)/size)
+	return nil
+}
+
+// leafText is about how many bytes a leaf has in a model's text, with its share of the inner nodes.
+const leafText = 160
+
+// inputBytes is a trial's memory per byte of a model's text: its trees with the bins of each node.
+const inputBytes = 3
+
+// inheritedBytes is the memory of the model that a trial of the last generation continues, if all before have grown all
+// of their trees.
+func inheritedBytes(plan *sweep.Plan, params gbt.Params, rows int) int64 {
+	if !plan.Breeds() {
+		return 0
+	}
+	leaves := int64(min(params.NumLeaves, rows/max(params.MinDataInLeaf, 1)+1))
+	text := int64(plan.Generation(len(plan.Trials)-1)) * int64(params.NumIterations) * leaves * leafText
+	return inputBytes * min(text, sweep.MaxInput)
 }

@@ -33,7 +33,7 @@ func (p *Planned) crossValidate(validate *sweep.Validate, data *dataset.Manifest
 	}
 
 	configurations, expected := p.Trials, p.Expected
-	p.Folds = sweep.NewFolds(string(scheme), rounds)
+	p.Folds = sweep.NewFolds(string(scheme), rounds, p.Spec.Search.Features == nil)
 	p.Trials = p.Folds.Expand(configurations)
 	if len(p.Trials) > sweep.MaxTrials {
 		return errorf("%d configurations in %d folds are %d trials including the refit; use fewer: at most %d are "+

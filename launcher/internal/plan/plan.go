@@ -140,12 +140,18 @@ func normalise(spec *sweep.Spec, data *dataset.Manifest) (_ *sweep.Spec, chooses
 	if err := checkColumns(&s, data); err != nil {
 		return nil, chooses, err
 	}
-	return &s, chooses, nil
+	s.Search.Features, err = resolveFeatures(&s, data)
+	return &s, chooses, err
 }
 
 // propose lists the sweep's trials, before a method that learns opens some of them.
 func (p *Planned) propose(in Inputs, spec *sweep.Spec) (err error) {
-	if p.Proposal, err = search.Propose(newRequest(spec, in.Manifest)); err != nil {
+	if spec.Search.Features != nil {
+		p.Proposal, err = proposeFeatures(spec, in.Manifest, spec.Trials)
+	} else {
+		p.Proposal, err = search.Propose(newRequest(spec, in.Manifest))
+	}
+	if err != nil {
 		return errorAtLine(in.Spec, err)
 	}
 	p.Notes = append(p.Notes, p.Proposal.Notes...)
@@ -157,8 +163,11 @@ func (p *Planned) propose(in Inputs, spec *sweep.Spec) (err error) {
 
 // newRequest asks for trials whose parameters are complete: what the spec sets by keys of its own is among them.
 func newRequest(spec *sweep.Spec, data *dataset.Manifest) search.Request {
-	columns := features(data)
-	return search.Request{Search: spec.Search, Base: spec.Base(), Trials: spec.Trials, Seed: spec.Seed,
+	columns, trials := features(data), spec.Trials
+	if spec.Search.Method == sweep.MethodPBT { // only its first generation is drawn
+		trials = spec.Search.Population
+	}
+	return search.Request{Search: spec.Search, Base: spec.Base(), Trials: trials, Seed: spec.Seed,
 		Canonical: func(params map[string]any) (map[string]any, error) { return fit.Complete(params, nil, columns) }}
 }
 
@@ -247,7 +256,7 @@ func (p *Planned) sizeOn(machine sweep.Machine, data *dataset.Manifest) (sweep.S
 	if err != nil {
 		return sweep.Sizing{}, 0, err
 	}
-	z, disks, err := Size(SizeRequest{machine, t, data.Bytes(), len(p.Own()), memory})
+	z, disks, err := Size(SizeRequest{machine, t, data.Bytes(), p.AtOnce(), memory})
 	return z, sweep.Auto(disks), err
 }
 

@@ -195,7 +195,7 @@ func (f *footprint) trialBytes(params gbt.Params) int64 {
 		sample = maskBytes * int64(train/stop.OneIn)
 	}
 	return f.private(params, train, f.rows[sweep.Valid], f.threads) + max(f.scoring(f.rows[sweep.Valid]), sample) +
-		processBytes
+		inheritedBytes(f.plan, params, train) + processBytes
 }
 
 // fold is a fold's: it has masks of its training and evaluation rows, targets and predictions of the latter, and scores

@@ -164,7 +164,7 @@ func (q *Estimator) bestOf(w *work, own, t machines.Type, wish Wish) (*Offer, er
 	with := func(vms int) (*Offer, error) {
 		m.VMs = vms
 		z, disks, err := plan.Size(plan.SizeRequest{Machine: m, Type: t, DatasetBytes: q.Manifest.Bytes(),
-			Trials: min(len(w.seconds), len(q.Plan.Own())), Memory: w.memory})
+			Trials: min(len(w.seconds), q.Plan.AtOnce()), Memory: w.memory})
 		if err != nil {
 			return nil, err
 		}

@@ -148,15 +148,15 @@ func (o *Offer) Side(spot bool) *Side {
 type work struct {
 	memory  plan.Memory
 	seconds []float64 // by trial, in the plan's order, without a refit or final training
-	// What waits only for a free task, part after part: all trials, or what search.stop has every trial train and what
-	// is expected to be trained after it.
-	expected     [][]float64
-	refit        func(threads, machines int) float64 // the seconds of a refit or final training; nil without one
-	final        *gbt.Params                         // what that is expected to train
-	finalAsTrial float64                             // the seconds of a trial with these parameters
-	mean         float64                             // seconds of a trial
-	ns           float64                             // per value, mean
-	low, high    float64                             // factors
+	// What waits only for a free task, part after part: all trials, or the steps of a selection, or what search.stop
+	// has every trial train and what is expected to be trained after it. toTheEnd has every trial train to its end.
+	expected, toTheEnd [][]float64
+	refit              func(threads, machines int) float64 // the seconds of a refit or final training; nil without one
+	final              *gbt.Params                         // what that is expected to train
+	finalAsTrial       float64                             // the seconds of a trial with these parameters
+	mean               float64                             // seconds of a trial
+	ns                 float64                             // per value, mean
+	low, high          float64                             // factors
 }
 
 // estimateWork takes each trial separately, at the speed that was seen, else as calibrated.
@@ -213,9 +213,11 @@ func (q *Estimator) estimateWork() (*work, error) {
 	w.ns = w.mean * 1e9 / max(values, 1)
 	w.mean /= float64(len(w.seconds))
 
-	w.expected = [][]float64{w.seconds}
+	w.toTheEnd = splitBySteps(p.Plan, w.seconds)
+	w.expected = w.toTheEnd
 	if p.Spec.Search.Stop != nil {
-		w.expected = splitByRungs(p.Plan, p.Expected[:len(w.seconds)], w.seconds, onSample)
+		n := len(w.toTheEnd[0])
+		w.expected = append(splitByRungs(p.Plan, p.Expected[:n], w.seconds[:n], onSample), w.toTheEnd[1:]...)
 	}
 	return w, nil
 }
@@ -242,6 +244,21 @@ func (q *Estimator) refitSeconds(t table, params gbt.Params, seconds float64) fu
 			Measured().trialSeconds(t, params)
 		return teamSeconds(q.Manifest, params, single, machines)
 	}
+}
+
+// splitBySteps gives the trials that wait only for a free task: those of one step after the other, else all.
+func splitBySteps(planned *sweep.Plan, seconds []float64) (out [][]float64) {
+	if !planned.Selects() {
+		return [][]float64{seconds}
+	}
+	stages := planned.Stages()
+	for i, s := range seconds {
+		if i == 0 || stages[i] != stages[i-1] {
+			out = append(out, nil)
+		}
+		out[len(out)-1] = append(out[len(out)-1], s)
+	}
+	return out
 }
 
 // forTrial is the table as seen by a trial: a fold trains on a part of train and evaluates on another; the refit also
@@ -351,10 +368,13 @@ func (q *Estimator) makeOffer(w *work, machine machines.Type, sizing sweep.Sizin
 		o.Refit = &sweep.Range{Low: refit * w.low, Expected: refit, High: refit * w.high}
 		o.refitPace = refit / max(w.finalAsTrial, 1e-9)
 	}
-	training, toTheEnd := 0.0, makespan(w.seconds, sizing.Tasks)
+	training, toTheEnd := 0.0, 0.0
 	for _, seconds := range w.expected {
 		training += makespan(seconds, sizing.Tasks)
 		o.Waves += (len(seconds) + sizing.Tasks - 1) / sizing.Tasks
+	}
+	for _, seconds := range w.toTheEnd {
+		toTheEnd += makespan(seconds, sizing.Tasks)
 	}
 	o.least = (training + refit) * w.low
 	for _, spot := range []bool{false, true} {

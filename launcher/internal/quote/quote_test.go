@@ -517,6 +517,23 @@ func TestFoldsCostTimesTheirNumber(t *testing.T) {
 	}
 }
 
+// TestStepsWaitForEachOther: a selection among ten groups takes no more tasks than its longest step has trials, and as
+// long as all of its steps one after the other.
+func TestStepsWaitForEachOther(t *testing.T) {
+	q := request(t, Stated{Rows: 10_000_000, Features: 10, HeldOut: 1_000_000},
+		"trials: 50\n", "", "search: {random: {learning_rate: {log_uniform: [0.05, 0.2]}}}",
+		"search: {features: {try: forward}}")
+	if z, want := q.Plan.Sizing, 11; z.Tasks != want { // all groups, and the first step: no column is in no group
+		t.Errorf("a selection among ten groups was planned with %d tasks (%s), want %d", z.Tasks, z.LimitedBy, want)
+	}
+	o := offer(t, q)
+	training := 3600*o.OnDemand.Hours.Expected - o.Lead.Expected
+	if steps := training / o.Trial.Expected; math.Abs(steps-9) > 1e-6 || o.Waves != 9 {
+		t.Errorf("nine steps on %d tasks were offered as the time of %v trials, in %d waves; want 9 of both",
+			q.Plan.Sizing.Tasks, steps, o.Waves)
+	}
+}
+
 // TestFewRowsPayForEveryTree: finding the splits of a tree takes as long for few rows as for many, so a tree of 3,500
 // rows and 57 features, of which a processor was seen to need 1.4 ms, is not quoted at a tenth of that, and a final
 // training of 4.4 times the rows takes about twice as long.

@@ -10,6 +10,7 @@ import (
 	"coppice/internal/page"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
+	"coppice/launcher/internal/explain"
 )
 
 // Model reads a model from the registry, with its newest nights. Damage is noted on the page, which shows the rest.
@@ -116,8 +117,7 @@ func effects(ctx context.Context, reg *registry.Registry, v registry.Version, mo
 		why = fmt.Sprintf("Contributions are not drawn, because version %d is large.", v.Number)
 	}
 	if why != "" {
-		return nil, fmt.Sprintf("%s launcher predict --model %s@%d --contributions writes them by row.", why, v.Model,
-			v.Number), nil
+		return nil, fmt.Sprintf("%s launcher registry explain %s@%d shows them.", why, v.Model, v.Number), nil
 	}
 
 	data, err := reg.ReadFile(ctx, v, scorer.FileReference)
@@ -133,7 +133,7 @@ func effects(ctx context.Context, reg *registry.Registry, v registry.Version, mo
 		return nil, "", err
 	}
 	defer s.Close()
-	found, err = shapEffects(s, reference, effectRows, effectFeatures)
+	found, err = explain.Effects(explain.Request{Scorer: s, Rows: reference, Most: effectRows}, effectFeatures)
 	if err != nil {
 		return nil, "", registry.Damaged(rows.Object, err)
 	}

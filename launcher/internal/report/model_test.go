@@ -93,7 +93,7 @@ func TestModel(t *testing.T) {
 		t.Fatalf("of version %d, features %+v; expected used features of version 1", m.Of, m.Features)
 	}
 	if notes := strings.Join(m.Notes, "; "); strings.Contains(notes, scorer.FileReference) ||
-		!strings.Contains(notes, "launcher predict --model ctr@1 --contributions") {
+		!strings.Contains(notes, "launcher registry explain ctr@1") {
 		t.Errorf("notes %s; want a command in place of contributions, which are drawn of one score a row", notes)
 	}
 	var out bytes.Buffer

@@ -148,6 +148,13 @@ func (s *SweepReader) assembleView(state sweepview.State, l *ledger.Ledger, b *b
 		v.Notes = append(v.Notes, fmt.Sprintf("%s cannot be read; the work done under unreadable claims is not shown.",
 			english.Plural(l.Unreadable, "claim", "")))
 	}
+	if p.Breeds() {
+		v.Notes = append(v.Notes,
+			fmt.Sprintf("This sweep trains a population of %d: from trial %d on, each trial continues the model of "+
+				"one before. Parameters are those of its own trees, scores and trees those of the whole model; "+
+				"importance and the plots over parameters mix both.", p.Spec.Search.Population,
+				p.Spec.Search.Population))
+	}
 	if s.Online && s.Links != nil {
 		for _, l := range s.Links(p.Job, string(p.Sweep), p.Created) {
 			v.Links = append(v.Links, page.Link(l))

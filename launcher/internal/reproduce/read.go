@@ -40,6 +40,9 @@ func Read(ctx context.Context, r *registry.Registry, of plan.Provenance) (*Recip
 	if result.AtLimit {
 		q.Trees = result.TreesGrown
 	}
+	if result.From != nil {
+		q.Lineage = result.From.Lineage
+	}
 	for _, file := range append(compared[:len(compared):len(compared)], scorer.FileJudgedCalibrator) {
 		if _, ok := of.File(file); !ok {
 			continue

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -33,6 +34,9 @@ type Recipe struct {
 	Trees int
 	Files map[string][]byte // of the version
 	Dir   string            // folder of the complete, verified dataset
+	// Lineage are the space's parameters of the trials whose model the trial continues, oldest first, in a plan that
+	// trains a population.
+	Lineage []sweep.Params
 	// OnTree, which may be nil, is called after each tree.
 	OnTree  func(gbt.Progress) error
 	Threads int // 0 for all CPUs; the bytes do not depend on it
@@ -93,7 +97,7 @@ func Run(ctx context.Context, q Recipe) (*Report, error) {
 	if isFinal {
 		request.Bag = p.Spec.Bag()
 	}
-	o, err := q.trainTrial(ctx, table, request)
+	o, err := q.trainTrial(ctx, table, ds.Manifest, request)
 	if err != nil {
 		return nil, err
 	}
@@ -113,6 +117,9 @@ func Run(ctx context.Context, q Recipe) (*Report, error) {
 	return r, nil
 }
 
+// numIterations, in a lineage, is the number of trees that a trial had grown that ended at its limit.
+const numIterations = "num_iterations"
+
 // stopAt is OnTree of a training that ended with so many trees at its limit; 0 if it did not.
 func (q *Recipe) stopAt(trees int) func(gbt.Progress) error {
 	return func(g gbt.Progress) error {
@@ -129,8 +136,18 @@ func (q *Recipe) stopAt(trees int) func(gbt.Progress) error {
 }
 
 // trainTrial trains the recipe's trial.
-func (q Recipe) trainTrial(ctx context.Context, table *fit.Table, request fit.Request) (*fit.Evaluated, error) {
-	request.Rows, request.Valid = q.Plan.RowsOf(q.Trial)
+func (q Recipe) trainTrial(ctx context.Context, table *fit.Table, m *dataset.Manifest,
+	request fit.Request) (*fit.Evaluated, error) {
+	p := q.Plan
+	request.Rows, request.Valid = p.RowsOf(q.Trial)
+	for i, own := range q.Lineage {
+		trees, _ := own[numIterations].(float64)
+		request.OnTree = q.stopAt(int(trees))
+		var err error
+		if request.Input, err = ancestor(ctx, table, m, p.Base, own, request); err != nil {
+			return nil, fmt.Errorf("generation %d: %w", i+1, err)
+		}
+	}
 	request.OnTree = q.stopAt(q.Trees)
 	return table.Train(ctx, request)
 }
@@ -151,7 +168,61 @@ func parameters(q Recipe) (gbt.Params, error) {
 			problem.New(problem.Input, "the configuration of trial %d was decided when it was claimed, but "+
 				"the version's result does not contain it", q.Trial)
 	}
+	if err := checkLineage(q); err != nil {
+		return gbt.Params{}, err
+	}
 	return gbt.ParseParams(given)
+}
+
+// checkLineage rejects a lineage that cannot be that of the trial: training it would make another model, or take as
+// long as its author likes.
+func checkLineage(q Recipe) error {
+	generation := 0
+	if q.Plan.Breeds() {
+		generation = q.Plan.Generation(q.Trial)
+	}
+	if len(q.Lineage) != generation {
+		return problem.New(problem.Input, "trial %d is of generation %d, but the version's result has a lineage of %d",
+			q.Trial, generation+1, len(q.Lineage))
+	}
+	for i, own := range q.Lineage {
+		for name := range own {
+			if name == numIterations { // at most so many: the plan's own ends the training, too
+				continue
+			}
+			if _, drawn := q.Plan.Spec.Search.Random[name]; !drawn {
+				return problem.New(problem.Input,
+					"the version's result has a lineage with %.60q in generation %d, which "+
+						"the sweep does not search", name, i+1)
+			}
+		}
+	}
+	return nil
+}
+
+// ancestor trains a model that the version goes back to, itself continuing the request's input.
+func ancestor(ctx context.Context, table *fit.Table, m *dataset.Manifest, base, own sweep.Params,
+	request fit.Request) (*gbt.InputModel, error) {
+	own = maps.Clone(own)
+	delete(own, numIterations)
+	complete, err := table.Complete(base, own)
+	if err != nil {
+		return nil, err
+	}
+	if request.Params, err = gbt.ParseParams(complete); err != nil {
+		return nil, err
+	}
+
+	o, err := table.Train(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+
+	var text bytes.Buffer
+	if _, err := o.Model.WriteTo(&text); err != nil {
+		return nil, err
+	}
+	return fit.Input(m, text.Bytes())
 }
 
 // remake makes the files that depend on the trees, as an aggregator does.

@@ -171,12 +171,12 @@ func (w Printer) Plan(p *plan.Planned, request []byte) {
 		if trial.Fold > 1 || trial.Refit {
 			continue
 		}
-		row := []any{trial.Number, trial.Source}
+		row, own := []any{trial.Number, trial.Source}, differ.Of(trial.Params)
 		for _, q := range differ.Shown {
 			if trial.Open {
 				row = append(row, "when claimed")
 			} else {
-				row = append(row, trial.Params[q.Name])
+				row = append(row, own[q.Name])
 			}
 		}
 		t.Row(row...)

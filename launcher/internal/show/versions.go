@@ -2,19 +2,70 @@ package show
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 
 	"coppice/internal/gbt"
 	"coppice/internal/page"
 	"coppice/internal/program/tables"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
+	"coppice/launcher/internal/explain"
 	"coppice/launcher/internal/predict"
 	"coppice/launcher/internal/reproduce"
 )
+
+// Explained writes what a version's predictions are made of. A final model has been trained on the rows.
+func (w Printer) Explained(name string, r *explain.Report, final bool) {
+	base := ""
+	if r.Expected != nil {
+		base = "; base score (average prediction, raw): " + Number(*r.Expected)
+	}
+	w.Printf("%s on %s test rows of its night: %s %s%s\n", name, humanize.Comma(int64(r.Rows)), r.Metric,
+		Number(r.Value), base)
+	if final {
+		w.Printf("its final training has seen these rows, so they flatter it; see registry show for the judged model\n")
+	}
+
+	header := []any{"feature", "splits", "gain", "contribution", "worth in " + r.Metric, "95 % interval"}
+	if r.Classes != nil {
+		header = append(header, "moves most")
+	}
+	t := w.Table(header...).Wrap(1)
+	unused := 0
+	for _, f := range r.Features {
+		if f.Splits == 0 {
+			unused++
+			continue
+		}
+		row := []any{f.Name, f.Splits, Percent(f.Share), Number(f.Contribution), Number(f.Worth),
+			interval(f.Low, f.High)}
+		if r.Classes != nil {
+			k := slices.Index(f.ByClass, slices.Max(f.ByClass))
+			row = append(row, fmt.Sprintf("%s (%s)", r.Classes[k], Number(f.ByClass[k])))
+		}
+		t.Row(row...)
+	}
+	t.Print()
+	if unused > 0 {
+		w.Printf("not used by any tree: %s\n", english.Plural(unused, "more feature", ""))
+	}
+
+	if len(r.Columns) == len(r.Features) {
+		return
+	}
+	t = w.Table("columns", "features", "gain", "contribution together")
+	for _, c := range r.Columns {
+		if c.Share > 0 {
+			t.Row(c.Name, c.Features, Percent(c.Share), Number(c.Contribution))
+		}
+	}
+	t.Print()
+}
 
 // nothing reports whether no value is one of such a share, here or usually.
 func nothing(s *predict.Share) bool {

@@ -52,8 +52,7 @@ func Earlier(ctx context.Context, bucket blob.Store, p *sweep.Plan) ([]sweep.Ear
 	return out, nil
 }
 
-// earlierOf returns the results of an earlier sweep; nil if it is of another model, if another build planned what this
-// one does not know, or if none of its results fit.
+// earlierOf returns the results of an earlier sweep; nil if it is of another model, or none of its results fit.
 func earlierOf(ctx context.Context, bucket blob.Store, id sweep.ID, p *sweep.Plan) (*sweep.Earlier, error) {
 	old, _, err := sweepstore.New(bucket, id).Plan(ctx)
 	if problem.Is(err, problem.Damaged) || errors.Is(err, blob.ErrNotExist) {
@@ -62,8 +61,7 @@ func earlierOf(ctx context.Context, bucket blob.Store, id sweep.ID, p *sweep.Pla
 	if err != nil {
 		return nil, err
 	}
-	if a, b := &old.Spec, &p.Spec; a.Model != b.Model || a.Metric != b.Metric || a.Objective != b.Objective ||
-		old.Trainable() != nil {
+	if a, b := &old.Spec, &p.Spec; a.Model != b.Model || a.Metric != b.Metric || a.Objective != b.Objective {
 		return nil, nil
 	}
 
@@ -78,12 +76,26 @@ func earlierOf(ctx context.Context, bucket blob.Store, id sweep.ID, p *sweep.Pla
 	if final, ok := old.Final(); ok { // the same score as that of the winner
 		delete(results, final)
 	}
-	fitting, err := search.Fitting(p, ratedResults(old, slices.Collect(maps.Values(results))), sweep.MaxFound)
+	fitting, err := search.Fitting(p, informing(old, ratedResults(old, slices.Collect(maps.Values(results)))),
+		sweep.MaxFound)
 	if err != nil || len(fitting) == 0 {
 		return nil, err
 	}
 	return &sweep.Earlier{Sweep: id, Dataset: old.Dataset.Name + "@" + old.Dataset.Version, Created: old.Created,
 		Trials: fitting}, nil
+}
+
+// informing leaves out the results of trials that did without some columns: they say little about the parameters,
+// which are the same for all of them. The first trial has all columns. Scores of a population are those of models that
+// several configurations have trained, and say as little.
+func informing(p *sweep.Plan, results []sweep.Result) []sweep.Result {
+	if p.Breeds() {
+		return nil
+	}
+	if p.Spec.Search.Features == nil {
+		return results
+	}
+	return slices.DeleteFunc(results, func(r sweep.Result) bool { return r.Trial != 0 })
 }
 
 // ratedResults returns the results of a sweep's configurations: with folds their means, under the number of their first

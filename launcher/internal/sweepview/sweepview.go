@@ -143,9 +143,23 @@ func (s *View) Left(state State) (left sweep.Range, ok bool) {
 	return left, true
 }
 
-// countWaves returns how many trials the remaining ones take one after the other, with all tasks at work.
-func (s *View) countWaves(state State) float64 {
-	return float64(state.Board.Waiting) / float64(max(s.Plan.Sizing.Tasks, 1))
+// countWaves returns how many trials the remaining ones take one after the other, with all tasks at work. In a
+// selection every step waits for the one before.
+func (s *View) countWaves(state State) (waves float64) {
+	tasks := float64(max(s.Plan.Sizing.Tasks, 1))
+	if !s.Plan.Selects() {
+		return float64(state.Board.Waiting) / tasks
+	}
+	stages, waiting := s.Plan.Stages(), map[int]int{}
+	for _, row := range state.Board.Rows {
+		if row.Result == nil {
+			waiting[stages[row.Trial.Number]]++
+		}
+	}
+	for _, trials := range waiting {
+		waves += max(1, float64(trials)/tasks)
+	}
+	return waves
 }
 
 // Latest stands in the place of an id for the sweep that was planned last.

@@ -218,6 +218,27 @@ func TestFewerMachinesTakeLonger(t *testing.T) {
 	}
 }
 
+// TestLeftOfASelection: two of five trials are of the second step, which takes as long as a trial even with a task for
+// each, and waits for the first.
+func TestLeftOfASelection(t *testing.T) {
+	store, p := world(t)
+	p.Sizing.Tasks, p.Base = 8, sweep.Params{"num_leaves": 31.0}
+	p.Spec.Search.Features = &sweep.Features{Try: sweep.TryForward, Groups: map[string][]string{"a": {"x"}, "b": {"y"},
+		"c": {"z"}}}
+	p.Trials = append(p.Trials, sweep.Trial{Number: 5})
+	for i := range p.Trials {
+		p.Trials[i].Open = i > 0
+	}
+	put(t, store, sweep.Names(p.Sweep).Plan(), p)
+	put(t, store, sweep.Names(p.Sweep).Result(0), result(p, 0, 0.5))
+	s := must.Get(sweepview.Open(t.Context(), store, p.Sweep))(t)
+	st := must.Get(s.Look(t.Context()))(t)
+	if left, ok := s.Left(st); !ok || left != (sweep.Range{Expected: 20}) {
+		t.Errorf("two steps of three and two trials with eight tasks, 10 s a trial: %v are left (%t), want 20s", left,
+			ok)
+	}
+}
+
 // TestTimeLeftHasARange: as wide as the trials differ, and none where fewer than five have ended.
 func TestTimeLeftHasARange(t *testing.T) {
 	for _, tc := range []struct {
@@ -355,7 +376,7 @@ func TestReadMeans(t *testing.T) {
 	p.Spec.Validate = &sweep.Validate{KFold: 2}
 	half := func(f ...uint8) sweep.Rows { return sweep.Rows{Split: "train", Folds: f} }
 	p.Folds = sweep.NewFolds("kfold", []sweep.Round{{Train: half(0, 1), Rated: half(2, 3)},
-		{Train: half(2, 3), Rated: half(0, 1)}})
+		{Train: half(2, 3), Rated: half(0, 1)}}, true)
 	p.Trials = p.Folds.Expand([]sweep.Trial{{Source: "fixed", Params: sweep.Params{"num_leaves": 8.0, "seed": 1.0}},
 		{Source: "gp", Open: true}, {Source: "gp", Open: true}})
 	must.Get(sweepstore.New(bucket, p.Sweep).CreatePlan(t.Context(), *p))(t)
@@ -376,6 +397,32 @@ func TestReadMeans(t *testing.T) {
 	}
 	if want := "folds/2 0.85 map[num_leaves:9]; folds/0 0.60 map[num_leaves:8]; "; got != want {
 		t.Errorf("read %s\nwant %s", got, want)
+	}
+}
+
+// TestReadWithAllColumns: of a sweep that compared sets of columns only the set of all informs.
+func TestReadWithAllColumns(t *testing.T) {
+	bucket := blob.Memory()
+	earlier(t, bucket, "sets", func(p *sweep.Plan) {
+		p.Spec.Search = sweep.Search{Features: &sweep.Features{Try: sweep.TryDropOne,
+			Groups: map[string][]string{"a": {"x"}, "b": {"y"}}}}
+	}, 10, 30, 20)
+	found, err := sweepview.Earlier(t.Context(), bucket, plan("tonight"))
+	if err != nil || len(found) != 1 || len(found[0].Trials) != 1 || found[0].Trials[0].Trial != 0 {
+		t.Errorf("found %+v, error %v; want trial 0 of the sweep alone", found, err)
+	}
+}
+
+// TestReadNoPopulation: a population's scores are those of models that several configurations have trained.
+func TestReadNoPopulation(t *testing.T) {
+	bucket := blob.Memory()
+	earlier(t, bucket, "bred", func(p *sweep.Plan) {
+		p.Spec.Search.Method, p.Spec.Search.Population = sweep.MethodPBT, 2
+		p.Spec.Search.WarmStart = ""
+	}, 10, 30, 20, 15)
+	found, err := sweepview.Earlier(t.Context(), bucket, plan("tonight"))
+	if err != nil || len(found) != 0 {
+		t.Errorf("found %+v, error %v; want nothing of a population", found, err)
 	}
 }
 

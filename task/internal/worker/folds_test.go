@@ -27,7 +27,7 @@ func newFolded(t *testing.T, configurations int, change func(*sweep.Plan)) *worl
 }
 
 // folded returns trials for the folds of the plan's configurations.
-func folded(k int) func(*sweep.Plan) {
+func folded(k int, drop bool) func(*sweep.Plan) {
 	return func(p *sweep.Plan) {
 		p.Spec.Validate = &sweep.Validate{KFold: k}
 		m := &dataset.Manifest{Name: p.Dataset.Name, Split: dataset.SplitRule{By: dataset.SplitByHash}}
@@ -39,7 +39,7 @@ func folded(k int) func(*sweep.Plan) {
 		for _, f := range folds {
 			rounds = append(rounds, sweep.Round{Train: f.Train, Rated: f.Rated})
 		}
-		p.Folds = sweep.NewFolds("kfold", rounds)
+		p.Folds = sweep.NewFolds("kfold", rounds, drop)
 		p.Trials = p.Folds.Expand(p.Trials)
 	}
 }
@@ -74,7 +74,7 @@ func (w *world) refit(t *testing.T) string {
 func TestFoldsAreTrials(t *testing.T) {
 	var refits []string
 	for _, tasks := range []int{1, 4} {
-		w := newFolded(t, 4, folded(4))
+		w := newFolded(t, 4, folded(4, true))
 		w.tasks(t, tasks)
 
 		b := w.board(t)
@@ -117,7 +117,7 @@ func TestWeakConfigurationsAreDropped(t *testing.T) {
 	change := func(p *sweep.Plan) {
 		p.Trials[1].Params["learning_rate"] = 1e-6
 		p.Trials[1].Params["min_data_in_leaf"] = 400.0
-		folded(5)(p)
+		folded(5, true)(p)
 	}
 	w := newFolded(t, 3, change)
 	w.run(t, 0)
@@ -147,7 +147,7 @@ func TestAFoldThatFails(t *testing.T) {
 			if all {
 				p.Trials[1].Params["num_leaves"] = "many"
 			}
-			folded(4)(p)
+			folded(4, true)(p)
 		})
 		w.run(t, 0)
 		b := w.board(t)
@@ -165,7 +165,7 @@ func TestAFoldThatFails(t *testing.T) {
 
 // TestFoldsByGroup: the dataset's folds are checked before anything is trained.
 func TestFoldsByGroup(t *testing.T) {
-	change := func(p *sweep.Plan) { folded(2)(p); p.Folds.Scheme = string(fit.GroupKFold) }
+	change := func(p *sweep.Plan) { folded(2, true)(p); p.Folds.Scheme = string(fit.GroupKFold) }
 	w := newFolded(t, 1, change)
 	if err := w.worker(0).Run(t.Context()); err != nil {
 		t.Errorf("folds by group of a dataset with groups: %v; want no error", err)
@@ -183,7 +183,7 @@ func TestFoldsByGroup(t *testing.T) {
 func openFolds(random map[string]sweep.Distribution) func(*sweep.Plan) {
 	return func(p *sweep.Plan) {
 		open(sweep.MethodAuto, random)(p)
-		folded(4)(p)
+		folded(4, true)(p)
 	}
 }
 

@@ -174,6 +174,8 @@ func TestFaultsOfEveryObject(t *testing.T) {
 			"2 done, 1 failed", "3 done"}},
 		{"configuration", "configurations/", of(3, learns, "configurations/", 1),
 			[5]string{"3 done", "setup", "again", "3 done", "3 done"}},
+		{"model continued", "model.txt", of(10, population, "decision.json", 6),
+			[5]string{"5 done, 5 failed", "setup", "again", "5 done, 5 failed", "5 done, 5 failed"}},
 		{"rung", "rungs/", of(3, halves, "rungs/", 2), [5]string{"1 done, 2 stopped", "setup", "again",
 			"1 done, 2 stopped", "1 done, 2 stopped"}},
 		{"pause", "pauses/", of(3, halves, "pauses/", 1), all("1 done, 2 stopped")},

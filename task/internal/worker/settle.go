@@ -21,7 +21,7 @@ import (
 const maxRefused = 200
 
 // untrainedError ends a claimed trial before it is trained: the final training needs the time, its configuration fell
-// behind after the first folds, or one of its folds has no score.
+// behind after the first folds, one of its folds has no score, or the selection of columns ended before it.
 type untrainedError struct{ reason string }
 
 func (e *untrainedError) Error() string { return e.reason }
@@ -29,7 +29,8 @@ func (e *untrainedError) Error() string { return e.reason }
 // settled is what a claimed trial trains.
 type settled struct {
 	params sweep.Params
-	chosen *sweep.Rated // by a refit: the configuration that it trains, with its scores
+	from   *sweep.Origin // in a population, the trial whose model it continues
+	chosen *sweep.Rated  // by a refit: the configuration that it trains, with its scores
 }
 
 // settle finds out what a claimed trial trains. A storage failure is transient; an *untrainedError says why there is
@@ -126,12 +127,15 @@ func (w *Worker) settleOpen(ctx context.Context, claim *sweep.Claim) (settled, e
 	s, first := protocol.Settle{Trial: d.trial, Claim: claim.Claim}.Begin()
 	do, err := protocol.Run(s, first, func(a protocol.Action) (protocol.Answer, error) { return d.step(ctx, a) })
 
+	selected := new(search.SelectedError)
 	switch {
 	case do.Do == protocol.Settled:
 		w.known.seen[d.trial] = sweep.Seen{Trial: d.trial, Status: sweep.StatusRunning, Params: d.decision.Own}
-		return settled{params: d.decision.Params}, nil
+		return settled{params: d.decision.Params, from: d.decision.From}, nil
 	case do.Why == protocol.Broken:
 		return settled{}, problem.As(problem.Transient, err)
+	case errors.As(d.why, &selected):
+		return settled{}, &untrainedError{selected.Reason}
 	}
 	return settled{}, d.why
 }
@@ -169,10 +173,12 @@ func (d *deciding) step(ctx context.Context, action protocol.Action) (answer pro
 			}
 			d.gathered = true
 		}
-		answer.Yes = d.propose()
+		if answer.Yes = d.propose(); answer.Yes {
+			answer.Yes, err = d.findParent(ctx)
+		}
 
 	case protocol.TakeConfiguration:
-		answer.Yes, err = w.trials.TakeConfiguration(ctx, action.Trial, sweep.ConfigurationKey(d.decision.Params))
+		answer.Yes, err = w.trials.TakeConfiguration(ctx, action.Trial, d.decision.Key())
 		if err == nil && !answer.Yes {
 			d.refused = append(d.refused, d.decision.Own)
 			w.Log.Info("another trial has the configuration", "trial", action.Trial, "source", d.decision.Source)
@@ -194,6 +200,13 @@ func (d *deciding) propose() bool {
 	byTrial := func(a, b sweep.Seen) int { return cmp.Compare(a.Trial, b.Trial) }
 	seen := slices.SortedFunc(maps.Values(w.known.seen), byTrial)
 	seen = slices.DeleteFunc(seen, func(s sweep.Seen) bool { return s.Trial == d.trial })
+	if w.plan.Spec.Search.Features != nil {
+		// A selection of columns needs scores only, and lists of columns are long: a thousand of them are more than a
+		// decision may have.
+		for i := range seen {
+			seen[i].Params = nil
+		}
+	}
 
 	for len(d.refused) < maxRefused {
 		s, err := search.Decide(w.plan, d.trial, seen, d.refused)
@@ -214,11 +227,46 @@ func (d *deciding) propose() bool {
 		if d.claim.Trial != d.trial {
 			d.decision.Holder = d.claim.Trial
 		}
+		if s.Parent != nil {
+			d.decision.From = &sweep.Origin{Trial: *s.Parent}
+		}
 		return true
 	}
 	d.why = fmt.Errorf("%d configurations were proposed for it, but each belongs to another trial or cannot be "+
 		"trained", len(d.refused))
 	return false
+}
+
+// findParent completes where a proposal's trial goes on from, by the result of the trial whose model that is. It is
+// false if there is no model.
+func (d *deciding) findParent(ctx context.Context) (bool, error) {
+	from := d.decision.From
+	if from == nil {
+		return true, nil
+	}
+	r, damage, err := d.w.trials.Result(ctx, from.Trial)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("the trial that it continues: %w", err)
+	case r == nil || damage != nil || r.Status != sweep.StatusDone || r.Model == nil:
+		d.why = fmt.Errorf("the model of trial %d, which it continues, is gone (%w)", from.Trial,
+			cmp.Or(damage, errors.New("its result has none")))
+		return false, nil
+	case r.Model.Bytes > sweep.MaxInput:
+		d.why = fmt.Errorf("the model of trial %d has %d bytes, and only up to %d can be continued; use fewer "+
+			"trees, leaves or generations", from.Trial, r.Model.Bytes, int64(sweep.MaxInput))
+		return false, nil
+	}
+	from.Model = *r.Model
+	if r.From != nil {
+		from.Lineage = slices.Clone(r.From.Lineage)
+	}
+	own := search.Own(d.w.plan, r.Params)
+	if r.AtLimit {
+		own["num_iterations"] = float64(r.TreesGrown)
+	}
+	from.Lineage = append(from.Lineage, own)
+	return true, nil
 }
 
 // readTrials reads what is new about all trials but one, which is to be decided.

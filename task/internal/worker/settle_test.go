@@ -240,7 +240,8 @@ func replay(p *sweep.Plan, d *sweep.Decision) error {
 		return err
 	}
 	if sweep.ConfigurationKey(s.Params) != sweep.ConfigurationKey(d.Own) || s.Source != d.Source ||
-		s.Reason != d.Reason {
+		s.Reason != d.Reason || (s.Parent == nil) != (d.From == nil) ||
+		s.Parent != nil && *s.Parent != d.From.Trial {
 		return fmt.Errorf("trial %d was decided as %v (%s: %s); from what it has seen comes %+v", d.Trial, d.Own,
 			d.Source, d.Reason, s)
 	}

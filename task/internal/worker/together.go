@@ -171,7 +171,7 @@ func (w *Worker) joinTraining(ctx context.Context, trial, number int) (member *t
 	claim := &sweep.Claim{Trial: trial, Claim: number}
 	s, err := w.settle(ctx, claim)
 	if err == nil {
-		q, err = w.fullRequest(trial, s.params)
+		q, err = w.fullRequest(ctx, trial, s.params, nil)
 	}
 	if err == nil {
 		member, release, err = w.join(ctx, claim, w.heartbeat()/10)

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -220,7 +221,7 @@ func (t *training) train(trialCtx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	q, err := t.fullRequest(t.claim.Trial, t.result.Params)
+	q, err := t.fullRequest(trialCtx, t.claim.Trial, t.result.Params, t.result.From)
 	if err != nil {
 		return err
 	}
@@ -266,18 +267,23 @@ func (t *training) decide(ctx context.Context) (*sweep.Rated, error) {
 	}
 
 	s, err := t.settle(ctx, t.claim)
-	t.result.Params = s.params
+	t.result.Params, t.result.From = s.params, s.from
 	return s.chosen, errors.Join(err, ends)
 }
 
 // fullRequest is what all machines that train a trial have to know of it, by what it is decided that it trains.
-func (w *Worker) fullRequest(trial int, decided sweep.Params) (fit.Request, error) {
+func (w *Worker) fullRequest(ctx context.Context, trial int, decided sweep.Params,
+	from *sweep.Origin) (fit.Request, error) {
 	params, err := gbt.ParseParams(decided)
 	if err != nil {
 		return fit.Request{}, err
 	}
+	input, err := w.inputOf(ctx, from)
+	if err != nil {
+		return fit.Request{}, err
+	}
 	return w.setRows(trial, fit.Request{Params: params, Metric: w.metric, Threads: w.threads(w.plan.Trials[trial]),
-		RateTrees: w.plan.Spec.Search.Stop != nil}), nil
+		RateTrees: w.plan.Spec.Search.Stop != nil, Input: input}), nil
 }
 
 // setRows sets which rows the trial trains on and which it is evaluated on.
@@ -299,6 +305,22 @@ func (w *Worker) threads(planned sweep.Trial) int {
 		return max(z.ThreadsPerTask, min(runtime.GOMAXPROCS(0), z.RefitThreads()))
 	}
 	return z.ThreadsPerTask
+}
+
+// inputOf returns the model of another trial that a trial of a population continues; nil for none.
+func (w *Worker) inputOf(ctx context.Context, from *sweep.Origin) (*gbt.InputModel, error) {
+	if from == nil {
+		return nil, nil
+	}
+	text, lost, err := w.trials.File(ctx, from.Model)
+	if err == nil && lost == nil {
+		return fit.Input(w.dataset.Manifest, text)
+	}
+	why := fmt.Errorf("the model of trial %d, which it continues: %w", from.Trial, cmp.Or(lost, err))
+	if lost == nil {
+		why = problem.As(problem.Transient, why)
+	}
+	return nil, why
 }
 
 // fit trains from the trial's checkpoint. One of another build cannot be resumed; it is dropped and training starts

@@ -1,4 +1,4 @@
-package report
+package explain
 
 import (
 	"cmp"
@@ -9,35 +9,28 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/page"
-	"coppice/internal/problem"
-	"coppice/internal/scorer"
 )
 
-// shapEffects returns the most features with the largest mean of |SHAP value| over some of the rows, evenly spread, in
-// descending order.
-func shapEffects(s *scorer.Scorer, reference *scorer.Reference, rows, most int) ([]page.Effect, error) {
-	sample := reference.Sample
-	if len(sample.Row) == 0 {
-		return nil, problem.New(problem.Input, "there are no rows to explain the version by")
+// Effects returns the most features with the largest effects on the rows' predictions, in descending order. It ignores
+// q.Metrics.
+func Effects(q Request, most int) ([]page.Effect, error) {
+	if q.Threads == 0 {
+		q.Threads = runtime.GOMAXPROCS(0)
 	}
-	n, f := min(len(sample.Row), rows), len(s.Encoding.Features)
-	places := make([]int, n)
-	for i := range places {
-		places[i] = i * len(sample.Row) / n
-	}
-	values, err := s.Values(sample.Select(places))
-	if err != nil {
+	r := &run{Request: q}
+	if err := r.predict(); err != nil {
 		return nil, err
 	}
+	n, f := len(r.in.Label), len(q.Scorer.Encoding.Features)
 	phi := make([]float64, n*(f+1))
-	if err := s.Model.Contributions(values, phi, runtime.GOMAXPROCS(0)); err != nil {
+	if err := q.Scorer.Model.Contributions(r.values, phi, q.Threads); err != nil {
 		return nil, err
 	}
 
 	var out []page.Effect
 	mean := map[string]float64{}
-	for i := range s.Encoding.Features {
-		feature := &s.Encoding.Features[i]
+	for i := range q.Scorer.Encoding.Features {
+		feature := &q.Scorer.Encoding.Features[i]
 		e := page.Effect{Feature: feature.Name, Shap: column(phi, i, f+1)}
 		for _, v := range e.Shap {
 			mean[e.Feature] += math.Abs(v) / float64(n)
@@ -45,7 +38,7 @@ func shapEffects(s *scorer.Scorer, reference *scorer.Reference, rows, most int) 
 		if mean[e.Feature] == 0 {
 			continue
 		}
-		e.Rank = rankValues(column(values, i, f), feature.Kind == dataset.Categorical)
+		e.Rank = rankValues(column(r.values, i, f), feature.Kind == dataset.Categorical)
 		out = append(out, e)
 	}
 	slices.SortStableFunc(out, func(a, b page.Effect) int { return cmp.Compare(mean[b.Feature], mean[a.Feature]) })

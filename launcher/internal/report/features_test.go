@@ -1,7 +1,9 @@
 package report
 
 import (
+	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +15,48 @@ import (
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/show"
 )
+
+// TestGroupsAreParameters: in a sweep over groups of columns each group is a parameter, which a trial has or not; many
+// are one together, in words. A trial that is still to be decided has no values.
+func TestGroupsAreParameters(t *testing.T) {
+	for _, groups := range []int{2, page.MaxGroups + 1} {
+		f := &sweep.Features{Try: sweep.TryDropOne, Groups: map[string][]string{}}
+		for i := range groups {
+			name := fmt.Sprintf("g%02d", i)
+			f.Groups[name] = []string{name + ":count", name}
+		}
+		p := &sweep.Plan{Spec: sweep.Spec{Search: sweep.Search{Features: f}}}
+		for left := range groups + 1 {
+			kept := make([]bool, groups)
+			for i := range kept {
+				kept[i] = i != left-1
+			}
+			p.Trials = append(p.Trials, sweep.Trial{Number: left, Params: f.Params(kept)})
+		}
+
+		shown := page.Differ(p)
+		var got []any
+		for _, q := range shown.Shown {
+			got = append(got, q.Name, len(q.Categories))
+		}
+		want, first, last := []any{"g00", 2, "g01", 2}, []float64{0, 0}, []float64{0, 1}
+		if groups > page.MaxGroups {
+			want, first, last = []any{"columns", groups + 1}, []float64{13}, []float64{12}
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%d groups are shown as %v, want %v", groups, got, want)
+		}
+		if v := shown.Values(p.Trials[0].Params); !reflect.DeepEqual(v, first) {
+			t.Errorf("all of %d groups are shown as %v, want %v", groups, v, first)
+		}
+		if v := shown.Values(p.Trials[groups].Params); !reflect.DeepEqual(v, last) {
+			t.Errorf("all of %d groups but the last are shown as %v, want %v", groups, v, last)
+		}
+		if v := shown.Values(nil); !math.IsNaN(v[0]) {
+			t.Errorf("a trial that is not decided is shown as %v of %d groups, want no value", v, groups)
+		}
+	}
+}
 
 // TestFeaturesAsTheUserWritesThem: model.txt has names that LightGBM can read, pages those of the table.
 func TestFeaturesAsTheUserWritesThem(t *testing.T) {

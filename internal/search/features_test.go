@@ -1,0 +1,248 @@
+package search
+
+import (
+	"errors"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"coppice/internal/sweep"
+)
+
+// grouped are so many groups a, b, c ..., each of one column of its name.
+func grouped(try string, groups, rest int) *sweep.Features {
+	f := &sweep.Features{Try: try, Groups: map[string][]string{}, Rest: rest}
+	for i := range groups {
+		name := string(rune('a' + i))
+		f.Groups[name] = []string{name}
+	}
+	return f
+}
+
+// described are the sets, in words.
+func described(f *sweep.Features, sets [][]bool) (out []string) {
+	for _, s := range sets {
+		out = append(out, f.Describe(s))
+	}
+	return out
+}
+
+func TestSets(t *testing.T) {
+	for _, tc := range []struct {
+		try          string
+		groups, rest int
+		most         int
+		want         []string
+		open         int
+	}{
+		{sweep.TryDropOne, 3, 0, 0, []string{"all groups", "all but a", "all but b", "all but c"}, 0},
+		{sweep.TryDropOne, 1, 4, 0, []string{"all groups", "no group"}, 0},
+		{sweep.TryAddOne, 3, 0, 0, []string{"all groups", "only a", "only b", "only c"}, 0},
+		{sweep.TryAddOne, 3, 2, 9, []string{"all groups", "no group", "only a", "only b", "only c"}, 0},
+		{sweep.TryAddOne, 1, 2, 0, []string{"all groups", "no group"}, 0},
+		{sweep.TryForward, 4, 0, 0, []string{"all groups"}, 4 + 3 + 2},
+		{sweep.TryForward, 4, 1, 0, []string{"all groups", "no group"}, 4 + 3 + 2},
+		{sweep.TryForward, 4, 1, 10, []string{"all groups", "no group"}, 4 + 3}, // whole steps only
+		{sweep.TryForward, 4, 1, 6, []string{"all groups", "no group"}, 4},
+	} {
+		f := grouped(tc.try, tc.groups, tc.rest)
+		sets, open, err := Sets(f, tc.most, 1)
+		if got := described(f, sets); err != nil || open != tc.open || !reflect.DeepEqual(got, tc.want) {
+			t.Errorf("%s of %d groups, %d columns in none, %d trials: %v and %d open, error %v; want %v and %d", tc.try,
+				tc.groups, tc.rest, tc.most, got, open, err, tc.want, tc.open)
+		}
+	}
+
+	for want, q := range map[string]struct {
+		try                string
+		groups, rest, most int
+	}{
+		"all columns are in one group":                                       {sweep.TryDropOne, 1, 0, 0},
+		"forward of one group has no step":                                   {sweep.TryForward, 1, 3, 0},
+		"drop_one with 5 groups takes at least 6 trials, and trials is 5":    {sweep.TryDropOne, 5, 0, 5},
+		"forward with 5 groups takes at least 7 trials, and trials is 6":     {sweep.TryForward, 5, 1, 6},
+		"add_one with 5 groups takes at least 7 trials, and trials is 3; ra": {sweep.TryAddOne, 5, 1, 3},
+	} {
+		_, _, err := Sets(grouped(q.try, q.groups, q.rest), q.most, 1)
+		if of := new(SpecError); !errors.As(err, &of) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: got error %v, want a *SpecError with %q", q, err, want)
+		}
+	}
+}
+
+// TestSubsets: random subsets are distinct, of about half of the groups, the same for a seed, and more of them begin
+// with the same ones.
+func TestSubsets(t *testing.T) {
+	f := grouped(sweep.TrySubsets, 8, 0)
+	few, _, _ := Sets(f, 30, 5)
+	many, _, _ := Sets(f, 60, 5)
+	other, _, _ := Sets(f, 60, 6)
+	if !reflect.DeepEqual(few, many[:30]) || reflect.DeepEqual(many, other) {
+		t.Errorf("30 sets are not the first of 60, or another seed draws the same: %v", described(f, few))
+	}
+	had, kept := map[string]bool{}, 0
+	for i, s := range many {
+		key := f.Describe(s)
+		if had[key] || key == "no group" || (key == "all groups") != (i == 0) {
+			t.Errorf("set %d is %s; want all groups first, and no other twice, nor without a column", i, key)
+		}
+		had[key] = true
+		for _, k := range s {
+			kept += boolean(k)
+		}
+	}
+	if share := float64(kept) / (60 * 8); share < 0.4 || share > 0.6 {
+		t.Errorf("the sets have a share of %.2f of the groups, want about a half", share)
+	}
+
+	// Of three groups there are seven sets with a column, or eight.
+	for rest, want := range []int{7, 8} {
+		if all, _, _ := Sets(grouped(sweep.TrySubsets, 3, rest), 100, 1); len(all) != want {
+			t.Errorf("of three groups and %d other columns come %d sets, want all %d", rest, len(all), want)
+		}
+	}
+}
+
+// TestStep: every configuration of a forward selection belongs to one step and candidate.
+func TestStep(t *testing.T) {
+	for _, rest := range []int{0, 5} {
+		f := grouped(sweep.TryForward, 5, rest)
+		n := f.Listed()
+		for step := range 4 {
+			if got := f.StepBegins(step); got != n {
+				t.Errorf("step %d begins at configuration %d, want %d", step, got, n)
+			}
+			for c := range 5 - step {
+				if s, candidate, ok := f.Step(n); !ok || s != step || candidate != c {
+					t.Errorf("configuration %d is candidate %d of step %d (%t), want %d of %d", n, candidate, s, ok, c,
+						step)
+				}
+				n++
+			}
+		}
+		if _, _, ok := f.Step(f.Listed() - 1); ok {
+			t.Errorf("configuration %d belongs to a step; want it listed before the first", f.Listed()-1)
+		}
+	}
+}
+
+// forward plans a selection among four groups beside other columns, whose sets have the score that the function gives.
+func forward(maximize bool) *sweep.Plan {
+	p := &sweep.Plan{Format: 1, Sweep: "s-1", Maximize: maximize,
+		Base: sweep.Params{sweep.IgnoreColumn: ""}}
+	p.Spec.Metric = "auc"
+	p.Spec.Search.Features = grouped(sweep.TryForward, 4, 2)
+	sets, open, err := Sets(p.Spec.Search.Features, 0, 1)
+	if err != nil {
+		panic(err)
+	}
+	for _, s := range sets {
+		p.Trials = append(p.Trials, sweep.Trial{Number: len(p.Trials), Params: p.Spec.Search.Features.Params(s)})
+	}
+	for range open {
+		p.Trials = append(p.Trials, sweep.Trial{Number: len(p.Trials), Open: true})
+	}
+	return p
+}
+
+// run decides and scores all trials in their order. It returns the scores seen, what each trial had, and the first
+// error.
+func runForward(p *sweep.Plan, score func(kept []bool) float64) (seen []sweep.Seen, had []string, err error) {
+	f := p.Spec.Search.Features
+	for n, t := range p.Trials {
+		params := t.Params
+		if t.Open {
+			s, err := Decide(p, n, seen, nil)
+			if err != nil {
+				return seen, had, err
+			}
+			params = s.Params
+		}
+		kept, _ := f.Kept(params)
+		had = append(had, f.Describe(kept))
+		v := score(kept)
+		s := sweep.Seen{Trial: n, Status: sweep.StatusDone, Score: &v}
+		if t.Open {
+			s.Params = params
+		}
+		if math.IsNaN(v) {
+			s.Status, s.Score = sweep.StatusFailed, nil
+		}
+		seen = append(seen, s)
+	}
+	return seen, had, nil
+}
+
+// TestForward: c helps most, then a, although alone it helps less than d, which c makes useless; b harms.
+func TestForward(t *testing.T) {
+	gain := func(k []bool) float64 {
+		g := 0.5 + 0.2*float64(boolean(k[2])) + 0.05*float64(boolean(k[0])) - 0.01*float64(boolean(k[1]))
+		if k[3] && !k[2] {
+			g += 0.1
+		}
+		return g
+	}
+	for _, maximize := range []bool{true, false} {
+		p := forward(maximize)
+		score := gain
+		if !maximize {
+			score = func(k []bool) float64 { return 1 - gain(k) }
+		}
+		seen, had, err := runForward(p, score)
+		want := []string{"all groups", "no group", "only a", "only b", "only c", "only d", "only a, c", "only b, c",
+			"only c, d", "all but d", "all but b"}
+		var over *SelectedError
+		if err != nil || !reflect.DeepEqual(had, want) {
+			t.Fatalf("maximize %t: the trials had %q, error %v; want %q", maximize, had, err, want)
+		}
+
+		// A later trial of the last step does not look at the first, and nothing depends on the order.
+		last := len(p.Trials) - 1
+		a, errA := Decide(p, last, seen, nil)
+		b, errB := Decide(p, last, append(append([]sweep.Seen{}, seen[5:last-1]...), seen[:5]...), nil)
+		if errA != nil || errB != nil || !reflect.DeepEqual(a, b) {
+			t.Errorf("maximize %t: trial %d is %+v (%v) and, from the steps before it in another order, %+v (%v); "+
+				"want the same", maximize, last, a, errA, b, errB)
+		}
+		if !strings.Contains(a.Reason, "step 3: a was the best of 3 groups to add to only c") {
+			t.Errorf("maximize %t: the reason is %q; want that a was the best of step 2", maximize, a.Reason)
+		}
+
+		// Nothing but c helps: the selection is over after the second step.
+		alone := func(k []bool) float64 { return score([]bool{false, k[1], k[2], k[3]}) }
+		seen, had, err = runForward(p, alone)
+		if !errors.As(err, &over) || len(seen) != 9 ||
+			!strings.Contains(over.Reason, "the selection ended with only c, auc") {
+			t.Errorf("maximize %t: with one group that helps the trials had %q, error %v; want the selection ended "+
+				"with c, after 9 trials", maximize, had, err)
+		}
+	}
+}
+
+// TestForwardWithoutScores: a failed trial is no candidate, and a step without a score ends the selection.
+func TestForwardWithoutScores(t *testing.T) {
+	p := forward(true)
+	_, had, err := runForward(p, func(k []bool) float64 {
+		if k[2] && !k[3] {
+			return math.NaN()
+		}
+		return 0.5 + 0.1*float64(boolean(k[2])) + 0.01*float64(boolean(k[3]))
+	})
+	if err != nil || had[6] != "only a, d" {
+		t.Errorf("c failed alone, and after %q, error %v, the second step begins with %s; want d selected", had, err,
+			had[min(6, len(had)-1)])
+	}
+	_, had, err = runForward(p, func([]bool) float64 { return math.NaN() })
+	var over *SelectedError
+	if !errors.As(err, &over) || len(had) != 6 || !strings.Contains(over.Reason, "no trial of step 1 has a score") {
+		t.Errorf("all trials failed: after %q error %v; want the end of the selection for want of scores", had, err)
+	}
+}
+
+func boolean(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

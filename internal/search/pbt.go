@@ -1,0 +1,184 @@
+package search
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"coppice/internal/sweep"
+)
+
+// Constants of population-based training: the usual ones of Jaderberg et al. (2017).
+const (
+	pbtReplaced = 0.2 // of a generation go on from the models of as many of the best
+	pbtRedrawn  = 0.25
+	pbtStream   = 0x9b7
+)
+
+// pbtFactors are what numbers are multiplied with when a model goes on with other parameters.
+var pbtFactors = [2]float64{0.8, 1.25}
+
+// decidePopulation says what a trial of a population trains and whose model it continues (population-based training:
+// Jaderberg et al. 2017, with generations that wait for each other). In the first generation parameters are drawn at
+// random. Later, a member goes on from its own model with the same parameters; the worst fifth go on from models of the
+// best fifth, with parameters changed by a factor. It looks at the generation before only, all of which has ended, and
+// leaves out what members of its own with lower numbers come to by that, so it is the same for any number of tasks.
+func decidePopulation(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params) (Suggestion, error) {
+	q := askOf(p, nil, nil)
+	q.Method, q.Earlier = sweep.MethodRandom, nil
+	a, err := newAsker(q)
+	if err != nil {
+		return Suggestion{}, err
+	}
+	b := &breeder{asker: a, p: p, taken: map[string]bool{}}
+
+	size := p.Spec.Search.Population
+	first := p.Generation(trial) * size
+	if first > 0 {
+		if b.before = b.rankGeneration(first-size, seen); len(b.before) == 0 {
+			return Suggestion{},
+				&SelectedError{fmt.Sprintf("the population has died out: no trial of generation %d has a model",
+					first/size)}
+		}
+	}
+	for n := first; n < trial; n++ {
+		if s, err := b.member(n); err == nil {
+			b.taken[keyFrom(s.Parent, s.Params)] = true
+		}
+	}
+	for _, params := range refused {
+		a.tried[keyOf(normalizeNumbers(params))] = trial + 1
+	}
+	return b.member(trial)
+}
+
+// breeder decides the members of one generation, in the order of their numbers.
+type breeder struct {
+	*asker
+	p      *sweep.Plan
+	before []sweep.Seen    // of the generation before, those with a model, best first
+	taken  map[string]bool // by members with lower numbers
+}
+
+// rankGeneration returns the trials of the generation that starts at first which have a model, best first.
+func (b *breeder) rankGeneration(first int, seen []sweep.Seen) (before []sweep.Seen) {
+	for _, s := range seen {
+		if b.p.Generation(s.Trial) == b.p.Generation(first) && s.Status == sweep.StatusDone && s.Score != nil &&
+			sweep.Finite(*s.Score) && s.Params != nil {
+			before = append(before, s)
+		}
+	}
+	slices.SortFunc(before, func(x, y sweep.Seen) int {
+		return cmp.Or(cmp.Compare(b.sign()**y.Score, b.sign()**x.Score), cmp.Compare(x.Trial, y.Trial))
+	})
+	return before
+}
+
+func (b *breeder) member(trial int) (Suggestion, error) {
+	b.next = trial
+	if b.before == nil {
+		b.tabu = func(params sweep.Params) bool { return b.taken[keyFrom(nil, params)] }
+		s := b.byMethod()
+		if s == nil {
+			return Suggestion{}, b.exhausted(1, 1)
+		}
+		return Suggestion{Trial: trial, Params: s.Params, Source: sweep.MethodPBT,
+			Reason: "the first generation is drawn by the seed and the trial's number"}, nil
+	}
+
+	size, metric := b.p.Spec.Search.Population, b.p.Spec.Metric
+	generation := b.p.Generation(trial) + 1
+	own := slices.IndexFunc(b.before, func(s sweep.Seen) bool { return s.Trial == trial-size })
+	replaced := max(1, int(math.Round(pbtReplaced*float64(size))))
+	goesOn := own >= 0 && !b.isTried(normalizeNumbers(b.before[own].Params))
+	// Members without a model count as the worst.
+	if goesOn && own < size-replaced {
+		s := b.before[own]
+		return from(trial, s, normalizeNumbers(s.Params),
+			fmt.Sprintf("generation %d: continues trial %d, number %d of %d with %s %.6g", generation, s.Trial,
+				own+1, len(b.before), metric, *s.Score)), nil
+	}
+
+	why := fmt.Sprintf("trial %d has no model", trial-size)
+	if own >= 0 {
+		why = fmt.Sprintf("trial %d was number %d of %d with %s %.6g", trial-size, own+1, len(b.before), metric,
+			*b.before[own].Score)
+	}
+	rng := rand.New(rand.NewPCG(b.p.Spec.Seed^pbtStream, uint64(trial)))
+	best := b.before[:min(replaced, len(b.before))]
+	chosen := rng.IntN(len(best))
+	for i := range best {
+		parent := best[(chosen+i)%len(best)]
+		b.tabu = func(params sweep.Params) bool { return b.taken[keyFrom(&parent.Trial, params)] }
+		if params := b.perturb(rng, normalizeNumbers(parent.Params)); params != nil {
+			return from(trial, parent, params,
+				fmt.Sprintf("generation %d: %s; continues trial %d (%.6g) with other parameters", generation,
+					why, parent.Trial, *parent.Score)), nil
+		}
+	}
+	if !goesOn {
+		return Suggestion{}, b.exhausted(1, 1)
+	}
+	s := b.before[own]
+	return from(trial, s, normalizeNumbers(s.Params),
+		fmt.Sprintf("generation %d: %s; continues its own model, since the best have no untried parameters left",
+			generation, why)), nil
+}
+
+// keyFrom is equal exactly for members that train the same model.
+func keyFrom(parent *int, params sweep.Params) string {
+	if parent == nil {
+		return keyOf(params)
+	}
+	return fmt.Sprintf("%d %s", *parent, keyOf(params))
+}
+
+func from(trial int, parent sweep.Seen, params sweep.Params, reason string) Suggestion {
+	return Suggestion{Trial: trial, Params: params, Source: sweep.MethodPBT, Reason: reason, Parent: &parent.Trial}
+}
+
+// perturb returns parameters with every number multiplied by one of the factors and every other choice drawn again now
+// and then, within the space. It is nil if no attempt comes to something new that the constraints allow.
+func (a *asker) perturb(rng *rand.Rand, params sweep.Params) sweep.Params {
+	for range attempts {
+		at := make([]float64, len(a.axes))
+		for j := range a.axes {
+			axis := &a.axes[j]
+			v, has := params[axis.name]
+			u, known := axis.positionOf(v)
+			x, number := v.(float64)
+			switch {
+			case !has || !known:
+				u = rng.Float64()
+			case axis.ordered && number:
+				if moved, ok := axis.multiply(x, pbtFactors[rng.IntN(len(pbtFactors))]); ok {
+					u = moved
+				} else if rng.Float64() < pbtRedrawn { // one of a list of numbers
+					u = rng.Float64()
+				}
+			case rng.Float64() < pbtRedrawn:
+				u = rng.Float64()
+			}
+			at[j] = u
+		}
+		if out := a.config(at); a.usable(out) && keyOf(out) != keyOf(params) {
+			return out
+		}
+	}
+	return nil
+}
+
+// multiply returns the position of a number multiplied by a factor. Small whole numbers would be rounded to what they
+// were, so a number of steps moves by one of them at least.
+func (a *axis) multiply(x, factor float64) (u float64, ok bool) {
+	was, _ := a.positionOf(x)
+	u, ok = a.positionOf(x * factor)
+	if ok && a.step > 0 && a.value(u) == a.value(was) {
+		if u, ok = a.positionOf(x + math.Copysign(a.step, x*(factor-1))); !ok { // below a logarithm's numbers
+			return was, true
+		}
+	}
+	return u, ok
+}

@@ -1,0 +1,132 @@
+package sweep_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"coppice/internal/sweep"
+)
+
+// featured is a spec whose search has these lines, and other edits.
+func featured(search string, edits ...string) string {
+	begin, rest, _ := strings.Cut(good, "search:\n")
+	_, end, _ := strings.Cut(rest, "machine:")
+	return strings.NewReplacer(append(edits, "trials: 50\n", "")...).Replace(begin + "search:\n" + search + "machine:" +
+		end)
+}
+
+func TestParseFeatures(t *testing.T) {
+	s, err := sweep.ParseSpec("sweep.yaml",
+		[]byte(featured("  features: {try: drop_one, groups: {site: [site, \"site:*\"], user: [age]}}\n")), words())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &sweep.Features{Try: "drop_one", Groups: map[string][]string{"site": {"site", "site:*"}, "user": {"age"}}}
+	if !reflect.DeepEqual(s.Search.Features, want) || s.Trials != 0 || !s.Search.Listed() {
+		t.Errorf("got %+v, %d trials, listed %t; want %+v, no number of trials, listed", s.Search.Features, s.Trials,
+			s.Search.Listed(), want)
+	}
+	if s, err = sweep.ParseSpec("sweep.yaml", []byte(featured("  features: {try: forward}\n")), words()); err != nil ||
+		s.Search.Listed() {
+		t.Errorf("a forward selection: error %v, listed %t; want none, and trials that are decided when they are "+
+			"claimed", err, s.Search.Listed())
+	}
+}
+
+func TestParseFeaturesRefuses(t *testing.T) {
+	for _, tc := range []struct{ search, from, to, want string }{
+		{"  features:\n", "", "", "features has no value"},
+		{"  features: {try: dropone}\n", "", "",
+			`try is "dropone" (did you mean "drop_one"?): use one of [drop_one add_one subsets forward]`},
+		{"  features: {}\n", "", "", `try is ""`},
+		{"  features: {try: subsets}\n", "", "", "try: subsets needs trials"},
+		{"  features: {try: drop_one, groups: {a: []}}\n", "", "", `the group "a" has no columns`},
+		{"  features: {try: drop_one, groups: {\"\": [age]}}\n", "", "", "a group has no name"},
+		{"  features: {try: forward}\n", "seed: 7", "seed: 7\ntrials: 2000",
+			"try: forward takes at most 1000; use fewer, or leave it out"},
+		{"  features: {try: drop_one, groups: {}}\n", "", "", "there are no groups"},
+		{"  features: {try: drop_one}\n  fixed: [{}]\n", "", "",
+			"search.fixed cannot be combined with search.features"},
+		{"  features: {try: drop_one}\n  random: {num_leaves: {int: [2, 9]}}\n", "", "",
+			"search.random cannot be combined with search.features"},
+		{"  features: {try: forward}\n  stop: {rule: asha}\n", "", "",
+			"search.stop cannot be combined with try: forward"},
+		{"  features: {try: drop_one}\n", "seed: 7", "seed: 7\ntrials: 0", "trials is 0: use 1 to 10000"},
+	} {
+		text := featured(tc.search)
+		if tc.from != "" {
+			text = strings.Replace(text, tc.from, tc.to, 1)
+		}
+		_, err := sweep.ParseSpec("sweep.yaml", []byte(text), words())
+		if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.HasPrefix(err.Error(), "sweep.yaml:") {
+			t.Errorf("%s%s: got error %v, want one with a place and %q", tc.search, tc.to, err, tc.want)
+		}
+	}
+}
+
+// TestKept: whole groups are recognized in a trial's parameters, and parts of groups are not one of the sets.
+func TestKept(t *testing.T) {
+	f := &sweep.Features{Groups: map[string][]string{"a": {"x", "y"}, "b": {"z"}, "c": {"w"}}, Ignored: []string{"v"}}
+	for _, kept := range [][]bool{{true, true, true}, {false, true, true}, {true, false, false},
+		{false, false, false}} {
+		if got, ok := f.Kept(f.Params(kept)); !ok || !reflect.DeepEqual(got, kept) {
+			t.Errorf("the groups %v make %v, which has the groups %v, %t; want the same", kept, f.Params(kept), got, ok)
+		}
+	}
+	if _, ok := f.Kept(sweep.Params{"ignore_column": "name:v,x"}); ok {
+		t.Error("half a group is left out, and that is one of the sets")
+	}
+	if _, ok := f.Kept(nil); ok {
+		t.Error("a trial without parameters has one of the sets")
+	}
+	for want, kept := range map[string][]bool{"all groups": {true, true, true}, "no group": {false, false, false},
+		"all but b": {true, false, true}, "only c": {false, false, true}} {
+		if got := f.Describe(kept); got != want {
+			t.Errorf("%v is described as %q, want %q", kept, got, want)
+		}
+	}
+}
+
+// TestDescribeMany: a set of many groups is described by the first of them.
+func TestDescribeMany(t *testing.T) {
+	f := &sweep.Features{Groups: map[string][]string{}}
+	kept := make([]bool, 60)
+	for i := range kept {
+		f.Groups[string(rune('A'+i))] = []string{"x"}
+		kept[i] = i < 25
+	}
+	if got, want := f.Describe(kept),
+		"only A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P, Q, R, S, T and 5 more"; got != want {
+		t.Errorf("25 of 60 groups are described as %q, want %q", got, want)
+	}
+}
+
+// TestStagesOfASelection: a step may be claimed when those before have ended, and the refit when all have; sets that
+// are listed wait for nothing.
+func TestStagesOfASelection(t *testing.T) {
+	p := plan()
+	p.Spec.Search.Features = &sweep.Features{Try: sweep.TryForward, Rest: 2,
+		Groups: map[string][]string{"a": {"x"}, "b": {"y"}, "c": {"z"}}}
+	p.Trials = nil
+	for n := range 7 {
+		p.Trials = append(p.Trials, sweep.Trial{Number: n, Open: n > 1})
+	}
+	if got, want := p.Stages(), []int{0, 0, 0, 0, 0, 1, 1}; !reflect.DeepEqual(got, want) {
+		t.Errorf("the trials of a selection among three groups are in the stages %v, want %v", got, want)
+	}
+
+	p.Folds = sweep.NewFolds("kfold", make([]sweep.Round, 2), false)
+	p.Trials = p.Folds.Expand(p.Trials)
+	if got, want := p.Stages(), []int{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2}; !reflect.DeepEqual(got, want) {
+		t.Errorf("in two folds they and the refit are in the stages %v, want %v", got, want)
+	}
+
+	p.Spec.Search.Features.Try = sweep.TryDropOne
+	for n := range p.Trials {
+		p.Trials[n].Open = false
+	}
+	if got := p.Stages(); got[13] != 0 || got[14] != 2 {
+		t.Errorf("sets that are listed, in folds, are in the stages %v; want the refit in 2 and all others in 0", got)
+	}
+}
