@@ -134,6 +134,17 @@ func (s *SourceSpec) RelativeTo(folder string) {
 // Dated reports whether the files are those of days.
 func (s SourceSpec) Dated() bool { return slices.ContainsFunc(s.Files, dateMark.MatchString) }
 
+// dayFolder is a folder NAME={date:2006-01-02}.
+var dayFolder = regexp.MustCompile(`(?:^|/)([^/={}]+)=\{date:[^{}]*\}(?:/|$)`)
+
+// NamesDay reports whether a column is the day in the names of the files' folders.
+func (s SourceSpec) NamesDay(column string) bool {
+	return slices.ContainsFunc(s.Files, func(place string) bool {
+		m := dayFolder.FindStringSubmatch(place)
+		return m != nil && m[1] == column
+	})
+}
+
 // dateMark is the place of a day in a file's name.
 var dateMark = regexp.MustCompile(`\{date:([^{}]*)\}`)
 

@@ -13,7 +13,8 @@ const maxRenames = 100
 func (c *comparison) checkColumns() {
 	var gone, came []*Column
 	for i := range c.last.Columns {
-		if k := &c.last.Columns[i]; c.p.column(k.Name) == nil && !slices.Contains(c.Spec.Drop, k.Name) {
+		if k := &c.last.Columns[i]; c.p.column(k.Name) == nil &&
+			!slices.Contains(c.Spec.Drop, k.Name) && !c.Spec.Source.NamesDay(k.Name) {
 			gone = append(gone, k)
 		}
 	}

@@ -227,7 +227,8 @@ func TestATableWithoutFeatures(t *testing.T) {
 	}
 }
 
-// The index of a pandas.DataFrame is no feature, unless the spec says so; columns of folders are features.
+// The index of a pandas.DataFrame is no feature, unless the spec says so; columns of folders are features, but for the
+// day of the source.
 func TestColumnsThatAreNoMeasurements(t *testing.T) {
 	path := filepath.Join("..", "table", "testdata", "pandas", "named.parquet")
 	files := []table.File{{URI: path, Path: path, Partitions: []table.Partition{{Name: "shop", Value: "ulm"}}}}
@@ -243,6 +244,27 @@ func TestColumnsThatAreNoMeasurements(t *testing.T) {
 		}
 		if got := strings.Join(names, " "); !sameWords(got, want) || said != (spec == "label: y\n") {
 			t.Errorf("%q: features %s, said that the index is left out: %v; expected %s", spec, got, said, want)
+		}
+	}
+}
+
+// TestTheDayOfTheSourceIsNoFeature: a folder dt={date:...} is one of each night's rows, and absent when they are
+// scored. What the spec says of it makes it a feature.
+func TestTheDayOfTheSourceIsNoFeature(t *testing.T) {
+	path := filepath.Join("..", "table", "testdata", "pandas", "named.parquet")
+	files := []table.File{{URI: path, Path: path, Partitions: []table.Partition{{Name: "dt", Value: "2026-11-28"},
+		{Name: "shop", Value: "ulm"}}}}
+	for rest, want := range map[string]string{"": "a shop", "encodings: {order: {column: dt}}\n": "a dt shop",
+		"categorical: [dt]\n": "a dt shop"} {
+		spec := must.Get(dataset.ParseSpec("d.yaml",
+			[]byte("name: t\nsource: in/dt={date:2006-01-02}/\nlabel: y\n"+rest)))(t)
+		r := must.Get(Stage(t.Context(), spec, files, filepath.Join(t.TempDir(), "out"), Options{}))(t)
+		var names []string
+		for _, f := range r.Manifest.Features {
+			names = append(names, f.Name)
+		}
+		if got := strings.Join(names, " "); !sameWords(got, want) {
+			t.Errorf("%q: features %s, expected %s", rest, got, want)
 		}
 	}
 }

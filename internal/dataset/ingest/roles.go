@@ -203,8 +203,11 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *table.Table, taken []string,
 		}
 		// A table written with its index and read without it has it under the name that pandas gives to what has none.
 		index := c.Index || c.Name == "Unnamed: 0"
-		if _, named := spec.Encodings.Columns[c.Name]; index && !named && forced[c.Name] == "" {
-			r.index = append(r.index, c.Name)
+		day := spec.Source.NamesDay(c.Name) && c.Name != spec.TimeColumn()
+		if _, named := spec.Encodings.Columns[c.Name]; (index || day) && !named && forced[c.Name] == "" {
+			if index {
+				r.index = append(r.index, c.Name)
+			}
 			continue
 		}
 		if _, err := t.Find(c.Name); err != nil {
