@@ -30,11 +30,11 @@ var ceilings = map[string]int{
 	"internal/cloud/idtoken":       268,
 	"internal/cloud/inspect":       324,
 	"internal/cloud/pubsub":        78,
-	"internal/dataset":             5362,
+	"internal/dataset":             5373,
 	"internal/dataset/cell":        2777,
 	"internal/dataset/datasettest": 235,
 	"internal/dataset/encode":      3157,
-	"internal/dataset/ingest":      6180,
+	"internal/dataset/ingest":      6183,
 	"internal/dataset/segment":     279,
 	"internal/dataset/table":       4304,
 	"internal/engine":              123,
@@ -46,7 +46,7 @@ var ceilings = map[string]int{
 	"internal/machines":            404,
 	"internal/metric":              2681,
 	"internal/must":                36,
-	"internal/nights":              3630,
+	"internal/nights":              3631,
 	"internal/nights/nightstest":   1011,
 	"internal/notify":              543,
 	"internal/page":                2682,
@@ -82,7 +82,7 @@ var ceilings = map[string]int{
 	"launcher/internal/predict":    651,
 	"launcher/internal/provision":  465,
 	"launcher/internal/quote":      1441,
-	"launcher/internal/report":     1367,
+	"launcher/internal/report":     1372,
 	"launcher/internal/reproduce":  475,
 	"launcher/internal/serve":      1958,
 	"launcher/internal/show":       1861,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_343
+const maxLines = 110_363
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40
