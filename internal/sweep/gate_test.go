@@ -1,6 +1,7 @@
 package sweep_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -123,8 +124,10 @@ func TestBrieflyWorse(t *testing.T) {
 		{sweep.GateCheck{Value: -0.0031, Low: -0.005, High: -0.0012, Old: 0.114, Passed: true}, "", "long"},
 		{sweep.GateCheck{Value: -0.001, Low: -0.005, High: 0.0012, Old: 0.114}, "", "long"},
 		{sweep.GateCheck{Value: -0.0031, Low: -0.005, High: -0.0012, Old: 0.114}, sweep.VerdictNotComparable, "long"},
+		{sweep.GateCheck{Name: "reference", Version: 7, Value: -0.0098, Low: -0.013, High: -0.0067, Old: 0.1133}, "",
+			"worse than version 7 on rows of earlier nights: log_loss 8.6 % worse (-11 to -5.9 %)"},
 	} {
-		tc.tonight.Name = "tonight"
+		tc.tonight.Name = cmp.Or(tc.tonight.Name, "tonight")
 		c := &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Gate: &sweep.GateDecision{Champion: 9, Verdict: tc.verdict,
 			Metric: "log_loss", Reason: "long", Checks: []sweep.GateCheck{tc.tonight}}}
 		if got := c.Why(); got != tc.want {

@@ -104,7 +104,10 @@ func (c *Conclusion) Caution() string {
 // compareInWords says in a line what a person acts on of what went live, or is worse beyond chance: how it stands
 // against the version before, and how far its total may be off, if to a half at most. Empty where nothing was compared.
 func (c *Conclusion) compareInWords() string {
-	k := c.Check("tonight")
+	k, where := c.Check("tonight"), ""
+	if r := c.Check("reference"); c.Verdict() == VerdictNotPromoted && r != nil && !r.Passed && (k == nil || k.Passed) {
+		k, where = r, " on rows of earlier nights"
+	}
 	if k == nil || c.Gate.Champion == 0 || k.Old == 0 || k.Low == k.High {
 		return ""
 	}
@@ -125,8 +128,8 @@ func (c *Conclusion) compareInWords() string {
 		stands, way = "not shown to be worse than", "worse"
 	}
 	signed := func(v float64) string { return map[bool]string{true: "+"}[v >= 0] + Digits(v, 2) }
-	text := fmt.Sprintf("%s version %d%s: %s %s %% %s (%s to %s %%)", stands, c.Gate.Champion, within, c.Gate.Metric,
-		Digits(math.Abs(by*k.Value), 2), way, signed(by*k.Low), signed(by*k.High))
+	text := fmt.Sprintf("%s version %d%s%s: %s %s %% %s (%s to %s %%)", stands, cmp.Or(k.Version, c.Gate.Champion),
+		where, within, c.Gate.Metric, Digits(math.Abs(by*k.Value), 2), way, signed(by*k.Low), signed(by*k.High))
 	if o := c.Check("calibration"); !held && o != nil && o.Low != o.High && o.Caution() == "" && o.Low >= 0.5 &&
 		o.High <= 1.5 {
 		text += fmt.Sprintf("; calibrated within %.0f %%", math.Ceil(100*max(o.High-1, 1-o.Low)-1e-9))
