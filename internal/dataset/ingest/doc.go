@@ -5,7 +5,7 @@
 //	table.Table.Read     a batch of columns, as the file has them
 //	cleanRows.eachBatch  rows.go: without rows whose label is missing, not final or left out; with derived columns
 //	observeBatch         first pass: kinds, counts, ranges, and a sample of train (survey.go, survey_column.go)
-//	survey.describe      between the passes: bins from the sample (cell.FindBounds), and what becomes of ids (design.go)
+//	survey.describe      between the passes: bins of the sample (cell.FindBounds), what becomes of ids (design.go)
 //	pass.writeBatch      second pass, over the same clean rows: to its split (dealRows), value to bin (writeColumn)
 //	dataset.Writer       its bins by column and by row, its label, weight, group and fold; ids wait in encode.Maker
 //

@@ -3,8 +3,6 @@ package worker
 import (
 	"context"
 	"fmt"
-	"io"
-	"path"
 	"runtime"
 	"strings"
 	"sync"
@@ -104,32 +102,6 @@ func TestTheFinalTrainingOfSeveralMachines(t *testing.T) {
 			t.Errorf("%s: %d teams, want another one after it", tc.name, r.Usage.Teams)
 		}
 	}
-}
-
-// patiently is a store through which a holder that has announced itself waits until another machine has done so.
-type patiently struct {
-	blob.Store
-	came *sync.Map // by folder: a channel, closed by the other machine
-}
-
-func (s patiently) Put(ctx context.Context, name string, g blob.Generation, r io.Reader) (blob.Attrs, error) {
-	a, err := s.Store.Put(ctx, name, g, r)
-	folder, id := path.Split(name)
-	if !strings.HasSuffix(folder, "/epochs/00000001/workers/") {
-		return a, err
-	}
-	fresh := make(chan struct{})
-	there, _ := s.came.LoadOrStore(folder, fresh)
-	if id != leaderID {
-		close(there.(chan struct{}))
-		return a, err
-	}
-	select {
-	case <-there.(chan struct{}):
-	case <-ctx.Done():
-		return blob.Attrs{}, ctx.Err()
-	}
-	return a, err
 }
 
 // TestWhoHasRoom: a task has room in its own team, even a full one that meets anew.
