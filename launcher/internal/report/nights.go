@@ -87,12 +87,7 @@ func (d *Pages) Month(ctx context.Context, model string, since time.Time) (*page
 	})
 	m.Nights = m.Nights[:min(len(m.Nights), most)]
 	err = d.champions(ctx, m)
-	place := func(n page.ModelNight) string {
-		if n.ID == "" {
-			n.Night = cmp.Or(n.Night, n.Data)
-		}
-		return cmp.Or(n.Night, n.At.Format(time.DateOnly))
-	}
+	place := func(n page.ModelNight) string { return cmp.Or(n.Night, n.At.Format(time.DateOnly)) }
 	slices.SortStableFunc(m.Nights, func(a, b page.ModelNight) int { return cmp.Compare(place(b), place(a)) })
 	for i := range m.Nights {
 		n := &m.Nights[i]
