@@ -46,7 +46,7 @@ var ceilings = map[string]int{
 	"internal/machines":            404,
 	"internal/metric":              2681,
 	"internal/must":                36,
-	"internal/nights":              3631,
+	"internal/nights":              3637,
 	"internal/nights/nightstest":   1011,
 	"internal/notify":              543,
 	"internal/page":                2682,
@@ -82,7 +82,7 @@ var ceilings = map[string]int{
 	"launcher/internal/predict":    651,
 	"launcher/internal/provision":  465,
 	"launcher/internal/quote":      1441,
-	"launcher/internal/report":     1372,
+	"launcher/internal/report":     1367,
 	"launcher/internal/reproduce":  475,
 	"launcher/internal/serve":      1958,
 	"launcher/internal/show":       1861,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_366
+const maxLines = 110_367
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -350,6 +350,9 @@ func (c *Column) levelIndex(text string) int {
 // byLevels reports whether the column is encoded by its levels rather than by ranges.
 func (c *Column) byLevels() bool { return c.Kind == Text || c.IDs && c.Kind == Number && c.Whole }
 
+// constant reports whether all rows have the same value.
+func (c *Column) constant() bool { return c.Distinct == 1 && c.Missing == 0 }
+
 // columnEncoder maps each value to one of few codes: 0 if it is missing.
 type columnEncoder struct {
 	column *Column

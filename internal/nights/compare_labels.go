@@ -94,6 +94,9 @@ func (c *comparison) checkTies() {
 	lost, strong := map[string]int{}, map[string]int{}
 	for i := range min(len(c.p.Ties), len(c.p.Columns)) {
 		for j := range i {
+			if c.p.Columns[i].constant() || c.p.Columns[j].constant() {
+				continue // nothing is tied to one value; whether that may be is checkValues' matter
+			}
 			a, b := c.p.Columns[i].Name, c.p.Columns[j].Name
 			u := c.learnUsual(func(p *Profile) (float64, bool) { return p.tieOf(a, b) })
 			if u.nights == 0 || u.lo < tieStrong {

@@ -438,14 +438,14 @@ func TestAsOfIsNotWhatNightsAreToldApartBy(t *testing.T) {
 func TestOneValueByChance(t *testing.T) {
 	table := func(rows, rare int, often, other string) night {
 		var b strings.Builder
-		b.WriteString("y,x,flag\n")
+		b.WriteString("y,x,flag,twin\n")
 		random := rand.New(rand.NewPCG(uint64(rows), uint64(rare)))
 		for i := range rows {
 			flag := often
 			if i < rare {
 				flag = other
 			}
-			fmt.Fprintf(&b, "%d,%d,%s\n", random.IntN(2), random.IntN(1000), flag)
+			fmt.Fprintf(&b, "%d,%.4f,%s,%s\n", random.IntN(2), random.Float64(), flag, flag)
 		}
 		r := stageCSV(t, b.String(), "label: y\nencodings: none\nsplit: {by: random, train: 0.5, valid: 0.5}\n")
 		return night{r.Night, measured(t, r.Night, r.Manifest)}
@@ -467,13 +467,14 @@ func TestOneValueByChance(t *testing.T) {
 	} {
 		before := table(7000, c.rare, c.often, c.other).profile
 		var got nights.Level
-		for _, f := range compare(t, table(3000, 0, c.tonight, ""), []*nights.Profile{before, before}) {
+		found := compare(t, table(3000, 0, c.tonight, ""), []*nights.Profile{before, before})
+		for _, f := range found {
 			if f.Code == nights.CodeConstant {
 				got = f.Level
 			}
 		}
-		if got != c.want {
-			t.Errorf("%s: a constant column is %q, expected %q", name, got, c.want)
+		if got != c.want || nights.Blocked(found) != (c.want == nights.Blocking) {
+			t.Errorf("%s: a constant column is %q, expected %q; the findings are %v", name, got, c.want, found)
 		}
 	}
 }
