@@ -120,12 +120,12 @@ func TestBrieflyWorse(t *testing.T) {
 		want    string
 	}{
 		{sweep.GateCheck{Value: -0.0031, Low: -0.005, High: -0.0012, Old: 0.114}, "",
-			"worse than version 9: log_loss 2.7 % worse (-4.4 to -1.1 %)"},
+			"worse than version 9: log_loss 2.7 % worse (1.1 to 4.4 %)"},
 		{sweep.GateCheck{Value: -0.0031, Low: -0.005, High: -0.0012, Old: 0.114, Passed: true}, "", "long"},
 		{sweep.GateCheck{Value: -0.001, Low: -0.005, High: 0.0012, Old: 0.114}, "", "long"},
 		{sweep.GateCheck{Value: -0.0031, Low: -0.005, High: -0.0012, Old: 0.114}, sweep.VerdictNotComparable, "long"},
 		{sweep.GateCheck{Name: "reference", Version: 7, Value: -0.0098, Low: -0.013, High: -0.0067, Old: 0.1133}, "",
-			"worse than version 7 on rows of earlier nights: log_loss 8.6 % worse (-11 to -5.9 %)"},
+			"worse than version 7 on rows of earlier nights: log_loss 8.6 % worse (5.9 to 11 %)"},
 	} {
 		tc.tonight.Name = cmp.Or(tc.tonight.Name, "tonight")
 		c := &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Gate: &sweep.GateDecision{Champion: 9, Verdict: tc.verdict,
@@ -148,9 +148,9 @@ func TestBriefly(t *testing.T) {
 		{sweep.GateCheck{Value: -0.0005, Low: -0.001, High: 0.002, Old: 0.1}, sweep.GateCheck{Value: 1.24, Low: 1.09,
 			High: 1.42, Passed: true},
 			"it predicts 24 % more than observed (9 to 42 %); not shown to be worse than version 8: log_loss 0.5 % " +
-				"worse (-1 to +2 %)"},
+				"worse (1 % worse to 2 % better)"},
 		{sweep.GateCheck{Value: -0.003, Low: -0.005, High: -0.001, Old: 0.1}, sweep.GateCheck{},
-			"worse than version 8, within the gate's limit: log_loss 3 % worse (-5 to -1 %)"},
+			"worse than version 8, within the gate's limit: log_loss 3 % worse (1 to 5 %)"},
 		{sweep.GateCheck{Value: 0.003, Low: -0.0056, High: 0.012, Old: 0.1}, sweep.GateCheck{Value: 1.2, Low: 0.4,
 			High: 2.51, Passed: true}, "as good as version 8: log_loss 3 % better (-5.6 to +12 %)"}, // of 26 positives
 		{sweep.GateCheck{Value: 0.015, Low: 0.0102, High: 0.0199, Old: -0.01}, sweep.GateCheck{},

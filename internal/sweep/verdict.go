@@ -127,9 +127,17 @@ func (c *Conclusion) compareInWords() string {
 	case k.Value < 0:
 		stands, way = "not shown to be worse than", "worse"
 	}
-	signed := func(v float64) string { return map[bool]string{true: "+"}[v >= 0] + Digits(v, 2) }
-	text := fmt.Sprintf("%s version %d%s%s: %s %s %% %s (%s to %s %%)", stands, cmp.Or(k.Version, c.Gate.Champion),
-		where, within, c.Gate.Metric, Digits(math.Abs(by*k.Value), 2), way, signed(by*k.Low), signed(by*k.High))
+	share := func(v float64) string { return Digits(math.Abs(by*v), 2) }
+	signed := func(v float64) string { return map[bool]string{true: "+", false: "-"}[v >= 0] + share(v) }
+	between := fmt.Sprintf("%s to %s %%", signed(k.Low), signed(k.High))
+	switch {
+	case way == "worse" && k.High < 0:
+		between = fmt.Sprintf("%s to %s %%", share(k.High), share(k.Low))
+	case way == "worse":
+		between = fmt.Sprintf("%s %% worse to %s %% better", share(k.Low), share(k.High))
+	}
+	text := fmt.Sprintf("%s version %d%s%s: %s %s %% %s (%s)", stands, cmp.Or(k.Version, c.Gate.Champion), where,
+		within, c.Gate.Metric, share(k.Value), way, between)
 	if o := c.Check("calibration"); !held && o != nil && o.Low != o.High && o.Caution() == "" && o.Low >= 0.5 &&
 		o.High <= 1.5 {
 		text += fmt.Sprintf("; calibrated within %.0f %%", math.Ceil(100*max(o.High-1, 1-o.Low)-1e-9))
@@ -229,6 +237,9 @@ func (c *Conclusion) Facts(metric string, planned time.Time) (all []string) {
 		}
 	}
 	add(c.Why())
+	if c.Gate != nil && !c.Gate.Promoted && c.Gate.Champion > 0 && c.Gate.Regret == nil {
+		add(fmt.Sprintf("version %d stayed live", c.Gate.Champion))
+	}
 	if c.Gate != nil && c.Gate.Regret != nil && !strings.Contains(c.Why(), c.Gate.Regret.Reason) {
 		add(c.Gate.Regret.Reason)
 	}
