@@ -93,7 +93,7 @@ portable: ## the trainer without assembly, and for arm64, on which qemu-user run
 # meant. And most tests run, above all ModelBytes; what is skipped takes minutes under emulation, or compares with the
 # tests' own slow trainer, whose sums the compiler fuses.
 QEMU     := $(firstword $(foreach q,qemu-aarch64 qemu-aarch64-static,$(shell command -v $(q))))
-SLOW_ARM := ^Fuzz|SameBytes|DrawCategories|EqualGains|TestPredictions|AgainstTheReference|^TestForests$$
+SLOW_ARM := ^Fuzz|SameBytes|DrawCategories|EqualGains|TestPredictions|AgainstTheReference
 portable-arm64:
 	@GOARCH=arm64 $(GO) build -gcflags=-S ./internal/gbt ./internal/exact ./internal/expression 2>&1 | awk \
 	  '/\tFN?M(ADD|SUB)[SD]\t/ { if (/exponential/) seen = 1; else { bad = 1; print } } \

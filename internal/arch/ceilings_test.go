@@ -64,7 +64,7 @@ var ceilings = map[string]int{
 	"internal/slurm":               621,
 	"internal/strictjson":          309,
 	"internal/strictyaml":          768,
-	"internal/sweep":               5021,
+	"internal/sweep":               5032,
 	"internal/sweepstore":          1433,
 	"internal/team":                1334,
 	"internal/telemetry":           216,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_378
+const maxLines = 110_389
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -104,10 +104,7 @@ func (c *Conclusion) Caution() string {
 // compareInWords says in a line what a person acts on of what went live, or is worse beyond chance: how it stands
 // against the version before, and how far its total may be off, if to a half at most. Empty where nothing was compared.
 func (c *Conclusion) compareInWords() string {
-	k, where := c.Check("tonight"), ""
-	if r := c.Check("reference"); c.Verdict() == VerdictNotPromoted && r != nil && !r.Passed && (k == nil || k.Passed) {
-		k, where = r, " on rows of earlier nights"
-	}
+	k, where := c.decisive()
 	if k == nil || c.Gate.Champion == 0 || k.Old == 0 || k.Low == k.High {
 		return ""
 	}
@@ -127,22 +124,36 @@ func (c *Conclusion) compareInWords() string {
 	case k.Value < 0:
 		stands, way = "not shown to be worse than", "worse"
 	}
-	share := func(v float64) string { return Digits(math.Abs(by*v), 2) }
-	signed := func(v float64) string { return map[bool]string{true: "+", false: "-"}[v >= 0] + share(v) }
-	between := fmt.Sprintf("%s to %s %%", signed(k.Low), signed(k.High))
-	switch {
-	case way == "worse" && k.High < 0:
-		between = fmt.Sprintf("%s to %s %%", share(k.High), share(k.Low))
-	case way == "worse":
-		between = fmt.Sprintf("%s %% worse to %s %% better", share(k.Low), share(k.High))
-	}
 	text := fmt.Sprintf("%s version %d%s%s: %s %s %% %s (%s)", stands, cmp.Or(k.Version, c.Gate.Champion), where,
-		within, c.Gate.Metric, share(k.Value), way, between)
+		within, c.Gate.Metric, Digits(math.Abs(by*k.Value), 2), way,
+		intervalInWords(by*k.Low, by*k.High, way == "worse"))
 	if o := c.Check("calibration"); !held && o != nil && o.Low != o.High && o.Caution() == "" && o.Low >= 0.5 &&
 		o.High <= 1.5 {
 		text += fmt.Sprintf("; calibrated within %.0f %%", math.Ceil(100*max(o.High-1, 1-o.Low)-1e-9))
 	}
 	return text
+}
+
+// decisive is the check that compares with another version: tonight's, unless only that on earlier nights' rows failed.
+func (c *Conclusion) decisive() (k *GateCheck, where string) {
+	tonight, earlier := c.Check("tonight"), c.Check("reference")
+	if c.Verdict() == VerdictNotPromoted && earlier != nil && !earlier.Passed && (tonight == nil || tonight.Passed) {
+		return earlier, " on rows of earlier nights"
+	}
+	return tonight, ""
+}
+
+// intervalInWords are the bounds of a gain in percent: with signs, unless the gain is a loss.
+func intervalInWords(low, high float64, loss bool) string {
+	size := func(v float64) string { return Digits(math.Abs(v), 2) }
+	signed := func(v float64) string { return map[bool]string{true: "+", false: "-"}[v >= 0] + size(v) }
+	switch {
+	case loss && high < 0:
+		return fmt.Sprintf("%s to %s %%", size(high), size(low))
+	case loss:
+		return fmt.Sprintf("%s %% worse to %s %% better", size(low), size(high))
+	}
+	return fmt.Sprintf("%s to %s %%", signed(low), signed(high))
 }
 
 // Verdict returns the night's outcome.

@@ -42,7 +42,7 @@ files of deleted versions.`,
 					}
 					end := "removed %s\n"
 					if len(gone) > 0 && !gone[0].Removed {
-						end = "%s can be removed; nothing was removed: a run in 12 hours or later removes it\n"
+						end = "%s can be removed; nothing was removed: a run at least 12 hours from now removes it\n"
 					}
 					return w.print(gone, func() { w.screen().Removable(gone, end) })
 				}

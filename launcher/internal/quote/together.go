@@ -10,8 +10,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// What several machines add to a final training, beside their share of its work. bench/machines.py --extrapolate has
-// the same numbers, and docs/LAB.md their source.
+// What several machines add to a final training, beside their share of its work. docs/LAB.md has
+// where the numbers are from.
 const (
 	exchanges = 1.5  // for each split, beside gbt.Params.Exchanges: three for those that are prepared together
 	exchange  = 1e-3 // of few words, in seconds: 0.1 to 1.1 ms between two processes (docs/LAB.md)
