@@ -30,7 +30,7 @@ var ceilings = map[string]int{
 	"internal/cloud/idtoken":       268,
 	"internal/cloud/inspect":       324,
 	"internal/cloud/pubsub":        78,
-	"internal/dataset":             5373,
+	"internal/dataset":             5375,
 	"internal/dataset/cell":        2777,
 	"internal/dataset/datasettest": 235,
 	"internal/dataset/encode":      3157,
@@ -64,7 +64,7 @@ var ceilings = map[string]int{
 	"internal/slurm":               621,
 	"internal/strictjson":          309,
 	"internal/strictyaml":          768,
-	"internal/sweep":               5032,
+	"internal/sweep":               5034,
 	"internal/sweepstore":          1433,
 	"internal/team":                1334,
 	"internal/telemetry":           216,
@@ -85,7 +85,7 @@ var ceilings = map[string]int{
 	"launcher/internal/report":     1367,
 	"launcher/internal/reproduce":  475,
 	"launcher/internal/serve":      1958,
-	"launcher/internal/show":       1861,
+	"launcher/internal/show":       1865,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1695,
 	"launcher/internal/sweepview":  646,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_389
+const maxLines = 110_397
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -135,13 +135,15 @@ func (s *SourceSpec) RelativeTo(folder string) {
 func (s SourceSpec) Dated() bool { return slices.ContainsFunc(s.Files, dateMark.MatchString) }
 
 // dayFolder is a folder NAME={date:2006-01-02}.
-var dayFolder = regexp.MustCompile(`(?:^|/)([^/={}]+)=\{date:[^{}]*\}(?:/|$)`)
+var dayFolder = regexp.MustCompile(`^([^={}]+)=\{date:[^{}]*\}$`)
 
 // NamesDay reports whether a column is the day in the names of the files' folders.
 func (s SourceSpec) NamesDay(column string) bool {
 	return slices.ContainsFunc(s.Files, func(place string) bool {
-		m := dayFolder.FindStringSubmatch(place)
-		return m != nil && m[1] == column
+		return slices.ContainsFunc(strings.Split(place, "/"), func(folder string) bool {
+			m := dayFolder.FindStringSubmatch(folder)
+			return m != nil && m[1] == column
+		})
 	})
 }
 

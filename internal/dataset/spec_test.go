@@ -412,3 +412,13 @@ func TestDivided(t *testing.T) {
 		t.Errorf("more groups than are remembered: got %v, want %s", got, want)
 	}
 }
+
+// TestNamesDay: a folder NAME={date:...} names the day, wherever in the place it is; another folder or file does not.
+func TestNamesDay(t *testing.T) {
+	s := SourceSpec{Files: []string{"gs://b/year={date:2006}/month={date:01}/site=de/day={date:02}.csv"}}
+	for column, want := range map[string]bool{"year": true, "month": true, "site": false, "day": false} {
+		if got := s.NamesDay(column); got != want {
+			t.Errorf("%s names the day: %t, want %t", column, got, want)
+		}
+	}
+}

@@ -195,7 +195,7 @@ func TestMorning(t *testing.T) {
 			"ads v7 is live | On test auc 0.630 ± 0.010. First version of this model. 6 trials, $0.01, 3 min."},
 		{sweep.GateDecision{Champion: 6, Reason: "worse than version 6 on tonight's rows",
 			Checks: []sweep.GateCheck{gain}}, nil, "", "ads v7 is not live: not promoted | Worse than version 6 on " +
-			"tonight's rows. Version 6 stayed live. 6 trials, $0.01, 3 min."},
+			"tonight's rows. Version 6 stayed live that night. 6 trials, $0.01, 3 min."},
 	} {
 		c := &sweep.Conclusion{Sweep: "night-1", Outcome: sweep.OutcomeWinner, Model: "ads", Version: 7, Done: 6,
 			Trial:  39,

@@ -14,7 +14,9 @@ func Score(v, se float64) string {
 	}
 	power, _ := strconv.Atoi(strconv.FormatFloat(se, 'e', 1, 64)[4:]) // 1.2e-03: of its first digit
 	unit := math.Pow(10, float64(power-1))
-	at := func(x float64) string { return strconv.FormatFloat(math.Round(x/unit)*unit, 'f', max(0, 1-power), 64) }
+	at := func(x float64) string {
+		return strconv.FormatFloat(math.Round(x/unit)*unit+0, 'f', max(0, 1-power), 64)
+	}
 	return at(v) + " ± " + at(se)
 }
 

@@ -249,7 +249,7 @@ func (c *Conclusion) Facts(metric string, planned time.Time) (all []string) {
 	}
 	add(c.Why())
 	if c.Gate != nil && !c.Gate.Promoted && c.Gate.Champion > 0 && c.Gate.Regret == nil {
-		add(fmt.Sprintf("version %d stayed live", c.Gate.Champion))
+		add(fmt.Sprintf("version %d stayed live that night", c.Gate.Champion))
 	}
 	if c.Gate != nil && c.Gate.Regret != nil && !strings.Contains(c.Why(), c.Gate.Regret.Reason) {
 		add(c.Gate.Regret.Reason)

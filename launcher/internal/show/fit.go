@@ -174,8 +174,12 @@ func (f *Fit) AskOfLeak(e *dataset.Encoding) {
 	largest := slices.SortedFunc(maps.Keys(gains), func(a, b string) int {
 		return cmp.Or(cmp.Compare(gains[b], gains[a]), cmp.Compare(a, b))
 	})
-	f.TooGood = fmt.Sprintf("nearly perfect on test (%s %s): is a column known only after the label? Largest: %s; "+
-		"leave it out with --drop", name, Number(f.Test[name]), strings.Join(largest[:min(len(largest), 5)], ", "))
+	f.TooGood = fmt.Sprintf("nearly perfect on test (%s %s): is a column known only after the label?", name,
+		Number(f.Test[name]))
+	if len(largest) > 0 {
+		f.TooGood += fmt.Sprintf(" Largest: %s; leave it out with --drop",
+			strings.Join(largest[:min(len(largest), 5)], ", "))
+	}
 	f.Warnings = append(f.Warnings, f.TooGood)
 }
 
