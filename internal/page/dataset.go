@@ -106,7 +106,7 @@ func (n *Night) Found() string { return nights.Reason(n.Findings) }
 // NightsHead is what the table of nights begins with.
 func (p *datasetPage) NightsHead() heading {
 	h := newHeading("nights", "Nights, newest first", "", "night", "version", "staging", "rows#", p.Rate+"#", "sweep",
-		"verdict", cmp.Or(p.Metric, "metric")+"#", "calibration ratio#", "why", "staged")
+		"verdict", cmp.Or(p.Metric, "metric")+"#", "calibration#", "why", "staged")
 	if !p.Calibrated {
 		h.Names = slices.Delete(h.Names, 8, 9)
 	}
