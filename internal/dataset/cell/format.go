@@ -146,10 +146,10 @@ func (r *Recogniser) ruleOut(text string, form Form) (unit string, numbers [2]fl
 	return unit, numbers
 }
 
-// exemplify keeps a text that shows a format.
+// exemplify keeps a text that shows a format, and is no time: digits in threes are addresses and telephones, too.
 func (r *Recogniser) exemplify(text string) {
-	// Digits in threes are addresses and telephones, too.
-	if isDate := !r.cannot[dayFirst] || !r.cannot[monthFirst]; isDate || strings.ContainsAny(text, ",'%$€£¥₹kKMGT") {
+	isDate := !r.cannot[dayFirst] || !r.cannot[monthFirst]
+	if isDate || strings.ContainsAny(text, ",'%$€£¥₹kKMGT") {
 		if _, _, ok := ParseTime(text); !ok {
 			r.Example = strings.Clone(text)
 		}

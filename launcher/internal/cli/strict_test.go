@@ -108,7 +108,8 @@ func TestColumnsAreCalledAsWritten(t *testing.T) {
 	out := w.must("stage",
 		w.file("d.yaml", "name: odd\nsource: t.csv\nlabel: {column: y, positive: 1.50, negative: 010}\ndrop: "+
 			"[010]\ncategorical: [1.50]\n"))
-	if strings.Contains(out, "│ 010") || !strings.Contains(out, "│ 1.50") || !strings.Contains(out, "34 % positive") {
+	if strings.Contains(out, "│ 010") || !strings.Contains(out, "│ 1.50") ||
+		!strings.Contains(out, "34 % positive") {
 		t.Errorf("010 is to be dropped, 1.50 to be a feature, and a third of the rows positive:\n%s", out)
 	}
 }
