@@ -324,6 +324,11 @@ func (m *match) openRival(ctx context.Context, number int) (*rival, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o != nil {
+		if _, err := m.rowsOf(ctx, v, o); err != nil {
+			return nil, err
+		}
+	}
 	s, err := scorer.OpenJudged(ctx, m.a.Registry, v)
 	if err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ func (r *reference) prints() prints {
 
 // sharedBy is the share of the rows that another night's test rows have, too, by the columns of both, beyond those that
 // are equal by chance: as many as have an equal one among their own. It is 0 if these are not more than chance.
-func (p prints) sharedBy(other prints) float64 {
+func (p prints) sharedBy(other prints) (share, least float64) {
 	times := [2]map[uint64]float64{{}, {}} // of each row, in p and in other
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(p)), func(name string) bool { return other[name] == nil })
 	for side, of := range []prints{p, other} {
@@ -47,12 +47,12 @@ func (p prints) sharedBy(other prints) float64 {
 	}
 	a, b := float64(len(p[""])), float64(len(other[""]))
 	chance := max((again[0]+1)/(a+2), (again[1]+1)/(b+2)) // none of few is not never
-	excess := both[0]/a - chance
 	if a*b == 0 {
-		return math.NaN()
+		return math.NaN(), math.NaN()
 	}
-	if excess <= 4*math.Sqrt(chance*(1-chance)*(1/a+1/b)) {
-		return 0
+	least = 4 * math.Sqrt(chance/(1-chance)*(1/a+1/b))
+	if share = (both[0]/a - chance) / (1 - chance); share <= least {
+		share = 0
 	}
-	return excess / (1 - chance)
+	return share, least
 }

@@ -145,8 +145,7 @@ type origin struct {
 	dataset  string
 	manifest *dataset.Manifest
 	profile  *nights.Profile // nil if staging kept no record of the night
-	rows     *reference      // that the version keeps; nil for none that can be used, and tonight
-	prints   prints          // of its test rows
+	prints   prints          // of its test rows; nil before they are read, and if none can be used
 	grown    bool            // from an older model, which has seen other rows
 	refit    bool            // on valid, too, after a cross-validation
 	changed  bool            // a person has accepted that the night began a change that lasts
@@ -177,12 +176,6 @@ func (m *match) originOf(ctx context.Context, v registry.Version) (*origin, erro
 	} else if !isUnusable(err) {
 		return nil, err
 	}
-	if o.rows, err = m.a.readReference(ctx, v); err != nil {
-		return nil, err
-	}
-	if o.rows != nil {
-		o.prints = o.rows.prints()
-	}
 	r, err := m.a.record(ctx, manifest.Name, manifest.Version)
 	if err != nil {
 		return nil, err
@@ -193,6 +186,15 @@ func (m *match) originOf(ctx context.Context, v registry.Version) (*origin, erro
 	}
 	m.origins[v.Number] = o
 	return o, nil
+}
+
+// rowsOf reads the test rows that a version keeps, and takes their prints; nil if there are none that can be used.
+func (m *match) rowsOf(ctx context.Context, v registry.Version, o *origin) (*reference, error) {
+	rows, err := m.a.readReference(ctx, v)
+	if rows != nil && o.prints == nil {
+		o.prints = rows.prints()
+	}
+	return rows, err
 }
 
 // record reads what staging recorded of a night; nil if there is no record, or none that can be read.
@@ -214,25 +216,55 @@ func (a *Aggregator) record(ctx context.Context, name, version string) (*nights.
 // sameRows is the share of common rows that two tables may have by chance.
 const sameRows = 0.002
 
+// sight says whether a model was trained on another night's test rows.
+type sight int
+
+const (
+	untold  sight = iota // their prints have to be compared
+	notSeen              // by no model of the origin
+	maySee               // may have been
+)
+
 // unseenBy reports whether no model of an origin was trained on the test rows of another one. Where windows overlap,
 // last night's test rows may be rows that tonight's model was trained on, and would flatter it.
 func (o *origin) unseenBy(model *origin) bool {
+	if known := o.sightOf(model); known != untold {
+		return known == notSeen
+	}
+	if model.profile == nil {
+		return false
+	}
+	// Of a split at random, rows in train leave some in test, unless nearly all are in test, and none is in train. None
+	// says something only if chance would not hide as many as all rows leave.
+	left := float64(len(model.prints[""])) / float64(model.profile.Rows)
+	share, least := o.prints.sharedBy(model.prints)
+	return share == 0 && least < left || share > maxShared
+}
+
+// sightOf is what is known of a model and another night's test rows without looking at them.
+func (o *origin) sightOf(model *origin) sight {
+	known := func(unseen bool) sight {
+		if unseen {
+			return notSeen
+		}
+		return maySee
+	}
 	switch {
 	case o == nil || model == nil:
-		return false
+		return maySee
 	case o.dataset == model.dataset:
-		return true
+		return notSeen
 	}
 	test, train, same := o.profile, model.profile, true
 	if test != nil && train != nil {
 		if !train.Newest.IsZero() && test.Oldest.After(train.Newest) {
-			return true
+			return notSeen
 		}
 		// Staging's hashes are of all columns of a row.
 		same = slices.EqualFunc(test.Columns, train.Columns, func(a, b nights.Column) bool { return a.Name == b.Name })
 		if !model.grown && (!test.Newest.IsZero() && test.Newest.Before(train.Oldest) ||
 			same && test.Overlap(train) < sameRows) {
-			return true
+			return notSeen
 		}
 	}
 	a, b := &o.manifest.Split, &model.manifest.Split
@@ -242,15 +274,13 @@ func (o *origin) unseenBy(model *origin) bool {
 		if model.refit {
 			trained = max(trained, b.Until[dataset.ValidSplit])
 		}
-		return o.begins() >= trained
+		return known(o.begins() >= trained)
 	case (a.By == dataset.SplitByHash || a.By == dataset.SplitByColumn) && reflect.DeepEqual(a, b):
-		return true // a row is always in the same split
+		return notSeen // a row is always in the same split
 	case same || model.grown || b.By == dataset.SplitByTime || b.By == dataset.SplitByColumn:
-		return false
+		return maySee
 	}
-	// Of a split at random, rows in train leave some in test, unless nearly all are in test, and none is in train.
-	share := o.prints.sharedBy(model.prints)
-	return share == 0 || share > maxShared
+	return untold
 }
 
 // begins is when the test rows of a split by time begin: they come after all other splits.
@@ -268,7 +298,7 @@ const maxShared = 0.9
 // day: with 180 days, seven nights in a row have nearly the same test rows, whose chance would count as that of
 // seven. Where the same table was staged with other columns, all are the same.
 func (o *origin) sharesTestRows(newer *origin) bool {
-	if o.prints.sharedBy(newer.prints) > maxShared {
+	if share, _ := o.prints.sharedBy(newer.prints); share > maxShared {
 		return true
 	}
 	a, b := &o.manifest.Split, &newer.manifest.Split
@@ -356,10 +386,16 @@ func (m *match) earlierNights(ctx context.Context, sound []priorVersion) (found 
 				return n.sample.Column(name) == nil // the older night's rows may have it
 			})
 		}
+		var rows *reference
+		if o.sightOf(m.origin) != maySee {
+			if rows, err = m.rowsOf(ctx, v.Version, o); err != nil {
+				return nil, "", err
+			}
+		}
 		if !o.unseenBy(m.origin) {
 			note = fmt.Sprintf("the new model may have been trained on the rows of version %d", v.Number)
-		} else if o.rows != nil && !slices.ContainsFunc(found, same) {
-			found = append(found, night{reference: *o.rows, origin: o})
+		} else if rows != nil && !slices.ContainsFunc(found, same) {
+			found = append(found, night{reference: *rows, origin: o})
 		}
 		// Nights before a change that lasts are not like tonight.
 		if len(found) == wanted || v.beganChange || o != nil && o.changed {
