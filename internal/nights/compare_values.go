@@ -55,24 +55,24 @@ func (c *comparison) checkValues() {
 	}
 }
 
-// luckOfOneValue is how likely it is that all of tonight's rows have a column's only value, if each of them has it as
-// often as those of recent nights.
+// luckOfOneValue is how likely it is that all of tonight's rows have a column's only value, if tonight is one of the
+// recent nights: rare values may come by the day, so that a night without them says more than the mean of all.
 func (c *comparison) luckOfOneValue(column *Column) float64 {
-	share := c.learnUsual(func(p *Profile) (float64, bool) {
+	rows := c.p.sampled() * (1 - column.Missing)
+	return c.learnUsual(func(p *Profile) (float64, bool) {
 		k := p.column(column.Name)
 		if k == nil || k.Kind != column.Kind || k.Missing == 1 {
 			return 0, false
 		}
 		if k.Kind != Number {
-			return k.shareOf(column.Levels[0].Text) / (1 - k.Missing), true
+			return math.Pow(k.shareOf(column.Levels[0].Text)/(1-k.Missing), rows), true
 		}
 		i := slices.IndexFunc(k.Peaks, func(p Peak) bool { return p.Number == column.Quantiles[0] })
 		if i < 0 {
 			return 0, true
 		}
-		return k.Peaks[i].Share / (1 - k.Missing), true
-	})
-	return math.Pow(share.mean, c.p.sampled()*(1-column.Missing))
+		return math.Pow(k.Peaks[i].Share/(1-k.Missing), rows), true
+	}).mean
 }
 
 // missingMore is how many more of a column's values may be missing.

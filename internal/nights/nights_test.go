@@ -434,7 +434,7 @@ func TestAsOfIsNotWhatNightsAreToldApartBy(t *testing.T) {
 }
 
 // TestOneValueByChance: a column that only one row in thousands varied is blocked as constant where chance does not
-// explain it, nor another value.
+// explain it, nor another value, nor a day of its own.
 func TestOneValueByChance(t *testing.T) {
 	table := func(rows, rare int, often, other string) night {
 		var b strings.Builder
@@ -452,22 +452,25 @@ func TestOneValueByChance(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		rare         int
+		earlier      int // on the night before that
 		often, other string
 		tonight      string
 		want         nights.Level
 	}{
-		"one row":          {1, "0", "1", "0", ""},
-		"one fraction":     {1, "0", "0.5", "0", ""},
-		"one text":         {1, "no", "yes", "no", ""},
-		"ten rows":         {10, "0", "1", "0", nights.Warning},
-		"many rows":        {40, "0", "1", "0", nights.Blocking},
-		"many texts":       {40, "no", "yes", "no", nights.Blocking},
-		"the other number": {1, "0", "1", "1", nights.Blocking},
-		"the other text":   {1, "no", "yes", "yes", nights.Blocking},
+		"a day without":    {40, 0, "no", "yes", "no", ""},
+		"one row":          {1, 1, "0", "1", "0", ""},
+		"one fraction":     {1, 1, "0", "0.5", "0", ""},
+		"one text":         {1, 1, "no", "yes", "no", ""},
+		"ten rows":         {10, 10, "0", "1", "0", nights.Warning},
+		"many rows":        {40, 40, "0", "1", "0", nights.Blocking},
+		"many texts":       {40, 40, "no", "yes", "no", nights.Blocking},
+		"the other number": {1, 1, "0", "1", "1", nights.Blocking},
+		"the other text":   {1, 1, "no", "yes", "yes", nights.Blocking},
 	} {
 		before := table(7000, c.rare, c.often, c.other).profile
+		earlier := table(7000, c.earlier, c.often, c.other).profile
 		var got nights.Level
-		found := compare(t, table(3000, 0, c.tonight, ""), []*nights.Profile{before, before})
+		found := compare(t, table(3000, 0, c.tonight, ""), []*nights.Profile{earlier, before})
 		for _, f := range found {
 			if f.Code == nights.CodeConstant {
 				got = f.Level
