@@ -52,7 +52,7 @@ var ceilings = map[string]int{
 	"internal/page":                2682,
 	"internal/page/pagetest":       370,
 	"internal/page/plot":           599,
-	"internal/problem":             249, // its table of what is gone grows
+	"internal/problem":             249,
 	"internal/program":             1288,
 	"internal/program/environment": 206,
 	"internal/program/tables":      335,

@@ -386,8 +386,7 @@ func TestDecodeRefuses(t *testing.T) {
 			"Go struct field encoded.a of type float64",
 		`{"format":1,"method":"platt",` +
 			strings.Repeat(" ", 5<<10): "5149 bytes, more than the 4096 that a calibrator may have",
-		`{"format":2,"method":"none","by":["site"],"segments":["00000000000000ff"],"shifts":[0.5]}`: problem.Gone(
-			"calibrate:"),
+		`{"format":2,"method":"none","by":["site"],"segments":["00000000000000ff"],"shifts":[0.5]}`: `unknown key "by"`,
 	} {
 		_, err := calibrate.Decode([]byte(text))
 		if !problem.Is(err, problem.Input) || err.Error() != "not a calibrator of Coppice: "+want {

@@ -10,8 +10,6 @@ import (
 
 const (
 	format = 1
-	// segmented is the format of calibrators of earlier builds that shifted the log odds by segment.
-	segmented = 2
 	// maxJSON bounds what Decode accepts.
 	maxJSON = 4 << 10
 )
@@ -50,12 +48,6 @@ func Decode(text []byte) (*Calibrator, error) {
 		return nil, refused("%d bytes, more than the %d that a calibrator may have", len(text), maxJSON)
 	}
 
-	var head struct {
-		Format int `json:"format"`
-	}
-	if json.Unmarshal(text, &head) == nil && head.Format == segmented {
-		return nil, refused("%s", problem.Gone("calibrate:"))
-	}
 	var e encoded
 	if err := strictjson.Decode(text, &e); err != nil {
 		return nil, refused("%v", err)

@@ -91,7 +91,7 @@ func TestDecodeManifestRefuses(t *testing.T) {
 		"number overflow": {`"rows":64`, `"rows":99999999999999999999`, "cannot unmarshal"},
 		"not JSON":        {`{"format"`, `{format`, "invalid character"},
 		"max_bin":         {`"max_bin":255`, `"max_bin":1000`, "max_bin 1000"},
-		"positions":       {`"split":{`, `"position":"slot","split":{`, "position: is gone; "},
+		"positions":       {`"split":{`, `"position":"slot","split":{`, `unknown key "position"`},
 	} {
 		t.Run(name, func(t *testing.T) { tc.refused(t, good) })
 	}

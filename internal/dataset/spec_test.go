@@ -118,7 +118,7 @@ func TestParseSpecNamesThePlace(t *testing.T) {
 			"']\n", "d.yaml:3:43: negative is \" 9\", which stands for a missing value, so its rows would be left " +
 			"out; take it off"},
 		"quote":     {head + "csv: {quote: \"'\"}\n", "d.yaml:4:14: quote \"'\": use none"},
-		"position":  {head + "position: b\n", "d.yaml:4:1: position: is gone; "},
+		"position":  {head + "position: b\n", `d.yaml:4:1: unknown key "position"`},
 		"max_bin":   {head + "max_bin: 256\n", "d.yaml:4:10: max_bin is 256: use 2 to 255"},
 		"sample":    {head + "sample: 0\n", "d.yaml:4:9: sample is 0: use 1 to 1000000"},
 		"bin rows":  {head + "sample_rows_for_bins: 9\n", "d.yaml:4:23: sample_rows_for_bins is 9"},

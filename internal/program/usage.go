@@ -127,9 +127,6 @@ func unknownCommand(cmd *cobra.Command, err error) error {
 	if n, _ := fmt.Sscanf(err.Error(), "unknown command %q", &word); n == 0 || !cmd.HasSubCommands() {
 		return err
 	}
-	if sentence := gone(cmd, word); sentence != "" {
-		return Usagef("%s", sentence)
-	}
 	var known []string
 	for _, child := range cmd.Commands() {
 		if child.IsAvailableCommand() {
@@ -137,13 +134,6 @@ func unknownCommand(cmd *cobra.Command, err error) error {
 		}
 	}
 	return Usagef("%w%s", err, strictyaml.Suggest(word, known))
-}
-
-// gone is the sentence about a command or flag of cmd that earlier versions had. The launcher's are known without its
-// name, since it has two.
-func gone(cmd *cobra.Command, word string) string {
-	whole := cmd.CommandPath() + " " + word
-	return problem.Gone(whole, strings.TrimPrefix(whole, cmd.Root().Name()+" "))
 }
 
 // wrongFlag rewords an error about a flag: an unknown one with the most similar one, a wrong value with what it takes.
@@ -159,9 +149,6 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
 		return problem.As(problem.Usage, err)
-	}
-	if sentence := gone(cmd, "--"+unknown.GetSpecifiedName()); sentence != "" {
-		return Usagef("%s", sentence)
 	}
 	var known []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {

@@ -94,9 +94,6 @@ type asker struct {
 }
 
 func newAsker(r Ask) (*asker, error) {
-	if sentence := problem.Gone("method: " + r.Method); sentence != "" { // in an old plan
-		return nil, specErrorf("method", "%s", sentence)
-	}
 	if !slices.Contains(Methods(), r.Method) {
 		return nil, specErrorf("method", "%.60q is unknown; use one of %v", r.Method, Methods())
 	}

@@ -275,14 +275,10 @@ func TestAskRefuses(t *testing.T) {
 	}
 	for want, r := range map[string]search.Ask{
 		`search: method: "bayes" is unknown; use one of [auto gp halton random]`: with(func(r *search.Ask) { r.Method = "bayes" }),
-		"search: method: method: tpe is gone; use method: auto":                  with(func(r *search.Ask) { r.Method = "tpe" }),
 		`search: random x: nothing can be drawn from`: with(func(r *search.Ask) {
 			r.Search.Random = map[string]sweep.Distribution{"x": {Uniform: []float64{1, 0}}}
 		}),
 		`search: constraints[0]: "z > 1": column 1: unknown name "z" (known: x)`: with(func(r *search.Ask) { r.Search.Constraints = []string{"z > 1"} }),
-		`search: random a: when: is gone; write two sweeps`: with(func(r *search.Ask) {
-			r.Search.Random = map[string]sweep.Distribution{"a": {Int: []int64{1, 2}, When: "b == 1"}} // an old plan
-		}),
 		`search: no configuration is left for 1 of 1 trials: 2000 draws from search.random broke a constraint or ` +
 			`were known, and 0 are known`: with(func(r *search.Ask) {
 			r.Search.Constraints = []string{"x > 2"}

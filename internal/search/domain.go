@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 
-	"coppice/internal/problem"
 	"coppice/internal/sweep"
 )
 
@@ -47,9 +46,6 @@ func newDomain(s sweep.Search, base sweep.Params) (*domain, error) {
 
 	slices.SortFunc(sp.samplers, func(a, b sampler) int { return cmp.Compare(a.name, b.name) })
 	for _, one := range sp.samplers {
-		if s.Random[one.name].When != nil {
-			return nil, specErrorf("random "+one.name, "%s", problem.Gone("when:"))
-		}
 		a := newAxis(one, s.Random[one.name])
 		d.axes = append(d.axes, a)
 		example[a.name] = a.value(0.5)

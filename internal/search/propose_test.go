@@ -364,7 +364,7 @@ func TestProposeErrors(t *testing.T) {
 			"search: 3 grid configurations are more than trials: 2; raise trials to at least 3 or shorten the grid"},
 		"distribution": {4, sweep.Search{Random: map[string]sweep.Distribution{"num_leaves": {}}},
 			"search: random num_leaves: nothing can be drawn from {Uniform:[] LogUniform:[] Int:[] LogInt:[] " +
-				"Step:[] Choice:[] When:<nil> DrawnAs:}"},
+				"Step:[] Choice:[] DrawnAs:}"},
 		"impossible": {4, sweep.Search{Random: leaves, Constraints: []string{"num_leaves <= 2 ^ max_depth",
 			"num_leaves < 20"}},
 			"search: found 0 of 4 trials: of 10000 random draws 10000 broke the constraint num_leaves < 20; loosen " +

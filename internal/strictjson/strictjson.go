@@ -18,8 +18,6 @@ import (
 	"time"
 	"unicode/utf16"
 	"unicode/utf8"
-
-	"coppice/internal/problem"
 )
 
 const (
@@ -216,9 +214,6 @@ func (w *walker) passObject(t reflect.Type, depth int) (place string, err error)
 				if strings.EqualFold(name, key) {
 					return "", fmt.Errorf("the key %.60q; write %q", key, name)
 				}
-			}
-			if sentence := problem.Gone(key + ":"); !w.unknown && sentence != "" {
-				return "", errors.New(sentence)
 			}
 			if !w.unknown {
 				return "", fmt.Errorf("unknown key %.60q", key)

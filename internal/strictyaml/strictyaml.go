@@ -87,7 +87,7 @@ func Decode(file string, data []byte, v any) (*Document, error) {
 	if err := d.refuseAnchors(); err != nil {
 		return nil, err
 	}
-	if err := d.checkKeys(d.root, reflect.TypeOf(v), ""); err != nil {
+	if err := d.checkKeys(d.root, reflect.TypeOf(v)); err != nil {
 		return nil, err
 	}
 
@@ -248,9 +248,9 @@ func (v visitor) Visit(n ast.Node) ast.Visitor {
 	return nil
 }
 
-// checkKeys compares every mapping with the type that it will be decoded into; parent is the key whose value n is. The
+// checkKeys compares every mapping with the type that it will be decoded into. The
 // decoder would do so too, but it reports a random one of several unknown keys, without a suggestion.
-func (d *Document) checkKeys(n ast.Node, t reflect.Type, parent string) error {
+func (d *Document) checkKeys(n ast.Node, t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -262,21 +262,12 @@ func (d *Document) checkKeys(n ast.Node, t reflect.Type, parent string) error {
 	}
 
 	switch t.Kind() {
-	case reflect.Int:
-		for _, kv := range pairsOf(n) { // a mapping of earlier versions
-			if sentence := problem.Gone(parent + "." + keyText(kv) + ":"); sentence != "" {
-				return d.at(kv.Key.GetToken(), sentence)
-			}
-		}
 	case reflect.Struct:
 		fields := fieldsOf(t)
 		for _, kv := range pairsOf(n) {
 			key := keyText(kv)
 			ft, ok := fields[key]
 			if !ok {
-				if sentence := problem.Gone(parent+"."+key+":", key+":"); sentence != "" {
-					return d.at(kv.Key.GetToken(), sentence)
-				}
 				names := make([]string, 0, len(fields))
 				for name := range fields {
 					names = append(names, name)
@@ -287,7 +278,7 @@ func (d *Document) checkKeys(n ast.Node, t reflect.Type, parent string) error {
 				return err
 			}
 			kv.Value = asWritten(kv.Value, ft)
-			if err := d.checkKeys(kv.Value, ft, key); err != nil {
+			if err := d.checkKeys(kv.Value, ft); err != nil {
 				return err
 			}
 		}
@@ -296,7 +287,7 @@ func (d *Document) checkKeys(n ast.Node, t reflect.Type, parent string) error {
 	case reflect.Map:
 		for _, kv := range pairsOf(n) {
 			kv.Value = asWritten(kv.Value, t.Elem())
-			if err := d.checkKeys(kv.Value, t.Elem(), keyText(kv)); err != nil {
+			if err := d.checkKeys(kv.Value, t.Elem()); err != nil {
 				return err
 			}
 		}
@@ -304,7 +295,7 @@ func (d *Document) checkKeys(n ast.Node, t reflect.Type, parent string) error {
 		if seq, ok := n.(*ast.SequenceNode); ok {
 			for i := range seq.Values {
 				seq.Values[i] = asWritten(seq.Values[i], t.Elem())
-				if err := d.checkKeys(seq.Values[i], t.Elem(), parent); err != nil {
+				if err := d.checkKeys(seq.Values[i], t.Elem()); err != nil {
 					return err
 				}
 			}

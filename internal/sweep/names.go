@@ -99,9 +99,6 @@ func (n Names) ParseJobRecord(name string) (number int, ok bool) {
 // Conclusion is the object that concludes a sweep.
 func (n Names) Conclusion() string { return n.Prefix() + "conclusion.json" }
 
-// Input is an object of the model that a sweep of an earlier build continued, by the SHA-256 of its contents.
-func (n Names) Input(sum string) string { return n.Prefix() + "input/" + sum }
-
 // Jobs is the folder with the records of the sweep's jobs after the first, ending in a slash.
 func (n Names) Jobs() string { return n.Prefix() + "jobs/" }
 

@@ -18,7 +18,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -73,9 +72,6 @@ type Plan struct {
 
 	// Quote is the expected cost and time of the sweep when it was planned; nil if nothing was expected.
 	Quote *Quote `json:"quote,omitempty"`
-
-	// Input is nil but in plans of earlier builds.
-	Input *Input `json:"input,omitempty"`
 
 	// Base are the complete parameters beneath open trials' own; empty in a plan without open trials.
 	Base Params `json:"base,omitempty"`
@@ -197,19 +193,10 @@ func (p *Plan) Fingerprint() string {
 // Trainable refuses a plan that says more than this build knows, which would train something else. Such a plan can be
 // read, and what was trained by it concluded.
 func (p *Plan) Trainable() error {
-	err := p.unknown
-	switch {
-	case p.Input != nil:
-		err = errors.New(problem.Gone("continue:"))
-	case p.Spec.FinalMachines() > 1 && slices.Contains([]string{"lambdarank", "rank_xendcg"}, p.Spec.Objective):
-		err = errors.New("several machines train no ranking")
-	case p.Spec.Search.Stop != nil && p.Spec.Search.Stop.Noise != 0:
-		err = errors.New("search.stop.noise is gone")
+	if p.unknown == nil {
+		return nil
 	}
-	if err != nil {
-		err = NotA("plan", fmt.Errorf("%w; %w", err, WroteIt(p.Coppice)))
-	}
-	return err
+	return NotA("plan", fmt.Errorf("%w; %w", p.unknown, WroteIt(p.Coppice)))
 }
 
 // DecodePlan decodes a plan and checks what later code relies on.

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"coppice/internal/problem"
 	"coppice/internal/strictyaml"
 )
 
@@ -42,10 +41,7 @@ func (s *Search) Listed() bool {
 // checkMethod checks the settings of a search that learns.
 func (s *Spec) checkMethod(doc *strictyaml.Document, _ Vocabulary) error {
 	q := &s.Search
-	gone := problem.Gone("method: " + q.Method)
 	switch {
-	case gone != "":
-		return doc.Errorf("search.method", "%s", gone)
 	case q.Method != "" && !slices.Contains(Methods(), q.Method):
 		return doc.Errorf("search.method", "unknown method %.60q%s; use one of %v", q.Method,
 			strictyaml.Suggest(q.Method, Methods()), Methods())
@@ -260,6 +256,8 @@ const (
 	defaultPopulation = 10
 	maxPopulation     = 200
 	maxGenerations    = 50 // a result lists the parameters of all that its model goes back to
+	// MaxInput bounds the bytes of a model that a trial continues.
+	MaxInput = 1 << 30
 )
 
 // Origin is the trial whose model a trial of a population continues.

@@ -87,9 +87,6 @@ type Distribution struct {
 	Step   []float64 `yaml:"step" json:"step,omitempty"`
 	Choice []any     `yaml:"choice" json:"choice,omitempty"` // one of these
 
-	// When is a condition on other parameters that plans of earlier builds may have, and no search can decide by.
-	When any `yaml:"-" json:"when,omitempty"`
-
 	// DrawnAs is the alias under which the spec names the parameter, if any: draws are keyed by the name as written, so
 	// that a sweep draws the same values whenever it is planned.
 	DrawnAs string `yaml:"-" json:"drawn_as,omitempty"`

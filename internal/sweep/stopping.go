@@ -48,8 +48,7 @@ type Stop struct {
 	// numbers of trees after which trials are compared, or that which costs as much as the sample; set by the plan
 	Rungs []int `yaml:"-" json:"rungs,omitempty"`
 	// by rows: the sample has one row in so many; set by the plan
-	OneIn int     `yaml:"-" json:"one_row_in,omitempty"`
-	Noise float64 `yaml:"-" json:"noise,omitempty"` // of plans of earlier builds, which are trained if it is 0
+	OneIn int `yaml:"-" json:"one_row_in,omitempty"`
 }
 
 // Fill decides by what trials of so many trees on so many rows are compared, as far as the spec leaves it open, and at

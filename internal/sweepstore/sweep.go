@@ -8,7 +8,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"coppice/internal/blob"
@@ -195,7 +194,6 @@ type Weight struct {
 	Newest  time.Time            // write time of the newest object
 	Plan    blob.Attrs           // without a name if there is none: it is yet to be written, or was removed first
 	Trials  map[int][]blob.Attrs // their models, scores and checkpoints
-	Inputs  []blob.Attrs         // the model that the sweep continues
 	Records []blob.Attrs         // plan, ending, conclusion, records of jobs, results and curves of trials
 }
 
@@ -231,8 +229,6 @@ func (w *Weight) add(a blob.Attrs) {
 		w.Plan, w.Records = a, append(w.Records, a)
 	case ok && (part == sweep.PartOther || part == sweep.PartCheckpoint):
 		w.Trials[trial] = append(w.Trials[trial], a)
-	case strings.HasPrefix(a.Name, names.Input("")):
-		w.Inputs = append(w.Inputs, a)
 	default:
 		w.Records = append(w.Records, a)
 	}

@@ -70,7 +70,7 @@ func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w
 	}
 
 	m.origin = &origin{dataset: p.Dataset.Name + "@" + p.Dataset.Version, manifest: h.manifest,
-		grown: p.Input != nil, refit: p.Folds != nil}
+		refit: p.Folds != nil}
 	// Tonight's test rows. The calib rows do not qualify, since the calibrator was fitted to them.
 	if r := referenceOf(h, len(h.testRows)); r == nil {
 		m.evidence.NotTonight = "the dataset's sample has no row of the test part; stage it again with a larger sample"

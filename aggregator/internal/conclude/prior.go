@@ -171,7 +171,7 @@ func (m *match) originOf(ctx context.Context, v registry.Version) (*origin, erro
 	o := &origin{dataset: v.Info.Labels["dataset"], manifest: manifest}
 	if text, err = m.a.Registry.ReadFile(ctx, v, scorer.FilePlan); err == nil {
 		p, err := sweep.DecodePlan(text)
-		o.grown = err != nil || p.Input != nil
+		o.grown = err != nil
 		o.refit = err != nil || p.Folds != nil
 	} else if !isUnusable(err) {
 		return nil, err

@@ -243,7 +243,6 @@ func (h *holders) itemsOf(w sweepstore.Weight, p *sweep.Plan, held []string, why
 		i.add(objects...)
 		items = append(items, i)
 	}
-	rest.add(w.Inputs...)
 	for trial, objects := range w.Trials {
 		if registered && trial == winner.trial {
 			keep("trial", fmt.Sprintf("%s, trial %d", w.Sweep, trial), "the winner, "+winner.version, objects)

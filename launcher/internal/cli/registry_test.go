@@ -23,7 +23,6 @@ import (
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
 	"coppice/internal/must"
-	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
@@ -324,7 +323,7 @@ func TestReproduceContinued(t *testing.T) {
 	g.changed("1", map[string]func(string) string{scorer.FilePlan: func(text string) string {
 		return strings.Replace(text, `"spec":`, `"input": {"model": "ctr", "version": 1, "trees": 6}, "spec":`, 1)
 	}})
-	w.refused(sweep.ExitInput, problem.Gone("continue:"), "registry", "reproduce", "ctr@2")
+	w.refused(sweep.ExitInput, "coppice v1 wrote it", "registry", "reproduce", "ctr@2")
 	table := w.file("rows.csv", string(datasettest.Table(datasettest.Options{Rows: 20})))
 	w.must("predict", "--model", "ctr@2", "--in", table, "--out", filepath.Join(w.dir, "scored.csv"))
 }

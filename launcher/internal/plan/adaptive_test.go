@@ -185,7 +185,6 @@ func TestWarmStart(t *testing.T) {
 func TestMethodsAreChecked(t *testing.T) {
 	for edit, want := range map[string]string{
 		"method: atuo":                        `unknown method "atuo"`,
-		"method: tpe":                         "method: tpe is gone; use method: auto",
 		"method: halton\n  warm_start: auto":  "not halton",
 		"method: auto\n  warm_start: yes":     "use auto, or leave it out",
 		"constraints: []\n  warm_start: auto": "not random",

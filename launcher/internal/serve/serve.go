@@ -202,13 +202,8 @@ func (s *Server) Handler() http.Handler {
 		mux.Handle("GET /metrics", s.c.Metrics)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		path := r.URL.EscapedPath()
-		if strings.HasPrefix(path, "/v2") {
-			refuse(w, http.StatusNotFound, problem.Gone("path: /v2"))
-			return
-		}
 		refuse(w, http.StatusNotFound, fmt.Sprintf("there is no %.10s %.80s here; send rows to POST /predict", r.Method,
-			path))
+			r.URL.EscapedPath()))
 	})
 
 	closed := s.guardHost(mux)

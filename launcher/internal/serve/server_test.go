@@ -23,7 +23,6 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/must"
-	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/launcher/internal/predict"
@@ -467,9 +466,6 @@ func TestBeforeAVersion(t *testing.T) {
 		if a.StatusCode != want {
 			t.Errorf("%s: got %s, want %d", path, a.Status, want)
 		}
-	}
-	if got := page(t, s.url+"/v2/models/ctr"); !strings.Contains(got, problem.Gone("path: /v2")) {
-		t.Errorf("/v2/models/ctr: got %s, want that the protocol is gone", got)
 	}
 	status, header, text := post(t, s.url+"/predict", "application/json", []byte(`{"instances":[`+goodRow+`]}`))
 	if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" {
