@@ -22,7 +22,7 @@ var ceilings = map[string]int{
 	"internal/blob":                463,
 	"internal/blob/blobtest":       896,
 	"internal/blob/folder":         501, // a bucket on a cluster without a cloud
-	"internal/calibrate":           706,
+	"internal/calibrate":           698,
 	"internal/cloud":               317,
 	"internal/cloud/batch":         1141,
 	"internal/cloud/bigquery":      213,
@@ -36,7 +36,7 @@ var ceilings = map[string]int{
 	"internal/dataset/encode":      3157,
 	"internal/dataset/ingest":      6183,
 	"internal/dataset/segment":     279,
-	"internal/dataset/table":       4304,
+	"internal/dataset/table":       4339,
 	"internal/engine":              123,
 	"internal/exact":               89,
 	"internal/expression":          548,
@@ -52,26 +52,26 @@ var ceilings = map[string]int{
 	"internal/page":                2682,
 	"internal/page/pagetest":       370,
 	"internal/page/plot":           599,
-	"internal/problem":             249,
-	"internal/program":             1288,
+	"internal/problem":             120,
+	"internal/program":             1275,
 	"internal/program/environment": 206,
 	"internal/program/tables":      335,
 	"internal/protocol":            1101,
 	"internal/random":              17,
 	"internal/registry":            2466,
 	"internal/scorer":              667,
-	"internal/search":              4238,
+	"internal/search":              4231,
 	"internal/slurm":               621,
-	"internal/strictjson":          309,
-	"internal/strictyaml":          768,
-	"internal/sweep":               5034,
-	"internal/sweepstore":          1433,
+	"internal/strictjson":          304,
+	"internal/strictyaml":          759,
+	"internal/sweep":               4998,
+	"internal/sweepstore":          1429,
 	"internal/team":                1334,
 	"internal/telemetry":           216,
 	"launcher":                     13,
 	"launcher/command":             429,
 	"launcher/internal/bill":       271,
-	"launcher/internal/clean":      553,
+	"launcher/internal/clean":      552,
 	"launcher/internal/cli":        4059,
 	"launcher/internal/cloudjob":   502,
 	"launcher/internal/console":    283,
@@ -84,7 +84,7 @@ var ceilings = map[string]int{
 	"launcher/internal/quote":      1441,
 	"launcher/internal/report":     1367,
 	"launcher/internal/reproduce":  475,
-	"launcher/internal/serve":      1958,
+	"launcher/internal/serve":      1646,
 	"launcher/internal/show":       1865,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1695,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_438
+const maxLines = 109_949
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -2,9 +2,7 @@ package table
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -36,7 +34,7 @@ func openJSONL(f File, head string) (*jsonlSource, error) {
 	s := &jsonlSource{file: f, head: head}
 	known := map[string]int{}
 	err := s.eachLine(context.Background(), func(l *jsonLine) error {
-		return l.eachKey(func(key string, v jsonValue) error {
+		return l.eachKey(func(key string, v JSONValue) error {
 			i, ok := known[key]
 			if !ok {
 				if len(known) == maxKeys {
@@ -46,8 +44,8 @@ func openJSONL(f File, head string) (*jsonlSource, error) {
 				known[strings.Clone(key)] = i
 				s.cols = append(s.cols, Column{Name: strings.Clone(key), Type: dataset.Text, Untyped: true})
 			}
-			if v.nested != "" && s.cols[i].Unreadable == "" {
-				s.cols[i].Unreadable = fmt.Sprintf("nested (%s in line %d)", v.nested, l.number)
+			if v.Nested != "" && s.cols[i].Unreadable == "" {
+				s.cols[i].Unreadable = fmt.Sprintf("nested (%s in line %d)", v.Nested, l.number)
 			}
 			return nil
 		})
@@ -104,7 +102,7 @@ func (s *jsonlSource) read(ctx context.Context, q request) error {
 		full := b
 		b, bytes = nil, 0
 		for i := range full.Columns {
-			if v := &full.Columns[i]; !hasTrue(v.Null) {
+			if v := &full.Columns[i]; !slices.Contains(v.Null, true) {
 				v.Null = nil
 			}
 		}
@@ -124,12 +122,12 @@ func (s *jsonlSource) read(ctx context.Context, q request) error {
 		}
 		b.Lines = append(b.Lines, l.number)
 		b.Rows++
-		bytes += len(l.text)
+		bytes += len(l.Text)
 
-		err := l.eachKey(func(key string, v jsonValue) error {
+		err := l.eachKey(func(key string, v JSONValue) error {
 			if i, ok := at[key]; ok {
 				c := &b.Columns[i]
-				c.Text[b.Rows-1], c.Null[b.Rows-1], c.Literal[b.Rows-1] = v.text, v.null, !v.quoted
+				c.Text[b.Rows-1], c.Null[b.Rows-1], c.Literal[b.Rows-1] = v.Text, v.Null, !v.Quoted
 			}
 			return nil
 		})
@@ -144,15 +142,6 @@ func (s *jsonlSource) read(ctx context.Context, q request) error {
 	return err
 }
 
-func hasTrue(flags []bool) bool {
-	for _, f := range flags {
-		if f {
-			return true
-		}
-	}
-	return false
-}
-
 // eachLine passes every line that is not empty.
 func (s *jsonlSource) eachLine(ctx context.Context, use func(*jsonLine) error) error {
 	t, err := openText(s.file, s.head)
@@ -162,6 +151,7 @@ func (s *jsonlSource) eachLine(ctx context.Context, use func(*jsonLine) error) e
 	defer t.Close()
 
 	l := &jsonLine{textFile: t, seen: map[string]int{}}
+	l.Fail, l.Deep = l.failHere, maxDepth
 	in := bufio.NewReaderSize(t.clean, cleanBytes)
 	for {
 		text, err := in.ReadString('\n')
@@ -170,7 +160,7 @@ func (s *jsonlSource) eachLine(ctx context.Context, use func(*jsonLine) error) e
 		}
 		l.number++
 		t.clean.limit = t.clean.n + maxRecord
-		if l.text = strings.Trim(text, " \t\r\n"); l.text != "" {
+		if l.Text = strings.Trim(text, " \t\r\n"); l.Text != "" {
 			if err := use(l); err != nil {
 				return err
 			}
@@ -187,56 +177,35 @@ func (s *jsonlSource) eachLine(ctx context.Context, use func(*jsonLine) error) e
 // jsonLine is a line being read.
 type jsonLine struct {
 	*textFile
+	JSON
 	number int
-	text   string
-	at     int
 	seen   map[string]int // by key, the last line that has it
-}
-
-// jsonValue is a value of an object.
-type jsonValue struct {
-	text   string // of a text, a number or a truth value
-	null   bool
-	quoted bool
-	nested string // "an object" or "a list"; its contents are skipped
 }
 
 func (l *jsonLine) fail(key, format string, args ...any) error {
 	return &InputError{File: l.uri, Line: l.number, Column: key, Msg: fmt.Sprintf(format, args...)}
 }
 
+// failHere is fail about the character at which the reader stands.
+func (l *jsonLine) failHere(key, format string, args ...any) error {
+	if l.At == len(l.Text) {
+		format += "; an object must be on one line"
+	}
+	return l.fail(key, "character %d: "+format, append([]any{utf8.RuneCountInString(l.Text[:l.At]) + 1}, args...)...)
+}
+
 // eachKey passes the keys and values of the line's object.
-func (l *jsonLine) eachKey(use func(key string, v jsonValue) error) error {
-	l.at = 0
-	switch l.text[0] {
+func (l *jsonLine) eachKey(use func(key string, v JSONValue) error) error {
+	l.At = 0
+	switch l.Text[0] {
 	case '{':
 	case '[':
 		return l.fail("", "the line begins a list; write one object per line, for example with jq -c '.[]'")
 	default:
-		return l.fail("", "the line begins with %.10q, where each line is a JSON object such as {\"a\": 1}", l.text)
+		return l.fail("", "the line begins with %.10q, where each line is a JSON object such as {\"a\": 1}", l.Text)
 	}
 
-	l.at = 1
-	for first := true; ; first = false {
-		switch c := l.peek(); {
-		case c == '}':
-			l.at++
-			if l.peek() != 0 {
-				return l.fail("", "%.20q follows the object; write one object per line", l.text[l.at:])
-			}
-			return nil
-		case first:
-		case c == ',':
-			l.at++
-			l.peek()
-		default:
-			return l.broken("", "a comma or }")
-		}
-
-		key, err := l.readString("")
-		if err != nil {
-			return err
-		}
+	err := l.EachKey(func(key string) error {
 		if l.seen[key] == l.number {
 			return l.fail(key, "the object has this key twice")
 		}
@@ -244,143 +213,14 @@ func (l *jsonLine) eachKey(use func(key string, v jsonValue) error) error {
 			return l.fail(key, "the file has more than %d keys", maxKeys)
 		}
 		l.seen[strings.Clone(key)] = l.number
-		if l.peek() != ':' {
-			return l.broken(key, "a colon")
-		}
-		l.at++
-		v, err := l.readValue(key)
+		v, err := l.Value(key)
 		if err == nil {
 			err = use(key, v)
 		}
-		if err != nil {
-			return err
-		}
+		return err
+	})
+	if err == nil && l.Peek() != 0 {
+		err = l.fail("", "%.20q follows the object; write one object per line", l.Text[l.At:])
 	}
-}
-
-// peek skips white space and returns the next byte; 0 at the end.
-func (l *jsonLine) peek() byte {
-	for l.at < len(l.text) {
-		switch c := l.text[l.at]; c {
-		case ' ', '\t', '\r':
-			l.at++
-		default:
-			return c
-		}
-	}
-	return 0
-}
-
-// broken says what is expected where the reader stands.
-func (l *jsonLine) broken(key, expected string) error {
-	if l.at >= len(l.text) {
-		return l.fail(key, "the line ends where %s belongs; an object must be on one line", expected)
-	}
-	return l.fail(key, "%.20q at character %d, where %s belongs", l.text[l.at:], utf8.RuneCountInString(l.text[:l.at])+
-		1, expected)
-}
-
-func (l *jsonLine) readValue(key string) (jsonValue, error) {
-	c := l.peek()
-	start := l.at // peek has skipped the space before it
-	switch c {
-	case '"':
-		text, err := l.readString(key)
-		return jsonValue{text: text, quoted: true}, err
-	case '{', '[':
-		if err := l.skipNested(key); err != nil {
-			return jsonValue{}, err
-		}
-		what := map[byte]string{'{': "an object", '[': "a list"}[c]
-		if !json.Valid([]byte(l.text[start:l.at])) {
-			return jsonValue{}, l.fail(key, "%s that is not JSON", what)
-		}
-		return jsonValue{nested: what}, nil
-	}
-
-	for l.at < len(l.text) && !strings.ContainsRune(",}] \t\r", rune(l.text[l.at])) {
-		l.at++
-	}
-	word := l.text[start:l.at]
-	switch {
-	case word == "null":
-		return jsonValue{null: true}, nil
-	case word == "true", word == "false", word != "" && word[0] != '"' && json.Valid([]byte(word)):
-		return jsonValue{text: word}, nil
-	}
-	l.at = start
-	return jsonValue{}, l.broken(key, "a value")
-}
-
-// skipNested moves behind an object or a list.
-func (l *jsonLine) skipNested(key string) error {
-	for depth := 0; ; {
-		switch l.peek() {
-		case 0:
-			return l.broken(key, "its end")
-		case '"':
-			if _, err := l.readString(key); err != nil {
-				return err
-			}
-			continue
-		case '{', '[':
-			if depth++; depth > maxDepth {
-				return l.fail(key, "nested more than %d deep", maxDepth)
-			}
-		case '}', ']':
-			if depth--; depth == 0 {
-				l.at++
-				return nil
-			}
-		}
-		l.at++
-	}
-}
-
-// readString reads a text in quotes.
-func (l *jsonLine) readString(key string) (string, error) {
-	if l.peek() != '"' {
-		return "", l.broken(key, "a text in quotes")
-	}
-	start, escaped := l.at, false
-	for l.at++; l.at < len(l.text) && l.text[l.at] != '"'; l.at++ {
-		switch c := l.text[l.at]; {
-		case c == '\\':
-			escaped = true
-			l.at++
-		case c < ' ':
-			return "", l.fail(key, "the control character %q in a text", c)
-		}
-	}
-	if l.at >= len(l.text) {
-		return "", l.broken(key, "the end of a text")
-	}
-	l.at++
-	raw := l.text[start:l.at]
-	if !escaped {
-		return raw[1 : len(raw)-1], nil
-	}
-
-	text, err := UnquoteJSON(raw)
-	if err != nil {
-		return "", l.fail(key, "%v", err)
-	}
-	return text, nil
-}
-
-// UnquoteJSON reads a JSON text with its quotes. It refuses half of a surrogate pair and a NUL.
-func UnquoteJSON(raw string) (string, error) {
-	var text string
-	if err := json.Unmarshal([]byte(raw), &text); err != nil {
-		return "", fmt.Errorf("%.40s is not a JSON text", raw)
-	}
-	// The library writes this character for half of a pair that stands for another one.
-	if lone := strings.Count(text, "\ufffd") - strings.Count(raw, "\ufffd") -
-		bytes.Count(bytes.ToLower([]byte(raw)), []byte(`\ufffd`)); lone > 0 {
-		return "", fmt.Errorf("%.40s has half of a surrogate pair", raw)
-	}
-	if strings.ContainsRune(text, 0) {
-		return "", fmt.Errorf("%.40s has a NUL", raw)
-	}
-	return text, nil
+	return err
 }

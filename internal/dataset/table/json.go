@@ -1,0 +1,195 @@
+package table
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// JSON reads a text of objects whose values are cells: of lines here, of requests in package serve.
+type JSON struct {
+	Text string
+	At   int // where the reader stands
+	Deep int // how deeply values may be nested
+	// Fail makes the error about a key, or about none.
+	Fail func(key, format string, args ...any) error
+}
+
+// JSONValue is a value of an object.
+type JSONValue struct {
+	Text   string // of a text, a number or a truth value
+	Null   bool
+	Quoted bool
+	Nested string // "an object" or "a list"; its contents are skipped
+}
+
+// Peek skips white space and returns the next byte; 0 at the end.
+func (j *JSON) Peek() byte {
+	for j.At < len(j.Text) {
+		switch c := j.Text[j.At]; c {
+		case ' ', '\t', '\r', '\n':
+			j.At++
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// Broken says what is expected where the reader stands.
+func (j *JSON) Broken(key, expected string) error {
+	if j.At >= len(j.Text) {
+		return j.Fail(key, "it ends where %s belongs", expected)
+	}
+	return j.Fail(key, "%.20q, where %s belongs", j.Text[j.At:], expected)
+}
+
+// EachKey passes the keys of an object; use reads the value.
+func (j *JSON) EachKey(use func(key string) error) error {
+	if j.Peek() != '{' {
+		return j.Broken("", `an object such as {"column": value}`)
+	}
+	j.At++
+	for first := true; ; first = false {
+		// What ends the object or the pair before.
+		switch c := j.Peek(); {
+		case c == '}':
+			j.At++
+			return nil
+		case first:
+		case c == ',':
+			j.At++
+		default:
+			return j.Broken("", "a comma or }")
+		}
+
+		key, err := j.readString("")
+		if err != nil {
+			return err
+		}
+		if j.Peek() != ':' {
+			return j.Broken(key, "a colon")
+		}
+		j.At++
+		if err := use(key); err != nil {
+			return err
+		}
+	}
+}
+
+// endsWord are the bytes behind a number or a name.
+var endsWord = [256]bool{',': true, '}': true, ']': true, ':': true, '"': true, '{': true, '[': true, ' ': true,
+	'\t': true, '\r': true, '\n': true}
+
+// Value reads the value of a key.
+func (j *JSON) Value(key string) (JSONValue, error) {
+	switch c := j.Peek(); c {
+	case '"':
+		text, err := j.readString(key)
+		return JSONValue{Text: text, Quoted: true}, err
+	case '{', '[':
+		return JSONValue{Nested: map[byte]string{'{': "an object", '[': "a list"}[c]}, j.skipNested(key)
+	}
+
+	start := j.At
+	for j.At < len(j.Text) && !endsWord[j.Text[j.At]] {
+		j.At++
+	}
+	switch word := j.Text[start:j.At]; {
+	case word == "null":
+		return JSONValue{Null: true}, nil
+	case isPlainNumber(word), json.Valid([]byte(word)):
+		return JSONValue{Text: word}, nil
+	}
+	j.At = start
+	return JSONValue{}, j.Broken(key, "a value")
+}
+
+// skipNested moves behind an object or a list.
+func (j *JSON) skipNested(key string) error {
+	d := json.NewDecoder(strings.NewReader(j.Text[j.At:]))
+	d.UseNumber()
+	for depth := 0; ; {
+		token, err := d.Token()
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+		switch {
+		case err != nil:
+			return j.Broken(key, "a value")
+		case depth > j.Deep:
+			return j.Fail(key, "nested more than %d deep", j.Deep)
+		case depth == 0:
+			j.At += int(d.InputOffset())
+			return nil
+		}
+	}
+}
+
+// isPlainNumber reports whether a word is a number of JSON without an exponent, as most are.
+func isPlainNumber(word string) bool {
+	word = strings.TrimPrefix(word, "-")
+	point := len(word)
+	for i := range len(word) {
+		switch {
+		case word[i] == '.' && point == len(word):
+			point = i
+		case word[i]-'0' > 9:
+			return false
+		}
+	}
+	return point > 0 && point != len(word)-1 && (point == 1 || word[0] != '0')
+}
+
+// readString reads a text in quotes.
+func (j *JSON) readString(key string) (string, error) {
+	if j.Peek() != '"' {
+		return "", j.Broken(key, "a text in quotes")
+	}
+	start, escaped := j.At, false
+	for j.At++; j.At < len(j.Text) && j.Text[j.At] != '"'; j.At++ {
+		switch c := j.Text[j.At]; {
+		case c == '\\':
+			escaped = true
+			j.At++
+		case c < ' ':
+			return "", j.Fail(key, "the control character %q in a text", c)
+		}
+	}
+	if j.At >= len(j.Text) {
+		j.At = len(j.Text) // a backslash was the last byte
+		return "", j.Broken(key, "the end of a text")
+	}
+	j.At++
+	raw := j.Text[start:j.At]
+	if !escaped {
+		return raw[1 : len(raw)-1], nil
+	}
+
+	text, err := unquote(raw)
+	if err != nil {
+		return "", j.Fail(key, "%v", err)
+	}
+	return text, nil
+}
+
+// unquote reads a JSON text with its quotes. It refuses half of a surrogate pair and a NUL.
+func unquote(raw string) (string, error) {
+	var text string
+	if err := json.Unmarshal([]byte(raw), &text); err != nil {
+		return "", fmt.Errorf("%.40s is not a JSON text", raw)
+	}
+	// The library writes this character for half of a pair that stands for another one.
+	if lone := strings.Count(text, "\ufffd") - strings.Count(raw, "\ufffd") -
+		bytes.Count(bytes.ToLower([]byte(raw)), []byte(`\ufffd`)); lone > 0 {
+		return "", fmt.Errorf("%.40s has half of a surrogate pair", raw)
+	}
+	if strings.ContainsRune(text, 0) {
+		return "", fmt.Errorf("%.40s has a NUL", raw)
+	}
+	return text, nil
+}
