@@ -168,7 +168,7 @@ func (p *designer) keepColumns() {
 		if c.from.auto {
 			continue
 		}
-		p.out.features = append(p.out.features, i)
+		p.out.features = append(p.out.features, c.number)
 		p.tellAsItIs(c, "as it is")
 	}
 }

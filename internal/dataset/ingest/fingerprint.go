@@ -18,7 +18,7 @@ import (
 )
 
 // binningRevision is increased when the same input gives other bins than before, so that it is staged again.
-const binningRevision = 4
+const binningRevision = 5
 
 // Fingerprint hashes everything that determines Stage's result: the spec (except the location of its source) and the
 // contents of the files, in order. A file with a Checksum is not read. Equal fingerprints give equal datasets.

@@ -525,6 +525,20 @@ func TestLabels(t *testing.T) {
 	}
 }
 
+// TestEmptyColumnIsLeftOut: where columns stay as they are, the empty one is left out, and no other.
+func TestEmptyColumnIsLeftOut(t *testing.T) {
+	csv := "a,empty,b,c,y\n" + strings.Repeat("1,,u,3,0\n2,,v,4,1\n", 50)
+	for rest, want := range map[string]string{"encodings: none\n": "a b c", "drop: [b]\n": "a c"} {
+		var names []string
+		for _, f := range mustStage(t, "label: y\n"+rest, csv).Manifest.Features {
+			names = append(names, f.Name)
+		}
+		if strings.Join(names, " ") != want {
+			t.Errorf("%q: features %s, want %s", rest, names, want)
+		}
+	}
+}
+
 // A small dataset of everything, kept byte by byte: whoever changes how tables become bins changes it (and raises
 // binningRevision). Written by go test -run Golden -update.
 func TestGoldenStage(t *testing.T) {
