@@ -110,17 +110,6 @@ def test_open_as_a_file():
         assert f.readlines() == ["line 1\n", "line 2\n"]
 
 
-def test_partial_responses():
-    for name in ("part/a", "part/b"):
-        made(name)
-    pages = client.list_blobs(bucket, prefix="part/", fields="items(name,size),nextPageToken", page_size=1)
-    found = list(pages)
-    assert [(b.name, b.size, b.generation) for b in found] == [("part/a", 5, None), ("part/b", 5, None)]
-    assert bucket.name in [b.name for b in client.list_buckets(fields="items/name,nextPageToken")]
-    with raises(exceptions.BadRequest):
-        list(client.list_blobs(bucket, fields="items(name"))
-
-
 def test_settings_of_a_bucket_that_are_refused():
     for set_ in ("versioning_enabled", "requester_pays"):
         other = client.bucket(f"foreign-{uuid.uuid4().hex[:12]}")

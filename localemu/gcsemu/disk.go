@@ -31,12 +31,8 @@ const (
 	formatFile    = ".format"  // JSON: the number of the layout, and the build that wrote it
 )
 
-// layout is the number of the folder's format, which formatFile holds. The first was another library's, which kept no
-// records, and the second was at first without the file.
+// layout is the number of the folder's format, which formatFile holds.
 const layout = 2
-
-// lastOfFirst is the last commit that reads the first layout.
-const lastOfFirst = "f886c52c47c5"
 
 // checkLayout refuses a folder that this build would show as empty and overwrite, and gives a new one its number.
 func (s *Server) checkLayout() error {
@@ -52,10 +48,6 @@ func (s *Server) checkLayout() error {
 	absent := errors.Is(err, fs.ErrNotExist)
 	if absent {
 		text, err = json.Marshal(found)
-		buckets, _ := fs.Glob(os.DirFS(s.opts.Dir), "[^.]*")
-		if _, err := os.Stat(s.path(recordsFolder)); err != nil && len(buckets) > 0 {
-			found.Format, found.Build = 1, lastOfFirst
-		}
 	} else if err == nil {
 		found.Format, found.Build = 0, "of the build that wrote it"
 		if err = json.Unmarshal(text, &found); err == nil && found.Format == 0 {

@@ -80,16 +80,7 @@ func (s *Server) answer(w http.ResponseWriter, c *call) (any, error) {
 		if err := checkNames("", c.object); c.object != "" && err != nil {
 			return nil, err
 		}
-		mask, err := parseMask(c.q.Get("fields")) // before anything is written
-		if err != nil {
-			return nil, err
-		}
-
-		v, err := route.answer(s, w, c)
-		if told, ok := v.(map[string]any); ok && err == nil {
-			return mask.wantedPart(told), nil
-		}
-		return v, err
+		return route.answer(s, w, c)
 	}
 	return nil, httpjson.NotImitated(c.Request)
 }

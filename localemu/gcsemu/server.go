@@ -19,7 +19,7 @@
 //     notifications, encryption keys, managed folders, hierarchical buckets, rate limits (429) but an object's.
 //   - Settings of buckets other than their name: refused (501), as are softDeleted, filter and matchGlob in listings. A
 //     location is accepted and has no effect; an object's class is reported, and has no costs.
-//   - In partial responses (fields) a name that no resource has is left out, not refused, and * is not understood.
+//   - Partial responses: whatever fields a client asks for, it gets all.
 //   - Names that differ only in their case, where the file system does not distinguish them.
 //   - Any program on this machine may do anything. Requests that come from a web page or under another host name
 //     are refused.

@@ -266,9 +266,6 @@ func (s *Server) beginUpload(w http.ResponseWriter, u *upload) {
 
 	c := u.call
 	target := url.Values{"uploadType": {"resumable"}, "name": {c.object}, "upload_id": {id}}
-	if fields := c.q.Get("fields"); fields != "" { // of the answer to the last chunk
-		target.Set("fields", fields)
-	}
 	w.Header().Set("Location", fmt.Sprintf("http://%s/upload/storage/v1/b/%s/o?%s", c.Host, c.bucket, target.Encode()))
 	w.WriteHeader(http.StatusOK)
 }
