@@ -85,11 +85,9 @@ func ofClasses() []definition {
 	return []definition{
 		{name: "multi_logloss", kind: Classes, high: inf, eval: meanOfClasses(logLossOfClass),
 			influence: influenceOfClasses(logLossOfClass),
-			about:     "mean negative log likelihood of the class, probabilities clipped to 1e-15",
 			aliases:   "multi_log_loss multiclass softmax multiclassova multiclass_ova ova ovr mlogloss neg_log_loss"},
 		{name: "multi_error", kind: Classes, high: 1, eval: meanOfClasses(errorOfClass),
 			influence: influenceOfClasses(errorOfClass),
-			about:     "share of rows of which another class is at least as likely",
 			aliases:   "merror multi_error_rate"},
 	}
 }

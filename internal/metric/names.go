@@ -29,8 +29,8 @@ type cutoff struct {
 	number float64
 }
 
-// definition is a metric: adding one is adding a row to definitions, with its function, and what it is of a constant
-// prediction (constant.go), if it is anything.
+// definition is a metric: adding one is adding a row to definitions, with its function, what it is of a constant
+// prediction (constant.go), if it is anything, and what it is in words to the table of docs/sweep.md.
 type definition struct {
 	name      string
 	kind      Kind
@@ -42,7 +42,6 @@ type definition struct {
 	usual     float64 // of number, and what it has to be above and below
 	above     float64
 	below     float64
-	about     string // docs/sweep.md has it, too
 	aliases   string // names used by LightGBM or scikit-learn, separated by blanks
 	eval      func(*Evaluator, Metric) (float64, error)
 	influence influence // how much each row moves the value; nil where only resampling gives an interval
@@ -64,61 +63,45 @@ func definitions() []definition { return slices.Concat(ofProbabilities(), ofClas
 func ofProbabilities() []definition {
 	return []definition{
 		{name: "auc", maximize: true, high: 1, rankOnly: true, eval: auc, influence: delong,
-			about:   "area under the ROC curve",
 			aliases: "roc_auc auroc roc_auc_score"},
 		{name: "average_precision", maximize: true, high: 1, rankOnly: true, eval: averagePrecision,
-			about:   "area under the precision-recall steps",
 			aliases: "ap pr_auc auprc aucpr average_precision_score"},
 
 		{name: "log_loss", high: inf, eval: logLoss, influence: byRow(meanRow), loss: plain(logLossOf),
-			about: "mean negative log likelihood, probabilities clipped to 1e-15",
 			aliases: "logloss binary_logloss binary binary_crossentropy binary_cross_entropy cross_entropy xentropy " +
 				"neg_log_likelihood"},
 		{name: "normalized_entropy", high: inf, eval: normalizedEntropy, influence: byRow(normalizedEntropyRow),
-			about:   "log loss divided by that of always predicting the base rate",
 			aliases: "ne normalized_cross_entropy"},
 		{name: "relative_information_gain", maximize: true, low: -inf, high: 1, eval: informationGain,
 			influence: byRow(informationGainRow),
-			about:     "share of the base rate's entropy that the predictions take away: 1 - normalized_entropy",
 			aliases:   "rig information_gain"},
 		{name: "calibration_ratio", aim: 1, high: inf, eval: calibrationRatio, influence: byRow(calibrationRatioRow),
-			about:   "sum of the predictions divided by that of the labels; ranked by its distance from 1",
 			aliases: "calibration predicted_over_actual"},
 		{name: "brier", high: 1, eval: brier, influence: byRow(meanRow), loss: plain(squaredLoss),
-			about:   "mean squared difference of probability and label",
 			aliases: "brier_score brier_score_loss"},
 		{name: "ece", high: 1, takes: bins, eval: calibrationError,
-			about:   "expected calibration error over bins of equal weight (15, or ece@20)",
 			aliases: "expected_calibration_error calibration_error"},
 
 		{name: "accuracy", maximize: true, high: 1, eval: accuracy, influence: byRow(meanRow),
 			loss:    plain(func(p, l float64) float64 { return indicator((p > 0.5) == (l == 1)) }),
-			about:   "share of rows on the right side of 0.5",
 			aliases: "acc accuracy_score binary_accuracy"},
 		{name: "error_rate", high: 1, eval: errorRate, influence: byRow(meanRow),
 			loss:    plain(func(p, l float64) float64 { return indicator((p > 0.5) != (l == 1)) }),
-			about:   "share of rows on the wrong side of 0.5",
 			aliases: "binary_error error"},
 		{name: "f1", maximize: true, high: 1, eval: f1, influence: byRow(f1Row),
-			about:   "harmonic mean of precision and recall at 0.5",
 			aliases: "f1_score"},
 
 		{name: "precision", maximize: true, high: 1, rankOnly: true, takes: top, eval: precisionAt,
-			about:   "share of positives among the top rows (precision@1%, precision@100)",
 			aliases: "p precision_score"},
 		{name: "recall", maximize: true, high: 1, rankOnly: true, takes: top, eval: recallAt,
-			about:   "share of all positives that are among the top rows (recall@1%)",
 			aliases: "r recall_score"},
-		{name: "lift", maximize: true, high: inf, rankOnly: true, takes: top, eval: liftAt,
-			about: "precision of the top rows divided by the base rate (lift@5%)"},
+		{name: "lift", maximize: true, high: inf, rankOnly: true, takes: top, eval: liftAt},
 
 		{name: "ndcg", kind: Ranking, maximize: true, high: 1, rankOnly: true, takes: place, eval: meanOfGroups,
 			influence: byGroup, group: (*groups).ndcg,
-			about:   "normalized discounted cumulative gain, mean over groups (ndcg, ndcg@10)",
 			aliases: "lambdarank rank_xendcg xendcg xe_ndcg xe_ndcg_mart xendcg_mart ndcg_score"},
 		{name: "map", kind: Ranking, maximize: true, high: 1, rankOnly: true, takes: place, eval: meanOfGroups,
 			influence: byGroup, group: (*groups).averagePrecision,
-			about:   "mean over groups of the average precision of grades above 0 (map, map@10)",
 			aliases: "mean_average_precision"},
 	}
 }
@@ -127,44 +110,31 @@ func ofProbabilities() []definition {
 func ofNumbers() []definition {
 	return []definition{
 		{name: "rmse", kind: Regression, high: inf, eval: rmse, influence: byRow(rmseRow), loss: plain(squaredLoss),
-			about:   "root of the mean squared error",
 			aliases: "root_mean_squared_error l2_root"},
 		{name: "l2", kind: Regression, high: inf, eval: meanLoss, influence: byRow(meanRow), loss: plain(squaredLoss),
-			about:   "mean squared error",
 			aliases: "mse mean_squared_error regression regression_l2 squared_error"},
 		{name: "mae", kind: Regression, high: inf, eval: meanLoss, influence: byRow(meanRow), loss: plain(absoluteLoss),
-			about:   "mean absolute error",
 			aliases: "l1 mean_absolute_error regression_l1 absolute_error"},
 		{name: "r2", kind: Regression, maximize: true, low: -inf, high: 1, eval: r2, influence: byRow(r2Row),
-			about:   "share of the labels' variance that is explained",
 			aliases: "r2_score r_squared"},
 		{name: "mape", kind: Regression, high: inf, eval: meanLoss, influence: byRow(meanRow), loss: plain(mapeLoss),
-			about:   "mean absolute error relative to the label, or to 1 where the label is smaller",
 			aliases: "mean_absolute_percentage_error"},
 		{name: "quantile", kind: Regression, high: inf, takes: number, usual: 0.9, below: 1, eval: meanLoss,
 			influence: byRow(meanRow), loss: pinballLoss,
-			about:   "mean pinball loss of predicted quantiles (quantile@0.5)",
 			aliases: "pinball mean_pinball_loss"},
 		{name: "huber", kind: Regression, high: inf, takes: number, usual: 0.9, below: inf, eval: meanLoss,
-			influence: byRow(meanRow), loss: huberLoss,
-			about: "mean of half the squared error up to a bound, linear beyond (huber@0.9)"},
+			influence: byRow(meanRow), loss: huberLoss},
 		{name: "poisson", kind: Regression, low: -inf, high: inf, eval: meanLoss, influence: byRow(meanRow),
-			loss: plain(poissonLoss), labels: atLeastZero, preds: aboveZero,
-			about: "mean negative log likelihood of counts, without what depends on labels only"},
+			loss: plain(poissonLoss), labels: atLeastZero, preds: aboveZero},
 		{name: "gamma", kind: Regression, low: -inf, high: inf, eval: meanLoss, influence: byRow(meanRow),
-			loss: plain(gammaLoss), labels: aboveZero, preds: aboveZero,
-			about: "mean negative log likelihood of amounts above 0, of shape 1"},
+			loss: plain(gammaLoss), labels: aboveZero, preds: aboveZero},
 		{name: "gamma_deviance", kind: Regression, high: inf, eval: meanLoss, influence: byRow(meanRow),
 			loss: plain(gammaDeviance), labels: aboveZero, preds: aboveZero,
-			about:   "mean gamma deviance of amounts above 0",
 			aliases: "mean_gamma_deviance"},
 		{name: "tweedie", kind: Regression, high: inf, takes: number, usual: 1.5, above: 1, below: 2, eval: meanLoss,
-			influence: byRow(meanRow), loss: tweedieLoss, labels: atLeastZero, preds: aboveZero,
-			about: "mean negative log likelihood of amounts that are often 0, with this variance power above 1 " +
-				"(tweedie@1.5)"},
+			influence: byRow(meanRow), loss: tweedieLoss, labels: atLeastZero, preds: aboveZero},
 		{name: "soft_log_loss", kind: Regression, high: inf, eval: meanLoss, influence: byRow(meanRow),
-			loss: plain(softLogLoss), labels: fromZeroToOne, preds: fromZeroToOne,
-			about: "log loss of labels from 0 to 1, such as shares"},
+			loss: plain(softLogLoss), labels: fromZeroToOne, preds: fromZeroToOne},
 	}
 }
 
@@ -207,7 +177,7 @@ func Lookup(name string) (Metric, error) {
 			return Metric{}, err
 		}
 		m := Metric{Name: d.name + suffix, Maximize: d.maximize, Aim: d.aim, Kind: d.kind, RankOnly: d.rankOnly,
-			About: d.about, k: k, low: d.low, high: d.high, eval: d.eval, influence: d.influence,
+			k: k, low: d.low, high: d.high, eval: d.eval, influence: d.influence,
 			labels: d.labels, preds: d.preds, group: d.group}
 		if d.loss != nil {
 			m.loss = d.loss(k.number)

@@ -18,7 +18,7 @@ func lookupValue(text string) (Metric, error) {
 		return Metric{}, err
 	}
 	m := Metric{Name: "value(" + rows.Text + ")", Maximize: true, Kind: OfRows, low: -inf, high: inf, rows: rows,
-		About: "mean of the expression over the rows", eval: meanValue, influence: valueInfluence}
+		eval: meanValue, influence: valueInfluence}
 	switch {
 	case len(m.Name) > maxValueName:
 		return Metric{}, problem.New(problem.Input, "metric %.60s...: %d bytes, more than the %d that a value may have",

@@ -107,10 +107,10 @@ func (e Ender) over(yes bool) (Ender, Action) {
 		e.job = true
 		return e.do(ReadResults)
 	}
-	return e.because(Leave, Unknown)
+	return e.because(Leave, NoReason)
 }
 
-func (e Ender) do(op Op) (Ender, Action) { return e.because(op, Unknown) }
+func (e Ender) do(op Op) (Ender, Action) { return e.because(op, NoReason) }
 
 func (e Ender) because(op Op, why Why) (Ender, Action) {
 	e.doing = op
@@ -127,7 +127,7 @@ type Gate struct {
 }
 
 // Begin starts the machine.
-func (g Gate) Begin() (Gate, Action) { return g.do(LookForPromotion, Unknown) }
+func (g Gate) Begin() (Gate, Action) { return g.do(LookForPromotion, NoReason) }
 
 // Next takes the answer to the last action.
 func (g Gate) Next(a Answer) (Gate, Action) {
@@ -143,19 +143,19 @@ func (g Gate) Next(a Answer) (Gate, Action) {
 		if a.Yes { // by an earlier attempt or another aggregator; a person's later change of the champion stands
 			return g.do(Decided, Before)
 		}
-		return g.do(ReadChampion, Unknown)
+		return g.do(ReadChampion, NoReason)
 
 	case ReadChampion:
 		if a.Yes {
 			return g.do(Decided, Before)
 		}
-		return g.do(Compare, Unknown)
+		return g.do(Compare, NoReason)
 
 	case Compare:
 		if !a.Yes {
 			return g.do(Decided, NotBetter)
 		}
-		return g.do(Promote, Unknown)
+		return g.do(Promote, NoReason)
 
 	default: // Promote
 		if a.Yes {
@@ -164,7 +164,7 @@ func (g Gate) Next(a Answer) (Gate, Action) {
 		if g.lost++; g.lost >= g.Moves {
 			return g.do(Decided, MovedByOthers)
 		}
-		return g.do(LookForPromotion, Unknown)
+		return g.do(LookForPromotion, NoReason)
 	}
 }
 

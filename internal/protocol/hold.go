@@ -38,7 +38,7 @@ func (p Pulse) Next(a Answer) (Pulse, Action) {
 		if a.Yes {
 			return p.end(Abort, EndedElsewhere)
 		}
-		return p.end(GoOn, Unknown)
+		return p.end(GoOn, NoReason)
 	}
 }
 

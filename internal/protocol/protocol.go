@@ -103,26 +103,26 @@ type Why uint8
 
 // The reasons.
 const (
-	Unknown        Why = iota
-	Broken             // the store did not answer
-	Over               // the sweep was cancelled or its ending was written
-	AllEnded           // every trial has a result
-	LivingHands        // the remaining trials are held by live tasks
-	Superseded         // another task has taken the trial over
-	EndedElsewhere     // another task has ended the trial
-	ToldToGo           // the machine is being taken away
-	GivenUp            // too many tasks have died on the trial
-	Cancelled          // of an ending: the sweep was cancelled
-	AtLimit            // it reached its time limit
-	Spent              // it reached its budget
-	JobOver            // its jobs have ended
-	Before             // of a gate: the version was promoted before
-	NotBetter          // the version is not better than the champion
-	Promoted           // now
-	MovedByOthers      // others changed the champion too often
-	Unreadable         // the champion's record or a trial's decision is damaged; retrying does not help
-	NothingLeft        // the space has no other configuration to propose
-	Paused             // the trial waits at a rung
+	NoReason       Why = iota // of what needs none
+	Broken                    // the store did not answer
+	Over                      // the sweep was cancelled or its ending was written
+	AllEnded                  // every trial has a result
+	LivingHands               // the remaining trials are held by live tasks
+	Superseded                // another task has taken the trial over
+	EndedElsewhere            // another task has ended the trial
+	ToldToGo                  // the machine is being taken away
+	GivenUp                   // too many tasks have died on the trial
+	Cancelled                 // of an ending: the sweep was cancelled
+	AtLimit                   // it reached its time limit
+	Spent                     // it reached its budget
+	JobOver                   // its jobs have ended
+	Before                    // of a gate: the version was promoted before
+	NotBetter                 // the version is not better than the champion
+	Promoted                  // now
+	MovedByOthers             // others changed the champion too often
+	Unreadable                // the champion's record or a trial's decision is damaged; retrying does not help
+	NothingLeft               // the space has no other configuration to propose
+	Paused                    // the trial waits at a rung
 )
 
 // Action is what a machine asks for.

@@ -328,11 +328,11 @@ func (f flaw) settle(s Settle, a Answer) (Settle, Action) {
 
 func (f flaw) pulse(p Pulse, a Answer) (Pulse, Action) {
 	if f == beatOrNothing && a.Failed {
-		return p.end(GoOn, Unknown)
+		return p.end(GoOn, NoReason)
 	}
 	p, do := p.Next(a)
 	if f == resumedZombie && do.Do == LookForClaim {
-		return p.end(GoOn, Unknown)
+		return p.end(GoOn, NoReason)
 	}
 	return p, do
 }
@@ -406,9 +406,9 @@ func (f flaw) gate(g Gate, a Answer) (Gate, Action) {
 	g, do := g.Next(a)
 	switch {
 	case f == staleComparison && do.Do == Compare && g.lost > 0:
-		return g.do(Promote, Unknown)
+		return g.do(Promote, NoReason)
 	case f == staleChampion && do.Do == Promote:
-		return g.do(promoteAnyway, Unknown)
+		return g.do(promoteAnyway, NoReason)
 	}
 	return g, do
 }

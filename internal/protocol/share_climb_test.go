@@ -106,7 +106,7 @@ func (v visitor) climbs(s shared, i int, what string, c Climb, a Answer) {
 		return
 	case Close:
 		t.climbing, t.stopping = None, true
-		v.ends(s, i, what+" and stops", false, Unknown)
+		v.ends(s, i, what+" and stops", false, NoReason)
 		return
 	case GoOn:
 		if t.climbing, t.own = None, Undecided; t.begun {

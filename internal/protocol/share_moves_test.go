@@ -262,12 +262,12 @@ func (v visitor) hold(s shared, i int) {
 	if t.climbing != None || !t.begun && v.m.rungs > 0 || t.at < v.m.rungs {
 		v.climb(s, i)
 	} else {
-		v.ends(s, i, "has trained", true, Unknown)
+		v.ends(s, i, "has trained", true, NoReason)
 	}
 	if v.m.late {
 		then := s
 		then.tasks[i].late = true
-		v.ends(then, i, "is late", false, Unknown)
+		v.ends(then, i, "is late", false, NoReason)
 	}
 	of := s.trials[t.trial]
 	fresh := !of.claims[t.claim].saved || v.m.cancels && !of.full

@@ -38,7 +38,7 @@ func foldedBoard(maximize bool, scores ...[]float64) (*sweep.Plan, sweep.Board) 
 					"log_loss": 0.5}})
 		}
 	}
-	return p, sweep.Fold(p, results)
+	return p, sweep.MakeBoard(p, results)
 }
 
 // TestDrop: the numbers are scipy's, scipy.stats.t.sf(mean/se, 2) with se = sqrt(var(ddof=1) * (1/3 + 1/4)).

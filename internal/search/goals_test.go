@@ -36,7 +36,7 @@ func TestPickOfSeveralObjectives(t *testing.T) {
 			results = append(results, sweep.Result{Sweep: "s", Trial: i, Status: sweep.StatusDone, Score: v[0],
 				Trees: 9, ScoreSE: &se, Model: &sweep.Object{Bytes: int64(v[1])}})
 		}
-		return p, sweep.Fold(p, results)
+		return p, sweep.MakeBoard(p, results)
 	}
 
 	for within, tc := range map[string]struct {
@@ -298,7 +298,7 @@ func board(maximize bool, scores []float64, trees []int) finished {
 		}
 		results = append(results, r)
 	}
-	return finished{p, sweep.Fold(p, results)}
+	return finished{p, sweep.MakeBoard(p, results)}
 }
 
 // TestTheDefaultMayWin: then the reason says so, and what that means.

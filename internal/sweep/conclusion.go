@@ -30,9 +30,9 @@ type Row struct {
 	Front  bool    `json:"front,omitempty"`  // with several objectives: no other trial is better in all
 }
 
-// Fold makes the board. Results of another sweep or of trials that the plan does not have are left out. If one trial
+// MakeBoard counts and ranks the results of a plan. Results of another sweep or of trials that the plan does not have are left out. If one trial
 // has several results, which create-only objects exclude, the one with the lowest claim counts.
-func Fold(p *Plan, results []Result) Board {
+func MakeBoard(p *Plan, results []Result) Board {
 	by := make(map[int]*Result, len(results))
 	for i := range results {
 		r := &results[i]

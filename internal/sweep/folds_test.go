@@ -197,7 +197,7 @@ func TestSeenConfigurations(t *testing.T) {
 		}
 	}
 
-	board := sweep.Fold(p, []sweep.Result{results[3], results[7]})
+	board := sweep.MakeBoard(p, []sweep.Result{results[3], results[7]})
 	for _, c := range board.Configurations {
 		if c.Configuration == 1 && c.Params["num_leaves"] != 9.0 {
 			t.Errorf("the open configuration's parameters are %v on the board; want those of its results, %v", c.Params,
@@ -223,9 +223,9 @@ func TestBoardOfConfigurations(t *testing.T) {
 		results = append(results, rate(p, i, s, 10+i, 100))
 	}
 	results = append(results, rate(p, 9, 0.9, 40, 300), rate(p, 10, 0.8, 10, 100))
-	b := sweep.Fold(p, results)
+	b := sweep.MakeBoard(p, results)
 	slices.Reverse(results)
-	if again := sweep.Fold(p, results); fmt.Sprint(again.Configurations) == "" ||
+	if again := sweep.MakeBoard(p, results); fmt.Sprint(again.Configurations) == "" ||
 		again.Configurations[0].Configuration != b.Configurations[0].Configuration {
 		t.Error("the board depends on the order of the results")
 	}
@@ -249,7 +249,7 @@ func TestBoardOfConfigurations(t *testing.T) {
 	}
 
 	results = append(results, sweep.Result{Sweep: p.Sweep, Trial: 11, Status: sweep.StatusStopped, Reason: "behind"})
-	if c := sweep.Fold(p, results).Configurations[2]; c.State != "dropped" || c.Reason != "behind" {
+	if c := sweep.MakeBoard(p, results).Configurations[2]; c.State != "dropped" || c.Reason != "behind" {
 		t.Errorf("a configuration with a fold that was not trained is %+v; want it dropped, and why", c)
 	}
 }

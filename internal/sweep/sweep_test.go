@@ -284,16 +284,16 @@ func TestFoldDoesNotDependOnOrder(t *testing.T) {
 	results := []sweep.Result{done(0, 0.5, 10), done(1, 0.7, 30), done(2, 0.7, 20), done(3, 0.7, 20),
 		{Sweep: "nightly-1", Trial: 4, Status: sweep.StatusFailed}, {Sweep: "other", Trial: 5, Status: sweep.StatusDone,
 			Score: 1}, {Sweep: "nightly-1", Trial: 77}}
-	want, _ := json.Marshal(sweep.Fold(p, results))
+	want, _ := json.Marshal(sweep.MakeBoard(p, results))
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 50 {
 		shuffled := append(slices.Clone(results), results[rng.IntN(len(results))], results[rng.IntN(len(results))])
 		rng.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		if got, _ := json.Marshal(sweep.Fold(p, shuffled)); string(got) != string(want) {
+		if got, _ := json.Marshal(sweep.MakeBoard(p, shuffled)); string(got) != string(want) {
 			t.Fatalf("another order makes another board:\n%s\n%s", got, want)
 		}
 	}
-	b := sweep.Fold(p, results)
+	b := sweep.MakeBoard(p, results)
 	var order []int
 	for _, r := range b.Rows {
 		order = append(order, r.Trial.Number)
@@ -303,10 +303,10 @@ func TestFoldDoesNotDependOnOrder(t *testing.T) {
 		t.Errorf("order %v, %+v", order, b)
 	}
 	p.Maximize = false
-	if best := sweep.Fold(p, results).Best(); best.Trial != 0 {
+	if best := sweep.MakeBoard(p, results).Best(); best.Trial != 0 {
 		t.Errorf("minimising, trial %d is best", best.Trial)
 	}
-	if sweep.Fold(p, nil).Best() != nil {
+	if sweep.MakeBoard(p, nil).Best() != nil {
 		t.Error("no result, yet a best one")
 	}
 }
@@ -480,7 +480,7 @@ func FuzzDecoders(f *testing.F) {
 		p, err := sweep.DecodePlan(data)
 		check(err)
 		if err == nil {
-			sweep.Fold(p, nil)
+			sweep.MakeBoard(p, nil)
 			p.Fingerprint()
 		}
 		_, err = sweep.DecodeResult(data)

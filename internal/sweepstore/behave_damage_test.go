@@ -138,7 +138,7 @@ func (t *tester) failedFor(what, object string) {
 	if !l.Trials[1].Ended || len(known) != 1 || known[1].Status != sweep.StatusFailed || told != 1 {
 		t.Errorf("%s: listed %+v, results %+v, told %d times; want one failed result", what, l.Trials[1], known, told)
 	}
-	if board := sweep.Fold(t.plan, []sweep.Result{known[1]}); board.Failed != 1 {
+	if board := sweep.MakeBoard(t.plan, []sweep.Result{known[1]}); board.Failed != 1 {
 		t.Errorf("%s: the board counts %d failed trials, want 1", what, board.Failed)
 	}
 }

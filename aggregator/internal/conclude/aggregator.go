@@ -473,7 +473,7 @@ func (k *known) foldResults(e *sweep.Ending) sweep.Board {
 			results = append(results, r)
 		}
 	}
-	return sweep.Fold(k.plan, results)
+	return sweep.MakeBoard(k.plan, results)
 }
 
 // writeConclusion creates the conclusion. created is false if another aggregator was first.

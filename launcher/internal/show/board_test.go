@@ -41,7 +41,7 @@ func TestBoardOfConfigurations(t *testing.T) {
 	results = append(results, sweep.Result{Sweep: p.Sweep, Trial: 5, Status: sweep.StatusStopped,
 		Reason: "configuration 2 is behind configuration 1"},
 		sweep.Result{Sweep: p.Sweep, Trial: 6, Status: sweep.StatusDone, Score: 0.8, Trees: 20, TrainRows: 250})
-	b := sweep.Fold(p.WithRefit(sweep.Params{"num_leaves": 11.0, "num_iterations": 20.0}), results)
+	b := sweep.MakeBoard(p.WithRefit(sweep.Params{"num_leaves": 11.0, "num_iterations": 20.0}), results)
 
 	var out bytes.Buffer
 	w := Printer{Screen: tables.Screen{Output: program.To(&out)}}
@@ -71,7 +71,7 @@ func TestBoardTellsOfMachines(t *testing.T) {
 	}
 	var out bytes.Buffer
 	w := Printer{Screen: tables.Screen{Output: program.To(&out)}}
-	board(w, p, sweep.Fold(p, results))
+	board(w, p, sweep.MakeBoard(p, results))
 	text := strings.Join(strings.Fields(out.String()), " ")
 	if strings.Count(text, "by 2 machines: the first sent 3.0 MB") != 1 || strings.Count(text, "machine") != 1 ||
 		!strings.Contains(text, "auc on valid") {

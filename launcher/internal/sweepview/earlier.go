@@ -105,7 +105,7 @@ func ratedResults(p *sweep.Plan, results []sweep.Result) []sweep.Result {
 		return results
 	}
 	var out []sweep.Result
-	for _, c := range sweep.Fold(p, results).Configurations {
+	for _, c := range sweep.MakeBoard(p, results).Configurations {
 		if c.State == sweep.ConfigurationDone {
 			out = append(out, sweep.Result{Trial: c.Trials[0], Status: sweep.StatusDone, Params: c.Params,
 				Score: *c.Mean})

@@ -87,7 +87,7 @@ func (s *View) Look(ctx context.Context) (State, error) {
 	}
 
 	state := State{Listing: l}
-	state.Board = sweep.Fold(s.Plan, slices.Collect(maps.Values(s.results)))
+	state.Board = sweep.MakeBoard(s.Plan, slices.Collect(maps.Values(s.results)))
 	final, ok := s.Plan.Final()
 	for _, t := range l.Trials {
 		_, ended := s.results[t.Number]

@@ -51,7 +51,7 @@ func (w *world) board(t *testing.T) sweep.Board {
 	for i := range w.plan.Trials {
 		results = append(results, *w.result(t, i))
 	}
-	return sweep.Fold(w.plan, results)
+	return sweep.MakeBoard(w.plan, results)
 }
 
 // refit is the model's bytes and scores.

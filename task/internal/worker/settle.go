@@ -108,7 +108,7 @@ func (w *Worker) settleFinal(board sweep.Board) (settled, error) {
 // board ranks what has ended by the latest listing.
 func (w *Worker) board(ctx context.Context) (sweep.Board, error) {
 	err := w.trials.Results(ctx, w.known.listing, w.known.results, nil)
-	return sweep.Fold(w.plan, slices.Collect(maps.Values(w.known.results))), err
+	return sweep.MakeBoard(w.plan, slices.Collect(maps.Values(w.known.results))), err
 }
 
 // bestOf is what the final training would train; none says why nothing.

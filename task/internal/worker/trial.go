@@ -70,7 +70,7 @@ func (w *Worker) trainClaimed(ctx context.Context, claim *sweep.Claim) error {
 
 	// A reader of the result must find the curve, so it is written before. If there is no result, the claim is released
 	// first: other tasks wait for that.
-	if e.why == protocol.Unknown {
+	if e.why == protocol.NoReason {
 		hurry, cancel := outlive(ctx, curveFor)
 		w.writeCurve(hurry, t.pulse)
 		cancel()
@@ -96,7 +96,7 @@ func (t *training) run(trialCtx context.Context) ending {
 	t.result.Rungs = t.passed
 
 	// An early end says nothing about the configuration: whoever holds the trial next goes on with it.
-	if why, reason := classify(err, t.ctx.Err(), cause); why != protocol.Unknown {
+	if why, reason := classify(err, t.ctx.Err(), cause); why != protocol.NoReason {
 		e := ending{claim: t.claim, why: why, err: reason}
 		switch paused := new(pausedError); {
 		case errors.As(reason, &paused):
@@ -423,7 +423,7 @@ func (w *Worker) score(model *gbt.Model, threads int) (*modelFiles, error) {
 	return out, nil
 }
 
-// classify says why a training ended early, and by which error; Unknown if it ended the trial, with a model or without
+// classify says why a training ended early, and by which error; NoReason if it ended the trial, with a model or without
 // one. err is the training's, told that of the task's context, and cause is why the trial's context was cancelled.
 //
 // The first match wins. A machine that goes cannot act on anything else; a trial that another task has needs nothing
@@ -433,7 +433,7 @@ func classify(err, told, cause error) (protocol.Why, error) {
 	paused := new(pausedError)
 	switch {
 	case err == nil:
-		return protocol.Unknown, nil
+		return protocol.NoReason, nil
 	case told != nil:
 		return protocol.ToldToGo, told
 	case errors.Is(cause, errSuperseded):
@@ -446,7 +446,7 @@ func classify(err, told, cause error) (protocol.Why, error) {
 	case errors.As(err, &paused):
 		return protocol.Paused, err
 	}
-	return protocol.Unknown, nil
+	return protocol.NoReason, nil
 }
 
 // verify verifies the whole copy. The error is errCopy, and says when, if it has changed since it was staged.

@@ -356,9 +356,9 @@ func TestClassify(t *testing.T) {
 		why              protocol.Why
 		reason           error
 	}{
-		{"trained", nil, nil, nil, protocol.Unknown, nil},
-		{"trained, though told to go", nil, told, told, protocol.Unknown, nil},
-		{"trained, though superseded", nil, nil, errSuperseded, protocol.Unknown, nil},
+		{"trained", nil, nil, nil, protocol.NoReason, nil},
+		{"trained, though told to go", nil, told, told, protocol.NoReason, nil},
+		{"trained, though superseded", nil, nil, errSuperseded, protocol.NoReason, nil},
 
 		{"told to go", told, told, told, protocol.ToldToGo, told},
 		{"told to go, and superseded", told, told, errSuperseded, protocol.ToldToGo, told},
@@ -373,18 +373,18 @@ func TestClassify(t *testing.T) {
 			errEndedElsewhere},
 
 		{"without a store", store, nil, nil, protocol.Broken, store},
-		{"without a store, the sweep cancelled", store, nil, errCancelled, protocol.Unknown, nil},
-		{"without a store, the sweep concluded", store, nil, errEnded, protocol.Unknown, nil},
+		{"without a store, the sweep cancelled", store, nil, errCancelled, protocol.NoReason, nil},
+		{"without a store, the sweep concluded", store, nil, errEnded, protocol.NoReason, nil},
 		{"on a damaged copy", damaged, nil, nil, protocol.Broken, damaged},
-		{"on a damaged copy, the sweep cancelled", damaged, nil, errCancelled, protocol.Unknown, nil},
+		{"on a damaged copy, the sweep cancelled", damaged, nil, errCancelled, protocol.NoReason, nil},
 
 		{"paused", paused, nil, nil, protocol.Paused, paused},
 		{"paused, the sweep cancelled", paused, nil, errCancelled, protocol.Paused, paused},
 
-		{"behind others", stopped, nil, nil, protocol.Unknown, nil},
-		{"at its limit", gbt.ErrLimit, nil, nil, protocol.Unknown, nil},
-		{"wrong", bad, nil, nil, protocol.Unknown, nil},
-		{"the sweep cancelled", told, nil, errCancelled, protocol.Unknown, nil},
+		{"behind others", stopped, nil, nil, protocol.NoReason, nil},
+		{"at its limit", gbt.ErrLimit, nil, nil, protocol.NoReason, nil},
+		{"wrong", bad, nil, nil, protocol.NoReason, nil},
+		{"the sweep cancelled", told, nil, errCancelled, protocol.NoReason, nil},
 	} {
 		if why, reason := classify(tc.err, tc.told, tc.cause); why != tc.why || !errors.Is(reason, tc.reason) {
 			t.Errorf("%s: got %d (%v), want %d (%v)", tc.name, why, reason, tc.why, tc.reason)
