@@ -212,10 +212,11 @@ func TestRefusals(t *testing.T) {
 	}
 	must.Do(t, os.WriteFile(half, []byte("1234"), 0o644))
 	for says, args := range map[string][]string{
-		"--rows is 0":          {"table", "--dir", dir, "--rows", "0"},
-		"--columns is":         {"table", "--dir", dir, "--columns", "100000"},
-		"--part-rows is -1":    {"table", "--dir", dir, "--part-rows", "-1"},
-		"--threads is 0":       {"predict", "--model", model, "--values", odd, "--threads", "0"},
+		"--rows is 0":       {"table", "--dir", dir, "--rows", "0"},
+		"--columns is":      {"table", "--dir", dir, "--columns", "100000"},
+		"--part-rows is -1": {"table", "--dir", dir, "--part-rows", "-1"},
+		"--threads is 0":    {"table", "--dir", dir, "--threads", "0"},
+
 		"holds 3 values":       {"predict", "--model", model, "--values", odd},
 		"has 4 bytes":          {"predict", "--model", model, "--values", half},
 		`--scorer "xgboost"`:   {"predict", "--model", model, "--values", even, "--scorer", "xgboost"},

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"syscall"
 	"time"
 
 	"github.com/dmitryikh/leaves"
@@ -21,7 +20,6 @@ import (
 
 type predictOptions struct {
 	model, values, scores, scorer string
-	threads, repeat               int
 }
 
 // predicted is what scoring took, reading model and values not counted.
@@ -29,17 +27,13 @@ type predicted struct {
 	Scorer  string  `json:"scorer"`
 	Rows    int     `json:"rows"`
 	Trees   int     `json:"trees"`
-	Threads int     `json:"threads"`
 	Seconds float64 `json:"seconds"`
-	// Processor is the processor time of one call, on average over all but the first, which compiles the trees; 0 for
-	// a single call.
-	Processor float64 `json:"cpu_seconds,omitempty"`
 }
 
 func predictCommand(out io.Writer) *cobra.Command {
-	o := predictOptions{scorer: "coppice", threads: 1, repeat: 1}
+	o := predictOptions{scorer: "coppice"}
 	cmd := &cobra.Command{
-		Use: "predict --model model.txt --values FILE", Short: "Time raw scores of rows in memory", Args: cobra.NoArgs,
+		Use: "predict --model model.txt --values FILE", Short: "Time raw scores of rows in memory, on one thread", Args: cobra.NoArgs,
 		Long: `FILE holds float64 values, row by row, little endian, without a header; NaN is a missing one.
 The time is that of scoring all rows that are already in memory.`,
 		Example: "  gauge predict --model model.txt --values valid.f64 --scorer leaves --scores scores.f64",
@@ -56,17 +50,12 @@ The time is that of scoring all rows that are already in memory.`,
 	cmd.Flags().StringVar(&o.values, "values", "", "rows to score (required)")
 	cmd.Flags().StringVar(&o.scores, "scores", "", "where to write the scores, float64 each")
 	cmd.Flags().StringVar(&o.scorer, "scorer", o.scorer, "coppice or leaves")
-	cmd.Flags().IntVar(&o.threads, "threads", o.threads, "threads that score")
-	cmd.Flags().IntVar(&o.repeat, "repeat", o.repeat, "how often the rows are scored, for the processor time of few")
 	_ = cmd.MarkFlagRequired("model")
 	_ = cmd.MarkFlagRequired("values")
 	return cmd
 }
 
 func (o *predictOptions) run() (*predicted, error) {
-	if o.threads < 1 || o.threads > 1024 {
-		return nil, program.Usagef("--threads is %d: use 1 to 1024", o.threads)
-	}
 	text, err := os.ReadFile(o.model)
 	if err != nil {
 		return nil, err
@@ -100,53 +89,27 @@ func (o *predictOptions) run() (*predicted, error) {
 		return nil, fmt.Errorf("%s: %w", o.scorer, err)
 	}
 
-	processor := 0.0
-	if o.repeat > 1 {
-		for len(score)*o.repeat < 1024 { // until the trees are compiled
-			o.repeat *= 2
-		}
-		for range o.repeat {
-			if err := predict(x, score); err != nil {
-				return nil, fmt.Errorf("%s: %w", o.scorer, err)
-			}
-		}
-		before := processorTime()
-		for range o.repeat {
-			if err := predict(x, score); err != nil {
-				return nil, fmt.Errorf("%s: %w", o.scorer, err)
-			}
-		}
-		processor = (processorTime() - before).Seconds() / float64(o.repeat)
-	}
-
 	if o.scores != "" {
 		if err := writeFloats(o.scores, score); err != nil {
 			return nil, err
 		}
 	}
 
-	return &predicted{o.scorer, len(score), len(m.Trees), o.threads, took.Seconds(), processor}, nil
-}
-
-// processorTime is how long this process has computed so far.
-func processorTime() time.Duration {
-	var r syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r) // it cannot fail with these arguments
-	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+	return &predicted{o.scorer, len(score), len(m.Trees), took.Seconds()}, nil
 }
 
 // predictor is the scorer that was asked for, its model loaded.
 func (o *predictOptions) predictor(m *gbt.Model, text []byte) (func(x, score []float64) error, error) {
 	switch o.scorer {
 	case "coppice":
-		return func(x, score []float64) error { return m.PredictAll(x, score, o.threads) }, nil
+		return func(x, score []float64) error { return m.PredictAll(x, score, 1) }, nil
 	case "leaves":
 		other, err := leaves.LGEnsembleFromReader(bufio.NewReader(bytes.NewReader(text)), false)
 		if err != nil {
 			return nil, fmt.Errorf("leaves cannot read %s: %w", o.model, err)
 		}
 		return func(x, score []float64) error {
-			return other.PredictDense(x, len(score), m.Features(), score, 0, o.threads)
+			return other.PredictDense(x, len(score), m.Features(), score, 0, 1)
 		}, nil
 	}
 

@@ -27,7 +27,6 @@ type tableOptions struct {
 	dir           string
 	rows, columns int
 	partRows      int // of every file but the last
-	seed          uint64
 	threads       int
 }
 
@@ -38,11 +37,11 @@ const (
 )
 
 func tableCommand(out io.Writer) *cobra.Command {
-	o := tableOptions{rows: 1_000_000, columns: 40, partRows: 1_000_000, seed: 7, threads: runtime.GOMAXPROCS(0)}
+	o := tableOptions{rows: 1_000_000, columns: 40, partRows: 1_000_000, threads: runtime.GOMAXPROCS(0)}
 	cmd := &cobra.Command{
 		Use: "table --dir DIR", Short: "Make a table of numbers with a binary label as Parquet files",
 		Args: cobra.NoArgs,
-		Long: `Writes DIR/part-NUMBER-ROWS.parquet, files of --part-rows rows each. A file depends on seed,
+		Long: `Writes DIR/part-NUMBER-ROWS.parquet, files of --part-rows rows each. A file depends on
 number and rows only, and one that is there already is kept, so that a larger table continues a smaller one.
 Values lie on a coarse grid: dictionaries keep 130,000,000 rows of 40 columns below 10 GB. Memory does not
 grow with rows.`,
@@ -62,7 +61,6 @@ grow with rows.`,
 	cmd.Flags().IntVar(&o.rows, "rows", o.rows, "rows of the whole table")
 	cmd.Flags().IntVar(&o.columns, "columns", o.columns, "features; the label comes on top")
 	cmd.Flags().IntVar(&o.partRows, "part-rows", o.partRows, "rows of a file")
-	cmd.Flags().Uint64Var(&o.seed, "seed", o.seed, "the same seed makes the same table")
 	cmd.Flags().IntVar(&o.threads, "threads", o.threads, "files that are written at once")
 	_ = cmd.MarkFlagRequired("dir")
 	return cmd
@@ -107,7 +105,7 @@ func (o *tableOptions) writeParts(ctx context.Context) (names []string, written 
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return nil, 0, err
 	}
-	m := newMaker(o.columns, o.seed)
+	m := newMaker(o.columns)
 	todo, errs := make(chan part), make([]error, o.threads)
 	var workers sync.WaitGroup
 	for w := range o.threads {
@@ -135,15 +133,17 @@ func (o *tableOptions) writeParts(ctx context.Context) (names []string, written 
 
 // maker holds what all parts have in common. It does not change and may be used from any goroutine.
 type maker struct {
-	seed    uint64
 	columns []table.Column
 	weight  []float64 // of each feature in the label
 }
 
 const labelColumn = "label"
 
-func newMaker(columns int, seed uint64) *maker {
-	m := &maker{seed: seed}
+// seed has the same number make the same file.
+const seed = 7
+
+func newMaker(columns int) *maker {
+	m := &maker{}
 	rng := rand.New(rand.NewPCG(seed, math.MaxUint64))
 	for i := range columns {
 		m.columns = append(m.columns, table.Column{Name: fmt.Sprintf("f%02d", i), Type: dataset.Float})
@@ -168,7 +168,7 @@ func (m *maker) writePart(p part) (err error) {
 		return err
 	}
 
-	rng := rand.New(rand.NewPCG(m.seed, uint64(p.number)))
+	rng := rand.New(rand.NewPCG(seed, uint64(p.number)))
 	b := m.newBatch()
 	for left := p.rows; left > 0; left -= b.Rows {
 		m.fillRows(b, min(left, batchRows), rng)
