@@ -33,7 +33,8 @@ type predicted struct {
 func predictCommand(out io.Writer) *cobra.Command {
 	o := predictOptions{scorer: "coppice"}
 	cmd := &cobra.Command{
-		Use: "predict --model model.txt --values FILE", Short: "Time raw scores of rows in memory, on one thread", Args: cobra.NoArgs,
+		Use: "predict --model model.txt --values FILE", Args: cobra.NoArgs,
+		Short: "Time raw scores of rows in memory, on one thread",
 		Long: `FILE holds float64 values, row by row, little endian, without a header; NaN is a missing one.
 The time is that of scoring all rows that are already in memory.`,
 		Example: "  gauge predict --model model.txt --values valid.f64 --scorer leaves --scores scores.f64",

@@ -14,7 +14,7 @@ var ceilings = map[string]int{
 	"aggregator/internal/cli":      261,
 	"aggregator/internal/conclude": 3925,
 	"aggregator/internal/judge":    889,
-	"bench/gauge":                  626,
+	"bench/gauge":                  590,
 	"container/roots":              34,
 	"e2e":                          4,
 	"examples/clicks":              263,
@@ -30,7 +30,7 @@ var ceilings = map[string]int{
 	"internal/cloud/idtoken":       268,
 	"internal/cloud/inspect":       324,
 	"internal/cloud/pubsub":        78,
-	"internal/dataset":             5375,
+	"internal/dataset":             5368,
 	"internal/dataset/cell":        2777,
 	"internal/dataset/datasettest": 235,
 	"internal/dataset/encode":      3157,
@@ -44,12 +44,12 @@ var ceilings = map[string]int{
 	"internal/gbt":                 9891,
 	"internal/ledger":              545,
 	"internal/machines":            404,
-	"internal/metric":              2681,
+	"internal/metric":              2644,
 	"internal/must":                36,
 	"internal/nights":              3637,
 	"internal/nights/nightstest":   1011,
 	"internal/notify":              543,
-	"internal/page":                2682,
+	"internal/page":                2679,
 	"internal/page/pagetest":       370,
 	"internal/page/plot":           599,
 	"internal/problem":             120,
@@ -58,13 +58,13 @@ var ceilings = map[string]int{
 	"internal/program/tables":      335,
 	"internal/protocol":            1101,
 	"internal/random":              17,
-	"internal/registry":            2466,
+	"internal/registry":            2463,
 	"internal/scorer":              667,
 	"internal/search":              4231,
 	"internal/slurm":               621,
 	"internal/strictjson":          304,
 	"internal/strictyaml":          759,
-	"internal/sweep":               4998,
+	"internal/sweep":               4999,
 	"internal/sweepstore":          1429,
 	"internal/team":                1334,
 	"internal/telemetry":           216,
@@ -92,7 +92,7 @@ var ceilings = map[string]int{
 	"localemu":                     15,
 	"localemu/batchemu":            2087,
 	"localemu/command":             33,
-	"localemu/gcsemu":              1618,
+	"localemu/gcsemu":              1510,
 	"localemu/internal/cli":        513,
 	"localemu/internal/httpjson":   112,
 	"localemu/internal/proc":       303,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 109_949
+const maxLines = 109_756
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -66,8 +66,6 @@ type Manifest struct {
 	// share of the negative rows that was kept, in every split; 0 means all
 	Negatives float64 `json:"negatives,omitempty"`
 	Thinned   int64   `json:"thinned,omitempty"` // negative rows that were not kept
-	// Like is, of datasets that earlier builds staged, the dataset NAME@VERSION whose columns, bounds and keys it took.
-	Like string `json:"like,omitempty"`
 
 	Files []FileInfo `json:"files"` // all except the manifest
 	About About      `json:"about"`

@@ -74,11 +74,6 @@ func (m *Manifest) check() error {
 		return badManifest("version", fmt.Errorf("%.40q is not 16 hexadecimal digits", m.Version))
 	}
 
-	if name, version, _ := strings.Cut(m.Like, "@"); m.Like != "" &&
-		(CheckName(name) != nil || !versionPattern.MatchString(version)) {
-		return badManifest("like", fmt.Errorf("%.60q is not a dataset's NAME@VERSION", m.Like))
-	}
-
 	if err := checkFeatures(m.Features); err != nil {
 		return err
 	}

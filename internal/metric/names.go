@@ -330,10 +330,6 @@ func byObjective() []judged {
 		{"lambdarank", Ranking, "ndcg@10", orders},
 		{"rank_xendcg", Ranking, "ndcg@10", orders},
 		{"multiclass", Classes, "multi_logloss", []string{"multi_logloss", "multi_error"}},
-		// Of versions that earlier builds trained.
-		{"fair", Regression, "rmse", numbers},
-		{"mape", Regression, "mape", append([]string{"mape"}, numbers...)},
-		{"multiclassova", Classes, "multi_logloss", []string{"multi_logloss", "multi_error"}},
 	}
 }
 

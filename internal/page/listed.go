@@ -210,9 +210,6 @@ func Made(m *dataset.Manifest) (notes []string) {
 		add("left out: %s of the negative rows; in metrics each remaining one counts %s times, and predictions are "+
 			"right for all rows", comma(m.Thinned), plot.Plain.Format(1/m.Negatives))
 	}
-	if m.Like != "" {
-		add("made like %s: models of that dataset can be continued on this one", m.Like)
-	}
 	statistics, levels := 0, 0
 	for i := range m.Features {
 		if f := &m.Features[i]; f.IsDerived() && f.From.Table >= 0 {

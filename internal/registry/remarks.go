@@ -15,13 +15,10 @@ import (
 
 // Remark is a mark against a version, or its removal.
 type Remark struct {
-	Kind EventKind `json:"kind"` // MarkedBad or Cleared; in old records also tags and notes, which are kept as they are
-	// Of a tag in an old record.
-	Tag   string    `json:"tag,omitempty"`
-	Value string    `json:"value,omitempty"`
-	By    string    `json:"by"`
-	Why   string    `json:"why"`
-	At    time.Time `json:"at"`
+	Kind EventKind `json:"kind"` // MarkedBad or Cleared
+	By   string    `json:"by"`
+	Why  string    `json:"why"`
+	At   time.Time `json:"at"`
 }
 
 // Remarks holds all remarks on a version, oldest first. It is append-only; the current state follows from it.
@@ -49,7 +46,7 @@ func (m Remarks) Bad() (r Remark, ok bool) {
 // check rejects an invalid remark.
 func (r Remark) check() error {
 	switch r.Kind {
-	case MarkedBad, Cleared, "tagged", "untagged", "noted":
+	case MarkedBad, Cleared:
 		return Act{By: r.By, Why: r.Why, At: r.At}.check()
 	}
 	return wrong("remark", "there is no kind %.40q", r.Kind)

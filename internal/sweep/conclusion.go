@@ -30,8 +30,9 @@ type Row struct {
 	Front  bool    `json:"front,omitempty"`  // with several objectives: no other trial is better in all
 }
 
-// MakeBoard counts and ranks the results of a plan. Results of another sweep or of trials that the plan does not have are left out. If one trial
-// has several results, which create-only objects exclude, the one with the lowest claim counts.
+// MakeBoard counts and ranks the results of a plan. Results of another sweep or of trials that the plan does not have
+// are left out. If one trial has several results, which create-only objects exclude, the one with the lowest claim
+// counts.
 func MakeBoard(p *Plan, results []Result) Board {
 	by := make(map[int]*Result, len(results))
 	for i := range results {
@@ -284,7 +285,7 @@ func (s *Standing) Text(now time.Time) string {
 type Within struct {
 	Low    float64 `json:"low"`
 	High   float64 `json:"high"`
-	Metric string  `json:"metric,omitempty"` // its name; empty in conclusions of older builds
+	Metric string  `json:"metric,omitempty"` // its name
 }
 
 // ErrorOf is the standard error of a metric on test; 0 where none is known.
