@@ -41,15 +41,9 @@ func TestTooLateToCancel(t *testing.T) {
 func TestStageShowsTheDataset(t *testing.T) {
 	w := newWorld(t)
 	out := w.staged()
-	for _, part := range []string{"campaign_id", "categorical", "forced", "4009", "age", "numeric", "train", "positive",
-		"gs://datasets/datasets/clicks/", "staged"} {
-		if !strings.Contains(out, part) {
-			t.Errorf("it does not show %q:\n%s", part, out)
-		}
-	}
-	if out := w.staged(); !strings.Contains(out, "was staged before") {
-		t.Errorf("the second time:\n%s", out)
-	}
+	w.says(out, "campaign_id", "categorical", "forced", "4009", "age", "numeric", "train", "positive",
+		"gs://datasets/datasets/clicks/", "staged")
+	w.says(w.staged(), "was staged before")
 	var m struct {
 		Version string `json:"version"`
 		Existed bool   `json:"existed"`
@@ -60,9 +54,7 @@ func TestStageShowsTheDataset(t *testing.T) {
 	}
 	folder := filepath.Join(w.dir, "out")
 	out = w.must("stage", filepath.Join(w.dir, "dataset.yaml"), "--out", folder, "--dry-run")
-	if !strings.Contains(out, "would be read") {
-		t.Errorf("--dry-run says %q, want what would be read", out)
-	}
+	w.says(out, "would be read")
 	if _, err := os.Stat(folder); !os.IsNotExist(err) {
 		t.Errorf("--dry-run made %s (%v), want nothing staged", folder, err)
 	}
@@ -86,12 +78,8 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 	file := w.file("sweep.yaml", sweepYAML)
 	w.jobs.run = w.concluded(sweep.OutcomeWinner)
 	out := w.must("sweep", file)
-	for _, part := range []string{"4 trials", "note:", "calib or test", "trial   3", "winner",
-		"trial 3 of sweep night-", "auc 0.61", "promoted: there was no champion", "launcher registry show ctr@1"} {
-		if !strings.Contains(out, part) {
-			t.Errorf("it does not show %q:\n%s", part, out)
-		}
-	}
+	w.says(out, "4 trials", "note:", "calib or test", "trial   3", "winner", "trial 3 of sweep night-", "auc 0.61",
+		"promoted: there was no champion", "launcher registry show ctr@1")
 	// Again: the sweep has ended, so nothing is submitted.
 	w.must("sweep", file, "--json")
 	for id, n := range w.jobs.submitted {
@@ -99,9 +87,7 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 			t.Errorf("%s was submitted %d times", id, n)
 		}
 	}
-	if out := w.must("status"); !strings.Contains(out, "ctr@1") || !strings.Contains(out, "promoted") {
-		t.Errorf("status:\n%s", out)
-	}
+	w.says(w.must("status"), "ctr@1", "promoted")
 	var id sweep.ID
 	for id = range w.jobs.submitted {
 	}
@@ -134,9 +120,7 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 
 	// A plan that cannot be read hides no other sweep.
 	must.Get(blob.Create(t.Context(), w.buckets["sweeps"], sweep.Names("broken").Plan(), []byte("{")))(t)
-	if out := w.must("status"); !strings.Contains(out, "unreadable") || !strings.Contains(out, string(id)) {
-		t.Errorf("status:\n%s", out)
-	}
+	w.says(w.must("status"), "unreadable", string(id))
 	w.refused(sweep.ExitInput, "sweep broken:", "status", "broken")
 
 	// Nor does a conclusion.
@@ -181,9 +165,7 @@ func TestSweepIDs(t *testing.T) {
 		t.Errorf("a sweep with an id: got %s; want one job, and the command to watch it", out)
 	}
 	w.now = w.now.Add(time.Hour)
-	if out := w.must("sweep", file, "--id", "nightly-1", "--no-wait"); !strings.Contains(out, "attached") {
-		t.Errorf("the same sweep again: got %s; want it attached", out)
-	}
+	w.says(w.must("sweep", file, "--id", "nightly-1", "--no-wait"), "attached")
 	other := w.file("other.yaml", strings.Replace(sweepYAML, "trials: 4", "trials: 5", 1))
 	w.refused(sweep.ExitConflict, " by build v1, this is v1)", "sweep", other, "--id", "nightly-1", "--no-wait")
 	w.refused(sweep.ExitUsage, "sweep id", "sweep", file, "--id", "../x")
@@ -207,12 +189,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 	w := newStagedWorld(t)
 	file := w.file("sweep.yaml", sweepYAML)
 	out := w.must("sweep", file, "--dry-run")
-	for _, part := range []string{"num_leaves", "random", `"taskCount": 2`, "private to a trial",
-		"of which the dataset takes"} {
-		if !strings.Contains(out, part) {
-			t.Errorf("it does not show %q:\n%s", part, out)
-		}
-	}
+	w.says(out, "num_leaves", "random", `"taskCount": 2`, "private to a trial", "of which the dataset takes")
 	var both struct {
 		Plan    sweep.Plan      `json:"plan"`
 		Request json.RawMessage `json:"request"`
@@ -241,9 +218,7 @@ func TestCancel(t *testing.T) {
 		return string(data)
 	}
 	first := read()
-	if !strings.Contains(first, `"format": 1`) || !strings.Contains(first, `"sweep": "x"`) {
-		t.Errorf("cancelling wrote %s, want a format and the sweep", first)
-	}
+	w.says(first, `"format": 1`, `"sweep": "x"`)
 	w.refused(sweep.ExitNoWinner, "cancelled", "watch", "x")
 	w.must("cancel", "x")
 	if again := read(); again != first {
@@ -283,19 +258,12 @@ func TestRollbackTo(t *testing.T) {
 		"registry",
 		"rollback", "ctr", "--to", "4", "--why", "a test")
 	w.refused(sweep.ExitUsage, "--to is 0", "registry", "rollback", "ctr", "--to", "0", "--why", "a test")
-	if out := w.must("registry", "rollback", "ctr", "--to", "3", "--why", "a test"); !strings.Contains(out, "already") {
-		t.Errorf("to where it is: %s", out)
-	}
-	if out := w.must("registry", "rollback", "ctr", "--to", "1", "--why", "a test"); !strings.Contains(out,
-		"version 3 -> 1") {
-		t.Errorf("to 1: %s", out)
-	}
+	w.says(w.must("registry", "rollback", "ctr", "--to", "3", "--why", "a test"), "already")
+	w.says(w.must("registry", "rollback", "ctr", "--to", "1", "--why", "a test"), "version 3 -> 1")
 	// Nothing is before 1, though the champion has pointed elsewhere.
 	w.refused(sweep.ExitNotFound, "champion of ctr has no earlier version to return to", "registry", "rollback",
 		"ctr", "--why", "a test")
-	if out := w.must("registry", "show", "ctr", "--history"); !strings.Contains(out, "3 -> 1") {
-		t.Errorf("the history does not say so:\n%s", out)
-	}
+	w.says(w.must("registry", "show", "ctr", "--history"), "3 -> 1")
 }
 
 // TestParametersOfAResultCanBeFedBack: all of them, as in result.json, including empty lists of columns.
@@ -325,12 +293,8 @@ func TestWordsOnScreens(t *testing.T) {
 	w.jobs.run = w.concluded(sweep.OutcomeNoWinner)
 	file := w.file("sweep.yaml", sweepYAML)
 	w.run("sweep", file, "--id", "night-1")
-	if out := w.must("status"); !strings.Contains(out, "│ no winner │") {
-		t.Errorf("status shows\n%s\nexpected \"no winner\"", out)
-	}
-	if out := w.must("status", "--json"); !strings.Contains(out, `"outcome": "no_winner"`) {
-		t.Errorf("status --json prints\n%s\nexpected no_winner", out)
-	}
+	w.says(w.must("status"), "│ no winner │")
+	w.says(w.must("status", "--json"), `"outcome": "no_winner"`)
 	w.jobs.cancelled = true
 	w.refused(sweep.ExitConflict, "has ended (no winner)", "cancel", "night-1")
 }
@@ -427,7 +391,5 @@ func TestEveryHelpHasAnExample(t *testing.T) {
 			visit(name)
 		}
 	}
-	if out := w.must("stage-task", "--help"); !strings.Contains(out, "--batch") {
-		t.Errorf("the help of stage-task does not say what starts it:\n%s", out)
-	}
+	w.says(w.must("stage-task", "--help"), "--batch")
 }

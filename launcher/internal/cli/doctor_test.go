@@ -66,12 +66,8 @@ func TestDoctor(t *testing.T) {
 	file := w.file("sweep.yaml", sweepYAML)
 	open := func(context.Context, Env) (doctor.Cloud, error) { return unknown{}, nil }
 	code, out, errOut := w.examined(open, "doctor", file)
-	for _, want := range []string{"ana@example.com", "problem", "projects/p/topics/coppice-scores: it does not exist",
-		"\nterraform apply\n", " ok, 1 problem, ", "it is staged", "4 trials"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %q in\n%s", want, out)
-		}
-	}
+	w.says(out, "ana@example.com", "problem", "projects/p/topics/coppice-scores: it does not exist",
+		"\nterraform apply\n", " ok, 1 problem, ", "it is staged", "4 trials")
 	if code != sweep.ExitSetup || !strings.HasSuffix(errOut, "1 problem; the command next to it fixes it\n") {
 		t.Errorf("one right is missing: exit code %d, output %s; want the code for a faulty setup, and one problem "+
 			"counted", code, errOut)

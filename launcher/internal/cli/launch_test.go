@@ -52,13 +52,8 @@ func TestSlots(t *testing.T) {
 		t.Errorf("in New York: %v", got)
 	}
 	out := w.must("sweep", file, "--schedule", "0 3 * * *", "--no-wait")
-	if !strings.Contains(out,
-		"note: sweep night-20261122-0300 was started with another spec or version of the dataset") {
-		t.Errorf("nothing is said of the other plan:\n%s", out)
-	}
-	if out := w.must("sweep", other, "--schedule", "0 3 * * *", "--no-wait"); strings.Contains(out, "another spec") {
-		t.Errorf("the plan is the same:\n%s", out)
-	}
+	w.says(out, "note: sweep night-20261122-0300 was started with another spec or version of the dataset")
+	w.lacks(w.must("sweep", other, "--schedule", "0 3 * * *", "--no-wait"), "another spec")
 	w.refused(sweep.ExitUsage, "--time-zone", "sweep", file, "--time-zone", "UTC")
 	w.refused(sweep.ExitUsage, "--id or --schedule", "sweep", file, "--schedule", "0 3 * * *", "--id", "x")
 	w.refused(sweep.ExitUsage, "five fields", "sweep", file, "--schedule", "@daily")
@@ -145,10 +140,7 @@ func TestFallbacksAreTold(t *testing.T) {
 	w.runner = shortage{w.jobs}
 	file := w.file("sweep.yaml", fallbackYAML)
 	out := w.must("sweep", file, "--id", "x", "--no-wait")
-	if !strings.Contains(out, "no machines for n2-highmem-2, Spot: it failed: no room\n"+
-		"continuing with n2-highmem-2, on demand\n") {
-		t.Errorf("a sweep whose first machines are not there says\n%s\nwant why and which are next", out)
-	}
+	w.says(out, "no machines for n2-highmem-2, Spot: it failed: no room\n"+"continuing with n2-highmem-2, on demand\n")
 	out = w.must("sweep", file, "--id", "y", "--no-wait", "--json")
 	var got struct{ Job string }
 	if err := json.Unmarshal([]byte(out), &got); err != nil || !strings.HasSuffix(got.Job, "/y-f1") {
@@ -162,12 +154,8 @@ func TestDryRunShowsFallbacks(t *testing.T) {
 	file := w.file("sweep.yaml", strings.Replace(sweepYAML, "type: n2-highmem-2,",
 		"type: n2-highmem-2, wait: 1m, fallback: [{type: n2d-highmem-4, zones: [us-central1-f]}, {spot: false}],", 1))
 	out := w.must("sweep", file, "--dry-run")
-	for _, part := range []string{"without machines after 1m0s: 1 x n2d-highmem-4, Spot in us-central1-f, 4 tasks",
-		"1 x n2-highmem-2, on demand, 2 tasks"} {
-		if !strings.Contains(out, part) {
-			t.Errorf("no %q in\n%s", part, out)
-		}
-	}
+	w.says(out, "without machines after 1m0s: 1 x n2d-highmem-4, Spot in us-central1-f, 4 tasks",
+		"1 x n2-highmem-2, on demand, 2 tasks")
 	w.refused(sweep.ExitInput, `machine type "q9-big-4" is not in the catalogue`, "sweep",
 		w.file("tiny.yaml", strings.Replace(sweepYAML, "type: n2-highmem-2,",
 			"type: n2-highmem-2, wait: 1m, fallback: [{type: q9-big-4}],", 1)))
@@ -212,9 +200,7 @@ func TestWatchOfAJobThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newStagedWorld(t)
 		file := w.file("sweep.yaml", sweepYAML)
-		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); strings.Contains(out, "had been started") {
-			t.Errorf("started a sweep whose job is gone: got %s; want no claim that it had been started", out)
-		}
+		w.lacks(w.must("sweep", file, "--id", "fifth", "--no-wait"), "had been started")
 		w.jobs.status = &engine.JobStatus{State: engine.Gone}
 		began := time.Now()
 		w.refused(sweep.ExitError,
@@ -229,9 +215,7 @@ func TestWatchOfAJobThatIsGone(t *testing.T) {
 			w.jobs.submitted["fifth"] != 1 {
 			t.Errorf("started a sweep whose job is gone: got %s; want one new job, and finished trials kept", out)
 		}
-		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); !strings.Contains(out, "attached to it") {
-			t.Errorf("started it once more: got %s; want it attached", out)
-		}
+		w.says(w.must("sweep", file, "--id", "fifth", "--no-wait"), "attached to it")
 	})
 }
 
@@ -488,7 +472,5 @@ func TestCancelledTasksLeaveByThemselves(t *testing.T) {
 	w := newStagedWorld(t)
 	w.runner = &batch{jobs: w.jobs, ended: map[string]engine.Phase{}}
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")
-	if out := w.must("cancel", "x"); !strings.Contains(out, "sweep x is cancelled (job done)") {
-		t.Errorf("cancelled a sweep whose tasks leave: got %q; want that its job ended by itself", out)
-	}
+	w.says(w.must("cancel", "x"), "sweep x is cancelled (job done)")
 }

@@ -45,12 +45,8 @@ func TestPlanNeedsNoCloud(t *testing.T) {
 	if !strings.HasPrefix(out, "1 x n2-highmem-64 Spot   18 min (14 to 35)   $0.76 (0.59 to 1.53)\n") {
 		t.Errorf("the first line is not the answer:\n%s", out)
 	}
-	for _, part := range []string{"130,000,000 rows", "n2-highmem-64", "c4d-highmem-64-lssd",
-		"machine: {type: ", "assumed", "Cloud Billing Catalog", "4 x 1"} {
-		if !strings.Contains(out, part) {
-			t.Errorf("it does not show %q:\n%s", part, out)
-		}
-	}
+	w.says(out, "130,000,000 rows", "n2-highmem-64", "c4d-highmem-64-lssd", "machine: {type: ", "assumed",
+		"Cloud Billing Catalog", "4 x 1")
 	var got struct {
 		Region     string
 		Comparison struct {
@@ -79,9 +75,7 @@ func TestQuoteOfTheDocs(t *testing.T) {
 		"1h",
 		"--machines", "n2-highmem-64,n2-highmem-128")
 	doc := must.Get(os.ReadFile("../../../docs/run.md"))(t)
-	if !strings.Contains(string(doc), out) {
-		t.Errorf("docs/run.md has another output than:\n%s", out)
-	}
+	w.says(string(doc), out)
 }
 
 // TestTheProductionExample: the night that we ship is quoted at an hour and 5 USD on Spot at most, says what that
@@ -91,17 +85,9 @@ func TestTheProductionExample(t *testing.T) {
 	command := []string{"plan", "../../../terraform/examples/production/nightly.yaml", "--rows", "130000000",
 		"--features", "40", "--machines", "n2-highmem-64", "--vms", "2"}
 	out := w.must(command...)
-	for _, want := range []string{"to start a machine, 400 MB/s to copy the dataset (assumed)",
-		"per hour of a Spot machine",
-		"as if scores were random (assumed)",
-		"machine: {type: n2-highmem-64, vms: 2, spot: true, threads_per_task: 8}"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("the quote does not say %q:\n%s", want, out)
-		}
-	}
-	if strings.Contains(out, "limits.") {
-		t.Errorf("the quote objects to the example's limits:\n%s", out)
-	}
+	w.says(out, "to start a machine, 400 MB/s to copy the dataset (assumed)", "per hour of a Spot machine",
+		"as if scores were random (assumed)", "machine: {type: n2-highmem-64, vms: 2, spot: true, threads_per_task: 8}")
+	w.lacks(out, "limits.")
 	var got struct{ Comparison quote.Comparison }
 	must.Do(t, json.Unmarshal([]byte(w.must(append(command, "--json")...)), &got))
 	if s := got.Comparison.Offers[0].Spot; !(s.Hours.Expected <= 1) || !(s.Cost.Expected <= 5) {
@@ -141,11 +127,7 @@ func TestPlanOfAStagedDataset(t *testing.T) {
 	}
 	out := w.must("plan", spec)
 	train := fmt.Sprintf("%d rows to train on, in 4 orders", shown.Dataset.Rows[sweep.Train])
-	for _, part := range []string{"4 trials on clicks", train, "n2-highmem-2"} {
-		if !strings.Contains(out, part) {
-			t.Errorf("it does not show %q:\n%s", part, out)
-		}
-	}
+	w.says(out, "4 trials on clicks", train, "n2-highmem-2")
 }
 
 // TestPlanFlags: sizes, budgets and flags that do not go together are refused.
@@ -235,9 +217,7 @@ func TestOldPricesAreSaid(t *testing.T) {
 		}
 	}
 	w.now = w.now.AddDate(0, 0, -70)
-	if out := w.must("plan", file); strings.Contains(out, "the oldest price") {
-		t.Errorf("younger prices:\n%s", out)
-	}
+	w.lacks(w.must("plan", file), "the oldest price")
 }
 
 // TestMachineOfASweep has machines that Batch would refuse: the error names the place in the file before anything is
@@ -279,9 +259,7 @@ func TestBudgetIsHeldBeforeAnythingIsWritten(t *testing.T) {
 	w.refused(sweep.ExitInput, "no Spot price of m1-ultramem-40 in us-central1 is known", "sweep", dear, "--budget",
 		"50")
 	w.empty("sweeps")
-	if out := w.must("sweep", dear, "--no-wait"); !strings.Contains(out, "no price known on Spot") {
-		t.Errorf("a sweep without a price:\n%s", out)
-	}
+	w.says(w.must("sweep", dear, "--no-wait"), "no price known on Spot")
 }
 
 // TestTheQuoteIsKept: the expected cost and the budget are shown, and written into the plan.
@@ -289,9 +267,7 @@ func TestTheQuoteIsKept(t *testing.T) {
 	w := newStagedWorld(t)
 	spec := w.file("sweep.yaml", sweepYAML)
 	out := w.must("sweep", spec, "--no-wait", "--id", "night-1", "--budget", "12.50")
-	if !strings.Contains(out, "expected: ") || !strings.Contains(out, " on Spot, a budget of $12.50") {
-		t.Errorf("it does not say what to expect:\n%s", out)
-	}
+	w.says(out, "expected: ", " on Spot, a budget of $12.50")
 	data, _ := must.Get2(blob.ReadAll(t.Context(), w.buckets["sweeps"], sweep.Names("night-1").Plan(), 1<<20))(t)
 	p, err := sweep.DecodePlan(data)
 	if err != nil || p.Spec.Budget != 12.5 || p.Quote == nil || !(p.Quote.Hourly > 0.07) ||
@@ -305,14 +281,10 @@ func TestTheQuoteIsKept(t *testing.T) {
 		`{"sources": {"a": "b"}, "prices": [{"family": "n2", "region": "us-central1", "date": "2026-12-01", `+
 			`"source": "a", "spot": {"vcpu": 0.9, "gib": 0.9, "ssd": 0.9}}]}`)}
 	out = w.must("sweep", spec, "--no-wait", "--id", "night-1", "--budget", "99")
-	if !strings.Contains(out, "was started with a budget of $12.50, and keeps it") {
-		t.Errorf("a start with another budget: got %s; want the first budget kept, and that said", out)
-	}
+	w.says(out, "was started with a budget of $12.50, and keeps it")
 	// Nor is it rejected because it would now cost more than its budget.
 	out = w.must("sweep", spec, "--no-wait", "--id", "night-1", "--budget", "12.50", "--startup", "20h")
-	if !strings.Contains(out, "attached to it") {
-		t.Errorf("a start with another budget: got %s; want it attached", out)
-	}
+	w.says(out, "attached to it")
 	w.refused(sweep.ExitInput, "too small", "sweep", spec, "--no-wait", "--id", "night-2", "--budget", "12.50",
 		"--startup", "20h")
 }
@@ -341,12 +313,8 @@ func TestBill(t *testing.T) {
 	w.must("sweep", spec, "--no-wait", "--id", "night-1")
 	w.now = began.Add(2 * time.Hour)
 	out := w.must("bill", "night-1")
-	for _, part := range []string{"1 x n2-highmem-2 on Spot", "us-central1", "price of 2026-08-20", "0.650, from",
-		"quoted", "actual", "training that counts", "lost with machines", "no budget"} {
-		if !strings.Contains(out, part) {
-			t.Errorf("it does not show %q:\n%s", part, out)
-		}
-	}
+	w.says(out, "1 x n2-highmem-2 on Spot", "us-central1", "price of 2026-08-20", "0.650, from", "quoted", "actual",
+		"training that counts", "lost with machines", "no budget")
 	var b struct {
 		MachineHours float64 `json:"machine_hours"`
 		Cost         float64
@@ -373,13 +341,8 @@ func TestPlanBesideTwoSources(t *testing.T) {
 	out := w.must("plan", w.file("sweep.yaml", sweepYAML), "--rows", "1000000", "--features", "40", "--machines",
 		"n2-highmem-4,n2d-highmem-4")
 	text := strings.Join(strings.Fields(strings.ReplaceAll(out, "│", "")), " ")
-	for _, want := range []string{"machines time cost", "1 x n2-highmem-4 Spot", "1 x n2-highmem-4 on demand",
-		"1 x n2d-highmem-4 on demand", ": n2-highmem-4 Spot, n2-highmem-4 on demand",
-		"older: n2d-highmem-4 on demand"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the plan does not have %q:\n%s", want, out)
-		}
-	}
+	w.says(text, "machines time cost", "1 x n2-highmem-4 Spot", "1 x n2-highmem-4 on demand",
+		"1 x n2d-highmem-4 on demand", ": n2-highmem-4 Spot, n2-highmem-4 on demand", "older: n2d-highmem-4 on demand")
 }
 
 // stages is a Batch that records submissions; after a submission, the command that waits for the job is interrupted.
@@ -516,9 +479,7 @@ func TestWhatBigQueryCostsIsTold(t *testing.T) {
 		"split: {by: hash, key: user_id, train: 0.6, valid: 0.4}\n"
 	spec := w.file("rows.yaml", text)
 	want := "BigQuery would read 2.0 TiB: at most 12.50 USD"
-	if out := w.must("stage", spec, "--dry-run"); !strings.Contains(out, want) {
-		t.Errorf("stage --dry-run says %q, want %q", out, want)
-	}
+	w.says(w.must("stage", spec, "--dry-run"), want)
 	w.empty("datasets")
 	w.must("stage", spec)
 	sweeps := w.file("sweep.yaml", sweepYAML)

@@ -37,13 +37,9 @@ func TestRegistryCommands(t *testing.T) {
 	w.register(3)
 	w.refused(sweep.ExitNotFound, "ctr", "registry", "rollback", "ctr", "--why", "a test")
 	w.must("registry", "promote", "ctr@2", "--why", "approved")
-	if out := w.must("registry", "promote", "ctr@3", "--why", "a test"); !strings.Contains(out, "2 -> 3") ||
-		!strings.Contains(out, "goes on with version 2 if answers would shift") {
-		t.Errorf("promoted version 3: got %s; want 2 -> 3, and that a server may wait", out)
-	}
-	if out := w.must("registry", "rollback", "ctr", "--why", "worse"); !strings.Contains(out, "3 -> 2") {
-		t.Errorf("rolled back: got %s; want 3 -> 2", out)
-	}
+	w.says(w.must("registry", "promote", "ctr@3", "--why", "a test"), "2 -> 3",
+		"goes on with version 2 if answers would shift")
+	w.says(w.must("registry", "rollback", "ctr", "--why", "worse"), "3 -> 2")
 	for _, args := range [][]string{{"list"}, {"list", "ctr"}, {"show", "ctr"}, {"show", "ctr@champion"},
 		{"show", "ctr@2"}} {
 		if out := w.must(append([]string{"registry"}, args...)...); !strings.Contains(out, "2") ||
@@ -63,12 +59,7 @@ func TestRegistryCommands(t *testing.T) {
 		}
 	}
 	out := w.must("registry", "show", "ctr", "--history")
-	for _, part := range []string{"registered", "promoted champion", "rolled_back champion", "approved", "worse",
-		"3 -> 2"} {
-		if !strings.Contains(out, part) {
-			t.Errorf("the history does not show %q:\n%s", part, out)
-		}
-	}
+	w.says(out, "registered", "promoted champion", "rolled_back champion", "approved", "worse", "3 -> 2")
 	var v []registry.Version
 	if err := json.Unmarshal([]byte(w.must("registry", "list", "ctr", "--json")), &v); err != nil || len(v) != 3 {
 		t.Errorf("registry list --json: %v, %v, expected 3 versions", v, err)
@@ -86,34 +77,19 @@ func TestBadVersions(t *testing.T) {
 	w.must("registry", "promote", "ctr@2", "--alias", "canary", "--why", "5 %")
 	w.must("registry", "bad", "ctr@2", "--why", "broken labels")
 	out := w.must("registry", "show", "ctr@canary")
-	for _, part := range []string{"canary", "broken labels"} {
-		if !strings.Contains(out, part) {
-			t.Errorf("show has no %q:\n%s", part, out)
-		}
-	}
-	if out := w.must("registry", "rollback", "ctr", "--why", "a test"); !strings.Contains(out, "3 -> 1") {
-		t.Errorf("rollback over the bad version: %s", out)
-	}
+	w.says(out, "canary", "broken labels")
+	w.says(w.must("registry", "rollback", "ctr", "--why", "a test"), "3 -> 1")
 	w.refused(sweep.ExitConflict, "broken labels", "registry", "promote", "ctr@2", "--why", "a test")
 	w.must("registry", "bad", "ctr@2", "--undo", "--why", "they were right")
 	w.must("registry", "promote", "ctr@2", "--why", "a test")
-	if out := w.must("registry", "bad", "ctr@2", "--why", "x"); !strings.Contains(out, "still the champion") ||
-		!strings.Contains(out, "canary still") {
-		t.Errorf("marking the champion bad says nothing of the champion: %s", out)
-	}
+	w.says(w.must("registry", "bad", "ctr@2", "--why", "x"), "still the champion", "canary still")
 	out = w.must("registry", "show", "ctr", "--history")
-	for _, part := range []string{"marked_bad", "cleared", "promoted canary"} {
-		if !strings.Contains(out, part) {
-			t.Errorf("the history has no %q:\n%s", part, out)
-		}
-	}
+	w.says(out, "marked_bad", "cleared", "promoted canary")
 	w.refused(sweep.ExitUsage, "number", "registry", "promote", "ctr@1", "--alias", "7", "--why", "a test")
 	w.must("registry", "promote", "ctr@1", "--alias", "canary", "--why", "a test")
 	w.refused(sweep.ExitNotFound, "marked bad", "registry", "rollback", "ctr", "--alias", "canary", "--why", "a test")
-	if out := w.must("registry", "rollback", "ctr", "--alias", "canary", "--to", "0", "--why",
-		"it is over"); !strings.Contains(out, "canary of ctr: version 1 -> -") {
-		t.Errorf("the alias is removed: %s", out)
-	}
+	w.says(w.must("registry", "rollback", "ctr", "--alias", "canary", "--to", "0", "--why", "it is over"),
+		"canary of ctr: version 1 -> -")
 	w.refused(sweep.ExitNotFound, "canary", "registry", "show", "ctr@canary")
 	w.refused(sweep.ExitUsage, "--why", "registry", "bad", "ctr@1")
 	w.refused(sweep.ExitUsage, "which version", "registry", "bad", "ctr", "--why", "x")
@@ -151,9 +127,7 @@ func TestDeleteAsks(t *testing.T) {
 		t.Errorf("the version's name: ended with %d\n%s", code, out)
 	}
 	w.refused(sweep.ExitNotFound, "was deleted", "registry", "show", "ctr@1")
-	if out := w.must("registry", "show", "ctr", "--history"); !strings.Contains(out, "deleted") {
-		t.Errorf("the history has no deletion:\n%s", out)
-	}
+	w.says(w.must("registry", "show", "ctr", "--history"), "deleted")
 	w.must("registry", "delete", "ctr@2", "--why", "room", "--yes")
 }
 
@@ -182,10 +156,7 @@ func TestVerify(t *testing.T) {
 		verified.Heads[0].SHA256 != verified.Moves[2] {
 		t.Fatalf("got %s (%v), want three moves, the last of which is the head", out, err)
 	}
-	if out := w.must("registry", "show", "ctr", "--verify"); !strings.Contains(out, verified.Moves[2]) ||
-		!strings.Contains(out, "everything is unchanged") {
-		t.Errorf("got\n%s", out)
-	}
+	w.says(w.must("registry", "show", "ctr", "--verify"), verified.Moves[2], "everything is unchanged")
 	w.refused(sweep.ExitNotFound, "ctx", "registry", "show", "ctx", "--verify")
 	w.refused(sweep.ExitUsage, "verify", "registry", "show", "ctr", "--verify", "--history")
 	if code, out, errOut := w.run("registry", "show", "ctr@1", "--verify"); code != sweep.ExitUsage || out != "" ||
@@ -220,11 +191,7 @@ func TestVersionsSayHowTheyStand(t *testing.T) {
 	} {
 		out := w.must(append([]string{"registry"}, strings.Fields(c.args)...)...)
 		text := strings.Join(strings.Fields(out), " ")
-		for _, part := range strings.Split(c.want, " | ") {
-			if !strings.Contains(text, part) {
-				t.Errorf("registry %s does not say %q:\n%s", c.args, part, out)
-			}
-		}
+		w.says(text, strings.Split(c.want, " | ")...)
 		if strings.Contains(out, "sha256") != strings.Contains(c.args, "--all") {
 			t.Errorf("registry %s has sums only with --all:\n%s", c.args, out)
 		}
@@ -238,9 +205,7 @@ func TestVersionsSayHowTheyStand(t *testing.T) {
 	must.Get(registry.New(w.buckets["registry"]).Register(t.Context(), "ctr", "night-2",
 		map[string][]byte{"model.txt": []byte("tree"), scorer.FilePlan: []byte(`{"spec":{"metric":"auc"}}`)},
 		registry.Info{At: w.now, By: "aggregator", Metrics: map[string]float64{"auc": 0.7, "log_loss": 0.125}}))(t)
-	if out := w.must("registry", "list", "ctr"); !strings.Contains(out, "auc 0.7") {
-		t.Errorf("registry list ctr does not say the auc that chose version 5:\n%s", out)
-	}
+	w.says(w.must("registry", "list", "ctr"), "auc 0.7")
 }
 
 // changed registers a version again, under another key, with some of its files changed.
@@ -274,10 +239,7 @@ func TestReproduce(t *testing.T) {
 	w := newWorld(t)
 	g := w.grow(12)
 	for _, args := range [][]string{{"ctr@1"}, {"ctr@1", "--threads", "3"}, {"ctr", "--dataset", g.dir}} {
-		if out := w.must(append([]string{"registry", "reproduce"}, args...)...); !strings.Contains(out, "12 trees") ||
-			!strings.Contains(out, ": the same bytes") {
-			t.Errorf("%q: got\n%s\nwant the same bytes", args, out)
-		}
+		w.says(w.must(append([]string{"registry", "reproduce"}, args...)...), "12 trees", ": the same bytes")
 	}
 	var r reproduce.Report
 	if err := json.Unmarshal([]byte(w.must("registry", "reproduce", "ctr@1", "--json")), &r); err != nil || !r.Same() ||
@@ -293,10 +255,7 @@ func TestReproduceAtItsLimit(t *testing.T) {
 	g.limit = 5
 	g.version(0, 12)
 	g.limit = 0
-	if out := w.must("registry", "reproduce", "ctr@1"); !strings.Contains(out, "5 trees") ||
-		!strings.Contains(out, ": the same bytes") {
-		t.Errorf("got\n%s\nwant the same bytes of 5 trees", out)
-	}
+	w.says(w.must("registry", "reproduce", "ctr@1"), "5 trees", ": the same bytes")
 	g.changed("1", map[string]func(string) string{scorer.FileResult: func(text string) string {
 		return strings.Replace(text, `"at_limit": true`, `"at_limit": false`, 1)
 	}})

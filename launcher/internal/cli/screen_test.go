@@ -103,17 +103,11 @@ func TestLatest(t *testing.T) {
 	}
 	w.register(2)
 	w.must("registry", "promote", "ctr@1", "--why", "a test")
-	if out := w.must("status", "@latest"); !strings.Contains(out, "a-second") {
-		t.Errorf("status @latest shows\n%s\nexpected the sweep planned last", out)
-	}
+	w.says(w.must("status", "@latest"), "a-second")
 	for ref, number := range map[string]string{"ctr": "ctr@1", "ctr@latest": "ctr@2"} {
-		if out := w.must("registry", "show", ref); !strings.Contains(out, "│ "+number) {
-			t.Errorf("registry show %s shows\n%s\nexpected %s", ref, out, number)
-		}
+		w.says(w.must("registry", "show", ref), "│ "+number)
 	}
-	if out := w.must("datasets", "show", "clicks@latest"); !strings.Contains(out, "│ because") {
-		t.Errorf("datasets show shows\n%s\nexpected the types of columns", out)
-	}
+	w.says(w.must("datasets", "show", "clicks@latest"), "│ because")
 	w.buckets["sweeps"] = blob.Memory()
 	w.refused(sweep.ExitNotFound, "there is no sweep yet", "status", "@latest")
 }
@@ -138,9 +132,7 @@ func TestReport(t *testing.T) {
 
 	// A sweep's page, the same bytes each time.
 	out := filepath.Join(w.dir, "page.html")
-	if said := w.must("report", "night-1", "--out", out); !strings.Contains(said, "wrote "+out) {
-		t.Errorf("report said %q", said)
-	}
+	w.says(w.must("report", "night-1", "--out", out), "wrote "+out)
 	first := must.Get(os.ReadFile(out))(t)
 	if !strings.HasPrefix(string(first), "<!doctype html>") {
 		t.Errorf("the sweep's page begins with %.300q", first)
@@ -280,9 +272,7 @@ func TestTried(t *testing.T) {
 		Status: sweep.StatusStopped, Reason: "at 11 trees: rank 4 of 4", Score: 0.5, TreesGrown: 11, Params: full}))(t)
 
 	for _, want := range []string{"fixed", "halton: initial design (Halton)", "at 11 trees: rank 4 of 4"} {
-		if out := w.must("leaderboard", "night-1", "--all"); !strings.Contains(out, want) {
-			t.Errorf("leaderboard night-1 --all: got\n%s\nexpected %q in it", out, want)
-		}
+		w.says(w.must("leaderboard", "night-1", "--all"), want)
 	}
 	if out := w.must("status", "night-1"); !strings.Contains(out, "1 trial, because others were better") ||
 		strings.Contains(out, "failed") {
@@ -327,9 +317,7 @@ func TestTriedOfFolds(t *testing.T) {
 		"initial design (Halton)") {
 		t.Error("the page of a sweep with folds does not say why its configuration was tried")
 	}
-	if out := w.must("status", "night-1"); !strings.Contains(out, "4 open, in 4 folds") {
-		t.Errorf("the status of a sweep with folds is\n%s\nwant its configurations", out)
-	}
+	w.says(w.must("status", "night-1"), "4 open, in 4 folds")
 }
 
 func jsonOf(t *testing.T, v any) string {
@@ -341,9 +329,5 @@ func jsonOf(t *testing.T, v any) string {
 // hasParts checks that a page has some texts.
 func (w *world) hasParts(page, text string, parts ...string) {
 	w.t.Helper()
-	for _, part := range parts {
-		if !strings.Contains(text, part) {
-			w.t.Errorf("%s does not have %q: %.2000q", page, part, text)
-		}
-	}
+	w.says(text, parts...)
 }

@@ -52,6 +52,7 @@ type world struct {
 	conclude func(context.Context) error
 	// warehouse stands for BigQuery, at 6.25 USD per TiB.
 	warehouse stager.Warehouse
+	last      []string // the last command that had to succeed
 }
 
 func newWorld(t *testing.T) *world {
@@ -156,11 +157,32 @@ func (w *world) runTo(out, errOut io.Writer, args ...string) (code int) {
 
 func (w *world) must(args ...string) string {
 	w.t.Helper()
+	w.last = args
 	code, out, errOut := w.run(args...)
 	if code != 0 {
 		w.t.Fatalf("%q ended with %d\n%s\n%s", args, code, out, errOut)
 	}
 	return out
+}
+
+// says: what was printed, mostly by the last command, has each of these parts.
+func (w *world) says(out string, parts ...string) {
+	w.t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(out, part) {
+			w.t.Errorf("after %q: got\n%.4000s\nexpected %q in it", w.last, out, part)
+		}
+	}
+}
+
+// lacks: what was printed has none of these parts.
+func (w *world) lacks(out string, parts ...string) {
+	w.t.Helper()
+	for _, part := range parts {
+		if strings.Contains(out, part) {
+			w.t.Errorf("after %q: got\n%.4000s\nexpected no %q in it", w.last, out, part)
+		}
+	}
 }
 
 // refused runs a command that has to fail.
