@@ -74,18 +74,14 @@ func (n *nightly) forget(version string) {
 	n.t.Helper()
 	name := sweep.DatasetNight("clicks", version)
 	text, _, err := blob.ReadAll(n.t.Context(), n.bucket, name, nights.MaxRecord)
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must.Do(n.t, err)
 	r := must.Get(nights.DecodeRecord(text, "clicks", version))(n.t)
 	r.Findings = append(r.Findings, nights.Finding{Code: nights.CodeRows, Level: nights.Blocking,
 		Text: "it was not noticed"})
 	if text, err = r.Encode(); err == nil {
 		_, err = n.bucket.Put(n.t.Context(), name, blob.Any, bytes.NewReader(text))
 	}
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	must.Do(n.t, err)
 }
 
 // slot runs the sweep of a schedule's slot: the first day of a month of this year, or of the last one.

@@ -232,9 +232,7 @@ func (l *local) mlflowServer() (address func() string) {
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	must.Do(l.t, err)
 	said := make(chan string, 1)
 	go func() {
 		var text strings.Builder

@@ -379,9 +379,7 @@ func TestE2EFitUsesWhatIsUp(t *testing.T) {
 	if err == nil {
 		err = up.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer func() { _ = up.Process.Signal(os.Interrupt); _ = up.Wait() }()
 	if _, err := bufio.NewReader(said).ReadString('\n'); err != nil { // it prints its settings once they are written
 		t.Fatalf("the local cloud does not come up: %v", err)

@@ -44,9 +44,7 @@ func TestNobodyAt(t *testing.T) {
 func TestFailFast(t *testing.T) {
 	addr := nobody(t)
 	cc, err := grpc.NewClient(addr, append(FailFast(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer cc.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

@@ -333,9 +333,7 @@ func TestDamageUnderTheMapping(t *testing.T) {
 			if err == nil {
 				err = tc.spoil(f, info.Size())
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 
 			var corrupt *CorruptError
 			if err := d.VerifyMapped(t.Context(), 2); errors.As(err, &corrupt) != tc.noticed {
@@ -351,9 +349,7 @@ func TestAFolderThatIsNone(t *testing.T) {
 	loop, file := filepath.Join(dir, "loop"), filepath.Join(dir, "file")
 	for _, err := range []error{os.Symlink(loop, loop), os.WriteFile(file, nil, 0o600),
 		syscall.Mkfifo(filepath.Join(dir, ManifestFile), 0o600)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 
 	for path, says := range map[string]string{loop: "symbolic links", file: "not a directory", dir: "a pipe",

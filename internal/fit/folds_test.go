@@ -236,9 +236,7 @@ func TestFoldsRefuseStatistics(t *testing.T) {
 			t.Fatal("the dataset has no statistics")
 		}
 		ds, err := dataset.Open(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err = Folds(m, tc.scheme, 5); (err == nil) != tc.fits || err != nil && !errors.Is(err, ErrScheme) {
 			t.Errorf("%s: five folds: got error %v; the scheme fits: %t, and if not it is ErrScheme", name, err,
 				tc.fits)

@@ -277,10 +277,7 @@ func TestValueRatesAndDoesNotStop(t *testing.T) {
 		if q.Metric, err = metric.Lookup(name); err != nil {
 			t.Fatal(err)
 		}
-		o, err := table.Train(t.Context(), q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := must.Get(table.Train(t.Context(), q))(t)
 		return o
 	}
 	const name = "value(prediction > 0.3 ? 4 * label - 1 : 0)"
@@ -306,22 +303,11 @@ func TestValueOfStagedColumns(t *testing.T) {
 		q.Valid, q.StandardError = &sweep.Rows{Split: sweep.Valid, Folds: folds}, true
 		var err error
 		q.Metric, err = metric.Lookup("value(prediction * 2 > price / 4 ? revenue - price * label : 0)")
-		if err != nil {
-			t.Fatal(err)
-		}
-		o, err := table.Train(t.Context(), q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
+		o := must.Get(table.Train(t.Context(), q))(t)
 
-		rows, err := table.Select(*q.Valid)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pred, err := o.Model.PredictBinned(&rows.Data, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows := must.Get(table.Select(*q.Valid))(t)
+		pred := must.Get(o.Model.PredictBinned(&rows.Data, 1))(t)
 		o.Model.Transform(pred)
 		s, sum, n, chosen := table.ds.Split(sweep.Valid), 0.0, 0, 0
 		for r := range s.Rows {

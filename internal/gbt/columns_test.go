@@ -272,9 +272,7 @@ func TestParseParams(t *testing.T) {
 		"eta": 0.3, "num_leaves": 63.0, "reg_lambda": 2, "subsample": 0.5, "bagging_freq": int64(1),
 		"objective": "l2", "random_state": uint64(9), "boost_from_average": false, "max_depth": -5.0,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := Defaults()
 	want.LearningRate, want.NumLeaves, want.LambdaL2, want.BaggingFraction, want.BaggingFreq = 0.3, 63, 2, 0.5, 1
 	want.Objective, want.Seed, want.BoostFromAverage, want.MaxDepth = "regression", 9, false, -5

@@ -400,9 +400,7 @@ func TestSparseModelDoesNotDependOnTheWay(t *testing.T) {
 			must.Do(t, b.growRound(t.Context()))
 		}
 		var text bytes.Buffer
-		if _, err := b.result().Model.WriteTo(&text); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(b.result().Model.WriteTo(&text))(t)
 		return text.Bytes()
 	}
 	fast := train(func(*histogramBuilder) {})

@@ -220,9 +220,7 @@ func TestMerge(t *testing.T) {
 	text := func(models []*Model) string {
 		m := must.Get(Merge(models))(t)
 		var b bytes.Buffer
-		if _, err := m.WriteTo(&b); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(m.WriteTo(&b))(t)
 		return b.String()
 	}
 	merged := text(models)
@@ -231,9 +229,7 @@ func TestMerge(t *testing.T) {
 	var again []*Model
 	for _, m := range models {
 		var b bytes.Buffer
-		if _, err := m.WriteTo(&b); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(m.WriteTo(&b))(t)
 		m := must.Get(ReadModel(&b))(t)
 		again = append(again, m)
 	}

@@ -251,9 +251,7 @@ func parameters() []parameter {
 func TestParsingIsCheap(t *testing.T) {
 	complete := Defaults().Map()
 	allocations := testing.AllocsPerRun(5, func() {
-		if _, err := ParseParams(complete); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(ParseParams(complete))(t)
 	})
 	if most := float64(5 * len(complete)); allocations > most {
 		t.Errorf("parsing %d parameters takes %.0f allocations, expected at most %.0f", len(complete), allocations,

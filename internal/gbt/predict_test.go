@@ -371,9 +371,7 @@ func BenchmarkPredict(b *testing.B) {
 		b.Run(fmt.Sprintf("table/threads=%d", threads), func(b *testing.B) {
 			done := 0
 			for b.Loop() {
-				if err := m.PredictAll(x, out, threads); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, m.PredictAll(x, out, threads))
 				done += rows
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(done), "ns/row")

@@ -18,9 +18,7 @@ import (
 func text(t testing.TB, m *Model) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if _, err := m.WriteTo(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(m.WriteTo(&b))(t)
 	return b.Bytes()
 }
 

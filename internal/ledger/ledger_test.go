@@ -51,9 +51,7 @@ func (w *world) put(name string, v any) {
 	if err == nil {
 		_, err = w.store.Put(w.t.Context(), name, blob.Any, bytes.NewReader(data))
 	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, err)
 }
 
 func (w *world) claim(trial, claim, task, attempt int, host string, from float64) {
@@ -369,9 +367,7 @@ func TestCostNeverFalls(t *testing.T) {
 func (w *world) until(now float64) *world {
 	out := &world{t: w.t, store: blob.Memory(), plan: w.plan, results: map[int]sweep.Result{}}
 	for attrs, err := range w.store.List(w.t.Context(), "") {
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, err)
 		data, _ := must.Get2(blob.ReadAll(w.t.Context(), w.store, attrs.Name, 1<<20))(w.t)
 		var when struct {
 			At time.Time `json:"at"`

@@ -23,6 +23,7 @@ import (
 	"coppice/internal/cloud"
 	"coppice/internal/dataset/table"
 	"coppice/internal/gbt"
+	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/program"
 	"coppice/internal/program/environment"
@@ -328,9 +329,7 @@ func TestPathsOfOutputs(t *testing.T) {
 		os.WriteFile(at("file"), nil, 0o600), os.Mkdir(at("folder"), 0o700), syscall.Mkfifo(at("pipe"), 0o600),
 		os.Symlink(at("loop"), at("loop")), os.Symlink(at("file"), at("link")),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 
 	for path, says := range map[string][2]string{ // what is said of it as a file, and as a folder

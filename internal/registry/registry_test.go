@@ -45,9 +45,7 @@ func snapshot(t *testing.T, s blob.Store) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	for a, err := range s.List(t.Context(), "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		data, _ := must.Get2(blob.ReadAll(t.Context(), s, a.Name, 1<<20))(t)
 		out[a.Name] = string(data)
 	}

@@ -111,9 +111,7 @@ func raws(t *testing.T, m *gbt.Model, e *dataset.Encoding, levels *dataset.Level
 		size = len(data)
 	}
 	s, err := scorer.New(m, nil, e, levels)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if out, _, _, err = s.Batch(b, nil, 1, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -273,9 +271,7 @@ func TestOpenMappedUsesItsCache(t *testing.T) {
 	c := newCached(t)
 	plain := must.Get(scorer.Open(t.Context(), c.registry, c.version))(t)
 	want, _, _, err := plain.Batch(clicks(200), nil, 1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if got, err := c.open(t); err != nil || !sameBits(got, want) {
 		t.Fatalf("the first time: %v", err)
 	}

@@ -314,9 +314,7 @@ func TestOnlyFilesAreRead(t *testing.T) {
 		os.WriteFile(at("good"), []byte("a: 1\n"), 0o600),
 		os.WriteFile(at("long"), make([]byte, strictyaml.MaxBytes+1), 0o600),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 
 	for file, want := range map[string]string{

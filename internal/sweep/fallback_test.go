@@ -27,9 +27,7 @@ const several = "{type: n2-highmem-64, zones: [us-central1-a], wait: 5m, fallbac
 
 func TestFallback(t *testing.T) {
 	s, err := sweep.ParseSpec("sweep.yaml", []byte(withMachine(several)), words())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	m := s.Machine
 	if time.Duration(m.Wait) != 5*time.Minute || m.LocalSSD != 0 {
 		t.Errorf("the machine is %+v; want a wait of 5m, and as many local SSDs as it takes", m)
@@ -128,9 +126,7 @@ func TestJobsOfASweep(t *testing.T) {
 func FuzzJobRecord(f *testing.F) {
 	p := &sweep.Plan{Sweep: "j", Job: "projects/p/locations/l/jobs/j", Fallback: make([]sweep.Sizing, 2)}
 	whole, err := json.Marshal(sweep.JobRecord{Format: 1, Sweep: "j", Number: 1, Job: p.JobName(1), Reason: "because"})
-	if err != nil {
-		f.Fatal(err)
-	}
+	must.Do(f, err)
 	must.Get(sweep.DecodeJobRecord(whole, p, 1))(f)
 	f.Add(whole, 1)
 	f.Add([]byte(`{"format":1}`), 3)

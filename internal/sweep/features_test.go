@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/must"
 	"coppice/internal/sweep"
 )
 
@@ -19,9 +20,7 @@ func featured(search string, edits ...string) string {
 func TestParseFeatures(t *testing.T) {
 	s, err := sweep.ParseSpec("sweep.yaml",
 		[]byte(featured("  features: {try: drop_one, groups: {site: [site, \"site:*\"], user: [age]}}\n")), words())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	want := &sweep.Features{Try: "drop_one", Groups: map[string][]string{"site": {"site", "site:*"}, "user": {"age"}}}
 	if !reflect.DeepEqual(s.Search.Features, want) || s.Trials != 0 || !s.Search.Listed() {
 		t.Errorf("got %+v, %d trials, listed %t; want %+v, no number of trials, listed", s.Search.Features, s.Trials,

@@ -386,9 +386,7 @@ func TestCutReason(t *testing.T) {
 		}
 
 		data, err := json.Marshal(sweep.Result{Format: 1, Sweep: "s", Status: sweep.StatusFailed, Reason: reason})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		r, err := sweep.DecodeResult(data)
 		if err != nil || r.Reason != reason || !utf8.ValidString(reason) || len(text) > 4096 && len(reason) < 4090 {
 			t.Errorf("%s: a reason of %d bytes became one of %d, and the result is read with %v; want it valid, "+

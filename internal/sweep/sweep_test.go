@@ -213,9 +213,7 @@ func plan() *sweep.Plan {
 func TestPlanRoundTripAndFingerprint(t *testing.T) {
 	p := plan()
 	data, err := json.Marshal(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	back := must.Get(sweep.DecodePlan(data))(t)
 	if back.Fingerprint() != p.Fingerprint() {
 		t.Error("the fingerprint changes on the way through JSON")

@@ -79,9 +79,7 @@ func simulate(t *testing.T, store *blobtest.Counting, tasks, trials, folds int) 
 	bucket := sweepstore.NewTrials(store, plan)
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 
 	type task struct {

@@ -462,11 +462,8 @@ func TestProcessesOfTwoProcessors(t *testing.T) {
 	cmd.Env = append(os.Environ(), joinVariable+"="+dir, idVariable+"=001")
 	cmd.Stderr = os.Stderr
 	must.Do(t, cmd.Start())
-	w, err := New(Options{Board: folderBoard(dir), Training: "a", ID: "000", Leads: true, Listen: "127.0.0.1:0",
-		Workers: 2, Silence: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(New(Options{Board: folderBoard(dir), Training: "a", ID: "000", Leads: true, Listen: "127.0.0.1:0",
+		Workers: 2, Silence: time.Minute}))(t)
 	defer w.Close()
 	res := must.Get(w.Train(t.Context(), d, params(20), gbt.Options{Threads: 2}))(t)
 	if got, want := text(t, res), text(t, alone); got != want || w.Epochs() != 1 {

@@ -196,9 +196,7 @@ func TestCancelWhileRunning(t *testing.T) {
 				})
 			}
 			op, err := w.client.CancelJob(w.ctx, &batchpb.CancelJobRequest{Name: job.Name})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			must.Get(op.Wait(w.ctx))(t)
 			job = w.waitState(job.Name, batchpb.JobStatus_CANCELLED)
 			if counts := job.Status.TaskGroups["group0"].Counts; !cmp.Equal(counts, map[string]int64{"UNEXECUTED": 3}) {

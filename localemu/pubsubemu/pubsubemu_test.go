@@ -313,9 +313,7 @@ func TestDeadLetters(t *testing.T) {
 				err = w.client.SubscriptionAdminClient.Acknowledge(w.ctx,
 					&pubsubpb.AcknowledgeRequest{Subscription: picky, AckIds: []string{m.GetAckId()}})
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 		}
 		later := time.Now().Add(time.Duration(n+1) * pastDeadline)
 		w.server.fake.SetTimeNowFunc(func() time.Time { return later })

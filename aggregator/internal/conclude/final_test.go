@@ -450,9 +450,7 @@ func (w *world) trainOnAll(t *testing.T) {
 	all := fit.NewTable(w.ds)
 	o, err := all.Train(t.Context(), fit.Request{Params: p, Metric: loss, Threads: 1, Final: true, Rows: []sweep.Rows{
 		{Split: sweep.Train}, {Split: sweep.Valid}, {Split: sweep.Calib}, {Split: sweep.Test}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	w.plan.Trials[1].Params = w.plan.Trials[0].Params
 	var text bytes.Buffer
 	must.Get(o.Model.WriteTo(&text))(t)

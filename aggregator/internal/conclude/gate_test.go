@@ -257,9 +257,7 @@ func TestChampionsOf(t *testing.T) {
 			} else {
 				_, err = reg.Promote(t.Context(), "ctr", to, registry.Expect{Any: true}, act)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 		}
 		want := map[int]reign{}
 		for _, n := range tc.live {

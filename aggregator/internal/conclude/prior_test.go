@@ -541,9 +541,7 @@ func TestTakenBackOnce(t *testing.T) {
 			}
 			rollbacks := 0
 			for e, err := range registry.New(w.models).Moves(t.Context(), "ctr", registry.Champion) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, err)
 				if e.Kind == registry.RolledBack {
 					rollbacks++
 				}

@@ -188,9 +188,7 @@ func (w *world) write(t testing.TB, name string, v any) {
 	if err == nil {
 		_, err = w.sweeps.Put(t.Context(), name, blob.Any, bytes.NewReader(data))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 }
 
 func (w *world) aggregator() *Aggregator {
@@ -212,9 +210,7 @@ func state(t testing.TB, s blob.Store, prefix string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	for attrs, err := range s.List(t.Context(), prefix) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		data, _ := must.Get2(blob.ReadAll(t.Context(), s, attrs.Name, 1<<26))(t)
 		out[attrs.Name] = string(data)
 	}

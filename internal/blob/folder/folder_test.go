@@ -39,9 +39,7 @@ func TestLongNames(t *testing.T) {
 	}
 	var got []string
 	for a, err := range s.List(t.Context(), "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		got = append(got, a.Name)
 	}
 	if slices.Sort(names); !slices.Equal(got, names) {
@@ -51,9 +49,7 @@ func TestLongNames(t *testing.T) {
 		"c": 1} {
 		n := 0
 		for _, err := range s.List(t.Context(), prefix) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			n++
 		}
 		if n != want {
@@ -140,9 +136,7 @@ func TestForeignThings(t *testing.T) {
 	must.Do(t, os.MkdirAll(in("%zz@"), 0o777))
 	var names []string
 	for a, err := range s.List(t.Context(), "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		names = append(names, a.Name)
 	}
 	if !slices.Equal(names, []string{"a/good"}) {

@@ -271,9 +271,7 @@ func TestManyAtOnceMakeOneJob(t *testing.T) {
 	all.Wait()
 	jobs := 0
 	for _, err := range first.c.ListJobs(t.Context(), &batchpb.ListJobsRequest{Parent: first.parent}).All() {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		jobs++
 	}
 	if jobs != 1 {

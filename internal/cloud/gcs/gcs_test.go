@@ -379,9 +379,7 @@ func TestForeignNamesAreLeftOut(t *testing.T) {
 	}
 	var names []string
 	for a, err := range c.Bucket("bucket").List(t.Context(), "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		names = append(names, a.Name)
 	}
 	if len(names) != 1 || names[0] != "a/b" {

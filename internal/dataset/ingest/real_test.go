@@ -25,18 +25,7 @@ func sharedData(t testing.TB) string {
 	if data := os.Getenv("COPPICE_DATA"); data != "" {
 		return data
 	}
-	dir := must.Get(os.Getwd())(t)
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			t.Fatal("no go.mod above the test")
-		}
-		dir = up
-	}
-	data := filepath.Join(dir, "..", "shared", "data")
+	data := must.Get(filepath.Abs("../../../../shared/data"))(t)
 	if _, err := os.Stat(data); err != nil {
 		t.Skipf("SKIPPED: the real tables are not there: %v", err)
 	}
@@ -204,10 +193,7 @@ func TestEncoderAgreesWithStage(t *testing.T) {
 func checkEncoder(t *testing.T, s *staged, files []table.File, csv dataset.CSVSpec) {
 	t.Helper()
 	data := must.Get(s.Manifest.Encode())(t)
-	m, err := dataset.DecodeManifest(data) // the encoder is made of JSON alone
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(dataset.DecodeManifest(data))(t) // the encoder is made of JSON alone
 	enc := mustEncode(t, m.Encoding(), s.levels(t))
 	checkSample(t, s, enc)
 	rows := 0

@@ -319,9 +319,7 @@ func TestEveryFlippedByte(t *testing.T) {
 	}
 	var b bytes.Buffer
 	w, err := NewParquetWriter(&b, []Column{{Name: "s", Type: dataset.Text}, {Name: "x", Type: dataset.Float}}, Plain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	batch := &Batch{Names: []string{"s", "x"}, Rows: 24,
 		Columns: []dataset.Values{{Type: dataset.Text, Null: make([]bool, 24)}, {Type: dataset.Float}}}
 	for i := range batch.Rows {
@@ -441,10 +439,7 @@ func TestWritersRefuse(t *testing.T) {
 	if _, err := NewCSVWriter(&bytes.Buffer{}, writerColumns(), '"'); err == nil {
 		t.Error("a quote as delimiter")
 	}
-	w, err := NewParquetWriter(&bytes.Buffer{}, writerColumns(), Snappy)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(NewParquetWriter(&bytes.Buffer{}, writerColumns(), Snappy))(t)
 	c := must.Get(NewCSVWriter(&bytes.Buffer{}, writerColumns(), ','))(t)
 	b := writerBatch(0, 3)
 	b.Names[2] = "other"
@@ -460,7 +455,7 @@ func TestWritersRefuse(t *testing.T) {
 		t.Errorf("a date out of range: got error %v; want one that says so", err)
 	}
 	full := errors.New("disk full")
-	w, err = NewParquetWriter(failingWriter{full}, writerColumns(), Snappy)
+	w, err := NewParquetWriter(failingWriter{full}, writerColumns(), Snappy)
 	if err == nil {
 		err = errors.Join(w.Write(writerBatch(0, 3)), w.Close())
 	}

@@ -264,18 +264,7 @@ func sharedData(t testing.TB) string {
 	if data := os.Getenv("COPPICE_DATA"); data != "" {
 		return data
 	}
-	dir := must.Get(os.Getwd())(t)
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			break
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			t.Fatal("no go.mod above the test")
-		}
-		dir = up
-	}
-	data := filepath.Join(dir, "..", "shared", "data")
+	data := must.Get(filepath.Abs("../../../../shared/data"))(t)
 	if _, err := os.Stat(data); err != nil {
 		t.Skipf("SKIPPED: the real tables are not there: %v", err)
 	}

@@ -49,9 +49,7 @@ func (w *world) put(name string, v any) {
 	if err == nil {
 		_, err = w.store.Put(w.t.Context(), name, blob.Any, bytes.NewReader(data))
 	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.Do(w.t, err)
 }
 
 // attempt is a claim that lived from one time to another.

@@ -97,9 +97,7 @@ func (d *dated) Remove(ctx context.Context, name string, at blob.Generation) err
 func (d *dated) bytes(t *testing.T) (sum int64) {
 	t.Helper()
 	for a, err := range d.List(t.Context(), "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		sum += a.Size
 	}
 	return sum
@@ -143,9 +141,7 @@ func (e *estate) act() registry.Act { return registry.Act{By: "test", Why: "beca
 
 func (e *estate) must(err error) {
 	e.t.Helper()
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	must.Do(e.t, err)
 }
 
 func (e *estate) write(s *dated, name string, data string, size int64) {
@@ -174,12 +170,10 @@ func (e *estate) night(n int, promote, open bool) {
 		}
 		e.write(e.datasets, sweep.DatasetDir(m.Name, m.Version)+f.Name, "x", size)
 	}
-	record, err := (&nights.Record{Format: 1, Dataset: m.Name, Version: m.Version, At: e.now,
-		Profile: &nights.Profile{}}).Encode()
-	e.must(err)
+	record := must.Get((&nights.Record{Format: 1, Dataset: m.Name, Version: m.Version, At: e.now,
+		Profile: &nights.Profile{}}).Encode())(e.t)
 	e.write(e.datasets, sweep.DatasetNight(m.Name, m.Version), string(record), 0)
-	text, err := m.Encode()
-	e.must(err)
+	text := must.Get(m.Encode())(e.t)
 	e.write(e.datasets, sweep.DatasetDir(m.Name, m.Version)+dataset.ManifestFile, string(text), 0)
 	e.write(e.datasets, sweep.DatasetLatest(m.Name), `{"format":1,"version":"`+m.Version+`"}`, 0)
 
@@ -237,8 +231,7 @@ func hundred(t *testing.T, promote func(n int) bool, after func(e *estate)) *est
 
 func (e *estate) remove(q Request) []Item {
 	e.t.Helper()
-	gone, err := Remove(e.t.Context(), q)
-	e.must(err)
+	gone := must.Get(Remove(e.t.Context(), q))(e.t)
 	return gone
 }
 
@@ -367,8 +360,7 @@ func (e *estate) trialOf(version int) string {
 
 // datasetOf is what a sweep was planned with.
 func (e *estate) datasetOf(night int) string {
-	p, _, err := sweepstore.New(e.sweeps, sweep.ID(fmt.Sprintf("night-%d", night))).Plan(e.t.Context())
-	e.must(err)
+	p, _ := must.Get2(sweepstore.New(e.sweeps, sweep.ID(fmt.Sprintf("night-%d", night))).Plan(e.t.Context()))(e.t)
 	return p.Dataset.Name + "@" + p.Dataset.Version
 }
 
@@ -564,8 +556,7 @@ func TestNeededMeanwhile(t *testing.T) {
 		e := few(t)
 		ref := e.refs[2]
 		manifest := sweep.DatasetDir("clicks", strings.TrimPrefix(ref, "clicks@")) + dataset.ManifestFile
-		text, _, err := blob.ReadAll(t.Context(), e.datasets, manifest, dataset.MaxManifest)
-		e.must(err)
+		text, _ := must.Get2(blob.ReadAll(t.Context(), e.datasets, manifest, dataset.MaxManifest))(e.t)
 		var once sync.Once
 		e.datasets.before = func(object string) {
 			if object == manifest {

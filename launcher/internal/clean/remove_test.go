@@ -16,6 +16,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
+	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -154,8 +155,7 @@ func TestARecordHasThePlan(t *testing.T) {
 	said := ""
 	for a, err := range e.datasets.List(t.Context(), "cleaned/") {
 		e.must(err)
-		text, _, err := blob.ReadAll(t.Context(), e.datasets, a.Name, 1<<30)
-		e.must(err)
+		text, _ := must.Get2(blob.ReadAll(t.Context(), e.datasets, a.Name, 1<<30))(e.t)
 		var record struct{ Items []recorded }
 		e.must(json.Unmarshal(text, &record))
 		for _, i := range record.Items {
@@ -234,8 +234,7 @@ func TestUndone(t *testing.T) {
 	for s, objects := range was {
 		for a, err := range s.List(t.Context(), "") {
 			e.must(err)
-			text, _, err := blob.ReadAll(t.Context(), s, a.Name, 1<<30)
-			e.must(err)
+			text, _ := must.Get2(blob.ReadAll(t.Context(), s, a.Name, 1<<30))(e.t)
 			objects[a.Name] = text
 		}
 	}

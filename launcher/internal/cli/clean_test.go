@@ -141,9 +141,7 @@ func (w *world) removes(may []string) {
 func (w *world) objects() (all []string) {
 	for name, s := range w.buckets {
 		for a, err := range s.List(w.t.Context(), "") {
-			if err != nil {
-				w.t.Fatal(err)
-			}
+			must.Do(w.t, err)
 			all = append(all, "gs://"+name+"/"+a.Name)
 		}
 	}
@@ -216,9 +214,7 @@ func TestRemovedMeanwhile(t *testing.T) {
 // manifest is the generation of the dataset's manifest.
 func (w *world) manifest() blob.Generation {
 	for a, err := range w.buckets["datasets"].List(w.t.Context(), "") {
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		must.Do(w.t, err)
 		if strings.HasSuffix(a.Name, "/manifest.json") {
 			return a.Generation
 		}

@@ -63,9 +63,7 @@ func TestPlanRefusesAnAlteredManifest(t *testing.T) {
 	w.must("sweep", spec, "--dry-run")
 	store := w.buckets["datasets"]
 	for attrs, err := range store.List(t.Context(), "datasets/clicks/") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if filepath.Base(attrs.Name) != "manifest.json" {
 			continue
 		}

@@ -362,9 +362,7 @@ func TestStatusShowsTheNight(t *testing.T) {
 
 	// A record that is damaged or gone is no reason to say nothing about the sweep.
 	for object, err := range w.buckets["datasets"].List(t.Context(), sweep.DatasetNights("clicks")) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		w.put("datasets", object.Name, "{")
 	}
 	w.says(w.must("status", "night-1"), "unreadable", "not started")

@@ -418,9 +418,7 @@ func (g *grown) version(i, trees int) registry.Version {
 		if name == scorer.FileCalibrator {
 			text, err = json.Marshal(v)
 		}
-		if err != nil {
-			g.t.Fatal(err)
-		}
+		must.Do(g.t, err)
 		files[name] = append(text, '\n')
 	}
 	v := must.Get(registry.New(g.buckets["registry"]).Register(g.t.Context(), "ctr", string(plan.Sweep), files,

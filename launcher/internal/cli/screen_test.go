@@ -212,8 +212,7 @@ func TestConsoleServes(t *testing.T) {
 	for method, want := range map[string]int{http.MethodGet: http.StatusOK,
 		http.MethodPost: http.StatusMethodNotAllowed} {
 		r := must.Get(http.NewRequestWithContext(t.Context(), method, lines.Text()+"/sweeps/night-1", nil))(t)
-		answer, err := http.DefaultClient.Do(r)
-		must.Do(t, err)
+		answer := must.Get(http.DefaultClient.Do(r))(t)
 		text, err := io.ReadAll(answer.Body)
 		if err != nil || answer.Body.Close() != nil || answer.StatusCode != want ||
 			want == http.StatusOK && !strings.Contains(string(text), "<code>launcher cancel night-1</code>") {

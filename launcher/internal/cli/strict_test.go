@@ -182,9 +182,7 @@ func TestOnlyFilesAreReplaced(t *testing.T) {
 	folder, pipe, loop := filepath.Join(w.dir, "folder.csv"), filepath.Join(w.dir, "pipe.csv"),
 		filepath.Join(w.dir, "loop.csv")
 	for _, err := range []error{os.Mkdir(folder, 0o700), syscall.Mkfifo(pipe, 0o600), os.Symlink(loop, loop)} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 
 	for path, says := range map[string]string{folder: "a folder", pipe: "a pipe", loop: "symbolic links"} {

@@ -393,9 +393,7 @@ func TestParamsOfEveryTrial(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if _, err := sweep.ParseSpec("sweep.yaml", d.Sweep, plan.Vocabulary()); err != nil {
 			t.Errorf("the sweep's spec: %v\n%s", err, d.Sweep)
 		}
@@ -477,9 +475,7 @@ func TestGuessesOfColumns(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			if said := fmt.Sprint(d.Found) + string(d.Dataset); !strings.Contains(said, tc.want) {
 				t.Errorf("said is %s\nexpected ... %s ...", said, tc.want)
 			}

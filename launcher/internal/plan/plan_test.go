@@ -297,9 +297,7 @@ func TestSizing(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			z := p.Sizing
 			if disks := p.Spec.Machine.LocalSSD; disks != 8 && name != "a node of a cluster" {
 				t.Errorf("%d local SSDs; 64 vCPUs take 8 at least", disks)

@@ -226,9 +226,7 @@ func TestABucketIsScoredOnce(t *testing.T) {
 	}
 	var names []string
 	for o, err := range to.List(t.Context(), "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		names = append(names, o.Name)
 		data, _, err := blob.ReadAll(t.Context(), to, o.Name, 1<<20)
 		lines := bytes.Split(bytes.TrimSpace(data), []byte("\n"))

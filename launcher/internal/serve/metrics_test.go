@@ -66,9 +66,7 @@ func measured(t *testing.T, files map[string][]byte) (s *served, read func() map
 	register(t, reg, "one", files)
 	promote(t, reg, 1)
 	page, meters, telemetry, err := serve.StartMetrics(t.Context(), telemetry.Options{Program: "serve"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { telemetry.Close(t.Context()) })
 	s = start(t, store, func(c *serve.Config) { c.Metrics, c.Meters = page, meters })
 	return s, func() map[string]float64 { return values(t, page) }
@@ -160,9 +158,7 @@ func TestColumnsAreMeasured(t *testing.T) {
 // not lost. The shares of held-out rows are those of the version that answers now.
 func TestOfManyColumnsSomeAreNamed(t *testing.T) {
 	page, meters, telemetry, err := serve.StartMetrics(t.Context(), telemetry.Options{Program: "serve"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer telemetry.Close(t.Context())
 	in := &cell.Inputs{Rows: 10}
 	for i := range 500 {

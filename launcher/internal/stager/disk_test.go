@@ -42,9 +42,7 @@ func narrowIDs(t *testing.T, ext string, rows int) table.File {
 
 	path := filepath.Join(t.TempDir(), "t"+ext)
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	if ext == ".parquet" {
 		var w *table.ParquetWriter
 		if w, err = table.NewParquetWriter(f, columns, table.Zstd); err == nil {

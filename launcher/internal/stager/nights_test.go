@@ -194,9 +194,7 @@ func TestManyBlockedNights(t *testing.T) {
 			_, err = dst.Store.Put(t.Context(), sweep.DatasetNight("clicks", bad.Version), blob.Any,
 				bytes.NewReader(text))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 	}
 	if n := night(t, s, stream.Night(1), dst, "").Night; !slices.Equal(n.Against, []string{good.Version}) {
 		t.Errorf("after 70 blocked nights one is compared with %v; want %s", n.Against, good.Version)

@@ -195,9 +195,7 @@ func (w *warehouse) Export(ctx context.Context, id, query, uri string) error {
 func (w *warehouse) left(t *testing.T) (left []string) {
 	t.Helper()
 	for attrs, err := range w.bucket.List(t.Context(), "bigquery-exports/") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if attrs.Size > 0 {
 			left = append(left, attrs.Name)
 		}

@@ -47,9 +47,7 @@ func names(t *testing.T, s blob.Store) []string {
 	t.Helper()
 	var out []string
 	for attrs, err := range s.List(t.Context(), "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		out = append(out, attrs.Name)
 	}
 	return out
@@ -193,9 +191,7 @@ func TestOldObjectsAreWrittenAnew(t *testing.T) {
 		s.Now = func() time.Time { return time.Now().Add(c.later) }
 		before := map[string]blob.Generation{}
 		for a, err := range store.List(t.Context(), prefix) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			before[a.Name] = a.Generation
 		}
 		manifest := prefix + dataset.ManifestFile

@@ -351,18 +351,14 @@ func TestAtTheSecondWrite(t *testing.T) {
 	spec := must.Get(ParseFaults("f", []byte("at_write: [{match: \"plans/*\", nth: 2, does: kill_aggregators}]\n")))(t)
 	w, err := Start(t.Context(), Options{Data: t.TempDir(), Aggregator: program, Environ: os.Environ(), Faults: spec,
 		Stderr: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	defer w.Close()
 	first := w.aggregators.running[0].proc
 	for i, name := range []string{"plans/a", "other", "plans/b", "plans/c"} {
 		answer, err := http.Post("http://"+w.storage.Addr()+
 			"/upload/storage/v1/b/coppice-sweeps/o?uploadType=media&name="+
 			name, "text/plain", strings.NewReader("x"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		answer.Body.Close()
 		w.script.mu.Lock()
 		if got, want := w.script.counts["aggregator killed"], min(i/2, 1); got != want {

@@ -261,9 +261,7 @@ func TestADamagedCopyIsReplaced(t *testing.T) {
 			if err == nil {
 				err = spoil(path, data)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 		}
 	}
 	flip := func(path string, data []byte) error { data[len(data)/2] ^= 1; return os.WriteFile(path, data, 0o644) }

@@ -45,9 +45,7 @@ func (w *world) checkpointsOf(t *testing.T, trial int) (trees []int, names map[i
 	t.Helper()
 	names = map[int]string{}
 	for attrs, err := range w.sweeps.List(t.Context(), sweep.Names(w.plan.Sweep).Checkpoints(trial)) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if attrs.Size == 0 {
 			continue
 		}
@@ -254,9 +252,7 @@ func TestTimeSpentBeforeCounts(t *testing.T) {
 		again.Version = version
 		ds, err := stage.Open(t.Context(), stage.Request{Store: w.datasets, Dataset: w.plan.Dataset, Scratch: w.scratch,
 			Log: again.Log})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer ds.Close()
 		must.Do(t, again.open(t.Context()))
 		again.table = fit.NewTable(ds)

@@ -201,9 +201,7 @@ func TestAFinishedTrialIsNotTrainedAgain(t *testing.T) {
 func (w *world) claimsOf(t *testing.T) (claims []string) {
 	t.Helper()
 	for attrs, err := range w.sweeps.List(t.Context(), sweep.Names(w.plan.Sweep).Trials()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		if strings.Contains(attrs.Name, "/claims/") {
 			claims = append(claims, attrs.Name)
 		}

@@ -231,9 +231,7 @@ func (w *world) decisions(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	for attrs, err := range w.sweeps.List(t.Context(), sweep.Names(w.plan.Sweep).Trials()) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		_, part, _, _ := sweep.Names(w.plan.Sweep).ParseTrialObject(attrs.Name)
 		switch data, _, err := blob.ReadAll(t.Context(), w.sweeps, attrs.Name, 1<<24); {
 		case err != nil:
