@@ -312,8 +312,7 @@ func (l *local) onTest(t *testing.T, spec string, c *sweep.Conclusion, trial int
 		scores[i] = gbt.Probability(s)
 	}
 	m := must.Get(metric.Lookup("average_precision"))(t)
-	v := must.Get(m.Eval(metric.Input{Label: ds.Split("test").Label, Pred: scores}))(t)
-	return v
+	return must.Get(m.Eval(metric.Input{Label: ds.Split("test").Label, Pred: scores}))(t)
 }
 
 // smallSweep stages a small click table and returns the path of a sweep of few trials on it.

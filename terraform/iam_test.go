@@ -20,8 +20,7 @@ import (
 
 func load(t *testing.T) *Table {
 	t.Helper()
-	table := must.Get(Load())(t)
-	return table
+	return must.Get(Load())(t)
 }
 
 func TestTableHasNoWideRights(t *testing.T) {

@@ -28,8 +28,7 @@ func TestSub(t *testing.T) {
 		for _, decoy := range []string{"sweeps/x", "sweeps/x2/a", "a"} {
 			must.Get(all.Put(t.Context(), decoy, blob.Any, strings.NewReader("decoy")))(t)
 		}
-		s := must.Get(blob.Sub(all, "sweeps/x/"))(t)
-		return s
+		return must.Get(blob.Sub(all, "sweeps/x/"))(t)
 	})
 }
 

@@ -44,8 +44,7 @@ func rows(r *rand.Rand, n, digits int) (raw []float64, label, weight []float32) 
 
 func fit(t *testing.T, m calibrate.Method, raw []float64, label, weight []float32) *calibrate.Calibrator {
 	t.Helper()
-	c := must.Get(calibrate.Fit(m, raw, label, weight))(t)
-	return c
+	return must.Get(calibrate.Fit(m, raw, label, weight))(t)
 }
 
 // TestNeverDescendsAndNeverTouchesTheEnds: every method gives probabilities that do not fall as scores rise, and are

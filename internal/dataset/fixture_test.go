@@ -114,6 +114,5 @@ func smallRows() map[string]int {
 
 func mustRead(tb testing.TB, parts ...string) []byte {
 	tb.Helper()
-	data := must.Get(os.ReadFile(filepath.Join(parts...)))(tb)
-	return data
+	return must.Get(os.ReadFile(filepath.Join(parts...)))(tb)
 }

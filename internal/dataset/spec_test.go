@@ -62,8 +62,7 @@ derive: {ts: [hour, weekday]}
 func TestParseSpecDefaultsAndForms(t *testing.T) {
 	parse := func(rest string) *Spec {
 		t.Helper()
-		s := must.Get(ParseSpec("d.yaml", []byte("name: a\nsource: x.csv\n"+rest)))(t)
-		return s
+		return must.Get(ParseSpec("d.yaml", []byte("name: a\nsource: x.csv\n"+rest)))(t)
 	}
 	s := parse("label: y\n")
 	if s.MaxBin != 255 || s.Sample.Rows != 50000 || s.BinRows != 200000 ||

@@ -277,8 +277,7 @@ func TestValueRatesAndDoesNotStop(t *testing.T) {
 		if q.Metric, err = metric.Lookup(name); err != nil {
 			t.Fatal(err)
 		}
-		o := must.Get(table.Train(t.Context(), q))(t)
-		return o
+		return must.Get(table.Train(t.Context(), q))(t)
 	}
 	const name = "value(prediction > 0.3 ? 4 * label - 1 : 0)"
 	by, own, four := trained("log_loss", 1), trained(name, 1), trained(name, 4)

@@ -22,8 +22,7 @@ import (
 // encoded returns c's bytes.
 func encoded(t testing.TB, c *Checkpoint) []byte {
 	t.Helper()
-	data := must.Get(c.AppendBinary(nil))(t)
-	return data
+	return must.Get(c.AppendBinary(nil))(t)
 }
 
 func randomSubset(rng *rand.Rand, n int) []uint32 {

@@ -101,14 +101,12 @@ func readCSV(t *testing.T, name string, comma rune) [][]string {
 	defer f.Close()
 	r := csv.NewReader(f)
 	r.Comma = comma
-	rows := must.Get(r.ReadAll())(t)
-	return rows
+	return must.Get(r.ReadAll())(t)
 }
 
 func number(t *testing.T, text string) float64 {
 	t.Helper()
-	v := must.Get(strconv.ParseFloat(text, 64))(t)
-	return v
+	return must.Get(strconv.ParseFloat(text, 64))(t)
 }
 
 // wholeNumbers is a table of small whole numbers with a bin for each; the last value of a row is its label, the one

@@ -16,14 +16,12 @@ import (
 func readModel(t *testing.T, name string) *Model {
 	t.Helper()
 	data := must.Get(os.ReadFile(filepath.Join("testdata", "lightgbm", name)))(t)
-	m := must.Get(ReadModel(bytes.NewReader(data)))(t)
-	return m
+	return must.Get(ReadModel(bytes.NewReader(data)))(t)
 }
 
 func onBins(t testing.TB, m *Model, d *Data) *InputModel {
 	t.Helper()
-	in := must.Get(m.OnBins(d.Features))(t)
-	return in
+	return must.Get(m.OnBins(d.Features))(t)
 }
 
 // withoutParams returns a model's text up to its parameters, which mention that it was continued.

@@ -136,6 +136,5 @@ func gradientOf(o objective, r uint32, raw float64) (g, h float64) {
 
 func mustTrain(t testing.TB, d *Data, p Params, opt Options) *Result {
 	t.Helper()
-	res := must.Get(Train(t.Context(), d, p, opt))(t)
-	return res
+	return must.Get(Train(t.Context(), d, p, opt))(t)
 }

@@ -72,8 +72,7 @@ func (w *world) result(trial, claim, task, attempt int, ended float64) {
 
 func (w *world) read(now float64) ledger.Ledger {
 	w.t.Helper()
-	l := must.Get((&ledger.Reader{Store: w.store, Plan: w.plan}).Read(w.t.Context(), w.results, at(now)))(w.t)
-	return l
+	return must.Get((&ledger.Reader{Store: w.store, Plan: w.plan}).Read(w.t.Context(), w.results, at(now)))(w.t)
 }
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }

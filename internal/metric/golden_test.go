@@ -63,8 +63,7 @@ func wants(t *testing.T, name string) map[string]map[string]float64 {
 
 func lookup(t *testing.T, name string) metric.Metric {
 	t.Helper()
-	m := must.Get(metric.Lookup(name))(t)
-	return m
+	return must.Get(metric.Lookup(name))(t)
 }
 
 func compare(t *testing.T, in metric.Input, want map[string]float64) {

@@ -48,8 +48,7 @@ func stageCSV(t *testing.T, text, rest string) *ingest.Report {
 
 func measured(t testing.TB, n *ingest.Night, m *dataset.Manifest) *nights.Profile {
 	t.Helper()
-	p := must.Get(nights.Measure(t.Context(), n, m, 2, nil))(t)
-	return p
+	return must.Get(nights.Measure(t.Context(), n, m, 2, nil))(t)
 }
 
 // stage makes a night of a table, after others; err says why it cannot be staged.
@@ -71,8 +70,7 @@ func stage(t *testing.T, rows nightstest.Table, before []*nights.Profile) (night
 // stageGood is stage of a table that can be staged.
 func stageGood(t *testing.T, rows nightstest.Table, before []*nights.Profile) night {
 	t.Helper()
-	n := must.Get(stage(t, rows, before))(t)
-	return n
+	return must.Get(stage(t, rows, before))(t)
 }
 
 // compare is what is found out about a night after others.
@@ -90,8 +88,7 @@ func find(t *testing.T, q nights.Request) []nights.Finding {
 	if q.At.IsZero() {
 		q.At = nightstest.First
 	}
-	found := must.Get(nights.Compare(t.Context(), q))(t)
-	return found
+	return must.Get(nights.Compare(t.Context(), q))(t)
 }
 
 // pastNights are good nights, and how many of them.

@@ -36,8 +36,7 @@ func files(text string) map[string][]byte {
 
 func register(t *testing.T, r *registry.Registry, model, key string) registry.Version {
 	t.Helper()
-	v := must.Get(r.Register(t.Context(), model, key, files(key), info(0)))(t)
-	return v
+	return must.Get(r.Register(t.Context(), model, key, files(key), info(0)))(t)
 }
 
 // snapshot is the contents of every object.
@@ -238,8 +237,7 @@ func TestAliases(t *testing.T) {
 
 func history(t *testing.T, r *registry.Registry, model string) []registry.Event {
 	t.Helper()
-	events := must.Get(r.History(t.Context(), model))(t)
-	return events
+	return must.Get(r.History(t.Context(), model))(t)
 }
 
 func describe(events []registry.Event) []string {

@@ -219,8 +219,7 @@ func (w *world) request(id, mode string, n int64, change func(*batchpb.Job)) *ba
 
 func (w *world) create(id, mode string, n int64, change func(*batchpb.Job)) *batchpb.Job {
 	w.t.Helper()
-	job := must.Get(w.client.CreateJob(w.ctx, w.request(id, mode, n, change)))(w.t)
-	return job
+	return must.Get(w.client.CreateJob(w.ctx, w.request(id, mode, n, change)))(w.t)
 }
 
 // waitState waits until the job is in the state.
@@ -259,9 +258,8 @@ func (w *world) waitCount(name, state string, n int64) {
 
 func (w *world) task(job string, index int) *batchpb.Task {
 	w.t.Helper()
-	task := must.Get(w.client.GetTask(w.ctx,
+	return must.Get(w.client.GetTask(w.ctx,
 		&batchpb.GetTaskRequest{Name: fmt.Sprintf("%s/taskGroups/group0/tasks/%d", job, index)}))(w.t)
-	return task
 }
 
 func (w *world) log(id string, task, attempt int) string {

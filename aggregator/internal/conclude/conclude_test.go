@@ -115,8 +115,7 @@ func checkVersion(t *testing.T, w *world, c *sweep.Conclusion) {
 		t.Errorf("labels %v", v.Info.Labels)
 	}
 	read := func(name string) []byte {
-		data := must.Get(reg.ReadFile(t.Context(), v, name))(t)
-		return data
+		return must.Get(reg.ReadFile(t.Context(), v, name))(t)
 	}
 	if _, err := gbt.ReadModel(bytes.NewReader(read(scorer.FileModel))); err != nil {
 		t.Error(err)
@@ -338,8 +337,7 @@ func TestWhenASweepIsOver(t *testing.T) {
 	consider := func(w *world, j Jobs) *sweep.Conclusion {
 		a := w.aggregator()
 		a.Jobs = j
-		c := must.Get(a.Consider(t.Context(), w.plan.Sweep))(t)
-		return c
+		return must.Get(a.Consider(t.Context(), w.plan.Sweep))(t)
 	}
 	w := unfinished(1, 1)
 	if c := consider(w, jobs{}); c != nil {

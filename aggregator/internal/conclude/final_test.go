@@ -492,8 +492,7 @@ func lossOn(t *testing.T, s *scorer.Scorer, day int) float64 {
 		return err
 	}))
 	loss := must.Get(metric.Lookup("log_loss"))(t)
-	value := must.Get(loss.Eval(metric.Input{Label: label, Pred: pred}))(t)
-	return value
+	return must.Get(loss.Eval(metric.Input{Label: label, Pred: pred}))(t)
 }
 
 // TestFinalOnTheDayAfter: a final model has seen the days that its judged model was checked on, and where days drift it

@@ -223,8 +223,7 @@ func budgeted(t *testing.T, budget, quorum float64, done int) *world {
 func (w *world) at(t *testing.T, after time.Duration) *sweep.Conclusion {
 	t.Helper()
 	w.now = created.Add(after)
-	c := must.Get(w.aggregator().Consider(t.Context(), w.plan.Sweep))(t)
-	return c
+	return must.Get(w.aggregator().Consider(t.Context(), w.plan.Sweep))(t)
 }
 
 // TestABudgetEndsASweep: a sweep ends when its machines have cost its budget less the reserve for stopping, and says

@@ -139,8 +139,7 @@ func (w *world) train(t testing.TB, trial int, edit func(*sweep.Result, map[stri
 	params := must.Get(gbt.ParseParams(w.plan.Trials[trial].Params))(t)
 	res := must.Get(gbt.Train(t.Context(), w.data(sweep.Rows{Split: "train"}), params, gbt.Options{}))(t)
 	scores := func(part sweep.Rows) []float64 {
-		raw := must.Get(res.Model.PredictBinned(w.data(part), 1))(t)
-		return raw
+		return must.Get(res.Model.PredictBinned(w.data(part), 1))(t)
 	}
 	var text bytes.Buffer
 	must.Get(res.Model.WriteTo(&text))(t)

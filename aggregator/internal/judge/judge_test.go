@@ -53,8 +53,7 @@ func gate(change func(*sweep.Gate)) sweep.Gate {
 
 func logLoss(t *testing.T) metric.Metric {
 	t.Helper()
-	m := must.Get(metric.Lookup("log_loss"))(t)
-	return m
+	return must.Get(metric.Lookup("log_loss"))(t)
 }
 
 // even are unsuspicious shares.
@@ -286,8 +285,7 @@ func TestNightsOfClasses(t *testing.T) {
 
 func named(t *testing.T, name string) metric.Metric {
 	t.Helper()
-	m := must.Get(metric.Lookup(name))(t)
-	return m
+	return must.Get(metric.Lookup(name))(t)
 }
 
 // TestSentences: each kind of evidence leads to its verdict, with sentences that say why.

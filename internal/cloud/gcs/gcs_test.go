@@ -69,8 +69,7 @@ func TestBehaviourOnRealBucket(t *testing.T) {
 	c := must.Get(New(t.Context()))(t)
 	t.Cleanup(func() { c.Close() })
 	blobtest.Run(t, func(t *testing.T) blob.Store {
-		s := must.Get(blob.Sub(c.Bucket(*realBucket), "coppice-test/"+uuid.NewString()))(t)
-		return s
+		return must.Get(blob.Sub(c.Bucket(*realBucket), "coppice-test/"+uuid.NewString()))(t)
 	})
 }
 

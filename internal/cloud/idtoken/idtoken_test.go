@@ -68,8 +68,7 @@ func sign(t testing.TB, alg jose.SignatureAlgorithm, key any, kid string, c map[
 		(&jose.SignerOptions{}).WithType("JWT").WithHeader("kid", kid)))(t)
 	text := must.Get(json.Marshal(c))(t)
 	signed := must.Get(signer.Sign(text))(t)
-	token := must.Get(signed.CompactSerialize())(t)
-	return token
+	return must.Get(signed.CompactSerialize())(t)
 }
 
 func (g *google) token(t testing.TB, change func(map[string]any)) string {

@@ -321,8 +321,7 @@ func TestFingerprint(t *testing.T) {
 	long := func(at int) string { // a part and a bit
 		data := bytes.Repeat([]byte{'\n'}, hashPart+100)
 		data[at] = 'x'
-		sum := must.Get(Fingerprint(ctx, spec, []table.File{writeFile(t, "a.csv", string(data))}))(t)
-		return sum
+		return must.Get(Fingerprint(ctx, spec, []table.File{writeFile(t, "a.csv", string(data))}))(t)
 	}
 	again := long(5)
 	if again != long(5) || again == long(6) || long(hashPart) == long(hashPart+1) || again == long(hashPart+5) {

@@ -28,8 +28,7 @@ var update = flag.Bool("update", false, "write the golden files again")
 // parseSpec makes a spec of all but its name and source.
 func parseSpec(t testing.TB, rest string) *dataset.Spec {
 	t.Helper()
-	s := must.Get(dataset.ParseSpec("d.yaml", []byte("name: t\nsource: t.csv\n"+rest)))(t)
-	return s
+	return must.Get(dataset.ParseSpec("d.yaml", []byte("name: t\nsource: t.csv\n"+rest)))(t)
 }
 
 // staged is an open dataset, closed with the test.
@@ -54,8 +53,7 @@ func tryStage(t testing.TB, spec string, files []table.File, o Options) (*staged
 
 func stageFiles(t testing.TB, spec string, files []table.File, o Options) *staged {
 	t.Helper()
-	s := must.Get(tryStage(t, spec, files, o))(t)
-	return s
+	return must.Get(tryStage(t, spec, files, o))(t)
 }
 
 func mustStage(t testing.TB, spec, csv string) *staged {
@@ -88,8 +86,7 @@ func (s *staged) levels(t testing.TB) *dataset.Levels {
 func (s *staged) sample(t testing.TB) *dataset.Sample {
 	t.Helper()
 	data := must.Get(os.ReadFile(filepath.Join(s.dir, dataset.SampleFile)))(t)
-	sample := must.Get(dataset.ReadSample(data))(t)
-	return sample
+	return must.Get(dataset.ReadSample(data))(t)
 }
 
 // randomTable is CSV with all kinds of columns and all kinds of trouble.

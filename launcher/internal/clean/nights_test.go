@@ -231,8 +231,7 @@ func hundred(t *testing.T, promote func(n int) bool, after func(e *estate)) *est
 
 func (e *estate) remove(q Request) []Item {
 	e.t.Helper()
-	gone := must.Get(Remove(e.t.Context(), q))(e.t)
-	return gone
+	return must.Get(Remove(e.t.Context(), q))(e.t)
 }
 
 // whole returns why a dataset cannot be trained on; nil if it can.

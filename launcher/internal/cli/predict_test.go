@@ -284,8 +284,7 @@ func usualInputs(t *testing.T, dir string, ds *dataset.Dataset) []byte {
 	data := must.Get(os.ReadFile(filepath.Join(dir, dataset.SampleFile)))(t)
 	sample := must.Get(dataset.ReadSample(data))(t)
 	in := must.Get(datasettest.Encoder(t, ds).CountSample(sample))(t)
-	text := must.Get(json.Marshal(in))(t)
-	return text
+	return must.Get(json.Marshal(in))(t)
 }
 
 // TestStageTellsOfIDs: shares are of all rows, levels are counted, and the advice about columns can be pasted.

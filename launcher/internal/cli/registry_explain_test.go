@@ -23,8 +23,7 @@ import (
 func (g *grown) withReference() {
 	g.t.Helper()
 	read := func(name string) []byte {
-		data := must.Get(os.ReadFile(filepath.Join(g.dir, name)))(g.t)
-		return data
+		return must.Get(os.ReadFile(filepath.Join(g.dir, name)))(g.t)
 	}
 	sample := must.Get(dataset.ReadSample(read(dataset.SampleFile)))(g.t)
 	all := must.Get(dataset.ReadTargets(read(dataset.TargetsFile(sample.Split))))(g.t)

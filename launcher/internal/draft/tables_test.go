@@ -249,8 +249,7 @@ func TestTables(t *testing.T) {
 // specOf is a spec by hand.
 func specOf(t *testing.T, text string) *dataset.Spec {
 	t.Helper()
-	spec := must.Get(dataset.ParseSpec("d.yaml", []byte("name: t\nsource: t.csv\n"+text)))(t)
-	return spec
+	return must.Get(dataset.ParseSpec("d.yaml", []byte("name: t\nsource: t.csv\n"+text)))(t)
 }
 
 func same(t *testing.T, door string, want, got []dataset.Feature) {

@@ -22,8 +22,7 @@ const learning = `  random: {num_leaves: {log_int: [15, 255]}, learning_rate: {l
 // learner is the spec with a search that learns.
 func learner(t *testing.T, edits ...string) *sweep.Spec {
 	t.Helper()
-	s := must.Get(sweep.ParseSpec("sweep.yaml", []byte(learnerText(edits...)), words()))(t)
-	return s
+	return must.Get(sweep.ParseSpec("sweep.yaml", []byte(learnerText(edits...)), words()))(t)
 }
 
 func learnerText(edits ...string) string {

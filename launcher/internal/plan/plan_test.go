@@ -48,16 +48,14 @@ machine: {type: n2-highmem-64}
 
 func parse(t *testing.T, edits ...string) *sweep.Spec {
 	t.Helper()
-	s := must.Get(sweep.ParseSpec("sweep.yaml", []byte(strings.NewReplacer(edits...).Replace(spec)), words()))(t)
-	return s
+	return must.Get(sweep.ParseSpec("sweep.yaml", []byte(strings.NewReplacer(edits...).Replace(spec)), words()))(t)
 }
 
 // specOf is a spec in the engines' own words.
 func specOf(t *testing.T, text string) *sweep.Spec {
 	t.Helper()
-	s := must.Get(sweep.ParseSpec("sweep.yaml", []byte("name: n\ndataset: clicks\nmetric: "+text),
+	return must.Get(sweep.ParseSpec("sweep.yaml", []byte("name: n\ndataset: clicks\nmetric: "+text),
 		plan.Vocabulary()))(t)
-	return s
 }
 
 // unread fails unless the text of a spec is refused, at its place, with these words.
@@ -94,8 +92,7 @@ func build(s *sweep.Spec, m *dataset.Manifest) (*plan.Planned, error) {
 // built is a plan that is made without an error.
 func built(t *testing.T, s *sweep.Spec, m *dataset.Manifest) *plan.Planned {
 	t.Helper()
-	p := must.Get(build(s, m))(t)
-	return p
+	return must.Get(build(s, m))(t)
 }
 
 // readBack fails unless the plan's reader takes it.

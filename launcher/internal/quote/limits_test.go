@@ -154,8 +154,7 @@ func TestMachinesOfObjectives(t *testing.T) {
 func offer(t *testing.T, q *Estimator) *Offer {
 	t.Helper()
 	w := must.Get(q.estimateWork())(t)
-	o := must.Get(q.offerOwn(w))(t)
-	return o
+	return must.Get(q.offerOwn(w))(t)
 }
 
 // TestSpotPaysUpTo: at the rate that an offer names, both models cost the same; below it Spot is cheaper, above it on

@@ -51,8 +51,7 @@ var large = Stated{Rows: 130_000_000, Features: 40, HeldOut: 2_600_000}
 
 func compare(t testing.TB, q *Estimator, w Wish) *Comparison {
 	t.Helper()
-	c := must.Get(q.Compare(w))(t)
-	return c
+	return must.Get(q.Compare(w))(t)
 }
 
 func price(t testing.TB, q *Estimator) {

@@ -333,8 +333,7 @@ func (s shape) trained(tb testing.TB, seed uint64) map[string][]byte {
 
 func register(tb testing.TB, r *registry.Registry, key string, files map[string][]byte) registry.Version {
 	tb.Helper()
-	v := must.Get(r.Register(tb.Context(), "ctr", key, files, registry.Info{At: time.Unix(1e9, 0), By: "test"}))(tb)
-	return v
+	return must.Get(r.Register(tb.Context(), "ctr", key, files, registry.Info{At: time.Unix(1e9, 0), By: "test"}))(tb)
 }
 
 func newRegistry() (*registry.Registry, blob.Store) {

@@ -197,8 +197,7 @@ func written(tb testing.TB, reg *registry.Registry, v registry.Version, names []
 	s := must.Get(scorer.OpenMapped(tb.Context(), reg, v, dir))(tb)
 	defer s.Close()
 	must.Get(predict.Run(tb.Context(), predict.Request{Scorer: s, In: in, Out: out, MaxUnseen: 1}))(tb)
-	text := must.Get(os.ReadFile(out))(tb)
-	return text
+	return must.Get(os.ReadFile(out))(tb)
 }
 
 func csvOf(names []string, rows [][]string) []byte {

@@ -13,8 +13,7 @@ import (
 
 func at(t *testing.T, text string) time.Time {
 	t.Helper()
-	v := must.Get(time.Parse(time.RFC3339, text))(t)
-	return v
+	return must.Get(time.Parse(time.RFC3339, text))(t)
 }
 
 func TestLast(t *testing.T) {

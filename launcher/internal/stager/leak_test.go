@@ -89,8 +89,7 @@ func leaks(t *testing.T, names []string, label []float32, value func(column, row
 func aucOf(t *testing.T, label []float32, values []float64) float64 {
 	t.Helper()
 	m := must.Get(metric.Lookup("auc"))(t)
-	auc := must.Get(m.Eval(metric.Input{Label: label, Pred: values}))(t)
-	return auc
+	return must.Get(m.Eval(metric.Input{Label: label, Pred: values}))(t)
 }
 
 // heldOut is the AUC on valid of a model that learns from train.

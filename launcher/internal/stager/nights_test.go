@@ -30,8 +30,7 @@ func night(t *testing.T, s *stager.Stager, table nightstest.Table, dst stager.De
 	file := filepath.Join(t.TempDir(), "night.csv")
 	must.Do(t, os.WriteFile(file, table.CSV(), 0o600))
 	spec := must.Get(dataset.ParseSpec("dataset.yaml", append(nightstest.Spec(file), "encodings: none\n"+rest...)))(t)
-	staged := must.Get(s.Stage(t.Context(), spec, dst))(t)
-	return staged
+	return must.Get(s.Stage(t.Context(), spec, dst))(t)
 }
 
 // TestNightsAreCompared: a night that is not like those before is blocked at either place, a person lets it pass, and
@@ -232,8 +231,7 @@ func TestAPointerLeadsNowhereElse(t *testing.T) {
 	dst := stager.Destination{Dir: dir}
 	stage := func(edits ...string) *stager.Staged {
 		t.Helper()
-		got := must.Get(s.Stage(t.Context(), spec(t, source, edits...), dst))(t)
-		return got
+		return must.Get(s.Stage(t.Context(), spec(t, source, edits...), dst))(t)
 	}
 	first, other := stage(), stage("name: clicks", "name: other", "train: 0.7, valid: 0.3", "train: 0.6, valid: 0.4")
 	version := func(v string) string { return `"version":"` + v + `"` }

@@ -32,8 +32,7 @@ func spec(t *testing.T, source string, edits ...string) *dataset.Spec {
 	t.Helper()
 	text := "name: clicks\nsource: " + source +
 		"\nlabel: is_click\ndrop: [revenue]\nsplit: {by: hash, key: user_id, train: 0.7, valid: 0.3}\n"
-	s := must.Get(dataset.ParseSpec("dataset.yaml", []byte(strings.NewReplacer(edits...).Replace(text))))(t)
-	return s
+	return must.Get(dataset.ParseSpec("dataset.yaml", []byte(strings.NewReplacer(edits...).Replace(text))))(t)
 }
 
 func rows(t *testing.T, rows int) string {
@@ -303,8 +302,7 @@ func TestDamagedVersionIsMadeAgain(t *testing.T) {
 	folder, bucket := stager.Destination{Dir: dir}, stager.Destination{Store: store, URL: "gs://d"}
 	stage := func(dst stager.Destination) *stager.Staged {
 		t.Helper()
-		got := must.Get(s.Stage(t.Context(), spec(t, source), dst))(t)
-		return got
+		return must.Get(s.Stage(t.Context(), spec(t, source), dst))(t)
 	}
 	first := stage(folder)
 	stage(bucket)

@@ -271,8 +271,7 @@ func TestAKilledLocalemuIsClearedUp(t *testing.T) {
 	killed := localemu(t, nil, execArgs(nil, "/bin/sh", "-c", "sleep 600")...)
 	killed.start()
 	folders := func() []string {
-		found := must.Get(filepath.Glob(filepath.Join(killed.tmp, "localemu-*", "lock")))(t)
-		return found
+		return must.Get(filepath.Glob(filepath.Join(killed.tmp, "localemu-*", "lock")))(t)
 	}
 	eventually(t, "the killed one has a folder", func() bool { return len(folders()) == 1 })
 	own := filepath.Join(killed.tmp, "localemu-mine")

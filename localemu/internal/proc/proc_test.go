@@ -33,8 +33,7 @@ func start(t *testing.T, s *Set, script string) (*Process, *bufio.Reader) {
 func readPID(t *testing.T, r *bufio.Reader) int {
 	t.Helper()
 	line := must.Get(r.ReadString('\n'))(t)
-	pid := must.Get(strconv.Atoi(strings.TrimSpace(line)))(t)
-	return pid
+	return must.Get(strconv.Atoi(strings.TrimSpace(line)))(t)
 }
 
 func waitGone(t *testing.T, pid int) {

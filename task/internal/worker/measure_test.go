@@ -255,8 +255,7 @@ func TestACurveIsThereBeforeTheResult(t *testing.T) {
 func (w *world) trouble(t *testing.T) *sweep.Trouble {
 	t.Helper()
 	l := must.Get(sweepstore.NewTrials(w.sweeps, w.plan).List(t.Context()))(t)
-	trouble := must.Get(sweepstore.New(w.sweeps, w.plan.Sweep).Trouble(t.Context(), l))(t)
-	return trouble
+	return must.Get(sweepstore.New(w.sweeps, w.plan.Sweep).Trouble(t.Context(), l))(t)
 }
 
 // TestTroubleIsTold: a task that waits for room on its disk or for memory says so, and takes it back.

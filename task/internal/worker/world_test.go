@@ -148,8 +148,7 @@ func (w *world) putJSON(t *testing.T, name string, v any) {
 func (w *world) result(t *testing.T, trial int) *sweep.Result {
 	t.Helper()
 	data, _ := must.Get2(blob.ReadAll(t.Context(), w.sweeps, sweep.Names(w.plan.Sweep).Result(trial), 1<<20))(t)
-	r := must.Get(sweep.DecodeResult(data))(t)
-	return r
+	return must.Get(sweep.DecodeResult(data))(t)
 }
 
 // models returns, by trial, the model's bytes and the scores of both parts.
