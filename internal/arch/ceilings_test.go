@@ -30,7 +30,7 @@ var ceilings = map[string]int{
 	"internal/cloud/idtoken":       268,
 	"internal/cloud/inspect":       324,
 	"internal/cloud/pubsub":        78,
-	"internal/dataset":             5368,
+	"internal/dataset":             5316,
 	"internal/dataset/cell":        2777,
 	"internal/dataset/datasettest": 235,
 	"internal/dataset/encode":      3157,
@@ -44,7 +44,7 @@ var ceilings = map[string]int{
 	"internal/gbt":                 9891,
 	"internal/ledger":              545,
 	"internal/machines":            404,
-	"internal/metric":              2644,
+	"internal/metric":              2632,
 	"internal/must":                36,
 	"internal/nights":              3637,
 	"internal/nights/nightstest":   1011,
@@ -60,7 +60,7 @@ var ceilings = map[string]int{
 	"internal/random":              17,
 	"internal/registry":            2463,
 	"internal/scorer":              667,
-	"internal/search":              4231,
+	"internal/search":              4205,
 	"internal/slurm":               621,
 	"internal/strictjson":          304,
 	"internal/strictyaml":          759,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 109_756
+const maxLines = 109_666
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

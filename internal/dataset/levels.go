@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"math/bits"
@@ -106,38 +105,16 @@ func (l *Levels) Encode() []byte {
 	}
 
 	// In the order of levelFields.
-	put(encodeWords(l.Hash))
-	put(encodeDoubles(l.Sum))
-
-	rows := make([]byte, 0, 4*l.Len())
-	for _, n := range l.Rows {
-		rows = binary.LittleEndian.AppendUint32(rows, n)
-	}
-	put(rows)
-
+	put(encodeAll(l.Hash))
+	put(encodeAll(l.Sum))
+	put(encodeAll(l.Rows))
 	for _, optional := range [][]float64{l.Weight, l.Last} {
 		if optional != nil {
-			put(encodeDoubles(optional))
+			put(encodeAll(optional))
 		}
 	}
 
 	return file
-}
-
-func encodeDoubles(values []float64) []byte {
-	out := make([]byte, 0, 8*len(values))
-	for _, v := range values {
-		out = binary.LittleEndian.AppendUint64(out, math.Float64bits(v))
-	}
-	return out
-}
-
-func decodeDoubles(data []byte) []float64 {
-	out := make([]float64, len(data)/8)
-	for i := range out {
-		out[i] = math.Float64frombits(binary.LittleEndian.Uint64(data[8*i:]))
-	}
-	return out
 }
 
 // WriteLevels writes LevelsFile or FinalLevelsFile. Call it after the splits and before the sample, in this order.
@@ -160,19 +137,9 @@ func ReadLevels(data []byte, tables []LevelTable) (*Levels, error) {
 		return data[s.off : s.off+s.n]
 	}
 
-	l := &Levels{Hash: decodeWords(column("hash")), Sum: decodeDoubles(column("sum")), Rows: make([]uint32, f.rows)}
-	rows := column("rows")
-	for i := range l.Rows {
-		l.Rows[i] = binary.LittleEndian.Uint32(rows[4*i:])
-	}
-
-	if weight := column("weight"); weight != nil {
-		l.Weight = decodeDoubles(weight)
-	}
-	if last := column("last"); last != nil {
-		l.Last = decodeDoubles(last)
-	}
-
+	l := &Levels{Hash: decodeAll[uint64](column("hash")), Sum: decodeAll[float64](column("sum")),
+		Rows:   decodeAll[uint32](column("rows")),
+		Weight: decodeAll[float64](column("weight")), Last: decodeAll[float64](column("last"))}
 	if err := l.check(tables); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"encoding/binary"
 	"sync"
 	"sync/atomic"
 )
@@ -33,6 +34,22 @@ func Resize[T any](s []T, n int) []T {
 		return make([]T, n)
 	}
 	return s[:n]
+}
+
+// encodeAll returns numbers as a file has them, in little endian.
+func encodeAll[T uint32 | uint64 | float32 | float64](values []T) []byte {
+	out, _ := binary.Append(nil, binary.LittleEndian, values) // it cannot fail for numbers of a fixed size
+	return out
+}
+
+// decodeAll reads what encodeAll wrote; nil of nil.
+func decodeAll[T uint32 | uint64 | float32 | float64](data []byte) []T {
+	if data == nil {
+		return nil
+	}
+	out := make([]T, len(data)/binary.Size(T(0)))
+	_, _ = binary.Decode(data, binary.LittleEndian, out) // of as many bytes as they need
+	return out
 }
 
 // PickInto returns the elements at the given places, in the memory of to if it suffices; nil of nil.

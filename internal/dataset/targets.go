@@ -1,9 +1,7 @@
 package dataset
 
 import (
-	"encoding/binary"
 	"maps"
-	"math"
 	"strings"
 )
 
@@ -103,18 +101,18 @@ func ReadTargets(data []byte) (Targets, error) {
 		return data[s.off : s.off+s.n]
 	}
 
-	t.Label = decodeFloats(column())
+	t.Label = decodeAll[float32](column())
 	if has.weight {
-		t.Weight = decodeFloats(column())
+		t.Weight = decodeAll[float32](column())
 	}
 	if has.group {
-		t.Group = decodeWords(column())
+		t.Group = decodeAll[uint64](column())
 	}
 	if has.values != nil {
 		t.Values = map[string][]float32{}
 	}
 	for _, name := range has.values {
-		t.Values[name] = decodeFloats(column())
+		t.Values[name] = decodeAll[float32](column())
 	}
 	t.Fold = append([]uint8(nil), column()...)
 	return t, checkFolds(targetsFile, t.Fold)
@@ -128,20 +126,4 @@ func checkFolds(name string, folds []uint8) error {
 		}
 	}
 	return nil
-}
-
-func decodeFloats(data []byte) []float32 {
-	out := make([]float32, len(data)/4)
-	for i := range out {
-		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
-	}
-	return out
-}
-
-func decodeWords(data []byte) []uint64 {
-	out := make([]uint64, len(data)/8)
-	for i := range out {
-		out[i] = binary.LittleEndian.Uint64(data[8*i:])
-	}
-	return out
 }

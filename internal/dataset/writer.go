@@ -2,11 +2,9 @@ package dataset
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -156,15 +154,15 @@ func (w *Writer) WriteFinal(statistic, first int, bins []byte) error {
 // if the dataset has them.
 func (w *Writer) WriteTargets(split string, first int, t Targets) error {
 	f := w.splits[split]
-	parts := [][]byte{encodeFloats(t.Label)}
+	parts := [][]byte{encodeAll(t.Label)}
 	if w.m.HasWeights() {
-		parts = append(parts, encodeFloats(t.Weight))
+		parts = append(parts, encodeAll(t.Weight))
 	}
 	if w.m.Group != "" {
-		parts = append(parts, encodeWords(t.Group))
+		parts = append(parts, encodeAll(t.Group))
 	}
 	for _, name := range w.m.Values {
-		parts = append(parts, encodeFloats(t.Values[name]))
+		parts = append(parts, encodeAll(t.Values[name]))
 	}
 	parts = append(parts, t.Fold)
 
@@ -187,22 +185,6 @@ func writePart(f *hashedFile, place span, at int64, part []byte) error {
 	}
 	_, err := f.WriteAt(part, place.off+at)
 	return err
-}
-
-func encodeFloats(values []float32) []byte {
-	out := make([]byte, 0, 4*len(values))
-	for _, v := range values {
-		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(v))
-	}
-	return out
-}
-
-func encodeWords(values []uint64) []byte {
-	out := make([]byte, 0, 8*len(values))
-	for _, v := range values {
-		out = binary.LittleEndian.AppendUint64(out, v)
-	}
-	return out
 }
 
 // WriteSample writes sample.arrow. Call it once, after everything else and before Finish.

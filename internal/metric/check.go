@@ -35,7 +35,7 @@ func (e *Evaluator) checkLengths(m Metric) error {
 
 // checkBinary checks the rows against the rules of binary metrics, once after every Reset.
 func (e *Evaluator) checkBinary(m Metric) error {
-	if e.sound == checked {
+	if e.sound {
 		return nil
 	}
 	if err := e.checkLengths(m); err != nil {
@@ -51,7 +51,7 @@ func (e *Evaluator) checkBinary(m Metric) error {
 	}
 
 	e.binary = s
-	e.sound = checked
+	e.sound = true
 	return nil
 }
 

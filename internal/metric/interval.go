@@ -265,7 +265,7 @@ func newResampler(in Input) *resampler {
 		}
 	}
 
-	r.e.in, r.e.binary, r.e.sound, r.e.ranked = in, s, checked, true
+	r.e.in, r.e.binary, r.e.sound, r.e.ranked = in, s, true, true
 	return r
 }
 

@@ -87,23 +87,16 @@ func (m Metric) Eval(in Input) (float64, error) {
 type Evaluator struct {
 	in     Input
 	binary summary // of in, for binary metrics
-	sound  soundness
+	sound  bool    // in was checked as binary labels
 	rank   ranking
 	ranked bool // rank holds the order of in
 	groups groups
 }
 
-type soundness int
-
-const (
-	unchecked soundness = iota
-	checked             // as binary labels
-)
-
 // Reset sets the rows. The slices must not change until the next Reset.
 func (e *Evaluator) Reset(in Input) {
 	e.in = in
-	e.sound = unchecked
+	e.sound = false
 	e.ranked = false
 }
 

@@ -69,7 +69,11 @@ func averagePrecision(e *Evaluator, m Metric) (float64, error) {
 // topRows returns the weight of the top rows and of the positives among them, averaged over all orders of rows with
 // equal predictions: if the cut goes through a step, the step counts with its share above the cut. A number of rows
 // means that much weight, so that a row with weight 2 counts as two rows.
-func (e *Evaluator) topRows(m Metric) (weight, pos float64, err error) {
+func (e *Evaluator) topRows(m Metric, needsPositive bool) (weight, pos float64, err error) {
+	if err := e.checkRanked(m, needsPositive, false); err != nil {
+		return 0, 0, err
+	}
+
 	total := e.binary.total()
 	weight = m.k.share * total
 	if m.k.count > 0 {
@@ -95,26 +99,17 @@ func (e *Evaluator) topRows(m Metric) (weight, pos float64, err error) {
 }
 
 func precisionAt(e *Evaluator, m Metric) (float64, error) {
-	if err := e.checkRanked(m, false, false); err != nil {
-		return 0, err
-	}
-	weight, pos, err := e.topRows(m)
+	weight, pos, err := e.topRows(m, false)
 	return pos / weight, err
 }
 
 func recallAt(e *Evaluator, m Metric) (float64, error) {
-	if err := e.checkRanked(m, true, false); err != nil {
-		return 0, err
-	}
-	_, pos, err := e.topRows(m)
+	_, pos, err := e.topRows(m, true)
 	return pos / e.binary.pos, err
 }
 
 func liftAt(e *Evaluator, m Metric) (float64, error) {
-	if err := e.checkRanked(m, true, false); err != nil {
-		return 0, err
-	}
-	weight, pos, err := e.topRows(m)
+	weight, pos, err := e.topRows(m, true)
 	return pos / weight / (e.binary.pos / e.binary.total()), err
 }
 

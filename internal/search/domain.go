@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 
@@ -322,32 +323,13 @@ func keyOf(params sweep.Params) string {
 
 // toFloat converts every kind of number to float64, as after a round trip through JSON.
 func toFloat(value any) any {
-	switch v := value.(type) {
-	case int:
-		return float64(v)
-	case int8:
-		return float64(v)
-	case int16:
-		return float64(v)
-	case int32:
-		return float64(v)
-	case int64:
-		return float64(v)
-	case uint:
-		return float64(v)
-	case uint8:
-		return float64(v)
-	case uint16:
-		return float64(v)
-	case uint32:
-		return float64(v)
-	case uint64:
-		return float64(v)
-	case float32:
-		return float64(v)
-	case float64:
-		return v + 0 // turns -0 into 0
+	switch v := reflect.ValueOf(value); {
+	case v.CanInt():
+		return float64(v.Int())
+	case v.CanUint():
+		return float64(v.Uint())
+	case v.CanFloat():
+		return v.Float() + 0 // turns -0 into 0
 	}
-
 	return value
 }

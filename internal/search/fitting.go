@@ -2,6 +2,7 @@ package search
 
 import (
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -106,7 +107,7 @@ func (f *fitting) gradient(grad, x []float64) {
 
 // compute computes value and gradient together: both need the inverse.
 func (f *fitting) compute(x []float64) {
-	if f.at != nil && equal(f.at, x) {
+	if f.at != nil && slices.Equal(f.at, x) {
 		return
 	}
 	f.at = append(f.at[:0], x...)
@@ -198,13 +199,4 @@ func (f *fitting) density(x []float64, chol *mat.Cholesky, kernel, slope, invers
 		f.f += u * u / 2
 		f.grad[i] += u / n.Sigma
 	}
-}
-
-func equal(a, b []float64) bool {
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return len(a) == len(b)
 }

@@ -248,8 +248,8 @@ func (v visitor) Visit(n ast.Node) ast.Visitor {
 	return nil
 }
 
-// checkKeys compares every mapping with the type that it will be decoded into. The
-// decoder would do so too, but it reports a random one of several unknown keys, without a suggestion.
+// checkKeys compares every mapping with the type that it will be decoded into. The decoder would do so too, but it
+// reports a random one of several unknown keys, without a suggestion.
 func (d *Document) checkKeys(n ast.Node, t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
