@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -341,6 +342,54 @@ func TestE2EFit(t *testing.T) {
 	if elsewhere.code != 6 || !strings.Contains(elsewhere.errOut, "launcher fit") {
 		t.Errorf("elsewhere, registry list ended with %d: %s; want 6 and how to get a cloud", elsewhere.code,
 			elsewhere.errOut)
+	}
+}
+
+// TestE2EFitOrders: of queries of 600 items, whose grades are by the item's worth, a fit has statistics of the items in
+// an order of queries, and predicts with those of all of them: an item has one score in whatever query, and the same in
+// every form of input.
+func TestE2EFitOrders(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	env, launcher := withoutCloud(t, filepath.Join(dir, "tmp")), binaryOf(t, "launcher")
+	rng := rand.New(rand.NewPCG(4, 8))
+	table, rows, lines := "query,item,grade\n", "query,item\n", ""
+	for i := range 6000 {
+		item := rng.IntN(600)
+		table += fmt.Sprintf("q%d,i%d,%d\n", i/10, item, rng.IntN(3)+item%2)
+	}
+	for i := range 1200 {
+		rows += fmt.Sprintf("new%d,i%d\n", i/7, i%600)
+		lines += fmt.Sprintf("{\"item\": \"i%d\"}\n", i%600)
+	}
+	for name, text := range map[string]string{"judged.csv": table, "new.csv": rows, "new.jsonl": lines} {
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	fit := execute(t, dir, env, launcher, "fit", "judged.csv", "--label", "grade", "--group", "query", "--trials", "1")
+	fit.ok(t)
+	if !strings.Contains(fit.out, "item:rate") {
+		t.Errorf("fit says %s; want a model of item:rate", fit.out)
+	}
+
+	var scores [2][]string
+	for i, in := range []string{"new.csv", "new.jsonl"} {
+		execute(t, dir, env, launcher, "predict", "--model", "judged", "--in", in, "--out", "scored.csv").ok(t)
+		scores[i] = strings.Fields(string(must.Get(os.ReadFile(filepath.Join(dir, "scored.csv")))(t)))[1:]
+	}
+	if len(scores[0]) != 1200 || !slices.Equal(scores[0], scores[1]) ||
+		!slices.Equal(scores[0][:600], scores[0][600:]) {
+		t.Errorf("%d scores of CSV differ from %d of JSON, or by query", len(scores[0]), len(scores[1]))
+	}
+	better := 0
+	for i := 0; i < 600; i += 2 {
+		worse, good := must.Get(strconv.ParseFloat(scores[0][i], 64))(t), must.Get(strconv.ParseFloat(scores[0][i+1],
+			64))(t)
+		if good > worse {
+			better++
+		}
+	}
+	if better < 200 {
+		t.Errorf("of 300 pairs of items the better one is first in %d; want most", better)
 	}
 }
 

@@ -30,17 +30,17 @@ var ceilings = map[string]int{
 	"internal/cloud/idtoken":       268,
 	"internal/cloud/inspect":       324,
 	"internal/cloud/pubsub":        78,
-	"internal/dataset":             5316,
+	"internal/dataset":             5319,
 	"internal/dataset/cell":        2777,
 	"internal/dataset/datasettest": 235,
-	"internal/dataset/encode":      3157,
-	"internal/dataset/ingest":      6183,
+	"internal/dataset/encode":      3273,
+	"internal/dataset/ingest":      6261,
 	"internal/dataset/segment":     279,
 	"internal/dataset/table":       4339,
 	"internal/engine":              123,
 	"internal/exact":               89,
 	"internal/expression":          548,
-	"internal/fit":                 1025,
+	"internal/fit":                 1047,
 	"internal/gbt":                 9891,
 	"internal/ledger":              545,
 	"internal/machines":            404,
@@ -49,7 +49,7 @@ var ceilings = map[string]int{
 	"internal/nights":              3637,
 	"internal/nights/nightstest":   1011,
 	"internal/notify":              543,
-	"internal/page":                2679,
+	"internal/page":                2682,
 	"internal/page/pagetest":       370,
 	"internal/page/plot":           599,
 	"internal/problem":             120,
@@ -78,7 +78,7 @@ var ceilings = map[string]int{
 	"launcher/internal/doctor":     638,
 	"launcher/internal/explain":    350,
 	"launcher/internal/draft":      1541,
-	"launcher/internal/plan":       1502,
+	"launcher/internal/plan":       1504,
 	"launcher/internal/predict":    651,
 	"launcher/internal/provision":  465,
 	"launcher/internal/quote":      1441,
@@ -87,7 +87,7 @@ var ceilings = map[string]int{
 	"launcher/internal/serve":      1646,
 	"launcher/internal/show":       1865,
 	"launcher/internal/slot":       247,
-	"launcher/internal/stager":     1695,
+	"launcher/internal/stager":     1708,
 	"launcher/internal/sweepview":  646,
 	"localemu":                     15,
 	"localemu/batchemu":            2087,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 109_666
+const maxLines = 109_903
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

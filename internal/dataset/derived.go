@@ -122,7 +122,7 @@ func (t *LevelTable) Rate(sum, n, prior float64) float64 {
 
 // Ordering is the order in which the rows of train were processed for their statistics: each sees only earlier rows.
 type Ordering struct {
-	By     string `json:"by"`               // time or random
+	By     string `json:"by"`               // time, random or group
 	Column string `json:"column,omitempty"` // for time
 	// DelaySeconds is how much older than a row others must be for it to see them, because labels arrive late.
 	DelaySeconds float64 `json:"delay_seconds,omitempty"`
@@ -134,6 +134,7 @@ type Ordering struct {
 const (
 	OrderTime   = "time"
 	OrderRandom = "random"
+	OrderGroup  = "group" // random, and all rows of a group have one place: they see none of each other
 )
 
 // Limits on derived features.
@@ -324,11 +325,11 @@ func (d *Derived) check(kind Kind, tables []LevelTable) error {
 
 func (o *Ordering) check() error {
 	switch {
-	case o.By != OrderTime && o.By != OrderRandom:
+	case o.By != OrderTime && o.By != OrderRandom && o.By != OrderGroup:
 		return fmt.Errorf("by %.40q", o.By)
 	case o.Copies < 1 || o.Copies > MaxCopies || o.By == OrderTime && o.Copies != 1:
 		return fmt.Errorf("%d copies by %s", o.Copies, o.By)
-	case !Finite(o.DelaySeconds) || o.DelaySeconds < 0 || o.By == OrderRandom && (o.DelaySeconds > 0 || o.Column != ""):
+	case !Finite(o.DelaySeconds) || o.DelaySeconds < 0 || o.By != OrderTime && (o.DelaySeconds > 0 || o.Column != ""):
 		return fmt.Errorf("a delay of %v s by %s", o.DelaySeconds, o.By)
 	case o.By == OrderTime:
 		return CheckColumnName(o.Column)

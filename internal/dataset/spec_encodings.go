@@ -101,7 +101,7 @@ func (b *BackOffSpec) UnmarshalYAML(decode func(any) error) error {
 
 // OrderSpec says which rows of train a row of train sees.
 type OrderSpec struct {
-	By     string   `yaml:"by" json:"by,omitempty"`         // time, random or auto: by time where the split is
+	By     string   `yaml:"by" json:"by,omitempty"`         // time, random, group or auto: by time where the split is
 	Column string   `yaml:"column" json:"column,omitempty"` // of time; the split's where it is left out
 	Delay  Duration `yaml:"delay" json:"delay,omitempty"`   // of time: how much older the others must be
 	Copies int      `yaml:"copies" json:"copies,omitempty"` // of random; 0: by the table's size
@@ -212,12 +212,14 @@ func (s *Spec) checkEncodedColumns() error {
 }
 
 func (s *Spec) checkOrder() error {
-	o := &s.Encodings.Order
+	o, orders := &s.Encodings.Order, []string{EncodingAuto, OrderTime, OrderRandom, OrderGroup}
 	switch {
-	case o.By != "" && o.By != EncodingAuto && o.By != OrderTime && o.By != OrderRandom:
+	case o.By != "" && !slices.Contains(orders, o.By):
 		return s.Errorf("encodings.order.by", "by %q%s", o.By,
-			strictyaml.Suggest(o.By, []string{EncodingAuto, OrderTime, OrderRandom}))
-	case o.By == OrderRandom && (o.Column != "" || o.Delay != 0):
+			strictyaml.Suggest(o.By, orders))
+	case o.By == OrderGroup && s.Group == "":
+		return s.Errorf("encodings.order.by", "an order of groups needs group: COLUMN")
+	case (o.By == OrderRandom || o.By == OrderGroup) && (o.Column != "" || o.Delay != 0):
 		return s.Errorf("encodings.order", "column and delay are for an order by time")
 	case o.Delay < 0:
 		return s.Errorf("encodings.order.delay", "delay is %v: use 0 or more", time.Duration(o.Delay))
@@ -264,7 +266,7 @@ func (s *Spec) checkDerive() error {
 // OrderBy is the order of the statistics: by time where the split is, or where the spec says so.
 func (s *Spec) OrderBy() string {
 	switch by := s.Encodings.Order.By; {
-	case by == OrderTime || by == OrderRandom:
+	case by == OrderTime || by == OrderRandom || by == OrderGroup:
 		return by
 	case s.Split.By == SplitByTime:
 		return OrderTime

@@ -13,6 +13,7 @@ import (
 
 	"coppice/internal/calibrate"
 	"coppice/internal/dataset"
+	"coppice/internal/dataset/encode"
 	"coppice/internal/exact"
 	"coppice/internal/gbt"
 	"coppice/internal/metric"
@@ -83,6 +84,9 @@ func (t *Table) Select(part sweep.Rows) (*HeldOut, error) {
 		if t.ds.Manifest.Weight == "" {
 			r.Data.Weight = nil // with sampled negatives, weights are for evaluation only
 		}
+		if o := t.ds.Manifest.Order; o != nil && o.By == dataset.OrderGroup {
+			r.Data.Group = groupsByCopy(s.Group, o.Copies)
+		}
 	}
 
 	if part.Folds == nil {
@@ -99,10 +103,26 @@ func (t *Table) Select(part sweep.Rows) (*HeldOut, error) {
 	}
 
 	r.Data.Subset = subset
-	all := dataset.Targets{Label: s.Label, Weight: r.Data.Weight, Group: s.Group, Values: s.Values}
+	all := dataset.Targets{Label: s.Label, Weight: r.Data.Weight, Group: r.Data.Group, Values: s.Values}
 	picked := all.Pick(subset)
 	r.Label, r.Weight, r.Group, r.Values = picked.Label, picked.Weight, picked.Group, picked.Values
 	return r, nil
+}
+
+// groupsByCopy tells the copies of a query apart, whose rows are never in one order. The first keeps its hash.
+func groupsByCopy(group []uint64, copies int) []uint64 {
+	out := make([]uint64, len(group))
+	for i, g := range group {
+		out[i] = groupOfCopy(g, i/(len(group)/copies))
+	}
+	return out
+}
+
+func groupOfCopy(group uint64, number int) uint64 {
+	if number == 0 {
+		return group
+	}
+	return encode.Join(group, uint64(number))
 }
 
 // firstOrder leaves of train the rows in the first of its orders, which follow each other.

@@ -72,7 +72,7 @@ func Folds(m *dataset.Manifest, s Scheme, k int) ([]sweep.Round, error) {
 // evaluated on them: their group, future or key. It is empty if that is nothing.
 func statisticsLeak(m *dataset.Manifest, s Scheme) string {
 	switch {
-	case m.Order == nil: // there are no statistics
+	case m.Order == nil, m.Order.By == dataset.OrderGroup && s != Forward: // none, or none of a row's own group
 		return ""
 	case s == GroupKFold:
 		return "group"

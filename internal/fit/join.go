@@ -103,8 +103,8 @@ func (t *Table) joinSplits(parts []sweep.Rows, final, ranks bool) (*gbt.Data, er
 		if final {
 			t.asLaterRows(rows, parts[i+1].Split)
 		}
-		for range copies {
-			t.appendRows(&all, rows)
+		for number := range copies {
+			t.appendRows(&all, rows, number)
 		}
 	}
 	return &all, nil
@@ -136,9 +136,9 @@ func (t *Table) asLaterRows(rows *HeldOut, split string) {
 	}
 }
 
-// appendRows adds the rows of another split once: bins in both layouts, labels, and groups and weights if the table has
-// them.
-func (t *Table) appendRows(all *gbt.Data, rows *HeldOut) {
+// appendRows adds the rows of another split once, as that copy: bins in both layouts, labels, and groups and weights if
+// the table has them.
+func (t *Table) appendRows(all *gbt.Data, rows *HeldOut, number int) {
 	width := len(all.Features)
 	if rows.Data.Subset == nil {
 		all.RowMajor = append(all.RowMajor, rows.Data.RowMajor...)
@@ -156,7 +156,9 @@ func (t *Table) appendRows(all *gbt.Data, rows *HeldOut) {
 
 	all.Label = append(all.Label, rows.Label...)
 	if all.Group != nil {
-		all.Group = append(all.Group, rows.Group...)
+		for _, g := range rows.Group {
+			all.Group = append(all.Group, groupOfCopy(g, number))
+		}
 	}
 	if all.Weight != nil {
 		// Sampled negatives of other splits weigh more when they are judged; in training they count as train's do.

@@ -25,9 +25,9 @@ func CheckRanking(objective string, m *dataset.Manifest, valid bool) error {
 	case slices.Contains([]string{dataset.SplitByRandom, dataset.SplitByClasses, dataset.SplitNone}, m.Split.By):
 		return where(fmt.Sprintf("its rows are split at random, which divides queries; stage it with "+
 			"split: {by: hash, key: %s, ...}", m.Group))
-	case m.Order != nil:
+	case m.Order != nil && m.Order.By != dataset.OrderGroup:
 		return where("its statistics of ids have seen labels of other rows of the same query, so that a model would " +
-			"learn the order from them; stage it with encodings: none")
+			"learn the order from them; stage it with encodings: none, or with {order: {by: group}}")
 	case valid && m.About.Divided != nil:
 		return where(fmt.Sprintf("%v queries are in several splits, train and valid, so they would be judged on rows "+
 			"of queries that were trained on; stage it with split: {by: hash, key: %s, ...} (launcher fit: without "+

@@ -228,6 +228,9 @@ func Made(m *dataset.Manifest) (notes []string) {
 		if o.By != dataset.OrderTime {
 			text = fmt.Sprintf("in %d random orders with one copy of train each", o.Copies)
 		}
+		if o.By == dataset.OrderGroup {
+			text += ", and none of its own " + m.Group
+		}
 		if o.DelaySeconds > 0 {
 			text += fmt.Sprintf(", at least %s older", plot.Seconds.Format(o.DelaySeconds))
 		}

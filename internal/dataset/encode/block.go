@@ -2,6 +2,7 @@ package encode
 
 import (
 	"cmp"
+	"encoding/binary"
 	"math"
 	"slices"
 
@@ -89,13 +90,15 @@ func (m *Maker) loadBlock(p place, order int, b *block) error {
 		switch {
 		case train && m.c.Order.By == dataset.OrderTime:
 			r.order = Ordered(m.layout.timeOf(record))
+		case train && m.layout.group >= 0:
+			r.order = orderOfGroup(binary.LittleEndian.Uint64(record[m.layout.group:]), order)
 		case train:
 			r.order = Order(r.row, order)
 		}
 		b.sorted[i] = r
 	}
 
-	// Rows of the same time are sorted by their number, so that the order is unique.
+	// Rows of the same time or group are sorted by their number, so that the order is unique.
 	if train {
 		slices.SortFunc(b.sorted, func(x, y ranked) int {
 			return cmp.Or(cmp.Compare(x.order, y.order), cmp.Compare(x.row, y.row))

@@ -231,7 +231,7 @@ func (r *run) statistics(f *fold, c codes) (rate, count []float64) {
 		if f.hold[i] {
 			continue
 		}
-		for next < place && (r.s.Delay == 0 || r.s.Time[r.order[next]] <= r.s.Time[i]-r.s.Delay) {
+		for next < place && r.sees(i, r.order[next]) {
 			add()
 		}
 		s := &levels[c.code[i]]
@@ -242,19 +242,41 @@ func (r *run) statistics(f *fold, c codes) (rate, count []float64) {
 		add()
 	}
 
+	own := r.ownRows(c)
+
 	// Now the levels hold all training rows, which is what the other rows see.
 	for i, hold := range f.hold {
 		s := levels[c.code[i]]
 		if hold {
 			rate[i], count[i] = (s.y+priorRows*prior)/(s.n+priorRows), s.n
 		} else if r.s.Time == nil {
-			count[i] = s.n - 1
+			count[i] = s.n - own(i)
 		} else {
 			count[i] = math.Round(count[i] * seen) // extrapolated to all training rows, like the dataset's counts
 		}
 	}
 
 	return rate, count
+}
+
+// sees reports whether a row sees the label of an earlier one: of another query, and by time old enough.
+func (r *run) sees(row, earlier uint32) bool {
+	if r.s.Queries {
+		return r.s.Group[row] != r.s.Group[earlier]
+	}
+	return r.s.Delay == 0 || r.s.Time[earlier] <= r.s.Time[row]-r.s.Delay
+}
+
+// ownRows returns how many of the rows with a row's level are itself or of its query.
+func (r *run) ownRows(c codes) func(row int) float64 {
+	if !r.s.Queries {
+		return func(int) float64 { return 1 }
+	}
+	own := make([]float64, len(c.code))
+	for i, n := range ownRows(dataset.Pick(r.s.Group, r.order), dataset.Pick(c.code, r.order), nil) {
+		own[r.order[i]] = float64(n)
+	}
+	return func(row int) float64 { return own[row] }
 }
 
 // Cells in which held-out rows are compared with the model: ranges of the rate times ranges of the count.

@@ -64,6 +64,7 @@ type filler struct {
 	counts  [][]float64 // by time, by key with a count
 	gaps    [][]float64 // by key with recency
 	numbers [][]uint32  // by key, the rows' level numbers; 0 is none
+	own     [][]uint32  // by group, by key with a count, how many rows of the row's group have its level
 	out     [][]uint8   // by feature, except counts of all rows of train, the bins of the rows asked
 	records []byte      // the bins of the rows asked, as records
 
@@ -77,7 +78,7 @@ func newFiller(m *Maker, progress func(done, total int64),
 	keys := len(m.c.Keys)
 	f := &filler{m: m, asked: &block{}, seen: &block{}, write: write, progress: progress, chains: m.chains(),
 		rates: make([][]float64, keys), counts: make([][]float64, keys), gaps: make([][]float64, keys),
-		numbers: make([][]uint32, keys), out: make([][]uint8, len(m.features))}
+		numbers: make([][]uint32, keys), own: make([][]uint32, keys), out: make([][]uint8, len(m.features))}
 	for _, rows := range m.c.Rows {
 		f.total += int64(rows)
 	}
@@ -207,10 +208,10 @@ func (f *filler) processHeldOut(ctx context.Context, p place) error {
 
 	// For counts of all rows of train only the level was stored; their bins are known by now.
 	for i := range f.m.features {
-		if f.m.binBytes(i) == 4 {
+		if f.m.binBytes(i) > 1 {
 			f.out[i] = dataset.Resize(f.out[i], p.count)
 			for r, number := range f.numbers[f.m.features[i].Key] {
-				f.out[i][r] = f.m.countBin(i, 1, number)
+				f.out[i][r] = f.m.countBin(i, 1, number, 0)
 			}
 		}
 	}
@@ -252,6 +253,9 @@ func (f *filler) processKey(k, from, to, end int, train bool) {
 
 	f.addSeen(k, next, end)
 	f.assign(k, from, to)
+	if train && f.m.layout.group >= 0 && f.m.c.Keys[k].Count { // which has all rows of its groups
+		f.own[k] = ownRows(f.asked.order, f.numbers[k], f.own[k])
+	}
 }
 
 // takeTurn is key for at most turnRows rows.

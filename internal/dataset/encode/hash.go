@@ -58,4 +58,7 @@ func Level() uint64 { return seedLevel }
 func Join(level, part uint64) uint64 { return Mix(level ^ part) }
 
 // Order is the position of a train row in one of several random orders, as a sort key.
-func Order(row uint32, order int) uint64 { return Mix(Mix(uint64(row)^seedOrder) + uint64(order)) }
+func Order(row uint32, order int) uint64 { return orderOfGroup(uint64(row), order) }
+
+// orderOfGroup is that of all rows of a group, by its hash.
+func orderOfGroup(group uint64, order int) uint64 { return Mix(Mix(group^seedOrder) + uint64(order)) }

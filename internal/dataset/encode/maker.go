@@ -122,6 +122,7 @@ type Maker struct {
 	assign   []func(values []float64, bins []uint8, missing uint8)
 	segments []segment
 	counts   [][2][]uint8 // for features that are counts, bins by level number: in train, and elsewhere
+	rowsOf   [][]uint32   // by group, by key with a count, the rows of each level by its number
 	bins     *spool       // by segment of train; nil if rows arrive in processing order
 
 	targets []float64 // by key, the sum of train's weighted targets
@@ -189,6 +190,7 @@ type LabelledRows struct {
 	Label  []float32
 	Weight []float32
 	Time   []float64  // seconds since 1970, or any number to order by
+	Group  []uint64   // by group, its hash
 	Parts  [][]uint64 // by part, the hashes of all rows
 }
 
@@ -263,7 +265,11 @@ func (m *Maker) pileOf(r *LabelledRows, i int) int {
 	if m.c.Order.By == dataset.OrderTime {
 		return sort.SearchFloat64s(m.c.Cuts, r.Time[i])
 	}
-	return int(Order(uint32(r.First+i), 0) >> 32 * uint64(m.pieces) >> 32)
+	place := Order(uint32(r.First+i), 0)
+	if m.layout.group >= 0 {
+		place = orderOfGroup(r.Group[i], 0)
+	}
+	return int(place >> 32 * uint64(m.pieces) >> 32)
 }
 
 // Prior is the rate of all of train for a key that falls back to no other.

@@ -3,6 +3,7 @@ package encode
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -19,6 +20,7 @@ type world struct {
 	label  []float32
 	weight []float32
 	time   []float64
+	group  []uint64
 }
 
 // grid is bounds that tell rates and counts apart well enough to see a difference.
@@ -103,6 +105,9 @@ func (w *world) rows(split, first, n int) LabelledRows {
 	if w.time != nil {
 		r.Time = w.time[at : at+n]
 	}
+	if w.group != nil {
+		r.Group = w.group[at : at+n]
+	}
 	for _, p := range w.parts {
 		r.Parts = append(r.Parts, p[at:at+n])
 	}
@@ -152,6 +157,9 @@ func (w *world) reference() [][][]float64 {
 					case w.c.Order.By == dataset.OrderTime:
 						return w.time[j] < w.time[i] && w.time[j]+w.c.Order.DelaySeconds <= w.time[i]
 					}
+					if w.group != nil {
+						return orderOfGroup(w.group[j], number) < orderOfGroup(w.group[i], number)
+					}
 					return Order(uint32(j), number) < Order(uint32(i), number)
 				}
 				rates := make([]float64, len(w.c.Keys))
@@ -181,7 +189,7 @@ func (w *world) reference() [][][]float64 {
 						if level(j) != level(i) {
 							continue
 						}
-						if split > 0 || j != row {
+						if own := j == row || w.group != nil && w.group[j] == w.group[i]; split > 0 || !own {
 							rowsOf++
 						}
 						if sees(j) {
@@ -255,6 +263,12 @@ func draw(seed uint64) *world {
 		for cut := -15.0; cut < 30; cut += float64(1 + rng.IntN(12)) {
 			w.c.Cuts = append(w.c.Cuts, cut)
 		}
+	} else if seed%3 == 0 { // the rows of a group are anywhere in their split
+		w.c.Order.By = dataset.OrderGroup
+		groups := 1 + int(seed)%60
+		for i := range n {
+			w.group = append(w.group, Text(fmt.Sprint(rng.IntN(groups), i < w.c.Rows[0])))
+		}
 	}
 	return w
 }
@@ -262,7 +276,7 @@ func draw(seed uint64) *world {
 // TestStatisticsAreWhatTheyMean: for random tables and settings each statistic is that of its definition, computed row
 // by row.
 func TestStatisticsAreWhatTheyMean(t *testing.T) {
-	byTime, late, sorted, spooled := 0, 0, 0, 0
+	byTime, late, sorted, spooled, byGroup := 0, 0, 0, 0, 0
 	for seed := range uint64(300) {
 		w := draw(seed)
 		got, m := w.run(t)
@@ -278,7 +292,10 @@ func TestStatisticsAreWhatTheyMean(t *testing.T) {
 				}
 			}
 		}
-		if w.c.Order.By == dataset.OrderTime {
+		switch w.c.Order.By {
+		case dataset.OrderGroup:
+			byGroup++
+		case dataset.OrderTime:
 			byTime++
 			if w.c.Order.DelaySeconds > 0 {
 				late++
@@ -291,9 +308,51 @@ func TestStatisticsAreWhatTheyMean(t *testing.T) {
 			spooled++
 		}
 	}
-	if byTime < 30 || late < 10 || sorted < 10 || byTime-sorted < 10 || spooled < 30 {
-		t.Errorf("of 300 tables %d were by time, %d with a delay, %d sorted by it, %d in a temporary file: too few "+
-			"to say anything", byTime, late, sorted, spooled)
+	if byTime < 30 || late < 10 || sorted < 10 || byTime-sorted < 10 || spooled < 30 || byGroup < 30 {
+		t.Errorf("of 300 tables %d were by time, %d with a delay, %d sorted by it, %d in a temporary file, %d by "+
+			"group: too few to say anything", byTime, late, sorted, spooled, byGroup)
+	}
+}
+
+// TestNoRowSeesItsQuery: other labels of a query, whichever it is, change no statistic of its own rows of train.
+func TestNoRowSeesItsQuery(t *testing.T) {
+	seen := func(w *world) (rows int) {
+		other := slices.Clone(w.label)
+		for i := range w.c.Rows[0] {
+			if w.group[i] == w.group[0] {
+				other[i] = 1 - other[i]
+			}
+		}
+		for k := range w.c.Keys { // the mean of all of train is the prior of each row, and its labels are not to change
+			w.c.Keys[k].Strength = 0
+		}
+		before, _ := w.run(t)
+		w.label = other
+		after, _ := w.run(t)
+		for feature, bins := range before[0] {
+			for place, bin := range bins {
+				if w.group[place%w.c.Rows[0]] == w.group[0] && after[0][feature][place] != bin {
+					rows++
+				}
+			}
+		}
+		return rows
+	}
+	queries, leaks := 0, 0
+	for seed := uint64(0); seed < 60; seed += 3 {
+		if w := draw(seed); w.group != nil {
+			queries++
+			if rows := seen(w); rows > 0 {
+				t.Errorf("seed %d: %d statistics of a query's rows have seen its labels", seed, rows)
+			}
+			w = draw(seed)
+			w.c.Order.By = dataset.OrderRandom
+			leaks += seen(w)
+		}
+	}
+	if queries < 5 || leaks == 0 {
+		t.Errorf("%d tables of queries; in an order of rows %d statistics have seen their query: nothing is shown",
+			queries, leaks)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 // recordLayout is the position of a row's values in its record.
 type recordLayout struct {
 	weight, time int // offsets; -1 if there is none
+	group        int // likewise
 	parts        []partLayout
 	width        int
 	loaded       int // bytes of a row with its parts unpacked to hashes
@@ -28,13 +29,17 @@ type partLayout struct {
 const recordLabel = 4
 
 func newRecordLayout(c *Config) recordLayout {
-	l := recordLayout{weight: -1, time: -1, width: 8}
+	l := recordLayout{weight: -1, time: -1, group: -1, width: 8}
 	if c.Weighted {
 		l.weight = l.width
 		l.width += 4
 	}
 	if c.timed() {
 		l.time = l.width
+		l.width += 8
+	}
+	if c.Order.By == dataset.OrderGroup {
+		l.group = l.width
 		l.width += 8
 	}
 	l.loaded = l.width + 8*c.Parts
@@ -70,6 +75,12 @@ func (l *recordLayout) packRows(r *LabelledRows, to []byte, threads int) ([]byte
 	if l.time >= 0 {
 		for i, time := range r.Time {
 			binary.LittleEndian.PutUint64(to[i*l.width+l.time:], math.Float64bits(time))
+		}
+	}
+
+	if l.group >= 0 {
+		for i, group := range r.Group {
+			binary.LittleEndian.PutUint64(to[i*l.width+l.group:], group)
 		}
 	}
 

@@ -21,6 +21,7 @@ type Lesson struct {
 	Label   []float32
 	Binary  bool
 	Train   []uint32 // rows to learn from, ascending
+	Group   []uint64 // by row, its query, where the order of a query's rows is to be learnt: a higher label comes first
 }
 
 // Column is one binned feature.
@@ -44,6 +45,7 @@ type Search struct {
 	Time    []float64 // by row, if train is ordered by time: then what is known early is tested on what comes later
 	Delay   float64   // by time: a training row sees only labels of rows that are older by this much
 	Group   []uint64  // by row, the hash that keeps rows on the same side of a split; nil if each row is independent
+	Queries bool      // groups are queries: a training row sees only labels of other groups, and models learn an order
 	Base    []Column  // features that the model has anyway
 	Keys    [][]int   // keys, as indices of atoms, whose statistics it has anyway
 	Atoms   []Atom
@@ -193,7 +195,9 @@ func newRun(s *Search) *run {
 		r.judges, r.judging = judgesOf(r.order, hold)
 	} else {
 		// The order of the table may be meaningful; that of the statistics must not be.
-		slices.SortFunc(r.order, func(a, b uint32) int { return cmp.Compare(Order(a, 0), Order(b, 0)) })
+		slices.SortFunc(r.order, func(a, b uint32) int {
+			return cmp.Or(cmp.Compare(s.place(a), s.place(b)), cmp.Compare(a, b))
+		})
 
 		// With few rows, smaller folds leave more to learn from.
 		folds := 3
@@ -243,6 +247,14 @@ func (r *run) prepare(f int) {
 	for i := 0; i < len(held); i += max(1, len(held)/boundRows) {
 		fold.some = append(fold.some, held[i])
 	}
+}
+
+// place is that of a row in a random order.
+func (s *Search) place(row uint32) uint64 {
+	if s.Queries {
+		return orderOfGroup(s.Group[row], 0)
+	}
+	return Order(row, 0)
 }
 
 // lot decides which fold row i is held out in; it is the same for all rows of a group.
@@ -342,6 +354,9 @@ func (r *run) retrain(ctx context.Context, batch []candidate, last bool) error {
 			fold.columns = append(fold.columns, w.binned(rate), w.binned(count))
 		}
 		lesson := &Lesson{Label: r.s.Label, Binary: r.s.Binary, Columns: slices.Concat(r.s.Base, fold.columns)}
+		if r.s.Queries {
+			lesson.Group = r.s.Group
+		}
 		for i, hold := range fold.hold {
 			if !hold {
 				lesson.Train = append(lesson.Train, uint32(i))
@@ -365,6 +380,19 @@ func (r *run) retrain(ctx context.Context, batch []candidate, last bool) error {
 		}
 	}
 	return nil
+}
+
+// OutOfFold returns the scores of all rows by models that have not learnt from their group; nil if there are too few.
+func (s *Search) OutOfFold(ctx context.Context) ([]float64, error) {
+	if len(s.Label) < 2*minHold {
+		return nil, nil
+	}
+	r := newRun(s)
+	if !r.learnable() {
+		return nil, nil
+	}
+	err := r.retrain(ctx, nil, false)
+	return r.score, err
 }
 
 // scoreHeldOut compares the scores of held-out rows with their labels; the losses are those of rows that judge keys.

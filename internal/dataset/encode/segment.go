@@ -47,12 +47,16 @@ func (f *filler) spoolBins() error {
 		binary.LittleEndian.PutUint32(f.records[i*width:], uint32((firstOfCopy+int(row))%segmentRows))
 	}
 
-	// Their bins; of an id that becomes counts, the number of its level, whose count is not known yet.
+	// Their bins; of an id that becomes counts, the number of its level, whose count is not known yet, and by group how
+	// many rows it has in the row's own.
 	for j := range m.features {
 		to := f.records[offset:]
-		if m.binBytes(j) == 4 {
-			for i, number := range f.numbers[m.features[j].Key][:len(rows)] {
+		if k := m.features[j].Key; m.binBytes(j) > 1 {
+			for i, number := range f.numbers[k][:len(rows)] {
 				binary.LittleEndian.PutUint32(to[i*width:], number)
+				if m.layout.group >= 0 {
+					binary.LittleEndian.PutUint32(to[i*width+4:], f.own[k][i])
+				}
 			}
 		} else {
 			for i, bin := range f.out[j][:len(rows)] {
@@ -74,7 +78,7 @@ func (f *filler) spoolBins() error {
 // countLevels bins the number of rows of each level, if counts are over all rows. A row of train does not count itself,
 // since rows that are predicted are not among those of train.
 func (m *Maker) countLevels() {
-	m.counts = make([][2][]uint8, len(m.features))
+	m.counts, m.rowsOf = make([][2][]uint8, len(m.features)), make([][]uint32, len(m.c.Keys))
 	dataset.Parallel(m.c.Threads, len(m.features), func(i int) {
 		f := &m.features[i]
 		if f.What != dataset.DeriveCount {
@@ -98,6 +102,14 @@ func (m *Maker) countLevels() {
 
 		f.Bounds = m.given(f, func() []float64 { return steps(0, float64(most)-1, countFactor) })
 		assign := m.c.Assign(f.Bounds)
+		if m.assign[i] = assign; m.layout.group >= 0 {
+			m.rowsOf[f.Key] = make([]uint32, t.used)
+			for j := range t.slots {
+				if s := &t.slots[j]; s.key != 0 {
+					m.rowsOf[f.Key][s.number] = s.rows
+				}
+			}
+		}
 		m.counts[i] = [2][]uint8{make([]uint8, t.used), make([]uint8, t.used)}
 		for j := range t.slots {
 			s := &t.slots[j]
@@ -122,6 +134,20 @@ func (m *Maker) countsSoFar(k int) bool {
 // projected extrapolates a level's number of rows in all of train from those seen so far.
 func (m *Maker) projected(rows uint32, seen int) float64 {
 	return math.Round(float64(rows) * float64(m.c.Rows[0]) / float64(max(seen, 1)))
+}
+
+// ownRows counts, for each row, those of its group that have its level; the rows of a group follow each other.
+func ownRows[N int32 | uint32](groups []uint64, level []N, out []uint32) []uint32 {
+	out, seen := dataset.Resize(out, len(level)), map[N]uint32{}
+	for from, to := 0, 0; from < len(level); from = to {
+		for clear(seen); to < len(level) && groups[to] == groups[from]; to++ {
+			seen[level[to]]++
+		}
+		for i := from; i < to; i++ {
+			out[i] = seen[level[i]]
+		}
+	}
+	return out
 }
 
 // countFactor is the growth of count bins: up to twelve rows each count has its own, and 2^32 rows take 230 bins.
@@ -164,12 +190,15 @@ func (m *Maker) unpackBins(records []byte, columns [][]uint8) {
 		}
 
 		column := columns[i]
-		count := m.binBytes(i) == 4
+		bytes, own := m.binBytes(i), uint32(1)
 
 		for at := 0; at < len(records); at += m.bins.width {
 			row := binary.LittleEndian.Uint32(records[at:])
-			if count {
-				column[row] = m.countBin(i, 0, binary.LittleEndian.Uint32(records[at+offset:]))
+			if bytes > 1 {
+				if bytes > 4 {
+					own = binary.LittleEndian.Uint32(records[at+offset+4:])
+				}
+				column[row] = m.countBin(i, 0, binary.LittleEndian.Uint32(records[at+offset:]), own)
 			} else {
 				column[row] = records[at+offset]
 			}
@@ -177,17 +206,27 @@ func (m *Maker) unpackBins(records []byte, columns [][]uint8) {
 	})
 }
 
-// countBin is the bin of a level's count, if counts are over all rows. kind is 0 in train and 1 in other splits.
-func (m *Maker) countBin(feature, kind int, number uint32) uint8 {
+// countBin is the bin of a level's count, if counts are over all rows. kind is 0 in train and 1 in other splits. A row
+// of train counts none of its own, which are itself or, by group, those of its group.
+func (m *Maker) countBin(feature, kind int, number, own uint32) uint8 {
 	if number == 0 {
 		return 0 // for a count of 0
+	}
+	if own > 1 {
+		var bin [1]uint8
+		m.assign[feature]([]float64{float64(m.rowsOf[m.features[feature].Key][number-1] - own)}, bin[:], 0)
+		return bin[0]
 	}
 	return m.counts[feature][kind][number-1]
 }
 
-// binBytes is the size of a feature in a record of the bins' spool: a bin, or for counts a level's number.
+// binBytes is the size of a feature in a record of the bins' spool: a bin, or for counts a level's number and perhaps
+// the rows of the row's own group.
 func (m *Maker) binBytes(feature int) int {
 	if f := &m.features[feature]; f.What == dataset.DeriveCount && !m.countsSoFar(f.Key) {
+		if m.layout.group >= 0 {
+			return 8
+		}
 		return 4
 	}
 	return 1

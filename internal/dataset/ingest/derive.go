@@ -34,7 +34,8 @@ func (r *roles) addDerivers(spec *dataset.Spec, t *cell.Markers, use func(path, 
 	maps.Copy(wanted, spec.Derive)
 
 	auto := spec.TimeColumn()
-	if _, said := wanted[auto]; said || auto == "" || spec.Encodings.Off {
+	if _, said := wanted[auto]; said || auto == "" || spec.Encodings.Off ||
+		spec.OrderBy() == dataset.OrderGroup {
 		auto = ""
 	} else {
 		wanted[auto] = dataset.ColumnEncodings{string(dataset.DeriveHour), string(dataset.DeriveWeekday)}

@@ -126,6 +126,13 @@ func (p *designer) encode(ctx context.Context, options Options) error {
 		return err
 	}
 	p.addAskedKeys(asked, worth[len(p.atoms):])
+	if s.spec.OrderBy() == dataset.OrderGroup {
+		if pays, err := p.ordersBetter(ctx, options); err != nil || !pays {
+			p.out = &design{copies: 1}
+			p.keepColumns()
+			return err
+		}
+	}
 
 	// What is found has to add something to all of that, and the delay to what was found.
 	if len(p.out.features)+len(p.out.keys) > 0 {
@@ -357,8 +364,11 @@ func (p *designer) choose(column *sampledColumn) (want dataset.ColumnEncodings, 
 		p.warn(column.Name, "almost all values are unique; column ignored")
 		return dataset.ColumnEncodings{dataset.EncodeNone}, "nearly every row has its own"
 	}
-	return dataset.ColumnEncodings{string(dataset.DeriveRate), string(dataset.DeriveCount)}, "many levels"
+	return dataset.ColumnEncodings{string(dataset.DeriveRate), string(dataset.DeriveCount)}, whyLevels
 }
+
+// whyLevels is why a column has statistics.
+const whyLevels = "many levels"
 
 // levelCount estimates the number of levels that are values.
 func (c *sampledColumn) levelCount() int {

@@ -171,6 +171,7 @@ func (p *designer) search(options Options) *encode.Search {
 	if p.sample.groups != nil {
 		s.Group = p.sample.groups[:p.rows]
 	}
+	s.Queries = p.survey.spec.OrderBy() == dataset.OrderGroup
 	for _, a := range p.atoms {
 		s.Atoms = append(s.Atoms, encode.Atom{Column: a.column, Hash: a.hashes, Alone: a.exact &&
 			p.columns[a.column].Kind != dataset.Categorical})
@@ -245,7 +246,8 @@ func (p *designer) findKeys(ctx context.Context, options Options) error {
 	if p.spec.Budget != nil {
 		budget = *p.spec.Budget
 	}
-	if options.Learner == nil || budget == 0 || p.survey.counts[0] < searchRows {
+	if options.Learner == nil || budget == 0 || p.survey.counts[0] < searchRows ||
+		p.survey.spec.OrderBy() == dataset.OrderGroup {
 		return nil
 	}
 	if p.sample.classes == 0 {
@@ -302,8 +304,7 @@ func (p *designer) searchBeside(options Options) *encode.Search {
 	}
 	for i := range p.columns {
 		if c := &p.columns[i]; features[c.number] {
-			s.Base = append(s.Base, encode.Column{Bins: c.Bins, Categorical: c.Kind == dataset.Categorical,
-				Data: c.bins[:p.rows]})
+			s.Base = append(s.Base, p.baseColumn(c))
 		}
 	}
 	for i := range p.out.tables {
@@ -313,6 +314,68 @@ func (p *designer) searchBeside(options Options) *encode.Search {
 		}
 	}
 	return s
+}
+
+// maxGrade is the highest label that orders a query's rows (gbt.MaxGrade).
+const maxGrade = 30
+
+// ordersBetter reports whether a small model puts the rows of queries that it has not seen in a better order with
+// statistics of ids than with the columns as they are. What the spec asks for is made in any case.
+func (p *designer) ordersBetter(ctx context.Context, options Options) (bool, error) {
+	s := p.searchBeside(options)
+	grades := !slices.ContainsFunc(s.Label, func(y float32) bool {
+		return y < 0 || y > maxGrade || y != float32(int(y))
+	})
+	switch {
+	case len(p.out.keys) == 0:
+		return false, nil
+	case len(p.spec.Columns)+len(p.spec.Keys) > 0 || options.Learner == nil || options.Orders == nil ||
+		p.sample.classes > 0 || !grades:
+		return true, nil
+	case p.survey.counts[0] < searchRows || differing(s.Label, s.Group) < leastQueries:
+		return false, nil
+	}
+	fresh, err := s.OutOfFold(ctx)
+	if err != nil || fresh == nil {
+		return false, err
+	}
+	s.Base, s.Keys = nil, nil
+	for i := range p.columns {
+		if c := &p.columns[i]; !c.from.auto {
+			s.Base = append(s.Base, p.baseColumn(c))
+		}
+	}
+	old, err := s.OutOfFold(ctx)
+	if err != nil {
+		return false, err
+	}
+	gain, sure, err := options.Orders(s.Label, s.Group, fresh, old)
+	for i := range p.out.about {
+		if e := &p.out.about[i]; e.Why == whyLevels {
+			e.Why = fmt.Sprintf("%s; NDCG@10 %+.2g in queries of train", whyLevels, gain)
+		}
+	}
+	return sure, err
+}
+
+// leastQueries is how many queries whose rows differ it takes to judge statistics by their order.
+const leastQueries = 100
+
+// differing is the number of groups with different labels.
+func differing(label []float32, group []uint64) int {
+	first, differ := map[uint64]float32{}, map[uint64]bool{}
+	for i, g := range group {
+		if y, known := first[g]; known && y != label[i] {
+			differ[g] = true
+		}
+		first[g] = label[i]
+	}
+	return len(differ)
+}
+
+// baseColumn is a column as the search's model has it.
+func (p *designer) baseColumn(c *sampledColumn) encode.Column {
+	return encode.Column{Bins: c.Bins, Categorical: c.Kind == dataset.Categorical, Data: c.bins[:p.rows]}
 }
 
 // findDelay determines how old the statistics seen by train rows should be, if the spec does not say: held-out rows see

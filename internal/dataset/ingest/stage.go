@@ -25,6 +25,9 @@ type Options struct {
 	// Learner is a small model for finding columns that are worth combining; if nil, only combinations in the spec are
 	// used.
 	Learner encode.Learner
+	// Orders compares scores of the same rows by how they order queries: how much better fresh ones are, and whether
+	// that is beyond chance. If nil, statistics of queries are made without asking.
+	Orders func(label []float32, group []uint64, fresh, old []float64) (gain float64, sure bool, err error)
 	// Witness judges the labels of all rows (Night.Segments); may be nil.
 	Witness segment.Scorer
 }

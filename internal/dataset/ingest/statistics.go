@@ -134,7 +134,7 @@ func (s *statistics) observe(batch *table.Batch) error {
 // addBatch passes the batch's rows of one split to the maker.
 func (s *statistics) addBatch(number int, part *splitPart) error {
 	r := &s.rows
-	r.Split, r.First, r.Label = number, part.next, part.targets.Label
+	r.Split, r.First, r.Label, r.Group = number, part.next, part.targets.Label, part.targets.Group
 
 	if s.m.Weight != "" {
 		r.Weight = part.targets.Weight

@@ -184,10 +184,11 @@ func (s *survey) takeSample(batch *table.Batch, splits []uint8, split *dataset.V
 	})
 }
 
-// observeGroups stores what keeps the chosen rows together: the key of a split by hash, or else the group.
+// observeGroups stores what keeps the chosen rows together: the key of a split by hash, or else the group, which goes
+// first where it orders statistics.
 func (s *survey) observeGroups(batch *table.Batch, sample []chosen) {
 	place, keys := s.roles.group, s.splitter.groups // copies, so that missing keys are counted once
-	if s.splitter.by == dataset.SplitByHash && s.roles.split >= 0 {
+	if s.splitter.by == dataset.SplitByHash && s.roles.split >= 0 && s.spec.OrderBy() != dataset.OrderGroup {
 		place, keys = s.roles.split, s.splitter.keys
 	}
 	if place < 0 {

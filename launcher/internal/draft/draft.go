@@ -446,8 +446,8 @@ func (d *Draft) writeDatasetSpec(q Request, label, split string, drop []string) 
 	if len(q.values) > 0 {
 		fmt.Fprintf(&b, "values: %s\n", list(q.values))
 	}
-	if q.Group != "" { // statistics of ids would see labels of other rows of the same query
-		fmt.Fprintf(&b, "group: %s\nencodings: none\n", quoted(q.Group))
+	if q.Group != "" { // by group, statistics of ids see no labels of other rows of the same query
+		fmt.Fprintf(&b, "group: %s\nencodings: {order: {by: group}}\n", quoted(q.Group))
 	}
 	if q.NoHeader {
 		b.WriteString("csv: {header: false}\n")

@@ -113,7 +113,9 @@ func (p *Planned) makeBag(data *dataset.Manifest) error {
 	s := &p.Spec
 	asked, why, rows := s.Ensemble != nil, s.WithoutBag(), 0
 	for _, r := range data.Splits {
-		rows += r.Rows
+		if rows += r.Rows; data.Order != nil && data.Order.By == dataset.OrderGroup {
+			rows += data.TableRows(r.Name) - r.Rows
+		}
 	}
 	switch {
 	case !s.FinalRows():
@@ -121,7 +123,7 @@ func (p *Planned) makeBag(data *dataset.Manifest) error {
 	case why != "":
 	case data.ByTime():
 		why = "rows are divided by time, and folds would stop on rows that are older than those they learn from"
-	case data.Order != nil && data.Split.By == dataset.SplitByHash:
+	case data.Order != nil && data.Order.By != dataset.OrderGroup && data.Split.By == dataset.SplitByHash:
 		why = "statistics of ids have seen the keys of every fold; stage the dataset with encodings: none"
 	case data.Negatives > 0:
 		why = "the dataset has a sample of its negative rows"

@@ -6,6 +6,7 @@ import (
 
 	"coppice/internal/dataset/encode"
 	"coppice/internal/gbt"
+	"coppice/internal/metric"
 )
 
 // The model with which staging evaluates which columns are worth combining: small and fast, because it is trained again
@@ -15,6 +16,16 @@ const (
 	learnerLeaves = 15
 	learnerL2     = 1
 )
+
+// compareOrders compares scores by the mean NDCG@10 of queries that differ in their labels.
+func compareOrders(label []float32, group []uint64, fresh, old []float64) (gain float64, sure bool, err error) {
+	ndcg, err := metric.Lookup("ndcg@10")
+	if err != nil {
+		return 0, false, err
+	}
+	c, err := ndcg.Compare(metric.Input{Label: label, Pred: fresh, Group: group}, old, metric.Confidence{})
+	return c.Gain, c.Better(0), err
+}
 
 // learner trains that model.
 func (s *Stager) learner(ctx context.Context, l *encode.Lesson) ([]float64, error) {
@@ -40,7 +51,9 @@ func (s *Stager) learner(ctx context.Context, l *encode.Lesson) ([]float64, erro
 	p.NumIterations = learnerTrees
 	p.NumLeaves = learnerLeaves
 	p.LambdaL2 = learnerL2
-	if !l.Binary {
+	if d.Group = l.Group; l.Group != nil {
+		p.Objective = "lambdarank"
+	} else if !l.Binary {
 		p.Objective = "regression"
 	}
 

@@ -183,7 +183,7 @@ func (s *Stager) scratch() string {
 
 func (s *Stager) ingest(ctx context.Context, spec *dataset.Spec, files []table.File, dir string,
 	past *nights.Request) (*ingest.Report, error) {
-	o := ingest.Options{Threads: s.Threads, Learner: s.learner}
+	o := ingest.Options{Threads: s.Threads, Learner: s.learner, Orders: compareOrders}
 	if w := nights.NewWitness(past.Before, past.Doubted); w != nil && !spec.Contract.Off {
 		o.Witness = w
 	}
