@@ -92,6 +92,7 @@ func (j *JSON) Value(key string) (JSONValue, error) {
 		return JSONValue{Nested: map[byte]string{'{': "an object", '[': "a list"}[c]}, j.skipNested(key)
 	}
 
+	// A number, or one of three words.
 	start := j.At
 	for j.At < len(j.Text) && !endsWord[j.Text[j.At]] {
 		j.At++
@@ -150,6 +151,7 @@ func (j *JSON) readString(key string) (string, error) {
 	if j.Peek() != '"' {
 		return "", j.Broken(key, "a text in quotes")
 	}
+	// Look for the closing quote; only a text with escapes has to be copied.
 	start, escaped := j.At, false
 	for j.At++; j.At < len(j.Text) && j.Text[j.At] != '"'; j.At++ {
 		switch c := j.Text[j.At]; {

@@ -232,23 +232,13 @@ func (s *Server) servePredict(w http.ResponseWriter, r *http.Request) {
 		return readText(ctx, m, file, body, s.rows(m))
 	}
 	s.answer(w, r, read, func(a scored) {
-		out := make([]byte, 0, 64+22*len(a.predictions))
-		switch {
-		case kind == typeCSV && len(a.m.classes) > 0:
+		if kind == typeCSV {
 			w.Header().Set("Content-Type", typeCSV)
 			_ = predict.WriteCSV(w, a.m.Scorer, a.predictions) // the caller may have left
 			return
-		case kind == typeCSV:
-			w.Header().Set("Content-Type", typeCSV)
-			out = append(out, predict.ColumnPrediction...)
-			for _, p := range a.predictions {
-				out = strconv.AppendFloat(append(out, '\n'), p, 'g', -1, 64)
-			}
-			_, _ = w.Write(append(out, '\n')) // the caller may have left
-			return
 		}
 		w.Header().Set("Content-Type", typeJSON)
-		out = append(out, `{"predictions":`...)
+		out := append(make([]byte, 0, 64+22*len(a.predictions)), `{"predictions":`...)
 		if len(a.m.classes) > 0 {
 			out = a.appendRows(out)
 		} else {

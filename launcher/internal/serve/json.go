@@ -63,6 +63,7 @@ func readColumns(m *Model, text string, limit int, numbers []bool) (*table.Batch
 		return nil, errors.New("no rows: the list of instances is empty")
 	}
 
+	// The last rows may lack a key, and all of them one: the columns become equally long.
 	for i := range r.columns.batch.Columns {
 		r.columns.have[i] = r.columns.batch.Columns[i].Len() > 0
 		r.padColumn(i, rows)
@@ -134,6 +135,7 @@ func (r *instances) readRows() (int, error) {
 
 // readCell reads the value of a key of the current row.
 func (r *instances) readCell(key string) error {
+	// Where the column is: in most rows, behind the key that came before it in the row before.
 	var place int
 	if r.used < len(r.order) && r.order[r.used].key == key {
 		place = r.order[r.used].at
