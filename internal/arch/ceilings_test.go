@@ -36,7 +36,7 @@ var ceilings = map[string]int{
 	"internal/dataset/encode":      3273,
 	"internal/dataset/ingest":      6261,
 	"internal/dataset/segment":     279,
-	"internal/dataset/table":       4339,
+	"internal/dataset/table":       4341,
 	"internal/engine":              123,
 	"internal/exact":               89,
 	"internal/expression":          548,
@@ -84,7 +84,7 @@ var ceilings = map[string]int{
 	"launcher/internal/quote":      1441,
 	"launcher/internal/report":     1367,
 	"launcher/internal/reproduce":  475,
-	"launcher/internal/serve":      1646,
+	"launcher/internal/serve":      1638,
 	"launcher/internal/show":       1865,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1708,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 109_903
+const maxLines = 109_897
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40
