@@ -65,12 +65,10 @@ func TestSamplerIsFairAndStable(t *testing.T) {
 // Texts that are too long for a category are others, and are told apart all the same.
 func TestLongTextsAreOthers(t *testing.T) {
 	long := strings.Repeat("x", dataset.MaxCategory)
-	var b strings.Builder
-	b.WriteString("y,s,id\n")
-	for i := range 600 {
-		fmt.Fprintf(&b, "%d,%s,%s%03d\n", i%2, []string{long, long + "y", "short"}[i%3], long, i)
-	}
-	s := mustStage(t, "label: y\nencodings: none\n", b.String())
+	csv := csvOf("y,s,id", 600, func(i int) string {
+		return fmt.Sprintf("%d,%s,%s%03d", i%2, []string{long, long + "y", "short"}[i%3], long, i)
+	})
+	s := mustStage(t, "label: y\nencodings: none\n", csv)
 	if f := s.feature(t, "s"); len(f.Categories) != 2 || f.Categories[0] != "short" || f.Categories[1] != long ||
 		f.OtherBin != 2 {
 		t.Errorf("%d categories, other_bin %d", len(f.Categories), f.OtherBin)
@@ -112,14 +110,11 @@ func TestBinsAreMadeOfAllTrainRowsThereAre(t *testing.T) {
 // skewedTable is CSV with a column of ids of which a few are frequent, so that counts reach far.
 func skewedTable(rows int) string {
 	rng := rand.New(rand.NewPCG(4, 8))
-	var b strings.Builder
-	b.WriteString("y,site,tick,part\n")
-	for i := range rows {
+	return csvOf("y,site,tick,part", rows, func(i int) string {
 		x := rng.Float64()
-		fmt.Fprintf(&b, "%d,s%d,%d,%s\n", rng.IntN(2), int(2000*x*x*x*x), i,
+		return fmt.Sprintf("%d,s%d,%d,%s", rng.IntN(2), int(2000*x*x*x*x), i,
 			[]string{"train", "train", "test"}[i*3/rows])
-	}
-	return b.String()
+	})
 }
 
 // No feature has more bins than max_bin, statistics among them, and rows that are predicted find theirs.
@@ -211,15 +206,13 @@ func TestClasses(t *testing.T) {
 
 // TestKeysOfClassesAreLearntOnce: each class has a table of the same ids, and the search for keys sees these once.
 func TestKeysOfClassesAreLearntOnce(t *testing.T) {
-	var b strings.Builder
-	b.WriteString("site,zip,y\n")
-	for i := range 4000 {
+	b := csvOf("site,zip,y", 4000, func(i int) string {
 		h := encode.Mix(uint64(i))
-		fmt.Fprintf(&b, "s%d,z%d,c%d\n", h%50, h>>8%40, h>>16%6)
-	}
+		return fmt.Sprintf("s%d,z%d,c%d", h%50, h>>8%40, h>>16%6)
+	})
 	lessons := 0
 	_, err := tryStage(t, "label: y\ncategorical: [site, zip]\nencodings: {columns: {site: [rate], zip: [rate]}}\n",
-		[]table.File{writeFile(t, "t.csv", b.String())}, Options{Learner: func(_ context.Context, l *encode.Lesson) (
+		[]table.File{writeFile(t, "t.csv", b)}, Options{Learner: func(_ context.Context, l *encode.Lesson) (
 			[]float64, error) {
 			lessons++
 			for i, c := range l.Columns {
@@ -287,13 +280,11 @@ func TestIDsOfClasses(t *testing.T) {
 
 // TestALeakOfClasses: a column that is the class is warned of, one that tells two of three apart is not.
 func TestALeakOfClasses(t *testing.T) {
-	var b strings.Builder
-	b.WriteString("leak,part,y\n")
-	for i := range 3000 {
+	csv := csvOf("leak,part,y", 3000, func(i int) string {
 		k := i * 7 % 3
-		fmt.Fprintf(&b, "%d,%d,%s\n", k*10+i%2, min(k, 1), []string{"a", "b", "c"}[k])
-	}
-	s := mustStage(t, "label: y\n", b.String())
+		return fmt.Sprintf("%d,%d,%s", k*10+i%2, min(k, 1), []string{"a", "b", "c"}[k])
+	})
+	s := mustStage(t, "label: y\n", csv)
 	var leaks []string
 	for _, w := range s.Manifest.About.Warnings {
 		if w.Code == WarnLeak {
@@ -307,14 +298,10 @@ func TestALeakOfClasses(t *testing.T) {
 
 // TestClassesRefused: labels with too many classes, or names that are too long, are refused with the limit.
 func TestClassesRefused(t *testing.T) {
-	var many strings.Builder
-	many.WriteString("x,y\n")
-	for i := range dataset.MaxClasses + 1 {
-		fmt.Fprintf(&many, "1,c%d\n", i)
-	}
+	many := csvOf("x,y", dataset.MaxClasses+1, func(i int) string { return fmt.Sprintf("1,c%d", i) })
 	three := "x,y\n1,a\n2,b\n3,c\n"
 	for want, tc := range map[string][2]string{
-		"holds more than 100 classes":      {"label: y\n", many.String()},
+		"holds more than 100 classes":      {"label: y\n", many},
 		"a class whose name has 300 bytes": {"label: y\n", three + "4," + strings.Repeat("d", 300) + "\n"},
 		"has the same value in every row":  {"label: {column: y, kind: classes}\n", "x,y\n1,a\n2,a\n"},
 	} {
@@ -328,17 +315,14 @@ func TestClassesRefused(t *testing.T) {
 // lateTable is CSV of a row an hour, in the order of time, from 2026-11-01 on; of rows from `from` on the label is
 // still 0.
 func lateTable(rows, from int) string {
-	var b strings.Builder
-	b.WriteString("y,site,x,ts\n")
-	for i := range rows {
+	return csvOf("y,site,x,ts", rows, func(i int) string {
 		y := 0
 		if i < from && i%3 == 0 {
 			y = 1
 		}
 		at := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(i) * time.Hour)
-		fmt.Fprintf(&b, "%d,s%d,%d,%s\n", y, i%40, i*7919%101, at.Format(time.RFC3339))
-	}
-	return b.String()
+		return fmt.Sprintf("%d,s%d,%d,%s", y, i%40, i*7919%101, at.Format(time.RFC3339))
+	})
 }
 
 // TestUnripeRowsAreLeftOut: what is staged is what would be of a table that ends where labels are final, to the bit: by

@@ -241,12 +241,10 @@ func TestSampleIsRaw(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it finds no race that shorter tests do not")
 	}
-	var b strings.Builder
-	b.WriteString("y,x,s,part\n")
-	for i := range 30_000 {
-		fmt.Fprintf(&b, "%d,%07.2f,\" t %d\",%s\n", i%2, float64(i%500), i%3, []string{"train", "calib", "test"}[i%3])
-	}
-	s := mustStage(t, "label: y\nsplit: {by: column, column: part}\nsample: 2000\n", b.String())
+	csv := csvOf("y,x,s,part", 30_000, func(i int) string {
+		return fmt.Sprintf("%d,%07.2f,\" t %d\",%s", i%2, float64(i%500), i%3, []string{"train", "calib", "test"}[i%3])
+	})
+	s := mustStage(t, "label: y\nsplit: {by: column, column: part}\nsample: 2000\n", csv)
 	sample := s.sample(t)
 	if sample.Split != "test" || len(sample.Row) != 2000 || !slices.Equal(sample.Names, []string{"s", "x"}) {
 		t.Fatalf("%s, %d rows, %q", sample.Split, len(sample.Row), sample.Names)

@@ -21,16 +21,13 @@ import (
 // column writes a table of 300 rows with the column x, whose texts are drawn from some, each of which comes.
 func column(texts ...string) string {
 	rng := rand.New(rand.NewPCG(7, 7))
-	var b strings.Builder
-	b.WriteString("y;x;z\n")
-	for i := range 300 {
+	return csvOf("y;x;z", 300, func(i int) string {
 		text := texts[rng.IntN(len(texts))]
 		if i < len(texts) {
 			text = texts[i]
 		}
-		fmt.Fprintf(&b, "%d;%s;%c\n", i%2, text, 'a'+rng.IntN(5))
-	}
-	return b.String()
+		return fmt.Sprintf("%d;%s;%c", i%2, text, 'a'+rng.IntN(5))
+	})
 }
 
 // Numbers with marks and dates in either order are read as such if the whole column agrees, and the same by predict.
@@ -156,16 +153,14 @@ func TestCommas(t *testing.T) {
 
 // What all rows tell counts, not what the first ones do.
 func TestFormatsOfLaterRows(t *testing.T) {
-	var b strings.Builder
-	b.WriteString("y,x,n,late,plain\n")
-	for i := range 2 * maxHead {
+	b := csvOf("y,x,n,late,plain", 2*maxHead, func(i int) string {
 		n, day, late := "5M", 1, "1.5"
 		if i > maxHead+1000 {
 			n, day, late = "M", 13, `"1,234.5"`
 		}
-		fmt.Fprintf(&b, "%d,%02d/01/2004,%s,%s,7\n", i%2, day, n, late)
-	}
-	tab := must.Get(table.Open([]table.File{writeFile(t, "t.csv", b.String())}, table.Options{Threads: 2}))(t)
+		return fmt.Sprintf("%d,%02d/01/2004,%s,%s,7", i%2, day, n, late)
+	})
+	tab := must.Get(table.Open([]table.File{writeFile(t, "t.csv", b)}, table.Options{Threads: 2}))(t)
 	r, err := Recognise(context.Background(), &dataset.Spec{}, tab, "", cell.NewMarkers(dataset.DefaultMissing()))
 	if err != nil || r.Formats["x"] != dataset.DayFirst || r.Formats["late"] != dataset.AsNumber ||
 		len(r.Formats) != 2 {
@@ -176,13 +171,10 @@ func TestFormatsOfLaterRows(t *testing.T) {
 // A table that changes between the two passes is an error about its file and column.
 func TestNewValuesInTheSecondPassNameTheColumn(t *testing.T) {
 	rows := func() string {
-		var b strings.Builder
-		b.WriteString("y,site,zip\n")
-		for i := range 8000 {
+		return csvOf("y,site,zip", 8000, func(i int) string {
 			h := encode.Mix(uint64(i))
-			fmt.Fprintf(&b, "%d,s%02d,z%02d\n", h>>63, h%50, h>>8%40)
-		}
-		return b.String()
+			return fmt.Sprintf("%d,s%02d,z%02d", h>>63, h%50, h>>8%40)
+		})
 	}
 	file := writeFile(t, "t.csv", rows())
 	spec := parseSpec(t, "label: y\nencodings: {keys: [[site, zip]]}\n")
@@ -275,16 +267,14 @@ func TestOddTexts(t *testing.T) {
 			`97.5 % of the values are numbers, all others are "2x, x": the column is read as texts`},
 		"0052": {false, `97.5 % of the values are numbers, all others are "0052"`},
 	} {
-		var b strings.Builder
-		b.WriteString("y,x1,z\n")
-		for i := range 1000 {
+		csv := csvOf("y,x1,z", 1000, func(i int) string {
 			x := fmt.Sprintf("%d.5", i)
 			if i%40 == 7 {
 				x = text
 			}
-			fmt.Fprintf(&b, "%d,\"%s\",%c\n", i%2, x, 'a'+i%3)
-		}
-		s := mustStage(t, "label: y\n", b.String())
+			return fmt.Sprintf("%d,\"%s\",%c", i%2, x, 'a'+i%3)
+		})
+		s := mustStage(t, "label: y\n", csv)
 		var warnings []string
 		for _, w := range s.Manifest.About.Warnings {
 			if w.Column == "x1" && w.Code != WarnIDLike {
@@ -335,18 +325,14 @@ func TestOddLabels(t *testing.T) {
 		`one row alone has "TOTAL"`: func(i int) string { return []string{"a", "b", "TOTAL"}[i%2+i/296*(2-i%2)] },
 		`one row alone has "1"`:     func(i int) string { return fmt.Sprint(i / 296) },
 	} {
-		var b strings.Builder
-		b.WriteString("y,x\n")
-		for i := range 297 {
-			fmt.Fprintf(&b, "%s,%d\n", label(i), i%7)
-		}
+		csv := csvOf("y,x", 297, func(i int) string { return fmt.Sprintf("%s,%d", label(i), i%7) })
 		kind := "label: y\n"
 		if strings.Contains(want, "99") {
 			kind = "label: {column: y, kind: regression}\n"
 		} else if strings.Contains(want, "TOTAL") {
 			kind = "label: {column: y, kind: classes}\n"
 		}
-		said := fmt.Sprint(mustStage(t, kind, b.String()).Manifest.About.Warnings)
+		said := fmt.Sprint(mustStage(t, kind, csv).Manifest.About.Warnings)
 		if !strings.Contains(said, want) {
 			t.Errorf("said is %s\nexpected ... %s ...", said, want)
 		}
@@ -358,12 +344,8 @@ func TestOddLabels(t *testing.T) {
 func TestLabelsInOtherSpellings(t *testing.T) {
 	for _, c := range [][3]string{{"1.0", "2.0", "2"}, {"01", "02", "2"}, {"1e3", "2e3", "2000"}, {"1", "2", "2.0"},
 		{"12345678901234567891", "12345678901234567890", "12345678901234567890"}} {
-		var b strings.Builder
-		b.WriteString("y,x\n")
-		for i := range 300 {
-			fmt.Fprintf(&b, "%s,%d\n", c[min(1, i%3)], i)
-		}
-		s := mustStage(t, fmt.Sprintf("label: {column: y, positive: %q}\n", c[2]), b.String())
+		csv := csvOf("y,x", 300, func(i int) string { return fmt.Sprintf("%s,%d", c[min(1, i%3)], i) })
+		s := mustStage(t, fmt.Sprintf("label: {column: y, positive: %q}\n", c[2]), csv)
 		rows := float32(0)
 		for _, split := range s.Splits {
 			for _, y := range split.Label {

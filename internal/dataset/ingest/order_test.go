@@ -20,14 +20,11 @@ import (
 
 // orderedTable is CSV whose rows have a place in time, as a number and as a time, in no order.
 func orderedTable(rows int) string {
-	var b strings.Builder
-	b.WriteString("y,site,tick,at,part\n")
-	for i := range rows {
+	return csvOf("y,site,tick,at,part", rows, func(i int) string {
 		at := i * 7919 % rows
-		fmt.Fprintf(&b, "%d,s%d,%d,2026-01-%02d 00:00:%02d,%s\n", (i/3)%2, i%50, at, 1+at*28/rows, at%60,
+		return fmt.Sprintf("%d,s%d,%d,2026-01-%02d 00:00:%02d,%s", (i/3)%2, i%50, at, 1+at*28/rows, at%60,
 			[]string{"train", "train", "test"}[i%3])
-	}
-	return b.String()
+	})
 }
 
 // Numbers order rows in CSV, too, where all columns are text, and rows see those of lesser numbers only.
@@ -125,14 +122,11 @@ func TestSpellingsOfOneID(t *testing.T) {
 		t.Skip("it finds no race that shorter tests do not")
 	}
 	write := func(spell func(i, id int) string) string {
-		var b strings.Builder
-		b.WriteString("y,id,big,flag\n")
-		for i := range 6000 {
+		return csvOf("y,id,big,flag", 6000, func(i int) string {
 			id := encode.Mix(uint64(i)) % 50
-			fmt.Fprintf(&b, "%d,%s,%s,%s\n", id%2, spell(i, 1001+int(id)), spell(i, 1234567890123400+int(id)),
+			return fmt.Sprintf("%d,%s,%s,%s", id%2, spell(i, 1001+int(id)), spell(i, 1234567890123400+int(id)),
 				[]string{"True", "true", " TRUE", "no"}[i%4])
-		}
-		return b.String()
+		})
 	}
 	whole := write(func(_, id int) string { return fmt.Sprint(id) })
 	mixed := write(func(i, id int) string { return fmt.Sprintf([]string{"%d", "%d.0", " %d", "+%d", "%d"}[i%5], id) })
@@ -263,13 +257,10 @@ func TestValues(t *testing.T) {
 // monthTable is CSV with columns of few numbers and times, and one of ids.
 func monthTable(rows int) string {
 	rng := rand.New(rand.NewPCG(3, 5))
-	var b strings.Builder
-	b.WriteString("y,month,share,day,site,zip\n")
-	for range rows {
-		fmt.Fprintf(&b, "%d,%d,%.1f,2026-01-%02d,s%d,%05d\n",
+	return csvOf("y,month,share,day,site,zip", rows, func(_ int) string {
+		return fmt.Sprintf("%d,%d,%.1f,2026-01-%02d,s%d,%05d",
 			rng.IntN(2), 1+rng.IntN(12), rng.Float64(), 1+rng.IntN(9), rng.IntN(50), rng.IntN(90))
-	}
-	return b.String()
+	})
 }
 
 // Where the spec asks for categories there are categories, of numbers and times, too.
@@ -308,16 +299,14 @@ func TestCategoriesRefused(t *testing.T) {
 // Numbers under missing: stand for a missing value in the written column. A derived hour of 6, Monday or age of 0 days
 // is not such a value.
 func TestMissingNumbersAreNotThoseOfCalendars(t *testing.T) {
-	var b strings.Builder
-	b.WriteString("y,ts,born,id,n\n")
-	for i := range 3000 {
-		fmt.Fprintf(&b, "%s,2026-0%d-%02dT%02d:00:00Z,2026-01-01T00:00:00Z,i%d,%d\n", []string{"n", "p"}[i/3%2], 1+i%3,
+	b := csvOf("y,ts,born,id,n", 3000, func(i int) string {
+		return fmt.Sprintf("%s,2026-0%d-%02dT%02d:00:00Z,2026-01-01T00:00:00Z,i%d,%d", []string{"n", "p"}[i/3%2], 1+i%3,
 			1+i%28, i%24, i%50, i%10)
-	}
+	})
 	s := mustStage(t, "label: {column: y, positive: p}\nmissing: ['', '6', '0', '1']\nderive: {ts: [hour, weekday], "+
 		"born: age}\n"+
 		"split: {by: time, column: ts, train: 0.8, test: 0.2}\nencodings: {keys: [[id, ts.hour], [id, ts.weekday]]}\n",
-		b.String())
+		b)
 	for _, name := range []string{"ts.hour", "ts.weekday", "born.age"} {
 		if f := s.feature(t, name); f.Missing != 0 || f.MissingBin >= 0 || f.Range.Min != 0 {
 			t.Errorf("%s: %d values are missing, the least is %v; want none, and 0", name, f.Missing, f.Range.Min)
@@ -326,7 +315,7 @@ func TestMissingNumbersAreNotThoseOfCalendars(t *testing.T) {
 	if f := s.feature(t, "n"); f.Missing != 900 {
 		t.Errorf("n: %d values are missing, want the 900 that are 0, 1 or 6", f.Missing)
 	}
-	checkEncoder(t, s, []table.File{writeFile(t, "again.csv", b.String())}, dataset.CSVSpec{})
+	checkEncoder(t, s, []table.File{writeFile(t, "again.csv", b)}, dataset.CSVSpec{})
 }
 
 // A column without any value is a column of missing values, whatever type the table gives it.

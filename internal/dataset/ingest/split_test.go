@@ -125,12 +125,8 @@ func TestKeysAreComparedByMeaning(t *testing.T) {
 
 // Rows of a group share a fold, whatever splits them.
 func TestGroupsShareAFold(t *testing.T) {
-	var b strings.Builder
-	b.WriteString("g,u,y,x\n")
-	for i := range 900 {
-		fmt.Fprintf(&b, "%d,u%d,%d,%d\n", i/3, i%300, i/3%2, i%11)
-	}
-	s := mustStage(t, "label: y\ngroup: g\nsplit: {by: hash, key: u, train: 0.8, valid: 0.2}\n", b.String())
+	csv := csvOf("g,u,y,x", 900, func(i int) string { return fmt.Sprintf("%d,u%d,%d,%d", i/3, i%300, i/3%2, i%11) })
+	s := mustStage(t, "label: y\ngroup: g\nsplit: {by: hash, key: u, train: 0.8, valid: 0.2}\n", csv)
 	folds := map[uint64]uint8{}
 	for _, split := range s.Splits {
 		for i, g := range split.Group {
@@ -147,12 +143,8 @@ func TestGroupsShareAFold(t *testing.T) {
 
 // TestRowsWithoutKeyAreKeysOfTheirOwn: rows without a key are divided one by one, not as one key.
 func TestRowsWithoutKeyAreKeysOfTheirOwn(t *testing.T) {
-	var b strings.Builder
-	b.WriteString("y,x,user\n")
-	for i := range 4000 {
-		fmt.Fprintf(&b, "%d,%d,\n", i%2, i%7)
-	}
-	s := mustStage(t, "label: y\nsplit: {by: hash, key: user, train: 0.5, test: 0.5}\n", b.String())
+	csv := csvOf("y,x,user", 4000, func(i int) string { return fmt.Sprintf("%d,%d,", i%2, i%7) })
+	s := mustStage(t, "label: y\nsplit: {by: hash, key: user, train: 0.5, test: 0.5}\n", csv)
 	if n := rowsOfSplits(t, s)["train"]; n < 1800 || n > 2200 {
 		t.Errorf("%d of 4,000 rows without a key are train, want 1,800 to 2,200", n)
 	}
@@ -319,13 +311,9 @@ func TestHashesAreSpread(t *testing.T) {
 
 // A split by random keeps its shares, is the same each time, and another with another seed.
 func TestSplitByRandom(t *testing.T) {
-	var b strings.Builder
-	b.WriteString("y,x\n")
-	for i := range 6000 {
-		fmt.Fprintf(&b, "%d,%d\n", i%2, i)
-	}
+	csv := csvOf("y,x", 6000, func(i int) string { return fmt.Sprintf("%d,%d", i%2, i) })
 	sampled := func(seed string) []int64 {
-		s := mustStage(t, "label: y\nsplit: {by: random, train: 0.6, valid: 0.2, test: 0.2"+seed+"}\n", b.String())
+		s := mustStage(t, "label: y\nsplit: {by: random, train: 0.6, valid: 0.2, test: 0.2"+seed+"}\n", csv)
 		if n := rowsOfSplits(t, s); n["train"] < 3480 || n["train"] > 3720 || n["test"] < 1100 || n["test"] > 1300 {
 			t.Errorf("rows of splits: %v, want 3600, 1200 and 1200 or so", n)
 		}
@@ -357,12 +345,8 @@ func TestSplitByRandom(t *testing.T) {
 func TestSplitByClasses(t *testing.T) {
 	const shares = "split: {by: classes, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1%s}\n"
 	staged := func(spec, seed string, label func(i int) string) *staged {
-		var b strings.Builder
-		b.WriteString("y,x\n")
-		for i := range 1000 {
-			fmt.Fprintf(&b, "%s,%d\n", label(i), i*i%701)
-		}
-		return mustStage(t, spec+"encodings: none\n"+fmt.Sprintf(shares, seed), b.String())
+		csv := csvOf("y,x", 1000, func(i int) string { return fmt.Sprintf("%s,%d", label(i), i*i%701) })
+		return mustStage(t, spec+"encodings: none\n"+fmt.Sprintf(shares, seed), csv)
 	}
 	rare := func(n int) func(i int) string {
 		return func(i int) string { return []string{"no", "yes"}[min(1, i%(1000/n)/(1000/n-1))] }

@@ -564,6 +564,15 @@ func long(t *testing.T) {
 	}
 }
 
+// csvOf is a table of so many rows below its header.
+func csvOf(header string, rows int, row func(i int) string) string {
+	text := []string{header}
+	for i := range rows {
+		text = append(text, row(i))
+	}
+	return strings.Join(text, "\n") + "\n"
+}
+
 // writeFile puts a table into a temporary folder.
 func writeFile(t testing.TB, name, contents string) table.File {
 	t.Helper()

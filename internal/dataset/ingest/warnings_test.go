@@ -61,12 +61,10 @@ func TestWarnings(t *testing.T) {
 // A column of 600 rare categories does not predict a random label, though it could remember it.
 func TestNoLeakByMemory(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 1))
-	var b strings.Builder
-	b.WriteString("y,rare,z\n")
-	for range 700 {
-		fmt.Fprintf(&b, "%d,%d,%d\n", rng.IntN(2), rng.IntN(250), rng.IntN(3))
-	}
-	if got := codes(mustStage(t, "label: y\ncategorical: [rare]\n", b.String())); !slices.Equal(got,
+	csv := csvOf("y,rare,z", 700, func(_ int) string {
+		return fmt.Sprintf("%d,%d,%d", rng.IntN(2), rng.IntN(250), rng.IntN(3))
+	})
+	if got := codes(mustStage(t, "label: y\ncategorical: [rare]\n", csv)); !slices.Equal(got,
 		[]string{"few_rows"}) {
 		t.Errorf("a column of rare categories: warned of %q; want few_rows only", got)
 	}
@@ -75,13 +73,11 @@ func TestNoLeakByMemory(t *testing.T) {
 // TestLeakOfARegression: a column that copies a numeric label is a leak, one that is only related to it is not.
 func TestLeakOfARegression(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
-	var b strings.Builder
-	b.WriteString("y,copy,related\n")
-	for range 3000 {
+	csv := csvOf("y,copy,related", 3000, func(_ int) string {
 		y := rng.NormFloat64() * 50
-		fmt.Fprintf(&b, "%.4f,%.4f,%.4f\n", y, 3*y+1, y+rng.NormFloat64()*20)
-	}
-	if got := codes(mustStage(t, "label: y\n", b.String())); !slices.Equal(got, []string{"leak copy"}) {
+		return fmt.Sprintf("%.4f,%.4f,%.4f", y, 3*y+1, y+rng.NormFloat64()*20)
+	})
+	if got := codes(mustStage(t, "label: y\n", csv)); !slices.Equal(got, []string{"leak copy"}) {
 		t.Errorf("a copy of a numeric label: warned of %q; want leak only", got)
 	}
 }
@@ -183,11 +179,9 @@ func TestNumbersThatGoOnWithTime(t *testing.T) {
 		t.Skip("it finds no race that shorter tests do not")
 	}
 	rng := rand.New(rand.NewPCG(5, 1))
-	var b strings.Builder
-	b.WriteString("y,at,serial,month,weekday,id\n")
-	for i := range 6000 {
-		fmt.Fprintf(&b, "%d,%d,%d,%d,%d,k%d\n", rng.IntN(2), i, 10*i+rng.IntN(10), i/600, i/100%7, rng.IntN(50))
-	}
+	csv := csvOf("y,at,serial,month,weekday,id", 6000, func(i int) string {
+		return fmt.Sprintf("%d,%d,%d,%d,%d,k%d", rng.IntN(2), i, 10*i+rng.IntN(10), i/600, i/100%7, rng.IntN(50))
+	})
 	const byTime = "label: y\nsplit: {by: time, column: at, train: 0.7, test: 0.3}\n"
 	for name, tc := range map[string]struct {
 		spec string
@@ -200,7 +194,7 @@ func TestNumbersThatGoOnWithTime(t *testing.T) {
 		"numeric":      {byTime + "numeric: [serial]\n", []string{"dropped month"}},
 		"switched off": {byTime + "encodings: none\n", nil},
 	} {
-		s := mustStage(t, tc.spec, b.String())
+		s := mustStage(t, tc.spec, csv)
 		got := slices.DeleteFunc(codes(s), func(c string) bool { return !strings.HasPrefix(c, "dropped") })
 		if !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
@@ -293,16 +287,14 @@ func TestDictionariesAreCategories(t *testing.T) {
 // TestTrueShares: of a column with more levels than it keeps, the manifest has what it takes to say how many rows a
 // category has.
 func TestTrueShares(t *testing.T) {
-	var b strings.Builder
-	b.WriteString("y,ip\n")
-	for i := range 20_000 {
+	csv := csvOf("y,ip", 20_000, func(i int) string {
 		ip := i * 7919 % 6000
 		if i%10 == 0 {
 			ip = 6001
 		}
-		fmt.Fprintf(&b, "%d,10.0.%d.%d\n", i/7%2, ip/256, ip%256)
-	}
-	s := mustStage(t, "label: y\nencodings: none\nsplit: {by: random, train: 0.8, test: 0.2}\n", b.String())
+		return fmt.Sprintf("%d,10.0.%d.%d", i/7%2, ip/256, ip%256)
+	})
+	s := mustStage(t, "label: y\nencodings: none\nsplit: {by: random, train: 0.8, test: 0.2}\n", csv)
 	e := s.Manifest.About.Encodings
 	if len(e) != 1 || e[0].Name != "ip" || e[0].Levels < 5000 || e[0].Levels > 6000 || e[0].Kept != 254 ||
 		e[0].Lumped < 0.6 || e[0].Lumped > 0.9 {
@@ -397,12 +389,10 @@ func TestNamesAreNotIdentity(t *testing.T) {
 
 // Levels are counted by what they are, however they are written.
 func TestLevelsAreCountedByMeaning(t *testing.T) {
-	var b strings.Builder
-	b.WriteString("y,id\n")
-	for i := range 4000 {
-		fmt.Fprintf(&b, "%d,%s\n", i%2, fmt.Sprintf([]string{"%d", "%d.0", "%d", " %d"}[i%4], 1000+i/4%40))
-	}
-	s := mustStage(t, "label: y\ncategorical: [id]\nsplit: {by: random, train: 0.8, test: 0.2}\n", b.String())
+	csv := csvOf("y,id", 4000, func(i int) string {
+		return fmt.Sprintf("%d,%s", i%2, fmt.Sprintf([]string{"%d", "%d.0", "%d", " %d"}[i%4], 1000+i/4%40))
+	})
+	s := mustStage(t, "label: y\ncategorical: [id]\nsplit: {by: random, train: 0.8, test: 0.2}\n", csv)
 	if got := s.Manifest.About.Encodings; len(got) != 1 || got[0].Levels != 40 {
 		t.Errorf("got %+v, want 40 levels of id, which are written in three ways each", got)
 	}
@@ -410,7 +400,7 @@ func TestLevelsAreCountedByMeaning(t *testing.T) {
 	// A missing value is none of them, whether they are categories or have statistics.
 	for spec, want := range map[string]int{"encodings: none\n": 40, "encodings: {columns: {id: [rate, count]}}\n": 40,
 		"encodings: {columns: {id: categories}}\n": 40} {
-		s := mustStage(t, "label: y\ncategorical: [id]\n"+spec, b.String()+"1,\n0,\n1,NA\n")
+		s := mustStage(t, "label: y\ncategorical: [id]\n"+spec, csv+"1,\n0,\n1,NA\n")
 		if got := s.Manifest.About.Encodings; len(got) != 1 || got[0].Levels != want {
 			t.Errorf("%s: got %+v, want %d levels", spec, got, want)
 		}
