@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -19,11 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"coppice/internal/dataset"
 	"coppice/internal/must"
-	"coppice/internal/problem"
-	"coppice/internal/strictyaml"
-	"coppice/internal/sweep"
 )
 
 // demoWinner is the judged model of `make demo`, on any machine. Changes of it are told in internal/gbt/DIVERGENCE.md.
@@ -44,56 +39,6 @@ func TestE2EDemo(t *testing.T) {
 	sum := sha256.Sum256(judged)
 	if got := hex.EncodeToString(sum[:]); got != demoWinner {
 		t.Errorf("the sha256 of the demo's winner is %s, expected %s", got, demoWinner)
-	}
-}
-
-// goneIn are the files in which a key that is gone may have stood, with %s for the key.
-var goneIn = []struct {
-	text string
-	spec func() any
-}{
-	{"%s: 1", func() any { return &sweep.Spec{} }},
-	{"search: {random: {num_leaves: {%s: 1}}}", func() any { return &sweep.Spec{} }},
-	{"%s: 1", func() any { return &dataset.Spec{} }},
-	{"gate: {%s: 1", func() any { return &sweep.Spec{} }},
-	{"search: {%s: 1", func() any { return &sweep.Spec{} }},
-	{"limits: {%s: 1", func() any { return &sweep.Spec{} }},
-}
-
-// TestE2EGone types each word that earlier versions knew.
-func TestE2EGone(t *testing.T) {
-	l := newLocal(t)
-	for _, name := range problem.AllGone() {
-		want := problem.Gone(name)
-		var said []string
-		switch key, isKey := strings.CutSuffix(name, ":"); {
-		case isKey:
-			if parent, child, ok := strings.Cut(key, "."); ok {
-				key = parent + ": {" + child
-			}
-			for _, in := range goneIn {
-				text := fmt.Sprintf(in.text, key)
-				text += strings.Repeat("}", strings.Count(text, "{")-strings.Count(text, "}"))
-				if _, err := strictyaml.Decode("x.yaml", []byte(text), in.spec()); err != nil {
-					said = append(said, err.Error())
-				}
-			}
-		case strings.Contains(name, ": "): // a value: by whoever reads the value
-			continue
-		default:
-			words := strings.Fields(name)
-			if program := words[0]; program != "task" && program != "aggregator" && program != "localemu" {
-				words = append([]string{"launcher"}, words...)
-			}
-			r := execute(t, l.dir, nil, binaryOf(t, words[0]), words[1:]...)
-			if r.code != sweep.ExitUsage {
-				t.Errorf("%q ended with exit code %d, expected %d", words, r.code, sweep.ExitUsage)
-			}
-			said = append(said, r.errOut)
-		}
-		if !strings.Contains(strings.Join(said, "\n"), want) {
-			t.Errorf("%s: expected %q, but what is said is\n%s", name, want, strings.Join(said, "\n"))
-		}
 	}
 }
 
