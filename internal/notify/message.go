@@ -28,6 +28,7 @@ type VerdictMessage struct {
 
 	Facts  []string          `json:"facts,omitempty"`  // sentences for people, of a sweep with a winner
 	Reason string            `json:"reason"`           // a sentence
+	Todo   string            `json:"todo,omitempty"`   // what needs doing, in a sentence
 	Checks []sweep.GateCheck `json:"checks,omitempty"` // failed checks of the gate
 	Next   string            `json:"next,omitempty"`   // a command that shows more
 }
@@ -45,7 +46,7 @@ func ConcludedMessage(c *sweep.Conclusion, metric, dataset string, planned time.
 		Occasion: sweep.OccasionConcluded, Verdict: c.Verdict(), At: c.At,
 		Sweep: c.Sweep, Dataset: dataset, Model: c.Model, Version: c.Version,
 		Reason: sweep.Cut(c.Why(), maxVerdictReason), Standing: c.Standing,
-		Next: "coppice status " + string(c.Sweep)}
+		Todo: commands.Replace(c.Todo(dataset, 0).String()), Next: "coppice status " + string(c.Sweep)}
 	for _, fact := range c.Facts(metric, planned) {
 		m.Facts = append(m.Facts, sweep.Cut(fact, maxVerdictReason))
 	}
@@ -66,14 +67,18 @@ func RefusedMessage(id sweep.ID, model, dataset, reason string, at time.Time) Ve
 	return VerdictMessage{Format: sweep.FormatVersion, ID: fmt.Sprintf("sweep/%s/%s", id, sweep.OccasionRefused),
 		Occasion: sweep.OccasionRefused, Verdict: sweep.VerdictBlocked, At: at.UTC(),
 		Sweep: id, Dataset: dataset, Model: model, Reason: sweep.Cut(reason, maxVerdictReason),
-		Next: "coppice datasets show " + dataset}
+		Todo: commands.Replace(sweep.TodoBlocked(dataset)), Next: "coppice datasets show " + dataset}
 }
+
+// commands of a message are typed as people who read it have them.
+var commands = strings.NewReplacer("`launcher ", "`coppice ")
 
 // StagedMessage is the notification of a blocked dataset.
 func StagedMessage(dataset, reason string, at time.Time) VerdictMessage {
 	return VerdictMessage{Format: sweep.FormatVersion, ID: fmt.Sprintf("dataset/%s/%s", dataset, sweep.OccasionStaged),
 		Occasion: sweep.OccasionStaged, Verdict: sweep.VerdictBlocked, At: at.UTC(),
-		Dataset: dataset, Reason: sweep.Cut(reason, maxVerdictReason), Next: "coppice datasets show " + dataset}
+		Dataset: dataset, Reason: sweep.Cut(reason, maxVerdictReason),
+		Todo: commands.Replace(sweep.TodoBlocked(dataset)), Next: "coppice datasets show " + dataset}
 }
 
 // Encode returns the message as sent.
@@ -130,6 +135,9 @@ func (m *VerdictMessage) Lines() []string {
 	out := []string{strings.Join(m.Facts, " ")}
 	if len(m.Facts) == 0 {
 		out[0] = m.Reason
+	}
+	if m.Todo != "" {
+		out = append(out, m.Todo)
 	}
 	if s := m.Standing; s != nil {
 		out = append(out, s.Text(m.At))

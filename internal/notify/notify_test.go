@@ -148,15 +148,19 @@ func TestVerdictTitles(t *testing.T) {
 	at := time.Date(2026, 11, 20, 4, 0, 0, 0, time.UTC)
 	c := &sweep.Conclusion{Sweep: "night-1", Outcome: sweep.OutcomeNoWinner, Reason: "none meets require"}
 	none := notify.ConcludedMessage(c, "", "", time.Time{})
+	const mend = "To do: look at `coppice datasets show clicks@1`, then mend its source and `coppice stage " +
+		"DATASET.yaml`, or `coppice datasets accept clicks@1 --why REASON`; until then nothing is trained on it, and " +
+		"what is live stays live."
 	for _, tc := range []struct {
 		m    notify.VerdictMessage
 		want string
 	}{
-		{none, "sweep night-1: no winner | none meets require | coppice status night-1"},
+		{none, "sweep night-1: no winner | none meets require | To do: look at `coppice leaderboard night-1 --all` " +
+			"for why no trial won; what is live stays live. | coppice status night-1"},
 		{notify.StagedMessage("clicks@1", "labels are inverted", at),
-			"dataset clicks@1: blocked | labels are inverted | coppice datasets show clicks@1"},
-		{notify.RefusedMessage("night-2", "ctr", "clicks@1", "it is old", at),
-			"sweep night-2: not started | it is old | dataset clicks@1 | coppice datasets show clicks@1"},
+			"dataset clicks@1: blocked | labels are inverted | " + mend + " | coppice datasets show clicks@1"},
+		{notify.RefusedMessage("night-2", "ctr", "clicks@1", "it is old", at), "sweep night-2: not started | " +
+			"it is old | " + mend + " | dataset clicks@1 | coppice datasets show clicks@1"},
 	} {
 		if got := strings.Join(append([]string{tc.m.Title()}, tc.m.Lines()...), " | "); got != tc.want {
 			t.Errorf("%s reads\n%s\nwant\n%s", tc.m.ID, got, tc.want)
@@ -170,6 +174,7 @@ func TestMorning(t *testing.T) {
 	gain := sweep.GateCheck{Name: "tonight", Passed: true, Version: 6, Old: 0.125, Value: 0.0005, Low: -0.00085,
 		High: 0.002}
 	calibration := sweep.GateCheck{Name: "calibration", Passed: true, Value: 1.02, Low: 0.96, High: 1.07}
+	const live = " | Nothing to do: version 7 is live."
 	for _, tc := range []struct {
 		gate   sweep.GateDecision
 		within *sweep.Within
@@ -179,23 +184,24 @@ func TestMorning(t *testing.T) {
 		{sweep.GateDecision{Promoted: true, Metric: "log_loss", Reason: "first version of this model"}, nil,
 			"average_precision", "ads v7 is live | Trial 39 won, within noise: trial 5 is as good. On test " +
 				"average_precision 0.1211, 4.3 times the base rate. First version of this model. " +
-				"6 trials, $0.01, 3 min."},
+				"6 trials, $0.01, 3 min." + live},
 		{sweep.GateDecision{Promoted: true, Champion: 6, Metric: "log_loss", Reason: "no worse than version 6",
 			Checks: []sweep.GateCheck{gain, calibration}}, nil, "auc",
 			"ads v7 is live | As good as version 6: log_loss 0.4 % better (-0.68 to +1.6 %); calibrated within 7 %. " +
-				"6 trials, $0.01, 3 min."},
+				"6 trials, $0.01, 3 min." + live},
 		{sweep.GateDecision{Promoted: true, Metric: "auc", Reason: "first version of this model",
 			Checks: []sweep.GateCheck{calibration}}, &sweep.Within{Low: 0.61, High: 0.65, Metric: "auc"}, "auc",
-			"ads v7 is live | On test auc 0.630 ± 0.010. First version of this model. 6 trials, $0.01, 3 min."},
+			"ads v7 is live | On test auc 0.630 ± 0.010. First version of this model. 6 trials, $0.01, 3 min." + live},
 		{sweep.GateDecision{Promoted: true, Metric: "auc", Reason: "first version of this model",
 			Checks: []sweep.GateCheck{calibration}}, &sweep.Within{Low: 0.11, High: 0.12, Metric: "log_loss"}, "auc",
-			"ads v7 is live | On test auc 0.63. First version of this model. 6 trials, $0.01, 3 min."},
+			"ads v7 is live | On test auc 0.63. First version of this model. 6 trials, $0.01, 3 min." + live},
 		{sweep.GateDecision{Promoted: true, Metric: "log_loss", Reason: "first version of this model"},
 			&sweep.Within{Low: 0.61, High: 0.65, Metric: "auc"}, "auc", // the sweep's, whatever the gate compares
-			"ads v7 is live | On test auc 0.630 ± 0.010. First version of this model. 6 trials, $0.01, 3 min."},
+			"ads v7 is live | On test auc 0.630 ± 0.010. First version of this model. 6 trials, $0.01, 3 min." + live},
 		{sweep.GateDecision{Champion: 6, Reason: "worse than version 6 on tonight's rows",
 			Checks: []sweep.GateCheck{gain}}, nil, "", "ads v7 is not live: not promoted | Worse than version 6 on " +
-			"tonight's rows. Version 6 stayed live that night. 6 trials, $0.01, 3 min."},
+			"tonight's rows. 6 trials, $0.01, 3 min. | Nothing to do: version 6 stays live, and the next night " +
+			"tries again."},
 	} {
 		c := &sweep.Conclusion{Sweep: "night-1", Outcome: sweep.OutcomeWinner, Model: "ads", Version: 7, Done: 6,
 			Trial:  39,
@@ -206,10 +212,11 @@ func TestMorning(t *testing.T) {
 			c.AsGood, c.Without = &fifth, &rate
 		}
 		m := notify.ConcludedMessage(c, tc.metric, "", planned)
-		if got := m.Title() + " | " + m.Lines()[0]; got != tc.want {
+		if got := strings.Join(append([]string{m.Title()}, m.Lines()[:2]...), " | "); got != tc.want {
 			t.Errorf("it reads\n%s\nexpected\n%s", got, tc.want)
 		}
-		if got := c.Headline() + " | " + strings.Join(c.Facts(tc.metric, planned), " "); got != tc.want {
+		if got := strings.Join([]string{c.Headline(), strings.Join(c.Facts(tc.metric, planned), " "),
+			c.Todo("", 0).String()}, " | "); got != tc.want {
 			t.Errorf("status reads\n%s\nexpected\n%s", got, tc.want)
 		}
 	}

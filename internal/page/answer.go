@@ -50,12 +50,11 @@ func (p *sweepPage) answer() answer {
 	case w.Version == 0:
 		return answer{answerHeld, fmt.Sprintf("Trial %d won", w.Trial)}
 	case w.Gate == nil:
-		return answer{answerHeld, fmt.Sprintf("%s@%d is registered", w.Model, w.Version)}
+		return answer{answerHeld, fmt.Sprintf("%s v%d is registered", w.Model, w.Version)}
 	case w.Gate.Promoted:
-		return answer{wentLive(w.Caution() != ""), fmt.Sprintf("%s@%d became the champion and went live", w.Model,
-			w.Version)}
+		return answer{wentLive(w.Caution() != ""), w.Headline()}
 	}
-	return answer{answerHeld, fmt.Sprintf("%s@%d was not promoted", w.Model, w.Version)}
+	return answer{answerHeld, w.Headline()}
 }
 
 // ofBudget is a sum of USD, of a budget if there is one.
@@ -81,51 +80,31 @@ func (p *sweepPage) Pace() pace {
 	return pace{Left: p.Left}
 }
 
-// total is what it would cost without a budget.
-func (p pace) total() float64 { return p.Spent + p.Hourly*p.Left.Expected/3600 }
+// Todo is what a running sweep asks of a person.
+func (p pace) Todo(id string) sweep.Todo { return sweep.Todo{Sweep: id, OverBudget: p.Over()} }
 
-// over says that its budget ends it before its last trial has ended.
-func (p pace) over() bool { return p.Budget > 0 && p.Hourly > 0 && p.total() > p.Budget }
+// Total is what it would cost without a budget.
+func (p pace) Total() float64 { return p.Spent + p.Hourly*p.Left.Expected/3600 }
+
+// Over says that its budget ends it before its last trial has ended.
+func (p pace) Over() bool { return p.Budget > 0 && p.Hourly > 0 && p.Total() > p.Budget }
 
 // Seconds is in about how long it ends; whole minutes where its budget ends it.
 func (p pace) Seconds() float64 {
-	if p.over() {
+	if p.Over() {
 		return max(60, 60*math.Round(60*(p.Budget-p.Spent)/p.Hourly))
 	}
 	return p.Left.Expected
 }
 
-// Warning says that its budget ends it, and what comes of that; empty if its trials end before.
-func (p pace) Warning() string {
-	if !p.over() {
-		return ""
+// clock is when a running sweep is so many seconds on: a clock time within half a day.
+func clock(asOf time.Time, p pace, seconds float64) template.HTML {
+	t := asOf.Add(time.Duration(seconds * float64(time.Second))).Round(time.Minute)
+	if seconds > 12*3600 || p.Left.High > 12*3600 && !p.Over() {
+		return when(t)
 	}
-	return fmt.Sprintf("At this pace it would cost about %s and reaches its budget of %s in about %s. If nobody "+
-		"cancels it, it ends then, with the trials that have ended.", plot.USD.Format(p.total()),
-		plot.USD.Format(p.Budget), plot.Seconds.Format(p.Seconds()))
-}
-
-// ends says when a running sweep ends, with a range if there is one: clock times within half a day.
-func ends(asOf time.Time, p pace) template.HTML {
-	if asOf.IsZero() || p.Left.Expected <= 0 {
-		return ""
-	}
-	at := func(seconds float64) template.HTML {
-		t := asOf.Add(time.Duration(seconds * float64(time.Second))).Round(time.Minute)
-		if seconds > 12*3600 || p.Left.High > 12*3600 && !p.over() {
-			return when(t)
-		}
-		return template.HTML(fmt.Sprintf(`<time data-ago="clock" datetime="%s">%s UTC</time>`,
-			t.UTC().Format(time.RFC3339), t.UTC().Format("15:04")))
-	}
-	if p.over() {
-		return "Its budget ends it about <strong>" + at(p.Seconds()) + "</strong>."
-	}
-	text := "It ends about <strong>" + at(p.Left.Expected) + "</strong>"
-	if p.Left.High > p.Left.Low {
-		text += " (" + at(p.Left.Low) + " to " + at(p.Left.High) + ")"
-	}
-	return text + "."
+	return template.HTML(fmt.Sprintf(`<time data-ago="clock" datetime="%s">%s UTC</time>`, t.UTC().Format(time.RFC3339),
+		t.UTC().Format("15:04")))
 }
 
 // CommonFailure is of what all trials have failed, if it is one thing; empty otherwise.
@@ -141,11 +120,14 @@ func (p *sweepPage) CommonFailure() string {
 	return p.Trials[0].Reason
 }
 
-// testNumber is a metric on test, with whose it is, and what a model without features scores; NaN if that is unknown.
+// testNumber is a metric on test, with whose it is, and the name of what a model without features scores.
 type testNumber struct {
-	Name, Base, Times string
-	Value, SE, Alone  float64
+	Measure
+	Title, Base string
 }
+
+// Times is how many times the base rate it is; empty where that says nothing.
+func (n testNumber) Times() string { return sweep.TimesBase(n.Name, n.Test, n.Alone) }
 
 // OnTest are the winner's metrics on test: the sweep's, and the one that it was judged by. A final training has no rows
 // to be judged on: the winner is, in its place.
@@ -157,17 +139,15 @@ func (p *sweepPage) OnTest() (all []testNumber) {
 	case w.Version > 0:
 		whose = fmt.Sprintf(" of %s@%d", w.Model, w.Version)
 	}
-	for i, name := range []string{p.Metric, w.JudgedBy()} {
-		value, ok := w.Test[name]
-		if !ok || i > 0 && name == p.Metric {
+	for i, m := range w.Measures(p.Metric) {
+		if i > 0 && m.Name != w.JudgedBy() || math.IsNaN(m.Test) {
 			continue
 		}
-		base := w.Tested.Without(p.Metric)
+		n := testNumber{m, m.Name + " on test" + whose, w.Tested.Without(p.Metric)}
 		if i > 0 {
-			base += ", " + name
+			n.Base += ", " + m.Name
 		}
-		all = append(all, testNumber{Name: name + " on test" + whose, Base: base, Value: value,
-			SE: w.Within.ErrorOf(name), Alone: w.alone(name), Times: sweep.TimesBase(name, value, w.alone(name))})
+		all = append(all, n)
 	}
 	return all
 }

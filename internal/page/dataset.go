@@ -12,7 +12,6 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/nights"
 	"coppice/internal/page/plot"
-	"coppice/internal/sweep"
 )
 
 // DatasetPage is what a page about a dataset shows: its nights, and the table of the newest one.
@@ -52,7 +51,6 @@ type datasetPage struct {
 	*DatasetPage
 	Newest          []Night // newest first
 	Answer          answer
-	Promoted        int    // nights that made a champion
 	Rows            int    // of the table
 	Rate, Predicted string // names of what is followed of the labels, and of what columns tell
 	Calibrated      bool   // some night's predictions were held against its labels in total
@@ -86,11 +84,6 @@ func (s *DatasetPage) Write(w io.Writer) error {
 
 // answer says how the newest night went.
 func (p *datasetPage) answer() answer {
-	for _, n := range p.Nights {
-		if n.Sweep.Verdict == sweep.VerdictPromoted {
-			p.Promoted++
-		}
-	}
 	switch {
 	case len(p.Nights) == 0:
 		return answer{answerOpen, "No night has been recorded"}

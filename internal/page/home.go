@@ -7,7 +7,6 @@ import (
 
 	"coppice/internal/metric"
 	"coppice/internal/nights"
-	"coppice/internal/page/plot"
 	"coppice/internal/sweep"
 )
 
@@ -23,9 +22,7 @@ type Index struct {
 type IndexModel struct {
 	Name               string
 	Versions, Champion int
-	Since              time.Time // of the champion
-	Metric             string
-	Trend              []float64   // of the metric on test of the newest winners, oldest first
+	Since              time.Time   // of the champion
 	Last               *IndexSweep // that has ended; nil without
 	Held               int         // sweeps since that did not make a champion, one after the other, the last one too
 }
@@ -50,6 +47,7 @@ type IndexSweep struct {
 	SE      float64       `json:"score_se,omitempty"` // its standard error; 0 if unknown
 	At      time.Time     `json:"-"`                  // when it ended
 	Caution bool          `json:"-"`                  // what went live is off beyond chance, within the limit
+	Asks    sweep.Todo    `json:"-"`                  // as its conclusion has it
 
 	// Of one that runs, if it was read.
 	Running bool        `json:"-"`
@@ -58,7 +56,7 @@ type IndexSweep struct {
 	Left    sweep.Range `json:"-"` // seconds, about; 0 if unknown
 	Price   float64     `json:"-"` // USD an hour, of all its machines; 0 if unknown
 	Budget  float64     `json:"-"` // USD; 0 without
-	Now     time.Time   `json:"-"` // when its newest object was written
+	AsOf    time.Time   `json:"-"` // when its newest object was written
 }
 
 // Unreadable is the state of a sweep whose plan or conclusion cannot be read.
@@ -72,15 +70,14 @@ type IndexDataset struct {
 	Night    *Night    // the newest record; nil without
 }
 
-// homePage is an index as its template wants it: what needs a person, what runs, and all there is.
+// homePage is an index as its template wants it: what a person has to do, what runs, and all there is.
 type homePage struct {
 	*Index
-	Blocked       []IndexDataset // whose newest night was
-	Broken        []IndexSweep   // that cannot be read
-	Held          []IndexModel   // whose last sweeps made no champion
-	Over, Running []IndexSweep   // that reach their budget; that run
-	Things        int            // that need a person
-	Empty         bool           // there is nothing yet
+	Blocked               []IndexDataset // whose newest night was
+	Due                   []IndexModel   // whose last sweep asks for something
+	Broken, Over, Running []IndexSweep   // that cannot be read; that reach their budget; that run
+	Things                int            // to do
+	Empty                 bool           // there is nothing yet
 }
 
 // Write writes the page.
@@ -92,8 +89,8 @@ func (i *Index) Write(w io.Writer) error {
 		}
 	}
 	for _, m := range p.Models {
-		if m.Held > 0 {
-			p.Held = append(p.Held, m)
+		if m.Last != nil && m.Last.ID != "" && m.Todo().Due() { // a table that was blocked is listed
+			p.Due = append(p.Due, m)
 		}
 	}
 	for _, s := range p.Sweeps {
@@ -102,23 +99,35 @@ func (i *Index) Write(w io.Writer) error {
 		}
 		if s.Running {
 			p.Running = append(p.Running, s)
-			if s.Pace().over() {
+			if s.Pace().Over() {
 				p.Over = append(p.Over, s)
 			}
 		}
 	}
-	p.Things = len(p.Blocked) + len(p.Broken) + len(p.Held) + len(p.Over)
+	p.Things = len(p.Blocked) + len(p.Broken) + len(p.Due) + len(p.Over)
 	return writePage(w, "Coppice", "index.html", p, newData("still", "coppice"))
 }
 
-// Class is how the list of what needs a person is painted.
+// Class is how the list of what there is to do is painted.
 func (p *homePage) Class() string {
 	broken := func(m IndexModel) bool { return m.Last.Class() == answerNone }
-	if len(p.Blocked)+len(p.Broken) > 0 || slices.ContainsFunc(p.Held, broken) {
+	if len(p.Blocked)+len(p.Broken) > 0 || slices.ContainsFunc(p.Due, broken) {
 		return answerNone
 	}
 	return answerHeld
 }
+
+// Todo is what the sweep asks of a person, with the version that is live and the nights in a row that changed nothing.
+func (s IndexSweep) Todo(live, inARow int) sweep.Todo {
+	t := s.Asks
+	t.Worse = t.Worse && t.Live == live
+	t.Verdict, t.Sweep, t.Dataset, t.Model, t.Version = s.Verdict, s.ID, s.Dataset, s.Model, s.Version
+	t.Live, t.Nights = live, inARow
+	return t
+}
+
+// Todo is what the model's last night asks of a person.
+func (m IndexModel) Todo() sweep.Todo { return m.Last.Todo(m.Champion, m.Held) }
 
 // Live says that the sweep has made the champion, by itself or by hand.
 func (s IndexSweep) Live(champion int) bool {
@@ -168,7 +177,7 @@ func (s IndexSweep) Word() string {
 
 // Pace is that of a running sweep; what it has spent is about.
 func (s IndexSweep) Pace() pace {
-	return pace{s.Price * max(0, s.Now.Sub(s.Planned).Hours()), s.Price, s.Budget, s.Left}
+	return pace{s.Price * max(0, s.AsOf.Sub(s.Planned).Hours()), s.Price, s.Budget, s.Left}
 }
 
 // Class is how the model is painted.
@@ -178,12 +187,6 @@ func (m IndexModel) Class() string {
 	}
 	return standing(*m.Last, m.Champion)
 }
-
-// Spark is the model's trend as a small drawing; empty of fewer than two.
-func (m IndexModel) Spark() string { return plot.Spark(m.Trend, 0, 160, 32) }
-
-// Nights is how many nights there are between the ends of the trend.
-func (m IndexModel) Nights() int { return len(m.Trend) - 1 }
 
 // directed is a metric's name with which way is better, where the name is known.
 func directed(name string) string {

@@ -29,7 +29,7 @@ func tonight() *page.Index {
 	runs := page.IndexSweep{ID: "night-ctr-11", Dataset: "clicks@1", Model: "ctr", State: page.Running, Planned: at,
 		Trials: 50, Running: true, Ended: 11, Metric: "average_precision", Best: 0.11619, Price: 3.2,
 		Left: sweep.Range{Low: 1788, Expected: 2040, High: 2292}, Budget: 2,
-		Now: at.Add(10 * time.Minute)}
+		AsOf: at.Add(10 * time.Minute)}
 	held := ended("night-ctr-10", sweep.VerdictNotPromoted, worseThan9, 10)
 	return &page.Index{More: 3,
 		Sweeps: []page.IndexSweep{runs, held, ended("night-ctr-9", sweep.VerdictPromoted, "better by 0.001", 9),
@@ -40,7 +40,7 @@ func tonight() *page.Index {
 					Text: "20 % of the labels are missing"}}}},
 			{Name: "views", Versions: 2, Staged: at, Night: &page.Night{Version: "1", State: "good"}}},
 		Models: []page.IndexModel{{Name: "ctr", Versions: 10, Champion: 9, Since: at.Add(-47 * time.Hour),
-			Metric: "average_precision", Trend: []float64{0.109, 0.112, 0.1115, 0.1162}, Last: &held, Held: 1},
+			Last: &held, Held: 1},
 			{Name: "views", Versions: 1}}}
 }
 
@@ -54,20 +54,18 @@ func said(page string) string {
 func TestTonight(t *testing.T) {
 	text := said(write(t, tonight()))
 	for _, want := range []string{"not promoted",
-		"4 things need you, one sweep runs ctr : version 9 is live · promoted ",
+		"3 things to do, one sweep runs ctr : version 9 is live · promoted ",
 		"11 of 50 trials ended, about 28 min left, about $0.53 of $2.00 spent, best average_precision " +
 			"0.1162. Its budget ends it about 03:38 UTC .",
 		"clicks : version 2 was blocked when it was staged",
-		"Found: 20 % of the labels are missing (labels_lost).",
-		"the last sweep made no champion: " + worseThan9 + ". If nobody acts, version 9 stays live " +
-			"and the next sweep tries again.",
-		"from 0.109 to 0.1162 over 4 nights, each on its own rows",
+		"Found: 20 % of the labels are missing (labels_lost). To do: look at launcher datasets show clicks@2 , then",
+		worseThan9 + " Nothing to do: version 9 stays live, and the next night tries again.",
 		"night-x : its plan or its conclusion cannot be read", "nothing is live"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("got %.1500q, want %q in it", text, want)
 		}
 	}
-	if quiet := said(write(t, &page.Index{})); !strings.Contains(quiet, "Nothing needs you ") {
+	if quiet := said(write(t, &page.Index{})); !strings.Contains(quiet, "Nothing to do ") {
 		t.Errorf("got %q, want that nothing needs a person", quiet)
 	}
 }
@@ -120,26 +118,68 @@ func TestNothingToDo(t *testing.T) {
 	blocked.Nights = blocked.Nights[:1+slices.IndexFunc(blocked.Nights, func(n page.Night) bool {
 		return n.State == nights.Held
 	})]
+	const mend = "then mend its source and launcher stage DATASET.yaml , or launcher datasets accept clicks@"
 	for name, tc := range map[string]struct {
 		view    writer
 		nothing bool
 		says    string
 	}{
-		"sweep":              {sample(50), true, "trial 44 is as good. Nothing to do."},
-		"held":               {held, false, "the next sweep tries again."},
+		"sweep":              {sample(50), true, "trial 44 is as good. Nothing to do: version 9 is live."},
+		"held":               {held, true, "version 8 stays live, and the next night tries again."},
 		"runs":               {runs, true, "Nothing to do: it ends by itself."},
 		"reaches its budget": {broke, false, "Its budget ends it"},
-		"model":              {live, true, "Nothing to do."},
-		"held model":         {versions(10), false, "the next night tries again."},
+		"model":              {live, true, "Nothing to do: version 10 is live."},
+		"held model":         {versions(10), true, "the next night tries again."},
 		"dataset":            {manyNights(30), true, "Nothing to do for this table."},
-		"blocked": {blocked, false, "Mend its source and stage it again: launcher stage DATASET.yaml . If it is " +
-			"right as it is: launcher datasets accept clicks@"},
-		"home": {tonight(), false, "launcher stage DATASET.yaml . If it is right as it is: launcher datasets accept " +
-			"clicks@2"},
+		"blocked":            {blocked, false, mend},
+		"home":               {tonight(), true, mend + "2"},
 	} {
 		text := said(write(t, tc.view))
 		if got := strings.Contains(text, "Nothing to do"); got != tc.nothing || !strings.Contains(text, tc.says) {
 			t.Errorf("%s: nothing to do: %t, expected %t and %q; got %.900q", name, got, tc.nothing, tc.says, text)
+		}
+	}
+}
+
+// TestOneAnswer: of a night in each state, home, the model's page and the sweep's say what to do in the same words, and
+// say it once.
+func TestOneAnswer(t *testing.T) {
+	for name, change := range map[string]func(*sweep.Conclusion){
+		"held back":      func(c *sweep.Conclusion) { c.Gate.Verdict = sweep.VerdictNotPromoted },
+		"not comparable": func(c *sweep.Conclusion) { c.Gate.Verdict = sweep.VerdictNotComparable },
+		"blocked":        func(c *sweep.Conclusion) { c.Gate.Verdict = sweep.VerdictBlocked },
+		"by hand":        func(c *sweep.Conclusion) { c.Gate.Passed = true },
+		"third in a row": func(c *sweep.Conclusion) { c.Standing.Nights = 3 },
+		"live":           func(c *sweep.Conclusion) { c.Gate.Promoted, c.Gate.Verdict = true, sweep.VerdictPromoted },
+	} {
+		s := sample(5)
+		c := s.Winner.Conclusion
+		c.Gate.Passed, c.Gate.Promoted, c.Standing = false, false, &sweep.Standing{Model: "ctr", Champion: 8, Nights: 1}
+		change(c)
+		live := map[bool]int{true: c.Version, false: 8}[c.Gate.Promoted]
+		if c.Gate.Promoted {
+			c.Standing = nil
+		}
+		last := page.IndexSweep{ID: s.ID, Model: "ctr", Dataset: s.Dataset, Version: c.Version, State: "winner",
+			Verdict: c.Verdict(), Why: c.Why(), Asks: c.Todo(s.Dataset, 0)}
+		model := page.IndexModel{Name: "ctr", Champion: live, Last: &last}
+		m := &page.Model{Name: "ctr", Champion: live, Month: page.Month{Nights: []page.ModelNight{{IndexSweep: last,
+			LiveValue: math.NaN(), NewValue: math.NaN()}}}}
+		if c.Standing != nil {
+			model.Held = c.Standing.Nights
+			m.Nights = slices.Repeat(m.Nights, c.Standing.Nights)
+		}
+		want := strings.ReplaceAll(c.Todo(s.Dataset, live).String(), "`", "")
+		for on, view := range map[string]writer{"home": &page.Index{Models: []page.IndexModel{model}}, "model": m,
+			"sweep": s} {
+			text := said(write(t, view))
+			for _, k := range []string{" .", " ;", " ,"} { // behind a command's tag
+				text = strings.ReplaceAll(text, k, k[1:])
+			}
+			if !strings.Contains(text, want) || strings.Count(text, "Nothing to do:") > 1 ||
+				strings.Contains(text, "Nothing to do") && strings.Contains(text, "To do:") {
+				t.Errorf("%s, %s: want %q, and no other answer; got %.900q", name, on, want, text)
+			}
 		}
 	}
 }

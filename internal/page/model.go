@@ -46,10 +46,7 @@ type modelPage struct {
 	Answer   answer
 	Since    time.Time        // when the champion became it
 	Became   string           // how
-	Last     *ModelNight      // that has ended
 	Promoted int              // nights that made the champion
-	Back     int              // nights whose model was held back
-	Row      int              // how many of the last ones, one after the other
 	Moved    []registry.Event // newest first
 	uses
 }
@@ -88,7 +85,6 @@ func (m *Model) Write(w io.Writer) error {
 	}
 	p.Metrics = MetricNames(names, by)
 
-	p.Nights = slices.Clone(m.Nights)
 	p.nights()
 	p.Moved = slices.Clone(m.Moves)
 	slices.Reverse(p.Moved)

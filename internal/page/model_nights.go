@@ -14,7 +14,24 @@ type Month struct {
 	Standing sweep.Standing `json:"standing"` // now; without a champion, that is 0
 	Nights   []ModelNight   `json:"nights"`
 	Move     registry.Event `json:"move,omitzero"` // the last one of the champion
-	Unread   []string       `json:"-"`             // what cannot be read of them
+	Todo     string         `json:"todo,omitempty"`
+	Unread   []string       `json:"-"` // what cannot be read of them
+}
+
+// Last is the newest night that has ended, and not by hand; nil without one.
+func (m *Month) Last() *ModelNight {
+	if i := slices.IndexFunc(m.Nights, ModelNight.Counts); i >= 0 {
+		return &m.Nights[i]
+	}
+	return nil
+}
+
+// Asks is what the last night asks of a person, with the version that is live.
+func (m *Month) Asks(champion int) (t sweep.Todo) {
+	if last := m.Last(); last != nil {
+		t = last.IndexSweep.Todo(champion, m.InARow(champion))
+	}
+	return t
 }
 
 // ModelNight is one night of a model: a sweep of it, or a table that was blocked before one, which has no ID. Its Night
@@ -24,8 +41,9 @@ type ModelNight struct {
 	Data string    `json:"data,omitempty"`
 	At   time.Time `json:"at"` // when the sweep was planned, or the table staged
 	// Live is the version that was live after the night, and Age its age then, in days; 0 for none.
-	Live int `json:"champion,omitempty"`
-	Age  int `json:"age,omitempty"`
+	Live int    `json:"champion,omitempty"`
+	Age  int    `json:"age,omitempty"`
+	Slot string `json:"-"` // the day by which nights are ordered: of its slot, or else of At
 	// Manual says that a person promoted what the night did not.
 	Manual bool `json:"manual,omitempty"`
 
@@ -68,9 +86,6 @@ func (n ModelNight) Counts() bool { return n.Verdict != "" && n.Verdict != sweep
 // nights counts how often the champion changed.
 func (p *modelPage) nights() {
 	for _, n := range p.Nights {
-		if n.Held() {
-			p.Back++
-		}
 		if n.Verdict == sweep.VerdictPromoted {
 			p.Promoted++
 		}
@@ -92,9 +107,8 @@ func (p *modelPage) answer() answer {
 	if p.Champion > 0 {
 		v.Title = fmt.Sprintf("Version %d is live", p.Champion)
 	}
-	if i := slices.IndexFunc(p.Nights, ModelNight.Counts); i >= 0 {
-		p.Last, p.Row = &p.Nights[i], p.InARow(p.Champion)
-		v.Class = standing(p.Last.IndexSweep, p.Champion)
+	if last := p.Last(); last != nil {
+		v.Class = standing(last.IndexSweep, p.Champion)
 	}
 	return v
 }

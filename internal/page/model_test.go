@@ -96,8 +96,8 @@ func TestNightsOfAModel(t *testing.T) {
 	text := said(write(t, versions(10)))
 	for _, want := range []string{"Version 9 is live promoted 2026-11-20 04:00 UTC " +
 		"The last night, 2026-11-21 03:00 UTC : not promoted. W" + worseThan9[1:] + ". " +
-		"If nobody acts, version 9 stays live and the next night tries again.",
-		"made a champion 9 of 11 nights held back 2 nights",
+		"Nothing to do: version 9 stays live, and the next night tries again.",
+		"made a champion 9 of 11 nights",
 		"warning: price",
 		"all labels are 0",
 		"log_loss, lower is better: of the version that was live and of the night's new one, on the same test rows.",

@@ -45,18 +45,22 @@ var source []byte
 var (
 	// The script without indentation and lines of comment, which every page would carry. No text in it goes over lines.
 	script = regexp.MustCompile(`(?m)^ *//.*\n|^ +`).ReplaceAll(source, nil)
+	inCode = regexp.MustCompile("`([^`]*)`")
 	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{
-		"when": when, "ends": ends, "ago": marked(`data-ago="1"`), "last": marked(`data-ago="night"`),
+		"when": when, "clock": clock, "ago": marked(`data-ago="1"`), "last": marked(`data-ago="night"`),
 		"fresh": marked(`data-fresh="1"`), "check": check, "interval": interval, "unit": format, "comma": comma[int],
 		"words": words, "sentence": sentence, "capital": capital, "directed": directed, "budget": ofBudget,
 		"numeric": numeric, "contains": strings.Contains, "ends_in": strings.HasSuffix, "cut": strings.TrimSuffix,
-		"clip":  plot.Clip,
+		"clip": plot.Clip, "blocked": sweep.TodoBlocked,
 		"table": newHeading, "listed": Listed.heading, "cell": numberCell, "score": sweep.Score,
-		"count":   func(n int) float64 { return float64(n) },
-		"known":   func(v float64) bool { return !math.IsNaN(v) },
-		"add":     func(a, b int) int { return a + b },
-		"hours":   func(h float64) string { return plot.Seconds.Format(3600 * h) },
-		"bytes":   func(n int64) string { return humanize.IBytes(uint64(n)) },
+		"count": func(n int) float64 { return float64(n) },
+		"known": func(v float64) bool { return !math.IsNaN(v) },
+		"add":   func(a, b int) int { return a + b },
+		"hours": func(h float64) string { return plot.Seconds.Format(3600 * h) },
+		"bytes": func(n int64) string { return humanize.IBytes(uint64(n)) },
+		"coded": func(text any) template.HTML { // with its commands, which stand between backticks
+			return template.HTML(inCode.ReplaceAllString(html.EscapeString(fmt.Sprint(text)), "<code>$1</code>"))
+		},
 		"counted": func(n int, what string) string { return english.Plural(n, what, "") },
 	}).ParseFS(files, "*.html"))
 )

@@ -36,7 +36,7 @@
       case 'B': { let i = 0; while (v >= 1024 && i < 4) { v /= 1024; i++; } v = Math.round(10 * v) / 10; return v.toFixed(i && v < 10 ? 1 : 0) + ' ' + ['B', 'KiB', 'MiB', 'GiB', 'TiB'][i]; }
       case 'USD': return !v ? '$0' : a < 0.005 ? '<$0.01' : (v < 0 ? '-$' : '$') + a.toLocaleString('en', {minimumFractionDigits: 2, maximumFractionDigits: 2});
       case '#': return v.toLocaleString('en');
-      case '%': return v && a < 1e-5 ? v > 0 ? '<0.001 %' : '>-0.001 %' : (a < 0.0995 ? digits(100 * v, 2) : Math.round(100 * v)) + ' %';
+      case '%': { if (v && a < 1e-5) return v > 0 ? '<0.001 %' : '>-0.001 %'; let n = 2; while (a < 1 && n < 17 && +digits(100 * a, n) === 100) n++; return (a < 1 ? digits(100 * v, n) : Math.round(100 * v)) + ' %'; }
     }
     return a < 1e7 && Number.isInteger(v) ? String(v) : a < 1e4 ? digits(v, 4) : String(Math.round(v));
   }

@@ -112,8 +112,7 @@ func TestWhenASweepEnds(t *testing.T) {
 		if !strings.Contains(text, tc.want) || ends == (tc.want == "") {
 			t.Errorf("with %v left: got %.900q, want %q in it", tc.left, text, tc.want)
 		}
-		const warning = "it would cost about $72.50 and reaches its budget of $2.00 in about 30 min. If nobody " +
-			"cancels it, it ends then, with the trials that have ended."
+		const warning = "it would cost about $72.50 and reaches its budget of $2.00 in about 30 min."
 		if got, want := strings.Contains(text, warning), tc.left.Expected == 86400; got != want {
 			t.Errorf("with %v left, it warns: %t, want %t: %.900q", tc.left, got, want, text)
 		}
@@ -135,14 +134,15 @@ func TestChosenAndJudged(t *testing.T) {
 		"on valid."
 	const base = "the base rate alone, log_loss"
 	for promoted, want := range map[bool][]string{
-		true: {"ctr@9 became the champion and went live 2026-11-20 04:00 UTC " +
+		true: {"ctr v9 is live 2026-11-20 04:00 UTC " +
 			"Better than version 8: log_loss 0.88 % better " +
 			"(&#43;0.35 to &#43;1.4 %). Trial 14 won, within noise: trial 44 is as good.",
 			"0.1162 4.3 times the base rate",
 			"20,000 sampled test rows: log_loss 0.113 against 0.114",
 			"chosen by average_precision on valid and promoted " + judged, base, "Why it won"},
-		false: {"ctr@9 was not promoted 2026-11-20 04:00 UTC Better than version 8 on 20,000 sampled test rows",
-			"Version 8 stayed live", "chosen by average_precision on valid and judged " + judged, base,
+		false: {"ctr v9 is not live: not promoted 2026-11-20 04:00 UTC Better than version 8 on 20,000 sampled ",
+			"To do: decide whether version 9 goes live: launcher registry promote ctr@9",
+			"chosen by average_precision on valid and judged " + judged, base,
 			"Why this trial was chosen"}} {
 		s.Winner.Gate.Promoted = promoted
 		text := said(write(t, s))

@@ -108,7 +108,8 @@ type Money struct {
 // Winner is how the sweep ended: its conclusion, and what the registry has of the winner.
 type Winner struct {
 	*sweep.Conclusion
-	Params   [][2]string // that differ from the defaults
+	LiveNow  int    // the version that is live now; 0 if unknown
+	Params   string // that differ from the defaults
 	Features []Importance
 	Effects  []Effect       // of the features that move its predictions most, the first one most; nil if not known
 	Tested   *metric.Tested // nil where it was not recorded
@@ -147,7 +148,7 @@ type sweepPage struct {
 	// Of the winner. What is not known is nil or empty.
 	Reliability *plot.Chart
 	Bins        []binRow
-	Gained      string // what its highest predictions find
+	Top         *binRow // the tenth of the rows with its highest predictions, or a little more
 	uses
 	Classes *classView
 
@@ -190,8 +191,9 @@ func (s *Sweep) layOut() *sweepPage {
 		p.uses = newUses(w.Effects, w.Features)
 		if t := w.Tested; t != nil && len(t.Bins) > 0 {
 			p.Reliability, p.Bins = reliability(t, w.Calibration != nil && w.Calibration.Method != "none")
-			if t.Calibrated {
-				p.Gained = gained(p.Bins)
+			i := slices.IndexFunc(p.Bins, func(r binRow) bool { return r.Above > 0.1-1e-9 })
+			if i >= 0 && t.Calibrated {
+				p.Top = &p.Bins[i]
 			}
 		}
 		if t := w.Tested; t != nil {
@@ -435,20 +437,6 @@ func (p *sweepPage) byWeight() []int {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(place[a], place[b]) })
 	return order
-}
-
-// Best says in words which trial is best.
-func (p *sweepPage) Best() string {
-	scored := p.scored()
-	if len(scored) == 0 {
-		return noScore
-	}
-	text := fmt.Sprintf("Best of %d with a score: trial %d with %s %s", len(scored), scored[0].Number, p.Metric,
-		plot.Plain.Format(scored[0].Score))
-	if len(scored) > 1 {
-		text += fmt.Sprintf("; next is trial %d with %s", scored[1].Number, plot.Plain.Format(scored[1].Score))
-	}
-	return text + "."
 }
 
 // BestScore is that of the best trial; 0 without one.

@@ -14,8 +14,6 @@ import (
 	"coppice/internal/sweep"
 )
 
-const noScore = "No trial has a score."
-
 var goalUnits = map[string]plot.Unit{"model_bytes": plot.Bytes, "train_seconds": plot.Seconds}
 
 func goalKey(g int) string { return "g" + strconv.Itoa(g) }
@@ -140,7 +138,8 @@ func (p *sweepPage) slices() (charts []*plot.Chart) {
 	for _, i := range p.byWeight()[:min(mostMatter, len(p.Params))] {
 		q := &p.Params[i]
 		s := plot.Plot{Chart: plot.Chart{ID: "slice-" + strconv.Itoa(i), Title: q.Name, W: plot.Quarter, H: 200,
-			Summary: noScore}, X: plot.Axis{Log: q.Log, Categories: q.Categories}, Y: plot.Axis{Label: p.Metric}}
+			Summary: "No trial has a score."}, X: plot.Axis{Log: q.Log, Categories: q.Categories},
+			Y: plot.Axis{Label: p.Metric}}
 		if best := p.scored(); len(best) > 0 {
 			s.Summary = fmt.Sprintf("The best trial has %s.", cell(plot.Plain, q.value(best[0].Values[i])))
 		}

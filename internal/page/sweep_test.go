@@ -43,7 +43,7 @@ func sample(n int) *page.Sweep {
 
 	s.Money = &page.Money{Known: true, Total: 1.5, Budget: 2, HoursTaken: 1, Rows: [][2]string{
 		{"cost", "$1.50"}, {"training that counts", "$0.90"}, {"quoted", "$1.20 (0.70 to 2.10)"}}}
-	s.Winner = &page.Winner{Params: [][2]string{{"num_leaves", "29"}},
+	s.Winner = &page.Winner{Params: "num_leaves=29",
 		Conclusion: &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Trial: 0, Model: "ctr", Version: 9, At: s.AsOf,
 			Reason: "trial 0 has the highest average_precision",
 			Calibration: &sweep.Calibration{Method: "platt", Reason: "lowest log loss",
@@ -412,7 +412,7 @@ func TestHostileTexts(t *testing.T) {
 		w := s.Winner
 		w.Reason, w.Model, w.Calibration.Method, w.Calibration.Reason, w.Verified.Scorer = h, h, h, h, h
 		w.Gate.Reason, w.Gate.Metric, w.Gate.Checks[0].Name, w.Gate.Checks[0].Reason = h, h, h, h
-		w.Params[0][0], w.Params[0][1], w.Rejected[0].Reason, w.Features[0].Feature = h, h, h, h
+		w.Params, w.Rejected[0].Reason, w.Features[0].Feature = h, h, h
 		w.Tested.RunnerUp.Metric, w.Tested.Default.Metric = h, h
 		for _, m := range []map[string]float64{w.Valid, w.Test} {
 			m[h] = m["auc"]

@@ -122,17 +122,6 @@ func reliability(t *metric.Tested, moved bool) (*plot.Chart, []binRow) {
 	return c.Draw(), rows
 }
 
-// gained says what the highest predictions find.
-func gained(rows []binRow) string {
-	i := slices.IndexFunc(rows, func(r binRow) bool { return r.Above >= 0.1-1e-9 })
-	if i < 0 || math.IsNaN(rows[i].Found) {
-		return ""
-	}
-	return fmt.Sprintf("The top %s of the rows contain %s of the positives, %s times as many as a random order.",
-		plot.Percent.Format(rows[i].Above), plot.Percent.Format(rows[i].Found),
-		plot.Plain.Format(math.Round(100*rows[i].Lift())/100))
-}
-
 // rival is what the winner is compared with on the same rows.
 type rival struct {
 	Name string

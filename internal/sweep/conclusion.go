@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 )
 
 // Board is the state of a sweep according to its results. It depends only on the plan and the set of results, not on
@@ -266,15 +267,10 @@ const ManyNights = 3
 
 // Text says it in words, as of a time: "3 nights in a row without a new champion; ctr@11 is 4 days old".
 func (s *Standing) Text(now time.Time) string {
-	days := int(now.Sub(s.Since).Hours() / 24)
-	age := fmt.Sprintf("%d days old", days)
-	switch days {
-	case 0:
-		age = "from today"
-	case 1:
-		age = "1 day old"
+	age, nights := "from today", "1 night"
+	if days := int(now.Sub(s.Since).Hours() / 24); days > 0 {
+		age = english.Plural(days, "day", "") + " old"
 	}
-	nights := "1 night"
 	if s.Nights > 1 {
 		nights = fmt.Sprintf("%d nights in a row", s.Nights)
 	}

@@ -127,9 +127,8 @@ func (s *Spec) checkGoals(doc *strictyaml.Document, v Vocabulary) error {
 	case len(s.Metrics) > MaxGoals:
 		return doc.Errorf("metric", "%d objectives: use at most %d", len(s.Metrics), MaxGoals)
 	case s.Validate != nil:
-		return doc.Errorf("validate",
-			"validate cannot be combined with several objectives: the models of folds are not kept; take it "+
-				"out, or use one metric with require")
+		return doc.Errorf("validate", "validate cannot be combined with several objectives: the models of folds are "+
+			"not kept; take it out, or use one metric with require")
 	}
 	for i, name := range s.Metrics {
 		path := fmt.Sprintf("metric[%d]", i)

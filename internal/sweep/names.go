@@ -219,8 +219,7 @@ const (
 
 // numbered lists the folders of a trial with one object per claim or number of trees.
 var numbered = map[string]Part{"claims": PartClaim, "heartbeats": PartHeartbeat, "releases": PartRelease,
-	"curves": PartCurve, "rungs": PartRung,
-	"pauses": PartPause, "promotions": PartPromotion}
+	"curves": PartCurve, "rungs": PartRung, "pauses": PartPause, "promotions": PartPromotion}
 
 // ParseTrialObject splits an object's name under Trials. ok is false for invalid names: each number has only one valid
 // spelling, that of the methods above.
@@ -289,8 +288,7 @@ func SplitDatasetRef(ref string) (name, version string, err error) {
 	}
 	if pinned && !versionPattern.MatchString(version) {
 		return "", "", problem.New(problem.Input, "dataset version %.60q: use the %d hexadecimal digits that "+
-			"`launcher stage` prints",
-			version, versionDigits)
+			"`launcher stage` prints", version, versionDigits)
 	}
 	return name, version, nil
 }

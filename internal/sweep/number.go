@@ -23,12 +23,26 @@ func Score(v, se float64) string {
 // whole is how many digits a number has before the point.
 func whole(v float64) int { return int(math.Log10(max(1, math.Abs(v)))) + 1 }
 
-// Percent is a share as people read it: in two digits, whole from 10 % on.
-func Percent(share float64) string {
+// Percent is a share as people read it: in two digits, whole from 10 % on, and never 100 % of less.
+func Percent(share float64) string { return percent(share, 2) }
+
+func percent(share float64, n int) string {
 	if share != 0 && math.Abs(share) < 1e-5 {
 		return map[bool]string{true: "<0.001 %", false: ">-0.001 %"}[share > 0]
 	}
-	return Digits(100*share, max(2, whole(100*share))) + " %"
+	text := Digits(100*share, max(n, whole(100*share)))
+	for ; math.Abs(share) < 1 && n < 17 && (text == "100" || text == "-100"); n++ {
+		text = Digits(100*share, n)
+	}
+	return text + " %"
+}
+
+// PercentBeside is a share and a limit in as many digits as tell the one from the other.
+func PercentBeside(share, limit float64) (text, of string) {
+	for n := 2; n < 9 && text == of && (n == 2 || share != limit); n++ {
+		text, of = percent(share, n), percent(limit, n)
+	}
+	return text, of
 }
 
 // Digits is v with n significant digits and no more, as a script writes it: exponents are of what is very small or

@@ -51,14 +51,11 @@ func (s *Spec) checkMethod(doc *strictyaml.Document, _ Vocabulary) error {
 	case q.WarmStart != "" && q.WarmStart != WarmAuto:
 		return doc.Errorf("search.warm_start", "warm_start is %.60q: use auto, or leave it out", q.WarmStart)
 	case q.WarmStart != "" && !slices.Contains([]string{MethodAuto, MethodGP}, q.Method):
-		return doc.Errorf("search.warm_start",
-			"the results of earlier sweeps inform method: auto and gp, not %s; change search.method, or take "+
-				"warm_start out",
-			cmp.Or(q.Method, MethodRandom))
+		return doc.Errorf("search.warm_start", "the results of earlier sweeps inform method: auto and gp, not %s; "+
+			"change search.method, or take warm_start out", cmp.Or(q.Method, MethodRandom))
 	case !q.Listed() && s.Trials > MaxOpen:
-		return doc.Errorf("trials",
-			"trials is %d: a search that learns takes at most %d; use fewer, or search.method: halton",
-			s.Trials, MaxOpen)
+		return doc.Errorf("trials", "trials is %d: a search that learns takes at most %d; use fewer, or "+
+			"search.method: halton", s.Trials, MaxOpen)
 	}
 
 	return nil
@@ -304,16 +301,14 @@ func (s *Spec) checkPopulation(doc *strictyaml.Document, _ Vocabulary) error {
 	}
 	for _, with := range []string{"search.fixed", "search.grid", "search.stop", "validate"} {
 		if doc.Has(with) {
-			return doc.Errorf(with,
-				"%s cannot be combined with search.method: %s: its trials continue each other's models; take one "+
-					"of them out", with, MethodPBT)
+			return doc.Errorf(with, "%s cannot be combined with search.method: %s: its trials continue each other's "+
+				"models; take one of them out", with, MethodPBT)
 		}
 	}
 	for _, name := range []string{"num_iterations", "max_bin", "boost_from_average", IgnoreColumn} {
 		if _, drawn := q.Random[name]; drawn {
-			return doc.Errorf("search.random",
-				"%s cannot change during a training, so it cannot be searched with method: %s; set it under params",
-				name, MethodPBT)
+			return doc.Errorf("search.random", "%s cannot change during a training, so it cannot be searched with "+
+				"method: %s; set it under params", name, MethodPBT)
 		}
 	}
 	return nil

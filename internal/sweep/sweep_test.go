@@ -566,9 +566,22 @@ func TestScore(t *testing.T) {
 		}
 	}
 	for v, want := range map[float64]string{0.2417: "24 %", 0.0124: "1.2 %", 0.0996: "10 %", 1.034: "103 %", 0: "0 %",
-		0.0000001: "<0.001 %", -0.0000001: ">-0.001 %", 0.00012345: "0.012 %", -0.5062: "-51 %", 1: "100 %"} {
+		0.0000001: "<0.001 %", -0.0000001: ">-0.001 %", 0.00012345: "0.012 %", -0.5062: "-51 %", 1: "100 %",
+		0.996: "99.6 %", 0.9996: "99.96 %", 0.99999: "99.999 %", 0.9999999: "99.99999 %", -0.996: "-99.6 %",
+		-0.9999999: "-99.99999 %", 1.004: "100 %"} {
 		if got := sweep.Percent(v); got != want {
 			t.Errorf("a share of %v is %s, want %s", v, got, want)
+		}
+	}
+	for _, tc := range []struct {
+		share, limit float64
+		want         string
+	}{{0.904, 0.9, "90.4 % of 90 %"},
+		{0.95, 0.9, "95 % of 90 %"}, {0.9, 0.9, "90 % of 90 %"}, {0.90004, 0.9, "90.004 % of 90 %"},
+		{0.2504, 0.25, "25.04 % of 25 %"}, {0.9999999999, 1, "99.99999999 % of 100 %"}} {
+		share, limit := sweep.PercentBeside(tc.share, tc.limit)
+		if got := share + " of " + limit; got != tc.want {
+			t.Errorf("%v beside %v is %s, expected %s", tc.share, tc.limit, got, tc.want)
 		}
 	}
 	w := &sweep.Within{Metric: "auc", Low: 0.5 - 0.0196, High: 0.5 + 0.0196}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -184,6 +185,93 @@ func (c *Conclusion) Why() string {
 	return why
 }
 
+// Todo is all that decides what a night asks of a person.
+type Todo struct {
+	Verdict        Verdict // empty while it runs
+	Sweep, Dataset string  // of the latter NAME@VERSION
+	Model          string
+	Version, Live  int  // that the night registered, and that is live; 0 for none
+	Nights         int  // in a row without a new champion, this one included
+	Passed, Never  bool // the gate, where a person promotes; its sweep promotes nothing
+	Worse          bool // what is live was found to be worse than what it replaced
+	OverBudget     bool // its budget will end what runs
+}
+
+// String is the one answer, in the same words wherever it is asked: that of the first line which holds.
+func (t Todo) String() string {
+	stays := "what is live stays live"
+	if t.Live > 0 {
+		stays = fmt.Sprintf("version %d stays live", t.Live)
+	}
+	say := strings.NewReplacer("SWEEP", t.Sweep, "TABLE", t.Dataset, "MODEL", t.Model, "LIVE", strconv.Itoa(t.Live),
+		"NEW", strconv.Itoa(t.Version), "STAYS", stays).Replace
+	switch v := t.Verdict; {
+	case v == "" && t.OverBudget:
+		return say("To do: decide whether its budget may end it, with the trials that have ended by then; " +
+			"`launcher cancel SWEEP` ends it now.")
+	case v == "":
+		return "Nothing to do: it ends by itself."
+	case t.Worse:
+		return say("To do: decide whether version LIVE is taken back: `launcher registry rollback MODEL --why REASON`.")
+	case t.Live > 0 && (t.Live == t.Version || v == VerdictPromoted):
+		return say("Nothing to do: version LIVE is live.")
+	case v == VerdictCancelled:
+		return say("Nothing to do: it was cancelled by hand; STAYS.")
+	case v == VerdictBlocked && !strings.Contains(t.Dataset, "@"):
+		return say("To do: mend the source of TABLE, then start the night again; STAYS.")
+	case v == VerdictBlocked && t.Version > 0:
+		return say("To do: look at the labels in `launcher datasets show TABLE`; only if they are right, `launcher " +
+			"registry promote MODEL@NEW --why REASON`; until then STAYS.")
+	case v == VerdictBlocked:
+		return say("To do: look at `launcher datasets show TABLE`, then mend its source and `launcher stage " +
+			"DATASET.yaml`, or `launcher datasets accept TABLE --why REASON`; until then nothing is trained on it, " +
+			"and STAYS.")
+	case v == VerdictNoWinner:
+		return say("To do: look at `launcher leaderboard SWEEP --all` for why no trial won; STAYS.")
+	case t.Never:
+		return say("Nothing to do: its sweep promotes nothing; STAYS.")
+	case t.Live == 0 || v == VerdictNotComparable || t.Passed:
+		return say("To do: decide whether version NEW goes live: `launcher registry promote MODEL@NEW --why REASON`; " +
+			"until then STAYS.")
+	case t.Nights >= ManyNights:
+		return say("To do: look at `launcher nights MODEL` for why no night makes a champion; STAYS.")
+	}
+	return say("Nothing to do: STAYS, and the next night tries again.")
+}
+
+// Due says that there is something to do.
+func (t Todo) Due() bool { return strings.HasPrefix(t.String(), "To do") }
+
+// TodoBlocked is what a table asks that staging blocked, or one that is not there.
+func TodoBlocked(dataset string) string {
+	return Todo{Verdict: VerdictBlocked, Dataset: dataset}.String()
+}
+
+// Todo is what it asks of a person, with the version that is live now, or, if that is 0, was live when it ended. c is
+// nil while the sweep runs.
+func (c *Conclusion) Todo(dataset string, live int) Todo {
+	if c == nil {
+		return Todo{}
+	}
+	t := Todo{Verdict: c.Verdict(), Sweep: string(c.Sweep), Dataset: dataset, Model: c.Model, Version: c.Version}
+	if g := c.Gate; g != nil {
+		t.Live, t.Passed = g.Champion, g.Passed && !g.Promoted
+		t.Never = t.Passed && strings.Contains(g.Reason, "gate.promote is "+PromoteNever)
+		t.Worse = g.Regret != nil && !g.Regret.TakenBack && !g.Promoted
+		if g.Promoted {
+			t.Live = c.Version
+		}
+	}
+	if s := c.Standing; s != nil {
+		t.Live, t.Nights, t.Model = s.Champion, s.Nights, s.Model
+	}
+	if live > 0 {
+		t.Worse = t.Worse && live == t.Live
+		t.Live = live
+	}
+	return t
+}
+
 // Headline is what became of the winner, in a few words: "ads v7 is live". Empty without a winner.
 func (c *Conclusion) Headline() string {
 	if c.Outcome != OutcomeWinner {
@@ -248,9 +336,6 @@ func (c *Conclusion) Facts(metric string, planned time.Time) (all []string) {
 		}
 	}
 	add(c.Why())
-	if c.Gate != nil && !c.Gate.Promoted && c.Gate.Champion > 0 && c.Gate.Regret == nil {
-		add(fmt.Sprintf("version %d stayed live that night", c.Gate.Champion))
-	}
 	if c.Gate != nil && c.Gate.Regret != nil && !strings.Contains(c.Why(), c.Gate.Regret.Reason) {
 		add(c.Gate.Regret.Reason)
 	}

@@ -55,9 +55,9 @@ func (d *decision) checkRatio(e Evidence, rows string, bounds [2]float64, confid
 	check := sweep.GateCheck{Name: checkCalibration, Passed: i.High >= bounds[0] && i.Low <= bounds[1], Value: i.Value,
 		Low: i.Low, High: i.High, Rows: len(r.New)}
 	check.Reason = fmt.Sprintf("predicted %s on %d %s (%.4g %% interval: %s to %s; allowed: %s to %s)",
-		positives(i.Value), len(r.New), rows, 100*confidence, describeDeviation(i.Low), describeDeviation(i.High),
-		describeDeviation(bounds[0]),
-		describeDeviation(bounds[1]))
+		positives(i.Value), len(r.New), rows, 100*confidence, describeDeviation(i.Low, bounds[1]),
+		describeDeviation(i.High, bounds[0]), describeDeviation(bounds[0], i.High),
+		describeDeviation(bounds[1], i.Low))
 	like := sumOf(r.New) / sumOf(old)
 	if !check.Passed && e.Champion != 0 && old != nil && like >= bounds[0] && like <= bounds[1] {
 		check.Passed = true
@@ -66,20 +66,22 @@ func (d *decision) checkRatio(e Evidence, rows string, bounds [2]float64, confid
 	d.add(check)
 }
 
-// describeDeviation describes the ratio of what was predicted to what was observed.
-func describeDeviation(ratio float64) string {
+// describeDeviation describes the ratio of what was predicted to what was observed, told from another one.
+func describeDeviation(ratio, other float64) string {
 	switch {
 	case math.Abs(ratio-1) < 0.0005:
 		return "as many"
 	case ratio < 1:
-		return sweep.Percent(1-ratio) + " fewer"
+		text, _ := sweep.PercentBeside(1-ratio, 1-other)
+		return text + " fewer"
 	}
-	return sweep.Percent(ratio-1) + " more"
+	text, _ := sweep.PercentBeside(ratio-1, other-1)
+	return text + " more"
 }
 
 // positives is deviation as part of a sentence.
 func positives(ratio float64) string {
-	if d := describeDeviation(ratio); d != "as many" {
+	if d := describeDeviation(ratio, 1); d != "as many" {
 		return d + " positives than observed"
 	}
 	return "as many positives as observed"
@@ -128,8 +130,9 @@ func (d *decision) checkCalibrationError(seed uint64, r *Judged) {
 	spread := math.Sqrt(max(0, squares-chance*chance))
 	excess := max(value-chance-chanceErrors*spread, 0) / base
 	check := sweep.GateCheck{Name: checkECE, Passed: excess <= maxECE, Value: excess, Rows: len(in.Pred)}
-	check.Reason = fmt.Sprintf("calibration error beyond chance is %s of the base rate on %d test rows (limit %s)",
-		sweep.Percent(excess), len(in.Pred), sweep.Percent(maxECE))
+	is, limit := sweep.PercentBeside(excess, maxECE)
+	check.Reason = fmt.Sprintf("calibration error beyond chance is %s of the base rate on %d test rows (limit %s)", is,
+		len(in.Pred), limit)
 	if last := latest(r); !check.Passed && d.Champion != 0 && last != nil {
 		in.Pred = last
 		if was, err := m.Eval(in); err == nil && value <= was+chanceErrors*spread {
@@ -185,8 +188,8 @@ func (d *decision) balance(g sweep.Gate, e Evidence) {
 	}
 	top := e.Shares[0]
 	check := sweep.GateCheck{Name: checkShare, Passed: top.Share <= g.MaxShare, Value: top.Share}
-	check.Reason = fmt.Sprintf("column %.60q has %s of the gain of the first trees (limit %s)", top.Column,
-		sweep.Percent(top.Share), sweep.Percent(g.MaxShare))
+	is, limit := sweep.PercentBeside(top.Share, g.MaxShare)
+	check.Reason = fmt.Sprintf("column %.60q has %s of the gain of the first trees (limit %s)", top.Column, is, limit)
 	if e.Leak != "" && e.Binary && e.Champion == 0 && g.MaxShare < 1 {
 		check.Passed, check.Reason = false, e.Leak+": does it know the label? Drop it, or set gate.max_share to 1"
 	} else if !check.Passed {

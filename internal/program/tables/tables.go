@@ -152,15 +152,16 @@ type column struct {
 	width, word int // of the widest cell and the longest word, without the header
 }
 
-// Print writes the table. If it is wider than the terminal, names of columns are broken between their words, then the
-// longest text is, and then columns are left out, and named below.
+// Print writes the table without the columns in which nothing stands. If it is wider than the terminal, names of
+// columns are broken between their words, then the longest text is, and then columns are left out, and named below.
 func (t *Table) Print() {
 	t.header = escapeCells(t.header)
-	columns := t.columns()
+	columns := slices.DeleteFunc(t.columns(), func(c column) bool { return len(t.rows)*c.index > 0 && c.width == 0 })
 	wrapped, folded, hidden := t.wrap-1, false, []string(nil)
 	screen := t.screen.Width
-	if wrapped < 0 && screen > 0 {
-		wrapped = len(columns) - 1
+	kept := slices.ContainsFunc(columns, func(c column) bool { return c.index == wrapped })
+	if !kept && len(columns) > 0 && (wrapped >= 0 || screen > 0) {
+		wrapped = columns[len(columns)-1].index
 	}
 
 	// rest is what the other columns leave to the wrapped one.

@@ -134,3 +134,21 @@ func TestNamesFoldAtUnderscores(t *testing.T) {
 		}
 	}
 }
+
+// TestEmptyColumns: a column in which nothing stands is not printed, whichever one is wrapped; all are without a row.
+func TestEmptyColumns(t *testing.T) {
+	for _, width := range []int{0, 80} {
+		for rows, want := range map[int]string{0: "night version why", 1: "night version"} {
+			var out bytes.Buffer
+			table := tables.Screen{Output: program.To(&out), Width: width}.Table("night", "version", "why").Wrap(3)
+			for range rows {
+				table.Row("2026-11-30", 3, "")
+			}
+			table.Print()
+			head := strings.SplitN(out.String(), "\n", 3)[1]
+			if got := strings.Join(strings.Fields(strings.ReplaceAll(head, "│", " ")), " "); got != want {
+				t.Errorf("width %d, %d rows: got the columns %q, want %q", width, rows, got, want)
+			}
+		}
+	}
+}

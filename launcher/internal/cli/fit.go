@@ -103,13 +103,8 @@ it became the champion or not.`,
 	fs.StringVar((*string)(&f.DateFormat), "date-format", "", "dmy or mdy, for dates whose values do not tell")
 	fs.BoolVar(&f.NoHeader, "no-header", false, "the first line of delimited text is data; columns are c0, c1 ...")
 	fs.StringVar(&f.Name, "name", "", "name of dataset, sweep and model (default: after the first file)")
-	fs.StringVar(
-		&f.Objective,
-		"objective",
-		"",
-		"how a number or an order is learnt: "+strings.Join(gbt.Objectives()[1:], ", ")+
-			"; with a number, as in quantile@0.5",
-	)
+	fs.StringVar(&f.Objective, "objective", "", "how a number or an order is learnt: "+
+		strings.Join(gbt.Objectives()[1:], ", ")+"; with a number, as in quantile@0.5")
 	fs.StringVar(&f.Metric, "metric", "",
 		"what is optimised (default: log_loss, rmse for numbers, ndcg@10 for orders, or the objective's)")
 	fs.StringVar(&f.ParamsFile, "params", "",
@@ -272,8 +267,12 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 		fitted.Data = f.data
 	}
 	if f.out != "" {
-		if err := exportTo(ctx, w, c, f.out); err != nil {
-			return err
+		v, err := w.registry.Get(ctx, c.Model, strconv.Itoa(c.Version))
+		if err == nil {
+			err = w.registry.Export(ctx, v, f.out)
+		}
+		if err != nil {
+			return fmt.Errorf("--out: %w", err)
 		}
 		fitted.Folder = f.out
 	}
@@ -281,17 +280,6 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 		return json.NewEncoder(w.Out).Encode(fitted)
 	}
 	w.screen().Fitted(fitted)
-	return nil
-}
-
-func exportTo(ctx context.Context, w *Setup, c *sweep.Conclusion, folder string) error {
-	v, err := w.registry.Get(ctx, c.Model, strconv.Itoa(c.Version))
-	if err == nil {
-		err = w.registry.Export(ctx, v, folder)
-	}
-	if err != nil {
-		return fmt.Errorf("--out: %w", err)
-	}
 	return nil
 }
 

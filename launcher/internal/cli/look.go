@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"coppice/internal/ledger"
+	"coppice/internal/page"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/bill"
@@ -23,11 +24,11 @@ func statusCommand(w *Setup) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return w.withCloud(cmd.Context(), func() error {
-					all, err := w.pages().List(cmd.Context())
+					x, err := w.pages().Index(cmd.Context(), true)
 					if err != nil {
 						return err
 					}
-					return w.print(all, func() { w.screen().Sweeps(all, w.Now()) })
+					return w.print(x.Sweeps, func() { w.screen().Sweeps(x, w.Now()) })
 				})
 			}
 			return w.readSweep(cmd.Context(), args, func(s *sweepview.View, st sweepview.State) error {
@@ -38,9 +39,9 @@ func statusCommand(w *Setup) *cobra.Command {
 				snap := s.Snapshot(st, job)
 				of := s.Plan.Dataset
 				snap.Night = sweepview.NightOf(cmd.Context(), w.datasets, of.Name, of.Version)
-				return w.print(snap, func() {
-					w.screen().Status(s.Plan, st, snap, w.lastMove(cmd.Context(), s.Plan), w.Now())
-				})
+				live := w.lastMove(cmd.Context(), s.Plan)
+				snap.Todo = page.Commands.Replace(st.Conclusion.Todo(of.Name+"@"+of.Version, live.To).String())
+				return w.print(snap, func() { w.screen().Status(s.Plan, st, snap, live, w.Now()) })
 			})
 		},
 	}
@@ -60,10 +61,6 @@ func (w *Setup) lastMove(ctx context.Context, p *sweep.Plan) registry.Event {
 // mostTrials is how many trials a leaderboard has.
 const mostTrials = 10
 
-func (w *Setup) board(p *sweep.Plan, st sweepview.State, most int) {
-	w.screen().Board(report.Board(p, st), p, st.Board, most)
-}
-
 func leaderboardCommand(w *Setup) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
@@ -75,7 +72,8 @@ the trials' learning curves. Without a name it is the newest sweep.`,
 		Example: "  launcher leaderboard\n  launcher leaderboard nightly-ctr-1a2b3c4d",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return w.readSweep(cmd.Context(), args, func(s *sweepview.View, st sweepview.State) error {
-				return w.print(st.Board, func() { w.board(s.Plan, st, map[bool]int{false: mostTrials}[all]) })
+				most := map[bool]int{false: mostTrials}[all]
+				return w.print(st.Board, func() { w.screen().Board(report.Board(s.Plan, st), s.Plan, st.Board, most) })
 			})
 		},
 	}

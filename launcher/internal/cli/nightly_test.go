@@ -208,12 +208,12 @@ func TestNightsAfterAPerson(t *testing.T) {
 			t.Errorf("%s says\n%s\nwant %q in it", command, out, want)
 		}
 	}
-	says("ctr@3 is the champion, made by the last night; nothing to do", "nights", "ctr")
+	says("ctr@3 is the champion Nothing to do: version 3 is live.", "nights", "ctr")
 
 	w.now = w.now.Add(time.Hour)
 	w.must("registry", "rollback", "ctr", "--why", "it fell")
 	by := must.Get(user.Current())(t).Username
-	says("ctr@2 is the champion, by hand ("+by+": it fell); the last night made v3", "nights", "ctr")
+	says("ctr@2 is the champion, by hand ("+by+": it fell) Nothing to do: version 2 is live.", "nights", "ctr")
 	says("ctr v3 was promoted; ctr@2 is the champion, by hand ("+by+": it fell). On test", command...)
 	says("ctr v3 was promoted; ctr@2 is the champion, by hand ("+by+": it fell). On test", "status", "@latest")
 
@@ -226,7 +226,7 @@ func TestNightsAfterAPerson(t *testing.T) {
 	says("1 night without a new champion; ctr@2 is", "nights", "ctr")
 	w.now = w.now.Add(time.Hour)
 	w.must("registry", "promote", "ctr@1", "--why", "it is right")
-	says("ctr@1 is the champion, by hand ("+by+": it is right); the last night made v1", "nights", "ctr")
+	says("ctr@1 is the champion, by hand ("+by+": it is right) Nothing to do: version 1 is live.", "nights", "ctr")
 	says("promoted by hand", "nights", "ctr")
 	says("ctr v1 was not promoted; ctr@1 is the champion, by hand ("+by+": it is right).", command...)
 }

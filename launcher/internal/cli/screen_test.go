@@ -553,9 +553,10 @@ func TestWhatAFitPrintsFits(t *testing.T) {
 			dataset.Warning{Code: of[0], Column: "short", Text: long})
 	}
 	base := 0.5
-	fitted := &show.Fit{Model: "clicks", Version: 3, Why: long, Hurried: long, Metric: "log_loss", Done: 3,
+	fitted := &show.Fit{Conclusion: &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Model: "clicks", Version: 3,
+		Done: 3, Gate: &sweep.GateDecision{Reason: long}, Test: map[string]float64{"log_loss": 0.1, "auc": 0.7},
+		Within: &sweep.Within{Low: 0.05, High: 0.2}}, Plan: &sweep.Plan{}, Hurried: long, Metric: "log_loss",
 		Data: "a folder/" + pasted, Params: strings.Repeat("num_leaves=12 ", 20), Default: &base, Base: 0.02,
-		Test: map[string]float64{"log_loss": 0.1, "auc": 0.7}, Within: &sweep.Within{Low: 0.05, High: 0.2},
 		Features: []page.Importance{{Feature: column, Gain: 0.4}, {Feature: "b", Gain: 0.3}}, Page: "pages/" + column}
 	everyWidth(t, "fit", func(on *terminal) {
 		p := show.Printer{Screen: tables.On(program.World{Out: program.To(on), Terminal: true, Width: on.width})}

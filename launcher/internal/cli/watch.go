@@ -11,6 +11,7 @@ import (
 	"coppice/internal/program"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/provision"
+	"coppice/launcher/internal/report"
 	"coppice/launcher/internal/show"
 	"coppice/launcher/internal/sweepview"
 )
@@ -136,7 +137,7 @@ func printConclusion(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.
 	}
 
 	if !w.asJSON {
-		w.board(p, st, mostTrials)
+		w.screen().Board(report.Board(p, st), p, st.Board, mostTrials)
 		w.screen().Head(p, c, w.lastMove(ctx, p))
 		w.screen().Winner(p, c)
 	}

@@ -131,7 +131,7 @@ func (c *Console) Handler(hosts []string) http.Handler {
 	c.pages.Online = c.Online
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", c.servePage(func(ctx context.Context, _ *http.Request) (report.AnyPage, error) {
-		return c.pages.Index(ctx)
+		return c.pages.Index(ctx, false)
 	}))
 	mux.HandleFunc("GET /datasets/{ref}", c.servePage(func(ctx context.Context,
 		r *http.Request) (report.AnyPage, error) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"coppice/internal/dataset/cell"
+	"coppice/internal/page/plot"
 	"coppice/internal/problem"
 )
 
@@ -92,9 +93,9 @@ func (r *Result) Warnings() []string {
 			what  string
 		}{{&in.Missing, "missing"}, {in.Unseen, "unseen"}, {in.Rare, "rare"}} {
 			if s := of.share; s != nil && s.High {
-				out = append(out, fmt.Sprintf("%s: %.3g %% of the values are %s, compared with %.3g %% of the "+
-					"dataset's held-out rows; are they written as they were for training?",
-					in.Column, 100*s.Now, of.what, 100**s.Usual))
+				out = append(out, fmt.Sprintf("%s: %s of the values are %s, compared with %s of the dataset's "+
+					"held-out rows; are they written as they were for training?", in.Column, plot.Percent.Format(s.Now),
+					of.what, plot.Percent.Format(*s.Usual)))
 			}
 		}
 	}
@@ -109,10 +110,10 @@ func checkUnseen(inputs []Input, most float64) error {
 		if in.Unseen == nil {
 			continue
 		}
-		text, usual := fmt.Sprintf("%s (%.3g %%", in.Column, 100*in.Unseen.Now), 0.0
+		text, usual := in.Column+" ("+plot.Percent.Format(in.Unseen.Now), 0.0
 		if in.Unseen.Usual != nil {
 			usual = *in.Unseen.Usual
-			text += fmt.Sprintf(", of held-out rows %.3g %%", 100*usual)
+			text += ", of held-out rows " + plot.Percent.Format(usual)
 		}
 		if in.Unseen.Now-usual > most {
 			columns = append(columns, text+")")

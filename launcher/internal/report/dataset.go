@@ -63,43 +63,24 @@ func (d *Pages) Dataset(ctx context.Context, ref string) (*page.DatasetPage, err
 	return out, d.sweeps(ctx, out)
 }
 
-// Tonight adds to an index the newest night of each dataset; one that was blocked after a model's last sweep is that
-// model's last night.
-func (d *Pages) Tonight(ctx context.Context, x *page.Index) error {
+// lastNights adds to an index the newest night of each dataset, and returns its records of late.
+func (d *Pages) lastNights(ctx context.Context, x *page.Index) (all []*nights.Record, err error) {
 	for i := range x.Datasets {
 		var unread page.DatasetPage
 		records, _, err := d.records(ctx, x.Datasets[i].Name, "", 3, &unread) // one accepted later is written later
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if n := len(records); n > 0 {
 			night := nightOf(records[n-1])
 			x.Datasets[i].Night = &night
 		}
-		for _, r := range records {
-			for k := range x.Models {
-				m := &x.Models[k]
-				if m.Last != nil && r.Blocked() && r.At.After(m.Last.Planned) &&
-					strings.HasPrefix(m.Last.Dataset, r.Dataset+"@") {
-					if m.Held > 0 { // else the dataset alone needs somebody
-						m.Held++
-					}
-					last := blocked(m.Name, r)
-					m.Last = &last
-				}
-			}
-		}
+		all = append(all, records...)
 	}
-	return nil
+	return all, nil
 }
 
-// blocked is a table that was blocked, in the place of a model's sweep.
-func blocked(model string, r *nights.Record) page.IndexSweep {
-	return page.IndexSweep{Model: model, Night: r.Night, Dataset: r.Dataset + "@" + r.Version, Planned: r.At, At: r.At,
-		Verdict: sweep.VerdictBlocked, Why: nights.Reason(r.Findings)}
-}
-
-// records returns the newest records, oldest first, up to a version if one is given.
+// records returns the newest records, that of the oldest day first, up to a version if one is given.
 func (d *Pages) records(ctx context.Context, name, version string, most int,
 	out *page.DatasetPage) (records []*nights.Record, more int, err error) {
 	var all []blob.Attrs
@@ -130,8 +111,10 @@ func (d *Pages) records(ctx context.Context, name, version string, most int,
 		}
 		records = append(records, k.record)
 	}
-	slices.SortFunc(records,
-		func(a, b *nights.Record) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Version, b.Version)) })
+	day := func(r *nights.Record) string { return cmp.Or(r.Night, r.At.Format(time.DateOnly)) }
+	slices.SortFunc(records, func(a, b *nights.Record) int {
+		return cmp.Or(cmp.Compare(day(a), day(b)), a.At.Compare(b.At), cmp.Compare(a.Version, b.Version))
+	})
 
 	if i := slices.IndexFunc(records, func(r *nights.Record) bool { return r.Version == version }); i >= 0 {
 		records = records[:i+1]

@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"coppice/internal/page"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
+	"coppice/internal/scorer"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/report"
@@ -152,17 +154,24 @@ func TestNightsOfAModel(t *testing.T) {
 		!strings.Contains(m.Nights[0].Why, records[2].Findings[0].Column) {
 		t.Fatalf("got %+v; want three nights, the newest a table that was blocked because of a column", m.Nights)
 	}
-	home := &page.Index{Datasets: []page.IndexDataset{{Name: records[0].Dataset}}}
-	home.Models = []page.IndexModel{{Name: "ctr",
-		Last: &page.IndexSweep{ID: "night-2", Dataset: m.Nights[1].Dataset, Planned: m.Nights[1].At}, Held: 2},
-		{Name: "sound", Last: &page.IndexSweep{Dataset: m.Nights[1].Dataset, Planned: m.Nights[1].At}}}
-	must.Do(t, report.New(sweeps, store, reg, false).Tonight(t.Context(), home))
+	must.Get(reg.Register(t.Context(), "ctr", "night-1", map[string][]byte{scorer.FileModel: trained(t)},
+		registry.Info{At: records[0].At, By: "aggregator"}))(t)
+	home := must.Get(report.New(sweeps, store, reg, false).Index(t.Context(), false))(t)
 	if last := home.Models[0].Last; last.Verdict != sweep.VerdictBlocked || last.Why != m.Nights[0].Why {
 		t.Errorf("at home the last night is %+v, want the blocked one of the model's page", last)
 	}
-	if held, sound := home.Models[0].Held, home.Models[1].Held; held != 3 || sound != 0 {
-		t.Errorf("at home %d and %d nights in a row made no champion, want the blocked one after 2, and none after 0",
-			held, sound)
+	if held := home.Models[0].Held; held != 2 {
+		t.Errorf("at home %d nights in a row made no champion, want the blocked one and the one before", held)
+	}
+	late := *records[2] // a night of long ago, made up last
+	late.Version, late.Night, late.At = "00000000000000ff", "2020-01-01", records[3].At.Add(time.Hour)
+	must.Get(store.Put(t.Context(), sweep.DatasetNight(late.Dataset, late.Version), blob.Any,
+		bytes.NewReader(must.Get(json.Marshal(late))(t))))(t)
+	home = must.Get(report.New(sweeps, store, reg, false).Index(t.Context(), false))(t)
+	if last, night := home.Models[0].Last.Dataset, home.Datasets[0].Night.Version; last != m.Nights[0].Dataset ||
+		night != records[3].Version {
+		t.Errorf("at home the last night is of %s and the newest table %s, want %s and %s: by their days", last, night,
+			m.Nights[0].Dataset, records[3].Version)
 	}
 	if n := m.Nights[1]; n.ID != "night-2" || n.LiveValue != 0.12 || n.NewValue != 0.11 ||
 		n.Why != "the gate's reason" {

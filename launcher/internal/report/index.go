@@ -33,17 +33,6 @@ type seen struct {
 // mostRunning is of how many running sweeps an index says how far they are.
 const mostRunning = 8
 
-// List lists all sweeps, newest first; one that cannot be read says so and hides no other.
-func (d *Pages) List(ctx context.Context) ([]page.IndexSweep, error) {
-	d.all = true
-	all, _, err := d.readNewest(ctx)
-	out := make([]page.IndexSweep, len(all))
-	for i, s := range all {
-		out[i] = s.IndexSweep
-	}
-	return out, err
-}
-
 // readNewest reads new sweeps and returns the newest ones; more is the number of others.
 func (d *Pages) readNewest(ctx context.Context) (newest []seen, more int, err error) {
 	ids, err := sweepstore.Newest(ctx, d.Sweeps)
@@ -82,16 +71,18 @@ func (d *Pages) readNewest(ctx context.Context) (newest []seen, more int, err er
 	return newest, more, nil
 }
 
-// Index reads what there is, and how it stands.
-func (d *Pages) Index(ctx context.Context) (*page.Index, error) {
+// Index reads what there is, and how it stands, with the newest sweeps or all. One that cannot be read says so and
+// hides no other.
+func (d *Pages) Index(ctx context.Context, all bool) (*page.Index, error) {
+	d.all = d.all || all
 	newest, more, err := d.readNewest(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := &page.Index{More: more}
+	out := &page.Index{Sweeps: []page.IndexSweep{}, More: more}
 	running := 0
 	for _, s := range newest {
-		if s.State == page.Running && running < mostRunning {
+		if s.State == page.Running && running < mostRunning && !all {
 			running++
 			if s.IndexSweep, err = progress(ctx, s); err != nil {
 				return nil, err
@@ -100,6 +91,10 @@ func (d *Pages) Index(ctx context.Context) (*page.Index, error) {
 		out.Sweeps = append(out.Sweeps, s.IndexSweep)
 	}
 	if out.Datasets, err = d.listDatasets(ctx); err != nil {
+		return nil, err
+	}
+	records, err := d.lastNights(ctx, out)
+	if err != nil {
 		return nil, err
 	}
 
@@ -119,10 +114,14 @@ func (d *Pages) Index(ctx context.Context) (*page.Index, error) {
 			return nil, err
 		}
 		m.Champion, m.Since = a.Version, a.Last.At
-		lately(&m, newest)
+		month := page.Month{Nights: nightsOf(name, newest, records)}
+		slices.SortStableFunc(month.Nights, byNight)
+		if last := month.Last(); last != nil {
+			m.Last, m.Held = &last.IndexSweep, month.InARow(m.Champion)
+		}
 		out.Models = append(out.Models, m)
 	}
-	return out, d.Tonight(ctx, out)
+	return out, nil
 }
 
 // progress reads how far a running sweep is. One that cannot be read hides no other.
@@ -139,34 +138,13 @@ func progress(ctx context.Context, s seen) (page.IndexSweep, error) {
 		return line, err
 	}
 	snap := s.view.Snapshot(state, provision.SweepJob{})
-	line.Running, line.Ended, line.Best, line.Now = true, snap.Ended(), math.NaN(), state.Listing.Latest
+	line.Running, line.Ended, line.Best, line.AsOf = true, snap.Ended(), math.NaN(), state.Listing.Latest
 	line.Price, line.Budget = s.hourly, s.view.Plan.Spec.Budget
 	line.Left = sweep.Range{Low: snap.LeftLow, Expected: snap.Left, High: snap.LeftHigh}
 	if snap.Best != nil {
 		line.Best = snap.Best.Score
 	}
 	return line, nil
-}
-
-// lately adds to a model how its newest sweeps ended.
-func lately(m *page.IndexModel, newest []seen) {
-	held := true
-	for i := range newest {
-		s := &newest[i]
-		if s.Model != m.Name || s.conclusion == nil || s.Verdict == sweep.VerdictCancelled {
-			continue
-		}
-		if m.Last == nil {
-			m.Last, m.Metric = &s.IndexSweep, s.Metric
-		}
-		if held = held && !s.Live(m.Champion); held {
-			m.Held++
-		}
-		if v, ok := s.conclusion.Test[m.Metric]; ok && len(m.Trend) < mostNights {
-			m.Trend = append(m.Trend, v)
-		}
-	}
-	slices.Reverse(m.Trend)
 }
 
 // listDatasets finds the datasets with a version, in one listing.
@@ -214,7 +192,7 @@ func (d *Pages) readLine(ctx context.Context, id sweep.ID, line seen) (seen, err
 	if c != nil {
 		line.State, line.Version, line.conclusion = string(c.Outcome), c.Version, c
 		line.Verdict, line.Why, line.At, line.view = c.Verdict(), c.Why(), c.At, nil
-		line.Caution = c.Caution() != ""
+		line.Caution, line.Asks = c.Caution() != "", c.Todo(line.Dataset, 0)
 		if v, ok := c.Test[line.Metric]; ok {
 			line.Score, line.SE = &v, c.Within.ErrorOf(line.Metric)
 		}

@@ -49,12 +49,10 @@ func (d *Pages) Month(ctx context.Context, model string, since time.Time) (*page
 		model = newest[0].Model
 	}
 	m := &page.Month{Standing: sweep.Standing{Model: model}, Nights: []page.ModelNight{}}
-	trained, names := map[string][]int{}, map[string]bool{}
+	names, records := map[string]bool{}, []*nights.Record(nil)
 	for _, s := range newest {
 		if s.Model == model {
 			names[s.dataset.Name] = true
-			trained[s.Dataset] = append(trained[s.Dataset], len(m.Nights))
-			m.Nights = append(m.Nights, modelNight(s))
 		}
 	}
 	if len(names) == 0 {
@@ -62,40 +60,58 @@ func (d *Pages) Month(ctx context.Context, model string, since time.Time) (*page
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		var unread page.DatasetPage
-		records, _, err := d.records(ctx, name, "", most, &unread)
+		some, _, err := d.records(ctx, name, "", most, &unread)
 		if err != nil {
 			return nil, err
 		}
-		m.Unread = append(m.Unread, unread.Notes...)
-		for _, r := range records {
-			ref, data := name+"@"+r.Version, ""
-			if !r.Profile.Newest.IsZero() {
-				data = r.Profile.Newest.Format(time.DateOnly)
-			}
-			for _, i := range trained[ref] {
-				m.Nights[i].Found, m.Nights[i].Data = listFindings(r.Findings), data
-			}
-			if r.Blocked() && trained[ref] == nil {
-				m.Nights = append(m.Nights, page.ModelNight{IndexSweep: blocked(model, r), At: r.At, Data: data,
-					LiveValue: math.NaN(), NewValue: math.NaN()})
-			}
-		}
+		m.Unread, records = append(m.Unread, unread.Notes...), append(records, some...)
 	}
+	m.Nights = nightsOf(model, newest, records)
 	m.Nights = slices.DeleteFunc(m.Nights, func(n page.ModelNight) bool { return n.At.Before(since) })
-	slices.SortStableFunc(m.Nights, func(a, b page.ModelNight) int {
-		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Dataset, b.Dataset))
-	})
 	m.Nights = m.Nights[:min(len(m.Nights), most)]
 	err = d.champions(ctx, m)
-	place := func(n page.ModelNight) string { return cmp.Or(n.Night, n.At.Format(time.DateOnly)) }
-	slices.SortStableFunc(m.Nights, func(a, b page.ModelNight) int { return cmp.Compare(place(b), place(a)) })
-	for i := range m.Nights {
-		n := &m.Nights[i]
-		n.Night = cmp.Or(n.Night, n.Data, n.At.Format(time.DateOnly))
-	}
+	slices.SortStableFunc(m.Nights, byNight)
 	m.Standing.Nights = m.InARow(m.Standing.Champion)
+	m.Todo = page.Commands.Replace(m.Asks(m.Standing.Champion).String())
 	return m, err
 }
+
+// nightsOf are a model's nights, the one that was made last first: its sweeps, and tables that were blocked before one.
+func nightsOf(model string, newest []seen, records []*nights.Record) (all []page.ModelNight) {
+	trained, names := map[string][]int{}, map[string]bool{}
+	for _, s := range newest {
+		if s.Model == model {
+			names[s.dataset.Name] = true
+			trained[s.Dataset] = append(trained[s.Dataset], len(all))
+			all = append(all, modelNight(s))
+		}
+	}
+	for _, r := range records {
+		ref, data := r.Dataset+"@"+r.Version, ""
+		if !r.Profile.Newest.IsZero() {
+			data = r.Profile.Newest.Format(time.DateOnly)
+		}
+		for _, i := range trained[ref] {
+			all[i].Found, all[i].Data = listFindings(r.Findings), data
+		}
+		if r.Blocked() && names[r.Dataset] && trained[ref] == nil {
+			all = append(all, page.ModelNight{At: r.At, Data: data, LiveValue: math.NaN(), NewValue: math.NaN(),
+				IndexSweep: page.IndexSweep{Model: model, Night: r.Night, Dataset: ref, Planned: r.At, At: r.At,
+					Verdict: sweep.VerdictBlocked, Why: nights.Reason(r.Findings)}})
+		}
+	}
+	for i := range all {
+		all[i].Slot = cmp.Or(all[i].Night, all[i].At.Format(time.DateOnly))
+		all[i].Night = cmp.Or(all[i].Night, all[i].Data, all[i].Slot)
+	}
+	slices.SortStableFunc(all, func(a, b page.ModelNight) int {
+		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Dataset, b.Dataset))
+	})
+	return all
+}
+
+// byNight orders nights by their day, whenever they were made, the newest first.
+func byNight(a, b page.ModelNight) int { return cmp.Compare(b.Slot, a.Slot) }
 
 // champions fills in which version was live after each night, and how many nights in a row have not changed that.
 func (d *Pages) champions(ctx context.Context, m *page.Month) error {

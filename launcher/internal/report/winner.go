@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -23,8 +22,13 @@ func (s *SweepReader) readWinner(ctx context.Context, c *sweep.Conclusion) error
 		return nil
 	}
 	w := &page.Winner{Conclusion: c}
+	if s.registry != nil {
+		now, _ := s.registry.Alias(ctx, s.follow.Plan.Spec.Model, registry.Champion)
+		w.LiveNow = now.Version
+	}
 	if c.Outcome == sweep.OutcomeWinner && c.Trial >= 0 && c.Trial < len(s.follow.Plan.Trials) {
-		w.Params = unusual(s.follow.Plan.Trials[c.Trial].Params)
+		params := s.follow.Plan.Trials[c.Trial].Params
+		w.Params = page.Settings(params, gbt.Changed(params))
 	}
 	if c.Version > 0 && s.registry != nil {
 		switch err := s.readVersion(ctx, w); {
@@ -36,15 +40,6 @@ func (s *SweepReader) readWinner(ctx context.Context, c *sweep.Conclusion) error
 	}
 	s.winner = w
 	return nil
-}
-
-// unusual are the parameters that a trial did not leave at their defaults.
-func unusual(p map[string]any) [][2]string {
-	var out [][2]string
-	for _, name := range gbt.Changed(p) {
-		out = append(out, [2]string{name, fmt.Sprint(p[name])})
-	}
-	return out
 }
 
 // readVersion reads what the registry has of the winner: its trees, and its test rows in bins.

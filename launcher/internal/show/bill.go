@@ -21,8 +21,8 @@ func (w Printer) Bill(b *bill.Bill, rows int) {
 	t := w.Table("trial", "status", "attempts", "machine time", "lost", "trees", "ns per value", "cost", "of it lost").
 		Least("ns per value", "trees")
 	for _, r := range b.Trials {
-		t.Row(r.Trial, r.Status, r.Attempts, seconds(r.Seconds), seconds(r.LostSeconds), r.Trees,
-			fmt.Sprintf("%.3f", r.NsPerValue), priced(!r.Unpriced || r.Cost > 0, r.Cost),
+		t.Row(r.Trial, r.Status, r.Attempts, plot.Seconds.Format(r.Seconds), plot.Seconds.Format(r.LostSeconds),
+			r.Trees, fmt.Sprintf("%.3f", r.NsPerValue), priced(!r.Unpriced || r.Cost > 0, r.Cost),
 			priced(!r.Unpriced || r.Cost > 0, r.LostCost))
 	}
 	t.Print()
@@ -69,7 +69,7 @@ func (w Printer) quoted(b *bill.Bill, rows int) {
 
 	row("time", quote.Hours(q.Hours), quote.Time(3600*b.Hours), q.Hours.Expected, b.Hours)
 	row("cost", quote.Money(&q.Cost), b.USD(b.Cost), q.Cost.Expected, b.Cost)
-	row("a trial", seconds(q.Trial.Expected), seconds(b.MeanTrial), q.Trial.Expected, b.MeanTrial)
+	row("a trial", quote.Time(q.Trial.Expected), quote.Time(b.MeanTrial), q.Trial.Expected, b.MeanTrial)
 	row("ns per value", fmt.Sprintf("%.3f", q.NsPerValue), fmt.Sprintf("%.3f", b.NsPerValue), q.NsPerValue,
 		b.NsPerValue)
 	row("interrupted attempts", fmt.Sprintf("%.2f", q.Preemptions), fmt.Sprint(b.Interrupted), 0, 0)

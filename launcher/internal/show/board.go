@@ -37,9 +37,11 @@ func (w Printer) Board(s *page.Sweep, p *sweep.Plan, b sweep.Board, most int) {
 	}
 }
 
-// Head writes what became of a sweep that has ended, first of all. live is the champion's last move; zero if unknown.
+// Head writes what became of a sweep that has ended, and what needs doing, first of all. live is the champion's last
+// move; zero if unknown.
 func (w Printer) Head(p *sweep.Plan, c *sweep.Conclusion, live registry.Event) {
 	state := tables.Standing(sweep.VerdictWords(c.Verdict()))
+	defer func() { w.Printf("%s\n", c.Todo(p.Dataset.Name+"@"+p.Dataset.Version, live.To)) }()
 	switch {
 	case c.Outcome != sweep.OutcomeWinner:
 		w.Screen.Head(state, "ended without a winner", ": "+c.Reason)

@@ -15,6 +15,7 @@ import (
 	"coppice/internal/dataset"
 	"coppice/internal/metric"
 	"coppice/internal/page"
+	"coppice/internal/registry"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/draft"
@@ -22,30 +23,22 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// Fit is what `launcher fit` has come to.
+// Fit is what `launcher fit` has come to: the sweep's conclusion, and what else fit knows.
 type Fit struct {
+	*sweep.Conclusion
 	Found    []draft.Finding    `json:"found"`
 	Rows     int64              `json:"rows"`
 	Dataset  string             `json:"dataset"`
-	Sweep    sweep.ID           `json:"sweep"`
-	Model    string             `json:"model"`
-	Version  int                `json:"version"`
 	Champion bool               `json:"champion"`
 	Why      string             `json:"why,omitempty"` // not
 	Metric   string             `json:"metric"`
-	Trial    int                `json:"trial"`
-	Done     int                `json:"done"`
 	Trials   int                `json:"trials"`
-	Params   string             `json:"params"`              // that differ from their defaults
-	Default  *float64           `json:"default,omitempty"`   // on valid, of the default configuration
-	Base     float64            `json:"base_rate,omitempty"` // share of positive rows where it was judged
-	Classes  []ClassRate        `json:"classes,omitempty"`   // of several: their shares there
-	Alone    map[string]float64 `json:"alone,omitempty"`     // score of the mean, or of random order, there
-	Valid    map[string]float64 `json:"valid"`
-	Test     map[string]float64 `json:"test"`
-	Within   *sweep.Within      `json:"within,omitempty"`           // 95 % interval of the metric on test
+	Params   string             `json:"params"`                     // that differ from their defaults
+	Default  *float64           `json:"default,omitempty"`          // on valid, of the default configuration
+	Base     float64            `json:"base_rate,omitempty"`        // share of positive rows where it was judged
+	Classes  []ClassRate        `json:"classes,omitempty"`          // of several: their shares there
+	Alone    map[string]float64 `json:"alone,omitempty"`            // score of the mean, or of random order, there
 	Without  string             `json:"without_features,omitempty"` // what a model without any scores there, in words
-	Final    *sweep.FinalModel  `json:"final,omitempty"`
 	Features []page.Importance  `json:"features,omitempty"`
 	Hurried  string             `json:"hurried,omitempty"`  // how far the minutes were from enough
 	TooGood  string             `json:"too_good,omitempty"` // a question where it is nearly perfect
@@ -54,6 +47,7 @@ type Fit struct {
 	Page     string             `json:"page,omitempty"`
 	Folder   string             `json:"folder,omitempty"` // with a copy of the version
 	Data     string             `json:"-"`                // the local cloud's folder, if it is not the usual one
+	Plan     *sweep.Plan        `json:"-"`
 
 	Leaderboard []Tried `json:"leaderboard"` // best first
 
@@ -94,10 +88,8 @@ const mostFeatures = 8
 // has saved, and warnings.
 func NewFit(d *draft.Draft, p *sweep.Plan, st sweepview.State, view *page.Sweep) *Fit {
 	c := st.Conclusion
-	f := &Fit{Found: d.Found, Rows: d.Rows, Sweep: p.Sweep, Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
-		Model: c.Model, Version: c.Version, Champion: c.Verdict() == sweep.VerdictPromoted, Metric: p.Spec.Metric,
-		Trial: c.Trial, Done: c.Done, Trials: len(p.Own()), Valid: c.Valid, Test: c.Test, Within: c.Within,
-		Final:  c.Final,
+	f := &Fit{Conclusion: c, Plan: p, Found: d.Found, Rows: d.Rows, Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
+		Champion: c.Verdict() == sweep.VerdictPromoted, Metric: p.Spec.Metric, Trials: len(p.Own()),
 		Params: chosen(p.Trials[c.Trial].Params)}
 	if !f.Champion {
 		f.Why = c.Why()
@@ -205,36 +197,22 @@ func (w Printer) Notable(s *stager.Staged) {
 
 // Fitted writes how good the model is, what it uses and what can be done with it.
 func (w Printer) Fitted(f *Fit) {
-	version := fmt.Sprintf("%s@%d", f.Model, f.Version)
-	state, why := "champion", ""
-	if !f.Champion {
-		state, why = "registered, not the champion", f.Why+". To deploy anyway, promote it: see below"
-	}
-	chosen := fmt.Sprintf("trial %d of %s: %s %s on valid", f.Trial, english.Plural(f.Done, "trial", ""), f.Metric,
-		Number(f.Valid[f.Metric]))
-	if r := f.usual; r != nil && r.Trial == f.Trial {
-		chosen += ", the default configuration"
-	} else if r != nil {
-		chosen += fmt.Sprintf("; the default (trial %d): %s", r.Trial, r.ScoreText())
-	}
-	final := ""
-	if f.Final != nil {
-		final = f.Final.Reason
+	w.Head(f.Plan, f.Conclusion, registry.Event{})
+	usual := ""
+	if r := f.usual; r != nil {
+		usual = fmt.Sprintf("trial %d: %s", r.Trial, r.ScoreText())
 	}
 	var uses []string
 	for _, s := range f.Features {
 		if s.Gain > 0 {
-			uses = append(uses, fmt.Sprintf("%s %s", s.Feature, Percent(s.Gain)))
+			uses = append(uses, fmt.Sprintf("%s %s", s.Feature, sweep.Percent(s.Gain)))
 		}
 	}
-	w.Pairs([2]string{"model", version + " (" + state + ")"}, [2]string{"because", why},
-		[2]string{"warning", f.Hurried}, [2]string{"warning", f.TooGood},
-		[2]string{"how good", "on held-out test rows not used for selection: " +
-			strings.Join(measured(f.Test, f.Within.ErrorOf(f.Metric), f.Metric), ", ")},
-		[2]string{"", f.WithoutFeatures()},
-		[2]string{"chosen", chosen}, [2]string{"parameters", f.Params},
-		[2]string{"final", final}, [2]string{"uses", strings.Join(uses, ", ")}, [2]string{"page", f.Page})
-	predicts := f.Model
+	rows := append([][2]string{{"warning", f.Hurried}, {"warning", f.TooGood}}, judged(f.Conclusion, f.Params,
+		f.Metric)...)
+	w.Pairs(append(rows, [2]string{"no features", f.WithoutFeatures()}, [2]string{"the default", usual},
+		[2]string{"uses", strings.Join(uses, ", ")}, [2]string{"page", f.Page})...)
+	version, predicts := fmt.Sprintf("%s@%d", f.Model, f.Version), f.Model
 	if !f.Champion { // the champion is another
 		predicts = version
 	}
@@ -262,9 +240,9 @@ func (f *Fit) WithoutFeatures() string {
 	switch {
 	case len(f.Classes) > 0:
 		most := slices.MaxFunc(f.Classes, func(a, b ClassRate) int { return cmp.Compare(a.Rate, b.Rate) })
-		more = fmt.Sprintf("; the most frequent, %s, has %s of the rows", most.Name, Percent(most.Rate))
+		more = fmt.Sprintf("; the most frequent, %s, has %s of the rows", most.Name, sweep.Percent(most.Rate))
 	case f.Base > 0:
-		what += ", " + Percent(f.Base) + " of the test rows"
+		what += ", " + sweep.Percent(f.Base) + " of the test rows"
 	}
 	own, ok := f.Test[f.Metric]
 	if a, b := m.Score(alone), m.Score(own); ok && a != b && a > b == m.Maximize {

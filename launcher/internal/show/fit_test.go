@@ -70,7 +70,8 @@ func TestNewFit(t *testing.T) {
 	show.Printer{Screen: tables.Screen{Output: program.To(&out)}}.Fitted(f)
 	rows[1].Trial.Source = search.SourceDefault
 	show.Printer{Screen: tables.Screen{Output: program.To(&out)}}.Fitted(show.NewFit(&draft.Draft{}, p, st, view))
-	if want := "the default (trial 0): 0.7"; !strings.Contains(out.String(), want) {
+	text := strings.Join(strings.Fields(out.String()), " ")
+	if want := "the default │ trial 0: 0.7"; !strings.Contains(text, want) {
 		t.Errorf("got %s\nwant what the search is held against: %s", out.String(), want)
 	}
 	if want := "launcher registry promote clicks@4 --why \"checked by hand\"\n"; !strings.Contains(out.String(), want) {
@@ -139,7 +140,8 @@ func TestNearlyPerfect(t *testing.T) {
 	features := []page.Importance{{Feature: "paid+interest:rate", Gain: 0.6}, {Feature: "term", Gain: 0.2},
 		{Feature: "paid", Gain: 0.1}}
 	for by, value := range map[string]float64{"auc": 0.9944, "r2": 0.981} {
-		f := &show.Fit{Test: map[string]float64{by: value}, Features: features}
+		f := &show.Fit{Conclusion: &sweep.Conclusion{Outcome: sweep.OutcomeWinner,
+			Test: map[string]float64{by: value}}, Plan: &sweep.Plan{}, Features: features}
 		f.AskOfLeak(e)
 		var out strings.Builder
 		show.Printer{Screen: tables.Screen{Output: program.To(&out)}}.Fitted(f)
@@ -148,7 +150,7 @@ func TestNearlyPerfect(t *testing.T) {
 		if len(f.Warnings) != 1 || f.Warnings[0] != want || strings.Count(out.String(), "nearly perfect") != 1 {
 			t.Errorf("%s of %v: got %q and\n%s\nwant %q, once each", by, value, f.Warnings, out.String(), want)
 		}
-		f = &show.Fit{Test: map[string]float64{by: 0.98}, Features: features}
+		f = &show.Fit{Conclusion: &sweep.Conclusion{Test: map[string]float64{by: 0.98}}, Features: features}
 		if f.AskOfLeak(e); len(f.Warnings) > 0 {
 			t.Errorf("%s of 0.98: got %q, want no question", by, f.Warnings)
 		}

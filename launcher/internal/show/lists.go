@@ -2,7 +2,6 @@ package show
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,15 +17,20 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// Sweeps writes a list of sweeps.
-func (w Printer) Sweeps(all []page.IndexSweep, now time.Time) {
-	if len(all) == 0 {
+// Sweeps writes what each model asks of a person, and a list of sweeps.
+func (w Printer) Sweeps(x *page.Index, now time.Time) {
+	if len(x.Sweeps) == 0 {
 		w.Printf("no sweep yet: `launcher fit TABLE --label COLUMN` or `launcher sweep SWEEP.yaml` starts one\n")
 		return
 	}
 	t := w.Table("sweep", "planned", "trials", "state", "score on test", "registered", "dataset").
 		Least("dataset", "trials", "registered", "planned")
-	for _, l := range all {
+	for _, m := range x.Models {
+		if m.Last != nil {
+			w.Printf("%s: %s\n", m.Name, m.Todo())
+		}
+	}
+	for _, l := range x.Sweeps {
 		registered, planned, score, state := "", "", "", l.Word()
 		if l.State == page.Unreadable {
 			state += ": " + l.Why
@@ -47,22 +51,12 @@ func (w Printer) Sweeps(all []page.IndexSweep, now time.Time) {
 
 // Month writes a model's nights, and where it stands at a time.
 func (w Printer) Month(m *page.Month, now time.Time) {
-	last := page.ModelNight{}
-	if i := slices.IndexFunc(m.Nights, page.ModelNight.Counts); i >= 0 {
-		last = m.Nights[i]
+	head, last := champion(m.Standing.Model, m.Move), m.Last()
+	if m.Standing.Nights > 0 && (m.Move.By == registry.ByGate || last != nil && !m.Move.At.After(last.At)) {
+		head = m.Standing.Text(now)
 	}
-	switch s := m.Standing; {
-	case s.Champion == 0:
-		w.Printf("%s has no champion\n", s.Model)
-	case m.Move.By != registry.ByGate && m.Move.At.After(last.At) && last.Version > 0:
-		w.Printf("%s; the last night made v%d\n", champion(s.Model, m.Move), last.Version)
-	case s.Nights > 0:
-		w.Printf("%s\n", s.Text(now))
-	case last.Version == s.Champion:
-		w.Printf("%s@%d is the champion, made by the last night; nothing to do\n", s.Model, s.Champion)
-	default:
-		w.Printf("%s\n", champion(s.Model, m.Move))
-	}
+	w.Printf("%s\n", head)
+	w.Printf("%s\n", m.Todo)
 	t := w.Table("night", "data", "dataset", "version", "verdict", "live", "age", "why").Wrap(8).
 		Least("dataset", "data", "age")
 	for _, n := range m.Nights {
@@ -71,7 +65,7 @@ func (w Printer) Month(m *page.Month, now time.Time) {
 			version = fmt.Sprint(n.Version)
 		}
 		if n.Live > 0 {
-			live, age = fmt.Sprintf("@%d", n.Live), fmt.Sprint(n.Age)
+			live, age = fmt.Sprintf("@%d", n.Live), english.Plural(n.Age, "day", "")
 		}
 		t.Row(n.Night, n.Data, n.Dataset, version, tables.Standing(n.Word()), live, age, FirstLine(n.Why))
 	}
@@ -84,7 +78,10 @@ func (w Printer) Month(m *page.Month, now time.Time) {
 // champion says which version a move made the champion, and why if it was by hand.
 func champion(model string, e registry.Event) string {
 	text := fmt.Sprintf("%s@%d is the champion", model, e.To)
-	if e.By != registry.ByGate {
+	switch {
+	case e.To == 0:
+		return model + " has no champion"
+	case e.By != registry.ByGate:
 		text += fmt.Sprintf(", by hand (%s: %s)", e.By, FirstLine(e.Why))
 	}
 	return text

@@ -35,10 +35,10 @@ func TestScoresIn80Columns(t *testing.T) {
 	score, at := 0.061234, time.Date(2026, 11, 2, 3, 0, 0, 0, time.UTC)
 	var out bytes.Buffer
 	w := Printer{Screen: tables.Screen{Output: program.To(&out), Width: 80}}
-	w.Sweeps([]page.IndexSweep{{ID: "nightly-campaigns-20261102-0300", Planned: at,
+	w.Sweeps(&page.Index{Sweeps: []page.IndexSweep{{ID: "nightly-campaigns-20261102-0300", Planned: at,
 		Dataset: "campaigns@0123456789abcdef",
 		Trials:  50, State: "winner", Verdict: sweep.VerdictNotComparable, Model: "campaigns", Version: 12,
-		Metric: "average_precision", Score: &score, SE: 0.00123}}, at.AddDate(0, 0, 27))
+		Metric: "average_precision", Score: &score, SE: 0.00123}}}, at.AddDate(0, 0, 27))
 	if !strings.Contains(out.String(), "0.0612 ± 0.0012") || strings.Contains(out.String(), "score on test,") {
 		t.Errorf("got\n%s\nwant the score with its error", out.String())
 	}

@@ -29,9 +29,6 @@ func (w Printer) Pairs(rows ...[2]string) {
 	t.Print()
 }
 
-// Percent formats a share.
-func Percent(x float64) string { return plot.Percent.Format(x) }
-
 // Number formats x as pages do.
 func Number(x float64) string { return plot.Plain.Format(x) }
 
@@ -63,5 +60,3 @@ func Budget(usd float64) string {
 	}
 	return "a budget of " + plot.USD.Format(usd)
 }
-
-func seconds(s float64) string { return plot.Seconds.Format(s) }

@@ -74,6 +74,8 @@ func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapsh
 	ref := p.Dataset.Name + "@" + p.Dataset.Version
 	if st.Conclusion != nil {
 		w.Head(p, st.Conclusion, live)
+	} else {
+		w.Printf("%s\n", snap.Todo)
 	}
 	rows := [][2]string{
 		{"sweep", fmt.Sprintf("%s, planned %s", p.Sweep, humanize.RelTime(p.Created, now, "ago", "from now"))},
@@ -197,7 +199,7 @@ func labelOf(l *nights.Label) string {
 	})
 	var parts []string
 	for _, name := range names[:min(len(names), mostShown)] {
-		parts = append(parts, fmt.Sprintf("%s %s", name, Percent(l.Classes[name])))
+		parts = append(parts, fmt.Sprintf("%s %s", name, sweep.Percent(l.Classes[name])))
 	}
 	text := strings.Join(parts, ", ")
 	if more := len(names) - mostShown; more > 0 {

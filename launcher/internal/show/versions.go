@@ -42,7 +42,7 @@ func (w Printer) Explained(name string, r *explain.Report, final bool) {
 			unused++
 			continue
 		}
-		row := []any{f.Name, f.Splits, Percent(f.Share), Number(f.Contribution), Number(f.Worth),
+		row := []any{f.Name, f.Splits, sweep.Percent(f.Share), Number(f.Contribution), Number(f.Worth),
 			interval(f.Low, f.High)}
 		if r.Classes != nil {
 			k := slices.Index(f.ByClass, slices.Max(f.ByClass))
@@ -61,7 +61,7 @@ func (w Printer) Explained(name string, r *explain.Report, final bool) {
 	t = w.Table("columns", "features", "gain", "contribution together")
 	for _, c := range r.Columns {
 		if c.Share > 0 {
-			t.Row(c.Name, c.Features, Percent(c.Share), Number(c.Contribution))
+			t.Row(c.Name, c.Features, sweep.Percent(c.Share), Number(c.Contribution))
 		}
 	}
 	t.Print()
@@ -86,10 +86,10 @@ func (w Printer) Inputs(r *predict.Result) {
 		for _, s := range []*predict.Share{&in.Missing, in.Unseen, in.Rare} {
 			now, usual := "", ""
 			if s != nil {
-				now = Percent(s.Now)
+				now = sweep.Percent(s.Now)
 			}
 			if s != nil && s.Usual != nil {
-				usual = Percent(*s.Usual)
+				usual = sweep.Percent(*s.Usual)
 			}
 			row = append(row, now, usual)
 		}

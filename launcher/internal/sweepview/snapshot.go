@@ -32,6 +32,7 @@ type Snapshot struct {
 	Trouble    string            `json:"trouble,omitempty"` // what holds a task up, or has ended it
 	Conclusion *sweep.Conclusion `json:"conclusion,omitempty"`
 	Night      *Night            `json:"night,omitempty"` // of status
+	Todo       string            `json:"todo,omitempty"`  // of status: what needs doing, in a sentence
 }
 
 // Best is the best trial so far.

@@ -1,0 +1,100 @@
+package sweep_test
+
+import (
+	"testing"
+
+	"coppice/internal/sweep"
+)
+
+// TestTodo has a row for each answer to what needs doing, and for each pair of states whose order decides.
+func TestTodo(t *testing.T) {
+	const promote = "To do: decide whether version 7 goes live: `launcher registry promote ads@7 --why REASON`; " +
+		"until then "
+	for name, tc := range map[string]struct {
+		change func(*sweep.Todo)
+		want   string
+	}{
+		"runs": {func(t *sweep.Todo) { t.Verdict = "" }, "Nothing to do: it ends by itself."},
+		"runs into its budget": {func(t *sweep.Todo) { t.Verdict, t.OverBudget = "", true },
+			"To do: decide whether its budget may end it, with the trials that have ended by then; " +
+				"`launcher cancel n-7` ends it now."},
+		"promoted": {func(t *sweep.Todo) { t.Verdict, t.Live = sweep.VerdictPromoted, 7 },
+			"Nothing to do: version 7 is live."},
+		"promoted, and replaced since": {func(t *sweep.Todo) { t.Verdict, t.Live = sweep.VerdictPromoted, 8 },
+			"Nothing to do: version 8 is live."},
+		"held back, and promoted by hand": {func(t *sweep.Todo) { t.Live = 7 }, "Nothing to do: version 7 is live."},
+		"held back": {func(*sweep.Todo) {},
+			"Nothing to do: version 6 stays live, and the next night tries again."},
+		"second in a row": {func(t *sweep.Todo) { t.Nights = 2 },
+			"Nothing to do: version 6 stays live, and the next night tries again."},
+		"third in a row": {func(t *sweep.Todo) { t.Nights = 3 },
+			"To do: look at `launcher nights ads` for why no night makes a champion; version 6 stays live."},
+		"third in a row, and blocked": {func(t *sweep.Todo) { t.Verdict, t.Version, t.Nights = "blocked", 0, 3 },
+			"To do: look at `launcher datasets show d@1`, then mend its source and `launcher stage DATASET.yaml`, or " +
+				"`launcher datasets accept d@1 --why REASON`; until then nothing is trained on it, and version 6 " +
+				"stays live."},
+		"trained, and blocked for its labels": {func(t *sweep.Todo) { t.Verdict = sweep.VerdictBlocked },
+			"To do: look at the labels in `launcher datasets show d@1`; only if they are right, `launcher registry " +
+				"promote ads@7 --why REASON`; until then version 6 stays live."},
+		"no file for the night": {func(t *sweep.Todo) { t.Verdict, t.Dataset, t.Live = sweep.VerdictBlocked, "d", 0 },
+			"To do: mend the source of d, then start the night again; what is live stays live."},
+		"passed, and a person promotes": {func(t *sweep.Todo) { t.Passed, t.Nights = true, 3 },
+			promote + "version 6 stays live."},
+		"passed, and nobody promotes": {func(t *sweep.Todo) { t.Passed, t.Never, t.Nights = true, true, 3 },
+			"Nothing to do: its sweep promotes nothing; version 6 stays live."},
+		"not comparable": {func(t *sweep.Todo) { t.Verdict = sweep.VerdictNotComparable },
+			promote + "version 6 stays live."},
+		"a first model that is asked about": {func(t *sweep.Todo) { t.Live = 0 },
+			promote + "what is live stays live."},
+		"no winner": {func(t *sweep.Todo) { t.Verdict, t.Version, t.Nights = sweep.VerdictNoWinner, 0, 3 },
+			"To do: look at `launcher leaderboard n-7 --all` for why no trial won; version 6 stays live."},
+		"no winner, and nothing is live": {func(t *sweep.Todo) { t.Verdict, t.Version, t.Live = "no_winner", 0, 0 },
+			"To do: look at `launcher leaderboard n-7 --all` for why no trial won; what is live stays live."},
+		"cancelled": {func(t *sweep.Todo) { t.Verdict, t.Version = sweep.VerdictCancelled, 0 },
+			"Nothing to do: it was cancelled by hand; version 6 stays live."},
+		"what is live is worse": {func(t *sweep.Todo) { t.Worse, t.Nights = true, 3 },
+			"To do: decide whether version 6 is taken back: `launcher registry rollback ads --why REASON`."},
+	} {
+		todo := sweep.Todo{Verdict: sweep.VerdictNotPromoted, Sweep: "n-7", Dataset: "d@1", Model: "ads", Version: 7,
+			Live: 6, Nights: 1}
+		tc.change(&todo)
+		if got := todo.String(); got != tc.want || todo.Due() != (tc.want[:2] == "To") {
+			t.Errorf("%s: got %q, due: %t; expected %q", name, got, todo.Due(), tc.want)
+		}
+	}
+}
+
+// TestTodoOfAConclusion: it tells from the gate's decision and the model's standing, and follows what is live now.
+func TestTodoOfAConclusion(t *testing.T) {
+	regret := &sweep.Regret{Version: 6, Reason: "worse than version 5"}
+	for name, tc := range map[string]struct {
+		gate     sweep.GateDecision
+		standing *sweep.Standing
+		live     int
+		want     string
+	}{
+		"promoted": {sweep.GateDecision{Passed: true, Promoted: true, Champion: 6}, nil, 0,
+			"Nothing to do: version 7 is live."},
+		"taken back": {sweep.GateDecision{Champion: 6}, nil, 5,
+			"Nothing to do: version 5 stays live, and the next night tries again."},
+		"regretted": {sweep.GateDecision{Champion: 6, Regret: regret}, nil, 0,
+			"To do: decide whether version 6 is taken back: `launcher registry rollback ads --why REASON`."},
+		"regretted, and taken back by hand": {sweep.GateDecision{Champion: 6, Regret: regret}, nil, 5,
+			"Nothing to do: version 5 stays live, and the next night tries again."},
+		"the fourth night": {sweep.GateDecision{Champion: 6}, &sweep.Standing{Model: "ads", Champion: 6, Nights: 4}, 0,
+			"To do: look at `launcher nights ads` for why no night makes a champion; version 6 stays live."},
+		"by hand": {sweep.GateDecision{Passed: true, Champion: 6,
+			Reason: "it passes, but is not promoted because gate.promote is by-hand: better"}, nil, 0,
+			"To do: decide whether version 7 goes live: `launcher registry promote ads@7 --why REASON`; until then " +
+				"version 6 stays live."},
+		"never": {sweep.GateDecision{Passed: true, Champion: 6,
+			Reason: "it passes, but is not promoted because gate.promote is never: better"}, nil, 0,
+			"Nothing to do: its sweep promotes nothing; version 6 stays live."},
+	} {
+		c := &sweep.Conclusion{Sweep: "n-7", Outcome: sweep.OutcomeWinner, Model: "ads", Version: 7, Gate: &tc.gate,
+			Standing: tc.standing}
+		if got := c.Todo("d@1", tc.live).String(); got != tc.want {
+			t.Errorf("%s: got %q, expected %q", name, got, tc.want)
+		}
+	}
+}
