@@ -10,19 +10,13 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestSpecsInLightGBMsWords reads specs with the trainer's own aliases.
+// TestSpecsInLightGBMsWords: the trainer's own aliases are taken, and what it does not know is not. What two names of
+// one parameter lead to is TestNoAliasGetsRound's of internal/sweep.
 func TestSpecsInLightGBMsWords(t *testing.T) {
 	const spec = "name: night\ndataset: clicks\nmetric: auc\ntrials: 1\nobjective: binary\nearly_stopping_rounds: 50\n"
 	for text, want := range map[string]string{
-		"params: {loss: regression}": "sweep.yaml:7:16: loss is " +
-			"another name of objective, which is set by the spec's key objective",
-		"params: {n_iter_no_change: 3}":                   "sweep.yaml:7:28: n_iter_no_change is another name of early_stopping_round, which is set by the spec's key early_stopping_rounds",
-		"search: {fixed: [{eta: 0.1, learning_rate: 1}]}": "sweep.yaml:7:44: learning_rate is given twice: here as learning_rate, and as eta in line 7",
-		"params: {num_trees: 5, n_estimators: 7}":         "sweep.yaml:7:38: num_iterations is given twice: here as n_estimators, and as num_trees in line 7",
-		"params: {n_estimatros: 7}":                       "sweep.yaml:7:24: n_estimatros: there is no such training parameter",
-		"search: {constraints: [\"max_leafs <= 31\"]}":    "unknown name \"max_leafs\"",
-		"search: {constraints: [\"max_leaves <= 31 +\"]}": "unexpected token EOF",
-		"search: {constraints: [\"eta <= \\\"eta\\\"\"]}": "mismatched types float64 and string",
+		"params: {n_estimatros: 7}":                    "7:24: n_estimatros: there is no such training parameter",
+		"search: {constraints: [\"max_leafs <= 31\"]}": "unknown name \"max_leafs\"",
 	} {
 		_, err := sweep.ParseSpec("sweep.yaml", []byte(spec+text), Vocabulary())
 		if err == nil || !strings.Contains(err.Error(), want) {
