@@ -389,23 +389,6 @@ func TestAskPortfolio(t *testing.T) {
 	}
 }
 
-// BenchmarkAsk times one proposal with 1,000 finished trials.
-func BenchmarkAsk(b *testing.B) {
-	for _, method := range search.Methods() {
-		b.Run(method, func(b *testing.B) {
-			r := search.Ask{Search: spaces()["mixed"], Method: sweep.MethodRandom, Number: 1000}
-			all := must.Get(search.Next(r))(b)
-			for _, one := range all {
-				r.Known = append(r.Known, scored(one.Trial, one.Params, quality(one.Params)))
-			}
-			r.Method, r.Number = method, 1
-			for b.Loop() {
-				must.Get(search.Next(r))(b)
-			}
-		})
-	}
-}
-
 // TestSpellingsAreOneValue: a value is recognized in every spelling, and counted once however often a choice lists it.
 func TestSpellingsAreOneValue(t *testing.T) {
 	for _, c := range []struct {

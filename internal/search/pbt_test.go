@@ -355,13 +355,3 @@ func TestReplay(t *testing.T) {
 		t.Errorf("made again from one result less: %v; want an error about trial 17", err)
 	}
 }
-
-// BenchmarkDecide is one decision with 1,000 finished trials.
-func BenchmarkDecide(b *testing.B) {
-	p := learning(sweep.MethodGP, 1002)
-	seen := scoredBy(b, learning(sweep.MethodHalton, 1002), 1000)
-	b.ResetTimer()
-	for b.Loop() {
-		must.Get(search.Decide(p, 1001, seen, nil))(b)
-	}
-}

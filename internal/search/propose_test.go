@@ -433,10 +433,3 @@ func TestAnySearch(t *testing.T) {
 		t.Errorf("only %d proposals", made)
 	}
 }
-
-func BenchmarkPropose(b *testing.B) {
-	r := request(sweep.MaxTrials, wide())
-	for b.Loop() {
-		must.Get(search.Propose(r))(b)
-	}
-}

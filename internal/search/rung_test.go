@@ -280,26 +280,6 @@ func TestVerdictsOfAllAreThoseOfEach(t *testing.T) {
 	}
 }
 
-// thousand is a ladder with a thousand paused trials.
-func thousand() (l search.Ladder) {
-	for trial := range 1000 {
-		at := sweep.Reached{Step: 3, Trial: trial, Score: float64(trial*7919%1000) / 1000}
-		l.Paused, l.Reached = append(l.Paused, at), append(l.Reached, at)
-	}
-	l.Last = true
-	return l
-}
-
-// BenchmarkResumable is what each look of a task costs at the end of the largest sweep.
-func BenchmarkResumable(b *testing.B) {
-	p, l := pausing(sweep.StopASHA), thousand()
-	for b.Loop() {
-		if len(search.Resumable(p, l)) == 0 {
-			b.Fatal("a thousand paused trials at the end of a sweep: got no verdict")
-		}
-	}
-}
-
 // surveyed is a search with so many random results.
 func surveyed(t *testing.T, s sweep.Search, results int) search.Ask {
 	t.Helper()
