@@ -182,7 +182,7 @@ func TestMorning(t *testing.T) {
 		want   string
 	}{
 		{sweep.GateDecision{Promoted: true, Metric: "log_loss", Reason: "first version of this model"}, nil,
-			"average_precision", "ads v7 is live | Trial 39 won, within noise: trial 5 is as good. On test " +
+			"average_precision", "ads v7 is live | Trial 39 was chosen on valid; on test trial 5 is as good. On test " +
 				"average_precision 0.1211, 4.3 times the base rate. First version of this model. " +
 				"6 trials, $0.01, 3 min." + live},
 		{sweep.GateDecision{Promoted: true, Champion: 6, Metric: "log_loss", Reason: "no worse than version 6",

@@ -136,7 +136,7 @@ func TestChosenAndJudged(t *testing.T) {
 	for promoted, want := range map[bool][]string{
 		true: {"ctr v9 is live 2026-11-20 04:00 UTC " +
 			"Better than version 8: log_loss 0.88 % better " +
-			"(&#43;0.35 to &#43;1.4 %). Trial 14 won, within noise: trial 44 is as good.",
+			"(&#43;0.35 to &#43;1.4 %). Trial 14 was chosen on valid; on test trial 44 is as good.",
 			"0.1162 4.3 times the base rate",
 			"20,000 sampled test rows: log_loss 0.113 against 0.114",
 			"chosen by average_precision on valid and promoted " + judged, base, "Why it won"},

@@ -312,7 +312,7 @@ type boardColumn struct {
 // Cell is a trial's value in the column, as text.
 func (c boardColumn) Cell(t *TrialRow) string {
 	if c.Key == "rank" && !t.scored() { // its number only orders it
-		return cell(c.unit, nil)
+		return map[bool]string{true: "final", false: "-"}[t.Final]
 	}
 	if v, ok := c.of(t).(float64); ok && c.decimals > 0 && t.scored() {
 		return strconv.FormatFloat(v, 'f', c.decimals, 64)

@@ -293,7 +293,7 @@ func (c *Conclusion) Won() string {
 	if c.AsGood == nil {
 		return ""
 	}
-	return fmt.Sprintf("trial %d won, within noise: trial %d is as good", c.Trial, *c.AsGood)
+	return fmt.Sprintf("trial %d was chosen on valid; on test trial %d is as good", c.Trial, *c.AsGood)
 }
 
 // beside says how a score by the sweep's metric stands beside that of a model without features, if it is known.

@@ -187,7 +187,7 @@ func TestVersionsSayHowTheyStand(t *testing.T) {
 		{"show ctr@1", "ctr@1 | not live | champion from 2026-11-21 to 2026-11-21, then @2"},
 		{"show ctr@4", "ctr@4 | not live | never the champion, which is @3"},
 		{"show ctr@3", "1, 6 B (--all lists them)"}, {"show ctr@3 --all", "model.txt │ 6 B, sha256"},
-		{"list ctr", "4 │ │ log_loss 0.125 │ 2 days │"}, {"list", "ctr │ 4 │ 3 │ │ 2 days"},
+		{"list ctr", "4 │ │ log_loss 0.125 │ 2 days │"}, {"list", "ctr │ 4 │ 3 │ 2 days"},
 	} {
 		out := w.must(append([]string{"registry"}, strings.Fields(c.args)...)...)
 		text := strings.Join(strings.Fields(out), " ")
