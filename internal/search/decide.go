@@ -109,7 +109,7 @@ func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params)
 		return Suggestion{}, err
 	}
 	for _, params := range refused {
-		a.tried[keyOf(normalizeNumbers(params))] = trial + 1
+		a.tried[keyOf(params)] = trial + 1
 	}
 	a.next = p.Ordinal(trial)
 

@@ -299,26 +299,11 @@ func (d *domain) findViolated(params sweep.Params) *Constraint {
 
 // keyOf is equal exactly for equal configurations.
 func keyOf(params sweep.Params) string {
-	key := make([]byte, 0, 32*len(params))
-	for _, name := range slices.Sorted(maps.Keys(params)) {
-		key = append(strconv.AppendQuote(key, name), ':')
-		switch v := toFloat(params[name]).(type) {
-		case float64:
-			key = strconv.AppendFloat(key, v, 'g', -1, 64)
-		case string:
-			key = strconv.AppendQuote(key, v)
-		case bool:
-			key = strconv.AppendBool(key, v)
-		default:
-			text, err := json.Marshal(v)
-			if err != nil {
-				text = fmt.Append(nil, v) // for values that JSON cannot represent
-			}
-			key = append(key, text...)
-		}
-		key = append(key, ',')
+	text, err := json.Marshal(normalizeNumbers(params))
+	if err != nil {
+		return fmt.Sprint(params) // for values that JSON cannot represent
 	}
-	return string(key)
+	return string(text)
 }
 
 // toFloat converts every kind of number to float64, as after a round trip through JSON.

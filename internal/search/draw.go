@@ -130,35 +130,38 @@ func random(seed, draw uint64, name string) uint64 {
 	return rng.Mix(x ^ hash + rng.Step)
 }
 
-// space is the product of the parameters in search.random.
+// space is the product of the parameters in search.random, or of a grid's.
 type space struct {
 	samplers []sampler // by key
 	size     uint64    // number of configurations; 0 if uncountable
 }
 
 func newSpace(s sweep.Search) (space, error) {
-	sp := space{}
+	var samplers []sampler
 	written := func(name string) string { return cmp.Or(s.Random[name].DrawnAs, name) }
 	names := slices.SortedFunc(maps.Keys(s.Random),
 		func(a, b string) int { return cmp.Compare(written(a), written(b)) })
-	for i, name := range names {
+	for _, name := range names {
 		one, err := newSampler(name, s.Random[name])
 		if err != nil {
 			return space{}, err
 		}
 		one.key = written(name)
-		sp.samplers = append(sp.samplers, one)
+		samplers = append(samplers, one)
+	}
+	return productOf(samplers), nil
+}
 
-		if i == 0 {
-			sp.size = one.size
-			continue
-		}
+// productOf is the product of parameters; that of none has no configuration.
+func productOf(samplers []sampler) space {
+	sp := space{samplers: samplers, size: min(1, uint64(len(samplers)))}
+	for _, one := range samplers {
 		over, n := bits.Mul64(sp.size, one.size)
 		if sp.size = n; over != 0 {
 			sp.size = 0
 		}
 	}
-	return sp, nil
+	return sp
 }
 
 // countable reports whether the space can be enumerated.
@@ -172,6 +175,7 @@ func (s space) draw(seed, number uint64) map[string]any {
 	return params
 }
 
+// at returns configuration i of a countable space; the first parameter changes fastest.
 func (s space) at(i uint64) map[string]any {
 	params := make(map[string]any, len(s.samplers))
 	for _, one := range s.samplers {

@@ -5,6 +5,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
 )
 
 // Dimension is one parameter over the finished trials. Values of categories are their numbers, 0 to Categories-1; for
@@ -45,10 +48,7 @@ const FewestForImportance = 3 * fewestBest
 // are of the same trials, in the same order; a lower loss is better. A parameter is evaluated on the trials that have
 // it; with too few of these its importance is 0. The result is deterministic, most important first.
 func Importance(dims []Dimension, loss []float64) []Weight {
-	order := make([]int, len(loss))
-	for i := range order {
-		order[i] = i
-	}
+	order := upTo(len(loss))
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(loss[a], loss[b]) })
 
 	var weights []Weight
@@ -113,9 +113,7 @@ func (s *marginal) chance(trials, best int) (out chance) {
 		drawn = append(drawn, s.divergence(rng.Perm(trials)[:best]))
 	}
 
-	for _, v := range drawn {
-		out.mean += v / float64(len(drawn))
-	}
+	out.mean = stat.Mean(drawn, nil)
 	slices.Sort(drawn)
 	out.high = drawn[int(chanceIsAbove*float64(len(drawn)))]
 	return out
@@ -192,13 +190,7 @@ func (s *marginal) density(trials []int) []float64 {
 		}
 	}
 
-	sum := 0.0
-	for _, d := range out {
-		sum += d
-	}
-	for i := range out {
-		out[i] /= sum
-	}
+	floats.Scale(1/floats.Sum(out), out)
 	return out
 }
 
@@ -206,18 +198,12 @@ func (s *marginal) density(trials []int) []float64 {
 func (s *marginal) bandwidth(trials []int) float64 {
 	const narrowest = 0.5 / 1.64
 	at := make([]float64, len(trials))
-	mean := 0.0
 	for i, t := range trials {
 		at[i] = s.at[t]
-		mean += at[i] / float64(len(trials))
-	}
-	variance := 0.0
-	for _, x := range at {
-		variance += (x - mean) * (x - mean) / float64(max(1, len(at)-1))
 	}
 	slices.Sort(at)
 	quartiles := (at[len(at)*3/4] - at[len(at)/4]) / 1.34
-	width := math.Sqrt(variance)
+	width := stat.StdDev(at, nil)
 	if quartiles > 0 {
 		width = min(width, quartiles)
 	}

@@ -49,7 +49,7 @@ func decidePopulation(p *sweep.Plan, trial int, seen []sweep.Seen, refused []swe
 		}
 	}
 	for _, params := range refused {
-		a.tried[keyOf(normalizeNumbers(params))] = trial + 1
+		a.tried[keyOf(params)] = trial + 1
 	}
 	return b.member(trial)
 }

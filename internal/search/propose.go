@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math/bits"
 	"slices"
 	"strings"
 
@@ -36,12 +35,11 @@ type Proposal struct {
 }
 
 const (
-	// maxGrid bounds the configurations of a grid, before constraints.
-	maxGrid = 100_000
 	// Drawing gives up after this many useless draws in a row, or a number of them per trial in total.
 	maxMisses      = 10_000
 	maxDrawsATrial = 1000
-	// maxEnumerated is the size up to which a space is enumerated when drawing finds nothing new.
+	// maxEnumerated bounds the configurations of a grid, before constraints, and of a space that is enumerated when
+	// drawing finds nothing new.
 	maxEnumerated = 100_000
 	missesToEnd   = 200
 )
@@ -164,11 +162,12 @@ func (p *proposer) addFixed() error {
 
 // addGrid adds the Cartesian product.
 func (p *proposer) addGrid() error {
-	walk, err := newGridWalk(p.Search.Grid)
+	grid, err := gridOf(p.Search.Grid)
 	if err != nil {
 		return err
 	}
-	for params := walk.next(); params != nil; params = walk.next() {
+	for i := range grid.size {
+		params := grid.at(i)
 		o := p.consider(SourceGrid, params)
 		if o.refused != nil {
 			return &SpecError{"grid " + describe(params), o.refused}
@@ -217,10 +216,10 @@ func (p *proposer) noteTooFew(found int, s space) {
 	switch {
 	case found < p.Trials && len(s.samplers) == 0:
 		note("search: defines %s, but trials is %d; only %d will run. Add ranges under search.random.",
-			configurations(found), p.Trials, found)
+			english.Plural(found, "configuration", ""), p.Trials, found)
 	case found < p.Trials:
 		note("search: defines %s, but trials is %d; only %d will run. All %d of search.random are among them.",
-			configurations(found), p.Trials, found, s.size)
+			english.Plural(found, "configuration", ""), p.Trials, found, s.size)
 	case len(s.samplers) > 0 && found == p.found.Fixed+p.found.Grid:
 		note("the fixed configurations and the grid take all %d trials; nothing is drawn from search.random", p.Trials)
 	}
@@ -287,44 +286,19 @@ func (p *proposer) tryRandom(params map[string]any) bool {
 	return o.isNew
 }
 
-// gridWalk enumerates the Cartesian product of a grid, with names ascending and the last name changing fastest.
-type gridWalk struct {
-	grid  map[string][]any
-	names []string
-	size  uint64 // number of configurations; 0 without a grid
-	at    uint64 // index of the next one
-}
-
-func newGridWalk(grid map[string][]any) (*gridWalk, error) {
-	w := &gridWalk{grid: grid, names: slices.Sorted(maps.Keys(grid)), size: 1}
-	for _, name := range w.names {
-		over, n := bits.Mul64(w.size, uint64(len(grid[name])))
-		if w.size = n; over != 0 || n > maxGrid {
-			return nil, specErrorf("grid", "it has more than %d configurations; shorten it or use random", maxGrid)
-		}
+// gridOf is a grid as a space, whose configurations have the last name changing fastest.
+func gridOf(grid map[string][]any) (space, error) {
+	var samplers []sampler
+	for _, name := range slices.Backward(slices.Sorted(maps.Keys(grid))) {
+		values := grid[name]
+		samplers = append(samplers,
+			newCountedSampler(name, uint64(len(values)), func(i uint64) any { return values[i] }))
 	}
-	if len(w.names) == 0 {
-		w.size = 0
+	g := productOf(samplers)
+	if len(samplers) > 0 && !g.countable() {
+		return g, specErrorf("grid", "it has more than %d configurations; shorten it or use random", maxEnumerated)
 	}
-	return w, nil
-}
-
-// next returns the next configuration, or nil at the end.
-func (w *gridWalk) next() sweep.Params {
-	if w.at >= w.size {
-		return nil
-	}
-	rest := w.at
-	w.at++
-
-	// The digits of the point's number select its values.
-	params := sweep.Params{}
-	for j := len(w.names) - 1; j >= 0; j-- {
-		values := w.grid[w.names[j]]
-		params[w.names[j]] = values[rest%uint64(len(values))]
-		rest /= uint64(len(values))
-	}
-	return params
+	return g, nil
 }
 
 // normalizeNumbers returns params with numbers as after a round trip through JSON.
@@ -346,12 +320,4 @@ func describe(params map[string]any) string {
 		parts = append(parts, fmt.Sprintf("%s=%v", name, params[name]))
 	}
 	return strings.Join(parts, " ")
-}
-
-// configurations is a number of configurations in words.
-func configurations(n int) string {
-	if n == 1 {
-		return "1 configuration"
-	}
-	return fmt.Sprintf("%d configurations", n)
 }
