@@ -12,7 +12,7 @@ var ceilings = map[string]int{
 	"aggregator":                   15,
 	"aggregator/command":           87,
 	"aggregator/internal/cli":      261,
-	"aggregator/internal/conclude": 3925,
+	"aggregator/internal/conclude": 3918,
 	"aggregator/internal/judge":    892,
 	"bench/gauge":                  590,
 	"container/roots":              34,
@@ -58,13 +58,13 @@ var ceilings = map[string]int{
 	"internal/program/tables":      336,
 	"internal/protocol":            1101,
 	"internal/random":              17,
-	"internal/registry":            2463,
+	"internal/registry":            2426,
 	"internal/scorer":              667,
-	"internal/search":              4205,
+	"internal/search":              4133,
 	"internal/slurm":               621,
 	"internal/strictjson":          304,
 	"internal/strictyaml":          759,
-	"internal/sweep":               5086,
+	"internal/sweep":               5088,
 	"internal/sweepstore":          1429,
 	"internal/team":                1334,
 	"internal/telemetry":           216,
@@ -72,7 +72,7 @@ var ceilings = map[string]int{
 	"launcher/command":             429,
 	"launcher/internal/bill":       271,
 	"launcher/internal/clean":      552,
-	"launcher/internal/cli":        4046,
+	"launcher/internal/cli":        4044,
 	"launcher/internal/cloudjob":   502,
 	"launcher/internal/console":    283,
 	"launcher/internal/doctor":     638,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 109_897
+const maxLines = 109_781
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

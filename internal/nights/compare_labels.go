@@ -34,9 +34,9 @@ func (c *comparison) checkLeaks() {
 
 	for i := range c.p.Columns {
 		k := &c.p.Columns[i]
-		before := c.learnUsual(func(p *Profile) (float64, bool) { // older records have no Info
+		before := c.learnUsual(func(p *Profile) (float64, bool) {
 			old := p.column(k.Name)
-			if old == nil || p.Split == "" || p.Label.Positive != c.p.Label.Positive {
+			if old == nil || p.Label.Positive != c.p.Label.Positive {
 				return 0, false
 			}
 			return old.Info, true

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"coppice/internal/blob"
 	"coppice/internal/problem"
@@ -67,11 +66,10 @@ func (r *Registry) Aliases(ctx context.Context, model string) ([]Alias, error) {
 // everyAlias returns all aliases, including removed ones.
 func (r *Registry) everyAlias(ctx context.Context, model string) ([]Alias, error) {
 	var names []string
-	err := r.listNames(ctx, aliasesDir(model), func(object string) bool {
+	err := r.listNames(ctx, aliasesDir(model), func(object string) {
 		if name, ok := parseAliasObject(model, object); ok {
 			names = append(names, name)
 		}
-		return true
 	})
 	if err != nil {
 		return nil, err
@@ -138,22 +136,13 @@ func (r *Registry) Promote(ctx context.Context, model string, version int, expec
 }
 
 // Rollback points an alias at the version that it pointed at before; repeated, at the one before that. Versions that
-// were marked bad or deleted meanwhile are skipped. If the alias is not in the expected state, the error is a
-// *ConflictError, unless it was already rolled back from there, so repeating the call is harmless.
-func (r *Registry) Rollback(ctx context.Context, model, alias string, expect Expect, act Act) (Alias, error) {
-	return r.rollback(ctx, model, alias, 0, expect, act)
-}
-
-// RollbackTo is Rollback to any version that the alias pointed at before; another version is wrong input.
-func (r *Registry) RollbackTo(ctx context.Context, model, alias string, to int, expect Expect, act Act) (Alias, error) {
-	if to < 1 {
+// were marked bad or deleted meanwhile are skipped. With to, unless it is 0, it points it at that version, where it has
+// to have been before. If the alias is not in the expected state, the error is a *ConflictError, unless it was already
+// rolled back from there, so repeating the call is harmless.
+func (r *Registry) Rollback(ctx context.Context, model, alias string, to int, expect Expect, act Act) (Alias, error) {
+	if to < 0 {
 		return Alias{}, wrong("version to return to", "%d; versions count from 1", to)
 	}
-	return r.rollback(ctx, model, alias, to, expect, act)
-}
-
-// rollback returns to the previous version, or to another earlier one.
-func (r *Registry) rollback(ctx context.Context, model, alias string, to int, expect Expect, act Act) (Alias, error) {
 	if err := act.check(); err != nil {
 		return Alias{}, err
 	}
@@ -189,12 +178,6 @@ func (r *Registry) rollback(ctx context.Context, model, alias string, to int, ex
 	})
 }
 
-// numbers lists versions, without duplicates.
-func numbers(versions []int) string {
-	sorted := slices.Compact(slices.Sorted(slices.Values(versions)))
-	return strings.Trim(strings.ReplaceAll(fmt.Sprint(sorted), " ", ", "), "[]")
-}
-
 // backTo returns the index in an alias's past of the version to return to: the given one or, if that is 0, the last
 // usable one.
 func (r *Registry) backTo(ctx context.Context, now Alias, to int) (int, error) {
@@ -210,7 +193,7 @@ func (r *Registry) backTo(ctx context.Context, now Alias, to int) (int, error) {
 		return 0, noPrevious(now, nil)
 	}
 	return 0, wrong("version to return to", "%s of %s was at %s before, never at %d; to move it "+
-		"there, promote it", now.Name, now.Model, numbers(now.Past), to)
+		"there, promote it", now.Name, now.Model, formatRanges(now.Past), to)
 }
 
 // lastUsable returns the index in an alias's past of the last version that may be used.
@@ -235,10 +218,9 @@ func noPrevious(now Alias, passed []int) error {
 		return problem.New(problem.NotFound,
 			"registry: %s of %s has no earlier version to return to; promote another one", now.Name, now.Model)
 	}
-	slices.Sort(passed)
 	return problem.New(problem.NotFound, "registry: %s of %s cannot be rolled back: all versions where it was "+
 		"before (version %s) are marked bad or deleted; promote another one", now.Name, now.Model,
-		formatRanges(slices.Compact(passed)))
+		formatRanges(passed))
 }
 
 // RemoveAlias removes an alias; its history stays. The champion can only be replaced, not removed. If the alias is not

@@ -205,7 +205,7 @@ func TestCancelled(t *testing.T) {
 		"versions": third(r.Versions(ctx, "ctr")),
 		"history":  third(r.History(ctx, "ctr")),
 		"promote":  third(r.Promote(ctx, "ctr", 1, registry.Expect{}, act(0, "x"))),
-		"rollback": third(r.Rollback(ctx, "ctr", "champion", registry.Expect{}, act(0, "x"))),
+		"rollback": third(r.Rollback(ctx, "ctr", "champion", 0, registry.Expect{}, act(0, "x"))),
 	} {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: got error %v; want context.Canceled", name, err)
@@ -332,7 +332,7 @@ func TestHostileInput(t *testing.T) {
 		"no name":   third(r.Promote(ctx, "ctr", 1, registry.Expect{}, registry.Act{Why: "x", At: day(0)})),
 		"no time":   third(r.Promote(ctx, "ctr", 1, registry.Expect{}, registry.Act{Why: "x", By: "x"})),
 		"model":     third(r.Promote(ctx, "..", 1, registry.Expect{}, act(0, "x"))),
-		"rollback":  third(r.Rollback(ctx, "ctr", "..", registry.Expect{}, act(0, "x"))),
+		"rollback":  third(r.Rollback(ctx, "ctr", "..", 0, registry.Expect{}, act(0, "x"))),
 		"get":       third(r.Get(ctx, "../ctr", "")),
 		"get alias": third(r.Get(ctx, "ctr", "../1")),
 		"get zero":  third(r.Get(ctx, "ctr", "0")),

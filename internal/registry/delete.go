@@ -158,11 +158,10 @@ func (r *Registry) Leftover(ctx context.Context, model string) ([]string, error)
 	}
 	var objects []string
 	for _, n := range s.deleted {
-		err := r.listNames(ctx, versionDir(model, n), func(object string) bool {
+		err := r.listNames(ctx, versionDir(model, n), func(object string) {
 			if _, rest, ok := parseVersionObject(model, object); ok && rest != claimFile && rest != deletedFile {
 				objects = append(objects, object)
 			}
-			return true
 		})
 		if err != nil {
 			return nil, err

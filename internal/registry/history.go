@@ -68,11 +68,10 @@ func (r *Registry) Moves(ctx context.Context, model, alias string) iter.Seq2[Eve
 
 // lastRecorded is the number of the last move in an alias's history, by the names of its objects.
 func (r *Registry) lastRecorded(ctx context.Context, model, alias string) (last int, err error) {
-	err = r.listNames(ctx, historyDir(model)+alias+"/", func(object string) bool {
+	err = r.listNames(ctx, historyDir(model)+alias+"/", func(object string) {
 		if of, n, ok := parseEventObject(model, object); ok && of == alias {
 			last = max(last, n)
 		}
-		return true
 	})
 	return last, err
 }
@@ -125,11 +124,10 @@ func (r *Registry) readHistory(ctx context.Context, model string) ([]recordedEve
 		sequence      int
 	}
 	var places []place
-	err := r.listNames(ctx, historyDir(model), func(object string) bool {
+	err := r.listNames(ctx, historyDir(model), func(object string) {
 		if alias, sequence, ok := parseEventObject(model, object); ok {
 			places = append(places, place{object, alias, sequence})
 		}
-		return true
 	})
 	if err != nil {
 		return nil, err

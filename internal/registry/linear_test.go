@@ -168,7 +168,7 @@ func callAlias(t *testing.T, r *registry.Registry, c aliasCall) aliasAnswer {
 	case "promote":
 		a, err = r.Promote(t.Context(), "ctr", c.to, registry.Expect{Version: c.expect}, act)
 	case "rollback":
-		a, err = r.Rollback(t.Context(), "ctr", registry.Champion, registry.Expect{Version: c.expect}, act)
+		a, err = r.Rollback(t.Context(), "ctr", registry.Champion, 0, registry.Expect{Version: c.expect}, act)
 	default:
 		a, err = r.Alias(t.Context(), "ctr", registry.Champion)
 	}
@@ -277,7 +277,7 @@ func TestWhatVersionsCost(t *testing.T) {
 			if _, err := r.Promote(t.Context(), "ctr", 98, at, act(0, "better")); err != nil {
 				return err
 			}
-			_, err := r.Rollback(t.Context(), "ctr", registry.Champion, at, act(0, "worse"))
+			_, err := r.Rollback(t.Context(), "ctr", registry.Champion, 0, at, act(0, "worse"))
 			return err
 		}, 30},
 		"the last three moves": {func(r *registry.Registry) error {

@@ -173,7 +173,7 @@ func TestConcurrentMoves(t *testing.T) {
 	a := must.Get(r.Alias(t.Context(), "ctr", "champion"))(t)
 	for i := range 8 {
 		wg.Go(func() {
-			if _, err := r.Rollback(t.Context(), "ctr", "champion", registry.Expect{Version: a.Version},
+			if _, err := r.Rollback(t.Context(), "ctr", "champion", 0, registry.Expect{Version: a.Version},
 				act(i, fmt.Sprint("alarm ", i))); err != nil {
 				t.Error(err)
 			}
@@ -241,7 +241,7 @@ func story(t *testing.T) []func(r *registry.Registry) error {
 	return []func(r *registry.Registry) error{
 		do("a", 1), promote(1, 0, 2), do("b", 3), promote(2, 1, 4), do("c", 5), promote(3, 2, 6),
 		func(r *registry.Registry) error {
-			return third(r.Rollback(ctx, "ctr", "champion", registry.Expect{Version: 3}, act(7, "alarm")))
+			return third(r.Rollback(ctx, "ctr", "champion", 0, registry.Expect{Version: 3}, act(7, "alarm")))
 		},
 		func(r *registry.Registry) error {
 			return third(r.SetAlias(ctx, "ctr", "canary", 3, registry.Expect{}, act(8, "watch")))

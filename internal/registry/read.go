@@ -30,7 +30,7 @@ type listed struct {
 func (r *Registry) listed(ctx context.Context, model string) (listed, error) {
 	l := listed{marked: map[int]bool{}}
 	claims := map[int]bool{}
-	err := r.listNames(ctx, versionsDir(model), func(object string) bool {
+	err := r.listNames(ctx, versionsDir(model), func(object string) {
 		number, rest, ok := parseVersionObject(model, object)
 		switch {
 		case ok && rest == claimFile:
@@ -40,10 +40,9 @@ func (r *Registry) listed(ctx context.Context, model string) (listed, error) {
 		case ok && rest == deletedFile:
 			l.marked[number] = true
 		default:
-			return true
+			return
 		}
 		l.last = max(l.last, number)
-		return true
 	})
 	if err != nil {
 		return l, err
@@ -113,12 +112,11 @@ func (r *Registry) readCommitted(ctx context.Context, model string, number int) 
 // Models returns the names of the models that have a version, ascending.
 func (r *Registry) Models(ctx context.Context) ([]string, error) {
 	var names, models []string
-	err := r.listNames(ctx, modelsDir, func(object string) bool {
+	err := r.listNames(ctx, modelsDir, func(object string) {
 		name := object[len(modelsDir):]
 		if n := len(name) - len(jsonSuffix); n > 0 && name[n:] == jsonSuffix && checkModel(name[:n]) == nil {
 			names = append(names, name[:n])
 		}
-		return true
 	})
 	if err != nil {
 		return nil, err
@@ -244,8 +242,9 @@ func (r *Registry) readVersion(ctx context.Context, model string, number int) (V
 	return Version{}, missing("version", strconv.Itoa(number), hint)
 }
 
-// formatRanges formats ascending numbers as 1-3, 5.
+// formatRanges formats numbers, ascending and each once, as 1-3, 5.
 func formatRanges(numbers []int) string {
+	numbers = slices.Compact(slices.Sorted(slices.Values(numbers)))
 	var parts []string
 	for i := 0; i < len(numbers); {
 		j := i

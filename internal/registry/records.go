@@ -313,15 +313,13 @@ func overtaken(object string) error {
 // isAbsent reports whether an error means that the object does not exist.
 func isAbsent(err error) bool { return errors.Is(err, blob.ErrNotExist) }
 
-// listNames calls each with the names under a prefix, ascending, until it returns false.
-func (r *Registry) listNames(ctx context.Context, prefix string, each func(object string) (more bool)) error {
+// listNames calls each with the names under a prefix, ascending.
+func (r *Registry) listNames(ctx context.Context, prefix string, each func(object string)) error {
 	for attrs, err := range r.store.List(ctx, prefix) {
 		if err != nil {
 			return fmt.Errorf("registry: list %s: %w", strings.TrimSuffix(prefix, "/"), err)
 		}
-		if !each(attrs.Name) {
-			return nil
-		}
+		each(attrs.Name)
 	}
 	return nil
 }

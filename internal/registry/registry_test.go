@@ -178,20 +178,20 @@ func TestAliases(t *testing.T) {
 			return r.Promote(ctx, "ctr", 4, registry.Expect{Any: true}, act(5, "no"))
 		}, 3, []int{1, 2}, `registry: there is no version "4" of ctr (its versions are 1-3)`},
 		{"roll back from 2", func() (registry.Alias, error) {
-			return r.Rollback(ctx, "ctr", "champion", registry.Expect{Version: 2}, act(6, "no"))
+			return r.Rollback(ctx, "ctr", "champion", 0, registry.Expect{Version: 2}, act(6, "no"))
 		}, 3, []int{1, 2}, "registry: champion of ctr points at version 3 (expected: version 2): somebody " +
 			"has moved it meanwhile; look at the history and decide again"},
 		{"roll back", func() (registry.Alias, error) {
-			return r.Rollback(ctx, "ctr", "champion", registry.Expect{Version: 3}, act(6, "alarm"))
+			return r.Rollback(ctx, "ctr", "champion", 0, registry.Expect{Version: 3}, act(6, "alarm"))
 		}, 2, []int{1}, ""},
 		{"roll back again from 3", func() (registry.Alias, error) {
-			return r.Rollback(ctx, "ctr", "champion", registry.Expect{Version: 3}, act(6, "alarm"))
+			return r.Rollback(ctx, "ctr", "champion", 0, registry.Expect{Version: 3}, act(6, "alarm"))
 		}, 2, []int{1}, ""},
 		{"roll back further", func() (registry.Alias, error) {
-			return r.Rollback(ctx, "ctr", "champion", registry.Expect{Any: true}, act(7, "alarm"))
+			return r.Rollback(ctx, "ctr", "champion", 0, registry.Expect{Any: true}, act(7, "alarm"))
 		}, 1, []int{}, ""},
 		{"roll back too far", func() (registry.Alias, error) {
-			return r.Rollback(ctx, "ctr", "champion", registry.Expect{Any: true}, act(8, "alarm"))
+			return r.Rollback(ctx, "ctr", "champion", 0, registry.Expect{Any: true}, act(8, "alarm"))
 		}, 1, []int{}, "registry: champion of ctr has no earlier version to return to; promote " +
 			"another one"},
 		{"another alias", func() (registry.Alias, error) {
@@ -321,7 +321,7 @@ func TestNotFound(t *testing.T) {
 	must.Get(r.Promote(ctx, "clicks", 2, registry.Expect{}, act(0, "x")))(t)
 	_, err = r.Get(ctx, "clicks", "champ")
 	check("alias", err, `registry: there is no alias "champ" of clicks (did you mean "champion"?)`)
-	_, err = r.Rollback(ctx, "clicks", "canary", registry.Expect{Any: true}, act(0, "x"))
+	_, err = r.Rollback(ctx, "clicks", "canary", 0, registry.Expect{Any: true}, act(0, "x"))
 	check("rollback", err, `registry: there is no alias "canary" of clicks (known: champion)`)
 	_, err = r.ReadFile(ctx, v, "model.text")
 	check("file", err, `registry: there is no file "model.text" in version 1 of clicks (did you mean "model.txt"?)`)
@@ -350,7 +350,7 @@ func chained(t *testing.T) (blob.Store, *registry.Registry) {
 
 func TestVerifyWholeHistory(t *testing.T) {
 	_, r := chained(t)
-	must.Get(r.Rollback(t.Context(), "ctr", registry.Champion, registry.Expect{Version: 3},
+	must.Get(r.Rollback(t.Context(), "ctr", registry.Champion, 0, registry.Expect{Version: 3},
 		act(4, "alarm")))(t)
 	v, err := r.Verify(t.Context(), "ctr")
 	if err != nil {

@@ -28,19 +28,12 @@ type Remarks struct {
 	All     []Remark `json:"remarks"`
 }
 
-const maxRemarks = 1000
-
 // Bad returns the current mark against using the version; ok is false if there is none.
 func (m Remarks) Bad() (r Remark, ok bool) {
-	for _, next := range m.All {
-		switch next.Kind {
-		case MarkedBad:
-			r, ok = next, true
-		case Cleared:
-			r, ok = Remark{}, false
-		}
+	if len(m.All) > 0 {
+		r = m.All[len(m.All)-1]
 	}
-	return r, ok
+	return r, r.Kind == MarkedBad
 }
 
 // check rejects an invalid remark.
@@ -116,9 +109,6 @@ func (r *Registry) setBad(ctx context.Context, model string, number int, to Even
 			return nil
 		}
 		now.All = append(now.All, Remark{Kind: to, By: act.By, Why: act.Why, At: utc(act.At)})
-		if len(now.All) > maxRemarks {
-			return wrong("remarks", "version %d of %s has %d, and may have no more", number, model, maxRemarks)
-		}
 		data, err := encode(remarksRecord{format, now})
 		if err != nil {
 			return err
@@ -137,12 +127,11 @@ func (r *Registry) setBad(ctx context.Context, model string, number int, to Even
 // readRemarks returns the marks on all versions, and the deletions, as events.
 func (r *Registry) readRemarks(ctx context.Context, model string) ([]Event, error) {
 	var numbers []int
-	err := r.listNames(ctx, remarksDir(model), func(object string) bool {
+	err := r.listNames(ctx, remarksDir(model), func(object string) {
 		name := strings.TrimSuffix(strings.TrimPrefix(object, remarksDir(model)), jsonSuffix)
 		if n, err := strconv.Atoi(name); err == nil && remarksObject(model, n) == object {
 			numbers = append(numbers, n)
 		}
-		return true
 	})
 	if err != nil {
 		return nil, err
@@ -154,9 +143,7 @@ func (r *Registry) readRemarks(ctx context.Context, model string) ([]Event, erro
 	var events []Event
 	for _, m := range all {
 		for _, one := range m.All {
-			if one.Kind == MarkedBad || one.Kind == Cleared {
-				events = append(events, Event{Kind: one.Kind, To: m.Version, By: one.By, Why: one.Why, At: one.At})
-			}
+			events = append(events, Event{Kind: one.Kind, To: m.Version, By: one.By, Why: one.Why, At: one.At})
 		}
 	}
 

@@ -50,7 +50,7 @@ func TestRollbackPassesOverBadVersions(t *testing.T) {
 	_, r := chained(t)
 	ctx := t.Context()
 	must.Do(t, r.MarkBad(ctx, "ctr", 2, act(3, "broken labels")))
-	a, err := r.Rollback(ctx, "ctr", registry.Champion, registry.Expect{Version: 3}, act(4, "alarm"))
+	a, err := r.Rollback(ctx, "ctr", registry.Champion, 0, registry.Expect{Version: 3}, act(4, "alarm"))
 	if err != nil || a.Version != 1 || len(a.Past) != 0 {
 		t.Errorf("rolled back from 3 over the bad 2: got %+v, %v, want version 1 with nothing before it", a, err)
 	}
@@ -64,7 +64,7 @@ func TestRollbackPassesOverBadVersions(t *testing.T) {
 		t.Errorf("promoting a version that was cleared: %v", err)
 	}
 	must.Do(t, r.MarkBad(ctx, "ctr", 1, act(8, "x")))
-	if _, err := r.Rollback(ctx, "ctr", registry.Champion, registry.Expect{Version: 2},
+	if _, err := r.Rollback(ctx, "ctr", registry.Champion, 0, registry.Expect{Version: 2},
 		act(9, "alarm")); !problem.Is(err, problem.NotFound) ||
 		!strings.Contains(err.Error(), "version 1)") {
 		t.Errorf("with nothing but a bad version to return to: got %v, expected one that names version 1", err)
@@ -131,8 +131,8 @@ func TestDelete(t *testing.T) {
 	if v := register(t, r, "ctr", "d"); v.Number != 4 {
 		t.Errorf("the next version is %d, want 4: a deleted number stays taken", v.Number)
 	}
-	if a, err := r.Rollback(ctx, "ctr", registry.Champion, registry.Expect{Version: 3}, act(8, "alarm")); err != nil ||
-		a.Version != 1 {
+	a, err := r.Rollback(ctx, "ctr", registry.Champion, 0, registry.Expect{Version: 3}, act(8, "alarm"))
+	if err != nil || a.Version != 1 {
 		t.Errorf("rollback over a deleted version: %+v, %v, want version 1", a, err)
 	}
 	if _, err := r.Verify(ctx, "ctr"); err != nil {
@@ -217,11 +217,11 @@ func TestDamagedVersions(t *testing.T) {
 		problem.Damaged) || !strings.Contains(err.Error(), "versions/2/model.txt") {
 		t.Errorf("promoting a damaged version: %v, expected an error that names the file", err)
 	}
-	if _, err := r.RollbackTo(ctx, "ctr", registry.Champion, 2, registry.Expect{Version: 3},
+	if _, err := r.Rollback(ctx, "ctr", registry.Champion, 2, registry.Expect{Version: 3},
 		act(5, "alarm")); !problem.Is(err, problem.Damaged) {
 		t.Errorf("rolling back to a damaged version: %v", err)
 	}
-	a, err := r.Rollback(ctx, "ctr", registry.Champion, registry.Expect{Version: 3}, act(6, "alarm"))
+	a, err := r.Rollback(ctx, "ctr", registry.Champion, 0, registry.Expect{Version: 3}, act(6, "alarm"))
 	if err != nil || a.Version != 1 {
 		t.Errorf("rolled back from 3 over the damaged 2: %+v, %v; expected version 1", a, err)
 	}

@@ -159,7 +159,7 @@ func askOf(p *sweep.Plan, listed []sweep.Trial, seen []sweep.Seen) Ask {
 func isApart(p *sweep.Plan, complete sweep.Params) bool {
 	for name, v := range complete {
 		_, drawn := p.Spec.Search.Random[name]
-		if base, has := p.Base[name]; has && !drawn && !same(toFloat(v), toFloat(base)) {
+		if base, has := p.Base[name]; has && !drawn && !same(sweep.ToFloat(v), sweep.ToFloat(base)) {
 			return true
 		}
 	}

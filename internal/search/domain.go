@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"reflect"
 	"slices"
 	"strconv"
 
@@ -93,7 +92,7 @@ func levels(choice []any) (values []any, ordered bool) {
 	ordered = true
 	had := map[any]bool{}
 	for _, v := range choice {
-		v = toFloat(v)
+		v = sweep.ToFloat(v)
 		if !had[comparableKey(v)] {
 			had[comparableKey(v)] = true
 			values = append(values, v)
@@ -162,7 +161,7 @@ func (a *axis) value(u float64) any {
 // positionOf returns the position of a value on the axis; ok is false for an invalid value. Numbers beyond the bounds
 // have positions below 0 or above 1, since a person may have tried them.
 func (a *axis) positionOf(v any) (u float64, ok bool) {
-	v = toFloat(v)
+	v = sweep.ToFloat(v)
 	if a.levels != nil {
 		i, known := a.level[comparableKey(v)]
 		return (float64(i) + 0.5) / float64(len(a.levels)), known
@@ -304,17 +303,4 @@ func keyOf(params sweep.Params) string {
 		return fmt.Sprint(params) // for values that JSON cannot represent
 	}
 	return string(text)
-}
-
-// toFloat converts every kind of number to float64, as after a round trip through JSON.
-func toFloat(value any) any {
-	switch v := reflect.ValueOf(value); {
-	case v.CanInt():
-		return float64(v.Int())
-	case v.CanUint():
-		return float64(v.Uint())
-	case v.CanFloat():
-		return v.Float() + 0 // turns -0 into 0
-	}
-	return value
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"coppice/internal/expression"
+	"coppice/internal/sweep"
 )
 
 // Constraint is a condition on the parameters of a configuration, such as num_leaves <= 2 ^ max_depth. It is safe for
@@ -48,7 +49,7 @@ func (c *Constraint) Holds(params map[string]any) (bool, error) {
 func environment(params map[string]any) map[string]any {
 	env := make(map[string]any, len(params))
 	for name, value := range params {
-		switch v := toFloat(value).(type) {
+		switch v := sweep.ToFloat(value).(type) {
 		case float64:
 			if name == unlimited && v <= 0 {
 				v = math.Inf(1)

@@ -305,7 +305,7 @@ func gridOf(grid map[string][]any) (space, error) {
 func normalizeNumbers(params sweep.Params) sweep.Params {
 	out := make(sweep.Params, len(params))
 	for name, value := range params {
-		out[name] = toFloat(value)
+		out[name] = sweep.ToFloat(value)
 	}
 	return out
 }

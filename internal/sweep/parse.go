@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -166,33 +167,34 @@ func (s *Spec) normalizeNumbers() {
 	all := append([]Params{s.Params}, s.Search.Fixed...)
 	for _, params := range all {
 		for k, v := range params {
-			params[k] = toFloat(v)
+			params[k] = ToFloat(v)
 		}
 	}
 
 	for _, values := range s.Search.Grid {
 		for i, v := range values {
-			values[i] = toFloat(v)
+			values[i] = ToFloat(v)
 		}
 	}
 
 	for _, d := range s.Search.Random {
 		for i, v := range d.Choice {
-			d.Choice[i] = toFloat(v)
+			d.Choice[i] = ToFloat(v)
 		}
 	}
 }
 
-func toFloat(v any) any {
-	switch n := v.(type) {
-	case int:
-		return float64(n)
-	case int64:
-		return float64(n)
-	case uint64:
-		return float64(n)
+// ToFloat converts every kind of number to float64, as after a round trip through JSON.
+func ToFloat(value any) any {
+	switch v := reflect.ValueOf(value); {
+	case v.CanInt():
+		return float64(v.Int())
+	case v.CanUint():
+		return float64(v.Uint())
+	case v.CanFloat():
+		return v.Float() + 0 // turns -0 into 0
 	}
-	return v
+	return value
 }
 
 func (s *Spec) checkNames(doc *strictyaml.Document, v Vocabulary) error {
@@ -211,7 +213,7 @@ func (s *Spec) checkNames(doc *strictyaml.Document, v Vocabulary) error {
 	}
 	unknown := v.Metric(s.Metric)
 	_, err := v.Objective(s.Objective, s.Metric)
-	// A default is nowhere in the file: the metric does not fit it. An objective that is gone took its metric along.
+	// A default is nowhere in the file: the metric does not fit it. Of two unknown words the objective is said first.
 	if err != nil && doc.Has("objective") && (unknown == nil || err.Error() != unknown.Error()) {
 		return doc.Errorf("objective", "%v", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"strconv"
 	"time"
 
@@ -224,35 +223,30 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, f *final
 	c *sweep.Conclusion) (registry.Version, error) {
 	p := k.plan
 	ref := p.Dataset.Name + "@" + p.Dataset.Version
-	files := map[string][]byte{scorer.FileModel: w.model, scorer.FilePlan: k.planText,
-		scorer.FileDataset: h.manifestText}
+	files := map[string][]byte{scorer.FilePlan: k.planText, scorer.FileDataset: h.manifestText}
 
-	result, live := w.result, w
-	encoding, levels := scorer.Compact(w.trees, h.manifest.Encoding(), h.levels)
+	names, result := liveFiles, w.result
+	if f != nil {
+		names, result = judgedFiles, f.result
+		if _, _, err := liveFiles.addTo(files, f.winner, f.encoding, f.levels); err != nil {
+			return registry.Version{}, err
+		}
+	}
+	encoding, levels, err := names.addTo(files, w, h.manifest.Encoding(), h.levels)
+	if err != nil {
+		return registry.Version{}, err
+	}
 	// As the judged model sees them: to a final training, which has seen the sample, no value of it is unseen.
 	inputs, err := usualInputs(encoding, levels, h)
 	if err != nil {
 		return registry.Version{}, err
 	}
-	if f != nil {
-		judged, err := w.judgedFiles(h)
-		if err != nil {
-			return registry.Version{}, err
-		}
-		maps.Copy(files, judged)
-		files[scorer.FileModel], result, live = f.model, f.result, f.winner
-		encoding, levels = scorer.Compact(f.trees, f.encoding, f.levels)
-	}
-	if levels != nil {
-		files[scorer.FileLevels] = levels.Encode()
-	}
 
 	// Nothing in these depends on when or by which process they are written: registering again produces the same bytes.
 	records := map[string]any{
-		scorer.FileFeatures: encoding,
-		scorer.FileInputs:   inputs,
-		scorer.FileResult:   result,
-		scorer.FileTested:   w.tested,
+		scorer.FileInputs: inputs,
+		scorer.FileResult: result,
+		scorer.FileTested: w.tested,
 		scorer.FileReport: report{Sweep: p.Sweep, Trial: c.Trial, Dataset: ref, Reason: c.Reason, Valid: c.Valid,
 			Test: c.Test, Within: c.Within, Without: c.Without, AsGood: c.AsGood,
 			Calibration: c.Calibration, Verified: c.Verified, Final: c.Final},
@@ -271,12 +265,6 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, f *final
 			return registry.Version{}, fmt.Errorf("write %s: %w", scorer.FileReference, err)
 		}
 		files[scorer.FileReference] = data
-	}
-
-	if live.calibrator != nil {
-		if files[scorer.FileCalibrator], err = live.calibratorText(); err != nil {
-			return registry.Version{}, err
-		}
 	}
 
 	return a.Registry.Register(ctx, p.Spec.Model, string(p.Sweep), files, registry.Info{

@@ -268,7 +268,7 @@ func TestARollbackIsNotUndone(t *testing.T) {
 	w := newWorld(t, options{sweep: "night-2", into: first, leaves: []int{4}, change: withoutGate})
 	want := w.mustConclude(t)
 	reg := registry.New(w.models)
-	must.Get(reg.Rollback(t.Context(), "ctr", "champion", registry.Expect{Version: 2}, registry.Act{By: "on call",
+	must.Get(reg.Rollback(t.Context(), "ctr", "champion", 0, registry.Expect{Version: 2}, registry.Act{By: "on call",
 		Why: "it broke", At: w.now}))(t)
 	w.sweeps = without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
 	if d := cmp.Diff(want, w.mustConclude(t)); d != "" {

@@ -343,30 +343,35 @@ func constant(x []float64, weight []float32) bool {
 	return true
 }
 
-// judgedFiles are the files of the winner, beside those of the final model: later versions are compared with it, since
-// the final model has seen the rows of its own night.
-func (w *winner) judgedFiles(h *holdout) (map[string][]byte, error) {
-	encoding, levels := scorer.Compact(w.trees, h.manifest.Encoding(), h.levels)
+// fileNames are what the files of a model that predicts are called.
+type fileNames struct{ model, features, levels, calibrator string }
+
+var (
+	liveFiles = fileNames{scorer.FileModel, scorer.FileFeatures, scorer.FileLevels, scorer.FileCalibrator}
+	// beside those of a final model: later versions are compared with the winner, since the final model has seen the
+	// rows of its own night
+	judgedFiles = fileNames{scorer.FileJudgedModel, scorer.FileJudgedFeatures, scorer.FileJudgedLevels,
+		scorer.FileJudgedCalibrator}
+)
+
+// addTo adds a model's files to those of a version, and returns the encoding and levels in them.
+func (n fileNames) addTo(files map[string][]byte, w *winner, e *dataset.Encoding,
+	l *dataset.Levels) (*dataset.Encoding, *dataset.Levels, error) {
+	encoding, levels := scorer.Compact(w.trees, e, l)
 	text, err := json.MarshalIndent(encoding, "", "  ")
 	if err != nil {
-		return nil, fmt.Errorf("write %s: %w", scorer.FileJudgedFeatures, err)
+		return nil, nil, fmt.Errorf("write %s: %w", n.features, err)
 	}
-	files := map[string][]byte{scorer.FileJudgedModel: w.model, scorer.FileJudgedFeatures: append(text, '\n')}
+	files[n.model], files[n.features] = w.model, append(text, '\n')
 	if levels != nil {
-		files[scorer.FileJudgedLevels] = levels.Encode()
+		files[n.levels] = levels.Encode()
 	}
 	if w.calibrator != nil {
-		if files[scorer.FileJudgedCalibrator], err = w.calibratorText(); err != nil {
-			return nil, err
+		text, err := json.Marshal(w.calibrator)
+		if err != nil {
+			return nil, nil, fmt.Errorf("write %s: %w", n.calibrator, err)
 		}
+		files[n.calibrator] = append(text, '\n')
 	}
-	return files, nil
-}
-
-func (w *winner) calibratorText() ([]byte, error) {
-	text, err := json.Marshal(w.calibrator)
-	if err != nil {
-		return nil, fmt.Errorf("write %s: %w", scorer.FileCalibrator, err)
-	}
-	return append(text, '\n'), nil
+	return encoding, levels, nil
 }

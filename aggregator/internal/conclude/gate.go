@@ -213,7 +213,7 @@ func (m *match) takeBackChampion(ctx context.Context, v registry.Version) error 
 	if m.gate.OnRegret != sweep.RegretRollback || m.gate.Promote != sweep.PromoteAuto {
 		return nil
 	}
-	_, err = a.Registry.RollbackTo(ctx, model, registry.Champion, now.Last.From,
+	_, err = a.Registry.Rollback(ctx, model, registry.Champion, now.Last.From,
 		registry.Expect{Version: now.Version, Sequence: now.Last.Sequence},
 		registry.Act{By: registry.ByGate, Why: prefix + why, At: a.Now().UTC()})
 	switch {

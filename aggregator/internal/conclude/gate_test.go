@@ -253,7 +253,7 @@ func TestChampionsOf(t *testing.T) {
 		for _, to := range tc.moves {
 			var err error
 			if to < 0 {
-				_, err = reg.RollbackTo(t.Context(), "ctr", registry.Champion, -to, registry.Expect{Any: true}, act)
+				_, err = reg.Rollback(t.Context(), "ctr", registry.Champion, -to, registry.Expect{Any: true}, act)
 			} else {
 				_, err = reg.Promote(t.Context(), "ctr", to, registry.Expect{Any: true}, act)
 			}

@@ -324,7 +324,7 @@ func (e *estate) rolledBack() (errs []error) {
 		}
 	}
 	for k := len(e.promoted) - 2; ; k-- {
-		a, err := e.r.Rollback(ctx, "ctr", registry.Champion, registry.Expect{Any: true}, e.act())
+		a, err := e.r.Rollback(ctx, "ctr", registry.Champion, 0, registry.Expect{Any: true}, e.act())
 		if problem.Is(err, problem.NotFound) && k < 0 {
 			return errs
 		}

@@ -254,7 +254,7 @@ func TestRollbackTo(t *testing.T) {
 	for _, version := range []string{"1", "2", "3"} {
 		w.must("registry", "promote", "ctr@"+version, "--why", "a test")
 	}
-	w.refused(sweep.ExitInput, "champion of ctr was at 1, 2 before, never at 4; to move it there, promote it",
+	w.refused(sweep.ExitInput, "champion of ctr was at 1-2 before, never at 4; to move it there, promote it",
 		"registry",
 		"rollback", "ctr", "--to", "4", "--why", "a test")
 	w.refused(sweep.ExitUsage, "--to is 0", "registry", "rollback", "ctr", "--to", "0", "--why", "a test")

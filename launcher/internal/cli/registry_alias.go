@@ -91,12 +91,10 @@ func registryRollbackCommand(w *Setup) *cobra.Command {
 				case now.Version == to:
 					w.printf("version %d is already the %s of %s\n", to, alias, model)
 					return nil
-				case to > 0:
-					a, err = w.registry.RollbackTo(ctx, model, alias, to, expect, w.actFor(why))
-				case given:
+				case given && to == 0:
 					a, err = w.registry.RemoveAlias(ctx, model, alias, expect, w.actFor(why))
 				default:
-					a, err = w.registry.Rollback(ctx, model, alias, expect, w.actFor(why))
+					a, err = w.registry.Rollback(ctx, model, alias, to, expect, w.actFor(why))
 				}
 				return printMoved(ctx, w, a, now.Version, err)
 			})
