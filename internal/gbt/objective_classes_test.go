@@ -28,59 +28,57 @@ func ofClasses(s tableSpec, k int) *table {
 // leaves reading the text, and the model read back.
 func TestPredictionsOfClasses(t *testing.T) {
 	const k = 4
-	for _, objective := range []string{softmaxName} {
-		d := ofClasses(tableSpec{rows: 3000, numerical: 4, categorical: 2, bins: 30, missing: 0.1, seed: 2}, k)
-		valid := d.Data
-		for r := uint32(1); r < uint32(d.Rows); r += 2 {
-			valid.Subset = append(valid.Subset, r)
+	d := ofClasses(tableSpec{rows: 3000, numerical: 4, categorical: 2, bins: 30, missing: 0.1, seed: 2}, k)
+	valid := d.Data
+	for r := uint32(1); r < uint32(d.Rows); r += 2 {
+		valid.Subset = append(valid.Subset, r)
+	}
+	for name, change := range map[string]func(*Params){
+		"plain":       func(*Params) {},
+		"from zero":   func(p *Params) { p.BoostFromAverage = false },
+		"few splits":  func(p *Params) { p.MinGainToSplit, p.MinDataInLeaf = 20, 300 },
+		"bags":        func(p *Params) { p.BaggingFreq, p.BaggingFraction = 2, 0.6 },
+		"early":       func(p *Params) { p.EarlyStoppingRound = 50 },
+		"by features": func(p *Params) { p.FeatureFraction = 0.4 },
+	} {
+		if raceEnabled && name != "plain" {
+			continue
 		}
-		for name, change := range map[string]func(*Params){
-			"plain":       func(*Params) {},
-			"from zero":   func(p *Params) { p.BoostFromAverage = false },
-			"few splits":  func(p *Params) { p.MinGainToSplit, p.MinDataInLeaf = 20, 300 },
-			"bags":        func(p *Params) { p.BaggingFreq, p.BaggingFraction = 2, 0.6 },
-			"early":       func(p *Params) { p.EarlyStoppingRound = 50 },
-			"by features": func(p *Params) { p.FeatureFraction = 0.4 },
-		} {
-			if raceEnabled && name != "plain" {
-				continue
-			}
-			p := small()
-			p.Objective, p.NumClass, p.NumIterations = objective, k, 12
-			change(&p)
-			var last []float64
-			res := mustTrain(t, &d.Data, p, Options{Threads: 2, Valid: &valid,
-				Eval: func(raw []float64) (float64, error) {
-					last = slices.Clone(raw)
-					return -float64(len(last)), nil
-				}})
-			m := res.Model
-			if len(m.Trees) != k*m.Iterations() || res.Best != m.Iterations() || res.Grown < res.Best {
-				t.Fatalf("%s, %s: %d trees, best %d of %d rounds; want %d each round", objective, name, len(m.Trees),
-					res.Best, res.Grown, k)
-			}
-			back, err := ReadModel(bytes.NewReader(text(t, m)))
-			if err != nil {
-				t.Fatalf("%s, %s: %v", objective, name, err)
-			}
-			if !bytes.Equal(text(t, back), text(t, m)) {
-				t.Errorf("%s, %s: a model that is read and written again differs", objective, name)
-			}
-			binned := must.Get(m.PredictBinned(&valid, 2))(t)
-			all := make([]float64, k*d.Rows)
-			must.Do(t, back.PredictAll(d.raw, all, 2))
-			other := must.Get(leaves.LGEnsembleFromReader(bufio.NewReader(bytes.NewReader(text(t, m))), false))(t)
-			one, theirs := make([]float64, k), make([]float64, k)
-			for i, r := range valid.Subset {
-				m.PredictRow(d.row(int(r)), one)
-				must.Do(t, other.Predict(d.row(int(r)), 0, theirs))
-				for c := range k {
-					want := binned[i*k+c]
-					if one[c] != want || theirs[c] != want || all[int(r)*k+c] != want || res.Best == res.Grown &&
-						math.Abs(last[i*k+c]-want) > 1e-12 {
-						t.Fatalf("%s, %s: row %d, class %d: %v by bins, %v by itself, %v of all, leaves %v, rated "+
-							"with %v", objective, name, r, c, want, one[c], all[int(r)*k+c], theirs[c], last[i*k+c])
-					}
+		p := small()
+		p.Objective, p.NumClass, p.NumIterations = softmaxName, k, 12
+		change(&p)
+		var last []float64
+		res := mustTrain(t, &d.Data, p, Options{Threads: 2, Valid: &valid,
+			Eval: func(raw []float64) (float64, error) {
+				last = slices.Clone(raw)
+				return -float64(len(last)), nil
+			}})
+		m := res.Model
+		if len(m.Trees) != k*m.Iterations() || res.Best != m.Iterations() || res.Grown < res.Best {
+			t.Fatalf("%s: %d trees, best %d of %d rounds; want %d each round", name, len(m.Trees),
+				res.Best, res.Grown, k)
+		}
+		back, err := ReadModel(bytes.NewReader(text(t, m)))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if !bytes.Equal(text(t, back), text(t, m)) {
+			t.Errorf("%s: a model that is read and written again differs", name)
+		}
+		binned := must.Get(m.PredictBinned(&valid, 2))(t)
+		all := make([]float64, k*d.Rows)
+		must.Do(t, back.PredictAll(d.raw, all, 2))
+		other := must.Get(leaves.LGEnsembleFromReader(bufio.NewReader(bytes.NewReader(text(t, m))), false))(t)
+		one, theirs := make([]float64, k), make([]float64, k)
+		for i, r := range valid.Subset {
+			m.PredictRow(d.row(int(r)), one)
+			must.Do(t, other.Predict(d.row(int(r)), 0, theirs))
+			for c := range k {
+				want := binned[i*k+c]
+				if one[c] != want || theirs[c] != want || all[int(r)*k+c] != want || res.Best == res.Grown &&
+					math.Abs(last[i*k+c]-want) > 1e-12 {
+					t.Fatalf("%s: row %d, class %d: %v by bins, %v by itself, %v of all, leaves %v, rated "+
+						"with %v", name, r, c, want, one[c], all[int(r)*k+c], theirs[c], last[i*k+c])
 				}
 			}
 		}
@@ -291,28 +289,26 @@ func TestClassesResume(t *testing.T) {
 // by.
 func TestClassesContinueWithoutAClass(t *testing.T) {
 	const k = 3
-	for _, objective := range []string{softmaxName} {
-		d := ofClasses(tableSpec{rows: 2000, numerical: 4, bins: 20, seed: 4}, k)
-		p := small()
-		p.Objective, p.NumClass, p.NumIterations = objective, k, 5
-		in := must.Get(mustTrain(t, &d.Data, p, Options{}).Model.OnBins(d.Features))(t)
-		tonight := d.Data
-		for r, y := range d.Label {
-			if y < k-1 {
-				tonight.Subset = append(tonight.Subset, uint32(r))
-			}
+	d := ofClasses(tableSpec{rows: 2000, numerical: 4, bins: 20, seed: 4}, k)
+	p := small()
+	p.Objective, p.NumClass, p.NumIterations = softmaxName, k, 5
+	in := must.Get(mustTrain(t, &d.Data, p, Options{}).Model.OnBins(d.Features))(t)
+	tonight := d.Data
+	for r, y := range d.Label {
+		if y < k-1 {
+			tonight.Subset = append(tonight.Subset, uint32(r))
 		}
-		var rated []float64
-		m := mustTrain(t, &tonight, p, Options{Input: in, Valid: &d.Data, Eval: func(raw []float64) (float64, error) {
-			rated = slices.Clone(raw)
-			return 0, nil
-		}}).Model
-		got := must.Get(m.PredictBinned(&d.Data, 1))(t)
-		for i, want := range rated {
-			if math.Abs(got[i]-want) > 1e-9 {
-				t.Fatalf("%s: row %d, class %d: the model predicts %v, it was rated by %v", objective, i/k, i%k, got[i],
-					want)
-			}
+	}
+	var rated []float64
+	m := mustTrain(t, &tonight, p, Options{Input: in, Valid: &d.Data, Eval: func(raw []float64) (float64, error) {
+		rated = slices.Clone(raw)
+		return 0, nil
+	}}).Model
+	got := must.Get(m.PredictBinned(&d.Data, 1))(t)
+	for i, want := range rated {
+		if math.Abs(got[i]-want) > 1e-9 {
+			t.Fatalf("row %d, class %d: the model predicts %v, it was rated by %v", i/k, i%k, got[i],
+				want)
 		}
 	}
 }

@@ -162,17 +162,14 @@ func TestPausedTrialsArePromoted(t *testing.T) {
 
 // TestPromotionsThatFollowFromNoScore are the same when made again, unless they say the opposite.
 func TestPromotionsThatFollowFromNoScore(t *testing.T) {
-	for _, r := range []sweep.Promotion{
-		{Promoted: true, Unread: true, Reason: "its score at the rung cannot be read"},
-	} {
-		r.Trial, r.Step = 4, 3
-		if err := search.ReplayPromotion(pausing(sweep.StopASHA), &r); err != nil {
-			t.Errorf("made again that promoted is %t, %s: %v", r.Promoted, r.Reason, err)
-		}
-		r.Promoted = !r.Promoted
-		if err := search.ReplayPromotion(pausing(sweep.StopASHA), &r); err == nil {
-			t.Errorf("made again that promoted is %t, %s: got no error, want one", r.Promoted, r.Reason)
-		}
+	r := sweep.Promotion{Promoted: true, Unread: true, Reason: "its score at the rung cannot be read"}
+	r.Trial, r.Step = 4, 3
+	if err := search.ReplayPromotion(pausing(sweep.StopASHA), &r); err != nil {
+		t.Errorf("made again that promoted is %t, %s: %v", r.Promoted, r.Reason, err)
+	}
+	r.Promoted = !r.Promoted
+	if err := search.ReplayPromotion(pausing(sweep.StopASHA), &r); err == nil {
+		t.Errorf("made again that promoted is %t, %s: got no error, want one", r.Promoted, r.Reason)
 	}
 }
 

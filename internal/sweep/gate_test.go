@@ -222,13 +222,6 @@ func TestSeveralObjectives(t *testing.T) {
 			t.Errorf("%s: got %v, expected %s", metric, err, want)
 		}
 	}
-	for _, c := range []struct{ from, to, want string }{} {
-		text := strings.NewReplacer("metric: average_precision", "metric: [auc, trees]", c.from, c.to).Replace(good)
-		if _, err := sweep.ParseSpec("sweep.yaml", []byte(text), v); err == nil ||
-			!strings.Contains(err.Error(), c.want) {
-			t.Errorf("several objectives and %s: %v, expected %s", c.to, err, c.want)
-		}
-	}
 
 	// In a plan the metric is a text, with one objective as with several.
 	s, err := read("metric: average_precision")

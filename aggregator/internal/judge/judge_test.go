@@ -168,7 +168,6 @@ func TestChecksNameTheirVersion(t *testing.T) {
 	}
 }
 
-// Each part refuses with a sentence of its own.
 // TestRowsOfClasses: a row with a prediction for each class is one row.
 func TestRowsOfClasses(t *testing.T) {
 	m := must.Get(metric.Lookup("multi_logloss"))(t)
@@ -220,7 +219,7 @@ func kinds(seed uint64, n int, errNew, errOld float64, bad func(r *rand.Rand, cl
 // TestNightsOfClasses: of ten quiet nights of three classes nearly all go live. Labels that are shuffled, and two
 // classes that are swapped, block a night, with the class by name; so does a model that knows only the shares.
 func TestNightsOfClasses(t *testing.T) {
-	m := named(t, "multi_logloss")
+	m := must.Get(metric.Lookup("multi_logloss"))(t)
 	spec := sweep.Spec{Metric: "multi_logloss"}
 	same := func(_ *rand.Rand, class int) int { return class }
 	evidence := func(seed uint64, bad func(*rand.Rand, int) int) judge.Evidence {
@@ -281,11 +280,6 @@ func TestNightsOfClasses(t *testing.T) {
 			t.Errorf("%s: got %q, want no words of two classes", name, d.Reason)
 		}
 	}
-}
-
-func named(t *testing.T, name string) metric.Metric {
-	t.Helper()
-	return must.Get(metric.Lookup(name))(t)
 }
 
 // TestSentences: each kind of evidence leads to its verdict, with sentences that say why.
