@@ -34,9 +34,7 @@ func naive(d *Data, rows []uint32, features []int, gh []uint32, pack packing, of
 }
 
 func TestHistogramsAreExact(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it finds no race that shorter tests do not")
-	}
+	long(t)
 	// More rows than a word can take, an odd number of features, and the largest possible gradients.
 	d := randomTable(tableSpec{rows: 3*maxPackedRows + 77, numerical: 9, categorical: 4, bins: 254, missing: 0.1,
 		seed: 1})

@@ -177,9 +177,7 @@ func trials(f *testing.F, n int) {
 
 // FuzzReference compares the trainer with the slow but simple one in reference_test.go.
 func FuzzReference(f *testing.F) {
-	if testing.Short() {
-		f.Skip("it finds no race that shorter tests do not")
-	}
+	long(f)
 	trials(f, 120)
 	f.Fuzz(func(t *testing.T, seed uint64, s uint8) {
 		trial := randomTrial(seed, size(s)%sizes)
@@ -195,9 +193,7 @@ func FuzzReference(f *testing.F) {
 
 // FuzzInvariants recomputes everything from the rows, after every tree and, in one tree, after every split.
 func FuzzInvariants(f *testing.F) {
-	if testing.Short() {
-		f.Skip("it finds no race that shorter tests do not")
-	}
+	long(f)
 	trials(f, 120)
 	f.Fuzz(func(t *testing.T, seed uint64, s uint8) {
 		trial := randomTrial(seed, size(s)%sizes)

@@ -396,7 +396,7 @@ func unraced(t *testing.T) {
 
 // long skips a test under -short, as `make race` runs it: under the race detector it takes a minute and covers no more
 // than shorter tests.
-func long(t *testing.T) {
+func long(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("it is long: run it without -short")

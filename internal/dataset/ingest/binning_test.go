@@ -119,9 +119,7 @@ func skewedTable(rows int) string {
 
 // No feature has more bins than max_bin, statistics among them, and rows that are predicted find theirs.
 func TestMaxBinHoldsForStatistics(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it finds no race that shorter tests do not")
-	}
+	long(t)
 	text := skewedTable(9000)
 	for name, order := range map[string]string{"by time": "{column: tick}", "random": "{copies: 2}"} {
 		statistics := map[string]string{"by time": "[rate, count, recency]", "random": "[rate, count]"}[name]

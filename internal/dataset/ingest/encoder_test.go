@@ -238,9 +238,7 @@ func TestEncodeAnotherSample(t *testing.T) {
 
 // The sample holds raw values as the table has them, of the last split, evenly.
 func TestSampleIsRaw(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it finds no race that shorter tests do not")
-	}
+	long(t)
 	csv := csvOf("y,x,s,part", 30_000, func(i int) string {
 		return fmt.Sprintf("%d,%07.2f,\" t %d\",%s", i%2, float64(i%500), i%3, []string{"train", "calib", "test"}[i%3])
 	})

@@ -108,9 +108,7 @@ func allocated(fn func()) int64 {
 
 // A sampled cell does not keep the rest of its record, and a batch of long records is short.
 func TestLongRecordsDoNotStay(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it finds no race that shorter tests do not")
-	}
+	long(t)
 	html := strings.Repeat("<p>", 10_000)
 	var b strings.Builder
 	b.WriteString("y,x,html\n")

@@ -77,9 +77,7 @@ func TestSampleKeepsWhatIsLeftOut(t *testing.T) {
 // A column that goes on with time stays where the latest rows say what the next ones are like, and goes where they do
 // not.
 func TestColumnsThatGoOnWithTime(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it finds no race that shorter tests do not")
-	}
+	long(t)
 	const months, rows = 48, 4800
 	for name, tc := range map[string]struct {
 		rate    func(month int) float64
@@ -118,9 +116,7 @@ func TestColumnsThatGoOnWithTime(t *testing.T) {
 
 // An id is one id however a program writes it, at staging and at predicting, as a category and as a level.
 func TestSpellingsOfOneID(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it finds no race that shorter tests do not")
-	}
+	long(t)
 	write := func(spell func(i, id int) string) string {
 		return csvOf("y,id,big,flag", 6000, func(i int) string {
 			id := encode.Mix(uint64(i)) % 50

@@ -175,9 +175,7 @@ func TestRealTableInParts(t *testing.T) {
 // For random tables, the bin of every cell's model value is the bin that Stage wrote, whether the encoder reads the
 // source again or the sample.
 func TestEncoderAgreesWithStage(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it finds no race that shorter tests do not")
-	}
+	long(t)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	for name, spec := range randomSpecs {

@@ -306,9 +306,7 @@ func TestNumericTokensInText(t *testing.T) {
 
 // TestStageErrorsNameThePlace: tables and specs that cannot be staged are refused with file, line and column, or key.
 func TestStageErrorsNameThePlace(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it finds no race that shorter tests do not")
-	}
+	long(t)
 	const abc = "a,b,y\n1,x,0\n2,y,1\n3,z,0\n"
 	many := func(values ...any) string {
 		s := "a,y\n"
@@ -557,7 +555,7 @@ func TestGoldenStage(t *testing.T) {
 
 // long leaves a test to `make test`: the race detector, under which it takes a minute, has nothing to see in it that
 // shorter ones do not show.
-func long(t *testing.T) {
+func long(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("it is long: run it without -short")

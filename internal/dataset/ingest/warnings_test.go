@@ -175,9 +175,7 @@ func TestFolded(t *testing.T) {
 // By time, a number that goes on with it is no feature, whatever its name; one that comes back is, and in a random
 // order both are.
 func TestNumbersThatGoOnWithTime(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it finds no race that shorter tests do not")
-	}
+	long(t)
 	rng := rand.New(rand.NewPCG(5, 1))
 	csv := csvOf("y,at,serial,month,weekday,id", 6000, func(i int) string {
 		return fmt.Sprintf("%d,%d,%d,%d,%d,k%d", rng.IntN(2), i, 10*i+rng.IntN(10), i/600, i/100%7, rng.IntN(50))
@@ -339,9 +337,7 @@ const namedSpec = "label: y\nsplit: {by: hash, key: at, train: 0.8, test: 0.2}\n
 // Columns whose names look like those of statistics, or like ranges, are told from them by what they are. Where two
 // features would have one name, a sentence says of which columns.
 func TestNamesAreNotIdentity(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it finds no race that shorter tests do not")
-	}
+	long(t)
 	for name, tc := range map[string]struct {
 		columns []string
 		rest    string

@@ -299,9 +299,7 @@ func flippedParquet(t *testing.T, data []byte) {
 
 // TestFlippedParquet: a file with a wrong byte is refused or read, and never brings the program down.
 func TestFlippedParquet(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it finds no race that shorter tests do not")
-	}
+	long(t)
 	for _, name := range []string{"types.parquet", "types_v2.parquet"} {
 		data := must.Get(os.ReadFile(filepath.Join("testdata", "types", name)))(t)
 		for at := 4; at < len(data); at += 151 {
@@ -314,9 +312,7 @@ func TestFlippedParquet(t *testing.T) {
 
 // No byte of a file, whatever it is changed to, makes reading it take much memory.
 func TestEveryFlippedByte(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it finds no race that shorter tests do not")
-	}
+	long(t)
 	var b bytes.Buffer
 	w, err := NewParquetWriter(&b, []Column{{Name: "s", Type: dataset.Text}, {Name: "x", Type: dataset.Float}}, Plain)
 	must.Do(t, err)
@@ -502,9 +498,7 @@ func TestCSVWriterRoundTrip(t *testing.T) {
 
 // Compressed pages share the buffers that they are read into: columns that kept one each took half of staging's memory.
 func TestParquetColumnsShareABuffer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it finds no race that shorter tests do not")
-	}
+	long(t)
 	const columns, rows = 32, 1 << 16 // pages of half a megabyte
 	rng := rand.New(rand.NewPCG(7, 1))
 	b := &Batch{Rows: rows}

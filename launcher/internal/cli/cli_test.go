@@ -136,9 +136,7 @@ func TestNoPlanWithoutBatch(t *testing.T) {
 	w := newStagedWorld(t)
 	w.jobs.away = errors.New("no answer")
 	w.refused(sweep.ExitError, "no answer", "sweep", w.file("sweep.yaml", sweepYAML))
-	for attrs, err := range w.buckets["sweeps"].List(t.Context(), "") {
-		t.Errorf("the bucket has %q (%v), want it empty: no plan without a job", attrs.Name, err)
-	}
+	w.empty("sweeps")
 }
 
 // TestCtrlCSaysThatTheSweepGoesOn stops watching.
@@ -198,9 +196,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 		len(both.Plan.Trials) != 4 || len(both.Request) == 0 {
 		t.Errorf("sweep --dry-run --json: %+v, %v, expected a plan of 4 trials and a request", both, err)
 	}
-	for attrs, err := range w.buckets["sweeps"].List(t.Context(), "") {
-		t.Errorf("%s was written (%v)", attrs.Name, err)
-	}
+	w.empty("sweeps")
 	if len(w.jobs.submitted) > 0 {
 		t.Error("a job was submitted")
 	}
