@@ -148,9 +148,9 @@ func marked(attribute string) func(time.Time) template.HTML {
 // words is a name of a state or a verdict as text.
 func words(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
-// sentence ends a text with a full stop.
+// sentence ends a text with a full stop, and keeps percent signs on the lines of their numbers.
 func sentence(text string) string {
-	if text == "" || strings.ContainsAny(text[len(text)-1:], ".!?") {
+	if text = strings.ReplaceAll(text, " %", "\u00a0%"); text == "" || strings.ContainsAny(text[len(text)-1:], ".!?") {
 		return text
 	}
 	return text + "."

@@ -180,7 +180,7 @@ func Listed(versions []registry.Version, aliases []registry.Alias) []ListedVersi
 
 // Versions writes a list of a model's versions.
 func (w Printer) Versions(listed []ListedVersion, now time.Time) {
-	t := w.Table("version", "alias", "score on test", "age", "night", "sweep", "dataset")
+	t := w.Table("version", "alias", "score on test", "age", "night", "sweep", "dataset").Least("sweep", "dataset")
 	for _, v := range listed {
 		t.Row(v.Number, strings.Join(v.Aliases, " "), Score(v.Info.Metrics, v.Metric, v.SE),
 			Age(v.Info.At, now), v.Night, v.Info.Labels["sweep"], v.Info.Labels["dataset"])
