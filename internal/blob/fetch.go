@@ -22,7 +22,7 @@ func Fetch(ctx context.Context, s Store, o Attrs, file string, report func(int64
 	}
 	defer f.Close()
 
-	n, err := io.Copy(f, io.TeeReader(r, reported(report)))
+	n, err := io.Copy(f, io.TeeReader(r, Reported(report)))
 	if err == nil && n != o.Size {
 		err = fmt.Errorf("it ended after %d of %d bytes", n, o.Size)
 	}
@@ -32,11 +32,11 @@ func Fetch(ctx context.Context, s Store, o Attrs, file string, report func(int64
 	return f.Close()
 }
 
-// reported is told of what is written to it.
-type reported func(int64)
+// Reported is told of how many bytes are written to it.
+type Reported func(int64)
 
 // Write implements io.Writer.
-func (r reported) Write(p []byte) (int, error) {
+func (r Reported) Write(p []byte) (int, error) {
 	r(int64(len(p)))
 	return len(p), nil
 }

@@ -167,23 +167,30 @@ func (s *Sweep) CreateConclusion(ctx context.Context, c sweep.Conclusion) (creat
 	return create(ctx, s.bucket, s.names.Conclusion(), &c)
 }
 
-// Told records the notifications sent for a sweep on one occasion.
+// Told records the notifications sent on one occasion.
 type Told struct {
-	s  *Sweep
-	on sweep.Occasion
+	bucket blob.Store
+	mark   func(channel string) string // the object that says so
 }
 
-// Told returns them.
-func (s *Sweep) Told(on sweep.Occasion) Told { return Told{s, on} }
+// Told returns those for the sweep on an occasion.
+func (s *Sweep) Told(on sweep.Occasion) Told {
+	return Told{s.bucket, func(channel string) string { return s.names.Told(on, channel) }}
+}
+
+// ToldOfTable returns those about a blocked version of a dataset, which are in the datasets bucket.
+func ToldOfTable(datasets blob.Store, name, version string) Told {
+	return Told{datasets, func(channel string) string { return sweep.DatasetTold(name, version, channel) }}
+}
 
 // Has reports whether the notification was sent on the channel.
 func (t Told) Has(ctx context.Context, channel string) (bool, error) {
-	return exists(ctx, t.s.bucket, t.s.names.Told(t.on, channel))
+	return exists(ctx, t.bucket, t.mark(channel))
 }
 
 // Put records that it was sent. Recording it again is harmless.
 func (t Told) Put(ctx context.Context, id, channel string, at time.Time) error {
-	_, err := create(ctx, t.s.bucket, t.s.names.Told(t.on, channel), &sweep.Mark{Format: sweep.FormatVersion, ID: id,
+	_, err := create(ctx, t.bucket, t.mark(channel), &sweep.Mark{Format: sweep.FormatVersion, ID: id,
 		Channel: channel, At: at.UTC()})
 	return err
 }

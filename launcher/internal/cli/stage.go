@@ -16,6 +16,7 @@ import (
 	"coppice/internal/notify"
 	"coppice/internal/problem"
 	"coppice/internal/program"
+	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/cloudjob"
 	"coppice/launcher/internal/stager"
 )
@@ -240,7 +241,7 @@ func printStaged(ctx context.Context, w *Setup, staged *stager.Staged, dst stage
 
 	if w.cloud != nil && dst.Store == w.datasets { // the dataset that others train on
 		w.sendVerdict(ctx, notify.StagedMessage(night.Dataset+"@"+night.Version, nights.Reason(findings), w.Now()),
-			stager.Told{Store: w.datasets, Name: night.Dataset, Version: night.Version})
+			sweepstore.ToldOfTable(w.datasets, night.Dataset, night.Version))
 	}
 	return stager.CheckNight(night, w.Now(), f.out)
 }

@@ -191,18 +191,6 @@ func (s *Stager) fetchObjects(ctx context.Context, src *source, dir string) erro
 	return nil
 }
 
-// counted reports what is read through it.
-type counted struct {
-	r      io.Reader
-	report func(int64)
-}
-
-func (c *counted) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.report(int64(n))
-	return n, err
-}
-
 // upload copies the files of a staged folder, but not its manifest, into the bucket, and returns their checksums.
 // Objects with the same contents, such as those of an interrupted upload, are kept; damaged ones are overwritten.
 func (s *Stager) upload(ctx context.Context, dir string, m *dataset.Manifest, store blob.Store) (map[string]uint32,
@@ -294,7 +282,7 @@ func uploadOne(ctx context.Context, file string, store blob.Store, name string, 
 		if _, err := f.Seek(0, io.SeekStart); err != nil {
 			return 0, err
 		}
-		_, err = store.Put(ctx, name, cond, &counted{f, report})
+		_, err = store.Put(ctx, name, cond, io.TeeReader(f, blob.Reported(report)))
 		// another process may be uploading the same
 		if err == nil || attempt == 3 || !errors.Is(err, blob.ErrPrecondition) {
 			return sum, err
