@@ -65,14 +65,14 @@ var ceilings = map[string]int{
 	"internal/strictjson":          304,
 	"internal/strictyaml":          759,
 	"internal/sweep":               5088,
-	"internal/sweepstore":          1429,
+	"internal/sweepstore":          1436,
 	"internal/team":                1334,
 	"internal/telemetry":           216,
 	"launcher":                     13,
 	"launcher/command":             429,
 	"launcher/internal/bill":       271,
 	"launcher/internal/clean":      552,
-	"launcher/internal/cli":        4044,
+	"launcher/internal/cli":        4045,
 	"launcher/internal/cloudjob":   502,
 	"launcher/internal/console":    283,
 	"launcher/internal/doctor":     638,
@@ -87,7 +87,7 @@ var ceilings = map[string]int{
 	"launcher/internal/serve":      1638,
 	"launcher/internal/show":       1839,
 	"launcher/internal/slot":       247,
-	"launcher/internal/stager":     1708,
+	"launcher/internal/stager":     1655,
 	"launcher/internal/sweepview":  647,
 	"localemu":                     15,
 	"localemu/batchemu":            2087,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 109_781
+const maxLines = 109_736
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40
