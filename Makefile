@@ -122,7 +122,8 @@ CONCURRENT_TESTS := ./aggregator/internal/cli ./internal/cloud/batch ./internal/
 ONE_AT_A_TIME := ./aggregator/internal/conclude ./internal/scorer ./launcher/internal/cli ./task/internal/worker \
   ./internal/gbt ./internal/dataset/ingest ./internal/team ./localemu/batchemu ./internal/nights \
   ./launcher/internal/serve ./internal/registry ./launcher/internal/stager ./internal/calibrate ./internal/cloud/gcs \
-  ./localemu/gcsemu ./internal/sweepstore ./localemu/internal/cli
+  ./localemu/gcsemu ./internal/sweepstore ./localemu/internal/cli ./launcher/internal/clean \
+  ./internal/fit ./internal/dataset/encode
 RACE_TESTS := TestAggregatorsOverAFoulStore TestANewAggregatorRecallsWeeksOfSweeps TestOpenMappedAtOnce TestConsoleServes \
   TestWatchOfAJobThatIsGone \
   TestSameModelsHoweverManyTasks TestOpenFoldsOverAFoulStore TestTheFinalTrainingOfSeveralMachines \
@@ -139,7 +140,8 @@ RACE_TESTS := TestAggregatorsOverAFoulStore TestANewAggregatorRecallsWeeksOfSwee
   TestConcurrentRegister TestConcurrentOtherBytes TestConcurrentMoves \
   TestStagingsSideBySide TestSameBytesWhateverTheProcessors TestStandingStill TestLostAnswersAreSettled \
   TestGenerationsAreUnique TestLongUploadSpills TestFaults \
-  TestUp TestSignalEndsCommandAndLeavesNothing
+  TestUp TestSignalEndsCommandAndLeavesNothing \
+  TestTogether TestNeededMeanwhile TestUndone TestBag TestTrainOnFolds TestSameBinsForAnyThreadsAndMemory
 race: export CGO_ENABLED = 1
 # A watched program sleeps a second before it exits, in case other threads still have a race to report; with
 # some hundred programs that the tests start, that is minutes. By then tests have waited for their goroutines.
