@@ -20,13 +20,16 @@ func (p *parser) root(lo, hi int64) fbTable {
 	return t.follow(lo)
 }
 
-// follow returns the table that the offset at position at points to.
+// follow returns the table that the offset at position at points to. If anything of it is outside the buffer, the
+// parser's error is set and the table has no fields.
 func (t fbTable) follow(at int64) fbTable {
 	pos, ok := t.target(at)
 	if !ok || !t.checkInside(pos, 4) {
 		return fbTable{p: t.p}
 	}
 
+	// A table begins with how far before it (or, if negative, behind) its vtable is. That begins with its own length in
+	// bytes, and has the position of each field within the table.
 	vtable := pos - int64(t.p.i32(pos))
 	if !t.checkInside(vtable, 4) {
 		return fbTable{p: t.p}
@@ -40,6 +43,7 @@ func (t fbTable) follow(at int64) fbTable {
 	return fbTable{p: t.p, pos: pos, lo: t.lo, hi: t.hi, vtable: vtable, vtableLen: n}
 }
 
+// target is where the offset at position at points to: offsets count from themselves.
 func (t fbTable) target(at int64) (int64, bool) {
 	if !t.checkInside(at, 4) {
 		return 0, false

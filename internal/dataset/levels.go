@@ -244,6 +244,8 @@ func levelsOf(tables []LevelTable) int {
 	return last.First + last.Levels
 }
 
+// parseLevels finds the columns of levels.arrow. Weights are there if the table has any, which only the file itself
+// tells; the time of a level's last row is there if one of the tables uses it.
 func parseLevels(data []byte, tables []LevelTable) (*arrowFile, error) {
 	f, err := parseArrow(LevelsFile, data)
 	if err != nil {

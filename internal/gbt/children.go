@@ -354,7 +354,8 @@ func (g *grower) scoreFeature(f int, s *splitFinder, worker int) {
 	best := &s.best[worker]
 
 	if feature.Categorical {
-		g.splitScorer.categorical(s.leaf.hist, from, feature.Bins, g.leftBins[f], &s.target, f, best, g.cats[worker])
+		g.splitScorer.scoreCategorical(s.leaf.hist, from, feature.Bins, g.leftBins[f], &s.target, f, best,
+			g.cats[worker])
 		return
 	}
 	scored := scoredFeature{Feature: feature, number: f, from: from, group: g.coarseBin[f]}

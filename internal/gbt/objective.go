@@ -394,9 +394,11 @@ type binary struct {
 	heaviest float64 // largest product of a row's and its class's weight
 }
 
+// newBinary checks that the labels are 0 and 1 and that both have rows, weighs the classes as scale_pos_weight or
+// is_unbalance say, and finds the heaviest row, on which the grid of gradients depends.
 func newBinary(p *Params, d *Data, _ string) (objective, error) {
 	b := &binary{logistic: logistic{d: d, positive: 1, weight: [2]float64{1, p.ScalePosWeight}}}
-	var seen [4]float64
+	var seen [4]float64 // one array, since it is what the workers of a team pass on
 	count, heaviest := seen[:2], seen[2:]
 
 	err := d.each(seen[:], func(r uint32, w float64) error {

@@ -294,7 +294,7 @@ func TestQuantiles(t *testing.T) {
 			sets, size = append(sets, all), append(size, len(all))
 			want = append(want, sortedQuantile(values, nil, level))
 		}
-		for i, got := range (*link)(nil).between(sets, size, level, poolOf(1)) {
+		for i, got := range (*link)(nil).plainQuantiles(sets, size, level, poolOf(1)) {
 			if got != want[i] {
 				t.Fatalf("the quantile %v of set %d of %d values: got %v, want %v", level, i, size[i], got, want[i])
 			}

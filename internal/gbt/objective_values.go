@@ -182,9 +182,9 @@ func (o *pointwise) quantiles(sets [][]uint32, size []int, raw []float64, pool *
 		}
 	})
 	if o.d.Weight == nil {
-		return o.d.link.between(all, size, o.level, pool)
+		return o.d.link.plainQuantiles(all, size, o.level, pool)
 	}
-	return o.d.link.beyond(all, o.d.total(), o.level, pool)
+	return o.d.link.weightedQuantiles(all, o.d.total(), o.level, pool)
 }
 
 // renew gives leaves the quantiles of their rows' residuals, shrunk by learning_rate, or raises them to o.least.

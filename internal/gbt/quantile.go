@@ -100,9 +100,10 @@ func withByte(all []residual, shift int, b byte) []residual {
 	return all[:n]
 }
 
-// between returns quantiles of sets of equal weights, of which all workers together have so many: each interpolates
-// between the two neighbours where the level is, counted from the greatest down, as LightGBM's PercentileFun.
-func (l *link) between(sets [][]residual, size []int, level float64, pool *pool) []float64 {
+// plainQuantiles returns quantiles of sets of equal weights, of which all workers together have so many: each
+// interpolates between the two neighbours where the level is, counted from the greatest down, as LightGBM's
+// PercentileFun.
+func (l *link) plainQuantiles(sets [][]residual, size []int, level float64, pool *pool) []float64 {
 	place := func(n int64) (at float64, i int64) {
 		at = float64((1 - level) * float64(n))
 		return at, int64(at)
@@ -137,9 +138,10 @@ func (l *link) between(sets [][]residual, size []int, level float64, pool *pool)
 	return values
 }
 
-// beyond returns the numbers of sets with which more than a share of the weight is reached. Weights become multiples of
-// a unit of which the heaviest row of all workers' has so many that the sum of rows still fits.
-func (l *link) beyond(sets [][]residual, rows int, share float64, pool *pool) []float64 {
+// weightedQuantiles returns for each set the least number up to which more than a share of the set's weight is reached.
+// It scales the weights, which are then added as integers, by a power of two such that the sum of all workers' rows
+// fits an int64.
+func (l *link) weightedQuantiles(sets [][]residual, rows int, share float64, pool *pool) []float64 {
 	heaviest := make([]*float64, len(sets))
 	for s, set := range sets {
 		w := 0.0
@@ -155,7 +157,7 @@ func (l *link) beyond(sets [][]residual, rows int, share float64, pool *pool) []
 			units := math.Ldexp(1, 62-bits.Len(uint(rows))-exponent)
 			for i := range sets[s] {
 				if *heaviest[s] == 0 {
-					sets[s][i].weight = 1
+					sets[s][i].weight = 1 // no row has a weight: all count alike
 				} else {
 					sets[s][i].weight *= units
 				}

@@ -12,10 +12,11 @@ type category struct {
 	order float64 // sort key
 }
 
-// categorical scores splits of an unordered feature and updates best. With few categories, each against the rest. With
-// many, as in LightGBM and after Fisher (1958): sorted by gradient over hessian, the best of all subsets is a run from
-// either end. leftBins is the number of bins that may go left (for a coarser max_bin).
-func (s *splitScorer) categorical(h histogram, from, bins, leftBins int, t *splitTarget, feature int, best *split,
+// scoreCategorical scores splits of an unordered feature and updates best. With few categories, each against the rest,
+// or with extra_trees one that is drawn. With many, as in LightGBM and after Fisher (1958): sorted by gradient over
+// hessian, the best of all subsets is a run from either end. leftBins is the number of bins that may go left (for a
+// coarser max_bin).
+func (s *splitScorer) scoreCategorical(h histogram, from, bins, leftBins int, t *splitTarget, feature int, best *split,
 	buf []category) {
 	all := buf[:0]
 

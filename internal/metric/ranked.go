@@ -288,7 +288,8 @@ func (g *groups) takeGroup(in Input, rows []uint32) (weight float64) {
 	return weight
 }
 
-// dcg gives every row in a run of equal predictions the mean gain of the run.
+// dcg is the discounted cumulative gain of the group's first places, by descending prediction. The order of equal
+// predictions means nothing, so each row of such a run counts with the mean gain of the run.
 func (g *groups) dcg(places int) float64 {
 	total := 0.0
 	for begin := 0; begin < min(places, len(g.scored)); {

@@ -27,7 +27,8 @@ type listed struct {
 	last      int          // the highest of all; 0 for none
 }
 
-func (r *Registry) listed(ctx context.Context, model string) (listed, error) {
+// listVersions lists the names of a model's objects and sorts its versions by what there is of them.
+func (r *Registry) listVersions(ctx context.Context, model string) (listed, error) {
 	l := listed{marked: map[int]bool{}}
 	claims := map[int]bool{}
 	err := r.listNames(ctx, versionsDir(model), func(object string) {
@@ -65,7 +66,7 @@ func (r *Registry) listed(ctx context.Context, model string) (listed, error) {
 // findNewest returns the newest version that was not deleted; 0 if there is none. Only the marks of newer ones are
 // read.
 func (r *Registry) findNewest(ctx context.Context, model string) (int, error) {
-	l, err := r.listed(ctx, model)
+	l, err := r.listVersions(ctx, model)
 	if err != nil {
 		return 0, err
 	}
@@ -85,7 +86,7 @@ type scanned struct {
 
 // scanVersions reads the marks of deleted versions, too.
 func (r *Registry) scanVersions(ctx context.Context, model string) (s scanned, err error) {
-	l, err := r.listed(ctx, model)
+	l, err := r.listVersions(ctx, model)
 	if err != nil {
 		return s, err
 	}

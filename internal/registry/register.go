@@ -67,7 +67,7 @@ type registration struct {
 // claimNumber finds the number that belongs to the key, or takes the next one. FORMAT.md explains why callers with the
 // same key cannot get different numbers.
 func (w *registration) claimNumber(ctx context.Context) error {
-	l, err := w.listed(ctx, w.model) // before looking for the key's own object
+	l, err := w.listVersions(ctx, w.model) // before looking for the key's own object
 	if err != nil {
 		return err
 	}
@@ -271,7 +271,7 @@ func (r *Registry) numberOfKey(ctx context.Context, model, key string) (int, err
 		return number, err
 	}
 
-	l, errList := r.listed(ctx, model)
+	l, errList := r.listVersions(ctx, model)
 	if errList != nil {
 		return 0, errList
 	}

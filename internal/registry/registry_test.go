@@ -95,6 +95,8 @@ func TestRegisterAndRead(t *testing.T) {
 	}
 }
 
+// TestManyVersionsKeepTheirOrder: versions are listed by number, and the newest is the highest, also beyond the ninth,
+// where the names of their objects sort otherwise.
 func TestManyVersionsKeepTheirOrder(t *testing.T) {
 	r := registry.New(blob.Memory())
 	for i := range 23 {
@@ -105,7 +107,7 @@ func TestManyVersionsKeepTheirOrder(t *testing.T) {
 	all := must.Get(r.Versions(t.Context(), "ctr"))(t)
 	for i, v := range all {
 		if v.Number != i+1 {
-			t.Errorf("%d at %d", v.Number, i)
+			t.Errorf("version %d is listed at place %d; want version %d", v.Number, i, i+1)
 		}
 	}
 	if v, err := r.Get(t.Context(), "ctr", ""); err != nil || v.Number != 23 {

@@ -115,7 +115,7 @@ func (t *Trials) list(ctx context.Context, prefix string) (Listing, error) {
 			continue
 		}
 
-		if l.Trials[trial].climbs(part, number, attrs.Generation) {
+		if l.Trials[trial].noteRung(part, number, attrs.Generation) {
 			continue
 		}
 
@@ -148,17 +148,18 @@ func (t *Trials) list(ctx context.Context, prefix string) (Listing, error) {
 	return l, nil
 }
 
-// climbs records an object of a rung; it reports whether it is one.
-func (t *Listed) climbs(part sweep.Part, step int, at blob.Generation) bool {
-	of := map[sweep.Part]*map[int]blob.Generation{sweep.PartRung: &t.Rungs, sweep.PartPause: &t.Pauses,
+// noteRung notes an object that a trial has at a rung, a number of trees: its score there, its pause or its promotion.
+// Of any other part it notes nothing and returns false.
+func (t *Listed) noteRung(part sweep.Part, step int, at blob.Generation) bool {
+	noted := map[sweep.Part]*map[int]blob.Generation{sweep.PartRung: &t.Rungs, sweep.PartPause: &t.Pauses,
 		sweep.PartPromotion: &t.Promotions}[part]
-	if of == nil {
+	if noted == nil {
 		return false
 	}
-	if *of == nil {
-		*of = map[int]blob.Generation{}
+	if *noted == nil {
+		*noted = map[int]blob.Generation{}
 	}
-	(*of)[step] = at
+	(*noted)[step] = at
 	return true
 }
 

@@ -39,6 +39,8 @@ func TestFaultsAfterATime(t *testing.T) {
 	}
 }
 
+// TestLostMachine: of two machines with two tasks each one is lost. Its tasks end as Batch words it and run again on a
+// new machine, with an empty disk; the other machine's never notice.
 func TestLostMachine(t *testing.T) {
 	w := newWorld(t, nil)
 	job := w.create("lost-1", "scratch-then-hang", 4, func(j *batchpb.Job) { j.TaskGroups[0].TaskCountPerNode = 2 })
@@ -63,7 +65,7 @@ func TestLostMachine(t *testing.T) {
 		t.Errorf("the new machine's disk was not empty: %q", first)
 	}
 	if n := len(w.task(job.Name, 0).Status.StatusEvents); n != 1 {
-		t.Errorf("a task of the other machine has %d events", n)
+		t.Errorf("a task of the other machine has %d events; want 1", n)
 	}
 }
 

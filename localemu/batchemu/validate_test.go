@@ -280,7 +280,7 @@ func TestScriptsAreStoppedWithTheirJob(t *testing.T) {
 	must.Get(w.client.CancelJob(w.ctx, &batchpb.CancelJobRequest{Name: job.Name}))(t)
 	w.waitState(job.Name, batchpb.JobStatus_CANCELLED)
 	if log := w.log("hang-1", 0, 0); log != "" {
-		t.Errorf("log %q", log)
+		t.Errorf("the cancelled script logged %q; want nothing", log)
 	}
 	job = w.create("hang-2", "env", 1, func(j *batchpb.Job) {
 		first("exec sleep 3600")(j)
@@ -288,7 +288,7 @@ func TestScriptsAreStoppedWithTheirJob(t *testing.T) {
 	})
 	w.waitState(job.Name, batchpb.JobStatus_FAILED)
 	if codes := exitCodes(w.task(job.Name, 0)); !slices.Equal(codes, []int32{50005}) {
-		t.Errorf("exit codes %v", codes)
+		t.Errorf("the script that ran over its time ended with %v; want 50005, Batch's code for that", codes)
 	}
 }
 

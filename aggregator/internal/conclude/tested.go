@@ -66,10 +66,12 @@ func pickRows(all []float64, rows []uint32, n int) []float64 {
 }
 
 // compareWithRival compares the winner with another trial on the sampled test rows, each with a calibrator of its own:
-// the difference is often within chance. It is nil if that trial has no scores, or its files cannot be read.
+// the difference is often within chance. It is for people to read and decides nothing, so it is nil, without an error,
+// wherever there is nothing to compare: the trial has no scores, as a fold has none, its files cannot be read, it
+// cannot be calibrated, or the metric is not defined on the rows.
 func (a *Aggregator) compareWithRival(ctx context.Context, k *known, r *sweep.Result, w *winner,
 	h *holdout) (*metric.Rival, error) {
-	if len(h.testRows) == 0 || r.Scores == nil { // a fold has none
+	if len(h.testRows) == 0 || r.Scores == nil {
 		return nil, nil
 	}
 	m, err := metric.Lookup(k.plan.Spec.Metric)

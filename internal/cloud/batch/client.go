@@ -240,12 +240,14 @@ func (c *Client) Cancel(ctx context.Context, name string) (Status, error) {
 	return c.Wait(ctx, name, cancelFor)
 }
 
-// Delete removes a finished job, and returns once its id is free; a missing one is none.
+// Delete removes a finished job, and returns once its id is free, or with an error after ten minutes. It is no error if
+// there is no such job.
 func (c *Client) Delete(ctx context.Context, name string) error {
 	_, err := retry(ctx, func(ctx context.Context) (*batch.DeleteJobOperation, error) {
 		return c.c.DeleteJob(ctx, &batchpb.DeleteJobRequest{Name: name})
 	})
 	if err == nil {
+		// The wait ends with ErrNotExist, whatever the state before.
 		_, err = c.waitFor(ctx, name, cancelFor, func(Status) bool { return false })
 	} else {
 		err = c.fail(name, err)

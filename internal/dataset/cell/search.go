@@ -118,7 +118,8 @@ func signedBits(x float64) int64 {
 // around the product prevents a fused multiply-add, so that bounds and numbers are rounded alike.
 func even(x, scale, offset float64) float64 { return float64(x*scale) + offset }
 
-// countBounds counts the bounds before each cell, and returns the most in any one cell.
+// countBounds counts the bounds before each cell, at most 254, and returns the most in any one cell. For cells that are
+// of no use, because their width is not a number, that is more than any search allows.
 func (c *cells) countBounds(bounds []float64) (*[guideCells]uint8, int) {
 	var in [guideCells]int
 	before, most := 0, 0
@@ -132,7 +133,7 @@ func (c *cells) countBounds(bounds []float64) (*[guideCells]uint8, int) {
 			in[int(z)]++
 		case z < 0:
 			before++
-		case !(z >= guideCells): // NaN: cells of no width
+		case z != z: // NaN, from cells of no width; behind the last cell no count is needed
 			return nil, maxInCell + 1
 		}
 	}

@@ -220,7 +220,8 @@ func TestParquetAndCSVEncodeAlike(t *testing.T) {
 	wg.Wait()
 }
 
-// Yesterday's model meets today's sample, which has other categories and kinds.
+// TestEncodeAnotherSample: yesterday's model meets today's sample, in which zip is a number and a city is new. Values
+// are zip and city of each row, as places in yesterday's categories; of new and missing ones the first free place.
 func TestEncodeAnotherSample(t *testing.T) {
 	old := mustStage(t, "label: y\n", "y,zip,city\n"+strings.Repeat("0,01234,Ulm\n1,5,Bonn\n0,77,Ulm\n", 10))
 	now := mustStage(t, "label: y\n", "y,zip,city\n"+strings.Repeat("0,77,Köln\n1,5,\n0,6,Ulm\n", 10))

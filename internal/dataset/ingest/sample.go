@@ -12,15 +12,17 @@ import (
 // Computer Programming, volume 2, algorithm S).
 type sampleTaker struct {
 	split  string
-	rows   int // of the split
-	want   int
-	seen   int
+	rows   int      // of the split
+	want   int      // rows of the sample
+	seen   int      // rows of the split so far
 	chosen []chosen // of the current batch
 	sample *dataset.Sample
 	places []int // indices in a batch of the columns kept
 	stores []store
 }
 
+// newSampleTaker chooses the split, the columns, which are all that this encoding or that of another night may read,
+// and the number of rows.
 func newSampleTaker(survey *survey, manifest *dataset.Manifest) *sampleTaker {
 	last := manifest.Splits[len(manifest.Splits)-1] // test if it exists: splits are in order
 	rows := manifest.TableRows(last.Name)

@@ -32,7 +32,8 @@ func packedRun(data []byte, width uint) runs {
 	return runs{width: width, left: 8 * len(data), packed: data, bits: 8 * len(data)}
 }
 
-// beginRun begins the next run.
+// beginRun reads the head of the next run and where its numbers are. A head is a count and, as its lowest bit, the kind
+// of the run: 0 for so many repetitions of a number in whole bytes, 1 for so many groups of eight packed numbers.
 func (r *runs) beginRun() error {
 	head, n := binary.Uvarint(r.data)
 	count := head >> 1
@@ -52,7 +53,7 @@ func (r *runs) beginRun() error {
 		return nil
 	}
 
-	// Some writers cut off the last group behind its last number.
+	// Some writers cut off the last group behind its last number, so there may be fewer bits than left says.
 	size := min(int(count)*int(r.width), len(r.data))
 	r.left, r.packed, r.bit, r.bits, r.data = 8*int(count), r.data, 0, 8*size, r.data[size:]
 	return nil

@@ -324,6 +324,7 @@ const (
 	pageDataV2     = 3
 )
 
+// readPageHeader reads a PageHeader. The sizes that it returns are within 0 to maxPage.
 func readPageHeader(r thrift.TProtocol) (pageHeader, error) {
 	h := pageHeader{packed: true}
 	err := readFields(r, func(id int16, typ thrift.TType) (bool, error) {
@@ -383,7 +384,8 @@ func readNumber(r thrift.TProtocol, into *int64) error {
 	return err
 }
 
-// readNumbers reads a struct's fields into the given variables, and field 7, if it is a boolean, into flag.
+// readNumbers reads the 32-bit fields of a struct whose ids have a variable, and skips all others, except that field 7
+// goes to flag, unless that is nil: it is the only boolean that is needed, is_compressed of a DataPageHeaderV2.
 func readNumbers(r thrift.TProtocol, into map[int16]*int64, flag *bool) error {
 	return readFields(r, func(id int16, typ thrift.TType) (bool, error) {
 		switch {

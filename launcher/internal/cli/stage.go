@@ -73,6 +73,8 @@ func checkThreads(threads int) error {
 	return nil
 }
 
+// runStage stages the table of a spec into a folder or a bucket, or with --dry-run only estimates. The environment has
+// to name a cloud only if it is needed: for a source or a destination there.
 func runStage(ctx context.Context, w *Setup, file string, f stageFlags) error {
 	if err := checkThreads(f.threads); err != nil {
 		return err
@@ -102,7 +104,7 @@ func runStage(ctx context.Context, w *Setup, file string, f stageFlags) error {
 		return printStaged(ctx, w, staged, dst, f)
 	}
 	if folder, named := w.Env.Lookup("COPPICE_LOCAL"); named && w.namesNoCloud() {
-		w.local = folder // with a dataset it begins
+		w.local = folder // made now if it is missing: withCloud alone would refuse that
 	}
 	return w.withCloud(ctx, func() error {
 		dst, err := w.destination(f.out)

@@ -66,8 +66,9 @@ func (f Flags) MachineType() (machines.Type, error) {
 	return t, nil
 }
 
-// Disks is the number in --local-ssd, or the smallest valid one that holds what the work may need. If the type has no
-// such number, it is the largest one, provided that holds the minimum: few sources need the most.
+// Disks is the number in --local-ssd, or else the smallest valid one that holds need, the most bytes that the work may
+// take. If the type has no such number, it is the type's largest one, since few sources take the most; that has to hold
+// at least the bytes that all take.
 func (f Flags) Disks(t machines.Type, need, least int64) (int, error) {
 	if f.LocalSSD > 0 {
 		return f.LocalSSD, nil

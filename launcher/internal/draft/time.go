@@ -95,7 +95,8 @@ func ofSubject(name string) bool {
 		func(w string) bool { return strings.Contains(name, w) })
 }
 
-// checkSplit refuses columns that are not there, and more than one way to split.
+// checkSplit refuses columns that are not there or have two roles, and more than one way to split. random says that
+// --split random was given; else --split names a column, q.Parts, which has the split of each row.
 func (s *seen) checkSplit(q Request, random bool) error {
 	for _, role := range [][2]string{{"--label", q.Label}, {"--time", q.Time}, {"--key", q.Key}, {"--weight", q.Weight},
 		{"--split", q.Parts}, {"--group", q.Group}} {

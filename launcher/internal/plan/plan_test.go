@@ -145,8 +145,8 @@ func TestBuild(t *testing.T) {
 	readBack(t, p)
 }
 
-// TestColumnsToTrainWithout has lists of columns in every place of a spec. Lists of the same columns are one
-// configuration, however they are written.
+// TestColumnsToTrainWithout has ignore_column, or a name that LightGBM has for it, in every place of a spec. Lists of
+// the same columns are one configuration, however they are written, and unknown columns are refused in each place.
 func TestColumnsToTrainWithout(t *testing.T) {
 	m := manifest(all...)
 	for i := range m.Features {

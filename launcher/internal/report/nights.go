@@ -78,6 +78,7 @@ func (d *Pages) Month(ctx context.Context, model string, since time.Time) (*page
 
 // nightsOf are a model's nights, the one that was made last first: its sweeps, and tables that were blocked before one.
 func nightsOf(model string, newest []seen, records []*nights.Record) (all []page.ModelNight) {
+	// Nights with a sweep, and by dataset version, which of all they are.
 	trained, names := map[string][]int{}, map[string]bool{}
 	for _, s := range newest {
 		if s.Model == model {
@@ -86,6 +87,7 @@ func nightsOf(model string, newest []seen, records []*nights.Record) (all []page
 			all = append(all, modelNight(s))
 		}
 	}
+	// What staging found belongs to the sweeps on that version; a blocked one that had none is a night of its own.
 	for _, r := range records {
 		ref, data := r.Dataset+"@"+r.Version, ""
 		if !r.Profile.Newest.IsZero() {
@@ -100,6 +102,7 @@ func nightsOf(model string, newest []seen, records []*nights.Record) (all []page
 					Verdict: sweep.VerdictBlocked, Why: nights.Reason(r.Findings)}})
 		}
 	}
+	// What no schedule started has no night: it is ordered by when it was made, and named by its newest day of data.
 	for i := range all {
 		all[i].Slot = cmp.Or(all[i].Night, all[i].At.Format(time.DateOnly))
 		all[i].Night = cmp.Or(all[i].Night, all[i].Data, all[i].Slot)

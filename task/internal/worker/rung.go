@@ -42,7 +42,7 @@ func (t *training) climb(ctx context.Context, tree gbt.Progress) error {
 		return nil
 	}
 
-	err := t.compare(ctx, tree)
+	err := t.decideAtRung(ctx, tree)
 	if paused := new(pausedError); errors.As(err, &paused) {
 		t.pauseAt = paused.step
 		return nil
@@ -50,8 +50,9 @@ func (t *training) climb(ctx context.Context, tree gbt.Progress) error {
 	return err
 }
 
-// compare decides whether a trial that has reached a rung continues. A decision that cannot be made ends the attempt.
-func (t *training) compare(ctx context.Context, tree gbt.Progress) error {
+// decideAtRung decides whether a trial that has reached a rung continues, and notes its score there. It returns what
+// follow does: nil, a *pausedError, a *stoppedError, or, if no decision can be made, an error that ends the attempt.
+func (t *training) decideAtRung(ctx context.Context, tree gbt.Progress) error {
 	c := &climbing{training: t, at: tree}
 	err := c.follow(ctx, tree.Tree)
 	if c.rung != nil {
@@ -236,7 +237,7 @@ func (t *training) compareBySample(ctx context.Context, request fit.Request) err
 				return problem.As(problem.Transient, err)
 			}
 			if r != nil || damaged {
-				if err := t.compare(ctx, gbt.Progress{Tree: step}); err != nil {
+				if err := t.decideAtRung(ctx, gbt.Progress{Tree: step}); err != nil {
 					return err
 				}
 				continue
@@ -250,7 +251,7 @@ func (t *training) compareBySample(ctx context.Context, request fit.Request) err
 			continue
 		}
 		if err == nil {
-			err = t.compare(ctx, gbt.Progress{Tree: step, Metric: score})
+			err = t.decideAtRung(ctx, gbt.Progress{Tree: step, Metric: score})
 		}
 		if err != nil {
 			return err
