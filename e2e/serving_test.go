@@ -114,7 +114,8 @@ func ask(t *testing.T, method, url, kind string, body []byte) (status int, text 
 	t.Helper()
 	q := must.Get(http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader(body)))(t)
 	q.Header.Set("Content-Type", kind)
-	a := must.Get(http.DefaultClient.Do(q))(t)
+	a, err := http.DefaultClient.Do(q)
+	must.Do(t, err)
 	defer a.Body.Close()
 	text = must.Get(io.ReadAll(a.Body))(t)
 	return a.StatusCode, text

@@ -356,7 +356,8 @@ func TestAPushExportsBeforeItAnswers(t *testing.T) {
 				<-serving
 				q := must.Get(http.NewRequestWithContext(ctx, http.MethodPost, "http://"+served(t, out.String())+path,
 					strings.NewReader(push("nonsense"))))(t)
-				r := must.Get(http.DefaultClient.Do(q))(t)
+				r, err := http.DefaultClient.Do(q)
+				must.Do(t, err)
 				r.Body.Close()
 				if n := exported.Load(); r.StatusCode != http.StatusNoContent || n != 1 {
 					t.Errorf("%d, and %d exports before it", r.StatusCode, n)

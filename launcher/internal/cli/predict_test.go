@@ -438,7 +438,7 @@ func TestExplain(t *testing.T) {
 			t.Errorf("explain ctr@2 --rows 100 --metric auc: got %d rows by %s", few.Rows, few.Metric)
 		}
 	})
-	t.Run("text", func(t *testing.T) {
+	t.Run("text", func(*testing.T) {
 		out := w.must("registry", "explain", "ctr@2")
 		for _, part := range []string{"ctr@2 on ", "test rows of its night: log_loss 0.", "campaign_id",
 			"95 % INTERVAL", "site:rate"} {

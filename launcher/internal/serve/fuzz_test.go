@@ -212,7 +212,8 @@ func TestNoTurn(t *testing.T) {
 	}
 	h := httptest.NewServer(s.Handler())
 	defer h.Close()
-	r := must.Get(http.Post(h.URL+"/predict", typeJSON, strings.NewReader(`{"instances":[{}]}`)))(t)
+	r, err := http.Post(h.URL+"/predict", typeJSON, strings.NewReader(`{"instances":[{}]}`))
+	must.Do(t, err)
 	defer r.Body.Close()
 	text, _ := io.ReadAll(r.Body)
 	if r.StatusCode != http.StatusTooManyRequests || r.Header.Get("Retry-After") == "" {

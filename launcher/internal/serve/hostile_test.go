@@ -232,7 +232,8 @@ func TestSlowSenders(t *testing.T) {
 	if status, _, text := post(t, s.url+"/predict", "application/json", body); status != http.StatusOK {
 		t.Errorf("beside four slow senders and a queue of two a request got status %d, %s; want 200", status, text)
 	}
-	r := must.Get(http.ReadResponse(bufio.NewReader(slow(t, s)), nil))(t)
+	r, err := http.ReadResponse(bufio.NewReader(slow(t, s)), nil)
+	must.Do(t, err)
 	defer r.Body.Close()
 	if r.StatusCode != http.StatusTooManyRequests || r.Header.Get("Retry-After") == "" {
 		t.Errorf("a fifth one got %s, Retry-After %q; want 429 with Retry-After", r.Status, r.Header.Get("Retry-After"))
@@ -321,7 +322,8 @@ func TestClassesAreMeasured(t *testing.T) {
 
 func page(tb testing.TB, url string) string {
 	tb.Helper()
-	r := must.Get(http.Get(url))(tb)
+	r, err := http.Get(url)
+	must.Do(tb, err)
 	defer r.Body.Close()
 	text := must.Get(io.ReadAll(r.Body))(tb)
 	return string(text)

@@ -131,7 +131,8 @@ func post(tb testing.TB, url, kind string, body []byte, headers ...string) (int,
 	for i := 0; i < len(headers); i += 2 {
 		q.Header.Set(headers[i], headers[i+1])
 	}
-	a := must.Get(http.DefaultClient.Do(q))(tb)
+	a, err := http.DefaultClient.Do(q)
+	must.Do(tb, err)
 	defer a.Body.Close()
 	text := must.Get(io.ReadAll(a.Body))(tb)
 	return a.StatusCode, a.Header, text
@@ -438,7 +439,8 @@ func TestCallersAreVerified(t *testing.T) {
 			q := must.Get(http.NewRequestWithContext(t.Context(), ask.method, s.url+ask.path,
 				strings.NewReader(body)))(t)
 			q.Header.Set("Authorization", ask.token)
-			a := must.Get(transport.RoundTrip(q))(t)
+			a, err := transport.RoundTrip(q)
+			must.Do(t, err)
 			a.Body.Close()
 			if a.StatusCode != ask.status || a.ProtoMajor != major {
 				t.Errorf("%s %s with %q: got %s over HTTP/%d, want %d over HTTP/%d", ask.method, ask.path, ask.token,
@@ -457,7 +459,8 @@ func TestBeforeAVersion(t *testing.T) {
 	_, store := newRegistry()
 	s := starting(t, store, nil)
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503} {
-		a := must.Get(http.Get(s.url + path))(t)
+		a, err := http.Get(s.url + path)
+		must.Do(t, err)
 		a.Body.Close()
 		if a.StatusCode != want {
 			t.Errorf("%s: got %s, want %d", path, a.Status, want)

@@ -87,7 +87,8 @@ func damage(store blob.Store, v registry.Version) *damaged {
 // state is what a server says of itself.
 func state(tb testing.TB, s *served) (status struct{ Version, Waiting, Why string }) {
 	tb.Helper()
-	r := must.Get(http.Get(s.url + "/status"))(tb)
+	r, err := http.Get(s.url + "/status")
+	must.Do(tb, err)
 	defer r.Body.Close()
 	must.Do(tb, json.NewDecoder(r.Body).Decode(&status))
 	return status
@@ -268,7 +269,8 @@ func TestNoVersionCanBeServed(t *testing.T) {
 	promote(t, reg, 1)
 	s := starting(t, broken, nil)
 	read := func() (status int, text string) {
-		r := must.Get(http.Get(s.url + "/readyz"))(t)
+		r, err := http.Get(s.url + "/readyz")
+		must.Do(t, err)
 		defer r.Body.Close()
 		all := must.Get(io.ReadAll(r.Body))(t)
 		return r.StatusCode, string(all)
