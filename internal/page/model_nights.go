@@ -29,7 +29,7 @@ func (m *Month) Last() *ModelNight {
 // Asks is what the last night asks of a person, with the version that is live.
 func (m *Month) Asks(champion int) (t sweep.Todo) {
 	if last := m.Last(); last != nil {
-		t = last.IndexSweep.Todo(champion, m.InARow(champion))
+		t = last.Todo(champion, m.InARow(champion))
 	}
 	return t
 }
