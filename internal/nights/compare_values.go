@@ -1,10 +1,14 @@
 package nights
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // checkValues compares the values of each column with earlier ones.
@@ -302,7 +306,7 @@ func (c *comparison) checkLevels(column *Column) bool {
 	if !restless && came > comes.tolerance()*levelFloor+3*comes.hi+c.noise*math.Sqrt(came) {
 		var values []string
 		for _, l := range column.Levels {
-			if old.findLevel(l.Text) == nil {
+			if most, certain := old.occurs(l.Text); certain && most == 0 {
 				values = append(values, fmt.Sprintf("%.40q", l.Text))
 			}
 		}
@@ -311,10 +315,11 @@ func (c *comparison) checkLevels(column *Column) bool {
 			percent(came), strings.Join(values[:min(len(values), newsLevels)], ", "))
 	}
 
-	churn, churned := levelDistance(column, old), history(levelDistance)
+	changes, churned := churn(column, old), history(churn)
 	spread := c.noise * math.Sqrt(float64(len(column.Levels)+1)) / 2
-	return c.addIf(churn > churned.tolerance()*churnFloor+3*churned.hi+spread, churn > 0.1+1.5*churned.hi+spread,
-		CodeDrift, column.Name, "%s of the rows have other values than last night's, %s", percent(churn),
+	return c.addIf(changes > churned.tolerance()*churnFloor+3*churned.hi+spread,
+		changes > 0.1+1.5*churned.hi+spread,
+		CodeDrift, column.Name, "%s of the rows have other values than last night's, %s", percent(changes),
 		churned.atMost("but usually at most %s have"))
 }
 
@@ -342,15 +347,66 @@ func greatestChange(a, b *Column) (change float64, text string) {
 
 func (c *Column) hasLevels() bool { return len(c.Levels) > 0 }
 
-// turnover is the share of a's rows with a level that b does not have.
+// turnover is the share of a's rows with a level that b does not have. Where b tells of at least half of those that it
+// did not keep, the rest is taken to be alike.
 func turnover(a, b *Column) float64 {
-	came := 0.0
+	came, told, open, unknown := 0.0, 0.0, 0.0, 0.0
 	for _, l := range a.Levels {
-		if b.findLevel(l.Text) == nil {
+		switch most, certain := b.occurs(l.Text); {
+		case !certain:
+			open += l.Share
+			unknown += max(0, l.Share-most)
+		case most == 0:
 			came += l.Share
+			told += l.Share
+		case b.findLevel(l.Text) == nil:
+			told += l.Share
 		}
 	}
-	return came
+	if told > 0 && told >= open {
+		unknown = open * came / told
+	}
+	return came + unknown
+}
+
+// occurs returns the largest share that a level may have, and whether it is certain that it occurs, or does not. Of
+// many levels a column keeps the most frequent, and the prints of some: others may be as frequent as the last one kept.
+func (c *Column) occurs(text string) (most float64, certain bool) {
+	if l := c.findLevel(text); l != nil {
+		return l.Share, true
+	}
+	if c.Rest == 0 || len(c.Levels) == 0 {
+		return 0, true
+	}
+
+	least := c.Levels[len(c.Levels)-1].Share
+	hash := binary.BigEndian.AppendUint64(nil, xxhash.Sum64String(text))
+	for i := 0; i < len(c.Prints); i += len(hash) { // they ascend
+		switch bytes.Compare(c.Prints[i:i+len(hash)], hash) {
+		case 0:
+			return least, true
+		case 1:
+			return 0, true
+		}
+	}
+	if len(c.Prints) == c.Distinct*len(hash) { // of all levels
+		return 0, true
+	}
+	return least, false
+}
+
+// churn is levelDistance without what may be due to other levels being the most frequent, of many alike.
+func churn(a, b *Column) float64 {
+	unsure := 0.0
+	for _, pair := range [][2]*Column{{a, b}, {b, a}} {
+		for _, l := range pair[0].Levels {
+			if pair[1].findLevel(l.Text) == nil {
+				most, _ := pair[1].occurs(l.Text)
+				unsure += min(l.Share, most)
+			}
+		}
+	}
+	return max(0, levelDistance(a, b)-unsure/2)
 }
 
 // shareOf is 0 for a level that was not kept.

@@ -478,3 +478,46 @@ func TestOneValueByChance(t *testing.T) {
 		}
 	}
 }
+
+// TestLevelsBeyondThoseKept: of 400 articles that are sold alike often, others are among the most frequent each night,
+// and none is new; half of them written differently is.
+func TestLevelsBeyondThoseKept(t *testing.T) {
+	for kind, spell := range map[string]func(article int) string{
+		"numbers": func(article int) string { return fmt.Sprint(5000 + article) },
+		"texts":   func(article int) string { return fmt.Sprintf("Item %d", article) },
+	} {
+		table := func(seed uint64, spell func(int) string) night {
+			var b strings.Builder
+			b.WriteString("y,x,article\n")
+			random := rand.New(rand.NewPCG(seed, 7))
+			for range 9000 {
+				fmt.Fprintf(&b, "%d,%.4f,%s\n", random.IntN(2), random.Float64(), spell(random.IntN(400)))
+			}
+			r := stageCSV(t, b.String(), "label: y\nencodings: none\nsplit: {by: random, train: 0.5, valid: 0.5}\n")
+			return night{r.Night, measured(t, r.Night, r.Manifest)}
+		}
+
+		var before []*nights.Profile
+		for seed := range uint64(4) {
+			tonight := table(seed, spell)
+			if len(before) > 0 {
+				if found := compare(t, tonight, before); len(found) > 0 {
+					t.Errorf("%s, night %d: found %v, expected nothing", kind, seed, found)
+				}
+			}
+			before = append(before, tonight.profile)
+		}
+
+		renamed := table(9, func(article int) string {
+			if article%2 == 0 {
+				return spell(article + 1000)
+			}
+			return spell(article)
+		})
+		for _, earlier := range [][]*nights.Profile{before[:1], before} {
+			if found := compare(t, renamed, earlier); !nights.Blocked(found) {
+				t.Errorf("%s, half of the articles renamed after %d nights: found %v", kind, len(earlier), found)
+			}
+		}
+	}
+}
