@@ -34,7 +34,7 @@ var ceilings = map[string]int{
 	"internal/dataset/cell":        2778,
 	"internal/dataset/datasettest": 235,
 	"internal/dataset/encode":      3273,
-	"internal/dataset/ingest":      6263,
+	"internal/dataset/ingest":      6291,
 	"internal/dataset/segment":     279,
 	"internal/dataset/table":       4344,
 	"internal/engine":              123,
@@ -46,7 +46,7 @@ var ceilings = map[string]int{
 	"internal/machines":            404,
 	"internal/metric":              2633,
 	"internal/must":                36,
-	"internal/nights":              3637,
+	"internal/nights":              3699,
 	"internal/nights/nightstest":   1011,
 	"internal/notify":              551,
 	"internal/page":                2648,
@@ -85,7 +85,7 @@ var ceilings = map[string]int{
 	"launcher/internal/report":     1342,
 	"launcher/internal/reproduce":  475,
 	"launcher/internal/serve":      1638,
-	"launcher/internal/show":       1839,
+	"launcher/internal/show":       1862,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1655,
 	"launcher/internal/sweepview":  647,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 109_769
+const maxLines = 109_882
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/dustin/go-humanize"
 )
 
 // checkPrints looks for repeated rows: within tonight's table, in train and test, or from the night before.
@@ -114,9 +116,13 @@ func (c *comparison) checkVolume() {
 	u := c.learnAll(func(p *Profile) float64 { return float64(p.Rows) })
 	rows := float64(c.p.Rows)
 
+	usual := humanize.Comma(int64(u.lo))
+	if u.hi > u.lo {
+		usual += " to " + humanize.Comma(int64(u.hi))
+	}
 	// A holiday may halve the volume and more; that is for a person to know, and for the gate to judge.
 	c.addIf(rows < fewest*u.lo || rows > most*u.hi, rows < 0.8*u.lo || rows > 1.25*u.hi, CodeRows, "",
-		"%d rows, but earlier nights had %.0f to %.0f", c.p.Rows, u.lo, u.hi)
+		"%s rows, but earlier nights had %s", humanize.Comma(c.p.Rows), usual)
 }
 
 // Least and most rows, relative to those of earlier nights.

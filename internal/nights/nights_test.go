@@ -521,3 +521,22 @@ func TestLevelsBeyondThoseKept(t *testing.T) {
 		}
 	}
 }
+
+// TestRowsInWords: nights of the same number of rows are one number, with commas.
+func TestRowsInWords(t *testing.T) {
+	table := func(rows int) night {
+		var b strings.Builder
+		b.WriteString("y,x\n")
+		for i := range rows {
+			fmt.Fprintf(&b, "%d,%d\n", i%7/4, i)
+		}
+		r := stageCSV(t, b.String(), "label: y\nencodings: none\nsplit: {by: random, train: 0.5, valid: 0.5}\n")
+		return night{r.Night, measured(t, r.Night, r.Manifest)}
+	}
+	before := table(4000).profile
+	found := compare(t, table(2000), []*nights.Profile{before, before})
+	const want = "warning: 2,000 rows, but earlier nights had 4,000 (rows)"
+	if !slices.ContainsFunc(found, func(f nights.Finding) bool { return f.String() == want }) {
+		t.Errorf("found %v, expected %s", found, want)
+	}
+}

@@ -494,7 +494,7 @@ class Classifier(ClassifierMixin, _Fitted):
         if len(self.classes_) > _MOST_CLASSES:
             raise ValueError(f"y has {len(self.classes_)} classes, and {_MOST_CLASSES} are the most: group the rare ones")
         if len(self.classes_) < 2:
-            raise ValueError(f"Classifier can't train when only one class is present: every label is {self.classes_[0]!r}")
+            raise ValueError(f"Classifier can't train when only one class is present: every label is {self.classes_[0]}")
         names = _class_names(self.classes_)
         values = np.full(len(labels), None, dtype=object)
         values[there] = names[place].tolist()

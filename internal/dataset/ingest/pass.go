@@ -24,6 +24,7 @@ type pass struct {
 	segments   *segment.Counter // nil without a witness
 	groups     dataset.SplitsOfGroups
 
+	learnt  [dataset.MaxClasses]bool // classes that rows of train have
 	splits  [4]*splitPart
 	labels  []float32   // of the current batch
 	bins    [][]uint8   // by feature, of the current batch
@@ -124,6 +125,22 @@ func (p *pass) checkTrain() error {
 			train.LabelMean)
 	}
 	return nil
+}
+
+// unlearnt warns of classes that rows are judged by and none of train has, such as one that came in the last days.
+func (p *pass) unlearnt() (out []dataset.Warning) {
+	var names []string
+	for i, name := range p.m.Label.Classes {
+		if !p.learnt[i] {
+			names = append(names, name)
+		}
+	}
+	if len(names) > 0 {
+		out = append(out, dataset.Warning{Code: WarnUnlearnt, Column: p.m.Label.Column,
+			Text: fmt.Sprintf("no row of train has %.200q, so no trial learns it, and each row of it counts against "+
+				"the model: leave its rows out, or split otherwise", names)})
+	}
+	return out
 }
 
 // writeBatch writes one batch into the files.
@@ -233,6 +250,9 @@ func (p *pass) dealRows(batch *table.Batch) error {
 		}
 
 		part.addLabel(float64(y))
+		if where == 0 && p.m.Label.Kind == dataset.Classes {
+			p.learnt[int(y)] = true
+		}
 	}
 
 	for _, part := range p.splits {

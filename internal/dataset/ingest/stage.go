@@ -156,7 +156,8 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir 
 		return nil, err
 	}
 
-	m.About.Warnings, m.About.Divided = append(m.About.Warnings, splitWarnings(m)...), p.groups.Divided()
+	m.About.Warnings = slices.Concat(m.About.Warnings, p.unlearnt(), splitWarnings(m))
+	m.About.Divided = p.groups.Divided()
 	if err := w.Finish(ctx, options.Threads, options.progress(PhaseChecksum)); err != nil {
 		return nil, err
 	}

@@ -26,6 +26,7 @@ const (
 	WarnSpelling    = "spelling"     // a class is written in several ways
 	WarnOdd         = "odd_texts"    // all texts of a column, or all but a few, are numbers, or times
 	WarnRare        = "rare_class"   // a class has one row
+	WarnUnlearnt    = "unlearnt"     // a class has no row of train
 	WarnFormat      = "format_open"  // the values of a column do not tell how it is to be read
 	HintFormat      = "format"       // the texts of a column are read as numbers or times
 	HintIDs         = "ids"          // whole numbers may be ids
@@ -269,11 +270,14 @@ func splitWarnings(manifest *dataset.Manifest) []dataset.Warning {
 	train := manifest.Splits[0]
 	trainRows := float64(manifest.TableRows(train.Name))
 
+	few, at := "", 0
 	for _, s := range manifest.Splits {
 		rows := manifest.TableRows(s.Name)
-		if rows < fewRows {
-			out = append(out, dataset.Warning{Code: WarnFewRows, Text: fmt.Sprintf("%s has only %d rows", s.Name,
-				rows)})
+		switch {
+		case rows < fewRows && few == "":
+			few, at = fmt.Sprintf("%s has only %d rows", s.Name, rows), len(out)
+		case rows < fewRows:
+			few += fmt.Sprintf(", %s %d", s.Name, rows)
 		}
 
 		if manifest.Label.Kind != dataset.Binary {
@@ -288,6 +292,9 @@ func splitWarnings(manifest *dataset.Manifest) []dataset.Warning {
 				Text: fmt.Sprintf("%.3g %% of the rows of %s are positive, but %.3g %% of train's", 100*s.LabelMean,
 					s.Name, 100*train.LabelMean)})
 		}
+	}
+	if few != "" {
+		out = slices.Insert(out, at, dataset.Warning{Code: WarnFewRows, Text: few})
 	}
 	return out
 }

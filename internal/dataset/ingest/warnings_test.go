@@ -478,3 +478,30 @@ func TestNested(t *testing.T) {
 		t.Errorf("after the end of the context: %v", err)
 	}
 }
+
+// TestSmallSplitsInOneLine: three splits of few rows are one finding.
+func TestSmallSplitsInOneLine(t *testing.T) {
+	s := mustStage(t, "label: y\nsplit: {by: column, column: part}\n", csvOf("y,x,part", 1500, func(i int) string {
+		return fmt.Sprintf("%d,%d,%s", i/6%2, i%7, []string{"train", "train", "train", "train", "valid", "test"}[i%6])
+	}))
+	if w := s.Manifest.About.Warnings; len(w) != 1 || w[0].Text != "valid has only 250 rows, test 250" {
+		t.Errorf("got the warnings %+v", w)
+	}
+}
+
+// TestAClassThatTrainLacks: a class that only later rows have is named.
+func TestAClassThatTrainLacks(t *testing.T) {
+	for last, want := range map[string][]string{"c, d": {"unlearnt y"}, "a": nil} {
+		s := mustStage(t, "label: {column: y, kind: classes}\nsplit: {by: column, column: part}\n",
+			csvOf("y,x,part", 6000, func(i int) string {
+				part := []string{"train", "valid", "test"}[i/2000]
+				if i >= 5000 {
+					return fmt.Sprintf("%q,%d,%s", last, i%7, part)
+				}
+				return fmt.Sprintf("%c,%d,%s", 'a'+i%3%2, i%7, part)
+			}))
+		if got := codes(s); !slices.Equal(got, want) {
+			t.Errorf("with the class %q in test: %q, expected %q; %v", last, got, want, s.Manifest.About.Warnings)
+		}
+	}
+}

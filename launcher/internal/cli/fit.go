@@ -255,8 +255,8 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 			return err
 		}
 	}
-	for _, warning := range staged.Manifest.About.Warnings {
-		fitted.Warnings = append(fitted.Warnings, strings.TrimPrefix(warning.Column+": "+warning.Text, ": "))
+	for _, line := range show.Told(staged.Manifest.About.Warnings, true) {
+		fitted.Warnings = append(fitted.Warnings, strings.TrimPrefix(strings.TrimPrefix(line, "warning: "), "hint: "))
 	}
 	for _, c := range staged.Manifest.Features {
 		if c.From == nil {

@@ -377,7 +377,7 @@ func (s *seen) whyAtRandom(q Request, times []string) string {
 		case !namedTime(c.Name) || c.Name == q.Label || slices.Contains(q.Drop, c.Name):
 		case c.isTime() && c.missing > 0:
 			why = fmt.Sprintf("%s rows have no time in %s", humanize.Comma(c.missing), c.Name)
-		case c.mayCountTime():
+		case !c.isTime() && c.mayCountTime():
 			why = fmt.Sprintf("%s holds numbers: if they are times, newer rows should judge, with --time %[1]s", c.Name)
 		}
 	}

@@ -408,6 +408,19 @@ func TestParamsOfEveryTrial(t *testing.T) {
 	}
 }
 
+// TestTimesAreNoNumbers: a table with two columns of times, as Parquet has them, is split at random for that reason.
+func TestTimesAreNoNumbers(t *testing.T) {
+	day := &column{times: true, present: 100, lo: 1.7e9, hi: 1.8e9}
+	day.Name = "date"
+	s := &seen{columns: []*column{day}}
+	if why := s.whyAtRandom(Request{}, []string{"ts", "date"}); why != "it is not clear which is the row's time" {
+		t.Errorf("got %q", why)
+	}
+	if day.times = false; !strings.Contains(s.whyAtRandom(Request{}, nil), "with --time date") {
+		t.Error("a column of numbers that may be times is not named")
+	}
+}
+
 // TestColumnsOfAValue: fit stages the columns that its metric needs.
 func TestColumnsOfAValue(t *testing.T) {
 	path := written(t, "x,bid,won", 500, func(i int) string { return fmt.Sprintf("%d,%d.5,%d", i%17, i%9, i%3/2) })

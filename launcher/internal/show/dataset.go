@@ -72,18 +72,37 @@ const leaks = "each alone predicts the label all but perfectly: are they known b
 // isFirst says that a night was compared with no earlier one. The record is nil where none is kept.
 func isFirst(r *nights.Record) bool { return r == nil || len(r.Against) == 0 }
 
-// warnings writes what a person should check, what is useless or leaks in one line of all its columns. If several
-// columns should be dropped, they are also written as a list to paste, but only on the first night: later ones have
-// versions that need the columns, and without them these versions could not be compared.
+// warnings writes what a person should check. If several columns should be dropped, they are also written as a list to
+// paste, but only on the first night: later ones have versions that need the columns, and without them these versions
+// could not be compared.
 func (w Printer) warnings(all []dataset.Warning, first bool) {
+	for _, line := range Told(all, first) {
+		w.Printf("%s\n", line)
+	}
+	if drop := dropped(all); len(drop) > 1 && first {
+		w.Printf("nothing can be learned from these %d columns; to leave them out, add this to the dataset's YAML, "+
+			"or to its existing drop:\n", len(drop))
+		w.YAML("drop: [" + strings.Join(drop, ", ") + "]")
+	}
+}
+
+// dropped are the names, quoted, of the columns from which nothing can be learned.
+func dropped(all []dataset.Warning) (names []string) {
+	for _, warning := range all {
+		if quoted := strconv.Quote(warning.Column); useless[warning.Code] != "" && !slices.Contains(names, quoted) {
+			names = append(names, quoted)
+		}
+	}
+	return names
+}
+
+// Told are a table's warnings as they are told, a line each: what is useless or leaks in one line of all its columns,
+// and nothing twice of the same column.
+func Told(all []dataset.Warning, first bool) (told []string) {
 	hints := map[string]bool{ingest.HintIDs: true, ingest.HintKey: true, ingest.HintIndex: true}
-	var drop []string
-	of, lines := map[string][]string{}, map[string]int{} // columns and lines, by code
+	drop, of, lines := dropped(all), map[string][]string{}, map[string]int{} // columns and lines, by code
 	for _, warning := range all {
 		of[warning.Code] = append(of[warning.Code], warning.Column)
-		if quoted := strconv.Quote(warning.Column); useless[warning.Code] != "" && !slices.Contains(drop, quoted) {
-			drop = append(drop, quoted)
-		}
 	}
 
 	together := func(code string) string { // all columns in one line
@@ -95,6 +114,11 @@ func (w Printer) warnings(all []dataset.Warning, first bool) {
 		}
 		return ""
 	}
+	// A column that looks like an ID may have been left out as one, too.
+	twin := map[string]string{ingest.WarnDropped: ingest.WarnIDLike}
+	if together(ingest.WarnIDLike) == "" {
+		twin = map[string]string{ingest.WarnIDLike: ingest.WarnDropped}
+	}
 
 	const most = 5 // lines of one code; a table of 10,000 columns has as many
 	for _, warning := range all {
@@ -105,22 +129,21 @@ func (w Printer) warnings(all []dataset.Warning, first bool) {
 		if hints[warning.Code] {
 			kind = "hint"
 		}
+		if slices.Contains(of[twin[warning.Code]], warning.Column) {
+			continue
+		}
 		switch lines[warning.Code]++; {
 		case line == "" && lines[warning.Code] <= most:
-			w.Printf("%s: %s%s\n", kind, where, warning.Text)
+			told = append(told, fmt.Sprintf("%s: %s%s", kind, where, warning.Text))
 		case line != "" && lines[warning.Code] == 1:
-			w.Printf("warning: %s\n", line)
+			told = append(told, "warning: "+line)
 		}
 	}
 	for _, code := range slices.Sorted(maps.Keys(lines)) {
 		if more := lines[code] - most; more > 0 && together(code) == "" {
-			w.Printf("and %s more with code %s, which the dataset's manifest.json has\n", humanize.Comma(int64(more)),
-				code)
+			told = append(told, fmt.Sprintf("and %s more with code %s, which the dataset's manifest.json has",
+				humanize.Comma(int64(more)), code))
 		}
 	}
-	if len(drop) > 1 && first {
-		w.Printf("nothing can be learned from these %d columns; to leave them out, add this to the dataset's YAML, "+
-			"or to its existing drop:\n", len(drop))
-		w.YAML("drop: [" + strings.Join(drop, ", ") + "]")
-	}
+	return told
 }

@@ -3,6 +3,7 @@ package show
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -50,6 +51,21 @@ func TestLeaksInOneLine(t *testing.T) {
 		{Code: ingest.WarnLeak, Column: "a", Text: "one"}, {Code: ingest.WarnLeak, Column: "b", Text: "two"}}, true)
 	if want := "warning: a, b: " + leaks + "\n"; out.String() != want {
 		t.Errorf("two columns that leak printed\n%s\nexpected\n%s", out.String(), want)
+	}
+}
+
+// TestAColumnIsToldOnce: one that looks like an ID and was left out as one has one line, alone or with others.
+func TestAColumnIsToldOnce(t *testing.T) {
+	all := []dataset.Warning{{Code: ingest.WarnIDLike, Column: "id", Text: "every value is unique"},
+		{Code: ingest.WarnDropped, Column: "id", Text: "column ignored"}}
+	if got := Told(all, true); !slices.Equal(got, []string{"warning: id: column ignored"}) {
+		t.Errorf("an ID that is left out is told as %q", got)
+	}
+	all = append(all, dataset.Warning{Code: ingest.WarnConstant, Column: "same", Text: "one value"})
+	want := []string{"warning: nearly every value is unique (looks like an ID): id",
+		"warning: the same value in every row: same"}
+	if got := Told(all, true); !slices.Equal(got, want) {
+		t.Errorf("an ID and a constant are told as %q, expected %q", got, want)
 	}
 }
 
