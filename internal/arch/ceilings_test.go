@@ -12,8 +12,8 @@ var ceilings = map[string]int{
 	"aggregator":                   15,
 	"aggregator/command":           87,
 	"aggregator/internal/cli":      261,
-	"aggregator/internal/conclude": 3920,
-	"aggregator/internal/judge":    892,
+	"aggregator/internal/conclude": 3925,
+	"aggregator/internal/judge":    893,
 	"bench/gauge":                  590,
 	"container/roots":              34,
 	"e2e":                          4,
@@ -31,22 +31,22 @@ var ceilings = map[string]int{
 	"internal/cloud/inspect":       324,
 	"internal/cloud/pubsub":        78,
 	"internal/dataset":             5325,
-	"internal/dataset/cell":        2778,
+	"internal/dataset/cell":        2787,
 	"internal/dataset/datasettest": 235,
-	"internal/dataset/encode":      3273,
-	"internal/dataset/ingest":      6291,
+	"internal/dataset/encode":      3278,
+	"internal/dataset/ingest":      6329,
 	"internal/dataset/segment":     279,
 	"internal/dataset/table":       4344,
 	"internal/engine":              123,
 	"internal/exact":               89,
 	"internal/expression":          548,
 	"internal/fit":                 1047,
-	"internal/gbt":                 9897,
+	"internal/gbt":                 9937,
 	"internal/ledger":              545,
 	"internal/machines":            404,
 	"internal/metric":              2633,
 	"internal/must":                36,
-	"internal/nights":              3699,
+	"internal/nights":              3705,
 	"internal/nights/nightstest":   1011,
 	"internal/notify":              551,
 	"internal/page":                2648,
@@ -78,7 +78,7 @@ var ceilings = map[string]int{
 	"launcher/internal/doctor":     638,
 	"launcher/internal/explain":    350,
 	"launcher/internal/draft":      1542,
-	"launcher/internal/plan":       1504,
+	"launcher/internal/plan":       1507,
 	"launcher/internal/predict":    652,
 	"launcher/internal/provision":  465,
 	"launcher/internal/quote":      1441,
@@ -106,12 +106,12 @@ var ceilings = map[string]int{
 	"task/internal/notice":         47,
 	"task/internal/stage":          458,
 	"task/internal/usage":          159,
-	"task/internal/worker":         2661,
+	"task/internal/worker":         2666,
 	"terraform":                    185,
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 109_882
+const maxLines = 109_994
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -69,6 +69,8 @@ func (e *MismatchError) Error() string { return "the checkpoint is of another tr
 // Kind says that there is another run.
 func (*MismatchError) Kind() problem.Kind { return problem.Conflict }
 
+// newRun identifies a training by all that changes its trees: parameters, rows, labels, bins and held-out rows. A
+// checkpoint resumes only the run that is equal.
 func newRun(d *Data, p Params, opt Options) run {
 	r := run{Identity: opt.Identity, Params: p.parameterLines(d.Features), Features: len(d.Features), Rows: d.whole(),
 		Used: d.total(), Maximize: opt.Maximize, Target: d.fingerprint()}

@@ -39,6 +39,7 @@ func (g *grower) prepare(l *leaf) error {
 	return nil
 }
 
+// newChildren takes the memory of two leaves from the free list, emptied.
 func (g *grower) newChildren() *children {
 	n := len(g.freeChildren)
 	if n == 0 {
@@ -310,6 +311,8 @@ func (g *grower) freeUseless(l *leaf) {
 	}
 }
 
+// newFinder prepares to find the best split of a leaf: its sums, the features drawn for it and, with extra_trees, its
+// random numbers. best has a split for each goroutine.
 func (g *grower) newFinder(l *leaf, best []split) splitFinder {
 	node := 2*(l.parent+1) + 1 // unique in the tree: both children of node p, and 1 for the root
 	if l.isLeft {
@@ -348,6 +351,7 @@ func (s *splitFinder) pickBest() {
 // minFeatures is the fewest features worth a chunk of their own.
 const minFeatures = 4
 
+// scoreFeature scores all splits of a leaf at feature f and keeps the goroutine's best.
 func (g *grower) scoreFeature(f int, s *splitFinder, worker int) {
 	feature := &g.data.Features[f]
 	from := g.histograms.offset[f]

@@ -56,6 +56,7 @@ func columnNumber(word string) (int, error) {
 	return int(n), nil
 }
 
+// parseNames reads the names of a list; they are sorted, each once.
 func parseNames(text string) (ColumnList, error) {
 	names := cutWords(text)
 	for _, name := range names {
@@ -156,6 +157,7 @@ func finder(list string, columns []string) (words string, byNames bool, find fun
 	return words, false, numberFinder(columns)
 }
 
+// numberFinder returns what finds a column by its number, counted from 0.
 func numberFinder(columns []string) func(string) (int, error) {
 	return func(word string) (int, error) {
 		n, err := strconv.Atoi(word)
@@ -166,6 +168,7 @@ func numberFinder(columns []string) func(string) (int, error) {
 	}
 }
 
+// nameFinder returns what finds a column by its name, which no other column may have.
 func nameFinder(columns []string) func(string) (int, error) {
 	const twice = -1
 	at := make(map[string]int, len(columns))
@@ -246,6 +249,8 @@ func NamesColumns(parameter string) bool {
 	return CanonicalName(parameter) == IgnoreColumn
 }
 
+// forColumns returns the list in the one form that lists of the same columns share: names if all can be written and are
+// unique, else numbers, and patterns as they are. An error says that a column is not there, or that none would be left.
 func (l ColumnList) forColumns(columns []string) (ColumnList, error) {
 	if l == "" {
 		return "", nil

@@ -172,6 +172,8 @@ func (d *Data) check(labelled bool) error {
 	return nil
 }
 
+// checkTarget checks that labels, weights and groups are of all rows, labels finite and weights finite and not
+// negative.
 func (d *Data) checkTarget() error {
 	if len(d.Label) != d.Rows || d.Weight != nil && len(d.Weight) != d.Rows {
 		return fmt.Errorf("%w: %d labels and %d weights for %d rows", ErrData, len(d.Label), len(d.Weight), d.Rows)
@@ -195,6 +197,8 @@ func (d *Data) checkTarget() error {
 	return nil
 }
 
+// check checks what the trainer relies on: the missing bin is the last one, and bounds are finite, ascending, and one
+// fewer than bins of values.
 func (f *Feature) check() error {
 	if f.Bins < 1 || f.Bins > byteBins {
 		return fmt.Errorf("%d bins", f.Bins)

@@ -10,6 +10,7 @@ type frequentBins struct {
 // frequentSample is how many rows, evenly spaced, decide which bin is the most frequent. It affects only speed.
 const frequentSample = 2048
 
+// findFrequentBins finds each feature's most frequent bin; of equal ones, the first.
 func findFrequentBins(d *Data) frequentBins {
 	n := len(d.Features)
 	frequent := frequentBins{bin: make([]byte, (n+63)&^63), share: make([]float64, n)}

@@ -57,6 +57,7 @@ type children struct {
 	spareHist   histogram // memory for the smaller one's, when a single goroutine prepares them
 }
 
+// newGrower allocates what growing needs, once for all trees.
 func newGrower(p *Params, d *Data, pool *pool) *grower {
 	g := &grower{p: p, data: d, pool: pool, histograms: newHistogramBuilder(d, pool)}
 	g.order = make([]uint32, d.Used())

@@ -54,6 +54,8 @@ const (
 	waySparse            // the wanted features, each at the place of its number, without its most frequent bin
 )
 
+// newHistogramBuilder allocates a workspace for each goroutine, and lays out histograms: the bins of all features, one
+// feature after the other.
 func newHistogramBuilder(d *Data, pool *pool) *histogramBuilder {
 	hb := &histogramBuilder{data: d, pool: pool, offset: make([]int, len(d.Features)+1),
 		spaces: make([]workspace, pool.size),
@@ -350,6 +352,7 @@ func (hb *histogramBuilder) release(pair *histogramPair) {
 	}
 }
 
+// takePacked takes a histogram of packed words, with any contents, from the free list.
 func (hb *histogramBuilder) takePacked() []int64 {
 	if n := len(hb.freePacked); n > 0 {
 		h := hb.freePacked[n-1]
@@ -359,6 +362,7 @@ func (hb *histogramBuilder) takePacked() []int64 {
 	return make([]int64, hb.bins())
 }
 
+// takeWide is takePacked for leaves whose sums may exceed a packed word.
 func (hb *histogramBuilder) takeWide() []wide {
 	if n := len(hb.freeWide); n > 0 {
 		h := hb.freeWide[n-1]

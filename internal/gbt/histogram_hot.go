@@ -74,6 +74,8 @@ func (k *kernel) addAllGo(space *workspace, rows []uint32) {
 	}
 }
 
+// addRowsGo adds each row's word, its packed gradient and hessian, to the row's bin of every feature: eight features at
+// a time, then those left over.
 func (k *kernel) addRowsGo(words unsafe.Pointer, rows []uint32, rowWords []int64) {
 	whole := k.width &^ (kernelWidth - 1)
 	for i, r := range rows {

@@ -156,6 +156,8 @@ func (p *modelReader) readBlock(required, optional []string) (map[string]string,
 	return keys, nil
 }
 
+// readModel reads the lines of the head, then the trees, and checks the whole: an error names the line. How many trees
+// there are, and how long each is, is said by the head alone.
 func (p *modelReader) readModel() (*Model, error) {
 	if p.begins("tree") != nil {
 		return nil, modelErrorf(1, "it does not begin with the line \"tree\"; is it a LightGBM text model?")
@@ -262,6 +264,8 @@ func (p *modelReader) parameters(m *Model) {
 	}
 }
 
+// readTree reads tree number number and checks that each list is as long as the leaves say and each index within it.
+// Trees of linear leaves are refused.
 func (p *modelReader) readTree(number, features int) (*Tree, error) {
 	if err := p.begins("Tree=" + strconv.Itoa(number)); err != nil {
 		return nil, err

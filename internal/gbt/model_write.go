@@ -83,6 +83,7 @@ func (t *Tree) formatTree(number int) []byte {
 	return append(out, "\n\n\n"...)
 }
 
+// appendList appends a line name=value value ...
 func appendList[T any](out []byte, name string, values []T, one func([]byte, T) []byte) []byte {
 	out = append(append(out, name...), '=')
 	for i, v := range values {
@@ -146,6 +147,7 @@ func plainName(name string) string {
 	}, name)
 }
 
+// rangeText is what feature_infos says of a feature: [least:greatest], the categories, or none if it has one bin.
 func (f *Feature) rangeText() string {
 	switch {
 	case f.Bins < 2:

@@ -59,6 +59,7 @@ type objectiveSpec struct {
 	make          func(p *Params, d *Data, text string) (objective, error)
 }
 
+// objectives is the table of all objectives, with LightGBM's other names for each.
 func objectives() []objectiveSpec {
 	of := func(loss func(p *Params) rowLoss) func(*Params, *Data, string) (objective, error) {
 		return func(p *Params, d *Data, text string) (objective, error) {
@@ -364,6 +365,7 @@ type logistic struct {
 	pack     packing
 }
 
+// fill packs the gradients of rows lo to hi into gh, which is by row of data.
 func (l *logistic) fill(gh []uint32, raw []float64, rows rowSet, lo, hi int, k key) {
 	if rows.subset == nil {
 		l.fillRows(gh, raw, lo, hi, k)
@@ -436,6 +438,7 @@ func newBinary(p *Params, d *Data, _ string) (objective, error) {
 	return b, nil
 }
 
+// init is the log odds of the share of positive rows, by weight; 0 unless it begins from the average.
 func (b *binary) init(fromAverage bool) float64 {
 	if !fromAverage {
 		return 0

@@ -125,6 +125,8 @@ func (c *classes) normalize(lo, hi int) {
 	}
 }
 
+// gradients sets g and h of rows for one class. g has their raw scores and becomes the probability less the label,
+// times the weight.
 func (c *class) gradients(rows []uint32, g, h []float64) {
 	for i, r := range rows {
 		g[i] -= c.norm[r]

@@ -34,6 +34,8 @@ type pointwise struct {
 	pack packing
 }
 
+// newPointwise checks each label and that some differ among the rows that have weight. What it has seen so far is in
+// one array, which the workers of a team pass on.
 func newPointwise(p *Params, d *Data, text string, loss rowLoss) (objective, error) {
 	o := &pointwise{rowLoss: loss, text: text, d: d}
 	var seen [3]float64
@@ -82,6 +84,7 @@ func (o *pointwise) weight(r uint32) float64 {
 	return float64(o.d.Weight[r])
 }
 
+// gradients replaces raw scores in g by first derivatives, and sets h to second ones, both times the rows' weights.
 func (o *pointwise) gradients(rows []uint32, g, h []float64) {
 	for i, r := range rows {
 		h[i] = float64(o.d.Label[r])
@@ -138,6 +141,7 @@ func (o *pointwise) mean() float64 {
 	return o.meanOf(func(y float64) float64 { return y })
 }
 
+// meanOf is the weighted mean of a function of the labels, over all workers' rows.
 func (o *pointwise) meanOf(f func(y float64) float64) float64 {
 	var sums [2]float64
 	_ = o.d.each(sums[:], func(r uint32, w float64) error {
@@ -240,6 +244,7 @@ func huberSlope(alpha float64) func(raw, y float64) (g, h float64) {
 	return func(raw, y float64) (g, h float64) { return min(max(raw-y, -alpha), alpha), 1 }
 }
 
+// pinballSlope has a hessian of 1, since the loss has none: leaves get quantiles afterwards.
 func pinballSlope(alpha float64) func(raw, y float64) (g, h float64) {
 	return func(raw, y float64) (g, h float64) {
 		if raw >= y {
@@ -271,6 +276,7 @@ func gammaSlopes(g, h []float64) {
 // gammaLeast: with ratios y e^-raw, whose sum is h, of rows whose number is g + h.
 func gammaLeast(g, h float64) float64 { return exact.Log(h / (g + h)) }
 
+// tweedieSlopes is for a variance in proportion to the mean to the power of rho, which is between 1 and 2.
 func tweedieSlopes(rho float64) func(g, h []float64) {
 	return func(g, h []float64) {
 		var room [blockRows]float64

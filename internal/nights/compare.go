@@ -250,6 +250,7 @@ func (c *comparison) checkRules(at time.Time) {
 	}
 }
 
+// rangeText says for people what a range allows; one of its ends is set.
 func rangeText(bounds dataset.RangeSpec) string {
 	switch {
 	case bounds.Max == nil:

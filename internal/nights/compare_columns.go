@@ -107,6 +107,8 @@ func shareBelow(quantiles []float64, value float64, below bool) float64 {
 	return (float64(i-1) + (value-quantiles[i-1])/(quantiles[i]-quantiles[i-1])) / float64(len(quantiles)-1)
 }
 
+// levelDistance is the share of rows that would have to have another value for the levels of a to have b's shares
+// (total variation), from 0 to 1.
 func levelDistance(a, b *Column) float64 {
 	sum := math.Abs(a.Rest - b.Rest)
 	for _, l := range a.Levels {

@@ -103,6 +103,7 @@ type worker struct {
 	did     func() // called after each column, from any goroutine
 }
 
+// eachColumn calls fn with each column, several at a time. Once the context has ended, the rest are left out.
 func (w *worker) eachColumn(columns int, fn func(i int)) {
 	dataset.Parallel(w.threads, columns, func(i int) {
 		if w.ctx.Err() == nil {
@@ -165,6 +166,8 @@ func (w *worker) measure(n *ingest.Night, manifest *dataset.Manifest) *Profile {
 	return p
 }
 
+// measureLabel measures the weighted mean of the labels, of classes their shares and the most frequent one, and of a
+// regression the median.
 func (p *Profile) measureLabel(n *ingest.Night, classes []string) {
 	sum, weight := 0.0, 0.0
 	shares := make([]float64, len(classes))

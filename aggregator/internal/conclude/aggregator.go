@@ -292,6 +292,7 @@ type concluding struct {
 	conclusion *sweep.Conclusion
 }
 
+// do carries out one action of protocol.Ender and answers it. With an error the answer does not count.
 func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protocol.Answer, err error) {
 	a, k := o.a, o.k
 	switch do.Do {

@@ -192,6 +192,7 @@ func (a *Aggregator) waits(ctx context.Context, e *sweep.Ending, err error) bool
 	return ctx.Err() != nil || problem.Is(err, problem.Environment) || a.Now().Sub(e.At) < filePatience
 }
 
+// resultOf returns a trial's result; nil if there is none.
 func resultOf(b sweep.Board, trial int) *sweep.Result {
 	for _, r := range b.Rows {
 		if r.Trial.Number == trial {

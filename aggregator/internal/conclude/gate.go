@@ -71,6 +71,8 @@ type gating struct {
 	damage   error // to the record of the current champion
 }
 
+// do carries out one action of protocol.Gate and answers it. A damaged record is an answer, too, as is that another has
+// moved the champion meanwhile; other errors are of the store.
 func (d *gating) do(ctx context.Context, op protocol.Op) (answer protocol.Answer, err error) {
 	a, model := d.a, d.plan.Spec.Model
 	switch op {

@@ -11,6 +11,7 @@ import (
 // prints are hashes of the values of a night's test rows, by column; "" has the labels.
 type prints map[string][]uint32
 
+// prints hashes the labels and the first columns of the test rows that a version keeps, in the order of its rows.
 func (r *reference) prints() prints {
 	p := prints{}
 	for _, y := range r.targets.Label {

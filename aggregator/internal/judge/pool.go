@@ -97,6 +97,7 @@ func betweenNights(each []metric.Comparison) float64 {
 	return max(0, (q-float64(len(each)-1))/(sum-squares/sum))
 }
 
+// describeRows says for people how many rows of which nights are pooled; night 0 is tonight.
 func (p *pool) describeRows() string {
 	rows := humanize.Comma(int64(p.rows)) + " rows"
 	switch {

@@ -221,6 +221,8 @@ func plainNumbers(v *dataset.Values, t *Markers, out []float64) {
 	}
 }
 
+// textNumbers reads texts as numbers or, in a column of times, as seconds since 1970; missing ones are NaN. A text that
+// is neither is a *ValueError with its row.
 func (c *ColumnEncoder) textNumbers(v *dataset.Values, out []float64) error {
 	for i, text := range v.Text {
 		ok := true

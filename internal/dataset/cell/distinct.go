@@ -67,6 +67,7 @@ const (
 	lowBits   = 64 - digits*digitBits
 )
 
+// sort sorts keys as described above, or few of them by comparison, which is then faster.
 func (c *Counter) sort(keys []uint64) {
 	if len(keys) < 1024 {
 		slices.Sort(keys)

@@ -49,6 +49,7 @@ func (o *once[T]) make(rows int) []T {
 	return o.values
 }
 
+// newLookup makes the memory in which one goroutine at a time encodes a chunk of rows; it is used again.
 func newLookup(e *Encoder) *lookup {
 	inputs, tables := len(e.inputs), len(e.encoding.Tables)
 	l := &lookup{e: e, places: slices.Repeat([]int{-1}, inputs), whole: make([]*dataset.Values, inputs),

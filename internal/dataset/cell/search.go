@@ -179,6 +179,7 @@ func (s *Searcher) findOne(xs []float64, out []uint8, missing uint8) {
 	}
 }
 
+// findThree is the case of cells of equal width with up to three bounds in one.
 func (s *Searcher) findThree(xs []float64, out []uint8, missing uint8) {
 	guide, table, scale, offset := s.guide, &s.table, s.cells.scale, s.cells.offset
 	out = out[:len(xs)]
@@ -192,6 +193,7 @@ func (s *Searcher) findThree(xs []float64, out []uint8, missing uint8) {
 	}
 }
 
+// findByBits is the case of cells by the bits of a number, with up to three bounds in one.
 func (s *Searcher) findByBits(xs []float64, out []uint8, missing uint8) {
 	guide, table, first, low, shift := s.guide, &s.table, s.table[0], s.cells.low, s.cells.shift&63
 	out = out[:len(xs)]

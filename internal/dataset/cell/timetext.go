@@ -25,6 +25,8 @@ const (
 // beyond them.
 func ParseTime(s string) (sec, nsec int64, ok bool) { return parseTime(s, YearFirst) }
 
+// parseTime reads a date, with or without a time of day and a zone (default UTC), as seconds since 1970 and
+// nanoseconds. ok is false if anything in s is left over, missing or out of range.
 func parseTime(s string, order DayOrder) (sec, nsec int64, ok bool) {
 	p := timeText{s: Trim(s), ok: true}
 	year, month, day := p.parseDate(order)
@@ -179,6 +181,7 @@ type timeText struct {
 	named   bool // the month has a name
 }
 
+// parseDigits takes exactly n digits; p is not ok if there are fewer.
 func (p *timeText) parseDigits(n int) int {
 	if len(p.s) < n {
 		p.ok = false

@@ -419,6 +419,7 @@ func deviate(sum, mean, variance float64) float64 {
 	return (math.Cbrt(sum/mean) - (1 - spread)) / math.Sqrt(spread)
 }
 
+// countCell groups levels by how many rows they have: a rate of one row says less than the same rate of ten.
 func countCell(n float64) int {
 	switch {
 	case n < 1:

@@ -28,6 +28,8 @@ type partLayout struct {
 // A record begins with the row's number and its label, of four bytes each.
 const recordLabel = 4
 
+// newRecordLayout places what rows are kept with: weight, time and group only where they are needed, and hashes of
+// parts with few values as numbers of values.
 func newRecordLayout(c *Config) recordLayout {
 	l := recordLayout{weight: -1, time: -1, group: -1, width: 8}
 	if c.Weighted {

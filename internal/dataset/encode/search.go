@@ -176,6 +176,8 @@ type codes struct {
 // minHold is the least number of held-out rows to judge by.
 const minHold = 500
 
+// newRun orders the sampled rows and divides them into those to learn from and those to test on: by time if there is
+// one, else at random in several folds.
 func newRun(s *Search) *run {
 	n := len(s.Label)
 	r := &run{s: s, order: make([]uint32, n), tried: map[string]bool{},

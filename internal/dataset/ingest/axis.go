@@ -35,6 +35,7 @@ type timeBucket struct {
 
 func newAxis(limit int) *axis { return &axis{counts: map[uint64]int64{}, limit: limit} }
 
+// add counts a row at a time. With more distinct times than the limit, neighbouring ones share a bucket from then on.
 func (a *axis) add(value float64) {
 	a.rows++
 	a.counts[encode.Ordered(value)>>a.shift]++
@@ -48,6 +49,7 @@ func (a *axis) add(value float64) {
 	}
 }
 
+// sorted returns the buckets that have rows, the earliest first.
 func (a *axis) sorted() []timeBucket {
 	keys := slices.Sorted(maps.Keys(a.counts))
 	out := make([]timeBucket, len(keys))

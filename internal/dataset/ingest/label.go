@@ -36,6 +36,8 @@ type labeler struct {
 // maxListed bounds the distinct values that are counted: a numeric label with more is a regression.
 const maxListed = 20
 
+// newLabeler takes what the spec says of the label; what it leaves open, the counts of all rows decide. Values among t
+// are missing.
 func newLabeler(spec *dataset.Spec, t *cell.Markers) *labeler {
 	l := spec.Label
 	info := dataset.LabelInfo{Column: l.Column, Kind: l.Kind, Positive: l.Positive, Negative: l.Negative,
@@ -81,6 +83,9 @@ func Missing(values *dataset.Values, i int, markers *cell.Markers) bool {
 	return f == cell.FormNumber && (x != x || markers.HasNumber(x))
 }
 
+// countLabel counts the label of row i. What labels mean may be known only after all rows, so this one is counted as
+// whatever it may be. Distinct values are counted up to where a limit or a message needs no more. An error says that
+// the label is not what the spec says.
 func (l *labeler) countLabel(batch *table.Batch, values *dataset.Values, i int) error {
 	if l.info.Positive != nil || l.info.Above != nil || l.info.Kind == dataset.Regression {
 		y, err := l.decode(batch, values, i)

@@ -80,6 +80,9 @@ func (n *Night) Times(values *dataset.Values, least float64) (x []float64, reada
 	return n.read(values, least, func(i int) (float64, bool) { return timeAt(values, i) })
 }
 
+// read converts values by one; missing and unreadable ones are NaN. readable is the share of the present ones that one
+// can read. It stops early once more are unreadable than least, a share of all, allows; the rest of x is then not
+// filled.
 func (n *Night) read(values *dataset.Values, least float64,
 	one func(i int) (float64, bool)) (x []float64, readable float64) {
 	x = make([]float64, values.Len())
@@ -127,6 +130,8 @@ type nightSlot struct {
 	weight float32
 }
 
+// newNightTaker prepares to sample whole rows and to count how often each occurs, both as they are and bare (see
+// Night): rows of two nights may differ in their times alone.
 func newNightTaker(survey *survey, manifest *dataset.Manifest) *nightTaker {
 	t := &nightTaker{night: &Night{markers: survey.markers}, spec: survey.spec, read: survey.roles.read,
 		label: survey.roles.label, prints: newPrinter(), bares: newPrinter()}
@@ -339,6 +344,8 @@ type printer struct {
 
 func newPrinter() printer { return printer{limit: math.MaxUint64, counts: map[uint64]*[4]int32{}} }
 
+// addRows counts rows by hash and split. Only the lowest hashes are kept: of the rows that two nights share, both keep
+// mostly the same.
 func (p *printer) addRows(hashes []uint64, splits []uint8) {
 	for i, h := range hashes {
 		if h > p.limit {
@@ -378,6 +385,7 @@ func (p *printer) keepLowest() {
 	}
 }
 
+// finish returns the counts, by ascending hash.
 func (p *printer) finish() Prints {
 	p.keepLowest()
 	out := make(Prints, 0, len(p.counts))

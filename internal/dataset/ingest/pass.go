@@ -46,6 +46,8 @@ type splitPart struct {
 	rowBins []uint8   // scratch
 }
 
+// newPass prepares the second pass over the table, which bins and writes the rows: encoders of the columns, the splits
+// that have rows, and what samples rows on the way. A nil witness counts no segments.
 func newPass(survey *survey, manifest *dataset.Manifest, writer *dataset.Writer, design *design,
 	witness segment.Scorer) *pass {
 	n := len(design.columns)

@@ -32,6 +32,8 @@ type splitter struct {
 	rule     *dataset.SplitRule // after resolve
 }
 
+// newSplitter prepares what the spec's way to split needs: the shares at which the splits end, the split of each value,
+// or the counts of times, in which the cuts are found after all rows. t says which keys are missing.
 func newSplitter(spec *dataset.Spec, t *cell.Markers, labels *labeler) *splitter {
 	s := &splitter{spec: spec, by: spec.Split.By, labels: labels, classes: map[string]*classRows{},
 		keys: cell.Keys{Markers: t}, groups: cell.Keys{Markers: t}}
@@ -137,6 +139,8 @@ func (s *splitter) timeOf(values *dataset.Values, i int) (float64, bool) {
 	return x, ok && dataset.Finite(x)
 }
 
+// observeTime counts the times of a batch. A column of texts is counted both as times and as numbers, until a value
+// rules one of them out; the row of a value that is neither is an error.
 func (s *splitter) observeTime(batch *table.Batch, values *dataset.Values) error {
 	column := s.spec.Split.Column
 	for i := range batch.Rows {

@@ -32,6 +32,8 @@ func (s *splitter) byShare(hash uint64) (split uint8) {
 	return split
 }
 
+// observeClasses counts each class's rows by the split that their hashes give, and keeps the hashes as long as a class
+// has few.
 func (s *splitter) observeClasses(batch *table.Batch, label *dataset.Values) error {
 	for i := range batch.Rows {
 		name, err := s.labels.classOf(batch, label, i)

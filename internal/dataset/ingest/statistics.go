@@ -42,6 +42,9 @@ const (
 	boundRows = 50_000
 )
 
+// newStatistics prepares the statistics of ids for the rows of all splits and, with encodings.final, a second set from
+// the rows of all splits together, for the final training. Rows are kept beside dir, the dataset's folder, if they need
+// much memory.
 func newStatistics(survey *survey, manifest *dataset.Manifest, design *design, dir string,
 	options Options) *statistics {
 	c := encode.Config{Keys: design.keys, Parts: len(design.readers), Few: design.maxLevels,

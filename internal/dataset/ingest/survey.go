@@ -43,6 +43,8 @@ type survey struct {
 // oversample is the factor by which more rows are sampled if it is not yet known which of them are train.
 const oversample = 4
 
+// newSurvey prepares the first pass: what is observed of each column, the split, and samples whose rows are fewer the
+// more columns there are.
 func newSurvey(spec *dataset.Spec, t *table.Table, roles *roles, markers *cell.Markers, threads int) *survey {
 	s := &survey{spec: spec, roles: roles, threads: threads, markers: markers,
 		labels: newLabeler(spec, cell.NewMarkers(spec.LabelMissing())), ripe: newRipener(spec, roles, markers)}
@@ -122,6 +124,8 @@ func (s *survey) readTable(ctx context.Context, progress func(done, total int64)
 	return s.splitter.resolve(&s.counts)
 }
 
+// observeBatch counts a batch's rows by time, weight and split and samples some, which columns are judged by. An error
+// names the row.
 func (s *survey) observeBatch(batch *table.Batch) error {
 	if s.roles.order >= 0 && s.orderType == "" {
 		s.orderType = batch.Columns[s.roles.order].Type

@@ -114,6 +114,8 @@ func (s *columnSurvey) categorical() bool {
 		!s.feature.column.Untyped
 }
 
+// observeFloats counts missing and present numbers and widens the range. It counts in local variables, since it runs
+// for every cell of a table.
 func (s *columnSurvey) observeFloats(values *dataset.Values) {
 	lo, hi, absent := s.numbers.min, s.numbers.max, int64(0)
 	check := len(s.markers.Numbers) > 0
@@ -137,6 +139,8 @@ func (s *columnSurvey) observeFloats(values *dataset.Values) {
 	s.present += int64(len(values.Float)) - absent
 }
 
+// observeInts is observeFloats of whole numbers and times. Whole numbers beyond 2^53 are noted: as float64, some would
+// be equal.
 func (s *columnSurvey) observeInts(values *dataset.Values) {
 	check := values.Null != nil || len(s.markers.Numbers) > 0
 	for i, n := range values.Int {
@@ -195,6 +199,8 @@ func (s *columnSurvey) declare(text string) {
 	s.fractions = s.fractions || x != math.Trunc(x)
 }
 
+// observeText observes a present text of a column that may yet hold numbers or times, by what it looks like. The column
+// is decided once one is neither, or both occur.
 func (s *columnSurvey) observeText(batch *table.Batch, i int, text string) {
 	x, f := 0.0, cell.FormText
 	if s.feature.column.Untyped || s.feature.forced != "" {

@@ -133,6 +133,7 @@ type foldedGroup struct {
 // foldedGroups are the groups by fold and bin.
 type foldedGroups [leakFolds][256]foldedGroup
 
+// groupLabels adds up labels by fold and bin.
 func (groups *foldedGroups) groupLabels(bins []uint8, train *trainSample) {
 	clear(groups[:])
 	for i, bin := range bins {
@@ -167,6 +168,7 @@ func (groups *foldedGroups) groupBinary(bins []uint8, train *trainSample) {
 	}
 }
 
+// fold predicts each row's label by the mean of its bin in the other folds.
 func (f *folded) fold(bins []uint8, train *trainSample) *folded {
 	if train.binary {
 		f.all.groupBinary(bins, train)

@@ -247,6 +247,7 @@ func (p *Planned) sizeFor(machine sweep.Machine, data *dataset.Manifest) (err er
 	return nil
 }
 
+// sizeOn sizes the plan for a machine: tasks, memory and the number of local SSDs. An error says why no trial fits it.
 func (p *Planned) sizeOn(machine sweep.Machine, data *dataset.Manifest) (sweep.Sizing, sweep.Auto, error) {
 	t, err := machines.Find(machine.Type)
 	if err != nil {

@@ -60,6 +60,8 @@ func (q *SizeRequest) countDisks() (int, error) {
 	return int(asked), nil
 }
 
+// countTasks finds how many tasks run on a machine: the least of what memory, vCPUs, trials and Batch allow, unless the
+// spec says it. An error says what does not fit, and what to use instead.
 func (q *SizeRequest) countTasks() (sweep.Sizing, error) {
 	m, memory := &q.Machine, q.Type.MemoryBytes
 	z := sweep.Sizing{MachineType: q.Type.Name, VCPUs: q.Type.VCPUs, MemoryBytes: memory, DatasetBytes: q.DatasetBytes,

@@ -39,6 +39,7 @@ func MachineName(scratch, host, nonce string) string {
 // hostName matches valid contents of such a file: another program may have written it.
 var hostName = regexp.MustCompile(`^([A-Za-z0-9._-]{1,253})\n$`)
 
+// readName reads the name of the machine from the file that its first task wrote; false without a valid one.
 func readName(path string) (string, bool) {
 	text, err := os.ReadFile(path)
 	found := hostName.FindSubmatch(text)

@@ -67,6 +67,7 @@ func (w *Worker) measure(ds *dataset.Dataset) (stop func() error, err error) {
 	return r.Unregister, nil
 }
 
+// instruments registers what a task reports by OpenTelemetry; names and units are what others read.
 func (m *measures) instruments(meter otel.Meter) error {
 	var errs []error
 

@@ -69,6 +69,8 @@ func (p *pulse) rate() float64 {
 	return 0
 }
 
+// startPulse begins to write heartbeats of a claim, one at once, until the pulse is stopped. A heartbeat that cannot be
+// written is logged; abort is called, with the cause, once the sweep is over or the trial is another task's.
 func (w *Worker) startPulse(ctx context.Context, claim *sweep.Claim, abort context.CancelCauseFunc) *pulse {
 	p := &pulse{score: math.NaN(), trial: claim.Trial, measures: w.measures, sampled: time.Now(),
 		curve: sweep.Curve{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim,

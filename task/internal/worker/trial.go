@@ -46,6 +46,7 @@ type training struct {
 	passed  []sweep.RungScore
 }
 
+// newTraining prepares an attempt at a claimed trial, with the parts of its result that are known.
 func (w *Worker) newTraining(ctx context.Context, claim *sweep.Claim) *training {
 	t := &training{Worker: w, ctx: ctx, claim: claim, planned: w.plan.Trials[claim.Trial]}
 	t.keeper = t.newKeeper()
