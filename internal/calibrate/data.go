@@ -96,6 +96,7 @@ func scaleWeights(n int, weight func(i int) float64) []float64 {
 	return scaled
 }
 
+// checkRows checks scores, labels and weights; errors name the row. Both classes need a row of weight above 0.
 func checkRows(raw []float64, label, weight []float32) error {
 	n := len(raw)
 	switch {

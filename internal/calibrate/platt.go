@@ -130,6 +130,7 @@ func (l *platt) evaluate(w line) derivatives {
 		d.h11 / l.weight}
 }
 
+// evaluateRows adds up loss, gradient and Hessian over rows from begin to end, at slope and intercept w.
 func (l *platt) evaluateRows(w line, begin, end int) (d derivatives) {
 	for i := begin; i < end; i++ {
 		x := l.d.raw[i]

@@ -101,6 +101,7 @@ func summarize(in Input) (summary, int) {
 	return s, len(label)
 }
 
+// explain says what is wrong with a row that a fast check has refused.
 func (e *Evaluator) explain(m Metric, row int) error {
 	if p := e.in.Pred[row]; p-p != 0 {
 		return fault(m, row, "the prediction cannot be used: %v is not a finite number", p)

@@ -314,6 +314,7 @@ type judged struct {
 	also      []string // in every report
 }
 
+// byObjective says for each objective the kind of its labels, its usual metric, and those that are measured besides.
 func byObjective() []judged {
 	numbers := []string{"rmse", "mae", "r2"}
 	orders := []string{"ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "map@10"}

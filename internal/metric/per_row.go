@@ -73,6 +73,7 @@ func weightedSum(e *Evaluator, f func(pred, label float64) float64) float64 {
 // confusion is the weight of the rows by prediction above 0.5, or not, and label.
 type confusion struct{ truePos, falsePos, falseNeg, trueNeg float64 }
 
+// confusion counts rows by label and by prediction above 0.5, by weight.
 func (e *Evaluator) confusion(m Metric) (confusion, error) {
 	if err := e.checkProbabilities(m); err != nil {
 		return confusion{}, err

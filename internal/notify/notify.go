@@ -90,6 +90,8 @@ func (n *Notifier) Tell(ctx context.Context, m VerdictMessage, marks Marks) (don
 	return done
 }
 
+// tellChannel sends a message through one channel, unless its mark says that it was sent; false if it is to be tried
+// again.
 func (n *Notifier) tellChannel(ctx context.Context, c Channel, m *VerdictMessage, marks Marks, log *slog.Logger) bool {
 	told, err := marks.Has(ctx, c.Name)
 	if err != nil {
@@ -126,6 +128,7 @@ func (n *Notifier) rests(channel string) bool {
 	return n.Now().Before(n.resting[channel])
 }
 
+// restChannel leaves a channel out for a while that took long to fail, so that it does not delay the others.
 func (n *Notifier) restChannel(channel string, began time.Time) {
 	now := n.Now()
 	if now.Sub(began) < slowFailure {

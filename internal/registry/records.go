@@ -182,6 +182,8 @@ func (r *Registry) loadKey(ctx context.Context, model, key string) (int, error) 
 	return c.Number, err
 }
 
+// check checks a record that was read: that it is of this version, and its files in order, each in an object where it
+// may be.
 func (v *versionRecord) check(model string, number int) error {
 	if v.Model != model || v.Number != number {
 		return fmt.Errorf("it describes version %d of %.60q", v.Number, v.Model)
@@ -219,6 +221,7 @@ func (f File) check(model string, number int) error {
 	return nil
 }
 
+// check checks a move of an alias. Only a removal may lead to no version.
 func (e Event) check() error {
 	least := 1
 	switch e.Kind {
@@ -242,6 +245,7 @@ func (e Event) check() error {
 	return Act{By: e.By, Why: e.Why, At: e.At}.check()
 }
 
+// check checks that an alias is where its last move ended.
 func (a *aliasRecord) check(model, alias string) error {
 	if a.Model != model || a.Name != alias || a.Last.Alias != alias || a.Last.To != a.Version {
 		return fmt.Errorf("it is %.60q of %.60q at version %d", a.Name, a.Model, a.Version)

@@ -165,6 +165,7 @@ func checkKey(key string) error {
 	return nil
 }
 
+// checkFiles checks names, number and sizes of a version's files.
 func checkFiles(files map[string][]byte) error {
 	if len(files) == 0 || len(files) > MaxFiles {
 		return wrong("files", "%d; a version has 1 to %d", len(files), MaxFiles)
@@ -180,6 +181,7 @@ func checkFiles(files map[string][]byte) error {
 	return nil
 }
 
+// checkText checks what people read later: UTF-8 without control characters, not too long.
 func checkText(what, text string, required bool) error {
 	if required && strings.TrimSpace(text) == "" {
 		return wrong(what, "empty; later readers of the history need it")

@@ -54,6 +54,7 @@ func (r *Registry) Remarks(ctx context.Context, model string, number int) (Remar
 	return m, err
 }
 
+// remarks reads a version's remarks and the generation on which the next write depends; absent ones are empty.
 func (r *Registry) remarks(ctx context.Context, model string, number int) (Remarks, blob.Generation, error) {
 	m, generation, err := loadRecord(ctx, r, remarksObject(model, number), func(m *remarksRecord) error {
 		if m.Model != model || m.Version != number {

@@ -112,6 +112,8 @@ func OpenMapped(ctx context.Context, r *registry.Registry, v registry.Version, c
 		func(e *dataset.Encoding) (*dataset.Levels, error) { return mapLevels(ctx, r, v, cache, e) })
 }
 
+// openScorer reads and checks what predicts; what is damaged or does not fit together is of kind Damaged and names the
+// version.
 func openScorer(ctx context.Context, r *registry.Registry, v registry.Version, model, encoding, calibrator string,
 	openLevels func(*dataset.Encoding) (*dataset.Levels, error)) (*Scorer, error) {
 	unfit := func(err error) error {

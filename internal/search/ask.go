@@ -93,6 +93,8 @@ type asker struct {
 	spread  *mat.Dense   // the first points of the sequence; nil before
 }
 
+// newAsker checks a request and remembers its trials by number, so that the same ones give the same proposal in
+// whatever order they come.
 func newAsker(r Ask) (*asker, error) {
 	if !slices.Contains(Methods(), r.Method) {
 		return nil, specErrorf("method", "%.60q is unknown; use one of %v", r.Method, Methods())
@@ -145,6 +147,7 @@ func (a *asker) byMethod() *Suggestion {
 // attempts is how often a method that draws tries to find a configuration that is new and violates no constraint.
 const attempts = 2000
 
+// fromRandom draws a configuration for the next trial; nil if none of many draws is usable.
 func (a *asker) fromRandom() *Suggestion {
 	for i := range uint64(attempts) {
 		at := make([]float64, len(a.axes))

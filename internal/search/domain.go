@@ -36,6 +36,7 @@ type axis struct {
 	step      float64
 }
 
+// newDomain describes search.random as axes, by name, and compiles the constraints. An error is of the spec.
 func newDomain(s sweep.Search, base sweep.Params) (*domain, error) {
 	sp, err := newSpace(s)
 	if err != nil {
@@ -61,6 +62,8 @@ func newDomain(s sweep.Search, base sweep.Params) (*domain, error) {
 	return d, nil
 }
 
+// newAxis places a parameter's values on an axis. Choices have levels instead, whose order means something only if they
+// are numbers.
 func newAxis(one sampler, dist sweep.Distribution) axis {
 	a := axis{sampler: one, ordered: true}
 	switch {

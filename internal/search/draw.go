@@ -69,6 +69,7 @@ func choice(name string, values []any) sampler {
 	return s
 }
 
+// uniform draws numbers between the bounds, evenly, and rounds them to a few digits.
 func uniform(name string, low, high float64) sampler {
 	// More digits for a narrow range, so that it still has a hundred thousand values.
 	largest := math.Max(math.Abs(low), math.Abs(high))
@@ -136,6 +137,7 @@ type space struct {
 	size     uint64    // number of configurations; 0 if uncountable
 }
 
+// newSpace is the space of search.random, ordered and drawn by the names that the spec writes; an error is of the spec.
 func newSpace(s sweep.Search) (space, error) {
 	var samplers []sampler
 	written := func(name string) string { return cmp.Or(s.Random[name].DrawnAs, name) }

@@ -45,6 +45,8 @@ const (
 	levelPrior = 0.9
 )
 
+// newFitting prepares to fit the process to trials: the distances of all pairs, by column, and priors. Trials of
+// earlier searches add a parameter: how much they still say.
 func newFitting(columns []column, known known, axes int) *fitting {
 	rows, ages := known.rows, known.ages
 	f := &fitting{columns: columns, axes: axes, n: len(rows), z: known.z, doubt: known.doubt}

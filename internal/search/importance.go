@@ -127,6 +127,7 @@ type marginal struct {
 	all     []float64 // the density of all trials, by cell
 }
 
+// newMarginal is the distribution of all trials' values: by category or, if there are none, along a grid.
 func newMarginal(values []float64, categories int, logarithmic bool) *marginal {
 	s := &marginal{at: values, numbers: categories == 0, cells: categories}
 	if s.numbers {

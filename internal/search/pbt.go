@@ -76,6 +76,8 @@ func (b *breeder) rankGeneration(first int, seen []sweep.Seen) (before []sweep.S
 	return before
 }
 
+// member proposes a trial of the population: in the first generation by the method, later the same member going on or,
+// for the worst ones, one of the best with other parameters. It is an error if nothing new is left.
 func (b *breeder) member(trial int) (Suggestion, error) {
 	b.next = trial
 	if b.before == nil {

@@ -122,6 +122,7 @@ func extreme(maximize bool) string {
 	return "lowest"
 }
 
+// compareWith says for people by how much the best trial leads the next, or how their tie was broken.
 func compareWith(best, next *sweep.Result) string {
 	margin := math.Abs(best.Score - next.Score)
 	behind := fmt.Sprintf("the runner-up is trial %d with %s, behind by %s", next.Trial, next.ScoreText(),

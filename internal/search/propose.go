@@ -245,6 +245,8 @@ func (p *proposer) tooFew() error {
 	return problem.New(problem.Input, "%s; loosen the constraints, widen the ranges or ask for fewer trials", text)
 }
 
+// drawFrom draws configurations until there are enough. It gives up after many in a row that are refused or repeat
+// another.
 func (p *proposer) drawFrom(s space) {
 	patience := maxMisses
 	if s.countable() {

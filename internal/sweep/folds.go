@@ -311,6 +311,8 @@ func (p *Plan) checkFoldTrials() error {
 	return nil
 }
 
+// check checks that no row is trained on and rated and, with forward, that none is trained on that is later than one
+// that is rated.
 func (r Round) check(scheme string, v *Validate) error {
 	if r.Train.Split != Train || r.Rated.Split != Train || len(r.Train.Folds) == 0 || len(r.Rated.Folds) == 0 {
 		return fmt.Errorf("it trains on %s %v and is rated on %s %v", r.Train.Split, r.Train.Folds, r.Rated.Split,

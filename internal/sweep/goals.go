@@ -36,6 +36,7 @@ func (m *MetricNames) UnmarshalYAML(decode func(any) error) error {
 
 type metricName string
 
+// UnmarshalYAML takes a metric's name, or a mapping for a value of the table: {value: EXPRESSION} is value(EXPRESSION).
 func (m *metricName) UnmarshalYAML(decode func(any) error) error {
 	var own struct {
 		Value string `yaml:"value"`

@@ -175,6 +175,7 @@ func (p *Plan) checkMoney() error {
 	return nil
 }
 
+// checkAmounts checks that amounts, and the ends of ranges, are numbers from 0 to maxQuoted.
 func checkAmounts(what string, amounts []float64, ranges ...Range) error {
 	for _, r := range ranges {
 		amounts = append(amounts, r.Low, r.Expected, r.High)

@@ -114,6 +114,8 @@ func (s *Spec) checkLabels(doc *strictyaml.Document) error {
 	return nil
 }
 
+// checkMachine checks machine and what else is about machines: labels and budget. A machine is either one of Google's
+// types or, for a cluster, described by vCPUs and memory.
 func (s *Spec) checkMachine(doc *strictyaml.Document, v Vocabulary) error {
 	m := s.Machine
 	described := doc.Has("machine.vcpus") || doc.Has("machine.memory")
@@ -162,6 +164,7 @@ func (s *Spec) checkMachine(doc *strictyaml.Document, v Vocabulary) error {
 	return s.checkLimits(doc)
 }
 
+// checkLimits checks limits: durations from a second to two weeks, and the quorum as a share.
 func (s *Spec) checkLimits(doc *strictyaml.Document) error {
 	l := s.Limits
 	for path, d := range map[string]Duration{"limits.trial": l.Trial, "limits.sweep": l.Sweep} {

@@ -26,6 +26,7 @@ func whole(v float64) int { return int(math.Log10(max(1, math.Abs(v)))) + 1 }
 // Percent is a share as people read it: in two digits, whole from 10 % on, and never 100 % of less.
 func Percent(share float64) string { return percent(share, 2) }
 
+// percent is a share in n digits, in more where it would seem to be 100 %, and a bound where it would seem to be 0.
 func percent(share float64, n int) string {
 	if share != 0 && math.Abs(share) < 1e-5 {
 		return map[bool]string{true: "<0.001 %", false: ">-0.001 %"}[share > 0]

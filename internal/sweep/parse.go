@@ -197,6 +197,7 @@ func ToFloat(value any) any {
 	return value
 }
 
+// checkNames checks what a spec names: sweep, model, dataset, metric and objective, and that the last two go together.
 func (s *Spec) checkNames(doc *strictyaml.Document, v Vocabulary) error {
 	if err := CheckName("sweep", s.Name); err != nil {
 		return doc.Errorf("name", "%v", err)
@@ -223,6 +224,7 @@ func (s *Spec) checkNames(doc *strictyaml.Document, v Vocabulary) error {
 	return nil
 }
 
+// checkSearch checks the number of trials against what the search can vary, and each range by itself.
 func (s *Spec) checkSearch(doc *strictyaml.Document, _ Vocabulary) error {
 	if s.Search.Features != nil && !doc.Has("trials") {
 		s.Trials = 0 // the plan counts them
@@ -257,6 +259,7 @@ func (s *Spec) checkSearch(doc *strictyaml.Document, _ Vocabulary) error {
 	return nil
 }
 
+// checkConditions checks constraints, which it replaces by their canonical form, and requirements.
 func (s *Spec) checkConditions(doc *strictyaml.Document, v Vocabulary) error {
 	for i, c := range s.Search.Constraints {
 		canonical, err := v.Constraint(c)

@@ -229,6 +229,8 @@ func DecodeResult(data []byte) (*Result, error) {
 	return decode("result", data, (*Result).check)
 }
 
+// check checks what the aggregator relies on. A trial that is done has its own files and a finite score; one of a fold
+// has no files.
 func (r *Result) check() error {
 	if err := CheckID(string(r.Sweep)); err != nil {
 		return err

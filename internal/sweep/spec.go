@@ -128,6 +128,7 @@ func (d Distribution) Check() error {
 	return nil
 }
 
+// checkBounds checks a range; a logarithmic one has to be positive.
 func checkBounds[T int64 | float64](b []T, positive bool) error {
 	if len(b) != 2 || !(b[0] < b[1]) {
 		return fmt.Errorf("give [low, high] with low < high, not %v", b)

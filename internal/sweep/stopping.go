@@ -98,6 +98,7 @@ func (s *Stop) Reached(step int) string {
 	return fmt.Sprintf("at %d trees", step)
 }
 
+// checkStop checks search.stop. With min_trees, rungs are by trees, which it sets.
 func (s *Spec) checkStop(doc *strictyaml.Document, _ Vocabulary) error {
 	q := s.Search.Stop
 	switch {

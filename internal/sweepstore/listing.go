@@ -87,6 +87,7 @@ func (t *Trials) ListTrial(ctx context.Context, trial int) (Listed, error) {
 // are left out.
 func (t *Trials) List(ctx context.Context) (Listing, error) { return t.list(ctx, t.names.Trials()) }
 
+// list sorts a listing by trial and claim. Nothing is read: names, sizes and generations say all.
 func (t *Trials) list(ctx context.Context, prefix string) (Listing, error) {
 	l := Listing{Began: time.Now(), Trials: make([]Listed, len(t.plan.Trials))}
 	claims := make([]map[int]*ListedClaim, len(l.Trials))

@@ -349,6 +349,7 @@ func (m *Mesh) exchange(send func(to int) []int64, expect func(from int) int,
 	return errors.Join(append(failed, err)...)
 }
 
+// send sends words to one worker. The last field of the header is the length, which is filled in afterwards.
 func (m *Mesh) send(p *peer, words []int64) error {
 	p.write.Lock()
 	defer p.write.Unlock()

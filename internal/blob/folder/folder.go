@@ -196,6 +196,8 @@ func (b *bucket) readCurrent(ctx context.Context, name string, open bool) (v ver
 	return version{}, nil, problem.New(problem.Damaged, "not whole: %v: remove its directory, %s", err, encode(name))
 }
 
+// tryReadCurrent reads the current version from its mark, once. Without an object the version is zero; what is half
+// replaced is an error, after which its caller looks again.
 func tryReadCurrent(root fileSystem, place string, open bool) (now version, f *os.File, err error) {
 	dir, err := root.OpenRoot(place)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -32,6 +32,8 @@ type csvSource struct {
 	cols      []Column
 }
 
+// openCSV finds out the delimiter, unless it is given, and the columns: all untyped texts, named c0, c1 ... without a
+// header.
 func openCSV(f File, head string, spec dataset.CSVSpec) (*csvSource, error) {
 	s := &csvSource{file: f, head: head, header: spec.HasHeader(), quoted: spec.Quote != dataset.QuoteNone}
 	if spec.Delimiter != "" {
@@ -134,6 +136,7 @@ func (s *csvSource) addDoubt(err error) error {
 	return err
 }
 
+// read reads the rows in batches. A row that repeats the header is an error.
 func (s *csvSource) read(ctx context.Context, q request) error {
 	r, err := s.open(len(s.cols))
 	if err != nil {

@@ -65,6 +65,7 @@ func (s *parquetSource) open() (*file.Reader, *os.File, error) {
 	return r, f, nil
 }
 
+// openParquet reads the footer: rows, columns and what pandas and Arrow have noted of them. An error names the file.
 func openParquet(f File, threads int) (*parquetSource, error) {
 	s := &parquetSource{file: f, threads: max(1, threads)}
 	r, _, err := s.open()

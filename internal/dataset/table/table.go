@@ -183,6 +183,8 @@ func Open(files []File, o Options) (*Table, error) {
 	return t, nil
 }
 
+// openSource chooses the reader by the file's first bytes and its name. A format that cannot be read is an *InputError
+// that says what to do.
 func openSource(f File, o Options) (source, error) {
 	head, err := readHead(f)
 	if err != nil {

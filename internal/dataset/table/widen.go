@@ -85,6 +85,7 @@ type reshaped struct {
 
 func (f *reshaped) columns() []Column { return f.cols }
 
+// read reads the file's columns and gives the table's: those it lacks are filled, and those of another type converted.
 func (f *reshaped) read(ctx context.Context, q request) error {
 	inner := q
 	inner.places = nil

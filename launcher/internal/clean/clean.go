@@ -170,6 +170,7 @@ func (q *Request) promoted(ctx context.Context, model string) (map[int]bool, err
 	return promoted, nil
 }
 
+// ofVersion notes what a version needs: its dataset and, if it was promoted, its trial's files.
 func (h *holders) ofVersion(v registry.Version, promoted bool) {
 	name := fmt.Sprintf("%s@%d", v.Model, v.Number)
 	switch ref := v.Info.Labels["dataset"]; {

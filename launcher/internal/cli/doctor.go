@@ -44,6 +44,7 @@ checked.`,
 	return cmd
 }
 
+// runDoctor prints all findings; problems are then an error, which says whether the commands beside them fix all.
 func runDoctor(ctx context.Context, w *Setup, file string) error {
 	r, err := examine(ctx, w, file)
 	if err != nil {

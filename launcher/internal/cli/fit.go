@@ -199,6 +199,8 @@ func checkLabel(ctx context.Context, w *Setup, name, label string) error {
 	return nil
 }
 
+// runFit drafts the specs, stages, plans and sweeps. What was decided is printed and checked before anything is staged.
+// It is an error if no trial won.
 func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	d, err := makeDraft(ctx, w, f)
 	if err != nil {

@@ -65,6 +65,8 @@ started again: the slot is still free. If the table is that of the slot before, 
 	return cmd
 }
 
+// runNightly finds the slot and the newest day of its data, which is the day before, and runs it. An --at in the future
+// is refused, since its day is not over.
 func runNightly(ctx context.Context, w *Setup, file string, f nightlyFlags) error {
 	spec, prices, err := f.read(w, file)
 	if err != nil {

@@ -109,6 +109,7 @@ func (f *planFlags) check() error {
 	return checkBudget(f.Budget)
 }
 
+// runPlan compares machines for the dataset in the bucket or, with --rows, for one of that size, which needs no cloud.
 func runPlan(ctx context.Context, w *Setup, f planFlags) error {
 	spec, err := readSpec(f.file)
 	if err != nil {
@@ -143,6 +144,7 @@ func runPlan(ctx context.Context, w *Setup, f planFlags) error {
 
 const defaultRegion = "us-central1"
 
+// compareMachines prints the comparison for a sweep on a dataset. It makes a plan only to be compared.
 func compareMachines(ctx context.Context, w *Setup, spec *sweep.Spec, m *dataset.Manifest, prices machines.Prices,
 	f planFlags) error {
 	p, err := plan.Build(plan.Inputs{Spec: spec, Manifest: m, ID: "quote",

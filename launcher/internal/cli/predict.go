@@ -80,6 +80,7 @@ version or other flags need another PREFIX.
 	return cmd
 }
 
+// runPredict checks the flags, finds the version, in a folder or the registry, and scores with it.
 func runPredict(ctx context.Context, w *Setup, f predictFlags) error {
 	// Check the flags before fetching anything.
 	if !(f.maxUnseen >= 0 && f.maxUnseen <= 1) {

@@ -61,6 +61,7 @@ contributions are added up over them; those by class are in --json.`,
 	return cmd
 }
 
+// explainVersion explains a version by the test rows that it keeps; without any it is an input error.
 func explainVersion(ctx context.Context, w *Setup, v registry.Version, f explainFlags) error {
 	o, err := plan.ProvenanceOf(ctx, w.registry, v)
 	if err != nil {

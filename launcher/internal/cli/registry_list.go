@@ -30,6 +30,7 @@ func registryListCommand(w *Setup) *cobra.Command {
 	return cmd
 }
 
+// listModels lists all models. A version that cannot be read leaves its columns empty.
 func listModels(ctx context.Context, w *Setup) error {
 	type model struct {
 		Model    string `json:"model"`

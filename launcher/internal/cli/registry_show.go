@@ -95,6 +95,7 @@ func verifyModel(ctx context.Context, w *Setup, model string) error {
 	return err
 }
 
+// showVersion shows what is kept with a version, and what its sweep concluded, if that is still there.
 func showVersion(ctx context.Context, w *Setup, v registry.Version, all bool) error {
 	about := show.VersionDetails{Version: v}
 	about.Metric, _ = chosenBy(ctx, w, v)

@@ -48,6 +48,8 @@ It listens on this machine only. On another address every request needs an ident
 	return cmd
 }
 
+// runServe serves a registered version, or one in a folder, until ctx ends. given says that --listen was set, which has
+// precedence over what Vertex AI and Cloud Run say.
 func runServe(ctx context.Context, w *Setup, model, listen string, given bool, q serve.Config) error {
 	var env serve.Environment
 	if err := w.Environment(ctx, &env, "set COPPICE_AUDIENCE and COPPICE_CALLERS, or listen on 127.0.0.1"); err != nil {

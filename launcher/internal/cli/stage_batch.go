@@ -130,6 +130,7 @@ func stageTaskCommand(w *Setup) *cobra.Command {
 	}
 }
 
+// runStageTask stages inside the Batch job. An error that may pass is marked, so that Batch runs the task again.
 func runStageTask(ctx context.Context, w *Setup) (err error) {
 	var env environment.LauncherTaskEnv
 	if err := w.Environment(ctx, &env, "this command is only for the Batch job that `launcher stage --batch` "+

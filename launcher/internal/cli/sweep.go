@@ -121,6 +121,7 @@ money is spent: what has been trained by then is concluded, if the quorum is rea
 	return cmd
 }
 
+// runSweep finds the sweep's id, from --id or the slot of --schedule, and starts it or attaches to it.
 func runSweep(ctx context.Context, w *Setup, file string, f sweepFlags) error {
 	spec, prices, err := f.read(w, file)
 	if err != nil {

@@ -28,6 +28,8 @@ func tellNotStarted(ctx context.Context, w *Setup, id sweep.ID, model, ref, why 
 		sweepstore.New(w.sweeps, id).Told(sweep.OccasionRefused))
 }
 
+// sendVerdict tells people of an outcome, once. A channel that fails is only noted: it is no reason for the command to
+// fail.
 func (w *Setup) sendVerdict(ctx context.Context, m notify.VerdictMessage, marks notify.Marks) {
 	if w.Verdicts == nil {
 		return

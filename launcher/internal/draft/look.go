@@ -253,6 +253,7 @@ func expand(places []string) ([]table.File, error) {
 	return table.Sorted(files), nil
 }
 
+// observe counts what decides a column's kind: values, whether all are numbers or times, and the numbers' range.
 func (c *column) observe(v *dataset.Values, markers *cell.Markers) {
 	if !c.counted { // a number, of which nothing is decided
 		c.times = false

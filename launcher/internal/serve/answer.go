@@ -334,6 +334,7 @@ const (
 	mostKnown = 1000
 )
 
+// verify returns 0 for a caller that may ask, or the status to refuse with. When it knows too many, it forgets all.
 func (k *known) verify(r *http.Request, callers program.Callers, now time.Time) (status int, err error) {
 	text := r.Header.Get("Authorization")
 	hash := sha256.Sum256([]byte(text))

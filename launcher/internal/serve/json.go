@@ -34,6 +34,8 @@ func readInstances(m *Model, body []byte, limit int) (*table.Batch, error) {
 // errText is a value that is not a number.
 var errText = errors.New("a text in a column of numbers")
 
+// readColumns reads up to limit rows into the columns that the model needs. numbers says, by column, which are read as
+// numbers: a text there is errText. Other errors are the caller's, with row and key.
 func readColumns(m *Model, text string, limit int, numbers []bool) (*table.Batch, error) {
 	r := &instances{columns: newColumns(m), limit: limit, numbers: numbers, last: make([]int, len(m.columns))}
 	r.JSON = table.JSON{Text: text, Deep: maxDepth, Fail: r.fail}

@@ -39,6 +39,8 @@ type recent struct {
 	rows, bytes int
 }
 
+// add keeps a request and drops the oldest beyond the bounds of rows and bytes; one that is beyond them by itself is
+// not kept.
 func (r *recent) add(p past) {
 	if p.rows > recentRows || p.bytes > recentBytes {
 		return

@@ -138,6 +138,7 @@ func (d Destination) Night(ctx context.Context, name, version string) (*nights.R
 	return r, err
 }
 
+// readNight reads a night's record and the generation on which its next write depends: nil and Absent if there is none.
 func (d Destination) readNight(ctx context.Context, name, version string) (*nights.Record, blob.Generation, error) {
 	var text []byte
 	var attrs blob.Attrs
@@ -160,6 +161,7 @@ func (d Destination) readNight(ctx context.Context, name, version string) (*nigh
 	return r, attrs.Generation, err
 }
 
+// putNight writes a night's record; in a bucket only if it is still of the generation cond.
 func (d Destination) putNight(ctx context.Context, r *nights.Record, cond blob.Generation) error {
 	text, err := r.Encode()
 	if err != nil {

@@ -181,6 +181,8 @@ func (s *Stager) scratch() string {
 	return s.Scratch
 }
 
+// ingest bins the table into dir. Unless the contract is off, a witness from earlier nights, if there is one, counts
+// rows by segments.
 func (s *Stager) ingest(ctx context.Context, spec *dataset.Spec, files []table.File, dir string,
 	past *nights.Request) (*ingest.Report, error) {
 	o := ingest.Options{Threads: s.Threads, Learner: s.learner, Orders: compareOrders}

@@ -61,6 +61,8 @@ func (s *Stager) findStaged(ctx context.Context, d Destination, name, fingerprin
 	return m, nil
 }
 
+// findStagedInBucket finds the version that was made of the same input; nil if there is none or anything of it is
+// missing or has changed, so that it is staged again.
 func (d Destination) findStagedInBucket(ctx context.Context, name, fingerprint string) (*dataset.Manifest, error) {
 	p, err := readPointer(ctx, d.Store, sweep.DatasetInput(name, fingerprint))
 	if damaged(err) { // without a readable pointer the input counts as new
@@ -110,6 +112,7 @@ func (d Destination) MakeLatest(ctx context.Context, m *dataset.Manifest) error 
 	return nil
 }
 
+// putPointer writes a pointer, unless the one that is there has another format, which is a conflict.
 func (d Destination) putPointer(ctx context.Context, name string, p pointer) error {
 	if _, err := readPointer(ctx, d.Store, name); problem.Is(err, problem.Conflict) {
 		return err

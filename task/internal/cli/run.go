@@ -29,6 +29,8 @@ trial is also a result; the exit code is 0 unless the task itself could not work
 	}
 }
 
+// run works on a sweep until no trial is left. Once the task was told to stop, any error counts as passing, so that
+// Batch runs it again.
 func (w *Setup) run(cmd *cobra.Command) (err error) {
 	ctx := cmd.Context()
 	defer func() {
