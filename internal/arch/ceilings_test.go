@@ -36,7 +36,7 @@ var ceilings = map[string]int{
 	"internal/dataset/encode":      3278,
 	"internal/dataset/ingest":      6329,
 	"internal/dataset/segment":     279,
-	"internal/dataset/table":       4353,
+	"internal/dataset/table":       4359,
 	"internal/engine":              123,
 	"internal/exact":               89,
 	"internal/expression":          548,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_089
+const maxLines = 110_095
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -32,6 +32,19 @@ func TestIndexOfPandasIsLeftOut(t *testing.T) {
 			t.Errorf("with %q: %d features, want %d; warnings %v", rest, got, want, r.Manifest.About.Warnings)
 		}
 	}
+
+	// Without a name it is the index if it numbers the rows.
+	for from, want := range map[int]int{0: 1, 1: 1, 40: 2} {
+		b.Reset()
+		b.WriteString(",y,x\n")
+		for i := range 500 {
+			fmt.Fprintf(&b, "%d,%d,%d\n", from+i*max(1, from), i*i%7%2, i%13)
+		}
+		r := stageCSV(t, b.String(), "label: y\nencodings: none\nsplit: {by: random, train: 0.6, valid: 0.4}\n")
+		if got := len(r.Manifest.Features); got != want {
+			t.Errorf("with numbers from %d: %d features, want %d; %v", from, got, want, r.Manifest.About.Warnings)
+		}
+	}
 }
 
 // TestFirstNightSpeaksUp: without a night before it, staging still says what is wrong with a table by itself, what to

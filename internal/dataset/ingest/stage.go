@@ -212,8 +212,8 @@ func (s *survey) newManifest(files []table.File) *dataset.Manifest {
 		s.reading.Said)
 	for _, name := range s.roles.index {
 		m.About.Warnings = append(m.About.Warnings, dataset.Warning{Code: HintIndex, Column: name,
-			Text: "left out: it is the index of a pandas.DataFrame, by its name or the file's metadata; list it " +
-				"under numeric or categorical if it is a feature"})
+			Text: "left out: it is the index of a pandas.DataFrame, by its name, its numbers or the file's " +
+				"metadata; list it under numeric or categorical if it is a feature"})
 	}
 	if len(s.labels.absent) > 0 {
 		m.About.LeftOut = s.labels.absent

@@ -64,6 +64,12 @@ func openCSV(f File, head string, spec dataset.CSVSpec) (*csvSource, error) {
 		s.cols = append(s.cols, Column{Name: strings.Clone(name), Type: dataset.Text, Untyped: true,
 			Semicolon: s.delimiter == ';'})
 	}
+	if s.header && len(first) > 1 && strings.Trim(first[0], " \t") == "" { // row numbers have no name
+		one, _ := r.nextRecord()
+		from := strings.Join(one[:min(1, len(one))], "")
+		two, _ := r.nextRecord()
+		s.cols[0].Index = len(two) > 0 && (from == "0" && two[0] == "1" || from == "1" && two[0] == "2")
+	}
 	return s, nil
 }
 
