@@ -427,6 +427,7 @@ func TestContinuedFromCheckpoint(t *testing.T) {
 	}
 }
 
+// TestInputRefused: a training does not continue a model of other columns, bins or objective, and says which differ.
 func TestInputRefused(t *testing.T) {
 	d := randomTable(tableSpec{rows: 500, numerical: 2, categorical: 1, bins: 20, seed: 2})
 	m := mustTrain(t, &d.Data, small(), Options{}).Model

@@ -33,6 +33,8 @@ func naive(d *Data, rows []uint32, features []int, gh []uint32, pack packing, of
 	return sums
 }
 
+// TestHistogramsAreExact: sums over more rows than a word holds, at the largest gradients, are those of adding row by
+// row, in any way to add and with any threads.
 func TestHistogramsAreExact(t *testing.T) {
 	long(t)
 	// More rows than a word can take, an odd number of features, and the largest possible gradients.
@@ -112,6 +114,7 @@ func built(c *histogramBuilder, rows []uint32) histogram {
 	return reduced(c, c.buildPair(rows, len(rows), histogram{}, 0)).smaller
 }
 
+// TestSubtract: a parent's histogram less a child's is the sibling's, whichever of the three are of packed words.
 func TestSubtract(t *testing.T) {
 	d := randomTable(tableSpec{rows: 2*maxPackedRows + 5, numerical: 3, bins: 30, seed: 3})
 	gh := make([]uint32, d.Rows)
@@ -157,6 +160,8 @@ func TestSigmoid(t *testing.T) {
 	}
 }
 
+// TestRoundRandomlyIsUnbiased: a number becomes one of the two whole ones beside it, and the mean of many draws is the
+// number, within five standard errors.
 func TestRoundRandomlyIsUnbiased(t *testing.T) {
 	k := newKey(1, forRounding, 0)
 	for _, x := range []float64{-32766, -3.25, -0.1, 0, 0.001, 0.5, 7.75, maxH16, maxG24} {
@@ -164,12 +169,12 @@ func TestRoundRandomlyIsUnbiased(t *testing.T) {
 		for i := range n {
 			v := roundRandomly(x, k.at(uint64(i)))
 			if d := float64(v) - x; d <= -1 || d >= 1 {
-				t.Fatalf("%v became %d", x, v)
+				t.Fatalf("%v became %d, want one of the two whole numbers beside it", x, v)
 			}
 			sum += float64(v)
 		}
 		if mean := sum / float64(n); math.Abs(mean-x) > 5*0.5/math.Sqrt(float64(n)) {
-			t.Errorf("%v became %v on average", x, mean)
+			t.Errorf("%v became %v on average, want about %v", x, mean, x)
 		}
 	}
 }
@@ -325,6 +330,8 @@ func sparseTable(rows, features int) *table {
 	return d
 }
 
+// TestSparseHistogramsAreExact: histograms of mostly zeros, where the most frequent bin gets the rest, are those of
+// adding row by row.
 func TestSparseHistogramsAreExact(t *testing.T) {
 	long(t)
 	for _, width := range []int{70, 300} {
@@ -408,6 +415,8 @@ func TestSparseModelDoesNotDependOnTheWay(t *testing.T) {
 	}
 }
 
+// TestByteThatIsNoBinIsAnError: a byte beyond its feature's bins ends the training with an error, in either kind of
+// histogram.
 func TestByteThatIsNoBinIsAnError(t *testing.T) {
 	for name, d := range map[string]*table{
 		"dense":  randomTable(tableSpec{rows: 3000, numerical: 9, bins: 30, seed: 14}),
@@ -502,6 +511,8 @@ func TestCopiesCountOnce(t *testing.T) {
 	}
 }
 
+// TestOneCopyIsNone: a table said to have one copy of its rows makes the model of one without copies; a number that
+// cannot be is refused.
 func TestOneCopyIsNone(t *testing.T) {
 	d := randomTable(tableSpec{rows: 2000, numerical: 3, categorical: 1, bins: 20, seed: 2})
 	want := text(t, mustTrain(t, &d.Data, small(), Options{}).Model)
@@ -512,7 +523,7 @@ func TestOneCopyIsNone(t *testing.T) {
 	for _, bad := range []int{-1, d.Rows + 1} {
 		d.Copies = bad
 		if _, err := Train(t.Context(), &d.Data, small(), Options{}); !errors.Is(err, ErrData) {
-			t.Errorf("%d copies: %v", bad, err)
+			t.Errorf("%d copies: got error %v, want an ErrData", bad, err)
 		}
 	}
 }

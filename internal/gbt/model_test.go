@@ -25,6 +25,7 @@ func tinyModel(t testing.TB) []byte {
 	return text(t, mustTrain(t, &d.Data, p, Options{}).Model)
 }
 
+// TestReadModelRefuses: a file that is changed anywhere that matters, or is of a kind that cannot be read, is refused.
 func TestReadModelRefuses(t *testing.T) {
 	good := string(tinyModel(t))
 	for name, edit := range map[string][2]string{

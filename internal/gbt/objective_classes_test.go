@@ -222,6 +222,7 @@ func TestClassSlopes(t *testing.T) {
 	}
 }
 
+// TestModelsOfClassesRefused: a file whose lines disagree on the number of classes is refused.
 func TestModelsOfClassesRefused(t *testing.T) {
 	d := ofClasses(tableSpec{rows: 500, numerical: 2, bins: 10, seed: 4}, 3)
 	p := small()

@@ -302,6 +302,8 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
+// TestObjectivesRefuseLabels: an objective refuses labels that it has no loss for, or that are all alike, and names the
+// row and what it takes.
 func TestObjectivesRefuseLabels(t *testing.T) {
 	for _, tc := range []struct {
 		objective string
@@ -501,6 +503,7 @@ func rankGradients(o objective, rows int) []float64 {
 	return all
 }
 
+// TestRankRefuses: a ranking without groups, with labels that are no grades, or with nothing to order is refused.
 func TestRankRefuses(t *testing.T) {
 	for want, change := range map[string]func(d *Data, p *Params){
 		"which rows belong together":      func(d *Data, _ *Params) { d.Group = nil },

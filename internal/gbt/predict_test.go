@@ -298,6 +298,8 @@ func TestCategoryTablesAreBounded(t *testing.T) {
 	}
 }
 
+// TestPredictAllAtOnce: several goroutines may predict with one model at once, and get the bits of predicting row by
+// row.
 func TestPredictAllAtOnce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(9, 10))
 	m := randomForest(rng, forestSpec{features: 6, trees: 20, leaves: 31, bounds: 30, categorical: 0.2})
@@ -312,7 +314,7 @@ func TestPredictAllAtOnce(t *testing.T) {
 			}
 			for r := range out {
 				if math.Float64bits(out[r]) != math.Float64bits(m.Predict(x[r*6:][:6])) {
-					t.Errorf("row %d of %d", r, rows)
+					t.Errorf("row %d of %d: %v, want %v", r, rows, out[r], m.Predict(x[r*6:][:6]))
 					return
 				}
 			}
@@ -321,6 +323,7 @@ func TestPredictAllAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
+// TestTranspose: bit 8a+b of word i and bit 8a+i of word b change places, for all a.
 func TestTranspose(t *testing.T) {
 	rng := rand.New(rand.NewPCG(11, 12))
 	var w, before [8]uint64
@@ -332,7 +335,7 @@ func TestTranspose(t *testing.T) {
 	for i := range 8 {
 		for bit := range 64 {
 			if w[i]>>bit&1 != before[bit%8]>>(bit/8*8+i)&1 {
-				t.Fatalf("bit %d of word %d", bit, i)
+				t.Fatalf("bit %d of word %d is not bit %d of word %d before", bit, i, bit/8*8+i, bit%8)
 			}
 		}
 	}

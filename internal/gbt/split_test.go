@@ -225,13 +225,15 @@ func TestEvenGroups(t *testing.T) {
 	}
 }
 
+// TestChooseIsUniform: each number is chosen about as often as any other, within five standard errors, and those of one
+// choice ascend.
 func TestChooseIsUniform(t *testing.T) {
 	const n, count, rounds = 10, 3, 20_000
 	seen := make([]int, n)
 	for round := range rounds {
 		got := newKey(9, forTreeFeatures, round).choose(nil, n, n, count)
 		if len(got) != count {
-			t.Fatalf("chose %v", got)
+			t.Fatalf("chose %v, want %d numbers", got, count)
 		}
 		for i, v := range got {
 			if i > 0 && v <= got[i-1] {
@@ -248,6 +250,8 @@ func TestChooseIsUniform(t *testing.T) {
 	}
 }
 
+// TestBagHasItsSizeAndChanges: a bag has exactly its share of the rows, in order, stays for bagging_freq trees, and
+// then is another.
 func TestBagHasItsSizeAndChanges(t *testing.T) {
 	p := Defaults()
 	p.BaggingFraction, p.BaggingFreq = 0.3, 2
@@ -256,7 +260,7 @@ func TestBagHasItsSizeAndChanges(t *testing.T) {
 		rowSet{n: 1000}.copy(rows, 0)
 		n := drawBag(&p, tree, rows, make([]uint32, 1000), nil)
 		if n != 300 {
-			t.Fatalf("a bag of %d", n)
+			t.Fatalf("a bag of %d of 1,000 rows, want 300", n)
 		}
 		for i := range rows {
 			if i > 0 && i != n && rows[i] <= rows[i-1] {

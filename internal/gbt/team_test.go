@@ -320,6 +320,7 @@ func TestExchanges(t *testing.T) {
 	}
 }
 
+// TestATeamEndsTogether: where the first worker ends, all do, with as many trees or with an error.
 func TestATeamEndsTogether(t *testing.T) {
 	d := randomTable(tableSpec{rows: 900, numerical: 4, bins: 20, seed: 4})
 	p := small()

@@ -52,6 +52,7 @@ func small() Params {
 	return p
 }
 
+// TestSameBytesForAnyThreads: whatever is trained, the number of threads changes no byte of the model.
 func TestSameBytesForAnyThreads(t *testing.T) {
 	rows, trees, counts := 150_000, 3, []int{1, 3, 8}
 	if raceEnabled { // two blocks instead of three: enough to notice a race
@@ -271,6 +272,7 @@ func checkTree(t *testing.T, tree *Tree, d *table, p *Params, whole bool) {
 	}
 }
 
+// TestWeightTwoIsARowTwice: rows of weight 2 make about the model of each row twice.
 func TestWeightTwoIsARowTwice(t *testing.T) {
 	d := randomTable(tableSpec{rows: 4000, numerical: 5, bins: 20, seed: 5})
 	twice := &table{Data: Data{Rows: 2 * d.Rows, Features: d.Features}}
@@ -296,6 +298,8 @@ func TestWeightTwoIsARowTwice(t *testing.T) {
 	}
 }
 
+// TestMissingInCategoricalAndUnseenMissing: where train had no missing value, one in prediction goes where another
+// reader of the file, package leaves, sends it.
 func TestMissingInCategoricalAndUnseenMissing(t *testing.T) {
 	d := randomTable(tableSpec{rows: 5000, numerical: 3, categorical: 1, bins: 20, seed: 7}) // no missing anywhere
 	p := small()
@@ -311,6 +315,8 @@ func TestMissingInCategoricalAndUnseenMissing(t *testing.T) {
 	}
 }
 
+// TestConstantModel: a table from which nothing can be learnt makes one tree without a split, which predicts the rate
+// and can be written and read.
 func TestConstantModel(t *testing.T) {
 	d := &Data{Rows: 100, RowMajor: make([]byte, 100), Columns: [][]byte{make([]byte, 100)},
 		Label:    make([]float32, 100),
@@ -333,6 +339,7 @@ func TestConstantModel(t *testing.T) {
 	}
 }
 
+// TestBadData: whatever a table's bins, labels, weights or subset have wrong is an ErrData, and no panic.
 func TestBadData(t *testing.T) {
 	good := func() *table { return randomTable(tableSpec{rows: 200, numerical: 2, bins: 5, seed: 8}) }
 	for name, spoil := range map[string]func(*table){
@@ -355,12 +362,14 @@ func TestBadData(t *testing.T) {
 			d := good()
 			spoil(d)
 			if _, err := Train(t.Context(), &d.Data, small(), Options{}); !errors.Is(err, ErrData) {
-				t.Errorf("got %v", err)
+				t.Errorf("got error %v, want an ErrData", err)
 			}
 		})
 	}
 }
 
+// TestTrainingStopsWhenTold: a training ends with the error of its context or of OnTree; early stopping without rows to
+// stop by is refused.
 func TestTrainingStopsWhenTold(t *testing.T) {
 	d := randomTable(tableSpec{rows: 2000, numerical: 3, bins: 10, seed: 9})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -371,12 +380,12 @@ func TestTrainingStopsWhenTold(t *testing.T) {
 		return nil
 	}})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("after cancelling: %v", err)
+		t.Errorf("after cancelling: got error %v, want %v", err, context.Canceled)
 	}
 	own := errors.New("enough")
 	if _, err := Train(t.Context(), &d.Data, small(),
 		Options{OnTree: func(Progress) error { return own }}); !errors.Is(err, own) {
-		t.Errorf("after an error from OnTree: %v", err)
+		t.Errorf("after an error from OnTree: got error %v, want that one", err)
 	}
 	p := small()
 	p.EarlyStoppingRound = 3

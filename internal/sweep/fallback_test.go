@@ -25,6 +25,8 @@ func withMachine(machine string) string {
 const several = "{type: n2-highmem-64, zones: [us-central1-a], wait: 5m, fallback: [{zones: [us-central1-f, " +
 	"us-central1-b]}, {type: n2d-highmem-64}, {spot: false}]}"
 
+// TestFallback: a fallback has what the machine says unless it says otherwise, keeps it through JSON, and is refused
+// with its place where it could not run.
 func TestFallback(t *testing.T) {
 	s, err := sweep.ParseSpec("sweep.yaml", []byte(withMachine(several)), words())
 	must.Do(t, err)
@@ -85,6 +87,8 @@ func TestFallback(t *testing.T) {
 	}
 }
 
+// TestJobsOfASweep: each choice of machines has a job with an id of its own, however long the sweep's id is, and a plan
+// as if it were the only one.
 func TestJobsOfASweep(t *testing.T) {
 	long := sweep.ID(strings.Repeat("a", 63))
 	for _, c := range []struct {
@@ -202,6 +206,8 @@ func TestCurvesBeginAnew(t *testing.T) {
 	}
 }
 
+// TestJoinCurves: of the curves of a trial's claims, the later one has precedence from its first tree on, whichever
+// comes first.
 func TestJoinCurves(t *testing.T) {
 	curve := func(claim, first, every int, scores ...float64) sweep.Curve {
 		return sweep.Curve{Claim: claim, First: first, Every: every, Scores: scores}

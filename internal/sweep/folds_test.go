@@ -12,6 +12,7 @@ import (
 	"coppice/internal/sweep"
 )
 
+// TestValidateIsRefused: what validate cannot mean, or be combined with, is refused with its place.
 func TestValidateIsRefused(t *testing.T) {
 	for name, tc := range map[string]struct{ validate, old, new, want string }{
 		"neither":       {validate: "{by: group}", want: "validate takes one of kfold and forward"},
@@ -64,6 +65,8 @@ func foldedPlan() *sweep.Plan {
 	return p
 }
 
+// TestPlansWithFolds: a plan with folds survives JSON, and says of each trial its stage, its configuration and the rows
+// that it trains and is rated on.
 func TestPlansWithFolds(t *testing.T) {
 	p := foldedPlan()
 	data := must.Get(json.Marshal(p))(t)
@@ -214,6 +217,8 @@ func rate(p *sweep.Plan, trial int, score float64, best, rows int) sweep.Result 
 		BestIteration: best, TrainRows: rows, Metrics: map[string]float64{"auc": score}}
 }
 
+// TestBoardOfConfigurations: configurations are ranked by their mean over the folds, whatever the order of results, and
+// those without all folds come last.
 func TestBoardOfConfigurations(t *testing.T) {
 	p := foldedPlan()
 	p.Maximize = true
@@ -254,6 +259,7 @@ func TestBoardOfConfigurations(t *testing.T) {
 	}
 }
 
+// TestResultsOfFolds: a fold's result has rows, a fold and a configuration, and no model.
 func TestResultsOfFolds(t *testing.T) {
 	r := rate(foldedPlan(), 4, 0.5, 3, 10)
 	for name, tc := range map[string]struct {

@@ -16,6 +16,7 @@ import (
 	"coppice/internal/sweep"
 )
 
+// TestGateIsRefused: a bound of the gate that cannot be meant is refused, and what can be is named.
 func TestGateIsRefused(t *testing.T) {
 	for name, tc := range map[string]struct{ gate, want string }{
 		"margin and gain":   {"gate: {min_gain: 0.1, margin: 0.1}", "not both"},
@@ -59,6 +60,7 @@ func TestGated(t *testing.T) {
 	}
 }
 
+// TestVerdicts: a conclusion's verdict and reason are the gate's if it decided, else those of the outcome.
 func TestVerdicts(t *testing.T) {
 	gate := func(d sweep.GateDecision) *sweep.Conclusion {
 		return &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Reason: "won", Gate: &d}

@@ -18,6 +18,7 @@ func featured(search string, edits ...string) string {
 		end)
 }
 
+// TestParseFeatures: a search of features is read with its groups, and counts its trials itself.
 func TestParseFeatures(t *testing.T) {
 	s, err := sweep.ParseSpec("sweep.yaml",
 		[]byte(featured("  features: {try: drop_one, groups: {site: [site, \"site:*\"], user: [age]}}\n")), words())
@@ -34,6 +35,7 @@ func TestParseFeatures(t *testing.T) {
 	}
 }
 
+// TestParseFeaturesRefuses: what a search of features cannot be, or be combined with, is refused with its place.
 func TestParseFeaturesRefuses(t *testing.T) {
 	for _, tc := range []struct{ search, from, to, want string }{
 		{"  features:\n", "", "", "features has no value"},
@@ -139,6 +141,7 @@ func bred(edits ...string) string {
 	return strings.NewReplacer(edits...).Replace(begin + search + "machine:" + end)
 }
 
+// TestParsePopulation: a population has 10 members unless it says otherwise; what does not go with one is refused.
 func TestParsePopulation(t *testing.T) {
 	for text, want := range map[string]int{bred(): 10, bred("population: 10", "population: 25"): 25,
 		bred("  population: 10\n", ""): 10} {

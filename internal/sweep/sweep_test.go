@@ -106,6 +106,7 @@ func words() sweep.Vocabulary {
 	}
 }
 
+// TestParseSpec: a spec gets its defaults, and is the same after its way through JSON.
 func TestParseSpec(t *testing.T) {
 	s := must.Get(sweep.ParseSpec("sweep.yaml", []byte(good), words()))(t)
 	if s.Objective != "binary" || !*s.Machine.Spot || s.Machine.VMs != 1 || s.Machine.TasksPerVM != 0 ||
@@ -122,6 +123,8 @@ func TestParseSpec(t *testing.T) {
 	}
 }
 
+// TestParseSpecNamesThePlace: each mistake in a spec is an error with its line and column and, of a misspelled word,
+// the right one.
 func TestParseSpecNamesThePlace(t *testing.T) {
 	for name, tc := range map[string]struct{ old, new, want string }{
 		"unknown key": {"trials: 50", "trails: 50",
@@ -211,6 +214,8 @@ func plan() *sweep.Plan {
 	return p
 }
 
+// TestPlanRoundTripAndFingerprint: a plan's fingerprint depends on what is trained, and not on when, by which build, at
+// which price or within which budget.
 func TestPlanRoundTripAndFingerprint(t *testing.T) {
 	p := plan()
 	data, err := json.Marshal(p)
@@ -240,6 +245,7 @@ func TestPlanRoundTripAndFingerprint(t *testing.T) {
 	}
 }
 
+// TestDecodePlanRefuses: a plan that no launcher writes is damaged, before anything is done by it.
 func TestDecodePlanRefuses(t *testing.T) {
 	for name, spoil := range map[string]func(*sweep.Plan){
 		"format":       func(p *sweep.Plan) { p.Format = 3 },
@@ -265,7 +271,7 @@ func TestDecodePlanRefuses(t *testing.T) {
 			data, _ := json.Marshal(p)
 			_, err := sweep.DecodePlan(data)
 			if !problem.Is(err, problem.Damaged) {
-				t.Errorf("got %v", err)
+				t.Errorf("got error %v, want one of kind damaged", err)
 			}
 		})
 	}
@@ -278,6 +284,8 @@ func done(trial int, score float64, trees int) sweep.Result {
 		Model: &o, Scores: &sweep.Scored{Calib: o, Test: o}}
 }
 
+// TestFoldDoesNotDependOnOrder: results make the same board in any order and if they come twice; those of other sweeps
+// or trials do not count. Of equal scores the fewest trees win, then the lowest number.
 func TestFoldDoesNotDependOnOrder(t *testing.T) {
 	p := plan()
 	results := []sweep.Result{done(0, 0.5, 10), done(1, 0.7, 30), done(2, 0.7, 20), done(3, 0.7, 20),
@@ -299,17 +307,18 @@ func TestFoldDoesNotDependOnOrder(t *testing.T) {
 	}
 	if !slices.Equal(order, []int{2, 3, 1, 0, 4, 5}) || b.Done != 4 || b.Failed != 1 || b.Waiting != 1 ||
 		b.Best().Trial != 2 {
-		t.Errorf("order %v, %+v", order, b)
+		t.Errorf("order %v, board %+v; want [2 3 1 0 4 5], 4 done, 1 failed, 1 waiting and trial 2 the best", order, b)
 	}
 	p.Maximize = false
 	if best := sweep.MakeBoard(p, results).Best(); best.Trial != 0 {
-		t.Errorf("minimising, trial %d is best", best.Trial)
+		t.Errorf("minimising, trial %d is best, want 0", best.Trial)
 	}
 	if sweep.MakeBoard(p, nil).Best() != nil {
 		t.Error("no result, yet a best one")
 	}
 }
 
+// TestNames: each name of an object is read as what it was made of, and no other name is.
 func TestNames(t *testing.T) {
 	id := sweep.ID("a-1")
 	for name, want := range map[string]struct {
@@ -349,6 +358,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestScores: a file of scores gives the same bits, and any change of a byte is noticed.
 func TestScores(t *testing.T) {
 	raw := []float64{0, -1.5, 1e-300, math.MaxFloat64}
 	data := sweep.EncodeScores(raw)
@@ -371,6 +381,7 @@ func TestScores(t *testing.T) {
 	}
 }
 
+// TestDecodeResultRefuses: a result that no task writes, or that names files of others, is damaged.
 func TestDecodeResultRefuses(t *testing.T) {
 	for name, spoil := range map[string]func(*sweep.Result){
 		"status":          func(r *sweep.Result) { r.Status = "fine" },
@@ -395,7 +406,7 @@ func TestDecodeResultRefuses(t *testing.T) {
 			data, _ := json.Marshal(r)
 			_, err := sweep.DecodeResult(data)
 			if !problem.Is(err, problem.Damaged) {
-				t.Errorf("got %v", err)
+				t.Errorf("got error %v, want one of kind damaged", err)
 			}
 		})
 	}

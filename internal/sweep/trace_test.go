@@ -5,6 +5,8 @@ import (
 	"testing"
 )
 
+// TestTrace: a sweep's trace and spans follow from its id and what they are of, always the same and each unlike all
+// others.
 func TestTrace(t *testing.T) {
 	const id = ID("nightly-ctr-20261120")
 	// These are in logs and registries that outlive any build.

@@ -28,6 +28,8 @@ func randomFeature(rng *rand.Rand, bounds int) *dataset.Feature {
 	return f
 }
 
+// TestSearchFindsTheBin: for any number of bounds, however close, numbers beside, between and beyond them get the bin
+// that counting the bounds below gives.
 func TestSearchFindsTheBin(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -188,6 +190,8 @@ func times(n int, values ...float64) []float64 {
 	return out
 }
 
+// TestFindBounds: bounds lie halfway between neighbouring values, bins have about equal numbers of rows, and 0 has a
+// bin of its own where that is asked for and there is room.
 func TestFindBounds(t *testing.T) {
 	mixed := slices.Concat(times(4, -2, -1), times(9, 0), times(5, 3))
 	for name, tc := range map[string]struct {
@@ -260,6 +264,7 @@ func checkBounds(t *testing.T, values []float64, bins int, zeroApart bool) {
 	}
 }
 
+// TestBoundsHold: bounds of random values, some of them frequent, fulfil what checkBounds says of all bounds.
 func TestBoundsHold(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -336,6 +341,8 @@ func TestCounterSorts(t *testing.T) {
 	}
 }
 
+// TestMostFrequent: values are listed by their rows and of equal ones by name, up to the limit. From the third on,
+// those of too few rows are left out.
 func TestMostFrequent(t *testing.T) {
 	counts := map[string]int64{"a": 5, "b": 9, "c": 5, "d": 2, "e": 3, "": 4}
 	for limit, want := range map[int][]string{0: {}, 1: {"b"}, 3: {"b", "a", "c"}, 6: {"b", "a", "c", "", "e"},

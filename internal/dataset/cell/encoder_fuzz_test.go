@@ -400,6 +400,8 @@ func FuzzTime(f *testing.F) {
 	})
 }
 
+// TestTokens: a missing marker is found whatever the blanks around it, but only as it is written; one that is a number
+// is also found as a number.
 func TestTokens(t *testing.T) {
 	tok := NewMarkers([]string{"", "NA", "-999", "n/a "})
 	for text, want := range map[string]bool{"": true, "  ": true, "NA": true, " NA ": true, "na": false, "-999": true,
