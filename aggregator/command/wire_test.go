@@ -24,6 +24,8 @@ func TestAWebhookIsAChannel(t *testing.T) {
 	}
 }
 
+// TestCallers: callers are checked with an audience and a list of addresses, both given, and a signature that Cloud Run
+// has removed is believed only behind Cloud Run.
 func TestCallers(t *testing.T) {
 	env := environment.CallersEnv{Audience: "coppice-aggregator.example",
 		Callers: []string{"push@example.iam.gserviceaccount.com"}}

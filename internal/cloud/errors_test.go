@@ -26,6 +26,7 @@ func nobody(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// TestNobodyAt: a refused connection is recognised, with its address; the same words in another error are not.
 func TestNobodyAt(t *testing.T) {
 	addr := nobody(t)
 	var d net.Dialer
@@ -41,6 +42,8 @@ func TestNobodyAt(t *testing.T) {
 	}
 }
 
+// TestFailFast: where no server listens, a call ends at once instead of after its time limit, and says how to start the
+// emulator.
 func TestFailFast(t *testing.T) {
 	addr := nobody(t)
 	cc, err := grpc.NewClient(addr, append(FailFast(), grpc.WithTransportCredentials(insecure.NewCredentials()))...)
@@ -51,14 +54,14 @@ func TestFailFast(t *testing.T) {
 	client := grpc_health_v1.NewHealthClient(cc)
 	_, err = client.Check(ctx, &grpc_health_v1.HealthCheckRequest{})
 	if status.Code(err) != codes.FailedPrecondition {
-		t.Errorf("unary: %v", err)
+		t.Errorf("a call: got error %v, want its status FailedPrecondition", err)
 	}
 	stream, err := client.Watch(ctx, &grpc_health_v1.HealthCheckRequest{})
 	if err == nil {
 		_, err = stream.Recv()
 	}
 	if status.Code(err) != codes.FailedPrecondition {
-		t.Errorf("stream: %v", err)
+		t.Errorf("a stream: got error %v, want its status FailedPrecondition", err)
 	}
 	var setup *SetupError
 	if err := FromStatus("Pub/Sub", "topic t", "", err); !errors.As(err, &setup) ||
@@ -69,6 +72,7 @@ func TestFailFast(t *testing.T) {
 	}
 }
 
+// TestFromStatus: a status of a service becomes an error with advice, if a person can act on it.
 func TestFromStatus(t *testing.T) {
 	var setup *SetupError
 	var permission *PermissionError
@@ -86,7 +90,7 @@ func TestFromStatus(t *testing.T) {
 	} {
 		err := FromStatus("Pub/Sub", "topic t", "make it", c.err)
 		if !errors.As(err, c.target) || !strings.Contains(err.Error(), c.words) || !errors.Is(err, c.err) {
-			t.Errorf("%v became %v", c.err, err)
+			t.Errorf("%v became %v, want %T with %q", c.err, err, c.target, c.words)
 		}
 	}
 	err := FromStatus("Pub/Sub", "topic t", "", status.Error(codes.NotFound, "gone"))

@@ -240,6 +240,8 @@ func FuzzDecodeEncoding(f *testing.F) {
 	})
 }
 
+// TestBinsOfNumbers: a number is in the first bin whose bound is not below it; NaN is missing or, where nothing was, as
+// 0.
 func TestBinsOfNumbers(t *testing.T) {
 	f := Feature{Kind: Numeric, Bounds: []float64{-2, 0, 3.5}, Bins: 5, MissingBin: 4, OtherBin: -1}
 	none := Feature{Kind: Numeric, Bounds: []float64{-2, 0, 3.5}, Bins: 4, MissingBin: -1, OtherBin: -1}
@@ -257,6 +259,7 @@ func TestBinsOfNumbers(t *testing.T) {
 	}
 }
 
+// TestBinsOfCategories: a category's code is its bin, as is that of missing values; all else is in the bin of others.
 func TestBinsOfCategories(t *testing.T) {
 	f := Feature{Kind: Categorical, Categories: []string{"b", ""}, Bins: 4, OtherBin: 2, MissingBin: 3}
 	none := Feature{Kind: Categorical, Categories: []string{"b", ""}, Bins: 3, OtherBin: 2, MissingBin: -1}
@@ -270,6 +273,7 @@ func TestBinsOfCategories(t *testing.T) {
 	}
 }
 
+// TestTextOf: a value's text is the shortest that is read as the same value, whatever its type.
 func TestTextOf(t *testing.T) {
 	v := func(typ Type, unit Unit, x any) *Values {
 		switch x := x.(type) {
@@ -303,6 +307,7 @@ func TestTextOf(t *testing.T) {
 	}
 }
 
+// TestSplitAndSeconds: times before 1970 have nanoseconds from 0 up, too.
 func TestSplitAndSeconds(t *testing.T) {
 	for _, tc := range []struct {
 		unit      Unit

@@ -53,6 +53,7 @@ func (d damage) refused(t *testing.T, good []byte) {
 	}
 }
 
+// TestDecodeManifestRefuses: a manifest that contradicts itself or that no build writes is refused, with the place.
 func TestDecodeManifestRefuses(t *testing.T) {
 	good := mustRead(t, goldenDir, ManifestFile)
 	for name, tc := range map[string]damage{
@@ -294,6 +295,8 @@ func openBytes(t *testing.T, data []byte, tables []LevelTable) (*Levels, error) 
 	return l, err
 }
 
+// TestLevelsSurviveTheirFile: levels that are read or mapped are those that were written, with and without weights and
+// times.
 func TestLevelsSurviveTheirFile(t *testing.T) {
 	for _, weight := range []bool{false, true} {
 		for _, last := range []bool{false, true} {
@@ -347,6 +350,7 @@ func hashesOf(rng *rand.Rand) map[string]func(i, n int) uint64 {
 	}
 }
 
+// TestFindAgreesWithAMap: a level is found by its hash in its table only, however hashes are spread.
 func TestFindAgreesWithAMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for name, next := range hashesOf(rng) {
@@ -437,6 +441,7 @@ func damagedLevels(l *Levels) map[string]struct{ file, want any } {
 	}
 }
 
+// TestDamagedLevelsAreRefused: levels that are changed, cut off or of other tables are damaged, read or mapped.
 func TestDamagedLevelsAreRefused(t *testing.T) {
 	l, tables := someLevels(true, true, 70, 30)
 	good := l.Encode()

@@ -35,6 +35,7 @@ func arrowBatch(t *testing.T, name string) arrow.Record {
 	return batch
 }
 
+// TestApacheReadsOurFiles: Apache's Arrow reader finds the bins, labels and weights that this package reads.
 func TestApacheReadsOurFiles(t *testing.T) {
 	d := must.Get(dataset.Open(golden))(t)
 	defer d.Close()
@@ -71,6 +72,7 @@ func TestApacheReadsOurFiles(t *testing.T) {
 	}
 }
 
+// TestApacheReadsOurSample: Apache's Arrow reader finds the sample's rows, values and nulls.
 func TestApacheReadsOurSample(t *testing.T) {
 	data := must.Get(os.ReadFile(filepath.Join(golden, dataset.SampleFile)))(t)
 	s := must.Get(dataset.ReadSample(data))(t)

@@ -23,6 +23,7 @@ import (
 	"coppice/internal/problem"
 )
 
+// TestOpenGivesWhatWasWritten: manifest, bins in both layouts and targets are those that were written.
 func TestOpenGivesWhatWasWritten(t *testing.T) {
 	f := newFixture(1, smallRows())
 	dir := filepath.Join(t.TempDir(), "d")
@@ -83,6 +84,8 @@ func describe(s *Sample) string {
 	return b.String()
 }
 
+// TestSameBytesWhateverTheThreads: neither threads nor batches change a byte, and the version depends on the contents
+// alone.
 func TestSameBytesWhateverTheThreads(t *testing.T) {
 	f := newFixture(2, smallRows())
 	a, b := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
@@ -90,7 +93,7 @@ func TestSameBytesWhateverTheThreads(t *testing.T) {
 	f.write(t, b, 3, 4)
 	for _, name := range append(m.fileNames(), ManifestFile) {
 		if !bytes.Equal(mustRead(t, a, name), mustRead(t, b, name)) {
-			t.Errorf("%s differs", name)
+			t.Errorf("%s differs between one thread and four", name)
 		}
 	}
 	other := *m
@@ -104,6 +107,7 @@ func TestSameBytesWhateverTheThreads(t *testing.T) {
 	}
 }
 
+// TestOpenCostsNothing: opening reads none of the values: of 5 GB it takes less than reading each byte would.
 func TestOpenCostsNothing(t *testing.T) {
 	const rows = 1 << 30 // 5 GB of values, as a hole in the files
 	f := newFixture(3, map[string]int{"train": 1})
@@ -129,7 +133,7 @@ func TestOpenCostsNothing(t *testing.T) {
 		took = min(took, time.Since(start))
 	}
 	if n := len(d.Split("train").RowMajor); n != 5*rows {
-		t.Errorf("%d values", n)
+		t.Errorf("%d values, want %d", n, 5*rows)
 	}
 	// Who touches each of the bytes needs more than a second; under the race detector the manifest alone is a tenth of
 	// one.
@@ -138,6 +142,7 @@ func TestOpenCostsNothing(t *testing.T) {
 	}
 }
 
+// TestVerifyNamesThePlace: a flipped bit is found, with the file and the block that it is in.
 func TestVerifyNamesThePlace(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it finds no race that shorter tests do not")
@@ -157,7 +162,7 @@ func TestVerifyNamesThePlace(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := d.Verify(ctx, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("cancelled: got error %v, want %v", err, context.Canceled)
 	}
 
 	path := filepath.Join(dir, "train", "rows.arrow")
@@ -198,6 +203,7 @@ func flip(t *testing.T, path string, at int64) {
 	must.Get(f.WriteAt(b, at))(t)
 }
 
+// TestOpenRefuses: a folder of which a file is missing, short or of another dataset is refused, with the file.
 func TestOpenRefuses(t *testing.T) {
 	truncate := func(name string, by int64) func(string) error {
 		return func(dir string) error {

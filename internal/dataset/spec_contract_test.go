@@ -56,6 +56,8 @@ func TestContractExpects(t *testing.T) {
 	}
 }
 
+// TestMaturityOfLabels: when labels are final is said by a time and a delay, which what else the spec says may not
+// contradict.
 func TestMaturityOfLabels(t *testing.T) {
 	byTime := "split: {by: time, column: ts, train: 0.8, valid: 0.2}\n"
 	for name, tc := range map[string]struct {

@@ -11,6 +11,7 @@ import (
 	"coppice/internal/strictyaml"
 )
 
+// TestParseSpecReadsEverything: each key of a spec arrives where it belongs.
 func TestParseSpecReadsEverything(t *testing.T) {
 	s := must.Get(ParseSpec("d.yaml", []byte(`
 name: clicks
@@ -59,6 +60,7 @@ derive: {ts: [hour, weekday]}
 	}
 }
 
+// TestParseSpecDefaultsAndForms: a short spec has the documented defaults, and keys may have their short forms.
 func TestParseSpecDefaultsAndForms(t *testing.T) {
 	parse := func(rest string) *Spec {
 		t.Helper()
@@ -72,7 +74,7 @@ func TestParseSpecDefaultsAndForms(t *testing.T) {
 	}
 	if s := parse("label: {column: y, positive: yes, negative: 0}\nmissing: []\n"); *s.Label.Positive != "yes" ||
 		*s.Label.Negative != "0" || len(s.Missing) != 0 {
-		t.Errorf("label %+v, missing %q", s.Label, s.Missing)
+		t.Errorf("label %+v, missing %q; want yes as positive, 0 as negative, nothing missing", s.Label, s.Missing)
 	}
 	s = parse("label: y\nsplit: {by: column, column: part, train: [a, 1], test: 2017}\n")
 	want := map[string][]string{"train": {"a", "1"}, "test": {"2017"}}
@@ -88,6 +90,8 @@ func TestParseSpecDefaultsAndForms(t *testing.T) {
 	}
 }
 
+// TestParseSpecNamesThePlace: each mistake in a spec is an error with its line and column, and with what to write
+// instead.
 func TestParseSpecNamesThePlace(t *testing.T) {
 	const head = "name: a\nsource: x.csv\nlabel: y\n"
 	for name, tc := range map[string]struct{ in, want string }{
@@ -275,6 +279,7 @@ var wrongDerivations = map[string]struct{ in, want string }{
 	"sample in words": {"sample: many\n", `d.yaml:4:9: expected a whole number, found "many"`},
 }
 
+// TestEncodingsNameThePlace: a mistake in encodings or derive is an error with its line and column.
 func TestEncodingsNameThePlace(t *testing.T) {
 	for group, cases := range map[string]map[string]struct{ in, want string }{"encodings": wrongEncodings,
 		"order": wrongOrders, "derive": wrongDerivations} {
@@ -295,6 +300,7 @@ func TestEncodingsNameThePlace(t *testing.T) {
 	}
 }
 
+// TestEncodingsForms: encodings may be left out, empty, auto or none, or say some of its keys; the rest are defaults.
 func TestEncodingsForms(t *testing.T) {
 	ten := 10
 	defaults := func(change func(e *EncodingsSpec)) EncodingsSpec {
@@ -364,6 +370,7 @@ func TestOrderFollowsTheSplit(t *testing.T) {
 	}
 }
 
+// TestSampleForms: a sample is a number of rows, or a mapping of which each key has a default.
 func TestSampleForms(t *testing.T) {
 	for in, want := range map[string]SampleSpec{
 		"":                                     {Rows: DefaultSample},
@@ -384,6 +391,7 @@ func TestSampleForms(t *testing.T) {
 	}
 }
 
+// TestDivided: groups with rows in both train and valid are counted; beyond a million groups, of the first ones.
 func TestDivided(t *testing.T) {
 	whole, some, many := SplitsOfGroups{}, SplitsOfGroups{}, SplitsOfGroups{}
 	for group := range uint64(30) {

@@ -84,6 +84,8 @@ func TestNothingYet(t *testing.T) {
 	}
 }
 
+// TestMachinesAreCounted: machine-seconds run from before the first claim on a host to the last sign of life there,
+// once per machine.
 func TestMachinesAreCounted(t *testing.T) {
 	for name, tc := range map[string]struct {
 		write   func(*world)
@@ -205,6 +207,8 @@ func TestMachinesThatCannotHelpLeave(t *testing.T) {
 	}
 }
 
+// TestHowAttemptsEnd: an attempt's end, and how long it took, follow from what its holder and the next one have
+// written.
 func TestHowAttemptsEnd(t *testing.T) {
 	w := newWorld(t, 6, 1, 4)
 	w.claim(0, 0, 0, 0, "a", 10)
@@ -273,6 +277,7 @@ func (c *counting) Open(ctx context.Context, name string, r blob.Range) (io.Read
 	return c.Store.Open(ctx, name, r)
 }
 
+// TestReadsOnlyWhatHasChanged: reading again opens only objects that are new or were written again.
 func TestReadsOnlyWhatHasChanged(t *testing.T) {
 	w := newWorld(t, 3, 1, 4)
 	store := &counting{Store: w.store}

@@ -82,6 +82,7 @@ func compare(t *testing.T, in metric.Input, want map[string]float64) {
 	}
 }
 
+// TestBinaryAgainstScikitLearn: metrics of labels 0 and 1 are scikit-learn's, with ties and with weights.
 func TestBinaryAgainstScikitLearn(t *testing.T) {
 	rows := table(t, "binary")
 	for key, want := range wants(t, "binary") {
@@ -101,6 +102,7 @@ func TestBinaryAgainstScikitLearn(t *testing.T) {
 	}
 }
 
+// TestRegressionAgainstScikitLearn: metrics of numbers are scikit-learn's, with and without weights.
 func TestRegressionAgainstScikitLearn(t *testing.T) {
 	rows := table(t, "regression")
 	for key, want := range wants(t, "regression") {
@@ -114,6 +116,7 @@ func TestRegressionAgainstScikitLearn(t *testing.T) {
 	}
 }
 
+// TestRankingAgainstScikitLearn: metrics of an order within groups are scikit-learn's, with and without weights.
 func TestRankingAgainstScikitLearn(t *testing.T) {
 	rows := table(t, "ranking")
 	group := make([]uint64, len(rows["group"]))

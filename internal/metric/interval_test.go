@@ -59,6 +59,8 @@ func TestClicksAgainstNumpy(t *testing.T) {
 	}
 }
 
+// TestRatioIsRatedByItsDistanceFromOne: of calibration ratios the one nearest to 1 is best, half and twice are as far,
+// and 0 is not infinitely far.
 func TestRatioIsRatedByItsDistanceFromOne(t *testing.T) {
 	m := lookup(t, "calibration_ratio")
 	near(t, "half", m.Score(0.5), math.Ln2)
@@ -247,6 +249,8 @@ func TestOnePercentIsSeen(t *testing.T) {
 	}
 }
 
+// TestConfidenceIsChecked: a level or a number of resamples that makes no interval is refused, and so are columns of
+// other lengths.
 func TestConfidenceIsChecked(t *testing.T) {
 	in := metric.Input{Label: []float32{0, 1, 0}, Pred: []float64{0.1, 0.8, 0.3}}
 	m := lookup(t, "log_loss")

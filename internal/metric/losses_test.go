@@ -52,6 +52,7 @@ func TestLossesHaveIntervals(t *testing.T) {
 	}
 }
 
+// TestUsualMetrics: an objective is judged by the metric that it minimises, and accepts it.
 func TestUsualMetrics(t *testing.T) {
 	for objective, want := range map[string]string{"binary": "log_loss", "poisson": "poisson",
 		"quantile":      "quantile@0.9",
@@ -76,6 +77,7 @@ func sold(weighted bool) metric.Input {
 	return in
 }
 
+// TestValue: a value is the mean of an expression over the rows, by weight unless the expression has the weight itself.
 func TestValue(t *testing.T) {
 	for text, want := range map[string][2]float64{ // without weights, and with
 		"prediction > 0.1 ? 4 * label - 1 : 0":          {0.25, 0},     // 3 -1 0 -1
@@ -121,6 +123,8 @@ func TestValueIsAMean(t *testing.T) {
 	near(t, "its error", c.Error, d.Error)
 }
 
+// TestValueNames: a value has one name however it is written, stops trees by the objective's usual metric, and is
+// refused where models cannot differ in it.
 func TestValueNames(t *testing.T) {
 	m := lookup(t, " value( label*4-((prediction>.1)?1:0) )")
 	if m.Name != "value(label * 4 - (prediction > 0.1 ? 1 : 0))" || lookup(t, m.Name).Name != m.Name {
@@ -151,6 +155,7 @@ func TestValueNames(t *testing.T) {
 	}
 }
 
+// TestValueRefusesRows: a row whose value is no finite number is named, with what it was made of.
 func TestValueRefusesRows(t *testing.T) {
 	in := sold(false)
 	in.Values["bid"][2] = float32(math.NaN())
@@ -167,6 +172,7 @@ func TestValueRefusesRows(t *testing.T) {
 	}
 }
 
+// TestObjectivesHaveTheirMetrics: an objective's labels are of one kind, and metrics of other kinds are refused.
 func TestObjectivesHaveTheirMetrics(t *testing.T) {
 	for objective, want := range map[string]metric.Kind{"binary": metric.Binary, "regression": metric.Regression,
 		"cross_entropy": metric.Regression, "poisson": metric.Regression, "lambdarank": metric.Ranking,

@@ -90,6 +90,7 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
+// TestOrderOfRowsDoesNotMatter: a metric of shuffled rows is the same, with ties and weights.
 func TestOrderOfRowsDoesNotMatter(t *testing.T) {
 	r := seeded(t)
 	for _, n := range []int{60, 200, 3000} {
@@ -105,6 +106,7 @@ func TestOrderOfRowsDoesNotMatter(t *testing.T) {
 	}
 }
 
+// TestWeightTwoIsTheRowTwice: a row of a whole weight counts as so many rows.
 func TestWeightTwoIsTheRowTwice(t *testing.T) {
 	r := seeded(t)
 	for _, distinct := range []int{0, 9} {
@@ -122,6 +124,8 @@ func TestWeightTwoIsTheRowTwice(t *testing.T) {
 	}
 }
 
+// TestOnlyTheOrderOfPredictionsMatters: metrics that are said to look at ranks alone keep their bits under an
+// increasing function.
 func TestOnlyTheOrderOfPredictionsMatters(t *testing.T) {
 	r := seeded(t)
 	checked := 0
@@ -193,6 +197,7 @@ func permute(s []int, yield func([]int)) {
 	walk(0)
 }
 
+// TestKnownValues: constant, perfect and reversed predictions have the values that one knows without calculating.
 func TestKnownValues(t *testing.T) {
 	constant := metric.Input{Label: []float32{0, 1, 0, 0}, Pred: []float64{0.25, 0.25, 0.25, 0.25}}
 	perfect := metric.Input{Label: []float32{0, 1, 0, 1}, Pred: []float64{0, 1, 0, 1}}
@@ -228,6 +233,7 @@ func TestKnownValues(t *testing.T) {
 	}
 }
 
+// TestInputErrors: rows that a metric is not defined on are refused, with the row and what to do.
 func TestInputErrors(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	two := []float64{0.2, 0.3}
@@ -300,6 +306,7 @@ func TestInputErrors(t *testing.T) {
 	}
 }
 
+// TestLookup: a metric is found by each of its names; a misspelled one is an error with the nearest.
 func TestLookup(t *testing.T) {
 	for name, want := range map[string]string{
 		"AUC": "auc", " auc ": "auc", "roc_auc": "auc", "binary_logloss": "log_loss", "log-loss": "log_loss",
@@ -349,6 +356,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
+// TestNamesLookThemselvesUp: each metric's name, and its form as an identifier, stands for itself.
 func TestNamesLookThemselvesUp(t *testing.T) {
 	seen := map[string]bool{}
 	for _, name := range metric.Names() {

@@ -124,6 +124,7 @@ func TestMetricsOfClasses(t *testing.T) {
 	}
 }
 
+// TestMetricsOfClassesRefuse: labels, weights or predictions that do not go together are refused.
 func TestMetricsOfClassesRefuse(t *testing.T) {
 	m := must.Get(Lookup("multi_logloss"))(t)
 	for want, in := range map[string]Input{

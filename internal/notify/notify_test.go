@@ -63,6 +63,7 @@ func TestEachChannelOnce(t *testing.T) {
 	}
 }
 
+// TestOnlyWhatAChannelWants: a channel that wants some verdicts only is not sent others.
 func TestOnlyWhatAChannelWants(t *testing.T) {
 	heard, broken := map[string]int{}, false
 	n := &notify.Notifier{Channels: channels(heard, &broken), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
@@ -115,6 +116,8 @@ func TestAChannelThatHangsIsLeftAlone(t *testing.T) {
 	}
 }
 
+// TestVerdictMessageOfAConclusion: a message has the verdict and the failed checks, the same id whenever it is sent,
+// and is cut to what a topic takes.
 func TestVerdictMessageOfAConclusion(t *testing.T) {
 	c := &sweep.Conclusion{Format: 1, Sweep: "night-1", Outcome: sweep.OutcomeWinner, Model: "ctr", Version: 12,
 		At: time.Date(2026, 11, 20, 4, 0, 0, 0, time.UTC),
@@ -144,6 +147,7 @@ func TestVerdictMessageOfAConclusion(t *testing.T) {
 	}
 }
 
+// TestVerdictTitles: a title says what has happened, the lines why, what to do and where to look.
 func TestVerdictTitles(t *testing.T) {
 	at := time.Date(2026, 11, 20, 4, 0, 0, 0, time.UTC)
 	c := &sweep.Conclusion{Sweep: "night-1", Outcome: sweep.OutcomeNoWinner, Reason: "none meets require"}

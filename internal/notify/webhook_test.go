@@ -48,6 +48,7 @@ var message = VerdictMessage{Format: 1, ID: "sweep/night-1/concluded", Occasion:
 	Sweep:   "night-1", Model: "ctr", Version: 12, Dataset: "clicks@1a2b3c4d5e6f7a8b",
 	Reason: "column <!channel> & `x`: no *gain*", Next: "coppice status night-1"}
 
+// TestSlack: Slack gets one request whose text mentions and formats only what we mean to.
 func TestSlack(t *testing.T) {
 	url, bodies := server(t, 200)
 	must.Do(t, client(t, url, WebhookSlack).send(t.Context(), &message))
@@ -118,6 +119,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
+// TestAddressesThatAreRefused: a secret address is used over TLS or on this machine only, and no error has it.
 func TestAddressesThatAreRefused(t *testing.T) {
 	for address, fine := range map[string]bool{
 		"https://hooks.slack.com/services/" + token: true,
@@ -131,7 +133,7 @@ func TestAddressesThatAreRefused(t *testing.T) {
 	} {
 		_, err := newWebhook(VerdictsEnv{Webhook: Secret(address), WebhookFormat: WebhookSlack})
 		if (err == nil) != fine {
-			t.Errorf("%s: error %v, fine %t", address, err, fine)
+			t.Errorf("%s: got error %v, want it taken: %t", address, err, fine)
 		}
 		if err != nil && (!problem.Is(err, problem.Environment) || strings.Contains(err.Error(), token)) {
 			t.Errorf("%s: %v; expected an error about the environment without the address", address, err)
@@ -151,6 +153,7 @@ func TestSecretIsNotPrinted(t *testing.T) {
 	}
 }
 
+// TestVerdictsEnvCheck: a variable that is wrong is named, and no error has the address.
 func TestVerdictsEnvCheck(t *testing.T) {
 	good := VerdictsEnv{Webhook: "https://example.com/x", WebhookFormat: "json",
 		Verdicts: []string{"blocked"}}
@@ -166,7 +169,7 @@ func TestVerdictsEnvCheck(t *testing.T) {
 		change(&bad)
 		if err := bad.Check(); err == nil || !strings.Contains(err.Error(), name) ||
 			strings.Contains(err.Error(), "hush") {
-			t.Errorf("%s: error %v", name, err)
+			t.Errorf("got error %v, want one that names %s and has no address", err, name)
 		}
 	}
 }

@@ -28,6 +28,7 @@ func overwrite(t *testing.T, s blob.Store, object, text string) {
 	must.Get(s.Put(t.Context(), object, blob.Any, strings.NewReader(text)))(t)
 }
 
+// TestDamage: whatever object is changed, reading it is an error of kind damaged that says which and how.
 func TestDamage(t *testing.T) {
 	for name, tc := range map[string]struct {
 		object, text string
@@ -128,6 +129,7 @@ func TestStrangersInTheBucket(t *testing.T) {
 	}
 }
 
+// TestDeletedEventIsNoticed: a history of which a move is missing is damaged, and the others are still returned.
 func TestDeletedEventIsNoticed(t *testing.T) {
 	s := blob.Memory()
 	r := registry.New(s)
@@ -140,7 +142,7 @@ func TestDeletedEventIsNoticed(t *testing.T) {
 	if !problem.Is(err, problem.Damaged) ||
 		!strings.Contains(err.Error(), "registry/ctr/history/champion/00000002.json") ||
 		len(events) != 5 {
-		t.Errorf("%d events, %v", len(events), err)
+		t.Errorf("%d events, error %v; want 5 and one of kind damaged that names the missing one", len(events), err)
 	}
 }
 
@@ -181,6 +183,7 @@ var errCut = errors.New("the connection was cut")
 
 func (failing) Read([]byte) (int, error) { return 0, errCut }
 
+// TestBrokenReadIsNoDamage: a read that breaks off says nothing about the object.
 func TestBrokenReadIsNoDamage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it finds no race that shorter tests do not")
@@ -194,6 +197,7 @@ func TestBrokenReadIsNoDamage(t *testing.T) {
 	}
 }
 
+// TestCancelled: each operation ends with its context.
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -52,6 +52,8 @@ func (u unread) Read([]byte) (int, error) {
 	return 0, errors.New("unread")
 }
 
+// TestOnlyCallersAreLetIn: a request without a caller's token is refused before its body is read, and no token is in
+// the log.
 func TestOnlyCallersAreLetIn(t *testing.T) {
 	const good, other, unsure = "Bearer very.secret.token", "Bearer anothers.secret.token", "Bearer unsure.secret.token"
 	known := guests{good: nil, other: &refusal{http.StatusForbidden, errors.New("eve may not call")},
@@ -131,6 +133,8 @@ func TestStrangersAreAnsweredAtOnce(t *testing.T) {
 	}
 }
 
+// TestNobodyIsLetInByAccident: an address that other machines reach is not served without checking callers, nor with
+// half of what that needs.
 func TestNobodyIsLetInByAccident(t *testing.T) {
 	far, near := &net.TCPAddr{IP: net.IPv4zero, Port: 8080}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}
 	both := map[string]string{"COPPICE_AUDIENCE": "a", "COPPICE_CALLERS": "x@y.z,v@w.z"}
@@ -215,6 +219,8 @@ func push(data string) string {
 		`","messageId":"1"},"subscription":"s"}`
 }
 
+// TestEndpoints: each endpoint's status says whether Pub/Sub or the scheduler is to send again: only a fault of the
+// store is worth it.
 func TestEndpoints(t *testing.T) {
 	message, _ := json.Marshal(sweep.ScoreMessage{Format: 1, Sweep: "night-1"})
 	fine, bad := aggregator(blob.Memory()), aggregator(broken{blob.Memory()})

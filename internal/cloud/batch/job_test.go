@@ -183,6 +183,7 @@ var breaking = []struct {
 	{"job-size", "Job", func(j *Job) { j.Env["LONG"] = strings.Repeat("x", 1<<20) }},
 }
 
+// TestRules: each rule that is declared refuses a job that breaks it, with the field and the rule's name.
 func TestRules(t *testing.T) {
 	shown := map[string]bool{}
 	for i, c := range breaking {
@@ -250,6 +251,8 @@ func TestAtTheLimit(t *testing.T) {
 	}
 }
 
+// TestLocalSSDCounts: numbers of local SSDs are those that Compute Engine documents for the type; of an unknown type
+// nothing is said.
 func TestLocalSSDCounts(t *testing.T) {
 	for machine, want := range map[string]string{
 		"n2-highmem-2": "1, 2, 4, 8, 16, 24", "n2-standard-10": "1, 2, 4, 8, 16, 24",

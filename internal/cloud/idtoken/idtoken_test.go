@@ -86,6 +86,7 @@ func verifier(t testing.TB, g *google, clock func() time.Time) *Verifier {
 
 func at(when time.Time) func() time.Time { return func() time.Time { return when } }
 
+// TestAGoodTokenIsBelieved: a caller's token gives the address, and the keys are fetched once.
 func TestAGoodTokenIsBelieved(t *testing.T) {
 	g := newGoogle(t)
 	v := verifier(t, g, at(now))
@@ -95,7 +96,7 @@ func TestAGoodTokenIsBelieved(t *testing.T) {
 		}
 	}
 	if n := g.fetches.Load(); n != 1 {
-		t.Errorf("the keys were fetched %d times", n)
+		t.Errorf("the keys were fetched %d times, want once", n)
 	}
 }
 
@@ -213,6 +214,8 @@ func TestNewKeysAreFound(t *testing.T) {
 	}
 }
 
+// TestWithoutKeysNobodyIsJudged: while Google's keys cannot be had, a token is neither believed nor refused, and they
+// are not asked for again at once.
 func TestWithoutKeysNobodyIsJudged(t *testing.T) {
 	g := newGoogle(t)
 	g.status.Store(http.StatusBadGateway)
@@ -235,6 +238,7 @@ func TestWithoutKeysNobodyIsJudged(t *testing.T) {
 	}
 }
 
+// TestOptionsThatBelieveAnybody: options with which any token of Google's would do are refused.
 func TestOptionsThatBelieveAnybody(t *testing.T) {
 	for name, o := range map[string]Options{
 		"no audience":   {Callers: []string{push}},

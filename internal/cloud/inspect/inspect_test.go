@@ -60,6 +60,7 @@ func serve(t testing.TB, answers map[string]string) (*Client, *google) {
 	return c, g
 }
 
+// TestProject: who calls, and which services are enabled, is asked of Google; the token is in no URL.
 func TestProject(t *testing.T) {
 	c, g := serve(t, map[string]string{
 		"POST /oauth2.googleapis.com/tokeninfo":                             `{"email":"ana@example.com","scope":"x"}`,
@@ -221,6 +222,7 @@ func TestTheProjectsQuotasAreRefused(t *testing.T) {
 	}
 }
 
+// TestErrors: an answer that refuses becomes an error that says what to do, or where it was asked.
 func TestErrors(t *testing.T) {
 	const topic = "projects/p1/topics/t"
 	call := func(answer string) error {

@@ -42,6 +42,7 @@ func emulator(t *testing.T) string {
 	return s.Addr()
 }
 
+// TestPublish: messages arrive once with their attributes; a closed publisher publishes nothing.
 func TestPublish(t *testing.T) {
 	c := connect(t, emulator(t))
 	p := c.Publisher("scores")
@@ -80,6 +81,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
+// TestNobodyThere: without an emulator, publishing fails within seconds and says how to start one.
 func TestNobodyThere(t *testing.T) {
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	addr := l.Addr().String()
@@ -91,13 +93,14 @@ func TestNobodyThere(t *testing.T) {
 	defer p.Close()
 	if err := p.Publish(t.Context(), []byte("x"), nil); !errors.As(err, &setup) ||
 		!strings.Contains(err.Error(), "localemu exec") {
-		t.Errorf("publish: %v", err)
+		t.Errorf("publish: got error %v, want one of the setup that advises `localemu exec`", err)
 	}
 	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("it took %v to say so", took)
+		t.Errorf("it took %v to say so, want 5s at most", took)
 	}
 }
 
+// TestNoCredentials: without credentials or a project the error says what to do.
 func TestNoCredentials(t *testing.T) {
 	t.Setenv("PUBSUB_EMULATOR_HOST", "")
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nonexistent/key.json")
@@ -125,6 +128,7 @@ func TestStandingStill(t *testing.T) {
 	p.Close() // must not hang either
 }
 
+// TestEnvironmentVariable: PUBSUB_EMULATOR_HOST names the emulator, and many goroutines may publish at once.
 func TestEnvironmentVariable(t *testing.T) {
 	t.Setenv("PUBSUB_EMULATOR_HOST", emulator(t))
 	c := must.Get(New(t.Context(), "p"))(t)
