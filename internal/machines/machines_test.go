@@ -14,6 +14,7 @@ import (
 	"coppice/internal/strictyaml"
 )
 
+// TestTypes: vCPUs, memory and local SSDs of a type are those that Compute Engine documents.
 func TestTypes(t *testing.T) {
 	for name, want := range map[string]struct {
 		vcpus int
@@ -95,6 +96,7 @@ func TestHostsOfACluster(t *testing.T) {
 	}
 }
 
+// TestUnknownTypes: an unknown type is an error with the nearest family or its sizes.
 func TestUnknownTypes(t *testing.T) {
 	for name, says := range map[string]string{
 		"n2-highmen-64":       `did you mean "n2-highmem"?`,
@@ -111,6 +113,8 @@ func TestUnknownTypes(t *testing.T) {
 	}
 }
 
+// TestDisks: a number of local SSDs that a type cannot have is refused with those that it can, and the fewest that hold
+// some bytes are found.
 func TestDisks(t *testing.T) {
 	for name, tc := range map[string]struct {
 		machine string
@@ -180,6 +184,8 @@ func TestPricesOfKnownTypes(t *testing.T) {
 	}
 }
 
+// TestNoPriceIsNoPrice: where the list has no price there is none, rather than one of 0; each price is of a known
+// family.
 func TestNoPriceIsNoPrice(t *testing.T) {
 	p := machines.Embedded()
 	m := must.Get(machines.Find("n2d-highmem-32"))(t)
@@ -234,6 +240,7 @@ func TestOwnPricesGoBefore(t *testing.T) {
 	}
 }
 
+// TestPlaceOfErrors: a mistake in a list of prices is an error with its line.
 func TestPlaceOfErrors(t *testing.T) {
 	for name, tc := range map[string]struct{ text, says string }{
 		"family": {strings.Replace(own, "family: n2,", "family: N2,", 1), `own.yaml:4:14: family "N2"`},

@@ -54,7 +54,7 @@ func TestEachChannelOnce(t *testing.T) {
 	broken = false
 	for range 3 {
 		if !n.Tell(t.Context(), m, marks) {
-			t.Error("not done")
+			t.Error("Tell returned false, want true: each channel that wants it was told")
 		}
 	}
 	if want := map[string]int{"topic sweep/night-1/refused": 1, "webhook sweep/night-1/refused": 1}; !maps.Equal(heard,
@@ -70,7 +70,7 @@ func TestOnlyWhatAChannelWants(t *testing.T) {
 	c := &sweep.Conclusion{Sweep: "night-1", Outcome: sweep.OutcomeNoWinner, Reason: "none"}
 	told := sweepstore.New(blob.Memory(), "night-1").Told(sweep.OccasionConcluded)
 	if !n.Tell(t.Context(), notify.ConcludedMessage(c, "", "", time.Time{}), told) {
-		t.Error("not done")
+		t.Error("Tell returned false, want true: each channel that wants it was told")
 	}
 	if got := slices.Collect(maps.Keys(heard)); !slices.Equal(got, []string{"topic sweep/night-1/concluded"}) {
 		t.Errorf("heard %v; the webhook wants what is blocked only", got)

@@ -15,6 +15,7 @@ type own struct{}
 func (own) Error() string      { return "own" }
 func (own) Kind() problem.Kind { return problem.Conflict }
 
+// TestOf: an error's kind is the first, in the order of the constants, of all that it wraps or joins.
 func TestOf(t *testing.T) {
 	cause := errors.New("the cause")
 	input := problem.New(problem.Input, "spec.yaml:3: no such key %q", "trails")
@@ -43,6 +44,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
+// TestTextAndCause: giving a kind keeps the cause, and As its text, too.
 func TestTextAndCause(t *testing.T) {
 	cause := errors.New("the cause")
 	wrapped := problem.Wrap(problem.Damaged, cause, "object %s", "a/b")

@@ -27,6 +27,7 @@ func harmless(text string) bool {
 	})
 }
 
+// TestVisible: characters that control a terminal, or that no one sees, are shown as escapes; all others stay.
 func TestVisible(t *testing.T) {
 	for text, want := range map[string]string{
 		"plain, naïve, 日本語, 10 %\n\tnext": "plain, naïve, 日本語, 10 %\n\tnext",

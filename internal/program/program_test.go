@@ -46,6 +46,7 @@ func run(ctx context.Context, args []string, err error) (code int, out, errOut s
 	return code, o.String(), e.String()
 }
 
+// TestExitCodes: a program's exit code follows from its error's kind, and is that of usage for wrong arguments.
 func TestExitCodes(t *testing.T) {
 	fine := []string{"do", "x", "--must", "y"}
 	for name, tc := range map[string]struct {
@@ -236,6 +237,8 @@ func lines(t *testing.T, b *bytes.Buffer) []map[string]any {
 	return all
 }
 
+// TestLoggerSpeaksCloudLogging: a line has the fields that Cloud Logging gives a meaning to: severity, place, trace and
+// labels.
 func TestLoggerSpeaksCloudLogging(t *testing.T) {
 	var b bytes.Buffer
 	log := program.Logger(&b, program.LogOrigin{Program: "task", Version: "v1", Project: "p"})
@@ -266,6 +269,7 @@ func TestLoggerSpeaksCloudLogging(t *testing.T) {
 	}
 }
 
+// TestLoggerOutsideOfASweep: only a line about a valid sweep has a trace.
 func TestLoggerOutsideOfASweep(t *testing.T) {
 	var b bytes.Buffer
 	log := program.Logger(&b, program.LogOrigin{Program: "aggregator", Version: "v1"})
@@ -285,6 +289,7 @@ func TestLoggerOutsideOfASweep(t *testing.T) {
 	}
 }
 
+// TestSeverities: levels are Cloud Logging's severities, rounded down; what is below INFO is not written.
 func TestSeverities(t *testing.T) {
 	var b bytes.Buffer
 	log := program.Logger(&b, program.LogOrigin{})

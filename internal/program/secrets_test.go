@@ -75,6 +75,7 @@ func FuzzRedact(f *testing.F) {
 	})
 }
 
+// TestKeysAreRefused: credentials that hold a private key are refused, unless only emulators are called.
 func TestKeysAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {

@@ -268,6 +268,7 @@ func TestFindWhateverIsDamaged(t *testing.T) {
 	}
 }
 
+// TestHostileInput: what could name another object, or is too long or too much, is refused before anything is written.
 func TestHostileInput(t *testing.T) {
 	s := blob.Memory()
 	r := registry.New(s)

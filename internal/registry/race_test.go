@@ -46,6 +46,7 @@ func (j jostled) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, 
 	return j.Store.List(ctx, prefix)
 }
 
+// TestConcurrentRegister: registered at once, each key gets one version, and no number is used twice.
 func TestConcurrentRegister(t *testing.T) {
 	for name, key := range map[string]func(i int) string{
 		"one key":   func(int) string { return "k" },
@@ -127,6 +128,7 @@ func TestConcurrentOtherBytes(t *testing.T) {
 	}
 }
 
+// TestConcurrentMoves: moves at once come one after the other; of those that expect the same state, one succeeds.
 func TestConcurrentMoves(t *testing.T) {
 	s := jostled{blob.Memory()}
 	r := registry.New(s)
@@ -387,6 +389,7 @@ func (d *deaf) Put(ctx context.Context, name string, cond blob.Generation, r io.
 	return blob.Attrs{}, fmt.Errorf("put %s: %w", name, blob.ErrPrecondition)
 }
 
+// TestLostAnswers: a store that does each write and loses the answer ends with the same objects.
 func TestLostAnswers(t *testing.T) {
 	s, calm := blob.Memory(), blob.Memory()
 	for i, step := range story(t) {

@@ -62,6 +62,7 @@ func survives[T any](t *testing.T, data []byte, check func(*T) error, look func(
 	}
 }
 
+// TestObjectNames: an object's name is read in one spelling only, and as what it was made of.
 func TestObjectNames(t *testing.T) {
 	for object, want := range map[string]struct {
 		number int

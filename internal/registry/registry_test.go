@@ -51,6 +51,8 @@ func snapshot(t *testing.T, s blob.Store) map[string]string {
 	return out
 }
 
+// TestRegisterAndRead: versions are numbered from 1 and read as they were registered; a key that is registered again
+// with the same files changes nothing.
 func TestRegisterAndRead(t *testing.T) {
 	s := blob.Memory()
 	r := registry.New(s)
@@ -115,6 +117,7 @@ func TestManyVersionsKeepTheirOrder(t *testing.T) {
 	}
 }
 
+// TestSameKeyOtherBytes: other files under a key that is taken are a conflict that names one of them.
 func TestSameKeyOtherBytes(t *testing.T) {
 	s := blob.Memory()
 	r := registry.New(s)
@@ -147,6 +150,7 @@ func TestSameKeyOtherBytes(t *testing.T) {
 	}
 }
 
+// TestAliases: an alias moves only from where its caller expects it, forth and back, and remembers its way.
 func TestAliases(t *testing.T) {
 	r := registry.New(blob.Memory())
 	ctx := t.Context()
@@ -273,6 +277,7 @@ func TestHistoryTrustsSequencesMoreThanClocks(t *testing.T) {
 	}
 }
 
+// TestPastIsBounded: an alias's record has the last 100 versions; its history has all moves.
 func TestPastIsBounded(t *testing.T) {
 	r := registry.New(blob.Memory())
 	register(t, r, "ctr", "a")
@@ -290,6 +295,7 @@ func TestPastIsBounded(t *testing.T) {
 	}
 }
 
+// TestNotFound: what is not there is an error of that kind, which says what there is.
 func TestNotFound(t *testing.T) {
 	r := registry.New(blob.Memory())
 	ctx := t.Context()
@@ -350,6 +356,7 @@ func chained(t *testing.T) (blob.Store, *registry.Registry) {
 	return s, r
 }
 
+// TestVerifyWholeHistory: versions, files and the chain of moves are checked, and its end is returned.
 func TestVerifyWholeHistory(t *testing.T) {
 	_, r := chained(t)
 	must.Get(r.Rollback(t.Context(), "ctr", registry.Champion, 0, registry.Expect{Version: 3},

@@ -71,6 +71,7 @@ func TestRollbackPassesOverBadVersions(t *testing.T) {
 	}
 }
 
+// TestAliasesOfOnesOwn: an alias may be removed and set again, with one history; the champion stays.
 func TestAliasesOfOnesOwn(t *testing.T) {
 	_, r := chained(t)
 	ctx := t.Context()
@@ -99,6 +100,7 @@ func TestAliasesOfOnesOwn(t *testing.T) {
 	}
 }
 
+// TestDelete: a version that no alias points at is deleted for good, with its number, its key and the reason.
 func TestDelete(t *testing.T) {
 	s, r := chained(t)
 	ctx := t.Context()

@@ -266,6 +266,7 @@ func TestAskLearns(t *testing.T) {
 	}
 }
 
+// TestAskRefuses: what nothing can be proposed for is refused, with the part of the spec.
 func TestAskRefuses(t *testing.T) {
 	one := sweep.Search{Random: map[string]sweep.Distribution{"x": {Uniform: []float64{0, 1}}}}
 	with := func(change func(*search.Ask)) search.Ask {

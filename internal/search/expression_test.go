@@ -21,6 +21,7 @@ func example() map[string]any {
 	}
 }
 
+// TestConstraintHolds: a constraint holds as one reads it; what is not a number fulfils none.
 func TestConstraintHolds(t *testing.T) {
 	for text, want := range map[string]bool{
 		"num_leaves <= 2 ^ max_depth":                     true, // no limit
@@ -57,6 +58,7 @@ func TestConstraintHolds(t *testing.T) {
 	}
 }
 
+// TestMaxDepthLimits: a max_depth of 0 or less is no limit, in constraints as in training.
 func TestMaxDepthLimits(t *testing.T) {
 	c := must.Get(search.CompileConstraint("num_leaves <= 2 ^ max_depth", example()))(t)
 	for _, tc := range []struct {
@@ -76,6 +78,7 @@ func TestMaxDepthLimits(t *testing.T) {
 	}
 }
 
+// TestConstraintErrors: a constraint that cannot be compiled is refused, with its column and what may stand there.
 func TestConstraintErrors(t *testing.T) {
 	const only = "only arithmetic, comparisons and the functions min, max, abs, log, exp, sqrt, floor, ceil are " +
 		"used here"
@@ -143,6 +146,8 @@ func TestConstraintErrors(t *testing.T) {
 	}
 }
 
+// TestCondition: a requirement may have metrics by either of their names, is evaluated on a trial's facts, and is
+// written as it was read.
 func TestCondition(t *testing.T) {
 	names := append(search.FactNames(), "log_loss", "precision@1%", "lift@0.5%", "ndcg@3")
 	values := map[string]float64{"log_loss": 0.25, "precision@1%": 0.3, "lift@0.5%": 4, "ndcg@3": 0.5, "trees": 120,
@@ -196,6 +201,7 @@ func TestCondition(t *testing.T) {
 	}
 }
 
+// TestCompileRequireAsksForMetrics: names of metrics are resolved, and one that cannot be is an error with its column.
 func TestCompileRequireAsksForMetrics(t *testing.T) {
 	resolve := func(name string) (string, error) {
 		switch name {
@@ -260,6 +266,7 @@ func TestConditionOnValues(t *testing.T) {
 	}
 }
 
+// TestFacts: a trial has each fact that a requirement may name, and its metrics.
 func TestFacts(t *testing.T) {
 	r := &sweep.Result{
 		Score: 0.7, Metrics: map[string]float64{"auc": 0.7}, Trees: 3, Leaves: 12, TreesGrown: 5, BestIteration: 3,

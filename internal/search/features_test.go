@@ -28,6 +28,7 @@ func described(f *sweep.Features, sets [][]bool) (out []string) {
 	return out
 }
 
+// TestSets: each way to try features has its sets of groups, and whole steps that fit the number of trials.
 func TestSets(t *testing.T) {
 	for _, tc := range []struct {
 		try          string

@@ -82,6 +82,8 @@ func negated(x []float64) []float64 {
 	return out
 }
 
+// TestChoose: of the configurations with all folds the one of the best mean is trained again, by the trees of its
+// folds, and the reason says by how much it leads.
 func TestChoose(t *testing.T) {
 	p, b := foldedBoard(true, []float64{.5, .5, .5, .5, .5}, []float64{.6, .7, .6, .7, .6}, []float64{.9, .9, .9},
 		[]float64{.6, .6, .6, .6, .6})
@@ -101,6 +103,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// TestChooseByRequirements: a configuration has to meet the requirements by its means; without one that does, none is
+// chosen, and why is said.
 func TestChooseByRequirements(t *testing.T) {
 	p, b := foldedBoard(true, []float64{.5, .5, .5, .5, .5}, []float64{.6, .7, .6, .7, .6})
 	for text, want := range map[string]int{"auc < 0.55": 0, "trees <= 30": 1, "model_bytes < 10": 1,

@@ -312,6 +312,8 @@ func TestTheDefaultMayWin(t *testing.T) {
 	}
 }
 
+// TestPick: the best trial that meets the requirements wins; of equal ones the one of fewer trees, then the lower
+// number, and the reason says so.
 func TestPick(t *testing.T) {
 	require := func(text string) []*search.Condition {
 		if text == "" {

@@ -41,6 +41,7 @@ func TestImportanceFindsWhatDecides(t *testing.T) {
 	}
 }
 
+// TestImportanceIsStable: shares add up to 1, are the same each time, and do not depend on units.
 func TestImportanceIsStable(t *testing.T) {
 	dims, loss := drawn(60, 3)
 	a, b := Importance(dims, loss), Importance(dims, loss)
@@ -97,6 +98,7 @@ func TestImportanceOfThoseThatHaveIt(t *testing.T) {
 	}
 }
 
+// TestImportanceOfLittle: too few trials have no importances, and a parameter that never changed has none.
 func TestImportanceOfLittle(t *testing.T) {
 	dims, loss := drawn(FewestForImportance-1, 1)
 	if got := Importance(dims, loss); got != nil {

@@ -93,6 +93,8 @@ func params(p search.Proposal, names ...string) []string {
 	return out
 }
 
+// TestFixedThenGridThenRandom: fixed configurations come first, then the grid, then draws; what repeats one is left out
+// and counted.
 func TestFixedThenGridThenRandom(t *testing.T) {
 	p := propose(t, request(8, sweep.Search{
 		Fixed: []sweep.Params{{"num_leaves": 31}, {"num_leaves": 63.0, "learning_rate": 0.03}, {}},
@@ -114,6 +116,8 @@ func TestFixedThenGridThenRandom(t *testing.T) {
 	}
 }
 
+// TestNothingToSearchIsOneTrial: without anything to search the params are the only trial, and fewer configurations
+// than trials are noted.
 func TestNothingToSearchIsOneTrial(t *testing.T) {
 	p := propose(t, request(1, sweep.Search{}))
 	if len(p.Trials) != 1 || p.Fixed != 1 {
@@ -147,6 +151,7 @@ func wide() sweep.Search {
 	}
 }
 
+// TestSameRequestSameProposal: the same seed gives the same trials, another seed others.
 func TestSameRequestSameProposal(t *testing.T) {
 	for seed := range uint64(5) {
 		r := request(200, wide())
@@ -180,6 +185,7 @@ func TestAProposalNeverChanges(t *testing.T) {
 	}
 }
 
+// TestAnotherParameterChangesNoDraw: neither more parameters nor more trials change what is drawn for those before.
 func TestAnotherParameterChangesNoDraw(t *testing.T) {
 	s := sweep.Search{Random: map[string]sweep.Distribution{"learning_rate": {Uniform: []float64{0.01, 0.3}},
 		"num_leaves": {Int: []int64{2, 9999}}}}
@@ -273,6 +279,8 @@ func TestDistributions(t *testing.T) {
 	}
 }
 
+// TestDrawnNumbersAreShort: a drawn number has at most six digits, or as many as a narrow range needs, and is within
+// its bounds.
 func TestDrawnNumbersAreShort(t *testing.T) {
 	for _, d := range []sweep.Distribution{{Uniform: []float64{0.5, 1}}, {LogUniform: []float64{1e-8, 10}},
 		{Uniform: []float64{0, 1000}}, {Step: []float64{0, 1, 0.1}}} {
@@ -296,6 +304,7 @@ func TestDrawnNumbersAreShort(t *testing.T) {
 	}
 }
 
+// TestSmallSpacesAreExhausted: a small space is drawn to its last configuration, also if a constraint leaves only few.
 func TestSmallSpacesAreExhausted(t *testing.T) {
 	s := sweep.Search{Random: map[string]sweep.Distribution{
 		"num_leaves": {Int: []int64{2, 41}}, "lambda_l2": {Choice: []any{0.0, 1.0, 10.0}},
@@ -329,6 +338,7 @@ func TestFixedAndGridFillAllTrials(t *testing.T) {
 	}
 }
 
+// TestProposeErrors: a search that cannot be carried out is refused, with the part of the spec that is wrong.
 func TestProposeErrors(t *testing.T) {
 	leaves := map[string]sweep.Distribution{"num_leaves": {Int: []int64{31, 1 << 40}}}
 	big := map[string][]any{}

@@ -104,6 +104,7 @@ func job() engine.Array {
 		Retries: 2, Repeat: sweep.RetryableExitCodes(), Limit: 90 * time.Second}
 }
 
+// TestSubmit: a job of a plan is submitted once; while it runs, another plan under its name is a conflict.
 func TestSubmit(t *testing.T) {
 	c := &cluster{}
 	j := c.jobs(t)
@@ -393,6 +394,7 @@ var recorded = map[string]struct {
 		From: at("22:53:19")}},
 }
 
+// TestStatus: what Slurm prints of an array, among others' lines, is read as one job's status.
 func TestStatus(t *testing.T) {
 	const others = "8|N/A|RUNNING|2026-11-29T22:00:00|2026-11-29T22:00:00|N/A|(null)|None\n" +
 		"8|N/A|RUNNING|x|x|x|mine|a|b\n\n"
@@ -408,6 +410,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// TestDamagedLines: a line about our job that cannot be read is an error; the number of an array is what sbatch prints
+// and nothing else.
 func TestDamagedLines(t *testing.T) {
 	for _, line := range []string{
 		"x|0|PENDING|N/A|N/A|N/A|coppice 1 ab|None",

@@ -29,6 +29,7 @@ type outer struct {
 	Plain  string
 }
 
+// TestDecodeReadsWhatGoWrites: what encoding/json writes is read as it was.
 func TestDecodeReadsWhatGoWrites(t *testing.T) {
 	share := 0.5
 	for _, want := range []outer{
@@ -51,6 +52,8 @@ func TestDecodeReadsWhatGoWrites(t *testing.T) {
 	}
 }
 
+// TestDecodeRefuses: a text that two readers could take differently, or that takes much memory, is refused with its
+// place.
 func TestDecodeRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                   "unexpected end",

@@ -44,6 +44,7 @@ type spec struct {
 	} `yaml:"list"`
 }
 
+// TestDecodeNamesThePlace: a mistake in a file is an error with line, column and what may stand there.
 func TestDecodeNamesThePlace(t *testing.T) {
 	for name, tc := range map[string]struct{ in, want string }{
 		"unknown key": {"name: a\ntrails: 3\n", `f.yaml:2:1: unknown key "trails" (did you mean "trials"?)`},
@@ -133,6 +134,7 @@ func TestDecodeUnions(t *testing.T) {
 	}
 }
 
+// TestErrorfPointsAtTheValue: an error about a path is at its value, or at the nearest mapping that the file has.
 func TestErrorfPointsAtTheValue(t *testing.T) {
 	var s spec
 	d := must.Get(strictyaml.Decode("f.yaml", []byte("name: a\ngrid:\n  num_leaves: [31, 63]\n"), &s))(t)

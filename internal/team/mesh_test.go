@@ -48,6 +48,8 @@ func pair(t *testing.T) (a, b *Mesh) {
 	return a, b
 }
 
+// TestMessagesThatDoNotBelongAreRefused: a message of another team, training or exchange, or of another size, ends the
+// exchange with an error.
 func TestMessagesThatDoNotBelongAreRefused(t *testing.T) {
 	good := header{kind: wordsMessage, epoch: 3, training: 7, sequence: 1, words: 1, bytes: 16}
 	for what, tc := range map[string]struct {
@@ -160,6 +162,7 @@ func discard(c net.Conn) error {
 	}
 }
 
+// TestExchangesOfAllSizes: words of any number arrive as they were sent, whether they are added up or gathered.
 func TestExchangesOfAllSizes(t *testing.T) {
 	a, b := pair(t)
 	var wg sync.WaitGroup

@@ -86,6 +86,7 @@ func boards(t *testing.T) map[string]func(part string) Board {
 		"folder": func(part string) Board { return folderBoard(filepath.Join(dir, part)) }}
 }
 
+// TestWorkersTrainTheSameModelAsOne: each of several workers has the model of one that trains alone, byte for byte.
 func TestWorkersTrainTheSameModelAsOne(t *testing.T) {
 	d := table(3000, 7, 1)
 	alone := must.Get(gbt.Train(t.Context(), d, params(10), gbt.Options{Threads: 1}))(t)
@@ -357,6 +358,7 @@ func TestASilentWorkerIsGone(t *testing.T) {
 	(<-met).Close()
 }
 
+// TestAnotherTrainingIsRefused: workers with other parameters do not form a team, and both say so.
 func TestAnotherTrainingIsRefused(t *testing.T) {
 	board := Bucket(blob.Memory(), "a/")
 	d := table(300, 4, 3)

@@ -42,6 +42,8 @@ func taskTexts(task *batchpb.Task) []string {
 	return texts
 }
 
+// TestSuccess: job and tasks go through Batch's states, in Batch's words, and counts and machines are as Batch states
+// them.
 func TestSuccess(t *testing.T) {
 	w := newWorld(t, nil)
 	job := w.create("nightly-1", "ok", 3, nil)
@@ -77,6 +79,7 @@ func TestSuccess(t *testing.T) {
 	}
 }
 
+// TestEnvironmentIsTheJobsOwn: a task has the job's variables, with its machine's paths, and none of the user's.
 func TestEnvironmentIsTheJobsOwn(t *testing.T) {
 	t.Setenv("SECRET_OF_THE_USER", "1")
 	w := newWorld(t, nil)
@@ -106,6 +109,7 @@ func TestEnvironmentIsTheJobsOwn(t *testing.T) {
 	}
 }
 
+// TestRetryByExitCode: an exit code that the job says to retry runs the task again, and each attempt has its log.
 func TestRetryByExitCode(t *testing.T) {
 	w := newWorld(t, nil)
 	job := w.create("retry-1", "transient-once", 2, nil)
@@ -168,6 +172,7 @@ func TestFailTaskPolicy(t *testing.T) {
 	}
 }
 
+// TestMaxRunDuration: a task that runs for longer than it may ends with Batch's exit code for that.
 func TestMaxRunDuration(t *testing.T) {
 	w := newWorld(t, nil)
 	job := w.create("slow-1", "hang", 1, func(j *batchpb.Job) {
@@ -182,6 +187,8 @@ func TestMaxRunDuration(t *testing.T) {
 	}
 }
 
+// TestCancelWhileRunning: cancelling stops all tasks, also those that ignore SIGTERM, and a job that has been cancelled
+// cannot be again.
 func TestCancelWhileRunning(t *testing.T) {
 	for mode, grace := range map[string]time.Duration{"hang": time.Minute, "stubborn": 30 * time.Millisecond} {
 		t.Run(mode, func(t *testing.T) {
@@ -217,6 +224,7 @@ func TestCancelWhileRunning(t *testing.T) {
 	}
 }
 
+// TestTwentyTasksOnTwoMachines: as many tasks run at once as the job says, on as many machines as those take.
 func TestTwentyTasksOnTwoMachines(t *testing.T) {
 	w := newWorld(t, nil)
 	job := w.create("twenty-1", "meet", 20, func(j *batchpb.Job) {
@@ -234,6 +242,7 @@ func TestTwentyTasksOnTwoMachines(t *testing.T) {
 	}
 }
 
+// TestParallelismIsALimit: no more tasks run at once than the job says, though its machines have room.
 func TestParallelismIsALimit(t *testing.T) {
 	w := newWorld(t, nil)
 	job := w.create("limit-1", "hang", 5, func(j *batchpb.Job) {
@@ -251,6 +260,7 @@ func TestParallelismIsALimit(t *testing.T) {
 	}
 }
 
+// TestCloseLeavesNothing: closing the server ends all processes and removes their machines' folders.
 func TestCloseLeavesNothing(t *testing.T) {
 	w := newWorld(t, nil)
 	job := w.create("close-1", "hang", 4, nil)
@@ -286,6 +296,8 @@ func TestUnstartableProgram(t *testing.T) {
 	}
 }
 
+// TestIdempotence: a request with the id of an earlier one returns its job; another request for that job's name is
+// refused.
 func TestIdempotence(t *testing.T) {
 	w := newWorld(t, nil)
 	r := w.request("once-1", "hang", 1, nil)
@@ -308,6 +320,7 @@ func TestIdempotence(t *testing.T) {
 	}
 }
 
+// TestListJobs: jobs are listed page by page; filters and orders are not imitated, and say so.
 func TestListJobs(t *testing.T) {
 	w := newWorld(t, nil)
 	for i := range 5 {

@@ -223,6 +223,8 @@ func noted(t *testing.T, file string) []string {
 	return strings.Split(strings.TrimSpace(string(data)), "\n")
 }
 
+// TestContainerIsRunAsInTheCloud: a container gets the job's arguments, environment and mounts, a read-only root, and
+// is removed afterwards.
 func TestContainerIsRunAsInTheCloud(t *testing.T) {
 	w, notes := containers(t)
 	job := w.create("boxed-1", "env", 1, nil)
@@ -292,6 +294,7 @@ func notification(topic string, m *batchpb.JobNotification_Message) *batchpb.Job
 	return &batchpb.JobNotification{PubsubTopic: topic, Message: m}
 }
 
+// TestNotifications: a topic is told the changes of state that the job asks for, and no others.
 func TestNotifications(t *testing.T) {
 	var mu sync.Mutex
 	var got []Notification
@@ -334,6 +337,7 @@ func TestNotifications(t *testing.T) {
 	}
 }
 
+// TestNotificationsRefused: notifications that cannot be sent here are refused when the job is created.
 func TestNotificationsRefused(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Notify = func(Notification) {} })
 	silent := newWorld(t, nil)

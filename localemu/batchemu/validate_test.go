@@ -19,6 +19,7 @@ import (
 	"coppice/localemu/internal/proc"
 )
 
+// TestCreateJobRefuses: what Batch refuses is refused with its code, and what is not imitated says so.
 func TestCreateJobRefuses(t *testing.T) {
 	w := newWorld(t, nil)
 	spec := func(j *batchpb.Job) *batchpb.TaskSpec { return j.TaskGroups[0].TaskSpec }
@@ -127,6 +128,8 @@ func TestCreateJobRefuses(t *testing.T) {
 	}
 }
 
+// TestDefaults: without numbers of its own a job runs all tasks at once, as many on a machine as its CPUs allow, where
+// it says.
 func TestDefaults(t *testing.T) {
 	w := newWorld(t, nil)
 	job := w.create("default-1", "hang", 40, func(j *batchpb.Job) {
@@ -145,6 +148,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// TestRewrite: a mount's path is replaced where it is a whole path or its beginning, and nowhere else.
 func TestRewrite(t *testing.T) {
 	mounts := []mount{{"/mnt/ssd", "/data/vm/ssd"}, {"/mnt/ssd/deep", "/data/vm/disk-1"}}
 	for text, want := range map[string]string{
@@ -316,6 +320,7 @@ func TestEndedBetweenRunnables(t *testing.T) {
 	}
 }
 
+// TestRunnablesRefused: runnables other than scripts before one plain container are refused with their code.
 func TestRunnablesRefused(t *testing.T) {
 	w := newWorld(t, nil)
 	spec := func(j *batchpb.Job) *batchpb.TaskSpec { return j.TaskGroups[0].TaskSpec }
