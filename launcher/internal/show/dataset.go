@@ -122,19 +122,16 @@ func Told(all []dataset.Warning, first bool) (told []string) {
 
 	const most = 5 // lines of one code; a table of 10,000 columns has as many
 	for _, warning := range all {
-		where, kind, line := "", "warning", together(warning.Code)
-		if warning.Column != "" {
-			where = warning.Column + ": "
-		}
+		kind, line := "warning: ", together(warning.Code)
 		if hints[warning.Code] {
-			kind = "hint"
+			kind = "hint: "
 		}
 		if slices.Contains(of[twin[warning.Code]], warning.Column) {
 			continue
 		}
 		switch lines[warning.Code]++; {
 		case line == "" && lines[warning.Code] <= most:
-			told = append(told, fmt.Sprintf("%s: %s%s", kind, where, warning.Text))
+			told = append(told, kind+strings.TrimPrefix(warning.Column+": "+warning.Text, ": "))
 		case line != "" && lines[warning.Code] == 1:
 			told = append(told, "warning: "+line)
 		}

@@ -54,6 +54,24 @@ func TestLeaksInOneLine(t *testing.T) {
 	}
 }
 
+// TestLeaksOfANightInOneLine: four honest columns that tell much of the label are one finding; one keeps its numbers.
+func TestLeaksOfANightInOneLine(t *testing.T) {
+	leak := func(column string) nights.Finding {
+		return nights.Finding{Code: nights.CodeLeak, Level: nights.Warning, Column: column, Text: "alone, AUC .93"}
+	}
+	for want, findings := range map[string][]nights.Finding{
+		"warning: a: alone, AUC .93 (leak)\n": {leak("a")},
+		"warning: a, b, c: each alone tells much of the label: are they known before it is? If not, drop them " +
+			"(leak)\n": {leak("a"), leak("b"), leak("c")},
+	} {
+		var out strings.Builder
+		Printer{Screen: tables.Screen{Output: program.To(&out)}}.Findings(&nights.Record{Findings: findings}, nil)
+		if out.String() != want {
+			t.Errorf("%d leaks printed %q, expected %q", len(findings), out.String(), want)
+		}
+	}
+}
+
 // TestAColumnIsToldOnce: one that looks like an ID and was left out as one has one line, alone or with others.
 func TestAColumnIsToldOnce(t *testing.T) {
 	all := []dataset.Warning{{Code: ingest.WarnIDLike, Column: "id", Text: "every value is unique"},

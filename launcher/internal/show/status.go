@@ -167,19 +167,30 @@ func (w Printer) Night(r *nights.Record, m *dataset.Manifest) {
 	w.Findings(r, m)
 }
 
-// Findings writes what staging found in a night's table, one line each, but for leaks of which the table's warnings,
-// already written, tell. r and m may be nil.
+// Findings writes what staging found in a night's table, one line each, but leaks in one; those of which the table's
+// warnings, already written, tell are left out. r and m may be nil.
 func (w Printer) Findings(r *nights.Record, m *dataset.Manifest) {
 	if r == nil {
 		return
 	}
+	var leaking []string
+	line := ""
 	for _, f := range r.Findings {
-		if f.Code != nights.CodeLeak || f.Level != nights.Warning || m == nil ||
-			!slices.ContainsFunc(m.About.Warnings, func(k dataset.Warning) bool {
-				return k.Code == ingest.WarnLeak && k.Column == f.Column
-			}) {
+		switch {
+		case f.Code != nights.CodeLeak || f.Level != nights.Warning:
 			w.Printf("%v\n", f)
+		case m == nil || !slices.ContainsFunc(m.About.Warnings, func(k dataset.Warning) bool {
+			return k.Code == ingest.WarnLeak && k.Column == f.Column
+		}):
+			leaking, line = append(leaking, f.Column), f.String()
 		}
+	}
+	if len(leaking) > 1 {
+		line = fmt.Sprintf("warning: %s: each alone tells much of the label: are they known before it is? If not, drop "+
+			"them (leak)", strings.Join(leaking, ", "))
+	}
+	if line != "" {
+		w.Printf("%s\n", line)
 	}
 	switch {
 	case r.Blocked():
