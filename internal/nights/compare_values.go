@@ -381,15 +381,10 @@ func (c *Column) occurs(text string) (most float64, certain bool) {
 
 	least := c.Levels[len(c.Levels)-1].Share
 	hash := binary.BigEndian.AppendUint64(nil, xxhash.Sum64String(text))
-	for i := 0; i < len(c.Prints); i += len(hash) { // they ascend
-		switch bytes.Compare(c.Prints[i:i+len(hash)], hash) {
-		case 0:
-			return least, true
-		case 1:
-			return 0, true
-		}
-	}
-	if len(c.Prints) == c.Distinct*len(hash) { // of all levels
+	switch last := c.Prints[max(0, len(c.Prints)-len(hash)):]; { // prints ascend
+	case sharedPrints(hash, c.Prints) > 0:
+		return least, true
+	case bytes.Compare(hash, last) < 0, len(c.Prints) == c.Distinct*len(hash):
 		return 0, true
 	}
 	return least, false

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -90,6 +91,9 @@ type Recogniser struct {
 	unit      string
 	ambiguous string // a number in two formats
 	Example   string // a text that is in a format, and neither a plain number nor a time that is read in one way
+	Agreed    int    // texts before the one that ruled out all formats
+	Odd       string // that text
+	Almost    dataset.Format
 }
 
 // Add observes a text that does not stand for a missing value: it rules out the formats in which the text cannot be
@@ -100,6 +104,7 @@ func (r *Recogniser) Add(text string) {
 	}
 	text = Trim(text)
 	_, form := ParseNumber(text)
+	before := max(0, slices.Index(r.cannot[:], false))
 	unit, numbers := r.ruleOut(text, form)
 
 	// A column has one unit: $ and € together are texts.
@@ -113,6 +118,11 @@ func (r *Recogniser) Add(text string) {
 	}
 	// 12 % and a bare 12 are not known to be the same kind of number.
 	r.RuledOut = r.cannot == [4]bool{true, true, true, true} || r.unit == "%" && r.bare
+	if r.RuledOut {
+		r.Odd, r.Almost = strings.Clone(text), formats[before]
+		return
+	}
+	r.Agreed++
 
 	// 1,234 is read either way, with different values. One with a point shows most.
 	eitherWay := !r.cannot[asNumber] && !r.cannot[decimalComma] && numbers[asNumber] != numbers[decimalComma]

@@ -30,6 +30,31 @@ func column(texts ...string) string {
 	})
 }
 
+// TestOneOddTextAmongFormats: what keeps a column of numbers with marks, or of dates, from being read as such is named.
+func TestOneOddTextAmongFormats(t *testing.T) {
+	for text, want := range map[string]string{
+		"11,9":       `before "unknown" all values are numbers with a decimal comma: the column is read as texts`,
+		"30.09.1990": `before "unknown" all values are dates with the day first: the column is read as texts`,
+		"red":        "",
+	} {
+		s := mustStage(t, "label: y\n", csvOf("y;x;z", 3000, func(i int) string {
+			if i == 2000 {
+				return "0;unknown;1"
+			}
+			return fmt.Sprintf("%d;%s;%d", i%3/2, text, i%7)
+		}))
+		got := ""
+		for _, w := range s.Manifest.About.Warnings {
+			if w.Code == "odd_texts" {
+				got = w.Text
+			}
+		}
+		if !strings.HasPrefix(got, want) || (got == "") != (want == "") {
+			t.Errorf("%q: told %q, expected %q", text, got, want)
+		}
+	}
+}
+
 // Numbers with marks and dates in either order are read as such if the whole column agrees, and the same by predict.
 func TestFormats(t *testing.T) {
 	for name, want := range map[string]struct {
