@@ -31,10 +31,10 @@ var ceilings = map[string]int{
 	"internal/cloud/inspect":       324,
 	"internal/cloud/pubsub":        78,
 	"internal/dataset":             5325,
-	"internal/dataset/cell":        2787,
+	"internal/dataset/cell":        2797,
 	"internal/dataset/datasettest": 235,
 	"internal/dataset/encode":      3278,
-	"internal/dataset/ingest":      6329,
+	"internal/dataset/ingest":      6331,
 	"internal/dataset/segment":     279,
 	"internal/dataset/table":       4359,
 	"internal/engine":              123,
@@ -46,7 +46,7 @@ var ceilings = map[string]int{
 	"internal/machines":            404,
 	"internal/metric":              2636,
 	"internal/must":                36,
-	"internal/nights":              3705,
+	"internal/nights":              3697,
 	"internal/nights/nightstest":   1011,
 	"internal/notify":              554,
 	"internal/page":                2648,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_095
+const maxLines = 110_099
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -378,7 +378,6 @@ func (c *Column) occurs(text string) (most float64, certain bool) {
 	if c.Rest == 0 || len(c.Levels) == 0 {
 		return 0, true
 	}
-
 	least := c.Levels[len(c.Levels)-1].Share
 	hash := binary.BigEndian.AppendUint64(nil, xxhash.Sum64String(text))
 	switch last := c.Prints[max(0, len(c.Prints)-len(hash)):]; { // prints ascend

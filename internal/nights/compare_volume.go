@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -116,13 +117,10 @@ func (c *comparison) checkVolume() {
 	u := c.learnAll(func(p *Profile) float64 { return float64(p.Rows) })
 	rows := float64(c.p.Rows)
 
-	usual := humanize.Comma(int64(u.lo))
-	if u.hi > u.lo {
-		usual += " to " + humanize.Comma(int64(u.hi))
-	}
+	usual := slices.Compact([]string{humanize.Comma(int64(u.lo)), humanize.Comma(int64(u.hi))})
 	// A holiday may halve the volume and more; that is for a person to know, and for the gate to judge.
 	c.addIf(rows < fewest*u.lo || rows > most*u.hi, rows < 0.8*u.lo || rows > 1.25*u.hi, CodeRows, "",
-		"%s rows, but earlier nights had %s", humanize.Comma(c.p.Rows), usual)
+		"%s rows, but earlier nights had %s", humanize.Comma(c.p.Rows), strings.Join(usual, " to "))
 }
 
 // Least and most rows, relative to those of earlier nights.

@@ -91,8 +91,8 @@ type Recogniser struct {
 	unit      string
 	ambiguous string // a number in two formats
 	Example   string // a text that is in a format, and neither a plain number nor a time that is read in one way
-	Agreed    int    // texts before the one that ruled out all formats
-	Odd       string // that text
+	Agreed    int    // texts before Odd
+	Odd       string // the text that ruled out the last format, Almost
 	Almost    dataset.Format
 }
 

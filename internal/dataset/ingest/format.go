@@ -67,10 +67,9 @@ func Recognise(ctx context.Context, spec *dataset.Spec, t *table.Table, dates da
 		}
 		for _, name := range names {
 			if c := seen[name]; c.RuledOut && c.Example != "" && c.Agreed >= oddRows {
-				r.Said = append(r.Said, dataset.Warning{Code: WarnOdd, Column: name,
-					Text: fmt.Sprintf("before %.40q all values are %s: the column is read as texts; if that stands for "+
-						"a missing value, list it under missing: (--missing), else mend it", c.Odd,
-						dataset.FormatWords[c.Almost])})
+				r.Said = append(r.Said, dataset.Warning{Code: WarnOdd, Column: name, Text: fmt.Sprintf("before %.40q "+
+					"all values are %s: the column is read as texts; if that stands for a missing value, list it "+
+					"under missing: (--missing), else mend it", c.Odd, dataset.FormatWords[c.Almost])})
 			}
 		}
 		maps.DeleteFunc(seen, func(_ string, c *cell.Recogniser) bool {

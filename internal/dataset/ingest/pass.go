@@ -129,22 +129,6 @@ func (p *pass) checkTrain() error {
 	return nil
 }
 
-// unlearnt warns of classes that rows are judged by and none of train has, such as one that came in the last days.
-func (p *pass) unlearnt() (out []dataset.Warning) {
-	var names []string
-	for i, name := range p.m.Label.Classes {
-		if !p.learnt[i] {
-			names = append(names, name)
-		}
-	}
-	if len(names) > 0 {
-		out = append(out, dataset.Warning{Code: WarnUnlearnt, Column: p.m.Label.Column,
-			Text: fmt.Sprintf("no row of train has %.200q, so no trial learns it, and each row of it counts against "+
-				"the model: leave its rows out, or split otherwise", names)})
-	}
-	return out
-}
-
 // writeBatch writes one batch into the files.
 func (p *pass) writeBatch(batch *table.Batch) error {
 	s := p.survey

@@ -156,7 +156,7 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir 
 		return nil, err
 	}
 
-	m.About.Warnings = slices.Concat(m.About.Warnings, p.unlearnt(), splitWarnings(m))
+	m.About.Warnings = append(m.About.Warnings, splitWarnings(m, p.learnt[:])...)
 	m.About.Divided = p.groups.Divided()
 	if err := w.Finish(ctx, options.Threads, options.progress(PhaseChecksum)); err != nil {
 		return nil, err

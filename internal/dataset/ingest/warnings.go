@@ -266,9 +266,20 @@ func (f *folded) squares() (rest, all float64) {
 	return rest, all
 }
 
-// splitWarnings reports what is worth knowing about the splits.
-func splitWarnings(manifest *dataset.Manifest) []dataset.Warning {
+// splitWarnings reports what is worth knowing about the splits; learnt are the classes that train has.
+func splitWarnings(manifest *dataset.Manifest, learnt []bool) []dataset.Warning {
 	var out []dataset.Warning
+	var absent []string // classes by which a model is judged, such as one that came in the last days
+	for i, name := range manifest.Label.Classes {
+		if !learnt[i] {
+			absent = append(absent, name)
+		}
+	}
+	if absent != nil {
+		out = append(out, dataset.Warning{Code: WarnUnlearnt, Column: manifest.Label.Column,
+			Text: fmt.Sprintf("no row of train has %.200q, so no trial learns it, and each row of it counts against "+
+				"the model: leave its rows out, or split otherwise", absent)})
+	}
 	train := manifest.Splits[0]
 	trainRows := float64(manifest.TableRows(train.Name))
 

@@ -67,7 +67,7 @@ var useless = map[string]string{ingest.WarnConstant: "the same value in every ro
 	ingest.WarnAllMissing: "no value at all", ingest.WarnIDLike: "nearly every value is unique (looks like an ID)"}
 
 // leaks is said of several columns that know the label.
-const leaks = "each alone predicts the label all but perfectly: are they known before it is? If not, drop them"
+const leaks = "each alone tells most of the label: are they known before it is? If not, drop them"
 
 // isFirst says that a night was compared with no earlier one. The record is nil where none is kept.
 func isFirst(r *nights.Record) bool { return r == nil || len(r.Against) == 0 }

@@ -61,8 +61,8 @@ func TestLeaksOfANightInOneLine(t *testing.T) {
 	}
 	for want, findings := range map[string][]nights.Finding{
 		"warning: a: alone, AUC .93 (leak)\n": {leak("a")},
-		"warning: a, b, c: each alone tells much of the label: are they known before it is? If not, drop them " +
-			"(leak)\n": {leak("a"), leak("b"), leak("c")},
+		"warning: a, b, c: each alone tells most of the label: are they known before it is? If not, drop " +
+			"them\n": {leak("a"), leak("b"), leak("c")},
 	} {
 		var out strings.Builder
 		Printer{Screen: tables.Screen{Output: program.To(&out)}}.Findings(&nights.Record{Findings: findings}, nil)

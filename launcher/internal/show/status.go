@@ -173,25 +173,17 @@ func (w Printer) Findings(r *nights.Record, m *dataset.Manifest) {
 	if r == nil {
 		return
 	}
-	var leaking []string
-	line := ""
+	var leaking []dataset.Warning
 	for _, f := range r.Findings {
-		switch {
-		case f.Code != nights.CodeLeak || f.Level != nights.Warning:
+		k := dataset.Warning{Code: ingest.WarnLeak, Column: f.Column, Text: f.Text + " (leak)"}
+		told := func(w dataset.Warning) bool { return w.Code == k.Code && w.Column == k.Column }
+		if f.Code != nights.CodeLeak || f.Level != nights.Warning {
 			w.Printf("%v\n", f)
-		case m == nil || !slices.ContainsFunc(m.About.Warnings, func(k dataset.Warning) bool {
-			return k.Code == ingest.WarnLeak && k.Column == f.Column
-		}):
-			leaking, line = append(leaking, f.Column), f.String()
+		} else if m == nil || !slices.ContainsFunc(m.About.Warnings, told) {
+			leaking = append(leaking, k)
 		}
 	}
-	if len(leaking) > 1 {
-		line = fmt.Sprintf("warning: %s: each alone tells much of the label: are they known before it is? If not, drop "+
-			"them (leak)", strings.Join(leaking, ", "))
-	}
-	if line != "" {
-		w.Printf("%s\n", line)
-	}
+	w.warnings(leaking, true)
 	switch {
 	case r.Blocked():
 		w.Printf("BLOCKED: nothing will be trained on it\n")
