@@ -33,8 +33,8 @@ var ceilings = map[string]int{
 	"internal/dataset":             5325,
 	"internal/dataset/cell":        2797,
 	"internal/dataset/datasettest": 235,
-	"internal/dataset/encode":      3278,
-	"internal/dataset/ingest":      6331,
+	"internal/dataset/encode":      3279,
+	"internal/dataset/ingest":      6332,
 	"internal/dataset/segment":     279,
 	"internal/dataset/table":       4359,
 	"internal/engine":              123,
@@ -46,8 +46,8 @@ var ceilings = map[string]int{
 	"internal/machines":            404,
 	"internal/metric":              2636,
 	"internal/must":                36,
-	"internal/nights":              3697,
-	"internal/nights/nightstest":   1011,
+	"internal/nights":              3699,
+	"internal/nights/nightstest":   1012,
 	"internal/notify":              554,
 	"internal/page":                2648,
 	"internal/page/pagetest":       370,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_099
+const maxLines = 110_104
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -113,6 +113,8 @@ func (w *worker) eachColumn(columns int, fn func(i int)) {
 	})
 }
 
+// measure summarises a night's table for later nights to compare theirs with: times, labels, columns and how they go
+// together. Where the context ends, the rest is left out.
 func (w *worker) measure(n *ingest.Night, manifest *dataset.Manifest) *Profile {
 	p := &Profile{Rows: n.Table, TimeColumn: n.TimeColumn, Label: Label{Kind: manifest.Label.Kind},
 		Split: manifest.Split.By + " " + manifest.Split.Column, Outside: n.Outside, Segments: segmentsOf(n.Segments)}

@@ -73,6 +73,7 @@ type filler struct {
 	done, total int64
 }
 
+// newFiller prepares to write the rows of all splits, those of train once for each copy.
 func newFiller(m *Maker, progress func(done, total int64),
 	write func(split, first int, columns [][]uint8) error) *filler {
 	keys := len(m.c.Keys)

@@ -162,6 +162,7 @@ func (s *columnSurvey) observeInts(values *dataset.Values) {
 	}
 }
 
+// observeTexts counts missing and present texts, and looks at what they look like until the column's kind is decided.
 func (s *columnSurvey) observeTexts(batch *table.Batch, values *dataset.Values) {
 	// Texts that a table declares as such may be times, but no numbers: a program has written ids as texts.
 	c := &s.feature.column

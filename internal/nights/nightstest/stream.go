@@ -125,6 +125,7 @@ func hourly(hour int) float64 { return 0.55 + 0.45*math.Sin(float64(hour-8)*math
 // days.
 func (s Stream) Night(day int) Table { return s.night(day, change{}) }
 
+// night makes the table of a day, with what x changes of it; the same day has always the same rows.
 func (s Stream) night(day int, x change) Table {
 	walk := s.rng(7)
 	rate, price, volume := 0.0, 0.0, 0.0
