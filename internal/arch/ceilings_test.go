@@ -36,7 +36,7 @@ var ceilings = map[string]int{
 	"internal/dataset/encode":      3279,
 	"internal/dataset/ingest":      6332,
 	"internal/dataset/segment":     279,
-	"internal/dataset/table":       4359,
+	"internal/dataset/table":       4362,
 	"internal/engine":              123,
 	"internal/exact":               89,
 	"internal/expression":          548,
@@ -49,7 +49,7 @@ var ceilings = map[string]int{
 	"internal/nights":              3699,
 	"internal/nights/nightstest":   1012,
 	"internal/notify":              554,
-	"internal/page":                2648,
+	"internal/page":                2654,
 	"internal/page/pagetest":       370,
 	"internal/page/plot":           599,
 	"internal/problem":             120,
@@ -82,10 +82,10 @@ var ceilings = map[string]int{
 	"launcher/internal/predict":    652,
 	"launcher/internal/provision":  465,
 	"launcher/internal/quote":      1441,
-	"launcher/internal/report":     1342,
+	"launcher/internal/report":     1362,
 	"launcher/internal/reproduce":  475,
 	"launcher/internal/serve":      1643,
-	"launcher/internal/show":       1862,
+	"launcher/internal/show":       1864,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1662,
 	"launcher/internal/sweepview":  647,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_104
+const maxLines = 110_135
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -26,12 +26,18 @@ func (m *Month) Last() *ModelNight {
 	return nil
 }
 
-// Asks is what the last night asks of a person, with the version that is live.
-func (m *Month) Asks(champion int) (t sweep.Todo) {
-	if last := m.Last(); last != nil {
-		t = last.Todo(champion, m.InARow(champion))
+// Asks is what the last night asks of a person, with the version that is live; of nights that all run or were cancelled
+// it is the newest. Empty without any.
+func (m *Month) Asks(champion int) string {
+	last := m.Last()
+	read := func(n ModelNight) bool { return n.State != Unreadable }
+	if i := slices.IndexFunc(m.Nights, read); last == nil && i >= 0 {
+		last = &m.Nights[i]
 	}
-	return t
+	if last == nil {
+		return ""
+	}
+	return last.Todo(champion, m.InARow(champion)).String()
 }
 
 // ModelNight is one night of a model: a sweep of it, or a table that was blocked before one, which has no ID. Its Night

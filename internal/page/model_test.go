@@ -64,6 +64,23 @@ func versions(n int) *page.Model {
 	return m
 }
 
+// TestAsksWithoutAnEnd: nights of which none has ended by itself do not say that they run, unless one does.
+func TestAsksWithoutAnEnd(t *testing.T) {
+	night := func(state string, verdict sweep.Verdict) page.ModelNight {
+		return page.ModelNight{IndexSweep: page.IndexSweep{ID: "n", State: state, Verdict: verdict}}
+	}
+	cancelled, runs := night("cancelled", sweep.VerdictCancelled), night(page.Running, "")
+	for want, nights := range map[string][]page.ModelNight{
+		"": {night(page.Unreadable, "")},
+		"Nothing to do: it was cancelled by hand; what is live stays live.": {cancelled},
+		"Nothing to do: it ends by itself.":                                 {runs, cancelled},
+	} {
+		if got := (&page.Month{Nights: nights}).Asks(0); got != want {
+			t.Errorf("%+v: got %q, want %q", nights, got, want)
+		}
+	}
+}
+
 // effects are SHAP values of features, as far as they are used.
 func effects(of []page.Importance) (all []page.Effect) {
 	for i, f := range of {

@@ -37,6 +37,9 @@ func (j *JSON) Peek() byte {
 	return 0
 }
 
+// Ended reports whether nothing follows but white space. A zero byte is something, for which Peek returns 0, too.
+func (j *JSON) Ended() bool { return j.Peek() == 0 && j.At == len(j.Text) }
+
 // Broken says what is expected where the reader stands.
 func (j *JSON) Broken(key, expected string) error {
 	if j.At >= len(j.Text) {

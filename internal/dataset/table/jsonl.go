@@ -219,7 +219,7 @@ func (l *jsonLine) eachKey(use func(key string, v JSONValue) error) error {
 		}
 		return err
 	})
-	if err == nil && l.Peek() != 0 {
+	if err == nil && !l.Ended() {
 		err = l.fail("", "%.20q follows the object; write one object per line", l.Text[l.At:])
 	}
 	return err

@@ -40,7 +40,7 @@ func statusCommand(w *Setup) *cobra.Command {
 				of := s.Plan.Dataset
 				snap.Night = sweepview.NightOf(cmd.Context(), w.datasets, of.Name, of.Version)
 				live := w.lastMove(cmd.Context(), s.Plan)
-				snap.Todo = page.Commands.Replace(st.Conclusion.Todo(of.Name+"@"+of.Version, live.To).String())
+				snap.Todo = page.Commands.Replace(w.pages().Asks(s, st, snap, live.To).String())
 				return w.print(snap, func() { w.screen().Status(s.Plan, st, snap, live, w.Now()) })
 			})
 		},

@@ -23,6 +23,7 @@ import (
 	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/report"
 	"coppice/launcher/internal/stager"
+	"coppice/launcher/internal/sweepview"
 )
 
 // stagedNights stages a table for each of some nights, one of them with a column that is empty.
@@ -76,6 +77,21 @@ func swept(t *testing.T, store blob.Store, id sweep.ID, r *nights.Record, verdic
 	s := sweepstore.New(store, id)
 	must.Get(s.CreatePlan(t.Context(), p))(t)
 	must.Get(s.CreateConclusion(t.Context(), c))(t)
+}
+
+// TestAsks: a running sweep asks in the terminal what its page asks, whether it may reach its budget.
+func TestAsks(t *testing.T) {
+	at := time.Date(2026, 11, 30, 2, 0, 0, 0, time.UTC)
+	state := sweepview.State{Listing: sweepstore.Listing{Latest: at}}
+	for budget, due := range map[float64]bool{0: false, 5: true, 9: false} { // of 8: two hours at 4 USD
+		p := &sweep.Plan{Sweep: "night-1", Created: at.Add(-time.Hour), Spec: sweep.Spec{Budget: budget},
+			Quote: &sweep.Quote{Hourly: 2}, Sizing: sweep.Sizing{VMs: 2}}
+		d := report.New(blob.Memory(), blob.Memory(), registry.New(blob.Memory()), true)
+		got := d.Asks(&sweepview.View{Plan: p}, state, sweepview.Snapshot{Left: 3600}, 0)
+		if got.Due() != due || due && !strings.Contains(got.String(), "launcher cancel night-1") {
+			t.Errorf("with a budget of %v USD: %s", budget, got)
+		}
+	}
 }
 
 // A dataset's nights are shown with what staging found, how far the columns moved, and what became of each.

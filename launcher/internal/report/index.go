@@ -137,14 +137,37 @@ func progress(ctx context.Context, s seen) (page.IndexSweep, error) {
 	if err != nil {
 		return line, err
 	}
-	snap := s.view.Snapshot(state, provision.SweepJob{})
+	return runningLine(s, state, s.view.Snapshot(state, provision.SweepJob{})), nil
+}
+
+// Asks is what a sweep asks of a person, with the version that is live now; 0 if that is unknown.
+func (d *Pages) Asks(v *sweepview.View, state sweepview.State, snap sweepview.Snapshot, live int) sweep.Todo {
+	p := v.Plan
+	if state.Conclusion != nil {
+		return state.Conclusion.Todo(p.Dataset.Name+"@"+p.Dataset.Version, live)
+	}
+	s := seen{IndexSweep: page.IndexSweep{ID: string(p.Sweep), Planned: p.Created}, view: v, hourly: d.hourly(p)}
+	return runningLine(s, state, snap).Pace().Todo(string(p.Sweep))
+}
+
+// hourly is what a sweep's machines cost an hour; 0 if that is unknown.
+func (d *Pages) hourly(p *sweep.Plan) float64 {
+	if p.Quote == nil || !d.Online {
+		return 0
+	}
+	return p.Quote.Hourly * float64(max(p.Sizing.VMs, 1))
+}
+
+// runningLine is the line of a sweep that runs, with how far it is.
+func runningLine(s seen, state sweepview.State, snap sweepview.Snapshot) page.IndexSweep {
+	line := s.IndexSweep
 	line.Running, line.Ended, line.Best, line.AsOf = true, snap.Ended(), math.NaN(), state.Listing.Latest
 	line.Price, line.Budget = s.hourly, s.view.Plan.Spec.Budget
 	line.Left = sweep.Range{Low: snap.LeftLow, Expected: snap.Left, High: snap.LeftHigh}
 	if snap.Best != nil {
 		line.Best = snap.Best.Score
 	}
-	return line, nil
+	return line
 }
 
 // listDatasets finds the datasets with a version, in one listing.
@@ -180,10 +203,7 @@ func (d *Pages) readLine(ctx context.Context, id sweep.ID, line seen) (seen, err
 			IndexSweep: page.IndexSweep{ID: string(id), Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
 				Metric: p.Spec.Metric, Model: p.Spec.Model, State: page.Running, Planned: p.Created,
 				Night:  sweepview.NameNight(id),
-				Trials: len(p.Own())}}
-		if p.Quote != nil && d.Online {
-			line.hourly = p.Quote.Hourly * float64(max(p.Sizing.VMs, 1))
-		}
+				Trials: len(p.Own())}, hourly: d.hourly(p)}
 	}
 	c, err := sweepstore.New(d.Sweeps, id).Conclusion(ctx)
 	if err != nil {

@@ -72,7 +72,7 @@ func (d *Pages) Month(ctx context.Context, model string, since time.Time) (*page
 	err = d.champions(ctx, m)
 	slices.SortStableFunc(m.Nights, byNight)
 	m.Standing.Nights = m.InARow(m.Standing.Champion)
-	m.Todo = page.Commands.Replace(m.Asks(m.Standing.Champion).String())
+	m.Todo = page.Commands.Replace(m.Asks(m.Standing.Champion))
 	return m, err
 }
 

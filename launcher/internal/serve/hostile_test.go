@@ -61,6 +61,7 @@ func hostileRequests(maxBytes int) []hostile {
 		`{"instances":[` + goodRow + `],"instances":[` + goodRow + `]}`,
 		`{"Instances":[` + goodRow + `]}`, `{"instances ":[` + goodRow + `]}`, `{"rows":[` + goodRow + `]}`,
 		"\xef\xbb\xbf" + `{"instances":[` + goodRow + `]}`, "\xff\xfe{\x00}\x00",
+		`{"instances":[` + goodRow + `]}` + "\x00 and more", "\x00" + `{"instances":[` + goodRow + `]}`,
 		`{"instances":[` + goodRow + ` ` + goodRow + `]}`,
 		`//c` + "\n" + `{"instances":[` + goodRow + `]}`, `{"instances":[` + goodRow + `]/**/}`} {
 		body(text)

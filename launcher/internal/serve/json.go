@@ -52,7 +52,7 @@ func readColumns(m *Model, text string, limit int, numbers []bool) (*table.Batch
 		rows, err = r.readRows()
 		return err
 	})
-	if err == nil && r.Peek() != 0 {
+	if err == nil && !r.Ended() {
 		err = r.Broken("", "the end of the request")
 	}
 	if err != nil {

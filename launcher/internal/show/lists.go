@@ -56,7 +56,9 @@ func (w Printer) Month(m *page.Month, now time.Time) {
 		head = m.Standing.Text(now)
 	}
 	w.Printf("%s\n", head)
-	w.Printf("%s\n", m.Todo)
+	if m.Todo != "" {
+		w.Printf("%s\n", m.Todo)
+	}
 	t := w.Table("night", "data", "dataset", "version", "verdict", "live", "age", "why").Wrap(8).
 		Least("dataset", "data", "age")
 	for _, n := range m.Nights {
