@@ -84,7 +84,7 @@ func (t *Table) Select(part sweep.Rows) (*HeldOut, error) {
 		if t.ds.Manifest.Weight == "" {
 			r.Data.Weight = nil // with sampled negatives, weights are for evaluation only
 		}
-		if o := t.ds.Manifest.Order; o != nil && o.By == dataset.OrderGroup {
+		if o := t.ds.Manifest.Order; o != nil && o.By == dataset.OrderGroup && o.Copies > 1 {
 			r.Data.Group = groupsByCopy(s.Group, o.Copies)
 		}
 	}

@@ -58,3 +58,15 @@ func TestQueriesOfCopies(t *testing.T) {
 		t.Error("folds forward in time of statistics that have seen all: want an error")
 	}
 }
+
+// TestOneOrderOfQueries: where train has its rows once, their queries are those of the file, without a copy.
+func TestOneOrderOfQueries(t *testing.T) {
+	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 3000, Split: byUser,
+		Encodings: "{order: {by: group, copies: 1}, columns: {site: [rate, count]}}"})
+	ds := must.Get(dataset.Open(dir))(t)
+	defer ds.Close()
+	rows := must.Get(NewTable(ds).Select(sweep.Rows{Split: "train"}))(t)
+	if of := ds.Split("train").Group; len(rows.Group) != len(of) || &rows.Group[0] != &of[0] {
+		t.Errorf("%d queries of rows are a copy of %d", len(rows.Group), len(of))
+	}
+}
