@@ -13,7 +13,7 @@ var ceilings = map[string]int{
 	"aggregator/command":           87,
 	"aggregator/internal/cli":      261,
 	"aggregator/internal/conclude": 3925,
-	"aggregator/internal/judge":    893,
+	"aggregator/internal/judge":    897,
 	"bench/gauge":                  590,
 	"container/roots":              34,
 	"e2e":                          4,
@@ -46,10 +46,10 @@ var ceilings = map[string]int{
 	"internal/machines":            404,
 	"internal/metric":              2636,
 	"internal/must":                36,
-	"internal/nights":              3699,
+	"internal/nights":              3719,
 	"internal/nights/nightstest":   1012,
 	"internal/notify":              554,
-	"internal/page":                2654,
+	"internal/page":                2673,
 	"internal/page/pagetest":       370,
 	"internal/page/plot":           599,
 	"internal/problem":             120,
@@ -64,13 +64,13 @@ var ceilings = map[string]int{
 	"internal/slurm":               621,
 	"internal/strictjson":          304,
 	"internal/strictyaml":          759,
-	"internal/sweep":               5103,
+	"internal/sweep":               5106,
 	"internal/sweepstore":          1438,
 	"internal/team":                1335,
 	"internal/telemetry":           216,
 	"launcher":                     13,
 	"launcher/command":             429,
-	"launcher/internal/bill":       271,
+	"launcher/internal/bill":       273,
 	"launcher/internal/clean":      553,
 	"launcher/internal/cli":        4065,
 	"launcher/internal/cloudjob":   503,
@@ -82,13 +82,13 @@ var ceilings = map[string]int{
 	"launcher/internal/predict":    652,
 	"launcher/internal/provision":  465,
 	"launcher/internal/quote":      1441,
-	"launcher/internal/report":     1362,
+	"launcher/internal/report":     1349,
 	"launcher/internal/reproduce":  475,
 	"launcher/internal/serve":      1643,
-	"launcher/internal/show":       1864,
+	"launcher/internal/show":       1866,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1662,
-	"launcher/internal/sweepview":  647,
+	"launcher/internal/sweepview":  650,
 	"localemu":                     15,
 	"localemu/batchemu":            2087,
 	"localemu/command":             33,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_135
+const maxLines = 110_175
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

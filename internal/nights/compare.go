@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/ingest"
 	"coppice/internal/sweep"
@@ -231,7 +233,7 @@ func (u usual) tolerance() float64 {
 // checkRules checks the night against the spec's own rules.
 func (c *comparison) checkRules(at time.Time) {
 	if !c.rules.Rows.Holds(float64(c.p.Rows)) {
-		c.add(Blocking, CodeRows, "", "%d rows, but contract.rows allows %s", c.p.Rows, rangeText(c.rules.Rows))
+		c.add(Blocking, CodeRows, "", "%s rows; contract.rows is %s", humanize.Comma(c.p.Rows), rangeText(c.rules.Rows))
 	}
 	if l := c.p.Label; !c.rules.Label.Holds(l.Mean) {
 		c.add(Blocking, CodeLabelRate, "", "%s %.6g, but contract.label allows %s", l.meanIs(), l.Mean,
@@ -254,11 +256,11 @@ func (c *comparison) checkRules(at time.Time) {
 func rangeText(bounds dataset.RangeSpec) string {
 	switch {
 	case bounds.Max == nil:
-		return fmt.Sprintf("no less than %g", *bounds.Min)
+		return fmt.Sprintf("no less than %s", humanize.Commaf(*bounds.Min))
 	case bounds.Min == nil:
-		return fmt.Sprintf("no more than %g", *bounds.Max)
+		return fmt.Sprintf("no more than %s", humanize.Commaf(*bounds.Max))
 	}
-	return fmt.Sprintf("%g to %g", *bounds.Min, *bounds.Max)
+	return fmt.Sprintf("%s to %s", humanize.Commaf(*bounds.Min), humanize.Commaf(*bounds.Max))
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }

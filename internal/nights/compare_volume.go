@@ -120,7 +120,7 @@ func (c *comparison) checkVolume() {
 	usual := slices.Compact([]string{humanize.Comma(int64(u.lo)), humanize.Comma(int64(u.hi))})
 	// A holiday may halve the volume and more; that is for a person to know, and for the gate to judge.
 	c.addIf(rows < fewest*u.lo || rows > most*u.hi, rows < 0.8*u.lo || rows > 1.25*u.hi, CodeRows, "",
-		"%s rows, but earlier nights had %s", humanize.Comma(c.p.Rows), strings.Join(usual, " to "))
+		"%s rows; earlier nights had %s", humanize.Comma(c.p.Rows), strings.Join(usual, " to "))
 }
 
 // Least and most rows, relative to those of earlier nights.

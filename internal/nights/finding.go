@@ -92,23 +92,31 @@ func Blocked(findings []Finding) bool {
 	return slices.ContainsFunc(findings, func(f Finding) bool { return f.Level == Blocking })
 }
 
-// Reason is the most serious finding in a sentence, and the number of others; empty if none blocks.
+// Reason is the first finding that blocks in a sentence, and the number of others; empty if none blocks.
 func Reason(findings []Finding) string {
-	n := 0
-	first := ""
+	text, _ := worst(findings, Blocking)
+	return text
+}
+
+// Found is as Reason, of warnings where nothing blocks.
+func Found(findings []Finding) string {
+	text, _ := worst(findings, Warning)
+	return cmp.Or(Reason(findings), text)
+}
+
+// worst is the first finding of a level, with the number of others, and how many there are.
+func worst(findings []Finding, level Level) (first string, n int) {
 	for _, f := range findings {
-		if f.Level != Blocking {
-			continue
-		}
-		if n++; n == 1 {
-			first = strings.TrimPrefix(f.String(), string(Blocking)+": ")
+		if f.Level == level {
+			if n++; n == 1 {
+				first = strings.TrimPrefix(f.String(), string(level)+": ")
+			}
 		}
 	}
-
 	if n > 1 {
 		first += fmt.Sprintf(" and %d more", n-1)
 	}
-	return first
+	return first, n
 }
 
 // Doubt is the first finding that speaks against labels, or the number of rows that have them; empty for none.

@@ -200,8 +200,14 @@ func TestNightsAreAccepted(t *testing.T) {
 	blocking := []nights.Finding{{Level: nights.Blocking, Code: nights.CodeLabelRate}}
 	for want, r := range map[string]nights.Record{"good": {}, "blocked": {Findings: blocking},
 		"accepted": {Accepted: &nights.Acceptance{Lasting: true}}} {
-		if got := r.State(); got != want {
-			t.Errorf("got %s, want %s", got, want)
+		if got := r.State(); got != want || nights.Word(got, r.Findings) != want {
+			t.Errorf("got %s, in words %s, want %s", got, nights.Word(got, r.Findings), want)
+		}
+	}
+	warn := []nights.Finding{{Level: nights.Warning}, {Level: nights.Note}, {Level: nights.Warning}}
+	for want, n := range map[string]int{"good": 0, "1 warning": 1, "2 warnings": 3} {
+		if got := nights.Word(nights.Good, warn[:n]); got != want {
+			t.Errorf("%v: got %s, want %s", warn[:n], got, want)
 		}
 	}
 }

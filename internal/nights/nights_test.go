@@ -535,7 +535,7 @@ func TestRowsInWords(t *testing.T) {
 	}
 	before := table(4000).profile
 	found := compare(t, table(2000), []*nights.Profile{before, before})
-	const want = "warning: 2,000 rows, but earlier nights had 4,000 (rows)"
+	const want = "warning: 2,000 rows; earlier nights had 4,000 (rows)"
 	if !slices.ContainsFunc(found, func(f nights.Finding) bool { return f.String() == want }) {
 		t.Errorf("found %v, expected %s", found, want)
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"coppice/internal/dataset"
 	"coppice/internal/problem"
 )
@@ -62,6 +64,14 @@ func (r *Record) State() string {
 		return Accepted
 	}
 	return Good
+}
+
+// Word is a night's state for people: of a good one, how many warnings there are.
+func Word(state string, findings []Finding) string {
+	if _, n := worst(findings, Warning); state == Good && n > 0 {
+		return english.Plural(n, "warning", "")
+	}
+	return state
 }
 
 // Doubted reports whether a person has accepted the night, as an exception, although its label rate was unusual.

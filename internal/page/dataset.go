@@ -82,19 +82,32 @@ func (s *DatasetPage) Write(w io.Writer) error {
 	return writePage(w, p.Name, "dataset.html", p, newData("still", s.Name))
 }
 
-// answer says how the newest night went.
+// answer says how the newest night's table is.
 func (p *datasetPage) answer() answer {
-	switch {
-	case len(p.Nights) == 0:
+	if len(p.Nights) == 0 {
 		return answer{answerOpen, "No night has been recorded"}
-	case p.Newest[0].State == nights.Held:
-		return answer{answerNone, "The newest night is blocked"}
 	}
-	return answer{answerLive, "The newest night is " + p.Newest[0].State}
+	n := &p.Newest[0]
+	is := n.Word()
+	switch {
+	case is == nights.Good:
+		is = "as usual"
+	case n.State == nights.Good:
+		is = "unusual: " + is
+	}
+	return answer{n.Class(), "The newest table is " + is}
 }
 
 // Found is what staging found in the night.
-func (n *Night) Found() string { return nights.Reason(n.Findings) }
+func (n *Night) Found() string { return nights.Found(n.Findings) }
+
+// Word is what came of the night's staging.
+func (n *Night) Word() string { return nights.Word(n.State, n.Findings) }
+
+// Class is how that is painted: amber where it is unusual.
+func (n *Night) Class() string {
+	return cmp.Or(map[string]string{nights.Held: answerNone, nights.Good: answerLive}[n.Word()], answerHeld)
+}
 
 // NightsHead is what the table of nights begins with.
 func (p *datasetPage) NightsHead() heading {

@@ -191,7 +191,8 @@ func format(u string, v float64) string { return plot.Unit(u).Format(v) }
 type data struct {
 	Kind    string             `json:"kind"`
 	ID      string             `json:"id"`
-	Open    bool               `json:"open,omitempty"` // it runs: a console is asked for news
+	Open    bool               `json:"open,omitempty"`  // it runs: a console is asked for news
+	Final   *int               `json:"final,omitempty"` // the number of the final training
 	Columns map[string]*column `json:"columns"`
 	Tables  map[string]table   `json:"tables"`
 	Curves  *curves            `json:"curves,omitempty"`

@@ -80,7 +80,8 @@
     list();
     catchUp();
     const s = $('#shown');
-    if (s) s.textContent = `${rowOf.size - hidden.size} of ${rowOf.size} trials${hidden.size ? `, ${hidden.size} hidden by the filter` : ''}`;
+    const final = rowOf.has(data.final), all = rowOf.size - final, shown = rowOf.size - hidden.size - (final && !hidden.has(data.final));
+    if (s) s.textContent = `${shown} of ${all} trials${final && !hidden.has(data.final) ? ' and the final' : ''}${hidden.size ? `, ${hidden.size} hidden by the filter` : ''}`;
     drawRanges();
     remember();
   }
@@ -275,7 +276,7 @@
   }
 
   // --- a trial by itself: what it was, how it went, and beside any other -----------------------------------------------------------------
-  const ranked = r => column('score').v[r] === null ? '' : `, rank ${column('rank').v[r]} of ${rowOf.size}`;
+  const ranked = r => column('score').v[r] === null ? '' : `, rank ${column('rank').v[r]} of ${rowOf.size - rowOf.has(data.final)}`;
   function openTrial(t) {
     const old = $('#trial');
     if (old) old.close();

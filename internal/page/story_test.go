@@ -375,3 +375,58 @@ func TestWhatMovesPredictions(t *testing.T) {
 		t.Errorf("without SHAP values: got %.3000q, want gains, and that they are such", text)
 	}
 }
+
+// TestTheFinalIsCountedBesideTheTrials: in the answer and in the filter alike.
+func TestTheFinalIsCountedBesideTheTrials(t *testing.T) {
+	s := sample(4)
+	s.Trials[3].Final, s.Trials[3].Score, s.Trials[3].State = true, math.NaN(), page.StateComplete
+	done := 0
+	for _, r := range s.Trials[:3] {
+		if r.State == page.StateComplete {
+			done++
+		}
+	}
+	got := said(write(t, s))
+	for _, want := range []string{"trials ended 3 of 3 and the final ", fmt.Sprintf("done %d ", done)} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got %.2500q, want %q in it", got, want)
+		}
+	}
+	if done == 0 || !strings.Contains(write(t, s), `"final":3`) {
+		t.Error("the script is not told which trial is the final")
+	}
+}
+
+// TestAnUnusualTableIsAmber: on its page and at home, whatever became of its sweep; a note is nothing unusual.
+func TestAnUnusualTableIsAmber(t *testing.T) {
+	rows := nights.Finding{Code: nights.CodeRows, Level: nights.Warning, Text: "120 rows; earlier nights had 200"}
+	d := manyNights(3)
+	last := &d.Nights[2]
+	for _, tc := range []struct {
+		state       string
+		found       []nights.Finding
+		page, badge string
+	}{
+		{"good", []nights.Finding{{Level: nights.Note}}, "a-live| The newest table is as usual ", "b-live|good"},
+		{"good", []nights.Finding{rows}, "a-held| The newest table is unusual: 1 warning ", "b-held|1 warning"},
+		{"accepted", nil, "a-held| The newest table is accepted ", "b-held|accepted"},
+		{"blocked", nil, "a-none| The newest table is blocked ", "b-none|blocked"},
+	} {
+		last.State, last.Findings = tc.state, tc.found
+		class, text, _ := strings.Cut(tc.page, "|")
+		got := write(t, d)
+		if !strings.Contains(got, `class="answer `+class) || !strings.Contains(said(got), text) {
+			t.Errorf("%+v: the page begins with %.300q", tc, said(got))
+		}
+		found := tc.state == "good" && tc.badge != "b-live|good"
+		if n := strings.Contains(said(got), "Found: 120 rows; earlier nights had 200 (rows)."); n != found {
+			t.Errorf("%+v: the page says what was found: %t", tc, n)
+		}
+		class, text, _ = strings.Cut(tc.badge, "|")
+		badge := `<span class="badge ` + class + `">` + text + `</span>`
+		home := &page.Index{Datasets: []page.IndexDataset{{Name: "clicks", Night: last}}}
+		if !strings.Contains(got, badge) || !strings.Contains(write(t, home), badge) {
+			t.Errorf("%+v: %s is not both on its page and at home", tc, badge)
+		}
+	}
+}

@@ -140,7 +140,8 @@ type sweepPage struct {
 	Board    []boardColumn // rank, trial and state first
 	Counts   []stateCount
 	Answer   answer
-	Done, Of int // trials that have ended, of how many, without a final training
+	Done, Of int    // trials that have ended, of how many, without a final training
+	Final    string // that there is one, behind their number
 	Curves   *plot.Chart
 	Slices   []*plot.Chart
 	Weights  []search.Weight // of parameters, for a good score
@@ -261,6 +262,10 @@ func (p *sweepPage) rankTrials() {
 	counts := map[string]int{}
 	for i := range p.Trials {
 		p.Ranked = append(p.Ranked, &p.Trials[i])
+		if p.Trials[i].Final { // it is counted beside the trials
+			p.data.Final, p.Final = &p.Trials[i].Number, sweep.AndTheFinal
+			continue
+		}
 		counts[p.Trials[i].State]++
 	}
 

@@ -315,6 +315,9 @@ func TimesBase(metric string, v, alone float64) string {
 	return Digits(v/alone, 2) + " times the base rate"
 }
 
+// AndTheFinal is said behind the number of a sweep's trials, which the final training is none of.
+const AndTheFinal = " and the final"
+
 // Facts are the sentences behind a headline: how good the winner is by the sweep's metric, why it is live or not, what
 // it took. planned is when the sweep was; zero if that is unknown. Empty without a winner.
 func (c *Conclusion) Facts(metric string, planned time.Time) (all []string) {
@@ -343,7 +346,7 @@ func (c *Conclusion) Facts(metric string, planned time.Time) (all []string) {
 	if c.Done+c.Failed == 0 { // of another time
 		return all
 	}
-	took := english.Plural(c.Done+c.Failed, "trial", "")
+	took := english.Plural(c.Done+c.Failed, "trial", "") + map[bool]string{true: AndTheFinal}[c.Final != nil]
 	if c.Cost != nil && c.Cost.USD >= 0.005 {
 		took += fmt.Sprintf(", $%.2f", c.Cost.USD)
 	}

@@ -149,7 +149,7 @@ func TestRowsCountOnce(t *testing.T) {
 	newWorld(t, options{into: first, sweep: "night-2", leaves: []int{7}, trees: 20, table: table}).mustConclude(t)
 	third := newWorld(t, options{into: first, sweep: "night-3", trees: 40, table: datasettestOptions(2000, 6)})
 	c := third.mustConclude(t)
-	contains(t, fmt.Sprint(c.Gate.Checks), "rows of earlier nights (version 2)")
+	contains(t, fmt.Sprint(c.Gate.Checks), "worse than version 2 on 321 rows of earlier nights: ")
 }
 
 // TestRowsThatTheModelHasSeen: the second night's table has all rows of the first, split at random.
@@ -187,17 +187,18 @@ func TestRowsCountOnceWhateverTheColumns(t *testing.T) {
 	second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{7}, trees: 20,
 		table: withoutDay(table, nil)})
 	g := second.mustConclude(t).Gate
-	contains(t, g.Reason, "rows of earlier nights (version 1)") // since tonight's rows cannot be scored by it
+	// Tonight's rows cannot be scored by it.
+	contains(t, g.Reason, "no worse than version 1 on 617 rows of earlier nights: ")
 	if !g.Sound {
 		t.Fatalf("the second night: got %+v; want it sound", g)
 	}
-	for version, table := range map[int]datasettest.Options{1: datasettestOptions(4000, 6),
-		2: withoutDay(datasettestOptions(4000, 6), nil)} {
+	for want, table := range map[string]datasettest.Options{
+		"on 617 rows of earlier nights (version 1): ":             datasettestOptions(4000, 6),
+		"worse than version 2 on 617 rows of earlier nights: log": withoutDay(datasettestOptions(4000, 6), nil)} {
 		from := *second
 		from.models, from.sweeps = without(t, second.models), without(t, second.sweeps)
 		third := newWorld(t, options{into: &from, sweep: "night-3", trees: 40, table: table})
-		contains(t, fmt.Sprint(third.mustConclude(t).Gate.Checks),
-			fmt.Sprintf("rows of earlier nights (version %d)", version))
+		contains(t, fmt.Sprint(third.mustConclude(t).Gate.Checks), want)
 	}
 }
 
@@ -218,7 +219,7 @@ func TestSeenRowsWhateverTheColumns(t *testing.T) {
 	first.staged(t, record("row-of-1", "site", "day"))
 	_, old, _ := bytes.Cut(datasettest.Table(table), []byte("\n"))
 	for want, more := range map[string][]byte{
-		"rows of earlier nights (version 1)":                                                      nil,
+		"no worse than version 1 on 611 rows of earlier nights: ":                                 nil,
 		"on rows of earlier nights, the new model may have been trained on the rows of version 1": old,
 	} {
 		from := *first

@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/dustin/go-humanize"
+
 	"coppice/internal/metric"
 	"coppice/internal/sweep"
 )
@@ -54,10 +56,10 @@ func (d *decision) checkRatio(e Evidence, rows string, bounds [2]float64, confid
 
 	check := sweep.GateCheck{Name: checkCalibration, Passed: i.High >= bounds[0] && i.Low <= bounds[1], Value: i.Value,
 		Low: i.Low, High: i.High, Rows: len(r.New)}
-	check.Reason = fmt.Sprintf("predicted %s on %d %s (%.4g %% interval: %s to %s; allowed: %s to %s)",
-		positives(i.Value), len(r.New), rows, 100*confidence, describeDeviation(i.Low, bounds[1]),
-		describeDeviation(i.High, bounds[0]), describeDeviation(bounds[0], i.High),
-		describeDeviation(bounds[1], i.Low))
+	check.Reason = fmt.Sprintf("predicted %s on %s %s (%.4g %% interval: %s to %s; allowed: %s to %s)",
+		positives(i.Value), humanize.Comma(int64(len(r.New))), rows, 100*confidence,
+		describeDeviation(i.Low, bounds[1]), describeDeviation(i.High, bounds[0]),
+		describeDeviation(bounds[0], i.High), describeDeviation(bounds[1], i.Low))
 	like := sumOf(r.New) / sumOf(old)
 	if !check.Passed && e.Champion != 0 && old != nil && like >= bounds[0] && like <= bounds[1] {
 		check.Passed = true
@@ -131,8 +133,8 @@ func (d *decision) checkCalibrationError(seed uint64, r *Judged) {
 	excess := max(value-chance-chanceErrors*spread, 0) / base
 	check := sweep.GateCheck{Name: checkECE, Passed: excess <= maxECE, Value: excess, Rows: len(in.Pred)}
 	is, limit := sweep.PercentBeside(excess, maxECE)
-	check.Reason = fmt.Sprintf("calibration error beyond chance is %s of the base rate on %d test rows (limit %s)", is,
-		len(in.Pred), limit)
+	check.Reason = fmt.Sprintf("calibration error beyond chance is %s of the base rate on %s test rows (limit %s)", is,
+		humanize.Comma(int64(len(in.Pred))), limit)
 	if last := latest(r); !check.Passed && d.Champion != 0 && last != nil {
 		in.Pred = last
 		if was, err := m.Eval(in); err == nil && value <= was+chanceErrors*spread {
@@ -153,8 +155,8 @@ func (d *decision) checkBaseRate(confidence float64, r *Judged) {
 	}
 	check := sweep.GateCheck{Name: checkEntropy, Passed: i.Value < 1 || d.Champion != 0 && i.Low < 1,
 		Value: i.Value, Low: i.Low, High: i.High, Rows: len(r.New)}
-	check.Reason = fmt.Sprintf("normalized entropy is %.4g on %d test rows (%.4g %% interval: %.4g to %.4g; required: "+
-		"below 1)", i.Value, len(r.New), 100*confidence, i.Low, i.High)
+	check.Reason = fmt.Sprintf("normalized entropy is %.4g on %s test rows (%.4g %% interval: %.4g to %.4g; required: "+
+		"below 1)", i.Value, humanize.Comma(int64(len(r.New))), 100*confidence, i.Low, i.High)
 	if !check.Passed {
 		check.Reason += ": no better than the base rate"
 	}
@@ -174,8 +176,8 @@ func (d *decision) constant(m metric.Metric, r *Judged) {
 	if m.Maximize {
 		check.Passed = value > alone
 	}
-	check.Reason = fmt.Sprintf("%s is %s on %d test rows (required: better than %s, which one prediction for all "+
-		"rows scores)", m.Name, sweep.Score(value, 0), len(in.Label), sweep.Score(alone, 0))
+	check.Reason = fmt.Sprintf("%s is %s on %s test rows (required: better than %s, which one prediction for all "+
+		"rows scores)", m.Name, sweep.Score(value, 0), humanize.Comma(int64(len(in.Label))), sweep.Score(alone, 0))
 	d.add(check)
 }
 

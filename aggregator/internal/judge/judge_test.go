@@ -297,7 +297,7 @@ func TestSentences(t *testing.T) {
 	}{
 		"good": {nil, nil, sweep.VerdictPromoted, []string{
 			"better than version 3 on 20,000 sampled test rows: log_loss", ", gain 0.0", ", margin 0.0039;",
-			"on 10,000 rows of earlier nights (version 3)"}},
+			"better than version 3 on 10,000 rows of earlier nights: log_loss"}},
 		"first": {func(e *judge.Evidence) { e.Champion = 0 }, nil, sweep.VerdictPromoted,
 			[]string{"first version of this model"}},
 		"first, of a copied table": {func(e *judge.Evidence) { e.Champion, e.Copied = 0, "70 % are copies" }, nil,

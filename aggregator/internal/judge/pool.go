@@ -98,13 +98,15 @@ func betweenNights(each []metric.Comparison) float64 {
 }
 
 // describeRows says for people how many rows of which nights are pooled; night 0 is tonight.
-func (p *pool) describeRows() string {
+func (p *pool) describeRows(against int) string {
 	rows := humanize.Comma(int64(p.rows)) + " rows"
 	switch {
 	case slices.Equal(p.nights, []int{0}):
 		return humanize.Comma(int64(p.rows)) + " sampled test rows"
 	case p.nights[0] == 0:
 		return fmt.Sprintf("%s of tonight and %s", rows, earlier(p.nights[1:]))
+	case slices.Equal(p.nights, []int{against}):
+		return rows + " of earlier nights"
 	}
 	return rows + " of " + earlier(p.nights)
 }

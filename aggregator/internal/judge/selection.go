@@ -188,7 +188,7 @@ func checkNotWorse(m metric.Metric, p pool, name string, version int, margin flo
 	case p.Low >= -margin:
 		verdict = "no worse than"
 	}
-	check.Reason = fmt.Sprintf("%s version %d on %s: %s %s against %s, %s", verdict, version, p.describeRows(),
+	check.Reason = fmt.Sprintf("%s version %d on %s: %s %s against %s, %s", verdict, version, p.describeRows(version),
 		m.Name, sweep.Score(p.New, 0), sweep.Score(p.Old, 0), p.interval())
 	if margin > 0 {
 		check.Reason += ", margin " + sweep.Digits(margin, 2)
@@ -216,7 +216,7 @@ func (d *decision) requireGain(least float64, m metric.Metric, c metric.Confiden
 	if check.Passed {
 		verdict = "better by enough"
 	}
-	check.Reason = fmt.Sprintf("%s on %s: %s, required above %s", verdict, p.describeRows(), p.interval(),
+	check.Reason = fmt.Sprintf("%s on %s: %s, required above %s", verdict, p.describeRows(0), p.interval(),
 		sweep.Digits(least, 2))
 	d.add(check)
 }

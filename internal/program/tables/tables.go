@@ -68,7 +68,7 @@ func (s Screen) Head(state Standing, begin, rest string) {
 // paint gives a text the colour of how something stands.
 func (state Standing) paint(text string) string {
 	word, _, _ := strings.Cut(string(state), ":")
-	if colour := colours[Standing(word)]; colour != "" {
+	if colour := colours[Standing(strings.TrimLeft(word, "0123456789 "))]; colour != "" {
 		return "\x1b[" + colour + "m" + text + "\x1b[0m"
 	}
 	return text
@@ -83,7 +83,7 @@ type Standing string
 // colours are those of states: green, blue, yellow and red, as on pages.
 var colours = map[Standing]string{"ok": "32", "winner": "32", "good": "32", "same bytes": "32", "promoted": "32",
 	"promoted by hand": "32", "live": "32", "running": "34",
-	"warning": "33", "paused": "33", "accepted": "33", "not promoted": "33", "not comparable": "33",
+	"warning": "33", "warnings": "33", "paused": "33", "accepted": "33", "not promoted": "33", "not comparable": "33",
 	"problem": "31", "blocked": "31", "no winner": "31", "cancelled": "31", "unreadable": "31",
 	"failed": "31", "differs": "31", "bad": "31"}
 

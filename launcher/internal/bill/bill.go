@@ -52,6 +52,7 @@ type Bill struct {
 // TrialCost is the cost of one trial over all its attempts. Seconds are a task's.
 type TrialCost struct {
 	Trial       int          `json:"trial"`
+	Final       bool         `json:"final,omitempty"`  // it trains the winner again on all rows
 	Status      sweep.Status `json:"status,omitempty"` // empty until it has ended
 	Attempts    int          `json:"attempts"`
 	Seconds     float64      `json:"seconds"`
@@ -128,7 +129,8 @@ func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
 	b.Hourly = last.Hourly
 	b.addAttempts(l.Attempts, results, second)
 	b.settle()
-	for _, t := range b.Trials { // trees that were not grown are valued like the trial's others
+	for i, t := range b.Trials { // trees that were not grown are valued like the trial's others
+		b.Trials[i].Final = p.Trials[t.Trial].Refit
 		most, _ := p.Trials[t.Trial].Params["num_iterations"].(float64)
 		r := results[t.Trial]
 		if ended := r.Status == sweep.StatusDone || r.Status == sweep.StatusStopped; ended && r.TreesGrown > 0 {

@@ -3,12 +3,10 @@ package report
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"coppice/internal/nights"
@@ -94,7 +92,7 @@ func nightsOf(model string, newest []seen, records []*nights.Record) (all []page
 			data = r.Profile.Newest.Format(time.DateOnly)
 		}
 		for _, i := range trained[ref] {
-			all[i].Found, all[i].Data = listFindings(r.Findings), data
+			all[i].Found, all[i].Data = nights.Found(r.Findings), data
 		}
 		if r.Blocked() && names[r.Dataset] && trained[ref] == nil {
 			all = append(all, page.ModelNight{At: r.At, Data: data, LiveValue: math.NaN(), NewValue: math.NaN(),
@@ -167,15 +165,4 @@ func modelNight(s seen) page.ModelNight {
 		}
 	}
 	return n
-}
-
-// listFindings says in which columns there are findings that are more than notes: the dataset's page has the rest.
-func listFindings(all []nights.Finding) string {
-	var texts []string
-	for _, f := range all {
-		if f.Level != nights.Note {
-			texts = append(texts, fmt.Sprintf("%s: %s", f.Level, cmp.Or(f.Column, string(f.Code))))
-		}
-	}
-	return strings.Join(texts, "; ")
 }

@@ -18,12 +18,12 @@ import (
 
 // Bill writes the bill of a sweep that trained on that many rows.
 func (w Printer) Bill(b *bill.Bill, rows int) {
-	t := w.Table("trial", "status", "attempts", "machine time", "lost", "trees", "ns per value", "cost", "of it lost").
-		Least("ns per value", "trees")
+	t, seconds := w.Table("trial", "status", "attempts", "machine time", "lost", "trees", "ns per value", "cost",
+		"of it lost").Least("ns per value", "trees"), plot.Seconds.Format
 	for _, r := range b.Trials {
-		t.Row(r.Trial, r.Status, r.Attempts, plot.Seconds.Format(r.Seconds), plot.Seconds.Format(r.LostSeconds),
-			r.Trees, fmt.Sprintf("%.3f", r.NsPerValue), priced(!r.Unpriced || r.Cost > 0, r.Cost),
-			priced(!r.Unpriced || r.Cost > 0, r.LostCost))
+		known, final := !r.Unpriced || r.Cost > 0, map[bool]string{true: ", the final"}[r.Final]
+		t.Row(fmt.Sprint(r.Trial)+final, r.Status, r.Attempts, seconds(r.Seconds), seconds(r.LostSeconds), r.Trees,
+			fmt.Sprintf("%.3f", r.NsPerValue), priced(known, r.Cost), priced(known, r.LostCost))
 	}
 	t.Print()
 
@@ -34,11 +34,11 @@ func (w Printer) Bill(b *bill.Bill, rows int) {
 	facts := append([][2]string{{"labels", strings.Join(labels, ", ")}}, machinesOf(b)...)
 	facts = append(facts, [2]string{"machine-hours", fmt.Sprintf("%.3f, from %s to %s", b.MachineHours, stamp(b.From),
 		stamp(b.To))})
+	if w.Home {
+		w.Printf("Nothing is paid: the sweep ran in a local cloud. On Google's machines it would have cost:\n")
+	}
 	w.Pairs(append(append(facts, b.Rows()...), [2]string{"budget", Budget(b.Budget)})...)
 
-	if w.Home {
-		w.Printf("nothing was paid: the sweep ran in a local cloud, and these are Google's prices for such machines\n")
-	}
 	w.quoted(b, rows)
 	if jobs, all := b.Unpriced(); len(jobs) > 0 && !all {
 		w.Printf("note: not in the totals, because the price is not known: job %s\n",
@@ -58,10 +58,10 @@ func (w Printer) quoted(b *bill.Bill, rows int) {
 		return
 	}
 
-	t := w.Table("", "quoted", "actual", "ratio")
+	t := w.Table("", "quoted", "actual", "actual / quoted")
 	row := func(what, quoted, actual string, q, a float64) {
 		ratio := ""
-		if q > 0 && a > 0 {
+		if q > 0 && a > 0 && !w.Home { // the quote is of other machines
 			ratio = fmt.Sprintf("%.2f", a/q)
 		}
 		t.Row(what, quoted, actual, ratio)
@@ -76,7 +76,7 @@ func (w Printer) quoted(b *bill.Bill, rows int) {
 	t.Print()
 
 	// A clearly different speed should be used for the next quote.
-	if b.NsPerValue <= 0 || q.NsPerValue <= 0 || math.Abs(b.NsPerValue/q.NsPerValue-1) <= 0.15 {
+	if w.Home || b.NsPerValue <= 0 || q.NsPerValue <= 0 || math.Abs(b.NsPerValue/q.NsPerValue-1) <= 0.15 {
 		return
 	}
 	if least := quote.Measured().Smallest(); rows < least {
@@ -88,10 +88,7 @@ func (w Printer) quoted(b *bill.Bill, rows int) {
 }
 
 func priced(known bool, v float64) string {
-	if !known {
-		return "no price"
-	}
-	return plot.USD.Format(v)
+	return map[bool]string{true: plot.USD.Format(v), false: "no price"}[known]
 }
 
 // machinesOf describes the machines of each job of the sweep, one line each.

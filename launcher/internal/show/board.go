@@ -20,7 +20,11 @@ func (w Printer) Board(s *page.Sweep, p *sweep.Plan, b sweep.Board, most int) {
 	}
 	w.printList(l, cmp.Or(most, all), "from", "trees", "training", "state", "attempts")
 	if most > 0 && all > most {
-		w.Printf("%d more: --all\n", all-most)
+		final := ""
+		if b.Configurations == nil && len(p.Own()) < all {
+			all, final = all-1, sweep.AndTheFinal
+		}
+		w.Printf("%d more%s: --all\n", all-most, final)
 	}
 	if len(p.Spec.Goals) > 0 {
 		w.Printf("front: no other trial is better in all objectives; the winner is picked within %s of the best %s\n",

@@ -161,3 +161,29 @@ func TestABillRecommendsNoSpeedOfAToy(t *testing.T) {
 		}
 	}
 }
+
+// TestABillOfALocalCloud: it says once that nothing is paid, before what Google's machines would have cost, and makes
+// no ratio of a quote for those.
+func TestABillOfALocalCloud(t *testing.T) {
+	b := &bill.Bill{Cost: 2.5, Hours: 1, NsPerValue: 40, Machine: "n2-highmem-2", Quote: &sweep.Quote{NsPerValue: 1.3},
+		Jobs:   []bill.Job{{Machine: "n2-highmem-2", VMs: 4, Model: "on Spot", Hourly: 1}},
+		Trials: []bill.TrialCost{{Trial: 2}, {Trial: 3, Final: true}}}
+	for home, want := range map[bool][]string{true: {"3, the final",
+		"Nothing is paid: the sweep ran in a local cloud. On Google's machines it would have cost:\n"},
+		false: {"3, the final", "actual / quoted", "30.77", "note: 4,253 rows are too few"}} {
+		var out bytes.Buffer
+		w := Printer{Screen: tables.Screen{Output: program.To(&out)}, Home: home}
+		w.Bill(b, 4253)
+		got := out.String()
+		for _, text := range want {
+			if !strings.Contains(got, text) {
+				t.Errorf("local %t: got %s\nwant %q in it", home, got, text)
+			}
+		}
+		if strings.Contains(got, "30.77") == home || strings.Contains(got, "too few") == home ||
+			strings.Contains(got, "actual / quoted") == home ||
+			strings.Contains(strings.ToLower(got), "nothing is paid") != home {
+			t.Errorf("local %t: got %s", home, got)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -95,7 +96,7 @@ func (w Printer) Datasets(all []sweepview.ListedDataset) {
 		w.Printf("no dataset yet: `launcher stage DATASET.yaml` makes one\n")
 		return
 	}
-	t := w.Table("dataset", "version", "rows", "size", "staged", "night").Least("size", "staged")
+	t := w.Table("dataset", "version", "rows", "size", "staged", "table").Least("size", "staged")
 	for _, l := range all {
 		staged, ref := "", l.Version
 		if !l.Staged.IsZero() {
@@ -105,7 +106,7 @@ func (w Printer) Datasets(all []sweepview.ListedDataset) {
 			ref += " (latest)"
 		}
 		t.Row(l.Dataset, ref, humanize.Comma(int64(l.Rows)), humanize.IBytes(uint64(l.Bytes)), staged,
-			tables.Standing(l.State))
+			tables.Standing(cmp.Or(l.Word, l.State)))
 	}
 	t.Print()
 }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"coppice/internal/blob"
+	"coppice/internal/nights"
 	"coppice/internal/sweep"
 	"coppice/launcher/internal/stager"
 )
@@ -25,6 +26,7 @@ type ListedDataset struct {
 	Staged  time.Time `json:"staged,omitzero"` // unknown if the night's record cannot be read
 	Newest  time.Time `json:"newest,omitzero"` // row, if rows have times
 	State   string    `json:"state"`           // of its Night
+	Word    string    `json:"-"`               // that, or how many warnings there are
 }
 
 // Datasets lists the versions of a dataset, or of all if the name is empty, the newest first. A damaged version is one
@@ -54,6 +56,7 @@ func Datasets(ctx context.Context, store blob.Store, name string) ([]ListedDatas
 		group.Go(func() error {
 			night := NightOf(ctx, store, m.Name, m.Version)
 			l.State, l.Staged, l.Newest = night.State, night.Staged, night.Newest
+			l.Word = nights.Word(night.State, night.Findings)
 			return nil
 		})
 	}
