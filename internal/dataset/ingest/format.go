@@ -25,6 +25,15 @@ const maxHead = 1 << 14
 
 var errEnough = errors.New("enough rows")
 
+// tellOdd names the text that keeps a column from being read as the numbers or dates that all before it are.
+func (r *Reading) tellOdd(name string, c *cell.Recogniser) {
+	if c.RuledOut && c.Example != "" && c.Agreed >= oddRows {
+		r.Said = append(r.Said, dataset.Warning{Code: WarnOdd, Column: name, Text: fmt.Sprintf("before %.40q "+
+			"all values are %s: the column is read as texts; if that stands for a missing value, list it "+
+			"under missing: (--missing), else mend it", c.Odd, dataset.FormatWords[c.Almost])})
+	}
+}
+
 // Recognise finds out which columns of texts hold numbers with marks for readers, or dates whose numbers are in an
 // order that all of them tell together, and has the table read them as what they are. Formats that the spec says are
 // taken as they are; dates that do not tell their order have the one of dates, if it is said. It reads the first rows,
@@ -66,11 +75,7 @@ func Recognise(ctx context.Context, spec *dataset.Spec, t *table.Table, dates da
 			return nil, err
 		}
 		for _, name := range names {
-			if c := seen[name]; c.RuledOut && c.Example != "" && c.Agreed >= oddRows {
-				r.Said = append(r.Said, dataset.Warning{Code: WarnOdd, Column: name, Text: fmt.Sprintf("before %.40q "+
-					"all values are %s: the column is read as texts; if that stands for a missing value, list it "+
-					"under missing: (--missing), else mend it", c.Odd, dataset.FormatWords[c.Almost])})
-			}
+			r.tellOdd(name, seen[name])
 		}
 		maps.DeleteFunc(seen, func(_ string, c *cell.Recogniser) bool {
 			return c.RuledOut || err == nil && len(c.Formats()) == 0
