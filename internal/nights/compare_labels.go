@@ -178,8 +178,32 @@ func (c *comparison) checkLabels() {
 		c.checkClasses()
 		return
 	}
+	c.checkExtremes()
 	c.checkRate()
 	c.checkSegments()
+}
+
+// leastRepeated is how many sampled labels must be the same number to be one that stands for something.
+const leastRepeated = 20
+
+// checkExtremes looks for one number that many labels of a regression have, beyond all earlier ones: -1 for unknown.
+// Chance does not explain it if nights like tonight would have had it, too.
+func (c *comparison) checkExtremes() {
+	low, high, rows := math.Inf(1), math.Inf(-1), 0.0
+	for _, p := range c.before[max(0, len(c.before)-recent):] {
+		if p.Label.AtLow > 0 {
+			low, high, rows = min(low, p.Label.Low), max(high, p.Label.High), rows+p.sampled()
+		}
+	}
+	tell := func(number, share float64, beyond bool, word string, was float64) {
+		if beyond && share*c.p.sampled() >= leastRepeated && math.Pow(1-share, rows) < 0.001 {
+			c.add(Blocking, CodeLevel, "", "%s of the labels are %.6g; before, none was %s %.6g: does it stand for a "+
+				"missing label?", percent(share), number, word, was)
+		}
+	}
+	l := c.p.Label
+	tell(l.Low, l.AtLow, l.Low < low, "below", low)
+	tell(l.High, l.AtHigh, l.High > high, "above", high)
 }
 
 // meanIs begins a sentence about Mean.

@@ -46,7 +46,7 @@ const (
 	CodeConstant      Code = "constant"       // a column has one value
 	CodeMissingValues Code = "missing_values" // more of a column's values are missing than usual
 	CodeScaled        Code = "scaled"         // all numbers of a column times a factor
-	CodeLevel         Code = "level"          // a level of a column has many more rows than usual
+	CodeLevel         Code = "level"          // a level or number has many more rows than usual
 	CodeUnseen        Code = "unseen"         // the levels of a column are new, as if written differently
 	CodeDrift         Code = "drift"          // the values of a column are distributed differently
 	CodeLeak          Code = "leak"           // a column gives away the label

@@ -430,6 +430,50 @@ func TestAsOfIsNotWhatNightsAreToldApartBy(t *testing.T) {
 	}
 }
 
+// TestALabelThatStandsForNone: of values, one number that many labels have is blocked where it is beyond all earlier
+// ones, and chance does not explain that they lacked it.
+func TestALabelThatStandsForNone(t *testing.T) {
+	table := func(rows, odd int, number float64, seed uint64) night {
+		var b strings.Builder
+		b.WriteString("price,x\n")
+		r := rand.New(rand.NewPCG(seed, 3))
+		for i := range rows {
+			price := 300 + 4000*r.Float64()
+			if i%(rows/max(odd, 1)) == 0 && odd > 0 {
+				price = number
+			}
+			fmt.Fprintf(&b, "%.2f,%.4f\n", price, r.Float64())
+		}
+		s := stageCSV(t, b.String(), "label: {column: price, kind: regression}\nencodings: none\n"+
+			"split: {by: random, train: 0.5, valid: 0.5}\n")
+		return night{s.Night, measured(t, s.Night, s.Manifest)}
+	}
+	for name, c := range map[string]struct {
+		before, rows, odd int // rows with the number, on the night before and tonight, of so many
+		number            float64
+		want              string
+	}{
+		"as before":          {0, 3000, 0, 0, ""},
+		"unknown is -1":      {0, 3000, 50, -1, "1.7 % of the labels are -1; before, none was below 301.01: "},
+		"unknown is 99999":   {0, 3000, 50, 99999, "1.7 % of the labels are 99999; before, none was above 4297.76: "},
+		"it always was":      {50, 3000, 50, -1, ""},
+		"five rows":          {0, 3000, 5, -1, ""},
+		"within what it was": {0, 3000, 50, 1000, ""},
+		"a small table":      {0, 400, 8, -1, ""},
+	} {
+		before := table(3000, c.before, c.number, 1).profile
+		var got string
+		for _, f := range compare(t, table(c.rows, c.odd, c.number, 2), []*nights.Profile{before}) {
+			if f.Code == nights.CodeLevel && f.Level == nights.Blocking {
+				got = f.Text
+			}
+		}
+		if !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s: got the finding %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 // TestOneValueByChance: a column that only one row in thousands varied is blocked as constant where chance does not
 // explain it, nor another value, nor a day of its own.
 func TestOneValueByChance(t *testing.T) {

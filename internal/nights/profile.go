@@ -55,6 +55,11 @@ type Label struct {
 	Mean float64           `json:"mean"` // of several classes, the share of Positive
 	// for a regression, the median: labels above it count as positive when ranked
 	Middle float64 `json:"middle"`
+	// The smallest and the largest, and which shares of the rows have exactly these; of a regression.
+	Low    float64 `json:"low,omitempty"`
+	High   float64 `json:"high,omitempty"`
+	AtLow  float64 `json:"at_low,omitempty"`
+	AtHigh float64 `json:"at_high,omitempty"`
 	// Of several classes: their shares by name, and the most frequent one, whose rows count as positive.
 	Classes  map[string]float64 `json:"classes,omitempty"`
 	Positive string             `json:"positive,omitempty"`
@@ -198,7 +203,14 @@ func (p *Profile) measureLabel(n *ingest.Night, classes []string) {
 
 	if p.Label.Kind == dataset.Regression && len(n.Label) > 0 {
 		all := slices.Sorted(slices.Values(n.Label))
-		p.Label.Middle = float64(all[len(all)/2])
+		rows, last := float64(len(all)), all[len(all)-1]
+		below, _ := slices.BinarySearch(all, last)
+		equal := slices.IndexFunc(all, func(y float32) bool { return y > all[0] })
+		if equal < 0 {
+			equal = len(all)
+		}
+		p.Label.Middle, p.Label.Low, p.Label.High = float64(all[len(all)/2]), float64(all[0]), float64(last)
+		p.Label.AtLow, p.Label.AtHigh = float64(equal)/rows, (rows-float64(below))/rows
 	}
 }
 
