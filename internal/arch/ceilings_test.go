@@ -64,7 +64,7 @@ var ceilings = map[string]int{
 	"internal/slurm":               621,
 	"internal/strictjson":          304,
 	"internal/strictyaml":          759,
-	"internal/sweep":               5106,
+	"internal/sweep":               5110,
 	"internal/sweepstore":          1438,
 	"internal/team":                1335,
 	"internal/telemetry":           216,
@@ -82,7 +82,7 @@ var ceilings = map[string]int{
 	"launcher/internal/predict":    652,
 	"launcher/internal/provision":  465,
 	"launcher/internal/quote":      1441,
-	"launcher/internal/report":     1349,
+	"launcher/internal/report":     1355,
 	"launcher/internal/reproduce":  475,
 	"launcher/internal/serve":      1643,
 	"launcher/internal/show":       1866,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_216
+const maxLines = 110_226
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -195,6 +195,7 @@ type Todo struct {
 	Passed, Never  bool // the gate, where a person promotes; its sweep promotes nothing
 	Worse          bool // what is live was found to be worse than what it replaced
 	OverBudget     bool // its budget will end what runs
+	Stopped        bool // its job is gone, and trials are left
 }
 
 // String is the one answer, in the same words wherever it is asked: that of the first line which holds.
@@ -206,6 +207,9 @@ func (t Todo) String() string {
 	say := strings.NewReplacer("SWEEP", t.Sweep, "TABLE", t.Dataset, "MODEL", t.Model, "LIVE", strconv.Itoa(t.Live),
 		"NEW", strconv.Itoa(t.Version), "STAYS", stays).Replace
 	switch v := t.Verdict; {
+	case v == "" && t.Stopped:
+		return say("To do: run the command that started SWEEP once more, which continues it: its job is gone, and " +
+			"trials are left.")
 	case v == "" && t.OverBudget:
 		return say("To do: decide whether its budget may end it, with the trials that have ended by then; " +
 			"`launcher cancel SWEEP` ends it now.")

@@ -15,6 +15,9 @@ func TestTodo(t *testing.T) {
 		want   string
 	}{
 		"runs": {func(t *sweep.Todo) { t.Verdict = "" }, "Nothing to do: it ends by itself."},
+		"its job is gone": {func(t *sweep.Todo) { t.Verdict, t.Stopped, t.OverBudget = "", true, true },
+			"To do: run the command that started n-7 once more, which continues it: its job is gone, and trials are " +
+				"left."},
 		"runs into its budget": {func(t *sweep.Todo) { t.Verdict, t.OverBudget = "", true },
 			"To do: decide whether its budget may end it, with the trials that have ended by then; " +
 				"`launcher cancel n-7` ends it now."},

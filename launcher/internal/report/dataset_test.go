@@ -12,6 +12,7 @@ import (
 
 	"coppice/internal/blob"
 	"coppice/internal/dataset"
+	"coppice/internal/engine"
 	"coppice/internal/must"
 	"coppice/internal/nights"
 	"coppice/internal/nights/nightstest"
@@ -21,6 +22,7 @@ import (
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
+	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/report"
 	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
@@ -90,6 +92,20 @@ func TestAsks(t *testing.T) {
 		got := d.Asks(&sweepview.View{Plan: p}, state, sweepview.Snapshot{Left: 3600}, 0)
 		if got.Due() != due || due && !strings.Contains(got.String(), "launcher cancel night-1") {
 			t.Errorf("with a budget of %v USD: %s", budget, got)
+		}
+
+		// Without a job nothing goes on, unless all trials have ended or it was created just now.
+		gone := sweepview.Snapshot{Job: provision.SweepJob{JobStatus: engine.JobStatus{State: engine.Gone}},
+			Tally: sweep.Tally{Waiting: 1}}
+		for began, want := range map[time.Duration]bool{time.Hour: true, -time.Hour: false} {
+			state.Listing.Began = at.Add(began)
+			if got := d.Asks(&sweepview.View{Plan: p}, state, gone, 0); got.Stopped != want {
+				t.Errorf("%v after its creation without a job: %s", began+time.Hour, got)
+			}
+		}
+		gone.Waiting = 0
+		if got := d.Asks(&sweepview.View{Plan: p}, state, gone, 0); got.Stopped {
+			t.Errorf("without a job and without trials: %s", got)
 		}
 	}
 }

@@ -5,9 +5,11 @@ import (
 	"context"
 	"math"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"coppice/internal/engine"
 	"coppice/internal/page"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
@@ -147,7 +149,11 @@ func (d *Pages) Asks(v *sweepview.View, state sweepview.State, snap sweepview.Sn
 		return state.Conclusion.Todo(p.Dataset.Name+"@"+p.Dataset.Version, live)
 	}
 	s := seen{IndexSweep: page.IndexSweep{ID: string(p.Sweep), Planned: p.Created}, view: v, hourly: d.hourly(p)}
-	return runningLine(s, state, snap).Pace().Todo(string(p.Sweep))
+	t := runningLine(s, state, snap).Pace().Todo(string(p.Sweep))
+	// A job may not be visible right after its creation.
+	t.Stopped = snap.Job.State == engine.Gone && snap.Waiting > 0 && !state.Ending && !state.Cancelled &&
+		state.Listing.Began.Sub(p.Created) > time.Minute
+	return t
 }
 
 // hourly is what a sweep's machines cost an hour; 0 if that is unknown.
