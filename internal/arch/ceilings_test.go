@@ -78,7 +78,7 @@ var ceilings = map[string]int{
 	"launcher/internal/doctor":     638,
 	"launcher/internal/explain":    350,
 	"launcher/internal/draft":      1543,
-	"launcher/internal/plan":       1507,
+	"launcher/internal/plan":       1511,
 	"launcher/internal/predict":    652,
 	"launcher/internal/provision":  465,
 	"launcher/internal/quote":      1441,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_226
+const maxLines = 110_230
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -294,6 +294,22 @@ func TestPopulationNeedsMemory(t *testing.T) {
 	}
 }
 
+// TestCopiesOfQueriesNeedMemory: where train is in several orders of queries, each trial has its queries by order.
+func TestCopiesOfQueriesNeedMemory(t *testing.T) {
+	p := built(t, breeding(t, "trials: 8"), manifest(all...))
+	need := func(by string, copies int) int64 {
+		m := manifest(all...)
+		m.Order = &dataset.Ordering{By: by, Copies: copies}
+		return must.Get(plan.Need(m, p.Plan, p.Expected, 1))(t).Trial
+	}
+	if got, want := need("group", 2)-need("random", 2), int64(8*130_000_000); got != want {
+		t.Errorf("a trial on two orders of queries has %d bytes more than on two of rows, want %d", got, want)
+	}
+	if more := need("group", 1) - need("random", 1); more != 0 {
+		t.Errorf("a trial on one order of queries has %d bytes more than on one of rows, want none", more)
+	}
+}
+
 // sets is a spec that compares sets of columns, with these settings of features, and other lines at its end.
 func sets(t *testing.T, features string, edits ...string) *sweep.Spec {
 	t.Helper()

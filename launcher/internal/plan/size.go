@@ -174,6 +174,10 @@ func Need(data *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, thre
 				f.private(params, f.all, 0, threads))
 		}
 	}
+	if o := data.Order; o != nil && o.By == dataset.OrderGroup && o.Copies > 1 { // fit tells a query's copies apart
+		need.Trial += 8 * int64(f.rows[sweep.Train])
+		need.Refit += min(need.Refit, 8*int64(f.rows[sweep.Train]))
+	}
 	return need, nil
 }
 
