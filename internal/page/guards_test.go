@@ -42,7 +42,7 @@ var guards = []struct{ name, says, fault string }{
 
 // beyond are names of columns that lie beyond the edge of their table's box.
 const beyond = `innerWidth < 1000 ? '' :
-	[...document.querySelectorAll('#metrics, #bins, #shap, #features, #importance, #versions, #nights, #findings')]
+	[...document.querySelectorAll('#metrics, #bins, #shap, #features, #importance, #versions, #nights')]
 	.flatMap(t =>
 		[...t.tHead.rows[0].cells].filter(c => c.offsetWidth &&
 			c.getBoundingClientRect().right > t.parentNode.getBoundingClientRect().right + 2))

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 
 	"github.com/dustin/go-humanize/english"
 
@@ -116,9 +115,9 @@ func reliability(t *metric.Tested, moved bool) (*plot.Chart, []binRow) {
 		c.Keys = []plot.Key{{Class: "rel r0", Label: "before calibration"},
 			{Class: "rel r1", Label: "after, with 95 % intervals"}, exact}
 	}
-	c.Summary = fmt.Sprintf("%s of %s within noise of the labels (95 %%). Each bin is test rows with similar "+
-		"predictions: how often the label was positive. On the diagonal, predictions are exact.",
-		strconv.Itoa(within), english.Plural(len(bins), "bin", ""))
+	c.Summary = fmt.Sprintf("%d of %s within noise of the labels (95 %%: by chance one in twenty is not). Each bin is "+
+		"test rows with similar predictions: how often the label was positive. On the diagonal, predictions are exact.",
+		within, english.Plural(len(bins), "bin", ""))
 	return c.Draw(), rows
 }
 
@@ -182,9 +181,9 @@ var comparisons = map[string]string{"tonight": "", "reference": " on earlier nig
 func check(name string) string {
 	return cmp.Or(map[string]string{"tonight": "gain over the live version, on tonight's rows",
 		"reference": "gain over it on earlier nights", "calibration": "predicted in total, of what was observed",
-		"ece":     "calibration error beyond chance, of the base rate",
-		"entropy": "normalized entropy", "constant": "beats one prediction for all rows",
-		"share": "largest share of one column, of the gain of the first trees"}[name], words(name))
+		"ece": "calibration error that chance does not explain, of the base rate", "entropy": "normalized entropy",
+		"constant": "beats one prediction for all rows",
+		"share":    "largest share of one column, of the gain of the first trees"}[name], words(name))
 }
 
 // interval is a check's value with its interval, as text. An interval with two equal ends is none.

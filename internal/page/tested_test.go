@@ -124,11 +124,16 @@ func TestTheMetricThatChoseComesFirst(t *testing.T) {
 func TestChecksSayWhatTheyMeasure(t *testing.T) {
 	s := sample(2)
 	s.Winner.Gate.Checks = []sweep.GateCheck{{Name: "ece", Passed: true}, {Name: "share", Passed: true, Value: 0.52488},
-		{Name: "calibration", Passed: true, Value: 1.04, Low: 0.99, High: 1.1}}
+		{Name: "calibration", Passed: true, Value: 1.04, Low: 0.99, High: 1.1},
+		{Name: "calibration", Passed: true, Value: 0.9, Reason: "on 20,000 rows of earlier nights"},
+		{Name: "tonight", Passed: true, Value: -0.002, Low: -0.005, High: 0.001}}
 	text := said(write(t, s))
-	for _, want := range []string{"calibration error beyond chance, of the base rate 0 %",
+	for _, want := range []string{"calibration error that chance does not explain, of the base rate 0 %",
 		"largest share of one column, of the gain of the first trees 52 %",
-		"predicted in total, of what was observed 104 % (99 % to 110 %)"} {
+		"predicted in total, of what was observed tonight 104 % (99 % to 110 %)",
+		"predicted in total, of what was observed on earlier nights 90 %",
+		"≈ holds, within the margin gain over the live version, on tonight",
+		" -0.002 (-0.005 to 0.001), within the margin"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page of three checks does not say %q", want)
 		}

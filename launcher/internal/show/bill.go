@@ -66,7 +66,6 @@ func (w Printer) quoted(b *bill.Bill, rows int) {
 		}
 		t.Row(what, quoted, actual, ratio)
 	}
-
 	row("time", quote.Hours(q.Hours), quote.Time(3600*b.Hours), q.Hours.Expected, b.Hours)
 	row("cost", quote.Money(&q.Cost), b.USD(b.Cost), q.Cost.Expected, b.Cost)
 	row("a trial", quote.Time(q.Trial.Expected), quote.Time(b.MeanTrial), q.Trial.Expected, b.MeanTrial)
