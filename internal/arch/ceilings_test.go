@@ -34,7 +34,7 @@ var ceilings = map[string]int{
 	"internal/dataset/cell":        2797,
 	"internal/dataset/datasettest": 235,
 	"internal/dataset/encode":      3279,
-	"internal/dataset/ingest":      6337,
+	"internal/dataset/ingest":      6341,
 	"internal/dataset/segment":     279,
 	"internal/dataset/table":       4362,
 	"internal/engine":              123,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_230
+const maxLines = 110_234
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -25,6 +25,15 @@ const maxHead = 1 << 14
 
 var errEnough = errors.New("enough rows")
 
+// addTexts shows a column's texts to its recogniser, those that stand for none left out.
+func addTexts(to *cell.Recogniser, v *dataset.Values, markers *cell.Markers) {
+	for j, text := range v.Text {
+		if !v.IsNull(j) && !markers.Has(text) {
+			to.Add(text)
+		}
+	}
+}
+
 // tellOdd names the text that keeps a column from being read as the numbers or dates that all before it are.
 func (r *Reading) tellOdd(name string, c *cell.Recogniser) {
 	if c.RuledOut && c.Example != "" && c.Agreed >= oddRows {
@@ -59,12 +68,7 @@ func Recognise(ctx context.Context, spec *dataset.Spec, t *table.Table, dates da
 		names, read := slices.Sorted(maps.Keys(seen)), int64(0)
 		err := t.Read(ctx, names, min(maxHead, table.BatchRows(len(names))), func(b *table.Batch) error {
 			for i, name := range b.Names {
-				v := &b.Columns[i]
-				for j, text := range v.Text {
-					if !v.IsNull(j) && !markers.Has(text) {
-						seen[name].Add(text)
-					}
-				}
+				addTexts(seen[name], &b.Columns[i], markers)
 			}
 			if read += int64(b.Rows); read >= most {
 				return errEnough
