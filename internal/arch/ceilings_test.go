@@ -61,7 +61,7 @@ var ceilings = map[string]int{
 	"internal/registry":            2434,
 	"internal/scorer":              669,
 	"internal/search":              4149,
-	"internal/slurm":               621,
+	"internal/slurm":               622,
 	"internal/strictjson":          304,
 	"internal/strictyaml":          759,
 	"internal/sweep":               5110,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_234
+const maxLines = 110_235
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

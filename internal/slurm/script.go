@@ -127,6 +127,7 @@ told=
 trap 'told=1; kill -TERM "$task" 2>/dev/null' TERM
 %s &
 task=$!
+[ -z "$told" ] || kill -TERM "$task" 2>/dev/null # told before it was known whom to tell
 wait "$task"
 code=$?
 while kill -0 "$task" 2>/dev/null; do # a signal has ended the waiting, not the task
