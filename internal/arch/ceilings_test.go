@@ -21,7 +21,7 @@ var ceilings = map[string]int{
 	"internal/atomicfile":          129,
 	"internal/blob":                463,
 	"internal/blob/blobtest":       896,
-	"internal/blob/folder":         503, // a bucket on a cluster without a cloud
+	"internal/blob/folder":         500, // a bucket on a cluster without a cloud
 	"internal/calibrate":           700,
 	"internal/cloud":               317,
 	"internal/cloud/batch":         1143,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_235
+const maxLines = 110_232
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -11,11 +11,10 @@
 // rename a directory with mark and contents to the object's place: none replaces one that is not empty, so there is one
 // creator. To replace is to move the contents into the object, and to rename the mark of the generation that was seen
 // to that of the next: of all who saw it, one finds it. IDs are random, so no mark comes again, however long a writer
-// has slept. A reader whose contents go before it has opened them looks again.
-//
-// So a process may die, or be cut off, between any two calls: it has written all or nothing. What it leaves another
-// writer removes a day later: contents beside an object once they can no longer follow its generation; those in new by
-// renaming their directory first, so that a writer that still lives gets an error.
+// has slept. A reader whose contents go before it has opened them looks again. So a process may die, or be cut off,
+// between any two calls: it has written all or nothing. What it leaves another writer removes a day later: contents
+// beside an object once they can no longer follow its generation; those in new by renaming their directory first, so
+// that a writer that still lives gets an error.
 //
 // Required of the file system: renaming is one step for all machines, and opening a directory shows what others have
 // renamed. So do local disks, Lustre, and NFS from version 4.1 with default options. With NFS's `nocto`, or a server
@@ -178,8 +177,7 @@ func parseMark(file string) (v version, ok bool) {
 }
 
 // readCurrent returns the current version of an object, with Generation 0 if there is none, and with open also its
-// contents. While an object is being replaced it is not whole for a moment, so it is read again, for about two seconds
-// in all.
+// contents. While an object is being replaced it is not whole for a moment, so it is read again, for two seconds.
 func (b *bucket) readCurrent(ctx context.Context, name string, open bool) (v version, f *os.File, err error) {
 	root, err := b.root()
 	if err = cmp.Or(blob.ValidName(name), ctx.Err(), err); err != nil {
@@ -279,8 +277,7 @@ type atEnd func() error
 
 func (f atEnd) Read([]byte) (int, error) { return 0, f() }
 
-// List is blob.Store's. It reads the attributes of all objects before it yields the first; a folder without a whole
-// object is left out.
+// List is blob.Store's, of whole objects. It reads the attributes of all before it yields the first.
 func (b *bucket) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, error] {
 	return func(yield func(blob.Attrs, error) bool) {
 		all, err := b.list(ctx, prefix)
