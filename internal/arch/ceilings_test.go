@@ -72,7 +72,7 @@ var ceilings = map[string]int{
 	"launcher/command":             429,
 	"launcher/internal/bill":       273,
 	"launcher/internal/clean":      553,
-	"launcher/internal/cli":        4065,
+	"launcher/internal/cli":        4070,
 	"launcher/internal/cloudjob":   503,
 	"launcher/internal/console":    283,
 	"launcher/internal/doctor":     638,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_232
+const maxLines = 110_237
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

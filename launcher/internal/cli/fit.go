@@ -257,14 +257,7 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 			return err
 		}
 	}
-	for _, line := range show.Told(staged.Manifest.About.Warnings, true) {
-		fitted.Warnings = append(fitted.Warnings, strings.TrimPrefix(strings.TrimPrefix(line, "warning: "), "hint: "))
-	}
-	for _, c := range staged.Manifest.Features {
-		if c.From == nil {
-			fitted.Types = append(fitted.Types, show.Typed{Name: c.Name, Kind: c.Kind, Because: c.Why})
-		}
-	}
+	addTable(fitted, staged.Manifest)
 	if f.data != LocalFolder {
 		fitted.Data = f.data
 	}
@@ -283,6 +276,18 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	}
 	w.screen().Fitted(fitted)
 	return nil
+}
+
+// addTable adds what staging warned of, and what it took each column for.
+func addTable(fitted *show.Fit, m *dataset.Manifest) {
+	for _, line := range show.Told(m.About.Warnings, true) {
+		fitted.Warnings = append(fitted.Warnings, strings.TrimPrefix(strings.TrimPrefix(line, "warning: "), "hint: "))
+	}
+	for _, c := range m.Features {
+		if c.From == nil {
+			fitted.Types = append(fitted.Types, show.Typed{Name: c.Name, Kind: c.Kind, Because: c.Why})
+		}
+	}
 }
 
 // mostLookedAt bounds the table in a bucket that is copied here to be looked at.

@@ -1,0 +1,44 @@
+package conclude
+
+import (
+	"testing"
+
+	"coppice/internal/dataset"
+	"coppice/internal/nights"
+)
+
+// TestUnseenByPrints: of two splits at random with other columns, test rows in common say that the tables have rows in
+// common. None says that they have not only where chance would not hide them.
+func TestUnseenByPrints(t *testing.T) {
+	night := func(name string, rows int, from, levels uint32, columns ...string) *origin {
+		o := &origin{dataset: name, manifest: &dataset.Manifest{Split: dataset.SplitRule{By: dataset.SplitByRandom}},
+			profile: &nights.Profile{Rows: int64(rows) * 10, Columns: []nights.Column{{Name: name}}}, prints: prints{}}
+		for _, c := range append(columns, "") {
+			for i := range uint32(rows) {
+				at := (from + i) % levels
+				if c == "" {
+					at %= 2
+				}
+				o.prints[c] = append(o.prints[c], at)
+			}
+		}
+		return o
+	}
+	of := func(rows int, from uint32) *origin { return night("a", rows, from, 1<<30, "site") }
+	for name, tc := range map[string]struct {
+		test, model *origin
+		want        bool
+	}{
+		"other rows":              {of(2000, 0), night("b", 2000, 5000, 1<<30, "site"), true},
+		"a tenth is the same":     {of(2000, 0), night("b", 2000, 1800, 1<<30, "site"), false},
+		"nearly all are":          {of(2000, 0), night("b", 2000, 50, 1<<30, "site"), true},
+		"too few to know":         {of(40, 0), night("b", 40, 5000, 1<<30, "site"), false},
+		"the label alone":         {of(2000, 0), night("b", 2000, 5000, 1<<30, "place"), false},
+		"rows that are all alike": {night("a", 2000, 0, 3, "site"), night("b", 2000, 0, 3, "site"), false},
+		"none kept":               {of(0, 0), night("b", 2000, 5000, 1<<30, "site"), false},
+	} {
+		if got := tc.test.unseenBy(tc.model); got != tc.want {
+			t.Errorf("%s: the test rows are unseen: got %t, want %t", name, got, tc.want)
+		}
+	}
+}
