@@ -64,7 +64,7 @@ var ceilings = map[string]int{
 	"internal/slurm":               622,
 	"internal/strictjson":          304,
 	"internal/strictyaml":          759,
-	"internal/sweep":               5110,
+	"internal/sweep":               5112,
 	"internal/sweepstore":          1438,
 	"internal/team":                1335,
 	"internal/telemetry":           216,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_237
+const maxLines = 110_239
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -370,6 +370,8 @@ type GateDecision struct {
 	// Sound says that nothing was found to be wrong with the version, whether it was promoted or not: later nights may
 	// be compared with it, and on its rows.
 	Sound bool `json:"sound,omitempty"`
+	// Promotes is the spec's gate.promote, where that alone kept the version from going live; empty otherwise.
+	Promotes string `json:"promotes,omitempty"`
 	// Vindicated is an earlier version that was held back for what tonight's rows show to be right; 0 for none.
 	Vindicated int     `json:"vindicated,omitempty"`
 	Regret     *Regret `json:"regret,omitempty"`

@@ -260,7 +260,7 @@ func (c *Conclusion) Todo(dataset string, live int) Todo {
 	t := Todo{Verdict: c.Verdict(), Sweep: string(c.Sweep), Dataset: dataset, Model: c.Model, Version: c.Version}
 	if g := c.Gate; g != nil {
 		t.Live, t.Passed = g.Champion, g.Passed && !g.Promoted
-		t.Never = t.Passed && strings.Contains(g.Reason, "gate.promote is "+PromoteNever)
+		t.Never = t.Passed && g.Promotes == PromoteNever
 		t.Worse = g.Regret != nil && !g.Regret.TakenBack && !g.Promoted
 		if g.Promoted {
 			t.Live = c.Version

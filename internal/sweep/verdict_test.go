@@ -87,12 +87,10 @@ func TestTodoOfAConclusion(t *testing.T) {
 			"Nothing to do: version 5 stays live, and the next night tries again."},
 		"the fourth night": {sweep.GateDecision{Champion: 6}, &sweep.Standing{Model: "ads", Champion: 6, Nights: 4}, 0,
 			"To do: look at `launcher nights ads` for why no night makes a champion; version 6 stays live."},
-		"by hand": {sweep.GateDecision{Passed: true, Champion: 6,
-			Reason: "it passes, but is not promoted because gate.promote is by-hand: better"}, nil, 0,
+		"by hand": {sweep.GateDecision{Passed: true, Champion: 6, Promotes: sweep.PromoteByHand}, nil, 0,
 			"To do: decide whether version 7 goes live: `launcher registry promote ads@7 --why REASON`; until then " +
 				"version 6 stays live."},
-		"never": {sweep.GateDecision{Passed: true, Champion: 6,
-			Reason: "it passes, but is not promoted because gate.promote is never: better"}, nil, 0,
+		"never": {sweep.GateDecision{Passed: true, Champion: 6, Promotes: sweep.PromoteNever}, nil, 0,
 			"Nothing to do: its sweep promotes nothing; version 6 stays live."},
 	} {
 		c := &sweep.Conclusion{Sweep: "n-7", Outcome: sweep.OutcomeWinner, Model: "ads", Version: 7, Gate: &tc.gate,

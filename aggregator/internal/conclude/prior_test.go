@@ -529,6 +529,9 @@ func TestPromotedByHandOnly(t *testing.T) {
 		t.Errorf("got %+v; want it to pass, and not to be promoted", c.Gate)
 	}
 	contains(t, c.Gate.Reason, "it passes, but is not promoted because gate.promote is by-hand")
+	if c.Gate.Promotes != sweep.PromoteByHand {
+		t.Errorf("kept from going live by gate.promote %q, want %q", c.Gate.Promotes, sweep.PromoteByHand)
+	}
 	third := newWorld(t, options{into: second, sweep: "night-3", leaves: []int{2}, trees: 12,
 		table: datasettestOptions(8000, 7)})
 	c = third.mustConclude(t)

@@ -146,7 +146,7 @@ func (d *decision) conclude(compared bool, promote string) {
 func (d *decision) pass(promote, reason string) {
 	d.Passed, d.Sound, d.Verdict, d.Reason = true, true, sweep.VerdictPromoted, reason
 	if promote != sweep.PromoteAuto {
-		d.Verdict = sweep.VerdictNotPromoted
+		d.Verdict, d.Promotes = sweep.VerdictNotPromoted, promote
 		d.Reason = fmt.Sprintf("it passes, but is not promoted because gate.promote is %s: %s", promote, reason)
 	}
 }
