@@ -473,30 +473,60 @@ done:
 	VZEROUPPER
 	RET
 
-// func pairs8(p *pairRow, score, label, gain, discount, gradient, hessian *float64, n int, s *sigmoidConstants)
+// addLanes adds the eight numbers of z, whose first two are x, to X0, the first one first. X1, X2 and Y3 are lost.
+#define addLanes(x, y, z) \
+	VADDSD x, X0, X0; \
+	VPERMILPD $1, x, X1; \
+	VADDSD X1, X0, X0; \
+	VEXTRACTF128 $1, y, X2; \
+	VADDSD X2, X0, X0; \
+	VPERMILPD $1, X2, X1; \
+	VADDSD X1, X0, X0; \
+	VEXTRACTF64X4 $1, z, Y3; \
+	VADDSD X3, X0, X0; \
+	VPERMILPD $1, X3, X1; \
+	VADDSD X1, X0, X0; \
+	VEXTRACTF128 $1, Y3, X2; \
+	VADDSD X2, X0, X0; \
+	VPERMILPD $1, X2, X1; \
+	VADDSD X1, X0, X0
+
+// func pairs8(p *pairs, first, n int, score, label, gain, discount, gradient, hessian *float64, s *sigmoidConstants)
 //
-// The pairs of a row with n others, eight at a time, as addGo computes them. Of the last ones that do not fill a vector,
-// those behind the end have no weight.
-TEXT ·pairs8(SB), NOSPLIT, $0-72
+// The pairs of each of the first rows with those behind it, eight at a time, as addGo computes them. Of the last ones
+// that do not fill a vector, those behind the end have no weight. first is at least 1 and less than n.
+TEXT ·pairs8(SB), NOSPLIT, $0-80
 	MOVQ p+0(FP), DX
-	MOVQ score+8(FP), SI
-	MOVQ label+16(FP), DI
-	MOVQ gain+24(FP), R8
-	MOVQ discount+32(FP), R9
-	MOVQ gradient+40(FP), R10
-	MOVQ hessian+48(FP), R11
-	MOVQ n+56(FP), CX
-	MOVQ s+64(FP), AX
+	MOVQ first+8(FP), R13
+	MOVQ n+16(FP), R15
+	MOVQ score+24(FP), SI
+	MOVQ label+32(FP), DI
+	MOVQ gain+40(FP), R8
+	MOVQ discount+48(FP), R9
+	MOVQ gradient+56(FP), R10
+	MOVQ hessian+64(FP), R11
+	MOVQ s+72(FP), AX
 	VBROADCASTSD sigmoidConstants_one(AX), Z8
 	VPXORQ Z16, Z16, Z16
 	VSUBPD Z8, Z16, Z17 // -1
-	VBROADCASTSD pairRow_score(DX), Z9
-	VBROADCASTSD pairRow_label(DX), Z10
-	VBROADCASTSD pairRow_gain(DX), Z11
-	VBROADCASTSD pairRow_discount(DX), Z12
-	VMOVUPD pairRow_g(DX), Z13
-	VMOVUPD pairRow_h(DX), Z14
-	VMOVUPD pairRow_sum(DX), Z15
+	VMOVSD pairs_sum(DX), X18
+
+row: // the first of R15
+	DECQ R15
+	VBROADCASTSD (SI), Z9
+	VBROADCASTSD (DI), Z10
+	VBROADCASTSD (R8), Z11
+	VBROADCASTSD (R9), Z12
+	VPXORQ Z13, Z13, Z13 // what g, h and sum have of it
+	VPXORQ Z14, Z14, Z14
+	VPXORQ Z15, Z15, Z15
+	ADDQ $8, SI
+	ADDQ $8, DI
+	ADDQ $8, R8
+	ADDQ $8, R9
+	ADDQ $8, R10
+	ADDQ $8, R11
+	MOVQ R15, CX
 	XORQ BX, BX
 	MOVQ $0xff, R12
 
@@ -518,11 +548,11 @@ full:
 	VMAXPD Z17, Z5, Z5
 	VMINPD Z8, Z5, Z5 // 1 if the row's label is the higher one, -1 if it is the lower one, or 0
 	VMULPD Z4, Z5, Z0
-	VMULPD.BCST pairRow_steep(DX), Z0, Z0
+	VMULPD.BCST pairs_steep(DX), Z0, Z0
 	exponential
 	VADDPD Z8, Z3, Z3
-	VMULPD.BCST pairRow_far(DX), Z4, Z4
-	VADDPD.BCST pairRow_near(DX), Z4, Z4
+	VMULPD.BCST pairs_far(DX), Z4, Z4
+	VADDPD.BCST pairs_near(DX), Z4, Z4
 	VMULPD Z4, Z3, Z3
 	VDIVPD Z3, Z8, Z3
 	VMOVUPD.Z (R8)(BX*8), K1, Z6
@@ -531,11 +561,11 @@ full:
 	VMOVUPD.Z (R9)(BX*8), K1, Z7
 	VSUBPD Z7, Z12, Z7
 	VMULPD Z6, Z7, Z7
-	VMULPD.BCST pairRow_factor(DX), Z7, Z7
+	VMULPD.BCST pairs_factor(DX), Z7, Z7
 	VMULPD.Z Z3, Z7, K1, Z7 // lambda
 	VMULPD Z3, Z4, Z4
 	VSUBPD Z4, Z8, Z4
-	VMULPD.BCST pairRow_sigma(DX), Z7, Z6
+	VMULPD.BCST pairs_sigma(DX), Z7, Z6
 	VMULPD.Z Z4, Z6, K1, Z6 // hessian; behind the end 0 may have met infinity
 	VMULPD Z5, Z7, Z5
 	VSUBPD Z5, Z13, Z13
@@ -552,9 +582,19 @@ full:
 	JMP  eight
 
 done:
-	VMOVUPD Z13, pairRow_g(DX)
-	VMOVUPD Z14, pairRow_h(DX)
-	VMOVUPD Z15, pairRow_sum(DX)
+	VMOVSD -8(R10), X0
+	addLanes(X13, Y13, Z13)
+	VMOVSD X0, -8(R10)
+	VMOVSD -8(R11), X0
+	addLanes(X14, Y14, Z14)
+	VMOVSD X0, -8(R11)
+	VADDPD Z15, Z15, Z15 // each pair is counted from both sides
+	VMOVAPD Z18, Z0
+	addLanes(X15, Y15, Z15)
+	VMOVAPD Z0, Z18
+	DECQ R13
+	JNZ  row
+	VMOVSD X18, pairs_sum(DX)
 	VZEROUPPER
 	RET
 

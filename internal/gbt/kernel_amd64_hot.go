@@ -41,7 +41,7 @@ func round8(c *rounding, gh *uint32, gradient, hessian *float64, n int)
 func exponentials8(c *exponentialConstants, x *float64, n int)
 
 //go:noescape
-func pairs8(p *pairRow, score, label, gain, discount, gradient, hessian *float64, n int, s *sigmoidConstants)
+func pairs8(p *pairs, first, n int, score, label, gain, discount, gradient, hessian *float64, s *sigmoidConstants)
 
 //go:noescape
 func scanWords(words *int64, n int, t *wordScan, goal float64) (gain float64, at int)
@@ -270,14 +270,12 @@ func Probabilities(scores []float64) { probabilitiesGo(exponentiate(scores, 1, 1
 // exponentials replaces numbers by e^(factor x).
 func exponentials(x []float64, factor float64) { exponentialsGo(exponentiate(x, -factor, 0), factor) }
 
-// add adds up the pairs of a row with those behind it.
-func (p *pairRow) add(score, label, gain, discount, g, h []float64) {
-	if n := len(score); hasVectors() && n > 0 {
-		pairs8(p, &score[0], &label[:n][0], &gain[:n][0], &discount[:n][0], &g[:n][0], &h[:n][0], n,
-			&sigmoids)
+func (p *pairs) add(first int, score, label, gain, discount, g, h []float64) {
+	if n := len(score); hasVectors() && 0 < first && first < n {
+		pairs8(p, first, n, &score[0], &label[:n][0], &gain[:n][0], &discount[:n][0], &g[:n][0], &h[:n][0], &sigmoids)
 		return
 	}
-	p.addGo(score, label, gain, discount, g, h)
+	p.addGo(first, score, label, gain, discount, g, h)
 }
 
 // partition moves those rows whose bin is in left to the front of rows, and the others to right, both in order. It

@@ -29,8 +29,8 @@ func Probabilities(scores []float64) { probabilitiesGo(scores) }
 
 func exponentials(x []float64, factor float64) { exponentialsGo(x, factor) }
 
-func (p *pairRow) add(score, label, gain, discount, g, h []float64) {
-	p.addGo(score, label, gain, discount, g, h)
+func (p *pairs) add(first int, score, label, gain, discount, g, h []float64) {
+	p.addGo(first, score, label, gain, discount, g, h)
 }
 
 // partition moves those rows whose bin is in left to the front of rows, and the others to right, both in order. It

@@ -412,6 +412,41 @@ func TestRankGradients(t *testing.T) {
 	}
 }
 
+// TestRowsByScore: from one tree to the next a few rows of a query move, or all; equal scores are in the order of the
+// table, also where they differ by less than a key does.
+func TestRowsByScore(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 2))
+	for _, n := range []int{1, 2, 7, 20, 300, 5000} {
+		raw, rows := make([]float64, n), make([]uint32, n)
+		for r := range rows {
+			rows[r] = uint32(r)
+		}
+		for round := range 6 {
+			for r := range raw {
+				switch {
+				case round%2 == 1:
+					raw[r] = math.Round(4*rng.NormFloat64())/4 + 1e-15*float64(rng.IntN(2))
+				case rng.IntN(9) == 0:
+					raw[r] = math.Nextafter(raw[r], float64(rng.IntN(3)))
+				}
+			}
+			var q query
+			q.fillRows(0, rows, raw)
+			q.sortByScore()
+			want := slices.Sorted(slices.Values(rows))
+			slices.SortStableFunc(want, func(a, b uint32) int { return cmp.Compare(raw[b], raw[a]) })
+			if !slices.Equal(rows, want) {
+				t.Fatalf("%d rows, tree %d: rows %v, want %v", n, round, rows, want)
+			}
+			for i, r := range rows {
+				if q.score[i] != raw[r] {
+					t.Fatalf("%d rows, tree %d: place %d has score %v, its row %v", n, round, i, q.score[i], raw[r])
+				}
+			}
+		}
+	}
+}
+
 func plainLambdas(d *table, raw []float64, p Params, gain []float64) map[uint32][2]float64 {
 	byQuery := map[uint64][]uint32{}
 	for _, r := range d.Subset {
@@ -482,7 +517,8 @@ func TestCrossEntropyOfQuery(t *testing.T) {
 
 	// A query of grades 2 and 0: terms 4-u and 1-v, softmax 1/2 each.
 	q := query{}
-	q.fillRows(0, []uint32{0, 1}, []float32{2, 0}, []float64{0.7, 0.7})
+	d.Label[0], d.Label[1] = 2, 0
+	q.fillRows(0, []uint32{0, 1}, []float64{0.7, 0.7})
 	random := newKey(9, forLabels, 3)
 	o.(*ranking).crossEntropyOfQuery(&q, random)
 	draw := func(r uint64) float64 { return float64(random.at(r)>>32) / (1 << 32) }

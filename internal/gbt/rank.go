@@ -1,7 +1,6 @@
 package gbt
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -72,13 +71,11 @@ type queryLoss func(q *query, random key)
 // query is one query's rows, and room for what a loss computes.
 type query struct {
 	number int
-	rows   []uint32
-	label  []int
+	rows   []uint32 // a part of queries.rows, which a loss may bring into another order
 	score  []float64
 	g, h   []float64
-	order  []int // by descending score, and as in rows among equal ones
-	keys   []uint64
-	room   [5][]float64
+	keys   []uint64 // rows by score, where many of them move
+	room   [3][]float64
 }
 
 func newRanking(p *Params, d *Data, text string) (objective, error) {
@@ -150,7 +147,7 @@ func (o *ranking) prepare(tree int, raw []float64, _ []uint32, pool *pool) packi
 	pool.parallel(o.len(), 16, func(worker, lo, hi int) {
 		var q query
 		for n := lo; n < hi; n++ {
-			q.fillRows(n, o.of(n), o.d.Label, raw)
+			q.fillRows(n, o.of(n), raw)
 			o.loss(&q, random)
 			for i, r := range q.rows {
 				w := 1.0
@@ -183,38 +180,60 @@ func (o *ranking) fill(gh []uint32, raw []float64, rows rowSet, lo, hi int, k ke
 	packGradients(o, o.pack, gh, raw, rows, lo, hi, k)
 }
 
-func (q *query) fillRows(number int, rows []uint32, label []float32, raw []float64) {
+func (q *query) fillRows(number int, rows []uint32, raw []float64) {
 	n := len(rows)
 	q.number, q.rows = number, rows
-	q.label, q.order = q.label[:0], q.order[:0]
 	q.score = q.score[:0]
-	for i, r := range rows {
-		q.label, q.score, q.order = append(q.label, int(label[r])), append(q.score, raw[r]), append(q.order, i)
+	for _, r := range rows {
+		q.score = append(q.score, raw[r])
 	}
-	for _, s := range []*[]float64{&q.g, &q.h, &q.room[0], &q.room[1], &q.room[2], &q.room[3], &q.room[4]} {
+	for _, s := range []*[]float64{&q.g, &q.h, &q.room[0], &q.room[1], &q.room[2]} {
 		*s = slices.Grow((*s)[:0], n)[:n]
 		clear(*s)
 	}
 }
 
-// sortByScore sets order: by keys of scores whose last bits are places, and then by scores among equal keys.
+// sortByScore brings rows into the order of their scores, the highest first, and equal ones into that of the table.
+// They are in the order of the last tree's scores, from which few of them move; where more do, they are sorted by keys
+// of scores whose last bits are places.
 func (q *query) sortByScore() {
+	moves := movesOfRow * len(q.rows)
+	for i, s := range q.score {
+		r, j := q.rows[i], i
+		for ; j > 0 && (q.score[j-1] < s || q.score[j-1] == s && q.rows[j-1] > r); j-- {
+			q.score[j], q.rows[j] = q.score[j-1], q.rows[j-1]
+		}
+		q.score[j], q.rows[j] = s, r
+		if moves -= i - j; moves < 0 {
+			q.sortByKeys()
+			return
+		}
+	}
+}
+
+// movesOfRow is how many places a row of a query moves on average before sorting by keys is faster.
+const movesOfRow = 12
+
+func (q *query) sortByKeys() {
 	places := bits.Len(uint(len(q.score) - 1))
 	q.keys = q.keys[:0]
 	for i, s := range q.score {
 		q.keys = append(q.keys, ^keyOf(s)>>places<<places|uint64(i))
 	}
 	slices.Sort(q.keys)
+	rows, score := slices.Clone(q.rows), slices.Clone(q.score)
 	for i, k := range q.keys {
-		q.order[i] = int(k & (1<<places - 1))
+		at := int(k & (1<<places - 1))
+		q.rows[i], q.score[i] = rows[at], score[at]
 	}
-	for lo, hi := 0, 1; lo < len(q.keys); lo, hi = hi, hi+1 {
-		for hi < len(q.keys) && q.keys[hi]>>places == q.keys[lo]>>places {
-			hi++
+	// Among equal keys, by scores and then by rows.
+	for i, s := range q.score {
+		r, j := q.rows[i], i
+		for ; j > 0 && q.keys[j-1]>>places == q.keys[i]>>places &&
+			(q.score[j-1] < s || q.score[j-1] == s && q.rows[j-1] > r); j-- {
+			q.score[j], q.rows[j] = q.score[j-1], q.rows[j-1]
 		}
-		slices.SortFunc(q.order[lo:hi], func(a, b int) int {
-			return cmp.Or(cmp.Compare(q.score[b], q.score[a]), a-b)
-		})
+		q.score[j], q.rows[j] = s, r
 	}
 }
 
@@ -254,61 +273,59 @@ func (o *ranking) lambdas(p *Params, gain []float64) queryLoss {
 			return
 		}
 		q.sortByScore()
-		n := len(q.order)
-		score, label, gains, g, h := q.room[0], q.room[1], q.room[2], q.room[3], q.room[4]
-		for i, at := range q.order {
-			score[i], label[i], gains[i] = q.score[at], float64(q.label[at]), gain[q.label[at]]
+		n := len(q.rows)
+		label, gains := q.room[0], q.room[1]
+		for i, r := range q.rows {
+			label[i], gains[i] = float64(o.d.Label[r]), gain[int(o.d.Label[r])]
 		}
-		row := pairRow{sigma: p.Sigmoid, steep: -p.Sigmoid, factor: float64(p.Sigmoid * inverse[q.number]), near: 1}
-		if p.LambdarankNorm && score[0] != score[n-1] {
-			row.near, row.far = 0.01, 1
+		all := pairs{sigma: p.Sigmoid, steep: -p.Sigmoid, factor: float64(p.Sigmoid * inverse[q.number]), near: 1}
+		if p.LambdarankNorm && q.score[0] != q.score[n-1] {
+			all.near, all.far = 0.01, 1
 		}
-		sum := 0.0
-		for i := range min(n-1, top) {
-			row.score, row.label, row.gain, row.discount = score[i], label[i], gains[i], discount[i]
-			row.g, row.h, row.sum = [8]float64{}, [8]float64{}, [8]float64{}
-			row.add(score[i+1:], label[i+1:], gains[i+1:], discount[i+1:n], g[i+1:], h[i+1:])
-			for lane := range row.g {
-				g[i] += row.g[lane]
-				h[i] += row.h[lane]
-				sum += float64(2 * row.sum[lane])
+		all.add(min(n-1, top), q.score, label, gains, discount[:n], q.g, q.h)
+		if p.LambdarankNorm && all.sum > 0 {
+			factor := exact.Log(1+all.sum) / math.Ln2 / all.sum
+			for i := range q.g {
+				q.g[i], q.h[i] = float64(q.g[i]*factor), float64(q.h[i]*factor)
 			}
-		}
-		factor := 1.0
-		if p.LambdarankNorm && sum > 0 {
-			factor = exact.Log(1+sum) / math.Ln2 / sum
-		}
-		for i, at := range q.order {
-			q.g[at], q.h[at] = float64(g[i]*factor), float64(h[i]*factor)
 		}
 	}
 }
 
-// pairRow is a row of a query, whose pairs with rows of no higher score are added up.
-type pairRow struct {
-	score, label, gain, discount float64
-	sigma, steep, factor         float64    // of the loss; -sigma; sigma over the best DCG
-	near, far                    float64    // a pair's weight falls by near + far times how far its scores are apart
-	g, h, sum                    [8]float64 // gradients, hessians and sizes of gradients; every eighth pair's
+// pairs is what the pairs of a query have in common, and what the sizes of their gradients add up to.
+type pairs struct {
+	sigma, steep, factor float64 // of the loss; -sigma; sigma over the best DCG
+	near, far            float64 // a pair's weight falls by near + far times how far its scores are apart
+	sum                  float64
 }
 
-// addGo adds up the pairs with other rows, and to g and h what these have of it.
-func (p *pairRow) addGo(score, label, gain, discount, g, h []float64) {
-	for k, s := range score {
-		apart := p.score - s
-		side := min(max(p.label-label[k], -1), 1) // 1 if the row's label is the higher one, -1 if the lower, or 0
-		e := expNegative(min(max(float64(float64(side*apart)*p.steep), -sigmoidLimit), sigmoidLimit))
-		reach := float64(p.far*apart) + p.near
-		share := 1 / float64((e+1)*reach)
-		change := float64(float64((p.gain-gain[k])*side) * (p.discount - discount[k]))
-		lambda := float64(float64(change*p.factor) * share)
-		hessian := float64(float64(lambda*p.sigma) * (1 - float64(reach*share)))
-		pull := float64(lambda * side)
-		p.g[k%8] -= pull
-		p.h[k%8] += hessian
-		p.sum[k%8] += lambda
-		g[k] += pull
-		h[k] += hessian
+// addGo adds to g and h the pairs of each of the first rows, which have the highest scores, with all rows behind it. Of
+// a row every eighth pair is added up by itself, as a vector of eight does it.
+func (p *pairs) addGo(first int, score, label, gain, discount, g, h []float64) {
+	for i := range first {
+		var lanes [3][8]float64 // of g, h and sum
+		for k := i + 1; k < len(score); k++ {
+			apart := score[i] - score[k]
+			side := min(max(label[i]-label[k], -1), 1) // 1 if the row's label is the higher one, -1 if the lower, or 0
+			e := expNegative(min(max(float64(float64(side*apart)*p.steep), -sigmoidLimit), sigmoidLimit))
+			reach := float64(p.far*apart) + p.near
+			share := 1 / float64((e+1)*reach)
+			change := float64(float64((gain[i]-gain[k])*side) * (discount[i] - discount[k]))
+			lambda := float64(float64(change*p.factor) * share)
+			hessian := float64(float64(lambda*p.sigma) * (1 - float64(reach*share)))
+			pull := float64(lambda * side)
+			lane := (k - i - 1) % 8
+			lanes[0][lane] -= pull
+			lanes[1][lane] += hessian
+			lanes[2][lane] += lambda
+			g[k] += pull
+			h[k] += hessian
+		}
+		for lane := range 8 {
+			g[i] += lanes[0][lane]
+			h[i] += lanes[1][lane]
+			p.sum += float64(2 * lanes[2][lane])
+		}
 	}
 }
 
@@ -332,7 +349,7 @@ func (o *ranking) crossEntropyOfQuery(q *query, random key) {
 	wanted := 0.0
 	for i, r := range q.rows {
 		share[i] /= total
-		terms[i] = float64(uint64(1)<<q.label[i]) - float64(float64(random.at(uint64(r))>>32)*randomUnit)
+		terms[i] = float64(uint64(1)<<int(o.d.Label[r])) - float64(float64(random.at(uint64(r))>>32)*randomUnit)
 		wanted += terms[i]
 	}
 	wanted = max(wanted, xendcgEpsilon)
