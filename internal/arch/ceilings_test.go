@@ -41,7 +41,7 @@ var ceilings = map[string]int{
 	"internal/exact":               89,
 	"internal/expression":          548,
 	"internal/fit":                 1047,
-	"internal/gbt":                 9952,
+	"internal/gbt":                 9960,
 	"internal/ledger":              545,
 	"internal/machines":            404,
 	"internal/metric":              2636,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_254
+const maxLines = 110_262
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

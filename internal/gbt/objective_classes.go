@@ -2,6 +2,7 @@ package gbt
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -132,12 +133,19 @@ func (c *class) gradients(rows []uint32, g, h []float64) {
 		g[i] -= c.norm[r]
 	}
 	exponentials(g, 1)
-	for i, p := range g {
-		g[i] = min(p, 1)
-	}
-	c.weigh(rows, g, h)
-	for i := range h {
-		h[i] = float64(c.curve * h[i])
+	one := math.Float64bits(1)
+	for i, r := range rows {
+		p, w, y := g[i], 1.0, uint64(0)
+		if p > 1 {
+			p = 1
+		}
+		if c.d.Label[r] == c.positive {
+			y = one // as bits, which is a conditional move; a branch would be guessed wrong for each row of the class
+		}
+		if c.d.Weight != nil {
+			w = float64(c.d.Weight[r])
+		}
+		g[i], h[i] = float64((p-math.Float64frombits(y))*w), float64(c.curve*float64(float64(p*(1-p))*w))
 	}
 }
 
