@@ -337,7 +337,7 @@ func TestE2EFolder(t *testing.T) {
 		t.Errorf("%d files of the version were compared", compared)
 	}
 	status := execute(t, l.dir, env, binaryOf(t, "launcher"), "status", "shared")
-	if status.ok(t); !strings.Contains(status.out, "ctr v1 is live") {
+	if status.ok(t); !strings.Contains(status.out, "ctr version 1 is live") {
 		t.Errorf("status: %s", status.out)
 	}
 }

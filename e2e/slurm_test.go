@@ -88,7 +88,8 @@ func TestSlurm(t *testing.T) {
 	}
 	r = execute(t, ".", append(builder, "SLURM_CONF="+os.Getenv("SLURM_CONF")), "/bin/sh", "-c", script)
 	r.ok(t)
-	if !strings.Contains(r.out, "ctr@1 trained again") || !strings.Contains(r.out, "submitted as slurm/nightly-") {
+	if !strings.Contains(r.out, "ctr version 1 trained again") ||
+		!strings.Contains(r.out, "submitted as slurm/nightly-") {
 		t.Errorf("the commands of docs/run.md say\n%s\n%s", r.out, r.errOut)
 	}
 }

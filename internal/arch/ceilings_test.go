@@ -12,7 +12,7 @@ var ceilings = map[string]int{
 	"aggregator":                   15,
 	"aggregator/command":           87,
 	"aggregator/internal/cli":      261,
-	"aggregator/internal/conclude": 3925,
+	"aggregator/internal/conclude": 3929,
 	"aggregator/internal/judge":    897,
 	"bench/gauge":                  590,
 	"container/roots":              34,
@@ -44,7 +44,7 @@ var ceilings = map[string]int{
 	"internal/gbt":                 9960,
 	"internal/ledger":              545,
 	"internal/machines":            404,
-	"internal/metric":              2636,
+	"internal/metric":              2639,
 	"internal/must":                36,
 	"internal/nights":              3755,
 	"internal/nights/nightstest":   1012,
@@ -58,13 +58,13 @@ var ceilings = map[string]int{
 	"internal/program/tables":      336,
 	"internal/protocol":            1101,
 	"internal/random":              17,
-	"internal/registry":            2434,
+	"internal/registry":            2437,
 	"internal/scorer":              669,
 	"internal/search":              4149,
 	"internal/slurm":               622,
 	"internal/strictjson":          304,
 	"internal/strictyaml":          759,
-	"internal/sweep":               5112,
+	"internal/sweep":               5149,
 	"internal/sweepstore":          1438,
 	"internal/team":                1335,
 	"internal/telemetry":           216,
@@ -72,20 +72,20 @@ var ceilings = map[string]int{
 	"launcher/command":             429,
 	"launcher/internal/bill":       273,
 	"launcher/internal/clean":      553,
-	"launcher/internal/cli":        4070,
+	"launcher/internal/cli":        4073,
 	"launcher/internal/cloudjob":   503,
 	"launcher/internal/console":    283,
 	"launcher/internal/doctor":     638,
 	"launcher/internal/explain":    350,
 	"launcher/internal/draft":      1543,
-	"launcher/internal/plan":       1511,
+	"launcher/internal/plan":       1508,
 	"launcher/internal/predict":    652,
 	"launcher/internal/provision":  465,
 	"launcher/internal/quote":      1441,
 	"launcher/internal/report":     1355,
 	"launcher/internal/reproduce":  475,
-	"launcher/internal/serve":      1643,
-	"launcher/internal/show":       1867,
+	"launcher/internal/serve":      1644,
+	"launcher/internal/show":       1876,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1662,
 	"launcher/internal/sweepview":  650,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_262
+const maxLines = 110_319
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -108,6 +108,9 @@ type Rival struct {
 	Calibrated bool `json:"calibrated,omitempty"` // both are
 }
 
+// By is a gain as a share of what the rival has.
+func (r *Rival) By(gain float64) float64 { return gain / max(r.Old, -r.Old) }
+
 // Bins divides rows by rank, lowest first, into at most n bins of about equal weight. Rows of equal rank stay together,
 // so that the result does not depend on the order of the rows. after may be nil; in.Pred is the prediction before
 // calibration.

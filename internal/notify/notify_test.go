@@ -186,26 +186,28 @@ func TestMorning(t *testing.T) {
 		want   string
 	}{
 		{sweep.GateDecision{Promoted: true, Metric: "log_loss", Reason: "first version of this model"}, nil,
-			"average_precision", "ads v7 is live | Trial 39 was chosen on valid; on test trial 5 is as good. On test " +
-				"average_precision 0.1211, 4.3 times the base rate. First version of this model. " +
+			"average_precision", "ads version 7 is live | Trial 39 was chosen on valid; on test trial 5 is as good. " +
+				"On test average_precision 0.1211, 4.3 times the base rate. First version of this model. " +
 				"6 trials, $0.01, 3 min." + live},
 		{sweep.GateDecision{Promoted: true, Champion: 6, Metric: "log_loss", Reason: "no worse than version 6",
 			Checks: []sweep.GateCheck{gain, calibration}}, nil, "auc",
-			"ads v7 is live | As good as version 6: log_loss 0.4 % better (-0.68 to +1.6 %); calibrated within 7 %. " +
-				"6 trials, $0.01, 3 min." + live},
+			"ads version 7 is live | As good as version 6: log_loss 0.4 % better (-0.68 to +1.6 %); calibrated " +
+				"within 7 %. 6 trials, $0.01, 3 min." + live},
 		{sweep.GateDecision{Promoted: true, Metric: "auc", Reason: "first version of this model",
 			Checks: []sweep.GateCheck{calibration}}, &sweep.Within{Low: 0.61, High: 0.65, Metric: "auc"}, "auc",
-			"ads v7 is live | On test auc 0.630 ± 0.010. First version of this model. 6 trials, $0.01, 3 min." + live},
+			"ads version 7 is live | On test auc 0.630 ± 0.010. First version of this model. 6 trials, $0.01, " +
+				"3 min." + live},
 		{sweep.GateDecision{Promoted: true, Metric: "auc", Reason: "first version of this model",
 			Checks: []sweep.GateCheck{calibration}}, &sweep.Within{Low: 0.11, High: 0.12, Metric: "log_loss"}, "auc",
-			"ads v7 is live | On test auc 0.63. First version of this model. 6 trials, $0.01, 3 min." + live},
+			"ads version 7 is live | On test auc 0.63. First version of this model. 6 trials, $0.01, 3 min." + live},
 		{sweep.GateDecision{Promoted: true, Metric: "log_loss", Reason: "first version of this model"},
 			&sweep.Within{Low: 0.61, High: 0.65, Metric: "auc"}, "auc", // the sweep's, whatever the gate compares
-			"ads v7 is live | On test auc 0.630 ± 0.010. First version of this model. 6 trials, $0.01, 3 min." + live},
+			"ads version 7 is live | On test auc 0.630 ± 0.010. First version of this model. 6 trials, $0.01, " +
+				"3 min." + live},
 		{sweep.GateDecision{Champion: 6, Reason: "worse than version 6 on tonight's rows",
-			Checks: []sweep.GateCheck{gain}}, nil, "", "ads v7 is not live: not promoted | Worse than version 6 on " +
-			"tonight's rows. 6 trials, $0.01, 3 min. | Nothing to do: version 6 stays live, and the next night " +
-			"tries again."},
+			Checks: []sweep.GateCheck{gain}}, nil, "", "ads version 7 is not live: not promoted | Worse than " +
+			"version 6 on tonight's rows. 6 trials, $0.01, 3 min. | Nothing to do: version 6 stays live, and the " +
+			"next night tries again."},
 	} {
 		c := &sweep.Conclusion{Sweep: "night-1", Outcome: sweep.OutcomeWinner, Model: "ads", Version: 7, Done: 6,
 			Trial:  39,

@@ -61,8 +61,8 @@ func TestSlack(t *testing.T) {
 	}
 	var got struct{ Text string }
 	must.Do(t, json.Unmarshal([]byte("{"+body), &got))
-	want := "*ctr v12 is not live: not promoted*\ncolumn &lt;!channel&gt; &amp; 'x': no ∗gain∗\nsweep night-1, " +
-		"dataset clicks@1a2b3c4d5e6f7a8b\n`coppice status night-1`"
+	want := "*ctr version 12 is not live: not promoted*\ncolumn &lt;!channel&gt; &amp; 'x': no ∗gain∗\n" +
+		"sweep night-1, dataset clicks@1a2b3c4d5e6f7a8b\n`coppice status night-1`"
 	if got.Text != want {
 		t.Errorf("text\n%s\nwant\n%s", got.Text, want)
 	}

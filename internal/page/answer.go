@@ -50,7 +50,7 @@ func (p *sweepPage) answer() answer {
 	case w.Version == 0:
 		return answer{answerHeld, fmt.Sprintf("Trial %d won", w.Trial)}
 	case w.Gate == nil:
-		return answer{answerHeld, fmt.Sprintf("%s v%d is registered", w.Model, w.Version)}
+		return answer{answerHeld, fmt.Sprintf("%s version %d is registered", w.Model, w.Version)}
 	case w.Gate.Promoted:
 		return answer{wentLive(w.Caution() != ""), w.Headline()}
 	}
@@ -135,9 +135,9 @@ func (p *sweepPage) OnTest() (all []testNumber) {
 	w, whose := p.Winner, ""
 	switch {
 	case w.Final != nil && w.Final.Registered:
-		whose = fmt.Sprintf(" of trial %d, judged for %s@%d", w.Trial, w.Model, w.Version)
+		whose = fmt.Sprintf(" of trial %d, judged for %s version %d", w.Trial, w.Model, w.Version)
 	case w.Version > 0:
-		whose = fmt.Sprintf(" of %s@%d", w.Model, w.Version)
+		whose = fmt.Sprintf(" of %s version %d", w.Model, w.Version)
 	}
 	for i, m := range w.Measures(p.Metric) {
 		if i > 0 && m.Name != w.JudgedBy() || math.IsNaN(m.Test) {

@@ -124,7 +124,7 @@ func TestNothingToDo(t *testing.T) {
 		nothing bool
 		says    string
 	}{
-		"sweep":              {sample(50), true, "trial 44 is as good. Nothing to do: version 9 is live."},
+		"sweep":              {sample(50), true, "% better (-0.34 to &#43;2 %). Nothing to do: version 9 is live."},
 		"held":               {held, true, "version 8 stays live, and the next night tries again."},
 		"runs":               {runs, true, "Nothing to do: it ends by itself."},
 		"reaches its budget": {broke, false, "Its budget ends it"},

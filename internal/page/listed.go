@@ -71,15 +71,14 @@ func Features(m *dataset.Manifest, statistics bool) Listed {
 		f := &m.Features[i]
 		of := ""
 		if f.From != nil {
-			parts := f.From.Of
-			if f.From.Table >= 0 && f.From.Table < len(m.Tables) {
-				parts = m.Tables[f.From.Table].Of
-			}
 			var names []string
-			for _, part := range parts {
+			for _, part := range f.From.Of {
 				names = append(names, part.Column)
 			}
-			ids := strings.Join(names, " × ")
+			ids := strings.Join(names, "+")
+			if f.From.Table >= 0 && f.From.Table < len(m.Tables) { // as in the names of its statistics
+				ids = m.Tables[f.From.Table].Name()
+			}
 			of = string(f.From.What) + " of " + ids
 			if f.From.Table >= 0 && !statistics {
 				k, known := rows[ids]
@@ -210,7 +209,7 @@ func Made(m *dataset.Manifest) (notes []string) {
 		add("left out: %s of the negative rows; in metrics each remaining one counts %s times, and predictions are "+
 			"right for all rows", comma(m.Thinned), plot.Plain.Format(1/m.Negatives))
 	}
-	statistics, levels := 0, 0
+	statistics, levels, ranges := 0, 0, false
 	for i := range m.Features {
 		if f := &m.Features[i]; f.IsDerived() && f.From.Table >= 0 {
 			statistics++
@@ -218,10 +217,14 @@ func Made(m *dataset.Manifest) (notes []string) {
 	}
 	for i := range m.Tables {
 		levels += m.Tables[i].Levels
+		ranges = ranges || slices.ContainsFunc(m.Tables[i].Of, func(p dataset.Part) bool { return p.Bounds != nil })
 	}
 	if statistics > 0 {
 		add("%s statistics of %s levels; worth is the reduction of the loss on sampled rows of train that they had "+
 			"not seen", comma(statistics), comma(levels))
+	}
+	if ranges {
+		add("+ joins columns in a name, and ~ is behind one whose numbers are taken in ranges")
 	}
 	if o := m.Order; o != nil {
 		text := "in the order of " + o.Column

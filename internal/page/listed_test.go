@@ -11,12 +11,16 @@ import (
 // TestIdsAreFeatures: a column of which only statistics are features has a row, for all of them.
 func TestIdsAreFeatures(t *testing.T) {
 	user := dataset.LevelTable{Of: []dataset.Part{{Column: "user"}}}
-	m := &dataset.Manifest{Tables: []dataset.LevelTable{user}, Features: []dataset.Feature{
+	both := dataset.LevelTable{Of: []dataset.Part{{Column: "user"}, {Column: "age", Bounds: []float64{30}}}}
+	m := &dataset.Manifest{Tables: []dataset.LevelTable{user, both}, Features: []dataset.Feature{
 		{Name: "price", Kind: dataset.Numeric},
 		{Name: "user:rate", Kind: dataset.Numeric, From: &dataset.Derived{What: dataset.DeriveRate}},
-		{Name: "user:count", Kind: dataset.Numeric, From: &dataset.Derived{What: dataset.DeriveCount}}}}
-	for statistics, want := range map[bool]string{false: "price numeric; user id, rate and count of it",
-		true: "price numeric; user:rate numeric, rate of user; user:count numeric, count of user"} {
+		{Name: "user:count", Kind: dataset.Numeric, From: &dataset.Derived{What: dataset.DeriveCount}},
+		{Name: "user+age~:rate", Kind: dataset.Numeric, From: &dataset.Derived{What: dataset.DeriveRate, Table: 1}}}}
+	for statistics, want := range map[bool]string{
+		false: "price numeric; user id, rate and count of it; user+age~ id, rate of it",
+		true: "price numeric; user:rate numeric, rate of user; user:count numeric, count of user; " +
+			"user+age~:rate numeric, rate of user+age~"} {
 		var got []string
 		for _, row := range page.Features(m, statistics).Rows {
 			text := row[0] + " " + row[1]
@@ -28,6 +32,9 @@ func TestIdsAreFeatures(t *testing.T) {
 		if text := strings.Join(got, "; "); text != want {
 			t.Errorf("each statistic %t: got %q, want %q", statistics, text, want)
 		}
+	}
+	if notes := strings.Join(page.Made(m), "; "); !strings.Contains(notes, "~ is behind one whose numbers") {
+		t.Errorf("nothing says what user+age~ is: %s", notes)
 	}
 }
 

@@ -74,7 +74,8 @@ func sample(n int) *page.Sweep {
 		}
 	}
 	s.Winner.Tested.RunnerUp.Trial = next
-	s.Winner.AsGood = s.Winner.Tested.AsGood()
+	r := s.Winner.Tested.RunnerUp
+	s.Winner.Lead = &sweep.Lead{Trial: next, Metric: r.Metric, Gain: r.By(r.Gain), Low: r.By(r.Low), High: r.By(r.High)}
 	s.Trials[won].Highlight, s.Winner.Trial = true, won
 	s.Winner.Reason = fmt.Sprintf("trial %d has the highest average_precision on valid", won)
 	s.Trials[won].Values[5] = 29 // as on the model's page

@@ -124,11 +124,8 @@ func reliability(t *metric.Tested, moved bool) (*plot.Chart, []binRow) {
 // rival is what the winner is compared with on the same rows.
 type rival struct {
 	Name string
-	metric.Rival
+	*metric.Rival
 }
-
-// By is a gain as a share of what the other has.
-func (r rival) By(gain float64) float64 { return gain / math.Abs(r.Old) }
 
 // Word says whether the winner is better.
 func (r rival) Word() string {
@@ -149,7 +146,7 @@ func (w *Winner) Rivals() (all []rival) {
 			if t.Calibrated && !r.Calibrated { // of an earlier build
 				what += ", both uncalibrated"
 			}
-			all = append(all, rival{what, *r})
+			all = append(all, rival{what, r})
 		}
 		second, usual, both := t.RunnerUp, t.Default, ""
 		if second != nil && usual != nil && second.Trial == usual.Trial {
@@ -166,7 +163,7 @@ func (w *Winner) Rivals() (all []rival) {
 		for _, k := range g.Checks {
 			if words, ok := comparisons[k.Name]; ok && k.Low != k.High {
 				all = append(all, rival{fmt.Sprintf("version %d%s", cmp.Or(k.Version, g.Champion), words),
-					metric.Rival{Metric: g.Metric, Rows: k.Rows, New: k.New, Old: k.Old, Gain: k.Value, Low: k.Low,
+					&metric.Rival{Metric: g.Metric, Rows: k.Rows, New: k.New, Old: k.Old, Gain: k.Value, Low: k.Low,
 						High: k.High}})
 			}
 		}

@@ -283,7 +283,7 @@ func (r *Registry) ReadJSON(ctx context.Context, v Version, name string, into an
 		return err
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("%s of %s@%d: %w", name, v.Model, v.Number, err)
+		return fmt.Errorf("%s of %s: %w", name, v.Called(), err)
 	}
 	return nil
 }

@@ -78,6 +78,9 @@ type Version struct {
 	Files  []File `json:"files"` // by name
 }
 
+// Called is what people read of a version, who type MODEL@3 for it.
+func (v Version) Called() string { return fmt.Sprintf("%s version %d", v.Model, v.Number) }
+
 // File returns the file of that name; ok is false if there is none.
 func (v Version) File(name string) (f File, ok bool) {
 	i := slices.IndexFunc(v.Files, func(f File) bool { return f.Name == name })

@@ -239,6 +239,7 @@ type Conclusion struct {
 	Within      *Within            `json:"within,omitempty"`
 	Without     *float64           `json:"without_features,omitempty"` // the metric on test, of a model without
 	AsGood      *int               `json:"as_good,omitempty"`          // a trial that the winner leads within noise
+	Lead        *Lead              `json:"lead,omitempty"`             // over the runner-up
 	Calibration *Calibration       `json:"calibration,omitempty"`
 	Verified    *Verified          `json:"verified,omitempty"`
 	Gate        *GateDecision      `json:"gate,omitempty"`
@@ -265,16 +266,26 @@ type Standing struct {
 // ManyNights in a row that did not replace the champion are urgent.
 const ManyNights = 3
 
-// Text says it in words, as of a time: "3 nights in a row without a new champion; ctr@11 is 4 days old".
+// Text says it in words, as of a time: "3 nights in a row without a new champion; ctr version 11 is 4 days old".
 func (s *Standing) Text(now time.Time) string {
-	age, nights := "from today", "1 night"
+	nights, age := "1 night", strings.TrimSpace(humanize.RelTime(s.Since, now, "", ""))
 	if days := int(now.Sub(s.Since).Hours() / 24); days > 0 {
-		age = english.Plural(days, "day", "") + " old"
+		age = english.Plural(days, "day", "")
 	}
 	if s.Nights > 1 {
 		nights = fmt.Sprintf("%d nights in a row", s.Nights)
 	}
-	return fmt.Sprintf("%s without a new champion; %s@%d is %s", nights, s.Model, s.Champion, age)
+	return fmt.Sprintf("%s without a new champion; %s version %d is %s old", nights, s.Model, s.Champion, age)
+}
+
+// Lead is how much better the winner is than another trial on the same test rows, as shares of the other's value, with
+// a 95 % interval.
+type Lead struct {
+	Trial  int     `json:"trial"`
+	Metric string  `json:"metric"`
+	Gain   float64 `json:"gain"` // below 0 if the winner is worse
+	Low    float64 `json:"low"`
+	High   float64 `json:"high"`
 }
 
 // Within is a 95 % interval of the sweep's metric on test, for metrics whose error follows from the rows.

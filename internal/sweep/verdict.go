@@ -276,7 +276,7 @@ func (c *Conclusion) Todo(dataset string, live int) Todo {
 	return t
 }
 
-// Headline is what became of the winner, in a few words: "ads v7 is live". Empty without a winner.
+// Headline is what became of the winner, in a few words: "ads version 7 is live". Empty without a winner.
 func (c *Conclusion) Headline() string {
 	if c.Outcome != OutcomeWinner {
 		return ""
@@ -287,17 +287,35 @@ func (c *Conclusion) Headline() string {
 // Headline is what became of a version, by the verdict of its night.
 func Headline(model string, version int, v Verdict) string {
 	if v == VerdictPromoted {
-		return fmt.Sprintf("%s v%d is live", model, version)
+		return fmt.Sprintf("%s version %d is live", model, version)
 	}
-	return fmt.Sprintf("%s v%d is not live: %s", model, version, VerdictWords(v))
+	return fmt.Sprintf("%s version %d is not live: %s", model, version, VerdictWords(v))
 }
 
-// Won says who won, if another trial is as good; empty otherwise.
+// Won says how sure the winner is: how far it is from the runner-up, or else which trial is as good; empty if neither
+// is known.
 func (c *Conclusion) Won() string {
-	if c.AsGood == nil {
+	if c == nil || c.Lead == nil && c.AsGood == nil {
 		return ""
 	}
-	return fmt.Sprintf("trial %d was chosen on valid; on test trial %d is as good", c.Trial, *c.AsGood)
+	l, way, stands := c.Lead, "better", "is as good"
+	if l == nil {
+		return fmt.Sprintf("trial %d was chosen on valid; on test trial %d is as good", c.Trial, *c.AsGood)
+	}
+	if l.Gain < 0 {
+		way = "worse"
+	}
+	by := fmt.Sprintf("%s %% %s (%s)", Digits(100*math.Abs(l.Gain), 2), way,
+		intervalInWords(100*l.Low, 100*l.High, way == "worse"))
+	switch {
+	case l.Low > 0:
+		return fmt.Sprintf("trial %d won: on test its %s is %s than that of trial %d, the runner-up", c.Trial, l.Metric,
+			by, l.Trial)
+	case l.High < 0:
+		stands = "is better"
+	}
+	return fmt.Sprintf("trial %d was chosen on valid; on test trial %d %s: the winner's %s is %s", c.Trial, l.Trial,
+		stands, l.Metric, by)
 }
 
 // beside says how a score by the sweep's metric stands beside that of a model without features, if it is known.
@@ -319,6 +337,14 @@ func TimesBase(metric string, v, alone float64) string {
 	return Digits(v/alone, 2) + " times the base rate"
 }
 
+// Sentence is a text from its capital letter to its full stop; empty of none.
+func Sentence(text string) string {
+	if text = strings.TrimSuffix(text, "."); text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:] + "."
+}
+
 // AndTheFinal is said behind the number of a sweep's trials, which the final training is none of.
 const AndTheFinal = " and the final"
 
@@ -329,8 +355,8 @@ func (c *Conclusion) Facts(metric string, planned time.Time) (all []string) {
 		return nil
 	}
 	add := func(text string) {
-		if text = strings.TrimSuffix(text, "."); text != "" {
-			all = append(all, strings.ToUpper(text[:1])+text[1:]+".")
+		if text = Sentence(text); text != "" {
+			all = append(all, text)
 		}
 	}
 	if g := c.Gate; g != nil && c.compareInWords() == "" {

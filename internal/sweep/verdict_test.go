@@ -68,6 +68,27 @@ func TestTodo(t *testing.T) {
 	}
 }
 
+// TestWon says how sure the winner is, in each state of its lead, and which trial is as good where that alone is known.
+func TestWon(t *testing.T) {
+	third := 3
+	for want, c := range map[string]*sweep.Conclusion{
+		"": {},
+		"trial 39 won: on test its auc is 2.1 % better (+0.4 to +3.8 %) than that of trial 5, the runner-up": {
+			AsGood: &third, Lead: &sweep.Lead{Trial: 5, Metric: "auc", Gain: 0.021, Low: 0.004, High: 0.038}},
+		"trial 39 was chosen on valid; on test trial 5 is as good: the winner's auc is 1.3 % better (-0.9 to +3.5 %)": {
+			Lead: &sweep.Lead{Trial: 5, Metric: "auc", Gain: 0.013, Low: -0.009, High: 0.035}},
+		"trial 39 was chosen on valid; on test trial 5 is as good: the winner's auc is 0.3 % worse (1.4 % worse " +
+			"to 0.8 % better)": {Lead: &sweep.Lead{Trial: 5, Metric: "auc", Gain: -0.003, Low: -0.014, High: 0.008}},
+		"trial 39 was chosen on valid; on test trial 5 is better: the winner's auc is 2 % worse (0.5 to 3 %)": {
+			Lead: &sweep.Lead{Trial: 5, Metric: "auc", Gain: -0.02, Low: -0.03, High: -0.005}},
+		"trial 39 was chosen on valid; on test trial 3 is as good": {AsGood: &third},
+	} {
+		if c.Trial = 39; c.Won() != want {
+			t.Errorf("got %q, expected %q", c.Won(), want)
+		}
+	}
+}
+
 // TestTodoOfAConclusion: it tells from the gate's decision and the model's standing, and follows what is live now.
 func TestTodoOfAConclusion(t *testing.T) {
 	regret := &sweep.Regret{Version: 6, Reason: "worse than version 5"}

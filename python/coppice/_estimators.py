@@ -109,6 +109,12 @@ def _telling(init: _Init) -> _Init:
     return checked  # type: ignore[return-value]
 
 
+def _in_python(advice: str) -> str:
+    """The program's advice in an estimator's words, which has neither flags nor the keys of a spec."""
+    advice = re.sub(r"Drop it, or (set|raise) gate\.max_share( to 1)?", "Leave it out with drop=, or promote() the version", advice)
+    return re.sub(r"--(\w+)", r"\1", re.sub(r"--(\w+) (?=\d)", r"\1=", advice))
+
+
 class _Fitted(BaseEstimator):
     """What classifier and regressor share."""
 
@@ -226,7 +232,7 @@ class _Fitted(BaseEstimator):
             asked = " itself is not a feature" in text and (self.key is not None or groups is not None)
             if table.num_rows < _FEW and " has only " in text or asked:
                 continue
-            warnings.warn(text, StagingWarning, stacklevel=3)
+            warnings.warn(_in_python(text), StagingWarning, stacklevel=3)
 
     def _line(self) -> str:
         """The result in a line."""

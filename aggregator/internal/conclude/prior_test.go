@@ -287,7 +287,8 @@ func TestStanding(t *testing.T) {
 			t.Errorf("night %d: the title is %q", night, m.Title())
 		}
 		if night == 4 {
-			contains(t, strings.Join(m.Lines(), "; "), "3 nights in a row without a new champion; ctr@1 is 3 days old")
+			contains(t, strings.Join(m.Lines(), "; "),
+				"3 nights in a row without a new champion; ctr version 1 is 3 days old")
 		}
 	}
 }

@@ -77,6 +77,10 @@ func TestTestedRows(t *testing.T) {
 		math.Abs(r.New-r.Old-r.Gain) > 1e-9 {
 		t.Fatalf("the runner-up is %+v", r)
 	}
+	if l := c.Lead; l == nil || l.Trial != r.Trial || l.Metric != "auc" || math.Abs(l.Gain*r.Old-r.Gain) > 1e-9 ||
+		math.Abs(l.Low*r.Old-r.Low) > 1e-9 || math.Abs(l.High*r.Old-r.High) > 1e-9 {
+		t.Errorf("the conclusion's lead is %+v, of %+v", l, r)
+	}
 }
 
 // TestTestedIsCalibrated: the winner's value beside the runner-up's is that of its calibrated predictions.

@@ -172,7 +172,7 @@ func (q *Request) promoted(ctx context.Context, model string) (map[int]bool, err
 
 // ofVersion notes what a version needs: its dataset and, if it was promoted, its trial's files.
 func (h *holders) ofVersion(v registry.Version, promoted bool) {
-	name := fmt.Sprintf("%s@%d", v.Model, v.Number)
+	name := v.Called()
 	switch ref := v.Info.Labels["dataset"]; {
 	case ref == "":
 		h.anyDataset = append(h.anyDataset, name+" may need it: it does not say what it was trained on")

@@ -46,11 +46,11 @@ func TestClean(t *testing.T) {
 		held[i.Kind+" "+i.Name], why[i.Kind+" "+i.Name] = strings.Join(i.HeldBy, "; "), i.Why
 	}
 	for name, want := range map[string]string{
-		"dataset clicks@" + g.manifest.Version: "used to train ctr@1, which was promoted; newest version",
+		"dataset clicks@" + g.manifest.Version: "used to train ctr version 1, which was promoted; newest version",
 		"dataset clicks@0123456789abcdef":      "",
 		"dataset clicks@fedcba9876543210":      "needed by open sweep open",
 		"dataset clicks@0000000000000064":      "one of the newest 10",
-		"trial night-0, trial 0":               "the winner, ctr@1",
+		"trial night-0, trial 0":               "the winner, ctr version 1",
 		"records night-0":                      "its winner is registered",
 		"records night-1":                      "its winner is registered",
 		"sweep night-0":                        "",
@@ -68,7 +68,8 @@ func TestClean(t *testing.T) {
 		"dataset clicks@0123456789abcdef": "11 newer versions",
 		"sweep half":                      "it has no plan",
 		"sweep lost":                      "11 newer sweeps of model ctr",
-		"sweep night-1":                   "12 newer sweeps of model ctr; ctr@2 is not among those last promoted",
+		"sweep night-1": "12 newer sweeps of model ctr; " +
+			"ctr version 2 is not among those last promoted",
 	} {
 		if why[name] != want {
 			t.Errorf("%s may go because of %q, want %q", name, why[name], want)
@@ -114,7 +115,7 @@ func (w *world) removes(may []string) {
 	}
 	w.now = w.now.Add(clean.Notice)
 	before := w.objects()
-	w.says(w.must("clean", "--keep", "10", "--yes"), "removed 2.0 KiB", "ctr@2 is not")
+	w.says(w.must("clean", "--keep", "10", "--yes"), "removed 2.0 KiB", "ctr version 2")
 	after := w.objects()
 	var gone []string
 	for _, o := range before {

@@ -236,7 +236,7 @@ func TestWatchConcludes(t *testing.T) {
 		}
 		w.jobs.status = &engine.JobStatus{State: engine.Done}
 		code, out, errOut := w.run("watch", "fifth")
-		if code != 0 || !strings.Contains(out, "ctr v1 is live") {
+		if code != 0 || !strings.Contains(out, "ctr version 1 is live") {
 			t.Errorf("exit code %d: %s", code, out)
 		}
 		if looks != 3 || strings.Count(errOut, "no folder") != 1 {

@@ -162,7 +162,7 @@ func TestNights(t *testing.T) {
 		m.Nights[0].Verdict != sweep.VerdictNoWinner || m.Nights[0].Age != 3 || m.Nights[2].Live != 1 {
 		t.Errorf("got %+v; want three nights, the last two without a new champion, and version 1 of three days", m)
 	}
-	w.says(w.must("nights", "ctr"), "2 nights in a row without a new champion; ctr@1 is 3 days old", "because")
+	w.says(w.must("nights", "ctr"), "2 nights in a row without a new champion; ctr version 1 is 3 days old", "because")
 	if out := w.must("nights", "ctr", "--days", "1", "--json"); strings.Count(out, `"sweep"`) != 2 {
 		t.Errorf("of one day there should be two nights:\n%s", out)
 	}
@@ -201,34 +201,36 @@ func TestNightsAfterAPerson(t *testing.T) {
 	w.now = w.now.AddDate(0, 0, 1)
 	command := []string{"nightly", w.file("sweep.yaml", sweepYAML), "--at", w.now.Format(time.RFC3339)}
 	w.jobs.run = w.concluded(sweep.OutcomeWinner, func(c *sweep.Conclusion) { c.Version = 3 })
-	w.says(w.must(command...), "ctr v3 is live.")
+	w.says(w.must(command...), "ctr version 3 is live.")
 	says := func(want string, command ...string) {
 		t.Helper()
 		if _, out, _ := w.run(command...); !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
 			t.Errorf("%s says\n%s\nwant %q in it", command, out, want)
 		}
 	}
-	says("ctr@3 is the champion Nothing to do: version 3 is live.", "nights", "ctr")
+	says("ctr version 3 is the champion Nothing to do: version 3 is live.", "nights", "ctr")
 
 	w.now = w.now.Add(time.Hour)
 	w.must("registry", "rollback", "ctr", "--why", "it fell")
 	by := must.Get(user.Current())(t).Username
-	says("ctr@2 is the champion, by hand ("+by+": it fell) Nothing to do: version 2 is live.", "nights", "ctr")
-	says("ctr v3 was promoted; ctr@2 is the champion, by hand ("+by+": it fell). On test", command...)
-	says("ctr v3 was promoted; ctr@2 is the champion, by hand ("+by+": it fell). On test", "status", "@latest")
+	says("ctr version 2 is the champion, by hand ("+by+": it fell) Nothing to do: version 2 is live.", "nights", "ctr")
+	says("ctr version 3 was promoted; ctr version 2 is the champion, by hand ("+by+": it fell). On test", command...)
+	says("ctr version 3 was promoted; ctr version 2 is the champion, by hand ("+by+": it fell). On test",
+		"status", "@latest")
 
 	w.now = w.now.AddDate(0, 0, 1)
 	w.jobs.run = w.concluded(sweep.OutcomeWinner, func(c *sweep.Conclusion) {
 		c.Version, c.Gate.Passed, c.Gate.Promoted, c.Gate.Verdict = 1, false, false, sweep.VerdictNotPromoted
 	})
 	command = []string{"sweep", command[1], "--id", "night-2"}
-	says("ctr v1 is not live: not promoted.", command...)
-	says("1 night without a new champion; ctr@2 is", "nights", "ctr")
+	says("ctr version 1 is not live: not promoted.", command...)
+	says("1 night without a new champion; ctr version 2 is", "nights", "ctr")
 	w.now = w.now.Add(time.Hour)
 	w.must("registry", "promote", "ctr@1", "--why", "it is right")
-	says("ctr@1 is the champion, by hand ("+by+": it is right) Nothing to do: version 1 is live.", "nights", "ctr")
+	says("ctr version 1 is the champion, by hand ("+by+": it is right) Nothing to do: version 1 is live.",
+		"nights", "ctr")
 	says("promoted by hand", "nights", "ctr")
-	says("ctr v1 was not promoted; ctr@1 is the champion, by hand ("+by+": it is right).", command...)
+	says("ctr version 1 was not promoted; ctr version 1 is the champion, by hand ("+by+": it is right).", command...)
 }
 
 // TestABlockedNightStandsInItsPlace: by its slot, not by when it was staged or by its rows.

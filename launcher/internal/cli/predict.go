@@ -155,8 +155,8 @@ func predictWith(ctx context.Context, w *Setup, r *registry.Registry, v registry
 		for _, text := range done.Warnings() {
 			w.warn("warning: %s\n", text)
 		}
-		w.printf("%s %s scored with %s@%d: %s\n", humanize.Comma(done.Rows),
-			english.PluralWord(int(done.Rows), "row", ""), v.Model, v.Number, f.out)
+		w.printf("%s %s scored with %s: %s\n", humanize.Comma(done.Rows),
+			english.PluralWord(int(done.Rows), "row", ""), v.Called(), f.out)
 	})
 }
 

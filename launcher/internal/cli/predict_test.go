@@ -440,7 +440,7 @@ func TestExplain(t *testing.T) {
 	})
 	t.Run("text", func(*testing.T) {
 		out := w.must("registry", "explain", "ctr@2")
-		for _, part := range []string{"ctr@2 on ", "test rows of its night: log_loss 0.", "campaign_id",
+		for _, part := range []string{"ctr version 2 on ", "test rows of its night: log_loss 0.", "campaign_id",
 			"95 % INTERVAL", "site:rate"} {
 			w.says(strings.ToUpper(out), strings.ToUpper(part))
 		}

@@ -17,18 +17,18 @@ func registryBadCommand(w *Setup) *cobra.Command {
 		Example: `  launcher registry bad ctr@12 --why "labels of 18 November were shuffled"
   launcher registry bad ctr@12 --undo --why "they were not"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return w.changeVersion(cmd.Context(), args[0], func(v registry.Version, name string) error {
+			return w.changeVersion(cmd.Context(), args[0], func(v registry.Version, _ string) error {
 				if undo {
 					err := w.registry.ClearBad(cmd.Context(), v.Model, v.Number, w.actFor(why))
 					if err == nil {
-						w.printf("%s is not marked bad\n", name)
+						w.printf("%s is not marked bad\n", v.Called())
 					}
 					return err
 				}
 				if err := w.registry.MarkBad(cmd.Context(), v.Model, v.Number, w.actFor(why)); err != nil {
 					return err
 				}
-				w.printf("%s is marked bad\n", name)
+				w.printf("%s is marked bad\n", v.Called())
 				return warnLive(cmd.Context(), w, v)
 			})
 		},

@@ -35,7 +35,7 @@ given.`,
 				if err := w.registry.Delete(cmd.Context(), v.Model, v.Number, w.actFor(why)); err != nil {
 					return err
 				}
-				w.printf("%s is deleted\n", name)
+				w.printf("%s is deleted\n", v.Called())
 				return nil
 			})
 		},

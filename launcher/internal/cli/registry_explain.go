@@ -73,7 +73,7 @@ func explainVersion(ctx context.Context, w *Setup, v registry.Version, f explain
 	}
 	if _, ok := v.File(scorer.FileReference); !ok {
 		return problem.New(problem.Input, "%s keeps no test rows (%s): the split that its sweep tested on had no "+
-			"sampled rows", o.Name(), scorer.FileReference)
+			"sampled rows", o.Called(), scorer.FileReference)
 	}
 	data, err := w.registry.ReadFile(ctx, v, scorer.FileReference)
 	if err != nil {
@@ -81,7 +81,7 @@ func explainVersion(ctx context.Context, w *Setup, v registry.Version, f explain
 	}
 	rows, err := scorer.DecodeReference(data)
 	if err != nil {
-		return fmt.Errorf("%s: %w", o.Name(), err)
+		return fmt.Errorf("%s: %w", o.Called(), err)
 	}
 	s, err := scorer.OpenMapped(ctx, w.registry, v, w.levelsCache())
 	if err != nil {
@@ -91,7 +91,7 @@ func explainVersion(ctx context.Context, w *Setup, v registry.Version, f explain
 
 	r, err := explain.Run(explain.Request{Scorer: s, Rows: rows, Most: f.rows, Metrics: metrics, Threads: f.threads})
 	if err != nil {
-		return fmt.Errorf("%s: %w", o.Name(), err)
+		return fmt.Errorf("%s: %w", o.Called(), err)
 	}
 	_, final := v.File(scorer.FileJudgedModel)
 	return w.print(struct {
@@ -99,7 +99,7 @@ func explainVersion(ctx context.Context, w *Setup, v registry.Version, f explain
 		Version int    `json:"version"`
 		Final   bool   `json:"final,omitempty"` // it has been trained on the rows
 		*explain.Report
-	}{v.Model, v.Number, final, r}, func() { w.screen().Explained(o.Name(), r, final) })
+	}{v.Model, v.Number, final, r}, func() { w.screen().Explained(o.Called(), r, final) })
 }
 
 // explainBy returns the metrics of the names, or those by which versions of such a plan, which may be nil, and dataset

@@ -98,7 +98,7 @@ func printReproduced(w *Setup, o plan.Provenance, r *reproduce.Report) error {
 		return err
 	}
 	if r.Same() {
-		w.say("%s trained again on %s, %d trees in %.1f s: the same bytes\n", o.Name(), r.Dataset, r.Trees, r.Seconds)
+		w.say("%s trained again on %s, %d trees in %.1f s: the same bytes\n", o.Called(), r.Dataset, r.Trees, r.Seconds)
 		return nil
 	}
 	return r.Conflict(o)

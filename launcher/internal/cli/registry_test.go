@@ -183,9 +183,9 @@ func TestVersionsSayHowTheyStand(t *testing.T) {
 	))(t)
 	w.now = w.now.Add(53 * time.Hour)
 	for _, c := range []struct{ args, want string }{
-		{"show ctr@3", "ctr@3 (champion) | live | champion since 2026-11-21 (2 days ago)"},
-		{"show ctr@1", "ctr@1 | not live | champion from 2026-11-21 to 2026-11-21, then @2"},
-		{"show ctr@4", "ctr@4 | not live | never the champion, which is @3"},
+		{"show ctr@3", "ctr version 3 (champion) | live | champion since 2026-11-21 (2 days ago)"},
+		{"show ctr@1", "ctr version 1 | not live | champion from 2026-11-21 to 2026-11-21, then version 2"},
+		{"show ctr@4", "ctr version 4 | not live | never the champion, which is version 3"},
 		{"show ctr@3", "1, 6 B (--all lists them)"}, {"show ctr@3 --all", "model.txt │ 6 B, sha256"},
 		{"list ctr", "4 │ │ log_loss 0.125 │ 2 days │"}, {"list", "ctr │ 4 │ 3 │ 2 days"},
 	} {
@@ -197,7 +197,7 @@ func TestVersionsSayHowTheyStand(t *testing.T) {
 		}
 	}
 	if out := w.must("status", "night-1"); !strings.HasPrefix(out,
-		"ctr v1 was promoted; ctr@3 is the champion. On test auc 0.61. There was no champion.\n") {
+		"ctr version 1 was promoted; ctr version 3 is the champion. On test auc 0.61. There was no champion.\n") {
 		t.Errorf("status begins with\n%.200s\nexpected what is live, and how good by the metric of the sweep", out)
 	}
 

@@ -119,7 +119,7 @@ func TestLatest(t *testing.T) {
 	w.register(2)
 	w.must("registry", "promote", "ctr@1", "--why", "a test")
 	w.says(w.must("status", "@latest"), "a-second")
-	for ref, number := range map[string]string{"ctr": "ctr@1", "ctr@latest": "ctr@2"} {
+	for ref, number := range map[string]string{"ctr": "ctr version 1", "ctr@latest": "ctr version 2"} {
 		w.says(w.must("registry", "show", ref), "│ "+number)
 	}
 	w.says(w.must("datasets", "show", "clicks@latest"), "│ because")

@@ -31,9 +31,6 @@ type Provenance struct {
 	Plan     *sweep.Plan // nil if the version does not record it
 }
 
-// Name is the version's, such as ctr@3.
-func (v Provenance) Name() string { return fmt.Sprintf("%s@%d", v.Model, v.Number) }
-
 // ProvenanceOf reads a version's dataset and plan.
 func ProvenanceOf(ctx context.Context, models *registry.Registry, version registry.Version) (of Provenance, err error) {
 	of.Version = version

@@ -21,7 +21,7 @@ func Reproducible(ctx context.Context, r *registry.Registry, v registry.Version)
 	of, err := plan.ProvenanceOf(ctx, r, v)
 	if err == nil && of.Plan == nil {
 		err = problem.New(problem.Input, "%s has no plan among its files, so it was not registered by a sweep",
-			of.Name())
+			of.Called())
 	}
 	return of, err
 }
@@ -85,6 +85,6 @@ func (r *Report) Conflict(of plan.Provenance) error {
 	if of.Plan.Coppice != r.Build {
 		builds = fmt.Sprintf("; it was planned by build %s, and trained again by %s", of.Plan.Coppice, r.Build)
 	}
-	return problem.New(problem.Conflict, "%s trained again on %s differs in %s%s", of.Name(), r.Dataset,
+	return problem.New(problem.Conflict, "%s trained again on %s differs in %s%s", of.Called(), r.Dataset,
 		strings.Join(parts, "; "), builds)
 }

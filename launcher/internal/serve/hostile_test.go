@@ -356,7 +356,7 @@ func TestAnswersKeepTheirForm(t *testing.T) {
 	register(t, reg, "two", filesOf(t, 1))
 	promote(t, reg, 1)
 	s := start(t, store, func(c *serve.Config) { c.MaxShift = 0 })
-	want := "ctr@2 answers with one number, and ctr@1 with probabilities of 3 classes (early, "
+	want := "ctr version 2 answers with one number, and ctr version 1 with probabilities of 3 classes (early, "
 	promote(t, reg, 2)
 	until(t, "the new version waits", func() bool { return strings.Contains(page(t, s.url+"/status"), want) })
 	_, header, _ := post(t, s.url+"/predict", "text/csv", csvOf(kinds.names(), someRows(kinds, 3, 1)))

@@ -245,7 +245,8 @@ func TestAShiftedVersionWaits(t *testing.T) {
 		}
 	}
 
-	for version, why := range map[int]string{2: "its mean prediction is", 3: "cannot score a request that ctr@1 can"} {
+	for version, why := range map[int]string{2: "its mean prediction is",
+		3: "cannot score a request that ctr version 1 can"} {
 		promote(t, reg, version)
 		name := "ctr@" + strconv.Itoa(version)
 		until(t, name+" waits", func() bool { return state(t, s).Waiting == name })

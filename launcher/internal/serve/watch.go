@@ -195,7 +195,7 @@ func (s *Server) compare(now, next *Model) string {
 		q, err := next.scoreAgain(past)
 		if err != nil {
 			return fmt.Sprintf("it cannot score a request that %s can: %v. Have requests send what it needs, or "+
-				"return to the version before with `launcher registry rollback`", now.Name, err)
+				"return to the version before with `launcher registry rollback`", now.Version.Called(), err)
 		}
 		for i := range p {
 			before += p[i]
@@ -212,7 +212,7 @@ func (s *Server) compare(now, next *Model) string {
 	}
 	return fmt.Sprintf("on the last %d rows its mean prediction is %.4g where that of %s is %.4g, a shift of %.0f %% "+
 		"(--max-shift allows %.0f %%); it is compared again as requests come. If it is right, start the server again",
-		rows, after/float64(rows), now.Name, before/float64(rows), 100*shift, 100*s.c.MaxShift)
+		rows, after/float64(rows), now.Version.Called(), before/float64(rows), 100*shift, 100*s.c.MaxShift)
 }
 
 // otherClasses says in what a version's answers are unlike another's; empty if they have the same classes.
@@ -220,7 +220,8 @@ func (m *Model) otherClasses(than *Model) string {
 	if slices.Equal(m.classes, than.classes) {
 		return ""
 	}
-	return fmt.Sprintf("%s answers with %s, and %s with %s", m.Name, m.form(), than.Name, than.form())
+	return fmt.Sprintf("%s answers with %s, and %s with %s", m.Version.Called(), m.form(),
+		than.Version.Called(), than.form())
 }
 
 // form names what comes back for a row.

@@ -59,10 +59,19 @@ func (w Printer) Head(p *sweep.Plan, c *sweep.Conclusion, live registry.Event) {
 	}
 	begin := c.Headline()
 	if live.To > 0 && (live.To == c.Version) != (c.Verdict() == sweep.VerdictPromoted) { // moved since
-		begin = fmt.Sprintf("%s v%d was %s; %s", c.Model, c.Version, sweep.VerdictWords(c.Verdict()),
+		begin = fmt.Sprintf("%s version %d was %s; %s", c.Model, c.Version, sweep.VerdictWords(c.Verdict()),
 			champion(c.Model, live))
 	}
-	w.Screen.Head(state, begin+".", " "+strings.Join(facts.Facts(p.Spec.Metric, p.Created), " "))
+	all := strings.Join(facts.Facts(p.Spec.Metric, p.Created), " ")
+	w.Screen.Head(state, begin+".", " "+all)
+	w.Sure(c, all)
+}
+
+// Sure writes how sure a winner is, unless that has been said.
+func (w Printer) Sure(c *sweep.Conclusion, said string) {
+	if won := sweep.Sentence(c.Won()); won != "" && !strings.Contains(said, won) {
+		w.Printf("%s\n", won)
+	}
 }
 
 // judged are the rows about a winner, or the version that it became, that were chosen and measured by a metric.

@@ -37,7 +37,7 @@ func (w Printer) Sweeps(x *page.Index, now time.Time) {
 			state += ": " + l.Why
 		}
 		if l.Version > 0 {
-			registered = fmt.Sprintf("%s@%d", l.Model, l.Version)
+			registered = fmt.Sprintf("%s version %d", l.Model, l.Version)
 		}
 		if !l.Planned.IsZero() {
 			planned = humanize.RelTime(l.Planned, now, "ago", "from now")
@@ -80,7 +80,7 @@ func (w Printer) Month(m *page.Month, now time.Time) {
 
 // champion says which version a move made the champion, and why if it was by hand.
 func champion(model string, e registry.Event) string {
-	text := fmt.Sprintf("%s@%d is the champion", model, e.To)
+	text := fmt.Sprintf("%s version %d is the champion", model, e.To)
 	switch {
 	case e.To == 0:
 		return model + " has no champion"

@@ -31,6 +31,22 @@ func TestJobOfAnEndedSweep(t *testing.T) {
 	}
 }
 
+// TestHowSureTheWinnerIs stands once in the first lines, whether a version before was compared with or not.
+func TestHowSureTheWinnerIs(t *testing.T) {
+	const sure = "Trial 7 was chosen on valid; on test trial 5 is as good: the winner's auc is 1 % better (-1 to +3 %)."
+	gain := sweep.GateCheck{Name: "tonight", Passed: true, Old: 0.5, Value: 0.01, Low: 0.001, High: 0.02}
+	for champion, checks := range map[int][]sweep.GateCheck{0: nil, 6: {gain}} {
+		c := &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Model: "ads", Version: 7, Trial: 7,
+			Lead: &sweep.Lead{Trial: 5, Metric: "auc", Gain: 0.01, Low: -0.01, High: 0.03},
+			Gate: &sweep.GateDecision{Promoted: true, Champion: champion, Metric: "auc", Reason: "why", Checks: checks}}
+		var out strings.Builder
+		w := Printer{Screen: tables.Screen{Output: program.To(&out)}}
+		if w.Head(&sweep.Plan{}, c, registry.Event{}); strings.Count(out.String(), sure) != 1 {
+			t.Errorf("beside version %d:\n%s\nexpected once: %s", champion, out.String(), sure)
+		}
+	}
+}
+
 // TestCountsLeaveOutZeros: what does not occur is not mentioned.
 func TestCountsLeaveOutZeros(t *testing.T) {
 	f := &sweepview.FoldCounts{Done: 1, Dropped: 1, Open: 2}

@@ -153,10 +153,10 @@ func (v *VersionDetails) describeLife(now time.Time) string {
 			if !since.IsZero() { // else that event cannot be read
 				from = " from " + since.Format(time.DateOnly)
 			}
-			parts = append(parts, fmt.Sprintf("%s%s to %s, then @%s", a.Name, from, until.Format(time.DateOnly),
+			parts = append(parts, fmt.Sprintf("%s%s to %s, then version %s", a.Name, from, until.Format(time.DateOnly),
 				VersionOf(next)))
 		case a.Name == registry.Champion:
-			parts = append(parts, fmt.Sprintf("never the champion, which is @%d", a.Version))
+			parts = append(parts, fmt.Sprintf("never the champion, which is version %d", a.Version))
 		}
 	}
 	return strings.Join(parts, "; ")
@@ -164,7 +164,7 @@ func (v *VersionDetails) describeLife(now time.Time) string {
 
 // Version writes a version's standing, its life and what the gate said, then what is known of it; all of its files.
 func (w Printer) Version(v VersionDetails, now time.Time, all bool) {
-	name, standing := fmt.Sprintf("%s@%d", v.Model, v.Number), "not live"
+	name, standing := v.Called(), "not live"
 	for _, a := range v.Aliases {
 		if a.Version == v.Number && a.Name == registry.Champion {
 			name, standing = name+" (champion)", "live"
@@ -178,7 +178,7 @@ func (w Printer) Version(v VersionDetails, now time.Time, all bool) {
 		gate = sweep.VerdictWords(c.Verdict()) + ": " + c.Why()
 	}
 	v.Report.Test, v.Report.Reason = v.Info.Metrics, v.Info.Why
-	rows := [][2]string{{"version", name}, {"verdict", standing}, {"life", v.describeLife(now)}, {"gate", gate},
+	rows := [][2]string{{"model", name}, {"verdict", standing}, {"life", v.describeLife(now)}, {"gate", gate},
 		{"registered", fmt.Sprintf("%s (%s) by %s", v.Info.At.Format(time.DateTime),
 			humanize.RelTime(v.Info.At, now, "ago", "from now"), v.Info.By)},
 		{"sweep", v.Info.Labels["sweep"]}, {"trial", v.Info.Labels["trial"]}, {"dataset", v.Info.Labels["dataset"]}}

@@ -440,7 +440,7 @@ func TestNotPromoted(t *testing.T) {
 		code := map[bool]int{true: sweep.ExitBlocked, false: sweep.ExitNotPromoted}[verdict == sweep.VerdictBlocked]
 		got := program.ExitCode(t.Context(), err)
 		if got != code ||
-			!strings.Contains(err.Error(), "sweep night-1: ctr v7 is not live: "+says[0]+": "+reason) {
+			!strings.Contains(err.Error(), "sweep night-1: ctr version 7 is not live: "+says[0]+": "+reason) {
 			t.Errorf("%s: %v, exit code %d", verdict, err, got)
 		}
 	}

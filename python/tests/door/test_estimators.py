@@ -256,6 +256,15 @@ class SameBytes(unittest.TestCase):
         with self.assertWarnsRegex(_estimators.StagingWarning, "not the champion.*are copies of rows in train"):
             quick().fit(pd.concat([X] * 4), np.tile(RNG.integers(0, 2, N), 4))
 
+    def test_advice(self):
+        """What holds a model back is said with what an estimator has: no key of a spec, and no flag."""
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            quick().fit(X.assign(later=Y + np.random.default_rng(1).normal(0, 0.01, N)), Y)
+        text = " ".join(str(w.message) for w in said)
+        self.assertRegex(text, r"not the champion: .*later.*Leave it out with drop=, or promote\(\) the version")
+        self.assertNotRegex(text, r"max_share|--[a-z]")
+
     def test_missing_labels(self):
         """Rows without a label are left out, as on the command line, and that is said."""
         for kind, y in ((coppice.Classifier, np.where(np.arange(N) == 7, np.nan, Y)), (coppice.Regressor, X.a.where(X.a < 2)),
