@@ -22,7 +22,7 @@ func (g *grower) prepare(l *leaf) error {
 
 	for _, l := range next { // allocation is not concurrent
 		l.children = g.newChildren()
-		l.children.spareHist = histogram{packed: g.histograms.takePacked()}
+		l.children.spareHist = histogram{packed: g.histograms.freePacked.take(g.histograms.bins())}
 	}
 
 	g.pool.parallel(len(next), 1, func(worker, lo, hi int) {
@@ -163,7 +163,7 @@ func (g *grower) prepareAlone(l *leaf, worker int) {
 	pair := g.histograms.buildAlone(worker, small.rows, small.hist, large.hist)
 	finders := g.finders(worker, small, large)
 	g.scoreFeatures(&pair, finders, worker, 0, len(g.features))
-	endFinders(finders)
+	pickBest(finders)
 }
 
 // shareRows makes the children of a leaf whose rows have been divided, with n rows on the left, and all workers'
@@ -228,18 +228,12 @@ type splitFinder struct {
 	best     []split // per goroutine
 }
 
-// splitScratch is the memory of the splitFinders of two leaves.
+// splitScratch is one goroutine's memory for finding the splits of two leaves.
 type splitScratch struct {
-	finders []splitFinder
-	best    [2][]split
-}
-
-func newSplitScratch(workers int) splitScratch {
-	r := splitScratch{finders: make([]splitFinder, 0, 2)}
-	for i := range r.best {
-		r.best[i] = make([]split, workers)
-	}
-	return r
+	finders    [2]splitFinder
+	best       [2][]split // the finders', for each goroutine
+	scan       scan
+	categories []category // room for those of a feature
 }
 
 // findSplits sets the best splits of the pairs' leaves, frees the histogram of a leaf that has none, and releases the
@@ -260,7 +254,7 @@ func (g *grower) findSplits(pairs []newPair) error {
 		finders := g.finders(0, pairs[i].leaves...)
 		g.pool.parallel(end-first, minFeatures,
 			func(worker, lo, hi int) { g.scoreFeatures(pair, finders, worker, first+lo, first+hi) })
-		endFinders(finders)
+		pickBest(finders)
 		leaves = append(leaves, pairs[i].leaves...)
 	}
 
@@ -298,12 +292,6 @@ func (g *grower) scoreFeatures(pair *histogramPair, finders []splitFinder, worke
 	}
 }
 
-func endFinders(finders []splitFinder) {
-	for i := range finders {
-		finders[i].pickBest()
-	}
-}
-
 func (g *grower) freeUseless(l *leaf) {
 	if l.best.gain <= 0 {
 		g.histograms.free(l.hist)
@@ -337,13 +325,15 @@ func (s *splitFinder) mayUse(f int, all []int) bool {
 	return found
 }
 
-// pickBest picks the best of the goroutines' splits, which does not depend on their number.
-func (s *splitFinder) pickBest() {
-	best := &s.leaf.best
-	*best = s.best[0]
-	for _, found := range s.best[1:] {
-		if found.before(best) {
-			*best = found
+// pickBest gives each leaf the best of the goroutines' splits, which does not depend on their number.
+func pickBest(finders []splitFinder) {
+	for _, s := range finders {
+		best := &s.leaf.best
+		*best = s.best[0]
+		for _, found := range s.best[1:] {
+			if found.before(best) {
+				*best = found
+			}
 		}
 	}
 }
@@ -359,9 +349,9 @@ func (g *grower) scoreFeature(f int, s *splitFinder, worker int) {
 
 	if feature.Categorical {
 		g.splitScorer.scoreCategorical(s.leaf.hist, from, feature.Bins, g.leftBins[f], &s.target, f, best,
-			g.cats[worker])
+			g.scratch[worker].categories)
 		return
 	}
 	scored := scoredFeature{Feature: feature, number: f, from: from, group: g.coarseBin[f]}
-	g.splitScorer.scoreThresholds(s.leaf.hist, scored, &g.scans[worker], &s.target, best)
+	g.splitScorer.scoreThresholds(s.leaf.hist, scored, &g.scratch[worker].scan, &s.target, best)
 }

@@ -104,7 +104,12 @@ func named(names []string) ColumnList {
 
 // numbers returns the indices of the list's columns in a table, ascending.
 func (l ColumnList) numbers(columns []string) ([]int, error) {
-	list, isNames, find := finder(string(l), columns)
+	list, isNames := strings.CutPrefix(string(l), byName)
+	find := numberFinder(columns)
+	if isNames {
+		find = nameFinder(columns)
+	}
+
 	var out []int
 	for _, word := range cutWords(list) {
 		if isNames && isPattern(word) && !slices.Contains(columns, word) {
@@ -147,14 +152,6 @@ func ColumnNamed(word string, columns []string) ([]string, error) {
 		return []string{word}, nil
 	}
 	return ColumnList(byName + word).Names(columns)
-}
-
-// finder returns a list without the mark of names, whether it had it, and how its words are found among columns.
-func finder(list string, columns []string) (words string, byNames bool, find func(string) (int, error)) {
-	if words, byNames = strings.CutPrefix(list, byName); byNames {
-		return words, true, nameFinder(columns)
-	}
-	return words, false, numberFinder(columns)
 }
 
 // numberFinder returns what finds a column by its number, counted from 0.
@@ -285,20 +282,14 @@ func (l ColumnList) forColumns(columns []string) (ColumnList, error) {
 	return out, nil
 }
 
-// among returns the list's columns in a table for which ForColumns has resolved the list.
-func (l ColumnList) among(features []Feature) []int { return resolved(features, l.numbers) }
-
-// resolved returns what a list stands for in a table for which ForColumns has resolved it, so that nothing is left to
-// be wrong.
-func resolved[T any](features []Feature, of func(columns []string) (T, error)) T {
-	v, err := of(columnNames(features))
+// among returns the list's columns in a table for which ForColumns has resolved it, so that nothing can be wrong.
+func (l ColumnList) among(features []Feature) []int {
+	numbers, err := l.numbers(columnNames(features))
 	if err != nil {
 		panic(fmt.Sprintf("a parameter that was not made for this table: %v", err))
 	}
-	return v
+	return numbers
 }
-
-func (l ColumnList) asNumbers(features []Feature) ColumnList { return numbered(l.among(features)) }
 
 // columnNames returns the names of a table's features.
 func columnNames(features []Feature) []string {

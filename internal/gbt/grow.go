@@ -20,8 +20,6 @@ type grower struct {
 	order  []uint32 // the bag's rows, reordered by leaf, then the other rows in use
 	spare  []uint32 // as long as order
 	leaves []leaf
-	scans  []scan // per goroutine
-	cats   [][]category
 
 	scratch      []splitScratch // per goroutine
 	nextLeaves   []*leaf        // result of nextByGain
@@ -63,15 +61,10 @@ func newGrower(p *Params, d *Data, pool *pool) *grower {
 	g.order = make([]uint32, d.Used())
 	g.spare = make([]uint32, len(g.order))
 
-	g.scans = make([]scan, pool.size)
 	g.scratch = make([]splitScratch, pool.size)
 	for i := range g.scratch {
-		g.scratch[i] = newSplitScratch(pool.size)
-	}
-
-	g.cats = make([][]category, pool.size)
-	for i := range g.cats {
-		g.cats[i] = make([]category, 0, byteBins)
+		g.scratch[i].best = [2][]split{make([]split, pool.size), make([]split, pool.size)}
+		g.scratch[i].categories = make([]category, 0, byteBins)
 	}
 
 	g.usableFeatures = eligible(p, d.Features)

@@ -25,8 +25,8 @@ type histogramBuilder struct {
 	used     []*workspace // those of the last pair
 	frequent frequentBins
 
-	freePacked [][]int64
-	freeWide   [][]wide
+	freePacked freeList[int64]
+	freeWide   freeList[wide] // for leaves whose sums may exceed a packed word
 
 	// State of the current tree.
 	features []int // the features of the histograms, ascending
@@ -151,7 +151,7 @@ type histogramPair struct {
 func (hb *histogramBuilder) buildPair(rows []uint32, n int, parent histogram, rest int) histogramPair {
 	pair := histogramPair{parent: parent, larger: parent, spaces: hb.used[:0]}
 	if parent.wide != nil && rest <= maxPackedRows {
-		pair.larger = histogram{packed: hb.takePacked()}
+		pair.larger = histogram{packed: hb.freePacked.take(hb.bins())}
 	}
 
 	for i := range hb.spaces {
@@ -161,10 +161,10 @@ func (hb *histogramBuilder) buildPair(rows []uint32, n int, parent histogram, re
 
 	// The sums of few rows fit packed words, which are smaller and faster.
 	if n <= maxPackedRows {
-		pair.smaller = histogram{packed: hb.takePacked()}
+		pair.smaller = histogram{packed: hb.freePacked.take(hb.bins())}
 		hb.addSmall(rows)
 	} else {
-		pair.smaller = histogram{wide: hb.takeWide()}
+		pair.smaller = histogram{wide: hb.freeWide.take(hb.bins())}
 		hb.addLarge(rows, pair.smaller.wide)
 	}
 
@@ -352,24 +352,18 @@ func (hb *histogramBuilder) release(pair *histogramPair) {
 	}
 }
 
-// takePacked takes a histogram of packed words, with any contents, from the free list.
-func (hb *histogramBuilder) takePacked() []int64 {
-	if n := len(hb.freePacked); n > 0 {
-		h := hb.freePacked[n-1]
-		hb.freePacked = hb.freePacked[:n-1]
-		return h
-	}
-	return make([]int64, hb.bins())
-}
+// freeList is the memory of histograms that are no longer needed.
+type freeList[T any] [][]T
 
-// takeWide is takePacked for leaves whose sums may exceed a packed word.
-func (hb *histogramBuilder) takeWide() []wide {
-	if n := len(hb.freeWide); n > 0 {
-		h := hb.freeWide[n-1]
-		hb.freeWide = hb.freeWide[:n-1]
-		return h
+// take takes a histogram of so many bins, with any contents, from the list, or allocates one.
+func (l *freeList[T]) take(bins int) []T {
+	n := len(*l)
+	if n == 0 {
+		return make([]T, bins)
 	}
-	return make([]wide, hb.bins())
+	h := (*l)[n-1]
+	*l = (*l)[:n-1]
+	return h
 }
 
 // free returns h to the free list. The zero histogram is ignored.

@@ -121,7 +121,7 @@ func (m *Model) PredictAll(x []float64, out []float64, threads int) error {
 }
 
 // PredictBinned returns the Outputs() raw scores of every used row of d, in the order of d.Subset or of the table. It
-// requires a model that knows the bins of d: one from Train or Refit, with resumed trees or not, or from OnBins, but
+// requires a model that knows the bins of d: one from Train, with resumed trees or not, or from OnBins, but
 // not one just read from a file. It gives the same bits as Predict on raw values of those bins, because it adds the
 // same leaf values in the same order.
 func (m *Model) PredictBinned(d *Data, threads int) ([]float64, error) {

@@ -304,12 +304,13 @@ func (p *modelReader) readTree(number, features int) (*Tree, error) {
 	})
 	t.Left = listOf(lists, "left_child", n, intIn(-leaves, n-1))
 	t.Right = listOf(lists, "right_child", n, intIn(-leaves, n-1))
-	t.Gain = lists.optional("split_gain", n)
-	t.InternalValue = lists.optional("internal_value", n)
-	t.InternalWeight = lists.optional("internal_weight", n)
-	t.InternalCount = lists.counts("internal_count", n)
-	t.LeafWeight = lists.optional("leaf_weight", leaves)
-	t.LeafCount = lists.counts("leaf_count", leaves)
+	count := intIn(0, math.MaxInt)
+	t.Gain = optionalOf(lists, "split_gain", n, parseFloat)
+	t.InternalValue = optionalOf(lists, "internal_value", n, parseFloat)
+	t.InternalWeight = optionalOf(lists, "internal_weight", n, parseFloat)
+	t.InternalCount = optionalOf(lists, "internal_count", n, count)
+	t.LeafWeight = optionalOf(lists, "leaf_weight", leaves, parseFloat)
+	t.LeafCount = optionalOf(lists, "leaf_count", leaves, count)
 
 	if bounds := listOf(lists, "cat_boundaries", min(sets, 1)*(sets+1), intIn(0, maxCategoryWords)); sets > 0 {
 		t.CatBoundaries = bounds
@@ -378,19 +379,12 @@ func listOf[T any](l *listReader, key string, n int, parse func(string) (T, erro
 	return out
 }
 
-// optional parses a list that prediction does not need: zeros if absent.
-func (l *listReader) optional(key string, n int) []float64 {
+// optionalOf is listOf for a list that prediction does not need: zeros if absent.
+func optionalOf[T any](l *listReader, key string, n int, parse func(string) (T, error)) []T {
 	if l.keys[key] == "" {
-		return make([]float64, n)
+		return make([]T, n)
 	}
-	return listOf(l, key, n, parseFloat)
-}
-
-func (l *listReader) counts(key string, n int) []int {
-	if l.keys[key] == "" {
-		return make([]int, n)
-	}
-	return listOf(l, key, n, intIn(0, math.MaxInt))
+	return listOf(l, key, n, parse)
 }
 
 // intIn parses whole numbers from lo to hi in their only spelling.

@@ -169,7 +169,7 @@ func (p Params) parameterLines(features []Feature) []string {
 	m := p.Map()
 	defaults := Defaults().Map()
 
-	m[IgnoreColumn] = string(p.IgnoreColumn.asNumbers(features))
+	m[IgnoreColumn] = string(numbered(p.IgnoreColumn.among(features)))
 
 	for _, spec := range trainedWith {
 		name := spec.name

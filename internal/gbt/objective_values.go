@@ -1,6 +1,7 @@
 package gbt
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -116,12 +117,7 @@ func (o *pointwise) prepare(_ int, raw []float64, rows []uint32, pool *pool) pac
 		g, h = max(g, l[0]), max(h, l[1])
 	}
 	o.d.link.takeLargest(&g, &h)
-	if g == 0 {
-		g = 1 // all gradients are 0: every row is fitted exactly
-	}
-	if h == 0 {
-		h = 1
-	}
+	g, h = cmp.Or(g, 1), cmp.Or(h, 1) // all gradients are 0 where every row is fitted exactly
 
 	// Without weights, hessians that are 1 take no bits.
 	if o.unit && o.d.Weight == nil {
@@ -181,7 +177,7 @@ func (o *pointwise) quantiles(sets [][]uint32, size []int, raw []float64, pool *
 				if raw != nil {
 					y -= raw[r]
 				}
-				all[s][i] = residual{keyOf(y), w}
+				all[s][i] = residual{sortKey(y), w}
 			}
 		}
 	})

@@ -195,6 +195,8 @@ func CheckParam(name string, value any) error {
 }
 
 func (s *paramSpec) setValue(p *Params, value any) error {
+	var err error
+	x := 0.0
 	switch field := s.field(p).(type) {
 	case *string:
 		v, ok := value.(string)
@@ -203,11 +205,9 @@ func (s *paramSpec) setValue(p *Params, value any) error {
 		}
 		canonical := map[string]func(string) (string, error){"objective": CanonicalObjective,
 			labelGain: canonicalGains}[s.name]
-		var err error
 		*field, err = canonical(v)
-		return err
 	case *ColumnList:
-		return s.setColumns(value, field)
+		*field, err = s.columns(value)
 	case *bool:
 		v, ok := value.(bool)
 		if !ok {
@@ -215,42 +215,41 @@ func (s *paramSpec) setValue(p *Params, value any) error {
 		}
 		*field = v
 	case *float64:
-		return s.setNumber(value, func(x float64) { *field = x })
+		*field, err = s.number(value)
 	case *int:
-		return s.setWhole(value, func(x float64) { *field = int(max(x, math.MinInt32)) })
+		x, err = s.whole(value)
+		*field = int(max(x, math.MinInt32))
 	case *uint64:
-		return s.setWhole(value, func(x float64) { *field = uint64(x) })
+		x, err = s.whole(value)
+		*field = uint64(x)
 	}
-
-	return nil
+	return err
 }
 
-// setColumns takes a list, or the number of one column.
-func (s *paramSpec) setColumns(value any, field *ColumnList) error {
+// columns takes a list, or the number of one column.
+func (s *paramSpec) columns(value any) (ColumnList, error) {
 	text, ok := value.(string)
 	if !ok {
-		if err := s.setWhole(value, func(x float64) { text = strconv.Itoa(int(x)) }); err != nil {
-			return fmt.Errorf("expected columns such as \"0,3\" or \"%sage,price\": %w", byName, err)
+		x, err := s.whole(value)
+		if err != nil {
+			return "", fmt.Errorf("expected columns such as \"0,3\" or \"%sage,price\": %w", byName, err)
 		}
+		text = strconv.Itoa(int(x))
 	}
-	list, err := parseColumns(text)
-	if err != nil {
-		return err
-	}
-	*field = list
-	return nil
+	return parseColumns(text)
 }
 
-func (s *paramSpec) setWhole(value any, store func(float64)) error {
-	return s.setNumber(value, func(x float64) { store(x) }, func(x float64) error {
-		if x != math.Trunc(x) {
-			return fmt.Errorf("expected a whole number, found %v", x)
-		}
-		return nil
-	})
+// whole is number for a parameter that takes whole numbers only.
+func (s *paramSpec) whole(value any) (float64, error) {
+	x, err := s.number(value)
+	if err == nil && x != math.Trunc(x) {
+		err = fmt.Errorf("expected a whole number, found %v", x)
+	}
+	return x, err
 }
 
-func (s *paramSpec) setNumber(value any, store func(float64), more ...func(float64) error) error {
+// number returns a value of any of Go's number types; an error says that it is none, or outside the bounds.
+func (s *paramSpec) number(value any) (float64, error) {
 	var x float64
 	switch v := value.(type) {
 	case float64:
@@ -262,20 +261,13 @@ func (s *paramSpec) setNumber(value any, store func(float64), more ...func(float
 	case uint64:
 		x = float64(v)
 	default:
-		return fmt.Errorf("expected a number, found %s", quoted(value))
+		return 0, fmt.Errorf("expected a number, found %s", quoted(value))
 	}
 
 	if !(x >= s.low && x <= s.high) || s.is(openLow) && x == s.low {
-		return fmt.Errorf("%v is outside %s", x, s.bounds())
+		return 0, fmt.Errorf("%v is outside %s", x, s.bounds())
 	}
-	for _, check := range more {
-		if err := check(x); err != nil {
-			return err
-		}
-	}
-
-	store(x)
-	return nil
+	return x, nil
 }
 
 // quoted formats a value for messages, so that text that looks like a number can be told from a number.

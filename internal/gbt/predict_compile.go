@@ -50,7 +50,7 @@ func (m *Model) compile() *forest {
 	f := &forest{features: m.Features()}
 	b := &treeBlockBuilder{answers: map[bound]uint32{}}
 	for i, t := range m.Trees {
-		b.addTree(t, f.features)
+		b.addTree(t)
 		if len(b.answers)+len(b.sets) >= treeBlockLimit || i == len(m.Trees)-1 {
 			f.treeBlocks = append(f.treeBlocks, b.treeBlock())
 			b = &treeBlockBuilder{answers: map[bound]uint32{}, tables: b.tables}
@@ -109,7 +109,7 @@ type treeBuilder struct {
 }
 
 // addTree takes the nodes nearest to the root, as many as fit.
-func (b *treeBlockBuilder) addTree(t *Tree, features int) {
+func (b *treeBlockBuilder) addTree(t *Tree) {
 	s := treeBuilder{flatTree: flatTree{tree: t}}
 	var queue []int // nodes that are placed, but not yet their children
 	placed := 0
@@ -124,12 +124,9 @@ func (b *treeBlockBuilder) addTree(t *Tree, features int) {
 		return maxExits + s.addExit(child)
 	}
 
-	switch {
-	case !t.sound(features): // inconsistent arrays: left to the walk
-		s.addExit(0)
-	case len(t.Feature) == 0:
+	if len(t.Feature) == 0 {
 		s.addExit(^0)
-	default:
+	} else {
 		reach(0)
 	}
 
@@ -383,15 +380,6 @@ func setSize(words []uint32) int {
 
 // flattens reports whether the predicate of a node can be evaluated for many rows at once.
 func (b *treeBlockBuilder) flattens(t *Tree, node int) bool {
-	if t.Decision[node]&decisionCategorical != 0 {
-		return setSize(t.categories(node)) <= maxCategories && b.tables < maxTables
-	}
-	return !math.IsNaN(t.Threshold[node])
-}
-
-// sound reports whether the tree's arrays are consistent, which they are in trees that were trained or read.
-func (t *Tree) sound(features int) bool {
-	n := len(t.Feature)
-	return len(t.Threshold) == n && len(t.Decision) == n && len(t.Left) == n && len(t.Right) == n &&
-		len(t.LeafValue) > 0 && t.check(features) == nil
+	return t.Decision[node]&decisionCategorical == 0 ||
+		setSize(t.categories(node)) <= maxCategories && b.tables < maxTables
 }

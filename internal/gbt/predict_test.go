@@ -216,8 +216,8 @@ func TestPredictAllIsPredict(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := randomForest(rng, s)
 			for i, tree := range m.Trees {
-				if !tree.sound(s.features) {
-					t.Fatalf("tree %d: %v", i, tree.check(s.features))
+				if err := tree.check(s.features); err != nil {
+					t.Fatalf("tree %d: %v", i, err)
 				}
 			}
 			for _, rows := range []int{0, 1, fewRows, 63, 64, 65, batchRows, batchRows + 64, batchRows + fewRows - 1,
@@ -264,24 +264,8 @@ func TestPredictAllOnHugeTrees(t *testing.T) {
 	}
 }
 
-// TestPredictAllOnUnusualTrees: models made by hand may contain what no file does.
-func TestPredictAllOnUnusualTrees(t *testing.T) {
-	leaf := []float64{1, 2, 4}
-	m := &Model{FeatureNames: []string{"a", "b"}, Trees: []*Tree{
-		// The child comes before its parent.
-		{Feature: []int{0, 1}, Threshold: []float64{0, 1}, Decision: []uint8{2, 2}, Left: []int{-1, -2},
-			Right: []int{1, -3}, LeafValue: leaf},
-		{Feature: []int{0, 1, 0}, Threshold: []float64{0, 1, 2}, Decision: []uint8{2, 2, 0}, Left: []int{2, -2, 1},
-			Right: []int{-1, -3, -1}, LeafValue: leaf},
-		// No value is <= NaN.
-		{Feature: []int{0, 1}, Threshold: []float64{0, math.NaN()}, Decision: []uint8{2, 10}, Left: []int{1, -2},
-			Right: []int{-1, -3}, LeafValue: leaf},
-		{Feature: []int{0}, Threshold: []float64{math.NaN()}, Decision: []uint8{2}, Left: []int{-1}, Right: []int{-2},
-			LeafValue: leaf[:2]},
-	}}
-	rng := rand.New(rand.NewPCG(5, 6))
-	checkPredictAll(t, m, randomRows(rng, m, batchRows, false), batchRows, 1)
-
+// TestPredictAllWithoutFeatures: the trees of a model without features are constants.
+func TestPredictAllWithoutFeatures(t *testing.T) {
 	none := &Model{Trees: []*Tree{constantTree(2.5), constantTree(1)}}
 	checkPredictAll(t, none, nil, 2*batchRows, 1)
 }
@@ -291,8 +275,8 @@ func TestCategoryTablesAreBounded(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	tree := randomForest(rng, forestSpec{features: 2, trees: 1, leaves: 9, bounds: 1, categorical: 1}).Trees[0]
 	b := &treeBlockBuilder{answers: map[bound]uint32{}, tables: maxTables - 1}
-	b.addTree(tree, 2)
-	b.addTree(tree, 2)
+	b.addTree(tree)
+	b.addTree(tree)
 	if first, second := &b.trees[0], &b.trees[1]; len(first.nodes) < 1 || len(second.nodes) != 0 || second.rest == nil {
 		t.Errorf("%d and %d nodes are flat", len(first.nodes), len(second.nodes))
 	}

@@ -12,18 +12,7 @@ type residual struct {
 	weight float64 // counted without its fraction
 }
 
-// keyOf maps numbers to integers of the same order. Both zeros are one.
-func keyOf(x float64) uint64 {
-	b := math.Float64bits(x)
-	switch {
-	case x == 0:
-		return 1 << 63
-	case b>>63 == 1:
-		return ^b
-	}
-	return b | 1<<63
-}
-
+// numberOf is the inverse of sortKey.
 func numberOf(key uint64) float64 {
 	if key>>63 == 1 {
 		return math.Float64frombits(key &^ (1 << 63))
@@ -116,7 +105,7 @@ func (l *link) plainQuantiles(sets [][]residual, size []int, level float64, pool
 	values, below := make([]float64, len(sets)), make([]*float64, len(sets))
 	pool.parallel(len(sets), 1, func(_, lo, hi int) {
 		for s := lo; s < hi; s++ {
-			least := keyOf(-inf)
+			least := sortKey(-inf)
 			for _, x := range sets[s] {
 				if x.key < keys[s] {
 					least = max(least, x.key)

@@ -166,12 +166,7 @@ func (o *ranking) prepare(tree int, raw []float64, _ []uint32, pool *pool) packi
 	for _, l := range largest {
 		g, h = max(g, l[0]), max(h, l[1])
 	}
-	if g == 0 {
-		g = 1 // every query is in order
-	}
-	if h == 0 {
-		h = 1
-	}
+	g, h = cmp.Or(g, 1), cmp.Or(h, 1) // all gradients are 0 where every query is in order
 	o.pack = packing{hessianBits: bitsVaryingHessian, g1: g / maxG16, h1: h / maxH16}
 	return o.pack
 }
@@ -218,7 +213,7 @@ func (q *query) sortByKeys() {
 	places := bits.Len(uint(len(q.score) - 1))
 	q.keys = q.keys[:0]
 	for i, s := range q.score {
-		q.keys = append(q.keys, ^keyOf(s)>>places<<places|uint64(i))
+		q.keys = append(q.keys, ^sortKey(s)>>places<<places|uint64(i))
 	}
 	slices.Sort(q.keys)
 	rows, score := slices.Clone(q.rows), slices.Clone(q.score)

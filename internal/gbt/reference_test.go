@@ -128,7 +128,7 @@ func (r *reference) train() *Model {
 	var scores [][]float64
 	for _, obj := range each {
 		biases = append(biases, obj.init(r.p.BoostFromAverage))
-		scores = append(scores, filled(r.d.Rows, biases[len(biases)-1]))
+		scores = append(scores, slices.Repeat(biases[len(biases)-1:], r.d.Rows))
 	}
 	for _, obj := range each {
 		if c, ok := obj.(*class); ok {

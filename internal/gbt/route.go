@@ -61,14 +61,6 @@ func replay(ctx context.Context, trees []*Tree, d *Data, raw []float64, bias flo
 	return ctx.Err()
 }
 
-func filled(n int, x float64) []float64 {
-	s := make([]float64, n)
-	for i := range s {
-		s[i] = x
-	}
-	return s
-}
-
 // walks holds one walk for each goroutine of a pool.
 type walks struct {
 	pool *pool

@@ -32,8 +32,6 @@ type splitScorer struct {
 	l1, l2 float64
 	catL2  float64
 	clip   float64 // largest output; +Inf if unbounded
-
-	draws bool // extra_trees
 }
 
 func newSplitScorer(p *Params, pack packing) splitScorer {
@@ -42,7 +40,6 @@ func newSplitScorer(p *Params, pack packing) splitScorer {
 	if p.MaxDeltaStep > 0 {
 		s.clip = p.MaxDeltaStep * pack.h1 / pack.g1
 	}
-	s.draws = p.ExtraTrees
 	return s
 }
 
@@ -135,7 +132,7 @@ func (s *splitScorer) scoreThresholds(h histogram, f scoredFeature, bins *scan, 
 	// Packed words can be scanned directly if only the plain gain counts.
 	var found threshold
 	var ok bool
-	if s.draws {
+	if s.p.ExtraTrees {
 		found, ok = s.drawnThreshold(h, f, miss, t)
 	} else if h.packed != nil && f.group == nil && s.l1 == 0 && s.clip == inf {
 		found, ok = s.amongWords(h.packed[f.from:f.from+values], miss, t, goal)

@@ -27,7 +27,7 @@ func (s *splitScorer) scoreCategorical(h histogram, from, bins, leftBins int, t 
 	}
 
 	if bins <= s.p.MaxCatToOnehot {
-		if s.draws {
+		if s.p.ExtraTrees {
 			drawn := pick(t.draw.at(uint64(feature)), leftBins)
 			all = slices.DeleteFunc(all, func(c category) bool { return c.bin != drawn })
 		}
@@ -73,7 +73,7 @@ func (s *splitScorer) runFromEnd(sorted []category, t *splitTarget, feature int,
 	longest := min(s.p.MaxCatThreshold, (len(sorted)+1)/2)
 
 	drawn := -1 // the run length that extra_trees tries
-	if s.draws {
+	if s.p.ExtraTrees {
 		drawn = pick(t.draw.at(uint64(feature)), longest)
 	}
 
@@ -95,7 +95,7 @@ func (s *splitScorer) runFromEnd(sorted []category, t *splitTarget, feature int,
 
 		// Enough rows since the last length tried.
 		since = 0
-		if s.draws && i != drawn {
+		if s.p.ExtraTrees && i != drawn {
 			continue
 		}
 

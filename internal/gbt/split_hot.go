@@ -48,30 +48,6 @@ func (sc *scan) decodeWide(pairs []wide) {
 // loop ends at the first right side that is too small; beyond the last entry nothing is left on the right, except
 // missing values.
 func (s *splitScorer) bestThreshold(below []sums, extra sums, t *splitTarget, goal float64) (gain float64, at int) {
-	if s.l1 > 0 || s.clip < inf { // an L1 penalty or a bound on outputs
-		return s.bestRegularised(below, extra, t, goal)
-	}
-
-	// The usual case: neither.
-	gain, at = goal, -1
-	l2, minH, total := s.l2, t.minH, t.total
-	for i, x := range below {
-		g, h := x.g+extra.g, x.h+extra.h
-		restG, restH := total.g-g, total.h-h
-		if restH < minH {
-			break
-		}
-		// Not of the form x*y+z: nothing here can be fused, so that all processors round alike.
-		if v := g*g/(h+l2) + restG*restG/(restH+l2); v > gain && h >= minH {
-			gain, at = v, i
-		}
-	}
-
-	return gain, at
-}
-
-// bestRegularised is bestThreshold with an L1 penalty or a bound on outputs, which sides accounts for; it is slower.
-func (s *splitScorer) bestRegularised(below []sums, extra sums, t *splitTarget, goal float64) (gain float64, at int) {
 	gain, at = goal, -1
 	for i, x := range below {
 		x = x.plus(extra)

@@ -307,7 +307,7 @@ func (l *link) divideFeatures(features []int, offset []int) []int {
 	return begin
 }
 
-// agreeOnSplits makes the best of all workers' splits the best of each leaf, as splitFinder.pickBest does for
+// agreeOnSplits makes the best of all workers' splits the best of each leaf, as pickBest does for
 // goroutines.
 func (l *link) agreeOnSplits(leaves []*leaf) {
 	if l == nil || len(leaves) == 0 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -140,8 +141,147 @@ func Train(ctx context.Context, d *Data, p Params, opt Options) (*Result, error)
 	return b.result(), nil
 }
 
-// scored is a table and held-out rows with the raw scores of the trees so far.
-type scored struct {
+// output is a raw score of a model and what it is learnt from.
+type output struct {
+	obj      objective
+	bias     float64   // the initial constant; the first tree carries it
+	raw      []float64 // by row of data; of rows that are not in use they mean nothing
+	validRaw []float64 // by row of valid; nil without
+}
+
+// checkArguments checks everything that a caller can get wrong, before memory for all rows is allocated, and sets what
+// depends on nothing else: the parameters for this table, the objectives and the link to the team.
+func (b *booster) checkArguments(d *Data, p Params) error {
+	if err := d.check(true); err != nil {
+		return err
+	}
+	if v := b.opt.Valid; v != nil {
+		if err := v.check(false); err != nil {
+			return fmt.Errorf("valid: %w", err)
+		}
+		if len(v.Features) != len(d.Features) {
+			return fmt.Errorf("%w: valid has %d features, train %d", ErrData, len(v.Features), len(d.Features))
+		}
+	}
+	if b.opt.Shift-b.opt.Shift != 0 { // NaN or infinite
+		return &ParamError{"shift", fmt.Sprintf("%v cannot be added to scores", b.opt.Shift)}
+	}
+
+	var err error
+	if d.Team != nil {
+		part := *d
+		if part.link, err = newLink(d); err != nil {
+			return err
+		}
+		d = &part
+	}
+	b.data = d
+	if d.link.leads() {
+		b.valid = b.opt.Valid
+	}
+
+	if b.p, err = p.ForTable(d.Features); err != nil {
+		return err
+	}
+	each, err := newObjective(&b.p, d)
+	if err != nil {
+		return err
+	}
+	b.outputs = make([]output, len(each))
+	for k, obj := range each {
+		b.outputs[k].obj = obj
+	}
+	b.output = &b.outputs[0]
+	if len(each) > 1 && b.opt.Shift != 0 {
+		return &ParamError{"shift", "scores of several classes have none"}
+	}
+	if b.opt.Input != nil {
+		return b.opt.Input.check(d, b.obj)
+	}
+	return nil
+}
+
+// beginScores sets all raw scores.
+func (b *booster) beginScores(fromAverage bool) {
+	for k := range b.outputs {
+		o := &b.outputs[k]
+		o.bias = o.obj.init(fromAverage)
+		o.raw = slices.Repeat([]float64{o.bias}, b.data.Rows)
+		if v := b.valid; v != nil {
+			o.validRaw = slices.Repeat([]float64{o.bias}, v.Rows)
+		}
+		if c, ok := o.obj.(*class); ok {
+			c.raw = append(c.raw, o.raw) // each class sees all
+		}
+	}
+	if v := b.valid; v != nil {
+		b.evalRaw = make([]float64, len(b.outputs)*v.Used())
+	}
+}
+
+// iterations is the number of trees of each output.
+func (b *booster) iterations() int { return len(b.trees) / len(b.outputs) }
+
+// treesOf returns the trees of the k-th output among those of all.
+func (b *booster) treesOf(k int, trees []*Tree) []*Tree {
+	if len(b.outputs) == 1 {
+		return trees
+	}
+	var own []*Tree
+	for i := k; i < len(trees); i += len(b.outputs) {
+		own = append(own, trees[i])
+	}
+	return own
+}
+
+// addToValid adds trees to the scores of the held-out rows.
+func (b *booster) addToValid(ctx context.Context, trees ...*Tree) {
+	if v := b.valid; v != nil {
+		addPredictions(ctx, trees, v.Columns, v.rows(), b.validRaw, b.walks)
+	}
+}
+
+// metric is Eval's result after the last tree; NaN without Eval. In a team, one worker evaluates.
+func (b *booster) metric() (float64, error) {
+	if b.opt.Eval == nil || b.opt.Valid == nil {
+		return math.NaN(), nil
+	}
+	return b.data.link.askLeader(b.ownMetric)
+}
+
+func (b *booster) ownMetric() (float64, error) {
+	for k := range b.outputs {
+		b.opt.Valid.gather(b.evalRaw[k:], b.outputs[k].validRaw, len(b.outputs))
+	}
+
+	v, err := b.opt.Eval(b.evalRaw)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("evaluate tree %d: %w", b.iterations(), err)
+	case v-v != 0: // NaN or infinite: nothing can be compared with it, and a checkpoint could not hold it
+		return 0, fmt.Errorf("evaluate tree %d: the metric is not a number", b.iterations())
+	}
+	return v, nil
+}
+
+// report calls Options.OnTree for the last tree.
+func (b *booster) report(metric float64, best int, start time.Time) error {
+	if b.data.Team != nil && !b.opt.Deadline.IsZero() && !time.Now().Before(b.opt.Deadline) {
+		return ErrLimit
+	}
+	if b.opt.OnTree == nil {
+		return nil
+	}
+	leaves := 0
+	for _, t := range b.trees[len(b.trees)-len(b.outputs):] {
+		leaves += t.Leaves()
+	}
+	return b.opt.OnTree(Progress{Tree: b.iterations(), Leaves: leaves, Metric: metric, Best: best,
+		Took: time.Since(start), Rows: b.opt.Rows})
+}
+
+// booster is the state of a training run between two trees.
+type booster struct {
 	p     Params // as in the model file; the grower's are scaled by Data.Copies
 	opt   Options
 	data  *Data
@@ -154,149 +294,7 @@ type scored struct {
 	evalRaw []float64 // raw scores of its used rows, in their order, for Eval
 	trees   []*Tree
 	started time.Time
-}
 
-// output is a raw score of a model and what it is learnt from.
-type output struct {
-	obj      objective
-	bias     float64   // the initial constant; the first tree carries it
-	raw      []float64 // by row of data; of rows that are not in use they mean nothing
-	validRaw []float64 // by row of valid; nil without
-}
-
-// newScored checks everything that a caller can get wrong, before memory for all rows is allocated.
-func newScored(d *Data, p Params, opt Options, pool *pool) (scored, error) {
-	s := scored{opt: opt, data: d, pool: pool, walks: newWalks(pool), started: time.Now()}
-	if err := d.check(true); err != nil {
-		return s, err
-	}
-	if v := opt.Valid; v != nil {
-		if err := v.check(false); err != nil {
-			return s, fmt.Errorf("valid: %w", err)
-		}
-		if len(v.Features) != len(d.Features) {
-			return s, fmt.Errorf("%w: valid has %d features, train %d", ErrData, len(v.Features), len(d.Features))
-		}
-	}
-	if opt.Shift-opt.Shift != 0 { // NaN or infinite
-		return s, &ParamError{"shift", fmt.Sprintf("%v cannot be added to scores", opt.Shift)}
-	}
-
-	var err error
-	if d.Team != nil {
-		part := *d
-		if part.link, err = newLink(d); err != nil {
-			return s, err
-		}
-		s.data, d = &part, &part
-	}
-	if d.link.leads() {
-		s.valid = opt.Valid
-	}
-
-	if s.p, err = p.ForTable(d.Features); err != nil {
-		return s, err
-	}
-	each, err := newObjective(&s.p, d)
-	if err != nil {
-		return s, err
-	}
-	s.outputs = make([]output, len(each))
-	for k, obj := range each {
-		s.outputs[k].obj = obj
-	}
-	s.output = &s.outputs[0]
-	if len(each) > 1 && opt.Shift != 0 {
-		return s, &ParamError{"shift", "scores of several classes have none"}
-	}
-	if opt.Input != nil {
-		err = opt.Input.check(d, s.obj)
-	}
-	return s, err
-}
-
-// beginScores sets all raw scores.
-func (s *scored) beginScores(fromAverage bool) {
-	for k := range s.outputs {
-		o := &s.outputs[k]
-		o.bias = o.obj.init(fromAverage)
-		o.raw = filled(s.data.Rows, o.bias)
-		if v := s.valid; v != nil {
-			o.validRaw = filled(v.Rows, o.bias)
-		}
-		if c, ok := o.obj.(*class); ok {
-			c.raw = append(c.raw, o.raw) // each class sees all
-		}
-	}
-	if v := s.valid; v != nil {
-		s.evalRaw = make([]float64, len(s.outputs)*v.Used())
-	}
-}
-
-// iterations is the number of trees of each output.
-func (s *scored) iterations() int { return len(s.trees) / len(s.outputs) }
-
-// treesOf returns the trees of the k-th output among those of all.
-func (s *scored) treesOf(k int, trees []*Tree) []*Tree {
-	if len(s.outputs) == 1 {
-		return trees
-	}
-	var own []*Tree
-	for i := k; i < len(trees); i += len(s.outputs) {
-		own = append(own, trees[i])
-	}
-	return own
-}
-
-// addToValid adds trees to the scores of the held-out rows.
-func (s *scored) addToValid(ctx context.Context, trees ...*Tree) {
-	if v := s.valid; v != nil {
-		addPredictions(ctx, trees, v.Columns, v.rows(), s.validRaw, s.walks)
-	}
-}
-
-// metric is Eval's result after the last tree; NaN without Eval. In a team, one worker evaluates.
-func (s *scored) metric() (float64, error) {
-	if s.opt.Eval == nil || s.opt.Valid == nil {
-		return math.NaN(), nil
-	}
-	return s.data.link.askLeader(s.ownMetric)
-}
-
-func (s *scored) ownMetric() (float64, error) {
-	for k := range s.outputs {
-		s.opt.Valid.gather(s.evalRaw[k:], s.outputs[k].validRaw, len(s.outputs))
-	}
-
-	v, err := s.opt.Eval(s.evalRaw)
-	switch {
-	case err != nil:
-		return 0, fmt.Errorf("evaluate tree %d: %w", s.iterations(), err)
-	case v-v != 0: // NaN or infinite: nothing can be compared with it, and a checkpoint could not hold it
-		return 0, fmt.Errorf("evaluate tree %d: the metric is not a number", s.iterations())
-	}
-	return v, nil
-}
-
-// report calls Options.OnTree for the last tree.
-func (s *scored) report(metric float64, best int, start time.Time) error {
-	if s.data.Team != nil && !s.opt.Deadline.IsZero() && !time.Now().Before(s.opt.Deadline) {
-		return ErrLimit
-	}
-	if s.opt.OnTree == nil {
-		return nil
-	}
-	leaves := 0
-	for _, t := range s.trees[len(s.trees)-len(s.outputs):] {
-		leaves += t.Leaves()
-	}
-	return s.opt.OnTree(Progress{Tree: s.iterations(), Leaves: leaves, Metric: metric, Best: best,
-		Took: time.Since(start), Rows: s.opt.Rows})
-}
-
-// booster is the state of a training run between two trees.
-type booster struct {
-	scored
 	progress
 	grow    *grower
 	stopped Stop
@@ -316,12 +314,11 @@ func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool)
 	if (opt.Eval != nil) != (opt.Valid != nil) || p.EarlyStoppingRound > 0 && opt.Eval == nil {
 		return nil, &ParamError{"early_stopping_round", "needs held-out rows and a metric"}
 	}
-	s, err := newScored(d, p, opt, pool)
-	if err != nil {
+	b := &booster{opt: opt, pool: pool, walks: newWalks(pool), started: time.Now(),
+		progress: progress{BestMetric: math.NaN()}}
+	if err := b.checkArguments(d, p); err != nil {
 		return nil, err
 	}
-
-	b := &booster{scored: s, progress: progress{BestMetric: math.NaN()}}
 	b.names, b.infos = describe(d.Features)
 
 	// Check the checkpoint before allocating memory for all rows.
@@ -394,7 +391,10 @@ func (b *booster) growRound(ctx context.Context) error {
 	b.RoundsWithoutSplit = 0
 	for k, t := range grown {
 		if t == nil { // other classes have splits
-			grown[k] = b.withoutSplit(&b.outputs[k])
+			grown[k] = constantTree(0)
+			if len(b.trees) == 0 { // the first tree carries the bias
+				grown[k] = constantTree(b.outputs[k].bias)
+			}
 		}
 	}
 	b.trees = append(b.trees, grown...)
@@ -406,9 +406,9 @@ func (b *booster) growTree(ctx context.Context, round, k int) (*Tree, error) {
 	tree := round*len(b.outputs) + k
 
 	// Gradients at the current raw scores, for the rows that this tree learns from.
-	obj := b.drawRows(round)
-	pack := obj.prepare(tree, b.raw, b.grow.order, b.pool)
-	b.fillGradients(obj, newKey(b.p.Seed, forRounding, tree).from(b.data.first()))
+	b.drawRows(round)
+	pack := b.obj.prepare(tree, b.raw, b.grow.order, b.pool)
+	b.fillGradients(newKey(b.p.Seed, forRounding, tree).from(b.data.first()))
 
 	t, err := b.grow.grow(ctx, tree, b.bag, b.gh, pack)
 	if err != nil || t == nil {
@@ -419,13 +419,11 @@ func (b *booster) growTree(ctx context.Context, round, k int) (*Tree, error) {
 			"lambda_l2", errDiverged, len(b.trees)+k+1)
 	}
 
-	obj.renew(b.grow, t, b.raw)
+	b.obj.renew(b.grow, t, b.raw)
 	if err := b.data.link.failed(); err != nil { // the values mean nothing
 		return nil, err
 	}
-	whole := context.WithoutCancel(ctx) // never leave raw scores partly updated
-	b.addValues(whole, t)
-	b.addToValid(whole, t)
+	b.addValues(context.WithoutCancel(ctx), t) // never leave raw scores partly updated
 
 	// The first tree carries the bias, so that the trees alone sum up to a raw score.
 	if len(b.trees) == 0 {
@@ -439,22 +437,14 @@ func (b *booster) growTree(ctx context.Context, round, k int) (*Tree, error) {
 	return t, nil
 }
 
-// withoutSplit returns the tree of a class that no split improves, while others have one.
-func (b *booster) withoutSplit(o *output) *Tree {
-	if len(b.trees) == 0 {
-		return constantTree(o.bias)
-	}
-	return constantTree(0)
-}
-
 // fillGradients computes the gradients of the bag's rows: with those of all others, since neighbours take less time,
 // unless there are few.
-func (b *booster) fillGradients(obj objective, k key) {
+func (b *booster) fillGradients(k key) {
 	rows := rowSet{n: len(b.gh)}
 	if !fillsAll(b.bag, len(b.gh)) {
 		rows.subset = b.grow.order[:b.bag]
 	}
-	b.pool.parallel(rows.len(), grain, func(_, lo, hi int) { obj.fill(b.gh, b.raw, rows, lo, hi, k) })
+	b.pool.parallel(rows.len(), grain, func(_, lo, hi int) { b.obj.fill(b.gh, b.raw, rows, lo, hi, k) })
 }
 
 // fillsAll reports whether the gradients of all rows are computed for a bag of so many.
@@ -468,21 +458,20 @@ func fillsAll(bag, rows int) bool {
 }
 
 // addValues adds the tree's values to the raw scores of all rows in use: of the bag's rows, whose leaves are known, and
-// of the others by routing them.
+// of the others and of the held-out ones by routing them.
 func (b *booster) addValues(ctx context.Context, t *Tree) {
 	b.grow.addLeafValues(b.raw)
 	if out := b.grow.order[b.bag:]; len(out) > 0 {
 		addPredictions(ctx, []*Tree{t}, b.data.Columns, rowSet{subset: out}, b.raw, b.walks)
 	}
+	b.addToValid(ctx, t)
 }
 
-// drawRows fills the grower's order with the rows in use, the bag first, both parts ascending, and returns the
-// objective with the weights that they have.
-func (b *booster) drawRows(tree int) objective {
+// drawRows fills the grower's order with the rows in use, the bag first, both parts ascending.
+func (b *booster) drawRows(tree int) {
 	rows := b.data.rows()
 	b.pool.parallel(rows.len(), grain, func(_, lo, hi int) { rows.copy(b.grow.order[lo:hi], lo) })
 	b.bag = drawBag(&b.p, tree, b.grow.order, b.grow.spare, b.data.link)
-	return b.obj
 }
 
 func (b *booster) evaluate(start time.Time) error {
