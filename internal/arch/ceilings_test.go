@@ -31,7 +31,7 @@ var ceilings = map[string]int{
 	"internal/cloud/inspect":       324,
 	"internal/cloud/pubsub":        78,
 	"internal/dataset":             5325,
-	"internal/dataset/cell":        2797,
+	"internal/dataset/cell":        2732,
 	"internal/dataset/datasettest": 235,
 	"internal/dataset/encode":      3279,
 	"internal/dataset/ingest":      6341,
@@ -41,7 +41,7 @@ var ceilings = map[string]int{
 	"internal/exact":               89,
 	"internal/expression":          548,
 	"internal/fit":                 1047,
-	"internal/gbt":                 9960,
+	"internal/gbt":                 9837,
 	"internal/ledger":              545,
 	"internal/machines":            404,
 	"internal/metric":              2639,
@@ -66,7 +66,7 @@ var ceilings = map[string]int{
 	"internal/strictyaml":          759,
 	"internal/sweep":               5149,
 	"internal/sweepstore":          1438,
-	"internal/team":                1335,
+	"internal/team":                1326,
 	"internal/telemetry":           216,
 	"launcher":                     13,
 	"launcher/command":             429,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_319
+const maxLines = 110_122
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -1,6 +1,7 @@
 package gbt
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"

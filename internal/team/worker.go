@@ -13,6 +13,7 @@
 package team
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -85,19 +86,9 @@ type Member struct {
 
 // New returns a worker that can be called. The caller closes it.
 func New(o Options) (*Member, error) {
-	w := &Member{id: o.ID, leads: o.Leads, most: o.Most, board: o.Board, wait: o.Patience, silence: o.Silence,
-		look: o.Look, log: o.Log}
-	if w.most == 0 {
-		w.most = mostWorkers
-	}
-	orElse := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	orElse(&w.wait, time.Minute)
-	orElse(&w.silence, 10*time.Second)
-	orElse(&w.look, 20*time.Millisecond)
+	w := &Member{id: o.ID, leads: o.Leads, most: cmp.Or(o.Most, mostWorkers), board: o.Board,
+		wait: cmp.Or(o.Patience, time.Minute), silence: cmp.Or(o.Silence, 10*time.Second),
+		look: cmp.Or(o.Look, 20*time.Millisecond), log: o.Log}
 	if w.log == nil {
 		w.log = func(string, ...any) {}
 	}

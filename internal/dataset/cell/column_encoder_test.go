@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"sort"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/encode"
+	"coppice/internal/dataset/table"
 	"coppice/internal/must"
 )
 
@@ -369,5 +371,23 @@ func TestOrdered(t *testing.T) {
 	}
 	if encode.Ordered(math.Copysign(0, -1)) != encode.Ordered(0) {
 		t.Error("-0 is not 0")
+	}
+}
+
+// TestCountsOfSeveralThreads: of chunks that goroutines share, the values and the inputs' counts are those of one.
+func TestCountsOfSeveralThreads(t *testing.T) {
+	enc := must.Get(NewEncoder(&dataset.Encoding{Features: []dataset.Feature{{Name: "a"}}}, nil))(t)
+	b := &table.Batch{Rows: 3 * chunkRows, Names: []string{"a"},
+		Columns: []dataset.Values{{Type: dataset.Float, Float: make([]float64, 3*chunkRows)}}}
+	b.Columns[0].Float[2*chunkRows] = math.NaN()
+
+	var one, several Inputs
+	want := must.Get(enc.Encode(b, nil, &one, 1))(t)
+	got := must.Get(enc.Encode(b, nil, &several, 3))(t)
+	if !reflect.DeepEqual(several, one) || one.Columns[0] != (InputCount{Column: "a", Missing: 1}) {
+		t.Errorf("three threads count %+v, one %+v; want one missing value of column a", several, one)
+	}
+	if !slices.EqualFunc(got, want, func(a, b float64) bool { return a == b || a != a && b != b }) {
+		t.Error("three threads encode rows in another way than one")
 	}
 }

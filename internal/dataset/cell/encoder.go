@@ -117,19 +117,14 @@ func (e *Encoder) Numbers() []bool {
 // found by name; additional ones are ignored, and one that is missing or cannot be read as its feature's kind is a
 // *table.InputError. If in is not nil, the values seen are added to it. Up to threads goroutines share the rows.
 func (e *Encoder) Encode(b *table.Batch, out []float64, in *Inputs, threads int) ([]float64, error) {
-	return e.encode(rows{b.Rows, b.File, b.Names, b.Columns}, func(row int, column, msg string) error {
-		return b.ErrorAt(row, column, "%s", msg)
-	}, out, in, threads)
+	errorAt := func(row int, column, msg string) error { return b.ErrorAt(row, column, "%s", msg) }
+	return e.encode(rows{b.Rows, b.File, b.Names, b.Columns, errorAt}, out, in, threads)
 }
 
 // EncodeSample returns the model values of a dataset's sample, as Encode does. The sample may be from another dataset
 // than the encoder.
 func (e *Encoder) EncodeSample(s *dataset.Sample) ([]float64, error) {
-	return e.encode(sampled(s), placeInSample, nil, nil, 1)
-}
-
-func placeInSample(row int, column, msg string) error {
-	return &table.InputError{File: dataset.SampleFile, Row: int64(row) + 1, Column: column, Msg: msg}
+	return e.encode(sampled(s), nil, nil, 1)
 }
 
 // rows are rows to encode.
@@ -138,20 +133,24 @@ type rows struct {
 	file    string // for messages
 	names   []string
 	columns []dataset.Values
+	errorAt func(row int, column, msg string) error
 }
 
-func sampled(s *dataset.Sample) rows { return rows{len(s.Row), dataset.SampleFile, s.Names, s.Columns} }
+func sampled(s *dataset.Sample) rows {
+	return rows{len(s.Row), dataset.SampleFile, s.Names, s.Columns, func(row int, column, msg string) error {
+		return &table.InputError{File: dataset.SampleFile, Row: int64(row) + 1, Column: column, Msg: msg}
+	}}
+}
 
 // chunkRows is how many rows are encoded at a time: their values stay in the cache while one feature after the other is
 // written into their rows.
 const chunkRows = 256
 
 // encode computes model values from columns, and counts the columns' values in in, which may be nil.
-func (e *Encoder) encode(r rows, place func(row int, column, msg string) error, out []float64, in *Inputs,
-	threads int) ([]float64, error) {
+func (e *Encoder) encode(r rows, out []float64, in *Inputs, threads int) ([]float64, error) {
 	look := e.lookups.Get().(*lookup)
 	defer look.release()
-	if err := look.resolve(&r, place); err != nil {
+	if err := look.resolve(&r); err != nil {
 		return nil, err
 	}
 	width := len(e.encoders)
@@ -160,16 +159,16 @@ func (e *Encoder) encode(r rows, place func(row int, column, msg string) error, 
 	var err error
 	if r.n <= chunkRows || threads < 2 {
 		for first := 0; first < r.n && err == nil; first += chunkRows {
-			err = look.encode(first, min(first+chunkRows, r.n), out[first*width:], place, in != nil)
+			err = look.encode(first, min(first+chunkRows, r.n), out[first*width:], r.errorAt, in != nil)
 		}
 	} else {
-		err = look.encodeChunks(r.n, out, place, in != nil, threads)
+		err = look.encodeChunks(&r, out, in != nil, threads)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if in != nil && r.n > 0 {
-		look.addCountsTo(in, r.n)
+		in.Add(&Inputs{Rows: int64(r.n), Columns: look.counts})
 	}
 	return out, nil
 }

@@ -73,36 +73,23 @@ func newWitnesses(e *dataset.Encoding, columns []string) []witness {
 // CountSample counts the inputs of a dataset's sample.
 func (e *Encoder) CountSample(s *dataset.Sample) (*Inputs, error) {
 	in := &Inputs{}
-	_, err := e.encode(sampled(s), placeInSample, nil, in, 1)
+	_, err := e.encode(sampled(s), nil, in, 1)
 	return in, err
 }
 
-// add adds the counts of other rows.
+// add adds the counts of other rows of the same column, which the zero InputCount takes on.
 func (c *InputCount) add(other *InputCount) {
+	c.Column, c.IDs = other.Column, other.IDs
 	c.Missing += other.Missing
 	c.Unseen += other.Unseen
 	c.Rare += other.Rare
-}
-
-// addCountsTo adds the counts of all chunks to in.
-func (l *lookup) addCountsTo(in *Inputs, rows int) {
-	if in.Columns == nil {
-		in.Columns = make([]InputCount, len(l.counts))
-		for i, name := range l.e.inputs {
-			w := &l.e.witnesses[i]
-			in.Columns[i] = InputCount{Column: name, IDs: w.table >= 0 || len(w.categories) > 0}
-		}
-	}
-	in.Rows += int64(rows)
-	for i := range l.counts {
-		in.Columns[i].add(&l.counts[i])
-	}
 }
 
 // countRows counts the chunk's rows, whose values are in out.
 func (l *lookup) countRows(out []float64) error {
 	for i := range l.counts {
 		c, w := &l.counts[i], &l.e.witnesses[i]
+		c.Column, c.IDs = l.e.inputs[i], w.table >= 0 || len(w.categories) > 0
 		switch {
 		case w.table >= 0:
 			if err := l.countLevels(c, w.table); err != nil {
@@ -174,9 +161,6 @@ func (l *lookup) countMissing(c *InputCount, v *dataset.Values, feature int, out
 func (in *Inputs) Add(other *Inputs) {
 	if in.Columns == nil {
 		in.Columns = make([]InputCount, len(other.Columns))
-		for i, c := range other.Columns {
-			in.Columns[i] = InputCount{Column: c.Column, IDs: c.IDs}
-		}
 	}
 	in.Rows += other.Rows
 	for i := range other.Columns {

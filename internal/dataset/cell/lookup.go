@@ -81,7 +81,7 @@ func (l *lookup) release() {
 }
 
 // resolve finds the columns by their names; of two with one name, the first.
-func (l *lookup) resolve(r *rows, place func(row int, column, msg string) error) error {
+func (l *lookup) resolve(r *rows) error {
 	if !slices.Equal(l.names, r.names) { // mostly, they are those of the rows before
 		at := make(map[string]int, len(r.names))
 		for i, name := range slices.Backward(r.names) {
@@ -89,11 +89,10 @@ func (l *lookup) resolve(r *rows, place func(row int, column, msg string) error)
 		}
 		l.names = slices.Clone(r.names)
 		for i, name := range l.e.inputs {
-			place, ok := at[name]
-			if !ok {
-				place = -1
+			l.places[i] = -1
+			if place, ok := at[name]; ok {
+				l.places[i] = place
 			}
-			l.places[i] = place
 		}
 	}
 
@@ -109,7 +108,7 @@ func (l *lookup) resolve(r *rows, place func(row int, column, msg string) error)
 		if f := l.e.encoding.Formats[name]; f != "" && v.Type == dataset.Text {
 			read, bad := ReadAs(f, v, l.e.markers)
 			if bad != nil {
-				return place(bad.At, name, bad.Msg)
+				return r.errorAt(bad.At, name, bad.Msg)
 			}
 			v = &read
 		}
@@ -119,17 +118,16 @@ func (l *lookup) resolve(r *rows, place func(row int, column, msg string) error)
 }
 
 // encodeChunks encodes rows in chunks on several goroutines. Of several errors, the first chunk's is returned.
-func (l *lookup) encodeChunks(rows int, out []float64, place func(row int, column, msg string) error, count bool,
-	threads int) error {
+func (l *lookup) encodeChunks(r *rows, out []float64, count bool, threads int) error {
 	var mu sync.Mutex
 	var failed error
-	chunks, width, at := (rows+chunkRows-1)/chunkRows, len(l.e.encoders), math.MaxInt
+	chunks, width, at := (r.n+chunkRows-1)/chunkRows, len(l.e.encoders), math.MaxInt
 	dataset.Parallel(threads, chunks, func(i int) {
 		own := l.e.lookups.Get().(*lookup)
 		defer own.release()
 		copy(own.whole, l.whole)
 		first := i * chunkRows
-		err := own.encode(first, min(first+chunkRows, rows), out[first*width:], place, count)
+		err := own.encode(first, min(first+chunkRows, r.n), out[first*width:], r.errorAt, count)
 
 		mu.Lock()
 		defer mu.Unlock()
@@ -144,7 +142,7 @@ func (l *lookup) encodeChunks(rows int, out []float64, place func(row int, colum
 }
 
 // encode writes the values of rows first to end, and counts them.
-func (l *lookup) encode(first, end int, out []float64, place func(row int, column, msg string) error,
+func (l *lookup) encode(first, end int, out []float64, errorAt func(row int, column, msg string) error,
 	count bool) error {
 	l.rows = end - first
 	for i, v := range l.whole {
@@ -164,7 +162,7 @@ func (l *lookup) encode(first, end int, out []float64, place func(row int, colum
 		if err != nil {
 			var value *ValueError
 			if errors.As(err, &value) {
-				return place(first+value.At, name, value.Msg)
+				return errorAt(first+value.At, name, value.Msg)
 			}
 			return err
 		}

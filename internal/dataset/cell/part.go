@@ -115,10 +115,6 @@ func (r *PartReader) Texts(v *dataset.Values, out []uint64) {
 				out[i] = encode.Missing()
 				continue
 			}
-			if v.Type == dataset.Int && v.Int[i] >= 0 {
-				out[i] = wholeNumber(uint64(v.Int[i]))
-				continue
-			}
 			r.buf = v.AppendText(r.buf[:0], i)
 			out[i] = encode.Text(r.buf)
 		}
@@ -145,19 +141,6 @@ func (r *PartReader) Texts(v *dataset.Values, out []uint64) {
 			k.text, k.hash = s, r.textOrMissing(s)
 		}
 		out[i] = k.hash
-	}
-}
-
-// wholeNumber hashes the text of a whole number.
-func wholeNumber(n uint64) uint64 {
-	var text [20]byte
-	at := len(text)
-	for {
-		at--
-		text[at] = '0' + byte(n%10)
-		if n /= 10; n == 0 {
-			return encode.Text(text[at:])
-		}
 	}
 }
 

@@ -155,32 +155,15 @@ func (s *Searcher) Find(xs []float64, out []uint8, missing uint8) {
 		s.findEverywhere(xs, out, missing)
 	case s.cells.byBits:
 		s.findByBits(xs, out, missing)
-	case s.inCell > 1:
-		s.findThree(xs, out, missing)
 	default:
-		s.findOne(xs, out, missing)
+		s.findEvenly(xs, out, missing)
 	}
 }
 
 // The loops below copy what they need of s to local variables, to keep it in registers.
 
-// findOne is the case of most columns: cells of equal width, with at most one bound in each.
-func (s *Searcher) findOne(xs []float64, out []uint8, missing uint8) {
-	guide, table, scale, offset := s.guide, &s.table, s.cells.scale, s.cells.offset
-	out = out[:len(xs)]
-	for i, x := range xs {
-		z := even(x, scale, offset)
-		if !(z >= 0 && z < guideCells) {
-			out[i] = s.outside(x, missing)
-			continue
-		}
-		p := guide[uint(int64(z))%guideCells]
-		out[i] = p + above(x, table[p])
-	}
-}
-
-// findThree is the case of cells of equal width with up to three bounds in one.
-func (s *Searcher) findThree(xs []float64, out []uint8, missing uint8) {
+// findEvenly is the case of most columns: cells of equal width, with up to three bounds in one.
+func (s *Searcher) findEvenly(xs []float64, out []uint8, missing uint8) {
 	guide, table, scale, offset := s.guide, &s.table, s.cells.scale, s.cells.offset
 	out = out[:len(xs)]
 	for i, x := range xs {

@@ -80,7 +80,7 @@ func (n *numeral) scanDigits(s string, i int) int {
 	return i
 }
 
-// ParseNumber reads a decimal number and tells whether it looks like a quantity. NaN is formNumber.
+// ParseNumber reads a decimal number and tells whether it looks like a quantity. NaN is FormNumber.
 // Programming-language forms (hexadecimal, underscores) are text.
 func ParseNumber(s string) (float64, Form) {
 	s = Trim(s)

@@ -30,10 +30,11 @@ func ParseTime(s string) (sec, nsec int64, ok bool) { return parseTime(s, YearFi
 func parseTime(s string, order DayOrder) (sec, nsec int64, ok bool) {
 	p := timeText{s: Trim(s), ok: true}
 	year, month, day := p.parseDate(order)
-	if !p.ok || month < 1 || month > 12 || day < 1 || day > daysInMonth(year, month) {
+	date := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
+	if _, m, d := date.Date(); !p.ok || int(m) != month || d != day { // 31 April would be 1 May
 		return 0, 0, false
 	}
-	local := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC).Unix()
+	local := date.Unix()
 	if p.s == "" {
 		return local, 0, true
 	}
@@ -302,17 +303,4 @@ func (p *timeText) readRegion(local int64) int {
 		_, offset = time.Unix(local-int64(offset), 0).In(known.(*time.Location)).Zone()
 	}
 	return offset
-}
-
-func daysInMonth(year, month int) int {
-	switch month {
-	case 4, 6, 9, 11:
-		return 30
-	case 2:
-		if year%4 == 0 && (year%100 != 0 || year%400 == 0) {
-			return 29
-		}
-		return 28
-	}
-	return 31
 }
