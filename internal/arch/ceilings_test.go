@@ -12,7 +12,7 @@ var ceilings = map[string]int{
 	"aggregator":                   15,
 	"aggregator/command":           87,
 	"aggregator/internal/cli":      261,
-	"aggregator/internal/conclude": 3929,
+	"aggregator/internal/conclude": 3928,
 	"aggregator/internal/judge":    897,
 	"bench/gauge":                  590,
 	"container/roots":              34,
@@ -44,12 +44,12 @@ var ceilings = map[string]int{
 	"internal/gbt":                 9837,
 	"internal/ledger":              545,
 	"internal/machines":            404,
-	"internal/metric":              2639,
+	"internal/metric":              2629,
 	"internal/must":                36,
 	"internal/nights":              3755,
 	"internal/nights/nightstest":   1012,
 	"internal/notify":              554,
-	"internal/page":                2672,
+	"internal/page":                2686,
 	"internal/page/pagetest":       370,
 	"internal/page/plot":           599,
 	"internal/problem":             120,
@@ -64,7 +64,7 @@ var ceilings = map[string]int{
 	"internal/slurm":               622,
 	"internal/strictjson":          304,
 	"internal/strictyaml":          759,
-	"internal/sweep":               5149,
+	"internal/sweep":               5148,
 	"internal/sweepstore":          1438,
 	"internal/team":                1326,
 	"internal/telemetry":           216,
@@ -72,7 +72,7 @@ var ceilings = map[string]int{
 	"launcher/command":             429,
 	"launcher/internal/bill":       273,
 	"launcher/internal/clean":      553,
-	"launcher/internal/cli":        4073,
+	"launcher/internal/cli":        4072,
 	"launcher/internal/cloudjob":   503,
 	"launcher/internal/console":    283,
 	"launcher/internal/doctor":     638,
@@ -82,10 +82,10 @@ var ceilings = map[string]int{
 	"launcher/internal/predict":    652,
 	"launcher/internal/provision":  465,
 	"launcher/internal/quote":      1441,
-	"launcher/internal/report":     1355,
+	"launcher/internal/report":     1376,
 	"launcher/internal/reproduce":  475,
 	"launcher/internal/serve":      1644,
-	"launcher/internal/show":       1876,
+	"launcher/internal/show":       1886,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1662,
 	"launcher/internal/sweepview":  650,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_122
+const maxLines = 110_154
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

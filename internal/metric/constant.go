@@ -114,16 +114,6 @@ func (t *Tested) Without(name string) string {
 	return "the mean alone"
 }
 
-// AsGood is the trial over which the winner's lead may be luck; nil without one.
-func (t *Tested) AsGood() *int {
-	for _, r := range []*Rival{t.RunnerUp, t.Default} {
-		if r != nil && r.Low <= 0 && r.High >= 0 {
-			return &r.Trial
-		}
-	}
-	return nil
-}
-
 // Shares are those of the test rows' classes, of labels 0 and 1 of both; nil of other labels.
 func (t *Tested) Shares() []float64 {
 	var sum float64

@@ -39,8 +39,8 @@ func (p *sweepPage) answer() answer {
 	w := p.Winner
 	switch {
 	case w == nil:
-		return answer{answerOpen, fmt.Sprintf("%s: %d of %s ended", capital(p.State), p.Done,
-			english.Plural(p.Of, "trial", ""))}
+		return answer{map[bool]string{false: answerOpen, true: answerNone}[p.State == Interrupted],
+			fmt.Sprintf("%s: %d of %s ended", capital(p.State), p.Done, english.Plural(p.Of, "trial", ""))}
 	case w.Outcome == sweep.OutcomeCancelled:
 		return answer{answerNone, "Cancelled"}
 	case w.Outcome != sweep.OutcomeWinner && p.CommonFailure() != "":
@@ -80,8 +80,10 @@ func (p *sweepPage) Pace() pace {
 	return pace{Left: p.Left}
 }
 
-// Todo is what a running sweep asks of a person.
-func (p pace) Todo(id string) sweep.Todo { return sweep.Todo{Sweep: id, OverBudget: p.Over()} }
+// Todo is what a sweep that has not ended asks of a person.
+func (p *sweepPage) Todo() sweep.Todo {
+	return sweep.Todo{Sweep: p.ID, OverBudget: p.Pace().Over(), Stopped: p.State == Interrupted}
+}
 
 // Total is what it would cost without a budget.
 func (p pace) Total() float64 { return p.Spent + p.Hourly*p.Left.Expected/3600 }

@@ -304,7 +304,11 @@ func testLooks(t *testing.T, p *pagetest.Page, url string) {
 	p.Go(url)
 	judge(t, p, "on a phone")
 	shot(p, "09-phone")
+	const filter = "getComputedStyle(document.getElementById('filter'))"
+	want(t, "the filter on a phone, with nothing open to filter", p.Text(filter+".display"), "none")
 	p.Eval("document.querySelectorAll('details.part').forEach(d => { d.open = true; })", nil)
+	want(t, "the filter on a phone, above what it filters", p.Text(filter+".display + ' ' + "+filter+".position"),
+		"flex static")
 	testReadable(t, p, "on a phone")
 	p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 900, "height": 1200, "deviceScaleFactor": 1,
 		"mobile": false})
@@ -319,8 +323,10 @@ const small = `[...new Set([...document.querySelectorAll('body *')].filter(e => 
 	const s = parseFloat(getComputedStyle(e).fontSize) * (e.ownerSVGElement ? e.ownerSVGElement.getScreenCTM().a : 1);
 	return s < 10.95 ? s.toFixed(1) + ' px in ' + (e.closest('figure') || e).id + ' ' + e.tagName : ''; }).filter(Boolean))].join(', ')`
 
-// rows are those of all tables that are not as high as all others.
-const rows = `[...document.querySelectorAll('tr')].filter(r => r.offsetHeight && Math.abs(r.offsetHeight - 28) > 1)
+// rows are those of all tables that are not as high as all others, but for words that take more than a line.
+const rows = `[...document.querySelectorAll('tr')].filter(r => r.offsetHeight && Math.abs(r.offsetHeight - 28) > 1 &&
+	![...r.querySelectorAll('td.r')].some(c => { const t = document.createRange(); t.selectNodeContents(c);
+		return getComputedStyle(c).whiteSpace === 'normal' && t.getBoundingClientRect().height > 28; }))
 	.map(r => r.closest('table').id + ' ' + r.offsetHeight + ': ' + r.textContent.slice(0, 60)).join()`
 
 // testReadable says that no text is too small, every row of a table 28 pixels high, and nothing wider than the window.
@@ -442,7 +448,7 @@ func TestBrowserTenSeconds(t *testing.T) {
 			"Nothing to do: version 9 stays live, and the next night tries again"}},
 		{"quiet home", &page.Index{Models: tonight().Models[1:]}, []string{"Nothing to do", "nothing is live"}},
 		{"sweep", sample(50), []string{"ctr version 9 is live", "trial 14", "Why",
-			"average_precision on test of ctr@9",
+			"average_precision on test of ctr version 9",
 			"the base rate alone, log_loss",
 			"Better than version 8: log_loss 0.88 % better (+0.35 to +1.4 %).", "Nothing to do: version 9 is live.",
 			"the runner-up (trial 44)", "within noise", "the default (trial 2)", "2.6 %", "version 8", "0.88 %",

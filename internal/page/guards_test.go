@@ -31,6 +31,11 @@ var guards = []struct{ name, says, fault string }{
 		`document.querySelector('svg.plot text').setAttribute('x', '-60')`},
 	// On a desk, names of columns beyond the edge of a table with a title: it is narrow enough for all of them.
 	{"clipped names of columns", beyond, `document.querySelector('#metrics th').style.minWidth = '900px'`},
+	// On a desk, words of a table of nights, versions or moves that end in dots.
+	{"cut words in a table", `innerWidth < 1000 ? '' :
+		[...document.querySelectorAll(':is(#nights, #versions, #aliases, #metrics) td')]
+		.filter(c => c.scrollWidth > c.clientWidth + 1).map(c => c.textContent.slice(0, 60)).join(', ')`,
+		`document.querySelector('#metrics td').style.cssText = 'display: block; width: 20px; overflow: hidden'`},
 	// What is clicked is reached by Tab, in the order of the page.
 	{"out of the keyboard's reach", `[...document.querySelectorAll('a[href], button, input, select, textarea, summary, [role=slider]')].filter(e => e.tabIndex !== 0 && !e.disabled).map(e => e.outerHTML.slice(0, 80)).join(', ')`,
 		`document.querySelector('button').tabIndex = -1`},

@@ -27,8 +27,11 @@ type IndexModel struct {
 	Held               int         // sweeps since that did not make a champion, one after the other, the last one too
 }
 
-// Running is the state of a sweep that has not ended.
-const Running = "running"
+// The states of a sweep that has not ended; of the second the job is gone, and trials are left.
+const (
+	Running     = "running"
+	Interrupted = "interrupted"
+)
 
 // IndexSweep is a line of the list of sweeps.
 type IndexSweep struct {
@@ -59,6 +62,9 @@ type IndexSweep struct {
 	AsOf    time.Time   `json:"-"` // when its newest object was written
 }
 
+// OwnScore heads scores that do not compare: each was measured on other rows.
+const OwnScore = "score, own test rows"
+
 // Unreadable is the state of a sweep whose plan or conclusion cannot be read.
 const Unreadable = "unreadable"
 
@@ -73,11 +79,11 @@ type IndexDataset struct {
 // homePage is an index as its template wants it: what a person has to do, what runs, and all there is.
 type homePage struct {
 	*Index
-	Blocked               []IndexDataset // whose newest night was
-	Due                   []IndexModel   // whose last sweep asks for something
-	Broken, Over, Running []IndexSweep   // that cannot be read; that reach their budget; that run
-	Things                int            // to do
-	Empty                 bool           // there is nothing yet
+	Blocked                []IndexDataset // whose newest night was
+	Due                    []IndexModel   // whose last sweep asks for something
+	Broken, Asked, Running []IndexSweep   // that cannot be read; that have not ended and ask for something; that run
+	Things                 int            // to do
+	Empty                  bool           // there is nothing yet
 }
 
 // Write writes the page.
@@ -97,21 +103,25 @@ func (i *Index) Write(w io.Writer) error {
 		if s.State == Unreadable {
 			p.Broken = append(p.Broken, s)
 		}
-		if s.Running {
+		if !s.Running {
+			continue
+		}
+		if !s.Asks.Stopped {
 			p.Running = append(p.Running, s)
-			if s.Pace().Over() {
-				p.Over = append(p.Over, s)
-			}
+		}
+		if s.Asks.Sweep, s.Asks.OverBudget = s.ID, s.Pace().Over(); s.Asks.Due() {
+			p.Asked = append(p.Asked, s)
 		}
 	}
-	p.Things = len(p.Blocked) + len(p.Broken) + len(p.Due) + len(p.Over)
+	p.Things = len(p.Blocked) + len(p.Broken) + len(p.Due) + len(p.Asked)
 	return writePage(w, "Coppice", "index.html", p, newData("still", "coppice"))
 }
 
 // Class is how the list of what there is to do is painted.
 func (p *homePage) Class() string {
 	broken := func(m IndexModel) bool { return m.Last.Class() == answerNone }
-	if len(p.Blocked)+len(p.Broken) > 0 || slices.ContainsFunc(p.Due, broken) {
+	stopped := func(s IndexSweep) bool { return s.Asks.Stopped }
+	if len(p.Blocked)+len(p.Broken) > 0 || slices.ContainsFunc(p.Due, broken) || slices.ContainsFunc(p.Asked, stopped) {
 		return answerNone
 	}
 	return answerHeld
@@ -137,7 +147,7 @@ func (s IndexSweep) Live(champion int) bool {
 
 // Class is how the sweep is painted.
 func (s IndexSweep) Class() string {
-	if s.State == Unreadable {
+	if s.State == Unreadable || s.Asks.Stopped {
 		return answerNone
 	}
 	switch s.Verdict {
@@ -172,7 +182,7 @@ func (s IndexSweep) Word() string {
 	if s.Verdict != "" {
 		return sweep.VerdictWords(s.Verdict)
 	}
-	return words(s.State)
+	return words(map[bool]string{false: s.State, true: Interrupted}[s.Asks.Stopped])
 }
 
 // Pace is that of a running sweep; what it has spent is about.

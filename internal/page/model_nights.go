@@ -26,18 +26,18 @@ func (m *Month) Last() *ModelNight {
 	return nil
 }
 
-// Asks is what the last night asks of a person, with the version that is live; of nights that all run or were cancelled
-// it is the newest. Empty without any.
+// Asks is what the last night asks of a person that has ended or asks for something, with the version that is live; of
+// nights that all run or were cancelled it is the newest. Empty without any.
 func (m *Month) Asks(champion int) string {
-	last := m.Last()
-	read := func(n ModelNight) bool { return n.State != Unreadable }
-	if i := slices.IndexFunc(m.Nights, read); last == nil && i >= 0 {
-		last = &m.Nights[i]
+	asks := func(n ModelNight) bool { return n.Counts() || n.Verdict == "" && n.IndexSweep.Asks.Due() }
+	i := slices.IndexFunc(m.Nights, asks)
+	if i < 0 {
+		i = slices.IndexFunc(m.Nights, func(n ModelNight) bool { return n.State != Unreadable })
 	}
-	if last == nil {
+	if i < 0 {
 		return ""
 	}
-	return last.Todo(champion, m.InARow(champion)).String()
+	return m.Nights[i].Todo(champion, m.InARow(champion)).String()
 }
 
 // ModelNight is one night of a model: a sweep of it, or a table that was blocked before one, which has no ID. Its Night
@@ -50,6 +50,8 @@ type ModelNight struct {
 	Live int    `json:"champion,omitempty"`
 	Age  int    `json:"age,omitempty"`
 	Slot string `json:"-"` // the day by which nights are ordered: of its slot, or else of At
+	// Clock follows Night where another night has the same one: when it was made, in UTC.
+	Clock string `json:"-"`
 	// Manual says that a person promoted what the night did not.
 	Manual bool `json:"manual,omitempty"`
 

@@ -111,8 +111,8 @@ func TestModelPage(t *testing.T) {
 // was found in its table, how the live version did on its rows, and of those held back why.
 func TestNightsOfAModel(t *testing.T) {
 	text := said(write(t, versions(10)))
-	for _, want := range []string{"Version 9 is live promoted 2026-11-20 04:00 UTC " +
-		"The last night, 2026-11-21 03:00 UTC : not promoted. W" + worseThan9[1:] + ". " +
+	for _, want := range []string{"Version 9 is live promoted 2026-11-20 04:00 " +
+		"The last night, 2026-11-21 03:00 : not promoted. W" + worseThan9[1:] + ". " +
 		"Nothing to do: version 9 stays live, and the next night tries again.",
 		"made a champion 9 of 11 nights",
 		"warning: price",

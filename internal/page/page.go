@@ -127,13 +127,13 @@ func VersionOf(page []byte) string {
 	return string(after[:sha256.Size*2])
 }
 
-// when is a time that the script shows in the reader's time zone.
+// when is a time in UTC, as the page's bar says once; the script has the reader's beside it under the pointer.
 func when(t time.Time) template.HTML {
 	if t.IsZero() {
 		return "–"
 	}
 	t = t.UTC()
-	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s UTC</time>`, t.Format(time.RFC3339),
+	return template.HTML(fmt.Sprintf(`<time datetime="%s">%s</time>`, t.Format(time.RFC3339),
 		t.Format("2006-01-02 15:04")))
 }
 

@@ -1,4 +1,4 @@
-// What a page does beside being looked at: filter, sort, pick out, tables, CSV, the reader's time zone, news from a console.
+// What a page does beside being looked at: filter, sort, pick out, tables, CSV, news from a console.
 // Every mark of a trial carries its number (data-t); nothing here draws a plot.
 'use strict';
 (() => {
@@ -27,7 +27,7 @@
   const digits = (v, n) => String(+v.toPrecision(n));
   function show(c, v) {
     if (v === null || v === undefined) return '–';
-    if (c.time) return local(new Date(v * 1000));
+    if (c.time) return utc(new Date(v * 1000));
     if (typeof v !== 'number') return String(v);
     if (c.d) return v.toFixed(c.d);
     const a = Math.abs(v);
@@ -42,16 +42,12 @@
   }
   function ago(d) {
     const s = (Date.now() - d) / 1000, unit = [[86400, 'day'], [3600, 'hour'], [60, 'minute']].find(u => s >= u[0]);
-    if (s < 0) return local(d);
+    if (s < 0) return utc(d);
     if (!unit) return 'a moment ago';
     const n = Math.floor(s / unit[0]);
     return `${n} ${unit[1]}${n === 1 ? '' : 's'} ago`;
   }
-  const two = n => String(n).padStart(2, '0');
-  function local(d) {
-    const zone = d.toLocaleTimeString('en', {timeZoneName: 'short'}).split(/\s/).pop();
-    return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())} ${zone}`;
-  }
+  const utc = d => d.toISOString().slice(0, 16).replace('T', ' ');
   function make(tag, attrs, ...children) {
     const e = document.createElement(tag);
     for (const k in attrs) e.setAttribute(k, attrs[k]);
@@ -358,8 +354,8 @@
     if (!live) $$('a.in').forEach(a => a.removeAttribute('href'));
     $$('time').forEach(e => {
       const d = new Date(e.dateTime), kind = e.dataset.ago, old = Date.now() - d;
-      e.title = local(d);
-      e.textContent = (kind === 'clock' ? e.title.slice(11, 16) + e.title.slice(19) : kind ? ago(d) : e.title.slice(0, 16)) + (kind === 'night' && old > 2592e5 ? ', none since' : e.dataset.fresh && old > 36e5 ? ', over an hour ago' : '');
+      e.title = `${utc(d)} UTC, here ${d.toLocaleString('en', {dateStyle: 'medium', timeStyle: 'long'})}`;
+      e.textContent = (kind && kind !== 'clock' ? ago(d) : e.textContent) + (kind === 'night' && old > 2592e5 ? ', none since' : e.dataset.fresh && old > 36e5 ? ', over an hour ago' : '');
     });
     columnMenu();
     $('#main').setAttribute('aria-busy', false);

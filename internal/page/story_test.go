@@ -134,14 +134,14 @@ func TestChosenAndJudged(t *testing.T) {
 		"on valid."
 	const base = "the base rate alone, log_loss"
 	for promoted, want := range map[bool][]string{
-		true: {"ctr version 9 is live 2026-11-20 04:00 UTC " +
+		true: {"ctr version 9 is live 2026-11-20 04:00 " +
 			"Better than version 8: log_loss 0.88 % better " +
 			"(&#43;0.35 to &#43;1.4 %). Trial 14 was chosen on valid; on test trial 44 is as good: the winner&#39;s " +
 			"average_precision is 0.84 % better (-0.34 to &#43;2 %).",
 			"0.1162 4.3 times the base rate",
 			"20,000 sampled test rows: log_loss 0.113 against 0.114",
 			"chosen by average_precision on valid and promoted " + judged, base, "Why it won"},
-		false: {"ctr version 9 is not live: not promoted 2026-11-20 04:00 UTC Better than version 8 on 20,000 sampled ",
+		false: {"ctr version 9 is not live: not promoted 2026-11-20 04:00 Better than version 8 on 20,000 sampled ",
 			"To do: decide whether version 9 goes live: launcher registry promote ctr@9",
 			"chosen by average_precision on valid and judged " + judged, base,
 			"Why this trial was chosen"}} {

@@ -238,8 +238,8 @@ type Conclusion struct {
 	Test        map[string]float64 `json:"test,omitempty"`  // of the winner, calibrated, on test
 	Within      *Within            `json:"within,omitempty"`
 	Without     *float64           `json:"without_features,omitempty"` // the metric on test, of a model without
-	AsGood      *int               `json:"as_good,omitempty"`          // a trial that the winner leads within noise
-	Lead        *Lead              `json:"lead,omitempty"`             // over the runner-up
+	AsGood      *int               `json:"as_good,omitempty"`          // of earlier builds: a trial as good
+	Lead        *Lead              `json:"lead,omitempty"`             // over the runner-up, or the default
 	Calibration *Calibration       `json:"calibration,omitempty"`
 	Verified    *Verified          `json:"verified,omitempty"`
 	Gate        *GateDecision      `json:"gate,omitempty"`

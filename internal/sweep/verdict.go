@@ -292,7 +292,7 @@ func Headline(model string, version int, v Verdict) string {
 	return fmt.Sprintf("%s version %d is not live: %s", model, version, VerdictWords(v))
 }
 
-// Won says how sure the winner is: how far it is from the runner-up, or else which trial is as good; empty if neither
+// Won says how sure the winner is: how far it is from the next best trial, or else which is as good; empty if neither
 // is known.
 func (c *Conclusion) Won() string {
 	if c == nil || c.Lead == nil && c.AsGood == nil {
@@ -309,8 +309,7 @@ func (c *Conclusion) Won() string {
 		intervalInWords(100*l.Low, 100*l.High, way == "worse"))
 	switch {
 	case l.Low > 0:
-		return fmt.Sprintf("trial %d won: on test its %s is %s than that of trial %d, the runner-up", c.Trial, l.Metric,
-			by, l.Trial)
+		return fmt.Sprintf("trial %d won: on test its %s is %s than trial %d's", c.Trial, l.Metric, by, l.Trial)
 	case l.High < 0:
 		stands = "is better"
 	}

@@ -73,7 +73,7 @@ func TestWon(t *testing.T) {
 	third := 3
 	for want, c := range map[string]*sweep.Conclusion{
 		"": {},
-		"trial 39 won: on test its auc is 2.1 % better (+0.4 to +3.8 %) than that of trial 5, the runner-up": {
+		"trial 39 won: on test its auc is 2.1 % better (+0.4 to +3.8 %) than trial 5's": {
 			AsGood: &third, Lead: &sweep.Lead{Trial: 5, Metric: "auc", Gain: 0.021, Low: 0.004, High: 0.038}},
 		"trial 39 was chosen on valid; on test trial 5 is as good: the winner's auc is 1.3 % better (-0.9 to +3.5 %)": {
 			Lead: &sweep.Lead{Trial: 5, Metric: "auc", Gain: 0.013, Low: -0.009, High: 0.035}},

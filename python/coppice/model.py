@@ -52,7 +52,7 @@ class Model:
         self._forest, self._text, self._encoder, self._calibrator = forest, text, encoder, calibrator
 
     def __repr__(self) -> str:
-        return f"<coppice.Model {self.name or '?'}@{self.version or '?'}: {self.objective}, {len(self.features)} features of {len(self.inputs)} columns>"
+        return f"<coppice.Model {self.name or '?'} version {self.version or '?'}: {self.objective}, {len(self.features)} features of {len(self.inputs)} columns>"
 
     @classmethod
     def load(

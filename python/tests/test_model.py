@@ -38,6 +38,7 @@ class Loading(unittest.TestCase):
             self.assertEqual(want, coppice.Model.load(self.root, "ctr", *arguments).version)
         m = coppice.Model.load(self.folder)
         self.assertEqual(("ctr", 1, "binary", "platt"), (m.name, m.version, m.objective, m.calibration))
+        self.assertIn("ctr version 1: binary", repr(m))
         local = pafs.SubTreeFileSystem(self.root, pafs.LocalFileSystem())
         self.assertEqual(2, coppice.Model.load("", "ctr", filesystem=local).version)
         self.assertEqual(1, coppice.Model.load("registry/ctr/versions/1", filesystem=local).version)

@@ -1,6 +1,7 @@
 package conclude
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -72,8 +73,7 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 	c.Outcome, c.Trial, c.Model = sweep.OutcomeWinner, w.result.Trial, p.Spec.Model
 	c.Valid, c.Test, c.Calibration, c.Verified = w.result.Metrics, w.test, w.calibration, w.verified
 	c.Within = w.within
-	c.AsGood = w.tested.AsGood()
-	if r := w.tested.RunnerUp; r != nil && r.Old != 0 {
+	if r := cmp.Or(w.tested.RunnerUp, w.tested.Default); r != nil && r.Old != 0 {
 		c.Lead = &sweep.Lead{Trial: r.Trial, Metric: r.Metric, Gain: r.By(r.Gain), Low: r.By(r.Low), High: r.By(r.High)}
 	}
 	if v, ok := w.tested.OfConstant(p.Spec.Metric); ok {
@@ -215,7 +215,6 @@ type report struct {
 	Test        map[string]float64 `json:"test"`
 	Within      *sweep.Within      `json:"within,omitempty"`
 	Without     *float64           `json:"without_features,omitempty"`
-	AsGood      *int               `json:"as_good,omitempty"`
 	Lead        *sweep.Lead        `json:"lead,omitempty"`
 	Calibration *sweep.Calibration `json:"calibration,omitempty"`
 	Verified    *sweep.Verified    `json:"verified"`
@@ -253,7 +252,7 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, f *final
 		scorer.FileResult: result,
 		scorer.FileTested: w.tested,
 		scorer.FileReport: report{Sweep: p.Sweep, Trial: c.Trial, Dataset: ref, Reason: c.Reason, Valid: c.Valid,
-			Test: c.Test, Within: c.Within, Without: c.Without, AsGood: c.AsGood, Lead: c.Lead,
+			Test: c.Test, Within: c.Within, Without: c.Without, Lead: c.Lead,
 			Calibration: c.Calibration, Verified: c.Verified, Final: c.Final},
 	}
 	for name, v := range records {

@@ -128,7 +128,7 @@ func (a *Aggregator) fromVersion(ctx context.Context, id sweep.ID, k *known, v *
 	if r.Sweep == id {
 		out.Trial, out.Reason, out.Valid, out.Test = r.Trial, r.Reason, r.Valid, r.Test
 		out.Calibration, out.Verified, out.Final = r.Calibration, r.Verified, r.Final
-		out.Within, out.Without, out.AsGood, out.Lead = r.Within, r.Without, r.AsGood, r.Lead
+		out.Within, out.Without, out.Lead = r.Within, r.Without, r.Lead
 	}
 
 	p := k.plan

@@ -85,7 +85,7 @@ var colours = map[Standing]string{"ok": "32", "winner": "32", "good": "32", "sam
 	"promoted by hand": "32", "live": "32", "running": "34",
 	"warning": "33", "warnings": "33", "paused": "33", "accepted": "33", "not promoted": "33", "not comparable": "33",
 	"problem": "31", "blocked": "31", "no winner": "31", "cancelled": "31", "unreadable": "31",
-	"failed": "31", "differs": "31", "bad": "31"}
+	"failed": "31", "interrupted": "31", "differs": "31", "bad": "31"}
 
 // Table collects rows.
 type Table struct {

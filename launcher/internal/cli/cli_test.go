@@ -87,7 +87,7 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 			t.Errorf("%s was submitted %d times", id, n)
 		}
 	}
-	w.says(w.must("status"), "ctr@1", "promoted")
+	w.says(w.must("status"), "ctr version 1", "promoted")
 	var id sweep.ID
 	for id = range w.jobs.submitted {
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -48,7 +47,7 @@ func (w *Setup) withVersion(ctx context.Context, arg string, use func(registry.V
 }
 
 // changeVersion is withVersion for commands that change something of a version, which must be named.
-func (w *Setup) changeVersion(ctx context.Context, arg string, use func(v registry.Version, name string) error) error {
+func (w *Setup) changeVersion(ctx context.Context, arg string, use func(v registry.Version) error) error {
 	model, ref, err := sweep.SplitModelRef(arg)
 	if err != nil {
 		return err
@@ -56,9 +55,7 @@ func (w *Setup) changeVersion(ctx context.Context, arg string, use func(v regist
 	if ref == "" {
 		return program.Usagef("%q: say which version: %s@VERSION or %s@ALIAS", arg, model, model)
 	}
-	return w.withVersion(ctx, arg, func(v registry.Version) error {
-		return use(v, fmt.Sprintf("%s@%d", v.Model, v.Number))
-	})
+	return w.withVersion(ctx, arg, use)
 }
 
 // versionOfAlias is the version that an alias points at, 0 if there is none.

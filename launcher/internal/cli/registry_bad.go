@@ -17,7 +17,7 @@ func registryBadCommand(w *Setup) *cobra.Command {
 		Example: `  launcher registry bad ctr@12 --why "labels of 18 November were shuffled"
   launcher registry bad ctr@12 --undo --why "they were not"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return w.changeVersion(cmd.Context(), args[0], func(v registry.Version, _ string) error {
+			return w.changeVersion(cmd.Context(), args[0], func(v registry.Version) error {
 				if undo {
 					err := w.registry.ClearBad(cmd.Context(), v.Model, v.Number, w.actFor(why))
 					if err == nil {

@@ -22,7 +22,8 @@ stay in the bucket until its owner removes them: launcher clean lists them. Asks
 given.`,
 		Example: `  launcher registry delete ctr@4 --why "trained on data that had to go"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return w.changeVersion(cmd.Context(), args[0], func(v registry.Version, name string) error {
+			return w.changeVersion(cmd.Context(), args[0], func(v registry.Version) error {
+				name := fmt.Sprintf("%s@%d", v.Model, v.Number)
 				if args[0] != name {
 					return program.Usagef("%q: give the version's number, %s", args[0], name)
 				}

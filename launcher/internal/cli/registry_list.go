@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"coppice/internal/page"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
@@ -69,7 +70,7 @@ func listModels(ctx context.Context, w *Setup) error {
 			w.printf("no model yet: `launcher fit TABLE --label COLUMN` trains one\n")
 			return
 		}
-		t := w.screen().Table("model", "versions", "champion", "score on test", "age")
+		t := w.screen().Table("model", "versions", "champion", page.OwnScore, "age")
 		for _, m := range all {
 			age := ""
 			if !m.Registered.IsZero() {

@@ -128,7 +128,7 @@ func (c *Console) sweepPage(ctx context.Context, id sweep.ID) (*watched, error) 
 
 // Handler serves requests that were sent to one of hosts, as a browser names them.
 func (c *Console) Handler(hosts []string) http.Handler {
-	c.pages.Online = c.Online
+	c.pages.Online, c.pages.Job = c.Online, c.Job
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", c.servePage(func(ctx context.Context, _ *http.Request) (report.AnyPage, error) {
 		return c.pages.Index(ctx, false)

@@ -2,7 +2,9 @@ package report_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -18,12 +20,15 @@ import (
 	"coppice/internal/nights/nightstest"
 	"coppice/internal/page"
 	"coppice/internal/problem"
+	"coppice/internal/program"
+	"coppice/internal/program/tables"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/report"
+	"coppice/launcher/internal/show"
 	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
 )
@@ -51,8 +56,8 @@ func stagedNights(t *testing.T, store blob.Store, n, bad int) []*nights.Record {
 	return out
 }
 
-// swept writes a sweep on a version, and how it ended.
-func swept(t *testing.T, store blob.Store, id sweep.ID, r *nights.Record, verdict sweep.Verdict) {
+// plannedOn writes a sweep on a version that has not ended.
+func plannedOn(t *testing.T, store blob.Store, id sweep.ID, r *nights.Record) sweep.Plan {
 	t.Helper()
 	p := sweep.Plan{Format: 1, Sweep: id, Created: r.At.Add(time.Hour), Heartbeat: sweep.Duration(time.Second),
 		Takeover: sweep.Duration(time.Minute),
@@ -62,6 +67,14 @@ func swept(t *testing.T, store blob.Store, id sweep.ID, r *nights.Record, verdic
 			Test: sweep.Rows{Split: "valid"}},
 		Trials: []sweep.Trial{{Number: 0, Params: sweep.Params{}}}, Quote: &sweep.Quote{Hourly: 2},
 		Sizing: sweep.Sizing{VMs: 2}}
+	must.Get(sweepstore.New(store, id).CreatePlan(t.Context(), p))(t)
+	return p
+}
+
+// swept writes a sweep on a version, and how it ended.
+func swept(t *testing.T, store blob.Store, id sweep.ID, r *nights.Record, verdict sweep.Verdict) {
+	t.Helper()
+	p := plannedOn(t, store, id, r)
 	c := sweep.Conclusion{Format: 1, Sweep: id, Outcome: sweep.OutcomeWinner, Reason: "because", Model: "ctr",
 		Version: 1, Test: map[string]float64{"log_loss": 0.11}, At: p.Created.Add(30 * time.Minute),
 		Gate: &sweep.GateDecision{Verdict: verdict, Promoted: verdict == sweep.VerdictPromoted,
@@ -77,7 +90,6 @@ func swept(t *testing.T, store blob.Store, id sweep.ID, r *nights.Record, verdic
 		c.Cost = &sweep.Cost{USD: 1.25, MachineHours: 0.3}
 	}
 	s := sweepstore.New(store, id)
-	must.Get(s.CreatePlan(t.Context(), p))(t)
 	must.Get(s.CreateConclusion(t.Context(), c))(t)
 }
 
@@ -106,6 +118,65 @@ func TestAsks(t *testing.T) {
 		gone.Waiting = 0
 		if got := d.Asks(&sweepview.View{Plan: p}, state, gone, 0); got.Stopped {
 			t.Errorf("without a job and without trials: %s", got)
+		}
+	}
+}
+
+// TestAGoneJobIsToldEverywhere: the first page and `status`, the model's page and `nights`, and the sweep's own say of
+// trials without a job what to do, in one sentence, where a night has ended before; and none that it runs.
+func TestAGoneJobIsToldEverywhere(t *testing.T) {
+	sweeps, reg := blob.Memory(), registry.New(blob.Memory())
+	at := time.Date(2026, 11, 20, 3, 0, 0, 0, time.UTC)
+	record := &nights.Record{Dataset: "clicks", Version: "0123456789abcdef", At: at}
+	swept(t, sweeps, "night-1", record, sweep.VerdictNotPromoted)
+	record.At = at.AddDate(0, 0, 1)
+	plannedOn(t, sweeps, "night-2", record)
+	for state, want := range map[engine.Phase]string{
+		engine.Gone:    "To do: run the command that started night-2 once more, which continues it",
+		engine.Running: ""} {
+		d := report.New(sweeps, blob.Memory(), reg, true)
+		d.Job = func(context.Context, *sweep.Plan) (provision.SweepJob, error) {
+			return provision.SweepJob{JobStatus: engine.JobStatus{State: state}, Finished: state == engine.Gone}, nil
+		}
+		index := must.Get(d.Index(t.Context(), true))(t)
+		month := must.Get(d.Month(t.Context(), "ctr", time.Time{}))(t)
+		var home, own bytes.Buffer
+		must.Do(t, index.Write(&home))
+		must.Do(t, must.Get(d.Sweep(t.Context(), "night-2"))(t).Write(&own))
+		for on, text := range map[string]string{"home": home.String(), "the sweep's page": own.String(),
+			"status": index.Sweeps[0].Asks.String(), "nights": month.Todo} {
+			if !strings.Contains(text, want) || strings.Contains(text, "once more") != (state == engine.Gone) {
+				t.Errorf("its job is %s, %s: want %q in %.3000s", state, on, want,
+					text[max(0, strings.Index(text, "<main")):])
+			}
+		}
+		word := map[bool]string{true: "interrupted", false: "running"}[state == engine.Gone]
+		if got := index.Sweeps[0].Word(); got != word || month.Nights[0].Word() != word ||
+			!strings.Contains(own.String(), ">"+word+"</span></h1>") {
+			t.Errorf("its job is %s: it is %q in status and %q in nights, expected %s there and on its page", state,
+				got, month.Nights[0].Word(), word)
+		}
+	}
+}
+
+// TestNightsOfOneDay are told apart by when they were made, on the model's page and in `nights`; others have their day.
+func TestNightsOfOneDay(t *testing.T) {
+	sweeps := blob.Memory()
+	at := time.Date(2026, 11, 20, 2, 0, 0, 0, time.FixedZone("", -3600))
+	for i, hours := range []int{0, 1, 30} { // planned an hour later
+		swept(t, sweeps, sweep.ID(fmt.Sprintf("n-%d", i)), &nights.Record{Dataset: "clicks",
+			Version: "0123456789abcdef", At: at.Add(time.Duration(hours) * time.Hour)}, sweep.VerdictNotPromoted)
+	}
+	month := must.Get(report.New(sweeps, blob.Memory(), registry.New(blob.Memory()), true).Month(t.Context(), "ctr",
+		time.Time{}))(t)
+	var html, terminal bytes.Buffer
+	must.Do(t, (&page.Model{Name: "ctr", Month: *month}).Write(&html))
+	show.Printer{Screen: tables.Screen{Output: program.To(&terminal)}}.Month(month, at)
+	for on, text := range map[string]string{"page": html.String(), "terminal": terminal.String()} {
+		for _, want := range []string{"2026-11-21", "2026-11-20 05:00", "2026-11-20 04:00"} {
+			if !strings.Contains(text, want) || strings.Contains(text, "2026-11-21 ,") {
+				t.Errorf("%s: want %q in\n%.5000s", on, want, text[max(0, strings.Index(text, "<main")):])
+			}
 		}
 	}
 }

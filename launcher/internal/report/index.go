@@ -11,11 +11,9 @@ import (
 
 	"coppice/internal/engine"
 	"coppice/internal/page"
-	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
-	"coppice/launcher/internal/provision"
 	"coppice/launcher/internal/stager"
 	"coppice/launcher/internal/sweepview"
 )
@@ -81,15 +79,11 @@ func (d *Pages) Index(ctx context.Context, all bool) (*page.Index, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := d.lookAtRunning(ctx, newest, ""); err != nil {
+		return nil, err
+	}
 	out := &page.Index{Sweeps: []page.IndexSweep{}, More: more}
-	running := 0
 	for _, s := range newest {
-		if s.State == page.Running && running < mostRunning && !all {
-			running++
-			if s.IndexSweep, err = progress(ctx, s); err != nil {
-				return nil, err
-			}
-		}
 		out.Sweeps = append(out.Sweeps, s.IndexSweep)
 	}
 	if out.Datasets, err = d.listDatasets(ctx); err != nil {
@@ -126,20 +120,22 @@ func (d *Pages) Index(ctx context.Context, all bool) (*page.Index, error) {
 	return out, nil
 }
 
-// progress reads how far a running sweep is. One that cannot be read hides no other.
-func progress(ctx context.Context, s seen) (page.IndexSweep, error) {
-	line := s.IndexSweep
-	if s.view == nil {
-		return line, nil
+// lookAtRunning reads how far the newest sweeps are that run, of one model or of all, and what they ask.
+func (d *Pages) lookAtRunning(ctx context.Context, newest []seen, model string) error {
+	var group errgroup.Group
+	for i, n := 0, 0; i < len(newest) && n < mostRunning; i++ {
+		if s := newest[i]; s.view != nil && (model == "" || s.Model == model) {
+			n++
+			group.Go(func() error {
+				if state, err := s.view.Look(ctx); err == nil { // one that cannot be read hides no other
+					snap := s.view.Snapshot(state, d.Job.ask(ctx, s.view.Plan))
+					newest[i].IndexSweep = runningLine(s, state, snap)
+				}
+				return ctx.Err()
+			})
+		}
 	}
-	state, err := s.view.Look(ctx)
-	if problem.Is(err, problem.Damaged) {
-		return line, nil
-	}
-	if err != nil {
-		return line, err
-	}
-	return runningLine(s, state, s.view.Snapshot(state, provision.SweepJob{})), nil
+	return group.Wait()
 }
 
 // Asks is what a sweep asks of a person, with the version that is live now; 0 if that is unknown.
@@ -149,11 +145,13 @@ func (d *Pages) Asks(v *sweepview.View, state sweepview.State, snap sweepview.Sn
 		return state.Conclusion.Todo(p.Dataset.Name+"@"+p.Dataset.Version, live)
 	}
 	s := seen{IndexSweep: page.IndexSweep{ID: string(p.Sweep), Planned: p.Created}, view: v, hourly: d.hourly(p)}
-	t := runningLine(s, state, snap).Pace().Todo(string(p.Sweep))
-	// A job may not be visible right after its creation.
-	t.Stopped = snap.Job.State == engine.Gone && snap.Waiting > 0 && !state.Ending && !state.Cancelled &&
+	return runningLine(s, state, snap).Asks
+}
+
+// isStopped says that a sweep's job is gone, and trials are left. It may not be visible right after its creation.
+func isStopped(p *sweep.Plan, state sweepview.State, snap sweepview.Snapshot) bool {
+	return snap.Job.State == engine.Gone && snap.Waiting > 0 && !state.Ending && !state.Cancelled &&
 		state.Listing.Began.Sub(p.Created) > time.Minute
-	return t
 }
 
 // hourly is what a sweep's machines cost an hour; 0 if that is unknown.
@@ -164,7 +162,7 @@ func (d *Pages) hourly(p *sweep.Plan) float64 {
 	return p.Quote.Hourly * float64(max(p.Sizing.VMs, 1))
 }
 
-// runningLine is the line of a sweep that runs, with how far it is.
+// runningLine is the line of a sweep that has not ended, with how far it is and what it asks.
 func runningLine(s seen, state sweepview.State, snap sweepview.Snapshot) page.IndexSweep {
 	line := s.IndexSweep
 	line.Running, line.Ended, line.Best, line.AsOf = true, snap.Ended(), math.NaN(), state.Listing.Latest
@@ -173,6 +171,7 @@ func runningLine(s seen, state sweepview.State, snap sweepview.Snapshot) page.In
 	if snap.Best != nil {
 		line.Best = snap.Best.Score
 	}
+	line.Asks = sweep.Todo{Sweep: line.ID, OverBudget: line.Pace().Over(), Stopped: isStopped(s.view.Plan, state, snap)}
 	return line
 }
 

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"coppice/internal/nights"
@@ -45,6 +46,9 @@ func (d *Pages) Month(ctx context.Context, model string, since time.Time) (*page
 	}
 	if model == "" && len(newest) > 0 {
 		model = newest[0].Model
+	}
+	if err := d.lookAtRunning(ctx, newest, model); err != nil {
+		return nil, err
 	}
 	m := &page.Month{Standing: sweep.Standing{Model: model}, Nights: []page.ModelNight{}}
 	names, records := map[string]bool{}, []*nights.Record(nil)
@@ -101,9 +105,16 @@ func nightsOf(model string, newest []seen, records []*nights.Record) (all []page
 		}
 	}
 	// What no schedule started has no night: it is ordered by when it was made, and named by its newest day of data.
+	same := map[string]int{}
 	for i := range all {
 		all[i].Slot = cmp.Or(all[i].Night, all[i].At.Format(time.DateOnly))
 		all[i].Night = cmp.Or(all[i].Night, all[i].Data, all[i].Slot)
+		same[all[i].Night]++
+	}
+	for i := range all {
+		if n := &all[i]; same[n.Night] > 1 {
+			n.Clock = strings.TrimPrefix(n.At.UTC().Format(", made 2006-01-02 15:04"), ", made "+n.Night)
+		}
 	}
 	slices.SortStableFunc(all, func(a, b page.ModelNight) int {
 		return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.Dataset, b.Dataset))

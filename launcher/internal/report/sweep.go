@@ -35,6 +35,16 @@ type Links func(job, sweep string, since time.Time) []engine.Link
 
 const jobPatience = 5 * time.Second // what it says is not worth more waiting for a page
 
+// ask is what the engine says; nothing where it cannot be asked, or does not answer soon.
+func (a AskJob) ask(ctx context.Context, p *sweep.Plan) (job provision.SweepJob) {
+	if a != nil {
+		ctx, cancel := context.WithTimeout(ctx, jobPatience)
+		defer cancel()
+		job, _ = a(ctx, p)
+	}
+	return job
+}
+
 // SweepReader is one sweep as it has been read so far. It is used by one goroutine at a time.
 type SweepReader struct {
 	Online bool // the sweep's machines cost something
@@ -95,15 +105,16 @@ func (s *SweepReader) Look(ctx context.Context) (view *page.Sweep, ended bool, e
 
 	view = s.assembleView(state, &l, bill.Make(s.follow.Plan, &l, results))
 	view.AsOf = now
-	if s.Job != nil && state.Conclusion == nil {
-		ctx, cancel := context.WithTimeout(ctx, jobPatience)
-		defer cancel()
-		if j, err := s.Job(ctx, s.follow.Plan); err == nil && j.Machines != nil && j.Machines.Next != "" {
+	if state.Conclusion == nil {
+		j := s.Job.ask(ctx, s.follow.Plan)
+		if j.Machines != nil && j.Machines.Next != "" {
 			view.Notes = append(view.Notes, "Machines: "+j.Machines.String()+".")
 		}
-	}
-	if left, ok := s.follow.Left(state); ok && state.Conclusion == nil {
-		view.Left = left
+		if isStopped(s.follow.Plan, state, s.follow.Snapshot(state, j)) {
+			view.State = page.Interrupted
+		} else {
+			view.Left, _ = s.follow.Left(state)
+		}
 	}
 	return view, state.Conclusion != nil, nil
 }

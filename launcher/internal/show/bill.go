@@ -112,5 +112,5 @@ func stamp(t time.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
-	return t.Format(time.DateTime) + " (" + humanize.Time(t) + ")"
+	return clock(t) + " UTC (" + humanize.Time(t) + ")"
 }

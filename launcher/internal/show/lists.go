@@ -24,7 +24,7 @@ func (w Printer) Sweeps(x *page.Index, now time.Time) {
 		w.Printf("no sweep yet: `launcher fit TABLE --label COLUMN` or `launcher sweep SWEEP.yaml` starts one\n")
 		return
 	}
-	t := w.Table("sweep", "planned", "trials", "state", "score on test", "registered", "dataset").
+	t := w.Table("sweep", "planned", "trials", "state", page.OwnScore, "registered", "dataset").
 		Least("dataset", "trials", "registered", "planned")
 	for _, m := range x.Models {
 		if m.Last != nil {
@@ -32,6 +32,9 @@ func (w Printer) Sweeps(x *page.Index, now time.Time) {
 		}
 	}
 	for _, l := range x.Sweeps {
+		if l.Running && l.Asks.Due() {
+			w.Printf("%s: %s\n", l.ID, l.Asks)
+		}
 		registered, planned, score, state := "", "", "", l.Word()
 		if l.State == page.Unreadable {
 			state += ": " + l.Why
@@ -60,17 +63,20 @@ func (w Printer) Month(m *page.Month, now time.Time) {
 	if m.Todo != "" {
 		w.Printf("%s\n", m.Todo)
 	}
-	t := w.Table("night", "data", "dataset", "version", "verdict", "live", "age", "why").Wrap(8).
-		Least("dataset", "data", "age")
+	t := w.Table("night (UTC)", "data", "dataset", "new version", "verdict", "live after", "its age", "why").Wrap(8).
+		Least("dataset", "data", "its age")
 	for _, n := range m.Nights {
 		version, live, age := "", "", ""
 		if n.Version > 0 {
 			version = fmt.Sprint(n.Version)
 		}
 		if n.Live > 0 {
-			live, age = fmt.Sprintf("@%d", n.Live), english.Plural(n.Age, "day", "")
+			live, age = fmt.Sprint(n.Live), english.Plural(n.Age, "day", "")
 		}
-		t.Row(n.Night, n.Data, n.Dataset, version, tables.Standing(n.Word()), live, age, FirstLine(n.Why))
+		if n.Live > 0 && n.Age == 0 {
+			age = "<1 day"
+		}
+		t.Row(n.Night+n.Clock, n.Data, n.Dataset, version, tables.Standing(n.Word()), live, age, FirstLine(n.Why))
 	}
 	t.Print()
 	for _, text := range m.Unread {
@@ -96,11 +102,11 @@ func (w Printer) Datasets(all []sweepview.ListedDataset) {
 		w.Printf("no dataset yet: `launcher stage DATASET.yaml` makes one\n")
 		return
 	}
-	t := w.Table("dataset", "version", "rows", "size", "staged", "table").Least("size", "staged")
+	t := w.Table("dataset", "version", "rows", "size", "staged (UTC)", "table").Least("size", "staged (UTC)")
 	for _, l := range all {
 		staged, ref := "", l.Version
 		if !l.Staged.IsZero() {
-			staged = l.Staged.Format(time.DateTime)
+			staged = clock(l.Staged)
 		}
 		if l.Latest {
 			ref += " (latest)"
@@ -146,13 +152,13 @@ func (w Printer) Verified(v *registry.Verification) {
 
 // History writes the events of a model.
 func (w Printer) History(events []registry.Event) {
-	t := w.Table("when", "what", "version", "by", "why")
+	t := w.Table("when (UTC)", "what", "version", "by", "why")
 	for _, e := range events {
 		to := VersionOf(e.To)
 		if e.From > 0 {
 			to = fmt.Sprintf("%d -> %s", e.From, to)
 		}
-		t.Row(e.At.Format(time.DateTime), strings.TrimSpace(string(e.Kind)+" "+e.Alias), to, e.By, FirstLine(e.Why))
+		t.Row(clock(e.At), strings.TrimSpace(string(e.Kind)+" "+e.Alias), to, e.By, FirstLine(e.Why))
 	}
 	t.Print()
 }
@@ -183,7 +189,7 @@ func Listed(versions []registry.Version, aliases []registry.Alias) []ListedVersi
 
 // Versions writes a list of a model's versions.
 func (w Printer) Versions(listed []ListedVersion, now time.Time) {
-	t := w.Table("version", "alias", "score on test", "age", "night", "sweep", "dataset").Least("sweep", "dataset")
+	t := w.Table("version", "alias", page.OwnScore, "age", "night", "sweep", "dataset").Least("sweep", "dataset")
 	for _, v := range listed {
 		t.Row(v.Number, strings.Join(v.Aliases, " "), Score(v.Info.Metrics, v.Metric, v.SE),
 			Age(v.Info.At, now), v.Night, v.Info.Labels["sweep"], v.Info.Labels["dataset"])

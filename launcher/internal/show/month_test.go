@@ -18,13 +18,15 @@ func TestMonthIn80Columns(t *testing.T) {
 		{IndexSweep: page.IndexSweep{ID: "nightly-20261123-0200", Night: "2026-11-23",
 			Dataset: "clicks@0123456789abcdef", Version: 8, Verdict: sweep.VerdictNotPromoted,
 			Why: "worse than version 7 on 36,000 rows of earlier nights (versions 1, 2, 3)"},
-			Data: "2026-11-22", Live: 7, Age: 1}}}
+			Data: "2026-11-22", Live: 7, Age: 1},
+		{IndexSweep: page.IndexSweep{Night: "2026-11-22", Why: "first"}, Clock: " 03:15", Live: 7}}}
 	for width, whole := range map[int]bool{80: false, 200: true} {
 		var out bytes.Buffer
 		Printer{Screen: tables.Screen{Output: program.To(&out), Width: width}}.Month(m, time.Time{})
 		text := strings.Join(strings.Fields(strings.ReplaceAll(out.String(), "│", "")), " ")
 		if !strings.Contains(out.String(), "│ why") || !strings.Contains(text, "2026-11-23") ||
-			!strings.Contains(text, "worse than version") || strings.Contains(text, "clicks@") != whole {
+			!strings.Contains(text, "worse than version") || strings.Contains(text, "clicks@") != whole ||
+			strings.Contains(text, "7 <1 day first") != whole || !strings.Contains(text, "2026-11-22 03:15") {
 			t.Errorf("%d columns: got\n%s\nwant the night, and why", width, out.String())
 		}
 	}
@@ -39,7 +41,7 @@ func TestScoresIn80Columns(t *testing.T) {
 		Dataset: "campaigns@0123456789abcdef",
 		Trials:  50, State: "winner", Verdict: sweep.VerdictNotComparable, Model: "campaigns", Version: 12,
 		Metric: "average_precision", Score: &score, SE: 0.00123}}}, at.AddDate(0, 0, 27))
-	if !strings.Contains(out.String(), "0.0612 ± 0.0012") || strings.Contains(out.String(), "score on test,") {
+	if !strings.Contains(out.String(), "0.0612 ± 0.0012") || !strings.Contains(out.String(), page.OwnScore+" ") {
 		t.Errorf("got\n%s\nwant the score with its error", out.String())
 	}
 	for by, want := range map[string]string{"auc": "auc 0.7", "": "log_loss 0.1", "of_another_build": "log_loss 0.1"} {

@@ -5,6 +5,7 @@ package show
 
 import (
 	"strings"
+	"time"
 
 	"coppice/internal/page"
 	"coppice/internal/page/plot"
@@ -31,6 +32,9 @@ func (w Printer) Pairs(rows ...[2]string) {
 
 // Number formats x as pages do.
 func Number(x float64) string { return plot.Plain.Format(x) }
+
+// clock is a time in UTC, in a table or before a text that says so.
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") }
 
 func interval(low, high float64) string { return Number(low) + " to " + Number(high) }
 

@@ -148,7 +148,7 @@ func (w Printer) Night(r *nights.Record, m *dataset.Manifest) {
 		w.warnings(m.About.Warnings, isFirst(r))
 	}
 	p := r.Profile
-	rows := [][2]string{{"dataset", r.Dataset + "@" + r.Version}, {"staged", r.At.Format(time.RFC3339)},
+	rows := [][2]string{{"dataset", r.Dataset + "@" + r.Version}, {"staged", clock(r.At) + " UTC"},
 		{"rows", humanize.Comma(p.Rows)}, {"label", labelOf(&p.Label)}}
 	if p.TimeColumn != "" {
 		rows = append(rows, [2]string{p.TimeColumn,
@@ -161,7 +161,7 @@ func (w Printer) Night(r *nights.Record, m *dataset.Manifest) {
 	rows = append(rows, [2]string{"compared with", compared})
 	if a := r.Accepted; a != nil {
 		rows = append(rows, [2]string{"accepted",
-			fmt.Sprintf("by %s at %s: %s", a.By, a.At.Format(time.RFC3339), a.Why)})
+			fmt.Sprintf("by %s at %s UTC: %s", a.By, clock(a.At), a.Why)})
 	}
 	w.Pairs(rows...)
 	w.Findings(r, m)

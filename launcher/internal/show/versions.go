@@ -179,7 +179,7 @@ func (w Printer) Version(v VersionDetails, now time.Time, all bool) {
 	}
 	v.Report.Test, v.Report.Reason = v.Info.Metrics, v.Info.Why
 	rows := [][2]string{{"model", name}, {"verdict", standing}, {"life", v.describeLife(now)}, {"gate", gate},
-		{"registered", fmt.Sprintf("%s (%s) by %s", v.Info.At.Format(time.DateTime),
+		{"registered", fmt.Sprintf("%s UTC (%s) by %s", clock(v.Info.At),
 			humanize.RelTime(v.Info.At, now, "ago", "from now"), v.Info.By)},
 		{"sweep", v.Info.Labels["sweep"]}, {"trial", v.Info.Labels["trial"]}, {"dataset", v.Info.Labels["dataset"]}}
 	rows = append(rows, judged(&v.Report, chosen(v.Result.Params), v.Metric)...)
