@@ -53,6 +53,7 @@ func openCommand(out io.Writer) *cobra.Command {
 	}
 }
 
+// timeOpen opens the dataset in a folder, measures how long that alone takes, and closes it again.
 func timeOpen(dir string) (*opened, error) {
 	start := time.Now()
 	ds, err := dataset.Open(dir)

@@ -66,6 +66,7 @@ grow with rows.`,
 	return cmd
 }
 
+// checkOptions rejects numbers below 1 or above what each flag allows.
 func (o *tableOptions) checkOptions() error {
 	for _, n := range []struct {
 		name       string
@@ -142,6 +143,7 @@ const labelColumn = "label"
 // seed has the same number make the same file.
 const seed = 7
 
+// newMaker draws each feature's weight in the label, always the same: of f00, f01 ... the later ones matter ever less.
 func newMaker(columns int) *maker {
 	m := &maker{}
 	rng := rand.New(rand.NewPCG(seed, math.MaxUint64))
@@ -183,6 +185,7 @@ func (m *maker) writePart(p part) (err error) {
 	return file.Commit()
 }
 
+// newBatch makes a batch with room for batchRows rows, none of them null, for fillRows to fill again and again.
 func (m *maker) newBatch() *table.Batch {
 	b := &table.Batch{}
 	for _, c := range m.columns {

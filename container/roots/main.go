@@ -14,13 +14,14 @@ import (
 )
 
 func main() {
-	if err := write(os.Stdout); err != nil {
+	if err := printRoots(os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "roots:", err)
 		os.Exit(1)
 	}
 }
 
-func write(w io.Writer) error {
+// printRoots prints the roots as PEM, those with a constraint left out.
+func printRoots(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	for root := range bundle.Roots() {
 		if root.Constraint != nil {

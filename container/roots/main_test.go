@@ -14,8 +14,8 @@ import (
 
 func TestRoots(t *testing.T) {
 	var out, again bytes.Buffer
-	must.Do(t, write(&out))
-	if err := write(&again); err != nil || !bytes.Equal(out.Bytes(), again.Bytes()) {
+	must.Do(t, printRoots(&out))
+	if err := printRoots(&again); err != nil || !bytes.Equal(out.Bytes(), again.Bytes()) {
 		t.Errorf("a second time other bytes (%v)", err)
 	}
 	all, constrained := 0, 0

@@ -107,6 +107,8 @@ type network struct {
 	topic                  [][4]float64 // of campaigns
 }
 
+// newNetwork draws from the seed what each user, campaign and site is worth, and what users like and campaigns are
+// about. The order of the draws is part of the example: another order makes another table.
 func newNetwork(seed uint64) *network {
 	n := &network{rng: rand.New(rand.NewPCG(seed, 2026))}
 	normal := func(count int, sd float64) []float64 {

@@ -14,25 +14,25 @@ var ceilings = map[string]int{
 	"aggregator/internal/cli":      261,
 	"aggregator/internal/conclude": 3928,
 	"aggregator/internal/judge":    897,
-	"bench/gauge":                  590,
-	"container/roots":              34,
+	"bench/gauge":                  596,
+	"container/roots":              35,
 	"e2e":                          4,
-	"examples/clicks":              263,
+	"examples/clicks":              265,
 	"internal/atomicfile":          129,
-	"internal/blob":                463,
-	"internal/blob/blobtest":       896,
-	"internal/blob/folder":         500, // a bucket on a cluster without a cloud
-	"internal/calibrate":           700,
+	"internal/blob":                474,
+	"internal/blob/blobtest":       919,
+	"internal/blob/folder":         507, // a bucket on a cluster without a cloud
+	"internal/calibrate":           702,
 	"internal/cloud":               317,
-	"internal/cloud/batch":         1143,
+	"internal/cloud/batch":         1158,
 	"internal/cloud/bigquery":      213,
-	"internal/cloud/gcs":           545,
-	"internal/cloud/idtoken":       268,
+	"internal/cloud/gcs":           547,
+	"internal/cloud/idtoken":       269,
 	"internal/cloud/inspect":       324,
 	"internal/cloud/pubsub":        78,
-	"internal/dataset":             5325,
+	"internal/dataset":             5338,
 	"internal/dataset/cell":        2732,
-	"internal/dataset/datasettest": 235,
+	"internal/dataset/datasettest": 237,
 	"internal/dataset/encode":      3279,
 	"internal/dataset/ingest":      6341,
 	"internal/dataset/segment":     279,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_154
+const maxLines = 110_239
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -31,6 +31,7 @@ type object struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// get returns the object or ErrNotExist. A write makes another object, so this one may be read without the lock.
 func (m *memory) get(ctx context.Context, name string) (*object, error) {
 	if err := check(ctx, name); err != nil {
 		return nil, err
@@ -56,6 +57,7 @@ func (m *memory) Stat(ctx context.Context, name string) (Attrs, error) {
 	return o.attrs, nil
 }
 
+// Open is Store's. Only the current generation is kept: any other is ErrNotExist.
 func (m *memory) Open(ctx context.Context, name string, r Range) (io.ReadCloser, Attrs, error) {
 	if err := r.Check(); err != nil {
 		return nil, Attrs{}, fmt.Errorf("open %s: %w", name, err)
@@ -75,6 +77,7 @@ func (m *memory) Open(ctx context.Context, name string, r Range) (io.ReadCloser,
 	return io.NopCloser(UntilDone(ctx, bytes.NewReader(data))), o.attrs, nil
 }
 
+// Put is Store's. It reads r before it takes the lock, so that a slow source delays nobody else.
 func (m *memory) Put(ctx context.Context, name string, cond Generation, r io.Reader) (Attrs, error) {
 	if err := check(ctx, name); err != nil {
 		return Attrs{}, err
@@ -102,6 +105,7 @@ func (m *memory) Put(ctx context.Context, name string, cond Generation, r io.Rea
 	return o.attrs, nil
 }
 
+// Remove is Remover's.
 func (m *memory) Remove(ctx context.Context, name string, at Generation) error {
 	if err := check(ctx, name); err != nil {
 		return err
@@ -130,6 +134,8 @@ func (r untilDone) Read(p []byte) (int, error) {
 	return r.r.Read(p)
 }
 
+// List is Store's, of the objects that there were when it began, so that its caller may write meanwhile. That ctx has
+// ended is said after the last of them.
 func (m *memory) List(ctx context.Context, prefix string) iter.Seq2[Attrs, error] {
 	return func(yield func(Attrs, error) bool) {
 		m.mu.Lock()

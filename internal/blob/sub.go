@@ -32,42 +32,47 @@ func (s *sub) full(name string) (string, error) {
 	return s.prefix + name, ValidName(s.prefix + name)
 }
 
-func (s *sub) own(a Attrs) Attrs {
+// withoutPrefix names the object as it is called in the folder.
+func (s *sub) withoutPrefix(a Attrs) Attrs {
 	a.Name = strings.TrimPrefix(a.Name, s.prefix)
 	return a
 }
 
+// Stat is Store's, of a name in the folder.
 func (s *sub) Stat(ctx context.Context, name string) (Attrs, error) {
 	full, err := s.full(name)
 	if err != nil {
 		return Attrs{}, err
 	}
 	a, err := s.store.Stat(ctx, full)
-	return s.own(a), err
+	return s.withoutPrefix(a), err
 }
 
+// Open is Store's, of a name in the folder.
 func (s *sub) Open(ctx context.Context, name string, r Range) (io.ReadCloser, Attrs, error) {
 	full, err := s.full(name)
 	if err != nil {
 		return nil, Attrs{}, err
 	}
 	rc, a, err := s.store.Open(ctx, full, r)
-	return rc, s.own(a), err
+	return rc, s.withoutPrefix(a), err
 }
 
+// Put is Store's, of a name in the folder.
 func (s *sub) Put(ctx context.Context, name string, cond Generation, r io.Reader) (Attrs, error) {
 	full, err := s.full(name)
 	if err != nil {
 		return Attrs{}, err
 	}
 	a, err := s.store.Put(ctx, full, cond, r)
-	return s.own(a), err
+	return s.withoutPrefix(a), err
 }
 
+// List is Store's, with names in the folder; prefix may be empty, or end within a name.
 func (s *sub) List(ctx context.Context, prefix string) iter.Seq2[Attrs, error] {
 	return func(yield func(Attrs, error) bool) {
 		for a, err := range s.store.List(ctx, s.prefix+prefix) {
-			if !yield(s.own(a), err) {
+			if !yield(s.withoutPrefix(a), err) {
 				return
 			}
 		}

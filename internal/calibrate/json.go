@@ -72,6 +72,8 @@ func refused(format string, args ...any) error {
 	return problem.New(problem.Input, "not a calibrator of Coppice: "+format, args...)
 }
 
+// check rejects an unknown method, a parameter that is missing or of another method, and a descending calibrator, with
+// which a higher score would mean a lower probability.
 func (e encoded) check() error {
 	platt := e.Method == Platt
 	switch {

@@ -142,6 +142,7 @@ func (t fbTable) element(v fbVector, i int64) fbTable { return t.follow(v.at + 4
 // maxName bounds texts in the metadata, so that a long text shared by many columns cannot exhaust memory.
 const maxName = 1024
 
+// text returns the text in slot, empty if there is none. One of more than limit bytes makes the file a wrong one.
 func (t fbTable) text(slot, limit int64) string {
 	v := t.vector(slot, 1)
 	if v.n > limit {

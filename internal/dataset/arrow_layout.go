@@ -103,6 +103,8 @@ func buildSchemaMessage(fields []arrowField, meta []keyValue) []byte {
 	return finishMessage(b, headerSchema, buildSchema(b, fields, meta), 0)
 }
 
+// buildBatchMessage says of the file's only record batch how many rows it has, how many nulls each column, and where
+// the buffers are in its body: of each column validity, of texts offsets, and then data. body is its size in bytes.
 func (l *layout) buildBatchMessage(fields []arrowField, cols []column, rows, body int64) []byte {
 	var buffers []span
 	for i, c := range l.columns {
@@ -141,6 +143,8 @@ func buildPair(b *flatbuffers.Builder, first, second int64) {
 	b.PrependInt64(first)
 }
 
+// finishMessage puts a header, the schema or the record batch, into a Message (Message.fbs) with a body of so many
+// bytes.
 func finishMessage(b *flatbuffers.Builder, headerType byte, header flatbuffers.UOffsetT, body int64) []byte {
 	b.StartObject(5)
 	b.PrependInt64Slot(3, body, 0)

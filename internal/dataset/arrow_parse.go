@@ -102,6 +102,7 @@ func (p *parser) parseFile() *arrowFile {
 	return f
 }
 
+// parseSchema reads columns and metadata into f. A file of the other byte order is refused: values are used as mapped.
 func (p *parser) parseSchema(t fbTable, f *arrowFile) {
 	if t.i16(0) != 0 {
 		p.fail(t.pos, "big-endian contents")
@@ -165,6 +166,7 @@ func (p *parser) parseField(t fbTable) arrowField {
 	return f
 }
 
+// parseKeyValues reads the pairs of metadata in slot; none if it is absent.
 func (p *parser) parseKeyValues(t fbTable, slot int64) []keyValue {
 	v := t.vector(slot, 4)
 	if v.n > maxPairs {
@@ -219,6 +221,9 @@ func (p *parser) parseBatch(f *arrowFile, at, metaLen, bodyLen, footerAt int64) 
 	}
 }
 
+// parseBuffers finds each column's buffers in the record batch's body, and trusts no length: each buffer must have
+// exactly the bytes that rows and type need (the texts of a column may have any), lie in the body behind the one before
+// it, and none may be left over.
 func (p *parser) parseBuffers(f *arrowFile, nodes, buffers fbVector, body span) {
 	next, end := int64(0), int64(0) // index in the list; end of the previous span
 

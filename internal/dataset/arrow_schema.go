@@ -76,6 +76,7 @@ func buildSchema(b *flatbuffers.Builder, fields []arrowField, meta []keyValue) f
 	return b.EndObject()
 }
 
+// buildField writes a column's entry in the schema. The numbers of slots are those of Field in Schema.fbs.
 func buildField(b *flatbuffers.Builder, f arrowField) flatbuffers.UOffsetT {
 	name := b.CreateString(f.name)
 	typ := buildType(b, f.typ)
@@ -94,6 +95,7 @@ func buildField(b *flatbuffers.Builder, f arrowField) flatbuffers.UOffsetT {
 	return b.EndObject()
 }
 
+// buildType writes the parameters of a type, an empty table for one that has none, such as text.
 func buildType(b *flatbuffers.Builder, t arrowType) flatbuffers.UOffsetT {
 	// The slots are those of each type's table in Schema.fbs.
 	switch t.id {
@@ -129,6 +131,7 @@ func buildOffsets(b *flatbuffers.Builder, offsets []flatbuffers.UOffsetT) flatbu
 	return b.EndVector(len(offsets))
 }
 
+// buildKeyValues writes the pairs of metadata; 0, for none, is no offset of anything.
 func buildKeyValues(b *flatbuffers.Builder, kvs []keyValue) flatbuffers.UOffsetT {
 	if len(kvs) == 0 {
 		return 0

@@ -62,6 +62,7 @@ type tester struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// put writes data under a condition, and ends the test if that fails.
 func (t *tester) put(name, data string, cond blob.Generation) blob.Attrs {
 	t.Helper()
 	a, err := t.s.Put(t.ctx, name, cond, strings.NewReader(data))
@@ -71,6 +72,7 @@ func (t *tester) put(name, data string, cond blob.Generation) blob.Attrs {
 	return a
 }
 
+// read returns a part of an object, and the attributes of the whole; it ends the test if that fails.
 func (t *tester) read(name string, r blob.Range) (string, blob.Attrs) {
 	t.Helper()
 	rc, a, err := t.s.Open(t.ctx, name, r)
@@ -104,6 +106,7 @@ func (t *tester) attrsOf(a blob.Attrs, name, data string) {
 	}
 }
 
+// putAndRead wants Stat and Open to say of an object what Put said, and reading to give back what was put.
 func (t *tester) putAndRead() {
 	put := t.put("a/b", "hello", blob.Any)
 	t.attrsOf(put, "a/b", "hello")
@@ -119,6 +122,7 @@ func (t *tester) putAndRead() {
 	}
 }
 
+// absent wants each call about an object that is not there to fail with its error, and an empty store to list nothing.
 func (t *tester) absent() {
 	_, err := t.s.Stat(t.ctx, "absent")
 	t.wantErr("stat", err, blob.ErrNotExist)
@@ -133,6 +137,7 @@ func (t *tester) absent() {
 	}
 }
 
+// createOnly wants a second create to fail and to leave the first contents; blob.Create tells it without an error.
 func (t *tester) createOnly() {
 	t.put("once", "first", blob.Absent)
 	_, err := t.s.Put(t.ctx, "once", blob.Absent, strings.NewReader("second"))
@@ -146,6 +151,7 @@ func (t *tester) createOnly() {
 	}
 }
 
+// compareAndSwap wants a write under an overwritten generation to fail, and to leave the newer contents.
 func (t *tester) compareAndSwap() {
 	first := t.put("alias", "1", blob.Absent)
 	second := t.put("alias", "2", first.Generation)
@@ -156,6 +162,7 @@ func (t *tester) compareAndSwap() {
 	}
 }
 
+// generations wants 50 writes to two names, all of the same contents, to have 50 different generations.
 func (t *tester) generations() {
 	seen := map[blob.Generation]bool{}
 	for i := range 50 { // the same contents are a new generation too
@@ -167,6 +174,8 @@ func (t *tester) generations() {
 	}
 }
 
+// ranges reads parts of ten bytes. A length of 0 is to the end, a part behind the end is empty and no error, negative
+// numbers are errors; the attributes are always those of the whole object.
 func (t *tester) ranges() {
 	const text = "0123456789"
 	t.put("digits", text, blob.Any)
@@ -194,6 +203,7 @@ func (t *tester) ranges() {
 	}
 }
 
+// pinned wants a generation to be readable, whole or in part, until it is overwritten, and then to be absent.
 func (t *tester) pinned() {
 	first := t.put("pinned", "one", blob.Any)
 	if data, _ := t.read("pinned", blob.Range{Generation: first.Generation}); data != "one" {
@@ -209,6 +219,7 @@ func (t *tester) pinned() {
 	}
 }
 
+// failingReader writes from a source that breaks. Its error must come back, and the object be absent, or as it was.
 func (t *tester) failingReader() {
 	broken := errors.New("the source broke")
 	for _, size := range []int{0, 1000, 9 << 20, 20 << 20} { // before, and in the middle of, a small and a long upload
@@ -228,6 +239,7 @@ func (t *tester) failingReader() {
 	}
 }
 
+// cancelled wants every call under a cancelled context to fail with that, and a cancelled write to leave nothing.
 func (t *tester) cancelled() {
 	t.put("there", "x", blob.Any)
 	ctx, cancel := context.WithCancel(t.ctx)
@@ -248,6 +260,7 @@ func (t *tester) cancelled() {
 	t.wantErr("a cancelled put", err, blob.ErrNotExist)
 }
 
+// cancelledReader cancels after the first of 8 MiB: reading on must fail rather than seem to reach the end.
 func (t *tester) cancelledReader() {
 	t.put("long", strings.Repeat("x", 8<<20), blob.Any)
 	ctx, cancel := context.WithCancel(t.ctx)
@@ -264,6 +277,8 @@ func (t *tester) cancelledReader() {
 	t.wantErr("read on", err, context.Canceled)
 }
 
+// large writes 20 MiB whose length is not known beforehand, and reads them whole, across their middle, and up to a
+// limit that is too low.
 func (t *tester) large() {
 	data := make([]byte, 20<<20+123)
 	random := rand.NewChaCha8([32]byte{7})
@@ -293,6 +308,7 @@ func (t *tester) large() {
 	}
 }
 
+// empty wants an object without contents to be listed, and to be read as nothing in whatever range.
 func (t *tester) empty() {
 	a := t.put("empty", "", blob.Absent)
 	t.attrsOf(a, "empty", "")

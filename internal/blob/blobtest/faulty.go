@@ -124,6 +124,7 @@ type flipped struct {
 	wrong error
 }
 
+// Read changes a bit of every byte, and ends with r.wrong in place of io.EOF.
 func (r flipped) Read(p []byte) (int, error) {
 	n, err := r.ReadCloser.Read(p)
 	for i := range p[:n] {

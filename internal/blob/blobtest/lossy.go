@@ -39,7 +39,8 @@ func (l *Lossy) Lost() int {
 	return l.lost
 }
 
-func (l *Lossy) loses() bool {
+// drawLoss draws whether the answer at hand is lost, and counts it if so.
+func (l *Lossy) drawLoss() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.draw.Float64() >= l.share {
@@ -58,7 +59,7 @@ func (l *Lossy) Put(ctx context.Context, name string, cond blob.Generation, r io
 
 	for {
 		attrs, err := l.Store.Put(ctx, name, cond, bytes.NewReader(data))
-		if !l.loses() {
+		if !l.drawLoss() {
 			return attrs, err
 		}
 		if !l.Repeats {

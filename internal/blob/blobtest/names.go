@@ -24,6 +24,8 @@ func (t *tester) names(prefix string) []string {
 	return names
 }
 
+// list writes seven names in another order and lists them by prefix: ascending by bytes, of which '/' stands between
+// '.' and '0'. At last it stops in the middle of a listing.
 func (t *tester) list() {
 	all := []string{"a-b", "a.b", "a/b", "a/b2", "a/c/d", "a0", "b/a"} // '-' < '.' < '/' < '0'
 	for _, i := range rand.New(rand.NewPCG(1, 2)).Perm(len(all)) {
@@ -47,6 +49,7 @@ func (t *tester) list() {
 	}
 }
 
+// strangeNames wants names that have to be escaped in a URL or in a file system to be told apart, and kept as they are.
 func (t *tester) strangeNames() {
 	names := []string{
 		"with space", "per%cent", "per%2Fcent", "plus+plus", "hash#mark?query=1&x", "ünï/cödé/日本", "quote'\"<>",
@@ -74,6 +77,7 @@ func (t *tester) strangeNames() {
 	}
 }
 
+// refusedNames wants Put, Stat and Open to refuse every name that blob.ValidName does, and nothing to be written.
 func (t *tester) refusedNames() {
 	for _, n := range []string{"", "/a", "a/", "a//b", ".", "..", "../a", "a/../b", "a/./b", "a\\b", "a\nb", "a\x00b",
 		"\xff", strings.Repeat("x", 1025)} {

@@ -36,6 +36,7 @@ func (t *tester) race(name string, cond blob.Generation) (winners int32, data st
 	return won.Load(), data
 }
 
+// createRace wants exactly one of 16 writers that create an object at once to win, three times.
 func (t *tester) createRace() {
 	for round := range 3 {
 		n, data := t.race(fmt.Sprintf("race/%d", round), blob.Absent)

@@ -293,6 +293,9 @@ func (b *bucket) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, 
 	}
 }
 
+// list returns the objects whose names begin with prefix, ascending by name. It walks the directories below the
+// prefix's last slash, several at once, since a file server answers each look slowly. What vanishes meanwhile is left
+// out.
 func (b *bucket) list(ctx context.Context, prefix string) (all []blob.Attrs, err error) {
 	root, err := b.root()
 	if err != nil {
@@ -356,6 +359,9 @@ func (b *bucket) list(ctx context.Context, prefix string) (all []blob.Attrs, err
 	return all, err
 }
 
+// Put is blob.Store's. The contents are written apart; then the rename of the object's mark makes them current, which
+// only one of several writers can do, since it takes the old mark away. A rename that fails is looked into: it may have
+// been done although its answer was lost.
 func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (_ blob.Attrs, err error) {
 	defer func() { err = b.wrapError("put", name, err) }()
 	now, _, err := b.readCurrent(ctx, name, false)
@@ -411,6 +417,7 @@ func (b *bucket) Put(ctx context.Context, name string, cond blob.Generation, r i
 		_ = root.Remove(path.Join(place, now.contents())) // else another will
 	}
 
+	// Remove what writers left that never ended: beside this object, and once per process what was written apart.
 	var left []string
 	b.tidied.Do(func() { left, _ = fs.Glob(root.FS(), drafts+"/*") })
 	for _, name := range append(left, now.strays...) {

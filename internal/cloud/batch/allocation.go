@@ -10,6 +10,7 @@ import (
 // ssdDevice is the local SSD's device name within a job.
 const ssdDevice = "local-ssd"
 
+// allocationPolicy says on which machines the job runs, where, as which account and in which network.
 func (j Job) allocationPolicy() *batchpb.AllocationPolicy {
 	return &batchpb.AllocationPolicy{
 		Location: j.location(),
@@ -34,6 +35,7 @@ func (j Job) location() *batchpb.AllocationPolicy_LocationPolicy {
 	return &batchpb.AllocationPolicy_LocationPolicy{AllowedLocations: zones}
 }
 
+// instancePolicy says what each machine is, with which disks, and whether it is a Spot one.
 func (j Job) instancePolicy() *batchpb.AllocationPolicy_InstancePolicy {
 	model := batchpb.AllocationPolicy_STANDARD
 	if j.Spot {
@@ -72,6 +74,8 @@ func (j Job) account() *batchpb.ServiceAccount {
 	return &batchpb.ServiceAccount{Email: j.ServiceAccount}
 }
 
+// networkPolicy is nil for a job that names no network and may have external addresses: Batch then takes the project's
+// default network.
 func (j Job) networkPolicy() *batchpb.AllocationPolicy_NetworkPolicy {
 	if j.Network == "" && j.Subnetwork == "" && !j.NoExternalIP {
 		return nil

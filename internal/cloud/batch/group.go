@@ -19,6 +19,8 @@ func (j Job) taskGroup() *batchpb.TaskGroup {
 	}
 }
 
+// taskSpec says what every task runs, with how much of a machine, and what happens if it fails. A MaxRunDuration of 0
+// sets no limit.
 func (j Job) taskSpec() *batchpb.TaskSpec {
 	spec := &batchpb.TaskSpec{
 		Runnables:         j.runnables(),

@@ -93,6 +93,7 @@ func (j Job) JSON() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+// notifications asks Batch to tell each topic of every change of the job's state.
 func (j Job) notifications() []*batchpb.JobNotification {
 	var out []*batchpb.JobNotification
 	for _, topic := range j.Notify {

@@ -69,6 +69,7 @@ func (j Job) check() error {
 	return nil
 }
 
+// identityRules are those about the job's name, its image, its variables and whom Batch tells of it.
 func (j Job) identityRules() []rule {
 	rules := []rule{
 		{"job-id", "ID", idPattern.MatchString(j.ID),
@@ -89,6 +90,7 @@ func (j Job) identityRules() []rule {
 	return rules
 }
 
+// labelRules are those about labels. The one with the plan is ours: a job of the same id may be another plan's.
 func (j Job) labelRules() []rule {
 	rules := []rule{
 		{"label-count", "Labels", len(j.Labels) <= maxLabels, fmt.Sprintf("%d labels, Batch takes %d", len(j.Labels),
@@ -142,6 +144,7 @@ func (j Job) taskRules() []rule {
 	}
 }
 
+// machineRules are those about the type of machine, the number of its local SSDs, and where they are mounted.
 func (j Job) machineRules() []rule {
 	may := fmt.Sprintf("a machine has at most %d", maxLocalSSDs)
 	if counts, known := LocalSSDCounts(j.MachineType); known {
@@ -161,6 +164,7 @@ func (j Job) machineRules() []rule {
 	}
 }
 
+// localSSDsAllowed reports whether a machine may have n local SSDs. Of a type that is not listed here, Batch decides.
 func localSSDsAllowed(machineType string, n int) bool {
 	counts, known := LocalSSDCounts(machineType)
 	switch {
@@ -175,6 +179,8 @@ func localSSDsAllowed(machineType string, n int) bool {
 	}
 }
 
+// placeRules are those about region, zones, network, subnetwork and account. Zones and subnetwork have to be of the
+// job's region.
 func (j Job) placeRules() []rule {
 	rules := []rule{
 		{"region", "Location", regionPattern.MatchString(j.Location),

@@ -95,6 +95,7 @@ func LocalSSDCounts(machineType string) (counts []int, known bool) {
 	return nil, ok || slices.Contains(without, m[1])
 }
 
+// countsText writes numbers of disks as in "1, 2, 4"; without any, "none".
 func countsText(counts []int) string {
 	if len(counts) == 0 {
 		return "none"

@@ -110,6 +110,7 @@ func (s Status) NoCapacity() Event {
 var example = regexp.MustCompile(`code - (\w+), description - .*latest message example: ` +
 	`(?:Instance '[^']*' creation failed: )?(.+)`)
 
+// statusOf takes from Batch's answer what is used of it. Tasks are counted by state, over all groups of the job.
 func statusOf(j *batchpb.Job) Status {
 	s := Status{
 		State:       State(j.GetStatus().GetState().String()),

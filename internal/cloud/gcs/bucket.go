@@ -109,6 +109,7 @@ type objectReader struct {
 	r     *storage.Reader
 }
 
+// Read lets the watch run only while it waits for the service, and tells by ctx's cause why it was ended.
 func (r *objectReader) Read(p []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil { // data that have arrived already would hide it
 		return 0, r.b.convertError("read", r.name, withCause(r.ctx, err))

@@ -166,6 +166,7 @@ type pacedReader struct {
 	err   error // the source's own error
 }
 
+// Read stops the watch while it waits for the source, and keeps the error with which the source failed.
 func (p *pacedReader) Read(b []byte) (int, error) {
 	p.watch.pause()
 	n, err := p.r.Read(b)

@@ -115,6 +115,7 @@ func New(ctx context.Context, o Options) (*Verifier, error) {
 	}, nil
 }
 
+// check rejects options under which nobody could call, or anybody: without an audience, or without accounts.
 func (o Options) check() error {
 	if o.Audience == "" {
 		return errors.New("no audience: a token made for any other service would be accepted")
