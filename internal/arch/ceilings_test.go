@@ -30,13 +30,13 @@ var ceilings = map[string]int{
 	"internal/cloud/idtoken":       269,
 	"internal/cloud/inspect":       324,
 	"internal/cloud/pubsub":        78,
-	"internal/dataset":             5338,
+	"internal/dataset":             5394,
 	"internal/dataset/cell":        2732,
 	"internal/dataset/datasettest": 237,
 	"internal/dataset/encode":      3279,
 	"internal/dataset/ingest":      6341,
-	"internal/dataset/segment":     279,
-	"internal/dataset/table":       4362,
+	"internal/dataset/segment":     281,
+	"internal/dataset/table":       4386,
 	"internal/engine":              123,
 	"internal/exact":               89,
 	"internal/expression":          548,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_239
+const maxLines = 110_321
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

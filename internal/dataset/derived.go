@@ -242,6 +242,8 @@ func checkDerived(features []Feature, tables []LevelTable, classes int) error {
 	return nil
 }
 
+// check rejects numbers out of range, a class that the label does not have, and a table to fall back to that is not
+// before this one, whose own number is number.
 func (t *LevelTable) check(number, classes int) error {
 	switch {
 	case t.First < 0 || t.Levels < 0 || t.Levels > MaxLevels || t.First > MaxLevels || t.Floor < 1:
@@ -265,6 +267,7 @@ func (t *LevelTable) check(number, classes int) error {
 	return nil
 }
 
+// check rejects what its column's kind cannot give: hour and weekday are of times, and categories have no ranges.
 func (p *Part) check() error {
 	if err := CheckColumnName(p.Column); err != nil {
 		return err
@@ -282,6 +285,8 @@ func (p *Part) check() error {
 	return checkBounds(p.Bounds)
 }
 
+// check rejects a feature of another kind than what derives it makes, or with the wrong number or kind of columns.
+// Rates, counts and recencies are those of a table; the others have Table -1.
 func (d *Derived) check(kind Kind, tables []LevelTable) error {
 	if d.What == DeriveLevels {
 		if kind != Categorical || d.Table != -1 || len(d.Of) != 1 || d.Of[0].Kind != Categorical {
@@ -323,6 +328,7 @@ func (d *Derived) check(kind Kind, tables []LevelTable) error {
 	return nil
 }
 
+// check rejects an order that is unknown, and what only one by time has (a column, a delay) or has not: copies.
 func (o *Ordering) check() error {
 	switch {
 	case o.By != OrderTime && o.By != OrderRandom && o.By != OrderGroup:

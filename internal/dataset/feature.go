@@ -85,6 +85,8 @@ func (f *Feature) BinOfNumber(x float64) uint8 {
 	return uint8(sort.SearchFloat64s(f.Bounds, x))
 }
 
+// binOfCode returns the bin that x itself names, a whole number below Bins. Anything else is another category, and NaN
+// a missing value, if the table had one.
 func (f *Feature) binOfCode(x float64) uint8 {
 	if code := int(x); float64(code) == x && code >= 0 && code < f.Bins {
 		return uint8(code)

@@ -362,6 +362,7 @@ func DecodeEncoding(data []byte) (*Encoding, error) {
 	return &e, cmp.Or(checkTokens(e.Missing), e.Formats.Check())
 }
 
+// decodeJSON reads a manifest or an encoding, strictly. What is wrong with it is of kind Damaged.
 func decodeJSON(data []byte, v any) error {
 	if len(data) > MaxManifest {
 		return badManifest("", fmt.Errorf("%d bytes, more than the %d that one may have", len(data), MaxManifest))

@@ -63,6 +63,7 @@ func checkFormat(format, needed int) error {
 	return nil
 }
 
+// check wants the parts of a manifest to be possible and to agree. It opens no file; the first fault is the error.
 func (m *Manifest) check() error {
 	if err := checkFormat(m.Format, m.format()); err != nil {
 		return err
@@ -215,6 +216,8 @@ func (m *Manifest) checkOrder() error {
 	return nil
 }
 
+// checkSplits wants at least train, each split once, in the order of SplitNames and with rows, and a sample that is of
+// one of them and not larger.
 func (m *Manifest) checkSplits() error {
 	if !slices.Contains([]string{SplitByHash, SplitByRandom, SplitByClasses, SplitByTime, SplitByColumn,
 		SplitNone}, m.Split.By) {
@@ -286,6 +289,7 @@ const (
 // TargetsFile is the name of a split's targets in a dataset's folder.
 func TargetsFile(split string) string { return split + "/" + targetsFile }
 
+// fileNames lists the files that Manifest.Files has to name, in its order: what the dataset does not have is left out.
 func (m *Manifest) fileNames() []string {
 	var names []string
 	for _, s := range m.Splits {
@@ -303,6 +307,7 @@ func (m *Manifest) fileNames() []string {
 	return append(names, SampleFile)
 }
 
+// checkTokens bounds the texts that stand for a missing value: 1,000 of them, as long as a name.
 func checkTokens(tokens []string) error {
 	if len(tokens) > 1000 {
 		return badManifest("missing", fmt.Errorf("%d texts", len(tokens)))
@@ -315,6 +320,7 @@ func checkTokens(tokens []string) error {
 	return nil
 }
 
+// checkFeatures rejects none, too many, two of one name, and one whose own description does not agree with itself.
 func checkFeatures(features []Feature) error {
 	if len(features) < 1 || len(features) > MaxFeatures {
 		return badManifest("features", fmt.Errorf("%d of them; a dataset has 1 to %d", len(features), MaxFeatures))

@@ -51,6 +51,7 @@ func mapFile(path, name string, size int64) (*mapping, error) {
 	return &mapping{data: data}, nil
 }
 
+// close unmaps the file. It does nothing for a nil mapping, or a second time.
 func (m *mapping) close() error {
 	if m == nil || m.data == nil {
 		return nil

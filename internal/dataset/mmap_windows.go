@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
+// mmap maps the first size bytes of f, at least one, for reading. f may be closed afterwards.
 func mmap(f *os.File, size int) ([]byte, error) {
 	section, err := windows.CreateFileMapping(windows.Handle(f.Fd()), nil, windows.PAGE_READONLY, 0, 0, nil)
 	if err != nil {

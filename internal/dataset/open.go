@@ -89,7 +89,7 @@ func Open(dir string) (*Dataset, error) {
 		return nil, err
 	}
 	d := &Dataset{Manifest: m, dir: dir}
-	if err := d.open(); err != nil {
+	if err := d.mapFiles(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
@@ -105,7 +105,9 @@ func (d *Dataset) Close() error {
 	return errors.Join(errs...)
 }
 
-func (d *Dataset) open() error {
+// mapFiles maps the files, three of each split, in the order in which the manifest has them. On an error what is mapped
+// stays so until Close.
+func (d *Dataset) mapFiles() error {
 	for i, rows := range d.Manifest.Splits {
 		s := Split{Name: rows.Name, Rows: rows.Rows}
 		files := d.Manifest.Files[3*i:] // checkFiles has checked their order
@@ -149,6 +151,7 @@ func (d *Dataset) checkSize(f FileInfo) error {
 	return err
 }
 
+// mapInfo maps a file and remembers it, for Close and for Verify.
 func (d *Dataset) mapInfo(info FileInfo) ([]byte, error) {
 	m, err := mapFile(filepath.Join(d.dir, filepath.FromSlash(info.Name)), info.Name, info.Bytes)
 	if err != nil {
@@ -172,6 +175,7 @@ func (d *Dataset) mapArrow(info FileInfo, fields []arrowField, rows int) (*arrow
 	return f, data, f.expect(info.Name, fields, rows)
 }
 
+// openRows gives the split its bins row by row.
 func (d *Dataset) openRows(info FileInfo, s *Split) error {
 	f, data, err := d.mapArrow(info, rowFields(len(d.Manifest.Features)), s.Rows)
 	if err != nil {
@@ -181,6 +185,7 @@ func (d *Dataset) openRows(info FileInfo, s *Split) error {
 	return nil
 }
 
+// openColumns gives the split its bins column by column: the same as those of openRows, the other way round.
 func (d *Dataset) openColumns(info FileInfo, s *Split) error {
 	f, data, err := d.mapArrow(info, columnFields(d.Manifest.Features), s.Rows)
 	if err != nil {
@@ -193,6 +198,7 @@ func (d *Dataset) openColumns(info FileInfo, s *Split) error {
 	return nil
 }
 
+// openFinal gives the dataset its Final, columns of the held-out rows of all splits together.
 func (d *Dataset) openFinal(info FileInfo) error {
 	f, data, err := d.mapArrow(info, finalFields(d.Manifest), d.Manifest.HeldOutRows())
 	if err != nil {
@@ -204,9 +210,11 @@ func (d *Dataset) openFinal(info FileInfo) error {
 	return nil
 }
 
+// openTargets gives the split its labels and folds, and the weights, groups and values that the dataset has; those that
+// it has not stay nil.
 func (d *Dataset) openTargets(info FileInfo, s *Split) error {
 	has := d.Manifest.optional()
-	f, data, err := d.mapArrow(info, has.fields(), s.Rows)
+	f, data, err := d.mapArrow(info, has.listFields(), s.Rows)
 	if err != nil {
 		return err
 	}

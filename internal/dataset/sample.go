@@ -49,6 +49,7 @@ func (s *Sample) Select(rows []int) *Sample {
 // Encode writes the sample as an Arrow file, which ReadSample reads. It rejects text beyond the range of int32 offsets.
 func (s *Sample) Encode() ([]byte, error) { return s.encode(context.Background()) }
 
+// encode is Encode, which ends with ctx between two columns.
 func (s *Sample) encode(ctx context.Context) ([]byte, error) {
 	fields := []arrowField{{name: RowColumn, typ: arrowUint32}}
 	cols := []column{{}}
@@ -89,6 +90,8 @@ func (s *Sample) encode(ctx context.Context) ([]byte, error) {
 	return file, nil
 }
 
+// sampleField says how a column is stored, and how many nulls and bytes of text it has. Truth values and times are
+// int64, as whole numbers are.
 func sampleField(name string, v *Values) (arrowField, column, error) {
 	f := arrowField{name: name, typ: arrowInt64, nullable: true, meta: []keyValue{{metaType, string(v.Type)}}}
 	var c column

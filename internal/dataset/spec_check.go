@@ -11,6 +11,8 @@ import (
 	"coppice/internal/strictyaml"
 )
 
+// checkColumns wants a name, a source, and each column in one role: not twice in a list, not both numeric and
+// categorical.
 func (s *Spec) checkColumns() error {
 	if err := CheckName(s.Name); err != nil {
 		return s.Errorf("name", "%v", err)
@@ -79,6 +81,8 @@ func (s *Spec) checkRoles() error {
 	return nil
 }
 
+// checkLabel rejects keys of the label that do not go together: positive, negative and above are of a binary one. A
+// value that stands for missing can be neither positive nor negative.
 func (s *Spec) checkLabel() error {
 	l := s.Label
 	switch {
@@ -167,6 +171,8 @@ func (s *Spec) tokenError(path, class, text string) error {
 		hint)
 }
 
+// checkSplit wants the keys that a kind of split needs, and none that it has not. A spec without a split is right: all
+// rows are train.
 func (s *Spec) checkSplit() error {
 	sp := &s.Split
 	switch sp.By {
@@ -218,6 +224,8 @@ func (s *Spec) checkSplit() error {
 	return s.checkShares()
 }
 
+// checkShares wants shares that sum to 1, and some rows in train. Lists of values, which only a split by column has,
+// are dropped.
 func (s *Spec) checkShares() error {
 	sum := 0.0
 	for i, p := range s.Split.portions() {
@@ -238,6 +246,8 @@ func (s *Spec) checkShares() error {
 	return nil
 }
 
+// checkSplitValues wants no value in two splits. If none is listed at all, the column itself says train, valid, calib
+// or test. Shares, which other kinds of split have, are dropped.
 func (s *Spec) checkSplitValues() error {
 	owner := map[string]string{}
 	given := false
@@ -290,6 +300,7 @@ func (s *Spec) checkNumbers() error {
 	return s.checkCSV()
 }
 
+// checkCSV wants a quote of '"' or none, and a delimiter of one character; without a delimiter the file tells it.
 func (s *Spec) checkCSV() error {
 	if q := s.CSV.Quote; q != "" && q != `"` && q != QuoteNone {
 		return s.Errorf("csv.quote", `quote %q: use none where nothing is quoted, or '"'`, q)

@@ -88,6 +88,8 @@ func wordOr(decode func(any) error, words encoding.TextUnmarshaler, mapping any)
 // findingPattern is a finding's code, and perhaps its column behind a colon.
 var findingPattern = regexp.MustCompile(`^[a-z][a-z_]*(:.+)?$`)
 
+// checkContract wants finite bounds in the right order, and each expectation to have days, findings and a reason. A
+// bound that is nil was not given, and an expectation without to is of one day.
 func (s *Spec) checkContract() error {
 	c := &s.Contract
 	for _, r := range []struct {
@@ -133,6 +135,8 @@ func (s *Spec) checkContract() error {
 	return nil
 }
 
+// checkFindings wants each text to be a finding's code, perhaps with a column. Whether there is such a code is not
+// known here.
 func (s *Spec) checkFindings(path string, findings []string) error {
 	for i, text := range findings {
 		if !findingPattern.MatchString(text) {

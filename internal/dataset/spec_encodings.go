@@ -140,6 +140,7 @@ const (
 	maxSpecLevels = 28_000_000
 )
 
+// checkEncodings wants possible numbers, keys of different columns, and chains of tables to fall back to that end.
 func (s *Spec) checkEncodings() error {
 	if err := s.checkEncodedColumns(); err != nil {
 		return err
@@ -211,6 +212,8 @@ func (s *Spec) checkEncodedColumns() error {
 	return nil
 }
 
+// checkOrder wants a column and a delay only of an order by time. It is also the place where a column alone makes the
+// order one by time.
 func (s *Spec) checkOrder() error {
 	o, orders := &s.Encodings.Order, []string{EncodingAuto, OrderTime, OrderRandom, OrderGroup}
 	switch {
@@ -239,6 +242,7 @@ func (s *Spec) checkOrder() error {
 	return nil
 }
 
+// checkDerive wants known words, each once, and none alone. An age needs the row's own time, in another column.
 func (s *Spec) checkDerive() error {
 	for _, column := range slices.Sorted(maps.Keys(s.Derive)) {
 		list := s.Derive[column]

@@ -153,6 +153,8 @@ var dateMark = regexp.MustCompile(`\{date:([^{}]*)\}`)
 // dayForms are the parts of a day, as in Go's layouts: the year, month and day of 2006-01-02.
 var dayForms = []string{"2006", "01", "02"}
 
+// checkSource wants different, possible places, at least one. Every place is looked up for each of the days that last
+// counts, which may not be too many looks in all.
 func (s *Spec) checkSource() error {
 	src := &s.Source
 	if len(src.Files) == 0 || len(src.Files) > maxPlaces {
@@ -258,6 +260,8 @@ func (s SourceSpec) Places(newest time.Time) []Place {
 	return out
 }
 
+// newPlace makes a place, one in BigQuery with the query that selects its rows. A table is selected whole; a query of
+// the spec's own is named by a hash of its text, since a place needs a name.
 func newPlace(pattern, fixed, day string) Place {
 	p := Place{Pattern: pattern, Fixed: fixed, Day: day}
 	if m := bigTable.FindStringSubmatch(pattern); m != nil {

@@ -39,7 +39,8 @@ func (m *Manifest) optional() optional {
 	return optional{weight: m.HasWeights(), group: m.Group != "", values: m.Values}
 }
 
-func (o optional) fields() []arrowField {
+// listFields lists the columns of the targets file, in the order in which openTargets reads them.
+func (o optional) listFields() []arrowField {
 	fields := []arrowField{{name: "label", typ: arrowFloat32}}
 	if o.weight {
 		fields = append(fields, arrowField{name: "weight", typ: arrowFloat32})
@@ -79,7 +80,7 @@ func parseTargets(name string, data []byte) (*arrowFile, optional, error) {
 		}
 	}
 	for i := range 4 {
-		if has := (optional{i&1 > 0, i&2 > 0, values}); f.sameFields(has.fields()) {
+		if has := (optional{i&1 > 0, i&2 > 0, values}); f.sameFields(has.listFields()) {
 			return f, has, nil
 		}
 	}

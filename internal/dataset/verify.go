@@ -27,6 +27,7 @@ type FileInfo struct {
 	Blocks []string `json:"blocks"` // hexadecimal SHA-256 of each block; the last block may be shorter
 }
 
+// check wants a checksum for each block of the file's bytes. An empty file cannot be: every one has contents.
 func (f FileInfo) check() error {
 	if f.Bytes < 1 || int64(len(f.Blocks)) != blocksOf(f.Bytes) {
 		return fmt.Errorf("%d bytes with %d blocks", f.Bytes, len(f.Blocks))

@@ -40,6 +40,8 @@ func NewWriter(dir string, m *Manifest) (*Writer, error) {
 	return w, nil
 }
 
+// create makes the folders and all files of the splits, in full size but without values. What cannot be written is said
+// now rather than after the table has been read.
 func (w *Writer) create() error {
 	features := w.m.Features
 	if err := checkFeatures(features); err != nil {
@@ -61,7 +63,7 @@ func (w *Writer) create() error {
 		f := &splitFiles{
 			rowsAt:    newLayout(rowFields(len(features)), nil, rows, nil),
 			columnsAt: newLayout(columnFields(features), nil, rows, nil),
-			targetsAt: newLayout(w.m.optional().fields(), nil, rows, nil),
+			targetsAt: newLayout(w.m.optional().listFields(), nil, rows, nil),
 		}
 		w.splits[s.Name] = f
 
@@ -289,6 +291,7 @@ func SyncPath(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
+// writeSynced writes a new file, and returns when it is on the disk. It fails if there is one.
 func writeSynced(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {

@@ -208,6 +208,8 @@ type codeTable struct {
 	codes [1024]uint8 // 0: the slot is empty; otherwise the code and 1
 }
 
+// newCodeTable makes the table of a column whose values have that type. A text that no such value has is left out; one
+// that is both a level and a missing marker is the level.
 func newCodeTable(kind dataset.Type, levels, missing []string) *codeTable {
 	t := &codeTable{kind: kind}
 	put := func(text string, code int) {

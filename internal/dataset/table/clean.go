@@ -28,6 +28,7 @@ type cleanReader struct {
 // cleanBytes is the size of a read.
 const cleanBytes = 1 << 18
 
+// Read passes valid text on. It fails at limit, within a row that does not end.
 func (c *cleanReader) Read(p []byte) (int, error) {
 	if c.n > c.limit {
 		return 0, c.fail(c.line, fmt.Sprintf("a row of more than %d bytes; is a quote never closed?", maxRecord))

@@ -250,6 +250,7 @@ type csvReader struct {
 	header []string // which no row may repeat
 }
 
+// open begins to read the file. Every record must have so many fields; with 0 the first one decides.
 func (s *csvSource) open(fields int) (*csvReader, error) {
 	t, err := openText(s.file, s.head)
 	if err != nil {

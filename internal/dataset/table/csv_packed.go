@@ -16,6 +16,7 @@ type gzipReader struct {
 	z  *gzip.Reader
 }
 
+// newGzipReader reads the header of the first member, whose error is the result's.
 func newGzipReader(r io.Reader) (*gzipReader, error) {
 	g := &gzipReader{in: bufio.NewReaderSize(r, 1<<18)}
 	var err error
@@ -26,6 +27,7 @@ func newGzipReader(r io.Reader) (*gzipReader, error) {
 	return g, nil
 }
 
+// Read goes on with the next member where one ends, behind zeros if there are any, until the file ends.
 func (g *gzipReader) Read(p []byte) (int, error) {
 	n, err := g.z.Read(p)
 	if !errors.Is(err, io.EOF) {

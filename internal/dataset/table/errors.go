@@ -17,6 +17,7 @@ type InputError struct {
 	Err    error // the cause, or nil
 }
 
+// Error says the place as far as it is known (file, line or row, column), what is wrong, and then why.
 func (e *InputError) Error() string {
 	var b strings.Builder
 	b.WriteString(e.File)

@@ -30,6 +30,8 @@ const (
 	maxDepth = 64
 )
 
+// openJSONL reads the whole file for its keys. Columns are told to be unreadable with the first line that has something
+// nested there.
 func openJSONL(f File, head string) (*jsonlSource, error) {
 	s := &jsonlSource{file: f, head: head}
 	known := map[string]int{}
@@ -91,6 +93,8 @@ func shareKeys(file string, sources []source, needed []string) error {
 
 func (s *jsonlSource) columns() []Column { return s.cols }
 
+// read passes on the objects as rows, in batches of q.rows, or fewer if their texts are long. A key that an object does
+// not have is missing in its row.
 func (s *jsonlSource) read(ctx context.Context, q request) error {
 	at := map[string]int{} // the index in a batch of a key that is read
 	for i, p := range q.places {

@@ -129,6 +129,7 @@ func (s *parquetSource) mapSchema(sc *schema.Schema) {
 	}
 }
 
+// groupName says what a nested column is; whatever is neither list nor map is a struct.
 func groupName(n schema.Node) string {
 	switch n.LogicalType().(type) {
 	case schema.ListLogicalType:
@@ -141,6 +142,8 @@ func groupName(n schema.Node) string {
 
 func (s *parquetSource) columns() []Column { return s.cols }
 
+// read passes on one row group after the other. How many bytes of text its rows have on average decides how many of
+// them make a batch, so that long texts do not fill the memory.
 func (s *parquetSource) read(ctx context.Context, q request) error {
 	r, f, err := s.open()
 	if err != nil {

@@ -322,6 +322,7 @@ func (c *parquetColumn) readValues(out *dataset.Values, n int) error {
 	return nil
 }
 
+// lookUp replaces indices by the words of a dictionary. It does not trust them: a damaged page may hold any.
 func lookUp[T any](words []T, index []uint32, out []T) error {
 	out = out[:len(index)]
 	for i, x := range index {

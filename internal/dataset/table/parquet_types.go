@@ -62,6 +62,8 @@ func kindOf(c *schema.Column) kind {
 	return k
 }
 
+// logicalKind goes by the physical type where that says enough, and for bytes by the logical one; bytes of which
+// nothing is said are text.
 func logicalKind(c *schema.Column) kind {
 	logical := c.LogicalType()
 	if l, ok := logical.(*schema.DecimalLogicalType); ok {
@@ -93,6 +95,8 @@ func logicalKind(c *schema.Column) kind {
 	return kind{typ: dataset.Text}
 }
 
+// integerKind tells dates, times and numbers apart. Unsigned ones of 64 bits are read as texts that staging may take
+// for numbers.
 func integerKind(physical parquet.Type, logical schema.LogicalType) kind {
 	switch l := logical.(type) {
 	case schema.DateLogicalType:
@@ -122,6 +126,8 @@ func integerKind(physical parquet.Type, logical schema.LogicalType) kind {
 	return kind{typ: dataset.Int}
 }
 
+// decimalKind reads decimals with digits behind the point as floats, those without as integers, and those that may not
+// fit an int64 as texts of which staging decides.
 func decimalKind(l *schema.DecimalLogicalType) kind {
 	k := kind{meaning: decimalNumber, scale: l.Scale()}
 	switch {

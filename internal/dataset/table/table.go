@@ -237,6 +237,7 @@ func otherFormat(f File, head string) string {
 	return ""
 }
 
+// checkNames wants every column of a file to have a name that is possible, and that no other has.
 func checkNames(f File, columns []Column) error {
 	seen := map[string]int{}
 	for i, c := range columns {
@@ -252,7 +253,8 @@ func checkNames(f File, columns []Column) error {
 	return nil
 }
 
-func describe(c Column) string {
+// describeType says in messages what a column holds.
+func describeType(c Column) string {
 	switch {
 	case c.Unreadable != "":
 		return c.Unreadable

@@ -142,7 +142,7 @@ func (t *Table) widenFile(i int, at []int, from []string) source {
 
 func unlike(here string, c Column, there string, other Column, why string) error {
 	return &InputError{File: here, Column: c.Name, Msg: fmt.Sprintf("is %s here and %s in %s%s; write all files with "+
-		"the same types", describe(c), describe(other), there, why)}
+		"the same types", describeType(c), describeType(other), there, why)}
 }
 
 // nullValues are rows of a column without values.

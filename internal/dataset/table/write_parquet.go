@@ -91,6 +91,7 @@ func (s *sink) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// wrap prefers the error of the caller's writer to the library's, which is only its consequence.
 func (s *sink) wrap(err error) error {
 	if s.err != nil {
 		err = s.err
@@ -101,6 +102,7 @@ func (s *sink) wrap(err error) error {
 	return nil
 }
 
+// parquetType says how a column is written. Times other than days are in UTC, and of the column's unit.
 func parquetType(c Column) (parquet.Type, schema.LogicalType) {
 	switch c.Type {
 	case dataset.Text:
@@ -150,6 +152,7 @@ func (p *ParquetWriter) Write(b *Batch) error {
 	return p.sink.wrap(err)
 }
 
+// closeGroup ends the row group being written, if there is one; the next batch begins another.
 func (p *ParquetWriter) closeGroup() error {
 	group := p.group
 	p.group, p.rows = nil, 0
