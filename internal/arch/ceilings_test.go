@@ -49,7 +49,7 @@ var ceilings = map[string]int{
 	"internal/nights":              3755,
 	"internal/nights/nightstest":   1012,
 	"internal/notify":              554,
-	"internal/page":                2686,
+	"internal/page":                2700,
 	"internal/page/pagetest":       370,
 	"internal/page/plot":           599,
 	"internal/problem":             120,
@@ -64,7 +64,7 @@ var ceilings = map[string]int{
 	"internal/slurm":               622,
 	"internal/strictjson":          304,
 	"internal/strictyaml":          759,
-	"internal/sweep":               5148,
+	"internal/sweep":               5157,
 	"internal/sweepstore":          1438,
 	"internal/team":                1326,
 	"internal/telemetry":           216,
@@ -85,7 +85,7 @@ var ceilings = map[string]int{
 	"launcher/internal/report":     1376,
 	"launcher/internal/reproduce":  475,
 	"launcher/internal/serve":      1644,
-	"launcher/internal/show":       1886,
+	"launcher/internal/show":       1889,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1662,
 	"launcher/internal/sweepview":  650,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_321
+const maxLines = 110_347
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -52,9 +52,9 @@ func (p *sweepPage) answer() answer {
 	case w.Gate == nil:
 		return answer{answerHeld, fmt.Sprintf("%s version %d is registered", w.Model, w.Version)}
 	case w.Gate.Promoted:
-		return answer{wentLive(w.Caution() != ""), w.Headline()}
+		return answer{wentLive(w.Caution() != ""), w.HeadlineNow(w.LiveNow)}
 	}
-	return answer{answerHeld, w.Headline()}
+	return answer{answerHeld, w.HeadlineNow(w.LiveNow)}
 }
 
 // ofBudget is a sum of USD, of a budget if there is one.

@@ -53,6 +53,7 @@ type datasetPage struct {
 	Answer          answer
 	Rows            int    // of the table
 	Rate, Predicted string // names of what is followed of the labels, and of what columns tell
+	Dated           bool   // some night's newest row has a day
 	Calibrated      bool   // some night's predictions were held against its labels in total
 	Quiet           bool   // nothing was found in any night
 	Trends, Drifts  []trend
@@ -71,6 +72,7 @@ func (s *DatasetPage) Write(w io.Writer) error {
 		if i == 0 && n.Positive != "" { // of several classes the one that the numbers are about
 			p.Rate, p.Predicted = "share of "+n.Positive, n.Positive
 		}
+		p.Dated = p.Dated || n.Day != ""
 		p.Calibrated, p.Quiet = p.Calibrated || !math.IsNaN(n.Ratio), p.Quiet && len(n.Findings) == 0
 	}
 	p.Answer, p.Trends, p.Drifts = p.answer(), p.trends(), p.drifts()
@@ -113,6 +115,9 @@ func (n *Night) Class() string {
 func (p *datasetPage) NightsHead() heading {
 	h := newHeading("nights", "Nights, newest first", "", "night", "version", "staging", "rows#", p.Rate+"#", "sweep",
 		"verdict", cmp.Or(p.Metric, "metric")+"#", "calibration#", "why", "staged")
+	if !p.Dated { // its day is when it was staged
+		h.Names = slices.Delete(h.Names, 10, 11)
+	}
 	if !p.Calibrated {
 		h.Names = slices.Delete(h.Names, 8, 9)
 	}
@@ -149,7 +154,8 @@ func follow[N any](name string, unit plot.Unit, all []N, value func(*N) float64)
 // trends are what is followed from night to night, beside the columns.
 func (p *datasetPage) trends() []trend {
 	all := []trend{
-		follow(cmp.Or(p.Metric, "metric"), plot.Plain, p.Nights, func(n *Night) float64 { return n.Value }),
+		follow(cmp.Or(p.Metric, "metric")+", own test rows", plot.Plain, p.Nights,
+			func(n *Night) float64 { return n.Value }),
 		follow("calibration ratio", plot.Plain, p.Nights, func(n *Night) float64 { return n.Ratio }),
 		follow(p.Rate, plot.Plain, p.Nights, func(n *Night) float64 { return n.LabelRate }),
 		follow("rows", plot.Count, p.Nights, func(n *Night) float64 { return n.Rows })}

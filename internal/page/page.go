@@ -49,9 +49,9 @@ var (
 	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{
 		"when": when, "clock": clock, "ago": marked(`data-ago="1"`), "last": marked(`data-ago="night"`),
 		"fresh": marked(`data-fresh="1"`), "check": check, "interval": interval, "unit": format, "comma": comma[int],
-		"words": words, "sentence": sentence, "capital": capital, "directed": directed, "budget": ofBudget,
-		"numeric": numeric, "contains": strings.Contains, "ends_in": strings.HasSuffix, "cut": strings.TrimSuffix,
-		"clip": plot.Clip, "blocked": sweep.TodoBlocked,
+		"words": words, "sentence": sentence, "kept": kept, "capital": capital, "directed": directed,
+		"budget": ofBudget, "numeric": numeric, "contains": strings.Contains, "ends_in": strings.HasSuffix,
+		"cut": strings.TrimSuffix, "clip": plot.Clip, "blocked": sweep.TodoBlocked,
 		"table": newHeading, "listed": Listed.heading, "cell": numberCell, "score": sweep.Score,
 		"count": func(n int) float64 { return float64(n) },
 		"known": func(v float64) bool { return !math.IsNaN(v) },
@@ -148,9 +148,12 @@ func marked(attribute string) func(time.Time) template.HTML {
 // words is a name of a state or a verdict as text.
 func words(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
-// sentence ends a text with a full stop, and keeps percent signs on the lines of their numbers.
+// kept is a text whose percent signs stay on the lines of their numbers.
+func kept(text string) string { return strings.ReplaceAll(text, " %", "\u00a0%") }
+
+// sentence ends a text with a full stop.
 func sentence(text string) string {
-	if text = strings.ReplaceAll(text, " %", "\u00a0%"); text == "" || strings.ContainsAny(text[len(text)-1:], ".!?") {
+	if text = kept(text); text == "" || strings.ContainsAny(text[len(text)-1:], ".!?") {
 		return text
 	}
 	return text + "."

@@ -164,6 +164,18 @@ func TestChosenAndJudged(t *testing.T) {
 	}
 }
 
+// TestMovedSince: the page of a sweep says what is live now, and not that what it promoted still is.
+func TestMovedSince(t *testing.T) {
+	for live, want := range map[int]string{0: "ctr version 9 is live", 9: "ctr version 9 is live",
+		10: "ctr version 9 was promoted; version 10 is live"} {
+		s := sample(5)
+		s.Winner.LiveNow = live
+		if text := said(write(t, s)); !strings.Contains(text, want+" 2026") {
+			t.Errorf("version %d is live now: want %q in %.900q", live, want, text)
+		}
+	}
+}
+
 // TestWhoseTestRows: a number on test says which version it is of, and where a final training predicts, that the winner
 // was judged for it.
 func TestWhoseTestRows(t *testing.T) {

@@ -284,6 +284,15 @@ func (c *Conclusion) Headline() string {
 	return Headline(c.Model, c.Version, c.Verdict())
 }
 
+// HeadlineNow is Headline with the version that is live now, if the champion has moved since; 0 if that is unknown.
+func (c *Conclusion) HeadlineNow(live int) string {
+	v := c.Verdict()
+	if live == 0 || c.Version == 0 || (live == c.Version) == (v == VerdictPromoted) {
+		return c.Headline()
+	}
+	return fmt.Sprintf("%s version %d was %s; version %d is live", c.Model, c.Version, VerdictWords(v), live)
+}
+
 // Headline is what became of a version, by the verdict of its night.
 func Headline(model string, version int, v Verdict) string {
 	if v == VerdictPromoted {

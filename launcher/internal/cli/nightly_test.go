@@ -208,14 +208,14 @@ func TestNightsAfterAPerson(t *testing.T) {
 			t.Errorf("%s says\n%s\nwant %q in it", command, out, want)
 		}
 	}
-	says("ctr version 3 is the champion Nothing to do: version 3 is live.", "nights", "ctr")
+	says("ctr version 3 is live Nothing to do: version 3 is live.", "nights", "ctr")
 
 	w.now = w.now.Add(time.Hour)
 	w.must("registry", "rollback", "ctr", "--why", "it fell")
 	by := must.Get(user.Current())(t).Username
-	says("ctr version 2 is the champion, by hand ("+by+": it fell) Nothing to do: version 2 is live.", "nights", "ctr")
-	says("ctr version 3 was promoted; ctr version 2 is the champion, by hand ("+by+": it fell). On test", command...)
-	says("ctr version 3 was promoted; ctr version 2 is the champion, by hand ("+by+": it fell). On test",
+	says("ctr version 2 is live, by hand ("+by+": it fell) Nothing to do: version 2 is live.", "nights", "ctr")
+	says("ctr version 3 was promoted; version 2 is live, by hand ("+by+": it fell). On test", command...)
+	says("ctr version 3 was promoted; version 2 is live, by hand ("+by+": it fell). On test",
 		"status", "@latest")
 
 	w.now = w.now.AddDate(0, 0, 1)
@@ -227,10 +227,10 @@ func TestNightsAfterAPerson(t *testing.T) {
 	says("1 night without a new champion; ctr version 2 is", "nights", "ctr")
 	w.now = w.now.Add(time.Hour)
 	w.must("registry", "promote", "ctr@1", "--why", "it is right")
-	says("ctr version 1 is the champion, by hand ("+by+": it is right) Nothing to do: version 1 is live.",
+	says("ctr version 1 is live, by hand ("+by+": it is right) Nothing to do: version 1 is live.",
 		"nights", "ctr")
 	says("promoted by hand", "nights", "ctr")
-	says("ctr version 1 was not promoted; ctr version 1 is the champion, by hand ("+by+": it is right).", command...)
+	says("ctr version 1 was not promoted; version 1 is live, by hand ("+by+": it is right).", command...)
 }
 
 // TestABlockedNightStandsInItsPlace: by its slot, not by when it was staged or by its rows.

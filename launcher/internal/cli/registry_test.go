@@ -197,7 +197,7 @@ func TestVersionsSayHowTheyStand(t *testing.T) {
 		}
 	}
 	if out := w.must("status", "night-1"); !strings.HasPrefix(out,
-		"ctr version 1 was promoted; ctr version 3 is the champion. On test auc 0.61. There was no champion.\n") {
+		"ctr version 1 was promoted; version 3 is live. On test auc 0.61. There was no champion.\n") {
 		t.Errorf("status begins with\n%.200s\nexpected what is live, and how good by the metric of the sweep", out)
 	}
 

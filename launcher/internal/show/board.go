@@ -57,10 +57,9 @@ func (w Printer) Head(p *sweep.Plan, c *sweep.Conclusion, live registry.Event) {
 	if w.Home { // what it would have cost elsewhere is no fact of it
 		facts.Cost = nil
 	}
-	begin := c.Headline()
-	if live.To > 0 && (live.To == c.Version) != (c.Verdict() == sweep.VerdictPromoted) { // moved since
-		begin = fmt.Sprintf("%s version %d was %s; %s", c.Model, c.Version, sweep.VerdictWords(c.Verdict()),
-			champion(c.Model, live))
+	begin := c.HeadlineNow(live.To)
+	if begin != c.Headline() {
+		begin += byHand(live)
 	}
 	all := strings.Join(facts.Facts(p.Spec.Metric, p.Created), " ")
 	w.Screen.Head(state, begin+".", " "+all)

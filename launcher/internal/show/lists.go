@@ -86,14 +86,18 @@ func (w Printer) Month(m *page.Month, now time.Time) {
 
 // champion says which version a move made the champion, and why if it was by hand.
 func champion(model string, e registry.Event) string {
-	text := fmt.Sprintf("%s version %d is the champion", model, e.To)
-	switch {
-	case e.To == 0:
+	if e.To == 0 {
 		return model + " has no champion"
-	case e.By != registry.ByGate:
-		text += fmt.Sprintf(", by hand (%s: %s)", e.By, FirstLine(e.Why))
 	}
-	return text
+	return fmt.Sprintf("%s version %d is live", model, e.To) + byHand(e)
+}
+
+// byHand says who moved the champion, and why, if that was by hand.
+func byHand(e registry.Event) string {
+	if e.By == registry.ByGate {
+		return ""
+	}
+	return fmt.Sprintf(", by hand (%s: %s)", e.By, FirstLine(e.Why))
 }
 
 // Datasets writes a list of dataset versions.
