@@ -58,6 +58,7 @@ type function struct {
 	fold   func(a, b float64) float64
 }
 
+// apply calls the function, which needs at least one argument; those of a folded one are joined from the left.
 func (f function) apply(args []float64) float64 {
 	if f.fold == nil {
 		return f.single(args[0])
@@ -139,6 +140,8 @@ func Compile(text, code string, example map[string]any) (*Expression, error) {
 	return &Expression{Text: text, program: program, Names: slices.Sorted(maps.Keys(c.used))}, nil
 }
 
+// option makes the function callable in an expression of the library. Arguments come as float64, as toFloat makes of
+// every number; anything else is an error.
 func (f function) option() expr.Option {
 	call := func(params ...any) (any, error) {
 		args := make([]float64, len(params))
@@ -279,6 +282,8 @@ func (c *checker) check(node ast.Node) (x float64, constant bool, err error) {
 	return x, constant, err
 }
 
+// checkName wants a known name or, where any may stand, one that can be told from a function and from the library's
+// own.
 func (c *checker) checkName(n *ast.IdentifierNode) error {
 	switch {
 	case c.any && (strings.Contains(n.Value, "$") || slices.Contains(FunctionNames(), n.Value)):
@@ -302,6 +307,7 @@ func (c *checker) checkAll(nodes ...ast.Node) (values []float64, constant bool, 
 	return values, constant, nil
 }
 
+// checkCall wants a known function with as many arguments as it takes. If they are all constant, so is the result, x.
 func (c *checker) checkCall(n ast.Node, name string, args []ast.Node) (x float64, constant bool, err error) {
 	i := slices.IndexFunc(functions(), func(f function) bool { return f.name == name })
 	if i < 0 {

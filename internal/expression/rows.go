@@ -100,6 +100,7 @@ func (r *PerRow) compile(c *checker, node ast.Node, want kind) (out closure, err
 	return out, err
 }
 
+// compileAll compiles each node, all of which must give what is wanted: a number or a condition.
 func (r *PerRow) compileAll(c *checker, want kind, nodes ...ast.Node) ([]closure, error) {
 	out := make([]closure, len(nodes))
 	for i, n := range nodes {
@@ -111,6 +112,7 @@ func (r *PerRow) compileAll(c *checker, want kind, nodes ...ast.Node) ([]closure
 	return out, nil
 }
 
+// compileFunction compiles the call of a function that the checker has found to exist, with its number of arguments.
 func (r *PerRow) compileFunction(c *checker, name string, args []ast.Node) (closure, error) {
 	xs, err := r.compileAll(c, number, args...)
 	if err != nil {
@@ -162,6 +164,8 @@ var operators = map[string]struct {
 // maxPower bounds exponents, which are whole: a power is then a product, the same on every processor.
 const maxPower = 64
 
+// compileBinary compiles an operator and says what it gives. A power has a constant, whole exponent, so that every
+// processor gets the same; in compares with each number of a list.
 func (r *PerRow) compileBinary(c *checker, n *ast.BinaryNode) (gives kind, out closure, err error) {
 	if n.Operator == "in" {
 		list, ok := n.Right.(*ast.ArrayNode)

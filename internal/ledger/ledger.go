@@ -205,8 +205,8 @@ func countMachines(p *sweep.Plan, z sweep.Sizing, attempts []Attempt) (u used) {
 			from = p.Created
 		}
 		s := span{from, a.To, a.From}
-		extend(hosts, a.Host, s)
-		extend(tasks, task{a.Task, a.Attempt}, s)
+		extendSpan(hosts, a.Host, s)
+		extendSpan(tasks, task{a.Task, a.Attempt}, s)
 	}
 	keepAssistantsAlive(p, hosts, attempts)
 
@@ -260,7 +260,7 @@ func keepAssistantsAlive(p *sweep.Plan, hosts map[string]span, attempts []Attemp
 		return cmp.Or(hosts[b].to.Compare(hosts[a].to), cmp.Compare(a, b))
 	})
 	for _, h := range others[:min(wanted, len(others))] {
-		extend(hosts, h, span{hosts[h].from, end, hosts[h].start})
+		extendSpan(hosts, h, span{hosts[h].from, end, hosts[h].start})
 	}
 }
 
@@ -292,7 +292,9 @@ type event struct {
 	hosts, tasks, starting int
 }
 
-func extend[K comparable](all map[K]span, key K, s span) {
+// extendSpan makes the span of key include s, as a new one if there is none. Its start is that of the span that begins
+// first.
+func extendSpan[K comparable](all map[K]span, key K, s span) {
 	have, ok := all[key]
 	if !ok {
 		all[key] = s

@@ -87,12 +87,13 @@ func Find(name string) (Type, error) {
 		return Type{}, problem.New(problem.Input, "machine type %.60q is not in the catalogue%s", name,
 			strictyaml.Suggest(m[1], kinds))
 	}
-	slices.SortFunc(sizes, bySize)
+	slices.SortFunc(sizes, compareSizes)
 	return Type{}, problem.New(problem.Input, "machine type %.60q is not in the catalogue; %s has the sizes %s", name,
 		m[1], strings.Join(sizes, ", "))
 }
 
-func bySize(a, b string) int {
+// compareSizes orders the ends of machines' names by vCPUs, and 8-lssd behind 8.
+func compareSizes(a, b string) int {
 	x, _ := strconv.Atoi(strings.TrimSuffix(a, lssd))
 	y, _ := strconv.Atoi(strings.TrimSuffix(b, lssd))
 	if x != y {
@@ -113,7 +114,7 @@ func (t Type) CheckDisks(n int) error {
 		return problem.New(problem.Input, "%s comes with %d local SSDs, not %d; leave the number out", t.Name,
 			t.Disks[0], n)
 	}
-	return problem.New(problem.Input, "%s takes %s local SSDs, not %d", t.Name, alternatives(t.Disks), n)
+	return problem.New(problem.Input, "%s takes %s local SSDs, not %d", t.Name, joinAlternatives(t.Disks), n)
 }
 
 // FewestDisks is the smallest valid number of local SSDs that hold that many bytes; it is an error of kind Input if
@@ -135,7 +136,8 @@ func (t Type) FewestDisks(bytes int64) (int, error) {
 		most, most*DiskGiB, bytes>>30)
 }
 
-func alternatives(counts []int) string {
+// joinAlternatives writes numbers for a message, as in "1, 2 or 4". There has to be one.
+func joinAlternatives(counts []int) string {
 	words := make([]string, len(counts))
 	for i, n := range counts {
 		words[i] = strconv.Itoa(n)

@@ -113,6 +113,7 @@ func ReadPrices(file string, data []byte) (Prices, error) {
 	return p.Prices, nil
 }
 
+// check wants every part of a rate to be above 0 and possible. A nil rate is one that is not known, and is right.
 func (r *Rate) check() error {
 	if r == nil {
 		return nil

@@ -44,6 +44,8 @@ var known = sync.OnceValue(func() *catalogue {
 	return c
 })
 
+// readTypes lists every machine type of the families in a file: each shape in all its sizes, without and with built-in
+// disks.
 func readTypes(data []byte) (*catalogue, error) {
 	c := &catalogue{types: map[string]Type{}}
 	if _, err := strictyaml.Decode("types.yaml", data, &c.families); err != nil {

@@ -14,6 +14,8 @@ type summary struct {
 
 func (s summary) total() float64 { return s.pos + s.neg }
 
+// checkLengths wants at least one row, no more than can be ranked, and a label for each, as well as a weight, and for
+// rankings a group, where there are any.
 func (e *Evaluator) checkLengths(m Metric) error {
 	n, in := len(e.in.Pred), e.in
 	switch {

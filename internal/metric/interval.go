@@ -14,6 +14,7 @@ type Confidence struct {
 	Samples int     // of resampling
 }
 
+// fillDefaults is 95 % from 1,000 resamples where nothing is said. Half or less is no confidence.
 func (c Confidence) fillDefaults() (Confidence, error) {
 	if c.Level == 0 {
 		c.Level = 0.95
@@ -424,6 +425,7 @@ func indicator(yes bool) float64 {
 	return 0
 }
 
+// r2Row is the influence of a row on 1 - (mean squared error) / (variance of the labels), whose value is value.
 func r2Row(e *Evaluator, _ Metric, value float64) (rowInfluence, error) {
 	total := weightedSum(e, func(_, _ float64) float64 { return 1 })
 	mean := weightedSum(e, func(_, l float64) float64 { return l }) / total
@@ -433,6 +435,8 @@ func r2Row(e *Evaluator, _ Metric, value float64) (rowInfluence, error) {
 	}, nil
 }
 
+// f1Row is the influence of a row on 2tp / (2tp + fp + fn), whose value is value, over shares of all rows rather than
+// counts. A prediction above 0.5 is a positive one.
 func f1Row(e *Evaluator, m Metric, value float64) (rowInfluence, error) {
 	c, err := e.confusion(m)
 	if err != nil {

@@ -15,6 +15,7 @@ const (
 	fromZeroToOne
 )
 
+// has reports whether a loss can be taken of x. NaN is only in the domain of any number.
 func (d domain) has(x float64) bool {
 	switch d {
 	case atLeastZero:
@@ -68,6 +69,7 @@ func pinballLoss(level float64) func(p, l float64) float64 {
 	return func(p, l float64) float64 { return max(level*(l-p), (1-level)*(p-l)) }
 }
 
+// huberLoss is quadratic up to bound, and from there on a line with the same slope.
 func huberLoss(bound float64) func(p, l float64) float64 {
 	return func(p, l float64) float64 {
 		x := math.Abs(p - l)

@@ -155,6 +155,7 @@ func (m Metric) CheckValue(value float64) error {
 // sum adds with a second number for the rounding errors (Neumaier 1974), so that ten million terms lose no digits.
 type sum struct{ high, low float64 }
 
+// add adds x, and to low the digits that the sum loses: those of the smaller of the two.
 func (s *sum) add(x float64) {
 	x = float64(x) // round a product first, where the machine could fuse it with the addition
 	t := s.high + x

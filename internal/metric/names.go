@@ -334,7 +334,8 @@ func byObjective() []judged {
 	}
 }
 
-func judge(objective string) (judged, error) {
+// findObjective finds what an objective is judged by; an unknown one is an error that lists them.
+func findObjective(objective string) (judged, error) {
 	var names []string
 	for _, j := range byObjective() {
 		if j.objective == objective {
@@ -347,13 +348,13 @@ func judge(objective string) (judged, error) {
 
 // Of returns the kind of metrics that apply to an objective's predictions.
 func Of(objective string) (Kind, error) {
-	j, err := judge(objective)
+	j, err := findObjective(objective)
 	return j.kind, err
 }
 
 // Usual returns the metric by which an objective's predictions are judged unless a spec says otherwise.
 func Usual(objective string) (Metric, error) {
-	j, err := judge(objective)
+	j, err := findObjective(objective)
 	if err != nil {
 		return Metric{}, err
 	}
@@ -362,7 +363,7 @@ func Usual(objective string) (Metric, error) {
 
 // Standard returns the metrics in every report of an objective; none of an unknown one.
 func Standard(objective string) []Metric {
-	j, _ := judge(objective)
+	j, _ := findObjective(objective)
 	metrics := make([]Metric, len(j.also))
 	for i, name := range j.also {
 		m, err := Lookup(name)

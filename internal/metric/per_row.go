@@ -41,6 +41,7 @@ func logLikelihood(in Input) float64 {
 	return all.value()
 }
 
+// likelihood is the probability that p gives to the label, 0 or 1, kept away from 0 and 1 by clip. NaN stays NaN.
 func likelihood(p float64, label float32) float64 {
 	l := float64(label)
 	q := l*p + (1-l)*(1-p) // one of the two, without a branch

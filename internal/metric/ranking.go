@@ -145,6 +145,8 @@ func (r *ranking) sortByBits(first, last int) {
 	}
 }
 
+// count counts the digits of all three passes in one reading of the keys. A pass that is not made leaves its counts
+// unused.
 func (r *ranking) count(first int) {
 	clear(r.digits[:])
 	a, b, c := &r.digits[0], &r.digits[1], &r.digits[2]
@@ -178,6 +180,7 @@ func scatter(dst, src []uint64, at *[buckets]uint32, shift int) {
 	}
 }
 
+// scatterTagged moves keys, with their tags, to where their digit's rows are, in the order that they had.
 func scatterTagged(dst, src []uint64, dstTags, srcTags []uint32, at *[buckets]uint32, shift int) {
 	srcTags = srcTags[:len(src)]
 	for i, k := range src {

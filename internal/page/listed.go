@@ -287,7 +287,7 @@ func (s *Sweep) Validated() Listed {
 			c.ScoreText(), fmt.Sprintf("%d of %d", c.Folds, c.Of), strconv.Itoa(c.Trees),
 			strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Trials), " ", ", "), "[]")}
 		for i := range s.Params {
-			row = append(row, cell(plot.Plain, s.Params[i].value(c.Values[i])))
+			row = append(row, formatCell(plot.Plain, s.Params[i].value(c.Values[i])))
 		}
 		t.Rows = append(t.Rows, append(row, c.Reason))
 	}

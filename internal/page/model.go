@@ -60,6 +60,7 @@ type uses struct {
 	MadeOf string
 }
 
+// newUses takes the effects, if there are any, since they say in which direction a feature moves predictions.
 func newUses(effects []Effect, features []Importance) (u uses) {
 	if u.Moving = effectRows(effects); u.Moving == nil {
 		u.Used, u.MadeOf = used(features)

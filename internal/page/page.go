@@ -273,6 +273,7 @@ func cleaned[T any](view *T) *T {
 	return cleanCopy(reflect.ValueOf(view)).Interface().(*T)
 }
 
+// cleanCopy copies all that a value points to, so that the original stays as it is. Unexported fields are not cleaned.
 func cleanCopy(v reflect.Value) reflect.Value {
 	out := reflect.New(v.Type()).Elem()
 	switch v.Kind() {

@@ -322,7 +322,7 @@ func (c boardColumn) Cell(t *TrialRow) string {
 	if v, ok := c.of(t).(float64); ok && c.decimals > 0 && t.scored() {
 		return strconv.FormatFloat(v, 'f', c.decimals, 64)
 	}
-	return cell(c.unit, c.of(t))
+	return formatCell(c.unit, c.of(t))
 }
 
 // decimals is how many digits all scores have behind the point: as many as the best one; 0 where that has none.
@@ -338,7 +338,8 @@ func (p *sweepPage) decimals() int {
 	return len(after)
 }
 
-func cell(unit plot.Unit, v any) string {
+// formatCell writes a value of a table: numbers in their unit, nil as one that is not known.
+func formatCell(unit plot.Unit, v any) string {
 	switch v := v.(type) {
 	case float64:
 		return unit.Format(v)

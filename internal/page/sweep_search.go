@@ -57,7 +57,7 @@ func (p *sweepPage) curves() *plot.Chart {
 		for i := len(x) - 1; i > 0; i-- {
 			steps[i] -= x[i-1]
 		}
-		kept.X, kept.Y = append(kept.X, numbersOf(steps)), append(kept.Y, numbersOf(y))
+		kept.X, kept.Y = append(kept.X, roundNumbers(steps)), append(kept.Y, roundNumbers(y))
 	}
 	c.Y.Low, c.Y.High = window(with, maximize)
 
@@ -96,7 +96,9 @@ func window(trials []*TrialRow, maximize bool) (low, high float64) {
 	return low - room, high + room
 }
 
-func numbersOf(values []float64) []num {
+// roundNumbers rounds values to five digits, more than a chart can show, since the page holds many. NaN and infinities
+// stay.
+func roundNumbers(values []float64) []num {
 	out := make([]num, len(values))
 	for i, v := range values {
 		v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 5, 64), 64) // what was formatted can be parsed
@@ -141,7 +143,7 @@ func (p *sweepPage) slices() (charts []*plot.Chart) {
 			Summary: "No trial has a score."}, X: plot.Axis{Log: q.Log, Categories: q.Categories},
 			Y: plot.Axis{Label: p.Metric}}
 		if best := p.scored(); len(best) > 0 {
-			s.Summary = fmt.Sprintf("The best trial has %s.", cell(plot.Plain, q.value(best[0].Values[i])))
+			s.Summary = fmt.Sprintf("The best trial has %s.", formatCell(plot.Plain, q.value(best[0].Values[i])))
 		}
 		for _, t := range slices.Backward(p.scored()) {
 			mark := plot.Point{Trial: t.Number, X: t.Values[i], Y: t.Score, Class: t.Class()}

@@ -109,6 +109,7 @@ func (h *handler) WithGroup(name string) slog.Handler {
 	return h.with(given{group: name})
 }
 
+// Handle puts the collected groups around the record's own fields, and the special ones outside of all.
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	attrs := make([]slog.Attr, 0, r.NumAttrs())
 	r.Attrs(func(a slog.Attr) bool { attrs = append(attrs, a); return true })

@@ -30,6 +30,7 @@ func Redact(text string) string {
 // handlers write whole lines.
 type redacting struct{ w io.Writer }
 
+// Write passes on all of line, or fails. It says that all was written, as a Writer has to, although secrets were not.
 func (r redacting) Write(line []byte) (int, error) {
 	if !secrets.Match(line) {
 		return r.w.Write(line)

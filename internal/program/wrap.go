@@ -47,6 +47,7 @@ func WrapCode(whole string, width int, end string) string {
 	})
 }
 
+// breakLines breaks the lines that are wider than width; none if that is 0, which is no terminal.
 func breakLines(whole string, width int, breakLine func(string) string) string {
 	lines := strings.Split(whole, "\n")
 	for i, line := range lines {

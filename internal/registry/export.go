@@ -31,7 +31,7 @@ func (r *Registry) Export(ctx context.Context, v Version, folder string) error {
 			return err
 		}
 		within := strings.TrimPrefix(f.Object, versionDir(v.Model, v.Number)) // checked by ReadFile
-		if err := write(filepath.Join(pending, filepath.FromSlash(within)), data); err != nil {
+		if err := writeFile(filepath.Join(pending, filepath.FromSlash(within)), data); err != nil {
 			return err
 		}
 	}
@@ -39,7 +39,7 @@ func (r *Registry) Export(ctx context.Context, v Version, folder string) error {
 	if err != nil {
 		return err
 	}
-	if err := write(filepath.Join(pending, versionFile), record); err != nil {
+	if err := writeFile(filepath.Join(pending, versionFile), record); err != nil {
 		return err
 	}
 	if err := os.Rename(pending, folder); err != nil {
@@ -48,7 +48,8 @@ func (r *Registry) Export(ctx context.Context, v Version, folder string) error {
 	return nil
 }
 
-func write(path string, data []byte) error {
+// writeFile writes a file and the folders above it.
+func writeFile(path string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("write version: %w", err)
 	}

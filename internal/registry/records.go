@@ -161,6 +161,7 @@ func loadRecord[T any](ctx context.Context, r *Registry, object string, check fu
 	return v, at, err
 }
 
+// loadClaim reads which key has taken a version's number. One of another version is damage.
 func (r *Registry) loadClaim(ctx context.Context, model string, number int) (claimRecord, error) {
 	c, _, err := loadRecord(ctx, r, versionDir(model, number)+claimFile, func(c *claimRecord) error {
 		if c.Model != model || c.Number != number {
@@ -208,6 +209,7 @@ func (v *versionRecord) check(model string, number int) error {
 	return nil
 }
 
+// check wants a possible name, size and checksum, and an object of the version itself.
 func (f File) check(model string, number int) error {
 	if err := checkFileName(f.Name); err != nil {
 		return err

@@ -208,6 +208,7 @@ func checkTime(at time.Time) error {
 	return nil
 }
 
+// check wants a name, a reason and a time: the history is read by people who were not there.
 func (a Act) check() error {
 	if err := checkText("by", a.By, true); err != nil {
 		return err
@@ -218,6 +219,7 @@ func (a Act) check() error {
 	return checkTime(a.At)
 }
 
+// check wants a name and a time, but no reason, and facts that are few, finite and short.
 func (i Info) check() error {
 	if err := checkText("by", i.By, true); err != nil {
 		return err

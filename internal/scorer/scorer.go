@@ -91,6 +91,7 @@ func JudgedModel(v registry.Version) string {
 	return FileModel
 }
 
+// openFiles opens a scorer from files of those names. A version without the file of levels has no statistics.
 func openFiles(ctx context.Context, r *registry.Registry, v registry.Version, model, features, calibrator,
 	levels string) (*Scorer, error) {
 	return openScorer(ctx, r, v, model, features, calibrator, func(e *dataset.Encoding) (*dataset.Levels, error) {

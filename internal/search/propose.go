@@ -72,6 +72,7 @@ type proposer struct {
 	broken                  map[string]int // by constraint, the first that a draw violated
 }
 
+// prepare checks what Propose was given, and compiles the constraints. Params stay as they are if Canonical is nil.
 func (p *proposer) prepare() error {
 	if p.Canonical == nil {
 		p.Canonical = func(params map[string]any) (map[string]any, error) { return params, nil }

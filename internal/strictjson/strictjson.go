@@ -38,6 +38,7 @@ func Decode(data []byte, v any) error { return decode(data, v, false) }
 // DecodeKnown is Decode, except that keys that v does not have are ignored: for records to which later builds may add.
 func DecodeKnown(data []byte, v any) error { return decode(data, v, true) }
 
+// decode rejects what encoding/json would take in silence, before any memory is spent on it, and decodes the rest.
 func decode(data []byte, v any, unknown bool) error {
 	if !utf8.Valid(data) {
 		return errors.New("it is not UTF-8")
@@ -195,6 +196,9 @@ func (w *walker) next() bool {
 	return true
 }
 
+// passObject passes an object whose type is t; nil if it reads itself. A key that is there twice is an error, and one
+// that is unknown or missing, too, unless unknown keys are ignored, as in records of other builds. place is where below
+// it.
 func (w *walker) passObject(t reflect.Type, depth int) (place string, err error) {
 	fields := fieldsOf(t)
 	seen := map[string]bool{}

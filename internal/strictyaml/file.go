@@ -36,6 +36,7 @@ func ReadUpTo(file string, most int64) ([]byte, error) {
 	return readFile(file, most, &Error{File: file, Msg: fmt.Sprintf("more than %d bytes", most)})
 }
 
+// readFile reads a file of at most most bytes, and returns long for a longer one.
 func readFile(file string, most int64, long error) ([]byte, error) {
 	f, err := Open(file)
 	if err != nil {

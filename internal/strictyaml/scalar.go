@@ -40,15 +40,15 @@ func (d *Document) checkScalar(n ast.Node, t reflect.Type) error {
 			return nil
 		}
 		if !isNumber(n) || !wholeNumber.MatchString(text) || !fitsRange(text, t) {
-			return d.at(n.GetToken(), fmt.Sprintf("expected %s, found %s", kindName(t), describeNode(n)))
+			return d.at(n.GetToken(), fmt.Sprintf("expected %s, found %s", describeType(t), describeNode(n)))
 		}
 	case reflect.Float32, reflect.Float64:
 		if !isFinite(n) {
-			return d.at(n.GetToken(), fmt.Sprintf("expected %s, found %s", kindName(t), describeNode(n)))
+			return d.at(n.GetToken(), fmt.Sprintf("expected %s, found %s", describeType(t), describeNode(n)))
 		}
 	case reflect.Bool:
 		if n.Type() != ast.BoolType {
-			return d.at(n.GetToken(), fmt.Sprintf("expected %s, found %s", kindName(t), describeNode(n)))
+			return d.at(n.GetToken(), fmt.Sprintf("expected %s, found %s", describeType(t), describeNode(n)))
 		}
 	}
 	return nil
@@ -135,6 +135,7 @@ func isScalar(n ast.Node) bool {
 	return ok
 }
 
+// isNumber reports whether the library takes a value for a number, in whatever type.
 func isNumber(n ast.Node) bool {
 	switch n.Type() {
 	case ast.IntegerType, ast.FloatType, ast.InfinityType, ast.NanType:

@@ -182,7 +182,7 @@ func (d *Document) at(t *token.Token, msg string) *Error {
 func (d *Document) lookup(path string) (ast.Node, bool) {
 	node := d.root
 	for _, part := range strings.FieldsFunc(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
-		next := childOf(node, part)
+		next := findChild(node, part)
 		if next == nil {
 			return node, false
 		}
@@ -191,7 +191,8 @@ func (d *Document) lookup(path string) (ast.Node, bool) {
 	return node, true
 }
 
-func childOf(n ast.Node, part string) ast.Node {
+// findChild returns what is in a list at a number, or in a mapping under a key; nil if there is nothing.
+func findChild(n ast.Node, part string) ast.Node {
 	if seq, ok := n.(*ast.SequenceNode); ok {
 		var i int
 		if _, err := fmt.Sscanf(part, "%d", &i); err == nil && i >= 0 && i < len(seq.Values) {
@@ -263,7 +264,7 @@ func (d *Document) checkKeys(n ast.Node, t reflect.Type) error {
 
 	switch t.Kind() {
 	case reflect.Struct:
-		fields := fieldsOf(t)
+		fields := listFields(t)
 		for _, kv := range pairsOf(n) {
 			key := keyText(kv)
 			ft, ok := fields[key]
@@ -318,7 +319,8 @@ func (d *Document) checkText(n ast.Node, t reflect.Type) error {
 	return nil
 }
 
-func fieldsOf(t reflect.Type) map[string]reflect.Type {
+// listFields lists the types of a struct's fields by their keys in YAML.
+func listFields(t reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
 	for f := range t.Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
@@ -407,7 +409,7 @@ func translate(file string, err error) error {
 	d := &Document{file: file}
 	var te *yaml.TypeError
 	if errors.As(err, &te) {
-		return d.at(te.Token, fmt.Sprintf("expected %s, found %s", kindName(te.DstType), valueName(te)))
+		return d.at(te.Token, fmt.Sprintf("expected %s, found %s", describeType(te.DstType), describeFound(te)))
 	}
 	var kind *yaml.UnexpectedNodeTypeError
 	if errors.As(err, &kind) {
@@ -455,7 +457,8 @@ func nodeName(t ast.NodeType) string {
 	return t.YAMLName()
 }
 
-func valueName(te *yaml.TypeError) string {
+// describeFound says in messages what was found, by its text if it has one.
+func describeFound(te *yaml.TypeError) string {
 	if te.Token != nil && te.Token.Type == token.SequenceStartType {
 		return "a list"
 	}
@@ -465,10 +468,11 @@ func valueName(te *yaml.TypeError) string {
 	if te.Token != nil && te.Token.Value != "" {
 		return fmt.Sprintf("%q", te.Token.Value)
 	}
-	return kindName(te.SrcType)
+	return describeType(te.SrcType)
 }
 
-func kindName(t reflect.Type) string {
+// describeType says in messages what a type is written as. A nil type is that of nothing.
+func describeType(t reflect.Type) string {
 	if t == nil {
 		return "nothing"
 	}

@@ -96,6 +96,7 @@ var (
 
 const maxOwnLabels = 32 // of 64, with those of Coppice and of the deployment
 
+// checkLabels wants labels that Google Cloud takes, and none that the programs set.
 func (s *Spec) checkLabels(doc *strictyaml.Document) error {
 	if len(s.Labels) > maxOwnLabels {
 		return doc.Errorf("labels", "%d labels: use at most %d", len(s.Labels), maxOwnLabels)
@@ -185,6 +186,7 @@ func (s *Spec) checkLimits(doc *strictyaml.Document) error {
 
 var zonePattern = regexp.MustCompile(`^[a-z]+-[a-z]+[0-9]+-[a-z]$`)
 
+// checkZones wants names of zones. Whether there are such zones, and in which region, is not looked at here.
 func checkZones(doc *strictyaml.Document, at string, zones []string) error {
 	for i, z := range zones {
 		if !zonePattern.MatchString(z) {

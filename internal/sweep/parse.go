@@ -401,6 +401,7 @@ func (s *Spec) resolveNames(v Vocabulary) {
 	s.Search.Random = canonicalKeys(s.Search.Random, v)
 }
 
+// canonicalKeys names parameters as this program does. Nil stays nil.
 func canonicalKeys[M ~map[string]V, V any](given M, v Vocabulary) M {
 	if given == nil {
 		return nil

@@ -225,6 +225,7 @@ func Weigh(ctx context.Context, bucket blob.Store) (all []Weight, err error) {
 	return all, nil
 }
 
+// add files an object under what it is: one of a trial, or a record, among which is the plan.
 func (w *Weight) add(a blob.Attrs) {
 	if a.Updated.After(w.Newest) {
 		w.Newest = a.Updated

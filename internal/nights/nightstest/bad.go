@@ -51,7 +51,7 @@ func (t Table) each(name string, change func(i int, old string) string) Table {
 // labels changes the labels.
 func labels(t Table, change func(i int, old string) string) Table { return t.each("is_click", change) }
 
-func times(t Table, name string, factor float64) Table {
+func scaleColumn(t Table, name string, factor float64) Table {
 	return t.each(name, func(_ int, old string) string { return scaled(old, factor) })
 }
 
@@ -78,7 +78,8 @@ func within(t Table, i, from, to int) bool {
 	return err == nil && hour >= from && hour < to
 }
 
-func only(t Table, keep func(i int) bool) Table {
+// keepRows keeps the rows that keep chooses.
+func keepRows(t Table, keep func(i int) bool) Table {
 	out := t.clone()
 	out.Rows = nil
 	for i, r := range t.Rows {
@@ -89,7 +90,8 @@ func only(t Table, keep func(i int) bool) Table {
 	return out
 }
 
-func drop(t Table, name string) Table {
+// dropColumn removes a column.
+func dropColumn(t Table, name string) Table {
 	out := t.clone()
 	at := t.place(name)
 	out.Names = slices.Delete(out.Names, at, at+1)
@@ -99,14 +101,14 @@ func drop(t Table, name string) Table {
 	return out
 }
 
-func rename(t Table, from, to string) Table {
+func renameColumn(t Table, from, to string) Table {
 	out := t.clone()
 	out.Names[t.place(from)] = to
 	return out
 }
 
-// add inserts a column before the label.
-func add(t Table, name string, value func(i int) string) Table {
+// addColumn inserts a column before the label.
+func addColumn(t Table, name string, value func(i int) string) Table {
 	out := t.clone()
 	at := t.place("is_click")
 	out.Names = slices.Insert(out.Names, at, name)
@@ -172,6 +174,7 @@ func tuned(kinds []Kind) []Kind {
 	return kinds
 }
 
+// badLabels are nights whose labels alone are wrong.
 func badLabels() []Kind {
 	return []Kind{
 		{Name: "a third of the labels zeroed", Want: code(nights.CodeLabelsLost, nights.CodeLabelRate),
@@ -181,7 +184,7 @@ func badLabels() []Kind {
 		{Name: "labels shuffled", Want: code(nights.CodeShuffled),
 			Break: func(rng *rand.Rand, t, _ Table) Table { return permuted(rng, t, "is_click", every) }},
 		{Name: "labels inverted", Want: code(nights.CodeInverted, nights.CodeLabelRate),
-			Break: func(_ *rand.Rand, t, _ Table) Table { return inverted(t, every) }},
+			Break: func(_ *rand.Rand, t, _ Table) Table { return invertLabels(t, every) }},
 		{Name: "22 % positive", Want: code(nights.CodeLabelRate),
 			Break: func(rng *rand.Rand, t, _ Table) Table { return labelled(rng, t, "1", 0.19, every) }},
 		{Name: "one campaign's labels lost", Want: code(nights.CodeLabelsLost),
@@ -202,11 +205,12 @@ func badLabels() []Kind {
 	}
 }
 
+// badColumns are nights with a wrong column: new, missing, renamed, in another unit, or with other rows' values.
 func badColumns() []Kind {
 	return []Kind{
 		{Name: "a leaking column", Want: code(nights.CodeLeak), Break: func(rng *rand.Rand, t, _ Table) Table {
 			at := t.place("is_click")
-			return add(t, "dwell_ms", func(i int) string {
+			return addColumn(t, "dwell_ms", func(i int) string {
 				if t.Rows[i][at] == "1" {
 					return strconv.Itoa(400 + rng.IntN(9000))
 				}
@@ -218,13 +222,15 @@ func badColumns() []Kind {
 				return t.where("bid_floor", "is_click", "1", to("0.0100"))
 			}},
 		{Name: "a column missing", Want: code(nights.CodeColumnMissing),
-			Break: func(_ *rand.Rand, t, _ Table) Table { return drop(t, "country") }},
+			Break: func(_ *rand.Rand, t, _ Table) Table { return dropColumn(t, "country") }},
 		{Name: "a column renamed", Want: code(nights.CodeColumnRenamed),
-			Break: func(_ *rand.Rand, t, _ Table) Table { return rename(t, "placement", "slot") }},
+			Break: func(_ *rand.Rand, t, _ Table) Table { return renameColumn(t, "placement", "slot") }},
 		{Name: "a column times 100", Want: code(nights.CodeScaled),
-			Break: func(_ *rand.Rand, t, _ Table) Table { return times(t, "price", 100) }},
+			Break: func(_ *rand.Rand, t, _ Table) Table { return scaleColumn(t, "price", 100) }},
 		{Name: "another currency", Want: code(nights.CodeScaled),
-			Break: func(_ *rand.Rand, t, _ Table) Table { return times(times(t, "price", 1.17), "bid_floor", 1.17) }},
+			Break: func(_ *rand.Rand, t, _ Table) Table {
+				return scaleColumn(scaleColumn(t, "price", 1.17), "bid_floor", 1.17)
+			}},
 		{Name: "a column empty", Want: code(nights.CodeEmpty),
 			Break: func(rng *rand.Rand, t, _ Table) Table { return partly(rng, t, "country", 1, to("")) }},
 		{Name: "a column with one value", Want: code(nights.CodeConstant),
@@ -233,7 +239,8 @@ func badColumns() []Kind {
 			Break: func(_ *rand.Rand, t, _ Table) Table { return shifted(t, "price", 1) }},
 		{Name: "two columns exchanged", Want: code(nights.CodeUnseen, nights.CodeLevel, nights.CodeDrift),
 			Break: func(_ *rand.Rand, t, _ Table) Table {
-				return rename(rename(rename(t, "placement", "?"), "country", "placement"), "?", "country")
+				free := renameColumn(t, "placement", "?")
+				return renameColumn(renameColumn(free, "country", "placement"), "?", "country")
 			}},
 		{Name: "ids written differently", Want: code(nights.CodeUnseen, nights.CodeKindChanged, nights.CodeDrift),
 			Break: func(_ *rand.Rand, t, _ Table) Table {
@@ -250,6 +257,7 @@ func badColumns() []Kind {
 	}
 }
 
+// badRows are nights with wrong rows: too few, too many, repeated, of bots, of another time or another day.
 func badRows() []Kind {
 	return []Kind{
 		{Name: "500 rows", Want: code(nights.CodeRows), Break: func(rng *rand.Rand, t, _ Table) Table {
@@ -257,7 +265,7 @@ func badRows() []Kind {
 			for _, i := range rng.Perm(len(t.Rows))[:500] {
 				keep[i] = true
 			}
-			return only(t, func(i int) bool { return keep[i] })
+			return keepRows(t, func(i int) bool { return keep[i] })
 		}},
 		{Name: "every row three times", Want: code(nights.CodeRepeatedRows),
 			Break: func(_ *rand.Rand, t, _ Table) Table { return t.again(2, every) }},
@@ -281,7 +289,7 @@ func badRows() []Kind {
 		{Name: "bots", Want: code(nights.CodeLevel),
 			Break: func(rng *rand.Rand, t, _ Table) Table { return bots(rng, t, 0.2, "0") }},
 		{Name: "an empty file",
-			Break: func(_ *rand.Rand, t, _ Table) Table { return only(t, func(int) bool { return false }) }},
+			Break: func(_ *rand.Rand, t, _ Table) Table { return keepRows(t, func(int) bool { return false }) }},
 		{Name: "yesterday's file again", Want: code(nights.CodeSameRows),
 			Break: func(_ *rand.Rand, _, y Table) Table { return y }},
 		{Name: "yesterday's rows in another order", Want: code(nights.CodeSameRows),
@@ -291,10 +299,10 @@ func badRows() []Kind {
 				return out
 			}},
 		{Name: "the evening missing", Want: code(nights.CodeStale), Break: func(_ *rand.Rand, t, _ Table) Table {
-			return only(t, func(i int) bool { return !within(t, i, 18, 24) })
+			return keepRows(t, func(i int) bool { return !within(t, i, 18, 24) })
 		}},
 		{Name: "three hours missing", Want: code(nights.CodeGap), Break: func(_ *rand.Rand, t, _ Table) Table {
-			return only(t, func(i int) bool { return !within(t, i, 11, 14) })
+			return keepRows(t, func(i int) bool { return !within(t, i, 11, 14) })
 		}},
 		{Name: "yesterday's rows among today's", Want: code(nights.CodeOldRows),
 			Break: func(rng *rand.Rand, t, y Table) Table {

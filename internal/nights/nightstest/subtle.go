@@ -66,7 +66,8 @@ func zeroed(rng *rand.Rand, t Table, share float64, where func(i int) bool) Tabl
 	return labelled(rng, t, "0", share, where)
 }
 
-func inverted(t Table, where func(i int) bool) Table {
+// invertLabels exchanges the labels 0 and 1 of the rows for which where holds.
+func invertLabels(t Table, where func(i int) bool) Table {
 	return labels(t, func(i int, old string) string {
 		if where(i) {
 			return map[string]string{"0": "1", "1": "0"}[old]
@@ -152,7 +153,7 @@ func subtleLabels() []Kind {
 			}},
 		{Name: "an exchange's labels inverted", Want: code(nights.CodeInverted, nights.CodeLabelRate),
 			Break: func(_ *rand.Rand, t, _ Table) Table {
-				return inverted(t, func(i int) bool { return t.has(i, "exchange", "magnite") })
+				return invertLabels(t, func(i int) bool { return t.has(i, "exchange", "magnite") })
 			}},
 		{Name: "an exchange's labels shuffled", Want: code(nights.CodeShuffled),
 			Break: func(rng *rand.Rand, t, _ Table) Table {
@@ -182,11 +183,11 @@ func sampledLabels() []Kind {
 			}},
 		{Name: "a fifth of the negatives left out", Want: code(nights.CodeLabelRate, nights.CodeRows),
 			Break: func(rng *rand.Rand, t, _ Table) Table {
-				return only(t, func(i int) bool { return t.has(i, "is_click", "1") || rng.Float64() < 0.8 })
+				return keepRows(t, func(i int) bool { return t.has(i, "is_click", "1") || rng.Float64() < 0.8 })
 			}},
 		{Name: "30 % of an exchange's negatives left out", Want: code(nights.CodeLabelRate),
 			Break: func(rng *rand.Rand, t, _ Table) Table {
-				return only(t, func(i int) bool {
+				return keepRows(t, func(i int) bool {
 					return t.has(i, "is_click", "1") || !t.has(i, "exchange", "adx") || rng.Float64() < 0.7
 				})
 			}},
@@ -200,11 +201,12 @@ func sampledLabels() []Kind {
 			}},
 		{Name: "every second negative left out", Want: code(nights.CodeLabelRate, nights.CodeRows),
 			Break: func(rng *rand.Rand, t, _ Table) Table {
-				return only(t, func(i int) bool { return t.has(i, "is_click", "1") || rng.Float64() < 0.5 })
+				return keepRows(t, func(i int) bool { return t.has(i, "is_click", "1") || rng.Float64() < 0.5 })
 			}},
 	}
 }
 
+// subtleValues are nights whose wrong values are few, of one group of rows, or each possible by itself.
 func subtleValues() []Kind {
 	return []Kind{
 		{Name: "seconds in milliseconds in 7 % of the rows", Want: code(nights.CodeScaled, nights.CodeDrift),
@@ -222,7 +224,7 @@ func subtleValues() []Kind {
 		{Name: "a new aggregate with tonight's labels", Want: code(nights.CodeLeak),
 			Break: func(_ *rand.Rand, t, _ Table) Table {
 				click := t.place("is_click")
-				return leaking(add(t, "user_clicks_30d", func(i int) string {
+				return leaking(addColumn(t, "user_clicks_30d", func(i int) string {
 					return strconv.Itoa(len(t.Rows[i][click-1]) / 2)
 				}), "user_clicks_30d", 2)
 			}},
@@ -251,7 +253,7 @@ func subtleValues() []Kind {
 			nights.CodeScrambled, nights.CodeLevel, nights.CodeScaled),
 			Break: func(_ *rand.Rand, t, _ Table) Table {
 				a := busiest(t)
-				b := busiest(only(t, func(i int) bool { return !t.has(i, "campaign_id", a) }))
+				b := busiest(keepRows(t, func(i int) bool { return !t.has(i, "campaign_id", a) }))
 				swap := map[string]string{a: b, b: a}
 				return t.each("campaign_id", func(_ int, old string) string { return cmp.Or(swap[old], old) })
 			}},
@@ -282,6 +284,7 @@ func leaking(t Table, name string, one int) Table {
 	})
 }
 
+// subtleRows are nights of which some rows are wrong: old, repeated, missing, at another time, or of bots.
 func subtleRows() []Kind {
 	return []Kind{
 		{Name: "yesterday's file with new dates", Want: code(nights.CodeSameRows, nights.CodeOldRows),
@@ -296,7 +299,7 @@ func subtleRows() []Kind {
 			}},
 		{Name: "one row from 1970, and three hours missing", Want: code(nights.CodeGap),
 			Break: func(_ *rand.Rand, t, _ Table) Table {
-				out := only(t, func(i int) bool { return !within(t, i, 11, 14) })
+				out := keepRows(t, func(i int) bool { return !within(t, i, 11, 14) })
 				out.Rows[0][0] = "1970-01-01T00:00:00.000Z"
 				return out
 			}},
@@ -315,7 +318,7 @@ func subtleRows() []Kind {
 			}},
 		{Name: "no desktops", Want: code(nights.CodeLevel, nights.CodeDrift),
 			Break: func(_ *rand.Rand, t, _ Table) Table {
-				return only(t, func(i int) bool { return !t.has(i, "device", "desktop") })
+				return keepRows(t, func(i int) bool { return !t.has(i, "device", "desktop") })
 			}},
 		{Name: "an exchange's clock in another zone", Want: code(nights.CodeClock, nights.CodeGap,
 			nights.CodeStale, nights.CodeFuture, nights.CodeScrambled,
@@ -434,12 +437,12 @@ func OrdinaryNights() []Ordinary {
 		{"a new column", true, func(s Stream, day int) Table {
 			t := s.Night(day)
 			at := t.place("user_id")
-			return add(t, "browser", func(i int) string { return []string{"a", "b", "c"}[len(t.Rows[i][at])%3] })
+			return addColumn(t, "browser", func(i int) string { return []string{"a", "b", "c"}[len(t.Rows[i][at])%3] })
 		}},
 		{"a new column with one number per campaign", false, func(s Stream, day int) Table {
 			t := s.Night(day)
 			at := t.place("campaign_id")
-			return add(t, "campaign_ctr_28d", func(i int) string { return "0.0" + t.Rows[i][at] })
+			return addColumn(t, "campaign_ctr_28d", func(i int) string { return "0.0" + t.Rows[i][at] })
 		}},
 		{"a new exchange with 8 % of the rows", true, func(s Stream, day int) Table {
 			return partly(s.rng(11), s.Night(day), "exchange", 0.08, to("teads"))

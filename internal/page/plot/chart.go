@@ -137,7 +137,8 @@ func linePath(x1, y1, x2, y2 float64) string {
 	return p.String()
 }
 
-func finite(values ...float64) bool {
+// allFinite reports whether all values can be drawn.
+func allFinite(values ...float64) bool {
 	for _, v := range values {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return false

@@ -77,7 +77,7 @@ func (l *Plot) Draw() *Chart {
 	}
 	stacked := map[[2]float64]int{}
 	for _, q := range l.Points {
-		if !finite(q.X, q.Y) {
+		if !allFinite(q.X, q.Y) {
 			continue
 		}
 		x, y := f.x.at(q.X), f.y.at(q.Y)
@@ -96,7 +96,7 @@ func (c *Chart) drawCurve(f *frame, s Line) {
 	var x, y float64
 	gap := true
 	for i := range s.X {
-		if !finite(s.X[i], s.Y[i]) {
+		if !allFinite(s.X[i], s.Y[i]) {
 			gap = true
 			continue
 		}
@@ -116,7 +116,7 @@ func (c *Chart) drawCurve(f *frame, s Line) {
 	if s.End != "" && len(p) > 0 {
 		c.addPoint(s.End, s.Trial, x, y)
 	}
-	if s.Peak >= 0 && s.Peak < len(s.X) && finite(s.X[s.Peak], s.Y[s.Peak]) {
+	if s.Peak >= 0 && s.Peak < len(s.X) && allFinite(s.X[s.Peak], s.Y[s.Peak]) {
 		c.addPoint("peak", s.Trial, f.x.at(s.X[s.Peak]), f.y.at(s.Y[s.Peak]))
 	}
 }
@@ -131,7 +131,7 @@ func Spark(values []float64, high, w, h float64) string {
 	n := 0
 	var p pen
 	for i, v := range values {
-		if finite(v) {
+		if allFinite(v) {
 			p.to(map[bool]byte{true: 'M', false: 'L'}[n == 0], 2+float64(i)*(w-4)/float64(max(1, len(values)-1)),
 				scale{a, h - 2, 2}.at(v))
 			n++

@@ -28,10 +28,10 @@ const (
 // Format is v with its unit.
 func (u Unit) Format(v float64) string {
 	switch {
-	case !finite(v):
+	case !allFinite(v):
 		return "-"
 	case u == Seconds:
-		return duration(v)
+		return formatDuration(v)
 	case u == Bytes:
 		return humanize.IBytes(uint64(max(0, v)))
 	case u == USD:
@@ -55,7 +55,8 @@ func dollars(v float64) string {
 	return map[bool]string{true: "-"}[v < 0] + "$" + humanize.FormatFloat("#,###.##", math.Abs(v))
 }
 
-func duration(v float64) string {
+// formatDuration writes seconds in the unit that suits them, with about two digits.
+func formatDuration(v float64) string {
 	switch a := math.Abs(v); {
 	case a == 0:
 		return "0 s"
@@ -95,11 +96,11 @@ func (a *Axis) fitRange(values []float64) {
 
 	a.Low, a.High = math.Inf(1), math.Inf(-1)
 	for _, v := range values {
-		if finite(v) && (!a.Log || v > 0) {
+		if allFinite(v) && (!a.Log || v > 0) {
 			a.Low, a.High = min(a.Low, v), max(a.High, v)
 		}
 	}
-	if !finite(a.Low, a.High) {
+	if !allFinite(a.Low, a.High) {
 		a.Low, a.High, a.Log = 0, 1, false
 	}
 	if a.Log && a.High > a.Low {
@@ -189,7 +190,7 @@ func (s scale) placeTicks(n int) []float64 {
 
 // niceStep is a round number not below rough.
 func niceStep(rough float64) float64 {
-	if !finite(rough) || rough <= 0 {
+	if !allFinite(rough) || rough <= 0 {
 		return 1
 	}
 	magnitude := math.Pow(10, math.Floor(math.Log10(rough)))
