@@ -20,7 +20,7 @@ var ceilings = map[string]int{
 	"examples/clicks":              265,
 	"internal/atomicfile":          129,
 	"internal/blob":                474,
-	"internal/blob/blobtest":       919,
+	"internal/blob/blobtest":       960,
 	"internal/blob/folder":         507, // a bucket on a cluster without a cloud
 	"internal/calibrate":           702,
 	"internal/cloud":               317,
@@ -66,7 +66,7 @@ var ceilings = map[string]int{
 	"internal/strictyaml":          765,
 	"internal/sweep":               5160,
 	"internal/sweepstore":          1439,
-	"internal/team":                1326,
+	"internal/team":                1313,
 	"internal/telemetry":           216,
 	"launcher":                     13,
 	"launcher/command":             429,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_420
+const maxLines = 110_448
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
 	"coppice/internal/ledger"
 	"coppice/internal/must"
 	"coppice/internal/sweep"
@@ -262,33 +262,22 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// counting counts what is opened, and fails when told to.
-type counting struct {
-	blob.Store
-	opened atomic.Int64
-	fail   error
-}
-
-func (c *counting) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
-	c.opened.Add(1)
-	if c.fail != nil {
-		return nil, blob.Attrs{}, c.fail
-	}
-	return c.Store.Open(ctx, name, r)
-}
-
 // TestReadsOnlyWhatHasChanged: reading again opens only objects that are new or were written again.
 func TestReadsOnlyWhatHasChanged(t *testing.T) {
 	w := newWorld(t, 3, 1, 4)
-	store := &counting{Store: w.store}
+	var opened atomic.Int64
+	store := blobtest.Before(w.store, blobtest.Open, func(context.Context, string) error {
+		opened.Add(1)
+		return nil
+	})
 	r := &ledger.Reader{Store: store, Plan: w.plan}
 	look := func(after string, want int64) {
 		t.Helper()
-		store.opened.Store(0)
+		opened.Store(0)
 		if _, err := r.Read(t.Context(), w.results, at(100)); err != nil {
 			t.Fatalf("reading after %s: %v", after, err)
 		}
-		if got := store.opened.Load(); got != want {
+		if got := opened.Load(); got != want {
 			t.Errorf("reading after %s: %d objects opened, want %d", after, got, want)
 		}
 	}
@@ -306,18 +295,22 @@ func TestReadsOnlyWhatHasChanged(t *testing.T) {
 // TestAFailedReadIsRepeated: what could not be opened counts as not read.
 func TestAFailedReadIsRepeated(t *testing.T) {
 	w := newWorld(t, 3, 1, 4)
-	store := &counting{Store: w.store, fail: errors.New("away")}
+	away, opened := errors.New("away"), atomic.Int64{}
+	store := blobtest.Before(w.store, blobtest.Open, func(context.Context, string) error {
+		opened.Add(1)
+		return away
+	})
 	r := &ledger.Reader{Store: store, Plan: w.plan}
 	w.claim(0, 0, 0, 0, "a", 10)
 	w.beat(0, 0, 20)
-	if _, err := r.Read(t.Context(), w.results, at(100)); !errors.Is(err, store.fail) {
-		t.Errorf("reading from a store that fails: got error %v, want %v", err, store.fail)
+	if _, err := r.Read(t.Context(), w.results, at(100)); !errors.Is(err, away) {
+		t.Errorf("reading from a store that fails: got error %v, want %v", err, away)
 	}
 
-	store.fail = nil
-	store.opened.Store(0)
+	away = nil
+	opened.Store(0)
 	must.Get(r.Read(t.Context(), w.results, at(100)))(t)
-	if got := store.opened.Load(); got != 2 {
+	if got := opened.Load(); got != 2 {
 		t.Errorf("reading again: %d objects opened, want the claim and its beat", got)
 	}
 }

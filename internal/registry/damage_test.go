@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -17,6 +15,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
 	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
@@ -138,50 +137,16 @@ func TestDeletedEventIsNoticed(t *testing.T) {
 	for i := range 4 {
 		must.Get(r.Promote(t.Context(), "ctr", 1+i%2, registry.Expect{Any: true}, act(i, "x")))(t)
 	}
-	events, err := registry.New(&without{s, "registry/ctr/history/champion/00000002.json"}).History(t.Context(), "ctr")
-	if !problem.Is(err, problem.Damaged) ||
-		!strings.Contains(err.Error(), "registry/ctr/history/champion/00000002.json") ||
+	const object = "registry/ctr/history/champion/00000002.json"
+	deleted := &blobtest.Hooked{Store: s, Hides: func(name string) bool { return name == object }}
+	events, err := registry.New(deleted).History(t.Context(), "ctr")
+	if !problem.Is(err, problem.Damaged) || !strings.Contains(err.Error(), object) ||
 		len(events) != 5 {
 		t.Errorf("%d events, error %v; want 5 and one of kind damaged that names the missing one", len(events), err)
 	}
 }
 
-// without is a store in which one object has been deleted.
-type without struct {
-	blob.Store
-	object string
-}
-
-func (w *without) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, error] {
-	return func(yield func(blob.Attrs, error) bool) {
-		for a, err := range w.Store.List(ctx, prefix) {
-			if a.Name != w.object && !yield(a, err) {
-				return
-			}
-		}
-	}
-}
-
-// brokenReads ends the reads of one object in the middle.
-type brokenReads struct {
-	blob.Store
-	object string
-}
-
-func (b *brokenReads) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
-	rc, a, err := b.Store.Open(ctx, name, r)
-	if err == nil && name == b.object {
-		rc.Close()
-		return io.NopCloser(io.MultiReader(strings.NewReader("{"), failing{})), a, nil
-	}
-	return rc, a, err
-}
-
-type failing struct{}
-
 var errCut = errors.New("the connection was cut")
-
-func (failing) Read([]byte) (int, error) { return 0, errCut }
 
 // TestBrokenReadIsNoDamage: a read that breaks off says nothing about the object.
 func TestBrokenReadIsNoDamage(t *testing.T) {
@@ -190,7 +155,12 @@ func TestBrokenReadIsNoDamage(t *testing.T) {
 	}
 	s := blob.Memory()
 	register(t, registry.New(s), "ctr", "a")
-	r := registry.New(&brokenReads{s, "registry/ctr/versions/1/version.json"})
+	r := registry.New(&blobtest.Hooked{Store: s, Reads: func(name string, data []byte) ([]byte, error) {
+		if name == "registry/ctr/versions/1/version.json" {
+			return data[:1], errCut
+		}
+		return data, nil
+	}})
 	_, err := r.Get(t.Context(), "ctr", "1")
 	if !errors.Is(err, errCut) || problem.Is(err, problem.Damaged) {
 		t.Errorf("a read that breaks off: got error %v; want errCut, and no word of damage", err)

@@ -222,7 +222,7 @@ func TestAliasesAreLinearizable(t *testing.T) {
 // first three deleted.
 func years(t *testing.T, n int) *blobtest.Counting {
 	t.Helper()
-	s := &blobtest.Counting{Store: blob.Memory()}
+	s := blobtest.NewCounting(blob.Memory())
 	r := registry.New(s)
 	for i := 1; i <= n; i++ {
 		v := register(t, r, "ctr", fmt.Sprint("night-", i))

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"iter"
 	"maps"
 	"math/rand/v2"
 	"reflect"
@@ -17,33 +15,54 @@ import (
 	"testing"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
 	"coppice/internal/must"
 	"coppice/internal/registry"
 )
 
-// jostled lets other goroutines go first, a random number of times, before every call of the store.
-type jostled struct{ blob.Store }
-
-func jostle() {
-	for range rand.IntN(30) {
-		runtime.Gosched()
+// jostled is a store that lets other goroutines go first, a random number of times, before every call and after writes.
+func jostled() blob.Store {
+	jostle := func() {
+		for range rand.IntN(30) {
+			runtime.Gosched()
+		}
 	}
+	return &blobtest.Hooked{Store: blob.Memory(),
+		Before: func(context.Context, blobtest.Call, string) error {
+			jostle()
+			return nil
+		},
+		After: func(_ context.Context, call blobtest.Call, _ string, err error) error {
+			if call == blobtest.Put {
+				jostle()
+			}
+			return err
+		}}
 }
 
-func (j jostled) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
-	jostle()
-	defer jostle()
-	return j.Store.Put(ctx, name, cond, r)
-}
-
-func (j jostled) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
-	jostle()
-	return j.Store.Open(ctx, name, r)
-}
-
-func (j jostled) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, error] {
-	jostle()
-	return j.Store.List(ctx, prefix)
+// mortal is a store as seen by one process, which ends with its last write, before or, if that landed, after it took
+// effect.
+func mortal(s blob.Store, left int, landed bool) blob.Store {
+	dead := false
+	return &blobtest.Hooked{Store: s,
+		Before: func(_ context.Context, call blobtest.Call, _ string) error {
+			last := false
+			if call == blobtest.Put && !dead {
+				left--
+				dead = left == 0
+				last = dead && landed
+			}
+			if dead && !last {
+				return errCrash
+			}
+			return nil
+		},
+		After: func(_ context.Context, _ blobtest.Call, _ string, err error) error {
+			if dead && err == nil {
+				return errCrash
+			}
+			return err
+		}}
 }
 
 // TestConcurrentRegister: registered at once, each key gets one version, and no number is used twice.
@@ -55,7 +74,7 @@ func TestConcurrentRegister(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 50 {
-				s := jostled{blob.Memory()}
+				s := jostled()
 				numbers := map[string]map[int]bool{}
 				var mu sync.Mutex
 				var wg sync.WaitGroup
@@ -102,7 +121,7 @@ func checkNumbers(t *testing.T, s blob.Store, numbers map[string]map[int]bool) {
 // TestConcurrentOtherBytes: with one key and different bytes one attempt wins whole, and the others get an error.
 func TestConcurrentOtherBytes(t *testing.T) {
 	for range 50 {
-		s := jostled{blob.Memory()}
+		s := jostled()
 		var wg sync.WaitGroup
 		won := make([]bool, 8)
 		for i := range won {
@@ -130,7 +149,7 @@ func TestConcurrentOtherBytes(t *testing.T) {
 
 // TestConcurrentMoves: moves at once come one after the other; of those that expect the same state, one succeeds.
 func TestConcurrentMoves(t *testing.T) {
-	s := jostled{blob.Memory()}
+	s := jostled()
 	r := registry.New(s)
 	for i := range 8 {
 		register(t, r, "ctr", strconv.Itoa(i))
@@ -190,44 +209,6 @@ func TestConcurrentMoves(t *testing.T) {
 
 var errCrash = errors.New("the process died")
 
-// mortal is a store as seen by one process, which ends with its last write, before or after that took effect.
-type mortal struct {
-	blob.Store
-	left   int  // writes until the end
-	landed bool // whether the last one takes effect
-	dead   bool
-}
-
-func (m *mortal) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
-	if m.dead {
-		return blob.Attrs{}, errCrash
-	}
-	if m.left--; m.left > 0 {
-		return m.Store.Put(ctx, name, cond, r)
-	}
-	m.dead = true
-	if m.landed {
-		if _, err := m.Store.Put(ctx, name, cond, r); err != nil {
-			return blob.Attrs{}, err
-		}
-	}
-	return blob.Attrs{}, errCrash
-}
-
-func (m *mortal) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
-	if m.dead {
-		return nil, blob.Attrs{}, errCrash
-	}
-	return m.Store.Open(ctx, name, r)
-}
-
-func (m *mortal) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, error] {
-	if m.dead {
-		return func(yield func(blob.Attrs, error) bool) { yield(blob.Attrs{}, errCrash) }
-	}
-	return m.Store.List(ctx, prefix)
-}
-
 // story is the life of a model, in steps, each repeated until it succeeds.
 func story(t *testing.T) []func(r *registry.Registry) error {
 	ctx := t.Context()
@@ -254,19 +235,18 @@ func story(t *testing.T) []func(r *registry.Registry) error {
 // tell runs the story in a process that dies at its write k, and continues in a new process that does not.
 func tell(t *testing.T, s blob.Store, k int, landed bool) (died bool) {
 	t.Helper()
-	m := &mortal{Store: s, left: k, landed: landed}
-	process := registry.New(m)
+	process := registry.New(mortal(s, k, landed))
 	for i, step := range story(t) {
 		err := step(process)
 		if errors.Is(err, errCrash) {
-			process = registry.New(s)
+			died, process = true, registry.New(s)
 			err = step(process)
 		}
 		if err != nil {
 			t.Fatalf("write %d: step %d: %v", k, i, err)
 		}
 	}
-	return m.dead
+	return died
 }
 
 // TestDyingAtEveryWrite: whichever write is the last of a process, and whether or not it took effect, the next process
@@ -316,7 +296,7 @@ func TestDyingAndBeingOvertaken(t *testing.T) {
 	for _, landed := range []bool{false, true} {
 		for k := 1; ; k++ {
 			s := blob.Memory()
-			m := &mortal{Store: s, left: k, landed: landed}
+			m := mortal(s, k, landed)
 			if _, err := registry.New(m).Register(ctx, "ctr", "first", files("old"), info(0)); err == nil {
 				break
 			}
@@ -355,8 +335,8 @@ func TestDyingAndBeingOvertaken(t *testing.T) {
 // TestBytesOfADeadAttemptStandAside also checks where the new bytes are stored.
 func TestBytesOfADeadAttemptStandAside(t *testing.T) {
 	s := blob.Memory()
-	m := &mortal{Store: s, left: 7, landed: true} // claim, model, key, three files, version
-	if _, err := registry.New(&lastNotLanded{m}).Register(t.Context(), "ctr", "k", files("old"), info(0)); err == nil {
+	m := mortal(s, 7, false) // claim, model, key, three files; the version is lost
+	if _, err := registry.New(m).Register(t.Context(), "ctr", "k", files("old"), info(0)); err == nil {
 		t.Fatal("it lived")
 	}
 	v := must.Get(registry.New(s).Register(t.Context(), "ctr", "k", files("new"), info(0)))(t)
@@ -369,31 +349,19 @@ func TestBytesOfADeadAttemptStandAside(t *testing.T) {
 	}
 }
 
-// lastNotLanded loses version.json.
-type lastNotLanded struct{ *mortal }
-
-func (l *lastNotLanded) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
-	if strings.HasSuffix(name, "/version.json") {
-		l.landed = false
-	}
-	return l.mortal.Put(ctx, name, cond, r)
-}
-
-// deaf is a store that loses every answer to a write once: the client retries and is told that it lost a race.
-type deaf struct{ blob.Store }
-
-func (d *deaf) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
-	if _, err := d.Store.Put(ctx, name, cond, r); err != nil {
-		return blob.Attrs{}, err
-	}
-	return blob.Attrs{}, fmt.Errorf("put %s: %w", name, blob.ErrPrecondition)
-}
-
 // TestLostAnswers: a store that does each write and loses the answer ends with the same objects.
 func TestLostAnswers(t *testing.T) {
 	s, calm := blob.Memory(), blob.Memory()
+	// The client writes again, and is told that it lost a race.
+	after := func(_ context.Context, call blobtest.Call, name string, err error) error {
+		if call == blobtest.Put && err == nil {
+			err = fmt.Errorf("put %s: %w", name, blob.ErrPrecondition)
+		}
+		return err
+	}
+	deaf := &blobtest.Hooked{Store: s, After: after}
 	for i, step := range story(t) {
-		if err := step(registry.New(&deaf{s})); err != nil {
+		if err := step(registry.New(deaf)); err != nil {
 			t.Fatalf("step %d: %v", i, err)
 		}
 	}
@@ -411,11 +379,18 @@ func TestLostAnswerAndARival(t *testing.T) {
 		register(t, calm, "ctr", key)
 	}
 	must.Get(calm.Promote(t.Context(), "ctr", 1, registry.Expect{}, act(1, "one")))(t)
-	rival := &rivalled{Store: s, after: func() {
+	lost := false
+	after := func(_ context.Context, call blobtest.Call, name string, err error) error {
+		if call != blobtest.Put || err != nil || lost || !strings.Contains(name, "/aliases/") {
+			return err
+		}
+		lost = true
 		if _, err := calm.Promote(t.Context(), "ctr", 3, registry.Expect{Version: 2}, act(3, "three")); err != nil {
 			t.Error(err)
 		}
-	}}
+		return fmt.Errorf("put %s: %w", name, blob.ErrPrecondition)
+	}
+	rival := &blobtest.Hooked{Store: s, After: after}
 	if a, err := registry.New(rival).Promote(t.Context(), "ctr", 2, registry.Expect{Version: 1},
 		act(2, "two")); err != nil || a.Version != 2 {
 		t.Errorf("the rival's promotion: got %+v (error %v); want version 2", a, err)
@@ -426,22 +401,6 @@ func TestLostAnswerAndARival(t *testing.T) {
 	}
 }
 
-// rivalled loses the answer to the first write of an alias, and lets another writer act before that is known.
-type rivalled struct {
-	blob.Store
-	after func()
-}
-
-func (s *rivalled) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
-	attrs, err := s.Store.Put(ctx, name, cond, r)
-	if err == nil && s.after != nil && strings.Contains(name, "/aliases/") {
-		s.after()
-		s.after = nil
-		return blob.Attrs{}, fmt.Errorf("put %s: %w", name, blob.ErrPrecondition)
-	}
-	return attrs, err
-}
-
 // TestMovesWithoutCopies: if no copy of an event can be written, the alias stays where it is after one move, and
 // nothing is lost.
 func TestMovesWithoutCopies(t *testing.T) {
@@ -449,7 +408,12 @@ func TestMovesWithoutCopies(t *testing.T) {
 	r := registry.New(s)
 	register(t, r, "ctr", "a")
 	register(t, r, "ctr", "b")
-	refusing := registry.New(&refuse{s})
+	refusing := registry.New(blobtest.Before(s, blobtest.Put, func(_ context.Context, name string) error {
+		if strings.Contains(name, "/history/") {
+			return errRefused
+		}
+		return nil
+	}))
 	must.Get(refusing.Promote(t.Context(), "ctr", 1, registry.Expect{}, act(1, "one")))(t)
 	if _, err := refusing.Promote(t.Context(), "ctr", 2, registry.Expect{Version: 1}, act(2, "two")); !errors.Is(err,
 		errRefused) {
@@ -460,13 +424,4 @@ func TestMovesWithoutCopies(t *testing.T) {
 	}
 }
 
-type refuse struct{ blob.Store }
-
 var errRefused = errors.New("permission denied")
-
-func (s *refuse) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
-	if strings.Contains(name, "/history/") {
-		return blob.Attrs{}, errRefused
-	}
-	return s.Store.Put(ctx, name, cond, r)
-}

@@ -3,12 +3,13 @@ package registry_test
 import (
 	"context"
 	"errors"
-	"io"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
 	"coppice/internal/must"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
@@ -147,48 +148,43 @@ func TestDelete(t *testing.T) {
 	_ = s
 }
 
-// meanwhile runs something else just before, or just after, the first write of an object whose name has the part.
-type meanwhile struct {
-	blob.Store
-	part  string
-	after bool
-	do    func()
-}
-
-func (m *meanwhile) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
-	do := m.do
-	if do == nil || !strings.Contains(name, m.part) {
-		return m.Store.Put(ctx, name, cond, r)
-	}
-	m.do = nil
-	if !m.after {
-		do()
-	}
-	a, err := m.Store.Put(ctx, name, cond, r)
-	if m.after {
-		do()
-	}
-	return a, err
-}
-
 // TestDeletingWhatIsBeingPromoted: if either of the two happens between the other's look and its write, no alias points
 // at a deleted version afterwards.
 func TestDeletingWhatIsBeingPromoted(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		s, calm := chained(t)
 		var promoted error
-		m := &meanwhile{Store: s, part: "deleted.json", after: after, do: func() {
+		m := meanwhile(s, "deleted.json", after, func() {
 			_, promoted = calm.Promote(t.Context(), "ctr", 1, registry.Expect{Version: 3}, act(4, "back"))
-		}}
+		})
 		deleted := registry.New(m).Delete(t.Context(), "ctr", 1, act(4, "room"))
 		agree(t, calm, "a promotion while deleting", promoted, deleted)
 
 		s, calm = chained(t)
-		m = &meanwhile{Store: s, part: "aliases/champion.json", after: after,
-			do: func() { deleted = calm.Delete(t.Context(), "ctr", 1, act(4, "room")) }}
+		m = meanwhile(s, "aliases/champion.json", after,
+			func() { deleted = calm.Delete(t.Context(), "ctr", 1, act(4, "room")) })
 		_, promoted = registry.New(m).Promote(t.Context(), "ctr", 1, registry.Expect{Version: 3}, act(4, "back"))
 		agree(t, calm, "a deletion while promoting", promoted, deleted)
 	}
+}
+
+// meanwhile runs something else just before, or just after, the first write of an object whose name has the part.
+func meanwhile(s blob.Store, part string, after bool, do func()) blob.Store {
+	var once sync.Once
+	act := func(call blobtest.Call, name string, now bool) {
+		if now && call == blobtest.Put && strings.Contains(name, part) {
+			once.Do(do)
+		}
+	}
+	return &blobtest.Hooked{Store: s,
+		Before: func(_ context.Context, call blobtest.Call, name string) error {
+			act(call, name, !after)
+			return nil
+		},
+		After: func(_ context.Context, call blobtest.Call, name string, err error) error {
+			act(call, name, after)
+			return err
+		}}
 }
 
 // agree checks that not both have succeeded, and that the objects match the answers.

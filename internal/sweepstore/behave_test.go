@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"strings"
 	"sync"
@@ -263,13 +262,11 @@ func race(t *testing.T, all []writer) (winners []string) {
 	return winners
 }
 
-// unread is a store whose objects cannot be read.
-type unread struct{ blob.Store }
-
 var errUnread = errors.New("no objects can be read")
 
-func (u unread) Open(context.Context, string, blob.Range) (io.ReadCloser, blob.Attrs, error) {
-	return nil, blob.Attrs{}, errUnread
+// unread is a store whose objects cannot be read.
+func unread(s blob.Store) blob.Store {
+	return blobtest.Before(s, blobtest.Open, func(context.Context, string) error { return errUnread })
 }
 
 // TestWhatCannotBeSettledIsAnError: a writer is not told that it has lost, or won, if that is uncertain.
@@ -284,11 +281,11 @@ func TestWhatCannotBeSettledIsAnError(t *testing.T) {
 		}
 	}
 
-	check("the answer is lost and nothing can be read", blobtest.NewLossy(unread{blob.Memory()}, 1, 1),
+	check("the answer is lost and nothing can be read", blobtest.NewLossy(unread(blob.Memory()), 1, 1),
 		blobtest.ErrLost)
 	taken := blob.Memory()
 	if created, err := sweepstore.NewTrials(taken, p).CreateClaim(t.Context(), claim); !created || err != nil {
 		t.Fatalf("the first claim: created %t, error %v", created, err)
 	}
-	check("an object is there that cannot be read", unread{taken}, errUnread)
+	check("an object is there that cannot be read", unread(taken), errUnread)
 }

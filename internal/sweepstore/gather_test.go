@@ -53,7 +53,7 @@ func TestADecisionTakesFewObjects(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("%d tasks, %d folds", c.tasks, c.folds), func(t *testing.T) {
 			t.Parallel()
-			store := &blobtest.Counting{Store: blob.Memory()}
+			store := blobtest.NewCounting(blob.Memory())
 			per := simulate(t, store, c.tasks, c.trials, c.folds)
 			t.Logf("%d tasks, %d trials, %d folds: %.2f objects a decision", c.tasks, c.trials, c.folds, per)
 			if per > 5 {
@@ -155,7 +155,7 @@ func TestARungTakesFewObjects(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("%d tasks", c.tasks), func(t *testing.T) {
 			t.Parallel()
-			store := &blobtest.Counting{Store: blob.Memory()}
+			store := blobtest.NewCounting(blob.Memory())
 			per := simulateRungs(t, store, c.tasks, c.trials)
 			t.Logf("%d tasks, %d trials: %.2f objects a rung", c.tasks, c.trials, per)
 			if per > 5 {

@@ -25,8 +25,45 @@ import (
 	"syscall"
 	"time"
 
+	"coppice/internal/blob"
 	"coppice/internal/strictjson"
 )
+
+// Board is where workers find each other: small objects below a folder of object storage, which ends in a slash. They
+// are created once and never changed.
+type Board struct {
+	store  blob.Store
+	folder string
+}
+
+// Bucket is the board below a folder of a store.
+func Bucket(s blob.Store, folder string) Board { return Board{s, folder} }
+
+// maxObject bounds an object of a board: the names of 256 workers.
+const maxObject = 64 << 10
+
+// create writes an object, and does nothing if there is one of that name.
+func (b Board) create(ctx context.Context, name string, data []byte) error {
+	_, err := blob.Create(ctx, b.store, b.folder+name, data)
+	return err
+}
+
+// read returns an object, or an error that is fs.ErrNotExist.
+func (b Board) read(ctx context.Context, name string) ([]byte, error) {
+	data, _, err := blob.ReadAll(ctx, b.store, b.folder+name, maxObject)
+	return data, err
+}
+
+// list returns the names of all objects below a folder of the board, which ends in a slash, in any order.
+func (b Board) list(ctx context.Context, folder string) (names []string, err error) {
+	for a, err := range b.store.List(ctx, b.folder+folder) {
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, strings.TrimPrefix(a.Name, b.folder))
+	}
+	return names, nil
+}
 
 // Objects of a board:
 //
@@ -68,7 +105,7 @@ func epochFolder(epoch int) string { return fmt.Sprintf("epochs/%08d/", epoch) }
 
 // nextEpoch returns the first epoch that nobody has decided, and whether there is already a worker that waits for it.
 func (w *Member) nextEpoch(ctx context.Context, after int) (epoch int, awaited bool, err error) {
-	names, err := w.board.List(ctx, "epochs/")
+	names, err := w.board.list(ctx, "epochs/")
 	if err != nil {
 		return 0, false, fmt.Errorf("look for other workers: %w", err)
 	}
@@ -106,7 +143,7 @@ func Members(ctx context.Context, b Board) (ids []string, err error) {
 // membersOf returns the members of an epoch, once they are known; fs.ErrNotExist before.
 func (w *Member) membersOf(ctx context.Context, epoch int) ([]string, error) {
 	name := epochFolder(epoch) + "members"
-	data, err := w.board.Read(ctx, name)
+	data, err := w.board.read(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
@@ -147,7 +184,7 @@ func (w *Member) decide(ctx context.Context, epoch int) ([]string, error) {
 				if err != nil {
 					return nil, err
 				}
-				if err := w.board.Create(ctx, name, data); err != nil {
+				if err := w.board.create(ctx, name, data); err != nil {
 					return nil, fmt.Errorf("write %s: %w", name, err)
 				}
 				continue // and read what was decided
@@ -164,7 +201,7 @@ func (w *Member) decide(ctx context.Context, epoch int) ([]string, error) {
 
 // listAnnounced returns the other workers that would take part in an epoch.
 func (w *Member) listAnnounced(ctx context.Context, epoch int) (ids []string, err error) {
-	names, err := w.board.List(ctx, epochFolder(epoch)+"workers/")
+	names, err := w.board.list(ctx, epochFolder(epoch)+"workers/")
 	if err != nil {
 		return nil, fmt.Errorf("look for other workers: %w", err)
 	}
@@ -188,7 +225,7 @@ func (w *Member) meetTeam(ctx context.Context) (*Mesh, int, error) {
 		if err != nil {
 			return nil, 0, err
 		}
-		if err := w.board.Create(ctx, epochFolder(epoch)+"workers/"+w.id, own); err != nil {
+		if err := w.board.create(ctx, epochFolder(epoch)+"workers/"+w.id, own); err != nil {
 			return nil, 0, fmt.Errorf("announce this worker: %w", err)
 		}
 
@@ -234,7 +271,7 @@ func (w *Member) connect(ctx context.Context, epoch int, ids []string, rank int)
 	addresses := make([]string, len(ids))
 	for i, id := range ids {
 		name := epochFolder(epoch) + "workers/" + id
-		data, err := w.board.Read(ctx, name)
+		data, err := w.board.read(ctx, name)
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", name, err)
 		}

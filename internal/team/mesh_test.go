@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
 	"coppice/internal/gbt"
 	"coppice/internal/must"
 )
@@ -271,7 +272,7 @@ func FuzzObjects(f *testing.F) {
 	f.Add("epochs/9999999999999999999999/members", []byte(`{}`))
 	f.Fuzz(func(t *testing.T, name string, data []byte) {
 		board := Bucket(blob.Memory(), "a/")
-		if err := board.Create(t.Context(), name, data); err != nil {
+		if err := board.create(t.Context(), name, data); err != nil {
 			return
 		}
 		w := newWorker(t, board, 0, 1, silence(50*time.Millisecond))
@@ -398,25 +399,19 @@ func (p *proxy) pass(caller net.Conn, f fault, at int, seed uint64) {
 	both.Wait()
 }
 
-// announcedAt is a board on which a worker announces another address than its own.
-type announcedAt struct {
-	Board
-	address string
-}
-
-func (b announcedAt) Create(ctx context.Context, name string, data []byte) error {
-	if strings.Contains(name, "/workers/") {
+// announcedAt is the board of a store on which a worker announces another address than its own.
+func announcedAt(s blob.Store, address string) Board {
+	return Bucket(&blobtest.Hooked{Store: s, Writes: func(name string, data []byte) ([]byte, error) {
+		if !strings.Contains(name, "/workers/") {
+			return data, nil
+		}
 		var a announcement
 		if err := json.Unmarshal(data, &a); err != nil {
-			return err
+			return nil, err
 		}
-		a.Address = b.address
-		var err error
-		if data, err = json.Marshal(a); err != nil {
-			return err
-		}
-	}
-	return b.Board.Create(ctx, name, data)
+		a.Address = address
+		return json.Marshal(a)
+	}}, "a/")
 }
 
 // TestNetworkFaults: over a network that delays, throttles, cuts messages, falls silent, pauses and repeats
@@ -446,7 +441,7 @@ func overFaults(t *testing.T, seed uint64, had *[faultKinds]atomic.Int32) {
 
 	ctx, over := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer over()
-	board := Bucket(blob.Memory(), "a/")
+	bucket := blob.Memory()
 	var proxies, training sync.WaitGroup
 	n := 2 + rng.IntN(3)
 	var start func(id int)
@@ -459,8 +454,8 @@ func overFaults(t *testing.T, seed uint64, had *[faultKinds]atomic.Int32) {
 		}
 		own := &proxy{listener: l, seed: seed + uint64(id), had: had, delay: time.Duration(1 + mine.IntN(3e6)),
 			silence: 2 * time.Second, atOnce: 200 + mine.IntN(20_000)}
-		at := announcedAt{board, l.Addr().String()}
-		w := newWorker(t, at, id, n, silence(own.silence), func(o *Options) { o.Patience = 3 * time.Second })
+		w := newWorker(t, announcedAt(bucket, l.Addr().String()), id, n, silence(own.silence),
+			func(o *Options) { o.Patience = 3 * time.Second })
 		own.target = w.listener.Addr().String()
 		proxies.Go(own.serve)
 

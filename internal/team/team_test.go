@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
 	"coppice/internal/blob/folder"
 	"coppice/internal/gbt"
 	"coppice/internal/must"
@@ -278,13 +279,13 @@ func TestAClosedNetwork(t *testing.T) {
 		helpers, wall int // wall is who announces an address that nobody reaches
 	}{{"to the one that leads", 1, 0}, {"between two others", 2, 1}} {
 		ctx, stop := context.WithCancel(t.Context())
-		board := Bucket(blob.Memory(), tc.name+"/")
+		bucket := blob.Memory()
 		var others sync.WaitGroup
 		leading := (*Member)(nil)
 		for id := range tc.helpers + 1 {
-			at := board
+			at := Bucket(bucket, "a/")
 			if id == tc.wall {
-				at = announcedAt{board, "127.0.0.1:1"} // where nobody listens
+				at = announcedAt(bucket, "127.0.0.1:1") // where nobody listens
 			}
 			w := newWorker(t, at, id, tc.helpers+1, silence(200*time.Millisecond))
 			if id == 0 {
@@ -306,33 +307,25 @@ func TestAClosedNetwork(t *testing.T) {
 // TestNobodyLooksAtALostBoard: a team that trains goes on when storage fails.
 func TestNobodyLooksAtALostBoard(t *testing.T) {
 	d := table(1000, 5, 1)
-	b := &lostBoard{Board: Bucket(blob.Memory(), "a/")}
-	w := newWorker(t, b, 0, 1, func(o *Options) { o.Look = time.Nanosecond })
+	var lost, looks atomic.Bool
+	bucket := blobtest.Before(blob.Memory(), blobtest.List, func(context.Context, string) error {
+		if lost.Load() {
+			looks.Store(true)
+			return errors.New("the bucket is away")
+		}
+		return nil
+	})
+	w := newWorker(t, Bucket(bucket, "a/"), 0, 1, func(o *Options) { o.Look = time.Nanosecond })
 	done := errors.New("it has gone on")
 	opt := gbt.Options{Threads: 1, OnTree: func(gbt.Progress) error {
-		if b.lost.Store(true); b.looks.Load() > 0 {
+		if lost.Store(true); looks.Load() {
 			return done
 		}
 		return nil
 	}}
 	if _, err := w.Train(t.Context(), d, params(100_000), opt); !errors.Is(err, done) {
-		t.Errorf("%v after %d looks at a lost board; want that the training goes on", err, b.looks.Load())
+		t.Errorf("the board is lost (looked at: %t): %v; want that the training goes on", looks.Load(), err)
 	}
-}
-
-// lostBoard cannot be listed once it is lost.
-type lostBoard struct {
-	Board
-	lost  atomic.Bool
-	looks atomic.Int64
-}
-
-func (b *lostBoard) List(ctx context.Context, folder string) ([]string, error) {
-	if b.lost.Load() {
-		b.looks.Add(1)
-		return nil, errors.New("the bucket is away")
-	}
-	return b.Board.List(ctx, folder)
 }
 
 // TestASilentWorkerIsGone: one that neither answers nor ends its connections, as a stopped process, is given up.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -200,14 +199,9 @@ type refusal struct {
 
 func (r *refusal) HTTPStatus() int { return r.status }
 
-// broken is a store whose listings fail.
-type broken struct{ blob.Store }
-
 var errBroken = errors.New("storage is out of reach")
 
-func (broken) List(context.Context, string) iter.Seq2[blob.Attrs, error] {
-	return func(yield func(blob.Attrs, error) bool) { yield(blob.Attrs{}, errBroken) }
-}
+func unreachable(context.Context, string) error { return errBroken }
 
 func aggregator(sweeps blob.Store) *conclude.Aggregator {
 	return &conclude.Aggregator{Datasets: blob.Memory(), Sweeps: sweeps, Registry: registry.New(blob.Memory()),
@@ -223,7 +217,7 @@ func push(data string) string {
 // store is worth it.
 func TestEndpoints(t *testing.T) {
 	message, _ := json.Marshal(sweep.ScoreMessage{Format: 1, Sweep: "night-1"})
-	fine, bad := aggregator(blob.Memory()), aggregator(broken{blob.Memory()})
+	fine, bad := aggregator(blob.Memory()), aggregator(blobtest.Before(blob.Memory(), blobtest.List, unreachable))
 	// A cancelled sweep is concluded at once, which shows that a push about it reached the handler.
 	plan := sweep.Plan{Format: 1, Sweep: "night-1", Job: "projects/p/locations/l/jobs/night-1", Heartbeat: 1,
 		Takeover: 2, Trials: []sweep.Trial{{}}, Dataset: sweep.DatasetRef{Name: "d", Version: "0123456789abcdef"}}

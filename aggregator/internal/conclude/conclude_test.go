@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"maps"
 	"math/rand/v2"
@@ -20,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
 	"coppice/internal/calibrate"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
@@ -201,8 +201,8 @@ func TestKilledAnywhereTheEndIsTheSame(t *testing.T) {
 				sweep.Names(w.plan.Sweep).Conclusion())
 			var puts atomic.Int64
 			a := w.aggregator()
-			a.Sweeps = dying{w.sweeps, &puts, k, landed}
-			a.Registry = registry.New(dying{w.models, &puts, k, landed})
+			a.Sweeps = dying(w.sweeps, &puts, k, landed)
+			a.Registry = registry.New(dying(w.models, &puts, k, landed))
 			_, err := a.Consider(t.Context(), w.plan.Sweep)
 			if survived = err == nil; survived {
 				break
@@ -240,18 +240,11 @@ func TestWhatComesLateDoesNotCount(t *testing.T) {
 	// An aggregator that has not seen a result that counts reads it.
 	a := w.aggregator()
 	w.sweeps = without(t, w.sweeps, sweep.Names(w.plan.Sweep).Conclusion())
-	a.Sweeps = unlisted{w.sweeps}
+	a.Sweeps = &blobtest.Hooked{Store: w.sweeps, Hides: func(string) bool { return true }} // listings lag behind
 	if got, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || cmp.Diff(want, got) != "" {
 		t.Errorf("concluded again without a listing: error %v, another conclusion (-first +got):\n%s", err,
 			cmp.Diff(want, got))
 	}
-}
-
-// unlisted is a store whose listings lag behind.
-type unlisted struct{ blob.Store }
-
-func (unlisted) List(context.Context, string) iter.Seq2[blob.Attrs, error] {
-	return func(func(blob.Attrs, error) bool) {}
 }
 
 // TestARollbackIsNotUndone: a person rolls back between the aggregator's promotion and its conclusion.

@@ -317,21 +317,16 @@ func TestACostThatCannotBeRead(t *testing.T) {
 
 	w = newWorld(t, options{})
 	a := w.aggregator()
+	broken := blobtest.Before(w.sweeps, blobtest.List,
+		func(context.Context, string) error { return errors.New("no listing today") })
 	if c := a.costOfSweep(t.Context(),
-		&known{plan: w.plan, costs: &ledger.Reader{Store: broken{w.sweeps}, Plan: w.plan}},
+		&known{plan: w.plan, costs: &ledger.Reader{Store: broken, Plan: w.plan}},
 		&sweep.Conclusion{Sweep: w.plan.Sweep}); c != nil {
 		t.Errorf("the claims cannot be listed, and the cost is %+v; expected none", c)
 	}
 	if c := a.costOfSweep(t.Context(), &known{}, &sweep.Conclusion{}); c != nil {
 		t.Errorf("there is no plan, and the cost is %+v; expected none", c)
 	}
-}
-
-// broken is a store whose listings fail.
-type broken struct{ blob.Store }
-
-func (broken) List(context.Context, string) iter.Seq2[blob.Attrs, error] {
-	return func(yield func(blob.Attrs, error) bool) { yield(blob.Attrs{}, errors.New("no listing today")) }
 }
 
 // clocked is a store with the test's clock.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"iter"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -58,28 +56,13 @@ func key(name string, attributes attribute.Set) string {
 	return name
 }
 
-// hidden is a store in which one object has not appeared yet.
-type hidden struct {
-	blob.Store
-	name string
-}
-
-func (h *hidden) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, error] {
-	return func(yield func(blob.Attrs, error) bool) {
-		for attrs, err := range h.Store.List(ctx, prefix) {
-			if (h.name == "" || attrs.Name != h.name) && !yield(attrs, err) {
-				return
-			}
-		}
-	}
-}
-
 // TestOpenSweepsAreMeasured: the metrics of a sweep follow its results, and disappear when it is concluded.
 func TestOpenSweepsAreMeasured(t *testing.T) {
 	w := newWorld(t, options{})
-	results := hidden{Store: w.sweeps, name: sweep.Names(w.plan.Sweep).Result(2)}
+	late := sweep.Names(w.plan.Sweep).Result(2)
+	results := &blobtest.Hooked{Store: w.sweeps, Hides: func(name string) bool { return name == late }}
 	a := w.aggregator()
-	a.Sweeps = &results
+	a.Sweeps = results
 	reader := sdk.NewManualReader()
 	must.Do(t, a.Measure(sdk.NewMeterProvider(sdk.WithReader(reader)).Meter("coppice")))
 	if c, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || c != nil {
@@ -105,7 +88,7 @@ func TestOpenSweepsAreMeasured(t *testing.T) {
 			t.Errorf("%s is %v (%t), want %v in %v", name, v, ok, want, got)
 		}
 	}
-	results.name = ""
+	results.Hides = nil
 	if c, err := a.Consider(t.Context(), w.plan.Sweep); err != nil || c == nil {
 		t.Fatalf("considered when all results can be read: got %+v, %v; want a conclusion", c, err)
 	}
@@ -149,7 +132,7 @@ func TestConcludingCostsTheSameAfterYears(t *testing.T) {
 
 		second := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{2, 31, 6}, trees: 40,
 			change: func(p *sweep.Plan) { p.Spec.Gate.Margin = 1 }})
-		models := &blobtest.Counting{Store: second.models}
+		models := blobtest.NewCounting(second.models)
 		second.models = models
 		if c := second.mustConclude(t); c.Version != nights+2 || !c.Gate.Promoted {
 			t.Fatalf("after %d nights: version %d, gate %+v; want version %d to be promoted", nights, c.Version, c.Gate,
@@ -182,34 +165,26 @@ func TestANewAggregatorRecallsWeeksOfSweeps(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			late := *w
 			late.now = w.now.Add(7 * 24 * time.Hour)
-			store := &distant{Store: w.sweeps}
-			late.sweeps = store
+			var opened atomic.Int64
+			late.sweeps = blobtest.Before(w.sweeps, blobtest.Open, func(context.Context, string) error {
+				opened.Add(1)
+				<-time.After(30 * time.Millisecond) // by the bubble's clock
+				return nil
+			})
 			a := late.aggregator()
 			begun := time.Now()
 			must.Do(t, a.Reconcile(t.Context()))
-			took, read := time.Since(begun), store.read.Load()
+			took, read := time.Since(begun), opened.Load()
 			t.Logf("%d sweeps: %d objects read in %s", n+1, read, took)
 			if most := time.Duration(n+1) * time.Millisecond; took > most || read != int64(n+1) {
 				t.Errorf("the first check of %d sweeps read %d objects in %s; want one each and at most %s", n+1, read,
 					took, most)
 			}
-			if err := a.Reconcile(t.Context()); err != nil || store.read.Load() != read {
-				t.Errorf("the second check read %d objects more, error %v; want none", store.read.Load()-read, err)
+			if err := a.Reconcile(t.Context()); err != nil || opened.Load() != read {
+				t.Errorf("the second check read %d objects more, error %v; want none", opened.Load()-read, err)
 			}
 		})
 	}
-}
-
-// distant is a store that takes 30 ms to give an object.
-type distant struct {
-	blob.Store
-	read atomic.Int64
-}
-
-func (d *distant) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
-	d.read.Add(1)
-	<-time.After(30 * time.Millisecond) // by the bubble's clock
-	return d.Store.Open(ctx, name, r)
 }
 
 // TestCheckpointsGoWithTheSweep: a sweep that was cancelled when its machines had vanished has no task that could empty
@@ -281,7 +256,12 @@ func TestAConclusionNeedsNoTidying(t *testing.T) {
 	name := sweep.Names(w.plan.Sweep).Checkpoint(1, 0) + "0"
 	must.Get(w.sweeps.Put(t.Context(), name, blob.Any, strings.NewReader("trees")))(t)
 	store := w.sweeps
-	w.sweeps = unwritable{store, name}
+	w.sweeps = blobtest.Before(store, blobtest.Put, func(_ context.Context, object string) error {
+		if object == name {
+			return errors.New("403: no permission storage.objects.delete")
+		}
+		return nil
+	})
 	if c := w.mustConclude(t); c.Outcome != sweep.OutcomeWinner {
 		t.Errorf("concluded as %s, want a winner", c.Outcome)
 	}
@@ -290,17 +270,4 @@ func TestAConclusionNeedsNoTidying(t *testing.T) {
 	if data := state(t, store, name)[name]; data != "" {
 		t.Errorf("%s holds %q once it may be emptied, want nothing", name, data)
 	}
-}
-
-// unwritable is a store that does not replace one object.
-type unwritable struct {
-	blob.Store
-	name string
-}
-
-func (r unwritable) Put(ctx context.Context, name string, cond blob.Generation, data io.Reader) (blob.Attrs, error) {
-	if name == r.name {
-		return blob.Attrs{}, errors.New("403: no permission storage.objects.delete")
-	}
-	return r.Store.Put(ctx, name, cond, data)
 }

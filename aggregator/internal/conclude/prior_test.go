@@ -494,7 +494,7 @@ func TestTakenBackOnce(t *testing.T) {
 			w.sweeps, w.models = without(t, sweeps), without(t, models)
 			puts := &atomic.Int64{}
 			a := w.aggregator()
-			a.Registry = registry.New(dying{w.models, puts, k, landed})
+			a.Registry = registry.New(dying(w.models, puts, k, landed))
 			if _, err := a.Consider(t.Context(), w.plan.Sweep); err == nil {
 				if k < 5 {
 					t.Fatalf("it died nowhere after %d writes", k)

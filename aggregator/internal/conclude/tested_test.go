@@ -288,7 +288,7 @@ func TestTrialsBehindAreOneEnding(t *testing.T) {
 	want := climbed(t, sweep.StopASHA, [4]float64{0.5, 0.6, 0.7, 0.8}, nil, nil).mustConclude(t)
 	w := climbed(t, sweep.StopASHA, [4]float64{0.5, 0.6, 0.7, 0.8}, nil, nil)
 	a := w.aggregator()
-	a.Sweeps = dying{w.sweeps, new(atomic.Int64), 1, true} // after the ending
+	a.Sweeps = dying(w.sweeps, new(atomic.Int64), 1, true) // after the ending
 	if _, err := a.Consider(t.Context(), w.plan.Sweep); !errors.Is(err, errDied) {
 		t.Fatalf("the first write is the aggregator's last: %v", err)
 	}

@@ -218,30 +218,25 @@ func state(t testing.TB, s blob.Store, prefix string) map[string]string {
 
 // dying is a store as seen by a process that dies at its k-th Put: it gets no answer to that call or any later one.
 // landed says whether that Put reaches the store.
-type dying struct {
-	blob.Store
-	puts   *atomic.Int64
-	k      int64
-	landed bool
-}
-
-func (d dying) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
-	n := d.puts.Add(1)
-	if n < d.k || n == d.k && d.landed {
-		attrs, err := d.Store.Put(ctx, name, cond, r)
-		if n == d.k && err == nil {
-			err = errDied
-		}
-		return attrs, err
-	}
-	return blob.Attrs{}, errDied
-}
-
-func (d dying) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
-	if d.puts.Load() >= d.k {
-		return nil, blob.Attrs{}, errDied
-	}
-	return d.Store.Open(ctx, name, r)
+func dying(s blob.Store, puts *atomic.Int64, k int64, landed bool) blob.Store {
+	return &blobtest.Hooked{Store: s,
+		Before: func(_ context.Context, call blobtest.Call, _ string) error {
+			dead := call == blobtest.Open && puts.Load() >= k
+			if call == blobtest.Put {
+				n := puts.Add(1)
+				dead = n > k || n == k && !landed
+			}
+			if dead {
+				return errDied
+			}
+			return nil
+		},
+		After: func(_ context.Context, call blobtest.Call, _ string, err error) error {
+			if call == blobtest.Put && err == nil && puts.Load() >= k {
+				return errDied
+			}
+			return err
+		}}
 }
 
 type deathError string

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"coppice/internal/blob"
@@ -33,7 +32,7 @@ var ErrRefused = errors.New("503 Service Unavailable")
 
 // Faulty is a store in which something is wrong with some objects. Objects that are written anew are whole.
 type Faulty struct {
-	blob.Store
+	*Hooked
 	fault Fault
 	bad   map[string]blob.Generation // by name
 }
@@ -49,7 +48,7 @@ func NewFaulty(ctx context.Context, s blob.Store, fault Fault, match func(name s
 	}
 	slices.SortFunc(all, func(a, b blob.Attrs) int { return cmp.Compare(a.Generation, b.Generation) })
 
-	f := &Faulty{Store: blob.Memory(), fault: fault, bad: map[string]blob.Generation{}}
+	f := &Faulty{Hooked: &Hooked{Store: blob.Memory()}, fault: fault, bad: map[string]blob.Generation{}}
 	for _, attrs := range all {
 		hit := match(attrs.Name)
 		if hit && fault == Absent {
@@ -70,6 +69,21 @@ func NewFaulty(ctx context.Context, s blob.Store, fault Fault, match func(name s
 		if hit {
 			f.bad[attrs.Name] = copied.Generation
 		}
+	}
+	f.Before = func(ctx context.Context, call Call, name string) error {
+		if wrong := f.fails(ctx, name); fault != Checksum && (call == Stat || call == Open) {
+			return wrong
+		}
+		return nil
+	}
+	f.Reads = func(name string, data []byte) ([]byte, error) {
+		wrong := f.fails(ctx, name)
+		for i := range data {
+			if wrong != nil { // a client that sums up what it has read says so at the end
+				data[i] ^= 1
+			}
+		}
+		return data, wrong
 	}
 	return f, nil
 }
@@ -95,43 +109,4 @@ func (f *Faulty) fails(ctx context.Context, name string) error {
 		return fmt.Errorf("%s: %w", name, blob.ErrChecksum)
 	}
 	return nil
-}
-
-// Stat is blob.Store's.
-func (f *Faulty) Stat(ctx context.Context, name string) (blob.Attrs, error) {
-	if err := f.fails(ctx, name); err != nil && f.fault != Checksum {
-		return blob.Attrs{}, err
-	}
-	return f.Store.Stat(ctx, name)
-}
-
-// Open is blob.Store's.
-func (f *Faulty) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
-	wrong := f.fails(ctx, name)
-	if wrong != nil && f.fault != Checksum {
-		return nil, blob.Attrs{}, wrong
-	}
-	body, attrs, err := f.Store.Open(ctx, name, r)
-	if wrong == nil || err != nil {
-		return body, attrs, err
-	}
-	return flipped{body, wrong}, attrs, nil
-}
-
-// flipped reads other bytes than were written, and says so at the end, as a client that sums them up does.
-type flipped struct {
-	io.ReadCloser
-	wrong error
-}
-
-// Read changes a bit of every byte, and ends with r.wrong in place of io.EOF.
-func (r flipped) Read(p []byte) (int, error) {
-	n, err := r.ReadCloser.Read(p)
-	for i := range p[:n] {
-		p[i] ^= 1
-	}
-	if errors.Is(err, io.EOF) {
-		err = r.wrong
-	}
-	return n, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
 	"coppice/internal/must"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
@@ -190,11 +190,13 @@ func TestRemovedMeanwhile(t *testing.T) {
 				spec := w.file("sweep.yaml", sweepYAML)
 				before := w.manifest()
 				w.jobs.asked = func() { w.hide(c.name) }
-				w.buckets["sweeps"] = &planned{w.buckets["sweeps"], func() {
-					if w.manifest() <= before {
-						t.Error("the manifest is not renewed before the plan is written")
-					}
-				}}
+				w.buckets["sweeps"] = blobtest.Before(w.buckets["sweeps"], blobtest.Put,
+					func(_ context.Context, name string) error {
+						if strings.HasPrefix(name, sweep.PlansPrefix) && w.manifest() <= before {
+							t.Error("the manifest is not renewed before the plan is written")
+						}
+						return nil
+					})
 				if c.code == 0 {
 					w.must("sweep", spec, "--id", "night", "--no-wait")
 				} else {
@@ -237,19 +239,6 @@ func (w *world) hide(how string) {
 			w.put("datasets", name, "{")
 		}
 	}
-}
-
-// planned does something before a plan is written.
-type planned struct {
-	blob.Store
-	do func()
-}
-
-func (p *planned) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
-	if strings.HasPrefix(name, sweep.PlansPrefix) {
-		p.do()
-	}
-	return p.Store.Put(ctx, name, cond, r)
 }
 
 // TestDeletedVersionsFiles: the files of a deleted version are listed with their URLs, and left alone.

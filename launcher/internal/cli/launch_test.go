@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"iter"
 	"maps"
 	"strings"
 	"testing"
@@ -167,7 +165,7 @@ func TestNightsLeaveTheRegistry(t *testing.T) {
 	w := newWorld(t)
 	must.Get(w.buckets["registry"].Put(t.Context(), "registry/ctr/versions/1/version.json", blob.Absent,
 		strings.NewReader("{}")))(t)
-	registry := &blobtest.Counting{Store: w.buckets["registry"]}
+	registry := blobtest.NewCounting(w.buckets["registry"])
 	w.buckets["registry"] = registry
 	w.staged()
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--schedule", "0 3 * * *", "--no-wait")
@@ -358,39 +356,6 @@ func (b *batch) Delete(_ context.Context, job string) error {
 	return nil
 }
 
-// switching is a store that lets another program run before an operation of the given number.
-type switching struct {
-	blob.Store
-	left  int
-	other func()
-}
-
-func (s *switching) step() {
-	if s.left--; s.left == 0 {
-		s.other()
-	}
-}
-
-func (s *switching) Stat(ctx context.Context, name string) (blob.Attrs, error) {
-	s.step()
-	return s.Store.Stat(ctx, name)
-}
-
-func (s *switching) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
-	s.step()
-	return s.Store.Open(ctx, name, r)
-}
-
-func (s *switching) Put(ctx context.Context, name string, g blob.Generation, r io.Reader) (blob.Attrs, error) {
-	s.step()
-	return s.Store.Put(ctx, name, g, r)
-}
-
-func (s *switching) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, error] {
-	s.step()
-	return s.Store.List(ctx, prefix)
-}
-
 // TestTwoPeopleAtOnce lets one of cancel and sweep run at every point of the other, and of itself, on a sweep that
 // runs.
 // Whoever cancels succeeds, and no job lives then; a command that starts it attaches, or is told that it was cancelled.
@@ -416,11 +381,16 @@ func TestTwoPeopleAtOnce(t *testing.T) {
 				var codes [2]int
 				var texts [2]string
 				done = true
-				w.buckets["sweeps"] = &switching{Store: whole, left: at, other: func() {
-					done = false
-					w.buckets["sweeps"] = whole
-					codes[1], texts[1] = command(second)
-				}}
+				left := at // operations of the first before the second runs
+				before := func(context.Context, blobtest.Call, string) error {
+					if left--; left == 0 {
+						done = false
+						w.buckets["sweeps"] = whole
+						codes[1], texts[1] = command(second)
+					}
+					return nil
+				}
+				w.buckets["sweeps"] = &blobtest.Hooked{Store: whole, Before: before}
 				codes[0], texts[0] = command(first)
 				w.buckets["sweeps"] = whole
 				if done {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
 	"coppice/internal/cloud"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/gbt"
@@ -151,7 +151,7 @@ func TestFindings(t *testing.T) {
 			"image", NotChecked, "is not enabled",
 			"gcloud services enable artifactregistry.googleapis.com --project p1"},
 		"dataset disabled": {func(d *Doctor, _ *fake) {
-			d.Datasets = refusing{store, &cloud.PermissionError{What: "bucket d", Hint: "enable"}}
+			d.Datasets = unreadable(store, &cloud.PermissionError{What: "bucket d", Hint: "enable"})
 		}, "", "dataset", NotChecked, "is not enabled", apply},
 		"region unknown": {func(_ *Doctor, f *fake) { f.errs["Region"] = denied }, "", "quota", NotChecked,
 			"may not read it", ""},
@@ -169,7 +169,7 @@ func TestFindings(t *testing.T) {
 			"no route", ""},
 		"not staged": {func(d *Doctor, _ *fake) { d.Datasets = blob.Memory() }, "", "dataset", Problem,
 			"not staged", "launcher stage dataset.yaml"},
-		"dataset denied": {func(d *Doctor, _ *fake) { d.Datasets = refusing{store, denied} }, "", "dataset",
+		"dataset denied": {func(d *Doctor, _ *fake) { d.Datasets = unreadable(store, denied) }, "", "dataset",
 			NotChecked, "may not read it", ""},
 		"does not fit": {func(*Doctor, *fake) {}, "{type: n2-highmem-2, threads_per_task: 64}", "sweep", Problem,
 			"no trial fits", ""},
@@ -325,16 +325,6 @@ func quota(f *fake, metric string, limit, usage float64) {
 	f.region.Quotas[metric] = cloud.Quota{Limit: limit, Usage: usage}
 }
 
-// refusing is a bucket that the caller may not read.
-type refusing struct {
-	blob.Store
-	err error
-}
-
-func (r refusing) Open(context.Context, string, blob.Range) (io.ReadCloser, blob.Attrs, error) {
-	return nil, blob.Attrs{}, r.err
-}
-
 // fake is a project in which everything is as it should be, until a test changes it.
 type fake struct {
 	caller  string
@@ -430,4 +420,9 @@ func (f *fake) Offered(_ context.Context, zone, machineType string) error {
 		return cloud.ErrNotThere
 	}
 	return f.errs["Offered"]
+}
+
+// unreadable is a bucket that the caller may not read.
+func unreadable(s blob.Store, err error) blob.Store {
+	return blobtest.Before(s, blobtest.Open, func(context.Context, string) error { return err })
 }

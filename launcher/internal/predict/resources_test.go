@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -20,6 +19,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/gbt"
@@ -171,21 +171,7 @@ func TestExplainingCanBeEnded(t *testing.T) {
 	}
 }
 
-// stopping is a bucket that takes some objects and then no more.
-type stopping struct {
-	blob.Store
-	left int
-}
-
 var errFull = errors.New("the bucket is full")
-
-func (s *stopping) Put(ctx context.Context, name string, at blob.Generation, r io.Reader) (blob.Attrs, error) {
-	if s.left == 0 {
-		return blob.Attrs{}, errFull
-	}
-	s.left--
-	return s.Store.Put(ctx, name, at, r)
-}
 
 // TestABucketIsScoredOnce: a run that stopped goes on where it was, and each row is written once, in the order of its
 // table.
@@ -193,7 +179,14 @@ func TestABucketIsScoredOnce(t *testing.T) {
 	r, v := wideModel(t, 3)
 	s := must.Get(scorer.OpenMapped(t.Context(), r, v, t.TempDir()))(t)
 	defer s.Close()
-	from, to := blob.Memory(), &stopping{Store: blob.Memory(), left: 2}
+	left := 2 // objects that the bucket takes
+	from, to := blob.Memory(), blobtest.Before(blob.Memory(), blobtest.Put, func(context.Context, string) error {
+		if left == 0 {
+			return errFull
+		}
+		left--
+		return nil
+	})
 	put := func(name, text string) {
 		must.Get(blob.Create(t.Context(), from, name, []byte(text)))(t)
 	}
@@ -220,7 +213,7 @@ func TestABucketIsScoredOnce(t *testing.T) {
 	if b, err := run(); !errors.Is(err, errFull) || b.Scored != 2 {
 		t.Fatalf("got %v and %d tables from a bucket that takes two; want its error and 2", err, b.Scored)
 	}
-	to.left = 10
+	left = 10
 	if b, err := run(); err != nil || b.Scored != 2 || b.WereScored != 2 {
 		t.Fatalf("got %v, %d tables scored and %d before; want 2 and 2", err, b.Scored, b.WereScored)
 	}

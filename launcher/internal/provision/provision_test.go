@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
 	"coppice/internal/engine"
 	"coppice/internal/must"
 	"coppice/internal/problem"
@@ -42,13 +42,13 @@ type fakeCloud struct {
 	jobs   map[string]*engine.JobStatus
 	order  []string                    // of creations
 	fate   map[string]engine.JobStatus // of jobs, by id; one that is not in it stays Waiting
-	store  *failing
+	store  *blobtest.Hooked
 	before func(what string) // called before every call
 }
 
 func newCloud(t *testing.T, fate map[string]engine.JobStatus) *fakeCloud {
 	return &fakeCloud{t: t, now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC), jobs: map[string]*engine.JobStatus{},
-		fate: fate, store: &failing{Store: blob.Memory()}}
+		fate: fate, store: &blobtest.Hooked{Store: blob.Memory()}}
 }
 
 func (c *fakeCloud) enter(what string) func() {
@@ -132,21 +132,6 @@ func (c *fakeCloud) alive() []string {
 	}
 	slices.Sort(out)
 	return out
-}
-
-// failing is a store whose every operation may be refused.
-type failing struct {
-	blob.Store
-	before func(what string) error
-}
-
-func (f *failing) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
-	if f.before != nil {
-		if err := f.before("put"); err != nil {
-			return blob.Attrs{}, err
-		}
-	}
-	return f.Store.Put(ctx, name, cond, r)
 }
 
 var (
@@ -358,7 +343,11 @@ func TestSettleSurvivesACrashAnywhere(t *testing.T) {
 				crash(errCrash)
 			}
 		}
-		w.before, w.store.before = step, func(what string) error { step(what); return ctx.Err() }
+		w.before = step
+		w.store = blobtest.Before(w.store, blobtest.Put, func(context.Context, string) error {
+			step("put")
+			return ctx.Err()
+		})
 		err := w.provisioner(plan()).Settle(ctx)
 		if err == nil {
 			if at < 10 {
@@ -369,7 +358,7 @@ func TestSettleSurvivesACrashAnywhere(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Fatalf("an interrupted search for machines: got error %v; want context.Canceled", err)
 		}
-		w.before, w.store.before = nil, nil
+		w.before, w.store.Before = nil, nil
 		if err := w.provisioner(plan()).Settle(t.Context()); err != nil {
 			t.Fatalf("after a crash before step %d: %v", at, err)
 		}

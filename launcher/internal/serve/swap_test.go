@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
 	"coppice/internal/must"
 	"coppice/internal/registry"
 	"coppice/internal/scorer"
@@ -57,31 +58,16 @@ func promote(tb testing.TB, r *registry.Registry, version int) {
 	must.Get(r.Promote(tb.Context(), "ctr", version, registry.Expect{Any: true}, act))(tb)
 }
 
-// damaged is a store in which the object of that name has another first byte than was written. The registry that tests
+// damage is a store in which the model of a version has another first byte than was written. The registry that tests
 // promote by has the sound one beside it: it refuses to promote what is damaged.
-type damaged struct {
-	blob.Store
-	name string
-}
-
-func (d *damaged) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
-	f, attrs, err := d.Store.Open(ctx, name, r)
-	if err != nil || name != d.name {
-		return f, attrs, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(f)
-	if err != nil || len(data) == 0 {
-		return nil, attrs, err
-	}
-	data[0] ^= 1
-	return io.NopCloser(bytes.NewReader(data)), attrs, nil
-}
-
-// damage is the store with the version's model damaged.
-func damage(store blob.Store, v registry.Version) *damaged {
+func damage(store blob.Store, v registry.Version) blob.Store {
 	f, _ := v.File(scorer.FileModel)
-	return &damaged{store, f.Object}
+	return &blobtest.Hooked{Store: store, Reads: func(name string, data []byte) ([]byte, error) {
+		if name == f.Object {
+			data[0] ^= 1
+		}
+		return data, nil
+	}}
 }
 
 // state is what a server says of itself.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
 	"coppice/internal/dataset"
 	"coppice/internal/must"
 	"coppice/internal/nights"
@@ -347,26 +347,19 @@ func files(t *testing.T, dir string) []string {
 	return out
 }
 
-// order notes the names of objects in the order in which they are written.
-type order struct {
-	blob.Store
-	put []string
-}
-
-func (o *order) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
-	o.put = append(o.put, name)
-	return o.Store.Put(ctx, name, cond, r)
-}
-
 // TestVerdictComesFirst: a stage that is killed at any moment leaves no version without a verdict.
 func TestVerdictComesFirst(t *testing.T) {
-	store := &order{Store: blob.Memory()}
+	var put []string
+	store := blobtest.Before(blob.Memory(), blobtest.Put, func(_ context.Context, name string) error {
+		put = append(put, name)
+		return nil
+	})
 	staged := must.Get((&stager.Stager{Scratch: t.TempDir()}).Stage(t.Context(), spec(t, rows(t, 800)),
 		stager.Destination{Store: store, URL: "gs://d"}))(t)
-	verdict := slices.Index(store.put, sweep.DatasetNight("clicks", staged.Manifest.Version))
-	manifest := slices.Index(store.put, sweep.DatasetDir("clicks", staged.Manifest.Version)+"manifest.json")
+	verdict := slices.Index(put, sweep.DatasetNight("clicks", staged.Manifest.Version))
+	manifest := slices.Index(put, sweep.DatasetDir("clicks", staged.Manifest.Version)+"manifest.json")
 	if verdict < 0 || manifest < verdict {
 		t.Errorf("staging wrote %q: the verdict is number %d and the manifest number %d, expected it to come before",
-			store.put, verdict, manifest)
+			put, verdict, manifest)
 	}
 }

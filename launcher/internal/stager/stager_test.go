@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -19,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/dataset/table"
@@ -88,13 +88,6 @@ func TestFolderAndBucketHoldTheSame(t *testing.T) {
 	}
 }
 
-// deaf refuses every write.
-type deaf struct{ blob.Store }
-
-func (deaf) Put(_ context.Context, name string, _ blob.Generation, _ io.Reader) (blob.Attrs, error) {
-	return blob.Attrs{}, errors.New("no write expected: " + name)
-}
-
 // TestSameInputIsFoundAgain: the same table and spec are not staged again, neither at once nor after another version;
 // what was staged last is the latest.
 func TestSameInputIsFoundAgain(t *testing.T) {
@@ -141,8 +134,14 @@ func TestInterruptedUploadIsTakenUp(t *testing.T) {
 	must.Get(s.Stage(t.Context(), spec(t, source), stager.Destination{Store: whole}))(t)
 	total := len(names(t, whole))
 	for attempt := 1; ; attempt++ {
-		_, err := s.Stage(t.Context(), spec(t, source),
-			stager.Destination{Store: &failing{Store: broken, after: perAttempt}})
+		left := perAttempt
+		_, err := s.Stage(t.Context(), spec(t, source), stager.Destination{Store: blobtest.Before(broken, blobtest.Put,
+			func(context.Context, string) error {
+				if left--; left < 0 {
+					return errors.New("out of reach")
+				}
+				return nil
+			})})
 		have := names(t, broken)
 		complete := slices.ContainsFunc(have,
 			func(name string) bool { return strings.HasSuffix(name, "/manifest.json") })
@@ -160,20 +159,6 @@ func TestInterruptedUploadIsTakenUp(t *testing.T) {
 		t.Errorf("after an interruption there are %v; want the names of a whole upload, %v", names(t, broken),
 			names(t, whole))
 	}
-}
-
-// failing takes so many writes.
-type failing struct {
-	blob.Store
-	after int
-}
-
-func (f *failing) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
-	if f.after == 0 {
-		return blob.Attrs{}, errors.New("out of reach")
-	}
-	f.after--
-	return f.Store.Put(ctx, name, cond, r)
 }
 
 // TestOldObjectsAreWrittenAnew: a staging does not count on what a removal has seen of a version, and may still remove.
@@ -267,7 +252,8 @@ func TestFailureLeavesNothing(t *testing.T) {
 	bad := writeFile(t, []byte("user_id,is_click,revenue,x\nu1,1,0,1\nu2,0,0\n"))
 	dir, scratch, store := t.TempDir(), t.TempDir(), blob.Memory()
 	s := &stager.Stager{Scratch: scratch}
-	for _, dst := range []stager.Destination{{Dir: dir}, {Store: deaf{store}}} {
+	unwritten := func(_ context.Context, name string) error { return errors.New("no write expected: " + name) }
+	for _, dst := range []stager.Destination{{Dir: dir}, {Store: blobtest.Before(store, blobtest.Put, unwritten)}} {
 		var te *table.InputError
 		if _, err := s.Stage(t.Context(), spec(t, bad), dst); !errors.As(err, &te) || te.Line != 3 {
 			t.Errorf("staged a line with a value too few: error %v, want one about line 3", err)

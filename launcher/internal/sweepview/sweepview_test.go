@@ -512,7 +512,7 @@ func TestWhatLookingCosts(t *testing.T) {
 		for n := range trials {
 			p.Trials = append(p.Trials, sweep.Trial{Number: n})
 		}
-		s := &blobtest.Counting{Store: blob.Memory()}
+		s := blobtest.NewCounting(blob.Memory())
 		put(t, s, sweep.Names(p.Sweep).Plan(), p)
 		for n := range trials - 1 {
 			put(t, s, sweep.Names(p.Sweep).Claim(n, 0), sweep.Claim{})

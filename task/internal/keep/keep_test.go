@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
 	"coppice/internal/gbt"
 	"coppice/internal/must"
 	"coppice/internal/sweep"
@@ -200,32 +200,11 @@ func TestEarlierClaimsAreGoneOnFrom(t *testing.T) {
 	}
 }
 
-// lying is a store that stores other bytes than it was given, or none, or refuses.
-type lying struct {
-	blob.Store
-	spoil  func([]byte) []byte
-	refuse error
-}
-
-func (l *lying) Put(ctx context.Context, name string, g blob.Generation, r io.Reader) (blob.Attrs, error) {
-	if l.refuse != nil {
-		return blob.Attrs{}, l.refuse
-	}
-	data, err := io.ReadAll(r)
-	if err != nil {
-		return blob.Attrs{}, err
-	}
-	if l.spoil != nil && len(data) > 0 {
-		data = l.spoil(data)
-	}
-	return l.Store.Put(ctx, name, g, bytes.NewReader(data))
-}
-
 // TestNothingIsDroppedForABadOne: a checkpoint that cannot be written, or reads back differently, never costs a good
 // one.
 func TestNothingIsDroppedForABadOne(t *testing.T) {
 	all := checkpoints(t)
-	store := &lying{Store: blob.Memory()}
+	store := &blobtest.Hooked{Store: blob.Memory()}
 	place := bucket(store)
 	k, log := keeper(place, inBucket+"0/")
 	for _, c := range all[1:4] {
@@ -239,41 +218,31 @@ func TestNothingIsDroppedForABadOne(t *testing.T) {
 			t.Fatalf("left are %v; log: %s", got, log)
 		}
 	}
-	store.spoil = func(b []byte) []byte { b[9] ^= 1; return b }
+	store.Writes = func(_ string, b []byte) ([]byte, error) {
+		if len(b) > 0 {
+			b[9] ^= 1
+		}
+		return b, nil
+	}
 	k.took = 0
 	k.Offer(t.Context(), all[4])
 	good()
 	if !strings.Contains(log.String(), "checksum") {
 		t.Errorf("log: %s", log)
 	}
-	store.spoil, store.refuse = nil, errors.New("no room")
+	store.Writes = func(string, []byte) ([]byte, error) { return nil, errors.New("no room") }
 	k.took = 0
 	k.Offer(t.Context(), all[5])
 	good()
 	if !strings.Contains(log.String(), "no room") {
 		t.Errorf("log: %s", log)
 	}
-	store.refuse = nil
+	store.Writes = nil
 	k.took = 0
 	k.Offer(t.Context(), all[6])
 	if got := rounds(t, place); !slices.Equal(got, []int{3, 6}) {
 		t.Errorf("a bad checkpoint: kept those of rounds %v, want 3 and 6", got)
 	}
-}
-
-// slowStore takes its time for every write.
-type slowStore struct {
-	blob.Store
-	takes time.Duration
-}
-
-func (s slowStore) Put(ctx context.Context, name string, g blob.Generation, r io.Reader) (blob.Attrs, error) {
-	select {
-	case <-ctx.Done():
-		return blob.Attrs{}, ctx.Err()
-	case <-time.After(s.takes):
-	}
-	return s.Store.Put(ctx, name, g, r)
 }
 
 // TestWhenToSave simulates a training that grows one tree a second.
@@ -306,7 +275,14 @@ func TestWhenToSave(t *testing.T) {
 func TestAStoreThatDoesNotAnswer(t *testing.T) {
 	all := checkpoints(t)
 	synctest.Test(t, func(t *testing.T) {
-		k, _ := keeper(bucket(slowStore{blob.Memory(), time.Hour}), inBucket+"0/")
+		slow := blobtest.Before(blob.Memory(), blobtest.Put, func(ctx context.Context, _ string) error {
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Hour):
+			}
+			return ctx.Err()
+		})
+		k, _ := keeper(bucket(slow), inBucket+"0/")
 		start := time.Now()
 		k.Offer(t.Context(), all[1])
 		for range 499 {

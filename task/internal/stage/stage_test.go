@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
 	"coppice/internal/dataset"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/must"
@@ -28,24 +29,19 @@ import (
 
 // counting is a store that counts the ranges opened.
 type counting struct {
-	blob.Store
+	*blobtest.Hooked
 	opened atomic.Int64
-	fail   func(name string) error
-}
-
-func (c *counting) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
-	if c.fail != nil {
-		if err := c.fail(name); err != nil {
-			return nil, blob.Attrs{}, err
-		}
-	}
-	defer c.opened.Add(1)
-	return c.Store.Open(ctx, name, r)
 }
 
 func world(t *testing.T) (*counting, Request, *dataset.Manifest) {
 	t.Helper()
-	store := &counting{Store: blob.Memory()}
+	store := &counting{Hooked: &blobtest.Hooked{Store: blob.Memory()}}
+	store.After = func(_ context.Context, call blobtest.Call, _ string, err error) error {
+		if call == blobtest.Open {
+			store.opened.Add(1)
+		}
+		return err
+	}
 	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 1000})
 	datasettest.Upload(t, store, dir, m)
 	return store, Request{Store: store, Dataset: sweep.DatasetRef{Name: m.Name, Version: m.Version},
@@ -88,8 +84,8 @@ func TestInterruptedCopyIsUsed(t *testing.T) {
 	store, q, m := world(t)
 	down := errors.New("out of reach")
 	last := m.Files[len(m.Files)-1].Name
-	store.fail = func(name string) error {
-		if !strings.HasSuffix(name, "/"+last) {
+	store.Before = func(_ context.Context, call blobtest.Call, name string) error {
+		if call != blobtest.Open || !strings.HasSuffix(name, "/"+last) {
 			return nil
 		}
 		// the manifest and all others are under way and will not be given up
@@ -110,7 +106,7 @@ func TestInterruptedCopyIsUsed(t *testing.T) {
 	data := must.Get(os.ReadFile(damaged))(t)
 	data[len(data)/2] ^= 1
 	must.Do(t, os.WriteFile(damaged, data, 0o644))
-	store.fail = nil
+	store.Before = nil
 	store.opened.Store(0)
 	var done, total int64
 	var mu sync.Mutex
@@ -133,31 +129,6 @@ func TestInterruptedCopyIsUsed(t *testing.T) {
 	}
 }
 
-// damaging is a store that corrupts the first n reads of each object.
-type damaging struct {
-	blob.Store
-	spoil func([]byte) []byte
-	times int
-
-	mu   sync.Mutex
-	read map[string]int
-}
-
-func (d *damaging) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
-	d.mu.Lock()
-	d.read[name]++
-	spoilt := d.read[name] <= d.times
-	d.mu.Unlock()
-
-	in, attrs, err := d.Store.Open(ctx, name, r)
-	if err != nil || !spoilt {
-		return in, attrs, err
-	}
-	defer in.Close()
-	data, err := io.ReadAll(in)
-	return io.NopCloser(bytes.NewReader(d.spoil(data))), attrs, err
-}
-
 // TestDamageOnTheWay: data damaged in transit, the manifest included, is fetched again and does not end the job.
 func TestDamageOnTheWay(t *testing.T) {
 	for name, spoil := range map[string]func([]byte) []byte{
@@ -167,7 +138,16 @@ func TestDamageOnTheWay(t *testing.T) {
 		for _, times := range []int{1, fetches - 1} {
 			t.Run(fmt.Sprintf("%s, %d times", name, times), func(t *testing.T) {
 				store, q, m := world(t)
-				q.Store = &damaging{Store: store, spoil: spoil, times: times, read: map[string]int{}}
+				var mu sync.Mutex
+				read := map[string]int{} // by object, how often
+				q.Store = &blobtest.Hooked{Store: store, Reads: func(name string, data []byte) ([]byte, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					if read[name]++; read[name] <= times {
+						data = spoil(data)
+					}
+					return data, nil
+				}}
 				synctest.Test(t, func(t *testing.T) {
 					dir, err := Dataset(t.Context(), q)
 					if err != nil {

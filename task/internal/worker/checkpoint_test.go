@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"math"
@@ -15,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,46 +60,7 @@ func (w *world) checkpointsOf(t *testing.T, trial int) (trees []int, names map[i
 	return trees, names
 }
 
-// mortal is a store as seen from a machine that vanishes, without notice, at the operation of the given number.
-type mortal struct {
-	blob.Store
-	mu   sync.Mutex
-	left int
-	die  func()
-}
-
 var errGone = errors.New("this machine is gone")
-
-func (m *mortal) alive() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.left--; m.left < 0 {
-		m.die()
-		return errGone
-	}
-	return nil
-}
-
-func (m *mortal) Stat(ctx context.Context, name string) (blob.Attrs, error) {
-	if err := m.alive(); err != nil {
-		return blob.Attrs{}, err
-	}
-	return m.Store.Stat(ctx, name)
-}
-
-func (m *mortal) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
-	if err := m.alive(); err != nil {
-		return nil, blob.Attrs{}, err
-	}
-	return m.Store.Open(ctx, name, r)
-}
-
-func (m *mortal) Put(ctx context.Context, name string, g blob.Generation, r io.Reader) (blob.Attrs, error) {
-	if err := m.alive(); err != nil {
-		return blob.Attrs{}, err
-	}
-	return m.Store.Put(ctx, name, g, r)
-}
 
 // TestMachinesVanishAnywhere: at whichever storage operation a task dies, and however often, the models are the same.
 func TestMachinesVanishAnywhere(t *testing.T) {
@@ -107,10 +68,10 @@ func TestMachinesVanishAnywhere(t *testing.T) {
 		t.Skip("it finds no race that shorter tests do not")
 	}
 	calm := newWorld(t, 2, long)
-	worker, counting := calm.worker(0), &mortal{Store: calm.sweeps, left: math.MaxInt}
-	worker.Sweeps = counting
+	worker, left := calm.worker(0), int64(math.MaxInt64)
+	worker.Sweeps = mortal(calm.sweeps, &left, nil)
 	runs(t, worker)
-	want, operations := calm.models(t), math.MaxInt-counting.left
+	want, operations := calm.models(t), int(math.MaxInt64-left)
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, 0))
 	deaths, resumed := 0, 0
@@ -123,7 +84,8 @@ func TestMachinesVanishAnywhere(t *testing.T) {
 			worker := w.worker(0)
 			worker.Attempt = attempt
 			// Each machine lives longer, so that the trial is not given up for deaths before its first checkpoint.
-			worker.Sweeps = &mortal{Store: w.sweeps, left: 30*(1+attempt) + rng.IntN(operations/2), die: cancel}
+			left := int64(30*(1+attempt) + rng.IntN(operations/2))
+			worker.Sweeps = mortal(w.sweeps, &left, cancel)
 			err := worker.Run(ctx)
 			cancel()
 			if err == nil {
@@ -163,36 +125,15 @@ func (w *world) interrupted(t *testing.T, attempt, trees int) string {
 	var log bytes.Buffer
 	worker := w.worker(0)
 	worker.Attempt, worker.Log = attempt, slog.New(slog.NewTextHandler(&log, nil))
-	worker.Sweeps = &beats{w.sweeps, func(h sweep.Heartbeat) {
+	worker.Sweeps = beats(t, w.sweeps, func(h sweep.Heartbeat) {
 		if h.Trees >= trees {
 			cancel()
 		}
-	}}
+	})
 	if err := worker.Run(ctx); !problem.Is(err, problem.Transient) || !errors.Is(err, context.Canceled) {
 		t.Fatalf("%v; log:\n%s", err, &log)
 	}
 	return log.String()
-}
-
-// beats is a store that observes every heartbeat.
-type beats struct {
-	blob.Store
-	seen func(sweep.Heartbeat)
-}
-
-func (b *beats) Put(ctx context.Context, name string, g blob.Generation, r io.Reader) (blob.Attrs, error) {
-	data, err := io.ReadAll(r)
-	if err != nil {
-		return blob.Attrs{}, err
-	}
-	if strings.Contains(name, "/heartbeats/") {
-		var h sweep.Heartbeat
-		if err := json.Unmarshal(data, &h); err != nil {
-			return blob.Attrs{}, err
-		}
-		b.seen(h)
-	}
-	return b.Store.Put(ctx, name, g, bytes.NewReader(data))
 }
 
 // patient is long, with an interval so long that only the first trees are saved.
@@ -420,4 +361,29 @@ func (w *world) foul(t *testing.T, seed uint64) (attempts int) {
 		}
 	}
 	return attempts
+}
+
+// mortal is a store as seen from a machine that vanishes, without notice, after so many operations.
+func mortal(s blob.Store, left *int64, die func()) blob.Store {
+	return &blobtest.Hooked{Store: s, Before: func(_ context.Context, call blobtest.Call, _ string) error {
+		if call != blobtest.List && atomic.AddInt64(left, -1) < 0 {
+			die()
+			return errGone
+		}
+		return nil
+	}}
+}
+
+// beats is a store that shows every heartbeat before it is written.
+func beats(t *testing.T, s blob.Store, seen func(sweep.Heartbeat)) blob.Store {
+	return &blobtest.Hooked{Store: s, Writes: func(name string, data []byte) ([]byte, error) {
+		if strings.Contains(name, "/heartbeats/") {
+			var h sweep.Heartbeat
+			if err := json.Unmarshal(data, &h); err != nil {
+				t.Errorf("the heartbeat %q: %v", data, err)
+			}
+			seen(h)
+		}
+		return data, nil
+	}}
 }

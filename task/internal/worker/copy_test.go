@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
 	"coppice/internal/dataset"
 	"coppice/internal/must"
 	"coppice/internal/problem"
@@ -72,17 +72,6 @@ func TestADiskThatIsFull(t *testing.T) {
 	}
 }
 
-// stuck is a store of which only the manifest arrives.
-type stuck struct{ blob.Store }
-
-func (s stuck) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
-	if strings.HasSuffix(name, dataset.ManifestFile) {
-		return s.Store.Open(ctx, name, r)
-	}
-	<-ctx.Done()
-	return nil, blob.Attrs{}, ctx.Err()
-}
-
 // TestCancelledDuringTheCopy: neither the task that copies the dataset nor one that waits for it keeps its machine
 // after the sweep's end.
 func TestCancelledDuringTheCopy(t *testing.T) {
@@ -102,7 +91,14 @@ func TestCancelledDuringTheCopy(t *testing.T) {
 		for task := range 2 {
 			tasks.Go(func() {
 				worker := w.worker(task)
-				worker.Datasets = stuck{w.datasets}
+				worker.Datasets = blobtest.Before(w.datasets, blobtest.Open,
+					func(ctx context.Context, name string) error {
+						if strings.HasSuffix(name, dataset.ManifestFile) {
+							return nil
+						}
+						<-ctx.Done() // all else never arrives
+						return ctx.Err()
+					})
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
 				if err := worker.Run(ctx); err != nil || time.Since(start) > cancelledAfter+
@@ -189,7 +185,7 @@ func TestNoCheckpointOfADamagedCopy(t *testing.T) {
 		defer cancel()
 		spoilt := 0 // trees grown when the copy was damaged
 		first := w.worker(0)
-		first.Sweeps = &beats{w.sweeps, func(h sweep.Heartbeat) {
+		first.Sweeps = beats(t, w.sweeps, func(h sweep.Heartbeat) {
 			switch {
 			case spoilt == 0 && h.Trees >= 5:
 				spoilt = h.Trees
@@ -199,7 +195,7 @@ func TestNoCheckpointOfADamagedCopy(t *testing.T) {
 			case spoilt > 0 && h.Trees >= spoilt+20:
 				cancel()
 			}
-		}}
+		})
 		if err := first.Run(ctx); err == nil || spoilt == 0 {
 			t.Fatalf("the first attempt ended with %v, %s zeroed after %d trees; want it interrupted after that", err,
 				tc.file, spoilt)

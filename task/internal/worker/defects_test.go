@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -53,15 +52,14 @@ func TestToldToGoWhileClaiming(t *testing.T) {
 	w := newWorld(t, 1, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	worker := w.worker(0)
-	worker.Sweeps = puts{w.sweeps, func(ctx context.Context, name string,
-		put func() (blob.Attrs, error)) (blob.Attrs, error) {
-		a, err := put()
-		if err == nil && strings.HasSuffix(name, "claims/0") {
+	told := func(ctx context.Context, call blobtest.Call, name string, err error) error {
+		if err == nil && call == blobtest.Put && strings.HasSuffix(name, "claims/0") {
 			cancel()
-			return blob.Attrs{}, ctx.Err()
+			return ctx.Err()
 		}
-		return a, err
-	}}
+		return err
+	}
+	worker.Sweeps = &blobtest.Hooked{Store: w.sweeps, After: told}
 	if err := worker.Run(ctx); !problem.Is(err, problem.Transient) {
 		t.Fatalf("told to go while claiming: %v; want a transient error", err)
 	}
@@ -78,34 +76,6 @@ func (h heedful) Publish(ctx context.Context, data []byte, attrs map[string]stri
 		return err
 	}
 	return h.to.Publish(ctx, data, attrs)
-}
-
-// stalling is a store whose listings of trials are current when made and then take long to arrive.
-type stalling struct {
-	blob.Store
-	wait func() time.Duration
-}
-
-func (s stalling) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, error] {
-	return func(yield func(blob.Attrs, error) bool) {
-		var all []blob.Attrs
-		for a, err := range s.Store.List(ctx, prefix) {
-			if err != nil {
-				yield(a, err)
-				return
-			}
-			all = append(all, a)
-		}
-		if err := pause(ctx, s.wait()); err != nil {
-			yield(blob.Attrs{}, err)
-			return
-		}
-		for _, a := range all {
-			if !yield(a, nil) {
-				return
-			}
-		}
-	}
 }
 
 // TestAStalledListingDispossessesNobody: the holder beats. A task whose listings are further apart than the takeover
@@ -130,14 +100,14 @@ func TestAStalledListingDispossessesNobody(t *testing.T) {
 					}
 				})
 				worker := w.worker(0)
-				worker.Sweeps = stalling{w.sweeps, func() time.Duration {
+				worker.Sweeps = stalling(w.sweeps, func() time.Duration {
 					if len(waits) == 0 {
 						return 0
 					}
 					wait := waits[0]
 					waits = waits[1:]
 					return wait
-				}}
+				})
 				runs(t, worker)
 				stop()
 				holder.Wait()
@@ -157,13 +127,13 @@ func TestABeatAfterTheListingIsSeen(t *testing.T) {
 		w.claimed(t, 0, 0, 9, 0)
 		start, back := time.Now(), false
 		worker := w.worker(0)
-		worker.Sweeps = stalling{w.sweeps, func() time.Duration {
+		worker.Sweeps = stalling(w.sweeps, func() time.Duration {
 			if time.Since(start) >= time.Minute && !back {
 				back = true
 				w.put(t, sweep.Names(w.plan.Sweep).Heartbeat(0, 0), "{}")
 			}
 			return 0
-		}}
+		})
 		runs(t, worker)
 		if claims := w.claimsOf(t); !back || len(claims) > 1 {
 			t.Errorf("the holder came back %t; claims %q, want that of the holder only", back, claims)
@@ -474,4 +444,14 @@ func damagedAndHealed(t *testing.T) (healed bool) {
 		t.Errorf("a copy was damaged and healed while trial 0 trained: it is %s: %s; want it done", r.Status, r.Reason)
 	}
 	return healed
+}
+
+// stalling is a store whose listings of trials are current when made and then take long to arrive.
+func stalling(s blob.Store, wait func() time.Duration) blob.Store {
+	return &blobtest.Hooked{Store: s, After: func(ctx context.Context, call blobtest.Call, _ string, err error) error {
+		if call == blobtest.List && err == nil {
+			return pause(ctx, wait())
+		}
+		return err
+	}}
 }

@@ -1,11 +1,13 @@
 package worker
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -234,7 +236,14 @@ func TestOpenConfigurationsAreDecidedOnce(t *testing.T) {
 		w := newFolded(t, 11, openFolds(wide))
 		store := w.sweeps
 		if tasks > 1 { // the decision about configuration 1 is written when all have made it
-			store = &together{Store: w.sweeps, part: "trials/0003/decision", wait: make(chan struct{}), need: tasks}
+			need, all := atomic.Int32{}, make(chan struct{})
+			store = instead(w.sweeps, "trials/0003/decision", func(context.Context) error {
+				if need.Add(1) == int32(tasks) {
+					close(all)
+				}
+				<-all
+				return nil
+			})
 		}
 		var wg sync.WaitGroup
 		for task := range tasks {

@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/must"
 	"coppice/internal/problem"
@@ -69,20 +70,6 @@ func read(t *testing.T, reader sdk.Reader, by attribute.Key) readings {
 	return out
 }
 
-// reading is a store that calls read when the object last is requested.
-type reading struct {
-	blob.Store
-	name string
-	read func()
-}
-
-func (r *reading) Stat(ctx context.Context, name string) (blob.Attrs, error) {
-	if name == r.name {
-		r.read()
-	}
-	return r.Store.Stat(ctx, name)
-}
-
 // TestWhatATaskMeasures compares the collected metrics with the results.
 func TestWhatATaskMeasures(t *testing.T) {
 	w := newWorld(t, 4, func(p *sweep.Plan) { p.Trials[1].Params["num_leaves"] = "many" })
@@ -94,7 +81,7 @@ func TestWhatATaskMeasures(t *testing.T) {
 	task.Meter = provider.Meter("coppice")
 	var during readings // process state is observed only while the dataset is open
 	var rows float64
-	task.Sweeps = &reading{w.sweeps, sweep.Names(w.plan.Sweep).Ending(), func() {
+	task.Sweeps = reading(w.sweeps, sweep.Names(w.plan.Sweep).Ending(), func() {
 		if task.table == nil {
 			return
 		}
@@ -104,7 +91,7 @@ func TestWhatATaskMeasures(t *testing.T) {
 			return
 		}
 		rows, during = float64(train.Len()), read(t, reader, "")
-	}}
+	})
 	must.Do(t, task.Run(t.Context()))
 	var trees float64
 	for _, i := range []int{0, 2, 3} {
@@ -171,7 +158,7 @@ func TestInterruptionsAreCounted(t *testing.T) {
 	task := w.worker(0)
 	task.Meter = sdk.NewMeterProvider(sdk.WithReader(reader)).Meter("coppice")
 	ctx, cancel := context.WithCancel(t.Context())
-	task.Sweeps = &reading{w.sweeps, sweep.Names(w.plan.Sweep).Claim(0, 1), cancel} // the first check for a takeover
+	task.Sweeps = reading(w.sweeps, sweep.Names(w.plan.Sweep).Claim(0, 1), cancel) // the first check for a takeover
 	if err := task.Run(ctx); err == nil {
 		t.Fatal("interrupted, and no error")
 	}
@@ -328,4 +315,14 @@ func TestAPlanOfAnotherBuild(t *testing.T) {
 			t.Errorf("trial %d is claimed: %t (%v), expected none to be", trial, has, err)
 		}
 	}
+}
+
+// reading is a store that calls read when an object is looked for.
+func reading(s blob.Store, object string, read func()) blob.Store {
+	return blobtest.Before(s, blobtest.Stat, func(_ context.Context, name string) error {
+		if name == object {
+			read()
+		}
+		return nil
+	})
 }

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
 	"coppice/internal/dataset/datasettest"
 	"coppice/internal/gbt"
 	"coppice/internal/must"
@@ -39,11 +40,10 @@ func reserved(t *testing.T, trials, limit, final int, pause time.Duration, attem
 				p.Trials[i].Params["early_stopping_round"] = 0.0
 			}
 		})
-		slow := func(_ context.Context, _ string, put func() (blob.Attrs, error)) (blob.Attrs, error) {
+		w.sweeps = blobtest.Before(w.sweeps, blobtest.Put, func(context.Context, string) error {
 			<-time.After(pause)
-			return put()
-		}
-		w.sweeps = puts{w.sweeps, slow}
+			return nil
+		})
 		began := time.Now()
 		for attempt, trees := range append(attempts, 0) {
 			ctx, goes := context.WithCancel(t.Context())

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"coppice/internal/blob"
+	"coppice/internal/blob/blobtest"
 	"coppice/internal/must"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
@@ -160,43 +160,31 @@ func TestStoppingOverAFoulStore(t *testing.T) {
 	}
 }
 
-// evicted is a store whose machine is told to stop while it writes a rung: its writer learns neither whether the write
-// succeeded nor can ask.
-type evicted struct {
-	blob.Store
-	written bool   // the object exists
-	tell    func() // sends the machine its notice
-	gone    bool
-}
-
-func (e *evicted) Put(ctx context.Context, name string, g blob.Generation, r io.Reader) (blob.Attrs, error) {
-	if !strings.Contains(name, "/rungs/") {
-		return e.Store.Put(ctx, name, g, r)
+// evicted is a store whose machine is told to go while it writes a rung: its writer learns neither whether the write,
+// which succeeds if written says so, has succeeded nor can ask.
+func evicted(s blob.Store, written bool, tell func()) blob.Store {
+	gone := false
+	away := func() error {
+		gone = true
+		tell()
+		return context.Canceled
 	}
-	var err error
-	if e.written {
-		_, err = e.Store.Put(ctx, name, g, r)
-	}
-	if err == nil {
-		e.gone = true
-		e.tell()
-		err = context.Canceled
-	}
-	return blob.Attrs{}, err
-}
-
-func (e *evicted) Stat(ctx context.Context, name string) (blob.Attrs, error) {
-	if e.gone && strings.Contains(name, "/rungs/") {
-		return blob.Attrs{}, context.Canceled
-	}
-	return e.Store.Stat(ctx, name)
-}
-
-func (e *evicted) Open(ctx context.Context, name string, r blob.Range) (io.ReadCloser, blob.Attrs, error) {
-	if e.gone && strings.Contains(name, "/rungs/") {
-		return nil, blob.Attrs{}, context.Canceled
-	}
-	return e.Store.Open(ctx, name, r)
+	return &blobtest.Hooked{Store: s,
+		Before: func(_ context.Context, call blobtest.Call, name string) error {
+			switch rung := call != blobtest.List && strings.Contains(name, "/rungs/"); {
+			case rung && call == blobtest.Put && !written:
+				return away()
+			case rung && call != blobtest.Put && gone:
+				return context.Canceled
+			}
+			return nil
+		},
+		After: func(_ context.Context, call blobtest.Call, name string, err error) error {
+			if call == blobtest.Put && err == nil && strings.Contains(name, "/rungs/") {
+				return away()
+			}
+			return err
+		}}
 }
 
 // TestARungIsNotSkipped: a trial whose holder had to stop at a rung reaches it again, and follows the recorded
@@ -208,7 +196,7 @@ func TestARungIsNotSkipped(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		worker := w.worker(0)
 		worker.Attempt, worker.Nonce = attempt, strings.Repeat("n", attempt+1)
-		worker.Sweeps = &evicted{Store: w.sweeps, written: attempt%2 == 0, tell: func() { evictions++; cancel() }}
+		worker.Sweeps = evicted(w.sweeps, attempt%2 == 0, func() { evictions++; cancel() })
 		err := worker.Run(ctx)
 		cancel()
 		if err == nil {
@@ -449,15 +437,16 @@ func TestASampleIsResumed(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		worker := w.worker(0)
 		worker.Attempt, worker.Nonce = attempt, strings.Repeat("n", attempt+1)
-		worker.Sweeps = puts{w.sweeps, func(_ context.Context, name string,
-			put func() (blob.Attrs, error)) (blob.Attrs, error) {
-			a, err := put()
-			if strings.Contains(name, "/checkpoints/") && err == nil && a.Size > 0 { // saved, not emptied
-				preemptions++
-				cancel()
+		preempt := func(_ context.Context, call blobtest.Call, name string, err error) error {
+			if call == blobtest.Put && err == nil && strings.Contains(name, "/checkpoints/") {
+				if a, err := w.sweeps.Stat(t.Context(), name); err == nil && a.Size > 0 { // saved, not emptied
+					preemptions++
+					cancel()
+				}
 			}
-			return a, err
-		}}
+			return err
+		}
+		worker.Sweeps = &blobtest.Hooked{Store: w.sweeps, After: preempt}
 		err := worker.Run(ctx)
 		cancel()
 		if err == nil {

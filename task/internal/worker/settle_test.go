@@ -1,18 +1,14 @@
 package worker
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"reflect"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 
-	"coppice/internal/blob"
 	"coppice/internal/must"
 	"coppice/internal/search"
 	"coppice/internal/sweep"
@@ -136,27 +132,6 @@ func TestOpenTrialsOfSeveralObjectives(t *testing.T) {
 	if last.Source != sweep.MethodGP || !strings.Contains(last.Reason, "; weights auc 0.") {
 		t.Errorf("trial 10 is from %s: %s; expected the process, and by which weights", last.Source, last.Reason)
 	}
-}
-
-// together holds back the first writes of a kind until enough have arrived.
-type together struct {
-	blob.Store
-	part string
-	mu   sync.Mutex
-	wait chan struct{}
-	need int
-}
-
-func (s *together) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
-	if strings.Contains(name, s.part) {
-		s.mu.Lock()
-		if s.need--; s.need == 0 {
-			close(s.wait)
-		}
-		s.mu.Unlock()
-		<-s.wait
-	}
-	return s.Store.Put(ctx, name, cond, r)
 }
 
 // TestADamagedDecision: what the trial was to train cannot be recovered, so it fails and the sweep continues.

@@ -124,9 +124,9 @@ func TestWhoHasRoom(t *testing.T) {
 		k := w.on(t, 0)
 		k.Nonce = own
 		must.Do(t, k.open(t.Context()))
-		board := team.Bucket(k.trials.Meeting(2, 0))
+		store, folder := k.trials.Meeting(2, 0)
 		for name, data := range tc.objects {
-			must.Do(t, board.Create(t.Context(), "epochs/0000000"+name, []byte(data)))
+			must.Get(blob.Create(t.Context(), store, folder+"epochs/0000000"+name, []byte(data)))(t)
 		}
 		if got := k.hasRoom(t.Context(), 2, 0); got != tc.want {
 			t.Errorf("%s: room: %t, want %t", tc.name, got, tc.want)

@@ -179,35 +179,22 @@ func (w *world) claimed(t *testing.T, trial, claim, task, attempt int) {
 	w.putJSON(t, sweep.Names(w.plan.Sweep).Claim(trial, claim), c)
 }
 
-// puts is a store whose writes a test sees: it may act before and after them, or answer itself.
-type puts struct {
-	blob.Store
-	on func(ctx context.Context, name string, put func() (blob.Attrs, error)) (blob.Attrs, error)
-}
-
-func (p puts) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
-	return p.on(ctx, name, func() (blob.Attrs, error) { return p.Store.Put(ctx, name, cond, r) })
-}
-
 // before acts once, before the first write of a name that contains part.
 func before(s blob.Store, part string, act func()) blob.Store {
 	var once sync.Once
-	return puts{s, func(_ context.Context, name string, put func() (blob.Attrs, error)) (blob.Attrs, error) {
-		if strings.Contains(name, part) {
-			once.Do(act)
-		}
-		return put()
-	}}
+	return instead(s, part, func(context.Context) error {
+		once.Do(act)
+		return nil
+	})
 }
 
 // after acts whenever an object whose name contains part has been written.
 func after(s blob.Store, part string, act func()) blob.Store {
-	return puts{s, func(_ context.Context, name string, put func() (blob.Attrs, error)) (blob.Attrs, error) {
-		a, err := put()
-		if err == nil && strings.Contains(name, part) {
+	return &blobtest.Hooked{Store: s, After: func(_ context.Context, call blobtest.Call, name string, err error) error {
+		if err == nil && call == blobtest.Put && strings.Contains(name, part) {
 			act()
 		}
-		return a, err
+		return err
 	}}
 }
 
@@ -216,14 +203,14 @@ func broken(s blob.Store, part string) blob.Store {
 	return instead(s, part, func(context.Context) error { return errBroken })
 }
 
-// instead answers every write of a name that contains part.
+// instead answers every write of a name that contains part with an error; with none it is done.
 func instead(s blob.Store, part string, answer func(context.Context) error) blob.Store {
-	return puts{s, func(ctx context.Context, name string, put func() (blob.Attrs, error)) (blob.Attrs, error) {
+	return blobtest.Before(s, blobtest.Put, func(ctx context.Context, name string) error {
 		if strings.Contains(name, part) {
-			return blob.Attrs{}, answer(ctx)
+			return answer(ctx)
 		}
-		return put()
-	}}
+		return nil
+	})
 }
 
 // slow makes a trial that ends only when interrupted.
