@@ -122,6 +122,8 @@ func (r *run) leavesNoLogin() {
 
 const work = "build/acceptance/accept-1/"
 
+// TestAcceptancePasses plays the whole acceptance run with fake tools: every step is taken, in its order, all 28
+// expectations are met, nothing is left, and only the copy's state, under a name of its own, is touched.
 func TestAcceptancePasses(t *testing.T) {
 	r := newRun(t)
 	r.do("")
@@ -369,6 +371,8 @@ func TestAcceptanceGoesOn(t *testing.T) {
 	}
 }
 
+// TestAcceptanceInterruptedAndRemoved: a run that is interrupted leaves what it made and says how to remove it; no
+// other begins over it, destroy removes it, once, and never what no run has made.
 func TestAcceptanceInterruptedAndRemoved(t *testing.T) {
 	r := newRun(t)
 	r.do("", "INTERRUPT=launcher watch accept-1-1")
@@ -428,6 +432,8 @@ func TestAcceptanceRemovesWhereItWas(t *testing.T) {
 	}
 }
 
+// TestAcceptanceAsksFirst: without a yes nothing is called, and neither with a setting that is not a plain name or
+// number, which a shell could take for more.
 func TestAcceptanceAsksFirst(t *testing.T) {
 	r := newRun(t)
 	r.do("", "YES=")

@@ -118,6 +118,7 @@ func (d deployment) names(resource string) []string {
 	return nil // and a subnetwork is never Terraform's to give
 }
 
+// TestGoldenBindings: who may do what in each deployment is as its golden file says.
 func TestGoldenBindings(t *testing.T) {
 	table := load(t)
 	for _, d := range deployments {

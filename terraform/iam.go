@@ -83,9 +83,11 @@ type Table struct {
 }
 
 // Load reads the embedded table. An error means that the file itself is wrong.
-func Load() (*Table, error) { return parse(iamYAML, rolesYAML) }
+func Load() (*Table, error) { return parseTable(iamYAML, rolesYAML) }
 
-func parse(iam, roles []byte) (*Table, error) {
+// parseTable reads the table and what its roles permit, and wants every binding to be of an identity, a resource and a
+// role that are known, once.
+func parseTable(iam, roles []byte) (*Table, error) {
 	var grants struct {
 		Identities map[string]Identity `yaml:"identities"`
 		Bindings   []Binding           `yaml:"bindings"`
@@ -151,6 +153,7 @@ var resources = []string{
 	"key/coppice", "subnetwork/machines",
 }
 
+// checkIdentity returns what is wrong; "" if nothing is.
 func checkIdentity(i Identity) (wrong string) {
 	switch {
 	case !slices.Contains([]Kind{Account, Agent, People}, i.Kind):
@@ -163,6 +166,8 @@ func checkIdentity(i Identity) (wrong string) {
 	return ""
 }
 
+// checkBinding returns what is wrong; "" if nothing is. Primitive roles match no pattern, since they permit far too
+// much.
 func (t *Table) checkBinding(b Binding) (wrong string) {
 	account, isAccount := strings.CutPrefix(b.Resource, "account/")
 	known := slices.Contains(resources, b.Resource) || isAccount && t.Identities[account].Kind == Account

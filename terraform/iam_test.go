@@ -23,6 +23,9 @@ func load(t *testing.T) *Table {
 	return must.Get(Load())(t)
 }
 
+// TestTableHasNoWideRights: no role is that of an owner, editor or administrator; on the whole project are only those
+// that cannot be given on less; only the launcher acts as another account; people only read; and nobody and no role is
+// there for nothing.
 func TestTableHasNoWideRights(t *testing.T) {
 	table := load(t)
 	onProject := []string{"roles/batch.agentReporter", "roles/batch.jobsEditor", "roles/batch.jobsViewer",
@@ -118,6 +121,8 @@ func TestNobodyElseMay(t *testing.T) {
 	}
 }
 
+// TestPermissions: the aggregator's permissions on the sweeps bucket, from all its roles, ascending: it can make and
+// read objects, but not delete or replace them.
 func TestPermissions(t *testing.T) {
 	table := load(t)
 	if may := table.Permissions(Aggregator, SweepsBucket); !slices.Equal(may, []string{
@@ -129,6 +134,8 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
+// TestWrongTablesAreRefused changes one thing of a right table at a time; each is refused with its place or what was
+// meant.
 func TestWrongTablesAreRefused(t *testing.T) {
 	const who = "identities:\n  task: {kind: account, why: trains}\n"
 	const good = "  - {identity: task, resource: topic/scores, role: roles/pubsub.publisher, why: says so}\n"
@@ -152,7 +159,7 @@ func TestWrongTablesAreRefused(t *testing.T) {
 		"domain":   {strings.Replace(who, "account", "agent", 1) + "bindings:\n" + good, "an agent has one"},
 		"stranger": {strings.Replace(who, "why", "because", 1) + "bindings:\n" + good, "because"},
 	} {
-		_, err := parse([]byte(tc.iam), rolesYAML)
+		_, err := parseTable([]byte(tc.iam), rolesYAML)
 		var bad *strictyaml.Error
 		if tc.want == "" && err != nil || tc.want != "" &&
 			(!errors.As(err, &bad) || !strings.Contains(err.Error(), tc.want)) {
@@ -165,7 +172,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(iamYAML, rolesYAML)
 	f.Add([]byte("identities: {a: {kind: account, why: x}}\nbindings: []\n"), []byte("roles/viewer: []\n"))
 	f.Fuzz(func(t *testing.T, iam, roles []byte) {
-		table, err := parse(iam, roles)
+		table, err := parseTable(iam, roles)
 		if err != nil {
 			return
 		}
@@ -412,6 +419,7 @@ func (r *run) checkNothingOfTheUsers(folder string) {
 	}
 }
 
+// TestAcceptanceTakesNothingAlong: a user's own state, variables and overrides are not copied into the run's folder.
 func TestAcceptanceTakesNothingAlong(t *testing.T) {
 	t.Parallel()
 	r := newRun(t)

@@ -64,6 +64,8 @@ func read(t *testing.T, pattern string) (columns map[string][]float64, rows int)
 	return columns, rows
 }
 
+// TestTable makes 45,000 rows in parts of 20,000, so the third has the rest. A feature in four, f03 and f07 of nine,
+// has gaps, and values are rounded, so that there are fewer than rows.
 func TestTable(t *testing.T) {
 	dir := t.TempDir()
 	var got struct {
@@ -136,6 +138,7 @@ func TestTableGrows(t *testing.T) {
 	}
 }
 
+// TestOpen: the time, the rows and the bytes of a dataset are told, and a folder without one is an error.
 func TestOpen(t *testing.T) {
 	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 2000, Encodings: dataset.EncodeNone})
 	var got opened
@@ -181,6 +184,7 @@ shrinkage=1
 end of trees
 `
 
+// TestPredict scores three rows of two features with a model of one split, by both scorers, and reads the scores back.
 func TestPredict(t *testing.T) {
 	dir := t.TempDir()
 	model, values, scores := filepath.Join(dir, "model.txt"), filepath.Join(dir, "x.f64"), filepath.Join(dir, "s.f64")
@@ -202,6 +206,7 @@ func TestPredict(t *testing.T) {
 	}
 }
 
+// TestRefusals: each wrong flag or file is refused with a text that names it.
 func TestRefusals(t *testing.T) {
 	dir := t.TempDir()
 	model, odd, even, half := filepath.Join(dir, "model.txt"), filepath.Join(dir, "odd"), filepath.Join(dir, "even"),

@@ -12,6 +12,8 @@ import (
 	"coppice/internal/must"
 )
 
+// TestRoots: the roots are the same bytes each time, all are authorities, none that the module gives under a constraint
+// is there, and among them is the one that signs Google's services.
 func TestRoots(t *testing.T) {
 	var out, again bytes.Buffer
 	must.Do(t, printRoots(&out))

@@ -198,6 +198,8 @@ type reporter interface {
 	Errorf(format string, args ...any)
 }
 
+// TestHouse goes through all Go files: each is in a folder with a place in layers, short enough, and keeps to the rules
+// about imports, calls and names; each package has a comment.
 func TestHouse(t *testing.T) {
 	files := parseAll(t)
 	commented := map[string]bool{}

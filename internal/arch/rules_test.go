@@ -180,6 +180,7 @@ var rootFolders = []string{
 	"terraform",
 }
 
+// TestRoot: at the root are only the folders that are listed, hidden ones and what is built, and no Go file.
 func TestRoot(t *testing.T) {
 	entries := must.Get(os.ReadDir("."))(t)
 	for _, e := range entries {

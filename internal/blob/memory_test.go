@@ -16,11 +16,13 @@ import (
 	"coppice/internal/problem"
 )
 
+// TestMemory: a store in memory behaves as every store does.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	blobtest.Run(t, func(*testing.T) blob.Store { return blob.Memory() })
 }
 
+// TestSub: a folder of a store behaves as a store of its own, whatever lies beside it under similar names.
 func TestSub(t *testing.T) {
 	t.Parallel()
 	blobtest.Run(t, func(t *testing.T) blob.Store {
@@ -32,6 +34,7 @@ func TestSub(t *testing.T) {
 	})
 }
 
+// TestSubRefusesFolders: what is no object's name is no folder's either.
 func TestSubRefusesFolders(t *testing.T) {
 	for _, folder := range []string{"", "/", "..", "a/../b", "/a", "a//"} {
 		if _, err := blob.Sub(blob.Memory(), folder); !errors.Is(err, blob.ErrName) {
@@ -40,6 +43,7 @@ func TestSubRefusesFolders(t *testing.T) {
 	}
 }
 
+// TestSubWritesBelow: what is written in a folder lies below its name in the whole, and no name leads out of it.
 func TestSubWritesBelow(t *testing.T) {
 	all := blob.Memory()
 	s := must.Get(blob.Sub(all, "a/b"))(t)

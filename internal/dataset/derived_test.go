@@ -160,6 +160,7 @@ var derivedDamage = map[string]damage{
 		`files: "sample.arrow" where "levels.arrow" belongs`},
 }
 
+// TestDerivedManifestRefuses: a manifest of derived features is read, and refused with any one of the damages.
 func TestDerivedManifestRefuses(t *testing.T) {
 	good := must.Get(derivedManifest(t).Encode())(t)
 	if _, err := DecodeManifest(good); err != nil {

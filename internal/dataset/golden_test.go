@@ -114,6 +114,8 @@ func travel(t *testing.T, m *Manifest) *Encoding {
 	return e
 }
 
+// TestEncodingTravelsAlone: a model's features.json has the same bytes after it was read, and is refused if it is empty
+// or does not agree with itself.
 func TestEncodingTravelsAlone(t *testing.T) {
 	m := must.Get(ReadManifest(goldenDir))(t)
 	travel(t, m)

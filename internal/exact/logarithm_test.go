@@ -32,6 +32,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
+// TestExp: exact.Exp is that of math but for the last digits, over all that has an exponential.
 func TestExp(t *testing.T) {
 	for _, x := range []float64{-700, -40.3, -1, -1e-9, 0, 1e-12, 0.3, 1, 2.5, 33.3, 700} {
 		if got, want := Exp(x), math.Exp(x); math.Abs(got/want-1) > 1e-15 {

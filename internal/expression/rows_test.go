@@ -56,6 +56,7 @@ func TestSpelling(t *testing.T) {
 	}
 }
 
+// TestRowsRefuse: what is no number per row is refused with its place and, where one can guess, with what would do.
 func TestRowsRefuse(t *testing.T) {
 	for text, want := range map[string]string{
 		"prediction > 0.1":       "column 12: a number is needed here, such as: condition ? 1 : 0",

@@ -77,6 +77,7 @@ func (w *world) read(now float64) ledger.Ledger {
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 
+// TestNothingYet: a sweep without a claim has cost nothing.
 func TestNothingYet(t *testing.T) {
 	l := newWorld(t, 3, 2, 2).read(100)
 	if l.MachineSeconds != 0 || len(l.Attempts) != 0 {
@@ -407,6 +408,7 @@ func TestMoreBudgetNeverFewerTrials(t *testing.T) {
 	}
 }
 
+// TestOrderDoesNotMatter: the ledger of a random night is the same each time, in whatever order maps give its parts.
 func TestOrderDoesNotMatter(t *testing.T) {
 	for seed := range uint64(20) {
 		w := night(t, seed)

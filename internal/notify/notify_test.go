@@ -77,6 +77,7 @@ func TestOnlyWhatAChannelWants(t *testing.T) {
 	}
 }
 
+// TestNobodyToTell: a nil Notifier is silent, and telling it something succeeds.
 func TestNobodyToTell(t *testing.T) {
 	var n *notify.Notifier
 	if !n.Silent() || !n.Tell(t.Context(), notify.VerdictMessage{}, nil) {

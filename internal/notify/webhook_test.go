@@ -68,6 +68,7 @@ func TestSlack(t *testing.T) {
 	}
 }
 
+// TestJSONIsTheMessage: a webhook of JSON gets the message as its own fields.
 func TestJSONIsTheMessage(t *testing.T) {
 	url, bodies := server(t, 204)
 	must.Do(t, client(t, url, WebhookJSON).send(t.Context(), &message))

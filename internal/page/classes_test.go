@@ -87,6 +87,7 @@ func TestPageOfAHundredClasses(t *testing.T) {
 	}
 }
 
+// TestHostileClasses: no name of a class becomes an element of the page.
 func TestHostileClasses(t *testing.T) {
 	hostilePages(t, func() writer { return ofClasses(14, "class ") })
 }

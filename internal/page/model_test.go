@@ -98,6 +98,7 @@ func effects(of []page.Importance) (all []page.Effect) {
 	return all
 }
 
+// TestModelPage: with many versions, one or none the page is right; no text becomes an element, and it stays small.
 func TestModelPage(t *testing.T) {
 	one := &page.Model{Name: "ctr", Versions: versions(2).Versions[:1]}
 	checkPages(t, map[string]writer{"many": versions(10), "one": one, "empty": &page.Model{Name: "nobody"}})
@@ -168,6 +169,7 @@ func TestCommandsToCopy(t *testing.T) {
 	}
 }
 
+// TestIndexPage: with sweeps or without, the page is right, and no text becomes an element.
 func TestIndexPage(t *testing.T) {
 	view := func() writer {
 		return &page.Index{Sweeps: []page.IndexSweep{{ID: "night-1", Dataset: "clicks@1", Model: "ctr", State: "winner",

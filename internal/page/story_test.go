@@ -292,6 +292,7 @@ func spread(names []string) []nights.Column {
 	return out
 }
 
+// TestDatasetPage: with many nights, one, one without numbers of its table, or none, the page is right; it stays small.
 func TestDatasetPage(t *testing.T) {
 	one := manyNights(3)
 	one.Nights, one.Stats = one.Nights[:1], nil

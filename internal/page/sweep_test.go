@@ -221,6 +221,7 @@ func isXML(t *testing.T, what string, text []byte) {
 	}
 }
 
+// TestSameViewSameBytes: a sweep's page has the same bytes each time, and so the same version; another sweep's has not.
 func TestSameViewSameBytes(t *testing.T) {
 	a, b := write(t, sample(50)), write(t, sample(50))
 	if a != b {
@@ -234,6 +235,8 @@ func TestSameViewSameBytes(t *testing.T) {
 	}
 }
 
+// TestSize: a page of a large search, with 14 parameters, can be opened quickly, and its script is sent without the
+// comments and indentation of its source.
 func TestSize(t *testing.T) {
 	for n, most := range map[int]int{50: 250_000, 1000: 1_000_000} {
 		s := sample(n)

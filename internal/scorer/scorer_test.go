@@ -82,6 +82,7 @@ func put(t *testing.T, s blob.Store, name string, data []byte) {
 	must.Get(s.Put(t.Context(), name, blob.Any, bytes.NewReader(data)))(t)
 }
 
+// TestPartsThatDoNotFit: a model and an encoding of another number of features make no scorer.
 func TestPartsThatDoNotFit(t *testing.T) {
 	m := must.Get(gbt.ReadModel(bytes.NewReader(files(t)[scorer.FileModel])))(t)
 	if _, err := scorer.New(m, nil, &dataset.Encoding{}, nil); err == nil {

@@ -26,6 +26,7 @@ func FuzzDecodeTested(f *testing.F) {
 	})
 }
 
+// TestDecodeTestedRefuses: counts of a class that cannot be are an error that names the class.
 func TestDecodeTestedRefuses(t *testing.T) {
 	for _, classes := range []string{`{"taken":[1]},{"taken":[1,0]}`, `{"taken":[-1]}`, `{"taken":[1],"rows":-1}`,
 		`{"taken":[1],"weight":-1}`, `{}`} {

@@ -330,6 +330,7 @@ func TestSmallSpacesAreExhausted(t *testing.T) {
 	}
 }
 
+// TestFixedAndGridFillAllTrials: where two trials have two fixed configurations, a note says that nothing is drawn.
 func TestFixedAndGridFillAllTrials(t *testing.T) {
 	p := propose(t, request(2, sweep.Search{Fixed: []sweep.Params{{}, {"num_leaves": 3.0}}, Random: wide().Random}))
 	if !slices.Equal(p.Notes,

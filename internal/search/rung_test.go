@@ -57,6 +57,8 @@ func resumable(t *testing.T, p *sweep.Plan, l search.Ladder, action string, want
 	}
 }
 
+// TestRungs: the rungs are the highest number divided by eta, rounded down, again and again as long as low is not
+// passed; the highest itself is none.
 func TestRungs(t *testing.T) {
 	for _, tc := range []struct {
 		low, high, eta int

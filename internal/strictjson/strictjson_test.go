@@ -127,6 +127,7 @@ func TestKeysThatGoWrites(t *testing.T) {
 	}
 }
 
+// TestKeysThatAreNotKnown: Decode refuses a key that the type lacks, DecodeKnown passes over it and all below.
 func TestKeysThatAreNotKnown(t *testing.T) {
 	const text = `{"later": {"a": [null, 1]}, "n": 1}`
 	var got outer

@@ -125,6 +125,7 @@ func TestSuggestOnlyWhatIsNear(t *testing.T) {
 	}
 }
 
+// TestDecodeUnions: a label may be written as a name alone, or as a mapping with more.
 func TestDecodeUnions(t *testing.T) {
 	var a, b spec
 	must.Get(strictyaml.Decode("f", []byte("label: y\n"), &a))(t)

@@ -176,6 +176,7 @@ func TestFlushDoesNotWaitForACollector(t *testing.T) {
 	m.Close(t.Context())
 }
 
+// TestNothingIsPushedUnasked: without an address for metrics nothing is sent, and nothing is said of it.
 func TestNothingIsPushedUnasked(t *testing.T) {
 	var log bytes.Buffer
 	m := telemetry.Start(t.Context(), options("", &log))

@@ -21,6 +21,8 @@ func RunAll(version string, args []string) int {
 	return run("launcher", version, args, true)
 }
 
+// run is one command line of a program called name, which is all four programs if all is set. Messages name its
+// commands as they were typed, so that they can be copied.
 func run(name, version string, args []string, all bool) int {
 	cobra.EnableCommandSorting = false // --help lists commands in the order in which they are needed
 	ctx, stop := program.Interrupted()

@@ -216,6 +216,7 @@ func (j *jobs) SubmitTask(ctx context.Context, q cloudjob.Work) (existed bool, e
 // often.
 const taskRetries = 3
 
+// describeTask is a staging job as the engine starts it: one task, with a machine of its own and most of its memory.
 func (j *jobs) describeTask(q cloudjob.Work) engine.Array {
 	return engine.Array{
 		ID: q.Env.Job, Plan: q.Fingerprint,

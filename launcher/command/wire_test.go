@@ -191,6 +191,8 @@ func TestOnlyCloudRunRemovesSignatures(t *testing.T) {
 	}
 }
 
+// TestTheStagingJob: a staging job has the launcher's image and the stager's account, its scratch on local SSDs, and is
+// repeated for passing errors alone.
 func TestTheStagingJob(t *testing.T) {
 	e := env()
 	e.LauncherImage, e.StageAccount = "us-docker.pkg.dev/p/coppice/launcher:v1", "stage@p.iam.gserviceaccount.com"

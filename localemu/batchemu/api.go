@@ -111,6 +111,7 @@ func complete(in *batchpb.Job, name, id string, p plan) *batchpb.Job {
 	return job
 }
 
+// checkRequestID wants a UUID, or nothing: a request need not have one.
 func checkRequestID(id string) error {
 	if id == "" {
 		return nil
@@ -261,6 +262,8 @@ type operation struct {
 	created    time.Time
 }
 
+// operationView is the operation as the API shows it: it is done once its job has ended, with the empty answer of its
+// verb.
 func (op *operation) operationView() (*longrunningpb.Operation, error) {
 	meta := &batchpb.OperationMetadata{
 		CreateTime: timestamppb.New(op.created), Target: op.job.spec.Name, Verb: op.verb, ApiVersion: "v1",

@@ -207,6 +207,7 @@ func (a *attempt) launch() (*proc.Process, error) {
 	return process, err
 }
 
+// runCommand starts the current runnable: a script, the container in a real container, or its program on this machine.
 func (a *attempt) runCommand(log *os.File) (*proc.Process, error) {
 	var c proc.Command
 	switch {

@@ -151,6 +151,7 @@ func TestPermanentFailureFailsTheJob(t *testing.T) {
 	}
 }
 
+// TestRetriesRunOut: a task that may be retried twice and always fails has three attempts.
 func TestRetriesRunOut(t *testing.T) {
 	w := newWorld(t, nil)
 	job := w.create("fail-2", "fail", 1, func(j *batchpb.Job) { j.TaskGroups[0].TaskSpec.LifecyclePolicies = nil })
@@ -160,6 +161,7 @@ func TestRetriesRunOut(t *testing.T) {
 	}
 }
 
+// TestFailTaskPolicy: FAIL_TASK lists the exit codes that are not retried, RETRY_TASK those that are.
 func TestFailTaskPolicy(t *testing.T) {
 	policy := &batchpb.LifecyclePolicy{Action: batchpb.LifecyclePolicy_FAIL_TASK,
 		ActionCondition: &batchpb.LifecyclePolicy_ActionCondition{ExitCodes: []int32{3}}}
@@ -284,6 +286,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
+// TestUnstartableProgram: a task whose program is not there fails with Batch's 50000, and its log says why.
 func TestUnstartableProgram(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Images["coppice-task"] = filepath.Join(o.Dir, "absent") })
 	job := w.create("absent-1", "ok", 1, nil)

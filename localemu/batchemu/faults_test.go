@@ -261,6 +261,8 @@ func TestContainerOfAKilledTaskIsRemoved(t *testing.T) {
 	}
 }
 
+// TestUnknownImageIsTheToolsBusiness: with a container tool an image that localemu does not know is handed on, and the
+// job is accepted.
 func TestUnknownImageIsTheToolsBusiness(t *testing.T) {
 	w, _ := containers(t)
 	w.create("boxed-4", "ok", 1, func(j *batchpb.Job) {

@@ -69,6 +69,8 @@ type task struct {
 	events  []*batchpb.StatusEvent
 }
 
+// newJob makes a job of tasks that wait. ended has room for as many attempts as can run at once, so that none waits to
+// say that it has ended.
 func newJob(s *Server, id string, spec *batchpb.Job, p plan) *job {
 	j := &job{
 		srv:   s,

@@ -82,6 +82,7 @@ func (s *Server) interpret(parent string, job *batchpb.Job) (plan, error) {
 	return p, p.readRunnables(s.image, group.GetTaskSpec())
 }
 
+// checkLabels wants labels that Batch takes.
 func checkLabels(labels map[string]string) error {
 	if len(labels) > maxLabels {
 		return invalid("%d labels: at most %d", len(labels), maxLabels)
@@ -144,6 +145,7 @@ func (p *plan) readAllocation(parent string, a *batchpb.AllocationPolicy) error 
 	return checkDisks(policy.GetDisks())
 }
 
+// checkDisks wants new disks with names of their own, and all local SSDs as one entry of their summed size.
 func checkDisks(disks []*batchpb.AllocationPolicy_AttachedDisk) error {
 	locals := 0
 	names := map[string]bool{}
@@ -211,6 +213,8 @@ func (p *plan) readSpec(spec *batchpb.TaskSpec, a *batchpb.AllocationPolicy) err
 	return nil
 }
 
+// readVolume mounts a disk of the job at a path that no other volume has. On the machine it is a folder; that of local
+// SSDs is the one whose contents live as long as the machine.
 func (p *plan) readVolume(v *batchpb.Volume, a *batchpb.AllocationPolicy) error {
 	if v.GetDeviceName() == "" {
 		return unimitated("volumes other than disks")
@@ -338,6 +342,7 @@ func (p *plan) readRunnables(image func(string) (string, bool), spec *batchpb.Ta
 	return p.readContainer(image, all[last].GetContainer())
 }
 
+// checkEnvironment wants variables that a process can have. Secret ones are not imitated.
 func checkEnvironment(e *batchpb.Environment) error {
 	if len(e.GetSecretVariables()) > 0 || e.GetEncryptedVariables() != nil {
 		return unimitated("secret and encrypted variables")
@@ -354,6 +359,8 @@ func checkEnvironment(e *batchpb.Environment) error {
 // folderScript matches scripts that only make folders and let others write to them.
 var folderScript = regexp.MustCompile(`^(#!/bin/sh\n)?(set -e\n|mkdir -p [\w/.-]+\n|chmod \d+ [\w/.-]+\n)*$`)
 
+// readScript takes a runnable before the container, which has to be a text for /bin/sh. On Windows, which has none, it
+// may only make folders, and is not run.
 func (p *plan) readScript(s *batchpb.Runnable_Script, env []string) error {
 	text := s.GetText()
 	switch {
@@ -379,6 +386,8 @@ func (p *plan) readScript(s *batchpb.Runnable_Script, env []string) error {
 	return nil
 }
 
+// readContainer takes the last runnable, and finds the program that stands for its image. What a program without a
+// container cannot have is not imitated.
 func (p *plan) readContainer(image func(string) (string, bool), c *batchpb.Runnable_Container) error {
 	switch {
 	case c == nil:

@@ -18,6 +18,8 @@ func Run(version string, args []string) int { return run(version, args, false) }
 // RunAll is Run for a program that is the three others, too, by the names in its first argument (argv[0]).
 func RunAll(version string, args []string) int { return run(version, args, true) }
 
+// run is one command line; all says that the other three programs are this one, too. Signals are passed on rather than
+// obeyed: a command under exec has to end first.
 func run(version string, args []string, all bool) int {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)

@@ -20,6 +20,8 @@ import (
 	"coppice/internal/sweep"
 )
 
+// TestFaults: a write that is refused twice is not there and passes the third time; one whose answer is lost is there.
+// Faults that cannot be are refused.
 func TestFaults(t *testing.T) {
 	struck := map[string]int{}
 	w := start(t, Options{

@@ -125,6 +125,7 @@ func TestPreconditions(t *testing.T) {
 	}
 }
 
+// TestGenerationsAreUnique: of 320 writes of the same contents by eight goroutines no two have one generation.
 func TestGenerationsAreUnique(t *testing.T) {
 	w := start(t, Options{Unlimited: true})
 	var mu sync.Mutex
@@ -174,6 +175,8 @@ func (w *world) do(method, path string, header http.Header, body string) (int, s
 	return res.StatusCode, string(data)
 }
 
+// TestRefusedRequests: foreign pages are refused (403), what is not imitated says so (501), and all else that is wrong
+// has the code that Cloud Storage gives it.
 func TestRefusedRequests(t *testing.T) {
 	w := start(t, Options{})
 	w.mustPut("a", "x")
@@ -263,6 +266,8 @@ func TestResumable(t *testing.T) {
 	send("bytes 0-3/4", "0123", 400)
 }
 
+// TestLongUploadSpills writes 11 MB, in parts of 1 MiB and at once: both are read back, a reader of the old contents is
+// not disturbed by new ones, and no temporary file stays.
 func TestLongUploadSpills(t *testing.T) {
 	dir := t.TempDir()
 	w := start(t, Options{Dir: dir})
@@ -297,6 +302,7 @@ func TestLongUploadSpills(t *testing.T) {
 	}
 }
 
+// TestKeptOnDisk: after a restart an object has its contents and its generation.
 func TestKeptOnDisk(t *testing.T) {
 	dir := t.TempDir()
 	w := start(t, Options{Dir: dir})
@@ -311,6 +317,7 @@ func TestKeptOnDisk(t *testing.T) {
 	}
 }
 
+// TestMatches: * is a part of a name, or some of one, and ** any number of parts.
 func TestMatches(t *testing.T) {
 	for pattern, names := range map[string][2]string{ // that match, that do not
 		"a/*":       {"a/b", "a/b/c"},

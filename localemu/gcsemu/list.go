@@ -24,6 +24,8 @@ type listing struct {
 // mostListed is the maximum page size.
 const mostListed = 1000
 
+// parseListing reads which objects are asked for, and from where on. A page has at most mostListed, also if more are
+// asked for, or 0.
 func parseListing(q url.Values) (l listing, err error) {
 	for _, param := range []string{"softDeleted", "filter", "matchGlob"} {
 		if v := q.Get(param); v != "" && v != "false" { // Go's client always sends the first

@@ -72,6 +72,7 @@ func (c *call) describe(o *object) map[string]any {
 	return out
 }
 
+// describeBucket is a bucket as the API shows it, with what all buckets have here.
 func (c *call) describeBucket(b *bucket) map[string]any {
 	out := asJSON(b)
 	maps.Copy(out, map[string]any{"kind": "storage#bucket", "id": b.Name, "location": "US-CENTRAL1",

@@ -31,9 +31,9 @@ var routes = []struct {
 }{
 	{"GET", regexp.MustCompile(`^/storage/v1/b/?$`), (*Server).listBuckets},
 	{"POST", regexp.MustCompile(`^/storage/v1/b/?$`), (*Server).makeBucket},
-	{"GET DELETE", regexp.MustCompile(`^/storage/v1/b/([^/]+)$`), (*Server).oneBucket},
+	{"GET DELETE", regexp.MustCompile(`^/storage/v1/b/([^/]+)$`), (*Server).serveBucket},
 	{"GET", regexp.MustCompile(`^/storage/v1/b/([^/]+)/o/?$`), (*Server).list},
-	{"GET DELETE", regexp.MustCompile(`^/storage/v1/b/([^/]+)/o/([^/]+)$`), (*Server).oneObject},
+	{"GET DELETE", regexp.MustCompile(`^/storage/v1/b/([^/]+)/o/([^/]+)$`), (*Server).serveObject},
 	{"GET", regexp.MustCompile(`^/download/storage/v1/b/([^/]+)/o/([^/]+)$`), (*Server).sendContents},
 	{"POST PUT DELETE", regexp.MustCompile(`^/upload/storage/v1/b/([^/]+)/o/?$`), (*Server).upload},
 	{"", regexp.MustCompile(`^/(?:storage|upload|download|batch)/`), nil},
@@ -52,6 +52,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// answer finds the first route of the request and unescapes the names in its path. A path of the API for which there is
+// none is answered with 501 rather than as the XML API's.
 func (s *Server) answer(w http.ResponseWriter, c *call) (any, error) {
 	if err := httpjson.Foreign(c.Request); err != nil {
 		return nil, err
@@ -104,6 +106,7 @@ func decode[T any](r io.Reader) (T, error) {
 	return v, nil
 }
 
+// listBuckets answers with the buckets whose names begin with prefix, by name, all on one page.
 func (s *Server) listBuckets(_ http.ResponseWriter, c *call) (any, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -116,6 +119,7 @@ func (s *Server) listBuckets(_ http.ResponseWriter, c *call) (any, error) {
 	return map[string]any{"kind": "storage#buckets", "items": items}, nil
 }
 
+// makeBucket makes a bucket, and answers 409 if it is there.
 func (s *Server) makeBucket(_ http.ResponseWriter, c *call) (any, error) {
 	wanted, err := decode[map[string]any](c.Body)
 	if err != nil {
@@ -142,7 +146,8 @@ func (s *Server) makeBucket(_ http.ResponseWriter, c *call) (any, error) {
 	return c.describeBucket(b), nil
 }
 
-func (s *Server) oneBucket(w http.ResponseWriter, c *call) (any, error) {
+// serveBucket answers a bucket's GET and DELETE; only an empty one can be deleted.
+func (s *Server) serveBucket(w http.ResponseWriter, c *call) (any, error) {
 	if c.q.Has("ifMetagenerationMatch") || c.q.Has("ifMetagenerationNotMatch") {
 		return nil, httpjson.Errorf(http.StatusNotImplemented,
 			"localemu does not imitate conditions on the metageneration of a bucket")
@@ -166,7 +171,9 @@ func (s *Server) oneBucket(w http.ResponseWriter, c *call) (any, error) {
 	return nil, nil
 }
 
-func (s *Server) oneObject(w http.ResponseWriter, c *call) (any, error) {
+// serveObject answers an object's GET, for its attributes or with alt=media its contents, and DELETE, which a fault may
+// strike.
+func (s *Server) serveObject(w http.ResponseWriter, c *call) (any, error) {
 	if c.Method == http.MethodGet && c.q.Get("alt") == "media" {
 		return s.sendContents(w, c)
 	}

@@ -38,6 +38,7 @@ func checkName(name, kind string) error {
 	return nil
 }
 
+// checkSubscription wants what Pub/Sub takes; 0 is its default. Subscriptions that push or export are not imitated.
 func checkSubscription(s *pubsubpb.Subscription) error {
 	if s.GetPushConfig().GetPushEndpoint() != "" || s.GetBigqueryConfig() != nil || s.GetCloudStorageConfig() != nil {
 		return status.Error(codes.Unimplemented, "localemu imitates pull subscriptions only")
@@ -62,6 +63,8 @@ func checkUpdate(mask *fieldmaskpb.FieldMask) error {
 	return nil
 }
 
+// checkPublish wants a request that Pub/Sub takes. Encoded, a request has some bytes more than Pub/Sub counts: one for
+// each message passes.
 func checkPublish(r *pubsubpb.PublishRequest) error {
 	if n := len(r.GetMessages()); n == 0 || n > maxMessages {
 		return status.Errorf(codes.InvalidArgument, "%d messages in a request: 1 to %d", n, maxMessages)
@@ -79,6 +82,7 @@ func checkPublish(r *pubsubpb.PublishRequest) error {
 	return nil
 }
 
+// checkMessage wants data or attributes, of sizes that Pub/Sub takes.
 func checkMessage(m *pubsubpb.PubsubMessage) error {
 	size := len(m.GetData())
 	for k, v := range m.GetAttributes() {

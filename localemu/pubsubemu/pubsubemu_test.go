@@ -114,6 +114,7 @@ func numbers(n int) []string {
 	return out
 }
 
+// TestDelivery: what is published is received, once each.
 func TestDelivery(t *testing.T) {
 	w := start(t, Options{}, nil)
 	w.publish(numbers(5)...)
@@ -124,6 +125,7 @@ func TestDelivery(t *testing.T) {
 	}
 }
 
+// TestLongMessages: a message of 9 MB, below the 10 MB that Pub/Sub takes, is received whole.
 func TestLongMessages(t *testing.T) {
 	w := start(t, Options{}, nil)
 	p := w.client.Publisher("scores")
@@ -136,6 +138,7 @@ func TestLongMessages(t *testing.T) {
 	}
 }
 
+// TestLimits: what Pub/Sub refuses is refused with its code, and what is not imitated is Unimplemented.
 func TestLimits(t *testing.T) {
 	w := start(t, Options{}, nil)
 	many := map[string]string{}
@@ -180,6 +183,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestDuplicates: with the fault every message comes twice, as two messages with ids of their own.
 func TestDuplicates(t *testing.T) {
 	w := start(t, Options{Faults: Faults{Duplicate: true}}, nil)
 	w.publish(numbers(10)...)
@@ -192,6 +196,7 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
+// TestShuffle: with the faults the messages come twice each and in another order, and none is missing.
 func TestShuffle(t *testing.T) {
 	w := start(t, Options{Faults: Faults{Shuffle: true, Duplicate: true, Seed: 3}}, nil)
 	w.publish(numbers(20)...)
@@ -205,6 +210,7 @@ func TestShuffle(t *testing.T) {
 	}
 }
 
+// TestDrop: of 40 messages about half are kept, 8 to 32, and which of them depends on the seed alone.
 func TestDrop(t *testing.T) {
 	lost := func(seed uint64) []string {
 		w := start(t, Options{Faults: Faults{Drop: 0.5, Seed: seed}}, nil)

@@ -29,6 +29,8 @@ func (p *pullStream) SendMsg(m any) error {
 	return p.ServerStream.SendMsg(m)
 }
 
+// RecvMsg passes on what pstest has to see: the request that opens the stream, and acknowledgements, less those that a
+// fault loses. Pings it answers itself, if the client's protocol has answers.
 func (p *pullStream) RecvMsg(m any) error {
 	for {
 		if err := p.ServerStream.RecvMsg(m); err != nil {

@@ -22,6 +22,8 @@ var programs = map[string]func(version string, args []string) int{
 	"launcher": launcher.RunAll, "task": task.Run, "aggregator": aggregator.Run, "localemu": localemu.RunAll,
 }
 
+// main chooses the program by its own name, then by its first argument; without either it is the launcher. With trees
+// and a number of threads it scores rows for the Python package.
 func main() {
 	run, args := programs[strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")], os.Args[1:]
 	if run == nil && len(args) > 0 && programs[args[0]] != nil {

@@ -180,6 +180,8 @@ type trickle struct{ r io.Reader }
 
 func (t trickle) Read(p []byte) (int, error) { return t.r.Read(p[:min(len(p), 1+len(p)/3)]) }
 
+// TestTrees: for no rows, one, and more than a part, on one thread and two, the scores are those of PredictRow to the
+// bit. The input comes in small pieces.
 func TestTrees(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	for _, c := range []struct {

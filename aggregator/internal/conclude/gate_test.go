@@ -362,6 +362,7 @@ func TestSharesOfClasses(t *testing.T) {
 	}
 }
 
+// TestWhatAVersionPredicts: of a label without classes, nil, it is a number, and otherwise its classes are listed.
 func TestWhatAVersionPredicts(t *testing.T) {
 	got := describePrediction(nil) + ", " + describePrediction([]string{"bad", "good"})
 	if got != "a number, the classes bad, good" {

@@ -21,6 +21,7 @@ import (
 	"coppice/internal/problem"
 )
 
+// TestFolder: a bucket in a folder behaves as every store does.
 func TestFolder(t *testing.T) {
 	t.Parallel()
 	blobtest.Run(t, func(t *testing.T) blob.Store { return Bucket(t.TempDir()) })

@@ -50,6 +50,7 @@ func connect(t *testing.T, addr string) *Client {
 	return c
 }
 
+// TestBehaviour: the client of Cloud Storage, with the emulator, behaves as every store does.
 func TestBehaviour(t *testing.T) {
 	t.Parallel()
 	blobtest.Run(t, func(t *testing.T) blob.Store {

@@ -114,6 +114,8 @@ func outcome(err error) int {
 	return http.StatusServiceUnavailable
 }
 
+// TestOthersAreNot tries every way in which a header may not be a caller's token: 401 where nobody is known, 403 where
+// somebody is known who may not call. No error quotes the token, and all of them have the keys fetched once.
 func TestOthersAreNot(t *testing.T) {
 	g, stranger := newGoogle(t), newGoogle(t)
 	v := verifier(t, g, at(now))

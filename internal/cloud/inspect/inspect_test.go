@@ -163,6 +163,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
+// TestThings asks for everything that a sweep runs on, with answers as Google gives them: what is there is read, what
+// is not is ErrNotThere, and nothing but GET is used.
 func TestThings(t *testing.T) {
 	c, g := serve(t, map[string]string{
 		"GET /compute.googleapis.com/compute/v1/projects/p1": `{"quotas":[` +

@@ -70,6 +70,7 @@ func TestPublish(t *testing.T) {
 	}
 }
 
+// TestMissing: a topic that does not exist is a *cloud.SetupError that names it.
 func TestMissing(t *testing.T) {
 	c := connect(t, emulator(t))
 	var setup *cloud.SetupError

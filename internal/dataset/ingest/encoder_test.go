@@ -266,6 +266,8 @@ func TestSampleIsRaw(t *testing.T) {
 	}
 }
 
+// TestFingerprint: it depends on what the table holds, on how files are named and divided, and on what the spec means,
+// but neither on where files are nor on how a default is written. A long file is read in parts, whose order counts.
 func TestFingerprint(t *testing.T) {
 	ctx := context.Background()
 	rows := randomTable(9, 50)

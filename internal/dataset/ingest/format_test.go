@@ -154,6 +154,7 @@ func TestFormatsOfJSON(t *testing.T) {
 	}
 }
 
+// TestFormatsOfLabels: a label of amounts, $1,200, is read as numbers, as a feature is.
 func TestFormatsOfLabels(t *testing.T) {
 	text := strings.ReplaceAll(column("$4.99", "$1,200", "$3"), "y;x", "w;y")
 	s := mustStage(t, "label: {column: y, kind: regression}\ncsv: {delimiter: ;}\n", text)

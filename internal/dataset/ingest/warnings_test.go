@@ -32,6 +32,8 @@ func codes(s *staged) []string {
 	return out
 }
 
+// TestWarnings: a table with one column for each thing that staging warns about, and one, noise, about which it says
+// nothing. numeric: makes an empty column a feature all the same.
 func TestWarnings(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var b strings.Builder
@@ -82,6 +84,8 @@ func TestLeakOfARegression(t *testing.T) {
 	}
 }
 
+// TestSplitWarnings: of 12,000 rows 120 are calib, which are few, and test has three times as many positive ones; valid
+// has hardly more, and is not told of.
 func TestSplitWarnings(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("y,x,part\n")
@@ -213,6 +217,8 @@ func hinted(s *staged, code string) []string {
 	return out
 }
 
+// TestHints: columns of numbers that may be ids, a number that stands for a missing value, and a key that the split
+// keeps together are pointed out; the other columns look similar, and are not.
 func TestHints(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 9))
 	codes := make([]int, 60)

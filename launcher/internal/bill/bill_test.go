@@ -219,6 +219,8 @@ func TestAJobWithoutAPrice(t *testing.T) {
 	}
 }
 
+// TestWithoutAPrice: a sweep that was planned without a price has hours and no cost; one without attempts has neither,
+// and no mean that is NaN.
 func TestWithoutAPrice(t *testing.T) {
 	w := newWorld(t, 1, 1)
 	w.plan.Quote = nil

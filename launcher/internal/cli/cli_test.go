@@ -148,6 +148,7 @@ func TestCtrlCSaysThatTheSweepGoesOn(t *testing.T) {
 		w.file("sweep.yaml", sweepYAML), "--id", "night-1")
 }
 
+// TestSweepWithoutAWinner: a command that has waited for such a sweep ends with a code of its own, and the reason.
 func TestSweepWithoutAWinner(t *testing.T) {
 	w := newStagedWorld(t)
 	w.jobs.run = w.concluded(sweep.OutcomeNoWinner)

@@ -135,6 +135,8 @@ func coresOf(where string, here int) int {
 // maxMinutes is a week.
 const maxMinutes = 7 * 24 * 60
 
+// check rejects flags that are out of range or do not go together, before a table is read, and derives the time limit
+// and the number of cores.
 func (f *fitFlags) check() error {
 	switch {
 	case !(f.minutes > 0 && f.minutes <= maxMinutes):

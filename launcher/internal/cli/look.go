@@ -105,6 +105,7 @@ trial is assumed, and storage, messages and network are not included.`,
 	return cmd
 }
 
+// printBill shows what the sweep has cost so far, or until its conclusion.
 func printBill(ctx context.Context, w *Setup, s *sweepview.View, st sweepview.State) error {
 	r := ledger.Reader{Store: w.sweeps, Plan: s.Plan}
 	if st.Conclusion != nil {

@@ -109,6 +109,8 @@ func TestALimitIsHeldBeforeAnythingIsWritten(t *testing.T) {
 	w.empty("sweeps")
 }
 
+// TestPlanOfAStagedDataset: a dataset that is not staged is not found; of one that is, the plan has its rows, and says
+// how many are trained on, and in how many orders.
 func TestPlanOfAStagedDataset(t *testing.T) {
 	w := newWorld(t)
 	spec := w.file("sweep.yaml", sweepYAML)
@@ -289,6 +291,8 @@ func TestTheQuoteIsKept(t *testing.T) {
 		"--startup", "20h")
 }
 
+// TestBill: four failed trials of nine minutes begin every ten, so the machine works 39 minutes from the first claim to
+// the last end; the bill is that at the price of the plan, and shows its attempts and its quote.
 func TestBill(t *testing.T) {
 	w := newStagedWorld(t)
 	spec := w.file("sweep.yaml", sweepYAML)

@@ -90,6 +90,7 @@ uncertainty. Local SSDs are in the price; Cloud Storage, Pub/Sub, Cloud Run and 
 	return cmd
 }
 
+// check rejects numbers out of range, and flags of which only one can hold. 0 is a flag that was not given.
 func (f *planFlags) check() error {
 	if err := f.Check(); err != nil {
 		return err

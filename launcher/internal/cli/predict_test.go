@@ -30,6 +30,8 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
+// TestPredict scores 700 rows and keeps columns: probabilities are those of the raw scores, explanations add up to
+// them, the same rows through Parquet give the same bytes, and --json says how many there were.
 func TestPredict(t *testing.T) {
 	w := newWorld(t)
 	w.register(1)
@@ -418,6 +420,7 @@ func (w explainedWorld) explain(flags ...string) (r explain.Report) {
 	return r
 }
 
+// TestExplain: a version's metric is explained by features and columns, whatever the threads; its page shows the same.
 func TestExplain(t *testing.T) {
 	w := newExplainedWorld(t)
 	r := w.explain()

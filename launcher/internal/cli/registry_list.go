@@ -82,6 +82,8 @@ func listModels(ctx context.Context, w *Setup) error {
 	})
 }
 
+// listVersions prints a model's versions, newest first, each with its metric and its standard error, which are read at
+// once: they lie in files of their own.
 func listVersions(ctx context.Context, w *Setup, model string) error {
 	versions, err := w.registry.Versions(ctx, model)
 	if err != nil {

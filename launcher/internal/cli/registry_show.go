@@ -84,6 +84,7 @@ func showHistory(ctx context.Context, w *Setup, model string) error {
 	return errors.Join(w.print(events, func() { w.screen().History(events) }), err)
 }
 
+// verifyModel prints what was verified even if something is wrong: the error then says what, and the list where.
 func verifyModel(ctx context.Context, w *Setup, model string) error {
 	v, err := w.registry.Verify(ctx, model)
 	if v == nil {

@@ -253,6 +253,7 @@ type nobody struct{}
 
 func (nobody) Verify(context.Context, string) (string, error) { return "", errors.New("nobody") }
 
+// TestConsoleRefuses: the console listens on other than loopback addresses only with callers that may call it.
 func TestConsoleRefuses(t *testing.T) {
 	w := newWorld(t)
 	w.refused(sweep.ExitInput, "ssh -L", "console", "--listen", "0.0.0.0:8765")

@@ -46,6 +46,7 @@ func (f *startFlags) addWatching(w *Setup, cmd *cobra.Command) {
 	w.jsonFlag(cmd, "print JSON: one object, or one per change while watching")
 }
 
+// check rejects a budget of 0, which would be none, and an id that a later job of some sweep might have.
 func (f *startFlags) check(cmd *cobra.Command) error {
 	if err := program.RefuseZero(cmd, "budget"); err != nil {
 		return err

@@ -152,6 +152,8 @@ func (f *Follower) Wait(ctx context.Context, folder string, j *Job) (*JobOutcome
 	}
 }
 
+// readOutcomeOf returns the outcome of a job that has ended, or a *FailedError with the best reason known: the job's
+// own, that its outcome cannot be read, or what the engine saw. Other errors are those of storage.
 func (f *Follower) readOutcomeOf(ctx context.Context, folder string, j *Job, s engine.JobStatus) (*JobOutcome, error) {
 	o, err := readOutcome(ctx, f.Store, folder)
 	if err != nil && !problem.Is(err, problem.Damaged) {

@@ -87,6 +87,8 @@ func readOutcome(ctx context.Context, store blob.Store, folder string) (*JobOutc
 	return decodeOutcome(data)
 }
 
+// decodeOutcome reads an outcome, which a program of another build may have written, and makes its text fit for a
+// terminal.
 func decodeOutcome(data []byte) (*JobOutcome, error) {
 	var o JobOutcome
 	err := json.Unmarshal(data, &o)

@@ -57,6 +57,7 @@ func (t *Task) Stage(ctx context.Context, s *stager.Stager, dst stager.Destinati
 	return err
 }
 
+// stage stages the dataset; of its outcome only what a success says is set.
 func (t *Task) stage(ctx context.Context, s *stager.Stager, spec *dataset.Spec, dst stager.Destination) (o JobOutcome,
 	err error) {
 	staged, err := s.Stage(ctx, spec, dst)

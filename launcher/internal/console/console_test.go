@@ -122,6 +122,8 @@ func TestSameBytesAsAReport(t *testing.T) {
 	}
 }
 
+// TestOthersAreRefused: the console answers only under its own two names, with GET, and about what there is. Odd paths
+// are not found rather than looked for, and no error is HTML.
 func TestOthersAreRefused(t *testing.T) {
 	bucket, _, _ := night(t, 1)
 	h := New(bucket, blob.Memory(), blob.Memory(), time.Now, quiet).Handler([]string{"127.0.0.1:8765",

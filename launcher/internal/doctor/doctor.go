@@ -95,7 +95,7 @@ func (d *Doctor) Examine(ctx context.Context, file string, spec *sweep.Spec) (*R
 	if err := d.checkCredentials(ctx); err != nil {
 		return nil, err
 	}
-	d.services(ctx)
+	d.checkServices(ctx)
 	d.rights(ctx)
 	d.topics(ctx)
 	d.images(ctx)
@@ -191,7 +191,8 @@ func (d *Doctor) checkCredentials(ctx context.Context) error {
 var services = []string{"batch.googleapis.com", "compute.googleapis.com", "storage.googleapis.com",
 	"pubsub.googleapis.com", "logging.googleapis.com", "artifactregistry.googleapis.com", "iam.googleapis.com"}
 
-func (d *Doctor) services(ctx context.Context) {
+// checkServices reports which of the services that a sweep takes are enabled, and how to enable the others.
+func (d *Doctor) checkServices(ctx context.Context) {
 	where := "project " + d.Deployment.Project
 	enabled, err := d.Cloud.Enabled(ctx, services)
 	if err != nil {

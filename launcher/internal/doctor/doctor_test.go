@@ -62,6 +62,8 @@ func staged(t *testing.T) (blob.Store, string) {
 	return store, m.Name + "@" + m.Version
 }
 
+// TestHealthy: of a deployment that lacks nothing the doctor finds nothing wrong; only Batch's own limits cannot be
+// read.
 func TestHealthy(t *testing.T) {
 	d := newDoctor(t, newFake(t))
 	store, ref := staged(t)
@@ -203,6 +205,7 @@ func TestFindings(t *testing.T) {
 	}
 }
 
+// TestNoSweep: without a sweep the doctor says that none was looked at.
 func TestNoSweep(t *testing.T) {
 	r := examineSweep(t, newDoctor(t, newFake(t)), nil)
 	has(t, r, "sweep", NotChecked, "no sweep was given")
@@ -282,6 +285,7 @@ func TestServicesAreTerraforms(t *testing.T) {
 	}
 }
 
+// TestInterrupted: an examination ends with its context.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -394,10 +394,9 @@ func (s *seen) keyColumn(q Request) *column {
 	}
 	for _, c := range s.columns {
 		n := c.distinct.n()
-		if c.Name != q.Label && mayBeKey(c.Name) && !slices.Contains(q.Categorical, c.Name) && n >= minKeys &&
-			n < maxCounted &&
-			float64(c.present) >= minRepeats*float64(n) &&
-			!slices.Contains(q.Drop, c.Name) {
+		asked := c.Name == q.Label || slices.Contains(q.Categorical, c.Name) || slices.Contains(q.Drop, c.Name)
+		repeats := n >= minKeys && n < maxCounted && float64(c.present) >= minRepeats*float64(n)
+		if !asked && repeats && mayBeKey(c.Name) {
 			return c
 		}
 	}
@@ -430,6 +429,7 @@ func (d *Draft) listDropped(q Request, s *seen) []string {
 // largeRows is from how many rows on smaller shares suffice to choose and to judge.
 const largeRows = 2_000_000
 
+// writeDatasetSpec writes dataset.yaml; what nobody asked for and was not found stays out of it.
 func (d *Draft) writeDatasetSpec(q Request, label, split string, drop []string) []byte {
 	var b bytes.Buffer
 	var sources []string
@@ -508,6 +508,7 @@ const (
 // has been trained.
 const trialsPerMinute = 10
 
+// writeSweepSpec writes sweep.yaml: which configurations come first, by rows and ids, and ranges of what is not given.
 func (d *Draft) writeSweepSpec(q Request, objective string, trials int, s *seen) []byte {
 	optimised := cmp.Or(q.Metric, map[string]string{binaryObjective: "log_loss", "regression": "rmse",
 		"multiclass": "multi_logloss"}[objective])

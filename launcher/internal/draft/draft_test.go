@@ -328,6 +328,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestTooManyClasses: a label of 150 texts is refused, as 100 classes are the most.
 func TestTooManyClasses(t *testing.T) {
 	table := written(t, "a,y", 150, func(i int) string { return fmt.Sprintf("1,c%d", i) })
 	_, err := Make(t.Context(), Request{Sources: []string{table}, Label: "y", Limit: time.Minute, Cores: 2})

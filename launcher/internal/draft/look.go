@@ -79,6 +79,7 @@ const (
 // counter counts different values, up to a bound.
 type counter struct{ hashes map[uint64]struct{} }
 
+// add counts a text if it is a new one, up to maxCounted.
 func (c *counter) add(text string) {
 	if c.hashes == nil {
 		c.hashes = map[uint64]struct{}{}
@@ -313,6 +314,7 @@ type labels struct {
 // maxClasses is how many values are listed.
 const maxClasses = 20
 
+// observe counts the values of a batch; yes is the one of --positive, empty if it was not given.
 func (l *labels) observe(v *dataset.Values, markers *cell.Markers, yes string) {
 	if l.numbers == nil {
 		l.numbers, l.texts = map[float64]int64{}, map[string]int64{}

@@ -60,6 +60,8 @@ type queries struct {
 	differ map[uint64]bool   // those that have another, too: only from these an order can be learnt
 }
 
+// observe notes for each query, by the hash of its value, the first label that is seen, and whether another follows.
+// With yes, the value of --positive, there are two labels: that and all others.
 func (q *queries) observe(group, label *dataset.Values, markers *cell.Markers, yes string) {
 	if q.first == nil {
 		q.first, q.differ = map[uint64]uint64{}, map[uint64]bool{}

@@ -380,6 +380,8 @@ func TestSetsOfColumns(t *testing.T) {
 	}
 }
 
+// TestSetsOfColumnsRefused: each search of columns that cannot be is refused with what to change, or, where it can be
+// in part, a note says what is left of it.
 func TestSetsOfColumnsRefused(t *testing.T) {
 	m := columns("age", "a,b", "site", "site:rate")
 	for want, s := range map[string]*sweep.Spec{

@@ -171,6 +171,7 @@ func TestFoldsThatTheDatasetDoesNotHave(t *testing.T) {
 	}
 }
 
+// TestARefitThatDoesNotFit: the folds fit the smaller machine, but a model of all their rows does not.
 func TestARefitThatDoesNotFit(t *testing.T) {
 	refused(t, "the refit on the rows of several splits does not fit a n2-standard-4", cross(t, "{kfold: 5}",
 		"n2-highmem-64", "n2-standard-4", "num_leaves: {log_int: [15, 255]}", "num_leaves: {log_int: [2, 4]}"),

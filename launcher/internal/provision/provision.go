@@ -176,6 +176,7 @@ func (l *Provisioner) needsNoMore(ctx context.Context) (bool, error) {
 	return ended, err
 }
 
+// pause waits for l.Every, or returns the error of ctx if that ends before.
 func (l *Provisioner) pause(ctx context.Context) error {
 	t := time.NewTimer(l.Every)
 	defer t.Stop()

@@ -152,7 +152,7 @@ func (s *SweepReader) assembleView(state sweepview.State, l *ledger.Ledger, b *b
 	p := s.follow.Plan
 	v := &page.Sweep{ID: string(p.Sweep), Model: p.Spec.Model, Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
 		Objective: p.Spec.Objective, Metric: p.Spec.Metric,
-		Version: p.Coppice, Maximize: p.Maximize, State: stateOf(state), Planned: p.Created,
+		Version: p.Coppice, Maximize: p.Maximize, State: nameState(state), Planned: p.Created,
 		Rows:  p.Dataset.TableRows(sweep.Train),
 		Goals: p.Spec.Goals, Winner: s.winner, Notes: slices.Clone(s.notes)}
 	if l.Unreadable > 0 {
@@ -194,7 +194,8 @@ func (s *SweepReader) assembleView(state sweepview.State, l *ledger.Ledger, b *b
 	return v
 }
 
-func stateOf(s sweepview.State) string {
+// nameState names a sweep's state in words; once concluded, by its outcome.
+func nameState(s sweepview.State) string {
 	switch {
 	case s.Conclusion != nil:
 		return string(s.Conclusion.Outcome)

@@ -252,6 +252,7 @@ func (s *Server) servePredict(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
+// appendNumbers appends a list of numbers in JSON.
 func appendNumbers(out []byte, xs []float64) []byte {
 	out = append(out, '[')
 	for i, x := range xs {

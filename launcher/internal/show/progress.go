@@ -57,6 +57,7 @@ func (v *SweepProgress) Show(b sweep.Board, snap sweepview.Snapshot) {
 	v.line.Show(v.summary(snap)...)
 }
 
+// jsonLine prints the state as one object if it has changed since the last one.
 func (v *SweepProgress) jsonLine(s sweepview.Snapshot) {
 	left, low, high := s.Left, s.LeftLow, s.LeftHigh
 	s.Left, s.LeftLow, s.LeftHigh = 0, 0, 0 // a change of the estimate alone does not count

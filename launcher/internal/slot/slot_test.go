@@ -16,6 +16,9 @@ func at(t *testing.T, text string) time.Time {
 	return must.Get(time.Parse(time.RFC3339, text))(t)
 }
 
+// TestLast: the slot of a nightly run is the last time of its schedule, by the clock of its zone. Where clocks are
+// turned back, the first of two counts; where they are turned on, the first moment after the gap. A clock that is half
+// a minute behind is forgiven.
 func TestLast(t *testing.T) {
 	for _, c := range []struct{ schedule, zone, now, want string }{
 		{"0 3 * * *", "", "2026-11-21T03:00:00Z", "2026-11-21T03:00:00Z"},
@@ -61,6 +64,7 @@ func TestLast(t *testing.T) {
 	}
 }
 
+// TestID: the longest name and a time, in UTC, make an id that is not too long, and its last job's neither.
 func TestID(t *testing.T) {
 	got := ID(strings.Repeat("n", 40), at(t, "2026-11-21T03:00:00+01:00"))
 	if want := strings.Repeat("n", 40) + "-20261121-0200"; string(got) != want || sweep.CheckID(string(got)) != nil {

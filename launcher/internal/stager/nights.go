@@ -31,6 +31,7 @@ type BlockedError struct {
 	In     string // where it was staged to; empty for the datasets bucket
 }
 
+// Error says why, where to read more, and how to let the version pass, with the folder if it is not in the bucket.
 func (e *BlockedError) Error() string {
 	ref := e.Record.Dataset + "@" + e.Record.Version
 	in := ""

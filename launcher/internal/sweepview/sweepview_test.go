@@ -51,6 +51,8 @@ func result(p *sweep.Plan, trial int, score float64) sweep.Result {
 		Scores: &sweep.Scored{Calib: o, Test: o}, Started: at, Ended: at.Add(10 * time.Second)}
 }
 
+// TestLook follows five trials on two tasks: none claimed; one done, one damaged and one running; at last cancelled.
+// What is left is three trials, two at once, of ten seconds, as the one that is done took.
 func TestLook(t *testing.T) {
 	store, p := world(t)
 	s := must.Get(sweepview.Open(t.Context(), store, p.Sweep))(t)
@@ -162,6 +164,8 @@ func TestADamagedResultIsAFailedTrial(t *testing.T) {
 	}
 }
 
+// TestOpen: a sweep that is not there, one that has no possible id, and one whose plan is damaged are told apart; a
+// listing has all ids that are possible, whatever their plans hold.
 func TestOpen(t *testing.T) {
 	store, p := world(t)
 	if _, err := sweepview.Open(t.Context(), store, "absent"); !problem.Is(err, problem.NotFound) {

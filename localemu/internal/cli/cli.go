@@ -103,6 +103,7 @@ type flags struct {
 	wait        bool
 }
 
+// add adds the flags of exec and up.
 func (f *flags) add(c *cobra.Command) {
 	fs := c.Flags()
 	fs.StringVar(&f.data, "data", "",
@@ -213,6 +214,8 @@ func (f *flags) imageMap(s *State) (map[string]string, error) {
 	return images, nil
 }
 
+// aggregatorPath is the program that --aggregator names, or the one next to localemu; empty, without an error, for
+// none.
 func (f *flags) aggregatorPath(s *State) (found string, err error) {
 	switch path := f.aggregator; path {
 	case "none":

@@ -76,6 +76,8 @@ func TestExecStreamsAndSignalCode(t *testing.T) {
 	}
 }
 
+// TestUsage: each wrong command line ends with the code of its kind and names what is wrong; a command under exec that
+// is not there, or is no program, with a shell's 127 and 126.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

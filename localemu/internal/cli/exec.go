@@ -57,6 +57,8 @@ where Ctrl-C reaches the command directly, the third).`,
 	return c
 }
 
+// runExec runs a command in a local cloud of its own, and exits as it does. Whether there is such a command is seen
+// before anything starts.
 func runExec(ctx context.Context, s *State, f *flags, args []string) error {
 	path, err := exec.LookPath(args[0])
 	switch {
@@ -177,6 +179,7 @@ with which other terminals find it, and writes them to DIR/env.`,
 	return c
 }
 
+// runUp keeps the local cloud until a signal or its own failure; the file with its addresses goes with it.
 func runUp(ctx context.Context, s *State, f *flags) error {
 	if f.data == "" {
 		return usage("give --data, the folder that keeps the local cloud: localemu up --data DIR")

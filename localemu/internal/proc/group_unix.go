@@ -32,6 +32,8 @@ func (g group) end(pid int) {
 	}
 }
 
+// exitCode is 128 and the number of the signal that ended the process, as in a shell, and 1 if how it ended is not
+// known.
 func exitCode(state *os.ProcessState) int {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int(status.Signal())

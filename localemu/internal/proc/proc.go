@@ -75,7 +75,7 @@ func (s *Set) Start(c Command) (*Process, error) {
 		return nil, ErrClosed
 	}
 
-	p := &Process{cmd: command(c), group: group{shared: c.Shared}, done: make(chan struct{})}
+	p := &Process{cmd: newCommand(c), group: group{shared: c.Shared}, done: make(chan struct{})}
 	started := make(chan error)
 	s.spawn <- func() { started <- p.cmd.Start() }
 	err := <-started
@@ -97,7 +97,8 @@ func (s *Set) Start(c Command) (*Process, error) {
 	return p, nil
 }
 
-func command(c Command) *exec.Cmd {
+// newCommand makes an *exec.Cmd. It has no context of its caller's: processes are ended in groups, by signals.
+func newCommand(c Command) *exec.Cmd {
 	cmd := exec.CommandContext(context.Background(), c.Path, c.Args...)
 	cmd.Env = c.Env
 	cmd.Dir = c.Dir

@@ -73,6 +73,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+// TestStartMissingProgram: starting a program that is not there is that error, at once.
 func TestStartMissingProgram(t *testing.T) {
 	s := NewSet()
 	defer s.Close()

@@ -73,6 +73,7 @@ func (q *warehouse) filesOf(project, dataset, name string) (files []string, t bq
 	return files, t, err
 }
 
+// uploadFile writes a file to the local cloud's storage, as BigQuery exports to Cloud Storage.
 func (q *warehouse) uploadFile(r *http.Request, file, bucket, object string) error {
 	f, err := os.Open(file)
 	if err != nil {

@@ -121,6 +121,7 @@ const (
 	killAggregators = "kill_aggregators"
 )
 
+// Check wants a known action with what it takes: code and notice are of the loss of a machine.
 func (a atWrite) Check() error {
 	switch {
 	case !slices.Contains([]string{loseMachine, killTask, killAggregators}, a.Does):

@@ -119,6 +119,7 @@ func Start(ctx context.Context, o Options) (*World, error) {
 	return w, nil
 }
 
+// start starts the parts in the order in which they need each other. After an error its caller closes what was started.
 func (w *World) start(ctx context.Context) error {
 	w.script = &script{w: w, left: slices.Clone(w.opts.Faults.AtWrite), counts: map[string]int{}}
 	if err := w.openData(ctx); err != nil {
@@ -236,6 +237,7 @@ func (w *World) listen(i int) (net.Listener, error) {
 	return l, nil
 }
 
+// startStorage starts Cloud Storage with the deployment's buckets, at the first of the ports.
 func (w *World) startStorage() error {
 	l, err := w.listen(0)
 	if err != nil {
@@ -258,6 +260,8 @@ func (w *World) startStorage() error {
 	return nil
 }
 
+// startPubSub starts Pub/Sub at the second of the ports. Scores and changes of jobs are pushed to the aggregators or,
+// if there are none, wait to be pulled.
 func (w *World) startPubSub(ctx context.Context) error {
 	l, err := w.listen(1)
 	if err != nil {
@@ -304,6 +308,7 @@ func (w *World) startPubSub(ctx context.Context) error {
 	return nil
 }
 
+// startBatch starts Batch at the third of the ports.
 func (w *World) startBatch() error {
 	l, err := w.listen(2)
 	if err != nil {

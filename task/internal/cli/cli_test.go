@@ -52,6 +52,8 @@ func params(t *testing.T, text string) string {
 	return path
 }
 
+// TestTrain trains a small model: what is shown has its trees and metrics, --json has the same as an object, and three
+// threads make the same bytes as one.
 func TestTrain(t *testing.T) {
 	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 2000})
 	p := params(t, "num_iterations: 30\nnum_leaves: 7\nearly_stopping_round: 5\nmetric: [ap, precision@5%]\n")
@@ -111,6 +113,8 @@ func TestBlockedDatasetIsNotTrainedOn(t *testing.T) {
 	}
 }
 
+// TestTrainWithoutRatingTrees: --no-rate changes nothing of the log loss at the end, and needs 16 bytes less memory for
+// each row of valid.
 func TestTrainWithoutRatingTrees(t *testing.T) {
 	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 2000})
 	p := params(t, "num_iterations: 10\nnum_leaves: 7\nmetric: log_loss\n")
@@ -138,6 +142,8 @@ func TestTrainWithoutRatingTrees(t *testing.T) {
 	}
 }
 
+// TestTrainRegressionAndTrainOnly: a label of numbers has its own metrics, and a dataset of train alone no metrics;
+// what needs held-out rows says so.
 func TestTrainRegressionAndTrainOnly(t *testing.T) {
 	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 1500, Label: "revenue"})
 	if code, out, errOut := run(t, nil, "train", "--dataset", dir); code != 0 || !strings.Contains(out, "valid rmse") {
@@ -159,6 +165,7 @@ func TestTrainRegressionAndTrainOnly(t *testing.T) {
 	}
 }
 
+// TestTrainRefuses: each wrong parameter or flag is refused with its place, and the exit code of its kind.
 func TestTrainRefuses(t *testing.T) {
 	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 500})
 	loop := filepath.Join(t.TempDir(), "loop")
@@ -199,6 +206,8 @@ func TestTrainRefuses(t *testing.T) {
 	}
 }
 
+// TestRunNeedsItsJob: run is for jobs: without a job's variables, or with an impossible id, the setup is wrong, and a
+// sweep that is not there is not found.
 func TestRunNeedsItsJob(t *testing.T) {
 	if code, _, errOut := run(t, nil, "run"); code != sweep.ExitSetup || !strings.Contains(errOut, "launcher sweep") {
 		t.Errorf("run without a job: exit code %d, error output %s; want the code for a faulty setup, and `launcher "+

@@ -93,6 +93,7 @@ func (f *trainFlags) check() error {
 	return checkOut(f.out)
 }
 
+// runTraining trains one model of a dataset that lies here, and prints what came of it.
 func (w *Setup) runTraining(cmd *cobra.Command, f trainFlags) error {
 	if err := f.check(); err != nil {
 		return err
@@ -337,6 +338,7 @@ func metricNames(v any) ([]string, error) {
 // note says something beside the results.
 func (w *Setup) note(text string) { fmt.Fprintf(w.Err, "note: %s\n", text) }
 
+// printData says before a training what is trained on, and how.
 func (w *Setup) printData(ds *dataset.Dataset, p gbt.Params, threads int) {
 	var splits []string
 	for _, s := range ds.Manifest.Splits {
@@ -372,6 +374,7 @@ func (w *Setup) treePrinter(trees int, name string) func(gbt.Progress) error {
 	}
 }
 
+// printResult prints a training's trees, time and metrics; memory only where the system tells it.
 func (w *Setup) printResult(r trained) {
 	t := tables.On(w.World).Table()
 

@@ -141,6 +141,8 @@ func (k *Keeper) Offer(ctx context.Context, c *gbt.Checkpoint) {
 // Save saves c, due or not: the training is interrupted here, and another process will continue it.
 func (k *Keeper) Save(ctx context.Context, c *gbt.Checkpoint) { k.saveNow(ctx, c, saveLimit) }
 
+// saveNow saves c, unless a later or equal state is saved, within limit. That it failed is logged only: training goes
+// on.
 func (k *Keeper) saveNow(ctx context.Context, c *gbt.Checkpoint, limit time.Duration) {
 	if c.Rounds() <= k.saved {
 		return

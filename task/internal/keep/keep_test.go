@@ -101,6 +101,8 @@ func newest(t *testing.T, k *Keeper) int {
 	return c.Rounds()
 }
 
+// TestTheLastTwoAreKept: of a training's checkpoints the last two stay, in a folder as in a bucket; another process
+// goes on after the last one, writes nothing that is there already, and at the end clears both.
 func TestTheLastTwoAreKept(t *testing.T) {
 	all := checkpoints(t)
 	for name, p := range places(t) {

@@ -113,6 +113,8 @@ func (q *Request) provide(ctx context.Context) (dir string, unlock func() error,
 	return dir, lock.Close, nil
 }
 
+// provideLocked copies the dataset to dir, unless it is there whole; until its last file is copied it lies beside. The
+// lock is held, so that one process of a machine copies.
 func (q *Request) provideLocked(ctx context.Context, dir string) error {
 	whole, err := q.isWhole(ctx, dir)
 	if err != nil || whole {

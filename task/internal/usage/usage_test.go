@@ -11,6 +11,7 @@ import (
 	"coppice/internal/must"
 )
 
+// TestCPUGrows: the processor time of this process grows while it computes.
 func TestCPUGrows(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("SKIPPED: the processor time is not asked for there")
@@ -24,6 +25,7 @@ func TestCPUGrows(t *testing.T) {
 	}
 }
 
+// TestSelf: this process has memory of its own and some that it shares; Linux alone tells.
 func TestSelf(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("SKIPPED: only Linux tells")
