@@ -41,7 +41,7 @@ var ceilings = map[string]int{
 	"internal/exact":               89,
 	"internal/expression":          558,
 	"internal/fit":                 1047,
-	"internal/gbt":                 9837,
+	"internal/gbt":                 9861,
 	"internal/ledger":              547,
 	"internal/machines":            409,
 	"internal/metric":              2643,
@@ -66,7 +66,7 @@ var ceilings = map[string]int{
 	"internal/strictyaml":          765,
 	"internal/sweep":               5160,
 	"internal/sweepstore":          1439,
-	"internal/team":                1313,
+	"internal/team":                1317,
 	"internal/telemetry":           216,
 	"launcher":                     13,
 	"launcher/command":             432,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_538
+const maxLines = 110_566
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

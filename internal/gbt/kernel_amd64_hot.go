@@ -130,6 +130,7 @@ func newBuffers(width int) *buffers {
 	return b
 }
 
+// picker returns the arguments of the routines that pick bytes, which write to b.
 func (k *kernel) picker(b *buffers) *picker {
 	p := &picker{table: k.table, gh: &k.gh[0], width: k.width, chosen: &k.chosen[0], frequent: &k.frequent[0],
 		bytes: &b.bytes[0], gradients: &b.gradients[0], indexes: &b.indexes[0], eights: &b.eights[0]}

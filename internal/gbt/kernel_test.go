@@ -151,6 +151,7 @@ func TestSubtract(t *testing.T) {
 	}
 }
 
+// TestSigmoid: gradients need nine digits, and scores beyond 40 count as 40.
 func TestSigmoid(t *testing.T) {
 	for x := -60.0; x <= 60; x += 0.00737 {
 		want := 1 / (1 + math.Exp(-max(min(x, 40), -40)))

@@ -134,6 +134,8 @@ end of trees
 	}
 }
 
+// TestFeatureNamesAreReadable: names in a model file are unique, not empty, and have no character that a reader
+// stumbles over.
 func TestFeatureNamesAreReadable(t *testing.T) {
 	names, _ := describe([]Feature{{Name: "a b"}, {Name: "a_b"}, {Name: "x=y"}, {Name: ""}, {Name: "a_b_1"},
 		{Name: "prix €"}})
@@ -266,6 +268,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// TestMergeRefuses: models of different objectives, features or ranges have no common mean.
 func TestMergeRefuses(t *testing.T) {
 	d := randomTable(tableSpec{rows: 500, numerical: 3, bins: 10, seed: 4})
 	m := mustTrain(t, &d.Data, Defaults(), Options{}).Model
@@ -349,6 +352,7 @@ func TestShiftRightsDownSampling(t *testing.T) {
 	}
 }
 
+// TestShiftOfAConstantModel: a model without a split has the shift, too, and one that is not finite is refused.
 func TestShiftOfAConstantModel(t *testing.T) {
 	d := randomTable(tableSpec{rows: 500, numerical: 2, bins: 10, seed: 4})
 	p := small()

@@ -138,6 +138,7 @@ func PlainNames(names []string) []string {
 	return plain
 }
 
+// plainName replaces each character that LightGBM or leaves could not read in a name by '_'.
 func plainName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' || r == '.' {

@@ -288,6 +288,7 @@ func (p *Params) Transform(scores []float64) {
 	}
 }
 
+// objectiveText is the objective in the model's file; one that is not known is returned as it is.
 func (p *Params) objectiveText() string {
 	if p.RegSqrt {
 		return rootText

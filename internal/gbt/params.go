@@ -194,6 +194,7 @@ func CheckParam(name string, value any) error {
 	return err
 }
 
+// setValue sets the parameter's field; an error says what was expected, and the field then means nothing.
 func (s *paramSpec) setValue(p *Params, value any) error {
 	var err error
 	x := 0.0

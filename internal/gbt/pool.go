@@ -107,6 +107,7 @@ func (p *pool) takeChunks(worker int, job uint32) {
 	}
 }
 
+// run calls the job's function with chunk i. A panic is kept for rethrow: in this goroutine it would end the process.
 func (p *pool) run(worker, i int) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -149,6 +150,7 @@ const (
 	looks = 1 << 10
 )
 
+// add counts one on, and wakes those who sleep until the count is reached.
 func (t *barrier) add() {
 	t.n.Add(1)
 	if t.asleep.Load() > 0 { // a sleeper registers before its last check

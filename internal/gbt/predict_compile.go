@@ -28,6 +28,7 @@ func (rule missingRule) notion() missingRule {
 
 func (rule missingRule) left() bool { return rule == nanGoesLeft || rule == zeroGoesLeft }
 
+// ruleOf reads what a node's decision says of missing values: which they are, and where they go.
 func ruleOf(decision uint8) missingRule {
 	left := decision&decisionDefaultLeft != 0
 	switch missing := decision & missingMask; {

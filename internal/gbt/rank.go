@@ -19,6 +19,7 @@ type queries struct {
 	begin []int // of each query in rows, and the end
 }
 
+// newQueries counts each query's rows in one pass and places them in a second.
 func newQueries(d *Data) queries {
 	number := map[uint64]int32{}
 	q := queries{rows: make([]uint32, d.Used()), begin: []int{0}}
@@ -79,6 +80,7 @@ type query struct {
 	room   [3][]float64
 }
 
+// newRanking refuses labels that are no grades, and tables in which no query has rows of different ones.
 func newRanking(p *Params, d *Data, text string) (objective, error) {
 	if d.Group == nil {
 		return nil, fmt.Errorf("%w: objective %s learns the order of the rows of a query, and the table does not say "+
@@ -176,6 +178,7 @@ func (o *ranking) fill(gh []uint32, raw []float64, rows rowSet, lo, hi int, k ke
 	packGradients(o, o.pack, gh, raw, rows, lo, hi, k)
 }
 
+// fillRows makes q that of query number: its rows, their scores, and as much room, which is zero.
 func (q *query) fillRows(number int, rows []uint32, raw []float64) {
 	n := len(rows)
 	q.number, q.rows = number, rows
@@ -210,6 +213,7 @@ func (q *query) sortByScore() {
 // movesOfRow is how many places a row of a query moves on average before sorting by keys is faster.
 const movesOfRow = 12
 
+// sortByKeys does it for rows in any order: integers are sorted faster than pairs of score and row.
 func (q *query) sortByKeys() {
 	places := bits.Len(uint(len(q.score) - 1))
 	q.keys = q.keys[:0]

@@ -20,6 +20,7 @@ func (b *booster) shifted(trees []*Tree) []*Tree {
 	return append([]*Tree{&first}, trees[1:]...)
 }
 
+// result is the finished model: an input model's trees come first, and early stopping leaves none after the best.
 func (b *booster) result() *Result {
 	if len(b.trees) == 0 && b.opt.Input == nil {
 		for k := range b.outputs {
@@ -61,6 +62,7 @@ func (b *booster) sampled() bool {
 	return len(b.grow.usableFeatures) > 0 && b.p.draws()
 }
 
+// improvedTo reports whether a metric beats the best by more than early_stopping_min_delta; the first always does.
 func (b *booster) improvedTo(s float64) bool {
 	switch {
 	case math.IsNaN(b.BestMetric):

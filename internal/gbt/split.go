@@ -34,6 +34,7 @@ type splitScorer struct {
 	clip   float64 // largest output; +Inf if unbounded
 }
 
+// newSplitScorer brings penalties and the bound on outputs into units of the tree's packing.
 func newSplitScorer(p *Params, pack packing) splitScorer {
 	s := splitScorer{p: p, pack: pack, l1: p.LambdaL1 / pack.g1, l2: p.LambdaL2 / pack.h1, catL2: p.CatL2 / pack.h1,
 		clip: inf}

@@ -37,6 +37,7 @@ func (s *splitScorer) scoreCategorical(h histogram, from, bins, leftBins int, t 
 	}
 }
 
+// oneAgainstRest scores each category alone on the left, unless either side is too small.
 func (s *splitScorer) oneAgainstRest(all []category, t *splitTarget, feature int, best *split) {
 	for _, c := range all {
 		rest := t.total.minus(c.sums)
@@ -50,6 +51,7 @@ func (s *splitScorer) oneAgainstRest(all []category, t *splitTarget, feature int
 	}
 }
 
+// sortedSubset scores runs from either end of the categories, sorted by gradient, that have cat_smooth rows or more.
 func (s *splitScorer) sortedSubset(all []category, t *splitTarget, feature int, best *split) {
 	smooth := s.p.CatSmooth / s.pack.h1
 	sorted := slices.DeleteFunc(all, func(c category) bool { return float64(c.sums.h*t.perH)+0.5 < s.p.CatSmooth })

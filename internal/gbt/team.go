@@ -334,6 +334,7 @@ func (l *link) agreeOnSplits(leaves []*leaf) {
 // splitWords is the length of a split on its way between workers.
 const splitWords = 11
 
+// appendWords appends the split as splitWords words, numbers by their bits; splitOf is the inverse.
 func (s *split) appendWords(to []int64) []int64 {
 	missing := int64(0)
 	if s.missing {
@@ -347,6 +348,7 @@ func (s *split) appendWords(to []int64) []int64 {
 	return to
 }
 
+// splitOf is the inverse of split.appendWords.
 func splitOf(w []int64) split {
 	float := func(i int) float64 { return math.Float64frombits(uint64(w[i])) }
 	s := split{gain: float(0), feature: int(w[1]), at: int(w[2]), missing: w[3] != 0,

@@ -249,6 +249,7 @@ func (b *booster) metric() (float64, error) {
 	return b.data.link.askLeader(b.ownMetric)
 }
 
+// ownMetric calls Options.Eval with the scores of the used rows of valid.
 func (b *booster) ownMetric() (float64, error) {
 	for k := range b.outputs {
 		b.opt.Valid.gather(b.evalRaw[k:], b.outputs[k].validRaw, len(b.outputs))
@@ -310,6 +311,7 @@ type booster struct {
 	resumed int           // number of resumed trees
 }
 
+// newBooster checks arguments and checkpoint, then allocates memory for all rows and brings scores to where it begins.
 func newBooster(ctx context.Context, d *Data, p Params, opt Options, pool *pool) (*booster, error) {
 	if (opt.Eval != nil) != (opt.Valid != nil) || p.EarlyStoppingRound > 0 && opt.Eval == nil {
 		return nil, &ParamError{"early_stopping_round", "needs held-out rows and a metric"}
@@ -474,6 +476,7 @@ func (b *booster) drawRows(tree int) {
 	b.bag = drawBag(&b.p, tree, b.grow.order, b.grow.spare, b.data.link)
 }
 
+// evaluate rates the model after a round, reports it, and decides whether the training goes on.
 func (b *booster) evaluate(start time.Time) error {
 	metric, err := b.metric()
 	if err != nil {

@@ -146,6 +146,7 @@ func TestGoesOnAfterATreeWithoutSplit(t *testing.T) {
 	}
 }
 
+// TestDivergenceIsAnError: leaves that overflow end the training, instead of a model that predicts infinities.
 func TestDivergenceIsAnError(t *testing.T) {
 	d := randomTable(tableSpec{rows: 500, numerical: 3, bins: 10, regression: true, seed: 1})
 	p := small()
@@ -168,6 +169,7 @@ func TestAMetricThatIsNotANumber(t *testing.T) {
 	}
 }
 
+// TestCancelledWithinATree: the error is the context's, so that a caller knows that it was told to stop.
 func TestCancelledWithinATree(t *testing.T) {
 	d := randomTable(tableSpec{rows: 500, numerical: 3, bins: 10, seed: 1})
 	ctx, cancel := context.WithCancel(t.Context())

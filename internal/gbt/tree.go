@@ -77,6 +77,7 @@ func (t *Tree) route(columns [][]byte, rows, scratch []uint32, visit func(leaf i
 	t.routeFrom(0, columns, rows, scratch, visit)
 }
 
+// routeFrom is route from a node on; a negative one is a leaf.
 func (t *Tree) routeFrom(node int, columns [][]byte, rows, scratch []uint32, visit func(int, []uint32)) {
 	if len(rows) == 0 {
 		return
@@ -137,6 +138,7 @@ func (t *Tree) predictFrom(node int, x []float64) float64 {
 	return t.LeafValue[^node]
 }
 
+// goesLeft says where a raw value goes at a node, by the node's rule of what is missing; NaN is 0 where nothing is.
 func (t *Tree) goesLeft(node int, v float64) bool {
 	d := t.Decision[node]
 	if d&decisionCategorical != 0 {
@@ -165,6 +167,7 @@ func (t *Tree) goesLeft(node int, v float64) bool {
 // zeroThreshold is the magnitude up to which LightGBM treats a value as zero, if zero means missing.
 const zeroThreshold = 1e-35
 
+// inCategory reports whether a raw value is a category that goes left; its fraction does not count, as in LightGBM.
 func (t *Tree) inCategory(node int, v float64) bool {
 	if !(v >= 0 && v < 1<<31) { // NaN and negative categories go right
 		return false

@@ -86,6 +86,7 @@ type members struct {
 // mostWorkers bounds a team.
 const mostWorkers = 256
 
+// check refuses a decision that no leader writes: too many members, or names that are none or double.
 func (m *members) check(name string) error {
 	if len(m.IDs) > mostWorkers {
 		return fmt.Errorf("read %s: %d workers; %d at most", name, len(m.IDs), mostWorkers)
@@ -353,6 +354,7 @@ type callers struct {
 // mostWaiting bounds the connections that nobody has asked for yet; the oldest make room.
 const mostWaiting = 2 * mostWorkers
 
+// add keeps a connection until its epoch asks for it; the oldest makes room, and after close all are closed.
 func (c *callers) add(one caller) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -399,6 +401,7 @@ func (c *callers) next(ctx context.Context, epoch int) (caller, error) {
 	}
 }
 
+// close hangs up on all that wait, and on those that come later.
 func (c *callers) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -77,6 +77,7 @@ const headerBytes = 32
 // each other's words.
 const wire = 1
 
+// append encodes the header, in headerBytes bytes.
 func (h header) append(to []byte) []byte {
 	to = append(to, byte(h.kind), wire, 0, 0)
 	to = binary.LittleEndian.AppendUint32(to, h.epoch)

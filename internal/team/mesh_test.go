@@ -208,6 +208,7 @@ func TestExchangesOfAllSizes(t *testing.T) {
 	wg.Wait()
 }
 
+// TestMessagesOfAnotherVersionAreRefused: a header of another encoding is refused before its words are read.
 func TestMessagesOfAnotherVersionAreRefused(t *testing.T) {
 	h := header{kind: helloMessage, epoch: 3, training: 7}
 	b := h.append(nil)
@@ -217,6 +218,7 @@ func TestMessagesOfAnotherVersionAreRefused(t *testing.T) {
 	}
 }
 
+// FuzzReadWords: any bytes are an error or words that encode to as many as were read.
 func FuzzReadWords(f *testing.F) {
 	f.Add(appendWords(nil, []int64{1, 0, -5, 0, 0, math.MaxInt64}), uint16(6))
 	f.Add(appendWords(nil, make([]int64, 130)), uint16(130))
