@@ -51,7 +51,7 @@ var ceilings = map[string]int{
 	"internal/notify":              554,
 	"internal/page":                2705,
 	"internal/page/pagetest":       370,
-	"internal/page/plot":           601,
+	"internal/page/plot":           603,
 	"internal/problem":             120,
 	"internal/program":             1278,
 	"internal/program/environment": 206,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_566
+const maxLines = 110_568
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

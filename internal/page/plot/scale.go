@@ -222,7 +222,9 @@ func logTicks(low, high float64, n int) []float64 {
 				}
 			}
 		}
-		if len(out) <= n+2 && len(out) >= 2 || len(of) == 1 && len(out) > 0 {
+		k := len(out) - 1 // 8 and 9 lie closest
+		apart := len(of) < 9 || k < 1 || 2*float64(n)*math.Log(out[k]/out[k-1]) > math.Log(high/low)
+		if apart && k <= n+1 && k >= 1 || len(of) == 1 && len(out) > 0 {
 			return few(out)
 		}
 	}

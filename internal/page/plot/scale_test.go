@@ -42,3 +42,12 @@ func TestNoExponents(t *testing.T) {
 		}
 	}
 }
+
+// TestTicksKeepApart: on a logarithmic axis 8 and 9 of a decade are left out where their labels would touch.
+func TestTicksKeepApart(t *testing.T) {
+	for high, want := range map[float64]int{0.1: 3, 0.03: 2} { // 2, 5 and 10 %; 2 and 3 %
+		if got := logTicks(0.0108, high, 7); len(got) != want {
+			t.Errorf("from .0108 to %v: ticks at %v, expected %d", high, got, want)
+		}
+	}
+}
