@@ -128,7 +128,7 @@ func TestAcceptancePasses(t *testing.T) {
 	r := newRun(t)
 	r.do("")
 	if r.code != 0 {
-		t.Fatalf("exit code %d:\n%s", r.code, r.out)
+		t.Fatalf("the run ended with exit code %d, want 0:\n%s", r.code, r.out)
 	}
 	order := []string{"gcloud auth print", "make build", "terraform .* init", "services enable .*pubsub",
 		"identity create .*pubsub", "identity create .*run", "identity create .*artifactregistry", "terraform .* apply",
@@ -151,7 +151,7 @@ func TestAcceptancePasses(t *testing.T) {
 	for _, pattern := range order {
 		at := r.called(pattern)
 		if at <= last {
-			t.Errorf("%s is call %d, the one before it %d", pattern, at, last)
+			t.Errorf("%s is call %d, the one before it %d; want it later", pattern, at, last)
 		}
 		last = max(last, at)
 	}
@@ -164,7 +164,7 @@ func TestAcceptancePasses(t *testing.T) {
 		t.Errorf("%d expectations met:\n%s", met, report)
 	}
 	if at := strings.Count(strings.Join(r.calls, "\n"), "scheduler jobs run accept-1-sweep-nightly"); at != 3 {
-		t.Errorf("the schedule was fired %d times", at)
+		t.Errorf("the schedule was fired %d times, want 3", at)
 	}
 	r.leavesNoLogin()
 	// The launcher's account may not read services, images and quotas: the operator may.
@@ -175,7 +175,7 @@ func TestAcceptancePasses(t *testing.T) {
 		}
 	}
 	if strings.Contains(r.file("callers"), "doctor of my-project as "+work) {
-		t.Error("doctor is also asked as the launcher")
+		t.Error("doctor is also asked as the launcher, which may not read all it asks for")
 	}
 	// Everything is done in the copy, under its own name.
 	for _, call := range r.calls {
@@ -187,7 +187,7 @@ func TestAcceptancePasses(t *testing.T) {
 	}
 	if text := r.file(work + "terraform/examples/minimal/acceptance_override.tf"); !strings.Contains(text,
 		`name           = "accept-1"`) || r.exists("terraform/examples/minimal/acceptance_override.tf") {
-		t.Errorf("names of its own: %s", text)
+		t.Errorf("want the name accept-1 in the copy alone, got: %s", text)
 	}
 }
 
@@ -220,11 +220,12 @@ func TestAcceptanceFails(t *testing.T) {
 			}
 			if r.code == 0 || step != "28. destroy" && r.called("terraform .* destroy") >= 0 ||
 				r.called("launcher cancel") >= 0 && step != "28. destroy" {
-				t.Errorf("exit code %d; calls %q", r.code, r.calls)
+				t.Errorf("a step failed: exit code %d, want another than 0, and nothing removed; calls "+
+					"%q", r.code, r.calls)
 			}
 			if report := r.file(work + "report.md"); strings.Count(report, "**NOT MET**") != 1 ||
 				!strings.Contains(report, "NOT PASSED") {
-				t.Errorf("report:\n%s", report)
+				t.Errorf("want one expectation that is not met, and NOT PASSED, in the report:\n%s", report)
 			}
 			r.leavesNoLogin()
 		})
@@ -250,13 +251,14 @@ func TestAcceptanceWaitsForMetrics(t *testing.T) {
 		}
 	}
 	if (applied-1)*pause < enough {
-		t.Errorf("applied %d times, which is %d seconds", applied, (applied-1)*pause)
+		t.Errorf("applied %d times, which is %d seconds; want at least %d", applied, (applied-1)*pause, enough)
 	}
 	r = newRun(t)
 	r.do("", "FAIL=identity create .*run")
 	r.says("stopped in 5. create", "Nothing that costs was created")
 	if r.code == 0 || r.called("terraform .* apply") >= 0 {
-		t.Errorf("exit code %d, %q", r.code, r.calls)
+		t.Errorf("a step failed before anything costs: exit code %d, calls %q; want another than 0, and no "+
+			"apply", r.code, r.calls)
 	}
 }
 
@@ -314,7 +316,7 @@ func TestAcceptanceSeesWhatIsWrong(t *testing.T) {
 			r.do("", "SAY="+say)
 			r.says("stopped in " + want)
 			if r.code == 0 {
-				t.Errorf("it passed:\n%s", r.out)
+				t.Errorf("a wrong answer passed, want exit code other than 0:\n%s", r.out)
 			}
 		})
 	}
@@ -340,7 +342,7 @@ func TestAcceptanceSeesWhatIsWrong(t *testing.T) {
 	r.do("", `SAY=launcher status --json=>"sweep": "nightly-20261121-0200"
 "sweep": "nightly-20261121-0201"`)
 	if r.code == 0 || !strings.Contains(r.out, "stopped in 27. schedule") {
-		t.Errorf("two sweeps of one time passed:\n%s", r.out)
+		t.Errorf("two sweeps of one time passed, want the run stopped at the schedule:\n%s", r.out)
 	}
 }
 
@@ -377,7 +379,7 @@ func TestAcceptanceInterruptedAndRemoved(t *testing.T) {
 	r := newRun(t)
 	r.do("", "INTERRUPT=launcher watch accept-1-1")
 	if r.code == 0 || r.called("terraform .* destroy") >= 0 {
-		t.Fatalf("exit code %d, %q", r.code, r.calls)
+		t.Fatalf("interrupted: exit code %d, calls %q; want another than 0, and nothing destroyed", r.code, r.calls)
 	}
 	r.says("stopped in 16. watch", "accept-1-1", "module.coppice.google_storage_bucket.coppice",
 		"make acceptance-destroy")
@@ -392,12 +394,13 @@ func TestAcceptanceInterruptedAndRemoved(t *testing.T) {
 	r.do("destroy")
 	if r.code != 0 || r.called("launcher cancel accept-1-1") < 0 ||
 		r.called("terraform .* destroy") < r.called("launcher cancel") || r.file("state") != "" {
-		t.Errorf("exit code %d, %q:\n%s", r.code, r.calls, r.out)
+		t.Errorf("destroyed: exit code %d, calls %q; want 0, sweeps cancelled before, and no state "+
+			"left:\n%s", r.code, r.calls, r.out)
 	}
 	r.leavesNoLogin()
 	r.do("destroy") // nothing is left, so nothing is done
 	if r.code != 0 || r.called("terraform .* destroy") >= 0 {
-		t.Errorf("exit code %d, %q", r.code, r.calls)
+		t.Errorf("destroyed once more: exit code %d, calls %q; want 0, and nothing done", r.code, r.calls)
 	}
 	r.do("destroy", "NAME=coppice")
 	if r.code == 0 || r.called("terraform") >= 0 {
@@ -415,19 +418,19 @@ func TestAcceptanceRemovesWhereItWas(t *testing.T) {
 		r.says("stopped in 13. quote")
 		r.do("destroy", later)
 		if r.code != 0 || r.file("state") != "" {
-			t.Errorf("exit code %d:\n%s", r.code, r.out)
+			t.Errorf("destroyed: exit code %d; want 0, and no state left:\n%s", r.code, r.out)
 		}
 		planned := 0
 		for _, call := range r.calls {
 			if strings.Contains(call, "-var location=") {
 				planned++
 				if !strings.Contains(call, "-var location=europe-west4 ") {
-					t.Errorf("elsewhere: %s", call)
+					t.Errorf("want all in europe-west4, got: %s", call)
 				}
 			}
 		}
 		if planned != 2 {
-			t.Errorf("applied and destroyed in %q", r.calls)
+			t.Errorf("want a location for apply and for destroy; calls %q", r.calls)
 		}
 	}
 }
@@ -438,7 +441,8 @@ func TestAcceptanceAsksFirst(t *testing.T) {
 	r := newRun(t)
 	r.do("", "YES=")
 	if r.code == 0 || len(r.calls) > 0 || r.exists("build") {
-		t.Errorf("exit code %d, %q", r.code, r.calls)
+		t.Errorf("without a yes: exit code %d, calls %q; want another than 0, and nothing called or "+
+			"made", r.code, r.calls)
 	}
 	r.says("What it costs", "Type the name of the project", "nothing was created")
 	for _, setting := range []string{"PROJECT=", "PROJECT=a b", "PROJECT=x;id", "PROJECT=$(id)", "PROJECT=../x",
@@ -449,7 +453,8 @@ func TestAcceptanceAsksFirst(t *testing.T) {
 		for _, dry := range []string{"DRY=", "DRY=1"} {
 			r.do("", setting, dry)
 			if r.code == 0 || len(r.calls) > 0 || r.exists("build") {
-				t.Errorf("%s %s: exit code %d, %q:\n%s", setting, dry, r.code, r.calls, r.out)
+				t.Errorf("%s %s: exit code %d, calls %q; want another than 0, and nothing called or "+
+					"made:\n%s", setting, dry, r.code, r.calls, r.out)
 			}
 		}
 	}
@@ -461,7 +466,7 @@ func TestAcceptanceDry(t *testing.T) {
 	before := r.names()
 	r.do("", "DRY=1", "YES=")
 	if r.code != 0 || len(r.calls) > 0 || !slices.Equal(before, r.names()) {
-		t.Errorf("exit code %d, calls %q", r.code, r.calls)
+		t.Errorf("dry: exit code %d, calls %q; want 0, and nothing called or made", r.code, r.calls)
 	}
 	wet := newRun(t)
 	wet.do("")
@@ -480,7 +485,7 @@ func TestAcceptanceDry(t *testing.T) {
 	}
 	// the three sweeps that it cancels, of which there are none
 	if dry, all := len(shown(r.out)), len(shown(wet.out)); dry != all-3 {
-		t.Errorf("%d commands dry, %d for real", dry, all)
+		t.Errorf("%d commands dry, %d for real; want three fewer", dry, all)
 	}
 }
 

@@ -163,7 +163,7 @@ func TestGoldenEnvironment(t *testing.T) {
 	})
 	for name := range set {
 		if !slices.Contains(read, name) {
-			t.Errorf("%s is set and nobody reads it", name)
+			t.Errorf("%s is set and nobody reads it; want each to be read, or gone", name)
 		}
 	}
 	for _, name := range read {

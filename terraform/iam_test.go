@@ -60,7 +60,7 @@ func TestTableHasNoWideRights(t *testing.T) {
 	}
 	for role := range table.Roles {
 		if !slices.ContainsFunc(table.Bindings, func(b Binding) bool { return b.Role == role }) {
-			t.Errorf("%s: nobody has the role", role)
+			t.Errorf("%s: nobody has the role; want it granted, or gone", role)
 		}
 	}
 }
@@ -130,7 +130,7 @@ func TestPermissions(t *testing.T) {
 		"monitoring.timeSeries.create",
 		"storage.objects.create", "storage.objects.get", "storage.objects.list", "telemetry.metrics.write",
 	}) {
-		t.Errorf("the aggregator on the sweeps bucket: %q", may)
+		t.Errorf("the aggregator on the sweeps bucket may %q; want to make and read objects, not to delete them", may)
 	}
 }
 
@@ -300,7 +300,7 @@ func TestTableCoversTheCalls(t *testing.T) {
 		}
 		must(w.identity, w.bucket, "storage.objects.create", w.where)
 		if err := table.Check(w.identity, w.bucket, "storage.objects.delete"); (err == nil) != w.overwrites {
-			t.Errorf("%s: overwrites %t, may delete %t", w.where, w.overwrites, err == nil)
+			t.Errorf("%s: overwrites %t, may delete %t; want both or none", w.where, w.overwrites, err == nil)
 		}
 	}
 	for _, bucket := range []string{DatasetsBucket, SweepsBucket} {
@@ -410,7 +410,7 @@ func (r *run) checkNothingOfTheUsers(folder string) {
 		}
 		seen = seen || d.Name() == "main.tf"
 		if text, err := os.ReadFile(path); err != nil || string(text) == "somebody's own" {
-			r.t.Errorf("%s is in the copy (%v)", path, err)
+			r.t.Errorf("%s is in the copy (%v); want nothing of the user's there", path, err)
 		}
 		return nil
 	})
@@ -426,7 +426,7 @@ func TestAcceptanceTakesNothingAlong(t *testing.T) {
 	r.own()
 	r.do("")
 	if r.code != 0 {
-		t.Fatalf("exit code %d:\n%s", r.code, r.out)
+		t.Fatalf("the run ended with exit code %d, want 0:\n%s", r.code, r.out)
 	}
 	r.checkNothingOfTheUsers(work + "terraform")
 }
@@ -525,7 +525,7 @@ func TestCheckTakesNothingAlong(t *testing.T) {
 	r := walking(t, "echo the-stand-in.rc")
 	r.shell("sh", "terraform/check.sh")
 	if r.code != 0 || r.called("^terraform test") < 0 {
-		t.Fatalf("exit code %d, %q:\n%s", r.code, r.calls, r.out)
+		t.Fatalf("check.sh ended with exit code %d, calls %q; want 0, with terraform test:\n%s", r.code, r.calls, r.out)
 	}
 	r.checkNothingOfTheUsers("kept")
 }

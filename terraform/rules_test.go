@@ -33,7 +33,7 @@ func readModule(t *testing.T) module {
 	t.Helper()
 	files, err := filepath.Glob("*.tf")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("%d files, %v", len(files), err)
+		t.Fatalf("found %d files of Terraform, %v; want some", len(files), err)
 	}
 	m := module{resources: map[string]int{}}
 	parser := hclparse.NewParser()
@@ -192,7 +192,7 @@ func TestReadmeHasEveryInputAndOutput(t *testing.T) {
 func TestExamplesHaveReadmes(t *testing.T) {
 	examples, err := filepath.Glob("examples/*")
 	if err != nil || len(examples) < 3 {
-		t.Fatalf("%d examples, %v", len(examples), err)
+		t.Fatalf("found %d examples, %v; want at least 3", len(examples), err)
 	}
 	variable := regexp.MustCompile(`(?ms)^variable "([a-z_]+)" \{(.*?)^\}`)
 	for _, dir := range examples {
@@ -249,7 +249,7 @@ func TestNoKeysAndNobodyIsEverybody(t *testing.T) {
 		return nil
 	})
 	if err != nil || read < 20 {
-		t.Fatalf("%d files read: %v", read, err)
+		t.Fatalf("%d files read, want at least 20: %v", read, err)
 	}
 	for why, example := range map[string]string{
 		"a service account's key: workload identity only": `resource "google_service_account_key" "x" {}`,
@@ -306,7 +306,7 @@ func TestOperatorsMayDoWhatTheyAreAskedTo(t *testing.T) {
 			known = true
 			seen = append(seen, begin)
 			if err := table.Check("operators", need.resource, need.permission); err != nil {
-				t.Errorf("operators are asked to type %q: %v", c, err)
+				t.Errorf("operators are asked to type %q, and may not: %v", c, err)
 			}
 		}
 		if !known {
@@ -469,7 +469,7 @@ func TestWhatANewAccountNeeds(t *testing.T) {
 	doctor := read("../launcher/internal/doctor/machines.go")
 	metrics := regexp.MustCompile(`need\{"([A-Z_]+)", "([A-Z_]*)"`).FindAllStringSubmatch(doctor, -1)
 	if len(metrics) < 4 {
-		t.Errorf("doctor compares %q", metrics)
+		t.Errorf("doctor compares %q; want at least four quotas", metrics)
 	}
 	for _, m := range append(metrics, []string{"", "CPUS_ALL_REGIONS", "N2_CPUS"}) {
 		for _, metric := range m[1:] {

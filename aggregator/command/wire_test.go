@@ -50,6 +50,6 @@ func TestCallers(t *testing.T) {
 	c = must.Get(callers(t.Context(), env))(t)
 	_, behind := c.Verify(t.Context(), stripped)
 	if !errors.As(before, &refused) || !errors.As(behind, &refused) || before.Error() == behind.Error() {
-		t.Errorf("in front %v, behind Cloud Run %v", before, behind)
+		t.Errorf("refused in front with %v, behind Cloud Run with %v; want two reasons", before, behind)
 	}
 }

@@ -54,7 +54,7 @@ func (c *Calibrator) String() string {
 	return "sigmoid(raw)"
 }
 
-// Predict returns the probability for a raw score; NaN for NaN.
+// Predict returns the probability for a raw score; NaN for NaN. A score beyond maxRaw counts as that.
 func (c *Calibrator) Predict(raw float64) float64 {
 	if math.IsNaN(raw) {
 		return raw

@@ -31,7 +31,7 @@ func (s SplitsOfGroups) Add(group uint64, split uint8) {
 	}
 }
 
-// Divided returns nil if no group is in both train and valid.
+// Divided counts the groups that are in both train and valid, whose bits are the lowest two; nil if there is none.
 func (s SplitsOfGroups) Divided() *Divided {
 	d := Divided{Of: len(s)}
 	for _, in := range s {

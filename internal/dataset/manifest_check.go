@@ -158,7 +158,8 @@ func (m *Manifest) checkRoles() error {
 	return nil
 }
 
-// checkValues rejects columns that no expression can name, or that are there twice.
+// checkValues rejects columns that no expression can name, that are there twice, or are more than 100; place is the
+// first such one. An expression's own names (label, prediction, weight) are not columns'.
 func checkValues(names []string) (place int, err error) {
 	for i, name := range names {
 		r, err := expression.CompileRows(name)

@@ -16,7 +16,8 @@ type mapping struct {
 	data []byte
 }
 
-// mapFile maps the file at path, which must have exactly size bytes. name is its name in errors.
+// mapFile maps the file at path, which must have exactly size bytes, at least one; otherwise, or without the file, the
+// error is of kind Damaged. name is its name in errors.
 func mapFile(path, name string, size int64) (*mapping, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -126,7 +126,8 @@ func verifyFiles(ctx context.Context, threads int, files []FileInfo, path func(F
 	})
 }
 
-// hashRest computes the missing checksums in the files of a new dataset.
+// hashRest computes the checksums that the files of a new dataset lack, which are empty, into files. progress counts
+// bytes.
 func hashRest(ctx context.Context, threads int, files []FileInfo, path func(FileInfo) string,
 	progress func(done, total int64)) error {
 	unknown := func(file, block int) bool { return files[file].Blocks[block] == "" }

@@ -451,7 +451,7 @@ func standardError(m metric.Metric, in metric.Input, seed uint64, most int) floa
 	return i.Error * math.Sqrt(float64(len(some.Label))/float64(n))
 }
 
-// everyNthRow is everyNth of rows of so many values.
+// everyNthRow is everyNth of rows of width values each, one after the other.
 func everyNthRow(all []float64, width, n int) []float64 {
 	if width == 1 || n == 1 {
 		return everyNth(all, n)

@@ -173,7 +173,7 @@ func (c *comparison) learnAll(ask func(*Profile) float64) usual {
 	return c.learnUsual(func(p *Profile) (float64, bool) { return ask(p), true })
 }
 
-// learnColumn is learn for a number of one column.
+// learnColumn is learnUsual for a number of one column; a night without the column is left out.
 func (c *comparison) learnColumn(name string, ask func(*Column) float64) usual {
 	return c.learnUsual(func(p *Profile) (float64, bool) {
 		if k := p.column(name); k != nil {

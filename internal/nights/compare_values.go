@@ -235,7 +235,8 @@ func (c *comparison) levelFactors(column, old *Column) []float64 {
 	return factors
 }
 
-// quantileFactors returns the ratios of the quantiles.
+// quantileFactors divides the quantiles of a by those of b, without the outermost, where outliers are, and each value
+// of b once. It is nil unless both are numbers; factors that are not above 0 and finite are left out.
 func quantileFactors(a, b *Column) []float64 {
 	if a.Kind != Number || len(b.Quantiles) != len(a.Quantiles) {
 		return nil

@@ -84,7 +84,7 @@ func TestBrowserFile(t *testing.T) {
 
 	// Times are the reader's.
 	if text := p.Text("document.querySelector('time').textContent"); !strings.HasPrefix(text, "2026-11-2") {
-		t.Errorf("a time is %q", text)
+		t.Errorf("a time is %q, want the day of the reader's zone", text)
 	}
 
 	// A filter acts on all plots.

@@ -23,7 +23,8 @@ type Listed struct {
 	Rows  [][]string
 }
 
-// heading is what the table begins with on a page.
+// heading is what the table begins with on a page. A # behind a name says that its column is numbers, which sort and
+// align as such: all columns of numbers but the first.
 func (t Listed) heading() heading {
 	h := heading{ID: "t-" + strings.ToLower(strings.Fields(t.Title)[0]), Title: t.Title, Names: slices.Clone(t.Head)}
 	for i := range h.Names {

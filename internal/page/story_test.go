@@ -430,11 +430,11 @@ func TestAnUnusualTableIsAmber(t *testing.T) {
 		class, text, _ := strings.Cut(tc.page, "|")
 		got := write(t, d)
 		if !strings.Contains(got, `class="answer `+class) || !strings.Contains(said(got), text) {
-			t.Errorf("%+v: the page begins with %.300q", tc, said(got))
+			t.Errorf("%+v: the page begins with %.300q, want the class and text of the case", tc, said(got))
 		}
 		found := tc.state == "good" && tc.badge != "b-live|good"
 		if n := strings.Contains(said(got), "Found: 120 rows; earlier nights had 200 (rows)."); n != found {
-			t.Errorf("%+v: the page says what was found: %t", tc, n)
+			t.Errorf("%+v: the page says what was found: %t, want it of a good night alone", tc, n)
 		}
 		class, text, _ = strings.Cut(tc.badge, "|")
 		badge := `<span class="badge ` + class + `">` + text + `</span>`

@@ -228,7 +228,7 @@ func TestSameViewSameBytes(t *testing.T) {
 		t.Error("the same sweep gave two pages")
 	}
 	if v := page.VersionOf([]byte(a)); len(v) != 64 || v != page.VersionOf([]byte(b)) {
-		t.Errorf("the version is %q", v)
+		t.Errorf("the version is %q, want 64 digits, of the same page the same", v)
 	}
 	if v := page.VersionOf([]byte(write(t, sample(51)))); v == page.VersionOf([]byte(a)) {
 		t.Error("another sweep has the same version")
@@ -542,7 +542,7 @@ func TestPolicy(t *testing.T) {
 		}
 	}
 	if strings.Contains(page.Policy, "unsafe") || strings.Contains(page.Policy, "*") {
-		t.Errorf("the policy is %q", page.Policy)
+		t.Errorf("the policy is %q, want nothing unsafe, and no *", page.Policy)
 	}
 	if regexp.MustCompile(`\s(style|on[a-z]+)=`).MatchString(visible(text)) {
 		t.Error("an attribute that the policy forbids")

@@ -277,7 +277,7 @@ func (r *Registry) readObject(ctx context.Context, object string, limit int64) (
 	return data, attrs.Generation, nil
 }
 
-// create writes a record if it does not exist.
+// create writes a record if it does not exist; created is false, without an error, if it does.
 func (r *Registry) create(ctx context.Context, object string, record any) (created bool, err error) {
 	data, err := encode(record)
 	if err != nil {

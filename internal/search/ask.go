@@ -190,8 +190,9 @@ func (a *asker) fromRest() *Suggestion {
 	return nil
 }
 
-// exhausted says that all configurations of a space are known already.
-func (a *asker) exhausted(missing, wanted int) error {
+// exhaustedError is the error about missing of the wanted trials: all configurations of the space are known, or those
+// that are not were not found.
+func (a *asker) exhaustedError(missing, wanted int) error {
 	space := fmt.Sprintf("%d draws from search.random broke a constraint or were known", attempts)
 	if a.size > 0 && a.size <= maxEnumerated {
 		space = fmt.Sprintf("search.random has %d configurations before constraints", a.size)

@@ -115,7 +115,7 @@ func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params)
 
 	s := a.byMethod()
 	if s == nil {
-		return Suggestion{}, a.exhausted(1, 1)
+		return Suggestion{}, a.exhaustedError(1, 1)
 	}
 	if s.Trial = trial; weights != "" {
 		s.Reason += "; " + weights

@@ -75,6 +75,7 @@ func newAxis(one sampler, dist sweep.Distribution) axis {
 	case dist.Int != nil:
 		a.minimum, a.step = float64(dist.Int[0]), 1
 	case dist.LogInt != nil:
+		// Half a step beyond either end, since draws are rounded: the ends are as likely as their neighbours.
 		low, high := float64(dist.LogInt[0])-0.5, float64(dist.LogInt[1])+0.5
 		a.log, a.minimum, a.step = true, float64(dist.LogInt[0]), 1
 		a.low, a.span = math.Log(low), math.Log(high/low)

@@ -25,7 +25,7 @@ func Next(r Ask) ([]Suggestion, error) {
 			s = a.byMethod()
 		}
 		if s == nil {
-			return out, a.exhausted(r.Number-len(out), r.Number)
+			return out, a.exhaustedError(r.Number-len(out), r.Number)
 		}
 		s.Trial = a.next
 		out = append(out, *s)

@@ -84,7 +84,7 @@ func (b *breeder) member(trial int) (Suggestion, error) {
 		b.tabu = func(params sweep.Params) bool { return b.taken[keyFrom(nil, params)] }
 		s := b.byMethod()
 		if s == nil {
-			return Suggestion{}, b.exhausted(1, 1)
+			return Suggestion{}, b.exhaustedError(1, 1)
 		}
 		return Suggestion{Trial: trial, Params: s.Params, Source: sweep.MethodPBT,
 			Reason: "the first generation is drawn by the seed and the trial's number"}, nil
@@ -121,7 +121,7 @@ func (b *breeder) member(trial int) (Suggestion, error) {
 		}
 	}
 	if !goesOn {
-		return Suggestion{}, b.exhausted(1, 1)
+		return Suggestion{}, b.exhaustedError(1, 1)
 	}
 	s := b.before[own]
 	return from(trial, s, normalizeNumbers(s.Params),

@@ -354,7 +354,7 @@ type Curve struct {
 }
 
 // Add adds the score after a tree. If the tree does not follow the previous one, or the score is not finite, the curve
-// starts over.
+// starts over. A full curve drops every second score, and from then on takes half as many trees.
 func (c *Curve) Add(tree int, score float64) {
 	follows := tree == c.last+1
 	c.last = tree

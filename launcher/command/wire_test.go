@@ -169,7 +169,7 @@ func TestJobsOfFallbacks(t *testing.T) {
 		labels[job.Labels[batch.PlanLabel]] = true
 	}
 	if len(labels) != 3 {
-		t.Errorf("%d labels", len(labels))
+		t.Errorf("%d labels of plans; want three that differ", len(labels))
 	}
 	p.Spec.Machine.LocalSSD = 4
 	if _, err := j.Request(p); err == nil || !strings.HasSuffix(err.Error(), "(rule local-ssd-count)") {

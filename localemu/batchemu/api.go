@@ -122,7 +122,7 @@ func checkRequestID(id string) error {
 	return nil
 }
 
-// GetJob returns one job.
+// GetJob returns a job as it is now; NotFound if there is none, or none any more.
 func (s *Server) GetJob(_ context.Context, r *batchpb.GetJobRequest) (*batchpb.Job, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

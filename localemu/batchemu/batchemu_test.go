@@ -48,7 +48,7 @@ func TestSuccess(t *testing.T) {
 	w := newWorld(t, nil)
 	job := w.create("nightly-1", "ok", 3, nil)
 	if job.Status.State != batchpb.JobStatus_QUEUED || job.Uid == "" || job.Name != parent+"/jobs/nightly-1" {
-		t.Errorf("created %v", job)
+		t.Errorf("created %v; want it queued, with its name and a UID", job)
 	}
 	job = w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
 	want := []string{
@@ -62,10 +62,10 @@ func TestSuccess(t *testing.T) {
 	g := job.Status.TaskGroups["group0"]
 	if !cmp.Equal(g.Counts, map[string]int64{"SUCCEEDED": 3}) || g.Instances[0].MachineType != "n2-highmem-16" ||
 		g.Instances[0].TaskPack != 3 {
-		t.Errorf("group %v", g)
+		t.Errorf("the group is %v; want three tasks done on one n2-highmem-16", g)
 	}
 	if job.Status.RunDuration.AsDuration() <= 0 {
-		t.Errorf("run duration %v", job.Status.RunDuration)
+		t.Errorf("the job ran for %v, want more than nothing", job.Status.RunDuration)
 	}
 	want = []string{
 		"Task state is updated from PENDING to RUNNING on zones/us-central1-a/instances/I.",
@@ -126,7 +126,7 @@ func TestRetryByExitCode(t *testing.T) {
 	}
 	if e := task.Status.StatusEvents[1]; e.TaskExecution.GetExitCode() != 75 ||
 		e.TaskState != batchpb.TaskStatus_FAILED {
-		t.Errorf("event %v", e)
+		t.Errorf("the event is %v, want a failure with exit code 75", e)
 	}
 	w.log("retry-1", 1, 0)
 	w.log("retry-1", 1, 1)
@@ -139,7 +139,7 @@ func TestPermanentFailureFailsTheJob(t *testing.T) {
 	job = w.waitState(job.Name, batchpb.JobStatus_FAILED)
 	if counts := job.Status.TaskGroups["group0"].Counts; !cmp.Equal(counts,
 		map[string]int64{"FAILED": 1, "SUCCEEDED": 5}) {
-		t.Errorf("counts %v", counts)
+		t.Errorf("the counts are %v, want one failed and five succeeded", counts)
 	}
 	last := job.Status.StatusEvents[len(job.Status.StatusEvents)-1].Description
 	pattern := `^Job state is set from RUNNING to FAILED for job ` + job.Name +
@@ -147,7 +147,7 @@ func TestPermanentFailureFailsTheJob(t *testing.T) {
 		`due to the following task event: "Task state is updated from RUNNING to FAILED on ` +
 		`zones/us-central1-a/instances/\d+ with exit code 3\."$`
 	if !regexp.MustCompile(pattern).MatchString(last) {
-		t.Errorf("event %q", last)
+		t.Errorf("the last event is %q, want the task that failed and its exit code 3", last)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestMaxRunDuration(t *testing.T) {
 	last := events[len(events)-1]
 	if last.TaskExecution.GetExitCode() != 50005 ||
 		!strings.HasSuffix(last.Description, " due to task runs over the maximum runtime with exit code 50005.") {
-		t.Errorf("event %v", last)
+		t.Errorf("the last event is %v, want exit code 50005 for a task that ran too long", last)
 	}
 }
 
@@ -209,18 +209,18 @@ func TestCancelWhileRunning(t *testing.T) {
 			must.Get(op.Wait(w.ctx))(t)
 			job = w.waitState(job.Name, batchpb.JobStatus_CANCELLED)
 			if counts := job.Status.TaskGroups["group0"].Counts; !cmp.Equal(counts, map[string]int64{"UNEXECUTED": 3}) {
-				t.Errorf("counts %v", counts)
+				t.Errorf("the counts are %v, want three that were not executed", counts)
 			}
 			want := []string{"QUEUED to SCHEDULED", "SCHEDULED to RUNNING", "RUNNING to CANCELLATION_IN_PROGRESS",
 				"CANCELLATION_IN_PROGRESS to CANCELLED"}
 			for i, text := range jobTexts(job) {
 				if !strings.Contains(text, want[i]) {
-					t.Errorf("event %d: %q", i, text)
+					t.Errorf("event %d: %q, want the next state of a cancelled job", i, text)
 				}
 			}
 			op, err = w.client.CancelJob(w.ctx, &batchpb.CancelJobRequest{Name: job.Name})
 			if err != nil || !op.Done() {
-				t.Errorf("cancelling a finished job: done %v, %v", op.Done(), err)
+				t.Errorf("cancelling a finished job: done %v, %v; want it done at once", op.Done(), err)
 			}
 		})
 	}
@@ -240,7 +240,7 @@ func TestTwentyTasksOnTwoMachines(t *testing.T) {
 		perVM[w.task(job.Name, i).Status.StatusEvents[0].Description]++
 	}
 	if len(perVM) != 2 {
-		t.Errorf("tasks per machine: %v", perVM)
+		t.Errorf("tasks per machine: %v; want two machines", perVM)
 	}
 }
 
@@ -254,11 +254,11 @@ func TestParallelismIsALimit(t *testing.T) {
 	got := must.Get(w.client.GetJob(w.ctx, &batchpb.GetJobRequest{Name: job.Name}))(t)
 	if counts := got.Status.TaskGroups["group0"].Counts; !cmp.Equal(counts,
 		map[string]int64{"RUNNING": 3, "PENDING": 2}) {
-		t.Errorf("counts %v", counts)
+		t.Errorf("the counts are %v, want three running and two pending", counts)
 	}
 	entries, err := os.ReadDir(filepath.Join(w.dir, "machines", "limit-1"))
 	if err != nil || len(entries) != 2 {
-		t.Errorf("machines %v, %v", entries, err)
+		t.Errorf("the machines are %v, %v; want two", entries, err)
 	}
 }
 
@@ -278,7 +278,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	w.server.Close()
 	for _, pid := range pids {
 		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-			t.Errorf("process %d: %v", pid, err)
+			t.Errorf("process %d: %v; want it gone with the server", pid, err)
 		}
 	}
 	if entries, err := os.ReadDir(filepath.Join(w.dir, "machines")); err != nil || len(entries) != 0 {
@@ -292,10 +292,10 @@ func TestUnstartableProgram(t *testing.T) {
 	job := w.create("absent-1", "ok", 1, nil)
 	w.waitState(job.Name, batchpb.JobStatus_FAILED)
 	if e := w.task(job.Name, 0).Status.StatusEvents[0]; e.TaskExecution.GetExitCode() != 50000 {
-		t.Errorf("event %v", e)
+		t.Errorf("the event is %v, want exit code 50000", e)
 	}
 	if log := w.log("absent-1", 0, 0); !strings.Contains(log, "no such file") {
-		t.Errorf("log %q", log)
+		t.Errorf("the log is %q, want that there is no such file", log)
 	}
 }
 
@@ -316,10 +316,10 @@ func TestIdempotence(t *testing.T) {
 	other := w.request("once-1", "hang", 1, nil)
 	other.Parent = "projects/other/locations/us-central1"
 	if _, err = w.client.CreateJob(w.ctx, other); status.Code(err) != codes.FailedPrecondition {
-		t.Errorf("same id elsewhere: %v", err)
+		t.Errorf("created the same id elsewhere: got %v, want FailedPrecondition", err)
 	}
 	if _, err = w.client.GetJob(w.ctx, &batchpb.GetJobRequest{Name: parent + "/jobs/of-an-earlier-run"}); status.Code(err) != codes.NotFound {
-		t.Errorf("unknown job: %v", err)
+		t.Errorf("asked for an unknown job: got %v, want NotFound", err)
 	}
 }
 

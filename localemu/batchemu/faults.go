@@ -107,8 +107,9 @@ func (j *job) lacks(code, message string, args ...any) {
 			fmt.Sprintf(message, args...)})
 }
 
-// granted is how many of its machines the job gets.
-func (j *job) granted() int {
+// grantMachines returns how many of its machines the job gets beside those of the others, where a fault limits the
+// vCPUs of all; 0 is no limit. If it gets fewer, an event says so as Compute Engine does.
+func (j *job) grantMachines() int {
 	s, limit := j.srv, j.srv.opts.Faults.CPUs
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,11 +30,11 @@ func TestFaultsAfterATime(t *testing.T) {
 	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
 	if events := w.task(job.Name, 0).Status.StatusEvents; len(events) != 4 ||
 		events[1].TaskExecution.GetExitCode() != 50002 {
-		t.Errorf("events %v", events)
+		t.Errorf("the events are %v; want a machine lost with exit code 50002, and a second attempt", events)
 	}
 	for _, bad := range []map[int][]sweep.Duration{{-1: {0}}, {0: {-1}}, {0: {0, sweep.Duration(maxRunTime + 1)}}} {
 		if CheckLosses(bad) == nil {
-			t.Errorf("%+v passed", bad)
+			t.Errorf("the losses %+v passed, want them refused", bad)
 		}
 	}
 }
@@ -242,10 +242,10 @@ func TestContainerIsRunAsInTheCloud(t *testing.T) {
 	}
 	if log := w.log("boxed-1", 0, 0); !strings.Contains(log, "run\n--scratch="+testSSD+"\n") ||
 		!strings.Contains(log, "\nSCRATCH="+testSSD+"\n") {
-		t.Errorf("inside, paths are the job's: %s", log)
+		t.Errorf("inside, paths are to be the job's: %s", log)
 	}
 	if got := noted(t, filepath.Join(notes, "rm")); !slices.Equal(got, []string{"rm --force " + name}) {
-		t.Errorf("removed %q", got)
+		t.Errorf("removed %q, want the container by its name", got)
 	}
 }
 
@@ -257,7 +257,7 @@ func TestContainerOfAKilledTaskIsRemoved(t *testing.T) {
 	w.server.Close()
 	name := fmt.Sprintf("localemu-%d-boxed-2-0-0", os.Getpid())
 	if got := noted(t, filepath.Join(notes, "rm")); !slices.Equal(got, []string{"rm --force " + name}) {
-		t.Errorf("removed %q", got)
+		t.Errorf("removed %q, want the container by its name", got)
 	}
 }
 
@@ -332,10 +332,10 @@ func TestNotifications(t *testing.T) {
 	}
 	if want := jobsTopic + " SCHEDULED," + jobsTopic + " RUNNING," + jobsTopic +
 		" SUCCEEDED,projects/p/topics/ends SUCCEEDED"; strings.Join(told, ",") != want {
-		t.Errorf("told %q", told)
+		t.Errorf("told %q, want every state in its order, and the end to another topic, too", told)
 	}
 	if data := got[1].Data; !strings.Contains(data, "previousState=SCHEDULED, currentState=RUNNING, timestamp=2") {
-		t.Errorf("data %q", data)
+		t.Errorf("the message is %q, want both states and the time", data)
 	}
 }
 

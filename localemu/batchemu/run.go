@@ -42,7 +42,7 @@ func (j *job) runTasks() (end batchpb.JobStatus_State, because string) {
 	if found, fail := j.settleIn(); !found {
 		return j.starve(fail)
 	}
-	n := j.granted()
+	n := j.grantMachines()
 	if n == 0 {
 		return j.starve(false)
 	}

@@ -82,7 +82,7 @@ func (s *Server) interpret(parent string, job *batchpb.Job) (plan, error) {
 	return p, p.readRunnables(s.image, group.GetTaskSpec())
 }
 
-// checkLabels wants labels that Batch takes.
+// checkLabels wants no more labels than Batch takes, in its characters, and none with a key of Google's own.
 func checkLabels(labels map[string]string) error {
 	if len(labels) > maxLabels {
 		return invalid("%d labels: at most %d", len(labels), maxLabels)

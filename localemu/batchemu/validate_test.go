@@ -111,20 +111,20 @@ func TestCreateJobRefuses(t *testing.T) {
 		r := w.request("x", "ok", 1, nil)
 		r.JobId = id
 		if _, err := w.client.CreateJob(w.ctx, r); status.Code(err) != codes.InvalidArgument {
-			t.Errorf("job id %q: %v", id, err)
+			t.Errorf("created a job with the id %q: got %v, want InvalidArgument", id, err)
 		}
 	}
 	for _, id := range []string{"1", "00000000-0000-0000-0000-000000000000", "6f1f0a6e5a554c0e8a5b3a9a7c7b0001"} {
 		r := w.request("x", "ok", 1, nil)
 		r.RequestId = id
 		if _, err := w.client.CreateJob(w.ctx, r); status.Code(err) != codes.InvalidArgument {
-			t.Errorf("request id %q: %v", id, err)
+			t.Errorf("created a job with the request id %q: got %v, want InvalidArgument", id, err)
 		}
 	}
 	r := w.request("x", "ok", 1, nil)
 	r.Parent = "projects/p"
 	if _, err := w.client.CreateJob(w.ctx, r); status.Code(err) != codes.InvalidArgument {
-		t.Errorf("parent: %v", err)
+		t.Errorf("created a job without a location: got %v, want InvalidArgument", err)
 	}
 }
 
@@ -140,11 +140,11 @@ func TestDefaults(t *testing.T) {
 	})
 	g := job.TaskGroups[0]
 	if g.Parallelism != 40 || g.TaskCountPerNode != 4 { // 16 CPUs, 4 for each task
-		t.Errorf("parallelism %d, per node %d", g.Parallelism, g.TaskCountPerNode)
+		t.Errorf("parallelism %d, per node %d; want 40 and 4", g.Parallelism, g.TaskCountPerNode)
 	}
 	w.waitCount(job.Name, "RUNNING", 40)
 	if e := w.task(job.Name, 0).Status.StatusEvents[0]; !strings.Contains(e.Description, "zones/us-central1-f/") {
-		t.Errorf("event %v", e)
+		t.Errorf("the event is %v, want a machine of us-central1-f", e)
 	}
 }
 
@@ -203,7 +203,7 @@ func TestScriptsComeFirst(t *testing.T) {
 		log := w.log("scripts-1", i, 0)
 		if !strings.HasPrefix(log, "one two 2 mine\n"+ssd+"\nrun\n--scratch="+ssd+"\n") ||
 			strings.Contains(log, "OWN=") {
-			t.Errorf("task %d: %s", i, log)
+			t.Errorf("task %d: the log is not what its scripts and its program write: %s", i, log)
 		}
 	}
 }
@@ -223,11 +223,11 @@ func TestOnlyTheJobOpensItsVolumes(t *testing.T) {
 		})
 		info, err := os.Stat(filepath.Join(w.dir, "machines", id, "vm-0", "ssd"))
 		if err != nil || info.Mode().Perm()|info.Mode()&os.ModeSticky != c.want {
-			t.Errorf("%s: mode %v, %v", id, info.Mode(), err)
+			t.Errorf("%s: the disk has mode %v, %v; want that of the case", id, info.Mode(), err)
 		}
 		w.server.Close()
 		if rm := noted(t, filepath.Join(notes, "rm")); len(rm) != 2 {
-			t.Errorf("%s: removed %q", id, rm)
+			t.Errorf("%s: removed %q, want two containers", id, rm)
 		}
 	}
 }
@@ -241,13 +241,13 @@ func TestFailingScript(t *testing.T) {
 	texts := taskTexts(w.task(job.Name, 0))
 	if !strings.HasSuffix(texts[len(texts)-1],
 		"from RUNNING to FAILED on zones/us-central1-a/instances/I with exit code 7.") || len(texts) != 2 {
-		t.Errorf("events %q", texts)
+		t.Errorf("the events are %q, want a failure with exit code 7, once", texts)
 	}
 	if log := w.log("broken-1", 0, 0); log != "no such disk\n" {
-		t.Errorf("log %q", log)
+		t.Errorf("the log is %q, want what the script says", log)
 	}
 	if _, err := os.Stat(filepath.Join(notes, "run")); !os.IsNotExist(err) {
-		t.Errorf("a container ran: %v", err)
+		t.Errorf("a container ran after a script that failed: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(notes, "rm")); !os.IsNotExist(err) {
 		t.Errorf("a container that never was is removed: %v", err)
@@ -256,12 +256,12 @@ func TestFailingScript(t *testing.T) {
 	job = w.create("broken-2", "ok", 1, first(`[ "$BATCH_TASK_RETRY_ATTEMPT" != 0 ] || exit 75`))
 	w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
 	if codes := exitCodes(w.task(job.Name, 0)); !slices.Equal(codes, []int32{75, 0}) {
-		t.Errorf("exit codes %v", codes)
+		t.Errorf("the exit codes are %v, want 75 and, the second time, 0", codes)
 	}
 	job = w.create("broken-3", "ok", 1, first("kill -9 $$"))
 	w.waitState(job.Name, batchpb.JobStatus_FAILED)
 	if codes := exitCodes(w.task(job.Name, 0)); !slices.Equal(codes, []int32{137}) {
-		t.Errorf("exit codes %v", codes)
+		t.Errorf("the exit codes are %v, want 137 of a kill", codes)
 	}
 }
 
@@ -315,7 +315,7 @@ func TestEndedBetweenRunnables(t *testing.T) {
 			t.Errorf("%+v: another runnable was started", c)
 		}
 		if code, _ := a.outcome(); code != c.code {
-			t.Errorf("%+v: exit code %d", c, code)
+			t.Errorf("%+v: exit code %d; want that of the case", c, code)
 		}
 	}
 }

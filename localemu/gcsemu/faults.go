@@ -107,7 +107,8 @@ func (l *faultList) next(object string) *Fault {
 	return nil
 }
 
-// passes counts a write, unless it comes too early. The lock is held.
+// passes reports whether a write of an object, of which one a second is allowed, comes late enough, and counts it then.
+// burst is how many may come at once. The lock is held.
 func (l *faultList) passes(object string, burst int) bool {
 	ahead := max(time.Until(l.over[object]), 0)
 	if ahead > time.Duration(burst-1)*time.Second {

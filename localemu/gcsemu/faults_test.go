@@ -34,14 +34,14 @@ func TestFaults(t *testing.T) {
 	o := w.b.Object("sweeps/s/trials/0003/result.json")
 	for range 2 {
 		if _, err := w.put(o, "x"); code(err) != 500 {
-			t.Errorf("refused write: %v", err)
+			t.Errorf("a write that is refused: got %v, want status 500", err)
 		}
 	}
 	if _, err := o.Attrs(w.ctx); !errors.Is(err, storage.ErrObjectNotExist) {
-		t.Errorf("a refused write is there: %v", err)
+		t.Errorf("a refused write: looking for it got %v, want that it is not there", err)
 	}
 	if _, err := w.put(o, "x"); err != nil {
-		t.Errorf("third time: %v", err)
+		t.Errorf("the third time a write that is refused twice: got %v, want none", err)
 	}
 	if _, err := w.put(w.b.Object("lost/a/b"), "x"); code(err) != 503 {
 		t.Errorf("lost answer: %v", err)
@@ -55,7 +55,7 @@ func TestFaults(t *testing.T) {
 	for _, bad := range []Fault{{Match: ""}, {Match: "["}, {Match: "a", Times: -1}, {Match: "a", Status: 200},
 		{Match: "a", Delay: -1}, {Match: "a", Delay: 1, Status: 500}} {
 		if bad.Check() == nil {
-			t.Errorf("%+v passed", bad)
+			t.Errorf("the fault %+v passed, want it refused", bad)
 		}
 	}
 }
@@ -148,7 +148,7 @@ func TestAlways(t *testing.T) {
 	w.mustPut("x", "x")
 	for range 20 {
 		if _, err := w.read(w.b.Object("x")); code(err) != 503 {
-			t.Fatalf("a read that is always refused ended with %v", err)
+			t.Fatalf("a read that is always refused ended with %v, want status 503", err)
 		}
 	}
 }
@@ -212,7 +212,7 @@ func TestOddNames(t *testing.T) {
 			t.Errorf("delete %.40q: %v", name, err)
 		}
 		if _, err := w.b.Object(name).Attrs(w.ctx); !errors.Is(err, storage.ErrObjectNotExist) {
-			t.Errorf("after it was deleted %.40q is there: %v", name, err)
+			t.Errorf("after it was deleted, %.40q: got %v, want that it is not there", name, err)
 		}
 	}
 	if left := w.list(nil); len(left) > 0 {
@@ -326,7 +326,7 @@ func TestABucketOfOddNames(t *testing.T) {
 	}
 	must.Do(t, w.b.Object("dir/").Delete(w.ctx))
 	if err := w.b.Delete(w.ctx); err != nil {
-		t.Errorf("deleting an empty bucket: %v", err)
+		t.Errorf("deleting an empty bucket: got %v, want none", err)
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "*", "*")); err != nil || len(left) > 0 {
 		t.Errorf("files are left after the bucket was deleted: %q, %v", left, err)

@@ -277,14 +277,14 @@ func TestLongUploadSpills(t *testing.T) {
 	must.Get(writer.Write(data))(t)
 	must.Do(t, writer.Close())
 	if got, err := w.read(w.b.Object("long")); err != nil || got != string(data) {
-		t.Errorf("%d bytes, %v", len(got), err)
+		t.Errorf("an object written in parts: read %d bytes, %v; want what was written", len(got), err)
 	}
 	if status, body := w.do("POST", "/upload/storage/v1/b/bucket/o?uploadType=media&name=media", nil,
 		string(data)); status != 200 {
 		t.Fatalf("an upload of %d bytes was answered with %d, expected 200: %s", len(data), status, body)
 	}
 	if got, err := w.read(w.b.Object("media")); err != nil || got != string(data) {
-		t.Errorf("%d bytes, %v", len(got), err)
+		t.Errorf("an object written at once: read %d bytes, %v; want what was written", len(got), err)
 	}
 	if _, err := w.put(w.b.Object("long").If(storage.Conditions{DoesNotExist: true}),
 		string(data)); code(err) != http.StatusPreconditionFailed {
@@ -343,7 +343,7 @@ func FuzzContentRange(f *testing.F) {
 		}
 		from, total, err := parseContentRange(text, have)
 		if err == nil && (from < 0 || total < -1) {
-			t.Fatalf("%q: from %d, total %d", text, from, total)
+			t.Fatalf("%q: from %d, total %d; want an error, since neither can be negative", text, from, total)
 		}
 	})
 }
@@ -370,7 +370,7 @@ func FuzzRequest(f *testing.F) {
 		s.serve(httptest.NewRecorder(), r)
 		entries, err := os.ReadDir(dir)
 		if err != nil || len(entries) != 1 {
-			t.Fatalf("%s %s wrote outside: %v %v", method, target, entries, err)
+			t.Fatalf("%s %s wrote outside of its folder: %v %v", method, target, entries, err)
 		}
 	})
 }

@@ -151,7 +151,7 @@ func TestLayouts(t *testing.T) {
 			continue
 		}
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got %v, want none", name, err)
 			continue
 		}
 		s.Close()
@@ -195,6 +195,6 @@ func TestPipes(t *testing.T) {
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	if _, err := Start(l, Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), "a pipe") {
-		t.Errorf("a pipe among the records: %v", err)
+		t.Errorf("started with a pipe among the records: got %v, want an error that names it", err)
 	}
 }

@@ -121,7 +121,7 @@ func TestDelivery(t *testing.T) {
 	got := w.receive(count(5), always)
 	slices.Sort(got)
 	if !slices.Equal(got, numbers(5)) {
-		t.Errorf("received %q", got)
+		t.Errorf("received %q, want each of the five once", got)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestLongMessages(t *testing.T) {
 		t.Error(err)
 	}
 	if got := w.receive(count(1), always); len(got[0]) != 9_000_000 {
-		t.Errorf("%d bytes", len(got[0]))
+		t.Errorf("received %d bytes, want 9,000,000", len(got[0]))
 	}
 }
 
@@ -168,18 +168,18 @@ func TestLimits(t *testing.T) {
 		"topics/abc"} {
 		if _, err := w.client.TopicAdminClient.CreateTopic(w.ctx,
 			&pubsubpb.Topic{Name: name}); status.Code(err) != codes.InvalidArgument {
-			t.Errorf("topic %s: %v", name, err)
+			t.Errorf("created the topic %s: got %v, want InvalidArgument", name, err)
 		}
 	}
 	push := &pubsubpb.Subscription{Name: subscription + "2", Topic: topic,
 		PushConfig: &pubsubpb.PushConfig{PushEndpoint: "http://x"}}
 	if _, err := w.client.SubscriptionAdminClient.CreateSubscription(w.ctx,
 		push); status.Code(err) != codes.Unimplemented {
-		t.Errorf("push: %v", err)
+		t.Errorf("created a subscription that pushes: got %v, want Unimplemented", err)
 	}
 	if _, err := w.client.SubscriptionAdminClient.Seek(w.ctx,
 		&pubsubpb.SeekRequest{Subscription: subscription}); status.Code(err) != codes.Unimplemented {
-		t.Errorf("seek: %v", err)
+		t.Errorf("seek: got %v, want Unimplemented", err)
 	}
 }
 
@@ -192,7 +192,7 @@ func TestDuplicates(t *testing.T) {
 	slices.Sort(got)
 	if twice := slices.Sorted(slices.Values(append(numbers(10), numbers(10)...))); !slices.Equal(got, twice) ||
 		len(ids) != 20 {
-		t.Errorf("received %q with %d ids", got, len(ids))
+		t.Errorf("received %q with %d ids; want each of the ten twice, with 20 ids", got, len(ids))
 	}
 }
 
@@ -202,11 +202,11 @@ func TestShuffle(t *testing.T) {
 	w.publish(numbers(20)...)
 	got := w.receive(count(40), always)
 	if slices.IsSorted(got) {
-		t.Error("the order was kept")
+		t.Error("the order was kept, want another")
 	}
 	slices.Sort(got)
 	if twice := slices.Sorted(slices.Values(append(numbers(20), numbers(20)...))); !slices.Equal(got, twice) {
-		t.Errorf("received %q", got)
+		t.Errorf("received %q, want each of the twenty twice", got)
 	}
 }
 
@@ -223,7 +223,7 @@ func TestDrop(t *testing.T) {
 	}
 	first := lost(1)
 	if len(first) < 8 || len(first) > 32 {
-		t.Errorf("%d of 40 messages were kept", len(first))
+		t.Errorf("%d of 40 messages were kept, want 8 to 32", len(first))
 	}
 	if !slices.Equal(first, lost(1)) || slices.Equal(first, lost(2)) {
 		t.Error("what is dropped does not depend on the seed alone")
@@ -242,7 +242,7 @@ func TestPing(t *testing.T) {
 		send(&pubsubpb.StreamingPullRequest{})
 		r, err := stream.Recv()
 		if err != nil || len(r.ReceivedMessages) != 0 {
-			t.Fatalf("answer to a ping: %v, %v", r, err)
+			t.Fatalf("answer to a ping: %v, %v; want one without messages", r, err)
 		}
 	}
 	w.publish("x")
@@ -254,7 +254,7 @@ func TestPing(t *testing.T) {
 	send(&pubsubpb.StreamingPullRequest{}) // its answer confirms the acknowledgement
 	must.Get(stream.Recv())(t)
 	if m := w.server.fake.Messages(); len(m) != 1 || m[0].Acks != 1 {
-		t.Errorf("messages %v", m)
+		t.Errorf("the messages are %v; want one, acknowledged once", m)
 	}
 }
 

@@ -101,7 +101,7 @@ func TestOnlyCallersAreLetIn(t *testing.T) {
 			}
 			if body := rec.Body.String(); rec.Code >= 401 && rec.Code <= 403 &&
 				strings.TrimSpace(body) != http.StatusText(rec.Code) {
-				t.Errorf("a stranger is told %q", body)
+				t.Errorf("a stranger is told %q, want the status alone", body)
 			}
 		})
 	}
@@ -172,7 +172,7 @@ func TestNobodyIsLetInByAccident(t *testing.T) {
 		got, err := w.callersAt(t.Context(), tc.at)
 		if (got != nil) != tc.checked || (err != nil) != (tc.refuses != "") || err != nil &&
 			!strings.Contains(err.Error(), tc.refuses) {
-			t.Errorf("%s: callers %v, error %v", name, got, err)
+			t.Errorf("%s: callers %v, error %v; want what the case says", name, got, err)
 		}
 	}
 }
@@ -182,7 +182,8 @@ func TestServeRefusesTheWorld(t *testing.T) {
 	var out lockedBuffer
 	if code := Run(t.Context(), world(&out, blob.Memory(), "serve", "--listen",
 		":0")); code != sweep.ExitSetup || !strings.Contains(out.String(), "COPPICE_CALLERS") {
-		t.Errorf("exit code %d: %s", code, out.String())
+		t.Errorf("served all addresses without callers: exit code %d, want that of a wrong setup: "+
+			"%s", code, out.String())
 	}
 	if code := Run(t.Context(), world(&out, blob.Memory(), "serve", "--listen", "127.0.0.1:99999")); code !=
 		sweep.ExitInput || !strings.Contains(out.String(), "invalid port 99999") {
@@ -312,7 +313,7 @@ func TestServeEndsWhenTold(t *testing.T) {
 	<-serving
 	stop()
 	if code := <-done; code != 0 {
-		t.Errorf("exit code %d: %s", code, out.String())
+		t.Errorf("stopped: exit code %d, want 0: %s", code, out.String())
 	}
 	var l lockedBuffer
 	if code := Run(t.Context(), world(&l, blob.Memory(), "serve", "--listen", "nowhere:1")); code == 0 {
@@ -360,11 +361,11 @@ func TestAPushExportsBeforeItAnswers(t *testing.T) {
 				must.Do(t, err)
 				r.Body.Close()
 				if n := exported.Load(); r.StatusCode != http.StatusNoContent || n != 1 {
-					t.Errorf("%d, and %d exports before it", r.StatusCode, n)
+					t.Errorf("answered %d, and %d exports before it; want 204 after one", r.StatusCode, n)
 				}
 				stop()
 				if code := <-done; code != 0 {
-					t.Errorf("exit code %d: %s", code, out.String())
+					t.Errorf("stopped: exit code %d, want 0: %s", code, out.String())
 				}
 			})
 		}

@@ -41,13 +41,13 @@ func TestConcludesWithTheBest(t *testing.T) {
 			c)
 	}
 	if c.Verified.Rows == 0 || c.Verified.MaxDiff > tolerance || c.Verified.Scorer != "leaves" {
-		t.Errorf("verified: %+v", c.Verified)
+		t.Errorf("verified: %+v; want rows on which leaves predicts the same", c.Verified)
 	}
 	if c.Calibration.Method == "" || len(c.Calibration.Before) != 3 || len(c.Calibration.After) != 3 {
-		t.Errorf("calibration: %+v", c.Calibration)
+		t.Errorf("calibration: %+v; want a method, and three numbers before and after it", c.Calibration)
 	}
 	if !c.Gate.Passed || !c.Gate.Promoted || len(c.Test) != 5 {
-		t.Errorf("gate %+v, test %v", c.Gate, c.Test)
+		t.Errorf("gate %+v, test %v; want it promoted, with five metrics", c.Gate, c.Test)
 	}
 	best := 0
 	for i := range w.plan.Trials {
@@ -56,7 +56,7 @@ func TestConcludesWithTheBest(t *testing.T) {
 		}
 	}
 	if c.Trial != best {
-		t.Errorf("trial %d won, %d has the best score", c.Trial, best)
+		t.Errorf("trial %d won, %d has the best score; want that one", c.Trial, best)
 	}
 	if v := c.Test[w.plan.Spec.Metric]; c.Within == nil || !(c.Within.Low < v && v < c.Within.High) {
 		t.Errorf("the interval of %v on test is %+v; want one around it", v, c.Within)
@@ -112,7 +112,7 @@ func checkVersion(t *testing.T, w *world, c *sweep.Conclusion) {
 	reg := registry.New(w.models)
 	v := must.Get(reg.Get(t.Context(), "ctr", "champion"))(t)
 	if v.Info.Labels["trace"] != w.plan.Sweep.Trace() || v.Info.Labels["sweep"] != string(w.plan.Sweep) {
-		t.Errorf("labels %v", v.Info.Labels)
+		t.Errorf("the labels are %v; want the sweep, and its trace", v.Info.Labels)
 	}
 	read := func(name string) []byte {
 		return must.Get(reg.ReadFile(t.Context(), v, name))(t)
@@ -167,7 +167,7 @@ func TestSameEndWhateverTheMessages(t *testing.T) {
 			t.Errorf("seed %d:\n%s\n%s", seed, got, want)
 		}
 		if versions, err := registry.New(w.models).Versions(t.Context(), "ctr"); err != nil || len(versions) != 1 {
-			t.Errorf("seed %d: %d versions, %v", seed, len(versions), err)
+			t.Errorf("seed %d: %d versions, %v; want one", seed, len(versions), err)
 		}
 	}
 }
@@ -208,12 +208,13 @@ func TestKilledAnywhereTheEndIsTheSame(t *testing.T) {
 				break
 			}
 			if !errors.Is(err, errDied) {
-				t.Fatalf("write %d: %v", k, err)
+				t.Fatalf("write %d: %v; want the planted death", k, err)
 			}
 			w.now = w.now.Add(time.Minute)
 			got := w.mustConclude(t)
 			if got.Version != 1 || got.Trial != want.Trial || !got.Gate.Promoted || got.Reason != want.Reason {
-				t.Errorf("killed at write %d (landed %t): %+v", k, landed, got)
+				t.Errorf("killed at write %d (landed %t), and run again: %+v; want version 1, as without a "+
+					"death", k, landed, got)
 			}
 			if got := events(t, w); got != wantEvents {
 				t.Errorf("killed at write %d (landed %t): the history is\n%s\nexpected\n%s", k, landed, got, wantEvents)
@@ -291,7 +292,7 @@ func TestRequirements(t *testing.T) {
 	}
 	contains(t, c.Rejected[0].Reason, "trees < 5")
 	if objects := state(t, w.models, ""); len(objects) != 0 {
-		t.Errorf("the registry has %v", maps.Keys(objects))
+		t.Errorf("the registry has %v, want nothing", maps.Keys(objects))
 	}
 }
 
@@ -327,11 +328,11 @@ func TestWhenASweepIsOver(t *testing.T) {
 	}
 	w := unfinished(1, 1)
 	if c := consider(w, jobs{}); c != nil {
-		t.Errorf("concluded with trials running: %+v", c)
+		t.Errorf("concluded with trials running: %+v; want it to wait", c)
 	}
 	w.now = created.Add(time.Minute) // so soon, the engine may not know the job yet
 	if c := consider(w, jobs{state: engine.Gone}); c != nil {
-		t.Errorf("concluded before the job can be known: %+v", c)
+		t.Errorf("concluded before the job can be known: %+v; want it to wait", c)
 	}
 	w.now = created.Add(time.Hour)
 	c := consider(w, jobs{state: engine.Failed})
@@ -343,7 +344,7 @@ func TestWhenASweepIsOver(t *testing.T) {
 	lost := unfinished(1, 1) // a job that fails at once ends its sweep at once
 	lost.now = created.Add(time.Second)
 	if c := consider(lost, jobs{state: engine.Failed}); c == nil {
-		t.Error("a failed job's sweep goes on")
+		t.Error("a failed job's sweep goes on, want it concluded at once")
 	}
 	never := unfinished(1, 1)
 	if c := consider(never, jobs{state: engine.Gone}); c == nil {

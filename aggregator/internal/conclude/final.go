@@ -99,12 +99,13 @@ func (a *Aggregator) judgeFinal(ctx context.Context, k *known, b sweep.Board, e 
 		trained = fmt.Sprintf("the mean of %d models, each trained without one fold of all %s rows,", n,
 			humanize.Comma(int64(report.Rows)))
 	}
-	report.Reason = fmt.Sprintf("%s with %s trees; %s", trained, humanize.Comma(int64(r.Trees)), agreement(report))
+	report.Reason = fmt.Sprintf("%s with %s trees; %s", trained, humanize.Comma(int64(r.Trees)),
+		describeAgreement(report))
 	return f, report, nil
 }
 
-// agreement says in what a final model that is registered is like the winner.
-func agreement(r *sweep.FinalModel) string {
+// describeAgreement says in what a final model that is registered is like the winner.
+func describeAgreement(r *sweep.FinalModel) string {
 	switch {
 	case !(r.Correlation >= finalCorrelation): // the winner loses
 		return "its loss on test is no higher than the winner's, which predicts no better than a constant there"

@@ -382,7 +382,7 @@ func TestWhatAFinalModelNeedNotAgreeWith(t *testing.T) {
 		"(correlation 0.9)":                      {Correlation: 0.9},
 		"test (sum ratio 1.1, correlation 0.98)": {Correlation: 0.98, Ratio: 1.1},
 	} {
-		contains(t, agreement(&r), says)
+		contains(t, describeAgreement(&r), says)
 	}
 }
 
@@ -521,7 +521,7 @@ func TestFinalOnTheDayAfter(t *testing.T) {
 		gain += old.live - n.live
 	}
 	if gain <= 0 {
-		t.Errorf("the final models are worse by %v in all", -gain)
+		t.Errorf("the final models are worse by %v in all; want them better", -gain)
 	}
 	for i, n := range pastNights(t, true) {
 		if !reflect.DeepEqual(n, with[i]) {

@@ -58,7 +58,7 @@ func champion(t *testing.T, o datasettest.Options) *world {
 	t.Helper()
 	w := newWorld(t, options{leaves: []int{5}, trees: 12, table: o})
 	if c := w.mustConclude(t); !c.Gate.Promoted || c.Gate.Verdict != sweep.VerdictPromoted {
-		t.Fatalf("the first night: %+v", c.Gate)
+		t.Fatalf("the first night: %+v; want it promoted", c.Gate)
 	}
 	return w
 }
@@ -124,7 +124,7 @@ func TestALeakIsRefused(t *testing.T) {
 	first := newWorld(t, options{leaves: []int{15}, trees: 40, table: edited(8000, 5, leak)})
 	c := first.mustConclude(t)
 	if c.Gate.Promoted || c.Test["auc"] < 0.99 {
-		t.Errorf("on the first night: %+v, test %v", c.Gate, c.Test)
+		t.Errorf("on the first night: %+v, test %v; want it held back, with an AUC above .99", c.Gate, c.Test)
 	}
 	contains(t, c.Gate.Reason, `column "leaked" has 9`)
 
@@ -133,7 +133,7 @@ func TestALeakIsRefused(t *testing.T) {
 		leak)})
 	c = later.mustConclude(t)
 	if c.Gate.Promoted {
-		t.Errorf("later: %+v", c.Gate)
+		t.Errorf("later: %+v; want it held back", c.Gate)
 	}
 	contains(t, c.Gate.Reason, `column "leaked" has 9`)
 }
@@ -197,7 +197,7 @@ func TestReferenceRows(t *testing.T) {
 	got := must.Get(decodeReference(data))(t)
 	h := must.Get(w.aggregator().readHoldout(t.Context(), w.plan))(t)
 	if len(got.sample.Row) != len(h.testRows) || len(got.sample.Row) == 0 {
-		t.Fatalf("%d rows kept of %d", len(got.sample.Row), len(h.testRows))
+		t.Fatalf("%d rows kept of %d, want all of them", len(got.sample.Row), len(h.testRows))
 	}
 	for i, p := range h.testRows {
 		if got.targets.Label[i] != h.test.Label[p.part] || got.sample.Row[i] != h.sample.Row[p.sample] ||
@@ -284,7 +284,7 @@ func TestBlockedData(t *testing.T) {
 	a.Contract = refusing{"a third of the labels is missing", "the newest row is three days old"}
 	c := must.Get(a.Consider(t.Context(), w.plan.Sweep))(t)
 	if c.Verdict() != sweep.VerdictBlocked || c.Gate.Promoted || c.Version != 1 {
-		t.Errorf("version %d, verdict %s: %+v", c.Version, c.Verdict(), c.Gate)
+		t.Errorf("version %d, verdict %s: %+v; want version 1, blocked", c.Version, c.Verdict(), c.Gate)
 	}
 	contains(t, c.Why(), "blocked: a third of the labels is missing; the newest row")
 }
@@ -308,7 +308,7 @@ func TestShares(t *testing.T) {
 	}
 	if total < 1-1e-9 || total > 1+1e-9 || slices.ContainsFunc(all,
 		func(s judge.Share) bool { return s.Column == "" }) {
-		t.Errorf("shares %v add up to %v", all, total)
+		t.Errorf("shares %v add up to %v; want 1, each of a column", all, total)
 	}
 }
 
@@ -342,7 +342,7 @@ func TestGateAgainstTheChampion(t *testing.T) {
 	again := *better
 	again.sweeps = without(t, better.sweeps, sweep.Names(better.plan.Sweep).Conclusion())
 	if c := again.mustConclude(t); c.Version != 3 {
-		t.Errorf("version %d", c.Version)
+		t.Errorf("it is version %d, want 3", c.Version)
 	}
 }
 
@@ -366,7 +366,7 @@ func TestSharesOfClasses(t *testing.T) {
 func TestWhatAVersionPredicts(t *testing.T) {
 	got := describePrediction(nil) + ", " + describePrediction([]string{"bad", "good"})
 	if got != "a number, the classes bad, good" {
-		t.Errorf("got %q", got)
+		t.Errorf("described as %q; want a number without classes, and the classes otherwise", got)
 	}
 }
 
@@ -424,7 +424,7 @@ func TestColumnOfAnotherKind(t *testing.T) {
 	c := newWorld(t, options{into: first, sweep: "night-2", leaves: []int{15}, trees: 60, table: edited(20_000, 8,
 		worded)}).mustConclude(t)
 	if c.Gate.Promoted || c.Gate.Verdict == sweep.VerdictPromoted {
-		t.Errorf("promoted: %+v", c.Gate)
+		t.Errorf("promoted: %+v; want it held back", c.Gate)
 	}
 	contains(t, c.Gate.Reason, "version 1 cannot score them")
 	contains(t, c.Gate.Reason, `column "age"`)

@@ -292,7 +292,7 @@ func TestABudgetCountsMachinesThatClaimNothing(t *testing.T) {
 	}
 	if c, err := at(several{"night-1": ended}, time.Hour); err != nil || c == nil || !strings.Contains(c.Reason,
 		"when the job had failed") {
-		t.Errorf("a job that ended long ago: %+v %v", c, err)
+		t.Errorf("a job that ended long ago: %+v %v; want it concluded, since the job had failed", c, err)
 	}
 	if _, err := at(jobs{err: errDied}, time.Hour); !errors.Is(err, errDied) {
 		t.Errorf("Batch cannot be asked: %v", err)
@@ -301,7 +301,7 @@ func TestABudgetCountsMachinesThatClaimNothing(t *testing.T) {
 	a := spent.aggregator()
 	a.Jobs, a.Now = jobs{err: errDied}, func() time.Time { return created.Add(905 * time.Second) }
 	if c, err := a.Consider(t.Context(), spent.plan.Sweep); err != nil || c == nil || c.Outcome != sweep.OutcomeWinner {
-		t.Errorf("the claims say enough: %+v %v", c, err)
+		t.Errorf("an engine that does not answer: %+v %v; want a winner, since the claims say enough", c, err)
 	}
 }
 

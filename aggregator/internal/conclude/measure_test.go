@@ -95,7 +95,7 @@ func TestOpenSweepsAreMeasured(t *testing.T) {
 	got = numbers(t, reader)
 	if got["coppice.aggregator.conclusions winner"] != 1 || got["coppice.aggregator.verdicts promoted"] != 1 ||
 		len(got) != 2 {
-		t.Errorf("after the end: %v", got)
+		t.Errorf("after the end: %v; want one winner, one promoted, and nothing else", got)
 	}
 }
 
@@ -226,7 +226,7 @@ func TestCheckpointsGoWithTheSweep(t *testing.T) {
 	left("concluded", 0)
 	for name, data := range state(t, w.sweeps, names.Trial(0)) {
 		if others[name] != data {
-			t.Errorf("%s was altered", name)
+			t.Errorf("%s was altered, want it as it was", name)
 		}
 	}
 

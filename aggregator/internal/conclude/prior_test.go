@@ -284,7 +284,8 @@ func TestStanding(t *testing.T) {
 		}
 		m := notify.ConcludedMessage(c, "", "", time.Time{})
 		if urgent := strings.HasPrefix(m.Title(), "URGENT"); urgent != (night-1 >= sweep.ManyNights) {
-			t.Errorf("night %d: the title is %q", night, m.Title())
+			t.Errorf("night %d: the title is %q; want it urgent after so many bad nights, and not "+
+				"before", night, m.Title())
 		}
 		if night == 4 {
 			contains(t, strings.Join(m.Lines(), "; "),
@@ -497,7 +498,7 @@ func TestTakenBackOnce(t *testing.T) {
 			a.Registry = registry.New(dying(w.models, puts, k, landed))
 			if _, err := a.Consider(t.Context(), w.plan.Sweep); err == nil {
 				if k < 5 {
-					t.Fatalf("it died nowhere after %d writes", k)
+					t.Fatalf("it died nowhere after %d writes, want at least 5", k)
 				}
 				return
 			}

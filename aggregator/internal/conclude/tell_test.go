@@ -73,7 +73,7 @@ func TestVerdictIsToldOnce(t *testing.T) {
 	}
 	if m := ch.heard[0]; m.Verdict != sweep.VerdictPromoted || m.Model != "ctr" || m.Version != 1 ||
 		m.Dataset != w.plan.Dataset.Name+"@"+w.plan.Dataset.Version || m.Reason == "" {
-		t.Errorf("told %+v", m)
+		t.Errorf("told %+v; want version 1 of ctr promoted, its dataset and the reason", m)
 	}
 }
 
@@ -113,13 +113,13 @@ func TestFailingChannelFailsNothing(t *testing.T) {
 		t.Fatalf("concluded with %+v, %v; want a promotion", c, err)
 	}
 	if err := a.Reconcile(t.Context()); err != nil {
-		t.Errorf("reconcile: %v", err)
+		t.Errorf("reconciled after a promotion: %v; want no error", err)
 	}
 	ch.fail = nil
 	w.now = w.now.Add(tellAgain)
 	for range 2 {
 		if err := a.Reconcile(t.Context()); err != nil {
-			t.Errorf("reconcile: %v", err)
+			t.Errorf("reconciled to tell again: %v; want no error", err)
 		}
 	}
 	if len(ch.heard) != 1 {

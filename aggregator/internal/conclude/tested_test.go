@@ -68,18 +68,19 @@ func TestTestedRows(t *testing.T) {
 	for i := 1; i < len(d.Bins); i++ {
 		if a, b := d.Bins[i-1], d.Bins[i]; !(a.Before/a.Weight < b.Before/b.Weight) ||
 			a.After/a.Weight > b.After/b.Weight+1e-12 {
-			t.Errorf("bin %d follows on bin %d: %+v, %+v", i, i-1, a, b)
+			t.Errorf("bin %d follows on bin %d: %+v, %+v; want predictions that ascend, calibrated or "+
+				"not", i, i-1, a, b)
 		}
 	}
 
 	r := d.RunnerUp
 	if r == nil || r.Trial == c.Trial || r.Metric != "auc" || r.Rows == 0 || !(r.Low < r.Gain && r.Gain < r.High) ||
 		math.Abs(r.New-r.Old-r.Gain) > 1e-9 {
-		t.Fatalf("the runner-up is %+v", r)
+		t.Fatalf("the runner-up is %+v; want another trial, by AUC, with its gain in an interval", r)
 	}
 	if l := c.Lead; l == nil || l.Trial != r.Trial || l.Metric != "auc" || math.Abs(l.Gain*r.Old-r.Gain) > 1e-9 ||
 		math.Abs(l.Low*r.Old-r.Low) > 1e-9 || math.Abs(l.High*r.Old-r.High) > 1e-9 {
-		t.Errorf("the conclusion's lead is %+v, of %+v", l, r)
+		t.Errorf("the conclusion's lead is %+v; want the gain of %+v as a share", l, r)
 	}
 }
 
@@ -117,7 +118,7 @@ func TestTestedWithoutRunnerUp(t *testing.T) {
 		}
 	}})
 	if c := w.mustConclude(t); c.Outcome != sweep.OutcomeWinner || c.Trial != 2 {
-		t.Fatalf("concluded with %+v", c)
+		t.Fatalf("concluded with %+v; want trial 2 as the winner", c)
 	}
 	if r := w.tested(t).RunnerUp; r != nil {
 		t.Errorf("the runner-up is %+v, expected none", r)
@@ -130,7 +131,7 @@ func TestTestedRegression(t *testing.T) {
 	w.mustConclude(t)
 	d := w.tested(t)
 	if sum := sumOf(d.Bins); d.Calibrated || sum.Rows != w.ds.Split("test").Rows || sum.After != 0 {
-		t.Errorf("calibrated %t, %+v", d.Calibrated, sum)
+		t.Errorf("calibrated %t, %+v; want all test rows, and nothing calibrated", d.Calibrated, sum)
 	}
 	if by := w.plan.Spec.Metric; !(d.Alone[by] > 0) {
 		t.Errorf("the mean alone scores %v; want a %s of more than 0", d.Alone, by)
@@ -156,16 +157,17 @@ func TestAValueDecides(t *testing.T) {
 	w := by(value, true)
 	own := w.mustConclude(t)
 	if own.Trial == loss.Trial {
-		t.Errorf("trial %d wins by a value and by log loss", own.Trial)
+		t.Errorf("trial %d wins by a value and by log loss; want two winners", own.Trial)
 	}
 	for i := range w.plan.Trials {
 		if score(t, w, i) > score(t, w, own.Trial) {
-			t.Errorf("trial %d is worth more than %d", i, own.Trial)
+			t.Errorf("trial %d is worth more than %d, which won", i, own.Trial)
 		}
 	}
 	if v, ok := own.Test[value]; !ok || own.Within == nil || !(own.Within.Low < v && v < own.Within.High) ||
 		!own.Gate.Promoted {
-		t.Errorf("on test it is %v with %+v, gate %+v", own.Test, own.Within, own.Gate)
+		t.Errorf("on test it is %v with %+v, gate %+v; want its value, in an interval, and "+
+			"promoted", own.Test, own.Within, own.Gate)
 	}
 	checkVersion(t, w, own)
 	if v, ok := w.tested(t).OfConstant(value); !ok || v > own.Test[value] {
@@ -290,7 +292,7 @@ func TestTrialsBehindAreOneEnding(t *testing.T) {
 	a := w.aggregator()
 	a.Sweeps = dying(w.sweeps, new(atomic.Int64), 1, true) // after the ending
 	if _, err := a.Consider(t.Context(), w.plan.Sweep); !errors.Is(err, errDied) {
-		t.Fatalf("the first write is the aggregator's last: %v", err)
+		t.Fatalf("the first write was to be the aggregator's last: got %v; want its death", err)
 	}
 	for trial := 2; trial < 6; trial++ {
 		w.verdict(t, trial, true)

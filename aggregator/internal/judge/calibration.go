@@ -163,9 +163,9 @@ func (d *decision) checkBaseRate(confidence float64, r *Judged) {
 	d.add(check)
 }
 
-// constant requires that a first version of numbers or orders beats one prediction for all rows, as entropy does of
-// probabilities.
-func (d *decision) constant(m metric.Metric, r *Judged) {
+// checkConstant requires that a first version of numbers or orders beats one prediction for all rows, as entropy does
+// of probabilities. A metric for which that is not known, or which has an aim, is not checked.
+func (d *decision) checkConstant(m metric.Metric, r *Judged) {
 	in := r.input(r.New)
 	value, err := m.Eval(in)
 	alone, known := metric.OfOne(in, m.Name)[m.Name]

@@ -90,7 +90,7 @@ func Judge(g sweep.Gate, m metric.Metric, e Evidence) *sweep.GateDecision {
 		d.checkClassShares(g, e)
 	}
 	if !e.Binary && e.Classes == nil && e.Champion == 0 {
-		d.constant(m, &e.Tonight)
+		d.checkConstant(m, &e.Tonight)
 	}
 	d.balance(g, e)
 	d.conclude(compared, g.Promote)

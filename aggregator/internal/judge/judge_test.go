@@ -434,7 +434,7 @@ func TestRowsWithoutAColumn(t *testing.T) {
 	}
 	want := "not compared on rows of earlier nights: " + m.Name + ": " + unknown
 	if !d.Passed || d.Old == 0 || !strings.Contains(said, want) {
-		t.Errorf("with bids of tonight alone: %+v\n%s", d, said)
+		t.Errorf("with bids of tonight alone: %+v; want it passed, and what is not compared, in\n%s", d, said)
 	}
 
 	e.Tonight.Values = nil
@@ -481,7 +481,7 @@ func TestALeakThatTreesDoNotAllSee(t *testing.T) {
 		"a first version": judge.Judge(gate(nil), logLoss(t), e), "any share": judge.Judge(gate(anyShare), logLoss(t),
 			e)} {
 		if d.Passed != (name == "any share") || !d.Passed && !strings.Contains(d.Reason, want) {
-			t.Errorf("%s: %+v", name, *d)
+			t.Errorf("%s: %+v; want only a column of any share to pass, and the others' reason", name, *d)
 		}
 	}
 }

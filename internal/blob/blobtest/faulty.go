@@ -37,7 +37,8 @@ type Faulty struct {
 	bad   map[string]blob.Generation // by name
 }
 
-// NewFaulty returns a copy of s with the fault in the objects that match.
+// NewFaulty returns a copy of s, in memory and written in the same order, with the fault in the objects that match. It
+// strikes those contents alone: what is written over them is whole.
 func NewFaulty(ctx context.Context, s blob.Store, fault Fault, match func(name string) bool) (*Faulty, error) {
 	var all []blob.Attrs
 	for attrs, err := range s.List(ctx, "") {

@@ -190,7 +190,8 @@ func (c *Client) create(ctx context.Context, id string, job *batchpb.Job) (got *
 		"use another sweep id", name, maxAgain)
 }
 
-// getExisting gets a job that must exist, although it may not be readable yet.
+// getExisting gets a job that must exist, although it may not be readable yet: one that is not found is looked up
+// again, for c.look.
 func (c *Client) getExisting(ctx context.Context, name string) (*batchpb.Job, error) {
 	j, err := backoff.Retry(ctx, func() (*batchpb.Job, error) {
 		j, err := c.get(ctx, name)

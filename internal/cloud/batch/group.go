@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// taskGroup is the only task group that Batch supports.
+// taskGroup describes the job's tasks, all alike: Batch takes only one group of them.
 func (j Job) taskGroup() *batchpb.TaskGroup {
 	return &batchpb.TaskGroup{
 		TaskSpec:         j.taskSpec(),

@@ -376,7 +376,7 @@ func (r *run) retrain(ctx context.Context, batch []candidate, last bool) error {
 			}
 		}
 		if r.scoreHeldOut(); last && r.judges == nil {
-			if mean, spread := r.change(before); mean < -lastErrors*spread {
+			if mean, spread := r.meanChange(before); mean < -lastErrors*spread {
 				break
 			}
 		}
@@ -448,12 +448,12 @@ func (r *run) lossHasRisen(before []float64) bool {
 	if r.judges != nil {
 		return !lossHasFallen(before, r.loss, judgeErrors)
 	}
-	mean, spread := r.change(before)
+	mean, spread := r.meanChange(before)
 	return mean > patience*spread
 }
 
-// change is the mean change of the loss of the rows that have one, and its standard error.
-func (r *run) change(before []float64) (mean, spread float64) {
+// meanChange is the mean change of the loss of the rows that have one, and its standard error.
+func (r *run) meanChange(before []float64) (mean, spread float64) {
 	n, squares := 0.0, 0.0
 	for i, b := range before {
 		if d := r.loss[i] - b; d == d {

@@ -27,7 +27,7 @@ const (
 )
 
 // putTexts copies the texts that fill new slots into one string. Those that overwrite a slot get one each: otherwise a
-// few that stay would keep all the others alive.
+// few that stay would keep all the others alive. Afterwards there are n slots.
 func (s *store) putTexts(texts []string, chosen []chosen, n int) {
 	old, size := len(s.values.Text), 0
 	for _, c := range chosen {

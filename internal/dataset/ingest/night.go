@@ -259,6 +259,7 @@ func rawHash(values *dataset.Values, i int) uint64 {
 
 // finish returns the night, its rows in table order. The only error is ctx's.
 func (t *nightTaker) finish(ctx context.Context) (*Night, error) {
+	// The rows that were drawn, in the order of the table.
 	n := t.night
 	kept := t.take.sorted()
 	slices.SortFunc(kept, func(a, b slot) int { return cmp.Compare(t.slots[a.place].row, t.slots[b.place].row) })
@@ -281,6 +282,7 @@ func (t *nightTaker) finish(ctx context.Context) (*Night, error) {
 		n.Weight = nil
 	}
 
+	// Their values, in the same order.
 	for i := range t.stores {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -291,6 +293,7 @@ func (t *nightTaker) finish(ctx context.Context) (*Night, error) {
 		}
 		n.Sample.Columns = append(n.Sample.Columns, raw)
 	}
+	// A hash of each row without its label and its times, by which rows are told to be alike.
 	n.Alike = make([]uint64, len(places))
 	for c := range n.Sample.Columns {
 		if v := &n.Sample.Columns[c]; c != t.label && !t.when[c] {

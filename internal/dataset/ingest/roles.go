@@ -124,7 +124,8 @@ func splitPath(spec *dataset.Spec) string {
 	return "split.column"
 }
 
-// addValues finds the columns of values, which may be features, too.
+// addValues finds the columns of values, which may be features, too. use gives a column's place, and its error names
+// the path in the spec.
 func (r *roles) addValues(spec *dataset.Spec, use func(path, name string) (int, error)) error {
 	for i, name := range spec.Values {
 		place, err := use(fmt.Sprintf("values[%d]", i), name)

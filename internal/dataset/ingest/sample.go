@@ -50,7 +50,9 @@ func newSampleTaker(survey *survey, manifest *dataset.Manifest) *sampleTaker {
 	return t
 }
 
-// choose picks rows among those of the split in the current batch.
+// choose picks rows among those of the split in the current batch. A row is taken with the probability of those still
+// wanted among those still to come, so that exactly as many as are wanted are taken, each as likely as any other. The
+// draw is by the row's number: the same table has the same sample.
 func (t *sampleTaker) choose(part *splitPart) {
 	t.chosen = t.chosen[:0]
 	for i, place := range part.places {

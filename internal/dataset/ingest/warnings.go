@@ -178,7 +178,8 @@ func (f *folded) fold(bins []uint8, train *trainSample) *folded {
 	return f.predict()
 }
 
-// predict predicts each group from the same bin's groups in the other folds.
+// predict predicts each group by the mean label of the same bin in the other folds, and a little of the mean of all
+// rows there. Groups without rows are left out.
 func (f *folded) predict() *folded {
 	var perFold [leakFolds]foldedGroup
 	var perBin [256]foldedGroup

@@ -99,7 +99,8 @@ type Counter struct {
 }
 
 // NewCounter returns nil, on which every method may be called, if there is no scorer. names are the table's columns,
-// label is the index of the label's, features those whose bins Add is given, rows the number of the table's rows.
+// label is the index of the label's, features those whose bins Add is given, rows the number of the table's rows. Of
+// more than mostColumns columns that the scorer uses the first are counted.
 func NewCounter(w Scorer, names []string, label int, features []dataset.Feature, missing []string,
 	rows int64) *Counter {
 	if w == nil {
@@ -132,6 +133,8 @@ func (t *Counter) Add(columns []dataset.Values, bins [][]uint8, labels []float32
 		return
 	}
 	n := len(labels)
+
+	// The code of each value: of a column of levels by its text, of a feature its bin.
 	t.steps, t.hits, t.score = dataset.Resize(t.steps, n), dataset.Resize(t.hits, n), dataset.Resize(t.score, n)
 	dataset.Parallel(threads, len(t.columns), func(i int) {
 		a := &t.columns[i]
@@ -149,6 +152,8 @@ func (t *Counter) Add(columns []dataset.Values, bins [][]uint8, labels []float32
 		}
 	})
 
+	// Each row's score, as a step, and its hit: a row, and in the upper half whether its label is high. A row whose
+	// score is NaN is not counted.
 	dataset.Parallel(threads, (n+chunkRows-1)/chunkRows, func(chunk int) {
 		from, to := chunk*chunkRows, min((chunk+1)*chunkRows, n)
 		score := t.score[from:to]
@@ -175,6 +180,7 @@ func (t *Counter) Add(columns []dataset.Values, bins [][]uint8, labels []float32
 		}
 	})
 
+	// The counts, by column in parallel, since columns share no cells, and by part of the table.
 	dataset.Parallel(threads, len(t.columns), func(i int) {
 		cells, steps, hits := t.out.Columns[i].Cells, t.steps[:n], t.hits[:n]
 		for k, code := range t.columns[i].batch[:n] {

@@ -85,7 +85,8 @@ func (j *JSON) EachKey(use func(key string) error) error {
 var endsWord = [256]bool{',': true, '}': true, ']': true, ':': true, '"': true, '{': true, '[': true, ' ': true,
 	'\t': true, '\r': true, '\n': true}
 
-// Value reads the value of a key.
+// Value reads the value of a key, a text without its quotes, a number as it is written. Of an object or a list it says
+// only that there is one, and passes over it. key is for messages.
 func (j *JSON) Value(key string) (JSONValue, error) {
 	switch c := j.Peek(); c {
 	case '"':

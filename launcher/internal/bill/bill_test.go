@@ -85,7 +85,7 @@ func TestByHand(t *testing.T) {
 	b := w.bill(1000)
 	// Machines: a from 10 to 230 s, b from 10 to 130, c from 180 to 280.
 	if !near(b.MachineHours*3600, 220+120+100) || !near(b.Cost, 0.44) || b.VMs != 2 {
-		t.Errorf("%v machine-seconds, %v USD, %d machines", b.MachineHours*3600, b.Cost, b.VMs)
+		t.Errorf("%v machine-seconds, %v USD, %d machines; want 440, .44 USD and 2", b.MachineHours*3600, b.Cost, b.VMs)
 	}
 	second := 0.00025
 	if len(b.Trials) != 2 || !near(b.Trials[0].Cost, 200*second) || !near(b.Trials[1].Cost, 180*second) ||
@@ -213,7 +213,7 @@ func TestAJobWithoutAPrice(t *testing.T) {
 		}
 		for trial := range 2 {
 			if b.Trials[trial].Unpriced != (trial == unpriced) || b.Attempts[trial].Unpriced != (trial == unpriced) {
-				t.Errorf("job %d: %+v", unpriced, b.Trials[trial])
+				t.Errorf("job %d has no price: got %+v; want its trial alone to say so", unpriced, b.Trials[trial])
 			}
 		}
 	}
@@ -256,12 +256,12 @@ func TestPartsMakeTheWhole(t *testing.T) {
 		b := w.bill(1500)
 		sum := b.UsefulCost + b.StoppedCost + b.LostCost + b.LeadCost + b.IdleCost
 		if math.Abs(sum-b.Cost) > 1e-9 {
-			t.Fatalf("seed %d: %v of %v USD\n%+v", seed, sum, b.Cost, b)
+			t.Fatalf("seed %d: the parts add up to %v of %v USD; want all\n%+v", seed, sum, b.Cost, b)
 		}
 		for name, v := range map[string]float64{"useful": b.UsefulCost, "stopped": b.StoppedCost, "lost": b.LostCost,
 			"lead": b.LeadCost, "idle": b.IdleCost} {
 			if v < -1e-12 || math.IsNaN(v) {
-				t.Fatalf("seed %d: %s is %v", seed, name, v)
+				t.Fatalf("seed %d: %s is %v; want 0 or more", seed, name, v)
 			}
 		}
 	}

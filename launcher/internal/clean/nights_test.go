@@ -400,7 +400,7 @@ func TestHundredNights(t *testing.T) {
 		}
 		if c.promoted == Promoted {
 			if errs := e.broken(); len(errs) > 0 {
-				t.Errorf("%s: %v", c.name, errors.Join(errs...))
+				t.Errorf("%s: what was promoted is broken: %v", c.name, errors.Join(errs...))
 			}
 		}
 	}
@@ -568,10 +568,10 @@ func TestNeededMeanwhile(t *testing.T) {
 			e.must(err)
 		}
 		if err := e.whole(ref); (err == nil) != (name != "nothing") {
-			t.Errorf("%s: the dataset is whole: %v", name, err)
+			t.Errorf("%s: the dataset: %v; want it whole unless nothing holds it", name, err)
 		}
 		if _, err := e.sweeps.Stat(t.Context(), e.trialOf(2)); (err == nil) != (name == "promoted") {
-			t.Errorf("%s: the trial is there: %v", name, err)
+			t.Errorf("%s: the trial: %v; want it there if its version was promoted, and only then", name, err)
 		}
 	}
 }

@@ -147,7 +147,7 @@ func TestARecordHasThePlan(t *testing.T) {
 
 	e.sweeps.dies = 2 // the plan has been removed
 	if _, err := Remove(t.Context(), e.request()); !errors.Is(err, errDead) {
-		t.Fatalf("it ended with %v", err)
+		t.Fatalf("it ended with %v; want the planted death", err)
 	}
 	e.sweeps.dies = 0
 	e.now = e.now.Add(time.Hour)

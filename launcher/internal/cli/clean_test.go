@@ -259,6 +259,6 @@ func TestDeletedVersionsFiles(t *testing.T) {
 	}
 	w.must("clean", "--yes")
 	if now := w.objects(); len(now) != len(before) {
-		t.Errorf("there are %d objects, and were %d", len(now), len(before))
+		t.Errorf("there are %d objects, and were %d; want as many", len(now), len(before))
 	}
 }

@@ -84,7 +84,7 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 	w.must("sweep", file, "--json")
 	for id, n := range w.jobs.submitted {
 		if n != 1 {
-			t.Errorf("%s was submitted %d times", id, n)
+			t.Errorf("%s was submitted %d times, want once", id, n)
 		}
 	}
 	w.says(w.must("status"), "ctr version 1", "promoted")
@@ -93,12 +93,12 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 	}
 	if out := w.must("leaderboard", string(id)); !strings.Contains(out, "num_leaves") ||
 		strings.Count(out, "│ done") != 4 || strings.Index(out, "0.63") > strings.Index(out, "0.62") {
-		t.Errorf("leaderboard:\n%s", out)
+		t.Errorf("want four trials that are done, the best first, in the leaderboard:\n%s", out)
 	}
 	var top sweep.Board
 	if err := json.Unmarshal([]byte(w.must("leaderboard", string(id), "--json")), &top); err != nil ||
 		len(top.Rows) != 4 {
-		t.Errorf("%d rows, %v", len(top.Rows), err)
+		t.Errorf("leaderboard --json: %d rows, %v; want 4", len(top.Rows), err)
 	}
 	var snap sweepview.Snapshot
 	if err := json.Unmarshal([]byte(w.must("status", string(id), "--json")), &snap); err != nil || snap.Done != 4 ||
@@ -126,7 +126,7 @@ func TestSweepFromPlanToWinner(t *testing.T) {
 	// Nor does a conclusion.
 	must.Get(w.buckets["sweeps"].Put(t.Context(), sweep.Names(id).Conclusion(), blob.Any, strings.NewReader("{")))(t)
 	if out := w.must("status"); strings.Count(out, "unreadable") != 2 {
-		t.Errorf("ls with a damaged conclusion:\n%s", out)
+		t.Errorf("status with a damaged plan and a damaged conclusion: want both called unreadable\n%s", out)
 	}
 	w.refused(sweep.ExitInput, "not a conclusion", "status", string(id))
 }
@@ -179,7 +179,7 @@ func TestSubmissionThatFailsIsTakenUp(t *testing.T) {
 	w.jobs.err = nil
 	w.must("sweep", file, "--id", "x", "--no-wait")
 	if w.jobs.submitted["x"] != 1 {
-		t.Errorf("submitted %d times", w.jobs.submitted["x"])
+		t.Errorf("submitted %d times, want once", w.jobs.submitted["x"])
 	}
 }
 
@@ -199,7 +199,7 @@ func TestDryRunWritesNothing(t *testing.T) {
 	}
 	w.empty("sweeps")
 	if len(w.jobs.submitted) > 0 {
-		t.Error("a job was submitted")
+		t.Error("a job was submitted, want none")
 	}
 }
 
@@ -313,7 +313,7 @@ func TestLogOfALauncherNobodyWatches(t *testing.T) {
 	code, _, errOut := w.run("sweep", w.file("sweep.yaml", sweepYAML), "--no-wait", "--id", "night-1")
 	var line map[string]any
 	if err := json.Unmarshal([]byte(errOut), &line); err != nil || code != 0 {
-		t.Fatalf("%d, %v in %s", code, err, errOut)
+		t.Fatalf("ended with %d, want 0 and a line of JSON: %v in %s", code, err, errOut)
 	}
 	if line["message"] != "sweep submitted" || line["logging.googleapis.com/trace"] != "projects/p/traces/"+
 		sweep.ID("night-1").Trace() {

@@ -49,7 +49,7 @@ func TestPredictRefusesAFlippedByte(t *testing.T) {
 		put(good)
 	}
 	if _, err := os.Stat(out); err == nil {
-		t.Error("something was scored")
+		t.Error("something was scored with a damaged version")
 	}
 	w.must("predict", "--model", "ctr", "--in", in, "--out", out)
 }
@@ -284,7 +284,7 @@ func TestStagingReportsOfJobs(t *testing.T) {
 	w.staged()
 	_, out, errOut := w.run("sweep", w.file("sweep.yaml", sweepYAML), "--id", "x", "--no-wait")
 	if found := obeyed(out + errOut); len(found) > 0 || errOut == "" {
-		t.Errorf("%U got through: %q", found, errOut)
+		t.Errorf("the error is empty, or lets a control character through: %U in %q", found, errOut)
 	}
 }
 
@@ -324,6 +324,6 @@ func TestFilesAreWrittenAsTheyAre(t *testing.T) {
 		"registry/ctr/versions/1/"+scorer.FileLevels,
 		1<<30))(t)
 	if out != string(stored) {
-		t.Errorf("%d bytes were printed, %d are stored", len(out), len(stored))
+		t.Errorf("%d bytes were printed, %d are stored; want the same bytes", len(out), len(stored))
 	}
 }

@@ -162,11 +162,11 @@ func TestACluster(t *testing.T) {
 		"{vcpus: 2, memory: 16, threads_per_task: 1}", 1))
 	says := "1 x custom-2-16384, of a cluster, without a price: 3 min"
 	if out := w.must("plan", file); !strings.HasPrefix(out, says) {
-		t.Errorf("plan says\n%s", out)
+		t.Errorf("want a machine of a cluster without a price at the beginning of the plan:\n%s", out)
 	}
 	id := w.swept(file)
 	if out := w.must("bill", id); strings.Contains(out, "$0") || !strings.Contains(out, "no price") {
-		t.Errorf("bill says\n%s", out)
+		t.Errorf("want a bill without dollars, which says that there is no price:\n%s", out)
 	}
 	page := filepath.Join(t.TempDir(), "sweep.html")
 	w.must("report", id, "--out", page)

@@ -44,10 +44,10 @@ func TestSlots(t *testing.T) {
 	}
 	w.now = w.now.Add(4 * time.Hour)
 	if got := start(other); got["sweep"] != "night-20261122-0300" || got["trials"] != 5.0 {
-		t.Errorf("the next slot: %v", got)
+		t.Errorf("the next slot: %v; want night-20261122-0300, of five trials", got)
 	}
 	if got := start(other, "--time-zone", "America/New_York"); got["sweep"] != "night-20261121-0800" {
-		t.Errorf("in New York: %v", got)
+		t.Errorf("in New York: %v; want night-20261121-0800", got)
 	}
 	out := w.must("sweep", file, "--schedule", "0 3 * * *", "--no-wait")
 	w.says(out, "note: sweep night-20261122-0300 was started with another spec or version of the dataset")
@@ -93,7 +93,7 @@ func TestSlotsOfTwoSweeps(t *testing.T) {
 			"--schedule", "0 3 * * *", "--no-wait", "--json")
 	}
 	if len(w.jobs.submitted) != 1 {
-		t.Errorf("jobs %v", w.jobs.submitted)
+		t.Errorf("submitted %v, want one job", w.jobs.submitted)
 	}
 }
 
@@ -205,7 +205,7 @@ func TestWatchOfAJobThatIsGone(t *testing.T) {
 			"its job is gone (was the local cloud restarted?); `launcher sweep SWEEP.yaml --id fifth`", "watch",
 			"fifth")
 		if took := time.Since(began); took < 2*time.Second || took > time.Minute {
-			t.Errorf("it was said after %s", took)
+			t.Errorf("it was said after %s, want 2 s to a minute", took)
 		}
 		delete(w.jobs.submitted, "fifth")
 		if out := w.must("sweep", file, "--id", "fifth", "--no-wait"); !strings.Contains(out,
@@ -235,7 +235,7 @@ func TestWatchConcludes(t *testing.T) {
 		w.jobs.status = &engine.JobStatus{State: engine.Done}
 		code, out, errOut := w.run("watch", "fifth")
 		if code != 0 || !strings.Contains(out, "ctr version 1 is live") {
-			t.Errorf("exit code %d: %s", code, out)
+			t.Errorf("watch ended with %d, want 0 and what is live: %s", code, out)
 		}
 		if looks != 3 || strings.Count(errOut, "no folder") != 1 {
 			t.Errorf("it looked %d times, and said %s; want 3 times, and one warning", looks, errOut)

@@ -412,7 +412,8 @@ func TestCtrlCOfAStagingJob(t *testing.T) {
 			code, said := newWorld(t).stageInBatch(s)
 			if code != sweep.ExitInterrupt || !strings.Contains(said, c.says) || len(s.cancelled) != c.cancels ||
 				len(s.submitted) != 1 {
-				t.Errorf("%d, cancelled %q\n%s", code, s.cancelled, said)
+				t.Errorf("interrupted: exit code %d, cancelled %q; want that of an interruption, and the job as the "+
+					"case says\n%s", code, s.cancelled, said)
 			}
 		})
 	}

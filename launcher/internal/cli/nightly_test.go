@@ -156,7 +156,7 @@ func TestNights(t *testing.T) {
 	var m page.Month
 	out := w.must("nights", "ctr", "--json")
 	if err := json.Unmarshal([]byte(out), &m); err != nil {
-		t.Fatalf("%v:\n%s", err, out)
+		t.Fatalf("nights --json: %v; want a month in\n%s", err, out)
 	}
 	if len(m.Nights) != 3 || m.Standing.Champion != 1 || m.Standing.Nights != 2 ||
 		m.Nights[0].Verdict != sweep.VerdictNoWinner || m.Nights[0].Age != 3 || m.Nights[2].Live != 1 {
@@ -308,7 +308,7 @@ func TestBlockedNightIsTold(t *testing.T) {
 	staged, refused := heard[0], heard[1]
 	if staged.Occasion != sweep.OccasionStaged || staged.Verdict != sweep.VerdictBlocked ||
 		!strings.HasPrefix(staged.Dataset, "clicks@") || !strings.Contains(staged.Reason, "rows") {
-		t.Errorf("when it was staged: %+v", staged)
+		t.Errorf("told when it was staged: %+v; want that clicks is blocked, for its rows", staged)
 	}
 	if refused.Occasion != sweep.OccasionRefused || refused.Sweep != "night-20261121-0300" || refused.Model != "ctr" ||
 		refused.Dataset != staged.Dataset {
@@ -319,7 +319,7 @@ func TestBlockedNightIsTold(t *testing.T) {
 	w.must("datasets", "accept", staged.Dataset, "--why", "a small test")
 	w.must("sweep", night, "--schedule", "0 3 * * *", "--no-wait", "--json")
 	if len(heard) != 2 {
-		t.Errorf("told %+v", heard[2:])
+		t.Errorf("told after it was accepted: %+v; want nothing", heard[2:])
 	}
 	if i := slices.IndexFunc(heard, func(m notify.VerdictMessage) bool { return m.Next == "" }); i >= 0 {
 		t.Errorf("no word on what to do: %+v", heard[i])
@@ -344,7 +344,7 @@ func TestStatusShowsTheNight(t *testing.T) {
 		"name: clicks\nsource: clicks.csv\nlabel: is_click\ndrop: [revenue]\nsplit: {by: hash, key: user_id, train: "+
 			"0.6, valid: 0.4}\ncontract: {rows: {min: 100000}}\n")
 	if code, _, said := w.run("stage", spec); code != sweep.ExitBlocked {
-		t.Fatalf("staging a small table ended with %d: %s", code, said)
+		t.Fatalf("staging a small table ended with %d, want that of a blocked one: %s", code, said)
 	}
 	w.must("datasets", "accept", "clicks", "--why", "a small test")
 	w.must("sweep", w.file("sweep.yaml", sweepYAML), "--id", "night-1", "--no-wait")
@@ -385,6 +385,6 @@ func TestStageSaysWhatIsNotFinal(t *testing.T) {
 	var m dataset.Manifest
 	if err := json.Unmarshal([]byte(w.must("stage", spec, "--json")), &m); err != nil || m.About.Unripe == nil ||
 		m.About.Unripe.Rows != 24 {
-		t.Errorf("as JSON: %+v, %v", m.About.Unripe, err)
+		t.Errorf("as JSON: %+v, %v; want 24 rows that are not ripe", m.About.Unripe, err)
 	}
 }

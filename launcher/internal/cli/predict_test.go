@@ -45,7 +45,7 @@ func TestPredict(t *testing.T) {
 		t.Fatalf("the predictions have %d lines, %v, expected a header and 700 rows", len(rows), err)
 	}
 	if strings.Join(rows[0], ",") != "user_id,site,prediction,raw_score" {
-		t.Errorf("header %q", rows[0])
+		t.Errorf("the header is %q; want what is kept, the prediction and the raw score", rows[0])
 	}
 	users := strings.Split(string(table), "\n")
 	for i, row := range rows[1:] {
@@ -53,7 +53,7 @@ func TestPredict(t *testing.T) {
 		raw, err2 := strconv.ParseFloat(row[3], 64)
 		if err1 != nil || err2 != nil || math.Abs(p-gbt.Probability(raw)) > 1e-15 ||
 			!strings.HasPrefix(users[i+1], row[0]+",") {
-			t.Fatalf("row %d: %q", i, row)
+			t.Fatalf("row %d is %q; want its user, and the probability of its raw score", i, row)
 		}
 	}
 	explained(t, w, in, rows[1:])
@@ -229,7 +229,8 @@ func TestPredictOnRespeltIDs(t *testing.T) {
 			"--out", scored, "--raw"}, flags...)...)
 		data, err := os.ReadFile(scored)
 		if (err == nil) != (code == 0) {
-			t.Errorf("%q ended with %d, and the file it writes: %v", flags, code, err)
+			t.Errorf("%q ended with %d, and the file it writes: %v; want it written if all is well, and only "+
+				"then", flags, code, err)
 		}
 		return code, string(data), out, errOut
 	}
@@ -237,7 +238,7 @@ func TestPredictOnRespeltIDs(t *testing.T) {
 	code, usual, out, errOut := score(respelt(3000, 1, same))
 	if code != 0 || strings.Contains(errOut, "warning") || !strings.Contains(out, "site") ||
 		!strings.Contains(out, "unseen") {
-		t.Fatalf("the usual table: %d\n%s\n%s", code, out, errOut)
+		t.Fatalf("the usual table ended with %d; want 0 without a warning, and its shares\n%s\n%s", code, out, errOut)
 	}
 	code, floats, _, errOut := score(respelt(3000, 1, func(id string) string { return id + ".0" }), "--max-unseen",
 		"0.2")
@@ -255,10 +256,11 @@ func TestPredictOnRespeltIDs(t *testing.T) {
 	if code, _, _, errOut = score(prefixed, "--max-unseen", "0.2"); code != int(sweep.ExitInput) ||
 		!strings.Contains(errOut, "site (100 %, of held-out rows 0 %)") ||
 		!strings.Contains(errOut, "nothing was written") {
-		t.Errorf("--max-unseen 0.2: ended with %d\n%s", code, errOut)
+		t.Errorf("--max-unseen 0.2 ended with %d; want that of a wrong input, the shares of site, and nothing "+
+			"written\n%s", code, errOut)
 	}
 	if code, _, _, errOut = score(prefixed, "--max-unseen", "2"); code != int(sweep.ExitUsage) {
-		t.Errorf("--max-unseen 2: ended with %d\n%s", code, errOut)
+		t.Errorf("--max-unseen 2 ended with %d; want that of wrong usage\n%s", code, errOut)
 	}
 
 	_, _, out, _ = score(respelt(3000, 4, func(string) string { return "" }), "--json")
@@ -353,7 +355,7 @@ func TestSweepRefusesACalibWithoutPositives(t *testing.T) {
 	w.refused(sweep.ExitInput, "none of the 750 rows of calib in dataset clicks@", "sweep", w.file("s.yaml", sweepYAML),
 		"--no-wait")
 	if len(w.jobs.submitted) > 0 {
-		t.Errorf("submitted %v", w.jobs.submitted)
+		t.Errorf("submitted %v, want nothing", w.jobs.submitted)
 	}
 }
 

@@ -48,7 +48,7 @@ func TestRegistryCommands(t *testing.T) {
 		}
 	}
 	if out := w.must("registry", "show", "ctr@1", "--file", "model.txt"); !strings.HasPrefix(out, "tree\n") {
-		t.Errorf("model.txt: %.50q", out)
+		t.Errorf("model.txt is %.50q, want the tree that was registered", out)
 	}
 	for version, want := range map[string]string{"ctr@1": "lookahead_freq=0 num_leaves=63 ", "ctr@2": "the defaults",
 		"ctr@3": ""} {
@@ -120,11 +120,11 @@ func TestDeleteAsks(t *testing.T) {
 		return code, out.String() + errOut.String()
 	}
 	if code, out := answer("y\n"); code != sweep.ExitUsage || !strings.Contains(out, "nothing was changed") {
-		t.Errorf("the answer y: ended with %d\n%s", code, out)
+		t.Errorf("the answer y ended with %d; want that of wrong usage, and nothing changed\n%s", code, out)
 	}
 	w.must("registry", "show", "ctr@1")
 	if code, out := answer("ctr@1\n"); code != 0 {
-		t.Errorf("the version's name: ended with %d\n%s", code, out)
+		t.Errorf("the version's name as an answer ended with %d, want 0\n%s", code, out)
 	}
 	w.refused(sweep.ExitNotFound, "was deleted", "registry", "show", "ctr@1")
 	w.says(w.must("registry", "show", "ctr", "--history"), "deleted")
@@ -161,7 +161,8 @@ func TestVerify(t *testing.T) {
 	w.refused(sweep.ExitUsage, "verify", "registry", "show", "ctr", "--verify", "--history")
 	if code, out, errOut := w.run("registry", "show", "ctr@1", "--verify"); code != sweep.ExitUsage || out != "" ||
 		!strings.Contains(errOut, "--verify checks the whole model: launcher registry show ctr --verify") {
-		t.Errorf("a version alone: %d, %s%s", code, out, errOut)
+		t.Errorf("--verify of a version alone: %d; want that of wrong usage, and the right command: "+
+			"%s%s", code, out, errOut)
 	}
 
 	must.Get(w.buckets["registry"].Put(t.Context(), "registry/ctr/versions/2/model.txt", blob.Any,
@@ -457,7 +458,7 @@ func TestListAcrossNights(t *testing.T) {
 	if len(got) != 3 || got[0].Version != 3 || got[0].Night != "2026-11-19" || got[2].Version != 1 ||
 		got[2].Night != "" ||
 		!slices.Equal(got[1].Aliases, []string{"canary", "champion"}) || got[0].Aliases == nil {
-		t.Errorf("got %+v", got)
+		t.Errorf("got %+v; want versions 3 to 1, newest first, with their nights and aliases", got)
 	}
 	out := w.must("registry", "list", "ctr")
 	if at := strings.Index(out, "2026-11-19"); at < 0 || at > strings.Index(out, "canary champion") {

@@ -150,7 +150,7 @@ func TestReport(t *testing.T) {
 	w.says(w.must("report", "night-1", "--out", out), "wrote "+out)
 	first := must.Get(os.ReadFile(out))(t)
 	if !strings.HasPrefix(string(first), "<!doctype html>") {
-		t.Errorf("the sweep's page begins with %.300q", first)
+		t.Errorf("the sweep's page begins with %.300q, want a document of HTML", first)
 	}
 	w.hasParts("the sweep's page", string(first), " is live", "num_leaves")
 	if again := w.must("report", "night-1", "--out", "-"); again != string(first) {
@@ -534,11 +534,11 @@ func TestProgressIsOneLine(t *testing.T) {
 				Job:   provision.SweepJob{JobStatus: engine.JobStatus{State: engine.Running}}})
 			now = now.Add(time.Second)
 			if n > 9 && len(on.rows) > 4 {
-				t.Fatalf("after %d trials %d lines:\n%s", n, len(on.rows), on)
+				t.Fatalf("after %d trials %d lines are shown, want at most 4:\n%s", n, len(on.rows), on)
 			}
 		}
 		if !strings.Contains(on.String(), "49/60 done · 62 min left · best average_precision 0.1235 (#7)") {
-			t.Errorf("the line is\n%s", on)
+			t.Errorf("the line lacks 49/60 done, the time left and the best:\n%s", on)
 		}
 		v.Close()
 	})

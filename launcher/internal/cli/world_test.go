@@ -160,7 +160,7 @@ func (w *world) must(args ...string) string {
 	w.last = args
 	code, out, errOut := w.run(args...)
 	if code != 0 {
-		w.t.Fatalf("%q ended with %d\n%s\n%s", args, code, out, errOut)
+		w.t.Fatalf("%q ended with %d, want 0\n%s\n%s", args, code, out, errOut)
 	}
 	return out
 }

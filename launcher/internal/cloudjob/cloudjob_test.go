@@ -83,7 +83,7 @@ func TestSubmit(t *testing.T) {
 	}
 	c.jobs["jobs/stage-clicks-0123456789ab"] = []engine.Phase{engine.Failed}
 	if j, err := Submit(t.Context(), c, request()); err != nil || j.ID != "stage-clicks-0123456789ab-1" || j.Attached {
-		t.Errorf("after a failure: %+v %v", j, err)
+		t.Errorf("submitted after a failure: %+v %v; want another job, with -1 behind its name", j, err)
 	}
 	q := request()
 	for n := range maxRuns {
@@ -275,7 +275,7 @@ func FuzzReports(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if p := decodeProgress(data); p != nil && (p.Done < 0 || p.Total < p.Done || !steps[p.Step]) {
-			t.Fatalf("accepted the progress %+v", p)
+			t.Fatalf("accepted the progress %+v, which cannot be", p)
 		}
 		o, err := decodeOutcome(data)
 		if err != nil && !problem.Is(err, problem.Damaged) {

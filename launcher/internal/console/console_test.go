@@ -118,7 +118,7 @@ func TestSameBytesAsAReport(t *testing.T) {
 	}
 	if got := get(h, "localhost:1", "/"); !strings.Contains(got.Body.String(), `href="/sweeps/night-1"`) ||
 		!strings.Contains(got.Body.String(), "no winner") {
-		t.Errorf("the index is %d, %s", got.Code, got.Body)
+		t.Errorf("the index is %d, want the sweep with a link, without a winner: %s", got.Code, got.Body)
 	}
 }
 
@@ -158,7 +158,8 @@ func TestOthersAreRefused(t *testing.T) {
 			t.Errorf("%s%s: the headers are %v, expected those of security whatever the code", tc.host, tc.path, header)
 		}
 		if strings.HasPrefix(got.Header().Get("Content-Type"), "text/html") && tc.code != http.StatusOK {
-			t.Errorf("%s%s: an error is sent as %s", tc.host, tc.path, got.Header().Get("Content-Type"))
+			t.Errorf("%s%s: an error is sent as %s, want plain "+
+				"text", tc.host, tc.path, got.Header().Get("Content-Type"))
 		}
 	}
 	post := httptest.NewRecorder()
@@ -183,7 +184,7 @@ func TestListensOnThisMachineOnly(t *testing.T) {
 	l, hosts := must.Get2(Listen(t.Context(), "127.0.0.1:0", ""))(t)
 	defer l.Close()
 	if hosts[0] != l.Addr().String() {
-		t.Errorf("it answers to %q at %s", hosts, l.Addr())
+		t.Errorf("it answers to %q at %s, want its own address first", hosts, l.Addr())
 	}
 
 	open, hosts := must.Get2(Listen(t.Context(), "0.0.0.0:0", "https://console.example/x"))(t)
@@ -233,7 +234,7 @@ func TestOnePollerReadsForAllViewers(t *testing.T) {
 			before = bucket.asked.Load()
 			<-time.After(10 * time.Minute)
 			if asked := bucket.asked.Load() - before; asked != 0 {
-				t.Errorf("%d requests though nobody looks", asked)
+				t.Errorf("%d requests though nobody looks, want none", asked)
 			}
 		})
 	}

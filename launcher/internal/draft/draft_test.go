@@ -213,10 +213,10 @@ func TestDecisions(t *testing.T) {
 			}
 			d := must.Get(Make(t.Context(), q))(t)
 			if _, err := dataset.ParseSpec("dataset.yaml", d.Dataset); err != nil {
-				t.Errorf("the dataset's spec: %v\n%s", err, d.Dataset)
+				t.Errorf("the dataset's spec cannot be read again: %v\n%s", err, d.Dataset)
 			}
 			if _, err := sweep.ParseSpec("sweep.yaml", d.Sweep, plan.Vocabulary()); err != nil {
-				t.Errorf("the sweep's spec: %v\n%s", err, d.Sweep)
+				t.Errorf("the sweep's spec cannot be read again: %v\n%s", err, d.Sweep)
 			}
 			text := string(d.Dataset) + string(d.Sweep) + fmt.Sprint(d.Found)
 			if q.Name == "" && !strings.Contains(text, "name: my-table-2026\n") {
@@ -224,7 +224,7 @@ func TestDecisions(t *testing.T) {
 			}
 			for _, s := range tc.not {
 				if strings.Contains(text, s) {
-					t.Errorf("%q is in\n%s", s, text)
+					t.Errorf("%q should not be in\n%s", s, text)
 				}
 			}
 			for _, s := range tc.says {
@@ -397,7 +397,7 @@ func TestParamsOfEveryTrial(t *testing.T) {
 		}
 		must.Do(t, err)
 		if _, err := sweep.ParseSpec("sweep.yaml", d.Sweep, plan.Vocabulary()); err != nil {
-			t.Errorf("the sweep's spec: %v\n%s", err, d.Sweep)
+			t.Errorf("the sweep's spec cannot be read again: %v\n%s", err, d.Sweep)
 		}
 		for i, words := range [][]string{c.not, c.says} {
 			for _, w := range words {
@@ -415,7 +415,7 @@ func TestTimesAreNoNumbers(t *testing.T) {
 	day.Name = "date"
 	s := &seen{columns: []*column{day}}
 	if why := s.whyAtRandom(Request{}, []string{"ts", "date"}); why != "it is not clear which is the row's time" {
-		t.Errorf("got %q", why)
+		t.Errorf("of two columns of times: got %q; want that it is not clear which is the row's", why)
 	}
 	if day.times = false; !strings.Contains(s.whyAtRandom(Request{}, nil), "with --time date") {
 		t.Error("a column of numbers that may be times is not named")
@@ -429,10 +429,10 @@ func TestColumnsOfAValue(t *testing.T) {
 		Metric: "value( prediction*2>bid ? label: -bid/9)"}))(t)
 	if _, err := dataset.ParseSpec("dataset.yaml", d.Dataset); err != nil ||
 		!strings.Contains(string(d.Dataset), "\nvalues: [\"bid\"]\n") {
-		t.Errorf("the dataset is %s: %v", d.Dataset, err)
+		t.Errorf("the dataset is %s: %v; want bid among its values", d.Dataset, err)
 	}
 	if s, err := d.WithTrials(3); err != nil || s.Metric != "value( prediction*2>bid ? label: -bid/9)" {
-		t.Errorf("the sweep is %s: %v", d.Sweep, err)
+		t.Errorf("the sweep is %s: %v; want the metric as it was given", d.Sweep, err)
 	}
 }
 

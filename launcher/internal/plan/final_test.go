@@ -344,7 +344,7 @@ func TestBagByDefault(t *testing.T) {
 				t.Errorf("%s: got error %v, want %q", tc.lines, err, tc.refused)
 			}
 		case err != nil:
-			t.Errorf("%s%s: %v", tc.lines, tc.require, err)
+			t.Errorf("%s%s: got error %v; want none", tc.lines, tc.require, err)
 		case p.Spec.Bag() != tc.bag || strings.Contains(strings.Join(p.Notes, "\n"), "ensemble: ") != (tc.bag > 1):
 			t.Errorf("%s%s: a bag of %d, want %d; notes %q", tc.lines, tc.require, p.Spec.Bag(), tc.bag, p.Notes)
 		}

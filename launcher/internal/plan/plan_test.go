@@ -435,7 +435,7 @@ func TestSeveralClasses(t *testing.T) {
 			continue
 		}
 		if err != nil {
-			t.Errorf("%s: %v", lines, err)
+			t.Errorf("%s: got error %v; want none", lines, err)
 		} else if n := p.Trials[0].Params["num_class"]; n != 3.0 {
 			t.Errorf("%s: the plan trains %v classes, want 3", lines, n)
 		} else if n := p.Base["num_class"]; n != 3.0 {

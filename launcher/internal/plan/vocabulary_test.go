@@ -32,7 +32,7 @@ func TestSpecsInLightGBMsWords(t *testing.T) {
 		t.Errorf("constraint %s, expected %s", got, want)
 	}
 	if len(s.Search.Grid["learning_rate"]) != 1 {
-		t.Errorf("grid %v", s.Search.Grid)
+		t.Errorf("the grid is %v; want one learning rate", s.Search.Grid)
 	}
 }
 
@@ -51,7 +51,7 @@ func TestParseSpecOfFewWords(t *testing.T) {
 	gone := strings.Replace(spec, "rmse", "fair", 1) + "objective: fair\n"
 	if _, err := sweep.ParseSpec("sweep.yaml", []byte(gone), Vocabulary()); err == nil ||
 		!strings.HasPrefix(err.Error(), `sweep.yaml:5:12: LightGBM has objective "fair", Coppice does not`) {
-		t.Errorf("metric: fair with objective: fair: %v", err)
+		t.Errorf("metric: fair with objective: fair: got %v; want its place, and that only LightGBM has it", err)
 	}
 	fifty := strings.Replace(spec, "trials: 1", "trials: 50", 1)
 	_, err = sweep.ParseSpec("sweep.yaml", []byte(fifty+"search: {constraints: [\"eta < 1\"]}\n"), Vocabulary())
@@ -93,12 +93,13 @@ func TestValueIsAMetric(t *testing.T) {
 	} {
 		p, err := build(text)
 		if err != nil {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("%s: got error %v; want none", text, err)
 			continue
 		}
 		notes := strings.Join(p.Notes, "\n")
 		if strings.Contains(notes, "trials stop by log_loss, and "+name+" chooses") != (p.Spec.Metric == name) {
-			t.Errorf("%s: the notes are %s", text, notes)
+			t.Errorf("%s: the notes are %s; want that trials stop by log loss where another metric chooses, and only "+
+				"there", text, notes)
 		}
 		if len(p.Metrics) != metrics || p.Metrics[5] != name || p.Spec.Metric != name && p.Spec.Metric != "auc" ||
 			!p.Maximize || p.Spec.Gate != nil && p.Spec.Gate.Metric != name {

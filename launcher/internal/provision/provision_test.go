@@ -179,7 +179,7 @@ func TestSettle(t *testing.T) {
 			l.Moved = func(_ int, reason string) { moved = append(moved, reason) }
 			must.Do(t, l.Settle(t.Context()))
 			if !slices.Equal(w.order, c.jobs) || !slices.Equal(w.alive(), c.alive) || len(moved) != len(c.reasons) {
-				t.Errorf("%q, alive %q, moved %q", w.order, w.alive(), moved)
+				t.Errorf("ordered %q, alive %q, moved %q; want the jobs of the case", w.order, w.alive(), moved)
 			}
 			for i, part := range c.reasons {
 				if !strings.Contains(moved[i], part) {
@@ -231,7 +231,7 @@ func TestTooFewMachines(t *testing.T) {
 		}
 		if there := (8 - pending + 1) / 2; want[0] != "nightly-1" && there > 0 &&
 			moved != fmt.Sprintf("it had %d of 4 machines after 10m0s: %s", there, few.Lacks) {
-			t.Errorf("moved because %q", moved)
+			t.Errorf("moved because %q; want how many machines it had, and why not more", moved)
 		}
 	}
 }
@@ -363,7 +363,8 @@ func TestSettleSurvivesACrashAnywhere(t *testing.T) {
 			t.Fatalf("after a crash before step %d: %v", at, err)
 		}
 		if !slices.Equal(w.order, calm.order) || !slices.Equal(w.alive(), calm.alive()) {
-			t.Errorf("after a crash before step %d: %q, alive %q", at, w.order, w.alive())
+			t.Errorf("after a crash before step %d: ordered %q, alive %q; want the same as without a "+
+				"crash", at, w.order, w.alive())
 		}
 	}
 }
@@ -382,7 +383,7 @@ func TestManyLaunchersSettleAlike(t *testing.T) {
 		}
 		all.Wait()
 		if !slices.Equal(w.alive(), []string{"nightly-1-f2"}) || len(w.order) != 3 {
-			t.Errorf("%q, alive %q", w.order, w.alive())
+			t.Errorf("ordered %q, alive %q; want three orders, of which the last lives", w.order, w.alive())
 		}
 	}
 }
@@ -484,7 +485,7 @@ func TestARefusedPlanIsStartedAgain(t *testing.T) {
 			}
 		}
 		if err != nil || len(w.order) != tc.orders {
-			t.Errorf("%+v: started %q, error %v", tc, w.order, err)
+			t.Errorf("%+v: started %q, error %v; want as many orders as the case says", tc, w.order, err)
 		}
 	}
 }

@@ -209,7 +209,8 @@ func (q *Estimator) findFewest(with func(vms int) (*Offer, error), maxVMs int, h
 	return with(n)
 }
 
-// shorten keeps the cheapest offers, and the plan's own.
+// shorten keeps the first maxOffers of the offers, which are in the order of their rank; the plan's own machine takes
+// the last place if it would be left out.
 func (c *Comparison) shorten(own string) {
 	if len(c.Offers) <= maxOffers {
 		return
@@ -277,7 +278,8 @@ func (c *Comparison) recommend(budget float64, reserve time.Duration, region str
 	if best := cmp.Or(cheapestBy(attached, cost), cheapestBy(builtIn, cost)); best != nil {
 		c.Recommended = &Recommended{Machine: best.Machine, VMs: best.VMs, Spot: best.spot,
 			Hours: best.side.Hours, Cost: *best.side.Cost}
-		c.Reason = fmt.Sprintf("the cheapest of these%s that is expected to finish within %s", c.ofWhich(), within)
+		c.Reason = fmt.Sprintf("the cheapest of these%s that is expected to finish within %s",
+			c.describeChoice(), within)
 		if budget > 0 {
 			c.Reason += fmt.Sprintf(" for at most %s, including the reserve for stopping in time", given(budget))
 		}
@@ -307,8 +309,9 @@ func (c *Comparison) recommend(budget float64, reserve time.Duration, region str
 	}
 }
 
-// ofWhich says among which offers the recommended one is the cheapest.
-func (c *Comparison) ofWhich() string {
+// describeChoice says among which offers the recommended one is the cheapest: nothing if all have attached disks, or
+// all built-in ones, since then it is among all.
+func (c *Comparison) describeChoice() string {
 	builtIn := 0
 	for _, o := range c.Offers {
 		if o.BuiltIn {

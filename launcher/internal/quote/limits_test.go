@@ -163,7 +163,7 @@ func TestSpotPaysUpTo(t *testing.T) {
 	q := request(t, large)
 	even := offer(t, q).SpotPays
 	if !(even > 0.5) || even > 60 {
-		t.Fatalf("Spot pays up to %v preemptions an hour", even)
+		t.Fatalf("Spot pays up to %v preemptions an hour; want .5 to 60", even)
 	}
 	for factor, sign := range map[float64]float64{1: 0, 0.9: -1, 1.1: 1} {
 		q.Preemptions = even * factor
@@ -181,14 +181,15 @@ func TestPlanSaysWhenSpotDoesNotPay(t *testing.T) {
 	q := request(t, large)
 	wish := Wish{Machines: []string{"n2-highmem-64"}}
 	if notes := strings.Join(compare(t, q, wish).Notes, "\n"); strings.Contains(notes, "does not pay") {
-		t.Errorf("where Spot pays: %s", notes)
+		t.Errorf("where Spot pays, want no word against it: %s", notes)
 	}
 	q.Preemptions = 15
 	c := compare(t, q, wish)
 	if notes := strings.Join(c.Notes, "\n"); strings.Count(notes,
 		"Spot does not pay on n2-highmem-64: at 15 preemptions an hour Spot is expected to take ") != 1 ||
 		!strings.Contains(notes, "spot: false") {
-		t.Errorf("where Spot costs %v and on demand %v: %s", c.Offers[0].Spot.Cost, c.Offers[0].OnDemand.Cost, notes)
+		t.Errorf("where Spot costs %v and on demand %v: %s; want one note that Spot does not "+
+			"pay", c.Offers[0].Spot.Cost, c.Offers[0].OnDemand.Cost, notes)
 	}
 	if c.Recommended == nil || c.Recommended.Spot {
 		t.Errorf("recommended is %+v, expected on demand", c.Recommended)
@@ -201,7 +202,8 @@ func TestAttachedDisksArePreferred(t *testing.T) {
 	c := compare(t, q, Wish{Machines: four, VMs: 2})
 	if !c.Offers[0].BuiltIn || c.Recommended == nil || c.Recommended.Machine != "n2-highmem-64" ||
 		!strings.Contains(c.Reason, "with attached local SSDs") {
-		t.Errorf("the cheapest is %s, recommended %+v: %s", c.Offers[0].Machine, c.Recommended, c.Reason)
+		t.Errorf("the cheapest is %s, recommended %+v; want n2-highmem-64, with attached disks: "+
+			"%s", c.Offers[0].Machine, c.Recommended, c.Reason)
 	}
 	if notes := strings.Join(c.Notes, "\n"); !strings.Contains(notes,
 		"c3d-highmem-60-lssd, c4d-highmem-64-lssd: the local SSDs come with the machine") {

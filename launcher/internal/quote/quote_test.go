@@ -320,7 +320,7 @@ func recommended(t testing.TB, q *Estimator, c *Comparison) *sweep.Quote {
 			return q.toQuote(&c.Offers[i])
 		}
 	}
-	t.Fatalf("%+v is none of the offers", c.Recommended)
+	t.Fatalf("the recommended %+v is none of the offers", c.Recommended)
 	return nil
 }
 
@@ -337,13 +337,14 @@ func TestWhatIsRecommendedIsNotRefused(t *testing.T) {
 	if c := on(cost); c.Recommended != nil ||
 		!strings.Contains(c.Reason, fmt.Sprintf("2 x c3d-highmem-60-lssd on Spot needs a budget of $%.2f",
 			math.Ceil(need*100)/100)) {
-		t.Errorf("%v USD of %v: %+v, %s", cost, need, c.Recommended, c.Reason)
+		t.Errorf("with %v USD of the %v that are needed: recommended %+v, want none and the budget it takes: "+
+			"%s", cost, need, c.Recommended, c.Reason)
 	}
 	enough := math.Ceil(need*100) / 100
 	c := on(enough)
 	if c.Recommended == nil || !strings.Contains(c.Reason, fmt.Sprintf("for at most $%.2f, including the reserve",
 		enough)) {
-		t.Fatalf("%v USD of %v: %s", enough, need, c.Reason)
+		t.Fatalf("with %v USD of the %v that are needed: want an offer for at most that: %s", enough, need, c.Reason)
 	}
 	if err := Hold(recommended(t, q, c), c.Recommended.Machine, enough); err != nil {
 		t.Error(err)
@@ -362,7 +363,8 @@ func TestTheFastestHasAPrice(t *testing.T) {
 		!strings.Contains(c.Reason,
 			"none of these is expected to finish within 1h at a known price; the fastest, 1 x n2-highmem-16 on "+
 				"demand, takes ") {
-		t.Errorf("%+v, %d offers: %s", c.Recommended, len(c.Offers), c.Reason)
+		t.Errorf("recommended %+v of %d offers, want none, and what the fastest takes: "+
+			"%s", c.Recommended, len(c.Offers), c.Reason)
 	}
 }
 
@@ -409,7 +411,7 @@ func TestHold(t *testing.T) {
 		}
 	}
 	if q := with(fallbacks); math.Abs(q.ReserveCost()-1) > 1e-9 { // more machines, dearer together
-		t.Errorf("%v USD kept back", q.ReserveCost())
+		t.Errorf("%v USD kept back, want 1", q.ReserveCost())
 	}
 }
 
@@ -480,7 +482,7 @@ func TestStatedSizes(t *testing.T) {
 	for _, bad := range []Stated{{}, {Rows: -1, Features: 3, HeldOut: 1}, {Rows: 1e12, Features: 3, HeldOut: 1},
 		{Rows: 10, Features: 1e6, HeldOut: 1}, {Rows: 10, Features: 3}} {
 		if _, err := bad.Manifest("x", true); err == nil {
-			t.Errorf("%+v was taken", bad)
+			t.Errorf("%+v was taken for a table that can be", bad)
 		}
 	}
 	// A staged table of 130,000,000 x 40 without held-out rows has 10.31 GiB (docs/LAB.md).
@@ -556,9 +558,9 @@ func TestFewRowsPayForEveryTree(t *testing.T) {
 // TestARangeHasOneUnit: minutes beside minutes, cents beside cents.
 func TestARangeHasOneUnit(t *testing.T) {
 	if got := Times(sweep.Range{Low: 92, Expected: 180, High: 410}); got != "3 min (2 to 7)" {
-		t.Errorf("92, 180 and 410 seconds are %q", got)
+		t.Errorf("92, 180 and 410 seconds are %q; want 3 min (2 to 7)", got)
 	}
 	if got := Money(&sweep.Range{Low: 0.00273, Expected: 0.00543, High: 0.0109}); got != "$0.01 (<0.01 to 0.01)" {
-		t.Errorf(".273, .543 and 1.09 cents are %q", got)
+		t.Errorf(".273, .543 and 1.09 cents are %q; want $0.01 (<0.01 to 0.01)", got)
 	}
 }

@@ -103,7 +103,8 @@ func TestAsks(t *testing.T) {
 		d := report.New(blob.Memory(), blob.Memory(), registry.New(blob.Memory()), true)
 		got := d.Asks(&sweepview.View{Plan: p}, state, sweepview.Snapshot{Left: 3600}, 0)
 		if got.Due() != due || due && !strings.Contains(got.String(), "launcher cancel night-1") {
-			t.Errorf("with a budget of %v USD: %s", budget, got)
+			t.Errorf("with a budget of %v USD: %s; want the question whether to cancel only where it will not "+
+				"suffice", budget, got)
 		}
 
 		// Without a job nothing goes on, unless all trials have ended or it was created just now.
@@ -192,19 +193,20 @@ func TestDataset(t *testing.T) {
 	v := must.Get(d.Dataset(t.Context(), records[0].Dataset))(t)
 
 	if len(v.Nights) != 4 || v.Metric != "log_loss" || len(v.Notes) != 0 {
-		t.Fatalf("%d nights by %q, notes %q", len(v.Nights), v.Metric, v.Notes)
+		t.Fatalf("%d nights by %q, notes %q; want four by log loss, and no note", len(v.Nights), v.Metric, v.Notes)
 	}
 	first, second, blocked, last := v.Nights[0], v.Nights[1], v.Nights[2], v.Nights[3]
 	if first.Sweep.Verdict != "promoted" || first.Value != 0.11 || first.Ratio != 1.02 ||
 		first.Sweep.ID != "night-1" || first.Drift != nil {
-		t.Errorf("the first night is %+v", first)
+		t.Errorf("the first night is %+v; want it promoted, with log loss .11, and no drift yet", first)
 	}
 	if second.Sweep.Verdict != "not_promoted" || second.Sweep.Why != "the gate's reason" || len(second.Drift) < 5 {
-		t.Errorf("the second night is %+v", second)
+		t.Errorf("the second night is %+v; want it not promoted, with the gate's reason, and drift of five columns "+
+			"or more", second)
 	}
 	if blocked.State != "blocked" || len(blocked.Findings) == 0 || !math.IsNaN(blocked.Value) ||
 		blocked.Sweep.ID != "" {
-		t.Errorf("the third night is %+v", blocked)
+		t.Errorf("the third night is %+v; want it blocked, with findings and without a sweep", blocked)
 	}
 	column := blocked.Findings[0].Column
 	if v, ok := last.Drift[column]; last.State != "good" || !ok || v > 0.2 {
@@ -213,7 +215,7 @@ func TestDataset(t *testing.T) {
 	}
 	if m := v.Table; m == nil || m.Version != records[3].Version || len(v.Stats) < 5 || len(m.Features) < 5 ||
 		len(m.Splits) < 2 {
-		t.Errorf("the table is %+v", v.Table)
+		t.Errorf("the table is %+v; want that of the fourth night, with its splits and features", v.Table)
 	}
 
 	var one, two bytes.Buffer
@@ -229,7 +231,7 @@ func TestDataset(t *testing.T) {
 	// A version shows the nights up to it.
 	v, err = d.Dataset(t.Context(), records[1].Dataset+"@"+records[1].Version)
 	if err != nil || len(v.Nights) != 2 || v.Table.Version != records[1].Version {
-		t.Errorf("the second version has %+v, %v", v, err)
+		t.Errorf("the second version has %+v, %v; want two nights, and its own table", v, err)
 	}
 	var old bytes.Buffer
 	if err := v.Write(&old); err != nil || strings.Contains(old.String(), "newest version") ||

@@ -61,7 +61,7 @@ func (d *Pages) Find(ctx context.Context, name string) (view AnyPage, note strin
 		case named:
 			return view, "", err
 		case err == nil:
-			return view, d.others(ctx, k.prefix, name), nil
+			return view, d.noteOthers(ctx, k.prefix, name), nil
 		case !problem.Is(err, problem.NotFound):
 			return nil, "", err
 		}
@@ -79,8 +79,9 @@ func (d *Pages) Find(ctx context.Context, name string) (view AnyPage, note strin
 		"registry list`", first)
 }
 
-// others says that a name, whose page is that of the first kind that has it, is also that of a later kind.
-func (d *Pages) others(ctx context.Context, kind, name string) string {
+// noteOthers says that a name, whose page is that of the first kind that has it, is also that of a later kind; empty if
+// it is not.
+func (d *Pages) noteOthers(ctx context.Context, kind, name string) string {
 	_, dataset := stager.Resolve(ctx, d.Datasets, name)
 	if _, model := d.Registry.Get(ctx, name, ""); kind == "sweep:" && dataset == nil {
 		return fmt.Sprintf("note: this is the page of %s%s; there is dataset:%s, too", kind, name, name)

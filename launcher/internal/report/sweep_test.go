@@ -157,7 +157,7 @@ func TestSweepInTheMiddle(t *testing.T) {
 	}
 	if c := v.Trials[1]; !slices.Equal(c.CurveX, []float64{1, 2, 3}) ||
 		!slices.Equal(c.CurveY, []float64{0.5, 0.6, 0.8}) {
-		t.Errorf("the curve of trial 1 is %v, %v", c.CurveX, c.CurveY)
+		t.Errorf("the curve of trial 1 is %v, %v; want .5, .6 and .8 after 1 to 3 trees", c.CurveX, c.CurveY)
 	}
 
 	// num_iterations is the same everywhere.
@@ -167,16 +167,16 @@ func TestSweepInTheMiddle(t *testing.T) {
 	}
 	if !slices.Equal(names, []string{"extra_trees", "ignore_column", "lambda_l2"}) || !v.Params[2].Log ||
 		v.Params[1].Categories[0] != "(none)" {
-		t.Errorf("the parameters are %+v", v.Params)
+		t.Errorf("the parameters are %+v; want the three that differ, lambda_l2 on a logarithmic axis", v.Params)
 	}
 	if got := v.Trials[3].Values; !slices.Equal(got, []float64{0, 1, 3}) {
-		t.Errorf("the values of trial 3 are %v", got)
+		t.Errorf("the values of trial 3 are %v; want 0, 1 and 3", got)
 	}
 
 	texts := fmt.Sprint(v.Money.Rows)
 	if m := v.Money; !m.Known || m.Total <= 0 || !strings.Contains(texts, "[saved by stopping early about $") ||
 		!strings.Contains(texts, "[quoted $0.20") {
-		t.Errorf("money is %+v", m)
+		t.Errorf("money is %+v; want it known, above 0, with what stopping early saved and the quote", m)
 	}
 }
 
@@ -200,7 +200,8 @@ func TestSweepAtItsEnd(t *testing.T) {
 	v, ended := n.look()
 	w := v.Winner
 	if !ended || v.State != "winner" || w == nil || !v.Trials[0].Highlight || !v.AsOf.Equal(end.At) {
-		t.Fatalf("ended %t, state %q, as of %s, winner %+v", ended, v.State, v.AsOf, w)
+		t.Fatalf("ended %t, state %q, as of %s, winner %+v; want a winner, at the end of the "+
+			"sweep", ended, v.State, v.AsOf, w)
 	}
 	if by := "by 2 machines: the first sent 3.0 MB"; !strings.Contains(v.Trials[1].Reason, by) ||
 		strings.Contains(v.Trials[0].Reason, "machine") {
@@ -208,17 +209,17 @@ func TestSweepAtItsEnd(t *testing.T) {
 	}
 	if !strings.Contains(v.Trials[1].Reason, "may not win: too slow") || v.Trials[4].State != page.StateCancelled ||
 		v.Trials[3].State != page.StateCancelled {
-		t.Errorf("the trials are %+v", v.Trials)
+		t.Errorf("the trials are %+v; want why trial 1 may not win, and 3 and 4 cancelled", v.Trials)
 	}
 	if len(w.Measures("")) != 2 || w.Measures("")[1].Name != "ece" ||
 		w.Measures("")[1].Test != 0.1 || w.Gate == nil || len(w.Gate.Checks) != 2 ||
 		w.Gate.Checks[0].High != 0.2 || len(w.Rejected) != 1 {
-		t.Errorf("the winner is %+v", w)
+		t.Errorf("the winner is %+v; want two measures, two checks of the gate, and one rejected", w)
 	}
 
 	// The registry does not have the version: that is said, and the rest is shown.
 	if len(v.Notes) != 1 || !strings.Contains(v.Notes[0], "model cannot be read") {
-		t.Errorf("the notes are %q", v.Notes)
+		t.Errorf("the notes are %q; want one that the model cannot be read", v.Notes)
 	}
 }
 

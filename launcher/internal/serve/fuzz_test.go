@@ -138,7 +138,7 @@ func FuzzCSV(f *testing.F) {
 				checkBatch(t, m, b)
 			} else if len(body) > 6 && !errors.As(err, &input) && problem.Of(err) != problem.Input &&
 				!strings.Contains(err.Error(), "compressed, Parquet") {
-				t.Fatalf("untyped error %T: %v", err, err)
+				t.Fatalf("untyped error %T, want one of the input: %v", err, err)
 			}
 		}
 	})

@@ -148,7 +148,7 @@ func TestColumnsAreMeasured(t *testing.T) {
 	for name := range got {
 		for _, label := range labels.FindAllStringSubmatch(name, -1) {
 			if strings.HasPrefix(name, "coppice_serve_") && !slices.Contains([]string{"column", "status", "le"}, label[1]) {
-				t.Errorf("%s has the label %s", name, label[1])
+				t.Errorf("%s has the label %s, which is another than column, status and le", name, label[1])
 			}
 		}
 	}

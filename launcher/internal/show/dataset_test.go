@@ -183,7 +183,7 @@ func TestABillOfALocalCloud(t *testing.T) {
 		if strings.Contains(got, "30.77") == home || strings.Contains(got, "too few") == home ||
 			strings.Contains(got, "actual / quoted") == home ||
 			strings.Contains(strings.ToLower(got), "nothing is paid") != home {
-			t.Errorf("local %t: got %s", home, got)
+			t.Errorf("local %t: want money and shares only where something is paid, got %s", home, got)
 		}
 	}
 }

@@ -110,7 +110,7 @@ func TestRefuses(t *testing.T) {
 	s := must.Get(parseSchedule("0 0 30 2 *", ""))(t)
 	if _, err := s.lastTime(at(t, "2026-11-21T03:00:00Z")); problem.Of(err) != problem.Usage ||
 		!strings.HasSuffix(err.Error(), "it has no time in the last four years; name a day that its month has") {
-		t.Errorf("30 February: %v", err)
+		t.Errorf("the last 30 February: %v; want wrong usage, since there is none", err)
 	}
 }
 
@@ -180,7 +180,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if last, err := s.lastTime(now); err == nil && last.After(now.Add(early)) {
-			t.Fatalf("%v is after %v", last, now)
+			t.Fatalf("the last slot %v is more than half a minute after %v", last, now)
 		}
 	})
 }

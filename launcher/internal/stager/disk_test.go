@@ -160,7 +160,7 @@ func TestPointersOfAnotherBuild(t *testing.T) {
 			}
 		}
 		if text, _, err := blob.ReadAll(ctx, store, name, 1<<10); err != nil || string(text) != theirs {
-			t.Errorf("%s is now %q (%v)", name, text, err)
+			t.Errorf("%s is now %q (%v); want it as the other wrote it", name, text, err)
 		}
 	}
 }

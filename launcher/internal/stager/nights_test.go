@@ -47,7 +47,7 @@ func TestNightsAreCompared(t *testing.T) {
 			s := &stager.Stager{Scratch: t.TempDir(), Now: func() time.Time { at = at.Add(24 * time.Hour); return at }}
 			first := night(t, s, stream.Night(0), dst, "contract: auto\n")
 			if first.Night == nil || first.Night.Blocked() || len(first.Night.Against) != 0 {
-				t.Fatalf("the first night has the record %+v", first.Night)
+				t.Fatalf("the first night has the record %+v; want it against none, and not blocked", first.Night)
 			}
 
 			bad := stream.Night(1)
@@ -75,12 +75,12 @@ func TestNightsAreCompared(t *testing.T) {
 			r, err := dst.Accept(t.Context(), "clicks", blocked.Manifest.Version,
 				nights.Acceptance{By: "ann", Why: "no countries any more", At: at})
 			if err != nil || r.Blocked() {
-				t.Fatalf("accepted: %v, blocked %t", err, r.Blocked())
+				t.Fatalf("accepted: %v, blocked %t; want it to pass", err, r.Blocked())
 			}
 			read, err := dst.Night(t.Context(), "clicks", blocked.Manifest.Version)
 			if err != nil || read.Accepted == nil || read.Accepted.Why != "no countries any more" ||
 				stager.CheckNight(read, at, "") != nil {
-				t.Errorf("the record says %+v, %v", read, err)
+				t.Errorf("the record says %+v, %v; want who accepted it, why, and that it passes", read, err)
 			}
 			if next := night(t, s, stream.Night(2), dst, "contract: auto\n"); len(next.Night.Against) != 3 {
 				t.Errorf("the next night was compared with %v; want all three, of which one was accepted",
@@ -131,7 +131,7 @@ func TestContractBeginsWithNights(t *testing.T) {
 	nightly := &stager.Stager{Scratch: t.TempDir(), Now: s.Now, Night: "2026-11-20"}
 	empty.Rows = empty.Rows[1:]
 	if n := night(t, nightly, empty, stager.Destination{Dir: t.TempDir()}, ""); n.Night.Blocked() {
-		t.Errorf("a schedule's first night: %v", n.Night.Findings)
+		t.Errorf("a schedule's first night is blocked: %v", n.Night.Findings)
 	}
 	for i := range empty.Rows {
 		empty.Rows[i][4] = ""
@@ -148,7 +148,7 @@ func TestNightGrowsOld(t *testing.T) {
 	staged := night(t, s, nightstest.Stream{Seed: 2, Rows: 1000}.Night(0), stager.Destination{Dir: t.TempDir()},
 		"contract: {max_age: 30h}\n")
 	if err := stager.CheckNight(staged.Night, at, ""); err != nil {
-		t.Errorf("two hours old: %v", err)
+		t.Errorf("a table two hours old, of which thirty are allowed, is refused: %v", err)
 	}
 	if err := stager.CheckNight(staged.Night, at.Add(30*time.Hour), ""); err == nil {
 		t.Error("32 hours old, with max_age 30h: nothing is said")
@@ -281,13 +281,13 @@ func TestFetch(t *testing.T) {
 
 	must.Do(t, stager.FetchTo(t.Context(), store, first.Manifest, dir))
 	if m, err := dataset.Check(t.Context(), dir, nil); err != nil || m.Version != first.Manifest.Version {
-		t.Errorf("what was fetched is %v, %v", m, err)
+		t.Errorf("what was fetched is %v, %v; want the first version, whole", m, err)
 	}
 
 	must.Get(store.Put(t.Context(), sweep.DatasetDir("clicks", second.Manifest.Version)+"train/rows.arrow",
 		blob.Any, strings.NewReader("no rows")))(t)
 	if err := stager.FetchTo(t.Context(), store, second.Manifest, t.TempDir()); !problem.Is(err, problem.Damaged) {
-		t.Errorf("of a damaged version, the error is %v", err)
+		t.Errorf("fetched a damaged version: got %v; want that kind of error", err)
 	}
 }
 

@@ -61,7 +61,7 @@ func TestFolderAndBucketHoldTheSame(t *testing.T) {
 	s := &stager.Stager{Scratch: t.TempDir(), Threads: 2, Progress: func(step stager.Step, done, total int64) {
 		steps[step] = true
 		if done > total {
-			t.Errorf("%s: %d of %d", step, done, total)
+			t.Errorf("%s: %d of %d done; want no more than all", step, done, total)
 		}
 	}}
 	a := must.Get(s.Stage(t.Context(), spec(t, source), stager.Destination{Dir: dir}))(t)
@@ -110,7 +110,7 @@ func TestSameInputIsFoundAgain(t *testing.T) {
 	}
 	m, err := stager.Resolve(t.Context(), store, "clicks")
 	if err != nil || m.Version != other.Manifest.Version {
-		t.Errorf("the latest version is %v, %v", m, err)
+		t.Errorf("the latest version is %v, %v; want the one staged last", m, err)
 	}
 	again, err := s.Stage(t.Context(), spec(t, source), stager.Destination{Store: store, URL: "gs://d"})
 	if err != nil || !again.Existed {

@@ -176,7 +176,7 @@ func TestOpen(t *testing.T) {
 	}
 	put(t, store, sweep.Names(p.Sweep).Plan(), "damaged")
 	if _, err := sweepview.Open(t.Context(), store, p.Sweep); !problem.Is(err, problem.Damaged) {
-		t.Errorf("got %v", err)
+		t.Errorf("opened a sweep with a damaged plan: got %v; want that kind", err)
 	}
 	put(t, store, "plans/other.json", "x")
 	put(t, store, "plans/not a sweep", "x")
@@ -445,7 +445,8 @@ func TestNotPromoted(t *testing.T) {
 		got := program.ExitCode(t.Context(), err)
 		if got != code ||
 			!strings.Contains(err.Error(), "sweep night-1: ctr version 7 is not live: "+says[0]+": "+reason) {
-			t.Errorf("%s: %v, exit code %d", verdict, err, got)
+			t.Errorf("%s: %v, exit code %d; want the code of the verdict, and why the version is not "+
+				"live", verdict, err, got)
 		}
 	}
 }

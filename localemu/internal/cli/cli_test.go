@@ -25,7 +25,7 @@ func TestExecEnvironmentAndCode(t *testing.T) {
 	p := localemu(t, []string{"COPPICE_PROJECT=of-the-user", "COPPICE_ZONES=x", "STORAGE_EMULATOR_HOST_GRPC=x",
 		"MINE=kept"}, execArgs(nil, "/bin/sh", "-c", `env | grep -E "^(COPPICE_|MINE|.*EMULATOR)" | sort; exit 7`)...)
 	if code := p.run(); code != 7 {
-		t.Errorf("code %d: %s", code, p.stderr.String())
+		t.Errorf("exit code %d, want the command's 7: %s", code, p.stderr.String())
 	}
 	got := map[string]string{}
 	for line := range strings.Lines(p.stdout.String()) {
@@ -57,7 +57,7 @@ func TestExecEnvironmentAndCode(t *testing.T) {
 		delete(got, name)
 	}
 	if len(got) > 0 {
-		t.Errorf("the environment also has %v", got)
+		t.Errorf("the environment also has %v, want nothing more", got)
 	}
 }
 
@@ -72,7 +72,8 @@ func TestExecStreamsAndSignalCode(t *testing.T) {
 	p.cmd.Stdin = stdin
 	if code := p.run(); code != 137 || p.stdout.String() != "from stdin" ||
 		!strings.Contains(p.stderr.String(), "to stderr\n") {
-		t.Errorf("code %d, %q, %q", code, p.stdout.String(), p.stderr.String())
+		t.Errorf("exit code %d, %q, %q; want 137 of a kill, and what was "+
+			"written", code, p.stdout.String(), p.stderr.String())
 	}
 }
 
@@ -140,7 +141,8 @@ func TestSignalEndsCommandAndLeavesNothing(t *testing.T) {
 			`trap 'echo caught; exit 9' INT TERM HUP; sleep 600 & echo $! > $PIDFILE; while :; do sleep 0.01; done`)
 		must.Do(t, p.cmd.Process.Signal(sig))
 		if code := p.code(); code != 9 || p.stdout.String() != "caught\n" {
-			t.Errorf("%v: code %d, %q, %q", sig, code, p.stdout.String(), p.stderr.String())
+			t.Errorf("%v: exit code %d, %q, %q; want 9, since the command catches "+
+				"it", sig, code, p.stdout.String(), p.stderr.String())
 		}
 		eventually(t, "the command's child, which was killed, is gone", func() bool { return !alive(child) })
 	}
@@ -168,7 +170,7 @@ func TestASignalEndsTheWaiting(t *testing.T) {
 	}
 	must.Do(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	if !lines.Scan() || !strings.Contains(lines.Text(), "ended before the local cloud was there") {
-		t.Errorf("it ends with %q (%v)", lines.Text(), lines.Err())
+		t.Errorf("it ends with %q (%v), want that the local cloud was not there yet", lines.Text(), lines.Err())
 	}
 	if code := p.code(); code != 143 {
 		t.Errorf("code %d, want 143", code)
@@ -186,7 +188,7 @@ func TestSecondSignalKills(t *testing.T) {
 	eventually(t, "the command refuses", func() bool { _, err := os.Stat(asked); return err == nil })
 	must.Do(t, p.cmd.Process.Signal(syscall.SIGINT))
 	if code := p.code(); code != 137 {
-		t.Errorf("code %d", code)
+		t.Errorf("exit code %d, want 137: the third signal kills", code)
 	}
 	eventually(t, "the command's child, which was killed, is gone", func() bool { return !alive(child) })
 }
@@ -212,7 +214,7 @@ func TestTasksEndWithTheWorld(t *testing.T) {
 	p := localemu(t, []string{"PIDFILE=" + file}, execArgs([]string{"--image", "coppice-task=" + os.Args[0]},
 		os.Args[0], "command:submit")...)
 	if code := p.run(); code != 0 {
-		t.Fatalf("code %d: %s", code, p.stderr.String())
+		t.Fatalf("exit code %d, want 0: %s", code, p.stderr.String())
 	}
 	if pid := readPID(t, file); alive(pid) {
 		t.Error("the task is still there")
@@ -226,11 +228,11 @@ func TestAggregatorRunsAndEnds(t *testing.T) {
 	p := localemu(t, []string{"LOGS=" + logs}, "exec", "--aggregator", os.Args[0], "--log", logs, "--", "/bin/sh", "-c",
 		`while ! grep -q aggregator $LOGS/aggregator-0.0.log; do sleep 0.01; done`)
 	if code := p.run(); code != 0 {
-		t.Fatalf("code %d: %s", code, p.stderr.String())
+		t.Fatalf("exit code %d, want 0: %s", code, p.stderr.String())
 	}
 	log, err := os.ReadFile(filepath.Join(logs, "aggregator-0.0.log"))
 	if err != nil || !strings.Contains(string(log), " coppice-aggregator.local-project\nended as asked\n") {
-		t.Errorf("log %q, %v", log, err)
+		t.Errorf("the aggregator's log is %q, %v; want its account, and that it ended as asked", log, err)
 	}
 }
 
@@ -245,10 +247,10 @@ func TestAggregatorThatDiesEndsEverything(t *testing.T) {
 	}
 	if says := p.stderr.String(); !strings.Contains(says, "aggregator 0 ended unexpectedly, with exit code 3") ||
 		!strings.Contains(says, "cannot go on") {
-		t.Errorf("stderr %q", says)
+		t.Errorf("the error is %q, want the aggregator's exit code 3", says)
 	}
 	if took := time.Since(began); took > 20*time.Second {
-		t.Errorf("it took %v", took)
+		t.Errorf("it took %v, want at most 20 s", took)
 	}
 }
 
@@ -299,7 +301,8 @@ func TestDataIsKept(t *testing.T) {
 	}
 	p := localemu(t, nil, execArgs([]string{"--data", data}, os.Args[0], "command:read")...)
 	if code := p.run(); code != 0 || p.stdout.String() != "kept\n" {
-		t.Errorf("code %d, %q, %q", code, p.stdout.String(), p.stderr.String())
+		t.Errorf("exit code %d, %q, %q; want 0, and what the first one "+
+			"kept", code, p.stdout.String(), p.stderr.String())
 	}
 }
 
@@ -313,20 +316,20 @@ func TestUp(t *testing.T) {
 	eventually(t, "the settings are there", func() bool { _, err := os.Stat(env); return err == nil })
 	second := localemu(t, nil, execArgs([]string{"--data", data}, "true")...)
 	if code := second.run(); code != 5 || !strings.Contains(second.stderr.String(), "another localemu is using "+data) {
-		t.Errorf("second localemu: code %d, %s", code, second.stderr.String())
+		t.Errorf("a second localemu: exit code %d, want 5, and whose folder it is: %s", code, second.stderr.String())
 	}
 	inside := localemu(t, []string{"ENVFILE=" + env},
 		execArgs(nil, "/bin/sh", "-c", `. "$ENVFILE"; exec "$0" command:keep`, os.Args[0])...)
 	if code := inside.run(); code != 0 { // with the settings of the first cloud, from within another
-		t.Errorf("with the settings: code %d, %s", code, inside.stderr.String())
+		t.Errorf("with the settings: exit code %d, want 0: %s", code, inside.stderr.String())
 	}
 	must.Do(t, up.cmd.Process.Signal(syscall.SIGINT))
 	if code := up.code(); code != 0 {
-		t.Errorf("code %d: %s", code, up.stderr.String())
+		t.Errorf("interrupted: exit code %d, want 0: %s", code, up.stderr.String())
 	}
 	if !strings.Contains(up.stdout.String(), "export COPPICE_PROJECT=local-project\n") ||
 		!strings.Contains(up.stderr.String(), "'"+env+"'") {
-		t.Errorf("up says %q, %q", up.stdout.String(), up.stderr.String())
+		t.Errorf("up says %q, %q; want the settings, and the file they are in", up.stdout.String(), up.stderr.String())
 	}
 	if _, err := os.Stat(env); !os.IsNotExist(err) {
 		t.Errorf("the settings are still there: %v", err)

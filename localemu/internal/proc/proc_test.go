@@ -78,7 +78,7 @@ func TestStartMissingProgram(t *testing.T) {
 	s := NewSet()
 	defer s.Close()
 	if _, err := s.Start(Command{Path: filepath.Join(t.TempDir(), "absent")}); !errors.Is(err, os.ErrNotExist) {
-		t.Fatalf("error %v", err)
+		t.Fatalf("started a program that is not there: got %v, want ErrNotExist", err)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestCloseKillsEverything(t *testing.T) {
 		waitGone(t, pid)
 	}
 	if _, err := s.Start(Command{Path: "/bin/true"}); !errors.Is(err, ErrClosed) {
-		t.Fatalf("start after close: %v", err)
+		t.Fatalf("started after Close: got %v, want ErrClosed", err)
 	}
 }
 
@@ -135,11 +135,11 @@ func TestSharedStaysInGroup(t *testing.T) {
 	p := must.Get(s.Start(Command{Path: "/bin/sh", Args: []string{"-c", "sleep 600"}, Shared: true}))(t)
 	group, err := syscall.Getpgid(p.PID())
 	if err != nil || group != syscall.Getpgrp() {
-		t.Fatalf("group %d (%v), ours is %d", group, err, syscall.Getpgrp())
+		t.Fatalf("it is in group %d (%v), want ours, %d", group, err, syscall.Getpgrp())
 	}
 	p.Kill()
 	<-p.Done()
 	if p.ExitCode() != 137 {
-		t.Fatalf("code %d", p.ExitCode())
+		t.Fatalf("killed: exit code %d, want 137", p.ExitCode())
 	}
 }

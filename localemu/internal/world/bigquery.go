@@ -29,7 +29,8 @@ var (
 		`format='PARQUET', overwrite=true\) AS\s(.*)$`)
 )
 
-// insert answers a dry run, or copies a table's files.
+// insert runs a query that selects a whole table, as they are made from the spec of a dataset. It answers with the
+// bytes that it reads, and copies the table's files to the bucket if the query exports and is no dry run.
 func (q *warehouse) insert(r *http.Request) (any, error) {
 	var job bq.Job
 	err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&job)

@@ -67,7 +67,7 @@ func TestPorts(t *testing.T) {
 	data := t.TempDir()
 	if _, err := Start(t.Context(), Options{Data: data, PortBase: base, Stderr: io.Discard}); err == nil ||
 		!strings.Contains(err.Error(), "--port-base") {
-		t.Errorf("taken ports: %v", err)
+		t.Errorf("started on ports that are taken: got %v, want an error that names --port-base", err)
 	}
 	again, err := Start(t.Context(), Options{Data: data, Stderr: io.Discard})
 	if err != nil {
@@ -104,7 +104,7 @@ func TestEnviron(t *testing.T) {
 		t.Errorf("the command's environment is %q, expected HOME, ODD and the local cloud's", got)
 	}
 	if !slices.Equal(mine, before) {
-		t.Errorf("the caller's environment has become %q", mine)
+		t.Errorf("the caller's environment has become %q, want it as it was", mine)
 	}
 	// Measurements do not go to the cloud from here; they do go to a collector that was configured.
 	for value, kept := range map[string]bool{
@@ -159,7 +159,7 @@ func TestJobsAreToldOf(t *testing.T) {
 		got = reply.ReceivedMessages
 	}
 	if len(got) != 1 {
-		t.Fatalf("%d messages", len(got))
+		t.Fatalf("%d messages, want one", len(got))
 	}
 	if a := got[0].Message.Attributes; a["NewJobState"] != "SUCCEEDED" ||
 		!strings.HasSuffix(a["JobName"], "/jobs/told") {

@@ -220,7 +220,7 @@ func TestRunNeedsItsJob(t *testing.T) {
 	}
 	env["COPPICE_SWEEP"] = "../x"
 	if code, _, errOut := run(t, env, "run"); code != sweep.ExitSetup {
-		t.Errorf("a bad id: %d %s", code, errOut)
+		t.Errorf("ran with an impossible id: exit code %d, %s; want that of a wrong setup", code, errOut)
 	}
 }
 

@@ -109,7 +109,7 @@ func TestTheLastTwoAreKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k, log := keeper(p.place, p.own)
 			if newest(t, k) != -1 {
-				t.Fatal("something is there")
+				t.Fatal("a new place has a checkpoint; want none")
 			}
 			for i, c := range all {
 				k.took = 0 // so that pacing never delays a save
@@ -119,12 +119,13 @@ func TestTheLastTwoAreKept(t *testing.T) {
 					want = []int{1}[:i] // nothing is saved before the first round
 				}
 				if got := rounds(t, p.place); !slices.Equal(got, want) {
-					t.Fatalf("after round %d, %v lie there", i, got)
+					t.Fatalf("after round %d, those of rounds %v lie there; want the last two, and none before round "+
+						"1", i, got)
 				}
 			}
 			again, _ := keeper(p.place, p.own)
 			if got := newest(t, again); got != 7 {
-				t.Fatalf("goes on after round %d; log:\n%s", got, log)
+				t.Fatalf("another process goes on after round %d, want 7; log:\n%s", got, log)
 			}
 			again.Offer(t.Context(), all[7]) // nothing new
 			if got := rounds(t, p.place); !slices.Equal(got, []int{6, 7}) {
@@ -158,7 +159,7 @@ func TestDamageFallsBack(t *testing.T) {
 				k, log := keeper(p.place, p.own)
 				if got := newest(t, k); got != 2 || !strings.Contains(log.String(), "damaged") ||
 					!strings.Contains(log.String(), bad) {
-					t.Fatalf("goes on after round %d; log: %s", got, log)
+					t.Fatalf("goes on after round %d; want 2, and the damaged one named in the log: %s", got, log)
 				}
 				k.Offer(t.Context(), all[3])
 				if got := rounds(t, p.place); !slices.Equal(got, []int{2, 3}) {
@@ -230,14 +231,14 @@ func TestNothingIsDroppedForABadOne(t *testing.T) {
 	k.Offer(t.Context(), all[4])
 	good()
 	if !strings.Contains(log.String(), "checksum") {
-		t.Errorf("log: %s", log)
+		t.Errorf("the log has no word of the checksum: %s", log)
 	}
 	store.Writes = func(string, []byte) ([]byte, error) { return nil, errors.New("no room") }
 	k.took = 0
 	k.Offer(t.Context(), all[5])
 	good()
 	if !strings.Contains(log.String(), "no room") {
-		t.Errorf("log: %s", log)
+		t.Errorf("the log has no word of the lack of room: %s", log)
 	}
 	store.Writes = nil
 	k.took = 0

@@ -127,7 +127,7 @@ func (q *Request) provideLocked(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := finish(partial, dir); err != nil {
+	if err := putInPlace(partial, dir); err != nil {
 		return onDisk("finish the dataset's copy", err)
 	}
 	q.Log.Info("dataset staged", "dir", dir, "bytes", m.Bytes(), "seconds", time.Since(start).Seconds())
@@ -135,8 +135,8 @@ func (q *Request) provideLocked(ctx context.Context, dir string) error {
 	return nil
 }
 
-// finish renames the copy into place and syncs the rename.
-func finish(partial, dir string) error {
+// putInPlace renames the copy to dir, and returns when both are on the disk: then a crash leaves all of it, or none.
+func putInPlace(partial, dir string) error {
 	if err := dataset.SyncPath(partial); err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ func TestOncePerMachine(t *testing.T) {
 	wg.Wait()
 	for _, d := range dirs {
 		if d != dirs[0] {
-			t.Errorf("two places: %q", dirs)
+			t.Errorf("asked at once, the dataset lies in %q; want one place for all", dirs)
 		}
 	}
 	ds := must.Get(dataset.Open(dirs[0]))(t)
@@ -95,11 +95,11 @@ func TestInterruptedCopyIsUsed(t *testing.T) {
 		return down
 	}
 	if _, err := Dataset(t.Context(), q); !errors.Is(err, down) {
-		t.Fatalf("got %v", err)
+		t.Fatalf("fetched from a store that is down: got %v; want its error", err)
 	}
 	final := filepath.Join(q.Scratch, "datasets", m.Name, m.Version)
 	if _, err := os.Stat(final); !errors.Is(err, fs.ErrNotExist) {
-		t.Error("an incomplete copy is in its place")
+		t.Error("an incomplete copy is in its place; want it to stay beside")
 	}
 	// One file of the partial copy is damaged meanwhile; only that one is fetched again.
 	damaged := filepath.Join(final+".partial", filepath.FromSlash(m.Files[0].Name))
@@ -196,7 +196,7 @@ func TestWrongObjects(t *testing.T) {
 			tc.spoil(t, store, m)
 			synctest.Test(t, func(t *testing.T) {
 				if _, err := Dataset(t.Context(), q); !tc.want(err) {
-					t.Errorf("got %v", err)
+					t.Errorf("got %v; want the error of the case", err)
 				}
 			})
 		})
@@ -204,7 +204,7 @@ func TestWrongObjects(t *testing.T) {
 	_, q, _ := world(t)
 	q.Dataset.Version = "ffffffffffffffff"
 	if _, err := Dataset(t.Context(), q); !errors.Is(err, blob.ErrNotExist) {
-		t.Errorf("got %v", err)
+		t.Errorf("fetched a version that does not exist: got %v; want ErrNotExist", err)
 	}
 }
 
@@ -226,7 +226,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 		t.Errorf("cancelled: error %v, want that of the context", err)
 	}
 	if _, err := os.Stat(filepath.Join(q.Scratch, "datasets", m.Name, m.Version)); !errors.Is(err, fs.ErrNotExist) {
-		t.Error("a copy is there")
+		t.Error("a copy is there, although it was cancelled")
 	}
 }
 

@@ -21,7 +21,7 @@ func TestCPUGrows(t *testing.T) {
 		sum += i
 	}
 	if before < 0 || CPU() < before {
-		t.Errorf("from %v to %v (%d)", before, CPU(), sum)
+		t.Errorf("processor time from %v to %v (%d); want it above 0, and never less", before, CPU(), sum)
 	}
 }
 
