@@ -24,7 +24,7 @@ var layers = map[string]int{
 	"internal/problem": -2, // kinds of errors, and how a program ends with each
 
 	"internal/strictyaml": -1,
-	"internal/exact":      -1, // logarithm and exponential with the same bits everywhere
+	"internal/exact":      -1, // logarithm and exponential with the same bits everywhere, numbers as integers in order
 
 	"internal/atomicfile": 0, // files that appear whole
 	"internal/expression": 0, // the language of conditions and values

@@ -1,5 +1,6 @@
 // Package exact has the exponential and the logarithm with the same bits on every processor, which package math does
-// not promise: trained models, and whatever is chosen by a computed number, depend on the last of them.
+// not promise: trained models, and whatever is chosen by a computed number, depend on the last of them. It also maps
+// numbers to integers of the same order.
 package exact
 
 import "math"

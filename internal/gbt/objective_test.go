@@ -289,7 +289,7 @@ func TestQuantiles(t *testing.T) {
 			all := make([]residual, len(values))
 			for r := range values {
 				values[r] = kinds[i%len(kinds)](r)
-				all[r] = residual{sortKey(values[r]), 1}
+				all[r] = residual{exact.Ordered(values[r]), 1}
 			}
 			sets, size = append(sets, all), append(size, len(all))
 			want = append(want, sortedQuantile(values, nil, level))

@@ -177,7 +177,7 @@ func (o *pointwise) quantiles(sets [][]uint32, size []int, raw []float64, pool *
 				if raw != nil {
 					y -= raw[r]
 				}
-				all[s][i] = residual{sortKey(y), w}
+				all[s][i] = residual{exact.Ordered(y), w}
 			}
 		}
 	})

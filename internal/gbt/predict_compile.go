@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+
+	"coppice/internal/exact"
 )
 
 // missingRule says what is missing, and which way it goes.
@@ -314,7 +316,7 @@ func (b *treeBlockBuilder) placeBounds(g *treeBlock) {
 			if all[c.count].rule.left() {
 				c.left = append(c.left, uint32(c.count))
 			}
-			c.bounds = append(c.bounds, sortKey(all[c.count].value))
+			c.bounds = append(c.bounds, exact.Ordered(all[c.count].value))
 			values = append(values, all[c.count].value)
 			b.answers[all[c.count]] = uint32(c.first + c.count)
 			c.count++

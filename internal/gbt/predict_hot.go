@@ -3,6 +3,8 @@ package gbt
 import (
 	"math"
 	"math/bits"
+
+	"coppice/internal/exact"
 )
 
 // batchScratch is the memory of one goroutine for predicting batches of rows: up to 2.5 MiB, mostly answers.
@@ -62,14 +64,14 @@ func (s *batchScratch) answerPredicates(g *treeBlock, x []float64, features int)
 func (s *batchScratch) sortKeys(x []float64, step int, rule missingRule) int {
 	missing := missingKey
 	if rule == nanIsZero {
-		missing = sortKey(0)
+		missing = exact.Ordered(0)
 	}
 	zeroIsMissing := rule == zeroGoesRight
 
 	n := 0
 	for at := 0; at < len(x); at += step {
 		v := x[at]
-		key := sortKey(v)
+		key := exact.Ordered(v)
 		if v != v || zeroIsMissing && v >= -zeroThreshold && v <= zeroThreshold {
 			key = missing
 		}
@@ -92,12 +94,6 @@ func (s *batchScratch) categoryKeys(x []float64, step int) {
 		s.keys[n&(batchRows-1)] = key
 		n++
 	}
-}
-
-// sortKey maps a number to an integer with the same order; -0 maps to 0. NaN has no order.
-func sortKey(v float64) uint64 {
-	b := math.Float64bits(v + 0)
-	return b ^ (uint64(int64(b)>>63) | 1<<63)
 }
 
 // missingKey is the key of missing values, above that of +Inf: they are at most no bound.

@@ -4,20 +4,14 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+
+	"coppice/internal/exact"
 )
 
 // residual is a number of a row, such as its label less its raw score, and what the row counts for.
 type residual struct {
 	key    uint64  // in the order of the numbers
 	weight float64 // counted without its fraction
-}
-
-// numberOf is the inverse of sortKey.
-func numberOf(key uint64) float64 {
-	if key>>63 == 1 {
-		return math.Float64frombits(key &^ (1 << 63))
-	}
-	return math.Float64frombits(^key)
 }
 
 // byteValues is how many values a byte of a key has.
@@ -105,13 +99,13 @@ func (l *link) plainQuantiles(sets [][]residual, size []int, level float64, pool
 	values, below := make([]float64, len(sets)), make([]*float64, len(sets))
 	pool.parallel(len(sets), 1, func(_, lo, hi int) {
 		for s := lo; s < hi; s++ {
-			least := sortKey(-inf)
+			least := exact.Ordered(-inf)
 			for _, x := range sets[s] {
 				if x.key < keys[s] {
 					least = max(least, x.key)
 				}
 			}
-			v := numberOf(least)
+			v := exact.FromOrdered(least)
 			below[s] = &v
 		}
 	})
@@ -119,7 +113,7 @@ func (l *link) plainQuantiles(sets [][]residual, size []int, level float64, pool
 
 	for s := range sets {
 		n := int64(size[s])
-		values[s] = numberOf(keys[s])
+		values[s] = exact.FromOrdered(keys[s])
 		if at, i := place(n); i >= 1 && i < n && before[s] == n-i { // else its neighbour is as great
 			values[s] -= float64((values[s] - *below[s]) * (at - float64(i)))
 		}
@@ -158,7 +152,7 @@ func (l *link) weightedQuantiles(sets [][]residual, rows int, share float64, poo
 	})
 	values := make([]float64, len(sets))
 	for s, k := range keys {
-		values[s] = numberOf(k)
+		values[s] = exact.FromOrdered(k)
 	}
 	return values
 }

@@ -218,7 +218,7 @@ func (q *query) sortByKeys() {
 	places := bits.Len(uint(len(q.score) - 1))
 	q.keys = q.keys[:0]
 	for i, s := range q.score {
-		q.keys = append(q.keys, ^sortKey(s)>>places<<places|uint64(i))
+		q.keys = append(q.keys, ^exact.Ordered(s)>>places<<places|uint64(i))
 	}
 	slices.Sort(q.keys)
 	rows, score := slices.Clone(q.rows), slices.Clone(q.score)

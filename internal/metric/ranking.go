@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+
+	"coppice/internal/exact"
 )
 
 // ranking holds rows by descending prediction. A row is a 64-bit key whose ascending order is the descending order of
@@ -28,27 +30,11 @@ const (
 	smallRun = 24
 )
 
-// order maps a finite float64 to a uint64 such that a < b exactly if order(a) < order(b); -0 equals 0.
-func order(p float64) uint64 {
-	b := math.Float64bits(p + 0) // -0 + 0 is 0
-	if b>>63 != 0 {
-		return ^b
-	}
-	return b | 1<<63
-}
-
-func unorder(k uint64) float64 {
-	if k>>63 != 0 {
-		return math.Float64frombits(k &^ (1 << 63))
-	}
-	return math.Float64frombits(^k)
-}
-
 // fill fills in the rows, whose predictions are between low and high.
 func (r *ranking) fill(in Input, low, high float64) {
 	n := len(in.Pred)
-	r.top = order(high)
-	r.width = bits.Len64(r.top - order(low))
+	r.top = exact.Ordered(high)
+	r.width = bits.Len64(r.top - exact.Ordered(low))
 	r.packed = in.Weight == nil && r.width < 64
 	r.keys = resize(r.keys, n)
 	r.spareKeys = resize(r.spareKeys, n)
@@ -58,7 +44,7 @@ func (r *ranking) fill(in Input, low, high float64) {
 	if r.packed {
 		r.width++
 		for i, p := range in.Pred {
-			r.keys[i] = (r.top-order(p))<<1 | uint64(int64(label[i]))
+			r.keys[i] = (r.top-exact.Ordered(p))<<1 | uint64(int64(label[i]))
 		}
 		return
 	}
@@ -71,15 +57,15 @@ func (r *ranking) fill(in Input, low, high float64) {
 		if in.Weight != nil {
 			w = in.Weight[i]
 		}
-		r.keys[i] = r.top - order(p)
+		r.keys[i] = r.top - exact.Ordered(p)
 		r.tags[i] = math.Float32bits(w)&^(1<<31) | uint32(int32(label[i]))<<31
 	}
 }
 
 // sortRows leaves the numbers of the rows in tags, by descending prediction. The predictions are between low and high.
 func (r *ranking) sortRows(pred []float64, low, high float64) {
-	r.top = order(high)
-	r.sortNumbers(len(pred), bits.Len64(r.top-order(low)), func(i int) uint64 { return r.top - order(pred[i]) })
+	r.top = exact.Ordered(high)
+	r.sortNumbers(len(pred), bits.Len64(r.top-exact.Ordered(low)), func(i int) uint64 { return r.top - exact.Ordered(pred[i]) })
 }
 
 // sortNumbers leaves the numbers 0 to n-1 in tags, by ascending key and then by number. Keys have at most width bits.
@@ -240,7 +226,7 @@ func (r *ranking) nextStep(i int) (step, int) {
 		}
 		s.pos = float64(pos)
 		s.neg = float64(uint64(i-begin) - pos)
-		s.pred = unorder(r.top - value)
+		s.pred = exact.FromOrdered(r.top - value)
 		return s, i
 	}
 
@@ -253,6 +239,6 @@ func (r *ranking) nextStep(i int) (step, int) {
 			s.neg += w
 		}
 	}
-	s.pred = unorder(r.top - value)
+	s.pred = exact.FromOrdered(r.top - value)
 	return s, i
 }

@@ -218,7 +218,7 @@ func TestMessagesOfAnotherVersionAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzReadWords: any bytes are an error or words that encode to as many as were read.
+// FuzzReadWords: any bytes are an error, or words that are the same when encoded and read again.
 func FuzzReadWords(f *testing.F) {
 	f.Add(appendWords(nil, []int64{1, 0, -5, 0, 0, math.MaxInt64}), uint16(6))
 	f.Add(appendWords(nil, make([]int64, 130)), uint16(130))

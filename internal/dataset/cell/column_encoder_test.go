@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"coppice/internal/dataset"
-	"coppice/internal/dataset/encode"
 	"coppice/internal/dataset/table"
+	"coppice/internal/exact"
 	"coppice/internal/must"
 )
 
@@ -365,11 +365,11 @@ func TestMostFrequent(t *testing.T) {
 func TestOrdered(t *testing.T) {
 	xs := []float64{math.Inf(-1), -math.MaxFloat64, -1, -5e-324, 0, 5e-324, 1, math.MaxFloat64, math.Inf(1)}
 	for i, x := range xs {
-		if FromOrdered(encode.Ordered(x)) != x || i > 0 && encode.Ordered(x) <= encode.Ordered(xs[i-1]) {
+		if exact.FromOrdered(exact.Ordered(x)) != x || i > 0 && exact.Ordered(x) <= exact.Ordered(xs[i-1]) {
 			t.Errorf("%v does not come back from its ordered integer, or is not above the value before", x)
 		}
 	}
-	if encode.Ordered(math.Copysign(0, -1)) != encode.Ordered(0) {
+	if exact.Ordered(math.Copysign(0, -1)) != exact.Ordered(0) {
 		t.Error("-0 is not 0")
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"coppice/internal/dataset"
-	"coppice/internal/dataset/encode"
+	"coppice/internal/exact"
 )
 
 // Distinct is a number and its count.
@@ -26,7 +26,7 @@ func (c *Counter) Count(numbers []float64) (all []Distinct, rows int) {
 	keys := slices.Grow(c.keys[:0], len(numbers))
 	for _, x := range numbers {
 		if x == x { // not NaN
-			keys = append(keys, encode.Ordered(Clamp(x)))
+			keys = append(keys, exact.Ordered(Clamp(x)))
 		}
 	}
 
@@ -39,7 +39,7 @@ func (c *Counter) Count(numbers []float64) (all []Distinct, rows int) {
 		for to < len(keys) && keys[to] == keys[from] {
 			to++
 		}
-		all = append(all, Distinct{FromOrdered(keys[from]), to - from})
+		all = append(all, Distinct{exact.FromOrdered(keys[from]), to - from})
 		from = to
 	}
 
@@ -51,11 +51,11 @@ func (c *Counter) Count(numbers []float64) (all []Distinct, rows int) {
 func (c *Counter) Sort(numbers []float64) {
 	c.keys = dataset.Resize(c.keys, len(numbers))
 	for i, x := range numbers {
-		c.keys[i] = encode.Ordered(x)
+		c.keys[i] = exact.Ordered(x)
 	}
 	c.sort(c.keys)
 	for i, key := range c.keys {
-		numbers[i] = FromOrdered(key)
+		numbers[i] = exact.FromOrdered(key)
 	}
 }
 
@@ -139,12 +139,4 @@ func Median(all []Distinct, rows int) float64 {
 		}
 	}
 	return math.NaN()
-}
-
-// FromOrdered is the inverse of encode.Ordered.
-func FromOrdered(k uint64) float64 {
-	if k>>63 == 1 {
-		return math.Float64frombits(k &^ (1 << 63))
-	}
-	return math.Float64frombits(^k)
 }

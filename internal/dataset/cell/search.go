@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"sort"
 
-	"coppice/internal/dataset/encode"
+	"coppice/internal/exact"
 )
 
 // Searcher finds bins: for every number the first bound that is not less. The range of the bounds is divided into some
@@ -56,7 +56,7 @@ func NewSearcher(bounds []float64) Searcher {
 	if s.guide == nil {
 		s.keys = make([]uint64, len(s.table))
 		for i, b := range s.table {
-			s.keys[i] = encode.Ordered(b)
+			s.keys[i] = exact.Ordered(b)
 		}
 	}
 
@@ -228,7 +228,7 @@ func (s *Searcher) findEverywhere(xs []float64, out []uint8, missing uint8) {
 		case x != x:
 			out[i] = missing
 		case s.bounds > 0:
-			key, p := encode.Ordered(x), uint64(0)
+			key, p := exact.Ordered(x), uint64(0)
 			for stride := uint64(64); stride > 0; stride /= 4 {
 				_, a := bits.Sub64(s.keys[p+stride-1], key, 0)
 				_, b := bits.Sub64(s.keys[p+2*stride-1], key, 0)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"coppice/internal/dataset"
+	"coppice/internal/exact"
 )
 
 // block is some rows of one pile in memory. Rows of train are in their order.
@@ -32,12 +33,6 @@ type ranked struct {
 	order uint64
 	row   uint32
 	at    uint32
-}
-
-// Ordered maps numbers to integers with the same order.
-func Ordered(x float64) uint64 {
-	b := math.Float64bits(x + 0) // -0 becomes 0
-	return b ^ (uint64(int64(b)>>63) | 1<<63)
 }
 
 // trainBlocks lists the blocks of train in order. A piece is one block, unless all its rows have the same time and so
@@ -89,7 +84,7 @@ func (m *Maker) loadBlock(p place, order int, b *block) error {
 		r := ranked{row: m.layout.row(record), at: uint32(i)}
 		switch {
 		case train && m.c.Order.By == dataset.OrderTime:
-			r.order = Ordered(m.layout.timeOf(record))
+			r.order = exact.Ordered(m.layout.timeOf(record))
 		case train && m.layout.group >= 0:
 			r.order = orderOfGroup(binary.LittleEndian.Uint64(record[m.layout.group:]), order)
 		case train:
@@ -149,7 +144,7 @@ func (m *Maker) unpackTargets(b *block, from, to int, train bool) {
 		case !train:
 			b.limit[i] = math.MaxUint64
 		case delay > 0: // rows at least that much older
-			b.limit[i] = Ordered(b.time[i]-delay) + 1
+			b.limit[i] = exact.Ordered(b.time[i]-delay) + 1
 		default:
 			b.limit[i] = r.order
 		}

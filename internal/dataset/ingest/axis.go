@@ -7,8 +7,7 @@ import (
 	"slices"
 
 	"coppice/internal/dataset"
-	"coppice/internal/dataset/cell"
-	"coppice/internal/dataset/encode"
+	"coppice/internal/exact"
 )
 
 // axis counts the rows at each point of a time column, in bounded memory. It is exact up to a number of distinct times;
@@ -38,7 +37,7 @@ func newAxis(limit int) *axis { return &axis{counts: map[uint64]int64{}, limit: 
 // add counts a row at a time. With more distinct times than the limit, neighbouring ones share a bucket from then on.
 func (a *axis) add(value float64) {
 	a.rows++
-	a.counts[encode.Ordered(value)>>a.shift]++
+	a.counts[exact.Ordered(value)>>a.shift]++
 	for len(a.counts) > a.limit {
 		coarse := make(map[uint64]int64, len(a.counts)/4)
 		for k, n := range a.counts {
@@ -61,11 +60,11 @@ func (a *axis) sorted() []timeBucket {
 
 // greatest is the largest number in a time bucket.
 func (a *axis) greatest(key uint64) float64 {
-	return cell.FromOrdered(key<<a.shift | (1<<a.shift - 1))
+	return exact.FromOrdered(key<<a.shift | (1<<a.shift - 1))
 }
 
 // least is the smallest number in a time bucket.
-func (a *axis) least(key uint64) float64 { return cell.FromOrdered(key << a.shift) }
+func (a *axis) least(key uint64) float64 { return exact.FromOrdered(key << a.shift) }
 
 // nearestCut returns the cut between lo and hi that comes closest to the wanted share of rows before it. A cut is the
 // number of time buckets before it.
