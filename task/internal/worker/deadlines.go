@@ -29,8 +29,9 @@ const (
 	measureFor = telemetry.HurryLimit
 )
 
-// curvePatience limits the writing of a learning curve when the process is not stopping.
-const curvePatience = 10 * time.Second
+// patience limits, when the process is not stopping, writes that nothing else depends on: of a learning curve, of why
+// the task waits or leaves, and of a claim's release, since a holder that fails to release counts as dead soon anyway.
+const patience = 10 * time.Second
 
 // deadlines are contexts for the steps after the task's context has ended. Until then they behave like that context.
 type deadlines struct {

@@ -199,16 +199,12 @@ func (w *Worker) release(ctx context.Context, claim *sweep.Claim) {
 		w.measures.count(w.measures.interruptions)
 	}
 
-	ctx, cancel := context.WithTimeout(w.after.release, releasePatience)
+	ctx, cancel := context.WithTimeout(w.after.release, patience)
 	defer cancel()
 	if err := w.trials.Release(ctx, claim.Trial, claim.Claim); err != nil {
 		w.Log.Warn("release the claim", "trial", claim.Trial, "error", err.Error())
 	}
 }
-
-// releasePatience limits the release of a claim when the process is not stopping. A holder that fails to release counts
-// as dead sooner or later.
-const releasePatience = 10 * time.Second
 
 // dropCheckpoints deletes the checkpoints of a trial. Any that remain do no harm; they are deleted with the sweep.
 func (w *Worker) dropCheckpoints(ctx context.Context, trial int) {
@@ -228,7 +224,7 @@ func (w *Worker) writeCurve(ctx context.Context, p *pulse) {
 		return
 	}
 
-	ctx, cancel := context.WithTimeout(ctx, curvePatience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if _, err := w.trials.CreateCurve(ctx, c); err != nil {
 		w.Log.Warn("write the learning curve", "trial", c.Trial, "error", err.Error())

@@ -294,15 +294,12 @@ func (w *Worker) tell(why error, refused bool) {
 		t = &sweep.Trouble{Format: sweep.FormatVersion, Sweep: w.Sweep, Task: w.Task, Version: w.Version,
 			Text: sweep.CutReason(program.Redact(why.Error())), Refused: refused, At: time.Now().UTC()}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), tellFor)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := w.store.Tell(ctx, w.Job, w.Task, t); err != nil {
 		w.Log.Warn("could not tell of it", "error", err.Error())
 	}
 }
-
-// tellFor is how long a task tries to tell why it waits, or leaves.
-const tellFor = 10 * time.Second
 
 // Why a sweep wants no more results.
 var (
