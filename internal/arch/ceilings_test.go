@@ -31,20 +31,20 @@ var ceilings = map[string]int{
 	"internal/cloud/inspect":       324,
 	"internal/cloud/pubsub":        78,
 	"internal/dataset":             5397,
-	"internal/dataset/cell":        2732,
+	"internal/dataset/cell":        2724,
 	"internal/dataset/datasettest": 237,
-	"internal/dataset/encode":      3279,
-	"internal/dataset/ingest":      6348,
+	"internal/dataset/encode":      3274,
+	"internal/dataset/ingest":      6347,
 	"internal/dataset/segment":     287,
 	"internal/dataset/table":       4387,
 	"internal/engine":              123,
-	"internal/exact":               89,
+	"internal/exact":               104,
 	"internal/expression":          558,
 	"internal/fit":                 1047,
-	"internal/gbt":                 9861,
+	"internal/gbt":                 9853,
 	"internal/ledger":              547,
 	"internal/machines":            409,
-	"internal/metric":              2643,
+	"internal/metric":              2630,
 	"internal/must":                36,
 	"internal/nights":              3756,
 	"internal/nights/nightstest":   1023,
@@ -106,12 +106,12 @@ var ceilings = map[string]int{
 	"task/internal/notice":         47,
 	"task/internal/stage":          460,
 	"task/internal/usage":          159,
-	"task/internal/worker":         2666,
+	"task/internal/worker":         2660,
 	"terraform":                    190,
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_599
+const maxLines = 110_573
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

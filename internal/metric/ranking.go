@@ -65,7 +65,8 @@ func (r *ranking) fill(in Input, low, high float64) {
 // sortRows leaves the numbers of the rows in tags, by descending prediction. The predictions are between low and high.
 func (r *ranking) sortRows(pred []float64, low, high float64) {
 	r.top = exact.Ordered(high)
-	r.sortNumbers(len(pred), bits.Len64(r.top-exact.Ordered(low)), func(i int) uint64 { return r.top - exact.Ordered(pred[i]) })
+	r.sortNumbers(len(pred), bits.Len64(r.top-exact.Ordered(low)),
+		func(i int) uint64 { return r.top - exact.Ordered(pred[i]) })
 }
 
 // sortNumbers leaves the numbers 0 to n-1 in tags, by ascending key and then by number. Keys have at most width bits.
