@@ -79,14 +79,14 @@ func TestTable(t *testing.T) {
 	}
 	columns, rows := read(t, dir)
 	if rows != 45000 || len(columns) != 10 {
-		t.Fatalf("%d rows, %d columns", rows, len(columns))
+		t.Fatalf("made %d rows of %d columns, want 45,000 of 9 and the label", rows, len(columns))
 	}
 	positive := 0.0
 	for _, y := range columns[labelColumn] {
 		positive += y
 	}
 	if rate := positive / 45000; rate < 0.2 || rate > 0.8 {
-		t.Errorf("%.3f of the labels are 1", rate)
+		t.Errorf("%.3f of the labels are 1, want .2 to .8", rate)
 	}
 	for name, values := range columns {
 		distinct, missing := map[float64]bool{}, 0

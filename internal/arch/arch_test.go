@@ -433,7 +433,7 @@ func TestRulesBite(t *testing.T) {
 			check(&r, f)
 		}
 		if (len(r) > 0) != tc.broken {
-			t.Errorf("%s: broken %t, reported %q", name, tc.broken, r)
+			t.Errorf("%s: broken %t, reported %q; want a report if it is broken, and only then", name, tc.broken, r)
 		}
 	}
 }

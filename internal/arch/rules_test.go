@@ -261,7 +261,8 @@ func TestOneTypePerName(t *testing.T) {
 					continue
 				}
 				if slices.Contains(types[other], name) {
-					t.Errorf("%s.%s and %s.%s: two types with one name", path.Base(dir), name, path.Base(other), name)
+					t.Errorf("%s.%s and %s.%s are two types with one name; want two "+
+						"names", path.Base(dir), name, path.Base(other), name)
 				}
 			}
 		}

@@ -25,7 +25,7 @@ func TestWhole(t *testing.T) {
 			must.Do(t, f.Commit())
 		}
 		if err := f.Abort(); err != nil {
-			t.Errorf("Abort, committed %v: %v", commit, err)
+			t.Errorf("Abort, committed %v: %v; want no error", commit, err)
 		}
 		if text, err := os.ReadFile(path); string(text) != want || err != nil {
 			t.Errorf("committed %v: got %q (%v), want %q", commit, text, err, want)

@@ -53,7 +53,7 @@ func TestSubWritesBelow(t *testing.T) {
 		t.Fatalf("written below a/b, read from the whole: got %v (error %v); want n to be 1", got, err)
 	}
 	if _, err := blob.ReadJSON(t.Context(), s, "../b/c.json", &got); !errors.Is(err, blob.ErrName) {
-		t.Errorf("a name left its folder: %v", err)
+		t.Errorf("a name led out of its folder: %v; want ErrName", err)
 	}
 }
 
@@ -67,7 +67,7 @@ func FuzzValidName(f *testing.F) {
 		}
 		if strings.HasPrefix(name, "/") || strings.Contains("/"+name+"/", "/../") ||
 			strings.Contains("/"+name+"/", "//") {
-			t.Fatalf("%q passed", name)
+			t.Fatalf("the name %q passed, and leads elsewhere", name)
 		}
 	})
 }

@@ -66,7 +66,8 @@ func TestNeverDescendsAndNeverTouchesTheEnds(t *testing.T) {
 				for _, x := range probes {
 					p := c.Predict(x)
 					if !(p >= last*(1-1e-15) && p >= 1e-15 && p <= 1-1e-15) { // an exponential may err in its last bit
-						t.Fatalf("%s of %d rows: %v at %v after %v", c, n, p, x, last)
+						t.Fatalf("%s of %d rows: %v at %v after %v; want it to ascend, and to be a "+
+							"probability", c, n, p, x, last)
 					}
 					last = p
 				}
@@ -147,7 +148,7 @@ func same(t *testing.T, what string, a, b *calibrate.Calibrator) {
 	t.Helper()
 	for x := -12.0; x < 12; x += 0.01 {
 		if p, q := a.Predict(x), b.Predict(x); !(math.Abs(p-q) < 1e-9) {
-			t.Fatalf("%s: at %v %v and %v", what, x, p, q)
+			t.Fatalf("%s: at %v %v and %v; want the same", what, x, p, q)
 		}
 	}
 }
@@ -261,13 +262,13 @@ func TestDegenerateRows(t *testing.T) {
 	}
 	c, err := calibrate.Choose(raw, label, nil, false)
 	if err != nil || !(math.Abs(c.Calibrator.Predict(1.5)-0.5) < 0.02) {
-		t.Errorf("of equal scores %v, %v: %s", c.Calibrator, err, c.Reason)
+		t.Errorf("of equal scores %v, %v; want about one half: %s", c.Calibrator, err, c.Reason)
 	}
 	// Separable: finite and on the right sides.
 	for _, m := range []calibrate.Method{calibrate.None, calibrate.Platt} {
 		c := fit(t, m, []float64{-3, -2, -1, 1, 2, 3}, []float32{0, 0, 0, 1, 1, 1}, nil)
 		if p, q := c.Predict(-3), c.Predict(3); !(p < 0.3 && q > 0.7) {
-			t.Errorf("%s: %v and %v", c, p, q)
+			t.Errorf("%s: %v and %v; want less than .3 and more than .7", c, p, q)
 		}
 	}
 	// One positive among few.
@@ -278,7 +279,7 @@ func TestDegenerateRows(t *testing.T) {
 	}
 	one[13] = 1
 	if c, err = calibrate.Choose(few, one, nil, false); err != nil || !(c.Calibrator.Predict(13) > 0) {
-		t.Errorf("one positive of twenty: %v, %v", c.Calibrator, err)
+		t.Errorf("one positive of twenty: %v, %v; want a probability above 0", c.Calibrator, err)
 	}
 }
 
@@ -320,7 +321,7 @@ func TestErrors(t *testing.T) {
 				t.Errorf("got  %v\nwant %s", err, tc.want)
 			}
 			if _, err := calibrate.Choose(tc.raw, tc.label, tc.weight, false); !errors.Is(err, tc.is) {
-				t.Errorf("Choose: %v", err)
+				t.Errorf("Choose: %v; want the kind of error of the case", err)
 			}
 		})
 	}
@@ -358,7 +359,7 @@ func TestJSONBringsBackTheSame(t *testing.T) {
 		var back calibrate.Calibrator
 		must.Do(t, json.Unmarshal([]byte(text), &back))
 		if encode(t, &back) != text || back.Method() != m || back.String() != c.String() {
-			t.Errorf("%s came back as %s", c, &back)
+			t.Errorf("%s came back as %s, want the same", c, &back)
 		}
 		for _, x := range raw {
 			if back.Predict(x) != c.Predict(x) {
@@ -415,7 +416,7 @@ func FuzzDecode(f *testing.F) {
 		for _, x := range []float64{math.Inf(-1), -1e100, -800, -1, -1e-9, 0, 1e-9, 1, 37, 800, 1e100, math.Inf(1)} {
 			p := c.Predict(x)
 			if !(p >= last*(1-1e-15) && p <= 1-1e-15) {
-				t.Fatalf("%s: %v at %v after %v", text, p, x, last)
+				t.Fatalf("%s: %v at %v after %v; want it to ascend, up to 1", text, p, x, last)
 			}
 			last = p
 		}

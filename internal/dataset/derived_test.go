@@ -164,7 +164,7 @@ var derivedDamage = map[string]damage{
 func TestDerivedManifestRefuses(t *testing.T) {
 	good := must.Get(derivedManifest(t).Encode())(t)
 	if _, err := DecodeManifest(good); err != nil {
-		t.Fatalf("unharmed: %v", err)
+		t.Fatalf("a manifest before any damage: %v; want it read", err)
 	}
 	for name, tc := range derivedDamage {
 		t.Run(name, func(t *testing.T) { tc.refused(t, good) })
@@ -229,7 +229,7 @@ func FuzzDecodeEncoding(f *testing.F) {
 			return
 		}
 		if n := levelsOf(e.Tables); n < 0 || n > MaxLevels {
-			t.Fatalf("%d levels", n)
+			t.Fatalf("%d levels, more than there may be", n)
 		}
 		if len(e.Inputs()) == 0 {
 			t.Fatal("no columns at all")

@@ -154,10 +154,10 @@ func TestSharedMetadataIsRefused(t *testing.T) {
 		var f arrowFile
 		p.parseSchema(p.root(0, int64(len(p.data))), &f)
 		if want == "" && (p.err != nil || len(f.fields) != len(fields) || len(f.fields[0].meta) != pairs) {
-			t.Errorf("%d pairs: %v", pairs, p.err)
+			t.Errorf("%d pairs: %v; want them read", pairs, p.err)
 		}
 		if want != "" && (p.err == nil || !strings.Contains(p.err.Error(), want) || len(f.fields) > 1) {
-			t.Errorf("%d pairs: %v after %d columns", pairs, p.err, len(f.fields))
+			t.Errorf("%d pairs: %v after %d columns; want them refused, at the first", pairs, p.err, len(f.fields))
 		}
 	}
 }
@@ -211,7 +211,7 @@ func FuzzManifestContents(f *testing.F) {
 			feature := &m.Features[i]
 			for _, x := range []float64{0, -1, 1e308} {
 				if int(feature.BinOfNumber(x)) >= feature.Bins {
-					t.Fatalf("bin %d of %d", feature.BinOfNumber(x), feature.Bins)
+					t.Fatalf("bin %d of %d, want a bin that there is", feature.BinOfNumber(x), feature.Bins)
 				}
 			}
 		}
@@ -234,7 +234,7 @@ func FuzzOpen(f *testing.F) {
 		for _, c := range a.columns {
 			for _, s := range []span{c.validity, c.offsets, c.data} {
 				if s.off%alignment != 0 {
-					t.Fatalf("a buffer at byte %d", s.off)
+					t.Fatalf("a buffer at byte %d, which is not aligned", s.off)
 				}
 				for _, b := range data[s.off : s.off+s.n] {
 					sum += int(b)
@@ -333,7 +333,7 @@ func TestLevelsCloseIsHarmless(t *testing.T) {
 	mapped := must.Get(openBytes(t, want.Encode(), tables))(t)
 	for _, l := range []*Levels{nil, want, mapped, mapped} {
 		if err := l.Close(); err != nil {
-			t.Errorf("close: %v", err)
+			t.Errorf("closed: %v; want no error, of none and twice either", err)
 		}
 	}
 }
@@ -448,7 +448,7 @@ func TestDamagedLevelsAreRefused(t *testing.T) {
 	l, tables := someLevels(true, true, 70, 30)
 	good := l.Encode()
 	if _, err := ReadLevels(good, tables); err != nil {
-		t.Fatalf("unharmed: %v", err)
+		t.Fatalf("levels before any damage: %v; want them read", err)
 	}
 	check := func(name string, data []byte, tables []LevelTable, want string) {
 		t.Helper()
@@ -475,7 +475,7 @@ func TestDamagedLevelsAreRefused(t *testing.T) {
 func TestTablesDoNotShareAnOrder(t *testing.T) {
 	l := &Levels{Hash: []uint64{5, 9, 1, 9}, Sum: make([]float64, 4), Rows: make([]uint32, 4)}
 	if _, err := ReadLevels(l.Encode(), []LevelTable{{Levels: 2}, {First: 2, Levels: 2}}); err != nil {
-		t.Errorf("two tables of ascending hashes: %v", err)
+		t.Errorf("two tables of ascending hashes: %v; want them read", err)
 	}
 }
 
@@ -502,10 +502,10 @@ func FuzzReadLevels(f *testing.F) {
 		for i := range tables {
 			for at := tables[i].First; at < tables[i].First+tables[i].Levels; at++ {
 				if found, ok := l.Find(&tables[i], l.Hash[at]); !ok || found != at {
-					t.Fatalf("level %d of table %d is found at %d (%v)", at, i, found, ok)
+					t.Fatalf("level %d of table %d is found at %d (%v), want itself", at, i, found, ok)
 				}
 				if rate := tables[i].Rate(l.Sum[at], l.Seen(at), 0.5); recency && l.Last[at] != l.Last[at] {
-					t.Fatalf("rate %v, last %v", rate, l.Last[at])
+					t.Fatalf("rate %v, last %v; want a time that is a number", rate, l.Last[at])
 				}
 			}
 		}

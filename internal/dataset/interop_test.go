@@ -26,7 +26,7 @@ func arrowBatch(t *testing.T, name string) arrow.Record {
 		t.Fatalf("%s: Arrow's own reader: got error %v opening it, expected none", name, err)
 	}
 	if r.NumRecords() != 1 {
-		t.Fatalf("%s: %d batches", name, r.NumRecords())
+		t.Fatalf("%s: %d batches, want one", name, r.NumRecords())
 	}
 	batch, err := r.RecordAt(0)
 	if err != nil {
@@ -44,7 +44,8 @@ func TestApacheReadsOurFiles(t *testing.T) {
 		columns := arrowBatch(t, s.Name+"/columns.arrow")
 		if rows.Len() != s.Rows || int(columns.NumRows()) != s.Rows ||
 			int(columns.NumCols()) != len(d.Manifest.Features) {
-			t.Fatalf("%s: %d and %d rows, %d columns", s.Name, rows.Len(), columns.NumRows(), columns.NumCols())
+			t.Fatalf("%s: %d and %d rows, %d columns; want those of the "+
+				"manifest", s.Name, rows.Len(), columns.NumRows(), columns.NumCols())
 		}
 		for j, f := range d.Manifest.Features {
 			if got := columns.ColumnName(j); got != f.Name {
@@ -79,7 +80,7 @@ func TestApacheReadsOurSample(t *testing.T) {
 	batch := arrowBatch(t, dataset.SampleFile)
 	if split, _ := batch.Schema().Metadata().GetValue("split"); split != s.Split ||
 		int(batch.NumCols()) != len(s.Names)+1 {
-		t.Errorf("split %q, %d columns", split, batch.NumCols())
+		t.Errorf("split %q, %d columns; want the sample's, and one for the row's number", split, batch.NumCols())
 	}
 	for r, row := range s.Row {
 		if batch.Column(0).(*array.Uint32).Value(r) != row {
@@ -90,7 +91,7 @@ func TestApacheReadsOurSample(t *testing.T) {
 		v, column := &s.Columns[i], batch.Column(i+1)
 		for r := range v.Len() {
 			if column.IsNull(r) != v.IsNull(r) {
-				t.Fatalf("%q, row %d: null here or there", s.Names[i], r)
+				t.Fatalf("%q, row %d: null here or there, want both", s.Names[i], r)
 			}
 			if v.IsNull(r) {
 				continue

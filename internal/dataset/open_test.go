@@ -36,7 +36,7 @@ func TestOpenGivesWhatWasWritten(t *testing.T) {
 		t.Errorf("manifest\n%+v\nwant\n%+v", d.Manifest, m)
 	}
 	if len(d.Splits) != 4 || d.Split("absent") != nil {
-		t.Fatalf("%d splits", len(d.Splits))
+		t.Fatalf("%d splits, want four, and none called absent", len(d.Splits))
 	}
 	for _, s := range d.Splits {
 		if !bytes.Equal(s.RowMajor, f.rows[s.Name]) {
@@ -99,7 +99,7 @@ func TestSameBytesWhateverTheThreads(t *testing.T) {
 	other := *m
 	other.About = About{Sources: []Source{{URI: "gs://elsewhere/x.csv", Generation: 3}}}
 	if v, _ := other.ContentVersion(); v != m.Version {
-		t.Error("the version depends on where the source lay")
+		t.Error("the version depends on where the source lay, want the same")
 	}
 	other.MaxBin--
 	if v, _ := other.ContentVersion(); v == m.Version {
@@ -157,7 +157,7 @@ func TestVerifyNamesThePlace(t *testing.T) {
 	must.Do(t, d.Verify(context.Background(),
 		func(done, of int64) { seen.Store(max(seen.Load(), done)); total.Store(of) }))
 	if total.Load() != m.Bytes() {
-		t.Errorf("progress to %d of %d bytes", total.Load(), m.Bytes())
+		t.Errorf("progress to %d of %d bytes, want all", total.Load(), m.Bytes())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -264,7 +264,7 @@ func TestOpenRefuses(t *testing.T) {
 				t.Errorf("got  %s\nwant ... %s ...", err, tc.want)
 			}
 			if !problem.Is(err, problem.Damaged) && !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("untyped error %T", err)
+				t.Errorf("untyped error %T, want one of kind damaged or not found", err)
 			}
 		})
 	}

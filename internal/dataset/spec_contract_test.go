@@ -140,7 +140,7 @@ func TestTablesAndQueries(t *testing.T) {
 			continue
 		}
 		if err != nil {
-			t.Errorf("%s: %v", source, err)
+			t.Errorf("%s: %v; want no error", source, err)
 			continue
 		}
 		var queries []string

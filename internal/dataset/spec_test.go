@@ -70,7 +70,7 @@ func TestParseSpecDefaultsAndForms(t *testing.T) {
 	if s.MaxBin != 255 || s.Sample.Rows != 50000 || s.BinRows != 200000 ||
 		!reflect.DeepEqual([]string(s.Missing), DefaultMissing()) ||
 		!s.CSV.HasHeader() || s.Split.By != "" {
-		t.Errorf("defaults: %+v", s)
+		t.Errorf("the defaults are %+v; want 255 bins, 50,000 rows of sample and no split", s)
 	}
 	if s := parse("label: {column: y, positive: yes, negative: 0}\nmissing: []\n"); *s.Label.Positive != "yes" ||
 		*s.Label.Negative != "0" || len(s.Missing) != 0 {
@@ -79,14 +79,14 @@ func TestParseSpecDefaultsAndForms(t *testing.T) {
 	s = parse("label: y\nsplit: {by: column, column: part, train: [a, 1], test: 2017}\n")
 	want := map[string][]string{"train": {"a", "1"}, "test": {"2017"}}
 	if !reflect.DeepEqual(s.Split.ValuesOf(), want) || s.Split.Shares() != [4]float64{} {
-		t.Errorf("values %v, shares %v", s.Split.ValuesOf(), s.Split.Shares())
+		t.Errorf("values %v, shares %v; want the values as texts, and no shares", s.Split.ValuesOf(), s.Split.Shares())
 	}
 	s = parse("label: y\nsplit: {by: column, column: part}\n")
 	if got := s.Split.ValuesOf(); len(got) != 4 || got["calib"][0] != "calib" {
-		t.Errorf("values %v", got)
+		t.Errorf("the values are %v, want each split's own name", got)
 	}
 	if s := parse("label: y\nsplit: {by: time, column: ts, train: 1}\n"); s.Split.Shares() != [4]float64{1, 0, 0, 0} {
-		t.Errorf("shares %v", s.Split.Shares())
+		t.Errorf("the shares are %v, want all of train", s.Split.Shares())
 	}
 }
 
@@ -176,7 +176,7 @@ func FuzzSpec(f *testing.F) {
 			t.Fatalf("untyped error %T: %v", err, err)
 		}
 		if err == nil && CheckName(s.Name) != nil {
-			t.Fatalf("name %q", s.Name)
+			t.Fatalf("the name %q passed, which cannot be one", s.Name)
 		}
 	})
 }

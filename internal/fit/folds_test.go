@@ -76,7 +76,7 @@ func TestFolds(t *testing.T) {
 				}
 				sizes = append(sizes, len(f.Rated.Folds))
 				if &train.RowMajor[0] != &s.RowMajor[0] || &test.Data.Columns[0][0] != &s.Columns[0][0] {
-					t.Error("the table was copied")
+					t.Error("the table was copied, want its own memory")
 				}
 			}
 			first := 0
@@ -97,7 +97,8 @@ func TestFolds(t *testing.T) {
 func checkApart(t *testing.T, name string, scheme Scheme, s *dataset.Split, train, rated []uint32) {
 	t.Helper()
 	if scheme != Forward && len(train)+len(rated) != s.Rows {
-		t.Errorf("%s: %d rows train and %d are rated, of %d", name, len(train), len(rated), s.Rows)
+		t.Errorf("%s: %d rows train and %d are rated, of %d; want each to be one or the "+
+			"other", name, len(train), len(rated), s.Rows)
 	}
 	trained, groups := make([]bool, s.Rows), map[uint64]bool{}
 	for _, r := range train {
@@ -346,7 +347,7 @@ func TestRanking(t *testing.T) {
 	q.Rows = []sweep.Rows{{Split: "train"}, {Split: "valid"}}
 	q.Valid = &sweep.Rows{Split: "test"}
 	if joined, err := table.Train(t.Context(), q); err != nil || joined.TrainRows <= train.Rows {
-		t.Errorf("train and valid joined: %v, %v", joined, err)
+		t.Errorf("train and valid joined: %v, %v; want more rows than train has", joined, err)
 	}
 	q.Valid = &sweep.Rows{Split: "valid"}
 	if _, err := table.Train(t.Context(), q); !errors.Is(err, ErrQueries) {
@@ -375,7 +376,7 @@ func TestRankingRefuses(t *testing.T) {
 		t.Errorf("statistics in %s: got error %v, want one that says encodings: none", dir, err)
 	}
 	if err := CheckRanking("binary", m, true); err != nil {
-		t.Errorf("objective binary: %v", err)
+		t.Errorf("objective binary: %v; want no error", err)
 	}
 }
 
@@ -483,7 +484,7 @@ func TestBagOfFewKeys(t *testing.T) {
 		q.Metric = m
 		o, err := table.Train(t.Context(), q)
 		if err != nil || o.Calibrator == nil || len(folds) > 9 || len(folds) < 2 {
-			t.Fatalf("%s, %d of 10 folds have rows: %v", name, len(folds), err)
+			t.Fatalf("%s, %d of 10 folds have rows: %v; want a calibrator, of 2 to 9", name, len(folds), err)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func TestQueriesOfCopies(t *testing.T) {
 
 	q := ranking(t)
 	if got := must.Get(table.Train(t.Context(), q))(t); !(got.Score > 0.5) {
-		t.Errorf("NDCG is %v", got.Score)
+		t.Errorf("NDCG is %v, want it above .5", got.Score)
 	}
 	for _, scheme := range []Scheme{KFold, GroupKFold} {
 		if rounds, err := Folds(m, scheme, 5); err != nil || len(rounds) != 5 {
@@ -67,6 +67,6 @@ func TestOneOrderOfQueries(t *testing.T) {
 	defer ds.Close()
 	rows := must.Get(NewTable(ds).Select(sweep.Rows{Split: "train"}))(t)
 	if of := ds.Split("train").Group; len(rows.Group) != len(of) || &rows.Group[0] != &of[0] {
-		t.Errorf("%d queries of rows are a copy of %d", len(rows.Group), len(of))
+		t.Errorf("%d queries of rows are a copy of %d, want the same memory", len(rows.Group), len(of))
 	}
 }

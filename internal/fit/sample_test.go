@@ -196,7 +196,7 @@ func TestThinnedNegatives(t *testing.T) {
 	t.Logf("all rows: log loss %.6f, mean prediction %.4f of the truth; a tenth of the negative ones: %.6f and %.4f",
 		fullLoss, fullRatio, thinLoss, thinRatio)
 	if rows, most := thin.Manifest.TableRows("train"), full.Manifest.TableRows("train")/6; rows > most {
-		t.Errorf("%d of %d rows were kept", rows, full.Manifest.TableRows("train"))
+		t.Errorf("%d of %d rows were kept, want at most a sixth", rows, full.Manifest.TableRows("train"))
 	}
 	if thinLoss > 1.005*fullLoss || math.Abs(thinRatio-1) > 0.02 {
 		t.Errorf("log loss %.6f instead of %.6f, mean prediction %.4f of the truth", thinLoss, fullLoss, thinRatio)

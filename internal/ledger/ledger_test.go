@@ -350,12 +350,13 @@ func TestCostNeverFalls(t *testing.T) {
 			cost := l.Cost
 			// Whoever has died since the last look had been taken for alive until then, for the takeover time at most.
 			if forgiven := 90 * 0.001 * float64(w.plan.Sizing.VMs); cost < before-forgiven-1e-9 {
-				t.Fatalf("seed %d: %v USD at %v s, after %v", seed, cost, now, before)
+				t.Fatalf("seed %d: %v USD at %v s, after %v; want it not to fall by more than a "+
+					"takeover", seed, cost, now, before)
 			}
 			before = max(before, cost)
 			if most := now * float64(w.plan.Sizing.VMs); l.MachineSeconds > most+1e-6 ||
 				l.LeadSeconds > l.MachineSeconds+1e-6 || l.Machines > w.plan.Sizing.VMs {
-				t.Fatalf("seed %d: %+v at %v", seed, l, now)
+				t.Fatalf("seed %d: %+v at %v; want no more than all machines all the time", seed, l, now)
 			}
 		}
 	}
@@ -401,7 +402,8 @@ func TestMoreBudgetNeverFewerTrials(t *testing.T) {
 				}
 			}
 			if done < before {
-				t.Fatalf("seed %d: %d trials for %v USD, %d for less", seed, done, budget, before)
+				t.Fatalf("seed %d: %d trials for %v USD, %d for less; want no fewer for "+
+					"more", seed, done, budget, before)
 			}
 			before = done
 		}
@@ -415,7 +417,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 		want := must.Get(json.Marshal(w.read(900)))(t)
 		for range 3 {
 			if got, err := json.Marshal(w.read(900)); err != nil || !bytes.Equal(got, want) {
-				t.Fatalf("seed %d:\n%s\n%s", seed, got, want)
+				t.Fatalf("seed %d: read again\n%s\nwant\n%s", seed, got, want)
 			}
 		}
 	}
@@ -498,11 +500,11 @@ func TestAForgedEndStopsWithTheSweep(t *testing.T) {
 		return l.MachineSeconds
 	}
 	if got := bill(550); !near(got, 2*530) {
-		t.Errorf("just after the end: %v machine-seconds", got)
+		t.Errorf("just after the end: %v machine-seconds, want 1,060", got)
 	}
 	for _, now := range []float64{590, 1000, 1e5, 1e6} {
 		if got := bill(now); !near(got, 2*570) { // from 20 s to the 90 s of a takeover after the end
-			t.Errorf("%v s after the plan: %v machine-seconds", now, got)
+			t.Errorf("%v s after the plan: %v machine-seconds, want 1,140", now, got)
 		}
 	}
 	r := ledger.Reader{Store: w.store, Plan: w.plan, Ended: at(500)}
@@ -538,6 +540,6 @@ func TestAJobNobodyWroteDownIsNone(t *testing.T) {
 	}
 	w.put(sweep.Names(id).JobRecord(1), sweep.JobRecord{Format: 1, Sweep: id, Number: 1, Job: w.plan.JobName(1)})
 	if got := cost(); !near(got, 110*0.01) {
-		t.Errorf("%v USD with a record", got)
+		t.Errorf("%v USD with a record, want 1.10", got)
 	}
 }

@@ -80,7 +80,7 @@ func TestTypes(t *testing.T) {
 func TestHostsOfACluster(t *testing.T) {
 	m, err := machines.Find("custom-16-65536")
 	if err != nil || m.VCPUs != 16 || m.MemoryBytes != 64<<30 || m.Name != "custom-16-65536" {
-		t.Fatalf("16 vCPUs and 64 GiB: %+v, %v", m, err)
+		t.Fatalf("16 vCPUs and 64 GiB: %+v, %v; want a machine of that size", m, err)
 	}
 	if n, err := m.FewestDisks(1 << 40); n != 0 || err != nil {
 		t.Errorf("%d local SSDs for a dataset, %v; want none", n, err)
@@ -91,7 +91,7 @@ func TestHostsOfACluster(t *testing.T) {
 	for _, name := range []string{"custom-0-65536", "custom-16-64", "custom-16-065536", "custom-16",
 		"custom-16-65536-lssd"} {
 		if m, err := machines.Find(name); !problem.Is(err, problem.Input) {
-			t.Errorf("%s is read as %+v, %v", name, m, err)
+			t.Errorf("%s is read as %+v, %v; want it refused", name, m, err)
 		}
 	}
 }
@@ -190,7 +190,7 @@ func TestNoPriceIsNoPrice(t *testing.T) {
 	p := machines.Embedded()
 	m := must.Get(machines.Find("n2d-highmem-32"))(t)
 	if usd, _, ok := p.Hourly(m, "us-central1", false, 2); !ok || math.Abs(usd-1.8237-2*375*0.08/730) > 1e-3 {
-		t.Errorf("on demand %v %t", usd, ok)
+		t.Errorf("on demand %v %t; want 1.82 USD and two disks", usd, ok)
 	}
 	if usd, _, ok := p.Hourly(m, "us-central1", true, 2); ok || usd != 0 {
 		t.Errorf("a Spot price out of nothing: %v", usd)
@@ -201,11 +201,11 @@ func TestNoPriceIsNoPrice(t *testing.T) {
 	// Every price is of a family that the catalogue has, and every Spot price is below the one on demand.
 	for _, e := range p {
 		if _, ok := machines.Families()[e.Family]; !ok {
-			t.Errorf("a price of %s", e.Family)
+			t.Errorf("a price of %s, of which there are no machines", e.Family)
 		}
 		if e.Spot != nil && (e.Spot.VCPU >= e.OnDemand.VCPU || e.Spot.GiB >= e.OnDemand.GiB ||
 			e.Spot.SSD >= e.OnDemand.SSD) {
-			t.Errorf("%s in %s: Spot is dearer", e.Family, e.Region)
+			t.Errorf("%s in %s: Spot is dearer than on demand", e.Family, e.Region)
 		}
 	}
 }
@@ -277,7 +277,7 @@ func FuzzReadPrices(f *testing.F) {
 		for _, e := range p {
 			for _, spot := range []bool{false, true} {
 				if usd, _, ok := p.Hourly(m, e.Region, spot, 4); ok && (!(usd > 0) || math.IsInf(usd, 0)) {
-					t.Errorf("a price of %v in %s", usd, e.Region)
+					t.Errorf("a price of %v in %s, want it above 0 and finite", usd, e.Region)
 				}
 			}
 		}
@@ -305,7 +305,7 @@ func TestTheCatalogueIsWhole(t *testing.T) {
 	}
 	for _, m := range machines.All() {
 		if m.VCPUs < 1 || m.MemoryBytes < 1<<30 || m.BuiltIn && len(m.Disks) != 1 || !slices.IsSorted(m.Disks) {
-			t.Errorf("type %+v", m)
+			t.Errorf("the type %+v cannot be", m)
 		}
 		if n, err := m.FewestDisks(1); err == nil && m.CheckDisks(n) != nil {
 			t.Errorf("%+v refuses its own %d disks", m, n)

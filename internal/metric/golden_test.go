@@ -77,7 +77,7 @@ func compare(t *testing.T, in metric.Input, want map[string]float64) {
 			continue
 		}
 		if math.Abs(got-value) > 1e-12*max(1, math.Abs(value)) {
-			t.Errorf("%s: got %.17g, scikit-learn %.17g", name, got, value)
+			t.Errorf("%s: got %.17g, want scikit-learn's %.17g", name, got, value)
 		}
 	}
 }

@@ -269,7 +269,7 @@ func TestConfidenceIsChecked(t *testing.T) {
 	}
 	if got := fmt.Sprint(lookup(t, "rig").Name, " ",
 		lookup(t, "calibration").Name); got != "relative_information_gain calibration_ratio" {
-		t.Errorf("aliases are %s", got)
+		t.Errorf("the aliases are %s, want relative_information_gain and calibration_ratio", got)
 	}
 }
 

@@ -88,7 +88,8 @@ func TestValue(t *testing.T) {
 		in := sold(false)
 		m := lookup(t, "value("+text+")")
 		if len(m.Columns()) > 1 || !m.Maximize || !m.Analytic() {
-			t.Errorf("%s needs %v, higher is better %t", m.Name, m.Columns(), m.Maximize)
+			t.Errorf("%s needs %v, higher is better %t; want one column at most, and that it "+
+				"is", m.Name, m.Columns(), m.Maximize)
 		}
 		if got := eval(t, m, in); math.Abs(got-want[0]) > 1e-8 {
 			t.Errorf("%s is %v, expected %v", m.Name, got, want[0])
@@ -102,7 +103,7 @@ func TestValue(t *testing.T) {
 	}
 	weighted := lookup(t, "value(weight * prediction)")
 	if got := eval(t, weighted, sold(true)); got != (0.5+4*0.25+0.125)/4 {
-		t.Errorf("%s is %v", weighted.Name, got)
+		t.Errorf("%s is %v, want the mean of weight times prediction", weighted.Name, got)
 	}
 }
 
@@ -128,7 +129,7 @@ func TestValueIsAMean(t *testing.T) {
 func TestValueNames(t *testing.T) {
 	m := lookup(t, " value( label*4-((prediction>.1)?1:0) )")
 	if m.Name != "value(label * 4 - (prediction > 0.1 ? 1 : 0))" || lookup(t, m.Name).Name != m.Name {
-		t.Errorf("the metric is called %s", m.Name)
+		t.Errorf("the metric is called %s, want it in the one way of writing it", m.Name)
 	}
 	for _, tc := range []struct {
 		objective, want string
@@ -142,7 +143,7 @@ func TestValueNames(t *testing.T) {
 		}
 	}
 	if stop, err := lookup(t, "auc").Stop("binary"); err != nil || stop.Name != "auc" {
-		t.Errorf("auc stops by %s, %v", stop.Name, err)
+		t.Errorf("auc stops by %s, %v; want auc", stop.Name, err)
 	}
 	for text, want := range map[string]string{
 		"label":            "value(label): it is the same for all models; make it depend on prediction",

@@ -140,7 +140,7 @@ func TestOnlyTheOrderOfPredictionsMatters(t *testing.T) {
 			if m.RankOnly {
 				checked++
 				if a, b := eval(t, m, in), eval(t, m, moved); a != b {
-					t.Errorf("%s: %v and, after an increasing function, %v", m.Name, a, b)
+					t.Errorf("%s: %v and, after an increasing function, %v; want the same", m.Name, a, b)
 				}
 			}
 		}
@@ -362,11 +362,12 @@ func TestNamesLookThemselvesUp(t *testing.T) {
 	for _, name := range metric.Names() {
 		m := lookup(t, name)
 		if m.Name != name || seen[name] {
-			t.Errorf("%q looks up %q", name, m.Name)
+			t.Errorf("%q looks up %q, want itself, once", name, m.Name)
 		}
 		seen[name] = true
 		if back := lookup(t, identifier(m)); back.Name != name || strings.ContainsAny(identifier(m), "@%.") {
-			t.Errorf("%q has the identifier %q, which looks up %q", name, identifier(m), back.Name)
+			t.Errorf("%q has the identifier %q, which looks up %q; want it again, without "+
+				"marks", name, identifier(m), back.Name)
 		}
 	}
 }
@@ -445,7 +446,7 @@ func TestEvaluatorKeepsItsMemory(t *testing.T) {
 			must.Get(e.Eval(m))(t)
 		})
 		if allocated > 0 {
-			t.Errorf("%s allocates %v times", m.Name, allocated)
+			t.Errorf("%s allocates %v times, want never", m.Name, allocated)
 		}
 	}
 }

@@ -62,7 +62,7 @@ func checkRanking(t *testing.T, name string, in Input) {
 	sort.SliceStable(rows, func(a, b int) bool { return in.Pred[rows[a]] > in.Pred[rows[b]] })
 	s, bad := summarize(in)
 	if bad != len(in.Pred) {
-		t.Fatalf("%s: row %d", name, bad)
+		t.Fatalf("%s: row %d cannot be ranked, want all to be", name, bad)
 	}
 	var k ranking
 	k.fill(in, s.low, s.high)

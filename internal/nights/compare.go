@@ -230,7 +230,8 @@ func (u usual) tolerance() float64 {
 	return 2
 }
 
-// checkRules checks the night against the spec's own rules.
+// checkRules checks the night against the spec's own rules, each of which blocks. A rule that the spec does not have
+// allows everything; ages are as of at.
 func (c *comparison) checkRules(at time.Time) {
 	if !c.rules.Rows.Holds(float64(c.p.Rows)) {
 		c.add(Blocking, CodeRows, "", "%s rows; contract.rows is %s", humanize.Comma(c.p.Rows), rangeText(c.rules.Rows))

@@ -25,6 +25,7 @@ const (
 // checkLeaks looks for columns that give away the label: those whose relation to tonight's labels is beyond what it had
 // on earlier nights.
 func (c *comparison) checkLeaks() {
+	// The most that one of last night's columns explains, with which a new one is compared.
 	best := 0.0
 	for i := range c.p.Columns {
 		if k := &c.p.Columns[i]; c.last != nil && c.last.column(k.Name) != nil {
@@ -51,11 +52,11 @@ func (c *comparison) checkLeaks() {
 			c.add(Blocking, CodeLeak, k.Name, "the column alone %s, and explains %s of the labels' entropy, "+
 				"compared with %s before: is it known before the label is?", c.p.ranks(k.AUC), percent(k.Info),
 				percent(before.center))
-		case before.nights == 0 && len(c.before) > 0 && k.Info > 2*best+leakNew:
+		case before.nights == 0 && len(c.before) > 0 && k.Info > 2*best+leakNew: // it was on no earlier night
 			c.add(Blocking, CodeLeak, k.Name, "the column is new, alone %s, and explains %s of the labels' "+
 				"entropy, where no other explains more than %s: is it known before the label is?", c.p.ranks(k.AUC),
 				percent(k.Info), percent(best))
-		case (k.AUC > leakSure || k.Info > leakFirst) && before.nights == 0:
+		case (k.AUC > leakSure || k.Info > leakFirst) && before.nights == 0: // nothing to compare it with: only told
 			c.add(Warning, CodeLeak, k.Name, "the column alone %s: is it known before the label is? If not, drop: [%s]",
 				c.p.ranks(k.AUC), k.Name)
 		}

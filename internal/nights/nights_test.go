@@ -225,7 +225,7 @@ func TestDoubtedNight(t *testing.T) {
 func TestFirstNight(t *testing.T) {
 	n := stageGood(t, nightstest.Stream{Seed: 3, Rows: 3000}.Night(0), nil)
 	if found := compare(t, n, nil); len(found) > 0 {
-		t.Errorf("the first night has findings: %v", found)
+		t.Errorf("the first night has findings, want none: %v", found)
 	}
 
 	number := func(x float64) *float64 { return &x }
@@ -277,7 +277,8 @@ func TestRecordIsReadBack(t *testing.T) {
 	text := must.Get(r.Encode())(t)
 	back, err := nights.DecodeRecord(text, "clicks", "0123456789abcdef")
 	if err != nil || !back.Blocked() || nights.Reason(back.Findings) != "price: twice (scaled)" {
-		t.Fatalf("read back: %v, blocked %v, reason %q", err, back.Blocked(), nights.Reason(back.Findings))
+		t.Fatalf("read back: %v, blocked %v, reason %q; want it blocked, with the "+
+			"price's", err, back.Blocked(), nights.Reason(back.Findings))
 	}
 	found := compare(t, n, []*nights.Profile{back.Profile})
 	if len(found) != 1 || found[0].Code != nights.CodeSameRows {
@@ -298,7 +299,7 @@ func TestRecordIsReadBack(t *testing.T) {
 		change(bad)
 		damaged := must.Get(bad.Encode())(t)
 		if _, err := nights.DecodeRecord(damaged, "clicks", "0123456789abcdef"); err == nil {
-			t.Errorf("%s: the record is believed", name)
+			t.Errorf("%s: the record is believed, want an error", name)
 		}
 	}
 }

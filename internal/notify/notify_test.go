@@ -46,10 +46,10 @@ func TestEachChannelOnce(t *testing.T) {
 	m := notify.RefusedMessage("night-1", "ctr", "clicks@1", "it is old", time.Now())
 
 	if n.Tell(t.Context(), m, marks) {
-		t.Error("done, though a channel has failed")
+		t.Error("told with a channel that fails: done, want it tried again")
 	}
 	if !strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), "no answer") {
-		t.Errorf("logged %s", log.String())
+		t.Errorf("logged %s, want an error that says no answer", log.String())
 	}
 	broken = false
 	for range 3 {
@@ -127,7 +127,7 @@ func TestVerdictMessageOfAConclusion(t *testing.T) {
 	m := notify.ConcludedMessage(c, "", "clicks@1a2b3c4d5e6f7a8b", time.Time{})
 	if m.ID != "sweep/night-1/concluded" || m.Verdict != sweep.VerdictNotPromoted || m.Champion != 11 ||
 		len(m.Checks) != 1 || m.Checks[0].Name != "ece" {
-		t.Errorf("message %+v", m)
+		t.Errorf("the message is %+v; want it not promoted beside champion 11, with the check that failed", m)
 	}
 	if again := notify.ConcludedMessage(c, "", "clicks@1a2b3c4d5e6f7a8b", time.Time{}); again.ID != m.ID {
 		t.Errorf("told again it has the id %s, at first %s", again.ID, m.ID)
@@ -135,16 +135,16 @@ func TestVerdictMessageOfAConclusion(t *testing.T) {
 
 	data, err := m.Encode()
 	if err != nil || len(data) > sweep.MaxMessage {
-		t.Fatalf("%d bytes, %v", len(data), err)
+		t.Fatalf("%d bytes, %v; want no more than a message may have", len(data), err)
 	}
 	var back notify.VerdictMessage
 	if err := json.Unmarshal(data, &back); err != nil || back.Reason != m.Reason ||
 		!strings.HasSuffix(back.Reason, "ä ...") {
-		t.Errorf("read back %+v", back)
+		t.Errorf("read back %+v; want the same reason, cut", back)
 	}
 	if a := m.Attributes(); a["verdict"] != "not_promoted" || a["traceparent"] == "" ||
 		a["dataset"] != "clicks@1a2b3c4d5e6f7a8b" || a["model"] != "ctr" {
-		t.Errorf("attributes %v", a)
+		t.Errorf("the attributes are %v; want verdict, trace, dataset and model", a)
 	}
 }
 

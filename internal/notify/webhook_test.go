@@ -149,7 +149,7 @@ func TestSecretIsNotPrinted(t *testing.T) {
 	for _, shown := range []string{string(text), fmt.Sprint(env), fmt.Sprintf("%+v", env), fmt.Sprintf("%#v", env),
 		fmt.Sprintf("%q %s %v %x", env.Webhook, env.Webhook, &env, env.Webhook)} {
 		if strings.Contains(shown, "hush") {
-			t.Errorf("printed: %s", shown)
+			t.Errorf("printed with its secret: %s", shown)
 		}
 	}
 }

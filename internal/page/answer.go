@@ -99,7 +99,8 @@ func (p pace) Seconds() float64 {
 	return p.Left.Expected
 }
 
-// clock is when a running sweep is so many seconds on: a clock time within half a day.
+// clock is when a running sweep will be seconds further than at asOf: a clock time in UTC if that is within half a day,
+// else the date, too. The script has it follow the present.
 func clock(asOf time.Time, p pace, seconds float64) template.HTML {
 	t := asOf.Add(time.Duration(seconds * float64(time.Second))).Round(time.Minute)
 	if seconds > 12*3600 || p.Left.High > 12*3600 && !p.Over() {

@@ -98,7 +98,7 @@ func TestBrowserFile(t *testing.T) {
 	want(t, "curves off", p.Number("new Set([...document.querySelectorAll('#curves path.off')]"+
 		".map(e => e.dataset.t)).size"), hidden)
 	if hash := p.Text("location.hash"); !strings.Contains(hash, "hide=stopped") {
-		t.Errorf("the address is %q", hash)
+		t.Errorf("the address is %q, want it to keep what is hidden", hash)
 	}
 	scrollTo(p, "filter")
 	shot(p, "02-filter")
@@ -134,7 +134,7 @@ func TestBrowserFile(t *testing.T) {
 	testTrial(t, p)
 	testLooks(t, p, url)
 	if e := p.Errors(url); len(e) > 0 {
-		t.Errorf("the page said or asked: %q", e)
+		t.Errorf("the page said or asked, want it silent: %q", e)
 	}
 }
 
@@ -161,7 +161,7 @@ func testRange(t *testing.T, p *pagetest.Page) {
 		t.Errorf("of 40 to 90 trees %v marks are off, and the chips are %q", p.Number(off), chips)
 	}
 	if hash := p.Text("location.hash"); !strings.Contains(hash, "range=trees%3A40%3A90") {
-		t.Errorf("the address is %q", hash)
+		t.Errorf("the address is %q, want it to keep the range of trees", hash)
 	}
 	shot(p, "03-range")
 	set("high", "")
@@ -198,7 +198,7 @@ func testBoard(t *testing.T, p *pagetest.Page) {
 	second := p.Text("document.querySelectorAll('#board tbody tr')[1].dataset.t")
 	want(t, "after j, j the trial", p.Text("document.querySelector('#board tr.hi')?.dataset.t || ''"), second)
 	if n := p.Number("document.querySelectorAll('svg.plot path.hi').length"); n < 6 { // in five drawings
-		t.Errorf("it is picked out in %v marks", n)
+		t.Errorf("it is picked out in %v marks, want at least 6", n)
 	}
 	shot(p, "04-picked")
 	scrollTo(p, "curves")
@@ -209,11 +209,11 @@ func testBoard(t *testing.T, p *pagetest.Page) {
 	for _, id := range []string{"curves"} {
 		p.Eval(fmt.Sprintf("document.querySelector('[data-table=%q]').click()", id), nil)
 		if n := p.Number(fmt.Sprintf("document.querySelectorAll('#%s .data tbody tr').length", id)); n < 1 {
-			t.Errorf("the table of %s has %v rows", id, n)
+			t.Errorf("the table of %s has %v rows, want some", id, n)
 		}
 		if text := p.Text(fmt.Sprintf("document.querySelector('#%s .data').textContent", id)); strings.Contains(text,
 			"NaN") || strings.Contains(text, "undefined") {
-			t.Errorf("the table of %s says %.200q", id, text)
+			t.Errorf("the table of %s says %.200q, want no NaN and nothing undefined", id, text)
 		}
 	}
 	scrollTo(p, "slice-4")
@@ -223,7 +223,7 @@ func testBoard(t *testing.T, p *pagetest.Page) {
 		const a = HTMLAnchorElement.prototype.click; HTMLAnchorElement.prototype.click = function () { HTMLAnchorElement.prototype.click = a; }; document.querySelector('[data-csv=board]').click(); })`)
 	if lines := strings.Split(strings.TrimSpace(csv), "\n"); len(lines) != 51 ||
 		!strings.HasPrefix(lines[0], "rank,trial,state,average_precision on valid,") {
-		t.Errorf("the CSV is %.300q", csv)
+		t.Errorf("the CSV is %.300q, want a header and 50 lines", csv)
 	}
 }
 
@@ -289,7 +289,7 @@ func testLooks(t *testing.T, p *pagetest.Page, url string) {
 	judge(t, p, "light")
 	p.Eval("document.getElementById('theme').click()", nil)
 	if dark := p.Text("getComputedStyle(document.body).backgroundColor"); dark == light {
-		t.Errorf("in the dark the page is %s, too", dark)
+		t.Errorf("in the dark the page is %s, too, want another colour", dark)
 	}
 	judge(t, p, "dark")
 	shot(p, "07-dark")
@@ -404,7 +404,7 @@ func TestBrowserPages(t *testing.T) {
 		shot(p, "13-"+tc.name+"-phone")
 		judge(t, p, tc.name+", on a phone")
 		if e := p.Errors(url); len(e) > 0 {
-			t.Errorf("%s said or asked: %q", tc.name, e)
+			t.Errorf("%s said or asked, want it silent: %q", tc.name, e)
 		}
 	}
 }
@@ -519,7 +519,7 @@ func TestBrowserHostile(t *testing.T) {
 	want(t, "what is wider than the window", p.Number("Math.max(0, document.documentElement.scrollWidth - innerWidth)"),
 		0.0)
 	if e := p.Errors(url); len(e) > 0 {
-		t.Errorf("the page said or asked: %q", e)
+		t.Errorf("the page said or asked, want it silent: %q", e)
 	}
 }
 

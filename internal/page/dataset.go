@@ -62,7 +62,8 @@ type datasetPage struct {
 	Made                                 []string
 }
 
-// Write writes the page of a dataset.
+// Write writes the page of a dataset, newest night first. Whether nights have days, a calibration or findings decides
+// which columns and notes it has.
 func (s *DatasetPage) Write(w io.Writer) error {
 	s = cleaned(s)
 	p := &datasetPage{DatasetPage: s, Newest: slices.Clone(s.Nights), Rate: "label rate", Predicted: "the label",

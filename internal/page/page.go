@@ -127,7 +127,8 @@ func VersionOf(page []byte) string {
 	return string(after[:sha256.Size*2])
 }
 
-// when is a time in UTC, as the page's bar says once; the script has the reader's beside it under the pointer.
+// when is a time in UTC, as the page's bar says once, and a dash for none; the script has the reader's beside it under
+// the pointer.
 func when(t time.Time) template.HTML {
 	if t.IsZero() {
 		return "–"

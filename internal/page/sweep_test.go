@@ -225,7 +225,7 @@ func isXML(t *testing.T, what string, text []byte) {
 func TestSameViewSameBytes(t *testing.T) {
 	a, b := write(t, sample(50)), write(t, sample(50))
 	if a != b {
-		t.Error("the same sweep gave two pages")
+		t.Error("the same sweep gave two pages, want the same bytes")
 	}
 	if v := page.VersionOf([]byte(a)); len(v) != 64 || v != page.VersionOf([]byte(b)) {
 		t.Errorf("the version is %q, want 64 digits, of the same page the same", v)

@@ -16,8 +16,9 @@ import (
 // fewest is how many rows of either label a drawn bin has at least, unless there are no more: fewer say little.
 const fewest = 10
 
-// merged are the bins, neighbours taken together until each says something; at most n.
-func merged(bins []metric.Bin, n int, both bool) []metric.Bin {
+// mergeBins takes neighbouring bins together until there are at most n, of about equal weight; with both, also until
+// each has enough positive and enough negative rows to say something.
+func mergeBins(bins []metric.Bin, n int, both bool) []metric.Bin {
 	total := 0.0
 	for _, b := range bins {
 		total += b.Weight
@@ -78,7 +79,7 @@ func reliability(t *metric.Tested, moved bool) (*plot.Chart, []binRow) {
 	var rows []binRow
 	var above metric.Bin
 	positive, within := true, 0 // a logarithmic axis shows rare positives, but has no 0
-	bins := merged(t.Bins, 15, t.Calibrated)
+	bins := mergeBins(t.Bins, 15, t.Calibrated)
 	for _, b := range bins {
 		r := binRow{Rows: b.Rows, After: b.After / b.Weight}
 		r.Observed, r.Low, r.High = observed(b)

@@ -49,7 +49,7 @@ func TestTextAndCause(t *testing.T) {
 	cause := errors.New("the cause")
 	wrapped := problem.Wrap(problem.Damaged, cause, "object %s", "a/b")
 	if got := wrapped.Error(); got != "object a/b: the cause" {
-		t.Errorf("Wrap: text %q", got)
+		t.Errorf("Wrap has the text %q, want object a/b: the cause", got)
 	}
 	if !errors.Is(wrapped, cause) || !problem.Is(fmt.Errorf("x: %w", wrapped), problem.Damaged) {
 		t.Error("Wrap: the cause or the kind is lost")

@@ -73,7 +73,7 @@ func TestEveryWayOut(t *testing.T) {
 		var out bytes.Buffer
 		send(program.To(&out))
 		if out.Len() == 0 || !harmless(out.String()) {
-			t.Errorf("%s: %q came out", name, out.String())
+			t.Errorf("%s: %q came out, want the text without what a terminal obeys", name, out.String())
 		}
 	}
 }
@@ -99,7 +99,7 @@ func TestJSONKeepsItsValue(t *testing.T) {
 	must.Do(t, json.NewEncoder(program.To(&out)).Encode(hostile))
 	var back string
 	if err := json.Unmarshal(out.Bytes(), &back); err != nil || back != hostile {
-		t.Errorf("%q (%v) came back for %q", back, err, hostile)
+		t.Errorf("%q (%v) came back for %q, want the same", back, err, hostile)
 	}
 }
 
@@ -136,7 +136,7 @@ func FuzzVisible(f *testing.F) {
 	f.Add("\xff\x9b")
 	f.Fuzz(func(t *testing.T, text string) {
 		if got := program.Visible(text); !harmless(got) || program.Visible(got) != got {
-			t.Errorf("Visible(%q) is %q", text, got)
+			t.Errorf("Visible(%q) is %q, want it harmless, and the same when shown again", text, got)
 		}
 	})
 }

@@ -105,7 +105,8 @@ func Group(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// Execute runs one command line and returns the exit code.
+// Execute runs one command line and returns the exit code. An error is printed here, once, on w.Err: as one line of
+// JSON where logs are such, and otherwise in words, with long values cut and secrets removed.
 func Execute(ctx context.Context, w World, root *cobra.Command) int {
 	root.Version = w.Version
 	root.SilenceUsage, root.SilenceErrors, root.DisableSuggestions = true, true, true

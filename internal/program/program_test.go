@@ -83,10 +83,10 @@ func TestExitCodes(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if code, _, e := run(ctx, fine, ctx.Err()); code != sweep.ExitInterrupt || e != "prog: interrupted\n" {
-		t.Errorf("interrupted: %d, %q", code, e)
+		t.Errorf("interrupted: %d, %q; want that exit code, and one word", code, e)
 	}
 	if code, out, _ := run(t.Context(), []string{"--version"}, nil); code != 0 || !strings.Contains(out, "v1") {
-		t.Errorf("version: %d %q", code, out)
+		t.Errorf("--version: %d %q; want 0 and v1", code, out)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestErrorsForACollector(t *testing.T) {
 		Env: envconfig.MapLookuper(map[string]string{"COPPICE_LOG": "json"})}
 	if code := program.Execute(t.Context(), w, &cobra.Command{Use: "prog", Args: cobra.ArbitraryArgs,
 		RunE: func(*cobra.Command, []string) error { return errors.New("no wings") }}); code != sweep.ExitError {
-		t.Errorf("code %d", code)
+		t.Errorf("a command that fails ended with %d, want that of an error", code)
 	}
 	if line := lines(t, &e)[0]; line["severity"] != "ERROR" || line["message"] != "no wings" ||
 		line["exit_code"] != 1.0 {
@@ -247,13 +247,13 @@ func TestLoggerSpeaksCloudLogging(t *testing.T) {
 	source, ok := line["logging.googleapis.com/sourceLocation"].(map[string]any)
 	if !ok || !strings.HasSuffix(source["file"].(string), "program/program_test.go") ||
 		!strings.HasSuffix(source["function"].(string), "TestLoggerSpeaksCloudLogging") {
-		t.Errorf("source %v", source)
+		t.Errorf("the source is %v, want this test's file and name", source)
 	}
 	if _, ok := source["line"].(string); !ok {
 		t.Errorf("line %v: a 64-bit integer in JSON is a string", source["line"])
 	}
 	if time, ok := line["time"].(string); !ok || !strings.Contains(time, "T") {
-		t.Errorf("time %v", line["time"])
+		t.Errorf("the time is %v, want a timestamp", line["time"])
 	}
 	delete(line, "time")
 	delete(line, "logging.googleapis.com/sourceLocation")
@@ -280,7 +280,7 @@ func TestLoggerOutsideOfASweep(t *testing.T) {
 	all := lines(t, &b)
 	for _, i := range []int{0, 1, 3} {
 		if _, ok := all[i]["logging.googleapis.com/trace"]; ok {
-			t.Errorf("a trace in %v", all[i])
+			t.Errorf("a trace in %v, where none was given", all[i])
 		}
 	}
 	if all[0]["severity"] != "ERROR" || all[2]["logging.googleapis.com/trace"] != sweep.ID("s-1").Trace() ||
@@ -460,6 +460,6 @@ func TestWrap(t *testing.T) {
 	}
 	want = "drop:\n    [a_column_with_a_long_name,\n    b]"
 	if got := program.WrapCode("drop: [a_column_with_a_long_name, b]", 16, ""); got != want {
-		t.Errorf("a column wider than a line is\n%s", got)
+		t.Errorf("a column wider than a line is broken within its name:\n%s", got)
 	}
 }

@@ -53,13 +53,13 @@ func TestNoSecretIsLogged(t *testing.T) {
 			}
 		}
 		if n := strings.Count(out.String(), "\n"); n != 3 {
-			t.Errorf("%s: %d lines", name, n)
+			t.Errorf("%s: %d lines, want 3", name, n)
 		}
 	}
 	for _, plain := range []string{"bearer of bad news", "gs://b/sweeps/night-1/trials/0001/attempts/0/model.txt",
 		"sha256:0123456789abcdef0123456789abcdef", "signature differs", "eyJ is a word"} {
 		if Redact(plain) != plain {
-			t.Errorf("%q became %q", plain, Redact(plain))
+			t.Errorf("%q became %q, and is no secret", plain, Redact(plain))
 		}
 	}
 }

@@ -111,7 +111,7 @@ func TestStrangersInTheBucket(t *testing.T) {
 		overwrite(t, s, object, "not ours")
 	}
 	if v := register(t, r, "ctr", "b"); v.Number != 2 {
-		t.Errorf("number %d", v.Number)
+		t.Errorf("registered as number %d, want 2", v.Number)
 	}
 	if models, err := r.Models(t.Context()); err != nil || !slices.Equal(models, []string{"ctr"}) {
 		t.Errorf("the models beside a stray object: got %v, %v; want ctr", models, err)
@@ -120,11 +120,11 @@ func TestStrangersInTheBucket(t *testing.T) {
 		t.Errorf("the aliases beside a stray object: got %v, %v; want none", all, err)
 	}
 	if n := len(history(t, r, "ctr")); n != 2 {
-		t.Errorf("%d events", n)
+		t.Errorf("%d events, want 2", n)
 	}
 	overwrite(t, s, "registry/ctr/versions/3/claim.json", "a claim that cannot be read takes the number")
 	if v := register(t, r, "ctr", "c"); v.Number != 4 {
-		t.Errorf("number %d", v.Number)
+		t.Errorf("registered as number %d, want 4", v.Number)
 	}
 }
 
@@ -296,7 +296,7 @@ func TestHostileInput(t *testing.T) {
 		}
 	}
 	if n := len(snapshot(t, s)); n != 0 {
-		t.Fatalf("%d objects were written", n)
+		t.Fatalf("%d objects were written, want none", n)
 	}
 	register(t, r, "ctr", "k")
 	before := snapshot(t, s)
@@ -324,7 +324,7 @@ func TestHostileInput(t *testing.T) {
 		}
 	}
 	if !maps.Equal(before, snapshot(t, s)) {
-		t.Error("something was written")
+		t.Error("something was written, want nothing")
 	}
 }
 

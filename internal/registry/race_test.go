@@ -105,7 +105,7 @@ func checkNumbers(t *testing.T, s blob.Store, numbers map[string]map[int]bool) {
 	t.Helper()
 	all, err := registry.New(s).Versions(t.Context(), "ctr")
 	if err != nil || len(all) != len(numbers) {
-		t.Fatalf("%d versions for %d keys, %v", len(all), len(numbers), err)
+		t.Fatalf("%d versions for %d keys, %v; want one for each", len(all), len(numbers), err)
 	}
 	for i, v := range all {
 		if v.Number != i+1 || len(numbers[v.Key]) != 1 || !numbers[v.Key][v.Number] {
@@ -136,13 +136,13 @@ func TestConcurrentOtherBytes(t *testing.T) {
 		wg.Wait()
 		all, err := registry.New(s).Versions(t.Context(), "ctr")
 		if err != nil || len(all) != 1 {
-			t.Fatalf("%d versions, %v", len(all), err)
+			t.Fatalf("%d versions, %v; want one", len(all), err)
 		}
 		text, err := registry.New(s).ReadFile(t.Context(), all[0], "model.txt")
 		winner := slices.Index(won, true)
 		if err != nil || winner < 0 || slices.Contains(won[winner+1:], true) ||
 			string(text) != fmt.Sprint("model ", winner) {
-			t.Errorf("%q, %v; won: %v", text, err, won)
+			t.Errorf("the model is %q, %v; want that of the only one that won: %v", text, err, won)
 		}
 	}
 }
@@ -165,12 +165,12 @@ func TestConcurrentMoves(t *testing.T) {
 	wg.Wait()
 	events := history(t, r, "ctr")[8:]
 	if len(events) != 8 {
-		t.Fatalf("%d moves", len(events))
+		t.Fatalf("%d moves, want 8", len(events))
 	}
 	slices.SortFunc(events, func(a, b registry.Event) int { return a.Sequence - b.Sequence })
 	for i, e := range events {
 		if e.Sequence != i+1 || i > 0 && e.From != events[i-1].To {
-			t.Errorf("event %d: %+v", i, e)
+			t.Errorf("event %d is %+v; want the next number, from where the one before it moved to", i, e)
 		}
 	}
 	// Of many callers that expect the same state, one moves the alias.
@@ -188,7 +188,7 @@ func TestConcurrentMoves(t *testing.T) {
 	}
 	wg.Wait()
 	if n := len(history(t, r, "ctr")); n != 17 || !slices.Contains(moved, true) {
-		t.Errorf("%d events, moved: %v", n, moved)
+		t.Errorf("%d events, moved: %v; want 17, and one that moved", n, moved)
 	}
 	// Many callers that roll back from the same version roll back once.
 	a := must.Get(r.Alias(t.Context(), "ctr", "champion"))(t)
@@ -203,7 +203,7 @@ func TestConcurrentMoves(t *testing.T) {
 	wg.Wait()
 	if b, err := r.Alias(t.Context(), "ctr", "champion"); err != nil || b.Version != at ||
 		len(b.Past) != len(a.Past)-1 {
-		t.Errorf("%+v after %+v, %v", b, a, err)
+		t.Errorf("%+v after %+v, %v; want one version back", b, a, err)
 	}
 }
 
@@ -254,7 +254,7 @@ func tell(t *testing.T, s blob.Store, k int, landed bool) (died bool) {
 func TestDyingAtEveryWrite(t *testing.T) {
 	calm := blob.Memory()
 	if tell(t, calm, 1<<30, false) {
-		t.Fatal("it died")
+		t.Fatal("it died without a planted death")
 	}
 	want, wantHistory := snapshot(t, calm), history(t, registry.New(calm), "ctr")
 	if len(wantHistory) != 8 {
@@ -269,7 +269,7 @@ func TestDyingAtEveryWrite(t *testing.T) {
 			}
 			tried++
 			if got := history(t, registry.New(s), "ctr"); !reflect.DeepEqual(got, wantHistory) {
-				t.Errorf("write %d, landed %v: history %q", k, landed, describe(got))
+				t.Errorf("write %d, landed %v: the history is %q; want that without a death", k, landed, describe(got))
 			}
 			got := snapshot(t, s)
 			// The copy of an alias's last event is written with its next move at the latest.
@@ -306,7 +306,7 @@ func TestDyingAndBeingOvertaken(t *testing.T) {
 			var conflict *registry.ConflictError
 			if errors.As(err, &conflict) { // the first had committed, but died before the answer
 				if !landed {
-					t.Fatalf("write %d: %v", k, err)
+					t.Fatalf("write %d did not land, and a conflict is told: %v", k, err)
 				}
 				continue
 			}
@@ -314,11 +314,11 @@ func TestDyingAndBeingOvertaken(t *testing.T) {
 				t.Fatalf("write %d: %v", k, err)
 			}
 			if first.Number+second.Number != 3 {
-				t.Errorf("write %d: numbers %d and %d", k, first.Number, second.Number)
+				t.Errorf("write %d: numbers %d and %d; want 1 and 2", k, first.Number, second.Number)
 			}
 			for name, want := range files("new") {
 				if got, err := r.ReadFile(ctx, first, name); err != nil || string(got) != string(want) {
-					t.Errorf("write %d: %s is %q, %v", k, name, got, err)
+					t.Errorf("write %d: %s is %q, %v; want the new one", k, name, got, err)
 				}
 			}
 			if again, err := r.Register(ctx, "ctr", "first", files("new"), info(3)); err != nil ||
@@ -326,7 +326,7 @@ func TestDyingAndBeingOvertaken(t *testing.T) {
 				t.Errorf("write %d: %+v, %v", k, again, err)
 			}
 			if models, err := r.Models(ctx); err != nil || len(models) != 1 {
-				t.Errorf("write %d: models %v, %v", k, models, err)
+				t.Errorf("write %d: models %v, %v; want one", k, models, err)
 			}
 		}
 	}
@@ -337,7 +337,7 @@ func TestBytesOfADeadAttemptStandAside(t *testing.T) {
 	s := blob.Memory()
 	m := mortal(s, 7, false) // claim, model, key, three files; the version is lost
 	if _, err := registry.New(m).Register(t.Context(), "ctr", "k", files("old"), info(0)); err == nil {
-		t.Fatal("it lived")
+		t.Fatal("the first attempt lived, want it dead")
 	}
 	v := must.Get(registry.New(s).Register(t.Context(), "ctr", "k", files("new"), info(0)))(t)
 	f, _ := v.File("model.txt")
@@ -345,7 +345,7 @@ func TestBytesOfADeadAttemptStandAside(t *testing.T) {
 		t.Errorf("model.txt lies at %s, want %s", f.Object, want)
 	}
 	if f, _ := v.File("calibrator.json"); f.Object != "registry/ctr/versions/1/calibrator.json" {
-		t.Errorf("calibrator.json lies at %s", f.Object)
+		t.Errorf("calibrator.json lies at %s, want its own name, which no other has taken", f.Object)
 	}
 }
 

@@ -73,7 +73,7 @@ func TestRegisterAndRead(t *testing.T) {
 			t.Errorf("version %d is read as %+v, %v, expected %+v", i+1, got, err, v)
 		}
 		if newest, err := r.Get(t.Context(), "ctr", ""); err != nil || newest.Number != i+1 {
-			t.Errorf("newest is %d, %v", newest.Number, err)
+			t.Errorf("newest is %d, %v; want the one just registered", newest.Number, err)
 		}
 	}
 	before := snapshot(t, s)
@@ -103,7 +103,7 @@ func TestManyVersionsKeepTheirOrder(t *testing.T) {
 	r := registry.New(blob.Memory())
 	for i := range 23 {
 		if v := register(t, r, "ctr", fmt.Sprint("k", i)); v.Number != i+1 {
-			t.Fatalf("version %d is number %d", i+1, v.Number)
+			t.Fatalf("version %d is number %d, want the next", i+1, v.Number)
 		}
 	}
 	all := must.Get(r.Versions(t.Context(), "ctr"))(t)
@@ -113,7 +113,7 @@ func TestManyVersionsKeepTheirOrder(t *testing.T) {
 		}
 	}
 	if v, err := r.Get(t.Context(), "ctr", ""); err != nil || v.Number != 23 {
-		t.Errorf("newest is %d, %v", v.Number, err)
+		t.Errorf("newest is %d, %v; want 23", v.Number, err)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestSameKeyOtherBytes(t *testing.T) {
 		})
 	}
 	if !maps.Equal(before, snapshot(t, s)) {
-		t.Error("a conflict wrote something")
+		t.Error("a conflict wrote something, want nothing")
 	}
 }
 
@@ -217,10 +217,10 @@ func TestAliases(t *testing.T) {
 		}
 	}
 	if v, err := r.Get(ctx, "ctr", ""); err != nil || v.Number != 1 {
-		t.Errorf("the champion is %d, %v", v.Number, err)
+		t.Errorf("the champion is %d, %v; want 1", v.Number, err)
 	}
 	if v, err := r.Get(ctx, "ctr", "canary"); err != nil || v.Number != 3 {
-		t.Errorf("the canary is %d, %v", v.Number, err)
+		t.Errorf("the canary is %d, %v; want 3", v.Number, err)
 	}
 	if all, err := r.Aliases(ctx, "ctr"); err != nil || len(all) != 2 || all[0].Name != "canary" ||
 		all[1].Version != 1 {
@@ -291,7 +291,7 @@ func TestPastIsBounded(t *testing.T) {
 			err)
 	}
 	if n := len(history(t, r, "ctr")); n != 132 {
-		t.Errorf("%d events", n)
+		t.Errorf("%d events, want 132", n)
 	}
 }
 

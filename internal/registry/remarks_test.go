@@ -29,7 +29,7 @@ func TestMarks(t *testing.T) {
 		t.Errorf("the history is %q, and before %q; want the mark beside it", describe(got), describe(before))
 	}
 	if _, err := r.Verify(ctx, "ctr"); err != nil {
-		t.Errorf("verify: %v", err)
+		t.Errorf("verified beside a mark: %v; want no error", err)
 	}
 	for name, why := range map[string]string{"no reason": " ", "a control": "\x1b[2J"} {
 		if err := r.MarkBad(ctx, "ctr", 1, act(7, why)); !problem.Is(err, problem.Input) {
@@ -97,7 +97,7 @@ func TestAliasesOfOnesOwn(t *testing.T) {
 	}
 	if _, err := r.RemoveAlias(ctx, "ctr", registry.Champion, registry.Expect{Any: true},
 		act(5, "x")); !problem.Is(err, problem.Input) {
-		t.Errorf("removing the champion: %v", err)
+		t.Errorf("removing the champion: %v; want it refused as a wrong input", err)
 	}
 }
 
@@ -139,7 +139,7 @@ func TestDelete(t *testing.T) {
 		t.Errorf("rollback over a deleted version: %+v, %v, want version 1", a, err)
 	}
 	if _, err := r.Verify(ctx, "ctr"); err != nil {
-		t.Errorf("verify: %v", err)
+		t.Errorf("verified after a rollback over a deleted version: %v; want no error", err)
 	}
 	left, err := r.Leftover(ctx, "ctr")
 	if err != nil || len(left) != 4 || !slices.Contains(left, "registry/ctr/versions/2/model.txt") {
@@ -201,7 +201,7 @@ func agree(t *testing.T, r *registry.Registry, name string, promoted, deleted er
 		t.Errorf("%s: the champion cannot be read: %v (promoted %v, deleted %v)", name, err, promoted, deleted)
 	}
 	if _, err := r.Verify(t.Context(), "ctr"); err != nil {
-		t.Errorf("%s: verify: %v", name, err)
+		t.Errorf("%s: verified: %v; want no error", name, err)
 	}
 }
 
@@ -217,7 +217,7 @@ func TestDamagedVersions(t *testing.T) {
 	}
 	if _, err := r.Rollback(ctx, "ctr", registry.Champion, 2, registry.Expect{Version: 3},
 		act(5, "alarm")); !problem.Is(err, problem.Damaged) {
-		t.Errorf("rolling back to a damaged version: %v", err)
+		t.Errorf("rolling back to a damaged version: %v; want that kind of error", err)
 	}
 	a, err := r.Rollback(ctx, "ctr", registry.Champion, 0, registry.Expect{Version: 3}, act(6, "alarm"))
 	if err != nil || a.Version != 1 {

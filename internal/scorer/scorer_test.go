@@ -58,7 +58,7 @@ func TestAFlippedByteIsRefused(t *testing.T) {
 	r := registry.New(store)
 	v := must.Get(r.Register(t.Context(), "ctr", "night-1", good, registry.Info{At: time.Unix(1, 0), By: "test"}))(t)
 	if _, err := scorer.Open(t.Context(), r, v); err != nil {
-		t.Fatalf("unharmed: %v", err)
+		t.Fatalf("opened the version before any damage: %v; want no error", err)
 	}
 	for _, f := range v.Files {
 		for _, place := range []int{0, len(good[f.Name]) / 2, len(good[f.Name]) - 1} {
@@ -67,7 +67,7 @@ func TestAFlippedByteIsRefused(t *testing.T) {
 			put(t, store, f.Object, bad)
 			if _, err := scorer.Open(t.Context(), r, v); !problem.Is(err, problem.Damaged) ||
 				!strings.Contains(err.Error(), f.Object) {
-				t.Errorf("%s, byte %d: %v", f.Name, place, err)
+				t.Errorf("%s, byte %d changed: %v; want it called damaged, by its object", f.Name, place, err)
 			}
 		}
 		put(t, store, f.Object, good[f.Name])
@@ -274,7 +274,7 @@ func TestOpenMappedUsesItsCache(t *testing.T) {
 	want, _, _, err := plain.Batch(clicks(200), nil, 1, nil)
 	must.Do(t, err)
 	if got, err := c.open(t); err != nil || !sameBits(got, want) {
-		t.Fatalf("the first time: %v", err)
+		t.Fatalf("the first time: %v; want the same bits as without a cache", err)
 	}
 	if kept, err := os.ReadFile(c.file()); err != nil || !bytes.Equal(kept, c.good) {
 		t.Fatalf("the cache holds something else than the version (%v)", err)
@@ -282,7 +282,7 @@ func TestOpenMappedUsesItsCache(t *testing.T) {
 
 	put(t, c.store, c.levels.Object, []byte("lost"))
 	if got, err := c.open(t); err != nil || !sameBits(got, want) {
-		t.Errorf("from the cache: %v", err)
+		t.Errorf("from the cache: %v; want the same bits", err)
 	}
 	if _, err := scorer.Open(t.Context(), c.registry, c.version); !problem.Is(err, problem.Damaged) {
 		t.Errorf("without the cache: got %v, want an UnfitError", err)
@@ -308,7 +308,7 @@ func TestOpenMappedNoticesDamage(t *testing.T) {
 		}
 		write()
 		if got, err := c.open(t); err != nil || !sameBits(got, want) {
-			t.Errorf("%s, fetched anew: %v", name, err)
+			t.Errorf("%s, fetched anew: %v; want the same bits", name, err)
 		}
 		if kept, err := os.ReadFile(c.file()); err != nil || !bytes.Equal(kept, c.good) {
 			t.Errorf("%s: the cache was not put right (%v)", name, err)
@@ -317,7 +317,7 @@ func TestOpenMappedNoticesDamage(t *testing.T) {
 		write()
 		put(t, c.store, c.levels.Object, flipped(7))
 		if _, err := c.open(t); !problem.Is(err, problem.Damaged) {
-			t.Errorf("%s, with a registry that is damaged, too: %v", name, err)
+			t.Errorf("%s, with a registry that is damaged, too: %v; want that kind of error", name, err)
 		}
 		put(t, c.store, c.levels.Object, c.good)
 	}
@@ -344,7 +344,7 @@ func TestOpenMappedAtOnce(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(c.dir); err != nil || len(entries) != 1 ||
 		entries[0].Name() != filepath.Base(c.file()) {
-		t.Errorf("the cache holds %v (%v)", entries, err)
+		t.Errorf("the cache holds %v (%v), want one file", entries, err)
 	}
 }
 

@@ -132,7 +132,7 @@ func next(t *testing.T, r search.Ask) []search.Suggestion {
 		t.Fatalf("asked for %d with %d known: %v", r.Number, len(r.Known), err)
 	}
 	if len(got) != r.Number {
-		t.Fatalf("asked for %d, got %d", r.Number, len(got))
+		t.Fatalf("asked for %d trials, got %d", r.Number, len(got))
 	}
 	return got
 }
@@ -343,7 +343,7 @@ func TestBeginWarm(t *testing.T) {
 		t.Errorf("%d trials are listed, winners at %v; expected the five winners", len(got), places)
 	}
 	if reason := got[0].Reason; reason != "number 1 of new, with 0.8" {
-		t.Errorf("the first says %q", reason)
+		t.Errorf("the first says %q, want its number, sweep and score", reason)
 	}
 
 	// Earlier optima tell where to look now.
@@ -370,11 +370,11 @@ func TestAskPortfolio(t *testing.T) {
 	got := next(t, search.Ask{Search: spaces()["trees"], Maximize: true, Number: 8})
 	for i, one := range got {
 		if want := i < 5; (one.Source == search.SourcePortfolio) != want {
-			t.Errorf("trial %d is from %s", i, one.Source)
+			t.Errorf("trial %d is from %s, want the first five from the portfolio, and no others", i, one.Source)
 		}
 	}
 	if p := got[0].Params; p["eta"] != 0.018 || p["nrounds"] != 3000.0 || p["max_depth"] != 13.0 {
-		t.Errorf("the first is %v", p)
+		t.Errorf("the first is %v, want the portfolio's first: eta .018, 3,000 rounds, depth 13", p)
 	}
 	for _, method := range []string{sweep.MethodGP, sweep.MethodHalton, sweep.MethodRandom} {
 		for _, one := range next(t, search.Ask{Search: spaces()["trees"], Method: method, Number: 8}) {

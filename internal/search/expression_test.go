@@ -191,7 +191,7 @@ func TestCondition(t *testing.T) {
 	}
 	c := must.Get(search.CompileRequire("precision@1% > 0.1 && precision_at_1pct < trees", known(names)))(t)
 	if got := c.Names(); len(got) != 2 || got[0] != "precision@1%" || got[1] != "trees" {
-		t.Errorf("names %v", got)
+		t.Errorf("the names are %v, want precision@1%% and trees", got)
 	}
 	for _, v := range []map[string]float64{{"trees": 3}, {"trees": 3, "precision@1%": math.NaN()}} {
 		if _, err := c.Eval(v); err == nil ||
@@ -214,7 +214,7 @@ func TestCompileRequireAsksForMetrics(t *testing.T) {
 	}
 	c := must.Get(search.CompileRequire("precision@0.01 > 0.2 and precision_at_1pct < 0.9 and auc > 1e-1", resolve))(t)
 	if got := c.Names(); len(got) != 2 || got[0] != "auc" || got[1] != "precision@1%" {
-		t.Errorf("names %v", got)
+		t.Errorf("the names are %v, want auc and precision@1%%", got)
 	}
 	if holds, err := c.Eval(map[string]float64{"auc": 0.7, "precision@1%": 0.3}); err != nil || !holds {
 		t.Errorf("auc and precision are high enough: holds is %t (error %v); want true", holds, err)
@@ -284,7 +284,7 @@ func TestFacts(t *testing.T) {
 			facts)
 	}
 	if len(r.Metrics) != 1 {
-		t.Error("the result was changed")
+		t.Error("the result was changed by what asked it")
 	}
 }
 

@@ -81,7 +81,9 @@ func newFitting(columns []column, known known, axes int) *fitting {
 	return f
 }
 
-// unpack converts the parameters to their natural scale.
+// unpack converts the parameters, of which all but the last are logarithms, to their natural scale: of each axis, of
+// the values, of the noise and, if there are earlier searches, the correlation with them. An axis that is not fitted
+// has scale 1.
 func (f *fitting) unpack(x []float64) (scales []float64, v, noise, rho float64) {
 	scales = make([]float64, f.axes)
 	for j := range scales {

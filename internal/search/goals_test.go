@@ -373,7 +373,7 @@ func TestPick(t *testing.T) {
 			}
 			winner, ok := s.Winner()
 			if ok != (len(tc.candidates) > 0) || ok && winner != tc.candidates[0] {
-				t.Errorf("winner %d, %v", winner, ok)
+				t.Errorf("winner %d, %v; want the first candidate, if there is one", winner, ok)
 			}
 		})
 	}
@@ -395,6 +395,6 @@ func TestPickUntilOneCanBeUsed(t *testing.T) {
 	s := of.pick(nil, exclude)
 	if !reflect.DeepEqual(order, []int{1, 2, 0}) || len(s.Rejected) != 3 ||
 		!strings.HasPrefix(s.Reason, "no trial can win: 3 done, of which 3 passed over") {
-		t.Errorf("%v, then %+v", order, s)
+		t.Errorf("%v, then %+v; want all three rejected, in the order of their scores", order, s)
 	}
 }

@@ -61,7 +61,7 @@ func checkProposal(t *testing.T, r search.Request, p search.Proposal) {
 			t.Errorf("trial %d changes on its way through JSON: %v, %v", i, trial.Params, back)
 		}
 		if trial.Number != i || seen[string(text)] {
-			t.Errorf("trial %d at %d: %s", trial.Number, i, text)
+			t.Errorf("trial %d at %d repeats another, or has another number: %s", trial.Number, i, text)
 		}
 		seen[string(text)] = true
 		counts[trial.Source]++
@@ -126,7 +126,7 @@ func TestNothingToSearchIsOneTrial(t *testing.T) {
 	p = propose(t, request(50, sweep.Search{Fixed: []sweep.Params{{}, {"num_leaves": 7.0}}}))
 	want := "search: defines 2 configurations, but trials is 50; only 2 will run. Add ranges under search.random."
 	if len(p.Trials) != 2 || !slices.Equal(p.Notes, []string{want}) {
-		t.Errorf("%d trials, %q", len(p.Trials), p.Notes)
+		t.Errorf("%d trials, %q; want two, and a note that says so", len(p.Trials), p.Notes)
 	}
 	p, err := search.Propose(search.Request{Trials: 1, Base: map[string]any{"anything": 3}})
 	if err != nil || !reflect.DeepEqual(p.Trials[0].Params, sweep.Params{"anything": 3.0}) {
@@ -181,7 +181,7 @@ func TestAProposalNeverChanges(t *testing.T) {
 		"random 0.0229975 111 -1 0.542098 40 10",
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("got %q", got)
+		t.Errorf("got %q, want the draws that were recorded", got)
 	}
 }
 
@@ -196,10 +196,10 @@ func TestAnotherParameterChangesNoDraw(t *testing.T) {
 	after := propose(t, request(100, s))
 	if a, b := params(before, "learning_rate", "num_leaves"),
 		params(after, "learning_rate", "num_leaves"); !slices.Equal(a, b) {
-		t.Error("the draws changed")
+		t.Error("the draws changed with another parameter, want the same")
 	}
 	if longer := propose(t, request(150, s)); !reflect.DeepEqual(longer.Trials[:100], after.Trials) {
-		t.Error("more trials changed the first")
+		t.Error("more trials changed the first ones, want the same")
 	}
 }
 
@@ -219,7 +219,7 @@ func draws(t *testing.T, n int, d sweep.Distribution) []float64 {
 		out = append(out, trial.Params["x"].(float64))
 	}
 	if len(out) != n {
-		t.Fatalf("%d of %d draws", len(out), n)
+		t.Fatalf("%d of %d draws, want all", len(out), n)
 	}
 	return out
 }
@@ -256,7 +256,7 @@ func TestDistributions(t *testing.T) {
 			got := draws(t, n, tc.d)
 			slices.Sort(got)
 			if got[0] < tc.low || got[n-1] > tc.high || !tc.discrete && got[n-1] >= tc.high {
-				t.Errorf("from %v to %v", got[0], got[n-1])
+				t.Errorf("the draws are from %v to %v, want them within the bounds", got[0], got[n-1])
 			}
 			if tc.discrete && (got[0] != tc.low || got[n-1] != tc.high) {
 				t.Errorf("from %v to %v: the ends are missing", got[0], got[n-1])
@@ -270,7 +270,7 @@ func TestDistributions(t *testing.T) {
 				distance = max(distance, math.Abs(float64(i+1)/n-tc.cdf(x)))
 			}
 			if distance > 0.02 {
-				t.Errorf("distance %.4f", distance)
+				t.Errorf("the distance from the distribution is %.4f, want at most .02", distance)
 			}
 			if !tc.discrete && distinct < n*9/10 {
 				t.Errorf("only %d different values", distinct)
@@ -298,7 +298,7 @@ func TestDrawnNumbersAreShort(t *testing.T) {
 		bounds := append(slices.Clone(d.Uniform), d.LogUniform...)
 		for _, x := range draws(t, 500, d) {
 			if x < bounds[0] || x >= bounds[1] {
-				t.Fatalf("%v of %+v", x, d)
+				t.Fatalf("%v of %+v is out of bounds", x, d)
 			}
 		}
 	}
@@ -313,14 +313,14 @@ func TestSmallSpacesAreExhausted(t *testing.T) {
 	for _, trials := range []int{300, 360} {
 		p := propose(t, request(trials, s))
 		if len(p.Trials) != trials || strings.Contains(strings.Join(p.Notes, ""), "only") {
-			t.Errorf("%d of %d trials, %q", len(p.Trials), trials, p.Notes)
+			t.Errorf("%d of %d trials, %q; want all, and no note", len(p.Trials), trials, p.Notes)
 		}
 	}
 	p := propose(t, request(1000, s))
 	want := "search: defines 360 configurations, but trials is 1000; only 360 will run. " +
 		"All 360 of search.random are among them."
 	if len(p.Trials) != 360 || !slices.Equal(p.Notes, []string{want}) {
-		t.Errorf("%d trials, %q", len(p.Trials), p.Notes)
+		t.Errorf("%d trials, %q; want 360, and a note that says so", len(p.Trials), p.Notes)
 	}
 	s.Constraints = []string{"num_leaves > 40", "num_leaves > 41 || lambda_l2 == 10"}
 	p = propose(t, request(1000, s))
@@ -335,7 +335,7 @@ func TestFixedAndGridFillAllTrials(t *testing.T) {
 	p := propose(t, request(2, sweep.Search{Fixed: []sweep.Params{{}, {"num_leaves": 3.0}}, Random: wide().Random}))
 	if !slices.Equal(p.Notes,
 		[]string{"the fixed configurations and the grid take all 2 trials; nothing is drawn from search.random"}) {
-		t.Errorf("the notes are %q", p.Notes)
+		t.Errorf("the notes are %q; want one that nothing is drawn", p.Notes)
 	}
 }
 
@@ -400,7 +400,7 @@ func TestProposeErrors(t *testing.T) {
 				t.Errorf("error %v; want one of kind input", err)
 			}
 			if len(p.Trials) != 0 {
-				t.Error("trials beside an error")
+				t.Error("trials beside an error, want none")
 			}
 		})
 	}

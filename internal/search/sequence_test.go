@@ -289,16 +289,16 @@ func TestWarped(t *testing.T) {
 	for i := range in {
 		for j := range in {
 			if in[i] < in[j] && !(out[i] < out[j]) || in[i] == in[j] && out[i] != out[j] {
-				t.Errorf("%g and %g became %g and %g", in[i], in[j], out[i], out[j])
+				t.Errorf("%g and %g became %g and %g, want their order kept", in[i], in[j], out[i], out[j])
 			}
 		}
 		if !sweep.Finite(out[i]) || math.Abs(out[i]) > 5 {
-			t.Errorf("%g became %g", in[i], out[i])
+			t.Errorf("%g became %g, want it finite, and at most 5", in[i], out[i])
 		}
 	}
 	for _, v := range warpScores([]float64{3, 3, 3}) {
 		if v != 0 {
-			t.Errorf("equal values became %g", v)
+			t.Errorf("equal values became %g, want 0", v)
 		}
 	}
 }

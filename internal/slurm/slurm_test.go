@@ -126,7 +126,7 @@ func TestSubmit(t *testing.T) {
 		t.Errorf("a job of the same name for another plan: %v, want a conflict", err)
 	}
 	if s, err := j.Cancel(t.Context(), j.Name("night-1")); err != nil || s.State != engine.Cancelled {
-		t.Errorf("cancelled: %+v, %v", s, err)
+		t.Errorf("cancelled: %+v, %v; want that state", s, err)
 	}
 	if existed, err := j.Submit(t.Context(), other); err != nil || existed || len(c.arrays) != 2 {
 		t.Errorf("after the end of the first: existed %t, %v; want a second", existed, err)
@@ -161,7 +161,7 @@ func TestAnothersArray(t *testing.T) {
 		return nil
 	}
 	if s, err := j.Cancel(t.Context(), j.Name("night-1")); err != nil || s.State != engine.Gone {
-		t.Errorf("cancelled: %+v, %v", s, err)
+		t.Errorf("cancelled a job that is not there: %+v, %v; want it gone", s, err)
 	}
 	c.before = nil
 	if existed, err := j.Submit(t.Context(), job()); existed || err != nil || len(c.arrays) != 2 {
@@ -200,7 +200,7 @@ func TestTwoSubmittersOneJob(t *testing.T) {
 			}
 			// That it was released is seen without the answer, too.
 			if how == "dies" && err == nil || how == "races" && err != nil || err != nil && !errors.Is(err, errDied) {
-				t.Fatalf("%s at command %d: %v", how, at, err)
+				t.Fatalf("%s at command %d: %v; want the planted death, or none of a race", how, at, err)
 			}
 			c.before, c.after = nil, nil
 			if _, err := j.Submit(t.Context(), job()); err != nil {
@@ -279,7 +279,7 @@ func TestRequestAsks(t *testing.T) {
 			t.Errorf("%s: requested %.40q, %v, asked %d times; want it refused: %t", said, text, err, asked, refused)
 		}
 		if strings.Contains(string(text), "test-only") {
-			t.Errorf("the request is the question: %s", text)
+			t.Errorf("the request is the question whether it would be taken: %s", text)
 		}
 	}
 
@@ -290,10 +290,10 @@ func TestRequestAsks(t *testing.T) {
 	}
 	j.run = (&cluster{}).run
 	if _, err := j.Submit(t.Context(), job()); !problem.Is(err, problem.Environment) {
-		t.Errorf("submitted all the same: %v", err)
+		t.Errorf("submitted to a cluster that refuses: %v; want that kind of error", err)
 	}
 	if _, err := os.Stat(j.opts.Folder); err == nil {
-		t.Error("the folder was made")
+		t.Error("the folder was made, want it absent")
 	}
 
 	t.Setenv("PATH", t.TempDir())
@@ -328,11 +328,11 @@ func TestCommands(t *testing.T) {
 	out, err := runCommand(t.Context(), nil, "squeue")
 	if text := string(out); err != nil || strings.Contains(text, "secret") || strings.Contains(text, "SQUEUE") ||
 		!strings.Contains(text, "SBATCH_ACCOUNT=ads\n") || !strings.Contains(text, "TZ=UTC\n") {
-		t.Errorf("a command's environment is\n%s(%v)", text, err)
+		t.Errorf("a command's environment is\n%s(%v); want no secret, the account, and UTC", text, err)
 	}
 	if _, err := runCommand(t.Context(), nil, "scancel"); err == nil || !strings.Contains(err.Error(), "no such job") ||
 		len(err.Error()) > maxMessage+50 {
-		t.Errorf("a command that fails, and says much: %v", err)
+		t.Errorf("a command that fails, and says much: %v; want what it said, cut", err)
 	}
 	if _, err := runCommand(t.Context(), nil, "sbatch"); !problem.Is(err, problem.Transient) {
 		t.Errorf("no controller: %v, want it transient", err)
@@ -340,7 +340,7 @@ func TestCommands(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := runCommand(ctx, nil, "squeue"); !errors.Is(err, context.Canceled) {
-		t.Errorf("interrupted: %v", err)
+		t.Errorf("interrupted: %v; want context.Canceled", err)
 	}
 	t.Setenv("PATH", t.TempDir())
 	if _, err := runCommand(t.Context(), nil, "scontrol"); err == nil || !problem.Is(err, problem.Environment) ||
@@ -349,7 +349,7 @@ func TestCommands(t *testing.T) {
 	}
 	l := limit{most: 5}
 	if n, err := l.Write([]byte("1234567")); n != 7 || err != nil || l.kept.String() != "12345" {
-		t.Errorf("a limit of 5: %d, %v, %q", n, err, l.kept.String())
+		t.Errorf("a limit of 5: %d, %v, %q; want 7 taken, and five kept", n, err, l.kept.String())
 	}
 }
 
@@ -422,16 +422,16 @@ func TestDamagedLines(t *testing.T) {
 		"-1|0|PENDING|N/A|N/A|N/A|coppice 1 ab|None",
 	} {
 		if all, err := parseQueue([]byte(line + "\n")); err == nil || !strings.Contains(err.Error(), "cannot read") {
-			t.Errorf("%s: read as %d arrays, %v", line, len(all), err)
+			t.Errorf("%s: read as %d arrays, %v; want an error that it cannot be read", line, len(all), err)
 		}
 	}
 	for _, text := range []string{"", "Submitted batch job 7\n", "0\n", "7 8\n", "12345678901\n"} {
 		if id, err := arrayID([]byte(text)); err == nil {
-			t.Errorf("sbatch printed %q: taken for %d", text, id)
+			t.Errorf("sbatch printed %q: taken for %d, want an error", text, id)
 		}
 	}
 	if id, err := arrayID([]byte("7;test\n")); err != nil || id != 7 {
-		t.Errorf("a job of a named cluster: %d, %v", id, err)
+		t.Errorf("a job of a named cluster: %d, %v; want 7", id, err)
 	}
 }
 
@@ -446,7 +446,7 @@ func FuzzParse(f *testing.F) {
 			s := a.status()
 			least := min(s.Tasks.Waiting, s.Tasks.Running, s.Tasks.Done, s.Tasks.Failed)
 			if err == nil && (least < 0 || s.State == engine.Gone || a.id <= 0) {
-				t.Errorf("%q: %+v", out, s)
+				t.Errorf("%q: %+v; want counts of 0 or more, an id, and a job that is not gone", out, s)
 			}
 		}
 	})
@@ -497,7 +497,7 @@ echo x >"$COPPICE_SCRATCH/data"`, "SLURM_RESTART_COUNT=1")
 		must.Do(t, os.WriteFile(filepath.Join(base, left), nil, 0o600))
 	}
 	if code, requeued := n.run(t, q); code != 0 || requeued != "" {
-		t.Fatalf("the script: exit code %d, requeued %q", code, requeued)
+		t.Fatalf("the script: exit code %d, requeued %q; want 0, and not again", code, requeued)
 	}
 	for name, want := range map[string]string{"spec": hostile, "arg": hostile,
 		"told": "2 1 n1 " + filepath.Join(base, "night-1") + "\n"} {

@@ -48,7 +48,7 @@ func TestDecodeReadsWhatGoWrites(t *testing.T) {
 	}
 	var got outer
 	if err := strictjson.Decode([]byte("{\"list\": [\"\\ud83d\\uDE00\"]} \n"), &got); err != nil || got.List[0] != "😀" {
-		t.Errorf("a pair of escapes: got %q, %v", got.List, err)
+		t.Errorf("a pair of escapes: got %q, %v; want one character", got.List, err)
 	}
 }
 

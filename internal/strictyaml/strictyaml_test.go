@@ -131,7 +131,7 @@ func TestDecodeUnions(t *testing.T) {
 	must.Get(strictyaml.Decode("f", []byte("label: y\n"), &a))(t)
 	must.Get(strictyaml.Decode("f", []byte("label: {column: y, above: 15}\n"), &b))(t)
 	if a.Label.Column != "y" || b.Label != (column{"y", 15}) {
-		t.Errorf("got %+v and %+v", a.Label, b.Label)
+		t.Errorf("got %+v and %+v; want y, and y above 15", a.Label, b.Label)
 	}
 }
 
@@ -303,7 +303,7 @@ func TestNumbersThatPass(t *testing.T) {
 	} {
 		var n numbers
 		if _, err := strictyaml.Decode("f.yaml", []byte(in+"\n"), &n); err != nil || !ok(n) {
-			t.Errorf("%s: it became %+v, %v", in, n, err)
+			t.Errorf("%s: it became %+v, %v; want the value of the case", in, n, err)
 		}
 	}
 }
@@ -335,10 +335,10 @@ func TestOnlyFilesAreRead(t *testing.T) {
 		t.Errorf("what is not there: %v", err)
 	}
 	if text, err := strictyaml.ReadUpTo(at("good"), 5); err != nil || string(text) != "a: 1\n" {
-		t.Errorf("a file of five bytes, five allowed: %q, %v", text, err)
+		t.Errorf("a file of five bytes, five allowed: %q, %v; want all of it", text, err)
 	}
 	if _, err := strictyaml.ReadUpTo(at("good"), 4); err == nil || !strings.Contains(err.Error(), "more than 4 bytes") {
-		t.Errorf("a file of five bytes, four allowed: %v", err)
+		t.Errorf("a file of five bytes, four allowed: %v; want an error that says so", err)
 	}
 	// its size is said to be 0
 	if text, err := strictyaml.ReadUpTo("/proc/self/stat", 1<<20); err != nil || len(text) == 0 {
@@ -348,6 +348,6 @@ func TestOnlyFilesAreRead(t *testing.T) {
 		t.Error("a file of no size that has more text than allowed was read")
 	}
 	if text, err := strictyaml.ReadFile(at("good")); err != nil || string(text) != "a: 1\n" {
-		t.Errorf("a good file: %q, %v", text, err)
+		t.Errorf("a good file: %q, %v; want all of it", text, err)
 	}
 }

@@ -52,7 +52,7 @@ func TestFallback(t *testing.T) {
 	}
 	if s, err = sweep.ParseSpec("sweep.yaml", []byte(withMachine("{fallback: [{spot: false}]}")),
 		words()); err != nil || time.Duration(s.Machine.Wait) != 10*time.Minute {
-		t.Errorf("the default wait: %v %v", s, err)
+		t.Errorf("the default wait: %v %v; want ten minutes", s, err)
 	}
 	for name, c := range map[string][2]string{
 		"a region as zone":     {"{zones: [us-central1]}", "zone \"us-central1\""},
@@ -106,7 +106,7 @@ func TestJobsOfASweep(t *testing.T) {
 		for n := range sweep.MaxFallbacks + 1 {
 			job := id.JobID(n)
 			if err := sweep.CheckID(string(job)); err != nil || seen[job] {
-				t.Errorf("%s: %v, seen before: %t", job, err, seen[job])
+				t.Errorf("%s: %v, seen before: %t; want a valid id, and a new one", job, err, seen[job])
 			}
 			seen[job] = true
 		}
@@ -123,7 +123,7 @@ func TestJobsOfASweep(t *testing.T) {
 		t.Errorf("job 1 of the plan is %+v; want j-f1 with 2 n2d-highmem-64, and the plan unchanged", placed)
 	}
 	if placed.Fingerprint() == p.Fingerprint() {
-		t.Error("two jobs with one fingerprint")
+		t.Error("two jobs with one fingerprint, want two")
 	}
 }
 
@@ -183,7 +183,7 @@ func TestCurvesAreBounded(t *testing.T) {
 		}
 		if back, err := sweep.DecodeCurve(data); n > 0 &&
 			(err != nil || !reflect.DeepEqual(back.Scores, c.Rounded().Scores)) {
-			t.Errorf("of %d trees: read back %v, error %v", n, back, err)
+			t.Errorf("of %d trees: read back %v, error %v; want the same scores", n, back, err)
 		}
 	}
 }
@@ -246,7 +246,7 @@ func TestMethodAutoAlone(t *testing.T) {
 		t.Errorf("with method: auto alone the search is %+v, without search: %+v", got, want)
 	}
 	if got := read("search: {method: auto, random: {num_leaves: {int: [2, 9]}}}\n"); len(got.Random) != 1 {
-		t.Errorf("beside a space of one parameter are %v", got.Random)
+		t.Errorf("beside a space of one parameter are %v, want that one alone", got.Random)
 	}
 }
 

@@ -44,7 +44,7 @@ func TestGated(t *testing.T) {
 	g := (&sweep.Spec{Metric: "auc"}).Gated()
 	if g.Metric != "auc" || g.Against != sweep.AgainstChampion || g.Confidence != 0.995 || g.MaxShare != 0.9 ||
 		*g.Reference != 7 || !slices.Equal(g.Calibration.Ratio, []float64{0.8, 1.25}) {
-		t.Errorf("defaults: %+v %d %+v", g, *g.Reference, *g.Calibration)
+		t.Errorf("the defaults are %+v %d %+v; want those that docs/sweep.md states", g, *g.Reference, *g.Calibration)
 	}
 
 	spec := sweep.Spec{Metric: "auc", Gate: &sweep.Gate{Metric: "log_loss", Against: "none", Confidence: 0.8,
@@ -52,11 +52,11 @@ func TestGated(t *testing.T) {
 	g = spec.Gated()
 	if g.Metric != "log_loss" || g.Against != "none" || g.Confidence != 0.8 || *g.Reference != 0 ||
 		!slices.Equal(g.Calibration.Ratio, []float64{0.5, 2}) {
-		t.Errorf("written: %+v %d %+v", g, *g.Reference, *g.Calibration)
+		t.Errorf("as written: %+v %d %+v; want what the spec says", g, *g.Reference, *g.Calibration)
 	}
 	if spec.Gate = (&sweep.Gate{}); spec.Gated().Reference == nil || spec.Gate.Reference != nil ||
 		spec.Gate.Calibration != nil {
-		t.Errorf("the spec itself was filled in: %+v", spec.Gate)
+		t.Errorf("the spec itself was filled in: %+v; want it as it was written", spec.Gate)
 	}
 }
 
@@ -322,7 +322,7 @@ func TestAliasesAreResolved(t *testing.T) {
 		[]byte(strings.Replace(good, "lambda_l2: {choice", "reg_lambda: {choice", 1)), words()))(t)
 	if d, ok := drawn.Search.Random["lambda_l2"]; !ok || d.DrawnAs != "reg_lambda" ||
 		len(drawn.Search.Random) != len(canonical.Search.Random) {
-		t.Errorf("random: %+v", drawn.Search.Random)
+		t.Errorf("random is %+v; want lambda_l2, drawn as reg_lambda", drawn.Search.Random)
 	}
 }
 

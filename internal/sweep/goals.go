@@ -113,7 +113,8 @@ func (s *Spec) PicksByError() bool {
 	return err == nil && t.Errors > 0
 }
 
-// checkGoals checks the goals of a sweep with several, and how its winner is picked.
+// checkGoals checks the goals of a sweep with several, and how its winner is picked, and fills in what the spec leaves
+// out of that. A sweep with one metric must not have pick.
 func (s *Spec) checkGoals(doc *strictyaml.Document, v Vocabulary) error {
 	if len(s.Metrics) <= 1 {
 		if s.Pick != nil {

@@ -346,7 +346,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	if got, ok := sweep.ParsePlanName(sweep.Names(id).Plan()); !ok || got != id {
-		t.Errorf("plan name: %q %t", got, ok)
+		t.Errorf("the plan's name is read as %q %t, want its sweep", got, ok)
 	}
 	for _, bad := range []string{"", "A", "a_b", "-a", "a-", strings.Repeat("a", 64), "a/b", "..", "1a"} {
 		if sweep.CheckID(bad) == nil {
@@ -370,14 +370,14 @@ func TestScores(t *testing.T) {
 		bad := slices.Clone(data)
 		bad[i] ^= 1
 		if _, err := sweep.DecodeScores(bad); err == nil {
-			t.Fatalf("a changed byte %d passed", i)
+			t.Fatalf("a changed byte %d passed, want an error", i)
 		}
 	}
 	if _, err := sweep.DecodeScores(data[:len(data)-1]); err == nil {
-		t.Error("a truncated file passed")
+		t.Error("a truncated file passed, want an error")
 	}
 	if _, err := sweep.DecodeScores(sweep.EncodeScores([]float64{math.NaN()})); err == nil {
-		t.Error("NaN passed")
+		t.Error("NaN passed, want an error")
 	}
 }
 
@@ -412,7 +412,7 @@ func TestDecodeResultRefuses(t *testing.T) {
 	}
 	data, _ := json.Marshal(done(1, 0.5, 3))
 	if _, err := sweep.DecodeResult(data); err != nil {
-		t.Errorf("a good result: %v", err)
+		t.Errorf("a good result: %v; want no error", err)
 	}
 }
 
@@ -427,7 +427,7 @@ func FuzzNames(f *testing.F) {
 		inside := func(id sweep.ID, name string) {
 			if err := blob.ValidName(name); err != nil || !strings.HasPrefix(name, sweep.Names(id).Prefix()) &&
 				name != sweep.Names(id).Plan() {
-				t.Fatalf("%q of sweep %q: %v", name, id, err)
+				t.Fatalf("%q of sweep %q: %v; want a valid name, below the sweep", name, id, err)
 			}
 		}
 		if m, err := sweep.DecodeScoreMessage(data); err == nil {

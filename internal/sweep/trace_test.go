@@ -11,10 +11,10 @@ func TestTrace(t *testing.T) {
 	const id = ID("nightly-ctr-20261120")
 	// These are in logs and registries that outlive any build.
 	if got := id.TraceParent("trial", "7"); got != "00-152c37352ece24cb025f6460a368379c-ded18aa1c13701cb-00" {
-		t.Errorf("traceparent %s", got)
+		t.Errorf("the traceparent is %s, want the one that was always written", got)
 	}
 	if !regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-00$`).MatchString(id.TraceParent()) {
-		t.Errorf("traceparent %s", id.TraceParent())
+		t.Errorf("the traceparent %s has not the form of one", id.TraceParent())
 	}
 	seen := map[string]bool{}
 	for _, span := range []string{id.Span(), id.Span("trial", "7"), id.Span("trial", "17"), id.Span("trial7"),
@@ -25,6 +25,6 @@ func TestTrace(t *testing.T) {
 		seen[span] = true
 	}
 	if id.Trace() == ID("nightly-ctr-20261121").Trace() {
-		t.Error("two sweeps, one trace")
+		t.Error("two sweeps have one trace, want two")
 	}
 }

@@ -204,11 +204,11 @@ func (t *tester) contentsDoNotMatter() {
 	for what, contents := range notJSON() {
 		t.put(sweep.Names(t.plan.Sweep).Cancel(), contents)
 		if cancelled, err := t.sweep.Cancelled(t.ctx); !cancelled || err != nil {
-			t.Errorf("%s: cancelled %t, error %v", what, cancelled, err)
+			t.Errorf("%s: cancelled %t, error %v; want it cancelled, whatever the object holds", what, cancelled, err)
 		}
 		t.put(sweep.Names(t.plan.Sweep).Release(1, 0), contents)
 		if trial := t.list()[1]; !trial.Free() {
-			t.Errorf("%s: a released trial is listed as %+v", what, trial)
+			t.Errorf("%s: a released trial is listed as %+v; want it free", what, trial)
 		}
 	}
 }

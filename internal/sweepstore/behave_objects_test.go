@@ -15,7 +15,7 @@ import (
 
 func (t *tester) sweeps() {
 	if has, err := t.sweep.HasPlan(t.ctx); has || err != nil {
-		t.Fatalf("before there is a plan: has one %t, error %v", has, err)
+		t.Fatalf("before there is a plan: has one %t, error %v; want neither", has, err)
 	}
 	t.created("plan", true)(t.sweep.CreatePlan(t.ctx, *t.plan))
 	t.created("ending", true)(t.sweep.CreateEnding(t.ctx, sweep.Ending{Format: 1, Sweep: t.plan.Sweep, Trials: []int{0, 2}, At: at}))
@@ -144,12 +144,12 @@ func (t *tester) absent() {
 		"result": func(ctx context.Context) (bool, error) { return t.trials.HasResult(ctx, 0) },
 	} {
 		if there, err := has(t.ctx); there || err != nil {
-			t.Errorf("%s of an empty bucket: there %t, error %v", what, there, err)
+			t.Errorf("%s of an empty bucket: there %t, error %v; want neither", what, there, err)
 		}
 	}
 	for _, trial := range t.list() {
 		if len(trial.Claims) > 0 || trial.Ended || !trial.Free() || trial.Next() != 0 {
-			t.Errorf("trial of an empty bucket: %+v", trial)
+			t.Errorf("trial of an empty bucket: %+v; want it free, without claims", trial)
 		}
 	}
 }
@@ -291,12 +291,12 @@ func (t *tester) listing() {
 		numbers = append(numbers, c.Number)
 		if c.Made == blob.Absent || (c.Beat != 0) != (c.Number == 11) || c.Released != (c.Number == 3) ||
 			c.Saved != (c.Number == 4) {
-			t.Errorf("claim listed as %+v", c)
+			t.Errorf("claim listed as %+v; want what was written of it alone", c)
 		}
 	}
 	t.equal("claims", numbers, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})
 	if trials[0].Ended || trials[0].Free() || trials[0].Next() != 12 || !trials[1].Ended || trials[2].Ended {
-		t.Errorf("listed %+v", trials)
+		t.Errorf("listed %+v; want trial 0 claimed, and trial 1 ended", trials)
 	}
 }
 

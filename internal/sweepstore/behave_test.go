@@ -171,7 +171,8 @@ func (t *tester) list() []sweepstore.Listed {
 	l, err := t.trials.List(t.ctx)
 	t.must("list", err)
 	if l.Ended.Before(l.Began) || len(l.Trials) != len(t.plan.Trials) {
-		t.Fatalf("listing of %d trials from %s to %s", len(l.Trials), l.Began, l.Ended)
+		t.Fatalf("listing of %d trials from %s to %s; want all, and no end before the "+
+			"beginning", len(l.Trials), l.Began, l.Ended)
 	}
 	return l.Trials
 }

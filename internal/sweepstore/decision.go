@@ -212,7 +212,8 @@ func (t *Trials) resultOf(ctx context.Context, trial int) (*sweep.Result, error)
 	return r, err
 }
 
-// adoptDecision adopts a decision, and what it has seen.
+// adoptDecision adds to known what a decision has seen, and its own trial as running. What is known to have ended
+// stays; own, the trial that is being decided, is left out.
 func adoptDecision(known map[int]sweep.Seen, own int, d *sweep.Decision) {
 	for _, s := range append(slices.Clone(d.Seen), sweep.Seen{Trial: d.Trial, Status: sweep.StatusRunning,
 		Params: d.Own}) {

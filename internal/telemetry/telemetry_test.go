@@ -78,7 +78,7 @@ func TestPushedAtTheEnd(t *testing.T) {
 	cancel()
 	m.Close(ctx)
 	if len(r.got) != 1 || log.Len() > 0 {
-		t.Fatalf("%d pushes, log %q", len(r.got), log.String())
+		t.Fatalf("%d pushes, log %q; want one, and nothing logged", len(r.got), log.String())
 	}
 	pushed := r.got[0].ResourceMetrics[0]
 	about := map[string]string{}
@@ -119,7 +119,7 @@ func TestACollectorThatFailsIsALineInTheLog(t *testing.T) {
 			began := time.Now()
 			m.Close(t.Context())
 			if took := time.Since(began); took > 8*time.Second || strings.Count(log.String(), "\n") != 1 {
-				t.Errorf("closed after %s, log %q", took, log.String())
+				t.Errorf("closed after %s, log %q; want less than 8 s, and one line", took, log.String())
 			}
 		})
 	}
@@ -142,16 +142,16 @@ func TestFlush(t *testing.T) {
 	c.Add(ctx, 3)
 	m.Flush(ctx)
 	if len(r.got) != 1 || last() != 3 {
-		t.Fatalf("%d pushes", len(r.got))
+		t.Fatalf("%d pushes, want one with the sum 3", len(r.got))
 	}
 	c.Add(ctx, 4)
 	m.Flush(ctx)
 	if len(r.got) != 1 {
-		t.Errorf("%d pushes within a moment", len(r.got))
+		t.Errorf("%d pushes within a moment, want one", len(r.got))
 	}
 	m.Close(ctx)
 	if len(r.got) != 2 || last() != 7 || log.Len() > 0 {
-		t.Errorf("%d pushes, log %q", len(r.got), log.String())
+		t.Errorf("%d pushes, log %q; want two, the last with the sum 7, and nothing logged", len(r.got), log.String())
 	}
 }
 
@@ -170,7 +170,7 @@ func TestFlushDoesNotWaitForACollector(t *testing.T) {
 	began := time.Now()
 	m.Flush(t.Context())
 	if took := time.Since(began); took > 8*time.Second {
-		t.Errorf("it took %s", took)
+		t.Errorf("it took %s, want less than 8 s", took)
 	}
 	close(release)
 	m.Close(t.Context())

@@ -44,10 +44,10 @@ func TestFaults(t *testing.T) {
 		t.Errorf("the third time a write that is refused twice: got %v, want none", err)
 	}
 	if _, err := w.put(w.b.Object("lost/a/b"), "x"); code(err) != 503 {
-		t.Errorf("lost answer: %v", err)
+		t.Errorf("a write whose answer is lost: %v; want status 503", err)
 	}
 	if data, err := w.read(w.b.Object("lost/a/b")); data != "x" || err != nil {
-		t.Errorf("the write behind a lost answer: %q %v", data, err)
+		t.Errorf("behind a lost answer: %q %v; want x", data, err)
 	}
 	if struck["write refused"] != 2 || struck["answer lost"] != 1 {
 		t.Errorf("struck have %v, expected two refused writes and one lost answer", struck)

@@ -288,7 +288,7 @@ func TestLongUploadSpills(t *testing.T) {
 	}
 	if _, err := w.put(w.b.Object("long").If(storage.Conditions{DoesNotExist: true}),
 		string(data)); code(err) != http.StatusPreconditionFailed {
-		t.Errorf("create again: %v", err)
+		t.Errorf("created over what is there: %v; want that the precondition failed", err)
 	}
 	before := must.Get(w.b.Object("long").NewReader(w.ctx))(t)
 	defer before.Close()

@@ -162,7 +162,7 @@ func TestLimits(t *testing.T) {
 	_, err := w.client.TopicAdminClient.Publish(w.ctx, &pubsubpb.PublishRequest{Topic: topic + "x",
 		Messages: []*pubsubpb.PubsubMessage{{Data: []byte("x")}}})
 	if status.Code(err) != codes.NotFound {
-		t.Errorf("missing topic: %v", err)
+		t.Errorf("published to a topic that is not there: %v; want NotFound", err)
 	}
 	for _, name := range []string{"projects/p/topics/ab", "projects/p/topics/goog-x", "projects/p/topics/1abc",
 		"topics/abc"} {

@@ -349,7 +349,8 @@ func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protoco
 	return answer, err
 }
 
-// writeEnding writes the ending: why the sweep ends, and which results count.
+// writeEnding writes the ending: why the sweep ends, and which results count. created is false if another aggregator
+// has written one, which then holds.
 func (o *concluding) writeEnding(ctx context.Context, why protocol.Why) (created bool, err error) {
 	p := o.k.plan
 	b := o.k.foldResults(nil)

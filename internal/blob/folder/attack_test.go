@@ -228,7 +228,7 @@ func TestCleanSteps(t *testing.T) {
 		return 0, io.EOF
 	}))
 	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, blob.ErrPrecondition) {
-		t.Errorf("a writer whose draft was discarded: %v", err)
+		t.Errorf("a writer whose draft was discarded: %v; want another error than those of a condition", err)
 	}
 
 	for _, file := range files {
@@ -237,7 +237,7 @@ func TestCleanSteps(t *testing.T) {
 			must.Do(t, os.Rename(filepath.Join(place, file.Name()), filepath.Join(place, v.mark())))
 			third := put(t, s, "a", "third", v.Generation)
 			if third.Generation <= v.Generation {
-				t.Errorf("generation %d follows %d", third.Generation, v.Generation)
+				t.Errorf("generation %d follows %d, want a later one", third.Generation, v.Generation)
 			}
 		}
 	}

@@ -67,20 +67,21 @@ func FuzzNames(f *testing.F) {
 		if blob.ValidName(s) == nil {
 			dir := encode(s)
 			if back, ok := decode(dir); !ok || back != s || !fs.ValidPath(dir) || strings.ToLower(dir) != dir {
-				t.Errorf("%q is in %q, which is of %q", s, dir, back)
+				t.Errorf("%q is in %q, which is of %q; want a valid path in small letters, that leads "+
+					"back", s, dir, back)
 			}
 			for piece := range strings.SplitSeq(dir, "/") {
 				if len(piece) > 255 || piece[0] == '.' {
-					t.Errorf("%q is in %q", s, dir)
+					t.Errorf("%q is in %q; want parts of at most 255 bytes, without a dot in front", s, dir)
 				}
 			}
 		}
 		if name, ok := decode(objects + "/" + s); ok && encode(name) != objects+"/"+s {
-			t.Errorf("%q is in two directories", name)
+			t.Errorf("%q is in two directories, want one", name)
 		}
 		if v, ok := parseMark(s); ok && (v.Generation == 0 && v.contents() != s || v.Generation != 0 &&
 			(v.mark() != s || v.contents() == s || v.Generation <= v.base || v.Size < 0) || v.base < 0) {
-			t.Errorf("%q is the name of %+v", s, v)
+			t.Errorf("%q is the name of %+v, which has another", s, v)
 		}
 	})
 }
@@ -107,7 +108,7 @@ func TestRefusedFolders(t *testing.T) {
 			t.Errorf("beside %s: %v; want a problem of kind %v", name, err, kind)
 		}
 		if files, _ := os.ReadDir(dir); kind != problem.Other && len(files) != 1 {
-			t.Errorf("beside %s it wrote %v", name, files)
+			t.Errorf("beside %s it wrote %v, want nothing", name, files)
 		}
 	}
 	_, err := Bucket(filepath.Join(t.TempDir(), "absent")).Stat(t.Context(), "a")
@@ -141,18 +142,18 @@ func TestForeignThings(t *testing.T) {
 		names = append(names, a.Name)
 	}
 	if !slices.Equal(names, []string{"a/good"}) {
-		t.Errorf("listed %q", names)
+		t.Errorf("listed %q, want a/good alone", names)
 	}
 	for _, name := range []string{"stolen", "pipe", "out/x"} {
 		if _, err := s.Stat(t.Context(), name); err == nil {
-			t.Errorf("%s was found", name)
+			t.Errorf("%s was found, and is no object", name)
 		}
 		if _, err := s.Put(t.Context(), name, blob.Any, strings.NewReader("x")); err == nil {
-			t.Errorf("%s was written", name)
+			t.Errorf("%s was written over what is no object", name)
 		}
 	}
 	if data, _, err := blob.ReadAll(t.Context(), Bucket(secret), "stolen", 10); string(data) != "secret" {
-		t.Errorf("outside the folder: %q, %v", data, err)
+		t.Errorf("outside the folder: %q, %v; want the secret as it was", data, err)
 	}
 }
 
@@ -180,7 +181,7 @@ func testDamage(t *testing.T) {
 		}
 		if errors.Is(err, blob.ErrChecksum) != (name == "flipped") || problem.Is(err, problem.Damaged) ==
 			(name == "flipped") || errors.Is(err, blob.ErrNotExist) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v; want a wrong checksum of flipped bytes, and damage of all else", name, err)
 		}
 	}
 }
@@ -226,7 +227,7 @@ func TestNoRoom(t *testing.T) {
 		s := &bucket{dir: dir, opened: &failing{fileSystem: layoutOf(t, dir), at: 2, err: no}}
 		_, err := s.Put(t.Context(), "a", blob.Absent, strings.NewReader("x"))
 		if !errors.Is(err, no) || !strings.Contains(err.Error(), "put a in "+dir) {
-			t.Errorf("%v: %v", no, err)
+			t.Errorf("the error %v came back as %v; want it, with what was done where", no, err)
 		}
 		if left, _ := filepath.Glob(filepath.Join(dir, layout, "*", "*")); len(left) > 0 {
 			t.Errorf("%v left %q", no, left)
@@ -261,16 +262,16 @@ func TestListBesideRemove(t *testing.T) {
 	}
 	a := put(t, Bucket(dir), "a/b", "x", blob.Absent)
 	if n, err := list(&failing{fileSystem: root, at: 1, err: syscall.ESTALE}); n > 0 || err != nil {
-		t.Errorf("of a stale directory it lists %d: %v", n, err)
+		t.Errorf("of a stale directory it lists %d: %v; want nothing, and no error", n, err)
 	}
 	if _, err := list(&failing{fileSystem: root, at: 1, err: syscall.ESTALE, dead: true}); err == nil {
-		t.Error("a stale bucket seems empty")
+		t.Error("a stale bucket seems empty, want an error")
 	}
 	n, err := list(removing{root, func() {
 		must.Do(t, Bucket(dir).(blob.Remover).Remove(t.Context(), "a/b", a.Generation))
 	}})
 	if n > 0 || err != nil {
-		t.Errorf("beside a removal it lists %d: %v", n, err)
+		t.Errorf("beside a removal it lists %d: %v; want nothing, and no error", n, err)
 	}
 }
 

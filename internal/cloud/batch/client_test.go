@@ -110,7 +110,7 @@ func TestCancel(t *testing.T) {
 	}
 	s, err := c.Cancel(t.Context(), names[0])
 	if err != nil || s.State != Cancelled {
-		t.Errorf("cancel: %+v %v", s, err)
+		t.Errorf("cancelled: %+v %v; want that state", s, err)
 	}
 	if s, err = c.Cancel(t.Context(), names[0]); err != nil || s.State != Cancelled {
 		t.Errorf("cancel again: %+v %v", s, err)
@@ -118,7 +118,7 @@ func TestCancel(t *testing.T) {
 	c.look = 20 * time.Millisecond
 	for range 2 { // then there is none
 		if err := c.Delete(t.Context(), names[0]); err != nil {
-			t.Errorf("delete: %v", err)
+			t.Errorf("deleted: %v; want no error, the second time either", err)
 		}
 	}
 	if _, existed, err := c.Submit(t.Context(), shell("a-1", "true", 2)); err != nil || existed {
@@ -219,7 +219,7 @@ func TestUnavailableIsRetried(t *testing.T) {
 		t.Fatalf("after a lost answer: existed %v, %v, expected the job to be new", existed, err)
 	}
 	if len(r.ids) != 2 || r.ids[0] != r.ids[1] || len(r.ids[0]) != 36 {
-		t.Errorf("request ids %q", r.ids)
+		t.Errorf("the request ids are %q; want one UUID, twice", r.ids)
 	}
 }
 
@@ -228,7 +228,7 @@ func TestRequestIDIsMadeOfTheJob(t *testing.T) {
 	for _, other := range []string{requestID("jobs/b", "plan", 0), requestID("jobs/a", "plan2", 0),
 		requestID("jobs/a", "plan", 1), requestID("jobs/ap", "lan", 0)} {
 		if id := requestID("jobs/a", "plan", 0); id != requestID("jobs/a", "plan", 0) || id == other {
-			t.Errorf("%s and %s", id, other)
+			t.Errorf("%s and %s; want the same for the same request, and another for each other one", id, other)
 		}
 	}
 }
@@ -275,7 +275,7 @@ func TestManyAtOnceMakeOneJob(t *testing.T) {
 		jobs++
 	}
 	if jobs != 1 {
-		t.Errorf("%d jobs", jobs)
+		t.Errorf("%d jobs, want 1", jobs)
 	}
 }
 
@@ -341,7 +341,7 @@ func TestLived(t *testing.T) {
 			time.Time{}, time.Time{}},
 	} {
 		if from, to := c.s.Lived(); !from.Equal(c.from) || !to.Equal(c.to) {
-			t.Errorf("%s: %s to %s", name, from, to)
+			t.Errorf("%s: it lived from %s to %s; want the times of the case", name, from, to)
 		}
 	}
 }
@@ -361,7 +361,7 @@ func TestExistingJobIsComparedWhenReadable(t *testing.T) {
 		},
 	})
 	if _, existed, err := c.Submit(t.Context(), spotJob()); err != nil || !existed {
-		t.Errorf("existed %v, %v", existed, err)
+		t.Errorf("submitted again: existed %v, %v; want that it existed", existed, err)
 	}
 }
 
@@ -454,12 +454,12 @@ func TestSetup(t *testing.T) {
 	began := time.Now()
 	if _, _, err := c.Submit(t.Context(), spotJob()); !errors.As(err, &setup) ||
 		!strings.Contains(err.Error(), "localemu exec") {
-		t.Errorf("nobody there: %v", err)
+		t.Errorf("submitted with nobody there: %v; want a *cloud.SetupError that names localemu", err)
 	}
 	if _, err := c.Get(t.Context(), "x"); !errors.As(err, &setup) {
-		t.Errorf("nobody there: %v", err)
+		t.Errorf("asked with nobody there: %v; want a *cloud.SetupError", err)
 	}
 	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("it took %v to say so", took)
+		t.Errorf("it took %v to say so, want at most 5 s", took)
 	}
 }

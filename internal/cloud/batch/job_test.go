@@ -108,7 +108,7 @@ func TestGolden(t *testing.T) {
 	}
 	files, err := os.ReadDir(filepath.Join("testdata", "jobs"))
 	if err != nil || len(files) != len(jobs) {
-		t.Errorf("%d golden files for %d jobs, %v", len(files), len(jobs), err)
+		t.Errorf("%d golden files for %d jobs, %v; want one for each", len(files), len(jobs), err)
 	}
 }
 
@@ -274,7 +274,7 @@ func TestLocalSSDCounts(t *testing.T) {
 	}
 	for _, machine := range []string{"n1-standard-8", "c3-highmem-8-lssd", "custom", "", "n2-custom-4-2048"} {
 		if counts, known := LocalSSDCounts(machine); known {
-			t.Errorf("%s: %v is known", machine, counts)
+			t.Errorf("%s: %v is known, want it left to Batch", machine, counts)
 		}
 	}
 }

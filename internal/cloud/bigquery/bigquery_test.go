@@ -130,7 +130,7 @@ func TestLook(t *testing.T) {
 	} {
 		id := identity(change())
 		if seen[id] != "" {
-			t.Errorf("%s has the identity of %s", what, seen[id])
+			t.Errorf("%s has the identity of %s, want another", what, seen[id])
 		}
 		seen[id] = what
 	}

@@ -101,11 +101,11 @@ func TestLostAnswers(t *testing.T) {
 	}
 	a := must.Get(b.Put(t.Context(), "lost/swap", blob.Absent, strings.NewReader("1")))(t)
 	if _, err := b.Put(t.Context(), "lost/swap", a.Generation, strings.NewReader("2")); err != nil {
-		t.Errorf("swap: %v", err)
+		t.Errorf("a swap whose answer is lost: %v; want no error", err)
 	}
 	if _, err := b.Put(t.Context(), "lost/swap", blob.Absent, strings.NewReader("3")); !errors.Is(err,
 		blob.ErrPrecondition) {
-		t.Errorf("somebody else's object: %v", err)
+		t.Errorf("created over somebody else's object: %v; want ErrPrecondition", err)
 	}
 }
 
@@ -130,24 +130,24 @@ func TestMissingEnvironment(t *testing.T) {
 		began := time.Now()
 		_, err := b.Stat(t.Context(), "x")
 		if !errors.As(err, &setup) || !strings.Contains(err.Error(), "localemu exec") {
-			t.Errorf("stat: %v", err)
+			t.Errorf("stat with nobody there: %v; want a *cloud.SetupError that names localemu", err)
 		}
 		_, err = b.Put(t.Context(), "x", blob.Absent, strings.NewReader("x"))
 		if !errors.As(err, &setup) {
-			t.Errorf("put: %v", err)
+			t.Errorf("put with nobody there: %v; want a *cloud.SetupError", err)
 		}
 		_, err = b.Put(t.Context(), "x", blob.Absent, bytes.NewReader(make([]byte, 2*smallPut)))
 		if !errors.As(err, &setup) {
-			t.Errorf("long put: %v", err)
+			t.Errorf("long put with nobody there: %v; want a *cloud.SetupError", err)
 		}
 		for _, e := range b.List(t.Context(), "") {
 			err = e
 		}
 		if !errors.As(err, &setup) {
-			t.Errorf("list: %v", err)
+			t.Errorf("list with nobody there: %v; want a *cloud.SetupError", err)
 		}
 		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("it took %v to say so", took)
+			t.Errorf("it took %v to say so, want at most 5 s", took)
 		}
 	})
 	t.Run("no credentials", func(t *testing.T) {
@@ -200,15 +200,15 @@ func TestRefusals(t *testing.T) {
 		})
 		_, err := b.Stat(t.Context(), "x")
 		if !errors.As(err, target) {
-			t.Errorf("stat: %v", err)
+			t.Errorf("stat: %v; want the error of the case", err)
 		}
 		_, _, err = b.Open(t.Context(), "x", blob.Range{})
 		if !errors.As(err, target) {
-			t.Errorf("open: %v", err)
+			t.Errorf("open: %v; want the error of the case", err)
 		}
 		_, err = b.Put(t.Context(), "x", blob.Absent, strings.NewReader("x"))
 		if !errors.As(err, target) {
-			t.Errorf("put: %v", err)
+			t.Errorf("put: %v; want the error of the case", err)
 		}
 	}
 }
@@ -229,27 +229,27 @@ func TestStandingStill(t *testing.T) {
 	b.limits.call, b.limits.stall = 100*time.Millisecond, 100*time.Millisecond
 	_, err := b.Stat(t.Context(), "x")
 	if !errors.Is(err, errTooLong) {
-		t.Errorf("stat: %v", err)
+		t.Errorf("stat of a service that does not answer: %v; want that it took too long", err)
 	}
 	_, err = b.Put(t.Context(), "x", blob.Absent, strings.NewReader("x"))
 	if !errors.Is(err, errTooLong) {
-		t.Errorf("put: %v", err)
+		t.Errorf("put to a service that does not answer: %v; want that it took too long", err)
 	}
 	_, err = b.Put(t.Context(), "x", blob.Absent, bytes.NewReader(make([]byte, 2*smallPut)))
 	if !errors.Is(err, errStalled) {
-		t.Errorf("long put: %v", err)
+		t.Errorf("long put to a service that does not answer: %v; want that it stalled", err)
 	}
 	for _, e := range b.List(t.Context(), "") {
 		err = e
 	}
 	if !errors.Is(err, errStalled) {
-		t.Errorf("list: %v", err)
+		t.Errorf("list of a service that does not answer: %v; want that it stalled", err)
 	}
 	b.limits.stall = 2 * time.Second // for the answer to begin, on a machine that does much else
 	rc, _ := must.Get2(b.Open(t.Context(), "x", blob.Range{}))(t)
 	defer rc.Close()
 	if _, err = io.ReadAll(rc); !errors.Is(err, errStalled) {
-		t.Errorf("read: %v", err)
+		t.Errorf("read of a service that stops: %v; want that it stalled", err)
 	}
 }
 
@@ -315,10 +315,10 @@ func TestAlteredOnTheWay(t *testing.T) {
 		t.Errorf("an object that is altered on every download: %q, error %v; want it to be damaged", data, err)
 	}
 	if _, err := b.Put(t.Context(), "bad", blob.Absent, strings.NewReader(text)); err == nil {
-		t.Error("an altered upload was taken")
+		t.Error("an altered upload was taken, want an error")
 	}
 	if _, err := b.Stat(t.Context(), "bad"); !errors.Is(err, blob.ErrNotExist) {
-		t.Errorf("an altered upload was kept: %v", err)
+		t.Errorf("an altered upload was kept, want it absent: %v", err)
 	}
 }
 
@@ -351,7 +351,7 @@ func TestBrokenConnection(t *testing.T) {
 	must.Get(b.Put(t.Context(), "long", blob.Absent, bytes.NewReader(data)))(t)
 	got, _, err := blob.ReadAll(t.Context(), b, "long", 1<<30)
 	if err != nil || !bytes.Equal(got, data) {
-		t.Fatalf("%d of %d bytes, %v", len(got), len(data), err)
+		t.Fatalf("read %d of %d bytes, %v; want all", len(got), len(data), err)
 	}
 }
 
@@ -383,7 +383,7 @@ func TestForeignNamesAreLeftOut(t *testing.T) {
 		names = append(names, a.Name)
 	}
 	if len(names) != 1 || names[0] != "a/b" {
-		t.Errorf("listed %q", names)
+		t.Errorf("listed %q, want a/b alone", names)
 	}
 }
 
@@ -409,6 +409,6 @@ func TestFoldersNeedNoCredentials(t *testing.T) {
 	c := must.Get(Open(t.Context(), ""))(t)
 	defer c.Close()
 	if created, err := blob.Create(t.Context(), c.Bucket(t.TempDir()), "a", []byte("x")); !created || err != nil {
-		t.Errorf("in a folder: %t, %v", created, err)
+		t.Errorf("in a folder: %t, %v; want it created without a login", created, err)
 	}
 }

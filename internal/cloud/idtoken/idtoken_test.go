@@ -176,7 +176,7 @@ func TestOthersAreNot(t *testing.T) {
 			t.Errorf("%s: %d, %v; want %d", name, got, err, tc.want)
 		}
 		if (email != "") != (err == nil) {
-			t.Errorf("%s: caller %q with error %v", name, email, err)
+			t.Errorf("%s: caller %q with error %v; want one of the two", name, email, err)
 		}
 		for _, secret := range append(strings.Split(tc.header, "."), parts...) {
 			if err != nil && len(secret) > 8 && strings.Contains(err.Error(), secret) {
@@ -185,7 +185,7 @@ func TestOthersAreNot(t *testing.T) {
 		}
 	}
 	if n := g.fetches.Load(); n != 1 {
-		t.Errorf("made-up tokens had the keys fetched %d times", n)
+		t.Errorf("made-up tokens had the keys fetched %d times, want once", n)
 	}
 }
 
@@ -205,14 +205,14 @@ func TestNewKeysAreFound(t *testing.T) {
 		ask()
 	}
 	if n := g.fetches.Load(); n != 1 {
-		t.Errorf("%d fetches at one time", n)
+		t.Errorf("%d fetches at one time, want one", n)
 	}
 	clock = now.Add(fetchPause)
 	for range 1000 { // the library may still hand out the answer of the request before
 		ask()
 	}
 	if n := g.fetches.Load(); n != 2 {
-		t.Errorf("%d fetches at two times", n)
+		t.Errorf("%d fetches at two times, want two", n)
 	}
 }
 

@@ -310,7 +310,8 @@ func (c *Client) Offered(ctx context.Context, zone, machineType string) error {
 		c.opts.Project, zone, machineType), url.Values{"fields": {"name"}}, nil, &m)
 }
 
-// Image returns nil if the image exists.
+// Image returns nil if the image exists, and cloud.ErrNotThere if not. One with a digest is looked up by that, whatever
+// its tag.
 func (c *Client) Image(ctx context.Context, i cloud.Image) error {
 	what := formatPath("/v1/projects/%s/locations/%s/repositories/%s/packages/%s", i.Project, i.Location, i.Repository,
 		i.Name)

@@ -70,7 +70,8 @@ func TestProject(t *testing.T) {
 	ctx := t.Context()
 	if email, err := c.Caller(ctx); err != nil || email != "ana@example.com" || g.bodies[0] != "access_token=secret" ||
 		strings.Contains(g.asked[0], "secret") {
-		t.Errorf("%q, %v, asked %q with %q", email, err, g.asked, g.bodies)
+		t.Errorf("the caller is %q, %v; want ana, with the token in the body alone: asked %q with "+
+			"%q", email, err, g.asked, g.bodies)
 	}
 	if names, err := c.Enabled(ctx, []string{"a", "b"}); err != nil || !slices.Equal(names, []string{"a"}) ||
 		!strings.HasSuffix(g.asked[1], "?names=projects%2Fp1%2Fservices%2Fa&names=projects%2Fp1%2Fservices%2Fb") {
@@ -128,7 +129,7 @@ func TestCallerOfAnAccount(t *testing.T) {
 	c := must.Get(New(t.Context(), Options{Project: "p1", Location: "us-central1"}))(t)
 	c.address = func(service string) string { return s.URL + "/" + service }
 	if email, err := c.Caller(t.Context()); err != nil || email != who || exchanges != 1 {
-		t.Errorf("%q, %v, after %d exchanges", email, err, exchanges)
+		t.Errorf("the caller is %q, %v, after %d exchanges; want the account, after one", email, err, exchanges)
 	}
 }
 
@@ -147,7 +148,7 @@ func TestRights(t *testing.T) {
 		c, g := serve(t, map[string]string{tc.call: `{"permissions":["one"]}`})
 		h, err := c.Held(t.Context(), tc.r, []string{"one", "two"})
 		if err != nil || !slices.Equal(h, []string{"one"}) {
-			t.Errorf("%s: %q, %v; asked %q", tc.r, h, err, g.asked)
+			t.Errorf("%s: held %q, %v; want one alone; asked %q", tc.r, h, err, g.asked)
 		}
 		if said := g.asked[0] + g.bodies[0]; !strings.Contains(said, "one") || !strings.Contains(said, "two") {
 			t.Errorf("rights on %s were asked for as %s; want both permissions named", tc.r, said)
@@ -258,14 +259,14 @@ func TestErrors(t *testing.T) {
 		t.Error("an answer that is no JSON")
 	}
 	if err := call(`"` + strings.Repeat("x", maxAnswer) + `"`); err == nil || !strings.Contains(err.Error(), "bytes") {
-		t.Errorf("a long answer: %v", err)
+		t.Errorf("a long answer: %v; want it refused by its bytes", err)
 	}
 	if _, err := New(t.Context(), Options{Endpoint: "10.0.0.1:80"}); !errors.As(err, &setup) {
-		t.Errorf("an endpoint elsewhere: %v", err)
+		t.Errorf("an endpoint elsewhere: %v; want a *cloud.SetupError", err)
 	}
 	c := must.Get(New(t.Context(), Options{Project: "p1", Endpoint: "127.0.0.1:1"}))(t)
 	if err := c.Topic(t.Context(), topic); !errors.As(err, &setup) {
-		t.Errorf("nobody there: %v", err)
+		t.Errorf("nobody there: %v; want a *cloud.SetupError", err)
 	}
 }
 

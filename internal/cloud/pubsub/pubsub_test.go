@@ -78,7 +78,7 @@ func TestMissing(t *testing.T) {
 	defer p.Close()
 	if err := p.Publish(t.Context(), []byte("x"), nil); !errors.As(err, &setup) ||
 		!strings.Contains(setup.What, "topic projects/p/topics/absent") {
-		t.Errorf("missing topic: %v", err)
+		t.Errorf("published to a topic that does not exist: %v; want a *cloud.SetupError that names it", err)
 	}
 }
 

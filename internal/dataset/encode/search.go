@@ -233,7 +233,8 @@ func newRun(s *Search) *run {
 // boundRows is how many rates determine the cells' bounds.
 const boundRows = 1024
 
-// prepare fills in what every key needs of a fold.
+// prepare fills in what every key needs of a fold: which rows it holds out, the mean label of the others, and some
+// 1,000 of those held out, evenly spaced, for the bounds of cells.
 func (r *run) prepare(f int) {
 	fold, sum := &r.folds[f], 0.0
 	var held []uint32

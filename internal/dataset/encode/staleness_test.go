@@ -136,7 +136,7 @@ func TestSearchByTimeIgnoresSurprises(t *testing.T) {
 			}
 			found, err := s.Run(t.Context())
 			if err != nil || (len(found) > 0) != lasting {
-				t.Errorf("%s, seed %d: found %v, %v", name, seed, found, err)
+				t.Errorf("%s, seed %d: found %v, %v; want something only if it lasts", name, seed, found, err)
 			}
 		}
 	}
@@ -181,7 +181,7 @@ func TestSearchWithoutLabelsToLearn(t *testing.T) {
 		}
 		for a, worth := range s.Worth(t.Context(), [][]int{{0}}) {
 			if worth != 0 {
-				t.Errorf("%s: atom %d is worth %v", name, a, worth)
+				t.Errorf("%s: atom %d is worth %v, want nothing", name, a, worth)
 			}
 		}
 	}
@@ -196,7 +196,7 @@ func TestLaterRows(t *testing.T) {
 	} {
 		r := newRun(lonely(3000, 1500, times))
 		if len(r.folds) != 1 {
-			t.Fatalf("%s: %d folds", name, len(r.folds))
+			t.Fatalf("%s: %d folds, want one", name, len(r.folds))
 		}
 		held, least, most := 0, 1e9, -1e9
 		for i, hold := range r.folds[0].hold {
@@ -212,7 +212,7 @@ func TestLaterRows(t *testing.T) {
 		}
 	}
 	if r := newRun(lonely(3000, 1500, func(int) float64 { return 7 })); len(r.folds) < 2 {
-		t.Errorf("one time for all rows: %d folds", len(r.folds))
+		t.Errorf("one time for all rows: %d folds, want more than one", len(r.folds))
 	}
 }
 
@@ -322,7 +322,7 @@ func TestSearchTriesFewer(t *testing.T) {
 	}
 	found, err := s.Run(context.Background())
 	if err != nil || len(found) == 0 || len(found) > most {
-		t.Errorf("a model that bears %d keys: found %v, %v", most, found, err)
+		t.Errorf("a model that bears %d keys: found %v, %v; want some, and no more", most, found, err)
 	}
 }
 

@@ -57,7 +57,7 @@ func TestSamplerIsFairAndStable(t *testing.T) {
 	}
 	for i, n := range parts { // 200 expected, standard deviation 13.4
 		if n < 140 || n > 260 {
-			t.Errorf("%d rows from tenth %d", n, i)
+			t.Errorf("%d rows from tenth %d, want 140 to 260", n, i)
 		}
 	}
 }
@@ -71,16 +71,17 @@ func TestLongTextsAreOthers(t *testing.T) {
 	s := mustStage(t, "label: y\nencodings: none\n", csv)
 	if f := s.feature(t, "s"); len(f.Categories) != 2 || f.Categories[0] != "short" || f.Categories[1] != long ||
 		f.OtherBin != 2 {
-		t.Errorf("%d categories, other_bin %d", len(f.Categories), f.OtherBin)
+		t.Errorf("%d categories, other_bin %d; want short and the long one, and other_bin "+
+			"2", len(f.Categories), f.OtherBin)
 	}
 	if column := s.Split("train").Columns[0]; column[0] != 1 || column[1] != 2 || column[2] != 0 {
-		t.Errorf("bins %v", column[:3])
+		t.Errorf("the bins begin with %v, want 1, 2 and 0", column[:3])
 	}
 	if f := s.feature(t, "id"); len(f.Categories) != 0 || f.Bins != 1 {
-		t.Errorf("%d categories of long ids", len(f.Categories))
+		t.Errorf("%d categories of long ids, want none", len(f.Categories))
 	}
 	if got := codes(s); !slices.Contains(got, "id_like id") {
-		t.Errorf("warnings %v", got)
+		t.Errorf("the warnings are %v, want that id looks like one", got)
 	}
 	if v := s.sample(t).Column("s"); v.Text[1] != long+"y" {
 		t.Error("the sample is not raw")
@@ -129,7 +130,7 @@ func TestMaxBinHoldsForStatistics(t *testing.T) {
 					"{order: %s, columns: {site: %s}}\n", most, order, statistics), text)
 				for i, f := range s.Manifest.Features {
 					if f.Bins > most {
-						t.Errorf("%s has %d bins", f.Name, f.Bins)
+						t.Errorf("%s has %d bins, more than are allowed", f.Name, f.Bins)
 					}
 					for _, split := range s.Splits {
 						if bin := slices.Max(split.Columns[i]); int(bin) >= f.Bins {
@@ -366,7 +367,8 @@ func TestUnripeRowsAreLeftOut(t *testing.T) {
 			}
 			if n := all.report.Night; n.Table != rows-late || n.TimeColumn != "ts" && name != "by hash" &&
 				name != "stated" {
-				t.Errorf("the night has %d rows and times of %q", n.Table, n.TimeColumn)
+				t.Errorf("the night has %d rows and times of %q; want all but the late ones, and "+
+					"ts", n.Table, n.TimeColumn)
 			}
 		})
 	}
@@ -418,7 +420,7 @@ func TestWrongNewestRowIsTold(t *testing.T) {
 			"0,s1,3,"+at+"T00:00:00Z\n")
 		if w := future.Manifest.About.Warnings; len(w) == 0 || w[0].Code != WarnUnripe ||
 			!strings.Contains(w[0].Text, "1 rows are within 48h0m0s of the newest one") {
-			t.Errorf("with a row of %s: warnings %+v", at, w)
+			t.Errorf("with a row of %s: the warnings are %+v, want one of a row within 48 h of the newest", at, w)
 		}
 	}
 	if usual := mustStage(t, "label: {column: y, matures: 48h, at: ts}\ndrop: [ts]\n",
@@ -445,6 +447,6 @@ func TestWrongNewestRowIsTold(t *testing.T) {
 	s := mustStage(t, "label: {column: y, matures: 300h, at: ts}\ndrop: [ts]\n", lateTable(500, 500))
 	if w := s.Manifest.About.Warnings; len(w) == 0 || w[0].Code != WarnUnripe ||
 		!strings.Contains(w[0].Text, "only 200 of 500 rows") {
-		t.Errorf("warnings %+v", w)
+		t.Errorf("the warnings are %+v, want that only 200 of 500 rows are ripe", w)
 	}
 }

@@ -246,7 +246,8 @@ func TestSampleIsRaw(t *testing.T) {
 	s := mustStage(t, "label: y\nsplit: {by: column, column: part}\nsample: 2000\n", csv)
 	sample := s.sample(t)
 	if sample.Split != "test" || len(sample.Row) != 2000 || !slices.Equal(sample.Names, []string{"s", "x"}) {
-		t.Fatalf("%s, %d rows, %q", sample.Split, len(sample.Row), sample.Names)
+		t.Fatalf("the sample is of %s, %d rows, %q; want 2,000 of test, with s and "+
+			"x", sample.Split, len(sample.Row), sample.Names)
 	}
 	var tenths [10]int
 	for i, row := range sample.Row {
@@ -256,12 +257,12 @@ func TestSampleIsRaw(t *testing.T) {
 			t.Fatalf("row %d: %q, want %q", row, got, want)
 		}
 		if got := sample.Column("s").Text[i]; got != " t 2" {
-			t.Fatalf("row %d: %q", row, got)
+			t.Fatalf("row %d: %q, want the text as it was", row, got)
 		}
 	}
 	for i, n := range tenths { // 200 expected, standard deviation 12
 		if n < 150 || n > 250 {
-			t.Errorf("%d rows from tenth %d", n, i)
+			t.Errorf("%d rows from tenth %d, want 150 to 250", n, i)
 		}
 	}
 }

@@ -159,7 +159,7 @@ func TestFormatsOfLabels(t *testing.T) {
 	text := strings.ReplaceAll(column("$4.99", "$1,200", "$3"), "y;x", "w;y")
 	s := mustStage(t, "label: {column: y, kind: regression}\ncsv: {delimiter: ;}\n", text)
 	if y := s.Split(dataset.TrainSplit).Label; y[0] != 4.99 || y[1] != 1200 {
-		t.Errorf("labels are %v", y[:3])
+		t.Errorf("the labels are %v, want 4.99 and 1200 first", y[:3])
 	}
 }
 
@@ -322,7 +322,7 @@ func TestOddTexts(t *testing.T) {
 func TestMinusIsALabel(t *testing.T) {
 	s := mustStage(t, "label: {column: y, positive: \"+\"}\n", "y,x\n"+strings.Repeat("+,1\n-,-\n-,3\n", 40))
 	if s.Manifest.Splits[0].Rows != 120 || s.feature(t, "x").Kind != dataset.Numeric {
-		t.Errorf("%d rows, and x is %s", s.Manifest.Splits[0].Rows, s.feature(t, "x").Kind)
+		t.Errorf("%d rows, and x is %s; want 120, and x numeric", s.Manifest.Splits[0].Rows, s.feature(t, "x").Kind)
 	}
 }
 
@@ -337,7 +337,7 @@ func TestTimesInTexts(t *testing.T) {
 	s := mustStage(t, "label: y\nsplit: {by: time, column: a, train: 0.7, valid: 0.3}\n", b.String())
 	for _, name := range []string{"b", "c", "d"} {
 		if f := s.feature(t, name); f.Kind != dataset.Temporal {
-			t.Errorf("%s is %s", name, f.Kind)
+			t.Errorf("%s is %s, want a time", name, f.Kind)
 		}
 	}
 }

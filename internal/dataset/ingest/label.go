@@ -173,8 +173,8 @@ func (l *labeler) rareWarnings() (out []dataset.Warning) {
 	return out
 }
 
-// spellings are the warnings of classes that are written in several ways.
-func (l *labeler) spellings() (out []dataset.Warning) {
+// warnSpellings warns of classes that are numbers written in several ways, such as 1 and 1.0, which are one class.
+func (l *labeler) warnSpellings() (out []dataset.Warning) {
 	of := map[string][]string{}
 	for _, text := range slices.Sorted(maps.Keys(l.spelt)) {
 		of[l.spelt[text]] = append(of[l.spelt[text]], fmt.Sprintf("%.40q", text))

@@ -123,7 +123,7 @@ func TestLongRecordsDoNotStay(t *testing.T) {
 			most = max(most, live()-before)
 		}}))(t)
 	if most > 48<<20 {
-		t.Errorf("%d MB live for a table of %d MB", most>>20, file.Bytes>>20)
+		t.Errorf("%d MB live for a table of %d MB, want at most 48", most>>20, file.Bytes>>20)
 	}
 }
 

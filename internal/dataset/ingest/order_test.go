@@ -35,7 +35,7 @@ func TestOrderByNumbersInText(t *testing.T) {
 		t.Fatalf("statistics are ordered by %+v, expected by the time in tick", o)
 	}
 	if f := s.feature(t, "site:recency"); f.From.Of[0].Kind != dataset.Numeric {
-		t.Errorf("the order is read as %s", f.From.Of[0].Kind)
+		t.Errorf("the order is read as %s, want as numbers", f.From.Of[0].Kind)
 	}
 	checkEncoder(t, s, []table.File{writeFile(t, "again.csv", orderedTable(6000))}, dataset.CSVSpec{})
 }
@@ -70,7 +70,7 @@ func TestSampleKeepsWhatIsLeftOut(t *testing.T) {
 	}
 	if got := s.sample(t).Names; !slices.Contains(got, "site") || !slices.Contains(got, "tick") ||
 		slices.Contains(got, "at") {
-		t.Errorf("the sample has %q", got)
+		t.Errorf("the sample has %q; want site and tick, and not at", got)
 	}
 }
 
@@ -239,7 +239,7 @@ func TestValues(t *testing.T) {
 		}
 	}
 	if rows != 400 {
-		t.Errorf("%d rows have values", rows)
+		t.Errorf("%d rows have values, want 400", rows)
 	}
 
 	for _, names := range []string{"[label]", "[bid price]", "[log]", "[bid, bid]", "[2]"} {

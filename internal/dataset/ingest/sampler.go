@@ -110,6 +110,8 @@ func (s *sampler) sorted() []slot {
 		s.keepLowest()
 	}
 
+	// Divide the rows into buckets of hashes, whose order is that of their numbers, and sort each: faster than sorting
+	// all at once.
 	var ends [hashBuckets + 1]int
 	shift := bucketShift(s.limit)
 	for _, r := range s.rows {

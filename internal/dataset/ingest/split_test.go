@@ -72,11 +72,11 @@ func TestHashSplitKeepsKeysTogether(t *testing.T) {
 	}
 	for fold, n := range perFold { // the fold says nothing about the split
 		if share := float64(inTrain[fold]) / float64(n); share < 0.5 || share > 0.7 {
-			t.Errorf("fold %d: %.2f of its rows are train", fold, share)
+			t.Errorf("fold %d: %.2f of its rows are train, want .5 to .7", fold, share)
 		}
 	}
 	if _, ok := s.Manifest.FindSplit("calib"); ok {
-		t.Error("calib has rows")
+		t.Error("calib has rows, want none")
 	}
 	if want := (dataset.SplitRule{By: "hash", Column: "user", Shares: map[string]float64{"train": 0.6, "valid": 0.2,
 		"test": 0.2}}); !reflect.DeepEqual(s.Manifest.Split, want) {
@@ -106,18 +106,18 @@ func TestKeysAreComparedByMeaning(t *testing.T) {
 	} {
 		for _, v := range same {
 			if hash(v) != hash(same[0]) {
-				t.Errorf("%q and %q are two keys", v.TextOf(0), same[0].TextOf(0))
+				t.Errorf("%q and %q are two keys, want one", v.TextOf(0), same[0].TextOf(0))
 			}
 		}
 		if same[0].TextOf(0) != "u5" && hash(same[0]) == hash(text("u5")) {
-			t.Errorf("%q is the key u5", same[0].TextOf(0))
+			t.Errorf("%q is the key u5, want another", same[0].TextOf(0))
 		}
 	}
 	seen := map[uint64]string{}
 	for _, s := range []string{"7", "007", "9007199254740993", "9007199254740992", "123456789012345678901234567890",
 		"123456789012345678901234567891", "0.001", "1e-3"} {
 		if other, ok := seen[hash(text(s))]; ok {
-			t.Errorf("%s and %s are one key", s, other)
+			t.Errorf("%s and %s are one key, want two", s, other)
 		}
 		seen[hash(text(s))] = s
 	}
@@ -131,13 +131,13 @@ func TestGroupsShareAFold(t *testing.T) {
 	for _, split := range s.Splits {
 		for i, g := range split.Group {
 			if fold, seen := folds[g]; seen && fold != split.Fold[i] {
-				t.Fatalf("group %x is in folds %d and %d", g, fold, split.Fold[i])
+				t.Fatalf("group %x is in folds %d and %d, want one", g, fold, split.Fold[i])
 			}
 			folds[g] = split.Fold[i]
 		}
 	}
 	if len(folds) != 300 {
-		t.Errorf("%d groups", len(folds))
+		t.Errorf("%d groups, want 300", len(folds))
 	}
 }
 
@@ -261,7 +261,7 @@ func TestAxis(t *testing.T) {
 	}
 	exact := build(len(values))
 	if exact.shift != 0 {
-		t.Errorf("shift %d though there is room", exact.shift)
+		t.Errorf("shift %d though there is room, want 0", exact.shift)
 	}
 	coarse := build(500)
 	rng.Shuffle(len(values), func(i, j int) { values[i], values[j] = values[j], values[i] })
@@ -282,7 +282,7 @@ func TestAxis(t *testing.T) {
 			}
 		}
 		if n != before {
-			t.Fatalf("%d rows up to %v, counted as %d", n, end, before)
+			t.Fatalf("%d rows up to %v, counted as %d; want the same", n, end, before)
 		}
 	}
 	if before != int64(len(values)) {
@@ -301,7 +301,7 @@ func TestHashesAreSpread(t *testing.T) {
 	}
 	for i, n := range parts {
 		if n < 850 || n > 1150 {
-			t.Errorf("part %d has %d of 1000", i, n)
+			t.Errorf("part %d has %d of 1000 rows, want 850 to 1,150", i, n)
 		}
 	}
 	if cell.HashText([]byte("user-1")) != 0xf16d8d440fbb25d5 {
@@ -388,7 +388,7 @@ func TestSplitByClasses(t *testing.T) {
 			}
 		}
 		if !slices.Equal(labels[0], labels[1]) {
-			t.Errorf("%s: the same seed divides otherwise", c.spec)
+			t.Errorf("%s: the same seed divides otherwise, want the same", c.spec)
 		}
 		if c.class < 0 && slices.Equal(labels[0], labels[2]) {
 			t.Errorf("%s: another seed divides the same", c.spec)

@@ -207,7 +207,7 @@ func (s *survey) newManifest(files []table.File) *dataset.Manifest {
 			Checksum: f.Checksum})
 	}
 	m.About.Unripe = s.ripe.describeUnripe()
-	m.About.Warnings = slices.Concat(s.ripe.warnings(s.rows+s.labels.missing), s.labels.spellings(),
+	m.About.Warnings = slices.Concat(s.ripe.warnings(s.rows+s.labels.missing), s.labels.warnSpellings(),
 		s.labels.rareWarnings(),
 		s.reading.Said)
 	for _, name := range s.roles.index {

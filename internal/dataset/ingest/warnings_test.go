@@ -383,7 +383,7 @@ func TestNamesAreNotIdentity(t *testing.T) {
 			}
 			slices.Sort(of)
 			if len(slices.Compact(slices.Clone(of))) != len(of) {
-				t.Errorf("tables of the same parts: %q", of)
+				t.Errorf("tables of the same parts, want each once: %q", of)
 			}
 		})
 	}
@@ -481,7 +481,7 @@ func TestNested(t *testing.T) {
 	}
 	cancel()
 	if err := p.findParents(ctx, 2); !errors.Is(err, context.Canceled) {
-		t.Errorf("after the end of the context: %v", err)
+		t.Errorf("after the end of the context: %v; want its error", err)
 	}
 }
 
@@ -491,7 +491,7 @@ func TestSmallSplitsInOneLine(t *testing.T) {
 		return fmt.Sprintf("%d,%d,%s", i/6%2, i%7, []string{"train", "train", "train", "train", "valid", "test"}[i%6])
 	}))
 	if w := s.Manifest.About.Warnings; len(w) != 1 || w[0].Text != "valid has only 250 rows, test 250" {
-		t.Errorf("got the warnings %+v", w)
+		t.Errorf("got the warnings %+v, want one of both splits", w)
 	}
 }
 

@@ -132,7 +132,7 @@ func TestCSVForms(t *testing.T) {
 			for _, rows := range []int{1, 2, 100} {
 				names, got, err := readAll([]File{writeFile(t, tc.file, tc.text)}, tc.csv, rows)
 				if err != nil || !reflect.DeepEqual(names, tc.names) || !reflect.DeepEqual(got, want) {
-					t.Errorf("in batches of %d: %q %q %v", rows, names, got, err)
+					t.Errorf("in batches of %d: got %q %q, %v; want the table of the case", rows, names, got, err)
 				}
 			}
 		})
@@ -219,20 +219,20 @@ func TestLinesAroundTheBuffer(t *testing.T) {
 			c := &cleanReader{r: &dribble{strings.NewReader(text), piece}, uri: "t.csv", line: 1, limit: maxRecord}
 			got, err := io.ReadAll(bufio.NewReaderSize(c, cleanBytes))
 			if err != nil || string(got) != text {
-				t.Fatalf("%d, pieces of %d: %d of %d bytes, %v", i, piece, len(got), len(text), err)
+				t.Fatalf("%d, pieces of %d: %d of %d bytes, %v; want all", i, piece, len(got), len(text), err)
 			}
 		}
 		rows, err := csv.NewReader(bufio.NewReaderSize(&cleanReader{r: strings.NewReader(text), line: 1,
 			limit: maxRecord}, cleanBytes)).ReadAll()
 		if err != nil || len(rows) != i+3 || !strings.HasSuffix(rows[i+1][0], cell) {
-			t.Fatalf("%d: %d rows, %v", i, len(rows), err)
+			t.Fatalf("%d: %d rows, %v; want all, with the last cell whole", i, len(rows), err)
 		}
 	}
 	text := "a,中é\n"
 	got, err := io.ReadAll(iotest.OneByteReader(&cleanReader{r: iotest.OneByteReader(strings.NewReader("\ufeff" +
 		text)), line: 1, limit: maxRecord}))
 	if err != nil || string(got) != text {
-		t.Errorf("byte by byte: %q %v", got, err)
+		t.Errorf("byte by byte: %q %v; want the text without its mark", got, err)
 	}
 }
 
@@ -305,7 +305,7 @@ func TestExpand(t *testing.T) {
 		for _, f := range files {
 			got = append(got, filepath.Base(f.URI))
 			if f.Bytes != 4 {
-				t.Errorf("%s has %d bytes", f.URI, f.Bytes)
+				t.Errorf("%s has %d bytes, want 4", f.URI, f.Bytes)
 			}
 		}
 		if err != nil || strings.Join(got, " ") != want {

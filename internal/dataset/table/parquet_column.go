@@ -117,7 +117,7 @@ func (c *parquetColumn) indicesOf(p page) (indices runs, ok bool, err error) {
 	return runs{}, false, nil
 }
 
-// plainOf returns a page's values in the plain encoding.
+// plainOf returns a page's values in the plain encoding. A page in an encoding that its type cannot have is an error.
 func (c *parquetColumn) plainOf(p page) ([]byte, error) {
 	width, physical := c.kind.width, c.kind.physical
 	isInt := physical == parquet.Types.Int32 || physical == parquet.Types.Int64
@@ -196,7 +196,8 @@ func (c *parquetColumn) readDictionary(p page) error {
 	}
 }
 
-// readRows writes m rows of the current page to out, from row at of n on.
+// readRows writes m rows of the current page to out, from row at of n on. The page has only the values that are
+// present: they are read first, and then moved to their rows, if some are null.
 func (c *parquetColumn) readRows(at, m, n int, out *dataset.Values) error {
 	if !c.pages.optional || c.levels.skipOnes(m) {
 		return shiftError(c.readValues(c.kind.valuesBetween(out, at, at+m), m), at, nil)
@@ -279,7 +280,8 @@ func shiftError(err error, first int, null []bool) error {
 	return &valueError{first + row, value.msg}
 }
 
-// readValues fills out with the page's next n values.
+// readValues fills out with the page's next n values: converted one by one or, from a page of indices, looked up in the
+// dictionary, whose values have been converted once. The error of a value says which of the n it is.
 func (c *parquetColumn) readValues(out *dataset.Values, n int) error {
 	if !c.indexed {
 		end, err := c.kind.measurePlain(c.plain, n)

@@ -185,7 +185,8 @@ func TestReadDeltas(t *testing.T) {
 		}
 		got, rest, err := readDeltas(append(packDeltas(values), "rest"...), ample)
 		if err != nil || !slices.Equal(got, values) || string(rest) != "rest" {
-			t.Fatalf("%d numbers: %v came back, behind them %q, %v", n, len(got), rest, err)
+			t.Fatalf("%d numbers: %v came back, behind them %q, %v; want the same, and the "+
+				"rest", n, len(got), rest, err)
 		}
 	}
 	for name, data := range map[string][]byte{
@@ -280,7 +281,7 @@ func FuzzDeltas(f *testing.F) {
 		width &= 0xff
 		for _, shared := range []bool{false, true} {
 			if texts, err := plainTexts(data, width, shared, ample); err == nil && width > 0 && len(texts)%width != 0 {
-				t.Fatalf("%d bytes in texts of %d", len(texts), width)
+				t.Fatalf("%d bytes in texts of %d, want whole texts", len(texts), width)
 			}
 		}
 		if width > 0 {

@@ -78,7 +78,7 @@ func TestParquetTypes(t *testing.T) {
 			})
 			if _, known := want[c.Name]; known {
 				if err != nil || rows != 4 {
-					t.Errorf("%s: %s has %d rows: %v", name, c.Name, rows, err)
+					t.Errorf("%s: %s has %d rows, want 4: %v", name, c.Name, rows, err)
 				}
 				continue
 			}
@@ -125,7 +125,7 @@ func TestParquetInt96(t *testing.T) {
 	}
 	_, cells, err = readAll([]File{testFile(t, "int96_far.parquet")}, dataset.CSVSpec{}, 3)
 	if got := fmt.Sprint(cells[0]); err != nil || !strings.HasPrefix(got, "[9999-12-3") {
-		t.Errorf("a time of the year 9999 is read as %s, %v", got, err)
+		t.Errorf("a time of the year 9999 is read as %s, %v; want that year", got, err)
 	}
 	for _, tc := range []struct {
 		nanos int64
@@ -256,7 +256,7 @@ func TestTruncatedParquet(t *testing.T) {
 		_, _, err := readAll([]File{writeFile(t, "t.parquet", string(data[:n]))}, dataset.CSVSpec{}, 3)
 		var e *InputError
 		if !errors.As(err, &e) || !strings.HasPrefix(err.Error(), "t.parquet: not a complete Parquet file: ") {
-			t.Fatalf("%d bytes: %v", n, err)
+			t.Fatalf("the first %d bytes: %v; want that the file is not complete", n, err)
 		}
 	}
 }
@@ -284,7 +284,7 @@ func flippedParquet(t *testing.T, data []byte) {
 	err = table.Read(context.Background(), names, 2, func(b *Batch) error {
 		for i := range b.Columns {
 			if b.Columns[i].Len() != b.Rows {
-				t.Fatalf("%d values of %s in %d rows", b.Columns[i].Len(), b.Names[i], b.Rows)
+				t.Fatalf("%d values of %s in %d rows, want as many", b.Columns[i].Len(), b.Names[i], b.Rows)
 			}
 		}
 		if rows += b.Rows; rows > 1000 {
@@ -422,7 +422,7 @@ func TestParquetWriterRoundTrip(t *testing.T) {
 			return nil
 		})
 		if err != nil || next != rows {
-			t.Errorf("%s: %d rows, %v", codec, next, err)
+			t.Errorf("%s: read %d rows, %v; want all that were written", codec, next, err)
 		}
 	}
 }
@@ -430,10 +430,10 @@ func TestParquetWriterRoundTrip(t *testing.T) {
 // TestWritersRefuse: columns, codecs and delimiters that cannot be written are refused.
 func TestWritersRefuse(t *testing.T) {
 	if _, err := NewParquetWriter(&bytes.Buffer{}, writerColumns(), "lzo"); err == nil {
-		t.Error("codec lzo")
+		t.Error("the codec lzo is taken, want an error")
 	}
 	if _, err := NewCSVWriter(&bytes.Buffer{}, writerColumns(), '"'); err == nil {
-		t.Error("a quote as delimiter")
+		t.Error("a quote is taken as a delimiter, want an error")
 	}
 	w := must.Get(NewParquetWriter(&bytes.Buffer{}, writerColumns(), Snappy))(t)
 	c := must.Get(NewCSVWriter(&bytes.Buffer{}, writerColumns(), ','))(t)

@@ -410,7 +410,7 @@ func TestParquetAgreesWithTheOracle(t *testing.T) {
 	}
 	files := must.Get(Expand(folder))(t)
 	if len(files) != len(byFile) {
-		t.Errorf("%d files, the oracle knows %d", len(files), len(byFile))
+		t.Errorf("%d files, the oracle knows %d; want all", len(files), len(byFile))
 	}
 	for _, f := range files {
 		for _, rows := range []int{1000, 1 << 16} {

@@ -86,7 +86,7 @@ func TestLastColumnIsLeftOut(t *testing.T) {
 func TestColour(t *testing.T) {
 	if text := printed(120, true); !strings.Contains(text, "│ \x1b[32mok\x1b[0m      │") ||
 		!strings.Contains(text, "\x1b[31mproblem\x1b[0m") || strings.Count(text, "\x1b[") != 4 {
-		t.Errorf("got %q", text)
+		t.Errorf("got %q; want ok in green, and problem in red", text)
 	}
 	for _, tc := range []struct {
 		terminal bool
@@ -96,7 +96,8 @@ func TestColour(t *testing.T) {
 		{true, map[string]string{"NO_COLOR": ""}, true}, {true, map[string]string{"TERM": "dumb"}, false}} {
 		s := tables.On(program.World{Terminal: tc.terminal, Env: envconfig.MapLookuper(tc.env)})
 		if s.Colour != tc.want || (s.Width == 80) != tc.terminal {
-			t.Errorf("terminal %t, %v: colour is %t, width %d", tc.terminal, tc.env, s.Colour, s.Width)
+			t.Errorf("terminal %t, %v: colour is %t, width %d; want what the case "+
+				"says", tc.terminal, tc.env, s.Colour, s.Width)
 		}
 	}
 }

@@ -120,7 +120,8 @@ func (q *Bucket) outputName(name string) string {
 	return q.Prefix + rest + ".csv"
 }
 
-// scoreObject scores an object.
+// scoreObject scores one object of a bucket through files of this machine, and writes the scores under name. If that is
+// there, another run has written the same, which is no error.
 func (q *Bucket) scoreObject(ctx context.Context, o blob.Attrs, name string) (*Result, error) {
 	dir, err := os.MkdirTemp("", "predict-")
 	if err != nil {

@@ -38,7 +38,7 @@ func (c *columns) placeOf(name string) int {
 	return -1
 }
 
-// columnNames are those of the request's columns.
+// columnNames are those of the request's columns, first those that the model does not know.
 func (c *columns) columnNames() []string {
 	names := c.other
 	for i, name := range c.m.columns {

@@ -68,10 +68,10 @@ func TestLast(t *testing.T) {
 func TestID(t *testing.T) {
 	got := ID(strings.Repeat("n", 40), at(t, "2026-11-21T03:00:00+01:00"))
 	if want := strings.Repeat("n", 40) + "-20261121-0200"; string(got) != want || sweep.CheckID(string(got)) != nil {
-		t.Errorf("%s, want %s", got, want)
+		t.Errorf("the id is %s, want %s", got, want)
 	}
 	if job := got.JobID(sweep.MaxFallbacks); sweep.CheckID(string(job)) != nil {
-		t.Errorf("%s leaves no room for the job %s", got, job)
+		t.Errorf("%s leaves no room for the job %s, which is no id", got, job)
 	}
 }
 

@@ -216,7 +216,7 @@ func TestRunNeedsItsJob(t *testing.T) {
 	env := environment.TaskEnv{Project: "p", DatasetsBucket: "d", SweepsBucket: "s", ScoresTopic: "t", Sweep: "x-1",
 		Job: "x-1", Scratch: t.TempDir()}.Variables()
 	if code, _, errOut := run(t, env, "run"); code != sweep.ExitNotFound || !strings.Contains(errOut, "x-1") {
-		t.Errorf("a sweep that is not there: %d %s", code, errOut)
+		t.Errorf("ran a sweep that is not there: exit code %d, want that of what is not found: %s", code, errOut)
 	}
 	env["COPPICE_SWEEP"] = "../x"
 	if code, _, errOut := run(t, env, "run"); code != sweep.ExitSetup {

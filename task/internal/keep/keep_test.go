@@ -132,7 +132,7 @@ func TestTheLastTwoAreKept(t *testing.T) {
 				t.Errorf("seven checkpoints written: kept those of rounds %v, want 6 and 7", got)
 			}
 			if err := again.Clear(t.Context()); err != nil || rounds(t, p.place) != nil || newest(t, again) != -1 {
-				t.Errorf("%v: %v is left", err, rounds(t, p.place))
+				t.Errorf("cleared: %v; want nothing left of rounds %v", err, rounds(t, p.place))
 			}
 		})
 	}
