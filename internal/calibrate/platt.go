@@ -79,7 +79,7 @@ type derivatives struct {
 	h00, h01, h11 float64
 }
 
-// newton descends from w.
+// newton descends from w until no step lowers the loss any more, and returns the line there with its derivatives.
 func (l *platt) newton(w line) (line, derivatives) {
 	const (
 		iterations = 100

@@ -201,7 +201,7 @@ func (b *booster) checkArguments(d *Data, p Params) error {
 	return nil
 }
 
-// beginScores sets all raw scores.
+// beginScores sets all raw scores to their output's initial constant, the average's or 0.
 func (b *booster) beginScores(fromAverage bool) {
 	for k := range b.outputs {
 		o := &b.outputs[k]

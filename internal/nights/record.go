@@ -185,7 +185,7 @@ func (p *Profile) check() error {
 	return p.checkShares()
 }
 
-// check rejects an inconsistent column.
+// check rejects statistics of a column that contradict each other, which no night writes.
 func (c *Column) check() error {
 	ranges := len(c.Quantiles) == 0 && len(c.Rates) == 0 && len(c.Shares) == 0 || len(c.Quantiles) == steps+1 &&
 		len(c.Rates) == steps && len(c.Shares) == steps

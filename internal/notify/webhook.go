@@ -100,7 +100,8 @@ func passing(status int) bool {
 	return status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= 500
 }
 
-// post makes one attempt.
+// post makes one attempt. The error is permanent if another would end alike, and never has the address, which is a
+// secret.
 func (c *webhook) post(ctx context.Context, id string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptLimit)
 	defer cancel()

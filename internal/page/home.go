@@ -86,7 +86,7 @@ type homePage struct {
 	Empty                  bool           // there is nothing yet
 }
 
-// Write writes the page.
+// Write writes the page: first what there is to do, then all models, sweeps and datasets.
 func (i *Index) Write(w io.Writer) error {
 	p := &homePage{Index: cleaned(i), Empty: len(i.Models)+len(i.Sweeps)+len(i.Datasets) == 0}
 	for _, d := range p.Datasets {

@@ -183,7 +183,7 @@ func (p *sweepPage) charts() []*plot.Chart {
 	return slices.DeleteFunc(all, func(c *plot.Chart) bool { return c == nil })
 }
 
-// layOut draws everything.
+// layOut makes of a sweep what its page shows: plots, tables and the answer, of a cleaned copy.
 func (s *Sweep) layOut() *sweepPage {
 	p := cleaned(s).order()
 	p.Curves = p.curves()

@@ -57,7 +57,7 @@ func widened(xs []float32) []float64 {
 	return out
 }
 
-// DecodeReference reads what Encode wrote.
+// DecodeReference reads what Encode wrote; what is not there stays nil, and a number that is not finite is an error.
 func DecodeReference(data []byte) (*Reference, error) {
 	s, err := dataset.ReadSample(data)
 	if err != nil {

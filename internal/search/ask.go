@@ -126,7 +126,7 @@ func (a *asker) remember(k sweep.Seen) {
 
 func (a *asker) isTried(params sweep.Params) bool { return a.tried[keyOf(params)] > 0 }
 
-// byMethod returns the method's suggestion.
+// byMethod returns the method's suggestion or, if it finds none, what is left of a countable space; nil if nothing is.
 func (a *asker) byMethod() *Suggestion {
 	var s *Suggestion
 	switch a.Method {

@@ -161,7 +161,7 @@ func (p *proposer) addFixed() error {
 	return nil
 }
 
-// addGrid adds the Cartesian product.
+// addGrid adds every combination of the grid's values. One that is refused, or more than there are trials, is an error.
 func (p *proposer) addGrid() error {
 	grid, err := gridOf(p.Search.Grid)
 	if err != nil {

@@ -195,7 +195,7 @@ func (s *Spec) Bag() int {
 	return max(1, s.Ensemble.Bag)
 }
 
-// checkEnsemble checks the ensemble.
+// checkEnsemble refuses a bag that is too large, or in a sweep without the final training that makes its models.
 func (s *Spec) checkEnsemble(doc *strictyaml.Document, _ Vocabulary) error {
 	e := s.Ensemble
 	switch {

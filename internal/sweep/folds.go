@@ -26,7 +26,7 @@ type Validate struct {
 // Number is how many folds the rows are divided into.
 func (v *Validate) Number() int { return max(v.KFold, v.Forward) }
 
-// checkValidate checks the cross-validation settings.
+// checkValidate refuses folds that are neither kfold nor forward, too few or too many, or beside what they exclude.
 func (s *Spec) checkValidate(doc *strictyaml.Document, _ Vocabulary) error {
 	v := s.Validate
 	switch {

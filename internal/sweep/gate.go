@@ -89,7 +89,8 @@ func (s *Spec) Gated() Gate {
 	return g
 }
 
-// checkGate checks the settings of promotion.
+// checkGate refuses unknown words of the gate, limits that contradict each other, and numbers out of range; nil is no
+// gate.
 func (s *Spec) checkGate(doc *strictyaml.Document, v Vocabulary) error {
 	g := s.Gate
 	if g == nil {

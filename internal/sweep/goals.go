@@ -87,7 +87,7 @@ type Tolerance struct {
 	Share, Absolute, Errors float64
 }
 
-// Tolerance parses Within.
+// Tolerance parses Within: 0.1 % is a share, 1se a number of standard errors, and a number alone a difference.
 func (p *Pick) Tolerance() (t Tolerance, err error) {
 	text, to, scale := p.Within, &t.Absolute, 1.0
 	if number, is := strings.CutSuffix(text, "%"); is {

@@ -121,7 +121,7 @@ const blockWords = 64
 // mostBytes is the longest encoding of n words.
 func mostBytes(n int) int { return 8*n + 9*((n+blockWords-1)/blockWords) }
 
-// appendWords encodes words.
+// appendWords appends words in as many bytes as the largest of each block takes.
 func appendWords(to []byte, words []int64) []byte {
 	at := len(to)
 	end := at + mostBytes(len(words)) + 8 // each word is written as eight bytes, of which the next overwrites the last

@@ -213,7 +213,8 @@ func (t *training) rounds() int {
 	return t.newest.Rounds()
 }
 
-// trainTogether trains with one team.
+// trainTogether trains with one team, from the newest checkpoint that any of it has, until the model is done or one is
+// gone.
 func (t *training) trainTogether(ctx context.Context) (*gbt.Result, error) {
 	start := time.Now()
 	m, epoch, err := t.w.meetTeam(ctx)

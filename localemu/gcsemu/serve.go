@@ -204,7 +204,7 @@ func (s *Server) serveObject(w http.ResponseWriter, c *call) (any, error) {
 	return nil, nil
 }
 
-// sendContents sends an object's contents.
+// sendContents sends an object's contents, or the range that is asked for, with the headers of Cloud Storage.
 func (s *Server) sendContents(w http.ResponseWriter, c *call) (any, error) {
 	if err := s.reads.strike(c.object); err != nil {
 		return nil, err

@@ -59,7 +59,8 @@ func newChaos(f Faults, next publish) *chaos {
 	return c
 }
 
-// publishInOrder drops and duplicates.
+// publishInOrder publishes what is not to be lost, twice if messages are to be doubled, and answers with all messages'
+// ids.
 func (c *chaos) publishInOrder(ctx context.Context, r *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {
 	kept, ids := c.dropMessages(r.GetMessages())
 	repeats := 1

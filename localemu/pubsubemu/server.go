@@ -124,7 +124,7 @@ func (s *Server) Topic(ctx context.Context, name string) (*pubsubpb.Topic, error
 	return s.fake.GServer.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: name})
 }
 
-// unary intercepts every call but StreamingPull.
+// unary checks every call but StreamingPull as Pub/Sub would, plants faults in some, and refuses what is not imitated.
 func (s *Server) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	switch r := req.(type) {
 	case *pubsubpb.PublishRequest:

@@ -193,7 +193,8 @@ func (a *Aggregator) Consider(ctx context.Context, id sweep.ID) (*sweep.Conclusi
 	return c, err
 }
 
-// settle is Consider without the notification.
+// settle is Consider without the notification: nil, nil while the sweep goes on. What has ended is kept, not read
+// again.
 func (a *Aggregator) settle(ctx context.Context, id sweep.ID) (*sweep.Conclusion, error) {
 	k := a.remember(id)
 	k.mu.Lock()

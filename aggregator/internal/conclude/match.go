@@ -314,7 +314,8 @@ func (m *match) compareOnNight(n night, champion, latest *rival) (rows judge.Jud
 	return rows, ""
 }
 
-// openRival opens a version.
+// openRival opens a version to compare with, and reads the rows that it was judged by; NotFound if it predicts another
+// thing.
 func (m *match) openRival(ctx context.Context, number int) (*rival, error) {
 	v, err := m.a.Registry.Get(ctx, m.plan.Spec.Model, strconv.Itoa(number))
 	if err != nil {

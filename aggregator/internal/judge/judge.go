@@ -56,7 +56,8 @@ func (r *Judged) input(pred []float64) metric.Input {
 	return metric.Input{Label: r.Label, Weight: r.Weight, Group: r.Group, Pred: pred, Values: r.Values}
 }
 
-// Judge decides.
+// Judge decides whether a new version may be promoted, and says why: what blocks comes first, then the comparison with
+// the champion, then calibration.
 func Judge(g sweep.Gate, m metric.Metric, e Evidence) *sweep.GateDecision {
 	d := &decision{&sweep.GateDecision{Metric: m.Name, Champion: e.Champion}}
 	if len(e.Blocked) > 0 {

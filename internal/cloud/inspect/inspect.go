@@ -121,7 +121,7 @@ func (c *Client) call(ctx context.Context, service, path string, query url.Value
 	return nil
 }
 
-// send sends one request.
+// send sends one request and decodes its answer, of at most maxAnswer bytes, into out. The error is the service's own.
 func (c *Client) send(r *http.Request, out any) error {
 	response, err := c.http.Do(r)
 	if err != nil {
@@ -142,7 +142,7 @@ func (c *Client) send(r *http.Request, out any) error {
 	return json.Unmarshal(data, out)
 }
 
-// translate converts a service's error.
+// translate makes a service's error one of package cloud's kinds: not there, not imitated, forbidden, or of the setup.
 func translate(what string, err error) error {
 	var api *googleapi.Error
 	if errors.As(err, &api) {

@@ -78,7 +78,7 @@ func (r *PartReader) Hashes(v *dataset.Values, out []uint64) error {
 	return nil
 }
 
-// hashNumbers hashes a column's numbers.
+// hashNumbers hashes a column's numbers: as their range, if the part has ranges, or as they are, after Take.
 func (r *PartReader) hashNumbers(numbers []float64, out []uint64) {
 	if r.search != nil && r.Part.Take == "" {
 		r.bins = dataset.Resize(r.bins, len(numbers))

@@ -64,7 +64,8 @@ func parseTime(s string, order DayOrder) (sec, nsec int64, ok bool) {
 	return local - int64(offset), nsec, p.ok && p.s == ""
 }
 
-// parseDate reads the date.
+// parseDate reads a date with the year first, the month by name, or in the given order; p is not ok if it is none of
+// these.
 func (p *timeText) parseDate(order DayOrder) (year, month, day int) {
 	digits := 0
 	for digits < len(p.s) && isDigit(p.s[digits]) {

@@ -107,7 +107,7 @@ func (m *Maker) loadBlock(p place, order int, b *block) error {
 // unpackRows is how many rows are unpacked at a time: their records stay in the cache.
 const unpackRows = 1024
 
-// unpack decodes the sorted records.
+// unpack decodes the block's sorted records into a slice for each thing that is known of a row.
 func (m *Maker) unpack(b *block, train bool) {
 	n := len(b.sorted)
 	b.order, b.limit, b.row = dataset.Resize(b.order, n), dataset.Resize(b.limit, n), dataset.Resize(b.row, n)

@@ -236,7 +236,7 @@ func (f *filler) stretch(from, to, end int) {
 	})
 }
 
-// processKey is stretch for one key.
+// processKey is stretch for one key, a turn of rows after the other.
 func (f *filler) processKey(k, from, to, end int, train bool) {
 	n := len(f.asked.row)
 	f.rates[k], f.numbers[k] = dataset.Resize(f.rates[k], n), dataset.Resize(f.numbers[k], n)

@@ -153,7 +153,7 @@ func ownRows[N int32 | uint32](groups []uint64, level []N, out []uint32) []uint3
 // countFactor is the growth of count bins: up to twelve rows each count has its own, and 2^32 rows take 230 bins.
 const countFactor = 1.09
 
-// handOut outputs the segments.
+// handOut passes each segment's bins to write, with its split, first row and a column for each feature.
 func (m *Maker) handOut(ctx context.Context, write func(split, first int, columns [][]uint8) error) error {
 	columns := make([][]uint8, len(m.features))
 	var buffer []byte

@@ -41,7 +41,7 @@ func newSpool(width, piles int, dir string, keep int64) *spool {
 	return &spool{width: width, piles: make([]pile, piles), dir: dir, keep: keep}
 }
 
-// addRecords appends records to a pile.
+// addRecords appends records to a pile: in memory until all piles hold too much, and then in chunks of a file.
 func (s *spool) addRecords(to int, records []byte) error {
 	p := &s.piles[to]
 	if s.file != nil && len(records) >= chunkBytes {

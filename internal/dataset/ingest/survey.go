@@ -98,7 +98,8 @@ func (s *survey) tokensOf(from *dataset.Derived) *cell.Markers {
 	return s.markers.OfDerived()
 }
 
-// readTable reads the table.
+// readTable reads the whole table once and settles labels and splits. A table without rows to learn from is an input
+// error.
 func (s *survey) readTable(ctx context.Context, progress func(done, total int64)) error {
 	if err := s.ripe.resolve(ctx, s.source.table, progress); err != nil {
 		return err

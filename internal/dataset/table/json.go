@@ -150,7 +150,7 @@ func isPlainNumber(word string) bool {
 	return point > 0 && point != len(word)-1 && (point == 1 || word[0] != '0')
 }
 
-// readString reads a text in quotes.
+// readString reads a text in quotes, which shares the input's memory unless it has escapes. key is the name in errors.
 func (j *JSON) readString(key string) (string, error) {
 	if j.Peek() != '"' {
 		return "", j.Broken(key, "a text in quotes")

@@ -270,7 +270,7 @@ func (p *pageReader) reserveMemory(bytes int64) error {
 	return err
 }
 
-// decompress fills to, or returns less.
+// decompress fills to, whose length the page's header has stated, or returns less if there is less.
 func (p *pageReader) decompress(to, data []byte) ([]byte, error) {
 	var stream io.Reader
 	switch p.codec {

@@ -181,7 +181,7 @@ func (s Stream) night(day int, x change) Table {
 	return t
 }
 
-// row is one impression.
+// row draws one impression of a campaign that runs then, as texts in the order of the columns.
 func (s Stream) row(rng *rand.Rand, day int, ts time.Time, running []campaign, total, mobile, rate,
 	price float64) []string {
 	c := running[0]

@@ -316,7 +316,7 @@ func (p *Page) Shot(path string) {
 	}
 }
 
-// note takes down requests and errors.
+// note takes down what an event of the browser says of requests and errors, for the test to look at.
 func (p *Page) note(m message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -25,7 +25,7 @@ const (
 	Count   Unit = "#" // of things: 2,100,000
 )
 
-// Format is v with its unit.
+// Format is v in its unit; one that is not finite, and so not known, is "-".
 func (u Unit) Format(v float64) string {
 	switch {
 	case !allFinite(v):

@@ -203,7 +203,7 @@ func (t *Table) Print() {
 	}
 }
 
-// columns measures the table.
+// columns measures the table: how wide each column's widest cell and longest word are.
 func (t *Table) columns() []column {
 	n := len(t.header)
 	for _, row := range t.rows {
@@ -265,7 +265,8 @@ func (t *Table) leftOut(columns []column, wrapped int) int {
 	return -1
 }
 
-// render draws the columns.
+// render draws these columns; folded ones have headers over several lines, and column wrapped takes what is left of the
+// width.
 func (t *Table) render(columns []column, folded bool, wrapped, rest int) {
 	drawn := table.NewWriter()
 	drawn.SetStyle(table.StyleLight)

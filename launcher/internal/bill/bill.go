@@ -93,7 +93,7 @@ func (b *Bill) Unpriced() (numbers []int, all bool) {
 	return numbers, len(numbers) == len(b.Jobs)
 }
 
-// Make makes the bill.
+// Make makes the bill of what the ledger has: by job, whose machines and prices may differ, and by trial.
 func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
 	b := &Bill{Sweep: p.Sweep, Labels: p.Spec.Labels, VMs: l.Machines, From: l.From, To: l.To,
 		Hours:        l.To.Sub(l.From).Hours(),

@@ -36,7 +36,8 @@ trials that has search.warm_start: auto; nothing is registered.`, cancelPatience
 // cancelPatience is how long the tasks of a cancelled sweep may take to leave. They notice with their next heartbeat.
 const cancelPatience = time.Minute
 
-// cancelSweep stops a whole sweep.
+// cancelSweep stops a whole sweep and its jobs. One that has ended only loses what is left of it; one being concluded
+// is a conflict.
 func cancelSweep(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.State) error {
 	id := p.Sweep
 	if end := st.Conclusion; end != nil && end.Outcome == sweep.OutcomeCancelled {

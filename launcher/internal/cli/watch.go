@@ -127,7 +127,8 @@ func watchUntilEnd(ctx context.Context, w *Setup, id sweep.ID) (p *sweep.Plan, s
 	}
 }
 
-// printConclusion prints how a sweep ended.
+// printConclusion prints how a sweep ended. Without a winner, or a promotion, the error says so, and sets the exit
+// code.
 func printConclusion(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.State) error {
 	c := st.Conclusion
 	w.log().Info("sweep ended", "sweep", p.Sweep, "outcome", c.Outcome, "model", c.Model, "version", c.Version)

@@ -168,7 +168,7 @@ func (d *Doctor) enable(service string) string {
 	return "gcloud services enable " + service + " --project " + d.Deployment.Project
 }
 
-// checkCredentials finds out who is calling.
+// checkCredentials finds out who is calling. It returns an error only where every other check would have the same.
 func (d *Doctor) checkCredentials(ctx context.Context) error {
 	const where = "this machine"
 	email, err := d.Cloud.Caller(ctx)

@@ -26,7 +26,7 @@ var cpuQuotas = map[string]string{
 	"m1": "M1_CPUS", "m2": "M2_CPUS", "m3": "M3_CPUS", "t2d": "T2D_CPUS", "t2a": "T2A_CPUS",
 }
 
-// checkMachines checks types and quotas.
+// checkMachines checks whether the region offers the machines, and whether the project's quotas have room for them.
 func (d *Doctor) checkMachines(ctx context.Context, wanted []machine) {
 	if len(wanted) == 0 {
 		return

@@ -74,7 +74,7 @@ type run struct {
 	metric metric.Metric
 }
 
-// Run explains the version.
+// Run says what each feature does to a version's predictions: contributions, and the loss with its values shuffled.
 func Run(q Request) (*Report, error) {
 	if q.Threads == 0 {
 		q.Threads = runtime.GOMAXPROCS(0)

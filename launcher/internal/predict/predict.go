@@ -169,7 +169,8 @@ func (q *Request) spareInput(files []table.File) error {
 	return nil
 }
 
-// outputColumns returns the output's columns.
+// outputColumns returns the output's columns: those to keep, then its own. Flags that contradict the table are usage
+// errors.
 func (q *Request) outputColumns(t *table.Table) ([]table.Column, error) {
 	var out []table.Column
 	for n, name := range q.Keep {

@@ -135,7 +135,7 @@ func (q *Recipe) stopAt(trees int) func(gbt.Progress) error {
 	}
 }
 
-// trainTrial trains the recipe's trial.
+// trainTrial trains the recipe's trial and, in a population, first the ancestors whose models it went on from.
 func (q Recipe) trainTrial(ctx context.Context, table *fit.Table, m *dataset.Manifest,
 	request fit.Request) (*fit.Evaluated, error) {
 	p := q.Plan
@@ -303,7 +303,7 @@ func fitCalibrator(table *fit.Table, q Recipe, o *fit.Evaluated, threads int,
 	return choice.Calibrator, err
 }
 
-// compare says where two files diverge.
+// compare says whether a file is the one registered, and else where the two diverge first, in words of its kind.
 func compare(name string, was, is []byte, had, has bool) Remade {
 	f := Remade{Name: name, Same: had && has && bytes.Equal(was, is)}
 	switch {

@@ -161,7 +161,7 @@ func (x *exchange) waitForTurn() bool {
 	return false
 }
 
-// readBody reads the request's body.
+// readBody reads the request's body. It is false once it has refused one that is compressed, too large or one too many.
 func (x *exchange) readBody() ([]byte, bool) {
 	limit := x.s.c.MaxBytes
 	if e := x.r.Header.Get("Content-Encoding"); e != "" && e != "identity" {

@@ -87,7 +87,7 @@ func (m *Meters) column(name string) *inputColumn {
 // latencies are the upper ends, in seconds, of the classes in which answers are counted.
 var latencies = []float64{.0002, .0005, .001, .002, .003, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5}
 
-// NewMeters makes the instruments.
+// NewMeters registers the server's instruments with a meter; docs/serving.md says what they measure.
 func NewMeters(m metric.Meter) (*Meters, error) {
 	out := &Meters{columns: map[string]*inputColumn{}, mean: math.NaN()}
 	for _, c := range []struct {

@@ -175,7 +175,8 @@ func (s *Server) notReady() string {
 const adviceUnloaded = "If it stays so, have the alias name another version: " +
 	"`launcher registry rollback` or `promote`, with --alias"
 
-// Handler serves all protocols.
+// Handler serves predictions, status and metrics behind the guard of host names, and to all whether the server is alive
+// and ready.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	alive := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") }

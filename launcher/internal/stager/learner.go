@@ -27,7 +27,7 @@ func compareOrders(label []float32, group []uint64, fresh, old []float64) (gain 
 	return c.Gain, c.Better(0), err
 }
 
-// learner trains that model.
+// learner trains that model on the lesson's training rows, and predicts all of its rows.
 func (s *Stager) learner(ctx context.Context, l *encode.Lesson) ([]float64, error) {
 	d := &gbt.Data{Rows: len(l.Label), Label: l.Label}
 	width := len(l.Columns)

@@ -41,7 +41,7 @@ type Best struct {
 	Score float64 `json:"score"`
 }
 
-// Snapshot counts a state's trials.
+// Snapshot counts a state's trials, and estimates how long the sweep still takes, with the machines that have come.
 func (s *View) Snapshot(st State, job provision.SweepJob) Snapshot {
 	b := st.Board
 	snap := Snapshot{Sweep: s.Plan.Sweep, Job: job, Tally: b.Tally(s.Plan), Running: st.Running, Final: st.Final,

@@ -62,7 +62,7 @@ func Open(ctx context.Context, store blob.Store, id sweep.ID) (*View, error) {
 // Results are those of the trials that have ended, as far as read.
 func (s *View) Results() map[int]sweep.Result { return s.results }
 
-// Look reads what is new.
+// Look reads what is new in the bucket since the last look, and returns how the sweep stands.
 func (s *View) Look(ctx context.Context) (State, error) {
 	l, err := s.trials.List(ctx)
 	if err != nil {

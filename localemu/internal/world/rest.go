@@ -24,7 +24,7 @@ import (
 // maxBody bounds a request: the longest lists permissions.
 const maxBody = 64 << 10
 
-// routes are the imitated calls.
+// routes are the imitated calls of REST, by host and path: what launcher doctor asks, tokens' keys, and BigQuery.
 func (w *World) routes() http.Handler {
 	mux := http.NewServeMux()
 	handle := func(pattern string, answer func(*http.Request) (any, error)) {

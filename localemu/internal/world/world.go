@@ -423,7 +423,7 @@ func newAggregators(w *World) *aggregators {
 		client: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}}
 }
 
-// start starts all of them.
+// start starts as many aggregators as were asked for, none without a program, and the schedule that reconciles.
 func (as *aggregators) start() error {
 	as.mu.Lock()
 	defer as.mu.Unlock()

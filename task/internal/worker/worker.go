@@ -113,7 +113,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	return retryable(err)
 }
 
-// open reads the sweep's plan.
+// open reads the sweep's plan, and refuses one with parameters that this build does not know or cannot train.
 func (w *Worker) open(ctx context.Context) (err error) {
 	w.store = sweepstore.New(w.Sweeps, w.Sweep)
 	if w.plan, _, err = w.store.Plan(ctx); err != nil {
