@@ -129,7 +129,7 @@ const (
 	fieldMetadata
 )
 
-// parseField reads a Field of Arrow's Schema.fbs.
+// parseField reads a Field of Arrow's Schema.fbs. A type that this package does not write makes the file a wrong one.
 func (p *parser) parseField(t fbTable) arrowField {
 	f := arrowField{name: t.text(fieldName, maxName), nullable: t.u8(fieldNullable) != 0}
 	f.typ.id = t.u8(fieldTypeID)

@@ -123,7 +123,8 @@ func (m *Manifest) checkFinal() error {
 	return checkDerived(m.Features, m.FinalTables, len(m.Label.Classes))
 }
 
-// checkRoles checks the columns that are not features.
+// checkRoles checks the columns that are not features, and that the label's kind agrees with what it says of its
+// values.
 func (m *Manifest) checkRoles() error {
 	l := m.Label
 	if err := CheckColumnName(l.Column); err != nil {

@@ -190,7 +190,8 @@ func ReadSample(data []byte) (*Sample, error) {
 	return s, nil
 }
 
-// decodeColumn decodes column i of a sample.
+// decodeColumn decodes column i of a sample, and trusts neither its type nor its nulls nor its texts. A float that is
+// null is NaN.
 func (f *arrowFile) decodeColumn(data []byte, i int) (*Values, error) {
 	field := f.fields[i]
 	c := f.columns[i]

@@ -50,7 +50,8 @@ func (s *Spec) checkColumns() error {
 	return s.checkRoles()
 }
 
-// checkRoles rejects a column with two roles.
+// checkRoles rejects a column with two roles: of label, weight and group, each has its own, which is never a feature
+// and so in no list of columns.
 func (s *Spec) checkRoles() error {
 	taken := map[string]string{}
 

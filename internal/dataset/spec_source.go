@@ -210,7 +210,8 @@ func (s *Spec) checkSource() error {
 	return nil
 }
 
-// checkMarks checks the days that a place or a query names.
+// checkMarks checks the days that a place or a query names: last needs one, and one has year, month and day, so that
+// every day has a place of its own.
 func (s *Spec) checkMarks(path, text string) error {
 	var forms string
 	for _, mark := range dateMark.FindAllStringSubmatch(text, -1) {

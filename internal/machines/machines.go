@@ -102,7 +102,7 @@ func compareSizes(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// CheckDisks returns a *DiskError if the type cannot have that number of local SSDs.
+// CheckDisks returns an error of kind Input, which says what to write instead, if the type cannot have n local SSDs.
 func (t Type) CheckDisks(n int) error {
 	switch {
 	case len(t.Disks) == 0:

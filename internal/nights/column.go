@@ -183,7 +183,8 @@ func (c *Column) measureNumbers(numbers []float64, labels []float32, share float
 // fewNumbers is up to how many distinct numbers a column may be an aggregate by levels of another.
 const fewNumbers = 2000
 
-// printNumbers keeps hashes of distinct numbers.
+// printNumbers keeps the lowest hashes of distinct numbers, up to most, so that two columns with the same numbers keep
+// the same.
 func (c *Column) printNumbers(sorted []float64, most int) {
 	var hashes []uint64
 	for i, x := range sorted {

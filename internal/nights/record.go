@@ -97,7 +97,8 @@ func (r *Record) Old(now time.Time) string {
 	return ""
 }
 
-// SpecHashes returns a record's Spec and Meaning.
+// SpecHashes returns a record's Spec, of the whole spec, and Meaning, of what decides what labels and values mean:
+// nights of another meaning are not compared.
 func SpecHashes(s *dataset.Spec) (spec, meaning string, err error) {
 	hash := func(v any) string {
 		var text []byte

@@ -312,7 +312,8 @@ func addTotals(found []suspect) []suspect {
 	return append(sums, found...)
 }
 
-// usualSegments pools the segments of the last nights.
+// usualSegments pools the segments of the last nights, and says how much those of each column usually vary. With fewer
+// than three nights, a column varies as a new one is assumed to.
 func (c *comparison) usualSegments() (map[segmentKey]usualSegment, map[string]spread) {
 	usual := map[segmentKey]usualSegment{}
 	var nights []*Profile
@@ -447,7 +448,8 @@ func (c *comparison) report(found []suspect) {
 	}
 }
 
-// describe is the code and the sentence of a suspect.
+// describe is the code and the sentence of a suspect, by what is wrong with it: labels that are swapped, that no longer
+// match, that are lost, or that are too many.
 func (s suspect) describe() (Code, string) {
 	where := s.segment.nameSegment()
 	switch {

@@ -163,7 +163,8 @@ func (w *Witness) expectedPositives(column, text string) float64 {
 	return n
 }
 
-// Levels implements segment.Scorer.
+// Levels implements segment.Scorer: a column's levels of the last nights, and the mean log odds of a missing value, of
+// any other level, and then of each. NaN are those of which too little is known.
 func (w *Witness) Levels(column string) (levels []string, odds []float32) {
 	if k, ok := w.levels[column]; ok {
 		return k.levels, k.odds

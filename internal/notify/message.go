@@ -105,7 +105,7 @@ func (m *VerdictMessage) Attributes() map[string]string {
 	return a
 }
 
-// Title is the outcome in one line.
+// Title is the outcome in one line. After too many nights in a row without a new model it is urgent.
 func (m *VerdictMessage) Title() string {
 	var what string
 	switch {

@@ -144,7 +144,7 @@ func withoutAddress(err error) error {
 	return e.Err
 }
 
-// formatBody is the message in the receiver's format.
+// formatBody is the message in the receiver's format: Slack's text, or JSON with all fields.
 func (c *webhook) formatBody(m *VerdictMessage) ([]byte, error) {
 	if !c.slack {
 		return m.Encode()

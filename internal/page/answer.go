@@ -26,7 +26,7 @@ const (
 	answerOpen = "open" // it runs
 )
 
-// answer says what came of the sweep, or where it stands.
+// answer says in one line what came of the sweep, or where it stands, and counts its trials, less the final one.
 func (p *sweepPage) answer() answer {
 	for _, t := range p.Trials {
 		if !t.Final {

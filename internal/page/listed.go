@@ -160,7 +160,8 @@ func Encodings(m *dataset.Manifest) Listed {
 	return t.filled()
 }
 
-// Splits lists the splits of a dataset with their labels.
+// Splits lists the splits of a dataset with their labels: a share of positive ones, a mean, or a number of classes. Of
+// thinned negative rows it says what the share was before.
 func Splits(m *dataset.Manifest) Listed {
 	t := Listed{"Splits", []string{"split", "rows", "label"}, nil}
 	for _, s := range m.Splits {

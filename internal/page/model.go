@@ -70,7 +70,7 @@ func newUses(effects []Effect, features []Importance) (u uses) {
 	return u
 }
 
-// Write writes the page of a model.
+// Write writes the page of a model: its versions, newest first, its nights, its moves, and what moves its predictions.
 func (m *Model) Write(w io.Writer) error {
 	m = cleaned(m)
 	p := &modelPage{Model: m, Newest: slices.Clone(m.Versions), errors: map[string]float64{}}
@@ -127,7 +127,8 @@ type effectRow struct {
 	Way                          string  // whether higher values raise the score
 }
 
-// effectRows are the features that move predictions.
+// effectRows are the features that move predictions, by their SHAP values: in which direction by whether they go with
+// the value's rank, and how much beside the first. nil without effects.
 func effectRows(effects []Effect) (rows []effectRow) {
 	for _, e := range effects {
 		r := effectRow{Name: e.Feature, Least: slices.Min(e.Shap), Greatest: slices.Max(e.Shap), Way: "mixed"}

@@ -241,7 +241,8 @@ func newData(kind, id string) *data {
 	return &data{Kind: kind, ID: id, Columns: map[string]*column{}, Tables: map[string]table{}}
 }
 
-// addColumn makes a column of a value of each row.
+// addColumn makes a column of a value of each row. A time becomes seconds since 1970, a zero one nothing; numbers that
+// are not finite become null.
 func addColumn[R any](d *data, key, name string, unit plot.Unit, rows []R, value func(R) any) {
 	c := &column{Name: name, Unit: unit, Values: make([]any, len(rows))}
 	for i, r := range rows {

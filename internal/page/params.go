@@ -80,7 +80,8 @@ func category(v any) string {
 	return cmp.Or(strings.TrimSpace(fmt.Sprint(v)), "(none)")
 }
 
-// Values are a trial's, in the order of the parameters.
+// Values are a trial's, in the order of the parameters: numbers, of categories their index, and NaN for one that the
+// trial does not have.
 func (p *Differing) Values(own sweep.Params) []float64 {
 	of := p.Of(own)
 	out := make([]float64, len(p.Shown))

@@ -350,7 +350,8 @@ func formatCell(unit plot.Unit, v any) string {
 	}
 }
 
-// columns makes the columns of every table of trials.
+// columns makes the columns of every table of trials: the parameters that matter most before the others. An unlisted
+// one is only in the CSV.
 func (p *sweepPage) columns() {
 	var board []boardColumn
 	column := func(key, name, class string, unit plot.Unit, of func(*TrialRow) any) *boardColumn {

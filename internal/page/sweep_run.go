@@ -29,7 +29,8 @@ func MetricNames[V any](of map[string]V, first ...string) []string {
 	})
 }
 
-// Measures are the winner's metrics, one of them first.
+// Measures are the winner's metrics on valid and, calibrated if it is, on test, one of them first. What is not known is
+// NaN.
 func (w *Winner) Measures(first string) (all []Measure) {
 	c := sweep.Calibration{}
 	if w.Calibration != nil {

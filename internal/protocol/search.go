@@ -72,7 +72,8 @@ func (t Task) Begin() (Search, Action) {
 	return Search{task: t, doing: LookForEnd}, Action{Do: LookForEnd}
 }
 
-// Next takes the answer to the last action.
+// Next takes the answer to the last action and says the next one. An answer that failed ends the attempt; a trial that
+// another has taken is passed over, and the search looks on from the one behind it.
 func (s Search) Next(a Answer) (Search, Action) {
 	if a.Failed {
 		return s.endAttempt()
@@ -143,7 +144,8 @@ func (s Search) endAttempt() (Search, Action) {
 	return s.about(Release, s.number(), s.claim())
 }
 
-// startPasses starts the passes over a new listing.
+// startPasses starts the passes over a new listing. A task that works alone goes on with the trial that is begun; of
+// paused trials it is asked first whether one may go on.
 func (s Search) startPasses(a Answer) (Search, Action) {
 	s.list, s.pass, s.index = a.View, 0, 0
 	if s.idle.IsZero() {
@@ -186,7 +188,9 @@ func (s Search) markDecided() Search {
 	return s
 }
 
-// look continues through the listing to the next action.
+// look continues through the listing to the next action: in the first pass trials that an attempt of this task may have
+// left behind, then those that may go on, free ones, and last those whose holders may be dead. If none is left, it
+// rests.
 func (s Search) look() (Search, Action) {
 	t, stage := s.task, s.stage()
 	wait := t.Alone && slices.ContainsFunc(s.list.Trials, Trial.begun) // for its end, or its holder's

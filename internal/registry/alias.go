@@ -18,7 +18,7 @@ type Expect struct {
 	Any      bool // accept any state
 }
 
-// Alias returns where an alias points, and its last move.
+// Alias returns where an alias points, and its last move. The error about one that is not there names the others.
 func (r *Registry) Alias(ctx context.Context, model, alias string) (Alias, error) {
 	for _, err := range []error{checkModel(model), checkAlias(alias)} {
 		if err != nil {

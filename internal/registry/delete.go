@@ -76,7 +76,7 @@ func (r *Registry) putDeletedRecord(ctx context.Context, d deletedRecord) error 
 	return nil
 }
 
-// checkUnused returns nil if no alias points at a version.
+// checkUnused returns nil if no alias points at a version, and otherwise an error of kind Conflict that names them.
 func (r *Registry) checkUnused(ctx context.Context, model string, number int) error {
 	aliases, err := r.Aliases(ctx, model)
 	if err != nil {

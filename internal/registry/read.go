@@ -84,7 +84,8 @@ type scanned struct {
 	deleted   []int // ascending
 }
 
-// scanVersions reads the marks of deleted versions, too.
+// scanVersions lists the versions that are there, and those that were deleted: their marks are read, since a deletion
+// may have been withdrawn.
 func (r *Registry) scanVersions(ctx context.Context, model string) (s scanned, err error) {
 	l, err := r.listVersions(ctx, model)
 	if err != nil {
@@ -222,7 +223,8 @@ func (r *Registry) Get(ctx context.Context, model, ref string) (Version, error) 
 	return r.readVersion(ctx, model, newest)
 }
 
-// readVersion returns a version by its number.
+// readVersion returns a version by its number. The error about one that was never there says which ones there are; a
+// deleted one is a *DeletedError.
 func (r *Registry) readVersion(ctx context.Context, model string, number int) (Version, error) {
 	if err := r.notDeleted(ctx, model, number); err != nil {
 		return Version{}, err

@@ -145,7 +145,8 @@ func (w *registration) recordKey(ctx context.Context) error {
 	return err
 }
 
-// writeFiles writes the files under their names.
+// writeFiles writes the files under their names, or, where a dead attempt has left other bytes there, beside them.
+// Writing again what is there is harmless.
 func (w *registration) writeFiles(ctx context.Context) ([]File, error) {
 	var written []File
 	for _, name := range slices.Sorted(maps.Keys(w.files)) {

@@ -24,7 +24,8 @@ type Reference struct {
 	Targets dataset.Targets
 }
 
-// Encode writes the rows as an Arrow file.
+// Encode writes the rows as an Arrow file, with what they are judged by as columns behind the table's own: label,
+// weight, group and values, as far as there are any.
 func (r *Reference) Encode() ([]byte, error) {
 	s := *r.Sample
 	s.Names, s.Columns = slices.Clone(s.Names), slices.Clone(s.Columns)

@@ -92,7 +92,8 @@ func (h *history) addEarlier(d *domain, earlier []sweep.Earlier, maximize bool) 
 	}
 }
 
-// levelShift is the amount that brings scores to the level of newer searches.
+// levelShift is what has to be added to found's scores for the level of newer searches: the median difference of
+// configurations that both have or, without any, that of the medians; 0 if either has too few scores.
 func (h *history) levelShift(found []observation, newer []float64) float64 {
 	var differences, scores []float64
 	for _, o := range found {

@@ -72,7 +72,8 @@ func Pick(p *sweep.Plan, b sweep.Board, metric string, require []*Condition, exc
 	return s
 }
 
-// objection says why a finished trial may not win, or "".
+// objection says why a finished trial may not win, or "". What is not known is an objection, too: a requirement has to
+// be met, not to be assumed.
 func objection(spec *sweep.Spec, result *sweep.Result, require []*Condition) string {
 	if len(spec.Goals) > 0 && spec.Values(result) == nil {
 		return "one of its objectives is not known"

@@ -226,7 +226,8 @@ func (p *proposer) noteTooFew(found int, s space) {
 	}
 }
 
-// tooFew says what became of the draws.
+// tooFew is the error about too few trials: it says what became of the draws, so that one sees which constraint to
+// loosen.
 func (p *proposer) tooFew() error {
 	var parts []string
 	for _, c := range slices.Sorted(maps.Keys(p.broken)) {

@@ -108,7 +108,8 @@ var reasons = map[string]string{
 	"QOSMaxCpuPerUserLimit": "you use as many CPUs as you may",
 }
 
-// status says what the array is doing.
+// status says what the array is doing, by the tasks that the queue still has. Those that it has forgotten have ended
+// well; cancelled ones count as failed, but make the array cancelled. To is zero until all have ended.
 func (a *array) status() engine.JobStatus {
 	s := engine.JobStatus{State: engine.Done, Began: len(a.seen) < a.tasks}
 	s.Tasks.Done = max(a.tasks-len(a.seen), 0) // forgotten

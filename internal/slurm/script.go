@@ -79,7 +79,8 @@ func (c *Jobs) checkArray(q engine.Array) error {
 // quote makes one word of a text, for a shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// script is what a node runs as a task.
+// script is what a node runs as a task: the program in the shared folder, with the job's variables, and again after the
+// exit codes that are repeated. All that comes from a spec is quoted.
 func (c *Jobs) script(q engine.Array) string {
 	var b strings.Builder
 	b.WriteString("#!/bin/sh\n")

@@ -185,7 +185,7 @@ func (c *Jobs) Status(ctx context.Context, name string) (engine.JobStatus, error
 	return all[len(all)-1].status(), nil
 }
 
-// Cancel implements engine.Engine.
+// Cancel implements engine.Engine. It returns when the array has ended, for which it waits cancelFor at most.
 func (c *Jobs) Cancel(ctx context.Context, name string) (engine.JobStatus, error) {
 	live, err := c.live(ctx, strings.TrimPrefix(name, prefix), own)
 	if err != nil {

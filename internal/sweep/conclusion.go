@@ -141,7 +141,8 @@ type Tally struct {
 // Ended returns how many have ended.
 func (t Tally) Ended() int { return t.Done + t.Failed + t.Stopped + t.Untrained }
 
-// Tally counts the trials. The final training is none.
+// Tally counts the trials by what has come of them; waiting are all without a result, running ones among them. The
+// final training is none.
 func (b Board) Tally(p *Plan) (t Tally) {
 	final, ok := p.Final()
 	for _, row := range b.Rows {
@@ -202,7 +203,8 @@ type Ending struct {
 	Written
 }
 
-// DecodeEnding reads an Ending of a sweep of n trials.
+// DecodeEnding reads an Ending of a sweep of n trials, whose numbers ascend, and none of which both counts and is
+// behind.
 func DecodeEnding(data []byte, n int) (*Ending, error) {
 	return decode("ending", data, func(e *Ending) error {
 		for _, trials := range [][]int{e.Trials, e.Behind} {

@@ -466,7 +466,8 @@ func (c *Rated) addMissing(r *Result) {
 	}
 }
 
-// summarize computes mean and standard error of the scores.
+// summarize computes the mean of the scores, and its standard error if there are two or more. Folds without a score are
+// not counted, in c.Folds either.
 func (c *Rated) summarize() {
 	n, sum := float64(c.Folds), 0.0
 	for _, s := range c.Scores {

@@ -15,7 +15,7 @@ import (
 // MetricNames is the value of a spec's metric: one name, or a list. In place of a name may be {value: EXPRESSION}.
 type MetricNames []string
 
-// UnmarshalYAML accepts a name or a list of names.
+// UnmarshalYAML accepts a name or a list of names; a mapping is the error of reading it as a name.
 func (m *MetricNames) UnmarshalYAML(decode func(any) error) error {
 	var one metricName
 	err := decode(&one)

@@ -138,7 +138,8 @@ func (q *Quote) ReserveCost() float64 {
 // maxQuoted bounds every number of a quote, so that sums cannot overflow.
 const maxQuoted = 1e12
 
-// checkMoney checks a plan's quote and budget.
+// checkMoney checks a plan's quote and budget: a budget needs a price, by which it is reached. A plan without a quote
+// is right.
 func (p *Plan) checkMoney() error {
 	q, budget := p.Quote, p.Spec.Budget
 	if budget != 0 {

@@ -453,7 +453,7 @@ func EncodeScores(raw []float64) []byte {
 	return binary.LittleEndian.AppendUint32(out, crc32.Checksum(out, castagnoli))
 }
 
-// DecodeScores reads a scores file. Every score is finite.
+// DecodeScores reads a scores file, whose length and checksum have to be right. Every score is finite.
 func DecodeScores(data []byte) ([]float64, error) {
 	const head = len(scoresMagic) + 8
 	bad := func(format string, args ...any) ([]float64, error) {

@@ -38,7 +38,8 @@ func (s *Search) Listed() bool {
 	return !s.selectsForward() && slices.Contains([]string{"", MethodRandom, MethodHalton}, s.Method)
 }
 
-// checkMethod checks the settings of a search that learns.
+// checkMethod checks the settings of a search that learns: a method needs a space to search, and takes fewer trials
+// than a list.
 func (s *Spec) checkMethod(doc *strictyaml.Document, _ Vocabulary) error {
 	q := &s.Search
 	switch {
@@ -123,7 +124,8 @@ type Seen struct {
 // StatusRunning is the status of a trial without a result, for Seen.
 const StatusRunning Status = "running"
 
-// DecodeDecision decodes the decision about an open trial.
+// DecodeDecision decodes the decision about an open trial. What it has seen is in the order of trials, and never the
+// trial itself.
 func DecodeDecision(data []byte) (*Decision, error) {
 	return decode("decision", data, func(d *Decision) error {
 		switch {

@@ -217,7 +217,8 @@ type Promotion struct {
 	Written
 }
 
-// DecodePromotion decodes what becomes of a paused trial.
+// DecodePromotion decodes what becomes of a paused trial. One that has seen itself, or a trial at another step, is an
+// error.
 func DecodePromotion(data []byte) (*Promotion, error) {
 	return decode("promotion", data, func(r *Promotion) error {
 		if !isTrial(r.Trial) || r.Step < 1 {

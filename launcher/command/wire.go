@@ -94,7 +94,8 @@ func reconcile(ctx context.Context) error {
 // aggregator is the name of the program that concludes sweeps.
 const aggregator = "aggregator"
 
-// verdicts opens the channels for notifying people.
+// verdicts opens the channels for notifying people, none if none is configured. closeAll may be called after an error,
+// too.
 func verdicts(ctx context.Context, env cli.Env) (channels []notify.Channel, closeAll func(), err error) {
 	closeAll = func() {}
 	if env.Verdicts.Topic != "" {

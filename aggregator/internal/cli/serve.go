@@ -143,7 +143,8 @@ func handler(a *conclude.Aggregator, callers program.Callers, flush func(context
 // keepConnection takes program.Prompt's closing back: the request's body will be read.
 func keepConnection(w http.ResponseWriter) { w.Header().Del("Connection") }
 
-// handlePush processes a message of a push subscription.
+// handlePush processes a message of a push subscription. What is not one is refused with 400, or 413 if it is too long,
+// and so not acknowledged.
 func handlePush(a *conclude.Aggregator, w http.ResponseWriter, r *http.Request) {
 	var p pushed
 	body, err := io.ReadAll(r.Body)

@@ -110,7 +110,9 @@ func (a *Aggregator) nameVersion(id sweep.ID, v *registry.Version, c *sweep.Conc
 	return out
 }
 
-// fromVersion concludes from what the registry has.
+// fromVersion concludes from what the registry has of a version, where the sweep cannot be concluded from its own
+// objects: from the version's report and plan, as far as they can be read. c is an earlier conclusion, nil if there is
+// none; why says what is wrong with the objects.
 func (a *Aggregator) fromVersion(ctx context.Context, id sweep.ID, k *known, v *registry.Version, c *sweep.Conclusion,
 	why error) (*sweep.Conclusion, error) {
 	out := a.nameVersion(id, v, c)

@@ -264,7 +264,8 @@ func (c *Client) Wait(ctx context.Context, name string, limit time.Duration) (St
 	return c.waitFor(ctx, name, limit, func(s Status) bool { return s.State.Finished() })
 }
 
-// waitFor returns the first status that is asked for.
+// waitFor looks at a job until done says that its status will do, ever less often, at most every 15 s, and for limit at
+// most.
 func (c *Client) waitFor(ctx context.Context, name string, limit time.Duration,
 	done func(Status) bool) (Status, error) {
 	errBusy := errors.New("the job has not come to rest")

@@ -34,7 +34,8 @@ type Jobs struct {
 	Images, Accounts map[string]string
 }
 
-// Describe is the Batch job of a job.
+// Describe is the job of Batch that an array of tasks becomes: the deployment's place and images, the tasks' own
+// program, and the exit codes with which Batch itself ends a task among those that are repeated.
 func (e *Jobs) Describe(q engine.Array) Job {
 	j := e.Place
 	if len(q.Zones) > 0 {

@@ -188,7 +188,8 @@ func passing(err error) bool {
 	return errors.As(err, &connection) && cloud.Environment("BigQuery", err) == nil
 }
 
-// translate gives an error of the service its kind.
+// translate gives an error of the service its kind: a wrong query is the input's, a used-up quota or a missing bill the
+// environment's, and a missing role or login is told as of any service.
 func translate(what string, err error) error {
 	var api *googleapi.Error
 	if errors.As(err, &api) {

@@ -243,7 +243,8 @@ type sparing struct {
 // errFresh is not a failure: the keys are up to date, and do not include the token's.
 var errFresh = errors.New("the keys were fetched a moment ago")
 
-// RoundTrip sends at most one request at a time.
+// RoundTrip sends one request at a time, and none within fetchPause of the last: until then its error is told again, or
+// errFresh if it succeeded. So made-up tokens cause hardly any requests.
 func (s *sparing) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

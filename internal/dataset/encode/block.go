@@ -128,7 +128,8 @@ func (m *Maker) unpack(b *block, train bool) {
 	})
 }
 
-// unpackTargets decodes rows from..to, without their parts.
+// unpackTargets decodes rows from..to, without their parts. A row's limit is the order below which it sees rows: those
+// before it, less the delay, in train, and all elsewhere.
 func (m *Maker) unpackTargets(b *block, from, to int, train bool) {
 	delay := m.c.Order.DelaySeconds
 	for i := from; i < to; i++ {

@@ -19,7 +19,8 @@ func NewDistinct() *DistinctCount { return &DistinctCount{table: newTable(0)} }
 // Wants reports whether the level is currently counted. Other levels need not be added.
 func (d *DistinctCount) Wants(level uint64) bool { return bits.TrailingZeros64(level) >= d.depth }
 
-// Add counts a row of a level.
+// Add counts a row of a level. If there are too many levels, half of them by hash are dropped, and never counted again:
+// the others stand for all.
 func (d *DistinctCount) Add(level uint64, label, weight float64) {
 	at, _ := d.table.findSlot(level)
 	if at == absent {

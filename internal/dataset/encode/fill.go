@@ -115,7 +115,8 @@ func (f *filler) beginCopy(number int, blocks []place) {
 	f.copy, f.blocks, f.at, f.next, f.ready, f.before = number, blocks, 0, 0, false, 0
 }
 
-// processTrain computes the statistics of a block of train.
+// processTrain computes the statistics of a block of train, and counts on through the blocks whose rows it may see,
+// which are loaded as they are needed.
 func (f *filler) processTrain(ctx context.Context, p place) error {
 	if f.seen == f.asked { // still in use
 		f.asked, f.other = f.other, nil
@@ -173,7 +174,7 @@ func (f *filler) loadSeen() error {
 	return f.m.loadBlock(f.blocks[f.at], f.copy, f.seen)
 }
 
-// finish adds the rows that no row of train may see.
+// finish adds the rows that no row of train may see, so that the tables are those of all of train.
 func (f *filler) finish(ctx context.Context) error {
 	if f.seen == f.asked && f.other != nil {
 		f.asked, f.other = f.other, nil
@@ -259,7 +260,8 @@ func (f *filler) processKey(k, from, to, end int, train bool) {
 	}
 }
 
-// takeTurn is key for at most turnRows rows.
+// takeTurn computes the statistics of at most turnRows rows for one key, and adds to the levels the rows that each of
+// them may see before it. It returns how far that has come. An unseen level has number 0.
 func (f *filler) takeTurn(k, from, to, next int, until []int, train bool) int {
 	var slots [turnRows]int32
 	m := f.m
@@ -340,7 +342,8 @@ func (f *filler) addSeen(k, next, end int) int {
 	return next
 }
 
-// seeRow adds a row of the block seen to its level.
+// seeRow adds a row of the block seen to its level, and its time, if it is later, as that of the level's last row.
+// absent is a level without a place in the table.
 func (f *filler) seeRow(k, row int, at int32) {
 	if at == absent {
 		return
@@ -363,7 +366,7 @@ func (f *filler) seeRow(k, row int, at int32) {
 	f.m.lasts[k] = lasts
 }
 
-// assign bins the statistics of rows from..to for one key.
+// assign bins the statistics of rows from..to for one key; counts over all rows have been binned by countLevels.
 func (f *filler) assign(k, from, to int) {
 	for i := range f.m.features {
 		feature := &f.m.features[i]

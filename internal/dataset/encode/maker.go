@@ -136,7 +136,8 @@ type segment struct{ first, rows int }
 // pieceBytes is the default of Config.Piece.
 const pieceBytes = 16 << 20
 
-// NewMaker returns a Maker. The caller must close it.
+// NewMaker returns a Maker, with as many pieces of train as can be loaded one by one: by time they are cut at c.Cuts,
+// in one random order by their size, and in several they are one. The caller must close it.
 func NewMaker(c Config) *Maker {
 	if c.Piece == 0 {
 		c.Piece = pieceBytes

@@ -298,7 +298,7 @@ func judgesOf(order []uint32, hold []bool) (judges []uint32, judging []bool) {
 	return judges, judging
 }
 
-// learnable reports whether labels differ in every fold.
+// learnable reports whether the labels of the training rows differ in every fold; otherwise a rate says nothing.
 func (r *run) learnable() bool {
 	for f := range r.folds {
 		least, most := math.Inf(1), math.Inf(-1)

@@ -181,7 +181,8 @@ func (m *Maker) handOut(ctx context.Context, write func(split, first int, column
 	return nil
 }
 
-// unpackBins moves the bins of a segment's records to their rows.
+// unpackBins moves the bins of a segment's records, each of which starts with its row, to these rows. A count over all
+// rows becomes a bin only here.
 func (m *Maker) unpackBins(records []byte, columns [][]uint8) {
 	dataset.Parallel(m.c.Threads, len(columns), func(i int) {
 		offset := 4

@@ -15,7 +15,8 @@ type clock struct {
 	asNumber *axis // nil once a value is not a finite number
 }
 
-// observe handles a batch in the first pass. Every row must have a time.
+// observe handles a batch in the first pass. Values count as times and as numbers, until one rules either out; a value
+// that is missing, or rules out what was left, is an error.
 func (c *clock) observe(batch *table.Batch, values *dataset.Values) error {
 	for i := range batch.Rows {
 		if cell.Missing(values, i, c.markers) {

@@ -69,7 +69,8 @@ func (r *roles) addDerivers(spec *dataset.Spec, t *cell.Markers, use func(path, 
 	return nil
 }
 
-// computeColumn computes the column for a batch.
+// computeColumn computes the column for a batch. If a column that nobody asked to derive from turns out not to hold
+// times, it is missing throughout, and left out later; one that was asked for is an error of the row.
 func (d *deriver) computeColumn(batch *table.Batch) (dataset.Values, error) {
 	out := dataset.Values{Type: dataset.Float, Float: make([]float64, batch.Rows)}
 	times := make([][]float64, len(d.places))
@@ -106,7 +107,7 @@ func (d *deriver) computeColumn(batch *table.Batch) (dataset.Values, error) {
 	return out, nil
 }
 
-// derive returns a batch with the derived columns added.
+// derive returns a batch with the derived columns added behind its own, which it shares.
 func (r *roles) derive(batch *table.Batch) (*table.Batch, error) {
 	if len(r.derivers) == 0 {
 		return batch, nil

@@ -562,7 +562,7 @@ func checkFeatureNames(spec *dataset.Spec, manifest *dataset.Manifest) error {
 	return nil
 }
 
-// describeFeature describes a feature without its name.
+// describeFeature says what a feature is made of, without its name: for an error about two of one name.
 func describeFeature(manifest *dataset.Manifest, feature *dataset.Feature) string {
 	if feature.From == nil {
 		return fmt.Sprintf("column %q", feature.Name)

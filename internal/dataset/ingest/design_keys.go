@@ -62,7 +62,8 @@ func (s *survey) specNames(column string) bool {
 	})
 }
 
-// findAtoms lists the parts that keys can be made of.
+// findAtoms lists the parts that keys can be made of: categories and exact ids as they are, numbers and times as
+// ranges.
 func (p *designer) findAtoms() {
 	for i := range p.columns {
 		c := &p.columns[i]
@@ -161,7 +162,7 @@ func (p *designer) atomOf(i int, word string) (int, error) {
 	return found, nil
 }
 
-// search prepares a search on the sample's rows.
+// search prepares a search for keys on the sample's rows, with the order that the spec wants of statistics.
 func (p *designer) search(options Options) *encode.Search {
 	s := &encode.Search{Label: p.sample.labels[:p.rows], Binary: p.sample.binary, Threads: options.Threads,
 		Learner: options.Learner}

@@ -53,7 +53,8 @@ func (s *store) putTexts(texts []string, chosen []chosen, n int) {
 	}
 }
 
-// copyText returns a copy of a text.
+// copyText returns a copy of a text. Of a long one there is one copy for all rows, and one above s.longest is replaced
+// by a stand-in that tells it from others.
 func (s *store) copyText(text string) string {
 	if s.longest > 0 && len(text) > s.longest {
 		return standIn(text, s.longest)

@@ -129,7 +129,8 @@ func (p *pass) checkTrain() error {
 	return nil
 }
 
-// writeBatch writes one batch into the files.
+// writeBatch writes one batch into the files: bins by column in parallel, then the rows of each split; it also counts
+// what tonight's record and the statistics of ids need.
 func (p *pass) writeBatch(batch *table.Batch) error {
 	s := p.survey
 	if err := p.dealRows(batch); err != nil {

@@ -73,7 +73,8 @@ func (r *ripener) rowTime(batch *table.Batch, values *dataset.Values, i int) (fl
 	return x, nil
 }
 
-// keepRipe returns a batch of only the ripe rows.
+// keepRipe returns a batch of only the rows whose labels are final by r.until, and notes the range of their times. A
+// nil ripener keeps all.
 func (r *ripener) keepRipe(batch *table.Batch) (*table.Batch, error) {
 	if r == nil {
 		return batch, nil

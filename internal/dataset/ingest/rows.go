@@ -34,7 +34,8 @@ func (c *cleanRows) eachBatch(ctx context.Context, first bool, fn func(*table.Ba
 	}, progress)
 }
 
-// clean returns a batch of the rows that stay.
+// clean returns a batch of the rows that stay: those whose label is final and not missing, and of the negative ones the
+// share that the spec keeps. The first pass also counts what it leaves out.
 func (c *cleanRows) clean(batch *table.Batch, first bool) (*table.Batch, error) {
 	final, err := c.ripe.keepRipe(batch)
 	if err != nil {

@@ -107,7 +107,8 @@ func divideRows(rows int, shares [4]float64) (out [4]int) {
 	return out
 }
 
-// placeClass is the split of row i.
+// placeClass is the split of row i in a split by classes: by a hash of the row, at bounds that give each class its
+// shares: exact ones for a class of at most rankedRows rows, the spec's for others.
 func (s *splitter) placeClass(batch *table.Batch, label *dataset.Values, i int) (split uint8, err error) {
 	name, err := s.labels.classOf(batch, label, i)
 	if err != nil {

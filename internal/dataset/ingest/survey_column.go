@@ -77,7 +77,8 @@ func (s *columnSurvey) observe(batch *table.Batch, values *dataset.Values, sampl
 	s.sample.copyChosen(values, sample)
 }
 
-// countLevels counts the levels of a batch.
+// countLevels counts the levels of a batch, by hash and up to a bound; not at all of a column that cannot get
+// statistics.
 func (s *columnSurvey) countLevels(values *dataset.Values) {
 	if s.levels == nil {
 		return
@@ -338,7 +339,8 @@ func (s *columnSurvey) kind() (dataset.Kind, dataset.Why, error) {
 	return kind, why, err
 }
 
-// conclude derives the column's kind from its contents.
+// conclude derives the column's kind from its contents, and says why it is that. What the spec forces comes first, then
+// the table's own type, and texts are decided by their forms.
 func (s *columnSurvey) conclude() (dataset.Kind, dataset.Why, error) {
 	c := s.feature.column
 	switch {
@@ -498,7 +500,8 @@ func (s *columnSurvey) nextLevels(first *built, counts map[string]int64, room in
 	return f
 }
 
-// makeBins makes the bins of a numeric feature.
+// makeBins makes the bins of a numeric feature or one of times from the sample, at most room of them. Its range is that
+// of all rows.
 func (s *columnSurvey) makeBins(feature *built, sample *dataset.Values, room int, scratch *builder) error {
 	c := cell.NewNumbers(feature.Name, feature.Kind, s.markers)
 	numbers, buf, err := c.Numbers(sample, scratch.numbers)

@@ -42,7 +42,8 @@ const (
 	fewRows   = 1000
 )
 
-// warnings reports what is worth knowing about one feature.
+// warnings reports what is worth knowing about one feature: nothing present, one value, an id, or one that gives the
+// label away. Leaks are looked for only with leakRows rows or more.
 func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, label dataset.LabelKind,
 	folds *folded) []dataset.Warning {
 	var out []dataset.Warning

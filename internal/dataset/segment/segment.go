@@ -267,7 +267,7 @@ func Hash(v *dataset.Values, i int) uint64 {
 	return uint64(v.Int[i])
 }
 
-// hashOfText is Hash of the value that has this text.
+// hashOfText is Hash of the value of that type which the text stands for; false if it stands for none.
 func hashOfText(kind dataset.Type, text string) (uint64, bool) {
 	switch kind {
 	case dataset.Text:

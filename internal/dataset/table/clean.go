@@ -50,7 +50,8 @@ func (c *cleanReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// readMore reads and checks the next bytes.
+// readMore reads and checks the next bytes. A character that is cut off waits for the next call; what follows the good
+// text, an error or the end, is kept in c.err until that has been passed on.
 func (c *cleanReader) readMore() {
 	if c.buf == nil {
 		c.buf = make([]byte, cleanBytes)

@@ -176,7 +176,8 @@ func (s *csvSource) read(ctx context.Context, q request) error {
 	}
 }
 
-// fillBatch reads the next rows into b.
+// fillBatch reads the next rows into b, up to q.rows or batchBytes of text; at the end of the file b has fewer, or
+// none.
 func (r *csvReader) fillBatch(b *Batch, q request) error {
 	b.clear(len(q.places))
 	for begin := r.csv.InputOffset(); b.Rows < q.rows && r.csv.InputOffset()-begin < batchBytes; {
@@ -213,7 +214,7 @@ type textFile struct {
 	closes []func() error
 }
 
-// openText opens a text file that begins with head.
+// openText opens a text file, whose first bytes, head, tell whether it is compressed, and how.
 func openText(file File, head string) (*textFile, error) {
 	f, err := file.open()
 	if err != nil {

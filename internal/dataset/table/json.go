@@ -111,7 +111,7 @@ func (j *JSON) Value(key string) (JSONValue, error) {
 	return JSONValue{}, j.Broken(key, "a value")
 }
 
-// skipNested moves behind an object or a list.
+// skipNested moves behind an object or a list, which may be nested at most j.Deep deep; key is for messages.
 func (j *JSON) skipNested(key string) error {
 	d := json.NewDecoder(strings.NewReader(j.Text[j.At:]))
 	d.UseNumber()

@@ -146,7 +146,7 @@ func (s *jsonlSource) read(ctx context.Context, q request) error {
 	return err
 }
 
-// eachLine passes every line that is not empty.
+// eachLine passes every line that is not empty; l is the same each time. A line may have maxRecord bytes.
 func (s *jsonlSource) eachLine(ctx context.Context, use func(*jsonLine) error) error {
 	t, err := openText(s.file, s.head)
 	if err != nil {
@@ -198,7 +198,8 @@ func (l *jsonLine) failHere(key, format string, args ...any) error {
 	return l.fail(key, "character %d: "+format, append([]any{utf8.RuneCountInString(l.Text[:l.At]) + 1}, args...)...)
 }
 
-// eachKey passes the keys and values of the line's object.
+// eachKey passes the keys and values of the line's object. A key that is there twice, and anything behind the object,
+// is an error.
 func (l *jsonLine) eachKey(use func(key string, v JSONValue) error) error {
 	l.At = 0
 	switch l.Text[0] {

@@ -49,7 +49,7 @@ func (c *parquetColumn) beginChunk(r io.ReaderAt, size int64, meta *metadata.Col
 	return c.pages.beginChunk(r, size, meta, writer, rows)
 }
 
-// read fills out with the next n values.
+// read fills out with the next n values, from as many pages as they take.
 func (c *parquetColumn) read(n int, out *dataset.Values) error {
 	c.kind.makeRoom(out, n)
 	for at := 0; at < n; {

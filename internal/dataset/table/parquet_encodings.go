@@ -59,7 +59,7 @@ func (r *runs) beginRun() error {
 	return nil
 }
 
-// read fills out with the next numbers.
+// read fills out with the next numbers, from runs of one number and runs of packed ones. Too few are an error.
 func (r *runs) read(out []uint32) error {
 	for len(out) > 0 {
 		if r.left == 0 {

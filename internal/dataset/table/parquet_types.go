@@ -43,7 +43,7 @@ const (
 // maxIntDigits is how many decimal digits always fit an int64.
 const maxIntDigits = 18
 
-// kindOf derives the kind from physical and logical type.
+// kindOf derives the kind from physical and logical type. A width of 0 is of texts, each with its own length.
 func kindOf(c *schema.Column) kind {
 	k := logicalKind(c)
 	k.physical = c.PhysicalType()
@@ -314,7 +314,7 @@ func readInt96(v []byte) (micros int64, msg string) {
 	return days*microsOfDay + micros, ""
 }
 
-// readHalf is an IEEE 754 half-precision number.
+// readHalf is the value of an IEEE 754 half-precision number: a sign, five bits of exponent and ten of fraction.
 func readHalf(b uint16) float64 {
 	sign := 1.0
 	if b>>15 == 1 {
@@ -335,7 +335,8 @@ func readHalf(b uint16) float64 {
 	return sign * math.Ldexp(1024+fraction, exponent-25)
 }
 
-// decimal reads a big-endian two's complement number.
+// decimal reads a big-endian two's complement number into row i of out. msg says what is wrong with it, and is empty if
+// nothing is; digits that a float does not have are rounded.
 func (k kind) decimal(v []byte, i int, out *dataset.Values) (msg string) {
 	if len(v) > 64 {
 		return fmt.Sprintf("a decimal of %d bytes", len(v))

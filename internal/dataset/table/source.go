@@ -45,7 +45,8 @@ func Expand(pattern string) ([]File, error) {
 	return ExpandPlace(source.Places(time.Time{})[0])
 }
 
-// ExpandPlace is Expand for a place of a source.
+// ExpandPlace is Expand for a place of a source. A name that exists is taken as it is, even if it could be a glob. No
+// file is an error of kind NotFound.
 func ExpandPlace(place dataset.Place) ([]File, error) {
 	l := lister{fixed: place.Fixed}
 	info, err := os.Stat(place.Pattern)
@@ -113,7 +114,7 @@ type lister struct {
 	files []File
 }
 
-// addPath adds a file, or those of a folder.
+// addPath adds a regular file, or the tables in and below a folder. Folders NAME=VALUE in its path are columns.
 func (l *lister) addPath(path string, info fs.FileInfo) error {
 	if info.IsDir() {
 		l.root = path
@@ -136,7 +137,8 @@ func (l *lister) addPath(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// visit adds what a search finds below a folder.
+// visit adds a table that a search finds below a folder. What is hidden is passed over; a link is followed to a file,
+// and to a folder it is an error rather than left out in silence.
 func (l *lister) visit(path string, e fs.DirEntry, err error) error {
 	switch {
 	case err != nil:
@@ -216,7 +218,7 @@ func (f *File) open() (io.ReadCloser, error) {
 	return os.Open(f.Path)
 }
 
-// readHead reads the first bytes of a file.
+// readHead reads the first 128 bytes of a file, or all of a shorter one; an empty file is an error.
 func readHead(f File) (string, error) {
 	r, err := f.open()
 	if err != nil {

@@ -346,7 +346,8 @@ func removeWords(words, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(words), func(w string) bool { return is[w] })
 }
 
-// Find returns the places of columns that can be read.
+// Find returns the places of columns, in the order of the names. One that is missing or cannot be read is an error;
+// names that are missing are all told, with the columns that there are.
 func (t *Table) Find(names ...string) ([]int, error) {
 	places := make([]int, len(names))
 	lacks := false

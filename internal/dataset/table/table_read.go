@@ -60,7 +60,7 @@ func (t *Table) Read(ctx context.Context, names []string, rows int, fn func(*Bat
 	return t.produce(ctx, places, rows, func() *Batch { return b }, use)
 }
 
-// Empty reports whether files have no rows at all.
+// Empty reports whether files have no rows at all. It reads no further than the first row.
 func Empty(ctx context.Context, files []File) (bool, error) {
 	t, err := Open(files, Options{Threads: 1})
 	if err != nil || len(t.columns) == 0 {

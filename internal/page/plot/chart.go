@@ -153,7 +153,8 @@ type frame struct {
 	x, y                     scale
 }
 
-// newFrame draws the grid of a chart with two axes.
+// newFrame draws the grid of a chart with two axes: lines across, numbers below of which none lies on another, and
+// names.
 func newFrame(c *Chart, x, y Axis) *frame {
 	f := &frame{left: 52, right: c.W - 14, top: 26, bottom: c.H - 38}
 	f.x = scale{x, f.left, f.right}

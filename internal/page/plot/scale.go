@@ -135,7 +135,8 @@ func (s scale) at(v float64) float64 {
 	return s.from + min(1, max(0, (v-low)/(high-low)))*(s.to-s.from)
 }
 
-// say is the text of a value.
+// say is the text beside a tick: a category by its number, and otherwise the value with as many digits as tell
+// neighbours apart.
 func (s scale) say(v float64) string {
 	if s.zero && v <= s.Low*(1+1e-9) {
 		return "0"
@@ -155,7 +156,8 @@ func (s scale) say(v float64) string {
 	return ""
 }
 
-// placeTicks are about n round numbers within the axis.
+// placeTicks are about n round numbers within the axis; of categories every so manieth, of a logarithmic axis powers
+// and parts of ten. An axis that begins at zero has it first.
 func (s scale) placeTicks(n int) []float64 {
 	if s.Categories != nil {
 		every := max(1, (len(s.Categories)+2*n-1)/(2*n))

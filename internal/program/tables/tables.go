@@ -23,7 +23,8 @@ type Screen struct {
 	Colour bool
 }
 
-// On is the screen of a program.
+// On is the screen of a program: as wide as the terminal, or as COLUMNS says elsewhere, and in colour where a terminal
+// has it and nobody has said no. Width 0 is no limit.
 func On(w program.World) Screen {
 	s := Screen{Output: w.Out}
 	set := func(name string) string {

@@ -148,7 +148,8 @@ func (b *Bill) USD(v float64) string {
 	return plot.USD.Format(v)
 }
 
-// Rows are what the sweep has cost, and for what, in words.
+// Rows are what the sweep has cost, and for what, in words: the total, its parts, and what was saved, empty if nothing
+// was.
 func (b *Bill) Rows() [][2]string {
 	lost, saved := b.USD(b.LostCost), ""
 	if b.Interrupted > 0 {

@@ -298,7 +298,8 @@ func (h *holders) openSweep(ctx context.Context, s *sweepstore.Sweep, w sweepsto
 	return p, []string{"open"}, nil
 }
 
-// lookAtDatasets checks every version of every dataset.
+// lookAtDatasets checks every version of every dataset: what holds it, and if nothing does, why it may go. One that is
+// used counts as young from its last use.
 func (h *holders) lookAtDatasets(ctx context.Context, q Request) ([]Item, error) {
 	versions := map[string][]*Item{} // by the dataset's name
 	for a, err := range q.Datasets.List(ctx, sweep.DatasetVersions("")) {

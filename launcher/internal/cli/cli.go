@@ -162,7 +162,8 @@ type cloud struct {
 const remedy = "run it where `launcher fit` has run, with what `terraform output` prints or, to begin in a new " +
 	"folder of this machine, as `COPPICE_LOCAL=coppice-data launcher stage DATASET.yaml`"
 
-// withCloud opens the cloud, calls use and closes it.
+// withCloud opens the cloud, calls use and closes it. A command that belongs to the local cloud is run in that instead,
+// as a whole.
 func (w *Setup) withCloud(ctx context.Context, use func() error) (err error) {
 	c := &cloud{}
 	if folder := w.takesLocal(); folder != "" {

@@ -124,7 +124,7 @@ func runPredict(ctx context.Context, w *Setup, f predictFlags) error {
 	})
 }
 
-// predictWith scores the table with a version.
+// predictWith scores the table with a version, and warns of columns with more missing or unseen values than is usual.
 func predictWith(ctx context.Context, w *Setup, r *registry.Registry, v registry.Version, f predictFlags) error {
 	s, err := scorer.OpenMapped(ctx, r, v, w.levelsCache())
 	if err != nil {
@@ -160,7 +160,7 @@ func predictWith(ctx context.Context, w *Setup, r *registry.Registry, v registry
 	})
 }
 
-// predict scores local files, or those of a bucket.
+// predict scores local files, or those of a bucket that are not scored yet, for which a cloud has to be open.
 func (w *Setup) predict(ctx context.Context, q predict.Request) (*predict.Result, error) {
 	if !dataset.InBucket(q.In) {
 		return predict.Run(ctx, q)

@@ -57,7 +57,8 @@ Coppice may grow other trees, and then the report names both builds.`,
 	return cmd
 }
 
-// trainAgain trains the version on this machine.
+// trainAgain trains the version on this machine, on the dataset in a folder or, without one, on a temporary copy of the
+// bucket's.
 func trainAgain(ctx context.Context, w *Setup, o plan.Provenance, f reproduceFlags) (*reproduce.Report, error) {
 	q, err := reproduce.Read(ctx, w.registry, o)
 	if err != nil {

@@ -198,7 +198,8 @@ func (f stageFlags) newestDay(w *Setup, spec *dataset.Spec) (time.Time, error) {
 	return day, nil
 }
 
-// destination returns the destination that --out names.
+// destination returns the destination that --out names: a folder, a bucket or a folder in one; the deployment's
+// datasets bucket if it is empty.
 func (c *cloud) destination(out string) (stager.Destination, error) {
 	switch {
 	case out == "":

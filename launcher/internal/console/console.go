@@ -164,7 +164,8 @@ func onlyFor(hosts []string, next http.Handler) http.Handler {
 	})
 }
 
-// servePage serves a page that is made for the request.
+// servePage serves a page that is made for the request, one at a time, since what they are read from is not safe for
+// concurrent use.
 func (c *Console) servePage(read func(context.Context, *http.Request) (report.AnyPage, error)) http.HandlerFunc {
 	write := func(r *http.Request) ([]byte, error) {
 		if err := c.made.Acquire(r.Context(), 1); err != nil {

@@ -140,7 +140,8 @@ const (
 // servicePattern matches the service in the URL of an error of cloud/inspect.
 var servicePattern = regexp.MustCompile(`https://([a-z0-9-]{1,63}\.googleapis\.com)(?:/|$)`)
 
-// cannot adds the finding of a check that was not possible.
+// cannot adds the finding of a check that was not possible, and what would make it possible: a service to enable, or
+// another login.
 func (d *Doctor) cannot(check, where string, err error) {
 	var denied *cloud.PermissionError
 	if errors.Is(err, cloud.ErrNotImitated) {
@@ -290,7 +291,8 @@ func (d *Doctor) topics(ctx context.Context) {
 	}
 }
 
-// images checks that the machines' images exist.
+// images checks that the machines' images exist: without the task's no sweep runs, without the launcher's no table is
+// staged in the cloud.
 func (d *Doctor) images(ctx context.Context) {
 	for _, i := range []struct {
 		reference string

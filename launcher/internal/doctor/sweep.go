@@ -96,7 +96,7 @@ func (d *Doctor) wantedMachine(m sweep.Machine, i int) machine {
 	return w
 }
 
-// dataset reads the manifest; it returns nil if it cannot.
+// dataset reads the manifest and reports whether it is staged; it returns nil if it cannot be read.
 func (d *Doctor) dataset(ctx context.Context, ref string) *dataset.Manifest {
 	const stage = "launcher stage dataset.yaml"
 	m, err := stager.Resolve(ctx, d.Datasets, ref)

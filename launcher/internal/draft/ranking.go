@@ -35,7 +35,8 @@ func (q *Request) setGroup() error {
 	return nil
 }
 
-// decideGrades decides what the label of an order means.
+// decideGrades decides what the label of an order means: whole numbers from 0 are grades. Anything else is an error
+// that says what to do.
 func (d *Draft) decideGrades(q Request, l *labels) (spec string, err error) {
 	if len(l.texts) > 0 {
 		return "", problem.New(problem.Input, "--label %s: rows of a %s are ordered by grades, whole numbers from 0 "+
@@ -109,7 +110,8 @@ func (s *seen) checkOrder(q Request) error {
 		humanize.Comma(s.column(q.Group).distinct.n()), q.Label, fewestQueries)
 }
 
-// queryParts decides the shares of a split by groups.
+// queryParts decides the shares of a split by groups, by how many of them have rows to order: of few, the metrics would
+// say nothing of a small part.
 func (d *Draft) queryParts(q Request, s *seen) string {
 	n := len(s.queries.differ)
 	d.found("split", "by %s: its rows stay together (%s values, %s of them with rows of different %s)", q.Group,

@@ -102,7 +102,7 @@ func Run(q Request) (*Report, error) {
 	return report, nil
 }
 
-// predict selects the rows and predicts them.
+// predict selects at most r.Most rows, evenly spaced, and predicts them.
 func (r *run) predict() error {
 	sample, t := r.Rows.Sample, r.Rows.Targets
 	if len(sample.Row) == 0 {

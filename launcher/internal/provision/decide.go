@@ -48,7 +48,8 @@ func countPresent(p *sweep.Plan, n int, s engine.JobStatus) int {
 	return z.Machines(s.Tasks.Waiting)
 }
 
-// describeMachines describes those of the plan's job n.
+// describeMachines says how many machines the plan's job n has, why not more, and what comes next; nothing but the
+// numbers if all are there.
 func describeMachines(p *sweep.Plan, n int, s engine.JobStatus) *Machines {
 	z := p.Placed(n).Sizing
 	m := &Machines{Running: countPresent(p, n, s), Planned: z.Machines(0), Since: s.Created, Said: s.Lacked}

@@ -356,6 +356,7 @@ func (q *Estimator) makeOffer(w *work, machine machines.Type, sizing sweep.Sizin
 
 	o.with = func(final int) *Offer { return q.makeOffer(w, machine, sizing, disks, final) }
 
+	// Seconds: until the first trial starts, a trial's, and the final training's.
 	lead := q.Startup.Seconds() + float64(sizing.DatasetBytes)/q.Download
 	o.Lead = sweep.Range{Low: lead / 2, Expected: lead, High: 2 * lead}
 	o.Trial = sweep.Range{Low: w.mean * w.low, Expected: w.mean, High: w.mean * w.high}
@@ -368,6 +369,8 @@ func (q *Estimator) makeOffer(w *work, machine machines.Type, sizing sweep.Sizin
 		o.Refit = &sweep.Range{Low: refit * w.low, Expected: refit, High: refit * w.high}
 		o.refitPace = refit / max(w.finalAsTrial, 1e-9)
 	}
+
+	// All trials', part after part: as expected, and if none is stopped early.
 	training, toTheEnd := 0.0, 0.0
 	for _, seconds := range w.expected {
 		training += makespan(seconds, sizing.Tasks)
@@ -377,6 +380,8 @@ func (q *Estimator) makeOffer(w *work, machine machines.Type, sizing sweep.Sizin
 		toTheEnd += makespan(seconds, sizing.Tasks)
 	}
 	o.least = (training + refit) * w.low
+
+	// Hours and cost, on demand and on Spot; without a price there is no cost.
 	for _, spot := range []bool{false, true} {
 		s := o.Side(spot)
 		s.Hours = sweep.Range{

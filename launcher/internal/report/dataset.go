@@ -125,7 +125,8 @@ func (d *Pages) records(ctx context.Context, name, version string, most int,
 	return records, more, nil
 }
 
-// record reads one record, unless it is cached.
+// record reads one record, unless it is cached. A damaged one says why; what pages do not show is dropped, since many
+// records stay in memory.
 func (d *Pages) record(ctx context.Context, name string, attrs blob.Attrs) (kept, error) {
 	if k, ok := d.nights[attrs.Name]; ok && k.generation == attrs.Generation {
 		return k, nil

@@ -22,7 +22,8 @@ func (d *Pages) Model(ctx context.Context, name string) (*page.Model, error) {
 	return m, d.Nights(ctx, m)
 }
 
-// versions reads a model's versions, moves and features.
+// versions reads a model's versions, moves and features. What cannot be read is a note on the page rather than an
+// error, unless nothing can.
 func (d *Pages) versions(ctx context.Context, name string) (*page.Model, error) {
 	reg := d.Registry
 	versions, err := reg.Versions(ctx, name)

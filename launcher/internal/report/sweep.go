@@ -66,7 +66,7 @@ type read struct {
 	points []sweep.CurvePoint
 }
 
-// OpenSweep reads a sweep's plan. One that does not exist is a *follow.NotFoundError.
+// OpenSweep reads a sweep's plan; the error of one that does not exist is of kind NotFound.
 func OpenSweep(ctx context.Context, sweeps blob.Store, reg *registry.Registry, id sweep.ID) (*SweepReader, error) {
 	f, err := sweepview.Open(ctx, sweeps, id)
 	if err != nil {
@@ -147,7 +147,7 @@ func (s *SweepReader) readCurves(ctx context.Context, l sweepstore.Listing) erro
 	return nil
 }
 
-// assembleView puts together what has been read.
+// assembleView puts together what has been read of the sweep, l its ledger and b its bill. It reads nothing more.
 func (s *SweepReader) assembleView(state sweepview.State, l *ledger.Ledger, b *bill.Bill) *page.Sweep {
 	p := s.follow.Plan
 	v := &page.Sweep{ID: string(p.Sweep), Model: p.Spec.Model, Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
@@ -207,7 +207,7 @@ func nameState(s sweepview.State) string {
 	return "running"
 }
 
-// trialRow is one trial as the page shows it.
+// trialRow is one trial as the page shows it; r is nil while it has no result. What is not known of it is NaN.
 func (s *SweepReader) trialRow(t sweep.Trial, r *sweep.Result, listed sweepstore.Listed, cost bill.TrialCost,
 	params *page.Differing, state sweepview.State) page.TrialRow {
 	out := page.TrialRow{Number: t.Number, Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(),

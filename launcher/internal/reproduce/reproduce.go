@@ -152,7 +152,8 @@ func (q Recipe) trainTrial(ctx context.Context, table *fit.Table, m *dataset.Man
 	return table.Train(ctx, request)
 }
 
-// parameters are those that the trial was trained with.
+// parameters are those that the trial was trained with: the plan's or, of an open trial and a refit, those of its
+// result.
 func parameters(q Recipe) (gbt.Params, error) {
 	p := q.Plan
 	if q.Trial < 0 || q.Trial >= len(p.Trials) {
@@ -323,7 +324,8 @@ func compare(name string, was, is []byte, had, has bool) Remade {
 	return f
 }
 
-// treesApart says in which tree two models diverge.
+// treesApart says in which tree two models diverge, and whether in its splits or in its leaf values alone; texts that
+// are no models are compared by lines.
 func treesApart(was, is []byte) string {
 	a, errA := gbt.ReadModel(bytes.NewReader(was))
 	b, errB := gbt.ReadModel(bytes.NewReader(is))

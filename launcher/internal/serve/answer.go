@@ -292,7 +292,7 @@ func jsonText(text string) string {
 	return string(out)
 }
 
-// appendRows appends a list with an object for each row.
+// appendRows appends a list with an object for each row: of several classes, the likeliest and the probability of each.
 func (a *scored) appendRows(out []byte) []byte {
 	k := len(a.m.classes)
 	out = append(out, '[')

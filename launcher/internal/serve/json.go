@@ -93,7 +93,8 @@ type placed struct {
 	at  int
 }
 
-// readRows reads the rows and returns how many there are.
+// readRows reads the rows and returns how many there are; more than r.limit are an error. The first row tells how much
+// room the others take.
 func (r *instances) readRows() (int, error) {
 	if r.Peek() != '[' {
 		return 0, r.Broken("", `a list of objects under "instances"`)
@@ -135,7 +136,8 @@ func (r *instances) readRows() (int, error) {
 	}
 }
 
-// readCell reads the value of a key of the current row.
+// readCell reads the value of a key of the current row. A key that the model does not need is only checked; one that is
+// there twice is an error, and so is a nested value.
 func (r *instances) readCell(key string) error {
 	// Where the column is: in most rows, behind the key that came before it in the row before.
 	var place int
@@ -205,7 +207,7 @@ func numberOf(v table.JSONValue) (float64, bool) {
 	return cell.ParseForced(v.Text)
 }
 
-// padColumn fills a column up to so many rows with nulls.
+// padColumn fills a column up to so many rows with nulls, for rows that lack its key.
 func (r *instances) padColumn(place, rows int) {
 	v := &r.columns.batch.Columns[place]
 	r.last[place] = rows

@@ -86,7 +86,7 @@ type StageBar struct {
 	told  time.Time // when its last line was written
 }
 
-// Report shows how far a step has come.
+// Report shows how far a step has come: on a terminal in one line, elsewhere when it begins, and then every tellEvery.
 func (b *StageBar) Report(step stager.Step, done, total int64) {
 	if b.Quiet {
 		return

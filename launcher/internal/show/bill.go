@@ -50,7 +50,8 @@ func (w Printer) Bill(b *bill.Bill, rows int) {
 	}
 }
 
-// quoted compares the quote with the actual cost.
+// quoted compares the quote with the actual cost, and says which speed the next quote should assume if this one was
+// clearly another. rows are those trained on.
 func (w Printer) quoted(b *bill.Bill, rows int) {
 	q := b.Quote
 	if q == nil {

@@ -169,7 +169,7 @@ func (v *SweepProgress) describeEnd(row sweep.Row) string {
 	return how
 }
 
-// ended is what a trial has come to.
+// ended says in a line what a trial has come to: its score, trees and time or, if it has no score, why.
 func ended(metric string, r *sweep.Result) string {
 	if why := FirstLine(r.Reason); r.Status != sweep.StatusDone && strings.HasPrefix(why, r.State()) {
 		return why

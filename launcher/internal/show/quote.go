@@ -83,7 +83,8 @@ func machineLine(m sweep.Machine, r *quote.Recommended) string {
 	return line
 }
 
-// assumptions are what an offer rests on.
+// assumptions are what an offer rests on, as pairs of what and how much: the first offer's speed and times, and the
+// prices of all.
 func assumptions(q *quote.Estimator, c *quote.Comparison) (pairs [][2]string) {
 	add := func(what, format string, args ...any) {
 		pairs = append(pairs, [2]string{what, fmt.Sprintf(format, args...)})

@@ -99,7 +99,8 @@ func tooManyFiles() error {
 			"larger ones, or name a part of them", table.MaxFiles)
 }
 
-// findIn adds the files of a place.
+// findIn adds the files of a place: those of this machine, a bucket's objects with their checksums, or what a query
+// selects. A place without any is an error.
 func (s *Stager) findIn(ctx context.Context, place dataset.Place, src *source) error {
 	if place.Query != "" {
 		return s.lookAt(ctx, place, src)

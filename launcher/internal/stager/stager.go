@@ -320,7 +320,8 @@ func (s *Stager) progress(step Step) func(done, total int64) {
 	}
 }
 
-// intoBucket stages in the workspace and uploads.
+// intoBucket stages in the workspace and uploads: files first, then the manifest, which makes a version complete, and
+// last the pointers by which it is found. So a failure leaves nothing half.
 func (s *Stager) intoBucket(ctx context.Context, spec *dataset.Spec, src *source, dst Destination,
 	fingerprint string, work *workspace) (*Staged, error) {
 	record, past, err := s.readPastNights(ctx, spec, dst)
