@@ -197,7 +197,7 @@ func CheckParam(name string, value any) error {
 // setValue sets the parameter's field; an error says what was expected, and the field then means nothing.
 func (s *paramSpec) setValue(p *Params, value any) error {
 	var err error
-	x := 0.0
+	var x float64
 	switch field := s.field(p).(type) {
 	case *string:
 		v, ok := value.(string)
