@@ -12,7 +12,7 @@ var ceilings = map[string]int{
 	"aggregator":                   15,
 	"aggregator/command":           87,
 	"aggregator/internal/cli":      262,
-	"aggregator/internal/conclude": 3934,
+	"aggregator/internal/conclude": 3937,
 	"aggregator/internal/judge":    898,
 	"bench/gauge":                  596,
 	"container/roots":              35,
@@ -34,7 +34,7 @@ var ceilings = map[string]int{
 	"internal/dataset/cell":        2725,
 	"internal/dataset/datasettest": 237,
 	"internal/dataset/encode":      3282,
-	"internal/dataset/ingest":      6362,
+	"internal/dataset/ingest":      6364,
 	"internal/dataset/segment":     287,
 	"internal/dataset/table":       4396,
 	"internal/engine":              123,
@@ -64,7 +64,7 @@ var ceilings = map[string]int{
 	"internal/slurm":               624,
 	"internal/strictjson":          308,
 	"internal/strictyaml":          765,
-	"internal/sweep":               5169,
+	"internal/sweep":               5170,
 	"internal/sweepstore":          1440,
 	"internal/team":                1318,
 	"internal/telemetry":           216,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_706
+const maxLines = 110_712
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

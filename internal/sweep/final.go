@@ -195,7 +195,8 @@ func (s *Spec) Bag() int {
 	return max(1, s.Ensemble.Bag)
 }
 
-// checkEnsemble refuses a bag that is too large, or in a sweep without the final training that makes its models.
+// checkEnsemble refuses a bag that is too large, or in a sweep without the final training that makes its models. A bag
+// of one is always right.
 func (s *Spec) checkEnsemble(doc *strictyaml.Document, _ Vocabulary) error {
 	e := s.Ensemble
 	switch {

@@ -259,7 +259,8 @@ func (f *final) agreeRaw(w *winner, h *holdout, name string) error {
 	return noWorse(sampled, name, own, judged, "raw test rows with statistics over all rows")
 }
 
-// noWorse compares the final model's loss on test rows with the winner's.
+// noWorse returns an error if the final model's metric on rows it has seen is not defined, or more than finalLoss times
+// worse than the winner's, which has not seen them.
 func noWorse(h *holdout, name string, own, judged []float64, on string) error {
 	var loss [2]float64
 	for i, pred := range [][]float64{own, judged} {

@@ -37,7 +37,8 @@ const (
 	maxLevels   = 3 << 30
 )
 
-// readHoldout returns a *dataError if the dataset is at fault.
+// readHoldout reads what the winner is judged by: the manifest, the encoded sample, and the targets of the calibration
+// and test rows. A *dataError says that the dataset is at fault, such as by a sample without any of these rows.
 func (a *Aggregator) readHoldout(ctx context.Context, p *sweep.Plan) (*holdout, error) {
 	prefix := sweep.DatasetDir(p.Dataset.Name, p.Dataset.Version)
 	h := &holdout{}
@@ -107,7 +108,8 @@ func usualInputs(e *dataset.Encoding, levels *dataset.Levels, h *holdout) (*cell
 	return encoder.CountSample(h.sample)
 }
 
-// readPart reads a part's targets and locates its rows in the sample.
+// readPart reads a part's targets, and finds which of its rows the sample has; no places if the sample is of another
+// split.
 func (a *Aggregator) readPart(ctx context.Context, prefix string, h *holdout, part sweep.Rows) (dataset.Targets,
 	[]place, error) {
 	data, err := a.readFile(ctx, prefix, h.manifest, dataset.TargetsFile(part.Split), maxTargets)

@@ -151,7 +151,7 @@ type origin struct {
 	changed  bool            // a person has accepted that the night began a change that lasts
 }
 
-// originOf returns a version's origin; nil if it is not known.
+// originOf returns a version's origin, which it reads once; nil if the registry has no usable manifest of the dataset.
 func (m *match) originOf(ctx context.Context, v registry.Version) (*origin, error) {
 	if o, known := m.origins[v.Number]; known {
 		return o, nil

@@ -334,7 +334,8 @@ func (l *labeler) hasClasses() bool {
 		len(l.texts) > 2 && len(l.numbers) == 0 && l.info.Kind == "" && l.spec.Sample.Negatives == 0
 }
 
-// setClasses names the classes that the column holds, in their order.
+// setClasses names the classes that the column holds: numbers first, in their order, then texts. Too many, or a name
+// that is too long, is an error.
 func (l *labeler) setClasses(fail func(string, ...any) error) error {
 	names := slices.Collect(maps.Keys(l.texts))
 	if len(names) > dataset.MaxClasses {

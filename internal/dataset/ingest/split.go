@@ -238,7 +238,8 @@ func (s *splitter) axis() *axis {
 	return s.asNumber
 }
 
-// resolveTime cuts the axis into splits, and each of these into folds.
+// resolveTime cuts the axis into splits near their shares, and each of these into folds, and counts their rows. Every
+// split that has a share gets at least one time; fewer times than splits are an error.
 func (s *splitter) resolveTime(counts *[4]int64) error {
 	a := s.axis()
 	if a != s.asTime {

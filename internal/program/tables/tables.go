@@ -266,8 +266,8 @@ func (t *Table) leftOut(columns []column, wrapped int) int {
 	return -1
 }
 
-// render draws these columns; folded ones have headers over several lines, and column wrapped takes what is left of the
-// width.
+// render draws these columns; folded ones have headers over several lines, and the column at index wrapped, -1 for
+// none, takes the width rest.
 func (t *Table) render(columns []column, folded bool, wrapped, rest int) {
 	drawn := table.NewWriter()
 	drawn.SetStyle(table.StyleLight)
