@@ -46,7 +46,7 @@ var ceilings = map[string]int{
 	"internal/machines":            409,
 	"internal/metric":              2630,
 	"internal/must":                36,
-	"internal/nights":              3763,
+	"internal/nights":              4013,
 	"internal/nights/nightstest":   1023,
 	"internal/notify":              555,
 	"internal/page":                2716,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_712
+const maxLines = 110_962
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -46,6 +46,7 @@ type Column struct {
 	Rates     []float64 `json:"rates,omitempty"`
 	Shares    []float64 `json:"shares,omitempty"` // of the rows, by range
 	Peaks     []Peak    `json:"peaks,omitempty"`  // numbers that many rows have
+	Top       Peak      `json:"top,omitzero"`     // the number that most rows have
 
 	// For texts and whole numbers, the most frequent levels; Rest is the share of rows with other levels, RestRate
 	// their mean label, and MissingRate that of rows without a value.
@@ -65,9 +66,10 @@ type Column struct {
 
 	// For numbers, their median by level of the categorical column to which they are tied most: it does not depend on
 	// the mix of levels. Factor is the ratio of these medians to those of the night before.
-	Beside  string   `json:"beside,omitempty"`
-	Middles []Middle `json:"middles,omitempty"`
-	Factor  float64  `json:"factor,omitempty"`
+	Beside  string            `json:"beside,omitempty"`
+	Middles []Middle          `json:"middles,omitempty"`
+	Factor  float64           `json:"factor,omitempty"`
+	Within  map[string]string `json:"within,omitempty"`
 }
 
 // Middle is the median of a column's numbers in rows with one level of another column.
@@ -76,7 +78,7 @@ type Middle struct {
 	Median float64 `json:"median"`
 }
 
-// Peak is a number that at least peakShare of the rows have.
+// Peak is a number, and the share of the rows that have it.
 type Peak struct {
 	Number float64 `json:"number"`
 	Share  float64 `json:"share"`
@@ -180,6 +182,18 @@ func (c *Column) measureNumbers(numbers []float64, labels []float32, share float
 	}
 }
 
+// news is the share of the rows that may have numbers beyond all earlier ones: a fifth where whole numbers are nearly
+// all of a range far from 0, alike often in all of it, names that were given one after the other. A quantity has few
+// rows at its ends.
+func (c *Column) news() float64 {
+	room, half := c.quantile(steps)-c.quantile(0)+1, c.quantile(3*steps/4)-c.quantile(steps/4)
+	if !c.Whole || c.Distinct < 50 || 2*float64(c.Distinct) < room || c.quantile(0) < room ||
+		math.Abs(half/room-0.5) > 0.15 {
+		return 0
+	}
+	return 0.2
+}
+
 // fewNumbers is up to how many distinct numbers a column may be an aggregate by levels of another.
 const fewNumbers = 2000
 
@@ -205,8 +219,12 @@ func (c *Column) measurePeaks(sorted []float64, rows float64, most int) {
 		for to < len(sorted) && sorted[to] == sorted[from] {
 			to++
 		}
-		if share := float64(to-from) / rows; share >= peakShare {
+		share := float64(to-from) / rows
+		if share >= peakShare {
 			c.Peaks = append(c.Peaks, Peak{sorted[from], share})
+		}
+		if share > c.Top.Share {
+			c.Top = Peak{sorted[from], round5(share)}
 		}
 		from = to
 	}

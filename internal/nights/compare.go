@@ -55,7 +55,7 @@ func Compare(ctx context.Context, request Request) ([]Finding, error) {
 		c.last = before[len(before)-1]
 		c.noise = maxStandardErrors / math.Sqrt(max(1, min(tonight.sampled(), c.last.sampled())))
 		for _, check := range []func(){c.checkColumns, c.checkPrints, c.checkVolume, c.checkTimes, c.checkValues,
-			c.checkTies, c.checkLabels} {
+			c.checkTies, c.checkWithin, c.checkLabels} {
 			if ctx.Err() == nil {
 				check()
 			}

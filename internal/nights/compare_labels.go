@@ -6,6 +6,9 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
+
 	"coppice/internal/dataset"
 )
 
@@ -182,6 +185,11 @@ func (c *comparison) checkLabels() {
 	c.checkExtremes()
 	c.checkRate()
 	c.checkSegments()
+	if i := slices.Index(order, CodeScrambled); !slices.ContainsFunc(c.findings, func(f Finding) bool {
+		return f.Level == Blocking && slices.Contains(order[i+1:], f.Code)
+	}) {
+		c.checkFollows()
+	}
 }
 
 // leastRepeated is how many sampled labels must be the same number to be one that stands for something.
@@ -348,4 +356,55 @@ func (c *comparison) fewerRows(by float64) bool {
 	tonight, known := weekChange(c.p)
 	usual := c.learnUsual(weekChange)
 	return known && usual.nights >= 3 && tonight < usual.center-by
+}
+
+// checkFollows looks for columns of many levels whose label rates of earlier nights say nothing of tonight's any more:
+// ids that belong to other rows, or that were numbered anew.
+func (c *comparison) checkFollows() {
+	for i := range c.p.Columns {
+		name := c.p.Columns[i].Name
+		tonight, luck := follows(c.p, c.before, name)
+		var all []float64
+		for n := max(2, len(c.before)-recent); n < len(c.before); n++ { // each night by those before it
+			if slope, apart := follows(c.before[n], c.before[:n], name); apart > 0 {
+				all = append(all, slope)
+			}
+		}
+		if slices.Sort(all); len(all) < 3 || luck == 0 || c.found(name) {
+			continue
+		}
+		if middle := all[len(all)/2]; tonight < min(all[0], 0.35*middle, middle-4*max(luck, stat.StdDev(all, nil))) {
+			c.add(Blocking, CodeScrambled, name, "the label rates of its values on earlier nights say %.0f %% as much "+
+				"of tonight's as they did: do its values belong to other rows, or mean others now?",
+				100*max(0, tonight/middle))
+		}
+	}
+}
+
+// follows is the slope of a night's label rates by level over those of the last nights before it, and its standard
+// error; 0 if fewer than twenty levels are known.
+func follows(p *Profile, before []*Profile, name string) (slope, luck float64) {
+	rows, sums := map[string]float64{}, map[string]float64{}
+	for _, q := range before[max(0, len(before)-witnesses):] {
+		if k := q.column(name); k != nil {
+			for _, l := range k.Levels {
+				rows[l.Text] += l.Share * q.sampled()
+				sums[l.Text] += l.Share * q.sampled() * l.Rate
+			}
+		}
+	}
+	var x, y, weights []float64
+	if k := p.column(name); k != nil {
+		for _, l := range k.Levels {
+			if n := rows[l.Text]; n > 0 {
+				x, y, weights = append(x, sums[l.Text]/n), append(y, l.Rate), append(weights, l.Share)
+			}
+		}
+	}
+	if len(x) < 20 || slices.Max(x) == slices.Min(x) {
+		return 0, 0
+	}
+	_, slope = stat.LinearRegression(x, y, weights, false)
+	mean, apart := stat.Mean(y, weights), stat.MomentAbout(2, x, stat.Mean(x, weights), weights)
+	return slope, math.Sqrt(mean * (1 - mean) / (apart * floats.Sum(weights) * p.sampled()))
 }

@@ -36,8 +36,8 @@ func (c *comparison) checkValues() {
 			}
 		case missing.lo-k.Missing > missing.tolerance()*(0.1+2*missing.spread)+c.noise:
 			c.add(Warning, CodeMissingValues, k.Name,
-				"%s of the values are missing, but at least %s were before: were the gaps filled?", percent(k.Missing),
-				percent(missing.lo))
+				"%s of the values are missing, but at least %s were before: were the gaps filled?",
+				percent(k.Missing), percent(missing.lo))
 		}
 
 		if k.Distinct == 1 && old.Distinct > 1 {
@@ -53,7 +53,8 @@ func (c *comparison) checkValues() {
 		}
 		if k.byLevels() && old.byLevels() {
 			c.checkLevels(k)
-		} else if !c.checkPeaks(k, old) && !c.checkScale(k, old) && !c.checkFar(k) && !c.checkLevels(k) {
+		} else if !c.runsOn(k, old) && !c.checkPeaks(k, old) && !c.checkScale(k, old) && !c.checkFar(k, old) &&
+			!c.checkLevels(k) {
 			c.checkDrift(k, old)
 		}
 	}
@@ -93,8 +94,7 @@ func (c *comparison) changesNightly(column, old *Column) bool {
 	same := sharedPrints(column.Prints, old.Prints)
 	if same > 0.5 && stays.nights > 1 && stays.hi < 0.5 {
 		c.add(Blocking, CodeStale, column.Name,
-			"%s of the column's numbers are last night's, but usually at most %s are",
-			percent(same), percent(stays.hi))
+			"%s of the column's numbers are last night's, but usually at most %s are", percent(same), percent(stays.hi))
 	}
 	return same <= 0.5 && (stays.nights == 0 || stays.center < 0.5)
 }
@@ -106,12 +106,13 @@ const (
 )
 
 // checkFar looks for numbers far beyond all earlier ones, such as those of one source in another unit.
-func (c *comparison) checkFar(column *Column) bool {
+func (c *comparison) checkFar(column, old *Column) bool {
 	lowest := c.learnColumn(column.Name, func(k *Column) float64 { return k.quantile(0) })
 	highest := c.learnColumn(column.Name, func(k *Column) float64 { return k.quantile(steps) })
 	middle := c.learnColumn(column.Name, func(k *Column) float64 { return k.quantile(steps / 2) })
 	v := c.night.Sample.Column(column.Name)
-	if column.Kind != Number || v == nil || c.ofKind(column.Name, Number) < middle.nights {
+	of := c.learnColumn(column.Name, func(k *Column) float64 { return float64(len(k.Quantiles)) }) // a text has none
+	if column.Kind != Number || v == nil || of.lo == 0 {
 		return false
 	}
 	low, high := middle.center-farTimes*(middle.center-lowest.lo), middle.center+farTimes*(highest.hi-middle.center)
@@ -126,19 +127,19 @@ func (c *comparison) checkFar(column *Column) bool {
 		}
 	}
 	share := float64(far) / float64(max(len(x), 1))
-	return c.addIf(share > middle.tolerance()*farShare+c.noise*math.Sqrt(share), share > farShare/4, CodeScaled,
-		column.Name,
-		"%s of the numbers are far outside of all earlier ones, which were %.6g to %.6g (tonight %.6g to %.6g): are "+
-			"they in another unit?", percent(share), lowest.lo, highest.hi, column.Quantiles[0],
-		column.Quantiles[steps])
+	return c.addIf(share > middle.tolerance()*farShare+c.noise*math.Sqrt(share)+old.news(), share > farShare/4,
+		CodeScaled, column.Name, "%s of the numbers are far outside of all earlier ones, which were %.6g to %.6g "+
+			"(tonight %.6g to %.6g): are they in another unit?", percent(share), lowest.lo, highest.hi,
+		column.Quantiles[0], column.Quantiles[steps])
 }
 
-// ofKind is how many of the recent nights have the column as that kind.
-func (c *comparison) ofKind(name string, kind ColumnKind) int {
-	return c.learnUsual(func(p *Profile) (float64, bool) {
-		k := p.column(name)
-		return 0, k != nil && k.Kind == kind
-	}).nights
+// runsOn reports whether different whole numbers go on where last night's ended, or moved on with a window: numbers of
+// orders, or times in milliseconds.
+func (c *comparison) runsOn(a, b *Column) bool {
+	width, step := b.quantile(steps)-b.quantile(0), a.quantile(steps/2)-b.quantile(steps/2)
+	apart := max(math.Abs(a.quantile(0)-b.quantile(0)-step), math.Abs(a.quantile(steps)-b.quantile(steps)-step))
+	unique := a.Whole && b.Whole && float64(a.Distinct) > 0.98*c.p.sampled()*(1-a.Missing)
+	return unique && step > 0.02*width && apart < 0.2*width
 }
 
 // checkPeaks looks for a number that many rows suddenly have, such as a zero for unknown.
@@ -150,7 +151,19 @@ func (c *comparison) checkPeaks(column, old *Column) bool {
 	})
 	return c.addIf(rise > seen.tolerance()*levelFloor+3*seen.hi+c.noise*math.Sqrt(rise), false, CodeLevel, column.Name,
 		"%s of the rows have the number %g, but only %s had it before", percent(at.Share), at.Number,
-		percent(at.Share-rise))
+		percent(at.Share-rise)) || c.checkCode(column)
+}
+
+// checkCode looks for a number such as -1, 0 or 999 that far more rows have than had any number of the column so far.
+func (c *comparison) checkCode(column *Column) bool {
+	at, top := column.Top, c.learnColumn(column.Name, func(k *Column) float64 { return k.Top.Share })
+	if top.nights < 2 || top.lo == 0 || at.Share <= max(0.01, 3*top.hi+c.noise*math.Sqrt(top.hi)) { // 0: not known
+		return false
+	}
+	nines := math.Log10(math.Abs(at.Number) + 1)
+	code := at.Number == math.Trunc(at.Number) && (at.Number <= 0 || nines == math.Trunc(nines) && nines >= 3)
+	return c.addIf(code, true, CodeLevel, column.Name, "%s of the rows have the number %g, but none had more than %s: "+
+		"does it stand for a missing value?", percent(at.Share), at.Number, percent(top.hi))
 }
 
 // peakRise returns the largest rise of a number's share, and the number.
@@ -297,11 +310,14 @@ func (c *comparison) checkLevels(column *Column) bool {
 	}
 	if beyond {
 		c.add(Blocking, CodeLevel, column.Name, "%s of the rows have the value %.60q, but %s had it before",
-			percent(now),
-			text, percent(was))
+			percent(now), text, percent(was))
 		return true
 	}
 
+	if text, was := c.renamed(column, old); text != "" && !restless {
+		return c.addIf(true, true, CodeUnseen, column.Name, "%s of the rows have the new value %.60q, and none has "+
+			"%.60q, which as many had before: has it another name?", percent(column.shareOf(text)), text, was)
+	}
 	// Levels that are new: one or two are news, such as an exchange or a release; many are values written differently.
 	came := turnover(column, old)
 	if !restless && came > comes.tolerance()*levelFloor+3*comes.hi+c.noise*math.Sqrt(came) {
@@ -322,6 +338,25 @@ func (c *comparison) checkLevels(column *Column) bool {
 		changes > 0.1+1.5*churned.hi+spread,
 		CodeDrift, column.Name, "%s of the rows have other values than last night's, %s", percent(changes),
 		churned.atMost("but usually at most %s have"))
+}
+
+// renamed returns a level that no night had, and one that is gone tonight, with which as many rows were every night.
+func (c *comparison) renamed(column, old *Column) (text, was string) {
+	for _, l := range column.Levels {
+		luck := 3 * math.Sqrt(l.Share/max(c.p.sampled(), 1))
+		occurs := func(k *Column) float64 { most, _ := k.occurs(l.Text); return most }
+		if l.Share < 0.01 || c.learnColumn(column.Name, occurs).hi > 0 {
+			continue
+		}
+		for _, gone := range old.Levels {
+			before := c.learnColumn(column.Name, func(k *Column) float64 { return k.shareOf(gone.Text) })
+			most, certain := column.occurs(gone.Text)
+			if certain && most == 0 && before.lo > l.Share/4 && math.Abs(l.Share-before.center) < 2*before.spread+luck {
+				return l.Text, gone.Text
+			}
+		}
+	}
+	return "", ""
 }
 
 // comesAndGoes reports whether levels of the column come and go on most nights.
@@ -425,7 +460,7 @@ const driftFloor = 0.12
 
 // checkDrift compares the distribution of numbers with last night's. It blocks if more rows have moved to other ranges
 // than driftFloor and three times the largest usual change, and warns at half of that. While few nights are known, the
-// floor of what blocks is higher.
+// floor of what blocks is higher, as it is for new names.
 func (c *comparison) checkDrift(column, old *Column) {
 	if column.Kind != Number {
 		return
@@ -433,7 +468,7 @@ func (c *comparison) checkDrift(column, old *Column) {
 
 	moved := Distance(column, old)
 	usual := c.learnColumnChange(column.Name, func(k *Column) bool { return k.Kind == Number }, Distance)
-	blocksAt := usual.tolerance()*driftFloor + 3*usual.hi + c.noise
+	blocksAt := usual.tolerance()*driftFloor + 3*usual.hi + c.noise + old.news()
 	warnsAt := driftFloor/2 + 1.5*usual.hi + c.noise
 
 	median, was := fmt.Sprintf("%.6g", column.Quantiles[steps/2]), fmt.Sprintf("%.6g", old.Quantiles[steps/2])

@@ -21,7 +21,8 @@ func (c *comparison) checkPrints() {
 	// may have new dates or ids.
 	again := func(p, b *Profile) (float64, bool) {
 		overlap := max(sharedPrints(p.Prints, b.Prints), sharedPrints(p.Bare, b.Bare))
-		return 1 - (1-overlap)/(1-c.common(p, b)), len(p.Bare) > 0 && len(b.Bare) > 0
+		same := slices.Equal(p.Outside, c.p.Outside) && slices.Equal(b.Outside, c.p.Outside)
+		return 1 - (1-overlap)/(1-c.common(p, b)), same && len(p.Bare) > 0 && len(b.Bare) > 0
 	}
 	stale, _ := again(c.p, c.last)
 	before, common := c.learnChange(again), c.common(c.p, c.last)

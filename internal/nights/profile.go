@@ -169,6 +169,7 @@ func (w *worker) measure(n *ingest.Night, manifest *dataset.Manifest) *Profile {
 			p.fitOdds(w, codes, y)
 		}
 		p.measureMiddles(n, values)
+		p.measureWithin(w, n, values, codes)
 	}
 	return p
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/gonum/stat/distuv"
 
@@ -268,6 +269,10 @@ func (c *comparison) checkSegments() {
 		u, ok := usual[segmentKey{s.Column, s.Level}]
 		if !ok {
 			continue
+		}
+		more := s.Rows / max(all.Rows, 1) / (u.share / float64(u.nights))
+		if strings.HasPrefix(s.Level, "tenth ") && !(more < 1.25 && more > 0.8) {
+			continue // a number of many rows belongs to the next part tonight, or did before
 		}
 		apart := spreads[s.Column]
 		if s.Level != allRows {

@@ -349,8 +349,8 @@ func (p *designer) encodeLevels(i int, want dataset.ColumnEncodings, worth []*fl
 	case atom < 0:
 		return -1, p.survey.spec.Errorf(path, "column %q has no levels to make statistics of", p.columns[i].Name)
 	case key.Recency && p.survey.spec.OrderBy() != dataset.OrderTime:
-		return -1, p.survey.spec.Errorf(path, "recency needs an order by time: give a split by time, or "+
-			"encodings.order.column")
+		return -1, p.survey.spec.Errorf(path, "recency needs an order by time, and this one is %s: give a split "+
+			"by time, or encodings.order.column, and no other encodings.order.by", p.survey.spec.OrderBy())
 	}
 	return p.addKeys([]int{atom}, key, info), nil
 }

@@ -45,7 +45,8 @@ func TestOrderRefuses(t *testing.T) {
 	for rest, want := range map[string]string{
 		"encodings: {order: {column: tick, delay: 24h}}\n": `column "tick" holds numbers ` +
 			`in an unknown unit`,
-		"encodings: {order: {by: random}, columns: {site: [rate, recency]}}\n":       "recency needs an order by time",
+		"encodings: {order: {by: random}, columns: {site: [rate, recency]}}\n": "recency needs an order by time, " +
+			"and this one is random: give",
 		"encodings: {columns: {site: recency}}\n":                                    "recency needs an order by time",
 		"encodings: {order: {column: at, delay: 24h}, columns: {site: [recency]}}\n": "",
 	} {

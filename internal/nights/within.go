@@ -1,0 +1,131 @@
+package nights
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"coppice/internal/dataset"
+	"coppice/internal/dataset/ingest"
+)
+
+// Of the texts of Column.Within.
+const (
+	octiles    = 7
+	ratioUnits = 200
+	ratioZero  = 0x2800 // so that JSON escapes nothing
+)
+
+// measureWithin compares the first columns' numbers in the rows with one level of a column that has few with those of
+// all other rows.
+func (p *Profile) measureWithin(w *worker, n *ingest.Night, values []*dataset.Values, codes [][]uint8) {
+	var groups []int
+	for j := range p.Ties {
+		if k := &p.Columns[j]; k.byLevels() && k.Distinct <= 40 && len(groups) < 10 {
+			groups = append(groups, j)
+		}
+	}
+	dataset.Parallel(w.threads, len(p.Ties), func(i int) {
+		k := &p.Columns[i]
+		if k.Kind != Number || k.byLevels() || k.constant() || w.ctx.Err() != nil {
+			return
+		}
+		x, _ := n.Numbers(values[i])
+		var rows []int
+		for row := range x {
+			if !math.IsNaN(x[row]) {
+				rows = append(rows, row)
+			}
+		}
+		slices.SortFunc(rows, func(a, b int) int { return cmp.Compare(x[a], x[b]) })
+		k.Within = map[string]string{}
+		var inside, outside []float64
+		for _, j := range groups {
+			for l, level := range p.Columns[j].Levels {
+				inside, outside = inside[:0], outside[:0]
+				for _, row := range rows {
+					if codes[j][row] == uint8(l+2) {
+						inside = append(inside, x[row])
+					} else {
+						outside = append(outside, x[row])
+					}
+				}
+				var text []rune
+				for q := 1; q <= octiles && level.Share > 0.04 && min(len(inside), len(outside)) > 200; q++ {
+					a, b := inside[q*len(inside)/(octiles+1)], outside[q*len(outside)/(octiles+1)]
+					if a > 0 && b > 0 {
+						text = append(text, ratioZero+rune(max(-1000, min(1000, ratioUnits*math.Log(a/b)))))
+					}
+				}
+				if len(text) == octiles {
+					k.Within[p.Columns[j].Name+"\n"+level.Text] = string(text)
+				}
+			}
+		}
+	})
+}
+
+// checkWithin looks for numbers that are multiplied by the same factor in the rows with one level of another column
+// alone, such as gross prices of one channel: by more than on any earlier night; lower ones may be a sale.
+func (c *comparison) checkWithin() {
+	for i := range c.p.Columns {
+		column, most, other, level := &c.p.Columns[i], 0.0, "", ""
+		for _, key := range slices.Sorted(maps.Keys(column.Within)) {
+			name, text, _ := strings.Cut(key, "\n")
+			log := c.factorWithin(column, key, c.p.column(name), text)
+			if math.Abs(log) > math.Abs(most) && !c.found(name) && !c.movesAlong(name) {
+				most, other, level = log, name, text
+			}
+		}
+		if most != 0 && !c.found(column.Name) {
+			c.addIf(most > 0 || most < -0.4, true, CodeScaled, column.Name, "where %s is %.60q, the numbers are "+
+				"%.4g times what they were, compared with all other rows: are they in another unit or currency?", other,
+				level, math.Exp(most))
+		}
+	}
+}
+
+// factorWithin is the logarithm of the factor on all octiles since earlier nights; 0 if there is none that chance, and
+// what there was before, do not explain.
+func (c *comparison) factorWithin(column *Column, key string, other *Column, level string) float64 {
+	var all [octiles][]float64
+	for _, p := range c.before { // all of them: a sale may last for weeks
+		if k := p.column(column.Name); k != nil && len([]rune(k.Within[key])) == octiles {
+			for q, x := range []rune(k.Within[key]) {
+				all[q] = append(all[q], float64(x-ratioZero)/ratioUnits)
+			}
+		}
+	}
+	nights := len(all[0])
+	if nights < 3 || other == nil { // as with a name of two lines
+		return 0
+	}
+	var logs, over []float64
+	for q, x := range []rune(column.Within[key]) {
+		slices.Sort(all[q])
+		tonight := float64(x-ratioZero) / ratioUnits
+		logs = append(logs, tonight-(all[q][nights/2]+all[q][(nights-1)/2])/2)
+		over = append(over, max(tonight-all[q][nights-1], all[q][0]-tonight))
+	}
+	slices.Sort(logs)
+	slices.Sort(over)
+	log, tolerance := logs[octiles/2], usual{nights: nights}.tolerance()
+	rows := c.p.sampled() * (1 - column.Missing) * other.shareOf(level)
+	luck := math.Log(column.quantile(3*steps/4)/column.quantile(steps/4)) / math.Sqrt(max(rows, 1)) // standard error
+	if logs[octiles-1]-logs[0] <= scaleAgree*math.Abs(log) && over[octiles/2] > tolerance*scaleFloor+luck &&
+		math.Abs(log) > max(tolerance*scaleLeast, 4*luck) { // there are hundreds of ratios
+		return log
+	}
+	return 0
+}
+
+// movesAlong reports whether the levels of a column, or of one that it is tied to, come and go: an advertiser's prices
+// are those of its campaigns.
+func (c *comparison) movesAlong(name string) bool {
+	return c.comesAndGoes(name) || slices.ContainsFunc(c.p.Columns, func(k Column) bool {
+		tie, _ := c.p.tieOf(name, k.Name)
+		return tie > 0.2 && k.byLevels() && c.comesAndGoes(k.Name)
+	})
+}
