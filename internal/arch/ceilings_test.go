@@ -12,7 +12,7 @@ var ceilings = map[string]int{
 	"aggregator":                   15,
 	"aggregator/command":           87,
 	"aggregator/internal/cli":      262,
-	"aggregator/internal/conclude": 3937,
+	"aggregator/internal/conclude": 3949,
 	"aggregator/internal/judge":    898,
 	"bench/gauge":                  596,
 	"container/roots":              35,
@@ -46,7 +46,7 @@ var ceilings = map[string]int{
 	"internal/machines":            409,
 	"internal/metric":              2630,
 	"internal/must":                36,
-	"internal/nights":              4013,
+	"internal/nights":              4024,
 	"internal/nights/nightstest":   1023,
 	"internal/notify":              555,
 	"internal/page":                2716,
@@ -64,7 +64,7 @@ var ceilings = map[string]int{
 	"internal/slurm":               624,
 	"internal/strictjson":          308,
 	"internal/strictyaml":          765,
-	"internal/sweep":               5170,
+	"internal/sweep":               5187,
 	"internal/sweepstore":          1440,
 	"internal/team":                1318,
 	"internal/telemetry":           216,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 110_962
+const maxLines = 111_002
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

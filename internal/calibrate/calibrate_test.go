@@ -213,7 +213,7 @@ func TestChoose(t *testing.T) {
 	}{
 		"too steep": {raw, len(raw), 0.48, 0.52, "they are multiplied by"},
 		"right":     {right, len(raw), 1, 1, "which chance explains"},
-		"few rows":  {raw, 60, alone, 1, "as chance may explain the rest"},
+		"few rows":  {raw, 60, alone, 1, "the rest may be chance"},
 	} {
 		c := must.Get(calibrate.Choose(tc.raw[:tc.n], label[:tc.n], weight[:tc.n], false))(t)
 		slope := logit(c.Calibrator.Predict(1)) - logit(c.Calibrator.Predict(0))

@@ -50,7 +50,7 @@ func Choose(raw []float64, label, weight []float32, byTime bool) (Choice, error)
 	if c.a == 1 {
 		reason += ", which chance explains"
 	} else {
-		reason += fmt.Sprintf(": they are multiplied by %.3g, as chance may explain the rest", c.a)
+		reason += fmt.Sprintf(": they are multiplied by %.3g; the rest may be chance", c.a)
 	}
 
 	z := make([]float64, d.len())

@@ -131,6 +131,17 @@ func Doubt(findings []Finding) string {
 	return findings[i].String()
 }
 
+// Warned is the gravest warning about what differs from earlier nights, of which there are none without a record to
+// compare with; empty for none. What gives the label away is asked about with each model, and is left out.
+func (r *Record) Warned() string {
+	i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Level == Warning && f.Code != CodeLeak })
+	if i < 0 || len(r.Against) == 0 {
+		return ""
+	}
+	f := r.Findings[i]
+	return strings.TrimPrefix(f.Column+": "+f.Text, ": ")
+}
+
 // sortFindings orders findings by level, most serious first, then from causes to consequences.
 func sortFindings(findings []Finding) []Finding {
 	grave := []Level{Blocking, Warning, Note}

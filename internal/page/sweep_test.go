@@ -441,7 +441,9 @@ func TestHostileTexts(t *testing.T) {
 // hides others.
 func hostilePages(t *testing.T, view func() writer) {
 	t.Helper()
-	plain := elements(write(t, view()))
+	word := view()
+	poison(reflect.ValueOf(word), "word") // what is said only of what has a text
+	plain := slices.Concat(elements(write(t, view())), elements(write(t, word)))
 	for _, h := range hostile {
 		v := view()
 		poison(reflect.ValueOf(v), h)

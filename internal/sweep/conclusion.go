@@ -245,7 +245,8 @@ type Conclusion struct {
 	Calibration *Calibration       `json:"calibration,omitempty"`
 	Verified    *Verified          `json:"verified,omitempty"`
 	Gate        *GateDecision      `json:"gate,omitempty"`
-	Final       *FinalModel        `json:"final,omitempty"` // of a sweep with a final training
+	Final       *FinalModel        `json:"final,omitempty"`  // of a sweep with a final training
+	Warned      string             `json:"warned,omitempty"` // what about its table differs from earlier nights'
 
 	Done   int       `json:"done"` // number of trials by outcome
 	Failed int       `json:"failed"`

@@ -190,16 +190,31 @@ type Todo struct {
 	Verdict        Verdict // empty while it runs
 	Sweep, Dataset string  // of the latter NAME@VERSION
 	Model          string
-	Version, Live  int  // that the night registered, and that is live; 0 for none
-	Nights         int  // in a row without a new champion, this one included
-	Passed, Never  bool // the gate, where a person promotes; its sweep promotes nothing
-	Worse          bool // what is live was found to be worse than what it replaced
-	OverBudget     bool // its budget will end what runs
-	Stopped        bool // its job is gone, and trials are left
+	Version, Live  int    // that the night registered, and that is live; 0 for none
+	Nights         int    // in a row without a new champion, this one included
+	Passed, Never  bool   // the gate, where a person promotes; its sweep promotes nothing
+	Worse          bool   // what is live was found to be worse than what it replaced
+	Warned         string // what about its table differs from earlier nights', without blocking it
+	OverBudget     bool   // its budget will end what runs
+	Stopped        bool   // its job is gone, and trials are left
 }
 
-// String is the one answer, in the same words wherever it is asked: that of the first line which holds.
+// String is the one answer, in the same words wherever it is asked. Where nothing else is to do, a table with a warning
+// is to be looked at.
 func (t Todo) String() string {
+	answer := t.answer()
+	if t.Warned == "" || t.Verdict == "" || t.Verdict == VerdictCancelled {
+		return answer
+	}
+	if rest, nothing := strings.CutPrefix(answer, "Nothing to do: "); nothing {
+		warned := strings.ReplaceAll(t.Warned, "`", "'") // which would begin a command
+		return fmt.Sprintf("To do: look at `launcher datasets show %s` (%s); %s", t.Dataset, warned, rest)
+	}
+	return answer
+}
+
+// answer is that of the first line which holds.
+func (t Todo) answer() string {
 	stays := "what is live stays live"
 	if t.Live > 0 {
 		stays = fmt.Sprintf("version %d stays live", t.Live)
@@ -257,7 +272,8 @@ func (c *Conclusion) Todo(dataset string, live int) Todo {
 	if c == nil {
 		return Todo{}
 	}
-	t := Todo{Verdict: c.Verdict(), Sweep: string(c.Sweep), Dataset: dataset, Model: c.Model, Version: c.Version}
+	t := Todo{Verdict: c.Verdict(), Sweep: string(c.Sweep), Dataset: dataset, Model: c.Model, Version: c.Version,
+		Warned: c.Warned}
 	if g := c.Gate; g != nil {
 		t.Live, t.Passed = g.Champion, g.Passed && !g.Promoted
 		t.Never = t.Passed && g.Promotes == PromoteNever

@@ -56,6 +56,14 @@ func TestTodo(t *testing.T) {
 			"To do: look at `launcher leaderboard n-7 --all` for why no trial won; what is live stays live."},
 		"cancelled": {func(t *sweep.Todo) { t.Verdict, t.Version = sweep.VerdictCancelled, 0 },
 			"Nothing to do: it was cancelled by hand; version 6 stays live."},
+		"a table that is unlike earlier ones": {func(t *sweep.Todo) { t.Warned = "40 rows, earlier 60 to 80" },
+			"To do: look at `launcher datasets show d@1` (40 rows, earlier 60 to 80); version 6 stays live, and the " +
+				"next night tries again."},
+		"promoted, from such a table": {func(t *sweep.Todo) {
+			t.Verdict, t.Live, t.Warned = sweep.VerdictPromoted, 7, "40 rows, earlier 60 to 80"
+		}, "To do: look at `launcher datasets show d@1` (40 rows, earlier 60 to 80); version 7 is live."},
+		"more to do than to look at the table": {func(t *sweep.Todo) { t.Nights, t.Warned = 3, "40 rows" },
+			"To do: look at `launcher nights ads` for why no night makes a champion; version 6 stays live."},
 		"what is live is worse": {func(t *sweep.Todo) { t.Worse, t.Nights = true, 3 },
 			"To do: decide whether version 6 is taken back: `launcher registry rollback ads --why REASON`."},
 	} {

@@ -481,7 +481,7 @@ func (k *known) foldResults(e *sweep.Ending) sweep.Board {
 
 // writeConclusion creates the conclusion. created is false if another aggregator was first.
 func (a *Aggregator) writeConclusion(ctx context.Context, k *known, c *sweep.Conclusion) (created bool, err error) {
-	c.Cost, c.Standing = a.costOfSweep(ctx, k, c), a.standingOf(ctx, k, c)
+	c.Cost, c.Standing, c.Warned = a.costOfSweep(ctx, k, c), a.standingOf(ctx, k, c), a.warnedOf(ctx, k)
 	a.emptyCheckpoints(ctx, c.Sweep) // now that all tasks see the ending; whoever sees the conclusion finds none
 	k.tidyNext = a.Now().Add(tidyAgain)
 	if created, err = a.sweep(c.Sweep).CreateConclusion(ctx, *c); err != nil || !created {

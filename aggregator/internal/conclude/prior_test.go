@@ -362,13 +362,17 @@ func (w *world) staged(t *testing.T, r nights.Record) {
 // TestADoubtedNightTakesNothingBack: staging warns of tonight's rows, so that the champion stays although it is worse
 // on them. A second night that says the same takes it back.
 func TestADoubtedNightTakesNothingBack(t *testing.T) {
-	warning := nights.Record{Findings: []nights.Finding{{Code: nights.CodeRepeatedRows, Level: nights.Warning,
-		Text: "7 % of the rows occur more than once"}}}
+	warning := nights.Record{Against: []string{"an earlier one"}, Findings: []nights.Finding{{
+		Code: nights.CodeRepeatedRows, Level: nights.Warning, Text: "7 % of the rows occur more than once"}}}
 	keep := func(p *sweep.Plan) { p.Spec.Gate.Promote = sweep.PromoteAuto; p.Spec.Gate.MinGain = new(10.) }
 	w := regrettable(t, "", keep)
 	w.staged(t, warning)
 	for night := 3; ; night++ {
-		g := w.mustConclude(t).Gate
+		c := w.mustConclude(t)
+		if want := "7 % of the rows occur more than once"; c.Warned != want {
+			t.Errorf("night %d: the conclusion says %q of the table, want %q", night, c.Warned, want)
+		}
+		g := c.Gate
 		now, err := registry.New(w.models).Alias(t.Context(), "ctr", registry.Champion)
 		if r := g.Regret; r == nil || r.Version != 2 || r.TakenBack != (night == 4) || err != nil ||
 			now.Version != 5-night {

@@ -48,6 +48,18 @@ func (a *Aggregator) sendNotification(ctx context.Context, id sweep.ID) {
 	}
 }
 
+// warnedOf returns what staging warned of in the sweep's table; empty for nothing, or if its record cannot be read now.
+func (a *Aggregator) warnedOf(ctx context.Context, k *known) string {
+	if k.plan == nil {
+		return ""
+	}
+	r, err := a.record(ctx, k.plan.Dataset.Name, k.plan.Dataset.Version)
+	if err != nil || r == nil {
+		return ""
+	}
+	return r.Warned()
+}
+
 // standingOf returns how old the model's champion is, if the sweep has not made one.
 func (a *Aggregator) standingOf(ctx context.Context, k *known, c *sweep.Conclusion) *sweep.Standing {
 	v := c.Verdict()
