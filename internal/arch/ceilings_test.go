@@ -49,7 +49,7 @@ var ceilings = map[string]int{
 	"internal/nights":              4024,
 	"internal/nights/nightstest":   1023,
 	"internal/notify":              555,
-	"internal/page":                2716,
+	"internal/page":                2711,
 	"internal/page/pagetest":       370,
 	"internal/page/plot":           606,
 	"internal/problem":             120,
@@ -82,10 +82,10 @@ var ceilings = map[string]int{
 	"launcher/internal/predict":    654,
 	"launcher/internal/provision":  467,
 	"launcher/internal/quote":      1449,
-	"launcher/internal/report":     1380,
+	"launcher/internal/report":     1376,
 	"launcher/internal/reproduce":  477,
 	"launcher/internal/serve":      1648,
-	"launcher/internal/show":       1892,
+	"launcher/internal/show":       1885,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1665,
 	"launcher/internal/sweepview":  650,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 111_002
+const maxLines = 110_986
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -24,14 +24,12 @@ type IndexModel struct {
 	Versions, Champion int
 	Since              time.Time   // of the champion
 	Last               *IndexSweep // that has ended; nil without
+	Asked              sweep.Todo  // by one that has not ended; else it asks nothing
 	Held               int         // sweeps since that did not make a champion, one after the other, the last one too
 }
 
-// The states of a sweep that has not ended; of the second the job is gone, and trials are left.
-const (
-	Running     = "running"
-	Interrupted = "interrupted"
-)
+// Running and Interrupted are states of sweeps that have not ended; of the second the job is gone, and trials are left.
+const Running, Interrupted = "running", "interrupted"
 
 // IndexSweep is a line of the list of sweeps.
 type IndexSweep struct {
@@ -95,7 +93,7 @@ func (i *Index) Write(w io.Writer) error {
 		}
 	}
 	for _, m := range p.Models {
-		if m.Last != nil && m.Last.ID != "" && m.Todo().Due() { // a table that was blocked is listed
+		if m.Last != nil && m.Last.ID != "" && !m.Asked.Due() && m.Todo().Due() { // a table that was blocked is listed
 			p.Due = append(p.Due, m)
 		}
 	}
@@ -136,8 +134,13 @@ func (s IndexSweep) Todo(live, inARow int) sweep.Todo {
 	return t
 }
 
-// Todo is what the model's last night asks of a person.
-func (m IndexModel) Todo() sweep.Todo { return m.Last.Todo(m.Champion, m.Held) }
+// Todo is what a sweep of the model asks of a person that has not ended, or else its last night.
+func (m IndexModel) Todo() sweep.Todo {
+	if m.Asked.Due() {
+		return m.Asked
+	}
+	return m.Last.Todo(m.Champion, m.Held)
+}
 
 // Live says that the sweep has made the champion, by itself or by hand.
 func (s IndexSweep) Live(champion int) bool {

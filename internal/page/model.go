@@ -48,7 +48,6 @@ type modelPage struct {
 	Became   string           // how
 	Promoted int              // nights that made the champion
 	Moved    []registry.Event // newest first
-	Orphans  bool             // no sweep made one of the versions, and no sweep's page says why it is there
 	uses
 }
 
@@ -80,7 +79,6 @@ func (m *Model) Write(w io.Writer) error {
 		for name := range v.Info.Metrics {
 			names[name] = true
 		}
-		p.Orphans = p.Orphans || v.Info.Labels["sweep"] == ""
 	}
 	for _, n := range m.Nights {
 		by = cmp.Or(by, n.Metric)
@@ -102,9 +100,6 @@ func (p *modelPage) VersionsHead() heading {
 		h.Names = append(h.Names, name+"#")
 	}
 	h.Names = append(h.Names, "dataset", "sweep, trial")
-	if p.Orphans {
-		h.Names = append(h.Names, "why")
-	}
 	return h
 }
 

@@ -29,7 +29,7 @@ func (m *Month) Last() *ModelNight {
 // Asks is what the last night asks of a person that has ended or asks for something, with the version that is live; of
 // nights that all run or were cancelled it is the newest. Empty without any.
 func (m *Month) Asks(champion int) string {
-	asks := func(n ModelNight) bool { return n.Counts() || n.Verdict == "" && n.IndexSweep.Asks.Due() }
+	asks := func(n ModelNight) bool { return n.Counts() || n.Verdict == "" && n.Asks.Due() }
 	i := slices.IndexFunc(m.Nights, asks)
 	if i < 0 {
 		i = slices.IndexFunc(m.Nights, func(n ModelNight) bool { return n.State != Unreadable })

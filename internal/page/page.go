@@ -45,11 +45,12 @@ var source []byte
 var (
 	// The script without indentation and lines of comment, which every page would carry. No text in it goes over lines.
 	script = regexp.MustCompile(`(?m)^ *//.*\n|^ +`).ReplaceAll(source, nil)
+	glued  = strings.NewReplacer(" %", "\u00a0%") // a percent sign stays on the line of its number
 	inCode = regexp.MustCompile("`([^`]*)`")
 	bodies = template.Must(plot.Templates().Funcs(template.FuncMap{
 		"when": when, "clock": clock, "ago": marked(`data-ago="1"`), "last": marked(`data-ago="night"`),
 		"fresh": marked(`data-fresh="1"`), "check": check, "interval": interval, "unit": format, "comma": comma[int],
-		"words": words, "sentence": sentence, "kept": kept, "capital": capital, "directed": directed,
+		"words": words, "sentence": sentence, "kept": glued.Replace, "capital": capital, "directed": directed,
 		"budget": ofBudget, "numeric": numeric, "contains": strings.Contains, "ends_in": strings.HasSuffix,
 		"cut": strings.TrimSuffix, "clip": plot.Clip, "blocked": sweep.TodoBlocked,
 		"table": newHeading, "listed": Listed.heading, "cell": numberCell, "score": sweep.Score,
@@ -149,12 +150,9 @@ func marked(attribute string) func(time.Time) template.HTML {
 // words is a name of a state or a verdict as text.
 func words(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
-// kept is a text whose percent signs stay on the lines of their numbers.
-func kept(text string) string { return strings.ReplaceAll(text, " %", "\u00a0%") }
-
 // sentence ends a text with a full stop.
 func sentence(text string) string {
-	if text = kept(text); text == "" || strings.ContainsAny(text[len(text)-1:], ".!?") {
+	if text = glued.Replace(text); text == "" || strings.ContainsAny(text[len(text)-1:], ".!?") {
 		return text
 	}
 	return text + "."

@@ -143,21 +143,20 @@ func (r rival) Word() string {
 func (w *Winner) Rivals() (all []rival) {
 	if t := w.Tested; t != nil {
 		against := func(what string, r *metric.Rival) {
+			if r == nil {
+				return
+			}
 			what = fmt.Sprintf("%s (trial %d)", what, r.Trial)
 			if t.Calibrated && !r.Calibrated { // of an earlier build
 				what += ", both uncalibrated"
 			}
 			all = append(all, rival{what, r})
 		}
-		second, usual, both := t.RunnerUp, t.Default, ""
-		if second != nil && usual != nil && second.Trial == usual.Trial {
-			second, both = nil, "runner-up and "
-		}
-		if second != nil {
-			against("the runner-up", second)
-		}
-		if usual != nil {
-			against("the "+both+"default", usual)
+		if t.RunnerUp != nil && t.Default != nil && t.RunnerUp.Trial == t.Default.Trial {
+			against("the runner-up and default", t.Default)
+		} else {
+			against("the runner-up", t.RunnerUp)
+			against("the default", t.Default)
 		}
 	}
 	if g := w.Gate; g != nil && g.Champion > 0 {

@@ -115,6 +115,11 @@ func (d *Pages) Index(ctx context.Context, all bool) (*page.Index, error) {
 		if last := month.Last(); last != nil {
 			m.Last, m.Held = &last.IndexSweep, month.InARow(m.Champion)
 		}
+		for _, s := range out.Sweeps {
+			if s.Model == name && s.Running && s.Asks.Due() {
+				m.Asked = s.Asks
+			}
+		}
 		out.Models = append(out.Models, m)
 	}
 	return out, nil

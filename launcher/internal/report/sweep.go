@@ -18,12 +18,14 @@ import (
 	"coppice/internal/engine"
 	"coppice/internal/ledger"
 	"coppice/internal/page"
+	"coppice/internal/page/plot"
 	"coppice/internal/problem"
 	"coppice/internal/registry"
 	"coppice/internal/sweep"
 	"coppice/internal/sweepstore"
 	"coppice/launcher/internal/bill"
 	"coppice/launcher/internal/provision"
+	"coppice/launcher/internal/quote"
 	"coppice/launcher/internal/sweepview"
 )
 
@@ -346,4 +348,20 @@ func configurations(trials []page.TrialRow, b sweep.Board, params *page.Differin
 		out = append(out, q)
 	}
 	return out
+}
+
+// pageMoney returns the bill as a page shows it.
+func pageMoney(b *bill.Bill, p *sweep.Plan) *page.Money {
+	_, none := b.Unpriced()
+	m := &page.Money{Known: !none && len(b.Attempts) > 0, Total: b.Cost, Budget: b.Budget, HoursTaken: b.Hours,
+		Hourly: b.Hourly * float64(max(p.Placed(b.Jobs[len(b.Jobs)-1].Number).Sizing.VMs, 1))}
+	rows := append(b.Rows(), [2]string{"machine time", plot.Seconds.Format(3600 * b.MachineHours)})
+	if q := b.Quote; q != nil {
+		rows = append(rows, [2]string{"quoted", quote.Money(&q.Cost)})
+	}
+	if b.Budget > 0 {
+		rows = append(rows, [2]string{"budget", plot.USD.Format(b.Budget)})
+	}
+	m.Rows = slices.DeleteFunc(rows, func(r [2]string) bool { return r[1] == "" })
+	return m
 }

@@ -27,7 +27,7 @@ func (w Printer) Sweeps(x *page.Index, now time.Time) {
 	t := w.Table("sweep", "planned", "trials", "state", page.OwnScore, "registered", "dataset").
 		Least("dataset", "trials", "registered", "planned")
 	for _, m := range x.Models {
-		if m.Last != nil {
+		if m.Last != nil && !m.Asked.Due() {
 			w.Printf("%s: %s\n", m.Name, m.Todo())
 		}
 	}
@@ -66,17 +66,12 @@ func (w Printer) Month(m *page.Month, now time.Time) {
 	t := w.Table("night (UTC)", "data", "dataset", "new version", "verdict", "live after", "its age", "why").Wrap(8).
 		Least("dataset", "data", "its age")
 	for _, n := range m.Nights {
-		version, live, age := "", "", ""
-		if n.Version > 0 {
-			version = fmt.Sprint(n.Version)
+		age := map[bool]string{true: "<1 day"}[n.Live > 0]
+		if n.Age > 0 {
+			age = english.Plural(n.Age, "day", "")
 		}
-		if n.Live > 0 {
-			live, age = fmt.Sprint(n.Live), english.Plural(n.Age, "day", "")
-		}
-		if n.Live > 0 && n.Age == 0 {
-			age = "<1 day"
-		}
-		t.Row(n.Night+n.Clock, n.Data, n.Dataset, version, tables.Standing(n.Word()), live, age, FirstLine(n.Why))
+		t.Row(n.Night+n.Clock, n.Data, n.Dataset, VersionOf(n.Version), tables.Standing(n.Word()), VersionOf(n.Live),
+			age, FirstLine(n.Why))
 	}
 	t.Print()
 	for _, text := range m.Unread {

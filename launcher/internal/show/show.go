@@ -36,8 +36,6 @@ func Number(x float64) string { return plot.Plain.Format(x) }
 // clock is a time in UTC, in a table or before a text that says so.
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") }
 
-func interval(low, high float64) string { return Number(low) + " to " + Number(high) }
-
 // measured formats "name value" pairs, sorted by name, with those in first in front, of which the first has a standard
 // error; 0 if that is unknown.
 func measured(m map[string]float64, se float64, first ...string) (parts []string) {

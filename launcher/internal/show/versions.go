@@ -43,7 +43,7 @@ func (w Printer) Explained(name string, r *explain.Report, final bool) {
 			continue
 		}
 		row := []any{f.Name, f.Splits, sweep.Percent(f.Share), Number(f.Contribution), Number(f.Worth),
-			interval(f.Low, f.High)}
+			Number(f.Low) + " to " + Number(f.High)}
 		if r.Classes != nil {
 			k := slices.Index(f.ByClass, slices.Max(f.ByClass))
 			row = append(row, fmt.Sprintf("%s (%s)", r.Classes[k], Number(f.ByClass[k])))
