@@ -94,13 +94,13 @@ type picker struct {
 	width     int
 	chosen    *uint64
 	frequent  *byte
-	places    *uint16 // stride times 0, 1, 2 ...
+	places    *uint16 // of firstWord
 	columns   int     // number of columns to visit
 	bytes     *byte
 	gradients *uint32
 	indexes   *uint16 // rowIndexes per row
 	eights    *int64
-	firstWord [256]uint16
+	firstWord [256]uint16 // of each column, the index of its first word: the column times stride
 }
 
 const (
@@ -130,12 +130,13 @@ func newBuffers(width int) *buffers {
 	return b
 }
 
-// picker returns the arguments of the routines that pick bytes, which write to b.
-func (k *kernel) picker(b *buffers) *picker {
+// newPicker returns the arguments of the routines that pick bytes and write them to b. The caller sets rows for each
+// group of rows and, for pickSparse, columns.
+func (k *kernel) newPicker(b *buffers) *picker {
 	p := &picker{table: k.table, gh: &k.gh[0], width: k.width, chosen: &k.chosen[0], frequent: &k.frequent[0],
 		bytes: &b.bytes[0], gradients: &b.gradients[0], indexes: &b.indexes[0], eights: &b.eights[0]}
 	for i := range p.firstWord {
-		p.firstWord[i] = uint16(i * stride & 0xffff)
+		p.firstWord[i] = uint16(i * stride) // those beyond 16 bits are of columns beyond pickColumns, and not used
 	}
 	p.places = &p.firstWord[0]
 	return p
@@ -147,7 +148,7 @@ func (k *kernel) addChosen(space *workspace, rows []uint32) {
 		k.addChosenGo(space, rows)
 		return
 	}
-	b, p, ahead := space.buffers, k.picker(space.buffers), k.rowsAhead()
+	b, p, ahead := space.buffers, k.newPicker(space.buffers), k.rowsAhead()
 	for len(rows) > 0 {
 		n := min(len(rows), pickRows)
 		p.rows = &rows[0]
@@ -163,7 +164,7 @@ func (k *kernel) addSparse(space *workspace, rows []uint32) (total int64) {
 	if !canPickBytes() {
 		return k.addSparseGo(space, rows)
 	}
-	b, p, ahead := space.buffers, k.picker(space.buffers), k.rowsAhead()
+	b, p, ahead := space.buffers, k.newPicker(space.buffers), k.rowsAhead()
 	for len(rows) > 0 {
 		n := min(len(rows), pickRows)
 		p.rows = &rows[0]

@@ -246,15 +246,17 @@ func findObjective(name string) *objectiveSpec {
 // rootText is the objective of a model of square roots (reg_sqrt).
 const rootText = "regression sqrt"
 
-// outputOf returns what the raw scores of a model with this objective are; ok is false if the objective is unknown.
+// outputOf returns what the raw scores of a model are. text is its objective as the model's text has it, which may be
+// LightGBM's or of an earlier build of ours; ok is false if it is unknown.
 func outputOf(text string) (out outputKind, ok bool) {
 	if out, _, ok := classesOf(text); ok {
 		return out, true
 	}
 	switch text {
-	case "fair", "mape": // LightGBM's and earlier builds'
+	case "fair", "mape": // not trained here any more; LightGBM and earlier builds of ours wrote them
 		return asIs, true
-	case rootText, "regression_l1 sqrt", "quantile sqrt", "fair sqrt": // LightGBM also learns the latter from roots
+	case rootText, "regression_l1 sqrt", "quantile sqrt", "fair sqrt":
+		// The last three are LightGBM's: ours learns roots (reg_sqrt) only by squared errors.
 		return root, true
 	}
 	for _, o := range objectives() {

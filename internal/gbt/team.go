@@ -359,8 +359,8 @@ func splitOf(w []int64) split {
 	return s
 }
 
-// Exchanges is how many exchanges of few words a tree takes in a team of so many workers beside those of its splits, at
-// most.
+// Exchanges returns the most calls of Team with few words that a tree makes in a team of so many workers, besides those
+// of its splits.
 func (p *Params) Exchanges(workers int) int {
 	o := findObjective(p.Objective)
 	if o == nil {
@@ -368,13 +368,13 @@ func (p *Params) Exchanges(workers int) int {
 	}
 	n := 0
 	if !o.classes && o.name != "binary" {
-		n = 1 // the largest
+		n = 1 // the largest gradient and hessian; those of binary and classes have known bounds
 	}
 	if p.bags() {
-		n += 1 + workers
+		n += 1 + workers // the count of all rows, and the state of the draw from each worker to the next
 	}
 	if o.renews {
-		n += 9 // the bytes of quantiles, and neighbours or heaviest weights
+		n += 9 // a quantile is found byte by byte of eight; one more for the next lower values, or the largest weights
 	}
 	return n
 }

@@ -197,7 +197,8 @@ func permute(s []int, yield func([]int)) {
 	walk(0)
 }
 
-// TestKnownValues: constant, perfect and reversed predictions have the values that one knows without calculating.
+// TestKnownValues: constant, perfect and reversed predictions have the values that one knows without calculating, and
+// numbers at the edges those that follow from what is said beside them.
 func TestKnownValues(t *testing.T) {
 	constant := metric.Input{Label: []float32{0, 1, 0, 0}, Pred: []float64{0.25, 0.25, 0.25, 0.25}}
 	perfect := metric.Input{Label: []float32{0, 1, 0, 1}, Pred: []float64{0, 1, 0, 1}}
@@ -211,7 +212,7 @@ func TestKnownValues(t *testing.T) {
 		{"auc", perfect, 1},
 		{"auc", wrong, 0},
 		{"average_precision", constant, 0.25},
-		{"log_loss", perfect, -math.Log(1 - 1e-15)},
+		{"log_loss", perfect, -math.Log(1 - 1e-15)}, // probabilities are kept 1e-15 away from 0 and 1
 		{"log_loss", wrong, -math.Log(1e-15)},
 		{"normalized_entropy", constant, 1},
 		{"ece", constant, 0},
@@ -224,8 +225,11 @@ func TestKnownValues(t *testing.T) {
 		{"recall@25%", constant, 0.25},
 		{"lift@1", perfect, 2},
 		{"precision@100%", perfect, 0.5},
+		// The first 1 % of two rows is 0.02 of the first row, which holds the only positive.
 		{"recall@1%", metric.Input{Label: []float32{1, 0}, Pred: []float64{1, 0}}, 0.02},
+		// 0 and -0 are a tie.
 		{"auc", metric.Input{Label: []float32{1, 0}, Pred: []float64{0, math.Copysign(0, -1)}}, 0.5},
+		// The farthest and the nearest two numbers are told apart.
 		{"auc", metric.Input{Label: []float32{1, 0}, Pred: []float64{math.MaxFloat64, -math.MaxFloat64}}, 1},
 		{"auc", metric.Input{Label: []float32{1, 0}, Pred: []float64{math.SmallestNonzeroFloat64, 0}}, 1},
 	} {

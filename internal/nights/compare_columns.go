@@ -1,6 +1,7 @@
 package nights
 
 import (
+	"fmt"
 	"math"
 	"slices"
 )
@@ -9,7 +10,7 @@ import (
 // more it is another table.
 const maxRenames = 100
 
-// checkColumns looks for columns that were added, removed, renamed or replaced.
+// checkColumns looks for columns that were added, removed, renamed or replaced since last night.
 func (c *comparison) checkColumns() {
 	var gone, came []*Column
 	for i := range c.last.Columns {
@@ -34,7 +35,11 @@ func (c *comparison) checkColumns() {
 	for _, old := range gone {
 		i := slices.IndexFunc(came, func(k *Column) bool { return pairable && alike(k, old) })
 		if i < 0 {
-			c.add(Blocking, CodeColumnMissing, old.Name, "the column is missing; every earlier night had it")
+			since, lacks := "the night before had it", func(p *Profile) bool { return p.column(old.Name) == nil }
+			if len(c.before) > 1 && !slices.ContainsFunc(c.before, lacks) {
+				since = fmt.Sprintf("the %d nights before had it", len(c.before))
+			}
+			c.add(Blocking, CodeColumnMissing, old.Name, "the column is missing; %s", since)
 			continue
 		}
 		c.add(Blocking, CodeColumnRenamed, old.Name,

@@ -405,3 +405,23 @@ func TestAnotherTable(t *testing.T) {
 		t.Errorf("%d columns with other names: found %v, expected each to be missing and none renamed", columns, count)
 	}
 }
+
+// TestMissingSince: of a missing column it is said that all nights before had it, or else only that the last one had.
+func TestMissingSince(t *testing.T) {
+	n, m := wide(t, 3)
+	p := measured(t, n, m)
+	had := nights.Profile{Rows: p.Rows + 1, Label: p.Label, Columns: append(slices.Clone(p.Columns),
+		nights.Column{Name: "gone"})} // another table
+	earlier := had
+	earlier.Rows++
+	for want, before := range map[string][]*nights.Profile{
+		"the column is missing; the night before had it":    {p, &had},
+		"the column is missing; the 2 nights before had it": {&earlier, &had},
+	} {
+		found := find(t, nights.Request{Night: n, Tonight: p, Before: before, Declared: true, Threads: 2})
+		i := slices.IndexFunc(found, func(f nights.Finding) bool { return f.Code == nights.CodeColumnMissing })
+		if i < 0 || found[i].Text != want {
+			t.Errorf("a column that is missing tonight: found %v; want %q", found, want)
+		}
+	}
+}

@@ -139,7 +139,7 @@ func (r rival) Word() string {
 	return "within noise"
 }
 
-// Rivals are the runner-up, the default and the champion, by which the winner is better or worse.
+// Rivals returns what the winner was compared with on the same rows: the runner-up, the default and the champion.
 func (w *Winner) Rivals() (all []rival) {
 	if t := w.Tested; t != nil {
 		against := func(what string, r *metric.Rival) {
@@ -161,13 +161,14 @@ func (w *Winner) Rivals() (all []rival) {
 	}
 	if g := w.Gate; g != nil && g.Champion > 0 {
 		for _, k := range g.Checks {
-			if words, ok := comparisons[k.Name]; ok && k.Low != k.High {
+			if words, ok := comparisons[k.Name]; ok && k.Low != k.High { // a check without an interval compared nothing
 				all = append(all, rival{fmt.Sprintf("version %d%s", cmp.Or(k.Version, g.Champion), words),
 					&metric.Rival{Metric: g.Metric, Rows: k.Rows, New: k.New, Old: k.Old, Gain: k.Value, Low: k.Low,
 						High: k.High}})
 			}
 		}
 	}
+	// Gains are shown as a share of the rival's value.
 	return slices.DeleteFunc(all, func(r rival) bool { return r.Old == 0 || math.IsNaN(r.Old) })
 }
 

@@ -97,8 +97,8 @@ func parseEscape(data []byte) rune {
 	return rune(unit)
 }
 
-// walker goes over a value that is valid JSON, beside the type that it is read into. What it refuses, it refuses before
-// encoding/json has made anything of it: a list of 64 MiB of "0," would become one of 28 million structs.
+// walker goes over a value that is valid JSON and compares it with the type that it is to be read into. It does so
+// before encoding/json allocates anything: a list of 64 MiB of "0," would become one of 28 million structs.
 type walker struct {
 	data    []byte
 	at      int
@@ -196,9 +196,11 @@ func (w *walker) next() bool {
 	return true
 }
 
-// passObject passes an object whose type is t; nil if it reads itself. A key that is there twice is an error, and one
-// that is unknown or missing, too, unless unknown keys are ignored, as in records of other builds. place is where below
-// it.
+// passObject passes an object and checks its keys. If t is a struct, an unknown key is an error, and so is the missing
+// key of a field that has a json tag without omitempty or omitzero; both are allowed where unknown keys are ignored, as
+// in records of other builds. A key that differs from a field's only in case is an error always, since encoding/json
+// would read it. If t is a map, or nil for a type that reads itself, any key may be there. No key may be there twice.
+// Where the error is in a value, place is the path to it from this object, such as files[3].from.
 func (w *walker) passObject(t reflect.Type, depth int) (place string, err error) {
 	fields := fieldsOf(t)
 	seen := map[string]bool{}

@@ -224,10 +224,12 @@ func (s *Spec) checkNames(doc *strictyaml.Document, v Vocabulary) error {
 	return nil
 }
 
-// checkSearch checks the number of trials against what the search can vary, and each range by itself.
+// checkSearch checks the number of trials against what the search can vary, early_stopping_rounds, and each range by
+// itself. Where sets of features are searched and the file does not give trials, it sets Trials to 0, in place of the
+// default: the plan counts the sets.
 func (s *Spec) checkSearch(doc *strictyaml.Document, _ Vocabulary) error {
 	if s.Search.Features != nil && !doc.Has("trials") {
-		s.Trials = 0 // the plan counts them
+		s.Trials = 0
 	} else if !doc.Has("trials") {
 		return doc.Errorf("trials", "trials is missing: say how many configurations to train, such as trials: 50")
 	} else if s.Trials < 1 || s.Trials > MaxTrials {

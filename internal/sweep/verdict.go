@@ -258,7 +258,7 @@ func (t Todo) answer() string {
 	return say("Nothing to do: STAYS, and the next night tries again.")
 }
 
-// Due says that there is something to do.
+// Due reports whether a person has something to do.
 func (t Todo) Due() bool { return strings.HasPrefix(t.String(), "To do") }
 
 // TodoBlocked is what a table asks that staging blocked, or one that is not there.
@@ -342,8 +342,9 @@ func (c *Conclusion) Won() string {
 		stands, l.Metric, by)
 }
 
-// beside says how a score by the sweep's metric stands beside that of a model without features, if it is known.
-func (c *Conclusion) beside(metric string, v float64) string {
+// compareWithBase returns the end of a sentence that compares v, a score by the sweep's metric, with that of a model
+// without features: ", 3.1 times the base rate". It begins with a comma, and is empty if that score is unknown.
+func (c *Conclusion) compareWithBase(metric string, v float64) string {
 	if c.Without == nil {
 		return ""
 	}
@@ -389,7 +390,8 @@ func (c *Conclusion) Facts(metric string, planned time.Time) (all []string) {
 		}
 		add(c.Won())
 		if v, ok := c.Test[metric]; ok {
-			add(fmt.Sprintf("on test %s %s%s", metric, Score(v, c.Within.ErrorOf(metric)), c.beside(metric, v)))
+			add(fmt.Sprintf("on test %s %s%s", metric, Score(v, c.Within.ErrorOf(metric)),
+				c.compareWithBase(metric, v)))
 		}
 	}
 	add(c.Why())

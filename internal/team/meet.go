@@ -128,7 +128,8 @@ func (w *Member) nextEpoch(ctx context.Context, after int) (epoch int, awaited b
 	return last + 1, awaited, nil
 }
 
-// Members are the workers of the latest team of a board: those that have announced themselves, before the first.
+// Members returns the workers of the board's latest team or, if none has been formed yet, those that have announced
+// themselves.
 func Members(ctx context.Context, b Board) (ids []string, err error) {
 	w := Member{board: b}
 	next, _, err := w.nextEpoch(ctx, 0)

@@ -35,8 +35,11 @@ const (
 	finalLoss        = 1.02 // of its loss on test, which it has seen, to the winner's, which has not
 )
 
-// judgeFinal returns the final model if it may be registered. For a plan without a final training, both are nil; the
-// report says why a final model is not used. The error is one of storage.
+// judgeFinal returns the final model if it may be registered, and a report that otherwise says why not; both are nil
+// for a plan without a final training. In this order, the training must have ended well and have been of the winner's
+// configuration; its files must pass verification; it must have a calibrator exactly where the plan has it make one;
+// the statistics over all rows must be readable; and the model must agree with the winner on test. Last its level is
+// fitted. An error is one of the storage.
 func (a *Aggregator) judgeFinal(ctx context.Context, k *known, b sweep.Board, e *sweep.Ending, w *winner,
 	h *holdout) (*final, *sweep.FinalModel, error) {
 	trial, ok := k.plan.Final()
@@ -72,6 +75,8 @@ func (a *Aggregator) judgeFinal(ctx context.Context, k *known, b sweep.Board, e 
 	}
 
 	f := &final{winner: own}
+	// Only a bag fits its own calibrator, from rows that each of its models has not learnt from, and only if the winner
+	// is calibrated at all. A single final model has seen all rows and takes over the winner's.
 	own.calibrator = w.calibrator
 	if (r.Calibrator != nil) != (w.calibrator != nil && k.plan.Spec.Bag() > 1) {
 		return refuse("the final training has a calibrator, or none, where its plan says otherwise")
@@ -82,6 +87,7 @@ func (a *Aggregator) judgeFinal(ctx context.Context, k *known, b sweep.Board, e 
 		}
 	}
 	if f.encoding, f.levels, err = a.finalEncoding(ctx, k.plan, h); err != nil {
+		// Contents that are wrong stay so. What the store does not give now may come until filePatience is over.
 		if !errors.As(err, new(*dataError)) && a.waits(ctx, e, err) {
 			return nil, nil, err
 		}

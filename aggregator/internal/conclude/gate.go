@@ -19,7 +19,8 @@ import (
 const moves = 5
 
 // decidePromotion decides whether the new version becomes the champion, and moves the alias by compare-and-swap. After
-// losing the swap to another version, it compares with that one.
+// losing the swap to another version, it compares with that one. Before it decides, it may move the alias back to the
+// previous champion (see takeBackChampion); the decision then has this regret, whatever came of the new version.
 func (a *Aggregator) decidePromotion(ctx context.Context, p *sweep.Plan, v registry.Version, w *winner,
 	h *holdout) (*sweep.GateDecision, error) {
 	m, err := a.newMatch(ctx, p, v.Number, w, h)
@@ -37,7 +38,7 @@ func (a *Aggregator) decidePromotion(ctx context.Context, p *sweep.Plan, v regis
 		return nil, err
 	}
 	out, err := d.decisionOf(ctx, do)
-	if err == nil && m.regret != nil && out.Regret == nil { // whatever came of the new version
+	if err == nil && m.regret != nil && out.Regret == nil { // decide has not run, or has not added it
 		out.Regret, out.Reason = m.regret, m.regret.Reason+"; "+out.Reason
 	}
 	return out, err

@@ -11,9 +11,9 @@ import (
 )
 
 // selection compares the new model with the champion on tonight's rows, and with the latest sound version, which is
-// usually the same, on those of earlier nights. Tonight's labels cannot have influenced the latter, and an old champion
-// would be no measure there. If the champion cannot score tonight's rows, the earlier ones decide. It reports whether
-// the models could be compared at all.
+// usually the same, on those of earlier nights. Tonight's labels cannot have influenced earlier rows, and an old
+// champion would be no measure there. If the champion cannot score tonight's rows, the earlier ones decide. It reports
+// whether the models could be compared at all.
 func (d *decision) selection(g sweep.Gate, m metric.Metric, e Evidence) (compared bool) {
 	c := metric.Confidence{Level: g.Confidence, Seed: e.Seed}
 	compare := func(rows []Judged, not string, old func(*Judged) []float64) (pool, string) {
@@ -162,7 +162,9 @@ func Better(g sweep.Gate, m metric.Metric, r Judged) bool {
 	return not == "" && p.Better(0)
 }
 
-// refuseComparison adds the check that failed because the versions share no rows, neither tonight's nor earlier ones.
+// refuseComparison adds the failed check of a version that cannot be compared with the champion. notTonight says why
+// not on tonight's rows. notReference says why not on rows of earlier nights; it is empty if they can be compared there
+// but may not stand in, since tonight has no rows.
 func (d *decision) refuseComparison(notTonight, notReference string) {
 	why := "on tonight's test rows, " + notTonight
 	switch {

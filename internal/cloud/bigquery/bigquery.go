@@ -129,8 +129,9 @@ func (c *Client) insert(ctx context.Context, query string, name *bq.JobReference
 	return patiently(ctx, c, c.api.Jobs.Insert(c.project, job).Context(ctx).Do)
 }
 
-// Export writes the rows of a SELECT as Parquet files to uri, gs://BUCKET/FOLDER/*.parquet, and waits for it. The job
-// is called id, so that asking again after a lost answer does not export twice; it is cancelled if ctx ends.
+// Export writes the rows of a SELECT as Parquet files to uri, gs://BUCKET/FOLDER/*.parquet, and waits for it. Look must
+// have been called with the same text before: it learns where the query's tables are, and the job must run there. The
+// job is called id, so that asking again after a lost answer does not export twice; it is cancelled if ctx ends.
 func (c *Client) Export(ctx context.Context, id, query, uri string) error {
 	if strings.ContainsAny(uri, "'\\\n") {
 		return fmt.Errorf("%q is no place for an export", uri)
@@ -143,16 +144,16 @@ func (c *Client) Export(ctx context.Context, id, query, uri string) error {
 		err = nil
 	}
 
-	for ended := false; err == nil && !ended; {
+	for ended := err != nil; !ended; {
 		// The service answers when the job has ended, or after waitLimit; with the job's error if it has failed.
 		var r *bq.GetQueryResultsResponse
 		r, err = patiently(ctx, c, c.api.Jobs.GetQueryResults(c.project, id).Location(name.Location).MaxResults(0).
 			TimeoutMs(waitLimit.Milliseconds()).Context(ctx).Do)
-		if ended = err == nil && r.JobComplete; err == nil && !ended {
+		if ended = err != nil || r.JobComplete; !ended {
 			time.Sleep(c.pause)
 		}
 	}
-	if ctx.Err() != nil || err != nil && passing(err) { // it may run on, and be paid for, and nobody would read it
+	if ctx.Err() != nil || err != nil && passing(err) { // the job may run on and be paid for, and nobody would read it
 		bye, stop := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
 		defer stop()
 		_, _ = c.api.Jobs.Cancel(c.project, id).Location(name.Location).Context(bye).Do() // it ends by itself

@@ -404,11 +404,11 @@ func TestFoldersNeedNoCredentials(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere")
 	if _, err := Open(t.Context(), "p"); err == nil {
-		t.Error("a project needs none, either")
+		t.Error("opened a project with a file of credentials that does not exist: no error, want one")
 	}
 	c := must.Get(Open(t.Context(), ""))(t)
 	defer c.Close()
 	if created, err := blob.Create(t.Context(), c.Bucket(t.TempDir()), "a", []byte("x")); !created || err != nil {
-		t.Errorf("in a folder: %t, %v; want it created without a login", created, err)
+		t.Errorf("create in a folder, without credentials: created %t (error %v); want it created", created, err)
 	}
 }

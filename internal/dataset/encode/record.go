@@ -104,7 +104,9 @@ func (e *TooManyValuesError) Error() string {
 	return fmt.Sprintf("part %d of a row has more than the %d values that it had before", e.Part, e.Known)
 }
 
-// packPart writes a part of rows into their records, and reports whether all its values got a number.
+// packPart writes a part of rows into their records. A part with a dictionary is written as numbers of its values; it
+// stops and returns false at the first value for which the dictionary has no room. Any other part is written as hashes,
+// and true is returned.
 func (p *partLayout) packPart(hashes []uint64, to []byte, width int) bool {
 	at := p.at
 	for _, hash := range hashes {

@@ -489,8 +489,10 @@ func (s *survey) describeOrder(design *design) *dataset.Ordering {
 	return o
 }
 
-// addFeatures adds the design's features to the manifest: columns, second columns of categories, and statistics, whose
-// bins are not known yet. Two features with the same name are rejected.
+// addFeatures adds the design to the manifest: features (columns, second columns of categories, and statistics, whose
+// bins are not known yet), tables of ids, the order of statistics, what is said about encodings, and warnings. It
+// multiplies train's number of rows by the design's copies, and sets d.columns. More tables than a dataset may have, or
+// two features with the same name, are errors.
 func (d *design) addFeatures(manifest *dataset.Manifest, columns []sampledColumn, survey *survey) error {
 	for _, i := range d.features {
 		manifest.Features = append(manifest.Features, columns[i].Feature)
@@ -521,7 +523,7 @@ func (d *design) addFeatures(manifest *dataset.Manifest, columns []sampledColumn
 			len(d.tables), dataset.MaxTables)
 	}
 	manifest.Tables, manifest.Order = d.tables, survey.describeOrder(d)
-	manifest.Splits[0].Rows *= d.copies
+	manifest.Splits[0].Rows *= d.copies // train
 	manifest.About.Encodings, manifest.About.Delay = d.about, d.delayInfo
 	manifest.About.Warnings = append(manifest.About.Warnings, d.warnings...)
 	return checkFeatureNames(survey.spec, manifest)

@@ -296,7 +296,7 @@ func (p *designer) findKeysOf(ctx context.Context, search *encode.Search, classe
 	return nil
 }
 
-// searchBeside prepares a search with a model that has all features so far.
+// searchBeside prepares a search whose model has all features so far besides those that are tried.
 func (p *designer) searchBeside(options Options) *encode.Search {
 	s := p.search(options)
 	features := map[int]bool{}
@@ -379,8 +379,12 @@ func (p *designer) baseColumn(c *sampledColumn) encode.Column {
 	return encode.Column{Bins: c.Bins, Categorical: c.Kind == dataset.Categorical, Data: c.bins[:p.rows]}
 }
 
-// findDelay determines how old the statistics seen by train rows should be, if the spec does not say: held-out rows see
-// statistics that are as much older as the time that they come after train.
+// findDelay determines by how many seconds the statistics that train rows see should be delayed. Held-out rows come
+// after train, so the statistics they see are older than those of train rows without a delay.
+//
+// There is none to find without a learner to measure by, for several classes, which a search sees one at a time, with
+// too few rows to tell, where statistics are not ordered by time, where the spec gives a delay, and where the times are
+// plain numbers, whose unit is unknown.
 func (p *designer) findDelay(ctx context.Context, options Options) error {
 	s := p.survey
 	if options.Learner == nil || p.sample.classes > 0 || s.counts[0] < searchRows ||

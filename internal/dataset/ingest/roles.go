@@ -160,7 +160,9 @@ func asksForCategories(spec *dataset.Spec, column string) bool {
 	return asked.Has(dataset.EncodeCategories) || asked.Has(dataset.EncodeLevels)
 }
 
-// addFeatures adds features for all columns that have no role and are not dropped.
+// addFeatures adds features for all columns that have no role (taken) and are not dropped. It leaves out a table's
+// index and the column of the source's day, unless the spec names them. need checks that a column which the spec names
+// at a path is in the table. It also sets r.index. No feature, or too many, are errors.
 func (r *roles) addFeatures(spec *dataset.Spec, t *table.Table, taken []string,
 	need func(path, name string) error) error {
 	for i, name := range spec.Drop {

@@ -15,7 +15,7 @@ import (
 	"coppice/internal/must"
 )
 
-// splitTable has an "id" column that tells rows apart afterwards: it is categorical in no test and has few values.
+// rowsOfSplits returns the number of rows of each split.
 func rowsOfSplits(t *testing.T, s *staged) map[string]int {
 	t.Helper()
 	out := map[string]int{}
@@ -25,8 +25,9 @@ func rowsOfSplits(t *testing.T, s *staged) map[string]int {
 	return out
 }
 
-// TestHashSplitKeepsKeysTogether: with a split by hash all rows of a key are in one split, in about the shares asked
-// for.
+// TestHashSplitKeepsKeysTogether: with a split by hash all rows of a key are in one split and one fold, with one hash
+// of the group, splits have about the shares asked for, folds do not depend on the split, the group gets no hint to
+// split by it, and the manifest says how rows were split.
 func TestHashSplitKeepsKeysTogether(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("y,x,user\n")
@@ -59,7 +60,7 @@ func TestHashSplitKeepsKeysTogether(t *testing.T) {
 		hashes := map[uint64]float32{}
 		for i, h := range split.Group {
 			if old, seen := hashes[h]; seen && old != split.Label[i] {
-				t.Fatal("two users have one group hash")
+				t.Fatalf("users %v and %v both have the group hash %x, want one each", old, split.Label[i], h)
 			}
 			hashes[h] = split.Label[i]
 		}
@@ -67,16 +68,16 @@ func TestHashSplitKeepsKeysTogether(t *testing.T) {
 	rows := rowsOfSplits(t, s)
 	for name, share := range map[string]float64{"train": 0.6, "valid": 0.2, "test": 0.2} {
 		if got := float64(rows[name]) / (users * perUser); math.Abs(got-share) > 0.03 {
-			t.Errorf("%s has %.3f of the rows, not %.1f", name, got, share)
+			t.Errorf("%s has %.3f of the rows, want %.1f within 0.03", name, got, share)
 		}
 	}
 	for fold, n := range perFold { // the fold says nothing about the split
 		if share := float64(inTrain[fold]) / float64(n); share < 0.5 || share > 0.7 {
-			t.Errorf("fold %d: %.2f of its rows are train, want .5 to .7", fold, share)
+			t.Errorf("fold %d: %.2f of its rows are train, want 0.5 to 0.7, as of all rows", fold, share)
 		}
 	}
-	if _, ok := s.Manifest.FindSplit("calib"); ok {
-		t.Error("calib has rows, want none")
+	if calib, ok := s.Manifest.FindSplit("calib"); ok {
+		t.Errorf("calib, which has no share, is a split of %d rows, want none", calib.Rows)
 	}
 	if want := (dataset.SplitRule{By: "hash", Column: "user", Shares: map[string]float64{"train": 0.6, "valid": 0.2,
 		"test": 0.2}}); !reflect.DeepEqual(s.Manifest.Split, want) {

@@ -372,7 +372,9 @@ func (k kind) decimal(v []byte, i int, out *dataset.Values) (msg string) {
 	return ""
 }
 
-// storeNumber sets a value from a number, or a decimal's digits, that fit an int64.
+// storeNumber stores x as value i of out, in the column's type: x is a whole number, or the digits of a decimal without
+// its point. Only a Float has digits behind the point, so only there the scale matters: decimals with a scale are read
+// as Float, and those without one as Int or Text.
 func (k kind) storeNumber(x int64, i int, out *dataset.Values) {
 	switch k.typ {
 	case dataset.Text:

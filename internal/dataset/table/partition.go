@@ -51,8 +51,9 @@ func Partitions(fixed, name string) ([]Partition, error) {
 	return out, nil
 }
 
-// withPartitions adds the columns of a file's folders to those of its own. Files of objects also have columns that only
-// other files hold: such a one has the folder's value here.
+// withPartitions adds to a file's columns those that its folders give. own are the columns that the file itself holds,
+// and win over folders of the same name. A file of JSON objects may have more columns than that in s: keys that only
+// other files hold (see shareKeys). If a folder gives such a column, all rows have the folder's value, not null.
 func withPartitions(s source, f File, own []Column) source {
 	_, has := placesOf(own)
 	out, given := &reshaped{source: s, cols: slices.Clone(s.columns())}, map[int]Partition{}
@@ -69,7 +70,7 @@ func withPartitions(s source, f File, own []Column) source {
 			out.cols = append(out.cols, Column{Name: c.Name, Type: dataset.Text, Untyped: true})
 			out.at = append(out.at, 0)
 		}
-		given[place], out.at[place] = c, -1
+		given[place], out.at[place] = c, -1 // not read from the file: fill gives it
 	}
 	if len(given) == 0 {
 		return s
@@ -78,7 +79,7 @@ func withPartitions(s source, f File, own []Column) source {
 	return out
 }
 
-// repeatValue are the column's, of some rows.
+// repeatValue returns the column of so many rows, which all have the folder's value.
 func (p Partition) repeatValue(rows int) dataset.Values {
 	v := dataset.Values{Type: dataset.Text, Text: slices.Repeat([]string{p.Value}, rows)}
 	if p.Null {

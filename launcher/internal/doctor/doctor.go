@@ -140,9 +140,8 @@ const (
 // servicePattern matches the service in the URL of an error of cloud/inspect.
 var servicePattern = regexp.MustCompile(`https://([a-z0-9-]{1,63}\.googleapis\.com)(?:/|$)`)
 
-// cannot adds the finding of a check that was not possible, and what would make it possible: a service to enable, or
-// another login.
-func (d *Doctor) cannot(check, where string, err error) {
+// addUnchecked adds the finding that something could not be checked, and what to do: enable a service, or ask an owner.
+func (d *Doctor) addUnchecked(check, where string, err error) {
 	var denied *cloud.PermissionError
 	if errors.Is(err, cloud.ErrNotImitated) {
 		err = cloud.ErrNotImitated // without the address
@@ -152,13 +151,14 @@ func (d *Doctor) cannot(check, where string, err error) {
 		return
 	}
 
-	// If the service is not enabled, no right would help.
+	// If the service is not enabled, no right would help. Then, and only then, the hint of cloud.FromStatus begins with
+	// "enable".
 	if strings.HasPrefix(denied.Hint, "enable") {
 		if m := servicePattern.FindStringSubmatch(denied.What); m != nil {
-			d.add(check, NotChecked, where, d.enable(m[1]), "%s is not enabled, which it takes", m[1])
+			d.add(check, NotChecked, where, d.enable(m[1]), "%s is not enabled, and this check uses it", m[1])
 			return
 		}
-		d.add(check, NotChecked, where, apply, "a service that it takes is not enabled")
+		d.add(check, NotChecked, where, apply, "a service that this check uses is not enabled")
 		return
 	}
 	who := cmp.Or(d.caller, "the caller")
@@ -178,7 +178,7 @@ func (d *Doctor) checkCredentials(ctx context.Context) error {
 	case errors.As(err, &setup): // every other check would say the same
 		return err
 	case err != nil:
-		d.cannot("credentials", where, err)
+		d.addUnchecked("credentials", where, err)
 	case email == "":
 		d.add("credentials", Warning, where, ownLogin, "accepted, but they do not show an account")
 	default:
@@ -197,7 +197,7 @@ func (d *Doctor) checkServices(ctx context.Context) {
 	where := "project " + d.Deployment.Project
 	enabled, err := d.Cloud.Enabled(ctx, services)
 	if err != nil {
-		d.cannot("service", where, err)
+		d.addUnchecked("service", where, err)
 		return
 	}
 	for _, s := range services {
@@ -245,7 +245,7 @@ func (d *Doctor) rights(ctx context.Context) {
 		case errors.Is(err, cloud.ErrNotThere):
 			d.add(r.resource.Kind, Problem, where, apply, "it does not exist; %s names it", r.variable)
 		case err != nil:
-			d.cannot("right", where, err)
+			d.addUnchecked("right", where, err)
 		case len(missing) > 0:
 			d.add("right", Problem, where, d.giveRights(), "missing: %s", strings.Join(missing, ", "))
 		default:
@@ -284,7 +284,7 @@ func (d *Doctor) topics(ctx context.Context) {
 		case errors.Is(err, cloud.ErrNotThere):
 			d.add("topic", Problem, t.name, apply, "it does not exist; %s names it", t.variable)
 		case err != nil:
-			d.cannot("topic", t.name, err)
+			d.addUnchecked("topic", t.name, err)
 		default:
 			d.add("topic", OK, t.name, "", "it exists")
 		}
@@ -316,7 +316,7 @@ func (d *Doctor) images(ctx context.Context) {
 			d.add("image", i.missing, i.reference, "make images push REGISTRY="+registry, "it does not exist, and %s",
 				i.use)
 		case err != nil:
-			d.cannot("image", i.reference, err)
+			d.addUnchecked("image", i.reference, err)
 		default:
 			d.add("image", OK, i.reference, "", "it exists, and %s", i.use)
 		}

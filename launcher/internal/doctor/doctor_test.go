@@ -108,7 +108,7 @@ func TestFindings(t *testing.T) {
 		"bucket unreachable": {func(_ *Doctor, f *fake) { f.errs["Held"] = empty }, "", "right", NotChecked,
 			"no route", ""},
 		"rights disabled": {func(_ *Doctor, f *fake) { f.errs["Held"] = disabled("iam") }, "", "right", NotChecked,
-			"iam.googleapis.com is not enabled, which it takes",
+			"iam.googleapis.com is not enabled, and this check uses it",
 			"gcloud services enable iam.googleapis.com --project p1"},
 		"no topic": {func(_ *Doctor,
 			f *fake) {
@@ -147,7 +147,7 @@ func TestFindings(t *testing.T) {
 		"series unknown": {func(*Doctor, *fake) {}, "{type: c4d-highmem-8-lssd, vms: 2, threads_per_task: 1}",
 			"quota", NotChecked, "quota of c4d", "quotas"},
 		"region disabled": {func(_ *Doctor, f *fake) { f.errs["Region"] = disabled("compute") }, "", "quota",
-			NotChecked, "compute.googleapis.com is not enabled, which it takes",
+			NotChecked, "compute.googleapis.com is not enabled, and this check uses it",
 			"gcloud services enable compute.googleapis.com --project p1"},
 		"images disabled": {func(_ *Doctor, f *fake) { f.errs["Image"] = disabled("artifactregistry") }, "",
 			"image", NotChecked, "is not enabled",

@@ -34,8 +34,8 @@ func (d *Doctor) checkMachines(ctx context.Context, wanted []machine) {
 	where := "region " + d.Deployment.Location
 	region, err := d.Cloud.Region(ctx)
 	if err != nil {
-		d.cannot("quota", where, err)
-		d.cannot("machine", where, err)
+		d.addUnchecked("quota", where, err)
+		d.addUnchecked("machine", where, err)
 		return
 	}
 
@@ -87,7 +87,7 @@ func (d *Doctor) checkOffered(ctx context.Context, w machine, region cloud.Regio
 		case errors.Is(err, cloud.ErrNotThere):
 			without = append(without, z)
 		case err != nil:
-			d.cannot("machine", w.name+" in "+z, err)
+			d.addUnchecked("machine", w.name+" in "+z, err)
 			return
 		default:
 			with = append(with, z)
@@ -166,7 +166,7 @@ func (d *Doctor) checkQuota(w machine, region cloud.Region, n need) {
 	q, ok := region.Quotas[n.metric]
 	switch {
 	case all && region.Unread != nil:
-		d.cannot("quota", where, region.Unread)
+		d.addUnchecked("quota", where, region.Unread)
 		return
 	case !ok:
 		d.add("quota", NotChecked, where, d.quotaPage(), "the region's description does not show it; %s needs %d %s",

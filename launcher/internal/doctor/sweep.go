@@ -105,7 +105,7 @@ func (d *Doctor) dataset(ctx context.Context, ref string) *dataset.Manifest {
 	case problem.Is(err, problem.NotFound):
 		d.add("dataset", Problem, ref, stage, "it is not staged")
 	case errors.As(err, &denied):
-		d.cannot("dataset", ref, err)
+		d.addUnchecked("dataset", ref, err)
 	case err != nil:
 		d.add("dataset", Problem, ref, stage, "%v", err)
 	default:

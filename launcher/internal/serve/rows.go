@@ -38,7 +38,8 @@ func (c *columns) placeOf(name string) int {
 	return -1
 }
 
-// columnNames are those of the request's columns, first those that the model does not know.
+// columnNames returns the names of the request's columns: at most mostOther that the model does not need, then all that
+// it needs.
 func (c *columns) columnNames() []string {
 	names := c.other
 	for i, name := range c.m.columns {

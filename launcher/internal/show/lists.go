@@ -18,7 +18,8 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// Sweeps writes what each model asks of a person, and a list of sweeps.
+// Sweeps writes what there is to do for each model, and for each running sweep where there is something, and then a
+// table of all sweeps. A narrow terminal leaves out the columns named in Least first.
 func (w Printer) Sweeps(x *page.Index, now time.Time) {
 	if len(x.Sweeps) == 0 {
 		w.Printf("no sweep yet: `launcher fit TABLE --label COLUMN` or `launcher sweep SWEEP.yaml` starts one\n")
