@@ -1,6 +1,6 @@
-// Package terraform reads the deployment's table of permissions: who may do what on which resource, and why. It is the
-// file iam.yaml beside it, from which Terraform makes every binding, so that what the doctor checks is what is
-// deployed. roles.yaml lists the permissions of each role, as far as needed here.
+// Package terraform reads the deployment's table of permissions: who may do what on which resource, and why. The table
+// is the file iam.yaml in this folder, from which Terraform makes every binding, so that what the doctor checks is what
+// is deployed. roles.yaml lists the permissions of each role, as far as needed here.
 package terraform
 
 import (

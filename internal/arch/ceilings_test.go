@@ -13,7 +13,7 @@ var ceilings = map[string]int{
 	"aggregator/command":           87,
 	"aggregator/internal/cli":      262,
 	"aggregator/internal/conclude": 3956,
-	"aggregator/internal/judge":    900,
+	"aggregator/internal/judge":    901,
 	"bench/gauge":                  596,
 	"container/roots":              35,
 	"e2e":                          4,
@@ -36,7 +36,7 @@ var ceilings = map[string]int{
 	"internal/dataset/encode":      3284,
 	"internal/dataset/ingest":      6372,
 	"internal/dataset/segment":     287,
-	"internal/dataset/table":       4399,
+	"internal/dataset/table":       4401,
 	"internal/engine":              123,
 	"internal/exact":               104,
 	"internal/expression":          558,
@@ -44,16 +44,16 @@ var ceilings = map[string]int{
 	"internal/gbt":                 9856,
 	"internal/ledger":              547,
 	"internal/machines":            409,
-	"internal/metric":              2630,
+	"internal/metric":              2631,
 	"internal/must":                36,
 	"internal/nights":              4029,
 	"internal/nights/nightstest":   1023,
 	"internal/notify":              555,
-	"internal/page":                2712,
+	"internal/page":                2713,
 	"internal/page/pagetest":       370,
 	"internal/page/plot":           606,
 	"internal/problem":             120,
-	"internal/program":             1279,
+	"internal/program":             1280,
 	"internal/program/environment": 206,
 	"internal/program/tables":      338,
 	"internal/protocol":            1105,
@@ -69,10 +69,10 @@ var ceilings = map[string]int{
 	"internal/team":                1319,
 	"internal/telemetry":           216,
 	"launcher":                     13,
-	"launcher/command":             433,
+	"launcher/command":             434,
 	"launcher/internal/bill":       274,
-	"launcher/internal/clean":      554,
-	"launcher/internal/cli":        4086,
+	"launcher/internal/clean":      555,
+	"launcher/internal/cli":        4087,
 	"launcher/internal/cloudjob":   508,
 	"launcher/internal/console":    284,
 	"launcher/internal/doctor":     641,
@@ -81,7 +81,7 @@ var ceilings = map[string]int{
 	"launcher/internal/plan":       1508,
 	"launcher/internal/predict":    654,
 	"launcher/internal/provision":  467,
-	"launcher/internal/quote":      1449,
+	"launcher/internal/quote":      1450,
 	"launcher/internal/report":     1376,
 	"launcher/internal/reproduce":  477,
 	"launcher/internal/serve":      1649,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 111_027
+const maxLines = 111_037
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

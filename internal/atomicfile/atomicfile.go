@@ -11,7 +11,7 @@ import (
 	"strconv"
 )
 
-// Pending is a file that is being written beside the one that it will replace. Commit or Abort ends it.
+// Pending is a file that is being written, in the same folder as the one that it will replace. Commit or Abort ends it.
 type Pending struct {
 	*os.File
 	path  string

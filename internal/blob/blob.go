@@ -25,7 +25,7 @@ import (
 // the expected current contents.
 type Generation int64
 
-// Conditions of Put, beside an exact generation.
+// Conditions of Put that are not an exact generation.
 const (
 	Any    Generation = -1 // unconditional
 	Absent Generation = 0  // the object must not exist: create-only

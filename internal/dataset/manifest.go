@@ -252,9 +252,9 @@ func (m *Manifest) format() int {
 	return formatOf(m.Features)
 }
 
-// HasWeights reports whether the files have row weights: from a column, or because negative rows were sampled. In the
-// latter case rows of train only have the column's weights, if any: models learn from the rows as they are, and fit
-// corrects their scores.
+// HasWeights reports whether the files have row weights: from a column, or because negative rows were sampled. Where
+// negative rows were sampled, rows of train have only the column's weights, if there is such a column: models learn
+// from the rows as they are, and package fit corrects their scores.
 func (m *Manifest) HasWeights() bool { return m.Weight != "" || m.Negatives > 0 }
 
 // ByTime says that later splits have newer rows.

@@ -195,7 +195,7 @@ func checkClassNames(names []string) error {
 // MaxClassName is the longest name of a class in bytes.
 const MaxClassName = 200
 
-// checkOrder checks the fields about the rows of train beside their split.
+// checkOrder checks the share of negative rows that are left out, and the order and the copies of train's rows.
 func (m *Manifest) checkOrder() error {
 	if !(m.Negatives >= 0 && m.Negatives < 1) || m.Negatives > 0 && m.Label.Kind != Binary || m.Thinned < 0 {
 		return badManifest("negatives", fmt.Errorf("%v of a %s label, %d rows left out", m.Negatives, m.Label.Kind,

@@ -290,7 +290,7 @@ func (s *Spec) TimeColumn() string {
 }
 
 // SampleSpec says how many held-out rows are kept with their raw values, and which share of the negative rows of the
-// table is used at all. A bare number is the former.
+// table is used at all. A bare number is the number of held-out rows.
 type SampleSpec struct {
 	Rows      int     `yaml:"rows" json:"rows"`
 	Negatives float64 `yaml:"negatives" json:"negatives,omitempty"` // 0: all of them

@@ -26,7 +26,7 @@ func (t *Targets) Pick(rows []uint32) Targets {
 	return out
 }
 
-// optional says which targets a dataset has beside label and fold.
+// optional says which targets a dataset has in addition to label and fold.
 type optional struct {
 	weight, group bool
 	values        []string

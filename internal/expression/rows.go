@@ -100,7 +100,7 @@ func (r *PerRow) compile(c *checker, node ast.Node, want kind) (out closure, err
 	return out, err
 }
 
-// compileAll compiles each node, all of which must give what is wanted: a number or a condition.
+// compileAll compiles nodes, which must all be of the kind that is wanted: numbers or conditions.
 func (r *PerRow) compileAll(c *checker, want kind, nodes ...ast.Node) ([]closure, error) {
 	out := make([]closure, len(nodes))
 	for i, n := range nodes {

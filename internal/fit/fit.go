@@ -307,7 +307,7 @@ func newRater(params gbt.Params, by metric.Metric, valid *HeldOut) func([]float6
 	}
 }
 
-// input is what metrics of these rows' predictions take.
+// input returns the input of metrics for predictions of these rows.
 func (r *HeldOut) input(pred []float64) metric.Input {
 	return metric.Input{Label: r.Label, Weight: r.Weight, Pred: pred, Group: r.Group, Values: r.Values}
 }
@@ -423,8 +423,8 @@ func sampleRows(d *gbt.Data, of int, ranks bool) []uint32 {
 }
 
 const (
-	// errorRows bounds the rows of which a standard error is computed: resampling many millions would take longer than
-	// a trial.
+	// errorRows is the most rows from which a standard error is computed: resampling many millions would run longer
+	// than a trial.
 	errorRows = 500_000
 	// resamples of a metric whose error has no formula: enough for one or two digits.
 	resamples = 100

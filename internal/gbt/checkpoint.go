@@ -26,7 +26,7 @@ type Checkpoint struct {
 	elapsed time.Duration
 }
 
-// progress is what a training has come to, beside its trees.
+// progress is the state of a training, without its trees.
 type progress struct {
 	Bias               float64 // the initial constant of the first output
 	Round              int     // trees tried, by which random choices are keyed; a round without a split adds no tree

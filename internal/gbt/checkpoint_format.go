@@ -21,7 +21,7 @@ import (
 // Both texts write a number with as many digits as bring back the same bits, so trees survive bit for bit.
 const checkpointMagic = "coppice checkpoint 1\n"
 
-// checkpointHead is what a checkpoint holds beside its trees.
+// checkpointHead is what a checkpoint holds in addition to its trees.
 type checkpointHead struct {
 	Run      run
 	Progress progress

@@ -198,7 +198,7 @@ type sigmoidConstants struct {
 var sigmoids = sigmoidConstants{lowest: -sigmoidLimit, highest: sigmoidLimit, negLog2e: -expLog2e, magic: expMagic,
 	ln2: expLn2, taylor: [7]float64{1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5}, one: 1}
 
-// rounding holds what fillRows8 and round8 need beside the rows.
+// rounding holds what fillRows8 and round8 need in addition to the rows.
 type rounding struct {
 	gInv, hInv, unit, offset, least, most float64
 	others, own                           float64 // weights of labels

@@ -73,7 +73,7 @@ const averageOutput = "average_output"
 const (
 	// maxCategoryWords bounds the sets of categories of a tree.
 	maxCategoryWords = 1 << 22
-	// maxDecision has no bit beside those of Decision: a missing type of 3 does not exist.
+	// maxDecision has the bits that a Decision may have and no others: there is no missing type 3.
 	maxDecision = decisionCategorical | decisionDefaultLeft | missingNaN
 )
 

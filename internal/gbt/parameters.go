@@ -29,7 +29,7 @@ func NoEffect(params map[string]any) []string {
 	return out
 }
 
-// Idle says of each parameter that is not at its default and changes nothing beside the others why that is so.
+// Idle returns, for each parameter that is not at its default and yet changes nothing given the others, why that is so.
 func (p *Params) Idle() []*ParamError {
 	var out []*ParamError
 	add := func(idle bool, name, why string) {

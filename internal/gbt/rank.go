@@ -354,7 +354,7 @@ func (o *ranking) crossEntropyOfQuery(q *query, random key) {
 	}
 	wanted = max(wanted, xendcgEpsilon)
 
-	// A row that takes all of the softmax has nothing to gain from the others.
+	// What a row leaves of the softmax to the others: not quite 0, even for a row that has all.
 	rest := func(i int) float64 { return max(1-share[i], xendcgEpsilon) }
 	first, second := 0.0, 0.0
 	for i := range terms {

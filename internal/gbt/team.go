@@ -32,8 +32,8 @@ type Team interface {
 	Broadcast(from int, words []int64) error
 }
 
-// ErrTeam is wrapped by the error of a training that has lost its team. The others' rows can be divided anew, and the
-// training resumed from the last checkpoint that any of them has.
+// ErrTeam is wrapped by the error of a training that has lost a worker of its team. The workers that are left can
+// divide the rows anew and resume from the newest checkpoint that any of them has.
 var ErrTeam = errors.New("a worker of the team is gone")
 
 // link is a training's connection to its team; nil for a training alone, for which its methods do nothing. It remembers
@@ -239,7 +239,7 @@ type stateful interface {
 	encoding.BinaryUnmarshaler
 }
 
-// What the leader tells the others of a call that only it makes.
+// What the leader tells the other workers about a call that only it makes.
 const (
 	goOn int64 = iota
 	atLimit

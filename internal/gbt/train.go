@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Options are the settings of a training run beside its parameters. None of them affects the model except Shift, Input
-// and, through early stopping, Valid, Eval and Maximize.
+// Options are the settings of a training run that are not parameters of the model. None of them affects the model
+// except Shift, Input and, through early stopping, Valid, Eval and Maximize.
 type Options struct {
 	Threads int // goroutines; at least 1
 

@@ -101,7 +101,7 @@ func (t *Tested) OfConstant(name string) (value float64, ok bool) {
 	return OfConstant(name, t.Shares())
 }
 
-// Without is what a model without features is, in words, beside a metric.
+// Without says in words what predicts without features, to be shown with its value of a metric.
 func (t *Tested) Without(name string) string {
 	switch m, err := Lookup(name); {
 	case t == nil || t.Calibrated:

@@ -169,9 +169,9 @@ type scored struct {
 	gain float64
 }
 
-// meanOfGroups is the mean over groups of a value that a group has by itself. A group's weight is the mean weight of
-// its rows, as in LightGBM. The values of groups depend on the order of predictions only; where some are equal, they
-// are averages over all orders of these (McSherry and Najork 2008).
+// meanOfGroups returns the mean over groups of a value that each group has by its own rows. A group's weight is the
+// mean weight of its rows, as in LightGBM. The values of groups depend on the order of predictions only; where some are
+// equal, they are averages over all orders of these (McSherry and Najork 2008).
 func meanOfGroups(e *Evaluator, m Metric) (float64, error) {
 	var all, weight sum
 	err := e.eachGroup(m, func(value, w float64) {

@@ -30,7 +30,8 @@ func lookupValue(text string) (Metric, error) {
 	return m, nil
 }
 
-// Columns are the staged columns that a value needs of every row, beside label, prediction and weight.
+// Columns returns the staged columns that a metric of value needs of every row, in addition to label, prediction and
+// weight.
 func (m Metric) Columns() (names []string) {
 	if m.rows == nil {
 		return nil

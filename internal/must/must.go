@@ -26,7 +26,7 @@ func Get[T any](v T, err error) func(t testing.TB) T {
 	}
 }
 
-// Get2 is Get for a call with two results beside its error.
+// Get2 is Get for a call with two results and an error.
 func Get2[A, B any](a A, b B, err error) func(t testing.TB) (A, B) {
 	return func(t testing.TB) (A, B) {
 		t.Helper()

@@ -82,8 +82,8 @@ func (c *comparison) checkFirst(copied bool) {
 	c.checkSameColumns()
 }
 
-// checkSameColumns looks for columns of which one follows from the other: equal, in another unit or written
-// differently. To a tree they are the same column.
+// checkSameColumns looks for pairs of columns where one follows from the other: they are equal, or differ in unit or
+// spelling. To a tree they are the same column.
 func (c *comparison) checkSameColumns() {
 	last := min(len(c.p.Columns), tied)
 	said := map[string]bool{}

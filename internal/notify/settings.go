@@ -9,8 +9,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// VerdictsEnv says where launcher and aggregator send the outcome of a night, beside logs and measurements. An error in
-// it does not keep a sweep from being concluded: it is reported when a notification is to be sent.
+// VerdictsEnv says where launcher and aggregator send the outcome of a night, in addition to logs and measurements. An
+// error in it does not keep a sweep from being concluded: it is reported when a notification is to be sent.
 type VerdictsEnv struct {
 	Topic string `env:"COPPICE_VERDICTS_TOPIC"` // empty for no topic
 	// Webhook is a URL to which verdicts in Verdicts are posted; empty for none. Anyone who has it can post

@@ -152,7 +152,7 @@ func follow[N any](name string, unit plot.Unit, all []N, value func(*N) float64)
 	return t
 }
 
-// trends are what is followed from night to night, beside the columns.
+// trends returns what is followed from night to night, other than columns.
 func (p *datasetPage) trends() []trend {
 	all := []trend{
 		follow(cmp.Or(p.Metric, "metric")+", own test rows", plot.Plain, p.Nights,

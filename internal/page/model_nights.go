@@ -41,7 +41,8 @@ func (m *Month) Asks(champion int) string {
 }
 
 // ModelNight is one night of a model: a sweep of it, or a table that was blocked before one, which has no ID. Its Night
-// is the day of the sweep's slot, or else of its newest row, and Data the latter: neither depends on when it ran.
+// is the day of the sweep's slot, or else of its newest row, and Data the day of its newest row. Neither depends on
+// when it ran.
 type ModelNight struct {
 	IndexSweep
 	Data string    `json:"data,omitempty"`

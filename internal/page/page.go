@@ -188,8 +188,8 @@ func numberCell(unit plot.Unit, v float64, se ...float64) template.HTML {
 // format is a number with its unit.
 func format(u string, v float64) string { return plot.Unit(u).Format(v) }
 
-// data is what the script of a page needs to know beside what is drawn: the columns of all tables, each once, and which
-// table has which.
+// data is what the script of a page needs in addition to the page's HTML: the columns of all tables, each once, and
+// which table has which.
 type data struct {
 	Kind    string             `json:"kind"`
 	ID      string             `json:"id"`

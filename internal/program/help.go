@@ -29,7 +29,8 @@ func foldHelp(w World, root *cobra.Command) {
 	})
 }
 
-// foldExamples breaks commands that are wider; what is said beside one stands above it.
+// foldExamples breaks commands that are wider than width, and moves a comment that follows such a command to the line
+// above it.
 func foldExamples(text string, width int) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

@@ -1,5 +1,5 @@
 // Package registry stores the versions of models, the aliases that point at them and the history of both, as objects of
-// a blob.Store. FORMAT.md beside it describes the objects, who writes them, and why every step may be repeated.
+// a blob.Store. FORMAT.md in this folder describes the objects, who writes them, and why every step may be repeated.
 //
 // It uses only create-only writes and compare-and-swap, so any number of processes may work at once and any of them may
 // die at any point: a version either exists with all its files, or does not exist. The package uses no clock and no

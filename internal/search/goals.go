@@ -10,8 +10,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// chebyshev is the weight of the sum of the losses beside the largest: of two trials with an equal worst loss, the one
-// that is better elsewhere is better.
+// chebyshev is the weight of the sum of the losses, which is added to the largest loss: of two trials with the same
+// largest loss, the one that is better elsewhere wins.
 const chebyshev = 0.05
 
 // scalarize makes one objective of several, for the decision about one trial (ParEGO: Knowles 2006): the largest of

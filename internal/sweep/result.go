@@ -95,7 +95,7 @@ func DecodeHeartbeat(data []byte) (*Heartbeat, error) {
 	return decode("heartbeat", data, func(*Heartbeat) error { return nil })
 }
 
-// Object is a file of a trial beside its result.
+// Object is a file that a trial writes in addition to its result.
 type Object struct {
 	Name   string `json:"name"`
 	Bytes  int64  `json:"bytes"`

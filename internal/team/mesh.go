@@ -249,7 +249,7 @@ func (m *Mesh) closeNow() {
 	})
 }
 
-// hangUp closes a connection of which nothing more is expected. TLS by itself would first say so to the other end, and
+// hangUp closes a connection on which nothing more is expected. TLS by itself would first say so to the other end, and
 // wait for one that has stopped reading.
 func hangUp(c net.Conn) {
 	if secured, ok := c.(*tls.Conn); ok {
@@ -304,7 +304,7 @@ func (m *Mesh) Broadcast(from int, words []int64) error {
 }
 
 // sendAtOnce is the longest message that is sent before any is received: both ends have room for several, so that none
-// waits for the other. Longer ones are sent beside receiving.
+// waits for the other. Longer ones are sent while receiving.
 const sendAtOnce = 32 << 10
 
 // exchange sends each worker its words and takes as many words of each as expected; none is no message.

@@ -70,7 +70,8 @@ func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 	return b, nil
 }
 
-// reconcile runs the aggregator beside this program, or in it.
+// reconcile runs the aggregator: the program in this one's folder or, if there is none, this program under the
+// aggregator's name.
 func reconcile(ctx context.Context) error {
 	self, err := os.Executable()
 	if err == nil {

@@ -107,8 +107,8 @@ func (j *job) lacks(code, message string, args ...any) {
 			fmt.Sprintf(message, args...)})
 }
 
-// grantMachines returns how many of its machines the job gets beside those of the others, where a fault limits the
-// vCPUs of all; 0 is no limit. If it gets fewer, an event says so as Compute Engine does.
+// grantMachines returns how many of its machines the job gets, given those that other jobs have, where a fault limits
+// the vCPUs of all together; 0 means no limit. If it gets fewer, an event says so as Compute Engine does.
 func (j *job) grantMachines() int {
 	s, limit := j.srv, j.srv.opts.Faults.CPUs
 	s.mu.Lock()

@@ -132,8 +132,8 @@ func (j *job) freeMachine() *machine {
 	return nil
 }
 
-// settle records how an attempt ended, and decides whether the task gets another one. If not, the task, and so the job,
-// has failed because of what is returned.
+// settle records how an attempt ended, and decides whether the task gets another one. If not, it returns why the task,
+// and with it the job, has failed.
 func (j *job) settle(a *attempt) (because string) {
 	s := j.srv
 	s.mu.Lock()

@@ -33,8 +33,8 @@ type Options struct {
 	Containers string
 	// Environ is the environment of that tool, which finds its own storage there and passes none of it on.
 	Environ []string
-	// TaskEnv is what a task has in its environment beside its job's variables, NAME=VALUE: where the other emulators
-	// are.
+	// TaskEnv is what a task's environment has in addition to its job's variables, as NAME=VALUE: where the other
+	// emulators are.
 	TaskEnv []string
 	// Notify publishes what a job's notifications ask for; with nil, jobs that have notifications are refused. It must
 	// neither block nor call back.

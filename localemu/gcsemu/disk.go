@@ -23,7 +23,7 @@ import (
 	"coppice/localemu/internal/httpjson"
 )
 
-// Folders beside the buckets, whose names do not begin with a dot.
+// Folders that are not buckets, whose names cannot begin with a dot.
 const (
 	recordsFolder = ".records" // a JSON file for every bucket and object
 	oddFolder     = ".odd"     // contents of objects that cannot be under their own names
@@ -66,7 +66,7 @@ func (s *Server) checkLayout() error {
 	return nil
 }
 
-// record is what is kept of a bucket or an object beside its contents.
+// record is what is kept about a bucket or an object, without its contents.
 type record struct {
 	Bucket *bucket `json:"bucket,omitempty"`
 	Object *object `json:"object,omitempty"`

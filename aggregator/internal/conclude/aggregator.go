@@ -163,9 +163,9 @@ func (a *Aggregator) Reconcile(ctx context.Context) error {
 // recallAtOnce is how many conclusions are read at a time.
 const recallAtOnce = 32
 
-// recall reads the conclusions of sweeps of which this process knows nothing yet: after its start those of all sweeps
-// that the bucket keeps, which one after the other would take a minute for a thousand. What cannot be read is left to
-// settle.
+// recall reads the conclusions of sweeps that this process does not know yet. After its start these are all sweeps in
+// the bucket, so it reads several at a time: one after the other, a thousand would take a minute. It skips what cannot
+// be read; settle deals with that.
 func (a *Aggregator) recall(ctx context.Context, ids []sweep.ID) {
 	var group errgroup.Group
 	group.SetLimit(recallAtOnce)

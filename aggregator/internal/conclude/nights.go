@@ -11,8 +11,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Nights is the Contract recorded by staging beside the datasets. The launcher does not start a sweep on a blocked
-// night; this check covers sweeps that were started before, or by other means.
+// Nights is the Contract that staging records in the bucket of datasets. The launcher does not start a sweep on a
+// blocked night; this check covers sweeps that were started before, or by other means.
 type Nights struct{ Datasets blob.Store }
 
 // Blocked says why the night of the plan's dataset is blocked, if it is. A night without a record is not blocked.

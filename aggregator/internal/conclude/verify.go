@@ -34,7 +34,7 @@ type winner struct {
 	tested      *metric.Tested
 }
 
-// files reads the files that trials leave beside their results.
+// files reads the files that trials write in addition to their results.
 type files interface {
 	// File reads one. lost says that it is not what the trial wrote.
 	File(ctx context.Context, o sweep.Object) (data []byte, lost, err error)

@@ -68,7 +68,8 @@ func (d *decision) checkRatio(e Evidence, rows string, bounds [2]float64, confid
 	d.add(check)
 }
 
-// describeDeviation describes the ratio of what was predicted to what was observed, told from another one.
+// describeDeviation describes ratio, of what was predicted to what was observed, with enough digits to differ from the
+// other.
 func describeDeviation(ratio, other float64) string {
 	switch {
 	case math.Abs(ratio-1) < 0.0005:

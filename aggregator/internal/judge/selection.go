@@ -106,9 +106,9 @@ func Gains(d *sweep.GateDecision) (out []float64) {
 	return out
 }
 
-// divideNights divides the earlier nights into those of which neither model has seen a row, and the one of the measure
-// itself. There, the measure knows the day and the new model does not, so more is demanded: the new model fails only if
-// it is shown to be worse by more than the margin.
+// divideNights divides the earlier nights into those of which neither model has seen a row (away), and the night on
+// which the measure itself was trained (home). There, the measure knows the day and the new model does not, so more is
+// demanded: the new model fails only if it is shown to be worse by more than the margin.
 func (e *Evidence) divideNights() (away, home []Judged) {
 	for _, n := range e.Earlier {
 		if n.Night == e.measure() {

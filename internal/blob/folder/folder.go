@@ -159,7 +159,7 @@ type version struct {
 
 func newID() string { return strings.ToLower(rand.Text()) }
 
-// mark is the name of the empty file that makes v current, and contents of the file beside it.
+// mark returns the name of the empty file that makes v current, and contents that of the file with its bytes.
 func (v version) contents() string { return fmt.Sprintf("%d.%s", v.base, v.id) }
 func (v version) mark() string {
 	return fmt.Sprintf("%d.%d.%d.%08x.%s", v.Generation, v.base, v.Size, v.CRC32C, v.id)

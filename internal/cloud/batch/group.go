@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// taskGroup describes the job's tasks, all alike: Batch takes only one group of them.
+// taskGroup describes the job's tasks, which are all alike: Batch accepts only one group for each job.
 func (j Job) taskGroup() *batchpb.TaskGroup {
 	return &batchpb.TaskGroup{
 		TaskSpec:         j.taskSpec(),

@@ -46,7 +46,7 @@ const (
 	maxCopies  = 4
 )
 
-// sampledColumn is a column of the survey with what is known of it from the sampled rows.
+// sampledColumn is a column of the survey, with what the sampled rows say about it.
 type sampledColumn struct {
 	*built
 	number int

@@ -122,7 +122,7 @@ type nightTaker struct {
 	label  int // the label's index in read
 }
 
-// nightSlot holds what a Night keeps of a row beside its values.
+// nightSlot holds what a Night keeps of a row in addition to its values.
 type nightSlot struct {
 	row    int64
 	split  uint8

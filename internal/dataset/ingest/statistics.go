@@ -43,8 +43,8 @@ const (
 )
 
 // newStatistics prepares the statistics of ids for the rows of all splits and, with encodings.final, a second set from
-// the rows of all splits together, for the final training. Rows are kept beside dir, the dataset's folder, if they need
-// much memory.
+// the rows of all splits together, for the final training. If rows need much memory, they are kept in a file next to
+// dir, the dataset's folder.
 func newStatistics(survey *survey, manifest *dataset.Manifest, design *design, dir string,
 	options Options) *statistics {
 	c := encode.Config{Keys: design.keys, Parts: len(design.readers), Few: design.maxLevels,

@@ -142,8 +142,8 @@ func groupName(n schema.Node) string {
 
 func (s *parquetSource) columns() []Column { return s.cols }
 
-// read passes on one row group after the other. How many bytes of text its rows have on average decides how many of
-// them make a batch, so that long texts do not fill the memory.
+// read passes on one row group after the other. A batch has fewer rows the more bytes of text they have on average, so
+// that long texts do not fill the memory.
 func (s *parquetSource) read(ctx context.Context, q request) error {
 	r, f, err := s.open()
 	if err != nil {

@@ -168,7 +168,8 @@ func (k kind) valuesBetween(v *dataset.Values, from, to int) *dataset.Values {
 	return out
 }
 
-// measurePlain is how many bytes of data the first n plain values take. A *valueError says which of them is too long.
+// measurePlain returns how many bytes of data the first n plain values occupy. If one of them is too long, the error is
+// a *valueError that says which.
 func (k kind) measurePlain(data []byte, n int) (int, error) {
 	if k.width > maxRecord {
 		return 0, &valueError{0, tooLong(k.width)}

@@ -220,7 +220,8 @@ func openSource(f File, o Options) (source, error) {
 // svmLine is how a file of svmlight begins, with or without queries: a line of one pair, or two pairs.
 var svmLine = regexp.MustCompile(`^[-+]?[0-9.]+ (qid|[0-9]+):[-+.0-9e]+( [0-9]+:[-+.0-9e]+(\s|$)|\s*([#\n]|$))`)
 
-// otherFormat says what is not read, by a file's first bytes or the files beside it; empty for others.
+// otherFormat says what is not read here, by a file's first bytes or by files next to it, and what to write instead;
+// empty if there is nothing.
 func otherFormat(f File, head string) string {
 	switch {
 	case strings.HasPrefix(head, "ARROW1"), strings.HasPrefix(head, "FEA1"):
@@ -291,8 +292,8 @@ func Suggest(name string, names []string) string {
 // mostLacking is how many missing columns a message names.
 const mostLacking = 10
 
-// Lacking is the error of a table with the columns names that lacks some of those needed: it names the missing ones,
-// and those of the others that were probably meant.
+// Lacking returns the error for a table that lacks some of the needed columns. names are the columns that it has. The
+// error names the missing ones and, of those that the table has, the ones that were probably meant.
 func Lacking(file string, needed, names []string) *InputError {
 	lacking, others := removeWords(needed, names), removeWords(names, needed)
 	if len(lacking) == 1 {

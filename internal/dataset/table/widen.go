@@ -74,7 +74,7 @@ func widestType(a, b Column) (dataset.Type, dataset.Unit, bool) {
 	return "", "", false
 }
 
-// reshaped is a file with other columns than its own: given ones beside them, or its own in other types.
+// reshaped is a file with other columns than its own: its own and given ones, or its own in other types.
 type reshaped struct {
 	source
 	cols []Column

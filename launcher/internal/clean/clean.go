@@ -1,5 +1,5 @@
-// Package clean decides what is no longer needed in the buckets, and why the rest is, and removes the former. Whether
-// it only lists or also removes, Look decides:
+// Package clean decides what is no longer needed in the buckets and removes it, and says why the rest is needed.
+// Whether it only lists or also removes, Look decides:
 //
 //	registry: what was promoted ─┐
 //	sweeps: what is open ────────┼▶ Look ─▶ Items ─▶ Remove: record, remove
@@ -33,7 +33,8 @@ const (
 	LeastNights = sweep.MaxEarlier
 	// Promoted is of how many of each alias's last moves the versions stay reproducible: as far as a rollback leads.
 	Promoted = registry.MaxPast
-	// Grace keeps what was written lately, since it may be what a staging or a sweep is writing: longer than any takes.
+	// Grace is how long everything that was written is kept, since a staging or a sweep may still be writing: longer
+	// than any of them runs.
 	Grace = 7 * 24 * time.Hour
 	// Notice is how long before a removal it was listed, at least: a schedule that fires twice at once removes nothing.
 	Notice = 12 * time.Hour

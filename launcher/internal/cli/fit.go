@@ -321,9 +321,9 @@ func makeDraft(ctx context.Context, w *Setup, f fitFlags) (d *draft.Draft, err e
 	return d, err
 }
 
-// stageDraft stages the table, and one in a bucket in the cloud. What is unusual beside an earlier table of the name is
-// said. At home it is trained on all the same, since somebody is watching; in the cloud, where nights are, a person has
-// to accept it.
+// stageDraft stages the table, and one in a bucket in the cloud. What is unusual compared with an earlier table of the
+// name is said. At home it is trained on all the same, since somebody is watching; in the cloud, where nights are, a
+// person has to accept it.
 func stageDraft(ctx context.Context, w *Setup, d *draft.Draft, f fitFlags) (*stager.Staged, error) {
 	spec, err := dataset.ParseSpec("the dataset.yaml of --save-specs", d.Dataset)
 	if err != nil {

@@ -101,7 +101,8 @@ func runNightly(ctx context.Context, w *Setup, file string, f nightlyFlags) erro
 	return w.withCloud(ctx, func() error { return nightlyOf(ctx, w, spec, t, slot.ID(spec.Name, at), prices, f) })
 }
 
-// tableOf reads a sweep's dataset.yaml: table, or NAME.yaml beside SWEEP.yaml, or it.
+// tableOf reads a sweep's dataset.yaml: the file that table names, or else NAME.yaml or dataset.yaml in the folder of
+// SWEEP.yaml.
 func tableOf(file, name, table string) (*stager.TableSpec, error) {
 	t, err := stager.ReadTable(cmp.Or(table, filepath.Join(filepath.Dir(file), name+".yaml")))
 	if problem.Is(err, problem.NotFound) && table == "" { // as fit --save-specs writes it

@@ -192,7 +192,7 @@ func (d *Doctor) checkCredentials(ctx context.Context) error {
 var services = []string{"batch.googleapis.com", "compute.googleapis.com", "storage.googleapis.com",
 	"pubsub.googleapis.com", "logging.googleapis.com", "artifactregistry.googleapis.com", "iam.googleapis.com"}
 
-// checkServices reports which of the services that a sweep takes are enabled, and how to enable the others.
+// checkServices reports which of the services that a sweep uses are enabled, and how to enable the others.
 func (d *Doctor) checkServices(ctx context.Context) {
 	where := "project " + d.Deployment.Project
 	enabled, err := d.Cloud.Enabled(ctx, services)

@@ -79,7 +79,7 @@ func trees(q Request, objective string, rows int64) int {
 	return mostTreesOfValues
 }
 
-// params are what every trial has, in YAML, beside so many trees.
+// params returns, in YAML, the parameters that all trials share, with so many trees.
 func (q *Request) params(trees int) string {
 	out := fmt.Sprintf("num_iterations: %d", trees)
 	if q.given["num_iterations"] != nil {

@@ -204,8 +204,8 @@ func (f *footprint) trialBytes(params gbt.Params) int64 {
 		inheritedBytes(f.plan, params, train) + processBytes
 }
 
-// fold is a fold's: it has masks of its training and evaluation rows, targets and predictions of the latter, and scores
-// by row of the table.
+// fold returns the memory for a fold: masks of its training and evaluation rows, targets and predictions of its
+// evaluation rows, and scores by row of the table.
 func (f *footprint) fold(params gbt.Params) int64 {
 	train, rated := f.rows[sweep.Train], 0
 	for _, r := range f.plan.Folds.Rounds {
@@ -226,8 +226,8 @@ func (f *footprint) refitBytes(params gbt.Params) int64 {
 	return private + fit.JoinedBytes(f.all, len(f.bins), ranks) + f.scoring(0) + processBytes
 }
 
-// scoring is the memory for evaluating and scoring the held-out rows, beside the trainer's: predictions and the
-// metrics' sorting space for those of valid, scores and their encoded form for calib and test.
+// scoring returns the memory for evaluating and scoring the held-out rows, in addition to the trainer's: predictions
+// and the metrics' sorting space for those of valid, scores and their encoded form for calib and test.
 func (f *footprint) scoring(valid int) int64 {
 	return 40*int64(valid) + 24*int64(f.rows[sweep.Calib]+f.rows[sweep.Test])
 }

@@ -29,7 +29,7 @@ type SweepJob struct {
 	Machines *Machines `json:"machines,omitempty"` // nil of a job that has ended
 }
 
-// Machines are those of a job that has not ended: how many there are, and why the others are not.
+// Machines says of a job that has not ended how many of its machines run, and why the others do not.
 type Machines struct {
 	Running int       `json:"running"`
 	Planned int       `json:"planned"`

@@ -56,7 +56,7 @@ func Measured() Speeds {
 // Smallest is the number of rows from which the speed of another trial says how fast one is here.
 func (c Speeds) Smallest() int { return int(c.Base[0].X) }
 
-// table is what a trial's time depends on beside its parameters.
+// table is what a trial's time depends on other than its parameters.
 type table struct {
 	rows, features, valid, heldOut int // heldOut includes valid
 	bins                           int // of all features

@@ -76,7 +76,7 @@ func wholeMinutes(seconds float64) time.Duration {
 	return (d + unit - 1).Truncate(unit)
 }
 
-// exactly is a time beside a limit that is nearly as long.
+// exactly writes a time to the second, to be shown with a limit that is nearly as long.
 func exactly(seconds float64) string {
 	return written(time.Duration(seconds * float64(time.Second)).Round(time.Second))
 }

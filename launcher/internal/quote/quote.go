@@ -43,7 +43,7 @@ func Assumed() Assumptions {
 	return Assumptions{Startup: 3 * time.Minute, Download: 400e6, Preemptions: 0.05}
 }
 
-// AddFlags adds the flags of a command that takes assumptions, with those that are there as defaults.
+// AddFlags adds flags for all assumptions to a command; their defaults are the assumptions as they are.
 func (a *Assumptions) AddFlags(cmd *cobra.Command) {
 	cmd.Flags().Float64Var(&a.NsPerValue, "ns-per-value", 0, "nanoseconds per row, feature and tree of a trial with "+
 		"the sweep's threads, as the sweep's bill shows them; 0 uses the calibration")

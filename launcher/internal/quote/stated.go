@@ -22,7 +22,8 @@ const (
 	maxStatedFeatures = 100_000
 )
 
-// bytesPerRow is the size of a staged row beside its features' two bytes: label and fold (internal/dataset/FORMAT.md).
+// bytesPerRow is the size of a staged row without its features, which have two bytes each: label and fold
+// (internal/dataset/FORMAT.md).
 const bytesPerRow = 5
 
 // statedMean is an arbitrary mean label; no plan depends on it.

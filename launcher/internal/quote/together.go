@@ -10,7 +10,7 @@ import (
 	"coppice/internal/sweep"
 )
 
-// What several machines add to a final training, beside their share of its work. docs/LAB.md has
+// What several machines add to the time of a final training, on top of their share of its work. docs/LAB.md has
 // where the numbers are from.
 const (
 	exchanges = 1.5  // for each split, beside gbt.Params.Exchanges: three for those that are prepared together

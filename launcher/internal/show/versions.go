@@ -72,7 +72,7 @@ func nothing(s *predict.Share) bool {
 	return s == nil || s.Now == 0 && (s.Usual == nil || *s.Usual == 0)
 }
 
-// Inputs writes the shares of unknown values of a scored table, beside those of held-out rows, of columns with any.
+// Inputs writes, for each column of a scored table with unknown values, their share and the share in the held-out rows.
 func (w Printer) Inputs(r *predict.Result) {
 	t := w.Table("column", "missing", "held out", "unseen", "held out", "rare", "held out")
 	shown := 0

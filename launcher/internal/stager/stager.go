@@ -210,7 +210,7 @@ func (s *Stager) report(step Step, done, total int64) {
 	}
 }
 
-// intoFolder stages beside the final place and renames: a visible version is complete.
+// intoFolder stages into a folder next to the final one and renames it, so that a visible version is complete.
 func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, src *source, dst Destination,
 	fingerprint string) (*Staged, error) {
 	home := filepath.Join(dst.Dir, spec.Name)

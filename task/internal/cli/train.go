@@ -335,7 +335,7 @@ func metricNames(v any) ([]string, error) {
 	return nil, fmt.Errorf("metric: %v is neither a name nor a list of names", v)
 }
 
-// note says something beside the results.
+// note writes a note to stderr, so that it is not among the results.
 func (w *Setup) note(text string) { fmt.Fprintf(w.Err, "note: %s\n", text) }
 
 // printData says before a training what is trained on, and how.

@@ -29,7 +29,7 @@ type ending struct {
 	late   bool          // the rest of the time is kept for the final training
 }
 
-// modelFiles are what a trained trial leaves beside its result.
+// modelFiles are the files that a trained trial writes in addition to its result.
 type modelFiles struct {
 	model       []byte
 	calib, test []float64

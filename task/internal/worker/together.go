@@ -25,8 +25,8 @@ import (
 // leaderID names the holder of the trial among those that train it.
 const leaderID = "holder"
 
-// join makes this task one of those that train the trial of a claim together. Of a machine's tasks only one takes part,
-// since that one uses all its processors; the others get nil. release ends it.
+// join makes this task one of those that train the trial of a claim together. Only one task of a machine takes part,
+// since it uses all of the machine's processors; the other tasks get nil. release ends it.
 func (w *Worker) join(ctx context.Context, claim *sweep.Claim, wait time.Duration) (t *team.Member, release func(),
 	err error) {
 	one := atomicfile.NewLock(filepath.Join(w.Scratch, "together.lock"))
