@@ -235,14 +235,6 @@ func (p *sweepPage) Open() bool { return p.Winner == nil }
 // Promoted says that the winner went live.
 func (p *sweepPage) Promoted() bool { return p.Winner.Gate != nil && p.Winner.Gate.Promoted }
 
-// goal is a trial's value of an objective; NaN if it is not known.
-func (t *TrialRow) goal(g int) float64 {
-	if t.Goals == nil {
-		return math.NaN()
-	}
-	return t.Goals[g]
-}
-
 // scored says whether a trial has a score.
 func (t *TrialRow) scored() bool { return !math.IsNaN(t.Score) && !math.IsInf(t.Score, 0) }
 
@@ -384,7 +376,12 @@ func (p *sweepPage) columns() {
 	column("attempts", "attempts", "n", plot.Plain, func(t *TrialRow) any { return t.Attempts })
 	column("ended", "ended", "", plot.Plain, func(t *TrialRow) any { return t.Ended }).unlisted = true
 	for g := 1; g < len(p.Goals); g++ { // the first is the metric
-		column(goalKey(g), p.Goals[g].Name, "n", goalUnits[p.Goals[g].Name], func(t *TrialRow) any { return t.goal(g) })
+		column(goalKey(g), p.Goals[g].Name, "n", goalUnits[p.Goals[g].Name], func(t *TrialRow) any {
+			if t.Goals == nil {
+				return nil
+			}
+			return t.Goals[g]
+		})
 	}
 	if len(p.Goals) > 0 {
 		mark := map[bool]string{true: "front"}

@@ -19,9 +19,8 @@ func tooOpen(address string) error {
 		address)
 }
 
-// Listen listens on an address. One that other machines can reach is refused unless callers are authenticated,
-// for audience. hosts are the names under which the console may be requested: of a loopback address its own, and the
-// host of the audience if that is a URL.
+// Listen listens on an address; one that other machines can reach is refused without an audience, for which callers are
+// authenticated. hosts may be requested: the names of a loopback address, and the host of an audience that is a URL.
 func Listen(ctx context.Context, address, audience string) (l net.Listener, hosts []string, err error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

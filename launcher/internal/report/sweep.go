@@ -286,16 +286,10 @@ func ending(r *sweep.Result, params sweep.Params) (state, reason string) {
 	if state = r.State(); r.Status != sweep.StatusDone || r.AtLimit {
 		return state, r.Reason
 	}
-	if most := allowed(params); most > 0 && r.TreesGrown < most {
-		return state, fmt.Sprintf("no better after tree %d; ended at %d of %d", r.BestIteration, r.TreesGrown, most)
+	if most, _ := params["num_iterations"].(float64); most > float64(r.TreesGrown) {
+		return state, fmt.Sprintf("no better after tree %d; ended at %d of %.0f", r.BestIteration, r.TreesGrown, most)
 	}
 	return state, fmt.Sprintf("all %d trees grown; best at %d", r.TreesGrown, r.BestIteration)
-}
-
-// allowed is how many trees a trial may have; 0 where it does not say.
-func allowed(p sweep.Params) int {
-	n, _ := p["num_iterations"].(float64)
-	return int(n)
 }
 
 // tellRunning says where trials are that have not ended, and counts the machines.
@@ -319,9 +313,8 @@ func aboutObjects(err error) bool {
 	return problem.Is(err, problem.NotFound) || problem.Is(err, problem.Damaged)
 }
 
-// configurations returns the configurations of a cross-validated sweep. In a page's charts each appears once, as its
-// first trial with the mean as its score: scores of different folds are not comparable, and the refit's is a mean that
-// is shown already.
+// configurations returns the configurations of a cross-validated sweep. A page's charts show each once, as its first
+// trial with the mean as its score, since scores of different folds are not comparable, nor is the refit's another one.
 func configurations(trials []page.TrialRow, b sweep.Board, params *page.Differing) []page.ConfigurationRow {
 	if b.Configurations == nil {
 		return nil

@@ -72,9 +72,8 @@ const leaks = "each alone tells most of the label: are they known before it is? 
 // isFirst says that a night was compared with no earlier one. The record is nil where none is kept.
 func isFirst(r *nights.Record) bool { return r == nil || len(r.Against) == 0 }
 
-// warnings writes what a person should check. If several columns should be dropped, they are also written as a list to
-// paste, but only on the first night: later ones have versions that need the columns, and without them these versions
-// could not be compared.
+// warnings writes what a person should check. Several columns to drop are also written as a list to paste, but only on
+// the first night: later ones have versions that need them, and could not be compared without.
 func (w Printer) warnings(all []dataset.Warning, first bool) {
 	for _, line := range Told(all, first) {
 		w.Printf("%s\n", line)

@@ -85,9 +85,8 @@ func earlierOf(ctx context.Context, bucket blob.Store, id sweep.ID, p *sweep.Pla
 		Trials: fitting}, nil
 }
 
-// informing leaves out the results of trials that did without some columns: they say little about the parameters,
-// which are the same for all of them. The first trial has all columns. Scores of a population are those of models that
-// several configurations have trained, and say as little.
+// informing leaves out results that say little about parameters: of trials that did without some columns, which all
+// have the same (the first has all columns), and of a population, whose models several configurations have trained.
 func informing(p *sweep.Plan, results []sweep.Result) []sweep.Result {
 	if p.Breeds() {
 		return nil

@@ -37,9 +37,8 @@ func (p *JobWait) Asked(job provision.SweepJob, now time.Time) {
 	}
 }
 
-// Lost is the reason to stop waiting, nil if there is none. A missing job, which was deleted or belonged to a local
-// cloud that was restarted, is soon given up if trials wait for it, but not if the aggregator has everything it needs
-// to conclude.
+// Lost is the reason to stop waiting, nil if there is none. A missing job is soon given up if trials wait for it, but
+// not if the aggregator has everything it needs to conclude.
 func (p *JobWait) Lost(id sweep.ID, st State, job provision.SweepJob, now time.Time) error {
 	if p.missing >= missingFor && st.Board.Waiting > 0 && !st.Ending {
 		return fmt.Errorf("sweep %s has trials left, but its job is gone (was the local cloud restarted?); `launcher "+
