@@ -46,7 +46,7 @@ var ceilings = map[string]int{
 	"internal/machines":            409,
 	"internal/metric":              2631,
 	"internal/must":                36,
-	"internal/nights":              4029,
+	"internal/nights":              4032,
 	"internal/nights/nightstest":   1023,
 	"internal/notify":              555,
 	"internal/page":                2710,
@@ -88,7 +88,7 @@ var ceilings = map[string]int{
 	"launcher/internal/show":       1885,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1665,
-	"launcher/internal/sweepview":  648,
+	"launcher/internal/sweepview":  647,
 	"localemu":                     15,
 	"localemu/batchemu":            2103,
 	"localemu/command":             35,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 111_023
+const maxLines = 111_025
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -314,7 +314,10 @@ func (c *comparison) checkLevels(column *Column) bool {
 		return true
 	}
 
-	if text, was := c.renamed(column, old); text != "" && !restless {
+	// A level under another name, where none has come or gone for two nights: one that ends and one that begins are
+	// news elsewhere.
+	goes := history(func(k, before *Column) float64 { return turnover(before, k) })
+	if text, was := c.renamed(column, old); text != "" && comes.nights > 1 && max(comes.hi, goes.hi) < 0.005 {
 		return c.addIf(true, true, CodeUnseen, column.Name, "%s of the rows have the new value %.60q, and none has "+
 			"%.60q, which as many had before: has it another name?", percent(column.shareOf(text)), text, was)
 	}

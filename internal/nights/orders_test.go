@@ -133,6 +133,19 @@ func TestOrdersThatWentLive(t *testing.T) {
 			}
 			before = append(before, tonight.profile)
 		}
+		moved := ordersNight(t, 130_000, orders(9, func(_ *rand.Rand, all []order) {
+			for i := range all {
+				if all[i].shop == 7 {
+					all[i].shop = 21
+				}
+			}
+		}), channels, article)
+		for n := 1; n <= 4; n++ { // by the third night it is known that shops don't come and go
+			if found := compare(t, moved, before[len(before)-n:]); nights.Blocked(found) != (n > 2) {
+				t.Errorf("articles like %s, another name of a shop after %d nights: found %v, expected it held back "+
+					"from the third on", article(0), n, found)
+			}
+		}
 		for i, k := range kinds {
 			got := ""
 			found := compare(t, ordersNight(t, 130_000, orders(uint64(9+i), k.change), k.channels, article), before)

@@ -296,7 +296,6 @@ func testLooks(t *testing.T, p *pagetest.Page, url string) {
 	scrollTo(p, "space-h")
 	shot(p, "08-dark-plots")
 	p.Eval("document.getElementById('theme').click()", nil)
-
 	testReadable(t, p, "on a desk")
 	p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 390, "height": 844, "deviceScaleFactor": 1,
 		"mobile": true})
@@ -307,8 +306,7 @@ func testLooks(t *testing.T, p *pagetest.Page, url string) {
 	const filter = "getComputedStyle(document.getElementById('filter'))"
 	want(t, "the filter on a phone, with nothing open to filter", p.Text(filter+".display"), "none")
 	p.Eval("document.querySelectorAll('details.part').forEach(d => { d.open = true; })", nil)
-	want(t, "the filter on a phone, above what it filters", p.Text(filter+".display + ' ' + "+filter+".position"),
-		"flex static")
+	want(t, "the filter on a phone", p.Text(filter+".display + ' above, ' + "+filter+".position"), "flex above, static")
 	testReadable(t, p, "on a phone")
 	p.Call("Emulation.setDeviceMetricsOverride", map[string]any{"width": 900, "height": 1200, "deviceScaleFactor": 1,
 		"mobile": false})

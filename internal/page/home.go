@@ -28,8 +28,11 @@ type IndexModel struct {
 	Held               int         // sweeps since that did not make a champion, one after the other, the last one too
 }
 
-// Running and Interrupted are states of sweeps that have not ended; of the second the job is gone, and trials are left.
-const Running, Interrupted = "running", "interrupted"
+// States of sweeps that have not ended.
+const (
+	Running     = "running"
+	Interrupted = "interrupted" // its job is gone, and trials are left
+)
 
 // IndexSweep is a line of the list of sweeps.
 type IndexSweep struct {
@@ -101,13 +104,10 @@ func (i *Index) Write(w io.Writer) error {
 		if s.State == Unreadable {
 			p.Broken = append(p.Broken, s)
 		}
-		if !s.Running {
-			continue
-		}
-		if !s.Asks.Stopped {
+		if s.Running && !s.Asks.Stopped {
 			p.Running = append(p.Running, s)
 		}
-		if s.Asks.Sweep, s.Asks.OverBudget = s.ID, s.Pace().Over(); s.Asks.Due() {
+		if s.Asks.Sweep, s.Asks.OverBudget = s.ID, s.Pace().Over(); s.Running && s.Asks.Due() {
 			p.Asked = append(p.Asked, s)
 		}
 	}

@@ -116,9 +116,8 @@ func (s *View) Look(ctx context.Context) (State, error) {
 	return state, err
 }
 
-// Left estimates the seconds for the remaining trials: at the pace of those that have ended, with as many at once as
-// the sweep has tasks. Low and High are a range of about 95 %, as trials have differed so far, or 0 where fewer than
-// five have ended. ok is false until the first has ended.
+// Left estimates the seconds for the remaining trials at the pace of those that have ended. Low to High is about 95 %,
+// as trials have differed so far, or 0 where fewer than five have ended. ok is false until the first has ended.
 func (s *View) Left(state State) (left sweep.Range, ok bool) {
 	var n, sum, squares float64
 	for _, r := range s.results {
