@@ -223,11 +223,12 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestUncalibratedCompetes: scores that are right as they are stay so, and a slope that two hundred tables of sixty
-// positives show is nearer to theirs than what each shows alone.
+// TestUncalibratedCompetes: of 200 tables of 1,000 rows, about fifty of them positive, whose scores are right as they
+// are, more than half stay so. For the first row of each table, what is chosen gives a probability nearer to the right
+// one than a logistic regression (Platt) does: the sum of squared errors is at most 0.6 of the regressions'.
 func TestUncalibratedCompetes(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 0))
-	drawn, alone, none := 0.0, 0.0, 0
+	chosenError, plattError, none := 0.0, 0.0, 0
 	for range 200 {
 		raw, label := make([]float64, 1000), make([]float32, 1000)
 		for i := range raw {
@@ -240,16 +241,14 @@ func TestUncalibratedCompetes(t *testing.T) {
 		if c.Method == calibrate.None {
 			none++
 		}
-		for _, x := range raw {
-			p := 1 / (1 + math.Exp(-x))
-			drawn += math.Pow(c.Calibrator.Predict(x)-p, 2)
-			alone += math.Pow(fit(t, calibrate.Platt, raw, label, nil).Predict(x)-p, 2)
-			break
-		}
+		x := raw[0]
+		p := 1 / (1 + math.Exp(-x))
+		chosenError += math.Pow(c.Calibrator.Predict(x)-p, 2)
+		plattError += math.Pow(fit(t, calibrate.Platt, raw, label, nil).Predict(x)-p, 2)
 	}
-	if none < 110 || drawn > 0.6*alone {
-		t.Errorf("of 200 tables whose scores are right %d stay as they are; squared errors are %v, of regressions %v",
-			none, drawn, alone)
+	if none < 110 || chosenError > 0.6*plattError {
+		t.Errorf("of 200 tables whose scores are right %d stay as they are, want at least 110; squared errors are %v, "+
+			"want at most 0.6 of the regressions' %v", none, chosenError, plattError)
 	}
 }
 

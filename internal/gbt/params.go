@@ -204,6 +204,7 @@ func (s *paramSpec) setValue(p *Params, value any) error {
 		if !ok {
 			return fmt.Errorf("expected text, found %s", quoted(value))
 		}
+		// Every parameter that is a string has its function here.
 		canonical := map[string]func(string) (string, error){"objective": CanonicalObjective,
 			labelGain: canonicalGains}[s.name]
 		*field, err = canonical(v)
@@ -219,7 +220,7 @@ func (s *paramSpec) setValue(p *Params, value any) error {
 		*field, err = s.number(value)
 	case *int:
 		x, err = s.whole(value)
-		*field = int(max(x, math.MinInt32))
+		*field = int(max(x, math.MinInt32)) // max_depth has no least value, and int(-1e300) is not defined
 	case *uint64:
 		x, err = s.whole(value)
 		*field = uint64(x)

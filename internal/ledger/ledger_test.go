@@ -486,8 +486,8 @@ func TestAFloorIsAtItsJobsPrice(t *testing.T) {
 	}
 }
 
-// TestAForgedEndStopsWithTheSweep: what claims to live on for a year is cut to when the sweep's tasks had stopped,
-// whenever one looks.
+// TestAForgedEndStopsWithTheSweep: machines whose last result or heartbeat claims to be of 1e7 s after the plan, almost
+// four months, count until a takeover (90 s) after the sweep's end, or until one looks, if that is earlier.
 func TestAForgedEndStopsWithTheSweep(t *testing.T) {
 	w := newWorld(t, 2, 2, 1)
 	w.claim(0, 0, 0, 0, "a", 30)
@@ -499,11 +499,11 @@ func TestAForgedEndStopsWithTheSweep(t *testing.T) {
 		l := must.Get(r.Read(t.Context(), w.results, at(now)))(t)
 		return l.MachineSeconds
 	}
-	if got := bill(550); !near(got, 2*530) {
-		t.Errorf("just after the end: %v machine-seconds, want 1,060", got)
+	if got := bill(550); !near(got, 2*530) { // two machines from 20 s, 10 s before their claims, until now, 550 s
+		t.Errorf("50 s after the end: %v machine-seconds, want 1,060", got)
 	}
 	for _, now := range []float64{590, 1000, 1e5, 1e6} {
-		if got := bill(now); !near(got, 2*570) { // from 20 s to the 90 s of a takeover after the end
+		if got := bill(now); !near(got, 2*570) { // from 20 s to 590 s: a takeover, 90 s, after the end at 500 s
 			t.Errorf("%v s after the plan: %v machine-seconds, want 1,140", now, got)
 		}
 	}

@@ -110,7 +110,8 @@ func (r *ranking) sortKeys() {
 	}
 }
 
-// sortByBits sorts by the bits from first up to, but not including, last.
+// sortByBits sorts stably by the bits from first up to, but not including, last: at most passes*digitBits of them. The
+// last digit may reach beyond: the bits there are 0, or sorted by afterwards.
 func (r *ranking) sortByBits(first, last int) {
 	used := (last - first + digitBits - 1) / digitBits
 	r.count(first)

@@ -425,7 +425,7 @@ func (q *Param) value(v float64) any {
 var usual = []string{"learning_rate", "num_leaves", "min_data_in_leaf", "feature_fraction", "lambda_l2",
 	"num_iterations", "max_depth", "bagging_fraction"}
 
-// byWeight are the numbers of the parameters: those that matter beyond chance, the usual ones, others.
+// byWeight returns indices into p.Params in display order: what matters beyond chance, the usual ones, then others.
 func (p *sweepPage) byWeight() []int {
 	order, place := make([]int, len(p.Params)), make([]int, len(p.Params))
 	for i, q := range p.Params {
@@ -435,7 +435,7 @@ func (p *sweepPage) byWeight() []int {
 		}
 		for k, w := range p.Weights {
 			if w.Name == q.Name && w.Share > w.Chance && len(p.drawn) >= search.FewestForImportance {
-				place[i] = k - len(p.Weights)
+				place[i] = k - len(p.Weights) // before the usual ones, in the order of Weights: most important first
 			}
 		}
 	}

@@ -377,7 +377,8 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// TestLostAnswerAndARival: the move lands, its answer is lost, and another writer moves the alias on before we look.
+// TestLostAnswerAndARival: a promotion lands but its answer is lost, and a rival moves the alias on before the writer
+// looks: both promotions succeed, and the alias stays at the rival's version.
 func TestLostAnswerAndARival(t *testing.T) {
 	s := blob.Memory()
 	calm := registry.New(s)
@@ -392,14 +393,14 @@ func TestLostAnswerAndARival(t *testing.T) {
 		}
 		lost = true
 		if _, err := calm.Promote(t.Context(), "ctr", 3, registry.Expect{Version: 2}, act(3, "three")); err != nil {
-			t.Error(err)
+			t.Errorf("the rival's promotion: got error %v; want none", err)
 		}
 		return fmt.Errorf("put %s: %w", name, blob.ErrPrecondition)
 	}
-	rival := &blobtest.Hooked{Store: s, After: after}
-	if a, err := registry.New(rival).Promote(t.Context(), "ctr", 2, registry.Expect{Version: 1},
+	deaf := &blobtest.Hooked{Store: s, After: after}
+	if a, err := registry.New(deaf).Promote(t.Context(), "ctr", 2, registry.Expect{Version: 1},
 		act(2, "two")); err != nil || a.Version != 2 {
-		t.Errorf("the rival's promotion: got %+v (error %v); want version 2", a, err)
+		t.Errorf("the promotion whose answer was lost: got %+v (error %v); want version 2", a, err)
 	}
 	if a, err := calm.Alias(t.Context(), "ctr", registry.Champion); err != nil || a.Version != 3 ||
 		a.Last.Sequence != 3 {

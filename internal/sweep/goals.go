@@ -15,7 +15,8 @@ import (
 // MetricNames is the value of a spec's metric: one name, or a list. In place of a name may be {value: EXPRESSION}.
 type MetricNames []string
 
-// UnmarshalYAML accepts a name or a list of names; a mapping is the error of reading it as a name.
+// UnmarshalYAML accepts a name or a list of names. If a mapping is not a valid name, which is {value: EXPRESSION}, the
+// error says why, rather than that the mapping is no list.
 func (m *MetricNames) UnmarshalYAML(decode func(any) error) error {
 	var one metricName
 	err := decode(&one)
@@ -23,7 +24,7 @@ func (m *MetricNames) UnmarshalYAML(decode func(any) error) error {
 		*m = MetricNames{string(one)}
 		return nil
 	}
-	if decode(&map[string]any{}) == nil { // the error is of its key
+	if decode(&map[string]any{}) == nil { // err is about a key of the mapping
 		return err
 	}
 	var all []metricName

@@ -96,7 +96,8 @@ func (e *Evidence) usualDifference() float64 {
 	return 5 * sizes[len(sizes)/2]
 }
 
-// Gains returns the size of a decision's gain on rows of earlier nights, as a share of the value, if it has one.
+// Gains returns the absolute gains of a decision's reference checks, which are on rows of earlier nights, each as a
+// share of the old model's metric. A check that compared nothing, or whose old metric is 0, gives none.
 func Gains(d *sweep.GateDecision) (out []float64) {
 	for _, c := range d.Checks {
 		if c.Name == checkReference && c.Old != 0 {

@@ -161,9 +161,10 @@ func (c *ColumnEncoder) meaning(level uint64) uint8 {
 	return c.other
 }
 
-// Numbers returns the values of a numeric or time column as floats, NaN for missing ones: in the column's own slice if
-// possible, otherwise in buf.
-func (c *ColumnEncoder) Numbers(v *dataset.Values, buf []float64) (numbers, _ []float64, err error) {
+// Numbers returns the values of a numeric or time column as floats: times in seconds since 1970, missing values as NaN.
+// numbers is the column's own slice if that can be used as it is, otherwise scratch, which is buf, grown if needed.
+// After an error, numbers means nothing.
+func (c *ColumnEncoder) Numbers(v *dataset.Values, buf []float64) (numbers, scratch []float64, err error) {
 	if v.Type == dataset.Float && len(c.markers.Numbers) == 0 && c.feature.Kind != dataset.Temporal {
 		return v.Float, buf, nil
 	}
@@ -173,7 +174,7 @@ func (c *ColumnEncoder) Numbers(v *dataset.Values, buf []float64) (numbers, _ []
 	switch {
 	case v.Type == dataset.Text:
 		err = c.textNumbers(v, buf)
-	// seconds where milliseconds are expected, or the reverse
+	// times where the dataset has numbers, or the reverse
 	case (v.Type == dataset.Time) != (c.feature.Kind == dataset.Temporal):
 		if !allAbsent(v) { // a column without any value has an arbitrary type
 			err = c.wrongType(v)

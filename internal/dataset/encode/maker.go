@@ -136,8 +136,9 @@ type segment struct{ first, rows int }
 // pieceBytes is the default of Config.Piece.
 const pieceBytes = 16 << 20
 
-// NewMaker returns a Maker, with as many pieces of train as can be loaded one by one: by time they are cut at c.Cuts,
-// in one random order by their size, and in several they are one. The caller must close it.
+// NewMaker returns a Maker, which the caller must Close. It divides train into pieces that are loaded one by one: at
+// c.Cuts if train is ordered by time, and into pieces of about c.Piece bytes in one random order. In several random
+// orders, train is a single piece.
 func NewMaker(c Config) *Maker {
 	if c.Piece == 0 {
 		c.Piece = pieceBytes
@@ -257,7 +258,9 @@ func (m *Maker) observe(r *LabelledRows) {
 	})
 }
 
-// pileOf returns the pile of row i: a piece of the order for train; one pile for each other split.
+// pileOf returns the pile of row i: for train a piece of its order, for another split the split's only pile. In a
+// random order, the piece is the upper 32 bits of the row's place, scaled to 0...pieces-1. There are several pieces
+// only if there is one order, which is number 0.
 func (m *Maker) pileOf(r *LabelledRows, i int) int {
 	if r.Split > 0 {
 		return m.pieces + r.Split - 1
@@ -270,7 +273,7 @@ func (m *Maker) pileOf(r *LabelledRows, i int) int {
 	if m.layout.group >= 0 {
 		place = orderOfGroup(r.Group[i], 0)
 	}
-	return int(place >> 32 * uint64(m.pieces) >> 32)
+	return int(((place >> 32) * uint64(m.pieces)) >> 32)
 }
 
 // Prior is the rate of all of train for a key that falls back to no other.

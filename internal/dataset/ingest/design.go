@@ -441,7 +441,7 @@ func (p *designer) addKey(atoms []int, key encode.Key, info *dataset.EncodingInf
 // partOf returns the index of an atom among the design's parts.
 func (p *designer) partOf(a int) int {
 	atom := &p.atoms[a]
-	return p.addReader(atom.part, atom.place, p.maxLevels(&atom.part))
+	return p.addPart(atom.part, atom.place, p.maxLevels(&atom.part))
 }
 
 // maxLevels is the most values that a part can have; 0 if unknown.
@@ -456,8 +456,9 @@ func (p *designer) maxLevels(part *dataset.Part) int {
 	return p.columns[at].exact
 }
 
-// addReader returns the index of a part among the design's, adding it if needed; it has at most maxLevels values.
-func (p *designer) addReader(part dataset.Part, place, maxLevels int) int {
+// addPart returns the part's index among the design's, adding it if it is new. place is its column in a batch, and
+// maxLevels the most values that it can have, 0 if unknown.
+func (p *designer) addPart(part dataset.Part, place, maxLevels int) int {
 	number, added := p.parts.Add(part)
 	if added {
 		p.out.readers = append(p.out.readers, cell.NewPartReader(part, p.survey.markers))

@@ -112,7 +112,6 @@ type nightTaker struct {
 	stores []store
 	slots  []nightSlot
 	splits []uint8 // of the current batch's rows
-	when   []bool  // by column read: it gives the time of a row, names the row, or determines its split
 	bare   []uint64
 	hashes []uint64
 	prints printer // of hashes
@@ -120,6 +119,9 @@ type nightTaker struct {
 	spec   *dataset.Spec
 	read   []string
 	label  int // the label's index in read
+	// notBare says which of the columns read are left out of bare rows: those that order the rows, are times, ids or
+	// dropped, or determine the split.
+	notBare []bool
 }
 
 // nightSlot holds what a Night keeps of a row in addition to its values.
@@ -137,10 +139,10 @@ func newNightTaker(survey *survey, manifest *dataset.Manifest) *nightTaker {
 		label: survey.roles.label, prints: newPrinter(), bares: newPrinter()}
 	t.take = newSampler(rowsOf(NightRows, NightRows, len(t.read), nightCells))
 	t.stores = make([]store, len(t.read))
-	t.when = make([]bool, len(t.read))
+	t.notBare = make([]bool, len(t.read))
 	for i := range t.stores {
 		t.stores[i].longest, t.stores[i].room = dataset.MaxCategory, int(min(survey.rows, int64(t.take.slots())))
-		t.when[i] = i == survey.roles.order || i == survey.roles.split && i != t.label &&
+		t.notBare[i] = i == survey.roles.order || i == survey.roles.split && i != t.label &&
 			survey.splitter.by != dataset.SplitByHash
 	}
 	for i := range manifest.Features {
@@ -158,8 +160,8 @@ func newNightTaker(survey *survey, manifest *dataset.Manifest) *nightTaker {
 
 // exclude leaves a column out of bare rows, unless it is the label.
 func (t *nightTaker) exclude(survey *survey, name string) {
-	if i, ok := survey.roles.places[name]; ok && i != survey.roles.label && i < len(t.when) {
-		t.when[i], t.night.Outside = true, append(t.night.Outside, name)
+	if i, ok := survey.roles.places[name]; ok && i != survey.roles.label && i < len(t.notBare) {
+		t.notBare[i], t.night.Outside = true, append(t.night.Outside, name)
 	}
 }
 
@@ -229,9 +231,9 @@ func (t *nightTaker) hashRows(batch *table.Batch, threads int) {
 			out[i] = seedNight
 		}
 
-		for _, when := range []bool{false, true} {
+		for _, notBare := range []bool{false, true} {
 			for c := range columns {
-				if t.when[c] != when {
+				if t.notBare[c] != notBare {
 					continue
 				}
 				v := &columns[c]
@@ -241,7 +243,7 @@ func (t *nightTaker) hashRows(batch *table.Batch, threads int) {
 			}
 
 			// So far this is the hash of the bare row; the rest continues from it.
-			if !when {
+			if !notBare {
 				copy(t.hashes[from:to], out)
 				out = t.hashes[from:to]
 			}
@@ -268,15 +270,15 @@ func (t *nightTaker) finish(ctx context.Context) (*Night, error) {
 	weighted, inOrder := false, len(kept) == t.take.used()
 	n.Sample = &dataset.Sample{Names: t.read}
 	for i, s := range kept {
-		one := t.slots[s.place]
+		row := t.slots[s.place]
 		places[i] = int32(s.place)
 		inOrder = inOrder && s.place == i // as in any table that the sample holds whole
 		n.Sample.Row = append(n.Sample.Row, uint32(i))
-		n.Row = append(n.Row, one.row)
-		n.Split = append(n.Split, dataset.SplitNames()[one.split])
-		n.Label = append(n.Label, one.label)
-		n.Weight = append(n.Weight, one.weight)
-		weighted = weighted || one.weight != 1
+		n.Row = append(n.Row, row.row)
+		n.Split = append(n.Split, dataset.SplitNames()[row.split])
+		n.Label = append(n.Label, row.label)
+		n.Weight = append(n.Weight, row.weight)
+		weighted = weighted || row.weight != 1
 	}
 	if !weighted {
 		n.Weight = nil
@@ -293,10 +295,10 @@ func (t *nightTaker) finish(ctx context.Context) (*Night, error) {
 		}
 		n.Sample.Columns = append(n.Sample.Columns, raw)
 	}
-	// A hash of each row without its label and its times, by which rows are told to be alike.
+	// A hash of each bare row without its label (see Night.Alike).
 	n.Alike = make([]uint64, len(places))
 	for c := range n.Sample.Columns {
-		if v := &n.Sample.Columns[c]; c != t.label && !t.when[c] {
+		if v := &n.Sample.Columns[c]; c != t.label && !t.notBare[c] {
 			for i := range n.Alike {
 				n.Alike[i] = encode.Mix(n.Alike[i] ^ rawHash(v, i))
 			}

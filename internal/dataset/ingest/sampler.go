@@ -59,7 +59,8 @@ func (s *sampler) offerRow(row int64) (place int, ok bool) {
 	return place, true
 }
 
-// keepLowest discards all but the size rows with the lowest hashes.
+// keepLowest discards all but the size rows with the lowest hashes, and lowers limit to the greatest of these. There
+// must be at least size rows.
 func (s *sampler) keepLowest() {
 	s.limit = s.greatestKept()
 	kept := s.rows[:0]
@@ -73,7 +74,7 @@ func (s *sampler) keepLowest() {
 	s.rows = kept
 }
 
-// greatestKept is an upper bound of the size lowest hashes: the largest in the bucket of the size-th.
+// greatestKept returns the size-th lowest hash. Of all the buckets of hashes it sorts only the one that has it.
 func (s *sampler) greatestKept() uint64 {
 	var counts [hashBuckets]int
 	shift := bucketShift(s.limit)

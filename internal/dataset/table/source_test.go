@@ -222,8 +222,9 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// A pipe that a glob or a folder holds is refused, as one that is named is.
-func TestPipesInFolders(t *testing.T) {
+// TestPipesAndLinksInFolders: a pipe is refused whether it is named, matches a glob or is in a folder. A link to a
+// folder is refused if it is in a folder.
+func TestPipesAndLinksInFolders(t *testing.T) {
 	dir := t.TempDir()
 	must.Do(t, errors.Join(syscall.Mkfifo(filepath.Join(dir, "p.csv"), 0o600),
 		os.Symlink(t.TempDir(), filepath.Join(dir, "q.csv"))))
@@ -234,9 +235,9 @@ func TestPipesInFolders(t *testing.T) {
 		}
 	}
 	must.Do(t, os.Remove(filepath.Join(dir, "p.csv")))
-	if _, err := Expand(dir); err == nil ||
-		!strings.Contains(err.Error(), "a link to a folder, which is not followed") {
-		t.Errorf("a folder with a link to a folder: %v, expected an error", err)
+	want := "a link to a folder, which is not followed"
+	if _, err := Expand(dir); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a folder with a link to a folder: %v, expected %q", err, want)
 	}
 }
 

@@ -204,7 +204,7 @@ func niceStep(rough float64) float64 {
 	return 10 * magnitude
 }
 
-// logTicks are 1 to 9 of each decade, or as few of them as there is room for.
+// logTicks returns about n ticks: the densest of 1-9, 1-2-5, 1-3 and 1 of a decade that fits, thinned if 1 does not.
 func logTicks(low, high float64, n int) []float64 {
 	few := func(all []float64) (out []float64) {
 		for i := 0; i < len(all); i += 1 + (len(all)-1)/(n+2) {
@@ -224,7 +224,7 @@ func logTicks(low, high float64, n int) []float64 {
 				}
 			}
 		}
-		k := len(out) - 1 // 8 and 9 lie closest
+		k := len(out) - 1 // of 1-9, the last two ticks lie closest: they must be over 1/(2n) of the axis apart
 		apart := len(of) < 9 || k < 1 || 2*float64(n)*math.Log(out[k]/out[k-1]) > math.Log(high/low)
 		if apart && k <= n+1 && k >= 1 || len(of) == 1 && len(out) > 0 {
 			return few(out)

@@ -45,7 +45,8 @@ type Request struct {
 	Datasets, Sweeps blob.Store
 	Registry         *registry.Registry
 	Now              time.Time
-	Nights, Promoted int
+	Nights           int // how many of the newest versions of each dataset, and sweeps of each model, are kept
+	Promoted         int // of how many of each alias's last moves, and versions to roll back to, the versions are kept
 }
 
 // Item is a dataset version, a sweep, a part of one, or a deleted version.
@@ -145,7 +146,9 @@ func (h *holders) ofVersions(ctx context.Context, q Request) ([]Item, error) {
 	return items, nil
 }
 
-// promoted returns the versions that stay reproducible: those that aliases point at, and lately did.
+// promoted returns the versions that stay reproducible: of each alias the one that it points at, the last q.Promoted of
+// those that a rollback can lead to (Past), and those of its last q.Promoted moves. The moves tell of more than Past: a
+// rollback takes versions out of Past.
 func (q *Request) promoted(ctx context.Context, model string) (map[int]bool, error) {
 	aliases, err := q.Registry.Aliases(ctx, model)
 	if err != nil {
@@ -154,7 +157,7 @@ func (q *Request) promoted(ctx context.Context, model string) (map[int]bool, err
 	promoted := map[int]bool{}
 	for _, a := range aliases {
 		promoted[a.Version] = true
-		for _, n := range a.Past[max(0, len(a.Past)-q.Promoted):] { // a rollback has moved it, too
+		for _, n := range a.Past[max(0, len(a.Past)-q.Promoted):] {
 			promoted[n] = true
 		}
 		looked := 0

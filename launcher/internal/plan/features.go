@@ -166,8 +166,9 @@ func proposeFeatures(spec *sweep.Spec, data *dataset.Manifest, most int) (search
 	return q, nil
 }
 
-// expectFeatures completes a plan that compares sets of columns: trials whose set is still to be decided are expected
-// to train on all columns.
+// expectFeatures completes a plan that compares sets of columns. Open trials, whose set is still to be decided, are
+// expected to be like the first trial, which has all groups (search.Sets). If there are any, it also sets p.Base, to
+// which their own parameters are added when their set is decided.
 func (p *Planned) expectFeatures(data *dataset.Manifest) (err error) {
 	p.Expected = slices.Clone(p.Trials)
 	for i := range p.Expected {

@@ -60,8 +60,8 @@ type Planned struct {
 	Proposal search.Proposal
 	Notes    []string
 
-	// Expected are the trials as far as they are known, and random draws in the place of open ones: what the sweep can
-	// be expected to train.
+	// Expected are the trials that the sweep can be expected to train: an open one with the parameters of a random draw
+	// or, with search.features, of the first trial.
 	Expected []sweep.Trial
 
 	bagged bool // the final training is of several models although nobody asked for that
