@@ -155,7 +155,7 @@ func TestAcceptance(t *testing.T) {
 	if err != nil || strings.Count(string(report), "| met |") != 28 {
 		t.Errorf("the report (%v) does not say 28 times that a criterion is met:\n%s\n%s", err, report, &out)
 	}
-	for _, part := range []string{"accept@1 (champion)", "the leaves library reproduces", "destroy"} {
+	for _, part := range []string{"accept version 1 (champion)", "the leaves library reproduces", "destroy"} {
 		if !strings.Contains(out.String(), part) {
 			t.Errorf("it does not say %q:\n%s", part, &out)
 		}

@@ -333,7 +333,7 @@ watch() {
 }
 
 winner() {
-  names 'accept@1 (champion);library reproduces all' launcher registry show accept
+  names 'accept version 1 (champion);library reproduces all' launcher registry show accept
   run launcher registry show accept --file model.txt >"${DRY:+/dev/null}${DRY:-$WORK/model.txt}"
 }
 

@@ -41,15 +41,15 @@ var ceilings = map[string]int{
 	"internal/exact":               104,
 	"internal/expression":          558,
 	"internal/fit":                 1047,
-	"internal/gbt":                 9857,
+	"internal/gbt":                 9864,
 	"internal/ledger":              547,
 	"internal/machines":            409,
 	"internal/metric":              2632,
 	"internal/must":                36,
-	"internal/nights":              4032,
+	"internal/nights":              4040,
 	"internal/nights/nightstest":   1023,
 	"internal/notify":              555,
-	"internal/page":                2710,
+	"internal/page":                2714,
 	"internal/page/pagetest":       370,
 	"internal/page/plot":           606,
 	"internal/problem":             120,
@@ -74,7 +74,7 @@ var ceilings = map[string]int{
 	"launcher/internal/clean":      558,
 	"launcher/internal/cli":        4087,
 	"launcher/internal/cloudjob":   508,
-	"launcher/internal/console":    283,
+	"launcher/internal/console":    281,
 	"launcher/internal/doctor":     641,
 	"launcher/internal/explain":    350,
 	"launcher/internal/draft":      1550,
@@ -82,10 +82,10 @@ var ceilings = map[string]int{
 	"launcher/internal/predict":    654,
 	"launcher/internal/provision":  467,
 	"launcher/internal/quote":      1450,
-	"launcher/internal/report":     1369,
+	"launcher/internal/report":     1368,
 	"launcher/internal/reproduce":  477,
 	"launcher/internal/serve":      1649,
-	"launcher/internal/show":       1885,
+	"launcher/internal/show":       1884,
 	"launcher/internal/slot":       247,
 	"launcher/internal/stager":     1665,
 	"launcher/internal/sweepview":  647,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 111_041
+const maxLines = 111_056
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

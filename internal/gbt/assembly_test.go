@@ -187,6 +187,7 @@ func FuzzPairsEqualGo(f *testing.F) {
 		f.Add(n, n, math.Float64bits(1), 0.7)
 	}
 	f.Add(uint64(3), uint64(1000), math.Float64bits(1e300), 1e300)
+	f.Add(uint64(1500), uint64(1990), math.Float64bits(1), 1.1)
 	f.Fuzz(func(t *testing.T, seed, n, width uint64, sigma float64) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		rows := 2 + int(n%2000)
@@ -208,7 +209,7 @@ func FuzzPairsEqualGo(f *testing.F) {
 		sums := func(add func(p *pairs, first int, score, label, gain, discount, g, h []float64)) []float64 {
 			p, g, h := all, of(func(i int) float64 { return float64(i) }), of(func(int) float64 { return 1 })
 			end := rows - 1
-			first := min(end-1, 1+int(seed%31))
+			first := int(seed % uint64(end)) // with many, more than one call
 			add(&p, first, score[:end], label[:end], gain[:end], discount[:end], g[:end], h[:end])
 			return slices.Concat(g, h, []float64{p.sum})
 		}

@@ -272,10 +272,16 @@ func Probabilities(scores []float64) { probabilitiesGo(exponentiate(scores, 1, 1
 // exponentials replaces numbers by e^(factor x).
 func exponentials(x []float64, factor float64) { exponentialsGo(exponentiate(x, -factor, 0), factor) }
 
+// mostPairs are added up in one call, a millisecond: assembly cannot be interrupted, and the collector waits for it.
+const mostPairs = 1 << 18
+
 func (p *pairs) add(first int, score, label, gain, discount, g, h []float64) {
-	if n := len(score); hasVectors() && 0 < first && first < n {
-		pairs8(p, first, n, &score[0], &label[:n][0], &gain[:n][0], &discount[:n][0], &g[:n][0], &h[:n][0], &sigmoids)
-		return
+	for n := len(score); hasVectors() && 0 < first && first < n; n = len(score) {
+		rows := min(first, 1+mostPairs/n)
+		pairs8(p, rows, n, &score[0], &label[:n][0], &gain[:n][0], &discount[:n][0], &g[:n][0], &h[:n][0], &sigmoids)
+		first -= rows
+		score, label, gain = score[rows:], label[rows:], gain[rows:]
+		discount, g, h = discount[rows:], g[rows:], h[rows:]
 	}
 	p.addGo(first, score, label, gain, discount, g, h)
 }

@@ -13,7 +13,8 @@ import (
 	"coppice/internal/exact"
 )
 
-// queries are the rows in use by query, in the order in which queries first occur, each one's rows ascending.
+// queries are the rows in use by query, in the order in which queries first occur, each one's rows ascending until a
+// loss brings them into another order.
 type queries struct {
 	rows  []uint32
 	begin []int // of each query in rows, and the end

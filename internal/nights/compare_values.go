@@ -133,13 +133,19 @@ func (c *comparison) checkFar(column, old *Column) bool {
 		column.Quantiles[0], column.Quantiles[steps])
 }
 
-// runsOn reports whether different whole numbers go on where last night's ended, or moved on with a window: numbers of
-// orders, or times in milliseconds.
+// runsOn reports whether different whole numbers go on where last night's ended, or moved on with a window, as they do
+// each night: numbers of orders, or times in milliseconds. Amounts times a factor have not moved before.
 func (c *comparison) runsOn(a, b *Column) bool {
-	width, step := b.quantile(steps)-b.quantile(0), a.quantile(steps/2)-b.quantile(steps/2)
-	apart := max(math.Abs(a.quantile(0)-b.quantile(0)-step), math.Abs(a.quantile(steps)-b.quantile(steps)-step))
+	width := func(k *Column) float64 { return k.quantile(steps) - k.quantile(0) }
+	step := func(k, before *Column) float64 { return k.quantile(steps/2) - before.quantile(steps/2) }
+	moved := step(a, b)
+	apart := max(math.Abs(a.quantile(0)-b.quantile(0)-moved), math.Abs(a.quantile(steps)-b.quantile(steps)-moved))
 	unique := a.Whole && b.Whole && float64(a.Distinct) > 0.98*c.p.sampled()*(1-a.Missing)
-	return unique && step > 0.02*width && apart < 0.2*width
+	if !unique || moved <= 0.02*width(b) || apart >= 0.2*width(b) {
+		return false
+	}
+	usual := c.learnColumnChange(a.Name, func(k *Column) bool { return k.Kind == Number && len(k.Quantiles) > 0 }, step)
+	return usual.nights == 0 && a.quantile(0) > b.quantile(steps)-0.05*width(b) || usual.lo > moved/8
 }
 
 // checkPeaks looks for a number that many rows suddenly have, such as a zero for unknown.

@@ -135,7 +135,7 @@ func Doubt(findings []Finding) string {
 // compare with; empty for none. What gives the label away is asked about with each model, and is left out.
 func (r *Record) Warned() string {
 	i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Level == Warning && f.Code != CodeLeak })
-	if i < 0 || len(r.Against) == 0 {
+	if i < 0 || len(r.Against) == 0 || r.Accepted != nil { // somebody has looked at it
 		return ""
 	}
 	f := r.Findings[i]

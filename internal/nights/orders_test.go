@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"coppice/internal/dataset/ingest"
 	"coppice/internal/nights"
 )
 
@@ -60,7 +61,12 @@ func ordersNight(t *testing.T, first int, all []order, channels []string, articl
 		fmt.Fprintf(&b, "%d,%d,%s,s%d,%s,%.2f,%.2f\n", y, first+i, article(o.article), o.shop, channels[o.channel],
 			o.price, o.balance)
 	}
-	r := stageCSV(t, b.String(), "label: returned\nencodings: none\nsplit: {by: random, train: 0.5, valid: 0.5}\n")
+	return nightOf(t, stageCSV(t, b.String(), "label: returned\nencodings: none\nsplit: {by: random, train: 0.5, "+
+		"valid: 0.5}\n"))
+}
+
+func nightOf(t *testing.T, r *ingest.Report) night {
+	t.Helper()
 	return night{r.Night, measured(t, r.Night, r.Manifest)}
 }
 
@@ -156,6 +162,43 @@ func TestOrdersThatWentLive(t *testing.T) {
 				t.Errorf("articles like %s, %s: held back for %q, expected %q: %v", article(0), k.name, got, k.want,
 					found)
 			}
+		}
+	}
+}
+
+// TestAmountsThatAllDiffer: amounts in millionths differ in nearly all rows, as numbers of orders do; these go on each
+// night, and amounts that are a fifth higher do not.
+func TestAmountsThatAllDiffer(t *testing.T) {
+	amounts := func(day uint64, factor float64) night {
+		random := rand.New(rand.NewPCG(day, 5))
+		var b strings.Builder
+		b.WriteString("y,weight,number,skewed,even\n")
+		for i := range 4000 {
+			fmt.Fprintf(&b, "%d,%.3f,%d,%.0f,%.0f\n", random.IntN(2), random.NormFloat64(), 4000*int(day)+i,
+				factor*1e6*math.Exp(3+random.NormFloat64()), factor*1e6*(50+50*random.Float64()))
+		}
+		r := stageCSV(t, b.String(), "label: y\nencodings: none\nsplit: {by: random, train: 0.5, valid: 0.5}\n")
+		return nightOf(t, r)
+	}
+	var before []*nights.Profile
+	for day := range uint64(9) {
+		n := amounts(day, 1)
+		if day > 0 {
+			if found := compare(t, n, before); nights.Blocked(found) {
+				t.Errorf("day %d: found %v, expected nothing that blocks", day, found)
+			}
+		}
+		before = append(before, n.profile)
+	}
+	for _, factor := range []float64{1.2, 1.3} {
+		var of []string
+		for _, f := range compare(t, amounts(9, factor), before) {
+			if f.Level == nights.Blocking {
+				of = append(of, fmt.Sprint(f.Code, " ", f.Column))
+			}
+		}
+		if want := []string{"scaled even", "scaled skewed"}; !slices.Equal(of, want) {
+			t.Errorf("times %v: held back for %q, expected %q", factor, of, want)
 		}
 	}
 }

@@ -96,7 +96,7 @@ func (i *Index) Write(w io.Writer) error {
 		}
 	}
 	for _, m := range p.Models {
-		if m.Last != nil && m.Last.ID != "" && !m.Asked.Due() && m.Todo().Due() { // a table that was blocked is listed
+		if m.Last != nil && m.Last.ID != "" && m.Todo().Verdict != "" && m.Todo().Due() { // blocked tables are listed
 			p.Due = append(p.Due, m)
 		}
 	}
@@ -134,12 +134,12 @@ func (s IndexSweep) Todo(live, inARow int) sweep.Todo {
 	return t
 }
 
-// Todo is what a sweep of the model asks of a person that has not ended, or else its last night.
+// Todo is what its last night asks of a person, or, if that is nothing, a sweep of it that has not ended.
 func (m IndexModel) Todo() sweep.Todo {
-	if m.Asked.Due() {
-		return m.Asked
+	if m.Last != nil && (m.Last.Todo(m.Champion, m.Held).Due() || !m.Asked.Due()) {
+		return m.Last.Todo(m.Champion, m.Held)
 	}
-	return m.Last.Todo(m.Champion, m.Held)
+	return m.Asked
 }
 
 // Live says that the sweep has made the champion, by itself or by hand.

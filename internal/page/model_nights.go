@@ -26,18 +26,24 @@ func (m *Month) Last() *ModelNight {
 	return nil
 }
 
-// Asks is what the last night asks of a person that has ended or asks for something, with the version that is live; of
-// nights that all run or were cancelled it is the newest. Empty without any.
+// Asks is what the newest night that has not ended and the last one that has ask of a person, with the version that is
+// live; of nights that all run or were cancelled it is the newest. Empty without any.
 func (m *Month) Asks(champion int) string {
-	asks := func(n ModelNight) bool { return n.Counts() || n.Verdict == "" && n.Asks.Due() }
-	i := slices.IndexFunc(m.Nights, asks)
-	if i < 0 {
+	todo := func(i int) sweep.Todo { return m.Nights[i].Todo(champion, m.InARow(champion)) }
+	i := slices.IndexFunc(m.Nights, ModelNight.Counts)
+	asks := slices.IndexFunc(m.Nights, func(n ModelNight) bool { return n.Verdict == "" && n.Asks.Due() })
+	switch {
+	case asks >= 0 && i >= 0 && todo(i).Due():
+		return todo(asks).String() + " " + todo(i).String()
+	case asks >= 0:
+		i = asks
+	case i < 0:
 		i = slices.IndexFunc(m.Nights, func(n ModelNight) bool { return n.State != Unreadable })
 	}
 	if i < 0 {
 		return ""
 	}
-	return m.Nights[i].Todo(champion, m.InARow(champion)).String()
+	return todo(i).String()
 }
 
 // ModelNight is one night of a model: a sweep of it, or a table that was blocked before one, which has no ID. Its Night

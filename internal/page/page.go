@@ -1,11 +1,9 @@
 // Package page makes the pages that people look at: a sweep, a model of the registry, a dataset, and what there is. A
 // view goes in, one self-contained HTML file comes out: drawings as SVG, one style sheet, one script, nothing from
-// outside, and a content security policy that lets nothing else in. The same view gives the same bytes, whether it is
-// written to a file or served.
+// outside, and a content security policy that lets nothing else in. The same view gives the same bytes.
 //
-// It reads nothing. Who fills a view (launcher/internal/report) reads the store; what this package adds is order, words
-// and drawings. All text in a view is foreign: of a view only a copy is used in which every text is cleaned, and
-// templates escape it.
+// It reads nothing: who fills a view (launcher/internal/report) reads the store. All text in a view is foreign: only a
+// copy of it is used in which every text is cleaned, and templates escape it.
 package page
 
 import (

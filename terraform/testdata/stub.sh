@@ -47,7 +47,7 @@ case "$me $*" in
 "launcher stage "*) echo "clicks@0123 staged: 5.2 MiB, gs://my-project-accept-1-datasets/clicks/0123" ;;
 "launcher plan "*) echo '2 Spot  3 min  $0.05; memory of each; before the first trial; machine: {type: n2-highmem-2}' ;;
 "launcher bill "*) echo "machine-hours 0.003, quoted 3 min, actual 5 s" ;;
-"launcher registry show accept") echo "accept@1 (champion), the leaves library reproduces all 1,000 predictions" ;;
+"launcher registry show accept") echo "accept version 1 (champion), the leaves library reproduces all 1,000 predictions" ;;
 "launcher registry show accept --file"*) echo tree ;;
 "launcher predict"*) echo "0.5" >"$(echo "$*" | sed 's/.*--out \([^ ]*\).*/\1/')" ;;
 "localemu "*" predict "*) echo "0.5" >"$(echo "$*" | sed 's/.*--out \([^ ]*\).*/\1/')" ;;

@@ -1,11 +1,9 @@
-// Package console serves pages: a list of the sweeps and models, and for each the page that `launcher report` would
-// write, byte by byte. The page of a running sweep asks every few seconds if it has changed; the sweep is read once for
-// all its viewers.
+// Package console serves the pages that `launcher report` would write, byte by byte. That of a running sweep asks every
+// few seconds if it has changed; the sweep is read once for all its viewers.
 //
-// It only reads; a page prints the commands that act. On loopback it has no authentication: anyone who can connect to
-// this machine's loopback sees what the user of `launcher console` may see. On another address every request needs an
-// identity token (Callers). Requests for another host are rejected, so that a foreign page cannot read this one through
-// a browser (DNS rebinding).
+// It only reads. On loopback it has no authentication: who can connect sees what the user of `launcher console` may.
+// On another address every request needs an identity token (Callers). Requests for another host are rejected, so that a
+// foreign page cannot read this one through a browser (DNS rebinding).
 package console
 
 import (

@@ -116,7 +116,7 @@ func (d *Pages) Index(ctx context.Context, all bool) (*page.Index, error) {
 			m.Last, m.Held = &last.IndexSweep, month.InARow(m.Champion)
 		}
 		for _, s := range out.Sweeps {
-			if s.Model == name && s.Running && s.Asks.Due() {
+			if s.Model == name && s.Running && s.Asks.Due() && !m.Asked.Due() { // the newest one
 				m.Asked = s.Asks
 			}
 		}

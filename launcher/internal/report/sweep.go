@@ -1,7 +1,6 @@
-// Package report reads what a page shows: a sweep, a model of the registry, a dataset. It reads through the readers of
-// the sweep store, the ledger, the registry and the datasets' manifests, decides nothing and writes nothing. The same
-// objects give the same view: no clock is asked, a sweep is as old as its newest object. Of one that lacks machines,
-// Batch says why.
+// Package report reads what a page shows: a sweep, a model of the registry, a dataset. It decides nothing and writes
+// nothing. The same objects give the same view: no clock is asked, a sweep is as old as its newest object. Of one that
+// lacks machines, Batch says why.
 package report
 
 import (

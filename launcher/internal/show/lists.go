@@ -28,7 +28,7 @@ func (w Printer) Sweeps(x *page.Index, now time.Time) {
 	t := w.Table("sweep", "planned", "trials", "state", page.OwnScore, "registered", "dataset").
 		Least("dataset", "trials", "registered", "planned")
 	for _, m := range x.Models {
-		if m.Last != nil && !m.Asked.Due() {
+		if m.Last != nil && m.Todo().Verdict != "" { // what else asks has a line of its own
 			w.Printf("%s: %s\n", m.Name, m.Todo())
 		}
 	}

@@ -1,6 +1,5 @@
 // Package show writes what people read of datasets, sweeps, bills and models: tables as wide as their terminal, and
-// the sentences around them. It reads nothing and decides nothing; what a program reads instead is the --json of the
-// same command.
+// the sentences around them. It reads nothing and decides nothing; programs read the --json of the same command.
 package show
 
 import (
