@@ -203,6 +203,30 @@ func TestAmountsThatAllDiffer(t *testing.T) {
 	}
 }
 
+// TestWarned: what is told of a table beside its model is the gravest warning about what differs from earlier nights.
+func TestWarned(t *testing.T) {
+	leak := nights.Finding{Code: nights.CodeLeak, Level: nights.Warning, Column: "bid", Text: "ranks the label"}
+	note := nights.Finding{Code: nights.CodeColumnNew, Level: nights.Note, Column: "os", Text: "is new"}
+	rows := nights.Finding{Code: nights.CodeRows, Level: nights.Warning, Text: "40,000 rows"}
+	drift := nights.Finding{Code: nights.CodeDrift, Level: nights.Warning, Column: "age", Text: "12 % have moved"}
+	for name, tc := range map[string]struct {
+		change func(*nights.Record)
+		want   string
+	}{
+		"two warnings":        {func(*nights.Record) {}, "40,000 rows"},
+		"one of a column":     {func(r *nights.Record) { r.Findings = r.Findings[3:] }, "age: 12 % have moved"},
+		"a leak and a note":   {func(r *nights.Record) { r.Findings = r.Findings[:2] }, ""},
+		"a first night":       {func(r *nights.Record) { r.Against = nil }, ""},
+		"accepted by someone": {func(r *nights.Record) { r.Accepted = &nights.Acceptance{By: "a", Why: "b"} }, ""},
+	} {
+		r := &nights.Record{Against: []string{"1"}, Findings: []nights.Finding{leak, note, rows, drift}}
+		tc.change(r)
+		if got := r.Warned(); got != tc.want {
+			t.Errorf("%s: got %q, expected %q", name, got, tc.want)
+		}
+	}
+}
+
 // TestContentsOfOtherColumns: on some nights a column is left out of the rows' contents, such as a temperature that
 // rises all day. Only nights that left out the same tell how many contents usually recur.
 func TestContentsOfOtherColumns(t *testing.T) {

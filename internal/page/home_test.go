@@ -141,6 +141,25 @@ func TestNothingToDo(t *testing.T) {
 	}
 }
 
+// TestTwoThingsToDo: a night that a person has to decide about and a newer sweep whose job is gone are both listed at
+// home and for the month, neither instead of the other.
+func TestTwoThingsToDo(t *testing.T) {
+	last := page.IndexSweep{ID: "night-1", Model: "ctr", Version: 4, State: "winner", Dataset: "clicks@1",
+		Verdict: sweep.VerdictNotComparable}
+	gone := page.IndexSweep{ID: "night-2", Model: "ctr", Running: true,
+		Asks: sweep.Todo{Sweep: "night-2", Stopped: true}}
+	month := page.Month{Nights: []page.ModelNight{{IndexSweep: gone}, {IndexSweep: last}}}
+	for on, text := range map[string]string{"the month": month.Asks(3), "home": said(write(t, &page.Index{
+		Models: []page.IndexModel{{Name: "ctr", Champion: 3, Last: &last, Asked: gone.Asks}},
+		Sweeps: []page.IndexSweep{gone, last}}))} {
+		for _, want := range []string{"decide whether version 4 goes live", "started night-2 once more"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: want %q in %.900q", on, want, text)
+			}
+		}
+	}
+}
+
 // TestOneAnswer: of a night in each state, home, the model's page and the sweep's say what to do in the same words, and
 // say it once.
 func TestOneAnswer(t *testing.T) {
@@ -151,6 +170,7 @@ func TestOneAnswer(t *testing.T) {
 		"by hand":        func(c *sweep.Conclusion) { c.Gate.Passed = true },
 		"third in a row": func(c *sweep.Conclusion) { c.Standing.Nights = 3 },
 		"live":           func(c *sweep.Conclusion) { c.Gate.Promoted, c.Gate.Verdict = true, sweep.VerdictPromoted },
+		"odd table":      func(c *sweep.Conclusion) { c.Warned = "40,000 rows, earlier 60,000 to 80,000" },
 	} {
 		s := sample(5)
 		c := s.Winner.Conclusion
