@@ -476,6 +476,46 @@ func parseAll(t *testing.T) []goFile {
 	return files
 }
 
+// linesOfCode counts the lines of a file that are not a comment's alone: who explains a step must not pay for it with
+// code. A line of code with a comment behind it counts, and so do empty lines.
+func linesOfCode(set *token.FileSet, file *ast.File, text string) int {
+	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	n := len(lines)
+	for _, group := range file.Comments {
+		for _, comment := range group.List {
+			first, last := set.Position(comment.Pos()), set.Position(comment.End())
+			n -= last.Line - first.Line + 1
+			if strings.TrimSpace(lines[first.Line-1][:first.Column-1]) != "" {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// TestLinesOfCode: comments are not counted; text that looks like one is.
+func TestLinesOfCode(t *testing.T) {
+	for name, tc := range map[string]struct {
+		text string
+		want int
+	}{
+		"nothing":           {"package x\n", 1},
+		"a comment":         {"// Package x.\n//\n// More.\npackage x\n", 1},
+		"behind code":       {"package x // the smallest\n", 1},
+		"a block":           {"package x\n\n/* one\ntwo */\nvar a int\n", 3},
+		"a block, then one": {"package x\n\n/* one\ntwo */\n// three\nvar a int\n", 3},
+		"text":              {"package x\n\nvar a = `\n// no comment\n`\n", 5},
+	} {
+		f, err := parseSource("x.go", []byte(tc.text))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if f.lines != tc.want {
+			t.Errorf("%s: %d lines, expected %d", name, f.lines, tc.want)
+		}
+	}
+}
+
 // parsed are all files, once one test has read them.
 var parsed []goFile
 
@@ -488,13 +528,14 @@ func parseFile(name string) (goFile, error) {
 }
 
 func parseSource(name string, data []byte) (goFile, error) {
-	file, err := parser.ParseFile(token.NewFileSet(), name, data, parser.ParseComments)
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, name, data, parser.ParseComments)
 	if err != nil {
 		return goFile{}, fmt.Errorf("parse %s: %w", name, err)
 	}
 	slash := filepath.ToSlash(name)
 	f := goFile{path: slash, dir: path.Dir(slash), test: strings.HasSuffix(name, "_test.go"), ast: file,
-		lines: strings.Count(string(data), "\n")}
+		lines: linesOfCode(set, file, string(data))}
 	for _, imp := range file.Imports {
 		p, err := strconv.Unquote(imp.Path.Value)
 		if err != nil {
