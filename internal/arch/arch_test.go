@@ -476,24 +476,29 @@ func parseAll(t *testing.T) []goFile {
 	return files
 }
 
-// linesOfCode counts the lines of a file that are not a comment's alone: who explains a step must not pay for it with
-// code. A line of code with a comment behind it counts, and so do empty lines.
+// linesOfCode counts the lines of a file that are neither empty nor a comment's alone: who explains a step, or sets it
+// apart, must not pay for it with code. A line of code with a comment behind it counts.
 func linesOfCode(set *token.FileSet, file *ast.File, text string) int {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	n := len(lines)
 	for _, group := range file.Comments {
 		for _, comment := range group.List {
 			first, last := set.Position(comment.Pos()), set.Position(comment.End())
-			n -= last.Line - first.Line + 1
-			if strings.TrimSpace(lines[first.Line-1][:first.Column-1]) != "" {
-				n++
+			lines[first.Line-1] = lines[first.Line-1][:first.Column-1]
+			for i := first.Line; i < last.Line; i++ {
+				lines[i] = ""
 			}
+		}
+	}
+	n := 0
+	for _, line := range lines {
+		if strings.TrimSpace(line) != "" {
+			n++
 		}
 	}
 	return n
 }
 
-// TestLinesOfCode: comments are not counted; text that looks like one is.
+// TestLinesOfCode: comments and empty lines are not counted; text that looks like a comment is.
 func TestLinesOfCode(t *testing.T) {
 	for name, tc := range map[string]struct {
 		text string
@@ -502,9 +507,9 @@ func TestLinesOfCode(t *testing.T) {
 		"nothing":           {"package x\n", 1},
 		"a comment":         {"// Package x.\n//\n// More.\npackage x\n", 1},
 		"behind code":       {"package x // the smallest\n", 1},
-		"a block":           {"package x\n\n/* one\ntwo */\nvar a int\n", 3},
-		"a block, then one": {"package x\n\n/* one\ntwo */\n// three\nvar a int\n", 3},
-		"text":              {"package x\n\nvar a = `\n// no comment\n`\n", 5},
+		"a block":           {"package x\n\n/* one\ntwo */\nvar a int\n", 2},
+		"a block, then one": {"package x\n\n/* one\ntwo */\n// three\nvar a int\n", 2},
+		"text":              {"package x\n\nvar a = `\n// no comment\n`\n", 4},
 	} {
 		f, err := parseSource("x.go", []byte(tc.text))
 		if err != nil {
