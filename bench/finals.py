@@ -128,7 +128,7 @@ def best_of_three(z, y, rng):
 
 
 def train(x, y, configuration, trees, valid=None):
-    params = dict(objective="binary", verbosity=-1, num_threads=1, seed=1, feature_pre_filter=False, **configuration)
+    params = dict(objective="binary", verbosity=-1, num_threads=1, seed=1, feature_pre_filter=False) | configuration
     data = lgb.Dataset(x, y, free_raw_data=False)
     if valid is None:
         return lgb.train(params, data, trees)
