@@ -47,7 +47,7 @@ openintro mn_police_use_of_force subject_injury response_datetime classes
 openintro seattlepets species license_issue_date classes license_number; openintro birds effect date classes remarks
 nycflights13 flights late time_hour classes arr_delay arr_time dep_delay dep_time air_time
 nycflights13 flights arr_delay time_hour values late arr_time dep_delay dep_time air_time
-ggplot2 txhousing sales date values volume; lubridate lakers points date classes result"""
+lubridate lakers points date classes result"""
 
 
 class Refused(Exception):
