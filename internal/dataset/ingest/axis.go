@@ -10,21 +10,22 @@ import (
 	"coppice/internal/exact"
 )
 
-// axis counts the rows at each point of a time column, in bounded memory. It is exact up to a number of distinct times;
-// beyond that, neighbouring times share time buckets, as fine as memory allows. The buckets depend only on the set of
-// times, not on their order. The counts are always exact, so a cut between two buckets tells exactly how many rows
-// precede it.
+// axis counts the rows at each point of a time column, in bounded memory: a histogram of times. Up to limit distinct
+// times, each has a bucket of its own. Beyond that, neighbouring times share buckets, as fine as the limit allows. The
+// buckets depend only on the set of times, not on their order. The counts are always exact, so a cut between two
+// buckets tells exactly how many rows precede it.
 type axis struct {
-	counts map[uint64]int64 // by the order-preserving bits of a time, shifted right
+	counts map[uint64]int64 // rows by key: the order-preserving bits of a time (exact.Ordered), shifted right by shift
 	shift  uint
-	limit  int
-	rows   int64
+	limit  int   // most buckets
+	rows   int64 // all rows
 }
 
-// minTimeBuckets is the least number of distinct times that an axis can hold exactly.
+// minTimeBuckets is the least limit of an axis.
 const minTimeBuckets = 1 << 18
 
-// shiftStep coarsens 16-fold at a time, because most times have many low bits that are always zero.
+// shiftStep is by how many bits keys are shortened at a time: 16 keys become one. Single bits would often join nothing,
+// because most times have many low bits that are always zero.
 const shiftStep = 4
 
 type timeBucket struct {
@@ -34,7 +35,7 @@ type timeBucket struct {
 
 func newAxis(limit int) *axis { return &axis{counts: map[uint64]int64{}, limit: limit} }
 
-// add counts a row at a time. With more distinct times than the limit, neighbouring ones share a bucket from then on.
+// add counts a row at a time, and joins neighbouring buckets as long as there are more than the limit.
 func (a *axis) add(value float64) {
 	a.rows++
 	a.counts[exact.Ordered(value)>>a.shift]++
@@ -66,15 +67,16 @@ func (a *axis) greatest(key uint64) float64 {
 // least is the smallest number in a time bucket.
 func (a *axis) least(key uint64) float64 { return exact.FromOrdered(key << a.shift) }
 
-// nearestCut returns the cut between lo and hi that comes closest to the wanted share of rows before it. A cut is the
-// number of time buckets before it.
-func nearestCut(buckets []timeBucket, wanted float64, lo, hi int) int {
+// nearestCut returns the cut from lo to hi that comes closest to the wanted share of rows before it; of two as close,
+// the earlier. A cut is the number of buckets before it.
+func nearestCut(buckets []timeBucket, share float64, lo, hi int) int {
 	total := int64(0)
 	for _, g := range buckets {
 		total += g.rows
 	}
-	target := wanted * float64(total)
+	target := share * float64(total)
 
+	// before is the number of rows before the cut.
 	best, distance, before := lo, math.Inf(1), int64(0)
 	for cut, g := range buckets {
 		if d := math.Abs(float64(before) - target); cut >= lo && cut <= hi && d < distance {
@@ -83,14 +85,16 @@ func nearestCut(buckets []timeBucket, wanted float64, lo, hi int) int {
 		before += g.rows
 	}
 
+	// The cut after the last bucket.
 	if d := math.Abs(float64(before) - target); hi == len(buckets) && d < distance {
 		best = hi
 	}
 	return best
 }
 
-// foldEnds divides one split's time buckets into folds that follow each other in time, and returns the largest number
-// of each but the last. With fewer time buckets than folds, some folds stay empty.
+// foldEnds divides one split's buckets into dataset.Folds folds of about equal numbers of rows, which follow each other
+// in time. It returns the largest time of each fold but the last, ascending. With fewer buckets than folds, some folds
+// stay empty.
 func foldEnds(axis *axis, buckets []timeBucket) []float64 {
 	var ends []float64
 	for k := 1; k < dataset.Folds; k++ {

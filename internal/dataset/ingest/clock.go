@@ -6,8 +6,9 @@ import (
 	"coppice/internal/dataset/table"
 )
 
-// clock reads the column that statistics are ordered by, if it does not also split the rows by time. Texts may turn out
-// to be times or numbers: as long as all of them could be either, both are counted.
+// clock reads the column that orders statistics, if that column does not also split the rows by time. Its texts may
+// turn out to be times or numbers: as long as all of them could be either, both are counted. All methods but observe
+// are valid after the first pass.
 type clock struct {
 	column   string
 	markers  *cell.Markers
@@ -15,8 +16,8 @@ type clock struct {
 	asNumber *axis // nil once a value is not a finite number
 }
 
-// observe handles a batch in the first pass. Values count as times and as numbers, until one rules either out; a value
-// that is missing, or rules out what was left, is an error.
+// observe counts the times of a batch in the first pass. Each value counts as a time and as a number, until one value
+// rules either out. A value that is missing, or that rules out what was left, is an error that names the row.
 func (c *clock) observe(batch *table.Batch, values *dataset.Values) error {
 	for i := range batch.Rows {
 		if cell.Missing(values, i, c.markers) {
@@ -24,7 +25,7 @@ func (c *clock) observe(batch *table.Batch, values *dataset.Values) error {
 				"the row has no place in the order of the statistics: its time is missing")
 		}
 
-		want := c.describeExpected()
+		want := c.describeExpected() // as it was before this value
 		if c.asTime != nil {
 			if x, ok := timeAt(values, i); ok {
 				c.asTime.add(x)
@@ -49,7 +50,7 @@ func (c *clock) observe(batch *table.Batch, values *dataset.Values) error {
 	return nil
 }
 
-// describeExpected says what is expected, for messages about an unreadable value.
+// describeExpected says what a value is not, in an error about one that is neither a time nor a number.
 func (c *clock) describeExpected() string {
 	switch {
 	case c.asTime == nil:
@@ -60,8 +61,8 @@ func (c *clock) describeExpected() string {
 	return "neither a time (such as 2017-07-02T10:03:20Z) nor a finite number"
 }
 
-// timeAt is value i as a time, in seconds since 1970.
-func timeAt(values *dataset.Values, i int) (float64, bool) {
+// timeAt returns value i as a time, in seconds since 1970; ok is false if it is not a time.
+func timeAt(values *dataset.Values, i int) (seconds float64, ok bool) {
 	switch values.Type {
 	case dataset.Time:
 		return dataset.Seconds(values.Unit.Split(values.Int[i])), true
@@ -88,7 +89,8 @@ func (c *clock) axis() *axis {
 	return c.asNumber
 }
 
-// timeOf returns value i in seconds since 1970, or as a number. It is known after the first pass.
+// timeOf returns value i in seconds since 1970, or as a number if the column holds numbers; false if it is missing or
+// neither.
 func (c *clock) timeOf(values *dataset.Values, i int) (float64, bool) {
 	if cell.Missing(values, i, c.markers) {
 		return 0, false

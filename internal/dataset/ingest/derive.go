@@ -11,25 +11,25 @@ import (
 	"coppice/internal/dataset/table"
 )
 
-// deriver computes a column of numbers from columns of times. The column is added to a batch after those of the table,
-// and is then a feature like any other.
+// deriver computes a column of numbers from one or two columns of times: an hour, a weekday, or an age. The column is
+// added to a batch after those of the table, and is then a feature like any other.
 type deriver struct {
 	from     dataset.Derived
-	places   []int                 // indices of the times in roles.read
-	encoders []*cell.ColumnEncoder // the times' encoders
-	// added by Coppice, not by the spec: if the column holds no times, that is not an error
-	auto bool
-	buf  [][]float64
+	places   []int                 // by time, its index in roles.read
+	encoders []*cell.ColumnEncoder // by time, what reads its values
+	buf      [][]float64           // by time, memory that is used again
+	auto     bool                  // the spec did not ask for it, so it is no error if the column holds no times
 }
 
-// name of the feature.
+// name returns the name of the derived column, such as at.hour.
 func (d *deriver) name() string {
 	return d.from.Of[len(d.from.Of)-1].Column + "." + string(d.from.What)
 }
 
-// addDerivers adds what derive: asks for. If the spec does not say what to derive from the time that splits the rows,
-// the time itself is not a feature, but its hour and weekday may become features.
-func (r *roles) addDerivers(spec *dataset.Spec, t *cell.Markers, use func(path, name string) (int, error)) error {
+// addDerivers adds what derive: asks for. In addition, the hour and the weekday of the time that orders the rows are
+// derived if the spec does not say what to derive from it: the time itself is not a feature. use adds a column to those
+// read and returns its index.
+func (r *roles) addDerivers(spec *dataset.Spec, markers *cell.Markers, use func(path, name string) (int, error)) error {
 	wanted := dataset.DeriveSpec{}
 	maps.Copy(wanted, spec.Derive)
 
@@ -47,6 +47,7 @@ func (r *roles) addDerivers(spec *dataset.Spec, t *cell.Markers, use func(path, 
 				continue
 			}
 
+			// An age is the difference of two times: that of the row, and the column's.
 			d := deriver{from: dataset.Derived{What: dataset.Derivation(word), Table: -1}, auto: column == auto}
 			names := []string{column}
 			if d.from.What == dataset.DeriveAge {
@@ -60,7 +61,7 @@ func (r *roles) addDerivers(spec *dataset.Spec, t *cell.Markers, use func(path, 
 				}
 				part := dataset.Part{Column: name, Kind: dataset.Temporal}
 				d.from.Of, d.places = append(d.from.Of, part), append(d.places, place)
-				d.encoders = append(d.encoders, cell.NewNumbers(name, dataset.Temporal, t))
+				d.encoders = append(d.encoders, cell.NewNumbers(name, dataset.Temporal, markers))
 			}
 
 			r.derivers = append(r.derivers, d)
@@ -69,20 +70,21 @@ func (r *roles) addDerivers(spec *dataset.Spec, t *cell.Markers, use func(path, 
 	return nil
 }
 
-// computeColumn computes the column for a batch. If a column that nobody asked to derive from turns out not to hold
-// times, it is missing throughout, and left out later; one that was asked for is an error of the row.
+// computeColumn returns the derived column of a batch. A value that is not a time is an error that names the row if the
+// spec asked for the column. If it did not, the whole column is missing, and is left out later.
 func (d *deriver) computeColumn(batch *table.Batch) (dataset.Values, error) {
 	out := dataset.Values{Type: dataset.Float, Float: make([]float64, batch.Rows)}
 	times := make([][]float64, len(d.places))
 	d.buf = dataset.Resize(d.buf, len(d.places))
 
+	// Read the times.
 	for i, place := range d.places {
 		numbers, buf, err := d.encoders[i].Numbers(&batch.Columns[place], d.buf[i])
 		d.buf[i] = buf
 
 		var value *cell.ValueError
 		switch {
-		case err != nil && d.auto: // a column of other texts or numbers; dropped after the survey
+		case err != nil && d.auto: // not a column of times: dropped after the first pass
 			for j := range out.Float {
 				out.Float[j] = math.NaN()
 			}
@@ -97,6 +99,7 @@ func (d *deriver) computeColumn(batch *table.Batch) (dataset.Values, error) {
 		times[i] = numbers
 	}
 
+	// Derive a number from the times of each row.
 	for i := range out.Float {
 		if d.from.What == dataset.DeriveAge {
 			out.Float[i] = cell.Age(times[0][i], times[1][i])
@@ -107,7 +110,8 @@ func (d *deriver) computeColumn(batch *table.Batch) (dataset.Values, error) {
 	return out, nil
 }
 
-// derive returns a batch with the derived columns added behind its own, which it shares.
+// derive returns a batch with the derived columns added after its own. It shares the batch's columns and does not
+// change the batch.
 func (r *roles) derive(batch *table.Batch) (*table.Batch, error) {
 	if len(r.derivers) == 0 {
 		return batch, nil
@@ -126,20 +130,20 @@ func (r *roles) derive(batch *table.Batch) (*table.Batch, error) {
 	return &out, nil
 }
 
-// derivedFeatures returns the features of the derived columns.
+// derivedFeatures returns a feature for each derived column, in the order in which derive adds them.
 func (r *roles) derivedFeatures() []feature {
 	var out []feature
 	for i := range r.derivers {
 		d := &r.derivers[i]
 		out = append(out, feature{place: len(r.read) + i, column: table.Column{Name: d.name(), Type: dataset.Float},
-			from:   &d.from,
-			source: d.places[0], auto: d.auto})
+			from: &d.from, source: d.places[0], auto: d.auto})
 	}
 	return out
 }
 
-// orderTimes returns the times by which a batch's rows are ordered for statistics: seconds since 1970, or the column's
-// numbers. Every row must have one.
+// orderTimes returns the times that order a batch's rows for statistics, in seconds since 1970 or as the column's
+// numbers. It uses the memory of out, which may be nil. The first pass has read every time, so an unreadable one means
+// that the table has changed.
 func (s *survey) orderTimes(batch *table.Batch, out []float64) ([]float64, error) {
 	v, read := &batch.Columns[s.roles.order], s.splitter.timeOf
 	if s.order != nil {

@@ -15,21 +15,29 @@ import (
 	"coppice/internal/dataset/table"
 )
 
-// design says which features a dataset gets: columns as they are, and statistics of the levels of columns.
+// design is the decision, taken between the two passes, which features the dataset gets: columns of the table as they
+// are, and statistics of ids (see encode.Key: the mean label, the count and the age of a level's rows). It also lists
+// what the second pass needs to compute those statistics.
 type design struct {
-	features  []int                // indices of the survey's columns that become features themselves
-	columns   []int                // batch columns of all features that are computed row by row
-	tables    []dataset.LevelTable // without their levels yet
-	keys      []encode.Key         // parallel to tables
-	readers   []*cell.PartReader   // of the parts that keys are made of
-	places    []int                // the parts' columns in a batch
-	maxLevels []int                // of each part; 0 if unknown
-	copies    int                  // of each train row
-	delay     float64              // in seconds, if not set by the spec; 0 for none
+	features []int // indices of the survey's columns that become features themselves
+	columns  []int // for each feature that a row alone determines, the index of its column in a batch
 
+	// The statistics. A key is one column, or several whose values are joined into one id; each key has one table.
+	tables []dataset.LevelTable // without their levels, which are known after the second pass
+	keys   []encode.Key         // parallel to tables
+
+	// The parts are the distinct columns, or ranges of columns, that keys are made of. These three are parallel.
+	readers   []*cell.PartReader // hashes a part's values
+	places    []int              // index of the part's column in a batch
+	maxLevels []int              // most values that the part can have; 0 if unknown
+
+	copies int     // how often the dataset contains each row of train
+	delay  float64 // that was found, in seconds; 0 if none was, or if the spec sets one
+
+	// What the manifest reports.
 	about     []dataset.EncodingInfo
-	delayInfo *dataset.DelayInfo // nil without a delay
-	counted   []int              // for each entry of about, the table with the levels; -1 for none
+	delayInfo *dataset.DelayInfo // nil if no delay was found
+	counted   []int              // parallel to about: the table whose number of levels is reported; -1 for none
 	warnings  []dataset.Warning
 }
 
@@ -38,43 +46,46 @@ const (
 	// separate so few levels by itself.
 	smallLevels = 32
 
-	rateStrength    = 1  // weight, in rows, of the mean label in a rate
-	backOffStrength = 10 // weight, in rows, of the parent column's rate
+	// Weights of the prior in a level's rate, in rows (dataset.LevelTable has the formula). The mean label of train is
+	// a vague prior, so it weighs little; the rate of a parent column is a good one, so it weighs more.
+	rateStrength    = 1
+	backOffStrength = 10
 
-	// The rows of a small table are repeated, with statistics in several orders, up to this many rows in all.
+	// Statistics of a small table are noisy. So its rows are repeated, each copy with statistics from another random
+	// order of the rows: at most maxCopies times, and to at most copiedRows rows in all.
 	copiedRows = 400_000
 	maxCopies  = 4
 )
 
-// sampledColumn is a column of the survey, with what the sampled rows say about it.
+// sampledColumn is a column of the survey, with what the sampled rows of train say about it.
 type sampledColumn struct {
 	*built
-	number int
-	from   *feature
-	bins   []uint8  // of each sampled row
-	hashes []uint64 // hashes of the levels; nil for numbers with too many distinct values to be ids
-	levels int      // estimate for the whole table; 0 if not counted
-	exact  int      // number of levels, including missing values; 0 if only estimated
+	number int      // index in survey.columns
+	from   *feature // where its values come from
+	bins   []uint8  // bin of each sampled row
+	hashes []uint64 // by sampled row, the hash of its level; nil if its values are not levels (see buildColumn)
+	levels int      // estimated number of levels in the whole table; 0 if not counted
+	exact  int      // exact number of levels, including that of missing values; 0 if only estimated
 }
 
-// designer finds the design.
+// designer builds a design. Its methods add to out, step by step, and narrow columns.
 type designer struct {
 	survey  *survey
 	sample  *trainSample
 	spec    *dataset.EncodingsSpec
 	out     *design
-	columns []sampledColumn
-	byName  map[string]int // by name, the index in columns: of the table's column, if a derived one has the same name
-	rows    int            // of the sample in use
-	atoms   []atom
-	exact   map[int]int    // by column, its atom in which every value is a level
-	parents map[int]int    // for an atom, the atom whose rate is its prior
-	tables  map[string]int // by atoms, the index in out.tables
-	parts   cell.Parts     // of out.readers
+	columns []sampledColumn // those that may still become features or parts of keys
+	byName  map[string]int  // by name, the index in columns: of the table's column, if a derived one has the same name
+	rows    int             // how many of the sampled rows, the first ones, keys are measured on
+	atoms   []atom          // all that keys can be made of
+	exact   map[int]int     // by index in columns, the column's atom in which every value is a level
+	parents map[int]int     // by atom, the atom whose rate is its prior
+	tables  map[string]int  // by the atoms and the class of a key, the index in out.tables
+	parts   cell.Parts      // numbers the parts of out.readers
 }
 
-// design decides what is made of the columns. Without categorical columns, or if the spec says so, they stay as they
-// are.
+// design decides what becomes of the columns. If none holds categories, or if the spec switches encodings off, every
+// column becomes a feature as it is. columns and train come from buildFeatures.
 func (s *survey) design(ctx context.Context, columns []sampledColumn, train *trainSample,
 	options Options) (*design, error) {
 	p := &designer{survey: s, spec: &s.spec.Encodings, sample: train, out: &design{copies: 1},
@@ -82,7 +93,9 @@ func (s *survey) design(ctx context.Context, columns []sampledColumn, train *tra
 	p.use(columns)
 	p.rows = min(p.spec.Rows, len(train.labels))
 
-	p.keep(func(c *sampledColumn) bool { // what the values of an empty column will be is not known
+	// An empty column says nothing about the values that later tables will have, so it is left out unless the spec
+	// names it.
+	p.keep(func(c *sampledColumn) bool {
 		return s.columns[c.number].present > 0 || c.from.auto || c.from.forced != "" || s.specNames(c.Name)
 	})
 	if p.spec.Off || !p.hasCategories() {
@@ -92,7 +105,8 @@ func (s *survey) design(ctx context.Context, columns []sampledColumn, train *tra
 	return p.out, p.encode(ctx, options)
 }
 
-// encode decides which columns get statistics, and of which several.
+// encode decides which columns get statistics and which columns are joined into keys, and fills out with them. It is
+// called if some column holds categories and encodings are on.
 func (p *designer) encode(ctx context.Context, options Options) error {
 	s := p.survey
 	if delay := p.spec.Order.Delay; delay > 0 && s.orderKind() == dataset.Numeric {
@@ -100,6 +114,8 @@ func (p *designer) encode(ctx context.Context, options Options) error {
 			"of %v cannot be applied; convert them to times", s.spec.TimeColumn(), time.Duration(delay))
 	}
 
+	// Columns that tell nothing about later rows are dropped first. What remains is what keys are made of, and what the
+	// spec may name.
 	// Columns that carry nothing over to later rows go first: what is left is what keys are made of, and what the spec
 	// may name.
 	p.dropUseless()
@@ -107,13 +123,16 @@ func (p *designer) encode(ctx context.Context, options Options) error {
 	if err := p.checkNames(); err != nil {
 		return err
 	}
+
+	// With several classes no parents are sought: the rate of each class falls back to its share in all of train.
 	if p.sample.classes == 0 {
 		if err := p.findParents(ctx, options.Threads); err != nil {
 			return err
 		}
 	}
 
-	// Keys that the spec asks for are measured together with single columns, on the same rows.
+	// Keys that the spec asks for are measured together with single columns, on the same rows. So worth holds the
+	// single atoms first, then the asked keys.
 	asked, err := p.askedKeys()
 	if err != nil {
 		return err
@@ -126,6 +145,8 @@ func (p *designer) encode(ctx context.Context, options Options) error {
 		return err
 	}
 	p.addAskedKeys(asked, worth[len(p.atoms):])
+
+	// In a table of queries statistics are kept only if they order the rows of a query better.
 	if s.spec.OrderBy() == dataset.OrderGroup {
 		if pays, err := p.ordersBetter(ctx, options); err != nil || !pays {
 			p.out = &design{copies: 1}
@@ -134,7 +155,8 @@ func (p *designer) encode(ctx context.Context, options Options) error {
 		}
 	}
 
-	// What is found has to add something to all of that, and the delay to what was found.
+	// The search adds keys that improve a model with everything found above. Then the delay is tried on all of these
+	// statistics.
 	if len(p.out.features)+len(p.out.keys) > 0 {
 		if err := p.findKeys(ctx, options); err != nil {
 			return err
@@ -149,26 +171,27 @@ func (p *designer) encode(ctx context.Context, options Options) error {
 	return nil
 }
 
-// keep leaves out the other columns.
+// keep removes the columns that are not wanted from p.columns.
 func (p *designer) keep(wanted func(*sampledColumn) bool) {
 	p.use(slices.DeleteFunc(slices.Clone(p.columns), func(c sampledColumn) bool { return !wanted(&c) }))
 }
 
-// warn says that a column is not used.
+// warn adds a warning that a column is not used; format and args say why.
 func (p *designer) warn(column, format string, args ...any) {
 	p.out.warnings = append(p.out.warnings, dataset.Warning{Code: WarnDropped, Column: column,
 		Text: fmt.Sprintf(format, args...)})
 }
 
-// use sets the columns.
+// use sets p.columns, and p.byName to match.
 func (p *designer) use(columns []sampledColumn) {
 	p.columns, p.byName = columns, make(map[string]int, len(columns))
-	for i, c := range slices.Backward(columns) { // derived ones are last
+	// Derived columns come last. Going backwards, a column of the table with the same name overwrites them.
+	for i, c := range slices.Backward(columns) {
 		p.byName[c.Name] = i
 	}
 }
 
-// keepColumns makes every column a feature as it is.
+// keepColumns makes every column a feature as it is, except those derived from others without being asked for.
 func (p *designer) keepColumns() {
 	for i := range p.columns {
 		c := &p.columns[i]
@@ -180,7 +203,7 @@ func (p *designer) keepColumns() {
 	}
 }
 
-// tellAsItIs records that a column of categories stays one.
+// tellAsItIs records in the report that a categorical column stays one. It does nothing for other columns.
 func (p *designer) tellAsItIs(column *sampledColumn, why string) {
 	if column.Kind == dataset.Categorical {
 		p.tell(-1, dataset.EncodingInfo{Name: column.Name, Levels: column.levelCount(), Kept: len(column.Categories),
@@ -188,18 +211,19 @@ func (p *designer) tellAsItIs(column *sampledColumn, why string) {
 	}
 }
 
-// hasCategories reports whether some column holds categories, or is to be treated as if it did.
+// hasCategories reports whether some column holds categories, or is treated as if it did because the spec lists
+// encodings for it.
 func (p *designer) hasCategories() bool {
 	return len(p.spec.Columns)+len(p.spec.Keys) > 0 ||
 		slices.ContainsFunc(p.columns, func(c sampledColumn) bool { return c.Kind == dataset.Categorical })
 }
 
-// minDays is the least number of days that a table must span for weekdays to be meaningful.
+// minDays is the least number of days that a table must span for weekdays to be meaningful: each weekday occurs twice.
 const minDays = 14
 
-// dropUseless removes derived columns that the spec did not ask for and that are useless here: hours in a table of
-// days, weekdays in a table of a few days. With a split by time it also removes columns of numbers that keep growing
-// with time.
+// dropUseless removes columns that carry nothing over to later rows. Of the columns derived without being asked for,
+// these are constant ones, such as the hours in a table of days, those with missing values, and weekdays in a table of
+// fewer than minDays days. Of the others, these are columns of numbers that keep growing with time (see growsWithTime).
 func (p *designer) dropUseless() {
 	p.keep(func(c *sampledColumn) bool {
 		switch {
@@ -212,11 +236,13 @@ func (p *designer) dropUseless() {
 	})
 }
 
-// eras is the number of periods into which persists divides the sampled rows.
+// eras is the number of periods into which persists divides the sampled rows: enough for a majority of them to mean
+// something.
 const eras = 8
 
-// persists reports whether the mean label of the latest rows predicts the next ones better than the mean of all earlier
-// rows does, in total and in most periods. order lists the sampled rows by time.
+// persists reports whether the label drifts slowly: whether the mean label of one period predicts that of the next
+// better than the mean of all earlier rows does. It has to be better in total squared error and in most periods. order
+// lists the sampled rows by time.
 func (t *trainSample) persists(order []int) bool {
 	if len(order) < eras {
 		return false
@@ -230,23 +256,27 @@ func (t *trainSample) persists(order []int) bool {
 	}
 	square := func(x float64) float64 { return x * x }
 
-	gain, better := 0.0, 0
+	// Period e is predicted from the one before it, and from all before it. Periods 0 and 1 are left out: for them the
+	// two predictions do not exist or are the same.
+	total, better := 0.0, 0
 	for e := 2; e < eras; e++ {
-		last, at, next := (e-1)*len(order)/eras, e*len(order)/eras, (e+1)*len(order)/eras
-		y := mean(order[at:next])
-		g := square(y-mean(order[:at])) - square(y-mean(order[last:at]))
-		gain += g
-		if g > 0 {
+		previous, start, end := (e-1)*len(order)/eras, e*len(order)/eras, (e+1)*len(order)/eras
+		y := mean(order[start:end])
+		gain := square(y-mean(order[:start])) - square(y-mean(order[previous:start]))
+		total += gain
+		if gain > 0 {
 			better++
 		}
 	}
-	return gain > 0 && 2*better > eras-2
+	return total > 0 && 2*better > eras-2
 }
 
-// growsWithTime reports whether most of the later rows of train have numbers beyond those of the earlier ones, as with
-// the months of a single year: what a model learns from the earlier ones does not carry over to later ones, and still
-// less to future rows. The years of a century also grow, but there the last ones tell what the next are like, so such a
-// column stays.
+// growsWithTime reports whether a column of numbers keeps growing or falling, as the month does within a single year,
+// and warns if so: most numbers of the latest third of the rows then lie outside the range of the earlier ones. What a
+// model learns from such numbers does not carry over to later rows.
+//
+// A column stays if the label drifts slowly (see persists): the years of a century grow too, but there the last ones
+// tell what the next are like. A column also stays if the spec names it, and if rows are not ordered by time.
 func (p *designer) growsWithTime(column *sampledColumn) bool {
 	asked := column.from.forced == dataset.Numeric || p.survey.specNames(column.Name)
 	if asked || p.survey.spec.OrderBy() != dataset.OrderTime || column.Kind == dataset.Categorical ||
@@ -254,6 +284,7 @@ func (p *designer) growsWithTime(column *sampledColumn) bool {
 		return false
 	}
 
+	// The sampled rows in which the column has a value, by time.
 	order := make([]int, 0, len(column.bins))
 	for i, b := range column.bins {
 		if int(b) != column.MissingBin {
@@ -264,12 +295,15 @@ func (p *designer) growsWithTime(column *sampledColumn) bool {
 		return false
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p.sample.times[a], p.sample.times[b]) })
+
+	// The range of the earlier two thirds, in bins: bins of numbers ascend with the numbers.
 	later := len(order) - len(order)/3
 	least, most := column.bins[order[0]], column.bins[order[0]]
 	for _, i := range order[:later] {
 		least, most = min(least, column.bins[i]), max(most, column.bins[i])
 	}
 
+	// How many of the last third lie outside of it.
 	beyond := 0
 	for _, i := range order[later:] {
 		if column.bins[i] < least || column.bins[i] > most {
@@ -284,7 +318,7 @@ func (p *designer) growsWithTime(column *sampledColumn) bool {
 	return true
 }
 
-// checkNames rejects settings of the spec for columns that are not features.
+// checkNames returns an error if the spec sets the encoding of a column that is not a feature.
 func (p *designer) checkNames() error {
 	for _, column := range slices.Sorted(maps.Keys(p.spec.Columns)) {
 		if _, ok := p.byName[column]; !ok {
@@ -299,7 +333,8 @@ func (p *designer) checkNames() error {
 	return nil
 }
 
-// encodeColumns decides how each column is encoded. worth is the measured value of each atom's statistics, if known.
+// encodeColumns decides how each column is encoded, by itself, and adds that to the design. worth holds, for each atom,
+// the measured gain of its statistics; nil if it was not measured.
 func (p *designer) encodeColumns(worth []*float64) error {
 	for i := range p.columns {
 		c := &p.columns[i]
@@ -309,10 +344,13 @@ func (p *designer) encodeColumns(worth []*float64) error {
 			continue
 		}
 
+		// What the spec asks for, or else what is best for so many levels.
 		info := dataset.EncodingInfo{Name: c.Name, Levels: c.levelCount(), Lumped: c.lumpedShare(), Why: "asked for"}
 		if !asked {
 			want, info.Why = p.choose(c)
 		}
+
+		// As categories, as statistics, or both.
 		if want.Has(dataset.EncodeCategories) || want.Has(dataset.EncodeLevels) {
 			p.out.features = append(p.out.features, c.number)
 			info.Kept = len(c.Categories)
@@ -327,13 +365,16 @@ func (p *designer) encodeColumns(worth []*float64) error {
 	return nil
 }
 
-// tell records what stage reports of a column or key; table has its levels, -1 for none.
+// tell adds to the report what was decided about a column or key. table is the index of the table with its levels, -1
+// for none.
 func (p *designer) tell(table int, info dataset.EncodingInfo) {
 	p.out.about = append(p.out.about, info)
 	p.out.counted = append(p.out.counted, table)
 }
 
-// encodeLevels makes the wanted statistics of column i and returns their table; -1 if none are wanted.
+// encodeLevels adds the wanted statistics of p.columns[i] to the design and returns the index of their table, -1 if
+// none are wanted. It sets info's gain and the names of the features made. An error says that the column cannot have
+// the statistics that the spec asks for.
 func (p *designer) encodeLevels(i int, want dataset.ColumnEncodings, worth []*float64,
 	info *dataset.EncodingInfo) (table int, err error) {
 	path := "encodings.columns." + p.columns[i].Name
@@ -341,6 +382,8 @@ func (p *designer) encodeLevels(i int, want dataset.ColumnEncodings, worth []*fl
 	if atom >= 0 {
 		info.Gain = worth[atom]
 	}
+
+	// Which statistics are wanted, and whether they are possible.
 	key := encode.Key{Rate: want.Has(string(dataset.DeriveRate)), Count: want.Has(string(dataset.DeriveCount)),
 		Recency: want.Has(string(dataset.DeriveRecency))}
 	switch {
@@ -355,7 +398,8 @@ func (p *designer) encodeLevels(i int, want dataset.ColumnEncodings, worth []*fl
 	return p.addKeys([]int{atom}, key, info), nil
 }
 
-// choose decides the encoding of a categorical column that the spec does not mention, and says why.
+// choose decides the encoding of a categorical column that the spec does not mention, and says why. A column in which
+// nearly every row has a value of its own gets none, and a warning.
 func (p *designer) choose(column *sampledColumn) (want dataset.ColumnEncodings, why string) {
 	switch {
 	case column.different <= smallLevels:
@@ -367,10 +411,11 @@ func (p *designer) choose(column *sampledColumn) (want dataset.ColumnEncodings, 
 	return dataset.ColumnEncodings{string(dataset.DeriveRate), string(dataset.DeriveCount)}, whyLevels
 }
 
-// whyLevels is why a column has statistics.
+// whyLevels is the reason given for a column that has statistics. ordersBetter finds such columns by it.
 const whyLevels = "many levels"
 
-// levelCount estimates the number of levels that are values.
+// levelCount estimates the number of the column's levels in the whole table, without that of missing values. The
+// estimate may be too low for a few levels, so the number seen in the sample is its least value.
 func (c *sampledColumn) levelCount() int {
 	levels := c.levels
 	if c.Missing > 0 { // a missing value is counted as a level
@@ -379,7 +424,8 @@ func (c *sampledColumn) levelCount() int {
 	return max(c.different, levels)
 }
 
-// lumpedShare is the share of the sampled rows whose category shares a bin with others.
+// lumpedShare returns the share of the sampled rows whose category is too rare for a bin of its own. Such categories
+// share one bin. It is 0 for a column that is not categorical.
 func (c *sampledColumn) lumpedShare() float64 {
 	if c.present == 0 || c.Kind != dataset.Categorical {
 		return 0
@@ -391,7 +437,8 @@ func (c *sampledColumn) lumpedShare() float64 {
 	return max(0, 1-float64(kept)/float64(c.present))
 }
 
-// addKeys is addKey, of a rate for each of the most frequent classes where the label has several. It returns the first
+// addKeys adds a key to the design, as addKey does. If the label has several classes and key.Rate is set, it adds one
+// key for each of the most frequent classes, and the count and the recency only once. It returns the index of the first
 // table.
 func (p *designer) addKeys(atoms []int, key encode.Key, info *dataset.EncodingInfo) int {
 	if p.sample.classes == 0 || !key.Rate {
@@ -400,15 +447,19 @@ func (p *designer) addKeys(atoms []int, key encode.Key, info *dataset.EncodingIn
 	first := -1
 	for _, class := range encode.RatedClasses(p.sample.labels, p.sample.classes, len(p.exact)) {
 		key.Class = class + 1
-		if table := p.addKey(atoms, key, info); first < 0 {
+		table := p.addKey(atoms, key, info)
+		if first < 0 {
 			first, key.Count, key.Recency = table, false, false
 		}
 	}
 	return first
 }
 
-// addKey makes a table of some atoms, or adds features to an existing one, and describes it in info, which may be nil.
-// If an atom's rates fall back to another's, that one's table is made first.
+// addKey adds the key made of some atoms to the design and returns the index of its table. Of key, the caller sets the
+// statistics and the class. If the design has a key of the same atoms and class, the statistics are added to that one.
+// addKey appends the names of the features to info.Made; info may be nil.
+//
+// A single atom with a parent uses the parent's rate as its prior, so the parent's table is added first.
 func (p *designer) addKey(atoms []int, key encode.Key, info *dataset.EncodingInfo) int {
 	key.BackOff, key.Strength = -1, rateStrength
 	if parent, ok := p.parents[atoms[0]]; ok && len(atoms) == 1 {
@@ -420,6 +471,7 @@ func (p *designer) addKey(atoms []int, key encode.Key, info *dataset.EncodingInf
 		key.Parts = append(key.Parts, p.partOf(a))
 	}
 
+	// The table of the same atoms and class, or a new one.
 	id := fmt.Sprint(atoms, key.Class)
 	number, known := p.tables[id]
 	if !known {
@@ -427,6 +479,8 @@ func (p *designer) addKey(atoms []int, key encode.Key, info *dataset.EncodingInf
 		p.tables[id] = number
 		p.out.keys, p.out.tables = append(p.out.keys, key), append(p.out.tables, table)
 	}
+
+	// The statistics asked for now, besides those of earlier calls.
 	k := &p.out.keys[number]
 	k.Rate, k.Count, k.Recency = k.Rate || key.Rate, k.Count || key.Count, k.Recency || key.Recency
 	p.out.tables[number].Recency = k.Recency
@@ -438,13 +492,13 @@ func (p *designer) addKey(atoms []int, key encode.Key, info *dataset.EncodingInf
 	return number
 }
 
-// partOf returns the index of an atom among the design's parts.
-func (p *designer) partOf(a int) int {
-	atom := &p.atoms[a]
+// partOf returns the index of atom a's part among the design's parts, and adds the part if it is new.
+func (p *designer) partOf(atomNumber int) int {
+	atom := &p.atoms[atomNumber]
 	return p.addPart(atom.part, atom.place, p.maxLevels(&atom.part))
 }
 
-// maxLevels is the most values that a part can have; 0 if unknown.
+// maxLevels returns the most values that a part can have, 0 if unknown.
 func (p *designer) maxLevels(part *dataset.Part) int {
 	if len(part.Bounds) > 0 {
 		return len(part.Bounds) + 2 // ranges, and missing values
@@ -456,8 +510,8 @@ func (p *designer) maxLevels(part *dataset.Part) int {
 	return p.columns[at].exact
 }
 
-// addPart returns the part's index among the design's, adding it if it is new. place is its column in a batch, and
-// maxLevels the most values that it can have, 0 if unknown.
+// addPart returns the index of a part among the design's parts, and adds it if it is new. place is the index of its
+// column in a batch. maxLevels is the most values that it can have, 0 if unknown.
 func (p *designer) addPart(part dataset.Part, place, maxLevels int) int {
 	number, added := p.parts.Add(part)
 	if added {
@@ -467,7 +521,8 @@ func (p *designer) addPart(part dataset.Part, place, maxLevels int) int {
 	return number
 }
 
-// copies returns how often train contains each of its rows.
+// copies returns how often train contains each of its rows. Where rows are ordered by time there is one order only,
+// hence one copy.
 func (p *designer) copies() int {
 	if p.survey.spec.OrderBy() == dataset.OrderTime {
 		return 1
@@ -478,7 +533,7 @@ func (p *designer) copies() int {
 	return max(1, min(maxCopies, copiedRows/max(int(p.survey.counts[0]), 1)))
 }
 
-// describeOrder describes, for the manifest, the order in which statistics were made; nil without any.
+// describeOrder returns, for the manifest, in which order the statistics were made; nil if the design has none.
 func (s *survey) describeOrder(design *design) *dataset.Ordering {
 	if len(design.keys) == 0 {
 		return nil
@@ -490,10 +545,12 @@ func (s *survey) describeOrder(design *design) *dataset.Ordering {
 	return o
 }
 
-// addFeatures adds the design to the manifest: features (columns, second columns of categories, and statistics, whose
-// bins are not known yet), tables of ids, the order of statistics, what is said about encodings, and warnings. It
-// multiplies train's number of rows by the design's copies, and sets d.columns. More tables than a dataset may have, or
-// two features with the same name, are errors.
+// addFeatures adds the design to the manifest and sets d.columns. It appends the features in this order: each chosen
+// column, followed by its second feature if it has one (see built.second), then the statistics, whose bins are not
+// known yet. It also sets the tables, their order, the report on encodings and the warnings, and multiplies train's
+// number of rows by d.copies.
+//
+// More than dataset.MaxTables tables, or two features with the same name, are errors.
 func (d *design) addFeatures(manifest *dataset.Manifest, columns []sampledColumn, survey *survey) error {
 	for _, i := range d.features {
 		manifest.Features = append(manifest.Features, columns[i].Feature)
@@ -504,11 +561,11 @@ func (d *design) addFeatures(manifest *dataset.Manifest, columns []sampledColumn
 		}
 	}
 
+	// The statistics of the keys.
 	for number := range d.keys {
 		for _, what := range d.keys[number].Statistics() {
 			f := dataset.Feature{Name: d.tables[number].Feature(what, manifest.Label.Classes), Kind: dataset.Numeric,
-				Why: dataset.WhyDerived, Bins: 1,
-				MissingBin: -1, OtherBin: -1,
+				Why: dataset.WhyDerived, Bins: 1, MissingBin: -1, OtherBin: -1,
 				From: &dataset.Derived{What: what, Table: number}}
 			if what == dataset.DeriveRecency {
 				f.From.Of = []dataset.Part{{Column: survey.spec.TimeColumn(), Kind: survey.orderKind()}}
@@ -523,6 +580,8 @@ func (d *design) addFeatures(manifest *dataset.Manifest, columns []sampledColumn
 				"categories or none under encodings.columns, or make none at all: `encodings: none`",
 			len(d.tables), dataset.MaxTables)
 	}
+
+	// What the manifest says about them.
 	manifest.Tables, manifest.Order = d.tables, survey.describeOrder(d)
 	manifest.Splits[0].Rows *= d.copies // train
 	manifest.About.Encodings, manifest.About.Delay = d.about, d.delayInfo
@@ -530,7 +589,8 @@ func (d *design) addFeatures(manifest *dataset.Manifest, columns []sampledColumn
 	return checkFeatureNames(survey.spec, manifest)
 }
 
-// orderKind tells how the column that orders the statistics is read.
+// orderKind tells whether the column that orders the statistics is read as times or as numbers. It is valid after the
+// first pass.
 func (s *survey) orderKind() dataset.Kind {
 	switch {
 	case s.order != nil:
@@ -541,8 +601,8 @@ func (s *survey) orderKind() dataset.Kind {
 	return dataset.Temporal
 }
 
-// checkFeatureNames rejects a design in which two features have the same name, for instance if a table has a column
-// called site:rate beside site. A model tells its features apart by name only.
+// checkFeatureNames returns an error if two features of the design have the same name, for instance if a table has a
+// column called site:rate besides a column called site. A model tells its features apart by name only.
 func checkFeatureNames(spec *dataset.Spec, manifest *dataset.Manifest) error {
 	first := map[string]*dataset.Feature{}
 	for i := range manifest.Features {
@@ -553,6 +613,7 @@ func checkFeatureNames(spec *dataset.Spec, manifest *dataset.Manifest) error {
 			continue
 		}
 
+		// The message names the column of the table first, then the feature that was made.
 		made, column := f, other
 		if !made.IsDerived() {
 			made, column = column, made
@@ -565,7 +626,8 @@ func checkFeatureNames(spec *dataset.Spec, manifest *dataset.Manifest) error {
 	return nil
 }
 
-// describeFeature says what a feature is made of, without its name: for an error about two of one name.
+// describeFeature says what a feature is made of. The error about two features of one name uses it, so it leaves out
+// the name.
 func describeFeature(manifest *dataset.Manifest, feature *dataset.Feature) string {
 	if feature.From == nil {
 		return fmt.Sprintf("column %q", feature.Name)
@@ -586,7 +648,7 @@ func describeFeature(manifest *dataset.Manifest, feature *dataset.Feature) strin
 	return fmt.Sprintf("the %s of %s", what, strings.Join(of, " with "))
 }
 
-// describePart describes a part.
+// describePart describes a part of a key for messages.
 func describePart(part *dataset.Part) string {
 	column := fmt.Sprintf("column %q", part.Column)
 	if part.Take != "" {

@@ -15,32 +15,35 @@ import (
 	"coppice/internal/dataset/table"
 )
 
-// atom is a part that keys can be made of.
+// atom is what keys can be made of: a column, or the ranges of a column's numbers, with the levels of the sampled rows.
+// A column of numbers may have two atoms.
 type atom struct {
 	part   dataset.Part
-	column int // index in the designer
-	place  int // index in a batch
-	exact  bool
-	hashes []uint64 // by sampled row
+	column int      // index in designer.columns
+	place  int      // index of the column in a batch
+	exact  bool     // every value is a level of its own, rather than a range
+	hashes []uint64 // by sampled row, the hash of its level
 }
 
 const (
 	// Numbers can be ids, too: a column with many distinct numbers may be a part of a key with each number as a level.
 	// All other columns of numbers may be so as ranges.
-	rangeCount   = 32
-	exactNumbers = 5000
-	exactShare   = 0.1 // most distinct values, as a share of the sampled rows
-	wideColumns  = 100 // from this many columns, numbers are ids only if the spec says so
+	rangeCount   = 32   // most ranges; a column with no more distinct numbers needs no exact levels besides
+	exactNumbers = 5000 // most distinct numbers in the sample
+	exactShare   = 0.1  // most distinct numbers, as a share of the sampled rows: ids repeat, measurements do not
+	wideColumns  = 100  // in a table of more columns, numbers are ids only if the spec says so
 
-	// Limits on the search for keys of several columns: its cost grows with the table, its benefit does not.
+	// Limits on the search for keys of several columns. Its cost grows with the table, its benefit does not: so at most
+	// budgetSmall keys are found, and at most budgetLarge if train has more than budgetRows rows.
 	budgetSmall   = 24
 	budgetLarge   = 12
 	budgetRows    = 2_000_000
-	searchClasses = 3    // of several: each takes as long as a label of two
-	searchRows    = 1000 // of train: with fewer, a key's worth on held-out rows is mostly chance
+	searchClasses = 3    // most classes that are searched one by one: each takes as long as a label of two classes
+	searchRows    = 1000 // least rows of train: with fewer, a key's gain on held-out rows is mostly chance
 )
 
-// mayBeIDs reports whether the numbers of a column may be ids.
+// mayBeIDs reports whether the numbers of a column may be ids, so that each number is a level. They may if they are
+// distinct enough to need it and repeat often enough to be worth it, or if the spec names the column.
 func (s *survey) mayBeIDs(feature *built) bool {
 	if s.specNames(feature.Name) {
 		return true
@@ -56,18 +59,21 @@ func (s *survey) specNames(column string) bool {
 		return true
 	}
 	return slices.ContainsFunc(e.Keys, func(k dataset.KeySpec) bool {
+		// A word is a column, its ranges (age~), or a part of a time (at.hour).
 		return slices.ContainsFunc(k, func(word string) bool {
 			return word == column || word == column+"~" || strings.HasPrefix(word, column+".")
 		})
 	})
 }
 
-// findAtoms lists the parts that keys can be made of: categories and exact ids as they are, numbers and times as
-// ranges.
+// findAtoms fills p.atoms and p.exact. Categories and numbers that may be ids become atoms with every value as a level;
+// numbers and times also become atoms of ranges.
 func (p *designer) findAtoms() {
 	for i := range p.columns {
 		c := &p.columns[i]
 		part, place := dataset.Part{Column: c.Name, Kind: c.Kind}, c.from.place
+
+		// Of derived columns only hour and weekday become atoms. Their part names the time that they are derived from.
 		// Of derived columns only hour and weekday become parts; they name the time that they are derived from.
 		if d := c.from.from; d != nil {
 			if d.What != dataset.DeriveHour && d.What != dataset.DeriveWeekday {
@@ -77,6 +83,7 @@ func (p *designer) findAtoms() {
 			part.Take = d.What
 		}
 
+		// A column with hashes gets an atom of its exact values. All but categories get one of ranges, too.
 		// Numbers that may be ids become two parts: exact, and as ranges.
 		if c.hashes != nil {
 			p.exact[i] = len(p.atoms)
@@ -93,8 +100,10 @@ func (p *designer) findAtoms() {
 }
 
 // joinBins joins the bins of a numeric column into at most rangeCount ranges with about equal numbers of sampled rows.
-// A missing bin stays a level of its own.
+// It returns the upper bound of each range but the last, and the hash of each sampled row's range. A missing value
+// stays a level of its own. Both results are nil if there is only one range.
 func (p *designer) joinBins(column *sampledColumn) (bounds []float64, hashes []uint64) {
+	// Count the sampled rows of each bin; left is those that are not yet in a range, without missing values.
 	counts := make([]int, dataset.MaxBins+1)
 	for _, b := range column.bins[:p.rows] {
 		counts[b]++
@@ -104,6 +113,7 @@ func (p *designer) joinBins(column *sampledColumn) (bounds []float64, hashes []u
 		left -= counts[column.MissingBin]
 	}
 
+	// Go through the bins in ascending order. A range is full once it has its fair part of the rows that are left.
 	level, inside := make([]uint64, dataset.MaxBins+1), 0
 	for b, bound := range column.Bounds {
 		level[b] = encode.Range(len(bounds))
@@ -115,6 +125,8 @@ func (p *designer) joinBins(column *sampledColumn) (bounds []float64, hashes []u
 			inside = 0
 		}
 	}
+
+	// The last bin has no upper bound; it ends the last range.
 	level[len(column.Bounds)] = encode.Range(len(bounds))
 	if column.MissingBin >= 0 {
 		level[column.MissingBin] = encode.Missing()
@@ -122,6 +134,8 @@ func (p *designer) joinBins(column *sampledColumn) (bounds []float64, hashes []u
 	if len(bounds) == 0 {
 		return nil, nil
 	}
+
+	// Give each sampled row the level of its bin.
 	hashes = make([]uint64, p.rows)
 	for i, b := range column.bins[:p.rows] {
 		hashes[i] = level[b]
@@ -129,7 +143,7 @@ func (p *designer) joinBins(column *sampledColumn) (bounds []float64, hashes []u
 	return bounds, hashes
 }
 
-// exactAtom returns the atom of a column in which every value is a level; -1 if there is none.
+// exactAtom returns the atom of p.columns[column] in which every value is a level, -1 if there is none.
 func (p *designer) exactAtom(column int) int {
 	if a, ok := p.exact[column]; ok {
 		return a
@@ -137,7 +151,8 @@ func (p *designer) exactAtom(column int) int {
 	return -1
 }
 
-// atomOf returns the atom that a word of the spec's key number i stands for.
+// atomOf returns the atom that a word of the spec's key number i stands for. An error says that no atom has this name,
+// or that two have.
 func (p *designer) atomOf(i int, word string) (int, error) {
 	path := fmt.Sprintf("encodings.keys[%d]", i)
 	found := -1
@@ -162,7 +177,8 @@ func (p *designer) atomOf(i int, word string) (int, error) {
 	return found, nil
 }
 
-// search prepares a search for keys on the sample's rows, with the order that the spec wants of statistics.
+// search returns a search for keys on the sampled rows, with the atoms and the order of the statistics. Its model has
+// no features yet: see searchBeside.
 func (p *designer) search(options Options) *encode.Search {
 	s := &encode.Search{Label: p.sample.labels[:p.rows], Binary: p.sample.binary, Threads: options.Threads,
 		Learner: options.Learner}
@@ -180,7 +196,8 @@ func (p *designer) search(options Options) *encode.Search {
 	return s
 }
 
-// measureWorth measures each atom by itself, and then each of the given keys; nil if it cannot be measured.
+// measureWorth measures how much the statistics of each atom, and then of each of the given keys, reduce a model's loss
+// by themselves. Every entry of the result is nil for a label of several classes, for which this cannot be measured.
 func (p *designer) measureWorth(ctx context.Context, keys [][]int, options Options) ([]*float64, error) {
 	var all [][]int
 	for a := range p.atoms {
@@ -189,7 +206,7 @@ func (p *designer) measureWorth(ctx context.Context, keys [][]int, options Optio
 	all = append(all, keys...)
 
 	out := make([]*float64, len(all))
-	if p.sample.classes > 0 { // a rate's gain says nothing
+	if p.sample.classes > 0 {
 		return out, nil
 	}
 	for i, gain := range p.search(options).Worth(ctx, all) {
@@ -198,7 +215,7 @@ func (p *designer) measureWorth(ctx context.Context, keys [][]int, options Optio
 	return out, ctx.Err()
 }
 
-// askedKeys returns the atoms of the keys that the spec lists.
+// askedKeys returns the keys that the spec lists, each as the indices of its atoms.
 func (p *designer) askedKeys() ([][]int, error) {
 	var keys [][]int
 	for i, words := range p.spec.Keys {
@@ -215,7 +232,7 @@ func (p *designer) askedKeys() ([][]int, error) {
 	return keys, nil
 }
 
-// addAskedKeys makes the keys that the spec lists.
+// addAskedKeys adds the keys that the spec lists to the design. worth holds the measured gain of each.
 func (p *designer) addAskedKeys(keys [][]int, worth []*float64) {
 	for i, atoms := range keys {
 		info := dataset.EncodingInfo{Gain: worth[i], Why: "asked for"}
@@ -223,7 +240,8 @@ func (p *designer) addAskedKeys(keys [][]int, worth []*float64) {
 	}
 }
 
-// describe fills in what stage reports of a key of several columns.
+// describe completes the report about a key of several columns, info, and records it. The number of levels is that of
+// the sampled rows.
 func (p *designer) describe(table int, atoms []int, info *dataset.EncodingInfo) {
 	info.Name = p.out.tables[table].Name()
 	seen := map[uint64]struct{}{}
@@ -238,8 +256,11 @@ func (p *designer) describe(table int, atoms []int, info *dataset.EncodingInfo) 
 	p.tell(table, *info)
 }
 
-// findKeys looks for columns that are more informative together: of several classes, about each of the most frequent.
+// findKeys searches for columns that are more informative together, and adds those to the design. It does nothing
+// without a learner, with few rows, and for queries. If the label has several classes, it searches for each of the most
+// frequent ones against all others, and shares the budget among them.
 func (p *designer) findKeys(ctx context.Context, options Options) error {
+	// The most keys to find: the spec's number, or one that fits the table.
 	budget := budgetSmall
 	if p.survey.counts[0] > budgetRows {
 		budget = budgetLarge
@@ -254,10 +275,12 @@ func (p *designer) findKeys(ctx context.Context, options Options) error {
 	if p.sample.classes == 0 {
 		return p.findKeysOf(ctx, p.searchBeside(options), []int{0}, budget, options.Progress)
 	}
+
+	// With several classes, each search has a binary label: this class or another one.
 	classes := encode.RatedClasses(p.sample.labels, p.sample.classes, len(p.exact))
 	classes = classes[:min(len(classes), searchClasses, budget)]
 	for i := range classes {
-		classes[i]++ // as keys count them
+		classes[i]++ // keys count classes from 1
 	}
 	for _, class := range classes {
 		s := p.searchBeside(options)
@@ -274,7 +297,9 @@ func (p *designer) findKeys(ctx context.Context, options Options) error {
 	return nil
 }
 
-// findKeysOf adds what a search finds, with a rate of each of the classes; of a label without, that is class 0.
+// findKeysOf runs a search and adds each key that it finds, with a rate for each of the classes (numbered from 1; class
+// 0 is a label without classes). The first of them also gets the count. progress, which may be nil, is told the number
+// of keys found.
 func (p *designer) findKeysOf(ctx context.Context, search *encode.Search, classes []int, budget int,
 	progress func(Progress)) error {
 	search.Budget = budget
@@ -296,7 +321,8 @@ func (p *designer) findKeysOf(ctx context.Context, search *encode.Search, classe
 	return nil
 }
 
-// searchBeside prepares a search whose model has all features so far besides those that are tried.
+// searchBeside returns a search whose model already has all features of the design so far. So a key is worth only what
+// it adds to them.
 func (p *designer) searchBeside(options Options) *encode.Search {
 	s := p.search(options)
 	features := map[int]bool{}
@@ -310,18 +336,21 @@ func (p *designer) searchBeside(options Options) *encode.Search {
 	}
 	for i := range p.out.tables {
 		atoms := p.atomsOf(&p.out.tables[i])
-		if !slices.ContainsFunc(s.Keys, func(k []int) bool { return slices.Equal(k, atoms) }) { // of another class
+		// Tables for other classes have the same atoms, and the search needs each key once.
+		if !slices.ContainsFunc(s.Keys, func(k []int) bool { return slices.Equal(k, atoms) }) {
 			s.Keys = append(s.Keys, atoms)
 		}
 	}
 	return s
 }
 
-// maxGrade is the highest label that orders a query's rows (gbt.MaxGrade).
+// maxGrade is the highest label that a ranking model accepts, as gbt.MaxGrade, which this package does not import.
 const maxGrade = 30
 
-// ordersBetter reports whether a small model puts the rows of queries that it has not seen in a better order with
-// statistics of ids than with the columns as they are. What the spec asks for is made in any case.
+// ordersBetter reports whether statistics of ids should be kept in a table of queries. It compares two small models on
+// queries that neither has seen: one with the statistics, one with the columns as they are. It answers true without
+// comparing if the spec asks for encodings, or if no ranking model can be trained, and false if there are too few rows
+// or queries to compare. It adds the measured difference to the report.
 func (p *designer) ordersBetter(ctx context.Context, options Options) (bool, error) {
 	s := p.searchBeside(options)
 	grades := !slices.ContainsFunc(s.Label, func(y float32) bool {
@@ -336,10 +365,14 @@ func (p *designer) ordersBetter(ctx context.Context, options Options) (bool, err
 	case p.survey.counts[0] < searchRows || differing(s.Label, s.Group) < leastQueries:
 		return false, nil
 	}
+
+	// The scores of a model with the statistics.
 	fresh, err := s.OutOfFold(ctx)
 	if err != nil || fresh == nil {
 		return false, err
 	}
+
+	// The scores of a model with the columns as they are.
 	s.Base, s.Keys = nil, nil
 	for i := range p.columns {
 		if c := &p.columns[i]; !c.from.auto {
@@ -350,6 +383,8 @@ func (p *designer) ordersBetter(ctx context.Context, options Options) (bool, err
 	if err != nil {
 		return false, err
 	}
+
+	// Which of them orders the rows of queries better.
 	gain, sure, err := options.Orders(s.Label, s.Group, fresh, old)
 	for i := range p.out.about {
 		if e := &p.out.about[i]; e.Why == whyLevels {
@@ -359,10 +394,10 @@ func (p *designer) ordersBetter(ctx context.Context, options Options) (bool, err
 	return sure, err
 }
 
-// leastQueries is how many queries whose rows differ it takes to judge statistics by their order.
+// leastQueries is the least number of queries with different labels that a comparison of two orders needs.
 const leastQueries = 100
 
-// differing is the number of groups with different labels.
+// differing returns the number of groups whose rows do not all have the same label. label and group are by row.
 func differing(label []float32, group []uint64) int {
 	first, differ := map[uint64]float32{}, map[uint64]bool{}
 	for i, g := range group {
@@ -374,17 +409,18 @@ func differing(label []float32, group []uint64) int {
 	return len(differ)
 }
 
-// baseColumn is a column as the search's model has it.
+// baseColumn returns the first p.rows sampled rows of a column, in the form that the search's model takes.
 func (p *designer) baseColumn(c *sampledColumn) encode.Column {
 	return encode.Column{Bins: c.Bins, Categorical: c.Kind == dataset.Categorical, Data: c.bins[:p.rows]}
 }
 
-// findDelay determines by how many seconds the statistics that train rows see should be delayed. Held-out rows come
-// after train, so the statistics they see are older than those of train rows without a delay.
+// findDelay determines by how many seconds the statistics that train rows see should be delayed, and stores that in the
+// design. Without a delay, a train row sees the labels of rows just before it, while held-out rows come after train and
+// only see older ones.
 //
-// There is none to find without a learner to measure by, for several classes, which a search sees one at a time, with
-// too few rows to tell, where statistics are not ordered by time, where the spec gives a delay, and where the times are
-// plain numbers, whose unit is unknown.
+// It does nothing without a learner to measure by, for several classes, which a search sees one at a time, with too few
+// rows to tell, where statistics are not ordered by time, where the spec gives a delay, and where the times are plain
+// numbers, whose unit is unknown.
 func (p *designer) findDelay(ctx context.Context, options Options) error {
 	s := p.survey
 	if options.Learner == nil || p.sample.classes > 0 || s.counts[0] < searchRows ||
@@ -401,10 +437,11 @@ func (p *designer) findDelay(ctx context.Context, options Options) error {
 	return nil
 }
 
-// delayAsked is the delay, in seconds, set by the spec.
+// delayAsked is the delay in seconds that the spec sets, 0 if it sets none.
 func (s *survey) delayAsked() float64 { return time.Duration(s.spec.Encodings.Order.Delay).Seconds() }
 
-// lastTime is the latest time in the table, on the clock that orders statistics; NaN if the order is not by time.
+// lastTime returns the latest time in the table, in the unit of the column that orders statistics. It is NaN if that
+// column does not hold times.
 func (s *survey) lastTime() float64 {
 	a := s.splitter.asTime
 	if s.order != nil {
@@ -416,7 +453,7 @@ func (s *survey) lastTime() float64 {
 	return a.least(slices.Max(slices.Collect(maps.Keys(a.counts))))
 }
 
-// atomsOf returns the atoms that a table is made of.
+// atomsOf returns the indices of the atoms that a table is made of.
 func (p *designer) atomsOf(t *dataset.LevelTable) []int {
 	var atoms []int
 	for _, part := range t.Of {
@@ -425,22 +462,23 @@ func (p *designer) atomsOf(t *dataset.LevelTable) []int {
 	return atoms
 }
 
-// A column is nested in another if this share of its rows agree with the first row of their level on the other column's
-// level, and if that many rows were compared. The first row of each level does not count.
+// A column is nested in another, as cities are in countries, if each of its levels occurs with one level of the other.
+// To test it, each row is compared with the first row of its level. The share of rows that agree must be nestedShare,
+// which leaves room for a few errors in the data; with fewer than nestedRows comparisons the share says little.
 const (
 	nestedShare = 0.995
 	nestedRows  = 500
 )
 
-// findParents finds, for each column of ids, the one whose rate is its prior: as the spec says, or because its levels
-// are nested in it.
+// findParents fills p.parents: for a column of ids, the column whose rate is its prior. Those are the pairs under
+// encodings.back_off if the spec has it, even if it is empty; otherwise the columns that ids are nested in.
 func (p *designer) findParents(ctx context.Context, threads int) error {
 	of := p.spec.BackOff
 	for _, child := range slices.Sorted(maps.Keys(of)) {
 		var pair [2]int
 		for i, name := range []string{child, of[child]} {
-			column, ok := p.byName[name]
-			if pair[i] = -1; ok {
+			pair[i] = -1
+			if column, ok := p.byName[name]; ok {
 				pair[i] = p.exactAtom(column)
 			}
 			if pair[i] < 0 {
@@ -456,11 +494,12 @@ func (p *designer) findParents(ctx context.Context, threads int) error {
 	return p.findNested(ctx, threads)
 }
 
-// maxParents is how many columns another one may be nested in: in a wide table, the first ones. All pairs of columns
-// would take longer than everything else.
+// maxParents is the most columns that are tried as parents. In a wide table, comparing all pairs of columns would take
+// longer than everything else.
 const maxParents = 256
 
-// findNested finds, for each column of ids, the one that it is nested in; of several, the one with the most levels.
+// findNested sets as the parent of each column of ids the column that it is nested in. If there are several, it takes
+// the one with the most levels, which is the most specific. The only error is ctx's.
 func (p *designer) findNested(ctx context.Context, threads int) error {
 	atoms := make([]numbered, len(p.atoms))
 	dataset.Parallel(threads, len(atoms), func(a int) {
@@ -469,6 +508,8 @@ func (p *designer) findNested(ctx context.Context, threads int) error {
 		}
 	})
 
+	// Candidates are the columns of at least three levels, those with the most levels first. So the first one that a
+	// column is nested in is the one to take.
 	// The first that an atom is nested in is the one to fall back to.
 	var ranked []int
 	for i := range atoms {
@@ -478,6 +519,7 @@ func (p *designer) findNested(ctx context.Context, threads int) error {
 	}
 	slices.SortStableFunc(ranked, func(a, b int) int { return cmp.Compare(atoms[b].levels, atoms[a].levels) })
 
+	// A parent has at most half as many levels as the column: otherwise its rate is no steadier than the column's own.
 	best := make([]int, len(atoms))
 	dataset.Parallel(threads, len(atoms), func(a int) {
 		best[a] = slices.IndexFunc(ranked, func(b int) bool {
@@ -497,13 +539,13 @@ func (p *designer) findNested(ctx context.Context, threads int) error {
 	return ctx.Err()
 }
 
-// numbered holds the levels of the sampled rows as numbers.
+// numbered holds the levels of an atom's sampled rows as small numbers. The zero value has no levels.
 type numbered struct {
-	level  []int32
+	level  []int32 // by sampled row, from 0 to levels-1
 	levels int
 }
 
-// numberLevels numbers levels in the order of their first occurrence.
+// numberLevels numbers the levels, given as hashes by row, in the order of their first occurrence.
 func numberLevels(hashes []uint64) numbered {
 	n := numbered{level: make([]int32, len(hashes))}
 	numbers := map[uint64]int32{}
@@ -519,8 +561,9 @@ func numberLevels(hashes []uint64) numbered {
 	return n
 }
 
-// nestedIn reports whether the levels are nested in those of another column, and how many rows it compared: if they are
-// not, a small part of the sample usually suffices.
+// nestedIn reports whether the levels are nested in those of another column, above (see nestedShare), and how many rows
+// it read. It stops reading once the levels can no longer be nested; a small part of the sample usually suffices for
+// that.
 func (n *numbered) nestedIn(above *numbered) (is bool, looked int) {
 	first := make([]int32, n.levels) // for each level: 1 + the level above in its first row
 	rows, same := 0, 0

@@ -17,7 +17,7 @@ import (
 	"coppice/internal/dataset/table"
 )
 
-// binningRevision is increased when the same input gives other bins than before, so that it is staged again.
+// binningRevision is increased whenever the same input gives other bins than before, so that the input is staged again.
 const binningRevision = 5
 
 // Fingerprint hashes everything that determines Stage's result: the spec (except the location of its source) and the
@@ -47,11 +47,12 @@ func Fingerprint(ctx context.Context, spec *dataset.Spec, files []table.File) (s
 	return hex.EncodeToString(all.Sum(nil)[:16]), nil
 }
 
-// hashPart is how much of a file one hash covers: the parts of a longer file are hashed in parallel. It is also the
-// longest row of text.
+// hashPart is how many bytes of a file one hash covers; the parts of a longer file are hashed in parallel. It is also
+// the most bytes that a row of text may have.
 const hashPart = 16 << 20
 
-// hashFile is the SHA-256 of a file's contents or, for a longer file, of its parts' hashes.
+// hashFile returns the SHA-256 of a file's contents or, for a file longer than hashPart, of its parts' hashes. On the
+// way it checks that a file of text is text (table.TextCheck), so that a broken file is refused early.
 func hashFile(ctx context.Context, file table.File) (string, error) {
 	r, err := os.Open(file.Path)
 	if err != nil {
@@ -71,13 +72,14 @@ func hashFile(ctx context.Context, file table.File) (string, error) {
 
 	parts := int((info.Size() + hashPart - 1) / hashPart)
 	sums, errs := make([][]byte, parts), make([]error, parts)
-	var faulty atomic.Int64 // the first part that cannot be, and with it the file: those behind it are not read
+	var faulty atomic.Int64 // the first part with an error; parts after it need not be read
 	faulty.Store(int64(parts))
 	dataset.Parallel(runtime.GOMAXPROCS(0), parts, func(i int) {
 		if errs[i] = ctx.Err(); errs[i] != nil || int64(i) > faulty.Load() {
 			return
 		}
 
+		// Hash the part. Plain text is checked at the same time.
 		h := sha256.New()
 		at := int64(i) * hashPart
 		want := min(hashPart, info.Size()-at)
@@ -91,7 +93,7 @@ func hashFile(ctx context.Context, file table.File) (string, error) {
 		switch {
 		case err == nil && n < want:
 			err = io.ErrUnexpectedEOF
-		case err == nil && isText && want == hashPart:
+		case err == nil && isText && want == hashPart: // a whole part without the end of a line is too long a row
 			err = check.Line()
 		}
 		if err != nil {
@@ -99,6 +101,7 @@ func hashFile(ctx context.Context, file table.File) (string, error) {
 			if !errors.As(err, new(*table.InputError)) {
 				errs[i] = &table.InputError{File: file.URI, Msg: "read", Err: err}
 			}
+			// Lower faulty to i, unless another goroutine has set it lower.
 			for first := faulty.Load(); int64(i) < first && !faulty.CompareAndSwap(first, int64(i)); {
 				first = faulty.Load()
 			}

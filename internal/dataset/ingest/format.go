@@ -13,28 +13,30 @@ import (
 	"coppice/internal/dataset/table"
 )
 
-// Reading is how columns of texts are read that are not what each of their texts says.
+// Reading says how columns of texts are read that are not simply texts: as numbers with marks for readers, such as
+// 1,234.5 or 12 %, or as dates such as 31/12/2024.
 type Reading struct {
-	Formats dataset.Formats
-	Said    []dataset.Warning // of what was found, by column
-	Open    map[string]string // by column whose texts do not tell, what is said
+	Formats dataset.Formats   // by column
+	Said    []dataset.Warning // what was found
+	Open    map[string]string // by column that could be read in two ways: the text of the warning about it
 }
 
-// maxHead is in how many rows a column is looked for texts that need a format.
+// maxHead is how many rows are read first, to rule out the many columns that need no format.
 const maxHead = 1 << 14
 
+// errEnough ends reading after the first rows.
 var errEnough = errors.New("enough rows")
 
-// addTexts shows a column's texts to its recogniser, those that stand for none left out.
-func addTexts(to *cell.Recogniser, v *dataset.Values, markers *cell.Markers) {
+// addTexts shows the texts of a column to a recogniser, except those that are missing values.
+func addTexts(recogniser *cell.Recogniser, v *dataset.Values, markers *cell.Markers) {
 	for j, text := range v.Text {
 		if !v.IsNull(j) && !markers.Has(text) {
-			to.Add(text)
+			recogniser.Add(text)
 		}
 	}
 }
 
-// tellOdd names the text that keeps a column from being read as the numbers or dates that all before it are.
+// tellOdd adds a warning if one text keeps a column from being read as numbers or dates, which all texts before it are.
 func (r *Reading) tellOdd(name string, c *cell.Recogniser) {
 	if c.RuledOut && c.Example != "" && c.Agreed >= oddRows {
 		r.Said = append(r.Said, dataset.Warning{Code: WarnOdd, Column: name, Text: fmt.Sprintf("before %.40q "+
@@ -43,10 +45,13 @@ func (r *Reading) tellOdd(name string, c *cell.Recogniser) {
 	}
 }
 
-// Recognise finds out which columns of texts hold numbers with marks for readers, or dates whose numbers are in an
-// order that all of them tell together, and has the table read them as what they are. Formats that the spec says are
-// taken as they are; dates that do not tell their order have the one of dates, if it is said. It reads the first rows,
-// and further ones only of columns that may yet have a format.
+// Recognise finds out which text columns of a table hold numbers with marks for readers, or dates, and has the table
+// read them as what they are from then on. All texts of a column together tell the order of day and month.
+//
+// Formats that the spec gives are taken as they are. dates, if not empty, decides for dates whose texts do not tell the
+// order; otherwise such a column stays open (Reading.Open), which is an error if the spec uses it as a time.
+//
+// It reads the first rows of all text columns, and further ones only of columns that may still have a format.
 func Recognise(ctx context.Context, spec *dataset.Spec, t *table.Table, dates dataset.Format,
 	markers *cell.Markers) (*Reading, error) {
 	r, said := &Reading{Formats: dataset.Formats{}, Open: map[string]string{}}, saidFormats(spec, t)
@@ -61,7 +66,8 @@ func Recognise(ctx context.Context, spec *dataset.Spec, t *table.Table, dates da
 		}
 	}
 
-	for _, most := range []int64{maxHead, math.MaxInt64} { // the first rows count twice, which does not matter
+	// The first rows, then all rows of the columns that are left. The first rows count twice, which does not matter.
+	for _, most := range []int64{maxHead, math.MaxInt64} {
 		if len(seen) == 0 {
 			break
 		}
@@ -84,11 +90,13 @@ func Recognise(ctx context.Context, spec *dataset.Spec, t *table.Table, dates da
 		maps.DeleteFunc(seen, func(_ string, c *cell.Recogniser) bool {
 			return c.RuledOut || err == nil && len(c.Formats()) == 0
 		})
+		// No error means that all rows have been read.
 		if err == nil {
 			break
 		}
 	}
 
+	// Settle the formats of the columns that are left. A time that stays open cannot be used.
 	for _, name := range slices.Sorted(maps.Keys(seen)) {
 		can := seen[name].Formats()
 		if len(can) == 2 && slices.Contains(can, dates) {
@@ -111,7 +119,8 @@ func Recognise(ctx context.Context, spec *dataset.Spec, t *table.Table, dates da
 	return r, nil
 }
 
-// settle takes a column's format, or leaves it open between two, and says so by an example.
+// settle adds a column's format to r, and a hint that says so. can has the one format that all texts have, or two: then
+// the column stays open, with a warning. example is one of the texts.
 func (r *Reading) settle(name string, can []dataset.Format, example string, markers *cell.Markers) {
 	one, _ := cell.ReadAs(can[0], &dataset.Values{Type: dataset.Text, Text: []string{example}}, markers)
 	code, text := HintFormat, fmt.Sprintf("texts such as %.40q are read as %s, this one as %s; under categorical: "+
@@ -127,7 +136,8 @@ func (r *Reading) settle(name string, can []dataset.Format, example string, mark
 	r.Said = append(r.Said, dataset.Warning{Code: code, Column: name, Text: text})
 }
 
-// saidFormats are the formats that are known, AsText of columns that are neither numbers nor times.
+// saidFormats returns the formats that are known before reading: those that the spec gives, and AsText for columns that
+// it uses as neither numbers nor times.
 func saidFormats(spec *dataset.Spec, t *table.Table) dataset.Formats {
 	said, texts := dataset.Formats{}, slices.Concat(spec.Drop, spec.Categorical, []string{spec.Split.Key, spec.Group})
 	if l := &spec.Label; l.Positive != nil || l.Kind == dataset.Classes {

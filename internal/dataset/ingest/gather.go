@@ -10,8 +10,8 @@ import (
 	"coppice/internal/dataset/cell"
 )
 
-// store collects values from batches, each in a slot that may be overwritten later. It copies texts: in the batch they
-// are parts of whole records or pages, which they would keep alive.
+// store collects a column's values from batches, each in a slot that may be overwritten later. It copies texts, because
+// those of a batch are parts of whole records or pages, which they would keep alive.
 type store struct {
 	values  dataset.Values
 	room    int               // expected number of slots
@@ -19,15 +19,16 @@ type store struct {
 	long    map[string]string // copies of long texts, shared by rows with the same one
 }
 
-// Rows with the same long text share one copy, because a dictionary of a few kilobytes can give it to every row of a
-// table.
+// Rows with the same long text share one copy: a dictionary of a few kilobytes in a file can give one long text to
+// every row of a table, and copies of it would fill the memory.
 const (
-	longText  = 256
+	longText  = 256  // bytes of the shortest long text
 	longTexts = 1024 // how many are remembered
 )
 
-// putTexts copies the texts that fill new slots into one string. Those that overwrite a slot get one each: otherwise a
-// few that stay would keep all the others alive. Afterwards there are n slots.
+// putTexts copies the chosen texts into their slots; texts are by row of the batch. Afterwards the store has at least n
+// slots. Texts that fill new slots are copied into one string. A text that overwrites a slot gets a string of its own:
+// a joint one would stay alive as long as any of its texts.
 func (s *store) putTexts(texts []string, chosen []chosen, n int) {
 	old, size := len(s.values.Text), 0
 	for _, c := range chosen {
@@ -53,8 +54,8 @@ func (s *store) putTexts(texts []string, chosen []chosen, n int) {
 	}
 }
 
-// copyText returns a copy of a text. Of a long one there is one copy for all rows, and one above s.longest is replaced
-// by a stand-in that tells it from others.
+// copyText returns a copy of a text. A text longer than s.longest is replaced by a stand-in that tells it from others.
+// All rows with the same long text share a copy.
 func (s *store) copyText(text string) string {
 	if s.longest > 0 && len(text) > s.longest {
 		return standIn(text, s.longest)
@@ -76,14 +77,16 @@ func (s *store) copyText(text string) string {
 	return text
 }
 
-// standIn returns a text one byte longer than longest that is distinct for distinct texts.
+// standIn returns a text that stands for one longer than longest: one byte longer than longest, and distinct for
+// distinct texts, as it ends in the text's hash.
 func standIn(text string, longest int) string {
 	hash := fmt.Sprintf("%016x", cell.HashText([]byte(text)))
 	return text[:longest+1-len(hash)] + hash
 }
 
-// copyChosen copies the chosen values of a batch into their slots.
+// copyChosen copies the chosen values of a batch's column into their slots.
 func (s *store) copyChosen(v *dataset.Values, chosen []chosen) {
+	// n is the number of slots needed.
 	n := 0
 	for _, c := range chosen {
 		n = max(n, c.slot+1)
@@ -117,7 +120,8 @@ func (s *store) copyChosen(v *dataset.Values, chosen []chosen) {
 	}
 }
 
-// stretch makes s at least n long; once a good part is filled, it allocates room for all.
+// stretch returns s with at least n elements. As long as less than a quarter of room is filled, it allocates no more
+// than needed; from then on it allocates all of room at once.
 func stretch[T any](s []T, n, room int) []T {
 	if n <= len(s) {
 		return s
@@ -128,7 +132,7 @@ func stretch[T any](s []T, n, room int) []T {
 	return slices.Grow(s, max(n, room)-len(s))[:n]
 }
 
-// finish trims all slices to length n and gives up ownership of them.
+// finish returns the values of the first n slots, and empties the store.
 func (s *store) finish(n int) dataset.Values {
 	v := s.values
 	if v.Null != nil && len(v.Null) < n {
@@ -138,10 +142,12 @@ func (s *store) finish(n int) dataset.Values {
 	return v
 }
 
-// repackRows is how many rows are processed before the next column: their texts fit the second-level cache.
+// repackRows is how many rows repack processes before it goes on to the next column: their texts fit the second-level
+// cache.
 const repackRows = 2048
 
-// repackTexts gathers the sampled texts of all text columns; other columns give nil.
+// repackTexts returns, for each column of the survey, the texts of the sampled rows of train, or nil if it is not a
+// column of texts. It empties the stores of the text columns.
 func (s *survey) repackTexts(ctx context.Context, train *trainSample) []*dataset.Values {
 	samples := make([]*dataset.Values, len(s.columns))
 	var texts []*dataset.Values
@@ -159,8 +165,9 @@ func (s *survey) repackTexts(ctx context.Context, train *trainSample) []*dataset
 	return samples
 }
 
-// repack copies the texts of samples so that those of one column are contiguous. In the order of arrival, every later
-// pass over a column would miss the cache at each value.
+// repack copies the texts of columns so that those of one column are contiguous. In the order of arrival, they lie
+// between those of other columns, and every later pass over one column would miss the cache at each value. If ctx ends,
+// it stops midway.
 func repack(ctx context.Context, threads int, columns []*dataset.Values) {
 	dataset.Parallel(threads, threads, func(t int) {
 		mine := columns[t*len(columns)/threads : (t+1)*len(columns)/threads]
@@ -171,6 +178,7 @@ func repack(ctx context.Context, threads int, columns []*dataset.Values) {
 			rows = max(rows, len(v.Text))
 		}
 
+		// Texts are copied in the order in which they lie now: some rows of each column in turn.
 		for from := 0; from < rows && ctx.Err() == nil; from += repackRows {
 			for j, v := range mine {
 				for _, text := range v.Text[min(from, len(v.Text)):min(from+repackRows, len(v.Text))] {

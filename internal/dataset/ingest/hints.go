@@ -14,16 +14,17 @@ import (
 
 const (
 	// A few whole numbers on many rows, with large gaps between them, are likely ids rather than a quantity.
-	idRepeats = 20
-	idRoom    = 10
+	idRepeats = 20 // least rows per number
+	idGap     = 10 // least mean distance of two numbers
 
-	// An extreme value on many rows, further from all others than these are from each other, is likely a code.
-	codeRows  = 10
-	codeShare = 0.001
-	codeFar   = 3
+	// An extreme number on many rows, far from all others, is likely a code, such as -1 or 99999 for "unknown".
+	codeRows  = 10    // least rows
+	codeShare = 0.001 // least share of the rows
+	codeFar   = 3     // least distance from the next number, in ranges of all other numbers
 )
 
-// looksLikeIDs reports whether whole numbers that are treated as a quantity look like ids.
+// looksLikeIDs reports whether whole numbers that are treated as a quantity look like ids: by the column's name, or by
+// the numbers themselves. It is false if the spec says what the column is.
 func (f *built) looksLikeIDs() bool {
 	if f.Kind != dataset.Numeric || f.From != nil || f.Why == dataset.WhyForced || !f.whole || f.Range == nil ||
 		f.different < 3 {
@@ -32,14 +33,14 @@ func (f *built) looksLikeIDs() bool {
 	if NamedID(f.Name) {
 		return true
 	}
-	room := f.Range.Max - f.Range.Min
+	span := f.Range.Max - f.Range.Min
 	return f.code == nil && f.Range.Min > 0 && f.different > rangeCount && f.different <= exactNumbers &&
-		f.present >= idRepeats*f.different &&
-		room >= float64(idRoom*f.different)
+		f.present >= idRepeats*f.different && span >= float64(idGap*f.different)
 }
 
-// NamedID reports whether a column is named like an id: user_id, campaignId, ID.
+// NamedID reports whether a column is named like an id, such as user_id, campaignId or ID.
 func NamedID(name string) bool {
+	// userId and userID are ids, as the capital begins a word. Of names that end in "id" only some are.
 	head, isID := strings.CutSuffix(name, "id")
 	if !isID {
 		head, isID = strings.CutSuffix(name, "Id")
@@ -59,8 +60,8 @@ func NamedID(name string) bool {
 		slices.Contains(joinedToID, strings.ToLower(head)))
 }
 
-// joinedToID are words to which "id" is often joined without a mark: uid, userid. Other words end in these letters:
-// paid, bid, grid.
+// joinedToID lists words to which "id" is often joined without a mark, as in uid and userid. Other words end in these
+// letters: paid, bid, grid.
 var joinedToID = []string{
 	"u", "uu", "gu", "p", "c", "g", "s", "t", "user", "item", "ad", "app", "shop", "store", "site", "page", "campaign",
 	"creative", "advertiser", "publisher",
@@ -68,20 +69,23 @@ var joinedToID = []string{
 	"city", "country", "zone",
 }
 
-// code is a number that likely stands for something other than a quantity.
+// code is a number that likely stands for something other than a quantity, such as -999 for a missing value.
 type code struct {
 	x    float64
-	rows int // of the sample
-	near float64
-	far  float64 // the nearest and the farthest of all others
+	rows int     // sampled rows that have it
+	near float64 // the least of all other numbers
+	far  float64 // the greatest of all other numbers
 }
 
-// findCode looks for a code at either end of the numbers: -999999 below all amounts, 99999 above all ages.
+// findCode looks for a code at either end of the numbers, such as -999999 below all amounts or 99999 above all ages. It
+// returns nil if there is none. all has the distinct numbers, ascending, and rows is how many rows they are from.
 func findCode(all []cell.Distinct, rows int) *code {
+	// With fewer numbers, far from all others means nothing.
 	if len(all) < 4 {
 		return nil
 	}
 
+	// The number at each end, and how far it is from the next one.
 	last := len(all) - 1
 	for _, end := range []struct {
 		at    cell.Distinct
@@ -101,7 +105,7 @@ func findCode(all []cell.Distinct, rows int) *code {
 	return nil
 }
 
-// warnHints reports what else may be worth knowing about one feature.
+// warnHints warns if a feature's numbers look like ids, and if one of them looks like a code.
 func (f *built) warnHints(warn func(code, format string, args ...any)) {
 	if f.looksLikeIDs() {
 		warn(HintIDs, "%d different whole numbers on %d sampled rows are treated as quantities; if they are ids, list "+
@@ -114,7 +118,7 @@ func (f *built) warnHints(warn func(code, format string, args ...any)) {
 	}
 }
 
-// sentinel warns of a number among the labels that is far from all others.
+// sentinel returns a warning if one number among the labels of a regression looks like a code (see findCode).
 func (t *trainSample) sentinel(label *dataset.LabelInfo) []dataset.Warning {
 	numbers := make([]float64, len(t.labels))
 	for i, y := range t.labels {
@@ -134,10 +138,11 @@ func (t *trainSample) sentinel(label *dataset.LabelInfo) []dataset.Warning {
 
 func numberText(value float64) string { return string(dataset.AppendNumber(nil, value)) }
 
-// keyHint reports that the column by which a table is split by hash is not a feature.
+// keyHint returns a hint that the key by which a table is split is not a feature. There is none if the key is also the
+// group, which is not a feature under any split.
 func (s *survey) keyHint() []dataset.Warning {
 	key := s.spec.Split.Key
-	if s.splitter.by != dataset.SplitByHash || key == s.spec.Group { // which is no feature under any split
+	if s.splitter.by != dataset.SplitByHash || key == s.spec.Group {
 		return nil
 	}
 	return []dataset.Warning{{Code: HintKey, Column: key,

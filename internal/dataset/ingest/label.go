@@ -13,7 +13,8 @@ import (
 	"coppice/internal/dataset/table"
 )
 
-// labeler determines what the label column holds, and then turns it into numbers.
+// labeler determines what the label column holds, during the first pass, and then turns labels into numbers. observe
+// sees all rows, resolve decides, and decode may be called after that.
 type labeler struct {
 	spec    *dataset.Spec
 	markers *cell.Markers
@@ -22,35 +23,35 @@ type labeler struct {
 	// What the first pass saw, as far as needed.
 	zeros     int64             // rows with the number 0
 	ones      int64             // rows with the number 1
-	numbers   map[float64]int64 // other distinct numbers, up to a few more than a message lists
-	texts     map[string]int64  // distinct texts, likewise
-	positives int64
+	numbers   map[float64]int64 // rows by other number, of one more number than a message lists
+	texts     map[string]int64  // rows by text, of one more text than a message lists or than there may be classes
+	positives int64             // rows, as far as the spec says which are positive
 	negatives int64
-	missing   int64
-	classes   map[string]int    // numbers by name, once they are known
+	missing   int64             // rows without a label
+	classes   map[string]int    // number of each class by its name, after resolve
 	thinned   int64             // negative rows left out by sampling
-	spelt     map[string]string // names by what is written
-	absent    map[string]int64  // texts that stand for a missing label, up to the number listed
+	spelt     map[string]string // name of the class by the text that is written in the table
+	absent    map[string]int64  // rows by text that stands for a missing label, up to the number listed
 }
 
-// maxListed bounds the distinct values that are counted: a numeric label with more is a regression.
+// maxListed is the most distinct values that a message lists. A label with more distinct numbers is a regression.
 const maxListed = 20
 
-// newLabeler takes what the spec says of the label; what it leaves open, the counts of all rows decide. Values among t
-// are missing.
-func newLabeler(spec *dataset.Spec, t *cell.Markers) *labeler {
+// newLabeler returns a labeler with what the spec says of the label. What the spec leaves open, resolve decides by the
+// counts of all rows. Labels among markers are missing.
+func newLabeler(spec *dataset.Spec, markers *cell.Markers) *labeler {
 	l := spec.Label
 	info := dataset.LabelInfo{Column: l.Column, Kind: l.Kind, Positive: l.Positive, Negative: l.Negative,
 		Above: l.Above}
 	if l.Positive != nil || l.Above != nil {
 		info.Kind = dataset.Binary
 	}
-	return &labeler{spec: spec, markers: t, info: info, numbers: map[float64]int64{}, texts: map[string]int64{},
+	return &labeler{spec: spec, markers: markers, info: info, numbers: map[float64]int64{}, texts: map[string]int64{},
 		spelt: map[string]string{}, absent: map[string]int64{}}
 }
 
-// observe checks the label of every row of a batch and returns the places of the rows that have one; nil stands for
-// all.
+// observe counts the labels of a batch and returns the places of the rows that have one, ascending. An error says that
+// the label is not what the spec says.
 func (l *labeler) observe(batch *table.Batch, values *dataset.Values) ([]int32, error) {
 	if values.Type == dataset.Time {
 		return nil, l.spec.Errorf("label", "column %q is a time and cannot be a label", l.info.Column)
@@ -74,7 +75,8 @@ func (l *labeler) observe(batch *table.Batch, values *dataset.Values) ([]int32, 
 	return places, nil
 }
 
-// Missing reports whether value i is missing: as such, or as a text that spells NaN or a marker's number otherwise.
+// Missing reports whether value i is missing. It is if cell.Missing says so, and also if it is a text that spells NaN
+// or a marker's number in another way, such as -999.0 for -999.
 func Missing(values *dataset.Values, i int, markers *cell.Markers) bool {
 	if values.Type != dataset.Text || cell.Missing(values, i, markers) {
 		return cell.Missing(values, i, markers)
@@ -83,10 +85,12 @@ func Missing(values *dataset.Values, i int, markers *cell.Markers) bool {
 	return f == cell.FormNumber && (x != x || markers.HasNumber(x))
 }
 
-// countLabel counts the label of row i. What labels mean may be known only after all rows, so this one is counted as
-// whatever it may be. Distinct values are counted up to where a limit or a message needs no more. An error says that
-// the label is not what the spec says.
+// countLabel counts the label of row i, which is not missing. If the spec says what labels mean, it counts positive and
+// negative rows. If not, the meaning is known only after all rows, so it counts the value as whatever it may be.
+// Distinct values are counted up to where a limit or a message needs no more. An error says that the label is not what
+// the spec says.
 func (l *labeler) countLabel(batch *table.Batch, values *dataset.Values, i int) error {
+	// The spec says how to read each label.
 	if l.info.Positive != nil || l.info.Above != nil || l.info.Kind == dataset.Regression {
 		y, err := l.decode(batch, values, i)
 		if err != nil {
@@ -107,6 +111,7 @@ func (l *labeler) countLabel(batch *table.Batch, values *dataset.Values, i int) 
 		return nil
 	}
 
+	// The spec says that labels are classes. Count them, and how each is spelt.
 	if l.info.Kind == dataset.Classes {
 		name := className(values, i)
 		countUpTo(l.texts, name, dataset.MaxClasses+1)
@@ -115,6 +120,8 @@ func (l *labeler) countLabel(batch *table.Batch, values *dataset.Values, i int) 
 		}
 		return nil
 	}
+
+	// The spec leaves it open. Numbers and texts are counted apart.
 	if x, ok := parseNumber(values, i); ok {
 		switch x {
 		case 0:
@@ -131,8 +138,8 @@ func (l *labeler) countLabel(batch *table.Batch, values *dataset.Values, i int) 
 	return nil
 }
 
-// className is what a class is called: a number in its shortest form, or the text without blanks around it. Digits that
-// are no quantity, such as 01 or 623049e6, are texts.
+// className returns the name of value i as a class: a number in its shortest form, or the text without blanks around
+// it. Digits that are no quantity, such as 01 or 623049e6, are texts.
 func className(values *dataset.Values, i int) string {
 	if values.Type == dataset.Text {
 		if _, f := cell.ParseNumber(values.Text[i]); f != cell.FormNumber {
@@ -145,7 +152,9 @@ func className(values *dataset.Values, i int) string {
 	return cell.Trim(values.TextOf(i))
 }
 
-// classOf names the class of row i before and after the labels are resolved: all numbers of a regression are one.
+// classOf returns a name for the label of row i, by which a split keeps apart the rows of each class. All labels of a
+// regression have the name "". If the spec leaves the kind open, that is known only after resolve; resolveClasses then
+// joins the classes that were named before.
 func (l *labeler) classOf(batch *table.Batch, values *dataset.Values, i int) (string, error) {
 	switch {
 	case l.info.Kind == dataset.Regression:
@@ -157,7 +166,8 @@ func (l *labeler) classOf(batch *table.Batch, values *dataset.Values, i int) (st
 	return className(values, i), nil
 }
 
-// rareWarnings are the warnings of classes, and of a label's values, with one row.
+// rareWarnings returns a warning for each class, or value of a binary label, that a single row has. It is called after
+// resolve.
 func (l *labeler) rareWarnings() (out []dataset.Warning) {
 	rows := maps.Clone(l.texts)
 	if l.info.Kind == dataset.Binary {
@@ -173,14 +183,15 @@ func (l *labeler) rareWarnings() (out []dataset.Warning) {
 	return out
 }
 
-// warnSpellings warns of classes that are numbers written in several ways, such as 1 and 1.0, which are one class.
+// warnSpellings returns warnings of classes that are numbers written in several ways, such as 1 and 1.0. These are one
+// class.
 func (l *labeler) warnSpellings() (out []dataset.Warning) {
-	of := map[string][]string{}
+	spellings := map[string][]string{}
 	for _, text := range slices.Sorted(maps.Keys(l.spelt)) {
-		of[l.spelt[text]] = append(of[l.spelt[text]], fmt.Sprintf("%.40q", text))
+		spellings[l.spelt[text]] = append(spellings[l.spelt[text]], fmt.Sprintf("%.40q", text))
 	}
 	for _, name := range l.info.Classes {
-		if texts := of[name]; len(texts) > 1 {
+		if texts := spellings[name]; len(texts) > 1 {
 			out = append(out, dataset.Warning{Code: WarnSpelling, Column: l.info.Column,
 				Text: fmt.Sprintf("equal numbers are one class: %s all mean class %s", list(texts), name)})
 		}
@@ -188,6 +199,7 @@ func (l *labeler) warnSpellings() (out []dataset.Warning) {
 	return out
 }
 
+// countUpTo counts key in counts, but adds no new key once there are limit of them.
 func countUpTo[K comparable](counts map[K]int64, key K, limit int) {
 	if _, seen := counts[key]; seen || len(counts) < limit {
 		counts[key]++
@@ -207,9 +219,11 @@ func parseNumber(values *dataset.Values, i int) (float64, bool) {
 	}
 }
 
-// decode returns the label of row i, which must not be missing.
+// decode returns the label of row i as a number: 0 or 1, the number of a class, or the value of a regression. The label
+// must not be missing. An error names the row and says what the label is instead.
 func (l *labeler) decode(batch *table.Batch, values *dataset.Values, i int) (float32, error) {
 	in := &l.info
+
 	if in.Positive != nil {
 		switch {
 		case SameValue(values, i, *in.Positive):
@@ -229,6 +243,7 @@ func (l *labeler) decode(batch *table.Batch, values *dataset.Values, i int) (flo
 			list(in.Classes))
 	}
 
+	// All other labels are numbers.
 	x, ok := parseNumber(values, i)
 	if !ok {
 		return 0, batch.ErrorAt(i, in.Column, "the label is %.40q, not a number", values.TextOf(i))
@@ -264,7 +279,8 @@ func SameValue(values *dataset.Values, i int, text string) bool {
 	return ok && f != cell.FormText && x == want && (values.Type != dataset.Text || math.Abs(x) <= 1<<53)
 }
 
-// resolve determines the kind of label after the first pass. Its errors point into the spec.
+// resolve determines the kind of label after the first pass has counted all of them. Its errors say what the column
+// holds and what the spec can say about it; they point into the spec.
 func (l *labeler) resolve() error {
 	column := l.info.Column
 	l.countZerosAndOnes()
@@ -272,6 +288,7 @@ func (l *labeler) resolve() error {
 		return l.spec.Errorf("label", "label column %q "+format, append([]any{column}, args...)...)
 	}
 
+	// The cases are in order of precedence: first what the spec says, then what the values are.
 	values := len(l.texts) + len(l.numbers)
 	switch {
 	case l.info.Kind == dataset.Regression:
@@ -292,6 +309,7 @@ func (l *labeler) resolve() error {
 		return fail("has no value in any row")
 	case values == 1:
 		return fail("has the same value in every row: there is nothing to predict")
+	// Texts, and the spec does not say what they mean. The rarer of two is likely the positive one.
 	case len(l.texts) > 0:
 		example := slices.Sorted(maps.Keys(l.texts))[0]
 		if len(l.texts) == 2 && len(l.numbers) == 0 {
@@ -304,6 +322,7 @@ func (l *labeler) resolve() error {
 		l.info.Kind = dataset.Binary
 		l.positives, l.negatives = l.numbers[1], l.numbers[0]
 		return nil
+	// From here on there are only numbers, and not just 0 and 1.
 	case l.spec.Sample.Negatives > 0:
 		return l.spec.Errorf("sample.negatives",
 			"label column %q holds %s: negative rows can be left out only if the label has two classes",
@@ -320,6 +339,8 @@ func (l *labeler) resolve() error {
 	return nil
 }
 
+// countZerosAndOnes adds the counts of 0 and 1 to l.numbers; countLabel keeps them apart so that they are never above
+// the limit of distinct numbers.
 func (l *labeler) countZerosAndOnes() {
 	for x, n := range map[float64]int64{0: l.zeros, 1: l.ones} {
 		if n > 0 {
@@ -347,11 +368,11 @@ func (l *labeler) setClasses(fail func(string, ...any) error) error {
 			return fail("holds a class whose name has %d bytes, more than %d", len(name), dataset.MaxClassName)
 		}
 	}
-	slices.SortFunc(names, func(a, b string) int {
+	slices.SortFunc(names, func(a, b string) int { // texts after numbers
 		x, fa := cell.ParseNumber(a)
 		y, fb := cell.ParseNumber(b)
 		if fa != cell.FormText && fb != cell.FormText {
-			return cmp.Or(cmp.Compare(x, y), cmp.Compare(a, b)) // 1 and 01
+			return cmp.Or(cmp.Compare(x, y), cmp.Compare(a, b)) // 1 and 01 are equal numbers
 		}
 		return cmp.Or(-cmp.Compare(boolOf(fa != cell.FormText), boolOf(fb != cell.FormText)), cmp.Compare(a, b))
 	})
@@ -367,6 +388,7 @@ func boolOf(b bool) int {
 	return 0
 }
 
+// numberClasses fills l.classes from the names of the classes.
 func (l *labeler) numberClasses() {
 	l.classes = map[string]int{}
 	for i, name := range l.info.Classes {
@@ -374,6 +396,7 @@ func (l *labeler) numberClasses() {
 	}
 }
 
+// rarest returns the text with the fewest rows; of several, the first in alphabetical order.
 func rarest(texts map[string]int64) string {
 	return slices.MinFunc(slices.Sorted(maps.Keys(texts)),
 		func(a, b string) int { return cmp.Compare(texts[a], texts[b]) })

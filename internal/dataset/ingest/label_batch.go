@@ -5,7 +5,8 @@ import (
 	"coppice/internal/dataset/table"
 )
 
-// allPresent reports whether it is evident that every row has a numeric label.
+// allPresent reports whether it is evident, without reading each value, that every row has a numeric label. Only NaNs
+// have to be looked for. false means that it is not evident.
 func (l *labeler) allPresent(values *dataset.Values) bool {
 	if values.Null != nil || len(l.markers.Numbers) > 0 || values.Type == dataset.Text || values.Type == dataset.Time {
 		return false
@@ -18,7 +19,8 @@ func (l *labeler) allPresent(values *dataset.Values) bool {
 	return true
 }
 
-// presentIn returns the places of a batch's rows that have a label; nil stands for all.
+// presentIn returns the places of a batch's rows that have a label, ascending; nil stands for all. Unlike observe it
+// counts nothing.
 func (l *labeler) presentIn(batch *table.Batch, values *dataset.Values) []int32 {
 	if l.allPresent(values) {
 		return nil
@@ -32,7 +34,7 @@ func (l *labeler) presentIn(batch *table.Batch, values *dataset.Values) []int32 
 	return places
 }
 
-// decodeAll writes the labels of a batch's rows, none of which may be missing.
+// decodeAll writes the labels of a batch's rows, as numbers, to out. None of them may be missing.
 func (l *labeler) decodeAll(batch *table.Batch, values *dataset.Values, out []float32) error {
 	plain := l.info.Positive == nil && l.info.Above == nil && l.info.Kind != dataset.Classes &&
 		values.Type == dataset.Float

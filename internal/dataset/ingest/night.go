@@ -13,11 +13,11 @@ import (
 	"coppice/internal/dataset/table"
 )
 
-// NightRows is the most rows that a Night holds; of a table with more than 500 columns, it holds fewer.
+// NightRows is the most rows that a Night holds. Of a table with more than 500 columns, it holds fewer.
 const NightRows = 50_000
 
-// Night summarises a table at the time it was staged: a uniform sample of rows from all splits, by row number, with
-// their raw values. It is sufficient to compare tonight's table with those of other nights.
+// Night summarises a table at the time it was staged, so that it can be compared with the tables of other nights. It
+// holds the raw values of a uniform sample of rows from all splits, chosen by row number, and a summary of all rows.
 type Night struct {
 	Table  int64    // rows of the whole table with a label
 	Row    []int64  // number of each sampled row in the table, ascending
@@ -31,14 +31,15 @@ type Night struct {
 	// rows.
 	Sample *dataset.Sample
 	Prints Prints // of entire rows
-	// Bare are prints of rows without their times, ids of rows and whatever determines their split: a row of test
-	// copied into train, or yesterday's row with a new date, differs only in those.
-	Bare    Prints
-	Outside []string // columns that Bare leaves out for what tonight's values are
-	// Alike are hashes of the sampled rows' bare contents without the label: equal ones are rows that a model sees as
-	// one.
+	// Bare are prints of bare rows: rows without their times, without ids of rows and without what determines their
+	// split. A row of test copied into train, or yesterday's row with a new date, differs only in those.
+	Bare Prints
+	// Outside lists the columns that Bare leaves out because of tonight's values; another night may leave out others.
+	Outside []string
+	// Alike has, by sampled row, a hash of its bare contents without the label. A model cannot tell rows with equal
+	// hashes apart.
 	Alike []uint64
-	// Segments are counts of all rows; nil if nothing was known of earlier nights.
+	// Segments counts all rows by segment; nil if Options.Witness was nil.
 	Segments *segment.Counts
 
 	markers *cell.Markers
@@ -74,51 +75,52 @@ func (n *Night) Numbers(values *dataset.Values) (x []float64, readable float64) 
 	})
 }
 
-// Times returns a column's values as seconds since 1970, NaN if missing or unreadable; numbers are not readable as
-// times. Once at least so many cannot be readable, it reads no further.
+// Times returns a column's values as seconds since 1970, NaN if missing or unreadable. Numbers are not readable as
+// times. readable is the share of present values that are. Once the share must be below least, Times stops, and the
+// rest of x is 0.
 func (n *Night) Times(values *dataset.Values, least float64) (x []float64, readable float64) {
 	return n.read(values, least, func(i int) (float64, bool) { return timeAt(values, i) })
 }
 
-// read converts values by one; missing and unreadable ones are NaN. readable is the share of the present ones that one
-// can read. It stops early once more are unreadable than least, a share of all, allows; the rest of x is then not
-// filled.
+// read converts each present value with the function parse. Missing and unreadable values become NaN. readable is the
+// share of the present values that parse can read. It stops early once more values are unreadable than least, a share
+// of all values, allows; the rest of x is then 0.
 func (n *Night) read(values *dataset.Values, least float64,
-	one func(i int) (float64, bool)) (x []float64, readable float64) {
+	parse func(i int) (float64, bool)) (x []float64, readable float64) {
 	x = make([]float64, values.Len())
-	there, good := 0, 0
+	present, parsed := 0, 0
 	for i := range x {
 		x[i] = math.NaN()
 		if n.Missing(values, i) {
 			continue
 		}
 
-		there++
-		if y, ok := one(i); ok {
+		present++
+		if y, ok := parse(i); ok {
 			x[i] = y
-			good++
-		} else if float64(there-good-1) > (1-least)*float64(len(x)) {
+			parsed++
+		} else if float64(present-parsed-1) > (1-least)*float64(len(x)) {
 			break
 		}
 	}
-	return x, float64(good) / float64(max(there, 1))
+	return x, float64(parsed) / float64(max(present, 1))
 }
 
-// nightTaker collects a Night during the second pass.
+// nightTaker collects a Night during the second pass: addBatch takes every batch, then finish returns the night.
 type nightTaker struct {
 	night  *Night
-	take   sampler
-	chosen []chosen // of the current batch
-	stores []store
-	slots  []nightSlot
-	splits []uint8 // of the current batch's rows
-	bare   []uint64
-	hashes []uint64
-	prints printer // of hashes
-	bares  printer
+	take   sampler     // decides which rows are sampled
+	chosen []chosen    // sampled rows of the current batch
+	stores []store     // by column read, the values of the sampled rows
+	slots  []nightSlot // by slot of the sampler
+	splits []uint8     // of the current batch's rows
+	bare   []uint64    // hashes of the current batch's bare rows
+	hashes []uint64    // hashes of the current batch's whole rows
+	prints printer     // of hashes
+	bares  printer     // of bare
 	spec   *dataset.Spec
-	read   []string
-	label  int // the label's index in read
+	read   []string // names of the columns read
+	label  int      // the label's index in read
 	// notBare says which of the columns read are left out of bare rows: those that order the rows, are times, ids or
 	// dropped, or determine the split.
 	notBare []bool
@@ -132,8 +134,8 @@ type nightSlot struct {
 	weight float32
 }
 
-// newNightTaker prepares to sample whole rows and to count how often each occurs, both as they are and bare (see
-// Night): rows of two nights may differ in their times alone.
+// newNightTaker prepares to sample whole rows, and to count how often each row occurs, both as it is and bare (see
+// Night.Bare). The manifest's features and warnings say which columns hold times or ids.
 func newNightTaker(survey *survey, manifest *dataset.Manifest) *nightTaker {
 	t := &nightTaker{night: &Night{markers: survey.markers}, spec: survey.spec, read: survey.roles.read,
 		label: survey.roles.label, prints: newPrinter(), bares: newPrinter()}
@@ -145,6 +147,8 @@ func newNightTaker(survey *survey, manifest *dataset.Manifest) *nightTaker {
 		t.notBare[i] = i == survey.roles.order || i == survey.roles.split && i != t.label &&
 			survey.splitter.by != dataset.SplitByHash
 	}
+
+	// Times, and columns in which almost every row has its own value, are not part of a bare row.
 	for i := range manifest.Features {
 		if f := &manifest.Features[i]; f.Kind == dataset.Temporal {
 			t.exclude(survey, f.Name)
@@ -165,12 +169,14 @@ func (t *nightTaker) exclude(survey *survey, name string) {
 	}
 }
 
-// addBatch processes a batch whose rows have been assigned to their splits.
+// addBatch processes a batch of the second pass. labels are by row; splits says which rows are in which split, and
+// their weights.
 func (t *nightTaker) addBatch(batch *table.Batch, labels []float32, splits []*splitPart, threads int) {
 	t.night.Table += int64(batch.Rows)
 	t.splits = dataset.Resize(t.splits, batch.Rows)
 	t.chosen = t.chosen[:0]
 
+	// The split of each row.
 	for where, part := range splits {
 		if part == nil {
 			continue
@@ -180,6 +186,7 @@ func (t *nightTaker) addBatch(batch *table.Batch, labels []float32, splits []*sp
 		}
 	}
 
+	// Choose the rows of the sample. The weight is set by recordWeights, as only splits know it.
 	for i := range batch.Rows {
 		slot, ok := t.take.offerRow(batch.Row(i))
 		if !ok {
@@ -191,13 +198,14 @@ func (t *nightTaker) addBatch(batch *table.Batch, labels []float32, splits []*sp
 	}
 	t.recordWeights(splits)
 
+	// Copy the values of the chosen rows, and count all rows by their hashes.
 	dataset.Parallel(threads, len(t.stores), func(i int) { t.stores[i].copyChosen(&batch.Columns[i], t.chosen) })
 	t.hashRows(batch, threads)
 	t.prints.addRows(t.hashes, t.splits)
 	t.bares.addRows(t.bare, t.splits)
 }
 
-// recordWeights records the weights of the rows just chosen.
+// recordWeights sets the weights of the rows just chosen, unless all weights are 1.
 func (t *nightTaker) recordWeights(splits []*splitPart) {
 	for _, part := range splits {
 		if part == nil || len(part.targets.Weight) == 0 {
@@ -219,7 +227,8 @@ func (t *nightTaker) recordWeights(splits []*splitPart) {
 // hashChunk is how many rows a goroutine hashes at a time.
 const hashChunk = 2048
 
-// hashRows computes the hash of every row of the batch over all columns read.
+// hashRows computes two hashes of every row of the batch: one over the columns of the bare row into t.bare, and one
+// over all columns read into t.hashes.
 func (t *nightTaker) hashRows(batch *table.Batch, threads int) {
 	t.hashes, t.bare = dataset.Resize(t.hashes, batch.Rows), dataset.Resize(t.bare, batch.Rows)
 	columns := batch.Columns[:len(t.read)]
@@ -231,6 +240,7 @@ func (t *nightTaker) hashRows(batch *table.Batch, threads int) {
 			out[i] = seedNight
 		}
 
+		// First the columns of the bare row, then all others.
 		for _, notBare := range []bool{false, true} {
 			for c := range columns {
 				if t.notBare[c] != notBare {
@@ -251,7 +261,7 @@ func (t *nightTaker) hashRows(batch *table.Batch, threads int) {
 	})
 }
 
-// rawHash hashes a value as written in the table.
+// rawHash hashes value i as written in the table; a null has a hash of its own.
 func rawHash(values *dataset.Values, i int) uint64 {
 	if values.IsNull(i) {
 		return seedNight
@@ -259,7 +269,7 @@ func rawHash(values *dataset.Values, i int) uint64 {
 	return segment.Hash(values, i)
 }
 
-// finish returns the night, its rows in table order. The only error is ctx's.
+// finish returns the night, its rows in the table's order, and frees t's stores. The only error is ctx's.
 func (t *nightTaker) finish(ctx context.Context) (*Night, error) {
 	// The rows that were drawn, in the order of the table.
 	n := t.night
@@ -310,11 +320,13 @@ func (t *nightTaker) finish(ctx context.Context) (*Night, error) {
 	return n, ctx.Err()
 }
 
-// timeShare is the least share of readable times for a column to serve as the table's clock without being named.
+// timeShare is the least share of readable times for a column to be taken as the time of the rows: a few may be
+// mistakes.
 const timeShare = 0.99
 
-// findTimes looks for the column with the time of each row: the one that the spec names, else the first that holds
-// times.
+// findTimes sets the time of each sampled row from the first column that holds times in nearly every row. Columns that
+// the spec names as times come first, then all others in the table's order. A column that the spec names may hold
+// numbers, too.
 func (n *Night) findTimes(ctx context.Context, spec *dataset.Spec) {
 	named := []string{spec.Contract.Time, spec.Label.At, spec.TimeColumn()}
 	columns := make(map[string]*dataset.Values, len(n.Sample.Names))
@@ -341,16 +353,17 @@ func (n *Night) findTimes(ctx context.Context, spec *dataset.Spec) {
 	}
 }
 
-// printer keeps the distinct rows with the lowest hashes.
+// printer counts distinct rows by their hashes, but only those with the lowest maxPrints hashes. Two nights that keep
+// the lowest hashes keep mostly the same rows of those they share.
 type printer struct {
-	limit  uint64 // rows with larger hashes are ignored
-	counts map[uint64]*[4]int32
+	limit  uint64               // rows with larger hashes are ignored
+	counts map[uint64]*[4]int32 // by hash, the rows of each split
 }
 
 func newPrinter() printer { return printer{limit: math.MaxUint64, counts: map[uint64]*[4]int32{}} }
 
-// addRows counts rows by hash and split. Only the lowest hashes are kept: of the rows that two nights share, both keep
-// mostly the same.
+// addRows counts rows, given by hash and split. The map may grow to twice maxPrints before the higher half is dropped,
+// so that dropping is rare.
 func (p *printer) addRows(hashes []uint64, splits []uint8) {
 	for i, h := range hashes {
 		if h > p.limit {
@@ -360,7 +373,8 @@ func (p *printer) addRows(hashes []uint64, splits []uint8) {
 		count := p.counts[h]
 		if count == nil {
 			if len(p.counts) == 2*maxPrints {
-				if p.keepLowest(); h > p.limit {
+				p.keepLowest()
+				if h > p.limit {
 					continue
 				}
 			}
@@ -373,7 +387,7 @@ func (p *printer) addRows(hashes []uint64, splits []uint8) {
 	}
 }
 
-// keepLowest keeps only the maxPrints lowest hashes.
+// keepLowest drops all hashes but the maxPrints lowest, and from then on all higher ones are ignored.
 func (p *printer) keepLowest() {
 	hashes := make([]uint64, 0, len(p.counts))
 	for h := range p.counts {
@@ -390,7 +404,7 @@ func (p *printer) keepLowest() {
 	}
 }
 
-// finish returns the counts, by ascending hash.
+// finish returns the rows with the lowest hashes, ascending by hash.
 func (p *printer) finish() Prints {
 	p.keepLowest()
 	out := make(Prints, 0, len(p.counts))

@@ -2,7 +2,8 @@ package ingest
 
 import "sync"
 
-// serial makes fn safe for concurrent use, and drops calls that report no more than an earlier one.
+// serial returns fn made safe for concurrent use. It drops calls that report no more than an earlier one, so that
+// progress never goes back.
 func serial(fn func(done, total int64)) func(done, total int64) {
 	var mu sync.Mutex
 	last := int64(-1)

@@ -11,7 +11,8 @@ import (
 	"coppice/internal/dataset/table"
 )
 
-// pass is the second pass over a table: every row is binned and written to its place in its split.
+// pass is the second pass over a table. Every row is binned and written to its place in its split. writeFiles runs it;
+// all other methods are steps of that.
 type pass struct {
 	survey     *survey
 	m          *dataset.Manifest
@@ -21,39 +22,39 @@ type pass struct {
 	statistics *statistics // nil if there are none
 	sample     *sampleTaker
 	night      *nightTaker
-	segments   *segment.Counter // nil without a witness
-	groups     dataset.SplitsOfGroups
+	segments   *segment.Counter       // nil without a witness
+	groups     dataset.SplitsOfGroups // which splits each group has rows in
 
-	learnt  [dataset.MaxClasses]bool // classes that rows of train have
-	splits  [4]*splitPart
-	labels  []float32   // of the current batch
-	bins    [][]uint8   // by feature, of the current batch
-	buffers [][]float64 // by feature
-	errs    []error
+	learnt  [dataset.MaxClasses]bool // by class, whether a row of train has it
+	splits  [4]*splitPart            // by index in dataset.SplitNames; nil if the split has no rows
+	labels  []float32                // of the current batch
+	bins    [][]uint8                // by feature, of the current batch
+	buffers [][]float64              // by feature, memory that its encoder uses again
+	errs    []error                  // by feature
 }
 
 // splitPart holds the rows of one split, mainly those of the current batch.
 type splitPart struct {
 	name    string
-	rows    int     // of the whole split
-	next    int     // number of the current batch's first row
-	places  []int32 // in the batch
-	targets dataset.Targets
-	total   float64   // of labels
-	lost    float64   // rounding error of total
-	columns [][]uint8 // bins by feature, for the rows in the batch
-	mine    [][]uint8 // their memory, unless all rows of the batch are in the split
-	rowBins []uint8   // scratch
+	rows    int             // of the whole split, without copies
+	next    int             // rows of the split in earlier batches
+	places  []int32         // where its rows are in the batch, ascending
+	targets dataset.Targets // of its rows in the batch
+	total   float64         // of labels
+	lost    float64         // rounding error of total
+	columns [][]uint8       // bins by feature, for the rows in the batch
+	mine    [][]uint8       // memory of columns; unused while all rows of a batch are in the split
+	rowBins []uint8         // the same bins row by row, [rows x features]
 }
 
-// newPass prepares the second pass over the table, which bins and writes the rows: encoders of the columns, the splits
-// that have rows, and what samples rows on the way. A nil witness counts no segments.
+// newPass prepares the second pass over the table: an encoder for each column that becomes a feature, the splits that
+// have rows, and what samples rows on the way. The caller sets p.statistics if the design has some. A nil witness
+// counts no segments.
 func newPass(survey *survey, manifest *dataset.Manifest, writer *dataset.Writer, design *design,
 	witness segment.Scorer) *pass {
 	n := len(design.columns)
 	p := &pass{survey: survey, m: manifest, w: writer, columns: design.columns, bins: make([][]uint8, n),
-		buffers: make([][]float64, n),
-		errs:    make([]error, n), groups: dataset.SplitsOfGroups{}}
+		buffers: make([][]float64, n), errs: make([]error, n), groups: dataset.SplitsOfGroups{}}
 
 	for i := range n {
 		p.encoders = append(p.encoders, cell.NewColumnEncoder(&manifest.Features[i],
@@ -73,13 +74,16 @@ func newPass(survey *survey, manifest *dataset.Manifest, writer *dataset.Writer,
 	return p
 }
 
-// writeFiles reads the table again and writes all files except the manifest.
+// writeFiles reads the table again and writes all files of the dataset except the manifest. It completes the manifest
+// with what only this pass knows: the mean labels and what the statistics say. A table that has other rows than in the
+// first pass, and a train split without both classes, are errors. The encoders and bins cannot be used afterwards.
 func (p *pass) writeFiles(ctx context.Context, options Options) error {
 	s := p.survey
 	if err := s.source.eachBatch(ctx, false, p.writeBatch, options.progress(PhaseWrite)); err != nil {
 		return err
 	}
 
+	// Each split must have got the rows that the first pass counted.
 	for i := range p.m.Splits {
 		split := &p.m.Splits[i]
 		part := p.partNamed(split.Name)
@@ -93,17 +97,19 @@ func (p *pass) writeFiles(ctx context.Context, options Options) error {
 		return err
 	}
 
+	// Statistics need all rows of train, so they are made now.
 	if p.statistics != nil {
 		if err := p.statistics.finish(ctx, p.w, options); err != nil {
 			return err
 		}
 	}
 
-	p.encoders, p.bins, p.buffers, p.splits = nil, nil, nil, [4]*splitPart{} // a wide table's night needs their memory
+	// Free what is not needed any more: the night of a wide table needs that memory.
+	p.encoders, p.bins, p.buffers, p.splits = nil, nil, nil, [4]*splitPart{}
 	return p.w.WriteSample(ctx, p.sample.finish())
 }
 
-// partNamed returns the part of a split; nil if it has no rows, as no split of the manifest.
+// partNamed returns the rows of the named split, nil if it has none. A split of the manifest always has some.
 func (p *pass) partNamed(name string) *splitPart {
 	for _, part := range p.splits {
 		if part != nil && part.name == name {
@@ -113,6 +119,7 @@ func (p *pass) partNamed(name string) *splitPart {
 	return nil
 }
 
+// changed returns the error that the table is another one than in the first pass.
 func (p *pass) changed() error {
 	return &table.InputError{File: p.survey.source.table.URI(),
 		Msg: "the table changed while it was read; stage it again"}
@@ -129,10 +136,11 @@ func (p *pass) checkTrain() error {
 	return nil
 }
 
-// writeBatch writes one batch into the files: bins by column in parallel, then the rows of each split; it also counts
-// what tonight's record and the statistics of ids need.
+// writeBatch writes one batch into the files: first the bins by column, in parallel, then the rows of each split. It
+// also passes the batch on to the samples, to the night and to the statistics.
 func (p *pass) writeBatch(batch *table.Batch) error {
 	s := p.survey
+	// Which rows go to which split, and the bins of every feature.
 	if err := p.dealRows(batch); err != nil {
 		return err
 	}
@@ -145,6 +153,7 @@ func (p *pass) writeBatch(batch *table.Batch) error {
 		}
 	}
 
+	// What else is taken from the batch.
 	p.sample.takeAll(batch, s.threads)
 	p.night.addBatch(batch, p.labels, p.splits[:], s.threads)
 	p.segments.Add(batch.Columns, p.bins, p.labels, s.threads)
@@ -154,6 +163,7 @@ func (p *pass) writeBatch(batch *table.Batch) error {
 		}
 	}
 
+	// Write the rows of each split. number counts the splits that have rows, as the manifest lists only those.
 	number := 0
 	for _, part := range p.splits {
 		if part == nil {
@@ -169,7 +179,8 @@ func (p *pass) writeBatch(batch *table.Batch) error {
 	return nil
 }
 
-// placeError adds the row of the source to an encoding error.
+// placeError adds file and row to an encoder's error about a value, as the first pass accepted all values. Other errors
+// are returned as they are.
 func placeError(batch *table.Batch, column string, err error) error {
 	var value *cell.ValueError
 	if errors.As(err, &value) {
@@ -178,17 +189,22 @@ func placeError(batch *table.Batch, column string, err error) error {
 	return err
 }
 
-// dealRows assigns every row of a batch to its split, and reads its targets.
+// dealRows assigns every row of a batch to its split, and sets the places and targets (label, weight, group and fold)
+// of each part. It also sums labels, and notes the classes of train and the splits of each group. A row that does not
+// fit into its split means that the table has changed.
 func (p *pass) dealRows(batch *table.Batch) error {
 	s := p.survey
+
+	// The other values are taken from their columns at once.
 	for _, part := range p.splits {
 		if part != nil {
-			part.places, part.targets = part.places[:0], dataset.Targets{Label: part.targets.Label[:0],
-				Weight: part.targets.Weight[:0], Group: part.targets.Group[:0], Fold: part.targets.Fold[:0],
-				Values: map[string][]float32{}}
+			part.places = part.places[:0]
+			part.targets = dataset.Targets{Label: part.targets.Label[:0], Weight: part.targets.Weight[:0],
+				Group: part.targets.Group[:0], Fold: part.targets.Fold[:0], Values: map[string][]float32{}}
 		}
 	}
 
+	// Decode the columns that have a role; column returns nil for a role that no column has.
 	column := func(place int) *dataset.Values {
 		if place < 0 {
 			return nil
@@ -206,6 +222,7 @@ func (p *pass) dealRows(batch *table.Batch) error {
 		return err
 	}
 
+	// Put each row into its split.
 	for i, y := range p.labels {
 		where, key, err := s.splitter.chooseSplit(batch, split, i)
 		if err != nil {
@@ -227,7 +244,7 @@ func (p *pass) dealRows(batch *table.Batch) error {
 			if weights != nil {
 				w = weights[i]
 			}
-			part.targets.Weight = append(part.targets.Weight, p.standIn(where, y, w))
+			part.targets.Weight = append(part.targets.Weight, p.weightOf(where, y, w))
 		}
 		if group != nil {
 			part.targets.Group = append(part.targets.Group, groupHash)
@@ -255,17 +272,18 @@ func (p *pass) dealRows(batch *table.Batch) error {
 	return nil
 }
 
-// standIn returns the weight of a row, multiplied if it stands for other rows that were left out: only outside train,
-// since models learn from the rows as they are.
-func (p *pass) standIn(split uint8, label, weight float32) float32 {
+// weightOf returns the weight of a row with the given label. Outside train, a negative row is heavier if sampling left
+// out others (sample.negatives): it stands for them, so that means over the split are right. Models learn from the rows
+// of train as they are.
+func (p *pass) weightOf(split uint8, label, weight float32) float32 {
 	if p.m.Negatives > 0 && split > 0 && label == 0 {
 		return float32(float64(weight) / p.m.Negatives)
 	}
 	return weight
 }
 
-// addLabel sums labels sequentially with compensated rounding (Neumaier, 1974), so that the mean does not depend on
-// batches or threads.
+// addLabel adds a label to the split's total, with compensated rounding (Neumaier, 1974): lost holds what rounding took
+// from total. Rows are added in the table's order, so the mean does not depend on batches or threads.
 func (s *splitPart) addLabel(y float64) {
 	sum := s.total + y
 	if abs(s.total) >= abs(y) {
@@ -278,7 +296,8 @@ func (s *splitPart) addLabel(y float64) {
 
 func abs(value float64) float64 { return max(value, -value) }
 
-// writeColumn bins one feature of a batch and writes it into the columns of every split.
+// writeColumn bins one feature of a batch and writes it into that feature's column in every split. Several features may
+// be written at once.
 func (p *pass) writeColumn(batch *table.Batch, feature int) error {
 	raw := &batch.Columns[p.columns[feature]]
 	bins := dataset.Resize(p.bins[feature], batch.Rows)
@@ -289,6 +308,7 @@ func (p *pass) writeColumn(batch *table.Batch, feature int) error {
 		return err
 	}
 
+	// If the whole batch is in one split, its bins need no copying.
 	for _, part := range p.splits {
 		if part == nil || len(part.places) == 0 {
 			continue
@@ -311,7 +331,9 @@ func (p *pass) writeColumn(batch *table.Batch, feature int) error {
 // tileRows is how many rows are transposed at a time: a tile of some hundred features stays in the first-level cache.
 const tileRows = 128
 
-// writePart writes the batch's rows of one split. With statistics, rows can only be written once those are known.
+// writePart writes the targets of the batch's rows of one split, and their features row by row. With statistics,
+// features are complete only after the pass; until then the rows wait in p.statistics. number is the split's index in
+// the manifest.
 func (p *pass) writePart(part *splitPart, number int) error {
 	n := len(part.places)
 	if p.statistics == nil {
@@ -322,12 +344,13 @@ func (p *pass) writePart(part *splitPart, number int) error {
 		return err
 	}
 
+	// The targets are the same in each copy of train.
 	copies := 1
 	if part == p.splits[0] {
 		copies = p.m.Copies()
 	}
-	for number := range copies {
-		if err := p.w.WriteTargets(part.name, number*part.rows+part.next, part.targets); err != nil {
+	for copied := range copies {
+		if err := p.w.WriteTargets(part.name, copied*part.rows+part.next, part.targets); err != nil {
 			return err
 		}
 	}
@@ -336,7 +359,7 @@ func (p *pass) writePart(part *splitPart, number int) error {
 	return nil
 }
 
-// writeRows writes the features of one split's rows in the batch, row by row.
+// writeRows writes the features of the batch's rows of one split, row by row. It transposes columns, tile by tile.
 func (p *pass) writeRows(part *splitPart) error {
 	width, n := len(p.bins), len(part.places)
 	part.rowBins = dataset.Resize(part.rowBins, n*width)
@@ -347,8 +370,8 @@ func (p *pass) writeRows(part *splitPart) error {
 	return p.w.WriteRows(part.name, part.next, part.rowBins)
 }
 
-// transpose writes rows from row from on of the columns, one after the other: value from+r of column j goes to
-// out[r*len(columns)+j].
+// transpose writes rows number from to from+rows-1 of the columns to out, row by row: the value of row from+r in column
+// j goes to out[r*len(columns)+j].
 func transpose(columns [][]uint8, from, rows int, out []uint8) {
 	for j, column := range columns {
 		for r, value := range column[from : from+rows] {

@@ -11,8 +11,9 @@ import (
 	"coppice/internal/dataset/table"
 )
 
-// ripener leaves out rows whose labels are not final yet: those younger than the spec says, relative to the table's
-// newest row or to a time given in the spec. The system clock is not used.
+// ripener leaves out rows whose labels are not final yet, here called unripe: rows younger than label.matures, as a
+// click may still come. Ages are counted from the table's newest row or from a time given in the spec, never from the
+// system clock. A nil ripener treats every label as final.
 type ripener struct {
 	spec    *dataset.Spec
 	markers *cell.Markers
@@ -24,7 +25,7 @@ type ripener struct {
 	left    int64   // unripe rows seen by the survey
 }
 
-// newRipener returns nil if the spec treats every label as final.
+// newRipener returns nil if the spec treats every label as final. Markers say which times are missing.
 func newRipener(spec *dataset.Spec, roles *roles, markers *cell.Markers) *ripener {
 	if spec.Label.Matures == 0 {
 		return nil
@@ -33,7 +34,8 @@ func newRipener(spec *dataset.Spec, roles *roles, markers *cell.Markers) *ripene
 		newest: math.Inf(-1), ripest: math.Inf(-1)}
 }
 
-// resolve determines which rows are ripe. Unless the spec gives a time, this takes a pass over the column.
+// resolve sets r.until, the time up to which rows are ripe. Unless the spec gives a time, it reads the whole column of
+// times to find the newest one. It is called before the first pass.
 func (r *ripener) resolve(ctx context.Context, t *table.Table, progress func(done, total int64)) error {
 	if r == nil {
 		return nil
@@ -59,7 +61,8 @@ func (r *ripener) resolve(ctx context.Context, t *table.Table, progress func(don
 	return err
 }
 
-// rowTime returns the time of row i.
+// rowTime returns the time of row i in seconds since 1970. A time that is missing or unreadable is an error that names
+// the row.
 func (r *ripener) rowTime(batch *table.Batch, values *dataset.Values, i int) (float64, error) {
 	if cell.Missing(values, i, r.markers) {
 		return 0, batch.ErrorAt(i, r.spec.Label.At,
@@ -73,8 +76,8 @@ func (r *ripener) rowTime(batch *table.Batch, values *dataset.Values, i int) (fl
 	return x, nil
 }
 
-// keepRipe returns a batch of only the rows whose labels are final by r.until, and notes the range of their times. A
-// nil ripener keeps all.
+// keepRipe returns a batch of only the rows whose labels are final, and notes the range of all times. A nil ripener
+// returns the batch itself.
 func (r *ripener) keepRipe(batch *table.Batch) (*table.Batch, error) {
 	if r == nil {
 		return batch, nil
@@ -98,14 +101,15 @@ func (r *ripener) keepRipe(batch *table.Batch) (*table.Batch, error) {
 // all reports whether every row seen by the survey was unripe.
 func (r *ripener) all(rows int64) bool { return r != nil && rows == 0 && r.left > 0 }
 
-// Thresholds for a newest row that looks wrong.
+// Thresholds by which the newest row looks wrong: far fewer rows are unripe than if rows were evenly spread over time.
 const (
-	fewUnripe    = 0.05 // as a share of the unripe rows expected if rows were evenly spread over time
-	enoughUnripe = 20   // expected rows needed to judge
-	shortSpan    = 0.1  // of label.matures: from a shorter time nothing is extrapolated
+	fewUnripe    = 0.05 // share of the expected unripe rows below which something is wrong
+	enoughUnripe = 20   // least expected unripe rows to judge by
+	shortSpan    = 0.1  // as a share of label.matures: if ripe rows span less time, nothing can be extrapolated
 )
 
-// warnings reports where the newest row, from which ages are counted, may be wrong. ripe is the number of rows left.
+// warnings returns a warning if the newest row, from which ages are counted, looks wrong: if too few rows are ripe, or
+// too few are not. ripe is the number of ripe rows. It is called after the first pass.
 func (r *ripener) warnings(ripe int64) []dataset.Warning {
 	if r == nil {
 		return nil
@@ -134,7 +138,7 @@ func (r *ripener) warnings(ripe int64) []dataset.Warning {
 	return nil
 }
 
-// describeUnripe returns the manifest's entry; nil if every label is final.
+// describeUnripe returns what the manifest says about rows that were left out, nil if every label is final.
 func (r *ripener) describeUnripe() *dataset.Unripe {
 	if r == nil {
 		return nil

@@ -11,17 +11,18 @@ import (
 	"coppice/internal/dataset/table"
 )
 
-// roles say which columns of a table are read, and for what.
+// roles say which columns of a table are read, and for what. An int is an index in read, -1 for a role that no column
+// has.
 type roles struct {
 	read          []string       // names of all columns read, without duplicates
 	places        map[string]int // by name, the index in read
-	label         int            // index in read; -1 for none
+	label         int            // what is predicted
 	weight, group int
-	values        []int
-	split         int
-	order         int // of the time that orders statistics
-	mature        int // of the time that decides whether a label is final
-	derivers      []deriver
+	values        []int     // numbers that a metric needs of every row (spec.Values)
+	split         int       // what the rows are split by
+	order         int       // the time that orders statistics
+	mature        int       // the time that decides whether a label is final
+	derivers      []deriver // compute the derived columns
 	features      []feature // those of the table, then derived ones
 	index         []string  // columns of pandas' row labels, which are left out
 }
@@ -37,8 +38,9 @@ type feature struct {
 	auto   bool             // not requested by the spec
 }
 
-// assignRoles looks up the spec's columns in the table. Its errors point into the spec.
-func assignRoles(spec *dataset.Spec, t *table.Table, tok *cell.Markers) (*roles, error) {
+// assignRoles finds the spec's columns in the table, decides which columns become features, and how further ones are
+// derived. Its errors point into the spec. markers say which values are missing.
+func assignRoles(spec *dataset.Spec, t *table.Table, markers *cell.Markers) (*roles, error) {
 	r := &roles{places: map[string]int{}, weight: -1, group: -1, split: -1, order: -1}
 	byName := map[string]table.Column{}
 	var names []string
@@ -47,6 +49,7 @@ func assignRoles(spec *dataset.Spec, t *table.Table, tok *cell.Markers) (*roles,
 		names = append(names, c.Name)
 	}
 
+	// need returns an error if the table lacks the column that the spec names at path.
 	need := func(path, name string) error {
 		if _, ok := byName[name]; ok {
 			return nil
@@ -58,6 +61,7 @@ func assignRoles(spec *dataset.Spec, t *table.Table, tok *cell.Markers) (*roles,
 		return spec.Errorf(path, "column %q is not in %s%s", name, t.URI(), hint)
 	}
 
+	// use has a column read and returns its index, -1 for an empty name.
 	use := func(path, name string) (int, error) {
 		if name == "" {
 			return -1, nil
@@ -89,16 +93,17 @@ func assignRoles(spec *dataset.Spec, t *table.Table, tok *cell.Markers) (*roles,
 		r.split = r.label
 	}
 
+	// The columns read so far have a role and are no features. Columns of values may be features, too.
 	taken := slices.Clone(r.read)
 	if err := r.addValues(spec, use); err != nil {
 		return nil, err
 	}
-	// a time is a feature, too
+	// So may a time that only orders statistics.
 	if spec.Encodings.Order.Column != "" && spec.Encodings.Order.Column != spec.Split.Column {
 		taken = slices.DeleteFunc(taken, func(name string) bool { return name == spec.Encodings.Order.Column })
 	}
 
-	if err := r.addDerivers(spec, tok, use); err != nil {
+	if err := r.addDerivers(spec, markers, use); err != nil {
 		return nil, err
 	}
 	if err := r.addFeatures(spec, t, taken, need); err != nil {
@@ -124,8 +129,7 @@ func splitPath(spec *dataset.Spec) string {
 	return "split.column"
 }
 
-// addValues finds the columns of values, which may be features, too. use gives a column's place, and its error names
-// the path in the spec.
+// addValues sets r.values. use adds a column to those read and returns its index; its error names the path in the spec.
 func (r *roles) addValues(spec *dataset.Spec, use func(path, name string) (int, error)) error {
 	for i, name := range spec.Values {
 		place, err := use(fmt.Sprintf("values[%d]", i), name)
@@ -137,7 +141,8 @@ func (r *roles) addValues(spec *dataset.Spec, use func(path, name string) (int, 
 	return nil
 }
 
-// addDerived adds the features derived from times.
+// addDerived adds the features derived from times. One that the spec did not ask for is left out if the table has a
+// column of that name.
 func (r *roles) addDerived(spec *dataset.Spec) error {
 	for _, f := range r.derivedFeatures() {
 		if f.auto && slices.ContainsFunc(r.features, func(o feature) bool { return o.column.Name == f.column.Name }) {
@@ -160,11 +165,13 @@ func asksForCategories(spec *dataset.Spec, column string) bool {
 	return asked.Has(dataset.EncodeCategories) || asked.Has(dataset.EncodeLevels)
 }
 
-// addFeatures adds features for all columns that have no role (taken) and are not dropped. It leaves out a table's
-// index and the column of the source's day, unless the spec names them. need checks that a column which the spec names
-// at a path is in the table. It also sets r.index. No feature, or too many, are errors.
+// addFeatures adds as features the columns of the table that are neither taken by another role nor dropped. It leaves
+// out the index of a pandas.DataFrame, which it notes in r.index, and the column of the source's day, unless the spec
+// names them. need returns an error if the table lacks a column that the spec names at a path. No feature at all, or
+// too many, are errors.
 func (r *roles) addFeatures(spec *dataset.Spec, t *table.Table, taken []string,
 	need func(path, name string) error) error {
+	// Whatever the spec names has to be in the table.
 	for i, name := range spec.Drop {
 		if err := need(fmt.Sprintf("drop[%d]", i), name); err != nil {
 			return err
@@ -177,9 +184,10 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *table.Table, taken []string,
 		}
 	}
 
-	left := map[string]bool{}
+	// Columns left out, and kinds that the spec forces.
+	leftOut := map[string]bool{}
 	for _, name := range slices.Concat(taken, spec.Drop) {
-		left[name] = true
+		leftOut[name] = true
 	}
 	forced := map[string]dataset.Kind{}
 	for _, list := range []struct {
@@ -192,7 +200,7 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *table.Table, taken []string,
 			if err := need(path, name); err != nil {
 				return err
 			}
-			if left[name] {
+			if leftOut[name] {
 				return spec.Errorf(path,
 					"column %q is dropped, or splits the rows, so it is not a feature; leave it out here", name)
 			}
@@ -200,10 +208,12 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *table.Table, taken []string,
 		}
 	}
 
+	// Every other column is a feature.
 	for _, c := range t.Columns() {
-		if left[c.Name] {
+		if leftOut[c.Name] {
 			continue
 		}
+		// A table that pandas wrote with its index, and read back without it, has it as a column "Unnamed: 0".
 		// A table written with its index and read without it has it under the name that pandas gives to what has none.
 		index := c.Index || c.Name == "Unnamed: 0"
 		day := spec.Source.NamesDay(c.Name) && c.Name != spec.TimeColumn()
@@ -236,7 +246,7 @@ func (r *roles) addFeatures(spec *dataset.Spec, t *table.Table, taken []string,
 	return nil
 }
 
-// placesOf returns the indices of columns that are read.
+// placesOf returns the indices in r.read of columns, which must be there.
 func (r *roles) placesOf(names []string) []int {
 	places := make([]int, len(names))
 	for i, name := range names {
@@ -245,7 +255,7 @@ func (r *roles) placesOf(names []string) []int {
 	return places
 }
 
-// addColumn returns the index of a column in read, adding it if needed.
+// addColumn returns the index of a column in r.read, and adds the column if it is not there.
 func (r *roles) addColumn(name string) int {
 	i, ok := r.places[name]
 	if !ok {

@@ -9,8 +9,8 @@ import (
 	"coppice/internal/dataset/table"
 )
 
-// cleanRows are a table's rows as both passes see them: those whose label is present, final and not left out by
-// sampling, with the derived columns behind those of the table.
+// cleanRows are a table's rows as both passes see them. Rows whose label is missing or not final are left out, as are
+// negative rows that sampling leaves out. Derived columns are added after those of the table.
 type cleanRows struct {
 	table  *table.Table
 	roles  *roles
@@ -18,8 +18,8 @@ type cleanRows struct {
 	ripe   *ripener // nil if every label is final
 }
 
-// eachBatch passes the rows to fn, in batches. In the first pass, it also learns what labels there are and counts the
-// rows that are left out.
+// eachBatch passes the rows to fn, batch by batch. In the first pass it also shows all labels to the labeler and counts
+// the rows that are left out. progress, which may be nil, is told the bytes read.
 func (c *cleanRows) eachBatch(ctx context.Context, first bool, fn func(*table.Batch) error,
 	progress func(done, total int64)) error {
 	return readTable(ctx, c.table, c.roles.read, func(b *table.Batch) error {
@@ -34,9 +34,9 @@ func (c *cleanRows) eachBatch(ctx context.Context, first bool, fn func(*table.Ba
 	}, progress)
 }
 
-// clean returns a batch of the rows that stay: those whose label is final and not missing, and of the negative ones the
-// share that the spec keeps. The first pass also counts what it leaves out.
+// clean returns a batch of the rows that stay (see cleanRows). In the first pass it also counts what it leaves out.
 func (c *cleanRows) clean(batch *table.Batch, first bool) (*table.Batch, error) {
+	// First leave out labels that are not final.
 	final, err := c.ripe.keepRipe(batch)
 	if err != nil {
 		return nil, err
@@ -45,6 +45,7 @@ func (c *cleanRows) clean(batch *table.Batch, first bool) (*table.Batch, error) 
 		c.ripe.left += int64(batch.Rows - final.Rows)
 	}
 
+	// Then missing labels.
 	label := &final.Columns[c.roles.label]
 	var places []int32 // of the rows with a label; nil stands for all
 	if first {
@@ -56,11 +57,13 @@ func (c *cleanRows) clean(batch *table.Batch, first bool) (*table.Batch, error) 
 		return nil, err
 	}
 
+	// Then some negative rows. If nothing is left out, the batch need not be copied.
 	labelled := final.Rows
 	if places != nil {
 		labelled = len(places)
 	}
-	if places = c.labels.thinNegatives(final, label, places); places == nil {
+	places = c.labels.thinNegatives(final, label, places)
+	if places == nil {
 		return final, nil
 	}
 	if first {
@@ -81,8 +84,8 @@ func readTable(ctx context.Context, t *table.Table, names []string, fn func(*tab
 	})
 }
 
-// thinNegatives removes from the places of rows with a label (nil stands for all) the negative rows that sampling
-// leaves out. The choice depends only on the rows' numbers.
+// thinNegatives returns those of places that sampling keeps: all positive rows, and the spec's share of the negative
+// ones. nil stands for all rows of the batch, both given and returned. The choice depends only on the rows' numbers.
 func (l *labeler) thinNegatives(batch *table.Batch, values *dataset.Values, places []int32) []int32 {
 	share := l.spec.Sample.Negatives
 	if share == 0 {
@@ -107,8 +110,8 @@ func (l *labeler) thinNegatives(batch *table.Batch, values *dataset.Values, plac
 	return kept
 }
 
-// meansZero reports whether the label of row i, which must be present, means 0. It is used before the survey knows the
-// kind of label; if the column turns out to hold more than 0 and 1, staging fails anyway.
+// meansZero reports whether the label of row i, which must not be missing, is negative. It may be asked before resolve
+// knows the kind of label: if the column turns out to hold more than two values, staging fails anyway.
 func (l *labeler) meansZero(values *dataset.Values, i int) bool {
 	if l.info.Positive != nil {
 		return !SameValue(values, i, *l.info.Positive)

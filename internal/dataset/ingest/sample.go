@@ -7,9 +7,10 @@ import (
 	"coppice/internal/dataset/table"
 )
 
-// sampleTaker picks the rows of sample.arrow uniformly from test or, if there is none, calib, valid, train. The split's
-// number of rows is known by then, so that one pass picks exactly as many as wanted, in order (Knuth, The Art of
-// Computer Programming, volume 2, algorithm S).
+// sampleTaker picks the rows of sample.arrow, by which predictions from raw values are checked later. They are drawn
+// uniformly from the last split: test or, if there is none, calib, valid or train. The split's number of rows is known
+// by then, so that one pass picks exactly as many as wanted, in order (Knuth, The Art of Computer Programming, volume
+// 2, algorithm S).
 type sampleTaker struct {
 	split  string
 	rows   int      // of the split
@@ -21,8 +22,8 @@ type sampleTaker struct {
 	stores []store
 }
 
-// newSampleTaker chooses the split, the columns, which are all that this encoding or that of another night may read,
-// and the number of rows.
+// newSampleTaker chooses the split, the columns and the number of rows. The columns are those that tonight's features
+// read, and all others of the table that could be features: a model of another night may need those.
 func newSampleTaker(survey *survey, manifest *dataset.Manifest) *sampleTaker {
 	last := manifest.Splits[len(manifest.Splits)-1] // test if it exists: splits are in order
 	rows := manifest.TableRows(last.Name)
@@ -32,7 +33,7 @@ func newSampleTaker(survey *survey, manifest *dataset.Manifest) *sampleTaker {
 	for _, name := range names {
 		known[name] = true
 	}
-	for _, c := range survey.columns { // a model of another night may need columns that are left out tonight
+	for _, c := range survey.columns {
 		if c.feature.from == nil && !known[c.feature.column.Name] {
 			names = append(names, c.feature.column.Name)
 		}
@@ -50,9 +51,9 @@ func newSampleTaker(survey *survey, manifest *dataset.Manifest) *sampleTaker {
 	return t
 }
 
-// choose picks rows among those of the split in the current batch. A row is taken with the probability of those still
-// wanted among those still to come, so that exactly as many as are wanted are taken, each as likely as any other. The
-// draw is by the row's number: the same table has the same sample.
+// choose picks rows among those of the split in the current batch; takeAll then stores their values. A row is taken
+// with probability (rows still wanted) / (rows still to come). So exactly as many as wanted are taken, each row as
+// likely as any other. The draw is by the row's number in the split: the same table gives the same sample.
 func (t *sampleTaker) choose(part *splitPart) {
 	t.chosen = t.chosen[:0]
 	for i, place := range part.places {
@@ -72,6 +73,7 @@ func (t *sampleTaker) takeAll(batch *table.Batch, threads int) {
 	})
 }
 
+// finish returns the sample, and empties the stores.
 func (t *sampleTaker) finish() *dataset.Sample {
 	for i := range t.stores {
 		t.sample.Columns = append(t.sample.Columns, t.stores[i].finish(len(t.sample.Row)))

@@ -9,10 +9,11 @@ import (
 	"coppice/internal/dataset/encode"
 )
 
-// sampler chooses up to size rows uniformly from a stream of unknown length: those with the lowest hashes. The choice
-// depends only on the rows' numbers.
+// sampler chooses up to size rows uniformly from a stream of unknown length: those with the lowest hashes of their
+// numbers. Every chosen row has a slot, in which the caller keeps what it needs of the row; a slot is given to another
+// row once its row is discarded.
 //
-// It collects somewhat more than size and discards the excess now and then: that costs a few nanoseconds per row
+// It collects somewhat more than size and discards the excess now and then. That costs a few nanoseconds per row
 // collected, where a heap would cost cache misses in proportion to its depth.
 type sampler struct {
 	size  int
@@ -21,23 +22,25 @@ type sampler struct {
 	limit uint64 // rows with larger hashes are not chosen
 }
 
+// slot is a chosen row: the hash of its number, and its place, which is the number of its slot.
 type slot struct {
 	hash  uint64
 	place int
 }
 
-// chosen is a row of a batch and the slot that it goes into.
+// chosen is a row of the current batch, by its index there, and the slot that it goes into.
 type chosen struct{ row, slot int }
 
 func newSampler(size int) sampler { return sampler{size: size, limit: math.MaxUint64} }
 
-// slots is the most slots needed.
+// slots returns the most slots that the sampler needs: size, and a quarter more for the excess.
 func (s *sampler) slots() int { return s.size + max(s.size/4, 64) }
 
-// used is how many slots have been used so far.
+// used returns how many slots have been given out so far; their numbers are below it.
 func (s *sampler) used() int { return len(s.rows) + len(s.free) }
 
-// offerRow returns the slot for a row; ok is false if the row is not chosen.
+// offerRow returns the slot for the row with this number; ok is false if the row is not chosen. A slot that held a
+// discarded row is given out again.
 func (s *sampler) offerRow(row int64) (place int, ok bool) {
 	h := encode.Mix(uint64(row) ^ seedBins<<24)
 	if h > s.limit {
@@ -45,7 +48,8 @@ func (s *sampler) offerRow(row int64) (place int, ok bool) {
 	}
 
 	if len(s.rows) == s.slots() {
-		if s.keepLowest(); h > s.limit {
+		s.keepLowest()
+		if h > s.limit {
 			return 0, false
 		}
 	}
@@ -59,8 +63,8 @@ func (s *sampler) offerRow(row int64) (place int, ok bool) {
 	return place, true
 }
 
-// keepLowest discards all but the size rows with the lowest hashes, and lowers limit to the greatest of these. There
-// must be at least size rows.
+// keepLowest discards all but the size rows with the lowest hashes, frees their slots, and lowers limit to the greatest
+// hash that stays. There must be at least size rows.
 func (s *sampler) keepLowest() {
 	s.limit = s.greatestKept()
 	kept := s.rows[:0]
@@ -74,7 +78,8 @@ func (s *sampler) keepLowest() {
 	s.rows = kept
 }
 
-// greatestKept returns the size-th lowest hash. Of all the buckets of hashes it sorts only the one that has it.
+// greatestKept returns the size-th lowest hash. It divides the range of hashes into buckets, finds the bucket with that
+// hash by counting, and sorts only that one.
 func (s *sampler) greatestKept() uint64 {
 	var counts [hashBuckets]int
 	shift := bucketShift(s.limit)
@@ -82,6 +87,7 @@ func (s *sampler) greatestKept() uint64 {
 		counts[r.hash>>shift]++
 	}
 
+	// Find the bucket in which the rows reach size; before is the number of rows in lower buckets.
 	bucket, before := 0, 0
 	for before+counts[bucket] < s.size {
 		before += counts[bucket]
@@ -105,12 +111,14 @@ const hashBuckets = 4096
 // bucketShift is the right shift that maps hashes up to limit to bucket numbers.
 func bucketShift(limit uint64) int { return max(0, bits.Len64(limit|1)-bits.Len(hashBuckets-1)) }
 
-// sorted returns up to size rows with the lowest hashes, in order of the hashes. No rows may be offered after it.
+// sorted returns the chosen rows, at most size, in ascending order of their hashes. No rows may be offered after it.
 func (s *sampler) sorted() []slot {
 	if len(s.rows) > s.size {
 		s.keepLowest()
 	}
 
+	// Divide the rows into buckets of hashes, as in a counting sort, and sort each bucket: faster than sorting all at
+	// once.
 	// Divide the rows into buckets of hashes, whose order is that of their numbers, and sort each: faster than sorting
 	// all at once.
 	var ends [hashBuckets + 1]int
@@ -123,6 +131,7 @@ func (s *sampler) sorted() []slot {
 		ends[b+1] += ends[b]
 	}
 
+	// Now ends[b] is where bucket b begins, and ends[b+1] where it ends.
 	starts, out := ends, make([]slot, len(s.rows))
 	for _, r := range s.rows {
 		b := r.hash >> shift

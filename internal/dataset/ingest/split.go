@@ -12,31 +12,39 @@ import (
 	"coppice/internal/dataset/table"
 )
 
-// splitter assigns rows to splits and folds. For a split by time, that is only possible after the first pass.
+// splitter assigns rows to splits and folds. Each batch goes through observe in the first pass, then resolve is called.
+// A split by time or by classes is known only after that (see late).
 type splitter struct {
 	spec   *dataset.Spec
-	by     string // one of dataset.SplitBy..., or SplitNone
-	keys   cell.Keys
-	groups cell.Keys
-	ends   [4]float64       // by hash and random: the upper end of each split's share of 0 to 1
-	values map[string]uint8 // by column
-	// by classes: of each class, by its name
-	classes map[string]*classRows
-	labels  *labeler
-	buf     []byte
+	by     string             // one of dataset.SplitBy..., or SplitNone
+	keys   cell.Keys          // hashes the keys of a split by hash
+	groups cell.Keys          // hashes groups, which are never divided among folds
+	buf    []byte             // scratch
+	rule   *dataset.SplitRule // after resolve: what the manifest says
 
-	asTime   *axis              // by time: the column as times
-	asNumber *axis              // by time: the column as numbers; texts may turn out to be either
-	cuts     [3]float64         // by time, after resolve: the largest value of train, valid and calib
-	folds    [4][]float64       // the largest value of each fold but the last, by split
-	rule     *dataset.SplitRule // after resolve
+	// By hash, at random and by classes: the interval from 0 to 1 is divided by the shares, and a hash falls into it.
+	ends [4]float64 // upper end of each split's part
+
+	// By column.
+	values map[string]uint8 // the split of each value
+
+	// By classes.
+	classes map[string]*classRows // by name
+	labels  *labeler
+
+	// By time. Texts may turn out to be times or numbers, so both are counted until one is ruled out.
+	asTime   *axis        // the column as times; nil if it holds something else
+	asNumber *axis        // the column as numbers; nil if it holds something else
+	cuts     [3]float64   // after resolve: the largest value of train, valid and calib
+	folds    [4][]float64 // after resolve: by split, the largest value of each fold but the last
 }
 
-// newSplitter prepares what the spec's way to split needs: the shares at which the splits end, the split of each value,
-// or the counts of times, in which the cuts are found after all rows. t says which keys are missing.
-func newSplitter(spec *dataset.Spec, t *cell.Markers, labels *labeler) *splitter {
+// newSplitter prepares what the spec's way to split needs. By shares, that is where each split ends; by column, the
+// split of each value; by time, the counts of times, in which resolve finds the cuts. markers say which keys are
+// missing.
+func newSplitter(spec *dataset.Spec, markers *cell.Markers, labels *labeler) *splitter {
 	s := &splitter{spec: spec, by: spec.Split.By, labels: labels, classes: map[string]*classRows{},
-		keys: cell.Keys{Markers: t}, groups: cell.Keys{Markers: t}}
+		keys: cell.Keys{Markers: markers}, groups: cell.Keys{Markers: markers}}
 	shares := spec.Split.Shares()
 
 	switch s.by {
@@ -69,7 +77,8 @@ func newSplitter(spec *dataset.Spec, t *cell.Markers, labels *labeler) *splitter
 	return s
 }
 
-// observe handles a batch in the first pass. It returns the rows' splits, or nil if they are not known yet.
+// observe takes a batch of the first pass; column is the one that splits the rows. It returns the rows' splits, or nil
+// if they are not known before resolve.
 func (s *splitter) observe(batch *table.Batch, column *dataset.Values) ([]uint8, error) {
 	switch s.by {
 	case dataset.SplitByTime:
@@ -88,7 +97,8 @@ func (s *splitter) observe(batch *table.Batch, column *dataset.Values) ([]uint8,
 	return out, nil
 }
 
-// chooseSplit returns the split of row i and, for a split by hash, the hash of its key.
+// chooseSplit returns the split of row i and, for a split by hash, the hash of its key (otherwise 0). A row that
+// belongs to no split is an error. If late reports true, it may be called only after resolve.
 func (s *splitter) chooseSplit(batch *table.Batch, column *dataset.Values, i int) (split uint8, key uint64, err error) {
 	switch s.by {
 	case dataset.SplitByHash, dataset.SplitByRandom:
@@ -126,21 +136,21 @@ func (s *splitter) chooseSplit(batch *table.Batch, column *dataset.Values, i int
 // late reports whether a row's split is only known after the first pass.
 func (s *splitter) late() bool { return s.by == dataset.SplitByTime || s.by == dataset.SplitByClasses }
 
-// timeOf returns value i of the time column as seconds since 1970, or as a number.
-func (s *splitter) timeOf(values *dataset.Values, i int) (float64, bool) {
+// timeOf returns value i of the time column as seconds since 1970, or as a number; ok is false if it is neither.
+func (s *splitter) timeOf(values *dataset.Values, i int) (x float64, ok bool) {
 	switch {
 	case values.Type == dataset.Time || values.Type == dataset.Text && s.asTime != nil:
 		return timeAt(values, i)
 	case values.Type != dataset.Text:
-		x, _ := parseNumber(values, i)
+		x, _ = parseNumber(values, i)
 		return x, dataset.Finite(x)
 	}
-	x, ok := cell.ParseForced(values.Text[i])
+	x, ok = cell.ParseForced(values.Text[i])
 	return x, ok && dataset.Finite(x)
 }
 
 // observeTime counts the times of a batch. A column of texts is counted both as times and as numbers, until a value
-// rules one of them out; the row of a value that is neither is an error.
+// rules one of them out. A value that is missing, or that rules out what was left, is an error that names the row.
 func (s *splitter) observeTime(batch *table.Batch, values *dataset.Values) error {
 	column := s.spec.Split.Column
 	for i := range batch.Rows {
@@ -183,7 +193,9 @@ func (s *splitter) observeTime(batch *table.Batch, values *dataset.Values) error
 	return nil
 }
 
-// resolve completes the rule after the first pass. counts are the rows of each split; by time it fills them in.
+// resolve completes the splitter after the first pass: rule, and the cuts of a split by time or by classes. counts has
+// the rows of each split; resolve fills it in if they were not known before. A split that gets no row, or too many, is
+// an error.
 func (s *splitter) resolve(counts *[4]int64) error {
 	sp := &s.spec.Split
 	s.rule = &dataset.SplitRule{By: s.by, Column: sp.Key + sp.Column, Seed: sp.Seed}
@@ -209,6 +221,7 @@ func (s *splitter) resolve(counts *[4]int64) error {
 		s.resolveClasses(counts)
 	}
 
+	// Every split that the spec asks for has rows, but not too many.
 	for i, n := range counts {
 		name := dataset.SplitNames()[i]
 		if n > dataset.MaxRows {
@@ -230,7 +243,8 @@ func (s *splitter) resolve(counts *[4]int64) error {
 	return nil
 }
 
-// axis returns the counts of rows by time.
+// axis returns the counts of rows by time: as times if all values were, else as numbers. A split by time has them after
+// the first pass.
 func (s *splitter) axis() *axis {
 	if s.asTime != nil && s.asTime.rows > 0 {
 		return s.asTime
@@ -238,8 +252,9 @@ func (s *splitter) axis() *axis {
 	return s.asNumber
 }
 
-// resolveTime cuts the axis into splits near their shares, and each of these into folds, and counts their rows. Every
-// split that has a share gets at least one time; fewer times than splits are an error.
+// resolveTime divides the times into splits near their shares, sets cuts and folds, and adds the rows of each split to
+// counts. Rows with the same time stay together. Every split that has a share gets at least one time; fewer times than
+// splits are an error.
 func (s *splitter) resolveTime(counts *[4]int64) error {
 	a := s.axis()
 	if a != s.asTime {
@@ -249,6 +264,7 @@ func (s *splitter) resolveTime(counts *[4]int64) error {
 	buckets := a.sorted()
 	shares := s.spec.Split.Shares()
 
+	// wanted counts the splits that do not have their times yet.
 	wanted := 0
 	for _, share := range shares {
 		if share > 0 {
@@ -262,6 +278,8 @@ func (s *splitter) resolveTime(counts *[4]int64) error {
 			s.spec.Split.Column, len(buckets), wanted)
 	}
 
+	// Cut after each split, as near to the sum of the shares so far as the times allow. Enough times must be left for
+	// the splits after it; the last split gets the rest.
 	s.rule.Until = map[string]float64{}
 	from, share := 0, 0.0
 	for i := range shares {
@@ -275,6 +293,7 @@ func (s *splitter) resolveTime(counts *[4]int64) error {
 			}
 		}
 
+		// A split without times ends where the one before it does.
 		last := math.Inf(-1)
 		if to > from {
 			last = a.greatest(buckets[to-1].key)
@@ -298,10 +317,13 @@ func (s *splitter) resolveTime(counts *[4]int64) error {
 	return nil
 }
 
-// foldOf returns the fold of row i, which place has put into split.
-func (s *splitter) foldOf(batch *table.Batch, i int, split uint8, key uint64, column,
-	group *dataset.Values) (fold uint8,
-	groupHash uint64) {
+// foldOf returns the fold of row i, and the hash of its group, 0 if there is no group. split and key are what
+// chooseSplit returned for the row; column splits the rows, and group holds their groups or is nil.
+//
+// Rows of one group are in one fold, and without groups those of one key. In a split by time, folds follow each other
+// in time. All other rows are assigned at random.
+func (s *splitter) foldOf(batch *table.Batch, i int, split uint8, key uint64,
+	column, group *dataset.Values) (fold uint8, groupHash uint64) {
 	h := key
 	if group != nil {
 		groupHash = s.groups.Hash(group, i, batch.Row(i))
@@ -321,7 +343,8 @@ func (s *splitter) foldOf(batch *table.Batch, i int, split uint8, key uint64, co
 	return encode.Fold(h, dataset.Folds), groupHash
 }
 
-// keyless returns the text of a warning if rows have no key, or "". It may be called after the first pass.
+// keyless returns the text of a warning if some of the rows have no key to split by, or "". It is valid after the first
+// pass; rows is the number of all rows.
 func (s *splitter) keyless(rows int64) string {
 	if s.keys.None == 0 {
 		return ""

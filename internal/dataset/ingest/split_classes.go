@@ -9,22 +9,25 @@ import (
 	"coppice/internal/dataset/table"
 )
 
-// classRows divides the rows of one class: by rank if they are few, so that each split gets its share of them exactly,
-// else by share, like all rows.
+// classRows counts the rows of one class, to divide them among the splits. A class of at most rankedRows rows is
+// divided by the rank of their hashes, so that each split gets its share exactly. Larger ones are divided by the hashes
+// themselves, like all rows of a random split.
 type classRows struct {
-	hashes []uint64 // of the first pass, up to rankedRows
-	counts [4]int64 // by share
-	ends   []uint64 // after resolve: the greatest hash of each split; nil by share
+	hashes []uint64 // of the rows seen in the first pass: all, or rankedRows+1 of them if there are more
+	counts [4]int64 // rows of each split, in which their hashes fall by the shares; after resolve as divided
+	ends   []uint64 // after resolve: the greatest hash of each split; nil if hashes are divided by the shares
 }
 
-// rankedRows is the most rows of a class of which each is kept in the first pass. Of more, shares are close enough.
+// rankedRows is the most rows of a class whose hashes are all kept in the first pass. With more rows, dividing by the
+// hashes comes close enough to the shares.
 const rankedRows = 1 << 16
 
+// rowHash returns the hash that decides the split of row i, from the row's number and the spec's seed.
 func (s *splitter) rowHash(batch *table.Batch, i int) uint64 {
 	return encode.Mix(encode.Mix(cell.HashRow(batch.Row(i))+uint64(s.spec.Split.Seed)) ^ seedSplit)
 }
 
-// byShare is the split of a hash.
+// byShare returns the split into whose share of the interval from 0 to 1 a hash falls.
 func (s *splitter) byShare(hash uint64) (split uint8) {
 	for u := cell.Unit(hash); u >= s.ends[split]; {
 		split++
@@ -32,8 +35,8 @@ func (s *splitter) byShare(hash uint64) (split uint8) {
 	return split
 }
 
-// observeClasses counts each class's rows by the split that their hashes give, and keeps the hashes as long as a class
-// has few.
+// observeClasses counts a batch's rows by class, and by the split into which their hashes fall. It keeps the hashes of
+// a class that has few rows.
 func (s *splitter) observeClasses(batch *table.Batch, label *dataset.Values) error {
 	for i := range batch.Rows {
 		name, err := s.labels.classOf(batch, label, i)
@@ -55,8 +58,9 @@ func (s *splitter) observeClasses(batch *table.Batch, label *dataset.Values) err
 	return nil
 }
 
-// resolveClasses decides which rows of each class are in which split.
+// resolveClasses decides which rows of each class are in which split, and adds their numbers to counts.
 func (s *splitter) resolveClasses(counts *[4]int64) {
+	// That the label is a regression may be known only now. All its rows are one class.
 	if s.labels.info.Kind == dataset.Regression { // which may have been open in the first pass
 		all := &classRows{}
 		for _, c := range s.classes {
@@ -69,6 +73,7 @@ func (s *splitter) resolveClasses(counts *[4]int64) {
 	}
 	for _, c := range s.classes {
 		if n := len(c.hashes); n <= rankedRows {
+			// By rank: each split takes the next hashes in ascending order, and ends at its last one.
 			slices.Sort(c.hashes)
 			c.counts, c.ends = [4]int64{}, make([]uint64, 4)
 			to := 0
@@ -85,8 +90,9 @@ func (s *splitter) resolveClasses(counts *[4]int64) {
 	}
 }
 
-// divideRows divides rows by shares: first one for each split, as far as there are any, in the order in which a model
-// needs them; then each to the split that lacks most.
+// divideRows divides rows by shares of train, valid, calib and test. First each split with a share gets one row, as far
+// as there are any: train before valid before test before calib, as a model needs them in this order. Then each further
+// row goes to the split that is furthest below its share.
 func divideRows(rows int, shares [4]float64) (out [4]int) {
 	left := rows
 	for _, i := range []int{0, 1, 3, 2} {
@@ -107,8 +113,8 @@ func divideRows(rows int, shares [4]float64) (out [4]int) {
 	return out
 }
 
-// placeClass is the split of row i in a split by classes: by a hash of the row, at bounds that give each class its
-// shares: exact ones for a class of at most rankedRows rows, the spec's for others.
+// placeClass returns the split of row i in a split by classes, after resolveClasses. A class of which the first pass
+// saw no row means that the table has changed.
 func (s *splitter) placeClass(batch *table.Batch, label *dataset.Values, i int) (split uint8, err error) {
 	name, err := s.labels.classOf(batch, label, i)
 	if err != nil {

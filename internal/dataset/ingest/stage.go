@@ -89,8 +89,9 @@ func checkTarget(dir string) error {
 	return problem.New(problem.Conflict, "%s: the folder is not empty; choose another or remove it", dir)
 }
 
-// LessGarbage has less memory be garbage while a wide table is staged or judged, until the caller calls what it
-// returns: samples of it are hundreds of megabytes, and Go lets as much again be garbage. Narrow tables have few.
+// LessGarbage makes the garbage collector run more often while a wide table is staged or judged, until the caller calls
+// end. The samples of a wide table take hundreds of megabytes, and by default Go lets as much garbage pile up again. It
+// does nothing for tables of fewer than 1000 columns. Several tables may be staged at once.
 func LessGarbage(columns int) (end func()) {
 	if columns < 1000 {
 		return func() {}
@@ -100,19 +101,24 @@ func LessGarbage(columns int) (end func()) {
 }
 
 var wideLock sync.Mutex
-var wide, percent = 0, 25 // tables that are in work; what the first of them and the end of the last exchange
+var wideTables, otherPercent = 0, 25 // wide tables in work; the value of GOGC that is not in force now
 
-func countWide(by, exchange int) {
+// countWide adds by to the number of wide tables in work. If that makes it exchangeAt, the two values of GOGC change
+// places: that is at 1 when the first table begins, and at 0 when the last one ends.
+func countWide(by, exchangeAt int) {
 	wideLock.Lock()
 	defer wideLock.Unlock()
-	if wide += by; wide == exchange {
-		percent = debug.SetGCPercent(percent)
+	wideTables += by
+	if wideTables == exchangeAt {
+		otherPercent = debug.SetGCPercent(otherPercent)
 	}
 }
 
 // stageInto writes the dataset into the folder dir. Nothing is written until the first pass has accepted the table.
+// After an error dir may hold some files, which the caller removes.
 func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir string,
 	options Options) (*Report, error) {
+	// Find out what the columns are and what each is for.
 	t, err := table.Open(files, table.Options{CSV: spec.CSV, Threads: options.Threads})
 	if err != nil {
 		return nil, err
@@ -128,18 +134,21 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir 
 		return nil, err
 	}
 
+	// The first pass.
 	s := newSurvey(spec, t, r, tok, options.Threads)
 	s.reading = reading
 	if err := s.readTable(ctx, options.progress(PhaseSurvey)); err != nil {
 		return nil, err
 	}
 
+	// Between the passes: the features.
 	m := s.newManifest(files)
 	d, err := s.describe(ctx, m, options)
 	if err != nil {
 		return nil, err
 	}
 
+	// The second pass.
 	w, err := dataset.NewWriter(dir, m)
 	if err != nil {
 		return nil, err
@@ -156,6 +165,7 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir 
 		return nil, err
 	}
 
+	// What only the second pass has seen.
 	m.About.Warnings = append(m.About.Warnings, splitWarnings(m, p.learnt[:])...)
 	m.About.Divided = p.groups.Divided()
 	if err := w.Finish(ctx, options.Threads, options.progress(PhaseChecksum)); err != nil {
@@ -169,7 +179,7 @@ func stageInto(ctx context.Context, spec *dataset.Spec, files []table.File, dir 
 	return &Report{Manifest: m, Night: night}, nil
 }
 
-// describe decides on the dataset's features, and adds them to the manifest. The sampled rows can be freed afterwards.
+// describe decides on the dataset's features and adds them to the manifest. Afterwards nothing needs the sampled rows.
 func (s *survey) describe(ctx context.Context, manifest *dataset.Manifest, options Options) (*design, error) {
 	columns, train, err := s.buildFeatures(ctx, manifest)
 	if err != nil {
@@ -189,7 +199,7 @@ func (s *survey) describe(ctx context.Context, manifest *dataset.Manifest, optio
 	return d, nil
 }
 
-// newManifest returns the manifest from the survey, without features.
+// newManifest returns the manifest with all that the first pass tells, without features.
 func (s *survey) newManifest(files []table.File) *dataset.Manifest {
 	spec := s.spec
 	m := &dataset.Manifest{Name: spec.Name, Missing: spec.Missing, Formats: s.reading.Formats, MaxBin: spec.MaxBin,
@@ -222,6 +232,7 @@ func (s *survey) newManifest(files []table.File) *dataset.Manifest {
 	return m
 }
 
+// progress returns a function that reports the progress of a phase, from one goroutine at a time; nil if nobody asks.
 func (o Options) progress(phase Phase) func(done, total int64) {
 	if o.Progress == nil {
 		return nil
@@ -229,8 +240,9 @@ func (o Options) progress(phase Phase) func(done, total int64) {
 	return serial(func(done, total int64) { o.Progress(Progress{phase, done, total}) })
 }
 
-// buildFeatures makes bins from the sample, and looks for warnings about the columns. It returns what is needed of the
-// sample to decide on further encodings.
+// buildFeatures makes the feature of each column from the sample, and adds warnings about the columns to the manifest.
+// It returns the columns and the sampled rows of train, from which design decides on further encodings. It frees the
+// columns' own samples.
 func (s *survey) buildFeatures(ctx context.Context, manifest *dataset.Manifest) ([]sampledColumn, *trainSample, error) {
 	train, err := s.selectTrain()
 	if err != nil {
@@ -242,6 +254,7 @@ func (s *survey) buildFeatures(ctx context.Context, manifest *dataset.Manifest) 
 	columns, warnings, errs := make([]sampledColumn, n), make([][]dataset.Warning, n), make([]error, n)
 	texts := s.repackTexts(ctx, train)
 
+	// As many builders as goroutines: each takes one for a column and gives it back.
 	scratch := make(chan *builder, s.threads)
 	for range s.threads {
 		scratch <- &builder{}
@@ -273,6 +286,7 @@ func (s *survey) buildFeatures(ctx context.Context, manifest *dataset.Manifest) 
 		return nil, nil, err
 	}
 
+	// Warnings about the table come before those about single columns.
 	if text := s.splitter.keyless(s.rows); text != "" {
 		manifest.About.Warnings = append(manifest.About.Warnings,
 			dataset.Warning{Code: WarnKeyless, Column: s.spec.Split.Key, Text: text})
@@ -286,7 +300,8 @@ func (s *survey) buildFeatures(ctx context.Context, manifest *dataset.Manifest) 
 	return columns, train, nil
 }
 
-// buildColumn makes the feature of a column of the survey, and bins and levels of its sampled values.
+// buildColumn makes the feature of column number i of the survey, and finds the bins of its sampled values. If each of
+// its values may be a level, it also hashes the levels of as many sampled rows as keys are measured on.
 func (s *survey) buildColumn(i int, sample *dataset.Values, scratch *builder) (sampledColumn, error) {
 	c := s.columns[i]
 	f, err := c.buildFeature(s.spec, sample, scratch)
@@ -297,6 +312,8 @@ func (s *survey) buildColumn(i int, sample *dataset.Values, scratch *builder) (s
 	if c.levels != nil {
 		out.levels, out.exact = c.levels.Levels(1), c.exactLevels()
 	}
+
+	// The bin of each sampled value.
 	encoder := cell.NewColumnEncoder(&f.Feature, c.markers)
 	if f.Kind == dataset.Categorical {
 		encoder.Categories(sample, out.bins)
@@ -307,6 +324,8 @@ func (s *survey) buildColumn(i int, sample *dataset.Values, scratch *builder) (s
 	if s.spec.Encodings.Off || f.present == 0 || f.Kind != dataset.Categorical && !s.mayBeIDs(f) {
 		return out, nil
 	}
+
+	// The level of each sampled value.
 	out.hashes = make([]uint64, min(sample.Len(), s.spec.Encodings.Rows))
 	part := dataset.Part{Column: f.Name, Kind: f.Kind}
 	if c.feature.from != nil {

@@ -15,7 +15,8 @@ import (
 	"coppice/internal/dataset/table"
 )
 
-// statistics makes the features that are statistics of levels, during the second pass and after it.
+// statistics makes the features that are statistics of ids. During the second pass observe and addBatch hand it all
+// rows; after it, finish makes the statistics and writes them. close removes temporary files, whatever has happened.
 type statistics struct {
 	survey    *survey
 	m         *dataset.Manifest
@@ -25,14 +26,14 @@ type statistics struct {
 	finalKeys []encode.Key
 	first     int // index of the first feature that is a statistic
 
-	file   string     // of the current batch
-	hashes [][]uint64 // by part, of the current batch
-	times  []float64
-	errs   []error
-	rows   encode.LabelledRows // of one split
+	file   string              // of the current batch
+	hashes [][]uint64          // by part, of the current batch
+	times  []float64           // of the current batch
+	errs   []error             // by part
+	rows   encode.LabelledRows // of one split in the current batch
 
-	all     [][]uint8 // by feature, of the rows that are written together
-	rowBins []uint8   // of the same rows
+	all     [][]uint8 // by feature, the bins of the rows that assemble writes
+	rowBins []uint8   // the same bins row by row
 }
 
 const (
@@ -42,26 +43,26 @@ const (
 	boundRows = 50_000
 )
 
-// newStatistics prepares the statistics of ids for the rows of all splits and, with encodings.final, a second set from
-// the rows of all splits together, for the final training. If rows need much memory, they are kept in a file next to
-// dir, the dataset's folder.
+// newStatistics prepares the statistics of the design's keys for the rows of all splits. With encodings.final, it also
+// prepares a second set, made from the rows of all splits as if all were train, for the final training. If rows need
+// much memory, they are kept in a file next to dir, the dataset's folder.
 func newStatistics(survey *survey, manifest *dataset.Manifest, design *design, dir string,
 	options Options) *statistics {
 	c := encode.Config{Keys: design.keys, Parts: len(design.readers), Few: design.maxLevels,
-		Weighted: manifest.Weight != "", Order: *manifest.Order,
-		Levels:  survey.spec.Encodings.Levels,
-		MaxBins: survey.spec.MaxBin,
-		Dir:     filepath.Dir(dir), Memory: memoryRows, Threads: options.Threads, Sample: boundRows,
-		Splits: len(manifest.Splits)}
+		Weighted: manifest.Weight != "", Order: *manifest.Order, Levels: survey.spec.Encodings.Levels,
+		MaxBins: survey.spec.MaxBin, Dir: filepath.Dir(dir), Memory: memoryRows, Threads: options.Threads,
+		Sample: boundRows, Splits: len(manifest.Splits)}
 
 	for _, split := range manifest.Splits {
 		c.Rows = append(c.Rows, manifest.TableRows(split.Name))
 	}
 
+	// The rows of train are processed in pieces. In an order by time, these end between two times.
 	if c.Order.By == dataset.OrderTime {
 		c.Cuts = survey.cutTimes(int64(encode.PieceRows(&c)))
 	}
 
+	// Features are binned as this package bins other numbers.
 	bins := survey.spec.MaxBin
 	c.Bounds = func(values []float64) []float64 {
 		var count cell.Counter
@@ -78,14 +79,15 @@ func newStatistics(survey *survey, manifest *dataset.Manifest, design *design, d
 	if survey.spec.Encodings.Final && len(manifest.Splits) > 1 {
 		made.finalKeys = slices.Clone(design.keys)
 		c.Keys, c.Splits, c.Rows = made.finalKeys, 1, []int{made.rowsBefore(len(manifest.Splits))}
-		c.Sample, c.Order.Copies = 0, 1 // the bounds are train's, and of held-out rows there is one copy
+		c.Sample, c.Order.Copies = 0, 1 // bounds are those of the first set; held-out rows have one copy
 		made.final = encode.NewMaker(c)
 	}
 	return made
 }
 
-// cutTimes returns times with at most that many rows in between, except where they share one time.
-func (s *survey) cutTimes(rows int64) []float64 {
+// cutTimes returns ascending times at which the rows can be divided into pieces of at most so many rows. Only rows that
+// share one time may be more. Each cut is just below the first time of a piece.
+func (s *survey) cutTimes(pieceRows int64) []float64 {
 	a := s.splitter.axis()
 	if s.order != nil {
 		a = s.order.axis()
@@ -94,7 +96,7 @@ func (s *survey) cutTimes(rows int64) []float64 {
 	var cuts []float64
 	inside := int64(0)
 	for _, g := range a.sorted() {
-		if inside+g.rows > rows && inside > 0 {
+		if inside+g.rows > pieceRows && inside > 0 {
 			cuts = append(cuts, math.Nextafter(a.least(g.key), math.Inf(-1)))
 			inside = 0
 		}
@@ -112,7 +114,8 @@ func (s *statistics) close() {
 	}
 }
 
-// observe computes the levels of a batch, and the times of its rows.
+// observe computes, for a batch, the hash of every part of every row, and the times that order the rows. addBatch uses
+// them.
 func (s *statistics) observe(batch *table.Batch) error {
 	s.file = batch.File
 	dataset.Parallel(s.survey.threads, len(s.d.readers), func(i int) {
@@ -134,7 +137,8 @@ func (s *statistics) observe(batch *table.Batch) error {
 	return err
 }
 
-// addBatch passes the batch's rows of one split to the maker.
+// addBatch passes the rows of one split in the current batch to the makers. number is the split's index in the
+// manifest. observe must have seen the batch.
 func (s *statistics) addBatch(number int, part *splitPart) error {
 	r := &s.rows
 	r.Split, r.First, r.Label, r.Group = number, part.next, part.targets.Label, part.targets.Group
@@ -151,6 +155,7 @@ func (s *statistics) addBatch(number int, part *splitPart) error {
 		r.Parts[i] = dataset.PickInto(hashes, part.places, r.Parts[i])
 	}
 
+	// The second set has all rows in one split, one after the other.
 	err := s.maker.Add(*r)
 	if s.final != nil && err == nil {
 		r.Split, r.First = 0, s.rowsBefore(number)+r.First
@@ -165,14 +170,16 @@ func (s *statistics) addBatch(number int, part *splitPart) error {
 	return err
 }
 
-// finish makes the statistics and writes everything that depends on them: their columns, the row-major bins, and the
-// levels.
+// finish makes the statistics and writes everything that depends on them: their columns, all features row by row, and
+// the tables of levels. It completes the manifest's features and tables.
 func (s *statistics) finish(ctx context.Context, writer *dataset.Writer, options Options) error {
 	if err := s.maker.Run(ctx, options.progress(PhaseEncode), func(split, first int, columns [][]uint8) error {
 		return s.assemble(writer, split, first, columns)
 	}); err != nil {
 		return err
 	}
+
+	// The bins of the new features.
 	for i, made := range s.maker.Features() {
 		f := &s.m.Features[s.first+i]
 		f.Bounds, f.Bins = made.Bounds, len(made.Bounds)+1
@@ -184,6 +191,7 @@ func (s *statistics) finish(ctx context.Context, writer *dataset.Writer, options
 		}
 	}
 
+	// The tables, and how many levels the report says that a column has.
 	levels, first, count := s.maker.Tables()
 	for i := range s.m.Tables {
 		t := &s.m.Tables[i]
@@ -207,12 +215,14 @@ func (s *statistics) finish(ctx context.Context, writer *dataset.Writer, options
 	return s.finishFinal(ctx, writer, options)
 }
 
-// finishFinal makes the statistics over all rows, as if all were of train, with the bins of train's features. It writes
-// those of held-out rows, and the levels.
+// finishFinal makes the second set of statistics, from all rows as if all were train, with the bins of the first set.
+// It writes those of the rows that are not train, and the levels. It does nothing if the spec does not ask for the set.
 func (s *statistics) finishFinal(ctx context.Context, writer *dataset.Writer, options Options) error {
 	if s.final == nil {
 		return nil
 	}
+
+	// The second set has the bins of the first, since one model reads both.
 	for _, made := range s.maker.Features() {
 		key := &s.finalKeys[made.Key]
 		if key.Bounds = maps.Clone(key.Bounds); key.Bounds == nil {
@@ -253,7 +263,7 @@ func (s *statistics) finishFinal(ctx context.Context, writer *dataset.Writer, op
 	return writer.WriteLevels(dataset.FinalLevelsFile, levels)
 }
 
-// rowsBefore is the number of rows, without copies, in the splits before one.
+// rowsBefore returns the number of rows, without copies, in the manifest's splits before the given one.
 func (s *statistics) rowsBefore(split int) int {
 	n := 0
 	for _, info := range s.m.Splits[:split] {
@@ -262,7 +272,7 @@ func (s *statistics) rowsBefore(split int) int {
 	return n
 }
 
-// missingLevels is how many levels of a column's table, 0 or 1, stand for missing values.
+// missingLevels returns 1 if a table of a single column has a level for missing values, otherwise 0.
 func missingLevels(t *dataset.LevelTable, levels *dataset.Levels) int {
 	if len(t.Of) == 1 {
 		if _, ok := levels.Find(t, encode.Join(encode.Level(), encode.Missing())); ok {
@@ -272,11 +282,16 @@ func missingLevels(t *dataset.LevelTable, levels *dataset.Levels) int {
 	return 0
 }
 
-// assemble completes some rows: it writes their statistics into columns, and all their features as rows. For the second
-// and later copies of train it also writes the other columns.
+// assemble completes some rows of a split, from row number first on. columns has the bins of their statistics,
+// [statistics x rows]. It writes these into the features' columns and all features row by row. The other features are
+// read back from their columns, which the second pass wrote for the first copy of each row. For further copies of
+// train, assemble writes them, too.
 func (s *statistics) assemble(writer *dataset.Writer, split, first int, columns [][]uint8) error {
 	info := s.m.Splits[split]
 	rows, distinctRows := len(columns[0]), s.m.TableRows(info.Name)
+
+	// The bins of all features: some are given, the others are read. A range of rows may go over the end of a copy;
+	// then it continues at the first row.
 	all := dataset.Resize(s.all, len(s.m.Features))
 	s.all = all
 	errs := make([]error, len(all))
@@ -303,6 +318,7 @@ func (s *statistics) assemble(writer *dataset.Writer, split, first int, columns 
 		}
 	}
 
+	// The same row by row.
 	s.rowBins = dataset.Resize(s.rowBins, rows*len(all))
 	dataset.Parallel(s.survey.threads, (rows+tileRows-1)/tileRows, func(tile int) {
 		from := tile * tileRows

@@ -12,8 +12,8 @@ import (
 	"coppice/internal/dataset/table"
 )
 
-// survey is the first pass over a table: the contents of columns, the number of rows of each split, and a sample of
-// train.
+// survey is the first pass over a table. It learns what each column holds, how many rows each split gets and what the
+// labels are, and draws a sample of train. newSurvey, readTable, describe is the order of calls.
 type survey struct {
 	spec      *dataset.Spec
 	roles     *roles
@@ -23,13 +23,13 @@ type survey struct {
 	columns   []*columnSurvey
 	sampler   sampler
 	label     store        // of the sampled rows
-	times     store        // of the sampled rows, if the split is by time
-	when      store        // of the sampled rows, if another time orders statistics
-	order     *clock       // of all rows, if another time than the split's orders statistics
+	times     store        // of the sampled rows: the column that splits them, if splits are not known yet
+	when      store        // of the sampled rows: the time that orders statistics, if it is not the split's
+	order     *clock       // of all rows: the same time
 	orderType dataset.Type // of the column that orders statistics; empty before the first rows
-	numbers   []int64
-	groups    []uint64 // of the sampled rows, the hash that keeps rows together; nil if there is none
-	chosen    []chosen // of the current batch
+	numbers   []int64      // of the sampled rows: their numbers in the table
+	groups    []uint64     // of the sampled rows: the hash of what keeps rows together; nil if nothing does
+	chosen    []chosen     // of the current batch
 	markers   *cell.Markers
 	ripe      *ripener // nil if every label is final
 	source    *cleanRows
@@ -40,11 +40,11 @@ type survey struct {
 	counts  [4]int64 // by split
 }
 
-// oversample is the factor by which more rows are sampled if it is not yet known which of them are train.
+// oversample is the factor by which more rows are sampled if it is not yet known which of them are train. A smaller
+// share of train than a quarter gets a smaller sample.
 const oversample = 4
 
-// newSurvey prepares the first pass: what is observed of each column, the split, and samples whose rows are fewer the
-// more columns there are.
+// newSurvey prepares the first pass over table t. The sample has fewer rows if there are many columns (see rowsOf).
 func newSurvey(spec *dataset.Spec, t *table.Table, roles *roles, markers *cell.Markers, threads int) *survey {
 	s := &survey{spec: spec, roles: roles, threads: threads, markers: markers,
 		labels: newLabeler(spec, cell.NewMarkers(spec.LabelMissing())), ripe: newRipener(spec, roles, markers)}
@@ -54,12 +54,14 @@ func newSurvey(spec *dataset.Spec, t *table.Table, roles *roles, markers *cell.M
 		s.columns = append(s.columns, newColumnSurvey(f, s.tokensOf(f.from)))
 	}
 
+	// Statistics may be ordered by another time than the split's, which then has to be counted, too.
 	splitsByIt := s.splitter.by == dataset.SplitByTime && roles.order == roles.split
 	if roles.order >= 0 && !splitsByIt && spec.OrderBy() == dataset.OrderTime {
 		s.order = &clock{column: spec.TimeColumn(), markers: markers, asTime: newAxis(minTimeBuckets),
 			asNumber: newAxis(minTimeBuckets)}
 	}
 
+	// How many rows to sample.
 	s.binRows = rowsOf(spec.BinRows, dataset.DefaultBinRows, len(s.columns), binCells)
 	size := s.binRows
 	if s.splitter.late() {
@@ -82,7 +84,8 @@ const (
 	sampleCells = 500 * dataset.DefaultSample
 )
 
-// rowsOf is how many rows are sampled where the spec says rows: with a number of its own, that many.
+// rowsOf returns how many rows are sampled. rows is what the spec says: any number but the default is taken as it is.
+// The default number is lowered so that a sample of so many columns has at most cells values.
 func rowsOf(rows, byDefault, columns, cells int) int {
 	if rows != byDefault {
 		return rows
@@ -90,7 +93,8 @@ func rowsOf(rows, byDefault, columns, cells int) int {
 	return min(rows, cells/max(columns, 1))
 }
 
-// tokensOf returns the markers that apply to a feature's values; from is nil for a column of the table.
+// tokensOf returns the markers of missing values that apply to a feature. from is nil for a column of the table;
+// numbers derived from others have only some of them.
 func (s *survey) tokensOf(from *dataset.Derived) *cell.Markers {
 	if from == nil || from.What == dataset.DeriveLevels {
 		return s.markers
@@ -98,8 +102,8 @@ func (s *survey) tokensOf(from *dataset.Derived) *cell.Markers {
 	return s.markers.OfDerived()
 }
 
-// readTable reads the whole table once and settles labels and splits. A table without rows to learn from is an input
-// error.
+// readTable reads the whole table once, and afterwards settles what the labels are and how rows are split. A table
+// without rows to learn from is an input error. progress may be nil.
 func (s *survey) readTable(ctx context.Context, progress func(done, total int64)) error {
 	if err := s.ripe.resolve(ctx, s.source.table, progress); err != nil {
 		return err
@@ -125,9 +129,10 @@ func (s *survey) readTable(ctx context.Context, progress func(done, total int64)
 	return s.splitter.resolve(&s.counts)
 }
 
-// observeBatch counts a batch's rows by time, weight and split and samples some, which columns are judged by. An error
-// names the row.
+// observeBatch adds a batch to the survey. It checks times, weights and values, of which an error names the row, finds
+// each row's split, and takes the sample.
 func (s *survey) observeBatch(batch *table.Batch) error {
+	// The time that orders statistics.
 	if s.roles.order >= 0 && s.orderType == "" {
 		s.orderType = batch.Columns[s.roles.order].Type
 	}
@@ -137,12 +142,13 @@ func (s *survey) observeBatch(batch *table.Batch) error {
 		}
 	}
 
+	// Weights and values are needed in the second pass, but it is better to fail now.
 	s.rows += int64(batch.Rows)
-
 	if _, _, err := s.weights(batch); err != nil {
 		return err
 	}
 
+	// The split of each row, if it is known yet.
 	var split *dataset.Values
 	if s.roles.split >= 0 {
 		split = &batch.Columns[s.roles.split]
@@ -155,8 +161,9 @@ func (s *survey) observeBatch(batch *table.Batch) error {
 	return nil
 }
 
-// takeSample adds rows of a batch to the sample of train, and shows all of them to the columns. splits is nil if not
-// known yet: then any row may be train, and its value of the split's column is kept.
+// takeSample chooses rows of a batch for the sample of train, counts the rows of each split, and shows the whole batch
+// to every column. splits has the split of each row. It is nil if they are not known yet: then any row may be train,
+// and the sample also keeps the value by which rows are split, from the column split.
 func (s *survey) takeSample(batch *table.Batch, splits []uint8, split *dataset.Values) {
 	sample := s.chosen[:0]
 	for i := range batch.Rows {
@@ -174,6 +181,7 @@ func (s *survey) takeSample(batch *table.Batch, splits []uint8, split *dataset.V
 		}
 	}
 
+	// Copy what the survey itself needs of the chosen rows.
 	s.chosen = sample
 	s.observeGroups(batch, sample)
 	s.label.copyChosen(&batch.Columns[s.roles.label], sample)
@@ -184,15 +192,16 @@ func (s *survey) takeSample(batch *table.Batch, splits []uint8, split *dataset.V
 		s.when.copyChosen(&batch.Columns[s.roles.order], sample)
 	}
 
+	// Every column sees all rows, and keeps its values of the chosen ones.
 	dataset.Parallel(s.threads, len(s.columns), func(i int) {
 		s.columns[i].observe(batch, &batch.Columns[s.columns[i].feature.place], sample)
 	})
 }
 
-// observeGroups stores what keeps the chosen rows together: the key of a split by hash, or else the group, which goes
-// first where it orders statistics.
+// observeGroups stores, for each chosen row, the hash of what keeps it together with others: the key of a split by
+// hash, or else the group. If statistics are ordered by group, the group is taken in any case.
 func (s *survey) observeGroups(batch *table.Batch, sample []chosen) {
-	place, keys := s.roles.group, s.splitter.groups // copies, so that missing keys are counted once
+	place, keys := s.roles.group, s.splitter.groups // a copy: the splitter itself counts each missing key once
 	if s.splitter.by == dataset.SplitByHash && s.roles.split >= 0 && s.spec.OrderBy() != dataset.OrderGroup {
 		place, keys = s.roles.split, s.splitter.keys
 	}
@@ -206,19 +215,18 @@ func (s *survey) observeGroups(batch *table.Batch, sample []chosen) {
 	}
 }
 
-// trainSample is the sampled rows of train: their slots, labels, and folds for detecting leaks.
+// trainSample is the sampled rows of train, in the order of their hashes. All slices are parallel.
 type trainSample struct {
-	places []int32
-	labels []float32
-	folds  []uint8
-	times  []float64 // that order statistics, if they are ordered by time
-	groups []uint64  // by row, the hash that keeps rows together; nil if there is none
-	binary bool      // labels are 0 and 1
-	// number of classes; 0 if labels are something else
-	classes int
+	places  []int32 // slots of the rows in the columns' stores
+	labels  []float32
+	folds   []uint8   // for detecting leaks
+	times   []float64 // that order statistics; nil unless they are ordered by time
+	groups  []uint64  // the hash of what keeps rows together; nil if nothing does
+	binary  bool      // labels are 0 and 1
+	classes int       // number of classes; 0 if labels are something else
 }
 
-// days is how many days the sampled rows span.
+// days returns how many days the sampled rows span, by the times that order statistics; 0 without those.
 func (t *trainSample) days() float64 {
 	if len(t.times) == 0 {
 		return 0
@@ -226,7 +234,8 @@ func (t *trainSample) days() float64 {
 	return (slices.Max(t.times) - slices.Min(t.times)) / cell.SecondsPerDay
 }
 
-// selectTrain determines which of the sampled rows are train, and frees the others.
+// selectTrain determines which of the sampled rows are train, at most s.binRows of them. It is called once, after
+// readTable, as it gives away the sample's labels and times.
 func (s *survey) selectTrain() (*trainSample, error) {
 	n := s.sampler.used()
 	label := s.label.finish(n)
@@ -234,6 +243,8 @@ func (s *survey) selectTrain() (*trainSample, error) {
 	out := &trainSample{binary: s.labels.info.Kind == dataset.Binary,
 		classes: len(s.labels.info.Classes)}
 	b := &table.Batch{Numbers: s.numbers}
+
+	// Lowest hashes first: a random choice, if there are too many rows.
 	for _, slot := range s.sampler.sorted() {
 		i := slot.place
 		if s.splitter.late() {
@@ -259,6 +270,7 @@ func (s *survey) selectTrain() (*trainSample, error) {
 		return out, nil
 	}
 
+	// The times that order statistics, as orderTimes reads them from a batch.
 	by := &times
 	if s.order != nil {
 		when := s.when.finish(n)
@@ -272,7 +284,8 @@ func (s *survey) selectTrain() (*trainSample, error) {
 	return out, err
 }
 
-// weights returns a batch's weights, nil if the spec has none, and its columns of values.
+// weights returns a batch's weights, nil if the spec has none, and the batch's columns of values (spec.Values). A
+// weight below 0, and a missing weight or value, is an error that names the row.
 func (s *survey) weights(batch *table.Batch) (weights []float32, values [][]float32, err error) {
 	if s.roles.weight >= 0 {
 		weights, err = s.columnOfNumbers(batch, s.roles.weight, "weight", "a number from 0 up", 0)
@@ -289,7 +302,8 @@ func (s *survey) weights(batch *table.Batch) (weights []float32, values [][]floa
 	return weights, values, err
 }
 
-// columnOfNumbers returns a column's numbers in a batch, none of which may be missing or below least.
+// columnOfNumbers returns a column's numbers in a batch. A number that is missing, below least or beyond a float32 is
+// an error; what says what the number is, and must what it has to be.
 func (s *survey) columnOfNumbers(batch *table.Batch, place int, what, must string, least float64) ([]float32, error) {
 	v := &batch.Columns[place]
 	out := make([]float32, batch.Rows)

@@ -22,11 +22,11 @@ type columnSurvey struct {
 	part   *cell.PartReader
 	hashes []uint64
 	levels *encode.DistinctCount // of a column that may be categorical; nil if the count is not needed
-	rows   int64
-	told   int64 // rows whose levels were counted
+	rows   int64                 // rows observed
+	told   int64                 // rows whose levels were counted: fewer if the first ones did not show categories
 
-	missing int64
-	present int64
+	missing int64 // missing values
+	present int64 // all other values
 	nans    int64 // texts that spell NaN or a marker's number in another way: missing if the column holds numbers
 	spelt   int64 // texts that spell a marker's number in another way, as an id: missing if the column holds categories
 	numbers extent
@@ -53,11 +53,13 @@ func (e *extent) add(value float64) {
 	e.min, e.max = min(e.min, value), max(e.max, value)
 }
 
-func newColumnSurvey(f feature, t *cell.Markers) *columnSurvey {
-	return &columnSurvey{feature: f, markers: t, numbers: newExtent(), times: newExtent(), levels: encode.NewDistinct()}
+// newColumnSurvey returns an empty survey of a column. Values among markers are missing.
+func newColumnSurvey(from feature, markers *cell.Markers) *columnSurvey {
+	return &columnSurvey{feature: from, markers: markers, numbers: newExtent(), times: newExtent(),
+		levels: encode.NewDistinct()}
 }
 
-// observe processes a batch's values and stores those that were chosen for the sample.
+// observe counts the values of a batch's column, and copies those of the rows in sample.
 func (s *columnSurvey) observe(batch *table.Batch, values *dataset.Values, sample []chosen) {
 	switch values.Type {
 	case dataset.Text:
@@ -71,14 +73,16 @@ func (s *columnSurvey) observe(batch *table.Batch, values *dataset.Values, sampl
 	s.rows += int64(values.Len())
 	if s.categorical() {
 		s.countLevels(values)
+		// A text longer than a category may be is never a category. The sample keeps a short stand-in for it, which
+		// suffices to tell it from others.
 		s.sample.longest = dataset.MaxCategory // longer ones are not categories; stand-ins suffice to tell them apart
 	}
 
 	s.sample.copyChosen(values, sample)
 }
 
-// countLevels counts the levels of a batch, by hash and up to a bound; not at all of a column that cannot get
-// statistics.
+// countLevels counts the distinct values of a batch's column, by their hashes; s.levels samples them if there are many.
+// It does nothing for a column that cannot get statistics.
 func (s *columnSurvey) countLevels(values *dataset.Values) {
 	if s.levels == nil {
 		return
@@ -98,7 +102,8 @@ func (s *columnSurvey) countLevels(values *dataset.Values) {
 	}
 }
 
-// exactLevels is the exact number of levels, including missing values; 0 if unknown.
+// exactLevels returns the exact number of distinct values, a missing one included. It returns 0 if the number is only
+// an estimate, or if the first rows were not counted.
 func (s *columnSurvey) exactLevels() int {
 	if s.levels == nil || s.told != s.rows || !s.levels.All() {
 		return 0
@@ -140,8 +145,8 @@ func (s *columnSurvey) observeFloats(values *dataset.Values) {
 	s.present += int64(len(values.Float)) - absent
 }
 
-// observeInts is observeFloats of whole numbers and times. Whole numbers beyond 2^53 are noted: as float64, some would
-// be equal.
+// observeInts does the same as observeFloats for whole numbers and times. It notes whole numbers beyond 2^53: as
+// float64, different ones can be equal, so such a column is read as categories.
 func (s *columnSurvey) observeInts(values *dataset.Values) {
 	check := values.Null != nil || len(s.markers.Numbers) > 0
 	for i, n := range values.Int {
@@ -163,9 +168,12 @@ func (s *columnSurvey) observeInts(values *dataset.Values) {
 	}
 }
 
-// observeTexts counts missing and present texts, and looks at what they look like until the column's kind is decided.
+// observeTexts counts missing and present texts. Until the column's kind is decided it also parses each text, to see
+// whether it is a number or a time. Afterwards it parses only as long as the odd texts are few enough for a warning
+// (see watches).
 func (s *columnSurvey) observeTexts(batch *table.Batch, values *dataset.Values) {
-	// Texts that a table declares as such may be times, but no numbers: a program has written ids as texts.
+	// Which texts are parsed: all if the spec says that they are numbers, else those of a file without types, such as
+	// CSV. Texts that the table declares as texts may be times, but are no numbers: some program wrote ids as texts.
 	c := &s.feature.column
 	parse := s.feature.forced == dataset.Numeric || s.feature.forced == "" && (c.Untyped || !s.feature.texts &&
 		!c.Dictionary)
@@ -192,7 +200,8 @@ func (s *columnSurvey) observeTexts(batch *table.Batch, values *dataset.Values) 
 	}
 }
 
-// declare notes whether a text that the table declares as such is a number.
+// declare notes whether a text is a number, in a column that the table declares as texts. s.declared counts the
+// numbers, and becomes -1, for good, at the first other text.
 func (s *columnSurvey) declare(text string) {
 	x, f := cell.ParseNumber(text)
 	if s.declared++; f != cell.FormNumber {
@@ -201,9 +210,11 @@ func (s *columnSurvey) declare(text string) {
 	s.fractions = s.fractions || x != math.Trunc(x)
 }
 
-// observeText observes a present text of a column that may yet hold numbers or times, by what it looks like. The column
-// is decided once one is neither, or both occur.
+// observeText parses a present text, value i of a batch, of a column that may yet hold numbers or times. It counts the
+// text's form, and widens the range of numbers or times. It sets s.decided once some text is neither a number nor a
+// time, or once both occur, as the column then holds categories.
 func (s *columnSurvey) observeText(batch *table.Batch, i int, text string) {
+	// Parse the text as a number. If the spec forces numbers, text that is none is an error, kept for conclude.
 	x, f := 0.0, cell.FormText
 	if s.feature.column.Untyped || s.feature.forced != "" {
 		x, f = cell.ParseNumber(text)
@@ -222,6 +233,7 @@ func (s *columnSurvey) observeText(batch *table.Batch, i int, text string) {
 		f = cell.FormNumber
 	}
 
+	// Take note of its value: a time, a number that stands for a missing value, or a number.
 	if f == cell.FormText {
 		if sec, nsec, ok := cell.ParseTime(text); ok {
 			f = cell.FormTime
@@ -237,6 +249,7 @@ func (s *columnSurvey) observeText(batch *table.Batch, i int, text string) {
 		s.numbers.add(x)
 	}
 
+	// Count its form. Digits with an exponent may be an id such as 623049e6; byForms decides that at the end.
 	s.present++
 	if f == cell.FormDigits && strings.ContainsAny(text, "eE") {
 		s.exponents, f = s.exponents+1, cell.FormNumber
@@ -247,7 +260,7 @@ func (s *columnSurvey) observeText(batch *table.Batch, i int, text string) {
 		s.saw[cell.FormNumber] > 0
 }
 
-// formOf is the form of a text of a column that is known to hold categories.
+// formOf returns the form of a text in a column that is known to hold categories.
 func (s *columnSurvey) formOf(text string) cell.Form {
 	f := cell.FormText
 	if s.feature.column.Untyped {
@@ -259,7 +272,7 @@ func (s *columnSurvey) formOf(text string) cell.Form {
 	return f
 }
 
-// countForm counts the forms of the texts, and those that are odd.
+// countForm counts a text by its form, and keeps the text if it is odd: of another form than most.
 func (s *columnSurvey) countForm(text string, form cell.Form) {
 	s.saw[form]++
 	usual, _ := s.usualForm()
@@ -271,32 +284,37 @@ func (s *columnSurvey) countForm(text string, form cell.Form) {
 	}
 }
 
-// usualForm is the form that most texts have, numbers or times, and how many have another one.
+// usualForm returns the form that most texts have, which is numbers unless there are more times, and how many texts
+// have another one.
 func (s *columnSurvey) usualForm() (f cell.Form, odd int64) {
 	for _, n := range s.saw {
 		odd += n
 	}
-	if f = cell.FormNumber; s.saw[cell.FormTime] > s.saw[f] {
+	f = cell.FormNumber
+	if s.saw[cell.FormTime] > s.saw[f] {
 		f = cell.FormTime
 	}
 	return f, odd - s.saw[f]
 }
 
 const (
-	maxOdd   = 3    // odd texts that are listed
-	oddShare = 0.05 // up to which odd texts among numbers are likely a mistake
-	oddRows  = 20
+	maxOdd   = 3    // most odd texts that a warning lists
+	oddShare = 0.05 // most odd texts, as a share of all, for them to be likely mistakes among numbers
+	oddRows  = 20   // least texts for that share to mean something
 
-	mostDeclared = 10_000 // texts of a column of declared ones that are tried as numbers
+	// In a column that the table declares as texts, this many texts are tried as numbers: trying all would cost time.
+	mostDeclared = 10_000
 )
 
-// watches reports whether it may still turn out that all but a few texts are numbers, or times.
+// watches reports whether the forms of further texts have to be counted: whether it may still turn out that all but a
+// few texts are numbers, or times. That is so as long as few texts are odd, or all odd ones are the same text.
 func (s *columnSurvey) watches() bool {
 	f, odd := s.usualForm()
 	return float64(odd) <= oddShare*float64(odd+s.saw[f])+oddRows || len(s.odd) == 1 && odd <= s.saw[f]
 }
 
-// warnOfOdd says that all but a few texts of a column of categories are numbers, or times, and what the others are.
+// warnOfOdd warns of texts that are likely mistakes: numbers beyond the largest, infinite ones, numbers that the table
+// declares as texts, and a few odd texts among numbers or times, which make the column one of categories.
 func (s *columnSurvey) warnOfOdd(warn func(code, format string, args ...any)) {
 	if s.tooLarge != "" {
 		warn(WarnOdd, "%.40q is beyond the largest number, 1.8e308: such values are missing", s.tooLarge)
@@ -310,13 +328,16 @@ func (s *columnSurvey) warnOfOdd(warn func(code, format string, args ...any)) {
 			"--format %s=number reads them as numbers", s.declared, c.Name)
 		return
 	}
+
+	// Odd texts are likely mistakes if they are few, or all the same, such as a marker of missing values.
 	f, odd := s.usualForm()
 	all := odd + s.saw[f]
-	// Of many numbers a single other text is none, however often it comes.
+	// If there are many different numbers, a single text among them is a marker, however often it occurs.
 	single := len(s.odd) == 1 && odd <= s.saw[f] && (s.exactLevels() == 0 || s.exactLevels() > oddRows)
 	if s.feature.forced != "" || odd == 0 || all < oddRows || float64(odd) > oddShare*float64(all) && !single {
 		return
 	}
+
 	var texts []string
 	for _, text := range slices.Sorted(maps.Keys(s.odd)) {
 		texts = append(texts, fmt.Sprintf("%.40q", text))
@@ -330,7 +351,8 @@ func (s *columnSurvey) warnOfOdd(warn func(code, format string, args ...any)) {
 		what, strings.Join(texts, ", "))
 }
 
-// kind returns the column's kind: from its contents, unless the spec asks for categories.
+// kind returns the column's kind and why it has it: from its contents, unless the spec asks for categories. It is valid
+// after the first pass.
 func (s *columnSurvey) kind() (dataset.Kind, dataset.Why, error) {
 	kind, why, err := s.conclude()
 	if err == nil && s.feature.texts && kind != dataset.Categorical {
@@ -339,8 +361,9 @@ func (s *columnSurvey) kind() (dataset.Kind, dataset.Why, error) {
 	return kind, why, err
 }
 
-// conclude derives the column's kind from its contents, and says why it is that. What the spec forces comes first, then
-// the table's own type, and texts are decided by their forms.
+// conclude derives the column's kind from its contents, and says why it has it. What the spec forces comes first, then
+// the table's own type. Texts are decided by their forms. The error is that of the first text that is not a number, if
+// the spec forces numbers.
 func (s *columnSurvey) conclude() (dataset.Kind, dataset.Why, error) {
 	c := s.feature.column
 	switch {
@@ -371,7 +394,8 @@ func (s *columnSurvey) conclude() (dataset.Kind, dataset.Why, error) {
 	return kind, why, nil
 }
 
-// byForms derives the kind of texts from their forms.
+// byForms derives the kind of a column of texts from their forms: numbers, or times, if all texts are. Digits that no
+// number is written as, such as 007, make all of them ids.
 func (s *columnSurvey) byForms() (dataset.Kind, dataset.Why) {
 	numbers := s.saw[cell.FormNumber] + s.saw[cell.FormDigits] + s.saw[cell.FormBig]
 	switch {
@@ -387,7 +411,7 @@ func (s *columnSurvey) byForms() (dataset.Kind, dataset.Why) {
 	return dataset.Numeric, dataset.WhyNumbers
 }
 
-// built is a feature, and further facts from its sample.
+// built is a feature made from the sampled rows, with further facts about the sample.
 type built struct {
 	dataset.Feature
 	different int              // distinct values in the sample
@@ -395,10 +419,10 @@ type built struct {
 	whole     bool             // all sampled numbers are whole
 	numbers   []float64        // the sampled numbers, unless categorical
 	code      *code            // among the numbers; nil if there is none
-	second    *dataset.Feature // of a categorical column that gets two bytes: the next categories
+	second    *dataset.Feature // with the categories that have no bin in the first; nil unless the spec asks for levels
 }
 
-// builder is memory reused for building one feature after another.
+// builder holds memory that is reused for one feature after another. One goroutine uses it at a time.
 type builder struct {
 	floats, numbers []float64
 	ints            []int64
@@ -407,7 +431,8 @@ type builder struct {
 	folds           folded
 }
 
-// gather returns the numbers at the given places, valid until the next call.
+// gather returns the numbers of values at the given places. They lie in b's memory and are valid until the next call.
+// Texts are not copied: those of a column are in repackTexts.
 func (b *builder) gather(values *dataset.Values, places []int32) *dataset.Values {
 	out := &dataset.Values{Type: values.Type, Unit: values.Unit}
 	if values.Float != nil {
@@ -426,13 +451,15 @@ func (b *builder) gather(values *dataset.Values, places []int32) *dataset.Values
 	return out
 }
 
-// buildFeature makes the feature: kind, bins from the sampled rows, and the rest of the manifest's entry.
+// buildFeature makes the feature of a column after the first pass: its kind, its bins from the values of the sampled
+// rows, and the rest of the manifest's entry. An error says that the column does not hold what the spec says.
 func (s *columnSurvey) buildFeature(spec *dataset.Spec, sample *dataset.Values, scratch *builder) (*built, error) {
 	kind, why, err := s.kind()
 	if err != nil {
 		return nil, err
 	}
 
+	// Some texts are missing values only in a column of this kind.
 	switch kind {
 	case dataset.Numeric:
 		s.missing += s.nans
@@ -441,17 +468,18 @@ func (s *columnSurvey) buildFeature(spec *dataset.Spec, sample *dataset.Values, 
 	}
 
 	f := &built{Feature: dataset.Feature{Name: s.feature.column.Name, Kind: kind, Why: why, MissingBin: -1,
-		OtherBin: -1,
-		Missing:  s.missing, From: s.feature.from}}
+		OtherBin: -1, Missing: s.missing, From: s.feature.from}}
 	if f.From != nil {
 		f.Why = dataset.WhyDerived
 	}
 
+	// room is the most bins for values: a bin for missing ones comes last, if there are any.
 	room := spec.MaxBin
 	if s.missing > 0 {
 		room--
 	}
 
+	// Categories get a bin each, the most frequent first, and all others share the bin after those.
 	if kind == dataset.Categorical {
 		counts := cell.CountTexts(sample, s.markers)
 		f.different = len(counts)
@@ -474,7 +502,8 @@ func (s *columnSurvey) buildFeature(spec *dataset.Spec, sample *dataset.Values, 
 	return f, nil
 }
 
-// nextLevels returns a second feature for the categories that do not fit the first; nil if all do.
+// nextLevels returns a second feature for the categories that have no bin in the first one, nil if all have. It removes
+// the first's categories from counts, which holds rows by category. room is the most categories.
 func (s *columnSurvey) nextLevels(first *built, counts map[string]int64, room int) *dataset.Feature {
 	for _, category := range first.Categories {
 		delete(counts, category)
@@ -482,10 +511,8 @@ func (s *columnSurvey) nextLevels(first *built, counts map[string]int64, room in
 
 	part := dataset.Part{Column: first.Name, Kind: dataset.Categorical}
 	f := &dataset.Feature{Name: first.Name + ":" + string(dataset.DeriveLevels), Kind: dataset.Categorical,
-		Why:        dataset.WhyDerived,
-		MissingBin: -1,
-		From:       &dataset.Derived{What: dataset.DeriveLevels, Table: -1, Of: []dataset.Part{part}},
-		Missing:    s.missing}
+		Why: dataset.WhyDerived, MissingBin: -1, Missing: s.missing,
+		From: &dataset.Derived{What: dataset.DeriveLevels, Table: -1, Of: []dataset.Part{part}}}
 	f.Categories, f.Counts = cell.MostFrequent(counts, room)
 	f.OtherBin = len(f.Categories)
 	f.Bins = f.OtherBin + 1
@@ -500,8 +527,8 @@ func (s *columnSurvey) nextLevels(first *built, counts map[string]int64, room in
 	return f
 }
 
-// makeBins makes the bins of a numeric feature or one of times from the sample, at most room of them. Its range is that
-// of all rows.
+// makeBins sets the bins of a feature of numbers or times, at most room of them, from the values of the sampled rows.
+// The feature's range is that of all rows; only the median is the sample's.
 func (s *columnSurvey) makeBins(feature *built, sample *dataset.Values, room int, scratch *builder) error {
 	c := cell.NewNumbers(feature.Name, feature.Kind, s.markers)
 	numbers, buf, err := c.Numbers(sample, scratch.numbers)
@@ -510,18 +537,20 @@ func (s *columnSurvey) makeBins(feature *built, sample *dataset.Values, room int
 	}
 
 	feature.numbers, scratch.numbers = numbers, buf
-	all, present := scratch.counter.Count(numbers)
+	all, present := scratch.counter.Count(numbers) // distinct numbers, and how many of the numbers are not missing
 	feature.different, feature.present, feature.whole = len(all), present, true
 	for _, d := range all {
 		feature.whole = feature.whole && d.X == math.Trunc(d.X)
 	}
 
+	// The bins. A number may be a code of missing values, such as -999; findCode looks for it.
 	if feature.Kind == dataset.Numeric {
 		feature.code = findCode(all, present)
 	}
 	feature.Bounds = cell.FindBounds(all, room, feature.Kind == dataset.Numeric)
 	feature.Bins = len(feature.Bounds) + 1
 
+	// The range of all rows.
 	e := s.numbers
 	if feature.Kind == dataset.Temporal {
 		e = s.times

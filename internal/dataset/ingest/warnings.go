@@ -35,15 +35,16 @@ const (
 )
 
 const (
-	idShare   = 0.95 // distinct categories per row from which a column looks like an id
-	idRows    = 100  // least sampled rows to judge by
-	leakScore = 0.99 // AUC or R2 of a single feature
-	leakRows  = 100
-	fewRows   = 1000
+	idShare   = 0.95 // least distinct categories per row for a column to look like an id
+	idRows    = 100  // least sampled rows to judge that by
+	leakScore = 0.99 // least AUC or R2 of a single feature for it to look like a leak
+	leakRows  = 100  // least sampled rows to judge that by
+	fewRows   = 1000 // splits of fewer rows get a warning
 )
 
-// warnings reports what is worth knowing about one feature: nothing present, one value, an id, or one that gives the
-// label away. Leaks are looked for only with leakRows rows or more.
+// warnings returns what is worth knowing about one feature: that it has no values or one only, that it looks like an
+// id, or that it gives the label away. f is the feature made from the column, bins its bins by row of train. folds is
+// memory that is used again for each feature.
 func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, label dataset.LabelKind,
 	folds *folded) []dataset.Warning {
 	var out []dataset.Warning
@@ -51,8 +52,9 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 		out = append(out, dataset.Warning{Code: code, Column: f.Name, Text: fmt.Sprintf(format, args...)})
 	}
 
+	// A derived column that the spec did not ask for is simply left out if it is useless.
 	if s.feature.auto {
-		return nil // not requested: a useless one is simply left out
+		return nil
 	}
 	if s.present == 0 {
 		warn(WarnAllMissing, "every value is missing: the column is not used as a feature")
@@ -65,6 +67,7 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 		warn(WarnConstant, "every row has the same value; drop the column")
 	}
 
+	// A column that looks like an id is not looked at for other oddities of its numbers.
 	idLike := f.Kind == dataset.Categorical && float64(f.different) >= idShare*float64(f.present) ||
 		f.Kind == dataset.Numeric && f.whole && f.different == f.present
 	if f.present >= idRows && idLike {
@@ -81,6 +84,7 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 		return out
 	}
 
+	// Whether the column alone predicts the label almost perfectly.
 	switch label {
 	case dataset.Binary:
 		if auc := folds.fold(bins, train).auc(); auc >= leakScore {
@@ -104,22 +108,22 @@ func (s *columnSurvey) warnings(f *built, bins []uint8, train *trainSample, labe
 	return out
 }
 
-// leakFolds is the number of folds of the sample: each bin's label is learnt on all folds but one and applied to that
-// one, so that a column of many rare categories does not seem to predict what it merely memorises.
+// leakFolds is the number of folds of the sample. Each bin's label is learnt on all folds but one and applied to that
+// one. Otherwise a column of many rare categories would seem to predict what it merely memorises.
 const leakFolds = 5
 
 // leakFold returns the fold of a table row.
 func leakFold(row int64) uint8 { return encode.Fold(cell.HashRow(row), leakFolds) }
 
-// leakPrior is the weight, in rows, of the overall mean in each bin: just enough to decide for bins that other folds
-// lack.
+// leakPrior is the weight, in rows, of the overall mean in each bin's prediction. It is just enough to predict bins
+// that have no rows in the other folds.
 const leakPrior = 0.01
 
-// folded is the prediction of a single feature: rows in the same bin and fold get the same. Of thousands of features it
-// is used again.
+// folded predicts the label from a single feature: all rows in the same bin and fold get the same prediction. One
+// folded is used for thousands of features, one after the other; fold or predict begins each.
 type folded struct {
 	all    foldedGroups
-	groups []foldedGroup // with rows
+	groups []foldedGroup // those of all that have rows
 	mean   float64       // mean label of all rows
 }
 
@@ -149,8 +153,8 @@ func (groups *foldedGroups) groupLabels(bins []uint8, train *trainSample) {
 	}
 }
 
-// groupBinary is groupLabels for labels 0 and 1: rows are counted in the lower half of a word, positive ones in the
-// upper half.
+// groupBinary does the same as groupLabels for labels 0 and 1, faster. Each count is a word: its lower half counts
+// rows, its upper half positive rows.
 func (groups *foldedGroups) groupBinary(bins []uint8, train *trainSample) {
 	var counts [leakFolds * 256]uint64
 	labels, folds := train.labels[:len(bins)], train.folds[:len(bins)]
@@ -169,7 +173,7 @@ func (groups *foldedGroups) groupBinary(bins []uint8, train *trainSample) {
 	}
 }
 
-// fold predicts each row's label by the mean of its bin in the other folds.
+// fold predicts each row's label by the mean of its bin in the other folds. bins is by row of train. It returns f.
 func (f *folded) fold(bins []uint8, train *trainSample) *folded {
 	if train.binary {
 		f.all.groupBinary(bins, train)
@@ -179,8 +183,8 @@ func (f *folded) fold(bins []uint8, train *trainSample) *folded {
 	return f.predict()
 }
 
-// predict predicts each group by the mean label of the same bin in the other folds, and a little of the mean of all
-// rows there. Groups without rows are left out.
+// predict makes groups and mean from all. Each group is predicted by the mean label of the same bin in the other folds,
+// with a little of the mean of all rows there (leakPrior).
 func (f *folded) predict() *folded {
 	var perFold [leakFolds]foldedGroup
 	var perBin [256]foldedGroup
@@ -207,18 +211,21 @@ func (f *folded) predict() *folded {
 	return f
 }
 
-// auc is the area under the ROC curve of the predictions, with ties counting half; 0 if there is only one class.
+// auc returns the area under the ROC curve of the predictions, with ties counting half; 0 if there is only one class.
+// It sorts f.groups.
 func (f *folded) auc() float64 {
 	slices.SortFunc(f.groups, func(a, b foldedGroup) int { return cmp.Compare(a.predicted, b.predicted) })
 
 	area, negatives, positives := 0.0, 0.0, 0.0
 	for from := 0; from < len(f.groups); {
+		// Groups from and on with the same prediction are one point of the curve, with p positive and n negative rows.
 		to, p, n := from, 0.0, 0.0
 		for ; to < len(f.groups) && f.groups[to].predicted == f.groups[from].predicted; to++ {
 			p += f.groups[to].positive
 			n += f.groups[to].rows - f.groups[to].positive
 		}
 
+		// Each positive row counts the negative ones that are predicted lower, and half of those predicted the same.
 		area += p * (negatives + n/2)
 		negatives, positives, from = negatives+n, positives+p, to
 	}
@@ -229,7 +236,8 @@ func (f *folded) auc() float64 {
 	return area / (negatives * positives)
 }
 
-// classesExplained is r2 over the indicators of all classes.
+// classesExplained returns the share of variance that single-feature predictions explain, over the 0-1 indicators of
+// all classes together.
 func (f *folded) classesExplained(bins []uint8, train *trainSample) float64 {
 	rest, all := 0.0, 0.0
 	one := trainSample{labels: make([]float32, len(bins)), folds: train.folds}
@@ -250,7 +258,7 @@ func (f *folded) classesExplained(bins []uint8, train *trainSample) float64 {
 	return 1 - rest/all
 }
 
-// r2 is the share of the label's variance that the predictions explain.
+// r2 returns the share of the label's variance that the predictions explain, 0 if the label is constant.
 func (f *folded) r2() float64 {
 	rest, all := f.squares()
 	if all <= 0 {
@@ -259,7 +267,8 @@ func (f *folded) r2() float64 {
 	return 1 - rest/all
 }
 
-// squares are the sums of the squared errors of the predictions and of the mean.
+// squares returns two sums over all rows: rest, of the squared errors of the predictions, and all, of those of the mean
+// label.
 func (f *folded) squares() (rest, all float64) {
 	for _, g := range f.groups {
 		rest += g.squares - 2*g.predicted*g.sum + g.rows*g.predicted*g.predicted
@@ -268,10 +277,12 @@ func (f *folded) squares() (rest, all float64) {
 	return rest, all
 }
 
-// splitWarnings reports what is worth knowing about the splits; learnt are the classes that train has.
+// splitWarnings returns what is worth knowing about the splits: classes that train lacks, splits with few rows, and
+// shares of positive rows that differ from train's. learnt tells for each class whether train has it.
 func splitWarnings(manifest *dataset.Manifest, learnt []bool) []dataset.Warning {
 	var out []dataset.Warning
-	var absent []string // classes by which a model is judged, such as one that came in the last days
+	// Classes that only other splits have, such as one that first came in the last days.
+	var absent []string
 	for i, name := range manifest.Label.Classes {
 		if !learnt[i] {
 			absent = append(absent, name)
@@ -285,6 +296,7 @@ func splitWarnings(manifest *dataset.Manifest, learnt []bool) []dataset.Warning 
 	train := manifest.Splits[0]
 	trainRows := float64(manifest.TableRows(train.Name))
 
+	// All small splits are named in one warning, which stands where the first of them would have had its own.
 	few, at := "", 0
 	for _, s := range manifest.Splits {
 		rows := manifest.TableRows(s.Name)
@@ -298,6 +310,8 @@ func splitWarnings(manifest *dataset.Manifest, learnt []bool) []dataset.Warning 
 		if manifest.Label.Kind != dataset.Binary {
 			continue
 		}
+		// Warn if the share is half as much again or a third less, and the difference is beyond chance: 4 standard
+		// errors, so that many splits of many tables give no false alarm.
 		// Half as much again or a third less, and beyond chance (4 standard errors).
 		ratio := s.LabelMean / train.LabelMean
 		pooled := (s.LabelMean*float64(rows) + train.LabelMean*trainRows) / (float64(rows) + trainRows)
