@@ -62,7 +62,7 @@ func TestCountingEqualsGo(t *testing.T) {
 				}
 				k := newKernel(table, width, features, &frequent, gh, packing{hessianBits: shift})
 				same := func(name string, f, g func(*workspace) int64) {
-					a, b := newHistogramBuilder(&Data{Features: make([]Feature, width)}, poolOf(1)).spaces[0],
+					a, b := newHistogramBuilder(&Data{Features: make([]Feature, width)}, newPoolOfSize(1)).spaces[0],
 						workspace{words: make([]int64, stride*width), rowWords: make([]int64, kernelRows)}
 					x, y := f(&a), g(&b)
 					for at := byteBins; at < len(a.words); at += stride {
@@ -205,7 +205,7 @@ func FuzzPairsEqualGo(f *testing.F) {
 		label := of(func(int) float64 { return float64(rng.IntN(4)) })
 		gain := of(func(i int) float64 { return 1.7 * label[i] })
 		discount := of(func(i int) float64 { return 1 / float64(i+1) })
-		all := pairs{sigma: sigma, steep: -sigma, factor: sigma / 3, near: 0.01, far: 1}
+		all := pairs{sigma: sigma, negSigma: -sigma, factor: sigma / 3, near: 0.01, far: 1}
 		sums := func(add func(p *pairs, first int, score, label, gain, discount, g, h []float64)) []float64 {
 			p, g, h := all, of(func(i int) float64 { return float64(i) }), of(func(int) float64 { return 1 })
 			end := rows - 1
@@ -226,7 +226,7 @@ func FuzzPairsEqualGo(f *testing.F) {
 // would be divided by nothing. All rows of a first tree may have that score: max_delta_step 1, learning_rate 0.01.
 func TestNoPairsBehindTheEnd(t *testing.T) {
 	for n := 2; n < 20; n++ {
-		got := pairs{sigma: 1, steep: -1, factor: 1, near: 0.01, far: 1}
+		got := pairs{sigma: 1, negSigma: -1, factor: 1, near: 0.01, far: 1}
 		want := got
 		score, zeros := slices.Repeat([]float64{-0.02}, n), make([]float64, n)
 		score[0] = -0.01

@@ -72,8 +72,8 @@ func (*MismatchError) Kind() problem.Kind { return problem.Conflict }
 // newRun identifies a training by all that changes its trees: parameters, rows, labels, bins and held-out rows. A
 // checkpoint resumes only the run that is equal.
 func newRun(d *Data, p Params, opt Options) run {
-	r := run{Identity: opt.Identity, Params: p.parameterLines(d.Features), Features: len(d.Features), Rows: d.whole(),
-		Used: d.total(), Maximize: opt.Maximize, Target: d.fingerprint()}
+	r := run{Identity: opt.Identity, Params: p.parameterLines(d.Features), Features: len(d.Features),
+		Rows: d.tableRows(), Used: d.tableUsed(), Maximize: opt.Maximize, Target: d.fingerprint()}
 	if opt.Shift != 0 {
 		r.Params = append(r.Params, fmt.Sprintf("[shift: %v]", opt.Shift))
 	}
@@ -104,10 +104,10 @@ const sampledRows = 1024
 // it into Options.Identity. It is that of the whole table, however many workers share it.
 func (d *Data) fingerprint() string {
 	h := sha256.New()
-	rows, first := d.whole(), int(d.first())
+	rows, first := d.tableRows(), int(d.firstRow())
 	subset, weights := 0, 0
 	if d.Subset != nil {
-		subset = d.total()
+		subset = d.tableUsed()
 	}
 	if d.Weight != nil {
 		weights = rows
@@ -216,7 +216,7 @@ func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
 			return err
 		}
 	}
-	b.decide()
+	b.checkStop()
 	return nil
 }
 

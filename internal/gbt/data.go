@@ -39,30 +39,32 @@ func (f *Feature) valueBins() int {
 
 // Data is a binned table that the trainer reads and never writes. Both layouts hold the same bytes.
 type Data struct {
-	Rows     int      // table length n
-	RowMajor []byte   // n x F: row r, feature f at r*F+f
-	Columns  [][]byte // F columns of n
+	Rows     int      // number of rows
+	RowMajor []byte   // [rows x features] bin of row r and feature f at r*len(Features)+f
+	Columns  [][]byte // [features][rows]
 	Features []Feature
-	Label    []float32 // n; 0 or 1 for the binary objective
-	Weight   []float32 // n, not negative; nil means 1 everywhere
-	Group    []uint64  // n, the query of each row, for objectives that rank; nil otherwise
+	Label    []float32 // [rows]; 0 or 1 for the binary objective
+	Weight   []float32 // [rows], not negative; nil means 1 everywhere
+	Group    []uint64  // [rows] the query of each row, for objectives that rank; nil otherwise
 
-	// Copies is how often the table holds each row of the training data, each time with other encodings: 0 and 1 mean
-	// once. min_data_in_leaf, min_data_per_group and min_sum_hessian_in_leaf are multiplied by it, so that they apply
-	// to original rows. It is ignored for held-out rows.
+	// Copies is how often the table holds each row of the training data, with a different encoding of its categories in
+	// each copy. 0 and 1 mean once. min_data_in_leaf, min_data_per_group and min_sum_hessian_in_leaf are multiplied by
+	// it, so that they apply to original rows. It is ignored for held-out rows.
 	Copies int
 
-	// Subset, when not nil, are the only rows to use, ascending: a fold or a split as a mask over the same bytes.
+	// Subset, if not nil, lists the only rows to use, ascending. So a fold or a training split needs no copy of the
+	// table.
 	Subset []uint32
 
-	// Team, when not nil, are the workers that train one model together. These rows are then this worker's part of the
-	// whole table, and there may be none. Copies is the whole table's. It is ignored for held-out rows, which every
-	// worker has in full.
+	// Team, if not nil, joins the workers that train one model together. Rows are then this worker's part of the whole
+	// table, and there may be none; Copies is the whole table's. Team is ignored for held-out rows, which every worker
+	// has in full.
 	Team Team
 	link *link // the training's connection to Team; nil without one
 }
 
-// Shard returns rows lo <= r < hi as a table of their own, over the same bytes.
+// Shard returns the rows lo <= r < hi as a table of their own, in which they are numbered from 0. It shares the memory
+// of d except for Subset.
 func (d *Data) Shard(lo, hi int) *Data {
 	s := *d
 	s.Rows = hi - lo
@@ -86,38 +88,38 @@ func (d *Data) Shard(lo, hi int) *Data {
 		for i := range s.Subset {
 			s.Subset[i] -= uint32(lo)
 		}
-		if s.Subset == nil { // no rows, and not all
+		if s.Subset == nil { // an empty subset uses no row; nil would use all of them
 			s.Subset = []uint32{}
 		}
 	}
 	return &s
 }
 
-// first is the number of the first row in the whole table that these rows are a part of.
-func (d *Data) first() uint64 {
+// firstRow is the number that this worker's first row has in the whole table; 0 without a team.
+func (d *Data) firstRow() uint64 {
 	if d.link != nil {
 		return d.link.first
 	}
 	return 0
 }
 
-// whole is the length of that table.
-func (d *Data) whole() int {
+// tableRows is the number of rows of the whole table, over all workers.
+func (d *Data) tableRows() int {
 	if d.link != nil {
 		return d.link.rows
 	}
 	return d.Rows
 }
 
-// total is how many of its rows are in use.
-func (d *Data) total() int {
+// tableUsed is the number of rows in use in the whole table, over all workers.
+func (d *Data) tableUsed() int {
 	if d.link != nil {
 		return d.link.used
 	}
 	return d.Used()
 }
 
-// Used is the number of rows in use.
+// Used is the number of this worker's rows in use.
 func (d *Data) Used() int {
 	if d.Subset != nil {
 		return len(d.Subset)
@@ -128,11 +130,12 @@ func (d *Data) Used() int {
 // ErrData is wrapped by every error about a table that cannot be used.
 var ErrData = problem.New(problem.Input, "unusable data")
 
-// check makes sure that no loop can leave its slice and that boosting starts from finite numbers. The table's bytes are
-// not read: a byte beyond a feature's bins is caught where it could do harm (the kernels give every feature 256 bins).
+// check returns an error unless all slices have the lengths that the trainer's loops rely on. Labels and weights are
+// checked if labelled is true, which it is for training rows and not for held-out ones. The table's bytes are not read:
+// the kernels have room for 256 bins of every feature, and growRoot reports a byte beyond a feature's bins.
 func (d *Data) check(labelled bool) error {
 	n, f := d.Rows, len(d.Features)
-	part := labelled && d.Team != nil // of a table; it may be empty
+	part := labelled && d.Team != nil // one worker's part of a table, which may be empty
 	if n < 1 && !part || n < 0 || n > math.MaxUint32 {
 		return fmt.Errorf("%w: %d rows", ErrData, n)
 	}
@@ -152,7 +155,7 @@ func (d *Data) check(labelled bool) error {
 		}
 	}
 
-	// Kernels index by these rows without bounds checks, and both layouts are walked forwards.
+	// Kernels index by these rows without bounds checks, and rely on their order.
 	for i, r := range d.Subset {
 		if int(r) >= n || i > 0 && r <= d.Subset[i-1] {
 			return fmt.Errorf("%w: subset is not ascending rows below %d at position %d", ErrData, n, i)
@@ -172,8 +175,8 @@ func (d *Data) check(labelled bool) error {
 	return nil
 }
 
-// checkTarget checks that labels, weights and groups are of all rows, labels finite and weights finite and not
-// negative.
+// checkTarget returns an error unless every row has a finite label and, if they are used, a finite weight of 0 or more
+// and a group.
 func (d *Data) checkTarget() error {
 	if len(d.Label) != d.Rows || d.Weight != nil && len(d.Weight) != d.Rows {
 		return fmt.Errorf("%w: %d labels and %d weights for %d rows", ErrData, len(d.Label), len(d.Weight), d.Rows)
@@ -197,8 +200,8 @@ func (d *Data) checkTarget() error {
 	return nil
 }
 
-// check checks what the trainer relies on: the missing bin is the last one, and bounds are finite, ascending, and one
-// fewer than bins of values.
+// check returns an error unless the feature is as the trainer needs it: with 1 to 256 bins; if it is numerical, its
+// missing bin is the last one, and its bounds are finite, ascending, and one fewer than the bins of present values.
 func (f *Feature) check() error {
 	if f.Bins < 1 || f.Bins > byteBins {
 		return fmt.Errorf("%d bins", f.Bins)

@@ -26,7 +26,7 @@ func (l *logistic) fillRowsGo(gh []uint32, raw []float64, lo, hi int, k key) {
 		p := sigmoid(raw[r])
 		g := float64(float64((p-y)*w) * gInv)
 		h := float64(float64(float64(p*(1-p))*w) * hInv)
-		gh[r] = roundPair(g, h, k.at(uint64(r)))
+		gh[r] = roundPair(g, h, k.uniform(uint64(r)))
 	}
 }
 
@@ -74,7 +74,7 @@ func packGradients(obj objective, pack packing, gh []uint32, raw []float64, rows
 		switch {
 		case pack.hessianBits == bitsUnitHessian:
 			for i, r := range b.rows {
-				gh[r] = uint32(roundRandomly(within(float64(b.g[i]*gInv)), k.at(uint64(r))))
+				gh[r] = uint32(roundRandomly(within(float64(b.g[i]*gInv)), k.uniform(uint64(r))))
 			}
 		case rows.subset == nil:
 			first := int(b.rows[0])
@@ -91,7 +91,7 @@ func packGradients(obj objective, pack packing, gh []uint32, raw []float64, rows
 func roundBlockGo(gh []uint32, g, h []float64, pack packing, k key) {
 	gInv, hInv := 1/pack.g1, 1/pack.h1
 	for i := range gh {
-		gh[i] = roundPair(within(float64(g[i]*gInv)), within(float64(h[i]*hInv)), k.at(uint64(i)))
+		gh[i] = roundPair(within(float64(g[i]*gInv)), within(float64(h[i]*hInv)), k.uniform(uint64(i)))
 	}
 }
 

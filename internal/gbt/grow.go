@@ -15,35 +15,35 @@ type grower struct {
 	histograms     *histogramBuilder
 	coarseBin      [][]uint8 // by feature, the coarse bin of each bin; nil if max_bin is as fine as the data
 	usableFeatures []int     // the features that may split; only these count for feature_fraction
-	leftBins       []int     // by feature, how many bins may go left; of a numerical one, all
+	leftBins       []int     // by feature, how many of its first bins may go left; all bins of a numerical feature
 
-	order  []uint32 // the bag's rows, reordered by leaf, then the other rows in use
+	order  []uint32 // the bag's rows, then the other rows in use; while a tree grows, the bag's rows are moved by leaf
 	spare  []uint32 // as long as order
 	leaves []leaf
 
-	scratch      []splitScratch // per goroutine
-	nextLeaves   []*leaf        // result of nextByGain
+	scratch      []splitScratch // by goroutine
+	nextLeaves   []*leaf        // memory for the result of nextByGain
 	freeChildren []*children    // for reuse
 	minPrevGain  float64        // the least gain of a split in the previous tree
 
 	// State of the current tree.
-	number      int
+	number      int // by which random draws are keyed
 	tree        *Tree
 	splitScorer splitScorer
-	features    []int
+	features    []int // the features that this tree may use, ascending
 }
 
-// leaf is a leaf that may still be split.
+// leaf is a leaf of the tree that is being grown.
 type leaf struct {
-	rows   []uint32 // ascending; a part of the grower's order or spare
+	rows   []uint32 // ascending; a part of grower.order or grower.spare
 	n      int      // how many rows it has; in a team, those of all workers
-	spare  []uint32 // as long as rows, a part of either
+	spare  []uint32 // free memory as long as rows: the part of the other of these two slices
 	depth  int
-	sums   sums
-	l2     float64 // the l2 that its value is computed with
-	hist   histogram
-	best   split
-	parent int // node number; -1 for the root
+	sums   sums      // of its rows
+	l2     float64   // the L2 penalty of its value: lambda_l2, plus cat_l2 below a split by many categories
+	hist   histogram // zero if the leaf cannot be split
+	best   split     // its best split; a gain of 0 or less if it has none
+	parent int       // node number; -1 for the root
 	isLeft bool
 
 	children *children // nil until the best split is prepared; then they own its rows and histogram
@@ -52,10 +52,10 @@ type leaf struct {
 // children are the two leaves that a split makes.
 type children struct {
 	left, right leaf
-	spareHist   histogram // memory for the smaller one's, when a single goroutine prepares them
+	spareHist   histogram // memory for the smaller child's histogram, if a single goroutine prepares them
 }
 
-// newGrower allocates what growing needs, once for all trees.
+// newGrower allocates the memory for growing, once for all trees. The grower keeps p, d and pool.
 func newGrower(p *Params, d *Data, pool *pool) *grower {
 	g := &grower{p: p, data: d, pool: pool, histograms: newHistogramBuilder(d, pool)}
 	g.order = make([]uint32, d.Used())
@@ -67,23 +67,24 @@ func newGrower(p *Params, d *Data, pool *pool) *grower {
 		g.scratch[i].categories = make([]category, 0, byteBins)
 	}
 
-	g.usableFeatures = eligible(p, d.Features)
+	g.usableFeatures = splittingFeatures(p, d.Features)
 
 	g.coarsen()
 	return g
 }
 
-// grow grows tree number tree from the rows' packed gradients, on the first bag rows of order. It returns nil if no
-// split improves the loss. A large tree takes minutes, so ctx is checked before every split.
-func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack packing) (*Tree, error) {
+// grow grows a tree on the first bag rows of g.order. gh has the packed gradients of these rows, by row. number is the
+// tree's, by which random draws are keyed. It returns nil without an error if no split improves the loss. A large tree
+// takes minutes, so ctx is checked before every split. Until the next call, g.leaves has the rows of each leaf.
+func (g *grower) grow(ctx context.Context, number, bag int, gh []uint32, pack packing) (*Tree, error) {
 	if len(g.usableFeatures) == 0 {
 		return nil, nil
 	}
 
-	g.number = tree
+	g.number = number
 	g.tree = g.newTree()
 	g.splitScorer = newSplitScorer(g.p, pack)
-	g.features = treeFeatures(g.p, tree, g.usableFeatures)
+	g.features = treeFeatures(g.p, number, g.usableFeatures)
 	g.histograms.begin(g.features, gh, pack)
 	if err := g.growRoot(bag); err != nil {
 		return nil, err
@@ -107,6 +108,7 @@ func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack pack
 		g.applySplit(i)
 	}
 
+	// The root could not be split.
 	if len(g.leaves) == 1 {
 		g.histograms.free(g.leaves[0].hist)
 		return nil, nil
@@ -117,7 +119,7 @@ func (g *grower) grow(ctx context.Context, tree, bag int, gh []uint32, pack pack
 	return g.tree, nil
 }
 
-// newTree returns a tree without nodes, with capacity for the size of the previous tree.
+// newTree returns a tree without nodes, whose slices have capacity for as many as the previous tree has.
 func (g *grower) newTree() *Tree {
 	n := 0
 	if g.tree != nil {
@@ -134,8 +136,8 @@ func (g *grower) newTree() *Tree {
 	}
 }
 
-// growRoot makes the root leaf and finds its best split. Every row has one bin of every feature, so any feature's sums
-// are the sums over the rows. A byte beyond its feature's bins would be missing from the sums and is an error.
+// growRoot makes the root the only leaf, with the first bag rows of g.order, and finds its best split. It returns an
+// error if a row has a byte beyond its feature's bins: the sums would lack that row.
 func (g *grower) growRoot(bag int) error {
 	n := g.data.link.sumCount(bag)
 	pair := g.histograms.buildPair(g.order[:bag], n, histogram{}, 0)
@@ -151,7 +153,8 @@ func (g *grower) growRoot(bag int) error {
 	return g.findSplits([]newPair{{pair, []*leaf{&g.leaves[0]}}})
 }
 
-// mostGain returns the leaf whose best split reduces the loss most; -1 if none has a split. On a tie, the oldest.
+// mostGain returns the index of the leaf whose best split reduces the loss most, or -1 if no leaf has a split. Of equal
+// gains, the lowest index wins.
 func (g *grower) mostGain() int {
 	best, gain := -1, 0.0
 	for i := range g.leaves {
@@ -162,8 +165,8 @@ func (g *grower) mostGain() int {
 	return best
 }
 
-// applySplit replaces leaf i by its children. As in LightGBM, the left child keeps the leaf's number and the right one
-// gets the next free number.
+// applySplit replaces leaf i, which prepare has prepared, by its children and adds a node to the tree. As in LightGBM,
+// the left child keeps the leaf's number and the right one gets the next free number.
 func (g *grower) applySplit(i int) {
 	parent := g.leaves[i]
 	node := g.addNode(i, &parent)
@@ -174,7 +177,7 @@ func (g *grower) applySplit(i int) {
 	g.freeChildren = append(g.freeChildren, parent.children)
 }
 
-// addNode appends the internal node that replaces leaf i.
+// addNode appends the internal node that replaces leaf i, which is l, by its best split. It returns the node's number.
 func (g *grower) addNode(i int, l *leaf) int {
 	t, best := g.tree, &l.best
 	node := len(t.Feature)
@@ -217,12 +220,12 @@ func (g *grower) addNode(i int, l *leaf) int {
 	return node
 }
 
-// value is a leaf's value in the model: its output in units of raw scores, shrunk by learning_rate.
+// value is the value of a leaf in the model: its output in units of raw scores, shrunk by learning_rate.
 func (g *grower) value(l *leaf) float64 {
 	return g.splitScorer.output(l.sums, l.l2) * g.splitScorer.outputUnit() * g.p.LearningRate
 }
 
-// finish writes the leaf values into the tree and frees all histograms.
+// finish writes the leaf values into the tree, undoes splits that were prepared but not made, and frees all histograms.
 func (g *grower) finish() {
 	for i := range g.leaves {
 		l := &g.leaves[i]
@@ -235,21 +238,22 @@ func (g *grower) finish() {
 	}
 }
 
-// addLeafValues adds the tree's values to the scores of the bag's rows, whose leaves are known. Going leaf by leaf
-// would jump across all scores and share cache lines between goroutines; so it goes by windows of neighbouring rows
-// and, within a window, by leaf.
+// addLeafValues adds the values of the tree just grown to the raw scores, by row, of the bag's rows, whose leaves are
+// known. Going leaf by leaf would jump across all scores, and goroutines would write to the same cache lines. So it
+// goes by windows of neighbouring rows and, within a window, leaf by leaf.
 func (g *grower) addLeafValues(raw []float64) {
-	span := max(window, 64*len(g.leaves)) // several dozen rows per leaf and window
+	span := max(window, 64*len(g.leaves)) // rows of a window: several dozen of each leaf
 
-	// Each leaf's rows are ascending: advance through all leaves side by side, so that scores are written in order.
 	g.pool.parallel(len(raw), span, func(_, lo, hi int) {
+		// The rows of a leaf are ascending. at is the position of its next row, which begins at the first one from lo
+		// on.
 		at := make([]int, len(g.leaves))
 		for i := range g.leaves {
 			at[i], _ = slices.BinarySearch(g.leaves[i].rows, uint32(lo))
 		}
 
 		for lo < hi {
-			lo = min(lo+span, hi)
+			lo = min(lo+span, hi) // the end of this window
 			for i := range g.leaves {
 				rows, v := g.leaves[i].rows[at[i]:], g.tree.LeafValue[i]
 				n := 0

@@ -3,59 +3,62 @@ package gbt
 import "slices"
 
 // A histogram holds, for every bin of every feature, the sums of gradients and hessians of the rows of one leaf that
-// have that bin. While a leaf has at most maxPackedRows rows, one 64-bit word per bin is enough (packing); above, two.
+// have that bin. If the leaf has at most maxPackedRows rows, both sums share one 64-bit word (packing). For a larger
+// leaf they are separate. The zero histogram is none.
 type histogram struct {
 	packed []int64 // one word per bin; nil for a large leaf
 	wide   []wide  // separate sums; nil if packed is used
 }
 
+// wide is the sum of gradients and the sum of hessians of a bin, in units of the packing.
 type wide struct{ g, h int64 }
 
-// histogramBuilder makes histograms, which are sums and not counts. It owns their layout (where a feature's bins
-// begin), the kernel's workspaces and the free list, and knows nothing about trees.
+// histogramBuilder makes histograms. It owns their layout (where a feature's bins begin), the kernel's workspaces and
+// the free lists, and knows nothing about trees.
 //
-// The order of use is begin, once per tree; then for each split build, reduce for each feature, and release. A
-// histogram goes back to the free list with free.
+// It is used in this order: begin, once per tree; then for each split buildPair or buildAlone, reduce for each feature,
+// and release. A histogram that is no longer needed is given back with free.
 type histogramBuilder struct {
 	data     *Data
-	offset   []int // the bins of feature f are at offset[f] .. offset[f+1]
+	offset   []int // the bins of feature f are offset[f] <= b < offset[f+1] of a histogram
 	pool     *pool
-	spaces   []workspace  // per goroutine
-	inUse    []bool       // by space, whether it holds sums of the rows being added together
-	used     []*workspace // those of the last pair
+	spaces   []workspace  // one per goroutine
+	inUse    []bool       // by space, whether it holds sums of the rows that are being added
+	used     []*workspace // memory for histogramPair.spaces, reused
 	frequent frequentBins
 
 	freePacked freeList[int64]
 	freeWide   freeList[wide] // for leaves whose sums may exceed a packed word
 
 	// State of the current tree.
-	features []int // the features of the histograms, ascending
-	owned    []int // where each worker's begin among them, and the end
+	features []int // the tree's features, whose histograms are made, ascending
+	owned    []int // in a team, worker i finds the splits of features[owned[i]:owned[i+1]]
 	way      way
 	kernel   kernel // without its workspace
 }
 
-// workspace is where one goroutine adds up at most maxPackedRows rows: stride words per place, so that addressing a bin
-// needs no lookup. Words beyond a feature's bins stay zero unless the table has an invalid byte.
+// workspace is where one goroutine adds up at most maxPackedRows rows. The words of a feature begin at a multiple of
+// stride, at least one for each of the 256 values of a byte, so that addressing a bin needs no lookup. Words beyond a
+// feature's bins stay zero unless the table has an invalid byte.
 type workspace struct {
 	words    []int64
 	rowWords []int64 // the words of the rows being added, at most kernelRows
 	*buffers
-	total int64  // of the rows added the sparse way; used to complete their most frequent bins
-	sums  []wide // over all of a large leaf's rows, in the layout of histogram.wide
+	total int64  // sum of the words of the rows added with waySparse; gives their most frequent bins (complete)
+	sums  []wide // for a large leaf, the sums over all chunks of its rows, in the layout of histogram.wide
 }
 
-// way selects how rows are added to a workspace.
+// way selects how rows are added to a workspace, and where in it a feature's words are (placeOf).
 type way int
 
 const (
 	wayAll    way = iota // all features of the table, wanted or not, each at the place of its number
-	wayChosen            // the wanted features, side by side
-	waySparse            // the wanted features, each at the place of its number, without its most frequent bin
+	wayChosen            // only the wanted features, side by side
+	waySparse            // only the wanted features, each at the place of its number, without its most frequent bin
 )
 
-// newHistogramBuilder allocates a workspace for each goroutine, and lays out histograms: the bins of all features, one
-// feature after the other.
+// newHistogramBuilder allocates a workspace for each goroutine of the pool. A histogram has the bins of all features of
+// d, one feature after the other.
 func newHistogramBuilder(d *Data, pool *pool) *histogramBuilder {
 	hb := &histogramBuilder{data: d, pool: pool, offset: make([]int, len(d.Features)+1),
 		spaces: make([]workspace, pool.size),
@@ -75,57 +78,61 @@ func newHistogramBuilder(d *Data, pool *pool) *histogramBuilder {
 
 func (hb *histogramBuilder) bins() int { return hb.offset[len(hb.offset)-1] }
 
-// begin sets the features of the following histograms and the rows' gradients.
+// begin begins a tree: it sets the features, ascending, of which histograms are made, and gh, by row, the packed
+// gradients and hessians that are added up.
 func (hb *histogramBuilder) begin(features []int, gh []uint32, pack packing) {
 	if hb.data.link != nil {
 		hb.owned = hb.data.link.divideFeatures(features, hb.offset)
 	}
 	hb.way = chooseWay(hb.data, &hb.frequent, features)
 	hb.features = features
-	for i := range hb.spaces { // the last tree may have added features that nothing has drained
+	for i := range hb.spaces { // wayAll also added features that the last tree did not want and nobody zeroed
 		clear(hb.spaces[i].words)
 	}
 	hb.kernel = newKernel(hb.data.RowMajor, len(hb.data.Features), features, &hb.frequent, gh, pack)
 }
 
-// place is where in a workspace the i-th feature's words are.
-func (hb *histogramBuilder) place(i int) int {
+// placeOf returns the place of the i-th wanted feature in a workspace: its words begin at stride times the place.
+func (hb *histogramBuilder) placeOf(i int) int {
 	if hb.way == wayChosen {
 		return i
 	}
 	return hb.features[i]
 }
 
-// words returns the i-th feature's words in a workspace.
+// words returns the words of the i-th wanted feature in a workspace, one per bin.
 func (hb *histogramBuilder) words(space *workspace, i int) []int64 {
-	return space.words[hb.place(i)*stride:][:hb.data.Features[hb.features[i]].Bins]
+	return space.words[hb.placeOf(i)*stride:][:hb.data.Features[hb.features[i]].Bins]
 }
 
-// own returns the positions lo <= i < hi among the features that this worker is to find splits of: all, but in a team.
-func (hb *histogramBuilder) own() (lo, hi int) {
+// ownFeatures returns the part of the wanted features that this worker finds splits of, features[lo:hi]. Without a team
+// that is all of them.
+func (hb *histogramBuilder) ownFeatures() (lo, hi int) {
 	if l := hb.data.link; l != nil {
 		return hb.owned[l.rank], hb.owned[l.rank+1]
 	}
 	return 0, len(hb.features)
 }
 
-// sumTotal adds up the bins of the first feature; any feature would do, since each has every row in one of its bins. In
-// a team, h is of this worker's rows, and the total of all.
+// sumTotal returns the sums over all rows of a leaf. It adds up the bins of the first feature; any other would do,
+// since every row is in one bin of each feature. In a team, h has this worker's rows, and the result those of all
+// workers.
 func (hb *histogramBuilder) sumTotal(h histogram) sums {
 	gh := make([]int64, 2)
 	for b := hb.offset[hb.features[0]]; b < hb.offset[hb.features[0]+1]; b++ {
-		g, h := h.at(b, hb.kernel.pack)
+		g, h := h.binSums(b, hb.kernel.pack)
 		gh[0], gh[1] = gh[0]+g, gh[1]+h
 	}
 	hb.data.link.sumWords(gh)
 	return sums{float64(gh[0]), float64(gh[1])}
 }
 
-// findStray returns a feature of the histograms with bytes beyond its bins among this tree's rows, or -1.
+// findStray returns a wanted feature for which some row added so far has a byte beyond the feature's bins; -1 if there
+// is none. It looks for words in the workspaces that are not zero and belong to no bin.
 func (hb *histogramBuilder) findStray() int {
 	for s := range hb.spaces {
 		for i, f := range hb.features {
-			at := hb.place(i) * stride
+			at := hb.placeOf(i) * stride
 			for _, w := range hb.spaces[s].words[at+hb.data.Features[f].Bins : at+byteBins] {
 				if w != 0 {
 					return f
@@ -136,19 +143,23 @@ func (hb *histogramBuilder) findStray() int {
 	return -1
 }
 
-// histogramPair is the histograms of the two children of a leaf while they are made. The smaller one's rows have been
-// added, but the goroutines' sums are still to be reduced, feature by feature; with a parent, the larger one is then
-// the parent less the smaller.
+// histogramPair is the histograms of the two children of a leaf while they are made. The rows of the smaller child have
+// been added to the workspaces. What is left to do is done by reduce, feature by feature: add the workspaces up to the
+// smaller child's histogram, and subtract that from the parent's, which gives the larger child's.
 type histogramPair struct {
-	smaller, parent, larger histogram
+	smaller, parent, larger histogram    // larger has the parent's memory, unless only the parent is wide
 	spaces                  []*workspace // workspaces with sums of the smaller leaf
 }
 
-// buildPair begins the histograms of two children. rows are the smaller leaf's, n in all workers together; rest is the
-// number of the larger leaf's, whose histogram will be parent less the smaller one. A zero parent means that there is
-// no larger leaf: rows are the root's. The pair takes over parent: reduce all its features, then call release. Outside
-// of a team, only one pair may be in use at a time.
+// buildPair begins the histograms of the two children of a leaf. rows are this worker's rows of the smaller child,
+// which has n rows in all workers together; rest is the same number of the larger child. A zero parent means that there
+// is no larger child: rows are then the root's.
+//
+// The pair takes over parent. The caller calls reduce for all features, then release. Without a team, only one pair may
+// be in use at a time, because it occupies the workspaces. In a team, the workspaces are added up at once, since the
+// histograms have to be exchanged before they are reduced.
 func (hb *histogramBuilder) buildPair(rows []uint32, n int, parent histogram, rest int) histogramPair {
+	// The larger child's histogram takes the parent's memory, unless it has fewer rows than a wide one is for.
 	pair := histogramPair{parent: parent, larger: parent, spaces: hb.used[:0]}
 	if parent.wide != nil && rest <= maxPackedRows {
 		pair.larger = histogram{packed: hb.freePacked.take(hb.bins())}
@@ -181,7 +192,8 @@ func (hb *histogramBuilder) buildPair(rows []uint32, n int, parent histogram, re
 	return pair
 }
 
-// buildAlone is build in one goroutine, for a packed parent. Several may run at once, each with its own pair.
+// buildAlone is buildPair for a packed parent, in the goroutine with number worker and without a team. smaller is
+// memory for the smaller child's histogram. Several goroutines may call it at once, each for a leaf of its own.
 func (hb *histogramBuilder) buildAlone(worker int, rows []uint32, smaller, parent histogram) histogramPair {
 	space := &hb.spaces[worker]
 	space.total = 0
@@ -189,8 +201,8 @@ func (hb *histogramBuilder) buildAlone(worker int, rows []uint32, smaller, paren
 	return histogramPair{smaller: smaller, parent: parent, larger: parent, spaces: []*workspace{space}}
 }
 
-// addSmall divides a small leaf's rows between goroutines; their words can be added, because all rows together fit a
-// word.
+// addSmall adds the rows of a leaf of at most maxPackedRows to the goroutines' workspaces. The words of the workspaces
+// can be added up later, because the sums over all these rows fit a word.
 func (hb *histogramBuilder) addSmall(rows []uint32) {
 	hb.pool.parallel(len(rows), grain/16, func(worker, lo, hi int) {
 		hb.addRowsTo(&hb.spaces[worker], rows[lo:hi])
@@ -198,11 +210,12 @@ func (hb *histogramBuilder) addSmall(rows []uint32) {
 	})
 }
 
-// addLarge adds rows chunk by chunk, and each chunk's words to sums that cannot overflow. The first goroutine's sums
-// are the histogram itself, so nothing of its space is left to add.
-func (hb *histogramBuilder) addLarge(rows []uint32, first []wide) {
-	clear(first) // even if other goroutines do all the work
-	hb.spaces[0].sums = first
+// addLarge adds the rows of a leaf of more than maxPackedRows: each goroutine adds up chunks of maxPackedRows in its
+// words, and then adds the words to its wide sums, which cannot overflow. Goroutine 0 adds to hist, the leaf's
+// histogram, itself; the other goroutines' sums are added to it by reduce.
+func (hb *histogramBuilder) addLarge(rows []uint32, hist []wide) {
+	clear(hist) // even if other goroutines do all the work
+	hb.spaces[0].sums = hist
 	hb.inUse[0] = true
 
 	hb.pool.parallel(len(rows), grain, func(worker, lo, hi int) {
@@ -221,11 +234,12 @@ func (hb *histogramBuilder) addLarge(rows []uint32, first []wide) {
 		}
 	})
 
+	// Nothing of goroutine 0 is left to add.
 	hb.spaces[0].sums = nil
 	hb.inUse[0] = false
 }
 
-// addRowsTo adds at most maxPackedRows rows to the space's words.
+// addRowsTo adds at most maxPackedRows rows to the words of a workspace.
 func (hb *histogramBuilder) addRowsTo(space *workspace, rows []uint32) {
 	if len(rows) == 0 {
 		return
@@ -240,10 +254,12 @@ func (hb *histogramBuilder) addRowsTo(space *workspace, rows []uint32) {
 	}
 }
 
-// complete returns the i-th feature's words in a space whose rows have all been added.
+// complete returns the words of the i-th wanted feature in a workspace to which all rows have been added. With
+// waySparse it first sets the most frequent bin, to which no row was added: it has what the other bins lack of the
+// rows' total.
 func (hb *histogramBuilder) complete(space *workspace, i int) []int64 {
 	words := hb.words(space, i)
-	if hb.way == waySparse { // the remainder belongs to the most frequent bin
+	if hb.way == waySparse {
 		remaining := space.total
 		for _, w := range words {
 			remaining -= w
@@ -253,7 +269,7 @@ func (hb *histogramBuilder) complete(space *workspace, i int) []int64 {
 	return words
 }
 
-// drainWide adds the space's words to its sums and zeroes the words.
+// drainWide adds the words of a workspace to its wide sums, and zeroes the words.
 func (hb *histogramBuilder) drainWide(space *workspace) {
 	for i, f := range hb.features {
 		from := hb.complete(space, i)
@@ -268,7 +284,8 @@ func (hb *histogramBuilder) drainWide(space *workspace) {
 	space.total = 0
 }
 
-// reduce completes the i-th feature of a pair. Different goroutines may reduce different features.
+// reduce completes the bins of the i-th wanted feature in both histograms of a pair. Different goroutines may reduce
+// different features at once.
 func (hb *histogramBuilder) reduce(pair *histogramPair, i int) {
 	lo, hi := hb.offset[hb.features[i]], hb.offset[hb.features[i]+1]
 	smaller := pair.smaller.slice(lo, hi)
@@ -278,7 +295,7 @@ func (hb *histogramBuilder) reduce(pair *histogramPair, i int) {
 	}
 }
 
-// collect adds up the goroutines' sums of the i-th feature.
+// collect adds the goroutines' sums of the i-th wanted feature up in smaller, which has the bins of this feature alone.
 func (hb *histogramBuilder) collect(smaller histogram, i int, spaces []*workspace) {
 	if smaller.packed != nil {
 		hb.drainPacked(smaller.packed, i, spaces)
@@ -293,7 +310,7 @@ func (hb *histogramBuilder) collect(smaller histogram, i int, spaces []*workspac
 	}
 }
 
-// collectAll does it for all features of a pair. Then nothing of it is left in the workspaces.
+// collectAll adds up the goroutines' sums of all features of a pair, after which the workspaces are free.
 func (hb *histogramBuilder) collectAll(pair *histogramPair) {
 	hb.pool.parallel(len(hb.features), minFeatures, func(_, lo, hi int) {
 		for i := lo; i < hi; i++ {
@@ -304,7 +321,8 @@ func (hb *histogramBuilder) collectAll(pair *histogramPair) {
 	pair.spaces = nil
 }
 
-// drainPacked moves the i-th feature's words from all spaces to dst and zeroes them.
+// drainPacked sets dst to the sums of the i-th wanted feature's words in the given workspaces, and zeroes these words.
+// dst is not changed if there are no workspaces.
 func (hb *histogramBuilder) drainPacked(dst []int64, i int, spaces []*workspace) {
 	for n, space := range spaces {
 		from := hb.complete(space, i)
@@ -319,11 +337,12 @@ func (hb *histogramBuilder) drainPacked(dst []int64, i int, spaces []*workspace)
 	}
 }
 
-// subtract computes the larger leaf's sums as parent less smaller, possibly in the parent's memory.
+// subtract sets larger to parent less smaller, all with the bins of one feature. The difference is computed in the
+// parent's memory, which larger shares unless the parent is wide and larger is packed.
 func (hb *histogramBuilder) subtract(larger, parent, smaller histogram) {
 	switch {
 	case parent.packed != nil:
-		// A difference of words is the word of the differences: both sums are linear modulo 2^64.
+		// Two words can be subtracted as a whole: the difference is the word of the differences of both sums.
 		subtractWords(parent.packed, smaller.packed)
 		return
 	case smaller.packed != nil:
@@ -345,17 +364,18 @@ func (hb *histogramBuilder) subtract(larger, parent, smaller histogram) {
 	}
 }
 
-// release ends the use of a pair whose features have all been reduced.
+// release ends the use of a pair whose features have all been reduced. It frees the parent's memory if the larger child
+// has its own.
 func (hb *histogramBuilder) release(pair *histogramPair) {
 	if pair.parent.wide != nil && pair.larger.wide == nil {
 		hb.free(pair.parent)
 	}
 }
 
-// freeList is the memory of histograms that are no longer needed.
+// freeList is the memory of histograms that are no longer needed, all with the same number of bins.
 type freeList[T any] [][]T
 
-// take takes a histogram of so many bins, with any contents, from the list, or allocates one.
+// take removes a histogram, with any contents, from the list. If there is none it allocates one of this many bins.
 func (l *freeList[T]) take(bins int) []T {
 	n := len(*l)
 	if n == 0 {
@@ -366,7 +386,7 @@ func (l *freeList[T]) take(bins int) []T {
 	return h
 }
 
-// free returns h to the free list. The zero histogram is ignored.
+// free gives the memory of h back to the free lists. The caller must not use h any more. The zero histogram is ignored.
 func (hb *histogramBuilder) free(h histogram) {
 	if h.packed != nil {
 		hb.freePacked = append(hb.freePacked, h.packed)
@@ -376,7 +396,7 @@ func (hb *histogramBuilder) free(h histogram) {
 	}
 }
 
-// slice returns bins lo <= i < hi.
+// slice returns the bins lo <= i < hi, in the memory of h.
 func (h histogram) slice(lo, hi int) histogram {
 	switch {
 	case h.packed != nil:
@@ -387,16 +407,16 @@ func (h histogram) slice(lo, hi int) histogram {
 	return h
 }
 
-// at returns the sums of bin i, numbered over all features.
-func (h histogram) at(i int, p packing) (gradient, hessian int64) {
+// binSums returns the sums of bin i, numbered over all features, in units of the packing.
+func (h histogram) binSums(i int, p packing) (gradient, hessian int64) {
 	if h.packed != nil {
 		return p.sums(h.packed[i])
 	}
 	return h.wide[i].g, h.wide[i].h
 }
 
-// sums returns at as floats.
+// sums returns binSums as floats.
 func (h histogram) sums(i int, p packing) sums {
-	g, hs := h.at(i, p)
+	g, hs := h.binSums(i, p)
 	return sums{float64(g), float64(hs)}
 }

@@ -134,8 +134,8 @@ func (b *booster) continueInput(ctx context.Context) error {
 	return nil
 }
 
-// carried is the part of Options.Shift that the first tree takes on: nothing if the input model includes it.
-func (b *booster) carried() float64 {
+// firstTreeShift is the part of Options.Shift that the first tree takes on: nothing if the input model includes it.
+func (b *booster) firstTreeShift() float64 {
 	if b.opt.Input != nil {
 		return 0
 	}

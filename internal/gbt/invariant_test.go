@@ -61,7 +61,7 @@ func (w *watch) checkShape(t *Tree) error {
 			len(w.grow.leaves), w.p.NumLeaves)
 	}
 	depth := make([]int, len(t.Feature))
-	allowed := treeFeatures(&w.p, w.Round-1, eligible(&w.p, w.data.Features))
+	allowed := treeFeatures(&w.p, w.Round-1, splittingFeatures(&w.p, w.data.Features))
 	for node, f := range t.Feature {
 		if !slices.Contains(allowed, f) {
 			return fmt.Errorf("node %d splits feature %d, allowed are %v", node, f, allowed)
@@ -372,7 +372,7 @@ func checkHistograms(g *grower) error {
 				want[b] = want[b].and(wide{gs, hs})
 			}
 			for b := range g.data.Features[f].Bins {
-				if gs, hs := l.hist.at(g.histograms.offset[f]+b, g.splitScorer.pack); (wide{gs, hs}) != want[b] {
+				if gs, hs := l.hist.binSums(g.histograms.offset[f]+b, g.splitScorer.pack); (wide{gs, hs}) != want[b] {
 					return fmt.Errorf("leaf %d of %d rows, feature %d, bin %d: %d, %d in the histogram, %v in the rows",
 						i, len(l.rows), f, b, gs, hs, want[b])
 				}

@@ -548,7 +548,7 @@ full:
 	VMAXPD Z17, Z5, Z5
 	VMINPD Z8, Z5, Z5 // 1 if the row's label is the higher one, -1 if it is the lower one, or 0
 	VMULPD Z4, Z5, Z0
-	VMULPD.BCST pairs_steep(DX), Z0, Z0
+	VMULPD.BCST pairs_negSigma(DX), Z0, Z0
 	exponential
 	VADDPD Z8, Z3, Z3
 	VMULPD.BCST pairs_far(DX), Z4, Z4

@@ -87,7 +87,7 @@ func TestHistogramsAreExact(t *testing.T) {
 						want := naive(&d.Data, rows, chosen, use, pack, c.offset)
 						for _, f := range chosen { // others may have been added, too
 							for i := c.offset[f]; i < c.offset[f+1]; i++ {
-								if g, hs := h.at(i, pack); g != want[i].g || hs != want[i].h {
+								if g, hs := h.binSums(i, pack); g != want[i].g || hs != want[i].h {
 									t.Fatalf("feature %d, bin %d: got %d, %d, want %d, %d", f, i-c.offset[f], g, hs,
 										want[i].g, want[i].h)
 								}
@@ -143,7 +143,7 @@ func TestSubtract(t *testing.T) {
 				t.Error("the wrong width for the number of rows")
 			}
 			for i, want := range naive(&d.Data, all[tc.child:tc.parent], []int{0, 1, 2}, gh, pack, c.offset) {
-				if g, h := rest.at(i, pack); g != want.g || h != want.h {
+				if g, h := rest.binSums(i, pack); g != want.g || h != want.h {
 					t.Fatalf("bin %d: got %d, %d, want %d, %d", i, g, h, want.g, want.h)
 				}
 			}
@@ -168,7 +168,7 @@ func TestRoundRandomlyIsUnbiased(t *testing.T) {
 	for _, x := range []float64{-32766, -3.25, -0.1, 0, 0.001, 0.5, 7.75, maxH16, maxG24} {
 		sum, n := 0.0, 200_000
 		for i := range n {
-			v := roundRandomly(x, k.at(uint64(i)))
+			v := roundRandomly(x, k.uniform(uint64(i)))
 			if d := float64(v) - x; d <= -1 || d >= 1 {
 				t.Fatalf("%v became %d, want one of the two whole numbers beside it", x, v)
 			}
@@ -200,7 +200,7 @@ func BenchmarkKernel(b *testing.B) {
 					rows = append(rows, uint32(r))
 				}
 			}
-			c := newHistogramBuilder(&d.Data, poolOf(1))
+			c := newHistogramBuilder(&d.Data, newPoolOfSize(1))
 			c.begin(features, gh, packing{hessianBits: bitsVaryingHessian})
 			for b.Loop() {
 				c.free(built(c, rows))
@@ -218,7 +218,7 @@ func TestMain(m *testing.M) {
 
 // testPool is a pool that is closed at the end of the test.
 func testPool(tb testing.TB, size int) *pool {
-	c := poolOf(size)
+	c := newPoolOfSize(size)
 	tb.Cleanup(c.close)
 	return c
 }
@@ -278,7 +278,7 @@ func TestPoolWorksSideBySide(t *testing.T) {
 func TestPoolEnds(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 100 {
-		c := poolOf(4)
+		c := newPoolOfSize(4)
 		c.parallel(100, 1, func(int, int, int) {})
 		c.close()
 	}
@@ -373,7 +373,7 @@ func TestSparseHistogramsAreExact(t *testing.T) {
 							want := naive(&d.Data, rows, list, gh, c.kernel.pack, c.offset)
 							for _, f := range list {
 								for i := c.offset[f]; i < c.offset[f+1]; i++ {
-									if g, hs := h.at(i, c.kernel.pack); g != want[i].g || hs != want[i].h {
+									if g, hs := h.binSums(i, c.kernel.pack); g != want[i].g || hs != want[i].h {
 										t.Fatalf("feature %d, bin %d: got %d, %d, want %d, %d", f, i-c.offset[f], g, hs,
 											want[i].g, want[i].h)
 									}
@@ -400,7 +400,7 @@ func TestSparseModelDoesNotDependOnTheWay(t *testing.T) {
 	p := Defaults()
 	p.NumIterations, p.FeatureFraction = 5, 0.8
 	train := func(change func(*histogramBuilder)) []byte {
-		b := must.Get(newBooster(context.Background(), &d.Data, p, Options{}, poolOf(1)))(t)
+		b := must.Get(newBooster(context.Background(), &d.Data, p, Options{}, newPoolOfSize(1)))(t)
 		change(b.grow.histograms)
 		for b.stopped == "" {
 			must.Do(t, b.growRound(t.Context()))

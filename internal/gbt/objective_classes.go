@@ -10,41 +10,46 @@ import (
 	"coppice/internal/exact"
 )
 
-// classes is what the outputs of a model of several classes have in common. Each output is the raw score of one class,
-// which gets a tree of its own in each round.
+// classes is shared by the objectives of the classes of one model. Each class has an output, its raw score, and gets a
+// tree of its own in each round.
 type classes struct {
-	raw [][]float64 // by class and row
-	// by row, the logarithm of the sum over all classes of e^raw when the round began, so that the trees of a round do
-	// not see each other
+	raw [][]float64 // [classes][rows] current raw scores
+
+	// norm is, by row, the logarithm of the sum over all classes of e^raw, the denominator of the softmax. It is
+	// computed when a round begins, so that the trees of a round do not depend on each other.
 	norm []float64
 }
 
-// class is the loss of one class, softmax. Labels are classes from 0.
+// class is the softmax loss of one class. Labels are the numbers of the classes, from 0.
 type class struct {
 	*classes
-	logistic
-	text  string
-	curve float64 // factor of the hessian
-	prior float64 // the raw score to begin with
+	logistic         // rows of this class are positive
+	text     string  // in the model file
+	hScale   float64 // K / (K-1) for K classes, as in LightGBM
+	prior    float64 // logarithm of the class's share of the rows, by weight
 }
 
-// leastPrior is LightGBM's for a class without rows.
+// leastPrior is the share of a class without rows, as in LightGBM; the logarithm of 0 would be infinite.
 const leastPrior = 1e-15
 
-// newClasses returns an objective for each class.
+// newClasses checks that all labels are classes, from 0 to num_class-1, and that rows of at least two classes have
+// weight. It returns the objective of each class, in their order.
 func newClasses(p *Params, d *Data) ([]objective, error) {
 	k := p.NumClass
 	if k < 2 {
 		return nil, &ParamError{numClass, fmt.Sprintf("objective %s needs 2 or more", p.Objective)}
 	}
-	seen := make([]float64, 2*k+2) // rows and weight by class, heaviest weight, classes with rows
+
+	// Rows and weight of each class, and the largest weight of a row: one array, because the workers of a team pass it
+	// from one to the next.
+	seen := make([]float64, 2*k+1)
 	rows, weight, heaviest := seen[:k], seen[k:2*k], &seen[2*k]
 
-	err := d.each(seen, func(r uint32, w float64) error {
+	err := d.eachRow(seen, func(r uint32, w float64) error {
 		y := d.Label[r]
 		if !(y >= 0 && y < float32(k)) || y != float32(int(y)) {
 			return fmt.Errorf("%w: label %v in row %d; objective %s with %d classes takes whole numbers from 0 to %d",
-				ErrData, y, d.first()+uint64(r), p.Objective, k, k-1)
+				ErrData, y, d.firstRow()+uint64(r), p.Objective, k, k-1)
 		}
 		if w > 0 {
 			rows[int(y)]++
@@ -57,6 +62,7 @@ func newClasses(p *Params, d *Data) ([]objective, error) {
 		return nil, err
 	}
 
+	// At least two classes must have rows.
 	all := &classes{norm: make([]float64, d.Rows)}
 	sum, filled := 0.0, 0
 	for c, n := range rows {
@@ -71,11 +77,12 @@ func newClasses(p *Params, d *Data) ([]objective, error) {
 
 	var each []objective
 	for c := range k {
-		o := &class{classes: all, text: p.objectiveText(), curve: float64(k) / float64(k-1),
+		o := &class{classes: all, text: p.objectiveText(), hScale: float64(k) / float64(k-1),
 			logistic: logistic{d: d, positive: float32(c), weight: [2]float64{1, 1}},
 			prior:    exact.Log(max(weight[c]/sum, leastPrior))}
-		// |gradient| < weight and hessian <= weight*curve/4 for any raw scores, so the grid is the same for every tree.
-		o.pack = packing{hessianBits: bitsVaryingHessian, g1: *heaviest / maxG16, h1: *heaviest * o.curve / 4 / maxH16}
+		// |gradient| < weight and hessian <= weight*hScale/4 for any raw scores, so the units are the same for
+		// every tree.
+		o.pack = packing{hessianBits: bitsVaryingHessian, g1: *heaviest / maxG16, h1: *heaviest * o.hScale / 4 / maxH16}
 		each = append(each, o)
 	}
 	return each, nil
@@ -83,7 +90,8 @@ func newClasses(p *Params, d *Data) ([]objective, error) {
 
 func (c *class) String() string { return c.text }
 
-// init: a class without rows stays as unlikely as it is, wherever the others begin, as in LightGBM.
+// init is objective.init. A class without rows begins at its prior even if fromAverage is false, as in LightGBM: so it
+// stays unlikely.
 func (c *class) init(fromAverage bool) float64 {
 	if fromAverage || c.prior <= exact.Log(leastPrior) {
 		return c.prior
@@ -91,7 +99,7 @@ func (c *class) init(fromAverage bool) float64 {
 	return 0
 }
 
-// prepare: with the first class begins a round.
+// prepare is objective.prepare. The first class of a round computes norm for all of them.
 func (c *class) prepare(_ int, _ []float64, _ []uint32, pool *pool) packing {
 	if c.positive == 0 {
 		pool.parallel(len(c.norm), grain, func(_, lo, hi int) { c.normalize(lo, hi) })
@@ -99,10 +107,12 @@ func (c *class) prepare(_ int, _ []float64, _ []uint32, pool *pool) packing {
 	return c.pack
 }
 
-// normalize sets norm for rows lo <= r < hi, a block at a time, whose scores stay in the cache.
+// normalize sets norm for the rows lo <= r < hi. It goes block by block, so that a block's scores of all classes stay
+// in the cache.
 func (c *classes) normalize(lo, hi int) {
 	var most, sum, terms [blockRows]float64
 	for ; lo < hi; lo += blockRows {
+		// Each row's largest score, which is subtracted so that no exponential overflows.
 		n := min(blockRows, hi-lo)
 		copy(most[:n], c.raw[0][lo:])
 		for _, raw := range c.raw[1:] {
@@ -110,6 +120,8 @@ func (c *classes) normalize(lo, hi int) {
 				most[i] = max(most[i], s)
 			}
 		}
+
+		// log(sum of e^raw) = largest + log(sum of e^(raw - largest)).
 		clear(sum[:n])
 		for _, raw := range c.raw {
 			for i, s := range raw[lo : lo+n] {
@@ -126,8 +138,8 @@ func (c *classes) normalize(lo, hi int) {
 	}
 }
 
-// gradients sets g and h of rows for one class. g has their raw scores and becomes the probability less the label,
-// times the weight.
+// gradients is objective.gradients, with p the softmax probability of this class and y 1 for its rows, else 0: g is
+// weight x (p - y), and h is weight x hScale x p (1 - p).
 func (c *class) gradients(rows []uint32, g, h []float64) {
 	for i, r := range rows {
 		g[i] -= c.norm[r]
@@ -145,7 +157,7 @@ func (c *class) gradients(rows []uint32, g, h []float64) {
 		if c.d.Weight != nil {
 			w = float64(c.d.Weight[r])
 		}
-		g[i], h[i] = float64((p-math.Float64frombits(y))*w), float64(c.curve*float64(float64(p*(1-p))*w))
+		g[i], h[i] = float64((p-math.Float64frombits(y))*w), float64(c.hScale*float64(float64(p*(1-p))*w))
 	}
 }
 
@@ -155,7 +167,7 @@ func (c *class) fill(gh []uint32, raw []float64, rows rowSet, lo, hi int, k key)
 
 func (c *class) renew(*grower, *Tree, []float64) {}
 
-// The objective of several classes, and that of models that LightGBM and earlier builds have trained.
+// Objectives of several classes. A multiclassova model can be read but not trained.
 const (
 	softmaxName   = "multiclass"
 	oneVsRestName = "multiclassova"
@@ -167,7 +179,7 @@ const (
 	classExamples = `"multiclass num_class:3", "multiclassova num_class:3 sigmoid:1"`
 )
 
-// classesText is the objective in a model's text.
+// classesText returns the objective in the file of a model of n classes, such as "multiclass num_class:3".
 func classesText(name string, n int) string {
 	text := name + classText + strconv.Itoa(n)
 	if name == oneVsRestName {
@@ -176,7 +188,8 @@ func classesText(name string, n int) string {
 	return text
 }
 
-// classesOf reads an objective of several classes in a model's text.
+// classesOf is the inverse of classesText: it returns the kind of output and the number of classes. ok is false for any
+// other text.
 func classesOf(text string) (out outputKind, n int, ok bool) {
 	name, number, ok := strings.Cut(text, classText)
 	out = softmax
@@ -195,8 +208,9 @@ func Classes(objective string) bool {
 	return o != nil && o.classes
 }
 
-// softmaxAll turns rows of n raw scores each into probabilities, in place.
+// softmaxAll turns raw scores, [rows x n], into the softmax of each row, in place.
 func softmaxAll(scores []float64, n int) {
+	// Subtract each row's largest score, which changes no probability and keeps exponentials finite.
 	for i := 0; i+n <= len(scores); i += n {
 		most := slices.Max(scores[i : i+n])
 		for c := range n {

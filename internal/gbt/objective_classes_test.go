@@ -184,7 +184,7 @@ func TestClassSlopes(t *testing.T) {
 	d := &Data{Rows: 6, Label: []float32{0, 1, 2, 2, 0, 1}, Weight: []float32{1, 2, 0.5, 1, 3, 1}}
 	p := Defaults()
 	p.Objective, p.NumClass = softmaxName, k
-	each := must.Get(newObjective(&p, d))(t)
+	each := must.Get(newObjectives(&p, d))(t)
 	raw := make([][]float64, k)
 	for c := range raw {
 		for range d.Rows {
@@ -192,7 +192,7 @@ func TestClassSlopes(t *testing.T) {
 		}
 		each[c].(*class).raw = raw
 	}
-	each[0].prepare(0, raw[0], nil, poolOf(2))
+	each[0].prepare(0, raw[0], nil, newPoolOfSize(2))
 	loss := func(r, c int, by float64) float64 {
 		sum := 0.0
 		for j := range raw {

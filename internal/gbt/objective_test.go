@@ -245,7 +245,7 @@ func TestSlopes(t *testing.T) {
 		for _, y := range tc.y {
 			d.Label = append(d.Label, float32(y))
 		}
-		each, err := newObjective(&p, d)
+		each, err := newObjectives(&p, d)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -294,7 +294,7 @@ func TestQuantiles(t *testing.T) {
 			sets, size = append(sets, all), append(size, len(all))
 			want = append(want, sortedQuantile(values, nil, level))
 		}
-		for i, got := range (*link)(nil).plainQuantiles(sets, size, level, poolOf(1)) {
+		for i, got := range (*link)(nil).plainQuantiles(sets, size, level, newPoolOfSize(1)) {
 			if got != want[i] {
 				t.Fatalf("the quantile %v of set %d of %d values: got %v, want %v", level, i, size[i], got, want[i])
 			}
@@ -324,7 +324,7 @@ func TestObjectivesRefuseLabels(t *testing.T) {
 		if Classes(p.Objective) {
 			p.NumClass = 3
 		}
-		_, err := newObjective(&p, &Data{Rows: len(tc.labels), Label: tc.labels})
+		_, err := newObjectives(&p, &Data{Rows: len(tc.labels), Label: tc.labels})
 		if err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s of %v: got error %v, want %q", tc.objective, tc.labels, err, tc.want)
 		}
@@ -339,7 +339,7 @@ func TestStartIgnoresClassWeights(t *testing.T) {
 		func(p *Params) { p.IsUnbalance = true }} {
 		p := Defaults()
 		change(&p)
-		each := must.Get(newObjective(&p, d))(t)
+		each := must.Get(newObjectives(&p, d))(t)
 		if got, want := each[0].init(true), exact.Log(0.5); got != want {
 			t.Errorf("%+v: boosting starts from %v, want %v", p, got, want)
 		}
@@ -399,9 +399,9 @@ func TestRankGradients(t *testing.T) {
 	for _, norm := range []bool{true, false} {
 		p := rankParams("lambdarank")
 		p.LambdarankNorm, p.TruncationLevel, p.Sigmoid, p.LabelGain = norm, 3, 1.7, "0,1,2,5,11"
-		each := must.Get(newObjective(&p, &d.Data))(t)
+		each := must.Get(newObjectives(&p, &d.Data))(t)
 		obj := each[0]
-		obj.prepare(0, raw, nil, poolOf(3))
+		obj.prepare(0, raw, nil, newPoolOfSize(3))
 		want := plainLambdas(d, raw, p, []float64{0, 1, 2, 5, 11})
 		for _, r := range d.Subset {
 			g, h := gradientOf(obj, r, raw[r])
@@ -431,7 +431,7 @@ func TestRowsByScore(t *testing.T) {
 				}
 			}
 			var q query
-			q.fillRows(0, rows, raw)
+			q.begin(0, rows, raw)
 			q.sortByScore()
 			want := slices.Sorted(slices.Values(rows))
 			slices.SortStableFunc(want, func(a, b uint32) int { return cmp.Compare(raw[b], raw[a]) })
@@ -500,12 +500,12 @@ func plainLambdas(d *table, raw []float64, p Params, gain []float64) map[uint32]
 func TestCrossEntropyOfQuery(t *testing.T) {
 	d := ranked(5, 60, false)
 	p := rankParams(xendcg)
-	each := must.Get(newObjective(&p, &d.Data))(t)
+	each := must.Get(newObjectives(&p, &d.Data))(t)
 	o := each[0]
 	raw := make([]float64, d.Rows)
-	o.prepare(4, raw, nil, poolOf(1))
+	o.prepare(4, raw, nil, newPoolOfSize(1))
 	again, other := rankGradients(o, d.Rows), 0
-	o.prepare(5, raw, nil, poolOf(1))
+	o.prepare(5, raw, nil, newPoolOfSize(1))
 	for r, g := range rankGradients(o, d.Rows) {
 		if g != again[r] {
 			other++
@@ -518,10 +518,10 @@ func TestCrossEntropyOfQuery(t *testing.T) {
 	// A query of grades 2 and 0: terms 4-u and 1-v, softmax 1/2 each.
 	q := query{}
 	d.Label[0], d.Label[1] = 2, 0
-	q.fillRows(0, []uint32{0, 1}, []float64{0.7, 0.7})
+	q.begin(0, []uint32{0, 1}, []float64{0.7, 0.7})
 	random := newKey(9, forLabels, 3)
 	o.(*ranking).crossEntropyOfQuery(&q, random)
-	draw := func(r uint64) float64 { return float64(random.at(r)>>32) / (1 << 32) }
+	draw := func(r uint64) float64 { return float64(random.uniform(r)>>32) / (1 << 32) }
 	a, b := 4-draw(0), 1-draw(1)
 	first := 0.5 - a/(a+b)
 	// By hand: first order f and -f; second 1/2 (-f/(1/2)) and its opposite; third 1/2 (f/(1/2)).

@@ -8,23 +8,24 @@ import (
 	"coppice/internal/exact"
 )
 
-// rowLoss is the loss of one row as a function of its raw score, by its derivatives. Definitions are LightGBM's
+// rowLoss describes the loss of one row as a function of its raw score. Definitions are LightGBM's
 // (src/objective/regression_objective.hpp and xentropy_objective.hpp).
 type rowLoss struct {
-	// slopes replaces raw scores in g and labels in h by the first derivative by the raw score, and the second or what
-	// is used for it. There are at most blockRows.
-	slopes func(g, h []float64)
-	unit   bool // h is 1 for every row
-	// wrong says what is wrong with a label; empty for none.
-	wrong func(y float64) string
-	start func(o *pointwise) float64 // the raw score to begin with
+	// derive is called with the raw scores of some rows in g and their labels in h, at most blockRows. It replaces
+	// g by the first derivative of the loss by the raw score, and h by the second one or what LightGBM uses for it.
+	derive func(g, h []float64)
+	unitH  bool // h is 1 for every row
+	// badLabel returns which labels the loss takes if y is not one of them, and "" if it is. Nil takes every label.
+	badLabel func(y float64) string
+	start    func(o *pointwise) float64 // returns the raw score to begin with
 
-	// level, if not 0, is the quantile of the rows' residuals that leaves get instead of a Newton step, which says
-	// little where h says nothing of the loss.
-	level float64
-	// least, if not nil, is the step that minimises the loss of a leaf with these sums, below which no leaf goes: where
-	// the loss grows faster than any parabola, a Newton step may overshoot without end.
-	least func(g, h float64) float64
+	// quantile, if not 0, is the quantile of its rows' residuals that a leaf gets as its value, before shrinkage. A
+	// Newton step is no use to these losses, since their h is not a second derivative.
+	quantile float64
+	// leastStep, if not nil, returns the value that minimises the loss of a leaf whose gradients add up to g and whose
+	// hessians add up to h. A negative leaf value is raised to it: where the loss falls faster than any parabola, a
+	// Newton step may overshoot without bound.
+	leastStep func(g, h float64) float64
 }
 
 // pointwise is an objective that is a weighted sum of the rows' losses.
@@ -35,25 +36,27 @@ type pointwise struct {
 	pack packing
 }
 
-// newPointwise checks each label and that some differ among the rows that have weight. What it has seen so far is in
-// one array, which the workers of a team pass on.
+// newPointwise checks each label, and that rows with a weight above 0 have at least two different ones.
 func newPointwise(p *Params, d *Data, text string, loss rowLoss) (objective, error) {
 	o := &pointwise{rowLoss: loss, text: text, d: d}
+
+	// The label of the first row with weight; 1 once there was such a row; 1 once another label was seen. It is one
+	// array, because the workers of a team pass it from one to the next.
 	var seen [3]float64
-	first, heavy, differ := &seen[0], &seen[1], &seen[2]
-	err := d.each(seen[:], func(r uint32, w float64) error {
+	first, weighted, differ := &seen[0], &seen[1], &seen[2]
+	err := d.eachRow(seen[:], func(r uint32, w float64) error {
 		y := float64(d.Label[r])
-		if o.wrong != nil {
-			if want := o.wrong(y); want != "" {
+		if o.badLabel != nil {
+			if want := o.badLabel(y); want != "" {
 				return fmt.Errorf("%w: label %v in row %d; objective %s takes %s", ErrData, d.Label[r],
-					d.first()+uint64(r), p.Objective, want)
+					d.firstRow()+uint64(r), p.Objective, want)
 			}
 		}
-		if *heavy == 0 {
+		if *weighted == 0 {
 			*first = y
 		}
 		if w > 0 {
-			*heavy = 1
+			*weighted = 1
 			if y != *first {
 				*differ = 1
 			}
@@ -63,7 +66,8 @@ func newPointwise(p *Params, d *Data, text string, loss rowLoss) (objective, err
 	if err != nil {
 		return nil, err
 	}
-	if *heavy == 0 || *differ == 0 {
+
+	if *weighted == 0 || *differ == 0 {
 		return nil, fmt.Errorf("%w: %w", ErrData, errOneClass)
 	}
 	return o, nil
@@ -85,12 +89,12 @@ func (o *pointwise) weight(r uint32) float64 {
 	return float64(o.d.Weight[r])
 }
 
-// gradients replaces raw scores in g by first derivatives, and sets h to second ones, both times the rows' weights.
+// gradients is objective.gradients: the derivatives of the loss, times the rows' weights.
 func (o *pointwise) gradients(rows []uint32, g, h []float64) {
 	for i, r := range rows {
 		h[i] = float64(o.d.Label[r])
 	}
-	o.slopes(g, h)
+	o.derive(g, h)
 	if o.d.Weight != nil {
 		for i, r := range rows {
 			w := float64(o.d.Weight[r])
@@ -99,8 +103,10 @@ func (o *pointwise) gradients(rows []uint32, g, h []float64) {
 	}
 }
 
-// prepare finds the largest gradient and hessian, which become the ends of the grid.
+// prepare is objective.prepare: the units are such that the largest gradient and hessian of the rows in use, of all
+// workers of a team, are as large as a row's bits can hold.
 func (o *pointwise) prepare(_ int, raw []float64, rows []uint32, pool *pool) packing {
+	// The largest |gradient| and hessian that each goroutine has seen.
 	largest := make([][2]float64, pool.size)
 	pool.parallel(len(rows), grain, func(worker, lo, hi int) {
 		g, h := largest[worker][0], largest[worker][1]
@@ -117,10 +123,10 @@ func (o *pointwise) prepare(_ int, raw []float64, rows []uint32, pool *pool) pac
 		g, h = max(g, l[0]), max(h, l[1])
 	}
 	o.d.link.takeLargest(&g, &h)
-	g, h = cmp.Or(g, 1), cmp.Or(h, 1) // all gradients are 0 where every row is fitted exactly
+	g, h = cmp.Or(g, 1), cmp.Or(h, 1) // all gradients are 0 if every row is fitted exactly, and a unit cannot be 0
 
-	// Without weights, hessians that are 1 take no bits.
-	if o.unit && o.d.Weight == nil {
+	// Hessians that are all 1 take no bits; with weights they differ.
+	if o.unitH && o.d.Weight == nil {
 		o.pack = packing{hessianBits: bitsUnitHessian, g1: g / maxG24, h1: 1}
 	} else {
 		o.pack = packing{hessianBits: bitsVaryingHessian, g1: g / maxG16, h1: h / maxH16}
@@ -140,7 +146,7 @@ func (o *pointwise) mean() float64 {
 // meanOf is the weighted mean of a function of the labels, over all workers' rows.
 func (o *pointwise) meanOf(f func(y float64) float64) float64 {
 	var sums [2]float64
-	_ = o.d.each(sums[:], func(r uint32, w float64) error {
+	_ = o.d.eachRow(sums[:], func(r uint32, w float64) error {
 		sums[0] += float64(w * f(float64(o.d.Label[r])))
 		sums[1] += w
 		return nil
@@ -153,20 +159,21 @@ func (o *pointwise) meanRoot() float64 { return o.meanOf(signedRoot) }
 
 func logOfMean(o *pointwise) float64 { return exact.Log(o.mean()) }
 
-// labels is the labels' own quantile.
-func (o *pointwise) labels() float64 {
+// labelQuantile is the quantile of the labels of all workers' rows, at o.quantile.
+func (o *pointwise) labelQuantile() float64 {
 	rows := make([]uint32, 0, o.d.Used())
-	_ = o.d.eachOwn(func(r uint32, _ float64) error {
+	_ = o.d.eachOwnRow(func(r uint32, _ float64) error {
 		rows = append(rows, r)
 		return nil
 	})
-	return o.quantiles([][]uint32{rows}, []int{o.d.total()}, nil, poolOf(1))[0]
+	return o.residualQuantiles([][]uint32{rows}, []int{o.d.tableUsed()}, nil, newPoolOfSize(1))[0]
 }
 
-// quantiles are the residuals' quantiles at o.level in sets of rows, of which all workers together have so many, and at
-// least one: between two of them, or with weights the first whose rows up to there have more than that share of the
-// weight. A nil raw is all 0.
-func (o *pointwise) quantiles(sets [][]uint32, size []int, raw []float64, pool *pool) []float64 {
+// residualQuantiles returns, for each of several sets of rows, the quantile of the residuals (label less raw score) at
+// o.quantile. sets are this worker's rows of each set, and size is how many rows each set has in all workers together,
+// at least one. A nil raw stands for scores of 0. Without weights a quantile may lie between two residuals; with
+// weights it is the first residual up to which more than that share of the weight is reached.
+func (o *pointwise) residualQuantiles(sets [][]uint32, size []int, raw []float64, pool *pool) []float64 {
 	all := make([][]residual, len(sets))
 	pool.parallel(len(sets), 1, func(_, lo, hi int) {
 		for s := lo; s < hi; s++ {
@@ -182,38 +189,40 @@ func (o *pointwise) quantiles(sets [][]uint32, size []int, raw []float64, pool *
 		}
 	})
 	if o.d.Weight == nil {
-		return o.d.link.plainQuantiles(all, size, o.level, pool)
+		return o.d.link.plainQuantiles(all, size, o.quantile, pool)
 	}
-	return o.d.link.weightedQuantiles(all, o.d.total(), o.level, pool)
+	return o.d.link.weightedQuantiles(all, o.d.tableUsed(), o.quantile, pool)
 }
 
-// renew gives leaves the quantiles of their rows' residuals, shrunk by learning_rate, or raises them to o.least.
+// renew is objective.renew. It raises leaf values to o.leastStep, or replaces them by the quantiles of their rows'
+// residuals, shrunk by learning_rate. For losses that have neither it does nothing.
 func (o *pointwise) renew(g *grower, t *Tree, raw []float64) {
-	if o.least != nil {
+	if o.leastStep != nil {
 		for i := range g.leaves {
 			x := g.leaves[i].sums
 			if t.LeafValue[i] < 0 && x.g > 0 {
-				t.LeafValue[i] = max(t.LeafValue[i], o.least(float64(x.g*o.pack.g1), float64(x.h*o.pack.h1)))
+				t.LeafValue[i] = max(t.LeafValue[i], o.leastStep(float64(x.g*o.pack.g1), float64(x.h*o.pack.h1)))
 			}
 		}
 	}
-	if o.level == 0 {
+	if o.quantile == 0 {
 		return
 	}
+
 	rows, size := make([][]uint32, len(g.leaves)), make([]int, len(g.leaves))
 	for i := range g.leaves {
 		rows[i], size[i] = g.leaves[i].rows, g.leaves[i].n
 	}
-	for i, v := range o.quantiles(rows, size, raw, g.pool) {
+	for i, v := range o.residualQuantiles(rows, size, raw, g.pool) {
 		t.LeafValue[i] = v * g.p.LearningRate
 	}
 }
 
-// each makes a loss of numbers one of blocks.
-func each(slope func(raw, y float64) (g, h float64)) func(g, h []float64) {
+// rowByRow makes rowLoss.derive of a function that computes both derivatives for one row.
+func rowByRow(derivative func(raw, y float64) (g, h float64)) func(g, h []float64) {
 	return func(g, h []float64) {
 		for i, raw := range g {
-			g[i], h[i] = slope(raw, h[i])
+			g[i], h[i] = derivative(raw, h[i])
 		}
 	}
 }
@@ -236,12 +245,13 @@ func signedRoot(y float64) float64 { return math.Copysign(math.Sqrt(math.Abs(y))
 
 func absolute(raw, y float64) (g, h float64) { return sign(raw - y), 1 }
 
-func huberSlope(alpha float64) func(raw, y float64) (g, h float64) {
+func huberGrads(alpha float64) func(raw, y float64) (g, h float64) {
 	return func(raw, y float64) (g, h float64) { return min(max(raw-y, -alpha), alpha), 1 }
 }
 
-// pinballSlope has a hessian of 1, since the loss has none: leaves get quantiles afterwards.
-func pinballSlope(alpha float64) func(raw, y float64) (g, h float64) {
+// pinballGrads computes the derivatives of the pinball loss at alpha. Its second derivative is 0, so h is 1 in its
+// place; the leaves get quantiles afterwards (renew).
+func pinballGrads(alpha float64) func(raw, y float64) (g, h float64) {
 	return func(raw, y float64) (g, h float64) {
 		if raw >= y {
 			return 1 - alpha, 1
@@ -250,18 +260,20 @@ func pinballSlope(alpha float64) func(raw, y float64) (g, h float64) {
 	}
 }
 
-// poissonSlopes has a hessian that is too large by e^reach, which keeps steps small.
-func poissonSlopes(reach float64) func(g, h []float64) {
-	wide := exact.Exp(reach)
+// poissonGrads computes the derivatives of the Poisson deviance, but the hessian is e^maxDelta times as large, which
+// keeps steps small (poisson_max_delta_step).
+func poissonGrads(maxDelta float64) func(g, h []float64) {
+	factor := exact.Exp(maxDelta)
 	return func(g, h []float64) {
 		exponentials(g, 1)
 		for i, mean := range g {
-			g[i], h[i] = mean-h[i], float64(mean*wide)
+			g[i], h[i] = mean-h[i], float64(mean*factor)
 		}
 	}
 }
 
-func gammaSlopes(g, h []float64) {
+// gammaGrads computes the derivatives of the gamma deviance: g = 1 - y e^-raw, h = y e^-raw.
+func gammaGrads(g, h []float64) {
 	exponentials(g, -1)
 	for i, e := range g {
 		h[i] = float64(h[i] * e)
@@ -269,14 +281,16 @@ func gammaSlopes(g, h []float64) {
 	}
 }
 
-// gammaLeast: with ratios y e^-raw, whose sum is h, of rows whose number is g + h.
-func gammaLeast(g, h float64) float64 { return exact.Log(h / (g + h)) }
+// gammaLeastStep is the step that minimises the gamma deviance of a leaf: the logarithm of its rows' mean ratio y
+// e^-raw. These ratios add up to h, and since g = 1 - ratio for each row, the number of rows is g + h.
+func gammaLeastStep(g, h float64) float64 { return exact.Log(h / (g + h)) }
 
-// tweedieSlopes is for a variance in proportion to the mean to the power of rho, which is between 1 and 2.
-func tweedieSlopes(rho float64) func(g, h []float64) {
+// tweedieGrads computes the derivatives of the Tweedie deviance, whose variance is in proportion to mean^rho, with rho
+// between 1 and 2: g = b - a and h = (rho-1) a + (2-rho) b, where a = y e^((1-rho) raw) and b = e^((2-rho) raw).
+func tweedieGrads(rho float64) func(g, h []float64) {
 	return func(g, h []float64) {
-		var room [blockRows]float64
-		means := room[:copy(room[:], g)]
+		var scratch [blockRows]float64
+		means := scratch[:copy(scratch[:], g)]
 		exponentials(g, 1-rho)
 		exponentials(means, 2-rho)
 		for i, b := range means {
@@ -286,13 +300,15 @@ func tweedieSlopes(rho float64) func(g, h []float64) {
 	}
 }
 
-func crossEntropySlopes(g, h []float64) {
+// crossEntropyGrads computes the derivatives of the log loss of a label from 0 to 1: g = p - y, h = p (1 - p).
+func crossEntropyGrads(g, h []float64) {
 	Probabilities(g)
 	for i, p := range g {
 		g[i], h[i] = p-h[i], float64(p*(1-p))
 	}
 }
 
+// zeroOrMore, aboveZero and fromZeroToOne are for rowLoss.badLabel.
 func zeroOrMore(y float64) string {
 	if y < 0 {
 		return "labels of 0 or more"

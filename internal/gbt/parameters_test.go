@@ -442,7 +442,7 @@ func lossesOf(t *testing.T, tr *trial) (model, constant float64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	each, err := newObjective(&tr.p, &tr.Data)
+	each, err := newObjectives(&tr.p, &tr.Data)
 	if err != nil {
 		return 0, 0, err
 	}

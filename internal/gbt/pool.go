@@ -12,7 +12,8 @@ import (
 // grain is the fewest rows worth a chunk of their own: some tens of microseconds of work.
 const grain = 1 << 14
 
-// pool is the goroutines that share one training's work. A tree takes a hundred or more jobs, of 20 to 5,000
+// pool is the goroutines that share one training's work, numbered from 0, which is the caller of parallel. (Workers of
+// a Team are something else: processes, each with a pool.) A tree takes a hundred or more jobs, each of 20 to 5,000
 // microseconds with next to nothing between them, while waking a goroutine on an idle processor takes 50 to 100. So
 // goroutines spin for a while before they sleep.
 type pool struct {
@@ -23,17 +24,19 @@ type pool struct {
 	// The current job: f on 0..n, in so many chunks. It does not change while a goroutine works on one of them.
 	f         func(worker, lo, hi int)
 	n, chunks int
-	panics    []any
+	panics    []any // by goroutine, what f panicked with in the current job; nil if it did not
 
-	jobs, chunksTotal uint32 // jobs begun, and the chunks of all of them
-	// the current job's number, and in the low half how many of its chunks are not yet taken
+	jobs, chunksTotal uint32 // number of jobs begun, and of chunks in all of them; only the caller of parallel uses it
+
+	// remaining has the current job's number in its upper half and, in its lower half, how many of the job's chunks no
+	// goroutine has taken yet. So one atomic operation takes a chunk of the right job.
 	remaining   atomic.Uint64
-	begun, done barrier // jobs begun, chunks done
+	begun, done barrier // count jobs begun and chunks done
 }
 
-// poolOf returns a pool of the calling goroutine and size-1 others, which start with the first job large enough for
-// two. The caller must close it.
-func poolOf(size int) *pool {
+// newPoolOfSize returns a pool of the calling goroutine and size-1 others. These are started with the first job that is
+// large enough for two. The caller must close the pool.
+func newPoolOfSize(size int) *pool {
 	p := &pool{size: max(size, 1)}
 	p.begun.changed.L = &p.begun.mu
 	p.done.changed.L = &p.done.mu
@@ -42,12 +45,16 @@ func poolOf(size int) *pool {
 }
 
 // newPool returns a pool of threads goroutines, but at most one per processor.
-func newPool(threads int) *pool { return poolOf(min(threads, runtime.GOMAXPROCS(0))) }
+func newPool(threads int) *pool { return newPoolOfSize(min(threads, runtime.GOMAXPROCS(0))) }
 
-// parallel calls f with chunks that cover 0..n, each at least atLeast long, on up to size goroutines, and waits. worker
-// numbers the goroutines from 0; each takes chunks in ascending order as it finishes. The results must not depend on
-// the chunks' boundaries: integer sums and writes to a row's own place do not. parallel must be called from one
-// goroutine at a time, and not from within f.
+// parallel divides 0..n into chunks, each at least atLeast long if n is, calls f for the chunks lo <= i < hi on up to
+// size goroutines, and waits for all of them. worker is the number of the goroutine that f runs on: two calls with the
+// same number are never concurrent, so f may use memory of that number without locks. Each goroutine gets its chunks in
+// ascending order.
+//
+// f must give the same results whatever the chunks: integer sums do, and so do writes to each row's own place. If f
+// panics, parallel does after all goroutines have finished. It must be called from one goroutine at a time, and not
+// from within f.
 func (p *pool) parallel(n, atLeast int, f func(worker, lo, hi int)) {
 	workers := p.workersFor(n, atLeast)
 	if workers == 1 {
@@ -68,25 +75,27 @@ func (p *pool) parallel(n, atLeast int, f func(worker, lo, hi int)) {
 	p.jobs++
 	p.chunksTotal += uint32(p.chunks)
 	p.remaining.Store(uint64(p.jobs)<<32 | uint64(p.chunks))
-	p.begun.add()
+	p.begun.increment()
 
-	// This goroutine works, too, and then waits for the others.
+	// This goroutine takes chunks, too, and then waits until those of the others are done.
 	p.takeChunks(0, p.jobs)
-	p.done.reach(p.chunksTotal)
+	p.done.waitFor(p.chunksTotal)
 	p.rethrow()
 }
 
-// chunksEach is how many chunks there are per goroutine, if there is enough work: processors differ in speed while
-// other processes use them. A goroutine without a processor takes no chunk, and so delays no one.
+// chunksEach is how many chunks there are per goroutine, if there is enough work. With several, a goroutine whose
+// processor is slowed down by other processes takes fewer of them, and one without a processor takes none and delays no
+// one.
 const chunksEach = 4
 
-// workersFor is how many goroutines have something to do.
+// workersFor returns how many goroutines parallel uses for n items in chunks of at least atLeast.
 func (p *pool) workersFor(n, atLeast int) int { return max(min(p.size, n/max(atLeast, 1)), 1) }
 
-// workLoop is the loop of the pool's other goroutines.
+// workLoop is what all goroutines of the pool but the caller's run: it waits for each job in turn and takes chunks of
+// it, until the pool is closed.
 func (p *pool) workLoop(worker int) {
 	for job := uint32(1); ; job++ {
-		p.begun.reach(job)
+		p.begun.waitFor(job)
 		if p.closed.Load() {
 			return
 		}
@@ -94,7 +103,8 @@ func (p *pool) workLoop(worker int) {
 	}
 }
 
-// takeChunks works on the job's chunks until all are taken. A goroutine that comes late finds another job.
+// takeChunks runs chunks of a job until all of them are taken. It returns at once if the job is over: a goroutine that
+// was late for it finds the number of a later job in p.remaining.
 func (p *pool) takeChunks(worker int, job uint32) {
 	for {
 		state := p.remaining.Load()
@@ -107,18 +117,19 @@ func (p *pool) takeChunks(worker int, job uint32) {
 	}
 }
 
-// run calls the job's function with chunk i. A panic is kept for rethrow: in this goroutine it would end the process.
+// run calls the job's function with chunk i, and counts the chunk as done. A panic is kept for rethrow.
 func (p *pool) run(worker, i int) {
 	defer func() {
 		if v := recover(); v != nil {
 			p.panics[worker] = fmt.Sprintf("%v\n%s", v, debug.Stack())
 		}
-		p.done.add()
+		p.done.increment()
 	}()
 	p.f(worker, p.n*i/p.chunks, p.n*(i+1)/p.chunks)
 }
 
-// rethrow re-panics in the caller's goroutine, where the panic can be recovered; elsewhere it would end the process.
+// rethrow panics with what the job's function panicked with, if it did. It is called in the goroutine of the caller of
+// parallel, who may recover; in any other goroutine a panic ends the process.
 func (p *pool) rethrow() {
 	for _, v := range p.panics {
 		if v != nil {
@@ -131,39 +142,41 @@ func (p *pool) rethrow() {
 // close ends the other goroutines. No job may be running.
 func (p *pool) close() {
 	p.closed.Store(true)
-	p.begun.add()
+	p.begun.increment()
 }
 
-// barrier is a counter that goroutines can wait for.
+// barrier is a counter, modulo 2^32, of which goroutines can wait for a value.
 type barrier struct {
 	n       atomic.Uint32
-	asleep  atomic.Int32
+	asleep  atomic.Int32 // how many goroutines sleep, or are about to
 	mu      sync.Mutex
 	changed sync.Cond
 }
 
-// awake is how long a goroutine spins before it sleeps: longer than the serial part between two pieces of a tree's
-// work, and short compared with a metric over all held-out rows. looks is how often it polls before yielding; each
-// yield may wake an idle processor, or let another task run.
+// spinTime is how long a goroutine spins before it sleeps: longer than the serial part between two jobs of a tree, and
+// short compared with a metric over all held-out rows. After pollsPerYield looks at the counter it yields its
+// processor, which lets another goroutine run.
 const (
-	awake = 400 * time.Microsecond
-	looks = 1 << 10
+	spinTime      = 400 * time.Microsecond
+	pollsPerYield = 1 << 10
 )
 
-// add counts one on, and wakes those who sleep until the count is reached.
-func (t *barrier) add() {
+// increment adds 1 to the counter and wakes the goroutines that sleep.
+func (t *barrier) increment() {
 	t.n.Add(1)
-	if t.asleep.Load() > 0 { // a sleeper registers before its last check
+
+	// No wake-up is lost: a goroutine counts itself in asleep before it looks at the counter for the last time.
+	if t.asleep.Load() > 0 {
 		t.mu.Lock()
 		t.changed.Broadcast()
 		t.mu.Unlock()
 	}
 }
 
-// reach waits until the counter is n, which is at most 2^31 ahead.
-func (t *barrier) reach(n uint32) {
-	for start := time.Now(); time.Since(start) < awake; runtime.Gosched() {
-		for range looks {
+// waitFor waits until the counter has reached n, which is less than 2^31 ahead of it: first spinning, then asleep.
+func (t *barrier) waitFor(n uint32) {
+	for start := time.Now(); time.Since(start) < spinTime; runtime.Gosched() {
+		for range pollsPerYield {
 			if int32(t.n.Load()-n) >= 0 {
 				return
 			}
@@ -171,7 +184,7 @@ func (t *barrier) reach(n uint32) {
 		}
 	}
 
-	// Sleep until add wakes everyone.
+	// Sleep until increment wakes everyone.
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.asleep.Add(1)

@@ -8,52 +8,60 @@ import (
 	"coppice/internal/exact"
 )
 
-// residual is a number of a row, such as its label less its raw score, and what the row counts for.
+// residual is the residual of one row, its label less its raw score, and the row's weight.
 type residual struct {
-	key    uint64  // in the order of the numbers
-	weight float64 // counted without its fraction
+	key    uint64  // exact.Ordered of the residual: an integer that sorts like it
+	weight float64 // only its whole part is counted
 }
 
 // byteValues is how many values a byte of a key has.
 const byteValues = 256
 
-// choose returns, for each of several sets of which every worker has a part, the least key with which more than a limit
-// of the set's weight is reached, and the weight before it. limit returns that of a set by its total weight, and is
-// less. Keys are found byte by byte, by the weights of the values that the next byte has, in eight exchanges; choose
-// reorders the sets.
-func (l *link) choose(sets [][]residual, pool *pool, limit func(total int64) int64) (keys []uint64, before []int64) {
+// selectKeys finds a weighted quantile of each of several sets. Every worker of a team passes its own part of each set,
+// and all get the same result. If a set's residuals are sorted and their weights added up, keys has the first key at
+// which the sum exceeds the set's limit, and before has the sum of all smaller keys. limit returns the limit of a set
+// from its total weight, and must be less than that.
+//
+// It is a radix selection, from the highest byte of the key to the lowest: the weights of all values of the next byte
+// are added up over all workers, which tells that byte of the result; then only residuals with this byte remain. So it
+// takes eight exchanges in a team. The sets are reordered.
+func (l *link) selectKeys(sets [][]residual, pool *pool, limit func(all int64) int64) (keys []uint64, before []int64) {
 	keys, before = make([]uint64, len(sets)), make([]int64, len(sets))
 	limits := make([]int64, len(sets))
-	rest := slices.Clone(sets) // those with the key's first bytes
+	rest := slices.Clone(sets) // of each set, the residuals whose key begins like the result
 	const most = mostWords / byteValues
-	words := make([]int64, byteValues*min(len(sets), most))
+	words := make([]int64, byteValues*min(len(sets), most)) // of up to most sets at once, the weight by next byte
 	for shift := 56; shift >= 0; shift -= 8 {
 		for first := 0; first < len(sets); first += most {
 			n := min(len(sets)-first, most)
+
+			// Add up the weight of each value of the next byte, then over all workers.
 			sums := words[:byteValues*n]
 			clear(sums)
 			pool.parallel(n, 1, func(_, lo, hi int) {
 				for i := lo; i < hi; i++ {
-					of := (*[byteValues]int64)(sums[byteValues*i:])
+					weights := (*[byteValues]int64)(sums[byteValues*i:])
 					for _, x := range rest[first+i] {
-						of[byte(x.key>>shift)] += int64(x.weight)
+						weights[byte(x.key>>shift)] += int64(x.weight)
 					}
 				}
 			})
 			l.sumWords(sums)
+
+			// Choose the byte of each set in which its limit is exceeded.
 			pool.parallel(n, 1, func(_, lo, hi int) {
 				for i := lo; i < hi; i++ {
-					s, of := first+i, sums[byteValues*i:][:byteValues]
-					if shift == 56 {
-						limits[s] = limit(total(of))
+					s, weights := first+i, sums[byteValues*i:][:byteValues]
+					if shift == 56 { // the first byte: these are all residuals of the set
+						limits[s] = limit(total(weights))
 					}
-					if l == nil && len(rest[s]) == 1 { // as soon in small leaves
+					if l == nil && len(rest[s]) == 1 { // only one is left, as is soon the case in small leaves
 						keys[s] = rest[s][0].key >> shift
 						continue
 					}
 					b, sum, limit := 0, before[s], limits[s]
-					for ; b < byteValues-1 && sum+of[b] <= limit; b++ {
-						sum += of[b]
+					for ; b < byteValues-1 && sum+weights[b] <= limit; b++ {
+						sum += weights[b]
 					}
 					keys[s], before[s] = keys[s]<<8|uint64(b), sum
 					rest[s] = withByte(rest[s], shift, byte(b))
@@ -71,7 +79,7 @@ func total(words []int64) (sum int64) {
 	return sum
 }
 
-// withByte moves the residuals with a byte of their key to the front, and returns them.
+// withByte returns the residuals whose key has the byte b at bit shift. It moves them to the front of all.
 func withByte(all []residual, shift int, b byte) []residual {
 	n := 0
 	for i, x := range all {
@@ -83,19 +91,22 @@ func withByte(all []residual, shift int, b byte) []residual {
 	return all[:n]
 }
 
-// plainQuantiles returns quantiles of sets of equal weights, of which all workers together have so many: each
-// interpolates between the two neighbours where the level is, counted from the greatest down, as LightGBM's
-// PercentileFun.
+// plainQuantiles returns the quantile at level of each set of residuals, all of which have weight 1. size is how many
+// residuals each set has in all workers together. Like LightGBM's PercentileFun, it interpolates between the two
+// residuals on either side of the place (1 - level) x size, counted from the greatest one down.
 func (l *link) plainQuantiles(sets [][]residual, size []int, level float64, pool *pool) []float64 {
 	place := func(n int64) (at float64, i int64) {
 		at = float64((1 - level) * float64(n))
 		return at, int64(at)
 	}
-	keys, before := l.choose(sets, pool, func(n int64) int64 {
+
+	// The i-th greatest residual, at least the first.
+	keys, before := l.selectKeys(sets, pool, func(n int64) int64 {
 		_, i := place(n)
 		return n - min(max(i, 1), n)
 	})
 
+	// Its neighbour: the greatest residual that is less.
 	values, below := make([]float64, len(sets)), make([]*float64, len(sets))
 	pool.parallel(len(sets), 1, func(_, lo, hi int) {
 		for s := lo; s < hi; s++ {
@@ -111,20 +122,23 @@ func (l *link) plainQuantiles(sets [][]residual, size []int, level float64, pool
 	})
 	l.takeLargest(below...)
 
+	// Interpolate between the two. If less than n-i residuals are smaller, the next one down is equal, and there is
+	// nothing to interpolate.
 	for s := range sets {
 		n := int64(size[s])
 		values[s] = exact.FromOrdered(keys[s])
-		if at, i := place(n); i >= 1 && i < n && before[s] == n-i { // else its neighbour is as great
+		if at, i := place(n); i >= 1 && i < n && before[s] == n-i {
 			values[s] -= float64((values[s] - *below[s]) * (at - float64(i)))
 		}
 	}
 	return values
 }
 
-// weightedQuantiles returns for each set the least number up to which more than a share of the set's weight is reached.
-// It scales the weights, which are then added as integers, by a power of two such that the sum of all workers' rows
-// fits an int64.
+// weightedQuantiles returns, for each set, the first residual in ascending order at which the sum of weights exceeds a
+// share of the set's total. rows is the number of rows in use in the whole table. The weights are added as integers:
+// they are scaled in place by a power of two, such that the sum of as many rows fits an int64.
 func (l *link) weightedQuantiles(sets [][]residual, rows int, share float64, pool *pool) []float64 {
+	// The largest weight of each set, over all workers.
 	heaviest := make([]*float64, len(sets))
 	for s, set := range sets {
 		w := 0.0
@@ -134,6 +148,8 @@ func (l *link) weightedQuantiles(sets [][]residual, rows int, share float64, poo
 		heaviest[s] = &w
 	}
 	l.takeLargest(heaviest...)
+
+	// Scale the weights: the heaviest is then below 2^62 / rows.
 	pool.parallel(len(sets), 1, func(_, lo, hi int) {
 		for s := lo; s < hi; s++ {
 			_, exponent := math.Frexp(*heaviest[s])
@@ -147,7 +163,8 @@ func (l *link) weightedQuantiles(sets [][]residual, rows int, share float64, poo
 			}
 		}
 	})
-	keys, _ := l.choose(sets, pool, func(total int64) int64 {
+
+	keys, _ := l.selectKeys(sets, pool, func(total int64) int64 {
 		return min(int64(float64(total)*share), total-1)
 	})
 	values := make([]float64, len(sets))

@@ -13,38 +13,43 @@ import (
 	"coppice/internal/exact"
 )
 
-// queries are the rows in use by query, in the order in which queries first occur, each one's rows ascending until a
-// loss brings them into another order.
+// queries holds the rows in use, grouped by query. Queries are numbered in the order in which they first occur in the
+// table. A query's rows are ascending at first; lambdarank sorts them by score in place.
 type queries struct {
 	rows  []uint32
-	begin []int // of each query in rows, and the end
+	begin []int // query n is rows[begin[n]:begin[n+1]]
 }
 
-// newQueries counts each query's rows in one pass and places them in a second.
+// newQueries groups the used rows of d by Data.Group: one pass counts each query's rows, a second one places them.
 func newQueries(d *Data) queries {
-	number := map[uint64]int32{}
+	number := map[uint64]int32{} // of each query, by its value in Data.Group
 	q := queries{rows: make([]uint32, d.Used()), begin: []int{0}}
-	of := make([]int32, 0, d.Used())
-	_ = d.eachOwn(func(r uint32, _ float64) error {
+	queryOf := make([]int32, 0, d.Used()) // by position among the used rows, the number of the row's query
+
+	// Count: begin[n+1] is the number of rows of query n.
+	_ = d.eachOwnRow(func(r uint32, _ float64) error {
 		n, known := number[d.Group[r]]
 		if !known {
 			n = int32(len(number))
 			number[d.Group[r]] = n
 			q.begin = append(q.begin, 0)
 		}
-		of = append(of, n)
+		queryOf = append(queryOf, n)
 		q.begin[n+1]++
 		return nil
 	})
+
+	// Add the counts up, so that begin[n] is where query n begins.
 	for n := range q.len() {
 		q.begin[n+1] += q.begin[n]
 	}
 
+	// Place the rows: next[n] is where the next row of query n goes.
 	next := slices.Clone(q.begin)
 	i := 0
-	_ = d.eachOwn(func(r uint32, _ float64) error {
-		q.rows[next[of[i]]] = r
-		next[of[i]]++
+	_ = d.eachOwnRow(func(r uint32, _ float64) error {
+		q.rows[next[queryOf[i]]] = r
+		next[queryOf[i]]++
 		i++
 		return nil
 	})
@@ -53,9 +58,9 @@ func newQueries(d *Data) queries {
 
 func (q *queries) len() int { return len(q.begin) - 1 }
 
-func (q *queries) of(n int) []uint32 { return q.rows[q.begin[n]:q.begin[n+1]] }
+func (q *queries) rowsOf(n int) []uint32 { return q.rows[q.begin[n]:q.begin[n+1]] }
 
-// ranking is an objective that is a sum over queries: a row's gradient depends on the scores of all of its query.
+// ranking is an objective that is a sum over queries: a row's gradient depends on the scores of all rows of its query.
 // Definitions are LightGBM's (src/objective/rank_objective.hpp).
 type ranking struct {
 	queries
@@ -63,25 +68,26 @@ type ranking struct {
 	d    *Data
 	loss queryLoss
 	seed uint64
-	g, h []float64 // by row, at the scores of the last prepare; 0 for rows that are not in use
+	g, h []float64 // [rows] gradients and hessians at the scores of the last prepare; 0 for rows that are not in use
 	pack packing
 }
 
-// queryLoss sets g and h, which are 0, of one query's rows, whose labels and scores are in the same order. random has a
-// number for each row, by its number in the whole table.
+// queryLoss sets q.g and q.h, which are 0 before, to the gradients and hessians of the query's rows. It may reorder
+// q.rows and q.score, in the same way. random has a random number for each row, by the row's number in the table.
 type queryLoss func(q *query, random key)
 
-// query is one query's rows, and room for what a loss computes.
+// query is one query's rows and their scores, with memory for a queryLoss. It is reused from query to query.
 type query struct {
-	number int
-	rows   []uint32 // a part of queries.rows, which a loss may bring into another order
-	score  []float64
-	g, h   []float64
-	keys   []uint64 // rows by score, where many of them move
-	room   [3][]float64
+	number  int
+	rows    []uint32     // a part of queries.rows, which a loss may reorder
+	score   []float64    // [len(rows)], as are g, h and the slices of scratch
+	g, h    []float64    // what the loss computes
+	keys    []uint64     // used by sortByKeys
+	scratch [3][]float64 // for the loss; 0 when it begins
 }
 
-// newRanking refuses labels that are no grades, and tables in which no query has rows of different ones.
+// newRanking returns the objective lambdarank or rank_xendcg. It refuses labels that are not whole numbers with a gain,
+// and tables in which no query has rows with different labels.
 func newRanking(p *Params, d *Data, text string) (objective, error) {
 	if d.Group == nil {
 		return nil, fmt.Errorf("%w: objective %s learns the order of the rows of a query, and the table does not say "+
@@ -95,30 +101,33 @@ func newRanking(p *Params, d *Data, text string) (objective, error) {
 	if err != nil {
 		return nil, err
 	}
-	differ, heavy := 0.0, 0.0
-	err = d.eachOwn(func(r uint32, w float64) error {
+
+	// Check the labels, and find the largest weight.
+	differ, heaviest := 0.0, 0.0
+	err = d.eachOwnRow(func(r uint32, w float64) error {
 		y := d.Label[r]
 		if y < 0 || int(y) >= len(gain) || y != float32(int(y)) {
 			return fmt.Errorf("%w: label %v in row %d; objective %s takes whole grades from 0 to %d", ErrData, y,
 				r, p.Objective, len(gain)-1)
 		}
-		heavy = max(heavy, w)
+		heaviest = max(heaviest, w)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
 
+	// Group the rows, and see whether any query has different labels.
 	o := &ranking{queries: newQueries(d), text: text, d: d, seed: p.Seed, g: make([]float64, d.Rows),
 		h: make([]float64, d.Rows)}
 	for n := range o.len() {
-		for _, r := range o.of(n) {
-			if d.Label[r] != d.Label[o.of(n)[0]] {
+		for _, r := range o.rowsOf(n) {
+			if d.Label[r] != d.Label[o.rowsOf(n)[0]] {
 				differ = 1
 			}
 		}
 	}
-	if differ == 0 || heavy == 0 {
+	if differ == 0 || heaviest == 0 {
 		return nil, fmt.Errorf("%w: no query has rows with different labels; no order can be learnt", ErrData)
 	}
 	if text == xendcg {
@@ -144,14 +153,15 @@ func (o *ranking) gradients(rows []uint32, g, h []float64) {
 	}
 }
 
-// prepare computes all gradients, query by query, and finds the largest, which become the ends of the grid.
+// prepare is objective.prepare. It computes all gradients, query by query, into o.g and o.h. The units are such that
+// the largest gradient and hessian are as large as a row's bits can hold.
 func (o *ranking) prepare(tree int, raw []float64, _ []uint32, pool *pool) packing {
-	largest := make([][2]float64, pool.size)
+	largest := make([][2]float64, pool.size) // |gradient| and hessian, by goroutine
 	random := newKey(o.seed, forLabels, tree)
 	pool.parallel(o.len(), 16, func(worker, lo, hi int) {
 		var q query
 		for n := lo; n < hi; n++ {
-			q.fillRows(n, o.of(n), raw)
+			q.begin(n, o.rowsOf(n), raw)
 			o.loss(&q, random)
 			for i, r := range q.rows {
 				w := 1.0
@@ -170,7 +180,7 @@ func (o *ranking) prepare(tree int, raw []float64, _ []uint32, pool *pool) packi
 	for _, l := range largest {
 		g, h = max(g, l[0]), max(h, l[1])
 	}
-	g, h = cmp.Or(g, 1), cmp.Or(h, 1) // all gradients are 0 where every query is in order
+	g, h = cmp.Or(g, 1), cmp.Or(h, 1) // all gradients may be 0, and a unit cannot be
 	o.pack = packing{hessianBits: bitsVaryingHessian, g1: g / maxG16, h1: h / maxH16}
 	return o.pack
 }
@@ -179,23 +189,24 @@ func (o *ranking) fill(gh []uint32, raw []float64, rows rowSet, lo, hi int, k ke
 	packGradients(o, o.pack, gh, raw, rows, lo, hi, k)
 }
 
-// fillRows makes q that of query number: its rows, their scores, and as much room, which is zero.
-func (q *query) fillRows(number int, rows []uint32, raw []float64) {
+// begin sets q to a query: its number, its rows and their raw scores. All results and scratch memory are zeroed.
+func (q *query) begin(number int, rows []uint32, raw []float64) {
 	n := len(rows)
 	q.number, q.rows = number, rows
 	q.score = q.score[:0]
 	for _, r := range rows {
 		q.score = append(q.score, raw[r])
 	}
-	for _, s := range []*[]float64{&q.g, &q.h, &q.room[0], &q.room[1], &q.room[2]} {
+	for _, s := range []*[]float64{&q.g, &q.h, &q.scratch[0], &q.scratch[1], &q.scratch[2]} {
 		*s = slices.Grow((*s)[:0], n)[:n]
 		clear(*s)
 	}
 }
 
-// sortByScore brings rows into the order of their scores, the highest first, and equal ones into that of the table.
-// They are in the order of the last tree's scores, from which few of them move; where more do, they are sorted by keys
-// of scores whose last bits are places.
+// sortByScore sorts q.rows and q.score by descending score, and rows of equal score by ascending row number.
+//
+// It begins with an insertion sort. The rows are still in the order of the last tree's scores, so most of them move
+// only a few places. If they move more than movesOfRow places on average, sortByKeys sorts them instead.
 func (q *query) sortByScore() {
 	moves := movesOfRow * len(q.rows)
 	for i, s := range q.score {
@@ -214,20 +225,26 @@ func (q *query) sortByScore() {
 // movesOfRow is how many places a row of a query moves on average before sorting by keys is faster.
 const movesOfRow = 12
 
-// sortByKeys does it for rows in any order: integers are sorted faster than pairs of score and row.
+// sortByKeys does the work of sortByScore for rows in any order. Integers are sorted faster than pairs of a score and a
+// row. So each row gets an integer key: in its upper bits the score, such that a higher score is a smaller number, and
+// in its lowest bits the row's position before sorting. The position takes the place of the score's last bits, so rows
+// whose scores differ only in these bits are sorted in a second step.
 func (q *query) sortByKeys() {
-	places := bits.Len(uint(len(q.score) - 1))
+	places := bits.Len(uint(len(q.score) - 1)) // bits that a position takes
 	q.keys = q.keys[:0]
 	for i, s := range q.score {
 		q.keys = append(q.keys, ^exact.Ordered(s)>>places<<places|uint64(i))
 	}
 	slices.Sort(q.keys)
+
+	// Move each row from its position before sorting to its new one.
 	rows, score := slices.Clone(q.rows), slices.Clone(q.score)
 	for i, k := range q.keys {
 		at := int(k & (1<<places - 1))
 		q.rows[i], q.score[i] = rows[at], score[at]
 	}
-	// Among equal keys, by scores and then by rows.
+
+	// Insertion sort by score and row within each group of keys that are equal but for the position.
 	for i, s := range q.score {
 		r, j := q.rows[i], i
 		for ; j > 0 && q.keys[j-1]>>places == q.keys[i]>>places &&
@@ -238,25 +255,28 @@ func (q *query) sortByKeys() {
 	}
 }
 
-// lambdas is the loss of lambdarank (Burges, "From RankNet to LambdaRank to LambdaMART", 2010): each pair of rows with
-// different labels, one of them among the first places, pulls apart by how much exchanging them would change NDCG.
-// Rows of equal score are in the order of the table.
+// lambdas returns the loss of lambdarank (Burges, "From RankNet to LambdaRank to LambdaMART", 2010). With the rows of a
+// query sorted by score, it looks at each pair of rows with different labels of which one is among the first
+// lambdarank_truncation_level places. The gradients push the two scores apart in proportion to how much NDCG would
+// change if the rows exchanged their places. gain has the gain of each label. Rows of equal score are ranked in the
+// order of the table.
 func (o *ranking) lambdas(p *Params, gain []float64) queryLoss {
+	// The discount of each place of a ranking: 1 / log2(place + 2), with places counted from 0.
 	top := p.TruncationLevel
 	longest := 0
 	for n := range o.len() {
-		longest = max(longest, len(o.of(n)))
+		longest = max(longest, len(o.rowsOf(n)))
 	}
 	discount := make([]float64, longest)
 	for i := range discount {
 		discount[i] = math.Ln2 / exact.Log(float64(i+2))
 	}
 
-	// The best possible DCG of each query, inverted; 0 without any gain.
+	// One over the best possible DCG of each query; 0 if no row has a gain.
 	inverse := make([]float64, o.len())
 	for n := range inverse {
 		var gains []float64
-		for _, r := range o.of(n) {
+		for _, r := range o.rowsOf(n) {
 			gains = append(gains, gain[int(o.d.Label[r])])
 		}
 		slices.Sort(gains)
@@ -273,17 +293,23 @@ func (o *ranking) lambdas(p *Params, gain []float64) queryLoss {
 		if inverse[q.number] == 0 {
 			return
 		}
+
 		q.sortByScore()
 		n := len(q.rows)
-		label, gains := q.room[0], q.room[1]
+		label, gains := q.scratch[0], q.scratch[1]
 		for i, r := range q.rows {
 			label[i], gains[i] = float64(o.d.Label[r]), gain[int(o.d.Label[r])]
 		}
-		all := pairs{sigma: p.Sigmoid, steep: -p.Sigmoid, factor: float64(p.Sigmoid * inverse[q.number]), near: 1}
+
+		// With lambdarank_norm, a pair weighs less the farther its scores are apart, as in LightGBM: 1 / (0.01 +
+		// distance).
+		all := pairs{sigma: p.Sigmoid, negSigma: -p.Sigmoid, factor: float64(p.Sigmoid * inverse[q.number]), near: 1}
 		if p.LambdarankNorm && q.score[0] != q.score[n-1] {
 			all.near, all.far = 0.01, 1
 		}
 		all.add(min(n-1, top), q.score, label, gains, discount[:n], q.g, q.h)
+
+		// And a query's gradients are scaled by log2(1 + sum) / sum, so that queries with many pairs do not dominate.
 		if p.LambdarankNorm && all.sum > 0 {
 			factor := exact.Log(1+all.sum) / math.Ln2 / all.sum
 			for i := range q.g {
@@ -293,28 +319,39 @@ func (o *ranking) lambdas(p *Params, gain []float64) queryLoss {
 	}
 }
 
-// pairs is what the pairs of a query have in common, and what the sizes of their gradients add up to.
+// pairs holds the numbers that all pairs of a query share, and adds up their gradients. The layout is known to
+// kernel_amd64.s.
 type pairs struct {
-	sigma, steep, factor float64 // of the loss; -sigma; sigma over the best DCG
-	near, far            float64 // a pair's weight falls by near + far times how far its scores are apart
-	sum                  float64
+	sigma, negSigma, factor float64 // the parameter sigmoid, its negative, and sigmoid over the query's best DCG
+	near, far               float64 // a pair's gradient is divided by near + far x (difference of its scores)
+	sum                     float64 // of the absolute gradients of both rows of all pairs
 }
 
-// addGo adds to g and h the pairs of each of the first rows, which have the highest scores, with all rows behind it. Of
-// a row every eighth pair is added up by itself, as a vector of eight does it.
+// addGo adds the pairs of each of the first rows, which have the highest scores, with all rows after it. Their
+// gradients are added to g and h and their sizes to p.sum. All slices are [rows of the query], by descending score;
+// discount is that of each place.
+//
+// The pairs of row i are added up in eight partial sums, the lanes, and the lanes at the end. That is the order in
+// which the vectors of the assembly add them, so that both give the same bits.
 func (p *pairs) addGo(first int, score, label, gain, discount, g, h []float64) {
 	for i := range first {
 		var lanes [3][8]float64 // of g, h and sum
 		for k := i + 1; k < len(score); k++ {
 			apart := score[i] - score[k]
 			side := min(max(label[i]-label[k], -1), 1) // 1 if the row's label is the higher one, -1 if the lower, or 0
-			e := expNegative(min(max(float64(float64(side*apart)*p.steep), -sigmoidLimit), sigmoidLimit))
-			reach := float64(p.far*apart) + p.near
-			share := 1 / float64((e+1)*reach)
+
+			// With x = sigma x (higher label's score less lower label's), e is e^x: the pair is in the right order with
+			// the odds e. share is the probability of the wrong order, divided by the distance of the scores.
+			e := expNegative(min(max(float64(float64(side*apart)*p.negSigma), -sigmoidLimit), sigmoidLimit))
+			distance := float64(p.far*apart) + p.near
+			share := 1 / float64((e+1)*distance)
+
+			// change is what NDCG would change by if the two rows exchanged their places, times the best DCG.
 			change := float64(float64((gain[i]-gain[k])*side) * (discount[i] - discount[k]))
 			lambda := float64(float64(change*p.factor) * share)
-			hessian := float64(float64(lambda*p.sigma) * (1 - float64(reach*share)))
+			hessian := float64(float64(lambda*p.sigma) * (1 - float64(distance*share)))
 			pull := float64(lambda * side)
+
 			lane := (k - i - 1) % 8
 			lanes[0][lane] -= pull
 			lanes[1][lane] += hessian
@@ -331,32 +368,40 @@ func (p *pairs) addGo(first int, score, label, gain, discount, g, h []float64) {
 }
 
 // crossEntropyOfQuery is the loss of rank_xendcg (Bruch, "An Alternative Cross Entropy Loss for Learning-to-Rank",
-// 2020): the cross entropy between the scores' softmax and a distribution drawn anew for each tree, 2^label less a
-// uniform random number. Derivatives are approximated to the third order.
+// 2020): the cross entropy between the softmax of the query's scores and a wanted distribution. The wanted share of a
+// row is in proportion to 2^label less a uniform random number from 0 to 1, drawn anew for each tree. The gradient is
+// approximated by a series of three terms, as in LightGBM.
 func (o *ranking) crossEntropyOfQuery(q *query, random key) {
 	n := len(q.rows)
 	if n < 2 {
 		return
 	}
-	share, terms := q.room[0], q.room[1]
-	most, total := slices.Max(q.score), 0.0
+
+	// The softmax of the scores; divided by their sum below. Subtracting the largest keeps the exponentials finite.
+	share, terms := q.scratch[0], q.scratch[1]
+	largest, total := slices.Max(q.score), 0.0
 	for i, s := range q.score {
-		share[i] = s - most
+		share[i] = s - largest
 	}
 	exponentials(share, 1)
 	for _, e := range share {
 		total += e
 	}
+
+	// The wanted distribution, not yet divided by its sum.
 	wanted := 0.0
 	for i, r := range q.rows {
 		share[i] /= total
-		terms[i] = float64(uint64(1)<<int(o.d.Label[r])) - float64(float64(random.at(uint64(r))>>32)*randomUnit)
+		terms[i] = float64(uint64(1)<<int(o.d.Label[r])) - float64(float64(random.uniform(uint64(r))>>32)*randomUnit)
 		wanted += terms[i]
 	}
 	wanted = max(wanted, xendcgEpsilon)
 
-	// What a row leaves of the softmax to the others: not quite 0, even for a row that has all.
+	// The softmax of all other rows together; kept above 0, since it is a divisor.
 	rest := func(i int) float64 { return max(1-share[i], xendcgEpsilon) }
+
+	// The three terms of the gradient. The second and third use the sum over all rows of the term before, each divided
+	// by rest.
 	first, second := 0.0, 0.0
 	for i := range terms {
 		term := share[i] - terms[i]/wanted
@@ -381,7 +426,8 @@ const xendcgEpsilon = 1e-15 // LightGBM's kEpsilon
 // MaxGrade is the highest label of a ranking, as in LightGBM.
 const MaxGrade = 30
 
-// gainsOf returns the gain of each grade: label_gain, or 2^grade - 1 if it is empty.
+// gainsOf returns the gain of each grade (label), from 0 on, as the parameter label_gain lists them. If the list is
+// empty, the gain of a grade is 2^grade - 1.
 func gainsOf(list string) ([]float64, error) {
 	var gains []float64
 	if list == "" {
@@ -392,7 +438,7 @@ func gainsOf(list string) ([]float64, error) {
 	}
 	for text := range strings.SplitSeq(list, ",") {
 		g, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-		if err != nil || !(g >= 0 && g <= 1<<53) {
+		if err != nil || !(g >= 0 && g <= 1<<53) { // whole numbers are exact up to 2^53
 			return nil, fmt.Errorf("%.40q is not a gain; use numbers of 0 or more, such as \"0,1,3,7\"", text)
 		}
 		gains = append(gains, g)
@@ -406,7 +452,8 @@ func gainsOf(list string) ([]float64, error) {
 	return gains, nil
 }
 
-// canonicalGains rewrites label_gain so that equal lists are equal texts.
+// canonicalGains returns the one form of label_gain that all lists of the same gains share, such as "0,1,3" for
+// "0, 1.0,3". An error says which gain cannot be read.
 func canonicalGains(list string) (string, error) {
 	list = strings.TrimSpace(list)
 	if list == "" {

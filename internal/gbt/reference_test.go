@@ -119,8 +119,8 @@ func (r *reference) candidates() []int {
 
 // train is Train without held-out rows.
 func (r *reference) train() *Model {
-	eligible := r.candidates()
-	each, err := newObjective(r.p, r.d)
+	splittingFeatures := r.candidates()
+	each, err := newObjectives(r.p, r.d)
 	if err != nil {
 		panic(err)
 	}
@@ -140,7 +140,7 @@ func (r *reference) train() *Model {
 	sampled := r.p.FeatureFraction < 1 || r.p.FeatureFractionByNode < 1 || r.p.ExtraTrees ||
 		r.p.bags()
 	for round, roundsWithoutSplit := 0, 0; round < r.p.NumIterations && roundsWithoutSplit < maxRoundsWithoutSplit &&
-		len(eligible) > 0; round++ {
+		len(splittingFeatures) > 0; round++ {
 		rows := usedRows(r.d)
 		bag := drawBag(r.p, round, rows, make([]uint32, len(rows)), nil)
 		var grown []*Tree
@@ -148,7 +148,7 @@ func (r *reference) train() *Model {
 		for k, obj := range each {
 			number := round*len(each) + k
 			r.gradients(obj, scores[k], rows, number)
-			r.features = treeFeatures(r.p, number, eligible)
+			r.features = treeFeatures(r.p, number, splittingFeatures)
 			t := r.grow(rows[:bag])
 			first := len(m.Trees) == 0
 			if t == nil {
@@ -200,7 +200,7 @@ func (r *reference) renew(obj objective, t *refTree, rows []uint32, score []floa
 		}
 	}
 	o, ok := obj.(*pointwise)
-	if !ok || o.level == 0 {
+	if !ok || o.quantile == 0 {
 		return
 	}
 	for leaf := range t.LeafValue {
@@ -219,7 +219,7 @@ func (r *reference) renew(obj objective, t *refTree, rows []uint32, score []floa
 		if r.d.Weight == nil {
 			units = nil
 		}
-		t.LeafValue[leaf] = sortedQuantile(values, units, o.level) * r.p.LearningRate
+		t.LeafValue[leaf] = sortedQuantile(values, units, o.quantile) * r.p.LearningRate
 	}
 }
 
@@ -263,7 +263,7 @@ func sortedQuantile(values []float64, weights []int64, level float64) float64 {
 
 func (r *reference) gradients(obj objective, score []float64, rows []uint32, tree int) {
 	r.round = tree
-	r.pack = obj.prepare(tree, score, rows, poolOf(1))
+	r.pack = obj.prepare(tree, score, rows, newPoolOfSize(1))
 	r.l1 = r.p.LambdaL1 / r.pack.g1
 	packed := make([]uint32, r.d.Rows)
 	obj.fill(packed, score, rowSet{n: len(packed)}, 0, len(packed), newKey(r.p.Seed, forRounding, tree))

@@ -5,13 +5,14 @@ import (
 	"slices"
 )
 
-// shifted returns the trees with Options.Shift added to the first. The booster's own trees do not have it, since the
-// training rows' scores are rebuilt from them on resuming.
+// shifted returns the trees of an output with Options.Shift added to the first one, which is copied. The booster's own
+// trees do not contain the shift, because a resumed training recomputes the scores of the training rows from them.
 func (b *booster) shifted(trees []*Tree) []*Tree {
-	if b.carried() == 0 || len(trees) == 0 {
+	if b.firstTreeShift() == 0 || len(trees) == 0 {
 		return trees
 	}
 
+	// A shallow copy whose values do not share memory with the original.
 	first := *trees[0]
 	first.LeafValue = slices.Clone(first.LeafValue)
 	first.InternalValue = slices.Clone(first.InternalValue)
@@ -20,8 +21,10 @@ func (b *booster) shifted(trees []*Tree) []*Tree {
 	return append([]*Tree{&first}, trees[1:]...)
 }
 
-// result is the finished model: an input model's trees come first, and early stopping leaves none after the best.
+// result builds the finished model. The trees of an input model come first. With early stopping, trees after the best
+// one are left out.
 func (b *booster) result() *Result {
+	// Without any split the model is a constant.
 	if len(b.trees) == 0 && b.opt.Input == nil {
 		for k := range b.outputs {
 			b.trees = append(b.trees, constantTree(b.outputs[k].bias))
@@ -43,8 +46,9 @@ func (b *booster) result() *Result {
 	return r
 }
 
-// decide ends the training at the last round, or when early stopping applies.
-func (b *booster) decide() {
+// checkStop sets b.stopped if this was the last of num_iterations rounds, or if the best metric is
+// early_stopping_round rounds old.
+func (b *booster) checkStop() {
 	switch {
 	case b.p.EarlyStoppingRound > 0 && b.Round-b.BestIn >= b.p.EarlyStoppingRound:
 		b.stopped = StopEarly
@@ -53,22 +57,23 @@ func (b *booster) decide() {
 	}
 }
 
-// maxRoundsWithoutSplit bounds the consecutive rounds without a split. With one useful feature of forty, of which a
-// tenth is drawn, one in 38,000 trainings ends too early. Each of these rounds costs a pass over the rows.
+// maxRoundsWithoutSplit is how many rounds without a split in a row end the training. Each of them costs a pass over
+// the rows. Ending too early is rare: if one feature of forty is useful and a tenth of them is drawn per tree, a
+// hundred trees in a row miss it with probability 0.9^100, in one of 38,000 trainings.
 const maxRoundsWithoutSplit = 100
 
-// sampled reports whether rounds differ, so that one with a split may follow one without.
+// sampled reports whether rounds draw different rows or features, so that a round with a split may follow one without.
 func (b *booster) sampled() bool {
 	return len(b.grow.usableFeatures) > 0 && b.p.draws()
 }
 
-// improvedTo reports whether a metric beats the best by more than early_stopping_min_delta; the first always does.
-func (b *booster) improvedTo(s float64) bool {
+// improves reports whether a metric beats the best by more than early_stopping_min_delta. The first metric always does.
+func (b *booster) improves(metric float64) bool {
 	switch {
 	case math.IsNaN(b.BestMetric):
 		return true
 	case b.opt.Maximize:
-		return s > b.BestMetric+b.p.EarlyStoppingDelta
+		return metric > b.BestMetric+b.p.EarlyStoppingDelta
 	}
-	return s < b.BestMetric-b.p.EarlyStoppingDelta
+	return metric < b.BestMetric-b.p.EarlyStoppingDelta
 }

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Random numbers are hashes of their purpose: (seed, purpose, tree, position). There is no shared stream, so the order
-// of use, the number of threads and resuming do not matter.
+// Random numbers are hashes of what they are for: (seed, purpose, tree, position). There is no shared stream, so the
+// order in which they are used, the number of threads and resuming do not matter.
 
-// key is a hashed (seed, purpose, tree); at(i) is the i-th number of its sequence.
+// key is a hashed (seed, purpose, tree). It stands for a sequence of random numbers, of which uniform(i) is the i-th.
 type key uint64
 
 // The purposes of random numbers. Changing a value changes every model.
@@ -27,11 +27,11 @@ func newKey(seed, purpose uint64, tree int) key {
 	return key(mix(mix(seed^purpose<<56) + uint64(tree)))
 }
 
-// from returns the key whose at(i) is k.at(first + i).
+// from returns the key of the sequence that begins at number first of this one.
 func (k key) from(first uint64) key { return k + key(first*mixStep) }
 
-// at returns 64 uniform bits.
-func (k key) at(i uint64) uint64 { return mix(uint64(k) + i*mixStep) }
+// uniform returns number i of the sequence: 64 uniform bits.
+func (k key) uniform(i uint64) uint64 { return mix(uint64(k) + i*mixStep) }
 
 // The constants of SplitMix64.
 const (
@@ -53,13 +53,13 @@ func mix(x uint64) uint64 {
 	return x ^ x>>mixShift3
 }
 
-// choose fills chosen with count of the numbers 0..of-1, as far as they are below n: ascending, each subset equally
-// likely (Knuth's algorithm S). The key decides which.
-func (k key) choose(chosen []int, n, of, count int) []int {
+// choose draws count of the numbers below n with the random numbers of k, each subset equally likely (Knuth's algorithm
+// S). It returns them ascending, in the memory of chosen.
+func (k key) choose(chosen []int, n, count int) []int {
 	chosen = chosen[:0]
 	for i := 0; i < n && len(chosen) < count; i++ {
-		// Select with probability (still needed) / (still left), on a 64-bit grid.
-		hi, _ := bits.Mul64(k.at(uint64(i)), uint64(of-i))
+		// Select i with probability (still needed) / (still left): compare the upper half of random x left with needed.
+		hi, _ := bits.Mul64(k.uniform(uint64(i)), uint64(n-i))
 		if hi < uint64(count-len(chosen)) {
 			chosen = append(chosen, i)
 		}
@@ -67,14 +67,14 @@ func (k key) choose(chosen []int, n, of, count int) []int {
 	return chosen
 }
 
-// fractionOf is how many of n a fraction stands for: rounded, and at least one.
+// fractionOf returns a fraction of n, rounded, but at least 1 and at most n.
 func fractionOf(n int, fraction float64) int {
 	return min(max(int(float64(float64(n)*fraction)+0.5), 1), n)
 }
 
-// eligible returns the features that may split, ascending: those with more than one bin that are not ignored. The
-// others stay in the model's list of features.
-func eligible(p *Params, features []Feature) []int {
+// splittingFeatures returns the numbers of the features that may split, ascending: those with more than one bin that
+// ignore_column does not name. The others stay in the model's list of features.
+func splittingFeatures(p *Params, features []Feature) []int {
 	ignored := p.IgnoreColumn.among(features)
 	var all []int
 	for f := range features {
@@ -85,7 +85,8 @@ func eligible(p *Params, features []Feature) []int {
 	return all
 }
 
-// treeFeatures returns the features of usable that tree may use, ascending.
+// treeFeatures returns the features that one tree may use, ascending: feature_fraction of the usable ones. The tree's
+// number decides which.
 func treeFeatures(p *Params, tree int, usable []int) []int {
 	if p.FeatureFraction >= 1 {
 		return usable
@@ -93,34 +94,36 @@ func treeFeatures(p *Params, tree int, usable []int) []int {
 	return pickFeatures(newKey(p.Seed, forTreeFeatures, tree), usable, fractionOf(len(usable), p.FeatureFraction))
 }
 
+// pickFeatures draws count of the usable features, in their order.
 func pickFeatures(k key, usable []int, count int) []int {
-	chosen := k.choose(make([]int, 0, count), len(usable), len(usable), count)
+	chosen := k.choose(make([]int, 0, count), len(usable), count)
 	for i, j := range chosen {
 		chosen[i] = usable[j]
 	}
 	return chosen
 }
 
-// nodeFeatures returns the features that one node may use, drawn from the tree's. The draw depends on the node's
-// number, not on when it is made.
+// nodeFeatures returns the features that one node may use: feature_fraction_bynode of the tree's, which are usable. The
+// draw depends on the numbers of tree and node, not on when it is made.
 func nodeFeatures(p *Params, tree, node int, usable []int) []int {
 	if p.FeatureFractionByNode >= 1 {
 		return usable
 	}
-	return pickFeatures(key(newKey(p.Seed, forNodeFeatures, tree).at(uint64(node))), usable,
+	return pickFeatures(key(newKey(p.Seed, forNodeFeatures, tree).uniform(uint64(node))), usable,
 		fractionOf(len(usable), p.FeatureFractionByNode))
 }
 
-// drawBag orders rows so that the bag comes first, then the rows left out, both ascending, and returns the bag's size.
-// The draw depends only on the bag's number: a new bag is drawn every bagging_freq trees.
+// drawBag reorders rows, which are ascending, so that the bag comes first and then the rows left out, both ascending.
+// It returns the bag's size. A new bag is drawn every bagging_freq rounds, and depends on nothing but its number.
+// scratch is as long as rows, and overwritten.
 //
-// In a team, each worker goes on with the draw where the one before it stopped.
-func drawBag(p *Params, tree int, rows, scratch []uint32, l *link) int {
+// In a team the draw goes over the rows of all workers: each continues where the one before it stopped.
+func drawBag(p *Params, round int, rows, scratch []uint32, l *link) int {
 	if !p.bags() {
 		return len(rows)
 	}
 
-	k := newKey(p.Seed, forBag, tree/p.BaggingFreq)
+	k := newKey(p.Seed, forBag, round/p.BaggingFreq)
 	scratch = scratch[:len(rows)]
 	total := l.sumCount(len(rows))
 	state := []int64{0, int64(total), int64(fractionOf(total, p.BaggingFraction))} // rows visited, to come, to be drawn
@@ -137,12 +140,14 @@ func drawBag(p *Params, tree int, rows, scratch []uint32, l *link) int {
 	return in
 }
 
-// drawRows draws want of so many rows by Knuth's algorithm S, as far as they are in rows: the first ones. It moves the
-// drawn ones to the front of rows, and the others to spare, both in order, and returns how many it drew. There is no
-// branch on the draw, which could not be predicted.
+// drawRows carries a draw of want out of `of` rows over the first of these, which are rows (Knuth's algorithm S). It
+// moves the drawn ones to the front of rows and copies the others to spare, both in order, and returns how many it
+// drew. There is no branch on the draw, which the processor could not predict: each row is written to both places, and
+// only the place that it belongs to is advanced.
 func drawRows(k key, rows, spare []uint32, of, want int) (in int) {
 	for i, r := range rows {
-		hi, _ := bits.Mul64(k.at(uint64(i)), uint64(of-i))
+		// As in key.choose: the row is drawn if hi < rows still needed, and then the subtraction borrows.
+		hi, _ := bits.Mul64(k.uniform(uint64(i)), uint64(of-i))
 		rows[in] = r // never ahead of i
 		spare[i-in] = r
 		_, drawn := bits.Sub64(hi, uint64(want-in), 0)

@@ -28,7 +28,7 @@ func (s *splitScorer) scoreCategorical(h histogram, from, bins, leftBins int, t 
 
 	if bins <= s.p.MaxCatToOnehot {
 		if s.p.ExtraTrees {
-			drawn := pick(t.draw.at(uint64(feature)), leftBins)
+			drawn := pick(t.draw.uniform(uint64(feature)), leftBins)
 			all = slices.DeleteFunc(all, func(c category) bool { return c.bin != drawn })
 		}
 		s.oneAgainstRest(all, t, feature, best)
@@ -76,7 +76,7 @@ func (s *splitScorer) runFromEnd(sorted []category, t *splitTarget, feature int,
 
 	drawn := -1 // the run length that extra_trees tries
 	if s.p.ExtraTrees {
-		drawn = pick(t.draw.at(uint64(feature)), longest)
+		drawn = pick(t.draw.uniform(uint64(feature)), longest)
 	}
 
 	found := 0

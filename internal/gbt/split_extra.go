@@ -13,11 +13,11 @@ func pick(random uint64, n int) int {
 // drawnThreshold is the one threshold of a numerical feature that extra_trees tries, with missing values on the better
 // side.
 func (s *splitScorer) drawnThreshold(h histogram, f scoredFeature, miss sums, t *splitTarget) (threshold, bool) {
-	at := drawnBin(f.valueBins(), f.group, t.draw.at(uint64(f.number)))
+	at := drawnBin(f.valueBins(), f.group, t.draw.uniform(uint64(f.number)))
 
 	var g, hs int64
 	for b := range at + 1 {
-		bg, bh := h.at(f.from+b, s.pack)
+		bg, bh := h.binSums(f.from+b, s.pack)
 		g, hs = g+bg, hs+bh
 	}
 

@@ -68,7 +68,7 @@ func TestNumericalIsTheBestThreshold(t *testing.T) {
 			var left sums
 			for b := range values + 1 {
 				if best.left.has(b) && (b < values || b == missing) {
-					g, hs := h.at(b, pack)
+					g, hs := h.binSums(b, pack)
 					left = left.plus(sums{float64(g), float64(hs)})
 				}
 			}
@@ -127,14 +127,14 @@ func TestBestOfFeatures(t *testing.T) {
 func realGain(h histogram, pack packing, p *Params, total sums, rows, at int, withMissing bool, missing int) float64 {
 	var left sums
 	for b := 0; b <= at; b++ {
-		g, hs := h.at(b, pack)
+		g, hs := h.binSums(b, pack)
 		left = left.plus(sums{float64(g), float64(hs)})
 	}
 	if withMissing {
 		if missing < 0 {
 			return 0
 		}
-		g, hs := h.at(missing, pack)
+		g, hs := h.binSums(missing, pack)
 		left = left.plus(sums{float64(g), float64(hs)})
 	}
 	right := total.minus(left)
@@ -180,7 +180,7 @@ func TestSortedSubsetFindsTheBestSubset(t *testing.T) {
 			var left sums
 			for b := range bins {
 				if set>>b&1 == 1 {
-					g, hs := h.at(b, pack)
+					g, hs := h.binSums(b, pack)
 					left = left.plus(sums{float64(g), float64(hs)})
 				}
 			}
@@ -231,7 +231,7 @@ func TestChooseIsUniform(t *testing.T) {
 	const n, count, rounds = 10, 3, 20_000
 	seen := make([]int, n)
 	for round := range rounds {
-		got := newKey(9, forTreeFeatures, round).choose(nil, n, n, count)
+		got := newKey(9, forTreeFeatures, round).choose(nil, n, count)
 		if len(got) != count {
 			t.Fatalf("chose %v, want %d numbers", got, count)
 		}
@@ -506,7 +506,7 @@ func (q *splitSearch) fromOneEnd(sorted []int, best *refSplit) {
 // random returns one of n numbers, for this feature at this node.
 func (q *splitSearch) random(n int) int {
 	k := newKey(q.p.Seed, forThresholds, q.round)
-	return pick(key(k.at(uint64(q.leaf.node()))).at(uint64(q.number)), n)
+	return pick(key(k.uniform(uint64(q.leaf.node()))).uniform(uint64(q.number)), n)
 }
 
 // oneThreshold is numerical with a single drawn threshold.

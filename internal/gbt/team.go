@@ -12,44 +12,49 @@ import (
 	"coppice/internal/problem"
 )
 
-// Team joins the workers that train one model together, each with its own rows of the table. Workers are numbered from
-// 0 in the order of their rows, so that their tables, one after the other, are the whole table. Every worker makes the
-// same calls in the same order, from one goroutine; a call returns when this worker has its result. After an error, the
-// team is of no more use.
+// Team joins the workers, each a process of its own, that train one model together, each with its own rows of the
+// table. Workers are numbered from 0 in the order of their rows, so that their tables, one after the other, are the
+// whole table. Every worker makes the same calls in the same order, from one goroutine. A call returns when this worker
+// has its result. After an error, no further call may be made.
 //
-// All that the trainer learns from all rows is a sum of integers, a maximum, or a computation that each worker carries
-// on where the one before it stopped. So the model does not depend on the number of workers nor on who has which rows.
+// All that the trainer computes from the rows of the whole table is a sum of integers, a maximum, or a computation that
+// each worker continues where the one before it stopped. So the model does not depend on the number of workers, nor on
+// which of them has which rows.
 type Team interface {
-	// Place returns this worker's number, and how many there are.
+	// Place returns this worker's number, and how many workers there are.
 	Place() (rank, size int)
-	// Reduce adds up words over all workers, element by element modulo 2^64. Worker i gets the sums of words
-	// bounds[i] <= j < bounds[i+1] in their place; its other words are undefined afterwards. All workers pass as many
-	// words and the same bounds.
+	// Reduce adds up words over all workers, element by element, modulo 2^64. Worker i gets the sums of the words
+	// bounds[i] <= j < bounds[i+1] in their place. Its other words are undefined afterwards. All workers pass the same
+	// number of words and the same bounds.
 	Reduce(words []int64, bounds []int) error
-	// Gather returns the words of all workers, one worker's after the other's; each passes as many.
+	// Gather returns the words of all workers, one worker after the other. All pass the same number of words.
 	Gather(words []int64) ([]int64, error)
-	// Broadcast replaces the words of all workers by those of one.
+	// Broadcast replaces the words of all workers by those of the worker with number from.
 	Broadcast(from int, words []int64) error
 }
 
-// ErrTeam is wrapped by the error of a training that has lost a worker of its team. The workers that are left can
-// divide the rows anew and resume from the newest checkpoint that any of them has.
+// ErrTeam is wrapped by the error of a training that has lost a worker of its team. The remaining workers can divide
+// the rows anew and resume from the newest checkpoint that any of them has.
 var ErrTeam = errors.New("a worker of the team is gone")
 
-// link is a training's connection to its team; nil for a training alone, for which its methods do nothing. It remembers
-// the first error, after which results mean nothing: who uses them asks failed before they leave the tree.
+// link is a training's connection to its team. A training without a team has a nil link, on which results are
+// those of this process alone: sums are unchanged, and functions are called directly.
+//
+// Most methods return no error. The link keeps the first one instead, and from then on the methods return without
+// exchanging anything, with undefined results. So a caller asks firstErr before it uses results for good.
 type link struct {
 	team  Team
 	rank  int    // this worker's number
 	size  int    // how many workers there are
 	first uint64 // number of this worker's first row in the whole table
-	rows  int    // of all workers together
-	used  int    // those in use
+	rows  int    // rows of all workers together
+	used  int    // rows in use of all workers together
 	err   error
-	words []int64 // of Reduce
+	words []int64 // memory for exchange, reused
 }
 
-// newLink counts the rows of the team that d is a part of.
+// newLink returns the link to d.Team, nil if there is none. The workers tell each other how many rows they have. It is
+// an error if they have different numbers of features.
 func newLink(d *Data) (*link, error) {
 	if d.Team == nil {
 		return nil, nil
@@ -61,7 +66,7 @@ func newLink(d *Data) (*link, error) {
 	if l.err != nil {
 		return nil, l.err
 	}
-	for i := range l.size {
+	for i := range l.size { // worker i's three numbers are all[3*i:]
 		if i == l.rank {
 			l.first = uint64(l.rows)
 		}
@@ -81,43 +86,45 @@ func newLink(d *Data) (*link, error) {
 	return l, nil
 }
 
-// leads reports whether this worker decides what only one has to: it evaluates the metric and watches the time.
+// leads reports whether this worker is the leader, number 0, which evaluates the metric and watches the time for all. A
+// training without a team leads itself.
 func (l *link) leads() bool { return l == nil || l.rank == 0 }
 
-// failed returns the team's first error.
-func (l *link) failed() error {
+// firstErr returns the first error of an exchange; nil if there was none.
+func (l *link) firstErr() error {
 	if l == nil {
 		return nil
 	}
 	return l.err
 }
 
-// fail keeps the first error.
-func (l *link) fail(err error) {
+// keepErr keeps the first error, as an ErrTeam. A nil error is ignored.
+func (l *link) keepErr(err error) {
 	if err != nil && l.err == nil {
 		l.err = fmt.Errorf("%w: %w", ErrTeam, err)
 	}
 }
 
-// gather returns all workers' words; zeros after an error.
+// gather returns the words of all workers, one worker after the other; zeros after an error.
 func (l *link) gather(words ...int64) []int64 {
 	if l.err == nil {
 		all, err := l.team.Gather(words)
 		if err == nil && len(all) == len(words)*l.size {
 			return all
 		}
-		l.fail(err)
+		l.keepErr(err)
 	}
 	return make([]int64, len(words)*l.size)
 }
 
+// broadcast replaces the words by those of worker from; after an error it leaves them as they are.
 func (l *link) broadcast(from int, words []int64) {
 	if l.err == nil {
-		l.fail(l.team.Broadcast(from, words))
+		l.keepErr(l.team.Broadcast(from, words))
 	}
 }
 
-// sumWords replaces words by their sums over all workers.
+// sumWords replaces each of the words by its sum over all workers.
 func (l *link) sumWords(words []int64) {
 	if l == nil {
 		return
@@ -139,7 +146,7 @@ func (l *link) sumCount(n int) int {
 	return int(one[0])
 }
 
-// takeLargest replaces each value, which is not negative, by the largest of all workers.
+// takeLargest replaces each value by the largest that any worker has in its place.
 func (l *link) takeLargest(values ...*float64) {
 	if l == nil {
 		return
@@ -154,8 +161,10 @@ func (l *link) takeLargest(values ...*float64) {
 	}
 }
 
-// inTurn calls f on one worker after the other, in the order of their rows, and carries state from each to the next.
-// In the end all have the last one's. It is for what depends on the order, such as sums of floats.
+// inTurn calls f on one worker after the other, in the order of their rows, and carries state from each to the next. In
+// the end all workers have the last one's state. It is for results that depend on the order of the rows, such as sums
+// of floating-point numbers. If f returns an error, inTurn returns it at once without telling the other workers; they
+// then wait in vain until the team notices that this one is gone.
 func (l *link) inTurn(state []int64, f func() error) error {
 	if l == nil {
 		return f()
@@ -171,7 +180,7 @@ func (l *link) inTurn(state []int64, f func() error) error {
 	return l.err
 }
 
-// floatsInTurn is inTurn with numbers as the state.
+// floatsInTurn is inTurn for a state of floats, which travel as their bits.
 func (l *link) floatsInTurn(state []float64, f func() error) error {
 	if l == nil {
 		return f()
@@ -198,14 +207,16 @@ func (l *link) floatsInTurn(state []float64, f func() error) error {
 	return err
 }
 
-// hashInTurn is inTurn with the state of a hash of the library: one byte a word, since a SHA-256's has only 108.
+// hashInTurn is inTurn for the state of a hash of the standard library, to which f writes. The state of SHA-256 has
+// only 108 bytes, so each of them simply takes a word.
 func (l *link) hashInTurn(h hash.Hash, f func()) {
 	if l == nil {
 		f()
 		return
 	}
 
-	marshaler := h.(stateful) // as all hashes of the library; an error of theirs is not the team's
+	// An error of the hash is kept as it is: it is not the team's.
+	marshaler := h.(stateful)
 	toWords := func(words []int64) []int64 {
 		state, err := marshaler.MarshalBinary()
 		l.err = cmp.Or(l.err, err)
@@ -226,7 +237,7 @@ func (l *link) hashInTurn(h hash.Hash, f func()) {
 	_ = l.inTurn(words, func() error { // the link keeps its error
 		fromWords(words)
 		f()
-		toWords(words[:0]) // in place: a state always has as many bytes
+		toWords(words[:0]) // into the same memory, since the length of a state never changes
 		return nil
 	})
 	if l.err == nil {
@@ -234,26 +245,27 @@ func (l *link) hashInTurn(h hash.Hash, f func()) {
 	}
 }
 
+// stateful is implemented by the hashes of the standard library.
 type stateful interface {
 	encoding.BinaryMarshaler
 	encoding.BinaryUnmarshaler
 }
 
-// What the leader tells the other workers about a call that only it makes.
+// What the leader tells the other workers about the error of a call that only it makes.
 const (
-	goOn int64 = iota
-	atLimit
-	gaveUp
+	goOn    int64 = iota // no error
+	atLimit              // ErrLimit
+	gaveUp               // any other error
 )
 
-// askLeader returns the leader's value and error on every worker. Only the leader calls f. Of an error the others learn
-// whether it is ErrLimit.
+// askLeader calls f on the leader only, and returns its value on every worker. If f returns an error, the leader
+// returns it, and the others return ErrLimit if it is that, else ErrLeader.
 func (l *link) askLeader(f func() (float64, error)) (float64, error) {
 	if l == nil {
 		return f()
 	}
 
-	words := make([]int64, 2)
+	words := make([]int64, 2) // the bits of the value, and one of the constants above
 	var err error
 	if l.leads() {
 		var v float64
@@ -284,8 +296,9 @@ func (l *link) askLeader(f func() (float64, error)) (float64, error) {
 // ErrLeader is what the other workers of a team return when the first has ended the training with an error of its own.
 var ErrLeader = problem.New(problem.Input, "the first worker ended the training; its own message says why")
 
-// divideFeatures returns where each worker's features begin among those of a tree, so that all have about as many bins,
-// and the end.
+// divideFeatures divides the features of a tree among the workers, each of which finds the splits of its part. Worker i
+// gets features[begin[i]:begin[i+1]], such that all have about as many bins. The bins of feature f are
+// offset[f] <= b < offset[f+1].
 func (l *link) divideFeatures(features []int, offset []int) []int {
 	size := l.size
 	total := 0
@@ -293,6 +306,7 @@ func (l *link) divideFeatures(features []int, offset []int) []int {
 		total += offset[f+1] - offset[f]
 	}
 
+	// The next worker's part begins where the workers so far have their share of the bins.
 	begin := make([]int, 1, size+1)
 	bins := 0
 	for i, f := range features {
@@ -307,8 +321,8 @@ func (l *link) divideFeatures(features []int, offset []int) []int {
 	return begin
 }
 
-// agreeOnSplits makes the best of all workers' splits the best of each leaf, as pickBest does for
-// goroutines.
+// agreeOnSplits sets the best split of each leaf to the best one that any worker has found for it. All workers pass the
+// same leaves. It is pickBest for workers instead of goroutines.
 func (l *link) agreeOnSplits(leaves []*leaf) {
 	if l == nil || len(leaves) == 0 {
 		return
@@ -331,10 +345,10 @@ func (l *link) agreeOnSplits(leaves []*leaf) {
 	}
 }
 
-// splitWords is the length of a split on its way between workers.
+// splitWords is how many words a split takes on its way between workers.
 const splitWords = 11
 
-// appendWords appends the split as splitWords words, numbers by their bits; splitOf is the inverse.
+// appendWords appends the split as splitWords words, floats as their bits.
 func (s *split) appendWords(to []int64) []int64 {
 	missing := int64(0)
 	if s.missing {
@@ -359,8 +373,8 @@ func splitOf(w []int64) split {
 	return s
 }
 
-// Exchanges returns the most calls of Team with few words that a tree makes in a team of so many workers, besides those
-// of its splits.
+// Exchanges returns how many calls of Team with few words a tree makes at most in a team of this size, without those
+// for finding its splits. It is for estimating how long the network takes.
 func (p *Params) Exchanges(workers int) int {
 	o := findObjective(p.Objective)
 	if o == nil {
@@ -374,16 +388,17 @@ func (p *Params) Exchanges(workers int) int {
 		n += 1 + workers // the count of all rows, and the state of the draw from each worker to the next
 	}
 	if o.renews {
-		n += 9 // a quantile is found byte by byte of eight; one more for the next lower values, or the largest weights
+		n += 9 // eight bytes of the leaves' quantiles (selectKeys), and the next lower values or the largest weights
 	}
 	return n
 }
 
-// mostWords is how many words of a worker are added up at once, 4 MiB: more would take so long on any network that
-// another exchange is not felt.
+// mostWords is how many words of a worker are exchanged in one call, 4 MiB. They take so long on any network that the
+// latency of one more call does not matter.
 const mostWords = 1 << 19
 
-// mostPairs is how many pairs may be exchanged at once.
+// mostPairs is how many pairs of histograms may be exchanged in one call: as many as fit mostWords if wide, at least
+// one.
 func (hb *histogramBuilder) mostPairs() int {
 	bins := 0
 	for _, f := range hb.features {
@@ -392,8 +407,10 @@ func (hb *histogramBuilder) mostPairs() int {
 	return max(1, mostWords/(2*bins))
 }
 
-// exchange adds up the smaller leaves' histograms over all workers, each of which gets the features that it owns.
+// exchange adds up the histograms of the pairs' smaller leaves over all workers. Each worker gets the sums of the
+// features that it owns; its bins of other features are not changed. All workers pass the same pairs.
 func (hb *histogramBuilder) exchange(pairs []newPair, l *link) {
+	// Collect the bins of all pairs, grouped by the worker that gets their sums.
 	words := l.words[:0]
 	bounds := make([]int, 0, len(hb.owned))
 	for w := range l.size {
@@ -410,8 +427,9 @@ func (hb *histogramBuilder) exchange(pairs []newPair, l *link) {
 	if l.err != nil || len(pairs) == 0 {
 		return
 	}
-	l.fail(l.team.Reduce(words, bounds))
+	l.keepErr(l.team.Reduce(words, bounds))
 
+	// Write this worker's sums back.
 	words = words[bounds[l.rank]:]
 	for i := range pairs {
 		for _, f := range hb.features[hb.owned[l.rank]:hb.owned[l.rank+1]] {
@@ -420,7 +438,7 @@ func (hb *histogramBuilder) exchange(pairs []newPair, l *link) {
 	}
 }
 
-// appendWords appends a packed histogram's words, or two for each bin of a wide one.
+// appendWords appends the words of a packed histogram, or the two sums of each bin of a wide one.
 func (h histogram) appendWords(to []int64) []int64 {
 	to = append(to, h.packed...)
 	for _, s := range h.wide {
@@ -429,7 +447,7 @@ func (h histogram) appendWords(to []int64) []int64 {
 	return to
 }
 
-// takeWords sets h to the first words, and returns the others.
+// takeWords is the inverse of appendWords: it sets the bins of h to the first words, and returns the rest of them.
 func (h histogram) takeWords(words []int64) []int64 {
 	words = words[copy(h.packed, words):]
 	for b := range h.wide {
