@@ -1,5 +1,5 @@
 // Package search decides which configurations a sweep tries and which of the trials wins. It is pure: every decision is
-// a function of its request, with reasons, so that it can be reproduced.
+// a function of its request and comes with a reason, so that it can be reproduced.
 //
 //	Propose   lists fixed configurations, the grid and random draws before the first machine starts
 //	Begin     adds what a search that learns begins with: winners of earlier sweeps, a portfolio
@@ -22,8 +22,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Ask asks for the next trials of a search. The result does not depend on the order of the known trials, and asking for
-// two trials gives the same as asking for one, and for another once the first is running.
+// Ask is a request for the next trials of a search. The answer does not depend on the order of the known trials. Asking
+// for two trials at once gives the same two as asking for one, and for another once the first is known to be running.
 type Ask struct {
 	Search   sweep.Search // its random space and constraints
 	Method   string       // one of Methods; empty is auto
@@ -33,15 +33,16 @@ type Ask struct {
 	Earlier  []sweep.Earlier // earlier searches for the same, newest first
 	Number   int             // number of trials wanted
 
-	// Base are the parameters beneath every trial's own, for constraints that refer to them.
+	// Base are the parameters that every trial has unless its own override them. Constraints may refer to them.
 	Base sweep.Params
 
-	// apart has the trials whose parameters outside the space differ from those of the space's configurations: their
-	// results inform the search, but their configurations are still to be tried.
+	// apart has the trials whose parameters outside the searched space differ from Base, such as those of a grid over
+	// other parameters. Their results inform the search, but their configurations in the space are still to be tried.
 	apart map[int]bool
 }
 
-// Methods returns the names of the methods that ask for a trial at a time: a population needs a plan, and a trainer.
+// Methods returns the names of the methods that Ask may have. Population-based training is not among them, since it
+// needs a plan with generations.
 func Methods() []string {
 	return slices.DeleteFunc(sweep.Methods(), func(m string) bool { return m == sweep.MethodPBT })
 }
@@ -55,7 +56,8 @@ const (
 	SourcePortfolio = "portfolio" // a configuration that is known to be good for boosted trees
 )
 
-// Default is the best result of the default configuration, which what a search finds is held against; nil without one.
+// Default returns the result of the default configuration, with which the search's finds are compared. It is nil if the
+// sweep has no such trial, or if the trial is not done.
 func Default(b sweep.Board) *sweep.Result {
 	for _, row := range b.Rows {
 		if r := row.Result; row.Trial.Source == SourceDefault && r != nil && r.Status == sweep.StatusDone {
@@ -75,6 +77,7 @@ type Suggestion struct {
 	Parent *int // of a population: the trial whose model it continues
 }
 
+// suggest returns a suggestion whose reason is formatted; the caller sets its trial.
 func suggest(source string, params sweep.Params, format string, args ...any) *Suggestion {
 	return &Suggestion{Params: params, Source: source, Reason: fmt.Sprintf(format, args...)}
 }
@@ -83,18 +86,18 @@ func suggest(source string, params sweep.Params, format string, args ...any) *Su
 type asker struct {
 	Ask
 	*domain
-	tried   map[string]int          // number of the trial with this configuration
+	tried   map[string]int          // 1 + the number of the first trial with a configuration, by keyOf; 0 is none
 	tabu    func(sweep.Params) bool // what else may not be proposed; nil is nothing
 	next    int                     // number of the next trial
 	history history
-	rest    []uint64 // of a countable space, what has not been looked at; nil before
-	warm    []winner
+	rest    []uint64     // of a countable space, the configurations that fromRest has not looked at; nil before
+	warm    []winner     // of earlier searches
 	model   *fittedModel // fitted to the finished trials; nil before
-	spread  *mat.Dense   // the first points of the sequence; nil before
+	spread  *mat.Dense   // [maxPoints x axes], the points of the Halton sequence; nil before
 }
 
-// newAsker checks a request and remembers its trials by number, so that the same ones give the same proposal in
-// whatever order they come.
+// newAsker checks a request and remembers its trials in the order of their numbers, so that the same trials lead to the
+// same proposal, whatever the order in which they are given.
 func newAsker(r Ask) (*asker, error) {
 	if !slices.Contains(Methods(), r.Method) {
 		return nil, specErrorf("method", "%.60q is unknown; use one of %v", r.Method, Methods())
@@ -114,7 +117,8 @@ func newAsker(r Ask) (*asker, error) {
 	return a, nil
 }
 
-// remember adds a trial.
+// remember adds a trial: its configuration counts as tried, its result informs the model, and the next trial's number
+// is above it. It replaces values of k.Params by the space's spelling.
 func (a *asker) remember(k sweep.Seen) {
 	k.Params = a.respell(normalizeNumbers(k.Params))
 	a.next = max(a.next, k.Trial+1)
@@ -126,7 +130,8 @@ func (a *asker) remember(k sweep.Seen) {
 
 func (a *asker) isTried(params sweep.Params) bool { return a.tried[keyOf(params)] > 0 }
 
-// byMethod returns the method's suggestion or, if it finds none, what is left of a countable space; nil if nothing is.
+// byMethod returns the method's suggestion. If the method finds none, it returns a configuration that is left in a
+// space that can be enumerated, or nil.
 func (a *asker) byMethod() *Suggestion {
 	var s *Suggestion
 	switch a.Method {
@@ -147,7 +152,9 @@ func (a *asker) byMethod() *Suggestion {
 // attempts is how often a method that draws tries to find a configuration that is new and violates no constraint.
 const attempts = 2000
 
-// fromRandom draws a configuration for the next trial; nil if none of many draws is usable.
+// fromRandom draws a configuration for the next trial, or returns nil if none of many draws is usable. Each parameter
+// is drawn by a key of the seed, the trial's number, the attempt and its name. So a trial's draw depends on no other
+// trial.
 func (a *asker) fromRandom() *Suggestion {
 	for i := range uint64(attempts) {
 		at := make([]float64, len(a.axes))
@@ -166,7 +173,9 @@ func (a *asker) usable(params sweep.Params) bool {
 	return a.findViolated(params) == nil && !a.isTried(params) && (a.tabu == nil || !a.tabu(params))
 }
 
-// fromRest enumerates a countable space once drawing finds nothing new.
+// fromRest returns the next usable configuration of an enumeration of the space in a random order, or nil if none is
+// left or if the space is too large to be enumerated. It serves when the method finds nothing new any more. Further
+// calls go on with the enumeration.
 func (a *asker) fromRest() *Suggestion {
 	if a.size == 0 || a.size > maxEnumerated {
 		return nil
@@ -176,6 +185,7 @@ func (a *asker) fromRest() *Suggestion {
 		a.rest = space{size: a.size}.order(a.Seed)
 	}
 	for ; len(a.rest) > 0; a.rest = a.rest[1:] {
+		// The number of a configuration has one digit for each axis, to the base of its size.
 		i := a.rest[0]
 		params := make(sweep.Params, len(a.axes))
 		for j := range a.axes {
@@ -190,8 +200,8 @@ func (a *asker) fromRest() *Suggestion {
 	return nil
 }
 
-// exhaustedError is the error about missing of the wanted trials: all configurations of the space are known, or those
-// that are not were not found.
+// exhaustedError returns the error that no configuration was found for some of the wanted trials; missing is how many.
+// Either all configurations of the space are known, or those that are not were not found by drawing.
 func (a *asker) exhaustedError(missing, wanted int) error {
 	space := fmt.Sprintf("%d draws from search.random broke a constraint or were known", attempts)
 	if a.size > 0 && a.size <= maxEnumerated {

@@ -16,7 +16,7 @@ import (
 	"coppice/internal/sweep"
 )
 
-// spaces are those that every method has to handle.
+// spaces returns the spaces that every method has to handle, by name.
 func spaces() map[string]sweep.Search {
 	type dist = sweep.Distribution
 	return map[string]sweep.Search{
@@ -40,7 +40,8 @@ func spaces() map[string]sweep.Search {
 	}
 }
 
-// value returns a configuration's value and the trial's outcome: some fail, some are stopped, some are not finite.
+// value returns what is known of a trial, whose score is the quality of its params. By the trial's number some fail,
+// have no score or an infinite one, are stopped or still running.
 func value(trial int, params sweep.Params) sweep.Seen {
 	k := scored(trial, params, quality(params))
 	switch trial % 11 {
@@ -59,11 +60,12 @@ func value(trial int, params sweep.Params) sweep.Seen {
 	return k
 }
 
-// scored is a trial that is done.
+// scored returns what is known of a trial that is done with this score.
 func scored(trial int, params sweep.Params, value float64) sweep.Seen {
 	return sweep.Seen{Trial: trial, Params: params, Status: sweep.StatusDone, Score: &value}
 }
 
+// quality returns a score that is best where all numbers are 0.29 or -0.29, and texts are long.
 func quality(params sweep.Params) float64 {
 	sum := 0.0
 	for name, v := range params {
@@ -77,16 +79,17 @@ func quality(params sweep.Params) float64 {
 	return sum
 }
 
-// checkSuggestion checks what is true of every proposal.
+// checkSuggestion checks what is true of every suggestion: it has a source, a reason and a value of each distribution,
+// meets the constraints and repeats none of seen, to which it is added.
 func checkSuggestion(t *testing.T, s sweep.Search, got search.Suggestion, seen map[string]bool) {
 	t.Helper()
 	text := must.Get(json.Marshal(got.Params))(t)
 	if seen[string(text)] {
-		t.Errorf("trial %d repeats %s", got.Trial, text)
+		t.Errorf("trial %d is %s, as one before; want another configuration", got.Trial, text)
 	}
 	seen[string(text)] = true
 	if got.Source == "" || got.Reason == "" {
-		t.Errorf("trial %d has no source or reason: %+v", got.Trial, got)
+		t.Errorf("trial %d is %+v; want a source and a reason", got.Trial, got)
 	}
 	if len(got.Params) != len(s.Random) {
 		t.Errorf("trial %d has %d of %d parameters: %s", got.Trial, len(got.Params), len(s.Random), text)
@@ -99,11 +102,12 @@ func checkSuggestion(t *testing.T, s sweep.Search, got search.Suggestion, seen m
 	for _, c := range s.Constraints {
 		compiled := must.Get(search.CompileConstraint(c, got.Params))(t)
 		if holds, err := compiled.Holds(got.Params); err != nil || !holds {
-			t.Errorf("trial %d breaks %s: %s", got.Trial, c, text)
+			t.Errorf("trial %d: %s holds is %t for %s (error %v); want true", got.Trial, c, holds, text, err)
 		}
 	}
 }
 
+// inside reports whether v is a value of the distribution.
 func inside(d sweep.Distribution, v any) bool {
 	if d.Choice != nil {
 		return slices.Contains(d.Choice, v)
@@ -125,6 +129,7 @@ func inside(d sweep.Distribution, v any) bool {
 	return between(d.Step[0], d.Step[1]) && math.Abs(steps-math.Round(steps)) < 1e-6
 }
 
+// next returns the suggestions that a request gets, all of the wanted number.
 func next(t *testing.T, r search.Ask) []search.Suggestion {
 	t.Helper()
 	got, err := search.Next(r)
@@ -137,7 +142,8 @@ func next(t *testing.T, r search.Ask) []search.Suggestion {
 	return got
 }
 
-// TestAsk checks every method on every space.
+// TestAsk: every method proposes valid configurations of every space, none twice, with numbers that follow on, and what
+// it proposes does not depend on how it is asked. After 1, 9, 2 and 5 trials the initial design is over.
 func TestAsk(t *testing.T) {
 	for _, method := range search.Methods() {
 		for name, s := range spaces() {
@@ -150,7 +156,7 @@ func TestAsk(t *testing.T) {
 					checkSame(t, r, got)
 					for _, one := range got {
 						if one.Trial != len(r.Known) {
-							t.Errorf("trial %d, expected %d", one.Trial, len(r.Known))
+							t.Errorf("the next trial has number %d, want %d", one.Trial, len(r.Known))
 						}
 						checkSuggestion(t, s, one, seen)
 						r.Known = append(r.Known, value(one.Trial, one.Params))
@@ -161,7 +167,8 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// checkSame asks again: with the results in another order, and for one trial at a time.
+// checkSame checks that a request gets the same suggestions as at first with its results in another order, and if it
+// asks for one trial at a time.
 func checkSame(t *testing.T, r search.Ask, first []search.Suggestion) {
 	t.Helper()
 	want := asJSON(t, first)
@@ -171,7 +178,7 @@ func checkSame(t *testing.T, r search.Ask, first []search.Suggestion) {
 		shuffled.Known[i], shuffled.Known[j] = shuffled.Known[j], shuffled.Known[i]
 	})
 	if got := asJSON(t, next(t, shuffled)); got != want {
-		t.Errorf("with the results in another order:\n%s\nbefore:\n%s", got, want)
+		t.Errorf("with the results in another order: got\n%s\nwant, as before,\n%s", got, want)
 	}
 
 	single := r
@@ -185,17 +192,19 @@ func checkSame(t *testing.T, r search.Ask, first []search.Suggestion) {
 			Status: sweep.StatusRunning})
 	}
 	if got := asJSON(t, singly); got != want {
-		t.Errorf("one after the other:\n%s\nall at once:\n%s", got, want)
+		t.Errorf("asked for one after the other: got\n%s\nwant, as at once,\n%s", got, want)
 	}
 }
 
+// asJSON returns v as indented JSON.
 func asJSON(t *testing.T, v any) string {
 	t.Helper()
 	text := must.Get(json.MarshalIndent(v, "", " "))(t)
 	return string(text)
 }
 
-// TestAskExhausts enumerates a finite space: every configuration once, then an error that says so.
+// TestAskExhausts: every method proposes each configuration of a finite space once, and then returns an error that says
+// how many there are. Of 4 x 2 x 2 = 16 the constraint leaves 14, and they are asked for by fours.
 func TestAskExhausts(t *testing.T) {
 	s := sweep.Search{
 		Random: map[string]sweep.Distribution{"n": {Int: []int64{1, 4}}, "k": {Choice: []any{"a", "b"}},
@@ -216,7 +225,8 @@ func TestAskExhausts(t *testing.T) {
 			}
 		}
 		if len(seen) != configurations || len(r.Known) != configurations {
-			t.Errorf("%s: %d trials, %d different, expected %d", method, len(r.Known), len(seen), configurations)
+			t.Errorf("%s: got %d trials, %d different ones, want %d of both", method, len(r.Known), len(seen),
+				configurations)
 		}
 		if text := exhausted.Error(); !strings.Contains(text, "16 configurations") ||
 			!strings.Contains(text, "14 are known") || !problem.Is(exhausted, problem.Input) {
@@ -225,7 +235,8 @@ func TestAskExhausts(t *testing.T) {
 	}
 }
 
-// TestAskLearns compares with random draws on a function whose optimum is known, maximized and minimized.
+// TestAskLearns: with 40 trials gp and auto come four times as close to the best loss, 0 at x = 0.3, y = 0.1, z = 0.8
+// and k = b, as random draws do. Some searches maximize the negative loss.
 func TestAskLearns(t *testing.T) {
 	s := sweep.Search{Random: map[string]sweep.Distribution{
 		"x": {Uniform: []float64{0, 1}}, "y": {LogUniform: []float64{1e-3, 1}}, "z": {Uniform: []float64{0, 1}},
@@ -266,7 +277,8 @@ func TestAskLearns(t *testing.T) {
 	}
 }
 
-// TestAskRefuses: what nothing can be proposed for is refused, with the part of the spec.
+// TestAskRefuses: a request for which nothing can be proposed is an error that names the part of the spec. The keys are
+// the beginnings of the errors.
 func TestAskRefuses(t *testing.T) {
 	one := sweep.Search{Random: map[string]sweep.Distribution{"x": {Uniform: []float64{0, 1}}}}
 	with := func(change func(*search.Ask)) search.Ask {
@@ -291,13 +303,14 @@ func TestAskRefuses(t *testing.T) {
 			}
 			_, err := search.Next(r)
 			if err == nil || !strings.HasPrefix(err.Error(), want) {
-				t.Errorf("%s:\ngot  %v\nwant %s", r.Method, err, want)
+				t.Errorf("method %q: got error\n     %v\nwant %s ...", r.Method, err, want)
 			}
 		}
 	}
 }
 
-// night is an earlier search: a grid of one parameter with an optimum.
+// night returns an earlier sweep with 30 results for x from 0 to 29/30. The score is highest, level, at x = best.
+// params makes the configuration of x.
 func night(name string, best, level float64, params func(x float64) sweep.Params) sweep.Earlier {
 	s := sweep.Earlier{Sweep: sweep.ID(name)}
 	for i := range 30 {
@@ -307,7 +320,8 @@ func night(name string, best, level float64, params func(x float64) sweep.Params
 	return s
 }
 
-// begun lists what a sweep of so many trials that knows earlier ones begins with, without the default.
+// begun plans a sweep of so many trials with the method auto that knows earlier sweeps. It returns the plan and the
+// trials that the sweep begins with, without the first one, which has to be the default.
 func begun(t *testing.T, s sweep.Search, total int, earlier ...sweep.Earlier) (*sweep.Plan, []sweep.Trial) {
 	t.Helper()
 	p := &sweep.Plan{Format: 1, Maximize: true, Base: sweep.Params{}, Earlier: earlier}
@@ -323,7 +337,9 @@ func begun(t *testing.T, s sweep.Search, total int, earlier ...sweep.Earlier) (*
 	return p, trials[1:]
 }
 
-// TestBeginWarm begins with the winners of earlier searches, newest first, and keeps half of the trials free.
+// TestBeginWarm: a sweep begins with the winners of earlier sweeps, in turn and newest first, which take half of its
+// trials. Winners of a sweep over other parameters, or outside of the bounds, are left out. The model then looks near
+// the earlier optimum.
 func TestBeginWarm(t *testing.T) {
 	s := sweep.Search{Random: map[string]sweep.Distribution{"x": {Uniform: []float64{0, 1}},
 		"y": {Uniform: []float64{0, 1}}}}
@@ -339,11 +355,11 @@ func TestBeginWarm(t *testing.T) {
 			places = append(places, fmt.Sprintf("%.2f", one.Params["x"]))
 		}
 	}
-	if len(got) != 5 || !slices.Equal(places, []string{"0.60", "0.50", "0.57", "0.47", "0.63"}) {
-		t.Errorf("%d trials are listed, winners at %v; expected the five winners", len(got), places)
+	if want := []string{"0.60", "0.50", "0.57", "0.47", "0.63"}; len(got) != 5 || !slices.Equal(places, want) {
+		t.Errorf("%d trials are listed, winners at x = %v; want five winners at %v", len(got), places, want)
 	}
 	if reason := got[0].Reason; reason != "number 1 of new, with 0.8" {
-		t.Errorf("the first says %q, want its number, sweep and score", reason)
+		t.Errorf("the first trial's reason is %q, want its number, sweep and score", reason)
 	}
 
 	// Earlier optima tell where to look now.
@@ -357,15 +373,18 @@ func TestBeginWarm(t *testing.T) {
 		seen = append(seen, sweep.Seen{Trial: n, Params: one.Params, Status: sweep.StatusRunning})
 	}
 	if near < 3 {
-		t.Errorf("only %d of the four fresh trials are near the former best: %s", near, asJSON(t, seen))
+		t.Errorf("%d of the four trials after these are near the former best, x = 0.6, want at least 3: %s", near,
+			asJSON(t, seen))
 	}
 
+	// Half of a smaller sweep is less than five winners.
 	if _, got = begun(t, s, 6, earlier...); len(got) != 3 {
 		t.Errorf("%d of 6 trials are winners of earlier sweeps, expected 3", len(got))
 	}
 }
 
-// TestAskPortfolio begins a first search for boosted trees with known good configurations, inside the bounds.
+// TestAskPortfolio: a first search with the method auto begins with the five configurations of the portfolio, moved
+// into the bounds, if its parameters are those of boosted trees. Other methods and other spaces have none of them.
 func TestAskPortfolio(t *testing.T) {
 	got := next(t, search.Ask{Search: spaces()["trees"], Maximize: true, Number: 8})
 	for i, one := range got {
@@ -379,18 +398,20 @@ func TestAskPortfolio(t *testing.T) {
 	for _, method := range []string{sweep.MethodGP, sweep.MethodHalton, sweep.MethodRandom} {
 		for _, one := range next(t, search.Ask{Search: spaces()["trees"], Method: method, Number: 8}) {
 			if one.Source == search.SourcePortfolio {
-				t.Errorf("%s took trial %d from the portfolio", method, one.Trial)
+				t.Errorf("%s took trial %d from the portfolio, want none", method, one.Trial)
 			}
 		}
 	}
 	for i, one := range next(t, search.Ask{Search: spaces()["mixed"], Number: 8}) {
 		if one.Source == search.SourcePortfolio {
-			t.Errorf("trial %d of a space that is none of boosted trees is from the portfolio", i)
+			t.Errorf("trial %d of a space that is not of boosted trees is from the portfolio, want none", i)
 		}
 	}
 }
 
-// TestSpellingsAreOneValue: a value is recognized in every spelling, and counted once however often a choice lists it.
+// TestSpellingsAreOneValue: a known trial's value is recognized as one of a choice in every spelling, and a value that
+// a choice lists twice counts once. Each choice here has two values, of which known trials have one and left is the
+// other.
 func TestSpellingsAreOneValue(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -436,8 +457,8 @@ func TestBeginPortfolioAfterOtherSweeps(t *testing.T) {
 	}
 }
 
-// TestNoConfigurationTwice: every method that learns tries all configurations of a small space once, one at a time and
-// several at once, and then says that none is left.
+// TestNoConfigurationTwice: methods that learn try each of the 3 x 2 x 2 = 12 configurations of a small space once, one
+// at a time and three at once, and then say that none is left.
 func TestNoConfigurationTwice(t *testing.T) {
 	for _, method := range []string{sweep.MethodAuto, sweep.MethodGP} {
 		for _, at := range []int{1, 3} {

@@ -8,10 +8,14 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Begin lists the first trials of a sweep that learns, which do not depend on its results: winners of earlier sweeps,
-// and a portfolio if names suggest boosted trees. Winners are at most half of total trials, and the portfolio about a
-// quarter if there are winners, else at most half. known are the configurations that the plan has already. complete
-// gives a configuration all its parameters, and refuses one that cannot be trained.
+// Begin lists the first trials of a sweep that learns, which do not depend on its results. They are the default
+// configuration, winners of earlier sweeps, and a portfolio if the parameters' names suggest boosted trees. Winners are
+// at most half of the trials. The portfolio is about a quarter if there are winners, else at most half. With the method
+// halton all trials are listed.
+//
+// known are the trials that the plan has already, and total is how many it shall have. complete returns a configuration
+// with all parameters, or an error if it cannot be trained. The trials that Begin returns have complete parameters and
+// are numbered after the known ones.
 func Begin(p *sweep.Plan, known []sweep.Trial, total int, complete func(sweep.Params) (sweep.Params,
 	error)) ([]sweep.Trial, error) {
 	a, err := newAsker(askOf(p, known, nil))
@@ -23,6 +27,7 @@ func Begin(p *sweep.Plan, known []sweep.Trial, total int, complete func(sweep.Pa
 		keys[sweep.ConfigurationKey(t.Params)] = true
 	}
 
+	// The default comes first. The asker is made anew, so that it counts the default as tried.
 	var out []sweep.Trial
 	if d := a.byDefault(p, complete); d != nil && !keys[sweep.ConfigurationKey(d.Params)] && len(known) < total {
 		d.Number = len(known)
@@ -32,6 +37,8 @@ func Begin(p *sweep.Plan, known []sweep.Trial, total int, complete func(sweep.Pa
 			return nil, err
 		}
 	}
+
+	// Suggestions that cannot be trained, or repeat a trial, are remembered as tried and left out.
 	first := len(out)
 	for len(a.axes) > 0 && len(known)+len(out) < total {
 		s := a.suggestBeginning(p.Spec.Search.Method, len(out)-first, total-len(known))
@@ -42,7 +49,7 @@ func Begin(p *sweep.Plan, known []sweep.Trial, total int, complete func(sweep.Pa
 
 		full, err := complete(s.Params)
 		if err != nil || keys[sweep.ConfigurationKey(full)] {
-			continue // no person listed it: it is left out
+			continue // not an error, since no person listed it
 		}
 		keys[sweep.ConfigurationKey(full)] = true
 		out = append(out, sweep.Trial{Number: len(known) + len(out), Source: s.Source, Reason: s.Reason, Params: full})
@@ -50,9 +57,9 @@ func Begin(p *sweep.Plan, known []sweep.Trial, total int, complete func(sweep.Pa
 	return out, nil
 }
 
-// byDefault is the default configuration, params as they are, which a search that learns tries before all others: what
-// is found has to be better than it. Its values may lie outside the space, as those of fixed configurations may. It is
-// nil if the trainer or a constraint refuses it.
+// byDefault returns a trial of the default configuration, the spec's params as they are. A search that learns tries it
+// before all others, since what is found has to be better. Its values may lie outside the space, as those of fixed
+// configurations may. The trial is nil if every configuration is listed, or if the trainer or a constraint refuses it.
 func (a *asker) byDefault(p *sweep.Plan, complete func(sweep.Params) (sweep.Params, error)) *sweep.Trial {
 	if p.Spec.Search.Listed() {
 		return nil
@@ -64,7 +71,9 @@ func (a *asker) byDefault(p *sweep.Plan, complete func(sweep.Params) (sweep.Para
 	return &sweep.Trial{Source: SourceDefault, Reason: "the default: params as they are", Params: full}
 }
 
-// suggestBeginning is the next trial that depends on no result of the sweep, after so many of wanted; nil is none.
+// suggestBeginning returns the next trial that depends on no result of the sweep, or nil if the next one is to be
+// decided later. after is how many Begin has suggested so far, and wanted is how many trials the sweep has beside the
+// ones it was given.
 func (a *asker) suggestBeginning(method string, after, wanted int) *Suggestion {
 	switch method {
 	case sweep.MethodHalton:
@@ -87,10 +96,10 @@ func (a *asker) suggestBeginning(method string, after, wanted int) *Suggestion {
 	return nil
 }
 
-// Decide says what an open trial of a plan trains; in a plan with folds what a configuration does, by the number of its
-// first fold. It is a pure function of the plan, of what is known about its other trials, and of the proposals that
-// were refused before. If a selection of columns or a population has ended before the trial, the error is a
-// *SelectedError.
+// Decide says what an open trial of a plan trains. In a plan with folds, trial is that of a configuration's first fold,
+// and the decision holds for all its folds. seen is what is known about the plan's other trials, and refused has the
+// proposals for this trial that turned out not to be trainable. The decision is a pure function of the arguments. If a
+// selection of columns or a population has ended before the trial, the error is a *SelectedError.
 func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params) (Suggestion, error) {
 	if p.Spec.Search.Features != nil {
 		return decideForward(p, trial, seen)
@@ -98,6 +107,8 @@ func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params)
 	if p.Breeds() {
 		return decidePopulation(p, trial, seen, refused)
 	}
+
+	// Of each configuration that the plan lists, one trial counts.
 	listed := slices.DeleteFunc(slices.Clone(p.Trials),
 		func(t sweep.Trial) bool { return t.Open || t.Refit || t.Fold > 1 })
 	ask, weights := askOf(p, listed, seen), ""
@@ -123,7 +134,9 @@ func Decide(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params)
 	return *s, nil
 }
 
-// askOf returns the request of a plan. A listed trial about which nothing is known is treated as running.
+// askOf returns a request for one trial of a plan. listed are the trials whose configurations the plan has, and seen is
+// what is known about any trials. A listed trial about which nothing is known counts as running. The score of a trial
+// that was stopped at a rung is replaced by the one that it would probably have ended with.
 func askOf(p *sweep.Plan, listed []sweep.Trial, seen []sweep.Seen) Ask {
 	q := Ask{Search: sweep.Search{Random: p.Spec.Search.Random, Constraints: p.Spec.Search.Constraints},
 		Method: methodOf(p), Maximize: p.Maximize, Seed: p.Spec.Seed, Number: 1, Base: p.Base, Earlier: p.Earlier,
@@ -146,7 +159,7 @@ func askOf(p *sweep.Plan, listed []sweep.Trial, seen []sweep.Seen) Ask {
 	}
 
 	for _, trial := range slices.Sorted(maps.Keys(known)) {
-		if s := known[trial]; s.Params != nil { // without, it ended before it was decided
+		if s := known[trial]; s.Params != nil { // a trial without ended before its configuration was decided
 			s.Params = Own(p, s.Params)
 			q.Known = append(q.Known, s)
 		}
@@ -166,7 +179,8 @@ func isApart(p *sweep.Plan, complete sweep.Params) bool {
 	return false
 }
 
-// methodOf returns the method that decides an open trial: the plan lists what auto begins with.
+// methodOf returns the method that decides an open trial. With auto it is the Gaussian process, since what auto begins
+// with is listed in the plan.
 func methodOf(p *sweep.Plan) string {
 	if p.Spec.Search.Method == sweep.MethodAuto {
 		return sweep.MethodGP
@@ -174,7 +188,7 @@ func methodOf(p *sweep.Plan) string {
 	return cmp.Or(p.Spec.Search.Method, sweep.MethodRandom)
 }
 
-// Own returns those of complete parameters that belong to the space.
+// Own returns those of a trial's complete parameters that are searched: the ones in search.random.
 func Own(p *sweep.Plan, complete sweep.Params) sweep.Params {
 	own := sweep.Params{}
 	for name := range p.Spec.Search.Random {
@@ -185,8 +199,10 @@ func Own(p *sweep.Plan, complete sweep.Params) sweep.Params {
 	return own
 }
 
-// Fitting returns at most so many results of an earlier sweep whose configurations are in a plan's space, best first.
-func Fitting(p *sweep.Plan, results []sweep.Result, most int) ([]sweep.Seen, error) {
+// Fitting selects results of an earlier sweep that can inform a plan's search: those of finished trials whose
+// configurations are in the plan's space and, with several objectives, whose objectives are all known. It returns at
+// most limit of them, best first, with the searched parameters only.
+func Fitting(p *sweep.Plan, results []sweep.Result, limit int) ([]sweep.Seen, error) {
 	a, err := newAsker(askOf(p, nil, nil))
 	if err != nil {
 		return nil, err
@@ -208,5 +224,5 @@ func Fitting(p *sweep.Plan, results []sweep.Result, most int) ([]sweep.Seen, err
 	slices.SortFunc(out, func(x, y sweep.Seen) int {
 		return cmp.Or(cmp.Compare(a.sign()**y.Score, a.sign()**x.Score), cmp.Compare(x.Trial, y.Trial))
 	})
-	return out[:min(len(out), most)], nil
+	return out[:min(len(out), limit)], nil
 }

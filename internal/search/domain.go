@@ -12,31 +12,34 @@ import (
 	"coppice/internal/sweep"
 )
 
-// domain is the space of search.random for the methods that learn: each parameter is an axis from 0 to 1.
+// domain is the space of search.random as the methods that learn see it. Each parameter is an axis from 0 to 1, and a
+// configuration is a position on every axis.
 type domain struct {
-	axes        []axis // by name
-	base        sweep.Params
+	axes        []axis       // ascending by name
+	base        sweep.Params // parameters of every trial that are not searched
 	constraints []*Constraint
 	size        uint64 // number of configurations without constraints; 0 if uncountable
 }
 
-// axis is one parameter. Numbers, and choices that are all numbers, are ordered on it; other choices are not.
+// axis is one parameter. Numbers, and choices that are all numbers, are ordered on it; other choices are not. There are
+// three forms, each with fields of its own: choices, real numbers, and whole or stepped numbers.
 type axis struct {
 	sampler
 
 	ordered bool
-	levels  []any       // of a choice, in the order of the axis
-	level   map[any]int // the number of a level, by its key
-	spelled map[any]int // likewise by its spelling
-	real    bool        // every number between the bounds, instead of a list
+	levels  []any       // of a choice: its distinct values, in the order of the axis; else nil
+	level   map[any]int // of a choice: the index of a level, by comparableKey
+	spelled map[any]int // of a choice: likewise, by spelling
+	real    bool        // real numbers: uniform or log_uniform
 
-	low, span float64 // the bounds, as logarithms if log is set
-	log       bool
+	low, span float64 // of real numbers or on a logarithmic scale: the lower bound, and the upper one less that
+	log       bool    // low and span are logarithms
 	minimum   float64 // of a whole or stepped number
-	step      float64
+	step      float64 // likewise; 1 for whole numbers
 }
 
-// newDomain describes search.random as axes, by name, and compiles the constraints. An error is of the spec.
+// newDomain describes search.random as axes and compiles the constraints. base are the parameters of every trial, to
+// which constraints may refer. An error is about the spec.
 func newDomain(s sweep.Search, base sweep.Params) (*domain, error) {
 	sp, err := newSpace(s)
 	if err != nil {
@@ -62,8 +65,7 @@ func newDomain(s sweep.Search, base sweep.Params) (*domain, error) {
 	return d, nil
 }
 
-// newAxis places a parameter's values on an axis. Choices have levels instead, whose order means something only if they
-// are numbers.
+// newAxis describes a parameter as an axis: one draws it, and dist is its distribution in the spec.
 func newAxis(one sampler, dist sweep.Distribution) axis {
 	a := axis{sampler: one, ordered: true}
 	switch {
@@ -91,7 +93,7 @@ func newAxis(one sampler, dist sweep.Distribution) axis {
 	return a
 }
 
-// levels returns the distinct values of a choice, ascending if all are numbers.
+// levels returns the distinct values of a choice: ascending if all are numbers, which ordered says, else as listed.
 func levels(choice []any) (values []any, ordered bool) {
 	ordered = true
 	had := map[any]bool{}
@@ -117,7 +119,8 @@ func same(a, b any) bool { return comparableKey(a) == comparableKey(b) }
 // written is the JSON of a list or an object.
 type written string
 
-// comparableKey is equal for equal values from JSON or YAML.
+// comparableKey returns a key for maps that is the same for equal values from JSON or YAML. Lists and objects, which
+// cannot be keys themselves, are replaced by their JSON.
 func comparableKey(v any) any {
 	switch v.(type) {
 	case float64, string, bool, nil:
@@ -130,7 +133,7 @@ func comparableKey(v any) any {
 	return written(text)
 }
 
-// spelling is equal for values of which one is a number or boolean and the other its text.
+// spelling returns a key that is the same for a number or boolean and for its text, such as 1 and "1".
 func spelling(v any) any {
 	if x, ok := number(v); ok {
 		return x
@@ -139,7 +142,8 @@ func spelling(v any) any {
 }
 
 const (
-	// below1 is the largest position on an axis.
+	// below1 is the largest position on an axis, the largest float64 below 1 that unit returns: a position of 1 would
+	// be that of a level after the last one.
 	below1 = 1 - 1.0/(1<<53)
 	// realEnd is the end of a range of real numbers, whose upper bound is excluded.
 	realEnd = 1 - 1e-6
@@ -153,7 +157,8 @@ func (a *axis) clamp(u float64) float64 {
 	return min(max(u, 0), below1)
 }
 
-// value returns the value at position u of the axis.
+// value returns the value at position u of the axis: a level or, for a number, what the sampler makes of random bits
+// that stand for u.
 func (a *axis) value(u float64) any {
 	u = a.clamp(u)
 	if a.levels != nil {
@@ -162,8 +167,9 @@ func (a *axis) value(u float64) any {
 	return a.draw(uint64(u*(1<<53)) << 11)
 }
 
-// positionOf returns the position of a value on the axis; ok is false for an invalid value. Numbers beyond the bounds
-// have positions below 0 or above 1, since a person may have tried them.
+// positionOf returns the position of a value on the axis. Numbers beyond the bounds have positions below 0 or above 1,
+// since a person may have tried them in an earlier search. A level, or a step, is at the middle of its interval. ok is
+// false for a value that has no position: an unknown level, or what is not a number.
 func (a *axis) positionOf(v any) (u float64, ok bool) {
 	v = sweep.ToFloat(v)
 	if a.levels != nil {
@@ -183,8 +189,8 @@ func (a *axis) positionOf(v any) (u float64, ok bool) {
 	return ((x-a.minimum)/a.step + 0.5) / float64(a.size), true
 }
 
-// respell returns params with values in the space's own spelling: a choice that cannot be trained by itself is in the
-// plan as it was written, "1", and trials have the trainer's 1.
+// respell replaces values of params, in place, by the space's own spelling of them, and returns params. A choice may be
+// written in the plan as "1", where trials have the trainer's 1. Values that the axis knows as they are stay.
 func (d *domain) respell(params sweep.Params) sweep.Params {
 	for j := range d.axes {
 		a := &d.axes[j]
@@ -217,7 +223,8 @@ func number(v any) (float64, bool) {
 	return 0, false
 }
 
-// snap moves a position to that of the value there.
+// snap returns the position that positionOf has for the value at u: on an axis of levels or steps the middle of the
+// interval that u is in, so that equal values have equal positions.
 func (a *axis) snap(u float64) float64 {
 	u = a.clamp(u)
 	switch {
@@ -241,13 +248,13 @@ func (a *axis) contains(v any) bool {
 	return u >= -slack && u <= 1+slack
 }
 
-// point is one configuration: its position on every axis.
+// point is one configuration with its position on every axis.
 type point struct {
 	at     []float64
 	params sweep.Params
 }
 
-// config makes the configuration at a position.
+// config returns the configuration at a position, [axes].
 func (d *domain) config(at []float64) sweep.Params {
 	params := make(sweep.Params, len(d.axes))
 	for j := range d.axes {
@@ -281,8 +288,8 @@ func (d *domain) fits(params sweep.Params) bool {
 	return len(params) == len(d.axes) && d.findViolated(params) == nil
 }
 
-// findViolated returns the first constraint that a configuration violates. Parameters that are not searched have the
-// base's value.
+// findViolated returns the first constraint that a configuration violates, or cannot be checked on; nil if there is
+// none. Parameters that are not searched have the base's value.
 func (d *domain) findViolated(params sweep.Params) *Constraint {
 	for _, c := range d.constraints {
 		looked := make(map[string]any, len(c.e.Names))
@@ -300,7 +307,7 @@ func (d *domain) findViolated(params sweep.Params) *Constraint {
 	return nil
 }
 
-// keyOf is equal exactly for equal configurations.
+// keyOf returns a key that is the same exactly for equal configurations: their JSON, whose names are sorted.
 func keyOf(params sweep.Params) string {
 	text, err := json.Marshal(normalizeNumbers(params))
 	if err != nil {

@@ -24,11 +24,12 @@ type sampler struct {
 // maxWhole is the largest number up to which every whole number is exact in a float64.
 const maxWhole = 1 << 53
 
-// digits is the least number of significant digits of a drawn number: few enough to be read and typed exactly.
+// digits is the number of significant digits that drawn numbers are rounded to, unless their range is narrow: few
+// enough to be read and typed exactly.
 const digits = 6
 
-// newSampler makes a distribution drawable. Bounds are those required by sweep.ParseSpec; for distributions that did
-// not pass through it they are checked again.
+// newSampler returns the sampler of a distribution, whose key is still to be set. The bounds are those that
+// sweep.ParseSpec requires. They are checked again, for distributions that have not passed through it.
 func newSampler(name string, d sweep.Distribution) (sampler, error) {
 	switch {
 	case len(d.Uniform) == 2 && d.Uniform[0] < d.Uniform[1] && sweep.Finite(d.Uniform[1]-d.Uniform[0]):
@@ -52,7 +53,7 @@ func newSampler(name string, d sweep.Distribution) (sampler, error) {
 	return sampler{}, specErrorf("random "+name, "nothing can be drawn from %+v", d)
 }
 
-// newCountedSampler draws each of size values with equal probability.
+// newCountedSampler returns a sampler that draws each of size values with equal probability; at returns value i.
 func newCountedSampler(name string, size uint64, at func(uint64) any) sampler {
 	return sampler{name: name, size: size, at: at, draw: func(r uint64) any {
 		i, _ := bits.Mul64(r, size) // of r / 2^64 x size, the whole part
@@ -60,8 +61,8 @@ func newCountedSampler(name string, size uint64, at func(uint64) any) sampler {
 	}}
 }
 
-// choice draws each entry of a list with equal probability, so that listing a value twice doubles its probability; the
-// value still counts once.
+// choice returns a sampler that draws each entry of a list with equal probability. Listing a value twice doubles its
+// probability, but it is still one value of the space.
 func choice(name string, values []any) sampler {
 	distinct, _ := levels(values)
 	s := newCountedSampler(name, uint64(len(distinct)), func(i uint64) any { return distinct[i] })
@@ -69,9 +70,10 @@ func choice(name string, values []any) sampler {
 	return s
 }
 
-// uniform draws numbers between the bounds, evenly, and rounds them to a few digits.
+// uniform returns a sampler that draws numbers evenly from low to high, without high, and rounds them to a few digits.
 func uniform(name string, low, high float64) sampler {
-	// More digits for a narrow range, so that it still has a hundred thousand values.
+	// A range that is narrow for the size of its numbers gets more digits, so that it still has a hundred thousand
+	// values.
 	largest := math.Max(math.Abs(low), math.Abs(high))
 	precision := max(digits, int(math.Floor(math.Log10(largest)))-int(math.Floor(math.Log10(high-low)))+digits-1)
 	return sampler{name: name, draw: func(r uint64) any {
@@ -79,6 +81,8 @@ func uniform(name string, low, high float64) sampler {
 	}}
 }
 
+// logUniform returns a sampler that draws numbers from low to high, without high, whose logarithm is evenly
+// distributed. As with uniform, they are rounded to a few digits, and to more if the range is narrow.
 func logUniform(name string, low, high float64) sampler {
 	ratio := math.Log(high / low)
 	precision := max(digits, digits-int(math.Floor(math.Log10(ratio))))
@@ -87,8 +91,8 @@ func logUniform(name string, low, high float64) sampler {
 	}}
 }
 
-// logInt draws from a logarithmic range widened by half a step on both sides and rounds, so that the ends are as likely
-// as their neighbours.
+// logInt returns a sampler that draws whole numbers from low to high, whose logarithm is evenly distributed. It draws
+// from a range that is half a step wider at both ends and rounds, so that the ends are as likely as their neighbours.
 func logInt(name string, low, high int64) sampler {
 	a, b := math.Log(float64(low)-0.5), math.Log(float64(high)+0.5)
 	s := newCountedSampler(name, uint64(high-low)+1, func(i uint64) any { return float64(low + int64(i)) })
@@ -102,7 +106,7 @@ func logInt(name string, low, high int64) sampler {
 // unit returns a number in [0, 1) from the upper 53 of 64 random bits.
 func unit(r uint64) float64 { return float64(r>>11) / (1 << 53) }
 
-// rounded rounds v to a number of significant digits if the result is in [low, high).
+// rounded returns v with so many significant digits if that is in [low, high), else v itself, moved into [low, high).
 func rounded(v, low, high float64, precision int) float64 {
 	if r := round(v, precision); r >= low && r < high {
 		return r
@@ -110,12 +114,13 @@ func rounded(v, low, high float64, precision int) float64 {
 	return min(max(v, low), math.Nextafter(high, low))
 }
 
+// round rounds v to a number of significant digits, as decimal text does, so that it prints with that many.
 func round(v float64, precision int) float64 {
 	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', min(precision, 17), 64), 64)
 	if err != nil {
 		return v // rounded up beyond the largest float64
 	}
-	return r + 0
+	return r + 0 // -0 becomes 0
 }
 
 // random is a counter-based generator: 64 bits for each (seed, number of the draw, parameter), so that adding a
@@ -137,7 +142,9 @@ type space struct {
 	size     uint64    // number of configurations; 0 if uncountable
 }
 
-// newSpace is the space of search.random, ordered and drawn by the names that the spec writes; an error is of the spec.
+// newSpace returns the space of search.random. Its parameters are ordered and drawn by the names that the spec writes,
+// which may be aliases of the trainer's names, such as eta. So a spec draws the same values whenever it is planned. An
+// error is about the spec.
 func newSpace(s sweep.Search) (space, error) {
 	var samplers []sampler
 	written := func(name string) string { return cmp.Or(s.Random[name].DrawnAs, name) }
@@ -154,12 +161,13 @@ func newSpace(s sweep.Search) (space, error) {
 	return productOf(samplers), nil
 }
 
-// productOf is the product of parameters; that of none has no configuration.
+// productOf returns the space of all combinations of the samplers' values. Without samplers it has no configuration.
+// Its size is 0 if a sampler's is, or if the product does not fit in 64 bits.
 func productOf(samplers []sampler) space {
 	sp := space{samplers: samplers, size: min(1, uint64(len(samplers)))}
 	for _, one := range samplers {
-		over, n := bits.Mul64(sp.size, one.size)
-		if sp.size = n; over != 0 {
+		overflow, n := bits.Mul64(sp.size, one.size)
+		if sp.size = n; overflow != 0 {
 			sp.size = 0
 		}
 	}
@@ -169,6 +177,7 @@ func productOf(samplers []sampler) space {
 // countable reports whether the space can be enumerated.
 func (s space) countable() bool { return s.size > 0 && s.size <= maxEnumerated }
 
+// draw returns the configuration of a draw, which depends on the seed and the draw's number only.
 func (s space) draw(seed, number uint64) map[string]any {
 	params := make(map[string]any, len(s.samplers))
 	for _, one := range s.samplers {
@@ -187,7 +196,7 @@ func (s space) at(i uint64) map[string]any {
 	return params
 }
 
-// order returns all of a countable space, shuffled by the seed.
+// order returns the numbers of all configurations of a countable space, shuffled by the seed.
 func (s space) order(seed uint64) []uint64 {
 	all := make([]uint64, s.size)
 	for i := range all {

@@ -6,8 +6,9 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Next proposes the next trials of a search that has no plan. If the space has too few
-// configurations left, the error is returned together with the suggestions that could be made.
+// Next proposes the next r.Number trials of a search that has no plan, as the tests here do. Each counts as running for
+// those after it. If the space has too few configurations left, the error is returned together with the suggestions
+// that could be made.
 func Next(r Ask) ([]Suggestion, error) {
 	r.Method = cmp.Or(r.Method, sweep.MethodAuto)
 	a, err := newAsker(r)

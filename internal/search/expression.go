@@ -17,7 +17,7 @@ import (
 // concurrent use.
 type Constraint struct{ e *expression.Expression }
 
-// unlimited is the parameter for which 0 and less mean no limit. In an expression it is then +Inf.
+// unlimited is the parameter for which 0 and less mean no limit. In an expression such a value is +Inf.
 const unlimited = "max_depth"
 
 // CompileConstraint compiles a condition on parameters. example is any complete configuration: it determines the
@@ -45,7 +45,8 @@ func (c *Constraint) Holds(params map[string]any) (bool, error) {
 	return c.e.Run(env)
 }
 
-// environment returns params as expressions see them. Lists and the like cannot be compared and are left out.
+// environment returns params as expressions see them: whole numbers are float64, and a max_depth without a limit is
+// +Inf. Lists and the like cannot be compared and are left out.
 func environment(params map[string]any) map[string]any {
 	env := make(map[string]any, len(params))
 	for name, value := range params {
@@ -67,10 +68,10 @@ func environment(params map[string]any) map[string]any {
 // concurrent use.
 type Condition struct {
 	e     *expression.Expression
-	names map[string]string // of the values, by identifier in the expression
+	names map[string]string // identifier in the expression -> name of the value
 }
 
-// CompileRequires compiles all conditions of a spec: see CompileRequire.
+// CompileRequires compiles all conditions of a spec with CompileRequire, up to the first error.
 func CompileRequires(texts []string, resolve func(metric string) (string, error)) (all []*Condition, err error) {
 	for _, text := range texts {
 		c, err := CompileRequire(text, resolve)
@@ -92,7 +93,9 @@ func CompileRequire(text string, resolve func(metric string) (string, error)) (*
 		return nil, err
 	}
 
-	// Names become identifiers of the same length, so that positions stay, each with a number as its example.
+	// Names such as precision@1% are no identifiers of the expression's language. Each is replaced by an identifier of
+	// the same length, so that the positions in errors stay those of the text, and example gets a number for it. In
+	// value(EXPRESSION), which is replaced as a whole, until is the end: names inside it are left as they are.
 	until := 0
 	for _, at := range wordPattern.FindAllStringIndex(text, -1) {
 		if at[0] < until { // inside a value
@@ -110,6 +113,8 @@ func CompileRequire(text string, resolve func(metric string) (string, error)) (*
 		if err != nil {
 			return nil, expression.Errorf(text, utf8.RuneCountInString(text[:at[0]])+1, "%v", err)
 		}
+
+		// A value becomes "value" with its position in digits, padded to its length: unlike any other's.
 		plain := strings.NewReplacer("@", "_", "%", "_", ".", "_").Replace(word)
 		if until > at[1] {
 			plain = fmt.Sprintf("value%0*d", len(word)-len("value"), at[0])
@@ -126,7 +131,8 @@ func CompileRequire(text string, resolve func(metric string) (string, error)) (*
 	return c, nil
 }
 
-// valueLength is how long the value(EXPRESSION) is with which a text begins; 0 if it begins with none.
+// valueLength returns the length in bytes of the value(EXPRESSION) that a text begins with, up to its closing
+// parenthesis. It is 0 if the text begins with none, or if the parenthesis is missing.
 func valueLength(text string) int {
 	if !strings.HasPrefix(text, "value(") {
 		return 0
@@ -159,8 +165,8 @@ func (c *Condition) Names() []string {
 	return slices.Compact(slices.Sorted(maps.Values(c.names)))
 }
 
-// Eval reports whether values satisfy the condition. It is an error if the condition refers to a value that is missing
-// or NaN.
+// Eval reports whether values, by the names in Names, satisfy the condition. It is an error if the condition refers to
+// a value that is missing or NaN.
 func (c *Condition) Eval(values map[string]float64) (bool, error) {
 	env := make(map[string]any, len(c.names))
 	for identifier, name := range c.names {

@@ -21,7 +21,8 @@ func example() map[string]any {
 	}
 }
 
-// TestConstraintHolds: a constraint holds as one reads it; what is not a number fulfils none.
+// TestConstraintHolds: a constraint holds as one reads it, on the example's configuration. A comparison with NaN does
+// not hold, and a max_depth of -1 is no limit, so larger than any number.
 func TestConstraintHolds(t *testing.T) {
 	for text, want := range map[string]bool{
 		"num_leaves <= 2 ^ max_depth":                     true, // no limit
@@ -53,12 +54,13 @@ func TestConstraintHolds(t *testing.T) {
 			continue
 		}
 		if got, err := c.Holds(example()); err != nil || got != want {
-			t.Errorf("%s: %v, %v, expected %v", text, got, err, want)
+			t.Errorf("%s: got %v (error %v), want %v", text, got, err, want)
 		}
 	}
 }
 
-// TestMaxDepthLimits: a max_depth of 0 or less is no limit, in constraints as in training.
+// TestMaxDepthLimits: a max_depth of 0 or less is no limit, in constraints as in training. A configuration that lacks a
+// parameter of the constraint, or has one of another type, is an error.
 func TestMaxDepthLimits(t *testing.T) {
 	c := must.Get(search.CompileConstraint("num_leaves <= 2 ^ max_depth", example()))(t)
 	for _, tc := range []struct {
@@ -67,7 +69,8 @@ func TestMaxDepthLimits(t *testing.T) {
 	}{{31, 5, true}, {32, 5, true}, {33, 5, false}, {33, 0, true}, {33, -1, true}, {255, 6, false}} {
 		got, err := c.Holds(map[string]any{"num_leaves": tc.leaves, "max_depth": tc.depth})
 		if err != nil || got != tc.want {
-			t.Errorf("%+v: %v, %v, expected %v", tc, got, err, tc.want)
+			t.Errorf("%v leaves at a max_depth of %v: got %v (error %v), want %v", tc.leaves, tc.depth, got, err,
+				tc.want)
 		}
 	}
 	for _, params := range []map[string]any{{"num_leaves": 3.0}, {"num_leaves": 3.0, "max_depth": []any{}},
@@ -78,7 +81,8 @@ func TestMaxDepthLimits(t *testing.T) {
 	}
 }
 
-// TestConstraintErrors: a constraint that cannot be compiled is refused, with its column and what may stand there.
+// TestConstraintErrors: a constraint that cannot be compiled is an error of kind input, with the column and what may
+// stand there.
 func TestConstraintErrors(t *testing.T) {
 	const only = "only arithmetic, comparisons and the functions min, max, abs, log, exp, sqrt, floor, ceil are " +
 		"used here"
@@ -131,9 +135,11 @@ func TestConstraintErrors(t *testing.T) {
 	} {
 		_, err := search.CompileConstraint(text, example())
 		if !problem.Is(err, problem.Input) || err.Error() != want {
-			t.Errorf("%s\ngot  %v\nwant %s", text, err, want)
+			t.Errorf("%s\ngot  error %v\nwant %s", text, err, want)
 		}
 	}
+
+	// What is too long: 1,001 bytes, and an expression of 301 terms.
 	long := strings.Repeat(" ", 995) + "1 == 1"
 	if _, err := search.CompileConstraint(long, example()); err == nil ||
 		!strings.HasSuffix(err.Error(), "1001 bytes, more than the 1000 that an expression may have") {
@@ -146,8 +152,9 @@ func TestConstraintErrors(t *testing.T) {
 	}
 }
 
-// TestCondition: a requirement may have metrics by either of their names, is evaluated on a trial's facts, and is
-// written as it was read.
+// TestCondition: a requirement may name metrics as usual (precision@1%) or as identifiers (precision_at_1pct), is
+// evaluated on a trial's values, and is written as it was read. Errors have the column in the text as it was read. A
+// value that is missing or NaN is an error.
 func TestCondition(t *testing.T) {
 	names := append(search.FactNames(), "log_loss", "precision@1%", "lift@0.5%", "ndcg@3")
 	values := map[string]float64{"log_loss": 0.25, "precision@1%": 0.3, "lift@0.5%": 4, "ndcg@3": 0.5, "trees": 120,
@@ -168,9 +175,11 @@ func TestCondition(t *testing.T) {
 			continue
 		}
 		if got, err := c.Eval(values); err != nil || got != want || c.String() != text {
-			t.Errorf("%s: %v, %v, written as %s, expected %v, written as it was read", text, got, err, c, want)
+			t.Errorf("%s: got %v (error %v), written as %s; want %v, written as it was read", text, got, err, c, want)
 		}
 	}
+
+	// What cannot be compiled.
 	for text, want := range map[string]string{
 		"log_los <= 0.3": `"log_los <= 0.3": column 1: unknown name "log_los" (did you mean ` +
 			`"log_loss"?)`,
@@ -186,9 +195,11 @@ func TestCondition(t *testing.T) {
 	} {
 		_, err := search.CompileRequire(text, known(names))
 		if !problem.Is(err, problem.Input) || err.Error() != want {
-			t.Errorf("%s\ngot  %v\nwant %s", text, err, want)
+			t.Errorf("%s\ngot  error %v\nwant %s", text, err, want)
 		}
 	}
+
+	// One metric under both of its names is one value.
 	c := must.Get(search.CompileRequire("precision@1% > 0.1 && precision_at_1pct < trees", known(names)))(t)
 	if got := c.Names(); len(got) != 2 || got[0] != "precision@1%" || got[1] != "trees" {
 		t.Errorf("the names are %v, want precision@1%% and trees", got)
@@ -201,7 +212,8 @@ func TestCondition(t *testing.T) {
 	}
 }
 
-// TestCompileRequireAsksForMetrics: names of metrics are resolved, and one that cannot be is an error with its column.
+// TestCompileRequireAsksForMetrics: names of metrics are resolved by the caller's function, several names of one metric
+// to one. A name that cannot be resolved is an error with its column, counted in characters.
 func TestCompileRequireAsksForMetrics(t *testing.T) {
 	resolve := func(name string) (string, error) {
 		switch name {
@@ -229,7 +241,8 @@ func TestCompileRequireAsksForMetrics(t *testing.T) {
 	}
 }
 
-// TestConditionOnValues: an expression of rows stands in a condition like any metric.
+// TestConditionOnValues: value(EXPRESSION), which a resolver knows whatever its spaces, stands in a condition like any
+// metric, even if the expression has parentheses of its own.
 func TestConditionOnValues(t *testing.T) {
 	const one, two = "value(label * 4 - prediction)", "value(label + (prediction > 0.1 ? 1 : 0))"
 	resolve := func(name string) (string, error) {
@@ -249,24 +262,27 @@ func TestConditionOnValues(t *testing.T) {
 	} {
 		c, err := search.CompileRequire(text, resolve)
 		if err != nil {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("%s: got error %v, want none", text, err)
 			continue
 		}
 		if got, err := c.Eval(values); err != nil || got != want {
-			t.Errorf("%s: %v, %v, expected %v", text, got, err, want)
+			t.Errorf("%s: got %v (error %v), want %v", text, got, err, want)
 		}
 	}
+
+	// A value that the resolver does not know, and one without its closing parenthesis.
 	for text, want := range map[string]string{
 		"trees > 1 && value(bid) > 1": "column 14: no such metric",
 		"value(label > 1":             "no such metric",
 	} {
 		if _, err := search.CompileRequire(text, resolve); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, expected %s", text, err, want)
+			t.Errorf("%s: got error %v, want %s", text, err, want)
 		}
 	}
 }
 
-// TestFacts: a trial has each fact that a requirement may name, and its metrics.
+// TestFacts: the facts of a result are those in FactNames, which a requirement may name, and its metrics. The result
+// itself is not changed.
 func TestFacts(t *testing.T) {
 	r := &sweep.Result{
 		Score: 0.7, Metrics: map[string]float64{"auc": 0.7}, Trees: 3, Leaves: 12, TreesGrown: 5, BestIteration: 3,
@@ -275,7 +291,7 @@ func TestFacts(t *testing.T) {
 	facts := r.Facts()
 	for _, name := range search.FactNames() {
 		if _, ok := facts[name]; !ok {
-			t.Errorf("%s is missing", name)
+			t.Errorf("the fact %s is missing from %v", name, facts)
 		}
 	}
 	if len(facts) != len(search.FactNames())+1 || facts["auc"] != 0.7 || facts["model_bytes"] != 99 ||
@@ -284,10 +300,12 @@ func TestFacts(t *testing.T) {
 			facts)
 	}
 	if len(r.Metrics) != 1 {
-		t.Error("the result was changed by what asked it")
+		t.Errorf("after Facts the result has the metrics %v, want auc alone", r.Metrics)
 	}
 }
 
+// FuzzConstraint: whatever text is compiled as a constraint or as a requirement, and then evaluated, an error is of
+// kind input, and the same evaluation twice gives the same.
 func FuzzConstraint(f *testing.F) {
 	for _, s := range []string{
 		"num_leaves <= 2 ^ max_depth", "a", "1 in [1,2]", "not true", "min(1, 2) < 3 ? true : false", "\"",
@@ -308,7 +326,8 @@ func FuzzConstraint(f *testing.F) {
 				t.Fatalf("error %v; want one of kind input", err)
 			}
 			if again, _ := c.Holds(example()); again != first {
-				t.Fatal("twice the same is not the same")
+				t.Fatalf("%q holds is %t, and then %t, on the same configuration; want the same twice", text, first,
+					again)
 			}
 		}
 		r, err := search.CompileRequire(text, known([]string{"auc", "precision@1%"}))
@@ -325,7 +344,9 @@ func FuzzConstraint(f *testing.F) {
 	})
 }
 
-// TestRenameInConstraint: parameters anywhere, and nothing else.
+// TestRenameInConstraint: Rename replaces the aliases of parameters by their names, anywhere in a constraint, and
+// changes nothing else: not functions of the same name, texts, or longer names. A text that cannot be compiled, or is
+// too long, stays as it is, since errors are to quote it.
 func TestRenameInConstraint(t *testing.T) {
 	name := func(alias string) string {
 		if full, ok := map[string]string{"eta": "learning_rate", "log": "loglog",
@@ -341,7 +362,7 @@ func TestRenameInConstraint(t *testing.T) {
 		`boosting != "etaä" && -eta ** 2 < 1`:    `boosting != "etaä" && -learning_rate ** 2 < 1`,
 		"eta in [0.1, eta] ? true : etas < 1":    "learning_rate in [0.1, learning_rate] ? true : etas < 1",
 		"0 < eta < (0 < max_leaves < 9 ? 1 : 2)": "0 < learning_rate < (0 < num_leaves < 9 ? 1 : 2)",
-		"eta <":                                  "eta <", // errors quote the original text
+		"eta <":                                  "eta <",
 		"":                                       "",
 		strings.Repeat("eta + ", 500) + "1 < 2":  strings.Repeat("eta + ", 500) + "1 < 2",
 	} {
@@ -349,8 +370,10 @@ func TestRenameInConstraint(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", text, got, want)
 		}
 	}
-	text := strings.Repeat("0<(", 60) + "eta" + strings.Repeat(")<0", 60) // what it means would take 2^60 steps
+
+	// Of a chain a < b < c the middle is compared twice. So sixty of them in each other would take 2^60 steps.
+	text := strings.Repeat("0<(", 60) + "eta" + strings.Repeat(")<0", 60)
 	if got := expression.Rename(text, name); got != text {
-		t.Errorf("sixty nested comparisons became %s", got)
+		t.Errorf("sixty nested comparisons became %s, want them as they were", got)
 	}
 }

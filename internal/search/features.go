@@ -12,14 +12,20 @@ import (
 // maxSubsetMisses is how many draws in a row may repeat a set before no more are drawn.
 const maxSubsetMisses = 10_000
 
-// Sets returns the sets of groups that a sweep compares, as far as they depend on no result, and how many more its
-// steps take at most. All groups together come first. At most most configurations are wanted, where that is a choice;
-// random subsets are drawn one after the other, so that more of them begin with the same ones.
-func Sets(f *sweep.Features, most int, seed uint64) (listed [][]bool, open int, err error) {
+// Sets returns the sets of feature groups that a sweep compares. listed has those that depend on no result: for each
+// set it says by group, in the order of f.Names, whether the set has it. All groups together come first. open is how
+// many more configurations a forward selection takes, which are decided from results; it is 0 otherwise.
+//
+// limit bounds the number of configurations, listed and open; 0 is none. It is an error if the ways to try cannot be
+// complete within it. Random subsets fill the limit. They are drawn one after the other, so a higher limit only adds
+// sets. Forward selection takes as many whole steps as the limit allows.
+func Sets(f *sweep.Features, limit int, seed uint64) (listed [][]bool, open int, err error) {
 	groups := len(f.Groups)
 	fail := func(format string, args ...any) ([][]bool, int, error) {
 		return nil, 0, specErrorf("features", format, args...)
 	}
+
+	// f.Rest counts the columns in no group, which all sets have. With such columns the empty set is one, too.
 	if groups+min(f.Rest, 1) < 2 {
 		return fail("all columns are in one group, and there is nothing to compare it with; name more groups, or " +
 			"leave columns out of it")
@@ -34,10 +40,10 @@ func Sets(f *sweep.Features, most int, seed uint64) (listed [][]bool, open int, 
 	}
 	listed = [][]bool{all}
 	if f.Try == sweep.TrySubsets {
-		return append(listed, subsets(f, most-1, seed)...), 0, nil
+		return append(listed, subsets(f, limit-1, seed)...), 0, nil
 	}
 
-	// With one group, all groups are what adding it to none makes.
+	// The other columns alone are what groups are added to. Dropping starts from all groups, and so does not need them.
 	if f.Try != sweep.TryDropOne && f.Rest > 0 {
 		listed = append(listed, make([]bool, groups))
 	}
@@ -47,37 +53,39 @@ func Sets(f *sweep.Features, most int, seed uint64) (listed [][]bool, open int, 
 			one = slices.Clone(all)
 			one[i] = false
 			listed = append(listed, one)
-		case f.Try == sweep.TryAddOne && groups > 1:
+		case f.Try == sweep.TryAddOne && groups > 1: // of a single group, adding it makes all groups, listed above
 			one[i] = true
 			listed = append(listed, one)
 		}
 	}
 
+	// Of a forward selection at least the first step has to fit, which tries every group.
 	least := len(listed)
 	if f.Try == sweep.TryForward {
-		least += groups // the first step
+		least += groups
 		for step := range groups - 1 {
-			if through := f.StepBegins(step+1) - len(listed); most == 0 || len(listed)+through <= most {
+			if through := f.StepBegins(step+1) - len(listed); limit == 0 || len(listed)+through <= limit {
 				open = through
 			}
 		}
 	}
-	if most > 0 && most < least {
+	if limit > 0 && limit < least {
 		return fail("%s with %d groups takes at least %d trials, and trials is %d; raise it, or leave it out", f.Try,
-			groups, least, most)
+			groups, least, limit)
 	}
 	return listed, open, nil
 }
 
-// subsets draws sets: each group with probability one half, not all of them, none only if other columns remain, and no
-// set twice.
-func subsets(f *sweep.Features, most int, seed uint64) (out [][]bool) {
+// subsets draws at most limit different sets of groups, each group with probability one half. The set of all groups is
+// left out, and so is the empty set unless there are columns in no group. It returns fewer if it seems that there are
+// no more.
+func subsets(f *sweep.Features, limit int, seed uint64) (out [][]bool) {
 	groups := len(f.Groups)
 	had := map[string]bool{}
 	const stream = 0x5e75
 	draw := rand.New(rand.NewPCG(seed, stream))
 
-	for misses := 0; len(out) < most && misses < maxSubsetMisses; misses++ {
+	for misses := 0; len(out) < limit && misses < maxSubsetMisses; misses++ {
 		set, kept := make([]bool, groups), 0
 		for i := range set {
 			if set[i] = draw.Uint64()&1 == 1; set[i] {
@@ -95,24 +103,28 @@ func subsets(f *sweep.Features, most int, seed uint64) (out [][]bool) {
 
 // selected is the state of a forward selection before a step.
 type selected struct {
-	kept   []bool
-	score  float64 // of the set, if known
-	known  bool
-	reason string // for the latest group
+	kept   []bool  // by group: whether the selection has it
+	score  float64 // of the kept groups together with the columns in no group
+	known  bool    // there is such a score
+	reason string  // why the latest group was kept, for people
 }
 
-// selectGroups repeats the steps of a forward selection before a step, from the scores of configurations. After each
-// step it keeps the group whose set has the best score, if that is better than without the group. The error is a
-// *SelectedError.
+// selectGroups repeats the steps 0 to step-1 of a forward selection, from the scores of their configurations. In each
+// step it keeps the group with which the score is best. It is a *SelectedError if that is no better than without the
+// group, since the selection has ended then, or if no configuration of a step has a score. score returns a
+// configuration's score; false if it has none.
 func selectGroups(p *sweep.Plan, step int, score func(configuration int) (float64, bool)) (selected, error) {
 	f := p.Spec.Search.Features
 	names := f.Names()
+
+	// Configuration 1 has the columns in no group alone, if there are such columns.
 	s := selected{kept: make([]bool, len(names)), reason: "the first step of the selection"}
 	if f.Rest > 0 {
 		s.score, s.known = score(1)
 	}
 
 	for k := range step {
+		// Find the group whose configuration has the best score, the first one on a tie.
 		best, found := -1, 0.0
 		for c, i := range notKept(s.kept) {
 			if v, done := score(f.StepBegins(k) + c); done && (best < 0 || v != found && p.Maximize == (v > found)) {
@@ -145,8 +157,9 @@ func notKept(kept []bool) (out []int) {
 	return out
 }
 
-// decideForward says which groups a trial of a forward selection has: those of the steps before, and one more. It looks
-// at steps before the trial's own only, all of whose trials have ended, so it is the same for any number of tasks.
+// decideForward says which groups a trial of a forward selection has: those that the steps before have selected, and
+// one more. It looks only at steps before the trial's own, all of whose trials have ended. So the decision does not
+// depend on how many tasks work at the same time. It is a *SelectedError if the selection has ended before.
 func decideForward(p *sweep.Plan, trial int, seen []sweep.Seen) (Suggestion, error) {
 	f := p.Spec.Search.Features
 	step, candidate, ok := f.Step(p.Ordinal(trial))
@@ -155,14 +168,14 @@ func decideForward(p *sweep.Plan, trial int, seen []sweep.Seen) (Suggestion, err
 			len(f.Groups))
 	}
 
-	of := map[int]float64{}
+	scores := map[int]float64{} // by configuration
 	for _, s := range seen {
 		if s.Status == sweep.StatusDone && s.Score != nil && !math.IsNaN(*s.Score) {
-			of[p.Ordinal(s.Trial)] = *s.Score
+			scores[p.Ordinal(s.Trial)] = *s.Score
 		}
 	}
 	s, err := selectGroups(p, step, func(configuration int) (float64, bool) {
-		v, done := of[configuration]
+		v, done := scores[configuration]
 		return v, done
 	})
 	if err != nil {

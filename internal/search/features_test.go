@@ -10,7 +10,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// grouped are so many groups a, b, c ..., each of one column of its name.
+// grouped returns features with so many groups a, b, c ..., each of one column of its name, beside rest columns that
+// are in no group.
 func grouped(try string, groups, rest int) *sweep.Features {
 	f := &sweep.Features{Try: try, Groups: map[string][]string{}, Rest: rest}
 	for i := range groups {
@@ -20,7 +21,7 @@ func grouped(try string, groups, rest int) *sweep.Features {
 	return f
 }
 
-// described are the sets, in words.
+// described returns the sets in words, such as "only a, c".
 func described(f *sweep.Features, sets [][]bool) (out []string) {
 	for _, s := range sets {
 		out = append(out, f.Describe(s))
@@ -28,14 +29,15 @@ func described(f *sweep.Features, sets [][]bool) (out []string) {
 	return out
 }
 
-// TestSets: each way to try features has its sets of groups, and whole steps that fit the number of trials.
+// TestSets: each way to try features lists its sets of groups, and a forward selection has as many whole steps as fit
+// the number of trials. It is an error if the trials are too few, or if there is nothing to compare.
 func TestSets(t *testing.T) {
 	for _, tc := range []struct {
 		try          string
 		groups, rest int
-		most         int
-		want         []string
-		open         int
+		most         int      // trials; 0 is no limit
+		want         []string // the sets that are listed
+		open         int      // trials whose sets are decided later
 	}{
 		{sweep.TryDropOne, 3, 0, 0, []string{"all groups", "all but a", "all but b", "all but c"}, 0},
 		{sweep.TryDropOne, 1, 4, 0, []string{"all groups", "no group"}, 0},
@@ -55,6 +57,7 @@ func TestSets(t *testing.T) {
 		}
 	}
 
+	// What is an error, by its text.
 	for want, q := range map[string]struct {
 		try                string
 		groups, rest, most int
@@ -76,12 +79,14 @@ func TestSets(t *testing.T) {
 // with the same ones.
 func TestSubsets(t *testing.T) {
 	f := grouped(sweep.TrySubsets, 8, 0)
+	// 30 and 60 sets of one seed, and 60 of another.
 	few, _, _ := Sets(f, 30, 5)
 	many, _, _ := Sets(f, 60, 5)
 	other, _, _ := Sets(f, 60, 6)
 	if !reflect.DeepEqual(few, many[:30]) || reflect.DeepEqual(many, other) {
-		t.Errorf("30 sets are not the first of 60, or another seed draws the same: %v", described(f, few))
+		t.Errorf("got %v; want the first 30 of the seed's 60 sets, and other sets from another seed", described(f, few))
 	}
+
 	had, kept := map[string]bool{}, 0
 	for i, s := range many {
 		key := f.Describe(s)
@@ -97,7 +102,7 @@ func TestSubsets(t *testing.T) {
 		t.Errorf("the sets have a share of %.2f of the groups, want about a half", share)
 	}
 
-	// Of three groups there are seven sets with a column, or eight.
+	// Of three groups there are seven sets with a column, or eight if there are other columns beside them.
 	for rest, want := range []int{7, 8} {
 		if all, _, _ := Sets(grouped(sweep.TrySubsets, 3, rest), 100, 1); len(all) != want {
 			t.Errorf("of three groups and %d other columns come %d sets, want all %d", rest, len(all), want)
@@ -105,7 +110,8 @@ func TestSubsets(t *testing.T) {
 	}
 }
 
-// TestStep: every configuration of a forward selection belongs to one step and candidate.
+// TestStep: every configuration of a forward selection is one candidate of one step. Step s of five groups has 5-s
+// candidates, after the listed configurations and the steps before.
 func TestStep(t *testing.T) {
 	for _, rest := range []int{0, 5} {
 		f := grouped(sweep.TryForward, 5, rest)
@@ -128,7 +134,7 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// forward plans a selection among four groups beside other columns, whose sets have the score that the function gives.
+// forward returns the plan of a forward selection by auc among four groups, beside two columns that are in no group.
 func forward(maximize bool) *sweep.Plan {
 	p := &sweep.Plan{Format: 1, Sweep: "s-1", Maximize: maximize,
 		Base: sweep.Params{sweep.IgnoreColumn: ""}}
@@ -147,8 +153,8 @@ func forward(maximize bool) *sweep.Plan {
 	return p
 }
 
-// run decides and scores all trials in their order. It returns the scores seen, what each trial had, and the first
-// error.
+// runForward decides all open trials of a plan in their order and gives each trial the score of the groups it has; NaN
+// is a trial that failed. It returns what is known of the trials, the groups of each in words, and the first error.
 func runForward(p *sweep.Plan, score func(kept []bool) float64) (seen []sweep.Seen, had []string, err error) {
 	f := p.Spec.Search.Features
 	for n, t := range p.Trials {
@@ -175,7 +181,8 @@ func runForward(p *sweep.Plan, score func(kept []bool) float64) (seen []sweep.Se
 	return seen, had, nil
 }
 
-// TestForward: c helps most, then a, although alone it helps less than d, which c makes useless; b harms.
+// TestForward: a forward selection adds the group that helps most together with those it has, and ends when none helps.
+// Of the groups c helps most. Then a does, although alone d helps more, since d is useless beside c. b harms.
 func TestForward(t *testing.T) {
 	gain := func(k []bool) float64 {
 		g := 0.5 + 0.2*float64(boolean(k[2])) + 0.05*float64(boolean(k[0])) - 0.01*float64(boolean(k[1]))
@@ -198,7 +205,8 @@ func TestForward(t *testing.T) {
 			t.Fatalf("maximize %t: the trials had %q, error %v; want %q", maximize, had, err, want)
 		}
 
-		// A later trial of the last step does not look at the first, and nothing depends on the order.
+		// The last trial is decided the same without the trial before it, which is of the same step, and with the
+		// others in another order.
 		last := len(p.Trials) - 1
 		a, errA := Decide(p, last, seen, nil)
 		b, errB := Decide(p, last, append(append([]sweep.Seen{}, seen[5:last-1]...), seen[:5]...), nil)
@@ -223,6 +231,7 @@ func TestForward(t *testing.T) {
 
 // TestForwardWithoutScores: a failed trial is no candidate, and a step without a score ends the selection.
 func TestForwardWithoutScores(t *testing.T) {
+	// c would be best alone, but fails there. So d is selected, which is better than a and b.
 	p := forward(true)
 	_, had, err := runForward(p, func(k []bool) float64 {
 		if k[2] && !k[3] {
@@ -241,6 +250,7 @@ func TestForwardWithoutScores(t *testing.T) {
 	}
 }
 
+// boolean returns 1 for true and 0 for false.
 func boolean(b bool) int {
 	if b {
 		return 1

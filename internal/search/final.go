@@ -6,10 +6,13 @@ import (
 	"coppice/internal/sweep"
 )
 
-// ChooseFinal returns what the final training trains: the configuration of the trial that wins, with a fixed number of
-// trees, unless it is to be several models. It is called when all other trials have ended, so the answer is the same
-// whichever task asks. If no trial can win, none says why. The aggregator may pass over that trial later, for its
-// files; then the final model is not used.
+// ChooseFinal returns what the final training of a sweep trains: the trial that wins, and its parameters, in which the
+// number of trees is fixed. A final training of several models keeps early stopping instead, since each of them leaves
+// out rows to stop by, unless the winner itself was ended by its time limit. If no trial can win, winner is nil and
+// none says why.
+//
+// It is called when all other trials have ended, so the answer is the same whichever task asks. The aggregator may find
+// later that the winner's files cannot be used; then it picks another trial, and the final model is not used.
 func ChooseFinal(p *sweep.Plan, b sweep.Board, require []*Condition) (winner *sweep.Result, params sweep.Params,
 	none string) {
 	s := Pick(p, b, p.Spec.Metric, require, nil)
@@ -26,7 +29,7 @@ func ChooseFinal(p *sweep.Plan, b sweep.Board, require []*Condition) (winner *sw
 			params = maps.Clone(row.Trial.Params)
 		}
 	}
-	if p.Spec.Bag() == 1 || winner.AtLimit { // models of folds stop where their own rows say
+	if p.Spec.Bag() == 1 || winner.AtLimit {
 		params["num_iterations"], params["early_stopping_round"] = float64(max(1, winner.Trees)), 0.0
 	}
 	return winner, params, ""

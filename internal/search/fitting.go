@@ -8,27 +8,29 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// fitting is the negative log posterior density of a surrogate's parameters, with its gradient. The parameters are the
-// logarithms of the length scales of the axes with columns, of the signal's variance and the noise's, and, with earlier
-// searches, the correlation of successive searches (as a logit).
+// fitting is the function that fitScales minimizes: the negative log posterior density of a surrogate's parameters,
+// with its gradient. The vector of parameters x has the logarithm of the length scale of every column, then that of the
+// signal's variance and that of the noise's. With earlier searches it ends with the correlation of successive searches,
+// as a logit.
 type fitting struct {
 	prior
 	columns []column // with a length scale each
-	axes    int
-	n       int
+	axes    int      // of the domain
+	n       int      // number of observations
 	z       []float64
 	doubt   []float64
-	between []float64   // number of searches between the two of a pair
-	squares [][]float64 // by length scale, then pair: squared distance
+	between []float64   // [pairs of observations]: number of searches between the two
+	squares [][]float64 // [columns x pairs]: squared distance at a length scale of 1
 
-	at   []float64 // point of the last evaluation
-	f    float64
-	grad []float64
+	at   []float64 // the x of the last evaluation; nil before
+	f    float64   // the value there
+	grad []float64 // the gradient there
 }
 
-// prior is the prior distribution of the parameters: normal.
+// prior is the prior distribution of each parameter.
 type prior []distuv.Normal
 
+// start returns the parameters that the optimizer starts from: the means of the prior.
 func (p prior) start() []float64 {
 	x := make([]float64, len(p))
 	for i, n := range p {
@@ -43,10 +45,12 @@ const (
 	// levelPrior is how much larger the logarithm is for a choice: of eight choices two random configurations share
 	// two, and must still say something about each other.
 	levelPrior = 0.9
+	minNoise   = 1e-6 // the least variance of the noise
 )
 
-// newFitting prepares to fit the process to trials: the distances of all pairs, by column, and priors. Trials of
-// earlier searches add a parameter: how much they still say.
+// newFitting prepares to fit a process to observations: it computes the distances of all pairs and sets the priors. If
+// the observations are of several searches, there is one more parameter: the correlation of successive searches. axes
+// is the number of axes of the domain, which may exceed that of the columns.
 func newFitting(columns []column, known known, axes int) *fitting {
 	rows, ages := known.rows, known.ages
 	f := &fitting{columns: columns, axes: axes, n: len(rows), z: known.z, doubt: known.doubt}
@@ -66,6 +70,7 @@ func newFitting(columns []column, known known, axes int) *fitting {
 		}
 	}
 
+	// The prior of a length scale grows with the number of columns, as distances between random rows do.
 	mu := math.Log(scalePrior * math.Sqrt(float64(len(f.columns))))
 	for _, c := range f.columns {
 		scale := distuv.Normal{Mu: mu, Sigma: scaleSigma}
@@ -74,6 +79,7 @@ func newFitting(columns []column, known known, axes int) *fitting {
 		}
 		f.prior = append(f.prior, scale)
 	}
+	// Values have a variance of about 1, and the scores of a trainer hardly any noise.
 	f.prior = append(f.prior, distuv.Normal{Mu: 0, Sigma: 1}, distuv.Normal{Mu: math.Log(1e-3), Sigma: 2})
 	if old {
 		f.prior = append(f.prior, distuv.Normal{Mu: 2, Sigma: 1}) // a correlation of .88
@@ -81,10 +87,10 @@ func newFitting(columns []column, known known, axes int) *fitting {
 	return f
 }
 
-// unpack converts the parameters, of which all but the last are logarithms, to their natural scale: of each axis, of
-// the values, of the noise and, if there are earlier searches, the correlation with them. An axis that is not fitted
-// has scale 1.
-func (f *fitting) unpack(x []float64) (scales []float64, v, noise, rho float64) {
+// unpack converts the parameters to their natural scale: the length scale of each axis, the variances of the signal and
+// of the noise, and the correlation of successive searches, which is 0 if there is one search. An axis without a column
+// has length scale 1. The noise is at least minNoise, so that the covariance can be factorized.
+func (f *fitting) unpack(x []float64) (scales []float64, variance, noise, rho float64) {
 	scales = make([]float64, f.axes)
 	for j := range scales {
 		scales[j] = 1
@@ -96,7 +102,7 @@ func (f *fitting) unpack(x []float64) (scales []float64, v, noise, rho float64) 
 	if len(x) > m+2 {
 		rho = 1 / (1 + math.Exp(-x[m+2]))
 	}
-	return scales, math.Exp(x[m]), math.Exp(x[m+1]) + 1e-6, rho
+	return scales, math.Exp(x[m]), math.Exp(x[m+1]) + minNoise, rho
 }
 
 func (f *fitting) loss(x []float64) float64 {
@@ -109,7 +115,9 @@ func (f *fitting) gradient(grad, x []float64) {
 	copy(grad, f.grad)
 }
 
-// compute computes value and gradient together: both need the inverse.
+// compute sets f.f and f.grad to the value and the gradient at x, unless they are known from the last call. Both need
+// the factorized covariance, which is most of the work. Where the covariance cannot be factorized, the value is
+// infinite and the gradient 0.
 func (f *fitting) compute(x []float64) {
 	if f.at != nil && slices.Equal(f.at, x) {
 		return
@@ -118,13 +126,14 @@ func (f *fitting) compute(x []float64) {
 	f.grad = make([]float64, len(x))
 	f.f = math.Inf(1)
 
-	scales, v, noise, rho := f.unpack(x)
-	inverse := make([]float64, len(f.columns))
+	scales, variance, noise, rho := f.unpack(x)
+	inverse := make([]float64, len(f.columns)) // 1 / squared length scale, by column
 	for g, c := range f.columns {
 		inverse[g] = 1 / (scales[c.axis] * scales[c.axis])
 	}
 
-	// The kernel and what its gradient needs, pair by pair.
+	// The kernel of every pair, and slope, from which its gradient follows: the kernel's derivative by the logarithm of
+	// column g's length scale is slope times the pair's squared distance in g, times inverse[g].
 	pairs := len(f.between)
 	kernel, slope := make([]float64, pairs), make([]float64, pairs)
 	sums := make([]float64, pairs)
@@ -138,7 +147,7 @@ func (f *fitting) compute(x []float64) {
 	for i := range f.n {
 		for j := range i {
 			d := math.Sqrt(5 * sums[p])
-			e := v * math.Exp(-d)
+			e := variance * math.Exp(-d)
 			if apart := f.between[p]; apart > 0 {
 				e *= math.Pow(rho, apart)
 			}
@@ -150,27 +159,31 @@ func (f *fitting) compute(x []float64) {
 			k.SetSym(i, j, kernel[p]+same)
 			p++
 		}
-		k.SetSym(i, i, v+noise+offset+f.doubt[i])
+		k.SetSym(i, i, variance+noise+offset+f.doubt[i])
 	}
 
 	var chol mat.Cholesky
 	if !chol.Factorize(k) {
 		return
 	}
-	f.density(x, &chol, kernel, slope, inverse, v, noise, rho)
+	f.setDensity(x, &chol, kernel, slope, inverse, variance, noise, rho)
 }
 
-// density sets value and gradient from the factorized kernel.
-func (f *fitting) density(x []float64, chol *mat.Cholesky, kernel, slope, inverse []float64, v, noise, rho float64) {
+// setDensity sets the value and the gradient at x from the factorized covariance. kernel and slope are by pair, inverse
+// is by column: see compute. v, noise and rho are the signal's variance, the noise's and the correlation at x.
+func (f *fitting) setDensity(x []float64, chol *mat.Cholesky, kernel, slope, inverse []float64, v, noise, rho float64) {
 	z := mat.NewVecDense(f.n, f.z)
 	var alpha mat.VecDense
 	var w mat.SymDense
 	if chol.SolveVecTo(&alpha, z) != nil || chol.InverseTo(&w) != nil {
 		return
 	}
+	// The negative log likelihood of the values, without its constant.
 	f.f = (mat.Dot(z, &alpha) + chol.LogDet()) / 2
 
-	// Half of the trace of (K^-1 - alpha alpha') dK, in which every pair counts twice.
+	// Its derivative by a parameter is half of the trace of (K^-1 - alpha alpha') dK, where dK is the derivative of the
+	// covariance. weights is that matrix below its diagonal, by pair: with its mirror image every pair counts twice, so
+	// that the half goes. trace is the sum of its diagonal.
 	m := len(inverse)
 	weights := make([]float64, len(kernel))
 	trace := 0.0
@@ -183,8 +196,10 @@ func (f *fitting) density(x []float64, chol *mat.Cholesky, kernel, slope, invers
 		trace += w.At(i, i) - float64(alpha.AtVec(i)*alpha.AtVec(i))
 	}
 
+	// The variance and the noise are on the diagonal of the covariance. Off it, the kernel is in proportion to the
+	// variance and to a power of rho.
 	f.grad[m] = v * trace / 2
-	f.grad[m+1] = (noise - 1e-6) * trace / 2
+	f.grad[m+1] = (noise - minNoise) * trace / 2
 	for p, weight := range weights {
 		f.grad[m] += float64(weight * kernel[p])
 		if f.between[p] > 0 && len(x) > m+2 {
@@ -198,6 +213,7 @@ func (f *fitting) density(x []float64, chol *mat.Cholesky, kernel, slope, invers
 		}
 	}
 
+	// Add the prior's part.
 	for i, n := range f.prior {
 		u := (x[i] - n.Mu) / n.Sigma
 		f.f += u * u / 2

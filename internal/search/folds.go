@@ -11,16 +11,20 @@ import (
 	"coppice/internal/sweep"
 )
 
-// dropLevel is the probability with which a configuration as good as the best is dropped after its first folds.
+// dropLevel is the significance level at which a configuration is dropped after its first folds: the probability with
+// which one that is as good as the best is dropped by chance.
 const dropLevel = 0.05
 
-// Choose returns the best configuration that has all of its folds and meets the requirements, as far as those can be
-// checked before it is trained on all rows: with the parameters that the refit trains, which are the configuration's
-// with the folds' number of trees and without early stopping, and with the reason. It is a pure function of the plan
-// and of results that never change, so the answer is the same whichever task asks. If there is none, none says why.
+// Choose returns the configuration that the refit of a cross-validated sweep trains on all rows: the best one that has
+// all of its folds and meets the requirements, as far as those can be checked before. Its Params are those that the
+// refit trains: with the folds' number of trees, and without early stopping, for which no rows are left. Its Reason
+// says why it was chosen. If there is no such configuration, chosen is nil and none says why.
+//
+// It is a pure function of the plan and of results that never change, so the answer is the same whichever task asks.
 func Choose(p *sweep.Plan, b sweep.Board, require []*Condition) (chosen *sweep.Rated, none string) {
+	// The board has the configurations in the order of their means, best first.
 	var eligible []sweep.Rated
-	var passed string
+	var passed string // says why the best of all is not eligible
 	for _, c := range b.Configurations {
 		if c.State != sweep.ConfigurationDone {
 			continue
@@ -51,8 +55,8 @@ func Choose(p *sweep.Plan, b sweep.Board, require []*Condition) (chosen *sweep.R
 	return &best, ""
 }
 
-// findUnmet returns a requirement that a configuration does not meet, or "". Requirements on the refit only (its bytes,
-// its time) are checked later.
+// findUnmet says which requirement a configuration does not meet, or may not; "" if it meets all. Requirements that
+// name facts of the refit, such as its bytes or its time, are left out, since they can only be checked later.
 func findUnmet(c *sweep.Rated, require []*Condition) string {
 	facts := maps.Clone(c.Metrics)
 	facts["score"] = *c.Mean
@@ -79,7 +83,7 @@ func findUnmet(c *sweep.Rated, require []*Condition) string {
 	return ""
 }
 
-// explainNoChoice explains that no configuration can win: how many configurations are in each state.
+// explainNoChoice says for people that no configuration can win, and how many configurations are in each state.
 func explainNoChoice(b sweep.Board) string {
 	count := map[string]int{}
 	for _, c := range b.Configurations {
@@ -91,9 +95,12 @@ func explainNoChoice(b sweep.Board) string {
 		count[sweep.ConfigurationOpen])
 }
 
-// Drop says why a later fold of a configuration is not to be trained, or "". When it is called, the first folds of all
-// configurations have ended, so the result does not depend on the caller or the time.
+// Drop says why the later folds of a configuration are not to be trained; "" if they are. A configuration is dropped if
+// one of its first folds has no score, or if it is significantly worse than the best over the first folds. The caller
+// has waited until the first folds of all configurations have ended, so the answer does not depend on the caller or the
+// time.
 func Drop(p *sweep.Plan, b sweep.Board, configuration int) string {
+	// Find the configuration, and the best of those that have all their first folds.
 	first := p.Folds.First
 	var own, best *sweep.Rated
 	for i := range b.Configurations {
@@ -118,7 +125,8 @@ func Drop(p *sweep.Plan, b sweep.Board, configuration int) string {
 	return compareWithBest(p, own, best)
 }
 
-// isAhead reports whether x is ahead of y in the first folds.
+// isAhead reports whether x has the better mean over the first folds than y or, on a tie, the lower number. Both have
+// scores in all of them.
 func isAhead(p *sweep.Plan, x, y *sweep.Rated, first int) bool {
 	a, b := meanOf(x.Scores[:first]), meanOf(y.Scores[:first])
 	if a == b {
@@ -135,9 +143,10 @@ func meanOf(scores []*float64) float64 {
 	return sum / float64(len(scores))
 }
 
-// compareWithBest compares a configuration with the best by a paired test over their first folds. Models of different
-// folds share training rows, so their scores are correlated: the variance of the mean uses rated/trained in addition to
-// 1/n (Nadeau and Bengio, 2003).
+// compareWithBest says why a configuration is dropped, or "". It compares the configuration, own, with the best one by
+// a one-sided paired t-test over the n first folds. Models of different folds share training rows, so their scores are
+// correlated. That is corrected by the factor 1/n + rated/trained, instead of 1/n, in the variance of the mean (Nadeau
+// and Bengio, 2003). A single fold, or being the best, gives nothing to compare.
 func compareWithBest(p *sweep.Plan, own, best *sweep.Rated) string {
 	first := p.Folds.First
 	n := float64(first)
@@ -145,6 +154,7 @@ func compareWithBest(p *sweep.Plan, own, best *sweep.Rated) string {
 		return ""
 	}
 
+	// gaps is by fold: by how much the configuration is worse.
 	gaps := make([]float64, first)
 	mean, squares := 0.0, 0.0
 	for f := range gaps {
@@ -162,7 +172,7 @@ func compareWithBest(p *sweep.Plan, own, best *sweep.Rated) string {
 	}
 
 	se := math.Sqrt(squares / (n - 1) * (1/n + sharedRows(p, first)))
-	chance := 0.0 // of the same gap in every fold
+	chance := 0.0 // of a gap that is the same in every fold
 	if se > 0 {
 		chance = distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Survival(mean / se)
 	}
@@ -174,8 +184,8 @@ func compareWithBest(p *sweep.Plan, own, best *sweep.Rated) string {
 		own.Configuration, best.Configuration, mean, se, p.Spec.Metric, first, chance)
 }
 
-// sharedRows returns what is added to 1/n in the variance of a mean over the first n folds because their models share
-// training rows: the mean ratio of rated to trained rows.
+// sharedRows returns what is added to 1/n in the variance of a mean over the first n folds, because their models share
+// training rows. It is the mean ratio of rated to trained rows, counted in folds, which are equally large.
 func sharedRows(p *sweep.Plan, n int) float64 {
 	share := 0.0
 	for _, r := range p.Folds.Rounds[:n] {
@@ -184,9 +194,10 @@ func sharedRows(p *sweep.Plan, n int) float64 {
 	return share
 }
 
-// WhyRefit says why the refit of a cross-validated sweep wins, or why nothing does.
+// WhyRefit says for people why the refit of a cross-validated sweep wins, or why nothing does. s is what Pick has
+// selected.
 func WhyRefit(p *sweep.Plan, b sweep.Board, require []*Condition, s Selection) string {
-	refit := b.Rows[0].Result // it is always first
+	refit := b.Rows[0].Result // a board with folds has the refit first
 	number := len(p.Trials) - 1
 	switch {
 	case refit == nil:

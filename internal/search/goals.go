@@ -14,10 +14,13 @@ import (
 // largest loss, the one that is better elsewhere wins.
 const chebyshev = 0.05
 
-// scalarize makes one objective of several, for the decision about one trial (ParEGO: Knowles 2006): the largest of
-// the losses, each on a scale from 0 to 1 and times a weight that is drawn for the trial. Each set of weights aims at
-// another part of the front, so the trials spread along it. The weights are returned as text.
+// scalarize replaces the scores of all known trials by one value that stands for several objectives, for the decision
+// about one trial (ParEGO: Knowles 2006). The value is the largest of a trial's losses, each on a scale from 0 to 1 and
+// times a weight that is drawn for the trial to be decided. Each set of weights aims at another part of the Pareto
+// front, so the trials spread along it. Lower values are better, so r.Maximize becomes false. Trials without values for
+// all goals lose their scores. It returns the weights as text, for the reason.
 func (r *Ask) scalarize(goals []sweep.Goal, trial int) string {
+	// Change copies, not the caller's trials. Those of all searches are put on one scale together.
 	r.Known, r.Earlier, r.Maximize = slices.Clone(r.Known), slices.Clone(r.Earlier), false
 	var all []*sweep.Seen
 	add := func(trials []sweep.Seen) {
@@ -54,7 +57,8 @@ func (r *Ask) scalarize(goals []sweep.Goal, trial int) string {
 	return "weights " + strings.Join(text, ", ")
 }
 
-// weightsOf draws weights uniformly from all that add up to 1.
+// weightsOf draws a weight for each goal, uniformly from all positive weights that add up to 1: exponentially
+// distributed numbers, divided by their sum. They depend on the seed and the trial only.
 func weightsOf(seed uint64, trial int, goals []sweep.Goal) []float64 {
 	weights := make([]float64, len(goals))
 	sum := 0.0
@@ -68,9 +72,9 @@ func weightsOf(seed uint64, trial int, goals []sweep.Goal) []float64 {
 	return weights
 }
 
-// onScale maps the losses of trials in a goal to 0 (the best) to 1: half by position between best and worst, with the
-// bad end clipped, half by rank. Bytes of models differ by orders of magnitude, and values alone would make all but the
-// largest look the same.
+// onScale returns the losses of trials in goal number g, mapped to a scale from 0 for the best to 1 for the worst. They
+// are warped first, half by value and half by rank. Bytes of models, for instance, differ by orders of magnitude, and
+// by values alone all but the largest would look the same.
 func onScale(all []*sweep.Seen, g int, goal sweep.Goal) []float64 {
 	scores := make([]float64, len(all))
 	for i, k := range all {
@@ -89,24 +93,27 @@ func onScale(all []*sweep.Seen, g int, goal sweep.Goal) []float64 {
 	return out
 }
 
-// byGoals sorts the trials that may win by Spec.Pick, and says why the first is first: those close enough to the best
-// in the most important goal come first, by the other goals in their order, then the others by that goal.
-func byGoals(spec *sweep.Spec, eligible []*sweep.Result) (reason string) {
-	goals, of := spec.Goals, make(map[int][]float64, len(eligible))
+// sortByGoals sorts the trials that may win, of which there is at least one, by the rule in spec.Pick, and returns why
+// the first one wins, for people. The trials whose value in the most important goal is close enough to the best come
+// first, in the order of the other goals. The others follow, in the order of the most important goal.
+func sortByGoals(spec *sweep.Spec, eligible []*sweep.Result) (reason string) {
+	goals, values := spec.Goals, make(map[int][]float64, len(eligible)) // by trial, then goal
 	for _, e := range eligible {
-		of[e.Trial] = spec.Values(e)
+		values[e.Trial] = spec.Values(e)
 	}
 	first := slices.IndexFunc(goals, func(g sweep.Goal) bool { return g.Name == spec.Pick.Best })
-	loss := func(e *sweep.Result, g int) float64 { return goals[g].Loss(of[e.Trial][g]) }
+	loss := func(e *sweep.Result, g int) float64 { return goals[g].Loss(values[e.Trial][g]) }
 
+	// Sort by the most important goal, and find how many are close enough to the best.
 	slices.SortStableFunc(eligible, func(a, b *sweep.Result) int { return cmp.Compare(loss(a, first), loss(b, first)) })
 	best := eligible[0]
-	within, allowed := reachOf(spec.Pick, best, of[best.Trial][first])
+	within, allowed := toleranceOf(spec.Pick, best, values[best.Trial][first])
 	near := 0
 	for near < len(eligible) && loss(eligible[near], first) <= loss(best, first)+within {
 		near++
 	}
 
+	// Sort these by the other goals and, if they are equal there, by the most important one.
 	slices.SortStableFunc(eligible[:near], func(a, b *sweep.Result) int {
 		for g := range goals {
 			if c := cmp.Compare(loss(a, g), loss(b, g)); g != first && c != 0 {
@@ -116,8 +123,9 @@ func byGoals(spec *sweep.Spec, eligible []*sweep.Result) (reason string) {
 		return cmp.Compare(loss(a, first), loss(b, first))
 	})
 
+	// Say why the first one wins. second is the first of the other goals.
 	winner := eligible[0]
-	value := func(r *sweep.Result, g int) string { return sweep.Score(of[r.Trial][g], 0) }
+	value := func(r *sweep.Result, g int) string { return sweep.Score(values[r.Trial][g], 0) }
 	if near == 1 {
 		return fmt.Sprintf("trial %d has the %s %s, %s, and no other is within %s of it", winner.Trial,
 			extreme(goals[first].Maximize), goals[first].Name, value(winner, first), allowed)
@@ -135,8 +143,10 @@ func byGoals(spec *sweep.Spec, eligible []*sweep.Result) (reason string) {
 	return text
 }
 
-// reachOf returns how far from the best value a trial may be.
-func reachOf(pick *sweep.Pick, best *sweep.Result, value float64) (within float64, text string) {
+// toleranceOf returns how far from the best value in the most important goal a trial may be, and the same as text for
+// people. best is the trial with that value. The tolerance is absolute, a share of the value, or a number of the
+// trial's standard errors; without a known standard error it is 0.
+func toleranceOf(pick *sweep.Pick, best *sweep.Result, value float64) (within float64, text string) {
 	t, err := pick.Tolerance()
 	switch {
 	case err != nil: // ParseSpec and DecodePlan reject it

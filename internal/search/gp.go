@@ -10,16 +10,18 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Limits on the work for one proposal, which does not grow with the number of trials.
+// Limits on the work for one proposal, so that its time does not grow with the number of trials. Fitting and
+// conditioning a process take time in proportion to the cube of its results.
 const (
-	maxFitted    = 72  // results used to fit length scales
-	maxModelled  = 200 // results in the process
-	maxFromPast  = 90  // of these, from earlier searches, while there are others
-	maxRunning   = 100 // running trials in the process
-	maxEvaluated = 3_000
+	maxFitted    = 72    // results used to fit length scales, which is done some 45 times
+	maxModelled  = 200   // results that the process is conditioned on, which is done once
+	maxFromPast  = 90    // of maxModelled, results of earlier searches, if this search has enough to fill the rest
+	maxRunning   = 100   // running trials in the process
+	maxEvaluated = 3_000 // candidates whose expected improvement is computed
 )
 
-// initialDesign is the reason for a point of the Halton sequence, before there is a model.
+// initialDesign returns the reason that is recorded for a trial proposed before there is a model: it takes a point,
+// counted from 1, of an initial design of so many points.
 func initialDesign(point, points int) string {
 	if point > points {
 		return "another point of the initial design (Halton): the model needs two results"
@@ -28,19 +30,24 @@ func initialDesign(point, points int) string {
 		points)
 }
 
-// fromGP proposes the point of largest expected improvement of a Gaussian process, once there are enough results to fit
-// one.
+// fromGP proposes the configuration with the largest expected improvement under a Gaussian process. Before there are
+// enough results to fit one, it proposes points of the Halton sequence. It returns nil if every parameter has a single
+// value, since there is nothing to model then.
 func (a *asker) fromGP() *Suggestion {
-	if short := a.initial() - len(a.history.finished) - len(a.history.failed); short > 0 && a.next < a.initial() ||
-		len(a.history.finished)+len(a.history.earlier) < 2 {
+	// The initial design ends when its trials have ended. It also ends when all its points have been proposed, even if
+	// their results are still to come. A process needs two scores, since scores are standardized.
+	missing := a.initial() - len(a.history.finished) - len(a.history.failed)
+	if missing > 0 && a.next < a.initial() || len(a.history.finished)+len(a.history.earlier) < 2 {
 		return a.fromHalton(initialDesign(a.next+1, a.initial()))
 	}
+
 	m := a.fitModel()
 	if len(m.columns) == 0 {
 		return nil
 	}
-	m.setRunning(m.runs(a))
+	m.setRunning(m.prepareRunning(a))
 
+	// There is no best candidate if all that were looked at violate a constraint or have been tried.
 	best := m.improve(a)
 	if best == nil {
 		return a.fromRandom()
@@ -50,7 +57,8 @@ func (a *asker) fromGP() *Suggestion {
 		math.Exp(best.gain), len(m.known.rows), len(m.running), best.mean, best.std, m.top)
 }
 
-// initial is how many trials of this search precede the model.
+// initial returns the size of the initial design: how many trials of this search precede the model. With results of
+// earlier searches the model is fitted to those at once.
 func (a *asker) initial() int {
 	if len(a.history.earlier) > 0 {
 		return 0
@@ -61,31 +69,32 @@ func (a *asker) initial() int {
 // initialTrials is the number of initial trials without earlier searches: a model of fewer is meaningless.
 const initialTrials = 8
 
-// fittedModel is a process with the data it was fitted to.
+// fittedModel is a Gaussian process with the data it was fitted to.
 type fittedModel struct {
 	surrogate
-	points []point   // of the known rows
-	means  []float64 // at the known rows
-	ran    []run     // by pending trial; without a row if it has not been looked at
-	top    float64   // the best expectation among known and running points
+	points   []point   // by known row: its configuration
+	means    []float64 // by known row: the process's expectation there
+	prepared []run     // by pending trial of the history; its row is nil until the trial is needed
+	top      float64   // the best expectation among known and running points; improve sets it
 }
 
-// runs returns the running trials that the process sees.
-func (m *fittedModel) runs(a *asker) []run {
+// prepareRunning returns the running trials that the process takes into account. Each is prepared once and kept for
+// later proposals of the same request, between which trials are only added to the history.
+func (m *fittedModel) prepareRunning(a *asker) []run {
 	pending := a.history.pending
-	m.ran = append(m.ran, make([]run, len(pending)-len(m.ran))...)
+	m.prepared = append(m.prepared, make([]run, len(pending)-len(m.prepared))...)
 	var out []run
 	for _, i := range spreadLatest(len(pending), maxRunning) {
-		if m.ran[i].row == nil {
-			m.ran[i] = m.runOf(pending[i], rowOf(a.domain, pending[i].at))
+		if m.prepared[i].row == nil {
+			m.prepared[i] = m.runOf(pending[i], rowOf(a.domain, pending[i].at))
 		}
-		out = append(out, m.ran[i])
+		out = append(out, m.prepared[i])
 	}
 	return out
 }
 
-// spreadLatest returns at most limit of the numbers below n, ascending: half of them the last ones, the others spread
-// evenly over those before.
+// spreadLatest selects at most limit of the numbers 0 to n-1, ascending. If there are more, half of the selected ones
+// are the last numbers, and the other half are spread evenly over the numbers before those.
 func spreadLatest(n, limit int) (out []int) {
 	before := n - limit/2
 	for i := range min(n, limit) {
@@ -101,7 +110,9 @@ func spreadLatest(n, limit int) (out []int) {
 	return out
 }
 
-// fitModel returns the process over what is known; it is shared by the batch.
+// fitModel returns a Gaussian process fitted to the finished trials, the failed ones and results of earlier searches.
+// It is fitted once and kept in a.model for all proposals of a request. It has no columns, and is not fitted, if every
+// parameter has a single value.
 func (a *asker) fitModel() *fittedModel {
 	if a.model != nil {
 		return a.model
@@ -113,6 +124,7 @@ func (a *asker) fitModel() *fittedModel {
 		return m
 	}
 
+	// Bring all scores to one scale on which higher is better.
 	observed := a.history.observations()
 	scores := make([]float64, len(observed))
 	for i, o := range observed {
@@ -128,7 +140,8 @@ func (a *asker) fitModel() *fittedModel {
 		z = append(z, worst)
 	}
 
-	take := func(indices []int) (k known, points []point) {
+	// gather returns the selected observations as the process's data, and their configurations.
+	gather := func(indices []int) (k known, points []point) {
 		for _, i := range indices {
 			doubt := 0.0
 			if math.IsInf(observed[i].score, -1) {
@@ -143,21 +156,25 @@ func (a *asker) fitModel() *fittedModel {
 		return k, points
 	}
 
-	some, _ := take(selectInformative(observed, z, maxFitted))
+	// Fit the parameters to few observations, since every step of the optimizer factorizes their covariance. Then
+	// condition the process on more of them.
+	some, _ := gather(selectInformative(observed, z, maxFitted))
 	m.fitScales(some, len(a.axes))
 	var k known
-	k, m.points = take(selectInformative(observed, z, maxModelled))
+	k, m.points = gather(selectInformative(observed, z, maxModelled))
 	m.condition(k)
 	_, m.means = m.solveCovariance(k.rows)
 	return m
 }
 
-// failureDoubt is the variance of a failed trial's value, relative to the variance of all results.
+// failureDoubt is the additional variance of a failed trial's value. The values of all results have a variance of about
+// one, so a failure is known less exactly than any result.
 const failureDoubt = 2
 
-// selectInformative selects the most informative observations if there are too many: this search's before earlier ones,
-// the best half first, then evenly through the rest.
-func selectInformative(observed []observation, z []float64, most int) []int {
+// selectInformative returns the indices of at most limit observations, ascending. z are their values; higher is better.
+// Observations of earlier searches get their part of the limit (maxFromPast of maxModelled), and what this search's do
+// not fill. Within both groups the best are preferred, and the rest are spread: see bestAndSpread.
+func selectInformative(observed []observation, z []float64, limit int) []int {
 	var own, past []int
 	for i, o := range observed {
 		if o.age == 0 {
@@ -167,31 +184,34 @@ func selectInformative(observed []observation, z []float64, most int) []int {
 		}
 	}
 
-	fromPast := min(len(past), max(maxFromPast*most/maxModelled, most-len(own)))
-	picked := append(bestAndSpread(own, z, most-fromPast), bestAndSpread(past, z, fromPast)...)
+	fromPast := min(len(past), max(maxFromPast*limit/maxModelled, limit-len(own)))
+	picked := append(bestAndSpread(own, z, limit-fromPast), bestAndSpread(past, z, fromPast)...)
 	slices.Sort(picked)
 	return picked
 }
 
-// bestAndSpread selects the best half, and then evenly from the rest.
-func bestAndSpread(indices []int, z []float64, most int) []int {
-	if len(indices) <= most {
+// bestAndSpread selects at most limit of the indices into z. If there are more, it takes those with the highest values
+// for half of the limit. For the other half it takes every so many-th of the remaining ones, in the order of their
+// values, so that bad regions are represented as well.
+func bestAndSpread(indices []int, z []float64, limit int) []int {
+	if len(indices) <= limit {
 		return indices
 	}
-	if most <= 0 {
+	if limit <= 0 {
 		return nil
 	}
 	sorted := slices.SortedStableFunc(slices.Values(indices), func(i, j int) int { return cmp.Compare(z[j], z[i]) })
-	half := (most + 1) / 2
+	half := (limit + 1) / 2
 	out := slices.Clone(sorted[:half])
 	rest := sorted[half:]
-	for i := range most - half {
-		out = append(out, rest[i*len(rest)/(most-half)])
+	for i := range limit - half {
+		out = append(out, rest[i*len(rest)/(limit-half)])
 	}
 	return out
 }
 
-// observations returns the results for the model: this search's, shifted to the level of the earlier ones, and those.
+// observations returns the results that the model is fitted to: those of this search, followed by those of earlier
+// searches. Scores of this search are shifted to the level of the earlier ones, which are at one level already.
 func (h *history) observations() []observation {
 	shift := 0.0
 	if len(h.earlier) > 0 {
@@ -205,18 +225,21 @@ func (h *history) observations() []observation {
 	return append(out, h.earlier...)
 }
 
-// candidate is a configuration under consideration.
+// candidate is a configuration that the model evaluates.
 type candidate struct {
-	at        []float64
-	params    map[string]any
-	gain      float64 // logarithm of the expected improvement, less what the noise takes
-	mean, std float64
+	at        []float64      // its position on every axis
+	params    map[string]any // nil until it is needed
+	gain      float64        // logarithm of the augmented expected improvement
+	mean, std float64        // what the model expects of it, and the standard deviation of that
 }
 
-// improve looks for the configuration with the largest expected improvement: over the whole space, near the best ones,
-// and then ever closer around the best found.
+// improve returns the configuration with the largest expected improvement that it finds, or nil if none that it looked
+// at may be proposed. It looks over the whole space, near the best points, and then ever closer around the best
+// candidates so far. The random numbers depend on the seed and the trial's number only.
 func (m *fittedModel) improve(a *asker) *candidate {
 	rng := rand.New(rand.NewPCG(a.Seed, uint64(a.next)))
+
+	// Rank the known and the running points by what the model expects of them.
 	points, means := slices.Clone(m.points), slices.Clone(m.means)
 	for _, r := range m.running {
 		points, means = append(points, r.point), append(means, r.mean)
@@ -226,12 +249,16 @@ func (m *fittedModel) improve(a *asker) *candidate {
 	order := upTo(n)
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(means[j], means[i]) })
 
+	// A prediction takes time in proportion to the square of the points. So fewer candidates are evaluated with more
+	// points: 3,000 up to about 23 points, and 300 from 160.
 	budget := min(maxEvaluated, max(300, 12_000_000/((n+40)*(n+40))))
-	var from [][]float64
+	var from [][]float64 // the eight best points
 	for _, i := range order[:min(8, n)] {
 		from = append(from, points[i].at)
 	}
 
+	// A third of the candidates are anywhere in the space. A third are near the best points, in turn: once around all
+	// of them at a short distance, and once farther away.
 	var places [][]float64
 	for range budget / 3 {
 		u := make([]float64, len(a.axes))
@@ -245,6 +272,7 @@ func (m *fittedModel) improve(a *asker) *candidate {
 	}
 	best := m.evaluate(a, places, nil)
 
+	// The last third is around the best candidates so far, in four rounds of shrinking steps.
 	for _, sigma := range []float64{0.05, 0.03, 0.015, 0.007} {
 		if len(best) == 0 {
 			break
@@ -261,7 +289,9 @@ func (m *fittedModel) improve(a *asker) *candidate {
 	return best[0]
 }
 
-// mutate returns a nearby position: all axes move, or only a few.
+// mutate returns a position near another. In half of the calls all axes move. In the other half one axis that is drawn
+// moves, and each other one with a probability of 0.2. sigma is the standard deviation of a move along an ordered axis,
+// whose length is 1. On an axis without an order, a move draws any level.
 func (a *asker) mutate(rng *rand.Rand, at []float64, sigma float64) []float64 {
 	u := slices.Clone(at)
 	few := rng.IntN(2) == 0
@@ -271,6 +301,7 @@ func (a *asker) mutate(rng *rand.Rand, at []float64, sigma float64) []float64 {
 			continue
 		}
 
+		// On an axis of few values, a shorter step would nearly always return the same value.
 		axis := &a.axes[j]
 		step := sigma
 		if axis.size > 1 {
@@ -290,10 +321,15 @@ func (a *asker) mutate(rng *rand.Rand, at []float64, sigma float64) []float64 {
 	return u
 }
 
+// keepBest is how many of the best candidates a round of improve hands on to the next.
 const keepBest = 4
 
-// evaluate returns the best of positions and of the previous best, without those that may not be proposed.
+// evaluate computes the expected improvement at the positions in places and returns the best keepBest candidates among
+// them and those in before, best first. It leaves out what may not be proposed: configurations that violate a
+// constraint, that have been tried, or that another returned candidate has. Positions are moved to those of the values
+// that they stand for, in place.
 func (m *fittedModel) evaluate(a *asker, places [][]float64, before []*candidate) []*candidate {
+	// Without constraints most candidates never need their parameters.
 	all := make([]*candidate, 0, len(places))
 	rows := make([][]float64, 0, len(places))
 	for _, at := range places {
@@ -314,8 +350,8 @@ func (m *fittedModel) evaluate(a *asker, places [][]float64, before []*candidate
 	mean, std := m.predictAt(rows)
 	for i, c := range all {
 		c.mean, c.std = mean[i], std[i]
-		// Less what the noise takes (augmented expected improvement: Huang et al. 2006): a point next to known ones
-		// looks as if it could improve on them, again and again.
+		// Augmented expected improvement (Huang et al. 2006): the improvement is reduced where the noise makes up most
+		// of the uncertainty. Otherwise points next to known ones would be proposed again and again.
 		c.gain = logImprovement(c.mean-m.top, c.std) + math.Log1p(-math.Sqrt(m.noise/(c.std*c.std+m.noise)))
 	}
 
@@ -337,15 +373,16 @@ func (m *fittedModel) evaluate(a *asker, places [][]float64, before []*candidate
 	return best
 }
 
-// logImprovement is the logarithm of the expected improvement of a normal variable over the best known value, from
-// which mean is measured.
+// logImprovement returns the logarithm of the expected improvement of a normally distributed value over the best known
+// one. mean is the value's mean less the best known value, and std its standard deviation. Far below the best, where
+// the improvement itself is too small for a float64, its logarithm still tells candidates apart.
 func logImprovement(mean, std float64) float64 {
 	g := mean / std
 	density := math.Exp(-g*g/2) / math.Sqrt(2*math.Pi)
 	switch {
 	case g > -5:
 		return math.Log(std * (density + g*math.Erfc(-g/math.Sqrt2)/2))
-	default: // the remainder of the two terms after cancellation
+	default: // the two terms cancel: the first two terms of the asymptotic series of what remains
 		return math.Log(std) - g*g/2 - math.Log(2*math.Pi)/2 - 2*math.Log(-g) + math.Log1p(-3/(g*g))
 	}
 }

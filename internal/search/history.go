@@ -13,11 +13,11 @@ import (
 
 // history is the data of the methods that learn, as positions on the axes. Higher scores are better.
 type history struct {
-	finished []observation // of this search, by trial
-	failed   []point
-	pending  []point
-	earlier  []observation // of earlier searches, at the level of the newest of them
-	level    map[string]float64
+	finished []observation      // trials of this search with a score, by number
+	failed   []point            // trials of this search that have failed
+	pending  []point            // trials of this search that are running
+	earlier  []observation      // of earlier searches, shifted to the level of the newest of them
+	level    map[string]float64 // of earlier: the score of a configuration in the newest search that has it, by keyOf
 }
 
 // observation is a configuration with its score.
@@ -27,7 +27,8 @@ type observation struct {
 	age   int // in searches; 0 is this one
 }
 
-// addTrial adds a trial of this search. One whose configuration is not in the space is ignored.
+// addTrial adds a trial of this search, whose values have the space's spelling. A trial whose configuration has no
+// position on the axes is ignored.
 func (h *history) addTrial(d *domain, k sweep.Seen, maximize bool) {
 	p, ok := d.locate(k.Params)
 	if !ok {
@@ -55,8 +56,9 @@ func scoreOf(k sweep.Seen, maximize bool) (score float64, known bool) {
 	return signOf(maximize) * *k.Score, true
 }
 
-// addEarlier adds earlier searches, each shifted to the level of the next newer one: data drift, and with them what a
-// good score is. The shift is estimated from configurations that both have tried; if there are none, from the medians.
+// addEarlier adds the results of earlier searches, which are given newest first. Data drift, and with them what a good
+// score is: so each search's scores are shifted to the level of the newer ones. levelShift estimates the shift. Results
+// whose configuration has no position in this space are left out.
 func (h *history) addEarlier(d *domain, earlier []sweep.Earlier, maximize bool) {
 	h.level = map[string]float64{}
 	var newer []float64
@@ -76,6 +78,7 @@ func (h *history) addEarlier(d *domain, earlier []sweep.Earlier, maximize bool) 
 			}
 		}
 
+		// Shifted scores are at the level of the newest search, so they serve to shift the next older one.
 		var scores []float64
 		shift := h.levelShift(found, newer)
 		for _, o := range found {
@@ -92,8 +95,9 @@ func (h *history) addEarlier(d *domain, earlier []sweep.Earlier, maximize bool) 
 	}
 }
 
-// levelShift is what has to be added to found's scores for the level of newer searches: the median difference of
-// configurations that both have or, without any, that of the medians; 0 if either has too few scores.
+// levelShift returns what has to be added to the scores of found to bring them to the level of h.earlier. It is the
+// median difference over configurations that both have. If there are none, it is the difference of the median scores,
+// where newer has those of the search before; 0 if either has too few for that.
 func (h *history) levelShift(found []observation, newer []float64) float64 {
 	var differences, scores []float64
 	for _, o := range found {
@@ -113,6 +117,7 @@ func (h *history) levelShift(found []observation, newer []float64) float64 {
 	return 0
 }
 
+// median returns the median of at least one value, without changing their order.
 func median(values []float64) float64 {
 	values = slices.Sorted(slices.Values(values))
 	n := len(values)
@@ -127,19 +132,22 @@ const (
 	warpShare = 0.5
 )
 
-// warpScores transforms scores for a model that assumes normal distributions: half standardized values with the bad end
-// clipped, half normal scores of their ranks. Equal scores stay equal.
+// warpScores transforms scores, of which higher are better, for a model that assumes normal distributions. The result
+// is the mean of two values: the standardized score, with the bad end clipped, and the normal score of its rank. Equal
+// scores stay equal, and if all are equal the results are 0.
 func warpScores(scores []float64) []float64 {
 	n := len(scores)
 	sorted := slices.Sorted(slices.Values(scores))
 	clipped := make([]float64, n)
 
+	// Clip the bad end and standardize.
 	middle, best := median(scores), sorted[n-1]
 	for i, s := range scores {
 		clipped[i] = max(s, middle-clipRange*(best-middle))
 	}
 	mean, std := stat.PopMeanStdDev(clipped, nil)
 
+	// Equal scores get the mean of their ranks, first to last.
 	out := make([]float64, n)
 	for i, s := range scores {
 		first, _ := slices.BinarySearch(sorted, s)
@@ -156,21 +164,22 @@ func warpScores(scores []float64) []float64 {
 // winner is a good configuration of an earlier search.
 type winner struct {
 	params sweep.Params
-	key    string
-	from   string
-	score  float64
-	rank   int
+	key    string  // keyOf params
+	from   string  // the earlier sweep
+	score  float64 // there; higher is better
+	rank   int     // among the configurations of that sweep that fit this search's space, from 1
 }
 
 // maxWarm bounds the winners that a search begins with.
 const maxWarm = 5
 
-// winners returns the best configurations of earlier searches that fit the space: the best of each, newest first, then
-// the second best of each, and so on.
+// winners returns at most maxWarm of the best configurations of earlier searches that fit the space: first the best of
+// each search, newest search first, then the second best of each, and so on. None comes twice.
 func (a *asker) winners() []winner {
+	// Rank the configurations of each search, and keep the best that fit.
 	var ranked [][]winner
 	for _, s := range a.Earlier {
-		var all, of []winner
+		var all, fitting []winner
 		for _, k := range s.Trials {
 			if score, known := scoreOf(k, a.Maximize); known && k.Status == sweep.StatusDone {
 				params := a.respell(normalizeNumbers(k.Params))
@@ -180,22 +189,23 @@ func (a *asker) winners() []winner {
 		slices.SortStableFunc(all, func(x, y winner) int {
 			return cmp.Or(cmp.Compare(y.score, x.score), cmp.Compare(x.key, y.key))
 		})
-		for i := 0; i < len(all) && len(of) < maxWarm; i++ {
+		for i := 0; i < len(all) && len(fitting) < maxWarm; i++ {
 			if a.fits(all[i].params) {
-				of = append(of, all[i])
+				fitting = append(fitting, all[i])
 			}
 		}
-		ranked = append(ranked, of)
+		ranked = append(ranked, fitting)
 	}
 
+	// Take them in turn.
 	var out []winner
 	seen := map[string]bool{}
 	for rank := range maxWarm {
-		for _, of := range ranked {
-			if rank >= len(of) || len(out) == maxWarm || seen[of[rank].key] {
+		for _, fitting := range ranked {
+			if rank >= len(fitting) || len(out) == maxWarm || seen[fitting[rank].key] {
 				continue
 			}
-			w := of[rank]
+			w := fitting[rank]
 			w.rank = rank + 1
 			seen[w.key] = true
 			out = append(out, w)
@@ -206,7 +216,7 @@ func (a *asker) winners() []winner {
 
 func (a *asker) sign() float64 { return signOf(a.Maximize) }
 
-// signOf is what a score is multiplied with so that higher is better.
+// signOf returns what a score is multiplied by so that higher is better.
 func signOf(maximize bool) float64 {
 	if maximize {
 		return 1

@@ -10,13 +10,12 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Dimension is one parameter over the finished trials. Values of categories are their numbers, 0 to Categories-1; for
-// numbers Categories is 0. A value that is not known is NaN, and its trial ignored for it.
+// Dimension is one parameter over the finished trials.
 type Dimension struct {
 	Name       string
-	Values     []float64
-	Categories int
-	Log        bool // drawn, and therefore measured, on a logarithmic scale
+	Values     []float64 // by trial: the number, or that of the category; NaN if the trial does not have the parameter
+	Categories int       // categories are numbered 0 to Categories-1; 0 if the values are numbers
+	Log        bool      // drawn, and therefore measured, on a logarithmic scale
 }
 
 // Weight says how much a parameter affects which trials are among the best.
@@ -31,23 +30,27 @@ type Weight struct {
 
 // Constants of the importance.
 const (
-	bestShare     = 0.1 // of the trials count as the best
-	fewestBest    = 8
-	gridCells     = 50
-	chanceDraws   = 100
-	chanceIsAbove = 0.95
-	evenly        = 0.1 // weight of the uniform part of every density
+	bestShare     = 0.1  // of the trials count as the best
+	fewestBest    = 8    // trials that count as the best, however few there are
+	gridCells     = 50   // of the grid on which the density of a number is computed
+	chanceDraws   = 100  // random choices of the best trials
+	chanceIsAbove = 0.95 // of these choices have a lower importance than Weight.Chance
+	evenly        = 0.1  // weight of the uniform part of every density
 )
 
-// FewestForImportance is how many trials need to have a parameter before its importance is computed.
+// FewestForImportance is how many trials need to have a parameter before its importance is computed: the best must be a
+// minority, or they hardly differ from all.
 const FewestForImportance = 3 * fewestBest
 
-// Importance ranks parameters by how differently the best trials are distributed along each, compared with all trials:
-// the Pearson divergence of two one-dimensional densities (PED-ANOVA: Watanabe, Bansal and Hutter 2023), less its mean
-// when the best trials are chosen at random, which is large for few trials and for rare values. Dimensions and losses
-// are of the same trials, in the same order; a lower loss is better. A parameter is evaluated on the trials that have
-// it; with too few of these its importance is 0. The result is deterministic, most important first.
+// Importance ranks parameters by how differently the best trials are distributed along each, compared with all trials.
+// The measure is the Pearson divergence of two one-dimensional densities (PED-ANOVA: Watanabe, Bansal and Hutter 2023).
+// Its mean for best trials chosen at random is subtracted, since that is large for few trials and for rare values.
+//
+// The values in dims and loss are of the same trials, in the same order; a lower loss is better. A parameter is
+// evaluated on the trials that have it, and left out if these are fewer than FewestForImportance. The result is
+// deterministic, most important first. It is nil if no parameter has a positive importance.
 func Importance(dims []Dimension, loss []float64) []Weight {
+	// All values are looked at in the order of the losses, so that the best trials are always the first.
 	order := upTo(len(loss))
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(loss[a], loss[b]) })
 
@@ -66,6 +69,8 @@ func Importance(dims []Dimension, loss []float64) []Weight {
 		weights = append(weights, w)
 		sum += w.Share
 	}
+
+	// Make the importances shares of their sum.
 	if sum == 0 {
 		return nil
 	}
@@ -79,7 +84,8 @@ func Importance(dims []Dimension, loss []float64) []Weight {
 	return weights
 }
 
-// ofThoseThatHaveIt returns the values of the trials that have the parameter, in their order.
+// ofThoseThatHaveIt returns the parameter's values in the order of trials that is given, without those of trials that
+// do not have it. order has indices of trials.
 func (d *Dimension) ofThoseThatHaveIt(order []int) []float64 {
 	values := make([]float64, 0, len(order))
 	for _, t := range order {
@@ -90,7 +96,7 @@ func (d *Dimension) ofThoseThatHaveIt(order []int) []float64 {
 	return values
 }
 
-// upTo returns the numbers below n.
+// upTo returns the numbers 0 to n-1.
 func upTo(n int) []int {
 	out := make([]int, n)
 	for i := range out {
@@ -105,7 +111,8 @@ type chance struct {
 	high float64 // exceeded with the probability in chanceIsAbove
 }
 
-// chance samples it; the sample is the same for all parameters with equally many trials.
+// chance estimates that distribution from random choices of so many best among so many trials. The choices are the same
+// for all parameters with equally many trials.
 func (s *marginal) chance(trials, best int) (out chance) {
 	rng := rand.New(rand.NewPCG(uint64(trials), uint64(best)))
 	var drawn []float64
@@ -119,15 +126,16 @@ func (s *marginal) chance(trials, best int) (out chance) {
 	return out
 }
 
-// marginal is the distribution of trials along one dimension.
+// marginal is the distribution of trials along one dimension, over cells: the categories, or the cells of a grid.
 type marginal struct {
-	at      []float64 // by trial: its position on a grid, or its category
-	numbers bool
+	at      []float64 // by trial: its cell, a whole number
+	numbers bool      // the cells are those of a grid
 	cells   int
 	all     []float64 // the density of all trials, by cell
 }
 
-// newMarginal is the distribution of all trials' values: by category or, if there are none, along a grid.
+// newMarginal returns the distribution of all trials' values, by category or, if categories is 0, along a grid. It
+// takes over the slice of values and replaces numbers in it by cells.
 func newMarginal(values []float64, categories int, logarithmic bool) *marginal {
 	s := &marginal{at: values, numbers: categories == 0, cells: categories}
 	if s.numbers {
@@ -138,7 +146,7 @@ func newMarginal(values []float64, categories int, logarithmic bool) *marginal {
 	return s
 }
 
-// toGrid maps values to the positions 0 to gridCells-1.
+// toGrid replaces the values by their cells, 0 to gridCells-1, between the smallest and the largest value.
 func (s *marginal) toGrid(logarithmic bool) {
 	if logarithmic {
 		s.toLog()
@@ -152,8 +160,8 @@ func (s *marginal) toGrid(logarithmic bool) {
 	}
 }
 
-// toLog takes logarithms. Values without one, such as a 0 that disables something, are placed slightly below the
-// smallest that has one.
+// toLog replaces the values by their logarithms. Values without one, such as a 0 that disables something, are placed
+// slightly below the smallest that has one.
 func (s *marginal) toLog() {
 	least := math.Inf(1)
 	for _, v := range s.at {
@@ -172,8 +180,9 @@ func (s *marginal) toLog() {
 	}
 }
 
-// density returns the density of some trials over the cells: normal kernels for numbers, frequencies for categories;
-// both mixed with a uniform part, so that no cell is empty.
+// density returns the density of some trials, which are indices, over the cells; it adds up to 1. For numbers it sums
+// normal kernels, for categories it is their frequencies. A uniform part of the weight evenly is mixed in, so that no
+// cell is empty and a ratio of two densities is finite.
 func (s *marginal) density(trials []int) []float64 {
 	out := make([]float64, s.cells)
 	for i := range out {
@@ -195,9 +204,11 @@ func (s *marginal) density(trials []int) []float64 {
 	return out
 }
 
-// bandwidth is Scott's, in cells, but wide enough for a kernel to cover more than one cell.
+// bandwidth returns the standard deviation of the kernels for some trials, in cells. It is Scott's rule, with the
+// smaller of the standard deviation and what the quartiles say it is (the interquartile range of a normal distribution
+// is 1.34 of them), which outliers do not widen.
 func (s *marginal) bandwidth(trials []int) float64 {
-	const narrowest = 0.5 / 1.64
+	const narrowest = 0.5 / 1.64 // leaves a tenth of a kernel outside of its own cell
 	at := make([]float64, len(trials))
 	for i, t := range trials {
 		at[i] = s.at[t]
@@ -211,7 +222,8 @@ func (s *marginal) bandwidth(trials []int) float64 {
 	return max(narrowest, 1.059*width*math.Pow(float64(len(at)), -0.2))
 }
 
-// addKernel adds one trial with a normal kernel around its position; the part outside of the grid is folded in.
+// addKernel adds one trial to the sums in out, by cell: a normal kernel around its position. The kernel adds up to 1
+// within the grid, also near its ends.
 func addKernel(out []float64, at, width float64) {
 	var kernel [gridCells]float64
 	sum := 0.0
@@ -225,7 +237,8 @@ func addKernel(out []float64, at, width float64) {
 	}
 }
 
-// divergence is Pearson's divergence of the best trials' density from that of all.
+// divergence returns the Pearson divergence of the best trials' density from that of all: the mean, over the density of
+// all, of the squared relative difference. best has indices of trials.
 func (s *marginal) divergence(best []int) float64 {
 	sum := 0.0
 	for i, p := range s.density(best) {

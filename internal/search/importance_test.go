@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// drawn returns trials of four parameters, two of which matter.
+// drawn returns n random trials of four parameters. The loss depends on two of them: it is lowest where the logarithm
+// of rate is 2, and higher by 0.7 unless kind is 1. Parameters idle and none have no effect.
 func drawn(n int, seed uint64) (dims []Dimension, loss []float64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	dims = []Dimension{{Name: "rate", Log: true}, {Name: "kind", Categories: 3}, {Name: "idle"},
@@ -26,7 +27,8 @@ func drawn(n int, seed uint64) (dims []Dimension, loss []float64) {
 	return dims, loss
 }
 
-// Parameters that matter come first and above chance; the others are not above it.
+// TestImportanceFindsWhatDecides: of four parameters the two that the loss depends on come first, in the order of their
+// effects. The first is above what chance gives, and the last is not far above it.
 func TestImportanceFindsWhatDecides(t *testing.T) {
 	for _, n := range []int{50, 200, 1000} {
 		dims, loss := drawn(n, 7)
@@ -36,19 +38,21 @@ func TestImportanceFindsWhatDecides(t *testing.T) {
 			t.Errorf("%d trials: rate decides, then kind, and the order is %+v", n, got)
 		}
 		if got[0].Share < got[0].Chance || got[3].Share > 2*got[3].Chance {
-			t.Errorf("%d trials: the most important is not above chance, or the least is far above: %+v", n, got)
+			t.Errorf("%d trials: got %+v; want the first's share above its chance, and the last's at most twice its "+
+				"chance", n, got)
 		}
 	}
 }
 
-// TestImportanceIsStable: shares add up to 1, are the same each time, and do not depend on units.
+// TestImportanceIsStable: the shares add up to 1, are the same each time, and do not depend on the unit of the loss or,
+// for a parameter on a logarithmic scale, on the parameter's unit.
 func TestImportanceIsStable(t *testing.T) {
 	dims, loss := drawn(60, 3)
 	a, b := Importance(dims, loss), Importance(dims, loss)
 	sum := 0.0
 	for i := range a {
 		if a[i] != b[i] {
-			t.Errorf("the same trials have the importances %+v and %+v", a[i], b[i])
+			t.Errorf("the same trials have the importances %+v and %+v; want the same twice", a[i], b[i])
 		}
 		sum += a[i].Share
 	}
@@ -56,14 +60,14 @@ func TestImportanceIsStable(t *testing.T) {
 		t.Errorf("shares add up to %v, expected 1", sum)
 	}
 
-	// The unit of the loss does not matter, nor does that of a parameter measured by its logarithm.
+	// Change the unit and the origin of the loss, and the unit of rate.
 	for i := range loss {
 		loss[i] = 1000*loss[i] - 3
 		dims[0].Values[i] *= 7
 	}
 	for i, w := range Importance(dims, loss) {
 		if w.Name != a[i].Name || math.Abs(w.Share-a[i].Share) > 1e-9 {
-			t.Errorf("in other units %+v became %+v", a[i], w)
+			t.Errorf("in other units %+v became %+v; want the same", a[i], w)
 		}
 	}
 }
@@ -71,6 +75,8 @@ func TestImportanceIsStable(t *testing.T) {
 // TestImportanceOfThoseThatHaveIt: a parameter that some trials lack is ranked as if the trials that have it were all,
 // and one that hardly any trial has is not ranked.
 func TestImportanceOfThoseThatHaveIt(t *testing.T) {
+	// Every second trial has no rate. Those that have one are in few as well, alone. Only the first
+	// FewestForImportance-1 trials have idle.
 	dims, loss := drawn(200, 3)
 	few, fewLoss := make([]Dimension, 1), []float64{}
 	few[0] = Dimension{Name: "rate", Log: true}
@@ -86,6 +92,7 @@ func TestImportanceOfThoseThatHaveIt(t *testing.T) {
 		}
 	}
 
+	// Shares depend on the other parameters, so the ratio of chance and share is compared.
 	got, alone := Importance(dims, loss), Importance(few, fewLoss)
 	place := func(name string) int { return slices.IndexFunc(got, func(w Weight) bool { return w.Name == name }) }
 	if place("idle") >= 0 || place("rate") != 0 || len(alone) != 1 {
@@ -98,14 +105,15 @@ func TestImportanceOfThoseThatHaveIt(t *testing.T) {
 	}
 }
 
-// TestImportanceOfLittle: too few trials have no importances, and a parameter that never changed has none.
+// TestImportanceOfLittle: too few trials have no importances. A parameter that never changed has none, and one with
+// values of 0 on a logarithmic scale has one that is a number.
 func TestImportanceOfLittle(t *testing.T) {
 	dims, loss := drawn(FewestForImportance-1, 1)
 	if got := Importance(dims, loss); got != nil {
 		t.Errorf("%d trials have the importances %+v, expected none", len(loss), got)
 	}
 
-	// A parameter that never changed, and one whose 0 has no logarithm.
+	// idle never changes, and every second rate is 0, which has no logarithm.
 	dims, loss = drawn(40, 1)
 	for i := range loss {
 		dims[2].Values[i] = 0.5
@@ -113,7 +121,7 @@ func TestImportanceOfLittle(t *testing.T) {
 	}
 	for _, w := range Importance(dims, loss) {
 		if math.IsNaN(w.Share) || math.IsNaN(w.Chance) || w.Name == "idle" && w.Share > 1e-9 {
-			t.Errorf("a parameter that never changed: %+v", w)
+			t.Errorf("got %+v; want numbers, and no share for idle, which never changed", w)
 		}
 	}
 }

@@ -12,19 +12,24 @@ import (
 
 // Constants of population-based training: the usual ones of Jaderberg et al. (2017).
 const (
-	pbtReplaced = 0.2 // of a generation go on from the models of as many of the best
-	pbtRedrawn  = 0.25
-	pbtStream   = 0x9b7
+	pbtReplaced = 0.2   // of a generation, the worst, continue models of as many of the best
+	pbtRedrawn  = 0.25  // probability with which a value that cannot be multiplied is drawn again
+	pbtStream   = 0x9b7 // tells the random bits of a population from others of the same seed
 )
 
-// pbtFactors are what numbers are multiplied with when a model goes on with other parameters.
+// pbtFactors are what a number is multiplied by, one of the two, when a model goes on with other parameters.
 var pbtFactors = [2]float64{0.8, 1.25}
 
-// decidePopulation says what a trial of a population trains and whose model it continues (population-based training:
-// Jaderberg et al. 2017, with generations that wait for each other). In the first generation parameters are drawn at
-// random. Later, a member goes on from its own model with the same parameters; the worst fifth go on from models of the
-// best fifth, with parameters changed by a factor. It looks at the generation before only, all of which has ended, and
-// leaves out what members of its own with lower numbers come to by that, so it is the same for any number of tasks.
+// decidePopulation says what a trial of a population trains and whose model it continues. This is population-based
+// training (Jaderberg et al. 2017) with generations that wait for each other: member m of a generation of n is trial m
+// of the first generation, n+m of the second, and so on. In the first generation parameters are drawn at random. Later,
+// a member continues its own model with the same parameters. The worst fifth continue models of the best fifth instead,
+// with parameters changed by a factor.
+//
+// A decision depends on the generation before only, all of which has ended. To avoid what the members with lower
+// numbers train, it decides those anew instead of reading their decisions. So it is the same whichever task decides
+// first. refused has the proposals for this trial that could not be trained. The error is a *SelectedError if no trial
+// of the generation before has a model.
 func decidePopulation(p *sweep.Plan, trial int, seen []sweep.Seen, refused []sweep.Params) (Suggestion, error) {
 	q := askOf(p, nil, nil)
 	q.Method, q.Earlier = sweep.MethodRandom, nil
@@ -35,7 +40,7 @@ func decidePopulation(p *sweep.Plan, trial int, seen []sweep.Seen, refused []swe
 	b := &breeder{asker: a, p: p, taken: map[string]bool{}}
 
 	size := p.Spec.Search.Population
-	first := p.Generation(trial) * size
+	first := p.Generation(trial) * size // the first trial of this generation
 	if first > 0 {
 		if b.before = b.rankGeneration(first-size, seen); len(b.before) == 0 {
 			return Suggestion{},
@@ -43,6 +48,8 @@ func decidePopulation(p *sweep.Plan, trial int, seen []sweep.Seen, refused []swe
 					first/size)}
 		}
 	}
+
+	// A member for which nothing is left takes nothing from the others.
 	for n := first; n < trial; n++ {
 		if s, err := b.member(n); err == nil {
 			b.taken[keyFrom(s.Parent, s.Params)] = true
@@ -58,8 +65,8 @@ func decidePopulation(p *sweep.Plan, trial int, seen []sweep.Seen, refused []swe
 type breeder struct {
 	*asker
 	p      *sweep.Plan
-	before []sweep.Seen    // of the generation before, those with a model, best first
-	taken  map[string]bool // by members with lower numbers
+	before []sweep.Seen    // the generation before: its members with a model, best first; nil in the first generation
+	taken  map[string]bool // what members with lower numbers train, by keyFrom
 }
 
 // rankGeneration returns the trials of the generation that starts at first which have a model, best first.
@@ -76,8 +83,9 @@ func (b *breeder) rankGeneration(first int, seen []sweep.Seen) (before []sweep.S
 	return before
 }
 
-// member proposes a trial of the population: in the first generation by the method, later the same member going on or,
-// for the worst ones, one of the best with other parameters. It is an error if nothing new is left.
+// member decides one trial of the population. In the first generation its parameters are drawn. Later it continues its
+// own model, or, if it is one of the worst, the model of one of the best with other parameters. If all parameters near
+// the best have been tried, one of the worst continues its own model, too. It is an error if nothing is left to train.
 func (b *breeder) member(trial int) (Suggestion, error) {
 	b.next = trial
 	if b.before == nil {
@@ -90,6 +98,8 @@ func (b *breeder) member(trial int) (Suggestion, error) {
 			Reason: "the first generation is drawn by the seed and the trial's number"}, nil
 	}
 
+	// Where the same member ranked in the generation before; -1 if it has no model. It may not go on with parameters
+	// that have been refused, which count as tried.
 	size, metric := b.p.Spec.Search.Population, b.p.Spec.Metric
 	generation := b.p.Generation(trial) + 1
 	own := slices.IndexFunc(b.before, func(s sweep.Seen) bool { return s.Trial == trial-size })
@@ -98,11 +108,12 @@ func (b *breeder) member(trial int) (Suggestion, error) {
 	// Members without a model count as the worst.
 	if goesOn && own < size-replaced {
 		s := b.before[own]
-		return from(trial, s, normalizeNumbers(s.Params),
+		return continueFrom(trial, s, normalizeNumbers(s.Params),
 			fmt.Sprintf("generation %d: continues trial %d, number %d of %d with %s %.6g", generation, s.Trial,
 				own+1, len(b.before), metric, *s.Score)), nil
 	}
 
+	// It is one of the worst: choose one of the best at random, and try them in turn from that one on.
 	why := fmt.Sprintf("trial %d has no model", trial-size)
 	if own >= 0 {
 		why = fmt.Sprintf("trial %d was number %d of %d with %s %.6g", trial-size, own+1, len(b.before), metric,
@@ -115,7 +126,7 @@ func (b *breeder) member(trial int) (Suggestion, error) {
 		parent := best[(chosen+i)%len(best)]
 		b.tabu = func(params sweep.Params) bool { return b.taken[keyFrom(&parent.Trial, params)] }
 		if params := b.perturb(rng, normalizeNumbers(parent.Params)); params != nil {
-			return from(trial, parent, params,
+			return continueFrom(trial, parent, params,
 				fmt.Sprintf("generation %d: %s; continues trial %d (%.6g) with other parameters", generation,
 					why, parent.Trial, *parent.Score)), nil
 		}
@@ -124,12 +135,13 @@ func (b *breeder) member(trial int) (Suggestion, error) {
 		return Suggestion{}, b.exhaustedError(1, 1)
 	}
 	s := b.before[own]
-	return from(trial, s, normalizeNumbers(s.Params),
+	return continueFrom(trial, s, normalizeNumbers(s.Params),
 		fmt.Sprintf("generation %d: %s; continues its own model, since the best have no untried parameters left",
 			generation, why)), nil
 }
 
-// keyFrom is equal exactly for members that train the same model.
+// keyFrom returns a key that is the same exactly for members that train the same model: those with equal parameters
+// that continue the model of the same trial. parent is nil in the first generation.
 func keyFrom(parent *int, params sweep.Params) string {
 	if parent == nil {
 		return keyOf(params)
@@ -137,12 +149,14 @@ func keyFrom(parent *int, params sweep.Params) string {
 	return fmt.Sprintf("%d %s", *parent, keyOf(params))
 }
 
-func from(trial int, parent sweep.Seen, params sweep.Params, reason string) Suggestion {
+// continueFrom returns the suggestion that a trial continues the model of another, parent, with params.
+func continueFrom(trial int, parent sweep.Seen, params sweep.Params, reason string) Suggestion {
 	return Suggestion{Trial: trial, Params: params, Source: sweep.MethodPBT, Reason: reason, Parent: &parent.Trial}
 }
 
-// perturb returns parameters with every number multiplied by one of the factors and every other choice drawn again now
-// and then, within the space. It is nil if no attempt comes to something new that the constraints allow.
+// perturb returns other parameters near those given. Every number is multiplied by one of the factors, within its
+// bounds. A choice, and a number that a factor takes to none of its values, is drawn again with the probability
+// pbtRedrawn. It returns nil if no attempt comes to parameters that are new and that the constraints allow.
 func (a *asker) perturb(rng *rand.Rand, params sweep.Params) sweep.Params {
 	for range attempts {
 		at := make([]float64, len(a.axes))
@@ -157,7 +171,7 @@ func (a *asker) perturb(rng *rand.Rand, params sweep.Params) sweep.Params {
 			case axis.ordered && number:
 				if moved, ok := axis.multiply(x, pbtFactors[rng.IntN(len(pbtFactors))]); ok {
 					u = moved
-				} else if rng.Float64() < pbtRedrawn { // one of a list of numbers
+				} else if rng.Float64() < pbtRedrawn { // a choice of numbers, without the product
 					u = rng.Float64()
 				}
 			case rng.Float64() < pbtRedrawn:
@@ -172,13 +186,14 @@ func (a *asker) perturb(rng *rand.Rand, params sweep.Params) sweep.Params {
 	return nil
 }
 
-// multiply returns the position of a number multiplied by a factor. Small whole numbers would be rounded to what they
-// were, so a number of steps moves by one of them at least.
+// multiply returns the position of x multiplied by a factor; ok is false if the product has none, as on an axis of
+// choices. A small whole number would be rounded back to what it was, so a whole or stepped number moves by at least
+// one step, up or down as the factor says.
 func (a *axis) multiply(x, factor float64) (u float64, ok bool) {
 	was, _ := a.positionOf(x)
 	u, ok = a.positionOf(x * factor)
 	if ok && a.step > 0 && a.value(u) == a.value(was) {
-		if u, ok = a.positionOf(x + math.Copysign(a.step, x*(factor-1))); !ok { // below a logarithm's numbers
+		if u, ok = a.positionOf(x + math.Copysign(a.step, x*(factor-1))); !ok { // 0 has no logarithm: stay
 			return was, true
 		}
 	}

@@ -15,7 +15,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// breeding plans a population of five in four generations.
+// breeding returns the plan of a population of five in four generations, trials 0 to 19, with a constraint that half of
+// the range of num_leaves breaks.
 func breeding(maximize bool) *sweep.Plan {
 	p := &sweep.Plan{Format: 1, Maximize: maximize, Base: sweep.Params{"learning_rate": 0.1,
 		"num_leaves": 31.0, "bagging_freq": 0.0, "bagging_fraction": 1.0}}
@@ -31,7 +32,8 @@ func breeding(maximize bool) *sweep.Plan {
 	return p
 }
 
-// raised decides and scores the population up to a trial; a score that is not a number is a trial that failed.
+// raised decides the first trials of a population one after the other and gives each its score; NaN is a trial that
+// failed. It returns what is known of them, and the decisions.
 func raised(t *testing.T, p *sweep.Plan, trials int, score func(n int, params sweep.Params) float64) (seen []sweep.Seen,
 	all []search.Suggestion) {
 	t.Helper()
@@ -50,8 +52,8 @@ func raised(t *testing.T, p *sweep.Plan, trials int, score func(n int, params sw
 	return seen, all
 }
 
-// TestPopulation: members go on from their own models with the same parameters; the worst of five goes on from the
-// best, with others. A decision depends on the generation before only, in any order.
+// TestPopulation: members continue their own models with the same parameters, and the worst of five continues the best
+// one's model with changed parameters. A decision depends on the generation before only, in any order.
 func TestPopulation(t *testing.T) {
 	for _, maximize := range []bool{true, false} {
 		p := breeding(maximize)
@@ -98,9 +100,11 @@ func TestPopulation(t *testing.T) {
 	}
 }
 
+// equal reports whether two configurations are the same.
 func equal(a, b sweep.Params) bool { return sweep.ConfigurationKey(a) == sweep.ConfigurationKey(b) }
 
-// checkChanged fails unless numbers were multiplied by a factor, as far as the space allows.
+// checkChanged fails the test unless the learning rate of to is that of from, multiplied by one of the factors of
+// population-based training and moved into the bounds. The tolerance is for the rounding of drawn numbers.
 func checkChanged(t *testing.T, from, to sweep.Params) {
 	t.Helper()
 	x, y := from["learning_rate"].(float64), to["learning_rate"].(float64)
@@ -110,7 +114,8 @@ func checkChanged(t *testing.T, from, to sweep.Params) {
 	}
 }
 
-// TestPopulationLoses: a member without a model is replaced, and a generation without any ends the population.
+// TestPopulationLoses: a member without a model is replaced by the best, and a generation without any model ends the
+// population. In the first generation member 1 has failed; the others rank 3, 4, 0, 2.
 func TestPopulationLoses(t *testing.T) {
 	p := breeding(true)
 	seen, _ := raised(t, p, 5, func(n int, _ sweep.Params) float64 {
@@ -121,12 +126,12 @@ func TestPopulationLoses(t *testing.T) {
 		!strings.Contains(s.Reason, "trial 1 has no model; continues trial 3") {
 		t.Errorf("trial 6, whose member failed, is %+v (%v); want it to continue trial 3, the best", s, err)
 	}
-	// It takes the place of the worst: the fourth of four goes on.
+	// The one that failed counts as the worst, so that the last of the four others continues its own model.
 	if s, err := search.Decide(p, 7, seen, nil); err != nil || s.Parent == nil || *s.Parent != 2 {
 		t.Errorf("trial 7, number 4 of 4 with a model, is %+v (%v); want it to continue trial 2, its own", s, err)
 	}
 
-	// A decision is repeated only with the model that it continued.
+	// Replay accepts the decision only together with the model that it continues.
 	d := &sweep.Decision{Trial: 6, Own: s.Params, Source: s.Source, Reason: s.Reason, Seen: seen,
 		From: &sweep.Origin{Trial: *s.Parent}}
 	if err := search.Replay(p, d); err != nil {
@@ -134,7 +139,8 @@ func TestPopulationLoses(t *testing.T) {
 	}
 	for _, from := range []*sweep.Origin{nil, {Trial: 4}} {
 		if d.From = from; search.Replay(p, d) == nil {
-			t.Errorf("the decision of trial 6, continuing %+v instead of trial 3, can be repeated", from)
+			t.Errorf("repeated the decision of trial 6, continuing %+v instead of trial 3: got no error, want one",
+				from)
 		}
 	}
 
@@ -153,9 +159,10 @@ func TestPopulationLoses(t *testing.T) {
 	}
 }
 
-// TestPopulationOfFew: where a space has few configurations, members of a generation come to different ones by
-// themselves, whichever of them is decided first, and a member for which none is left goes on from its own model.
+// TestPopulationOfFew: in a space of few configurations, no two members of a generation train the same model, whichever
+// of them is decided first. A member for which no other configuration is left continues its own model.
 func TestPopulationOfFew(t *testing.T) {
+	// Ten members share ten configurations, in six generations.
 	p := breeding(true)
 	p.Spec.Search.Population = 10
 	for n := 20; n < 60; n++ {
@@ -172,14 +179,15 @@ func TestPopulationOfFew(t *testing.T) {
 				s.Parent)
 		}
 		models[key] = n
-		// Nothing of its own generation has been decided.
+
+		// The same comes out if nothing else of its own generation has been decided.
 		again, err := search.Decide(p, n, seen[:n/10*10], nil)
 		if err != nil || !equal(again.Params, s.Params) || again.Reason != s.Reason {
 			t.Errorf("trial %d, decided before all others of its generation, is %+v (%v); want %+v", n, again, err, s)
 		}
 	}
 
-	// The worst of two, in a space with one configuration that the constraint allows.
+	// The worst of two, trial 2's member, in a space with one configuration that the constraint allows.
 	p = breeding(true)
 	p.Spec.Search.Population, p.Spec.Search.Constraints = 2, []string{"bagging_freq <= 0"}
 	p.Spec.Search.Random = map[string]sweep.Distribution{"bagging_freq": {Choice: []any{0.0, 1.0}}}
@@ -201,7 +209,8 @@ func TestPopulationOfFew(t *testing.T) {
 	}
 }
 
-// TestPopulationMovesSmallNumbers: whole and stepped numbers that a factor would leave where they are move by a step.
+// TestPopulationMovesSmallNumbers: whole and stepped numbers that a factor of 0.8 or 1.25 would leave where they are
+// move by one step, as far as the bounds allow. want has all values that come out over 40 seeds.
 func TestPopulationMovesSmallNumbers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		d    sweep.Distribution
@@ -237,7 +246,8 @@ func TestPopulationMovesSmallNumbers(t *testing.T) {
 	}
 }
 
-// learning is a plan of open trials over three parameters, after one that is listed.
+// learning returns a plan with one listed trial, number 0, and open ones over three parameters. Its constraint refers
+// to max_depth, which all trials have as 5, so num_leaves is at most 32.
 func learning(method string, trials int) *sweep.Plan {
 	p := &sweep.Plan{Format: 1, Maximize: true, Base: sweep.Params{"max_depth": 5.0, "seed": 1.0},
 		Trials: []sweep.Trial{{Number: 0, Params: sweep.Params{"learning_rate": 0.1, "num_leaves": 20.0,
@@ -253,7 +263,8 @@ func learning(method string, trials int) *sweep.Plan {
 	return p
 }
 
-// scored decides that many trials of a plan, one after the other, each with a score once it has ended.
+// scoredBy decides the first trials of a plan, one after the other, and returns them with their scores. The score is
+// highest, 0, at a learning rate of 0.07 with 25 leaves.
 func scoredBy(t testing.TB, p *sweep.Plan, trials int) []sweep.Seen {
 	t.Helper()
 	score := func(own sweep.Params) *float64 {
@@ -269,8 +280,8 @@ func scoredBy(t testing.TB, p *sweep.Plan, trials int) []sweep.Seen {
 	return seen
 }
 
-// TestDecide: a constraint may refer to a parameter of all trials, no configuration comes twice, refused ones do not
-// come at all, and a method that learns beats one that does not.
+// TestDecide: a constraint may refer to a parameter that is not searched, no configuration comes twice, refused ones do
+// not come at all, and a method that learns beats one that does not.
 func TestDecide(t *testing.T) {
 	best := map[string]float64{}
 	for _, method := range []string{sweep.MethodAuto, sweep.MethodHalton} {
@@ -304,8 +315,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestAGridOverOtherParametersTakesNothing: a finite space is enumerated to its end, although a grid over other
-// parameters has tried its parameters' defaults.
+// TestAGridOverOtherParametersTakesNothing: trials of a grid over max_bin do not count as trials of the searched space,
+// although they have one of its values, 31 leaves. So both values of the space are proposed, and then none is left.
 func TestAGridOverOtherParametersTakesNothing(t *testing.T) {
 	for _, method := range []string{sweep.MethodGP, sweep.MethodHalton} {
 		p := &sweep.Plan{Format: 1, Base: sweep.Params{"num_leaves": 31.0, "max_bin": 255.0}}
@@ -332,7 +343,7 @@ func TestAGridOverOtherParametersTakesNothing(t *testing.T) {
 			seen = append(seen, sweep.Seen{Trial: n, Status: sweep.StatusDone, Score: &score, Params: s.Params})
 		}
 		if !found[15.0] || !found[31.0] {
-			t.Errorf("%s: %v were proposed, expected 15 and 31", method, found)
+			t.Errorf("%s: %v leaves were proposed, want 15 and 31", method, found)
 		}
 		if s, err := search.Decide(p, 4, seen, nil); !problem.Is(err, problem.Input) {
 			t.Errorf("%s: after both of two configurations: %+v, error %v; want one of kind input", method, s, err)
@@ -340,7 +351,7 @@ func TestAGridOverOtherParametersTakesNothing(t *testing.T) {
 	}
 }
 
-// TestReplay: a decision follows from what it has seen, and a changed one does not.
+// TestReplay: a recorded decision is accepted with the results that it was made from, and not with one result less.
 func TestReplay(t *testing.T) {
 	p := learning(sweep.MethodGP, 31)
 	seen := scoredBy(t, p, 15)

@@ -24,9 +24,9 @@ func (s Selection) Winner() (trial int, ok bool) {
 	return s.Candidates[0], true
 }
 
-// Pick decides which trial wins, by the order of the plan's board or, with several objectives, by Spec.Pick. The winner
-// has to meet all requirements. metric is the name of the score, for the reasons. exclude has the trials that may not
-// win after all, and why: a caller that finds that the winner cannot be used excludes it and calls Pick again.
+// Pick decides which trial wins: the first on the board that may or, with several objectives, the best by Spec.Pick.
+// The winner has to meet all requirements. metric is the name of the score, for the reasons. exclude has trials that
+// may not win, and why: a caller that finds that the winner cannot be used adds it and calls Pick again.
 func Pick(p *sweep.Plan, b sweep.Board, metric string, require []*Condition, exclude map[int]string) Selection {
 	var s Selection
 	var eligible []*sweep.Result
@@ -50,12 +50,13 @@ func Pick(p *sweep.Plan, b sweep.Board, metric string, require []*Condition, exc
 		}
 	}
 
+	// Say why the winner wins, or why there is none.
 	switch passed := len(s.Rejected); {
 	case len(eligible) == 0:
 		s.Reason = fmt.Sprintf("no trial can win: %d done, of which %d passed over; %d ended without a model; %d have "+
 			"not ended", b.Done, passed, b.Failed, b.Waiting)
 	case several:
-		if s.Reason = byGoals(&p.Spec, eligible); passed > 0 {
+		if s.Reason = sortByGoals(&p.Spec, eligible); passed > 0 {
 			s.Reason += fmt.Sprintf("; of the others, %d may not win", passed)
 		}
 	default:
@@ -72,8 +73,8 @@ func Pick(p *sweep.Plan, b sweep.Board, metric string, require []*Condition, exc
 	return s
 }
 
-// objection says why a finished trial may not win, or "". What is not known is an objection, too: a requirement has to
-// be met, not to be assumed.
+// objection says why a finished trial may not win; "" if it may. A requirement on a value that is not known counts as
+// not met.
 func objection(spec *sweep.Spec, result *sweep.Result, require []*Condition) string {
 	if len(spec.Goals) > 0 && spec.Values(result) == nil {
 		return "one of its objectives is not known"
@@ -91,6 +92,7 @@ func objection(spec *sweep.Spec, result *sweep.Result, require []*Condition) str
 	return ""
 }
 
+// valuesOf returns the facts that a condition refers to, as text such as " log_loss is 0.1 trees is 20".
 func valuesOf(c *Condition, facts map[string]float64) string {
 	var text strings.Builder
 	for _, name := range c.Names() {
@@ -99,7 +101,8 @@ func valuesOf(c *Condition, facts map[string]float64) string {
 	return text.String()
 }
 
-// explainByScore says why the trial with the best score won, and by how much it leads the next one that could have won.
+// explainByScore says for people why the trial with the best score won, and by how much it leads the next one that may
+// win. eligible has the trials that may, best first, and at least one.
 func explainByScore(p *sweep.Plan, b sweep.Board, metric string, eligible []*sweep.Result) string {
 	best := eligible[0]
 	text := fmt.Sprintf("trial %d has the %s %s on valid, %s; ", best.Trial, extreme(p.Maximize), metric,
@@ -123,7 +126,8 @@ func extreme(maximize bool) string {
 	return "lowest"
 }
 
-// compareWith says for people by how much the best trial leads the next, or how their tie was broken.
+// compareWith says for people by how much the best trial leads the next one. On a tie it says what decided: fewer
+// trees, or else the lower number.
 func compareWith(best, next *sweep.Result) string {
 	margin := math.Abs(best.Score - next.Score)
 	behind := fmt.Sprintf("the runner-up is trial %d with %s, behind by %s", next.Trial, next.ScoreText(),

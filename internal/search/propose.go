@@ -35,13 +35,15 @@ type Proposal struct {
 }
 
 const (
-	// Drawing gives up after this many useless draws in a row, or a number of them per trial in total.
+	// maxMisses is how many draws in a row may be useless, and maxDrawsATrial how many draws each wanted trial may take
+	// in total, before drawing gives up.
 	maxMisses      = 10_000
 	maxDrawsATrial = 1000
 	// maxEnumerated bounds the configurations of a grid, before constraints, and of a space that is enumerated when
 	// drawing finds nothing new.
 	maxEnumerated = 100_000
-	missesToEnd   = 200
+	// missesToEnd replaces maxMisses where a space can be enumerated after that.
+	missesToEnd = 200
 )
 
 // Propose lists the trials: the fixed configurations in the spec's order, the grid with names ascending and the last
@@ -60,11 +62,12 @@ func Propose(r Request) (Proposal, error) {
 	return p.found, nil
 }
 
+// proposer is the state of one call of Propose.
 type proposer struct {
 	Request
 	found       Proposal
 	constraints []*Constraint
-	seen        map[string]int // number of the trial with this configuration
+	seen        map[string]int // number of the trial with this configuration, by its JSON
 
 	// What became of the random draws.
 	draws, repeats, refused int
@@ -72,7 +75,8 @@ type proposer struct {
 	broken                  map[string]int // by constraint, the first that a draw violated
 }
 
-// prepare checks what Propose was given, and compiles the constraints. Params stay as they are if Canonical is nil.
+// prepare checks the request and compiles the constraints. It replaces a Canonical that is nil by one that changes
+// nothing, and the numbers of Base by what they are after a round trip through JSON.
 func (p *proposer) prepare() error {
 	if p.Canonical == nil {
 		p.Canonical = func(params map[string]any) (map[string]any, error) { return params, nil }
@@ -97,14 +101,16 @@ func (p *proposer) prepare() error {
 	return nil
 }
 
-// outcome of considering a configuration: a new trial, or the reason why there is none.
+// outcome is what became of a configuration: a new trial, or the reason why there is none. If no field is set, the
+// configuration repeats a trial.
 type outcome struct {
 	isNew    bool
-	violated *Constraint // the violated constraint
-	refused  error       // the trainer's error; if nothing is set, the configuration repeats a trial
+	violated *Constraint // the first constraint that it violates
+	refused  error       // the trainer's error
 }
 
-// consider makes a trial of a configuration unless it violates a constraint or repeats another.
+// consider adds a trial with params over the base, completed by Canonical. It adds none if Canonical refuses the
+// configuration, or if the configuration violates a constraint or repeats a trial. source is recorded in the trial.
 func (p *proposer) consider(source string, params sweep.Params) outcome {
 	all := maps.Clone(p.Base)
 	maps.Copy(all, normalizeNumbers(params))
@@ -140,7 +146,8 @@ func (p *proposer) consider(source string, params sweep.Params) outcome {
 	return outcome{isNew: true}
 }
 
-// addFixed adds the configurations listed one by one. One that cannot be trained is an error.
+// addFixed adds the configurations that the spec lists in search.fixed. A person wrote each of them, so one that the
+// trainer refuses or that violates a constraint is an error. A search without anything to search is one fixed trial.
 func (p *proposer) addFixed() error {
 	fixed := p.Search.Fixed
 	if len(fixed) == 0 && len(p.Search.Grid) == 0 && len(p.Search.Random) == 0 {
@@ -161,7 +168,8 @@ func (p *proposer) addFixed() error {
 	return nil
 }
 
-// addGrid adds every combination of the grid's values. One that is refused, or more than there are trials, is an error.
+// addGrid adds every combination of the grid's values that meets the constraints. It is an error if the trainer refuses
+// one, or if there are more fixed and grid configurations than trials.
 func (p *proposer) addGrid() error {
 	grid, err := gridOf(p.Search.Grid)
 	if err != nil {
@@ -192,7 +200,8 @@ func (p *proposer) addGrid() error {
 	return nil
 }
 
-// addRandom draws until there are enough trials, or it is clear that there will not be.
+// addRandom draws configurations from search.random until there are enough trials, or no more are found. If there are
+// too few, it is an error unless the whole space is known to be among them; then a note says so.
 func (p *proposer) addRandom() error {
 	s, err := newSpace(p.Search)
 	if err != nil {
@@ -211,7 +220,8 @@ func (p *proposer) addRandom() error {
 	return nil
 }
 
-// noteTooFew notes if all of the search is fewer trials than asked for, or if none of them is drawn.
+// noteTooFew adds a note for people if the search has fewer configurations than the requested trials, or if nothing is
+// drawn although there is a space s to draw from. found is the number of trials.
 func (p *proposer) noteTooFew(found int, s space) {
 	note := func(format string, args ...any) { p.found.Notes = append(p.found.Notes, fmt.Sprintf(format, args...)) }
 	switch {
@@ -226,8 +236,8 @@ func (p *proposer) noteTooFew(found int, s space) {
 	}
 }
 
-// tooFew is the error about too few trials: it says what became of the draws, so that one sees which constraint to
-// loosen.
+// tooFew returns the error about too few trials. It counts what became of the draws, so that a reader sees which
+// constraint to loosen.
 func (p *proposer) tooFew() error {
 	var parts []string
 	for _, c := range slices.Sorted(maps.Keys(p.broken)) {
@@ -247,8 +257,9 @@ func (p *proposer) tooFew() error {
 	return problem.New(problem.Input, "%s; loosen the constraints, widen the ranges or ask for fewer trials", text)
 }
 
-// drawFrom draws configurations until there are enough. It gives up after many in a row that are refused or repeat
-// another.
+// drawFrom adds trials with configurations drawn from a space, until there are enough. It gives up after many useless
+// draws in a row: those that are refused, violate a constraint or repeat a trial. A space that can be enumerated is
+// then gone through to its end.
 func (p *proposer) drawFrom(s space) {
 	patience := maxMisses
 	if s.countable() {
@@ -273,7 +284,7 @@ func (p *proposer) drawFrom(s space) {
 	}
 }
 
-// tryRandom makes a trial of a draw, or counts why not.
+// tryRandom adds a trial with a drawn configuration. If it cannot, it counts why not and returns false.
 func (p *proposer) tryRandom(params map[string]any) bool {
 	p.draws++
 	o := p.consider(sweep.MethodRandom, params)
@@ -290,7 +301,8 @@ func (p *proposer) tryRandom(params map[string]any) bool {
 	return o.isNew
 }
 
-// gridOf is a grid as a space, whose configurations have the last name changing fastest.
+// gridOf returns a grid as a space, whose configurations have the last name changing fastest. A space has its first
+// parameter changing fastest, so the names are added backward.
 func gridOf(grid map[string][]any) (space, error) {
 	var samplers []sampler
 	for _, name := range slices.Backward(slices.Sorted(maps.Keys(grid))) {

@@ -35,6 +35,7 @@ func trainer(params map[string]any) (map[string]any, error) {
 	return full, nil
 }
 
+// request asks for so many trials over a base with 2,000 trees and a learning rate of 0.05, for the fake trainer.
 func request(trials int, s sweep.Search) search.Request {
 	return search.Request{
 		Search: s, Base: map[string]any{"num_iterations": 2000.0, "learning_rate": 0.05}, Trials: trials, Seed: 7,
@@ -42,6 +43,7 @@ func request(trials int, s sweep.Search) search.Request {
 	}
 }
 
+// propose returns the proposal for a request, after checkProposal.
 func propose(t *testing.T, r search.Request) search.Proposal {
 	t.Helper()
 	p := must.Get(search.Propose(r))(t)
@@ -49,7 +51,9 @@ func propose(t *testing.T, r search.Request) search.Proposal {
 	return p
 }
 
-// checkProposal checks what is true of every proposal.
+// checkProposal checks what is true of every proposal: trials are numbered in their order, differ from each other, meet
+// the constraints, have the base's parameters and the counted sources, and are the same after a round trip through
+// JSON.
 func checkProposal(t *testing.T, r search.Request, p search.Proposal) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -58,21 +62,23 @@ func checkProposal(t *testing.T, r search.Request, p search.Proposal) {
 		text := must.Get(json.Marshal(trial.Params))(t)
 		var back sweep.Params
 		if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(back, trial.Params) {
-			t.Errorf("trial %d changes on its way through JSON: %v, %v", i, trial.Params, back)
+			t.Errorf("trial %d: %v became %v on its way through JSON (error %v); want the same", i, trial.Params, back,
+				err)
 		}
 		if trial.Number != i || seen[string(text)] {
-			t.Errorf("trial %d at %d repeats another, or has another number: %s", trial.Number, i, text)
+			t.Errorf("trial %d of the list has number %d and params %s; want number %[1]d, and params that none "+
+				"before has", i, trial.Number, text)
 		}
 		seen[string(text)] = true
 		counts[trial.Source]++
 		for _, c := range r.Search.Constraints {
 			compiled := must.Get(search.CompileConstraint(c, trial.Params))(t)
 			if holds, err := compiled.Holds(trial.Params); err != nil || !holds {
-				t.Errorf("trial %d breaks %s: %s, %v", i, c, text, err)
+				t.Errorf("trial %d: %s holds is %t for %s (error %v); want true", i, c, holds, text, err)
 			}
 		}
 		if want, given := r.Base["num_iterations"]; given && trial.Params["num_iterations"] != want {
-			t.Errorf("trial %d lost the base: %s", i, text)
+			t.Errorf("trial %d is %s; want num_iterations as in the base, %v", i, text, want)
 		}
 	}
 	if counts["fixed"] != p.Fixed || counts["grid"] != p.Grid || len(p.Trials) > r.Trials {
@@ -81,6 +87,7 @@ func checkProposal(t *testing.T, r search.Request, p search.Proposal) {
 	}
 }
 
+// params returns each trial as text: its source and the values of the named parameters.
 func params(p search.Proposal, names ...string) []string {
 	var out []string
 	for _, trial := range p.Trials {
@@ -93,8 +100,9 @@ func params(p search.Proposal, names ...string) []string {
 	return out
 }
 
-// TestFixedThenGridThenRandom: fixed configurations come first, then the grid, then draws; what repeats one is left out
-// and counted.
+// TestFixedThenGridThenRandom: fixed configurations come first, then the grid, then draws. Configurations that repeat
+// one are left out and counted: here the third fixed one, {}, and the grid's 31 leaves with a lambda of 0 are the
+// defaults, as the first one is.
 func TestFixedThenGridThenRandom(t *testing.T) {
 	p := propose(t, request(8, sweep.Search{
 		Fixed: []sweep.Params{{"num_leaves": 31}, {"num_leaves": 63.0, "learning_rate": 0.03}, {}},
@@ -134,7 +142,7 @@ func TestNothingToSearchIsOneTrial(t *testing.T) {
 	}
 }
 
-// wide is a search with every form of distribution.
+// wide returns a search with fixed configurations, a grid, every form of distribution and constraints.
 func wide() sweep.Search {
 	return sweep.Search{
 		Fixed: []sweep.Params{{"num_leaves": 31.0, "max_depth": 6.0}},
@@ -158,14 +166,14 @@ func TestSameRequestSameProposal(t *testing.T) {
 		r.Seed = seed
 		a, b := propose(t, r), propose(t, r)
 		if !reflect.DeepEqual(a, b) {
-			t.Fatalf("seed %d: two proposals differ", seed)
+			t.Fatalf("seed %d: one request gave %+v and %+v; want the same twice", seed, a, b)
 		}
 		if len(a.Trials) != 200 {
-			t.Errorf("%d trials, want 200", len(a.Trials))
+			t.Errorf("seed %d: got %d trials, want 200", seed, len(a.Trials))
 		}
 		r.Seed++
 		if reflect.DeepEqual(propose(t, r).Trials, a.Trials) {
-			t.Error("another seed gives the same trials")
+			t.Errorf("seeds %d and %d give the same trials, want different ones", r.Seed-1, r.Seed)
 		}
 	}
 }
@@ -181,7 +189,7 @@ func TestAProposalNeverChanges(t *testing.T) {
 		"random 0.0229975 111 -1 0.542098 40 10",
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want the draws that were recorded", got)
+		t.Errorf("got the draws %q, want those that were recorded, %q", got, want)
 	}
 }
 
@@ -196,14 +204,15 @@ func TestAnotherParameterChangesNoDraw(t *testing.T) {
 	after := propose(t, request(100, s))
 	if a, b := params(before, "learning_rate", "num_leaves"),
 		params(after, "learning_rate", "num_leaves"); !slices.Equal(a, b) {
-		t.Error("the draws changed with another parameter, want the same")
+		t.Errorf("with other parameters %q became %q, want the same", a, b)
 	}
 	if longer := propose(t, request(150, s)); !reflect.DeepEqual(longer.Trials[:100], after.Trials) {
-		t.Error("more trials changed the first ones, want the same")
+		t.Errorf("of 150 trials the first 100 are %+v, want those of 100 trials, %+v", longer.Trials[:100],
+			after.Trials)
 	}
 }
 
-// draws returns n values of one distribution.
+// draws returns n values of one distribution, repeated ones included.
 func draws(t *testing.T, n int, d sweep.Distribution) []float64 {
 	t.Helper()
 	counter := 0.0
@@ -224,14 +233,15 @@ func draws(t *testing.T, n int, d sweep.Distribution) []float64 {
 	return out
 }
 
-// TestDistributions compares 10,000 draws with the expected distribution by Kolmogorov's distance: without the fixed
-// seed it would be above 0.02 once in 2,000 cases.
+// TestDistributions: draws follow their distribution and keep within its bounds. The largest difference between the
+// cumulative distribution of 10,000 draws and the expected one (Kolmogorov's distance) is at most 0.02. With a random
+// seed it would be above that once in 2,000 cases; the seed is fixed.
 func TestDistributions(t *testing.T) {
 	const n = 10_000
 	for name, tc := range map[string]struct {
 		d        sweep.Distribution
 		cdf      func(x float64) float64
-		discrete bool
+		discrete bool // both ends are to be drawn; otherwise high is not, and values hardly repeat
 		low      float64
 		high     float64
 	}{
@@ -256,11 +266,13 @@ func TestDistributions(t *testing.T) {
 			got := draws(t, n, tc.d)
 			slices.Sort(got)
 			if got[0] < tc.low || got[n-1] > tc.high || !tc.discrete && got[n-1] >= tc.high {
-				t.Errorf("the draws are from %v to %v, want them within the bounds", got[0], got[n-1])
+				t.Errorf("the draws are from %v to %v, want them from %v to %v", got[0], got[n-1], tc.low, tc.high)
 			}
 			if tc.discrete && (got[0] != tc.low || got[n-1] != tc.high) {
-				t.Errorf("from %v to %v: the ends are missing", got[0], got[n-1])
+				t.Errorf("the draws are from %v to %v, want both ends, %v and %v", got[0], got[n-1], tc.low, tc.high)
 			}
+
+			// Of equal draws the last one counts, since the cumulative distribution steps there.
 			distance, distinct := 0.0, 1
 			for i, x := range got {
 				if i+1 < n && got[i+1] == x {
@@ -273,7 +285,7 @@ func TestDistributions(t *testing.T) {
 				t.Errorf("the distance from the distribution is %.4f, want at most .02", distance)
 			}
 			if !tc.discrete && distinct < n*9/10 {
-				t.Errorf("only %d different values", distinct)
+				t.Errorf("got %d different values of %d draws, want at least nine in ten", distinct, n)
 			}
 		})
 	}
@@ -288,23 +300,26 @@ func TestDrawnNumbersAreShort(t *testing.T) {
 			text := fmt.Sprint(x)
 			if digits := strings.TrimLeft(strings.NewReplacer(".", "", "-", "").Replace(strings.Split(text, "e")[0]),
 				"0"); len(digits) > 6 {
-				t.Fatalf("%s of %+v has more than six digits", text, d)
+				t.Fatalf("drawn from %+v: got %s with %d digits, want at most six", d, text, len(digits))
 			}
 		}
 	}
+
+	// Ranges that are too narrow, too small or too large for six digits.
 	for _, d := range []sweep.Distribution{{Uniform: []float64{0.12345678, 0.12345679}},
 		{LogUniform: []float64{0.99999999, 1}}, {Uniform: []float64{-1e-300, 1e-300}},
 		{Uniform: []float64{1e300, 1.5e300}}} {
 		bounds := append(slices.Clone(d.Uniform), d.LogUniform...)
 		for _, x := range draws(t, 500, d) {
 			if x < bounds[0] || x >= bounds[1] {
-				t.Fatalf("%v of %+v is out of bounds", x, d)
+				t.Fatalf("drawn from %+v: got %v, want it within the bounds", d, x)
 			}
 		}
 	}
 }
 
-// TestSmallSpacesAreExhausted: a small space is drawn to its last configuration, also if a constraint leaves only few.
+// TestSmallSpacesAreExhausted: a small space is drawn to its last configuration, also if constraints leave few. The
+// space has 40 x 3 x 3 = 360 configurations.
 func TestSmallSpacesAreExhausted(t *testing.T) {
 	s := sweep.Search{Random: map[string]sweep.Distribution{
 		"num_leaves": {Int: []int64{2, 41}}, "lambda_l2": {Choice: []any{0.0, 1.0, 10.0}},
@@ -394,19 +409,21 @@ func TestProposeErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, err := search.Propose(request(tc.trials, tc.s))
 			if err == nil || err.Error() != tc.want {
-				t.Fatalf("got  %v\nwant %s", err, tc.want)
+				t.Fatalf("got  error %v\nwant %s", err, tc.want)
 			}
 			if !problem.Is(err, problem.Input) {
-				t.Errorf("error %v; want one of kind input", err)
+				t.Errorf("got error %v; want one of kind input", err)
 			}
 			if len(p.Trials) != 0 {
-				t.Error("trials beside an error, want none")
+				t.Errorf("got %d trials beside the error, want none", len(p.Trials))
 			}
 		})
 	}
 }
 
-// TestAnySearch passes random searches to Propose and checks the invariants.
+// TestAnySearch: whatever parts of the wide search are left, Propose returns trials that pass checkProposal, with a
+// note if there are too few, or an error of kind input. At least 20 of the 150 random searches give trials; otherwise
+// the test would test little. The seed is another one each time, and is logged.
 func TestAnySearch(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -437,10 +454,10 @@ func TestAnySearch(t *testing.T) {
 		made++
 		checkProposal(t, req, p)
 		if len(p.Trials) < req.Trials && len(p.Notes) == 0 {
-			t.Errorf("%d of %d trials and no note", len(p.Trials), req.Trials)
+			t.Errorf("got %d of %d trials and no note; want one that says why", len(p.Trials), req.Trials)
 		}
 	}
 	if made < 20 {
-		t.Errorf("only %d proposals", made)
+		t.Errorf("%d of 150 searches gave a proposal, want at least 20", made)
 	}
 }

@@ -16,11 +16,11 @@ const (
 	Wait = "wait" // for the other trials at the rung
 )
 
-// RungVerdict is a decision about a trial at a rung, with its reason.
+// RungVerdict is a decision about a trial at a rung: one of the actions above, with its reason for people.
 type RungVerdict struct{ Action, Reason string }
 
-// Rungs returns the steps at which trials of at most highest steps are compared: highest / eta, highest / eta^2 and so
-// on, down to lowest.
+// Rungs returns the numbers of steps (trees) at which trials of at most highest steps are compared, ascending: highest
+// / eta, highest / eta^2 and so on, rounded down, as long as they are not below lowest. An eta below 2 counts as 2.
 func Rungs(lowest, highest, eta int) []int {
 	var rungs []int
 	for step := highest / max(eta, 2); step >= max(lowest, 1); step /= max(eta, 2) {
@@ -30,22 +30,24 @@ func Rungs(lowest, highest, eta int) []int {
 	return rungs
 }
 
-// RungsOf returns the rungs at which a trial of a plan is compared: under hyperband those of its bracket. Bracket b
-// skips the first b rungs and gets fewer trials in proportion to their higher cost.
+// RungsOf returns the rungs at which a trial of a plan is compared, ascending. Under hyperband they are those of the
+// trial's bracket, under the other rules all. Bracket b skips the first b rungs, so its trials are stopped later and
+// cost more; it gets fewer trials in return.
 func RungsOf(p *sweep.Plan, trial int) []int {
 	rungs := p.Spec.Search.Stop.Rungs
 	return rungs[min(bracketOf(p, trial), len(rungs)):]
 }
 
-// bracketOf assigns trials to brackets by number: brackets 0, 1, 2 ... have weights eta^(B-b) / (B-b+1), as sized by Li
-// et al. (2018).
+// bracketOf returns the bracket of a trial, which depends on its number alone; it is 0 unless the rule is hyperband. Of
+// brackets 0 to B, bracket b gets a share of the trials in proportion to eta^(B-b) / (B-b+1), as sized by Li et al.
+// (2018). With r rungs there are r+1 brackets, the last of which compares its trials at no rung.
 func bracketOf(p *sweep.Plan, trial int) int {
 	stop := p.Spec.Search.Stop
 	if stop.Rule != sweep.StopHyperband {
 		return 0
 	}
 	brackets := len(stop.Rungs) + 1
-	var edges []float64
+	var edges []float64 // by bracket: the sum of the weights up to it
 	total := 0.0
 	for b := range brackets {
 		left := brackets - 1 - b
@@ -53,15 +55,17 @@ func bracketOf(p *sweep.Plan, trial int) int {
 		edges = append(edges, total)
 	}
 
-	// A low-discrepancy sequence, so that any run of trials is divided between the brackets in proportion.
+	// The fractional parts of multiples of the golden ratio are spread evenly over 0 to 1 (a low-discrepancy sequence).
+	// So any successive trials, not only all of them, are divided between the brackets in proportion.
 	const golden = 0.6180339887498949
 	_, at := math.Modf(float64(float64(trial)*golden) + golden)
 	return slices.IndexFunc(edges, func(edge float64) bool { return at*total < edge })
 }
 
-// AtRung decides whether a trial of a plan goes on from the rung that it has reached with own, or waits there: a pure
-// function of the plan and of the others' scores at the rung. What becomes of those that wait is decided by Resumable.
-// With halving every trial waits, so that the decision does not depend on the order of arrival.
+// AtRung decides whether a trial goes on from the rung that it has just reached, or waits there. own is the trial with
+// its rung and score, and seen has the other trials' scores, also at other rungs. Resumable decides later about the
+// trials that wait. With halving every trial waits, so that the decision does not depend on the order of arrival.
+// AtRung is a pure function of its arguments.
 func AtRung(p *sweep.Plan, own sweep.Reached, seen []sweep.Reached) RungVerdict {
 	if p.Spec.Search.Stop.Rule == sweep.StopHalving {
 		return RungVerdict{Wait, fmt.Sprintf("at rung %d every trial waits for all others", own.Step)}
@@ -69,8 +73,10 @@ func AtRung(p *sweep.Plan, own sweep.Reached, seen []sweep.Reached) RungVerdict 
 	return AfterPause(p, own, seen, false)
 }
 
-// AfterPause says what becomes of a trial that is paused at a rung, given the others' scores there: it goes on, stops
-// or keeps waiting. last says that no other will come.
+// AfterPause decides about a trial that waits at a rung: it goes on, stops or keeps waiting. own is the trial with its
+// rung and score, and seen has the other trials' scores, of which those at the same rung and in the same bracket count.
+// last says that no other trial will come to the rung, so that the trial is not to wait any more. A step that is no
+// rung of the trial lets it go on.
 func AfterPause(p *sweep.Plan, own sweep.Reached, seen []sweep.Reached, last bool) RungVerdict {
 	if !slices.Contains(RungsOf(p, own.Trial), own.Step) {
 		return RungVerdict{GoOn, "it has not come to a rung"}
@@ -97,7 +103,8 @@ func compareEntries(a, b entry) int {
 	return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.trial, b.trial))
 }
 
-// rankedBy returns a score so that higher is better; one that is no number is the worst.
+// rankedBy returns a score turned so that higher is better. NaN and infinities of either sign become the worst score,
+// since they say that the training has diverged.
 func rankedBy(p *sweep.Plan, score float64) float64 {
 	switch {
 	case !sweep.Finite(score):
@@ -108,9 +115,11 @@ func rankedBy(p *sweep.Plan, score float64) float64 {
 	return -score
 }
 
-// judgeRung is successive halving: of the trials that have come to a rung, best first, the best one in eta continue, as
-// do those that are as good as the last of these. rank is that of the trial, from 1.
+// judgeRung decides about one trial by successive halving. field has all trials that have come to the rung, best first,
+// and rank is the trial's place among them, from 1. The best 1/eta of them continue, as do trials whose score is equal
+// to that of the last of these. The others wait, since worse trials may still come; with last none will, and they stop.
 func judgeRung(stop *sweep.Stop, field []entry, rank, rung int, last bool) RungVerdict {
+	// At the end the best trial of each rung continues in any case, so that the sweep has a model.
 	keep := len(field) / stop.Eta
 	if last {
 		keep = max(keep, 1)
@@ -126,7 +135,7 @@ func judgeRung(stop *sweep.Stop, field []entry, rank, rung int, last bool) RungV
 	behind := field[keep-1].score - field[rank-1].score
 	why += fmt.Sprintf(", and it is behind by %.3g", behind)
 	switch {
-	case !(behind > 0): // also where neither is a number
+	case !(behind > 0): // equally good; also both without a score, where behind is NaN
 		return RungVerdict{GoOn, why}
 	case last:
 		return RungVerdict{Stop, why}
@@ -134,7 +143,8 @@ func judgeRung(stop *sweep.Stop, field []entry, rank, rung int, last bool) RungV
 	return RungVerdict{Wait, why}
 }
 
-// Ladder is what is known when a task asks what becomes of paused trials. A trial has one score at a rung.
+// Ladder is what is known of the trials' rungs when a task asks what becomes of the paused ones. A trial has at most
+// one score at a rung.
 type Ladder struct {
 	Paused  []sweep.Reached // the paused trials without a verdict: their rungs and scores there
 	Reached []sweep.Reached // the scores of all trials at rungs
@@ -144,14 +154,15 @@ type Ladder struct {
 
 // Resumption is a verdict on a paused trial.
 type Resumption struct {
-	sweep.Reached
-	RungVerdict
-	Last bool
+	sweep.Reached      // the trial, its rung and its score there
+	RungVerdict        // what becomes of it
+	Last          bool // the verdict was reached on the assumption that no other trial comes to the rung
 
-	rung []sweep.Reached // all scores at the rung, by trial
+	rung []sweep.Reached // the scores of all trials at the rung, ascending by trial
 }
 
-// Seen returns the others' scores at the rung, by trial. With the plan and Last, the verdict follows from them.
+// Seen returns the other trials' scores at the rung, ascending by trial. From the plan, the trial's own score, Last and
+// these, AfterPause comes to the same verdict again: they are what a record of it has to keep.
 func (r *Resumption) Seen() []sweep.Reached {
 	seen := make([]sweep.Reached, 0, len(r.rung))
 	for _, other := range r.rung {
@@ -162,11 +173,14 @@ func (r *Resumption) Seen() []sweep.Reached {
 	return seen
 }
 
-// Resumable returns the paused trials of which can be said what becomes of them: those to be promoted, the highest rung
-// and its best trial first, or else those that are to end. With asha and hyperband a trial is promoted as soon as it is
-// among the best 1/eta of those that have come to its rung, and ends when nothing is left that could change that. With
-// halving all trials at a rung get their verdicts once none is on its way to it. Of the last ones at a rung the best
-// goes on, so that a sweep has a model.
+// Resumable returns verdicts on paused trials, as far as they can be given already. If any trial is to go on, it
+// returns all that are to go on. Only if there is none, it returns those that are to stop. The highest rung comes
+// first, and at each rung the best trial.
+//
+// With asha and hyperband a trial goes on as soon as it is among the best 1/eta of those that have come to its rung. It
+// stops when l.Last says that nothing is left that could change that. With halving all trials at a rung get their
+// verdicts once no other is on its way to it. When no other trial comes to a rung, its best trial goes on in any case,
+// so that the sweep has a model.
 func Resumable(p *sweep.Plan, l Ladder) []Resumption {
 	if p.Spec.Search.Stop.Rule == sweep.StopHalving {
 		l.Last = true
@@ -188,8 +202,8 @@ func Resumable(p *sweep.Plan, l Ladder) []Resumption {
 	return ended
 }
 
-// Behind returns those of the paused trials, ascending, that others beat: they would end if none came to their rungs
-// any more.
+// Behind returns the paused trials that others beat so far, ascending. They would stop if no other trial came to their
+// rungs any more.
 func Behind(p *sweep.Plan, l Ladder) (trials []int) {
 	l.Last = true
 	for _, r := range l.verdicts(p) {
@@ -201,10 +215,11 @@ func Behind(p *sweep.Plan, l Ladder) (trials []int) {
 	return trials
 }
 
-// verdicts judges every paused trial, the highest rung and its best trial first. Each rung is put in order once, not
-// for each trial: there may be a thousand, and every task asks again and again.
+// verdicts decides about every paused trial, as AfterPause would about each by itself. The highest rung comes first,
+// and at each rung the best trial. It sorts each rung once, not once for each trial: there may be a thousand trials,
+// and every task asks again and again.
 func (l *Ladder) verdicts(p *sweep.Plan) []Resumption {
-	// The scores at each rung, by trial, and best first for each bracket.
+	// Collect the scores at each rung, by trial, and those at each rung of a bracket, best first.
 	type place struct{ step, bracket int }
 	rungs, fields := map[int][]sweep.Reached{}, map[place][]entry{}
 	for _, r := range l.Reached {
@@ -219,6 +234,7 @@ func (l *Ladder) verdicts(p *sweep.Plan) []Resumption {
 		slices.SortFunc(field, compareEntries)
 	}
 
+	// A trial whose own score is not among those at its rung is compared by AfterPause, which adds it.
 	all := make([]Resumption, 0, len(l.Paused))
 	for _, own := range l.Paused {
 		r := Resumption{Reached: own, Last: l.Last, rung: rungs[own.Step]}
@@ -243,11 +259,13 @@ func (l *Ladder) verdicts(p *sweep.Plan) []Resumption {
 	return all
 }
 
-// expectedEnds estimates, for every trial that was stopped at a rung, the score that it would have ended with. Its
-// score there is not comparable with those of other rungs and of whole trainings: to a method that learns, the first
-// configurations, with which none could be compared yet, would seem to be the best. So it gets what the others gained
-// from its rung to the next, and from there to the end: medians of the trials that have both scores.
+// expectedEnds estimates, for every trial that was stopped at a rung, the score that it would have ended with, by
+// trial. The score at the rung itself cannot be compared with scores of other rungs and of whole trainings: to a method
+// that learns, whatever was trained longer would seem to be better. The estimate adds to the score what other trials
+// gained from that rung to the next, from there to the one after, and so on to the end: each the median over the trials
+// that have both scores.
 func expectedEnds(seen []sweep.Seen) map[int]float64 {
+	// gains is by rung: the median gain from it to the next rung or, from the last one, to the end of the training.
 	steps := rungSteps(seen)
 	gains := make([]float64, len(steps))
 	for i, step := range steps {
@@ -264,6 +282,7 @@ func expectedEnds(seen []sweep.Seen) map[int]float64 {
 		}
 	}
 
+	// Add the gains from each stopped trial's last rung on.
 	ends := map[int]float64{}
 	for _, s := range seen {
 		if s.Status != sweep.StatusStopped || s.Score == nil || len(s.Rungs) == 0 {
@@ -278,7 +297,7 @@ func expectedEnds(seen []sweep.Seen) map[int]float64 {
 	return ends
 }
 
-// rungSteps are all rungs at which a trial has a score, ascending.
+// rungSteps returns all rungs at which any trial has a score, ascending.
 func rungSteps(seen []sweep.Seen) []int {
 	var steps []int
 	for _, s := range seen {
@@ -290,6 +309,7 @@ func rungSteps(seen []sweep.Seen) []int {
 	return slices.Compact(steps)
 }
 
+// scoreAt returns a trial's score at a rung; reached is false if it has none there.
 func scoreAt(s sweep.Seen, step int) (score float64, reached bool) {
 	i := slices.IndexFunc(s.Rungs, func(r sweep.RungScore) bool { return r.Step == step })
 	if i < 0 {
@@ -298,7 +318,8 @@ func scoreAt(s sweep.Seen, step int) (score float64, reached bool) {
 	return s.Rungs[i].Score, true
 }
 
-// scoreAfter is a trial's score at the first of these rungs or, after the last one, at its end.
+// scoreAfter returns a trial's score at the first of the steps, which are the rungs after one. If there are none, it is
+// the score at the trial's end. reached is false if the trial did not come there.
 func scoreAfter(s sweep.Seen, steps []int) (score float64, reached bool) {
 	switch {
 	case len(steps) > 0:

@@ -19,13 +19,14 @@ import (
 	"coppice/internal/sweep"
 )
 
+// pausing returns a plan that maximizes its score and stops trials by a rule, with an eta of 3 and rungs at 3 and 9.
 func pausing(rule string) *sweep.Plan {
 	p := &sweep.Plan{Maximize: true}
 	p.Spec.Search.Stop = &sweep.Stop{Rule: rule, Eta: 3, MinTrees: 3, Rungs: []int{3, 9}}
 	return p
 }
 
-// reached gives trials 0, 1, 2 ... their scores at a rung.
+// reached returns trials 0, 1, 2 ... at a rung, with these scores.
 func reached(step int, scores ...float64) (out []sweep.Reached) {
 	for trial, score := range scores {
 		out = append(out, sweep.Reached{Step: step, Trial: trial, Score: score})
@@ -33,8 +34,9 @@ func reached(step int, scores ...float64) (out []sweep.Reached) {
 	return out
 }
 
-// resumable checks the trials of which can be said what becomes of them, and that each verdict can be reproduced.
-func resumable(t *testing.T, p *sweep.Plan, l search.Ladder, action string, want ...int) {
+// checkResumable checks that Resumable returns these trials, in this order and all with this action. Each verdict has
+// to be accepted by ReplayPromotion, and its opposite to be refused.
+func checkResumable(t *testing.T, p *sweep.Plan, l search.Ladder, action string, want ...int) {
 	t.Helper()
 	var got []int
 	for _, r := range search.Resumable(p, l) {
@@ -57,8 +59,8 @@ func resumable(t *testing.T, p *sweep.Plan, l search.Ladder, action string, want
 	}
 }
 
-// TestRungs: the rungs are the highest number divided by eta, rounded down, again and again as long as low is not
-// passed; the highest itself is none.
+// TestRungs: the rungs are the highest number divided by eta again and again, each time rounded down, as long as that
+// is not below the lowest. The highest number itself is no rung.
 func TestRungs(t *testing.T) {
 	for _, tc := range []struct {
 		low, high, eta int
@@ -70,7 +72,8 @@ func TestRungs(t *testing.T) {
 	}
 }
 
-// TestOneInEtaGoesOn of nine trials at a rung, in any order; a loss is better lower, and a trial that is as good as
+// TestOneInEtaGoesOn: with an eta of 3, the best three of nine trials at a rung go on, and the others stop, in whatever
+// order the scores are given. If the score is minimized the lowest are the best. A trial that is as good as the last
 // one that goes on does so, too.
 func TestOneInEtaGoesOn(t *testing.T) {
 	p := pausing(sweep.StopASHA)
@@ -86,6 +89,7 @@ func TestOneInEtaGoesOn(t *testing.T) {
 		}
 	}
 
+	// Minimized, trials 0 to 2 go on, and then trial 3 as well, since it is as good as trial 2.
 	p.Maximize = false
 	if v := after(8); v.Action != search.Stop {
 		t.Errorf("the highest loss: got %+v, want it to stop", v)
@@ -99,7 +103,8 @@ func TestOneInEtaGoesOn(t *testing.T) {
 	}
 }
 
-// TestNoNumberRanksLast: trials whose score is NaN or an infinity stop, and the best of the others go on.
+// TestNoNumberRanksLast: trials whose score is NaN or an infinity rank last, even +Inf where higher is better. So with
+// an eta of 2 the three others of six go on.
 func TestNoNumberRanksLast(t *testing.T) {
 	p := pausing(sweep.StopASHA)
 	p.Spec.Search.Stop.Eta = 2
@@ -112,16 +117,17 @@ func TestNoNumberRanksLast(t *testing.T) {
 	}
 }
 
-// TestHyperbandHasBrackets: the earlier a bracket compares its trials, the more trials it has.
+// TestHyperbandHasBrackets: with three rungs there are four brackets, whose trials have 3, 2, 1 and 0 rungs. The
+// earlier a bracket compares its trials, the more trials it has. A trial goes on at a rung that its bracket skips.
 func TestHyperbandHasBrackets(t *testing.T) {
 	p := pausing(sweep.StopHyperband)
 	p.Spec.Search.Stop.Rungs = []int{1, 3, 9}
-	of := map[int]int{}
+	trials := map[int]int{} // by number of rungs
 	for trial := range 200 {
-		of[len(search.RungsOf(p, trial))]++
+		trials[len(search.RungsOf(p, trial))]++
 	}
-	if !(of[3] > of[2] && of[2] > of[1] && of[1] >= of[0] && of[0] > 0) {
-		t.Errorf("200 trials by their number of rungs: got %v; want fewer with fewer rungs, and some with none", of)
+	if !(trials[3] > trials[2] && trials[2] > trials[1] && trials[1] >= trials[0] && trials[0] > 0) {
+		t.Errorf("200 trials by their number of rungs: got %v; want fewer with fewer rungs, and some with none", trials)
 	}
 	if v := search.AtRung(p, sweep.Reached{Step: 3, Trial: 2, Score: -1}, reached(3, 0, 1)); len(
 		search.RungsOf(p, 2)) > 1 || v.Action != search.GoOn {
@@ -129,8 +135,8 @@ func TestHyperbandHasBrackets(t *testing.T) {
 	}
 }
 
-// TestTrialsPauseAtARung: none is stopped there, the first ones have no other to be compared with, and with halving all
-// wait.
+// TestTrialsPauseAtARung: at a rung no trial is stopped. With asha and an eta of 3, the first two wait, since they are
+// too few to be compared, and the third, which is the best, goes on. With halving all wait.
 func TestTrialsPauseAtARung(t *testing.T) {
 	for rule, want := range map[string][3]string{sweep.StopASHA: {search.Wait, search.Wait, search.GoOn},
 		sweep.StopHalving: {search.Wait, search.Wait, search.Wait}} {
@@ -144,25 +150,27 @@ func TestTrialsPauseAtARung(t *testing.T) {
 	}
 }
 
-// TestPausedTrialsArePromoted when enough others were worse, the highest rung first; at the end the best of each rung
-// goes on, and the others end.
+// TestPausedTrialsArePromoted: with asha a paused trial goes on once enough others were worse at its rung, here two.
+// When no other trial comes any more, the best trial of a rung goes on, the highest rung first. Then all others end,
+// the best first.
 func TestPausedTrialsArePromoted(t *testing.T) {
 	p := pausing(sweep.StopASHA)
 	at := reached(3, 0.5, 0.7, 0.6, 0.4, 0.3)
-	resumable(t, p, search.Ladder{Paused: at[:2], Reached: at[:2]}, search.GoOn)
-	resumable(t, p, search.Ladder{Paused: at, Reached: at}, search.GoOn, 1)
+	checkResumable(t, p, search.Ladder{Paused: at[:2], Reached: at[:2]}, search.GoOn)
+	checkResumable(t, p, search.Ladder{Paused: at, Reached: at}, search.GoOn, 1)
 
-	// Trial 1 has gone on, and waits at the next rung.
+	// Trial 1 has gone on, and waits at the next rung alone. It goes on again only when no other will come.
 	ladder := search.Ladder{Paused: append(slices.Delete(slices.Clone(at), 1, 2), reached(9, 0, 0.8)[1]),
 		Reached: append(slices.Clone(at), reached(9, 0, 0.8)[1])}
-	resumable(t, p, ladder, search.GoOn)
+	checkResumable(t, p, ladder, search.GoOn)
 	ladder.Last = true
-	resumable(t, p, ladder, search.GoOn, 1)
+	checkResumable(t, p, ladder, search.GoOn, 1)
 	ladder.Paused = ladder.Paused[:4]
-	resumable(t, p, ladder, search.Stop, 2, 0, 3, 4)
+	checkResumable(t, p, ladder, search.Stop, 2, 0, 3, 4)
 }
 
-// TestPromotionsThatFollowFromNoScore are the same when made again, unless they say the opposite.
+// TestPromotionsThatFollowFromNoScore: the record of a promotion without a score, since that could not be read, is
+// accepted when it is made again if it promotes the trial, and refused if it ends it.
 func TestPromotionsThatFollowFromNoScore(t *testing.T) {
 	r := sweep.Promotion{Promoted: true, Unread: true, Reason: "its score at the rung cannot be read"}
 	r.Trial, r.Step = 4, 3
@@ -175,15 +183,16 @@ func TestPromotionsThatFollowFromNoScore(t *testing.T) {
 	}
 }
 
-// TestHalvingWaitsForAll that may come to a rung; then the best of it go on, and next the others end.
+// TestHalvingWaitsForAll: with halving no paused trial gets a verdict as long as another one may come to its rung. Then
+// the best third of the seven go on, and once these have gone the others end.
 func TestHalvingWaitsForAll(t *testing.T) {
 	p := pausing(sweep.StopHalving)
 	at := reached(3, 0.5, 0.7, 0.6, 0.4, 0.3, 0.65, 0.2)
-	resumable(t, p, search.Ladder{Paused: at, Reached: at, Coming: map[int]int{3: 1}}, search.GoOn)
+	checkResumable(t, p, search.Ladder{Paused: at, Reached: at, Coming: map[int]int{3: 1}}, search.GoOn)
 	all := search.Ladder{Paused: at, Reached: at, Coming: map[int]int{3: 0, 9: 7}}
-	resumable(t, p, all, search.GoOn, 1, 5)
+	checkResumable(t, p, all, search.GoOn, 1, 5)
 	all.Paused = slices.DeleteFunc(slices.Clone(at), func(r sweep.Reached) bool { return r.Trial == 1 || r.Trial == 5 })
-	resumable(t, p, all, search.Stop, 2, 0, 3, 4, 6)
+	checkResumable(t, p, all, search.Stop, 2, 0, 3, 4, 6)
 
 	v := search.AfterPause(p, at[0], at[1:], true)
 	if !strings.Contains(v.Reason, "rank 4 of 7 at rung 3; 2 continue, and it is behind by 0.15") {
@@ -191,7 +200,8 @@ func TestHalvingWaitsForAll(t *testing.T) {
 	}
 }
 
-// oneByOne is what Resumable has to find, with every paused trial compared by itself.
+// oneByOne returns what Resumable and Behind have to find for a ladder, computed in the plainest way: AfterPause is
+// asked about every paused trial by itself. found has the verdicts as text, in their order.
 func oneByOne(t *testing.T, p *sweep.Plan, l search.Ladder) (found []string, behind []int) {
 	t.Helper()
 	best := slices.SortedFunc(slices.Values(l.Paused), func(a, b sweep.Reached) int {
@@ -235,8 +245,9 @@ func oneByOne(t *testing.T, p *sweep.Plan, l search.Ladder) (found []string, beh
 	return ended, behind
 }
 
-// TestVerdictsOfAllAreThoseOfEach: that each rung is put in order once changes no verdict, whatever the rule, ties,
-// scores that are no numbers, and trials of which the ladder does not know the score.
+// TestVerdictsOfAllAreThoseOfEach: Resumable and Behind, which sort each rung once, find the same as oneByOne does.
+// That is tried on 2,000 random ladders with every rule, with ties, scores that are not finite, and paused trials whose
+// score the ladder does not know. They have to give 2,000 verdicts, or little would be tested.
 func TestVerdictsOfAllAreThoseOfEach(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	values := []float64{0.1, 0.2, 0.2, 0.25, 0.3, 0.4, 0.5, math.Inf(1), math.Inf(-1), math.NaN()}
@@ -279,7 +290,7 @@ func TestVerdictsOfAllAreThoseOfEach(t *testing.T) {
 	}
 }
 
-// surveyed is a search with so many random results.
+// surveyed returns a request whose known trials are so many random ones, with their quality as the score.
 func surveyed(t *testing.T, s sweep.Search, results int) search.Ask {
 	t.Helper()
 	r := search.Ask{Search: s, Method: sweep.MethodRandom, Maximize: true}
@@ -292,7 +303,8 @@ func surveyed(t *testing.T, s sweep.Search, results int) search.Ask {
 	return r
 }
 
-// processor returns the processor time of asking. One that is over a limit is measured again.
+// processor returns the processor time that a request takes. A time above the limit is measured again, twice at most,
+// since other work of the process may have added to it.
 func processor(t *testing.T, r search.Ask, limit time.Duration) (took time.Duration) {
 	t.Helper()
 	used := func() time.Duration {
@@ -311,9 +323,9 @@ func processor(t *testing.T, r search.Ask, limit time.Duration) (took time.Durat
 	return took
 }
 
-// TestAskTakesTimeInProportion: twice the proposals take twice the time, and four times the results hardly more, since
-// what the model sees is bounded. With a process that grew by every running trial twice the proposals took four times
-// as long.
+// TestAskTakesTimeInProportion: 200 proposals take at most three times as long as 100, and 100 proposals after 8,000
+// results at most twice as long as after 2,000, since what the model sees is bounded. With a process that grew by every
+// running trial, twice the proposals took four times as long.
 func TestAskTakesTimeInProportion(t *testing.T) {
 	if os.Getenv("COPPICE_FULL") == "" {
 		t.Skip("with COPPICE_FULL=1: it searches among 10,000 results")
@@ -333,8 +345,8 @@ func TestAskTakesTimeInProportion(t *testing.T) {
 	}
 }
 
-// TestAskWithManyRunning: the process sees a part of the running trials, and the same whether they were asked for at
-// once or one after the other.
+// TestAskWithManyRunning: of 240 running trials the process sees 100, as the reason says, and it sees the same ones
+// whether trials are asked for at once or one after the other.
 func TestAskWithManyRunning(t *testing.T) {
 	r := surveyed(t, spaces()["numbers"], 260)
 	for i := range r.Known[20:] {
@@ -379,7 +391,8 @@ func TestAskOfManyLevels(t *testing.T) {
 	}
 }
 
-// known resolves the names of results that have only these values.
+// known returns a function that resolves the names of values, for CompileRequire: it knows these names, as they are or
+// as identifiers.
 func known(names []string) func(string) (string, error) {
 	identifier := strings.NewReplacer("@", "_at_", "%", "pct", ".", "_").Replace
 	by := make(map[string]string, len(names))
@@ -394,8 +407,8 @@ func known(names []string) func(string) (string, error) {
 	}
 }
 
-// TestAskWithstandsFailures makes every eighth trial fail whatever its configuration, as preempted machines do:
-// proposals are still near the best.
+// TestAskWithstandsFailures: although every eighth trial fails whatever its configuration, as on machines that are
+// preempted, the proposals after 60 to 900 trials are near the best: their loss is at most 0.05, of at most 0.85.
 func TestAskWithstandsFailures(t *testing.T) {
 	s := sweep.Search{Random: map[string]sweep.Distribution{"x": {Uniform: []float64{0, 1}},
 		"y": {Uniform: []float64{0, 1}}}}
@@ -414,7 +427,7 @@ func TestAskWithstandsFailures(t *testing.T) {
 		r.Method, r.Number = sweep.MethodGP, 4
 		for i, one := range next(t, r) {
 			if v := loss(one.Params); v > 0.05 {
-				t.Errorf("after %d trials, proposal %d has a loss of %.3g: %+v", trials, i, v, one)
+				t.Errorf("after %d trials, proposal %d, %+v, has a loss of %.3g, want at most 0.05", trials, i, one, v)
 			}
 		}
 	}

@@ -19,8 +19,9 @@ const (
 	sequenceStream = 0x9e3779b97f4a7c15
 )
 
-// halton is the randomized Halton sequence (Owen 2017), which fills the space more evenly than random points do: a row
-// for each point, with a place between 0 and 1 on each axis. Point i does not depend on the number of points.
+// halton returns the first points of the randomized Halton sequence (Owen 2017), [points x axes], with coordinates from
+// 0 to below 1. They fill the space more evenly than random points do. Point i depends on the seed and the number of
+// axes, but not on the number of points.
 func halton(seed uint64, points, axes int) *mat.Dense {
 	out := mat.NewDense(points, axes, nil)
 	samplemv.Halton{Kind: samplemv.Owen, Q: distmv.NewUnitUniform(axes, nil),
@@ -28,8 +29,9 @@ func halton(seed uint64, points, axes int) *mat.Dense {
 	return out
 }
 
-// fromHalton returns the next point of the sequence: trial n takes point n or, if that may not be proposed, one far
-// from it.
+// fromHalton proposes a point of the Halton sequence: trial n takes point n or, if that may not be proposed, another
+// one far from it, which later trials are not likely to take. If the sequence has no usable point it draws at random.
+// why is the suggestion's reason.
 func (a *asker) fromHalton(why string) *Suggestion {
 	if a.next >= maxPoints || len(a.axes) > maxSequenceAxes {
 		return a.fromRandom()
@@ -38,12 +40,12 @@ func (a *asker) fromHalton(why string) *Suggestion {
 		a.spread = halton(a.Seed, maxPoints, len(a.axes))
 	}
 
-	const stride = 613 // visits all points
+	const stride = 613 // odd, so that it visits all points, whose number is a power of 2
 	for i := range attempts {
 		at := a.spread.RawRowView((a.next + i*stride) % maxPoints)
 		if params := a.config(at); a.usable(params) {
 			return suggest(sweep.MethodHalton, params, "%s", why)
 		}
 	}
-	return a.fromRandom() // constraints leave fewer points than trials
+	return a.fromRandom() // constraints, and trials before, leave no point
 }

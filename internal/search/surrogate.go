@@ -13,38 +13,40 @@ import (
 
 // surrogate is a Gaussian process over configurations: a Matern 5/2 kernel with a length scale for each axis. Results
 // of earlier searches contribute as far as they resemble this one's: the correlation of successive searches is fitted
-// as well.
+// as well. fitScales sets the parameters, condition the known rows, setRunning the running trials; then predictAt
+// predicts.
 type surrogate struct {
-	columns []column
-	scales  []float64 // by axis
-	v       float64   // variance of the signal
-	noise   float64
-	rho     float64 // correlation of successive searches
+	columns  []column
+	scales   []float64 // by axis of the domain
+	variance float64   // of the signal
+	noise    float64   // variance of a result around the signal
+	rho      float64   // correlation of successive searches
 
 	known known
-	lower blas64.Triangular // the Cholesky factor of the known rows' covariance
-	alpha []float64         // its inverse times the values
+	lower blas64.Triangular // the Cholesky factor L of the known rows' covariance K
+	alpha []float64         // the inverse of K, times the known values
 
-	running []run
-	runs    blas64.General    // a row for each: what the known rows explain of it
-	left    blas64.Triangular // the factor of what they do not
+	running   []run
+	explained blas64.General    // [running x known]: by running trial, its explained
+	remainder blas64.Triangular // the Cholesky factor of the running trials' covariance, given the known rows
 }
 
-// column is an axis with more than one value, and its place in a row.
+// column is an axis with more than one value. A row of the process has one number for each.
 type column struct {
 	axis    int
 	ordered bool
 }
 
-// known is the data of a process: rows, their age in searches, their values, and the additional variance of each value.
+// known is the data of a process, by observation.
 type known struct {
-	rows  [][]float64
-	ages  []int
-	z     []float64
-	doubt []float64
+	rows  [][]float64 // [observations x columns], as rowOf makes them
+	ages  []int       // how many searches ago it was made; 0 is this search
+	z     []float64   // its value; higher is better
+	doubt []float64   // the variance of the value, in addition to the noise
 }
 
-// offset is the variance of one search's level relative to another, beyond the shift found by comparing them.
+// offset is the variance of a search's level, beyond the shift found by comparing searches: a standard deviation of
+// 0.2, where the values have one of about 1.
 const offset = 0.04
 
 // matern is the kernel for a scaled distance (times the square root of 5), with variance 1.
@@ -61,7 +63,8 @@ func columnsOf(d *domain) []column {
 	return columns
 }
 
-// rowOf converts a position to a row: the position on an ordered axis, or the number of the level.
+// rowOf converts a position, [axes], to a row of the process, [columns]: the position on an ordered axis, or the number
+// of the level on another.
 func rowOf(d *domain, at []float64) []float64 {
 	row := make([]float64, 0, len(at))
 	for j := range d.axes {
@@ -76,8 +79,8 @@ func rowOf(d *domain, at []float64) []float64 {
 	return row
 }
 
-// squared is the squared distance of two numbers of a column, on an axis with this length scale: two levels are 1
-// apart.
+// squared returns the squared distance of two rows in this column, a and b being their numbers there. It is measured in
+// length scales. Any two different levels of an unordered axis are 1 apart before scaling.
 func (c column) squared(a, b, scale float64) float64 {
 	if c.ordered {
 		d := (a - b) / scale
@@ -90,7 +93,8 @@ func (c column) squared(a, b, scale float64) float64 {
 	return 2 * float64(d*d)
 }
 
-// fitScales finds the length scales and other parameters at the maximum of their posterior density.
+// fitScales sets the length scales, the variances and the correlation to the maximum of their posterior density, given
+// the observations. axes is the number of axes of the domain.
 func (s *surrogate) fitScales(k known, axes int) {
 	f := newFitting(s.columns, k, axes)
 	start := f.start()
@@ -104,32 +108,35 @@ func (s *surrogate) fitScales(k known, axes int) {
 	if result != nil && (err == nil || result.F < f.loss(start)) && !math.IsNaN(result.F) {
 		x = result.X
 	}
-	s.scales, s.v, s.noise, s.rho = f.unpack(x)
+	s.scales, s.variance, s.noise, s.rho = f.unpack(x)
 }
 
-// condition sets the known rows with their values. Nothing is running then.
+// condition conditions the process on observations, with the parameters that fitScales has set. It forgets the running
+// trials.
 func (s *surrogate) condition(known known) {
 	s.known, s.running = known, nil
 	n := len(known.rows)
-	k := mat.NewSymDense(n, nil)
+	k := mat.NewSymDense(n, nil) // the covariance of the observed values
 	for i := range n {
 		for j := range i {
 			k.SetSym(i, j, s.covariance(known.rows[i], known.rows[j], known.ages[i]-known.ages[j]))
 		}
-		k.SetSym(i, i, s.v+offset+s.noise+known.doubt[i])
+		k.SetSym(i, i, s.variance+offset+s.noise+known.doubt[i])
 	}
 	s.lower = s.factor(k)
 
+	// Solve L L' alpha = z by forward and backward substitution.
 	s.alpha = slices.Clone(known.z)
 	x := vector(s.alpha)
 	blas64.Trsv(blas.NoTrans, s.lower, x)
 	blas64.Trsv(blas.Trans, s.lower, x)
 }
 
-// factor returns the Cholesky factor of a covariance, whose diagonal grows as far as rounding makes that necessary.
+// factor returns the Cholesky factor of a covariance. Where rounding leaves the covariance without one, it adds to k's
+// diagonal, in place, ten times as much with each attempt.
 func (s *surrogate) factor(k *mat.SymDense) blas64.Triangular {
 	var chol mat.Cholesky
-	for more := 1e-8 * (s.v + offset); !chol.Factorize(k); more *= 10 {
+	for more := 1e-8 * (s.variance + offset); !chol.Factorize(k); more *= 10 {
 		for i := range k.SymmetricDim() {
 			k.SetSym(i, i, k.At(i, i)+more)
 		}
@@ -139,36 +146,37 @@ func (s *surrogate) factor(k *mat.SymDense) blas64.Triangular {
 	return l.RawTriangular()
 }
 
-// covariance is that of two rows that are so many searches apart.
+// covariance returns the covariance of the values at two rows, a and b, of searches that are so many searches apart. Of
+// one search, they share its level.
 func (s *surrogate) covariance(a, b []float64, apart int) float64 {
 	sum := 0.0
 	for i, c := range s.columns {
 		sum += c.squared(a[i], b[i], s.scales[c.axis])
 	}
-	k := s.v * matern(math.Sqrt(5*sum))
+	k := s.variance * matern(math.Sqrt(5*sum))
 	if apart == 0 {
 		return k + offset
 	}
 	return k * math.Pow(s.rho, math.Abs(float64(apart)))
 }
 
-// run is a running trial, which is assumed to turn out as expected: that keeps the expectation and removes the
-// uncertainty.
+// run is a running trial. It is assumed to turn out as expected. That leaves the expectation everywhere as it is, and
+// lowers the uncertainty near the trial, so that further proposals go elsewhere.
 type run struct {
 	point
 	row       []float64
-	mean      float64
-	explained []float64 // what the known rows explain of it: their factor, solved for its covariance with them
+	mean      float64   // what the process expects of it
+	explained []float64 // [known]: the solution x of L x = its covariance with the known rows
 }
 
-// runOf prepares a running trial, which takes time in proportion to the square of the known rows.
+// runOf prepares a running trial for setRunning. It takes time in proportion to the square of the known rows.
 func (s *surrogate) runOf(p point, row []float64) run {
 	explained, mean := s.solveCovariance([][]float64{row})
 	return run{point: p, row: row, mean: mean[0], explained: explained.Data}
 }
 
-// setRunning sets the running trials. The factor of the known rows stays as it is, so that this takes time in
-// proportion to the known rows and the square of the running ones.
+// setRunning sets the running trials that predictAt takes into account. It extends the Cholesky factor of the known
+// rows by a block for the running trials, instead of factorizing all rows anew.
 func (s *surrogate) setRunning(running []run) {
 	s.running = running
 	if len(running) == 0 {
@@ -180,19 +188,21 @@ func (s *surrogate) setRunning(running []run) {
 		rows, explained = append(rows, r.row), append(explained, r.explained...)
 	}
 	n := len(s.known.rows)
-	s.runs = blas64.General{Rows: len(running), Cols: n, Stride: n, Data: explained}
+	s.explained = blas64.General{Rows: len(running), Cols: n, Stride: n, Data: explained}
+
+	// What the known rows leave of the running trials' covariance (the Schur complement).
 	left := mat.NewSymDense(len(running), nil)
 	for i := range rows {
 		for j := range i {
 			left.SetSym(i, j, s.covariance(rows[i], rows[j], 0)-floats.Dot(running[i].explained, running[j].explained))
 		}
-		left.SetSym(i, i, s.v+offset+s.noise-floats.Dot(running[i].explained, running[i].explained))
+		left.SetSym(i, i, s.variance+offset+s.noise-floats.Dot(running[i].explained, running[i].explained))
 	}
-	s.left = s.factor(left)
+	s.remainder = s.factor(left)
 }
 
-// solveCovariance solves the factor of the known rows for their covariance with rows of this search, a column for each
-// of these, and returns the rows' expectation, too.
+// solveCovariance returns two things for rows of this search, [rows x columns]: the solution k of L k = C, where C is
+// the known rows' covariance with them, [known x rows], and the expectation at each row.
 func (s *surrogate) solveCovariance(rows [][]float64) (k blas64.General, mean []float64) {
 	n, m := len(s.known.rows), len(rows)
 	k, mean = general(n, m), make([]float64, m)
@@ -207,36 +217,39 @@ func (s *surrogate) solveCovariance(rows [][]float64) (k blas64.General, mean []
 	return k, mean
 }
 
-// predictAt returns the expectation and its standard deviation at rows of this search.
+// predictAt returns the expectation at rows of this search, and the signal's standard deviation there.
 func (s *surrogate) predictAt(rows [][]float64) (mean, std []float64) {
 	m := len(rows)
 	if m == 0 {
 		return nil, nil
 	}
 	k, mean := s.solveCovariance(rows)
+
+	// Sum, in std, the variance at each row that known rows and running trials explain: the squares of their solutions.
 	std = make([]float64, m)
-	subtract := func(k blas64.General) {
+	addSquares := func(k blas64.General) {
 		for i := range k.Rows {
 			for j, x := range k.Data[i*m : (i+1)*m] {
 				std[j] += float64(x * x)
 			}
 		}
 	}
-	subtract(k)
+	addSquares(k)
 
+	// The running trials explain a part of what the known rows have left.
 	if q := len(s.running); q > 0 {
-		of := general(q, m)
+		toRunning := general(q, m)
 		for i, r := range s.running {
 			for j := range rows {
-				of.Data[i*m+j] = s.covariance(r.row, rows[j], 0)
+				toRunning.Data[i*m+j] = s.covariance(r.row, rows[j], 0)
 			}
 		}
-		blas64.Gemm(blas.NoTrans, blas.NoTrans, -1, s.runs, k, 1, of)
-		blas64.Trsm(blas.Left, blas.NoTrans, 1, s.left, of)
-		subtract(of)
+		blas64.Gemm(blas.NoTrans, blas.NoTrans, -1, s.explained, k, 1, toRunning)
+		blas64.Trsm(blas.Left, blas.NoTrans, 1, s.remainder, toRunning)
+		addSquares(toRunning)
 	}
 	for j := range std {
-		std[j] = math.Sqrt(max(s.v+offset-std[j], 1e-12))
+		std[j] = math.Sqrt(max(s.variance+offset-std[j], 1e-12))
 	}
 	return mean, std
 }
