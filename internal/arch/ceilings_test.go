@@ -33,7 +33,7 @@ var ceilings = map[string]int{
 	"internal/dataset":             4161,
 	"internal/dataset/cell":        2202,
 	"internal/dataset/datasettest": 190,
-	"internal/dataset/encode":      2587,
+	"internal/dataset/encode":      2584,
 	"internal/dataset/ingest":      5183,
 	"internal/dataset/segment":     215,
 	"internal/dataset/table":       3609,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 88_874
+const maxLines = 88_871
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -10,65 +10,53 @@ import (
 	"coppice/internal/exact"
 )
 
-// block is some rows of one pile in memory. Rows of train are in their order.
+// block is some rows of one pile in memory, a slice for each thing that is known of a row. Rows of train are in the
+// order of the statistics, others in that of the records.
 type block struct {
 	place   place
 	buffer  []byte // the memory of records, if they were read from a file
 	records []byte
-	sorted  []ranked
-	order   []uint64 // by row; a row sees those whose order is below its limit
+	sorted  []ranked // the rows in the order of the block
+	order   []uint64 // sort keys, 0 outside train; a row sees the rows of train whose order is below its limit
 	limit   []uint64
-	row     []uint32
+	row     []uint32 // numbers of rows in their split
 	label   []float64
 	weight  []float64
-	time    []float64 // if rows have times
-	parts   [][]uint64
+	time    []float64  // if rows have times
+	parts   [][]uint64 // [parts][rows] of hashes
 }
 
-// place locates a block's rows.
+// place says where a block's rows are: count rows from number first on in a pile of Maker.rows.
 type place struct{ pile, first, count int }
 
-// ranked is a record and its sort key.
+// ranked is a row of a block before it is decoded.
 type ranked struct {
-	order uint64
-	row   uint32
-	at    uint32
+	order   uint64 // its sort key
+	row, at uint32 // its number in its split, and its record in the block
 }
 
-// trainBlocks lists the blocks of train in order. A piece is one block, unless all its rows have the same time and so
-// see the same rows: then it is divided into as many blocks as memory requires.
-func (m *Maker) trainBlocks() []place {
+// listBlocks lists the blocks of the piles from first up to end, exclusive, pile after pile. A piece of train is one
+// block, since its rows are sorted together, unless all of them have the same time and so see the same rows. Such a
+// piece, which may be larger than others, and the pile of another split are divided into blocks of about m.c.Piece
+// bytes.
+func (m *Maker) listBlocks(first, end int) []place {
 	var out []place
-	most := max(1, m.c.Piece/m.layout.loaded)
-	for pile := range m.pieces {
+	blockRows := max(1, m.c.Piece/m.layout.loaded)
+	for pile := first; pile < end; pile++ {
 		n := m.rows.records(pile)
-		step := n
-		if m.c.Order.By == dataset.OrderTime && m.span[pile].least == m.span[pile].greatest { // such as a day
-			step = min(n, most)
+		step := min(n, blockRows)
+		if pile < m.pieces && (m.c.Order.By != dataset.OrderTime || m.span[pile].least != m.span[pile].greatest) {
+			step = n
 		}
-
-		for first := 0; first < n; first += step {
-			out = append(out, place{pile, first, min(step, n-first)})
-		}
-	}
-
-	return out
-}
-
-// heldOutBlocks lists the blocks of the other splits.
-func (m *Maker) heldOutBlocks() []place {
-	var out []place
-	most := max(1, m.c.Piece/m.layout.loaded)
-	for pile := m.pieces; pile < len(m.rows.piles); pile++ {
-		n := m.rows.records(pile)
-		for first := 0; first < n; first += most {
-			out = append(out, place{pile, first, min(most, n-first)})
+		for from := 0; from < n; from += step {
+			out = append(out, place{pile, from, min(step, n-from)})
 		}
 	}
 	return out
 }
 
-// loadBlock reads a block and, if it is of train, sorts it by the order with the given number.
+// loadBlock reads the block p into b, whose memory it reuses. A block of train is sorted by the random order with this
+// number, or by time.
 func (m *Maker) loadBlock(p place, order int, b *block) error {
 	records, err := m.rows.loadRecords(p.pile, p.first, p.count, &b.buffer)
 	if err != nil {
@@ -78,6 +66,8 @@ func (m *Maker) loadBlock(p place, order int, b *block) error {
 	b.records, b.place = records, p
 	train := p.pile < m.pieces
 	n := p.count
+
+	// Give each record its sort key. Outside train all are 0.
 	b.sorted = dataset.Resize(b.sorted, n)
 	for i := range b.sorted {
 		record := b.records[i*m.layout.width:]
@@ -128,8 +118,9 @@ func (m *Maker) unpack(b *block, train bool) {
 	})
 }
 
-// unpackTargets decodes rows from..to, without their parts. A row's limit is the order below which it sees rows: those
-// before it, less the delay, in train, and all elsewhere.
+// unpackTargets decodes rows from up to to, exclusive, without their parts. It also sets their limits: a row sees the
+// rows whose order is below its limit. In train these are the rows before it and, with a delay, of them only those that
+// are at least so much older. A row of another split sees all rows of train.
 func (m *Maker) unpackTargets(b *block, from, to int, train bool) {
 	delay := m.c.Order.DelaySeconds
 	for i := from; i < to; i++ {
@@ -144,7 +135,7 @@ func (m *Maker) unpackTargets(b *block, from, to int, train bool) {
 		switch {
 		case !train:
 			b.limit[i] = math.MaxUint64
-		case delay > 0: // rows at least that much older
+		case delay > 0: // + 1 includes rows that are older by exactly the delay
 			b.limit[i] = exact.Ordered(b.time[i]-delay) + 1
 		default:
 			b.limit[i] = r.order
@@ -152,13 +143,14 @@ func (m *Maker) unpackTargets(b *block, from, to int, train bool) {
 	}
 }
 
-// turnRows is how many rows are looked up before the results are used.
-const turnRows = 512
+// batchRows is how many rows are looked up before the results are used.
+const batchRows = 512
 
-// findLevels finds the slots of the levels that rows from..to of a block have for key k. With add, it adds missing
-// levels if they may have a place.
-func (m *Maker) findLevels(b *block, k, from, to int, add bool, slots *[turnRows]int32) {
-	var levels [turnRows]uint64
+// findLevels sets slots[i] to the slot of the level that row from+i of a block has in the table of key k, for rows from
+// up to to, at most batchRows of them. It is absent if the table does not have the level. With add, levels are added to
+// the table first, except those that the sketch shows to have fewer rows than the floor.
+func (m *Maker) findLevels(b *block, k, from, to int, add bool, slots *[batchRows]int32) {
+	var levels [batchRows]uint64
 	t := m.tables[k]
 	if add {
 		t.reserve(to - from)
@@ -176,8 +168,9 @@ func (m *Maker) findLevels(b *block, k, from, to int, add bool, slots *[turnRows
 	}
 }
 
-// hashLevels computes the levels that rows from..to of a block have for key k.
-func (m *Maker) hashLevels(b *block, k, from, to int, levels *[turnRows]uint64) int {
+// hashLevels sets levels[i] to the hash of the level that row from+i of a block has for key k, for rows from up to to,
+// and returns their number.
+func (m *Maker) hashLevels(b *block, k, from, to int, levels *[batchRows]uint64) int {
 	n := to - from
 	for i := range levels[:n] {
 		levels[i] = Level()

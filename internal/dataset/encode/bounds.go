@@ -9,10 +9,13 @@ import (
 	"coppice/internal/dataset"
 )
 
-// layFeatures decides which features there are, and the bin bounds of rates and gaps. The values of a rate are only
-// known in the pass that bins them. So bounds are made from simulated values: half of them as for rows that are
-// predicted later, from all rows of their level, and half as for rows of train, from some of them.
-func (m *Maker) layFeatures() error {
+// planFeatures sets m.features with their bin bounds, and m.assign, which bins by them. Counts of all rows of train are
+// left to countLevels, since their bounds depend on the largest count.
+//
+// The rates are not known before the pass that bins them, so their bounds are made from simulated rates of sampled
+// rows. Half of these are as for rows that are predicted later, from all rows of a level. The other half are as for
+// rows of train, from a random part of the level's rows.
+func (m *Maker) planFeatures() error {
 	for k := range m.c.Keys {
 		for _, what := range m.c.Keys[k].Statistics() {
 			m.features = append(m.features, DerivedFeature{Key: k, What: what, Missing: what == dataset.DeriveRecency})
@@ -33,37 +36,38 @@ func (m *Maker) layFeatures() error {
 		f := &m.features[i]
 		switch f.What {
 		case dataset.DeriveRate:
-			f.Bounds = m.given(f, func() []float64 { return m.c.Bounds(slices.Clone(rates[f.Key])) })
+			f.Bounds = m.boundsOf(f, func() []float64 { return m.c.Bounds(slices.Clone(rates[f.Key])) })
 			if m.c.Sample > 0 {
 				r := rates[f.Key]
 				slices.Sort(r)
 				f.Range = [3]float64{r[0], r[(len(r)-1)/2], r[len(r)-1]}
 			}
-		case dataset.DeriveRecency:
-			f.Bounds = m.given(f, func() []float64 { return steps(1, 1e9, 1.2) })
+		case dataset.DeriveRecency: // from a second to some 30 years
+			f.Bounds = m.boundsOf(f, func() []float64 { return growingBounds(1, 1e9, 1.2) })
 		case dataset.DeriveCount:
 			if !m.countsSoFar(f.Key) {
-				return // by countLevels, which knows the largest count
+				return
 			}
-			f.Bounds = m.given(f, func() []float64 { return steps(0, float64(m.c.Rows[0])-1, countFactor) })
+			f.Bounds = m.boundsOf(f, func() []float64 { return growingBounds(0, float64(m.c.Rows[0])-1, countFactor) })
 		}
 		m.assign[i] = m.c.Assign(f.Bounds)
 	})
 	return nil
 }
 
-// given returns the bounds that the key gives for a feature, else those returned by made, limited to the allowed
-// number.
-func (m *Maker) given(f *DerivedFeature, made func() []float64) []float64 {
+// boundsOf returns the bounds that the caller's key gives for a feature, or else those that compute returns. If there
+// are more than the feature may have, it thins them out.
+func (m *Maker) boundsOf(f *DerivedFeature, compute func() []float64) []float64 {
 	bounds, ok := m.c.Keys[f.Key].Bounds[f.What]
 	if !ok {
-		bounds = made()
+		bounds = compute()
 	}
-	return spread(bounds, m.maxBounds(f))
+	return thinBounds(bounds, m.maxBounds(f))
 }
 
-// steps returns bounds from first up to most that grow by a factor, and at least by 1.
-func steps(first, most, factor float64) []float64 {
+// growingBounds returns whole bounds from first up to most. Each is the one before times factor, rounded down, but at
+// least 1 larger.
+func growingBounds(first, most, factor float64) []float64 {
 	var out []float64
 	for x := first; x <= most; x = max(x+1, math.Floor(x*factor)) {
 		out = append(out, x)
@@ -71,7 +75,7 @@ func steps(first, most, factor float64) []float64 {
 	return out
 }
 
-// maxBounds is the most bounds that a feature may have.
+// maxBounds returns the most bounds that a feature may have: one less than its bins of numbers.
 func (m *Maker) maxBounds(f *DerivedFeature) int {
 	n := cmp.Or(m.c.MaxBins, dataset.MaxBins) - 1
 	if f.Missing {
@@ -80,8 +84,8 @@ func (m *Maker) maxBounds(f *DerivedFeature) int {
 	return max(n, 0)
 }
 
-// spread keeps at most most of the bounds, evenly spread and including the first.
-func spread(bounds []float64, most int) []float64 {
+// thinBounds returns at most most of the bounds, evenly chosen and including the first.
+func thinBounds(bounds []float64, most int) []float64 {
 	most = min(most, len(bounds))
 	var kept []float64
 	for i, bound := range bounds {
@@ -92,19 +96,20 @@ func spread(bounds []float64, most int) []float64 {
 	return kept
 }
 
-// sampled is a sampled row: its hash, label and weight, and its level for each key.
+// sampled is a sampled row.
 type sampled struct {
-	hash          uint64
+	hash          uint64 // of the row's number, a source of random bits
 	label, weight float64
-	levels        []uint64
+	levels        []uint64 // by key, the hash of its level
 }
 
-// sample holds the rows of train with the lowest hashes.
+// sample holds the rows of train whose hash is at most limit. Which rows these are depends on their numbers alone.
 type sample struct {
-	limit uint64 // of hashes
+	limit uint64
 	rows  []sampled
 }
 
+// newSample returns an empty sample that will hold about c.Sample rows, or all of train if that has fewer.
 func newSample(c *Config) sample {
 	share := float64(c.Sample) / float64(max(c.Rows[0], 1))
 	if share < 1 {
@@ -113,9 +118,10 @@ func newSample(c *Config) sample {
 	return sample{limit: math.MaxUint64}
 }
 
-// offerRow takes row i if its hash is low enough.
+// offerRow adds row i of r to the sample if its hash is low enough.
 func (s *sample) offerRow(keys []Key, r *LabelledRows, i int, weight float64) {
-	hash := Order(uint32(r.First+i), dataset.MaxCopies) // an order that no copy uses
+	// Copies use the orders 0 to MaxCopies-1, so this one is independent of theirs.
+	hash := Order(uint32(r.First+i), dataset.MaxCopies)
 	if hash > s.limit {
 		return
 	}
@@ -129,7 +135,7 @@ func (s *sample) offerRow(keys []Key, r *LabelledRows, i int, weight float64) {
 	s.rows = append(s.rows, one)
 }
 
-// takeRows returns the rows by ascending hash, and resets the sample.
+// takeRows returns the sampled rows by ascending hash, and empties the sample. It is an error if there are none.
 func (s *sample) takeRows() ([]sampled, error) {
 	rows := s.rows
 	s.rows = nil
@@ -140,34 +146,39 @@ func (s *sample) takeRows() ([]sampled, error) {
 	return rows, nil
 }
 
-// frequent is how many sampled rows a level needs for its statistics to be estimated from the sample. Unless the sample
-// is all of train, rarer levels are replaced by levels that were counted exactly.
+// frequent is how many sampled rows a level needs for its rate to be estimated from the sample.
 const frequent = 8
 
-// sampleRates simulates rates of key k. rates holds those of earlier keys.
+// sampleRates simulates the rate of key k for each sampled row, for planFeatures. rates holds the simulated rates of
+// the earlier keys, to which k may fall back.
 func (m *Maker) sampleRates(k int, rows []sampled, rates [][]float64) []float64 {
+	// Sum up the sample by level.
 	seen, at := newTable(len(rows)), make([]int32, len(rows))
 	for i := range rows {
 		level := rows[i].levels[k]
 		slot, free := seen.findSlot(level)
-		if at[i] = slot; slot == absent {
+		if slot == absent {
 			seen.add(level, free)
-			at[i] = free
+			slot = free
 		}
-		seen.slots[at[i]].see(m.c.Keys[k].target(rows[i].label), rows[i].weight)
+		at[i] = slot
+		seen.slots[slot].addRow(m.c.Keys[k].target(rows[i].label), rows[i].weight)
 	}
 	whole := len(rows) == m.c.Rows[0]
-	rare := m.levels[k].rareRows()
+	counted := m.levels[k].countedRows()
 
 	out := make([]float64, len(rows))
 	table := dataset.LevelTable{Strength: m.c.Keys[k].Strength}
 	for i := range rows {
 		s := seen.slots[at[i]]
 		hash := Mix(rows[i].hash + uint64(k))
-		if !whole && s.rows < frequent && len(rare) > 0 {
-			s = rare[hash%uint64(len(rare))]
+
+		// Of a rare level the sample has only a few of its rows, and so a rate that is too extreme. Use a random level
+		// that was counted exactly instead. A sample that is all of train needs no replacement.
+		if !whole && s.rows < frequent && len(counted) > 0 {
+			s = counted[hash%uint64(len(counted))]
 		}
-		if rows[i].hash&1 == 1 { // as a row of train
+		if rows[i].hash&1 == 1 { // half of the rows, as rows of train
 			s = s.drawSome(hash)
 		}
 		prior := m.Prior(k)
@@ -179,8 +190,10 @@ func (m *Maker) sampleRates(k int, rows []sampled, rates [][]float64) []float64 
 	return out
 }
 
-// rareRows returns the levels that were counted exactly, each repeated once per row, up to a limit.
-func (d *DistinctCount) rareRows() []slot {
+// countedRows returns the statistics of the levels that were counted exactly, each once per row of the level, so that a
+// random element is the level of a random row. No level is repeated more than 4*frequent times, which bounds the
+// memory.
+func (d *DistinctCount) countedRows() []slot {
 	var out []slot
 	for _, at := range d.table.sorted(1) {
 		s := d.table.slots[at]
@@ -191,29 +204,29 @@ func (d *DistinctCount) rareRows() []slot {
 	return out
 }
 
-// exactDraws is the number of rows up to which draws are made one by one.
+// exactDraws is the number of rows up to which rows are drawn one by one.
 const exactDraws = 32
 
 // drawSome simulates the statistics of a random number of the level's rows, from none to all, drawn without
-// replacement; for many rows, and for labels other than 0 and 1, it uses an approximation.
+// replacement. hash determines the result. Only n and sum of the result are set.
 func (s slot) drawSome(hash uint64) slot {
-	draw := func(i int) float64 { return float64(Mix(hash+uint64(i))>>11) / (1 << 53) }
+	draw := func(i int) float64 { return float64(Mix(hash+uint64(i))>>11) / (1 << 53) } // uniform in [0, 1)
 	share := draw(0)
 	out := slot{n: math.Floor(share * s.n)}
 	binary := s.sum >= 0 && s.sum <= s.n && s.sum == math.Trunc(s.sum) && s.n == math.Trunc(s.n)
 
 	switch {
-	case !binary:
+	case !binary: // with weights or other labels than 0 and 1, the same share of both
 		out.n, out.sum = share*s.n, share*s.sum
-	case out.n <= exactDraws:
+	case out.n <= exactDraws: // draw rows one by one; a remaining row has label 1 with the remaining share of ones
 		for i := range int(out.n) {
 			if draw(i+1)*(s.n-float64(i)) < s.sum-out.sum {
 				out.sum++
 			}
 		}
-	default:
+	default: // the normal approximation of the hypergeometric distribution
 		p := s.sum / s.n
-		deviate := -6.0 // nearly normal: the sum of twelve uniform numbers
+		deviate := -6.0 // the sum of twelve uniform numbers is nearly normal, with mean 6 and variance 1
 		for i := range 12 {
 			deviate += draw(i + 1)
 		}

@@ -12,14 +12,16 @@ import (
 	"coppice/internal/random"
 )
 
-// initialCandidates returns the initial candidates: atoms that may be keys by themselves, and all pairs of the most
-// informative atoms.
+// initialCandidates returns the candidates of the first round: all pairs of atoms, and the atoms that may be keys by
+// themselves. If there are more than maxAtoms atoms, only the most informative ones are used. If ctx ends early, the
+// choice among them is arbitrary.
 func (r *run) initialCandidates(ctx context.Context) []candidate {
 	atoms := make([]int, len(r.s.Atoms))
 	for i := range atoms {
 		atoms[i] = i
 	}
 	if len(atoms) > maxAtoms {
+		// Rank the atoms by the gain of each alone.
 		alone := make([]candidate, len(atoms))
 		dataset.Parallel(r.s.Threads, len(atoms), func(i int) {
 			alone[i] = candidate{atoms: []int{i}}
@@ -38,17 +40,18 @@ func (r *run) initialCandidates(ctx context.Context) []candidate {
 	var out []candidate
 	for i, a := range atoms {
 		if r.s.Atoms[a].Alone {
-			out = r.consider(out, []int{a})
+			out = r.appendCandidate(out, []int{a})
 		}
 		for _, b := range atoms[i+1:] {
-			out = r.consider(out, []int{a, b})
+			out = r.appendCandidate(out, []int{a, b})
 		}
 	}
 	return out
 }
 
-// consider appends a candidate unless it was tried before or has two atoms of the same column.
-func (r *run) consider(to []candidate, atoms []int) []candidate {
+// appendCandidate appends a candidate, unless two of its atoms are of the same column or it has been a candidate
+// before. It records the candidate in r.tried. atoms must be in ascending order.
+func (r *run) appendCandidate(to []candidate, atoms []int) []candidate {
 	for i, a := range atoms {
 		for _, b := range atoms[i+1:] {
 			if r.s.Atoms[a].Column == r.s.Atoms[b].Column {
@@ -65,19 +68,18 @@ func (r *run) consider(to []candidate, atoms []int) []candidate {
 	return append(to, candidate{atoms: atoms})
 }
 
-// growCandidates removes a batch from the candidates, and adds the triples made of the batch's pairs and another atom.
+// growCandidates removes the batch, whose keys have been added to the model, from the candidates. It then adds each key
+// of the batch joined with each other atom, up to three atoms.
 func (r *run) growCandidates(candidates, batch []candidate) []candidate {
-	for _, taken := range batch {
-		candidates = slices.DeleteFunc(candidates, func(c candidate) bool { return slices.Equal(c.atoms, taken.atoms) })
-	}
+	candidates = slices.DeleteFunc(candidates, func(c candidate) bool {
+		return slices.ContainsFunc(batch, func(added candidate) bool { return slices.Equal(c.atoms, added.atoms) })
+	})
 
-	for _, taken := range batch {
-		if len(taken.atoms) == 3 {
-			continue
-		}
+	for _, added := range batch {
 		for a := range r.s.Atoms {
-			if !slices.Contains(taken.atoms, a) {
-				candidates = r.consider(candidates, slices.Sorted(slices.Values(append([]int{a}, taken.atoms...))))
+			if len(added.atoms) < 3 && !slices.Contains(added.atoms, a) {
+				atoms := slices.Sorted(slices.Values(append([]int{a}, added.atoms...)))
+				candidates = r.appendCandidate(candidates, atoms)
 			}
 		}
 	}
@@ -85,14 +87,16 @@ func (r *run) growCandidates(candidates, batch []candidate) []candidate {
 	return candidates
 }
 
-// retainedGain is the share of the least gain below which a candidate is dropped for good: as the model learns more, it
-// explains some of what a key would have explained, and rarely makes a key more useful.
+// retainedGain is the share of the least gain below which a candidate is dropped for good. Each key that the model gets
+// explains some of what other keys would have explained, so that gains rarely rise again.
 const retainedGain = 0.5
 
-// pickBest returns the candidates with the most gain, at most count of them and without redundancy: two keys may divide
-// the rows alike, as a code and its name do, and keys of the same columns, as numbers or as ranges, mostly carry the
-// same information. rest are the candidates that may still be useful.
+// pickBest measures the gain of all candidates and returns at most count of those with the most gain, as shares of the
+// loss. It leaves out keys that are redundant: those that use the same columns as a better key of the batch, and those
+// that divide the rows as a key of the batch or the model does, as a code and its name do. rest is the candidates that
+// may still be useful in later rounds, including those returned. Both are nil if ctx has ended.
 func (r *run) pickBest(ctx context.Context, candidates []candidate, count int) (out, rest []candidate) {
+	// Measure the candidates, in units of the loss.
 	least := leastGain * r.meanLoss()
 	dataset.Parallel(r.s.Threads, len(candidates), func(i int) {
 		if c := &candidates[i]; ctx.Err() == nil {
@@ -105,9 +109,10 @@ func (r *run) pickBest(ctx context.Context, candidates []candidate, count int) (
 	}
 	rest = slices.DeleteFunc(slices.Clone(candidates), func(c candidate) bool { return c.gain < retainedGain*least })
 
+	// Take the best ones that are neither due to chance nor redundant.
 	ranked := slices.Clone(candidates)
 	slices.SortStableFunc(ranked, func(a, b candidate) int { return cmp.Compare(b.gain, a.gain) })
-	taken := slices.Clone(r.taken)
+	taken := slices.Clone(r.keyCodes)
 	for _, c := range ranked {
 		if len(out) == count || c.gain < least {
 			break
@@ -136,17 +141,18 @@ func (r *run) sameColumns(a, b candidate) bool {
 	})
 }
 
-// scratch is memory for one key at a time.
+// scratch is reusable memory for measuring one key at a time.
 type scratch struct {
 	codes  codes
-	hashes []uint64
-	slots  []uint64 // of a hash table with open addressing: half a level's hash, and its number + 1; 0 is free
-	sums   []sums   // by level, of the rows that each fold holds out, and of all
-	cells  []uint8  // by level and fold
+	hashes []uint64 // by row, the hash of its level
+	slots  []uint64 // a hash table with open addressing: half a level's hash, and its number + 1; 0 is free
+	sums   []sums   // [levels x (folds + 1)], of the rows that each fold holds out, and in the last place of all rows
+	cells  []uint8  // [levels x (folds + 1)], the cell of a level's held-out rows; the last place is not used
 }
 
-// encode numbers the levels of a key, in memory that lasts as long as the scratch. Of hundreds of keys this is the most
-// work, so a hash is a sum instead of a Join.
+// encode numbers the levels of a key in the sample. The codes share the memory of w and are valid until its next use.
+// Encoding hundreds of candidates is most of a search's work, so a level's hash is a cheap multiply-and-add of its
+// atoms' hashes, not the Join of a dataset's levels.
 func (r *run) encode(atoms []int, w *scratch) codes {
 	w.hashes = dataset.Resize(w.hashes, len(r.s.Label))
 	clear(w.hashes)
@@ -155,11 +161,13 @@ func (r *run) encode(atoms []int, w *scratch) codes {
 			w.hashes[i] = (w.hashes[i] + h) * random.Step
 		}
 	}
-	return w.number()
+	return w.numberLevels()
 }
 
-// number numbers the levels that have these hashes, of two halves of which one finds the slot, and one the level in it.
-func (w *scratch) number() codes {
+// numberLevels numbers the distinct values of w.hashes in the order of their first rows. The upper bits of a hash
+// choose its slot and the lower 32 bits are compared in it. Two levels that agree in both are taken for one, which is
+// rare enough for a search.
+func (w *scratch) numberLevels() codes {
 	w.slots = dataset.Resize(w.slots, slotsFor(len(w.hashes)))
 	w.codes = codes{code: dataset.Resize(w.codes.code, len(w.hashes))}
 	clear(w.slots)
@@ -179,13 +187,14 @@ func (w *scratch) number() codes {
 	return w.codes
 }
 
-// divideAlike reports whether two keys divide the rows into the same levels.
+// divideAlike reports whether two keys divide the rows into the same sets, however these are numbered.
 func (c codes) divideAlike(o codes) bool {
 	if c.levels != o.levels {
 		return false
 	}
 
-	// One direction is enough: with equal numbers of levels, no two levels of c can map to the same one of o.
+	// It is enough that each level of c lies within one level of o. As both have equally many levels and every level
+	// has rows, no two levels of c can then lie in the same one.
 	to := make([]int32, c.levels)
 	for i := range to {
 		to[i] = -1
@@ -203,23 +212,27 @@ func (c codes) divideAlike(o codes) bool {
 	return true
 }
 
-// sums holds number and label sum of some of a level's rows.
+// sums holds the number and the label sum of some of a level's rows.
 type sums struct{ n, y float64 }
 
 // priorRows is the weight, in rows, of the mean label in the sample's rates.
 const priorRows = 1
 
-// statistics returns a key's rates and counts: for training rows ordered statistics, for others those of all training
-// rows.
+// statistics returns a key's rate and count for each row. The rate is the mean label of the row's level, drawn towards
+// the mean of the training rows. A held-out row gets the rate and the count of all training rows of its level.
+//
+// A training row's rate is made of the rows that come before it in r.order and that it sees. Its count is made as in a
+// dataset: without times it is of all other training rows of the level, and with times it is extrapolated from the
+// share that the level has among the rows seen.
 func (r *run) statistics(f *fold, c codes) (rate, count []float64) {
 	n := len(r.s.Label)
 	rate, count = make([]float64, n), make([]float64, n)
 	levels := make([]sums, c.levels)
 	prior, seen := f.prior, 0.0
 
-	// A training row sees only earlier rows, by time only those old enough: its rate must not include its own label.
+	// Go through the training rows in order. levels has the rows before place next; seen is how many these are.
 	next := 0
-	add := func() {
+	addNext := func() {
 		if i := r.order[next]; !f.hold[i] {
 			s := &levels[c.code[i]]
 			s.n, s.y = s.n+1, s.y+float64(r.s.Label[i])
@@ -231,20 +244,21 @@ func (r *run) statistics(f *fold, c codes) (rate, count []float64) {
 		if f.hold[i] {
 			continue
 		}
+
+		// next stays behind place, so that a rate never includes the row's own label.
 		for next < place && r.sees(i, r.order[next]) {
-			add()
+			addNext()
 		}
 		s := &levels[c.code[i]]
 		rate[i] = (s.y + priorRows*prior) / (s.n + priorRows)
 		count[i] = s.n / max(seen, 1)
 	}
 	for next < n {
-		add()
+		addNext()
 	}
 
+	// Now the levels have all training rows.
 	own := r.ownRows(c)
-
-	// Now the levels hold all training rows, which is what the other rows see.
 	for i, hold := range f.hold {
 		s := levels[c.code[i]]
 		if hold {
@@ -252,14 +266,15 @@ func (r *run) statistics(f *fold, c codes) (rate, count []float64) {
 		} else if r.s.Time == nil {
 			count[i] = s.n - own(i)
 		} else {
-			count[i] = math.Round(count[i] * seen) // extrapolated to all training rows, like the dataset's counts
+			count[i] = math.Round(count[i] * seen) // from a share of the rows seen to a number of all training rows
 		}
 	}
 
 	return rate, count
 }
 
-// sees reports whether a row sees the label of an earlier one: of another query, and by time old enough.
+// sees reports whether a training row may use the label of a row that is before it in r.order. With queries, the rows
+// have to be of different queries. With a delay, the earlier row has to be old enough.
 func (r *run) sees(row, earlier uint32) bool {
 	if r.s.Queries {
 		return r.s.Group[row] != r.s.Group[earlier]
@@ -267,34 +282,41 @@ func (r *run) sees(row, earlier uint32) bool {
 	return r.s.Delay == 0 || r.s.Time[earlier] <= r.s.Time[row]-r.s.Delay
 }
 
-// ownRows returns how many of the rows with a row's level are itself or of its query.
+// ownRows returns a function that says how many rows with a given row's level belong to its query, itself included.
+// Without queries that is the row alone.
 func (r *run) ownRows(c codes) func(row int) float64 {
 	if !r.s.Queries {
 		return func(int) float64 { return 1 }
 	}
 	own := make([]float64, len(c.code))
-	for i, n := range ownRows(dataset.Pick(r.s.Group, r.order), dataset.Pick(c.code, r.order), nil) {
+	for i, n := range countInGroup(dataset.Pick(r.s.Group, r.order), dataset.Pick(c.code, r.order), nil) {
 		own[r.order[i]] = float64(n)
 	}
 	return func(row int) float64 { return own[row] }
 }
 
-// Cells in which held-out rows are compared with the model: ranges of the rate times ranges of the count.
+// gainOf divides the held-out rows into cells: ranges of a key's rate times ranges of its count. In each cell it
+// compares the rows with the model.
 const (
 	rateCells  = 16
 	countCells = 4
-	cellPrior  = 20 // rows of average hessian that pull a cell's correction towards zero
+	cellPrior  = 20 // rows of average second derivative that shrink a cell's correction towards zero
 )
 
-// gainOf is the share of the held-out rows' loss that a key explains beyond the model: the second-order gain of one
-// constant per cell, less what that many constants explain by chance. deviates says how far the gain is beyond chance,
-// as a standard normal deviate.
+// gainOf estimates how much a key would lower the loss of the current model. Each cell of held-out rows gets a constant
+// that corrects the model's scores in it, as a leaf of a boosted tree does. mean is the reduction of the loss per row
+// by these constants (g²/2h by second order), less what as many constants would explain by chance. deviates is how far
+// the reduction is beyond chance, in standard deviations of a normal distribution. r.slope must be up to date.
 func (r *run) gainOf(atoms []int) (mean, deviates float64) {
 	w := r.work.Get().(*scratch)
 	defer r.work.Put(w)
+	codes := r.encode(atoms, w)
+	cellOf := r.assignCells(w, codes)
+
+	// explained is the reduction of the loss; expected and variance describe what it would be by chance.
 	explained, expected, variance := 0.0, 0.0, 0.0
 	rows := 0
-	for _, cells := range r.sumHeldOut(w, r.divide(w, r.encode(atoms, w))) {
+	for _, cells := range r.sumCells(w, cellOf) { // of each fold
 		held, hessian := 0, 0.0
 		for _, cell := range cells {
 			held, hessian = held+cell.n, hessian+cell.h
@@ -307,52 +329,65 @@ func (r *run) gainOf(atoms []int) (mean, deviates float64) {
 				chance := cell.squares / (cell.h + pull) / 2
 				explained += cell.g * cell.g / (cell.h + pull) / 2
 				expected += chance
-				variance += 2 * chance * chance
+				variance += 2 * chance * chance // chance times a chi-square of one degree of freedom
 			}
 		}
 	}
 	return (explained - expected) / float64(max(rows, 1)), deviate(explained, expected, variance)
 }
 
-// fewRows is how many rows nearly all levels have fewer of: with a binary label they are of few kinds.
+// fewRows is a number of rows that most levels have fewer of. With a binary label such levels have few different pairs
+// of count and label sum, so assignCells remembers the cells of those pairs.
 const fewRows = 16
 
-// divide assigns the held-out rows of each level and fold to a cell, by the rate and count that the key gets from the
-// other rows. It returns the cells, of each level by fold.
-func (r *run) divide(w *scratch, c codes) []uint8 {
+// assignCells assigns the held-out rows of each level and fold to a cell, by the rate and the count that the level has
+// in the fold's training rows. It returns w.cells: [levels x (folds + 1)], the cell of a level in a fold. Places of
+// levels that a fold holds no rows of are not set.
+func (r *run) assignCells(w *scratch, c codes) []uint8 {
 	folds := len(r.folds)
 	w.sums, w.cells = dataset.Resize(w.sums, c.levels*(folds+1)), dataset.Resize(w.cells, c.levels*(folds+1))
+
+	// Sum up the rows of each level by the fold that holds them out. Rows that no fold holds out go to the last place.
 	clear(w.sums)
 	for i, level := range c.code {
-		s := &w.sums[int(level)*(folds+1)+int(r.outside[i])]
+		s := &w.sums[int(level)*(folds+1)+int(r.heldOutIn[i])]
 		s.n, s.y = s.n+1, s.y+float64(r.s.Label[i])
 	}
 
-	// In place of the rows that no fold holds out comes the sum over all rows.
+	// Turn the last place of each level into the sum over all its rows.
 	for at := 0; at < len(w.sums); at += folds + 1 {
+		all := &w.sums[at+folds]
 		for _, s := range w.sums[at : at+folds] {
-			w.sums[at+folds].n, w.sums[at+folds].y = w.sums[at+folds].n+s.n, w.sums[at+folds].y+s.y
+			all.n += s.n
+			all.y += s.y
 		}
 	}
-	others := func(at, f int) (rate, n float64) {
+
+	// trainingRate returns the rate of the level whose sums begin at index at, and its number of rows, from the
+	// training rows of fold f.
+	trainingRate := func(at, f int) (rate, n float64) {
 		n = w.sums[at+folds].n - w.sums[at+f].n
 		return (w.sums[at+folds].y - w.sums[at+f].y + priorRows*r.folds[f].prior) / (n + priorRows), n
 	}
+
 	for f := range r.folds {
-		rates := make([]float64, len(r.folds[f].some))
-		for j, i := range r.folds[f].some {
-			rates[j], _ = others(int(c.code[i])*(folds+1), f)
+		// Choose bounds between ranges of the rate with about equally many held-out rows.
+		rates := make([]float64, len(r.folds[f].boundRows))
+		for j, i := range r.folds[f].boundRows {
+			rates[j], _ = trainingRate(int(c.code[i])*(folds+1), f)
 		}
 		slices.Sort(rates)
 		bounds := quantiles(rates, rateCells)
-		var known [fewRows * fewRows]uint8 // 1 + the cell of a level with so few rows, by their number and sum
+
+		// Find the cell of each level that has held-out rows.
+		var known [fewRows * fewRows]uint8 // 1 + the cell of a level with few rows, by their number and label sum
 		for at := 0; at < len(w.sums); at += folds + 1 {
 			if w.sums[at+f].n == 0 {
 				continue
 			}
-			rate, n := others(at, f)
-			var one uint8
-			memo := &one
+			rate, n := trainingRate(at, f)
+			var notKept uint8
+			memo := &notKept
 			if r.s.Binary && n < fewRows {
 				memo = &known[int(n)*fewRows+int(w.sums[at+folds].y-w.sums[at+f].y)]
 			}
@@ -371,55 +406,65 @@ func (r *run) divide(w *scratch, c codes) []uint8 {
 	return w.cells
 }
 
-// cell sums up the model's residuals for some held-out rows.
+// cell sums up the slopes of the loss for some held-out rows.
 type cell struct {
-	n       int
-	g, h    float64
-	squares float64 // the expected square of g by chance: the sum, over groups of rows, of squared gradient sums
+	n    int
+	g, h float64 // sums of slope.g and slope.h
+	// squares is the expected square of g if the key says nothing: the sum of squared slopes of independent rows. Rows
+	// of a group are not independent, so the slopes of a group are added up before they are squared.
+	squares float64
 }
 
-// sumHeldOut sums up the held-out rows of each fold by cell.
-func (r *run) sumHeldOut(w *scratch, of []uint8) [][rateCells * countCells]cell {
+// sumCells returns for each fold the sums of its cells, over the held-out rows that propose keys. cellOf is what
+// assignCells returned, and w.codes are the levels of the key.
+func (r *run) sumCells(w *scratch, cellOf []uint8) [][rateCells * countCells]cell {
 	cells := make([][rateCells * countCells]cell, len(r.folds))
-	var together [rateCells * countCells]float64 // gradients of the current group
-	group := len(r.folds)                        // the fold that holds out the current group, if one does
+	var groupSlopes [rateCells * countCells]float64 // by cell, the sum of slope.g in the current group
+	groupFold := len(r.folds)                       // the fold that holds out rows of the current group, if one does
+
+	// r.grouped has the rows of a group one after the other.
 	for at, row := range r.grouped {
 		i := int(row)
-		if fold := int(r.outside[i]); fold < len(r.folds) && (r.judging == nil || !r.judging[i]) {
-			number := of[int(w.codes.code[i])*(len(r.folds)+1)+fold]
+		if fold := int(r.heldOutIn[i]); fold < len(r.folds) && (r.isValidation == nil || !r.isValidation[i]) {
+			number := cellOf[int(w.codes.code[i])*(len(r.folds)+1)+fold]
 			c := &cells[fold][number]
 			c.n, c.g, c.h = c.n+1, c.g+r.slope[i].g, c.h+r.slope[i].h
 			if r.s.Group == nil {
 				c.squares += r.slope[i].g * r.slope[i].g
 				continue
 			}
-			together[number] += r.slope[i].g
-			group = fold
+			groupSlopes[number] += r.slope[i].g
+			groupFold = fold
 		}
 
-		if group < len(r.folds) && (at+1 == len(r.grouped) || r.s.Group[r.grouped[at+1]] != r.s.Group[row]) {
-			for number, g := range together {
-				cells[group][number].squares += g * g
+		// After a group's last row, add its squares to the cells.
+		lastOfGroup := at+1 == len(r.grouped) || r.s.Group != nil && r.s.Group[r.grouped[at+1]] != r.s.Group[row]
+		if groupFold < len(r.folds) && lastOfGroup {
+			for number, g := range groupSlopes {
+				cells[groupFold][number].squares += g * g
 			}
-			clear(together[:])
-			group = len(r.folds)
+			clear(groupSlopes[:])
+			groupFold = len(r.folds)
 		}
 	}
 	return cells
 }
 
-// deviate says how far a sum of squares is above its expectation by chance, as a standard normal deviate: it is
-// approximated by a scaled chi-square of the same mean and variance (Satterthwaite, 1946), whose cube root is nearly
-// normal (Wilson and Hilferty, 1931).
+// deviate says how far a sum of squares is above its mean by chance, in standard deviations of a normal distribution.
+// mean and variance are those of the sum by chance. The sum is taken for a scaled chi-square variable of the same mean
+// and variance (Satterthwaite, 1946), whose cube root is nearly normal (Wilson and Hilferty, 1931).
 func deviate(sum, mean, variance float64) float64 {
 	if !(mean > 0) {
 		return 0
 	}
-	spread := variance / (mean * mean) / 9 // 2/9 divided by the degrees of freedom
-	return (math.Cbrt(sum/mean) - (1 - spread)) / math.Sqrt(spread)
+	// The cube root of a chi-square divided by its f degrees of freedom has the mean 1 - 2/9f and the variance 2/9f.
+	// The chi-square of this mean and variance has f = 2*mean²/variance.
+	cubeVariance := variance / (mean * mean) / 9
+	return (math.Cbrt(sum/mean) - (1 - cubeVariance)) / math.Sqrt(cubeVariance)
 }
 
-// countCell groups levels by how many rows they have: a rate of one row says less than the same rate of ten.
+// countCell returns the range, from 0 to countCells-1, for a level's number of training rows. A rate of one row says
+// less than the same rate of ten, so they go to different cells.
 func countCell(n float64) int {
 	switch {
 	case n < 1:
@@ -432,7 +477,8 @@ func countCell(n float64) int {
 	return 3
 }
 
-// quantiles divides sorted numbers into at most parts of about equal counts; equal numbers stay together.
+// quantiles returns at most parts-1 ascending bounds that divide the sorted numbers into parts of about equal counts.
+// Equal numbers are never divided.
 func quantiles(sorted []float64, parts int) []float64 {
 	var bounds []float64
 	for q := 1; q < parts && len(sorted) > 0; q++ {
@@ -446,14 +492,16 @@ func quantiles(sorted []float64, parts int) []float64 {
 // statisticBins is the number of bins of a statistic in the search's model.
 const statisticBins = 64
 
-// binned bins numbers into about equal counts. Rates and counts are few numbers, repeated, so each is placed once.
+// binned bins the values, one per row, as quantiles of statisticBins parts would, but without sorting all of them:
+// rates and counts are few different numbers, so each of these is sorted once.
 func (w *scratch) binned(values []float64) Column {
+	// Number the different values and count the rows of each.
 	n := len(values)
 	w.hashes = dataset.Resize(w.hashes, n)
 	for i, x := range values {
 		w.hashes[i] = Mix(math.Float64bits(x + 0))
 	}
-	numbers := w.number()
+	numbers := w.numberLevels()
 	type level struct {
 		x            float64
 		number, rows int
@@ -467,10 +515,12 @@ func (w *scratch) binned(values []float64) Column {
 	}
 	slices.SortFunc(levels, func(a, b level) int { return cmp.Compare(a.x, b.x) })
 
+	// Give each value the current bin. A bin ends at the value whose rows reach the quantile numbered q.
 	c := Column{Bins: 1, Data: make([]uint8, n)}
 	bins, rows, q := make([]uint8, len(levels)), 0, 1
 	for _, l := range levels {
-		bins[l.number], rows = uint8(c.Bins-1), rows+l.rows
+		bins[l.number] = uint8(c.Bins - 1)
+		rows += l.rows
 		if next := max(q, (rows*statisticBins+n-1)/n); next > q {
 			c.Bins++
 			q = next

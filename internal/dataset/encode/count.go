@@ -7,7 +7,8 @@ import (
 	"coppice/internal/dataset"
 )
 
-// sketchLevels finds the levels that may have at least floor rows, if the tables cannot hold all levels.
+// sketchLevels sets m.sketches, from which findLevels tells whether a level may have at least m.floor rows of train. It
+// does nothing if the floor is 1, because all levels have a place then.
 func (m *Maker) sketchLevels(ctx context.Context) error {
 	if m.floor == 1 {
 		return nil
@@ -34,10 +35,10 @@ func (m *Maker) sketchLevels(ctx context.Context) error {
 	return nil
 }
 
-// sketchRows is how many rows are processed at a time: their parts mostly stay in the second-level cache.
+// sketchRows is how many rows are processed at a time: so few that their parts mostly stay in the second-level cache.
 const sketchRows = 1 << 14
 
-// sketchRecords counts the levels of records.
+// sketchRecords counts the levels of some records of train in m.sketches. It uses the parts of b as memory.
 func (m *Maker) sketchRecords(records []byte, b *block) {
 	n := len(records) / m.layout.width
 	dataset.Parallel(m.c.Threads, m.c.Parts, func(p int) {
@@ -45,17 +46,18 @@ func (m *Maker) sketchRecords(records []byte, b *block) {
 		m.layout.parts[p].unpack(records, m.layout.width, nil, b.parts[p])
 	})
 	dataset.Parallel(m.c.Threads, len(m.c.Keys), func(k int) {
-		var levels [turnRows]uint64
-		for from := 0; from < n; from += turnRows {
-			most := m.hashLevels(b, k, from, min(from+turnRows, n), &levels)
+		var levels [batchRows]uint64
+		for from := 0; from < n; from += batchRows {
+			most := m.hashLevels(b, k, from, min(from+batchRows, n), &levels)
 			m.sketches[k].add(levels[:most])
 		}
 	})
 }
 
-// span is the range of times in a piece.
+// span is the range of times of a piece of train.
 type span struct{ least, greatest float64 }
 
+// newSpan returns the span of no time, to which add adds times.
 func newSpan() span { return span{math.Inf(1), math.Inf(-1)} }
 
 func (s *span) add(t float64) { s.least, s.greatest = min(s.least, t), max(s.greatest, t) }

@@ -2,9 +2,9 @@ package encode
 
 import "math/bits"
 
-// DistinctCount estimates how many levels a stream has, and how many of them have a minimum number of rows. It counts
-// exactly those levels whose hashes end in enough zeros (distinct sampling: Gibbons, VLDB 2001). Its final state does
-// not depend on the order of the rows.
+// DistinctCount estimates how many levels a stream of rows has, and how many of them have a minimum number of rows. It
+// counts exactly those levels whose hashes end in depth zeros, which are one in 2^depth (distinct sampling: Gibbons,
+// VLDB 2001). When these are too many, depth grows. The final state does not depend on the order of the rows.
 type DistinctCount struct {
 	table *table
 	depth int // required number of trailing zeros
@@ -13,14 +13,13 @@ type DistinctCount struct {
 // distinctLevels is the most levels counted, which makes the estimate accurate to some 3 %.
 const distinctLevels = 2048
 
-// NewDistinct returns an empty Distinct.
+// NewDistinct returns a DistinctCount without levels.
 func NewDistinct() *DistinctCount { return &DistinctCount{table: newTable(0)} }
 
-// Wants reports whether the level is currently counted. Other levels need not be added.
+// Wants reports whether the level is one of those counted. Rows of other levels must not be added.
 func (d *DistinctCount) Wants(level uint64) bool { return bits.TrailingZeros64(level) >= d.depth }
 
-// Add counts a row of a level. If there are too many levels, half of them by hash are dropped, and never counted again:
-// the others stand for all.
+// Add counts a row of a level that d Wants.
 func (d *DistinctCount) Add(level uint64, label, weight float64) {
 	at, _ := d.table.findSlot(level)
 	if at == absent {
@@ -28,8 +27,9 @@ func (d *DistinctCount) Add(level uint64, label, weight float64) {
 		_, at = d.table.findSlot(level)
 		d.table.add(level, at)
 	}
-	d.table.slots[at].see(label, weight)
+	d.table.slots[at].addRow(label, weight)
 
+	// If there are too many levels, require another zero: about half of them are dropped and never counted again.
 	for d.table.used > distinctLevels {
 		d.depth++
 		kept := newTable(d.table.used / 2)
@@ -56,5 +56,5 @@ func (d *DistinctCount) Levels(floor int) int {
 	return n << d.depth
 }
 
-// All reports whether no level has been left out so far, so that Levels is exact.
+// All reports whether all levels have been counted, so that Levels is exact.
 func (d *DistinctCount) All() bool { return d.depth == 0 }

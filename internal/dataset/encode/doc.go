@@ -4,6 +4,8 @@
 // categorical features, NeurIPS 2018), here made once for a table instead of once for every training. All other rows,
 // and those that are predicted later, get the statistics of all rows of train.
 //
-// Levels are 64-bit hashes here. Package ingest hashes a table's values, and a small model provided by the caller
-// (Learner) decides which levels are worth a table.
+// Levels are 64-bit hashes here; package ingest hashes a table's values. A Search decides which combinations of columns
+// are worth statistics, with a small model that the caller provides (Learner). A Maker then makes the statistics: Add
+// stores all rows in a spool, and Run loads the rows of train block by block in their order, adds them to a hash table
+// per key, and passes on the binned statistics of each row.
 package encode

@@ -7,16 +7,19 @@ import (
 	"coppice/internal/dataset"
 )
 
-// processRows processes the rows of train in their order, once per copy, and then the rows of the other splits. Rates
-// are binned at once. If rows arrived in that order, their bins are also output at once; otherwise they go to the
-// segment of the row. With random orders, counts are over all rows of train, so for these only the level's number is
-// stored.
-func (m *Maker) processRows(ctx context.Context, progress func(done, total int64),
-	write func(split, first int, columns [][]uint8) error) error {
+// processRows makes the statistics of all rows and passes their bins to write: first those of train, once per copy,
+// then those of the other splits. It needs the features of planFeatures, and leaves the tables with all rows of train.
+//
+// The rows of train are processed in the order of the statistics. If they arrived in this order, which only sorted
+// times do, their bins are written at once. Otherwise the bins are spooled and later written in the order of the rows.
+// Without times, a count is of all rows of train and so is known only after all have been processed: until then the
+// spool has the level's number in its place.
+func (m *Maker) processRows(ctx context.Context, progress func(done, total int64), write writeFunc) error {
 	m.divideIntoSegments()
 	f := newFiller(m, progress, write)
-	blocks := m.trainBlocks()
+	blocks := m.listBlocks(0, m.pieces)
 
+	// Train, in order.
 	for number := range m.c.Order.Copies {
 		f.beginCopy(number, blocks)
 		for _, p := range blocks {
@@ -24,17 +27,19 @@ func (m *Maker) processRows(ctx context.Context, progress func(done, total int64
 				return err
 			}
 		}
-		if err := f.finish(ctx); err != nil {
+		if err := f.addRemaining(ctx); err != nil {
 			return err
 		}
 	}
 
+	// All rows of train are counted now.
 	m.countLevels()
-	if err := m.handOut(ctx, write); err != nil {
+	if err := m.writeSegments(ctx, write); err != nil {
 		return err
 	}
 
-	for _, p := range m.heldOutBlocks() {
+	// The other splits, whose rows see all of train.
+	for _, p := range m.listBlocks(m.pieces, len(m.rows.piles)) {
 		if err := f.processHeldOut(ctx, p); err != nil {
 			return err
 		}
@@ -42,44 +47,44 @@ func (m *Maker) processRows(ctx context.Context, progress func(done, total int64
 	return nil
 }
 
-// filler is the state of processRows. Rows of the block asked get their statistics, while rows of the block seen are
-// added to the levels. seen may be an earlier block than asked: by time with a delay, rows are added long after they
-// were asked.
+// filler is the state of processRows. It goes through the blocks of train with two blocks in memory. The rows of the
+// block asked get their statistics from the tables. Before that, the rows that they may see are added to the tables,
+// from the block seen. Without a delay both are mostly the same block. With a delay, seen is an earlier block, since a
+// row is added only when rows that are younger by the delay are asked.
 type filler struct {
-	m      *Maker
-	copy   int
-	blocks []place
-	asked  *block
-	seen   *block // often the same block as asked
-	other  *block // the spare block, if asked and seen are the same
-	at     int    // index of seen in blocks; it is loaded if ready
-	ready  bool
-	next   int // the next row of seen to add
-	until  []int
-	chains [][]int // keys after those that they fall back to; different chains run in parallel
+	m         *Maker
+	copy      int // number of the current copy of train
+	blocks    []place
+	asked     *block
+	seen      *block
+	other     *block // an unused block if asked and seen are the same, else nil
+	at        int    // index in blocks of the block that seen has to be
+	ready     bool   // seen is that block and is loaded
+	next      int    // the next row of seen to add
+	seenUntil []int
+	chains    [][]int // keys after those that they fall back to; different chains run in parallel
 
-	before int // rows in the blocks before seen
+	rowsBefore int // rows in the blocks before seen
 
-	rates   [][]float64 // by key, of the rows asked
-	counts  [][]float64 // by time, by key with a count
-	gaps    [][]float64 // by key with recency
-	numbers [][]uint32  // by key, the rows' level numbers; 0 is none
-	own     [][]uint32  // by group, by key with a count, how many rows of the row's group have its level
-	out     [][]uint8   // by feature, except counts of all rows of train, the bins of the rows asked
-	records []byte      // the bins of the rows asked, as records
+	rates     [][]float64 // by key, of the rows asked
+	counts    [][]float64 // by time, by key with a count
+	gaps      [][]float64 // by key with recency
+	numbers   [][]uint32  // by key, the rows' level numbers; 0 is none
+	groupRows [][]uint32  // by group, by key with a count, how many rows of the row's group have its level
+	out       [][]uint8   // by feature, except counts of all rows of train, the bins of the rows asked
+	records   []byte      // the bins of the rows asked, as records
 
-	write       func(split, first int, columns [][]uint8) error
+	write       writeFunc
 	progress    func(done, total int64)
 	done, total int64
 }
 
-// newFiller prepares to write the rows of all splits, those of train once for each copy.
-func newFiller(m *Maker, progress func(done, total int64),
-	write func(split, first int, columns [][]uint8) error) *filler {
+// newFiller returns a filler, without any block loaded. Its total of rows for progress counts train once per copy.
+func newFiller(m *Maker, progress func(done, total int64), write writeFunc) *filler {
 	keys := len(m.c.Keys)
 	f := &filler{m: m, asked: &block{}, seen: &block{}, write: write, progress: progress, chains: m.chains(),
 		rates: make([][]float64, keys), counts: make([][]float64, keys), gaps: make([][]float64, keys),
-		numbers: make([][]uint32, keys), own: make([][]uint32, keys), out: make([][]uint8, len(m.features))}
+		numbers: make([][]uint32, keys), groupRows: make([][]uint32, keys), out: make([][]uint8, len(m.features))}
 	for _, rows := range m.c.Rows {
 		f.total += int64(rows)
 	}
@@ -87,38 +92,39 @@ func newFiller(m *Maker, progress func(done, total int64),
 	return f
 }
 
-// chains groups the keys into independent chains.
+// chains groups the keys so that a key and the keys that it falls back to are in the same chain, which has them before
+// it. Chains are independent of each other and run in parallel.
 func (m *Maker) chains() [][]int {
 	var out [][]int
-	member := make([]int, len(m.c.Keys))
+	chainOf := make([]int, len(m.c.Keys))
 	for k, key := range m.c.Keys {
 		if key.BackOff < 0 {
-			member[k] = len(out)
+			chainOf[k] = len(out)
 			out = append(out, nil)
 		} else {
-			member[k] = member[key.BackOff]
+			chainOf[k] = chainOf[key.BackOff] // of an earlier key
 		}
-		out[member[k]] = append(out[member[k]], k)
+		out[chainOf[k]] = append(out[chainOf[k]], k)
 	}
 	return out
 }
 
-// beginCopy starts a copy: no rows have been added.
+// beginCopy starts another copy of train: it empties the statistics of the tables and returns to the first block.
 func (f *filler) beginCopy(number int, blocks []place) {
 	f.m.lasts = make([][]float64, len(f.m.tables))
 	for k, t := range f.m.tables {
-		t.begin()
+		t.resetStatistics()
 		if f.m.c.Keys[k].Recency {
 			f.m.lasts[k] = make([]float64, 0, t.used)
 		}
 	}
-	f.copy, f.blocks, f.at, f.next, f.ready, f.before = number, blocks, 0, 0, false, 0
+	f.copy, f.blocks, f.at, f.next, f.ready, f.rowsBefore = number, blocks, 0, 0, false, 0
 }
 
-// processTrain computes the statistics of a block of train, and counts on through the blocks whose rows it may see,
-// which are loaded as they are needed.
+// processTrain loads the block p of train into asked, computes the statistics of its rows and writes or spools their
+// bins. It goes on in the block seen where the block before p ended, and loads further blocks as p's rows may see them.
 func (f *filler) processTrain(ctx context.Context, p place) error {
-	if f.seen == f.asked { // still in use
+	if f.seen == f.asked { // its remaining rows are still to be added, so p is loaded into the other block
 		f.asked, f.other = f.other, nil
 	}
 	if err := f.m.loadBlock(p, f.copy, f.asked); err != nil {
@@ -133,10 +139,12 @@ func (f *filler) processTrain(ctx context.Context, p place) error {
 			return err
 		}
 
-		// As many rows as the block seen determines. A row that may see beyond it needs the next block.
+		// Take as many rows of asked as the block seen is enough for. seenUntil gets, for each of them, the end of the
+		// rows of seen that it may see. A row that may see all of them may also see rows of the next block, so it waits
+		// for that block, unless there is none.
 		last := f.at+1 == len(f.blocks)
 		to, seen := from, f.next
-		f.until = f.until[:0]
+		f.seenUntil = f.seenUntil[:0]
 		for ; to < len(f.asked.row); to++ {
 			for seen < len(f.seen.order) && f.seen.order[seen] < f.asked.limit[to] {
 				seen++
@@ -144,22 +152,27 @@ func (f *filler) processTrain(ctx context.Context, p place) error {
 			if seen == len(f.seen.order) && !last {
 				break
 			}
-			f.until = append(f.until, seen)
+			f.seenUntil = append(f.seenUntil, seen)
 		}
-		f.stretch(from, to, seen)
-		if from, f.next = to, seen; from < len(f.asked.row) {
-			f.before += len(f.seen.order)
+		f.fillRows(from, to, seen)
+		from, f.next = to, seen
+
+		// Rows of asked remain only if they wait for the next block.
+		if from < len(f.asked.row) {
+			f.rowsBefore += len(f.seen.order)
 			f.at, f.next, f.ready = f.at+1, 0, false
 		}
 	}
-	f.count(p.count)
+
+	f.reportProgress(p.count)
 	if f.m.sorted {
 		return f.write(0, int(f.asked.row[0]), f.out)
 	}
 	return f.spoolBins()
 }
 
-// loadSeen makes sure that the block with the next rows to add is loaded.
+// loadSeen makes sure that seen is the block number f.at and is loaded. If asked is that block, seen becomes the same
+// and its own memory the spare block.
 func (f *filler) loadSeen() error {
 	if f.ready {
 		return nil
@@ -174,12 +187,12 @@ func (f *filler) loadSeen() error {
 	return f.m.loadBlock(f.blocks[f.at], f.copy, f.seen)
 }
 
-// finish adds the rows that no row of train may see, so that the tables are those of all of train.
-func (f *filler) finish(ctx context.Context) error {
+// addRemaining adds the rows that no row of train may see, at the end of a copy, so that the tables have all of train.
+func (f *filler) addRemaining(ctx context.Context) error {
 	if f.seen == f.asked && f.other != nil {
 		f.asked, f.other = f.other, nil
 	}
-	f.asked.place = place{pile: -1}
+	f.asked.place = place{pile: -1} // no block of train, so that loadSeen doesn't take it for one
 
 	for ; f.at < len(f.blocks); f.at, f.next, f.ready = f.at+1, 0, false {
 		if err := ctx.Err(); err != nil {
@@ -188,13 +201,14 @@ func (f *filler) finish(ctx context.Context) error {
 		if err := f.loadSeen(); err != nil {
 			return err
 		}
-		f.until = f.until[:0]
-		f.stretch(0, 0, len(f.seen.order))
+		f.seenUntil = f.seenUntil[:0]
+		f.fillRows(0, 0, len(f.seen.order))
 	}
 	return nil
 }
 
-// processHeldOut gives the rows of another split the statistics of all rows of train.
+// processHeldOut loads the block p of a split other than train, gives its rows the statistics of all rows of train, and
+// writes their bins.
 func (f *filler) processHeldOut(ctx context.Context, p place) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -203,12 +217,13 @@ func (f *filler) processHeldOut(ctx context.Context, p place) error {
 		return err
 	}
 
-	f.until = dataset.Resize(f.until, len(f.asked.row))
-	clear(f.until)
+	// All rows of train have been added, so none is added before a row.
+	f.seenUntil = dataset.Resize(f.seenUntil, len(f.asked.row))
+	clear(f.seenUntil)
 	f.next = 0
-	f.stretch(0, p.count, 0)
+	f.fillRows(0, p.count, 0)
 
-	// For counts of all rows of train only the level was stored; their bins are known by now.
+	// binKey leaves out counts of all rows of train.
 	for i := range f.m.features {
 		if f.m.binBytes(i) > 1 {
 			f.out[i] = dataset.Resize(f.out[i], p.count)
@@ -218,13 +233,14 @@ func (f *filler) processHeldOut(ctx context.Context, p place) error {
 		}
 	}
 
-	f.count(p.count)
+	f.reportProgress(p.count)
 	return f.write(p.pile-f.m.pieces+1, p.first, f.out)
 }
 
-// stretch computes the statistics of rows from..to of the block asked. Before each of them, the rows of the block seen
-// up to its until are added, and at the end all up to end.
-func (f *filler) stretch(from, to, end int) {
+// fillRows computes the statistics of rows from up to to, exclusive, of the block asked, for all keys. Before row
+// from+i, the rows of the block seen from f.next up to f.seenUntil[i] are added to the tables, and after the last row
+// those up to end. f.next is not changed.
+func (f *filler) fillRows(from, to, end int) {
 	train := f.asked.place.pile < f.m.pieces
 	dataset.Parallel(f.m.c.Threads, len(f.chains), func(chain int) {
 		for _, k := range f.chains[chain] {
@@ -237,7 +253,7 @@ func (f *filler) stretch(from, to, end int) {
 	})
 }
 
-// processKey is stretch for one key, a turn of rows after the other.
+// processKey does what fillRows says for key k, batchRows rows at a time. train says that asked is a block of train.
 func (f *filler) processKey(k, from, to, end int, train bool) {
 	n := len(f.asked.row)
 	f.rates[k], f.numbers[k] = dataset.Resize(f.rates[k], n), dataset.Resize(f.numbers[k], n)
@@ -249,40 +265,42 @@ func (f *filler) processKey(k, from, to, end int, train bool) {
 	}
 
 	next := f.next
-	for at := from; at < to; at += turnRows {
-		next = f.takeTurn(k, at, min(at+turnRows, to), next, f.until[at-from:], train)
+	for at := from; at < to; at += batchRows {
+		next = f.fillBatch(k, at, min(at+batchRows, to), next, f.seenUntil[at-from:], train)
 	}
 
 	f.addSeen(k, next, end)
-	f.assign(k, from, to)
-	if train && f.m.layout.group >= 0 && f.m.c.Keys[k].Count { // which has all rows of its groups
-		f.own[k] = ownRows(f.asked.order, f.numbers[k], f.own[k])
+	f.binKey(k, from, to)
+	if train && f.m.layout.group >= 0 && f.m.c.Keys[k].Count { // by group, a block has all rows of its groups
+		f.groupRows[k] = countInGroup(f.asked.order, f.numbers[k], f.groupRows[k])
 	}
 }
 
-// takeTurn computes the statistics of at most turnRows rows for one key, and adds to the levels the rows that each of
-// them may see before it. It returns how far that has come. An unseen level has number 0.
-func (f *filler) takeTurn(k, from, to, next int, until []int, train bool) int {
-	var slots [turnRows]int32
+// fillBatch computes the statistics of rows from up to to of the block asked for key k, at most batchRows of them.
+// Before row from+i it adds the rows of the block seen from next up to until[i] to the key's table. It returns the next
+// row of seen to add. In f.numbers a row gets 1 + the number of its level, or 0 if the level is unseen.
+func (f *filler) fillBatch(k, from, to, next int, until []int, train bool) int {
+	// Find the rows' slots once. In train, this adds their levels, whose statistics stay zero until rows are added.
+	var slots [batchRows]int32
 	m := f.m
 	m.findLevels(f.asked, k, from, to, train, &slots)
 
 	key, all := &m.c.Keys[k], m.tables[k].slots
 	table := dataset.LevelTable{Strength: key.Strength}
 	prior, floor, soFar := m.Prior(k), uint32(0), m.countsSoFar(k)
-	if !train { // a level without a place in the final table counts as unseen
+	if !train { // a level that the dataset's table leaves out is unseen, as it is when rows are predicted
 		floor = uint32(m.floor)
 	}
 
 	for i := from; i < to; i++ {
 		if next < until[i-from] {
-			next = f.seeAmong(k, next, until[i-from], from, &slots)
+			next = f.addSeenWithin(k, next, until[i-from], from, &slots)
 		}
 		if key.BackOff >= 0 {
 			prior = f.rates[key.BackOff][i]
 		}
 
-		var s slot
+		var s slot // an unseen level has no rows, so its rate is the prior
 		number := uint32(0)
 		if at := slots[i-from]; at != absent && all[at].rows >= floor {
 			s = all[at]
@@ -291,27 +309,30 @@ func (f *filler) takeTurn(k, from, to, next int, until []int, train bool) int {
 
 		f.rates[k][i], f.numbers[k][i] = table.Rate(s.sum, s.n, prior), number
 		if key.Recency {
-			f.gaps[k][i] = f.asked.time[i] - m.lastOf(k, number)
+			f.gaps[k][i] = f.asked.time[i] - m.lastSeen(k, number)
 		}
-		if soFar {
-			if f.counts[k][i] = float64(s.rows); train {
-				f.counts[k][i] = m.projected(s.rows, f.before+until[i-from])
-			}
+		if soFar && train {
+			f.counts[k][i] = m.projected(s.rows, f.rowsBefore+until[i-from])
+		} else if soFar {
+			f.counts[k][i] = float64(s.rows)
 		}
 	}
 	return next
 }
 
-// lastOf is when the level with that number was last seen; NaN if never.
-func (m *Maker) lastOf(k int, number uint32) float64 {
+// lastSeen returns the time of the last row added to a level of key k. number is 1 + the level's number, or 0 for an
+// unseen level. The result is NaN if the level has no row.
+func (m *Maker) lastSeen(k int, number uint32) float64 {
 	if number == 0 || int(number) > len(m.lasts[k]) {
 		return math.NaN()
 	}
 	return m.lasts[k][number-1]
 }
 
-// seeAmong is see, reusing the slots that were looked up for the rows asked from row from on.
-func (f *filler) seeAmong(k, next, end, from int, slots *[turnRows]int32) int {
+// addSeenWithin does what addSeen does, but faster: slots are those of the current batch, which begins at row from of
+// the block asked, and where asked and seen are the same block, rows of the batch are not looked up again.
+func (f *filler) addSeenWithin(k, next, end, from int, slots *[batchRows]int32) int {
+	// Rows of another block or before the batch have to be looked up.
 	if f.seen != f.asked || next < from {
 		stop := end
 		if f.seen == f.asked {
@@ -319,37 +340,43 @@ func (f *filler) seeAmong(k, next, end, from int, slots *[turnRows]int32) int {
 		}
 		next = f.addSeen(k, next, stop)
 	}
-	for ; next < end && next-from < turnRows; next++ {
-		f.seeRow(k, next, slots[next-from])
+
+	// Rows of the batch.
+	for ; next < end && next-from < batchRows; next++ {
+		f.addSeenRow(k, next, slots[next-from])
 	}
-	if next == end { // nearly always: see would clear its slots for nothing, once a row
+
+	// Return here in nearly all cases: addSeen would first clear an array of slots, and this is called once per row.
+	if next == end {
 		return next
 	}
 	return f.addSeen(k, next, end)
 }
 
-// addSeen adds rows next to end of the block seen to the levels of key k, and returns the larger of the two.
+// addSeen adds rows next up to end, exclusive, of the block seen to the table of key k. It returns the next row to add:
+// end, or next if that is larger.
 func (f *filler) addSeen(k, next, end int) int {
-	var slots [turnRows]int32
+	var slots [batchRows]int32
 	for next < end {
-		n := min(end-next, turnRows)
+		n := min(end-next, batchRows)
 		f.m.findLevels(f.seen, k, next, next+n, false, &slots)
 		for i, at := range slots[:n] {
-			f.seeRow(k, next+i, at)
+			f.addSeenRow(k, next+i, at)
 		}
 		next += n
 	}
 	return next
 }
 
-// seeRow adds a row of the block seen to its level, and its time, if it is later, as that of the level's last row.
-// absent is a level without a place in the table.
-func (f *filler) seeRow(k, row int, at int32) {
+// addSeenRow adds a row of the block seen to the slot at of key k, or does nothing if at is absent: then the level has
+// no place in the table. For a key with recency it also remembers the row's time, if no row of the level has a later
+// one.
+func (f *filler) addSeenRow(k, row int, at int32) {
 	if at == absent {
 		return
 	}
 	s := &f.m.tables[k].slots[at]
-	s.see(f.m.c.Keys[k].target(f.seen.label[row]), f.seen.weight[row])
+	s.addRow(f.m.c.Keys[k].target(f.seen.label[row]), f.seen.weight[row])
 
 	if !f.m.c.Keys[k].Recency {
 		return
@@ -366,8 +393,9 @@ func (f *filler) seeRow(k, row int, at int32) {
 	f.m.lasts[k] = lasts
 }
 
-// assign bins the statistics of rows from..to for one key; counts over all rows have been binned by countLevels.
-func (f *filler) assign(k, from, to int) {
+// binKey bins the statistics of key k for rows from up to to of the block asked, from f.rates, f.gaps and f.counts into
+// f.out. It leaves out counts of all rows of train, which countBin bins later.
+func (f *filler) binKey(k, from, to int) {
 	for i := range f.m.features {
 		feature := &f.m.features[i]
 		if feature.Key != k || feature.What == dataset.DeriveCount && !f.m.countsSoFar(k) {
@@ -387,8 +415,8 @@ func (f *filler) assign(k, from, to int) {
 	}
 }
 
-// count reports finished rows as progress.
-func (f *filler) count(rows int) {
+// reportProgress adds rows to those done and reports the sum.
+func (f *filler) reportProgress(rows int) {
 	if f.done += int64(rows); f.progress != nil {
 		f.progress(f.done, f.total)
 	}

@@ -22,7 +22,7 @@ const (
 // generators, 2014). It is a bijection.
 func Mix(x uint64) uint64 { return random.Mix(x + random.Step) }
 
-// Fold returns the fold, of n, for the hash h of a group, a key or a row's number.
+// Fold returns the fold, from 0 to n-1, for the hash h of a group, a key or a row's number.
 func Fold(h uint64, n int) uint8 { return uint8((Mix(h^seedFold) >> 32) * uint64(n) >> 32) }
 
 // FNV is 64-bit FNV-1a.
@@ -48,17 +48,17 @@ func Number(x float64) uint64 {
 // Range hashes a part that is in range number i.
 func Range(i int) uint64 { return Mix(uint64(i) ^ seedRange) }
 
-// Missing is the hash of a missing part, which is a level like any other.
+// Missing returns the hash of a missing part. Rows in which a part is missing form a level like any other.
 func Missing() uint64 { return Mix(seedMissing) }
 
-// Level begins the hash of a level.
+// Level returns the hash of a level without parts, to which Join adds them.
 func Level() uint64 { return seedLevel }
 
-// Join adds its next part to the hash of a level.
+// Join returns the hash of a level with one more part, the hash part. The order of parts matters.
 func Join(level, part uint64) uint64 { return Mix(level ^ part) }
 
-// Order is the position of a train row in one of several random orders, as a sort key.
+// Order returns the sort key of a row of train in the random order with this number.
 func Order(row uint32, order int) uint64 { return orderOfGroup(uint64(row), order) }
 
-// orderOfGroup is that of all rows of a group, by its hash.
+// orderOfGroup is Order for a hash that all rows of a group share, so that they have the same sort key.
 func orderOfGroup(group uint64, order int) uint64 { return Mix(Mix(group^seedOrder) + uint64(order)) }

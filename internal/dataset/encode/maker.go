@@ -11,20 +11,21 @@ import (
 	"coppice/internal/dataset"
 )
 
-// Key defines the levels of one table.
+// Key says how rows are divided into levels, and which statistics of a level become features. Rows whose parts have the
+// same hashes are of the same level.
 type Key struct {
-	Parts    []int   // indices of a row's parts, at least one
-	Class    int     // 1 + the class whose share the rate is, where labels are numbers of classes; 0: the mean label
-	BackOff  int     // index of an earlier key whose rate is the prior; -1: that of all of train
+	Parts    []int   // indices of LabelledRows.Parts, at least one
+	Class    int     // where labels are numbers of classes, 1 + the class whose share is the rate; 0: the mean label
+	BackOff  int     // index of an earlier key whose rate is the prior of this one's; -1: the rate of all of train
 	Strength float64 // weight of the prior, in rows
 	Count    bool    // add a feature with the count
 	Rate     bool    // add a feature with the rate
 	Recency  bool    // add a feature with the time since the level's last row
-	// Bounds gives bin bounds by statistic; missing ones are computed. May be nil.
+	// Bounds gives the bin bounds of some statistics; those of the others are computed. May be nil.
 	Bounds map[dataset.Derivation][]float64
 }
 
-// Statistics are the key's features, in the order of a dataset's.
+// Statistics returns the key's statistics in the order in which a dataset has them as features.
 func (k *Key) Statistics() []dataset.Derivation {
 	var out []dataset.Derivation
 	for _, made := range []struct {
@@ -38,7 +39,8 @@ func (k *Key) Statistics() []dataset.Derivation {
 	return out
 }
 
-// target is what a key's rate is the mean of, for a row with that label.
+// target returns what a row with this label contributes to the key's rate: the label, or with a Class 1 for that class
+// and 0 for the others. The rate is the mean of the targets.
 func (k *Key) target(label float64) float64 {
 	switch {
 	case k.Class == 0:
@@ -49,12 +51,12 @@ func (k *Key) target(label float64) float64 {
 	return 0
 }
 
-// maxRatedClasses is the most classes that have a rate of each key, since each takes the space of a table.
+// maxRatedClasses is the most classes that get a rate of each key, since each needs a table.
 const maxRatedClasses = 8
 
-// RatedClasses returns which of several classes have rates, the most frequent of the labels first: all but the rarest,
-// whose share follows from theirs, up to a limit at which that many columns of ids take half of the tables that a
-// dataset may have.
+// RatedClasses chooses the classes whose shares become rates, for labels that are numbers below classes. It returns the
+// most frequent classes, most frequent first. The rarest class is left out, since its share follows from the others.
+// columns is the number of id columns: their tables may take half of the tables that a dataset can have.
 func RatedClasses(labels []float32, classes, columns int) []int {
 	rows, order := make([]int, classes), make([]int, classes)
 	for i := range order {
@@ -64,31 +66,34 @@ func RatedClasses(labels []float32, classes, columns int) []int {
 		rows[int(y)]++
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rows[b], rows[a]) })
-	return order[:min(classes-1, maxRatedClasses, max(1, dataset.MaxTables/2/max(columns, 1)))]
+
+	tablesPerColumn := max(1, dataset.MaxTables/2/max(columns, 1))
+	return order[:min(classes-1, maxRatedClasses, tablesPerColumn)]
 }
 
 // Config says what a Maker makes.
 type Config struct {
 	Keys     []Key
-	Parts    int   // per row
-	Few      []int // by part, the most values it can have; 0 if unknown. May be nil
+	Parts    int   // number of parts of a row
+	Few      []int // by part, the most different values that it can have; 0 if unknown. May be nil
 	Weighted bool  // rows have weights
-	Splits   int   // the first is train
+	Splits   int   // number of splits; the first is train
 
-	Rows    []int // by split, without copies
+	Rows    []int // by split, its number of rows, without copies
 	Order   dataset.Ordering
-	Cuts    []float64 // by time: ascending times at which train may be divided into pieces that fit memory
+	Cuts    []float64 // by time: ascending times at which train is divided into pieces that fit memory (PieceRows)
 	Levels  int       // most levels over all tables
-	MaxBins int       // most bins of a feature, including that of missing values; 0 is as many as a byte holds
+	MaxBins int       // most bins of a feature, including that of missing values; 0 means as many as a byte holds
 	Dir     string    // for temporary files
-	Memory  int64     // bytes of rows up to which no temporary file is needed
-	Piece   int       // bytes of rows that are sorted and processed at a time; 0 is some megabytes
+	Memory  int64     // rows of up to so many bytes are kept in memory, more in a temporary file
+	Piece   int       // bytes of rows that are sorted and processed at a time; 0 means pieceBytes
 	Threads int
 
-	// Sample is how many rows of train determine bin bounds and ranges; 0 if all bounds are given.
+	// Sample is about how many rows of train determine bin bounds and ranges; 0 if the keys give all bounds.
 	Sample int
-	// Bounds computes a feature's bin bounds from sampled values, which it may reorder, and Assign returns a function
-	// that bins values, with NaN in bin missing.
+
+	// Bounds computes a feature's bin bounds from sampled values, which it may reorder. Assign returns a function that
+	// bins values by bounds, and puts NaN in the bin missing.
 	Bounds func(values []float64) []float64
 	Assign func(bounds []float64) func(values []float64, bins []uint8, missing uint8)
 }
@@ -99,36 +104,44 @@ type DerivedFeature struct {
 	What    dataset.Derivation
 	Bounds  []float64
 	Missing bool       // the last bin is for missing values
-	Range   [3]float64 // for rates and counts, the sample's minimum, median and maximum
+	Range   [3]float64 // of rates and counts: minimum, median and maximum, estimated from the sample
 }
 
-// Maker makes statistics: first Add is called for every row, then Run processes the rows of train in their order, and
-// outputs the features' bins in the order of the rows.
+// Maker makes statistics. First Add is called for all rows, which it keeps in a spool. Then Run processes the rows of
+// train in the order of the statistics, and passes the features' bins on in the order of the rows. Then Features and
+// Tables return what the dataset says of them. A Maker is not safe for concurrent use.
 type Maker struct {
-	c        Config
-	layout   recordLayout
-	rows     *spool // of train by pieces of its order, then of each other split
-	pieces   int
-	span     []span           // by piece, if ordered by time
-	latest   float64          // latest time of train so far
-	sorted   bool             // rows of train have arrived in time order
-	levels   []*DistinctCount // by key
-	sample   sample
-	floor    int
-	sketches []*sketch // by key, if not all levels have a place
-	tables   []*table
-	lasts    [][]float64 // for keys with recency, by level number, when it was last seen; NaN before
-	features []DerivedFeature
-	assign   []func(values []float64, bins []uint8, missing uint8)
-	segments []segment
-	counts   [][2][]uint8 // for features that are counts, bins by level number: in train, and elsewhere
-	rowsOf   [][]uint32   // by group, by key with a count, the rows of each level by its number
-	bins     *spool       // by segment of train; nil if rows arrive in processing order
+	c      Config
+	layout recordLayout
 
-	targets []float64 // by key, the sum of train's weighted targets
-	weights float64   // of train
-	records []byte    // of the rows passed to one Add
+	// Set by Add.
+	rows    *spool // a pile for each piece of train, then one for each other split
+	pieces  int    // train's pieces: consecutive parts of the order of the statistics
+	span    []span // by piece, its range of times, if ordered by time
+	latest  float64
+	sorted  bool             // the rows of train have arrived in the order of their times; latest is the last one's
+	levels  []*DistinctCount // by key, an estimate of the number of its levels
+	sample  sample           // rows for the bin bounds
+	targets []float64        // by key, the sum of train's weighted targets
+	weights float64          // sum over train
+	records []byte           // memory for the rows of one Add
+
+	// Set by Run.
+	floor    int
+	sketches []*sketch   // by key, which levels may have floor rows; nil if all levels have a place
+	tables   []*table    // by key
+	lasts    [][]float64 // for keys with recency, by level number, the time of the last row added; NaN if none
+	features []DerivedFeature
+	assign   []func(values []float64, bins []uint8, missing uint8) // by feature
+	segments []segment                                             // of train; none if sorted
+	bins     *spool                                                // the bins of train by segment; nil if sorted
+	counts   [][2][]uint8                                          // for countBin
+	rowsOf   [][]uint32                                            // likewise
 }
+
+// writeFunc takes the bins of consecutive rows of a split, from row first on: [features][rows]. They are valid during
+// the call.
+type writeFunc = func(split, first int, columns [][]uint8) error
 
 // segment is some consecutive rows of train.
 type segment struct{ first, rows int }
@@ -136,9 +149,9 @@ type segment struct{ first, rows int }
 // pieceBytes is the default of Config.Piece.
 const pieceBytes = 16 << 20
 
-// NewMaker returns a Maker, which the caller must Close. It divides train into pieces that are loaded one by one: at
-// c.Cuts if train is ordered by time, and into pieces of about c.Piece bytes in one random order. In several random
-// orders, train is a single piece.
+// NewMaker returns a Maker, which the caller must Close. Train is divided into pieces that are loaded one by one. By
+// time, it is divided at c.Cuts. In one random order, the pieces have about c.Piece bytes. Several random orders would
+// each need pieces of their own, so then train is a single piece.
 func NewMaker(c Config) *Maker {
 	if c.Piece == 0 {
 		c.Piece = pieceBytes
@@ -164,7 +177,7 @@ func NewMaker(c Config) *Maker {
 	return m
 }
 
-// PieceRows is how many rows of train may be between two of the Cuts.
+// PieceRows returns how many rows of train there should be at most between two of the Cuts that the caller chooses.
 func PieceRows(c *Config) int {
 	layout := newRecordLayout(c)
 	return max(1, max(c.Piece, pieceBytes)/layout.loaded)
@@ -184,19 +197,19 @@ func (m *Maker) Close() error {
 	return err
 }
 
-// LabelledRows is some consecutive rows of one split. Weight and Time may be nil if the Config says that there are
-// none.
+// LabelledRows is some consecutive rows of one split.
 type LabelledRows struct {
 	Split  int
-	First  int
+	First  int // number of the first row in its split
 	Label  []float32
-	Weight []float32
-	Time   []float64  // seconds since 1970, or any number to order by
-	Group  []uint64   // by group, its hash
-	Parts  [][]uint64 // by part, the hashes of all rows
+	Weight []float32  // nil unless Config.Weighted
+	Time   []float64  // seconds since 1970, or any number to order by; nil if no order or recency needs it
+	Group  []uint64   // a hash that the rows of a group share; nil unless the order is by group
+	Parts  [][]uint64 // [parts][rows] of hashes
 }
 
-// Add passes rows to the Maker. It counts as far as needed to estimate the number of levels.
+// Add passes rows to the Maker, which copies what it needs of them. The rows of a split must come in ascending order.
+// If a part has more values than Config.Few says, the error is a *TooManyValuesError.
 func (m *Maker) Add(r LabelledRows) error {
 	if r.Split == 0 {
 		m.observe(&r)
@@ -206,12 +219,12 @@ func (m *Maker) Add(r LabelledRows) error {
 		return err
 	}
 
-	// Consecutive rows mostly go to the same pile.
+	// Store runs of rows that go to the same pile together.
 	n, width := len(r.Label), m.layout.width
 	for from := 0; from < n; {
 		pile, to := m.pileOf(&r, from), from
 		for ; to < n && (to == from || m.pileOf(&r, to) == pile); to++ {
-			if pile < m.pieces && r.Time != nil {
+			if pile < m.pieces && r.Time != nil { // a row of train
 				m.span[pile].add(r.Time[to])
 				m.sorted = m.sorted && r.Time[to] >= m.latest
 				m.latest = r.Time[to]
@@ -225,7 +238,8 @@ func (m *Maker) Add(r LabelledRows) error {
 	return nil
 }
 
-// observe accumulates what must be known of train before its statistics can be made.
+// observe takes from rows of train what must be known before statistics can be made: the sums for the priors, the
+// sample for the bin bounds, and the number of levels of each key.
 func (m *Maker) observe(r *LabelledRows) {
 	weight := func(i int) float64 {
 		if m.c.Weighted {
@@ -245,10 +259,11 @@ func (m *Maker) observe(r *LabelledRows) {
 			m.targets[k] += float64(weight(i) * key.target(float64(y)))
 		}
 
+		// Count the levels, of which only a sample is kept.
 		b := block{parts: r.Parts}
-		var levels [turnRows]uint64
-		for from := 0; from < len(r.Label); from += turnRows {
-			n := m.hashLevels(&b, k, from, min(from+turnRows, len(r.Label)), &levels)
+		var levels [batchRows]uint64
+		for from := 0; from < len(r.Label); from += batchRows {
+			n := m.hashLevels(&b, k, from, min(from+batchRows, len(r.Label)), &levels)
 			for i, level := range levels[:n] {
 				if m.levels[k].Wants(level) {
 					m.levels[k].Add(level, key.target(float64(r.Label[from+i])), weight(from+i))
@@ -258,9 +273,7 @@ func (m *Maker) observe(r *LabelledRows) {
 	})
 }
 
-// pileOf returns the pile of row i: for train a piece of its order, for another split the split's only pile. In a
-// random order, the piece is the upper 32 bits of the row's place, scaled to 0...pieces-1. There are several pieces
-// only if there is one order, which is number 0.
+// pileOf returns the pile of row i: for train a piece of its order, for another split the split's only pile.
 func (m *Maker) pileOf(r *LabelledRows, i int) int {
 	if r.Split > 0 {
 		return m.pieces + r.Split - 1
@@ -269,27 +282,31 @@ func (m *Maker) pileOf(r *LabelledRows, i int) int {
 	if m.c.Order.By == dataset.OrderTime {
 		return sort.SearchFloat64s(m.c.Cuts, r.Time[i])
 	}
-	place := Order(uint32(r.First+i), 0)
+
+	// In a random order, rows are divided by their sort key: its upper 32 bits are scaled to 0...pieces-1. There are
+	// several pieces only if there is a single order, which is number 0.
+	position := Order(uint32(r.First+i), 0)
 	if m.layout.group >= 0 {
-		place = orderOfGroup(r.Group[i], 0)
+		position = orderOfGroup(r.Group[i], 0)
 	}
-	return int(((place >> 32) * uint64(m.pieces)) >> 32)
+	return int(((position >> 32) * uint64(m.pieces)) >> 32)
 }
 
-// Prior is the rate of all of train for a key that falls back to no other.
+// Prior returns the rate of all of train, the prior of a key that falls back to no other.
 func (m *Maker) Prior(key int) float64 { return m.targets[key] / m.weights }
 
-// Floor is the least number of rows for a level to be in its table.
+// Floor returns the least number of rows of train that a level of a table has, after Run.
 func (m *Maker) Floor() int { return m.floor }
 
-// Run makes the statistics and outputs the features' bins, some rows of a split at a time, in the order of splits and
-// rows: columns holds one slice per feature, valid during the call. progress, which may be nil, counts rows.
-func (m *Maker) Run(ctx context.Context, progress func(done, total int64),
-	write func(split, first int, columns [][]uint8) error) error {
+// Run makes the statistics after all rows have been added. It calls write with the features' bins for some rows at a
+// time, in the order of splits and rows, and with the copies of train one after the other. progress, which may be nil,
+// is told how many rows are done.
+func (m *Maker) Run(ctx context.Context, progress func(done, total int64), write writeFunc) error {
 	if !(m.weights > 0) {
 		return errors.New("the weights of all rows of train are 0, so there is no mean label to make statistics of")
 	}
 
+	// Choose the levels that get a place in the tables.
 	m.chooseFloor()
 	if err := m.sketchLevels(ctx); err != nil {
 		return err
@@ -298,16 +315,17 @@ func (m *Maker) Run(ctx context.Context, progress func(done, total int64),
 	for k := range m.c.Keys {
 		m.tables = append(m.tables, newTable(m.levels[k].Levels(m.floor)))
 	}
-	if err := m.layFeatures(); err != nil {
+	if err := m.planFeatures(); err != nil {
 		return err
 	}
 
 	return m.processRows(ctx, progress, write)
 }
 
-// chooseFloor finds the lowest floor for which all tables together stay within the allowed number of levels.
+// chooseFloor sets m.floor to the least number of rows, at least 1, for which the levels with so many rows fit in
+// m.c.Levels, over all tables. Their numbers are estimates.
 func (m *Maker) chooseFloor() {
-	all := func(floor int) int {
+	levelsWith := func(floor int) int {
 		n := 0
 		for _, d := range m.levels {
 			n += d.Levels(floor)
@@ -315,21 +333,22 @@ func (m *Maker) chooseFloor() {
 		return n
 	}
 
-	// No level has more rows than train.
+	// No level has more rows than train, so the search ends at one row more.
 	most := m.c.Rows[0] + 1
-	m.floor = 1 + sort.Search(most, func(below int) bool { return all(1+below) <= m.c.Levels })
+	m.floor = 1 + sort.Search(most, func(below int) bool { return levelsWith(1+below) <= m.c.Levels })
 }
 
 // Features returns the features in the order of Run's columns, after Run.
 func (m *Maker) Features() []DerivedFeature { return m.features }
 
-// Tables returns the levels of all tables, with the position of each key's first and their number, after Run.
+// Tables returns the levels of all keys' tables, one table after the other and each by ascending hash, after Run. Key
+// k's table is the levels from first[k] on, count[k] in number. Levels with fewer than Floor rows are left out.
 func (m *Maker) Tables() (levels *dataset.Levels, first, count []int) {
+	// Reserve memory for all levels, of which some may have fewer than floor rows.
 	all := 0
 	for _, t := range m.tables {
-		all += t.used // at least as many as have floor rows
+		all += t.used
 	}
-
 	levels = &dataset.Levels{Hash: make([]uint64, 0, all), Sum: make([]float64, 0, all), Rows: make([]uint32, 0, all)}
 	if m.c.Weighted {
 		levels.Weight = make([]float64, 0, all)
@@ -353,10 +372,10 @@ func (m *Maker) Tables() (levels *dataset.Levels, first, count []int) {
 			if levels.Weight != nil {
 				levels.Weight = append(levels.Weight, s.n)
 			}
-			if levels.Last != nil {
-				last := 0.0 // for tables without recency
+			if levels.Last != nil { // some table has recency; levels of the others get 0
+				last := 0.0
 				if m.c.Keys[k].Recency {
-					last = m.lastOf(k, s.number+1)
+					last = m.lastSeen(k, s.number+1)
 				}
 				levels.Last = append(levels.Last, last)
 			}

@@ -13,17 +13,17 @@ import (
 	"coppice/internal/dataset"
 )
 
-// world is a small table with everything that a Maker is given about it.
-type world struct {
+// testTable is a small table and the Config of a Maker for it.
+type testTable struct {
 	c      Config
-	parts  [][]uint64 // of each part and row, one split behind the other
+	parts  [][]uint64 // [parts][rows of all splits] of hashes; the splits come one after the other, here and below
 	label  []float32
 	weight []float32
 	time   []float64
 	group  []uint64
 }
 
-// grid is bounds that tell rates and counts apart well enough to see a difference.
+// grid returns bounds for both rates and counts: 150 between 0 and 1, and each whole number up to 100.
 func grid() []float64 {
 	var bounds []float64
 	for i := range 150 {
@@ -35,6 +35,7 @@ func grid() []float64 {
 	return bounds
 }
 
+// binOf returns the bin of x by these bounds; NaN is in the bin after the last one.
 func binOf(x float64, bounds []float64) uint8 {
 	if x != x {
 		return uint8(len(bounds) + 1)
@@ -42,7 +43,8 @@ func binOf(x float64, bounds []float64) uint8 {
 	return uint8(sort.SearchFloat64s(bounds, x))
 }
 
-func (w *world) first(split int) int {
+// first returns the index of a split's first row in w's columns.
+func (w *testTable) first(split int) int {
 	n := 0
 	for _, rows := range w.c.Rows[:split] {
 		n += rows
@@ -50,8 +52,10 @@ func (w *world) first(split int) int {
 	return n
 }
 
-// run makes the statistics and gives the bins of all features, by split, feature and row.
-func (w *world) run(t *testing.T) (bins [][][]uint8, m *Maker) {
+// run makes the statistics with a Maker, to which it adds seven rows at a time. It returns the bins of all features,
+// [splits][features][rows], with the copies of train one after the other, and the Maker, which is closed when the test
+// ends. It fails the test if rows don't come in order.
+func (w *testTable) run(t *testing.T) (bins [][][]uint8, m *Maker) {
 	t.Helper()
 	w.c.Bounds = func([]float64) []float64 { return grid() }
 	w.c.Assign = func(bounds []float64) func([]float64, []uint8, uint8) {
@@ -70,6 +74,7 @@ func (w *world) run(t *testing.T) (bins [][][]uint8, m *Maker) {
 			t.Errorf("close: %v", err)
 		}
 	})
+
 	for split, rows := range w.c.Rows {
 		for first := 0; first < rows; first += 7 {
 			if err := m.Add(w.rows(split, first, min(7, rows-first))); err != nil {
@@ -77,6 +82,7 @@ func (w *world) run(t *testing.T) (bins [][][]uint8, m *Maker) {
 			}
 		}
 	}
+
 	bins = make([][][]uint8, len(w.c.Rows))
 	err := m.Run(context.Background(), nil, func(split, first int, columns [][]uint8) error {
 		if bins[split] == nil {
@@ -96,7 +102,8 @@ func (w *world) run(t *testing.T) (bins [][][]uint8, m *Maker) {
 	return bins, m
 }
 
-func (w *world) rows(split, first, n int) LabelledRows {
+// rows returns n rows of a split from number first on, as Add takes them.
+func (w *testTable) rows(split, first, n int) LabelledRows {
 	at := w.first(split) + first
 	r := LabelledRows{Split: split, First: first, Label: w.label[at : at+n]}
 	if w.c.Weighted {
@@ -114,8 +121,9 @@ func (w *world) rows(split, first, n int) LabelledRows {
 	return r
 }
 
-// reference is what the statistics mean: for every row it looks at all rows of train.
-func (w *world) reference() [][][]float64 {
+// reference computes the statistics from their definition: for each row it goes through all rows of train. It returns
+// the values as run returns the bins.
+func (w *testTable) reference() [][][]float64 {
 	train := w.c.Rows[0]
 	weight := func(i int) float64 {
 		if w.c.Weighted {
@@ -132,6 +140,8 @@ func (w *world) reference() [][][]float64 {
 		}
 		return 0
 	}
+
+	// The prior of a key is the mean target of train.
 	priors := make([]float64, len(w.c.Keys))
 	for k := range priors {
 		sum, all := 0.0, 0.0
@@ -150,6 +160,8 @@ func (w *world) reference() [][][]float64 {
 		for number := range copies {
 			for row := range rows {
 				i := w.first(split) + row
+
+				// sees reports whether the row sees row j of train.
 				sees := func(j int) bool {
 					switch {
 					case split > 0:
@@ -162,10 +174,12 @@ func (w *world) reference() [][][]float64 {
 					}
 					return Order(uint32(j), number) < Order(uint32(i), number)
 				}
+
+				// put appends the value of the row's next feature, if the key has the feature.
 				rates := make([]float64, len(w.c.Keys))
 				feature := 0
-				put := func(on bool, value float64) {
-					if !on {
+				put := func(has bool, value float64) {
+					if !has {
 						return
 					}
 					if len(out[split]) <= feature {
@@ -174,6 +188,7 @@ func (w *world) reference() [][][]float64 {
 					out[split][feature] = append(out[split][feature], value)
 					feature++
 				}
+
 				for k, key := range w.c.Keys {
 					level := func(i int) (h [3]uint64) {
 						for j, p := range key.Parts {
@@ -181,6 +196,10 @@ func (w *world) reference() [][][]float64 {
 						}
 						return h
 					}
+
+					// Of the rows of the row's level: n and s are weights and targets of those seen, seenOf their
+					// number and last their latest time; rowsOf is the number of all but the row's own. seen counts all
+					// rows seen.
 					n, s, rowsOf, seen, seenOf, last := 0.0, 0.0, 0, 0, 0, math.NaN()
 					for j := range train {
 						if sees(j) {
@@ -200,13 +219,14 @@ func (w *world) reference() [][][]float64 {
 							}
 						}
 					}
+
 					prior := priors[k]
 					if key.BackOff >= 0 {
 						prior = rates[key.BackOff]
 					}
 					rates[k] = float64(float32((s + key.Strength*prior) / (n + key.Strength)))
 					put(key.Rate, rates[k])
-					if w.c.Order.By == dataset.OrderTime && split == 0 {
+					if w.c.Order.By == dataset.OrderTime && split == 0 { // extrapolated from the rows seen
 						rowsOf = int(math.Round(float64(seenOf*train) / float64(max(seen, 1))))
 					}
 					put(key.Count, float64(rowsOf))
@@ -220,10 +240,10 @@ func (w *world) reference() [][][]float64 {
 	return out
 }
 
-// draw makes a world. Levels are few, so that rows see others, and times repeat.
-func draw(seed uint64) *world {
+// drawTable makes a random table. It has few levels, so that rows see others of their level, and times repeat.
+func drawTable(seed uint64) *testTable {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	w := &world{c: Config{
+	w := &testTable{c: Config{
 		Parts: 3, Weighted: rng.IntN(3) == 0, Splits: 3, Rows: []int{40 + rng.IntN(160), rng.IntN(30),
 			1 + rng.IntN(30)}, Levels: 1 << 20,
 		Memory: int64(rng.IntN(2) * 1 << 20), Threads: 1 + rng.IntN(4), Sample: 100, Piece: 64 + rng.IntN(4000),
@@ -257,7 +277,7 @@ func draw(seed uint64) *world {
 	if timed && rng.IntN(2) == 0 {
 		w.c.Order = dataset.Ordering{By: dataset.OrderTime, Column: "t", Copies: 1,
 			DelaySeconds: float64(rng.IntN(3) * rng.IntN(9))}
-		if rng.IntN(2) == 0 { // a table by time is handed out while it is gone through
+		if rng.IntN(2) == 0 { // the bins of sorted times are written at once, without a spool
 			slices.Sort(w.time[:w.c.Rows[0]])
 		}
 		for cut := -15.0; cut < 30; cut += float64(1 + rng.IntN(12)) {
@@ -273,12 +293,12 @@ func draw(seed uint64) *world {
 	return w
 }
 
-// TestStatisticsAreWhatTheyMean: for random tables and settings each statistic is that of its definition, computed row
+// TestStatisticsAreWhatTheyMean compares each statistic of random tables and settings with its definition, computed row
 // by row.
 func TestStatisticsAreWhatTheyMean(t *testing.T) {
-	byTime, late, sorted, spooled, byGroup := 0, 0, 0, 0, 0
+	byTime, delayed, sorted, spooled, byGroup := 0, 0, 0, 0, 0
 	for seed := range uint64(300) {
-		w := draw(seed)
+		w := drawTable(seed)
 		got, m := w.run(t)
 		want := w.reference()
 		for split := range want {
@@ -292,13 +312,14 @@ func TestStatisticsAreWhatTheyMean(t *testing.T) {
 				}
 			}
 		}
+
 		switch w.c.Order.By {
 		case dataset.OrderGroup:
 			byGroup++
 		case dataset.OrderTime:
 			byTime++
 			if w.c.Order.DelaySeconds > 0 {
-				late++
+				delayed++
 			}
 			if m.sorted {
 				sorted++
@@ -308,79 +329,94 @@ func TestStatisticsAreWhatTheyMean(t *testing.T) {
 			spooled++
 		}
 	}
-	if byTime < 30 || late < 10 || sorted < 10 || byTime-sorted < 10 || spooled < 30 || byGroup < 30 {
-		t.Errorf("of 300 tables %d were by time, %d with a delay, %d sorted by it, %d in a temporary file, %d by "+
-			"group: too few to say anything", byTime, late, sorted, spooled, byGroup)
+
+	// Each kind of table has to occur often enough for the comparison to mean something.
+	if byTime < 30 || delayed < 10 || sorted < 10 || byTime-sorted < 10 || spooled < 30 || byGroup < 30 {
+		t.Errorf("of 300 tables %d were by time, %d of them with a delay and %d sorted, %d in a temporary file and %d "+
+			"by group; want at least 30, 10, 10 (and 10 not sorted), 30 and 30", byTime, delayed, sorted, spooled,
+			byGroup)
 	}
 }
 
-// TestNoRowSeesItsQuery: other labels of a query, whichever it is, change no statistic of its own rows of train. In an
-// order of single rows they do, which shows that the test would see it.
+// TestNoRowSeesItsQuery inverts the labels of one query, and expects the same statistics for the query's own rows of
+// train. With the order of single rows, where rows do see others of their query, some statistics have to change:
+// otherwise the test would not notice a leak.
 func TestNoRowSeesItsQuery(t *testing.T) {
-	seen := func(w *world) (rows int) {
-		other := slices.Clone(w.label)
+	// changed inverts the labels of the first row's query and returns how many bins of its own rows change.
+	changed := func(w *testTable) (bins int) {
+		inverted := slices.Clone(w.label)
 		for i := range w.c.Rows[0] {
 			if w.group[i] == w.group[0] {
-				other[i] = 1 - other[i]
+				inverted[i] = 1 - inverted[i]
 			}
 		}
-		for k := range w.c.Keys { // the mean of all of train is the prior of each row, and its labels are not to change
+		for k := range w.c.Keys { // every row sees the mean of train as the prior, unless that has no weight
 			w.c.Keys[k].Strength = 0
 		}
+
 		before, _ := w.run(t)
-		w.label = other
+		w.label = inverted
 		after, _ := w.run(t)
-		for feature, bins := range before[0] {
-			for place, bin := range bins { // of all copies of the rows of train, one copy after the other
-				if w.group[place%w.c.Rows[0]] == w.group[0] && after[0][feature][place] != bin {
-					rows++
+		for feature, column := range before[0] {
+			for row, bin := range column { // of all copies of train, one copy after the other
+				if w.group[row%w.c.Rows[0]] == w.group[0] && after[0][feature][row] != bin {
+					bins++
 				}
 			}
 		}
-		return rows
+		return bins
 	}
-	queries, leaks := 0, 0
-	for seed := uint64(0); seed < 60; seed += 3 {
-		if w := draw(seed); w.group != nil {
-			queries++
-			if rows := seen(w); rows > 0 {
-				t.Errorf("seed %d: %d statistics of a query's rows have seen its labels", seed, rows)
-			}
-			w = draw(seed)
-			w.c.Order.By = dataset.OrderRandom
-			leaks += seen(w)
+
+	tables, leaks := 0, 0
+	for seed := uint64(0); seed < 60; seed += 3 { // drawTable makes groups with every third seed
+		w := drawTable(seed)
+		if w.group == nil {
+			continue
 		}
+		tables++
+		if bins := changed(w); bins > 0 {
+			t.Errorf("seed %d: %d bins of a query's rows changed with its labels, want none", seed, bins)
+		}
+
+		w = drawTable(seed)
+		w.c.Order.By = dataset.OrderRandom
+		leaks += changed(w)
 	}
-	if queries < 5 || leaks == 0 {
-		t.Errorf("%d tables of queries; in an order of rows %d statistics have seen their query: nothing is shown",
-			queries, leaks)
+	if tables < 5 || leaks == 0 {
+		t.Errorf("%d tables with queries, and %d bins changed in an order of single rows; want at least 5 and 1",
+			tables, leaks)
 	}
 }
 
-// TestValuesThatWereNotThere: a part that has more values than was said is an error.
+// TestValuesThatWereNotThere adds rows of a part with more values than Config.Few says, and expects an error.
 func TestValuesThatWereNotThere(t *testing.T) {
-	w := draw(1)
+	w := drawTable(1)
 	w.c.Few = []int{1}
 	m := NewMaker(w.c)
 	defer m.Close()
 	if err := m.Add(w.rows(0, 0, w.c.Rows[0])); err == nil {
-		t.Error("a part that was said to have one value has had two: want an error")
+		t.Error("rows of a part with two values, where Few says one, were added without an error; want one")
 	}
 }
 
-// TestTablesHoldAllRowsOfTrain: the tables of levels have every row of train once, with ascending hashes.
+// TestTablesHoldAllRowsOfTrain checks that the levels of each key's table have every row of train once, and are sorted
+// by hash.
 func TestTablesHoldAllRowsOfTrain(t *testing.T) {
-	w := draw(3)
+	w := drawTable(3) // any table will do
 	_, m := w.run(t)
 	levels, first, count := m.Tables()
 	for k := range w.c.Keys {
+		// Add up the table's levels.
 		rows, sum := uint32(0), 0.0
 		for i := first[k]; i < first[k]+count[k]; i++ {
 			rows, sum = rows+levels.Rows[i], sum+levels.Sum[i]
 			if i > first[k] && levels.Hash[i] <= levels.Hash[i-1] {
-				t.Fatalf("key %d: hash %d is not above the one before", k, i)
+				t.Fatalf("key %d: level %d has hash %x after %x, want ascending hashes", k, i, levels.Hash[i],
+					levels.Hash[i-1])
 			}
 		}
+
+		// Compare with the sum over the rows.
 		want := 0.0
 		for i := range w.c.Rows[0] {
 			weight := 1.0
@@ -390,15 +426,16 @@ func TestTablesHoldAllRowsOfTrain(t *testing.T) {
 			want += weight * w.c.Keys[k].target(float64(w.label[i]))
 		}
 		if int(rows) != w.c.Rows[0] || math.Abs(sum-want) > 1e-9 {
-			t.Errorf("key %d: tables hold %d rows with labels of %v in all, want %d and %v", k, rows, sum, w.c.Rows[0],
-				want)
+			t.Errorf("key %d: the levels have %d rows and a label sum of %v, want %d and %v", k, rows, sum,
+				w.c.Rows[0], want)
 		}
 	}
 }
 
-// TestFloor plants many rare levels and some frequent ones: the tables may hold only the latter, and exactly.
+// TestFloor makes a table with 10,000 rare levels and 133 frequent ones, of which only 500 may be kept. The tables must
+// have about the frequent ones, with their exact numbers of rows.
 func TestFloor(t *testing.T) {
-	w := &world{c: Config{Parts: 1, Splits: 2, Rows: []int{60_000, 10}, Levels: 500, Memory: 1 << 30, Threads: 2,
+	w := &testTable{c: Config{Parts: 1, Splits: 2, Rows: []int{60_000, 10}, Levels: 500, Memory: 1 << 30, Threads: 2,
 		Sample: 1000,
 		Order:  dataset.Ordering{By: dataset.OrderRandom, Copies: 1},
 		Keys:   []Key{{Parts: []int{0}, BackOff: -1, Strength: 1, Rate: true, Count: true}}}}
@@ -418,6 +455,8 @@ func TestFloor(t *testing.T) {
 	}
 	w.parts = [][]uint64{part}
 	_, m := w.run(t)
+
+	// The floor rests on estimates, so the number of levels is not exact.
 	levels, _, count := m.Tables()
 	if m.Floor() <= 2 || count[0] < 100 || count[0] > 500 {
 		t.Fatalf("floor %d leaves %d levels, want a floor above 2 and 100 to 500 levels", m.Floor(), count[0])
@@ -429,10 +468,11 @@ func TestFloor(t *testing.T) {
 	}
 }
 
-// TestSameBinsForAnyThreadsAndMemory: bins do not depend on threads, memory or the size of pieces.
+// TestSameBinsForAnyThreadsAndMemory expects the same bins from one thread with all rows in memory in one piece, and
+// from five threads with a temporary file and pieces of 100 bytes.
 func TestSameBinsForAnyThreadsAndMemory(t *testing.T) {
 	for seed := range uint64(40) {
-		w := draw(seed)
+		w := drawTable(seed)
 		w.c.Threads, w.c.Memory, w.c.Piece = 1, 1<<30, 1<<20
 		want, _ := w.run(t)
 		w.c.Threads, w.c.Memory, w.c.Piece = 5, 0, 100
@@ -440,20 +480,22 @@ func TestSameBinsForAnyThreadsAndMemory(t *testing.T) {
 		for split := range want {
 			for feature := range want[split] {
 				if !slices.Equal(got[split][feature], want[split][feature]) {
-					t.Fatalf("seed %d: split %d, feature %d differs between one thread in memory and five threads "+
-						"in a file", seed, split, feature)
+					t.Fatalf("seed %d: split %d, feature %d has bins %v from five threads and a file, want %v as from "+
+						"one thread in memory", seed, split, feature, got[split][feature], want[split][feature])
 				}
 			}
 		}
 	}
 }
 
-// TestFloorOfManyRows has levels of more rows than a counter of two bytes: the floor is found there, too.
+// TestFloorOfManyRows has two levels of 70,000 and 80,000 rows, more than a counter of two bytes holds, and room for
+// one of them. The floor must be just above the smaller.
 func TestFloorOfManyRows(t *testing.T) {
 	few, many := 70_000, 80_000
-	w := &world{c: Config{Keys: []Key{{Parts: []int{0}, BackOff: -1, Strength: 1, Count: true}}, Parts: 1, Splits: 1,
-		Rows:  []int{few + many},
-		Order: dataset.Ordering{By: dataset.OrderRandom, Copies: 1}, Levels: 1, Threads: 1, Sample: 100}}
+	w := &testTable{c: Config{Keys: []Key{{Parts: []int{0}, BackOff: -1, Strength: 1, Count: true}}, Parts: 1,
+		Splits: 1,
+		Rows:   []int{few + many},
+		Order:  dataset.Ordering{By: dataset.OrderRandom, Copies: 1}, Levels: 1, Threads: 1, Sample: 100}}
 	part := make([]uint64, few+many)
 	for i := range part {
 		part[i] = Text([]byte{'f'})
@@ -472,7 +514,8 @@ func TestFloorOfManyRows(t *testing.T) {
 	}
 }
 
-// A part with more values than were counted says which part it is, so that the caller can name its column.
+// TestMoreValuesThanCounted checks that the error of a part with too many values says which part it is and how many
+// values were expected, so that a caller can name its column.
 func TestMoreValuesThanCounted(t *testing.T) {
 	c := Config{Keys: []Key{{Parts: []int{1}, BackOff: -1, Strength: 1, Count: true}}, Parts: 2, Few: []int{0, 2},
 		Splits: 1, Rows: []int{3},

@@ -9,27 +9,26 @@ import (
 	"coppice/internal/dataset"
 )
 
-// recordLayout is the position of a row's values in its record.
+// recordLayout says where a row's values are in its record, as offsets in bytes.
 type recordLayout struct {
-	weight, time int // offsets; -1 if there is none
-	group        int // likewise
-	parts        []partLayout
-	width        int
-	loaded       int // bytes of a row with its parts unpacked to hashes
+	weight, time, group int // -1 if records have none
+	parts               []partLayout
+	width               int // bytes of a record
+	loaded              int // about the bytes of a row in a block, where each part is a hash
 }
 
-// partLayout is the position of a part: its hash in 8 bytes or, for a part with few values, the value's number in 1 or
-// 2.
+// partLayout says where a part is in a record. It takes 8 bytes for its hash. A part with few values takes 1 or 2 bytes
+// for the number of the value in a dictionary.
 type partLayout struct {
 	at, bytes int
-	values    *dictionary
+	values    *dictionary // nil if hashes are stored
 }
 
-// A record begins with the row's number and its label, of four bytes each.
+// recordLabel is the offset of a row's label. Before it is the row's number, and both take 4 bytes.
 const recordLabel = 4
 
-// newRecordLayout places what rows are kept with: weight, time and group only where they are needed, and hashes of
-// parts with few values as numbers of values.
+// newRecordLayout lays out records for a Config. Weight, time and group have a place only if they are needed. A part
+// with at most 65,535 values, by c.Few, gets a dictionary.
 func newRecordLayout(c *Config) recordLayout {
 	l := recordLayout{weight: -1, time: -1, group: -1, width: 8}
 	if c.Weighted {
@@ -50,7 +49,8 @@ func newRecordLayout(c *Config) recordLayout {
 		p := partLayout{at: l.width, bytes: 8}
 		if i < len(c.Few) && c.Few[i] > 0 && c.Few[i] <= math.MaxUint16 {
 			p.values = &dictionary{make([]uint64, 0, c.Few[i]), make([]uint16, 2*slotsFor(c.Few[i]))}
-			if p.bytes = 1; c.Few[i] > math.MaxUint8+1 {
+			p.bytes = 1
+			if c.Few[i] > math.MaxUint8+1 {
 				p.bytes = 2
 			}
 		}
@@ -60,7 +60,8 @@ func newRecordLayout(c *Config) recordLayout {
 	return l
 }
 
-// packRows writes rows as records into the memory of to, column by column.
+// packRows writes a record for each row of r, one after the other, and returns them. It uses the memory of to if there
+// is enough. If a part has more values than its dictionary has room for, the error is a *TooManyValuesError.
 func (l *recordLayout) packRows(r *LabelledRows, to []byte, threads int) ([]byte, error) {
 	n := len(r.Label)
 	to = dataset.Resize(to, n*l.width)
@@ -86,6 +87,7 @@ func (l *recordLayout) packRows(r *LabelledRows, to []byte, threads int) ([]byte
 		}
 	}
 
+	// Each part has its own dictionary and its own bytes of the records, so parts are written in parallel.
 	fits := make([]bool, len(l.parts))
 	dataset.Parallel(threads, len(l.parts), func(p int) { fits[p] = l.parts[p].packPart(r.Parts[p], to, l.width) })
 	if p := slices.Index(fits, false); p >= 0 {
@@ -104,9 +106,8 @@ func (e *TooManyValuesError) Error() string {
 	return fmt.Sprintf("part %d of a row has more than the %d values that it had before", e.Part, e.Known)
 }
 
-// packPart writes a part of rows into their records. A part with a dictionary is written as numbers of its values; it
-// stops and returns false at the first value for which the dictionary has no room. Any other part is written as hashes,
-// and true is returned.
+// packPart writes a part of all rows into their records, which are width bytes apart in to. It returns false if a value
+// finds no room in the part's dictionary; then the remaining rows are not written.
 func (p *partLayout) packPart(hashes []uint64, to []byte, width int) bool {
 	at := p.at
 	for _, hash := range hashes {
@@ -131,7 +132,8 @@ func (p *partLayout) packPart(hashes []uint64, to []byte, width int) bool {
 	return true
 }
 
-// unpack reads a part of the records at the given places, or of consecutive ones if there are none.
+// unpack reads a part of len(out) records, which are width bytes apart, into out as hashes. If places is nil these are
+// the first records, else those at places[i].at.
 func (p *partLayout) unpack(records []byte, width int, places []ranked, out []uint64) {
 	for i := range out {
 		at := i*width + p.at
@@ -168,14 +170,15 @@ func (l *recordLayout) timeOf(record []byte) float64 {
 	return math.Float64frombits(binary.LittleEndian.Uint64(record[l.time:]))
 }
 
-// dictionary numbers the values of a part in order of appearance.
+// dictionary numbers the values of a part in the order in which they first appear. It has room for cap(values) values.
 type dictionary struct {
 	values []uint64 // by number
 	slots  []uint16 // of a hash table with open addressing: 1 + the number of a value; 0 is free
 }
 
-// number returns a value's number; ok is false if there are too many values.
+// number returns a value's number, and adds the value if it is new. ok is false if it is new and there is no room.
 func (d *dictionary) number(value uint64) (number uint16, ok bool) {
+	// The values are hashes already, so their lower bits choose the slot.
 	mask := uint64(len(d.slots) - 1)
 
 	i := value & mask

@@ -11,43 +11,60 @@ import (
 	"coppice/internal/dataset"
 )
 
-// Learner trains a small model on some rows of a table and scores all of them: log odds of a binary label, or the label
-// itself. The better the model, the fewer keys are found that a model would not need.
-type Learner func(ctx context.Context, l *Lesson) (scores []float64, err error)
+// Learner trains a small model on the rows l.Train and returns a score for every row of l: the log odds if the label is
+// binary, and otherwise the predicted label. A key is only proposed for what this model cannot explain, so that a weak
+// model leads to keys that the final model would not need.
+type Learner func(ctx context.Context, l *TrainingSet) (scores []float64, err error)
 
-// Lesson is a binned table for a Learner, which must not modify it.
-type Lesson struct {
+// TrainingSet is a binned table for a Learner, which must not modify it.
+type TrainingSet struct {
 	Columns []Column
-	Label   []float32
-	Binary  bool
-	Train   []uint32 // rows to learn from, ascending
-	Group   []uint64 // by row, its query, where the order of a query's rows is to be learnt: a higher label comes first
+	Label   []float32 // [rows]
+	Binary  bool      // labels are 0 and 1
+	Train   []uint32  // rows to learn from, ascending
+	// Group is set where the model learns to rank the rows of a query, highest label first. It gives each row's query.
+	Group []uint64
 }
 
 // Column is one binned feature.
 type Column struct {
 	Bins        int
 	Categorical bool
-	Data        []uint8
+	Data        []uint8 // [rows], each below Bins
 }
 
-// Atom is a part that keys can be made of: a hash for each row of the sample.
+// Atom is one way to turn a column into levels, such as its ids or the ranges of its numbers. A key joins one to three
+// atoms.
 type Atom struct {
-	Column int  // atoms of the same column are never combined
-	Alone  bool // it may be a key by itself
-	Hash   []uint64
+	Column int      // the atom's column; atoms of the same column are never combined
+	Alone  bool     // it may be a key by itself
+	Hash   []uint64 // [rows of the sample], the level of each row
 }
 
-// Search looks for keys that improve a model's predictions. It works on a sample of train.
+// Search looks for keys that improve a model's predictions. A key is a list of atoms; two rows have the same level of a
+// key if all its atoms have the same hashes. The statistics of a key are the mean label and the number of rows of each
+// level. Search works on a sample of train.
 type Search struct {
-	Label   []float32
-	Binary  bool
-	Time    []float64 // by row, if train is ordered by time: then what is known early is tested on what comes later
-	Delay   float64   // by time: a training row sees only labels of rows that are older by this much
-	Group   []uint64  // by row, the hash that keeps rows on the same side of a split; nil if each row is independent
-	Queries bool      // groups are queries: a training row sees only labels of other groups, and models learn an order
-	Base    []Column  // features that the model has anyway
-	Keys    [][]int   // keys, as indices of atoms, whose statistics it has anyway
+	Label  []float32 // [rows]
+	Binary bool      // labels are 0 and 1
+
+	// Time is each row's time, if train is ordered by time. Then models learn from early rows and are tested on later
+	// ones. nil means that the tested rows are drawn at random.
+	Time []float64
+
+	// Delay is used with Time: a training row sees only the labels of rows that are older by at least this much.
+	Delay float64
+
+	// Group is a hash for each row. Rows with the same hash are trained on together or tested on together. nil means
+	// that each row is independent.
+	Group []uint64
+
+	// Queries says that the groups are queries: a training row sees only labels of other queries, and models learn to
+	// rank the rows of a query.
+	Queries bool
+
+	Base    []Column // features that the model has from the start
+	Keys    [][]int  // keys, as indices of Atoms, whose statistics the model has from the start
 	Atoms   []Atom
 	Budget  int // most keys to find
 	Learner Learner
@@ -56,35 +73,41 @@ type Search struct {
 	Progress func(found int)
 }
 
-// Found is a key that is worth a table.
+// Found is a key whose statistics improve the model.
 type Found struct {
-	Atoms []int
-	// Gain is the reduction of the loss, as a share, on rows that the model has not learnt from, when only its
-	// statistics are added to a model with the keys found before.
+	Atoms []int // indices of Search.Atoms
+	// Gain estimates which share of the loss on held-out rows the key alone would remove from a model that has the keys
+	// found before it.
 	Gain float64
 }
 
 const (
 	batchKeys = 8    // keys to add before the model is trained again
-	leastGain = 3e-4 // of the loss, for a key to be added
+	leastGain = 3e-4 // share of the loss that a key has to explain to be added
 
-	// By time, keys have to lower the loss by so many standard errors over stretches of time: with eight of these, one
-	// in a thousand batches that say nothing does.
-	judgeErrors = 5
+	// acceptErrors is for searches by time: by how many standard errors over periods of time (stalePeriods) a batch
+	// has to lower the loss to be kept. With eight periods, one useless batch in a thousand does.
+	acceptErrors = 5
 
-	// lastErrors is by how many standard errors the loss has to fall on the first folds for the last batch to be kept.
-	lastErrors = 5
+	// earlyStopErrors is by how many standard errors the loss on the first folds has to fall for the last batch to be
+	// accepted without training on the other folds.
+	earlyStopErrors = 5
 
-	// leastDeviates is how far beyond chance a key's gain has to be: the best of a thousand useless keys is at three.
+	// leastDeviates is how many standard deviations beyond chance a key's gain has to be. The best of a thousand
+	// useless keys reaches about three.
 	leastDeviates = 4
 
-	maxAtoms = 48  // among which pairs are tried
-	patience = 1.0 // standard errors by which a batch may worsen the loss
+	maxAtoms = 48  // atoms of which all pairs are tried: 1,128 pairs
+	patience = 1.0 // standard errors by which a batch may raise the loss and still be kept
 )
 
-// Run finds keys: it measures how much of the model's error on held-out rows the levels of a pair of atoms explain,
-// adds the statistics of the best few to the model, and continues with the remaining error; the candidates then include
-// triples grown from added pairs.
+// Run finds at most s.Budget keys, in the order in which they were added. It returns none, without an error, if there
+// are fewer than 1,000 rows, if the labels of some fold's training rows are all equal, or if the model predicts nearly
+// perfectly without keys.
+//
+// It repeats three steps. It measures how much of the model's error on held-out rows each candidate key explains. It
+// adds the statistics of the best few to the model. It trains the model again, and undoes the batch if the loss has
+// risen. The candidates are first pairs of atoms, and then also triples that extend an added pair.
 func (s *Search) Run(ctx context.Context) ([]Found, error) {
 	if len(s.Label) < 2*minHold || s.Budget == 0 {
 		return nil, nil
@@ -93,12 +116,15 @@ func (s *Search) Run(ctx context.Context) ([]Found, error) {
 	if !r.learnable() {
 		return nil, nil
 	}
+
+	// Train without any found key. What this model does not explain is what keys are looked for.
 	if err := r.retrain(ctx, nil, false); err != nil {
 		return nil, err
 	}
-	if r.meanLoss() < settled*r.constantLoss() {
+	if r.meanLoss() < settledShare*r.constantLoss() {
 		return nil, nil
 	}
+
 	candidates := r.initialCandidates(ctx)
 	var found []Found
 	for size := batchKeys; size > 0 && len(found) < s.Budget; {
@@ -110,15 +136,18 @@ func (s *Search) Run(ctx context.Context) ([]Found, error) {
 			return found, ctx.Err()
 		}
 
-		known := r.known()
+		// Keep the batch only if the model is no worse with it. Otherwise try half as many keys; the search ends when a
+		// single key makes it worse.
+		previous := r.snapshot()
 		if err := r.retrain(ctx, batch, len(found)+len(batch) == s.Budget); err != nil {
 			return nil, err
 		}
-		if r.lossHasRisen(known.loss) {
-			r.forget(known)
+		if r.lossHasRisen(previous.loss) {
+			r.restore(previous)
 			size = len(batch) / 2
 			continue
 		}
+
 		candidates = rest
 		for _, c := range batch {
 			found = append(found, Found{Atoms: c.atoms, Gain: c.gain})
@@ -134,50 +163,55 @@ func (s *Search) Run(ctx context.Context) ([]Found, error) {
 // candidate is a key that may be added.
 type candidate struct {
 	atoms  []int
-	gain   float64
-	chance bool // so much gain may be due to chance
+	gain   float64 // mean reduction of the loss of a held-out row
+	chance bool    // the gain may be due to chance
 }
 
 // run is the state of a search.
 type run struct {
-	s     *Search
-	folds []fold
-	order []uint32 // rows in the order in which statistics process them
-	keys  [][]int  // with statistics in the model
-	taken []codes  // of keys
-	score []float64
-	loss  []float64 // by held-out row
-	slope []slope   // of the loss by the score, by row
-	// By time, the later half of the held-out rows judges the keys that the earlier half proposes: its rows, by time,
-	// and whether a row is one of them. Without, all held-out rows do both.
-	judges  []uint32
-	judging []bool
-	work    *sync.Pool // of *scratch
-	// grouped lists all rows, with each group's rows together.
-	grouped []uint32
-	outside []uint8 // by row, the fold that holds it out; the number of folds if none does
-	tried   map[string]bool
+	s        *Search
+	folds    []fold
+	order    []uint32  // rows in the order in which statistics process them: by time, or at random
+	keys     [][]int   // keys with statistics in the model
+	keyCodes []codes   // the levels of keys
+	score    []float64 // by row, from the model that did not learn from it; NaN if no fold holds the row out
+	loss     []float64 // of the validation rows if there are some, else of all held-out rows
+	slope    []slope   // by row, how its loss changes with its score; zero if no fold holds the row out
+
+	// By time, the earlier half of the held-out rows proposes keys, and the later half validates them: validationRows
+	// lists the later half in the order of time, and isValidation says for each row whether it is in it. Without times
+	// both are nil, and all held-out rows both propose and validate.
+	validationRows []uint32
+	isValidation   []bool
+
+	work      *sync.Pool // of *scratch, one for each key that is measured at the same time
+	grouped   []uint32   // all rows, with each group's rows together
+	heldOutIn []uint8    // by row, the fold that holds it out; the number of folds if none does
+	tried     map[string]bool
 }
 
 // fold is a division of the rows into training rows and held-out rows.
 type fold struct {
-	hold    []bool
-	prior   float64  // the mean label of the training rows
-	some    []uint32 // held-out rows, evenly spaced: they suffice for the bounds of cells
-	columns []Column // statistics of keys: ordered for training rows, and from all training rows for the others
+	hold      []bool   // by row, whether it is held out
+	prior     float64  // the mean label of the training rows
+	boundRows []uint32 // about 1,000 held-out rows, evenly spaced: enough to choose bounds of rates
+
+	// columns has two columns for each key of the model: its rate and its count. A training row's statistics are made
+	// of earlier rows only, and a held-out row's of all training rows.
+	columns []Column
 }
 
-// codes are the numbered levels of a key in the sample.
+// codes are the levels of a key in the sample, numbered from 0 in the order of their first rows.
 type codes struct {
-	code   []int32
+	code   []int32 // by row
 	levels int
 }
 
-// minHold is the least number of held-out rows to judge by.
+// minHold is the least number of held-out rows to measure a loss on. Searches need twice as many rows in all.
 const minHold = 500
 
-// newRun orders the sampled rows and divides them into those to learn from and those to test on: by time if there is
-// one, else at random in several folds.
+// newRun orders the sampled rows, divides them into training rows and held-out rows, and adds the statistics of s.Keys.
+// With times there is one fold, whose held-out rows are the latest; without, there are several random folds.
 func newRun(s *Search) *run {
 	n := len(s.Label)
 	r := &run{s: s, order: make([]uint32, n), tried: map[string]bool{},
@@ -192,13 +226,13 @@ func newRun(s *Search) *run {
 	}
 
 	// What is known early is tested on what comes later, as in use; without times, folds are random.
-	if hold := s.markLater(r.order); hold != nil {
+	if hold := s.holdOutLatest(r.order); hold != nil {
 		r.folds = []fold{{hold: hold}}
-		r.judges, r.judging = judgesOf(r.order, hold)
+		r.validationRows, r.isValidation = laterHalf(r.order, hold)
 	} else {
 		// The order of the table may be meaningful; that of the statistics must not be.
 		slices.SortFunc(r.order, func(a, b uint32) int {
-			return cmp.Or(cmp.Compare(s.place(a), s.place(b)), cmp.Compare(a, b))
+			return cmp.Or(cmp.Compare(s.randomPosition(a), s.randomPosition(b)), cmp.Compare(a, b))
 		})
 
 		// With few rows, smaller folds leave more to learn from.
@@ -210,19 +244,20 @@ func newRun(s *Search) *run {
 		for f := range folds {
 			hold := make([]bool, n)
 			for i := range hold {
-				hold[i] = int(s.lot(i)%uint64(folds)) == f
+				hold[i] = int(s.foldHash(i)%uint64(folds)) == f
 			}
 			r.folds = append(r.folds, fold{hold: hold})
 		}
 	}
 
+	// sumCells adds up each group's rows one after the other.
 	if s.Group != nil {
 		slices.SortStableFunc(r.grouped, func(a, b uint32) int { return cmp.Compare(s.Group[a], s.Group[b]) })
 	}
 
-	r.outside = slices.Repeat([]uint8{uint8(len(r.folds))}, n)
+	r.heldOutIn = slices.Repeat([]uint8{uint8(len(r.folds))}, n)
 	for f := range r.folds {
-		r.prepare(f)
+		r.prepareFold(f)
 	}
 	for _, atoms := range s.Keys {
 		r.addKey(atoms)
@@ -230,75 +265,83 @@ func newRun(s *Search) *run {
 	return r
 }
 
-// boundRows is how many rates determine the cells' bounds.
-const boundRows = 1024
+// maxBoundRows is about how many held-out rows determine the bounds between the ranges of a key's rates (assignCells).
+const maxBoundRows = 1024
 
-// prepare fills in what every key needs of a fold: which rows it holds out, the mean label of the others, and some
-// 1,000 of those held out, evenly spaced, for the bounds of cells.
-func (r *run) prepare(f int) {
-	fold, sum := &r.folds[f], 0.0
+// prepareFold computes from the hold of fold f what the statistics of every key need: the mean label of its training
+// rows, the rows for the bounds of rates, and r.heldOutIn of its held-out rows.
+func (r *run) prepareFold(f int) {
+	fold := &r.folds[f]
 	var held []uint32
+	labels := 0.0 // sum over the training rows
 	for i, hold := range fold.hold {
 		if hold {
 			held = append(held, uint32(i))
-			r.outside[i] = uint8(f)
+			r.heldOutIn[i] = uint8(f)
 		} else {
-			sum += float64(r.s.Label[i])
+			labels += float64(r.s.Label[i])
 		}
 	}
-	fold.prior = sum / float64(max(len(fold.hold)-len(held), 1))
-	for i := 0; i < len(held); i += max(1, len(held)/boundRows) {
-		fold.some = append(fold.some, held[i])
+	fold.prior = labels / float64(max(len(fold.hold)-len(held), 1))
+
+	step := max(1, len(held)/maxBoundRows)
+	for i := 0; i < len(held); i += step {
+		fold.boundRows = append(fold.boundRows, held[i])
 	}
 }
 
-// place is that of a row in a random order.
-func (s *Search) place(row uint32) uint64 {
+// randomPosition returns the sort key of a row in a random order. All rows of a query have the same.
+func (s *Search) randomPosition(row uint32) uint64 {
 	if s.Queries {
 		return orderOfGroup(s.Group[row], 0)
 	}
 	return Order(row, 0)
 }
 
-// lot decides which fold row i is held out in; it is the same for all rows of a group.
-func (s *Search) lot(i int) uint64 {
+// foldHash returns a hash of row i whose remainder is the fold that holds the row out. It is the same for all rows of a
+// group.
+func (s *Search) foldHash(i int) uint64 {
 	if s.Group != nil {
 		return Join(seedOrder, s.Group[i])
 	}
 	return Order(uint32(i), 1)
 }
 
-// markLater marks the rows in about the last third of time, which share no time with the others; nil if there are no
-// times, or too few.
-func (s *Search) markLater(order []uint32) []bool {
+// holdOutLatest returns for each row whether it is in about the latest third of the rows. order lists the rows by time.
+// No held-out row has the same time as a training row. The result is nil if there are no times or all are equal.
+func (s *Search) holdOutLatest(order []uint32) []bool {
 	n := len(order)
 	if s.Time == nil || s.Time[order[0]] == s.Time[order[n-1]] {
 		return nil
 	}
-	from := s.Time[order[n*2/3]]
+	earliest, from := s.Time[order[0]], s.Time[order[n*2/3]]
 	hold := make([]bool, n)
 	for i, t := range s.Time {
-		hold[i] = t >= from && t > s.Time[order[0]]
+		hold[i] = t >= from && t > earliest // if two thirds of the rows have the earliest time, they stay training rows
 	}
 	return hold
 }
 
-// judgesOf returns the later half of the held-out rows, in order, and by row whether it is one of them. A key that
-// tells days apart explains much of the days that proposed it, and nothing of others.
-func judgesOf(order []uint32, hold []bool) (judges []uint32, judging []bool) {
+// laterHalf returns the later half of the held-out rows, in the order given, and for each row whether it is one of
+// them. They validate the keys that the earlier half proposes: a key that merely tells days apart explains much of the
+// days that proposed it, and nothing of later ones.
+func laterHalf(order []uint32, hold []bool) (later []uint32, isLater []bool) {
 	for _, i := range order {
 		if hold[i] {
-			judges = append(judges, i)
+			later = append(later, i)
 		}
 	}
-	judges, judging = judges[len(judges)/2:], make([]bool, len(hold))
-	for _, i := range judges {
-		judging[i] = true
+	later = later[len(later)/2:]
+
+	isLater = make([]bool, len(hold))
+	for _, i := range later {
+		isLater[i] = true
 	}
-	return judges, judging
+	return later, isLater
 }
 
-// learnable reports whether the labels of the training rows differ in every fold; otherwise a rate says nothing.
+// learnable reports whether every fold has training rows with different labels. Otherwise all rates are equal, and
+// nothing can be learnt from them.
 func (r *run) learnable() bool {
 	for f := range r.folds {
 		least, most := math.Inf(1), math.Inf(-1)
@@ -316,32 +359,33 @@ func (r *run) learnable() bool {
 	return true
 }
 
-// known returns what a run has learnt so far.
-func (r *run) known() run { return *r }
+// snapshot returns the state of the search, for restore. The copy shares the folds with r.
+func (r *run) snapshot() run { return *r }
 
-// forget resets a run to what it knew.
-func (r *run) forget(known run) {
+// restore undoes the keys added since the snapshot was taken. In the shared folds, it drops their columns.
+func (r *run) restore(previous run) {
 	for f := range r.folds {
-		r.folds[f].columns = r.folds[f].columns[:2*len(known.keys)]
+		r.folds[f].columns = r.folds[f].columns[:2*len(previous.keys)] // a rate and a count for each key
 	}
-	*r = known
+	*r = previous
 }
 
-// addKey adds the statistics of a key to the model.
+// addKey adds a key to those of the model. retrain makes its statistics, fold by fold.
 func (r *run) addKey(atoms []int) {
 	c := r.encode(atoms, &scratch{})
-	r.keys, r.taken = append(r.keys, atoms), append(r.taken, c)
+	r.keys, r.keyCodes = append(r.keys, atoms), append(r.keyCodes, c)
 }
 
-// retrain trains the model again, including the statistics of the batch. After the last batch nothing is looked for, so
-// a fold on which the loss has clearly fallen spares the others.
+// retrain adds a batch of keys to the model, trains it once per fold, and computes scores, losses and slopes of the
+// held-out rows. last says that no keys are looked for afterwards. Then only the verdict on the batch is needed, and
+// random folds that remain are skipped once the loss has clearly fallen; their rows keep a NaN score and loss.
 func (r *run) retrain(ctx context.Context, batch []candidate, last bool) error {
 	for _, c := range batch {
 		r.addKey(c.atoms)
 	}
 	before := r.loss
 
-	// Rows that no fold holds out keep NaN.
+	// Rows that no fold holds out keep NaN. The losses get new memory, since a snapshot shares the old.
 	n := len(r.s.Label)
 	r.score, r.loss = make([]float64, n), r.loss[:0:0]
 	for i := range r.score {
@@ -352,32 +396,39 @@ func (r *run) retrain(ctx context.Context, batch []candidate, last bool) error {
 	defer r.work.Put(w)
 	for f := range r.folds {
 		fold := &r.folds[f]
-		for _, c := range r.taken[len(fold.columns)/2:] {
+
+		// Make the statistics of the keys that are new to this fold. It has two columns of each older key.
+		for _, c := range r.keyCodes[len(fold.columns)/2:] {
 			rate, count := r.statistics(fold, c)
 			fold.columns = append(fold.columns, w.binned(rate), w.binned(count))
 		}
-		lesson := &Lesson{Label: r.s.Label, Binary: r.s.Binary, Columns: slices.Concat(r.s.Base, fold.columns)}
+
+		// Train on the rows that are not held out.
+		set := &TrainingSet{Label: r.s.Label, Binary: r.s.Binary, Columns: slices.Concat(r.s.Base, fold.columns)}
 		if r.s.Queries {
-			lesson.Group = r.s.Group
+			set.Group = r.s.Group
 		}
 		for i, hold := range fold.hold {
 			if !hold {
-				lesson.Train = append(lesson.Train, uint32(i))
+				set.Train = append(set.Train, uint32(i))
 			}
 		}
 
-		scores, err := r.s.Learner(ctx, lesson)
+		scores, err := r.s.Learner(ctx, set)
 		if err != nil {
 			return fmt.Errorf("look for keys among the columns: %w", err)
 		}
 
+		// Score the held-out rows.
 		for i, hold := range fold.hold {
 			if hold {
 				r.score[i] = scores[i]
 			}
 		}
-		if r.scoreHeldOut(); last && r.judges == nil {
-			if mean, spread := r.meanChange(before); mean < -lastErrors*spread {
+		r.scoreHeldOut()
+
+		if last && r.validationRows == nil {
+			if mean, standardError := r.meanChange(before); mean < -earlyStopErrors*standardError {
 				break
 			}
 		}
@@ -385,7 +436,9 @@ func (r *run) retrain(ctx context.Context, batch []candidate, last bool) error {
 	return nil
 }
 
-// OutOfFold returns the scores of all rows by models that have not learnt from their group; nil if there are too few.
+// OutOfFold returns a score for each row, from a model that has not learnt from the row or another one of its group.
+// Rows that no model leaves out get NaN: with s.Time, those of the early two thirds. The result is nil, without an
+// error, if there are fewer than 1,000 rows or a fold's training rows have equal labels.
 func (s *Search) OutOfFold(ctx context.Context) ([]float64, error) {
 	if len(s.Label) < 2*minHold {
 		return nil, nil
@@ -398,42 +451,46 @@ func (s *Search) OutOfFold(ctx context.Context) ([]float64, error) {
 	return r.score, err
 }
 
-// scoreHeldOut compares the scores of held-out rows with their labels; the losses are those of rows that judge keys.
+// scoreHeldOut sets r.slope and r.loss from r.score. The slopes are those of all held-out rows. The losses are those of
+// the validation rows in the order of time, or without times those of all held-out rows in the order of the sample.
 func (r *run) scoreHeldOut() {
 	r.loss, r.slope = r.loss[:0:0], make([]slope, len(r.score))
 	for i, score := range r.score {
-		if !r.held(i) {
+		if !r.isHeldOut(i) {
 			continue
 		}
-		if r.judges == nil { // NaN before its fold has learnt
+		if r.validationRows == nil { // a row whose fold has not been trained yet has a NaN loss
 			r.loss = append(r.loss, r.s.lossOf(i, score))
 		}
 		r.slope[i] = r.s.slopeOf(i, score)
 	}
-	for _, i := range r.judges {
+	for _, i := range r.validationRows {
 		r.loss = append(r.loss, r.s.lossOf(int(i), r.score[i]))
 	}
 }
 
 // held reports whether row i is held out in some fold.
-func (r *run) held(i int) bool { return int(r.outside[i]) < len(r.folds) }
+func (r *run) isHeldOut(i int) bool { return int(r.heldOutIn[i]) < len(r.folds) }
 
-// lossOf is the loss of row i: log loss, or half the squared error.
+// lossOf returns the loss of row i with this score: log loss for a binary label, else half the squared error.
 func (s *Search) lossOf(i int, score float64) float64 {
 	y := float64(s.Label[i])
 	if !s.Binary {
 		return (y - score) * (y - score) / 2
 	}
+
+	// The log loss is log(1 + exp(score)) for label 0, and the same of -score for label 1. Written with exp(-|score|),
+	// it does not overflow.
 	if y > 0 {
 		score = -score
 	}
 	return max(score, 0) + math.Log1p(math.Exp(-math.Abs(score)))
 }
 
-// slope is how a loss changes with the score: the negative gradient, and the hessian.
+// slope is how a row's loss changes with its score: g is the negative first derivative, and h the second derivative.
 type slope struct{ g, h float64 }
 
-// slopeOf is the slope of the loss of row i.
+// slopeOf returns the slope of lossOf for row i at this score.
 func (s *Search) slopeOf(i int, score float64) slope {
 	y := float64(s.Label[i])
 	if !s.Binary {
@@ -443,65 +500,68 @@ func (s *Search) slopeOf(i int, score float64) slope {
 	return slope{y - p, p * (1 - p)}
 }
 
-// lossHasRisen reports whether the loss of the same rows has risen by more than chance would often explain; by time,
-// whether it has not fallen by more than that.
+// lossHasRisen reports whether a batch of keys has to be undone. before is the losses without the batch, of the same
+// rows as r.loss. Without times, the batch is undone if the mean loss has risen by more than patience standard errors.
+// With times the test is stricter: the batch is undone unless the loss has clearly fallen, since rows of one day err
+// together.
 func (r *run) lossHasRisen(before []float64) bool {
-	if r.judges != nil {
-		return !lossHasFallen(before, r.loss, judgeErrors)
+	if r.validationRows != nil {
+		return !lossHasFallen(before, r.loss, acceptErrors)
 	}
-	mean, spread := r.meanChange(before)
-	return mean > patience*spread
+	mean, standardError := r.meanChange(before)
+	return mean > patience*standardError
 }
 
-// meanChange is the mean change of the loss of the rows that have one, and its standard error.
-func (r *run) meanChange(before []float64) (mean, spread float64) {
-	n, squares := 0.0, 0.0
+// meanChange returns the mean of r.loss minus before, row by row, and its standard error. Rows without a loss (NaN) are
+// left out.
+func (r *run) meanChange(before []float64) (mean, standardError float64) {
+	n, total, squares := 0.0, 0.0, 0.0
 	for i, b := range before {
-		if d := r.loss[i] - b; d == d {
-			n, mean, squares = n+1, mean+d, squares+d*d
+		if change := r.loss[i] - b; !math.IsNaN(change) {
+			n++
+			total += change
+			squares += change * change
 		}
 	}
-	mean /= n
+	mean = total / n
 	return mean, math.Sqrt(max(squares/n-mean*mean, 0) / n)
 }
 
-// settled is the share of a constant model's loss below which the columns say all there is to say: on a table that is
-// nearly separable every pair of columns seems to help, and minutes would be spent on what no model needs.
-const settled = 0.01
+// settledShare is the share of a constant model's loss below which no keys are looked for: the columns predict nearly
+// perfectly then. On such a table every pair of columns seems to help, and a search would take minutes for nothing.
+const settledShare = 0.01
 
-// constantLoss is the mean loss of the held-out rows if each is predicted as the mean label.
+// constantLoss returns the mean loss of the held-out rows if each is predicted as their mean label.
 func (r *run) constantLoss() float64 {
-	mean, n := 0.0, 0
+	labels, n := 0.0, 0
 	for i := range r.score {
-		if r.held(i) {
-			mean += float64(r.s.Label[i])
-			n++
+		if r.isHeldOut(i) {
+			labels, n = labels+float64(r.s.Label[i]), n+1
 		}
 	}
-	mean /= float64(n)
+	score := labels / float64(n)
 	if r.s.Binary {
-		mean = math.Log(mean / (1 - mean))
+		score = math.Log(score / (1 - score)) // log odds
 	}
-	sum := 0.0
+
+	loss := 0.0
 	for i := range r.score {
-		if r.held(i) {
-			sum += r.s.lossOf(i, mean)
+		if r.isHeldOut(i) {
+			loss += r.s.lossOf(i, score)
 		}
 	}
-	return sum / float64(n)
+	return loss / float64(n)
 }
 
-// meanLoss is the mean over the held-out rows.
+// meanLoss returns the mean of r.loss.
 func (r *run) meanLoss() float64 {
-	sum := 0.0
-	for _, l := range r.loss {
-		sum += l
-	}
-	return sum / float64(len(r.loss))
+	return sum(r.loss) / float64(len(r.loss))
 }
 
-// Worth measures the statistics of each key by itself: the share by which they reduce the loss of a constant model, on
-// rows that they were not made from. nil if there are too few rows.
+// Worth returns for each key the share by which its statistics alone would reduce the loss of a constant model, on rows
+// that the statistics were not made from. keys are lists of indices of s.Atoms. A share is never negative. If ctx ends
+// early, the keys not measured yet get 0. The result is nil if there are fewer than 1,000 rows, if a fold's training
+// rows have equal labels, or if the constant model has no loss.
 func (s *Search) Worth(ctx context.Context, keys [][]int) []float64 {
 	if len(s.Label) < 2*minHold {
 		return nil
@@ -511,7 +571,7 @@ func (s *Search) Worth(ctx context.Context, keys [][]int) []float64 {
 	if !r.learnable() {
 		return nil
 	}
-	r.judges, r.judging = nil, nil // nothing is chosen
+	r.validationRows, r.isValidation = nil, nil // keys are only measured, so that all held-out rows may do it
 
 	// The constant model predicts the mean of the training rows, as log odds if the label is binary.
 	r.score = make([]float64, len(s.Label))

@@ -10,16 +10,15 @@ import (
 	"coppice/internal/dataset"
 )
 
-// segmentRows is how many rows are assembled at a time: their bins of some hundred features take some tens of
-// megabytes.
+// segmentRows is how many rows of train are written at a time. For a hundred features, their bins take 13 MB.
 const segmentRows = 1 << 17
 
 // rowNumberBytes begin a spooled record: the row's number in its segment. Its bins follow, feature by feature.
 const rowNumberBytes = 4
 
-// divideIntoSegments divides the rows of train into segments, one copy after the other, and makes the spool that
-// collects their bins by segment. Neither is needed if the rows arrived in time order: processRows then outputs their
-// bins at once.
+// divideIntoSegments divides the rows of all copies of train into segments, and makes the spool that collects their
+// bins by segment. It does nothing if the rows arrived in the order of their times: then processRows writes bins at
+// once.
 func (m *Maker) divideIntoSegments() {
 	if m.sorted {
 		return
@@ -35,27 +34,28 @@ func (m *Maker) divideIntoSegments() {
 	m.bins = newSpool(width, len(m.segments), m.c.Dir, m.c.Memory)
 }
 
-// spoolBins adds a record for each row of the block asked, which is of train, to the spool of the row's segment.
+// spoolBins adds a record with the bins of each row of the block asked, which is of train, to the spool, in the pile of
+// the row's segment.
 func (f *filler) spoolBins() error {
 	m, rows := f.m, f.asked.row
 	width, offset := m.bins.width, rowNumberBytes
 	f.records = dataset.Resize(f.records, len(rows)*width)
 	firstOfCopy := f.copy * m.c.Rows[0]
 
-	// The rows' numbers.
+	// A record begins with the row's number in its segment.
 	for i, row := range rows {
 		binary.LittleEndian.PutUint32(f.records[i*width:], uint32((firstOfCopy+int(row))%segmentRows))
 	}
 
-	// Their bins; of an id that becomes counts, the number of its level, whose count is not known yet, and by group how
-	// many rows it has in the row's own.
+	// The features follow. A count of all rows of train is not known yet: in its place come the number of the level
+	// and, with groups, how many rows of the row's group have the level (binBytes).
 	for j := range m.features {
 		to := f.records[offset:]
 		if k := m.features[j].Key; m.binBytes(j) > 1 {
 			for i, number := range f.numbers[k][:len(rows)] {
 				binary.LittleEndian.PutUint32(to[i*width:], number)
 				if m.layout.group >= 0 {
-					binary.LittleEndian.PutUint32(to[i*width+4:], f.own[k][i])
+					binary.LittleEndian.PutUint32(to[i*width+4:], f.groupRows[k][i])
 				}
 			}
 		} else {
@@ -66,7 +66,7 @@ func (f *filler) spoolBins() error {
 		offset += m.binBytes(j)
 	}
 
-	// Each record to the segment of its row.
+	// The order of the statistics mixes the segments, so each record goes to the pile of its own.
 	for i, row := range rows {
 		if err := m.bins.addRecords((firstOfCopy+int(row))/segmentRows, f.records[i*width:(i+1)*width]); err != nil {
 			return err
@@ -75,8 +75,11 @@ func (f *filler) spoolBins() error {
 	return nil
 }
 
-// countLevels bins the number of rows of each level, if counts are over all rows. A row of train does not count itself,
-// since rows that are predicted are not among those of train.
+// countLevels sets the range of each feature that is a count. If counts are of all rows of train, it also chooses their
+// bounds and fills m.counts: for each level its bin in train and its bin elsewhere. In train the row itself is not
+// counted, as a row that is predicted later is not among those counted either. With groups, it also fills m.rowsOf with
+// the levels' numbers of rows, so that countBin can leave out the rows of a group. All rows of train must have been
+// added to the tables.
 func (m *Maker) countLevels() {
 	m.counts, m.rowsOf = make([][2][]uint8, len(m.features)), make([][]uint32, len(m.c.Keys))
 	dataset.Parallel(m.c.Threads, len(m.features), func(i int) {
@@ -84,6 +87,8 @@ func (m *Maker) countLevels() {
 		if f.What != dataset.DeriveCount {
 			return
 		}
+
+		// The range is of the levels' numbers of rows: 0, as for an unseen level, the median and the maximum.
 		t := m.tables[f.Key]
 		most, all := uint32(0), make([]uint32, 0, t.used)
 		for j := range t.slots {
@@ -100,9 +105,10 @@ func (m *Maker) countLevels() {
 			return
 		}
 
-		f.Bounds = m.given(f, func() []float64 { return steps(0, float64(most)-1, countFactor) })
+		f.Bounds = m.boundsOf(f, func() []float64 { return growingBounds(0, float64(most)-1, countFactor) })
 		assign := m.c.Assign(f.Bounds)
-		if m.assign[i] = assign; m.layout.group >= 0 {
+		m.assign[i] = assign
+		if m.layout.group >= 0 {
 			m.rowsOf[f.Key] = make([]uint32, t.used)
 			for j := range t.slots {
 				if s := &t.slots[j]; s.key != 0 {
@@ -110,38 +116,43 @@ func (m *Maker) countLevels() {
 				}
 			}
 		}
+
 		m.counts[i] = [2][]uint8{make([]uint8, t.used), make([]uint8, t.used)}
 		for j := range t.slots {
 			s := &t.slots[j]
 			if s.key == 0 {
 				continue
 			}
-			value := []float64{float64(max(s.rows, 1)) - 1, float64(s.rows)}
-			for train := range 2 {
-				assign(value[train:train+1], m.counts[i][train][s.number:s.number+1], 0)
+			value := []float64{float64(max(s.rows, 1)) - 1, float64(s.rows)} // in train, and elsewhere
+			for kind := range value {
+				assign(value[kind:kind+1], m.counts[i][kind][s.number:s.number+1], 0)
 			}
 		}
 	})
 }
 
-// countsSoFar reports whether the count of a key is extrapolated from earlier rows, instead of counting all other rows
-// of train. By time it is: a level coming into use is rare at first, and appears so in the rows that are predicted,
-// too.
+// countsSoFar reports whether key k has a count that is extrapolated, in train, from earlier rows. Otherwise a count is
+// of all other rows of train. It is extrapolated if train is ordered by time: a level that has just come into use is
+// rare at first, both in train and among the rows that are predicted.
 func (m *Maker) countsSoFar(k int) bool {
 	return m.c.Keys[k].Count && m.c.Order.By == dataset.OrderTime
 }
 
-// projected extrapolates a level's number of rows in all of train from those seen so far.
+// projected extrapolates a level's number of rows in all of train. rows is how many of the first seen rows of train are
+// of the level.
 func (m *Maker) projected(rows uint32, seen int) float64 {
 	return math.Round(float64(rows) * float64(m.c.Rows[0]) / float64(max(seen, 1)))
 }
 
-// ownRows counts, for each row, those of its group that have its level; the rows of a group follow each other.
-func ownRows[N int32 | uint32](groups []uint64, level []N, out []uint32) []uint32 {
+// countInGroup counts for each row the rows of its group that have its level, itself included. groups and level are by
+// row, and the rows of a group must follow each other. The result uses the memory of out if there is enough.
+func countInGroup[N int32 | uint32](groups []uint64, level []N, out []uint32) []uint32 {
 	out, seen := dataset.Resize(out, len(level)), map[N]uint32{}
 	for from, to := 0, 0; from < len(level); from = to {
-		for clear(seen); to < len(level) && groups[to] == groups[from]; to++ {
+		clear(seen)
+		for to < len(level) && groups[to] == groups[from] {
 			seen[level[to]]++
+			to++
 		}
 		for i := from; i < to; i++ {
 			out[i] = seen[level[i]]
@@ -150,11 +161,12 @@ func ownRows[N int32 | uint32](groups []uint64, level []N, out []uint32) []uint3
 	return out
 }
 
-// countFactor is the growth of count bins: up to twelve rows each count has its own, and 2^32 rows take 230 bins.
+// countFactor is the growth of the bounds of counts. Up to twelve rows each count has its own bin, and counts up to
+// 2^32 rows take 230 bins, so that all fit in a byte.
 const countFactor = 1.09
 
-// handOut passes each segment's bins to write, with its split, first row and a column for each feature.
-func (m *Maker) handOut(ctx context.Context, write func(split, first int, columns [][]uint8) error) error {
+// writeSegments passes the spooled bins of train to write, a segment at a time.
+func (m *Maker) writeSegments(ctx context.Context, write writeFunc) error {
 	columns := make([][]uint8, len(m.features))
 	var buffer []byte
 	for s, seg := range m.segments {
@@ -181,25 +193,25 @@ func (m *Maker) handOut(ctx context.Context, write func(split, first int, column
 	return nil
 }
 
-// unpackBins moves the bins of a segment's records, each of which starts with its row, to these rows. A count over all
-// rows becomes a bin only here.
+// unpackBins reads the records of a segment, which are in any order, into columns: [features][rows of the segment]. A
+// count over all rows of train becomes a bin only here.
 func (m *Maker) unpackBins(records []byte, columns [][]uint8) {
 	dataset.Parallel(m.c.Threads, len(columns), func(i int) {
-		offset := 4
+		offset := rowNumberBytes
 		for j := range i {
 			offset += m.binBytes(j)
 		}
 
 		column := columns[i]
-		bytes, own := m.binBytes(i), uint32(1)
+		bytes, groupRows := m.binBytes(i), uint32(1)
 
 		for at := 0; at < len(records); at += m.bins.width {
 			row := binary.LittleEndian.Uint32(records[at:])
 			if bytes > 1 {
 				if bytes > 4 {
-					own = binary.LittleEndian.Uint32(records[at+offset+4:])
+					groupRows = binary.LittleEndian.Uint32(records[at+offset+4:])
 				}
-				column[row] = m.countBin(i, 0, binary.LittleEndian.Uint32(records[at+offset:]), own)
+				column[row] = m.countBin(i, 0, binary.LittleEndian.Uint32(records[at+offset:]), groupRows)
 			} else {
 				column[row] = records[at+offset]
 			}
@@ -207,22 +219,23 @@ func (m *Maker) unpackBins(records []byte, columns [][]uint8) {
 	})
 }
 
-// countBin is the bin of a level's count, if counts are over all rows. kind is 0 in train and 1 in other splits. A row
-// of train counts none of its own, which are itself or, by group, those of its group.
-func (m *Maker) countBin(feature, kind int, number, own uint32) uint8 {
+// countBin returns the bin of a row's count, for a feature that counts all rows of train. kind is 0 for a row of train
+// and 1 for one of another split. number is 1 + the number of the row's level, or 0 if the level is unseen. groupRows
+// is, for a row of train, how many rows of its group have the level; these are not counted. It is 1 without groups.
+func (m *Maker) countBin(feature, kind int, number, groupRows uint32) uint8 {
 	if number == 0 {
-		return 0 // for a count of 0
+		return 0 // the bin of a count of 0
 	}
-	if own > 1 {
+	if groupRows > 1 {
 		var bin [1]uint8
-		m.assign[feature]([]float64{float64(m.rowsOf[m.features[feature].Key][number-1] - own)}, bin[:], 0)
+		m.assign[feature]([]float64{float64(m.rowsOf[m.features[feature].Key][number-1] - groupRows)}, bin[:], 0)
 		return bin[0]
 	}
 	return m.counts[feature][kind][number-1]
 }
 
-// binBytes is the size of a feature in a record of the bins' spool: a bin, or for counts a level's number and perhaps
-// the rows of the row's own group.
+// binBytes returns the size of a feature in a spooled record. It is 1 for a bin. A count of all rows of train takes 4
+// bytes for the number of the level and, with groups, 4 more for how many rows of the row's group have the level.
 func (m *Maker) binBytes(feature int) int {
 	if f := &m.features[feature]; f.What == dataset.DeriveCount && !m.countsSoFar(f.Key) {
 		if m.layout.group >= 0 {

@@ -22,13 +22,14 @@ type spool struct {
 	ended int64 // bytes in the file
 }
 
-// pile is the records of one pile: those in chunks of the file, then those in memory.
+// pile is the records of one pile: first those in chunks of the file, in the order of chunks, then those in tail.
 type pile struct {
 	chunks []chunk
 	tail   []byte
 	bytes  int64
 }
 
+// chunk is n bytes of the file from offset at on.
 type chunk struct {
 	at int64
 	n  int
@@ -37,13 +38,17 @@ type chunk struct {
 // chunkBytes is how much of a pile is written at a time.
 const chunkBytes = 64 << 10
 
+// newSpool returns an empty spool of records of width bytes. It makes a temporary file in dir once all piles together
+// hold more than keep bytes. The caller must close it.
 func newSpool(width, piles int, dir string, keep int64) *spool {
 	return &spool{width: width, piles: make([]pile, piles), dir: dir, keep: keep}
 }
 
-// addRecords appends records to a pile: in memory until all piles hold too much, and then in chunks of a file.
+// addRecords appends records, of which there may be several, to pile number to. They are copied.
 func (s *spool) addRecords(to int, records []byte) error {
 	p := &s.piles[to]
+
+	// With a file, large pieces go to it at once, after what the pile has in memory.
 	if s.file != nil && len(records) >= chunkBytes {
 		if err := s.flushPile(p); err != nil {
 			return err
@@ -52,6 +57,7 @@ func (s *spool) addRecords(to int, records []byte) error {
 		return s.writeChunk(p, records)
 	}
 
+	// Others are collected in memory first.
 	if s.file != nil && cap(p.tail) == 0 {
 		p.tail = make([]byte, 0, 2*chunkBytes)
 	}
@@ -69,8 +75,8 @@ func (s *spool) addRecords(to int, records []byte) error {
 	return nil
 }
 
-// toFile moves everything from memory to a temporary file. The file is unlinked at once, so that nothing is left of it
-// however the process ends.
+// toFile makes the temporary file and moves all records from memory to it. The file is removed from its folder at once,
+// so that nothing is left of it however the process ends.
 func (s *spool) toFile() error {
 	f, err := os.CreateTemp(s.dir, ".spool-")
 	if err != nil {
@@ -107,7 +113,7 @@ func (s *spool) flushPile(p *pile) error {
 	return nil
 }
 
-// writeChunk writes records as a chunk.
+// writeChunk appends records to the file as the next chunk of the pile.
 func (s *spool) writeChunk(p *pile, records []byte) error {
 	if _, err := s.file.WriteAt(records, s.ended); err != nil {
 		return fmt.Errorf("write a temporary file: %w", err)
@@ -117,11 +123,12 @@ func (s *spool) writeChunk(p *pile, records []byte) error {
 	return nil
 }
 
-// records is how many records a pile has.
+// records returns how many records a pile has.
 func (s *spool) records(of int) int { return int(s.piles[of].bytes / int64(s.width)) }
 
-// loadRecords returns at most count records of a pile, starting with number first, in place if they are in memory, or
-// read into buffer. They are valid until the spool is added to.
+// loadRecords returns at most count records of a pile, from record number first on. They are the spool's own memory if
+// the pile is in memory; otherwise they are read into *buffer, which is made larger if need be. They are valid until
+// the next addRecords and the next use of the buffer.
 func (s *spool) loadRecords(of, first, count int, buffer *[]byte) ([]byte, error) {
 	p := &s.piles[of]
 	count = min(count, s.records(of)-first)
@@ -130,6 +137,7 @@ func (s *spool) loadRecords(of, first, count int, buffer *[]byte) ([]byte, error
 		return p.tail[from:to], nil
 	}
 
+	// Read bytes from up to to of the pile. at is where the current chunk begins in the pile.
 	*buffer = dataset.Resize(*buffer, int(to-from))
 	at, done := int64(0), 0
 	for _, c := range p.chunks {
@@ -142,13 +150,15 @@ func (s *spool) loadRecords(of, first, count int, buffer *[]byte) ([]byte, error
 		}
 		at += int64(c.n)
 	}
+
+	// The rest is in memory.
 	if to > at {
 		copy((*buffer)[done:], p.tail[max(from-at, 0):to-at])
 	}
 	return *buffer, nil
 }
 
-// close closes the temporary file.
+// close closes the temporary file, if there is one, which frees its space.
 func (s *spool) close() error {
 	if s.file == nil {
 		return nil

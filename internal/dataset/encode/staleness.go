@@ -6,17 +6,21 @@ import (
 )
 
 const (
-	// staleStretches is the number of periods in each of which a model is compared with another.
-	staleStretches = 8
-	staleBetter    = 6     // periods in which a delay has to be better
-	staleGain      = 0.002 // least gain of a delay, as a share of the loss
+	// stalePeriods is the number of periods, with equally many rows, in each of which two models are compared.
+	stalePeriods = 8
+	staleBetter  = 6     // periods in which a delay has to be better: by chance it is in one case of seven
+	staleGain    = 0.002 // least gain of a delay, as a share of the loss
 )
 
-// Staleness measures the loss caused by training rows seeing yesterday's labels while the model is used with older
-// statistics: up to horizon after the last training row, in the unit of the times. It tries delays, which let training
-// rows see only older labels, on the latest rows of the sample, as far as the horizon reaches, and returns the best
-// delay and its gain as a share of the loss; 0 if none is better in total and in nearly all periods. The model has only
-// Keys.
+// Staleness looks for a Delay that prepares a model for old statistics. In training, a row sees the labels of the rows
+// just before it. In use, statistics are of rows up to horizon older, in the unit of the times. If a level's labels
+// change within that time, a model trained with fresh statistics relies on them too much. With a delay, training rows
+// see only older labels, too.
+//
+// Two delays are tried: half and a quarter of the horizon, or of the time that the held-out rows reach if that is less.
+// The result is the better one, and its gain as a share of the loss on the held-out rows within the horizon. It is 0
+// and 0, without an error, if neither is better (stableGain), and if there are too few rows, no times or no s.Keys. The
+// model of this comparison has only the statistics of s.Keys and the columns of s.Base.
 func (s *Search) Staleness(ctx context.Context, horizon float64) (delay, gain float64, err error) {
 	if len(s.Label) < 2*minHold || len(s.Keys) == 0 || s.Time == nil || !(horizon > 0) {
 		return 0, 0, nil
@@ -25,7 +29,7 @@ func (s *Search) Staleness(ctx context.Context, horizon float64) (delay, gain fl
 	if len(r.folds) != 1 || !r.learnable() {
 		return 0, 0, nil
 	}
-	judged, reach := r.within(horizon)
+	judged, reach := r.rowsWithinHorizon(horizon)
 	if len(judged) < minHold {
 		return 0, 0, nil
 	}
@@ -42,15 +46,16 @@ func (s *Search) Staleness(ctx context.Context, horizon float64) (delay, gain fl
 		if err != nil {
 			return 0, 0, err
 		}
-		if g := gained(before, after); g > gain {
+		if g := stableGain(before, after); g > gain {
 			delay, gain = d, g
 		}
 	}
 	return delay, gain, nil
 }
 
-// within returns the held-out rows, by time, that come within the horizon, and how far they reach.
-func (r *run) within(horizon float64) (rows []uint32, reach float64) {
+// rowsWithinHorizon returns the held-out rows, by time, that are at most horizon later than the first of them. reach is
+// the time from the first to the last one returned.
+func (r *run) rowsWithinHorizon(horizon float64) (rows []uint32, reach float64) {
 	hold := r.folds[0].hold
 	for _, i := range r.order {
 		if !hold[i] {
@@ -67,7 +72,7 @@ func (r *run) within(horizon float64) (rows []uint32, reach float64) {
 	return rows, reach
 }
 
-// lossesOf trains a model with the delay, and returns the losses of held-out rows.
+// lossesOf trains a model with the delay, on the training rows, and returns the losses of the given held-out rows.
 func (s *Search) lossesOf(ctx context.Context, rows []uint32, delay float64) ([]float64, error) {
 	with := *s
 	with.Delay = delay
@@ -82,16 +87,17 @@ func (s *Search) lossesOf(ctx context.Context, rows []uint32, delay float64) ([]
 	return out, nil
 }
 
-// gained is the relative reduction of the rows' losses; 0 if it is too small, or is not found in nearly all periods.
-func gained(before, after []float64) float64 {
+// stableGain returns by which share the losses of rows, by time, are lower in after than in before. It is 0 if the
+// share is less than staleGain, or if after is better in fewer than staleBetter of the periods.
+func stableGain(before, after []float64) float64 {
 	better := 0
-	for k := range staleStretches {
-		from, to := k*len(before)/staleStretches, (k+1)*len(before)/staleStretches
+	for k := range stalePeriods {
+		from, to := k*len(before)/stalePeriods, (k+1)*len(before)/stalePeriods
 		if sum(after[from:to]) < sum(before[from:to]) {
 			better++
 		}
 	}
-	gain := 1 - sum(after)/max(sum(before), 1e-300)
+	gain := 1 - sum(after)/max(sum(before), 1e-300) // never divides by zero
 	if better < staleBetter || gain < staleGain {
 		return 0
 	}
@@ -105,17 +111,20 @@ func sum(losses []float64) (total float64) {
 	return total
 }
 
-// lossHasFallen reports whether the losses of rows, by time, have fallen by more than so many standard errors over
-// stretches of time. Rows of one day share its weather: each of them is not one more proof.
+// lossHasFallen reports whether the sum of the losses is lower in after than in before by more than so many standard
+// errors. Both are of the same rows, by time. The standard error is computed from the differences of whole periods of
+// time, because the rows of one day err together and are no independent observations.
 func lossHasFallen(before, after []float64, errors float64) bool {
-	var by [staleStretches]float64
-	for k := range by {
-		from, to := k*len(before)/staleStretches, (k+1)*len(before)/staleStretches
-		by[k] = sum(before[from:to]) - sum(after[from:to])
+	var falls [stalePeriods]float64 // of the loss, by period
+	for k := range falls {
+		from, to := k*len(before)/stalePeriods, (k+1)*len(before)/stalePeriods
+		falls[k] = sum(before[from:to]) - sum(after[from:to])
 	}
-	total, squares := sum(by[:]), 0.0
-	for _, b := range by {
-		squares += (b - total/staleStretches) * (b - total/staleStretches)
+
+	// The variance of a sum of n independent values is n times their sample variance, squares/(n-1).
+	total, squares := sum(falls[:]), 0.0
+	for _, fall := range falls {
+		squares += (fall - total/stalePeriods) * (fall - total/stalePeriods)
 	}
-	return total > errors*math.Sqrt(squares*staleStretches/(staleStretches-1))
+	return total > errors*math.Sqrt(squares*stalePeriods/(stalePeriods-1))
 }

@@ -13,8 +13,9 @@ import (
 	"coppice/internal/must"
 )
 
-// byRate scores a row with the log odds of the rows that learn whose first statistic, a rate, is in the same bin.
-func byRate(_ context.Context, l *Lesson) ([]float64, error) {
+// scoreByRate is a Learner. It scores a row with the log odds of the training rows whose first statistic, a rate, is in
+// the same bin.
+func scoreByRate(_ context.Context, l *TrainingSet) ([]float64, error) {
 	rate := l.Columns[0]
 	rows, positive := make([]float64, rate.Bins), make([]float64, rate.Bins)
 	for _, row := range l.Train {
@@ -30,16 +31,17 @@ func byRate(_ context.Context, l *Lesson) ([]float64, error) {
 	return scores, nil
 }
 
-// moods is a search among rows of 500 levels, each of which is in one mood for a while, and then for as long in the
-// other. Without whiles each is so for ever.
-func moods(while float64) *Search {
+// switchingLevels returns a search with one key of 500 levels, on 24,000 rows with times 0, 1, 2 and so on. The label
+// of a level is 1 with probability .1 or .9; each level switches from one to the other every period, at times of its
+// own. With period 0 no level ever switches.
+func switchingLevels(period float64) *Search {
 	const rows, levels = 24_000, 500
 	rng := rand.New(rand.NewPCG(11, 11))
-	s := &Search{Binary: true, Threads: 2, Learner: byRate, Keys: [][]int{{0}}, Atoms: []Atom{{}}}
+	s := &Search{Binary: true, Threads: 2, Learner: scoreByRate, Keys: [][]int{{0}}, Atoms: []Atom{{}}}
 	for i := range rows {
 		level, t := rng.IntN(levels), float64(i)
 		p := 0.1 + 0.8*float64(level%2)
-		if while > 0 && int((t+while*float64(level)/7)/while)%2 == 1 {
+		if period > 0 && int((t+period*float64(level)/7)/period)%2 == 1 {
 			p = 1 - p
 		}
 		s.Time = append(s.Time, t)
@@ -52,31 +54,31 @@ func moods(while float64) *Search {
 	return s
 }
 
-// Where what is known of a level is soon of no use, rows that learn had better see what is as old as it will be. Where
-// a level stays what it is, and where nothing comes after train, they see all.
+// TestStaleness expects a delay where levels switch within the horizon, so that old statistics mislead: training rows
+// should then see only old labels, too. It expects none where levels never switch, or if there is no usable horizon.
 func TestStaleness(t *testing.T) {
 	for name, tc := range map[string]struct {
-		while, horizon float64
-		want           bool
+		period, horizon float64
+		want            bool // a delay
 	}{
-		"moods":                      {6000, 8000, true},
-		"for ever":                   {0, 8000, false},
-		"nothing comes after train":  {6000, 0, false},
-		"too little of the future":   {6000, 100, false},
-		"the future is without time": {6000, math.NaN(), false},
+		"levels switch":                    {6000, 8000, true},
+		"levels never switch":              {0, 8000, false},
+		"nothing comes after train":        {6000, 0, false},
+		"fewer than minHold rows to judge": {6000, 100, false},
+		"the horizon is unknown":           {6000, math.NaN(), false},
 	} {
-		s := moods(tc.while)
+		s := switchingLevels(tc.period)
 		delay, gain, err := s.Staleness(t.Context(), tc.horizon)
 		if err != nil || (delay > 0) != tc.want || (gain >= staleGain) != tc.want || delay > tc.horizon/2 {
-			t.Errorf("%s: a delay of %v gains %v, %v; want one: %t, up to half of %v", name, delay, gain, err, tc.want,
-				tc.horizon)
+			t.Errorf("%s: got delay %v, gain %v, error %v; want a delay: %t, of at most half of %v", name, delay, gain,
+				err, tc.want, tc.horizon)
 		}
 	}
 }
 
-// A row that learns sees the labels of those rows that are old enough, and no others.
+// TestDelayedStatistics checks that a training row sees the labels of exactly those rows that are older by the delay.
 func TestDelayedStatistics(t *testing.T) {
-	s := moods(0)
+	s := switchingLevels(0)
 	for i := range s.Atoms[0].Hash {
 		s.Atoms[0].Hash[i] = Range(0) // one level, so that counts are of all rows
 	}
@@ -84,49 +86,54 @@ func TestDelayedStatistics(t *testing.T) {
 	r := newRun(s)
 	rate, count := r.statistics(&r.folds[0], r.encode([]int{0}, &scratch{}))
 	prior := r.folds[0].prior
-	learn := float64(slices.Index(r.folds[0].hold, true))
+	trainingRows := float64(slices.Index(r.folds[0].hold, true)) // those before the first held-out row
+
+	// Row i has time i, so row 2000 is the first that sees another: row 0. The rate has one more row with the prior.
 	for row, seen := range map[int]int{0: 0, 1999: 0, 2000: 1, 2001: 2, 9000: 7001} {
 		sum := 0.0
 		for _, y := range s.Label[:seen] {
 			sum += float64(y)
 		}
 		if want := (sum + prior) / float64(seen+1); math.Abs(rate[row]-want) > 1e-12 || seen > 0 &&
-			count[row] != learn {
+			count[row] != trainingRows {
 			t.Errorf("row %d: rate %v, count %v; want those of the first %d rows, %v and %v", row, rate[row],
-				count[row], seen, want, learn)
+				count[row], seen, want, trainingRows)
 		}
 	}
 }
 
-// Days differ by chance, in weather say, and a pair of columns tells them apart: that is nothing to know about later
-// days. What a pair tells about every day is.
+// TestSearchByTimeIgnoresSurprises gives all rows of a day the same random odds. A pair of columns that together tell
+// days apart explains past days and nothing of later ones, so the search must not find it. A pair on which the label
+// depends on every day must be found.
 func TestSearchByTimeIgnoresSurprises(t *testing.T) {
-	learner := func(ctx context.Context, l *Lesson) ([]float64, error) {
+	learner := func(ctx context.Context, l *TrainingSet) ([]float64, error) {
 		if len(l.Columns) == 0 {
-			return constant(ctx, l)
+			return scoreConstant(ctx, l)
 		}
-		return byRate(ctx, l)
+		return scoreByRate(ctx, l)
 	}
-	for name, lasting := range map[string]bool{"surprises": false, "a pair that tells": true} {
+	for name, lasting := range map[string]bool{"odds of the day": false, "odds of a pair": true} {
 		for seed := range uint64(8) {
 			rng := rand.New(rand.NewPCG(seed, 4))
 			s := &Search{Binary: true, Budget: 8, Threads: 2, Learner: learner, Atoms: make([]Atom, 4)}
-			mood, rows := 0.0, 6000
+			dayOdds, rows := 0.0, 6000
 			if lasting {
-				rows = 12_000
+				rows = 12_000 // enough for the pair to be found with each seed
 			}
 			for i := range rows {
 				day := i / 50
 				if i%50 == 0 {
-					mood = 2 * rng.NormFloat64()
+					dayOdds = 2 * rng.NormFloat64()
 				}
+
+				// The first two atoms tell 35 days apart.
 				levels := []int{day % 7, day % 5, rng.IntN(6), rng.IntN(6)}
 				for a, level := range levels {
 					s.Atoms[a].Column = a
 					s.Atoms[a].Hash = append(s.Atoms[a].Hash, Range(level))
 				}
-				odds := mood
-				if lasting {
+				odds := dayOdds
+				if lasting { // they depend on the last two atoms instead
 					odds = float64((levels[2] + levels[3]) % 2 * 3)
 				}
 				s.Time, s.Label = append(s.Time, float64(day)), append(s.Label, 0)
@@ -136,16 +143,17 @@ func TestSearchByTimeIgnoresSurprises(t *testing.T) {
 			}
 			found, err := s.Run(t.Context())
 			if err != nil || (len(found) > 0) != lasting {
-				t.Errorf("%s, seed %d: found %v, %v; want something only if it lasts", name, seed, found, err)
+				t.Errorf("%s, seed %d: found %v, error %v; want a key: %t", name, seed, found, err, lasting)
 			}
 		}
 	}
 }
 
-// lonely is a search whose labels are all 0 but the first few.
-func lonely(rows, positives int, times func(i int) float64) *Search {
+// rareLabels returns a search with random atoms, on rows of which the first positives have label 1 and all others 0. If
+// times is not nil, it gives the time of row i. Its Learner fails, as it must not be called.
+func rareLabels(rows, positives int, times func(i int) float64) *Search {
 	rng := rand.New(rand.NewPCG(1, 3))
-	s := &Search{Binary: true, Budget: 8, Threads: 2, Learner: func(context.Context, *Lesson) ([]float64, error) {
+	s := &Search{Binary: true, Budget: 8, Threads: 2, Learner: func(context.Context, *TrainingSet) ([]float64, error) {
 		return nil, errors.New("there is nothing to learn")
 	}}
 	for a := range 3 {
@@ -168,37 +176,39 @@ func lonely(rows, positives int, times func(i int) float64) *Search {
 	return s
 }
 
-// Where a fold has labels of one kind only, no key is found and nothing is worth anything; it is no error, and no NaN.
+// TestSearchWithoutLabelsToLearn expects no key, a worth of 0 and no error where the training rows of some fold all
+// have the same label.
 func TestSearchWithoutLabelsToLearn(t *testing.T) {
 	for name, s := range map[string]*Search{
-		"no positive":           lonely(3000, 0, nil),
-		"one":                   lonely(3000, 1, nil),
-		"none in earlier times": lonely(3000, 500, func(i int) float64 { return float64(-i) }),
+		"no positive row":      rareLabels(3000, 0, nil),
+		"one positive row":     rareLabels(3000, 1, nil),
+		"only late rows are 1": rareLabels(3000, 500, func(i int) float64 { return float64(-i) }),
 	} {
 		found, err := s.Run(context.Background())
 		if err != nil || len(found) != 0 {
-			t.Errorf("%s: the search found %v, error %v; expected nothing", name, found, err)
+			t.Errorf("%s: the search found %v, error %v; want no key and no error", name, found, err)
 		}
-		for a, worth := range s.Worth(t.Context(), [][]int{{0}}) {
+		for _, worth := range s.Worth(t.Context(), [][]int{{0}}) {
 			if worth != 0 {
-				t.Errorf("%s: atom %d is worth %v, want nothing", name, a, worth)
+				t.Errorf("%s: the key of atom 0 has worth %v, want 0", name, worth)
 			}
 		}
 	}
 }
 
-// However times are shared out, rows learn from others than those that rate, and there are some of both.
+// TestLaterRows checks for several distributions of times that some rows are held out, some are not, and all held-out
+// rows are later than the others. If all times are equal, there must be random folds instead.
 func TestLaterRows(t *testing.T) {
 	for name, times := range map[string]func(i int) float64{
 		"even":            func(i int) float64 { return float64(i) },
 		"most on one day": func(i int) float64 { return float64(max(0, i-2400)) },
 		"two days":        func(i int) float64 { return float64(i / 2900) },
 	} {
-		r := newRun(lonely(3000, 1500, times))
+		r := newRun(rareLabels(3000, 1500, times))
 		if len(r.folds) != 1 {
 			t.Fatalf("%s: %d folds, want one", name, len(r.folds))
 		}
-		held, least, most := 0, 1e9, -1e9
+		held, least, most := 0, 1e9, -1e9 // held-out rows, their earliest time, and the latest time of the others
 		for i, hold := range r.folds[0].hold {
 			if hold {
 				held++
@@ -208,16 +218,17 @@ func TestLaterRows(t *testing.T) {
 			}
 		}
 		if held == 0 || held == 3000 || most >= least {
-			t.Errorf("%s: %d rows held out, from %v on; the others up to %v", name, held, least, most)
+			t.Errorf("%s: %d of 3000 rows are held out, from time %v on, and the others reach time %v; want some of "+
+				"both, and the others earlier", name, held, least, most)
 		}
 	}
-	if r := newRun(lonely(3000, 1500, func(int) float64 { return 7 })); len(r.folds) < 2 {
+	if r := newRun(rareLabels(3000, 1500, func(int) float64 { return 7 })); len(r.folds) < 2 {
 		t.Errorf("one time for all rows: %d folds, want more than one", len(r.folds))
 	}
 }
 
-// constant scores every row with the log odds of the rows that it learns from.
-func constant(_ context.Context, l *Lesson) ([]float64, error) {
+// scoreConstant is a Learner. It scores every row with the log odds of all training rows.
+func scoreConstant(_ context.Context, l *TrainingSet) ([]float64, error) {
 	positive := 0.0
 	for _, row := range l.Train {
 		positive += float64(l.Label[row])
@@ -230,8 +241,9 @@ func constant(_ context.Context, l *Lesson) ([]float64, error) {
 	return scores, nil
 }
 
-// coins is a search among atoms that say nothing of the labels.
-func coins(rows, atoms, levels int, learner Learner) *Search {
+// randomSearch returns a search whose atoms have random levels and whose labels are random, so that there is nothing to
+// find. Tests add something to it.
+func randomSearch(rows, atoms, levels int, learner Learner) *Search {
 	rng := rand.New(rand.NewPCG(5, 7))
 	s := &Search{Binary: true, Budget: 24, Threads: 2, Learner: learner}
 	for range rows {
@@ -247,14 +259,16 @@ func coins(rows, atoms, levels int, learner Learner) *Search {
 	return s
 }
 
-// Among hundreds of pairs some tell something of a few thousand rows by chance: none is taken. One that does tell is.
+// TestSearchTakesNoChance searches among 276 pairs and 6,000 random labels. Some pairs explain labels by chance; none
+// may be found. Then one pair tells the label of some rows, and it must be found.
 func TestSearchTakesNoChance(t *testing.T) {
-	s := coins(6000, 24, 6, constant)
+	s := randomSearch(6000, 24, 6, scoreConstant)
 	found, err := s.Run(context.Background())
 	if err != nil || len(found) != 0 {
-		t.Errorf("labels that depend on nothing: found %v, %v; want none", found, err)
+		t.Errorf("labels that depend on nothing: found %v, error %v; want no key", found, err)
 	}
 
+	// Of the rows in one of 36 cells of the pair 3, 8 all get label 1.
 	for i := range s.Label {
 		if s.Atoms[3].Hash[i] == Range(0) && s.Atoms[8].Hash[i] == Range(1) {
 			s.Label[i] = 1
@@ -263,25 +277,27 @@ func TestSearchTakesNoChance(t *testing.T) {
 	s.Budget = 1
 	found, err = s.Run(context.Background())
 	if err != nil || len(found) != 1 || !slices.Equal(found[0].Atoms, []int{3, 8}) {
-		t.Errorf("one of 276 pairs tells the label: found %v, %v; want atoms 3 and 8", found, err)
+		t.Errorf("one of 276 pairs tells the label: found %v, error %v; want atoms 3 and 8", found, err)
 	}
 }
 
-// An id whose levels lie within the groups of a split tells a lot of rows of the same group, and nothing of others.
+// TestSearchHoldsGroupsTogether makes an id whose levels are the groups, and gives all rows of a group the same label.
+// The id predicts rows of a group that was trained on, and nothing of other groups: the search must find it only if the
+// groups are not declared.
 func TestSearchHoldsGroupsTogether(t *testing.T) {
 	const rows, groups = 6000, 600
-	s := coins(rows, 1, 2, constant)
+	s := randomSearch(rows, 1, 2, scoreConstant)
 	s.Atoms[0].Alone = true
 	rng := rand.New(rand.NewPCG(2, 9))
-	likes := make([]float32, groups)
-	for g := range likes {
-		likes[g] = float32(rng.IntN(2))
+	labels := make([]float32, groups)
+	for g := range labels {
+		labels[g] = float32(rng.IntN(2))
 	}
 	group := make([]uint64, rows)
 	for i := range rows {
 		g := rng.IntN(groups)
 		group[i] = Range(g)
-		s.Label[i] = likes[g]
+		s.Label[i] = labels[g]
 		s.Atoms[0].Hash[i] = Join(Level(), Range(g))
 	}
 
@@ -289,32 +305,33 @@ func TestSearchHoldsGroupsTogether(t *testing.T) {
 		name  string
 		group []uint64
 		worth bool
-	}{{"rows apart", nil, true}, {"groups together", group, false}} {
+	}{{"groups not declared", nil, true}, {"groups declared", group, false}} {
 		s.Group = c.group
 		found, err := s.Run(context.Background())
 		if worth := s.Worth(t.Context(), [][]int{{0}})[0]; err != nil || (len(found) > 0) != c.worth ||
 			(worth > 0.01) != c.worth {
-			t.Errorf("%s: found %v, worth %v, %v; want found and worth something: %v", c.name, found, worth, err,
-				c.worth)
+			t.Errorf("%s: found %v, worth %v, error %v; want a key with a worth above 0.01: %v", c.name, found, worth,
+				err, c.worth)
 		}
 	}
 }
 
-// Where eight keys together make the model worse, fewer may not.
+// TestSearchTriesFewer has a model that fails as soon as it has more than three keys. The first batch of eight keys
+// makes it worse, so the search must try smaller ones.
 func TestSearchTriesFewer(t *testing.T) {
 	const most = 3
-	s := coins(6000, 8, 6, func(ctx context.Context, l *Lesson) ([]float64, error) {
-		scores, err := constant(ctx, l)
-		if len(l.Columns) > 2*most {
+	s := randomSearch(6000, 8, 6, func(ctx context.Context, l *TrainingSet) ([]float64, error) {
+		scores, err := scoreConstant(ctx, l)
+		if len(l.Columns) > 2*most { // each key has two columns
 			for i := range scores {
-				scores[i] += float64(i%2*10 - 5)
+				scores[i] += float64(i%2*10 - 5) // wrong by five for every row
 			}
 		}
 		return scores, err
 	})
 	for a := range s.Atoms {
 		s.Atoms[a].Alone = true
-		for i := range s.Label {
+		for i := range s.Label { // each atom tells the label of some rows of its own, so that all eight are candidates
 			if i%len(s.Atoms) == a && s.Label[i] == 1 {
 				s.Atoms[a].Hash[i] = Range(0)
 			}
@@ -322,16 +339,17 @@ func TestSearchTriesFewer(t *testing.T) {
 	}
 	found, err := s.Run(context.Background())
 	if err != nil || len(found) == 0 || len(found) > most {
-		t.Errorf("a model that bears %d keys: found %v, %v; want some, and no more", most, found, err)
+		t.Errorf("a model that fails with more than %d keys: found %v, error %v; want one to %d keys", most, found, err,
+			most)
 	}
 }
 
-// By time, the count of a row that learns is what was known of its level then: a level that has just come into use is
-// rare.
+// TestSearchCountsByTime checks the counts of training rows by time. Each is extrapolated from the earlier rows, so
+// that a level is rare when it has just come into use.
 func TestSearchCountsByTime(t *testing.T) {
 	const rows = 3000
-	s := coins(rows, 1, 2, constant)
-	for i := range rows {
+	s := randomSearch(rows, 1, 2, scoreConstant)
+	for i := range rows { // ten levels with a tenth of the rows each, and one level with rows 900 and 1500 alone
 		s.Time = append(s.Time, float64(i))
 		s.Atoms[0].Hash[i] = Range(i % 10)
 		if i == 900 || i == 1500 {
@@ -340,18 +358,25 @@ func TestSearchCountsByTime(t *testing.T) {
 	}
 	r := newRun(s)
 	_, count := r.statistics(&r.folds[0], r.encode([]int{0}, &scratch{}))
-	learn := rows - len(slices.DeleteFunc(slices.Clone(r.folds[0].hold), func(hold bool) bool { return !hold }))
-	for row, want := range map[int]float64{1201: float64(learn / 10), 900: 0, 1500: math.Round(float64(learn) / 1500)} {
+	held := slices.DeleteFunc(slices.Clone(r.folds[0].hold), func(hold bool) bool { return !hold })
+	trainingRows := rows - len(held)
+
+	// Row 900 sees no row of its level. Row 1500 sees one among 1,500 rows, which is extrapolated to the training rows.
+	for row, want := range map[int]float64{
+		1201: float64(trainingRows / 10),
+		900:  0,
+		1500: math.Round(float64(trainingRows) / 1500),
+	} {
 		if math.Abs(count[row]-want) > 1 {
-			t.Errorf("row %d of %d that learn: count %v, want %v", row, learn, count[row], want)
+			t.Errorf("row %d, with %d training rows: count %v, want %v", row, trainingRows, count[row], want)
 		}
 	}
 }
 
-// TestSearchOfASettledLabel: where the columns say everything, no key is looked for, however much it divides the
-// labels.
+// TestSearchOfASettledLabel checks that no key is looked for if the model predicts nearly perfectly without one, even
+// though a key alone would tell the label. With a constant model, that key is found.
 func TestSearchOfASettledLabel(t *testing.T) {
-	s := coins(3000, 2, 2, constant)
+	s := randomSearch(3000, 2, 2, scoreConstant)
 	for i := range s.Label { // a key of both atoms gives the label
 		s.Label[i] = 0
 		if s.Atoms[0].Hash[i] == s.Atoms[1].Hash[i] {
@@ -359,9 +384,11 @@ func TestSearchOfASettledLabel(t *testing.T) {
 		}
 	}
 	if found, err := s.Run(t.Context()); err != nil || len(found) != 1 {
-		t.Fatalf("beside a constant model: got %v, %v, want the key of both atoms", found, err)
+		t.Fatalf("with a constant model: found %v, error %v, want the key of both atoms", found, err)
 	}
-	s.Learner = func(_ context.Context, l *Lesson) ([]float64, error) {
+
+	// This model's loss is .4 % of a constant model's, below settledShare.
+	s.Learner = func(_ context.Context, l *TrainingSet) ([]float64, error) {
 		scores := make([]float64, len(l.Label))
 		for i, y := range l.Label {
 			scores[i] = 12 * (float64(y) - 0.5)
@@ -369,12 +396,12 @@ func TestSearchOfASettledLabel(t *testing.T) {
 		return scores, nil
 	}
 	if found, err := s.Run(t.Context()); err != nil || len(found) != 0 {
-		t.Errorf("beside a model with .4 %% of the loss: got %v, %v, want nothing", found, err)
+		t.Errorf("with a model that has .4 %% of the loss: found %v, error %v, want no key", found, err)
 	}
 }
 
-// BenchmarkStatistics makes the statistics of 1,000,000 rows: three id columns of 1,000,000, 100,000 and 10,000 levels,
-// and pairs of them with smaller columns.
+// BenchmarkStatistics makes the statistics of 4,000,000 rows for twelve keys of one to three id columns, which have
+// from 24 to 200,000 levels, and reports the time per row and key.
 func BenchmarkStatistics(b *testing.B) {
 	const rows = 4_000_000
 	sizes := []int{200_000, 50_000, 5_000, 200, 24}
@@ -431,11 +458,11 @@ func BenchmarkStatistics(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/rows/float64(len(keys)), "ns/row/key")
 }
 
-// The bins of a statistic are those of a search among the quantiles of all values.
+// TestBinned compares the bins of values with a binary search among the quantiles of all values.
 func TestBinned(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	w := &scratch{}
-	for _, kinds := range []int{1, 2, 50, 64, 65, 900, 1 << 40} {
+	for _, kinds := range []int{1, 2, 50, 64, 65, 900, 1 << 40} { // different values, below and above statisticBins
 		for _, rows := range []int{1, 63, 64, 65, 700, 5000} {
 			values := make([]float64, rows)
 			for i := range values {
@@ -443,42 +470,46 @@ func TestBinned(t *testing.T) {
 			}
 			got, bounds := w.binned(values), quantiles(slices.Sorted(slices.Values(values)), statisticBins)
 			if got.Bins != len(bounds)+1 {
-				t.Fatalf("%d rows of %d numbers: got %d bins, want %d", rows, kinds, got.Bins, len(bounds)+1)
+				t.Fatalf("%d rows of up to %d different values: got %d bins, want %d", rows, kinds, got.Bins,
+					len(bounds)+1)
 			}
 			for i, x := range values {
 				if want := sort.SearchFloat64s(bounds, x); int(got.Data[i]) != want {
-					t.Fatalf("%d rows of %d numbers: got bin %d of %v, want %d", rows, kinds, got.Data[i], x, want)
+					t.Fatalf("%d rows of up to %d different values: %v is in bin %d, want %d", rows, kinds, x,
+						got.Data[i], want)
 				}
 			}
 		}
 	}
 }
 
-// After the last batch a fold that has clearly learnt spares the others; one that has not does not.
+// TestSearchJudgesTheLastBatchByOneFold counts the trainings of a search with one key and five folds. Before the batch
+// it trains five times. If the key helps, the first fold shows it and the other four are skipped; otherwise all are
+// trained.
 func TestSearchJudgesTheLastBatchByOneFold(t *testing.T) {
-	for _, c := range []struct{ helps, lessons int }{{1, 6}, {0, 10}} { // five folds of 6,000 rows
-		lessons := 0
-		s := coins(6000, 1, 3, nil)
+	for _, c := range []struct{ helps, trainings int }{{1, 6}, {0, 10}} {
+		trainings := 0
+		s := randomSearch(6000, 1, 3, nil)
 		s.Atoms[0].Alone, s.Budget = true, 1
 		for i := range s.Label {
 			if s.Label[i] == 1 && i%4 == 0 {
 				s.Atoms[0].Hash[i] = Range(9)
 			}
 		}
-		s.Learner = func(ctx context.Context, l *Lesson) ([]float64, error) {
-			lessons++
-			scores, err := constant(ctx, l)
+		s.Learner = func(ctx context.Context, l *TrainingSet) ([]float64, error) {
+			trainings++
+			scores, err := scoreConstant(ctx, l)
 			for i := range scores {
-				if len(l.Columns) > 0 {
+				if len(l.Columns) > 0 { // with the key, better by as much as helps says
 					scores[i] += float64(c.helps) * (float64(l.Label[i]) - 0.5)
 				}
 			}
 			return scores, err
 		}
 		found, err := s.Run(t.Context())
-		if err != nil || len(found) != 1 || lessons != c.lessons {
-			t.Errorf("helps %d: found %v after %d lessons, %v; want one key after %d", c.helps, found, lessons,
-				err, c.lessons)
+		if err != nil || len(found) != 1 || trainings != c.trainings {
+			t.Errorf("helps %d: found %v after %d trainings, error %v; want one key after %d", c.helps, found,
+				trainings, err, c.trainings)
 		}
 	}
 }

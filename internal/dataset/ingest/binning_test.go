@@ -211,7 +211,7 @@ func TestKeysOfClassesAreLearntOnce(t *testing.T) {
 	})
 	lessons := 0
 	_, err := tryStage(t, "label: y\ncategorical: [site, zip]\nencodings: {columns: {site: [rate], zip: [rate]}}\n",
-		[]table.File{writeFile(t, "t.csv", b)}, Options{Learner: func(_ context.Context, l *encode.Lesson) (
+		[]table.File{writeFile(t, "t.csv", b)}, Options{Learner: func(_ context.Context, l *encode.TrainingSet) (
 			[]float64, error) {
 			lessons++
 			for i, c := range l.Columns {

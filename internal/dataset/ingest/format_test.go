@@ -206,7 +206,7 @@ func TestNewValuesInTheSecondPassNameTheColumn(t *testing.T) {
 	spec := parseSpec(t, "label: y\nencodings: {keys: [[site, zip]]}\n")
 
 	// Between the passes the learner is asked, and half of the rows get values that the others do not have.
-	learner := func(_ context.Context, l *encode.Lesson) ([]float64, error) {
+	learner := func(_ context.Context, l *encode.TrainingSet) ([]float64, error) {
 		text := strings.Replace(rows(), ",s", ",S", 4000)
 		return make([]float64, len(l.Label)), os.WriteFile(file.Path, []byte(text), 0o644)
 	}

@@ -216,10 +216,11 @@ func TestATableWithoutFeatures(t *testing.T) {
 	for range 6000 { // nine of ten values are alone
 		fmt.Fprintf(&b, "%d,t%d\n", r.IntN(2), r.IntN(60_000))
 	}
+	learner := func(context.Context, *encode.TrainingSet) ([]float64, error) {
+		return nil, errors.New("there is nothing to learn from")
+	}
 	_, err = Stage(t.Context(), parseSpec(t, "label: y\n"), []table.File{writeFile(t, "b.csv", b.String())},
-		filepath.Join(t.TempDir(), "out"), Options{Learner: func(context.Context, *encode.Lesson) ([]float64, error) {
-			return nil, errors.New("there is nothing to learn from")
-		}})
+		filepath.Join(t.TempDir(), "out"), Options{Learner: learner})
 	if err == nil || !strings.Contains(err.Error(), "no column is left to be a feature") {
 		t.Errorf("staging an id alone: %v, expected an error that says that no feature is left", err)
 	}

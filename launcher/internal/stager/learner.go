@@ -28,7 +28,7 @@ func compareOrders(label []float32, group []uint64, fresh, old []float64) (gain 
 }
 
 // learner trains that model on the lesson's training rows, and predicts all of its rows.
-func (s *Stager) learner(ctx context.Context, l *encode.Lesson) ([]float64, error) {
+func (s *Stager) learner(ctx context.Context, l *encode.TrainingSet) ([]float64, error) {
 	d := &gbt.Data{Rows: len(l.Label), Label: l.Label}
 	width := len(l.Columns)
 	d.RowMajor = make([]byte, d.Rows*width)
