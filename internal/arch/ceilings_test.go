@@ -47,7 +47,7 @@ var ceilings = map[string]int{
 	"internal/metric":              2086,
 	"internal/must":                22,
 	"internal/nights":              3313,
-	"internal/nights/nightstest":   878,
+	"internal/nights/nightstest":   877,
 	"internal/notify":              429,
 	"internal/page":                2202,
 	"internal/page/pagetest":       314,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 88_871
+const maxLines = 88_870
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

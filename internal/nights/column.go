@@ -35,7 +35,8 @@ type Column struct {
 	Whole    bool       `json:"whole,omitempty"` // numbers without fractions
 	Missing  float64    `json:"missing"`         // share of the rows
 	Distinct int        `json:"distinct"`        // distinct values among the sampled rows
-	// of the label rates of its ranges or levels, on rows not used to compute them
+	// AUC is how well the column alone ranks the label: its ranges or levels by their label rates, on rows not used to
+	// compute these.
 	AUC float64 `json:"auc"`
 	// Info is the share of the labels' entropy that these rates explain, on the same rows.
 	Info float64 `json:"info,omitempty"`
@@ -66,10 +67,12 @@ type Column struct {
 
 	// For numbers, their median by level of the categorical column to which they are tied most: it does not depend on
 	// the mix of levels. Factor is the ratio of these medians to those of the night before.
-	Beside  string            `json:"beside,omitempty"`
-	Middles []Middle          `json:"middles,omitempty"`
-	Factor  float64           `json:"factor,omitempty"`
-	Within  map[string]string `json:"within,omitempty"`
+	Beside  string   `json:"beside,omitempty"`
+	Middles []Middle `json:"middles,omitempty"`
+	Factor  float64  `json:"factor,omitempty"`
+	// Within compares the numbers in the rows with one level of another column with those in all other rows; see
+	// measureWithin for keys and values.
+	Within map[string]string `json:"within,omitempty"`
 }
 
 // Middle is the median of a column's numbers in rows with one level of another column.
@@ -92,21 +95,22 @@ type ColumnLevel struct {
 }
 
 const (
-	steps        = 20  // ranges of numbers
-	keptLevels   = 100 // of a column
-	maxLevelText = 120 // bytes; of longer texts the beginning and a hash are kept
-	valuePrints  = 256 // of a column
-	peakShare    = 0.02
-	maxPeaks     = 1 / peakShare
-	leastLevels  = 5 // of a column of a wide table; of peaks, too
-	leastPrints  = 32
-	numeric      = 0.98 // share of the values that must be numbers (or times) for the column to be of that kind
+	steps        = 20            // ranges of numbers
+	keptLevels   = 100           // of a column
+	maxLevelText = 120           // bytes; of longer texts the beginning and a hash are kept
+	valuePrints  = 256           // of a column
+	peakShare    = 0.02          // share of the rows from which a number is a peak
+	maxPeaks     = 1 / peakShare // there cannot be more of them
+	leastLevels  = 5             // levels, and peaks, that are kept even of a column of the widest table
+	leastPrints  = 32            // the same, of hashes of values
+	numeric      = 0.98          // share of numbers from which a column is numeric; of times, too
 )
 
-// measure summarises the column's values, and returns their codes (columnEncoder), which other measurements need.
-// labels are 0 and 1; share is how much to keep of levels and prints.
+// measure fills in the column from its values in the sampled rows, and returns the values' codes (columnEncoder),
+// which other measurements need. Name and IDs must be set. labels are 0 or 1 for each row. share, above 0 and at most
+// 1, is the part of the usual number of levels, peaks and hashes to keep; it is below 1 for wide tables.
 func (c *Column) measure(n *ingest.Night, values *dataset.Values, labels []float32, share float64) []uint8 {
-	there := 0
+	there := 0 // rows with a value
 	for i := range values.Len() {
 		if !n.Missing(values, i) {
 			there++
@@ -118,14 +122,15 @@ func (c *Column) measure(n *ingest.Night, values *dataset.Values, labels []float
 		return make([]uint8, values.Len())
 	}
 
-	x, isNumber := n.Numbers(values)
+	// isNumber and isTime are the shares of the values that can be read as one.
+	numbers, isNumber := n.Numbers(values)
 	_, isTime := n.Times(values, numeric)
 	switch {
 	case isTime >= numeric:
 		c.Kind = Time
 	case isNumber >= numeric:
 		c.Kind = Number
-		c.measureNumbers(x, labels, share)
+		c.measureNumbers(numbers, labels, share)
 	default:
 		c.Kind = Text
 	}
@@ -133,19 +138,22 @@ func (c *Column) measure(n *ingest.Night, values *dataset.Values, labels []float
 	if c.Kind == Text || c.Whole {
 		c.measureLevels(n, values, labels, share)
 	}
-	codes := newColumnEncoder(c).codes(n, values, x)
+	codes := newColumnEncoder(c).codes(n, values, numbers)
 	c.AUC, c.Info = c.predictAlone(codes, labels)
 	return codes
 }
 
 var counters = sync.Pool{New: func() any { return &cell.Counter{} }}
 
-// measureNumbers computes quantiles, and the mean label between them.
+// measureNumbers fills in the statistics of a numeric column: quantiles, the mean label and the share of the rows
+// between two of them, peaks, the number of distinct values and whether all are whole. numbers are those of all rows,
+// NaN where there is none; at least one must be a number. share is as for measure.
 func (c *Column) measureNumbers(numbers []float64, labels []float32, share float64) {
 	all := slices.DeleteFunc(slices.Clone(numbers), math.IsNaN)
 	counter := counters.Get().(*cell.Counter)
 	counter.Sort(all)
 	counters.Put(counter)
+
 	c.Whole = true
 	c.Distinct = 1
 	for i, v := range all {
@@ -162,6 +170,7 @@ func (c *Column) measureNumbers(numbers []float64, labels []float32, share float
 		c.Quantiles = append(c.Quantiles, all[s*(len(all)-1)/steps])
 	}
 
+	// By range, the share of the rows and the mean label. Profiles of wide tables have these rounded, to be shorter.
 	rates, counts := make([]float64, steps), make([]float64, steps)
 	for i, v := range numbers {
 		if r := c.rangeOf(v); r >= 0 {
@@ -169,12 +178,11 @@ func (c *Column) measureNumbers(numbers []float64, labels []float32, share float
 			counts[r]++
 		}
 	}
-	c.Shares = make([]float64, steps)
+	c.Rates, c.Shares = rates, make([]float64, steps)
 	for r := range rates {
 		c.Shares[r] = counts[r] / float64(len(numbers))
 		rates[r] = rates[r] / max(counts[r], 1)
 	}
-	c.Rates = rates
 	if share < 1 {
 		for r := range rates {
 			c.Rates[r], c.Shares[r] = round5(rates[r]), round5(c.Shares[r])
@@ -182,23 +190,24 @@ func (c *Column) measureNumbers(numbers []float64, labels []float32, share float
 	}
 }
 
-// news is the share of the rows that may have numbers beyond all earlier ones: a fifth where whole numbers are nearly
-// all of a range far from 0, alike often in all of it, names that were given one after the other. A quantity has few
-// rows at its ends.
+// news returns the share of tomorrow's rows that may have numbers beyond all earlier ones: a fifth if the numbers look
+// like ids that are given one after the other, else 0. Such numbers are whole and at least 50; they fill half of their
+// range or more; the range begins farther from 0 than it is wide; and all parts of it have about as many rows, so that
+// the middle half of the rows spans about half of it. A quantity, in contrast, has few rows at the ends of its range.
 func (c *Column) news() float64 {
-	room, half := c.quantile(steps)-c.quantile(0)+1, c.quantile(3*steps/4)-c.quantile(steps/4)
-	if !c.Whole || c.Distinct < 50 || 2*float64(c.Distinct) < room || c.quantile(0) < room ||
-		math.Abs(half/room-0.5) > 0.15 {
+	width, half := c.quantile(steps)-c.quantile(0)+1, c.quantile(3*steps/4)-c.quantile(steps/4)
+	if !c.Whole || c.Distinct < 50 || 2*float64(c.Distinct) < width || c.quantile(0) < width ||
+		math.Abs(half/width-0.5) > 0.15 {
 		return 0
 	}
 	return 0.2
 }
 
-// fewNumbers is up to how many distinct numbers a column may be an aggregate by levels of another.
+// fewNumbers is how many distinct numbers a column has at most if it is an aggregate by levels of another.
 const fewNumbers = 2000
 
-// printNumbers keeps the lowest hashes of distinct numbers, up to most, so that two columns with the same numbers keep
-// the same.
+// printNumbers sets Prints to the lowest hashes of the distinct numbers, at most most of them. Two columns with the
+// same numbers keep the same hashes, so that the share of common numbers can be estimated (sharedPrints).
 func (c *Column) printNumbers(sorted []float64, most int) {
 	var hashes []uint64
 	for i, x := range sorted {
@@ -212,7 +221,9 @@ func (c *Column) printNumbers(sorted []float64, most int) {
 	}
 }
 
-// measurePeaks finds, among sorted numbers, those that many of the rows have; of more than most, the most frequent.
+// measurePeaks sets Top, the most frequent of the sorted numbers, and Peaks, those with a share of peakShare or more,
+// in ascending order. If there are more than most, the most frequent are kept. Shares are of rows, the number of all
+// rows, including those without a number.
 func (c *Column) measurePeaks(sorted []float64, rows float64, most int) {
 	for from := 0; from < len(sorted); {
 		to := from + 1
@@ -235,13 +246,14 @@ func (c *Column) measurePeaks(sorted []float64, rows float64, most int) {
 	}
 }
 
-// rangeOf returns the index of the range that contains a number; -1 for NaN.
+// rangeOf returns the index of the range between two quantiles that contains a number. Numbers beyond all quantiles are
+// in the first or the last range. It is -1 for NaN, and for a column without quantiles.
 func (c *Column) rangeOf(value float64) int {
 	if value != value || len(c.Quantiles) < 2 {
 		return -1
 	}
 	r := 0
-	for _, bound := range c.Quantiles[1 : len(c.Quantiles)-1] { // so few are counted sooner than searched
+	for _, bound := range c.Quantiles[1 : len(c.Quantiles)-1] { // counting 19 is faster than a binary search
 		if bound < value {
 			r++
 		}
@@ -249,7 +261,9 @@ func (c *Column) rangeOf(value float64) int {
 	return r
 }
 
-// measureLevels finds the most frequent levels, and the mean label of each.
+// measureLevels sets the most frequent levels and the mean label of each, what is known of all other levels together
+// (Rest) and of missing values, the number of distinct levels and the lowest of their hashes (Prints). Of equally
+// frequent levels, those first in order are kept. share is as for measure.
 func (c *Column) measureLevels(n *ingest.Night, values *dataset.Values, labels []float32, share float64) {
 	levels := max(leastLevels, int(share*keptLevels))
 	prints := max(leastPrints, int(share*valuePrints))
@@ -261,6 +275,7 @@ func (c *Column) measureLevels(n *ingest.Night, values *dataset.Values, labels [
 	byText := map[string]*count{}
 	missing, missingSum := 0, 0.0
 
+	// Count the rows and their positive labels by level.
 	for i := range values.Len() {
 		if n.Missing(values, i) {
 			missing++
@@ -292,6 +307,7 @@ func (c *Column) measureLevels(n *ingest.Night, values *dataset.Values, labels [
 		c.Prints = binary.BigEndian.AppendUint64(c.Prints, h)
 	}
 
+	// Keep the first levels, and sum the others.
 	rest, restSum := 0, 0.0
 	for i, one := range all {
 		if i >= levels {
@@ -307,7 +323,8 @@ func (c *Column) measureLevels(n *ingest.Night, values *dataset.Values, labels [
 	c.MissingRate = missingSum / float64(max(missing, 1))
 }
 
-// levelText is a value as the text of a level: numbers in their shortest form, independent of the table's spelling.
+// levelText returns value i as the text of a level. Numbers are in their shortest form, however the table spells them.
+// Texts longer than maxLevelText are cut, between characters, and end with a hash of the whole text.
 func levelText(values *dataset.Values, i int) string {
 	text := values.TextOf(i)
 	if len(text) <= maxLevelText {
@@ -323,7 +340,8 @@ func levelText(values *dataset.Values, i int) string {
 // middleRows is how many rows a level needs for its median.
 const middleRows = 20
 
-// middles returns the medians of numbers by level of another column, for some of its levels.
+// middles returns the median of the column numbers in the rows with each of the given levels of the column other.
+// Levels with fewer than middleRows numbers are left out.
 func middles(n *ingest.Night, numbers, other *dataset.Values, levels []ColumnLevel) []Middle {
 	x, _ := n.Numbers(numbers)
 	byLevel := map[string][]float64{}
@@ -344,7 +362,7 @@ func middles(n *ingest.Night, numbers, other *dataset.Values, levels []ColumnLev
 	return out
 }
 
-// quantile is 0 for a column without numbers.
+// quantile returns the quantile at a step: 0 is the minimum, steps the maximum. It is 0 for a column without numbers.
 func (c *Column) quantile(step int) float64 {
 	if step >= len(c.Quantiles) {
 		return 0
@@ -379,7 +397,9 @@ type columnEncoder struct {
 	size   int            // codes are less than it
 }
 
-// newColumnEncoder encodes numbers by their ranges, texts by the levels that were kept; all other texts share code 1.
+// newColumnEncoder returns an encoder by the statistics of a column that has been measured. Numbers have the code of
+// their range, from 1 on. Texts and ids have one for each level that was kept, from 2 on, and share code 1 otherwise.
+// Times have code 1.
 func newColumnEncoder(column *Column) *columnEncoder {
 	k := &columnEncoder{column: column}
 	switch {
@@ -398,7 +418,8 @@ func newColumnEncoder(column *Column) *columnEncoder {
 	return k
 }
 
-// codeOf returns the code of value i; numbers holds the column's numbers if it is numeric.
+// codeOf returns the code of value i. numbers are the values as numbers, NaN where there is none; it is read only if
+// the column is numeric.
 func (k *columnEncoder) codeOf(n *ingest.Night, values *dataset.Values, numbers []float64, i int) int {
 	switch {
 	case k.levels == nil && k.column.Kind == Number:
@@ -422,8 +443,9 @@ func (k *columnEncoder) codes(n *ingest.Night, values *dataset.Values, numbers [
 	return out
 }
 
-// predictAlone is how well the column predicts labels by itself: by the label rates of its codes in one half of the
-// rows, tested on the other half.
+// predictAlone measures how well the column predicts labels by itself: the AUC, and info, the share of the labels'
+// entropy that it explains. A row is predicted by the label rate of its code among the other half of the rows, so that
+// no label predicts itself; rates of few rows are drawn to the mean. Times predict nothing.
 func (c *Column) predictAlone(codes []uint8, labels []float32) (auc, info float64) {
 	if c.Kind == Time {
 		return 0.5, 0
@@ -437,12 +459,15 @@ func (c *Column) predictAlone(codes []uint8, labels []float32) (auc, info float6
 		total += float64(labels[i])
 	}
 
+	// Predict each half by the other.
 	mean := total / float64(max(len(codes), 1))
 	pred := make([]float64, len(codes))
 	for i, code := range codes {
 		other := 1 - halfOf(i)
 		pred[i] = (sums[other][code] + prior*mean) / (counts[other][code] + prior)
 	}
+
+	// The log loss, relative to that of predicting the mean.
 	loss := 0.0
 	for i, p := range pred {
 		if labels[i] > 0 {
@@ -457,7 +482,8 @@ func (c *Column) predictAlone(codes []uint8, labels []float32) (auc, info float6
 	return aucOf(labels, pred), info
 }
 
-// halfOf divides rows into halves that no pattern of the table follows.
+// halfOf assigns a row to one of two halves, 0 or 1. It is the highest bit of a multiplicative hash (2 to the power of
+// 32 over the golden ratio), so that rows that alternate in the table are in both halves.
 func halfOf(row int) int { return int(uint32(row) * 2654435769 >> 31) }
 
 // prior is the weight, in rows, of the overall mean in the label rate of a level.
@@ -468,7 +494,7 @@ var (
 	evaluators = sync.Pool{New: func() any { return &metric.Evaluator{} }}
 )
 
-// aucOf returns .5 if the AUC is undefined: labels of a single class.
+// aucOf returns the AUC of predictions. It is .5 if the AUC is undefined, as for labels of a single class.
 func aucOf(labels []float32, pred []float64) float64 {
 	m, err := auc()
 	if err != nil {

@@ -37,8 +37,8 @@ type Request struct {
 }
 
 // Compare reports what a person should know about tonight's table, most serious first. Without earlier nights, only the
-// spec's own rules can block. It records in tonight's profile how well last night's label rates rank tonight's labels.
-// The only error is ctx's.
+// spec's own rules can block. It sets Factor of the columns of tonight's profile, for later nights to compare with. The
+// only error is ctx's.
 func Compare(ctx context.Context, request Request) ([]Finding, error) {
 	rules, tonight, before := request.Spec.Contract, request.Tonight, request.Before
 	if rules.Off {
@@ -48,6 +48,7 @@ func Compare(ctx context.Context, request Request) ([]Finding, error) {
 	c := &comparison{Request: request, night: request.Night, p: tonight, before: before, rules: rules,
 		work: &worker{ctx: ctx, threads: request.Threads, did: func() {}}}
 
+	// Tonight's table by itself, and against the nights before. Later checks read what earlier ones have found.
 	copied := c.checkCopies()
 	if len(before) == 0 {
 		c.checkFirst(copied)
@@ -62,6 +63,8 @@ func Compare(ctx context.Context, request Request) ([]Finding, error) {
 		}
 	}
 	c.checkLeaks()
+
+	// The first tables may be attempts at a spec rather than nights: only warn.
 	if !request.Declared && len(before) < contractBegins {
 		for i := range c.findings {
 			if f := &c.findings[i]; f.Level == Blocking {
@@ -70,6 +73,8 @@ func Compare(ctx context.Context, request Request) ([]Finding, error) {
 			}
 		}
 	}
+
+	// The spec's own rules always block, unless the spec itself lets a finding pass.
 	c.checkRules(request.At)
 	day := tonight.Newest
 	if day.IsZero() {
@@ -78,10 +83,11 @@ func Compare(ctx context.Context, request Request) ([]Finding, error) {
 	return sortFindings(allowFindings(c.findings, rules, day)), ctx.Err()
 }
 
-// contractBegins is the number of earlier nights from which a table is a night even if nobody says so.
+// contractBegins is how many earlier nights there must be for findings to block although Request.Declared is false.
 const contractBegins = 2
 
-// distinct leaves out nights that are the same table as a later one, staged with another spec, or as tonight's.
+// distinct returns the nights without those whose table is that of the next night, staged again with another spec. If
+// tonight's spec differs from last night's (respecified), nights with tonight's table are left out, too.
 func distinct(tonight *Profile, before []*Profile, respecified bool) []*Profile {
 	var out []*Profile
 	for i, p := range before {
@@ -102,22 +108,25 @@ func (p *Profile) sameTable(other *Profile) bool {
 // comparison compares tonight's profile with those of the nights before.
 type comparison struct {
 	Request
-	night    *ingest.Night
-	p        *Profile
-	before   []*Profile // oldest first
-	last     *Profile   // the last of before
-	rules    dataset.ContractSpec
-	noise    float64 // how much a share of the sampled rows may differ by chance
-	fell     bool    // there are fewer positive labels than expected
+	night  *ingest.Night
+	p      *Profile
+	before []*Profile // oldest first
+	last   *Profile   // the last of before
+	rules  dataset.ContractSpec
+	// noise is maxStandardErrors over the square root of the sampled rows. A share of the rows may differ by chance by
+	// noise x sqrt(share).
+	noise    float64
+	fell     bool // there are fewer positive labels than expected; set by checkRate
 	findings []Finding
 	work     *worker
 }
 
+// add adds a finding about a column, or about the whole table if column is empty.
 func (c *comparison) add(level Level, code Code, column, format string, args ...any) {
 	c.findings = append(c.findings, Finding{code, level, column, fmt.Sprintf(format, args...)})
 }
 
-// addIf adds a finding that blocks, or else one that only warns, if either is so, and reports whether one blocks.
+// addIf adds a blocking finding if blocks, or else a warning if warns, or else none. It returns blocks.
 func (c *comparison) addIf(blocks, warns bool, code Code, column, format string, args ...any) bool {
 	switch {
 	case blocks:
@@ -128,8 +137,8 @@ func (c *comparison) addIf(blocks, warns bool, code Code, column, format string,
 	return blocks
 }
 
-// maxStandardErrors is by how many standard errors a share or a mean may differ by chance: of a hundred that have not
-// changed about one is further off.
+// maxStandardErrors is by how many standard errors a share or a mean may differ by chance: about one in a hundred that
+// have not changed differs by more.
 const maxStandardErrors = 2.5
 
 // recent is how many nights define what is usual: a week and a day, so that each weekday is among them.
@@ -141,11 +150,12 @@ type usual struct {
 	center float64 // median
 	mean   float64
 	spread float64 // largest deviation of a night from center
-	steady float64 // median deviation, which a few nights that grow worse one by one leave as it was
+	steady float64 // median deviation, which a few unusual nights hardly change
 	lo, hi float64
 }
 
-// learnUsual collects a number from the last few nights; some nights may not have it.
+// learnUsual asks the nights before, newest first, for a number until recent nights have answered, and summarises the
+// answers. ask returns false for a night that does not have the number. Without any answer, all fields are 0.
 func (c *comparison) learnUsual(ask func(*Profile) (float64, bool)) usual {
 	var all []float64
 	for _, p := range slices.Backward(c.before) {
@@ -168,7 +178,7 @@ func (c *comparison) learnUsual(ask func(*Profile) (float64, bool)) usual {
 	return u
 }
 
-// learnAll is learn for a number that every night has.
+// learnAll is learnUsual for a number that every night has.
 func (c *comparison) learnAll(ask func(*Profile) float64) usual {
 	return c.learnUsual(func(p *Profile) (float64, bool) { return ask(p), true })
 }
@@ -183,8 +193,8 @@ func (c *comparison) learnColumn(name string, ask func(*Column) float64) usual {
 	})
 }
 
-// learnColumnChange is learn for a number that compares a column with that of the night before it, where both have what
-// it takes.
+// learnColumnChange is learnUsual for a number that compares a night's column with the same column of the night before
+// it. Left out are nights where either column is missing or has returns false for it.
 func (c *comparison) learnColumnChange(name string, has func(*Column) bool, ask func(k, before *Column) float64) usual {
 	return c.learnChange(func(p, b *Profile) (float64, bool) {
 		k, before := p.column(name), b.column(name)
@@ -195,7 +205,8 @@ func (c *comparison) learnColumnChange(name string, has func(*Column) bool, ask 
 	})
 }
 
-// learnChange is learn for a number that compares a night with the one before it.
+// learnChange is learnUsual for a number that compares a night with the accepted night before it. The oldest night has
+// none, and is left out.
 func (c *comparison) learnChange(ask func(p, before *Profile) (float64, bool)) usual {
 	previous := map[*Profile]*Profile{}
 	for i, p := range c.before[min(1, len(c.before)):] {
@@ -209,15 +220,16 @@ func (c *comparison) learnChange(ask func(p, before *Profile) (float64, bool)) u
 	})
 }
 
-// atMost says how large a change has been so far, in a text with one place for it.
-func (u usual) atMost(text string) string {
+// atMost says how large a change has been so far. format has one verb, %s, for the largest share that changed.
+func (u usual) atMost(format string) string {
 	if u.nights == 0 {
 		return "and no earlier change is known to compare with"
 	}
-	return fmt.Sprintf(text, percent(u.hi))
+	return fmt.Sprintf(format, percent(u.hi))
 }
 
-// tolerance widens the tolerance while few nights are known.
+// tolerance returns a factor, at least 1, for limits: they are wider while few nights are known, since the range of a
+// few nights is narrower than the usual one.
 func (u usual) tolerance() float64 {
 	switch {
 	case u.nights >= 5:
@@ -230,8 +242,8 @@ func (u usual) tolerance() float64 {
 	return 2
 }
 
-// checkRules checks the night against the spec's own rules, each of which blocks. A rule that the spec does not have
-// allows everything; ages are as of at.
+// checkRules checks the night against the rules of the spec's contract, each of which blocks. A rule that the spec does
+// not have allows everything. at is the time at which the newest row's age is measured.
 func (c *comparison) checkRules(at time.Time) {
 	if !c.rules.Rows.Holds(float64(c.p.Rows)) {
 		c.add(Blocking, CodeRows, "", "%s rows; contract.rows is %s", humanize.Comma(c.p.Rows), rangeText(c.rules.Rows))
@@ -253,7 +265,7 @@ func (c *comparison) checkRules(at time.Time) {
 	}
 }
 
-// rangeText says for people what a range allows; one of its ends is set.
+// rangeText says for people what a range allows. At least one of its ends must be set.
 func rangeText(bounds dataset.RangeSpec) string {
 	switch {
 	case bounds.Max == nil:

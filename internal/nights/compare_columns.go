@@ -6,11 +6,12 @@ import (
 	"slices"
 )
 
-// maxRenames is up to how many missing and new columns renames are looked for, by comparing every pair of them. With
-// more it is another table.
+// maxRenames bounds the missing, and the new, columns among which renames are looked for, by comparing every pair. With
+// more, it is another table.
 const maxRenames = 100
 
-// checkColumns looks for columns that were added, removed, renamed or replaced since last night.
+// checkColumns looks for columns that were added, removed or renamed since last night, and for those whose values are
+// of another kind. Columns that the spec drops, or that name the day of a file, may go.
 func (c *comparison) checkColumns() {
 	var gone, came []*Column
 	for i := range c.last.Columns {
@@ -31,6 +32,7 @@ func (c *comparison) checkColumns() {
 		}
 	}
 
+	// A missing column with a new one like it was renamed. Each new column is used once.
 	pairable := len(gone) <= maxRenames && len(came) <= maxRenames
 	for _, old := range gone {
 		i := slices.IndexFunc(came, func(k *Column) bool { return pairable && alike(k, old) })
@@ -52,6 +54,7 @@ func (c *comparison) checkColumns() {
 	}
 }
 
+// plural names what a column of a kind holds.
 func plural(kind ColumnKind) string {
 	if kind == None {
 		return "no values"
@@ -64,8 +67,8 @@ func alike(a, b *Column) bool {
 	return a.Kind == b.Kind && a.Kind != None && math.Abs(a.Missing-b.Missing) < 0.1 && Distance(a, b) < 0.1
 }
 
-// Distance compares two columns of the same kind: the total variation of their ranges or levels, from 0 for the same
-// distribution to 1 for disjoint ones.
+// Distance compares the distributions of two columns, which must be of the same kind: from 0 for equal ones to 1 for
+// disjoint ones. It is numberDistance or levelDistance. Of times nothing is compared: it is 0.
 func Distance(a, b *Column) float64 {
 	switch {
 	case a.Kind == Time || a.Kind == None:
@@ -78,24 +81,24 @@ func Distance(a, b *Column) float64 {
 	return levelDistance(a, b)
 }
 
-// numberDistance is the largest difference of the two cumulative distributions (Kolmogorov and Smirnov), at the known
-// quantiles.
+// numberDistance returns the largest difference of the two cumulative distributions (Kolmogorov and Smirnov), at the
+// known quantiles of both. At a number that many rows have, a distribution jumps: it is compared before and after.
 func numberDistance(a, b *Column) float64 {
 	worst := 0.0
-	for _, pair := range [][2]*Column{{a, b}, {b, a}} {
-		for _, x := range pair[0].Quantiles {
+	for _, k := range []*Column{a, b} {
+		for _, x := range k.Quantiles {
 			for _, below := range []bool{true, false} {
-				worst = max(worst, math.Abs(shareBelow(pair[0].Quantiles, x, below)-shareBelow(pair[1].Quantiles, x,
-					below)))
+				worst = max(worst, math.Abs(shareBelow(a.Quantiles, x, below)-shareBelow(b.Quantiles, x, below)))
 			}
 		}
 	}
 	return worst
 }
 
-// shareBelow estimates the share of the numbers less than a value, or at most that.
+// shareBelow estimates the share of a column's numbers that are less than value, if below, or else at most value. The
+// quantiles are at equal steps, ascending, and may be equal. Between two of them it interpolates.
 func shareBelow(quantiles []float64, value float64, below bool) float64 {
-	i, found := slices.BinarySearch(quantiles, value)
+	i, found := slices.BinarySearch(quantiles, value) // the first that is equal, or else the first above
 	if found {
 		for !below && i+1 < len(quantiles) && quantiles[i+1] == value {
 			i++
@@ -112,8 +115,8 @@ func shareBelow(quantiles []float64, value float64, below bool) float64 {
 	return (float64(i-1) + (value-quantiles[i-1])/(quantiles[i]-quantiles[i-1])) / float64(len(quantiles)-1)
 }
 
-// levelDistance is the share of rows that would have to have another value for the levels of a to have b's shares
-// (total variation), from 0 to 1.
+// levelDistance returns the total variation of the two distributions of levels: the share of rows that would have to
+// have another level for all shares to be equal. All levels that were not kept count as one (Rest).
 func levelDistance(a, b *Column) float64 {
 	sum := math.Abs(a.Rest - b.Rest)
 	for _, l := range a.Levels {

@@ -8,20 +8,21 @@ import (
 	"coppice/internal/dataset"
 )
 
-// Limits of what a table says against itself, without a night before it.
+// Limits of the checks that need no night before.
 const (
-	sharedFirst = 0.01  // share of test's rows that are also in train
-	sharedOften = 0.5   // with more, rows are alike by nature, unless they are copies
-	copiedShare = 0.2   // of the rows of a class: with fewer copies, a model is hardly flattered
-	sameLabels  = 0.2   // of the differences of label that chance would leave among rows that are alike
-	fewCopies   = 10    // differences of label that chance would leave, with fewer nothing is known
-	sameShare   = 0.99  // of the rows, in which one column follows from another
-	leakFirst   = 0.5   // share of the labels' entropy that one column explains
-	sameRows    = 5_000 // to compare columns by
+	sharedFirst = 0.01  // share of the test rows that are also in train, from which it is told
+	sharedOften = 0.5   // with a larger share, rows are equal by nature, unless they are copies
+	copiedShare = 0.2   // share of copies among the rows of a class: with fewer, test scores are hardly too good
+	sameLabels  = 0.2   // copies have fewer differences of label than this part of what chance would leave
+	fewCopies   = 10    // if chance would leave fewer differences than this, nothing is known
+	sameShare   = 0.99  // share of the rows in which one column follows from another, if it duplicates that
+	leakFirst   = 0.5   // share of the labels' entropy that one column explains, from which it is told
+	sameRows    = 5_000 // rows by which columns are compared
 )
 
-// checkCopies looks for rows that the table holds several times, some in train and some in test. Where rows are alike
-// by nature, their labels differ as by chance; those of copies do not. It reports whether it found any.
+// checkCopies looks for rows that were copied, so that some copies are in train and some in test. Rows with equal
+// features (Night.Alike) may also be equal by nature, as when a table has few distinct feature vectors. Then their
+// labels differ as by chance, while those of copies do not. It reports whether it has added a warning about copies.
 func (c *comparison) checkCopies() bool {
 	if c.p.Shared <= sharedFirst {
 		return false
@@ -30,13 +31,18 @@ func (c *comparison) checkCopies() bool {
 		alike uint64
 		label float32
 	}
-	pairs, all, most := map[pair]int{}, map[uint64]int{}, map[uint64]int{} // rows; by what is alike, of any label
+
+	// Count the rows by features and label, by features, and those with the most frequent label of the same features.
+	pairs, all, most := map[pair]int{}, map[uint64]int{}, map[uint64]int{}
 	for i, y := range c.night.Label {
 		key := pair{c.night.Alike[i], y}
 		pairs[key]++
 		all[key.alike]++
 		most[key.alike] = max(most[key.alike], pairs[key])
 	}
+
+	// Count by label the rows, and those whose features occur again; of these, the rows whose label is not the most
+	// frequent one (differ).
 	rows, again, repeated, differ, squares := map[float32]int{}, map[float32]int{}, 0, 0, 0
 	for key, count := range pairs {
 		rows[key.label] += count
@@ -51,16 +57,21 @@ func (c *comparison) checkCopies() bool {
 	for _, count := range rows {
 		squares += count * count
 	}
+
+	// Two rows drawn at random have different labels with the probability in parentheses. Of a pair of rows with equal
+	// features, one would then differ: half of the repeated rows that often.
 	total := float64(len(c.night.Label))
 	chance := float64(repeated) * (1 - float64(squares)/(total*total)) / 2
 	if !(chance >= fewCopies && float64(differ) < sameLabels*chance) {
 		return false
 	}
 
+	// Are enough rows of some class copies? All rows of a regression are one class. In a sample of the table, a copy is
+	// missing as often as any row: so many fewer copies than in the table show.
 	if c.p.Label.Kind == dataset.Regression {
 		rows, again = map[float32]int{0: len(c.night.Label)}, map[float32]int{0: repeated}
 	}
-	for y, count := range rows { // of a sample of the table a copy is as likely to be in it as any row
+	for y, count := range rows {
 		if again[y] >= fewCopies && float64(again[y]) > copiedShare*float64(count)*total/float64(c.night.Table) {
 			c.add(Warning, CodeCopiedRows, "", "%s of the test rows are copies of rows in train, with the same label: "+
 				"test scores are too good. Remove the copies, or keep them together with split: {by: hash, "+
@@ -71,7 +82,8 @@ func (c *comparison) checkCopies() bool {
 	return false
 }
 
-// checkFirst looks for what needs no night before: rows in train and test, columns that say the same.
+// checkFirst looks for faults of a first night: test rows that are also in train, and columns that duplicate others.
+// copied says that checkCopies has reported the rows already.
 func (c *comparison) checkFirst(copied bool) {
 	if c.p.Shared > sharedFirst && c.p.Shared < sharedOften && !copied {
 		c.add(Warning, CodeSharedRows, "", "%s of the test rows also occur in train, but for their times: a model is "+
@@ -82,13 +94,15 @@ func (c *comparison) checkFirst(copied bool) {
 	c.checkSameColumns()
 }
 
-// checkSameColumns looks for pairs of columns where one follows from the other: they are equal, or differ in unit or
-// spelling. To a tree they are the same column.
+// checkSameColumns looks, among the first columns, for pairs of which each follows from the other: they are equal, or
+// differ in unit or spelling. To a tree they are the same column. It warns of the later column of a pair, once.
 func (c *comparison) checkSameColumns() {
 	last := min(len(c.p.Columns), tied)
 	said := map[string]bool{}
 	for i := range last {
 		for j := range i {
+			// Compare rows only where the profiles allow it: of one kind, with about as many values and distinct
+			// ones, and numbers closely tied. Two values alone follow from each other too easily.
 			a, b := &c.p.Columns[j], &c.p.Columns[i]
 			if said[b.Name] || a.Kind != b.Kind || a.Distinct < 3 || math.Abs(a.Missing-b.Missing) > 1-sameShare ||
 				math.Abs(float64(a.Distinct-b.Distinct)) > max(2, (1-sameShare)*float64(a.Distinct)) ||
@@ -108,34 +122,42 @@ func (c *comparison) checkSameColumns() {
 	}
 }
 
-// shareThatFollows is the share of the rows in which one column follows from the other: numbers if they ascend
-// together, texts if they stand for each other.
+// shareThatFollows returns the share of the rows in which two columns of one kind follow from each other, judged by the
+// first sameRows rows. Numbers do if they ascend together, whatever their units; see textsThatFollow for others.
 func (c *comparison) shareThatFollows(kind ColumnKind, a, b *dataset.Values) float64 {
 	n := min(a.Len(), sameRows)
-	if kind == Number {
-		x, _ := c.night.Numbers(a)
-		y, _ := c.night.Numbers(b)
-		order := make([]int, 0, n)
-		for i := range n {
-			if x[i] == x[i] && y[i] == y[i] {
-				order = append(order, i)
-			}
-		}
-		slices.SortFunc(order, func(i, j int) int { return cmp.Or(cmp.Compare(x[i], x[j]), cmp.Compare(y[i], y[j])) })
-		wrong, steps := 0, 0
-		for k := range order[min(1, len(order)):] {
-			i, j := order[k], order[k+1]
-			if x[i] == x[j] && y[i] == y[j] {
-				continue
-			}
-			steps++
-			if y[j] < y[i] || (x[i] == x[j]) != (y[i] == y[j]) {
-				wrong++
-			}
-		}
-		return 1 - float64(wrong)/float64(max(steps, 1))
+	if kind != Number {
+		return c.textsThatFollow(n, a, b)
 	}
 
+	// Sort the rows with both numbers by the first, and count the steps in which the second does not do the same:
+	// ascend, or stay as it is.
+	x, _ := c.night.Numbers(a)
+	y, _ := c.night.Numbers(b)
+	order := make([]int, 0, n)
+	for i := range n {
+		if x[i] == x[i] && y[i] == y[i] {
+			order = append(order, i)
+		}
+	}
+	slices.SortFunc(order, func(i, j int) int { return cmp.Or(cmp.Compare(x[i], x[j]), cmp.Compare(y[i], y[j])) })
+	wrong, steps := 0, 0
+	for k := range order[min(1, len(order)):] {
+		i, j := order[k], order[k+1]
+		if x[i] == x[j] && y[i] == y[j] {
+			continue
+		}
+		steps++
+		if y[j] < y[i] || (x[i] == x[j]) != (y[i] == y[j]) {
+			wrong++
+		}
+	}
+	return 1 - float64(wrong)/float64(max(steps, 1))
+}
+
+// textsThatFollow returns the share of the first n rows with a value in both columns whose value in one is the most
+// frequent one for their value in the other: the smaller of the shares for both directions.
+func (c *comparison) textsThatFollow(n int, a, b *dataset.Values) float64 {
 	pairs, rows := map[[2]string]int{}, 0
 	for i := range n {
 		if !c.night.Missing(a, i) && !c.night.Missing(b, i) {
@@ -143,9 +165,10 @@ func (c *comparison) shareThatFollows(kind ColumnKind, a, b *dataset.Values) flo
 			pairs[[2]string{a.TextOf(i), b.TextOf(i)}]++
 		}
 	}
+
 	share := 1.0
 	for side := range 2 {
-		most, sum := map[string]int{}, 0
+		most, sum := map[string]int{}, 0 // by the value on this side, the rows with the most frequent one on the other
 		for pair, count := range pairs {
 			most[pair[side]] = max(most[pair[side]], count)
 		}

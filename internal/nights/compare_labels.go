@@ -12,23 +12,20 @@ import (
 	"coppice/internal/dataset"
 )
 
-// The thresholds in this package were chosen by hand, with the tuned kinds of nightstest in view (Kind.Tuned); how they
-// do on the held-out kinds and on good nights is measured in docs/LAB.md. Where a number has another source, it says
-// so.
-
-// Thresholds for a column that gives away the label, of Column.Info: the share of the labels' entropy that it explains.
+// Thresholds for a column that gives away the label. All but the first are of Column.Info, the share of the labels'
+// entropy that the column alone explains.
 const (
-	leakSure  = 0.99 // single-column AUC that is reported even if it has always been so high
-	leakRises = 0.02 // largest rise
-	// share from which it is no wrong labels of one level
-	leakCertain = 0.1
-	leakNew     = 0.02 // largest share of a new column, beyond twice that of any other
+	leakSure    = 0.99 // AUC of the column alone from which a column without a history is reported
+	leakRises   = 0.02 // largest rise beyond that of every earlier night
+	leakCertain = 0.1  // from here on, it is a leak even if the labels of one of its levels look lost
+	leakNew     = 0.02 // a new column may explain twice what any other does, and this much more
 )
 
-// checkLeaks looks for columns that give away the label: those whose relation to tonight's labels is beyond what it had
-// on earlier nights.
+// checkLeaks looks for columns that give away the label: those that explain more of tonight's labels than on any
+// earlier night. It runs after the checks of labels, because wrong labels also change what a column explains: where
+// such a fault has been found, columns with a history are not judged.
 func (c *comparison) checkLeaks() {
-	// The most that one of last night's columns explains, with which a new one is compared.
+	// The most that one of the columns known since last night explains tonight: the measure for a new column.
 	best := 0.0
 	for i := range c.p.Columns {
 		if k := &c.p.Columns[i]; c.last != nil && c.last.column(k.Name) != nil {
@@ -49,7 +46,8 @@ func (c *comparison) checkLeaks() {
 		case before.nights > 0 && (c.foundCode(CodeLabelRate) ||
 			c.p.Label.Kind == dataset.Classes && c.foundCode(CodeLabelsLost) ||
 			c.fell && c.found(k.Name) && k.Info < leakCertain):
-			// The labels of one level are wrong: a column that leaks leaves the number of positive labels as it was.
+			// Labels are wrong, perhaps those of one level. A leak would have left the number of positive labels as it
+			// was.
 		case before.nights > 0 && (k.Info > before.hi+before.tolerance()*leakRises+2*before.spread ||
 			k.Info > before.center+2*before.tolerance()*leakRises+4*before.steady): // a window that fills day by day
 			c.add(Blocking, CodeLeak, k.Name, "the column alone %s, and explains %s of the labels' entropy, "+
@@ -66,8 +64,8 @@ func (c *comparison) checkLeaks() {
 	}
 }
 
-// Leak says which of the columns that a model uses ranks the label all but perfectly by itself; it is empty if none
-// does.
+// Leak says which of the columns that a model uses ranks the label all but perfectly by itself, the first of several.
+// It is empty if none does. used reports whether the model uses a column.
 func (p *Profile) Leak(used func(column string) bool) string {
 	for i := range p.Columns {
 		if k := &p.Columns[i]; k.AUC > leakSure && used(k.Name) {
@@ -85,28 +83,28 @@ func (p *Profile) ranks(auc float64) string {
 	return fmt.Sprintf("ranks the label with an AUC of %.4f", auc)
 }
 
-// Tolerances of ties, the associations between columns.
+// Tolerances of ties, the associations between pairs of columns (Profile.Ties, from 0 to 1).
 const (
-	tieStrong = 0.08 // losing a weaker tie means nothing
-	tieLeft   = 0.5  // least remaining part of a tie
-	tieCount  = 0.6  // share of a column's strong ties that must be lost
+	tieStrong = 0.08 // a tie is strong if no recent night had a weaker one
+	tieLeft   = 0.5  // a strong tie is lost if less than this part of the weakest is left
+	tieCount  = 0.6  // share of a column's strong ties that must be lost for a finding
 )
 
 // checkTies looks for columns that have lost their ties to the others, although their values are distributed as before:
 // shifted by a row against the others, or shuffled. Ties of the label are left to checkLabels.
 func (c *comparison) checkTies() {
-	lost, strong := map[string]int{}, map[string]int{}
+	lost, strong := map[string]int{}, map[string]int{} // by column, its lost and its strong ties
 	for i := range min(len(c.p.Ties), len(c.p.Columns)) {
 		for j := range i {
 			if c.p.Columns[i].constant() || c.p.Columns[j].constant() {
-				continue // nothing is tied to one value; whether that may be is checkValues' matter
+				continue // nothing is tied to a constant; checkValues says whether a column may be one
 			}
 			a, b := c.p.Columns[i].Name, c.p.Columns[j].Name
-			u := c.learnUsual(func(p *Profile) (float64, bool) { return p.tieOf(a, b) })
-			if u.nights == 0 || u.lo < tieStrong {
+			history := c.learnUsual(func(p *Profile) (float64, bool) { return p.tieOf(a, b) })
+			if history.nights == 0 || history.lo < tieStrong {
 				continue
 			}
-			gone := c.p.Ties[i][j] < tieLeft*u.lo-c.noise/2
+			gone := c.p.Ties[i][j] < tieLeft*history.lo-c.noise/2
 			for _, name := range []string{a, b} {
 				strong[name]++
 				if gone {
@@ -134,18 +132,20 @@ func (c *comparison) checkTies() {
 	}
 }
 
-// found reports whether there is already a finding about a column.
+// found reports whether there is already a blocking finding about a column.
 func (c *comparison) found(name string) bool {
 	return slices.ContainsFunc(c.findings, func(f Finding) bool { return f.Column == name && f.Level == Blocking })
 }
 
-// foundCode reports whether there is already a finding that blocks, of all rows.
+// foundCode reports whether there is already a blocking finding with this code that is about the whole table, not about
+// one column.
 func (c *comparison) foundCode(code Code) bool {
 	return slices.ContainsFunc(c.findings,
 		func(f Finding) bool { return f.Code == code && f.Column == "" && f.Level == Blocking })
 }
 
-// tieOf returns the tie of two columns by name.
+// tieOf returns the tie between the columns named a and b, in either order. It is false if one of them is missing or
+// not among the first columns, of which ties are measured.
 func (p *Profile) tieOf(a, b string) (float64, bool) {
 	i, known := p.columnIndex(a)
 	j, too := p.columnIndex(b)
@@ -158,20 +158,23 @@ func (p *Profile) tieOf(a, b string) (float64, bool) {
 	return p.Ties[i][j], true
 }
 
-// Tolerances of labels.
+// Tolerances of labels. Changes of the mean label are absolute logarithms of ratios; checkRate says what they are
+// compared with.
 const (
-	rateFall   = 0.05 // largest fall of the mean label against the expected one, as a logarithm, beyond the usual
-	rateUnsure = 0.18 // the same while it is not known how well the mean is expected
-	rateKnown  = 3    // nights after which it is
-	rateRise   = 0.2  // largest rise: a sale is no fault
-	rateFar    = 0.5  // largest difference from the earlier mean, whatever was expected
-	rateNotice = 0.1
-	rateUsual  = 2.2  // usual deviations that are put down to chance
+	rateFall   = 0.05 // largest fall below the expected mean, beyond the usual error of the expectation
+	rateUnsure = 0.18 // the same while that error is not known
+	rateKnown  = 3    // from so many nights on it is known
+	rateRise   = 0.2  // largest rise above the expected mean: a sale is no fault
+	rateFar    = 0.5  // largest change from the median of recent nights, whatever was expected
+	rateNotice = 0.1  // from this change on, there is a warning
+	rateUsual  = 2.2  // so many times the usual error are put down to chance
 	unlabelled = 0.1  // largest rise of the share of rows without a label
-	costBlocks = 0.01 // of the labels' entropy, if a model believes tonight's mean and the expected one is right
+	costBlocks = 0.01 // largest loss, as a share of the labels' entropy, of a model that believes a wrong mean
 )
 
-// checkLabels compares tonight's labels with what the nights before suggest.
+// checkLabels compares tonight's labels with what the nights before suggest: how many rows have one, the labels' mean,
+// and their relation to the columns, in all rows and in parts of them. Labels of several classes are compared by the
+// shares of the classes alone.
 func (c *comparison) checkLabels() {
 	missing := c.learnAll(func(p *Profile) float64 { return p.Unlabelled })
 	if more := c.p.Unlabelled - missing.hi; more > missing.tolerance()*unlabelled+2*missing.spread {
@@ -185,6 +188,9 @@ func (c *comparison) checkLabels() {
 	c.checkExtremes()
 	c.checkRate()
 	c.checkSegments()
+
+	// Wrong labels would also look as if ids belonged to other rows, so that is checked only if none were found. The
+	// codes about labels are those after CodeScrambled.
 	if i := slices.Index(order, CodeScrambled); !slices.ContainsFunc(c.findings, func(f Finding) bool {
 		return f.Level == Blocking && slices.Contains(order[i+1:], f.Code)
 	}) {
@@ -192,18 +198,21 @@ func (c *comparison) checkLabels() {
 	}
 }
 
-// leastRepeated is how many sampled labels must be the same number to be one that stands for something.
+// leastRepeated is how many sampled labels must be equal for that number to stand for a missing label.
 const leastRepeated = 20
 
-// checkExtremes looks for one number that many labels of a regression have, beyond all earlier ones: -1 for unknown.
-// Chance does not explain it if nights like tonight would have had it, too.
+// checkExtremes looks for a number that many labels of a regression have and that is below, or above, all labels of
+// recent nights, such as -1 for unknown. Chance explains it if the rows of recent nights, had the number been as
+// frequent there, could all have missed it with a probability of .001 or more.
 func (c *comparison) checkExtremes() {
+	// The smallest and the largest label of recent nights, and on how many rows these are known.
 	low, high, rows := math.Inf(1), math.Inf(-1), 0.0
 	for _, p := range c.before[max(0, len(c.before)-recent):] {
 		if p.Label.AtLow > 0 {
 			low, high, rows = min(low, p.Label.Low), max(high, p.Label.High), rows+p.sampled()
 		}
 	}
+
 	tell := func(number, share float64, beyond bool, word string, was float64) {
 		if beyond && share*c.p.sampled() >= leastRepeated && math.Pow(1-share, rows) < 0.001 {
 			c.add(Blocking, CodeLevel, "", "%s of the labels are %.6g; before, none was %s %.6g: does it stand for a "+
@@ -215,7 +224,7 @@ func (c *comparison) checkExtremes() {
 	tell(l.High, l.AtHigh, l.High > high, "above", high)
 }
 
-// meanIs begins a sentence about Mean.
+// meanIs begins a sentence that ends with the value of Mean.
 func (l Label) meanIs() string {
 	if l.Kind == dataset.Classes {
 		return fmt.Sprintf("the share of the most frequent class, %.60q, is", l.Positive)
@@ -223,12 +232,13 @@ func (l Label) meanIs() string {
 	return "the label's mean is"
 }
 
-// classRows is how many rows of a class are expected if its absence is noticed.
+// classRows is how many rows of a class are expected, or there, if its share is judged: of fewer rows, chance decides.
 const classRows = 25
 
-// checkClasses compares the shares of several classes with earlier ones. That two of similar shares were swapped does
-// not show here, but in the gate: the champion no longer tells them from the others.
+// checkClasses compares the share of each class with its shares on recent nights. It does not see that two classes with
+// similar shares were swapped. That shows before promotion, when the model in production is tested on the new rows.
 func (c *comparison) checkClasses() {
+	// All classes, of tonight and of recent nights.
 	names := maps.Clone(c.p.Label.Classes)
 	for _, p := range c.before[max(0, len(c.before)-recent):] {
 		maps.Copy(names, p.Label.Classes)
@@ -241,8 +251,11 @@ func (c *comparison) checkClasses() {
 		if history.nights == 0 {
 			return
 		}
+
+		// excess is the change of the share, as the logarithm of a ratio, beyond that of recent nights and beyond
+		// chance.
 		expected := history.center * float64(c.p.Rows)
-		excess := 0.0 // of the change, as a logarithm, over how far recent nights were apart, and noise
+		excess := 0.0
 		if share > 0 && history.center > 0 {
 			usualRange := 0.0
 			if history.lo > 0 {
@@ -258,7 +271,7 @@ func (c *comparison) checkClasses() {
 		case share > 0 && history.hi == 0:
 			c.add(Warning, CodeLabelRate, "", "class %.60q is new, with %s of the rows: versions that do not know it "+
 				"cannot be compared with new ones", name, percent(share))
-		case max(expected, share*float64(c.p.Rows)) >= classRows: // of fewer, chance has the last word
+		case max(expected, share*float64(c.p.Rows)) >= classRows:
 			c.addIf(excess > history.tolerance()*rateFar, excess > history.tolerance()*rateRise, CodeLabelRate, "",
 				"%s of the rows are of class %.60q, but %s to %s were before", percent(share), name,
 				percent(history.lo), percent(history.hi))
@@ -266,23 +279,31 @@ func (c *comparison) checkClasses() {
 	}
 }
 
-// checkRate compares the mean label with earlier ones, and with the one that the witness expects of tonight's rows,
-// since campaigns of different rates come and go. A doubted night is not used.
+// checkRate compares the mean label with that of recent nights, and with the mean that the Witness, a model of earlier
+// nights, expects of tonight's rows: campaigns with different rates come and go. A doubted night is not used. It also
+// sets c.fell, which checkLeaks reads.
 //
-// Changes are logarithms of ratios. With m the median of recent nights and r the largest change of one of them from m,
-// the mean is too far off where its change from m is beyond
+// Changes are logarithms of ratios. Let m be the median of recent nights, and r the largest change of one of them from
+// m. The night is blocked if the change from m is beyond
 //
 //	doubt x rateFar + max(r + 2 r x r, maxStandardErrors x noise)
 //
-// and where that from what is expected is beyond doubt x (rateFall, rateRise) + rateUsual x the usual error of that.
+// or if the change from the expected mean is beyond
+//
+//	doubt x rateFall (or rateRise, if it is a rise) + rateUsual x usual error
+//
+// where doubt is above 1 while few nights are known, and the usual error is how far such expectations were off. It is
+// also blocked if a model that believes a wrong mean would lose too much, or if negative rows seem to be missing.
 func (c *comparison) checkRate() {
+	// Leave out the doubted night, here only.
 	if n := len(c.before) - 1; c.Doubted && n > 0 {
 		all, last := c.before, c.last
 		c.before, c.last = all[:n], all[n-1]
 		defer func() { c.before, c.last = all, last }()
 	}
 
-	// From the level of recent nights, whatever the rows are.
+	// The change from recent nights, whatever the rows are. noise is the standard error of the rarer label's count,
+	// relative to that count.
 	mean := c.p.Label.Mean
 	history := c.learnAll(func(p *Profile) float64 { return p.Label.Mean })
 	doubt := history.tolerance()
@@ -292,7 +313,8 @@ func (c *comparison) checkRate() {
 	limit := doubt*rateFar + max(usualRange+2*usualRange*usualRange, maxStandardErrors*noise)
 	tooFar := math.Abs(logRatio(mean, history.center)) > limit
 
-	// By the rows of tonight, and from the level of recent nights: the end of a sale is no loss of labels.
+	// The change from what is expected of tonight's rows. A fall is one only if the mean is also below those of all
+	// recent nights: the end of a sale is no loss of labels.
 	expected, usualError, floor := c.expectedRate(noise)
 	excess := logRatio(mean, expected)
 	c.fell = excess < -rateFall
@@ -302,7 +324,8 @@ func (c *comparison) checkRate() {
 	text := fmt.Sprintf("the label's mean is %.5g, but was %.5g to %.5g; %.5g is expected of tonight's rows", mean,
 		history.lo, history.hi, expected)
 
-	// What a model would lose that believes it, and whether rows are missing that would explain it.
+	// What a model would lose that believes tonight's mean if the expected one is right, less the usual error. And
+	// for a rise, whether there are fewer rows, too: then negative ones may have been left out.
 	costly, thinned := false, false
 	if c.p.Label.Kind == dataset.Binary && expected > 0 && expected < 1 && mean > 0 && mean < 1 {
 		text += fmt.Sprintf(". If that is wrong, a model of it predicts %.0f positive rows for every 100",
@@ -316,16 +339,20 @@ func (c *comparison) checkRate() {
 	c.addIf(tooFar || fell || rose || costly || thinned, noticed, CodeLabelRate, "", "%s", text)
 }
 
-// logRatio is the logarithm of a ratio, as far as there is one.
-func logRatio(value, y float64) float64 {
-	if value <= 0 || y <= 0 {
-		return (value - y) / max(math.Abs(y), 1e-9)
+// logRatio returns the logarithm of value / base. Where one of them is not positive, which a regression's mean label
+// may be, it returns the relative difference instead, to which the logarithm is equal for small changes.
+func logRatio(value, base float64) float64 {
+	if value <= 0 || base <= 0 {
+		return (value - base) / max(math.Abs(base), 1e-9)
 	}
-	return math.Log(value / y)
+	return math.Log(value / base)
 }
 
-// expectedRate is the mean label that is expected of tonight's rows, how far such an expectation usually was off, at
-// least by noise, and from which fall on, beyond that, labels are lost.
+// expectedRate returns the mean label that is expected of tonight's rows, the root mean square error of such
+// expectations on recent nights (at least noise), and floor, the fall beyond that error from which labels are lost.
+//
+// The expectation is the Witness's, corrected by the factor by which it usually is off (the median Ratio). Without two
+// nights that have a Ratio, last night's mean is expected.
 func (c *comparison) expectedRate(noise float64) (mean, usualError, floor float64) {
 	ratio := c.learnUsual(func(p *Profile) (float64, bool) { return p.Ratio, p.Ratio > 0 })
 	mean, usualError, floor = c.last.Label.Mean, noise, rateUnsure
@@ -342,37 +369,42 @@ func (c *comparison) expectedRate(noise float64) (mean, usualError, floor float6
 	return mean, usualError, floor
 }
 
-// fewerRows reports whether the logarithm of tonight's rows relative to those of a week ago is lower than usual by more
-// than by. Usual is the median of the same for recent nights, of which three are needed.
-func (c *comparison) fewerRows(by float64) bool {
+// fewerRows reports whether there are fewer rows than usual. It compares the number of rows with that of the same
+// weekday a week before, as the logarithm of the ratio: tonight's must be lower than the median of recent nights by
+// more than margin. It is false if fewer than three of them, or tonight, have a night of a week before.
+func (c *comparison) fewerRows(margin float64) bool {
 	weekChange := func(p *Profile) (float64, bool) {
-		for _, q := range c.before {
-			if days := p.Newest.Sub(q.Newest).Hours() / 24; math.Abs(days-7) < 0.5 && p.Rows > 0 && q.Rows > 0 {
-				return math.Log(float64(p.Rows) / float64(q.Rows)), true
+		for _, earlier := range c.before {
+			days := p.Newest.Sub(earlier.Newest).Hours() / 24
+			if math.Abs(days-7) < 0.5 && min(p.Rows, earlier.Rows) > 0 {
+				return math.Log(float64(p.Rows) / float64(earlier.Rows)), true
 			}
 		}
 		return 0, false
 	}
 	tonight, known := weekChange(c.p)
 	usual := c.learnUsual(weekChange)
-	return known && usual.nights >= 3 && tonight < usual.center-by
+	return known && usual.nights >= 3 && tonight < usual.center-margin
 }
 
 // checkFollows looks for columns of many levels whose label rates of earlier nights say nothing of tonight's any more:
-// ids that belong to other rows, or that were numbered anew.
+// ids that belong to other rows, or that were numbered anew. It compares the slope of rateSlope with those of recent
+// nights, of which three are needed. It blocks if tonight's slope is below all of them and below about a third of their
+// median. It must also be below the median by four times its standard error and four times their standard deviation.
 func (c *comparison) checkFollows() {
 	for i := range c.p.Columns {
 		name := c.p.Columns[i].Name
-		tonight, luck := follows(c.p, c.before, name)
+		tonight, luck := rateSlope(c.p, c.before, name)
 		var all []float64
 		for n := max(2, len(c.before)-recent); n < len(c.before); n++ { // each night by those before it
-			if slope, apart := follows(c.before[n], c.before[:n], name); apart > 0 {
+			if slope, apart := rateSlope(c.before[n], c.before[:n], name); apart > 0 {
 				all = append(all, slope)
 			}
 		}
 		if slices.Sort(all); len(all) < 3 || luck == 0 || c.found(name) {
 			continue
 		}
+
 		if middle := all[len(all)/2]; tonight < min(all[0], 0.35*middle, middle-4*max(luck, stat.StdDev(all, nil))) {
 			c.add(Blocking, CodeScrambled, name, "the label rates of its values on earlier nights say %.0f %% as much "+
 				"of tonight's as they did: do its values belong to other rows, or mean others now?",
@@ -381,19 +413,23 @@ func (c *comparison) checkFollows() {
 	}
 }
 
-// follows is the slope of a night's label rates by level over those of the last nights before it, and its standard
-// error; 0 if fewer than twenty levels are known.
-func follows(p *Profile, before []*Profile, name string) (slope, luck float64) {
+// rateSlope regresses a night's label rates on those of the last few nights before it, over the levels of the named
+// column, weighted by their shares. It returns the slope and its standard error: a slope of 1 says that a level's rate
+// is the same as before, 0 that the earlier rates say nothing. Both are 0 if fewer than twenty levels are known, which
+// is too few for a line, or if all had the same rate.
+func rateSlope(p *Profile, before []*Profile, name string) (slope, standardError float64) {
+	// By level, the rows and the positive labels of the nights before.
 	rows, sums := map[string]float64{}, map[string]float64{}
-	for _, q := range before[max(0, len(before)-witnesses):] {
-		if k := q.column(name); k != nil {
+	for _, earlier := range before[max(0, len(before)-witnesses):] {
+		if k := earlier.column(name); k != nil {
 			for _, l := range k.Levels {
-				rows[l.Text] += l.Share * q.sampled()
-				sums[l.Text] += l.Share * q.sampled() * l.Rate
+				rows[l.Text] += l.Share * earlier.sampled()
+				sums[l.Text] += l.Share * earlier.sampled() * l.Rate
 			}
 		}
 	}
-	var x, y, weights []float64
+
+	var x, y, weights []float64 // by level: the earlier rate, tonight's, and its share
 	if k := p.column(name); k != nil {
 		for _, l := range k.Levels {
 			if n := rows[l.Text]; n > 0 {

@@ -11,7 +11,11 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// checkValues compares the values of each column with earlier ones.
+// checkValues compares the values of each column with those of earlier nights. Columns that last night did not have and
+// the time column are left out: checkColumns and checkTimes look at them.
+//
+// The checks of a column run from the most specific fault to the vaguest. The first that reports a blocking one ends
+// them, because the same fault would show in the vaguer ones, too.
 func (c *comparison) checkValues() {
 	for i := range c.p.Columns {
 		k := &c.p.Columns[i]
@@ -20,6 +24,7 @@ func (c *comparison) checkValues() {
 			continue
 		}
 
+		// Values that are missing tonight and were there before, or the reverse.
 		missing := c.learnColumn(k.Name, func(k *Column) float64 { return k.Missing })
 		more := k.Missing - missing.hi
 		switch {
@@ -27,7 +32,7 @@ func (c *comparison) checkValues() {
 			c.add(Blocking, CodeEmpty, k.Name, "every value is missing; before, %s were", percent(missing.center))
 			continue
 		case k.Kind != old.Kind:
-			continue // already reported
+			continue // checkColumns has reported it
 		case more > missingMore/2+missing.spread+c.noise*math.Sqrt(k.Missing):
 			far := more > missing.tolerance()*(missingMore+2*missing.spread)+c.noise*math.Sqrt(k.Missing)
 			if c.addIf(far, true, CodeMissingValues, k.Name, "%s of the values are missing, but at most %s were before",
@@ -40,6 +45,7 @@ func (c *comparison) checkValues() {
 				percent(k.Missing), percent(missing.lo))
 		}
 
+		// One value in all rows, unless that happens by chance: in 1 of 1,000 nights it blocks, in 1 of 20 it is told.
 		if k.Distinct == 1 && old.Distinct > 1 {
 			luck := c.luckOfOneValue(k)
 			if c.addIf(luck < 0.001, luck < 0.05, CodeConstant, k.Name,
@@ -47,10 +53,14 @@ func (c *comparison) checkValues() {
 				continue
 			}
 		}
+
+		// An aggregate that is computed anew each night has other numbers every time: only a common factor is a fault.
 		if c.changesNightly(k, old) {
 			c.checkScale(k, old)
 			continue
 		}
+
+		// Names are compared by their levels, quantities by their numbers.
 		if k.byLevels() && old.byLevels() {
 			c.checkLevels(k)
 		} else if !c.runsOn(k, old) && !c.checkPeaks(k, old) && !c.checkScale(k, old) && !c.checkFar(k, old) &&
@@ -60,8 +70,10 @@ func (c *comparison) checkValues() {
 	}
 }
 
-// luckOfOneValue is how likely it is that all of tonight's rows have a column's only value, if tonight is one of the
-// recent nights: rare values may come by the day, so that a night without them says more than the mean of all.
+// luckOfOneValue returns the probability that all of tonight's rows with a value have the only value of column by
+// chance. For each recent night it takes the share s of that value on that night, and computes s to the power of
+// tonight's rows; the result is the mean of these. A mean of the shares would not do: where rare values occur on some
+// days only, one earlier night without them already shows that a constant column is nothing new.
 func (c *comparison) luckOfOneValue(column *Column) float64 {
 	rows := c.p.sampled() * (1 - column.Missing)
 	return c.learnUsual(func(p *Profile) (float64, bool) {
@@ -80,11 +92,15 @@ func (c *comparison) luckOfOneValue(column *Column) float64 {
 	}).mean
 }
 
-// missingMore is how many more of a column's values may be missing.
+// missingMore is by how much the share of a column's missing values may exceed that of every earlier night.
 const missingMore = 0.045
 
-// changesNightly reports whether a column has one number for each level of another, a new one each night: an aggregate.
-// Then the share of a number is that of the level, and last night's numbers are stale.
+// changesNightly reports whether column is an aggregate that is computed anew each night: it has one number for each
+// level of another column (Column.Of), and at most half of these numbers are last night's. A number's share then says
+// only how frequent its level is, so that shares need not be compared.
+//
+// If the numbers of such an aggregate are last night's after all, it adds a blocking finding: they were not computed
+// again.
 func (c *comparison) changesNightly(column, old *Column) bool {
 	if column.Kind != Number || column.Of == "" || column.Of != old.Of || len(column.Prints) == 0 {
 		return false
@@ -99,56 +115,70 @@ func (c *comparison) changesNightly(column, old *Column) bool {
 	return same <= 0.5 && (stays.nights == 0 || stays.center < 0.5)
 }
 
-// Numbers far outside of all earlier ones.
+// Limits of checkFar.
 const (
-	farTimes = 2 // as far from the median as the farthest earlier number
-	farShare = 0.02
+	farTimes = 2    // a number is far from the median if it is this many times as far as the farthest earlier one
+	farShare = 0.02 // largest share of such numbers
 )
 
-// checkFar looks for numbers far beyond all earlier ones, such as those of one source in another unit.
+// checkFar looks for numbers far beyond all earlier ones, such as those of one source in another unit. It reports
+// whether it has added a blocking finding. Nothing is looked for if a recent night had no numbers in this column.
 func (c *comparison) checkFar(column, old *Column) bool {
 	lowest := c.learnColumn(column.Name, func(k *Column) float64 { return k.quantile(0) })
 	highest := c.learnColumn(column.Name, func(k *Column) float64 { return k.quantile(steps) })
 	middle := c.learnColumn(column.Name, func(k *Column) float64 { return k.quantile(steps / 2) })
 	v := c.night.Sample.Column(column.Name)
-	of := c.learnColumn(column.Name, func(k *Column) float64 { return float64(len(k.Quantiles)) }) // a text has none
-	if column.Kind != Number || v == nil || of.lo == 0 {
+	quantiles := c.learnColumn(column.Name, func(k *Column) float64 { return float64(len(k.Quantiles)) })
+	if column.Kind != Number || v == nil || quantiles.lo == 0 { // a column of texts has none
 		return false
 	}
 	low, high := middle.center-farTimes*(middle.center-lowest.lo), middle.center+farTimes*(highest.hi-middle.center)
 	if column.Quantiles[0] >= low && column.Quantiles[steps] <= high {
 		return false
 	}
-	x, _ := c.night.Numbers(v)
+
+	// The profile keeps quantiles only, so the far ones are counted in the sampled rows themselves.
+	numbers, _ := c.night.Numbers(v)
 	far := 0
-	for _, x := range x {
+	for _, x := range numbers {
 		if x < low || x > high {
 			far++
 		}
 	}
-	share := float64(far) / float64(max(len(x), 1))
+	share := float64(far) / float64(max(len(numbers), 1))
 	return c.addIf(share > middle.tolerance()*farShare+c.noise*math.Sqrt(share)+old.news(), share > farShare/4,
 		CodeScaled, column.Name, "%s of the numbers are far outside of all earlier ones, which were %.6g to %.6g "+
 			"(tonight %.6g to %.6g): are they in another unit?", percent(share), lowest.lo, highest.hi,
 		column.Quantiles[0], column.Quantiles[steps])
 }
 
-// runsOn reports whether different whole numbers go on where last night's ended, or moved on with a window, as they do
-// each night: numbers of orders, or times in milliseconds. Amounts times a factor have not moved before.
-func (c *comparison) runsOn(a, b *Column) bool {
+// runsOn reports whether the column holds running numbers, such as order numbers or times in milliseconds: nearly every
+// row has its own whole number, and the whole range has moved up since last night. That is no fault, however far the
+// distribution has moved.
+//
+// The range must have moved on earlier nights, too, by at least an eighth of tonight's step. This tells running numbers
+// from amounts that are multiplied by a factor tonight. On the second night nothing is known of earlier steps; then the
+// numbers must begin where last night's ended.
+func (c *comparison) runsOn(column, old *Column) bool {
 	width := func(k *Column) float64 { return k.quantile(steps) - k.quantile(0) }
 	step := func(k, before *Column) float64 { return k.quantile(steps/2) - before.quantile(steps/2) }
-	moved := step(a, b)
-	apart := max(math.Abs(a.quantile(0)-b.quantile(0)-moved), math.Abs(a.quantile(steps)-b.quantile(steps)-moved))
-	unique := a.Whole && b.Whole && float64(a.Distinct) > 0.98*c.p.sampled()*(1-a.Missing)
-	if !unique || moved <= 0.02*width(b) || apart >= 0.2*width(b) {
+
+	// By how much the median has moved, and how far the two ends have moved differently from it.
+	moved := step(column, old)
+	apart := max(math.Abs(column.quantile(0)-old.quantile(0)-moved),
+		math.Abs(column.quantile(steps)-old.quantile(steps)-moved))
+	unique := column.Whole && old.Whole && float64(column.Distinct) > 0.98*c.p.sampled()*(1-column.Missing)
+	if !unique || moved <= 0.02*width(old) || apart >= 0.2*width(old) {
 		return false
 	}
-	usual := c.learnColumnChange(a.Name, func(k *Column) bool { return k.Kind == Number && len(k.Quantiles) > 0 }, step)
-	return usual.nights == 0 && a.quantile(0) > b.quantile(steps)-0.05*width(b) || usual.lo > moved/8
+
+	hasNumbers := func(k *Column) bool { return k.Kind == Number && len(k.Quantiles) > 0 }
+	usual := c.learnColumnChange(column.Name, hasNumbers, step)
+	return usual.nights == 0 && column.quantile(0) > old.quantile(steps)-0.05*width(old) || usual.lo > moved/8
 }
 
-// checkPeaks looks for a number that many rows suddenly have, such as a zero for unknown.
+// checkPeaks looks for a number that many rows suddenly have, such as a zero for unknown. It reports whether it has
+// added a blocking finding.
 func (c *comparison) checkPeaks(column, old *Column) bool {
 	rise, at := peakRise(column, old)
 	seen := c.learnColumnChange(column.Name, func(*Column) bool { return true }, func(k, before *Column) float64 {
@@ -160,42 +190,50 @@ func (c *comparison) checkPeaks(column, old *Column) bool {
 		percent(at.Share-rise)) || c.checkCode(column)
 }
 
-// checkCode looks for a number such as -1, 0 or 999 that far more rows have than had any number of the column so far.
+// checkCode looks for a number that far more rows have than had any number of the column so far. It blocks if people
+// use such a number for a missing value: a whole number that is negative, 0 or made of three or more nines. Any other
+// number is a warning. It needs two earlier nights, all of which know the share of the most frequent number.
 func (c *comparison) checkCode(column *Column) bool {
 	at, top := column.Top, c.learnColumn(column.Name, func(k *Column) float64 { return k.Top.Share })
-	if top.nights < 2 || top.lo == 0 || at.Share <= max(0.01, 3*top.hi+c.noise*math.Sqrt(top.hi)) { // 0: not known
+	if top.nights < 2 || top.lo == 0 || at.Share <= max(0.01, 3*top.hi+c.noise*math.Sqrt(top.hi)) {
 		return false
 	}
-	nines := math.Log10(math.Abs(at.Number) + 1)
+	nines := math.Log10(math.Abs(at.Number) + 1) // the number of its nines, if it has no other digit
 	code := at.Number == math.Trunc(at.Number) && (at.Number <= 0 || nines == math.Trunc(nines) && nines >= 3)
 	return c.addIf(code, true, CodeLevel, column.Name, "%s of the rows have the number %g, but none had more than %s: "+
 		"does it stand for a missing value?", percent(at.Share), at.Number, percent(top.hi))
 }
 
-// peakRise returns the largest rise of a number's share, and the number.
-func peakRise(a, b *Column) (rise float64, at Peak) {
-	for _, p := range a.Peaks {
+// peakRise returns the peak whose share has risen most from old to column, and by how much. A number that was no peak
+// of old counts as if no row had had it. Both results are zero if no peak has risen.
+func peakRise(column, old *Column) (rise float64, highest Peak) {
+	for _, peak := range column.Peaks {
 		was := 0.0
-		for _, o := range b.Peaks {
-			if o.Number == p.Number {
-				was = o.Share
+		for _, earlier := range old.Peaks {
+			if earlier.Number == peak.Number {
+				was = earlier.Share
 			}
 		}
-		if p.Share-was > rise {
-			rise, at = p.Share-was, p
+		if peak.Share-was > rise {
+			rise, highest = peak.Share-was, peak
 		}
 	}
-	return rise, at
+	return rise, highest
 }
 
-// Tolerances of a factor on all numbers of a column.
+// Tolerances of a factor on all numbers of a column. Sizes are absolute logarithms: 0 is a factor of 1.
 const (
-	scaleFloor = 0.05 // least distance of the factor from 1, as a logarithm, beyond the usual
-	scaleLeast = 0.12 // the same in all: prices may rise by a tenth
-	scaleAgree = 0.5  // largest disagreement of the levels' or quantiles' factors, relative to the distance
+	scaleFloor = 0.05 // from this size on, beyond the usual one, a factor is told
+	scaleLeast = 0.12 // from this size on it blocks: prices may rise by a tenth
+	scaleAgree = 0.5  // by this part of the size the factors of different levels or quantiles may differ
 )
 
-// checkScale looks for numbers that are all multiplied by the same factor, as by a change of currency or unit.
+// checkScale looks for numbers that are all multiplied by the same factor, as by a change of currency or unit. It
+// reports whether it has added a blocking finding.
+//
+// The factor is the median of the ratios to last night's: of the medians by level of another column, or of the
+// quantiles where fewer than three levels are known. It is kept in column.Factor, so that later nights know how much
+// the numbers usually grow. Ratios that disagree are no common factor, and left to checkDrift.
 func (c *comparison) checkScale(column, old *Column) bool {
 	factors := c.levelFactors(column, old)
 	if len(factors) < 3 {
@@ -208,6 +246,7 @@ func (c *comparison) checkScale(column, old *Column) bool {
 	slices.Sort(factors)
 	factor := factors[len(factors)/2]
 	column.Factor = round5(factor)
+	// apart is the interquartile range of the factors' logarithms.
 	size, apart := math.Abs(math.Log(factor)), math.Log(factors[len(factors)*3/4]/factors[len(factors)/4])
 
 	// Numbers may grow naturally, and medians of few rows differ by chance.
@@ -228,7 +267,9 @@ func (c *comparison) checkScale(column, old *Column) bool {
 		factor, column.Quantiles[steps/2], old.Quantiles[steps/2])
 }
 
-// levelFactors returns the ratios of the medians by level to last night's.
+// levelFactors returns, for each level of the column old.Beside, the median of tonight's numbers in its rows divided by
+// last night's. Levels with too few rows, and ratios that are not positive and finite, are left out. It is nil if last
+// night has no such medians or a column is missing tonight.
 func (c *comparison) levelFactors(column, old *Column) []float64 {
 	if column.Kind != Number || len(old.Middles) == 0 {
 		return nil
@@ -254,16 +295,17 @@ func (c *comparison) levelFactors(column, old *Column) []float64 {
 	return factors
 }
 
-// quantileFactors divides the quantiles of a by those of b, without the outermost, where outliers are, and each value
-// of b once. It is nil unless both are numbers; factors that are not above 0 and finite are left out.
-func quantileFactors(a, b *Column) []float64 {
-	if a.Kind != Number || len(b.Quantiles) != len(a.Quantiles) {
+// quantileFactors divides each of column's quantiles by the same quantile of old. The two outermost on either side are
+// left out, because outliers move them. Where quantiles of old are equal, one of them is used. Factors that are not
+// positive and finite are left out. It is nil unless both columns hold numbers.
+func quantileFactors(column, old *Column) []float64 {
+	if column.Kind != Number || len(old.Quantiles) != len(column.Quantiles) {
 		return nil
 	}
 	var factors []float64
 	for i := 2; i <= steps-2; i++ {
-		if f := a.Quantiles[i] / b.Quantiles[i]; f > 0 && !math.IsInf(f, 0) &&
-			(i == 2 || b.Quantiles[i] != b.Quantiles[i-1]) {
+		if f := column.Quantiles[i] / old.Quantiles[i]; f > 0 && !math.IsInf(f, 0) &&
+			(i == 2 || old.Quantiles[i] != old.Quantiles[i-1]) {
 			factors = append(factors, f)
 		}
 	}
@@ -272,13 +314,16 @@ func quantileFactors(a, b *Column) []float64 {
 
 // Tolerances of levels.
 const (
-	levelFloor = 0.06 // largest rise of a level's share
-	churnFloor = 0.15 // largest share of rows with levels that were absent last night
-	newsLevels = 3    // new levels that may be news
+	levelFloor = 0.06 // largest change of a level's share
+	churnFloor = 0.15 // largest share of the rows that have moved to other levels (churn)
+	newsLevels = 3    // up to so many new levels are news, such as new releases; more are written differently
 )
 
-// checkLevels looks for a level that takes over, for levels that are written differently, and for a complete change of
-// levels.
+// checkLevels compares the levels of a column with last night's. In this order it looks for levels that are all written
+// differently, one level that takes over or vanishes, one that has another name, several that are new, and for a
+// distribution that has changed. It reports whether it has added a blocking finding; only the first is reported.
+//
+// Each of these changes is compared with the same change between earlier nights, each with the night before it.
 func (c *comparison) checkLevels(column *Column) bool {
 	old := c.last.column(column.Name)
 	if !column.hasLevels() || !old.hasLevels() {
@@ -288,7 +333,9 @@ func (c *comparison) checkLevels(column *Column) bool {
 		return c.learnColumnChange(column.Name, (*Column).hasLevels, ask)
 	}
 
-	// Levels that hardly occurred last night, though on other nights many did.
+	// All levels are written differently: hardly one occurred last night, though on other nights many did. On the
+	// second night there is no such comparison; then last night must have had many levels, and several rows for most
+	// of them.
 	known := sharedPrints(column.Prints, old.Prints)
 	usuallyKnown := history(func(k, before *Column) float64 { return sharedPrints(k.Prints, before.Prints) })
 	strange := usuallyKnown.nights > 0 && usuallyKnown.lo > 0.08 && known < 0.35*usuallyKnown.lo
@@ -320,13 +367,14 @@ func (c *comparison) checkLevels(column *Column) bool {
 		return true
 	}
 
-	// A level under another name, where none has come or gone for two nights: one that ends and one that begins are
-	// news elsewhere.
+	// A level under another name. This is judged only if no level has come or gone for two nights: in other columns,
+	// one level that ends and one that begins on the same day are news.
 	goes := history(func(k, before *Column) float64 { return turnover(before, k) })
 	if text, was := c.renamed(column, old); text != "" && comes.nights > 1 && max(comes.hi, goes.hi) < 0.005 {
 		return c.addIf(true, true, CodeUnseen, column.Name, "%s of the rows have the new value %.60q, and none has "+
 			"%.60q, which as many had before: has it another name?", percent(column.shareOf(text)), text, was)
 	}
+
 	// Levels that are new: one or two are news, such as an exchange or a release; many are values written differently.
 	came := turnover(column, old)
 	if !restless && came > comes.tolerance()*levelFloor+3*comes.hi+c.noise*math.Sqrt(came) {
@@ -341,6 +389,8 @@ func (c *comparison) checkLevels(column *Column) bool {
 			percent(came), strings.Join(values[:min(len(values), newsLevels)], ", "))
 	}
 
+	// Many rows have other values, and no single level explains it. Chance moves each level a little, so that its part
+	// grows with the square root of their number.
 	changes, churned := churn(column, old), history(churn)
 	spread := c.noise * math.Sqrt(float64(len(column.Levels)+1)) / 2
 	return c.addIf(changes > churned.tolerance()*churnFloor+3*churned.hi+spread,
@@ -349,10 +399,12 @@ func (c *comparison) checkLevels(column *Column) bool {
 		churned.atMost("but usually at most %s have"))
 }
 
-// renamed returns a level that no night had, and one that is gone tonight, with which as many rows were every night.
+// renamed looks for a level with another name. It returns text, a level that no recent night had, and was, one that is
+// gone tonight and whose share on recent nights was that of text. Both are empty if there is no such pair. Levels with
+// less than one percent of the rows are left out: among small shares, many are equal by chance.
 func (c *comparison) renamed(column, old *Column) (text, was string) {
 	for _, l := range column.Levels {
-		luck := 3 * math.Sqrt(l.Share/max(c.p.sampled(), 1))
+		luck := 3 * math.Sqrt(l.Share/max(c.p.sampled(), 1)) // three standard errors of the share
 		occurs := func(k *Column) float64 { most, _ := k.occurs(l.Text); return most }
 		if l.Share < 0.01 || c.learnColumn(column.Name, occurs).hi > 0 {
 			continue
@@ -368,21 +420,24 @@ func (c *comparison) renamed(column, old *Column) (text, was string) {
 	return "", ""
 }
 
-// comesAndGoes reports whether levels of the column come and go on most nights.
+// comesAndGoes reports whether levels of the column come and go from night to night, as campaigns do: on half of the
+// recent nights or more, more than .5 % of the rows had a level that the night before, or after, did not have.
 func (c *comparison) comesAndGoes(name string) bool {
 	u := c.learnColumnChange(name, (*Column).hasLevels,
 		func(k, before *Column) float64 { return max(turnover(k, before), turnover(before, k)) })
 	return u.nights > 0 && u.center > 0.005
 }
 
-// farAbove is how many times as many rows as any level ever had a new one may have.
+// farAbove bounds the share of a level in a column whose levels come and go: this many times the largest share that any
+// level had on recent nights.
 const farAbove = 4
 
-// greatestChange returns the largest change of a level's share, and the level.
-func greatestChange(a, b *Column) (change float64, text string) {
-	for _, pair := range [][2]*Column{{a, b}, {b, a}} {
-		for _, l := range pair[0].Levels {
-			if x := a.shareOf(l.Text) - b.shareOf(l.Text); math.Abs(x) > math.Abs(change) {
+// greatestChange returns the level whose share differs most between the two columns, and the difference: positive if it
+// is larger in column than in old.
+func greatestChange(column, old *Column) (change float64, text string) {
+	for _, k := range []*Column{column, old} {
+		for _, l := range k.Levels {
+			if x := column.shareOf(l.Text) - old.shareOf(l.Text); math.Abs(x) > math.Abs(change) {
 				change, text = x, l.Text
 			}
 		}
@@ -392,19 +447,26 @@ func greatestChange(a, b *Column) (change float64, text string) {
 
 func (c *Column) hasLevels() bool { return len(c.Levels) > 0 }
 
-// turnover is the share of a's rows with a level that b does not have. Where b tells of at least half of those that it
-// did not keep, the rest is taken to be alike.
-func turnover(a, b *Column) float64 {
+// turnover estimates the share of column's rows with a level that other does not have.
+//
+// Of many levels, other keeps only the most frequent, and hashes of some more. So there are levels of which it is
+// open whether other has them. Their rows are taken to be new in the same proportion as those of the levels that
+// other did not keep but can tell about. If it can tell about fewer rows than are open, the open ones count as new as
+// far as their share exceeds that of the rarest level that other kept.
+func turnover(column, other *Column) float64 {
+	// Shares of column's rows. came: those with levels that other certainly does not have. told: those with levels that
+	// other did not keep, but of which it is certain. open: those with levels of which it is not certain. unknown: the
+	// ones among open that are taken to be new.
 	came, told, open, unknown := 0.0, 0.0, 0.0, 0.0
-	for _, l := range a.Levels {
-		switch most, certain := b.occurs(l.Text); {
+	for _, l := range column.Levels {
+		switch most, certain := other.occurs(l.Text); {
 		case !certain:
 			open += l.Share
 			unknown += max(0, l.Share-most)
 		case most == 0:
 			came += l.Share
 			told += l.Share
-		case b.findLevel(l.Text) == nil:
+		case other.findLevel(l.Text) == nil:
 			told += l.Share
 		}
 	}
@@ -414,8 +476,9 @@ func turnover(a, b *Column) float64 {
 	return came + unknown
 }
 
-// occurs returns the largest share that a level may have, and whether it is certain that it occurs, or does not. Of
-// many levels a column keeps the most frequent, and the prints of some: others may be as frequent as the last one kept.
+// occurs looks up a level of which the column may have kept nothing: of many levels it keeps the most frequent, and the
+// lowest hashes of all. most is the largest share that the level can have. certain says that the column tells whether
+// the level occurs: it does if most is above 0, and does not if most is 0.
 func (c *Column) occurs(text string) (most float64, certain bool) {
 	if l := c.findLevel(text); l != nil {
 		return l.Share, true
@@ -423,32 +486,38 @@ func (c *Column) occurs(text string) (most float64, certain bool) {
 	if c.Rest == 0 || len(c.Levels) == 0 {
 		return 0, true
 	}
+
+	// A level that was not kept is no more frequent than the last one kept. Its hash was kept if it is one of the
+	// lowest.
 	least := c.Levels[len(c.Levels)-1].Share
 	hash := binary.BigEndian.AppendUint64(nil, xxhash.Sum64String(text))
 	switch last := c.Prints[max(0, len(c.Prints)-len(hash)):]; { // prints ascend
 	case sharedPrints(hash, c.Prints) > 0:
 		return least, true
-	case bytes.Compare(hash, last) < 0, len(c.Prints) == c.Distinct*len(hash):
+	case bytes.Compare(hash, last) < 0, len(c.Prints) == c.Distinct*len(hash): // all hashes up to this one are kept
 		return 0, true
 	}
 	return least, false
 }
 
-// churn is levelDistance without what may be due to other levels being the most frequent, of many alike.
-func churn(a, b *Column) float64 {
+// churn estimates the share of rows that have moved to other levels from old to column. It is levelDistance, less what
+// may be due to the limit on kept levels: among many levels of like frequency, others may be kept each night, although
+// all of them still occur.
+func churn(column, old *Column) float64 {
 	unsure := 0.0
-	for _, pair := range [][2]*Column{{a, b}, {b, a}} {
-		for _, l := range pair[0].Levels {
-			if pair[1].findLevel(l.Text) == nil {
-				most, _ := pair[1].occurs(l.Text)
+	for _, pair := range [][2]*Column{{column, old}, {old, column}} {
+		kept, other := pair[0].Levels, pair[1]
+		for _, l := range kept {
+			if other.findLevel(l.Text) == nil {
+				most, _ := other.occurs(l.Text)
 				unsure += min(l.Share, most)
 			}
 		}
 	}
-	return max(0, levelDistance(a, b)-unsure/2)
+	return max(0, levelDistance(column, old)-unsure/2) // half, as levelDistance counts a move at both of its ends
 }
 
-// shareOf is 0 for a level that was not kept.
+// shareOf returns the share of the rows with a level; 0 for a level that was not kept.
 func (c *Column) shareOf(text string) float64 {
 	if l := c.findLevel(text); l != nil {
 		return l.Share

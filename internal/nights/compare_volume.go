@@ -10,15 +10,19 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// checkPrints looks for repeated rows: within tonight's table, in train and test, or from the night before.
+// checkPrints looks for repeated rows: within tonight's table, in train and test, or from the night before. Shares are
+// estimated from the kept hashes of rows, 8 bytes each.
 func (c *comparison) checkPrints() {
+	// beyond reports whether a share exceeds that of all recent nights by more than floor, twice their spread, and four
+	// standard errors of a share among the kept hashes.
 	rows := float64(max(len(c.p.Prints)/8, 1))
-	beyond := func(x float64, u usual, floor float64) bool {
-		return x > u.hi+u.tolerance()*(floor+2*u.spread)+4*math.Sqrt(max(u.hi, 1e-4)/rows)
+	beyond := func(share float64, u usual, floor float64) bool {
+		return share > u.hi+u.tolerance()*(floor+2*u.spread)+4*math.Sqrt(max(u.hi, 1e-4)/rows)
 	}
 
-	// Of the rows that should be new, those that last night had: as they were, or by their contents, since an export
-	// may have new dates or ids.
+	// Rows of the night before. again returns the share of them among the rows that should be new: whole rows, or
+	// their contents alone, since an export may have new dates or ids. It is known only if both nights' contents
+	// leave out the same columns as tonight's.
 	again := func(p, b *Profile) (float64, bool) {
 		overlap := max(sharedPrints(p.Prints, b.Prints), sharedPrints(p.Bare, b.Bare))
 		same := slices.Equal(p.Outside, c.p.Outside) && slices.Equal(b.Outside, c.p.Outside)
@@ -41,8 +45,10 @@ func (c *comparison) checkPrints() {
 		c.add(Blocking, CodeOldRows, "", "%s of the rows are last night's (%s)", overlap, expected)
 	}
 
+	// Rows that tonight's table repeats. If mostly test rows repeat rows of train, only that is told, below. Contents
+	// are compared with nights that left out the same columns.
 	repeated := c.learnAll(func(p *Profile) float64 { return p.Repeated })
-	alike := func(p *Profile) bool { return slices.Equal(p.Outside, c.p.Outside) } // what told rows apart
+	alike := func(p *Profile) bool { return slices.Equal(p.Outside, c.p.Outside) }
 	twice := c.learnUsual(func(p *Profile) (float64, bool) { return p.Again, len(p.Bare) > 0 && alike(p) })
 	shared := c.learnUsual(func(p *Profile) (float64, bool) { return p.Shared, p.Split == c.p.Split && alike(p) })
 	sharedToo := shared.nights > 0 && beyond(c.p.Shared, shared, 0.005)
@@ -62,10 +68,13 @@ func (c *comparison) checkPrints() {
 	}
 }
 
-// common is the share of a night's rows that the night before should have, too: both tables are windows that end with
-// their newest rows.
+// common returns the share of a night's rows that the night before should have, too. Tables are windows of time. A
+// night's window is assumed to begin later than that of the night before by as much as it ends later. The rows of the
+// night before that are newer than this beginning are common to both; they are counted by its buckets. Without times,
+// the spec says how many days a window has (source.last), of which each night replaces one. The result is below 1, as
+// callers divide by the rest.
 func (c *comparison) common(profile, before *Profile) float64 {
-	const most = 1 - 1./4000 // of a window of ten years
+	const most = 1 - 1./4000 // as if one day in ten years were new
 	b, step := &before.Buckets, profile.Newest.Sub(before.Newest)
 	switch {
 	case profile.TimeColumn == "" || profile.TimeColumn != before.TimeColumn || b.Width <= 0:
@@ -73,16 +82,18 @@ func (c *comparison) common(profile, before *Profile) float64 {
 	case step <= 0:
 		return 0
 	}
-	rows, left := 0.0, 0.0
+	rows, left := 0.0, 0.0 // sampled rows of the night before, and those that are left tonight
 	first := before.Oldest.Add(step).Unix()
 	for i, n := range b.Rows {
 		rows += float64(n)
+		// Of the bucket in which tonight's window begins, a part is left.
 		left += float64(n) * max(0, min(1, float64(b.From+int64(i+1)*b.Width-first)/float64(b.Width)))
 	}
 	return max(0, min(most, left/max(1, rows)*float64(before.Rows)/float64(max(1, profile.Rows))))
 }
 
-// Overlap is the share of the rows that another night's table has as well; 1 if that is unknown.
+// Overlap estimates the share of the rows that another night's table has as well. It is 1 if either profile has no
+// hashes of rows.
 func (p *Profile) Overlap(other *Profile) float64 {
 	if len(p.Prints) == 0 || len(other.Prints) == 0 {
 		return 1
@@ -90,7 +101,9 @@ func (p *Profile) Overlap(other *Profile) float64 {
 	return sharedPrints(p.Prints, other.Prints)
 }
 
-// sharedPrints is the share of a's rows that are also in b, judged by the hashes up to the smaller of the two maxima.
+// sharedPrints estimates the share of a's rows, or values, that are also in b. Both are the lowest hashes of a table:
+// 8 bytes each, big-endian and ascending. Only hashes up to the smaller of the two highest are compared: beyond that,
+// one of them may have left out hashes that its table has. It is 0 if either is empty.
 func sharedPrints(a, b []byte) float64 {
 	if len(a) < 8 || len(b) < 8 {
 		return 0
@@ -100,6 +113,7 @@ func sharedPrints(a, b []byte) float64 {
 		limit = other
 	}
 
+	// Merge the two, i and j being the offsets in a and b.
 	both, all := 0, 0
 	for i, j := 0, 0; i < len(a) && bytes.Compare(a[i:i+8], limit) <= 0; i += 8 {
 		for j < len(b) && bytes.Compare(b[j:j+8], a[i:i+8]) < 0 {
@@ -113,22 +127,19 @@ func sharedPrints(a, b []byte) float64 {
 	return float64(both) / float64(max(all, 1))
 }
 
-// checkVolume compares the number of rows.
+// checkVolume compares the number of rows with those of recent nights. A holiday may halve the volume and more: that is
+// only told, and what it does to a model shows when the model is tested.
 func (c *comparison) checkVolume() {
 	u := c.learnAll(func(p *Profile) float64 { return float64(p.Rows) })
 	rows := float64(c.p.Rows)
 
 	usual := slices.Compact([]string{humanize.Comma(int64(u.lo)), humanize.Comma(int64(u.hi))})
-	// A holiday may halve the volume and more; that is for a person to know, and for the gate to judge.
 	c.addIf(rows < fewest*u.lo || rows > most*u.hi, rows < 0.8*u.lo || rows > 1.25*u.hi, CodeRows, "",
 		"%s rows; earlier nights had %s", humanize.Comma(c.p.Rows), strings.Join(usual, " to "))
 }
 
-// Least and most rows, relative to those of earlier nights.
-const (
-	fewest = 0.25
-	most   = 4
-)
+// Limits of the number of rows: relative to the least, and to the most, of recent nights.
+const fewest, most = 0.25, 4
 
 // Tolerances of times.
 const (
@@ -136,7 +147,9 @@ const (
 	quiet     = 0.15             // of an hour's usual rows: with fewer, the hour counts as lost
 )
 
-// checkTimes compares the oldest and newest row with earlier nights', and looks for hours without rows.
+// checkTimes compares the times of the oldest and the newest row with what earlier nights lead to expect: usually both
+// move on by the same step, such as a day. It also looks for hours without rows. It needs the same time column as last
+// night, and does not compare steps if the spec has changed, which may choose other rows.
 func (c *comparison) checkTimes() {
 	if c.p.TimeColumn == "" || c.last.TimeColumn != c.p.TimeColumn {
 		return
@@ -148,11 +161,12 @@ func (c *comparison) checkTimes() {
 			percent(c.p.Odd), stamp(c.p.OddAt))
 	}
 
-	step := func(of func(*Profile) time.Time) (off time.Duration, u usual) {
+	// For the newest and the oldest row: by how much later than expected it is, if it moves on by the usual step.
+	step := func(timeOf func(*Profile) time.Time) (off time.Duration, u usual) {
 		u = c.learnChange(func(p, b *Profile) (float64, bool) {
-			return of(p).Sub(of(b)).Seconds(), p.TimeColumn == c.p.TimeColumn
+			return timeOf(p).Sub(timeOf(b)).Seconds(), p.TimeColumn == c.p.TimeColumn
 		})
-		return of(c.p).Sub(of(c.last)) - seconds(u.center), u
+		return timeOf(c.p).Sub(timeOf(c.last)) - seconds(u.center), u
 	}
 	newest, moves := step(func(p *Profile) time.Time { return p.Newest })
 	oldest, _ := step(func(p *Profile) time.Time { return p.Oldest })
@@ -170,14 +184,15 @@ func (c *comparison) checkTimes() {
 		return
 	}
 
+	// whole reports whether the newest row is off by a multiple of unit, within slack.
 	slack := max(clockStep, seconds(2*moves.spread))
 	whole := func(unit time.Duration) bool { return (newest.Abs()+slack)%unit < 2*slack }
 	intact := (newest - oldest).Abs() <= slack // the window is as long as before
 	const day = 24 * time.Hour
 	nightsOff := whole(usually) || intact && whole(day) // some nights were skipped or blocked, tonight or before
 	switch {
-	case newest < 0 && intact && nightsOff:
-	case newest.Abs() > slack && intact && !nightsOff && newest.Abs() < usually*3/4:
+	case newest < 0 && intact && nightsOff: // a window as long as usual, and older by whole nights: no fault
+	case newest.Abs() > slack && intact && !nightsOff && newest.Abs() < usually*3/4: // less than a step: a time zone
 		c.add(Blocking, CodeClock, c.p.TimeColumn, "all times are %v %s than expected: the newest row is from %s",
 			newest.Abs().Round(time.Minute), map[bool]string{true: "later", false: "earlier"}[newest > 0],
 			stamp(c.p.Newest))
@@ -202,13 +217,15 @@ func (c *comparison) checkTimes() {
 	c.checkGaps()
 }
 
+// seconds returns so many seconds as a duration.
 func seconds(value float64) time.Duration { return time.Duration(value * float64(time.Second)) }
 
 // gapRows is how many sampled rows an hour must usually have for their absence to mean something.
 const gapRows = 60
 
-// checkGaps looks for hours that have lost their rows, compared with the same hours of the table's other days and of
-// the nights before.
+// checkGaps looks for hours with hardly any rows. What is expected of an hour of the day is its usual share of a day's
+// rows, times the rows of an average day of tonight's table. Tables whose buckets are longer than an hour, and hours
+// with few rows, are not judged.
 func (c *comparison) checkGaps() {
 	b := &c.p.Buckets
 	const hour = 3600
@@ -240,7 +257,8 @@ func (c *comparison) checkGaps() {
 	}
 }
 
-// usualHourlyShares returns each hour's usual share of a day's rows: the least of the nights before.
+// usualHourlyShares returns, for each hour of the day in UTC, its least share of a night's rows on recent nights. An
+// hour that once had none is thus never missed. Only nights counted by hours are used.
 func (c *comparison) usualHourlyShares() [24]float64 {
 	var out [24]float64
 	for h := range out {

@@ -81,7 +81,8 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: %s%s (%s)", f.Level, where, f.Text, f.Code)
 }
 
-// Is reports whether text, CODE or CODE:COLUMN, refers to the finding.
+// Is reports whether text refers to the finding. Text is a code, which means the findings of all columns, or
+// CODE:COLUMN.
 func (f Finding) Is(text string) bool {
 	code, column, ok := strings.Cut(text, ":")
 	return code == string(f.Code) && (!ok || column == f.Column)
@@ -92,19 +93,21 @@ func Blocked(findings []Finding) bool {
 	return slices.ContainsFunc(findings, func(f Finding) bool { return f.Level == Blocking })
 }
 
-// Reason is the first finding that blocks in a sentence, and the number of others; empty if none blocks.
+// Reason says why the night is blocked: the first blocking finding, and how many more there are. It is empty if none
+// blocks.
 func Reason(findings []Finding) string {
 	text, _ := worst(findings, Blocking)
 	return text
 }
 
-// Found is as Reason, of warnings where nothing blocks.
+// Found returns what Reason does or, if nothing blocks, the same of warnings.
 func Found(findings []Finding) string {
 	text, _ := worst(findings, Warning)
 	return cmp.Or(Reason(findings), text)
 }
 
-// worst is the first finding of a level, with the number of others, and how many there are.
+// worst returns a sentence with the first finding of a level and the number of the others, and n, how many there are in
+// all. The sentence does not name the level.
 func worst(findings []Finding, level Level) (first string, n int) {
 	for _, f := range findings {
 		if f.Level == level {
@@ -119,7 +122,8 @@ func worst(findings []Finding, level Level) (first string, n int) {
 	return first, n
 }
 
-// Doubt is the first finding that speaks against labels, or the number of rows that have them; empty for none.
+// Doubt returns the first finding, of any level, that casts doubt on a test by these rows: their labels may be wrong,
+// or rows may be repeated. It is empty if there is none.
 func Doubt(findings []Finding) string {
 	i := slices.IndexFunc(findings, func(f Finding) bool {
 		return slices.Contains([]Code{CodeRepeatedRows, CodeSharedRows, CodeCopiedRows, CodeOldRows, CodeLeak,
@@ -131,18 +135,20 @@ func Doubt(findings []Finding) string {
 	return findings[i].String()
 }
 
-// Warned is the gravest warning about what differs from earlier nights, of which there are none without a record to
-// compare with; empty for none. What gives the label away is asked about with each model, and is left out.
+// Warned returns the most serious warning about a difference from earlier nights. It is empty if there is none, if the
+// night was compared with no other, or if a person has accepted it. Columns that give away the label are left out: they
+// are asked about with each model (Profile.Leak).
 func (r *Record) Warned() string {
 	i := slices.IndexFunc(r.Findings, func(f Finding) bool { return f.Level == Warning && f.Code != CodeLeak })
-	if i < 0 || len(r.Against) == 0 || r.Accepted != nil { // somebody has looked at it
+	if i < 0 || len(r.Against) == 0 || r.Accepted != nil {
 		return ""
 	}
 	f := r.Findings[i]
 	return strings.TrimPrefix(f.Column+": "+f.Text, ": ")
 }
 
-// sortFindings orders findings by level, most serious first, then from causes to consequences.
+// sortFindings sorts findings in place by level, most serious first, then from causes to consequences (order), then by
+// column, and returns them.
 func sortFindings(findings []Finding) []Finding {
 	grave := []Level{Blocking, Warning, Note}
 	slices.SortStableFunc(findings, func(a, b Finding) int {
@@ -152,9 +158,10 @@ func sortFindings(findings []Finding) []Finding {
 	return findings
 }
 
-// allowFindings turns blocking findings that the spec allows, or expects on the night's day, into warnings.
+// allowFindings turns blocking findings into warnings, in place, if the spec allows them always (contract.allow) or
+// expects them on the night's day (contract.expect). Their texts then say why they do not block.
 func allowFindings(findings []Finding, rules dataset.ContractSpec, day time.Time) []Finding {
-	pass := func(allowed []string, why string) {
+	pass := func(allowed []string, why string) { // allowed are as in Finding.Is
 		for i := range findings {
 			f := &findings[i]
 			if f.Level == Blocking && slices.ContainsFunc(allowed, f.Is) {

@@ -18,8 +18,9 @@ import (
 	"coppice/internal/nights/nightstest"
 )
 
-// TestIndexOfPandasIsLeftOut: a CSV that was written with its index and read and written again has it under pandas' own
-// name; it is no feature unless the spec says so.
+// TestIndexOfPandasIsLeftOut: the row index that pandas writes into a CSV is no feature. It has the name "Unnamed: 0"
+// if the file was read and written again; then the spec may make it a feature. Or it has no name; then it is left out
+// only if it numbers the rows.
 func TestIndexOfPandasIsLeftOut(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("Unnamed: 0,y,x\n")
@@ -33,7 +34,7 @@ func TestIndexOfPandasIsLeftOut(t *testing.T) {
 		}
 	}
 
-	// Without a name it is the index if it numbers the rows.
+	// Without a name: 0, 1, 2, ... and 1, 2, 3, ... number the rows; 40, 80, 120, ... do not.
 	for from, want := range map[int]int{0: 1, 1: 1, 40: 2} {
 		b.Reset()
 		b.WriteString(",y,x\n")
@@ -47,13 +48,14 @@ func TestIndexOfPandasIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestFirstNightSpeaksUp: without a night before it, staging still says what is wrong with a table by itself, what to
-// do about it, and nothing else.
+// TestFirstNightSpeaksUp: a first night has one warning about a fault that its table shows by itself, which says what
+// to do about it. A table without a fault has none.
 func TestFirstNightSpeaksUp(t *testing.T) {
 	const n = 6000
 	price := func(i int) float64 { return float64(i*i%7919) / 7 }
 	base := func(i int) string { return fmt.Sprintf("%g,site%d,%d", price(i), i%23, (i*i+i/3)%997) }
 	label := func(i int) int { return (i*7 + i*i%5) % 3 % 2 }
+	// table returns a CSV of n rows with the columns more after the usual ones; the last quarter is test.
 	table := func(more string, row func(i int) string) string {
 		var b strings.Builder
 		b.WriteString("y,price,site,age" + more + ",part\n")
@@ -108,10 +110,13 @@ func TestFirstNightSpeaksUp(t *testing.T) {
 	}
 }
 
-// TestCopiesAreToldFromRowsThatAreAlike: a table that was copied, or whose positive rows were, is said whatever the
-// share of its rows; rows of few values are alike by nature, and their labels differ.
+// TestCopiesAreToldFromRowsThatAreAlike: there is a warning if many rows of the table, or of its positive rows, are
+// copies, also if the night before was the same. There is none where rows are equal because their columns have few
+// values: their labels differ.
 func TestCopiesAreToldFromRowsThatAreAlike(t *testing.T) {
 	const split = "label: y\nencodings: none\nsplit: {by: random, train: 0.7, valid: 0.1, calib: 0.1, test: 0.1}\n"
+	// rows are all different, positives are some of those with the label 1, few are of 21 kinds, and numbers have a
+	// label that is a number.
 	r := rand.New(rand.NewPCG(1, 2))
 	var rows, positives, few, numbers []string
 	for i := range 3000 {
@@ -145,7 +150,7 @@ func TestCopiesAreToldFromRowsThatAreAlike(t *testing.T) {
 		table := "y,a,b\n" + strings.Join(slices.Concat(c.rows...), "\n") + "\n"
 		r := stageCSV(t, table, strings.Replace(split, "y\n", c.label+"\n", 1))
 		p := measured(t, r.Night, r.Manifest)
-		for _, before := range [][]*nights.Profile{nil, {p}} { // however often it was so
+		for _, before := range [][]*nights.Profile{nil, {p}} { // a first night, and one that was the same before
 			found := find(t, nights.Request{Night: r.Night, Tonight: p, Before: before})
 			copied := slices.ContainsFunc(found, func(f nights.Finding) bool { return f.Code == nights.CodeCopiedRows })
 			if copied != c.copied {
@@ -156,16 +161,18 @@ func TestCopiesAreToldFromRowsThatAreAlike(t *testing.T) {
 	}
 }
 
-// TestAnEditOfTheSpecBlocksNothing: somebody who tries out a spec stages the same table again with a split, by which
-// all test rows are also in train. That is no second night. Another table is one, and is let pass, too; without a
-// schedule or contract:, only the third night can be blocked.
+// TestAnEditOfTheSpecBlocksNothing: somebody who tries out a spec stages the same table again with a split that puts
+// copies of all test rows into train. That table is no second night, and the fault is told but does not block.
+// Without a schedule or contract: (Request.Declared), neither does it on a second night with another table, but on
+// the third.
 func TestAnEditOfTheSpecBlocksNothing(t *testing.T) {
 	s := nightstest.Stream{Seed: 3, Rows: 4000}
+	// staged stages the table of a day. With again, its second half repeats the first at other times.
 	staged := func(day int, again bool, split string) night {
 		t.Helper()
 		table := s.Night(day)
 		for i, row := range table.Rows {
-			if half := len(table.Rows) / 2; again && i >= half { // at another time
+			if half := len(table.Rows) / 2; again && i >= half { // column 0 is the time
 				copy(row[1:], table.Rows[i-half][1:])
 			}
 		}
@@ -195,13 +202,14 @@ func TestAnEditOfTheSpecBlocksNothing(t *testing.T) {
 	}
 }
 
-// TestNightsAreAccepted: a night that a person has accepted is accepted, whatever was found in it.
+// TestNightsAreAccepted: the state of a night is good, blocked, or accepted by a person. For people, a good night with
+// warnings is called by their number.
 func TestNightsAreAccepted(t *testing.T) {
 	blocking := []nights.Finding{{Level: nights.Blocking, Code: nights.CodeLabelRate}}
 	for want, r := range map[string]nights.Record{"good": {}, "blocked": {Findings: blocking},
 		"accepted": {Accepted: &nights.Acceptance{Lasting: true}}} {
 		if got := r.State(); got != want || nights.Word(got, r.Findings) != want {
-			t.Errorf("got %s, in words %s, want %s", got, nights.Word(got, r.Findings), want)
+			t.Errorf("state %s, for people %s, want %s for both", got, nights.Word(got, r.Findings), want)
 		}
 	}
 	warn := []nights.Finding{{Level: nights.Warning}, {Level: nights.Note}, {Level: nights.Warning}}
@@ -212,8 +220,8 @@ func TestNightsAreAccepted(t *testing.T) {
 	}
 }
 
-// TestRowsRepeatWithoutAColumn: where a column that tells rows apart is left out tonight, as it is monotonic in this
-// window, rows repeat that did not before, and nothing is wrong.
+// TestRowsRepeatWithoutAColumn: contents of rows are compared without some columns (Profile.Outside). If tonight leaves
+// out one more column than last night, more contents repeat, and that is no finding. If it leaves out the same, it is.
 func TestRowsRepeatWithoutAColumn(t *testing.T) {
 	s := nightstest.Stream{Seed: 5, Rows: 3000}
 	first := stageGood(t, s.Night(0), nil)
@@ -235,7 +243,7 @@ func TestRowsRepeatWithoutAColumn(t *testing.T) {
 	}
 }
 
-// window is the table of so many days up to one, with fifteen rows a day.
+// window returns a table of the given number of days that ends with day last. A day has fifteen rows, always the same.
 func window(days, last int) nightstest.Table {
 	t := nightstest.Table{Names: []string{"ts", "campaign_id", "advertiser_id", "user_id", "price", "is_click"}}
 	for day := last - days + 1; day <= last; day++ {
@@ -254,8 +262,9 @@ func window(days, last int) nightstest.Table {
 	return t
 }
 
-// TestHonestWindows: nearly all rows of a window of 28, 90 or 180 days are last night's, as they should be, on the
-// second night and after nights that were left out, too. The same window again, with new dates or without, is not.
+// TestHonestWindows: nearly all rows of a window of 28, 90 or 180 days are also last night's, which is no fault, on the
+// second night and where nights were left out (202, 204 and 207). The same window again is blocked as the same rows,
+// also with new dates.
 func TestHonestWindows(t *testing.T) {
 	for _, days := range []int{28, 90, 180} {
 		var before []*nights.Profile
@@ -281,8 +290,9 @@ func TestHonestWindows(t *testing.T) {
 	}
 }
 
-// TestAWindowFillsWithALeak: a column that knows the labels of all days from one on explains more of them each night,
-// and what the last nights have let pass does not become usual.
+// TestAWindowFillsWithALeak: from day 208 on, price gives away the label. In a window of 14 days it explains a little
+// more each night, so that no night differs much from the one before. A night must still be blocked for the leak before
+// half of the window has it, and none before day 208.
 func TestAWindowFillsWithALeak(t *testing.T) {
 	const days, first = 14, 208
 	var before []*nights.Profile
@@ -304,10 +314,11 @@ func TestAWindowFillsWithALeak(t *testing.T) {
 		}
 		before = append(before, n.profile)
 	}
-	t.Errorf("price knows the label of half of the days, and no night was held back for a leak")
+	t.Errorf("price knows the label of half of the days, and no night was held back; want one to be, for a leak")
 }
 
-// wide is a night with many columns, whose numbers take as many digits as numbers can, and its dataset.
+// wide stages a table of 60 rows with so many columns. Every second column has fractions, whose quantiles take as many
+// digits in a record as numbers can.
 func wide(t *testing.T, columns int) (*ingest.Night, *dataset.Manifest) {
 	t.Helper()
 	var b strings.Builder
@@ -329,7 +340,8 @@ func wide(t *testing.T, columns int) (*ingest.Night, *dataset.Manifest) {
 	return r.Night, r.Manifest
 }
 
-// TestMeasureStops: measuring a night ends soon after it is cancelled, at each column.
+// TestMeasureStops: Measure returns context.Canceled if it is cancelled after any column. After that, each thread
+// finishes at most the column that it works on.
 func TestMeasureStops(t *testing.T) {
 	const columns, threads = 50, 2
 	n, m := wide(t, columns)
@@ -351,9 +363,9 @@ func TestMeasureStops(t *testing.T) {
 	}
 }
 
-// TestRecordOfTheWidestTable: a night with as many columns as a dataset may have can be written, read back and compared
-// with itself. Outside FULL it has an eighth of the columns, of each of which more is kept than of those of the widest
-// table, and its record takes at most an eighth of the bytes that one may.
+// TestRecordOfTheWidestTable: the record of a night with as many columns as a dataset may have is at most MaxRecord
+// bytes, and can be read back and compared with. Without COPPICE_FULL, the table has an eighth of the columns, and its
+// record may have an eighth of the bytes. That is the stricter test, as more is kept of each column of narrower tables.
 func TestRecordOfTheWidestTable(t *testing.T) {
 	if testing.Short() {
 		t.Skip("not with -short: it has thousands of columns")
@@ -386,7 +398,8 @@ func TestRecordOfTheWidestTable(t *testing.T) {
 	}
 }
 
-// TestAnotherTable: if hundreds of columns have other names, pairs of them are not compared, and each is missing.
+// TestAnotherTable: if 300 columns have other names than last night, more than maxRenames, each is reported as missing
+// and none as renamed, because pairs of them are not compared.
 func TestAnotherTable(t *testing.T) {
 	const columns = 300
 	n, m := wide(t, columns)
@@ -406,7 +419,8 @@ func TestAnotherTable(t *testing.T) {
 	}
 }
 
-// TestMissingSince: of a missing column it is said that all nights before had it, or else only that the last one had.
+// TestMissingSince: the finding about a missing column says how many nights before had it if all of them had. If not,
+// it says only that the last one had.
 func TestMissingSince(t *testing.T) {
 	n, m := wide(t, 3)
 	p := measured(t, n, m)

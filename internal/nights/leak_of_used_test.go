@@ -2,8 +2,8 @@ package nights
 
 import "testing"
 
-// TestLeakOfUsedColumns: a column that knows the label says nothing of a model that does not look at it, such as the
-// revenue that a metric counts.
+// TestLeakOfUsedColumns: Leak names a column with an AUC of 1 only if the model uses it. A table may have such a column
+// for another purpose, such as the revenue that a metric counts.
 func TestLeakOfUsedColumns(t *testing.T) {
 	p := Profile{Columns: []Column{{Name: "revenue", AUC: 1}, {Name: "age", AUC: 0.8}}}
 	used := map[string]bool{"age": true}

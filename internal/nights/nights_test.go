@@ -20,13 +20,14 @@ import (
 	"coppice/internal/nights/nightstest"
 )
 
-// night is a table as staging sees it.
+// night is what staging keeps of a table for a comparison: sampled rows, and their profile.
 type night struct {
 	rows    *ingest.Night
 	profile *nights.Profile
 }
 
-// staged stages a table by a spec of a file's name.
+// staged writes a CSV to a file and stages it into a temporary folder. spec returns the dataset.yaml for the file's
+// name.
 func staged(t testing.TB, csv []byte, spec func(file string) []byte, o ingest.Options) (*ingest.Report, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -37,7 +38,7 @@ func staged(t testing.TB, csv []byte, spec func(file string) []byte, o ingest.Op
 	return ingest.Stage(t.Context(), s, files, filepath.Join(dir, "d"), o)
 }
 
-// stageCSV stages a table by a spec of all but its name and source.
+// stageCSV stages a CSV that has no fault. rest is its spec but for name and source.
 func stageCSV(t *testing.T, text, rest string) *ingest.Report {
 	t.Helper()
 	r := must.Get(staged(t, []byte(text), func(file string) []byte {
@@ -46,12 +47,14 @@ func stageCSV(t *testing.T, text, rest string) *ingest.Report {
 	return r
 }
 
+// measured returns the profile of a night; m is the manifest of its dataset.
 func measured(t testing.TB, n *ingest.Night, m *dataset.Manifest) *nights.Profile {
 	t.Helper()
 	return must.Get(nights.Measure(t.Context(), n, m, 2, nil))(t)
 }
 
-// stage makes a night of a table, after others; err says why it cannot be staged.
+// stage stages a night of a stream, with the nights before as its witness, and measures it. The error says why the
+// table cannot be staged.
 func stage(t *testing.T, rows nightstest.Table, before []*nights.Profile) (night, error) {
 	t.Helper()
 	o := ingest.Options{}
@@ -73,13 +76,14 @@ func stageGood(t *testing.T, rows nightstest.Table, before []*nights.Profile) ni
 	return must.Get(stage(t, rows, before))(t)
 }
 
-// compare is what is found out about a night after others.
+// compare returns the findings about a night after those before, oldest first, which may block from the first on.
 func compare(t *testing.T, n night, before []*nights.Profile) []nights.Finding {
 	t.Helper()
 	return find(t, nights.Request{Night: n.rows, Tonight: n.profile, Before: before, Declared: true})
 }
 
-// find is Compare, by default with an empty spec on the first day.
+// find returns the findings of nights.Compare. Without a spec it uses an empty one, and without At, the stream's first
+// day.
 func find(t *testing.T, q nights.Request) []nights.Finding {
 	t.Helper()
 	if q.Spec == nil {
@@ -91,16 +95,17 @@ func find(t *testing.T, q nights.Request) []nights.Finding {
 	return must.Get(nights.Compare(t.Context(), q))(t)
 }
 
-// pastNights are good nights, and how many of them.
+// The good nights before a bad one: first those that define what is usual, a week and a day, then some that are
+// compared with a full history.
 const (
 	pastNights = 8
 	laterGood  = 3
-	nightRows  = 20_000
+	nightRows  = 20_000 // of a weekday
 )
 
-// TestKindsOfNights: every kind of bad night is noticed, the finding that comes first is the right one, and nights that
-// drift honestly pass, sales and holidays among them. Of the kinds that are found by the same checks it tries one, and
-// all in full. `make nights` does the same on more seeds, through the built programs.
+// TestKindsOfNights: every kind of bad night is blocked, unless it is harmless, and in nine of ten kinds the first
+// finding is the right one. Good nights pass, also with sales or holidays. Of kinds that expect the same findings it
+// tries one, and all of them with COPPICE_FULL. `make nights` does the same on more seeds, with the built programs.
 func TestKindsOfNights(t *testing.T) {
 	if testing.Short() {
 		t.Skip("not with -short: it stages dozens of nights")
@@ -109,6 +114,8 @@ func TestKindsOfNights(t *testing.T) {
 	if os.Getenv("COPPICE_FULL") != "" {
 		s.Rows = nightRows
 	}
+
+	// Eleven good nights, none of which may be blocked, are the history.
 	var before []*nights.Profile
 	for day := range pastNights + laterGood {
 		n, err := stage(t, s.Night(day), before)
@@ -121,6 +128,7 @@ func TestKindsOfNights(t *testing.T) {
 		before = append(before, n.profile)
 	}
 
+	// The twelfth night is bad, of each kind in turn.
 	day := pastNights + laterGood
 	today, yesterday := s.Night(day), s.Night(day-1)
 	kinds := nightstest.Kinds()
@@ -158,6 +166,8 @@ func TestKindsOfNights(t *testing.T) {
 			})
 		}
 	})
+
+	// Or it is good, but unusual.
 	t.Run("ordinary", func(t *testing.T) {
 		for _, o := range nightstest.OrdinaryNights() {
 			t.Run(o.Name, func(t *testing.T) {
@@ -170,13 +180,13 @@ func TestKindsOfNights(t *testing.T) {
 		}
 	})
 	if share := float64(right) / float64(len(kinds)); share < 0.9 {
-		t.Errorf("the right finding comes first in %d of %d kinds", right, len(kinds))
+		t.Errorf("the right finding comes first in %d of %d kinds, want at least nine in ten", right, len(kinds))
 	}
 }
 
-// TestDoubtedNight: a night that a person has let pass in spite of its label rate does not make the rate usual by
-// itself. The next night with that rate blocks once more, and one with the rate that was usual passes; the second night
-// that was let pass makes it usual.
+// TestDoubtedNight: a night that a person has accepted despite its label rate does not make that rate usual by itself.
+// The next night with that rate is blocked again, and one with the earlier rate passes. Once a second night has been
+// accepted, the rate is usual.
 func TestDoubtedNight(t *testing.T) {
 	if testing.Short() {
 		t.Skip("not with -short: it stages dozens of nights")
@@ -184,6 +194,7 @@ func TestDoubtedNight(t *testing.T) {
 	stream := nightstest.Stream{Seed: 3, Rows: nightRows}
 	lost := slices.IndexFunc(nightstest.Kinds(),
 		func(k nightstest.Kind) bool { return k.Name == "a random third of the clicks lost" })
+	// broken stages the stream's night of a day without a third of its clicks.
 	var before []*nights.Profile
 	broken := func(day int, before []*nights.Profile) night {
 		t.Helper()
@@ -191,6 +202,7 @@ func TestDoubtedNight(t *testing.T) {
 			stream.Night(day-1)), before)
 	}
 
+	// Five good nights, and a sixth with fewer clicks. Comparing them also completes their profiles.
 	for day := range 5 {
 		n := stageGood(t, stream.Night(day), before)
 		compare(t, n, before)
@@ -200,11 +212,12 @@ func TestDoubtedNight(t *testing.T) {
 	compare(t, first, before)
 	before = append(before, first.profile)
 
-	good := stageGood(t, stream.Night(6), before[:5]) // a doubted night is no witness
+	// The seventh night. A doubted night is no witness, so that it is staged after the five good ones only.
+	good := stageGood(t, stream.Night(6), before[:5])
 	for name, c := range map[string]struct {
 		n       night
-		doubted bool
-		want    bool
+		doubted bool // the sixth night is the only one that was accepted
+		want    bool // the label rate blocks
 	}{
 		"as low again, after one that was let pass":  {broken(6, before[:5]), true, true},
 		"as low again, after two that were let pass": {broken(6, before), false, false},
@@ -221,13 +234,15 @@ func TestDoubtedNight(t *testing.T) {
 	}
 }
 
-// TestFirstNight: without a night before, nothing is known, and only the spec can block.
+// TestFirstNight: a first night has no findings but those of the spec's own rules. Each rule blocks, unless the spec
+// allows the finding, expects it on the day of the night's rows, or turns the contract off.
 func TestFirstNight(t *testing.T) {
 	n := stageGood(t, nightstest.Stream{Seed: 3, Rows: 3000}.Night(0), nil)
 	if found := compare(t, n, nil); len(found) > 0 {
 		t.Errorf("the first night has findings, want none: %v", found)
 	}
 
+	// Rules that this night breaks: it has 3,000 rows, more than .1 % clicks, and is a day old.
 	number := func(x float64) *float64 { return &x }
 	for _, c := range []struct {
 		rules dataset.ContractSpec
@@ -245,14 +260,14 @@ func TestFirstNight(t *testing.T) {
 		for name, v := range map[string]struct {
 			change  func(*rules)
 			level   nights.Level // of the one finding; empty for none
-			holiday bool
+			holiday bool         // its text names the reason why it is expected
 		}{
 			"as it is":       {func(*rules) {}, nights.Blocking, false},
 			"allowed":        {func(r *rules) { r.Allow = []string{string(c.want)} }, nights.Warning, false},
 			"expected":       {func(r *rules) { r.Expect = expect("2026-10-05") }, nights.Warning, true},
 			"expected later": {func(r *rules) { r.Expect = expect("2026-10-06") }, nights.Blocking, false},
 			"off":            {func(r *rules) { *r = rules{Off: true} }, "", false},
-		} { // the day of the rows is the fifth
+		} { // the rows are those of October 5
 			spec := &dataset.Spec{Contract: c.rules}
 			v.change(&spec.Contract)
 			found := find(t, nights.Request{Night: n.rows, Tonight: n.profile, Spec: spec,
@@ -268,7 +283,8 @@ func TestFirstNight(t *testing.T) {
 	}
 }
 
-// TestRecordIsReadBack: a record survives its file, and one that was changed on the way is refused, not believed.
+// TestRecordIsReadBack: a record that was written is read back with its findings and a profile to compare with. One
+// that belongs elsewhere, or whose profile contradicts itself, is an error.
 func TestRecordIsReadBack(t *testing.T) {
 	n := stageGood(t, nightstest.Stream{Seed: 3, Rows: 3000}.Night(0), nil)
 	r := &nights.Record{Format: 1, Dataset: "clicks", Version: "0123456789abcdef",
@@ -277,9 +293,11 @@ func TestRecordIsReadBack(t *testing.T) {
 	text := must.Get(r.Encode())(t)
 	back, err := nights.DecodeRecord(text, "clicks", "0123456789abcdef")
 	if err != nil || !back.Blocked() || nights.Reason(back.Findings) != "price: twice (scaled)" {
-		t.Fatalf("read back: %v, blocked %v, reason %q; want it blocked, with the "+
-			"price's", err, back.Blocked(), nights.Reason(back.Findings))
+		t.Fatalf("read back: %v, blocked %v, reason %q; want no error, and it blocked because of the price", err,
+			back.Blocked(), nights.Reason(back.Findings))
 	}
+
+	// The same night again has the same rows as the profile that was read back, and nothing else is wrong with it.
 	found := compare(t, n, []*nights.Profile{back.Profile})
 	if len(found) != 1 || found[0].Code != nights.CodeSameRows {
 		t.Errorf("the night after itself: found %v, want same_rows alone", found)
@@ -299,12 +317,12 @@ func TestRecordIsReadBack(t *testing.T) {
 		change(bad)
 		damaged := must.Get(bad.Encode())(t)
 		if _, err := nights.DecodeRecord(damaged, "clicks", "0123456789abcdef"); err == nil {
-			t.Errorf("%s: the record is believed, want an error", name)
+			t.Errorf("%s: the record is read without an error, want one", name)
 		}
 	}
 }
 
-// FuzzRecord: whatever an object holds, it is refused or can be compared with.
+// FuzzRecord: any bytes are refused as a record, or comparing with its profile does not panic.
 func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"format":1,"dataset":"clicks","version":"0123456789abcdef","profile":{"rows":1,"buckets":{"rows":[1],"label":[0]},"columns":[{"name":"a","kind":"text","levels":[{"text":"x"}]}],"ties":[[]]}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -317,9 +335,10 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// kindsNight stages a night whose rows are red in a half, green in a third, or else blue, mostly as x says; bad changes
-// a row's class.
-func kindsNight(t *testing.T, seed uint64, bad func(class string) string) night {
+// kindsNight stages a night of about 3,000 rows of the classes red (half of them), green (a third) and blue, which
+// the feature x predicts. change replaces each row's class; a row without one is left out. It also checks that a
+// class whose rows have nearly no weight keeps a share above 0, since a share of 0 means that the class has no rows.
+func kindsNight(t *testing.T, seed uint64, change func(class string) string) night {
 	t.Helper()
 	var b strings.Builder
 	b.WriteString("x,site,y\n")
@@ -327,13 +346,15 @@ func kindsNight(t *testing.T, seed uint64, bad func(class string) string) night 
 	for range 3000 {
 		u := rng.Float64()
 		class := map[bool]string{true: "red", false: map[bool]string{true: "green", false: "blue"}[u < 0.83]}[u < 0.5]
-		if class = bad(class); class != "" {
+		if class = change(class); class != "" {
 			fmt.Fprintf(&b, "%.7f,s%d,%s\n", u+0.2*rng.NormFloat64(), rng.IntN(9), class)
 		}
 	}
 	r := stageCSV(t, b.String(), "label: {column: y, kind: classes}\nsplit: {by: random, train: 0.8, test: 0.2}\n")
 	p := measured(t, r.Night, r.Manifest)
-	r.Night.Weight = make([]float32, len(r.Night.Label)) // blue is number 0
+
+	// Classes are numbered in order, so that the weight of blue, number 0, is a millionth.
+	r.Night.Weight = make([]float32, len(r.Night.Label))
 	for i, class := range r.Night.Label {
 		r.Night.Weight[i] = 1e-6 + class
 	}
@@ -345,8 +366,8 @@ func kindsNight(t *testing.T, seed uint64, bad func(class string) string) night 
 	return night{r.Night, p}
 }
 
-// TestNightsOfClasses: ten quiet nights of three classes pass. A class that is gone, or two that are swapped, block a
-// night; a new one is warned of. Every sentence names the class, since the mean of their numbers says nothing.
+// TestNightsOfClasses: ten nights of three classes, which differ by chance only, have no findings. A class that is
+// gone, or two that are swapped, block a night; a new one is a warning. Each finding names the class.
 func TestNightsOfClasses(t *testing.T) {
 	same := func(class string) string { return class }
 	var before []*nights.Profile
@@ -361,7 +382,8 @@ func TestNightsOfClasses(t *testing.T) {
 		!(l.Mean > 0.45 && l.Mean < 0.55) {
 		t.Errorf("got %+v, want a half of the rows of class red", l)
 	}
-	turn := 0
+
+	turn := 0 // rows so far: every twentieth is of the new class
 	for name, tc := range map[string]struct {
 		bad  func(string) string
 		code nights.Code
@@ -389,7 +411,8 @@ func TestNightsOfClasses(t *testing.T) {
 	}
 }
 
-// TestFreshnessOfLabelsThatComeLate: a table is as fresh as its newest row, and has as many rows as have final labels.
+// TestFreshnessOfLabelsThatComeLate: if labels are final only after two days, a table is as fresh as its newest row,
+// but has only the rows with final labels: of 1,000 hourly rows, all but the last 48.
 func TestFreshnessOfLabelsThatComeLate(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("y,x,ts\n")
@@ -406,8 +429,10 @@ func TestFreshnessOfLabelsThatComeLate(t *testing.T) {
 	}
 }
 
-// TestAsOfIsNotWhatNightsAreToldApartBy: the stated moment differs every night, and nights are still compared.
+// TestAsOfIsNotWhatNightsAreToldApartBy: specs that differ only in label.as_of, which is another time every night, have
+// the same hashes, so that their nights are compared. Another label.matures gives other hashes.
 func TestAsOfIsNotWhatNightsAreToldApartBy(t *testing.T) {
+	// hashes returns those of a spec with these keys of label, and checks that hashing leaves the spec as it was.
 	hashes := func(label string) [2]string {
 		t.Helper()
 		s := must.Get(dataset.ParseSpec("d.yaml",
@@ -431,9 +456,10 @@ func TestAsOfIsNotWhatNightsAreToldApartBy(t *testing.T) {
 	}
 }
 
-// TestALabelThatStandsForNone: of values, one number that many labels have is blocked where it is beyond all earlier
-// ones, and chance does not explain that they lacked it.
+// TestALabelThatStandsForNone: in a regression, a number that 20 or more labels have blocks a night if it is below or
+// above all earlier labels, and chance does not explain that earlier nights lacked it.
 func TestALabelThatStandsForNone(t *testing.T) {
+	// table stages a night of labels between 300 and 4300, of which odd rows have number instead.
 	table := func(rows, odd int, number float64, seed uint64) night {
 		var b strings.Builder
 		b.WriteString("price,x\n")
@@ -450,9 +476,9 @@ func TestALabelThatStandsForNone(t *testing.T) {
 		return night{s.Night, measured(t, s.Night, s.Manifest)}
 	}
 	for name, c := range map[string]struct {
-		before, rows, odd int // rows with the number, on the night before and tonight, of so many
+		before, rows, odd int // rows with the number on the night before, of 3,000; tonight's rows, and those with it
 		number            float64
-		want              string
+		want              string // how the text of the blocking finding begins; empty for none
 	}{
 		"as before":          {0, 3000, 0, 0, ""},
 		"unknown is -1":      {0, 3000, 50, -1, "1.7 % of the labels are -1; before, none was below 301.01: "},
@@ -475,9 +501,11 @@ func TestALabelThatStandsForNone(t *testing.T) {
 	}
 }
 
-// TestOneValueByChance: a column that only one row in thousands varied is blocked as constant where chance does not
-// explain it, nor another value, nor a day of its own.
+// TestOneValueByChance: a column in which all of tonight's 3,000 rows have one value blocks the night if, by its shares
+// on the nights before, that is improbable. It does not if one row in 7,000 had another value, or if all rows had that
+// value on the night before last.
 func TestOneValueByChance(t *testing.T) {
+	// table stages a night in whose columns flag and twin the first rare rows have the value other, and the rest often.
 	table := func(rows, rare int, often, other string) night {
 		var b strings.Builder
 		b.WriteString("y,x,flag,twin\n")
@@ -493,11 +521,11 @@ func TestOneValueByChance(t *testing.T) {
 		return night{r.Night, measured(t, r.Night, r.Manifest)}
 	}
 	for name, c := range map[string]struct {
-		rare         int
-		earlier      int // on the night before that
+		rare         int // rows with the other value, of 7,000, on the night before
+		earlier      int // and on the night before that
 		often, other string
-		tonight      string
-		want         nights.Level
+		tonight      string       // the value of all rows
+		want         nights.Level // of the finding; empty for none
 	}{
 		"a day without":    {40, 0, "no", "yes", "no", ""},
 		"one row":          {1, 1, "0", "1", "0", ""},
@@ -524,8 +552,9 @@ func TestOneValueByChance(t *testing.T) {
 	}
 }
 
-// TestLevelsBeyondThoseKept: of 400 articles that are sold alike often, others are among the most frequent each night,
-// and none is new; half of them written differently is.
+// TestLevelsBeyondThoseKept: a profile keeps the 100 most frequent levels of a column. Of 400 articles that are equally
+// frequent, others are kept each night, and nothing may be found, as none of them is new. If half of the articles are
+// written differently, the night is blocked.
 func TestLevelsBeyondThoseKept(t *testing.T) {
 	for kind, spell := range map[string]func(article int) string{
 		"numbers": func(article int) string { return fmt.Sprint(5000 + article) },
@@ -561,13 +590,15 @@ func TestLevelsBeyondThoseKept(t *testing.T) {
 		})
 		for _, earlier := range [][]*nights.Profile{before[:1], before} {
 			if found := compare(t, renamed, earlier); !nights.Blocked(found) {
-				t.Errorf("%s, half of the articles renamed after %d nights: found %v", kind, len(earlier), found)
+				t.Errorf("%s, half of the articles renamed after %d nights: found %v, expected a blocking finding",
+					kind, len(earlier), found)
 			}
 		}
 	}
 }
 
-// TestRowsInWords: nights of the same number of rows are one number, with commas.
+// TestRowsInWords: where earlier nights all had the same number of rows, the warning about fewer rows names that number
+// once, and writes thousands with commas.
 func TestRowsInWords(t *testing.T) {
 	table := func(rows int) night {
 		var b strings.Builder

@@ -20,8 +20,9 @@ type order struct {
 	returned               bool
 }
 
-// orders are those of a day: articles that sell alike and are returned differently, prices by article, more of the
-// second channel at weekends, where it is cheaper.
+// orders returns a shop's 6,000 orders of a day, after change has changed them. All 300 articles sell equally often;
+// each has a price and a rate of returns of its own, the same on all days. Prices rise by .2 % a day. At weekends the
+// second channel has more orders, at 6 % lower prices.
 func orders(day uint64, change func(random *rand.Rand, all []order)) []order {
 	fixed := rand.New(rand.NewPCG(1, 1))
 	base, appeal := make([]float64, 5000), make([]float64, 5000)
@@ -48,7 +49,8 @@ func orders(day uint64, change func(random *rand.Rand, all []order)) []order {
 	return all
 }
 
-// ordersNight stages orders, numbered from the first, whose channels and articles have these names.
+// ordersNight stages orders with running numbers that begin with first. channels are the channels' names, and article
+// returns that of an article.
 func ordersNight(t *testing.T, first int, all []order, channels []string, article func(int) string) night {
 	t.Helper()
 	var b strings.Builder
@@ -65,28 +67,31 @@ func ordersNight(t *testing.T, first int, all []order, channels []string, articl
 		"valid: 0.5}\n"))
 }
 
+// nightOf measures what was staged.
 func nightOf(t *testing.T, r *ingest.Report) night {
 	t.Helper()
 	return night{r.Night, measured(t, r.Night, r.Manifest)}
 }
 
-// TestOrdersThatWentLive: what is wrong with one channel's prices, with ids, a few numbers or with a channel's name is
-// held back with the right finding; sales, dearer goods, new articles and a new channel are not, nor are the numbers
-// of orders, which go on.
+// TestOrdersThatWentLive: nights of a shop are blocked with the right finding if the prices of one channel, the ids
+// of articles, a few numbers or the name of a channel are wrong. Sales, higher prices, new articles or a new channel
+// do not block, and neither do the running numbers of orders. It holds for articles named by texts and by numbers.
 func TestOrdersThatWentLive(t *testing.T) {
 	channels := []string{"web", "app", "store", "phone"}
 	named := func(i int) string { return fmt.Sprint("A", 5000+i) }
 	numbered := func(i int) string { return fmt.Sprint(5000 + i) }
 	nothing := func(*rand.Rand, []order) {}
-	scale := func(factor float64, of func(order) bool) func(*rand.Rand, []order) {
+	// scale changes the prices of the orders that which chooses.
+	scale := func(factor float64, which func(order) bool) func(*rand.Rand, []order) {
 		return func(_ *rand.Rand, all []order) {
 			for i := range all {
-				if of(all[i]) {
+				if which(all[i]) {
 					all[i].price *= factor
 				}
 			}
 		}
 	}
+	// some changes a random share of the orders.
 	some := func(share float64, change func(random *rand.Rand, o *order)) func(*rand.Rand, []order) {
 		return func(random *rand.Rand, all []order) {
 			for i := range all {
@@ -129,6 +134,7 @@ func TestOrdersThatWentLive(t *testing.T) {
 			append(slices.Clone(channels), "market"), ""},
 	}
 	for _, article := range []func(int) string{named, numbered} {
+		// Nine good nights.
 		var before []*nights.Profile
 		for day := range uint64(9) {
 			tonight := ordersNight(t, 70_000+6000*int(day), orders(day, nothing), channels, article)
@@ -139,6 +145,8 @@ func TestOrdersThatWentLive(t *testing.T) {
 			}
 			before = append(before, tonight.profile)
 		}
+
+		// One of twenty shops has another name. From the third night on it is known that shops do not come and go.
 		moved := ordersNight(t, 130_000, orders(9, func(_ *rand.Rand, all []order) {
 			for i := range all {
 				if all[i].shop == 7 {
@@ -146,7 +154,7 @@ func TestOrdersThatWentLive(t *testing.T) {
 				}
 			}
 		}), channels, article)
-		for n := 1; n <= 4; n++ { // by the third night it is known that shops don't come and go
+		for n := 1; n <= 4; n++ {
 			if found := compare(t, moved, before[len(before)-n:]); nights.Blocked(found) != (n > 2) {
 				t.Errorf("articles like %s, another name of a shop after %d nights: found %v, expected it held back "+
 					"from the third on", article(0), n, found)
@@ -166,9 +174,11 @@ func TestOrdersThatWentLive(t *testing.T) {
 	}
 }
 
-// TestAmountsThatAllDiffer: amounts in millionths differ in nearly all rows, as numbers of orders do; these go on each
-// night, and amounts that are a fifth higher do not.
+// TestAmountsThatAllDiffer: whole amounts in millionths differ in nearly all rows, as running numbers do. Running
+// numbers move on each night, which is no fault. Amounts do not: if all are multiplied by a factor one night, it is
+// blocked.
 func TestAmountsThatAllDiffer(t *testing.T) {
+	// amounts stages a night with running numbers and two columns of amounts, times factor.
 	amounts := func(day uint64, factor float64) night {
 		random := rand.New(rand.NewPCG(day, 5))
 		var b strings.Builder
@@ -191,19 +201,20 @@ func TestAmountsThatAllDiffer(t *testing.T) {
 		before = append(before, n.profile)
 	}
 	for _, factor := range []float64{1.2, 1.3} {
-		var of []string
+		var blocking []string
 		for _, f := range compare(t, amounts(9, factor), before) {
 			if f.Level == nights.Blocking {
-				of = append(of, fmt.Sprint(f.Code, " ", f.Column))
+				blocking = append(blocking, fmt.Sprint(f.Code, " ", f.Column))
 			}
 		}
-		if want := []string{"scaled even", "scaled skewed"}; !slices.Equal(of, want) {
-			t.Errorf("times %v: held back for %q, expected %q", factor, of, want)
+		if want := []string{"scaled even", "scaled skewed"}; !slices.Equal(blocking, want) {
+			t.Errorf("times %v: held back for %q, expected %q", factor, blocking, want)
 		}
 	}
 }
 
-// TestWarned: what is told of a table beside its model is the gravest warning about what differs from earlier nights.
+// TestWarned: Record.Warned returns the first warning that is not about a leak, with its column, if it has one. It
+// returns none for a first night and for one that a person has accepted.
 func TestWarned(t *testing.T) {
 	leak := nights.Finding{Code: nights.CodeLeak, Level: nights.Warning, Column: "bid", Text: "ranks the label"}
 	note := nights.Finding{Code: nights.CodeColumnNew, Level: nights.Note, Column: "os", Text: "is new"}
@@ -227,8 +238,10 @@ func TestWarned(t *testing.T) {
 	}
 }
 
-// TestContentsOfOtherColumns: on some nights a column is left out of the rows' contents, such as a temperature that
-// rises all day. Only nights that left out the same tell how many contents usually recur.
+// TestContentsOfOtherColumns: on some nights a column, such as a temperature that rises all day, is left out of the
+// rows' contents. How many contents usually recur is then learnt only from nights that left out the same columns.
+// Here the third and the fourth night leave one out. An eighth of the fourth night's contents are the third's, and
+// that does not block, because no earlier pair of nights says how many is usual.
 func TestContentsOfOtherColumns(t *testing.T) {
 	var before []*nights.Profile
 	nothing := func(*rand.Rand, []order) {}
@@ -237,7 +250,8 @@ func TestContentsOfOtherColumns(t *testing.T) {
 		if day > 1 {
 			n.profile.Outside = []string{"temperature"}
 		}
-		if day == 3 { // an eighth of last night's
+		if day == 3 {
+			// Replace every eighth hash, of eight bytes each, by last night's.
 			last := before[2].Bare
 			var bare []string
 			for i := 0; i < len(last); i += 8 {

@@ -85,9 +85,9 @@ const (
 	wideColumns = 500.0
 )
 
-// Measure makes the profile of a night, on up to threads goroutines. manifest is that of the dataset staged from it;
-// progress, which may be nil, counts columns. Its cost is proportional to the number of columns. The only error is
-// ctx's.
+// Measure makes the profile of a night, on up to threads goroutines. manifest is that of the dataset staged from it.
+// progress, which may be nil, is called after each column, from any goroutine. The cost is proportional to the number
+// of columns. The only error is ctx's; the profile is then incomplete.
 func Measure(ctx context.Context, n *ingest.Night, manifest *dataset.Manifest, threads int,
 	progress func(done, total int64)) (*Profile, error) {
 	total := int64(len(n.Sample.Names))
@@ -101,7 +101,7 @@ func Measure(ctx context.Context, n *ingest.Night, manifest *dataset.Manifest, t
 	return w.measure(n, manifest), ctx.Err()
 }
 
-// worker does something with each of many columns, until its context ends.
+// worker runs loops over columns on several goroutines, until its context ends.
 type worker struct {
 	ctx     context.Context
 	threads int
@@ -118,15 +118,15 @@ func (w *worker) eachColumn(columns int, fn func(i int)) {
 	})
 }
 
-// measure summarises a night's table for later nights to compare theirs with: times, labels, columns and how they go
-// together. Where the context ends, the rest is left out.
+// measure makes the profile of a night: its labels, rows, times, columns and the relations between columns. When the
+// context ends, the rest is left out.
 func (w *worker) measure(n *ingest.Night, manifest *dataset.Manifest) *Profile {
 	p := &Profile{Rows: n.Table, TimeColumn: n.TimeColumn, Label: Label{Kind: manifest.Label.Kind},
 		Split: manifest.Split.By + " " + manifest.Split.Column, Outside: n.Outside, Segments: segmentsOf(n.Segments)}
 	p.Ratio = ratioOf(n.Segments)
-	if manifest.LeftOut > 0 {
-		p.Unlabelled = float64(manifest.LeftOut) / float64(manifest.LeftOut+n.Table)
-	}
+	p.Unlabelled = float64(manifest.LeftOut) / float64(max(1, manifest.LeftOut+n.Table))
+
+	// Labels, rows and times.
 	p.measureLabel(n, manifest.Label.Classes)
 	p.measurePrints(n)
 	p.measureTimes(n)
@@ -134,6 +134,7 @@ func (w *worker) measure(n *ingest.Night, manifest *dataset.Manifest) *Profile {
 		p.Newest = u.Newest // the table is as fresh as its newest row, even if that row's label is not final
 	}
 
+	// Which columns are categorical, themselves or as part of a derived feature: their levels matter, not their ranges.
 	ids, encoding := map[string]bool{}, manifest.Encoding()
 	for i := range manifest.Features {
 		f := &manifest.Features[i]
@@ -145,6 +146,8 @@ func (w *worker) measure(n *ingest.Night, manifest *dataset.Manifest) *Profile {
 			ids[f.Name] = true
 		}
 	}
+
+	// Each column by itself. The label and the weight are no columns of the profile.
 	var values []*dataset.Values // by column of the profile
 	for i, name := range n.Sample.Names {
 		if name != manifest.Label.Column && name != manifest.Weight {
@@ -154,14 +157,16 @@ func (w *worker) measure(n *ingest.Night, manifest *dataset.Manifest) *Profile {
 	}
 
 	y, share := positives(n, p.Label, manifest.Label.Classes), min(1, wideColumns/float64(max(len(values), 1)))
-	codes := make([][]uint8, len(values))
-	few := make([][]uint8, min(len(values), tied))
+	codes := make([][]uint8, len(values))          // by column and row
+	few := make([][]uint8, min(len(values), tied)) // the same, reduced to tieCodes
 	w.eachColumn(len(values), func(i int) {
 		codes[i] = p.Columns[i].measure(n, values[i], y, share)
 		if i < tied {
 			few[i] = p.Columns[i].reduceCodes(codes[i])
 		}
 	})
+
+	// Relations between columns. They need all columns, so none is measured if the context has ended.
 	if w.ctx.Err() == nil {
 		p.Ties = associate(few)
 		p.findAggregates(n, values)
@@ -174,8 +179,10 @@ func (w *worker) measure(n *ingest.Night, manifest *dataset.Manifest) *Profile {
 	return p
 }
 
-// measureLabel measures the weighted mean of the labels, of classes their shares and the most frequent one, and of a
-// regression the median.
+// measureLabel fills in Label, whose Kind must be set. It measures the weighted mean of the labels. Of several classes,
+// it measures the weighted share of each, and Mean is that of the most frequent one. Of a regression, it also measures
+// the median, and the smallest and the largest label with their shares, without weights. classes are the names of the
+// classes, nil if the label has none; a row's label is then an index in it.
 func (p *Profile) measureLabel(n *ingest.Night, classes []string) {
 	sum, weight := 0.0, 0.0
 	shares := make([]float64, len(classes))
@@ -190,12 +197,13 @@ func (p *Profile) measureLabel(n *ingest.Night, classes []string) {
 	if weight > 0 {
 		p.Label.Mean = sum / weight
 	}
+
 	if classes != nil && weight > 0 {
 		p.Label.Classes = map[string]float64{}
 		for k, name := range classes {
 			p.Label.Classes[name] = round5(shares[k] / weight)
 			if shares[k] > 0 {
-				p.Label.Classes[name] = max(1e-5, p.Label.Classes[name]) // 0 is a class that is not there
+				p.Label.Classes[name] = max(1e-5, p.Label.Classes[name]) // rounding must not make it 0: that is no row
 			}
 		}
 		most := slices.Index(shares, slices.Max(shares))
@@ -205,8 +213,8 @@ func (p *Profile) measureLabel(n *ingest.Night, classes []string) {
 	if p.Label.Kind == dataset.Regression && len(n.Label) > 0 {
 		all := slices.Sorted(slices.Values(n.Label))
 		rows, last := float64(len(all)), all[len(all)-1]
-		below, _ := slices.BinarySearch(all, last)
-		equal := slices.IndexFunc(all, func(y float32) bool { return y > all[0] })
+		below, _ := slices.BinarySearch(all, last)                                 // labels below the largest
+		equal := slices.IndexFunc(all, func(y float32) bool { return y > all[0] }) // labels equal to the smallest
 		if equal < 0 {
 			equal = len(all)
 		}
@@ -215,6 +223,7 @@ func (p *Profile) measureLabel(n *ingest.Night, classes []string) {
 	}
 }
 
+// weightOf returns the weight of sampled row i; 1 if rows have none.
 func weightOf(n *ingest.Night, i int) float64 {
 	if n.Weight == nil {
 		return 1
@@ -222,7 +231,8 @@ func weightOf(n *ingest.Night, i int) float64 {
 	return float64(n.Weight[i])
 }
 
-// positives returns the labels as 0 and 1.
+// positives returns the labels as 0 or 1, by which columns are judged. Of a regression, labels above the median are 1.
+// Of several classes, rows of the most frequent one are. Binary labels are returned as they are, not copied.
 func positives(n *ingest.Night, label Label, classes []string) []float32 {
 	if label.Kind != dataset.Regression && label.Kind != dataset.Classes {
 		return n.Label
@@ -237,8 +247,11 @@ func positives(n *ingest.Night, label Label, classes []string) []float32 {
 	return out
 }
 
-// measurePrints counts repeated rows, and rows of test that are also in train.
+// measurePrints estimates the shares of repeated rows, and of test rows that are also in train, and keeps the lowest
+// hashes of rows. n.Prints are a sample of the distinct rows by hash, each counted in every split; n.Bare is the same
+// for rows without times and ids.
 func (p *Profile) measurePrints(n *ingest.Night) {
+	// again returns the share of the rows that are not the first with their hash.
 	again := func(prints ingest.Prints) float64 {
 		rows, again := 0, 0
 		for _, one := range prints {
@@ -252,11 +265,11 @@ func (p *Profile) measurePrints(n *ingest.Night) {
 		return float64(again) / float64(max(rows, 1))
 	}
 
-	test, shared := 0, 0
+	test, shared := 0, 0 // distinct rows
 	for _, one := range n.Bare {
-		if one.Count[3] > 0 {
+		if one.Count[3] > 0 { // in test
 			test++
-			if one.Count[0] > 0 {
+			if one.Count[0] > 0 { // in train
 				shared++
 			}
 		}
@@ -272,8 +285,8 @@ func (p *Profile) measurePrints(n *ingest.Night) {
 	}
 }
 
-// measureMiddles finds, for each numeric column, the categorical column to which it is tied most, and its medians by
-// that column's levels.
+// measureMiddles sets Beside and Middles of the numeric columns among the first ones: the column with levels to which
+// each is tied most, and its median in the rows with each of these levels. It needs Ties. values are by column.
 func (p *Profile) measureMiddles(n *ingest.Night, values []*dataset.Values) {
 	for i := range p.Ties {
 		k := &p.Columns[i]
@@ -297,9 +310,12 @@ func (p *Profile) measureMiddles(n *ingest.Night, values []*dataset.Values) {
 	}
 }
 
-// findAggregates finds columns of which each level of another column has only one value.
+// findAggregates sets Of of the columns, among the first ones, that have a single value for each level of another: the
+// first such column. Columns with many distinct values are left out, as nearly every row has a level of its own there,
+// which determines everything. values are by column.
 func (p *Profile) findAggregates(n *ingest.Night, values []*dataset.Values) {
-	codes := map[int][]int32{} // by column, distinct values numbered
+	// code numbers the distinct values of column i in the order of rows, -1 for a missing one. It keeps the result.
+	codes := map[int][]int32{}
 	code := func(i int) []int32 {
 		if out, ok := codes[i]; ok {
 			return out
@@ -342,14 +358,14 @@ func (p *Profile) findAggregates(n *ingest.Night, values []*dataset.Values) {
 	}
 }
 
-// determines reports whether rows with the same code in a have the same in b.
-func determines(a, b []int32) bool {
-	of := map[int32]int32{}
-	for i, x := range a {
-		if y, ok := of[x]; ok && y != b[i] {
+// determines reports whether all rows with the same code in from have the same code in to. Both are by row.
+func determines(from, to []int32) bool {
+	image := map[int32]int32{}
+	for i, x := range from {
+		if y, ok := image[x]; ok && y != to[i] {
 			return false
 		}
-		of[x] = b[i]
+		image[x] = to[i]
 	}
 	return true
 }
@@ -357,12 +373,15 @@ func determines(a, b []int32) bool {
 // widths are the possible widths of a bucket.
 var widths = []time.Duration{time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 28 * 24 * time.Hour}
 
-// measureTimes finds the oldest and the newest row and counts rows and labels over time.
+// measureTimes sets Oldest, Newest and Buckets, and what usualTimes sets. Buckets have the smallest of widths of which
+// maxBuckets cover all times. Without times, they are equal parts of the table. Rows whose time is missing or odd are
+// in no bucket.
 func (p *Profile) measureTimes(n *ingest.Night) {
-	lo, hi := p.usualTimes(n.Time)
+	lo, hi := p.usualTimes(n.Time) // in seconds since 1970; lo > hi if there are none
 
+	// bucketAt returns the bucket of a row, or -1: of a table without times, by the row's position.
 	b := &p.Buckets
-	at := func(i int) int { return i * untimed / len(n.Label) }
+	bucketAt := func(i int) int { return i * untimed / len(n.Label) }
 	count := untimed
 	if lo <= hi {
 		p.Oldest, p.Newest = moment(lo), moment(hi)
@@ -374,34 +393,36 @@ func (p *Profile) measureTimes(n *ingest.Night) {
 			}
 		}
 		count = min(count, maxBuckets)
-		at = func(i int) int { return bucketOf(n.Time[i], lo, hi, b.From, b.Width, count) }
+		bucketAt = func(i int) int { return bucketOf(n.Time[i], lo, hi, b.From, b.Width, count) }
 	}
 
 	b.Rows, b.Label = make([]int, count), make([]float64, count)
 	for i, y := range n.Label {
-		if k := at(i); k >= 0 {
+		if k := bucketAt(i); k >= 0 {
 			b.Rows[k]++
-			if p.Label.Kind != dataset.Classes { // numbers that are no quantity
+			if p.Label.Kind != dataset.Classes { // those are numbered, and a sum means nothing
 				b.Label[k] += float64(y)
 			}
 		}
 	}
 }
 
-// Times that are further from the others than oddFar times as long as most rows span, and of at most oddShare of the
-// rows, are mistakes of a few rows.
+// Limits of odd times, which are taken for mistakes in a few rows.
 const (
-	oddShare = 0.005
-	oddFar   = 3
+	oddShare = 0.005 // largest share of the rows, at either end
+	oddFar   = 3     // distance from all other rows, relative to the time that those span
 )
 
-// usualTimes returns the oldest and the newest time, without odd ones.
+// usualTimes returns the oldest and the newest time without odd ones, and sets Odd and OddAt by these. Times are in
+// seconds since 1970, NaN if a row has none. If no row has one, lo is infinite and above hi.
 func (p *Profile) usualTimes(times []float64) (lo, hi float64) {
 	all := slices.DeleteFunc(slices.Clone(times), math.IsNaN)
 	if len(all) == 0 {
 		return math.Inf(1), math.Inf(-1)
 	}
 	slices.Sort(all)
+
+	// The span of all rows but a few at either end, at least an hour, says how far from it a time is odd.
 	few := int(oddShare * float64(len(all)))
 	first, last := all[few], all[len(all)-1-few]
 	far := oddFar * max(last-first, float64(time.Hour/time.Second))
@@ -409,14 +430,15 @@ func (p *Profile) usualTimes(times []float64) (lo, hi float64) {
 	to, _ := slices.BinarySearch(all, last+far)
 	if odd := len(all) - (to - from); odd > 0 {
 		p.Odd, p.OddAt = float64(odd)/float64(len(times)), moment(all[0])
-		if from == 0 {
+		if from == 0 { // the oldest one is usual, so the odd ones are new
 			p.OddAt = moment(all[len(all)-1])
 		}
 	}
 	return all[from], all[to-1]
 }
 
-// bucketOf is -1 for a row without a time between lo and hi.
+// bucketOf returns the index of the bucket of time t, in count buckets of width seconds each of which the first begins
+// at from. It is -1 unless t is between lo and hi; NaN is not. Times after the last bucket are counted in it.
 func bucketOf(t, lo, hi float64, from, width int64, count int) int {
 	if !(t >= lo && t <= hi) {
 		return -1
@@ -424,13 +446,14 @@ func bucketOf(t, lo, hi float64, from, width int64, count int) int {
 	return min(count-1, int((t-float64(from))/float64(width)))
 }
 
-// moment is a time that JSON can represent, for any number.
+// moment returns the time so many seconds after 1970. Numbers beyond the years that JSON can represent become the first
+// or the last of these.
 func moment(seconds float64) time.Time {
 	const last = 253_402_300_799 // the end of the year 9999
 	return time.Unix(int64(max(0, min(last, seconds))), 0).UTC()
 }
 
-// sampled is how many rows the profile was measured on.
+// sampled returns how many rows the profile was measured on: those in its buckets.
 func (p *Profile) sampled() float64 {
 	n := 0
 	for _, rows := range p.Buckets.Rows {
@@ -449,11 +472,12 @@ func (p *Profile) column(name string) *Column {
 	return nil
 }
 
-// columnIndex returns the index of the column of that name. It is not safe for concurrent use.
+// columnIndex returns the index of the column of that name; of two with one name, the first. The first call makes a map
+// of all names, so calls must not run concurrently.
 func (p *Profile) columnIndex(name string) (int, bool) {
 	if p.places == nil {
 		p.places = make(map[string]int, len(p.Columns))
-		for i := range slices.Backward(p.Columns) { // of two with one name, the first
+		for i := range slices.Backward(p.Columns) {
 			p.places[p.Columns[i].Name] = i
 		}
 	}

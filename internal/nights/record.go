@@ -66,7 +66,7 @@ func (r *Record) State() string {
 	return Good
 }
 
-// Word is a night's state for people: of a good one, how many warnings there are.
+// Word returns a night's state for people. For a good night with warnings it is their number instead.
 func Word(state string, findings []Finding) string {
 	if _, n := worst(findings, Warning); state == Good && n > 0 {
 		return english.Plural(n, "warning", "")
@@ -81,7 +81,8 @@ func (r *Record) Doubted() bool {
 	})
 }
 
-// Old says why the night is too old to be trained on now; empty if it is not.
+// Old says why the night is too old to be trained on now, by the spec's contract.max_age. It is empty if it is not,
+// or if a person has accepted the night. Without a time column, the age is that of the staging.
 func (r *Record) Old(now time.Time) string {
 	if r.MaxAge == 0 || r.Accepted != nil {
 		return ""
@@ -97,9 +98,10 @@ func (r *Record) Old(now time.Time) string {
 	return ""
 }
 
-// SpecHashes returns a record's Spec, of the whole spec, and Meaning, of what decides what labels and values mean:
-// nights of another meaning are not compared.
+// SpecHashes returns the hashes that a record keeps. spec is that of the whole spec. meaning covers only the parts that
+// decide what labels and values mean, such as the label's condition: nights with different ones are not compared.
 func SpecHashes(s *dataset.Spec) (spec, meaning string, err error) {
+	// hash returns 8 bytes of SHA-256 of the JSON of v, in hex. The first error is kept in err.
 	hash := func(v any) string {
 		var text []byte
 		if err == nil {
@@ -108,7 +110,8 @@ func SpecHashes(s *dataset.Spec) (spec, meaning string, err error) {
 		sum := sha256.Sum256(text)
 		return hex.EncodeToString(sum[:8])
 	}
-	// The stated time changes every night, which would leave no comparable night.
+
+	// The time for which labels are final (as_of) changes every night, so that no night would have the same hash.
 	same := *s
 	same.Label.AsOf = ""
 	spec = hash(&same)
@@ -116,7 +119,8 @@ func SpecHashes(s *dataset.Spec) (spec, meaning string, err error) {
 	return spec, meaning, err
 }
 
-// Encode writes the record, indented for people unless the table is so wide that nobody reads it.
+// Encode returns the record as JSON, indented for people unless the table is so wide that nobody reads it. A record of
+// more than MaxRecord bytes is an error.
 func (r *Record) Encode() ([]byte, error) {
 	indent := " "
 	if r.Profile != nil && len(r.Profile.Columns) > wideColumns {
@@ -132,13 +136,15 @@ func (r *Record) Encode() ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// Damaged reports a record that cannot be decoded.
+// Damaged returns an error of the kind problem.Damaged for the record of a dataset's version. err says what is wrong
+// with the record.
 func Damaged(dataset, version string, err error) error {
 	return problem.Wrap(problem.Damaged, fmt.Errorf("%w; stage it again", err),
 		"the record of the night %s@%s is damaged", dataset, version)
 }
 
-// DecodeRecord reads the record of a dataset's version. Errors are of the kind Damaged.
+// DecodeRecord decodes the record of the dataset called name in that version, and checks that it belongs to these and
+// is safe to compare with. Errors are of the kind problem.Damaged.
 func DecodeRecord(text []byte, name, version string) (*Record, error) {
 	r := &Record{}
 	err := json.Unmarshal(text, r)
@@ -160,7 +166,8 @@ func DecodeRecord(text []byte, name, version string) (*Record, error) {
 	return r, nil
 }
 
-// check rejects a profile that no table can have, so that comparing with it is safe.
+// check returns an error for a profile that no table can have. Comparing with one that passes cannot index out of
+// range.
 func (p *Profile) check() error {
 	if p.Rows < 0 || len(p.Prints)%8 != 0 || len(p.Buckets.Rows) > maxBuckets ||
 		len(p.Buckets.Rows) != len(p.Buckets.Label) {
@@ -186,8 +193,9 @@ func (p *Profile) check() error {
 	return p.checkShares()
 }
 
-// check rejects statistics of a column that contradict each other, which no night writes.
+// check returns an error for statistics of a column that contradict each other, which Measure does not make.
 func (c *Column) check() error {
+	// Numbers have all statistics of ranges, other columns none.
 	ranges := len(c.Quantiles) == 0 && len(c.Rates) == 0 && len(c.Shares) == 0 || len(c.Quantiles) == steps+1 &&
 		len(c.Rates) == steps && len(c.Shares) == steps
 	if !ranges || c.Kind == Number && len(c.Quantiles) == 0 || len(c.Levels) > keptLevels || len(c.Prints)%8 != 0 {
@@ -204,7 +212,7 @@ func (c *Column) check() error {
 	return nil
 }
 
-// checkShares rejects invalid shares and AUCs.
+// checkShares returns an error for segments or labels with numbers that no table can have: negative ones, or NaN.
 func (p *Profile) checkShares() error {
 	for _, s := range p.Segments {
 		if !(s.Rows >= 0 && s.Positive >= 0 && s.Expected >= 0 && s.Info >= 0) {

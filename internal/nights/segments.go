@@ -13,16 +13,17 @@ import (
 	"coppice/internal/dataset/segment"
 )
 
-// SegmentCounts is a part of the rows, judged by the witness: how many of its labels are positive, and how many were
-// expected from what earlier nights knew of its rows.
+// SegmentCounts is a segment: the rows that have one level, or a range of numbers, in one column, or that are one part
+// of the table in its order. It tells how many of their labels are positive, and how many were expected by the Witness,
+// the model of earlier nights.
 type SegmentCounts struct {
 	Column   string  `json:"column"` // empty for parts of the table
-	Level    string  `json:"level"`
+	Level    string  `json:"level"`  // its name among the segments of the column
 	Rows     float64 `json:"rows"`
 	Positive float64 `json:"positive"`
 	Expected float64 `json:"expected"`
-	// Slope / Info is by how much the labels follow the witness's scores within the segment too closely: 0 as expected,
-	// -1 not at all, -2 the wrong way round. Info is the inverse of its variance.
+	// Slope / Info is by how much the labels follow the witness's scores within the segment more closely than expected:
+	// 0 as expected, -1 not at all, -2 the wrong way round. Info is the inverse of the variance of this ratio.
 	Slope float64 `json:"slope"`
 	Info  float64 `json:"info"`
 }
@@ -34,19 +35,21 @@ const (
 	allRows      = "all rows"
 )
 
-// scoreCounts is the counts of a part of the rows, by score.
+// scoreCounts counts a part of the rows and its positive labels by the witness's score, in steps.
 type scoreCounts [segment.ScoreSteps]segment.Cell
 
+// add adds the counts of other rows, by the same steps.
 func (s *scoreCounts) add(cells []segment.Cell) {
 	for i := range s {
 		s[i] += cells[i]
 	}
 }
 
-// segment judges a part of the rows; base is the log odds of a score of 0.
+// segment summarises a part of the rows as the segment of that column and level. The expected probability of a positive
+// label is the sigmoid of base plus the row's score. Without any expected positive row, Slope and Info are 0.
 func (s *scoreCounts) segment(column, level string, base float64) SegmentCounts {
 	out := SegmentCounts{Column: column, Level: level}
-	info, score := 0.0, 0.0
+	info, score := 0.0, 0.0 // sums of the variances p(1-p), and of the scores weighted by them
 	for i, c := range s {
 		p := sigmoid(base + segment.ScoreAt(i))
 		out.Rows += c.Rows()
@@ -59,7 +62,9 @@ func (s *scoreCounts) segment(column, level string, base float64) SegmentCounts 
 		return out
 	}
 
-	// Within the segment, as if its expected number were right.
+	// Slope is the score statistic of a logistic regression of the labels on the centred scores, and Info its
+	// information. Probabilities are scaled so that they add up to the positive labels: whether these are too many or
+	// too few is told by Positive and Expected alone.
 	mean, factor := score/info, out.Positive/out.Expected
 	for i, c := range s {
 		p, z := sigmoid(base+segment.ScoreAt(i)), segment.ScoreAt(i)-mean
@@ -69,7 +74,8 @@ func (s *scoreCounts) segment(column, level string, base float64) SegmentCounts 
 	return out
 }
 
-// baseOf is the log odds of a score of 0 for which the expected positives add up to the observed ones.
+// baseOf returns the log odds of a score of 0 for which the expected positive labels add up to the observed ones. It is
+// found by Newton's method. Steps are cut to 2 and the result to +-30, as all labels may be the same.
 func (s *scoreCounts) baseOf() float64 {
 	base := 0.0
 	for range 60 {
@@ -89,7 +95,9 @@ func (s *scoreCounts) baseOf() float64 {
 	return base
 }
 
-// segmentsOf summarises the counts of all rows: the first segment is all of them.
+// segmentsOf returns the segments of a night: first all rows, then the parts of the table in its order, then those of
+// each column. Expected counts are scaled to the night's own number of positive labels, so that segments are compared
+// with each other. counts is nil on the first night, which no earlier one judges; then there are none.
 func segmentsOf(counts *segment.Counts) []SegmentCounts {
 	if counts == nil {
 		return nil
@@ -115,7 +123,8 @@ func segmentsOf(counts *segment.Counts) []SegmentCounts {
 	return out
 }
 
-// ratioOf is the number of positive rows relative to that expected by the witness; 0 without one.
+// ratioOf returns the number of positive rows divided by that expected by the witness. It is 0 if counts is nil, as
+// without a witness.
 func ratioOf(counts *segment.Counts) float64 {
 	if counts == nil {
 		return 0
@@ -132,9 +141,10 @@ func ratioOf(counts *segment.Counts) float64 {
 
 func round3(value float64) float64 { return math.Round(1e3*value) / 1e3 }
 
-// columnSegments judges the segments of a column: its levels, its bins if they are few or derived, or else about
-// numberParts parts with equally many rows. Left out are segments with few expected labels of a kind and, beyond
-// keptSegments, those with the fewest expected positives.
+// columnSegments returns the segments of a column, those with the most expected positive labels first. A categorical
+// column has one for each level. Other columns have one for each bin if these are few or those of a derived feature, or
+// else about numberParts with equally many rows. Left out are segments with fewer than leastCount expected labels of
+// either kind, and all after the first keptSegments.
 func columnSegments(axis *segment.Axis, base float64) []SegmentCounts {
 	cellsOf := func(code int) []segment.Cell {
 		return axis.Cells[code*segment.ScoreSteps : (code+1)*segment.ScoreSteps]
@@ -178,14 +188,15 @@ func columnSegments(axis *segment.Axis, base float64) []SegmentCounts {
 	return out[:min(len(out), keptSegments)]
 }
 
-// binRun is a run of bins, and the last tenth of the rows that it reaches.
+// binRun is a run of consecutive bins.
 type binRun struct {
 	bins  []int
-	tenth int
+	tenth int // the tenth of the rows, from 1 to 10, in which its last row lies
 }
 
-// equalParts divides bins into at most numberParts runs with about equally many rows. A bin with many rows reaches
-// several tenths.
+// equalParts divides the first bins bins into at most numberParts runs with about equally many rows; cellsOf returns
+// the counts of a bin. Bins are not divided: a run ends with the bin that reaches the next tenth of all rows. If one
+// bin reaches several tenths, the run has the number of the last. Without rows there is no run.
 func equalParts(cellsOf func(bin int) []segment.Cell, bins int) []binRun {
 	total := 0.0
 	for bin := range bins {
@@ -205,6 +216,7 @@ func equalParts(cellsOf func(bin int) []segment.Cell, bins int) []binRun {
 		for _, n := range cellsOf(bin) {
 			seen += n.Rows()
 		}
+		// run.tenth is still that of the run before.
 		if seen >= total*float64(run.tenth+1)/numberParts || bin == bins-1 {
 			run.tenth = max(run.tenth+1, int(seen/total*numberParts))
 			runs = append(runs, run)
@@ -214,51 +226,54 @@ func equalParts(cellsOf func(bin int) []segment.Cell, bins int) []binRun {
 	return runs
 }
 
-// Thresholds of segments: what must be lost, as a share of the labels' entropy, if a model believes them tomorrow.
+// Thresholds of segments. A loss is what a model would lose that believes the labels, as a share of their entropy.
 const (
-	falseAlarms = 1e-2 // false-discovery rate of all tests of a night (Benjamini and Hochberg, 1995)
-	lossBlocks  = 0.002
-	lossWarns   = 0.001
-	chanceOf    = 1.5  // standard errors that are put down to chance when a loss is estimated
-	riseBlocks  = 0.02 // more positive labels than expected: a campaign may have become better
-	leastSpread = 0.06 // least spread of a segment's logarithm from night to night
-	newSpread   = 0.15 // the same while it cannot be measured
-	leastTilt   = 0.06 // least spread of its slope
+	falseAlarms = 1e-2  // false-discovery rate of all tests of a night (Benjamini and Hochberg, 1995)
+	lossBlocks  = 0.002 // loss that blocks
+	lossWarns   = 0.001 // loss that is told
+	chanceOf    = 1.5   // standard errors that are put down to chance when a loss is estimated
+	riseBlocks  = 0.02  // loss that blocks if there are more positive labels: a campaign may have become better
+	leastSpread = 0.06  // least standard deviation of a segment's rate from night to night, as a logarithm
+	newSpread   = 0.15  // the same, and that of its slope, while it cannot be measured
+	leastTilt   = 0.06  // least standard deviation of its slope
 )
 
-// segmentKey names a segment in every night.
+// segmentKey identifies a segment across nights.
 type segmentKey struct{ column, level string }
 
-// usualSegment is what is usual of a segment.
+// usualSegment is a segment's sums over recent nights; the fields are those of SegmentCounts.
 type usualSegment struct {
 	nights             int
 	positive, expected float64
-	share              float64 // of the rows, summed over nights
+	share              float64 // of the night's rows
 	slope, info        float64
 }
 
-// spread is the variance of a column's segments from night to night, beyond chance.
+// spread is by how much a column's segments vary from night to night beyond chance, as variances: of the logarithm of
+// positive to expected labels, and of the slope.
 type spread struct{ rate, slope float64 }
 
-// suspect is a segment whose labels are not as usual.
+// suspect is one test of a segment: of how many of its labels are positive, or, if isSlope, of how closely they follow
+// the witness.
 type suspect struct {
 	segment  SegmentCounts
-	expected float64 // positive rows
+	expected float64 // positive rows, as usual in this segment
 	slope    float64 // beyond the usual one
 	isSlope  bool
-	thinned  bool    // there are fewer rows, and as many positive ones, as if negative ones had been left out
-	z        float64 // standard errors
-	loss     float64 // share of the labels' entropy that is lost almost surely
+	thinned  bool    // there are fewer rows, but as many positive ones, as if negative ones had been left out
+	z        float64 // the deviation in standard errors
+	loss     float64 // if a model believes the labels, as a share of their entropy, less what chance explains
 }
 
-// checkSegments looks for segments whose labels are not what earlier nights lead to expect.
+// checkSegments looks for segments whose labels are not what earlier nights lead to expect, and adds findings. Only
+// binary labels have them.
 func (c *comparison) checkSegments() {
 	segments := c.p.Segments
 	if len(segments) == 0 || c.p.Label.Kind != dataset.Binary {
 		return
 	}
 	usual, spreads := c.usualSegments()
-	all := segments[0]
+	all := segments[0] // all rows
 	entropy := all.Rows * entropyOf(all.Positive/max(all.Rows, 1))
 	if entropy <= 0 {
 		return
@@ -270,10 +285,16 @@ func (c *comparison) checkSegments() {
 		if !ok {
 			continue
 		}
+
+		// Ranges of numbers are compared only if they hold about as many rows as usual. If not, a number that many rows
+		// have has moved to the next range.
 		more := s.Rows / max(all.Rows, 1) / (u.share / float64(u.nights))
 		if strings.HasPrefix(s.Level, "tenth ") && !(more < 1.25 && more > 0.8) {
-			continue // a number of many rows belongs to the next part tonight, or did before
+			continue
 		}
+
+		// The number of positive labels, except of all rows, which checkRate judges. Then how labels follow the
+		// witness.
 		apart := spreads[s.Column]
 		if s.Level != allRows {
 			one := rateSuspect(s, u, apart.rate, entropy)
@@ -289,7 +310,9 @@ func (c *comparison) checkSegments() {
 	c.report(addTotals(dropChance(found)))
 }
 
-// addTotals adds, for each column of which several levels have lost labels, what they have lost in all.
+// addTotals puts in front, for each column of which several levels have lost labels, a suspect with their sum: each
+// may have lost too little to block, but not all together. The sum's level names them all. A loss must be summed
+// without the reduction for chance, which is then applied once, with the z of the sum.
 func addTotals(found []suspect) []suspect {
 	var sums []suspect
 	count := map[string]int{}
@@ -317,8 +340,8 @@ func addTotals(found []suspect) []suspect {
 	return append(sums, found...)
 }
 
-// usualSegments pools the segments of the last nights, and says how much those of each column usually vary. With fewer
-// than three nights, a column varies as a new one is assumed to.
+// usualSegments sums each segment over the recent nights that have segments, and estimates by column how much these
+// usually vary. With fewer than three nights, the variances are those of newSpread.
 func (c *comparison) usualSegments() (map[segmentKey]usualSegment, map[string]spread) {
 	usual := map[segmentKey]usualSegment{}
 	var nights []*Profile
@@ -339,7 +362,9 @@ func (c *comparison) usualSegments() (map[segmentKey]usualSegment, map[string]sp
 		}
 	}
 
-	// The spread of a column's segments: by moments, beyond chance, dominated by the largest.
+	// Estimate the variance by moments: the squared deviation of each night from the segment's sum, less the variance
+	// that chance explains (e of a count, s.Info of a slope), relative to the squared size. Large segments weigh
+	// most. As a night is part of its own sum, deviations are too small by the factor left.
 	type moments struct{ rate, rateWeight, slope, slopeWeight float64 }
 	sums := map[string]*moments{}
 	for _, p := range nights {
@@ -376,6 +401,7 @@ func (c *comparison) usualSegments() (map[segmentKey]usualSegment, map[string]sp
 	return usual, spreads
 }
 
+// entropyOf returns the entropy, in nats, of a label that is positive with probability p.
 func entropyOf(p float64) float64 {
 	if p <= 0 || p >= 1 {
 		return 0
@@ -383,15 +409,18 @@ func entropyOf(p float64) float64 {
 	return -p*math.Log(p) - (1-p)*math.Log(1-p)
 }
 
-// divergence is what a row costs if its positive rate is p and a model believes q.
+// divergence returns by how much the log loss of a row grows, in nats, if its label is positive with probability p
+// and a model predicts q (Kullback and Leibler). Both are kept away from 0 and 1, where it is infinite.
 func divergence(p, q float64) float64 {
 	p, q = max(1e-6, min(1-1e-6, p)), max(1e-6, min(1-1e-6, q))
 	return p*math.Log(p/q) + (1-p)*math.Log((1-p)/(1-q))
 }
 
-// rateSuspect compares the positive rows with the expected ones.
+// rateSuspect compares a segment's positive rows with the expected ones, corrected by how the segment usually differs
+// from the witness. apart is the variance of the logarithm of that from night to night, entropy that of all labels in
+// nats.
 func rateSuspect(counts SegmentCounts, usual usualSegment, apart, entropy float64) suspect {
-	expected := counts.Expected * (usual.positive + 0.5) / (usual.expected + 0.5)
+	expected := counts.Expected * (usual.positive + 0.5) / (usual.expected + 0.5) // half a row, as both may be 0
 	variance := apart + 1/(usual.positive+0.5)
 	// The square root stabilises the variance of a count (Anscombe, 1948).
 	z := (math.Sqrt(counts.Positive+0.375) - math.Sqrt(expected+0.375)) / math.Sqrt(0.25+expected*variance/4)
@@ -399,20 +428,25 @@ func rateSuspect(counts SegmentCounts, usual usualSegment, apart, entropy float6
 		loss: sure(z) * counts.Rows * divergence(expected/counts.Rows, (counts.Positive+0.5)/(counts.Rows+1)) / entropy}
 }
 
-// slopeSuspect compares how the labels follow the witness.
+// slopeSuspect compares how closely a segment's labels follow the witness with how closely they usually do. apart is
+// the variance of the slope from night to night, entropy that of all labels in nats. Info of both must be above 0.
 func slopeSuspect(counts SegmentCounts, usual usualSegment, apart, entropy float64) suspect {
-	b := counts.Slope/counts.Info - usual.slope/usual.info
-	z := b / math.Sqrt(1/counts.Info+1/usual.info+apart)
-	return suspect{segment: counts, slope: b, isSlope: true, z: z, loss: sure(z) * counts.Info * b * b / 2 / entropy}
+	excess := counts.Slope/counts.Info - usual.slope/usual.info
+	z := excess / math.Sqrt(1/counts.Info+1/usual.info+apart)
+	loss := sure(z) * counts.Info * excess * excess / 2 / entropy // the log-likelihood is quadratic near its maximum
+	return suspect{segment: counts, slope: excess, isSlope: true, z: z, loss: loss}
 }
 
-// sure is the part of a loss that chance does not explain: a loss grows with the square of a deviation.
-func sure(logit float64) float64 {
-	part := max(0, 1-chanceOf/math.Max(math.Abs(logit), chanceOf))
+// sure returns the part of a loss that remains if the deviation z, in standard errors, is reduced by chanceOf: losses
+// grow with the square of a deviation.
+func sure(z float64) float64 {
+	part := max(0, 1-chanceOf/math.Max(math.Abs(z), chanceOf))
 	return part * part
 }
 
-// dropChance returns those that are not chance, by Benjamini and Hochberg, the surest first.
+// dropChance returns the suspects that chance does not explain, those with the largest deviations first, by the
+// procedure of Benjamini and Hochberg: with all sorted by their two-sided p-values, it keeps everything up to the last
+// of which the p-value is at most falseAlarms times its rank over the number of tests. It sorts all in place.
 func dropChance(all []suspect) []suspect {
 	slices.SortStableFunc(all, func(a, b suspect) int { return cmp.Compare(math.Abs(b.z), math.Abs(a.z)) })
 	last := 0
@@ -424,12 +458,12 @@ func dropChance(all []suspect) []suspect {
 	return all[:last]
 }
 
-// report adds a finding for the surest segment of each code. If the labels of all rows are wrong, those of segments
-// are, too, and are left out.
+// report adds one finding for each code, about the first suspect with it; found has the surest first. Losses below
+// lossWarns are not told. If the labels of all rows are wrong, those of segments are, too, and are left out.
 func (c *comparison) report(found []suspect) {
 	said := map[Code]bool{}
-	rose := c.foundCode(CodeLabelRate) && c.p.Ratio > 1
-	tilt := slices.ContainsFunc(found, func(s suspect) bool {
+	rose := c.foundCode(CodeLabelRate) && c.p.Ratio > 1       // all rows have too many positive labels
+	tilt := slices.ContainsFunc(found, func(s suspect) bool { // all rows' labels follow the witness less than usual
 		return s.isSlope && s.segment.Level == allRows && s.slope < 0 && s.loss > lossBlocks
 	})
 	for _, s := range found {
@@ -453,8 +487,8 @@ func (c *comparison) report(found []suspect) {
 	}
 }
 
-// describe is the code and the sentence of a suspect, by what is wrong with it: labels that are swapped, that no longer
-// match, that are lost, or that are too many.
+// describe returns the code of a finding about the suspect, and a sentence without its end: its labels are swapped, no
+// longer match the columns, are lost, or are too many.
 func (s suspect) describe() (Code, string) {
 	where := s.segment.nameSegment()
 	switch {
@@ -476,13 +510,14 @@ func (s suspect) describe() (Code, string) {
 	return CodeLabelRate, text
 }
 
-// inverted reports whether labels follow the witness the wrong way round, rather than not at all.
+// inverted reports whether labels follow the witness the wrong way round, a ratio of -2, rather than not at all, one of
+// -1: the ratio must be nearer to -2, and below -1 by more than four standard errors.
 func (s *SegmentCounts) inverted() bool {
 	b := s.Slope / s.Info
 	return b < -1.5 && (b+1)*math.Sqrt(s.Info) < -4
 }
 
-// nameSegment names the segment for people.
+// nameSegment returns the beginning of a sentence that says which rows the segment has; empty if it is all rows.
 func (s *SegmentCounts) nameSegment() string {
 	switch {
 	case s.Level == allRows:

@@ -25,22 +25,29 @@ var (
 	streamCosts = flag.Bool("costs", false, "measure what a bad night costs the next day")
 )
 
-// streamResult is what was found out about one kind of night.
+// streamResult counts what was found about nights of one kind.
 type streamResult struct {
-	tried, held, right int
-	firsts             map[string]int
-	cost               float64 // mean rise of the next day's entropy
+	tried  int
+	held   int            // blocked, or refused by staging
+	right  int            // of these, with the right finding first
+	firsts map[string]int // how often each code and column came first; in parentheses where nothing blocked
+	cost   float64        // sum of the relative rises of the next day's log loss
 }
 
-// TestStreams tries every kind of night: at least nine bad ones in ten have to be held back, with the right finding
-// first, and at most one good one in fifty. With -seeds it prints the table of docs/LAB.md; see `make nights`.
+// TestStreams tries every kind of night on many streams. At least nine bad ones in ten must be held back with the right
+// finding first, and at most one good one in fifty. It runs with -seeds only, and prints the table of docs/LAB.md; see
+// `make nights`.
 func TestStreams(t *testing.T) {
 	if *streamSeeds == 0 {
 		t.Skip("`make nights` runs it, for more than an hour; TestKindsOfNights tries each kind on one stream")
 	}
 	seeds, only := *streamSeeds, *streamShape
 	kinds, ordinary := nightstest.Kinds(), nightstest.OrdinaryNights()
+	// Results by kind; the last of good is of nights that do not differ from those before.
 	bad, good := make([]streamResult, len(kinds)), make([]streamResult, len(ordinary)+1)
+
+	// note counts a night in r: its findings, or the error of staging. Of the codes in want one should come first; if
+	// there are none, an error is right.
 	note := func(r *streamResult, found []nights.Finding, err error, want []nights.Code) {
 		r.tried++
 		first := "nothing"
@@ -67,6 +74,7 @@ func TestStreams(t *testing.T) {
 		r.firsts[first]++
 	}
 
+	// ordinarily compares a good night and counts it in r.
 	ordinarily := func(r *streamResult, n night, before []*nights.Profile, what string) {
 		found := compare(t, n, before)
 		note(r, found, nil, nil)
@@ -81,6 +89,7 @@ func TestStreams(t *testing.T) {
 			continue
 		}
 		for seed := range seeds {
+			// Good nights, each compared with those before it.
 			s := nightstest.Stream{Seed: *streamFirst + uint64(seed), Rows: *streamRows, Shape: shape}
 			var before []*nights.Profile
 			for day := range pastNights + laterGood {
@@ -89,6 +98,8 @@ func TestStreams(t *testing.T) {
 				before = append(before, n.profile)
 			}
 
+			// The next night, bad in each way. Its cost is the log loss of its model on the day after, relative to
+			// that of a model of the good night.
 			day := pastNights + laterGood
 			today, yesterday, tomorrow := s.Night(day), s.Night(day-1), s.Night(day+1)
 			honest := 0.0
@@ -110,6 +121,8 @@ func TestStreams(t *testing.T) {
 					bad[i].cost += nextDay(t, table, tomorrow)/honest - 1
 				}
 			}
+
+			// The same night, good in each unusual way.
 			for i, o := range ordinary {
 				n := stageGood(t, o.Make(s, day), before)
 				ordinarily(&good[i], n, before, fmt.Sprint(shape, " ", seed, ", ", o.Name))
@@ -149,7 +162,8 @@ func yes(b bool) string {
 	return ""
 }
 
-// nextDay is the log loss that a model of a table has on the next day's.
+// nextDay returns the mean log loss, on tomorrow's rows, of a model trained on table. It is infinite if table has no
+// rows.
 func nextDay(t *testing.T, table, tomorrow nightstest.Table) float64 {
 	t.Helper()
 	if len(table.Rows) == 0 {
@@ -166,7 +180,9 @@ func nextDay(t *testing.T, table, tomorrow nightstest.Table) float64 {
 	return loss / float64(len(pred))
 }
 
-// predictions are those of a model of a table for the rows of another one.
+// predictions returns the probabilities of a click, for tomorrow's rows, of a small model trained on all rows of
+// table. The last column is the label, and the first, the time, is no feature. Numbers are binned by 60 quantiles;
+// texts and ids of campaigns and advertisers are coded by their 200 most frequent levels.
 func predictions(t *testing.T, table, tomorrow nightstest.Table) []float64 {
 	t.Helper()
 	train, test := &gbt.Data{}, &gbt.Data{}
@@ -184,6 +200,7 @@ func predictions(t *testing.T, table, tomorrow nightstest.Table) []float64 {
 		}
 	}
 
+	// Encode each feature, by what is in table, in both tables.
 	for f, name := range table.Names[1 : len(table.Names)-1] {
 		counts, numbers := map[string]int{}, []float64(nil)
 		for _, r := range table.Rows {

@@ -8,7 +8,9 @@ import (
 // tieCodes is how many codes a column is reduced to before its ties are measured.
 const tieCodes = 16
 
-// reduceCodes reduces the column's codes to tieCodes: numbers to wider ranges, texts to the most frequent levels.
+// reduceCodes returns a copy of the codes of the column's values (columnEncoder) with fewer different ones, all below
+// tieCodes: ranges of numbers are joined, and levels that are not among the most frequent share code 1, that of other
+// levels. Code 0 stays that of a missing value.
 func (c *Column) reduceCodes(codes []uint8) []uint8 {
 	out := slices.Clone(codes)
 	for i, code := range codes {
@@ -22,8 +24,8 @@ func (c *Column) reduceCodes(codes []uint8) []uint8 {
 	return out
 }
 
-// associate returns the association of every column with each earlier one, from 0 for none to 1 if one determines the
-// other.
+// associate returns the association of every column with each earlier one, a lower triangle. It is 0 for none and 1 if
+// one column determines the other, rounded to three decimals. codes are [columns][rows], below tieCodes.
 func associate(codes [][]uint8) [][]float64 {
 	out := make([][]float64, len(codes))
 	for i := range codes {
@@ -35,7 +37,9 @@ func associate(codes [][]uint8) [][]float64 {
 	return out
 }
 
-// tie is Cramer's V with the bias correction of Bergsma (2013).
+// tie returns the association of two columns by their rows' codes, below tieCodes: Cramer's V with the bias correction
+// of Bergsma (2013), without which independent columns of many codes would look associated. It is 0 if one of them has
+// a single code.
 func tie(a, b []uint8) float64 {
 	var table [tieCodes][tieCodes]float64
 	var rows, columns [tieCodes]float64
@@ -50,6 +54,7 @@ func tie(a, b []uint8) float64 {
 		}
 	}
 
+	// Pearson's statistic, and how many codes each column has.
 	chi2, nr, nc := 0.0, 0.0, 0.0
 	for r := range table {
 		if rows[r] > 0 {
@@ -68,6 +73,7 @@ func tie(a, b []uint8) float64 {
 		return 0
 	}
 
+	// The correction of the statistic, and of both numbers of codes.
 	phi2 := max(0, chi2/n-(nr-1)*(nc-1)/(n-1))
 	nr -= (nr - 1) * (nr - 1) / (n - 1)
 	nc -= (nc - 1) * (nc - 1) / (n - 1)

@@ -11,17 +11,21 @@ import (
 	"coppice/internal/dataset/ingest"
 )
 
-// Of the texts of Column.Within.
+// The encoding of Column.Within. A ratio is one character: its logarithm, in units of 1/ratioUnits, is the distance
+// from ratioZero. So a text of seven characters holds seven ratios, which keeps the record short.
 const (
 	octiles    = 7
 	ratioUnits = 200
-	ratioZero  = 0x2800 // so that JSON escapes nothing
+	ratioZero  = 0x2800 // in the middle of characters that JSON does not escape
 )
 
-// measureWithin compares the first columns' numbers in the rows with one level of a column that has few with those of
-// all other rows.
+// measureWithin sets Within of the numeric columns among the first ones. It compares the numbers in the rows with one
+// level of another column, inside, with those in all other rows, outside. A key is the name of the other column, a
+// new line, and the level; the value is the seven ratios of the octiles inside to those outside, encoded as above.
+// Pairs with few rows or with an octile that is not positive are left out. values are [columns], codes
+// [columns][rows].
 func (p *Profile) measureWithin(w *worker, n *ingest.Night, values []*dataset.Values, codes [][]uint8) {
-	var groups []int
+	var groups []int // the other columns: the first ten that have few levels
 	for j := range p.Ties {
 		if k := &p.Columns[j]; k.byLevels() && k.Distinct <= 40 && len(groups) < 10 {
 			groups = append(groups, j)
@@ -32,6 +36,8 @@ func (p *Profile) measureWithin(w *worker, n *ingest.Night, values []*dataset.Va
 		if k.Kind != Number || k.byLevels() || k.constant() || w.ctx.Err() != nil {
 			return
 		}
+
+		// Sort the rows by their numbers once, so that those inside and outside are sorted, too.
 		x, _ := n.Numbers(values[i])
 		var rows []int
 		for row := range x {
@@ -46,7 +52,7 @@ func (p *Profile) measureWithin(w *worker, n *ingest.Night, values []*dataset.Va
 			for l, level := range p.Columns[j].Levels {
 				inside, outside = inside[:0], outside[:0]
 				for _, row := range rows {
-					if codes[j][row] == uint8(l+2) {
+					if codes[j][row] == uint8(l+2) { // the code of a level, as newColumnEncoder says
 						inside = append(inside, x[row])
 					} else {
 						outside = append(outside, x[row])
@@ -67,8 +73,10 @@ func (p *Profile) measureWithin(w *worker, n *ingest.Night, values []*dataset.Va
 	})
 }
 
-// checkWithin looks for numbers that are multiplied by the same factor in the rows with one level of another column
-// alone, such as gross prices of one channel: by more than on any earlier night; lower ones may be a sale.
+// checkWithin looks for numbers that are multiplied by a factor in the rows with one level of another column alone,
+// such as gross prices of one channel. It reports, for each column, the level with the largest factor. It blocks if
+// there are recent nights to compare with and the numbers are higher, or lower by a third: lower prices may be a
+// sale. Levels of columns that come and go, or that are reported already, are left out.
 func (c *comparison) checkWithin() {
 	for i := range c.p.Columns {
 		column, most, other, level := &c.p.Columns[i], 0.0, "", ""
@@ -80,7 +88,7 @@ func (c *comparison) checkWithin() {
 			}
 		}
 		if most != 0 && !c.found(column.Name) {
-			// After fewer nights all of them may have had a sale that has ended.
+			// With fewer nights, all of them may have had a sale, which has ended.
 			blocks := (most > 0 || most < -0.4) && len(c.before) >= recent
 			c.addIf(blocks, true, CodeScaled, column.Name, "where %s is %.60q, the numbers are %.4g times what they "+
 				"were, compared with all other rows: are they in another unit or currency?", other, level,
@@ -89,10 +97,11 @@ func (c *comparison) checkWithin() {
 	}
 }
 
-// factorWithin is the logarithm of the factor on all octiles since earlier nights; 0 if there is none that chance, and
-// what there was before, do not explain.
+// factorWithin returns the logarithm of the factor by which the ratios of Within under key have changed since earlier
+// nights. other and level are what the key names. It is 0 if fewer than three nights have the key, if the seven ratios
+// have not changed alike, or if chance or the range of earlier nights explains the change.
 func (c *comparison) factorWithin(column *Column, key string, other *Column, level string) float64 {
-	var all [octiles][]float64
+	var all [octiles][]float64   // by octile, the logarithms of earlier nights
 	for _, p := range c.before { // all of them: a sale may last for weeks
 		if k := p.column(column.Name); k != nil && len([]rune(k.Within[key])) == octiles {
 			for q, x := range []rune(k.Within[key]) {
@@ -101,9 +110,11 @@ func (c *comparison) factorWithin(column *Column, key string, other *Column, lev
 		}
 	}
 	nights := len(all[0])
-	if nights < 3 || other == nil { // as with a name of two lines
+	if nights < 3 || other == nil { // no such column, as if a column's name has two lines
 		return 0
 	}
+
+	// By octile: the change from the median of earlier nights, and how far tonight is outside of their range.
 	var logs, over []float64
 	for q, x := range []rune(column.Within[key]) {
 		slices.Sort(all[q])
@@ -113,18 +124,21 @@ func (c *comparison) factorWithin(column *Column, key string, other *Column, lev
 	}
 	slices.Sort(logs)
 	slices.Sort(over)
+
+	// The change is the median of the seven. luck estimates its standard error from the interquartile range and the
+	// rows inside. Four of these are asked for, since there are hundreds of ratios.
 	log, tolerance := logs[octiles/2], usual{nights: nights}.tolerance()
 	rows := c.p.sampled() * (1 - column.Missing) * other.shareOf(level)
-	luck := math.Log(column.quantile(3*steps/4)/column.quantile(steps/4)) / math.Sqrt(max(rows, 1)) // standard error
+	luck := math.Log(column.quantile(3*steps/4)/column.quantile(steps/4)) / math.Sqrt(max(rows, 1))
 	if logs[octiles-1]-logs[0] <= scaleAgree*math.Abs(log) && over[octiles/2] > tolerance*scaleFloor+luck &&
-		math.Abs(log) > max(tolerance*scaleLeast, 4*luck) { // there are hundreds of ratios
+		math.Abs(log) > max(tolerance*scaleLeast, 4*luck) {
 		return log
 	}
 	return 0
 }
 
-// movesAlong reports whether the levels of a column, or of one that it is tied to, come and go: an advertiser's prices
-// are those of its campaigns.
+// movesAlong reports whether the levels of a column, or of one to which it is tied, come and go. Then numbers by level
+// change, too, without a fault: an advertiser's prices are those of its campaigns.
 func (c *comparison) movesAlong(name string) bool {
 	return c.comesAndGoes(name) || slices.ContainsFunc(c.p.Columns, func(k Column) bool {
 		tie, _ := c.p.tieOf(name, k.Name)

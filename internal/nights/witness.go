@@ -10,16 +10,18 @@ import (
 )
 
 // A night's profile holds a simple model of its labels: for each range or level of its most informative columns, what
-// it adds to the log odds of a positive label (a generalized additive model). It ranks less well than a champion, but
-// needs none, and tonight's labels have no influence on it.
+// it adds to the log odds of a positive label (a generalized additive model). It ranks less well than a trained model,
+// but no such model has to exist, and tonight's labels have no influence on it.
 const (
 	fitted    = 40 // columns of it
-	fitPasses = 6
+	fitPasses = 6  // over all of these; later ones would change little
 	fitPrior  = 20 // weight of the prior that a level adds nothing, in information
-	oddsLimit = 4
+	oddsLimit = 4  // largest absolute log odds that a level adds
 )
 
-// fitOdds fits that model by Newton steps, a column at a time. codes are those of the columns' values.
+// fitOdds fits that model to the night's rows by Newton steps, one column at a time, and sets Base and the columns'
+// Odds. codes are those of columnEncoder, [columns][rows]; labels are 0 or 1. It sets nothing if all labels are the
+// same. If the context ends, the odds of some columns are not final, and Base is not set.
 func (p *Profile) fitOdds(w *worker, codes [][]uint8, labels []float32) {
 	mean := 0.0
 	for _, v := range labels {
@@ -29,11 +31,13 @@ func (p *Profile) fitOdds(w *worker, codes [][]uint8, labels []float32) {
 		return
 	}
 
+	// Choose the columns that predict labels best by themselves.
 	var chosen []int
 	for i := range p.Columns {
 		k := &p.Columns[i]
 		if of := p.column(k.Of); of != nil && of.byLevels() && of.Rest < restKnown {
-			// It follows from the levels of another column, and would share what those add: differently each night.
+			// An aggregate follows from the levels of the other column. The two would share the effect of these
+			// levels, in other proportions each night.
 			continue
 		}
 		if k.Kind == Number || k.Kind == Text {
@@ -47,6 +51,7 @@ func (p *Profile) fitOdds(w *worker, codes [][]uint8, labels []float32) {
 		p.Columns[i].Odds = make([]float64, newColumnEncoder(&p.Columns[i]).size)
 	}
 
+	// Fit: z is each row's log odds so far. A step of a level is at most 1, so that early ones do not go too far.
 	z := make([]float64, len(labels))
 	base := math.Log(mean / (1 - mean))
 	for i := range z {
@@ -64,7 +69,7 @@ func (p *Profile) fitOdds(w *worker, codes [][]uint8, labels []float32) {
 				gradient[code] += float64(labels[row]) - q
 				information[code] += q * (1 - q)
 			}
-			step := gradient
+			step := gradient // overwritten in place
 			for code := range odds {
 				s := (gradient[code] - fitPrior*odds[code]) / (information[code] + fitPrior)
 				step[code] = max(-oddsLimit, min(oddsLimit, odds[code]+max(-1, min(1, s)))) - odds[code]
@@ -75,6 +80,8 @@ func (p *Profile) fitOdds(w *worker, codes [][]uint8, labels []float32) {
 			}
 		}
 	}
+
+	// Four decimals are enough, and keep the record short.
 	p.Base = math.Round(1e4*base) / 1e4
 	for _, i := range chosen {
 		for code, x := range p.Columns[i].Odds {
@@ -85,7 +92,7 @@ func (p *Profile) fitOdds(w *worker, codes [][]uint8, labels []float32) {
 
 func sigmoid(logit float64) float64 { return 1 / (1 + math.Exp(-logit)) }
 
-// restKnown is up to which share of other levels the levels of a column count as known.
+// restKnown is the share of rows with other levels than those kept, below which the levels of a column count as known.
 const restKnown = 0.2
 
 // levelKnown is how many positive rows the nights must have had, at their mean rates, for a level to be known.
@@ -94,19 +101,22 @@ const levelKnown = 30
 // witnesses is how many nights' models are averaged.
 const witnesses = 4
 
-// Witness is the average of the models of the last accepted nights. It implements segment.Scorer.
+// Witness is the average of the models of the last accepted nights, which tells what to expect of tonight's labels. It
+// implements segment.Scorer. It is not safe for concurrent use.
 type Witness struct {
-	nights []*Profile // newest first
-	levels map[string]known
+	nights []*Profile       // newest first
+	levels map[string]known // by column, what Levels has returned
 }
 
+// known is a result of Witness.Levels.
 type known struct {
 	levels []string
 	odds   []float32
 }
 
-// NewWitness returns nil if no night has a model. before are the accepted nights, oldest first; if the last one is
-// doubted (Request.Doubted), it is no witness.
+// NewWitness averages the models of the last few nights that have one. before are the accepted nights, oldest first. If
+// the last one is doubted (Request.Doubted) and not the only one, it is left out. It returns nil if no night has a
+// model.
 func NewWitness(before []*Profile, doubted bool) *Witness {
 	if doubted && len(before) > 1 {
 		before = before[:len(before)-1]
@@ -124,12 +134,10 @@ func NewWitness(before []*Profile, doubted bool) *Witness {
 	return w
 }
 
-// Middle is the label above which one is positive.
-func (w *Witness) Middle() float64 { return w.nights[0].Label.middle() }
-
-// middle is the label above which one is positive.
-func (l Label) middle() float64 {
-	if l.Kind == dataset.Regression {
+// Middle implements segment.Scorer: labels above it count as positive. Of a regression it is the median of the newest
+// of its nights.
+func (w *Witness) Middle() float64 {
+	if l := w.nights[0].Label; l.Kind == dataset.Regression {
 		return l.Middle
 	}
 	return 0
@@ -140,11 +148,12 @@ func (w *Witness) Base() float64 {
 	return float64(w.meanOdds(func(p *Profile) (float64, bool) { return p.Base, true }))
 }
 
-// meanOdds averages what the nights' models add for a value; add returns false if a night does not know it.
-func (w *Witness) meanOdds(add func(p *Profile) (float64, bool)) float32 {
+// meanOdds returns the mean of a number of each night, such as the log odds that its model adds for a value. numberOf
+// returns false for a night that does not have it, which is left out. It is 0 if no night has it.
+func (w *Witness) meanOdds(numberOf func(p *Profile) (float64, bool)) float32 {
 	sum, n := 0.0, 0
 	for _, p := range w.nights {
-		if x, ok := add(p); ok {
+		if x, ok := numberOf(p); ok {
 			sum += x
 			n++
 		}
@@ -152,7 +161,8 @@ func (w *Witness) meanOdds(add func(p *Profile) (float64, bool)) float32 {
 	return float32(sum / float64(max(n, 1)))
 }
 
-// expectedPositives is how many positive rows a level would have had with the mean rate of all rows.
+// expectedPositives returns how many positive rows a level would have had, over the nights, at the mean rate of all
+// rows. It says how much is known of the level, whatever its own rate is.
 func (w *Witness) expectedPositives(column, text string) float64 {
 	n := 0.0
 	for _, p := range w.nights {
@@ -163,12 +173,16 @@ func (w *Witness) expectedPositives(column, text string) float64 {
 	return n
 }
 
-// Levels implements segment.Scorer: a column's levels of the last nights, and the mean log odds of a missing value, of
-// any other level, and then of each. NaN are those of which too little is known.
+// Levels implements segment.Scorer. It returns a column's levels on the last nights, and log odds, averaged over the
+// nights: first of a missing value, then of any other level, then of each of levels. NaN stands for those of which
+// too little is known. Both are nil for a column that no night's model has by levels. Results are kept, and shared by
+// calls.
 func (w *Witness) Levels(column string) (levels []string, odds []float32) {
 	if k, ok := w.levels[column]; ok {
 		return k.levels, k.odds
 	}
+
+	// All levels of the nights' models, those of the newest night first.
 	seen := map[string]bool{}
 	for _, p := range w.nights {
 		if k := p.column(column); k != nil && k.byLevels() && k.Odds != nil {
@@ -180,36 +194,42 @@ func (w *Witness) Levels(column string) (levels []string, odds []float32) {
 			}
 		}
 	}
+
 	if levels != nil {
-		at := func(code func(k *Column) int) float32 {
+		// oddsOf averages the odds of one code (columnEncoder). codeOf returns it for a night's column, or -1: a
+		// level has another code each night.
+		oddsOf := func(codeOf func(k *Column) int) float32 {
 			return w.meanOdds(func(p *Profile) (float64, bool) {
 				k := p.column(column)
 				if k == nil || !k.byLevels() {
 					return 0, false
 				}
-				if c := code(k); c >= 0 && c < len(k.Odds) {
-					return k.Odds[c], true
+				if code := codeOf(k); code >= 0 && code < len(k.Odds) {
+					return k.Odds[code], true
 				}
 				return 0, false
 			})
 		}
-		others := at(func(*Column) int { return 1 })
+
+		// Other levels: if those kept have nearly all rows, a new one, such as a new campaign, can have any rate.
+		others := oddsOf(func(*Column) int { return 1 })
 		if w.meanOdds(func(p *Profile) (float64, bool) {
 			if k := p.column(column); k != nil {
 				return k.Rest, true
 			}
 			return 0, false
 		}) < restKnown {
-			// Nearly all levels are known: a new one, such as a new campaign, can have any rate.
 			others = float32(math.NaN())
 		}
-		odds = append(odds, at(func(*Column) int { return 0 }), others)
+		odds = append(odds, oddsOf(func(*Column) int { return 0 }), others)
+
+		// In such a column, a level of few rows is as little known as a new one.
 		for _, text := range levels {
 			if others != others && w.expectedPositives(column, text) < levelKnown {
 				odds = append(odds, others)
 				continue
 			}
-			odds = append(odds, at(func(k *Column) int {
+			odds = append(odds, oddsOf(func(k *Column) int {
 				i := k.levelIndex(text)
 				if i < 0 {
 					return -1
@@ -222,7 +242,9 @@ func (w *Witness) Levels(column string) (levels []string, odds []float32) {
 	return levels, odds
 }
 
-// Odds implements segment.Scorer: bins are looked up by their middles.
+// Odds implements segment.Scorer. It returns, for each bin of a numeric feature, the log odds that the nights' models
+// add for the middle of the bin, averaged. Those models have ranges of their own, other ones each night. It is nil for
+// other features, and if no model has the column.
 func (w *Witness) Odds(feature *dataset.Feature) []float32 {
 	if feature.Kind != dataset.Numeric || feature.From != nil || feature.Range == nil {
 		return nil
@@ -230,6 +252,7 @@ func (w *Witness) Odds(feature *dataset.Feature) []float32 {
 	found := false
 	out := make([]float32, dataset.MaxBins)
 	for bin := range feature.Bins {
+		// The bin's bounds; the first and the last bin end with the numbers' range.
 		low, high := feature.Range.Min, feature.Range.Max
 		if bin > 0 && bin <= len(feature.Bounds) {
 			low = feature.Bounds[bin-1]

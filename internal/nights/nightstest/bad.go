@@ -26,10 +26,10 @@ type Kind struct {
 
 func code(c ...nights.Code) []nights.Code { return c }
 
-// place is the index of a column.
+// place returns the index of a column; -1 if there is none.
 func (t Table) place(name string) int { return slices.Index(t.Names, name) }
 
-// clone copies the table, so that the copy may be changed.
+// clone returns a deep copy of the table. All functions that change a table change such a copy.
 func (t Table) clone() Table {
 	out := Table{Names: slices.Clone(t.Names), Rows: make([][]string, len(t.Rows))}
 	for i, r := range t.Rows {
@@ -38,7 +38,7 @@ func (t Table) clone() Table {
 	return out
 }
 
-// each changes the values of a column.
+// each returns the table with every value of a column replaced by what change makes of row i and its old value.
 func (t Table) each(name string, change func(i int, old string) string) Table {
 	out := t.clone()
 	at := t.place(name)
@@ -48,20 +48,21 @@ func (t Table) each(name string, change func(i int, old string) string) Table {
 	return out
 }
 
-// labels changes the labels.
+// labels returns the table with every label replaced, as by each.
 func labels(t Table, change func(i int, old string) string) Table { return t.each("is_click", change) }
 
+// scaleColumn returns the table with all numbers of a column times a factor.
 func scaleColumn(t Table, name string, factor float64) Table {
 	return t.each(name, func(_ int, old string) string { return scaled(old, factor) })
 }
 
-// shifted moves a column's values down by a number of rows.
+// shifted returns the table with a column's values moved down by a number of rows; the last ones become the first.
 func shifted(t Table, name string, by int) Table {
 	at := t.place(name)
 	return t.each(name, func(i int, _ string) string { return t.Rows[(i+len(t.Rows)-by)%len(t.Rows)][at] })
 }
 
-// Moved is the table with all times moved.
+// Moved returns the table with all times later by a duration.
 func (t Table) Moved(by time.Duration) Table {
 	return t.each("ts", func(_ int, old string) string {
 		at, err := time.Parse(time.RFC3339, old)
@@ -72,13 +73,13 @@ func (t Table) Moved(by time.Duration) Table {
 	})
 }
 
-// within reports whether the hour of a row's time is in a range.
+// within reports whether the hour of row i's time is at least from and less than to.
 func within(t Table, i, from, to int) bool {
-	hour, err := strconv.Atoi(t.Rows[i][0][11:13])
+	hour, err := strconv.Atoi(t.Rows[i][0][11:13]) // as in 2026-10-05T14:03:00.000Z
 	return err == nil && hour >= from && hour < to
 }
 
-// keepRows keeps the rows that keep chooses.
+// keepRows returns the table with only the rows of which keep is true.
 func keepRows(t Table, keep func(i int) bool) Table {
 	out := t.clone()
 	out.Rows = nil
@@ -90,7 +91,7 @@ func keepRows(t Table, keep func(i int) bool) Table {
 	return out
 }
 
-// dropColumn removes a column.
+// dropColumn returns the table without a column.
 func dropColumn(t Table, name string) Table {
 	out := t.clone()
 	at := t.place(name)
@@ -101,13 +102,14 @@ func dropColumn(t Table, name string) Table {
 	return out
 }
 
+// renameColumn returns the table with the column named from named to.
 func renameColumn(t Table, from, to string) Table {
 	out := t.clone()
 	out.Names[t.place(from)] = to
 	return out
 }
 
-// addColumn inserts a column before the label.
+// addColumn returns the table with a new column before the label; value returns its value in row i.
 func addColumn(t Table, name string, value func(i int) string) Table {
 	out := t.clone()
 	at := t.place("is_click")
@@ -118,7 +120,7 @@ func addColumn(t Table, name string, value func(i int) string) Table {
 	return out
 }
 
-// busiest is the campaign with most rows.
+// busiest returns the id of the campaign with the most rows; of several, the least text.
 func busiest(t Table) string {
 	counts := map[string]int{}
 	at, best := t.place("campaign_id"), ""
@@ -130,7 +132,7 @@ func busiest(t Table) string {
 	return best
 }
 
-// heldOut are the kinds that no threshold was chosen by: they judge what the others tuned.
+// heldOut are the kinds by which no threshold was chosen. They test the thresholds that the other kinds tuned.
 var heldOut = []string{
 	"labels shuffled", "22 % positive", "labels shifted by one row", "half of the labels missing",
 	"a leaking column", "a column missing", "a column times 100", "a column empty", "a column shifted by one row",
@@ -160,13 +162,10 @@ var harmless = []string{
 	"an exchange's bids in another currency", "every click also as a row without one", "users' ids exchanged",
 }
 
-// Kinds are the kinds of bad nights.
+// Kinds returns the kinds of bad nights, always in the same order.
 func Kinds() []Kind {
-	return tuned(slices.Concat(badLabels(), badColumns(), badRows(), subtleLabels(), sampledLabels(),
-		subtleValues(), subtleRows(), joined()))
-}
-
-func tuned(kinds []Kind) []Kind {
+	kinds := slices.Concat(badLabels(), badColumns(), badRows(), subtleLabels(), sampledLabels(), subtleValues(),
+		subtleRows(), joined())
 	for i := range kinds {
 		kinds[i].Tuned = !slices.Contains(heldOut, kinds[i].Name)
 		kinds[i].Harmless = slices.Contains(harmless, kinds[i].Name)
@@ -174,7 +173,7 @@ func tuned(kinds []Kind) []Kind {
 	return kinds
 }
 
-// badLabels are nights whose labels alone are wrong.
+// badLabels returns kinds of nights whose labels alone are wrong.
 func badLabels() []Kind {
 	return []Kind{
 		{Name: "a third of the labels zeroed", Want: code(nights.CodeLabelsLost, nights.CodeLabelRate),
@@ -205,7 +204,8 @@ func badLabels() []Kind {
 	}
 }
 
-// badColumns are nights with a wrong column: new, missing, renamed, in another unit, or with other rows' values.
+// badColumns returns kinds of nights with a wrong column: new, missing, renamed, in another unit, or with other rows'
+// values.
 func badColumns() []Kind {
 	return []Kind{
 		{Name: "a leaking column", Want: code(nights.CodeLeak), Break: func(rng *rand.Rand, t, _ Table) Table {
@@ -257,7 +257,8 @@ func badColumns() []Kind {
 	}
 }
 
-// badRows are nights with wrong rows: too few, too many, repeated, of bots, of another time or another day.
+// badRows returns kinds of nights with wrong rows: too few, too many, repeated, of bots, of another time or another
+// day.
 func badRows() []Kind {
 	return []Kind{
 		{Name: "500 rows", Want: code(nights.CodeRows), Break: func(rng *rand.Rand, t, _ Table) Table {
@@ -274,6 +275,8 @@ func badRows() []Kind {
 		}},
 		{Name: "test rows within train", Want: code(nights.CodeSharedRows),
 			Break: func(_ *rand.Rand, t, _ Table) Table {
+				// Copy the last 5 % of the rows, which are in test, to the middle of the table, which is in train. The
+				// overwritten rows keep their times, by which rows are split.
 				out := t.clone()
 				n := len(t.Rows)
 				for i := n * 95 / 100; i < n; i++ {

@@ -20,7 +20,7 @@ type Table struct {
 	Rows  [][]string
 }
 
-// CSV is the table as a file.
+// CSV returns the table as a CSV file with a header.
 func (t Table) CSV() []byte {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
@@ -29,7 +29,7 @@ func (t Table) CSV() []byte {
 	return b.Bytes()
 }
 
-// Spec is every night's dataset.yaml, for a source.
+// Spec returns the dataset.yaml of a night whose table is in the file source.
 func Spec(source string) []byte {
 	return fmt.Appendf(nil,
 		"name: clicks\nsource: %s\nlabel: is_click\ncategorical: [campaign_id, advertiser_id, user_id]\n"+
@@ -65,7 +65,7 @@ type Stream struct {
 	Slow int
 }
 
-// change is what differs in a night from what the stream would have.
+// change is how a night differs from the stream's own night of the same day. The zero value is no difference.
 type change struct {
 	rate, price, volume float64 // added to their logarithms
 	campaign            float64 // share of the rows with a new campaign
@@ -76,15 +76,18 @@ type change struct {
 // rng returns a generator for one purpose.
 func (s Stream) rng(purpose uint64) *rand.Rand { return rand.New(rand.NewPCG(s.Seed, purpose)) }
 
-// campaign is a campaign with its first and last day.
+// campaign is an advertising campaign.
 type campaign struct {
 	id, advertiser int
-	from, to       int // days
-	weight, appeal float64
-	price          float64
+	from, to       int     // days; it runs from the first up to, not on, the last
+	weight         float64 // its part of the impressions, relative to the others'
+	appeal         float64 // added to the log odds of a click
+	price          float64 // median price of an impression
 }
 
-// campaigns returns those that run on a day. Each day has one or two new ones; none lasts longer than 40, unless Slow.
+// campaigns returns the campaigns that run on a day. One or two begin each day and last for 40 days at most. With Slow,
+// they begin as many times less often and last as many times longer. Each has an id of its own that follows from the
+// day on which it begins, so that it is the same on all its days.
 func (s Stream) campaigns(day int) []campaign {
 	var out []campaign
 	slow := max(1, s.Slow)
@@ -118,15 +121,16 @@ var (
 	countries  = []string{"DE", "FR", "GB", "ES", "IT", "NL", "PL", "SE", "AT", "CH", "BE", "DK"}
 )
 
-// hourly is the relative volume of each hour of the day.
+// hourly returns the volume of an hour of the day, relative to other hours: most at 14 o'clock, least at 2.
 func hourly(hour int) float64 { return 0.55 + 0.45*math.Sin(float64(hour-8)*math.Pi/12) + 0.12 }
 
-// Night is the table of a day. Volume, mix of devices, prices and click rate drift, and weekends differ from other
+// Night returns the table of a day. Volume, mix of devices, prices and click rate drift, and weekends differ from other
 // days.
 func (s Stream) Night(day int) Table { return s.night(day, change{}) }
 
-// night makes the table of a day, with what x changes of it; the same day has always the same rows.
+// night returns the table of a day with the differences x. The same stream, day and differences give the same rows.
 func (s Stream) night(day int, x change) Table {
+	// Rates, prices and volume are random walks over the days before: each day's step is drawn in order, from one seed.
 	walk := s.rng(7)
 	rate, price, volume := 0.0, 0.0, 0.0
 	for range day + 1 {
@@ -138,6 +142,7 @@ func (s Stream) night(day int, x change) Table {
 		rate, price, volume = 0, 0, 0
 	}
 
+	// The day of the week, and the differences of this night.
 	at := First.AddDate(0, 0, day)
 	weekend := at.Weekday() == time.Saturday || at.Weekday() == time.Sunday
 	rng := s.rng(100_000 + uint64(day))
@@ -151,6 +156,7 @@ func (s Stream) night(day int, x change) Table {
 	}
 	mobile, rate, price = mobile+x.mobile, rate+x.rate, price+x.price
 
+	// The campaigns, perhaps without the biggest, or with one that begins tonight with a large share of the rows.
 	running := s.campaigns(day)
 	if x.without {
 		slices.SortFunc(running, func(a, b campaign) int { return cmp.Compare(b.weight, a.weight) })
@@ -165,11 +171,12 @@ func (s Stream) night(day int, x change) Table {
 		c.id, c.appeal, c.weight = 2000+day, 0.5, total*x.campaign/(1-x.campaign)
 		running, total = append(running, c), total+c.weight
 	}
+
+	// The rows, hour by hour, at equal steps within an hour.
 	hours := 0.0
 	for h := range 24 {
 		hours += hourly(h)
 	}
-
 	t := Table{Names: slices.Clone(columns)}
 	for h := range 24 {
 		n := int(rows * hourly(h) / hours)
@@ -181,15 +188,19 @@ func (s Stream) night(day int, x change) Table {
 	return t
 }
 
-// row draws one impression of a campaign that runs then, as texts in the order of the columns.
+// row draws one impression at time ts, as texts in the order of columns. total is the sum of the weights of the running
+// campaigns, mobile the share of mobile devices, and rate and price are added to the log odds of a click and to the
+// logarithm of the price. The order of draws decides all later rows.
 func (s Stream) row(rng *rand.Rand, day int, ts time.Time, running []campaign, total, mobile, rate,
 	price float64) []string {
+	// Draw a campaign by its weight.
 	c := running[0]
 	for x, i := rng.Float64()*total, 0; x > 0 && i < len(running); i++ {
 		c = running[i]
 		x -= c.weight
 	}
 
+	// Draw the features. A power above 1 of a uniform number makes the first values the most frequent.
 	device := 0
 	if rng.Float64() > mobile {
 		device = 1 + int(3*math.Pow(rng.Float64(), 2))
@@ -199,11 +210,12 @@ func (s Stream) row(rng *rand.Rand, day int, ts time.Time, running []campaign, t
 	user := int(40_000 * math.Pow(rng.Float64(), 2.5))
 	paid := c.price * math.Exp(price+0.35*rng.NormFloat64()) * (1 + 0.15*float64(placement%3))
 	floor := paid * (0.3 + 0.5*rng.Float64())
-	age := int(float64(user%60)+18) + 0
+	age := user%60 + 18
 	exchange := int(6 * math.Pow(rng.Float64(), 1.3))
 	session := int(math.Exp(3 + 1.1*rng.NormFloat64()))
 	earlier := poisson(rng, 0.15*math.Exp(0.6*float64(user%7)/3))
 
+	// Draw the click: its log odds are a sum of effects of nearly all features.
 	z := -3.75 + rate + c.appeal + 0.22*float64(placement%4) - 0.35*float64(device) +
 		0.12*float64(country%5) - 0.25*math.Log(paid) +
 		0.5*math.Sin(float64(ts.Hour())*math.Pi/12) + 0.6*float64(user%7)/3 - 0.004*float64(age) +
@@ -213,7 +225,7 @@ func (s Stream) row(rng *rand.Rand, day int, ts time.Time, running []campaign, t
 		click = "1"
 	}
 
-	if s.Shape == Growing {
+	if s.Shape == Growing { // a tenth of the users get a new id each day
 		user += 40_000 * ((day + user%10) / 10)
 	}
 	ageText := strconv.Itoa(age)
@@ -226,14 +238,16 @@ func (s Stream) row(rng *rand.Rand, day int, ts time.Time, running []campaign, t
 		strconv.Itoa(session), s.rate7d(c, day), strconv.Itoa(earlier), click}
 }
 
-// rate7d is a campaign's click rate over the week before a day, as an aggregate would have it: one number per campaign
-// and night.
+// rate7d returns a campaign's click rate over the week before a day, as an aggregate of 3,000 impressions would have
+// it. It is drawn from a seed of the campaign and the day, so that all rows of a night have the same number.
 func (s Stream) rate7d(c campaign, day int) string {
 	rng := s.rng(1_000_000 + uint64(c.id)<<10 + uint64(day))
 	p := 1 / (1 + math.Exp(3.4-c.appeal+0.25*math.Log(c.price)))
 	return strconv.FormatFloat(max(0, p+math.Sqrt(p*(1-p)/3000)*rng.NormFloat64()), 'f', 5, 64)
 }
 
+// poisson draws from the Poisson distribution with that mean, by Knuth's method: it counts uniform numbers until their
+// product falls below exp(-mean).
 func poisson(rng *rand.Rand, mean float64) int {
 	n, left := 0, math.Exp(-mean)
 	for p := rng.Float64(); p > left; p *= rng.Float64() {

@@ -12,10 +12,10 @@ import (
 	"coppice/internal/nights"
 )
 
-// has reports whether a row has a value in a column.
+// has reports whether row i has a value in the column of that name.
 func (t Table) has(i int, name, value string) bool { return t.Rows[i][t.place(name)] == value }
 
-// user is the number of a row's user.
+// user returns the number of row i's user, as in u123.
 func (t Table) user(i int) int {
 	n, err := strconv.Atoi(t.Rows[i][t.place("user_id")][1:])
 	if err != nil {
@@ -24,10 +24,10 @@ func (t Table) user(i int) int {
 	return n
 }
 
-// to is the change to one value.
+// to returns a change that makes every value the same, for where and partly.
 func to(value string) func(string) string { return func(string) string { return value } }
 
-// where changes the values of a column in the rows that have a value in another one.
+// where returns the table with the values of the column name changed in the rows that have value in the column other.
 func (t Table) where(name, other, value string, change func(old string) string) Table {
 	return t.each(name, func(i int, old string) string {
 		if t.has(i, other, value) {
@@ -37,7 +37,7 @@ func (t Table) where(name, other, value string, change func(old string) string) 
 	})
 }
 
-// again repeats the rows for which where holds, so many times.
+// again returns the table with each row for which where holds followed by so many copies of it.
 func (t Table) again(times int, where func(i int) bool) Table {
 	out := Table{Names: slices.Clone(t.Names)}
 	for i, r := range t.Rows {
@@ -51,7 +51,7 @@ func (t Table) again(times int, where func(i int) bool) Table {
 	return out
 }
 
-// labelled gives a share of the rows for which where holds a label.
+// labelled returns the table with label given to a random share of the rows for which where holds.
 func labelled(rng *rand.Rand, t Table, label string, share float64, where func(i int) bool) Table {
 	return labels(t, func(i int, old string) string {
 		if where(i) && rng.Float64() < share {
@@ -61,7 +61,7 @@ func labelled(rng *rand.Rand, t Table, label string, share float64, where func(i
 	})
 }
 
-// zeroed loses the labels of a share of the rows for which where holds.
+// zeroed returns the table with the label 0 given to a random share of the rows for which where holds: clicks are lost.
 func zeroed(rng *rand.Rand, t Table, share float64, where func(i int) bool) Table {
 	return labelled(rng, t, "0", share, where)
 }
@@ -76,7 +76,7 @@ func invertLabels(t Table, where func(i int) bool) Table {
 	})
 }
 
-// bots are two users with a share of the rows, which click or do not.
+// bots returns the table with a random share of the rows given to two new users, with the label click.
 func bots(rng *rand.Rand, t Table, share float64, click string) Table {
 	out, user, label := t.clone(), t.place("user_id"), t.place("is_click")
 	for i := range out.Rows {
@@ -87,7 +87,7 @@ func bots(rng *rand.Rand, t Table, share float64, click string) Table {
 	return out
 }
 
-// permuted gives the rows for which where holds each other's values of a column.
+// permuted returns the table with a column's values shuffled among the rows for which where holds.
 func permuted(rng *rand.Rand, t Table, name string, where func(i int) bool) Table {
 	var places []int
 	for i := range t.Rows {
@@ -102,7 +102,7 @@ func permuted(rng *rand.Rand, t Table, name string, where func(i int) bool) Tabl
 	return out
 }
 
-// partly changes a share of a column's values.
+// partly returns the table with a random share of a column's values changed.
 func partly(rng *rand.Rand, t Table, name string, share float64, change func(old string) string) Table {
 	return t.each(name, func(_ int, old string) string {
 		if rng.Float64() < share {
@@ -112,6 +112,7 @@ func partly(rng *rand.Rand, t Table, name string, share float64, change func(old
 	})
 }
 
+// scaled returns a number times a factor; a text that is no number stays as it is.
 func scaled(old string, factor float64) string {
 	x, err := strconv.ParseFloat(old, 64)
 	if err != nil {
@@ -120,15 +121,16 @@ func scaled(old string, factor float64) string {
 	return strconv.FormatFloat(factor*x, 'f', -1, 64)
 }
 
-// redated gives rows of yesterday today's date.
+// redated returns copies of yesterday's rows with today's date.
 func redated(rows [][]string) [][]string {
 	t := Table{Names: columns, Rows: rows}
 	return t.Moved(24 * time.Hour).Rows
 }
 
+// every chooses all rows.
 func every(int) bool { return true }
 
-// subtleLabels, subtleValues and subtleRows are kinds of bad nights that hide in a part of the rows.
+// subtleLabels returns kinds of nights with wrong labels in a part of the rows.
 func subtleLabels() []Kind {
 	return []Kind{
 		{Name: "a fifth of the clicks lost", Want: code(nights.CodeLabelRate, nights.CodeLabelsLost),
@@ -168,7 +170,8 @@ func subtleLabels() []Kind {
 	}
 }
 
-// sampledLabels are kinds of nights in which labels were lost or rows left out by what their labels are.
+// sampledLabels returns kinds of nights in which labels were lost at random, or rows left out or repeated because of
+// their label.
 func sampledLabels() []Kind {
 	return []Kind{
 		{Name: "half of the labels belong to other rows", Want: code(nights.CodeShuffled),
@@ -206,7 +209,8 @@ func sampledLabels() []Kind {
 	}
 }
 
-// subtleValues are nights whose wrong values are few, of one group of rows, or each possible by itself.
+// subtleValues returns kinds of nights with few wrong values, with wrong values in one group of rows, or with values of
+// which each is possible by itself.
 func subtleValues() []Kind {
 	return []Kind{
 		{Name: "seconds in milliseconds in 7 % of the rows", Want: code(nights.CodeScaled, nights.CodeDrift),
@@ -272,19 +276,19 @@ func subtleValues() []Kind {
 	}
 }
 
-// leaking adds a row's label to a column, in one of so many rows.
-func leaking(t Table, name string, one int) Table {
+// leaking returns the table with 1 added to a column of whole numbers where the row was clicked, in every n-th row.
+func leaking(t Table, name string, n int) Table {
 	click := t.place("is_click")
 	return t.each(name, func(i int, old string) string {
 		x, err := strconv.Atoi(old)
-		if err != nil || t.Rows[i][click] != "1" || i%one != 0 {
+		if err != nil || t.Rows[i][click] != "1" || i%n != 0 {
 			return old
 		}
 		return strconv.Itoa(x + 1)
 	})
 }
 
-// subtleRows are nights of which some rows are wrong: old, repeated, missing, at another time, or of bots.
+// subtleRows returns kinds of nights of which some rows are wrong: old, repeated, missing, at another time, or of bots.
 func subtleRows() []Kind {
 	return []Kind{
 		{Name: "yesterday's file with new dates", Want: code(nights.CodeSameRows, nights.CodeOldRows),
@@ -336,7 +340,8 @@ func subtleRows() []Kind {
 	}
 }
 
-// joined are kinds of nights whose rows, or what belongs to them, were put together wrongly.
+// joined returns kinds of nights whose tables were joined wrongly, so that rows are repeated or have values, labels or
+// times that belong elsewhere.
 func joined() []Kind {
 	return []Kind{
 		{Name: "a join repeats a campaign's rows with other countries", Want: code(nights.CodeRepeatedRows,
@@ -363,6 +368,7 @@ func joined() []Kind {
 			}},
 		{Name: "clicks that belong to rows of the day after", Want: code(nights.CodeShuffled),
 			Break: func(rng *rand.Rand, t, y Table) Table {
+				// Each campaign has yesterday's number of clicks, at random rows of today.
 				clicks, at := map[string]int{}, t.place("campaign_id")
 				for i, r := range y.Rows {
 					if y.has(i, "is_click", "1") {
@@ -419,8 +425,9 @@ type Ordinary struct {
 	Make  func(s Stream, day int) Table
 }
 
-// OrdinaryNights are the kinds of good nights that differ from those before.
+// OrdinaryNights returns the kinds of good nights that differ from those before.
 func OrdinaryNights() []Ordinary {
+	// with makes the stream's night with the differences x.
 	with := func(x change) func(Stream, int) Table {
 		return func(s Stream, day int) Table { return s.night(day, x) }
 	}
