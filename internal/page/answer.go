@@ -26,7 +26,8 @@ const (
 	answerOpen = "open" // it runs
 )
 
-// answer says in one line what came of the sweep, or where it stands, and counts its trials, less the final one.
+// answer says in one line what came of the sweep, or where it stands. It also sets p.Of and p.Done: how many trials
+// there are and how many have ended, without a final training.
 func (p *sweepPage) answer() answer {
 	for _, t := range p.Trials {
 		if !t.Final {
@@ -36,9 +37,10 @@ func (p *sweepPage) answer() answer {
 			}
 		}
 	}
-	w := p.Winner
+
+	w := p.Winner // with the conclusion, also of a sweep that ended without a winner
 	switch {
-	case w == nil:
+	case w == nil: // it has not ended
 		return answer{map[bool]string{false: answerOpen, true: answerNone}[p.State == Interrupted],
 			fmt.Sprintf("%s: %d of %s ended", capital(p.State), p.Done, english.Plural(p.Of, "trial", ""))}
 	case w.Outcome == sweep.OutcomeCancelled:
@@ -85,13 +87,13 @@ func (p *sweepPage) Todo() sweep.Todo {
 	return sweep.Todo{Sweep: p.ID, OverBudget: p.Pace().Over(), Stopped: p.State == Interrupted}
 }
 
-// Total is what it would cost without a budget.
+// Total is what the sweep would cost in USD if no budget ended it.
 func (p pace) Total() float64 { return p.Spent + p.Hourly*p.Left.Expected/3600 }
 
-// Over says that its budget ends it before its last trial has ended.
+// Over reports whether the budget will end the sweep before its last trial has ended.
 func (p pace) Over() bool { return p.Budget > 0 && p.Hourly > 0 && p.Total() > p.Budget }
 
-// Seconds is in about how long it ends; whole minutes where its budget ends it.
+// Seconds is in about how many seconds the sweep ends. Where its budget ends it, that is a multiple of 60, at least 60.
 func (p pace) Seconds() float64 {
 	if p.Over() {
 		return max(60, 60*math.Round(60*(p.Budget-p.Spent)/p.Hourly))
@@ -99,8 +101,9 @@ func (p pace) Seconds() float64 {
 	return p.Left.Expected
 }
 
-// clock is when a running sweep will be seconds further than at asOf: a clock time in UTC if that is within half a day,
-// else the date, too. The script has it follow the present.
+// clock writes the time in so many seconds after asOf, at which a running sweep will end, as an HTML element: only the
+// hour and minute if the end is within half a day, else with the date. The attribute data-ago="clock" tells the script
+// to keep it up to date.
 func clock(asOf time.Time, p pace, seconds float64) template.HTML {
 	t := asOf.Add(time.Duration(seconds * float64(time.Second))).Round(time.Minute)
 	if seconds > 12*3600 || p.Left.High > 12*3600 && !p.Over() {
@@ -110,7 +113,8 @@ func clock(asOf time.Time, p pace, seconds float64) template.HTML {
 		t.UTC().Format("15:04")))
 }
 
-// CommonFailure is of what all trials have failed, if it is one thing; empty otherwise.
+// CommonFailure returns the reason for which all trials have failed, if they failed for the same one. Otherwise, and of
+// a sweep with a single trial, it is empty.
 func (p *sweepPage) CommonFailure() string {
 	for _, t := range p.Trials {
 		if t.State != StateFailed || t.Reason != p.Trials[0].Reason {
@@ -123,17 +127,19 @@ func (p *sweepPage) CommonFailure() string {
 	return p.Trials[0].Reason
 }
 
-// testNumber is a metric on test, with whose it is, and the name of what a model without features scores.
+// testNumber is a metric of the winner on test. Title says what it is and of which model, and Base names what a model
+// without features scores (Measure.Alone).
 type testNumber struct {
 	Measure
 	Title, Base string
 }
 
-// Times is how many times the base rate it is; empty where that says nothing.
+// Times says how many times the base rate the metric is; it is empty for metrics that are not compared with that.
 func (n testNumber) Times() string { return sweep.TimesBase(n.Name, n.Test, n.Alone) }
 
-// OnTest are the winner's metrics on test: the sweep's, and the one that it was judged by. A final training has no rows
-// to be judged on: the winner is, in its place.
+// OnTest returns at most two metrics of the winner on test: the sweep's, and the one by which the gate judged it. Where
+// a final training on all rows was registered, the numbers are those of the winning trial, and the titles say so: the
+// final model has seen the test rows.
 func (p *sweepPage) OnTest() (all []testNumber) {
 	w, whose := p.Winner, ""
 	switch {
@@ -142,7 +148,8 @@ func (p *sweepPage) OnTest() (all []testNumber) {
 	case w.Version > 0:
 		whose = fmt.Sprintf(" of %s version %d", w.Model, w.Version)
 	}
-	for i, m := range w.Measures(p.Metric) {
+
+	for i, m := range w.Measures(p.Metric) { // the sweep's metric is the first
 		if i > 0 && m.Name != w.JudgedBy() || math.IsNaN(m.Test) {
 			continue
 		}
@@ -163,13 +170,13 @@ func (w *Winner) JudgedBy() string {
 	return ""
 }
 
-// Passed says that trials that ranked higher may not win.
+// Passed reports whether the winner passed over trials that ranked higher but may not win, and its Reason says why.
 func (w *Winner) Passed() bool { return len(w.Rejected) > 0 && strings.HasPrefix(w.Reason, "trial ") }
 
-// plain begins a text with a word of small letters: a name keeps its case.
+// plain matches texts whose first word is of small letters only. Others begin with a name, such as num_leaves.
 var plain = regexp.MustCompile(`^[a-z]+([ :,]|$)`)
 
-// capital is a text that begins a sentence.
+// capital makes a text's first letter a capital, unless the text begins with a name, which keeps its case.
 func capital(text string) string {
 	if !plain.MatchString(text) {
 		return text

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestTheBestAreDrawn: of thousands of trials the best have rows in the page and marks in the drawings, and the data
-// all.
+// TestTheBestAreDrawn: of 1,200 trials the best 100 have rows in the page and the best 500 have marks in the drawings;
+// the data for the script have all of them.
 func TestTheBestAreDrawn(t *testing.T) {
 	text := write(t, sample(1200))
 	rows := strings.Count(text, `<tr data-t=`)
@@ -18,7 +18,7 @@ func TestTheBestAreDrawn(t *testing.T) {
 	if n := strings.Count(values(t, text, "trial"), ","); n != 1199 {
 		t.Errorf("the data have %d trials, want 1,200", n+1)
 	}
-	if !strings.Contains(text, "The drawings show the best 500 of 1200 trials") {
-		t.Error("the page does not say that its drawings show the best 500")
+	if want := "The drawings show the best 500 of 1200 trials"; !strings.Contains(text, want) {
+		t.Errorf("got %.900q, want %q in it", said(text), want)
 	}
 }

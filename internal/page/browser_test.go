@@ -23,7 +23,7 @@ var (
 	shots = flag.String("shots", "", "folder for pictures of ten states")
 )
 
-// file is a sweep's page as a file, and its address.
+// file writes a sweep's page to a file and returns the file's address.
 func file(t *testing.T, s *page.Sweep) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "page.html")
@@ -33,17 +33,20 @@ func file(t *testing.T, s *page.Sweep) string {
 	return "file://" + path
 }
 
+// shot takes a picture of the page if -shots names a folder.
 func shot(p *pagetest.Page, name string) {
 	if *shots != "" {
 		p.Shot(filepath.Join(*shots, name+".png"))
 	}
 }
 
+// scrollTo scrolls to an element and waits until the page is painted there.
 func scrollTo(p *pagetest.Page, id string) {
 	p.Eval(fmt.Sprintf("document.getElementById(%q).scrollIntoView({block: 'start', behavior: 'instant'})", id), nil)
 	p.Eval("new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r)))", nil)
 }
 
+// want fails the test if got, which what describes, is not the value wanted.
 func want(t *testing.T, what string, got, want any) {
 	t.Helper()
 	if got != want {
@@ -51,19 +54,20 @@ func want(t *testing.T, what string, got, want any) {
 	}
 }
 
-// off is how many marks a filter has taken away in one plot, and as many are to go in all others: what is out of sight
-// goes a little later.
+// off counts the marks that a filter has hidden in one plot. All other plots have to hide the same trials (see astray).
 const off = "document.querySelectorAll('#slice-4 [data-t].off').length"
 
+// settled is true when a filter has been applied everywhere: the page hides marks that are out of sight a little later.
 const settled = `document.getElementById('main').getAttribute('aria-busy') !== 'true'`
 
-// astray are the drawings in which other trials are off than in the leaderboard.
+// astray lists the drawings in which other trials are hidden than in the leaderboard.
 const astray = `[...document.querySelectorAll('figure:has(svg [data-t])')].filter(f => {
 	const on = new Set([...document.querySelectorAll('#board tbody tr')].map(r => r.dataset.t));
 	return [...f.querySelectorAll('[data-t]')].some(e => e.classList.contains('off') === on.has(e.dataset.t));
 }).map(f => f.id).join()`
 
-// What a page does, from a file.
+// TestBrowserFile: a sweep's page that is opened from a file, without a server, draws its plots, filters, sorts, opens a
+// trial and restores its state from a link, and reports no error and no request on the way.
 func TestBrowserFile(t *testing.T) {
 	b := pagetest.Start(t)
 	url := file(t, sample(50))
@@ -125,7 +129,7 @@ func TestBrowserFile(t *testing.T) {
 	want(t, "from a link, the order",
 		p.Text("document.querySelector('[data-sort=score]').parentNode.getAttribute('aria-sort')"), "descending")
 
-	// One that was typed shows what of it can be shown.
+	// Of a link with mistakes (no such column, no number), the page shows what is right.
 	p.Go("about:blank")
 	p.Go(url + "#range=trees@1%:0:1&range=constructor:0:1&range=trees:5+%2525:1,000&sort=constructor&trial=3")
 	want(t, "from a typed link, the trials", p.Number("document.querySelectorAll('#board tbody tr').length"), 50.0)
@@ -138,10 +142,13 @@ func TestBrowserFile(t *testing.T) {
 	}
 }
 
-// testRange narrows the trials to a range of a column, and of a column of texts.
+// testRange filters the trials by a range of a column of numbers, and of a column of texts. Each time it compares how
+// many are listed with what the page's own data say, and takes the filter away at the end.
 func testRange(t *testing.T, p *pagetest.Page) {
 	t.Helper()
 	scrollTo(p, "filter")
+	// set fills an input of the filter as a reader does, and shown counts the true values of an expression over the
+	// columns d of the page's data.
 	set := func(id, value string) {
 		p.Eval(fmt.Sprintf(`(() => { const e = document.getElementById(%q); e.value = %q; `+
 			`e.dispatchEvent(new Event('change', {bubbles: true})); })()`, id, value), nil)
@@ -170,6 +177,7 @@ func testRange(t *testing.T, p *pagetest.Page) {
 	p.Until(settled)
 	want(t, "marks off after taking the range away", p.Number(off), 0.0)
 
+	// The first parameter with texts, and the category of its first trial.
 	text := p.Text(`Object.entries(JSON.parse(document.getElementById('data').textContent).columns).find(([k, c]) => ` +
 		`/^p\d/.test(k) && typeof c.v[0] === 'string')[0]`)
 	of := fmt.Sprintf("d[%q]", text)
@@ -184,7 +192,8 @@ func testRange(t *testing.T, p *pagetest.Page) {
 	want(t, "marks off after clearing the range", p.Number(off), 0.0)
 }
 
-// testBoard sorts, walks with keys, opens tables and makes CSV.
+// testBoard checks the leaderboard: it sorts by a column, moves with the keys j and Escape, opens the table of a chart,
+// and saves the rows as CSV.
 func testBoard(t *testing.T, p *pagetest.Page) {
 	t.Helper()
 	scrollTo(p, "board-h")
@@ -227,7 +236,8 @@ func testBoard(t *testing.T, p *pagetest.Page) {
 	}
 }
 
-// testTrial opens a trial from the leaderboard, looks at it beside another, and closes it.
+// testTrial opens a trial from the leaderboard, compares it with another, looks at it in the dark and on a phone, and
+// closes it. At the end it hides a column of the leaderboard and shows it again.
 func testTrial(t *testing.T, p *pagetest.Page) {
 	t.Helper()
 	p.Eval("document.getElementById('clear').click()", nil)
@@ -275,6 +285,7 @@ func testTrial(t *testing.T, p *pagetest.Page) {
 	p.Eval("document.querySelector('[data-column=\"4\"]').click(); document.getElementById('columns').click()", nil)
 }
 
+// sorted reports whether the rows of the leaderboard are in the order of their seconds of training.
 func sorted(p *pagetest.Page) bool {
 	return p.Text(`(() => { const d = JSON.parse(document.getElementById('data').textContent).columns, row = new Map(d.trial.v.map((t, i) => [t, i]));
 		const v = [...document.querySelectorAll('#board tbody tr')].map(r => d.seconds.v[row.get(+r.dataset.t)]).filter(x => x !== null); return String(v.every((x, i) => !i || v[i - 1] <= x)); })()`) == "true"
@@ -315,19 +326,21 @@ func testLooks(t *testing.T, p *pagetest.Page, url string) {
 	printed(p, false)
 }
 
-// small is every text that is smaller than a person can read, with what it stands in; of drawings as they are scaled.
+// small lists the texts that are smaller than 11 pixels, which people cannot read, with where they stand. Texts in a
+// drawing count as large as the drawing is scaled.
 const small = `[...new Set([...document.querySelectorAll('body *')].filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) &&
 	e.getBoundingClientRect().width && getComputedStyle(e).visibility !== 'hidden' && !e.closest('.hush,noscript,script,.skip')).map(e => {
 	const s = parseFloat(getComputedStyle(e).fontSize) * (e.ownerSVGElement ? e.ownerSVGElement.getScreenCTM().a : 1);
 	return s < 10.95 ? s.toFixed(1) + ' px in ' + (e.closest('figure') || e).id + ' ' + e.tagName : ''; }).filter(Boolean))].join(', ')`
 
-// rows are those of all tables that are not as high as all others, but for words that take more than a line.
+// rows lists the rows of tables that are not 28 pixels high, except those with words that take more than one line.
 const rows = `[...document.querySelectorAll('tr')].filter(r => r.offsetHeight && Math.abs(r.offsetHeight - 28) > 1 &&
 	![...r.querySelectorAll('td.r')].some(c => { const t = document.createRange(); t.selectNodeContents(c);
 		return getComputedStyle(c).whiteSpace === 'normal' && t.getBoundingClientRect().height > 28; }))
 	.map(r => r.closest('table').id + ' ' + r.offsetHeight + ': ' + r.textContent.slice(0, 60)).join()`
 
-// testReadable says that no text is too small, every row of a table 28 pixels high, and nothing wider than the window.
+// testReadable fails the test if a text is too small, a row of a table is not 28 pixels high, or the page is wider than
+// the window.
 func testReadable(t *testing.T, p *pagetest.Page, when string) {
 	t.Helper()
 	want(t, when+", text under 11 px", p.Text(small), "")
@@ -336,7 +349,7 @@ func testReadable(t *testing.T, p *pagetest.Page, when string) {
 		p.Number("Math.max(0, document.documentElement.scrollWidth - innerWidth)"), 0.0)
 }
 
-// judge has axe-core look for what keeps people out.
+// judge fails the test for everything that axe-core finds to keep people with disabilities from using the page.
 func judge(t *testing.T, p *pagetest.Page, when string) {
 	t.Helper()
 	for _, f := range axeOf(t, p, *axe) {
@@ -344,8 +357,8 @@ func judge(t *testing.T, p *pagetest.Page, when string) {
 	}
 }
 
-// The other pages: every plot has marks, nothing is wider than a phone,
-// axe-core finds nothing, and what can be chosen changes what is shown.
+// TestBrowserPages: on the pages other than a sweep's, every plot has marks, nothing is wider than a phone, axe-core
+// finds nothing in light and dark, what can be chosen changes what is shown, and there is no error and no request.
 func TestBrowserPages(t *testing.T) {
 	b := pagetest.Start(t)
 	for _, tc := range []struct {
@@ -407,8 +420,8 @@ func TestBrowserPages(t *testing.T) {
 	}
 }
 
-// TestBrowserSmall: whatever a page is about, a phone has its answer in three screens, the rest folded, and paper in
-// two sheets.
+// TestBrowserSmall: every page is at most three screens high on a phone, because most of it is folded there, and prints
+// on at most two sheets of paper.
 func TestBrowserSmall(t *testing.T) {
 	b := pagetest.Start(t)
 	for name, view := range map[string]writer{"home": tonight(), "empty": &page.Index{}, "sweep": sample(50),
@@ -480,14 +493,14 @@ func TestBrowserTenSeconds(t *testing.T) {
 					t.Errorf("%s at %d pixels: %q is not in the first %d screens", tc.name, width, answer, screens)
 				}
 			}
-			if inSight(p, "what is not on the page", screens) {
-				t.Errorf("%s: a text that is not there is found", tc.name)
+			if inSight(p, "what is not on the page", screens) { // or the test would find everything
+				t.Errorf("%s: %q is found, want it not to be there", tc.name, "what is not on the page")
 			}
 		}
 	}
 }
 
-// inSight says whether a text ends within the first screens.
+// inSight reports whether a text is shown and ends within the first screens of a page.
 func inSight(p *pagetest.Page, text string, screens int) bool {
 	return p.Text(fmt.Sprintf(`(() => {
 		const has = e => e.textContent.replace(/\s+/g, ' ').includes(%q);
@@ -496,7 +509,7 @@ func inSight(p *pagetest.Page, text string, screens int) bool {
 			e.getBoundingClientRect().bottom + scrollY <= %d * innerHeight)); })()`, text, screens)) == "true"
 }
 
-// Hostile texts do nothing in a browser either.
+// TestBrowserHostile: hostile texts in a sweep run no script, load no picture and widen no page in a browser.
 func TestBrowserHostile(t *testing.T) {
 	b := pagetest.Start(t)
 	s := sample(20)
@@ -521,7 +534,8 @@ func TestBrowserHostile(t *testing.T) {
 	}
 }
 
-// A thousand trials are usable, and fifty are there at once.
+// TestBrowserSpeed: 50 and 5,000 trials are painted quickly (testPaint), and with 1,000 trials a filter, a range,
+// sorting and picking out each take at most 150 ms of a processor until they are painted, in the median of three.
 func TestBrowserSpeed(t *testing.T) {
 	b := pagetest.Start(t)
 	testPaint(t, b)
@@ -530,7 +544,7 @@ func TestBrowserSpeed(t *testing.T) {
 	t.Logf("1,000 trials: first paint after %.0f ms",
 		p.Number("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
 
-	// What is done until the next picture, by a processor: the machine of the test may have other things to do.
+	// The time of the page's thread is measured, not the time on the clock: the machine may have other things to do.
 	for _, tc := range []struct{ at, what, do string }{
 		{"filter", "a filter", `document.querySelector('[data-state="done"]').click()`},
 		{"space-h", "a filter", `document.querySelector('[data-state="done"]').click()`},
@@ -560,9 +574,8 @@ func TestBrowserSpeed(t *testing.T) {
 	testList(t, p)
 }
 
-// testPaint opens fifty and five thousand trials, five times each. What a processor had done when the first picture was
-// seen to be there bounds the time until it is painted where little else runs; the time that passed depends on what
-// else does.
+// testPaint opens pages of 50 and of 5,000 trials, five times each, and fails the test if even the best first paint
+// takes over 150 ms of a processor. The time on the clock is only logged, as it depends on what else runs.
 func testPaint(t *testing.T, b *pagetest.Browser) {
 	t.Helper()
 	for _, n := range []int{50, 5000} {
@@ -584,7 +597,8 @@ func testPaint(t *testing.T, b *pagetest.Browser) {
 	}
 }
 
-// testList: of a thousand rows fifty are listed, and more for whoever looks for them.
+// testList: of a thousand rows the leaderboard lists fifty, fifty more when it is scrolled to its end, and all at the
+// push of a button.
 func testList(t *testing.T, p *pagetest.Page) {
 	t.Helper()
 	const listed = "[...document.querySelectorAll('#board tbody tr')].filter(r => r.offsetHeight).length"

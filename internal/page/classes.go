@@ -32,11 +32,15 @@ type recognised struct {
 	Share                        float64 // of its rows that are
 }
 
-// newClassView says how many of each class's rows are recognised, and how many of those predicted as it are of it. It
-// is nil where nothing was predicted.
+// newClassView computes recall and precision of each class, and sums them up in words. c.Taken[j] is the weight of the
+// rows of class c for which class j was predicted. It is nil if there are no rows.
 func newClassView(all []metric.Class) *classView {
 	v := &classView{}
-	predicted, total, recall, right, rows, present, never := make([]float64, len(all)), 0.0, 0.0, 0.0, 0, 0, 0
+
+	// predicted has, for each class, the weight of all rows that are predicted as it. right is the weight of the rows
+	// whose class was predicted.
+	predicted := make([]float64, len(all))
+	total, right, rows := 0.0, 0.0, 0
 	for i, c := range all {
 		total, rows, right = total+c.Weight, rows+c.Rows, right+c.Taken[i]
 		v.Weighted = v.Weighted || c.Weight != float64(c.Rows)
@@ -47,11 +51,14 @@ func newClassView(all []metric.Class) *classView {
 	if total == 0 {
 		return nil
 	}
+
+	// recall is the sum over the classes that have rows, present of them. never counts those that are never predicted.
+	recall, present, never := 0.0, 0, 0
 	for i, c := range all {
 		_, low, high := observed(metric.Bin{Rows: c.Rows, Weight: c.Weight, Positive: c.Taken[i]})
 		r := recognised{Class: c, Recall: c.Taken[i] / c.Weight, Low: low, High: high,
 			Precision: c.Taken[i] / predicted[i], Observed: c.Weight / total, Mean: c.Sum / total, Share: math.NaN()}
-		most := 0.0
+		most := 0.0 // of the weight of its rows that are predicted as one other class
 		for j, w := range c.Taken {
 			if j != i && w > most {
 				most = w
@@ -67,6 +74,7 @@ func newClassView(all []metric.Class) *classView {
 		}
 		v.Classes = append(v.Classes, r)
 	}
+
 	v.Recall = fmt.Sprintf("%s of %s test rows%s have the class that is predicted as likeliest. The mean recall of %s "+
 		"is %s. Recall: how many of a class's test rows are predicted as it. Precision: how many of those that are "+
 		"predicted as it belong to it.", plot.Percent.Format(right/total), comma(rows),

@@ -62,15 +62,15 @@ type datasetPage struct {
 	Made                                 []string
 }
 
-// Write writes the page of a dataset, newest night first. Whether nights have days, a calibration or findings decides
-// which columns and notes it has.
+// Write writes the page of a dataset to w, with the newest night first. The table of nights has columns for days and
+// calibration only if some night has one (Dated, Calibrated).
 func (s *DatasetPage) Write(w io.Writer) error {
 	s = cleaned(s)
 	p := &datasetPage{DatasetPage: s, Newest: slices.Clone(s.Nights), Rate: "label rate", Predicted: "the label",
 		Quiet: true}
 	slices.Reverse(p.Newest)
 	for i, n := range p.Newest {
-		if i == 0 && n.Positive != "" { // of several classes the one that the numbers are about
+		if i == 0 && n.Positive != "" { // several classes: the page's label rate is that of one of them
 			p.Rate, p.Predicted = "share of "+n.Positive, n.Positive
 		}
 		p.Dated = p.Dated || n.Day != ""
@@ -85,7 +85,7 @@ func (s *DatasetPage) Write(w io.Writer) error {
 	return writePage(w, p.Name, "dataset.html", p, newData("still", s.Name))
 }
 
-// answer says how the newest night's table is.
+// answer says whether the newest night's table is as usual, unusual (staged, with findings) or something worse.
 func (p *datasetPage) answer() answer {
 	if len(p.Nights) == 0 {
 		return answer{answerOpen, "No night has been recorded"}
@@ -101,13 +101,13 @@ func (p *datasetPage) answer() answer {
 	return answer{n.Class(), "The newest table is " + is}
 }
 
-// Found is what staging found in the night.
+// Found lists what staging found unusual in the night's table.
 func (n *Night) Found() string { return nights.Found(n.Findings) }
 
 // Word is what came of the night's staging.
 func (n *Night) Word() string { return nights.Word(n.State, n.Findings) }
 
-// Class is how that is painted: amber where it is unusual.
+// Class is the CSS class by which Word is painted: red if the table is blocked, green if it is good, amber otherwise.
 func (n *Night) Class() string {
 	return cmp.Or(map[string]string{nights.Held: answerNone, nights.Good: answerLive}[n.Word()], answerHeld)
 }
@@ -116,10 +116,10 @@ func (n *Night) Class() string {
 func (p *datasetPage) NightsHead() heading {
 	h := newHeading("nights", "Nights, newest first", "", "night", "version", "staging", "rows#", p.Rate+"#", "sweep",
 		"verdict", cmp.Or(p.Metric, "metric")+"#", "calibration#", "why", "staged")
-	if !p.Dated { // its day is when it was staged
+	if !p.Dated { // without "staged", as the night's day is when it was staged
 		h.Names = slices.Delete(h.Names, 10, 11)
 	}
-	if !p.Calibrated {
+	if !p.Calibrated { // without "calibration#"
 		h.Names = slices.Delete(h.Names, 8, 9)
 	}
 	return h
@@ -135,14 +135,15 @@ type trend struct {
 	values            []float64
 }
 
-// follow makes the trend of a number that each thing has.
+// follow makes the trend of a number over all nights, oldest first: value returns it for one night, NaN if it is not
+// known. Without any known number, Last, Least and Most are NaN.
 func follow[N any](name string, unit plot.Unit, all []N, value func(*N) float64) trend {
 	t := trend{Name: name, Unit: unit, Last: math.NaN(), Least: math.NaN(), Most: math.NaN()}
 	for i := range all {
 		t.Last = value(&all[i])
 		t.values = append(t.values, t.Last)
 		switch v := t.Last; {
-		case math.IsNaN(t.Least):
+		case math.IsNaN(t.Least): // nothing known so far; v may be NaN, too
 			t.Least, t.Most = v, v
 		case !math.IsNaN(v):
 			t.Least, t.Most = min(t.Least, v), max(t.Most, v)
@@ -152,7 +153,8 @@ func follow[N any](name string, unit plot.Unit, all []N, value func(*N) float64)
 	return t
 }
 
-// trends returns what is followed from night to night, other than columns.
+// trends returns the trends of the nights' own numbers: the metric, calibration, the label rate and rows. Those that no
+// night knows are left out. drifts has those of the columns.
 func (p *datasetPage) trends() []trend {
 	all := []trend{
 		follow(cmp.Or(p.Metric, "metric")+", own test rows", plot.Plain, p.Nights,
@@ -163,16 +165,18 @@ func (p *datasetPage) trends() []trend {
 	return slices.DeleteFunc(all, func(t trend) bool { return math.IsNaN(t.Most) })
 }
 
-// drifts are how far each column was from the night before: 0 is the same distribution, 1 nothing in common. They are
-// drawn on one scale, those that moved most first.
+// drifts returns the trend of each column's distance to the night before: 0 is the same distribution, 1 is nothing in
+// common. All are drawn on one scale, so that they can be compared. The column that moved most in one night is first.
 func (p *datasetPage) drifts() (all []trend) {
+	// A column may be new or gone in some nights.
 	names := map[string]bool{}
 	for _, n := range p.Nights {
 		for name := range n.Drift {
 			names[name] = true
 		}
 	}
-	most := 0.1 // below it, noise would fill the drawing
+	// The top of the scale. It is at least 0.1: on a smaller scale, the noise of quiet nights would look like drift.
+	most := 0.1
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		t := follow(name, plot.Plain, p.Nights, func(n *Night) float64 {
 			v, ok := n.Drift[name]
@@ -193,7 +197,9 @@ func (p *datasetPage) drifts() (all []trend) {
 	return all
 }
 
-// holds says what the columns hold: those that tell most of the label first.
+// holds lists what the columns of the newest table hold, a row for each. First are those that predict the label best by
+// themselves. Numeric columns show five quantiles, all others and those of few values their most frequent levels.
+// Behind each, in parentheses, is the label's rate among the rows with it, where that is known.
 func (p *datasetPage) holds() Listed {
 	columns := slices.Clone(p.Stats)
 	slices.SortStableFunc(columns,
@@ -206,8 +212,9 @@ func (p *datasetPage) holds() Listed {
 	}
 	alone := "AUC alone"
 	if p.Table.Label.Kind == dataset.Regression {
-		alone = "large labels told from small" // in so many pairs
+		alone = "large labels told from small" // the share of pairs of rows that the column puts in the right order
 	}
+
 	t := Listed{"What the columns hold", []string{"column", "kind", "values", "missing", alone, "holds"}, nil}
 	for _, k := range columns {
 		alone := ""
@@ -217,9 +224,11 @@ func (p *datasetPage) holds() Listed {
 		var parts []string
 		listed := len(k.Levels) > 0 && (k.Kind == nights.Text || k.Distinct <= mostLevels)
 		if n := len(k.Quantiles) - 1; n > 0 && !listed {
+			// Rates has the label's rate in the range between each quantile and the next. It is shown for the lowest,
+			// the middle and the highest range.
 			for i, q := range []int{0, n / 4, n / 2, 3 * n / 4, n} {
 				text := plot.Plain.Format(k.Quantiles[q])
-				if q = min(q, n-1); i%2 == 0 && q < len(k.Rates) { // of the range that begins there
+				if q = min(q, n-1); i%2 == 0 && q < len(k.Rates) {
 					text += rate(k.Rates[q])
 				}
 				parts = append(parts, text)

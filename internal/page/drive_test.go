@@ -32,8 +32,8 @@ func printed(p *pagetest.Page, on bool) {
 	p.Call("Emulation.setEmulatedMedia", map[string]any{"media": map[bool]string{true: "print", false: "screen"}[on]})
 }
 
-// axeOf has axe-core, which the file holds, look for what keeps people out, however minor: in the dialog that is open,
-// or in all of the page.
+// axeOf runs axe-core, whose script is in file, and returns what it finds to keep people with disabilities from using
+// the page, however minor: in the dialog that is open, or else in the whole page.
 func axeOf(t *testing.T, p *pagetest.Page, file string) (findings []string) {
 	t.Helper()
 	if file == "" {
@@ -44,7 +44,7 @@ func axeOf(t *testing.T, p *pagetest.Page, file string) (findings []string) {
 		t.Fatal(err)
 	}
 
-	p.Eval("document.documentElement.classList.add('still')", nil)
+	p.Eval("document.documentElement.classList.add('still')", nil) // no transitions, whose colours would be judged
 	p.Eval(string(source)+";0", nil)
 	var found []struct {
 		ID, Impact, Help string

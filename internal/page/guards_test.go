@@ -14,8 +14,8 @@ import (
 	"coppice/internal/page/pagetest"
 )
 
-// guards say what a reader stumbles over, each as a text that is empty where all is well, with a fault that it has to
-// find.
+// guards are checks for what a reader stumbles over. says is an expression of JavaScript that lists what is wrong and is
+// empty if nothing is; fault is a statement that plants such a fault, which says has to find.
 var guards = []struct{ name, says, fault string }{
 	{"text under 11 px", small, `document.querySelector('h1').style.fontSize = '9px'`},
 	{"rows of another height than 28 px", rows, `document.querySelector('#metrics td').style.height = '40px'`},
@@ -45,7 +45,7 @@ var guards = []struct{ name, says, fault string }{
 		`document.querySelector('svg.plot text').style.fill = '#999'`},
 }
 
-// beyond are names of columns that lie beyond the edge of their table's box.
+// beyond lists the names of columns that lie beyond the edge of their table's box, on windows 1,000 pixels wide or more.
 const beyond = `innerWidth < 1000 ? '' :
 	[...document.querySelectorAll('#metrics, #bins, #shap, #features, #importance, #versions, #nights')]
 	.flatMap(t =>
@@ -53,7 +53,7 @@ const beyond = `innerWidth < 1000 ? '' :
 			c.getBoundingClientRect().right > t.parentNode.getBoundingClientRect().right + 2))
 	.map(c => c.textContent).join(', ')`
 
-// longNames is a sweep whose names are long, and written from the right.
+// longNames is a sweep whose names are long, half of them written from right to left.
 func longNames() *page.Sweep {
 	s := sample(50)
 	s.ID, s.Model = "night-of-the-recommendations-in-the-north-east-1a2b3c4d5e6f7a8b", strings.Repeat("m", 60)
@@ -69,7 +69,7 @@ func longNames() *page.Sweep {
 	return s
 }
 
-// longModel is a model whose features have names of 60 characters, and from the right.
+// longModel is a model whose features have names of 60 characters, one of them written from right to left.
 func longModel() *page.Model {
 	m := versions(10)
 	long := strings.Repeat("clicks_of_the_last_seven_days_", 2)
@@ -80,8 +80,8 @@ func longModel() *page.Model {
 	return m
 }
 
-// TestBrowserGuards: no state of a page makes its reader stumble, on a desk, in the dark and on a phone; and each guard
-// finds the fault that it is there for.
+// TestBrowserGuards: no guard finds anything on any kind of page, at the width of a desk and of a phone, in light and
+// dark, with everything unfolded; and each guard finds the fault that is planted for it.
 func TestBrowserGuards(t *testing.T) {
 	b := pagetest.Start(t)
 	open := func(name string, view writer, width int) *pagetest.Page {
@@ -128,7 +128,8 @@ func TestBrowserGuards(t *testing.T) {
 	}
 }
 
-// TestBrowserFiveThousand: a filter of 5,000 trials, on a processor of its own.
+// TestBrowserFiveThousand: with 5,000 trials, a filter takes at most 100 ms of a processor until it is painted, in the
+// best of four times.
 func TestBrowserFiveThousand(t *testing.T) {
 	p := pagetest.Start(t).Open(file(t, sample(5000)), 1280, 900)
 	scrollTo(p, "filter")

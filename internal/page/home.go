@@ -87,7 +87,7 @@ type homePage struct {
 	Empty                  bool           // there is nothing yet
 }
 
-// Write writes the page: first what there is to do, then all models, sweeps and datasets.
+// Write writes the home page to w: first what a person has to do, then what runs, and all models, sweeps and datasets.
 func (i *Index) Write(w io.Writer) error {
 	p := &homePage{Index: cleaned(i), Empty: len(i.Models)+len(i.Sweeps)+len(i.Datasets) == 0}
 	for _, d := range p.Datasets {
@@ -96,7 +96,9 @@ func (i *Index) Write(w io.Writer) error {
 		}
 	}
 	for _, m := range p.Models {
-		if m.Last != nil && m.Last.ID != "" && m.Todo().Verdict != "" && m.Todo().Due() { // blocked tables are listed
+		// A last night without a sweep (no ID) is a blocked table, which Blocked lists already. A todo without a verdict
+		// is of a sweep that has not ended, which Asked lists.
+		if m.Last != nil && m.Last.ID != "" && m.Todo().Verdict != "" && m.Todo().Due() {
 			p.Due = append(p.Due, m)
 		}
 	}
@@ -115,7 +117,7 @@ func (i *Index) Write(w io.Writer) error {
 	return writePage(w, "Coppice", "index.html", p, newData("still", "coppice"))
 }
 
-// Class is how the list of what there is to do is painted.
+// Class is how the list of what there is to do is painted: red if something failed or is blocked, amber otherwise.
 func (p *homePage) Class() string {
 	broken := func(m IndexModel) bool { return m.Last.Class() == answerNone }
 	stopped := func(s IndexSweep) bool { return s.Asks.Stopped }
@@ -125,16 +127,18 @@ func (p *homePage) Class() string {
 	return answerHeld
 }
 
-// Todo is what the sweep asks of a person, with the version that is live and the nights in a row that changed nothing.
+// Todo is what the sweep asks of a person. live is the model's version that is live now, and inARow how many nights in
+// a row have not changed it.
 func (s IndexSweep) Todo(live, inARow int) sweep.Todo {
 	t := s.Asks
-	t.Worse = t.Worse && t.Live == live
+	t.Worse = t.Worse && t.Live == live // that the live version got worse is settled once another one is live
 	t.Verdict, t.Sweep, t.Dataset, t.Model, t.Version = s.Verdict, s.ID, s.Dataset, s.Model, s.Version
 	t.Live, t.Nights = live, inARow
 	return t
 }
 
-// Todo is what its last night asks of a person, or, if that is nothing, a sweep of it that has not ended.
+// Todo is what the model asks of a person: what its last night asks, or, if that is nothing, what a sweep of it asks
+// that has not ended.
 func (m IndexModel) Todo() sweep.Todo {
 	if m.Last != nil && (m.Last.Todo(m.Champion, m.Held).Due() || !m.Asked.Due()) {
 		return m.Last.Todo(m.Champion, m.Held)
@@ -142,13 +146,15 @@ func (m IndexModel) Todo() sweep.Todo {
 	return m.Asked
 }
 
-// Live says that the sweep has made the champion, by itself or by hand.
+// Live reports whether the sweep has made the version that is live: because the sweep promoted it, or because it is the
+// champion now, though the gate did not promote it, so a person did.
 func (s IndexSweep) Live(champion int) bool {
 	return s.Verdict == sweep.VerdictPromoted || s.Version > 0 && s.Version == champion &&
 		(s.Verdict == sweep.VerdictNotPromoted || s.Verdict == sweep.VerdictNotComparable)
 }
 
-// Class is how the sweep is painted.
+// Class is how the sweep is painted: open while it runs, green or amber if it went live, amber if its winner was
+// registered only, and red if it cannot be read, was stopped, or registered nothing.
 func (s IndexSweep) Class() string {
 	if s.State == Unreadable || s.Asks.Stopped {
 		return answerNone
@@ -172,7 +178,8 @@ func wentLive(caution bool) string {
 	return answerLive
 }
 
-// standing is how a model's last night is painted, at home and on the model's page: what was promoted by hand is live.
+// standing is how a model's last night is painted, on the home page and on the model's: as the sweep's Class, but what
+// the gate refused and a person promoted counts as live.
 func standing(last IndexSweep, champion int) string {
 	if last.Class() == answerHeld && last.Live(champion) {
 		return wentLive(last.Caution)

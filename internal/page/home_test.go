@@ -16,7 +16,8 @@ import (
 // worseThan9 is why a version is not live, as sweep.Conclusion.Why says it.
 const worseThan9 = "worse than version 9: log_loss 2.7 % worse (1.1 to 4.4 %)"
 
-// tonight is an index with something of every kind.
+// tonight is a home page with something of every kind: a sweep that runs (11) and will exceed its budget, one that was
+// not promoted (10), one that was (9), one that cannot be read, a blocked table, and a model with nothing live.
 func tonight() *page.Index {
 	at := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
 	ended := func(id string, v sweep.Verdict, why string, version int) page.IndexSweep {
@@ -44,13 +45,14 @@ func tonight() *page.Index {
 			{Name: "views", Versions: 1}}}
 }
 
-// said is the text that a reader sees.
+// said is the text that a reader of a page sees, with one blank wherever there are blanks, line breaks or tags.
 func said(page string) string {
 	text := regexp.MustCompile(`<[^>]*>`).ReplaceAllString(visible(page), " ")
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// TestTonight: the first page says what is live, how the last night went, what runs, and what needs a person.
+// TestTonight: the home page says what is live, how the last night went, what runs, and what needs a person; an empty
+// one says that nothing does.
 func TestTonight(t *testing.T) {
 	text := said(write(t, tonight()))
 	for _, want := range []string{"not promoted",
@@ -70,8 +72,9 @@ func TestTonight(t *testing.T) {
 	}
 }
 
-// TestAmber: what went live with a total that is off beyond chance is amber wherever it stands, never green, and a
-// night has one colour at home and on its model's page, whatever was cancelled after it.
+// TestAmber: a version that went live although its predictions are off beyond chance (a caution) is amber on the home
+// page, the model's and the sweep's, and its caution is told; without one it is green. A night that was cancelled later
+// does not change the colour.
 func TestAmber(t *testing.T) {
 	at := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
 	why := "it predicts 24 % more than observed (9 to 42 %); better"
@@ -103,9 +106,10 @@ func TestAmber(t *testing.T) {
 	}
 }
 
-// TestNothingToDo: a page says so where nothing needs a person, and only there; where something does, with the command
-// that mends it.
+// TestNothingToDo: a page says "Nothing to do" if nothing needs a person. Where something does, it says what, with the
+// command that mends it.
 func TestNothingToDo(t *testing.T) {
+	// runs has 10 minutes left at $12 an hour; broke would spend $3 of a budget of $2.
 	runs, broke, held, live, blocked := sample(8), sample(8), sample(8), versions(10), manyNights(30)
 	for _, s := range []*page.Sweep{runs, broke} {
 		s.State, s.Winner, s.Left = "running", nil, sweep.Range{Expected: 600}
@@ -141,8 +145,8 @@ func TestNothingToDo(t *testing.T) {
 	}
 }
 
-// TestTwoThingsToDo: a night that a person has to decide about and a newer sweep whose job is gone are both listed at
-// home and for the month, neither instead of the other.
+// TestTwoThingsToDo: if a person has to decide about the last night, and the job of a newer sweep is gone, both are
+// told, on the home page and in Month.Asks.
 func TestTwoThingsToDo(t *testing.T) {
 	last := page.IndexSweep{ID: "night-1", Model: "ctr", Version: 4, State: "winner", Dataset: "clicks@1",
 		Verdict: sweep.VerdictNotComparable}
@@ -160,8 +164,8 @@ func TestTwoThingsToDo(t *testing.T) {
 	}
 }
 
-// TestOneAnswer: of a night in each state, home, the model's page and the sweep's say what to do in the same words, and
-// say it once.
+// TestOneAnswer: for a night with each possible ending, the home page, the model's page and the sweep's page say what to
+// do in the same words, those of sweep.Conclusion.Todo, and say nothing else there is to do.
 func TestOneAnswer(t *testing.T) {
 	for name, change := range map[string]func(*sweep.Conclusion){
 		"held back":      func(c *sweep.Conclusion) { c.Gate.Verdict = sweep.VerdictNotPromoted },
@@ -176,6 +180,8 @@ func TestOneAnswer(t *testing.T) {
 		c := s.Winner.Conclusion
 		c.Gate.Passed, c.Gate.Promoted, c.Standing = false, false, &sweep.Standing{Model: "ctr", Champion: 8, Nights: 1}
 		change(c)
+
+		// The views that launcher/internal/report would make of the conclusion.
 		live := map[bool]int{true: c.Version, false: 8}[c.Gate.Promoted]
 		if c.Gate.Promoted {
 			c.Standing = nil
@@ -189,7 +195,8 @@ func TestOneAnswer(t *testing.T) {
 			model.Held = c.Standing.Nights
 			m.Nights = slices.Repeat(m.Nights, c.Standing.Nights)
 		}
-		want := strings.ReplaceAll(c.Todo(s.Dataset, live).String(), "`", "")
+
+		want := strings.ReplaceAll(c.Todo(s.Dataset, live).String(), "`", "") // the page marks commands by an element
 		for on, view := range map[string]writer{"home": &page.Index{Models: []page.IndexModel{model}}, "model": m,
 			"sweep": s} {
 			text := said(write(t, view))

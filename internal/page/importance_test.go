@@ -10,8 +10,8 @@ import (
 	"coppice/internal/page"
 )
 
-// drawn is a sweep of n trials and k parameters, of which eight were planned with the same defaults and score better;
-// the score of the others is noise, but for what effect makes of the first parameter.
+// drawn is a sweep of n trials over k parameters p0, p1, ... The first eight trials were planned: they have the same
+// values and better scores than all others. The scores of the others are noise plus effect times the logarithm of p0.
 func drawn(seed uint64, n, k int, effect float64) *page.Sweep {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	s := &page.Sweep{ID: "null", Metric: "auc", Maximize: true}
@@ -32,10 +32,10 @@ func drawn(seed uint64, n, k int, effect float64) *page.Sweep {
 	return s
 }
 
-// TestNothingMattersInNoise: of sweeps in which no parameter matters, at most one of twenty says that one does, though
-// planned trials share their defaults and are better; what matters is named.
+// TestNothingMattersInNoise: of sweeps in which no parameter matters, at most one in twenty names one, although the
+// planned trials share their values and are better than the others. A parameter that decides is always named.
 func TestNothingMattersInNoise(t *testing.T) {
-	const sweeps = 60
+	const sweeps = 60 // so at most 3 may
 	named, found := 0, 0
 	for seed := range uint64(sweeps) {
 		if len(drawn(seed, 50, 8, 0).Matter()) > 0 {

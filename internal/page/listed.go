@@ -23,8 +23,8 @@ type Listed struct {
 	Rows  [][]string
 }
 
-// heading is what the table begins with on a page. A # behind a name says that its column is numbers, which sort and
-// align as such: all columns of numbers but the first.
+// heading returns the table's heading for a page. Its id is made of the title's first word. Every column but the first
+// that holds only numbers gets a # behind its name, by which it sorts and aligns as numbers.
 func (t Listed) heading() heading {
 	h := heading{ID: "t-" + strings.ToLower(strings.Fields(t.Title)[0]), Title: t.Title, Names: slices.Clone(t.Head)}
 	for i := range h.Names {
@@ -35,7 +35,7 @@ func (t Listed) heading() heading {
 	return h
 }
 
-// filled is the table without the columns in which nothing stands.
+// filled returns the table without those columns whose cells are all empty. It changes the rows of t in place.
 func (t Listed) filled() Listed {
 	for i := len(t.Head) - 1; i >= 0; i-- {
 		if !slices.ContainsFunc(t.Rows, func(row []string) bool { return row[i] != "" }) {
@@ -50,7 +50,7 @@ func (t Listed) filled() Listed {
 
 func comma[N int | int64](n N) string { return humanize.Comma(int64(n)) }
 
-// RowsOf are those of a table, each counted once.
+// RowsOf counts the rows of a dataset in all its splits. A row of which train has several copies counts once.
 func RowsOf(m *dataset.Manifest) (n int) {
 	for _, s := range m.Splits {
 		n += m.TableRows(s.Name)
@@ -58,8 +58,8 @@ func RowsOf(m *dataset.Manifest) (n int) {
 	return n
 }
 
-// Features lists the features of a dataset: what is a column or computed from one, and either each statistic of ids or
-// a row for all of the same ids.
+// Features lists the features of a dataset, a row for each. A column of ids may give many features: statistics, such as
+// the number of earlier rows with the same id. If statistics is false, all those of the same ids share one row.
 func Features(m *dataset.Manifest, statistics bool) Listed {
 	about := map[string]*dataset.EncodingInfo{}
 	for i := range m.About.Encodings {
@@ -67,17 +67,18 @@ func Features(m *dataset.Manifest, statistics bool) Listed {
 	}
 	t := Listed{"Features", []string{"feature", "kind", "because", "bins", "missing",
 		"min / median / max, or most frequent", "made of"}, nil}
-	rows, kinds := map[string]int{}, map[string][]string{} // of the statistics of the same ids
+	// For the statistics of the same ids: the index of their row in t.Rows, and the names of the statistics.
+	rows, kinds := map[string]int{}, map[string][]string{}
 	for i := range m.Features {
 		f := &m.Features[i]
 		of := ""
-		if f.From != nil {
+		if f.From != nil { // it is computed from one or several columns
 			var names []string
 			for _, part := range f.From.Of {
 				names = append(names, part.Column)
 			}
 			ids := strings.Join(names, "+")
-			if f.From.Table >= 0 && f.From.Table < len(m.Tables) { // as in the names of its statistics
+			if f.From.Table >= 0 && f.From.Table < len(m.Tables) { // a statistic: ids as in the names of all of theirs
 				ids = m.Tables[f.From.Table].Name()
 			}
 			of = string(f.From.What) + " of " + ids
@@ -94,6 +95,7 @@ func Features(m *dataset.Manifest, statistics bool) Listed {
 				continue
 			}
 		}
+
 		missing := plot.Percent.Format(min(1, float64(f.Missing)/float64(max(RowsOf(m), 1))))
 		t.Rows = append(t.Rows, []string{f.Name, string(f.Kind), string(f.Why), fmt.Sprint(f.Bins), missing,
 			values(f, about[f.Name]), of})
@@ -101,8 +103,10 @@ func Features(m *dataset.Manifest, statistics bool) Listed {
 	return t.filled()
 }
 
-// values describes the range of a feature's numbers, or its most frequent categories with their shares of the rows with
-// a value, and what it does not distinguish. about may be nil.
+// values describes the values of a feature. Of numbers and times it is "min / median / max", or "" if that is not
+// known. Of categories it names the three most frequent ones, with their shares of the rows that have a value, and how
+// many levels there are. about is the record of the feature's encoding; without it (nil), neither shares nor the number
+// of levels are known.
 func values(f *dataset.Feature, about *dataset.EncodingInfo) string {
 	if f.Kind != dataset.Categorical {
 		if f.Range == nil {
@@ -114,11 +118,13 @@ func values(f *dataset.Feature, about *dataset.EncodingInfo) string {
 		}
 		return say(f.Range.Min) + " / " + say(f.Range.Median) + " / " + say(f.Range.Max)
 	}
+
+	// The counts cover only the categories with a bin of their own. Which share of the rows has other categories, lumped
+	// into one bin, is in the encoding's record; what is left is divided among the counted ones.
 	var kept int64
 	for _, c := range f.Counts {
 		kept += c
 	}
-	// The counts cover the categories with a bin. How many rows have others is not in the feature.
 	var top []string
 	for i, c := range f.Categories[:min(3, len(f.Categories))] {
 		text := plot.Clip(c, 24)
@@ -139,7 +145,8 @@ func values(f *dataset.Feature, about *dataset.EncodingInfo) string {
 	return text
 }
 
-// Encodings lists what was made of each column of ids, and which columns are combined.
+// Encodings lists what staging made of each column of ids, and of columns that are combined into one id: how many
+// levels there are and how many are kept, which features were made, and by how much they reduce the loss ("worth").
 func Encodings(m *dataset.Manifest) Listed {
 	t := Listed{"Encodings", []string{"ids", "levels", "kept", "lumped", "made of them", "worth", "because"}, nil}
 	for _, e := range m.About.Encodings {
@@ -150,7 +157,8 @@ func Encodings(m *dataset.Manifest) Listed {
 		if e.Gain != nil {
 			worth = plot.Percent.Format(*e.Gain)
 		}
-		var made []string // without repeating the name
+		// "user:count" of the column user is listed as "count"; a feature with the column's own name is its categories.
+		var made []string
 		for _, name := range e.Made {
 			made = append(made, cmp.Or(strings.TrimPrefix(strings.TrimPrefix(name, e.Name), ":"), "categories"))
 		}
@@ -160,8 +168,8 @@ func Encodings(m *dataset.Manifest) Listed {
 	return t.filled()
 }
 
-// Splits lists the splits of a dataset with their labels: a share of positive ones, a mean, or a number of classes. Of
-// thinned negative rows it says what the share was before.
+// Splits lists the splits of a dataset with their rows and their labels: the share of positive ones, a number of
+// classes, or a mean. If some negative rows were left out (thinned), the share before that is told, too.
 func Splits(m *dataset.Manifest) Listed {
 	t := Listed{"Splits", []string{"split", "rows", "label"}, nil}
 	for _, s := range m.Splits {
@@ -172,7 +180,7 @@ func Splits(m *dataset.Manifest) Listed {
 		if n := len(m.Label.Classes); n > 0 {
 			label = fmt.Sprintf("%d classes", n)
 		}
-		if m.Negatives > 0 {
+		if m.Negatives > 0 { // the share of the negative rows that are kept, so dividing restores all of them
 			label += fmt.Sprintf(", %s before negative rows were left out",
 				plot.Percent.Format(s.LabelMean/(s.LabelMean+(1-s.LabelMean)/m.Negatives)))
 		}
@@ -185,14 +193,17 @@ func Splits(m *dataset.Manifest) Listed {
 	return t
 }
 
-// Made says how rows came into their splits, which are in none, and what statistics were made of.
+// Made tells in a few sentences how a dataset was made: how rows were split, which rows were left out and why, and what
+// the statistics of ids are computed from.
 func Made(m *dataset.Manifest) (notes []string) {
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	by := map[string]string{"time": "by time, of ", "hash": "by a hash of ", "column": "by the column ",
 		"random": "at random"}[m.Split.By]
 	add("split: %s%s", cmp.Or(by, m.Split.By), m.Split.Column)
+
+	// Rows that were left out.
 	if m.LeftOut > 0 {
-		var texts []string // that were taken as a missing label, so that a class lost to them is noticed
+		var texts []string // what was read as a missing label, so that a reader notices if a class was lost to it
 		for _, s := range slices.Sorted(maps.Keys(m.About.LeftOut)) {
 			texts = append(texts, fmt.Sprintf("%q %s", plot.Clip(s, 24), comma(m.About.LeftOut[s])))
 		}
@@ -203,7 +214,7 @@ func Made(m *dataset.Manifest) (notes []string) {
 		add("left out: %s rows without a label in %s%s", comma(m.LeftOut), m.Label.Column, of)
 	}
 	if u := m.About.Unripe; u != nil {
-		matures, _ := time.ParseDuration(u.Matures) // it was written by one
+		matures, _ := time.ParseDuration(u.Matures) // written by Duration.String, so it can be parsed
 		add("left out: %s rows after %s with labels that are not final (%s matures in %s)", comma(u.Rows),
 			u.Until.Format(time.RFC3339), m.Label.Column, plot.Seconds.Format(matures.Seconds()))
 	}
@@ -211,6 +222,8 @@ func Made(m *dataset.Manifest) (notes []string) {
 		add("left out: %s of the negative rows; in metrics each remaining one counts %s times, and predictions are "+
 			"right for all rows", comma(m.Thinned), plot.Plain.Format(1/m.Negatives))
 	}
+
+	// Statistics of ids.
 	statistics, levels, ranges := 0, 0, false
 	for i := range m.Features {
 		if f := &m.Features[i]; f.IsDerived() && f.From.Table >= 0 {
@@ -228,6 +241,8 @@ func Made(m *dataset.Manifest) (notes []string) {
 	if ranges {
 		add("+ joins columns in a name, and ~ is behind one whose numbers are taken in ranges")
 	}
+
+	// In train, the statistics of a row are computed from other rows only, or they would give the row's label away.
 	if o := m.Order; o != nil {
 		text := "in the order of " + o.Column
 		if o.By != dataset.OrderTime {
@@ -248,13 +263,15 @@ func Made(m *dataset.Manifest) (notes []string) {
 	return notes
 }
 
-// mostMatter is how many parameters a line of the leaderboard begins with.
+// mostMatter is how many parameters stand beside the score in a leaderboard, and have a chart of their own.
 const mostMatter = 4
 
-// Leaderboard lists the best trials in one line each, with the parameters that matter most; all of them, with
-// everything about them, if most is 0.
+// Leaderboard lists the best trials, at most so many, in one line each with the parameters that matter most. If most is
+// 0, it lists all trials with all columns of the page. Costs are never listed.
 func (s *Sweep) Leaderboard(most int) Listed {
 	p := s.order()
+
+	// The columns of a brief list: these, the parameters that matter most, and objectives, whose keys begin with g.
 	brief := []string{"rank", "trial", "state", "score", "se", "trees", "seconds", "front", "from"}
 	for _, i := range p.byWeight()[:min(mostMatter, len(p.Params))] {
 		brief = append(brief, paramKey(i))
@@ -276,7 +293,8 @@ func (s *Sweep) Leaderboard(most int) Listed {
 	return t
 }
 
-// Validated lists a sweep's configurations, best first; nothing of one without folds.
+// Validated lists a sweep's cross-validated configurations, best first. In a sweep without folds there are none, and
+// the list has no rows.
 func (s *Sweep) Validated() Listed {
 	t := Listed{"Configurations, best first", []string{"rank", "configuration", "state", s.Metric + " (mean ± SE)",
 		"folds", "trees", "trials"}, nil}
@@ -285,9 +303,10 @@ func (s *Sweep) Validated() Listed {
 	}
 	t.Head = append(t.Head, "why")
 	for _, c := range s.Configurations {
-		row := []string{strings.TrimPrefix(strconv.Itoa(c.Rank), "0"), strconv.Itoa(c.Configuration), c.State,
-			c.ScoreText(), fmt.Sprintf("%d of %d", c.Folds, c.Of), strconv.Itoa(c.Trees),
-			strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Trials), " ", ", "), "[]")}
+		rank := strings.TrimPrefix(strconv.Itoa(c.Rank), "0")                             // empty without one
+		trials := strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Trials), " ", ", "), "[]") // "3, 4, 5"
+		row := []string{rank, strconv.Itoa(c.Configuration), c.State, c.ScoreText(),
+			fmt.Sprintf("%d of %d", c.Folds, c.Of), strconv.Itoa(c.Trees), trials}
 		for i := range s.Params {
 			row = append(row, formatCell(plot.Plain, s.Params[i].value(c.Values[i])))
 		}

@@ -8,7 +8,8 @@ import (
 	"coppice/internal/page"
 )
 
-// TestIdsAreFeatures: a column of which only statistics are features has a row, for all of them.
+// TestIdsAreFeatures: in the list of features, all statistics of the same ids share one row, or have a row each if
+// statistics are asked for. Ids of two columns are named with a +, one taken in ranges with a ~, and Made explains both.
 func TestIdsAreFeatures(t *testing.T) {
 	user := dataset.LevelTable{Of: []dataset.Part{{Column: "user"}}}
 	both := dataset.LevelTable{Of: []dataset.Part{{Column: "user"}, {Column: "age", Bounds: []float64{30}}}}
@@ -34,11 +35,12 @@ func TestIdsAreFeatures(t *testing.T) {
 		}
 	}
 	if notes := strings.Join(page.Made(m), "; "); !strings.Contains(notes, "~ is behind one whose numbers") {
-		t.Errorf("nothing says what user+age~ is: %s", notes)
+		t.Errorf("got the notes %q, want one on what user+age~ is", notes)
 	}
 }
 
-// TestTheUsualParametersComeFirst: where it is not known which parameters matter, a line has those that mostly do.
+// TestTheUsualParametersComeFirst: with too few trials to know which parameters matter, a leaderboard shows those that
+// usually do. With enough trials, the one that matters in this sweep (p0) comes before them.
 func TestTheUsualParametersComeFirst(t *testing.T) {
 	s := drawn(1, 12, 7, 0)
 	names := []string{"bagging_fraction", "extra_trees", "feature_fraction", "lambda_l2", "learning_rate",
@@ -51,6 +53,7 @@ func TestTheUsualParametersComeFirst(t *testing.T) {
 		want) {
 		t.Errorf("the leaderboard of a dozen trials has %s, expected %s", got, want)
 	}
+
 	s = drawn(1, 120, 8, 3)
 	s.Params[1].Name = "learning_rate"
 	if got := strings.Join(s.Leaderboard(10).Head, " "); !strings.Contains(got, "auc on valid p0 learning_rate") {

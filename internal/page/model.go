@@ -59,7 +59,8 @@ type uses struct {
 	MadeOf string
 }
 
-// newUses takes the effects, if there are any, since they say in which direction a feature moves predictions.
+// newUses makes the rows that show what a model makes of its features. It prefers the effects (SHAP values), since they
+// say in which direction a feature moves predictions; without any, it takes the gains in features.
 func newUses(effects []Effect, features []Importance) (u uses) {
 	if u.Moving = effectRows(effects); u.Moving == nil {
 		u.Used, u.MadeOf = used(features)
@@ -69,18 +70,21 @@ func newUses(effects []Effect, features []Importance) (u uses) {
 	return u
 }
 
-// Write writes the page of a model: its versions, newest first, its nights, its moves, and what moves its predictions.
+// Write writes the page of a model to w: its versions (newest first), its nights, how its aliases moved, and which
+// features move its predictions.
 func (m *Model) Write(w io.Writer) error {
 	m = cleaned(m)
 	p := &modelPage{Model: m, Newest: slices.Clone(m.Versions), errors: map[string]float64{}}
 	slices.Reverse(p.Newest)
-	names, by := map[string]bool{}, "" // that chose the newest
+
+	// A column for each metric of some version. First is the one by which the newest sweep chose its winner.
+	names, by := map[string]bool{}, ""
 	for _, v := range m.Versions {
 		for name := range v.Info.Metrics {
 			names[name] = true
 		}
 	}
-	for _, n := range m.Nights {
+	for _, n := range m.Nights { // newest first
 		by = cmp.Or(by, n.Metric)
 		p.errors[fmt.Sprint(n.Version, n.Metric)] = n.SE
 	}
@@ -103,7 +107,8 @@ func (p *modelPage) VersionsHead() heading {
 	return h
 }
 
-// Commands say how another version goes live: the newest one, or the one before the champion.
+// Commands returns the commands that make another version live: one promotes the newest version that is not live, and
+// one goes back to the champion before this one.
 func (p *modelPage) Commands() (commands []string) {
 	if i := slices.IndexFunc(p.Newest, func(v VersionView) bool { return v.Number != p.Champion }); i >= 0 {
 		commands = append(commands, fmt.Sprintf("launcher registry promote %s@%d --why REASON", p.Name,
@@ -115,15 +120,19 @@ func (p *modelPage) Commands() (commands []string) {
 	return commands
 }
 
-// effectRow is what a feature adds to raw scores, and with which of its values.
+// effectRow is what a feature adds to the raw scores of some rows: its SHAP values.
 type effectRow struct {
-	Name                         string
-	Mean, Share, Least, Greatest float64 // Mean of the absolute values, Share of the largest Mean
-	Way                          string  // whether higher values raise the score
+	Name            string
+	Mean            float64 // of the absolute values
+	Share           float64 // Mean as a share of the first row's
+	Least, Greatest float64
+	Way             string // whether higher values of the feature raise the score
 }
 
-// effectRows are the features that move predictions, by their SHAP values: in which direction by whether they go with
-// the value's rank, and how much beside the first. nil without effects.
+// effectRows makes a row for each of the effects, in their order; nil without any. Every effect needs at least one row.
+//
+// Way compares the SHAP values with the ranks of the feature's values around their middle, both signed: up sums the
+// products, all their absolute values. If up is over half of all, one direction prevails clearly.
 func effectRows(effects []Effect) (rows []effectRow) {
 	for _, e := range effects {
 		r := effectRow{Name: e.Feature, Least: slices.Min(e.Shap), Greatest: slices.Max(e.Shap), Way: "mixed"}
@@ -135,7 +144,7 @@ func effectRows(effects []Effect) (rows []effectRow) {
 			}
 		}
 		switch {
-		case all == 0:
+		case all == 0: // no value has a rank
 			r.Way = "by category"
 		case up > all/2:
 			r.Way = "higher values raise"
@@ -145,7 +154,7 @@ func effectRows(effects []Effect) (rows []effectRow) {
 		rows = append(rows, r)
 	}
 	for i := range rows {
-		rows[i].Share = rows[i].Mean / max(rows[0].Mean, 1e-300)
+		rows[i].Share = rows[i].Mean / max(rows[0].Mean, 1e-300) // not NaN where no feature has any effect
 	}
 	return rows
 }
@@ -161,7 +170,7 @@ func (v VersionView) Metric(name string) float64 {
 	return orNaN(x, ok)
 }
 
-// orNaN is NaN for what is not known.
+// orNaN returns v, or NaN if it is not known (ok is false).
 func orNaN(v float64, ok bool) float64 {
 	if !ok {
 		return math.NaN()

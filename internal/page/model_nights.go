@@ -18,7 +18,7 @@ type Month struct {
 	Unread   []string       `json:"-"` // what cannot be read of them
 }
 
-// Last is the newest night that has ended, and not by hand; nil without one.
+// Last is the newest night that counts (see Counts); nil if there is none.
 func (m *Month) Last() *ModelNight {
 	if i := slices.IndexFunc(m.Nights, ModelNight.Counts); i >= 0 {
 		return &m.Nights[i]
@@ -26,24 +26,28 @@ func (m *Month) Last() *ModelNight {
 	return nil
 }
 
-// Asks is what the newest night that has not ended and the last one that has ask of a person, with the version that is
-// live; of nights that all run or were cancelled it is the newest. Empty without any.
+// Asks returns what the model's nights ask of a person, in words. champion is the version that is live now.
+//
+// Two nights may ask: the newest one that runs and needs somebody, and the newest one that has ended and counts. If
+// both do, the texts of both are returned. If there is neither, the text is that of the newest night that can be read,
+// and without any night it is empty.
 func (m *Month) Asks(champion int) string {
 	todo := func(i int) sweep.Todo { return m.Nights[i].Todo(champion, m.InARow(champion)) }
-	i := slices.IndexFunc(m.Nights, ModelNight.Counts)
-	asks := slices.IndexFunc(m.Nights, func(n ModelNight) bool { return n.Verdict == "" && n.Asks.Due() })
+	ended := slices.IndexFunc(m.Nights, ModelNight.Counts)
+	running := slices.IndexFunc(m.Nights, func(n ModelNight) bool { return n.Verdict == "" && n.Asks.Due() })
+	night := ended
 	switch {
-	case asks >= 0 && i >= 0 && todo(i).Due():
-		return todo(asks).String() + " " + todo(i).String()
-	case asks >= 0:
-		i = asks
-	case i < 0:
-		i = slices.IndexFunc(m.Nights, func(n ModelNight) bool { return n.State != Unreadable })
+	case running >= 0 && ended >= 0 && todo(ended).Due():
+		return todo(running).String() + " " + todo(ended).String()
+	case running >= 0:
+		night = running
+	case ended < 0:
+		night = slices.IndexFunc(m.Nights, func(n ModelNight) bool { return n.State != Unreadable })
 	}
-	if i < 0 {
+	if night < 0 {
 		return ""
 	}
-	return todo(i).String()
+	return todo(night).String()
 }
 
 // ModelNight is one night of a model: a sweep of it, or a table that was blocked before one, which has no ID. Its Night
@@ -69,7 +73,8 @@ type ModelNight struct {
 	LiveValue, NewValue float64 `json:"-"`
 }
 
-// InARow is how many of the last nights have not made the champion, one after the other.
+// InARow counts the nights since the one that made the champion that have ended without one (see Held). Nights that
+// still run or were cancelled are passed over.
 func (m *Month) InARow(champion int) (nights int) {
 	for _, n := range m.Nights {
 		if n.IndexSweep.Live(champion) {
@@ -82,12 +87,12 @@ func (m *Month) InARow(champion int) (nights int) {
 	return nights
 }
 
-// Held says that the night has ended and what it made, if anything, is not live.
+// Held reports whether the night has ended without promoting a version.
 func (n ModelNight) Held() bool {
 	return n.Counts() && n.Verdict != sweep.VerdictPromoted
 }
 
-// Word is as of IndexSweep, or that a person promoted its version.
+// Word is the night's state as IndexSweep.Word has it, or that a person promoted its version.
 func (n ModelNight) Word() string {
 	if n.Manual {
 		return "promoted by hand"
@@ -95,17 +100,19 @@ func (n ModelNight) Word() string {
 	return n.IndexSweep.Word()
 }
 
-// Counts says that the night has ended, and not by hand: it is one that a model's colour may be about.
+// Counts reports whether the night has ended by itself, neither running nor cancelled, so that it says how the model
+// does.
 func (n ModelNight) Counts() bool { return n.Verdict != "" && n.Verdict != sweep.VerdictCancelled }
 
-// nights counts how often the champion changed.
+// nights fills what the page says above the nights: Promoted, how many of them made the champion; Since and Became,
+// when and how the present champion became it; and Answer.
 func (p *modelPage) nights() {
 	for _, n := range p.Nights {
 		if n.Verdict == sweep.VerdictPromoted {
 			p.Promoted++
 		}
 	}
-	for _, m := range p.Moves {
+	for _, m := range p.Moves { // oldest first, so the last one stays
 		if m.Alias == registry.Champion && p.Champion > 0 {
 			p.Since, p.Became = m.At, "promoted"
 			if m.Kind == registry.RolledBack {

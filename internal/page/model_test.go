@@ -14,7 +14,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// versions is a model of n versions, all but the last one promoted in turn.
+// versions is a model of n versions, one a night. All but the last were promoted in turn, so version n-1 is live; the
+// last one is worse. After night 4 there is another one without a version, whose table was blocked.
 func versions(n int) *page.Model {
 	first := time.Date(2026, 11, 11, 4, 0, 0, 0, time.UTC)
 	m := &page.Model{Name: "ctr", Champion: n - 1, Of: n - 1,
@@ -64,7 +65,8 @@ func versions(n int) *page.Model {
 	return m
 }
 
-// TestAsksWithoutAnEnd: nights of which none has ended by itself do not say that they run, unless one does.
+// TestAsksWithoutAnEnd: if no night has ended by itself, Month.Asks tells of the newest night: that it was cancelled or
+// runs. A night that cannot be read asks nothing.
 func TestAsksWithoutAnEnd(t *testing.T) {
 	night := func(state string, verdict sweep.Verdict) page.ModelNight {
 		return page.ModelNight{IndexSweep: page.IndexSweep{ID: "n", State: state, Verdict: verdict}}
@@ -81,7 +83,7 @@ func TestAsksWithoutAnEnd(t *testing.T) {
 	}
 }
 
-// effects are SHAP values of features, as far as they are used.
+// effects makes SHAP values of 120 rows for each feature that some split uses; one of the rows has no value.
 func effects(of []page.Importance) (all []page.Effect) {
 	for i, f := range of {
 		if f.Splits == 0 {
@@ -98,7 +100,8 @@ func effects(of []page.Importance) (all []page.Effect) {
 	return all
 }
 
-// TestModelPage: with many versions, one or none the page is right; no text becomes an element, and it stays small.
+// TestModelPage: pages of models with many versions, with one and with none pass checkPages, hostile texts do no harm,
+// and 30 versions take at most 300 kB.
 func TestModelPage(t *testing.T) {
 	one := &page.Model{Name: "ctr", Versions: versions(2).Versions[:1]}
 	checkPages(t, map[string]writer{"many": versions(10), "one": one, "empty": &page.Model{Name: "nobody"}})
@@ -108,8 +111,9 @@ func TestModelPage(t *testing.T) {
 	}
 }
 
-// TestNightsOfAModel: the page begins with what is live and how the last night went, and says of each night what
-// was found in its table, how the live version did on its rows, and of those held back why.
+// TestNightsOfAModel: a model's page begins with what is live and how the last night went. Of each night it says what
+// was found in its table, how the live and the new version did on its rows, and why it was not promoted. It tells of a
+// rollback, and of several nights in a row without a champion.
 func TestNightsOfAModel(t *testing.T) {
 	text := said(write(t, versions(10)))
 	for _, want := range []string{"Version 9 is live promoted 2026-11-20 04:00 " +
@@ -124,12 +128,16 @@ func TestNightsOfAModel(t *testing.T) {
 			t.Errorf("got %.3000q, want %q in it", text, want)
 		}
 	}
+
+	// Version 3 was taken back.
 	m := versions(4)
 	m.Champion, m.Moves = 2, append(m.Moves, registry.Event{Alias: "champion", Kind: registry.RolledBack, From: 3,
 		To: 2, At: m.Moves[2].At.Add(time.Hour)})
 	if text := said(write(t, m)); !strings.Contains(text, "Version 2 is live restored by a rollback 2026-11-14 05:00") {
 		t.Errorf("got %.300q, want that a rollback has restored version 2", text)
 	}
+
+	// The last two nights made no champion.
 	m = versions(4)
 	m.Nights[1].Verdict = sweep.VerdictNoWinner
 	if text := said(write(t, m)); !strings.Contains(text, "2 nights in a row have made no champion.") {
@@ -137,7 +145,8 @@ func TestNightsOfAModel(t *testing.T) {
 	}
 }
 
-// TestCommandsToCopy: a page prints the commands that change what it shows, where they would.
+// TestCommandsToCopy: a page prints the commands that would change what it shows (cancel a sweep, promote a version,
+// roll back), only where they apply, and under the program's name in page.Commands.
 func TestCommandsToCopy(t *testing.T) {
 	first, open := &page.Model{Name: "ctr", Versions: versions(2).Versions[:1]}, sample(5)
 	open.State, open.Winner = "running", nil
@@ -161,15 +170,17 @@ func TestCommandsToCopy(t *testing.T) {
 			t.Errorf("%s: the page prints %q, expected %q", name, got, tc.want)
 		}
 	}
+
+	// Under another name.
 	before := page.Commands
 	defer func() { page.Commands = before }()
 	page.Commands = strings.NewReplacer("launcher cancel", "coppice cancel")
 	if text := write(t, open); !strings.Contains(text, "<code>coppice cancel night-ctr-9</code>") {
-		t.Error("called coppice, the program makes a page with launcher's commands")
+		t.Errorf("called coppice: got %.900q, want coppice cancel night-ctr-9 in it", said(text))
 	}
 }
 
-// TestIndexPage: with sweeps or without, the page is right, and no text becomes an element.
+// TestIndexPage: the home page passes checkPages with something on it and empty, and hostile texts do no harm.
 func TestIndexPage(t *testing.T) {
 	view := func() writer {
 		return &page.Index{Sweeps: []page.IndexSweep{{ID: "night-1", Dataset: "clicks@1", Model: "ctr", State: "winner",

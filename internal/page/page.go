@@ -1,9 +1,10 @@
-// Package page makes the pages that people look at: a sweep, a model of the registry, a dataset, and what there is. A
-// view goes in, one self-contained HTML file comes out: drawings as SVG, one style sheet, one script, nothing from
-// outside, and a content security policy that lets nothing else in. The same view gives the same bytes.
+// Package page makes the HTML pages that people look at: a sweep, a model of the registry, a dataset, and the home page
+// that lists all of them. A caller fills a view (Sweep, Model, DatasetPage, Index) and calls its Write, which gives one
+// self-contained HTML file: charts as SVG, one style sheet, one script, and a content security policy that allows
+// nothing from outside. The same view gives the same bytes.
 //
-// It reads nothing: who fills a view (launcher/internal/report) reads the store. All text in a view is foreign: only a
-// copy of it is used in which every text is cleaned, and templates escape it.
+// The package reads no store; launcher/internal/report does, and fills the views. All text in a view is foreign (it may
+// come from a user's table), so each Write works on a copy whose texts are cleaned, and the templates escape them.
 package page
 
 import (
@@ -77,21 +78,26 @@ func hash(text []byte) string {
 // is set before the first page.
 var Commands interface{ Replace(text string) string } = strings.NewReplacer()
 
-// writePage writes a whole page: a body made by a template, and the data that the script needs.
+// writePage writes a whole page to w. The template named body (a file of files, such as "sweep.html") makes the page's
+// body from view, and d follows as JSON for the script. Nothing is written if either fails.
 func writePage(w io.Writer, title, body string, view any, d *data) error {
 	var content bytes.Buffer
 	if err := bodies.ExecuteTemplate(&content, body, view); err != nil {
 		return fmt.Errorf("make the page %s: %w", title, err)
 	}
+
+	// The data of the script. json.Marshal escapes < and >, so no text in it can end the element.
 	text, err := json.Marshal(d)
 	if err != nil {
 		return fmt.Errorf("make the page %s: %w", title, err)
 	}
 	content.WriteString(`<script type="application/json" id="data">`)
-	content.Write(text) // < and > are escaped in it
+	content.Write(text)
 	content.WriteString("</script>\n")
 	named := Commands.Replace(content.String())
 
+	// The head comes last, because it holds a hash of the contents: the page's version, by which the script of an open
+	// page sees that there is a newer one.
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"+
 		"<meta http-equiv=\"Content-Security-Policy\" content=\"%s\">\n<meta name=\"viewport\" "+
@@ -114,10 +120,12 @@ const icon = `<link rel="icon" href="data:image/svg+xml,%3Csvg xmlns='http://www
 	`%3E%3Cpath d='M8 14V3M8 14L3 5M8 14l5-9M4 14h8' fill='none' stroke='%23009e73' stroke-width='2' ` +
 	`stroke-linecap='round'/%3E%3C/svg%3E">` + "\n"
 
-// versionMark begins what a page says of its own contents, in its head.
+// versionMark is the start of the element in a page's head that holds the hash of the page's contents.
 const versionMark = `<meta name="version" content="`
 
-// VersionOf is what tells the contents of one page from those of another; empty where the text is no page.
+// VersionOf returns the hash of its contents that a page carries in its head, or "" if the text is not such a page. Two
+// pages with equal versions have equal contents. Only the first 4096 bytes are searched, which hold the head's elements
+// before the style sheet.
 func VersionOf(page []byte) string {
 	_, after, found := bytes.Cut(page[:min(len(page), 4096)], []byte(versionMark))
 	if !found || len(after) < sha256.Size*2 {
@@ -126,8 +134,8 @@ func VersionOf(page []byte) string {
 	return string(after[:sha256.Size*2])
 }
 
-// when is a time in UTC, as the page's bar says once, and a dash for none; the script has the reader's beside it under
-// the pointer.
+// when writes a time in UTC as an HTML element, or a dash for the zero time. The page says once that times are UTC; the
+// script shows the reader's local time when the pointer is on the element.
 func when(t time.Time) template.HTML {
 	if t.IsZero() {
 		return "–"
@@ -137,26 +145,30 @@ func when(t time.Time) template.HTML {
 		t.Format("2006-01-02 15:04")))
 }
 
-// marked is a time with an attribute by which the script says more: ago shows how long it has been, last also says if
-// nothing has come since where something should every night, and fresh if what runs was seen more than an hour ago.
+// marked returns a template function that writes a time as when does, with an attribute that tells the script to say
+// more. "ago" (data-ago="1") shows how long ago it was. "last" also warns if that is over three days, since something
+// should come every night. "fresh" warns if a running sweep was last seen more than an hour ago.
 func marked(attribute string) func(time.Time) template.HTML {
 	return func(t time.Time) template.HTML {
 		return template.HTML(strings.Replace(string(when(t)), "<time ", "<time "+attribute+" ", 1))
 	}
 }
 
-// words is a name of a state or a verdict as text.
+// words writes the name of a state or a verdict as a reader sees it: "no_winner" is "no winner".
 func words(name string) string { return strings.ReplaceAll(name, "_", " ") }
 
-// sentence ends a text with a full stop.
+// sentence ends a text with a full stop unless it is empty or has an end already. Percent signs are glued to their
+// numbers (see glued).
 func sentence(text string) string {
-	if text = glued.Replace(text); text == "" || strings.ContainsAny(text[len(text)-1:], ".!?") {
+	text = glued.Replace(text)
+	if text == "" || strings.ContainsAny(text[len(text)-1:], ".!?") {
 		return text
 	}
 	return text + "."
 }
 
-// numeric says that a text is a number.
+// numeric reports whether a text looks like a number, maybe with separators, an exponent or a percent sign. An empty
+// text counts as one.
 func numeric(text string) bool { return strings.Trim(text, "0123456789.,-% e") == "" }
 
 // heading is what a table begins with: its id, under which the script makes CSV of it, a title and a note. A column
@@ -170,9 +182,11 @@ func newHeading(id, title, note string, names ...string) heading {
 	return heading{id, title, note, names}
 }
 
-// numberCell is a cell of a number, with its standard error if that is known, and seven digits of it for CSV.
+// numberCell writes the table cell of a number: v in its unit, or v with its standard error if se has one, which then
+// decides the digits. The cell also carries v with seven digits (data-v), from which the script makes CSV. NaN and
+// infinities, which stand for "not known", give a cell with a hyphen.
 func numberCell(unit plot.Unit, v float64, se ...float64) template.HTML {
-	exact, _ := num(v).MarshalJSON() // it never fails
+	exact, _ := num(v).MarshalJSON() // never fails
 	text := unit.Format(v)
 	if len(se) > 0 {
 		text = sweep.Score(v, se[0])
@@ -220,10 +234,10 @@ type curves struct {
 	Y     [][]num `json:"y"` // of five digits
 }
 
-// num is a number of seven digits; what is no finite number is null.
+// num is a number that is written to a page's data with seven significant digits, which keeps pages small.
 type num float64
 
-// MarshalJSON writes it.
+// MarshalJSON writes the number, or null if it is NaN or infinite. It never returns an error.
 func (n num) MarshalJSON() ([]byte, error) {
 	v := float64(n)
 	if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -237,8 +251,8 @@ func newData(kind, id string) *data {
 	return &data{Kind: kind, ID: id, Columns: map[string]*column{}, Tables: map[string]table{}}
 }
 
-// addColumn makes a column of a value of each row. A time becomes seconds since 1970, a zero one nothing; numbers that
-// are not finite become null.
+// addColumn adds a column to d under key: value gives its entry for each row. A time becomes seconds since 1970, and
+// the zero time becomes null. NaN and infinities become null, too. All other values stay as they are.
 func addColumn[R any](d *data, key, name string, unit plot.Unit, rows []R, value func(R) any) {
 	c := &column{Name: name, Unit: unit, Values: make([]any, len(rows))}
 	for i, r := range rows {
@@ -257,7 +271,7 @@ func addColumn[R any](d *data, key, name string, unit plot.Unit, rows []R, value
 	d.Columns[key] = c
 }
 
-// table says what the table of a chart holds.
+// table records that the table of the named chart has this title and these columns, which are keys of d.Columns.
 func (d *data) table(chart, title string, columns ...string) {
 	d.Tables[chart] = table{title, columns}
 }
@@ -265,13 +279,14 @@ func (d *data) table(chart, title string, columns ...string) {
 // longest is how many characters of a foreign text a page shows.
 const longest = 400
 
-// cleaned is a copy of a view in which every text is clean, wherever it stands: no caller has to remember which one is
-// foreign.
+// cleaned returns a deep copy of a view in which cleanText has gone over every string, however deep, so that no caller
+// has to remember which strings are foreign.
 func cleaned[T any](view *T) *T {
 	return cleanCopy(reflect.ValueOf(view)).Interface().(*T)
 }
 
-// cleanCopy copies all that a value points to, so that the original stays as it is. Unexported fields are not cleaned.
+// cleanCopy copies a value and all that it points to, and cleans the strings on the way; the original stays as it is.
+// Keys of maps are cleaned, too. Unexported fields are copied as they are, because reflection cannot set them.
 func cleanCopy(v reflect.Value) reflect.Value {
 	out := reflect.New(v.Type()).Elem()
 	switch v.Kind() {
@@ -301,7 +316,7 @@ func cleanCopy(v reflect.Value) reflect.Value {
 			}
 		}
 	case reflect.Struct:
-		out.Set(v)
+		out.Set(v) // with the unexported fields
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
 				out.Field(i).Set(cleanCopy(v.Field(i)))
@@ -313,12 +328,15 @@ func cleanCopy(v reflect.Value) reflect.Value {
 	return out
 }
 
-// cleanText is a foreign text as it can be shown: what does not print, or would turn the text around it, is spelt out,
-// and the end of a very long one is left out. What is left still has to be escaped.
+// cleanText makes a foreign text fit to be shown. Line breaks and tabs become blanks. Characters that do not print or
+// that would reverse the text around them are spelt out as \u202e. A text of over 400 characters ends with an ellipsis.
+// The result still has to be escaped for HTML.
 func cleanText(text string) string {
+	// Nearly every text is short and printable. At most so many bytes are at most so many characters.
 	if len(text) <= longest && strings.IndexFunc(text, hidden) < 0 {
 		return text
 	}
+
 	var b strings.Builder
 	n := 0
 	for _, r := range text {
@@ -338,7 +356,9 @@ func cleanText(text string) string {
 	return b.String()
 }
 
-// hidden says that a character does not print: control characters, marks of direction, joiners, what is no character.
+// hidden reports whether a character does not print or changes how its neighbours look: control characters, marks of
+// direction and joiners (category C), separators of lines and paragraphs, variation selectors (marks from U+FE00 on),
+// and the replacement character, which stands for bytes that are not UTF-8.
 func hidden(r rune) bool {
 	return r == unicode.ReplacementChar || unicode.Is(unicode.C, r) || unicode.In(r, unicode.Zl, unicode.Zp) ||
 		unicode.Is(unicode.Mn, r) && r >= 0xfe00

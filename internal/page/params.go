@@ -22,7 +22,9 @@ type Differing struct {
 // MaxGroups is up to how many groups of columns each is shown as a parameter of its own.
 const MaxGroups = 12
 
-// Of returns the parameters to show of a trial that has these.
+// Of returns the parameters to show for a trial whose parameters are own: own itself, unless the sweep searches which
+// groups of columns to use. Then there is one parameter for each group, "with" or "without", or with over MaxGroups
+// groups a single one, "columns", that lists those in use. It is nil if own does not say which groups it keeps.
 func (p *Differing) Of(own sweep.Params) sweep.Params {
 	if p.features == nil {
 		return own
@@ -41,11 +43,12 @@ func (p *Differing) Of(own sweep.Params) sweep.Params {
 	return out
 }
 
-// Differ finds them. What is not a number in every trial is a category.
+// Differ finds the parameters that differ between the trials of a plan. A parameter that is not a number in every trial
+// that has it is shown by categories. A numeric one has a logarithmic axis if the search draws it so.
 func Differ(p *sweep.Plan) *Differing {
 	out := &Differing{features: p.Spec.Search.Features}
-	texts := map[string]map[string]bool{}
-	numbers := map[string]bool{}
+	texts := map[string]map[string]bool{} // for each parameter the values it has, as text
+	numbers := map[string]bool{}          // whether all values of a parameter are numbers
 	for _, t := range p.Trials {
 		if t.Refit { // it has another number of trees than what it refits
 			continue
@@ -75,18 +78,18 @@ func Differ(p *sweep.Plan) *Differing {
 	return out
 }
 
-// category is a value as a category's name.
+// category returns the name of a value that is shown as a category: its text, or "(none)" if that is blank.
 func category(v any) string {
 	return cmp.Or(strings.TrimSpace(fmt.Sprint(v)), "(none)")
 }
 
-// Values are a trial's, in the order of the parameters: numbers, of categories their index, and NaN for one that the
-// trial does not have.
+// Values returns a number for each parameter in p.Shown of a trial whose parameters are own: the value of a number, the
+// index in Categories of a category (-1 for an unknown one), and NaN where the trial does not have the parameter.
 func (p *Differing) Values(own sweep.Params) []float64 {
-	of := p.Of(own)
+	params := p.Of(own)
 	out := make([]float64, len(p.Shown))
 	for i, q := range p.Shown {
-		v, ok := of[q.Name]
+		v, ok := params[q.Name]
 		x, number := v.(float64)
 		switch {
 		case q.Categories == nil && number:
@@ -100,7 +103,8 @@ func (p *Differing) Values(own sweep.Params) []float64 {
 	return out
 }
 
-// Text is a configuration in words: what differs of it, or its groups of columns.
+// Text describes a trial's configuration in a line: its values of the parameters that differ between trials, as
+// Settings writes them, or which groups of columns it uses.
 func (p *Differing) Text(own sweep.Params) string {
 	if p.features != nil {
 		if kept, ok := p.features.Kept(own); ok {
@@ -114,7 +118,8 @@ func (p *Differing) Text(own sweep.Params) string {
 	return Settings(own, names)
 }
 
-// Settings formats the named parameters, as far as they are known.
+// Settings writes the named parameters as "name=value", with blanks between. Those that params does not have are left
+// out.
 func Settings(params map[string]any, names []string) string {
 	var parts []string
 	for _, n := range names {

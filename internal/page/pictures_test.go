@@ -78,7 +78,8 @@ func blocked() *page.DatasetPage {
 
 const mostPicture = 80_000 // bytes
 
-// TestPictures makes the pictures of docs/page.md: make pictures.
+// TestPictures: the pictures of docs/page.md can be made, and each takes at most 80 kB. make pictures runs it with
+// -pictures, which keeps them.
 func TestPictures(t *testing.T) {
 	before := page.Commands
 	defer func() { page.Commands = before }()
@@ -152,7 +153,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// shrink writes a picture with at most 256 colours, those that most of its points have; it says how large it is then.
+// shrink rewrites a PNG file with at most 256 colours, those of most of its pixels, and returns its size in bytes then.
 func shrink(t *testing.T, path string) int {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -176,8 +177,10 @@ func shrink(t *testing.T, path string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a.R, b.R), cmp.Compare(a.G, b.G),
 			cmp.Compare(a.B, b.B))
 	})
+
+	// A colour near another one of the palette is left out: of the many shades at the edges of letters a few are enough,
+	// and rare colours find a place.
 	palette := color.Palette{color.RGBA{255, 255, 255, 255}}
-	// one near another is left to it: of the shades of an edge a few are enough, and rare colours have a place
 	for _, c := range colours {
 		near := func(p color.Color) bool {
 			q := p.(color.RGBA)

@@ -21,7 +21,7 @@ import (
 	"coppice/internal/sweep"
 )
 
-// values are a column of a page's data, by the trials' ranks.
+// values returns a column of a page's data as JSON, in the order of the trials' ranks.
 func values(t *testing.T, text, column string) string {
 	t.Helper()
 	c, ok := dataOf(t, text).Columns[column]
@@ -35,7 +35,8 @@ func values(t *testing.T, text, column string) string {
 	return string(values)
 }
 
-// TestTimesAreExact: a table's times are seconds, not seven digits of them.
+// TestTimesAreExact: times in a page's data are whole seconds since 1970. They have ten digits, so they must not be
+// rounded to seven as other numbers are.
 func TestTimesAreExact(t *testing.T) {
 	s := sample(12)
 	ended := dataOf(t, write(t, s)).Columns["ended"].V
@@ -46,44 +47,47 @@ func TestTimesAreExact(t *testing.T) {
 	}
 }
 
-// TestWhyATrialWasTried: it is a column of its own, and only where something decided.
+// TestWhyATrialWasTried: there is a column with the reasons why trials were tried only if some trial has one.
 func TestWhyATrialWasTried(t *testing.T) {
 	s := sample(4)
 	const head = ">why it was tried<"
 	if strings.Contains(write(t, s), head) {
-		t.Error("where nothing decided there is a column of reasons to try")
+		t.Error("no trial has a reason to be tried: got a column of reasons, want none")
 	}
 	s.Trials[1].Tried = "gp: expected improvement 0.2"
 	if text := write(t, s); !strings.Contains(text, head) ||
 		!strings.Contains(text, `<td class="r">gp: expected improvement 0.2</tr>`) ||
 		!strings.Contains(text, `"tried"`) {
-		t.Error("why trial 1 was tried is not on the board and in its table")
+		t.Errorf("trial 1 was tried for its expected improvement: got %.900q, want that on the board and in its table",
+			said(text))
 	}
 }
 
-// TestTooFewToTell: what importance says depends on how many trials have a score.
+// TestTooFewToTell: with 12 trials, the card on importance says that 24 are needed, not which parameters matter.
 func TestTooFewToTell(t *testing.T) {
 	if got := card(t, sample(12), "importance"); !strings.Contains(got, "24 are needed") {
 		t.Errorf("of twelve trials importance says %q, expected how many it takes", got)
 	}
 }
 
-// TestThePageSaysWhatPredicts: the final training's model, or why the judged one does.
+// TestThePageSaysWhatPredicts: the page says that the model of the final training predicts, or, if that was not used,
+// why not.
 func TestThePageSaysWhatPredicts(t *testing.T) {
 	s := sample(1)
 	s.Winner.Final = &sweep.FinalModel{Trial: 50, Registered: true, Reason: "trained on all 900 rows with 20 trees"}
 	want := "The model that predicts is that of the final training, trial 50, trained on all 900 rows with 20 trees."
 	if text := write(t, s); !strings.Contains(text, want) {
-		t.Errorf("the page lacks %q", want)
+		t.Errorf("registered: got %.900q, want %q in it", said(text), want)
 	}
 	s.Winner.Final = &sweep.FinalModel{Trial: 50, Reason: "the final training had not ended; the winner is registered"}
 	want = "The final training, trial 50, was not used: the final training had not ended"
 	if text := write(t, s); !strings.Contains(text, want) {
-		t.Errorf("the page lacks %q", want)
+		t.Errorf("not registered: got %.900q, want %q in it", said(text), want)
 	}
 }
 
-// TestFront: the leaderboard of a sweep with several objectives has them, and its front.
+// TestFront: the leaderboard of a sweep with several objectives has a column for each, and marks the trials on the
+// Pareto front.
 func TestFront(t *testing.T) {
 	if text := write(t, goals(30)); !strings.Contains(text, ">model_bytes</button>") ||
 		!strings.Contains(text, "<td>front<") {
@@ -91,9 +95,10 @@ func TestFront(t *testing.T) {
 	}
 }
 
-// TestWhenASweepEnds: as a clock time with its range, as a day too where that is far off; and it warns where it costs
-// more than its budget by then, and says what comes of it.
+// TestWhenASweepEnds: the page of a running sweep says when it ends, with the range if one is known. If its budget ends
+// it before, the page says when that is, and warns what the sweep would cost. The home page warns, too.
 func TestWhenASweepEnds(t *testing.T) {
+	// As of 03:10, $0.50 of a budget of $2 is spent, and each hour costs $3 more: the budget lasts until 03:40.
 	s := sample(10)
 	s.State, s.Winner, s.AsOf = "running", nil, s.Planned.Add(10*time.Minute)
 	s.Money.Total, s.Money.Hourly = 0.5, 3
@@ -126,8 +131,9 @@ func TestWhenASweepEnds(t *testing.T) {
 	}
 }
 
-// TestChosenAndJudged: the gate's reason comes first, and both metrics are named; a winner that was not promoted has
-// not "won", and what failed has no rank.
+// TestChosenAndJudged: the page of a sweep begins with the gate's reason, and names both the metric by which the trial
+// was chosen and the one by which the gate judged it. It says "why it won" only of a winner that was promoted. Trials
+// that failed have no rank.
 func TestChosenAndJudged(t *testing.T) {
 	s := sample(50)
 	const judged = "by log_loss on test. Of the trials that may win, trial 14 has the highest average_precision " +
@@ -164,7 +170,8 @@ func TestChosenAndJudged(t *testing.T) {
 	}
 }
 
-// TestMovedSince: the page of a sweep says what is live now, and not that what it promoted still is.
+// TestMovedSince: the page of a sweep that promoted version 9 says that another version is live if that is so now. 0
+// stands for a live version that is not known.
 func TestMovedSince(t *testing.T) {
 	for live, want := range map[int]string{0: "ctr version 9 is live", 9: "ctr version 9 is live",
 		10: "ctr version 9 was promoted; version 10 is live"} {
@@ -176,8 +183,8 @@ func TestMovedSince(t *testing.T) {
 	}
 }
 
-// TestWhoseTestRows: a number on test says which version it is of, and where a final training predicts, that the winner
-// was judged for it.
+// TestWhoseTestRows: a metric on test says which version it is of. If a final training was registered, it says that the
+// number is of the winning trial, which was judged in its place.
 func TestWhoseTestRows(t *testing.T) {
 	s := sample(20)
 	twin := fmt.Sprintf("average_precision on test of trial %d, judged for ctr version 9 0.1162", s.Winner.Trial)
@@ -190,13 +197,14 @@ func TestWhoseTestRows(t *testing.T) {
 	}
 }
 
-// TestTheirOwnDates: nights that were made later have the day of their slot, or of their newest row.
+// TestTheirOwnDates: a night that was made later than it was due is listed under its own day, not under the day on
+// which it ran.
 func TestTheirOwnDates(t *testing.T) {
 	d, m, home := manyNights(2), versions(2), tonight()
 	d.Nights[1].Day, m.Nights[0].Night, home.Sweeps[1].Night = "2026-01-02", "2026-01-02", "2026-01-02"
 	for name, view := range map[string]writer{"dataset": d, "model": m, "home": home} {
 		if text := write(t, view); !strings.Contains(text, ">2026-01-02<") {
-			t.Errorf("%s: the night of January 2 has another date", name)
+			t.Errorf("%s: got %.900q, want the night under its own day, 2026-01-02", name, said(text))
 		}
 	}
 }
@@ -262,7 +270,8 @@ func manyNights(n int) *page.DatasetPage {
 	return s
 }
 
-// spread are columns of numbers with a tail, of numbers without, and of levels.
+// spread makes the statistics of columns with these names: in turn of numbers with a long tail, of evenly distributed
+// numbers, and of 20 named levels.
 func spread(names []string) []nights.Column {
 	var out []nights.Column
 	for j, name := range names {
@@ -292,7 +301,8 @@ func spread(names []string) []nights.Column {
 	return out
 }
 
-// TestDatasetPage: with many nights, one, one without numbers of its table, or none, the page is right; it stays small.
+// TestDatasetPage: pages of datasets with many nights, with one, without a table, and without nights pass checkPages;
+// 30 nights take at most 300 kB; and hostile texts do no harm.
 func TestDatasetPage(t *testing.T) {
 	one := manyNights(3)
 	one.Nights, one.Stats = one.Nights[:1], nil
@@ -310,7 +320,8 @@ var none = math.NaN()
 
 var figure = regexp.MustCompile(`(?s)<figure id="([^"]+)".*?</figure>`)
 
-// TestFiguresAreAsTheyWere: every table with a title of its own is as it was.
+// TestFiguresAreAsTheyWere: every table with a title on the pages of a sweep and of a model has the bytes of its golden
+// file. The sweep has five such tables when it shows gains, which it does without SHAP values.
 func TestFiguresAreAsTheyWere(t *testing.T) {
 	byGain := sample(30)
 	byGain.Winner.Effects = nil
@@ -328,7 +339,7 @@ func TestFiguresAreAsTheyWere(t *testing.T) {
 	}
 }
 
-// isAsItWas compares with a file in testdata, or writes it.
+// isAsItWas fails the test if got is not the content of the file in testdata. With -update, it writes the file first.
 func isAsItWas(t *testing.T, name string, got []byte) {
 	t.Helper()
 	golden := filepath.Join("testdata", name)
@@ -347,8 +358,8 @@ func isAsItWas(t *testing.T, name string, got []byte) {
 	}
 }
 
-// TestEveryDrawingIsKept: what is drawn of a sweep has a file that it is compared with, and of what is drawn for each
-// parameter a category and a logarithmic axis have one.
+// TestEveryDrawingIsKept: every chart of a sweep's page is in charts, so that it is compared with a golden file. Of the
+// slices, of which there is one for each parameter, two are enough.
 func TestEveryDrawingIsKept(t *testing.T) {
 	for _, c := range sample(30).Charts() {
 		if !slices.Contains(charts, c.ID) && !strings.HasPrefix(c.ID, "slice-") {
@@ -358,7 +369,8 @@ func TestEveryDrawingIsKept(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeDrawn: of rows without a finite number, and without rows, nothing comes that a browser cannot read.
+// TestWhatCannotBeDrawn: lines and points whose coordinates are NaN leave neither NaN nor infinity in the drawing, and
+// the drawing is well-formed.
 func TestWhatCannotBeDrawn(t *testing.T) {
 	nan := func(n int) []float64 { return slices.Repeat([]float64{none}, n) }
 	for name, c := range map[string]*plot.Chart{
@@ -390,7 +402,8 @@ func TestWhatMovesPredictions(t *testing.T) {
 	}
 }
 
-// TestTheFinalIsCountedBesideTheTrials: in the answer and in the filter alike.
+// TestTheFinalIsCountedBesideTheTrials: a final training is not among the trials that the page counts, neither in
+// "trials ended" nor in the filter by state, and the script is told which trial it is.
 func TestTheFinalIsCountedBesideTheTrials(t *testing.T) {
 	s := sample(4)
 	s.Trials[3].Final, s.Trials[3].Score, s.Trials[3].State = true, math.NaN(), page.StateComplete
@@ -407,11 +420,13 @@ func TestTheFinalIsCountedBesideTheTrials(t *testing.T) {
 		}
 	}
 	if done == 0 || !strings.Contains(write(t, s), `"final":3`) {
-		t.Error("the script is not told which trial is the final")
+		t.Errorf("%d trials are done and the script is not told that trial 3 is the final; want some, and that", done)
 	}
 }
 
-// TestAnUnusualTableIsAmber: on its page and at home, whatever became of its sweep; a note is nothing unusual.
+// TestAnUnusualTableIsAmber: a table with a warning, or one that a person accepted, is amber on its own page and on the
+// home page; a blocked one is red; and one with only a note is green. The classes are a-held and b-held for amber,
+// a-none and b-none for red, a-live and b-live for green.
 func TestAnUnusualTableIsAmber(t *testing.T) {
 	rows := nights.Finding{Code: nights.CodeRows, Level: nights.Warning, Text: "120 rows; earlier nights had 200"}
 	d := manyNights(3)

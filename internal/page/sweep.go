@@ -177,21 +177,26 @@ func (p *sweepPage) tab() string {
 	return p.StateWord() + ": " + p.ID
 }
 
-// charts are the page's drawings.
+// charts returns those charts of the page that are drawn.
 func (p *sweepPage) charts() []*plot.Chart {
 	all := append([]*plot.Chart{p.Curves, p.Reliability}, p.Slices...)
 	return slices.DeleteFunc(all, func(c *plot.Chart) bool { return c == nil })
 }
 
-// layOut makes of a sweep what its page shows: plots, tables and the answer, of a cleaned copy.
+// layOut computes all that a sweep's page shows from a cleaned copy of the sweep: the order of trials and parameters,
+// the charts, what is known of the winner, and the answer at the top.
 func (s *Sweep) layOut() *sweepPage {
 	p := cleaned(s).order()
 	p.Curves = p.curves()
 	p.Slices = p.slices()
+
 	if w := p.Winner; w != nil {
 		p.uses = newUses(w.Effects, w.Features)
 		if t := w.Tested; t != nil && len(t.Bins) > 0 {
 			p.Reliability, p.Bins = reliability(t, w.Calibration != nil && w.Calibration.Method != "none")
+
+			// Top is the first bin with which at least a tenth of the rows is covered, from the highest prediction
+			// down. 1e-9 allows for rounding in the sum.
 			i := slices.IndexFunc(p.Bins, func(r binRow) bool { return r.Above > 0.1-1e-9 })
 			if i >= 0 && t.Calibrated {
 				p.Top = &p.Bins[i]
@@ -201,13 +206,15 @@ func (s *Sweep) layOut() *sweepPage {
 			p.Classes = newClassView(t.Classes)
 		}
 	}
+
 	p.Answer, p.data.Open = p.answer(), p.Open()
 	p.Listed = p.Ranked[:min(len(p.Ranked), mostListed)]
 	p.thinMarks()
 	return p
 }
 
-// order orders the trials and the parameters.
+// order ranks the sweep's trials and weighs its parameters, and makes the columns of its tables in that order. Neither
+// charts nor the answer are made: terminals need no more than this (see Leaderboard).
 func (s *Sweep) order() *sweepPage {
 	p := &sweepPage{Sweep: s, data: newData("sweep", s.ID), Standing: map[int]int{}}
 	p.rankTrials()
@@ -216,7 +223,8 @@ func (s *Sweep) order() *sweepPage {
 	return p
 }
 
-// thinMarks leaves the marks of the best trials, where there are too many.
+// thinMarks removes the marks of all trials but the best mostDrawn from the charts, and adds a note that says so. With
+// fewer trials it does nothing.
 func (p *sweepPage) thinMarks() {
 	if len(p.Ranked) <= mostDrawn {
 		return
@@ -235,12 +243,14 @@ func (p *sweepPage) Open() bool { return p.Winner == nil }
 // Promoted says that the winner went live.
 func (p *sweepPage) Promoted() bool { return p.Winner.Gate != nil && p.Winner.Gate.Promoted }
 
-// scored says whether a trial has a score.
+// scored reports whether the trial has a score: NaN stands for none, and an infinite one cannot be ranked or drawn.
 func (t *TrialRow) scored() bool { return !math.IsNaN(t.Score) && !math.IsInf(t.Score, 0) }
 
-// Class is how a trial's state is painted; crosses, whose class ends in x, are those without a model.
+// Class is the CSS class by which a trial's state is painted (see class).
 func (t *TrialRow) Class() string { return class(t.State) }
 
+// class returns the CSS class of a state of trials: s0, s1, ... by its place in States. An x follows for the states in
+// which a trial has left no model; plot draws marks of a class that ends in x as crosses.
 func class(state string) string {
 	text := "s" + strconv.Itoa(slices.Index(States, state))
 	if state == StateFailed || state == StateTimedOut || state == StateCancelled {
@@ -249,18 +259,21 @@ func class(state string) string {
 	return text
 }
 
-// rankTrials orders the trials as the leaderboard does, and counts them by state.
+// rankTrials fills Ranked, Standing and Counts: the trials in the order of the leaderboard, the rank of each from 1,
+// and how many trials are in each state. A final training is ranked, but not counted.
 func (p *sweepPage) rankTrials() {
 	counts := map[string]int{}
 	for i := range p.Trials {
 		p.Ranked = append(p.Ranked, &p.Trials[i])
-		if p.Trials[i].Final { // it is counted beside the trials
+		if p.Trials[i].Final { // the page tells of it behind the number of trials
 			p.data.Final, p.Final = &p.Trials[i].Number, sweep.AndTheFinal
 			continue
 		}
 		counts[p.Trials[i].State]++
 	}
 
+	// Trials with a score come first, the best of them at the top. Of equal scores the smaller model is better. Those
+	// without a score follow by number.
 	last := func(t *TrialRow) int { return map[bool]int{false: 1}[t.scored()] }
 	slices.SortStableFunc(p.Ranked, func(a, b *TrialRow) int {
 		if c := cmp.Compare(last(a), last(b)); c != 0 || !a.scored() {
@@ -279,7 +292,7 @@ func (p *sweepPage) rankTrials() {
 	}
 }
 
-// loss is a score where lower is better.
+// loss returns a trial's score with the sign by which lower is better.
 func (p *sweepPage) loss(t *TrialRow) float64 {
 	if p.Maximize {
 		return -t.Score
@@ -287,7 +300,7 @@ func (p *sweepPage) loss(t *TrialRow) float64 {
 	return t.Score
 }
 
-// scored are the trials that have a score, best first.
+// scored returns the trials that have a score, best first: the first part of Ranked.
 func (p *sweepPage) scored() []*TrialRow {
 	n := slices.IndexFunc(p.Ranked, func(t *TrialRow) bool { return !t.scored() })
 	if n < 0 {
@@ -306,9 +319,10 @@ type boardColumn struct {
 	decimals  int  // behind the point, where all have as many; else 0
 }
 
-// Cell is a trial's value in the column, as text.
+// Cell writes a trial's value in the column as text. A trial without a score shows no rank: its Standing only says
+// where it is listed.
 func (c boardColumn) Cell(t *TrialRow) string {
-	if c.Key == "rank" && !t.scored() { // its number only orders it
+	if c.Key == "rank" && !t.scored() {
 		return map[bool]string{true: "final", false: "-"}[t.Final]
 	}
 	if v, ok := c.of(t).(float64); ok && c.decimals > 0 && t.scored() {
@@ -317,11 +331,14 @@ func (c boardColumn) Cell(t *TrialRow) string {
 	return formatCell(c.unit, c.of(t))
 }
 
-// decimals is how many digits all scores have behind the point: as many as the best one; 0 where that has none.
+// decimals returns how many digits behind the point all scores of the leaderboard have, so that they align: as many as
+// sweep.Score writes for the best trial. It is 0, which leaves each number its own digits, if no trial has a score, or
+// the best one has no digits behind the point or an exponent.
 func (p *sweepPage) decimals() int {
 	if len(p.scored()) == 0 {
 		return 0
 	}
+	// The text may go on with the standard error: "0.7312 ± 0.0008".
 	best := strings.Fields(sweep.Score(p.Ranked[0].Score, p.Ranked[0].SE))[0]
 	_, after, _ := strings.Cut(best, ".")
 	if strings.Contains(after, "e") {
@@ -330,7 +347,8 @@ func (p *sweepPage) decimals() int {
 	return len(after)
 }
 
-// formatCell writes a value of a table: numbers in their unit, nil as one that is not known.
+// formatCell writes a value of a table as text: a float64 in its unit, nil as the hyphen of an unknown number, and all
+// else as fmt prints it.
 func formatCell(unit plot.Unit, v any) string {
 	switch v := v.(type) {
 	case float64:
@@ -342,10 +360,12 @@ func formatCell(unit plot.Unit, v any) string {
 	}
 }
 
-// columns makes the columns of every table of trials: the parameters that matter most before the others. An unlisted
-// one is only in the CSV.
+// columns makes the columns of every table of trials, in the order in which they are shown: rank and score, the few
+// parameters that matter most, how training went, and then the other parameters. Columns that say nothing in this sweep
+// are left out. All of them go into the page's data for the script; Board gets those that are not unlisted.
 func (p *sweepPage) columns() {
 	var board []boardColumn
+	// column adds a column. The result is valid until the next call, to change what most columns do not have.
 	column := func(key, name, class string, unit plot.Unit, of func(*TrialRow) any) *boardColumn {
 		board = append(board, boardColumn{Key: key, Name: name, Class: class, unit: unit, of: of})
 		return &board[len(board)-1]
@@ -409,8 +429,8 @@ func (p *sweepPage) columns() {
 
 func paramKey(i int) string { return "p" + strconv.Itoa(i) }
 
-// value is what stands in a table for a value of the parameter: a number, or the category's text; nil if it is not
-// known, or not chosen yet.
+// value returns what a table shows for v, a value as in TrialRow.Values: v itself if the parameter is a number, else
+// the text of the category with index v. It is nil if v is NaN, because the trial has no value or none is chosen yet.
 func (q *Param) value(v float64) any {
 	if q.Categories == nil {
 		return v
@@ -425,7 +445,8 @@ func (q *Param) value(v float64) any {
 var usual = []string{"learning_rate", "num_leaves", "min_data_in_leaf", "feature_fraction", "lambda_l2",
 	"num_iterations", "max_depth", "bagging_fraction"}
 
-// byWeight returns indices into p.Params in display order: what matters beyond chance, the usual ones, then others.
+// byWeight returns the indices of p.Params in the order in which parameters are shown: first those that matter beyond
+// chance in this sweep, most important first; then the usual ones; then all others as they are in p.Params.
 func (p *sweepPage) byWeight() []int {
 	order, place := make([]int, len(p.Params)), make([]int, len(p.Params))
 	for i, q := range p.Params {
@@ -435,7 +456,7 @@ func (p *sweepPage) byWeight() []int {
 		}
 		for k, w := range p.Weights {
 			if w.Name == q.Name && w.Share > w.Chance && len(p.drawn) >= search.FewestForImportance {
-				place[i] = k - len(p.Weights) // before the usual ones, in the order of Weights: most important first
+				place[i] = k - len(p.Weights) // negative, so before the usual ones; Weights has the largest first
 			}
 		}
 	}
@@ -458,7 +479,8 @@ func better(maximize bool) string {
 	return map[bool]string{true: "higher is better", false: "lower is better"}[maximize]
 }
 
-// StateWord is the word for what came of the sweep, or where it stands; the same as in the terminal and in JSON.
+// StateWord returns the words for the sweep's verdict, or for its state if it has not ended: the same as in the
+// terminal and in JSON.
 func (p *sweepPage) StateWord() string {
 	if p.Winner != nil {
 		return sweep.VerdictWords(p.Winner.Verdict())

@@ -16,7 +16,7 @@ type Measure struct {
 	Valid, Test, SE, Alone float64
 }
 
-// MetricNames are the names of metrics, those in first before the others.
+// MetricNames returns the keys of the map: those that first lists, in its order, and then all others by name.
 func MetricNames[V any](of map[string]V, first ...string) []string {
 	place := func(name string) int {
 		if i := slices.Index(first, name); i >= 0 {
@@ -29,8 +29,8 @@ func MetricNames[V any](of map[string]V, first ...string) []string {
 	})
 }
 
-// Measures are the winner's metrics on valid and, calibrated if it is, on test, one of them first. What is not known is
-// NaN.
+// Measures returns all metrics of the winner, on valid and on test; the one named first comes first. On test they are
+// of calibrated predictions if the winner is calibrated. Numbers that are not known are NaN.
 func (w *Winner) Measures(first string) (all []Measure) {
 	c := sweep.Calibration{}
 	if w.Calibration != nil {
@@ -55,7 +55,8 @@ func (w *Winner) Measures(first string) (all []Measure) {
 // alone is what a model without features scores on the test rows; NaN if that is unknown.
 func (w *Winner) alone(name string) float64 { return orNaN(w.Tested.OfConstant(name)) }
 
-// used is which features a model is made of, and in words.
+// used returns the features that some split of the model uses, at most mostFeatures of them, and a sentence that sums
+// them up. features has all of the model's, the one of the largest gain first.
 func used(features []Importance) (used []Importance, text string) {
 	used = slices.DeleteFunc(slices.Clone(features), func(f Importance) bool { return f.Splits == 0 })
 	if len(used) > 0 {

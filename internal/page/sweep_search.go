@@ -18,17 +18,20 @@ var goalUnits = map[string]plot.Unit{"model_bytes": plot.Bytes, "train_seconds":
 
 func goalKey(g int) string { return "g" + strconv.Itoa(g) }
 
-// curves draws the learning curves: all of them faintly, the best brightly above them.
+// curves draws the learning curves of the best trials: all of them faintly, the best few brightly above them. It also
+// puts the drawn points into the page's data.
 func (p *sweepPage) curves() *plot.Chart {
+	// The metric on the curves is that of early stopping. It differs from the sweep's metric only where that is a value
+	// by an expression (metric.OfRows), which tells trees apart worse.
 	by, maximize := p.Metric, p.Maximize
-	if m, err := metric.Lookup(by); err == nil && m.Kind == metric.OfRows { // it chooses, and another one stops
+	if m, err := metric.Lookup(by); err == nil && m.Kind == metric.OfRows {
 		m, _ = m.Stop(p.Objective)
 		by, maximize = m.Name, m.Maximize
 	}
 	c := plot.Plot{Chart: plot.Chart{ID: "curves", Title: "Learning curves", W: plot.Full, H: 380, Tabled: true},
 		X: plot.Axis{Label: "trees", Whole: true}, Y: plot.Axis{Label: by + " on valid, " + better(maximize)}}
-	var with []*TrialRow
-	early := 0
+	var with []*TrialRow                          // trials with a curve
+	early := 0                                    // how many of them were stopped early
 	for _, t := range slices.Backward(p.Ranked) { // the best last, on top
 		if len(t.CurveX) > 0 && p.Standing[t.Number] <= mostDrawn {
 			with = append(with, t)
@@ -53,6 +56,8 @@ func (p *sweepPage) curves() *plot.Chart {
 		}
 		c.Lines = append(c.Lines, l)
 		kept.Trial = append(kept.Trial, t.Number)
+
+		// The script wants x as steps from the point before, which are shorter to write (see curves.X).
 		steps := slices.Clone(x)
 		for i := len(x) - 1; i > 0; i-- {
 			steps[i] -= x[i-1]
@@ -77,8 +82,9 @@ func (p *sweepPage) curves() *plot.Chart {
 	return c.Draw()
 }
 
-// window is the range of scores that is worth seeing: the worst of the first trees would press everything else
-// together.
+// window returns the range of the vertical axis for the curves of these trials: all scores but the worst fiftieth, and
+// 5 % of the range above and below. The scores after the first trees are so bad that a range with them would press all
+// curves into a line. Of fewer than 20 scores it returns 0, 0, by which the axis takes the range of the data.
 func window(trials []*TrialRow, maximize bool) (low, high float64) {
 	var all []float64
 	for _, t := range trials {
@@ -92,8 +98,8 @@ func window(trials []*TrialRow, maximize bool) (low, high float64) {
 	if !maximize {
 		low, high = all[0], all[len(all)-1-len(all)/50]
 	}
-	room := 0.05 * (high - low)
-	return low - room, high + room
+	margin := 0.05 * (high - low)
+	return low - margin, high + margin
 }
 
 // roundNumbers rounds values to five digits, more than a chart can show, since the page holds many. NaN and infinities
@@ -111,10 +117,11 @@ func roundNumbers(values []float64) []num {
 const byPedAnova = "Importance is how differently the best trials are distributed along a parameter (PED-ANOVA), of " +
 	"trials that were drawn or proposed, less what chance gives; one null sweep of twenty exceeds the chance."
 
-// manyDrawn is how many drawn trials make more than a hint.
+// manyDrawn is from how many drawn trials on the importance of parameters is told as a finding, not as a hint.
 const manyDrawn = 100
 
-// Importance says which parameters have to do with a good score.
+// Importance says in words which parameters matter for a good score beyond chance, or that there are too few trials to
+// tell.
 func (p *sweepPage) Importance() string {
 	var above []string
 	for _, w := range p.Weights {
@@ -135,7 +142,8 @@ func (p *sweepPage) Importance() string {
 	return "Beyond chance: " + english.WordSeries(above, "and") + ". " + byPedAnova
 }
 
-// slices draws the score over each of the most important parameters alone, with a ring around the winner.
+// slices draws the score over each of the most important parameters: one chart for each, a mark for each trial. The
+// winner has a ring around its mark, and better trials are drawn over worse ones.
 func (p *sweepPage) slices() (charts []*plot.Chart) {
 	for _, i := range p.byWeight()[:min(mostMatter, len(p.Params))] {
 		q := &p.Params[i]
@@ -158,28 +166,31 @@ func (p *sweepPage) slices() (charts []*plot.Chart) {
 	return charts
 }
 
-// planned are the sources of configurations that nothing drew: they share their defaults, and their scores with those.
+// planned are the sources of configurations that were given, not drawn from a range. Most of their parameters have the
+// same values, so their scores say little about single parameters.
 var planned = []string{search.SourceFixed, search.SourceGrid, search.SourceDefault, search.SourceWarm,
 	search.SourcePortfolio, sweep.SourceRefit, sweep.SourceFinal}
 
-// weighParams finds out which parameters matter, and puts those first: from the trials that were drawn or proposed,
-// each compared with those of its own source. What chance does, allows for as many parameters as there are, and for a
-// tail twice as long as that of an exponential distribution: so long it is in null sweeps.
+// weighParams computes how much each parameter matters for a good score (p.Weights) from the trials whose
+// configurations were drawn at random or proposed by the search (p.drawn).
 func (p *sweepPage) weighParams() {
-	const level = 0.05
-	place, of := map[*TrialRow]float64{}, map[string][]*TrialRow{}
+	const level = 0.05 // of chance findings in a sweep in which no parameter matters
+
+	// The loss of a trial is its rank among the trials of its own source, from 0 (best) to 1. Scores of two sources are
+	// not compared: a search proposes better trials than chance draws, with other values of every parameter.
+	loss, bySource := map[*TrialRow]float64{}, map[string][]*TrialRow{}
 	for _, t := range p.scored() {
 		if !slices.Contains(planned, t.From) {
-			p.drawn, of[t.From] = append(p.drawn, t), append(of[t.From], t)
+			p.drawn, bySource[t.From] = append(p.drawn, t), append(bySource[t.From], t)
 		}
 	}
-	for _, trials := range of {
-		for i, t := range trials {
-			place[t] = (float64(i) + 0.5) / float64(len(trials))
+	for _, trials := range bySource {
+		for i, t := range trials { // best first
+			loss[t] = (float64(i) + 0.5) / float64(len(trials))
 		}
 	}
+
 	var dims []search.Dimension
-	var loss []float64
 	for i, q := range p.Params {
 		d := search.Dimension{Name: q.Name, Categories: len(q.Categories), Log: q.Log}
 		for _, t := range p.drawn {
@@ -187,10 +198,15 @@ func (p *sweepPage) weighParams() {
 		}
 		dims = append(dims, d)
 	}
+	var losses []float64
 	for _, t := range p.drawn {
-		loss = append(loss, place[t])
+		losses = append(losses, loss[t])
 	}
-	p.Weights = search.Importance(dims, loss)
+	p.Weights = search.Importance(dims, losses)
+
+	// search.Importance gives the Chance that one parameter exceeds at the level of 5 %. Here it is to hold for all k
+	// parameters together, so it grows from -log(level) to log(k/level), as the tail of an exponential distribution
+	// does. The factor 2 is from sweeps in which nothing matters: their tail was found twice as long.
 	for i := range p.Weights {
 		p.Weights[i].Chance *= 2 * (math.Log(float64(len(p.Weights))/level) - 1) / (math.Log(1/level) - 1)
 	}

@@ -26,7 +26,9 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// sample is a sweep of n trials as it may look in the middle of things: every state of one that has ended.
+// sample is a sweep of n trials that has ended and promoted version 9 of ctr over version 8, with something for every
+// part of the page. Its trials come from a generator with a fixed seed; the best one is the winner, the second best the
+// runner-up. With 50 trials these are 14 and 44, which tests name.
 func sample(n int) *page.Sweep {
 	rng := rand.New(rand.NewPCG(1, uint64(n)))
 	planned := time.Date(2026, 11, 20, 3, 0, 0, 0, time.UTC)
@@ -63,7 +65,9 @@ func sample(n int) *page.Sweep {
 			{Feature: "user_id_rate", Gain: 0.4, Splits: 50}, {Feature: "idle"}},
 		Tested: tested()}
 	s.Winner.Effects = effects(s.Winner.Features)
-	won, next := 0, 0 // that may win
+
+	// The winner and the runner-up are the best two trials that ran to the end.
+	won, next := 0, 0
 	for i, t := range s.Trials {
 		switch {
 		case t.State != page.StateComplete:
@@ -98,7 +102,8 @@ func tested() *metric.Tested {
 	return t
 }
 
-// trialOf is one of a sample's trials.
+// trialOf is the trial i of a sample. Every other trial is stopped early, every sixth fails, times out or is cancelled
+// in turn and has neither score nor curve. The score depends on the learning rate most, and a little on chance.
 func trialOf(rng *rand.Rand, i int, planned time.Time) page.TrialRow {
 	t := page.TrialRow{Number: i, Values: []float64{float64(i % 2), 0.3 + 0.7*rng.Float64(), float64(i / 3 % 2),
 		math.Exp(4*rng.Float64() - 1), math.Exp(-3.5 + 2*rng.Float64()), math.Floor(4 + 60*rng.Float64())},
@@ -126,7 +131,7 @@ func trialOf(rng *rand.Rand, i int, planned time.Time) page.TrialRow {
 	}
 	t.Score = 0.12 - 0.02*math.Abs(math.Log(t.Values[4])+2.3) - 0.004*rng.Float64()
 	if t.State == page.StateEarly {
-		t.Score -= 0.004 // why it was stopped
+		t.Score -= 0.004 // it was stopped because it was worse
 	}
 	t.Ended = planned.Add(time.Duration(i+1) * 40 * time.Second)
 	t.Seconds, t.Cost = 20+10*rng.Float64(), 0.01*rng.Float64()
@@ -137,11 +142,13 @@ func trialOf(rng *rand.Rand, i int, planned time.Time) page.TrialRow {
 	return t
 }
 
-// charts are the ids of the charts of a sample, of the slices one with categories and one with a logarithmic axis.
+// charts are the ids of the charts that are compared with golden files: all of a sample, but of the slices (score over
+// one parameter) only one with categories and one with a logarithmic axis.
 var charts = []string{"curves",
 	"slice-0", "slice-4", "reliability"}
 
-// goals is a sample with several objectives.
+// goals is a sample with two objectives, the metric and the size of the model. Models grow with the trial's number, so
+// a trial is on the front if it scores better than all earlier ones.
 func goals(n int) *page.Sweep {
 	s := sample(n)
 	s.Goals = []sweep.Goal{{Name: s.Metric, Maximize: true}, {Name: "model_bytes"}}
@@ -169,6 +176,7 @@ var standalone = template.Must(plot.Templates().New("file").Parse(`<svg xmlns="h
 // writer is a view of any kind.
 type writer interface{ Write(w io.Writer) error }
 
+// write returns the page of a view.
 func write(t *testing.T, s writer) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -178,10 +186,12 @@ func write(t *testing.T, s writer) string {
 	return out.String()
 }
 
-// Every drawing is as it was: go test ./internal/page -update, and look at testdata/*.svg in a browser.
+// TestDrawingsAreAsTheyWere: every chart named in charts has the bytes of its golden file and is well-formed XML. After
+// a change that is meant, run go test ./internal/page -update and look at testdata/*.svg in a browser.
 func TestDrawingsAreAsTheyWere(t *testing.T) {
+	// Only the four most important parameters are drawn. With three parameters, the one with categories is among them.
 	drawn, few := map[string]*plot.Chart{}, sample(30)
-	few.Params = few.Params[:3] // so that the categories of the first are among the four that are drawn
+	few.Params = few.Params[:3]
 	for _, c := range append(few.Charts(), sample(30).Charts()...) {
 		drawn[c.ID] = c
 	}
@@ -197,6 +207,8 @@ func TestDrawingsAreAsTheyWere(t *testing.T) {
 	}
 }
 
+// firstDifference returns the number of the first line in which two texts differ, and that line of both, got first. If
+// one is only longer than the other, it is the number of the first line that only one has.
 func firstDifference(a, b []byte) string {
 	x, y := bytes.Split(a, []byte("\n")), bytes.Split(b, []byte("\n"))
 	for i := range min(len(x), len(y)) {
@@ -207,7 +219,7 @@ func firstDifference(a, b []byte) string {
 	return fmt.Sprint(min(len(x), len(y)) + 1)
 }
 
-// isXML reads a drawing as strictly as other programs do.
+// isXML fails the test if a drawing is not well-formed XML, which other programs that read SVG insist on.
 func isXML(t *testing.T, what string, text []byte) {
 	t.Helper()
 	d := xml.NewDecoder(bytes.NewReader(text))
@@ -221,7 +233,8 @@ func isXML(t *testing.T, what string, text []byte) {
 	}
 }
 
-// TestSameViewSameBytes: a sweep's page has the same bytes each time, and so the same version; another sweep's has not.
+// TestSameViewSameBytes: a sweep's page has the same bytes each time, and so the same version, which is a SHA-256 in
+// hexadecimal digits. The page of another sweep has another version.
 func TestSameViewSameBytes(t *testing.T) {
 	a, b := write(t, sample(50)), write(t, sample(50))
 	if a != b {
@@ -231,16 +244,17 @@ func TestSameViewSameBytes(t *testing.T) {
 		t.Errorf("the version is %q, want 64 digits, of the same page the same", v)
 	}
 	if v := page.VersionOf([]byte(write(t, sample(51)))); v == page.VersionOf([]byte(a)) {
-		t.Error("another sweep has the same version")
+		t.Errorf("a sweep of 51 trials has the version %q, as one of 50 has; want another", v)
 	}
 }
 
-// TestSize: a page of a large search, with 14 parameters, can be opened quickly, and its script is sent without the
-// comments and indentation of its source.
+// TestSize: the page of a sweep over 14 parameters, as many as a large search has, takes at most 250 kB with 50 trials
+// and 1 MB with 1,000, so that it opens quickly. Its script carries neither the comments nor the indentation of
+// page.js, but keeps its lines, so that errors name one.
 func TestSize(t *testing.T) {
 	for n, most := range map[int]int{50: 250_000, 1000: 1_000_000} {
 		s := sample(n)
-		for len(s.Params) < 14 { // as many as a large search has
+		for len(s.Params) < 14 {
 			s.Params = append(s.Params, page.Param{Name: fmt.Sprint("parameter_", len(s.Params))})
 			for i := range s.Trials {
 				s.Trials[i].Values = append(s.Trials[i].Values, float64(i*7919%1000)/1000)
@@ -261,7 +275,8 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// Nothing comes from outside, nothing is drawn at NaN, and whatever has an id has it alone.
+// TestPageIsWhole: pages of sweeps at the edges of what may come (no trials, one, all in the same state, no parameters,
+// with folds, with several objectives) pass checkPages.
 func TestPageIsWhole(t *testing.T) {
 	empty := &page.Sweep{ID: "empty", Metric: "auc", State: "running"}
 	one := sample(1)
@@ -279,13 +294,14 @@ func TestPageIsWhole(t *testing.T) {
 	pages := map[string]writer{"folds": folds, "many": sample(60), "empty": empty, "one": one,
 		"one with a winner":      sample(1),
 		"one without parameters": lone, "objectives": goals(40)}
-	for _, state := range page.States { // of every trial
+	for _, state := range page.States {
 		pages["all "+state] = allAre(state)
 	}
 	checkPages(t, pages)
 }
 
-// allAre is a sweep whose trials have all come to the same, none of them to a score that is a number.
+// allAre is a sweep without a winner: all of its eight trials are in the given state, and their scores are NaN or
+// infinite.
 func allAre(state string) *page.Sweep {
 	s := sample(8)
 	s.State, s.Winner = "no_winner",
@@ -306,21 +322,23 @@ func allAre(state string) *page.Sweep {
 	return s
 }
 
-// TestWithoutAScore: of a sweep that nothing came of, the page says so where it would draw.
+// TestWithoutAScore: the page of a sweep in which no trial has a score says so in its title and in place of its charts,
+// whatever state all trials are in.
 func TestWithoutAScore(t *testing.T) {
 	for _, state := range page.States {
 		text := visible(write(t, allAre(state)))
 		for _, want := range []string{"No winner", "Nothing to draw.", "No trial has a score",
 			"8 trials have ended", map[string]string{page.StateFailed: "all 8 trials failed"}[state]} {
 			if !strings.Contains(text, want) {
-				t.Errorf("all trials are %s and have no score: the page does not say %q", state, want)
+				t.Errorf("all trials are %s and have no score: got %.900q, want %q in it", state, text, want)
 			}
 		}
 	}
 }
 
-// checkPages: nothing comes from outside, nothing is drawn at NaN, whatever has an id has it alone, whatever labels is
-// there, every table has its columns.
+// checkPages fails the test unless each page, by its name in the map: has the same bytes when written again; shows no
+// NaN, infinity, nil or error of a template; has no address outside the page; has each id once; has the elements that
+// others name as their labels; and has the data of every column in its tables.
 func checkPages(t *testing.T, pages map[string]writer) {
 	t.Helper()
 	for name, s := range pages {
@@ -369,8 +387,10 @@ func visible(text string) string {
 	return regexp.MustCompile(`(?s)<script>.*?</script>`).ReplaceAllString(text, "")
 }
 
+// around is what stands around the index i of a text, for messages.
 func around(text string, i int) string { return text[max(0, i-60):min(len(text), i+60)] }
 
+// pageData is what tests look at of the data that a page carries for its script.
 type pageData struct {
 	Columns map[string]struct {
 		N string
@@ -379,6 +399,7 @@ type pageData struct {
 	Tables map[string]struct{ C []string }
 }
 
+// dataOf decodes the data in a page; the test fails if there is none.
 func dataOf(t *testing.T, text string) (d pageData) {
 	t.Helper()
 	m := regexp.MustCompile(`(?s)<script type="application/json" id="data">(.*?)</script>`).FindStringSubmatch(text)
@@ -397,7 +418,8 @@ var hostile = []string{`<script>alert(1)</script>`, `"><img src=x onerror=alert(
 	"' onmouseover='alert(1)", "{{.}}", "${alert(1)}", "\u202egnp.exe", "\u2066\u2069\u200f", "\x00\x1b[31mred\x07",
 	"a\nb\tc", "]]>", "&lt;script&gt;", strings.Repeat("x", 5000), "\xff\xfe", "=cmd|' /C calc'!A0"}
 
-// Whatever is text in a sweep may be hostile: nothing of it becomes markup, nothing turns or breaks lines.
+// TestHostileTexts: with a hostile text in place of every text of a sweep, the page has the same elements and attributes
+// as with plain texts, no character that hides or reverses others, and its drawings are still well-formed.
 func TestHostileTexts(t *testing.T) {
 	plain := write(t, sample(12))
 	for _, h := range hostile {
@@ -437,12 +459,13 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
-// hostilePages: whatever text of a view is hostile, no element or attribute comes of it, and no character that turns or
-// hides others.
+// hostilePages puts each hostile text into all fields of a view and fails the test if the page has an element or
+// attribute that it has with no plain text, a character that hides or reverses others, or a link to another place.
 func hostilePages(t *testing.T, view func() writer) {
 	t.Helper()
+	// Some elements appear only where a text is not empty, so the allowed ones are also those with "word" everywhere.
 	word := view()
-	poison(reflect.ValueOf(word), "word") // what is said only of what has a text
+	poison(reflect.ValueOf(word), "word")
 	plain := slices.Concat(elements(write(t, view())), elements(write(t, word)))
 	for _, h := range hostile {
 		v := view()
@@ -464,7 +487,7 @@ func hostilePages(t *testing.T, view func() writer) {
 	}
 }
 
-// poison puts a text into every field that holds one.
+// poison replaces every string in a value by text, however deep it lies, and adds an entry with text as its key to maps.
 func poison(v reflect.Value, text string) {
 	switch v.Kind() {
 	case reflect.String:
@@ -491,7 +514,8 @@ func poison(v reflect.Value, text string) {
 	}
 }
 
-// unwanted is a character that no page may have.
+// unwanted reports whether a page must not contain a character: control characters other than line breaks, and those
+// that set the direction of the text.
 func unwanted(r rune) bool {
 	return r < 0x20 && r != '\n' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 ||
 		r == 0x200f
@@ -519,6 +543,7 @@ func elements(text string) []string {
 	return out
 }
 
+// changed lists what got has and want does not (+), and the other way round (-).
 func changed(got, want []string) string {
 	var out []string
 	for _, g := range got {
@@ -534,7 +559,8 @@ func changed(got, want []string) string {
 	return strings.Join(out, ", ")
 }
 
-// The policy allows the page's own style and script, and no other.
+// TestPolicy: the content security policy allows the page's own style and script by their hashes and no others, and the
+// page has no attribute (style, onclick) that such a policy forbids.
 func TestPolicy(t *testing.T) {
 	text := write(t, sample(3))
 	for _, part := range []string{"default-src 'none'", "script-src 'sha256-", "style-src 'sha256-", "base-uri 'none'",
@@ -546,7 +572,7 @@ func TestPolicy(t *testing.T) {
 	if strings.Contains(page.Policy, "unsafe") || strings.Contains(page.Policy, "*") {
 		t.Errorf("the policy is %q, want nothing unsafe, and no *", page.Policy)
 	}
-	if regexp.MustCompile(`\s(style|on[a-z]+)=`).MatchString(visible(text)) {
-		t.Error("an attribute that the policy forbids")
+	if got := regexp.MustCompile(`\s(style|on[a-z]+)=`).FindString(visible(text)); got != "" {
+		t.Errorf("the page has the attribute %q, want none that the policy forbids", got)
 	}
 }

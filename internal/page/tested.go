@@ -13,11 +13,13 @@ import (
 	"coppice/internal/sweep"
 )
 
-// fewest is how many rows of either label a drawn bin has at least, unless there are no more: fewer say little.
+// fewest is how many positive and how many negative rows a bin of the reliability chart has at least, unless the whole
+// table has fewer: the interval of a share of fewer rows is too wide to say anything.
 const fewest = 10
 
-// mergeBins takes neighbouring bins together until there are at most n, of about equal weight; with both, also until
-// each has enough positive and enough negative rows to say something.
+// mergeBins merges neighbouring bins, which are in the order of predictions, until there are at most n of about equal
+// weight. If both is true, a bin also goes on until it has at least fewest positive and fewest negative rows. The
+// result may have fewer than n bins.
 func mergeBins(bins []metric.Bin, n int, both bool) []metric.Bin {
 	total := 0.0
 	for _, b := range bins {
@@ -28,7 +30,7 @@ func mergeBins(bins []metric.Bin, n int, both bool) []metric.Bin {
 	var sum metric.Bin
 	for _, b := range bins {
 		sum = sum.Plus(b)
-		// Bins are of equal weight; 0.999 allows for rounding in the sums.
+		// A bin is complete with an n-th of the weight. 0.999 allows for rounding in the sums.
 		few := both && (sum.Count() < fewest || sum.Effective()-sum.Count() < fewest)
 		if !few && sum.Weight >= 0.999*total/float64(n) {
 			out = append(out, sum)
@@ -36,7 +38,7 @@ func mergeBins(bins []metric.Bin, n int, both bool) []metric.Bin {
 		}
 	}
 
-	// What is left at the end says too little by itself.
+	// The rows left at the end are too few for a bin of their own and join the last one, if there is one.
 	if n := len(out); sum.Rows > 0 && n > 0 {
 		sum, out = out[n-1].Plus(sum), out[:n-1]
 	}
@@ -49,8 +51,8 @@ func mergeBins(bins []metric.Bin, n int, both bool) []metric.Bin {
 // z of a two-sided interval of 95 %.
 const z = 1.959963984540054
 
-// observed is the mean of a bin's labels with the interval of a share (Wilson's), of as many rows as those with weights
-// are worth.
+// observed returns the weighted mean of a bin's labels, which are 0 or 1, and its 95 % interval. The interval is
+// Wilson's for a share; n is the effective number of rows, which is lower than their count if weights differ.
 func observed(b metric.Bin) (mean, low, high float64) {
 	n := b.Effective()
 	mean = b.Positive / b.Weight
@@ -66,19 +68,23 @@ type binRow struct {
 	Above, Found               float64 // of all rows and of all positives: these and those predicted higher
 }
 
-// Lift is how many times more of the positives that is than by lot.
+// Lift is how many times as many positives this and the higher bins hold as so many rows drawn at random would.
 func (r binRow) Lift() float64 { return r.Found / r.Above }
 
-// reliability draws what came over what was predicted, before and after what calibration there was, and gives the
-// numbers, the highest predictions first.
+// reliability draws the mean label of test rows (observed) over their mean prediction, bin by bin, and returns the
+// chart with its numbers, the highest predictions first. moved says that the model was calibrated, so that predictions
+// before and after differ and both curves are drawn. Where t is not of calibrated predictions at all (t.Calibrated is
+// false), there is one curve of raw predictions without intervals.
 func reliability(t *metric.Tested, moved bool) (*plot.Chart, []binRow) {
 	c := plot.Plot{Chart: plot.Chart{ID: "reliability", Title: "Reliability", W: plot.Half, H: 330},
 		X: plot.Axis{Label: "predicted"}, Y: plot.Axis{Label: "observed"}, Diagonal: true}
 	before := plot.Line{Trial: plot.None, Class: "rel r0", Peak: -1, Dots: "dots r0"}
 	after := plot.Line{Trial: plot.None, Class: "rel r1", Peak: -1, Dots: "dots r1"}
+
+	// The points of both curves. 15 bins are enough to see a bend, and few enough for the intervals not to overlap.
 	var rows []binRow
-	var above metric.Bin
-	positive, within := true, 0 // a logarithmic axis shows rare positives, but has no 0
+	positive := true // all coordinates are above 0, so that logarithmic axes, which spread out rare positives, can be used
+	within := 0      // bins whose interval contains the prediction
 	bins := mergeBins(t.Bins, 15, t.Calibrated)
 	for _, b := range bins {
 		r := binRow{Rows: b.Rows, After: b.After / b.Weight}
@@ -92,6 +98,9 @@ func reliability(t *metric.Tested, moved bool) (*plot.Chart, []binRow) {
 		}
 		rows = append(rows, r)
 	}
+
+	// Which share of all rows, and of all positives, lies in each bin and those above it.
+	var above metric.Bin
 	for i, b := range slices.Backward(bins) {
 		above = above.Plus(b)
 		rows[i].Above, rows[i].Found = above.Weight, above.Positive
@@ -101,6 +110,7 @@ func reliability(t *metric.Tested, moved bool) (*plot.Chart, []binRow) {
 	}
 	slices.Reverse(rows)
 
+	// The legend and the words.
 	exact := plot.Key{Class: "diagonal", Label: "exact"}
 	if !t.Calibrated {
 		before.Class, before.Dots = "rel r1", "dots r1"
@@ -139,15 +149,17 @@ func (r rival) Word() string {
 	return "within noise"
 }
 
-// Rivals returns what the winner was compared with on the same rows: the runner-up, the default and the champion.
+// Rivals returns what the winner was compared with on the same test rows: the runner-up, the trial with default
+// parameters, and the version that was live. Comparisons that were not made are left out.
 func (w *Winner) Rivals() (all []rival) {
+	// Other trials of the sweep. One trial may be both runner-up and default.
 	if t := w.Tested; t != nil {
 		against := func(what string, r *metric.Rival) {
 			if r == nil {
 				return
 			}
 			what = fmt.Sprintf("%s (trial %d)", what, r.Trial)
-			if t.Calibrated && !r.Calibrated { // of an earlier build
+			if t.Calibrated && !r.Calibrated { // recorded by an earlier build, which compared raw predictions
 				what += ", both uncalibrated"
 			}
 			all = append(all, rival{what, r})
@@ -159,16 +171,19 @@ func (w *Winner) Rivals() (all []rival) {
 			against("the default", t.Default)
 		}
 	}
+
+	// The version that was live, as the gate compared it.
 	if g := w.Gate; g != nil && g.Champion > 0 {
 		for _, k := range g.Checks {
-			if words, ok := comparisons[k.Name]; ok && k.Low != k.High { // a check without an interval compared nothing
+			if words, ok := comparisons[k.Name]; ok && k.Low != k.High { // without an interval, nothing was compared
 				all = append(all, rival{fmt.Sprintf("version %d%s", cmp.Or(k.Version, g.Champion), words),
 					&metric.Rival{Metric: g.Metric, Rows: k.Rows, New: k.New, Old: k.Old, Gain: k.Value, Low: k.Low,
 						High: k.High}})
 			}
 		}
 	}
-	// Gains are shown as a share of the rival's value.
+
+	// Gains are shown as a share of the rival's value, which therefore must not be 0 or unknown.
 	return slices.DeleteFunc(all, func(r rival) bool { return r.Old == 0 || math.IsNaN(r.Old) })
 }
 
@@ -184,7 +199,8 @@ func check(name string) string {
 		"share":    "largest share of one column, of the gain of the first trees"}[name], words(name))
 }
 
-// interval is a check's value with its interval, as text. An interval with two equal ends is none.
+// interval writes a check's value with its interval as text: "0.8 % (0.5 % to 1.1 %)". A check whose interval has two
+// equal ends has none, and only its value is written.
 func interval(c sweep.GateCheck) string {
 	unit := map[string]plot.Unit{"calibration": plot.Percent, "ece": plot.Percent, "share": plot.Percent}[c.Name]
 	say := unit.Format

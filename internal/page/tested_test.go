@@ -12,7 +12,7 @@ import (
 	"coppice/internal/sweep"
 )
 
-// chart is one of a page's drawings.
+// chart returns the chart of a page that has the id; the test fails if there is none.
 func chart(t *testing.T, s *page.Sweep, id string) *plot.Chart {
 	t.Helper()
 	charts := s.Charts()
@@ -23,7 +23,7 @@ func chart(t *testing.T, s *page.Sweep, id string) *plot.Chart {
 	return charts[at]
 }
 
-// card is what a reader sees of a table with a title.
+// card returns what a reader sees of a table with a title, by its id; the test fails if there is none.
 func card(t *testing.T, s *page.Sweep, id string) string {
 	t.Helper()
 	for _, f := range figure.FindAllStringSubmatch(write(t, s), -1) {
@@ -35,11 +35,12 @@ func card(t *testing.T, s *page.Sweep, id string) string {
 	return ""
 }
 
-// TestWeightsDoNotMakeRows: rows that all weigh the same say as much as without weights, however much that is.
+// TestWeightsDoNotMakeRows: intervals in the reliability chart come from the number of rows, not from their weights: 500
+// rows of weight 50 say no more than 500 rows of weight 1.
 func TestWeightsDoNotMakeRows(t *testing.T) {
 	s := sample(2)
-	// 12 % came of 500 rows, 10 % was predicted: a deviation of 1.5 standard errors, and of 11 if each of the rows were
-	// fifty.
+	// 10 % was predicted and 12 % observed, a deviation of 1.5 standard errors with 500 rows, so within noise. With
+	// 25,000 rows it would be 11 standard errors.
 	for _, w := range []float64{1, 50} {
 		s.Winner.Tested.Bins = []metric.Bin{{Rows: 500, Weight: 500 * w, Positive: 60 * w, Before: 50 * w,
 			After: 50 * w, Squares: 500 * w * w}}
@@ -49,11 +50,12 @@ func TestWeightsDoNotMakeRows(t *testing.T) {
 	}
 }
 
-// TestTheDefaultIsARival: how much better the winner is than the default stands beside the verdict; once where the
-// default is the runner-up.
+// TestTheDefaultIsARival: the page compares the winner with the default, the runner-up and the live version. If the
+// default is the runner-up, there is one row for both.
 func TestTheDefaultIsARival(t *testing.T) {
 	s := sample(50)
 	next := s.Winner.Tested.RunnerUp.Trial
+	// First as sample makes it; then, by the end of the loop's body, with the runner-up as default.
 	for _, want := range [][]string{{"the default (trial 2) 2.6 % 0.94 % 4.2 % better beyond chance",
 		"version 8 0.88 % 0.35 % 1.4 % better beyond chance log_loss 0.113 0.114 20,000",
 		fmt.Sprintf("the runner-up (trial %d) 0.84 %% -0.34 %% 2 %% within noise", next)},
@@ -71,7 +73,8 @@ func TestTheDefaultIsARival(t *testing.T) {
 	}
 }
 
-// TestRivalsAreTheGates: on earlier nights the gate may have compared with another version than the champion.
+// TestRivalsAreTheGates: a comparison on earlier nights names the version that the gate's check names (5), which need
+// not be the champion (2).
 func TestRivalsAreTheGates(t *testing.T) {
 	s := sample(8)
 	s.Winner.Gate.Champion = 2
@@ -82,7 +85,8 @@ func TestRivalsAreTheGates(t *testing.T) {
 	}
 }
 
-// TestWithoutFeatures: what stands beside the metric is named after what it is.
+// TestWithoutFeatures: beside the metric on test stands what a model without features scores (0.4321), named after what
+// such a model predicts for that metric.
 func TestWithoutFeatures(t *testing.T) {
 	for by, want := range map[string]string{"ndcg@10": "rows in random order", "rmse": "the mean alone",
 		"value(prediction)": "the base rate alone"} {
@@ -96,7 +100,8 @@ func TestWithoutFeatures(t *testing.T) {
 	}
 }
 
-// TestGainsAreSharesOfTheirOwnRows: on rows of earlier nights, the champion's value is that of these rows.
+// TestGainsAreSharesOfTheirOwnRows: a gain is a share of the old version's value on the same rows. Tonight that is 0.01
+// of 0.1, on earlier nights 0.05 of 0.5: 10 % both times.
 func TestGainsAreSharesOfTheirOwnRows(t *testing.T) {
 	s := sample(2)
 	s.Winner.Tested.RunnerUp, s.Winner.Tested.Default = nil, nil
@@ -109,7 +114,8 @@ func TestGainsAreSharesOfTheirOwnRows(t *testing.T) {
 	}
 }
 
-// TestTheMetricThatChoseComesFirst: in the winner's metrics (golden) and in the columns of a model's versions.
+// TestTheMetricThatChoseComesFirst: in the table of a model's versions, the metric by which the newest sweep chose its
+// winner comes before the others. A golden file holds the same of the winner's metrics on a sweep's page.
 func TestTheMetricThatChoseComesFirst(t *testing.T) {
 	m := versions(3)
 	m.Nights = []page.ModelNight{{IndexSweep: page.IndexSweep{Metric: "log_loss"}}}
@@ -119,8 +125,9 @@ func TestTheMetricThatChoseComesFirst(t *testing.T) {
 	}
 }
 
-// TestChecksSayWhatTheyMeasure: an error beyond chance is not the error in the table beside it, nor a column's share of
-// the first trees a feature's of all.
+// TestChecksSayWhatTheyMeasure: each check of the gate says what its number is, where the name alone would be mistaken
+// for another number on the page: the calibration error beyond chance is not the one in the table of metrics, and the
+// share of a column in the first trees is not that of a feature in all.
 func TestChecksSayWhatTheyMeasure(t *testing.T) {
 	s := sample(2)
 	s.Winner.Gate.Checks = []sweep.GateCheck{{Name: "ece", Passed: true}, {Name: "share", Passed: true, Value: 0.52488},
@@ -135,12 +142,13 @@ func TestChecksSayWhatTheyMeasure(t *testing.T) {
 		"≈ holds, within the margin gain over the live version, on tonight",
 		" -0.002 (-0.005 to 0.001), within the margin"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("the page of three checks does not say %q", want)
+			t.Errorf("five checks: got %.3000q, want %q in it", text, want)
 		}
 	}
 }
 
-// TestNothingWasCalibrated: where no calibrator was fitted, nothing is said of before and after.
+// TestNothingWasCalibrated: if no calibrator was fitted (method none), the page tells nothing of predictions before
+// calibration, and the chart has one curve less in its legend.
 func TestNothingWasCalibrated(t *testing.T) {
 	for method, want := range map[string]bool{"none": false, "platt": true} {
 		s := sample(2)
@@ -149,7 +157,7 @@ func TestNothingWasCalibrated(t *testing.T) {
 			t.Errorf("calibrated by %s: the page tells of before and after: %t, expected %t", method, got, want)
 		}
 		if got := len(chart(t, s, "reliability").Keys); got != map[bool]int{true: 3, false: 2}[want] {
-			t.Errorf("calibrated by %s: the drawing explains %d lines", method, got)
+			t.Errorf("calibrated by %s: the legend has %d entries, want 3 if calibrated, else 2", method, got)
 		}
 	}
 }

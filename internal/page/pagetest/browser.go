@@ -53,7 +53,8 @@ type message struct {
 
 const patience = time.Minute // for an answer; a loaded machine starts slowly
 
-// Start starts a browser that ends with the test.
+// Start starts a browser that ends with the test. It fails the test if no browser is installed. The protocol runs over
+// two pipes, which the browser finds as its file descriptors 3 and 4.
 func Start(t *testing.T) *Browser {
 	t.Helper()
 	path := ""
@@ -99,7 +100,8 @@ func Start(t *testing.T) *Browser {
 	return b
 }
 
-// read hands out what the browser says.
+// read reads the browser's messages, each of which ends with a zero byte, until the pipe is closed. An answer goes to
+// the call that waits for it (see ask), and an event to the page that it is about.
 func (b *Browser) read(from *os.File) {
 	r := bufio.NewReader(from)
 	for {
@@ -126,7 +128,8 @@ func (b *Browser) read(from *os.File) {
 	}
 }
 
-// call calls a method and decodes its result.
+// call calls a method of the protocol and decodes its result into result, if that is not nil. The test fails if the
+// browser refuses.
 func (b *Browser) call(session, method string, params, result any) {
 	b.t.Helper()
 	if refused := b.ask(session, method, params, result); refused != "" {
@@ -134,7 +137,8 @@ func (b *Browser) call(session, method string, params, result any) {
 	}
 }
 
-// ask is call; it says why the browser refuses.
+// ask calls a method of the protocol in a session ("" for the browser itself), as call does, but returns the browser's
+// message if it refuses, and "" if it does not. The test fails if there is no answer within patience.
 func (b *Browser) ask(session, method string, params, result any) (refused string) {
 	b.t.Helper()
 	text, err := json.Marshal(params)
@@ -145,6 +149,7 @@ func (b *Browser) ask(session, method string, params, result any) (refused strin
 		text = []byte("{}")
 	}
 
+	// The channel is entered before the question is sent, or read could not deliver a quick answer.
 	b.mu.Lock()
 	b.last++
 	m := message{ID: b.last, Session: session, Method: method, Params: text}
@@ -175,7 +180,8 @@ func (b *Browser) ask(session, method string, params, result any) (refused strin
 	return ""
 }
 
-// Open opens an address in a window of a size, and waits until it is there.
+// Open opens an address in a new page, width by height pixels large, and waits until it has loaded and no longer says
+// that it is busy. Below a width of 500 the page is told that it is on a telephone.
 func (b *Browser) Open(url string, width, height int) *Page {
 	b.t.Helper()
 	var target struct{ TargetID string }
@@ -187,6 +193,7 @@ func (b *Browser) Open(url string, width, height int) *Page {
 	b.pages[p.session] = p
 	b.mu.Unlock()
 
+	// These domains send the events that note looks at.
 	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
 		p.Call(domain+".enable", nil)
 	}
@@ -215,7 +222,8 @@ func (p *Page) Go(url string) {
 		url == "about:blank"))
 }
 
-// Eval is the value of an expression, which may be a promise.
+// Eval evaluates an expression of JavaScript in the page, waits for it if it is a promise, and decodes its value into
+// the variable that into points to (nil: the value is dropped). The test fails if the expression throws.
 func (p *Page) Eval(expression string, into any) {
 	p.b.t.Helper()
 	var got struct {
@@ -254,24 +262,28 @@ func (p *Page) Text(expression string) (v string) {
 	return v
 }
 
-// Until waits until an expression is true.
+// Until waits until an expression of JavaScript is true in the page. The test fails if it is not within patience.
 func (p *Page) Until(expression string) {
 	p.b.t.Helper()
 	end := time.Now().Add(patience)
+
+	// The page itself looks every 20 ms and answers within half a second, so that a page that is left meanwhile, and
+	// never answers, is asked again.
 	wait := "new Promise(r => { const f = () => (" + expression +
 		") ? r(true) : performance.now() - t > 500 ? r(false) : setTimeout(f, 20); const t = performance.now(); f(); })"
 	for time.Now().Before(end) {
 		var got struct{ Result struct{ Value any } }
 		refused := p.b.ask(p.session, "Runtime.evaluate", map[string]any{"expression": wait, "awaitPromise": true,
 			"returnByValue": true}, &got)
-		if refused == "" && got.Result.Value == true { // it refuses where the page is left meanwhile
+		if refused == "" && got.Result.Value == true { // the browser refuses if the page is left meanwhile
 			return
 		}
 	}
 	p.b.t.Fatalf("it never came to be that %s", expression)
 }
 
-// Busy is for how many milliseconds the page has had a processor: what it does takes as long where nothing else runs.
+// Busy returns for how many milliseconds the page's thread has had a processor since it began. Unlike the time on a
+// clock, that does not depend on what else runs on the machine.
 func (p *Page) Busy() float64 {
 	p.b.t.Helper()
 	var got struct {
@@ -291,7 +303,7 @@ func (p *Page) Busy() float64 {
 	return 0
 }
 
-// Sheets is how many sheets of paper the page takes.
+// Sheets returns how many sheets of paper the page takes when it is printed: the pages of its PDF.
 func (p *Page) Sheets() int {
 	p.b.t.Helper()
 	var pdf struct{ Data []byte }
@@ -299,7 +311,7 @@ func (p *Page) Sheets() int {
 	return len(regexp.MustCompile(`/Type\s*/Page\b`).FindAll(pdf.Data, -1))
 }
 
-// Shot writes what is to be seen as a PNG; nothing where path is empty.
+// Shot writes a picture of the visible part of the page to a PNG file. It does nothing if path is empty.
 func (p *Page) Shot(path string) {
 	p.b.t.Helper()
 	if path == "" {
@@ -316,7 +328,7 @@ func (p *Page) Shot(path string) {
 	}
 }
 
-// note takes down what an event of the browser says of requests and errors, for the test to look at.
+// note records what an event of the browser says of requests and errors in the page, for Errors.
 func (p *Page) note(m message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -352,7 +364,8 @@ func (p *Page) note(m message) {
 	}
 }
 
-// Errors are what the page has said of errors, and requests for anything that does not begin with own.
+// Errors returns the errors and warnings of the page so far, and its requests to anything but addresses that begin with
+// own and those inside the page (about:, blob:, data:).
 func (p *Page) Errors(own string) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

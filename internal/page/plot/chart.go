@@ -1,9 +1,10 @@
-// Package plot draws: numbers go in, SVG comes out. Every chart is a list of paths and texts with coordinates reckoned
-// here, put into a template that escapes all text. There are no colours in it, only classes, which the page's style
-// sheet paints; and no scripts: a mark says which trial it belongs to (data-t), and what a reader filters or picks is
-// done with that.
+// Package plot draws charts as SVG. A Plot holds numbers in their own units; its Draw computes coordinates in pixels
+// and returns a Chart, a list of paths and texts, which the template of Templates writes and whose texts it escapes.
 //
-// The same input gives the same bytes. What is no finite number is not drawn.
+// A chart has no colours, only CSS classes, which the page's style sheet paints. It has no scripts, either: a mark says
+// which trial it belongs to (data-t), by which the page's script shows, hides and highlights it.
+//
+// The same input gives the same bytes. NaN and infinities are not drawn.
 package plot
 
 import (
@@ -62,7 +63,8 @@ type Drawn struct {
 // Key explains a class of marks.
 type Key struct{ Class, Label string }
 
-// D is the sample's path: a point or a piece of a line.
+// D is the path of the sample that stands beside the label: a cross for a class that ends in x, a point for one with
+// "key" in its name, else a piece of a line.
 func (k Key) D() string {
 	if strings.HasSuffix(k.Class, "x") { // a cross
 		return "M6 2l8 8m-8 0l8-8"
@@ -82,7 +84,7 @@ var templates = template.Must(template.ParseFS(files, "chart.html"))
 // buttons, "svg" the drawing alone.
 func Templates() *template.Template { return template.Must(templates.Clone()) }
 
-// Size is the class of the chart's width: its drawing keeps about that width, and scrolls where there is less.
+// Size names the chart's width for the style sheet. A drawing keeps about that width and scrolls where there is less.
 func (c *Chart) Size() string {
 	switch {
 	case c.W <= Quarter:
@@ -104,17 +106,20 @@ type pen []byte
 
 func (p pen) String() string { return string(p) }
 
-// coordinate is v with one digit behind the point, as short as it can be.
+// coordinate appends v to dst, rounded to one digit behind the point and written as short as that allows.
 func coordinate(dst []byte, v float64) []byte {
 	v = math.Round(v*10) / 10
 	if v == 0 {
-		v = 0 // no minus
+		v = 0 // -0 would be written with a minus
 	}
 	return strconv.AppendFloat(dst, v, 'f', -1, 64)
 }
 
+// at writes one coordinate.
 func at(v float64) string { return string(coordinate(nil, v)) }
 
+// to appends a command of SVG's path language, such as M (move) or L (line), with its point in pixels. It returns p, so
+// that calls can be chained.
 func (p *pen) to(command byte, x, y float64) *pen {
 	*p = append(*p, command)
 	*p = coordinate(*p, x)
@@ -123,12 +128,13 @@ func (p *pen) to(command byte, x, y float64) *pen {
 	return p
 }
 
-// linePath is a straight one.
+// linePath returns the path of a straight line between two points in pixels. Horizontal and vertical lines, of which a
+// grid consists, have a shorter form.
 func linePath(x1, y1, x2, y2 float64) string {
 	var p pen
 	p.to('M', x1, y1)
 	switch {
-	case x1 == x2: // most lines are of a grid
+	case x1 == x2:
 		return p.String() + "V" + at(y2)
 	case y1 == y2:
 		return p.String() + "H" + at(x2)
@@ -147,15 +153,16 @@ func allFinite(values ...float64) bool {
 	return true
 }
 
-// frame is the inner part of a chart, between its axes.
+// frame is the inner part of a chart, between its axes, in pixels, with the scales that map numbers into it.
 type frame struct {
 	left, right, top, bottom float64
 	x, y                     scale
 }
 
-// newFrame draws the grid of a chart with two axes: lines across, numbers below of which none lies on another, and
-// names.
+// newFrame adds the grid of two axes to c and returns the frame to draw in: lines across the chart with numbers to
+// their left, short marks below with their numbers, and the names of both axes.
 func newFrame(c *Chart, x, y Axis) *frame {
+	// The margins hold the numbers on the left, the name of y above, and the numbers and the name of x below.
 	f := &frame{left: 52, right: c.W - 14, top: 26, bottom: c.H - 38}
 	f.x = scale{x, f.left, f.right}
 	f.y = scale{y, f.bottom, f.top}
@@ -165,10 +172,13 @@ func newFrame(c *Chart, x, y Axis) *frame {
 		c.Ticks = append(c.Ticks,
 			Tick{linePath(f.left, py, f.right, py), Text{at(f.left - 6), at(py + 4), "e", Clip(f.y.say(v), 9)}})
 	}
-	last := -1e9 // the end of the number before, on which none may lie
+
+	// Below, there is a tick about every 75 pixels. A number that would touch the one before is left out; last is where
+	// that one ends.
+	last := -1e9
 	for _, v := range f.x.placeTicks(max(2, int((f.right-f.left)/75))) {
 		px, text := f.x.at(v), Clip(f.x.say(v), 18)
-		half := 3.8 * float64(len([]rune(text)))
+		half := 3.8 * float64(len([]rune(text))) // of the text's width, of about 7.6 pixels for each character
 		if px-half < last {
 			text = ""
 		} else {
@@ -181,8 +191,8 @@ func newFrame(c *Chart, x, y Axis) *frame {
 	return f
 }
 
-// Clip shortens a text to n characters, in its middle: names that begin alike end differently, and a predicate keeps
-// its number. What was cut out is in the table.
+// Clip shortens a text to n characters by putting an ellipsis in place of its middle. The end stays, because there
+// names that begin alike differ, and conditions have their number.
 func Clip(text string, n int) string {
 	r := []rune(text)
 	if len(r) <= n {

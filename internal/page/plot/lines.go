@@ -21,18 +21,19 @@ type Plot struct {
 	Points   []Point
 }
 
-// mostPoints is how many points all curves of a chart have together, and fewestPoints how many each keeps at least.
+// The numbers of points that keep a page with many curves small.
 const (
-	mostPoints   = 12000
-	longestCurve = 52
-	fewestPoints = 12
+	mostPoints   = 12000 // of all curves of a chart together, as far as fewestPoints allows
+	longestCurve = 52    // of one curve at most
+	fewestPoints = 12    // of one curve at least, however many there are
 )
 
 // Kept is how many points of each of n curves are drawn at most.
 func Kept(n int) int { return max(fewestPoints, min(longestCurve, mostPoints/max(1, n))) }
 
-// Thin is a curve of at most n points: the first, the last, one at keep (if it is not negative), and others evenly
-// between. The index of keep among them comes back.
+// Thin returns the points tx, ty of a curve that is thinned to n points, evenly spaced by index from the first to the
+// last. n is at least 2. The point with the index keep is never left out, and may be one more; at is its index in the
+// result, or -1 if keep is no index of x.
 func Thin(x, y []float64, n, keep int) (tx, ty []float64, at int) {
 	at, last := -1, -1
 	for k := range min(n, len(x)) {
@@ -40,6 +41,7 @@ func Thin(x, y []float64, n, keep int) (tx, ty []float64, at int) {
 		if len(x) > n {
 			j = k * (len(x) - 1) / (n - 1)
 		}
+		// keep comes before the first point behind it. A point that is not behind the last one was added already.
 		for _, i := range []int{keep, j} {
 			if i <= last || i > j {
 				continue
@@ -53,9 +55,12 @@ func Thin(x, y []float64, n, keep int) (tx, ty []float64, at int) {
 	return tx, ty, at
 }
 
-// Draw draws it: later lines lie on earlier ones, and points on lines.
+// Draw returns the chart with its grid, lines and points drawn. Later lines lie over earlier ones, and points over
+// lines. An axis of l without a range gets that of the data.
 func (l *Plot) Draw() *Chart {
 	c := l.Chart
+
+	// The ranges of the axes have to hold everything that is drawn.
 	var xs, ys []float64
 	for _, s := range l.Lines {
 		xs, ys = append(xs, s.X...), append(append(append(ys, s.Y...), s.Low...), s.High...)
@@ -75,13 +80,15 @@ func (l *Plot) Draw() *Chart {
 	for _, s := range l.Lines {
 		c.drawCurve(f, s)
 	}
+
+	// Points of one category lie beside each other where they would lie on each other.
 	stacked := map[[2]float64]int{}
 	for _, q := range l.Points {
 		if !allFinite(q.X, q.Y) {
 			continue
 		}
 		x, y := f.x.at(q.X), f.y.at(q.Y)
-		if l.X.Categories != nil { // beside each other rather than on each other
+		if l.X.Categories != nil {
 			x += spreadOut(stacked, x, y, (f.right-f.left)/float64(len(l.X.Categories)))
 		}
 		c.addPoint(q.Class, q.Trial, x, y)
@@ -89,12 +96,13 @@ func (l *Plot) Draw() *Chart {
 	return &c
 }
 
-// drawCurve draws one, over the intervals around its points; it is interrupted where there is no value. Intervals and
-// dots are one path each.
+// drawCurve adds a line to the chart: below it the intervals around its points, and over it its dots and the marks of
+// its end and peak. The line is interrupted where a value is not finite. All intervals are one path, and so are all
+// dots, which keeps the page small.
 func (c *Chart) drawCurve(f *frame, s Line) {
 	var p, dots, whiskers pen
-	var x, y float64
-	gap := true
+	var x, y float64 // of the last point drawn
+	gap := true      // the next point begins a new piece of the line
 	for i := range s.X {
 		if !allFinite(s.X[i], s.Y[i]) {
 			gap = true
@@ -121,14 +129,15 @@ func (c *Chart) drawCurve(f *frame, s Line) {
 	}
 }
 
-// Spark is the path of a curve without axes in a box of so many pixels; empty of fewer than two numbers. It goes from 0
-// to high, or, where that is 0, from the least number to the greatest.
+// Spark returns the path of a small curve without axes in a box of w by h pixels, with 2 pixels left free on each side.
+// The box reaches from 0 to high, or, if high is 0, from the least value to the greatest. Values that are not finite
+// are passed over; of fewer than two others the path is empty.
 func Spark(values []float64, high, w, h float64) string {
 	a := Axis{High: high}
 	if high == 0 {
 		a.fitRange(values)
 	}
-	n := 0
+	n := 0 // of points drawn
 	var p pen
 	for i, v := range values {
 		if allFinite(v) {

@@ -25,7 +25,7 @@ const (
 	Count   Unit = "#" // of things: 2,100,000
 )
 
-// Format is v in its unit; one that is not finite, and so not known, is "-".
+// Format writes v in its unit. NaN and infinities, which stand for "not known", are "-".
 func (u Unit) Format(v float64) string {
 	switch {
 	case !allFinite(v):
@@ -44,7 +44,7 @@ func (u Unit) Format(v float64) string {
 	return sweep.Score(v, 0)
 }
 
-// dollars is money as people write it, in cents.
+// dollars writes an amount in USD as people do, rounded to cents: "$1,234.57". Less than half a cent is "<$0.01".
 func dollars(v float64) string {
 	if v == 0 {
 		return "$0"
@@ -55,7 +55,8 @@ func dollars(v float64) string {
 	return map[bool]string{true: "-"}[v < 0] + "$" + humanize.FormatFloat("#,###.##", math.Abs(v))
 }
 
-// formatDuration writes seconds in the unit that suits them, with about two digits.
+// formatDuration writes seconds in a suitable unit with about two digits: milliseconds, seconds, minutes from 59.5 s
+// (which would round to 60 s), hours from 2 hours, and days from 2 days.
 func formatDuration(v float64) string {
 	switch a := math.Abs(v); {
 	case a == 0:
@@ -84,7 +85,9 @@ type Axis struct {
 	zero bool // of a logarithmic axis: it begins with a place for what has no logarithm
 }
 
-// fitRange takes values into the range of an axis that has none, with a little room at both ends.
+// fitRange sets the range of an axis to that of the values, with a little room at both ends, unless it has a range. An
+// axis of categories gets half a category of room. A logarithmic one becomes linear if the values do not allow it:
+// without any above 0, or with a single one.
 func (a *Axis) fitRange(values []float64) {
 	if a.Categories != nil {
 		a.Low, a.High = -0.5, float64(len(a.Categories))-0.5
@@ -94,6 +97,7 @@ func (a *Axis) fitRange(values []float64) {
 		return
 	}
 
+	// The range of the values that the axis can show.
 	a.Low, a.High = math.Inf(1), math.Inf(-1)
 	for _, v := range values {
 		if allFinite(v) && (!a.Log || v > 0) {
@@ -103,15 +107,18 @@ func (a *Axis) fitRange(values []float64) {
 	if !allFinite(a.Low, a.High) {
 		a.Low, a.High, a.Log = 0, 1, false
 	}
+
+	// A logarithmic axis needs no room. Values of 0 and less have no logarithm: they are drawn at its beginning, for
+	// which about a ninth of the axis (0.12/1.12) is added below the least value that has one.
 	if a.Log && a.High > a.Low {
 		if a.zero = slices.ContainsFunc(values, func(v float64) bool { return v <= 0 }); a.zero {
-			// An eighth of the axis is left of the least value, which ticks leave free.
 			a.Low /= math.Pow(a.High/a.Low, 0.12)
 		}
 		return
 	}
 	a.Log = false
 
+	// 4 % of the range at each end, or of a single value, a tenth of it; but nothing below 0 if no value is.
 	room := cmp.Or(0.04*(a.High-a.Low), max(math.Abs(a.High)/10, 1e-9))
 	nonnegative := a.Low >= 0
 	a.Low, a.High = a.Low-room, a.High+room
@@ -126,7 +133,7 @@ type scale struct {
 	from, to float64
 }
 
-// at is where v lies; beyond the ends is at the end.
+// at returns the pixel at which v lies. A value beyond an end of the axis lies at that end.
 func (s scale) at(v float64) float64 {
 	low, high := s.Low, s.High
 	if s.Log {
@@ -135,10 +142,10 @@ func (s scale) at(v float64) float64 {
 	return s.from + min(1, max(0, (v-low)/(high-low)))*(s.to-s.from)
 }
 
-// say is the text beside a tick: a category by its number, and otherwise the value with as many digits as tell
-// neighbours apart.
+// say returns the text beside a tick at v: the name of the category with that number, or else the value with as many
+// digits as tell neighbouring ticks apart.
 func (s scale) say(v float64) string {
-	if s.zero && v <= s.Low*(1+1e-9) {
+	if s.zero && v <= s.Low*(1+1e-9) { // the place for what has no logarithm (see Axis.zero)
 		return "0"
 	}
 	switch {
@@ -146,7 +153,7 @@ func (s scale) say(v float64) string {
 	case s.Unit == Percent:
 		return sweep.Digits(100*v, 3) + " %"
 	case s.Unit == Plain && v != math.Trunc(v):
-		return sweep.Digits(v, 5) // which tell neighbours apart
+		return sweep.Digits(v, 5)
 	default:
 		return s.Unit.Format(v)
 	}
@@ -156,8 +163,8 @@ func (s scale) say(v float64) string {
 	return ""
 }
 
-// placeTicks are about n round numbers within the axis; of categories every so manieth, of a logarithmic axis powers
-// and parts of ten. An axis that begins at zero has it first.
+// placeTicks returns about n values at which the axis has ticks: round numbers, on a logarithmic axis those of
+// logTicks, and of categories at most 2n at equal distances. An axis with a place for zero has a tick there first.
 func (s scale) placeTicks(n int) []float64 {
 	if s.Categories != nil {
 		every := max(1, (len(s.Categories)+2*n-1)/(2*n))
@@ -167,7 +174,7 @@ func (s scale) placeTicks(n int) []float64 {
 		}
 		return out
 	}
-	if s.zero {
+	if s.zero { // the next tick keeps 8 % of the axis away, so that its text does not touch the 0
 		return append([]float64{s.Low}, logTicks(s.Low*math.Pow(s.High/s.Low, 0.08), s.High, n)...)
 	}
 	if s.Log {
@@ -179,18 +186,20 @@ func (s scale) placeTicks(n int) []float64 {
 		step = max(1, step)
 	}
 	var out []float64
+	// 1e-9 allows for rounding at the end, and 4n ends the loop where a step is too small to change i*step.
 	for i := math.Ceil(s.Low / step); i*step <= s.High+1e-9*step && len(out) <= 4*n; i++ {
 		v := i * step
-		v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 12, 64), 64) // no 0.30000000000000004
+		v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 12, 64), 64) // 0.3, not 0.30000000000000004
 		out = append(out, v)
 	}
-	if len(out) < 2 && n < 20 { // one number gives no scale
+	if len(out) < 2 && n < 20 { // one number is no scale: try smaller steps, but not for ever
 		return s.placeTicks(2 * n)
 	}
 	return out
 }
 
-// niceStep is a round number not below rough.
+// niceStep returns the least of 1, 2, 2.5 and 5 times a power of ten that is not below rough; 1 if rough is not a
+// positive number.
 func niceStep(rough float64) float64 {
 	if !allFinite(rough) || rough <= 0 {
 		return 1
@@ -204,30 +213,34 @@ func niceStep(rough float64) float64 {
 	return 10 * magnitude
 }
 
-// logTicks returns about n ticks: the densest of 1-9, 1-2-5, 1-3 and 1 of a decade that fits, thinned if 1 does not.
+// logTicks returns at most about n values from low to high (both above 0) for a logarithmic axis. In each decade they
+// are 1 to 9, or if those are too many 1, 2 and 5, or 1 and 3, or 1. If even the powers of ten are too many, some of
+// them are left out. Without at least one such value it returns low and high.
 func logTicks(low, high float64, n int) []float64 {
-	few := func(all []float64) (out []float64) {
+	thin := func(all []float64) (out []float64) { // keeps at most n+2, at equal distances
 		for i := 0; i < len(all); i += 1 + (len(all)-1)/(n+2) {
 			out = append(out, all[i])
 		}
 		return out
 	}
 	within := func(v float64) bool { return v >= low*(1-1e-9) && v <= high*(1+1e-9) }
-	for _, of := range [][]float64{{1, 2, 3, 4, 5, 6, 7, 8, 9}, {1, 2, 5}, {1, 3}, {1}} {
+	for _, digits := range [][]float64{{1, 2, 3, 4, 5, 6, 7, 8, 9}, {1, 2, 5}, {1, 3}, {1}} {
 		var out []float64
 		for e := math.Floor(math.Log10(low)); e <= math.Ceil(math.Log10(high)); e++ {
-			for _, m := range of {
-				// no 9.999999999999999e-05
+			for _, m := range digits {
+				// 0.0001, not 9.999999999999999e-05
 				v, _ := strconv.ParseFloat(strconv.FormatFloat(m*math.Pow(10, e), 'g', 12, 64), 64)
 				if within(v) {
 					out = append(out, v)
 				}
 			}
 		}
-		k := len(out) - 1 // of 1-9, the last two ticks lie closest: they must be over 1/(2n) of the axis apart
-		apart := len(of) < 9 || k < 1 || 2*float64(n)*math.Log(out[k]/out[k-1]) > math.Log(high/low)
-		if apart && k <= n+1 && k >= 1 || len(of) == 1 && len(out) > 0 {
-			return few(out)
+
+		// Of 1 to 9, the last two ticks lie closest. They must be over 1/(2n) of the axis apart, or their texts touch.
+		k := len(out) - 1
+		apart := len(digits) < 9 || k < 1 || 2*float64(n)*math.Log(out[k]/out[k-1]) > math.Log(high/low)
+		if apart && k <= n+1 && k >= 1 || len(digits) == 1 && len(out) > 0 {
+			return thin(out)
 		}
 	}
 	return []float64{low, high}

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestMoney: cents, "less than a cent" of what is, and no number where there is none.
+// TestMoney: amounts in USD are written with cents and commas, those under half a cent as "<$0.01", and infinite ones
+// as unknown.
 func TestMoney(t *testing.T) {
 	for v, want := range map[float64]string{0: "$0", 0.7: "$0.70", 0.0123: "$0.01", 0.1234: "$0.12", 0.999: "$1.00",
 		1.5: "$1.50", 3: "$3.00", 1234.567: "$1,234.57", -2.5: "-$2.50", 1e-5: "<$0.01", -1e-5: "<$0.01",
@@ -16,7 +17,7 @@ func TestMoney(t *testing.T) {
 	}
 }
 
-// TestNamesAreCutInTheirMiddle: what names begin and end with tells them apart, characters are not cut apart.
+// TestNamesAreCutInTheirMiddle: a long name keeps its beginning and its end, and is cut between characters, not bytes.
 func TestNamesAreCutInTheirMiddle(t *testing.T) {
 	for text, want := range map[string]string{"user_clicks_last_seven_days_by_campaign": "user_clicks_…by_campaign",
 		"short": "short", "שםשםשםשםשםשםשםשםשםשםשםשםשםשםשם": "שםשםשםשםשםשם…םשםשםשםשםשם"} {
@@ -26,7 +27,8 @@ func TestNamesAreCutInTheirMiddle(t *testing.T) {
 	}
 }
 
-// TestNoExponents: numbers that people meet are written with their digits, and what is next to nothing as that.
+// TestNoExponents: numbers of usual size are written without exponents, and percentages and amounts next to zero as
+// less than the smallest that is shown.
 func TestNoExponents(t *testing.T) {
 	for _, tc := range []struct {
 		unit Unit
@@ -43,9 +45,10 @@ func TestNoExponents(t *testing.T) {
 	}
 }
 
-// TestTicksKeepApart: on a logarithmic axis 8 and 9 of a decade are left out where their labels would touch.
+// TestTicksKeepApart: on a logarithmic axis, 1 to 9 are not all ticks if the texts of 8 and 9 would touch. From 1.08 %
+// to 10 % the ticks are 2, 5 and 10 %; from 1.08 % to 3 % they are 2 and 3 %.
 func TestTicksKeepApart(t *testing.T) {
-	for high, want := range map[float64]int{0.1: 3, 0.03: 2} { // 2, 5 and 10 %; 2 and 3 %
+	for high, want := range map[float64]int{0.1: 3, 0.03: 2} {
 		if got := logTicks(0.0108, high, 7); len(got) != want {
 			t.Errorf("from .0108 to %v: ticks at %v, expected %d", high, got, want)
 		}

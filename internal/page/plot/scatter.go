@@ -9,16 +9,20 @@ type Point struct {
 	Class string // how it is painted; x as its last letter is drawn as a cross
 }
 
-// spreadOut moves the second, third ... mark near a place within its category: alternately to both sides.
-func spreadOut(stacked map[[2]float64]int, along, across, room float64) float64 {
-	key := [2]float64{math.Round(along), math.Round(across / 4)}
+// spreadOut returns by how many pixels to move a mark sideways so that it does not hide earlier ones near the same
+// place: 0 for the first, and 5, -5, 10, -10 and so on for those that follow, within 40 % of the width of the category.
+// The mark is at x, y in pixels; marks whose y differs by less than about 4 count as near. stacked counts the marks at
+// each place and is changed.
+func spreadOut(stacked map[[2]float64]int, x, y, width float64) float64 {
+	key := [2]float64{math.Round(x), math.Round(y / 4)}
 	n := stacked[key]
 	stacked[key]++
 	side := float64(1 - 2*(n%2))
-	return side * math.Mod(float64((n+1)/2)*5, max(5, 0.4*room))
+	return side * math.Mod(float64((n+1)/2)*5, max(5, 0.4*width))
 }
 
-// addPoint marks a place: by a cross, or by a line of no length, which round caps make a disc.
+// addPoint marks a place in pixels: by a cross if the class ends in x, or else by a line of no length, which the round
+// line caps of the style sheet turn into a disc.
 func (c *Chart) addPoint(class string, trial int, x, y float64) {
 	var p pen
 	if class != "" && class[len(class)-1] == 'x' {
@@ -29,6 +33,7 @@ func (c *Chart) addPoint(class string, trial int, x, y float64) {
 	c.add(class, trial, p)
 }
 
+// add adds a path to the chart's marks, unless it is empty.
 func (c *Chart) add(class string, trial int, p pen) {
 	if len(p) > 0 {
 		c.Marks = append(c.Marks, Drawn{class, trial, p.String()})
