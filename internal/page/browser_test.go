@@ -66,8 +66,8 @@ const astray = `[...document.querySelectorAll('figure:has(svg [data-t])')].filte
 	return [...f.querySelectorAll('[data-t]')].some(e => e.classList.contains('off') === on.has(e.dataset.t));
 }).map(f => f.id).join()`
 
-// TestBrowserFile: a sweep's page that is opened from a file, without a server, draws its plots, filters, sorts, opens a
-// trial and restores its state from a link, and reports no error and no request on the way.
+// TestBrowserFile: a sweep's page that is opened from a file, without a server, draws its plots, filters, sorts, opens
+// a trial and restores its state from a link, and reports no error and no request on the way.
 func TestBrowserFile(t *testing.T) {
 	b := pagetest.Start(t)
 	url := file(t, sample(50))

@@ -14,8 +14,8 @@ import (
 	"coppice/internal/page/pagetest"
 )
 
-// guards are checks for what a reader stumbles over. says is an expression of JavaScript that lists what is wrong and is
-// empty if nothing is; fault is a statement that plants such a fault, which says has to find.
+// guards are checks for what a reader stumbles over. says is an expression of JavaScript that lists what is wrong and
+// is empty if nothing is; fault is a statement that plants such a fault, which says has to find.
 var guards = []struct{ name, says, fault string }{
 	{"text under 11 px", small, `document.querySelector('h1').style.fontSize = '9px'`},
 	{"rows of another height than 28 px", rows, `document.querySelector('#metrics td').style.height = '40px'`},
@@ -45,7 +45,8 @@ var guards = []struct{ name, says, fault string }{
 		`document.querySelector('svg.plot text').style.fill = '#999'`},
 }
 
-// beyond lists the names of columns that lie beyond the edge of their table's box, on windows 1,000 pixels wide or more.
+// beyond lists the names of columns that lie beyond the edge of their table's box, on windows 1,000 pixels wide or
+// more.
 const beyond = `innerWidth < 1000 ? '' :
 	[...document.querySelectorAll('#metrics, #bins, #shap, #features, #importance, #versions, #nights')]
 	.flatMap(t =>

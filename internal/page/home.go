@@ -96,8 +96,8 @@ func (i *Index) Write(w io.Writer) error {
 		}
 	}
 	for _, m := range p.Models {
-		// A last night without a sweep (no ID) is a blocked table, which Blocked lists already. A todo without a verdict
-		// is of a sweep that has not ended, which Asked lists.
+		// A last night without a sweep (no ID) is a blocked table, which Blocked lists already. A todo without a
+		// verdict is of a sweep that has not ended, which Asked lists.
 		if m.Last != nil && m.Last.ID != "" && m.Todo().Verdict != "" && m.Todo().Due() {
 			p.Due = append(p.Due, m)
 		}

@@ -164,8 +164,8 @@ func TestTwoThingsToDo(t *testing.T) {
 	}
 }
 
-// TestOneAnswer: for a night with each possible ending, the home page, the model's page and the sweep's page say what to
-// do in the same words, those of sweep.Conclusion.Todo, and say nothing else there is to do.
+// TestOneAnswer: for a night with each possible ending, the home page, the model's page and the sweep's page say what
+// to do in the same words, those of sweep.Conclusion.Todo, and say nothing else there is to do.
 func TestOneAnswer(t *testing.T) {
 	for name, change := range map[string]func(*sweep.Conclusion){
 		"held back":      func(c *sweep.Conclusion) { c.Gate.Verdict = sweep.VerdictNotPromoted },

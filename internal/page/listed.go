@@ -119,8 +119,8 @@ func values(f *dataset.Feature, about *dataset.EncodingInfo) string {
 		return say(f.Range.Min) + " / " + say(f.Range.Median) + " / " + say(f.Range.Max)
 	}
 
-	// The counts cover only the categories with a bin of their own. Which share of the rows has other categories, lumped
-	// into one bin, is in the encoding's record; what is left is divided among the counted ones.
+	// The counts cover only the categories with a bin of their own. Which share of the rows has other categories,
+	// lumped into one bin, is in the encoding's record; what is left is divided among the counted ones.
 	var kept int64
 	for _, c := range f.Counts {
 		kept += c

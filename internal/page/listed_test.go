@@ -9,7 +9,8 @@ import (
 )
 
 // TestIdsAreFeatures: in the list of features, all statistics of the same ids share one row, or have a row each if
-// statistics are asked for. Ids of two columns are named with a +, one taken in ranges with a ~, and Made explains both.
+// statistics are asked for. Ids of two columns are named with a +, one taken in ranges with a ~, and Made explains
+// both.
 func TestIdsAreFeatures(t *testing.T) {
 	user := dataset.LevelTable{Of: []dataset.Part{{Column: "user"}}}
 	both := dataset.LevelTable{Of: []dataset.Part{{Column: "user"}, {Column: "age", Bounds: []float64{30}}}}

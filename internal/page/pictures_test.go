@@ -178,8 +178,8 @@ func shrink(t *testing.T, path string) int {
 			cmp.Compare(a.B, b.B))
 	})
 
-	// A colour near another one of the palette is left out: of the many shades at the edges of letters a few are enough,
-	// and rare colours find a place.
+	// A colour near another one of the palette is left out: of the many shades at the edges of letters a few are
+	// enough, and rare colours find a place.
 	palette := color.Palette{color.RGBA{255, 255, 255, 255}}
 	for _, c := range colours {
 		near := func(p color.Color) bool {

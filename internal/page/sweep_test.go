@@ -418,8 +418,8 @@ var hostile = []string{`<script>alert(1)</script>`, `"><img src=x onerror=alert(
 	"' onmouseover='alert(1)", "{{.}}", "${alert(1)}", "\u202egnp.exe", "\u2066\u2069\u200f", "\x00\x1b[31mred\x07",
 	"a\nb\tc", "]]>", "&lt;script&gt;", strings.Repeat("x", 5000), "\xff\xfe", "=cmd|' /C calc'!A0"}
 
-// TestHostileTexts: with a hostile text in place of every text of a sweep, the page has the same elements and attributes
-// as with plain texts, no character that hides or reverses others, and its drawings are still well-formed.
+// TestHostileTexts: with a hostile text in place of every text of a sweep, the page has the same elements and
+// attributes as with plain texts, no character that hides or reverses others, and its drawings are still well-formed.
 func TestHostileTexts(t *testing.T) {
 	plain := write(t, sample(12))
 	for _, h := range hostile {
@@ -487,7 +487,8 @@ func hostilePages(t *testing.T, view func() writer) {
 	}
 }
 
-// poison replaces every string in a value by text, however deep it lies, and adds an entry with text as its key to maps.
+// poison replaces every string in a value by text, however deep it lies, and adds an entry with text as its key to
+// maps.
 func poison(v reflect.Value, text string) {
 	switch v.Kind() {
 	case reflect.String:

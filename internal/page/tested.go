@@ -83,7 +83,7 @@ func reliability(t *metric.Tested, moved bool) (*plot.Chart, []binRow) {
 
 	// The points of both curves. 15 bins are enough to see a bend, and few enough for the intervals not to overlap.
 	var rows []binRow
-	positive := true // all coordinates are above 0, so that logarithmic axes, which spread out rare positives, can be used
+	positive := true // all coordinates are above 0, as logarithmic axes need, which spread out rare positives
 	within := 0      // bins whose interval contains the prediction
 	bins := mergeBins(t.Bins, 15, t.Calibrated)
 	for _, b := range bins {

@@ -35,8 +35,8 @@ func card(t *testing.T, s *page.Sweep, id string) string {
 	return ""
 }
 
-// TestWeightsDoNotMakeRows: intervals in the reliability chart come from the number of rows, not from their weights: 500
-// rows of weight 50 say no more than 500 rows of weight 1.
+// TestWeightsDoNotMakeRows: intervals in the reliability chart come from the number of rows, not from their weights:
+// 500 rows of weight 50 say no more than 500 rows of weight 1.
 func TestWeightsDoNotMakeRows(t *testing.T) {
 	s := sample(2)
 	// 10 % was predicted and 12 % observed, a deviation of 1.5 standard errors with 500 rows, so within noise. With

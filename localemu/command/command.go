@@ -15,11 +15,12 @@ import (
 // Run executes one command line and returns the exit code. version is what the linker set, or "dev".
 func Run(version string, args []string) int { return run(version, args, false) }
 
-// RunAll is Run for a program that is the three others, too, by the names in its first argument (argv[0]).
+// RunAll is Run for an executable that is all four programs of Coppice: which one it is depends on the name in its
+// first argument (argv[0]).
 func RunAll(version string, args []string) int { return run(version, args, true) }
 
-// run is one command line; all says that the other three programs are this one, too. Signals are passed on rather than
-// obeyed: a command under exec has to end first.
+// run executes one command line. all says that this executable is the other three programs, too. Signals do not end it:
+// cli.Run gets them over a channel, since a command under exec has to end before the local cloud does.
 func run(version string, args []string, all bool) int {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)

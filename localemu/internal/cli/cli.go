@@ -125,7 +125,8 @@ func (f *flags) add(c *cobra.Command) {
 	fs.StringVar(&f.faults, "faults", "", "YAML file with planned faults (localemu help faults)")
 }
 
-// options checks the flags and turns them into the local cloud's options.
+// options checks the flags and turns them into the local cloud's options. It reads the file of faults, but starts
+// nothing.
 func (f *flags) options(s *State) (world.Options, error) {
 	o := world.Options{
 		Data: f.data, LogDir: f.logDir, PortBase: f.portBase, Aggregators: f.aggregators, Environ: s.Env,
@@ -173,7 +174,9 @@ func usage(format string, args ...any) error {
 	return problem.New(problem.Usage, format, args...)
 }
 
-// imageMap returns the images of --image, and the task program beside localemu if the flag does not name one.
+// imageMap returns what each container image stands for: a local program or, with --containers, the tool's name of an
+// image. Images that --image does not name get the task program and the launcher next to localemu. Without a task
+// program it warns; jobs with the task image will then be refused.
 func (f *flags) imageMap(s *State) (map[string]string, error) {
 	images := map[string]string{}
 	for _, entry := range f.images {
@@ -193,7 +196,8 @@ func (f *flags) imageMap(s *State) (map[string]string, error) {
 		images[name] = path
 	}
 
-	// Rarely needed: a job that needs it and finds none is refused with a message that says how to get it.
+	// The launcher's image is needed only to stage in the cloud. A job that needs it and finds none is refused with a
+	// message that says what to do, so there is no warning here.
 	if images[world.LauncherImage] == "" {
 		if path, err := s.beside("launcher"); err == nil {
 			images[world.LauncherImage] = path
@@ -232,7 +236,8 @@ func (f *flags) aggregatorPath(s *State) (found string, err error) {
 	return found, nil
 }
 
-// beside is the path of another of the four programs.
+// beside returns the path of another of the four programs, next to localemu's own executable; that executable itself
+// if it is all four.
 func (s *State) beside(name string) (string, error) {
 	if s.All {
 		return s.Executable, nil
@@ -240,7 +245,8 @@ func (s *State) beside(name string) (string, error) {
 	return executable(filepath.Join(filepath.Dir(s.Executable), name))
 }
 
-// programNames are those by which the one program that is all four is called.
+// programNames returns by which name (argv[0]) to start each image's program and the aggregator, as far as they are the
+// one executable that is all four programs. Others need no name and are left out.
 func (s *State) programNames(o world.Options) map[string]string {
 	names := map[string]string{}
 	for key, name := range map[string]string{world.TaskImage: "task", world.LauncherImage: "launcher"} {
@@ -254,7 +260,8 @@ func (s *State) programNames(o world.Options) map[string]string {
 	return names
 }
 
-// executable returns the absolute path of an executable file.
+// executable returns the absolute path of a program, or an error if there is no regular file at path that may be
+// executed. On Windows, ".exe" is added to a path without an extension, and no mode is looked at.
 func executable(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -267,7 +274,7 @@ func executable(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 && runtime.GOOS != "windows" { // where a name says what runs
+	if !info.Mode().IsRegular() || info.Mode()&0o111 == 0 && runtime.GOOS != "windows" {
 		return "", fmt.Errorf("%s is not a program", path)
 	}
 	return path, nil

@@ -57,9 +57,10 @@ where Ctrl-C reaches the command directly, the third).`,
 	return c
 }
 
-// runExec runs a command in a local cloud of its own, and exits as it does. Whether there is such a command is seen
-// before anything starts.
+// runExec runs a command in a local cloud of its own, which it closes afterwards. It returns nil if the command's exit
+// code is 0, else an exitError with that code. args are the command's name and its arguments.
 func runExec(ctx context.Context, s *State, f *flags, args []string) error {
+	// A command that does not exist is reported before anything is started.
 	path, err := exec.LookPath(args[0])
 	switch {
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
@@ -78,7 +79,7 @@ func runExec(ctx context.Context, s *State, f *flags, args []string) error {
 	}
 	defer w.Close()
 	env := w.Environ(s.Env)
-	if f.data != "" { // where a launcher says that it has left something
+	if f.data != "" { // the folder stays, and a launcher says that it left something there
 		env = append(env, "COPPICE_LOCAL="+w.Data())
 	}
 	p, err := w.Procs().Start(proc.Command{
@@ -96,7 +97,8 @@ func runExec(ctx context.Context, s *State, f *flags, args []string) error {
 	return nil
 }
 
-// start starts the local cloud. A signal ends the waiting for another command, for which there is no limit.
+// start starts the local cloud. With --wait that may take as long as another command uses the data folder; a signal
+// ends the waiting, and the error has the exit code of a program that the signal killed.
 func start(ctx context.Context, s *State, o world.Options) (*world.World, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -123,7 +125,8 @@ func start(ctx context.Context, s *State, o world.Options) (*world.World, error)
 	return nil, &exitError{128 + int(number), errors.New("ended before the local cloud was there")}
 }
 
-// accompany passes signals on until the command has ended, and stops the command if the local cloud fails.
+// accompany waits for the command to end and returns its exit code. Until then it passes signals on to it. If the local
+// cloud fails, it stops the command and returns an error.
 func accompany(s *State, w *world.World, p *proc.Process) (code int, err error) {
 	asked := 0
 	for {
@@ -148,8 +151,8 @@ func accompany(s *State, w *world.World, p *proc.Process) (code int, err error) 
 	}
 }
 
-// passSignal forwards a signal to the command; asked counts the signals so far. Ctrl-C at a terminal has reached the
-// command already. If signals are repeated (twice, at a terminal three times), the command is killed.
+// passSignal forwards a signal to the command. asked is how many signals have come so far, with this one: the second
+// one kills the command, at a terminal the third. There, Ctrl-C has reached the command already and is not forwarded.
 func passSignal(s *State, p *proc.Process, sig os.Signal, asked int) {
 	number, ok := sig.(syscall.Signal)
 	switch {
@@ -179,7 +182,8 @@ with which other terminals find it, and writes them to DIR/env.`,
 	return c
 }
 
-// runUp keeps the local cloud until a signal or its own failure; the file with its addresses goes with it.
+// runUp starts the local cloud, prints its settings and writes them to a file in its data folder, and keeps it until a
+// signal comes or it fails. The file is removed at the end.
 func runUp(ctx context.Context, s *State, f *flags) error {
 	if f.data == "" {
 		return usage("give --data, the folder that keeps the local cloud: localemu up --data DIR")
@@ -213,7 +217,8 @@ func runUp(ctx context.Context, s *State, f *flags) error {
 	}
 }
 
-// writeSettings writes the file through which other processes find the local cloud while it is up.
+// writeSettings writes the file through which other processes find the local cloud while it is up. It returns the
+// file's content (env, lines for a shell) and its path.
 func writeSettings(w *world.World) (env, path string, err error) {
 	env, path = exports(w.Env()), filepath.Join(w.Data(), world.SettingsFile)
 	if err := atomicfile.Write(path, []byte(env), 0o644); err != nil {
@@ -232,7 +237,7 @@ func exports(env []string) string {
 	return out.String()
 }
 
-// quoteWord makes text one word of a shell, and leaves plain words unquoted.
+// quoteWord quotes a text so that a shell takes it for one word. A text of plain characters only is left as it is.
 func quoteWord(text string) string {
 	plain := func(r rune) bool {
 		return strings.ContainsRune("-_./:@%+,", r) || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' &&

@@ -20,7 +20,7 @@ type Listener struct {
 	served sync.WaitGroup
 }
 
-// Serve serves on the listener until Close.
+// Serve starts to serve on the listener, in the background, and returns at once. Close ends it and closes the listener.
 func Serve(l net.Listener, h http.HandlerFunc, log *slog.Logger) *Listener {
 	s := &Listener{addr: l.Addr().String(), http: http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}}
 	s.served.Go(func() {
@@ -53,13 +53,15 @@ func Errorf(code int, format string, args ...any) error {
 
 func (e *Error) Error() string { return e.Message }
 
-// NotImitated is the answer to a call that the real service has and localemu has not. Clients do not retry on 501.
+// NotImitated returns the error for a call that the real service answers and localemu does not. It has the status 501,
+// which clients do not retry.
 func NotImitated(r *http.Request) error {
 	return Errorf(http.StatusNotImplemented, "localemu does not imitate %s %s", r.Method, r.URL.Path)
 }
 
-// Foreign returns an error about a request that does not come from a client of the local cloud: web pages must not
-// reach it, neither directly nor through a host name of theirs that resolves to this machine.
+// Foreign returns an error if a request does not come from a client of the local cloud, and nil if it does. Web pages
+// must not reach the local cloud. A browser sets Origin in their requests. A page may also use a host name of its own
+// that resolves to this machine; so Host has to be this machine's name or address, with the listener's port.
 func Foreign(r *http.Request) error {
 	if r.Header.Get("Origin") != "" {
 		return Errorf(http.StatusForbidden, "requests from web pages are refused")
@@ -93,11 +95,12 @@ var names = map[int][2]string{
 	http.StatusNotImplemented:        {"notImplemented", "UNIMPLEMENTED"},
 }
 
-// Fail sends an error; one that is no Error is the server's own, 500.
+// Fail sends an error in the form of Google's APIs. An err that holds no *Error is the server's own mistake, with the
+// status 500. A status without a name in names is sent as UNAVAILABLE.
 func Fail(w http.ResponseWriter, err error) {
 	e := &Error{http.StatusInternalServerError, err.Error()}
-	errors.As(err, &e)
-	if e.Code == http.StatusNotModified { // has no body
+	errors.As(err, &e) // leaves e as it is if there is none
+	if e.Code == http.StatusNotModified { // must not have a body
 		w.WriteHeader(e.Code)
 		return
 	}

@@ -10,14 +10,17 @@ import (
 // group is a process with those that it starts, unless it shares localemu's own group.
 type group struct{ shared bool }
 
+// attributes returns what a process is started with: as the leader of a new process group, unless it is shared.
 func attributes(shared bool) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: !shared}
 	dieWithParent(attr)
 	return attr
 }
 
-func (group) gather(*os.Process) error { return nil } // it was born as a group
+// gather does nothing here: the process was started as the leader of its group. On Windows it makes a job object.
+func (group) gather(*os.Process) error { return nil }
 
+// signal sends a signal to the group, or to the process alone if it shares localemu's group.
 func (g group) signal(pid int, sig syscall.Signal) {
 	if !g.shared {
 		pid = -pid

@@ -34,7 +34,8 @@ func (g *group) gather(p *os.Process) (err error) {
 	return err
 }
 
-// signal asks a group to end by Ctrl-Break, and where there is no console to do so it kills.
+// signal asks a group to end by Ctrl-Break, since Windows has no signals. SIGKILL kills it, and so does any signal if
+// there is no console through which to send Ctrl-Break. A shared process is left alone: the console has told it.
 func (g *group) signal(pid int, sig syscall.Signal) {
 	switch {
 	case sig == syscall.SIGKILL:

@@ -67,7 +67,8 @@ type Process struct {
 	code  int // valid after done
 }
 
-// Start starts c, or returns why that is impossible; ErrClosed after Close.
+// Start starts c and returns without waiting for it. After Close it returns ErrClosed. The caller may close the files
+// in c when Start has returned.
 func (s *Set) Start(c Command) (*Process, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,6 +87,7 @@ func (s *Set) Start(c Command) (*Process, error) {
 		return nil, fmt.Errorf("start %s: %w", c.Path, err)
 	}
 
+	// When the process has ended, what is left of its group is killed, and only then is it done.
 	s.alive[p] = struct{}{}
 	go func() {
 		p.wait()
@@ -97,7 +99,8 @@ func (s *Set) Start(c Command) (*Process, error) {
 	return p, nil
 }
 
-// newCommand makes an *exec.Cmd. It has no context of its caller's: processes are ended in groups, by signals.
+// newCommand makes the exec.Cmd for c. Its context never ends: processes are ended in groups, by signals, and a context
+// would kill the leader alone.
 func newCommand(c Command) *exec.Cmd {
 	cmd := exec.CommandContext(context.Background(), c.Path, c.Args...)
 	cmd.Env = c.Env
@@ -120,7 +123,8 @@ func newCommand(c Command) *exec.Cmd {
 	return cmd
 }
 
-// Close kills what still runs and returns when all of it has ended. A second Close does nothing.
+// Close kills all processes that still run, with their groups, and returns when they have ended. Start fails from then
+// on. A second Close does nothing.
 func (s *Set) Close() {
 	s.mu.Lock()
 	if s.closed {

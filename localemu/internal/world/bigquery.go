@@ -29,8 +29,9 @@ var (
 		`format='PARQUET', overwrite=true\) AS\s(.*)$`)
 )
 
-// insert runs a query that selects a whole table, as they are made from the spec of a dataset. It answers with the
-// bytes that it reads, and copies the table's files to the bucket if the query exports and is no dry run.
+// insert answers the call that starts a query. The only query that it runs selects a whole table, maybe within an
+// export to Cloud Storage, as staging writes them. The answer says how many bytes the table has. If the query exports
+// and is not a dry run, the table's files are copied to the bucket before the answer.
 func (q *warehouse) insert(r *http.Request) (any, error) {
 	var job bq.Job
 	err := json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&job)
@@ -47,6 +48,7 @@ func (q *warehouse) insert(r *http.Request) (any, error) {
 		return nil, httpjson.Errorf(http.StatusBadRequest, "localemu runs SELECT * FROM `PROJECT.DATASET.TABLE` only, "+
 			"not %.80q", statement)
 	}
+
 	files, table, err := q.filesOf(m[1], m[2], m[3])
 	for i := 0; err == nil && export != nil && !job.Configuration.DryRun && i < len(files); i++ {
 		err = q.uploadFile(r, files[i], export[1], fmt.Sprintf("%s%012d.parquet", export[2], i))
@@ -57,7 +59,8 @@ func (q *warehouse) insert(r *http.Request) (any, error) {
 	return &job, err
 }
 
-// filesOf are a table's, with their size, and when the last of them has changed, in milliseconds.
+// filesOf returns the paths of a table's files. t has their size in bytes and when the last of them was changed, in
+// milliseconds since 1970. A table without files is not found.
 func (q *warehouse) filesOf(project, dataset, name string) (files []string, t bq.Table, err error) {
 	files, err = filepath.Glob(filepath.Join(q.dir, project, dataset, name, "*.parquet"))
 	if err == nil && len(files) == 0 {
@@ -74,7 +77,7 @@ func (q *warehouse) filesOf(project, dataset, name string) (files []string, t bq
 	return files, t, err
 }
 
-// uploadFile writes a file to the local cloud's storage, as BigQuery exports to Cloud Storage.
+// uploadFile copies a file to an object of the local cloud's storage, through the storage's own API.
 func (q *warehouse) uploadFile(r *http.Request, file, bucket, object string) error {
 	f, err := os.Open(file)
 	if err != nil {

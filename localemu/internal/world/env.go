@@ -59,10 +59,13 @@ func (w *World) Environ(environ []string) []string {
 	return append(slices.DeleteFunc(slices.Clone(environ), leadsPast), w.Env()...)
 }
 
-// leadsPast reports whether a variable, NAME=VALUE, belongs to another deployment: its names, its emulators, and Cloud
-// Monitoring, whose address Terraform prints with the others and for which a local task has no credentials. A
-// collector's address stays: it was set to collect the local cloud's measurements too. So does a webhook on this
-// machine; a deployment's would notify people who know nothing of the local cloud. Prices are the user's own.
+// leadsPast reports whether a variable, NAME=VALUE, belongs to another deployment and would lead programs past the
+// local cloud. That is so for
+//   - COPPICE_*, except prices and the format of webhooks, which are the user's own;
+//   - a webhook on another machine: it would notify people who know nothing of the local cloud;
+//   - addresses of emulators;
+//   - Cloud Monitoring as the collector of telemetry, for which a local task has no credentials. Another collector was
+//     set to get the local cloud's measurements, too.
 func leadsPast(variable string) bool {
 	name, value, _ := strings.Cut(variable, "=")
 	switch name {

@@ -60,7 +60,8 @@ type FaultSpec struct {
 	AtWrite []atWrite `yaml:"at_write"`
 }
 
-// ParseFaults reads the file. Every error is a *strictyaml.Error that names line and column.
+// ParseFaults reads a file of faults; file is its name for messages. Every error is a *strictyaml.Error that names line
+// and column.
 func ParseFaults(file string, data []byte) (*FaultSpec, error) {
 	var f FaultSpec
 	doc, err := strictyaml.Decode(file, data, &f)
@@ -121,7 +122,7 @@ const (
 	killAggregators = "kill_aggregators"
 )
 
-// Check wants a known action with what it takes: code and notice are of the loss of a machine.
+// Check returns what is wrong with a fault at a write, or nil. code and notice go only with the loss of a machine.
 func (a atWrite) Check() error {
 	switch {
 	case !slices.Contains([]string{loseMachine, killTask, killAggregators}, a.Does):
@@ -152,8 +153,10 @@ func (s *script) struck(class string) {
 	s.counts[class]++
 }
 
-// written is called for every write of an object, before its writer gets the answer.
+// written carries out the faults that are due at the write of an object, each once. Storage calls it after every write,
+// before the writer gets the answer.
 func (s *script) written(_, object string) {
+	// Count the write down in each fault that matches it, and take out those that are due.
 	s.mu.Lock()
 	var due, left []atWrite
 	for _, a := range s.left {
@@ -168,6 +171,7 @@ func (s *script) written(_, object string) {
 	s.left = left
 	s.mu.Unlock()
 
+	// Without the lock, because what follows reports its strikes to struck, which takes it.
 	for _, a := range due {
 		switch a.Does {
 		case loseMachine:
@@ -183,7 +187,7 @@ func (s *script) written(_, object string) {
 // FaultsFile in the data folder says how often each class of faults struck; it is written when the local cloud ends.
 const FaultsFile = "faults.json"
 
-// report writes the counts, if any faults were ordered.
+// report writes FaultsFile, if any fault has struck.
 func (s *script) report() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

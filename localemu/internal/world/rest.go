@@ -24,7 +24,8 @@ import (
 // maxBody bounds a request: the longest lists permissions.
 const maxBody = 64 << 10
 
-// routes are the imitated calls of REST, by host and path: what launcher doctor asks, tokens' keys, and BigQuery.
+// routes returns the handler of all imitated REST calls, each under the host name of its service: the keys of tokens,
+// what launcher doctor asks, and BigQuery. All other calls are answered with 501.
 func (w *World) routes() http.Handler {
 	mux := http.NewServeMux()
 	handle := func(pattern string, answer func(*http.Request) (any, error)) {
@@ -45,6 +46,8 @@ func (w *World) routes() http.Handler {
 		return map[string]any{"permissions": r.URL.Query()["permissions"]}, nil
 	})
 	handle("GET /pubsub.googleapis.com/v1/projects/{project}/topics/{topic}", w.restTopic)
+
+	// A quota and the zones, only if a fault sets the quota.
 	if limit := w.opts.Faults.CPUs; limit > 0 {
 		compute := "GET /compute.googleapis.com/compute/v1/projects/" + project
 		handle(compute, func(*http.Request) (any, error) {
@@ -54,6 +57,7 @@ func (w *World) routes() http.Handler {
 			return map[string]any{"zones": []string{r.PathValue("region") + "-a"}}, nil
 		})
 	}
+
 	q := &warehouse{filepath.Join(w.data, "bigquery"), w.storage.Addr()}
 	project := "/bigquery.googleapis.com/bigquery/v2/projects/{project}"
 	handle("POST "+project+"/jobs", q.insert)
@@ -67,7 +71,8 @@ func (w *World) routes() http.Handler {
 	return mux
 }
 
-// answerREST sends the answer to a call, or the error in the services' form.
+// answerREST calls answer and sends its value as JSON, or its error in the form of Google's services. A request that
+// does not come from a client of the local cloud is refused without calling it.
 func answerREST(w http.ResponseWriter, r *http.Request, answer func(*http.Request) (any, error)) {
 	err := httpjson.Foreign(r)
 	if err == nil {
@@ -77,13 +82,13 @@ func answerREST(w http.ResponseWriter, r *http.Request, answer func(*http.Reques
 			return
 		}
 	}
-	if status.Code(err) == codes.NotFound { // of Pub/Sub
+	if status.Code(err) == codes.NotFound { // from the Pub/Sub emulator, which has gRPC's errors
 		err = httpjson.Errorf(http.StatusNotFound, "%s", status.Convert(err).Message())
 	}
 	httpjson.Fail(w, err)
 }
 
-// restTest answers testIamPermissions: the caller may do everything.
+// restTest answers testIamPermissions: it repeats the permissions of the request, so the caller has all of them.
 func restTest(r *http.Request) (any, error) {
 	if !strings.HasSuffix(r.URL.Path, ":testIamPermissions") {
 		return nil, httpjson.NotImitated(r)
@@ -97,6 +102,7 @@ func restTest(r *http.Request) (any, error) {
 	return body, nil
 }
 
+// restTopic answers with a topic's name, or NOT_FOUND if there is no such topic.
 func (w *World) restTopic(r *http.Request) (any, error) {
 	name := "projects/" + r.PathValue("project") + "/topics/" + r.PathValue("topic")
 	_, err := w.pubsub.Topic(r.Context(), name)

@@ -27,20 +27,21 @@ const (
 	reconcileEvery = 10 * time.Second // terraform/ has five minutes
 )
 
-// newKey makes the key that signs tokens here in place of Google's. It lives as long as a command on this machine,
-// which should not wait the third of a second that a longer one may take.
+// newKey makes the key that signs tokens in place of Google's. 1,024 bits are enough for a key that lives as long as a
+// command on this machine; making a longer one may take a third of a second.
 func newKey() (jose.JSONWebKey, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 1024)
 	return jose.JSONWebKey{Key: key, KeyID: "local", Algorithm: string(jose.RS256), Use: "sig"}, err
 }
 
-// restKeys is the page of public keys.
+// restKeys answers with the public keys by which the aggregator checks tokens, in the form of Google's page of them.
 func (w *World) restKeys(*http.Request) (any, error) {
 	key, err := w.key()
 	return jose.JSONWebKeySet{Keys: []jose.JSONWebKey{key.Public()}}, err
 }
 
-// signToken is an account's identity token for an audience.
+// signToken makes an identity token that says that its bearer is the account with this email. It is for one audience,
+// the service that is called, and is valid for an hour from now.
 func (w *World) signToken(email, audience string, now time.Time) (string, error) {
 	key, err := w.key()
 	if err != nil {
@@ -54,16 +55,18 @@ func (w *World) signToken(email, audience string, now time.Time) (string, error)
 		"email": email, "email_verified": true, "iat": now.Unix(), "exp": now.Add(tokenLife).Unix()}).Serialize()
 }
 
-// serving is how an aggregator logs where it listens.
+// serving matches the line in which an aggregator logs where it listens.
 var serving = regexp.MustCompile(`"message":"aggregator serves","address":"([^"]+)"`)
 
-// address is where an aggregator serves, which they take in turn; a request waits for the first to have started.
+// address returns the host:port of an aggregator, the next one in turn that serves. If none does yet, it waits for the
+// first; it returns an error once the service is shut.
 func (as *aggregators) address() (string, error) {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		as.mu.Lock()
 		for range as.running {
+			// An aggregator picks a free port itself and writes it to its log.
 			as.turn++
 			a := as.running[as.turn%len(as.running)]
 			if a.address == "" && !a.gone {
@@ -87,7 +90,8 @@ func (as *aggregators) address() (string, error) {
 	}
 }
 
-// postAs calls the service as an account.
+// postAs sends a body to a path of the service, at the next aggregator in turn, with a token of the account named
+// caller ("push", "scheduler"). Any answer but a 2xx is an error.
 func (as *aggregators) postAs(path, caller string, body []byte) error {
 	address, err := as.address()
 	if err != nil {
@@ -117,7 +121,8 @@ func (as *aggregators) postAs(path, caller string, body []byte) error {
 	return nil
 }
 
-// schedule is Cloud Scheduler: it does not try again, since the next time comes soon.
+// schedule calls the aggregator's /reconcile every reconcileEvery until the service is shut, as Cloud Scheduler does. A
+// call that fails is not repeated: the next one comes soon.
 func (as *aggregators) schedule() {
 	tick := time.NewTicker(reconcileEvery)
 	defer tick.Stop()

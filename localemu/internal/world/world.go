@@ -148,8 +148,9 @@ const (
 	lockFile        = "lock"
 )
 
-// removeForgotten removes the temporary data folders of local clouds that were killed: no process holds their locks.
-// One that has no lock yet has only just been made.
+// removeForgotten removes the temporary data folders of local clouds that were killed before they could do so. Such a
+// folder has the mark of a temporary one and a lock file that no process holds. A folder without a lock file is left
+// alone, because another localemu has only just made it. Failures are logged and change nothing else.
 func (w *World) removeForgotten() {
 	marks, _ := filepath.Glob(filepath.Join(os.TempDir(), temporaryPrefix+"*", temporaryMark))
 	for _, mark := range marks {
@@ -168,7 +169,9 @@ func (w *World) removeForgotten() {
 	}
 }
 
-// openData creates and locks the data folder.
+// openData sets w.data to the absolute path of the data folder, creates the folder and that of the logs, and takes the
+// folder's lock. Without Options.Data it makes a temporary folder, which Close removes. If another local cloud holds
+// the lock, it waits with Options.Wait until ctx ends, and else returns an error of the kind problem.Conflict.
 func (w *World) openData(ctx context.Context) error {
 	w.data = w.opts.Data
 	if w.data == "" {
@@ -217,13 +220,15 @@ func (w *World) openData(ctx context.Context) error {
 	}
 
 	w.lock = lock
+
+	// Other terminals would use the addresses of a local cloud that was killed.
 	if err := os.Remove(filepath.Join(data, SettingsFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove the settings of a local cloud that was killed: %w", err)
 	}
 	return nil
 }
 
-// listen opens our port number i.
+// listen opens the local cloud's port number i, from 0 to 3: Options.PortBase + i, or any free port without a base.
 func (w *World) listen(i int) (net.Listener, error) {
 	port := 0
 	if w.opts.PortBase > 0 {
@@ -237,7 +242,7 @@ func (w *World) listen(i int) (net.Listener, error) {
 	return l, nil
 }
 
-// startStorage starts Cloud Storage with the deployment's buckets, at the first of the ports.
+// startStorage starts Cloud Storage on the first port and makes the deployment's buckets.
 func (w *World) startStorage() error {
 	l, err := w.listen(0)
 	if err != nil {
@@ -260,15 +265,16 @@ func (w *World) startStorage() error {
 	return nil
 }
 
-// startPubSub starts Pub/Sub at the second of the ports. Scores and changes of jobs are pushed to the aggregators or,
-// if there are none, wait to be pulled.
+// startPubSub starts Pub/Sub on the second port, with the deployment's topics and subscriptions. Scores and changes of
+// jobs are pushed to the aggregators. If there are none, they wait in subscriptions to be pulled, as dead letters and
+// verdicts always do.
 func (w *World) startPubSub(ctx context.Context) error {
 	l, err := w.listen(1)
 	if err != nil {
 		return err
 	}
 
-	// The pauses are shorter than the deployment's, where minutes do not matter.
+	// The pauses between attempts are shorter than the deployment's, in which minutes do not matter.
 	retry := &pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(time.Second),
 		MaximumBackoff: durationpb.New(10 * time.Second)}
 	dead := &pubsubpb.DeadLetterPolicy{DeadLetterTopic: topic(deadLetters), MaxDeliveryAttempts: 20}
@@ -279,6 +285,7 @@ func (w *World) startPubSub(ctx context.Context) error {
 	pulled := []*pubsubpb.Subscription{
 		{Name: sub(deadLetters), Topic: topic(deadLetters)}, {Name: sub(verdictsTopic), Topic: topic(verdictsTopic)},
 	}
+	// /push and /reconcile are the aggregator's own paths; it knows its caller by the account "push".
 	pushes := []pubsubemu.Push{
 		{Subscription: scores, Post: func(m []byte) error { return w.aggregators.postAs("/push", "push", m) }},
 		{Subscription: jobs, Post: func(m []byte) error { return w.aggregators.postAs("/reconcile", "push", m) }},
@@ -308,7 +315,7 @@ func (w *World) startPubSub(ctx context.Context) error {
 	return nil
 }
 
-// startBatch starts Batch at the third of the ports.
+// startBatch starts Batch on the third port. Its tasks get the addresses of the other emulators in their environment.
 func (w *World) startBatch() error {
 	l, err := w.listen(2)
 	if err != nil {
@@ -344,8 +351,9 @@ func (w *World) Procs() *proc.Set { return w.procs }
 // Failed delivers the error when a part of the local cloud ends that should not have.
 func (w *World) Failed() <-chan error { return w.aggregators.failed }
 
-// Close takes everything down in an order in which no part loses another that it still needs: programs, tasks,
-// emulators, folder. A second Close does nothing.
+// Close takes the local cloud down in an order in which no part loses another one that it still needs: aggregators,
+// other programs, tasks, emulators. Then it writes the counts of faults, unlocks the data folder and removes it if it
+// is temporary. It also works on a World whose start failed half way. A second Close does nothing.
 func (w *World) Close() {
 	w.closing.Do(func() {
 		if w.aggregators != nil {
@@ -444,7 +452,8 @@ func (as *aggregators) start() error {
 	return nil
 }
 
-// launch starts an aggregator process, with a log of its own. The lock is held.
+// launch starts an aggregator's process, with a new log file, on a free port that the log will tell (see address). The
+// lock is held.
 func (as *aggregators) launch(a *aggregator) error {
 	a.log = filepath.Join(as.w.opts.LogDir, fmt.Sprintf("aggregator-%d.%d.log", a.index, a.life))
 	log, err := os.Create(a.log)
@@ -469,16 +478,20 @@ func (as *aggregators) launch(a *aggregator) error {
 	return nil
 }
 
-// watch waits for the end of each process, and starts the next one if a fault requested that.
+// watch waits for the end of an aggregator's process, again and again as long as noteEnd starts another one.
 func (as *aggregators) watch(a *aggregator) {
 	for again := true; again; {
-		process := a.proc // which nothing else changes
+		process := a.proc // only launch changes it, which after start is called from here alone
 		<-process.Done()
 		again = as.noteEnd(a, process)
 	}
 }
 
-// noteEnd decides what the end of an aggregator means. again says that it was restarted.
+// noteEnd decides what the end of an aggregator's process means, and reports whether it has started another one.
+//
+// While the local cloud closes, nothing is done. One that a fault killed is started again, and so is one that any other
+// signal killed, up to maxShot times, as Cloud Run would. All else is a failure of the local cloud, which World.Failed
+// delivers.
 func (as *aggregators) noteEnd(a *aggregator, process *proc.Process) (again bool) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -491,7 +504,7 @@ func (as *aggregators) noteEnd(a *aggregator, process *proc.Process) (again bool
 	case !a.killed && (process.ExitCode() <= byASignal || a.shot == maxShot):
 		err = fmt.Errorf("aggregator %d ended unexpectedly, with exit code %d; the end of its log "+
 			"(%s):\n%s", a.index, process.ExitCode(), a.log, tail(a.log))
-	case !a.killed: // by a person, or for want of memory
+	case !a.killed: // a signal from a person, or from the kernel for want of memory
 		a.shot++
 		as.w.log.Warn("an aggregator was killed; it is started again, as in the cloud", "aggregator", a.index, "code",
 			process.ExitCode())
@@ -505,12 +518,12 @@ func (as *aggregators) noteEnd(a *aggregator, process *proc.Process) (again bool
 	a.gone = true
 	select {
 	case as.failed <- err:
-	default: // one is enough
+	default: // an error waits to be received already, and one is enough
 	}
 	return false
 }
 
-// killAll ends all of them with SIGKILL; they are started again.
+// killAll kills all aggregators with SIGKILL, as a fault of the script; noteEnd starts them again.
 func (as *aggregators) killAll() {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -523,11 +536,12 @@ func (as *aggregators) killAll() {
 	}
 }
 
-// stopAll asks all aggregators to end, and waits.
+// stopAll ends all aggregators and returns when they have ended, and with them the schedule. Each gets SIGTERM and,
+// after aggregatorGrace, SIGKILL. Requests to them fail from now on.
 func (as *aggregators) stopAll() {
 	as.mu.Lock()
 	as.shut()
-	as.client.CloseIdleConnections() // for which an aggregator that ends would wait
+	as.client.CloseIdleConnections() // an aggregator that ends waits for its open connections
 	var rest []*proc.Process
 	for _, a := range as.running {
 		if !a.gone {
@@ -547,7 +561,7 @@ func (as *aggregators) stopAll() {
 // tailBytes is how much of a log is shown.
 const tailBytes = 2000
 
-// tail returns the end of a log file.
+// tail returns the end of a log file, or the error of reading it as text: it is only shown in a message.
 func tail(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
