@@ -37,7 +37,8 @@ func invalid(format string, args ...any) error {
 	return status.Errorf(codes.InvalidArgument, format, args...)
 }
 
-// CreateJob validates the job as Batch does and starts it. A repeated request id returns the job of the first request.
+// CreateJob validates the job as Batch does, starts it and returns it without waiting. A request whose id was used
+// before, in the same project and location, makes no job and returns that of the first request.
 func (s *Server) CreateJob(_ context.Context, r *batchpb.CreateJobRequest) (*batchpb.Job, error) {
 	if !parentPattern.MatchString(r.GetParent()) {
 		return nil, invalid("parent %.200q is not projects/PROJECT/locations/LOCATION", r.GetParent())
@@ -73,7 +74,7 @@ func (s *Server) CreateJob(_ context.Context, r *batchpb.CreateJobRequest) (*bat
 		s.creations[r.GetParent()+" "+r.GetRequestId()] = j
 	}
 
-	view := j.jobView()
+	view := j.jobView() // queued; the answer does not depend on how far run has come
 	go j.run()
 	return view, nil
 }
@@ -111,7 +112,7 @@ func complete(in *batchpb.Job, name, id string, p plan) *batchpb.Job {
 	return job
 }
 
-// checkRequestID wants a UUID, or nothing: a request need not have one.
+// checkRequestID returns an error unless the id is empty, as a request need not have one, or a UUID other than zero.
 func checkRequestID(id string) error {
 	if id == "" {
 		return nil
@@ -122,7 +123,7 @@ func checkRequestID(id string) error {
 	return nil
 }
 
-// GetJob returns a job as it is now; NotFound if there is none, or none any more.
+// GetJob returns a job as it is now, or NotFound if there is none of the name or it was deleted.
 func (s *Server) GetJob(_ context.Context, r *batchpb.GetJobRequest) (*batchpb.Job, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,7 +169,7 @@ func (s *Server) DeleteJob(_ context.Context, r *batchpb.DeleteJobRequest) (*lon
 	return s.begun(j, "delete")
 }
 
-// begun is the operation of cancelling or deleting a job.
+// begun registers the operation of cancelling or deleting a job and returns it as the API shows it. The lock is held.
 func (s *Server) begun(j *job, verb string) (*longrunningpb.Operation, error) {
 	s.serial++
 	parent, _, _ := strings.Cut(j.spec.Name, "/jobs/")
@@ -200,7 +201,8 @@ func (s *Server) GetTask(_ context.Context, r *batchpb.GetTaskRequest) (*batchpb
 // zonesOf returns the letters of a region's zones.
 var zonesOf = []string{"a", "b", "c", "f"}
 
-// places returns the zones in which the job's machines may be: the allowed ones, or all of the region.
+// places returns the zones in which the job's machines may be, as "zones/ZONE": the allowed zones, or all of the region
+// if none is named. allowed has regions and zones as the API writes them.
 func places(location string, allowed []string) []string {
 	var zones []string
 	for _, a := range allowed {
@@ -222,8 +224,8 @@ const (
 	maxPage     = 1000
 )
 
-// ListJobs lists the jobs of a project and location by name. A page's token is the last name of the page before, so
-// jobs that come and go between two calls neither repeat nor hide others.
+// ListJobs lists the jobs of a project and location by name. A page's token is the last name of the page before it, so
+// jobs that are made or deleted between two calls neither repeat nor hide others.
 func (s *Server) ListJobs(_ context.Context, r *batchpb.ListJobsRequest) (*batchpb.ListJobsResponse, error) {
 	size := int(min(cmp.Or(r.GetPageSize(), defaultPage), maxPage))
 	after, err := base64.RawURLEncoding.DecodeString(r.GetPageToken())
@@ -262,8 +264,8 @@ type operation struct {
 	created    time.Time
 }
 
-// operationView is the operation as the API shows it: it is done once its job has ended, with the empty answer of its
-// verb.
+// operationView returns the operation as the API shows it. It is done once its job has ended, and then has the answer
+// of its verb, which is an empty message. The lock is held.
 func (op *operation) operationView() (*longrunningpb.Operation, error) {
 	meta := &batchpb.OperationMetadata{
 		CreateTime: timestamppb.New(op.created), Target: op.job.spec.Name, Verb: op.verb, ApiVersion: "v1",
@@ -293,7 +295,7 @@ func (op *operation) operationView() (*longrunningpb.Operation, error) {
 	return out, nil
 }
 
-// endOf returns when the operation ended: at once if the job had finished before it began.
+// endOf returns when an operation ended: with its job, or, if the job had finished before, at the moment it began.
 func (s *Server) endOf(op *operation) time.Time {
 	if op.job.finished.After(op.created) {
 		return op.job.finished

@@ -60,7 +60,8 @@ type attempt struct {
 	cause   cause
 }
 
-// startAttempt begins the task's next attempt on the machine. The lock is held.
+// startAttempt begins the task's next attempt on the machine. When the attempt has ended, it is sent to j.ended; at
+// once if its process could not be started. The lock is held.
 func (j *job) startAttempt(t *task, vm *machine) {
 	a := &attempt{job: j, task: t, number: t.attempt, vm: vm, place: vm.place()}
 	vm.attempts = append(vm.attempts, a)
@@ -80,7 +81,8 @@ func (j *job) startAttempt(t *task, vm *machine) {
 	go a.watch()
 }
 
-// watch waits for the processes, one after the other, and ends the attempt when its time is up.
+// watch waits until the attempt's last runnable has ended, removes its container if it got so far, and sends the
+// attempt to its job's ended channel. If the attempt takes longer than the job's limit, it is killed.
 func (a *attempt) watch() {
 	if limit := a.job.plan.timeLimit; limit > 0 {
 		defer time.AfterFunc(limit, func() {
@@ -97,8 +99,8 @@ func (a *attempt) watch() {
 	a.job.ended <- a
 }
 
-// endAfter ends the attempt from outside, with SIGTERM and after the notice with SIGKILL; the first cause counts. The
-// lock is held.
+// endAfter ends the attempt from outside, for cause c: with SIGTERM and, after the notice, SIGKILL; without a notice
+// with SIGKILL. It does nothing if the attempt has ended or another cause has come before. The lock is held.
 func (a *attempt) endAfter(c cause, notice time.Duration) {
 	if a.cause != causeNone || a.process == nil || a.hasEnded() {
 		return
@@ -111,7 +113,8 @@ func (a *attempt) endAfter(c cause, notice time.Duration) {
 	a.process.Kill()
 }
 
-// outcome returns the exit code that Batch reports, and the reason as in the status event. The attempt must have ended.
+// outcome returns the exit code that Batch reports and the reason in its status event: those of the cause if the
+// attempt was ended from outside, or else the process's own code and no reason. The attempt must have ended.
 func (a *attempt) outcome() (code int32, why string) {
 	if r, ok := reserved[a.cause]; ok {
 		return r.code, r.why
@@ -149,8 +152,9 @@ func (a *attempt) hasEnded() bool {
 	}
 }
 
-// startNext starts the following runnable, unless the attempt is over or was ended from outside, even between two
-// runnables. The new process is nil if it could not be started.
+// startNext starts the next runnable and reports whether it did. It does not if the attempt has ended, if it was ended
+// from outside (which may happen between two runnables), or if the process cannot be started, which leaves a.process
+// nil.
 func (a *attempt) startNext() (more bool) {
 	s := a.job.srv
 	s.mu.Lock()
@@ -185,7 +189,8 @@ func (a *attempt) awaitEnd() {
 	}
 }
 
-// launch starts the process of the attempt's current runnable. All runnables of an attempt write to one log.
+// launch starts the process of the attempt's current runnable. All runnables of an attempt write to one log file, which
+// also gets the error if it cannot be started.
 func (a *attempt) launch() (*proc.Process, error) {
 	j := a.job
 	dir := filepath.Join(j.srv.opts.LogDir, j.id)
@@ -226,10 +231,12 @@ func (a *attempt) runCommand(log *os.File) (*proc.Process, error) {
 	return a.job.srv.procs.Start(c)
 }
 
-// scripted is the command line that runs the current script on the machine: as the user who runs localemu, who stands
-// for root, and in the machine's folder. There a mount's path is replaced by one relative to that folder, such as
-// ./ssd, since the folder's own name may have characters that are special to a shell. The script is a file, as on
-// Batch's machines: an argument has to be short.
+// scripted writes the current script to a file and returns the command that runs it in the machine's folder, as the
+// user who runs localemu, who stands for root.
+//
+// Paths of mounts in the script are replaced by ones relative to that folder, such as ./ssd: the folder's full name may
+// have characters that are special to a shell. A file is used, as on Batch's machines, because an argument of a command
+// has a length limit.
 func (a *attempt) scripted() (proc.Command, error) {
 	vm, s := a.vm, a.job.plan.scripts[a.step]
 	near := make([]mount, len(vm.mounts))
@@ -243,7 +250,8 @@ func (a *attempt) scripted() (proc.Command, error) {
 	return proc.Command{Path: "/bin/sh", Args: []string{file}, Env: a.environment(s.env), Dir: vm.dir}, nil
 }
 
-// command is the container's command line and environment on this machine.
+// command returns the command that runs the image's local program in the machine's folder, with the job's arguments and
+// variables, in which the paths of mounts are replaced.
 func (a *attempt) command() proc.Command {
 	j, vm := a.job, a.vm
 	args := make([]string, len(j.plan.args))
@@ -254,7 +262,8 @@ func (a *attempt) command() proc.Command {
 		Env: a.environment(j.plan.env), Dir: vm.dir}
 }
 
-// environment is that of a process on the machine, with the job's variables.
+// environment returns the whole environment of a process on the machine, as NAME=VALUE: folders of its own, the
+// emulators' addresses, the job's variables, and Batch's. Nothing of localemu's own environment is in it.
 func (a *attempt) environment(variables []string) []string {
 	env := []string{
 		"PATH=/usr/local/bin:/usr/bin:/bin",

@@ -24,7 +24,8 @@ var buildahScript string
 // removeLimit is how long a tool may take to remove a container.
 const removeLimit = time.Minute
 
-// image returns what a job's image name stands for here: a local program, or an image of the container tool.
+// image returns what a job's image name stands for here: a local program, or with Options.Containers the tool's name of
+// an image. It is false if no program is known for the image.
 func (s *Server) image(name string) (string, bool) {
 	found, ok := s.opts.Images[name]
 	if !ok && s.opts.Containers != "" {
@@ -33,13 +34,15 @@ func (s *Server) image(name string) (string, bool) {
 	return found, ok
 }
 
-// container returns the name of the attempt's container, which is different for two local clouds on one machine.
+// container returns the name of the attempt's container. It has localemu's process id in it, so that two local clouds
+// on one machine can have jobs of the same id.
 func (a *attempt) container() string {
 	return fmt.Sprintf("localemu-%d-%s-%d-%d", os.Getpid(), a.job.id, a.task.index, a.number)
 }
 
-// contained returns the command that runs the attempt in a container of its image: read-only root, the network of this
-// machine, the image's own user. Its only environment is the job's variables and the addresses of the emulators.
+// contained returns the command that runs the attempt in a container of its image, with a read-only root, the network
+// of this machine and the image's own user. Its environment is the addresses of the emulators, the job's variables and
+// Batch's own. podman and docker do that by themselves; buildah cannot, so container.sh runs its image (see there).
 func (a *attempt) contained() proc.Command {
 	o, p := &a.job.srv.opts, a.job.plan
 
@@ -78,8 +81,8 @@ func lookUp(program string) string {
 	return program
 }
 
-// removeContainer makes the tool stop and remove the attempt's container: its client may have been killed, or have run
-// out of time.
+// removeContainer makes the tool stop and remove the attempt's container. The tool's process that ran it may have been
+// killed, which leaves the container behind. Without a container tool it does nothing.
 func (a *attempt) removeContainer() {
 	o := &a.job.srv.opts
 	if o.Containers == "" {
@@ -101,7 +104,8 @@ func (a *attempt) removeContainer() {
 	}
 }
 
-// gone recognises the error about a container that does not exist: it was never created, or --rm has removed it.
+// gone reports whether a tool's message says that a container does not exist: it was never created, or --rm has removed
+// it already.
 func gone(text string) bool {
 	text = strings.ToLower(text)
 	return strings.Contains(text, "no such container") || strings.Contains(text, "not known") ||

@@ -50,7 +50,8 @@ func CheckLosses(all map[int][]sweep.Duration) error {
 	return nil
 }
 
-// scheduleFaults sets a timer for every loss of a machine, until it is stopped.
+// scheduleFaults starts a timer for every loss of a machine that Faults.LoseMachine names. stop stops those that have
+// not fired.
 func (j *job) scheduleFaults() (stop func()) {
 	var timers []*time.Timer
 	for vm, losses := range j.srv.opts.Faults.LoseMachine {
@@ -69,7 +70,7 @@ func (j *job) scheduleFaults() (stop func()) {
 	}
 }
 
-// shortage returns the fault that leaves a zone without machines for the job; nil if there is none.
+// shortage returns the first fault that leaves a zone ("zones/Z") without machines for the job; nil if there is none.
 func (j *job) shortage(zone string) *Shortage {
 	for i, f := range j.srv.opts.Faults.NoCapacity {
 		if (f.MachineType == "" || f.MachineType == j.plan.machineType) && (f.Zone == "" || "zones/"+f.Zone == zone) &&
@@ -80,8 +81,8 @@ func (j *job) shortage(zone string) *Shortage {
 	return nil
 }
 
-// settleIn chooses the first zone that has machines for the job. If none has, it says so in the job's events, and the
-// job fails or waits. The texts are those of the service.
+// settleIn sets j.zone to the first zone that has machines for the job. For each zone without, it adds an event with
+// the service's text. If none has machines, found is false, and fail says whether the job fails at once or waits.
 func (j *job) settleIn() (found, fail bool) {
 	for _, zone := range j.plan.zones {
 		f := j.shortage(zone)
@@ -107,13 +108,13 @@ func (j *job) lacks(code, message string, args ...any) {
 			fmt.Sprintf(message, args...)})
 }
 
-// grantMachines returns how many of its machines the job gets, given those that other jobs have, where a fault limits
-// the vCPUs of all together; 0 means no limit. If it gets fewer, an event says so as Compute Engine does.
+// grantMachines returns how many machines the job gets: all that it needs, or fewer if Faults.CPUs limits the vCPUs of
+// all jobs together and the others leave less room. If it gets fewer, an event says so in Compute Engine's words.
 func (j *job) grantMachines() int {
 	s, limit := j.srv, j.srv.opts.Faults.CPUs
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	room := limit
+	room := limit // in vCPUs
 	for _, other := range s.jobs {
 		if !terminal(other.state) {
 			room -= len(other.vms) * vcpusOf(other.plan.machineType)
@@ -134,9 +135,9 @@ var LossCodes = []int{50001, 50002, 50003, 50004, 50006}
 // MaxNotice bounds the time between a machine's notice and its end.
 const MaxNotice = 5 * time.Minute
 
-// LoseMachine makes the machine number vm of every running job vanish: its tasks get SIGTERM, and SIGKILL after the
-// notice, or that at once. They end with the code, one of LossCodes, its local SSD is lost, and a new machine takes its
-// place.
+// LoseMachine makes the machine number vm of every running job vanish. Its tasks get SIGTERM and, after the notice,
+// SIGKILL; without a notice they are killed at once. They end with the exit code, one of LossCodes. The machine's local
+// SSD is lost, and a new machine takes its place.
 func (s *Server) LoseMachine(vm, code int, notice time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -69,8 +69,8 @@ type task struct {
 	events  []*batchpb.StatusEvent
 }
 
-// newJob makes a job of tasks that wait. ended has room for as many attempts as can run at once, so that none waits to
-// say that it has ended.
+// newJob makes a queued job whose tasks are all pending; run starts it. The channel ended has room for as many attempts
+// as can run at once, so that no attempt has to wait to report its end.
 func newJob(s *Server, id string, spec *batchpb.Job, p plan) *job {
 	j := &job{
 		srv:   s,
@@ -96,7 +96,8 @@ func terminal(s batchpb.JobStatus_State) bool {
 	return s == batchpb.JobStatus_SUCCEEDED || s == batchpb.JobStatus_FAILED || s == batchpb.JobStatus_CANCELLED
 }
 
-// setState moves the job to the state and adds the event that Batch writes. The lock is held.
+// setState moves the job to a state, adds the event that Batch writes, and publishes the change if the job asks for
+// that. because is a sentence for the end of the event, or empty. The lock is held.
 func (j *job) setState(state batchpb.JobStatus_State, because string) {
 	text := fmt.Sprintf("Job state is set from %s to %s for job %s.%s", j.state, state, j.spec.Name, because)
 	now := time.Now()
@@ -141,8 +142,8 @@ func (j *job) jobView() *batchpb.Job {
 	return out
 }
 
-// groupStatus counts the tasks by state and, once machines run, describes them as Batch does: all alike, with its
-// default boot disk. The lock is held.
+// groupStatus counts the tasks by state. Once there are machines, it also describes them, as Batch does: one entry for
+// all, since they are alike, with Batch's default boot disk. The lock is held.
 func (j *job) groupStatus() *batchpb.JobStatus_TaskGroupStatus {
 	g := &batchpb.JobStatus_TaskGroupStatus{Counts: map[string]int64{}}
 	for _, t := range j.tasks {
@@ -172,8 +173,9 @@ func (j *job) taskView(t *task) *batchpb.Task {
 	return out
 }
 
-// setState moves the task to the state and adds the event that Batch writes; place is where it runs, why the reason
-// with a leading space. The server's lock is held.
+// setState moves the task to a state, adds the event that Batch writes, and returns the event's text. place is where
+// the task runs, as zones/Z/instances/I. why ends the sentence: a reason with a leading space, or a full stop.
+// execution has the exit code and is nil while the task runs. The server's lock is held.
 func (t *task) setState(j *job, state batchpb.TaskStatus_State, place, why string,
 	execution *batchpb.TaskExecution) string {
 	text := fmt.Sprintf("Task state is updated from %s to %s on %s%s", t.state, state, place, why)
@@ -202,8 +204,8 @@ func environment(parts ...*batchpb.Environment) []string {
 	return env
 }
 
-// rewrite replaces every occurrence of a mount's path in text by the machine's folder. "/mnt/ssd" is replaced in
-// "/mnt/ssd/x" and in "a=/mnt/ssd:ro", not in "/mnt/ssd2" nor in "/srv/mnt/ssd".
+// rewrite replaces every mount's path in a text by the folder that stands for it. Only whole paths count: "/mnt/ssd" is
+// replaced in "/mnt/ssd/x" and in "a=/mnt/ssd:ro", but neither in "/mnt/ssd2" nor in "/srv/mnt/ssd".
 func rewrite(text string, mounts []mount) string {
 	var out strings.Builder
 	for i := 0; i < len(text); {
@@ -236,7 +238,7 @@ func mountAt(text string, i int, mounts []mount) *mount {
 	return best
 }
 
-// pathByte reports whether c, next to a path, would make it a different path.
+// pathByte reports whether c can be a part of a path, so that a path before or after it would be another one.
 func pathByte(c byte) bool {
 	return c == '/' || c == '.' || c == '-' || c == '_' || c >= 0x80 ||
 		c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
@@ -269,8 +271,9 @@ func (s *Server) checkNotifications(all []*batchpb.JobNotification) error {
 	return nil
 }
 
-// publishState publishes that the job has reached the state, where the job asks for it: a notification without a
-// message asks for nothing, one without a state for every change. The lock is held.
+// publishState publishes to the topics of the job's notifications that it goes from j.state to state. A notification
+// may name the state that it is about, and else is about all of them; one without a message asks for nothing. The lock
+// is held.
 func (j *job) publishState(state batchpb.JobStatus_State, now time.Time) {
 	for _, n := range j.spec.GetNotifications() {
 		m := n.GetMessage()

@@ -24,9 +24,11 @@ type machine struct {
 // ssdFolder is the folder that stands for a machine's local SSD.
 const ssdFolder = "ssd"
 
+// place is where the machine is, as Batch's events write it: zones/Z/instances/I.
 func (m *machine) place() string { return fmt.Sprintf("%s/instances/%d", m.zone, m.instance) }
 
-// host is the machine's host name, which its containers have, too. A new machine that replaces a lost one has another.
+// host is the machine's host name, which its containers have, too. job is the job's id. A machine that replaces a lost
+// one has another name.
 func (m *machine) host(job string) string {
 	if m.replaced > 0 {
 		return fmt.Sprintf("%s-%s-%d", job, m.name, m.replaced)
@@ -34,7 +36,7 @@ func (m *machine) host(job string) string {
 	return job + "-" + m.name
 }
 
-// makeMachines makes so many machines of the job, with empty disks.
+// makeMachines makes n machines for the job, vm-0 and so on, with empty disks, and sets j.vms.
 func (j *job) makeMachines(n int) error {
 	s := j.srv
 	vms := make([]*machine, n)
@@ -75,7 +77,8 @@ func (m *machine) makeFolders() error {
 	return nil
 }
 
-// instanceID makes up a number that looks like Compute Engine's. The lock is held.
+// instanceID makes up an id like Compute Engine's, a number of 19 digits (1e18 to just below 1e19), different for each
+// machine. uid is the job's. The lock is held.
 func (s *Server) instanceID(uid string) uint64 {
 	s.serial++
 	h := fnv.New64a()
@@ -83,7 +86,9 @@ func (s *Server) instanceID(uid string) uint64 {
 	return h.Sum64()%9e18 + 1e18
 }
 
-// loseMachine removes the machine number k, if the job has it, with everything on it. The lock is held.
+// loseMachine removes the machine number k with everything on it: its attempts are ended for cause c (see endAfter),
+// and when the last of them has ended, a new machine replaces it. It does nothing if the job has no such machine, or
+// has ended. The lock is held.
 func (j *job) loseMachine(k int, c cause, notice time.Duration) {
 	if k >= len(j.vms) || j.vms[k].lost || terminal(j.state) {
 		return

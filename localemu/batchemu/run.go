@@ -7,7 +7,8 @@ import (
 	"cloud.google.com/go/batch/apiv1/batchpb"
 )
 
-// run is the job's life, from queued to its end.
+// run takes the job from QUEUED to its final state and returns then. It is the only function that moves a job on,
+// except that CancelJob may set CANCELLATION_IN_PROGRESS.
 func (j *job) run() {
 	s := j.srv
 	defer close(j.done)
@@ -21,6 +22,7 @@ func (j *job) run() {
 	end, because := j.runTasks()
 	j.release()
 
+	// What did not begin is not executed any more.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range j.tasks {
@@ -37,8 +39,10 @@ func (j *job) run() {
 
 const closedText = "Job failed because localemu ended."
 
-// runTasks makes the machines and runs the tasks on them. It returns how the job ends, once no process of it is left.
+// runTasks makes the job's machines and runs its tasks on them. It returns the state in which the job ends and the
+// sentence of its event, when no process of the job is left. After a task has failed for good, the others go on.
 func (j *job) runTasks() (end batchpb.JobStatus_State, because string) {
+	// Machines, unless a fault leaves none.
 	if found, fail := j.settleIn(); !found {
 		return j.starve(fail)
 	}
@@ -55,7 +59,7 @@ func (j *job) runTasks() (end batchpb.JobStatus_State, because string) {
 	end = batchpb.JobStatus_SUCCEEDED
 	for {
 		select {
-		case <-j.srv.closing: // before starting anything in vain
+		case <-j.srv.closing: // looked at first, so that nothing is started in vain
 			j.stopAttempts()
 			return batchpb.JobStatus_FAILED, closedText
 		default:
@@ -66,7 +70,7 @@ func (j *job) runTasks() (end batchpb.JobStatus_State, because string) {
 		}
 		select {
 		case a := <-j.ended:
-			if text := j.settle(a); text != "" && because == "" { // the others go on
+			if text := j.settle(a); text != "" && because == "" { // the first failure is the job's
 				end, because = batchpb.JobStatus_FAILED, text
 			}
 		case <-j.stop:
@@ -79,7 +83,8 @@ func (j *job) runTasks() (end batchpb.JobStatus_State, because string) {
 	}
 }
 
-// starve is what remains of the life of a job for which there are no machines.
+// starve ends a job for which there are no machines: at once if fail is true, or else when it is cancelled or localemu
+// ends. It returns the job's final state and the sentence of its event.
 func (j *job) starve(fail bool) (end batchpb.JobStatus_State, because string) {
 	if fail {
 		return batchpb.JobStatus_FAILED, "Job failed due to resource exhaustion: CODE_GCE_ZONE_RESOURCE_POOL_EXHAUSTED."
@@ -92,7 +97,8 @@ func (j *job) starve(fail bool) (end batchpb.JobStatus_State, because string) {
 	}
 }
 
-// assign starts as many pending tasks as there is room for, in order. It reports whether anything is left to do.
+// assign starts as many pending tasks as there is room for, in the order of their indices. It reports whether any task
+// is pending or running.
 func (j *job) assign() (left bool) {
 	s := j.srv
 	s.mu.Lock()
@@ -132,8 +138,8 @@ func (j *job) freeMachine() *machine {
 	return nil
 }
 
-// settle records how an attempt ended, and decides whether the task gets another one. If not, it returns why the task,
-// and with it the job, has failed.
+// settle records how an attempt ended and frees its place on the machine. If it failed and may be retried, the task is
+// pending again. If it may not, the task and with it the job have failed, and settle returns why; else "".
 func (j *job) settle(a *attempt) (because string) {
 	s := j.srv
 	s.mu.Lock()
@@ -153,8 +159,8 @@ func (j *job) settle(a *attempt) (because string) {
 	return ""
 }
 
-// record records how the attempt ended; a task that was stopped with its job counts as not executed. It returns the
-// exit code and the text of the event. The lock is held.
+// record sets the task's state by how the attempt ended: UNEXECUTED if it was stopped with its job, SUCCEEDED with exit
+// code 0, else FAILED. It returns the exit code and the text of the event. The lock is held.
 func (a *attempt) record() (code int32, text string) {
 	code, why := a.outcome()
 	switch {
@@ -166,7 +172,8 @@ func (a *attempt) record() (code int32, text string) {
 	return code, a.task.setState(a.job, batchpb.TaskStatus_FAILED, a.place, why, &batchpb.TaskExecution{ExitCode: code})
 }
 
-// vacate frees the attempt's slot; a lost machine is replaced when its last attempt is gone. The lock is held.
+// vacate removes the attempt from its machine, so that another task can run there. A lost machine is replaced when its
+// last attempt is gone. The lock is held.
 func (j *job) vacate(a *attempt) {
 	vm := a.vm
 	vm.attempts = slices.DeleteFunc(vm.attempts, func(x *attempt) bool { return x == a })
@@ -187,7 +194,8 @@ func retryable(p *batchpb.LifecyclePolicy, code int32) bool {
 	return true
 }
 
-// stopAttempts stops all running attempts and waits for them.
+// stopAttempts stops all running attempts, waits until they have ended, and records their ends. No attempt may be
+// started meanwhile: it is called by run's goroutine, which alone starts them.
 func (j *job) stopAttempts() {
 	s := j.srv
 	s.mu.Lock()

@@ -73,7 +73,8 @@ type Server struct {
 // maxMessage bounds a request: Batch itself rejects jobs over 1 MB.
 const maxMessage = 4 << 20
 
-// Start serves on the listener until Close. It removes what earlier machines left in the data folder.
+// Start starts to serve on the listener, in the background, until Close. It removes what earlier machines left in the
+// data folder. After an error the listener is still the caller's.
 func Start(l net.Listener, o Options) (*Server, error) {
 	if o.LogDir == "" {
 		o.LogDir = filepath.Join(o.Dir, "logs")
@@ -115,7 +116,8 @@ func Start(l net.Listener, o Options) (*Server, error) {
 	return s, nil
 }
 
-// emptyFolder makes the folder, removes what is in it, and returns its path as the kernel shows it in /proc.
+// emptyFolder makes a folder anew, removing what was in it, and returns its absolute path without symbolic links: the
+// form in which the kernel shows it in /proc.
 func emptyFolder(path string) (string, error) {
 	if err := os.RemoveAll(path); err != nil {
 		return "", err

@@ -45,7 +45,8 @@ func unimitated(what string) error {
 	return status.Errorf(codes.Unimplemented, "localemu does not imitate %s", what)
 }
 
-// interpret validates a job as Batch does, and returns the plan for executing it.
+// interpret validates a job as Batch does and returns the plan for executing it. parent is projects/P/locations/L of
+// the request. Errors are gRPC's: InvalidArgument for what Batch refuses, Unimplemented for what only localemu does.
 func (s *Server) interpret(parent string, job *batchpb.Job) (plan, error) {
 	var p plan
 	if job == nil {
@@ -82,7 +83,8 @@ func (s *Server) interpret(parent string, job *batchpb.Job) (plan, error) {
 	return p, p.readRunnables(s.image, group.GetTaskSpec())
 }
 
-// checkLabels wants no more labels than Batch takes, in its characters, and none with a key of Google's own.
+// checkLabels returns an error if there are more labels than Batch takes, if one has other characters than it allows,
+// or if a key is reserved for Google.
 func checkLabels(labels map[string]string) error {
 	if len(labels) > maxLabels {
 		return invalid("%d labels: at most %d", len(labels), maxLabels)
@@ -99,7 +101,7 @@ func checkLabels(labels map[string]string) error {
 	return nil
 }
 
-// readAllocation reads which machines the job asks for.
+// readAllocation reads which machines the job asks for, and sets the plan's zones, machineType and spot.
 func (p *plan) readAllocation(parent string, a *batchpb.AllocationPolicy) error {
 	_, location, _ := strings.Cut(parent, "/locations/")
 	allowed := a.GetLocation().GetAllowedLocations()
@@ -145,7 +147,8 @@ func (p *plan) readAllocation(parent string, a *batchpb.AllocationPolicy) error 
 	return checkDisks(policy.GetDisks())
 }
 
-// checkDisks wants new disks with names of their own, and all local SSDs as one entry of their summed size.
+// checkDisks returns an error unless all disks are new and have different names. Local SSDs have to be a single entry
+// of at least 375 GB, which may stand for several by its size.
 func checkDisks(disks []*batchpb.AllocationPolicy_AttachedDisk) error {
 	locals := 0
 	names := map[string]bool{}
@@ -173,7 +176,7 @@ func checkDisks(disks []*batchpb.AllocationPolicy_AttachedDisk) error {
 	return nil
 }
 
-// readSpec reads what every task has: its volumes, limits and retries.
+// readSpec reads what all tasks have in common, and sets the plan's mounts, retries, policy and timeLimit.
 func (p *plan) readSpec(spec *batchpb.TaskSpec, a *batchpb.AllocationPolicy) error {
 	if spec == nil {
 		return invalid("task_spec is missing")
@@ -213,8 +216,8 @@ func (p *plan) readSpec(spec *batchpb.TaskSpec, a *batchpb.AllocationPolicy) err
 	return nil
 }
 
-// readVolume mounts a disk of the job at a path that no other volume has. On the machine it is a folder; that of local
-// SSDs is the one whose contents live as long as the machine.
+// readVolume adds a volume to the plan's mounts: a disk of the job at an absolute path that no other volume has. On the
+// machine a folder stands for it, ssdFolder for a local SSD and disk-0, disk-1, ... for others.
 func (p *plan) readVolume(v *batchpb.Volume, a *batchpb.AllocationPolicy) error {
 	if v.GetDeviceName() == "" {
 		return unimitated("volumes other than disks")
@@ -247,7 +250,8 @@ func (p *plan) readVolume(v *batchpb.Volume, a *batchpb.AllocationPolicy) error 
 	return invalid("volume at %s: no disk has the device name %.80q", at, v.GetDeviceName())
 }
 
-// readCounts reads how many tasks run on how many machines.
+// readCounts reads how many tasks there are, how many run at once, and how many share a machine. It sets the plan's
+// tasks, parallelism, perVM and vms, with Batch's defaults for what is 0. readAllocation has to come before.
 func (p *plan) readCounts(g *batchpb.TaskGroup) error {
 	switch {
 	case len(g.GetTaskEnvironments()) > 0:
@@ -296,7 +300,7 @@ func tasksThatFit(machineType string, spec *batchpb.TaskSpec) int {
 	return min(max(1, vcpusOf(machineType)*1000/milli), maxPerVM)
 }
 
-// vcpusOf are those of a machine type, by its name; 1 if it has no number.
+// vcpusOf returns the number of vCPUs of a machine type, which is the last number in its name; 1 if it has none.
 func vcpusOf(machineType string) int {
 	if m := sizePattern.FindStringSubmatch(machineType); m != nil {
 		if n, err := strconv.Atoi(m[1]); err == nil {
@@ -312,7 +316,8 @@ type script struct {
 	env  []string // NAME=VALUE, with mount paths as in the job
 }
 
-// readRunnables reads what a task executes: scripts, if any, and then one container.
+// readRunnables reads what a task executes, scripts if any and then one container, and sets the plan's scripts, env,
+// image, program and args. image finds the program for a container image, false if there is none.
 func (p *plan) readRunnables(image func(string) (string, bool), spec *batchpb.TaskSpec) error {
 	all := spec.GetRunnables()
 	if len(all) == 0 {
@@ -331,6 +336,7 @@ func (p *plan) readRunnables(image func(string) (string, bool), spec *batchpb.Ta
 		}
 	}
 
+	// A runnable's own variables override those of the task.
 	last := len(all) - 1
 	for _, r := range all[:last] {
 		if err := p.readScript(r.GetScript(), environment(spec.GetEnvironment(), r.GetEnvironment())); err != nil {
@@ -342,7 +348,8 @@ func (p *plan) readRunnables(image func(string) (string, bool), spec *batchpb.Ta
 	return p.readContainer(image, all[last].GetContainer())
 }
 
-// checkEnvironment wants variables that a process can have. Secret ones are not imitated.
+// checkEnvironment returns an error for variables that a process cannot have, and for secret ones, which localemu does
+// not imitate.
 func checkEnvironment(e *batchpb.Environment) error {
 	if len(e.GetSecretVariables()) > 0 || e.GetEncryptedVariables() != nil {
 		return unimitated("secret and encrypted variables")
@@ -359,8 +366,9 @@ func checkEnvironment(e *batchpb.Environment) error {
 // folderScript matches scripts that only make folders and let others write to them.
 var folderScript = regexp.MustCompile(`^(#!/bin/sh\n)?(set -e\n|mkdir -p [\w/.-]+\n|chmod \d+ [\w/.-]+\n)*$`)
 
-// readScript takes a runnable before the container, which has to be a text for /bin/sh. On Windows, which has none, it
-// may only make folders, and is not run.
+// readScript adds a runnable before the container to the plan's scripts. It has to be a text for /bin/sh. Windows has
+// no /bin/sh: there only scripts that make folders are accepted, and they are not run, because the folders exist
+// anyway.
 func (p *plan) readScript(s *batchpb.Runnable_Script, env []string) error {
 	text := s.GetText()
 	switch {
@@ -386,8 +394,8 @@ func (p *plan) readScript(s *batchpb.Runnable_Script, env []string) error {
 	return nil
 }
 
-// readContainer takes the last runnable, and finds the program that stands for its image. What a program without a
-// container cannot have is not imitated.
+// readContainer reads the last runnable and sets the plan's image, program and args. Options that only a real container
+// could honour are refused, except the network of the machine, which programs have here.
 func (p *plan) readContainer(image func(string) (string, bool), c *batchpb.Runnable_Container) error {
 	switch {
 	case c == nil:

@@ -34,7 +34,8 @@ const (
 // layout is the number of the folder's format, which formatFile holds.
 const layout = 2
 
-// checkLayout refuses a folder that this build would show as empty and overwrite, and gives a new one its number.
+// checkLayout refuses a data folder whose format is of another number than this build's: it would look empty and be
+// overwritten. A new folder gets the file with the number.
 func (s *Server) checkLayout() error {
 	if err := os.MkdirAll(s.opts.Dir, 0o755); err != nil {
 		return err
@@ -49,7 +50,7 @@ func (s *Server) checkLayout() error {
 	if absent {
 		text, err = json.Marshal(found)
 	} else if err == nil {
-		found.Format, found.Build = 0, "of the build that wrote it"
+		found.Format, found.Build = 0, "of the build that wrote it" // for the message, if the file names no build
 		if err = json.Unmarshal(text, &found); err == nil && found.Format == 0 {
 			err = errors.New("the number of its format is missing")
 		}
@@ -73,7 +74,8 @@ type record struct {
 	File   string  `json:"file,omitempty"` // of the object's contents, in the data folder
 }
 
-// loadRecords makes the folders and reads all records. An object whose contents were removed by hand is gone.
+// loadRecords makes the folders and fills s.buckets from the records. It also removes what was being written when an
+// earlier server ended. An object whose contents were removed by hand is left out.
 func (s *Server) loadRecords() error {
 	if err := s.checkLayout(); err != nil {
 		return err
@@ -111,6 +113,7 @@ func (s *Server) loadRecords() error {
 		objects = append(objects, r.Object)
 	}
 
+	// Objects come after all buckets, to which they are added.
 	for _, o := range objects {
 		b := s.buckets[o.Bucket]
 		info, err := os.Lstat(s.path(o.file))
@@ -123,12 +126,15 @@ func (s *Server) loadRecords() error {
 	return nil
 }
 
-// openFile opens contents so that they can be removed meanwhile, also on Windows, as Go does below a root only.
+// openFile opens contents to be read. They can be removed while they are open, on Windows too, where Go allows that
+// only for files that are opened below a root.
 func (s *Server) openFile(file string) (*os.File, error) { return os.OpenInRoot(s.opts.Dir, file) }
 
+// path returns the full path of a file that is named relative to the data folder.
 func (s *Server) path(file string) string { return filepath.Join(s.opts.Dir, file) }
 
-// recordPath is of a fixed length, since names of objects may be longer than those of files.
+// recordPath returns the path of the record of an object, or of a bucket with an empty object. It is a hash of the
+// name, since names of objects may be longer than those of files.
 func (s *Server) recordPath(bucket, object string) string {
 	return s.path(filepath.Join(recordsFolder, fmt.Sprintf("%x.json", sha256.Sum256([]byte(bucket+"/"+object)))))
 }
@@ -163,14 +169,16 @@ func (s *Server) save(bucket, object string, r record) error {
 // makeFile makes a file for what is being written.
 func (s *Server) makeFile() (*os.File, error) { return os.CreateTemp(s.path(newFolder), "") }
 
+// isFull reports whether an error says that the disk, or the user's share of it, is full.
 func isFull(err error) bool {
 	const windowsDiskFull = 112
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
 		runtime.GOOS == "windows" && errors.Is(err, syscall.Errno(windowsDiskFull))
 }
 
-// full tells a client that the disk is full. Clients retry whatever is 500 and more, for a minute or longer, and
-// nothing frees the space; they report 413 at once, the service's own status for what is too large.
+// full turns an error that says that the disk is full into one with the status 413, and returns all others as they are.
+// Clients report 413 at once, the service's own status for what is too large. A status of 500 or more they would retry
+// for a minute or longer, in which nothing frees space.
 func (s *Server) full(err error) error {
 	if !isFull(err) {
 		return err
@@ -179,7 +187,7 @@ func (s *Server) full(err error) error {
 		s.opts.Dir, err)
 }
 
-// addBucket keeps a new bucket. The lock is held.
+// addBucket makes a new bucket's folder and record and adds it to the server. The lock is held.
 func (s *Server) addBucket(b *bucket) error {
 	b.objects = map[string]*object{}
 	b.Created, b.Updated, b.Metageneration = time.Now().UTC(), time.Now().UTC(), 1
@@ -199,14 +207,15 @@ func (s *Server) deleteBucket(b *bucket) error {
 	return errors.Join(os.Remove(s.recordPath(b.Name, "")), os.RemoveAll(s.path(b.Name)))
 }
 
-// putContents makes the file at path the contents of an object, as a new generation. The lock is held.
+// putContents makes the file at path the contents of the object o, which it gives a new generation and which takes the
+// place of an older one of the name. On success the file has been renamed. The lock is held.
 func (s *Server) putContents(o *object, path string) error {
 	s.last = max(s.last+1, time.Now().UnixMicro())
 	o.Generation, o.Metageneration = s.last, 1
 	o.Created, o.Updated = time.Now().UTC(), time.Now().UTC()
 
-	// A name that is a path is the file's, if the file system accepts it. The record is written before the contents
-	// take their place: if there is no room, the object stays as it was.
+	// place renames the contents to file. The new record is written first, under another name: if there is no room for
+	// it on the disk, the object stays as it was.
 	place := func(file string) error {
 		o.file = file
 		ready, err := s.writeNewRecord(record{Object: o, File: file})
@@ -219,6 +228,9 @@ func (s *Server) putContents(o *object, path string) error {
 		}
 		return atomicfile.Rename(ready, s.recordPath(o.Bucket, o.Name))
 	}
+
+	// The contents are in a file of the object's own name if that can be one and the file system accepts it, or else in
+	// the folder for odd names.
 	files := []string{filepath.Join(oddFolder, strconv.FormatInt(o.Generation, 10))}
 	if ownName(o.Name) {
 		files = append([]string{filepath.Join(o.Bucket, filepath.FromSlash(o.Name))}, files...)
@@ -251,6 +263,7 @@ func ownName(name string) bool {
 		(runtime.GOOS == "linux" || len(name) <= 150 && plainName.MatchString(name))
 }
 
+// move renames the file at path to file in the data folder, and makes the folders above it.
 func (s *Server) move(path, file string) error {
 	if err := os.MkdirAll(filepath.Dir(s.path(file)), 0o755); err != nil {
 		return err
@@ -266,7 +279,8 @@ func (s *Server) remove(file string) {
 	s.prune(file)
 }
 
-// prune removes the empty folders above a file, up to its bucket's: another object may need the name of one.
+// prune removes the folders above a file that have become empty, but not its bucket's. An object may be written later
+// whose name is that of such a folder.
 func (s *Server) prune(file string) {
 	for dir := filepath.Dir(file); strings.ContainsRune(dir, filepath.Separator); dir = filepath.Dir(dir) {
 		if syscall.Rmdir(s.path(dir)) != nil { // not os.Remove: it may be a file

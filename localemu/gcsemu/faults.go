@@ -30,8 +30,8 @@ type Fault struct {
 	Delay  sweep.Duration `yaml:"delay"`
 }
 
-// The service has an object written about once a second in the long run. How many writes pass at once Google does not
-// say, nor that all others are refused; five is a guess.
+// burst is how many writes of one object may come at once. The service documents only that an object can be written
+// about once a second in the long run; that it allows five at once, and refuses all that come above that, is a guess.
 const burst = 5
 
 var tooOften = &Fault{Status: http.StatusTooManyRequests}
@@ -69,7 +69,8 @@ func newFaultList(class string, faults []Fault, tell func(string)) *faultList {
 		over: map[string]time.Time{}}
 }
 
-// strike returns the error of a request that a fault strikes, or delays it.
+// strike decides whether a fault strikes a request for the object. If so, it returns the error to answer with, or, for
+// a fault with a delay, sleeps and returns nil. It also enforces the service's limit on writes.
 func (l *faultList) strike(object string) error {
 	f := l.next(object)
 	switch {
@@ -87,7 +88,8 @@ func (l *faultList) strike(object string) error {
 	return nil
 }
 
-// next returns the first fault for the object that is left.
+// next returns the first fault for the object that may still strike, and counts the strike. Without one it returns
+// tooOften if the limit on writes is exceeded, else nil.
 func (l *faultList) next(object string) *Fault {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,6 +97,7 @@ func (l *faultList) next(object string) *Fault {
 		if f.Times > 0 && l.times[i] == f.Times || !Matches(f.Match, object) {
 			continue
 		}
+		// "Always 429" strikes only a second write within a second.
 		if f.Times == 0 && f.Status == http.StatusTooManyRequests && l.passes("fault:"+object, 1) {
 			continue
 		}
@@ -107,8 +110,9 @@ func (l *faultList) next(object string) *Fault {
 	return nil
 }
 
-// passes reports whether a write of an object, of which one a second is allowed, comes late enough, and counts it then.
-// burst is how many may come at once. The lock is held.
+// passes reports whether a write of an object is within a limit of one a second, of which up to burst may come at once,
+// and counts it if it is. Each write takes up one second; ahead is how far those let through reach into the future. The
+// lock is held.
 func (l *faultList) passes(object string, burst int) bool {
 	ahead := max(time.Until(l.over[object]), 0)
 	if ahead > time.Duration(burst-1)*time.Second {
@@ -131,7 +135,8 @@ func CheckPattern(pattern string) error {
 	return nil
 }
 
-// matches compares a name with a pattern, both split at "/".
+// matches reports whether a name fits a pattern, both split at "/". "**" stands for any number of parts, also none: it
+// either ends here or takes the first part of the name.
 func matches(pattern, name []string) bool {
 	switch {
 	case len(pattern) == 0:

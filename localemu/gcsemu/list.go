@@ -24,8 +24,8 @@ type listing struct {
 // mostListed is the maximum page size.
 const mostListed = 1000
 
-// parseListing reads which objects are asked for, and from where on. A page has at most mostListed, also if more are
-// asked for, or 0.
+// parseListing reads which objects a request asks for. maxResults of 0, or of more than mostListed, gives pages of
+// mostListed. pageToken is the last name or prefix of the page before, in base64.
 func parseListing(q url.Values) (l listing, err error) {
 	for _, param := range []string{"softDeleted", "filter", "matchGlob"} {
 		if v := q.Get(param); v != "" && v != "false" { // Go's client always sends the first
@@ -84,9 +84,12 @@ func (s *Server) list(_ http.ResponseWriter, c *call) (any, error) {
 	return out, nil
 }
 
-// cutPage returns a page of the names, which must be in order. All that has one name, or one prefix, is on one page.
+// cutPage returns one page of a listing. all has the bucket's names in order. names are the objects to list, prefixes
+// what stands for objects below a delimiter, as folders do, and next is the token of the following page, "" after the
+// last one. A page holds at most l.most entries; a prefix that is shown together with an object of that very name is
+// not split between two pages.
 func (l listing) cutPage(all []string) (names, prefixes []string, next string) {
-	last := ""
+	last := "" // the entry before
 	for _, name := range all {
 		if !strings.HasPrefix(name, l.prefix) || name < l.from || l.before != "" && name >= l.before {
 			continue

@@ -53,7 +53,7 @@ type bucket struct {
 	objects map[string]*object
 }
 
-// describe returns an object's resource, for the caller: with links to the address that it called.
+// describe returns an object as the API shows it (its resource). The links in it lead to the host that was called.
 func (c *call) describe(o *object) map[string]any {
 	told := *o
 	if told.StorageClass == "" {
@@ -82,7 +82,7 @@ func (c *call) describeBucket(b *bucket) map[string]any {
 	return out
 }
 
-// asJSON returns a value as JSON has it.
+// asJSON returns the fields of a struct as encoding/json would write them, by their JSON names.
 func asJSON(v any) map[string]any {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -103,7 +103,8 @@ func bucketNamed(name string) bool {
 	return bucketPattern.MatchString(name) && !long && len(name) <= 222
 }
 
-// checkNames returns the service's error about names that it cannot have; an empty bucket is not checked.
+// checkNames returns the service's error for a name that a bucket or an object cannot have. An empty bucket is not
+// checked; an empty name of an object is an error.
 func checkNames(bucket string, objects ...string) error {
 	if bucket != "" && !bucketNamed(bucket) {
 		return httpjson.Errorf(http.StatusBadRequest, "Invalid bucket name: %.80q", bucket)
@@ -132,7 +133,10 @@ func absent(bucket, object string) error {
 var errUnmet = &httpjson.Error{Code: http.StatusPreconditionFailed,
 	Message: "At least one of the pre-conditions you specified did not hold."}
 
-// checkPreconditions compares an object, nil if there is none, with the preconditions of a request.
+// checkPreconditions returns an error unless an object meets the preconditions in a request's query. o is nil if there
+// is no object, which counts as generation 0. reading tells reads from writes: a read whose NotMatch condition does not
+// hold is answered with 304 and not 412, and conditions on the metageneration of no object are ignored, so that the
+// answer is 404.
 func checkPreconditions(q url.Values, o *object, reading bool) error {
 	var generation, metageneration int64
 	if o != nil {
@@ -164,8 +168,8 @@ func checkPreconditions(q url.Values, o *object, reading bool) error {
 	return nil
 }
 
-// findObject returns the object of a request if it is there, of the generation asked for, and meets the preconditions.
-// A lock is held.
+// findObject returns the object of a request, or the service's error if there is none, if it is not of the generation
+// asked for, or if it does not meet the preconditions (see checkPreconditions for reading). A lock is held.
 func (s *Server) findObject(c *call, reading bool) (*object, error) {
 	b, err := s.bucket(c.bucket)
 	if err != nil {
@@ -189,7 +193,8 @@ func (s *Server) bucket(name string) (*bucket, error) {
 	return nil, httpjson.Errorf(http.StatusNotFound, "The specified bucket does not exist.")
 }
 
-// checkSettings refuses settings of a bucket that would silently have no effect.
+// checkSettings refuses settings of a new bucket that localemu would silently ignore. Texts such as name and location
+// are allowed, and so are settings that ask for nothing.
 func checkSettings(wanted map[string]any) error {
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		_, text := wanted[name].(string)
@@ -205,7 +210,8 @@ func checkSettings(wanted map[string]any) error {
 	return nil
 }
 
-// harmless reports whether a setting asks for nothing.
+// harmless reports whether a setting asks for nothing: null, false, or a list or object that is empty or has only such
+// values.
 func harmless(value any) bool {
 	switch v := value.(type) {
 	case nil:

@@ -52,8 +52,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer finds the first route of the request and unescapes the names in its path. A path of the API for which there is
-// none is answered with 501 rather than as the XML API's.
+// answer finds the first route that fits the request, reads the names of bucket and object from its path, and calls it.
+// The value goes out as JSON; nil means that the route has answered itself. A path of the JSON API without a route is
+// answered with 501, lest it be taken for a bucket's and an object's name in the XML API.
 func (s *Server) answer(w http.ResponseWriter, c *call) (any, error) {
 	if err := httpjson.Foreign(c.Request); err != nil {
 		return nil, err
@@ -74,7 +75,7 @@ func (s *Server) answer(w http.ResponseWriter, c *call) (any, error) {
 			}
 			m[i] = text
 		}
-		m = append(m, "", "")
+		m = append(m, "", "") // routes have at most two names
 		c.bucket, c.object = m[1], m[2]
 		if err := checkNames(c.bucket); err != nil {
 			return nil, err
@@ -90,7 +91,8 @@ func (s *Server) answer(w http.ResponseWriter, c *call) (any, error) {
 // maxBody bounds a request that carries no contents.
 const maxBody = 1 << 20
 
-// decode reads a whole request, which is small, so that a slow client is not waited for under the lock.
+// decode reads a body of JSON of at most maxBody bytes; an empty one gives the zero value. It is called before the lock
+// is taken, so that a slow client does not hold all others up.
 func decode[T any](r io.Reader) (T, error) {
 	var v T
 	data, err := io.ReadAll(io.LimitReader(r, maxBody+1))
@@ -119,7 +121,7 @@ func (s *Server) listBuckets(_ http.ResponseWriter, c *call) (any, error) {
 	return map[string]any{"kind": "storage#buckets", "items": items}, nil
 }
 
-// makeBucket makes a bucket, and answers 409 if it is there.
+// makeBucket makes a bucket and answers with its resource, or with 409 if there is one of the name.
 func (s *Server) makeBucket(_ http.ResponseWriter, c *call) (any, error) {
 	wanted, err := decode[map[string]any](c.Body)
 	if err != nil {
@@ -171,8 +173,8 @@ func (s *Server) serveBucket(w http.ResponseWriter, c *call) (any, error) {
 	return nil, nil
 }
 
-// serveObject answers an object's GET, for its attributes or with alt=media its contents, and DELETE, which a fault may
-// strike.
+// serveObject answers GET and DELETE of an object. GET gives its attributes, or its contents with alt=media. DELETE is
+// a write, so a fault may strike it.
 func (s *Server) serveObject(w http.ResponseWriter, c *call) (any, error) {
 	if c.Method == http.MethodGet && c.q.Get("alt") == "media" {
 		return s.sendContents(w, c)
@@ -221,9 +223,10 @@ func (s *Server) sendContents(w http.ResponseWriter, c *call) (any, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if o.Size == 0 && c.Header.Get("Range") != "" { // net/http would answer with nothing, the service with this
+	if o.Size == 0 && c.Header.Get("Range") != "" { // net/http would answer 200 and nothing, unlike the service
 		return nil, httpjson.Errorf(http.StatusRequestedRangeNotSatisfiable, "The requested range cannot be satisfied.")
 	}
+
 	h := w.Header()
 	for name, value := range map[string]string{
 		"Content-Type": o.ContentType, "Content-Encoding": o.ContentEncoding, "Cache-Control": o.CacheControl,
@@ -250,7 +253,8 @@ func (s *Server) sendContents(w http.ResponseWriter, c *call) (any, error) {
 	return nil, nil
 }
 
-// openContents returns an object and its contents, which stay these even if it is written meanwhile.
+// openContents returns an object and its open contents, which the caller closes. They stay those of this generation
+// even if the object is written or deleted meanwhile.
 func (s *Server) openContents(c *call) (*object, *os.File, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -68,7 +68,8 @@ type Server struct {
 	newFile  func() (*os.File, error) // for what is being written; a test's disk is full
 }
 
-// Start serves on the listener until Close.
+// Start reads the buckets in Options.Dir and starts to serve on the listener, in the background, until Close. After an
+// error the listener is still the caller's.
 func Start(l net.Listener, o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -49,12 +49,13 @@ type wanted struct {
 	attributes
 }
 
+// newUpload begins an upload for a call, with an empty file for its contents. Its caller has to close it.
 func (s *Server) newUpload(c *call) (*upload, error) {
 	f, err := s.newFile()
 	return &upload{call: c, file: f, md5: md5.New()}, err
 }
 
-// Write appends contents.
+// Write appends to the contents and carries the size and the checksums on.
 func (u *upload) Write(p []byte) (int, error) {
 	n, err := u.file.Write(p)
 	u.size += int64(n)
@@ -63,12 +64,14 @@ func (u *upload) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// close gives the upload's file up.
 func (u *upload) close() {
 	u.file.Close()
-	os.Remove(u.file.Name()) // unless it has become the object
+	os.Remove(u.file.Name()) // no longer there, and so left alone, if it was renamed to the object's
 }
 
-// verify returns the object that the contents and attributes make, if the checksums that the client declared hold.
+// verify returns the object that the contents and the client's attributes make. It is an error if a checksum that the
+// client declared is not that of the contents.
 func (u *upload) verify() (*object, error) {
 	o := &object{Bucket: u.call.bucket, Name: u.call.object, Size: u.size,
 		CRC32C:     base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(nil, u.crc)),
@@ -88,11 +91,12 @@ func (u *upload) verify() (*object, error) {
 	return o, nil
 }
 
-// upload takes a whole object (uploadType media and multipart), or opens, continues or abandons a session (resumable).
+// upload answers all calls that write an object. With uploadType media and multipart, the request holds the whole
+// object. With resumable, it opens a session, to which later requests with its upload_id send the contents in chunks.
 func (s *Server) upload(w http.ResponseWriter, c *call) (any, error) {
 	if c.q.Has("upload_id") {
 		v, err := s.continueUpload(w, c)
-		if isFull(err) { // what has come so far makes room for others
+		if isFull(err) { // the upload cannot end well, and what has come of it takes room from others
 			s.sessions.mu.Lock()
 			s.sessions.drop(c.q.Get("upload_id"))
 			s.sessions.mu.Unlock()
@@ -114,6 +118,8 @@ func (s *Server) upload(w http.ResponseWriter, c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	// A session keeps its upload; all others end with this request.
 	kind := c.q.Get("uploadType")
 	if err = u.receive(kind); err == nil && kind == "resumable" {
 		s.beginUpload(w, u)
@@ -126,7 +132,8 @@ func (s *Server) upload(w http.ResponseWriter, c *call) (any, error) {
 	return s.commit(u)
 }
 
-// receive reads the request that begins an upload.
+// receive reads the request that begins an upload of the kind (the call's uploadType): the attributes and, unless it is
+// resumable, the contents. It sets u.wanted and the object's name in u.call, and checks the name.
 func (u *upload) receive(kind string) (err error) {
 	c := u.call
 	switch kind {
@@ -179,7 +186,9 @@ func (u *upload) readMultipart() error {
 	return err
 }
 
-// commit makes the uploaded bytes the object, if its preconditions and checksums hold.
+// commit makes the uploaded bytes the object, if its preconditions and checksums hold, and returns the object's
+// resource for the answer. Two faults may strike: before the write, so that nothing is written, and after it, so that
+// only the answer is lost.
 func (s *Server) commit(u *upload) (any, error) {
 	if err := s.writes.strike(u.call.object); err != nil {
 		return nil, err
@@ -193,14 +202,14 @@ func (s *Server) commit(u *upload) (any, error) {
 	u.finished = u.call.describe(o)
 	s.opts.OnWrite(o.Bucket, o.Name)
 
-	// The object is written; only the answer may be lost.
 	if err := s.answers.strike(o.Name); err != nil {
 		return nil, err
 	}
 	return u.finished, nil
 }
 
-// writeLocked is commit without concurrent writes. The lock is held.
+// writeLocked checks the preconditions and checksums of an upload and puts it in the place of the object. The lock is
+// held, so that no other write comes between the check and the change.
 func (s *Server) writeLocked(u *upload) (*object, error) {
 	c := u.call
 	b, err := s.bucket(c.bucket)
@@ -246,7 +255,8 @@ func (ss *sessions) closeAll() {
 	}
 }
 
-// beginUpload answers with the address to send the contents to.
+// beginUpload opens a session for the upload and answers with the address to which its contents are sent. If there are
+// too many sessions, the oldest is abandoned.
 func (s *Server) beginUpload(w http.ResponseWriter, u *upload) {
 	u.begun = time.Now()
 	id := uuid.NewString()
@@ -270,8 +280,9 @@ func (s *Server) beginUpload(w http.ResponseWriter, u *upload) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// continueUpload takes a chunk. A chunk that is sent again, because its answer was lost, is skipped as far as it is
-// already stored.
+// continueUpload answers a request with an upload_id: a chunk of the contents, a question how much has come, or DELETE.
+// With the last chunk the object is written. A client may send a chunk again whose answer it did not get; what is
+// stored already is skipped, and after the last chunk it gets the same answer again.
 func (s *Server) continueUpload(w http.ResponseWriter, c *call) (any, error) {
 	id := c.q.Get("upload_id")
 	s.sessions.mu.Lock()
@@ -314,6 +325,7 @@ func (s *Server) continueUpload(w http.ResponseWriter, c *call) (any, error) {
 		return nil, httpjson.Errorf(http.StatusBadRequest, "%d bytes came for an upload of %d", u.size, total)
 	}
 
+	// All is there. Checksums may come with the last chunk.
 	for item := range strings.SplitSeq(strings.Join(c.Header.Values("X-Goog-Hash"), ","), ",") {
 		if v, ok := strings.CutPrefix(strings.TrimSpace(item), "crc32c="); ok {
 			u.wanted.CRC32C = v
@@ -324,8 +336,9 @@ func (s *Server) continueUpload(w http.ResponseWriter, c *call) (any, error) {
 	return s.commit(u)
 }
 
-// parseContentRange reads "bytes 0-99/*", "bytes 100-199/200", "bytes */200" and "bytes */*". from is where the chunk
-// begins, total the size of the object or -1 while it is unknown.
+// parseContentRange reads a chunk's Content-Range: "bytes 0-99/*", "bytes 100-199/200", and "bytes */200" or "bytes
+// */*" for a request without contents. from is where the chunk begins, which in the last two cases is have, the bytes
+// that are stored. total is the size of the object, or -1 while it is not known.
 func parseContentRange(text string, have int64) (from, total int64, err error) {
 	invalid := httpjson.Errorf(http.StatusBadRequest, "a chunk needs a Content-Range such as bytes 0-99/*, not %.60q",
 		text)
@@ -354,13 +367,14 @@ func parseContentRange(text string, have int64) (from, total int64, err error) {
 	return from, total, nil
 }
 
-// incomplete is "308 Resume Incomplete", in the form that the client expects.
+// incomplete answers "308 Resume Incomplete" and tells how many bytes are stored, so that the client sends what
+// follows. Go's client wants the status 200 instead, with 308 in a header.
 func (u *upload) incomplete(w http.ResponseWriter, c *call) (any, error) {
 	if u.size > 0 {
 		w.Header().Set("Range", fmt.Sprintf("bytes=0-%d", u.size-1))
 	}
 	code := http.StatusPermanentRedirect
-	if c.Header.Get("X-GUploader-No-308") != "" { // Go's client
+	if c.Header.Get("X-GUploader-No-308") != "" {
 		code = http.StatusOK
 		w.Header().Set("X-Http-Status-Code-Override", "308")
 	}

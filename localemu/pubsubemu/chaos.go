@@ -49,7 +49,7 @@ type waitingMessage struct {
 	message *pubsubpb.PubsubMessage
 }
 
-// newChaos returns what stands between publishers and next: it loses, repeats and shuffles messages by the faults.
+// newChaos returns a chaos that loses, doubles and shuffles messages as f asks, and passes what is left on to next.
 func newChaos(f Faults, next publish) *chaos {
 	c := &chaos{faults: f, struck: func(string) {}, next: next, random: rand.New(rand.NewPCG(f.Seed, 0x5eed))}
 	c.publish = c.publishInOrder
@@ -59,8 +59,8 @@ func newChaos(f Faults, next publish) *chaos {
 	return c
 }
 
-// publishInOrder publishes what is not to be lost, twice if messages are to be doubled, and answers with all messages'
-// ids.
+// publishInOrder publishes the messages that are not to be lost, and all of them a second time if messages are to be
+// doubled. The answer has an id for every message, also for lost ones: the publisher must not notice.
 func (c *chaos) publishInOrder(ctx context.Context, r *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {
 	kept, ids := c.dropMessages(r.GetMessages())
 	repeats := 1
@@ -95,7 +95,8 @@ func fillEmptyIDs(ids, given []string) {
 	}
 }
 
-// dropMessages removes the messages that are to be lost; those get their ids here.
+// dropMessages returns the messages that are not to be lost, and an id for every message: a made-up one for those that
+// are lost, "" for the others.
 func (c *chaos) dropMessages(all []*pubsubpb.PubsubMessage) (kept []*pubsubpb.PubsubMessage, ids []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,6 +114,7 @@ func (c *chaos) dropMessages(all []*pubsubpb.PubsubMessage) (kept []*pubsubpb.Pu
 	return kept, ids
 }
 
+// clones returns deep copies of messages.
 func clones(ms []*pubsubpb.PubsubMessage) []*pubsubpb.PubsubMessage {
 	out := make([]*pubsubpb.PubsubMessage, len(ms))
 	for i, m := range ms {
@@ -121,13 +123,14 @@ func clones(ms []*pubsubpb.PubsubMessage) []*pubsubpb.PubsubMessage {
 	return out
 }
 
-// publishShuffled holds messages back until there are enough to change their order.
+// publishShuffled holds messages back until there are shuffleCount of them or shuffleTime has passed, when release
+// publishes them in another order. It answers at once, with made-up ids.
 func (c *chaos) publishShuffled(_ context.Context, r *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {
 	kept, ids := c.dropMessages(r.GetMessages())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
-	// The answer needs ids now; messages get their real ids when they are released.
+	// Messages get their real ids when they are released; the answer needs some now.
 	for i := range ids {
 		if ids[i] == "" {
 			c.serial++
@@ -170,7 +173,7 @@ func (c *chaos) release() {
 	c.waiting = nil
 }
 
-// keptAcks returns the acknowledgements that are not lost.
+// keptAcks returns those acknowledgements (or, for pushed messages, ids) that are not to be lost.
 func (c *chaos) keptAcks(ids []string) []string {
 	if c.faults.LoseAcks == 0 {
 		return ids

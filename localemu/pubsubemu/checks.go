@@ -38,7 +38,8 @@ func checkName(name, kind string) error {
 	return nil
 }
 
-// checkSubscription wants what Pub/Sub takes; 0 is its default. Subscriptions that push or export are not imitated.
+// checkSubscription returns the service's error for numbers that it does not take; 0 stands for its default. It also
+// refuses subscriptions that push or export, which are not imitated.
 func checkSubscription(s *pubsubpb.Subscription) error {
 	if s.GetPushConfig().GetPushEndpoint() != "" || s.GetBigqueryConfig() != nil || s.GetCloudStorageConfig() != nil {
 		return status.Error(codes.Unimplemented, "localemu imitates pull subscriptions only")
@@ -63,8 +64,8 @@ func checkUpdate(mask *fieldmaskpb.FieldMask) error {
 	return nil
 }
 
-// checkPublish wants a request that Pub/Sub takes. Encoded, a request has some bytes more than Pub/Sub counts: one for
-// each message passes.
+// checkPublish returns the service's error for a request to publish that it does not take. The size is that of the
+// encoded request, which has a few bytes more than the service counts; one byte for each message allowed is let pass.
 func checkPublish(r *pubsubpb.PublishRequest) error {
 	if n := len(r.GetMessages()); n == 0 || n > maxMessages {
 		return status.Errorf(codes.InvalidArgument, "%d messages in a request: 1 to %d", n, maxMessages)
@@ -82,7 +83,8 @@ func checkPublish(r *pubsubpb.PublishRequest) error {
 	return nil
 }
 
-// checkMessage wants data or attributes, of sizes that Pub/Sub takes.
+// checkMessage returns the service's error for a message that is empty, too large, or has attributes that it does not
+// take.
 func checkMessage(m *pubsubpb.PubsubMessage) error {
 	size := len(m.GetData())
 	for k, v := range m.GetAttributes() {

@@ -21,7 +21,8 @@ type Push struct {
 // pushAtOnce is how many messages are under way at a time: what terraform/ lets one instance of the aggregator take.
 const pushAtOnce = 16
 
-// publish publishes, and has what was published pushed.
+// publish publishes messages through pstest, for those who pull, and begins to deliver each to the push subscriptions
+// of the topic. It does not wait for these deliveries.
 func (s *Server) publish(ctx context.Context, r *pubsubpb.PublishRequest) (*pubsubpb.PublishResponse, error) {
 	messages := clones(r.GetMessages()) // pstest changes its own
 	reply, err := s.fake.GServer.Publish(ctx, r)
@@ -41,7 +42,9 @@ func (s *Server) publish(ctx context.Context, r *pubsubpb.PublishRequest) (*pubs
 	return reply, nil
 }
 
-// deliver posts a message until it is accepted; after its last attempt it is a dead letter.
+// deliver posts a message to a push subscription until it is accepted, with pauses in between. After the last attempt
+// that the subscription's policy allows, it publishes the message to the dead letters. It gives up when the server is
+// closed. A fault may lose the acceptance, so that the message is posted again.
 func (s *Server) deliver(p Push, m *pubsubpb.PubsubMessage, id string) {
 	published := time.Now().UTC()
 	dead := p.Subscription.GetDeadLetterPolicy()
@@ -76,7 +79,8 @@ func (s *Server) deliver(p Push, m *pubsubpb.PubsubMessage, id string) {
 	}
 }
 
-// pause is how long a message waits after so many deliveries; without a policy, not at all.
+// pause is how long a message waits after so many deliveries, from 1: the policy's minimum, doubled each time up to its
+// maximum. Without a policy it is 0. More than 20 doublings would overflow.
 func pause(policy *pubsubpb.RetryPolicy, deliveries int) time.Duration {
 	least := policy.GetMinimumBackoff().AsDuration()
 	return min(least<<min(deliveries-1, 20), max(least, policy.GetMaximumBackoff().AsDuration()))

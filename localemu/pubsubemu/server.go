@@ -62,7 +62,7 @@ type Server struct {
 // error.
 const maxRequest = 20 << 20
 
-// Start serves on the listener until Close.
+// Start starts to serve on the listener, in the background, until Close.
 func Start(l net.Listener, o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -91,10 +91,10 @@ func Start(l net.Listener, o Options) (*Server, error) {
 // Addr is host:port, the value for PUBSUB_EMULATOR_HOST.
 func (s *Server) Addr() string { return s.addr }
 
-// Close ends all connections, once what is being posted has been answered.
+// Close ends all connections, waits until what is being posted has been answered, and drops what is left.
 func (s *Server) Close() {
 	s.grpc.Stop()
-	s.closing.Lock()
+	s.closing.Lock() // publish begins no delivery from now on
 	s.end()
 	s.closing.Unlock()
 	s.served.Wait()
@@ -124,7 +124,9 @@ func (s *Server) Topic(ctx context.Context, name string) (*pubsubpb.Topic, error
 	return s.fake.GServer.GetTopic(ctx, &pubsubpb.GetTopicRequest{Topic: name})
 }
 
-// unary checks every call but StreamingPull as Pub/Sub would, plants faults in some, and refuses what is not imitated.
+// unary intercepts every call but StreamingPull before it reaches pstest. It refuses requests that the service would
+// refuse but pstest does not, and those that are not imitated; and it applies the faults to publishing and to
+// acknowledgements.
 func (s *Server) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	switch r := req.(type) {
 	case *pubsubpb.PublishRequest:
@@ -161,6 +163,7 @@ func (s *Server) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, ne
 	return next(ctx, req)
 }
 
+// createSubscription checks a subscription as the service does and makes it.
 func (s *Server) createSubscription(ctx context.Context, sub *pubsubpb.Subscription) (*pubsubpb.Subscription, error) {
 	if err := checkSubscription(sub); err != nil {
 		return nil, err
@@ -169,7 +172,8 @@ func (s *Server) createSubscription(ctx context.Context, sub *pubsubpb.Subscript
 	return s.fake.GServer.CreateSubscription(ctx, sub)
 }
 
-// attempts sets the service's default, which pstest takes for none at all.
+// attempts sets the service's default number of delivery attempts before a message becomes a dead letter, where a
+// policy leaves it out. pstest takes 0 for no limit.
 func attempts(sub *pubsubpb.Subscription) {
 	if p := sub.GetDeadLetterPolicy(); p != nil && p.MaxDeliveryAttempts == 0 {
 		p.MaxDeliveryAttempts = leastAttempts

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// stream intercepts StreamingPull.
+// stream intercepts StreamingPull, the call over which clients pull messages and acknowledge them.
 func (s *Server) stream(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	return next(srv, &pullStream{ServerStream: ss, server: s})
 }
@@ -23,14 +23,16 @@ type pullStream struct {
 	sending sync.Mutex // pstest's goroutine sends, and the one that answers pings
 }
 
+// SendMsg sends one message at a time, since two goroutines do.
 func (p *pullStream) SendMsg(m any) error {
 	p.sending.Lock()
 	defer p.sending.Unlock()
 	return p.ServerStream.SendMsg(m)
 }
 
-// RecvMsg passes on what pstest has to see: the request that opens the stream, and acknowledgements, less those that a
-// fault loses. Pings it answers itself, if the client's protocol has answers.
+// RecvMsg reads the client's next request that pstest has to see into m. These are the one that opens the stream, and
+// acknowledgements and changes of deadlines, without the acknowledgements that a fault loses. Keep-alive pings, which
+// have neither, are answered here, if the client's version of the protocol wants answers.
 func (p *pullStream) RecvMsg(m any) error {
 	for {
 		if err := p.ServerStream.RecvMsg(m); err != nil {

@@ -40,7 +40,8 @@ type State struct {
 func (s *State) out() program.Output { return program.To(s.Stdout).Renamed(s.typedCommands()) }
 func (s *State) err() program.Output { return program.To(s.Stderr).Renamed(s.typedCommands()) }
 
-// typedCommands has the commands as they are typed: whoever has one program for all says its name first.
+// typedCommands replaces the names of commands in localemu's output by what its user types: "coppice sweep" in place of
+// "launcher sweep" if it was started by the name coppice, as the executable that is all four programs.
 func (s *State) typedCommands() *strings.Replacer {
 	if !s.All || !strings.HasPrefix(filepath.Base(s.Called), "coppice") {
 		return strings.NewReplacer()

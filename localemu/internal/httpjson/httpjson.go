@@ -99,7 +99,7 @@ var names = map[int][2]string{
 // status 500. A status without a name in names is sent as UNAVAILABLE.
 func Fail(w http.ResponseWriter, err error) {
 	e := &Error{http.StatusInternalServerError, err.Error()}
-	errors.As(err, &e) // leaves e as it is if there is none
+	errors.As(err, &e)                    // leaves e as it is if there is none
 	if e.Code == http.StatusNotModified { // must not have a body
 		w.WriteHeader(e.Code)
 		return
