@@ -25,6 +25,7 @@ import (
 	"coppice/internal/must"
 )
 
+// jobTexts are the texts of a job's events.
 func jobTexts(job *batchpb.Job) []string {
 	var texts []string
 	for _, e := range job.Status.StatusEvents {
@@ -33,7 +34,7 @@ func jobTexts(job *batchpb.Job) []string {
 	return texts
 }
 
-// taskTexts are a task's events with its machines' numbers blanked.
+// taskTexts are the texts of a task's events, with I in place of the machines' ids.
 func taskTexts(task *batchpb.Task) []string {
 	var texts []string
 	for _, e := range task.Status.StatusEvents {
@@ -75,7 +76,7 @@ func TestSuccess(t *testing.T) {
 		t.Errorf("the events of task 2 (-expected +got):\n%s", d)
 	}
 	if _, err := os.Stat(filepath.Join(w.dir, "machines", "nightly-1")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the machines of a finished job are still there: %v", err)
+		t.Errorf("the machines' folder of a finished job: got %v, want that it does not exist", err)
 	}
 }
 
@@ -92,7 +93,7 @@ func TestEnvironmentIsTheJobsOwn(t *testing.T) {
 	vm := filepath.Join(w.dir, "machines", "env-1", "vm-0")
 	ssd := filepath.Join(vm, "ssd")
 	lines := strings.Split(strings.TrimSpace(w.log("env-1", 0, 0)), "\n")
-	// of go test -cover
+	// The test binary itself writes this line under go test -cover.
 	lines = slices.DeleteFunc(lines, func(l string) bool { return strings.HasPrefix(l, "warning: GOCOVERDIR") })
 	slices.Sort(lines)
 	want := []string{
@@ -128,11 +129,12 @@ func TestRetryByExitCode(t *testing.T) {
 		e.TaskState != batchpb.TaskStatus_FAILED {
 		t.Errorf("the event is %v, want a failure with exit code 75", e)
 	}
-	w.log("retry-1", 1, 0)
+	w.log("retry-1", 1, 0) // fails the test if there is no such log
 	w.log("retry-1", 1, 1)
 }
 
-// TestPermanentFailureFailsTheJob when the other tasks, which go on, have ended.
+// TestPermanentFailureFailsTheJob: when a task has failed for good, the others go on; when they have ended, the job has
+// failed, and its last event names the task.
 func TestPermanentFailureFailsTheJob(t *testing.T) {
 	w := newWorld(t, nil)
 	job := w.create("fail-1", "fail-first-task", 6, func(j *batchpb.Job) { j.TaskGroups[0].Parallelism = 4 })
@@ -166,11 +168,12 @@ func TestFailTaskPolicy(t *testing.T) {
 	policy := &batchpb.LifecyclePolicy{Action: batchpb.LifecyclePolicy_FAIL_TASK,
 		ActionCondition: &batchpb.LifecyclePolicy_ActionCondition{ExitCodes: []int32{3}}}
 	if retryable(policy, 3) || !retryable(policy, 4) {
-		t.Error("FAIL_TASK fails the listed codes and retries the others")
+		t.Errorf("FAIL_TASK of code 3: retries 3: %t, 4: %t; want only 4", retryable(policy, 3), retryable(policy, 4))
 	}
 	policy.Action = batchpb.LifecyclePolicy_RETRY_TASK
 	if !retryable(policy, 3) || retryable(policy, 4) || !retryable(nil, 1) {
-		t.Error("RETRY_TASK retries the listed codes, no policy retries all")
+		t.Errorf("RETRY_TASK of code 3: retries 3: %t, 4: %t, without a policy 1: %t; want 3, and 1",
+			retryable(policy, 3), retryable(policy, 4), retryable(nil, 1))
 	}
 }
 
@@ -189,8 +192,8 @@ func TestMaxRunDuration(t *testing.T) {
 	}
 }
 
-// TestCancelWhileRunning: cancelling stops all tasks, also those that ignore SIGTERM, and a job that has been cancelled
-// cannot be again.
+// TestCancelWhileRunning: cancelling a job stops its running tasks, also those that ignore SIGTERM, and does not start
+// those that wait. Cancelling it once more, when it has ended, is done at once and changes nothing.
 func TestCancelWhileRunning(t *testing.T) {
 	for mode, grace := range map[string]time.Duration{"hang": time.Minute, "stubborn": 30 * time.Millisecond} {
 		t.Run(mode, func(t *testing.T) {
@@ -215,24 +218,25 @@ func TestCancelWhileRunning(t *testing.T) {
 				"CANCELLATION_IN_PROGRESS to CANCELLED"}
 			for i, text := range jobTexts(job) {
 				if !strings.Contains(text, want[i]) {
-					t.Errorf("event %d: %q, want the next state of a cancelled job", i, text)
+					t.Errorf("event %d: %q, want %q in it", i, text, want[i])
 				}
 			}
 			op, err = w.client.CancelJob(w.ctx, &batchpb.CancelJobRequest{Name: job.Name})
 			if err != nil || !op.Done() {
-				t.Errorf("cancelling a finished job: done %v, %v; want it done at once", op.Done(), err)
+				t.Errorf("cancelling a finished job: got %v, %v; want an operation that is done", op, err)
 			}
 		})
 	}
 }
 
-// TestTwentyTasksOnTwoMachines: as many tasks run at once as the job says, on as many machines as those take.
+// TestTwentyTasksOnTwoMachines: a job of 20 tasks, of which 8 run at once and 4 on a machine, gets two machines and
+// does run eight at once: each task succeeds only when eight have been started.
 func TestTwentyTasksOnTwoMachines(t *testing.T) {
 	w := newWorld(t, nil)
 	job := w.create("twenty-1", "meet", 20, func(j *batchpb.Job) {
 		g := j.TaskGroups[0]
 		g.Parallelism, g.TaskCountPerNode = 8, 4
-		g.TaskSpec.Environment.Variables["PARTY"] = "8" // needs eight at once to get anywhere
+		g.TaskSpec.Environment.Variables["PARTY"] = "8" // see meet
 	})
 	job = w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
 	perVM := map[string]int{}
@@ -244,7 +248,8 @@ func TestTwentyTasksOnTwoMachines(t *testing.T) {
 	}
 }
 
-// TestParallelismIsALimit: no more tasks run at once than the job says, though its machines have room.
+// TestParallelismIsALimit: with a parallelism of 3 and two tasks on a machine, three of five tasks run, although the
+// two machines have room for four.
 func TestParallelismIsALimit(t *testing.T) {
 	w := newWorld(t, nil)
 	job := w.create("limit-1", "hang", 5, func(j *batchpb.Job) {
@@ -282,7 +287,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 		}
 	}
 	if entries, err := os.ReadDir(filepath.Join(w.dir, "machines")); err != nil || len(entries) != 0 {
-		t.Errorf("machines left: %v, %v", entries, err)
+		t.Errorf("folders of machines are left: %v, %v; want none", entries, err)
 	}
 }
 
@@ -299,8 +304,8 @@ func TestUnstartableProgram(t *testing.T) {
 	}
 }
 
-// TestIdempotence: a request with the id of an earlier one returns its job; another request for that job's name is
-// refused.
+// TestIdempotence: a request with the request id of an earlier one returns that one's job. Another request for a job of
+// the same name is refused, and so is one for the same job id in another project, since folders are named after it.
 func TestIdempotence(t *testing.T) {
 	w := newWorld(t, nil)
 	r := w.request("once-1", "hang", 1, nil)
@@ -308,10 +313,10 @@ func TestIdempotence(t *testing.T) {
 	first := must.Get(w.client.CreateJob(w.ctx, r))(t)
 	again, err := w.client.CreateJob(w.ctx, r)
 	if err != nil || again.Uid != first.Uid {
-		t.Errorf("repeated request: %v, %v", again, err)
+		t.Errorf("repeated request: got %v, %v; want the job with the UID %s", again, err, first.Uid)
 	}
 	if _, err = w.client.CreateJob(w.ctx, w.request("once-1", "hang", 1, nil)); status.Code(err) != codes.AlreadyExists {
-		t.Errorf("other request, same id: %v", err)
+		t.Errorf("another request for the same job: got %v, want AlreadyExists", err)
 	}
 	other := w.request("once-1", "hang", 1, nil)
 	other.Parent = "projects/other/locations/us-central1"

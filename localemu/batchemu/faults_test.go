@@ -21,7 +21,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestFaultsAfterATime loses a machine after a time.
+// TestFaultsAfterATime: a machine that the faults lose 300 ms after the job began to run ends its task with 50002, and
+// the task runs again. Losses of machines or times that cannot be are refused.
 func TestFaultsAfterATime(t *testing.T) {
 	w := newWorld(t, func(o *Options) {
 		o.Faults = Faults{LoseMachine: map[int][]sweep.Duration{0: {sweep.Duration(300 * time.Millisecond)}}}
@@ -39,8 +40,9 @@ func TestFaultsAfterATime(t *testing.T) {
 	}
 }
 
-// TestLostMachine: of two machines with two tasks each one is lost. Its tasks end as Batch words it and run again on a
-// new machine, with an empty disk; the other machine's never notice.
+// TestLostMachine: when one of two machines with two tasks each is lost, its tasks end in Batch's words and run again
+// on a new machine, whose disk is empty. The tasks of the other machine go on. Tasks hang in their first attempt, after
+// they have written to the disk, and end in their second.
 func TestLostMachine(t *testing.T) {
 	w := newWorld(t, nil)
 	job := w.create("lost-1", "scratch-then-hang", 4, func(j *batchpb.Job) { j.TaskGroups[0].TaskCountPerNode = 2 })
@@ -57,19 +59,21 @@ func TestLostMachine(t *testing.T) {
 			t.Errorf("task %d: events %v; want the second to end with %q", i, events, want)
 		}
 		if events[0].Description == events[2].Description {
-			t.Error("the new machine has the number of the lost one")
+			t.Errorf("task %d ran twice on the same machine: %q; want a new one", i, events[0].Description)
 		}
 	}
 	first := w.log("lost-1", 2, 1) + w.log("lost-1", 3, 1)
 	if !strings.Contains(first, "disk empty: true") {
-		t.Errorf("the new machine's disk was not empty: %q", first)
+		t.Errorf("tasks on the new machine wrote %q, want that its disk was empty", first)
 	}
 	if n := len(w.task(job.Name, 0).Status.StatusEvents); n != 1 {
 		t.Errorf("a task of the other machine has %d events; want 1", n)
 	}
 }
 
-// TestNoCapacity: if no machines are available, a job goes to the next allowed zone, waits to be cancelled, or fails.
+// TestNoCapacity: where a fault leaves a zone without machines, a job runs in the next zone that it may use, or with
+// machines of another kind. If there is none, it stays scheduled until it is cancelled, or fails at once if the fault
+// says so. Its events say that the zone has no machines.
 func TestNoCapacity(t *testing.T) {
 	spot := true
 	w := newWorld(t, func(o *Options) {
@@ -83,6 +87,8 @@ func TestNoCapacity(t *testing.T) {
 			j.AllocationPolicy.Location = &batchpb.AllocationPolicy_LocationPolicy{AllowedLocations: zones}
 		}
 	}
+
+	// Jobs that find machines: in another zone, or because only Spot machines are short.
 	elsewhere := w.create("elsewhere", "ok", 1, on("n2-highmem-16", "regions/us-central1"))
 	w.waitState(elsewhere.Name, batchpb.JobStatus_SUCCEEDED)
 	if e := w.task(elsewhere.Name, 0).Status.StatusEvents[0]; !strings.Contains(e.Description, "zones/us-central1-b/") {
@@ -93,6 +99,8 @@ func TestNoCapacity(t *testing.T) {
 		j.AllocationPolicy.Instances[0].GetPolicy().ProvisioningModel = batchpb.AllocationPolicy_STANDARD
 	})
 	w.waitState(standard.Name, batchpb.JobStatus_SUCCEEDED)
+
+	// Jobs that find none.
 	failed := w.waitState(w.create("failed", "ok", 1, on("n2-highmem-32")).Name, batchpb.JobStatus_FAILED)
 	for id, waits := range map[string]func(*batchpb.Job){"a-zone": on("n2-highmem-16", "zones/us-central1-a"),
 		"the-region": on("n2-highmem-8")} {
@@ -115,8 +123,8 @@ func TestNoCapacity(t *testing.T) {
 	}
 }
 
-// TestQuota: of its three machines a job gets the two that the project's quota leaves room for, the next job none, and
-// both say why.
+// TestQuota: with a quota of 40 vCPUs and machines of 16, a job that needs three machines gets two, and the next job
+// gets none. Both have an event that says why.
 func TestQuota(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Faults = Faults{CPUs: 40} })
 	three := func(j *batchpb.Job) { j.TaskGroups[0].Parallelism, j.TaskGroups[0].TaskCountPerNode = 6, 2 }
@@ -135,8 +143,8 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestNotice: the tasks of a machine that is taken away with notice get SIGTERM, and their end is reported like any
-// preemption, whatever their exit code.
+// TestNotice: the tasks of a machine that is taken away with notice get SIGTERM and may end by themselves. Batch still
+// reports them as preempted (50001), whatever their exit code, here 75.
 func TestNotice(t *testing.T) {
 	w := newWorld(t, nil)
 	job := w.create("spot-3", "told", 1, nil)
@@ -155,14 +163,15 @@ func TestNotice(t *testing.T) {
 // retrying lets a job's tasks be retried after any exit code.
 func retrying(j *batchpb.Job) { j.TaskGroups[0].TaskSpec.LifecyclePolicies = nil }
 
-// TestLossCodes: whatever happens to a machine, Batch reports its code, and the task gets another attempt.
+// TestLossCodes: for each way in which a machine may be lost, its task ends with that way's exit code and gets another
+// attempt. The fault is counted once; losing a machine that does not exist changes nothing.
 func TestLossCodes(t *testing.T) {
 	for _, code := range LossCodes {
 		var struck []string // read once the job has ended
 		w := newWorld(t, func(o *Options) { o.Struck = func(class string) { struck = append(struck, class) } })
 		job := w.create("spot-3", "hang-once", 1, retrying)
 		w.waitState(job.Name, batchpb.JobStatus_RUNNING)
-		w.server.LoseMachine(7, code, 0) // there is no such machine
+		w.server.LoseMachine(7, code, 0) // the job has no such machine
 		w.server.LoseMachine(0, code, 0)
 		w.waitState(job.Name, batchpb.JobStatus_SUCCEEDED)
 		if events := w.task(job.Name, 0).Status.StatusEvents; len(events) != 4 ||
@@ -175,7 +184,8 @@ func TestLossCodes(t *testing.T) {
 	}
 }
 
-// TestATaskIsKilled: it ends with 137.
+// TestATaskIsKilled: KillTask ends a task's process as the kernel does when memory is short, with 137, and the task
+// gets another attempt. Killing a task that does not exist changes nothing.
 func TestATaskIsKilled(t *testing.T) {
 	w := newWorld(t, nil)
 	job := w.create("spot-3", "told", 1, retrying)
@@ -217,6 +227,7 @@ func containers(t *testing.T) (w *world, notes string) {
 	}), notes
 }
 
+// noted returns the lines that the fake tool wrote to a file: its command lines, one for each call of a verb.
 func noted(t *testing.T, file string) []string {
 	t.Helper()
 	data := must.Get(os.ReadFile(file))(t)
@@ -242,14 +253,15 @@ func TestContainerIsRunAsInTheCloud(t *testing.T) {
 	}
 	if log := w.log("boxed-1", 0, 0); !strings.Contains(log, "run\n--scratch="+testSSD+"\n") ||
 		!strings.Contains(log, "\nSCRATCH="+testSSD+"\n") {
-		t.Errorf("inside, paths are to be the job's: %s", log)
+		t.Errorf("inside the container, got %s; want the job's own paths, such as %s", log, testSSD)
 	}
 	if got := noted(t, filepath.Join(notes, "rm")); !slices.Equal(got, []string{"rm --force " + name}) {
 		t.Errorf("removed %q, want the container by its name", got)
 	}
 }
 
-// TestContainerOfAKilledTaskIsRemoved: killing the tool's client does not end what a daemon runs for it.
+// TestContainerOfAKilledTaskIsRemoved: after a task was killed, its container is removed by name, since killing the
+// tool's own process does not end a container that a daemon runs for it.
 func TestContainerOfAKilledTaskIsRemoved(t *testing.T) {
 	w, notes := containers(t)
 	job := w.create("boxed-2", "stubborn", 1, func(j *batchpb.Job) { j.TaskGroups[0].TaskSpec.MaxRetryCount = 0 })
@@ -261,8 +273,8 @@ func TestContainerOfAKilledTaskIsRemoved(t *testing.T) {
 	}
 }
 
-// TestUnknownImageIsTheToolsBusiness: with a container tool an image that localemu does not know is handed on, and the
-// job is accepted.
+// TestUnknownImageIsTheToolsBusiness: with a container tool, a job with an image that localemu does not know is
+// accepted (create fails the test if not): the tool will find it or not.
 func TestUnknownImageIsTheToolsBusiness(t *testing.T) {
 	w, _ := containers(t)
 	w.create("boxed-4", "ok", 1, func(j *batchpb.Job) {
@@ -270,7 +282,8 @@ func TestUnknownImageIsTheToolsBusiness(t *testing.T) {
 	})
 }
 
-// TestBuildahCommand: the script gets its arguments in the expected order; `make images-check` runs it for real.
+// TestBuildahCommand: the command for buildah runs container.sh by unshare, with its arguments in the order that the
+// script reads. `make images-check` runs it with a real image.
 func TestBuildahCommand(t *testing.T) {
 	s := &Server{opts: Options{Containers: "buildah", Environ: []string{"PATH=/bin"},
 		TaskEnv: []string{"A=1"}}}
@@ -292,11 +305,13 @@ func TestBuildahCommand(t *testing.T) {
 
 const jobsTopic = "projects/local-project/topics/coppice-jobs"
 
+// notification asks for messages to a topic; m says about what.
 func notification(topic string, m *batchpb.JobNotification_Message) *batchpb.JobNotification {
 	return &batchpb.JobNotification{PubsubTopic: topic, Message: m}
 }
 
-// TestNotifications: a topic is told the changes of state that the job asks for, and no others.
+// TestNotifications: each topic gets the changes of state that the job asks for and no others: all of them, only that
+// to SUCCEEDED, only that to FAILED (which does not come), and none without a message.
 func TestNotifications(t *testing.T) {
 	var mu sync.Mutex
 	var got []Notification

@@ -37,7 +37,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// helper is what a task does in these tests.
+// helper is what a task does in these tests, by its mode; it returns the exit code. A task that hangs does so until it
+// is killed.
 func helper(mode string) int {
 	attempt := os.Getenv("BATCH_TASK_RETRY_ATTEMPT")
 	switch mode {
@@ -89,7 +90,8 @@ func hang() {
 	<-time.After(time.Hour)
 }
 
-// told waits on the first attempt until it is told to stop, and reports it.
+// told waits, in its first attempt, until it is told to stop by SIGTERM, logs that and ends with 75. Later attempts
+// succeed at once. The file "listens" shows the test that it waits.
 func told() int {
 	if os.Getenv("BATCH_TASK_RETRY_ATTEMPT") != "0" {
 		return 0
@@ -102,7 +104,8 @@ func told() int {
 	return 75
 }
 
-// scratchThenHang reports whether the machine's disk was empty, leaves a file on it, and hangs on the first attempt.
+// scratchThenHang logs whether the machine's disk was empty and leaves a file on it. In the first attempt it then
+// hangs; the file "wrote-INDEX" shows the test that it has come so far.
 func scratchThenHang() int {
 	file := filepath.Join(os.Getenv("SCRATCH"), "left")
 	_, err := os.Stat(file)
@@ -137,13 +140,14 @@ func meet() int {
 	return 0
 }
 
+// touch makes an empty file, by which a task tells the test something.
 func touch(path string) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		panic(err)
 	}
 }
 
-// waitFor runs in helper processes only.
+// exists reports whether there is a file.
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
@@ -159,6 +163,8 @@ type world struct {
 	meet   string // a folder that tasks and test share
 }
 
+// newWorld starts a server whose images' only program is the test binary (see TestMain), and a client. change may adapt
+// the options. Both end with the test.
 func newWorld(t *testing.T, change func(*Options)) *world {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
@@ -178,7 +184,8 @@ func newWorld(t *testing.T, change func(*Options)) *world {
 	return &world{t: t, ctx: ctx, server: s, client: c, dir: dir, meet: t.TempDir()}
 }
 
-// request is a valid job of n tasks in the mode; change adapts it.
+// request is the request for a good job of n tasks, all running at once and up to four on a machine, which do what
+// helper does in the mode. Exit codes 75, 50001 and 50002 are retried, twice at most. change may adapt the job.
 func (w *world) request(id, mode string, n int64, change func(*batchpb.Job)) *batchpb.CreateJobRequest {
 	job := &batchpb.Job{
 		Labels: map[string]string{"coppice-sweep": id},
@@ -217,12 +224,13 @@ func (w *world) request(id, mode string, n int64, change func(*batchpb.Job)) *ba
 	return &batchpb.CreateJobRequest{Parent: parent, JobId: id, Job: job}
 }
 
+// create makes the job of request and returns it as it is at first.
 func (w *world) create(id, mode string, n int64, change func(*batchpb.Job)) *batchpb.Job {
 	w.t.Helper()
 	return must.Get(w.client.CreateJob(w.ctx, w.request(id, mode, n, change)))(w.t)
 }
 
-// waitState waits until the job is in the state.
+// waitState waits until the job is in the state and returns it. If it ends in another one, the test fails.
 func (w *world) waitState(name string, state batchpb.JobStatus_State) *batchpb.Job {
 	w.t.Helper()
 	return w.waitFor(name, func(j *batchpb.Job) bool {
@@ -256,12 +264,14 @@ func (w *world) waitCount(name, state string, n int64) {
 	w.waitFor(name, func(j *batchpb.Job) bool { return j.Status.TaskGroups["group0"].Counts[state] == n })
 }
 
+// task asks the server for a task of a job.
 func (w *world) task(job string, index int) *batchpb.Task {
 	w.t.Helper()
 	return must.Get(w.client.GetTask(w.ctx,
 		&batchpb.GetTaskRequest{Name: fmt.Sprintf("%s/taskGroups/group0/tasks/%d", job, index)}))(w.t)
 }
 
+// log returns what an attempt (from 0) of a task of the job with the id has written.
 func (w *world) log(id string, task, attempt int) string {
 	w.t.Helper()
 	data := must.Get(os.ReadFile(filepath.Join(w.dir, "logs", id, fmt.Sprintf("task-%d.attempt-%d.log", task,
@@ -269,7 +279,8 @@ func (w *world) log(id string, task, attempt int) string {
 	return string(data)
 }
 
-// eventually polls for a condition that no channel signals.
+// eventually waits until ok returns true, which no channel signals; after 30 s the test fails and says what was
+// awaited.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -280,7 +291,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-limit.C:
-			t.Fatal("never happened: ", what)
+			t.Fatalf("waited 30 s in vain until %s", what)
 		}
 	}
 }

@@ -2,7 +2,8 @@ package batchemu
 
 import "testing"
 
-// TestFolderScripts: the scripts that need no shell where there is none.
+// TestFolderScripts: folderScript matches scripts that only make folders and open them to others, which are all that is
+// accepted on Windows, and no script that does more.
 func TestFolderScripts(t *testing.T) {
 	for text, want := range map[string]bool{
 		"set -e\nmkdir -p /mnt/disks/coppice\nchmod 1777 /mnt/disks/coppice\n": true,

@@ -19,7 +19,8 @@ import (
 	"coppice/localemu/internal/proc"
 )
 
-// TestCreateJobRefuses: what Batch refuses is refused with its code, and what is not imitated says so.
+// TestCreateJobRefuses: a job that Batch would refuse is refused with its code and a message with the word of the case,
+// and one that localemu does not imitate with Unimplemented. Each case changes one thing of a good job.
 func TestCreateJobRefuses(t *testing.T) {
 	w := newWorld(t, nil)
 	spec := func(j *batchpb.Job) *batchpb.TaskSpec { return j.TaskGroups[0].TaskSpec }
@@ -128,8 +129,8 @@ func TestCreateJobRefuses(t *testing.T) {
 	}
 }
 
-// TestDefaults: without numbers of its own a job runs all tasks at once, as many on a machine as its CPUs allow, where
-// it says.
+// TestDefaults: a job that leaves parallelism and tasks per machine out runs all its tasks at once, as many on a
+// machine as its CPUs allow, in the zone that it names.
 func TestDefaults(t *testing.T) {
 	w := newWorld(t, nil)
 	job := w.create("default-1", "hang", 40, func(j *batchpb.Job) {
@@ -168,11 +169,12 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
+// scriptRunnable is a runnable that runs a text as a script.
 func scriptRunnable(text string) *batchpb.Runnable {
 	return &batchpb.Runnable{Executable: &batchpb.Runnable_Script_{Script: &batchpb.Runnable_Script{Command: &batchpb.Runnable_Script_Text{Text: text}}}}
 }
 
-// first puts scripts before the container.
+// first changes a job: it puts scripts before its container.
 func first(scripts ...string) func(*batchpb.Job) {
 	return func(j *batchpb.Job) {
 		var all []*batchpb.Runnable
@@ -184,11 +186,12 @@ func first(scripts ...string) func(*batchpb.Job) {
 	}
 }
 
-// openSSD is the script of our jobs.
+// openSSD is the script that Coppice's jobs begin with: it lets every user write to the local SSD.
 const openSSD = "set -e\nmkdir -p " + testSSD + "\nchmod 1777 " + testSSD + "\n"
 
-// TestScriptsComeFirst: in order, with the job's variables, in the machine's own folders, into the task's log; even if
-// the name of the data folder has characters that are special to a shell.
+// TestScriptsComeFirst: a task's scripts run before its container, in order, with the job's variables and their own, in
+// the machine's folders, and write to the task's log. That also holds if the name of the data folder has characters
+// that are special to a shell.
 func TestScriptsComeFirst(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Dir = filepath.Join(o.Dir, "a b;$HOME") })
 	w.dir = filepath.Join(w.dir, "a b;$HOME")
@@ -208,7 +211,8 @@ func TestScriptsComeFirst(t *testing.T) {
 	}
 }
 
-// TestOnlyTheJobOpensItsVolumes: a container's user can write to the local SSD because the job says so.
+// TestOnlyTheJobOpensItsVolumes: the folder of a local SSD can be written to by its owner only, as in the cloud, unless
+// a script of the job opens it (mode 1777) to the container's user.
 func TestOnlyTheJobOpensItsVolumes(t *testing.T) {
 	for id, c := range map[string]struct {
 		change func(*batchpb.Job)
@@ -223,7 +227,7 @@ func TestOnlyTheJobOpensItsVolumes(t *testing.T) {
 		})
 		info, err := os.Stat(filepath.Join(w.dir, "machines", id, "vm-0", "ssd"))
 		if err != nil || info.Mode().Perm()|info.Mode()&os.ModeSticky != c.want {
-			t.Errorf("%s: the disk has mode %v, %v; want that of the case", id, info.Mode(), err)
+			t.Errorf("%s: the disk has mode %v, %v; want %v", id, info.Mode(), err, c.want)
 		}
 		w.server.Close()
 		if rm := noted(t, filepath.Join(notes, "rm")); len(rm) != 2 {
@@ -232,8 +236,8 @@ func TestOnlyTheJobOpensItsVolumes(t *testing.T) {
 	}
 }
 
-// TestFailingScript: its exit code is the task's, the lifecycle policy applies to it, and the following runnables are
-// not executed.
+// TestFailingScript: the exit code of a script that fails is the task's, and the runnables after it are not executed.
+// If the job's policy retries the code (75), the task runs again. A script that is killed ends with 137.
 func TestFailingScript(t *testing.T) {
 	w, notes := containers(t)
 	job := w.create("broken-1", "env", 1, first("echo no such disk >&2\nexit 7\n", "echo never"))
@@ -265,7 +269,7 @@ func TestFailingScript(t *testing.T) {
 	}
 }
 
-// exitCodes are those of the task's ended attempts.
+// exitCodes returns the exit codes of the task's attempts that have ended, in order.
 func exitCodes(task *batchpb.Task) []int32 {
 	var codes []int32
 	for _, e := range task.Status.StatusEvents {
@@ -276,7 +280,8 @@ func exitCodes(task *batchpb.Task) []int32 {
 	return codes
 }
 
-// TestScriptsAreStoppedWithTheirJob: a hanging script is ended by cancelling and by the task's time limit.
+// TestScriptsAreStoppedWithTheirJob: a script that hangs is ended when its job is cancelled, and when the task's time
+// limit is over.
 func TestScriptsAreStoppedWithTheirJob(t *testing.T) {
 	w := newWorld(t, nil)
 	job := w.create("hang-1", "env", 1, first("exec sleep 3600"))
@@ -296,8 +301,9 @@ func TestScriptsAreStoppedWithTheirJob(t *testing.T) {
 	}
 }
 
-// TestEndedBetweenRunnables: an attempt that is ended after its script has succeeded and before its container starts
-// has not ended by itself.
+// TestEndedBetweenRunnables: a preemption that comes after a script has succeeded and before the container has started
+// ends the attempt with 50001. If the script has failed, or there is no script and the container has ended, the attempt
+// had ended before, and its own exit code counts.
 func TestEndedBetweenRunnables(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, c := range []struct {
@@ -312,10 +318,10 @@ func TestEndedBetweenRunnables(t *testing.T) {
 		a.endAfter(causePreempted, 0)
 		w.server.mu.Unlock()
 		if a.startNext() {
-			t.Errorf("%+v: another runnable was started", c)
+			t.Errorf("%+v: another runnable was started, want none", c)
 		}
 		if code, _ := a.outcome(); code != c.code {
-			t.Errorf("%+v: exit code %d; want that of the case", c, code)
+			t.Errorf("%+v: exit code %d, want %d", c, code, c.code)
 		}
 	}
 }

@@ -60,7 +60,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestReadFaults: each fault strikes the given number of times, and then the object is read at once.
+// TestReadFaults: a fault with times: 1 strikes the first read of an object that matches, by an error, a status of its
+// own or a delay of 100 ms. The second read, and other objects, are not struck.
 func TestReadFaults(t *testing.T) {
 	const text, long = "abcdefghij", 100 * time.Millisecond
 	for name, tc := range map[string]struct {
@@ -97,8 +98,8 @@ func TestReadFaults(t *testing.T) {
 	}
 }
 
-// TestTooOften: an object that is written more often than the service has it is refused, others are not, and the
-// refused write works once the time is over.
+// TestTooOften: the fault "always 429" refuses a second write of an object within a second. Another object is not
+// refused, and the same write passes once the second is over.
 func TestTooOften(t *testing.T) {
 	const within = time.Second
 	w := start(t, Options{Faults: Faults{Write: []Fault{{Match: "**", Status: 429}}}})
@@ -117,9 +118,12 @@ func TestTooOften(t *testing.T) {
 	}
 }
 
-// TestTheServicesLimit holds without any fault: a burst of writes passes, what goes on so fast is refused.
+// TestTheServicesLimit: without any fault, an object can be written five times at once and then once a second, and a
+// write before that is refused in the service's words. Another object is not refused.
 func TestTheServicesLimit(t *testing.T) {
 	w := start(t, Options{})
+
+	// Write until three writes have been refused; each refused one is repeated until it passes.
 	began := time.Now()
 	written, refused := 0, 0
 	for ; refused < 3; written++ {
@@ -142,7 +146,7 @@ func TestTheServicesLimit(t *testing.T) {
 	}
 }
 
-// TestAlways: a fault without a number strikes every time.
+// TestAlways: a fault without times strikes every request: here twenty reads.
 func TestAlways(t *testing.T) {
 	w := start(t, Options{Faults: Faults{Read: []Fault{{Match: "x"}}}})
 	w.mustPut("x", "x")
@@ -153,8 +157,8 @@ func TestAlways(t *testing.T) {
 	}
 }
 
-// TestSettingsOfABucket are rejected instead of silently dropped, and so are other calls that our programs do not make:
-// a client does not retry on 501.
+// TestSettingsOfABucket: settings of a new bucket that localemu would have to ignore are answered with 501, and so are
+// calls that it does not imitate. Clients do not retry on 501.
 func TestSettingsOfABucket(t *testing.T) {
 	w := start(t, Options{Dir: t.TempDir()})
 	for settings, want := range map[string]int{
@@ -181,7 +185,7 @@ func TestSettingsOfABucket(t *testing.T) {
 	}
 }
 
-// oddNames are names of objects that a folder with files cannot hold as they are, or not together.
+// oddNames are names of objects that cannot be paths of files, or not beside each other in one folder.
 var oddNames = []string{
 	"dir/", "a//b", "/abs", "//", "k", "k/b", "k/b/c", "k/", "../escaped", "a/../../../escaped", "a/..", "a/./b", "./x",
 	"...", ".hidden", ".hidden/x",
@@ -190,7 +194,8 @@ var oddNames = []string{
 	strings.Repeat("日", 341), "tab\there//", "\x7f//",
 }
 
-// TestOddNames: every name that the service accepts works here, beside all others, and still does after a restart.
+// TestOddNames: objects of all odd names can be written, read, described, listed and deleted, all of them in one
+// bucket, also after a restart, and no file lies outside of the server's folder.
 func TestOddNames(t *testing.T) {
 	dir := t.TempDir()
 	w := start(t, Options{Dir: filepath.Join(dir, "gcs")})
@@ -220,7 +225,8 @@ func TestOddNames(t *testing.T) {
 	}
 }
 
-// everyName writes objects of all names, and reads them in every way.
+// everyName writes an object of each name twice, with the contents "of NAME" at last, and fails the test if one cannot
+// be read, described and listed.
 func everyName(w *world, names []string) {
 	w.Helper()
 	for _, name := range names {
@@ -250,7 +256,7 @@ func everyName(w *world, names []string) {
 	}
 }
 
-// list is a listing, with prefixes as they are.
+// list returns the names of the objects in a listing, and its prefixes.
 func (w *world) list(q *storage.Query) []string {
 	w.Helper()
 	var names []string
@@ -267,7 +273,7 @@ func (w *world) list(q *storage.Query) []string {
 	}
 }
 
-// TestImpossibleNames are rejected, as by the service.
+// TestImpossibleNames: names that the service does not accept for objects and buckets are answered with 400.
 func TestImpossibleNames(t *testing.T) {
 	w := start(t, Options{})
 	for _, name := range []string{".", "..", "a\nb", "a\rb", "a\x00b", strings.Repeat("x", 1025)} {
@@ -291,7 +297,8 @@ func TestImpossibleNames(t *testing.T) {
 	}
 }
 
-// TestPathsAreNames: a name that can be a file's is one, so that people find it.
+// TestPathsAreNames: an object whose name can be a path is a file of this path in its bucket's folder, so that people
+// find it. A folder whose objects were all deleted gives way to an object of its name.
 func TestPathsAreNames(t *testing.T) {
 	dir := t.TempDir()
 	w := start(t, Options{Dir: dir})
@@ -316,7 +323,8 @@ func TestPathsAreNames(t *testing.T) {
 	}
 }
 
-// TestABucketOfOddNames is not empty until its objects are gone, and leaves nothing behind.
+// TestABucketOfOddNames: a bucket with an object of an odd name cannot be deleted (409). After the object is deleted it
+// can, and no file is left.
 func TestABucketOfOddNames(t *testing.T) {
 	dir := t.TempDir()
 	w := start(t, Options{Dir: dir})

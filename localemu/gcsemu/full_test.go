@@ -20,8 +20,8 @@ import (
 	"coppice/internal/must"
 )
 
-// fill makes the server's disk full, except for so many files: every other one takes no byte. It returns the number of
-// files that are made from now on.
+// fill makes the server's disk look full: the next files that it makes work, as many as files says, and all after them
+// are links to /dev/full, which takes no byte. The counter that it returns counts all files that are made from now on.
 func (w *world) fill(files int) *atomic.Int64 {
 	w.Helper()
 	dir := filepath.Join(w.server.opts.Dir, newFolder)
@@ -40,7 +40,8 @@ func (w *world) fill(files int) *atomic.Int64 {
 	return &made
 }
 
-// TestFullDisk: a client hears of it at its first attempt, the object stays as it was, and nothing else is left.
+// TestFullDisk: when the disk is full, a write fails at its first attempt with status 413 and where to free space,
+// although the client would retry five times. The object stays as it was, and no file is left behind.
 func TestFullDisk(t *testing.T) {
 	short, long := strings.Repeat("x", 1000), strings.Repeat("x", 1<<20)
 	for name, c := range map[string]struct {

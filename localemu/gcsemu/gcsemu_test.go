@@ -33,6 +33,7 @@ type world struct {
 	b      *storage.BucketHandle
 }
 
+// start starts an emulator with a bucket and a client that does not retry. Both end with the test.
 func start(t *testing.T, o Options) *world {
 	t.Helper()
 	if o.Dir == "" {
@@ -52,6 +53,7 @@ func start(t *testing.T, o Options) *world {
 	return &world{t, ctx, s, c.Bucket("bucket")}
 }
 
+// put writes an object and returns its generation.
 func (w *world) put(o *storage.ObjectHandle, data string) (int64, error) {
 	writer := o.NewWriter(w.ctx)
 	if _, err := io.WriteString(writer, data); err != nil {
@@ -63,6 +65,7 @@ func (w *world) put(o *storage.ObjectHandle, data string) (int64, error) {
 	return writer.Attrs().Generation, nil
 }
 
+// mustPut is put of an object by its name; an error fails the test.
 func (w *world) mustPut(name, data string) int64 {
 	w.Helper()
 	g, err := w.put(w.b.Object(name), data)
@@ -72,6 +75,7 @@ func (w *world) mustPut(name, data string) int64 {
 	return g
 }
 
+// read returns the contents of an object.
 func (w *world) read(o *storage.ObjectHandle) (string, error) {
 	r, err := o.NewReader(w.ctx)
 	if err != nil {
@@ -82,6 +86,7 @@ func (w *world) read(o *storage.ObjectHandle) (string, error) {
 	return string(data), err
 }
 
+// code is the HTTP status of a client's error: 200 for none, and -1 for an error that has none.
 func code(err error) int {
 	var api *googleapi.Error
 	if errors.As(err, &api) {
@@ -93,7 +98,8 @@ func code(err error) int {
 	return 200
 }
 
-// TestPreconditions: every kind of call keeps them.
+// TestPreconditions: every kind of call fails with 412 if it asks for a generation that is no longer the object's, and
+// those that write also if they ask for the object to be absent. None of them has changed the object.
 func TestPreconditions(t *testing.T) {
 	w := start(t, Options{Unlimited: true})
 	old := w.mustPut("head", "1")
@@ -110,18 +116,18 @@ func TestPreconditions(t *testing.T) {
 	}
 	for name, try := range attempts {
 		if err := try(stale); code(err) != http.StatusPreconditionFailed {
-			w.Errorf("%s at a stale generation: %v", name, err)
+			w.Errorf("%s at a stale generation: got %v, want status 412", name, err)
 		}
 		if err := try(w.b.Object("head").If(absent)); name != "read" && name != "range" && name != "attrs" &&
 			code(err) != http.StatusPreconditionFailed {
-			w.Errorf("%s if absent: %v", name, err)
+			w.Errorf("%s if absent: got %v, want status 412", name, err)
 		}
 	}
 	if data, err := w.read(fresh); data != "2" || err != nil {
-		w.Errorf("after the stale attempts: %q, %v", data, err)
+		w.Errorf("after the stale attempts: read %q, %v; want 2", data, err)
 	}
 	if err := fresh.Delete(w.ctx); err != nil {
-		w.Errorf("delete: %v", err)
+		w.Errorf("delete at the object's generation: got %v, want none", err)
 	}
 }
 
@@ -147,7 +153,8 @@ func TestGenerationsAreUnique(t *testing.T) {
 	group.Wait()
 }
 
-// do sends a request unchanged.
+// do sends a request as it is, without a client library, and returns the status and the body; if the answer has a
+// Location, that in place of the body, without the host. A Host in the header replaces the server's.
 func (w *world) do(method, path string, header http.Header, body string) (int, string) {
 	w.Helper()
 	r, err := http.NewRequestWithContext(w.ctx, method, "http://"+w.server.Addr()+path, strings.NewReader(body))
@@ -175,8 +182,8 @@ func (w *world) do(method, path string, header http.Header, body string) (int, s
 	return res.StatusCode, string(data)
 }
 
-// TestRefusedRequests: foreign pages are refused (403), what is not imitated says so (501), and all else that is wrong
-// has the code that Cloud Storage gives it.
+// TestRefusedRequests: requests of web pages are refused with 403, those that are not imitated with 501, and all others
+// that are wrong with Cloud Storage's own status.
 func TestRefusedRequests(t *testing.T) {
 	w := start(t, Options{})
 	w.mustPut("a", "x")
@@ -213,7 +220,7 @@ func TestRefusedRequests(t *testing.T) {
 		}
 	}
 
-	// A bucket has 1 to 63 characters between two dots, and no file system decides about that.
+	// The parts of a bucket's name between dots have 1 to 63 characters.
 	for name, want := range map[string]int{strings.Repeat("b", 63): 200, strings.Repeat("b", 64): 400,
 		strings.Repeat("b", 300): 400, strings.Repeat("b.", 150) + "b": 400, "": 400, "../x": 400} {
 		status, body := w.do("POST", "/storage/v1/b?project=p", nil, `{"name": "`+name+`"}`)
@@ -223,8 +230,9 @@ func TestRefusedRequests(t *testing.T) {
 	}
 }
 
-// TestResumable sends the upload protocol's requests itself: chunks that are repeated, overlap or come too early, and
-// the question how much has arrived.
+// TestResumable: a resumable upload takes chunks that are repeated or overlap, stores nothing of one that leaves a gap,
+// says how much has arrived, and does not change once it is finished. The test sends the protocol's requests itself, as
+// no client sends such ones on demand. 308 asks for more, 200 is the end.
 func TestResumable(t *testing.T) {
 	w := start(t, Options{})
 	begin := "/upload/storage/v1/b/bucket/o?uploadType=resumable&name=r"
@@ -248,6 +256,7 @@ func TestResumable(t *testing.T) {
 	send("bytes 6-9/10", "6789", 200)   // the end
 	send("bytes 6-9/10", "6789", 200)   // again
 	send("bytes 0-9/10", "XXXXXX", 200) // a finished upload does not change
+
 	data, err := w.read(w.b.Object("r"))
 	if err != nil || data != "0123456789" {
 		w.Errorf("reading the upload: got %q, %v; want 0123456789", data, err)
@@ -256,18 +265,22 @@ func TestResumable(t *testing.T) {
 	if err != nil || a.ContentType != "a/b" || a.Metadata["k"] != "v" {
 		w.Errorf("the upload has %+v, %v; want the type a/b and the metadata k=v", a, err)
 	}
+
+	// An upload that is abandoned takes no more chunks.
 	_, at = w.do("POST", begin, nil, "{}")
 	send("bytes 0-3/*", "0123", 308)
 	if status, _ := w.do("DELETE", at, nil, ""); status != 499 {
-		w.Errorf("abandon: %d", status)
+		w.Errorf("abandoning an upload: got %d, want 499", status)
 	}
 	send("bytes 4-4/5", "4", 404)
+
+	// The checksum is not that of the contents.
 	_, at = w.do("POST", begin, nil, `{"crc32c":"AAAAAA=="}`)
 	send("bytes 0-3/4", "0123", 400)
 }
 
-// TestLongUploadSpills writes 11 MB, in parts of 1 MiB and at once: both are read back, a reader of the old contents is
-// not disturbed by new ones, and no temporary file stays.
+// TestLongUploadSpills: an object of 11 MB is read back as it was written, in parts of 1 MiB or at once. A reader that
+// has begun gets the old contents although the object is written anew meanwhile. No temporary file is left.
 func TestLongUploadSpills(t *testing.T) {
 	dir := t.TempDir()
 	w := start(t, Options{Dir: dir})
@@ -294,15 +307,16 @@ func TestLongUploadSpills(t *testing.T) {
 	defer before.Close()
 	w.mustPut("long", "short") // while it is being read
 	if got, err := io.ReadAll(before); err != nil || string(got) != string(data) {
-		t.Errorf("a reader of the old contents got %d bytes, %v", len(got), err)
+		t.Errorf("a reader of the old contents got %d bytes, %v; want its %d bytes", len(got), err, len(data))
 	}
 	left, err := filepath.Glob(filepath.Join(dir, newFolder, "*"))
 	if err != nil || len(left) > 0 {
-		t.Errorf("temporary files are left: %q", left)
+		t.Errorf("temporary files are left: %q, %v; want none", left, err)
 	}
 }
 
-// TestKeptOnDisk: after a restart an object has its contents and its generation.
+// TestKeptOnDisk: after a restart an object has its contents and its generation, so that a write that asks for this
+// generation passes.
 func TestKeptOnDisk(t *testing.T) {
 	dir := t.TempDir()
 	w := start(t, Options{Dir: dir})
@@ -313,11 +327,11 @@ func TestKeptOnDisk(t *testing.T) {
 		t.Errorf("after a restart the object reads %q, %v; expected kept", data, err)
 	}
 	if _, err := again.put(again.b.Object("a/b c").If(storage.Conditions{GenerationMatch: g}), "changed"); err != nil {
-		t.Error(err)
+		t.Errorf("after a restart, writing at the generation of before: got %v, want none", err)
 	}
 }
 
-// TestMatches: * is a part of a name, or some of one, and ** any number of parts.
+// TestMatches: in patterns, * stands for a part of a name or some of one, and ** for any number of parts.
 func TestMatches(t *testing.T) {
 	for pattern, names := range map[string][2]string{ // that match, that do not
 		"a/*":       {"a/b", "a/b/c"},
@@ -333,6 +347,7 @@ func TestMatches(t *testing.T) {
 	}
 }
 
+// FuzzContentRange: no Content-Range makes the parser crash or return a negative beginning or size.
 func FuzzContentRange(f *testing.F) {
 	for _, s := range []string{"bytes 0-1/*", "bytes */7", "bytes 5-9/10", ""} {
 		f.Add(s, int64(5))

@@ -19,7 +19,8 @@ import (
 	"coppice/internal/problem"
 )
 
-// TestMetagenerationsOutliveTheServer of a folder.
+// TestMetagenerationsOutliveTheServer: a new server on the folder of an earlier one knows its objects' generations and
+// metagenerations. With a damaged record it does not start, and names the file.
 func TestMetagenerationsOutliveTheServer(t *testing.T) {
 	dir := t.TempDir()
 	w := start(t, Options{Dir: dir})
@@ -37,8 +38,8 @@ func TestMetagenerationsOutliveTheServer(t *testing.T) {
 	}
 }
 
-// TestListing separates items and prefixes as the service does: with folders as gcloud and the console make them, which
-// are empty objects whose names end in a slash.
+// TestListing: listings have the objects and prefixes that the service would give, for prefixes, delimiters and
+// offsets. Among the objects are folders as gcloud and the console make them: empty objects whose names end in a slash.
 func TestListing(t *testing.T) {
 	all := []string{"a", "a/", "a/b", "a/c/d", "a/c/e", "a//x", "b-1", "b/", "z"}
 	slices.Sort(all)
@@ -69,7 +70,8 @@ func TestListing(t *testing.T) {
 	}
 }
 
-// TestPages: pages of every size list the same, wherever a page ends.
+// TestPages: a listing in pages of 1 to 5 entries gives the same as one without pages. The names are such that pages
+// end before, within and after a prefix that is also an object.
 func TestPages(t *testing.T) {
 	w := start(t, Options{})
 	for i := range 7 {
@@ -89,7 +91,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// pages lists in pages of a size, and fails if one is longer, or is empty although more follow.
+// pages lists a bucket in pages of a size and returns all entries in order.
 func (w *world) pages(q storage.Query, size int) []string {
 	w.Helper()
 	var got []string
@@ -109,8 +111,8 @@ func (w *world) pages(q storage.Query, size int) []string {
 	}
 }
 
-// TestLayouts: what another build has written is refused before anything is written, in a sentence that names the build
-// that reads it; what this layout's builds wrote before it had a number is read.
+// TestLayouts: a data folder whose format has another number is refused before anything is written, and the error names
+// the build that can read it. A new folder, or one of this format, is accepted and has a file with the number.
 func TestLayouts(t *testing.T) {
 	for name, c := range map[string]struct {
 		format, bucket string // contents of the file, and a file in the folder
@@ -165,6 +167,7 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
+// files lists the paths of all that is below a folder; a folder that is not there has none.
 func files(t *testing.T, dir string) string {
 	t.Helper()
 	var names []string
@@ -178,7 +181,8 @@ func files(t *testing.T, dir string) string {
 	return strings.Join(names, " ")
 }
 
-// TestPipes: a pipe in the place of a file is an error, or no object, and nothing waits for its writer.
+// TestPipes: a named pipe in the place of an object's contents is not an object, and one among the records is an error.
+// Neither is read, which would wait for a writer for ever.
 func TestPipes(t *testing.T) {
 	dir := t.TempDir()
 	w := start(t, Options{Dir: dir})
@@ -188,7 +192,7 @@ func TestPipes(t *testing.T) {
 	must.Do(t, syscall.Mkfifo(filepath.Join(dir, "bucket", "a"), 0o644))
 	w = start(t, Options{Dir: dir})
 	if left := w.list(nil); len(left) > 0 {
-		t.Errorf("a pipe is the object %q", left)
+		t.Errorf("with a pipe for its contents, the objects are %q; want none", left)
 	}
 	w.server.Close()
 	must.Do(t, syscall.Mkfifo(filepath.Join(dir, recordsFolder, "pipe.json"), 0o644))

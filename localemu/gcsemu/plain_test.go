@@ -2,7 +2,8 @@ package gcsemu
 
 import "testing"
 
-// TestPlainNames: what Windows or macOS would call something else is kept under a number there.
+// TestPlainNames: plainName matches only names of objects that Windows and macOS leave as they are. Objects of other
+// names are kept there in files with numbers for names.
 func TestPlainNames(t *testing.T) {
 	for name, want := range map[string]bool{
 		"registry/t/versions/1/model.txt": true, "a": true, "_models/t=1.json": true,

@@ -39,6 +39,8 @@ type world struct {
 	client *pubsub.Client
 }
 
+// start starts an emulator with the topic and a subscription to it, which change may adapt, and a client. All of it
+// ends with the test.
 func start(t *testing.T, o Options, change func(*pubsubpb.Subscription)) *world {
 	t.Helper()
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -58,6 +60,7 @@ func start(t *testing.T, o Options, change func(*pubsubpb.Subscription)) *world 
 	return &world{t, ctx, s, c}
 }
 
+// publish publishes a message for each text, one after the other.
 func (w *world) publish(data ...string) {
 	w.Helper()
 	p := w.client.Publisher("scores")
@@ -69,7 +72,8 @@ func (w *world) publish(data ...string) {
 	}
 }
 
-// receive collects deliveries until done returns true. ack decides about each.
+// receive pulls messages until done returns true for the texts received so far, and returns these. ack says for each
+// whether to acknowledge it; all others are refused, and so come again.
 func (w *world) receive(done func([]string) bool, ack func(*pubsub.Message) bool) []string {
 	w.Helper()
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -102,10 +106,13 @@ func (w *world) receive(done func([]string) bool, ack func(*pubsub.Message) bool
 	return got
 }
 
+// count is a done for receive: n texts have been received.
 func count(n int) func([]string) bool { return func(got []string) bool { return len(got) == n } }
 
+// always is an ack for receive.
 func always(*pubsub.Message) bool { return true }
 
+// numbers returns n texts, "00", "01" and so on.
 func numbers(n int) []string {
 	var out []string
 	for i := range n {
@@ -138,9 +145,12 @@ func TestLongMessages(t *testing.T) {
 	}
 }
 
-// TestLimits: what Pub/Sub refuses is refused with its code, and what is not imitated is Unimplemented.
+// TestLimits: messages, topics and subscriptions that Pub/Sub refuses are refused with its code; those that localemu
+// does not imitate are answered with Unimplemented.
 func TestLimits(t *testing.T) {
 	w := start(t, Options{}, nil)
+
+	// Messages just above the service's limits.
 	many := map[string]string{}
 	for i := range 101 {
 		many[strconv.Itoa(i)] = "x"
@@ -159,6 +169,8 @@ func TestLimits(t *testing.T) {
 			t.Errorf("publishing %s: got %v, expected InvalidArgument", name, err)
 		}
 	}
+
+	// Topics that are not there, or cannot be.
 	_, err := w.client.TopicAdminClient.Publish(w.ctx, &pubsubpb.PublishRequest{Topic: topic + "x",
 		Messages: []*pubsubpb.PubsubMessage{{Data: []byte("x")}}})
 	if status.Code(err) != codes.NotFound {
@@ -171,6 +183,8 @@ func TestLimits(t *testing.T) {
 			t.Errorf("created the topic %s: got %v, want InvalidArgument", name, err)
 		}
 	}
+
+	// What is not imitated.
 	push := &pubsubpb.Subscription{Name: subscription + "2", Topic: topic,
 		PushConfig: &pubsubpb.PushConfig{PushEndpoint: "http://x"}}
 	if _, err := w.client.SubscriptionAdminClient.CreateSubscription(w.ctx,
@@ -196,7 +210,8 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// TestShuffle: with the faults the messages come twice each and in another order, and none is missing.
+// TestShuffle: with both faults, each of 20 messages comes twice, and they come in another order. The seed 3 is one
+// with which they do not happen to stay in order.
 func TestShuffle(t *testing.T) {
 	w := start(t, Options{Faults: Faults{Shuffle: true, Duplicate: true, Seed: 3}}, nil)
 	w.publish(numbers(20)...)
@@ -210,33 +225,38 @@ func TestShuffle(t *testing.T) {
 	}
 }
 
-// TestDrop: of 40 messages about half are kept, 8 to 32, and which of them depends on the seed alone.
+// TestDrop: with a share of 0.5, about half of 40 messages are kept, and which of them depends on the seed alone.
+// Chance gives less than 8 or more than 32 once in thousands of seeds, and the seeds here are fixed.
 func TestDrop(t *testing.T) {
-	lost := func(seed uint64) []string {
+	kept := func(seed uint64) []string {
 		w := start(t, Options{Faults: Faults{Drop: 0.5, Seed: seed}}, nil)
 		w.publish(numbers(40)...)
-		var kept []string
+		var texts []string
 		for _, m := range w.server.fake.Messages() {
-			kept = append(kept, string(m.Data))
+			texts = append(texts, string(m.Data))
 		}
-		return kept
+		return texts
 	}
-	first := lost(1)
+	first := kept(1)
 	if len(first) < 8 || len(first) > 32 {
 		t.Errorf("%d of 40 messages were kept, want 8 to 32", len(first))
 	}
-	if !slices.Equal(first, lost(1)) || slices.Equal(first, lost(2)) {
-		t.Error("what is dropped does not depend on the seed alone")
+	again, other := kept(1), kept(2)
+	if !slices.Equal(first, again) || slices.Equal(first, other) {
+		t.Errorf("kept with seed 1 %q, again %q, with seed 2 %q; want the first two equal, the third not", first, again,
+			other)
 	}
 }
 
-// TestPing uses the stream directly: a ping is answered, and acknowledgements still work after it.
+// TestPing: on a stream of StreamingPull, a keep-alive ping is answered, and messages and acknowledgements still get
+// through after it. The test uses the stream itself, since clients send pings only after half a minute.
 func TestPing(t *testing.T) {
 	w := start(t, Options{}, nil)
 	stream := must.Get(w.client.SubscriptionAdminClient.StreamingPull(w.ctx))(t)
 	send := func(r *pubsubpb.StreamingPullRequest) {
 		must.Do(t, stream.Send(r))
 	}
+	// The first request opens the stream; those without any acknowledgement are pings.
 	send(&pubsubpb.StreamingPullRequest{Subscription: subscription, StreamAckDeadlineSeconds: 10, ProtocolVersion: 1})
 	for range 3 {
 		send(&pubsubpb.StreamingPullRequest{})
@@ -245,20 +265,22 @@ func TestPing(t *testing.T) {
 			t.Fatalf("answer to a ping: %v, %v; want one without messages", r, err)
 		}
 	}
+
 	w.publish("x")
 	r, err := stream.Recv()
 	if err != nil || len(r.ReceivedMessages) != 1 {
 		t.Fatalf("received %v, %v; expected one message", r, err)
 	}
 	send(&pubsubpb.StreamingPullRequest{AckIds: []string{r.ReceivedMessages[0].AckId}})
-	send(&pubsubpb.StreamingPullRequest{}) // its answer confirms the acknowledgement
+	send(&pubsubpb.StreamingPullRequest{}) // once this ping is answered, the acknowledgement has been read
 	must.Get(stream.Recv())(t)
 	if m := w.server.fake.Messages(); len(m) != 1 || m[0].Acks != 1 {
 		t.Errorf("the messages are %v; want one, acknowledged once", m)
 	}
 }
 
-// TestSubscriptionsAreHeldToTheLimits of the service: what it would reject is rejected here.
+// TestSubscriptionsAreHeldToTheLimits: acknowledgement deadlines other than 10 to 600 seconds, and delivery attempts
+// other than 5 to 100, are refused as by the service; 0 stands for its default.
 func TestSubscriptionsAreHeldToTheLimits(t *testing.T) {
 	for name, c := range map[string]struct {
 		seconds, attempts int32
@@ -282,8 +304,8 @@ const (
 	picky      = "projects/p/subscriptions/picky"
 )
 
-// TestDeadLetters: a message that was refused, or not acknowledged in time, in five deliveries is in the dead letter
-// topic, and one that was acknowledged is not.
+// TestDeadLetters: a message that is pulled and, five times, either refused or not acknowledged before its deadline is
+// published to the dead letter topic. One that is acknowledged is not.
 func TestDeadLetters(t *testing.T) {
 	w := start(t, Options{}, nil)
 	must.Do(t, w.server.CreateTopic(w.ctx, dead))
@@ -301,7 +323,9 @@ func TestDeadLetters(t *testing.T) {
 		return r.GetReceivedMessages()
 	}
 
-	const attempts, pastDeadline = 5, 11 * time.Second // the defaults are five and ten seconds
+	// The subscription has the defaults: five attempts, and a deadline of ten seconds. Each round delivers what is left
+	// and then moves the emulator's clock past the deadline.
+	const attempts, pastDeadline = 5, 11 * time.Second
 	w.publish("poison", "slow", "good")
 	for n := range attempts {
 		for _, m := range pull(picky) {
@@ -324,6 +348,7 @@ func TestDeadLetters(t *testing.T) {
 		later := time.Now().Add(time.Duration(n+1) * pastDeadline)
 		w.server.fake.SetTimeNowFunc(func() time.Time { return later })
 	}
+
 	if rest := pull(picky); len(rest) != 0 {
 		t.Errorf("after %d deliveries: got %v once more, want none", attempts, rest)
 	}
@@ -336,7 +361,8 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
-// TestUpdatesNeedAMask: without one pstest would crash.
+// TestUpdatesNeedAMask: an update of a topic or subscription without a mask of fields is InvalidArgument, as for the
+// service. Google's fake behind the emulator would crash.
 func TestUpdatesNeedAMask(t *testing.T) {
 	w := start(t, Options{}, nil)
 	api := w.client.SubscriptionAdminClient
@@ -350,15 +376,17 @@ func TestUpdatesNeedAMask(t *testing.T) {
 	}
 }
 
-// endpoint records what is posted to it, and answers with the next of its answers, the last one for good.
+// endpoint is where a push subscription delivers. It records what is posted to it, and answers with the first of its
+// answers, then the second, and so on; the last one is for all deliveries that follow.
 type endpoint struct {
 	mu      sync.Mutex
 	answers []error
-	got     []string
-	at      []time.Time
-	enough  func() // called with each delivery
+	got     []string    // each delivery as text: see post
+	at      []time.Time // of each delivery
+	enough  func()      // called with each delivery, if not nil
 }
 
+// post records a delivery as "DATA ATTRIBUTES HAS-AN-ID HAS-NO-TIME SUBSCRIPTION ATTEMPT DECODING-ERROR".
 func (e *endpoint) post(body []byte) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -384,6 +412,8 @@ func (e *endpoint) post(body []byte) error {
 	return answer
 }
 
+// pushTo are the options of an emulator that pushes to e: with pauses of 1 to 2 ms, and up to five attempts, after
+// which a message is a dead letter. change may adapt the subscription.
 func pushTo(e *endpoint, change func(*pubsubpb.Subscription)) Options {
 	sub := &pubsubpb.Subscription{Name: "projects/p/subscriptions/pushed", Topic: topic,
 		RetryPolicy: &pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(time.Millisecond),
@@ -395,7 +425,8 @@ func pushTo(e *endpoint, change func(*pubsubpb.Subscription)) Options {
 	return Options{Pushes: []Push{{Subscription: sub, Post: e.post}}}
 }
 
-// TestPush: a message is posted in the service's form until it is accepted; subscriptions that are pulled get it, too.
+// TestPush: a message is posted in the service's form until it is accepted, here at the third attempt. A subscription
+// of the topic that is pulled gets the message, too.
 func TestPush(t *testing.T) {
 	done := make(chan bool, 9)
 	e := &endpoint{answers: []error{errors.New("503"), errors.New("500"), nil}, enough: func() { done <- true }}
@@ -441,7 +472,8 @@ func TestPushGivesUp(t *testing.T) {
 	}
 }
 
-// TestPushedAcknowledgementsAreLost: what was accepted comes again.
+// TestPushedAcknowledgementsAreLost: with the fault that loses all acknowledgements, a message that was accepted is
+// posted again and again. Without a second and third delivery, the test does not end.
 func TestPushedAcknowledgementsAreLost(t *testing.T) {
 	done := make(chan bool, 99)
 	e := &endpoint{answers: []error{nil}, enough: func() { done <- true }}
@@ -454,7 +486,8 @@ func TestPushedAcknowledgementsAreLost(t *testing.T) {
 	}
 }
 
-// TestPause: the pauses before a message that was refused comes again double from the policy's least to its most.
+// TestPause: the pauses between deliveries double from the policy's minimum to its maximum. Without a policy there are
+// none, and a maximum below the minimum (0 if it is left out) counts as the minimum.
 func TestPause(t *testing.T) {
 	policy := &pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(time.Second),
 		MaximumBackoff: durationpb.New(10 * time.Second)}
@@ -464,14 +497,15 @@ func TestPause(t *testing.T) {
 		}
 	}
 	if got := pause(nil, 3); got != 0 {
-		t.Errorf("without a policy: %s", got)
+		t.Errorf("without a policy: got %s, want no pause", got)
 	}
 	if got := pause(&pubsubpb.RetryPolicy{MinimumBackoff: durationpb.New(time.Second)}, 3); got != time.Second {
-		t.Errorf("a maximum below the minimum is the minimum: %s", got)
+		t.Errorf("a maximum of 0 and a minimum of 1 s: got %s, want 1s", got)
 	}
 }
 
-// TestRefusedMessagesComeBackLater: the pauses are kept.
+// TestRefusedMessagesComeBackLater: between deliveries of a message that is refused three times pass the pauses of the
+// policy: 1, 2 and, at its maximum, 3 seconds. The test's clock is synctest's, so nothing really waits.
 func TestRefusedMessagesComeBackLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &endpoint{answers: []error{errors.New("500"), errors.New("500"), errors.New("500"), nil}}

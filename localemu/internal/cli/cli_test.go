@@ -18,8 +18,8 @@ import (
 	"coppice/internal/must"
 )
 
-// TestExecEnvironmentAndCode: a command gets the local cloud's environment in place of the user's own, and its exit
-// code is passed on.
+// TestExecEnvironmentAndCode: a command under exec gets the local cloud's variables in place of the user's own of these
+// names, and no others of Coppice's; the user's other variables stay. Its exit code is localemu's.
 func TestExecEnvironmentAndCode(t *testing.T) {
 	t.Parallel()
 	p := localemu(t, []string{"COPPICE_PROJECT=of-the-user", "COPPICE_ZONES=x", "STORAGE_EMULATOR_HOST_GRPC=x",
@@ -61,7 +61,8 @@ func TestExecEnvironmentAndCode(t *testing.T) {
 	}
 }
 
-// TestExecStreamsAndSignalCode: a command has the program's streams, and its death by a signal is told by the code.
+// TestExecStreamsAndSignalCode: a command under exec has localemu's own standard streams, and if a signal kills it,
+// localemu's exit code is 128 and the signal's number.
 func TestExecStreamsAndSignalCode(t *testing.T) {
 	t.Parallel()
 	p := localemu(t, nil, execArgs(nil, "/bin/sh", "-c", `cat; echo to stderr >&2; kill -9 $$`)...)
@@ -77,8 +78,9 @@ func TestExecStreamsAndSignalCode(t *testing.T) {
 	}
 }
 
-// TestUsage: each wrong command line ends with the code of its kind and names what is wrong; a command under exec that
-// is not there, or is no program, with a shell's 127 and 126.
+// TestUsage: a wrong command line ends with the exit code of its kind and names what is wrong: 2 for usage, 3 and 4 for
+// a file of faults that is wrong or absent. A command under exec that is not there, or cannot be executed, gives 127
+// and 126, as in a shell.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -123,7 +125,8 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// signalled starts a command that reports that it is ready by a file with the process id of its child.
+// signalled starts localemu with a shell script as its command, and returns when the script has written a process id to
+// $PIDFILE: that of its child, or its own.
 func signalled(t *testing.T, script string) (p *instance, child int) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pid")
@@ -132,8 +135,8 @@ func signalled(t *testing.T, script string) (p *instance, child int) {
 	return p, readPID(t, file)
 }
 
-// TestSignalEndsCommandAndLeavesNothing: a signal reaches the command, which may end as it likes; its children are
-// killed.
+// TestSignalEndsCommandAndLeavesNothing: SIGINT, SIGTERM and SIGHUP reach the command, which ends as it likes, here
+// with 9. Its children are killed.
 func TestSignalEndsCommandAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
@@ -148,7 +151,8 @@ func TestSignalEndsCommandAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestASignalEndsTheWaiting: who waits for a local cloud that another command uses can be ended.
+// TestASignalEndsTheWaiting: with --wait, localemu waits for a data folder that another command uses and says what to
+// do. SIGTERM ends the waiting, with 143. Here the test itself holds the folder's lock.
 func TestASignalEndsTheWaiting(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -177,7 +181,7 @@ func TestASignalEndsTheWaiting(t *testing.T) {
 	}
 }
 
-// TestSecondSignalKills: a command that does not heed the first signal is killed at the second.
+// TestSecondSignalKills: a command that catches the first SIGINT and goes on is killed, with its child, at the second.
 func TestSecondSignalKills(t *testing.T) {
 	t.Parallel()
 	p, child := signalled(t,
@@ -188,7 +192,7 @@ func TestSecondSignalKills(t *testing.T) {
 	eventually(t, "the command refuses", func() bool { _, err := os.Stat(asked); return err == nil })
 	must.Do(t, p.cmd.Process.Signal(syscall.SIGINT))
 	if code := p.code(); code != 137 {
-		t.Errorf("exit code %d, want 137: the third signal kills", code)
+		t.Errorf("exit code %d, want 137: the second signal kills", code)
 	}
 	eventually(t, "the command's child, which was killed, is gone", func() bool { return !alive(child) })
 }
@@ -202,12 +206,12 @@ func TestKilledLocalemuTakesProcessesAlong(t *testing.T) {
 	p, command := signalled(t, `echo $$ > $PIDFILE; while :; do read x < /dev/zero; done`)
 	must.Do(t, p.cmd.Process.Kill())
 	if err := p.cmd.Wait(); err == nil {
-		t.Error("killed, and no error")
+		t.Error("localemu was killed and Wait returned no error, want one")
 	}
 	eventually(t, "the command ends with localemu", func() bool { return !alive(command) })
 }
 
-// TestTasksEndWithTheWorld: the command exits while its Batch job runs.
+// TestTasksEndWithTheWorld: when the command ends while a task of its Batch job runs, the task is ended, too.
 func TestTasksEndWithTheWorld(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pid")
@@ -217,7 +221,7 @@ func TestTasksEndWithTheWorld(t *testing.T) {
 		t.Fatalf("exit code %d, want 0: %s", code, p.stderr.String())
 	}
 	if pid := readPID(t, file); alive(pid) {
-		t.Error("the task is still there")
+		t.Errorf("the task, process %d, still runs; want it ended with the local cloud", pid)
 	}
 }
 
@@ -254,7 +258,8 @@ func TestAggregatorThatDiesEndsEverything(t *testing.T) {
 	}
 }
 
-// TestAnAggregatorThatIsKilledComesBack: a person, or the kernel for want of memory, ends it.
+// TestAnAggregatorThatIsKilledComesBack: an aggregator that is killed from outside, as the kernel does when memory is
+// short, is started again, with a second log; localemu says so and the command goes on.
 func TestAnAggregatorThatIsKilledComesBack(t *testing.T) {
 	t.Parallel()
 	logs := t.TempDir()
@@ -269,7 +274,8 @@ appears $LOGS/aggregator-0.1.log`)
 	}
 }
 
-// TestAKilledLocalemuIsClearedUp: the next one removes its temporary folder, and no other folder.
+// TestAKilledLocalemuIsClearedUp: the next localemu removes the temporary data folder of one that was killed. It
+// removes neither that of one that runs nor a data folder of the user's that has a similar name.
 func TestAKilledLocalemuIsClearedUp(t *testing.T) {
 	t.Parallel()
 	killed := localemu(t, nil, execArgs(nil, "/bin/sh", "-c", "sleep 600")...)
@@ -306,7 +312,9 @@ func TestDataIsKept(t *testing.T) {
 	}
 }
 
-// TestUp: up writes its settings into the folder, which it has to itself until it ends.
+// TestUp: up writes the file env into its data folder, by which other programs find the local cloud, and removes it
+// when it ends. Meanwhile no other localemu can use the folder (exit code 5). Objects written through the settings stay
+// in the folder.
 func TestUp(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "a cloud")
@@ -320,7 +328,7 @@ func TestUp(t *testing.T) {
 	}
 	inside := localemu(t, []string{"ENVFILE=" + env},
 		execArgs(nil, "/bin/sh", "-c", `. "$ENVFILE"; exec "$0" command:keep`, os.Args[0])...)
-	if code := inside.run(); code != 0 { // with the settings of the first cloud, from within another
+	if code := inside.run(); code != 0 { // writes to the first cloud by its settings, from within another one
 		t.Errorf("with the settings: exit code %d, want 0: %s", code, inside.stderr.String())
 	}
 	must.Do(t, up.cmd.Process.Signal(syscall.SIGINT))
@@ -332,14 +340,14 @@ func TestUp(t *testing.T) {
 		t.Errorf("up says %q, %q; want the settings, and the file they are in", up.stdout.String(), up.stderr.String())
 	}
 	if _, err := os.Stat(env); !os.IsNotExist(err) {
-		t.Errorf("the settings are still there: %v", err)
+		t.Errorf("the settings after the end: got %v, want that they are removed", err)
 	}
 	if _, err := os.Stat(filepath.Join(data, "gcs", "coppice-sweeps", "sweeps", "x", "plan.json")); err != nil {
-		t.Error(err)
+		t.Errorf("the object that was written by the settings: got %v, want it in the folder", err)
 	}
 }
 
-// TestQuote: texts become single words of a shell.
+// TestQuote: quoteWord makes a text a single word of a shell, and leaves plain words as they are.
 func TestQuote(t *testing.T) {
 	for in, want := range map[string]string{"": "''", "127.0.0.1:9": "127.0.0.1:9", "a b": "'a b'", "it's": `'it'\''s'`,
 		"$x": "'$x'"} {

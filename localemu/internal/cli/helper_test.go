@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// mainProgram is what main.go does.
+// mainProgram is localemu's main program, with an executable beside which there is no other program.
 func mainProgram(args []string) int {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -51,6 +51,7 @@ func mainProgram(args []string) int {
 	})
 }
 
+// report prints an error, if there is one, and returns the exit code.
 func report(err error) int {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -59,7 +60,8 @@ func report(err error) int {
 	return 0
 }
 
-// aggregatorProgram writes its process id to the log and runs until it is asked to end, or fails at once.
+// aggregatorProgram stands for the aggregator: it writes its process id and audience to its log and runs until it gets
+// SIGTERM. In the mode "die" it ends at once, with 3.
 func aggregatorProgram(mode string) int {
 	fmt.Println("aggregator", os.Getpid(), os.Getenv("COPPICE_AUDIENCE"))
 	if mode == "die" {
@@ -85,7 +87,7 @@ func taskProgram() error {
 	return errors.New("nobody ended this task")
 }
 
-// commandProgram runs inside the local cloud.
+// commandProgram is what a command under exec does: submit a job, keep an object, or read it.
 func commandProgram(what string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -100,6 +102,7 @@ func commandProgram(what string) error {
 	return fmt.Errorf("unknown command %q", what)
 }
 
+// bucket is the bucket of sweeps in the local cloud whose environment this process has.
 func bucket(ctx context.Context) (blob.Store, error) {
 	c, err := gcs.New(ctx)
 	if err != nil {
@@ -108,6 +111,7 @@ func bucket(ctx context.Context) (blob.Store, error) {
 	return c.Bucket(os.Getenv("COPPICE_SWEEPS_BUCKET")), nil
 }
 
+// keep creates an object; that it exists already is an error.
 func keep(ctx context.Context) error {
 	b, err := bucket(ctx)
 	if err != nil {
@@ -120,6 +124,7 @@ func keep(ctx context.Context) error {
 	return nil
 }
 
+// readKept prints the object that keep has created.
 func readKept(ctx context.Context) error {
 	b, err := bucket(ctx)
 	if err != nil {
@@ -185,6 +190,7 @@ func localemu(t *testing.T, env []string, args ...string) *instance {
 	return p
 }
 
+// start starts it. It is killed at the end of the test if it still runs.
 func (p *instance) start() {
 	p.Helper()
 	if err := p.cmd.Start(); err != nil {
@@ -193,7 +199,7 @@ func (p *instance) start() {
 	p.Cleanup(func() { _ = p.cmd.Process.Kill() }) // it has usually ended
 }
 
-// code waits for the end and checks that nothing temporary is left.
+// code waits for its end and returns the exit code. The test fails if a temporary data folder is left.
 func (p *instance) code() int {
 	p.Helper()
 	err := p.cmd.Wait()
@@ -206,6 +212,7 @@ func (p *instance) code() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
+// run is start and code.
 func (p *instance) run() int {
 	p.Helper()
 	p.start()
@@ -218,6 +225,7 @@ func execArgs(flags []string, command ...string) []string {
 	return append(append(args, "--"), command...)
 }
 
+// alive reports whether a process runs. One that has ended and only waits to be reaped (state Z) does not.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false
@@ -230,7 +238,8 @@ func alive(pid int) bool {
 	return !strings.HasPrefix(after, "Z")
 }
 
-// eventually polls a condition that no channel signals.
+// eventually waits until ok returns true, which no channel signals; after 30 s the test fails and says what was
+// awaited.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -241,16 +250,16 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-limit.C:
-			t.Fatal("never happened: ", what)
+			t.Fatalf("waited 30 s in vain until %s", what)
 		}
 	}
 }
 
-// readPID waits until the file holds a process id.
+// readPID waits until the file holds a process id and returns it.
 func readPID(t *testing.T, path string) int {
 	t.Helper()
 	var pid int
-	eventually(t, path, func() bool {
+	eventually(t, path+" holds a process id", func() bool {
 		data, err := os.ReadFile(path)
 		if err != nil || !strings.HasSuffix(string(data), "\n") && len(data) == 0 {
 			return false

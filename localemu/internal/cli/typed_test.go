@@ -2,7 +2,8 @@ package cli
 
 import "testing"
 
-// TestCommandsAreToldAsTheyAreTyped: whoever has the program that is all four types its name first.
+// TestCommandsAreToldAsTheyAreTyped: if localemu is the executable that is all four programs and was started as
+// coppice, its messages name commands as "coppice sweep". Started as localemu, they stay.
 func TestCommandsAreToldAsTheyAreTyped(t *testing.T) {
 	const text = "localemu exec -- launcher sweep sweep.yaml; coppice localemu up; the launcher next to it"
 	for called, want := range map[string]string{"/bin/localemu": text, "venv/bin/coppice": "coppice localemu exec -- " +

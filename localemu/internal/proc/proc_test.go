@@ -16,7 +16,7 @@ import (
 	"coppice/internal/must"
 )
 
-// start runs a shell script; its standard output can be read from the returned reader.
+// start runs a shell script in the set; the returned reader gives its standard output.
 func start(t *testing.T, s *Set, script string) (*Process, *bufio.Reader) {
 	t.Helper()
 	r, w := must.Get2(os.Pipe())(t)
@@ -30,12 +30,14 @@ func start(t *testing.T, s *Set, script string) (*Process, *bufio.Reader) {
 	return p, bufio.NewReader(r)
 }
 
+// readPID reads the next line of a script's output, a process id.
 func readPID(t *testing.T, r *bufio.Reader) int {
 	t.Helper()
 	line := must.Get(r.ReadString('\n'))(t)
 	return must.Get(strconv.Atoi(strings.TrimSpace(line)))(t)
 }
 
+// waitGone waits until a process has ended, at most ten seconds, after which the test fails.
 func waitGone(t *testing.T, pid int) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
@@ -43,10 +45,10 @@ func waitGone(t *testing.T, pid int) {
 			return
 		}
 	}
-	t.Fatalf("process %d is still there", pid)
+	t.Fatalf("process %d is still there after 10 s, want it killed", pid)
 }
 
-// running tells a live process from one that has ended or only waits to be reaped by init.
+// running reports whether a process is alive. One that has ended and only waits to be reaped by init (state Z) is not.
 func running(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false
@@ -92,7 +94,8 @@ func TestLeaderEndsGroup(t *testing.T) {
 	waitGone(t, stray)
 }
 
-// TestStopIsGracefulThenNot: Stop lets a process end by itself, and kills one that does not.
+// TestStopIsGracefulThenNot: Stop lets a process end by itself after SIGTERM, and kills one that ignores it when the
+// grace period is over. Each script writes a line when its trap is set, so that the signal cannot come before.
 func TestStopIsGracefulThenNot(t *testing.T) {
 	s := NewSet()
 	defer s.Close()
@@ -100,17 +103,18 @@ func TestStopIsGracefulThenNot(t *testing.T) {
 	readPID(t, out)
 	gentle.Stop(time.Minute)
 	if gentle.ExitCode() != 3 {
-		t.Errorf("the handler's code is 3, got %d", gentle.ExitCode())
+		t.Errorf("stopped with time to end: got code %d, want 3 from its handler of SIGTERM", gentle.ExitCode())
 	}
 	stubborn, out := start(t, s, `trap '' TERM; echo 1; while :; do sleep 0.01; done`)
 	readPID(t, out)
 	stubborn.Stop(20 * time.Millisecond)
 	if stubborn.ExitCode() != 137 {
-		t.Errorf("after the grace period comes SIGKILL, got code %d", stubborn.ExitCode())
+		t.Errorf("it ignores SIGTERM: got code %d, want 137 of SIGKILL", stubborn.ExitCode())
 	}
 }
 
-// TestCloseKillsEverything: Close kills every process and its children; a second Close does nothing.
+// TestCloseKillsEverything: Close kills every process and its children, although they ignore SIGTERM. After it, nothing
+// can be started, and a second Close does nothing.
 func TestCloseKillsEverything(t *testing.T) {
 	s := NewSet()
 	var pids []int
@@ -128,7 +132,7 @@ func TestCloseKillsEverything(t *testing.T) {
 	}
 }
 
-// TestSharedStaysInGroup: a shared process is in the group of its starter.
+// TestSharedStaysInGroup: a shared process stays in the process group of its starter, and Kill still ends it.
 func TestSharedStaysInGroup(t *testing.T) {
 	s := NewSet()
 	defer s.Close()

@@ -24,20 +24,21 @@ import (
 	"coppice/internal/must"
 )
 
-// stand is an HTTP server that stands for an aggregator: a program that says that it serves there. It lets callers in
-// as the aggregator does, by the settings that the program was started with, and fails the first push.
+// stand stands for an aggregator: an HTTP server of the test, which checks its callers' tokens as an aggregator does,
+// records the requests, and answers the first push with 503.
 type stand struct {
 	mu    sync.Mutex
-	heard []string
-	more  chan bool
+	heard []string  // each request as "PATH CALLER "STATE OR DATA" ATTEMPT ERROR"
+	more  chan bool // gets a value with each request
 }
 
+// start starts the server, and a local cloud whose aggregator is a script that only logs the server's address.
 func (s *stand) start(t *testing.T) (w *World) {
 	t.Helper()
 	s.more = make(chan bool, 99)
 	refused, started := false, make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
-		<-started // before that w is not known
+		<-started // the local cloud calls before Start has returned w
 		caller, err := verifier(t, w).Verify(r.Context(), r.Header.Get("Authorization"))
 		body, _ := io.ReadAll(r.Body)
 		var p struct {
@@ -72,7 +73,7 @@ func (s *stand) start(t *testing.T) (w *World) {
 	return w
 }
 
-// verifier judges tokens as an aggregator of that local cloud.
+// verifier returns what an aggregator of the local cloud w would check tokens with.
 func verifier(t *testing.T, w *World) *idtoken.Verifier {
 	v, err := idtoken.New(t.Context(), idtoken.Options{Audience: audience, Callers: []string{account("push"),
 		account("scheduler")}, KeysURL: "http://" + w.rest.Addr() + keysPath})
@@ -82,7 +83,7 @@ func verifier(t *testing.T, w *World) *idtoken.Verifier {
 	return v
 }
 
-// until waits for something to be heard.
+// until waits until a request has come, as stand.heard writes it; the test fails after 30 s without any request.
 func (s *stand) until(t *testing.T, want string) {
 	t.Helper()
 	for {
@@ -100,8 +101,8 @@ func (s *stand) until(t *testing.T, want string) {
 	}
 }
 
-// TestTheServiceIsCalledAsInTheCloud: the schedule calls it, scores are pushed until they are accepted, a job's end has
-// it look at once, and each says who it is.
+// TestTheServiceIsCalledAsInTheCloud: the schedule calls the aggregator's /reconcile, scores are posted to /push until
+// they are accepted, a job's end is posted to /reconcile, and each caller proves by a token who it is.
 func TestTheServiceIsCalledAsInTheCloud(t *testing.T) {
 	var s stand
 	w := s.start(t)
@@ -117,7 +118,8 @@ func TestTheServiceIsCalledAsInTheCloud(t *testing.T) {
 	s.until(t, fmt.Sprintf("/reconcile %s \"SUCCEEDED\" 1 <nil>", account("push")))
 }
 
-// TestTokensOfOthersAreRefused: of another key, account or audience, and of yesterday.
+// TestTokensOfOthersAreRefused: the aggregator refuses a token signed with another key, for another audience or that
+// has expired with 401, and one of an account that may not call with 403. A good one names its account.
 func TestTokensOfOthersAreRefused(t *testing.T) {
 	w := must.Get(Start(t.Context(), Options{Data: t.TempDir(), Stderr: io.Discard}))(t)
 	defer w.Close()
@@ -139,7 +141,7 @@ func TestTokensOfOthersAreRefused(t *testing.T) {
 		caller, err := verifier(t, w).Verify(t.Context(), "Bearer "+token)
 		if errors.As(err, &refused) != (c.status > 0) || err != nil && refused.HTTPStatus() != c.status ||
 			(caller == c.email) != (c.status == 0) {
-			t.Errorf("%s: %q, %v; want %d", name, caller, err, c.status)
+			t.Errorf("%s: got the caller %q, %v; want status %d (0: accepted)", name, caller, err, c.status)
 		}
 	}
 }

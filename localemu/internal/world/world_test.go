@@ -49,16 +49,17 @@ func startOnPorts(t *testing.T) (*World, int) {
 			t.Fatal(err)
 		}
 	}
-	t.Fatal("no four free ports in a row, in fifty places")
+	t.Fatal("found no four free ports in a row in fifty tries, want one")
 	return nil, 0
 }
 
-// TestPorts: with a base port each emulator has the next one, and the environment names them.
+// TestPorts: with a base port, storage, Pub/Sub and Batch have it and the next two, and the environment names them. A
+// second local cloud on the same ports fails, with the flag to use in the error, and leaves its folder unlocked.
 func TestPorts(t *testing.T) {
 	w, base := startOnPorts(t)
 	defer w.Close()
 	for i, name := range []string{"STORAGE_EMULATOR_HOST", "PUBSUB_EMULATOR_HOST", "COPPICE_BATCH_ENDPOINT"} {
-		// without one, Python's client has no adapter for it
+		// Python's client of storage needs the scheme.
 		scheme := map[string]string{"STORAGE_EMULATOR_HOST": "http://"}[name]
 		if want := name + "=" + scheme + "127.0.0.1:" + strconv.Itoa(base+i); !slices.Contains(w.Env(), want) {
 			t.Errorf("no %s in %q", want, w.Env())
@@ -74,10 +75,11 @@ func TestPorts(t *testing.T) {
 		t.Fatalf("a start that was not possible left the folder locked: %v", err)
 	}
 	again.Close()
-	again.Close()
+	again.Close() // does nothing
 }
 
-// TestOneWorldForOneFolder: a folder is one local cloud at a time; a second one is a conflict and changes nothing.
+// TestOneWorldForOneFolder: a folder can be used by one local cloud at a time. A second one fails with a conflict and
+// changes nothing; after the first is closed, another can use it.
 func TestOneWorldForOneFolder(t *testing.T) {
 	data := t.TempDir()
 	w := must.Get(Start(t.Context(), Options{Data: data, Stderr: io.Discard}))(t)
@@ -92,7 +94,9 @@ func TestOneWorldForOneFolder(t *testing.T) {
 	w.Close()
 }
 
-// TestEnviron: a command's environment has the local cloud's variables in place of its own of these names.
+// TestEnviron: World.Environ adds the local cloud's variables to an environment and drops those that lead to another
+// deployment. The address of a telemetry collector stays, unless it is Cloud Monitoring's. The slice that it was given
+// stays as it is.
 func TestEnviron(t *testing.T) {
 	w := must.Get(Start(t.Context(), Options{Data: t.TempDir(), Stderr: io.Discard}))(t)
 	defer w.Close()
@@ -106,7 +110,7 @@ func TestEnviron(t *testing.T) {
 	if !slices.Equal(mine, before) {
 		t.Errorf("the caller's environment has become %q, want it as it was", mine)
 	}
-	// Measurements do not go to the cloud from here; they do go to a collector that was configured.
+
 	for value, kept := range map[string]bool{
 		"https://telemetry.googleapis.com": false, "https://telemetry.googleapis.com/": false,
 		"http://collector:4318": true, "": true, "%": true,
@@ -119,6 +123,7 @@ func TestEnviron(t *testing.T) {
 	}
 }
 
+// connect opens a gRPC connection to an emulator, which ends with the test.
 func connect(t *testing.T, addr string) *grpc.ClientConn {
 	t.Helper()
 	conn := must.Get(grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
@@ -126,7 +131,7 @@ func connect(t *testing.T, addr string) *grpc.ClientConn {
 	return conn
 }
 
-// tellingJob asks for a job of one task that is to notify of its success.
+// tellingJob is the request for a job of one task, called "told", that publishes a notification when it has succeeded.
 func tellingJob() *batchpb.CreateJobRequest {
 	return &batchpb.CreateJobRequest{
 		Parent: "projects/" + project + "/locations/" + location, JobId: "told", Job: &batchpb.Job{
@@ -141,8 +146,8 @@ func tellingJob() *batchpb.CreateJobRequest {
 	}
 }
 
-// TestJobsAreToldOf: Batch's notification of a job waits, where no aggregator runs, in the subscription
-// that the deployment has for it.
+// TestJobsAreToldOf: without an aggregator, Batch's notification of a job waits in the deployment's subscription for
+// it, from which the test pulls it.
 func TestJobsAreToldOf(t *testing.T) {
 	w := must.Get(Start(t.Context(), Options{Data: t.TempDir(), Images: map[string]string{TaskImage: "/bin/true"},
 		Stderr: io.Discard}))(t)
@@ -167,7 +172,8 @@ func TestJobsAreToldOf(t *testing.T) {
 	}
 }
 
-// TestInspect: the doctor's adapter reads what exists in the local cloud.
+// TestInspect: the adapter of launcher doctor reads who is calling, what they may do and what exists in the local
+// cloud. What that does not imitate gives ErrNotImitated.
 func TestInspect(t *testing.T) {
 	w := must.Get(Start(t.Context(), Options{Data: t.TempDir(), Stderr: io.Discard}))(t)
 	defer w.Close()
@@ -201,7 +207,7 @@ func TestInspect(t *testing.T) {
 	}
 }
 
-// TestQuotaOfTheProject: the quota that jobs run into is the one that the doctor reads.
+// TestQuotaOfTheProject: launcher doctor reads the quota of vCPUs that the faults set, and that jobs run into.
 func TestQuotaOfTheProject(t *testing.T) {
 	w := must.Get(Start(t.Context(), Options{Data: t.TempDir(), Stderr: io.Discard, Faults: &FaultSpec{CPUs: 12}}))(t)
 	defer w.Close()
@@ -212,7 +218,8 @@ func TestQuotaOfTheProject(t *testing.T) {
 	}
 }
 
-// TestBigQuery: the stager's adapter looks at a table of the local cloud, and has its files copied into a bucket.
+// TestBigQuery: the adapter for BigQuery finds a table, a folder of Parquet files in the data folder, with its size,
+// and exports it to a bucket. Other statements and tables that are not there have errors of their own kinds.
 func TestBigQuery(t *testing.T) {
 	data := t.TempDir()
 	folder := filepath.Join(data, "bigquery", "ads-1", "events", "clicks")
@@ -285,6 +292,8 @@ func TestExampleIsValidAndComplete(t *testing.T) {
 	}
 }
 
+// FuzzParse: no file of faults crashes ParseFaults. A file is either refused with line and column, or has only faults
+// that can be carried out.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(FaultsExample))
 	f.Add([]byte("lose_machine: {0: [1s]}"))
@@ -299,13 +308,14 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, a := range s.AtWrite {
 			if a.Match == "" || a.VM < 0 || a.Notice > 0 && a.Does != loseMachine {
-				t.Fatalf("%q is accepted with %+v", data, a)
+				t.Fatalf("%q is accepted with %+v, want it refused", data, a)
 			}
 		}
 	})
 }
 
-// TestRefuses: each mistake is named with its line.
+// TestRefuses: each mistake in a file of faults, here all on line 1, is refused with its place and what is wrong. The
+// one case with "" is right and accepted.
 func TestRefuses(t *testing.T) {
 	for text, where := range map[string]string{
 		"drop_message: 1":                                         "f:1:1: unknown key",
@@ -338,13 +348,13 @@ func TestRefuses(t *testing.T) {
 		case where == "" && err != nil:
 			t.Errorf("%s: %v, want it accepted", text, err)
 		case where != "" && (!errors.As(err, &at) || at.Line != 1 || !strings.Contains(err.Error(), where)):
-			t.Errorf("%s: %v, want %q", text, err, where)
+			t.Errorf("%s: got %v, want an error on line 1 with %q in it", text, err, where)
 		}
 	}
 }
 
-// TestAtTheSecondWrite: the aggregator is killed when the second plan is written, once, and starts again; the report at
-// the end counts that.
+// TestAtTheSecondWrite: a fault at the second write of plans/* kills the aggregator when plans/b is written, neither
+// before nor again at plans/c, and the file of faults counts it once. Here a sleeping script is the aggregator.
 func TestAtTheSecondWrite(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "aggregator")
 	must.Do(t, os.WriteFile(program, []byte("#!/bin/sh\nexec sleep 100\n"), 0o700))
@@ -361,7 +371,7 @@ func TestAtTheSecondWrite(t *testing.T) {
 		must.Do(t, err)
 		answer.Body.Close()
 		w.script.mu.Lock()
-		if got, want := w.script.counts["aggregator killed"], min(i/2, 1); got != want {
+		if got, want := w.script.counts["aggregator killed"], min(i/2, 1); got != want { // 0 before plans/b, then 1
 			t.Errorf("after writing %s the aggregator was killed %d times; want %d", name, got, want)
 		}
 		w.script.mu.Unlock()
