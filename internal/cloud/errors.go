@@ -47,6 +47,7 @@ func (e *PermissionError) Unwrap() error { return e.Err }
 // Kind is problem.Environment.
 func (*PermissionError) Kind() problem.Kind { return problem.Environment }
 
+// join makes an error's text of what is wrong, the library's error if there is one, and the remedy.
 func join(what string, err error, hint string) string {
 	if err != nil {
 		what += ": " + err.Error()
@@ -64,8 +65,8 @@ func Dial(service string, err error) error {
 	return &SetupError{What: "no emulator and no credentials for " + service, Hint: credentialsHint, Err: err}
 }
 
-// Environment returns a SetupError if err is about the environment rather than the request: nothing listens at a
-// loopback address, or the credentials cannot be used. Otherwise it returns nil.
+// Environment returns a SetupError if err is about the environment and not about the request: nothing listens at an
+// emulator's address, or the credentials cannot be used. Otherwise it returns nil. service names the service in texts.
 func Environment(service string, err error) error {
 	if addr, ok := NobodyAt(err); ok {
 		return &SetupError{
@@ -91,9 +92,9 @@ var (
 		`(connect: connection refused|connectex: No connection could be made because)`)
 )
 
-// credentialsRefused reports whether an error's text says that credentials are missing or were rejected. A token server
-// that did not answer, was busy or failed has rejected nothing: that is temporary, and a long-running task must survive
-// it.
+// credentialsRefused reports whether an error's text says that credentials are missing or were rejected. It does not
+// count a token server that did not answer (408), was asked too often (429) or failed (5xx): that is temporary, and a
+// task that runs for hours must survive it.
 func credentialsRefused(text string) bool {
 	if credentialsPattern.MatchString(text) {
 		return true
@@ -111,8 +112,9 @@ func credentialsRefused(text string) bool {
 // errWinRefused is Windows' WSAECONNREFUSED, which no other system has.
 const errWinRefused = syscall.Errno(10061)
 
-// NobodyAt reports whether err means that nothing listens at a loopback address. That is an emulator that is not
-// running, for which waiting does not help; elsewhere, a refused connection may be a temporary outage.
+// NobodyAt reports whether err means that nothing listens at a loopback address, and returns that address. Then an
+// emulator is not running, and waiting does not help. A refused connection to any other address may be an outage that
+// passes, and does not count.
 func NobodyAt(err error) (addr string, ok bool) {
 	var op *net.OpError
 	refused := errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, errWinRefused)
@@ -131,9 +133,9 @@ func NobodyAt(err error) (addr string, ok bool) {
 	return "", false
 }
 
-// FromStatus turns a gRPC error into a SetupError or PermissionError if it is one, and wraps it otherwise. what names
-// the object in use, such as "topic projects/p/topics/t"; missing is the remedy if it does not exist, "" if that is not
-// a setup error.
+// FromStatus turns the error of a gRPC call into a SetupError or a PermissionError if it means that, and wraps it
+// otherwise. what names the object in use, such as "topic projects/p/topics/t". missing says what to do if the object
+// does not exist; if it is "", a missing object is not a SetupError.
 func FromStatus(service, what, missing string, err error) error {
 	if env := Environment(service, err); env != nil {
 		return env
@@ -148,15 +150,15 @@ func FromStatus(service, what, missing string, err error) error {
 		if strings.Contains(err.Error(), "cannot fetch token") { // gRPC's code for any failure to get a token
 			break
 		}
-		return &SetupError{What: "the credentials for " + service + " are not accepted", Hint: credentialsHint,
-			Err: err}
+		return Unauthorized(service, err)
 	case codes.PermissionDenied:
-		return &PermissionError{What: "no permission to use " + what, Hint: permissionHint(err), Err: err}
+		return Forbidden(what, err)
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// permissionHint distinguishes a disabled API from a missing role.
+// permissionHint says what to do after a refusal: enable the API if the error says that it is disabled, else grant a
+// role.
 func permissionHint(err error) string {
 	if strings.Contains(err.Error(), "SERVICE_DISABLED") ||
 		strings.Contains(err.Error(), "has not been used in project") {

@@ -28,7 +28,8 @@ func FailFast() []grpc.DialOption {
 	}
 }
 
-// forbidRetry gives the error of a missing emulator a code that no retry policy retries.
+// forbidRetry returns an error that says that no emulator is running with the code FailedPrecondition, which no retry
+// policy retries, and any other error, or nil, as it is.
 func forbidRetry(err error) error {
 	if _, gone := NobodyAt(err); gone {
 		return status.Error(codes.FailedPrecondition, status.Convert(err).Message())
@@ -36,8 +37,10 @@ func forbidRetry(err error) error {
 	return err
 }
 
+// failFastStream is a stream whose errors forbidRetry goes over.
 type failFastStream struct{ grpc.ClientStream }
 
+// RecvMsg receives a message, as grpc.ClientStream says.
 func (s *failFastStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	if err == nil || err == io.EOF { //nolint:errorlint // gRPC's streams end with exactly this

@@ -122,11 +122,9 @@ func (p *modelPage) Commands() (commands []string) {
 
 // effectRow is what a feature adds to the raw scores of some rows: its SHAP values.
 type effectRow struct {
-	Name            string
-	Mean            float64 // of the absolute values
-	Share           float64 // Mean as a share of the first row's
-	Least, Greatest float64
-	Way             string // whether higher values of the feature raise the score
+	Name                         string
+	Mean, Share, Least, Greatest float64 // Mean of the absolute values; Share is Mean over the first row's Mean
+	Way                          string  // whether higher values of the feature raise the score
 }
 
 // effectRows makes a row for each of the effects, in their order; nil without any. Every effect needs at least one row.

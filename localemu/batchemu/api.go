@@ -284,7 +284,12 @@ func (op *operation) operationView() (*longrunningpb.Operation, error) {
 		}
 		out.Done = true
 		out.Result = &longrunningpb.Operation_Response{Response: body}
-		meta.EndTime = timestamppb.New(op.job.srv.endOf(op))
+
+		// With its job, or, if the job had finished before, at the moment it began.
+		meta.EndTime = timestamppb.New(op.created)
+		if op.job.finished.After(op.created) {
+			meta.EndTime = timestamppb.New(op.job.finished)
+		}
 	default:
 	}
 
@@ -293,14 +298,6 @@ func (op *operation) operationView() (*longrunningpb.Operation, error) {
 		return nil, status.Errorf(codes.Internal, "encode metadata: %v", err)
 	}
 	return out, nil
-}
-
-// endOf returns when an operation ended: with its job, or, if the job had finished before, at the moment it began.
-func (s *Server) endOf(op *operation) time.Time {
-	if op.job.finished.After(op.created) {
-		return op.job.finished
-	}
-	return op.created
 }
 
 // GetOperation returns an operation; clients poll it.

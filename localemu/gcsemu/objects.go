@@ -126,10 +126,6 @@ func checkNames(bucket string, objects ...string) error {
 	return nil
 }
 
-func absent(bucket, object string) error {
-	return httpjson.Errorf(http.StatusNotFound, "No such object: %s/%s", bucket, object)
-}
-
 var errUnmet = &httpjson.Error{Code: http.StatusPreconditionFailed,
 	Message: "At least one of the pre-conditions you specified did not hold."}
 
@@ -180,7 +176,7 @@ func (s *Server) findObject(c *call, reading bool) (*object, error) {
 		return nil, err
 	}
 	if g := c.q.Get("generation"); o == nil || g != "" && g != strconv.FormatInt(o.Generation, 10) {
-		return nil, absent(c.bucket, c.object)
+		return nil, httpjson.Errorf(http.StatusNotFound, "No such object: %s/%s", c.bucket, c.object)
 	}
 	return o, nil
 }

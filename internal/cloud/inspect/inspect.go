@@ -90,8 +90,8 @@ func New(ctx context.Context, o Options) (*Client, error) {
 		address: func(service string) string { return "https://" + service }}, nil
 }
 
-// call sends a request and decodes the answer into out. With a nil body it is a GET, otherwise a POST: of a form, or
-// of JSON.
+// call calls a path of a service and decodes the answer into out. A nil body makes it a GET, url.Values a POST of a
+// form, and any other body a POST of JSON. Errors are of the kinds listed above New.
 func (c *Client) call(ctx context.Context, service, path string, query url.Values, body, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
@@ -121,7 +121,8 @@ func (c *Client) call(ctx context.Context, service, path string, query url.Value
 	return nil
 }
 
-// send sends one request and decodes its answer, of at most maxAnswer bytes, into out. The error is the service's own.
+// send sends one request and decodes its answer, which may have maxAnswer bytes, from JSON into out. An error of the
+// service is its *googleapi.Error.
 func (c *Client) send(r *http.Request, out any) error {
 	response, err := c.http.Do(r)
 	if err != nil {
@@ -142,7 +143,8 @@ func (c *Client) send(r *http.Request, out any) error {
 	return json.Unmarshal(data, out)
 }
 
-// translate makes a service's error one of package cloud's kinds: not there, not imitated, forbidden, or of the setup.
+// translate turns the error of a call into one of package cloud's: ErrNotThere, ErrNotImitated, a *PermissionError or a
+// *SetupError. Others are wrapped. what names the address that was called.
 func translate(what string, err error) error {
 	var api *googleapi.Error
 	if errors.As(err, &api) {
@@ -164,7 +166,7 @@ func translate(what string, err error) error {
 	return fmt.Errorf("read %s: %w", what, err)
 }
 
-// formatPath formats a path with escaped parts.
+// formatPath fills the %s of a path with parts, which it escapes.
 func formatPath(format string, parts ...string) string {
 	escaped := make([]any, len(parts))
 	for i, p := range parts {
@@ -208,9 +210,8 @@ func (c *Client) Enabled(ctx context.Context, services []string) ([]string, erro
 			} `json:"config"`
 		} `json:"services"`
 	}
-	err := c.call(ctx, "serviceusage.googleapis.com", formatPath("/v1/projects/%s/services:batchGet", c.opts.Project),
-		query,
-		nil, &answer)
+	path := formatPath("/v1/projects/%s/services:batchGet", c.opts.Project)
+	err := c.call(ctx, "serviceusage.googleapis.com", path, query, nil, &answer)
 	var names []string
 	for _, s := range answer.Services {
 		if s.State == "ENABLED" {
@@ -220,8 +221,8 @@ func (c *Client) Enabled(ctx context.Context, services []string) ([]string, erro
 	return names, err
 }
 
-// Held returns those of the permissions that the caller has on the resource. Services differ in whether that is a GET
-// or a POST.
+// Held returns those of the permissions that the caller has on the resource. Each kind of resource has a service of its
+// own that knows, and the bucket's wants a GET where the others want a POST.
 func (c *Client) Held(ctx context.Context, r cloud.Resource, permissions []string) ([]string, error) {
 	var held struct {
 		Permissions []string `json:"permissions"`
@@ -232,19 +233,17 @@ func (c *Client) Held(ctx context.Context, r cloud.Resource, permissions []strin
 	switch r.Kind {
 	case "project":
 		err = c.call(ctx, "cloudresourcemanager.googleapis.com",
-			formatPath("/v1/projects/%s:testIamPermissions", r.Name),
-			nil, post, &held)
+			formatPath("/v1/projects/%s:testIamPermissions", r.Name), nil, post, &held)
 	case "bucket":
 		err = c.call(ctx, "storage.googleapis.com", formatPath("/storage/v1/b/%s/iam/testPermissions", r.Name),
 			url.Values{"permissions": permissions}, nil, &held)
-	case "account":
+	case "account": // its project is in its address, unless Google made the account
 		project := c.opts.Project
 		if _, domain, _ := strings.Cut(r.Name, "@"); strings.HasSuffix(domain, ".iam.gserviceaccount.com") {
 			project = strings.TrimSuffix(domain, ".iam.gserviceaccount.com")
 		}
 		err = c.call(ctx, "iam.googleapis.com",
-			formatPath("/v1/projects/%s/serviceAccounts/%s:testIamPermissions", project,
-				r.Name), nil, post, &held)
+			formatPath("/v1/projects/%s/serviceAccounts/%s:testIamPermissions", project, r.Name), nil, post, &held)
 	default:
 		err = fmt.Errorf("no rights are read of a %q", r.Kind)
 	}
@@ -272,7 +271,9 @@ type limits struct {
 	} `json:"quotas"`
 }
 
-// Region returns the region of Options, with the project's quota of vCPUs in all regions among its own.
+// Region returns the zones and quotas of the region in Options, and among the quotas that of the whole project for
+// vCPUs in all regions. If the caller may not read the project's quotas, Region.Unread has the reason and there is no
+// error.
 func (c *Client) Region(ctx context.Context) (cloud.Region, error) {
 	r := cloud.Region{Quotas: map[string]cloud.Quota{}}
 	project := formatPath("/compute/v1/projects/%s", c.opts.Project)
@@ -283,7 +284,7 @@ func (c *Client) Region(ctx context.Context) (cloud.Region, error) {
 		}
 		err := c.call(ctx, "compute.googleapis.com", what, url.Values{"fields": {fields}}, nil, &answer)
 		var denied *cloud.PermissionError
-		if what == project && errors.As(err, &denied) {
+		if what == project && errors.As(err, &denied) { // a role may be for regions alone
 			r.Unread = err
 			continue
 		}
@@ -295,7 +296,7 @@ func (c *Client) Region(ctx context.Context) (cloud.Region, error) {
 				r.Quotas[q.Metric] = cloud.Quota{Limit: q.Limit, Usage: q.Usage}
 			}
 		}
-		for _, z := range answer.Zones {
+		for _, z := range answer.Zones { // URLs that end in the zone's name
 			r.Zones = append(r.Zones, z[strings.LastIndexByte(z, '/')+1:])
 		}
 	}
@@ -303,15 +304,15 @@ func (c *Client) Region(ctx context.Context) (cloud.Region, error) {
 	return r, nil
 }
 
-// Offered returns nil if the zone offers the machine type, else cloud.ErrNotThere.
+// Offered returns nil if the zone offers the machine type, and cloud.ErrNotThere if it does not.
 func (c *Client) Offered(ctx context.Context, zone, machineType string) error {
 	var m struct{}
 	return c.call(ctx, "compute.googleapis.com", formatPath("/compute/v1/projects/%s/zones/%s/machineTypes/%s",
 		c.opts.Project, zone, machineType), url.Values{"fields": {"name"}}, nil, &m)
 }
 
-// Image returns nil if the image exists, and cloud.ErrNotThere if not. One with a digest is looked up by that, whatever
-// its tag.
+// Image returns nil if the image exists, and cloud.ErrNotThere if it does not. If the reference has a digest, that
+// decides, and the tag is not looked at.
 func (c *Client) Image(ctx context.Context, i cloud.Image) error {
 	what := formatPath("/v1/projects/%s/locations/%s/repositories/%s/packages/%s", i.Project, i.Location, i.Repository,
 		i.Name)
