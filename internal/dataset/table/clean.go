@@ -9,16 +9,19 @@ import (
 	"unicode/utf8"
 )
 
-// cleanReader passes valid UTF-8 text on and rejects everything else, naming the line. It drops a byte order mark, and
-// rejects more than limit bytes; its user moves the limit on. It reads into its own memory, so that the user may ask
-// for single bytes, although a character may have four.
+// cleanReader passes valid UTF-8 text on and rejects everything else with an error that names the line. It drops a byte
+// order mark. It fails once more than limit bytes have been passed on; its user raises limit after each row, so a row
+// without an end is an error.
+//
+// It reads into memory of its own, in large pieces: its user may ask for single bytes, although a character may have
+// four.
 type cleanReader struct {
 	r     io.Reader
-	uri   string
-	line  int   // line at the end of what has been read
-	n     int64 // bytes passed on
-	limit int64
-	began bool
+	uri   string // for errors
+	line  int    // line at the end of what has been read
+	n     int64  // bytes passed on
+	limit int64  // most bytes to pass on
+	began bool   // the first bytes have been looked at
 	buf   []byte
 	ready []byte // valid text in buf, not passed on yet
 	tail  []byte // the beginning of a character cut off by the last read
@@ -28,7 +31,7 @@ type cleanReader struct {
 // cleanBytes is the size of a read.
 const cleanBytes = 1 << 18
 
-// Read passes valid text on. It fails at limit, within a row that does not end.
+// Read passes valid text on. It fails if limit is exceeded, which is within a row that does not end.
 func (c *cleanReader) Read(p []byte) (int, error) {
 	if c.n > c.limit {
 		return 0, c.fail(c.line, fmt.Sprintf("a row of more than %d bytes; is a quote never closed?", maxRecord))
@@ -50,8 +53,9 @@ func (c *cleanReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// readMore reads and checks the next bytes. A character that is cut off waits for the next call; what follows the good
-// text, an error or the end, is kept in c.err until that has been passed on.
+// readMore reads and checks the next bytes, and sets c.ready to the valid ones. A character that is cut off waits in
+// c.tail for the next call. If an error, or the end of the file, follows the valid text, it is kept in c.err until that
+// text has been passed on.
 func (c *cleanReader) readMore() {
 	if c.buf == nil {
 		c.buf = make([]byte, cleanBytes)
@@ -78,6 +82,7 @@ func (c *cleanReader) readMore() {
 		}
 	}
 
+	// Divide what was read into valid text and the rest.
 	good, bad := checkText(p[:n], err != nil)
 	c.ready = p[:good]
 	c.tail = append(c.tail[:0], p[good:n]...)
@@ -93,8 +98,8 @@ func (c *cleanReader) readMore() {
 	}
 }
 
-// isUTF16 reports whether the first bytes of a file are text in UTF-16: a mark of its byte order, or two characters of
-// ASCII.
+// isUTF16 reports whether the first bytes of a file are text in UTF-16. It looks for a mark of the byte order, or for
+// two ASCII characters in either order of bytes.
 func isUTF16(head []byte) bool {
 	if len(head) < 4 {
 		return len(head) >= 2 && (string(head[:2]) == "\xff\xfe" || string(head[:2]) == "\xfe\xff")
@@ -105,13 +110,14 @@ func isUTF16(head []byte) bool {
 
 const adviceUTF16 = "text in UTF-16; convert it to UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW"
 
+// fail sets c.err to an error at a line, and returns it.
 func (c *cleanReader) fail(line int, msg string) error {
 	c.err = &InputError{File: c.uri, Line: line, Msg: msg}
 	return c.err
 }
 
-// checkText returns the number of valid bytes at the start of p, and what is wrong with the next one. A character cut
-// off at the end of p counts as neither valid nor wrong, unless p ends the file.
+// checkText returns the number of valid bytes at the start of p, and what is wrong with the byte after them; bad is
+// empty if nothing is. A character that is cut off at the end of p is neither valid nor wrong, unless p ends the file.
 func checkText(p []byte, end bool) (good int, bad string) {
 	if i := bytes.IndexByte(p, 0); i >= 0 {
 		if good, bad := checkText(p[:i], true); bad != "" {
@@ -120,10 +126,10 @@ func checkText(p []byte, end bool) (good int, bad string) {
 		return i, "a NUL byte; this is not a text file, or a damaged one"
 	}
 
+	// Nearly all text is valid, which is checked fast. If not, look for the first wrong byte.
 	if utf8.Valid(p) {
 		return len(p), ""
 	}
-
 	for good < len(p) {
 		r, size := utf8.DecodeRune(p[good:])
 		if r == utf8.RuneError && size <= 1 {
@@ -137,8 +143,8 @@ func checkText(p []byte, end bool) (good int, bad string) {
 	return good, ""
 }
 
-// notUTF8 says what a byte may mean: nearly all text that is not in UTF-8 is in Latin-1, or in Windows' extension of
-// it.
+// notUTF8 returns what is wrong with a byte that is not UTF-8, and which character was likely meant: nearly all such
+// text is in Latin-1, or in Windows' extension of it.
 func notUTF8(b byte) string {
 	meant := ""
 	if b >= 0xa0 {
@@ -148,30 +154,31 @@ func notUTF8(b byte) string {
 		"FILE > NEW", b, meant)
 }
 
-// TextCheck is written the bytes of a text file, from At on, that are hashed before anything reads their meaning: a
-// sparse file of 100 GB, or a row without an end, is an error before its last byte is read.
+// TextCheck checks the bytes of a text file while they are hashed, before anything reads their meaning. So a sparse
+// file of 100 GB, or a row without an end, is an error before its last byte is read. It checks one part of the file;
+// the bytes are written to it.
 type TextCheck struct {
-	File  string
-	At    int64
-	lines int
+	File  string // the file's URI, for errors
+	At    int64  // position in the file of the next byte that is written
+	lines int    // ends of lines so far
 }
 
-// Write fails at a NUL byte.
+// Write takes the next bytes of the part. It fails if they hold a NUL byte, or are the beginning of UTF-16.
 func (c *TextCheck) Write(p []byte) (int, error) {
 	if c.At == 0 && isUTF16(p) {
 		return 0, &InputError{File: c.File, Line: 1, Msg: adviceUTF16}
 	}
 	if i := bytes.IndexByte(p, 0); i >= 0 {
 		return 0, &InputError{File: c.File, Msg: fmt.Sprintf("byte %d is NUL; this is not a text file, or a damaged "+
-			"one",
-			c.At+int64(i)+1)}
+			"one", c.At+int64(i)+1)}
 	}
 	c.At += int64(len(p))
 	c.lines += bytes.Count(p, []byte{'\n'})
 	return len(p), nil
 }
 
-// Line fails if the bytes, as many as a row may have, hold no end of a line.
+// Line returns an error if the bytes written so far hold no end of a line. It is called after maxRecord bytes, which is
+// as many as a row may have.
 func (c *TextCheck) Line() error {
 	if c.lines > 0 {
 		return nil

@@ -19,21 +19,21 @@ import (
 	"coppice/internal/dataset"
 )
 
-// csvSource is a file of delimited text, either as in RFC 4180, with quotes around fields that contain the delimiter, a
-// line break or a doubled quote, or without any quoting. Lines may end in LF or CRLF; empty lines are skipped. What
-// delimits the fields is seen in the first rows, unless the spec says it.
+// csvSource is a file of delimited text. Fields may be quoted as in RFC 4180, around the delimiter, a line break or a
+// doubled quote, or the file has no quoting. Lines may end in LF or CRLF; empty lines are skipped. If the spec does not
+// say what delimits the fields, the first rows tell.
 type csvSource struct {
 	file      File
 	head      string // the first bytes, which tell the compression
 	delimiter rune
-	header    bool
-	quoted    bool
+	header    bool // the first row has the names of the columns
+	quoted    bool // fields may be quoted
 	given     bool // the delimiter is the spec's
 	cols      []Column
 }
 
-// openCSV finds out the delimiter, unless it is given, and the columns: all untyped texts, named c0, c1 ... without a
-// header.
+// openCSV finds out the delimiter, unless the spec gives it, and the columns. All are texts of which the file does not
+// say what they mean. Without a header, or where a name is empty, they are called c0, c1 and so on.
 func openCSV(f File, head string, spec dataset.CSVSpec) (*csvSource, error) {
 	s := &csvSource{file: f, head: head, header: spec.HasHeader(), quoted: spec.Quote != dataset.QuoteNone}
 	if spec.Delimiter != "" {
@@ -49,6 +49,7 @@ func openCSV(f File, head string, spec dataset.CSVSpec) (*csvSource, error) {
 	}
 	defer r.Close()
 
+	// The first row has the names, or at least their number.
 	first, err := r.nextRecord()
 	if errors.Is(err, io.EOF) {
 		return nil, &InputError{File: f.URI, Msg: "the file is empty"}
@@ -64,7 +65,8 @@ func openCSV(f File, head string, spec dataset.CSVSpec) (*csvSource, error) {
 		s.cols = append(s.cols, Column{Name: strings.Clone(name), Type: dataset.Text, Untyped: true,
 			Semicolon: s.delimiter == ';'})
 	}
-	if s.header && len(first) > 1 && strings.Trim(first[0], " \t") == "" { // row numbers have no name
+	// A first column without a name is pandas' index if its first two rows count from 0 or 1.
+	if s.header && len(first) > 1 && strings.Trim(first[0], " \t") == "" {
 		one, _ := r.nextRecord()
 		from := strings.Join(one[:min(1, len(one))], "")
 		two, _ := r.nextRecord()
@@ -75,14 +77,16 @@ func openCSV(f File, head string, spec dataset.CSVSpec) (*csvSource, error) {
 
 func (s *csvSource) columns() []Column { return s.cols }
 
-// How much of a file shows its delimiter.
+// How much of a file is looked at to find its delimiter: at most so many bytes, and of these so many rows.
 const (
 	sniffBytes = 64 << 10
 	sniffRows  = 20
 )
 
-// findDelimiter takes the delimiter that divides the first rows into equally many fields, as many as possible; if none
-// does, because a row is faulty, the one that divides the first row into the most; sure is false then.
+// findDelimiter sets s.delimiter from the first rows of the file. It takes the delimiter that divides all of them into
+// the same number of fields, the most if there are several. If none does, because some row is faulty, it takes the one
+// that divides the first row into the most fields; then sure is false. If no delimiter divides the first row, the file
+// has one column.
 func (s *csvSource) findDelimiter() (sure bool, err error) {
 	t, err := openText(s.file, s.head)
 	if err != nil {
@@ -93,9 +97,10 @@ func (s *csvSource) findDelimiter() (sure bool, err error) {
 	n, err := io.ReadFull(t.clean, sample) // an error comes again when the row is read
 	sample = sample[:n]
 	if i := bytes.LastIndexByte(sample, '\n'); i >= 0 && err == nil {
-		sample = sample[:i+1]
+		sample = sample[:i+1] // whole lines: the file goes on
 	}
 
+	// The most usual delimiter comes first, and wins if two do as well.
 	candidates := []rune{',', '\t', ';', '|'}
 	if ext := Suffix(s.file.URI); ext == ".tsv" || ext == ".tab" {
 		candidates = []rune{'\t', ',', ';', '|'}
@@ -104,7 +109,7 @@ func (s *csvSource) findDelimiter() (sure bool, err error) {
 	best := 0
 	for _, d := range candidates {
 		r := &lineRecords{r: bufio.NewReader(bytes.NewReader(sample)), comma: d, quoted: s.quoted}
-		first, same := 0, 1
+		first, same := 0, 1 // fields of the first row; 1 if all rows have as many, else 0
 		for range sniffRows {
 			record, err := r.Read()
 			if errors.Is(err, csv.ErrFieldCount) || err != nil && first == 0 {
@@ -121,6 +126,7 @@ func (s *csvSource) findDelimiter() (sure bool, err error) {
 				break
 			}
 		}
+		// More fields are better, and the same number in all rows is better than any number of fields.
 		if score := first + same*sniffBytes; first > 1 && score > best {
 			s.delimiter, best = d, score
 		}
@@ -128,7 +134,8 @@ func (s *csvSource) findDelimiter() (sure bool, err error) {
 	return best > sniffBytes, nil
 }
 
-// addDoubt adds to an error about a row, if the delimiter is the spec's, that the file looks divided by another one.
+// addDoubt returns an error about a row of the file. If the spec gives the delimiter, but the file is surely divided by
+// another one, it adds that to the message. Other errors are returned as they are.
 func (s *csvSource) addDoubt(err error) error {
 	var row *InputError
 	if !s.given || !errors.As(err, &row) || row.Line == 0 {
@@ -142,7 +149,7 @@ func (s *csvSource) addDoubt(err error) error {
 	return err
 }
 
-// read reads the rows in batches. A row that repeats the header is an error.
+// read reads the rows in batches (see source). A row that repeats the header is an error.
 func (s *csvSource) read(ctx context.Context, q request) error {
 	r, err := s.open(len(s.cols))
 	if err != nil {
@@ -150,6 +157,7 @@ func (s *csvSource) read(ctx context.Context, q request) error {
 	}
 	defer r.Close()
 
+	// Skip the header, and remember it to find it again.
 	if s.header {
 		names, err := r.nextRecord()
 		if err != nil {
@@ -176,8 +184,8 @@ func (s *csvSource) read(ctx context.Context, q request) error {
 	}
 }
 
-// fillBatch reads the next rows into b, up to q.rows or batchBytes of text; at the end of the file b has fewer, or
-// none.
+// fillBatch reads the next rows into b, until it has q.rows rows or batchBytes of text. At the end of the file b has
+// fewer rows, or none.
 func (r *csvReader) fillBatch(b *Batch, q request) error {
 	b.clear(len(q.places))
 	for begin := r.csv.InputOffset(); b.Rows < q.rows && r.csv.InputOffset()-begin < batchBytes; {
@@ -206,15 +214,15 @@ func (r *csvReader) fillBatch(b *Batch, q request) error {
 // maxRecord bounds one row of text. Otherwise an unclosed quote would swallow the file.
 const maxRecord = 16 << 20
 
-// textFile is text that may be compressed.
+// textFile is a file of text that may be compressed. Its user reads from clean and calls Close.
 type textFile struct {
 	uri    string
-	clean  *cleanReader
-	raw    *countReader
-	closes []func() error
+	clean  *cleanReader   // the text
+	raw    *countReader   // the file's bytes, to tell how far it has been read
+	closes []func() error // what Close calls, the last first
 }
 
-// openText opens a text file, whose first bytes, head, tell whether it is compressed, and how.
+// openText opens a text file and decompresses it if its first bytes, head, say that it is compressed.
 func openText(file File, head string) (*textFile, error) {
 	f, err := file.open()
 	if err != nil {
@@ -243,7 +251,7 @@ func openText(file File, head string) (*textFile, error) {
 	return r, nil
 }
 
-// csvReader reads records.
+// csvReader reads the records of a csvSource.
 type csvReader struct {
 	*textFile
 	csv    *lineRecords
@@ -261,6 +269,7 @@ func (s *csvSource) open(fields int) (*csvReader, error) {
 	return &csvReader{t, &lineRecords{r: r, comma: s.delimiter, quoted: s.quoted, fields: fields}, fields, nil}, nil
 }
 
+// Close closes the file and the decompression.
 func (r *textFile) Close() error {
 	var errs []error
 	for _, fn := range slices.Backward(r.closes) {
@@ -269,7 +278,8 @@ func (r *textFile) Close() error {
 	return errors.Join(errs...)
 }
 
-// nextRecord returns the next record. The slice is valid until the next call; its strings stay valid.
+// nextRecord returns the next record, io.EOF after the last, or an *InputError that names the line. The slice is valid
+// until the next call; its strings stay valid.
 func (r *csvReader) nextRecord() ([]string, error) {
 	record, err := r.csv.Read()
 	if err == nil {
@@ -277,6 +287,7 @@ func (r *csvReader) nextRecord() ([]string, error) {
 		return record, nil
 	}
 
+	// What follows turns errors of the readers below into ones that say what to do.
 	if errors.Is(err, io.EOF) {
 		return nil, err
 	}
@@ -290,7 +301,7 @@ func (r *csvReader) nextRecord() ([]string, error) {
 	if !errors.As(err, &parse) {
 		return nil, &InputError{File: r.uri, Msg: "the file cannot be read to its end; it may be truncated", Err: err}
 	}
-	// the quote is unclosed because the text was rejected there
+	// A quote may be unclosed only because the text was rejected before its end.
 	if errors.As(r.clean.err, &table) && parse.Line >= r.clean.line {
 		return nil, table
 	}

@@ -8,22 +8,23 @@ import (
 	"strings"
 )
 
-// lineRecords reads delimited text as long as every line is a row: to the end if a quote is an ordinary character, and
-// else up to the first quote, from whose line on csv.Reader reads, in twice the time. Empty lines are skipped; lines
-// may end in LF or CRLF. Records, places and errors are those of csv.Reader.
+// lineRecords reads delimited text. As long as every line is a row, it divides lines itself: to the end if a quote is
+// an ordinary character, else up to the line with the first quote. From that line on csv.Reader reads, which takes
+// twice the time. Empty lines are skipped; lines may end in LF or CRLF. Records, positions and errors are those of
+// csv.Reader.
 type lineRecords struct {
 	r      *bufio.Reader
 	comma  rune
-	quoted bool
-	fields int // in every record, as csv.Reader's FieldsPerRecord
-	record []string
-	line   int   // of the last record; with rest, of the one before its first
-	offset int64 // after it
-	rest   *csv.Reader
+	quoted bool        // fields may be quoted
+	fields int         // in every record, as csv.Reader's FieldsPerRecord: 0 lets the first record decide
+	record []string    // the last one, whose memory is used again
+	line   int         // lines read here, before rest
+	offset int64       // bytes read here, before rest
+	rest   *csv.Reader // reads everything from the first quote on; nil before
 }
 
-// Read returns the next record. Lines without quotes are divided here, which is fast; from the first quote on,
-// encoding/csv does it.
+// Read returns the next record, which is valid until the next call, or io.EOF after the last. A record with another
+// number of fields is returned with csv.ErrFieldCount.
 func (p *lineRecords) Read() ([]string, error) {
 	for p.rest == nil {
 		text, err := p.nextLine()
@@ -52,6 +53,7 @@ func (p *lineRecords) Read() ([]string, error) {
 		return p.record, nil
 	}
 
+	// Lines in errors of csv.Reader count from its first one.
 	record, err := p.rest.Read()
 	var wrong *csv.ParseError
 	if errors.As(err, &wrong) {
@@ -61,7 +63,8 @@ func (p *lineRecords) Read() ([]string, error) {
 	return record, err
 }
 
-// nextLine returns the next line with its end, in memory of its own, which is all that a record takes.
+// nextLine returns the next line with its end, in memory of its own, which the fields of a record then share. Most
+// lines fit the reader's buffer, so they are copied once.
 func (p *lineRecords) nextLine() (string, error) {
 	text, err := p.r.ReadSlice('\n')
 	if !errors.Is(err, bufio.ErrBufferFull) {
@@ -72,7 +75,7 @@ func (p *lineRecords) nextLine() (string, error) {
 	return first + more, err
 }
 
-// splitLine divides a line into the fields of record.
+// splitLine divides a line, without its end, into the fields of p.record.
 func (p *lineRecords) splitLine(text string) {
 	p.record = p.record[:0]
 	comma := string(p.comma)
@@ -87,7 +90,8 @@ func (p *lineRecords) splitLine(text string) {
 	}
 }
 
-// FieldPos returns the line of the last record.
+// FieldPos returns the line of the last record; it is the counterpart of csv.Reader's FieldPos. column is right only
+// for records that csv.Reader read.
 func (p *lineRecords) FieldPos(field int) (line, column int) {
 	if p.rest == nil {
 		return p.line, 1

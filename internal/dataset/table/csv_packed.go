@@ -16,7 +16,7 @@ type gzipReader struct {
 	z  *gzip.Reader
 }
 
-// newGzipReader reads the header of the first member, whose error is the result's.
+// newGzipReader reads the header of the first member. An error says that r does not begin with one.
 func newGzipReader(r io.Reader) (*gzipReader, error) {
 	g := &gzipReader{in: bufio.NewReaderSize(r, 1<<18)}
 	var err error
@@ -27,13 +27,15 @@ func newGzipReader(r io.Reader) (*gzipReader, error) {
 	return g, nil
 }
 
-// Read goes on with the next member where one ends, behind zeros if there are any, until the file ends.
+// Read reads decompressed bytes. Where a member ends, it skips zeros and goes on with the next member, until the file
+// ends.
 func (g *gzipReader) Read(p []byte) (int, error) {
 	n, err := g.z.Read(p)
 	if !errors.Is(err, io.EOF) {
 		return n, err
 	}
 
+	// Some writers pad the last block with zeros. The file ends after them, or another member follows.
 	// Some writers pad the last block with zeros.
 	for {
 		c, err := g.in.ReadByte()
@@ -56,8 +58,8 @@ func (g *gzipReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// unsupportedCompression returns the name of the compression of a file, by its first bytes, if it is one that cannot be
-// read.
+// unsupportedCompression returns the name of a file's compression if that cannot be read, otherwise "". head is the
+// file's first bytes.
 func unsupportedCompression(head string) string {
 	for magic, name := range map[string]string{
 		"\xfd7zXZ\x00":     "xz",

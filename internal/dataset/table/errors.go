@@ -7,7 +7,7 @@ import (
 	"coppice/internal/problem"
 )
 
-// InputError is an unusable place in a table, and what to do about it.
+// InputError says what is unusable in a table, where it is, and what to do about it.
 type InputError struct {
 	File   string // the file's URI; empty for the whole table
 	Line   int    // of a text file, from 1; 0 for none
@@ -17,7 +17,7 @@ type InputError struct {
 	Err    error // the cause, or nil
 }
 
-// Error says the place as far as it is known (file, line or row, column), what is wrong, and then why.
+// Error says where it is, as far as that is known (file, line or row, column), then what is wrong, then the cause.
 func (e *InputError) Error() string {
 	var b strings.Builder
 	b.WriteString(e.File)

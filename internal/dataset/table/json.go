@@ -7,21 +7,22 @@ import (
 	"strings"
 )
 
-// JSON reads a text of objects whose values are cells: of lines here, of requests in package serve.
+// JSON reads a text of JSON objects whose values are cells: lines of a table here, requests in package serve. The text
+// is read from front to back; each method moves At over what it has read.
 type JSON struct {
 	Text string
-	At   int // where the reader stands
+	At   int // position in Text of the next byte to read
 	Deep int // how deeply values may be nested
-	// Fail makes the error about a key, or about none.
+	// Fail makes the error about a key, or about no key if that is empty, at the position At.
 	Fail func(key, format string, args ...any) error
 }
 
-// JSONValue is a value of an object.
+// JSONValue is a value of an object. The zero value is an unquoted empty text, which no value is.
 type JSONValue struct {
-	Text   string // of a text, a number or a truth value
-	Null   bool
-	Quoted bool
-	Nested string // "an object" or "a list"; its contents are skipped
+	Text   string // of a text without its quotes; of a number or a truth value as it is written
+	Null   bool   // it is null
+	Quoted bool   // it is a text
+	Nested string // "an object" or "a list" if it is one, whose contents are skipped; otherwise empty
 }
 
 // Peek skips white space and returns the next byte; 0 at the end.
@@ -40,7 +41,8 @@ func (j *JSON) Peek() byte {
 // Ended reports whether nothing follows but white space. A zero byte is something, for which Peek returns 0, too.
 func (j *JSON) Ended() bool { return j.Peek() == 0 && j.At == len(j.Text) }
 
-// Broken says what is expected where the reader stands.
+// Broken returns the error that something else was expected at the reader's position. key is what the error is about,
+// or "".
 func (j *JSON) Broken(key, expected string) error {
 	if j.At >= len(j.Text) {
 		return j.Fail(key, "it ends where %s belongs", expected)
@@ -48,7 +50,7 @@ func (j *JSON) Broken(key, expected string) error {
 	return j.Fail(key, "%.20q, where %s belongs", j.Text[j.At:], expected)
 }
 
-// EachKey passes the keys of an object; use reads the value.
+// EachKey reads an object and calls use after each key; use has to read the key's value. An error of use ends it.
 func (j *JSON) EachKey(use func(key string) error) error {
 	if j.Peek() != '{' {
 		return j.Broken("", `an object such as {"column": value}`)
@@ -81,12 +83,12 @@ func (j *JSON) EachKey(use func(key string) error) error {
 	}
 }
 
-// endsWord are the bytes behind a number or a name.
+// endsWord tells which bytes end a number, or a word such as true.
 var endsWord = [256]bool{',': true, '}': true, ']': true, ':': true, '"': true, '{': true, '[': true, ' ': true,
 	'\t': true, '\r': true, '\n': true}
 
-// Value reads the value of a key, a text without its quotes, a number as it is written. Of an object or a list it says
-// only that there is one, and passes over it. key is for messages.
+// Value reads the value of a key. Of an object or a list it says only that there is one, and skips it. key is for
+// messages.
 func (j *JSON) Value(key string) (JSONValue, error) {
 	switch c := j.Peek(); c {
 	case '"':
@@ -111,7 +113,7 @@ func (j *JSON) Value(key string) (JSONValue, error) {
 	return JSONValue{}, j.Broken(key, "a value")
 }
 
-// skipNested moves behind an object or a list, which may be nested at most j.Deep deep; key is for messages.
+// skipNested moves over an object or a list, in which values may be nested at most j.Deep deep. key is for messages.
 func (j *JSON) skipNested(key string) error {
 	d := json.NewDecoder(strings.NewReader(j.Text[j.At:]))
 	d.UseNumber()
@@ -135,22 +137,23 @@ func (j *JSON) skipNested(key string) error {
 	}
 }
 
-// isPlainNumber reports whether a word is a number of JSON without an exponent, as most are.
+// isPlainNumber reports whether a word is a JSON number without an exponent, as most are. It is faster than json.Valid.
 func isPlainNumber(word string) bool {
 	word = strings.TrimPrefix(word, "-")
-	point := len(word)
+	pointAt := len(word)
 	for i := range len(word) {
 		switch {
-		case word[i] == '.' && point == len(word):
-			point = i
+		case word[i] == '.' && pointAt == len(word):
+			pointAt = i
 		case word[i]-'0' > 9:
 			return false
 		}
 	}
-	return point > 0 && point != len(word)-1 && (point == 1 || word[0] != '0')
+	return pointAt > 0 && pointAt != len(word)-1 && (pointAt == 1 || word[0] != '0')
 }
 
-// readString reads a text in quotes, which shares the input's memory unless it has escapes. key is the name in errors.
+// readString reads a text in quotes and returns it without them. The result shares the input's memory unless the text
+// has escapes. key is for messages.
 func (j *JSON) readString(key string) (string, error) {
 	if j.Peek() != '"' {
 		return "", j.Broken(key, "a text in quotes")
@@ -183,13 +186,15 @@ func (j *JSON) readString(key string) (string, error) {
 	return text, nil
 }
 
-// unquote reads a JSON text with its quotes. It refuses half of a surrogate pair and a NUL.
+// unquote returns the text that a JSON text in quotes stands for. Half of a surrogate pair and a NUL are errors, as
+// UTF-8 and tables cannot hold them.
 func unquote(raw string) (string, error) {
 	var text string
 	if err := json.Unmarshal([]byte(raw), &text); err != nil {
 		return "", fmt.Errorf("%.40s is not a JSON text", raw)
 	}
-	// The library writes this character for half of a pair that stands for another one.
+	// The library writes U+FFFD for half of a surrogate pair. So there is one if the result has more of them than the
+	// input, as itself or as an escape.
 	if lone := strings.Count(text, "\ufffd") - strings.Count(raw, "\ufffd") -
 		bytes.Count(bytes.ToLower([]byte(raw)), []byte(`\ufffd`)); lone > 0 {
 		return "", fmt.Errorf("%.40s has half of a surrogate pair", raw)

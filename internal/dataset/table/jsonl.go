@@ -15,9 +15,11 @@ import (
 )
 
 // jsonlSource is a file with one JSON object on each line, as BigQuery and loggers write it. Its columns are the keys
-// of all objects, in the order in which they appear: writers leave out keys without a value, so the whole file is read
-// for them. Values are texts, numbers as written, like the fields of CSV: what they mean is decided from all of them. A
-// key with an object or a list in some row is a column that cannot be read.
+// of all objects, in the order in which they first appear. Writers leave out keys without a value, so the whole file is
+// read once to find the keys.
+//
+// Values are texts, numbers as written, like the fields of CSV: what they mean is decided from all of them. A key that
+// has an object or a list in some row is a column that cannot be read.
 type jsonlSource struct {
 	file File
 	head string
@@ -26,12 +28,12 @@ type jsonlSource struct {
 
 // Limits of a JSON object.
 const (
-	maxKeys  = 1 << 16
-	maxDepth = 64
+	maxKeys  = 1 << 16 // of all objects of a file together
+	maxDepth = 64      // of nested values
 )
 
-// openJSONL reads the whole file for its keys. Columns are told to be unreadable with the first line that has something
-// nested there.
+// openJSONL reads the whole file for its keys, which become s.cols. A key with a nested value makes its column
+// unreadable; the reason names the first such line. A file without any key is an error.
 func openJSONL(f File, head string) (*jsonlSource, error) {
 	s := &jsonlSource{file: f, head: head}
 	known := map[string]int{}
@@ -58,7 +60,9 @@ func openJSONL(f File, head string) (*jsonlSource, error) {
 	return s, err
 }
 
-// shareKeys gives all files of objects the keys of all of them, and those needed.
+// shareKeys gives every file the columns of all files, as a writer leaves out a key that no row of a file has. It also
+// adds the needed columns that no file has (see CheckKeys), with nulls. It does nothing unless all sources are files of
+// JSON objects. file is for the error.
 func shareKeys(file string, sources []source, needed []string) error {
 	var all []Column
 	at := map[string]int{}
@@ -93,14 +97,15 @@ func shareKeys(file string, sources []source, needed []string) error {
 
 func (s *jsonlSource) columns() []Column { return s.cols }
 
-// read passes on the objects as rows, in batches of q.rows, or fewer if their texts are long. A key that an object does
-// not have is missing in its row.
+// read passes on the objects as rows (see source), in batches of q.rows rows, or fewer if their texts are long. A key
+// that an object does not have is null in its row.
 func (s *jsonlSource) read(ctx context.Context, q request) error {
 	at := map[string]int{} // the index in a batch of a key that is read
 	for i, p := range q.places {
 		at[s.cols[p].Name] = i
 	}
 
+	// emit passes on the batch b, which has been filled up to the line l. bytes is the length of its lines so far.
 	b, first, bytes := (*Batch)(nil), int64(0), 0
 	emit := func(l *jsonLine) error {
 		full := b
@@ -116,11 +121,14 @@ func (s *jsonlSource) read(ctx context.Context, q request) error {
 	}
 	var last *jsonLine
 	err := s.eachLine(ctx, func(l *jsonLine) error {
-		if last = l; b == nil {
+		last = l
+		if b == nil {
 			b = q.empty()
 			b.clear(len(q.places))
 		}
-		for i := range b.Columns { // absent, unless the object has the key
+
+		// Begin a row in which all is null, then set what the object has.
+		for i := range b.Columns {
 			c := &b.Columns[i]
 			c.Text, c.Null, c.Literal = append(c.Text, ""), append(c.Null, true), append(c.Literal, false)
 		}
@@ -146,7 +154,8 @@ func (s *jsonlSource) read(ctx context.Context, q request) error {
 	return err
 }
 
-// eachLine passes every line that is not empty; l is the same each time. A line may have maxRecord bytes.
+// eachLine calls use for every line that is not empty, in order. The jsonLine is the same each time. A line may have
+// maxRecord bytes.
 func (s *jsonlSource) eachLine(ctx context.Context, use func(*jsonLine) error) error {
 	t, err := openText(s.file, s.head)
 	if err != nil {
@@ -178,19 +187,20 @@ func (s *jsonlSource) eachLine(ctx context.Context, use func(*jsonLine) error) e
 	}
 }
 
-// jsonLine is a line being read.
+// jsonLine is a line being read, in JSON.Text.
 type jsonLine struct {
 	*textFile
 	JSON
-	number int
-	seen   map[string]int // by key, the last line that has it
+	number int            // of the line, from 1
+	seen   map[string]int // by key of the file so far, the last line that has it
 }
 
+// fail returns an error about the line, and a key of it unless that is empty.
 func (l *jsonLine) fail(key, format string, args ...any) error {
 	return &InputError{File: l.uri, Line: l.number, Column: key, Msg: fmt.Sprintf(format, args...)}
 }
 
-// failHere is fail about the character at which the reader stands.
+// failHere returns an error about the line that names the position of the character that is read next.
 func (l *jsonLine) failHere(key, format string, args ...any) error {
 	if l.At == len(l.Text) {
 		format += "; an object must be on one line"
@@ -198,8 +208,8 @@ func (l *jsonLine) failHere(key, format string, args ...any) error {
 	return l.fail(key, "character %d: "+format, append([]any{utf8.RuneCountInString(l.Text[:l.At]) + 1}, args...)...)
 }
 
-// eachKey passes the keys and values of the line's object. A key that is there twice, and anything behind the object,
-// is an error.
+// eachKey calls use with every key and value of the line's object. A key that occurs twice, and anything after the
+// object, is an error.
 func (l *jsonLine) eachKey(use func(key string, v JSONValue) error) error {
 	l.At = 0
 	switch l.Text[0] {

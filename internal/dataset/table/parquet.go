@@ -25,7 +25,7 @@ import (
 //	kind            plain values to numbers, times and texts
 type parquetSource struct {
 	file    File
-	threads int
+	threads int // columns that are decoded at a time
 	cols    []Column
 	leaves  []int // for each of cols, its index among the file's leaf columns; -1 if it cannot be read
 	rows    int64
@@ -41,7 +41,7 @@ func recoverPanics(fn func() error) (err error) {
 	return fn()
 }
 
-// damagedFile is an error about the file as a whole.
+// damagedFile returns an error about the file as a whole, whose cause is err.
 func (s *parquetSource) damagedFile(err error) error {
 	return &InputError{File: s.file.URI, Msg: "not a complete Parquet file", Err: err}
 }
@@ -65,7 +65,8 @@ func (s *parquetSource) open() (*file.Reader, *os.File, error) {
 	return r, f, nil
 }
 
-// openParquet reads the footer: rows, columns and what pandas and Arrow have noted of them. An error names the file.
+// openParquet reads the file's footer: the number of rows, the columns, and what pandas and Arrow have noted about
+// them. It leaves the file closed. An error names the file.
 func openParquet(f File, threads int) (*parquetSource, error) {
 	s := &parquetSource{file: f, threads: max(1, threads)}
 	r, _, err := s.open()
@@ -75,6 +76,7 @@ func openParquet(f File, threads int) (*parquetSource, error) {
 	defer r.Close()
 
 	err = recoverPanics(func() error {
+		// The row groups must have as many rows as the file says.
 		s.rows = r.NumRows()
 		sum := int64(0)
 		for i := range r.NumRowGroups() {
@@ -101,7 +103,8 @@ func openParquet(f File, threads int) (*parquetSource, error) {
 	return s, nil
 }
 
-// mapSchema makes a column of every top-level field of the schema.
+// mapSchema fills s.cols and s.leaves with a column for every top-level field of the schema. Nested and repeated fields
+// are columns that cannot be read.
 func (s *parquetSource) mapSchema(sc *schema.Schema) {
 	leafOf := map[string]int{}
 	for i := range sc.NumColumns() {
@@ -129,7 +132,7 @@ func (s *parquetSource) mapSchema(sc *schema.Schema) {
 	}
 }
 
-// groupName says what a nested column is; whatever is neither list nor map is a struct.
+// groupName says, for messages, what a nested column is. Whatever is neither a list nor a map is a struct.
 func groupName(n schema.Node) string {
 	switch n.LogicalType().(type) {
 	case schema.ListLogicalType:
@@ -142,8 +145,8 @@ func groupName(n schema.Node) string {
 
 func (s *parquetSource) columns() []Column { return s.cols }
 
-// read passes on one row group after the other. A batch has fewer rows the more bytes of text they have on average, so
-// that long texts do not fill the memory.
+// read passes on one row group after the other (see source). If texts are long on average, batches have fewer rows, so
+// that they do not fill the memory.
 func (s *parquetSource) read(ctx context.Context, q request) error {
 	r, f, err := s.open()
 	if err != nil {
@@ -162,12 +165,14 @@ func (s *parquetSource) read(ctx context.Context, q request) error {
 	}
 	defer unzstd.Close()
 
+	// All columns share a bound on memory.
 	budget := newPageMemory(info.Size())
 	columns := make([]*parquetColumn, len(q.places))
 	for i, p := range q.places {
 		columns[i] = newParquetColumn(r.MetaData().Schema.Column(s.leaves[p]), pageReader{zstd: unzstd, memory: budget})
 	}
 
+	// first is the number of the row group's first row in the file.
 	first := int64(0)
 	for i := range r.NumRowGroups() {
 		g := r.RowGroup(i)
@@ -204,7 +209,8 @@ func (s *parquetSource) read(ctx context.Context, q request) error {
 	return nil
 }
 
-// readGroup emits the batches of one row group. first is the number of its first row in the file.
+// readGroup emits the batches of one row group, which has left rows. first is the number of its first row in the file.
+// Columns are decoded in parallel; each stands at the beginning of the group.
 func (s *parquetSource) readGroup(ctx context.Context, first, left int64, columns []*parquetColumn, q request) error {
 	for left > 0 {
 		b := q.empty()
@@ -238,7 +244,8 @@ func (s *parquetSource) readGroup(ctx context.Context, first, left int64, column
 	return nil
 }
 
-// damaged is an error in one column of the batch that begins with row first.
+// damaged returns an error about the column at place, in the batch that begins with row first. If err is a *valueError,
+// it names the value's row.
 func (s *parquetSource) damaged(first int64, place int, err error) error {
 	e := &InputError{File: s.file.URI, Row: first + 1, Column: s.cols[place].Name,
 		Msg: "the column cannot be read from here on", Err: err}
@@ -249,7 +256,8 @@ func (s *parquetSource) damaged(first int64, place int, err error) error {
 	return e
 }
 
-// valueError is a value that exists but cannot be used. at counts from the batch's first row.
+// valueError says that a value exists but cannot be used. at is its index, from the batch's first row or, within a
+// column, from the first value that was asked for.
 type valueError struct {
 	at  int
 	msg string

@@ -13,33 +13,36 @@ import (
 	"coppice/internal/dataset"
 )
 
-// parquetColumn decodes one column, row group by row group. Values of a dictionary are converted once, however many
-// rows have them; all others are converted from the plain encoding to their destination.
+// parquetColumn decodes one column, row group by row group: beginChunk, then read until all rows of the group are read.
+// A page holds values in the plain encoding, or indices into a dictionary. Values of a dictionary are converted once,
+// however many rows have them; all others are converted from the plain encoding straight to their destination.
 type parquetColumn struct {
 	kind  kind
 	pages pageReader
 
 	words dataset.Values    // of the dictionary
-	bad   map[uint32]string // those that cannot be used, and why
+	bad   map[uint32]string // by index of a word that cannot be used, the reason
 	known bool              // there is a dictionary
 
 	// The current page.
-	rows    int // unread
-	levels  runs
-	indexed bool
-	indices runs   // into words, or
-	plain   []byte // the rest of the values
+	rows    int    // unread rows
+	levels  runs   // for each unread row: 1 if it has a value, 0 if it is null
+	indexed bool   // it has indices, otherwise plain values
+	indices runs   // into words, of the unread values
+	plain   []byte // the unread values
 
 	scratch [256]uint32 // no more: wide tables have thousands of columns
-	null    []bool
+	null    []bool      // memory of readRows
 }
 
+// newParquetColumn returns a column of the schema. pages is its page reader, without a chunk yet.
 func newParquetColumn(c *schema.Column, pages pageReader) *parquetColumn {
 	pages.optional = c.MaxDefinitionLevel() > 0 // 1, in a field of the schema's root
 	return &parquetColumn{kind: kindOf(c), pages: pages}
 }
 
-// beginChunk starts on the column chunk of a row group.
+// beginChunk starts on the column chunk of a row group with so many rows. r is the file, of size bytes, and writer the
+// program that wrote it.
 func (c *parquetColumn) beginChunk(r io.ReaderAt, size int64, meta *metadata.ColumnChunkMetaData,
 	writer *metadata.AppVersion, rows int64) error {
 	c.rows, c.known, c.bad, c.words = 0, false, nil, dataset.Values{}
@@ -65,14 +68,18 @@ func (c *parquetColumn) read(n int, out *dataset.Values) error {
 			return err
 		}
 		at += m
-		if c.rows -= m; c.rows == 0 && len(c.levels.data) > 0 {
-			return errors.New("a page with more levels than values") // it would be taken for values
+		c.rows -= m
+
+		// Levels that are left over would have been taken for values.
+		if c.rows == 0 && len(c.levels.data) > 0 {
+			return errors.New("a page with more levels than values")
 		}
 	}
 	return nil
 }
 
-// nextPage moves to the next page; missing is how many rows of the batch are still needed.
+// nextPage moves to the next page. If that is a dictionary, it reads it, and c.rows stays 0. missing is how many rows
+// of the batch are still needed, for the error that there is no page left.
 func (c *parquetColumn) nextPage(missing int) error {
 	p, err := c.pages.nextPage()
 	if errors.Is(err, errNoPages) {
@@ -93,7 +100,8 @@ func (c *parquetColumn) nextPage(missing int) error {
 	return err
 }
 
-// indicesOf returns a page's indices; ok is false if it has values.
+// indicesOf returns the indices of a page that has indices; ok is false if it has plain values. Pages of booleans
+// always have indices: into false and true.
 func (c *parquetColumn) indicesOf(p page) (indices runs, ok bool, err error) {
 	isBool := c.kind.physical == parquet.Types.Boolean
 	switch p.encoding {
@@ -105,7 +113,7 @@ func (c *parquetColumn) indicesOf(p page) (indices runs, ok bool, err error) {
 			return runs{}, true, errors.New("a page of indices that does not say how wide they are")
 		}
 		return runs{data: p.data[1:], width: uint(p.data[0])}, true, nil
-	case parquet.Encodings.RLE: // behind their length
+	case parquet.Encodings.RLE: // four bytes with the length, then the indices
 		if isBool && len(p.data) >= 4 {
 			return runs{data: p.data[4:], width: 1}, true, nil
 		}
@@ -117,7 +125,8 @@ func (c *parquetColumn) indicesOf(p page) (indices runs, ok bool, err error) {
 	return runs{}, false, nil
 }
 
-// plainOf returns a page's values in the plain encoding. A page in an encoding that its type cannot have is an error.
+// plainOf returns a page's values in the plain encoding, whatever encoding they have. An encoding that the column's
+// type cannot have is an error.
 func (c *parquetColumn) plainOf(p page) ([]byte, error) {
 	width, physical := c.kind.width, c.kind.physical
 	isInt := physical == parquet.Types.Int32 || physical == parquet.Types.Int64
@@ -141,7 +150,8 @@ func (c *parquetColumn) plainOf(p page) ([]byte, error) {
 
 const byteStreamSplit = parquet.Encoding(9) // the library has no name for it
 
-// readDictionary converts a dictionary. Words that cannot be used are errors of the rows that have them.
+// readDictionary converts the words of a dictionary page to c.words. A word that cannot be used is noted in c.bad: it
+// is an error only of rows that have it.
 func (c *parquetColumn) readDictionary(p page) error {
 	if c.known {
 		return errors.New("a second dictionary")
@@ -153,6 +163,7 @@ func (c *parquetColumn) readDictionary(p page) error {
 		return errors.New("a dictionary of booleans")
 	}
 
+	// The words must fill the page.
 	n := int(p.values)
 	end, err := c.kind.measurePlain(p.data, n)
 	var long *valueError
@@ -163,6 +174,7 @@ func (c *parquetColumn) readDictionary(p page) error {
 		return fmt.Errorf("a dictionary of %d values in %d bytes", n, len(p.data))
 	}
 
+	// In memory a text has a header and a copy of its bytes. Once the copies are made, the page itself is not needed.
 	// In memory a text has a header, and a copy of its bytes: the page goes once they are made.
 	const header = 16
 	size := header * int64(n)
@@ -175,6 +187,7 @@ func (c *parquetColumn) readDictionary(p page) error {
 	}
 	c.pages.kept += size
 
+	// Convert the words. After one that cannot be used, go on with the next.
 	c.known = true
 	c.kind.makeRoom(&c.words, n)
 
@@ -196,13 +209,16 @@ func (c *parquetColumn) readDictionary(p page) error {
 	}
 }
 
-// readRows writes m rows of the current page to out, from row at of n on. The page has only the values that are
-// present: they are read first, and then moved to their rows, if some are null.
+// readRows reads the next m rows of the current page into rows at to at+m of out, which has n rows in all. The page has
+// only the values that are present. They are read first, and then moved to their rows if some rows are null. An error
+// of a value says its index in out.
 func (c *parquetColumn) readRows(at, m, n int, out *dataset.Values) error {
+	// No row is null: the column cannot have nulls, or its levels say so at once.
 	if !c.pages.optional || c.levels.skipOnes(m) {
 		return shiftError(c.readValues(c.kind.valuesBetween(out, at, at+m), m), at, nil)
 	}
 
+	// Find the rows that are null.
 	c.null = dataset.Resize(c.null, m)
 	present, err := c.readLevels(c.null)
 	if err != nil {
@@ -215,6 +231,7 @@ func (c *parquetColumn) readRows(at, m, n int, out *dataset.Values) error {
 		return shiftError(err, at, c.null)
 	}
 
+	// Move the values to their rows.
 	if out.Null == nil {
 		out.Null = make([]bool, n)
 	}
@@ -230,7 +247,7 @@ func (c *parquetColumn) readRows(at, m, n int, out *dataset.Values) error {
 	return nil
 }
 
-// readLevels says which of the next rows are null, and how many are not.
+// readLevels sets, for each of the next rows, whether it is null, and returns how many are not.
 func (c *parquetColumn) readLevels(null []bool) (present int, err error) {
 	for len(null) > 0 {
 		n := min(len(null), len(c.scratch))
@@ -249,7 +266,8 @@ func (c *parquetColumn) readLevels(null []bool) (present int, err error) {
 	return present, nil
 }
 
-// spread moves the first present values to the rows that are not null: backwards, since they only move towards the end.
+// spread moves the first present values to the rows that are not null, and sets the others to absent. It goes
+// backwards, since values only move towards the end.
 func spread[T any](values []T, null []bool, present int, absent T) {
 	for i := len(null) - 1; i >= 0; i-- {
 		if null[i] {
@@ -261,7 +279,9 @@ func spread[T any](values []T, null []bool, present int, absent T) {
 	}
 }
 
-// shiftError translates the index of a value among those that are present to that of its row in the batch.
+// shiftError translates the error of a value. Its index is among the values that are present; the result has that of
+// its row in the batch. first is the batch's row where they begin, and null tells which of the following rows are null;
+// nil if none is. Other errors are returned as they are.
 func shiftError(err error, first int, null []bool) error {
 	var value *valueError
 	if !errors.As(err, &value) {
@@ -280,8 +300,8 @@ func shiftError(err error, first int, null []bool) error {
 	return &valueError{first + row, value.msg}
 }
 
-// readValues fills out with the page's next n values: converted one by one or, from a page of indices, looked up in the
-// dictionary, whose values have been converted once. The error of a value says which of the n it is.
+// readValues fills out with the page's next n values. Plain values are converted; indices are looked up in the
+// dictionary. The error of a value has its index among the n.
 func (c *parquetColumn) readValues(out *dataset.Values, n int) error {
 	if !c.indexed {
 		end, err := c.kind.measurePlain(c.plain, n)
@@ -294,12 +314,14 @@ func (c *parquetColumn) readValues(out *dataset.Values, n int) error {
 	}
 
 	for at := 0; at < n; {
+		// The next indices, as many as scratch holds.
 		index := c.scratch[:min(n-at, len(c.scratch))]
 		err := c.indices.read(index)
 		if err != nil {
 			return err
 		}
 
+		// Some words of the dictionary may be unusable.
 		if c.bad != nil {
 			for i, x := range index {
 				if msg, ok := c.bad[x]; ok {
@@ -324,7 +346,8 @@ func (c *parquetColumn) readValues(out *dataset.Values, n int) error {
 	return nil
 }
 
-// lookUp replaces indices by the words of a dictionary. It does not trust them: a damaged page may hold any.
+// lookUp sets out to the words of a dictionary at the given indices. An index beyond the dictionary is an error: a
+// damaged page may hold any.
 func lookUp[T any](words []T, index []uint32, out []T) error {
 	out = out[:len(index)]
 	for i, x := range index {

@@ -16,8 +16,8 @@ const (
 	keyPandas = "pandas"       // JSON
 )
 
-// dictionaries returns the names of the columns that were categories in the program that wrote the file. Unreadable
-// metadata is ignored.
+// dictionaries returns the names of the columns that were categories in the program that wrote the file, by the
+// metadata of Arrow and of pandas. Metadata that cannot be read is ignored.
 func dictionaries(kv metadata.KeyValueMetadata) map[string]bool {
 	out := map[string]bool{}
 	for _, from := range []struct {
@@ -40,6 +40,7 @@ func dictionaries(kv metadata.KeyValueMetadata) map[string]bool {
 }
 
 // pandasIndex returns the names of the columns in which pandas has written its row labels, by its own metadata.
+// Metadata that cannot be read is ignored.
 func pandasIndex(kv metadata.KeyValueMetadata) map[string]bool {
 	out := map[string]bool{}
 	var said struct {
@@ -55,7 +56,7 @@ func pandasIndex(kv metadata.KeyValueMetadata) map[string]bool {
 	return out
 }
 
-// pandasCategories reads pandas' own description of its columns.
+// pandasCategories adds to out the names of the columns that pandas' own description calls categorical.
 func pandasCategories(text string, out map[string]bool) error {
 	var said struct {
 		Columns []struct {
@@ -77,7 +78,8 @@ func pandasCategories(text string, out map[string]bool) error {
 	return nil
 }
 
-// Offsets of fields in the tables of Message.fbs and Schema.fbs: 4 plus twice the field's number.
+// Offsets of fields in the tables of Arrow's Message.fbs and Schema.fbs. In a FlatBuffers table, it is 4 plus twice the
+// field's number.
 const (
 	messageHeader   = 4 + 2*2
 	schemaFields    = 4 + 2*1
@@ -85,7 +87,8 @@ const (
 	fieldDictionary = 4 + 2*4
 )
 
-// arrowDictionaries reads the dictionary-encoded fields of an Arrow schema. It panics on invalid offsets.
+// arrowDictionaries adds to out the names of the dictionary-encoded fields of an Arrow schema, which text holds as an
+// IPC message in base64. It panics on invalid offsets; its caller recovers.
 func arrowDictionaries(text string, out map[string]bool) error {
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
@@ -101,6 +104,7 @@ func arrowDictionaries(text string, out map[string]bool) error {
 	}
 	data = data[4:]
 
+	// From the message to its schema, and to the list of fields.
 	message := flatbuffers.Table{Bytes: data, Pos: flatbuffers.GetUOffsetT(data)}
 	at := flatbuffers.UOffsetT(message.Offset(messageHeader))
 	if at == 0 {

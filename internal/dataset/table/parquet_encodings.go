@@ -6,34 +6,37 @@ import (
 )
 
 // The encodings of Parquet's values, as Encodings.md of apache/parquet-format describes them. Levels and indices are
-// runs; every other encoding is rewritten to the plain one, so that values are converted from one form only: numbers
-// little-endian, texts of one length as they are, others behind four bytes with their length.
+// runs. Every other encoding is rewritten to the plain one, so that values are converted from one form only. In the
+// plain encoding, numbers are little-endian, texts of a fixed length follow each other, and every other text follows
+// four bytes with its length.
 
 var (
 	errRuns  = errors.New("a page with truncated levels or indices")
 	errDelta = errors.New("a page with deltas that are truncated or out of bounds")
 )
 
-// runs reads numbers of up to 32 bits from the hybrid encoding: each run begins with a head, whose lowest bit says
-// whether one repeated number follows or groups of eight bit-packed ones.
+// runs reads numbers of up to 32 bits from Parquet's hybrid encoding. It is a sequence of runs; each begins with a head
+// that says whether one number is repeated, or groups of eight bit-packed numbers follow.
 type runs struct {
-	data     []byte // behind the current run
-	width    uint   // bits of a number
-	left     int    // numbers left in the current run
-	repeated bool
-	value    uint32 // the repeated number, or
-	packed   []byte // the packed ones, with what follows them
-	bit      int    // of packed, where the next one begins
-	bits     int    // of packed, that belong to the run
+	data  []byte // what follows the current run
+	width uint   // bits of a number
+	left  int    // numbers left in the current run
+
+	repeated bool   // the current run repeats value; otherwise its numbers are in packed
+	value    uint32 // the repeated number
+	packed   []byte // the packed numbers, and all bytes after them
+	bit      int    // where the next number begins in packed
+	bits     int    // how many bits of packed belong to the run
 }
 
-// packedRun is one run of packed numbers without a head.
+// packedRun returns one run of packed numbers without a head, which is all of data.
 func packedRun(data []byte, width uint) runs {
 	return runs{width: width, left: 8 * len(data), packed: data, bits: 8 * len(data)}
 }
 
-// beginRun reads the head of the next run and where its numbers are. A head is a count and, as its lowest bit, the kind
-// of the run: 0 for so many repetitions of a number in whole bytes, 1 for so many groups of eight packed numbers.
+// beginRun reads the head of the next run and finds its numbers. The lowest bit of a head is the kind of the run, the
+// others are a count: with 0, one number in whole bytes is repeated that often; with 1, that many groups of eight
+// packed numbers follow.
 func (r *runs) beginRun() error {
 	head, n := binary.Uvarint(r.data)
 	count := head >> 1
@@ -53,13 +56,13 @@ func (r *runs) beginRun() error {
 		return nil
 	}
 
-	// Some writers cut off the last group behind its last number, so there may be fewer bits than left says.
+	// Some writers cut off the last group after its last number, so there may be fewer bits than left says.
 	size := min(int(count)*int(r.width), len(r.data))
 	r.left, r.packed, r.bit, r.bits, r.data = 8*int(count), r.data, 0, 8*size, r.data[size:]
 	return nil
 }
 
-// read fills out with the next numbers, from runs of one number and runs of packed ones. Too few are an error.
+// read fills out with the next numbers. It is an error if there are too few.
 func (r *runs) read(out []uint32) error {
 	for len(out) > 0 {
 		if r.left == 0 {
@@ -84,8 +87,8 @@ func (r *runs) read(out []uint32) error {
 	return nil
 }
 
-// unpack reads packed numbers, which must be present. Eight bytes contain the whole of a number of up to 32 bits that
-// begins in the first of them.
+// unpack fills out with the next packed numbers, which must be there. A number of up to 32 bits begins in one byte and
+// ends within the next four, so eight bytes always contain all of it.
 func (r *runs) unpack(out []uint32) {
 	mask := uint64(1)<<r.width - 1
 	for i := range out {
@@ -103,7 +106,8 @@ func (r *runs) unpack(out []uint32) {
 	}
 }
 
-// skipOnes skips n numbers if a run of at least n repeated ones comes next. It may return false at the boundary of two.
+// skipOnes skips the next n numbers if all of them are 1, and reports whether it did. It looks at one run only, so it
+// may return false although all are 1.
 func (r *runs) skipOnes(n int) bool {
 	if r.left == 0 && r.beginRun() != nil || !r.repeated || r.value != 1 || r.left < n {
 		return false
@@ -112,7 +116,8 @@ func (r *runs) skipOnes(n int) bool {
 	return true
 }
 
-// joinStreams makes plain values of width bytes from one stream per byte position (BYTE_STREAM_SPLIT).
+// joinStreams returns plain values of width bytes. In the encoding BYTE_STREAM_SPLIT, data holds the first bytes of all
+// values, then all second bytes, and so on.
 func joinStreams(data []byte, width int) []byte {
 	n := len(data) / width
 	out := make([]byte, n*width)
@@ -129,7 +134,7 @@ func joinStreams(data []byte, width int) []byte {
 // room is asked before so many bytes are allocated.
 type room func(bytes int64) error
 
-// plainDeltas makes plain numbers of width bytes from deltas.
+// plainDeltas returns plain numbers of width bytes, 4 or 8, from the encoding DELTA_BINARY_PACKED.
 func plainDeltas(data []byte, width int, room room) ([]byte, error) {
 	numbers, _, err := readDeltas(data, room)
 	if err != nil {
@@ -146,10 +151,12 @@ func plainDeltas(data []byte, width int, room room) ([]byte, error) {
 	return out, nil
 }
 
-// plainTexts makes plain texts from texts behind all their lengths (DELTA_LENGTH_BYTE_ARRAY) or, if they are shared,
-// from suffixes in that form behind the lengths of the prefixes that each shares with the text before it
-// (DELTA_BYTE_ARRAY). A width other than 0 is the length of each.
+// plainTexts returns plain texts. If shared is false, data holds the lengths of all texts, then the texts
+// (DELTA_LENGTH_BYTE_ARRAY). If it is true, data holds for each text how many bytes it shares with the text before it,
+// and then the rest of every text in the first form (DELTA_BYTE_ARRAY). A width other than 0 is the length that each
+// text must have.
 func plainTexts(data []byte, width int, shared bool, room room) (out []byte, err error) {
+	// Lengths of the shared beginnings and of the rests.
 	var prefixes []int64
 	if shared {
 		if prefixes, data, err = readDeltas(data, room); err != nil {
@@ -167,6 +174,8 @@ func plainTexts(data []byte, width int, shared bool, room room) (out []byte, err
 		return nil, errDelta
 	}
 
+	// Check all lengths before anything is allocated: those of a damaged page may be any numbers. before is the length
+	// of the previous text, left the bytes of data that are left.
 	// First the lengths, so that nothing is allocated for texts that cannot be.
 	size, before, left := int64(0), int64(0), int64(len(data))
 	for i, suffix := range suffixes {
@@ -184,8 +193,9 @@ func plainTexts(data []byte, width int, shared bool, room room) (out []byte, err
 		return nil, err
 	}
 
+	// Put the texts together.
 	out = make([]byte, 0, size)
-	begin := 0 // of the text before
+	begin := 0 // where the previous text begins in out
 	for i, suffix := range suffixes {
 		if width == 0 {
 			out = binary.LittleEndian.AppendUint32(out, uint32(prefixes[i]+suffix))
@@ -198,7 +208,9 @@ func plainTexts(data []byte, width int, shared bool, room room) (out []byte, err
 	return out, nil
 }
 
-// readDeltas reads numbers stored as differences in blocks (DELTA_BINARY_PACKED), and returns the data behind them.
+// readDeltas reads numbers in the encoding DELTA_BINARY_PACKED, and returns them with the data that follows. The
+// encoding has a header and the first number, then blocks of differences. A block has the least difference, and
+// miniblocks of equally many differences above it, each with a width in bits of its own.
 func readDeltas(data []byte, room room) (out []int64, rest []byte, err error) {
 	var head [3]uint64 // values per block, miniblocks per block, total values
 	for i := range head {
@@ -214,6 +226,7 @@ func readDeltas(data []byte, room room) (out []int64, rest []byte, err error) {
 	}
 	data = data[n:]
 
+	// parts is the miniblocks of a block, total all numbers, and each the numbers of a miniblock.
 	parts, total := int(head[1]), int(head[2])
 	if total == 0 {
 		return nil, data, nil
@@ -229,6 +242,7 @@ func readDeltas(data []byte, room room) (out []int64, rest []byte, err error) {
 		return nil, nil, err
 	}
 
+	// Read the blocks.
 	for out = append(make([]int64, 0, total), last); len(out) < total; {
 		least, n := binary.Varint(data)
 		if n <= 0 || parts > len(data)-n {
@@ -252,7 +266,8 @@ func readDeltas(data []byte, room room) (out []int64, rest []byte, err error) {
 	return out, data, nil
 }
 
-// unpackDeltas appends n numbers to out, each larger than the previous one by least plus a difference of width bits.
+// unpackDeltas appends n numbers to out, which has at least one. Each number is larger than the one before it by least
+// plus a difference of width bits from data.
 func unpackDeltas(data []byte, width uint, least int64, n int, out []int64) []int64 {
 	last := out[len(out)-1]
 	at := uint(0)

@@ -25,10 +25,10 @@ import (
 )
 
 const (
-	maxPage        = 1 << 30  // any number in a page's header: bytes, values
-	maxHeader      = 16 << 20 // a page's header, which may include statistics of long texts
-	readAheadBytes = 128 << 10
-	leastRead      = 4 << 10 // less would be buffered again by the reader of headers
+	maxPage        = 1 << 30   // most that any number in a page's header may be: bytes, values
+	maxHeader      = 16 << 20  // most bytes of a page's header, which may include statistics of long texts
+	readAheadBytes = 128 << 10 // largest buffer of a column
+	leastRead      = 4 << 10   // smallest one: the reader of headers would put another buffer around a smaller one
 
 	// maxInflate is more than the best ratio of gzip, Snappy and LZ4: a page that claims more is damaged. Zstandard and
 	// Brotli have no such bound.
@@ -37,26 +37,30 @@ const (
 	lz4Raw = compress.Compression(7) // the library has no name for it
 )
 
-// pageMemory bounds what all columns of a file unpack at a time: a file of 90 kilobytes can hold pages of gigabytes.
-// Wide tables hold a page of each column, usually of a megabyte; minMemory is that of 256 columns, and a real table's
-// pages do not unpack to more than inflate times its file.
+// pageMemory bounds the memory into which all columns of a file together unpack their pages: a file of 90 kilobytes can
+// hold pages of gigabytes. Columns use it from several goroutines.
 type pageMemory struct {
-	left   atomic.Int64
-	packed chan []byte // memory for pages before they are unpacked: one per thread, where columns would need one each
+	left   atomic.Int64 // bytes that may still be taken
+	packed chan []byte  // memory for packed pages, which columns exchange: so there is one per thread, not per column
 }
 
+// The bound is minMemory plus inflate times the file's bytes. A wide table holds one page of each column at a time,
+// usually of a megabyte, so minMemory is enough for 256 columns. Pages of a real table do not unpack to more than a
+// hundred times the file.
 const (
 	minMemory = 256 << 20
 	inflate   = 100
 )
 
+// newPageMemory returns the memory for the columns of a file of so many bytes.
 func newPageMemory(fileBytes int64) *pageMemory {
 	m := &pageMemory{packed: make(chan []byte, 64)}
 	m.left.Store(minMemory + inflate*fileBytes)
 	return m
 }
 
-// take reserves bytes, which the caller adds to left when they are no longer used.
+// take reserves bytes; the caller adds them to left when it no longer uses them. An error says that the file would need
+// too much.
 func (m *pageMemory) take(bytes int64) error {
 	if m.left.Add(-bytes) < 0 {
 		m.left.Add(bytes)
@@ -65,42 +69,46 @@ func (m *pageMemory) take(bytes int64) error {
 	return nil
 }
 
-// page is a page of values; data is valid until the next page.
+// page is a page of values, or of a dictionary. Its slices are valid until the next page is read.
 type page struct {
 	dictionary bool
 	encoding   parquet.Encoding
-	values     int64  // with nulls
-	levels     []byte // runs of definition levels
-	data       []byte
+	values     int64  // number of values, nulls included
+	levels     []byte // runs that tell which rows are null; empty if none can be
+	data       []byte // the values that are not null, in the page's encoding
 }
 
-// pageReader reads the pages of one column, column chunk by column chunk. The library's own reader ends early without
-// an error if a file is damaged, can loop forever on truncated levels, ignores checksums, and copies every page twice.
+// pageReader reads the pages of one column, column chunk by column chunk: beginChunk, then nextPage until errNoPages.
+// It replaces the library's own reader, which ends early without an error if a file is damaged, can loop forever on
+// truncated levels, ignores checksums, and copies every page twice.
 type pageReader struct {
 	optional bool // values may be null
 	zstd     *zstd.Decoder
 	memory   *pageMemory
-	taken    int64 // of memory, by the current page
-	kept     int64 // of memory, by the dictionary
+	taken    int64 // bytes of memory that the current page has taken
+	kept     int64 // bytes of memory that the dictionary has taken
 
-	section *io.LimitedReader
-	file    *bufio.Reader // on section
-	headers thrift.TProtocol
+	// The current column chunk.
+	section *io.LimitedReader // its bytes in the file
+	file    *bufio.Reader     // on section
+	headers thrift.TProtocol  // reads page headers from file
 	codec   compress.Compression
-	left    int64 // values in the remaining pages
-	packed  []byte
-	plain   []byte
+	left    int64  // values in the remaining pages
+	packed  []byte // the current page as it is in the file; nil if its memory was given to other columns
+	plain   []byte // the current page unpacked
 }
 
 var errEncrypted = errors.New("it is encrypted; drop the column, or write it without encryption")
 
-// beginChunk starts on a column chunk with rows rows in a file of size bytes.
+// beginChunk starts on the column chunk c of a row group with so many rows, in a file r of size bytes. writer is the
+// program that wrote the file. It gives back the memory of the chunk before.
 func (p *pageReader) beginChunk(r io.ReaderAt, size int64, c *metadata.ColumnChunkMetaData, writer *metadata.AppVersion,
 	rows int64) error {
 	if c.CryptoMetadata() != nil {
 		return errEncrypted
 	}
 
+	// Where the chunk's bytes are. The dictionary, if there is one, comes first.
 	start, n := c.DataPageOffset(), c.TotalCompressedSize()
 	if d := c.DictionaryPageOffset(); c.HasDictionaryPage() && d > 0 && d < start {
 		start = d
@@ -115,6 +123,7 @@ func (p *pageReader) beginChunk(r io.ReaderAt, size int64, c *metadata.ColumnChu
 		return fmt.Errorf("it has %d values in %d rows", c.NumValues(), rows)
 	}
 
+	// Give back what the last chunk has taken.
 	p.codec, p.left = c.Compression(), rows
 	p.memory.left.Add(p.taken + p.kept)
 	p.taken, p.kept = 0, 0
@@ -122,8 +131,10 @@ func (p *pageReader) beginChunk(r io.ReaderAt, size int64, c *metadata.ColumnChu
 	return nil
 }
 
-// openRange begins to read n bytes of r from start on.
+// openRange begins to read n bytes of r from position start on.
 func (p *pageReader) openRange(r io.ReaderAt, start, n int64) {
+	// A buffer is only as large as the chunk: in a wide table a column's chunk is a few kilobytes, and full buffers for
+	// all columns would be most of the memory.
 	// Of a wide table a column's chunk is a few kilobytes: a full buffer for each column would be most of the memory.
 	if size := int(min(readAheadBytes, max(n, leastRead))); p.file == nil || p.file.Size() < size {
 		p.file = bufio.NewReaderSize(nil, size)
@@ -134,10 +145,11 @@ func (p *pageReader) openRange(r io.ReaderAt, start, n int64) {
 	p.file.Reset(p.section)
 }
 
-// errNoPages is returned by next behind the last page.
+// errNoPages is returned by nextPage after the last page.
 var errNoPages = errors.New("no more pages")
 
-// nextPage reads the next page of values or of a dictionary.
+// nextPage reads the next page of values or of a dictionary, and skips pages of other types. It gives back the memory
+// of the page before.
 func (p *pageReader) nextPage() (page, error) {
 	p.memory.left.Add(p.taken)
 	p.taken = 0
@@ -151,6 +163,7 @@ func (p *pageReader) nextPage() (page, error) {
 			return page{}, err
 		}
 
+		// Read the page's bytes, into memory that another column has given up if there is any.
 		if rest := p.section.N + int64(p.file.Buffered()); h.compressed > rest {
 			return page{}, fmt.Errorf("a page of %d bytes, of which %d are there", h.compressed, rest)
 		}
@@ -179,7 +192,8 @@ func (p *pageReader) nextPage() (page, error) {
 	return page{}, errNoPages
 }
 
-// dataPage splits the page in packed into levels and values.
+// dataPage unpacks the page of values in p.packed, and divides it into levels and values. Repetition levels, which only
+// nested columns need, are skipped.
 func (p *pageReader) dataPage(h pageHeader) (out page, err error) {
 	if h.values > p.left {
 		return page{}, fmt.Errorf("a page of %d values where %d are left", h.values, p.left)
@@ -187,6 +201,7 @@ func (p *pageReader) dataPage(h pageHeader) (out page, err error) {
 	p.left -= h.values
 	out = page{encoding: parquet.Encoding(h.encoding), values: h.values}
 
+	// In version 2 the levels come before the values and are never compressed.
 	// In version 2 the levels are in front of the values and never compressed.
 	if h.typ == pageDataV2 {
 		levels := h.levelBytes + h.repBytes
@@ -203,6 +218,7 @@ func (p *pageReader) dataPage(h pageHeader) (out page, err error) {
 		return out, err
 	}
 
+	// In version 1 the levels are part of what is compressed, after four bytes with their length.
 	out.data, err = p.unpack(p.packed, h.uncompressed)
 	if err != nil || !p.optional {
 		return out, err
@@ -220,7 +236,8 @@ func (p *pageReader) dataPage(h pageHeader) (out page, err error) {
 
 var errShortLevels = errors.New("a page too short for its levels")
 
-// unpack decompresses a page, or the part behind its levels, to size bytes.
+// unpack decompresses data to size bytes. data is p.packed or, if the levels are not compressed, the part after them.
+// If it is all of p.packed and is compressed, other columns may use its memory from then on.
 func (p *pageReader) unpack(data []byte, size int64) ([]byte, error) {
 	whole := len(data) == len(p.packed)
 	if p.codec == compress.Codecs.Uncompressed {
@@ -230,6 +247,7 @@ func (p *pageReader) unpack(data []byte, size int64) ([]byte, error) {
 		return data, nil
 	}
 
+	// Refuse a size that cannot be before memory is taken for it.
 	unbounded := p.codec == compress.Codecs.Zstd || p.codec == compress.Codecs.Brotli
 	if !unbounded && size > maxInflate*int64(len(data)) {
 		return nil, fmt.Errorf("a page of %d bytes in %d", size, len(data))
@@ -255,13 +273,13 @@ func (p *pageReader) unpack(data []byte, size int64) ([]byte, error) {
 	return out, nil
 }
 
-// dropPage frees the memory of the current page.
+// dropPage forgets the current page and gives back its memory, once its values have been copied.
 func (p *pageReader) dropPage() {
 	p.memory.left.Add(p.taken)
 	p.packed, p.plain, p.taken = nil, nil, 0
 }
 
-// reserveMemory reserves memory until the next page.
+// reserveMemory takes memory for the current page; it is given back with the next page.
 func (p *pageReader) reserveMemory(bytes int64) error {
 	err := p.memory.take(bytes)
 	if err == nil {
@@ -270,7 +288,8 @@ func (p *pageReader) reserveMemory(bytes int64) error {
 	return err
 }
 
-// decompress fills to, whose length the page's header has stated, or returns less if there is less.
+// decompress decompresses data into to, which is as long as the page's header says, and returns the part of it that was
+// filled.
 func (p *pageReader) decompress(to, data []byte) ([]byte, error) {
 	var stream io.Reader
 	switch p.codec {
@@ -300,8 +319,8 @@ func (p *pageReader) decompress(to, data []byte) ([]byte, error) {
 	return to[:n], err
 }
 
-// pageHeader is the part of a page's header needed to read flat columns. Source: parquet.thrift of
-// apache/parquet-format.
+// pageHeader is the part of a page's header that is needed to read columns that are not nested. Source: parquet.thrift
+// of apache/parquet-format.
 type pageHeader struct {
 	typ          int64 // one of the page types below
 	uncompressed int64 // bytes
@@ -324,10 +343,12 @@ const (
 	pageDataV2     = 3
 )
 
-// readPageHeader reads a PageHeader. The sizes that it returns are within 0 to maxPage.
+// readPageHeader reads a PageHeader. All sizes in it are from 0 to maxPage.
 func readPageHeader(r thrift.TProtocol) (pageHeader, error) {
 	h := pageHeader{packed: true}
 	err := readFields(r, func(id int16, typ thrift.TType) (bool, error) {
+		// The numbers are those of the fields in parquet.thrift. Fields 5, 7 and 8 are the headers of the types of
+		// pages.
 		switch {
 		case id == 4 && typ == thrift.I32:
 			h.hasCRC = true
@@ -356,7 +377,7 @@ func readPageHeader(r thrift.TProtocol) (pageHeader, error) {
 	return h, nil
 }
 
-// readFields calls read for every field of a struct, and skips those that read does not handle.
+// readFields calls read for every field of a struct, and skips each field for which read returns false.
 func readFields(r thrift.TProtocol, read func(id int16, typ thrift.TType) (bool, error)) error {
 	const maxDepth = 8 // of skipped fields
 	ctx := context.Background()
@@ -368,8 +389,8 @@ func readFields(r thrift.TProtocol, read func(id int16, typ thrift.TType) (bool,
 		if err != nil || typ == thrift.STOP {
 			return errors.Join(err, r.ReadStructEnd(ctx))
 		}
-		known, err := read(id, typ)
-		if err == nil && !known {
+		handled, err := read(id, typ)
+		if err == nil && !handled {
 			err = thrift.Skip(ctx, r, typ, maxDepth)
 		}
 		if err != nil {
@@ -384,8 +405,9 @@ func readNumber(r thrift.TProtocol, into *int64) error {
 	return err
 }
 
-// readNumbers reads the 32-bit fields of a struct whose ids have a variable, and skips all others, except that field 7
-// goes to flag, unless that is nil: it is the only boolean that is needed, is_compressed of a DataPageHeaderV2.
+// readNumbers reads the 32-bit fields of a struct into the variables for their ids, and skips all other fields. If flag
+// is not nil, the boolean field 7 is read into it: is_compressed of a DataPageHeaderV2, the only boolean that is
+// needed.
 func readNumbers(r thrift.TProtocol, into map[int16]*int64, flag *bool) error {
 	return readFields(r, func(id int16, typ thrift.TType) (bool, error) {
 		switch {

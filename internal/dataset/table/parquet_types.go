@@ -16,15 +16,15 @@ import (
 	"coppice/internal/dataset"
 )
 
-// kind says how the values of a Parquet column are read.
+// kind says how the values of a Parquet column are read: what they are in the file, and what they become in a Batch.
 type kind struct {
 	typ        dataset.Type
-	unit       dataset.Unit
-	untyped    bool // text made from numbers that do not fit a 64-bit integer
-	unreadable string
-	meaning    meaning
-	scale      int32
+	unit       dataset.Unit // of times
+	untyped    bool         // the values become texts, but are numbers that may not fit a 64-bit integer
+	unreadable string       // why they cannot be read; empty if they can
 
+	meaning  meaning
+	scale    int32 // of decimals: digits after the point
 	physical parquet.Type
 	width    int // bytes of a value; 0 if each has a length of its own
 }
@@ -33,17 +33,17 @@ type kind struct {
 type meaning uint8
 
 const (
-	direct meaning = iota
-	unsigned
-	decimalNumber
-	uuid
-	float16
+	direct        meaning = iota // what the physical type says
+	unsigned                     // an unsigned integer
+	decimalNumber                // an integer that is to be divided by a power of ten
+	uuid                         // 16 bytes
+	float16                      // a half-precision number in two bytes
 )
 
 // maxIntDigits is how many decimal digits always fit an int64.
 const maxIntDigits = 18
 
-// kindOf derives the kind from physical and logical type. A width of 0 is of texts, each with its own length.
+// kindOf derives the kind of a column from its physical and its logical type.
 func kindOf(c *schema.Column) kind {
 	k := logicalKind(c)
 	k.physical = c.PhysicalType()
@@ -62,8 +62,8 @@ func kindOf(c *schema.Column) kind {
 	return k
 }
 
-// logicalKind goes by the physical type where that says enough, and for bytes by the logical one; bytes of which
-// nothing is said are text.
+// logicalKind returns what a column's values become. The physical type says enough for numbers, except that whole
+// numbers may be dates or times; bytes are text unless the logical type says otherwise.
 func logicalKind(c *schema.Column) kind {
 	logical := c.LogicalType()
 	if l, ok := logical.(*schema.DecimalLogicalType); ok {
@@ -95,8 +95,8 @@ func logicalKind(c *schema.Column) kind {
 	return kind{typ: dataset.Text}
 }
 
-// integerKind tells dates, times and numbers apart. Unsigned ones of 64 bits are read as texts that staging may take
-// for numbers.
+// integerKind returns what whole numbers become: dates, times or numbers. Unsigned numbers of 64 bits may not fit an
+// int64, so they become texts that staging may take for numbers.
 func integerKind(physical parquet.Type, logical schema.LogicalType) kind {
 	switch l := logical.(type) {
 	case schema.DateLogicalType:
@@ -126,8 +126,8 @@ func integerKind(physical parquet.Type, logical schema.LogicalType) kind {
 	return kind{typ: dataset.Int}
 }
 
-// decimalKind reads decimals with digits behind the point as floats, those without as integers, and those that may not
-// fit an int64 as texts of which staging decides.
+// decimalKind returns what decimals become. Those with digits after the point become floats and those without become
+// integers; integers that may not fit an int64 become texts that staging may take for numbers.
 func decimalKind(l *schema.DecimalLogicalType) kind {
 	k := kind{meaning: decimalNumber, scale: l.Scale()}
 	switch {
@@ -141,7 +141,7 @@ func decimalKind(l *schema.DecimalLogicalType) kind {
 	return k
 }
 
-// makeRoom makes room for n values in out.
+// makeRoom gives out the kind's type and n values, none of them null, in out's own memory if that is large enough.
 func (k kind) makeRoom(out *dataset.Values, n int) {
 	out.Type, out.Unit, out.Null = k.typ, k.unit, nil
 	switch k.typ {
@@ -154,7 +154,7 @@ func (k kind) makeRoom(out *dataset.Values, n int) {
 	}
 }
 
-// valuesBetween is the values of v from one index up to another.
+// valuesBetween returns the values of v from index from up to, but not including, to. They share v's memory.
 func (k kind) valuesBetween(v *dataset.Values, from, to int) *dataset.Values {
 	out := &dataset.Values{Type: k.typ}
 	switch k.typ {
@@ -168,8 +168,8 @@ func (k kind) valuesBetween(v *dataset.Values, from, to int) *dataset.Values {
 	return out
 }
 
-// measurePlain returns how many bytes of data the first n plain values occupy. If one of them is too long, the error is
-// a *valueError that says which.
+// measurePlain returns how many bytes of data the first n plain values occupy. A value longer than maxRecord is a
+// *valueError; too little data is another error.
 func (k kind) measurePlain(data []byte, n int) (int, error) {
 	if k.width > maxRecord {
 		return 0, &valueError{0, tooLong(k.width)}
@@ -199,7 +199,8 @@ func tooLong(bytes int) string {
 	return fmt.Sprintf("a text of %d bytes, where at most %d are read", bytes, maxRecord)
 }
 
-// convert writes plain values to out, which is as long as they are. A *valueError says which of them cannot be used.
+// convert converts plain values to out, which has as many values as data. A *valueError says which of them cannot be
+// used.
 func (k kind) convert(data []byte, out *dataset.Values) error {
 	switch {
 	case k.physical == parquet.Types.Float:
@@ -231,7 +232,8 @@ func (k kind) convert(data []byte, out *dataset.Values) error {
 	return nil
 }
 
-// takeFirst removes the first value from data, and returns it without its length.
+// takeFirst removes the first plain value from data and returns it, without the four bytes of its length if it has
+// them.
 func (k kind) takeFirst(data *[]byte) []byte {
 	size, all := k.width, *data
 	if size == 0 {
@@ -241,8 +243,8 @@ func (k kind) takeFirst(data *[]byte) []byte {
 	return all[:size]
 }
 
-// readTexts makes strings of one copy of data, since the page's memory will be used again. Enumerations and JSON are
-// texts too.
+// readTexts converts plain texts to out. All are parts of one copy of data, since the page's memory will be used again.
+// Text that is not UTF-8 is a *valueError.
 func (k kind) readTexts(data []byte, out []string) error {
 	all := string(data)
 	at := 0
@@ -261,7 +263,8 @@ func (k kind) readTexts(data []byte, out []string) error {
 	return nil
 }
 
-// convertValue converts one value that is more than a number or a text, or says why it cannot be used.
+// convertValue converts one value v, whose meaning is not direct or whose type is Int96, to value i of out. msg says
+// why it cannot be used; it is empty if it can.
 func (k kind) convertValue(v []byte, i int, out *dataset.Values) (msg string) {
 	switch {
 	case k.physical == parquet.Types.Int96:
@@ -293,9 +296,10 @@ func (k kind) convertValue(v []byte, i int, out *dataset.Values) (msg string) {
 	return ""
 }
 
-// readInt96 reads nanoseconds of a day and a Julian day number, as written by Impala and Spark. It returns whole
-// microseconds, the finest that a float64 of seconds resolves: int64 nanoseconds would end in the year 2262, and many
-// tables write 9999-12-31 for never.
+// readInt96 converts a time as Impala and Spark once wrote it: eight bytes with the nanoseconds of a day, and four with
+// the number of the day, counted as Julian days. It returns whole microseconds since 1970, the finest that a float64 of
+// seconds resolves. Nanoseconds in an int64 would end in the year 2262, and many tables write 9999-12-31 for never. msg
+// says why the time cannot be used; it is empty if it can.
 func readInt96(v []byte) (micros int64, msg string) {
 	const (
 		julian1970  = 2440588
@@ -315,7 +319,8 @@ func readInt96(v []byte) (micros int64, msg string) {
 	return days*microsOfDay + micros, ""
 }
 
-// readHalf is the value of an IEEE 754 half-precision number: a sign, five bits of exponent and ten of fraction.
+// readHalf returns the value of an IEEE 754 half-precision number: a sign bit, five bits of exponent and ten of
+// fraction.
 func readHalf(b uint16) float64 {
 	sign := 1.0
 	if b>>15 == 1 {
@@ -336,13 +341,14 @@ func readHalf(b uint16) float64 {
 	return sign * math.Ldexp(1024+fraction, exponent-25)
 }
 
-// decimal reads a big-endian two's complement number into row i of out. msg says what is wrong with it, and is empty if
-// nothing is; digits that a float does not have are rounded.
+// decimal converts a decimal, a big-endian two's complement number, to value i of out. Digits that a float64 does not
+// have are rounded. msg says why it cannot be used; it is empty if it can.
 func (k kind) decimal(v []byte, i int, out *dataset.Values) (msg string) {
 	if len(v) > 64 {
 		return fmt.Sprintf("a decimal of %d bytes", len(v))
 	}
 
+	// Nearly all decimals fit an int64. The first bit is the sign.
 	if len(v) <= 8 {
 		x := int64(0)
 		if len(v) > 0 && v[0] >= 0x80 {
@@ -355,6 +361,7 @@ func (k kind) decimal(v []byte, i int, out *dataset.Values) (msg string) {
 		return ""
 	}
 
+	// Longer ones are computed with big integers.
 	x := new(big.Int).SetBytes(v)
 	if v[0] >= 0x80 {
 		x.Sub(x, new(big.Int).Lsh(big.NewInt(1), uint(8*len(v))))
@@ -373,9 +380,8 @@ func (k kind) decimal(v []byte, i int, out *dataset.Values) (msg string) {
 	return ""
 }
 
-// storeNumber stores x as value i of out, in the column's type: x is a whole number, or the digits of a decimal without
-// its point. Only a Float has digits behind the point, so only there the scale matters: decimals with a scale are read
-// as Float, and those without one as Int or Text.
+// storeNumber stores a number as value i of out. x is a whole number, or the digits of a decimal without its point.
+// Only decimals with digits after the point become floats (see decimalKind), so only there the scale matters.
 func (k kind) storeNumber(x int64, i int, out *dataset.Values) {
 	switch k.typ {
 	case dataset.Text:
@@ -387,10 +393,11 @@ func (k kind) storeNumber(x int64, i int, out *dataset.Values) {
 	}
 }
 
-// scaled is the float64 nearest to x / 10^scale.
+// scaled returns the float64 that is nearest to x / 10^scale.
 func scaled(x int64, scale int32) float64 {
+	// A float64 holds these x, and powers of ten up to 10^22, exactly. So the division rounds once.
 	if max(x, -x) <= dataset.MaxExact && scale <= 22 {
-		return float64(x) / math.Pow10(int(scale)) // both are exact
+		return float64(x) / math.Pow10(int(scale))
 	}
 	f, _ := strconv.ParseFloat(strconv.FormatInt(x, 10)+"e-"+strconv.Itoa(int(scale)), 64)
 	return f

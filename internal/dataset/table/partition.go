@@ -10,16 +10,19 @@ import (
 	"coppice/internal/dataset"
 )
 
-// Partition is a column that has one value in all rows of a file: Hive's folders NAME=VALUE.
+// Partition is a column that has one value in all rows of a file, as the name of a folder says: NAME=VALUE, as Hive and
+// Spark write it.
 type Partition struct {
 	Name, Value string
-	Null        bool
+	Null        bool // the rows have no value
 }
 
-// hiveNull is how Hive and Spark write a folder for rows without a value.
+// hiveNull is the value that Hive and Spark give a folder of rows without a value.
 const hiveNull = "__HIVE_DEFAULT_PARTITION__"
 
-// Partitions returns the columns that the folders of a file give, those in its name behind fixed.
+// Partitions returns the columns that the folders in a file's name give: those folders NAME=VALUE that come after
+// fixed, the part of the name that the source states. Other folders are ignored. A value that is not UTF-8, and two
+// folders of the same column, are errors.
 func Partitions(fixed, name string) ([]Partition, error) {
 	rest, ok := strings.CutPrefix(name, strings.TrimPrefix(fixed, "./"))
 	if fixed == "." {
@@ -51,9 +54,10 @@ func Partitions(fixed, name string) ([]Partition, error) {
 	return out, nil
 }
 
-// withPartitions adds to a file's columns those that its folders give. own are the columns that the file itself holds,
-// and win over folders of the same name. A file of JSON objects may have more columns than that in s: keys that only
-// other files hold (see shareKeys). If a folder gives such a column, all rows have the folder's value, not null.
+// withPartitions returns the source s of file f with the columns that the file's folders give added. own are the
+// columns that the file itself holds; they win over folders of the same name. A file of JSON objects may have further
+// columns in s: keys that only other files hold (see shareKeys). If a folder gives such a column, all rows have the
+// folder's value, not null. If the folders give no column, the result is s itself.
 func withPartitions(s source, f File, own []Column) source {
 	_, has := placesOf(own)
 	out, given := &reshaped{source: s, cols: slices.Clone(s.columns())}, map[int]Partition{}
@@ -79,7 +83,7 @@ func withPartitions(s source, f File, own []Column) source {
 	return out
 }
 
-// repeatValue returns the column of so many rows, which all have the folder's value.
+// repeatValue returns the column of a file's rows, which all have the folder's value.
 func (p Partition) repeatValue(rows int) dataset.Values {
 	v := dataset.Values{Type: dataset.Text, Text: slices.Repeat([]string{p.Value}, rows)}
 	if p.Null {
@@ -88,7 +92,7 @@ func (p Partition) repeatValue(rows int) dataset.Values {
 	return v
 }
 
-// String names the columns and values, for a fingerprint.
+// String returns the column and its value, as Fingerprint hashes them.
 func (p Partition) String() string {
 	if p.Null {
 		return fmt.Sprintf("%q=null", p.Name)

@@ -18,8 +18,8 @@ import (
 	"coppice/internal/problem"
 )
 
-// File is one file of a source table. Its contents are on the local disk; if they were fetched from a bucket, URI says
-// from where.
+// File is one file of a source table. Its contents are on the local disk or in memory. If they were fetched from a
+// bucket, URI says from where.
 type File struct {
 	URI        string // name for messages and the manifest
 	Path       string // where it can be read
@@ -30,13 +30,13 @@ type File struct {
 	Partitions []Partition // columns that the file's folders give
 }
 
-// MaxFiles bounds a source: a search of a whole disk or bucket ends there.
+// MaxFiles is the most files of a source. A search of a whole disk or bucket ends there.
 const MaxFiles = 100_000
 
-// Expand lists the files of a local source, by name: the file itself, the matches of a glob, or those in a folder whose
-// names have a table's suffix. Folders are searched, with those in them and those that a glob matches. Names that begin
-// with '.' or '_', such as Spark's _SUCCESS and _temporary, are skipped there. If there is no file, the error is of the
-// kind NotFound.
+// Expand lists the files of a local source, sorted by name. pattern is a file, a folder or a glob. Of a folder, and of
+// each folder that a glob matches, it lists the files in and below it whose names have a table's suffix. There, names
+// that begin with '.' or '_', such as Spark's _SUCCESS and _temporary, are skipped. If there is no file, the error is
+// of kind NotFound.
 func Expand(pattern string) ([]File, error) {
 	if err := dataset.CheckPlace(pattern); err != nil {
 		return nil, err
@@ -45,8 +45,8 @@ func Expand(pattern string) ([]File, error) {
 	return ExpandPlace(source.Places(time.Time{})[0])
 }
 
-// ExpandPlace is Expand for a place of a source. A name that exists is taken as it is, even if it could be a glob. No
-// file is an error of kind NotFound.
+// ExpandPlace does the same as Expand for a place of a source. A name that exists is taken as it is, even if it could
+// be a glob.
 func ExpandPlace(place dataset.Place) ([]File, error) {
 	l := lister{fixed: place.Fixed}
 	info, err := os.Stat(place.Pattern)
@@ -67,6 +67,7 @@ func ExpandPlace(place dataset.Place) ([]File, error) {
 		return nil, &InputError{File: place.Pattern, Msg: "the file cannot be inspected", Err: underlying(err)}
 	}
 
+	// The name does not exist, so it is a glob.
 	paths, err := filepath.Glob(place.Pattern)
 	if err != nil {
 		return nil, problem.New(problem.NotFound, "%s: not a glob: %v", place.Pattern, err)
@@ -89,8 +90,8 @@ func ExpandPlace(place dataset.Place) ([]File, error) {
 	return Sorted(l.files), nil
 }
 
-// Sorted puts files in the order in which a table has their rows, whatever the order in which its places were listed:
-// that of their names. A file that two places name is there once, with the columns of the place that gives it the most.
+// Sorted sorts files by name, which is the order of their rows in a table, and returns them without duplicates. Of two
+// entries of the same file, it keeps the one with more columns from folders. It changes the given slice.
 func Sorted(files []File) []File {
 	slices.SortFunc(files, func(a, b File) int {
 		return cmp.Or(strings.Compare(a.URI, b.URI), cmp.Compare(len(b.Partitions), len(a.Partitions)))
@@ -107,21 +108,22 @@ func underlying(err error) error {
 	return err
 }
 
-// lister collects local files.
+// lister collects the files of a source.
 type lister struct {
-	fixed string // the part of their names in front of folders that are columns
-	root  string // the folder that is searched
-	files []File
+	fixed string // the part of the files' names before the folders that may be columns
+	root  string // the folder that is being searched
+	files []File // found so far
 }
 
-// addPath adds a regular file, or the tables in and below a folder. Folders NAME=VALUE in its path are columns.
+// addPath adds a file, or the tables in and below a folder; info is of path. Folders NAME=VALUE in the path are columns
+// of the file. A pipe or a device is an error, as tables are read twice.
 func (l *lister) addPath(path string, info fs.FileInfo) error {
 	if info.IsDir() {
 		l.root = path
 		return filepath.WalkDir(path, l.visit)
 	}
 
-	// A pipe may block, and a device may never end; also, tables are read twice.
+	// A pipe may block, and a device may never end.
 	if !info.Mode().IsRegular() {
 		return &InputError{File: path, Msg: "neither a file nor a folder: a pipe or a device cannot be read twice; " +
 			"write the table to a file"}
@@ -137,8 +139,8 @@ func (l *lister) addPath(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// visit adds a table that a search finds below a folder. What is hidden is passed over; a link is followed to a file,
-// and to a folder it is an error rather than left out in silence.
+// visit adds a file that filepath.WalkDir finds below a folder, if its name is a table's. Hidden files and folders are
+// skipped. A link to a file is followed. A link to a folder is an error, so that its files are not left out in silence.
 func (l *lister) visit(path string, e fs.DirEntry, err error) error {
 	switch {
 	case err != nil:
@@ -160,20 +162,22 @@ func (l *lister) visit(path string, e fs.DirEntry, err error) error {
 	return l.addPath(path, info)
 }
 
-// hidden reports whether a search ignores a name.
+// hidden reports whether a search skips a name, given without its folder.
 func hidden(name string) bool { return name[0] == '_' || name[0] == '.' && name != "." && name != ".." }
 
-// isTable reports whether a file in a folder is taken for a table. A .json may be anything, so it has to be named.
+// isTable reports whether a search takes a file for a table, by its name. A .json may be anything, so it has to be
+// named in the source.
 func isTable(name string) bool { return slices.Contains(tableSuffixes(), Suffix(name)) }
 
 func tableSuffixes() []string {
 	return []string{".csv", ".tsv", ".tab", ".parquet", ".pq", ".jsonl", ".ndjson"}
 }
 
-// Matches reports whether pattern, a name, a glob or a folder, stands for the object called name, as it would for a
-// file.
+// Matches reports whether an object in a bucket belongs to the source pattern, which is a name, a glob or a folder. The
+// rules are those of Expand for files.
 func Matches(pattern, name string) bool {
-	depth := 0 // of what the pattern itself names
+	// The pattern names the first depth parts of the object's name; what follows is in the folder that these name.
+	depth := 0
 	if pattern = strings.TrimSuffix(pattern, "/"); pattern != "" {
 		depth = strings.Count(pattern, "/") + 1
 	}
@@ -194,7 +198,7 @@ func Matches(pattern, name string) bool {
 	return isTable(inside[len(inside)-1])
 }
 
-// Suffix returns the lower-case suffix of a table's name, without that of a compression.
+// Suffix returns the suffix of a table's name in lower case, such as ".csv"; that of a compression does not count.
 func Suffix(name string) string {
 	name = strings.ToLower(name)
 	for _, packed := range []string{".gz", ".zst"} {
@@ -218,7 +222,7 @@ func (f *File) open() (io.ReadCloser, error) {
 	return os.Open(f.Path)
 }
 
-// readHead reads the first 128 bytes of a file, or all of a shorter one; an empty file is an error.
+// readHead returns the first 128 bytes of a file, or all of a shorter one. An empty file is an error.
 func readHead(f File) (string, error) {
 	r, err := f.open()
 	if err != nil {

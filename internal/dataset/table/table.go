@@ -19,7 +19,7 @@ type Column struct {
 	Name      string
 	Type      dataset.Type
 	Unit      dataset.Unit // of dataset.Time
-	Semicolon bool         // divides the file's columns
+	Semicolon bool         // the file's delimiter is a semicolon, as where numbers have a decimal comma
 
 	// Untyped says that the table does not declare what the column's texts mean: in CSV always, in Parquet for numbers
 	// that do not fit a 64-bit integer.
@@ -37,22 +37,23 @@ type Column struct {
 	Unreadable string
 }
 
-// Batch is some consecutive rows of a table. It is valid during the call that receives it; its texts stay valid.
+// Batch is some consecutive rows of a table. It is valid during the call that receives it; its texts stay valid after
+// that.
 type Batch struct {
 	Names   []string // of Columns, in the order requested
 	Columns []dataset.Values
 	Rows    int
 	First   int64   // number of the first row in the whole table, from 0
-	Numbers []int64 // of each row in the whole table, once rows have been left out; nil before
+	Numbers []int64 // by row, its number in the whole table; nil as long as no row has been left out
 	File    string  // URI of the rows' file
 	Done    int64   // bytes of the table read so far; see Table.Bytes
 
 	firstInFile int64  // number of the first row in the file, from 0
-	inner       *Batch // of the file, if its folders add columns
-	Lines       []int  // of each row, in a text file
+	inner       *Batch // what the file's own reader has filled, if this batch has other columns (reshaped)
+	Lines       []int  // by row, its line in a text file; nil for other files
 }
 
-// Column returns the values of the column called name, or nil.
+// Column returns the values of the named column, or nil if the batch does not have it.
 func (b *Batch) Column(name string) *dataset.Values {
 	for i, n := range b.Names {
 		if n == name {
@@ -62,7 +63,7 @@ func (b *Batch) Column(name string) *dataset.Values {
 	return nil
 }
 
-// clear makes b a batch of no rows of so many texts.
+// clear makes b a batch of no rows, with so many columns of texts. The columns keep their memory.
 func (b *Batch) clear(columns int) {
 	if len(b.Columns) != columns {
 		b.Columns = make([]dataset.Values, columns)
@@ -73,7 +74,7 @@ func (b *Batch) clear(columns int) {
 	}
 }
 
-// Row is the number of row i in the whole table.
+// Row returns the number of row i in the whole table, from 0.
 func (b *Batch) Row(i int) int64 {
 	if b.Numbers != nil {
 		return b.Numbers[i]
@@ -81,7 +82,7 @@ func (b *Batch) Row(i int) int64 {
 	return b.First + int64(i)
 }
 
-// ErrorAt returns an *Error at row i.
+// ErrorAt returns an *InputError about row i of the batch.
 func (b *Batch) ErrorAt(i int, column, format string, args ...any) error {
 	e := &InputError{File: b.File, Row: b.Row(i) - b.First + b.firstInFile + 1, Column: column,
 		Msg: fmt.Sprintf(format, args...)}
@@ -91,7 +92,7 @@ func (b *Batch) ErrorAt(i int, column, format string, args ...any) error {
 	return e
 }
 
-// Keep returns a batch of only the rows at the given places.
+// Keep returns a batch of only the rows at the given places. b itself stays as it is.
 func (b *Batch) Keep(places []int32) *Batch {
 	if len(places) == b.Rows {
 		return b
@@ -117,20 +118,22 @@ type Table struct {
 	files   []File
 	sources []source
 	columns []Column
-	byName  map[string]int // index in columns
-	places  [][]int        // by file, the index of each of columns
+	byName  map[string]int // by name, the index in columns
+	places  [][]int        // by file and column of the table, the index of the column in the file
 	threads int
-	values  func(b *Batch, column int, f dataset.Format) (dataset.Values, error) // of columns with a format
+	// values reads the texts of a column that has a format; see ReadAs.
+	values func(b *Batch, column int, f dataset.Format) (dataset.Values, error)
 }
 
-// Options say how text is delimited (ignored for Parquet) and how many goroutines may decode.
+// Options say how to open a table.
 type Options struct {
-	CSV     dataset.CSVSpec
-	Threads int
-	Keys    []string // columns that will be read: JSON objects may leave them out, see CheckKeys
+	CSV     dataset.CSVSpec // how text is delimited; ignored for other formats
+	Threads int             // how many goroutines may decode
+	Keys    []string        // columns that will be read: JSON objects may leave them out, see CheckKeys
 }
 
-// Open reads the headers of files, which must all have the same columns, in any order.
+// Open reads the headers of files and finds the columns that they have together, in any order. Columns that a file adds
+// are null in the files before it; a column that a later file lacks is an error (see mergeColumns).
 func Open(files []File, o Options) (*Table, error) {
 	if len(files) == 0 {
 		return nil, problem.New(problem.NotFound, "a table without files")
@@ -145,11 +148,13 @@ func Open(files []File, o Options) (*Table, error) {
 		t.sources = append(t.sources, s)
 		own = append(own, s.columns())
 	}
+
+	// Join the columns of all files.
 	if err := shareKeys(files[0].URI, t.sources, o.Keys); err != nil {
 		return nil, err
 	}
 
-	var from []string // by column, the first file that has it
+	var from []string // by column of the table, the file that its type comes from
 	for i, f := range files {
 		s := withPartitions(t.sources[i], f, own[i])
 		t.sources[i] = s
@@ -161,6 +166,9 @@ func Open(files []File, o Options) (*Table, error) {
 			return nil, err
 		}
 	}
+
+	// Find each column in each file. A file that lacks some, or has others of another type, is read through widenFile,
+	// which gives it all columns of the table in the table's order.
 	_, t.byName = placesOf(t.columns)
 	for i, s := range t.sources {
 		at, same := make([]int, len(t.columns)), true
@@ -183,8 +191,8 @@ func Open(files []File, o Options) (*Table, error) {
 	return t, nil
 }
 
-// openSource chooses the reader by the file's first bytes and its name. A format that cannot be read is an *InputError
-// that says what to do.
+// openSource returns the reader for a file, which its first bytes and its name decide. A format that cannot be read is
+// an *InputError that says what to do.
 func openSource(f File, o Options) (source, error) {
 	head, err := readHead(f)
 	if err != nil {
@@ -217,11 +225,12 @@ func openSource(f File, o Options) (source, error) {
 	return openCSV(f, head, o.CSV)
 }
 
-// svmLine is how a file of svmlight begins, with or without queries: a line of one pair, or two pairs.
+// svmLine matches the beginning of a file of svmlight: a label and, after an optional query, one pair INDEX:VALUE alone
+// on its line, or two pairs.
 var svmLine = regexp.MustCompile(`^[-+]?[0-9.]+ (qid|[0-9]+):[-+.0-9e]+( [0-9]+:[-+.0-9e]+(\s|$)|\s*([#\n]|$))`)
 
-// otherFormat says what is not read here, by a file's first bytes or by files next to it, and what to write instead;
-// empty if there is nothing.
+// otherFormat returns a message if a file is of a known format that is not read, or if a file next to it holds part of
+// the table. The message says what to write instead; it is empty if there is nothing to say.
 func otherFormat(f File, head string) string {
 	switch {
 	case strings.HasPrefix(head, "ARROW1"), strings.HasPrefix(head, "FEA1"):
@@ -238,7 +247,7 @@ func otherFormat(f File, head string) string {
 	return ""
 }
 
-// checkNames wants every column of a file to have a name that is possible, and that no other has.
+// checkNames returns an error if a column of a file has a name that no column may have, or the name of another column.
 func checkNames(f File, columns []Column) error {
 	seen := map[string]int{}
 	for i, c := range columns {
@@ -254,7 +263,7 @@ func checkNames(f File, columns []Column) error {
 	return nil
 }
 
-// describeType says in messages what a column holds.
+// describeType says, for messages, what a column holds.
 func describeType(c Column) string {
 	switch {
 	case c.Unreadable != "":
@@ -280,10 +289,11 @@ func (t *Table) Bytes() int64 {
 	return n
 }
 
-// Suggest returns the most similar name for a message, or all names if there are few.
+// Suggest returns the end of a message about an unknown name: the most similar of names, or all of them if there are
+// few, or how many there are.
 func Suggest(name string, names []string) string {
 	s := strictyaml.Suggest(name, names)
-	if len(s) > 600 {
+	if len(s) > 600 { // bytes: more nobody reads
 		return fmt.Sprintf(" (there are %d columns)", len(names))
 	}
 	return strings.Replace(s, "(known: ", "(the columns are: ", 1)
@@ -292,8 +302,8 @@ func Suggest(name string, names []string) string {
 // mostLacking is how many missing columns a message names.
 const mostLacking = 10
 
-// Lacking returns the error for a table that lacks some of the needed columns. names are the columns that it has. The
-// error names the missing ones and, of those that the table has, the ones that were probably meant.
+// Lacking returns the error about a table that lacks some of the needed columns; at least one must be missing. names
+// are the columns that it has. The error names the missing columns, and for each the one that was probably meant.
 func Lacking(file string, needed, names []string) *InputError {
 	lacking, others := removeWords(needed, names), removeWords(names, needed)
 	if len(lacking) == 1 {
@@ -319,9 +329,11 @@ func Lacking(file string, needed, names []string) *InputError {
 		Suggest("", names))}
 }
 
-// CheckKeys refuses keys of JSON objects that lack needed columns by mistake: it names one that was probably meant as
-// one that all rows leave out, and refuses rows without any that is needed. Else other keys are ignored, and a needed
-// one that all rows leave out is null in all of them, as it is in those that leave it out where others have it.
+// CheckKeys returns an error if JSON objects lack needed columns by mistake. keys are those that the objects have,
+// needed the columns that will be read; file is for the message.
+//
+// Objects may leave out keys, so a needed column that no object has is null in all rows. But there are two signs of a
+// mistake: a key that nearly has the name of a needed column that is lacking, and objects without any needed column.
 func CheckKeys(file string, needed, keys []string) error {
 	lacking, others := removeWords(needed, keys), removeWords(keys, needed)
 	for _, name := range lacking {
@@ -347,8 +359,8 @@ func removeWords(words, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(words), func(w string) bool { return is[w] })
 }
 
-// Find returns the places of columns, in the order of the names. One that is missing or cannot be read is an error;
-// names that are missing are all told, with the columns that there are.
+// Find returns the indices of columns by their names. A column that cannot be read is an error. If some are missing,
+// the error names all of these, and columns that the table has.
 func (t *Table) Find(names ...string) ([]int, error) {
 	places := make([]int, len(names))
 	lacks := false

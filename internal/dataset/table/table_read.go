@@ -8,23 +8,25 @@ import (
 	"coppice/internal/dataset"
 )
 
-// source is one file of a table.
+// source is one file of a table. read passes its rows on, as the request says; it returns the first error, which is its
+// own, emit's or the context's.
 type source interface {
 	columns() []Column
 	read(ctx context.Context, r request) error
 }
 
-// request asks a source for rows. Several may run at once.
+// request asks a source for the rows of a file. Several may run at once.
 type request struct {
-	places []int         // column indices in the source
+	places []int         // indices in source.columns of the columns to read, in the order of a batch
 	rows   int           // most rows per batch; fewer if texts are long
-	empty  func() *Batch // returns a batch to fill; its slices may be reused
-	// emit passes on a filled batch, whose First counts from the file's first row; done of total is the progress.
+	empty  func() *Batch // returns a batch to fill, whose memory may be used again; until emit it is the same one
+	// emit passes on a filled batch, whose First counts from the file's first row. The progress is done of total, in
+	// any unit.
 	emit func(b *Batch, done, total int64) error
 }
 
-// BatchRows is how many rows make a batch of a few megabytes, given the number of columns; of very wide tables, more. A
-// batch also ends after batchBytes of long texts.
+// BatchRows returns how many rows make a batch of a few megabytes, given the number of columns. A very wide table still
+// has 64 rows in a batch, whatever their size. A batch also ends after batchBytes of long texts.
 func BatchRows(columns int) int {
 	const cells = 1 << 20
 	return max(64, min(1<<16, cells/max(1, columns)))
@@ -32,8 +34,9 @@ func BatchRows(columns int) int {
 
 const batchBytes = 32 << 20
 
-// Read passes the named columns of all rows to fn, in order, in batches of at most rows rows. It stops at the first
-// error: its own, fn's or the context's. Several Reads may run at once.
+// Read passes the named columns of all rows to fn, in order, in batches of at most so many rows. It stops at the first
+// error: its own, fn's or the context's. If the table was opened with several threads, it reads the next batch while fn
+// uses the last. Several Reads may run at once.
 func (t *Table) Read(ctx context.Context, names []string, rows int, fn func(*Batch) error) error {
 	places, err := t.Find(names...)
 	if err != nil {
@@ -60,7 +63,7 @@ func (t *Table) Read(ctx context.Context, names []string, rows int, fn func(*Bat
 	return t.produce(ctx, places, rows, func() *Batch { return b }, use)
 }
 
-// Empty reports whether files have no rows at all. It reads no further than the first row.
+// Empty reports whether files have no rows at all. It reads no further than the first row of one column.
 func Empty(ctx context.Context, files []File) (bool, error) {
 	t, err := Open(files, Options{Threads: 1})
 	if err != nil || len(t.columns) == 0 {
@@ -79,7 +82,8 @@ func Empty(ctx context.Context, files []File) (bool, error) {
 	return err == nil, err
 }
 
-// ReadAs has Read pass columns of texts as numbers or times in their formats: values gives those of a batch's column.
+// ReadAs makes Read pass columns of texts as numbers or times. formats says which columns and in which format their
+// texts are; values reads the texts of a column of a batch. It is called before Read.
 func (t *Table) ReadAs(formats dataset.Formats, values func(b *Batch, column int, f dataset.Format) (dataset.Values,
 	error)) {
 	t.values = values
@@ -92,7 +96,8 @@ func (t *Table) ReadAs(formats dataset.Formats, values func(b *Batch, column int
 	}
 }
 
-// inFormats returns a batch with the columns in their formats. The texts of b are read into again.
+// inFormats returns a batch with the columns in their formats. It does not change b, whose memory for texts is used for
+// the next rows.
 func (t *Table) inFormats(b *Batch) (_ *Batch, err error) {
 	out := *b
 	out.Columns = slices.Clone(b.Columns)
@@ -104,9 +109,11 @@ func (t *Table) inFormats(b *Batch) (_ *Batch, err error) {
 	return &out, err
 }
 
-// produce reads all files, one after the other.
+// produce reads all files, one after the other, and passes every batch to emit. places are indices in t.columns, rows
+// is the most rows of a batch, and empty returns a batch to fill.
 func (t *Table) produce(ctx context.Context, places []int, rows int, empty func() *Batch,
 	emit func(*Batch) error) error {
+	// first is the number of the file's first row in the table, before the bytes of the files before it.
 	first, before := int64(0), int64(0)
 	for i, s := range t.sources {
 		r := request{rows: rows, empty: empty}
@@ -133,7 +140,8 @@ func (t *Table) produce(ctx context.Context, places []int, rows int, empty func(
 	return nil
 }
 
-// readAhead reads one batch while the previous one is used.
+// readAhead calls use for every batch, while a goroutine reads the next one. Two batches go round: one is filled while
+// the other is used.
 func (t *Table) readAhead(ctx context.Context, places []int, rows int, use func(*Batch) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -163,6 +171,7 @@ func (t *Table) readAhead(ctx context.Context, places []int, rows int, use func(
 		})
 	}()
 
+	// After an error the goroutine is told to stop, and its last batch is dropped.
 	var err error
 	for b := range full {
 		if err == nil {
@@ -179,7 +188,7 @@ func (t *Table) readAhead(ctx context.Context, places []int, rows int, use func(
 	return err
 }
 
-// scaleBytes scales bytes by done of total.
+// scaleBytes returns how many of so many bytes correspond to a progress of done of total.
 func scaleBytes(done, total, bytes int64) int64 {
 	if total <= 0 {
 		return 0

@@ -9,9 +9,12 @@ import (
 	"coppice/internal/dataset"
 )
 
-// mergeColumns adds a file's columns to those of the files before it: a column has a type that holds the values of all.
-// A number may be a column of nulls, whose type says nothing; that shows when it is read. Columns that are new are null
-// in the files before; one that a file lacks is an error.
+// mergeColumns adds the columns that file f has to those of the files before it, all, and returns these with from: by
+// column, the URI of the file that its type comes from. first is the first file.
+//
+// A column gets a type that holds the values of all files. Numbers and anything else go together at first: the numbers
+// may be a column of nulls, whose type says nothing, which shows when it is read. A column that is new is null in the
+// files before. A column that f lacks is an error.
 func mergeColumns(all []Column, from []string, first File, f File, have []Column) ([]Column, []string, error) {
 	fail := func(column, format string, args ...any) error {
 		return &InputError{File: f.URI, Column: column, Msg: fmt.Sprintf(format, args...)}
@@ -43,7 +46,7 @@ func mergeColumns(all []Column, from []string, first File, f File, have []Column
 	return all, from, nil
 }
 
-// placesOf are the names of columns, and where each is.
+// placesOf returns the names of columns, and by name where each is.
 func placesOf(columns []Column) (names []string, at map[string]int) {
 	names, at = make([]string, len(columns)), make(map[string]int, len(columns))
 	for i, c := range columns {
@@ -52,8 +55,8 @@ func placesOf(columns []Column) (names []string, at map[string]int) {
 	return names, at
 }
 
-// widestType is the type of two columns together; not ok if there is none.
-func widestType(a, b Column) (dataset.Type, dataset.Unit, bool) {
+// widestType returns the type that holds the values of both columns; ok is false if there is none.
+func widestType(a, b Column) (typ dataset.Type, unit dataset.Unit, ok bool) {
 	number := func(c Column) bool { return c.Type == dataset.Float || c.Type == dataset.Int }
 	switch {
 	case a.Type == b.Type && a.Unit == b.Unit && a.Untyped == b.Untyped && (a.Unreadable == "") == (b.Unreadable == ""):
@@ -74,18 +77,22 @@ func widestType(a, b Column) (dataset.Type, dataset.Unit, bool) {
 	return "", "", false
 }
 
-// reshaped is a file with other columns than its own: its own and given ones, or its own in other types.
+// reshaped is a file with other columns than its own. Some of its columns are the file's, as they are or in other
+// types; others are given.
 type reshaped struct {
 	source
 	cols []Column
-	at   []int                                                      // by column, the file's own; -1 where it has none
-	fill func(place, rows int) dataset.Values                       // a column that it does not have
-	turn func(place int, v *dataset.Values) (dataset.Values, error) // nil: as they are
+	at   []int // by column, its index in the file; -1 if the file does not have it
+	// fill returns a column that the file does not have, for so many rows.
+	fill func(place, rows int) dataset.Values
+	// turn returns the values of a column in its type; nil leaves all values as they are.
+	turn func(place int, v *dataset.Values) (dataset.Values, error)
 }
 
 func (f *reshaped) columns() []Column { return f.cols }
 
-// read reads the file's columns and gives the table's: those it lacks are filled, and those of another type converted.
+// read reads the file's own columns, and passes on batches of the columns asked for: those that the file lacks are
+// filled, and those of another type converted.
 func (f *reshaped) read(ctx context.Context, q request) error {
 	inner := q
 	inner.places = nil
@@ -95,6 +102,7 @@ func (f *reshaped) read(ctx context.Context, q request) error {
 		}
 	}
 
+	// The file fills a batch of its own, inner; the caller's batch, outer, gets the columns that are asked for.
 	// The file fills a batch of its own; that of the caller gets its columns and the others.
 	var outer *Batch
 	inner.empty = func() *Batch {
@@ -123,7 +131,9 @@ func (f *reshaped) read(ctx context.Context, q request) error {
 	return f.source.read(ctx, inner)
 }
 
-// widenFile is file i with its columns in the types of the table; from is where each type comes from.
+// widenFile returns file i with the columns of the table, in the types of the table. at has the index in the file of
+// each column, -1 if the file does not have it; from has the file that each type comes from, for an error about a value
+// that does not fit.
 func (t *Table) widenFile(i int, at []int, from []string) source {
 	fill := func(place, rows int) dataset.Values { return nullValues(&t.columns[place], rows) }
 	return &reshaped{t.sources[i], t.columns, at, fill, func(place int, v *dataset.Values) (dataset.Values, error) {
@@ -140,12 +150,14 @@ func (t *Table) widenFile(i int, at []int, from []string) source {
 	}}
 }
 
+// unlike returns the error that column c of the file here has another type than the column other of the file there. why
+// is added to it.
 func unlike(here string, c Column, there string, other Column, why string) error {
 	return &InputError{File: here, Column: c.Name, Msg: fmt.Sprintf("is %s here and %s in %s%s; write all files with "+
 		"the same types", describeType(c), describeType(other), there, why)}
 }
 
-// nullValues are rows of a column without values.
+// nullValues returns rows of a column in which all is null.
 func nullValues(c *Column, rows int) dataset.Values {
 	v := dataset.Values{Type: c.Type, Unit: c.Unit, Null: slices.Repeat([]bool{true}, rows)}
 	switch c.Type {
@@ -159,7 +171,8 @@ func nullValues(c *Column, rows int) dataset.Values {
 	return v
 }
 
-// widenValues returns values in a column's type, and the place of one that is none of it, or -1.
+// widenValues returns values in the type of column c. misfit is the index of the first value that does not fit, or -1.
+// Nulls and NaN always fit.
 func widenValues(v *dataset.Values, c *Column) (out dataset.Values, misfit int) {
 	if v.Type == c.Type && v.Unit == c.Unit {
 		return *v, -1

@@ -29,7 +29,8 @@ func NewCSVWriter(w io.Writer, columns []Column, delimiter byte) (*CSVWriter, er
 	return c, c.flush()
 }
 
-// Write writes the rows of a batch, whose columns are found by name.
+// Write writes the rows of a batch. Its columns are found by name; a column that is missing or of another type is an
+// error.
 func (c *CSVWriter) Write(b *Batch) error {
 	values, err := matchBatch(c.columns, b)
 	if err != nil {
@@ -56,7 +57,8 @@ func (c *CSVWriter) Write(b *Batch) error {
 	return c.flush()
 }
 
-// appendField appends field i of n, and what follows it.
+// appendField appends field i of a row of n fields to the buffer, in quotes if it needs them, and the delimiter or end
+// of the line after it.
 func (c *CSVWriter) appendField(i int, text string, n int) {
 	lonely := n == 1 && text == "" // an empty line would not be read as a row
 	if lonely || strings.ContainsAny(text, "\"\r\n") || strings.IndexByte(text, c.delimiter) >= 0 {
@@ -80,7 +82,8 @@ func (c *CSVWriter) flush() error {
 	return err
 }
 
-// matchBatch finds the columns in a batch and checks their types.
+// matchBatch returns the values of columns in a batch, which it finds by name. A column that is missing, or of another
+// type or length, is an error.
 func matchBatch(columns []Column, b *Batch) ([]*dataset.Values, error) {
 	values := make([]*dataset.Values, len(columns))
 	for i, c := range columns {

@@ -30,9 +30,9 @@ type ParquetWriter struct {
 	sink    *sink
 	w       *file.Writer
 	columns []Column
-	group   file.BufferedRowGroupWriter
-	rows    int // of group
-	levels  []int16
+	group   file.BufferedRowGroupWriter // the row group being written; nil between two
+	rows    int                         // of group
+	levels  []int16                     // memory of writeColumn, as are values
 	values  struct {
 		texts  []parquet.ByteArray
 		floats []float64
@@ -42,7 +42,7 @@ type ParquetWriter struct {
 	}
 }
 
-// NewParquetWriter begins a file. Every column may hold nulls. The caller closes w after Close.
+// NewParquetWriter begins a file with the given columns, any of which may hold nulls. After Close, the caller closes w.
 func NewParquetWriter(w io.Writer, columns []Column, codec Codec) (*ParquetWriter, error) {
 	codecs := map[Codec]compress.Compression{Snappy: compress.Codecs.Snappy, Zstd: compress.Codecs.Zstd,
 		Plain: compress.Codecs.Uncompressed}
@@ -77,7 +77,8 @@ func NewParquetWriter(w io.Writer, columns []Column, codec Codec) (*ParquetWrite
 	return p, p.sink.wrap(err)
 }
 
-// sink hides the Close method of the caller's writer, and remembers its error, which the library drops.
+// sink passes what the library writes to the caller's writer. It hides that writer's Close method, which the library
+// would call, and remembers its first error, which the library drops.
 type sink struct {
 	w   io.Writer
 	err error
@@ -91,7 +92,8 @@ func (s *sink) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// wrap prefers the error of the caller's writer to the library's, which is only its consequence.
+// wrap returns the error of the caller's writer if there is one, as the library's error err is only its consequence.
+// Otherwise it returns err; nil stays nil.
 func (s *sink) wrap(err error) error {
 	if s.err != nil {
 		err = s.err
@@ -102,7 +104,7 @@ func (s *sink) wrap(err error) error {
 	return nil
 }
 
-// parquetType says how a column is written. Times other than days are in UTC, and of the column's unit.
+// parquetType says how a column is written. Times other than days are written in UTC and in the column's unit.
 func parquetType(c Column) (parquet.Type, schema.LogicalType) {
 	switch c.Type {
 	case dataset.Text:
@@ -123,7 +125,8 @@ func parquetType(c Column) (parquet.Type, schema.LogicalType) {
 	return parquet.Types.Int64, schema.NewTimestampLogicalType(true, units[c.Unit])
 }
 
-// Write writes the rows of a batch, whose columns are found by name.
+// Write adds the rows of a batch to the row group, and ends the group once it has groupRows rows. The batch's columns
+// are found by name; a column that is missing or of another type is an error.
 func (p *ParquetWriter) Write(b *Batch) error {
 	values, err := matchBatch(p.columns, b)
 	if err != nil {
@@ -162,12 +165,14 @@ func (p *ParquetWriter) closeGroup() error {
 	return group.Close()
 }
 
-// writeColumn passes on the present values, and for every row whether it has one.
+// writeColumn writes the values of a column to a row group: the values that are present, and for every row whether it
+// has one. A day that does not fit a Parquet date is a *valueError.
 func (p *ParquetWriter) writeColumn(w file.ColumnChunkWriter, v *dataset.Values) error {
 	p.levels = dataset.Resize(p.levels, v.Len())
 	s := &p.values
 	s.texts, s.floats, s.ints, s.days, s.bools = s.texts[:0], s.floats[:0], s.ints[:0], s.days[:0], s.bools[:0]
 
+	// Collect the present values, in the type that the file has for the column.
 	for i := range p.levels {
 		if v.IsNull(i) {
 			p.levels[i] = 0
@@ -211,7 +216,7 @@ func (p *ParquetWriter) writeColumn(w file.ColumnChunkWriter, v *dataset.Values)
 	return err
 }
 
-// Close writes the remaining rows and the file's footer.
+// Close writes the remaining rows and the file's footer. It does not close the caller's writer.
 func (p *ParquetWriter) Close() error {
 	err := recoverPanics(func() error {
 		if err := p.closeGroup(); err != nil {

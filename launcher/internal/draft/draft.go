@@ -1,6 +1,11 @@
-// Package draft writes the two specs that a table implies, for somebody who has written none: what its label means, how
-// its rows are split and what is searched. It decides nothing that a spec could not say, and says why it decided; who
-// disagrees saves the specs and edits them.
+// Package draft writes the two specs that a table implies, dataset.yaml and sweep.yaml, for a person who has written
+// none. They say what the label means, how rows are split and what is searched. The package decides nothing that a spec
+// could not say, and reports why it decided; whoever disagrees saves the specs and edits them.
+//
+//	Request      what the person has said, as flags
+//	readTable    the first rows of all columns, and all rows of some (look.go)
+//	decideLabel  what the label means, and the objective; chooseSplit, listDropped, listIDs: the other decisions
+//	Draft        the specs, and a Finding for each decision
 package draft
 
 import (
@@ -34,7 +39,7 @@ type Request struct {
 	// Files are those of Sources on this machine; nil if Sources are on this machine.
 	Files       []table.File
 	Label       string         // column to predict
-	Positive    string         // its value that means yes
+	Positive    string         // its value that means yes; empty if not given
 	Objective   string         // how it is learnt, such as poisson or quantile@0.5; by default as its values suggest
 	Weight      string         // column of row weights
 	Name        string         // of dataset, model and sweep; by default after the first file
@@ -43,51 +48,56 @@ type Request struct {
 	Group       string         // column whose rows are ordered, such as a query
 	Parts       string         // column that says train, valid, calib or test of each row; or splitRandom
 	Missing     []string       // texts that stand for a missing value, too
-	Format      []string       // COLUMN=FORMAT of its texts
-	DateFormat  dataset.Format // of dates that do not tell
+	Format      []string       // COLUMN=FORMAT: how its texts are read
+	DateFormat  dataset.Format // order of day and month where the dates of a column do not tell
 	Drop        []string       // columns that are not features
 	Categorical []string       // columns of numbers that are names
-	Metric      string
-	ParamsFile  string        // of parameters that every trial has
-	NoHeader    bool          // the first line of text is data
-	Trials      int           // 0: by Limit
-	Limit       time.Duration // for the whole sweep
+	Metric      string         // by which trials are judged; by default the objective's
+	ParamsFile  string         // file of parameters that every trial has
+	NoHeader    bool           // the first line of text is data
+	Trials      int            // 0 for as many as fit Limit
+	Limit       time.Duration  // for the whole sweep
 	Seed        int
-	said        dataset.Formats // of Format
-	argument    string          // of Objective, for params
-	given       map[string]any  // of ParamsFile, by canonical names
-	rounds      string          // of early stopping
-	values      []string        // columns that Metric needs
-	numbered    []string        // ids that are whole numbers, whose order is a feature, too
-	regression  bool            // the label is a number, whatever its values
-	Cores       int             // of this machine
+	Cores       int // of this machine
+
+	// What Make finds in the fields above, and in the table.
+	said       dataset.Formats // Format by column
+	argument   string          // what follows @ in Objective, as a parameter for sweep.yaml
+	given      map[string]any  // parameters of ParamsFile, by canonical names
+	rounds     string          // rounds of early stopping that ParamsFile gives; empty if none
+	values     []string        // columns that Metric needs
+	numbered   []string        // ids that are whole numbers and stay features as numbers, too
+	regression bool            // the label is a number, whatever its values
 }
 
 // Draft is the two specs, as YAML, and what was decided in them.
 type Draft struct {
-	Name    string
-	Dataset []byte
-	Sweep   []byte
-	Rows    int64
+	Name    string // of dataset, model and sweep
+	Dataset []byte // dataset.yaml
+	Sweep   []byte // sweep.yaml
+	Rows    int64  // of the table
 	Found   []Finding
 
-	sweep   func(trials int) []byte
-	splitBy string // the column that splits the rows; empty if none does
-	byTime  bool   // it is a time
+	sweep   func(trials int) []byte // writes sweep.yaml with so many trials
+	splitBy string                  // the column that splits the rows; empty if none does
+	byTime  bool                    // it is a time
 }
 
-// Finding is a decision: about what, and what was decided and why.
+// Finding is a decision that a person is told: what it is about, and what was decided and why.
 type Finding struct {
 	About string `json:"about"`
 	Text  string `json:"text"`
 }
 
+// found adds a finding.
 func (d *Draft) found(about, format string, args ...any) {
 	d.Found = append(d.Found, Finding{about, fmt.Sprintf(format, args...)})
 }
 
-// Make looks at a table and writes its specs. Errors about the table are of kind Input.
+// Make looks at a table and writes its specs. Errors about the table are of kind Input, those about what was asked for
+// of kind Usage.
 func Make(ctx context.Context, q Request) (*Draft, error) {
+	// What was asked for, checked as far as that goes without the table.
 	d := &Draft{}
 	if err := d.setParams(&q); err != nil {
 		return nil, err
@@ -109,6 +119,8 @@ func Make(ctx context.Context, q Request) (*Draft, error) {
 	if err := q.parseFormats(); err != nil {
 		return nil, err
 	}
+
+	// Read the table.
 	s, err := readTable(ctx, q)
 	if err != nil {
 		return nil, err
@@ -122,6 +134,8 @@ func Make(ctx context.Context, q Request) (*Draft, error) {
 		return nil, problem.New(problem.Input, "--label %s: the column holds times: to predict when, write a number, "+
 			"such as the days until then", q.Label)
 	}
+
+	// The decisions, in an order in which each may depend on those before.
 	label, objective, err := d.decideLabel(q, &s.label)
 	if err != nil {
 		return nil, err
@@ -139,34 +153,40 @@ func Make(ctx context.Context, q Request) (*Draft, error) {
 	drop := d.listDropped(q, s)
 	q.Categorical, q.numbered = d.listIDs(q, s, drop, objective)
 
+	// A format that --date-format has decided has to be in the spec.
 	for name, f := range s.reading.Formats {
 		if f == q.DateFormat {
 			q.said[name] = f
 		}
 	}
+
+	// Write the specs.
 	d.Dataset = d.writeDatasetSpec(q, label, split, drop)
 	d.sweep = func(trials int) []byte { return d.writeSweepSpec(q, objective, trials, s) }
 	d.Sweep = d.sweep(cmp.Or(q.Trials, min(max(int(math.Round(trialsPerMinute*q.Limit.Minutes())), 3), 200)))
 	return d, nil
 }
 
-// WithTrials gives the sweep another number of trials.
+// WithTrials writes the sweep anew with n trials, and returns it parsed.
 func (d *Draft) WithTrials(n int) (*sweep.Spec, error) {
 	d.Sweep = d.sweep(n)
 	return sweep.ParseSpec("the sweep.yaml of --save-specs", d.Sweep, plan.Vocabulary())
 }
 
-// decideLabel decides what the label means. The result is the spec's value of label, and the objective.
+// decideLabel decides what the label means. It returns the value of label in dataset.yaml, and the objective. An error
+// says why nothing can be learnt from the label, and what to do.
 func (d *Draft) decideLabel(q Request, l *labels) (spec, objective string, err error) {
 	column := quoted(q.Label)
 	fail := func(format string, args ...any) error {
 		return problem.New(problem.Input, "--label %s: %s", q.Label, fmt.Sprintf(format, args...))
 	}
-	blank := "" // where no is written as nothing
+	blank := "" // added to errors: where only yes is written, missing values mean no
 	if l.missing > 0 {
 		blank = fmt.Sprintf("; %s rows without a value are left out: if that means no, write it there",
 			humanize.Comma(l.missing))
 	}
+
+	// binary reports the positive class, value, which so many rows have. It sets err if either class has too few rows.
 	binary := func(value, why string, rows int64) {
 		if rarer := min(rows, l.present-rows); rarer < leastOfClass {
 			err = fail("the rarer class has %d of %s rows, and at least %d are needed: one each to train, choose, "+
@@ -182,6 +202,7 @@ func (d *Draft) decideLabel(q Request, l *labels) (spec, objective string, err e
 		}
 	}()
 
+	// The cases are in order of precedence: first what was asked for, then what the values are.
 	values := len(l.numbers) + len(l.texts)
 	switch {
 	case l.present+l.missing == 0:
@@ -220,7 +241,7 @@ func (d *Draft) decideLabel(q Request, l *labels) (spec, objective string, err e
 	return d.declareNumber(q, l), cmp.Or(q.Objective, "regression"), nil
 }
 
-// declareNumber says that the label's values are numbers.
+// declareNumber reports that numbers are predicted, and returns the spec's value of label.
 func (d *Draft) declareNumber(q Request, l *labels) (spec string) {
 	classes := ""
 	if len(l.numbers)+len(l.texts) <= maxClasses && !q.regression {
@@ -235,7 +256,9 @@ func (d *Draft) declareNumber(q Request, l *labels) (spec string) {
 	return fmt.Sprintf("{column: %s, kind: regression}", quoted(q.Label))
 }
 
-// declareClasses says that the label's values are classes.
+// declareClasses reports that classes are predicted, and returns the spec's value of label. Values that are likely
+// mistakes are errors: a few texts among many numbers, classes of one row, and classes that differ in case alone. If
+// classes were asked for, all but too many classes is accepted.
 func (d *Draft) declareClasses(q Request, l *labels) (spec string, err error) {
 	values, texts := len(l.numbers)+len(l.texts), slices.Sorted(maps.Keys(l.texts))
 	if !q.wantsClasses() && len(texts) <= 3 && len(l.numbers) > maxClasses {
@@ -246,6 +269,8 @@ func (d *Draft) declareClasses(q Request, l *labels) (spec string, err error) {
 		return "", problem.New(problem.Input, "--label %s: the column holds more than %d different values (%s): group "+
 			"them, or name the one that means yes with --positive", q.Label, dataset.MaxClasses, l.listValues())
 	}
+
+	// Classes of a single row.
 	once := l.uniqueValues()
 	few := strings.Join(once[:min(len(once), 3)], ", ") + " is the label of one row"
 	if len(once) > 1 {
@@ -256,6 +281,8 @@ func (d *Draft) declareClasses(q Request, l *labels) (spec string, err error) {
 			"--missing %s, or name the value that means yes with --positive", q.Label, few,
 			strings.Join(once, " --missing "))
 	}
+
+	// Classes that differ in case alone.
 	folded := map[string]string{}
 	for _, text := range texts {
 		other, twice := folded[strings.ToLower(text)]
@@ -280,7 +307,7 @@ func ofTwoClasses(name string) bool {
 	return err == nil && m.CheckObjective("regression") != nil
 }
 
-// wantsClasses reports whether objective or metric say that the values are classes.
+// wantsClasses reports whether the objective or the metric that was asked for says that the label's values are classes.
 func (q *Request) wantsClasses() bool {
 	return gbt.Classes(q.Objective) || q.Metric != "" && ofSeveralClasses(q.Metric)
 }
@@ -294,14 +321,15 @@ func ofSeveralClasses(name string) bool {
 // minTimes is the least number of different times by which rows are split.
 const minTimes = 10
 
-// A key divides the rows if it has enough values, and rows repeat them.
+// A column found by its name is a key if it has enough values, and rows repeat them.
 const (
-	minKeys    = 20
-	minRepeats = 1.2
+	minKeys    = 20  // least different values: each split needs some
+	minRepeats = 1.2 // least rows per value on average: if values hardly repeat, no rows have to stay together
 )
 
-// chooseSplit decides which rows train, choose and judge: by time where there is one, since what is predicted lies
-// ahead; by a key whose rows are alike; else at random.
+// chooseSplit decides which rows train, choose and judge, and returns the value of split in dataset.yaml. If there is a
+// time, rows are split by it, since what is predicted lies ahead. Otherwise rows of a group or of a key stay together,
+// since they are alike. Otherwise rows are split at random. classes says that the label has several classes.
 func (d *Draft) chooseSplit(q Request, s *seen, classes bool) (string, error) {
 	random := q.Parts == splitRandom && s.column(splitRandom) == nil
 	if random {
@@ -310,12 +338,15 @@ func (d *Draft) chooseSplit(q Request, s *seen, classes bool) (string, error) {
 	if err := s.checkSplit(q, random); err != nil {
 		return "", err
 	}
+
+	// A column says the split of each row.
 	if q.Parts != "" {
 		d.splitBy = q.Parts
 		d.found("split", "as column %s says", q.Parts)
 		return fmt.Sprintf("{by: column, column: %s}", quoted(q.Parts)), nil
 	}
 
+	// The shares: with few rows, one held-out part serves for all purposes; with many, smaller shares suffice.
 	parts, rarest := "train: 0.7, valid: 0.1, calib: 0.1, test: 0.1", s.label.rarest(classes)
 	few := s.label.present < fewRows || rarest < fewOfClass
 	switch {
@@ -328,6 +359,8 @@ func (d *Draft) chooseSplit(q Request, s *seen, classes bool) (string, error) {
 		d.found("split", "at random, as asked for")
 		return fmt.Sprintf("{by: random, seed: %d, %s}", max(1, q.Seed), parts), nil
 	}
+
+	// By time.
 	c, times, err := s.byTime(q)
 	if err != nil {
 		return "", err
@@ -343,6 +376,8 @@ func (d *Draft) chooseSplit(q Request, s *seen, classes bool) (string, error) {
 		d.found("split", "by time (%s): evaluated on the newest rows", c.Name)
 		return fmt.Sprintf("{by: time, column: %s, %s}", quoted(c.Name), parts), nil
 	}
+
+	// By query, or by key.
 	if q.Group != "" && q.Key == "" {
 		d.splitBy = q.Group
 		return fmt.Sprintf("{by: hash, key: %s, %s}", quoted(q.Group), d.queryParts(q, s)), nil
@@ -353,6 +388,8 @@ func (d *Draft) chooseSplit(q Request, s *seen, classes bool) (string, error) {
 			"rows have others; --split random makes it one", c.Name, humanize.Comma(c.distinct.n()))
 		return fmt.Sprintf("{by: hash, key: %s, %s}", quoted(c.Name), parts), nil
 	}
+
+	// At random, with few rows class by class.
 	if few {
 		by := fmt.Sprintf(", class by class (the rarest has %s rows)", humanize.Comma(rarest))
 		if rarest == s.label.present {
@@ -366,7 +403,8 @@ func (d *Draft) chooseSplit(q Request, s *seen, classes bool) (string, error) {
 	return fmt.Sprintf("{by: random, seed: %d, %s}", max(1, q.Seed), parts), nil
 }
 
-// whyAtRandom says why rows are split neither by time nor by a key.
+// whyAtRandom says why rows are split neither by time nor by a key. times are the columns of times between which byTime
+// could not decide.
 func (s *seen) whyAtRandom(q Request, times []string) string {
 	why := "no time column or repeated ID was found (set --time or --key)"
 	if len(times) > 1 {
@@ -384,10 +422,11 @@ func (s *seen) whyAtRandom(q Request, times []string) string {
 	return why
 }
 
-// splitRandom is the --split that is no column.
+// splitRandom is the value of --split that does not name a column.
 const splitRandom = "random"
 
-// keyColumn is the column whose rows are alike; nil if there is none.
+// keyColumn returns the column whose rows stay together: the one asked for, else the first that is named like a key and
+// repeats its values. It returns nil if there is none.
 func (s *seen) keyColumn(q Request) *column {
 	if q.Key != "" {
 		return s.column(q.Key)
@@ -403,18 +442,20 @@ func (s *seen) keyColumn(q Request) *column {
 	return nil
 }
 
-// suggestColumn says which column may be meant by a name, but not the label.
-func (s *seen) suggestColumn(name, but string) string {
+// suggestColumn returns the end of a message about an unknown column: which column may be meant, other than the one
+// called but.
+func (s *seen) suggestColumn(name, except string) string {
 	var names []string
 	for _, c := range s.columns {
-		if c.Name != but && !strings.HasPrefix(c.Name, "__") {
+		if c.Name != except && !strings.HasPrefix(c.Name, "__") {
 			names = append(names, c.Name)
 		}
 	}
 	return table.Suggest(name, names)
 }
 
-// listDropped lists the columns that are no features: those asked for, and those that cannot be read.
+// listDropped returns the columns that are no features: those asked for, and those that cannot be read, which it
+// reports.
 func (d *Draft) listDropped(q Request, s *seen) []string {
 	drop := slices.Clone(q.Drop)
 	for _, c := range s.columns {
@@ -426,10 +467,11 @@ func (d *Draft) listDropped(q Request, s *seen) []string {
 	return drop
 }
 
-// largeRows is from how many rows on smaller shares suffice to choose and to judge.
+// largeRows is the number of rows above which smaller shares suffice to choose and to judge.
 const largeRows = 2_000_000
 
-// writeDatasetSpec writes dataset.yaml; what nobody asked for and was not found stays out of it.
+// writeDatasetSpec writes dataset.yaml. label and split are values of these keys. A key that was neither asked for nor
+// needed is left out.
 func (d *Draft) writeDatasetSpec(q Request, label, split string, drop []string) []byte {
 	var b bytes.Buffer
 	var sources []string
@@ -446,7 +488,8 @@ func (d *Draft) writeDatasetSpec(q Request, label, split string, drop []string) 
 	if len(q.values) > 0 {
 		fmt.Fprintf(&b, "values: %s\n", list(q.values))
 	}
-	if q.Group != "" { // by group, statistics of ids see no labels of other rows of the same query
+	if q.Group != "" {
+		// In an order by group, statistics of ids see no labels of other rows of the same query.
 		fmt.Fprintf(&b, "group: %s\nencodings: {order: {by: group}}\n", quoted(q.Group))
 	}
 	if q.NoHeader {
@@ -495,26 +538,29 @@ const (
     lambda_l2: {log_uniform: [0.001, 30]}
     extra_trees: {choice: [true, false]}
 `
-	fewOfClass = 200 // rows of the rarest class, likewise
-	// one row of a class for each split
-	leastOfClass = 4
-	fewRows      = 1000 // held-out rows then serve for all purposes, and leaves are small
-	leafShare    = 50
-	manyRows     = 50_000
-	manyLevels   = 32 // ids, rather than a few categories; as in docs/data.md
+	fewRows      = 1000   // with fewer rows, held-out ones serve for all purposes, and leaves are small
+	fewOfClass   = 200    // with fewer rows of the rarest class, too
+	leastOfClass = 4      // least rows of a class: one for each split
+	leafShare    = 50     // with fewRows, a leaf has at least this part of the rows: 1 of 50
+	manyRows     = 50_000 // ofFewNumbers is for fewer rows
+	manyLevels   = 32     // a column of more levels holds ids rather than a few categories; as in docs/data.md
 )
 
-// trialsPerMinute is what a laptop trains of a small table. A larger one reaches the limit, which concludes with what
-// has been trained.
+// trialsPerMinute is how many trials a laptop trains in a minute on a small table. On a larger one the limit comes
+// first, and the sweep concludes with what has been trained.
 const trialsPerMinute = 10
 
-// writeSweepSpec writes sweep.yaml: which configurations come first, by rows and ids, and ranges of what is not given.
+// writeSweepSpec writes sweep.yaml: the two configurations that are tried first, which depend on rows and ids, and
+// ranges of the parameters that were not given.
 func (d *Draft) writeSweepSpec(q Request, objective string, trials int, s *seen) []byte {
+	// What is optimised.
 	optimised := cmp.Or(q.Metric, map[string]string{binaryObjective: "log_loss", "regression": "rmse",
 		"multiclass": "multi_logloss"}[objective])
 	if strings.Contains(optimised, "(") { // an expression
 		optimised = quoted(optimised)
 	}
+
+	// Which configuration comes first.
 	first, second := ofNumbers, ofIDs
 	if n := s.label.present; objective == binaryObjective && n >= fewRows && n < manyRows {
 		first = ofFewNumbers
@@ -525,20 +571,25 @@ func (d *Draft) writeSweepSpec(q Request, objective string, trials int, s *seen)
 			(c.texts && !c.isTime() || slices.Contains(names, c.Name) || c.Dictionary)
 	})
 	if gbt.Classes(objective) {
+		// The first is ofIDs and the second ofClasses, whether or not there are ids; with few rows both differ.
 		if first, ids = ofClasses, s.label.present >= fewRows; !ids {
 			first, second = ofFewOfClasses, ofClasses
 		}
 	}
-	if n := s.label.present; n < fewRows { // the default of 20 rows in a leaf would leave too few leaves
+
+	// The default of 20 rows in a leaf would leave too few leaves.
+	if n := s.label.present; n < fewRows {
 		least := fmt.Sprintf(", min_data_in_leaf: %d}", max(1, n/leafShare))
 		first, second = strings.TrimSuffix(first, "}")+least, strings.TrimSuffix(second, "}")+least
 	}
 	if ids {
 		first, second = second, first
 	}
+
+	// Parameters that were given are not searched. If all are, there is one trial.
 	first, second = q.removeGiven(first, ", "), q.removeGiven(second, ", ")
 	space := q.removeGiven(space, "\n")
-	if strings.TrimSpace(space) == "" { // everything is given
+	if strings.TrimSpace(space) == "" {
 		trials = 1
 	}
 	vcpus, threads := machine(q.Cores)
@@ -566,21 +617,22 @@ params: %s
 	return b.Bytes()
 }
 
-// threadsPerTask is how many threads a trial gets here: one task of all cores on a small machine, so that the search,
-// which learns from one trial after another, comes to the same model each time.
+// threadsPerTask is how many threads a trial gets here. So a machine of at most four cores runs one task at a time: the
+// search, which learns from one trial after another, then comes to the same model each time.
 const threadsPerTask = 4
 
-// maxTasks is the most that a spec may have on a machine.
+// maxTasks is the most tasks that a spec may have on a machine.
 const maxTasks = 20
 
-// machine is the Google type with at least as many vCPUs as this machine has cores, and the threads of a task.
+// machine returns the vCPUs of the smallest Google machine type with at least as many vCPUs as this machine has cores,
+// and the threads of a task.
 func machine(cores int) (vcpus, threads int) {
 	sizes := []int{2, 4, 8, 16, 32, 48, 64, 80, 96, 128}
 	i, _ := slices.BinarySearch(sizes, cores)
 	return sizes[min(i, len(sizes)-1)], max(1, min(cores, threadsPerTask))
 }
 
-// quoted is a text in YAML.
+// quoted returns a text as YAML: in quotes, as in JSON.
 func quoted(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -9,12 +9,13 @@ import (
 	"coppice/internal/gbt"
 )
 
-// listIDs lists the columns of numbers that are names: those asked for, and those that are called ids. A column that
-// splits the rows is no feature.
+// listIDs lists the columns of numbers that are names rather than quantities: those asked for, and those that are named
+// like ids, which it reports. drop are columns that are no features.
 //
-// Numbers are often given in an order that says something, such as where or when a user was met. In tables that are
-// small enough for one more column to cost little, whole numbers stay numbers, and have the statistics of ids beside
-// them: measured to pay for classes, and not for values to predict (docs/LAB.md). By time, tomorrow's ids are new.
+// Numbers of ids are often given in an order that says something, such as where or when a user was met. So in tables
+// that are small enough for another column to cost little, whole numbers are listed as numbered: they stay numbers, and
+// have the statistics of ids as well. That was measured to pay for classes, and not for numbers to predict
+// (docs/LAB.md). In a split by time tomorrow's ids are new, so it is not done there.
 func (d *Draft) listIDs(q Request, s *seen, drop []string, objective string) (categorical, numbered []string) {
 	var found []string
 	ordered := !d.byTime && q.Group == "" && s.rows >= leastNumbered && s.rows <= mostNumbered &&
@@ -38,18 +39,20 @@ func (d *Draft) listIDs(q Request, s *seen, drop []string, objective string) (ca
 	return append(slices.Clone(q.Categorical), found...), numbered
 }
 
-// Rows of a table whose ids also stay numbers. With fewer, what an order says is mostly chance.
+// Rows of a table in which ids also stay numbers. With fewer, what their order says is mostly chance; with more,
+// another column costs too much.
 const (
 	leastNumbered = 1500
 	mostNumbered  = 200_000
 )
 
-// isID reports whether the column holds numbers that are named like ids and repeat, with a point as GA4 writes them.
+// isID reports whether the column holds numbers that are named like ids and repeat. The numbers may be written with a
+// point, as GA4 writes them.
 func (c *column) isID() bool {
 	return ingest.NamedID(c.Name) && !c.texts && c.Type != dataset.Time && c.Type != dataset.Bool &&
 		c.distinct.n() > 2 && c.present >= idRepeats*c.distinct.n()
 }
 
-// idRepeats is how often values of an id have to repeat in the first rows: a number for each row is no id to learn
-// from.
+// idRepeats is how many rows a value of an id must have on average in the rows that were read. From an id that each row
+// has for itself nothing can be learnt.
 const idRepeats = 2

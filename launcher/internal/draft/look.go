@@ -29,10 +29,11 @@ type seen struct {
 	markers *cell.Markers
 	reading *ingest.Reading
 
-	drop, categorical []string // what was asked for, as names of columns
+	drop, categorical []string // names of columns, as Request.Drop and Request.Categorical mean them
 }
 
-// resolve finds the columns that a flag names: each value is the name of one, or else several with commas.
+// resolve returns the columns that the values of a flag name. Each value is the name of a column or, if there is none
+// of that name, a list of names with commas between them.
 func (s *seen) resolve(flag string, values []string) ([]string, error) {
 	var out []string
 	for _, v := range values {
@@ -56,30 +57,30 @@ func (s *seen) column(name string) *column {
 	return s.byName[name]
 }
 
-// column is a column in the first rows and, if it may be a time or a key, in all.
+// column is what is known of a column: from the first rows and, if it may be a time, a key or an id, from all.
 type column struct {
 	table.Column
-	counted  bool // its values are counted: of texts, and of what may be an id, a key or asked for
-	present  int64
-	missing  int64
-	enough   bool // of all rows the first mostNumbered
-	texts    bool // some value is not a number
-	odd      bool // or not a whole one, or one that is written in several ways
-	times    bool // every value is a time
-	lo, hi   float64
+	counted  bool    // its values are looked at: those of texts, and of whatever may be an id, a key or asked for
+	present  int64   // rows with a value
+	missing  int64   // rows without one
+	enough   bool    // of all rows only the first mostNumbered are looked at
+	texts    bool    // some value is not a number
+	odd      bool    // some value is not a whole number in its usual spelling
+	times    bool    // every value is a time
+	lo, hi   float64 // range of the numbers
 	distinct counter
 }
 
 const (
-	sampleRows = 20_000    // in which all columns are looked at
-	maxCounted = 2_000_000 // different values of a key
-	batchRows  = 4096
+	sampleRows = 20_000    // first rows, of which all columns are looked at
+	maxCounted = 2_000_000 // most different values of a column that are counted
+	batchRows  = 4096      // rows that readAll reads at a time
 )
 
-// counter counts different values, up to a bound.
+// counter counts the different values of a column, up to maxCounted.
 type counter struct{ hashes map[uint64]struct{} }
 
-// add counts a text if it is a new one, up to maxCounted.
+// add counts a text if it is a new one.
 func (c *counter) add(text string) {
 	if c.hashes == nil {
 		c.hashes = map[uint64]struct{}{}
@@ -93,8 +94,10 @@ func (c *counter) n() int64 { return int64(len(c.hashes)) }
 
 var errEnough = errors.New("enough rows")
 
-// readTable reads the first rows of all columns, and all rows of the label and of what may be a time or a key.
+// readTable reads the first rows of all columns, and all rows of the label and of what may be a time or a key. Columns
+// that a flag names must be in the table.
 func readTable(ctx context.Context, q Request) (*seen, error) {
+	// Find and open the files.
 	files, err := q.Files, error(nil)
 	if files == nil {
 		files, err = expand(q.Sources)
@@ -111,6 +114,7 @@ func readTable(ctx context.Context, q Request) (*seen, error) {
 		return nil, err
 	}
 	if _, err := t.Find(q.Label); err != nil {
+		// A column with a number for a name shows that the first line is no header.
 		hint := ""
 		if slices.ContainsFunc(t.Columns(), func(c table.Column) bool {
 			_, err := strconv.ParseFloat(c.Name, 64)
@@ -124,6 +128,8 @@ func readTable(ctx context.Context, q Request) (*seen, error) {
 		return nil, fmt.Errorf("--format: %w", err)
 	}
 
+	// Find out which texts are numbers or dates. Columns that are neither are in the spec's drop, which keeps them
+	// texts.
 	s := &seen{byName: map[string]*column{}, markers: cell.NewMarkers(q.missing())}
 	spec := &dataset.Spec{Format: q.said, Drop: []string{q.Key, q.Parts}, Group: q.Group}
 	for _, names := range slices.Concat(q.Categorical, q.Drop) {
@@ -135,13 +141,15 @@ func readTable(ctx context.Context, q Request) (*seen, error) {
 	if s.reading, err = ingest.Recognise(ctx, spec, t, q.DateFormat, s.markers); err != nil {
 		return nil, err
 	}
+
+	// Read the rows.
 	if err := s.readFirst(ctx, t, &q); err != nil {
 		return nil, err
 	}
 	return s, s.readAll(ctx, t, q)
 }
 
-// parseFormats reads --format into q.said, and checks it and --date-format.
+// parseFormats sets q.said from the flags --format, and checks these and --date-format.
 func (q *Request) parseFormats() error {
 	q.said = dataset.Formats{}
 	for _, flag := range q.Format {
@@ -162,10 +170,11 @@ func (q *Request) parseFormats() error {
 	return nil
 }
 
-// missing are the texts that stand for a missing value.
+// missing returns the texts that stand for a missing value.
 func (q *Request) missing() []string { return append(dataset.DefaultMissing(), q.Missing...) }
 
-// readFirst reads the first rows of all columns, and finds the columns that the request names.
+// readFirst reads the first rows of all columns that can be read. It fills s.columns, and resolves the columns that
+// flags of q name.
 func (s *seen) readFirst(ctx context.Context, t *table.Table, q *Request) (err error) {
 	var names []string
 	for _, c := range t.Columns() {
@@ -192,6 +201,8 @@ func (s *seen) readFirst(ctx context.Context, t *table.Table, q *Request) (err e
 	if err != nil && !errors.Is(err, errEnough) {
 		return err
 	}
+
+	// Only now is it known which columns there are.
 	if q.Drop, err = s.resolve("--drop", q.Drop); err != nil {
 		return err
 	}
@@ -205,7 +216,9 @@ func (s *seen) readFirst(ctx context.Context, t *table.Table, q *Request) (err e
 	return nil
 }
 
-// readAll reads all rows of the label and of what may be a time or a key, and as many of an id as may stay a number.
+// readAll reads all rows of the label and of columns that may be a time, a key or a group. Of an id, which may stay a
+// number only in a small table, it looks at the first mostNumbered rows. What the first rows said about these columns
+// is counted anew.
 func (s *seen) readAll(ctx context.Context, t *table.Table, q Request) error {
 	markers, labels := s.markers, cell.NewMarkers((&dataset.Spec{Missing: q.missing()}).LabelMissing())
 	wanted := []string{q.Label}
@@ -241,7 +254,7 @@ func (s *seen) readAll(ctx context.Context, t *table.Table, q Request) error {
 	})
 }
 
-// expand lists the files of all places.
+// expand lists the files of several sources, each a file, a folder or a glob.
 func expand(places []string) ([]table.File, error) {
 	var files []table.File
 	for _, place := range places {
@@ -254,10 +267,11 @@ func expand(places []string) ([]table.File, error) {
 	return table.Sorted(files), nil
 }
 
-// observe counts what decides a column's kind: values, whether all are numbers or times, and the numbers' range.
+// observe looks at a batch's values of the column: how many there are, whether all are numbers or times, and their
+// range. It counts different values.
 func (c *column) observe(v *dataset.Values, markers *cell.Markers) {
-	if !c.counted { // a number, of which nothing is decided
-		c.times = false
+	if !c.counted {
+		c.times = false // a column of numbers; nothing is decided by its values
 		return
 	}
 	for i := range v.Len() {
@@ -285,15 +299,15 @@ func (c *column) observe(v *dataset.Values, markers *cell.Markers) {
 	}
 }
 
-// isTime reports whether the column holds times, and nothing else. Numbers may count seconds, but that is for a person
-// to say.
+// isTime reports whether the column holds times, and nothing else. Numbers may count seconds, too, but only a person
+// can say so.
 func (c *column) isTime() bool { return c.times && c.present > 0 }
 
-// keyWords are who or what a row may be about. Rows of one of them are alike.
+// keyWords names who or what a row may be about. Rows about the same one are alike.
 var keyWords = []string{"user", "customer", "client", "visitor", "session", "device", "patient", "person", "account",
 	"household", "member", "cookie", "subject", "subscriber"}
 
-// mayBeKey reports whether a column is named after whom its rows are about.
+// mayBeKey reports whether a column's name says that it holds whom its rows are about, such as user_id.
 func mayBeKey(name string) bool {
 	name = strings.ToLower(name)
 	return slices.ContainsFunc(keyWords, func(w string) bool {
@@ -304,17 +318,17 @@ func mayBeKey(name string) bool {
 
 // labels is what the label column holds.
 type labels struct {
-	numbers map[float64]int64
-	texts   map[string]int64
-	present int64
-	missing int64
-	named   int64 // rows with the value that --positive names
+	numbers map[float64]int64 // rows by value that is a number; see count
+	texts   map[string]int64  // rows by value that is not
+	present int64             // rows with a value
+	missing int64             // rows without one
+	named   int64             // rows with the value that --positive names
 }
 
-// maxClasses is how many values are listed.
+// maxClasses is the most values that a message lists.
 const maxClasses = 20
 
-// observe counts the values of a batch; yes is the one of --positive, empty if it was not given.
+// observe counts the label's values of a batch. yes is the value that --positive names, empty if it was not given.
 func (l *labels) observe(v *dataset.Values, markers *cell.Markers, yes string) {
 	if l.numbers == nil {
 		l.numbers, l.texts = map[float64]int64{}, map[string]int64{}
@@ -337,7 +351,8 @@ func (l *labels) observe(v *dataset.Values, markers *cell.Markers, yes string) {
 	}
 }
 
-// rarest is the number of rows of the rarest class; all rows of a label of numbers.
+// rarest returns the number of rows of the rarest class. For a label of numbers, which has no classes, it is the number
+// of all rows. classes says that there are several classes.
 func (l *labels) rarest(classes bool) int64 {
 	if l.named > 0 {
 		return min(l.named, l.present-l.named)
@@ -353,7 +368,8 @@ func (l *labels) rarest(classes bool) int64 {
 var yesWords = []string{"yes", "y", "true", "t", "1", "positive", "pos", "click", "clicked", "churn", "churned",
 	"converted", "fraud", "bad", "won", "ja", "oui", "si", "sí", "sim", "+"}
 
-// decidePositive decides which of two values means yes: the one that says so, the greater number, or else the rarer.
+// decidePositive decides which of two values means yes, and returns what to add to the message about it. It is the
+// greater number, or the value that says yes, or else the rarer one.
 func (l *labels) decidePositive() (value, why string) {
 	values := l.values()
 	if len(l.numbers) == 2 {
@@ -370,7 +386,7 @@ func (l *labels) decidePositive() (value, why string) {
 	return rarer, "; it is the rarer one, and --positive names another"
 }
 
-// values are the values of a label, numbers first.
+// values returns the label's values, numbers before texts, both in ascending order.
 func (l *labels) values() []string {
 	var out []string
 	for _, x := range slices.Sorted(maps.Keys(l.numbers)) {
@@ -379,7 +395,7 @@ func (l *labels) values() []string {
 	return append(out, slices.Sorted(maps.Keys(l.texts))...)
 }
 
-// rowsWith is the number of rows with a value.
+// rowsWith returns the number of rows with a value, as values writes it.
 func (l *labels) rowsWith(value string) int64 {
 	for x, n := range l.numbers {
 		if string(dataset.AppendNumber(nil, x)) == value {
@@ -389,7 +405,8 @@ func (l *labels) rowsWith(value string) int64 {
 	return l.texts[value]
 }
 
-// uniqueValues are the values that one row has, texts before numbers; nil without, and of too many.
+// uniqueValues returns the values that only one row has, texts before numbers. It returns nil if there are none, or too
+// many values to count.
 func (l *labels) uniqueValues() []string {
 	if len(l.numbers)+len(l.texts) > dataset.MaxClasses {
 		return nil
@@ -403,7 +420,7 @@ func (l *labels) uniqueValues() []string {
 	return once
 }
 
-// listValues names the values for a message: the first maxClasses, each cut to 40 characters.
+// listValues names the label's values for a message: the first maxClasses, each cut to 40 characters.
 func (l *labels) listValues() string {
 	values, more := l.values(), ""
 	if len(values) > maxClasses {
@@ -415,7 +432,8 @@ func (l *labels) listValues() string {
 	return strings.Join(values, ", ") + more
 }
 
-// valueOf is value i as a number, or else as a text.
+// valueOf returns value i as a number, or as a text if isNumber is false. A text that spells a number is a number; text
+// then has its spelling. The value must not be missing.
 func valueOf(v *dataset.Values, i int) (x float64, text string, isNumber bool) {
 	switch v.Type {
 	case dataset.Float:
@@ -430,6 +448,7 @@ func valueOf(v *dataset.Values, i int) (x float64, text string, isNumber bool) {
 	return 0, v.TextOf(i), false
 }
 
+// count counts a value, but adds no new value once there are more than dataset.MaxClasses.
 func count[K comparable](m map[K]int64, key K) {
 	if _, ok := m[key]; ok || len(m) <= dataset.MaxClasses {
 		m[key]++

@@ -12,7 +12,9 @@ import (
 	"coppice/internal/problem"
 )
 
-// setObjective takes the argument off the objective, and chooses the metric that goes with it.
+// setObjective takes q.Objective apart, such as quantile@0.9: the name stays, what follows @ goes to q.argument, and
+// the metric that goes with it to q.Metric unless one was asked for. For regression and binary, which the label's
+// values decide between by default, it leaves q.Objective empty; q.regression then says that the first was asked for.
 func (q *Request) setObjective() error {
 	if q.Objective == "" {
 		return nil
@@ -35,6 +37,7 @@ func (q *Request) setObjective() error {
 		return nil
 	}
 
+	// What follows @ must be the number that the objective takes.
 	parameter := gbt.ObjectiveArgument(name)
 	by, err := metric.Usual(name)
 	if has {

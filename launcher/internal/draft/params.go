@@ -11,7 +11,8 @@ import (
 	"coppice/internal/problem"
 )
 
-// setParams reads the parameters that every trial shall have. What sweep.yaml has a key for stands behind the flags.
+// setParams reads the file of parameters that every trial has into q.given. The objective, the metric and the rounds of
+// early stopping in it are those of the request, unless flags give them. Parameters that go with nothing are errors.
 func (d *Draft) setParams(q *Request) error {
 	if q.ParamsFile == "" {
 		return nil
@@ -39,9 +40,11 @@ func (d *Draft) setParams(q *Request) error {
 			q.given[canonical] = value
 		}
 	}
+
+	// Check the parameters together with the objective, which decides what belongs to it.
 	all := maps.Clone(q.given)
 	word, _, _ := strings.Cut(q.Objective, "@")
-	if name, err := gbt.CanonicalObjective(word); err == nil { // by which it is told what belongs to it
+	if name, err := gbt.CanonicalObjective(word); err == nil {
 		all["objective"] = name
 	}
 	p, err := gbt.ParseParams(all)
@@ -56,7 +59,8 @@ func (d *Draft) setParams(q *Request) error {
 	return nil
 }
 
-// removeGiven is a configuration, {a: 1, b: 2}, or lines of ranges, without what is given.
+// removeGiven returns a text without the parameters that were given. The text is a configuration, {a: 1, b: 2}, or
+// lines of ranges; separator is between its entries.
 func (q *Request) removeGiven(text, separator string) string {
 	inside := strings.Trim(text, "{}")
 	kept := slices.DeleteFunc(strings.Split(inside, separator), func(one string) bool {
@@ -67,11 +71,12 @@ func (q *Request) removeGiven(text, separator string) string {
 	return strings.Replace(text, inside, strings.Join(kept, separator), 1)
 }
 
-// Trials have mostTrees, which early stopping seldom lets them reach. Values of few rows may follow the columns so
-// closely that more trees of a low rate pay, in seconds (docs/LAB.md).
+// A trial has at most mostTrees trees, which early stopping seldom lets it reach. Where numbers are predicted and rows
+// are at most quickRows, it has mostTreesOfValues: the numbers may follow the columns so closely that more trees with a
+// low learning rate pay, and that takes only seconds (docs/LAB.md).
 const mostTrees, mostTreesOfValues, quickRows = 1000, 4000, 20_000
 
-// trees are how many a trial has at most, on so many rows.
+// trees returns the most trees of a trial on so many rows.
 func trees(q Request, objective string, rows int64) int {
 	if rows > quickRows || objective == binaryObjective || gbt.Classes(objective) || q.Group != "" {
 		return mostTrees
@@ -79,7 +84,8 @@ func trees(q Request, objective string, rows int64) int {
 	return mostTreesOfValues
 }
 
-// params returns, in YAML, the parameters that all trials share, with so many trees.
+// params returns the parameters that all trials share, as YAML. trees is the number of trees, unless the file of
+// parameters gives one.
 func (q *Request) params(trees int) string {
 	out := fmt.Sprintf("num_iterations: %d", trees)
 	if q.given["num_iterations"] != nil {
@@ -92,7 +98,8 @@ func (q *Request) params(trees int) string {
 	return "{" + strings.TrimPrefix(out+q.argument, ", ") + "}"
 }
 
-// judgesTwoClasses reports whether the metric that was asked for does, and nothing else asks for several.
+// judgesTwoClasses reports whether the metric that was asked for judges two classes only, and nothing else asks for
+// several.
 func (q *Request) judgesTwoClasses() bool {
 	return !q.wantsClasses() && q.Metric != "" && ofTwoClasses(q.Metric)
 }

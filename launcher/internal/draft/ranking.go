@@ -13,7 +13,8 @@ import (
 	"coppice/internal/problem"
 )
 
-// setGroup makes a request that names a group one for an order, and refuses what does not go together.
+// setGroup checks a request that names a group, or whose objective needs one. A group means that an order is learnt:
+// without an objective, it sets that to lambdarank.
 func (q *Request) setGroup() error {
 	ranks := gbt.Ranks(q.Objective)
 	switch {
@@ -35,8 +36,8 @@ func (q *Request) setGroup() error {
 	return nil
 }
 
-// decideGrades decides what the label of an order means: whole numbers from 0 are grades. Anything else is an error
-// that says what to do.
+// decideGrades decides what the label means if an order is learnt. It must hold grades, whole numbers from 0 to
+// gbt.MaxGrade: rows with higher grades come first. It returns the spec's value of label.
 func (d *Draft) decideGrades(q Request, l *labels) (spec string, err error) {
 	if len(l.texts) > 0 {
 		return "", problem.New(problem.Input, "--label %s: rows of a %s are ordered by grades, whole numbers from 0 "+
@@ -57,12 +58,12 @@ func (d *Draft) decideGrades(q Request, l *labels) (spec string, err error) {
 
 // queries are the groups of a table, up to maxCounted, by the hash of their value.
 type queries struct {
-	first  map[uint64]uint64 // what tells the first label of each from others
-	differ map[uint64]bool   // those that have another, too: only from these an order can be learnt
+	first  map[uint64]uint64 // by query, a hash of the label of its first row
+	differ map[uint64]bool   // queries with different labels: only from these an order can be learnt
 }
 
-// observe notes for each query, by the hash of its value, the first label that is seen, and whether another follows.
-// With yes, the value of --positive, there are two labels: that and all others.
+// observe notes the first label of each query of a batch, and whether other labels follow. If yes, the value of
+// --positive, is not empty, there are two labels: that value and all others.
 func (q *queries) observe(group, label *dataset.Values, markers *cell.Markers, yes string) {
 	if q.first == nil {
 		q.first, q.differ = map[uint64]uint64{}, map[uint64]bool{}
@@ -90,16 +91,18 @@ func (q *queries) observe(group, label *dataset.Values, markers *cell.Markers, y
 	}
 }
 
-// Numbers of groups with different labels. With fewer than fewQueries a tenth of them says little of a configuration;
-// the final model is trained on all. A tenth of fewer than tinyQueries may be none, so held-out ones serve for all
-// purposes; of fewer than fewestQueries, chance may leave nothing to choose or to judge by.
+// Numbers of queries whose rows have different labels. If there are fewer than fewQueries, a tenth of them says too
+// little about a configuration, so more are held out; the final model is trained on all. If there are fewer than
+// tinyQueries, a tenth may be none, so the held-out ones serve for all purposes. If there are fewer than fewestQueries,
+// chance may leave none to choose or to judge by, so nothing is trained.
 const (
 	fewQueries    = 3000
 	tinyQueries   = 100
 	fewestQueries = 30
 )
 
-// checkOrder refuses a table from which no order can be learnt.
+// checkOrder returns an error if a group was asked for, and too few of its values have rows with different labels to
+// learn an order. If a column says the split of each row, one such value is enough.
 func (s *seen) checkOrder(q Request) error {
 	n := len(s.queries.differ)
 	if q.Group == "" || n >= fewestQueries || n > 0 && q.Parts != "" {
@@ -110,8 +113,8 @@ func (s *seen) checkOrder(q Request) error {
 		humanize.Comma(s.column(q.Group).distinct.n()), q.Label, fewestQueries)
 }
 
-// queryParts decides the shares of a split by groups, by how many of them have rows to order: of few, the metrics would
-// say nothing of a small part.
+// queryParts returns the shares of a split by groups. They depend on how many groups have rows to order: with few of
+// them, metrics on a small part would say nothing. It reports the split.
 func (d *Draft) queryParts(q Request, s *seen) string {
 	n := len(s.queries.differ)
 	d.found("split", "by %s: its rows stay together (%s values, %s of them with rows of different %s)", q.Group,

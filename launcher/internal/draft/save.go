@@ -10,7 +10,7 @@ import (
 	"coppice/internal/atomicfile"
 )
 
-// Save writes the two specs into a folder, if one is given.
+// Save writes the two specs into a folder, which it makes. It does nothing if folder is empty.
 func (d *Draft) Save(folder string) error {
 	if folder == "" {
 		return nil
@@ -26,10 +26,11 @@ func (d *Draft) Save(folder string) error {
 	return nil
 }
 
-// maxName is the length of the longest name of a dataset.
+// maxName is the most characters of a name that nameOf makes.
 const maxName = 40
 
-// nameOf makes a name of a path: clicks of /data/Clicks 2026.csv.gz is clicks-2026.
+// nameOf makes a dataset's name of a path: that of /data/Clicks 2026.csv.gz is clicks-2026. A path without letters
+// gives "table".
 func nameOf(path string) string {
 	base := strings.ToLower(filepath.Base(filepath.Clean(path)))
 	for _, suffix := range []string{".gz", ".zst", ".csv", ".tsv", ".tab", ".txt", ".parquet", ".pq", ".jsonl",

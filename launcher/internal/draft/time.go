@@ -8,7 +8,9 @@ import (
 	"coppice/internal/problem"
 )
 
-// byTime is the column of the row's time; nil if there is none, or several, which are then named.
+// byTime returns the column with the time of each row: the one asked for, else the only one that is named like it, else
+// the only one that holds times. It returns nil if there is none; if there are several, they are named. If rows are
+// kept together by a key or a group, no time is looked for.
 func (s *seen) byTime(q Request) (c *column, several []string, err error) {
 	if q.Time != "" {
 		return s.column(q.Time), nil, s.checkTime(q.Time)
@@ -16,6 +18,9 @@ func (s *seen) byTime(q Request) (c *column, several []string, err error) {
 	if q.Key != "" || q.Group != "" {
 		return nil, nil, nil
 	}
+
+	// times are the columns that hold times, named those of them with the name of a row's time. open is the error about
+	// a column of dates whose order of day and month is not known.
 	var times, named []*column
 	open := ""
 	for _, c := range s.columns {
@@ -44,7 +49,8 @@ func (s *seen) byTime(q Request) (c *column, several []string, err error) {
 	return nil, several, nil
 }
 
-// checkTime refuses a column that a person calls the time, and that is none.
+// checkTime returns an error if a column that was asked for as the time does not hold times. Numbers are accepted if
+// they may be times, or if the column is named like a time.
 func (s *seen) checkTime(name string) error {
 	c := s.column(name)
 	switch {
@@ -66,15 +72,16 @@ func (s *seen) checkTime(name string) error {
 		"to split by numbers, write --save-specs and edit split: in the dataset.yaml", name, c.lo, c.hi)
 }
 
-// mayCountTime reports whether the column holds numbers that may be times.
+// mayCountTime reports whether the column holds numbers that may be times, by their range.
 func (c *column) mayCountTime() bool {
 	return !c.texts && c.present > 0 && slices.ContainsFunc(timeRanges, func(of [2]float64) bool {
 		return c.lo >= of[0] && c.hi <= of[1]
 	})
 }
 
-// Numbers that may be times: seconds, and thousandths, since 1980, years, months 202612 and days 20261231; or what is
-// called so.
+// timeRanges are ranges of numbers that may be times: seconds, milliseconds, microseconds or nanoseconds since 1970, of
+// times after 1980; years; months such as 202612; and days such as 20261231. timeWords are parts of the names of
+// columns that count time in some other way.
 var (
 	timeRanges = [][2]float64{{3.1e8, 5e9}, {3.1e11, 5e12}, {3.1e14, 5e15}, {3.1e17, 5e18}, {1900, 2200},
 		{190001, 220012}, {19000101, 22001231}}
@@ -88,15 +95,17 @@ func namedTime(name string) bool {
 		"event_date", "created_at", "created", "occurred_at"}, strings.ToLower(name))
 }
 
-// ofSubject reports whether a time is a property of what the row is about, such as a birthday.
+// ofSubject reports whether a column is named like a time that is a property of what the row is about, such as a
+// birthday, and not the time of the row.
 func ofSubject(name string) bool {
 	name = strings.ToLower(name)
 	return slices.ContainsFunc([]string{"birth", "dob", "signup", "sign_up", "registered", "joined", "expir", "due_"},
 		func(w string) bool { return strings.Contains(name, w) })
 }
 
-// checkSplit refuses columns that are not there or have two roles, and more than one way to split. random says that
-// --split random was given; else --split names a column, q.Parts, which has the split of each row.
+// checkSplit returns an error if a column that was asked for is not there or has two roles, or if there is more than
+// one way to split. random says that --split random was given; otherwise --split names a column, q.Parts, which has the
+// split of each row.
 func (s *seen) checkSplit(q Request, random bool) error {
 	for _, role := range [][2]string{{"--label", q.Label}, {"--time", q.Time}, {"--key", q.Key}, {"--weight", q.Weight},
 		{"--split", q.Parts}, {"--group", q.Group}} {

@@ -11,17 +11,17 @@ const (
 	// DiskFactor is how much disk staging may need per byte of the source: the source itself, the dataset, which may
 	// be larger than well compressed Parquet, and a reserve.
 	DiskFactor = 8
-	// encodedFactor and copyFactor, multiplied by the number of orders of train's rows, are the same if statistics of
-	// ids may be made: the dataset then has more columns, and temporary files hold 8 bytes per row and part of a key,
-	// and the bins of statistics once more. This applies to a well compressed source with little but ids; uncompressed
-	// text is textShare times as large.
+	// If statistics of ids may be made, a byte of a well compressed source with little but ids may need encodedFactor
+	// bytes, and copyFactor more for each copy of train's rows. The dataset then has more columns, and temporary files
+	// hold 8 bytes per row and id, and the bins of the statistics once more.
 	encodedFactor = 56
 	copyFactor    = 28
-	textShare     = 3
+	// Uncompressed text has about textShare times the bytes of compressed Parquet, so each of its bytes needs less.
+	textShare = 3
 )
 
-// DiskNeed is how many bytes of disk staging the source may need. Unless the spec says how often train repeats its
-// rows, only small tables repeat them.
+// DiskNeed returns how many bytes of disk staging the source may need. Without a number of copies in the spec, it
+// counts one copy of each row: only small tables get more.
 func (in *Located) DiskNeed(spec *dataset.Spec) int64 {
 	need := int64(0)
 	for _, f := range in.src.files {

@@ -17,7 +17,7 @@ import (
 	"coppice/internal/problem"
 )
 
-// Warehouse selects rows by queries: BigQuery.
+// Warehouse is BigQuery, or whatever else selects rows by queries.
 type Warehouse interface {
 	// Look returns the bytes that a query would read, and what identifies the rows that it would select now.
 	Look(ctx context.Context, query string) (bytes int64, identity string, err error)
@@ -25,20 +25,22 @@ type Warehouse interface {
 	Export(ctx context.Context, id, query, uri string) error
 }
 
-// Exports is how rows of a warehouse become files: by way of objects in a bucket, which are empty once they are here.
-// The bucket's lifecycle rule removes these, and what a killed process leaves.
+// Exports says how the rows of queries become files: the warehouse writes them to objects in a bucket, and these are
+// copied here and emptied afterwards. The bucket's lifecycle rule removes the empty objects, and those that a killed
+// process leaves.
 type Exports struct {
 	Open   func(context.Context) (Warehouse, error)
-	Store  blob.Store
-	Bucket string // its name
+	Store  blob.Store // the bucket
+	Bucket string     // its name
 
-	warehouse Warehouse // once it is open
+	warehouse Warehouse // what Open returned; nil before the first use
 }
 
-// exportsFolder is where exports pass through; terraform/buckets.tf has it, too.
+// exportsFolder is the folder of the bucket that exports go to; terraform/buckets.tf has it, too.
 const exportsFolder = "bigquery-exports/"
 
-// lookAt adds what a query selects to the source, as one file that is not there yet.
+// lookAt asks the warehouse what the query of a place selects, and adds that to src: as one file that stands for the
+// rows until exportQueries replaces it.
 func (s *Stager) lookAt(ctx context.Context, place dataset.Place, src *source) error {
 	e := s.Exports
 	if e == nil || e.Open == nil {
@@ -61,9 +63,11 @@ func (s *Stager) lookAt(ctx context.Context, place dataset.Place, src *source) e
 	return nil
 }
 
-// exportQueries has the rows of all queries exported and copies them into dir, in the place of the source's files that
-// stand for them. A query finds its table also on a day that has no rows yet: the newest is the first to be exported,
-// since without it the others are in vain.
+// exportQueries has the rows of all queries exported and copied into dir. In src.files it replaces each file that
+// stands for a query by the files with its rows.
+//
+// It begins with the newest day: if that has no rows yet, the table is not ready, and the other exports would be in
+// vain. The query of an older day without rows may be missing, as the spec says (see noteMissing).
 func (s *Stager) exportQueries(ctx context.Context, src *source, dir string) error {
 	for i, q := range slices.Backward(src.queries) {
 		s.report(StepExport, int64(len(src.queries)-1-i), int64(len(src.queries)))
@@ -87,7 +91,7 @@ func (s *Stager) exportQueries(ctx context.Context, src *source, dir string) err
 }
 
 // exportQuery has the rows of a query exported to a folder of its own in the bucket, copies the files to
-// pathPrefix-NAME, and empties the folder.
+// pathPrefix-NAME, and empties the folder, also after an error.
 func (s *Stager) exportQuery(ctx context.Context, q dataset.Place, pathPrefix string) (files []table.File, err error) {
 	id := "coppice-export-" + strings.ToLower(rand.Text())
 	folder := exportsFolder + id + "/"
@@ -116,7 +120,8 @@ func (s *Stager) exportQuery(ctx context.Context, q dataset.Place, pathPrefix st
 	return files, nil
 }
 
-// emptyObjects empties the objects of an export, also when ctx has ended: nothing of ours may delete objects.
+// emptyObjects overwrites the objects in a folder of an export with nothing, since Coppice may not delete objects. It
+// does so also if ctx has ended.
 func (s *Stager) emptyObjects(ctx context.Context, folder string) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer stop()

@@ -9,15 +9,16 @@ import (
 	"coppice/internal/metric"
 )
 
-// The model with which staging evaluates which columns are worth combining: small and fast, because it is trained again
-// after every few keys, yet able to find simple interactions by itself.
+// The model by which staging measures which columns are worth combining. It is small and fast, because it is trained
+// again after every few combinations, but can find simple interactions by itself: only others are worth a combination.
 const (
 	learnerTrees  = 80
 	learnerLeaves = 15
 	learnerL2     = 1
 )
 
-// compareOrders compares scores by the mean NDCG@10 of queries that differ in their labels.
+// compareOrders compares two scores of the same rows by how they order the rows of each query: gain is how much higher
+// the mean NDCG@10 of fresh is than that of old, and sure whether that is beyond chance. All slices are by row.
 func compareOrders(label []float32, group []uint64, fresh, old []float64) (gain float64, sure bool, err error) {
 	ndcg, err := metric.Lookup("ndcg@10")
 	if err != nil {
@@ -27,8 +28,11 @@ func compareOrders(label []float32, group []uint64, fresh, old []float64) (gain 
 	return c.Gain, c.Better(0), err
 }
 
-// learner trains that model on the lesson's training rows, and predicts all of its rows.
+// learner is the encode.Learner of staging: it trains a small model on the training rows of l and returns its
+// predictions for all rows.
 func (s *Stager) learner(ctx context.Context, l *encode.TrainingSet) ([]float64, error) {
+	// Bring the columns into the form that gbt takes: by column, and row by row. Numeric bins get some ascending
+	// bounds, since only their order matters.
 	d := &gbt.Data{Rows: len(l.Label), Label: l.Label}
 	width := len(l.Columns)
 	d.RowMajor = make([]byte, d.Rows*width)
@@ -57,7 +61,7 @@ func (s *Stager) learner(ctx context.Context, l *encode.TrainingSet) ([]float64,
 		p.Objective = "regression"
 	}
 
-	// Learn from the lesson's training rows, and predict all of them.
+	// Learn from the training rows, and predict all rows.
 	all := *d
 	d.Subset = l.Train
 	r, err := gbt.Train(ctx, d, p, gbt.Options{Threads: max(1, s.threads())})

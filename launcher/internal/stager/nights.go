@@ -24,14 +24,14 @@ import (
 	"coppice/internal/sweep"
 )
 
-// BlockedError reports a version of a dataset that must not be trained on.
+// BlockedError says that a version of a dataset must not be trained on.
 type BlockedError struct {
 	Record *nights.Record
 	Reason string
 	In     string // where it was staged to; empty for the datasets bucket
 }
 
-// Error says why, where to read more, and how to let the version pass, with the folder if it is not in the bucket.
+// Error says why the version is blocked, where to read more, and how to accept it.
 func (e *BlockedError) Error() string {
 	ref := e.Record.Dataset + "@" + e.Record.Version
 	in := ""
@@ -45,8 +45,9 @@ func (e *BlockedError) Error() string {
 // ExitStatus is the exit code of a program that ends with this error.
 func (*BlockedError) ExitStatus() int { return sweep.ExitBlocked }
 
-// CheckNight rejects, with a *BlockedError, a night that must not be trained on now. A version without a record (nil)
-// is accepted. in is as in BlockedError.
+// CheckNight returns a *BlockedError if a dataset version must not be trained on now: if the comparison with earlier
+// nights has blocked it, or if its data is too old. r is the record of that comparison; nil, for a version without a
+// record, passes. in is BlockedError.In.
 func CheckNight(r *nights.Record, now time.Time, in string) error {
 	if r == nil {
 		return nil
@@ -60,7 +61,9 @@ func CheckNight(r *nights.Record, now time.Time, in string) error {
 	return nil
 }
 
-// readPastNights reads the earlier nights, and begins the record of tonight's.
+// readPastNights reads the records of earlier nights. It returns a new record for tonight, still without version and
+// findings, and the request that compares tonight with those nights. Earlier nights count if they are not blocked and
+// their spec means the same.
 func (s *Stager) readPastNights(ctx context.Context, spec *dataset.Spec, dst Destination) (*nights.Record,
 	*nights.Request, error) {
 	hash, meaning, err := nights.SpecHashes(spec)
@@ -86,8 +89,9 @@ func (s *Stager) readPastNights(ctx context.Context, spec *dataset.Spec, dst Des
 	return r, q, nil
 }
 
-// judgeNight compares the newly staged table with those of earlier nights, and writes the record. A version that
-// already has a record keeps it.
+// judgeNight compares the newly staged table with those of earlier nights, writes the record to dst and returns it. r
+// and q are what readPastNights returned, and absent lists places of days without a file. A version that already has a
+// record keeps it.
 func (s *Stager) judgeNight(ctx context.Context, r *nights.Record, q *nights.Request, report *ingest.Report,
 	absent []string, dst Destination) (*nights.Record, error) {
 	defer ingest.LessGarbage(len(report.Manifest.Features))()
@@ -112,7 +116,7 @@ func (s *Stager) judgeNight(ctx context.Context, r *nights.Record, q *nights.Req
 	return r, dst.putNight(ctx, r, blob.Any)
 }
 
-// shortList names the first few of a list.
+// shortList joins names for a message, the first five if there are more.
 func shortList(names []string) string {
 	const most = 5
 	if len(names) > most {
@@ -128,18 +132,19 @@ func (s *Stager) now() time.Time {
 	return s.Now().UTC()
 }
 
-// nightFile is the path of a version's record in a folder.
+// nightFile returns the path of a version's record in a folder.
 func (d Destination) nightFile(name, version string) string {
 	return filepath.Join(d.Dir, name, "nights", version+".json")
 }
 
-// Night returns the record of a version; nil if there is none.
+// Night returns the record of a version, nil if there is none.
 func (d Destination) Night(ctx context.Context, name, version string) (*nights.Record, error) {
 	r, _, err := d.readNight(ctx, name, version)
 	return r, err
 }
 
-// readNight reads a night's record and the generation on which its next write depends: nil and Absent if there is none.
+// readNight returns the record of a version and the generation of its object, on which the next write depends. Without
+// a record, it returns nil and blob.Absent; in a folder the generation is 0.
 func (d Destination) readNight(ctx context.Context, name, version string) (*nights.Record, blob.Generation, error) {
 	var text []byte
 	var attrs blob.Attrs
@@ -162,7 +167,8 @@ func (d Destination) readNight(ctx context.Context, name, version string) (*nigh
 	return r, attrs.Generation, err
 }
 
-// putNight writes a night's record; in a bucket only if it is still of the generation cond.
+// putNight writes a record. In a bucket it does so only if the object is still of the generation cond; in a folder cond
+// is ignored.
 func (d Destination) putNight(ctx context.Context, r *nights.Record, cond blob.Generation) error {
 	text, err := r.Encode()
 	if err != nil {
@@ -184,14 +190,14 @@ func (d Destination) putNight(ctx context.Context, r *nights.Record, cond blob.G
 	return nil
 }
 
-// nightsRead is how many of the newest records that are not blocked are read: some of them may have another meaning.
-// nightBytes is how many bytes of all, so that those of a wide table do not fill the memory.
+// Nights reads the newest records until it has nightsRead that are not blocked: twice as many as are compared, as the
+// spec of some may mean something else. It stops at nightBytes, so that records of a wide table do not fill the memory.
 const (
 	nightsRead = 2 * nights.MaxNights
 	nightBytes = 256 << 20
 )
 
-// Nights returns the newest records of a dataset, oldest first. Damaged ones are left out.
+// Nights returns the newest records of a dataset, the oldest first (see nightsRead). Damaged records are left out.
 func (d Destination) Nights(ctx context.Context, name string) ([]*nights.Record, error) {
 	type found struct {
 		version string
@@ -207,6 +213,7 @@ func (d Destination) Nights(ctx context.Context, name string) ([]*nights.Record,
 		}
 	}
 
+	// List all records.
 	if d.Store != nil {
 		for attrs, err := range d.Store.List(ctx, sweep.DatasetNights(name)) {
 			if err != nil {
@@ -226,6 +233,7 @@ func (d Destination) Nights(ctx context.Context, name string) ([]*nights.Record,
 		}
 	}
 
+	// Read the newest of them.
 	slices.SortFunc(all, func(a, b found) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.version, b.version)) })
 	var out []*nights.Record
 	read, usable := int64(0), 0
@@ -245,12 +253,14 @@ func (d Destination) Nights(ctx context.Context, name string) ([]*nights.Record,
 		}
 	}
 
+	// Return them by the time of staging, which a record says itself.
 	slices.SortFunc(out,
 		func(a, b *nights.Record) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Version, b.Version)) })
 	return out, nil
 }
 
-// Accept accepts a blocked night, and records who did so and why. A night that is accepted already is unchanged.
+// Accept lets a blocked version pass: it writes into the record who accepted it and why, and returns the record. A
+// version that is accepted already stays as it is, unless only a is lasting.
 func (d Destination) Accept(ctx context.Context, name, version string, a nights.Acceptance) (*nights.Record, error) {
 	r, generation, err := d.readNight(ctx, name, version)
 	if err != nil {
@@ -266,7 +276,8 @@ func (d Destination) Accept(ctx context.Context, name, version string, a nights.
 	return r, d.putNight(ctx, r, generation)
 }
 
-// FindNight returns the record of NAME or NAME@VERSION; NAME alone means the latest night.
+// FindNight returns the record of a version, given as NAME or NAME@VERSION. NAME alone is the latest version in a
+// bucket, and in a folder the one that was staged last.
 func (d Destination) FindNight(ctx context.Context, ref string) (*nights.Record, error) {
 	name, version, err := sweep.SplitDatasetRef(ref)
 	if err != nil {

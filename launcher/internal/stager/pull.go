@@ -27,7 +27,8 @@ type Listed struct {
 // manifestsAtOnce is how many manifests are read at the same time.
 const manifestsAtOnce = 16
 
-// Versions returns the versions of a dataset, or of all, by name and version, without reading their manifests.
+// Versions returns the versions of a dataset, or of all datasets if name is empty, in the order of their names. It does
+// not read the manifests: each has only name and version.
 func Versions(ctx context.Context, store blob.Store, name string) (all []Listed, err error) {
 	for attrs, err := range store.List(ctx, sweep.DatasetVersions(name)) {
 		if err != nil {
@@ -42,13 +43,15 @@ func Versions(ctx context.Context, store blob.Store, name string) (all []Listed,
 	return all, nil
 }
 
-// List returns the versions of a dataset, or of all, that are complete according to their manifests, by name and
-// version.
+// List returns the versions of a dataset, or of all datasets if name is empty, with their manifests, in the order of
+// their names. A version whose manifest cannot be read is in it, with the reason in Damaged.
 func List(ctx context.Context, store blob.Store, name string) ([]Listed, error) {
 	out, err := Versions(ctx, store, name)
 	if err != nil {
 		return nil, err
 	}
+
+	// The latest version of each dataset. Without a readable pointer there is none.
 	latest := map[string]string{}
 	for _, v := range out {
 		name := v.Manifest.Name
@@ -59,6 +62,8 @@ func List(ctx context.Context, store blob.Store, name string) ([]Listed, error) 
 			}
 		}
 	}
+
+	// Read the manifests.
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(manifestsAtOnce)
 	for i := range out {
@@ -80,8 +85,8 @@ func List(ctx context.Context, store blob.Store, name string) ([]Listed, error) 
 	return out, group.Wait()
 }
 
-// FetchTo copies a whole dataset version from the bucket into a folder, the manifest last, and verifies it. The caller
-// opens it.
+// FetchTo copies a whole dataset version from the bucket into the folder dir, and verifies it. The manifest comes last,
+// as it makes a version complete.
 func FetchTo(ctx context.Context, store blob.Store, m *dataset.Manifest, dir string) error {
 	prefix := sweep.DatasetDir(m.Name, m.Version)
 	names := []string{dataset.ManifestFile}

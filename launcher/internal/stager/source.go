@@ -21,25 +21,26 @@ import (
 	"coppice/internal/sweep"
 )
 
-// source is the files of a table, and where to fetch those in buckets from.
+// source is the files of a table, and from where those in buckets are fetched.
 type source struct {
 	files   []table.File
-	objects map[string]object // by URI; none of local files
-	absent  []string          // days without a file
+	objects map[string]object // by URI, the files that are in buckets
+	absent  []string          // places of days without a file
 
-	newest  string // day
+	newest  string // the newest day, empty for a source without days
 	missing string // what the spec says of days without a file
 
-	queries    []dataset.Place // whose rows are files only once they are exported
-	queryBytes int64           // that BigQuery would read for them
+	queries    []dataset.Place // those whose rows become files once they are exported
+	queryBytes int64           // bytes that BigQuery would read for them
 }
 
+// object is a file in a bucket.
 type object struct {
 	bucket blob.Store
 	blob.Attrs
 }
 
-// SplitURL splits gs://BUCKET/REST.
+// SplitURL splits gs://BUCKET/REST into the name of the bucket and the rest. Anything else is an error of kind Input.
 func SplitURL(url string) (bucket, rest string, err error) {
 	bucket, rest, _ = strings.Cut(strings.TrimPrefix(url, "gs://"), "/")
 	if !dataset.InBucket(url) || !bucketPattern.MatchString(bucket) {
@@ -48,11 +49,11 @@ func SplitURL(url string) (bucket, rest string, err error) {
 	return bucket, rest, nil
 }
 
-// bucketPattern matches valid bucket names; anything else might be a path.
+// bucketPattern matches valid names of buckets. Anything else might be a path.
 var bucketPattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]$`)
 
-// listFiles lists the source's files. Those in a bucket are identified by their checksums, so that nothing is fetched
-// that was staged before.
+// listFiles lists the source's files, sorted as their rows are in the table. Files in a bucket have their checksums, so
+// that nothing is fetched that was staged before. A day without a file is noted or an error, as the spec says.
 func (s *Stager) listFiles(ctx context.Context, spec *dataset.Spec) (*source, error) {
 	places := spec.Source.Places(s.newestDay())
 	src := &source{objects: map[string]object{}, missing: spec.Source.Missing, newest: places[len(places)-1].Day}
@@ -61,6 +62,8 @@ func (s *Stager) listFiles(ctx context.Context, spec *dataset.Spec) (*source, er
 		if len(src.files) > table.MaxFiles {
 			err = tooManyFiles()
 		}
+
+		// Only a place of a day may be without files.
 		if !problem.Is(err, problem.NotFound) || place.Day == "" {
 			if err != nil {
 				return nil, err
@@ -76,8 +79,8 @@ func (s *Stager) listFiles(ctx context.Context, spec *dataset.Spec) (*source, er
 	return src, nil
 }
 
-// noteMissing takes note that a place has nothing of its day, if that may be. Several places may have files of one day.
-// Without the newest, the table is that of the night before.
+// noteMissing notes in src.absent that a place has nothing of its day, if the spec allows that. err, of kind NotFound,
+// says what is missing. The newest day must never be missing: without it the table would be that of the night before.
 func (src *source) noteMissing(place dataset.Place, err error) error {
 	switch {
 	case place.Day == src.newest:
@@ -86,21 +89,22 @@ func (src *source) noteMissing(place dataset.Place, err error) error {
 		return problem.Wrap(problem.NotFound, err, "the day %s is missing; if days may be, say `missing: %s` "+
 			"under `source`", place.Day, dataset.MissingAllow)
 	}
-	if place.Query != "" { // whose name does not say the day
-		place.Pattern += " of " + place.Day
+	if place.Query != "" {
+		place.Pattern += " of " + place.Day // unlike a pattern of files, it does not say the day
 	}
 	src.absent = append(src.absent, place.Pattern)
 	return nil
 }
 
+// tooManyFiles returns the error about a source of more than table.MaxFiles files.
 func tooManyFiles() error {
 	return problem.New(problem.Input,
 		"the source has more than %d files, the most that a table can have; write fewer, "+
 			"larger ones, or name a part of them", table.MaxFiles)
 }
 
-// findIn adds the files of a place: those of this machine, a bucket's objects with their checksums, or what a query
-// selects. A place without any is an error.
+// findIn adds the files of a place to src: files of this machine, objects of a bucket, or what a query selects. A place
+// without any is an error of kind NotFound.
 func (s *Stager) findIn(ctx context.Context, place dataset.Place, src *source) error {
 	if place.Query != "" {
 		return s.lookAt(ctx, place, src)
@@ -147,7 +151,7 @@ func (s *Stager) findIn(ctx context.Context, place dataset.Place, src *source) e
 	return nil
 }
 
-// newestDay is the newest day of a source of days: the one before that of the run, which is not over.
+// newestDay returns the newest day of a source of days. By default it is yesterday, since today is not over.
 func (s *Stager) newestDay() time.Time {
 	if !s.Day.IsZero() {
 		return s.Day
@@ -155,7 +159,7 @@ func (s *Stager) newestDay() time.Time {
 	return s.now().AddDate(0, 0, -1)
 }
 
-// literal is the part of a pattern before its first special character: the prefix to list.
+// literal returns the part of a pattern before its first special character: every object that matches begins with it.
 func literal(pattern string) string {
 	if i := strings.IndexAny(pattern, "*?[\\"); i >= 0 {
 		return pattern[:i]
@@ -163,7 +167,8 @@ func literal(pattern string) string {
 	return strings.TrimSuffix(pattern, "/")
 }
 
-// fetchObjects copies the source's objects into dir, and rows of BigQuery by way of the bucket.
+// fetchObjects copies the source's objects into dir, exports its queries, and sets the paths in src.files. Local files
+// stay where they are.
 func (s *Stager) fetchObjects(ctx context.Context, src *source, dir string) error {
 	if err := s.exportQueries(ctx, src, dir); err != nil {
 		return err
@@ -192,8 +197,9 @@ func (s *Stager) fetchObjects(ctx context.Context, src *source, dir string) erro
 	return nil
 }
 
-// upload copies the files of a staged folder, but not its manifest, into the bucket, and returns their checksums.
-// Objects with the same contents, such as those of an interrupted upload, are kept; damaged ones are overwritten.
+// upload copies the files of a staged dataset in dir, but not its manifest m, into the bucket, and returns their
+// checksums by name. An object that has the same contents already, for instance from an interrupted upload, is kept.
+// Any other object is overwritten.
 func (s *Stager) upload(ctx context.Context, dir string, m *dataset.Manifest, store blob.Store) (map[string]uint32,
 	error) {
 	prefix := sweep.DatasetDir(m.Name, m.Version)
@@ -215,12 +221,13 @@ func (s *Stager) upload(ctx context.Context, dir string, m *dataset.Manifest, st
 	return sums, nil
 }
 
-// resumeFor is for how long an interrupted upload is resumed. Older objects are written anew, since `launcher clean`
-// may be removing them: it removes no other generation than it has seen.
+// resumeFor is how old an object of an interrupted upload may be to be kept. Older ones are written anew, since
+// `launcher clean` may be removing them: it removes an object only if that is of the generation that it has seen.
 const resumeFor = 24 * time.Hour
 
-// uploadManifest creates the manifest. An existing manifest of the same version, which may differ only in its source,
-// is renewed, so that `launcher clean` leaves it alone.
+// uploadManifest writes the manifest m, whose text is in file, into the bucket. A version exists only with its
+// manifest, and the same version may have been made from another source. So a manifest that is there is kept and
+// renewed, which makes `launcher clean` leave it alone; a damaged one is overwritten.
 func uploadManifest(ctx context.Context, file string, store blob.Store, m *dataset.Manifest) error {
 	name := sweep.DatasetDir(m.Name, m.Version) + dataset.ManifestFile
 	text, err := os.ReadFile(file)
@@ -233,11 +240,12 @@ func uploadManifest(ctx context.Context, file string, store blob.Store, m *datas
 		return err
 	}
 
-	// Overwrite only a damaged manifest.
+	// cond is the generation that may be overwritten: none, or that of a damaged manifest.
 	cond := blob.Absent
 	if err == nil {
 		switch _, err := Manifest(ctx, store, m.Name, m.Version); {
-		case err == nil: // unless `launcher clean` has just removed it
+		case err == nil:
+			// Write it only if `launcher clean` has just removed it.
 			if err := Renew(ctx, store, m.Name+"@"+m.Version); !problem.Is(err, problem.NotFound) {
 				return err
 			}
@@ -254,7 +262,8 @@ func uploadManifest(ctx context.Context, file string, store blob.Store, m *datas
 	return err
 }
 
-// uploadOne uploads a file, unless the object was given its contents since then, and returns its checksum.
+// uploadOne uploads a file as the object name and returns its checksum. If the object has the same contents, and got
+// them after since, it stays. report is told the bytes that are done.
 func uploadOne(ctx context.Context, file string, store blob.Store, name string, since time.Time,
 	report func(int64)) (uint32, error) {
 	f, err := os.Open(file)
@@ -267,6 +276,7 @@ func uploadOne(ctx context.Context, file string, store blob.Store, name string, 
 		return 0, err
 	}
 
+	// If another process writes the object at the same time, look again at what is there: it is most likely the same.
 	for attempt := 1; ; attempt++ {
 		cond := blob.Absent
 		attrs, err := store.Stat(ctx, name)
@@ -284,7 +294,6 @@ func uploadOne(ctx context.Context, file string, store blob.Store, name string, 
 			return 0, err
 		}
 		_, err = store.Put(ctx, name, cond, io.TeeReader(f, blob.Reported(report)))
-		// another process may be uploading the same
 		if err == nil || attempt == 3 || !errors.Is(err, blob.ErrPrecondition) {
 			return sum, err
 		}
@@ -293,6 +302,7 @@ func uploadOne(ctx context.Context, file string, store blob.Store, name string, 
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// checksum reads r to its end and returns its size and its CRC-32C, as Cloud Storage computes it.
 func checksum(r io.Reader) (size int64, sum uint32, err error) {
 	h := crc32.New(castagnoli)
 	size, err = io.Copy(h, r)

@@ -55,13 +55,14 @@ type Stager struct {
 	Bucket func(ctx context.Context, name string) (blob.Store, error)
 	// Exports is needed for sources in BigQuery only.
 	Exports *Exports
-	Scratch string           // for temporary files; empty for the system's folder
-	Threads int              // 0 for all CPUs
+	Scratch string           // folder for temporary files; empty for the system's
+	Threads int              // compute goroutines; 0 for all CPUs
 	Now     func() time.Time // the time of staging; nil for time.Now
 	Day     time.Time        // the newest day of a source of days; zero for yesterday, in UTC
-	// Night is the day of the slot if the table is a scheduled night's: it can be blocked from the second night on.
+	// Night is the day for which a schedule stages the table; empty for any other table. The table of a scheduled night
+	// can be blocked from the second night on.
 	Night string
-	// Progress may be nil. It is called from one goroutine at a time, in bytes.
+	// Progress may be nil. It is called from one goroutine at a time, in bytes unless the step says otherwise.
 	Progress func(step Step, done, total int64)
 }
 
@@ -84,12 +85,13 @@ type Staged struct {
 type Located struct {
 	Fingerprint string  // of spec and files, in hexadecimal
 	Bytes       int64   // of all files
-	QueryBytes  int64   // of them, what BigQuery would read, and be paid for
-	Staged      *Staged // the complete version staged from it before; nil if there is none
+	QueryBytes  int64   // how many of them BigQuery would read, and charge for
+	Staged      *Staged // the complete version that was staged from it before; nil if there is none, and after Find
 	src         *source
 }
 
-// Find locates the source's files.
+// Find locates the source's files, and computes the fingerprint of spec and files. It reads local files for their
+// checksums.
 func (s *Stager) Find(ctx context.Context, spec *dataset.Spec) (*Located, error) {
 	src, err := s.listFiles(ctx, spec)
 	if err != nil {
@@ -104,7 +106,7 @@ func (s *Stager) Find(ctx context.Context, spec *dataset.Spec) (*Located, error)
 	return in, err
 }
 
-// Look locates the source's files and reports whether they were staged at dst before. It changes nothing.
+// Look does the same as Find, and also finds out whether the source was staged at dst before. It changes nothing.
 func (s *Stager) Look(ctx context.Context, spec *dataset.Spec, dst Destination) (*Located, error) {
 	in, err := s.Find(ctx, spec)
 	if err != nil {
@@ -117,7 +119,7 @@ func (s *Stager) Look(ctx context.Context, spec *dataset.Spec, dst Destination) 
 
 	night, err := dst.Night(ctx, m.Name, m.Version)
 	if problem.Is(err, problem.Damaged) {
-		return in, nil // staging again compares the table again
+		return in, nil // staging the table again makes its comparison again
 	}
 	if err != nil {
 		return nil, err
@@ -127,7 +129,8 @@ func (s *Stager) Look(ctx context.Context, spec *dataset.Spec, dst Destination) 
 	return in, nil
 }
 
-// Stage makes the dataset that spec describes at dst. A damaged version there is replaced.
+// Stage makes the dataset that spec describes at dst. If a complete version was staged from the same input before, it
+// returns that and makes it the latest. A damaged version is replaced.
 func (s *Stager) Stage(ctx context.Context, spec *dataset.Spec, dst Destination) (*Staged, error) {
 	in, err := s.Look(ctx, spec, dst)
 	if err != nil {
@@ -159,7 +162,8 @@ func (s *Stager) Stage(ctx context.Context, spec *dataset.Spec, dst Destination)
 	return s.intoBucket(ctx, spec, src, dst, fingerprint, work)
 }
 
-// WithTable calls use with local files of a table, which exist for the duration of the call.
+// WithTable calls use with the files of a table. Those in buckets are fetched first and removed afterwards, so they
+// exist only during the call.
 func (s *Stager) WithTable(ctx context.Context, in *Located, use func(files []table.File) error) error {
 	work, err := newWorkspace(s.scratch(), "coppice-table-")
 	if err != nil {
@@ -173,7 +177,7 @@ func (s *Stager) WithTable(ctx context.Context, in *Located, use func(files []ta
 	return use(in.src.files)
 }
 
-// scratch is the folder for temporary files.
+// scratch returns the folder for temporary files.
 func (s *Stager) scratch() string {
 	if s.Scratch == "" {
 		return os.TempDir()
@@ -181,8 +185,8 @@ func (s *Stager) scratch() string {
 	return s.Scratch
 }
 
-// ingest bins the table into dir. Unless the contract is off, a witness from earlier nights, if there is one, counts
-// rows by segments.
+// ingest makes the dataset in the folder dir, from local files. past has the earlier nights: unless the contract is
+// off, a witness made from them, if they suffice for one, counts all rows by segments for the later comparison.
 func (s *Stager) ingest(ctx context.Context, spec *dataset.Spec, files []table.File, dir string,
 	past *nights.Request) (*ingest.Report, error) {
 	o := ingest.Options{Threads: s.Threads, Learner: s.learner, Orders: compareOrders}
@@ -190,13 +194,12 @@ func (s *Stager) ingest(ctx context.Context, spec *dataset.Spec, files []table.F
 		o.Witness = w
 	}
 	steps := map[ingest.Phase]Step{ingest.PhaseSurvey: StepSurvey, ingest.PhaseSearch: StepSearch,
-		ingest.PhaseWrite:  StepWrite,
-		ingest.PhaseEncode: StepEncode, ingest.PhaseChecksum: StepChecksum}
+		ingest.PhaseWrite: StepWrite, ingest.PhaseEncode: StepEncode, ingest.PhaseChecksum: StepChecksum}
 	o.Progress = func(p ingest.Progress) { s.report(steps[p.Phase], p.Done, p.Total) }
 	return ingest.Stage(ctx, spec, files, dir, o)
 }
 
-// threads is the number of compute goroutines.
+// threads returns the number of compute goroutines.
 func (s *Stager) threads() int {
 	if s.Threads > 0 {
 		return s.Threads
@@ -210,7 +213,8 @@ func (s *Stager) report(step Step, done, total int64) {
 	}
 }
 
-// intoFolder stages into a folder next to the final one and renames it, so that a visible version is complete.
+// intoFolder stages src, whose files are on this machine, into a workspace next to the final folder, and renames it. So
+// a version that can be seen is complete.
 func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, src *source, dst Destination,
 	fingerprint string) (*Staged, error) {
 	home := filepath.Join(dst.Dir, spec.Name)
@@ -229,7 +233,8 @@ func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, src *source
 		return nil, err
 	}
 
-	// The verdict is there before the version is: whoever finds the version finds it, even if this process is killed.
+	// The comparison with earlier nights is written before the version appears. So whoever finds the version finds the
+	// comparison, even if this process is killed in between.
 	m := report.Manifest
 	night, err := s.judgeNight(ctx, record, past, report, src.absent, dst)
 	if err != nil {
@@ -256,8 +261,8 @@ func (s *Stager) intoFolder(ctx context.Context, spec *dataset.Spec, src *source
 	return &Staged{Manifest: m, Place: place, Night: night}, dst.MakeLatest(ctx, m)
 }
 
-// putIntoPlace renames the finished dataset. The same version may exist from another input, and is kept if it is
-// complete; a damaged one is replaced.
+// putIntoPlace renames the finished dataset in work to place. If that exists, because the same version was made from
+// another input, it is kept if it is complete and replaced if it is damaged.
 func (s *Stager) putIntoPlace(ctx context.Context, work *workspace, place, version string) error {
 	// One at a time: no process may check a version while another replaces it.
 	lock := atomicfile.NewLock(filepath.Join(filepath.Dir(place), placeLock))
@@ -283,14 +288,14 @@ func (s *Stager) putIntoPlace(ctx context.Context, work *workspace, place, versi
 	return dataset.SyncPath(filepath.Dir(place))
 }
 
-// placeLock is the lock of a dataset's folder, and lockPoll how often a waiting process tries it.
+// placeLock is the name of the lock in a dataset's folder. A waiting process tries it every lockPoll.
 const (
 	placeLock = ".lock"
 	lockPoll  = 50 * time.Millisecond
 )
 
-// holdsWhole reports whether a folder holds the version, undamaged. If that cannot be decided, for instance because a
-// file is not readable, it returns an error.
+// holdsWhole reports whether a folder holds the version, complete and undamaged. If that cannot be decided, for
+// instance because a file is not readable, it returns an error.
 func (s *Stager) holdsWhole(ctx context.Context, dir, version string) (bool, error) {
 	m, err := dataset.Check(ctx, dir, s.progress(StepChecksum))
 	if err == nil {
@@ -303,7 +308,8 @@ func (s *Stager) holdsWhole(ctx context.Context, dir, version string) (bool, err
 	return false, err
 }
 
-// progress reports a step that runs in several goroutines.
+// progress returns a function that reports a step and may be called from several goroutines. It drops calls that report
+// no more than an earlier one.
 func (s *Stager) progress(step Step) func(done, total int64) {
 	if s.Progress == nil {
 		return nil
@@ -320,8 +326,9 @@ func (s *Stager) progress(step Step) func(done, total int64) {
 	}
 }
 
-// intoBucket stages in the workspace and uploads: files first, then the manifest, which makes a version complete, and
-// last the pointers by which it is found. So a failure leaves nothing half.
+// intoBucket stages src, whose files are on this machine, in the workspace, and uploads the result. The order makes
+// sure that a failure leaves nothing half: first the files, then the comparison with earlier nights, then the manifest,
+// which makes the version complete, and last the pointers by which it is found.
 func (s *Stager) intoBucket(ctx context.Context, spec *dataset.Spec, src *source, dst Destination,
 	fingerprint string, work *workspace) (*Staged, error) {
 	record, past, err := s.readPastNights(ctx, spec, dst)
@@ -333,6 +340,7 @@ func (s *Stager) intoBucket(ctx context.Context, spec *dataset.Spec, src *source
 		return nil, err
 	}
 
+	// Upload all but the manifest.
 	m := report.Manifest
 	sums, err := s.upload(ctx, work.path("dataset"), m, dst.Store)
 	if err != nil {
@@ -342,6 +350,8 @@ func (s *Stager) intoBucket(ctx context.Context, spec *dataset.Spec, src *source
 	if err != nil {
 		return nil, err
 	}
+
+	// Now the version appears.
 	if err := uploadManifest(ctx, work.path("dataset/"+dataset.ManifestFile), dst.Store, m); err != nil {
 		return nil, fmt.Errorf("upload %s: %w", dataset.ManifestFile, err)
 	}
@@ -351,11 +361,12 @@ func (s *Stager) intoBucket(ctx context.Context, spec *dataset.Spec, src *source
 	return &Staged{Manifest: m, Place: dst.Place(m), Night: night}, dst.MakeLatest(ctx, m)
 }
 
+// input returns the path of the file that says which version an input was staged as, in a folder.
 func (d Destination) input(name, fingerprint string) string {
 	return filepath.Join(d.Dir, name, "inputs", fingerprint+".json")
 }
 
-// Place is the version's folder or URL.
+// Place returns the folder or the URL of a version.
 func (d Destination) Place(m *dataset.Manifest) string {
 	if d.Store == nil {
 		return filepath.Join(d.Dir, m.Name, m.Version)

@@ -8,15 +8,15 @@ import (
 	"coppice/internal/strictyaml"
 )
 
-// TableSpec is a dataset.yaml to stage.
+// TableSpec is a dataset.yaml that has been read.
 type TableSpec struct {
-	File string
-	Text []byte
+	File string // its path
+	Text []byte // its contents
 	Spec *dataset.Spec
-	Day  time.Time // the newest of a source of days
+	Day  time.Time // the newest day of a source of days; zero as the Stager decides
 }
 
-// ReadTable reads a dataset.yaml; a relative source is relative to its folder.
+// ReadTable reads a dataset.yaml. A relative source in it is relative to the file's folder.
 func ReadTable(file string) (*TableSpec, error) {
 	text, err := strictyaml.ReadFile(file)
 	if err != nil {

@@ -16,16 +16,18 @@ import (
 	"coppice/internal/sweep"
 )
 
-// pointer is an object that names a version.
+// pointer is a small JSON object that names a version: the latest one of a dataset, or the one that an input was staged
+// as.
 type pointer struct {
 	Format  int    `json:"format"`
 	Version string `json:"version"`
-	// CRC32C has the checksum of every file except the manifest, for an input in a bucket: objects can be compared with
-	// it without reading them.
+	// CRC32C has the checksum of every file except the manifest, by name. Only pointers of inputs in a bucket have it:
+	// objects can be compared with it without reading them.
 	CRC32C map[string]uint32 `json:"crc32c,omitempty"`
 }
 
-// readPointer refuses what another build wrote, by which this one would be misled and which it must not overwrite.
+// readPointer reads a pointer in a bucket. A format other than 1 was written by another build: it is an error of kind
+// Conflict, since this build might misread it and must not overwrite it.
 func readPointer(ctx context.Context, store blob.Store, object string) (p pointer, err error) {
 	if _, err = blob.ReadJSON(ctx, store, object, &p); err == nil && p.Format != 1 {
 		err = problem.New(problem.Conflict, "%s has format %d, and this build reads 1: use the build that wrote it",
@@ -34,8 +36,8 @@ func readPointer(ctx context.Context, store blob.Store, object string) (p pointe
 	return p, err
 }
 
-// findStaged returns the manifest of the version that this input was staged as; nil if there is none, or it is not
-// complete.
+// findStaged returns the manifest of the version that this input was staged as. It returns nil if there is none, or if
+// it is not complete.
 func (s *Stager) findStaged(ctx context.Context, d Destination, name, fingerprint string) (*dataset.Manifest, error) {
 	if d.Store != nil {
 		return d.findStagedInBucket(ctx, name, fingerprint)
@@ -61,8 +63,8 @@ func (s *Stager) findStaged(ctx context.Context, d Destination, name, fingerprin
 	return m, nil
 }
 
-// findStagedInBucket finds the version that was made of the same input; nil if there is none or anything of it is
-// missing or has changed, so that it is staged again.
+// findStagedInBucket does the same in a bucket. It compares the sizes and checksums of all files with what the manifest
+// and the pointer say, without reading the files.
 func (d Destination) findStagedInBucket(ctx context.Context, name, fingerprint string) (*dataset.Manifest, error) {
 	p, err := readPointer(ctx, d.Store, sweep.DatasetInput(name, fingerprint))
 	if damaged(err) { // without a readable pointer the input counts as new
@@ -96,12 +98,13 @@ func (d Destination) findStagedInBucket(ctx context.Context, name, fingerprint s
 	return m, nil
 }
 
-// damaged reports whether an error says that a manifest is missing or unusable.
+// damaged reports whether an error says that an object is missing or unusable.
 func damaged(err error) bool {
 	return errors.Is(err, blob.ErrNotExist) || problem.Is(err, problem.Damaged)
 }
 
-// MakeLatest makes the version the one that the dataset's name alone refers to.
+// MakeLatest makes the version the one that the dataset's name alone refers to. In a folder there is no such pointer,
+// and it does nothing.
 func (d Destination) MakeLatest(ctx context.Context, m *dataset.Manifest) error {
 	if d.Store == nil {
 		return nil
@@ -112,7 +115,7 @@ func (d Destination) MakeLatest(ctx context.Context, m *dataset.Manifest) error 
 	return nil
 }
 
-// putPointer writes a pointer, unless the one that is there has another format, which is a conflict.
+// putPointer writes a pointer to the bucket. It does not overwrite one of another format, which is a conflict.
 func (d Destination) putPointer(ctx context.Context, name string, p pointer) error {
 	if _, err := readPointer(ctx, d.Store, name); problem.Is(err, problem.Conflict) {
 		return err
@@ -125,7 +128,8 @@ func (d Destination) putPointer(ctx context.Context, name string, p pointer) err
 	return err
 }
 
-// Manifest reads a version's manifest from the datasets bucket. A damaged one is an error of that kind.
+// Manifest reads the manifest of a version from the datasets bucket. A damaged one is an error of kind Damaged, a
+// missing one is blob.ErrNotExist.
 func Manifest(ctx context.Context, store blob.Store, name, version string) (*dataset.Manifest, error) {
 	if _, _, err := sweep.SplitDatasetRef(name + "@" + version); err != nil {
 		return nil, err
@@ -148,14 +152,14 @@ func Manifest(ctx context.Context, store blob.Store, name, version string) (*dat
 	return m, nil
 }
 
-// NotStaged is the error of kind NotFound about a dataset, NAME or NAME@VERSION, that is not in the bucket.
+// NotStaged returns the error of kind NotFound about a dataset, NAME or NAME@VERSION, that is not in the bucket.
 func NotStaged(ref string) error {
 	return problem.New(problem.NotFound, "dataset %s is not staged; run `launcher stage` with its dataset.yaml first",
 		ref)
 }
 
-// Resolve returns the manifest that NAME or NAME@VERSION refers to. A missing one is an error of kind
-// NotFound.
+// Resolve returns the manifest of a version in the bucket, given as NAME or NAME@VERSION. NAME alone is the latest
+// version. A missing one is an error of kind NotFound.
 func Resolve(ctx context.Context, store blob.Store, ref string) (*dataset.Manifest, error) {
 	name, version, err := sweep.SplitDatasetRef(ref)
 	if err != nil {
@@ -180,14 +184,16 @@ func Resolve(ctx context.Context, store blob.Store, ref string) (*dataset.Manife
 	return m, err
 }
 
-// Renew says that a version is about to be used: it writes the manifest anew, which `launcher clean` then leaves alone
-// for a week. A missing one is an error of kind NotFound.
+// Renew says that a version is about to be used: it writes the manifest anew, so that `launcher clean` leaves the
+// version alone for a week. ref is NAME@VERSION. A missing version is an error of kind NotFound.
 func Renew(ctx context.Context, store blob.Store, ref string) error {
 	name, version, err := sweep.SplitDatasetRef(ref)
 	if err != nil {
 		return err
 	}
 	object := sweep.DatasetDir(name, version) + dataset.ManifestFile
+
+	// If another process writes the manifest between reading and writing, try again.
 	for range 20 {
 		var text []byte
 		var a blob.Attrs
@@ -207,7 +213,8 @@ func Renew(ctx context.Context, store blob.Store, ref string) error {
 	return err
 }
 
-// Reuse makes a version that was staged before the latest; nil if it has been removed meanwhile.
+// Reuse makes a version that was staged before the latest one, and keeps `launcher clean` from removing it. It returns
+// nil if the version has been removed meanwhile.
 func (d Destination) Reuse(ctx context.Context, s *Staged) (*Staged, error) {
 	if d.Store != nil {
 		err := Renew(ctx, d.Store, s.Manifest.Name+"@"+s.Manifest.Version)

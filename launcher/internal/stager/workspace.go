@@ -11,22 +11,25 @@ import (
 	"coppice/internal/atomicfile"
 )
 
-// workspace is a folder for temporary files. Its owner holds a lock in it; the folder of a killed process is not
-// locked, and the next workspace in the same place removes it.
+// workspace is a folder for temporary files. Its owner holds a lock in it until remove. The folder of a killed process
+// is not locked; the next workspace in the same parent removes it.
 type workspace struct {
 	dir  string
 	lock *flock.Flock
-	made []string // created parent folders, deepest first
+	made []string // parent folders that did not exist before, the deepest first
 }
 
 const lockFile = "lock"
 
-// newWorkspace creates a workspace in parent, which need not exist, with a name that begins with prefix.
+// newWorkspace creates a workspace in parent, which is made if it does not exist. Its name begins with prefix. It also
+// removes the workspaces of killed processes. The caller calls remove.
 func newWorkspace(parent, prefix string) (*workspace, error) {
 	w := &workspace{made: absent(parent)}
 	sweepStale(parent, prefix)
 
-	for range 100 { // a sweeper may take a fresh folder before it is locked
+	// Another process may remove the new folder before it is locked, as it does with a killed process's folder. Then
+	// try again; a hundred times in a row nobody is that unlucky.
+	for range 100 {
 		if err := os.MkdirAll(parent, 0o755); err != nil {
 			return nil, fmt.Errorf("make a folder to work in: %w", err)
 		}
@@ -54,11 +57,11 @@ func newWorkspace(parent, prefix string) (*workspace, error) {
 	return nil, fmt.Errorf("make a folder to work in: others keep removing those in %s", parent)
 }
 
-// path is a file or folder in the workspace.
+// path returns the path of a file or folder in the workspace.
 func (w *workspace) path(name string) string { return filepath.Join(w.dir, name) }
 
-// remove removes the workspace, and the folders made for it where nothing else is in them. What cannot be removed is
-// left to the next sweep.
+// remove removes the workspace, and the parent folders made for it if nothing else is in them. What cannot be removed
+// is left to the next newWorkspace.
 func (w *workspace) remove() {
 	_ = w.lock.Close()
 	_ = os.RemoveAll(w.dir)
@@ -69,7 +72,7 @@ func (w *workspace) remove() {
 	}
 }
 
-// absent lists dir and the folders above it that do not exist, the deepest first.
+// absent returns those of dir and the folders above it that do not exist, the deepest first.
 func absent(dir string) []string {
 	var out []string
 	for dir = filepath.Clean(dir); ; dir = filepath.Dir(dir) {
@@ -80,8 +83,8 @@ func absent(dir string) []string {
 	}
 }
 
-// sweepStale removes the workspaces of processes that are gone: those whose lock is there and free. It never makes a
-// lock itself, so a folder without one, which may be anybody's, stays unless it is empty.
+// sweepStale removes the workspaces of killed processes from parent: folders with the prefix whose lock exists and is
+// free. It never makes a lock itself. A folder without a lock may be anybody's, so it stays unless it is empty.
 func sweepStale(parent, prefix string) {
 	entries, err := os.ReadDir(parent)
 	if err != nil {
@@ -94,7 +97,8 @@ func sweepStale(parent, prefix string) {
 		}
 
 		dir := filepath.Join(parent, e.Name())
-		if os.Remove(dir) == nil { // made, and not yet locked when its owner was killed, or about to: the owner notices
+		// An empty folder has not been locked yet: its owner was killed before, or is about to do so and will notice.
+		if os.Remove(dir) == nil {
 			continue
 		}
 

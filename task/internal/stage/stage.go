@@ -25,33 +25,34 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Request says which dataset to provide, and where.
+// Request says which dataset to provide, and where. Open uses it.
 type Request struct {
 	Store   blob.Store // the datasets bucket
 	Dataset sweep.DatasetRef
 	Scratch string // a folder shared by all tasks of the machine
 	Log     *slog.Logger
-	// Since is the earliest acceptable time of the copy's last verification, by any task; an older one is repeated now.
-	// With the zero time a copy is trusted if it has not changed since it was verified.
+	// Since is the earliest time at which the copy may have been verified, by any task. If it was verified earlier, it
+	// is verified again. With the zero time, a copy is trusted if its files seem unchanged since it was verified.
 	Since time.Time
 	// Progress, which may be nil, is called with the bytes present and the total, from several goroutines.
 	Progress func(done, total int64)
 }
 
-// transfers is how many ranges are fetched at once: enough to saturate a VM's network, few enough to stay below 150 MB
+// transfers is how many blocks are fetched at once: enough to saturate a VM's network, few enough to stay below 150 MB
 // of buffers.
 const transfers = 16
 
 // lockPoll is how often a waiting task tries the lock.
 const lockPoll = 200 * time.Millisecond
 
+// maxManifest is the most bytes that a manifest may have.
 const maxManifest = 64 << 20
 
-// ErrVersion is a dataset whose manifest names another version than its folder does. Another attempt would meet it
-// again.
+// ErrVersion is in the error about a dataset whose manifest names another version than its folder does. Another attempt
+// would meet it again.
 var ErrVersion = errors.New("stage it again")
 
-// checkVersion compares what a manifest says with what was asked for.
+// checkVersion returns an error if a manifest is not that of the dataset that was asked for.
 func checkVersion(q *Request, m *dataset.Manifest) error {
 	if m.Name == q.Dataset.Name && m.Version == q.Dataset.Version {
 		return nil
@@ -60,8 +61,8 @@ func checkVersion(q *Request, m *dataset.Manifest) error {
 		m.Version, ErrVersion)
 }
 
-// onDisk marks a failure of the local disk, full or broken, as transient: an immediate retry would meet it again, a
-// later one perhaps not, and one on another machine probably not.
+// onDisk marks an error of the local disk, which is full or broken, as transient. An immediate retry would fail again,
+// but a later one may not, and one on another machine most likely not. doing says what was done. nil stays nil.
 func onDisk(doing string, err error) error {
 	if err == nil {
 		return nil
@@ -69,13 +70,16 @@ func onDisk(doing string, err error) error {
 	return problem.Wrap(problem.Transient, err, "%s", doing)
 }
 
-// opens is how many times a copy that cannot be opened is fetched.
+// opens is how many times a copy is fetched before Open gives up because it cannot be opened.
 const opens = 3
 
-// Open provides the complete, verified dataset in a folder of q.Scratch and maps it before another process can replace
-// it. Any number of processes may call it at once; the copy appears by renaming, so a folder that exists was once
-// complete. Whether it still is gets verified as q.Since demands. A damaged copy is replaced, and so is one that
-// verified a moment ago but cannot be opened now, because the disk damaged it in between.
+// Open provides the complete, verified dataset in a folder of q.Scratch and maps it. The caller closes the result. Any
+// number of processes may call it at once: a lock makes one of them copy while the others wait, and is held until the
+// dataset is mapped, so that no process replaces the copy in between.
+//
+// The copy appears by renaming, so a folder that exists was once complete; it is verified again as q.Since demands. A
+// damaged copy is replaced. A copy is also replaced if it was verified a moment ago but cannot be opened now, because
+// the disk damaged it in between.
 func Open(ctx context.Context, q Request) (*dataset.Dataset, error) {
 	for n := 1; ; n++ {
 		dir, unlock, err := q.provide(ctx)
@@ -92,7 +96,8 @@ func Open(ctx context.Context, q Request) (*dataset.Dataset, error) {
 	}
 }
 
-// provide makes sure that the dataset is there. On return the caller holds the lock.
+// provide makes sure that a whole copy is in dir. On success it returns with the lock held, which the caller releases
+// with unlock.
 func (q *Request) provide(ctx context.Context) (dir string, unlock func() error, err error) {
 	home := filepath.Join(q.Scratch, "datasets", q.Dataset.Name)
 	dir = filepath.Join(home, q.Dataset.Version)
@@ -113,8 +118,8 @@ func (q *Request) provide(ctx context.Context) (dir string, unlock func() error,
 	return dir, lock.Close, nil
 }
 
-// provideLocked copies the dataset to dir, unless it is there whole; until its last file is copied it lies beside. The
-// lock is held, so that one process of a machine copies.
+// provideLocked copies the dataset to dir, unless a whole copy is there. The copy is made in dir.partial until its last
+// file is there, so an interrupted copy is continued. The caller holds the lock.
 func (q *Request) provideLocked(ctx context.Context, dir string) error {
 	whole, err := q.isWhole(ctx, dir)
 	if err != nil || whole {
@@ -135,7 +140,8 @@ func (q *Request) provideLocked(ctx context.Context, dir string) error {
 	return nil
 }
 
-// putInPlace renames the copy to dir, and returns when both are on the disk: then a crash leaves all of it, or none.
+// putInPlace renames the finished copy to dir. It returns only when the copy and its new name are on the disk: a crash
+// then leaves all of it, or nothing at all.
 func putInPlace(partial, dir string) error {
 	if err := dataset.SyncPath(partial); err != nil {
 		return err
@@ -146,7 +152,7 @@ func putInPlace(partial, dir string) error {
 	return dataset.SyncPath(filepath.Dir(dir))
 }
 
-// copyAll copies every file and finally the manifest.
+// copyAll copies every file of the dataset to the folder partial, and finally the manifest, which it returns.
 func (q *Request) copyAll(ctx context.Context, partial string) (*dataset.Manifest, error) {
 	prefix := sweep.DatasetDir(q.Dataset.Name, q.Dataset.Version)
 	var text []byte
@@ -166,6 +172,8 @@ func (q *Request) copyAll(ctx context.Context, partial string) (*dataset.Manifes
 	if err := checkVersion(q, m); err != nil {
 		return nil, err
 	}
+
+	// The files, several blocks at a time.
 	c := copier{Request: q, total: m.Bytes()}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(transfers)
@@ -181,6 +189,7 @@ func (q *Request) copyAll(ctx context.Context, partial string) (*dataset.Manifes
 		return nil, err
 	}
 
+	// The manifest comes last: it makes the copy complete.
 	path := filepath.Join(partial, dataset.ManifestFile)
 	if err := os.WriteFile(path, text, 0o644); err != nil {
 		return nil, onDisk("write the dataset's manifest", err)
@@ -188,16 +197,18 @@ func (q *Request) copyAll(ctx context.Context, partial string) (*dataset.Manifes
 	return m, onDisk("write the dataset's manifest", dataset.SyncPath(path))
 }
 
+// copier copies the files of one dataset.
 type copier struct {
 	*Request
-	total int64
-	done  atomic.Int64
+	total int64        // bytes of all files
+	done  atomic.Int64 // bytes that are present
 }
 
-// copyFile starts fetching those blocks of a file that are still missing.
+// copyFile starts goroutines in group that fetch the blocks of a file, except those that an interrupted copy has left.
+// prefix is the dataset's folder in the bucket. The file is closed when its last block is done.
 func (c *copier) copyFile(ctx context.Context, group *errgroup.Group, partial, prefix string,
 	info dataset.FileInfo) error {
-	// DecodeManifest has rejected names that escape the folder
+	// DecodeManifest has rejected names that lead out of the folder.
 	path := filepath.Join(partial, filepath.FromSlash(info.Name))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return onDisk("make the scratch folder", err)
@@ -210,11 +221,11 @@ func (c *copier) copyFile(ctx context.Context, group *errgroup.Group, partial, p
 
 	if attrs.Size != info.Bytes {
 		return &dataset.CorruptError{File: prefix + info.Name, From: min(attrs.Size, info.Bytes),
-			To:  max(attrs.Size, info.Bytes),
-			Msg: fmt.Sprintf("the object has %d bytes, the manifest says %d", attrs.Size, info.Bytes)}
+			To: max(attrs.Size, info.Bytes), Msg: fmt.Sprintf("the object has %d bytes, the manifest says %d",
+				attrs.Size, info.Bytes)}
 	}
 
-	// Whole blocks of an interrupted copy are not fetched again.
+	// A file that exists is from an interrupted copy: its whole blocks are not fetched again.
 	_, err = os.Stat(path)
 	resumed := err == nil
 
@@ -251,7 +262,7 @@ func (c *copier) copyFile(ctx context.Context, group *errgroup.Group, partial, p
 	return nil
 }
 
-// has reports whether an earlier, interrupted copy left block i whole.
+// has reports whether an earlier, interrupted copy left block i of a file whole. If so, it counts the block as present.
 func (c *copier) has(file *os.File, info dataset.FileInfo, i int) bool {
 	offset, length := info.Block(i)
 	data := make([]byte, length)
@@ -262,8 +273,9 @@ func (c *copier) has(file *os.File, info dataset.FileInfo, i int) bool {
 	return true
 }
 
-// copyBlock fetches one block of the pinned generation, verifies it and writes it in place. A block that arrives
-// damaged is fetched again, since the object itself is most likely whole.
+// copyBlock fetches block i of a file, verifies it and writes it in its place. It reads the generation gen of the
+// object, so that all blocks are of the same one. A block that arrives damaged is fetched again, since the object
+// itself is most likely whole.
 func (c *copier) copyBlock(ctx context.Context, file *os.File, name string, gen blob.Generation, info dataset.FileInfo,
 	i int) error {
 	offset, length := info.Block(i)
@@ -279,15 +291,15 @@ func (c *copier) copyBlock(ctx context.Context, file *os.File, name string, gen 
 	}
 
 	if _, err := file.WriteAt(data, offset); err != nil {
-		_ = file.Truncate(0) // room to tell of it, where the bucket is on the same disk
+		_ = file.Truncate(0) // makes room to report the error, if the bucket is on the same full disk
 		return onDisk("write "+info.Name, err)
 	}
 	c.report(length)
 	return nil
 }
 
-// fetch reads a range of an object into data, which has its length. A failure to open it is backoff.Permanent: the
-// store has already retried.
+// fetch reads a range of an object into data, which has the range's length. An error of opening the object is
+// backoff.Permanent, since the store has already retried; an error of reading is not.
 func (q *Request) fetch(ctx context.Context, name string, part blob.Range, data []byte) error {
 	r, _, err := q.Store.Open(ctx, name, part)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -304,14 +316,15 @@ func (q *Request) fetch(ctx context.Context, name string, part blob.Range, data 
 	return nil
 }
 
-// Bounds on refetching damaged data. Damage in transit is rare and does not repeat; damage in the bucket shows within a
-// second or two.
+// Bounds on fetching damaged data again. Damage in transit is rare and does not repeat, so what is damaged five times
+// is damaged in the bucket. The pauses double from the first one, and are a second or two together.
 const (
 	fetches    = 5
 	firstPause = 100 * time.Millisecond
 )
 
-// untilWhole calls fetch up to a few times, until the data is whole or the error is backoff.Permanent.
+// untilWhole calls fetch at most fetches times, until it returns no error or one that is backoff.Permanent. It returns
+// the last error. name is for the log.
 func (q *Request) untilWhole(ctx context.Context, name string, fetch func() error) error {
 	pauses := backoff.NewExponentialBackOff()
 	pauses.InitialInterval, pauses.Multiplier = firstPause, 2
@@ -325,6 +338,7 @@ func (q *Request) untilWhole(ctx context.Context, name string, fetch func() erro
 	return err
 }
 
+// report adds n bytes to those that are present, and reports the progress.
 func (c *copier) report(n int64) {
 	done := c.done.Add(n)
 	if c.Progress != nil {

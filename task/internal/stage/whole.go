@@ -20,15 +20,16 @@ import (
 // machine need not repeat it: the task that has verified the copy leaves a mark beside it with the time and with the
 // files' sizes and times.
 
-// mark records that a copy was verified as whole.
+// mark records that a copy was found whole. It is a JSON file next to the copy.
 type mark struct {
-	At    time.Time `json:"at"`
-	Looks string    `json:"looks"`
+	At    time.Time `json:"at"`    // when the copy was verified
+	Looks string    `json:"looks"` // what looks returned then
 }
 
 func markOf(dir string) string { return dir + ".whole" }
 
-// looks summarises what can be seen of a copy without reading it: manifest, sizes and times.
+// looks returns a hash of what can be seen of a copy without reading its files: the manifest, and the size and time of
+// each file. It changes if a file is written.
 func looks(dir string, m *dataset.Manifest) (string, error) {
 	sum := sha256.New()
 	text, err := os.ReadFile(filepath.Join(dir, dataset.ManifestFile))
@@ -47,7 +48,8 @@ func looks(dir string, m *dataset.Manifest) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// isWhole reports whether the copy may be used. A damaged one is removed.
+// isWhole reports whether the copy in dir may be used. If a mark does not say that it was verified, it verifies it now,
+// and leaves a mark. A damaged copy is removed. The caller holds the lock.
 func (q *Request) isWhole(ctx context.Context, dir string) (bool, error) {
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -74,7 +76,7 @@ func (q *Request) isWhole(ctx context.Context, dir string) (bool, error) {
 	return false, q.discard(dir, err)
 }
 
-// discard removes a damaged copy and reports it.
+// discard removes a damaged copy and logs why.
 func (q *Request) discard(dir string, why error) error {
 	q.Log.Warn("the machine's copy of the dataset is damaged; fetching it again", "dir", dir, "error", why.Error())
 	return onDisk("remove the damaged copy", discard(dir))
@@ -92,7 +94,8 @@ func discard(dir string) error {
 	return os.RemoveAll(bad)
 }
 
-// wasVerified reports whether the copy was verified recently enough and seems unchanged since.
+// wasVerified reports whether the mark says that the copy was verified recently enough, and the copy seems unchanged
+// since. A mark from the future is not believed.
 func (q *Request) wasVerified(dir string) bool {
 	text, err := os.ReadFile(markOf(dir))
 	if err != nil {
@@ -111,7 +114,8 @@ func (q *Request) wasVerified(dir string) bool {
 	return err == nil && now == k.Looks
 }
 
-// leaveMark tells the machine's other tasks that the copy is whole. Without the mark they verify it themselves.
+// leaveMark notes for the machine's other tasks that the copy is whole. If that fails, it is only logged: without the
+// mark they verify the copy themselves.
 func (q *Request) leaveMark(dir string, m *dataset.Manifest) {
 	k := mark{At: time.Now()}
 	var err error
