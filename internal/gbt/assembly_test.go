@@ -408,8 +408,8 @@ func TestRatingWordsEqualsGoAndEntries(t *testing.T) {
 		}
 		var c scan
 		c.decode(histogram{packed: words}, 0, len(words), pack)
-		got, ok := s.amongWords(words, miss, &task, task.minGain)
-		want, wantOK := s.amongEntries(&c, miss, &task, task.minGain)
+		got, ok := s.bestInWords(words, miss, &task, task.minGain)
+		want, wantOK := s.bestInScan(&c, miss, &task, task.minGain)
 		if got != want || ok != wantOK {
 			t.Fatalf("round %d: %+v %v among words, %+v %v among entries", round, got, ok, want, wantOK)
 		}

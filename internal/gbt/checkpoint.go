@@ -78,7 +78,7 @@ func newRun(d *Data, p Params, opt Options) run {
 		r.Params = append(r.Params, fmt.Sprintf("[shift: %v]", opt.Shift))
 	}
 	if opt.Input != nil {
-		r.Params = append(r.Params, opt.Input.line())
+		r.Params = append(r.Params, opt.Input.paramLine())
 	}
 	if opt.Valid != nil {
 		r.Valid = opt.Valid.fingerprint()

@@ -359,7 +359,7 @@ func pickBest(finders []splitFinder) {
 		best := &s.leaf.best
 		*best = s.best[0]
 		for _, found := range s.best[1:] {
-			if found.before(best) {
+			if found.betterThan(best) {
 				*best = found
 			}
 		}

@@ -3,11 +3,11 @@ package gbt
 import "fmt"
 
 // Contributions computes what each feature adds to the raw score of each row: SHAP values by the polynomial algorithm
-// for trees (Lundberg et al., 2018, algorithm 2), as LightGBM's predict(pred_contrib=True). x has Features() values per
-// row, out Features()+1 for each output: the last is the expected score, the same in every row, and a row's numbers add
-// up to its raw score.
+// for trees (Lundberg et al., 2018, algorithm 2), as LightGBM's predict(pred_contrib=True). x is [rows x Features()]
+// and out, the result, [rows x Outputs() x (Features()+1)]. The last number of an output is the expected score, the
+// same in every row; the numbers of a row and output add up to its raw score.
 //
-// The probability of going either way at a node is taken from the counts of training rows; a model whose file does not
+// The probability of going either way at a node is taken from the counts of training rows. A model whose file does not
 // have these is refused.
 func (m *Model) Contributions(x, out []float64, threads int) error {
 	f, n := m.Features(), m.Outputs()
@@ -16,17 +16,19 @@ func (m *Model) Contributions(x, out []float64, threads int) error {
 		return fmt.Errorf("%w: %d values and room for %d contributions of %d features", ErrData, len(x), len(out), f)
 	}
 	for k := range n {
-		if err := m.output(k).contributions(x, out[k*(f+1):], n*(f+1), threads); err != nil {
+		if err := m.outputModel(k).contributions(x, out[k*(f+1):], n*(f+1), threads); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// contributions is Contributions of one output, to every stride-th place of out.
+// contributions is Contributions for a model with one output. Row r's numbers are written to out[r*stride:].
 func (m *Model) contributions(x, out []float64, stride, threads int) error {
 	f := m.Features()
 	rows := len(x) / f
+
+	// The expected score, and the depth of the deepest tree.
 	expected, deepest := 0.0, 0
 	for i, t := range m.Trees {
 		mean, err := t.expected()
@@ -37,13 +39,13 @@ func (m *Model) contributions(x, out []float64, stride, threads int) error {
 		deepest = max(deepest, t.depth())
 	}
 
-	// A row visits every node of every tree, hundreds of microseconds: one is enough for a chunk.
+	// A row visits every node of every tree, which takes hundreds of microseconds: one row is enough for a chunk.
 	pool := newPool(threads)
 	defer pool.close()
 	walks := make([]shapWalk, pool.size)
 	pool.parallel(rows, 1, func(worker, lo, hi int) {
 		w := &walks[worker]
-		w.room(deepest)
+		w.growFor(deepest)
 		for r := lo; r < hi; r++ {
 			w.x, w.phi = x[r*f:(r+1)*f], out[r*stride:][:f+1]
 			clear(w.phi)
@@ -59,7 +61,7 @@ func (m *Model) contributions(x, out []float64, stride, threads int) error {
 	return nil
 }
 
-// expected is the mean of the leaf values over the training rows.
+// expected returns the mean of the leaf values over the training rows. It is an error if a node or leaf has no count.
 func (t *Tree) expected() (float64, error) {
 	if len(t.Feature) == 0 {
 		return t.LeafValue[0], nil
@@ -83,21 +85,22 @@ func (t *Tree) expected() (float64, error) {
 	return sum / float64(rows), nil
 }
 
-// depth is the longest path from the root to a leaf, in nodes. Children follow their parents.
+// depth is the number of internal nodes on the longest path from the root to a leaf. One pass is enough, because
+// children have greater numbers than their parents.
 func (t *Tree) depth() int {
-	deepest, at := 0, make([]int, len(t.Feature))
+	deepest, above := 0, make([]int, len(t.Feature)) // above: by node, how many nodes lead to it
 	for node := range t.Feature {
 		for _, child := range []int{t.Left[node], t.Right[node]} {
 			if child >= 0 {
-				at[child] = at[node] + 1
+				above[child] = above[node] + 1
 			}
 		}
-		deepest = max(deepest, at[node]+1)
+		deepest = max(deepest, above[node]+1)
 	}
 	return deepest
 }
 
-// rowsBelow is the number of training rows in a node or leaf.
+// rowsBelow is the number of training rows that reached a node, or a leaf if child is negative.
 func (t *Tree) rowsBelow(child int) float64 {
 	if child < 0 {
 		return float64(t.LeafCount[^child])
@@ -105,41 +108,48 @@ func (t *Tree) rowsBelow(child int) float64 {
 	return float64(t.InternalCount[child])
 }
 
-// step is a feature on the path to a node: the share of rows that get through if the feature is unknown (zero), whether
-// this row does if it is known (one), and the weight of all sets of known features of one size.
+// step is an element of the path to a node, in the paper's terms: one for each feature that the nodes above split by.
+// The first step of a path belongs to no feature.
 type step struct {
-	feature           int
-	zero, one, weight float64
+	feature int
+	zero    float64 // share of training rows that get through the feature's nodes: what counts if it is unknown
+	one     float64 // 1 if this row gets through them, else 0: what counts if it is known
+	weight  float64 // of step i: the weight of all sets of i known features
 }
 
 // shapWalk walks down a tree with one row.
 type shapWalk struct {
 	tree  *Tree
-	x     []float64
-	phi   []float64
-	steps []step // the path at each depth, after that of the depth above
+	x     []float64 // the row's values
+	phi   []float64 // the row's contributions by feature, to which visit adds
+	steps []step    // memory for the path at each depth; each path is behind that of the depth above
 }
 
-// room allocates the paths for trees of this depth: at depth d there are at most d+1 steps.
-func (w *shapWalk) room(deepest int) {
+// growFor makes sure that there is memory for the paths in trees of this depth. The path at depth d has at most d+1
+// steps, and the root's parent counts as another level.
+func (w *shapWalk) growFor(deepest int) {
 	// 1 + 2 + ... + (deepest + 2)
 	if n := (deepest + 2) * (deepest + 3) / 2; len(w.steps) < n {
 		w.steps = make([]step, n)
 	}
 }
 
-// visit adds to phi the contributions of the leaves below a node. The path of the node above, of n steps, begins at
-// from; zero, one and feature belong to the step to this node.
+// visit adds the contributions of the leaves below a node, or of the leaf ^node if it is negative, to w.phi. The path
+// of the node's parent is w.steps[from:from+n]. The step from the parent to the node has the given zero, one and
+// feature.
 func (w *shapWalk) visit(node, from, n int, zero, one float64, feature int) {
+	// The path to this node: the parent's and one more step.
 	t := w.tree
 	path := w.steps[from+n : from+n+n+1]
 	copy(path, w.steps[from:from+n])
 	extend(path, zero, one, feature)
 
+	// A leaf contributes its value to each feature on the path: with the weight of all sets of the other features, by
+	// how much knowing the feature changes whether the row gets here.
 	if node < 0 {
 		value := t.LeafValue[^node]
 		for i := 1; i < len(path); i++ {
-			w.phi[path[i].feature] += float64(without(path, i) * (path[i].one - path[i].zero) * value)
+			w.phi[path[i].feature] += float64(weightWithout(path, i) * (path[i].one - path[i].zero) * value)
 		}
 		return
 	}
@@ -150,7 +160,7 @@ func (w *shapWalk) visit(node, from, n int, zero, one float64, feature int) {
 		goes, other = other, goes
 	}
 
-	// A feature that occurs again counts once: undo its earlier step.
+	// A feature that occurs again has only one step: remove the earlier one, and continue from its shares.
 	zero, one = 1, 1
 	for i := 1; i < len(path); i++ {
 		if path[i].feature == split {
@@ -166,7 +176,8 @@ func (w *shapWalk) visit(node, from, n int, zero, one float64, feature int) {
 	w.visit(other, from+n, len(path), zero*t.rowsBelow(other)/rows, 0, split)
 }
 
-// extend fills the last step of a path and updates the weights of the sets.
+// extend sets the last step of a path, whose other steps are set already, and updates the weights of all steps (EXTEND
+// in the paper).
 func extend(path []step, zero, one float64, feature int) {
 	last := len(path) - 1
 	path[last] = step{feature, zero, one, 0}
@@ -179,7 +190,8 @@ func extend(path []step, zero, one float64, feature int) {
 	}
 }
 
-// unwind is the inverse of extend for step i; it frees the path's last step.
+// unwind removes step i from a path, as if it had never been added (UNWIND in the paper). The steps after it move one
+// place forward, and the last element of path is then unused.
 func unwind(path []step, i int) {
 	last := len(path) - 1
 	zero, one := path[i].zero, path[i].one
@@ -199,8 +211,8 @@ func unwind(path []step, i int) {
 	}
 }
 
-// without is the sum of the weights that unwind would leave.
-func without(path []step, i int) float64 {
+// weightWithout returns the sum of the weights that would be left after unwind of step i, without changing the path.
+func weightWithout(path []step, i int) float64 {
 	last := len(path) - 1
 	zero, one := path[i].zero, path[i].one
 	next, total := path[last].weight, 0.0

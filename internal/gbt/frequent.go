@@ -1,10 +1,11 @@
 package gbt
 
 // frequentBins holds each feature's most frequent bin. In a table of mostly zeros it is several times as fast to add
-// only the other bins and to give the most frequent one the remainder of the total; integer sums come out the same.
+// only rows in other bins, and to give the most frequent bin what these lack of the total over all rows. The sums are
+// integers, so they come out the same.
 type frequentBins struct {
-	bin   []byte    // by feature, padded to whole vectors
-	share []float64 // of the sampled rows in that bin
+	bin   []byte    // by feature, padded to a multiple of 64 for the vectors of the assembly
+	share []float64 // by feature, the share of the sampled rows that are in that bin
 }
 
 // frequentSample is how many rows, evenly spaced, decide which bin is the most frequent. It affects only speed.
@@ -35,13 +36,15 @@ func findFrequentBins(d *Data) frequentBins {
 	return frequent
 }
 
-// chooseWay estimates the cost of adding a row, in additions to a bin. The constants come from timing whole trainings
-// with 28 and with 400 features; they affect only speed.
+// chooseWay returns the fastest way to add rows to the histograms of these features. It estimates the cost of a row in
+// additions to a bin. The constants come from timing whole trainings with 28 and with 400 features; they affect only
+// speed.
 func chooseWay(d *Data, frequent *frequentBins, features []int) way {
 	width := float64(len(d.Features))
 	chosen := float64(len(features))
 
-	// Without vector instructions, picking bytes pays only if it saves a third of them.
+	// Without the vector instructions for it, adding only the chosen features pays if more than a third of the features
+	// are not chosen.
 	if !canPickBytes() {
 		if 3*chosen >= 2*width {
 			return wayAll
@@ -55,7 +58,7 @@ func chooseWay(d *Data, frequent *frequentBins, features []int) way {
 		best, cost = wayChosen, some
 	}
 
-	// The sparse way, only rows outside a feature's most frequent bin are added one by one.
+	// With waySparse, only rows outside a feature's most frequent bin are added, but finding these takes time, too.
 	rest := 0.0
 	for _, f := range features {
 		rest += 1 - frequent.share[f]

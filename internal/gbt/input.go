@@ -12,33 +12,35 @@ import (
 	"coppice/internal/problem"
 )
 
-// InputModel is a model in the bins of the table that it was trained on, which training continues: a member of a
-// population goes on from the model of another trial.
+// InputModel is a model that a training continues (Options.Input). Its trees know the bins of the table that it was
+// trained on. Population-based training uses it: a trial continues from the model of another trial.
 type InputModel struct {
 	*Model
 	// SHA256 is the hexadecimal hash of the text that the model was read from.
 	SHA256 string
 }
 
-// inputErrorf reports a model that training on a table cannot continue.
+// inputErrorf returns the error for a model that training on a table cannot continue.
 func inputErrorf(format string, args ...any) error {
 	return problem.New(problem.Input, "input model: "+format, args...)
 }
 
-// Of reports whether the model has the table's features, in the same order.
+// Of reports whether the model has the same features as a table, by name and in the same order.
 func (m *Model) Of(features []Feature) bool {
 	names, _ := describe(features)
 	return slices.Equal(names, m.FeatureNames)
 }
 
-// OnBins gives the splits of a model that was trained on a table with these features, and read from a file, the bins
-// that go left.
+// OnBins returns a copy of a model whose trees know the bins that go left at each node, which a model that was read
+// from a file does not. features are those of the table that it was trained on; a model of any other table is an error.
 func (m *Model) OnBins(features []Feature) (*InputModel, error) {
 	if !m.Of(features) {
 		return nil, inputErrorf("it was trained on another table")
 	}
+
+	// The hash of the model's text, which a model not read from a file has to write first.
 	out := &InputModel{Model: &Model{Objective: m.Objective, Params: m.Params}, SHA256: m.sum}
-	if out.SHA256 == "" { // not read from a file
+	if out.SHA256 == "" {
 		var text bytes.Buffer
 		if _, err := m.WriteTo(&text); err != nil {
 			return nil, err
@@ -46,6 +48,7 @@ func (m *Model) OnBins(features []Feature) (*InputModel, error) {
 		sum := sha256.Sum256(text.Bytes())
 		out.SHA256 = hex.EncodeToString(sum[:])
 	}
+
 	out.FeatureNames, out.FeatureInfos = describe(features)
 	for i, t := range m.Trees {
 		onBins, err := t.onBins(features)
@@ -57,7 +60,8 @@ func (m *Model) OnBins(features []Feature) (*InputModel, error) {
 	return out, nil
 }
 
-// onBins returns the tree, which was read, with the bins of the table that it was trained on.
+// onBins returns a copy of the tree with left set: by node, the bins of the table's features that go left. It is an
+// error if a split cannot have been made on this table. Everything but left is shared with t.
 func (t *Tree) onBins(features []Feature) (*Tree, error) {
 	out := *t
 	out.left = make([]binSet, len(t.Feature))
@@ -74,7 +78,8 @@ func (t *Tree) onBins(features []Feature) (*Tree, error) {
 			}
 			continue
 		}
-		last, ok := f.edge(t.Threshold[node])
+
+		last, ok := f.lastBinBelow(t.Threshold[node])
 		if !ok {
 			return nil, inputErrorf("it splits %.60q within a bin of the table", f.Name)
 		}
@@ -86,15 +91,16 @@ func (t *Tree) onBins(features []Feature) (*Tree, error) {
 	return &out, nil
 }
 
-// edge returns the last bin of present values below a threshold, which has to be at its upper end.
-func (f *Feature) edge(threshold float64) (last int, ok bool) {
+// lastBinBelow returns the bin of present values whose upper bound is threshold. ok is false if there is none: the
+// threshold is inside a bin.
+func (f *Feature) lastBinBelow(threshold float64) (last int, ok bool) {
 	if threshold == math.MaxFloat64 { // all present values go left
 		return f.valueBins() - 1, true
 	}
 	return slices.BinarySearch(f.Bounds, threshold)
 }
 
-// check refuses an input model that is not in the table's terms, or that has another objective.
+// check returns an error if the model has another objective than obj or other features than d.
 func (m *InputModel) check(d *Data, obj objective) error {
 	if m.Objective != obj.String() {
 		return inputErrorf("its objective is %q, the training's %q", m.Objective, obj)
@@ -105,7 +111,8 @@ func (m *InputModel) check(d *Data, obj objective) error {
 	return nil
 }
 
-// continueInput sets the initial scores to the input model's, if there is one. Training rows exclude Options.Shift.
+// continueInput sets the raw scores of training and held-out rows to the input model's, if there is one. The model's
+// scores include Options.Shift, since its own training had the same one; those of training rows are corrected for it.
 func (b *booster) continueInput(ctx context.Context) error {
 	m := b.opt.Input
 	if m == nil {
@@ -134,7 +141,8 @@ func (b *booster) continueInput(ctx context.Context) error {
 	return nil
 }
 
-// firstTreeShift is the part of Options.Shift that the first tree takes on: nothing if the input model includes it.
+// firstTreeShift is what the first new tree of the finished model has to contain of Options.Shift: all of it, or
+// nothing if there is an input model, which already does.
 func (b *booster) firstTreeShift() float64 {
 	if b.opt.Input != nil {
 		return 0
@@ -142,10 +150,10 @@ func (b *booster) firstTreeShift() float64 {
 	return b.opt.Shift
 }
 
-// iterationsBefore is the number of trees of each output in the input model. Random choices continue from there: a
-// model continued on the data it was grown on gets the same trees as an uninterrupted training, on two conditions.
-// Random choices are keyed by rounds, so every round so far must have given a tree. And there must be no Options.Shift:
-// adding and subtracting it rounds the scores.
+// iterationsBefore is the number of trees of each output in the input model; 0 without one. Random choices continue
+// from there, so that a model continued on the data that it was grown on gets the same trees as an uninterrupted
+// training. There are two exceptions. Random choices are keyed by rounds, so a round that found no split shifts those
+// after it. And with Options.Shift, adding and subtracting it rounds the scores.
 func (b *booster) iterationsBefore() int {
 	if b.opt.Input == nil {
 		return 0
@@ -153,5 +161,5 @@ func (b *booster) iterationsBefore() int {
 	return b.opt.Input.Iterations()
 }
 
-// line is the model file's parameter line for the continued model, with LightGBM's name.
-func (m *InputModel) line() string { return fmt.Sprintf("[input_model: sha256:%s]", m.SHA256) }
+// paramLine is the line that says, in the parameters of the new model's file, which model was continued.
+func (m *InputModel) paramLine() string { return fmt.Sprintf("[input_model: sha256:%s]", m.SHA256) }

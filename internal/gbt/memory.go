@@ -1,17 +1,18 @@
 package gbt
 
-// PrivateBytes is the memory that training takes beside the table that it borrows: at most, and within a few percent
-// for tables of over a million rows. features are the numbers of bins.
+// PrivateBytes estimates the memory in bytes that Train takes in addition to the table that it borrows. The estimate is
+// an upper bound, within a few percent for tables of over a million rows. rows and validRows are the numbers of rows in
+// use, and features has the number of bins of each feature. This is what it adds up:
 //
-//	20 per row                raw score 8, packed gradient 4, row order 4, room to reorder rows 4
-//	16 per row                residuals by leaf, if leaves are quantiles
-//	20 per row                gradients and rows by query, if queries are ranked
-//	8 per row and class       raw scores, if there are several, and a sum of them
-//	16 per valid row          raw scores of all rows 8, of those in use 8
-//	8 per bin and leaf        histograms, of leaves of up to 65,536 rows; several threads have 4 leaves each more
-//	16 per bin and large leaf the others, at most 2 x rows/65,536 + 1 of them, and one per thread
+//	20 per row                     raw score 8, packed gradient 4, row order 4, spare memory to reorder rows 4
+//	16 per row                     residuals by leaf, if leaf values are quantiles
+//	20 per row                     gradients and rows by query, if queries are ranked
+//	8 per row and class            raw scores of several classes, and a sum over the classes
+//	16 per valid row               raw scores by row 8, and for Eval 8; 8 more each per further class
+//	8 per bin and leaf             histograms of leaves of up to 65,536 rows; 4 more leaves per thread, if several
+//	16 per bin and large leaf      histograms of larger leaves, at most 2 x rows/65,536 + 1 of them, and one per thread
 //	2,112 per feature and thread   the kernel's workspace
-//	256 KiB per thread          windows of rows on their way through a tree, picked bytes
+//	256 KiB per thread             windows of rows that are sent down a tree, and the assembly's buffers
 func PrivateBytes(p Params, rows, validRows int, features []int, threads int) int64 {
 	bins := 0
 	for _, b := range features {

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Merge returns one model whose raw score is the mean of the models' scores: the trees of all of them, in order, with
-// scaled values. The models predict the same objective from the same features; the parameters in the file are the first
-// one's. Merging again gives the same bytes.
+// Merge returns one model whose raw score is the mean of the models' raw scores: it has the trees of all of them, in
+// order, with values divided by the number of models. The models must have the same objective and features. The result
+// gets the parameter lines of the first model. The models are not changed.
 func Merge(models []*Model) (*Model, error) {
 	if len(models) == 0 {
 		return nil, fmt.Errorf("%w: no model to merge", ErrData)
@@ -28,7 +28,7 @@ func Merge(models []*Model) (*Model, error) {
 	return all, nil
 }
 
-// dividedBy returns the tree with its values divided by n, as LightGBM shrinks one.
+// dividedBy returns a copy of the tree with its values and its shrinkage divided by n, as LightGBM shrinks a tree.
 func (t *Tree) dividedBy(n float64) *Tree {
 	divide := func(values []float64) []float64 {
 		values = slices.Clone(values)

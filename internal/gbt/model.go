@@ -7,19 +7,20 @@ import (
 	"sync"
 )
 
-// Model is a trained ensemble. It predicts the sum of its trees: log odds for the binary objective, the value for
-// regression, for others what Transform takes. A model of several classes has a raw score for each, and every round of
-// its training added a tree to each, in the order of the classes. A Model is immutable and safe for concurrent use.
+// Model is a trained ensemble of trees. Its raw score for a row is the sum of the trees' values, which Transform turns
+// into a prediction: raw scores are log odds for the binary objective, and the prediction itself for regression. A
+// model of several classes has a raw score for each class: each round of its training added one tree for each, in the
+// order of the classes. A Model is immutable and safe for concurrent use.
 type Model struct {
 	Objective    string // as in the model file, such as "binary sigmoid:1" or "regression"
 	FeatureNames []string
 	FeatureInfos []string // [min:max], 0:1:2... or none, as in LightGBM's files
-	Trees        []*Tree
+	Trees        []*Tree  // with several outputs, one of each per round, in their order
 	Params       []string // lines for the file's parameters section
 
-	sum      string // SHA-256 of the text it was read from
+	sum      string // SHA-256 of the text it was read from; empty if it was not
 	batching batching
-	apart    struct { // one model for each of several outputs
+	apart    struct { // of several outputs, a model for each, made by output
 		once   sync.Once
 		models []*Model
 	}
@@ -36,9 +37,9 @@ func (m *Model) Outputs() int {
 // Iterations is the number of trees of each output.
 func (m *Model) Iterations() int { return len(m.Trees) / m.Outputs() }
 
-// output returns the model of the k-th output alone, whose raw scores are to be used as they are. Trees of a round
-// follow each other.
-func (m *Model) output(k int) *Model {
+// outputModel returns a model of the k-th output alone, with the same trees. Only its raw scores mean something. With a
+// single output it is m itself. The result is shared by all callers.
+func (m *Model) outputModel(k int) *Model {
 	n := m.Outputs()
 	if n == 1 {
 		return m
@@ -59,8 +60,8 @@ func (m *Model) output(k int) *Model {
 // Features is the number of values in a row.
 func (m *Model) Features() int { return len(m.FeatureNames) }
 
-// PredictRow sets the raw scores of one row of feature values, as LightGBM's predict(raw_score=True). len(x) is
-// Features(), len(out) Outputs().
+// PredictRow writes the raw scores of one row to out, as LightGBM's predict(raw_score=True). x has the row's Features()
+// values, and out has Outputs() elements.
 func (m *Model) PredictRow(x, out []float64) {
 	clear(out)
 	for i, t := range m.Trees {
@@ -68,7 +69,7 @@ func (m *Model) PredictRow(x, out []float64) {
 	}
 }
 
-// Predict is PredictRow of a model with one output.
+// Predict returns the raw score of one row of Features() values. The model must have one output.
 func (m *Model) Predict(x []float64) float64 {
 	sum := 0.0
 	for _, t := range m.Trees {
@@ -77,20 +78,22 @@ func (m *Model) Predict(x []float64) float64 {
 	return sum
 }
 
-// PredictAll predicts rows of Features() values each, on up to threads goroutines, into rows of Outputs() scores each:
-// the same bits as PredictRow, in a tenth of the time. A model that is asked for more than some hundred rows compiles
-// its trees into another form (predict.go), which takes as long as predicting some hundred rows one by one, and keeps
-// that form.
+// PredictAll writes the raw scores of rows to out, on up to threads goroutines. x is [rows x Features()], out is
+// [rows x Outputs()]. It gives the same bits as PredictRow, in a tenth of the time: after some hundred rows the model
+// compiles its trees into another form (predict.go) and keeps that. Compiling takes as long as predicting some hundred
+// rows one by one.
 func (m *Model) PredictAll(x []float64, out []float64, threads int) error {
 	f := m.Features()
 	n := m.Outputs()
 	if len(out)%n != 0 || len(x) != f*(len(out)/n) {
 		return fmt.Errorf("%w: %d values for %d rows of %d features", ErrData, len(x), len(out)/n, f)
 	}
+
+	// Predict several outputs one after the other.
 	if n > 1 {
 		one := make([]float64, len(out)/n)
 		for k := range n {
-			if err := m.output(k).PredictAll(x, one, threads); err != nil {
+			if err := m.outputModel(k).PredictAll(x, one, threads); err != nil {
 				return err
 			}
 			for r, s := range one {
@@ -100,7 +103,8 @@ func (m *Model) PredictAll(x []float64, out []float64, threads int) error {
 		return nil
 	}
 
-	// Batches pay only when full enough: a short rest is scored row by row.
+	// How many rows are predicted in batches. A batch pays only if it is full enough: if the last one has few rows,
+	// they are predicted one by one.
 	inBatches := len(out)
 	if rest := len(out) % batchRows; rest < fewRows {
 		inBatches -= rest
@@ -120,10 +124,9 @@ func (m *Model) PredictAll(x []float64, out []float64, threads int) error {
 	return nil
 }
 
-// PredictBinned returns the Outputs() raw scores of every used row of d, in the order of d.Subset or of the table. It
-// requires a model that knows the bins of d: one from Train, with resumed trees or not, or from OnBins, but
-// not one just read from a file. It gives the same bits as Predict on raw values of those bins, because it adds the
-// same leaf values in the same order.
+// PredictBinned returns the raw scores of the used rows of d, [used rows x Outputs()], in the rows' order. The model
+// must know the bins of d: it comes from Train or from OnBins on that table, not from a file. The result has the same
+// bits as that of PredictRow for raw values in those bins, because the same leaf values are added in the same order.
 func (m *Model) PredictBinned(d *Data, threads int) ([]float64, error) {
 	if err := d.check(false); err != nil {
 		return nil, err
@@ -138,6 +141,7 @@ func (m *Model) PredictBinned(d *Data, threads int) ([]float64, error) {
 		}
 	}
 
+	// raw is by row of the table. That is the result already if there is one output and all rows are in use.
 	n := m.Outputs()
 	raw := make([]float64, d.Rows)
 	var out []float64
@@ -148,7 +152,7 @@ func (m *Model) PredictBinned(d *Data, threads int) ([]float64, error) {
 	defer pool.close()
 	for k := range n {
 		clear(raw)
-		addPredictions(context.Background(), m.output(k).Trees, d.Columns, d.rows(), raw, newWalks(pool))
+		addPredictions(context.Background(), m.outputModel(k).Trees, d.Columns, d.rows(), raw, newWalks(pool))
 		if out == nil {
 			return raw, nil
 		}
@@ -157,7 +161,8 @@ func (m *Model) PredictBinned(d *Data, threads int) ([]float64, error) {
 	return out, nil
 }
 
-// gather copies the numbers of the rows in use to every stride-th place of out.
+// gather copies the elements of all, which is by row of the table, of the rows in use to out: that of the i-th row in
+// use to out[i*stride].
 func (d *Data) gather(out, all []float64, stride int) {
 	if d.Subset == nil {
 		for r, v := range all {
@@ -170,8 +175,8 @@ func (d *Data) gather(out, all []float64, stride int) {
 	}
 }
 
-// Transform turns raw scores, in rows of Outputs(), into predictions in place: into probabilities for binary and of
-// each class, into means for poisson; those of regression are unchanged.
+// Transform turns raw scores, [rows x Outputs()], into predictions, in place. They become probabilities for binary and
+// for several classes, and means for poisson, gamma and tweedie. Those of regression do not change.
 func (m *Model) Transform(scores []float64) {
 	if out, ok := outputOf(m.Objective); ok {
 		out.transform(scores, m.Outputs())
@@ -180,10 +185,10 @@ func (m *Model) Transform(scores []float64) {
 
 const binaryObjective = "binary sigmoid:1"
 
-// Binary reports whether raw scores are log odds.
+// Binary reports whether the model was trained with the objective binary, and so has log odds as its raw scores.
 func (m *Model) Binary() bool { return m.Objective == binaryObjective }
 
-// Splits reports, by feature, whether some node compares it as a number, and whether some does as a category.
+// Splits reports, by feature, whether any node splits by it as a number, and whether any does as a category.
 func (m *Model) Splits() (numbers, categories []bool) {
 	numbers, categories = make([]bool, m.Features()), make([]bool, m.Features())
 	for _, t := range m.Trees {
@@ -210,7 +215,7 @@ func (m *Model) Importance() (counts []int, gains []float64) {
 	return counts, gains
 }
 
-// truncated returns the model of the first n trees of each output.
+// truncated returns a model of the first n trees of each output.
 func (m *Model) truncated(n int) *Model {
 	return &Model{
 		Objective: m.Objective, FeatureNames: m.FeatureNames, FeatureInfos: m.FeatureInfos,

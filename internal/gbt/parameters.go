@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Changed returns the names of the parameters that are not at their defaults, sorted. Plans of earlier builds also
-// state defaults of parameters that are gone.
+// Changed returns the names of the parameters in params that are not at their defaults, sorted. Parameters that are not
+// trained with are left out if their value asks for what is done anyway: plans of earlier builds state such values.
 func Changed(params map[string]any) []string {
 	usual := Defaults().Map()
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(params)), func(name string) bool {
@@ -18,7 +18,8 @@ func Changed(params map[string]any) []string {
 	})
 }
 
-// NoEffect says of each of LightGBM's parameters among params that is accepted and changes nothing why that is so.
+// NoEffect returns a sentence for each of LightGBM's parameters in params that is accepted but changes nothing, with
+// the reason. The sentences are sorted by the parameters' names.
 func NoEffect(params map[string]any) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(params)) {
@@ -29,7 +30,8 @@ func NoEffect(params map[string]any) []string {
 	return out
 }
 
-// Idle returns, for each parameter that is not at its default and yet changes nothing given the others, why that is so.
+// Idle returns an error for each parameter that is set but has no effect because of the value of another one, such as
+// bagging_fraction without bagging_freq.
 func (p *Params) Idle() []*ParamError {
 	var out []*ParamError
 	add := func(idle bool, name, why string) {

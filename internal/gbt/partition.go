@@ -17,9 +17,9 @@ func (s *binSet) addUpTo(last int) {
 	s[last>>6] |= math.MaxUint64 >> (63 - last&63)
 }
 
-// divide distributes the rows of a leaf to its children: those that go left move to the front of rows, the others to
-// the front of spare, which is as long and also belongs to the leaf. Both keep their ascending order, so that later
-// passes walk memory forwards. It returns how many went left.
+// divide distributes the rows of a leaf to its children. Rows whose bin in column is in left move to the front of rows,
+// the others to the front of spare, which is as long. Both keep their ascending order, so that later passes walk memory
+// forwards. It returns how many went left.
 func divide(pool *pool, rows, spare []uint32, column []byte, left *binSet) int {
 	chunks := pool.workersFor(len(rows), grain/8)
 	if chunks == 1 {
@@ -27,9 +27,9 @@ func divide(pool *pool, rows, spare []uint32, column []byte, left *binSet) int {
 	}
 
 	begin := func(c int) int { return len(rows) * c / chunks }
-	stay := make([]int, chunks) // rows of each chunk that go left
+	stay := make([]int, chunks) // by chunk, how many of its rows go left
 
-	// Each chunk is divided by itself, by one goroutine.
+	// Divide each chunk by itself, in its part of rows and spare.
 	pool.parallel(chunks, 1, func(_, lo, hi int) {
 		for c := lo; c < hi; c++ {
 			from, to := begin(c), begin(c+1)
@@ -37,7 +37,7 @@ func divide(pool *pool, rows, spare []uint32, column []byte, left *binSet) int {
 		}
 	})
 
-	// Close the gaps between the chunks, on both sides.
+	// Close the gaps between the chunks: side 0 is rows, side 1 is spare.
 	pool.parallel(2, 1, func(_, lo, hi int) {
 		for side := lo; side < hi; side++ {
 			at := 0

@@ -34,7 +34,7 @@ func (b *booster) result() *Result {
 		FeatureInfos: b.infos, Params: b.p.parameterLines(b.data.Features)}
 	if in := b.opt.Input; in != nil {
 		m.Trees = slices.Concat(in.Trees, b.trees)
-		m.Params = append(m.Params, in.line())
+		m.Params = append(m.Params, in.paramLine())
 	}
 
 	r := &Result{Model: m, Grown: b.iterations(), Best: m.Iterations(), Metric: b.BestMetric, Stopped: b.stopped,

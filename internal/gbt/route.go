@@ -2,16 +2,16 @@ package gbt
 
 import "context"
 
-// Trees predict a binned table column by column: the rows that go left at a node are found for many rows at once,
-// without a branch on the data. This scores held-out rows and rows outside the bag after every tree, and all rows when
-// a training resumes.
+// This file predicts binned rows: held-out rows and rows outside the bag after every tree, and all rows when a training
+// resumes. A tree is applied to many rows at once, node by node: the rows that reach a node are divided by one column,
+// without a branch on the data (Tree.route).
 
-// window is how many rows pass through all trees before the next rows do, so that their bins and scores stay in the
+// window is how many rows go through all trees before the next rows do, so that their bins and scores stay in the
 // second-level cache.
 const window = 1 << 14
 
-// addPredictions adds the trees' predictions for rows to raw, which is indexed by row, tree by tree. If ctx ends, some
-// rows lack predictions.
+// addPredictions adds the trees' predictions for the given rows to raw, which is indexed by row, in the order of the
+// trees. It returns nothing if ctx ends: some rows then lack predictions, so the caller must check ctx.
 func addPredictions(ctx context.Context, trees []*Tree, columns [][]byte, rows rowSet, raw []float64, walks walks) {
 	walks.pool.parallel(rows.len(), grain, func(worker, lo, hi int) {
 		w := &walks.each[worker]
@@ -33,11 +33,12 @@ func addPredictions(ctx context.Context, trees []*Tree, columns [][]byte, rows r
 	})
 }
 
-// replay recomputes, bit for bit, the scores made by growing the trees: a row's score began at the bias and took one
-// value per tree, in order. The first tree carries the bias by now, and bias + value is its leaf value, so rows in use
-// begin at zero.
+// replay recomputes, bit for bit, the raw scores that growing the trees of an output has left in raw. While the trees
+// were grown, each row's score began at bias, and one leaf value per tree was added. Since then bias was added to the
+// leaf values of the first tree. So rows in use begin at 0 here, and get bias + value from the first tree. Rows that
+// are not in use, and all rows if there are no trees, get bias.
 //
-// It takes up to a tenth of the time that growing took, which may be minutes, and stops with ctx's error.
+// It takes up to a tenth of the time that growing took, which may be minutes. If ctx ends, it returns ctx's error.
 func replay(ctx context.Context, trees []*Tree, d *Data, raw []float64, bias float64, walks walks) error {
 	for i := range raw {
 		raw[i] = bias
@@ -46,11 +47,11 @@ func replay(ctx context.Context, trees []*Tree, d *Data, raw []float64, bias flo
 		return nil
 	}
 
-	// The first tree brings the bias along for the rows that it scores.
+	// Set the rows in use to 0, a few at a time.
 	rows := d.rows()
-	var own [64]uint32
-	for lo := 0; lo < rows.len(); lo += len(own) {
-		part := own[:min(len(own), rows.len()-lo)]
+	var buf [64]uint32
+	for lo := 0; lo < rows.len(); lo += len(buf) {
+		part := buf[:min(len(buf), rows.len()-lo)]
 		rows.copy(part, lo)
 		for _, r := range part {
 			raw[r] = 0
@@ -61,7 +62,7 @@ func replay(ctx context.Context, trees []*Tree, d *Data, raw []float64, bias flo
 	return ctx.Err()
 }
 
-// walks holds one walk for each goroutine of a pool.
+// walks holds the memory of addPredictions, one walk for each goroutine of the pool.
 type walks struct {
 	pool *pool
 	each []walk
@@ -69,5 +70,5 @@ type walks struct {
 
 func newWalks(pool *pool) walks { return walks{pool, make([]walk, pool.size)} }
 
-// walk is one goroutine's reusable memory.
+// walk is one goroutine's memory for the rows of a window, and for routing them.
 type walk struct{ part, scratch []uint32 }

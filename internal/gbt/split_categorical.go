@@ -9,17 +9,20 @@ import (
 type category struct {
 	bin   int
 	sums  sums
-	order float64 // sort key
+	order float64 // what sortedSubset sorts by
 }
 
-// scoreCategorical scores splits of an unordered feature and updates best. With few categories, each against the rest,
-// or with extra_trees one that is drawn. With many, as in LightGBM and after Fisher (1958): sorted by gradient over
-// hessian, the best of all subsets is a run from either end. leftBins is the number of bins that may go left (for a
-// coarser max_bin).
+// scoreCategorical scores splits of a categorical feature in the leaf with histogram h, and replaces best if one is
+// better. The feature has this number of bins, which begin at from in the histogram; only the first leftBins of them
+// may go left. buf is memory.
+//
+// With at most max_cat_to_onehot categories, each is scored alone against the rest, or with extra_trees only one that
+// is drawn. With more, as in LightGBM, categories are sorted by gradient over hessian: the best of all subsets is then
+// the first so many from one end (Fisher, 1958).
 func (s *splitScorer) scoreCategorical(h histogram, from, bins, leftBins int, t *splitTarget, feature int, best *split,
 	buf []category) {
+	// The categories that have rows in this leaf.
 	all := buf[:0]
-
 	for b := range bins {
 		if x := h.sums(from+b, s.pack); x.h > 0 && b < leftBins {
 			all = append(all, category{bin: b, sums: x})
@@ -37,21 +40,24 @@ func (s *splitScorer) scoreCategorical(h histogram, from, bins, leftBins int, t 
 	}
 }
 
-// oneAgainstRest scores each category alone on the left, unless either side is too small.
+// oneAgainstRest scores the splits with one category on the left and all others on the right. A split with too small a
+// child is skipped.
 func (s *splitScorer) oneAgainstRest(all []category, t *splitTarget, feature int, best *split) {
 	for _, c := range all {
 		rest := t.total.minus(c.sums)
 		if c.sums.h < t.minH || rest.h < t.minH {
 			continue
 		}
-		if gain := s.sides(c.sums, rest, s.l2) - t.minGain; gain > max(best.gain, 0) {
+		if gain := s.childrenGain(c.sums, rest, s.l2) - t.minGain; gain > max(best.gain, 0) {
 			*best = split{gain: gain, feature: feature, sums: c.sums, l2: s.l2}
 			best.left.add(c.bin)
 		}
 	}
 }
 
-// sortedSubset scores runs from either end of the categories, sorted by gradient, that have cat_smooth rows or more.
+// sortedSubset sorts the categories by gradient over hessian, which is smoothed by cat_smooth, and scores those at
+// either end as the left side. Categories with fewer than cat_smooth rows are left out, and go right. The elements of
+// all are reordered.
 func (s *splitScorer) sortedSubset(all []category, t *splitTarget, feature int, best *split) {
 	smooth := s.p.CatSmooth / s.pack.h1
 	sorted := slices.DeleteFunc(all, func(c category) bool { return float64(c.sums.h*t.perH)+0.5 < s.p.CatSmooth })
@@ -66,20 +72,21 @@ func (s *splitScorer) sortedSubset(all []category, t *splitTarget, feature int, 
 	s.runFromEnd(sorted, t, feature, best)
 }
 
-// runFromEnd scores the first 1, 2, 3 ... categories as the left side. It skips steps that add fewer than
-// min_data_per_group rows, which would fit noise.
+// runFromEnd scores the first 1, 2, 3 ... of the sorted categories as the left side, up to half of them or
+// max_cat_threshold, and replaces best if one is better. A number is skipped if it adds fewer than min_data_per_group
+// rows to the last one that was scored: that would fit noise. Numbers of rows are estimated from hessians, and rounded.
 func (s *splitScorer) runFromEnd(sorted []category, t *splitTarget, feature int, best *split) {
 	l2 := s.l2 + s.catL2
 	left := sums{}
-	since := 0.0
+	since := 0.0 // rows added since the last number that was scored
 	longest := min(s.p.MaxCatThreshold, (len(sorted)+1)/2)
 
-	drawn := -1 // the run length that extra_trees tries
+	drawn := -1 // with extra_trees, the only number of categories to score, less one
 	if s.p.ExtraTrees {
 		drawn = pick(t.draw.uniform(uint64(feature)), longest)
 	}
 
-	found := 0
+	found := 0 // how many categories are on the left of best, if it was found here
 	for i := range longest {
 		left = left.plus(sorted[i].sums)
 		since += float64(sorted[i].sums.h * t.perH)
@@ -95,21 +102,19 @@ func (s *splitScorer) runFromEnd(sorted []category, t *splitTarget, feature int,
 			continue
 		}
 
-		// Enough rows since the last length tried.
+		// Both sides are large enough, and so is the step.
 		since = 0
 		if s.p.ExtraTrees && i != drawn {
 			continue
 		}
 
-		if gain := s.sides(left, rest, l2) - t.minGain; gain > max(best.gain, 0) {
+		if gain := s.childrenGain(left, rest, l2) - t.minGain; gain > max(best.gain, 0) {
 			*best = split{gain: gain, feature: feature, sums: left, l2: l2}
 			found = i + 1
 		}
 	}
 
-	if found > 0 {
-		for _, c := range sorted[:found] {
-			best.left.add(c.bin)
-		}
+	for _, c := range sorted[:found] {
+		best.left.add(c.bin)
 	}
 }

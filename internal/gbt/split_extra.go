@@ -4,17 +4,19 @@ import "math/bits"
 
 // With extra_trees each feature tries one threshold or set of categories, drawn at random (Geurts et al., 2006).
 
-// pick returns one of the numbers below n, from 64 uniform bits.
+// pick turns 64 uniform bits into one of the numbers below n, all equally likely.
 func pick(random uint64, n int) int {
 	at, _ := bits.Mul64(random, uint64(n))
 	return int(at)
 }
 
-// drawnThreshold is the one threshold of a numerical feature that extra_trees tries, with missing values on the better
-// side.
+// drawnThreshold draws the one threshold of a numerical feature that extra_trees tries, and puts the missing values,
+// whose sums are miss, on the better side. It returns false if a child is too small or the gain does not exceed
+// t.minGain.
 func (s *splitScorer) drawnThreshold(h histogram, f scoredFeature, miss sums, t *splitTarget) (threshold, bool) {
 	at := drawnBin(f.valueBins(), f.group, t.draw.uniform(uint64(f.number)))
 
+	// The sums of the bins on the left.
 	var g, hs int64
 	for b := range at + 1 {
 		bg, bh := h.binSums(f.from+b, s.pack)
@@ -26,13 +28,14 @@ func (s *splitScorer) drawnThreshold(h histogram, f scoredFeature, miss sums, t 
 		found.next = -1
 	}
 
+	// consider takes a left side if it is better than what was found before.
 	ok := false
 	consider := func(left sums, missing bool) {
 		rest := t.total.minus(left)
 		if left.h < t.minH || rest.h < t.minH {
 			return
 		}
-		if v := s.sides(left, rest, s.l2); v > found.gain {
+		if v := s.childrenGain(left, rest, s.l2); v > found.gain {
 			found.gain = v
 			found.left = left
 			found.missing = missing
@@ -48,15 +51,20 @@ func (s *splitScorer) drawnThreshold(h histogram, f scoredFeature, miss sums, t 
 	return found, ok
 }
 
-// drawnBin draws the last bin on the left. With a single bin or coarse bin, only missing values can be on the right.
+// drawnBin draws the last of the bins of present values that goes left, such that at least one goes right. If there is
+// only one, it goes left: only missing values can then go right. With coarse bins, the last bin of one of these is
+// drawn. coarse has the coarse bin of each bin, and is nil without.
 func drawnBin(values int, coarse []uint8, random uint64) int {
 	if coarse == nil {
 		return pick(random, max(values-1, 1))
 	}
-	last := pick(random, max(int(coarse[values-1]), 1))
+
+	last := pick(random, max(int(coarse[values-1]), 1)) // the last coarse bin that goes left
 	if coarse[values-1] == 0 {
 		return values - 1
 	}
+
+	// The last bin of that coarse bin.
 	at := 0
 	for at+1 < values && int(coarse[at+1]) <= last {
 		at++

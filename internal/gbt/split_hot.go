@@ -2,11 +2,11 @@ package gbt
 
 // The loops below run once per bin, feature and leaf; with many small leaves they cost as much as the histograms.
 
-// roundings is more than all relative errors together that the computation of a gain may have.
+// roundings is more than the relative error that all roundings together can cause in a gain.
 const roundings = 1e-12
 
-// decodePacked makes running sums of the words, skipping empty bins. Words are added whole: a sum of words is the word
-// of the sums.
+// decodePacked fills the scan from the packed words of a feature's bins, skipping empty bins. The running sum is kept
+// as a word, since a sum of words is the word of both sums. The masks of indexes only spare bounds checks.
 func (sc *scan) decodePacked(words []int64, pack packing) {
 	var sum int64
 	n := 0
@@ -43,10 +43,12 @@ func (sc *scan) decodeWide(pairs []wide) {
 	sc.n = n
 }
 
-// bestThreshold finds the best threshold in running sums, with extra added to each. It returns the gain of both sides
-// together and the entry before the threshold; -1 if no gain exceeds goal. Hessians grow from entry to entry, so the
-// loop ends at the first right side that is too small; beyond the last entry nothing is left on the right, except
-// missing values.
+// bestThreshold finds the best threshold in running sums, with extra (the missing values, if they go left) added to
+// each of them. It returns the gain of both children together and the last entry on the left. If no gain exceeds goal,
+// it returns goal and -1. On a tie, the lowest entry wins.
+//
+// Hessians grow from entry to entry, so the loop ends at the first right side that is too small. After the last entry,
+// only missing values are on the right.
 func (s *splitScorer) bestThreshold(below []sums, extra sums, t *splitTarget, goal float64) (gain float64, at int) {
 	gain, at = goal, -1
 	for i, x := range below {
@@ -55,14 +57,15 @@ func (s *splitScorer) bestThreshold(below []sums, extra sums, t *splitTarget, go
 		if rest.h < t.minH {
 			break
 		}
-		if v := s.sides(x, rest, s.l2); v > gain && x.h >= t.minH {
+		if v := s.childrenGain(x, rest, s.l2); v > gain && x.h >= t.minH {
 			gain, at = v, i
 		}
 	}
 	return gain, at
 }
 
-// bestWordGo is bestThreshold over the words of a packed histogram.
+// bestWordGo is bestThreshold over the words of a packed histogram, and returns a bin in place of an entry. It supports
+// neither l1 nor bounds on outputs.
 func (s *splitScorer) bestWordGo(words []int64, extra sums, t *splitTarget, goal float64) (gain float64, at int) {
 	gain, at = goal, -1
 	l2, minH, total := s.l2, t.minH, t.total

@@ -112,7 +112,7 @@ func TestBestOfFeatures(t *testing.T) {
 			scored := scoredFeature{Feature: &feature, number: f, from: f * bins}
 			s.scoreThresholds(histogram{packed: words}, scored, &c, &target, &got)
 			s.scoreThresholds(histogram{packed: words}, scored, &c, &target, &alone)
-			if alone.gain > 0 && alone.before(&want) {
+			if alone.gain > 0 && alone.betterThan(&want) {
 				want = alone
 			}
 		}

@@ -338,7 +338,7 @@ func (l *link) agreeOnSplits(leaves []*leaf) {
 	}
 	for w := range slices.Chunk(all, len(own)) {
 		for i, leaf := range leaves {
-			if found := splitOf(w[i*splitWords:]); found.before(&leaf.best) {
+			if found := splitOf(w[i*splitWords:]); found.betterThan(&leaf.best) {
 				leaf.best = found
 			}
 		}

@@ -2,38 +2,44 @@ package gbt
 
 import "math"
 
-// Tree is one regression tree, in the arrays of LightGBM's text format. Internal node i splits on Feature[i]; a
-// negative child c is the leaf ^c. A tree with one leaf has no internal nodes.
+// Tree is one regression tree, in the arrays of LightGBM's text format. Internal node i splits by Feature[i]. A child
+// c >= 0 is an internal node, with a greater number than its parent; a child c < 0 is the leaf ^c. A tree with one leaf
+// has no internal nodes.
 type Tree struct {
+	// By internal node.
 	Feature   []int
-	Threshold []float64 // numerical: values <= it go left; categorical: index into CatBoundaries
-	Decision  []uint8   // bit 0 categorical, bit 1 missing goes left, bits 2-3 missing type (2: NaN)
+	Threshold []float64 // numerical: values <= it go left; categorical: number of the category set, a whole number
+	Decision  []uint8   // bits, see below: is it categorical, where missing values go, and which values are missing
 	Left      []int
 	Right     []int
 	Gain      []float64
 
+	// By leaf.
 	LeafValue  []float64
 	LeafWeight []float64 // sum of hessians
 	LeafCount  []int     // rows
 
+	// By internal node, what it would have as a leaf.
 	InternalValue  []float64
 	InternalWeight []float64
 	InternalCount  []int
 
-	// CatBoundaries delimits, in CatThreshold, the bit set of the categories that go left at each categorical node.
+	// Category set s has the categories that go left at a node. It is a bit set in 32-bit words:
+	// CatThreshold[CatBoundaries[s]:CatBoundaries[s+1]].
 	CatBoundaries []int
 	CatThreshold  []uint32
 
-	Shrinkage float64
+	Shrinkage float64 // the learning rate, which the values already contain
 
-	// left holds the bins that go left at each node; it is nil in trees read from a file.
+	// left holds, by internal node, the bins that go left; it is nil in trees read from a file.
 	left []binSet
 }
 
-// Bits of Decision.
+// Bits of Decision. Bits 2 and 3 say which values are missing at a node: none (then NaN counts as 0), zeros and NaN, or
+// NaN.
 const (
 	decisionCategorical = 1 << 0
-	decisionDefaultLeft = 1 << 1
+	decisionDefaultLeft = 1 << 1 // missing values go left
 	missingNaN          = 2 << 2
 	missingMask         = 3 << 2
 	missingZero         = 1 << 2
@@ -67,8 +73,9 @@ func constantTree(x float64) *Tree {
 	return &Tree{LeafValue: []float64{x}, LeafWeight: []float64{0}, LeafCount: []int{0}, Shrinkage: 1}
 }
 
-// route sends rows down the tree by their bins and calls visit with each leaf's rows, which it reorders. It makes one
-// pass over one column per node, without a branch on the data.
+// route sends rows, which are ascending, down the tree by their bins, and calls visit with each leaf that rows reach
+// and these rows. The tree must know its bins (left). rows is reordered, and scratch, as long, is overwritten. Each
+// node takes one pass over one column, without a branch on the data.
 func (t *Tree) route(columns [][]byte, rows, scratch []uint32, visit func(leaf int, rows []uint32)) {
 	if len(t.Feature) == 0 {
 		visit(0, rows)
@@ -77,7 +84,7 @@ func (t *Tree) route(columns [][]byte, rows, scratch []uint32, visit func(leaf i
 	t.routeFrom(0, columns, rows, scratch, visit)
 }
 
-// routeFrom is route from a node on; a negative one is a leaf.
+// routeFrom is route for rows that have reached a node, or a leaf if it is negative.
 func (t *Tree) routeFrom(node int, columns [][]byte, rows, scratch []uint32, visit func(int, []uint32)) {
 	if len(rows) == 0 {
 		return
@@ -86,18 +93,21 @@ func (t *Tree) routeFrom(node int, columns [][]byte, rows, scratch []uint32, vis
 		visit(^node, rows)
 		return
 	}
+
+	// Left rows first, right rows behind them.
 	n := partition(rows, scratch, columns[t.Feature[node]], &t.left[node])
 	copy(rows[n:], scratch[:len(rows)-n])
 	t.routeFrom(t.Left[node], columns, rows[:n], scratch[:n], visit)
 	t.routeFrom(t.Right[node], columns, rows[n:], scratch[n:], visit)
 }
 
-// rowSet is the rows 0..n-1, or a subset.
+// rowSet is a list of row numbers: those in subset or, if that is nil, 0..n-1.
 type rowSet struct {
 	n      int
 	subset []uint32
 }
 
+// rows returns the rows in use.
 func (d *Data) rows() rowSet { return rowSet{d.Rows, d.Subset} }
 
 func (s rowSet) len() int {
@@ -107,7 +117,7 @@ func (s rowSet) len() int {
 	return s.n
 }
 
-// copy fills dst with the rows at positions from, from+1 ...
+// copy fills dst with the row numbers at the positions from, from+1 ... of the set.
 func (s rowSet) copy(dst []uint32, from int) {
 	if s.subset != nil {
 		copy(dst, s.subset[from:])
@@ -118,7 +128,7 @@ func (s rowSet) copy(dst []uint32, from int) {
 	}
 }
 
-// predict returns the tree's value for one row of raw feature values, by LightGBM's rules.
+// predict returns the tree's value for one row of raw feature values, x, as LightGBM does.
 func (t *Tree) predict(x []float64) float64 {
 	if len(t.Feature) == 0 {
 		return t.LeafValue[0]
@@ -138,7 +148,8 @@ func (t *Tree) predictFrom(node int, x []float64) float64 {
 	return t.LeafValue[^node]
 }
 
-// goesLeft says where a raw value goes at a node, by the node's rule of what is missing; NaN is 0 where nothing is.
+// goesLeft reports whether a row whose feature has the raw value v goes left at a node. Which values are missing
+// depends on the node; if none are, NaN counts as 0.
 func (t *Tree) goesLeft(node int, v float64) bool {
 	d := t.Decision[node]
 	if d&decisionCategorical != 0 {
@@ -167,7 +178,8 @@ func (t *Tree) goesLeft(node int, v float64) bool {
 // zeroThreshold is the magnitude up to which LightGBM treats a value as zero, if zero means missing.
 const zeroThreshold = 1e-35
 
-// inCategory reports whether a raw value is a category that goes left; its fraction does not count, as in LightGBM.
+// inCategory reports whether a raw value is a category that goes left at a categorical node. As in LightGBM, the
+// category is the value without its fraction.
 func (t *Tree) inCategory(node int, v float64) bool {
 	if !(v >= 0 && v < 1<<31) { // NaN and negative categories go right
 		return false
@@ -177,13 +189,14 @@ func (t *Tree) inCategory(node int, v float64) bool {
 	return c/32 < len(words) && words[c/32]>>(c%32)&1 == 1
 }
 
-// categories returns the bit set of the categories that go left at a categorical node.
+// categories returns the bit set of the categories that go left at a categorical node, in the tree's memory.
 func (t *Tree) categories(node int) []uint32 {
 	set := int(t.Threshold[node])
 	return t.CatThreshold[t.CatBoundaries[set]:t.CatBoundaries[set+1]]
 }
 
-// addCategories appends the set of categories as a bit set and returns its index.
+// addCategories appends a category set with the bins in left, without zero words at its end, and returns its number. (A
+// category has the number of its bin.)
 func (t *Tree) addCategories(left *binSet) int {
 	if t.CatBoundaries == nil {
 		t.CatBoundaries = []int{0}
@@ -193,7 +206,7 @@ func (t *Tree) addCategories(left *binSet) int {
 	for _, w := range left {
 		words = append(words, uint32(w), uint32(w>>32))
 	}
-	for len(words) > 1 && words[len(words)-1] == 0 {
+	for len(words) > 1 && words[len(words)-1] == 0 { // a set has at least one word
 		words = words[:len(words)-1]
 	}
 
