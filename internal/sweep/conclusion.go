@@ -35,20 +35,21 @@ type Row struct {
 // are left out. If one trial has several results, which create-only objects exclude, the one with the lowest claim
 // counts.
 func MakeBoard(p *Plan, results []Result) Board {
-	by := make(map[int]*Result, len(results))
+	byTrial := make(map[int]*Result, len(results))
 	for i := range results {
 		r := &results[i]
 		if r.Sweep != p.Sweep || r.Trial < 0 || r.Trial >= len(p.Trials) {
 			continue
 		}
-		if old := by[r.Trial]; old == nil || r.Claim < old.Claim {
-			by[r.Trial] = r
+		if old := byTrial[r.Trial]; old == nil || r.Claim < old.Claim {
+			byTrial[r.Trial] = r
 		}
 	}
 
+	// Count the trials by outcome, and make a row of each.
 	var b Board
 	for _, t := range p.Trials {
-		r := by[t.Number]
+		r := byTrial[t.Number]
 		switch {
 		case r == nil:
 			b.Waiting++
@@ -62,7 +63,8 @@ func MakeBoard(p *Plan, results []Result) Board {
 		b.Rows = append(b.Rows, Row{Trial: t, Result: r})
 	}
 
-	if b.Configurations = rateConfigurations(p, by); b.Configurations != nil {
+	// Put the rows in order.
+	if b.Configurations = rateConfigurations(p, byTrial); b.Configurations != nil {
 		b.sortByConfiguration()
 		return b
 	}
@@ -73,29 +75,31 @@ func MakeBoard(p *Plan, results []Result) Board {
 	return b
 }
 
-// sortByConfiguration puts the refit first, then the folds of the best configuration, and so on: scores of different
-// folds are not comparable.
+// sortByConfiguration sorts the rows of a plan with folds: the refit first, then the folds of the best configuration,
+// then those of the next, and so on. Single trials are not ranked, since scores of different folds cannot be compared.
 func (b *Board) sortByConfiguration() {
-	places := make([]int, len(b.Configurations))
+	places := make([]int, len(b.Configurations)) // by configuration, from 1
 	for i, c := range b.Configurations {
 		places[c.Configuration] = i + 1
 	}
-	of := func(t Trial) int {
+	placeOf := func(t Trial) int {
 		if t.Refit {
 			return 0
 		}
 		return places[t.Configuration]
 	}
 	slices.SortStableFunc(b.Rows, func(x, y Row) int {
-		return cmp.Or(cmp.Compare(of(x.Trial), of(y.Trial)), cmp.Compare(x.Trial.Fold, y.Trial.Fold))
+		return cmp.Or(cmp.Compare(placeOf(x.Trial), placeOf(y.Trial)), cmp.Compare(x.Trial.Fold, y.Trial.Fold))
 	})
 }
 
-// compareRows puts the better score first; on a tie the smaller model, then the lower number. The final training is
-// last: its score is that of the trial that it trains again.
+// compareRows compares two rows of a plan without folds for sorting, and is negative if x comes first. Trials that are
+// done come before others, those with the better score first and, on a tie, the smaller model, then the lower number.
+// Others are in the order of their numbers. The final training is last, since its score is only that of the trial that
+// it trains again.
 func compareRows(x, y Row, maximize bool) int {
 	if x.Trial.Refit != y.Trial.Refit {
-		return x.Trial.Number - y.Trial.Number
+		return x.Trial.Number - y.Trial.Number // the final training has the highest number
 	}
 	if x.isDone() != y.isDone() {
 		if x.isDone() {
@@ -141,8 +145,8 @@ type Tally struct {
 // Ended returns how many have ended.
 func (t Tally) Ended() int { return t.Done + t.Failed + t.Stopped + t.Untrained }
 
-// Tally counts the trials by what has come of them; waiting are all without a result, running ones among them. The
-// final training is none.
+// Tally counts the trials by what has become of them. Trials without a result, running ones among them, are waiting.
+// The final training is not counted.
 func (b Board) Tally(p *Plan) (t Tally) {
 	final, ok := p.Final()
 	for _, row := range b.Rows {
@@ -203,8 +207,8 @@ type Ending struct {
 	Written
 }
 
-// DecodeEnding reads an Ending of a sweep of n trials, whose numbers ascend, and none of which both counts and is
-// behind.
+// DecodeEnding decodes the Ending of a sweep of n trials. It is an error if numbers of trials are out of range or do
+// not ascend, or if a trial is both among those that count and among those behind.
 func DecodeEnding(data []byte, n int) (*Ending, error) {
 	return decode("ending", data, func(e *Ending) error {
 		for _, trials := range [][]int{e.Trials, e.Behind} {
@@ -258,7 +262,7 @@ type Conclusion struct {
 	Written
 }
 
-// Standing says how old a model's champion is.
+// Standing says how old a model's champion is: the version that is live.
 type Standing struct {
 	Model    string    `json:"model"`
 	Champion int       `json:"champion"`
@@ -269,7 +273,7 @@ type Standing struct {
 // ManyNights in a row that did not replace the champion are urgent.
 const ManyNights = 3
 
-// Text says it in words, as of a time: "3 nights in a row without a new champion; ctr version 11 is 4 days old".
+// Text says it in words, as of now: "3 nights in a row without a new champion; ctr version 11 is 4 days old".
 func (s *Standing) Text(now time.Time) string {
 	nights, age := "1 night", strings.TrimSpace(humanize.RelTime(s.Since, now, "", ""))
 	if days := int(now.Sub(s.Since).Hours() / 24); days > 0 {
@@ -298,7 +302,8 @@ type Within struct {
 	Metric string  `json:"metric,omitempty"` // its name
 }
 
-// ErrorOf is the standard error of a metric on test; 0 where none is known.
+// ErrorOf returns the standard error of a metric on test, or 0 if none is known. The 95 % interval extends 1.96 of them
+// to either side.
 func (w *Within) ErrorOf(metric string) float64 {
 	if w == nil || w.Metric != metric {
 		return 0
@@ -327,8 +332,8 @@ type FinalModel struct {
 	Correlation float64 `json:"correlation,omitempty"`
 }
 
-// Live says which model predicts, in a sentence without its full stop, if that may be another than the winner's as it
-// was judged; empty if not.
+// Live says what became of the final training, in a sentence without its full stop: whether its model predicts or, as
+// it was not used, the winner's own. It is empty for a sweep without a final training.
 func (c *Conclusion) Live() string {
 	switch f := c.Final; {
 	case f == nil:
@@ -362,7 +367,7 @@ type Verified struct {
 	MaxDiff float64 `json:"max_diff"` // largest difference of raw scores
 }
 
-// Text says it in words, without a full stop.
+// Text says in words how closely the independent implementation agreed, without a full stop.
 func (v *Verified) Text() string {
 	how := "exactly"
 	if v.MaxDiff > 0 {

@@ -15,18 +15,20 @@ import (
 	"coppice/internal/sweep"
 )
 
-// withMachine is the good spec with another machine.
+// withMachine returns the good spec with another value of machine.
 func withMachine(machine string) string {
 	before, rest, _ := strings.Cut(good, "machine: ")
 	_, after, _ := strings.Cut(rest, "\n")
 	return before + "machine: " + machine + "\n" + after
 }
 
+// several is a machine with three fallbacks: other zones, another type, and no Spot.
 const several = "{type: n2-highmem-64, zones: [us-central1-a], wait: 5m, fallback: [{zones: [us-central1-f, " +
 	"us-central1-b]}, {type: n2d-highmem-64}, {spot: false}]}"
 
-// TestFallback: a fallback has what the machine says unless it says otherwise, keeps it through JSON, and is refused
-// with its place where it could not run.
+// TestFallback: a fallback is the machine with the changes that it names, and stays so through JSON. Without
+// machine.wait the wait is ten minutes. Machines and fallbacks that contradict themselves, or could not run, are
+// refused with their place.
 func TestFallback(t *testing.T) {
 	s, err := sweep.ParseSpec("sweep.yaml", []byte(withMachine(several)), words())
 	must.Do(t, err)
@@ -40,9 +42,11 @@ func TestFallback(t *testing.T) {
 		c := m.Choice(n)
 		if got := fmt.Sprint(c.Type, " ", *c.Spot, " ", c.Zones, " ", int(c.LocalSSD)); got != want ||
 			c.ThreadsPerTask != m.ThreadsPerTask {
-			t.Errorf("%d: %s, want %s", n, got, want)
+			t.Errorf("choice %d is %s with %d threads, want %s with the machine's %d", n, got, c.ThreadsPerTask, want,
+				m.ThreadsPerTask)
 		}
 	}
+
 	text := must.Get(json.Marshal(s))(t)
 	var back sweep.Spec
 	if err := json.Unmarshal(text, &back); err != nil || len(back.Machine.Fallback) != 3 ||
@@ -52,8 +56,10 @@ func TestFallback(t *testing.T) {
 	}
 	if s, err = sweep.ParseSpec("sweep.yaml", []byte(withMachine("{fallback: [{spot: false}]}")),
 		words()); err != nil || time.Duration(s.Machine.Wait) != 10*time.Minute {
-		t.Errorf("the default wait: %v %v; want ten minutes", s, err)
+		t.Errorf("without machine.wait: got %+v, error %v; want a wait of ten minutes", s, err)
 	}
+
+	// What is refused: a machine, and a part of the error.
 	for name, c := range map[string][2]string{
 		"a region as zone":     {"{zones: [us-central1]}", "zone \"us-central1\""},
 		"a zone of a fallback": {"{fallback: [{zones: [a]}]}", "zone \"a\""},
@@ -87,8 +93,8 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// TestJobsOfASweep: each choice of machines has a job with an id of its own, however long the sweep's id is, and a plan
-// as if it were the only one.
+// TestJobsOfASweep: each choice of machines has a job with an id of its own, which is valid and unlike those of other
+// sweeps, even if the sweep's id is as long as may be. Placed makes the plan as if that job were the only one.
 func TestJobsOfASweep(t *testing.T) {
 	long := sweep.ID(strings.Repeat("a", 63))
 	for _, c := range []struct {
@@ -101,6 +107,7 @@ func TestJobsOfASweep(t *testing.T) {
 			t.Errorf("job %d of sweep %s is called %s; want %s", c.n, c.id, got, c.want)
 		}
 	}
+	// Three ids that are alike in the part that is kept beside a suffix.
 	seen := map[sweep.ID]bool{}
 	for _, id := range []sweep.ID{long, long[:62] + "b", long[:61]} {
 		for n := range sweep.MaxFallbacks + 1 {
@@ -115,7 +122,7 @@ func TestJobsOfASweep(t *testing.T) {
 		Fallback: []sweep.Sizing{{VMs: 2}}}
 	p.Spec.Machine.Fallback = []sweep.Fallback{{Type: "n2d-highmem-64"}}
 	if p.Placed(0) != p {
-		t.Error("the plan itself is not job 0")
+		t.Errorf("job 0 of the plan is %+v, want the plan itself", p.Placed(0))
 	}
 	placed := p.Placed(1)
 	if placed.Job != "projects/p/locations/l/jobs/j-f1" || placed.Spec.Machine.Type != "n2d-highmem-64" ||
@@ -123,10 +130,12 @@ func TestJobsOfASweep(t *testing.T) {
 		t.Errorf("job 1 of the plan is %+v; want j-f1 with 2 n2d-highmem-64, and the plan unchanged", placed)
 	}
 	if placed.Fingerprint() == p.Fingerprint() {
-		t.Error("two jobs with one fingerprint, want two")
+		t.Error("the plans of two jobs have one fingerprint, want two")
 	}
 }
 
+// FuzzJobRecord: whatever data are read as the record of job n, the outcome is that record, or an error of kind
+// damaged.
 func FuzzJobRecord(f *testing.F) {
 	p := &sweep.Plan{Sweep: "j", Job: "projects/p/locations/l/jobs/j", Fallback: make([]sweep.Sizing, 2)}
 	whole, err := json.Marshal(sweep.JobRecord{Format: 1, Sweep: "j", Number: 1, Job: p.JobName(1), Reason: "because"})
@@ -140,12 +149,13 @@ func FuzzJobRecord(f *testing.F) {
 			t.Fatalf("a record that cannot be read: got error %v, want one of kind damaged", err)
 		}
 		if err == nil && (r.Number != n || n < 1 || n > 2 || r.Job != p.JobName(n)) {
-			t.Fatalf("the record of job %d was read as %+v", n, r)
+			t.Fatalf("the record of job %d of 1 and 2 was read as %+v; want number %[1]d and its job", n, r)
 		}
 	})
 }
 
-// TestDescribedMachine: vCPUs and memory are a machine without a type, on demand.
+// TestDescribedMachine: vCPUs and memory in place of a type make a custom type, with the memory in MiB, that is not
+// Spot. The plan has the type only.
 func TestDescribedMachine(t *testing.T) {
 	s := must.Get(sweep.ParseSpec("sweep.yaml", []byte(withMachine("{vcpus: 16, memory: 64, vms: 4}")), words()))(t)
 	if m := s.Machine; m.Type != "custom-16-65536" || *m.Spot || m.VMs != 4 {
@@ -153,11 +163,13 @@ func TestDescribedMachine(t *testing.T) {
 	}
 	text := must.Get(json.Marshal(s.Machine))(t)
 	if strings.Contains(string(text), "memory") || strings.Contains(string(text), "vcpus") {
-		t.Errorf("the plan says it twice: %s", text)
+		t.Errorf("the machine is written as %s; want the type without vcpus and memory", text)
 	}
 }
 
-// TestCurvesAreBounded keeps adding trees: the curve keeps its bound, its first tree and its interval.
+// TestCurvesAreBounded: however many trees are added, a curve has at most MaxCurve scores, and more than half of that
+// once there are enough trees. It keeps its first tree, its scores belong to the trees that First and Every say,
+// rounded to seven digits, and it is read back as it was written, in at most 16 KiB.
 func TestCurvesAreBounded(t *testing.T) {
 	for _, n := range []int{0, 1, 2, sweep.MaxCurve, sweep.MaxCurve + 1, 5*sweep.MaxCurve + 17, 100_000} {
 		c := sweep.Curve{Format: 1, Sweep: "night-1"}
@@ -188,7 +200,8 @@ func TestCurvesAreBounded(t *testing.T) {
 	}
 }
 
-// TestCurvesBeginAnew where a training starts over, and after a score that JSON cannot represent.
+// TestCurvesBeginAnew: a curve starts over where a training does, from tree 1 after tree 9, and after NaN, which JSON
+// cannot represent.
 func TestCurvesBeginAnew(t *testing.T) {
 	var c sweep.Curve
 	for tree := 7; tree <= 9; tree++ {
@@ -197,17 +210,17 @@ func TestCurvesBeginAnew(t *testing.T) {
 	c.Add(1, 0.25)
 	c.Add(2, math.NaN())
 	if len(c.Scores) != 0 {
-		t.Errorf("after no number: %v, want nothing", c.Scores)
+		t.Errorf("after NaN the curve has the scores %v, want none", c.Scores)
 	}
 	c.Add(3, 0.75)
 	c.Add(4, 1)
 	if c.First != 3 || !reflect.DeepEqual(c.Scores, []float64{0.75, 1}) {
-		t.Errorf("from tree %d %v, want 0.75 and 1 from tree 3", c.First, c.Scores)
+		t.Errorf("the curve has %v from tree %d, want 0.75 and 1 from tree 3", c.Scores, c.First)
 	}
 }
 
-// TestJoinCurves: of the curves of a trial's claims, the later one has precedence from its first tree on, whichever
-// comes first.
+// TestJoinCurves: the curve of a later claim replaces those of earlier claims from its first tree on, in whatever order
+// they are given. Trees that no curve has are missing.
 func TestJoinCurves(t *testing.T) {
 	curve := func(claim, first, every int, scores ...float64) sweep.Curve {
 		return sweep.Curve{Claim: claim, First: first, Every: every, Scores: scores}
@@ -232,21 +245,22 @@ func TestJoinCurves(t *testing.T) {
 	}
 }
 
-// TestMethodAutoAlone is as good as no search at all; what says more is not filled up.
+// TestMethodAutoAlone: a search that says method: auto and nothing else is the default search. One that has a range of
+// its own is not filled up with others.
 func TestMethodAutoAlone(t *testing.T) {
 	const head = "name: n\ndataset: d\nmetric: auc\ntrials: 9\n"
 	read := func(text string) sweep.Search {
 		s, err := sweep.ParseSpec("sweep.yaml", []byte(head+text), words())
 		if err != nil {
-			t.Fatalf("%s: %v", text, err)
+			t.Fatalf("%s: got error %v, want none", text, err)
 		}
 		return s.Search
 	}
 	if got, want := read("search: {method: auto}\n"), read(""); !reflect.DeepEqual(got, want) {
-		t.Errorf("with method: auto alone the search is %+v, without search: %+v", got, want)
+		t.Errorf("with method: auto alone the search is %+v, want it as without search, %+v", got, want)
 	}
 	if got := read("search: {method: auto, random: {num_leaves: {int: [2, 9]}}}\n"); len(got.Random) != 1 {
-		t.Errorf("beside a space of one parameter are %v, want that one alone", got.Random)
+		t.Errorf("a search of one parameter searches %v, want that one alone", got.Random)
 	}
 }
 
@@ -264,8 +278,9 @@ func TestAMachineThatGoesCostsAnAttempt(t *testing.T) {
 	}
 }
 
-// TestStopFillsWhatTheSpecLeavesOpen: trials are compared by rows where the table has enough of them, unless the metric
-// is of ranks.
+// TestStopFillsWhatTheSpecLeavesOpen: where the spec does not say by what, trials are compared by rows if the sample
+// has 2,000, and by trees otherwise or if the metric is of ranks. The sample has one row in 25, eta squared, of 50,000
+// rows, and one in 5 below that. The rung is as many trees as cost the same: of 100 trees, one in 25 are 4.
 func TestStopFillsWhatTheSpecLeavesOpen(t *testing.T) {
 	asha := func(by string, eta int) sweep.Stop { return sweep.Stop{Rule: sweep.StopASHA, By: by, Eta: eta} }
 	for _, c := range []struct {
@@ -304,7 +319,8 @@ func TestStopFillsWhatTheSpecLeavesOpen(t *testing.T) {
 	}
 }
 
-// TestStopByIsChecked: what cannot be compared is refused, at its place.
+// TestStopByIsChecked: search.stop is refused if its rule or what it compares by is unknown, or if it compares by rows
+// and has a first rung in trees. An empty text stands for no error.
 func TestStopByIsChecked(t *testing.T) {
 	for stop, want := range map[string]string{
 		"{rule: asha, by: rows}":               "",
@@ -321,7 +337,8 @@ func TestStopByIsChecked(t *testing.T) {
 	}
 }
 
-// TestSeenRungsAreBounded: a damaged decision does not cost a search more than a sweep's rungs can.
+// TestSeenRungsAreBounded: a decision that has seen a trial with more rungs than there can be, or with rungs that do
+// not ascend, is damaged, so that no search spends its time on it.
 func TestSeenRungsAreBounded(t *testing.T) {
 	for rungs, ok := range map[string]bool{
 		`{"step": 3, "score": 0.5}, {"step": 9, "score": 0.6}`:          true,

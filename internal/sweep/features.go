@@ -44,7 +44,8 @@ const byName = "name:"
 // Names returns the groups' names, ascending. A set of groups is a []bool in this order.
 func (f *Features) Names() []string { return slices.Sorted(maps.Keys(f.Groups)) }
 
-// Params returns the parameters of the trials that have these groups.
+// Params returns the parameters of a trial that has these groups, kept being by group: the columns of the others, and
+// those that no trial has, are ignored. Equal sets give equal parameters, since the columns are sorted.
 func (f *Features) Params(kept []bool) Params {
 	ignored := slices.Clone(f.Ignored)
 	for i, name := range f.Names() {
@@ -59,8 +60,8 @@ func (f *Features) Params(kept []bool) Params {
 	return Params{IgnoreColumn: byName + strings.Join(ignored, ",")}
 }
 
-// Kept returns the groups that a trial has, from its complete parameters; ok is false if these leave out a part of a
-// group.
+// Kept returns, by group, whether a trial has it, from the trial's complete parameters. ok is false if these ignore
+// some columns of a group but not all, or are nil.
 func (f *Features) Kept(complete Params) (kept []bool, ok bool) {
 	text, _ := complete[IgnoreColumn].(string)
 	ignored := map[string]bool{}
@@ -85,7 +86,8 @@ func (f *Features) Kept(complete Params) (kept []bool, ok bool) {
 // maxDescribed is how many groups Describe names.
 const maxDescribed = 20
 
-// Describe says which groups a set has, in the fewest words.
+// Describe says which groups a set has: "all groups", "no group", or whichever is shorter of "only a, c" and "all but
+// b".
 func (f *Features) Describe(kept []bool) string {
 	var with, without []string
 	for i, name := range f.Names() {
@@ -106,6 +108,7 @@ func (f *Features) Describe(kept []bool) string {
 	return "only " + joinFirst(with)
 }
 
+// joinFirst joins names with commas. Of more than maxDescribed it says how many more there are.
 func joinFirst(names []string) string {
 	if more := len(names) - maxDescribed; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxDescribed], ", "), more)
@@ -114,7 +117,8 @@ func joinFirst(names []string) string {
 }
 
 // Step returns which step of a forward selection a configuration belongs to, from 0, and which of the step's candidates
-// it is: the groups that are not selected yet, ascending. ok is false for the configurations before the first step.
+// it is, from 0. The candidates are the groups that are not selected yet, ascending; each step has one less. ok is
+// false for the configurations before the first step.
 func (f *Features) Step(configuration int) (step, candidate int, ok bool) {
 	candidate = configuration - f.Listed()
 	if candidate < 0 {
@@ -127,7 +131,7 @@ func (f *Features) Step(configuration int) (step, candidate int, ok bool) {
 	return step, candidate, true
 }
 
-// StepBegins returns the first configuration of a step of a forward selection.
+// StepBegins returns the number of the first configuration of a step of a forward selection.
 func (f *Features) StepBegins(step int) int {
 	first := f.Listed()
 	for k := range step {
@@ -143,7 +147,8 @@ func (f *Features) Listed() int { return 1 + min(f.Rest, 1) }
 // selectsForward reports whether the plan selects groups step by step.
 func (s *Search) selectsForward() bool { return s.Features != nil && s.Features.Try == TryForward }
 
-// checkFeatures checks the settings of a sweep that compares sets of columns.
+// checkFeatures checks search.features, if the spec has it: the way to try, the groups, the number of trials where it
+// matters, and what cannot be combined with it.
 func (s *Spec) checkFeatures(doc *strictyaml.Document, _ Vocabulary) error {
 	f := s.Search.Features
 	if f == nil {
@@ -191,7 +196,9 @@ func (s *Spec) checkFeatures(doc *strictyaml.Document, _ Vocabulary) error {
 	return nil
 }
 
-// checkFeatureSets checks what later code relies on in a plan that compares sets of columns.
+// checkFeatureSets checks what later code relies on in a plan that compares sets of columns. All folds of a
+// configuration have to be trained, since sets are compared by their means. In a forward selection exactly the trials
+// of its steps are open, and there are not more than its steps can have.
 func (p *Plan) checkFeatureSets() error {
 	f := p.Spec.Search.Features
 	if f == nil {
@@ -204,9 +211,9 @@ func (p *Plan) checkFeatureSets() error {
 	if !p.Open() {
 		return nil
 	}
-	first, most := f.Listed(), f.StepBegins(len(f.Groups)-1)
+	first, end := f.Listed(), f.StepBegins(len(f.Groups)-1)
 	for n, t := range p.Trials {
-		if !t.Refit && t.Open != (p.Ordinal(n) >= first) || p.Ordinal(n) >= most && !t.Refit {
+		if !t.Refit && t.Open != (p.Ordinal(n) >= first) || p.Ordinal(n) >= end && !t.Refit {
 			return fmt.Errorf("trial %d of a forward selection among %d groups", n, len(f.Groups))
 		}
 	}

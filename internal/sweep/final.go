@@ -25,7 +25,8 @@ const (
 // MaxFinalMachines bounds those of a training: docs/LAB.md has how little more of them bring.
 const MaxFinalMachines = 32
 
-// checkFinal checks the final training, if the spec asks for one.
+// checkFinal checks the key final, if the spec has it, and fills in its default: the rows of all splits. More than one
+// machine needs a final training, and at most as many machines as the sweep has.
 func (s *Spec) checkFinal(doc *strictyaml.Document, _ Vocabulary) error {
 	if s.Final == nil {
 		return nil
@@ -68,7 +69,7 @@ func (s *Spec) WithoutFinal() (key, why string) {
 	return "", ""
 }
 
-// FinalMachines is how many machines train the final training together, at most.
+// FinalMachines returns how many machines share the final training, at most.
 func (s *Spec) FinalMachines() int {
 	if !s.FinalRows() {
 		return 1
@@ -76,8 +77,8 @@ func (s *Spec) FinalMachines() int {
 	return max(1, s.Final.Machines)
 }
 
-// FinalRows reports whether the spec has a final training. A plan's spec always says so, since Build decides it where
-// the user's does not.
+// FinalRows reports whether the spec has a final training. The spec of a plan always says whether it does: where the
+// user's leaves it open, planning decides.
 func (s *Spec) FinalRows() bool { return s.Final != nil && s.Final.Rows == FinalAll }
 
 // Final returns the trial that trains the winner's configuration on the rows of all splits. It is the last, and cannot
@@ -95,25 +96,30 @@ func (p *Plan) Own() []Trial {
 	return p.Trials
 }
 
-// OneOrder reports whether trials see train in the first of its orders alone, before a final training, which sees all.
+// OneOrder reports whether trials train on one copy of the rows only. A dataset may have copies of train in several
+// orders, all of which the final training sees; its trials do with the first.
 func (p *Plan) OneOrder() bool {
 	_, final := p.Final()
 	return final
 }
 
-// Of the time that is kept for the final training: how many times what is expected it is, for an estimate that is off
-// or a machine that is lost; with how much less none is kept; and how many times a trial's own time it is at most,
-// since without trials nothing wins: they have at least a third of the sweep. Before it begins, the others are ended
-// and the table is opened: on a busy machine that takes a second.
+// Constants of the time that a sweep keeps for its final training.
 const (
+	// finalSlack times the expected time is kept, for an estimate that is off or a machine that is lost.
 	finalSlack = 1.5
+	// finalLeast times the expected time has to be left. With less, the final training would hardly end, and no time is
+	// kept for it any more.
 	finalLeast = 1.2
-	finalMost  = 2
-	finalStart = 3 * time.Second // a twentieth of the sweep at most
+	// finalMost times a trial's own time is kept for its final training at most. So trials, without which nothing wins,
+	// have at least a third of the sweep.
+	finalMost = 2
+	// finalStart is kept for ending the other trials and opening the table, which takes a second on a busy machine. Of
+	// a short sweep it is at most a twentieth.
+	finalStart = 3 * time.Second
 )
 
-// finalPace is how many times as long as the winner's trial the quote expects the final training to take: it has more
-// rows, and the threads of all tasks. It is 0 without a final training or a quote of it.
+// finalPace returns how many times as long as the winner's trial the quote expects the final training to take. It has
+// more rows than the trial, but the threads of all tasks. It is 0 without a final training, or if it was not quoted.
 func (p *Plan) finalPace() float64 {
 	if _, ok := p.Final(); !ok || p.Quote == nil {
 		return 0
@@ -121,18 +127,20 @@ func (p *Plan) finalPace() float64 {
 	return p.Quote.RefitPace
 }
 
-// FinalTime is how long the final training is expected to take, by how long the winner took for its trees; 0 if that is
-// not known.
+// FinalTime returns how long the final training of a winner is expected to take, from how long the winner itself took;
+// 0 if that is not known. The winner grew more trees than its model keeps, until early stopping ended it. The final
+// training grows only as many as the model has, unless it is of several models, which stop early as well.
 func (p *Plan) FinalTime(winner *Result) time.Duration {
 	trees := float64(winner.Trees) / float64(max(1, winner.TreesGrown))
-	if p.Spec.Bag() > 1 && !winner.AtLimit { // its models stop by themselves
+	if p.Spec.Bag() > 1 && !winner.AtLimit {
 		trees = 1
 	}
 	seconds := max(0, p.finalPace()*trees*winner.Usage.TrainSeconds)
 	return time.Duration(min(seconds*float64(time.Second), math.MaxInt64/4))
 }
 
-// LateFinal is what would have let the winner's final training end; empty if that is not known.
+// LateFinal returns the end of a sentence that says that the final training of a winner did not end in time: how long
+// it takes, and which limit to raise. It is empty if the time is not known.
 func (p *Plan) LateFinal(winner *Result) string {
 	takes := p.FinalTime(winner)
 	if takes == 0 {
@@ -142,23 +150,29 @@ func (p *Plan) LateFinal(winner *Result) string {
 		max(takes.Round(time.Second), time.Second), p.Spec.Limits.Sweep)
 }
 
-// KeptBack is why a trial is not trained, or not to its end.
+// KeptBack returns the reason why a trial is not trained, or not to its end, for the sake of the final training.
 func (p *Plan) KeptBack() string {
 	return fmt.Sprintf("the rest of the sweep's %s is kept for the final training", p.Spec.Limits.Sweep)
 }
 
-// BeforeFinal is how much of what is left of limits.sweep a trial may use that has trained for spent: the final
-// training is to end whether this trial wins or the best so far, which is nil before the first. ok is false where no
-// time is kept: without a final training or a quote, and if that of the best one cannot end any more.
+// BeforeFinal returns how much longer a trial may train, so that the final training can still end within limits.sweep,
+// whether this trial wins or the best one so far. left is what is left of limits.sweep, spent is how long the trial has
+// trained, and best is the best trial so far, nil if there is none. ok is false if no time is kept: without a final
+// training or a quote of it, or if the final training of the best trial could not end any more.
 func (p *Plan) BeforeFinal(left, spent time.Duration, best *Result) (share time.Duration, ok bool) {
 	if p.finalPace() == 0 {
 		return 0, false
 	}
+
+	// If this trial wins after x more, its final training takes times (spent + x): x + times (spent + x) = left.
 	times := min(finalSlack*p.finalPace(), finalMost)
 	share = time.Duration((float64(left) - times*float64(spent)) / (1 + times))
 	if best == nil {
 		return share, true
 	}
+
+	// If the best one wins, the final training takes what is expected of it, with slack. Of the whole sweep it is two
+	// thirds at most.
 	expected := float64(p.FinalTime(best))
 	keep := finalSlack * expected
 	if limit := float64(p.Spec.Limits.Sweep); limit > 0 {
@@ -167,7 +181,8 @@ func (p *Plan) BeforeFinal(left, spent time.Duration, best *Result) (share time.
 	return min(share, left-time.Duration(keep)), finalLeast*expected <= float64(left)
 }
 
-// FinalReserve is how much of limits.sweep the final training is expected to need; 0 if that is not known.
+// FinalReserve returns how much of limits.sweep is to be kept for the final training when the sweep is planned, before
+// there is a best trial; 0 if nothing is known about it.
 func (p *Plan) FinalReserve() time.Duration {
 	limit := time.Duration(p.Spec.Limits.Sweep)
 	share, ok := p.BeforeFinal(limit, 0, nil)
@@ -195,8 +210,8 @@ func (s *Spec) Bag() int {
 	return max(1, s.Ensemble.Bag)
 }
 
-// checkEnsemble refuses a bag that is too large, or in a sweep without the final training that makes its models. A bag
-// of one is always right.
+// checkEnsemble checks ensemble.bag, if the spec has it. More than one model needs a final training, which makes them,
+// and whatever excludes that or a bag is refused. A bag of one is always right.
 func (s *Spec) checkEnsemble(doc *strictyaml.Document, _ Vocabulary) error {
 	e := s.Ensemble
 	switch {

@@ -23,10 +23,11 @@ type Validate struct {
 	Forward int `yaml:"forward" json:"forward,omitempty"`
 }
 
-// Number is how many folds the rows are divided into.
+// Number returns how many folds the rows are divided into.
 func (v *Validate) Number() int { return max(v.KFold, v.Forward) }
 
-// checkValidate refuses folds that are neither kfold nor forward, too few or too many, or beside what they exclude.
+// checkValidate checks the key validate: it has either kfold or forward, with a number of folds that is possible, and
+// nothing that cannot be combined with it.
 func (s *Spec) checkValidate(doc *strictyaml.Document, _ Vocabulary) error {
 	v := s.Validate
 	switch {
@@ -57,8 +58,9 @@ func (s *Spec) checkValidate(doc *strictyaml.Document, _ Vocabulary) error {
 	return nil
 }
 
-// Folds says how the trials of a plan cross-validate. Each but the last is one round of one configuration; the last is
-// the refit, the best configuration on all rows of train and valid.
+// Folds says how the trials of a plan cross-validate. A trial trains one configuration in one round: on some folds of
+// train, to be evaluated on others. The last trial is the refit: it trains the best configuration on all rows of train
+// and valid.
 type Folds struct {
 	Scheme string  `json:"scheme"` // kfold, group or forward
 	Rounds []Round `json:"rounds"` // in the order of Trial.Fold, from 1
@@ -68,17 +70,18 @@ type Folds struct {
 	First int `json:"first"`
 }
 
-// Round says what a fold's model trains on and what evaluates it: parts of train, by fold number.
+// Round says on which rows a fold's model trains, and on which it is evaluated: parts of train, by fold number.
 type Round struct {
 	Train Rows `json:"train"`
 	Rated Rows `json:"rated"`
 }
 
-// firstRounds is the number of rounds after which weak configurations are dropped: fewer differences show hardly
-// anything.
+// firstRounds is the number of rounds after which weak configurations are dropped. Fewer differences to the best
+// configuration hardly tell a weak one from chance.
 const firstRounds = 3
 
-// NewFolds returns folds with these rounds.
+// NewFolds returns folds with these rounds. With drop, weak configurations are dropped after the first rounds, if there
+// are others.
 func NewFolds(scheme string, rounds []Round, drop bool) *Folds {
 	f := &Folds{Scheme: scheme, Rounds: rounds, First: len(rounds)}
 	if drop && len(rounds) > firstRounds {
@@ -93,7 +96,8 @@ const SourceRefit = "refit"
 // SourceFinal is the source of the trial that trains the winner's configuration on the rows of all splits.
 const SourceFinal = "final"
 
-// Expand returns the trials for these configurations: the first rounds of each, then the later ones, then the refit.
+// Expand returns the trials for these configurations, numbered in their order: the first rounds of every configuration,
+// then the later rounds of every configuration, then the refit.
 func (f *Folds) Expand(configurations []Trial) []Trial {
 	var out []Trial
 	add := func(t Trial) {
@@ -101,6 +105,7 @@ func (f *Folds) Expand(configurations []Trial) []Trial {
 		out = append(out, t)
 	}
 
+	// rounds are the first and the last fold, from 1.
 	for _, rounds := range [][2]int{{1, f.First}, {f.First + 1, len(f.Rounds)}} {
 		for i, c := range configurations {
 			for c.Configuration, c.Fold = i, rounds[0]; c.Fold <= rounds[1]; c.Fold++ {
@@ -113,7 +118,8 @@ func (f *Folds) Expand(configurations []Trial) []Trial {
 	return out
 }
 
-// WithRefit returns the plan with the parameters that its refit has trained, for display.
+// WithRefit returns a copy of the plan in which the last trial has these parameters, which the refit has trained; it is
+// for display.
 func (p *Plan) WithRefit(params Params) *Plan {
 	out := *p
 	out.Trials = slices.Clone(p.Trials)
@@ -121,7 +127,8 @@ func (p *Plan) WithRefit(params Params) *Plan {
 	return &out
 }
 
-// Configurations is how many configurations the sweep tries; without folds each of its own trials is one.
+// Configurations returns how many configurations the sweep tries. Without folds it is the number of its trials, the
+// final training not counted.
 func (p *Plan) Configurations() int {
 	if p.Folds == nil {
 		return len(p.Own())
@@ -129,8 +136,9 @@ func (p *Plan) Configurations() int {
 	return (len(p.Trials) - 1) / len(p.Folds.Rounds)
 }
 
-// Decider returns the trial under whose number it is decided what a trial trains: the first fold of its configuration,
-// as all folds of a configuration train the same parameters. Without folds every trial is its own.
+// Decider returns the trial under whose number it is recorded what a trial trains. With folds it is the first fold of
+// the trial's configuration, since all folds of a configuration train the same parameters. Otherwise it is the trial
+// itself.
 func (p *Plan) Decider(trial int) int {
 	if t := p.Trials[trial]; p.Folds != nil && !t.Refit {
 		return t.Configuration * p.Folds.First
@@ -138,7 +146,7 @@ func (p *Plan) Decider(trial int) int {
 	return trial
 }
 
-// Ordinal is the place of a trial's configuration among those that the sweep tries, from 0.
+// Ordinal returns the place of a trial's configuration among those that the sweep tries, from 0.
 func (p *Plan) Ordinal(trial int) int {
 	if p.Folds != nil {
 		return p.Trials[trial].Configuration
@@ -146,15 +154,18 @@ func (p *Plan) Ordinal(trial int) int {
 	return trial
 }
 
-// FirstFolds returns the trials that decide how good a configuration is for a search that learns. All configurations
-// are compared on the same rows, since decisions are made before any later fold is trained.
+// FirstFolds returns the trials of a configuration's first folds. A search that learns knows a configuration by these
+// alone: so all configurations are compared on the same rows, although later folds of some have ended.
 func (p *Plan) FirstFolds(configuration int) []Trial {
 	return p.Trials[configuration*p.Folds.First : (configuration+1)*p.Folds.First]
 }
 
-// SeenConfiguration returns what a search knows about a configuration once its first folds have ended: their mean,
-// under the number of the first. ok is false while results are missing. Without one of the scores the mean would not
-// compare, so the configuration has failed; if people cancelled what is missing, nothing is known about it.
+// SeenConfiguration returns what a search knows about a configuration once its first folds have ended: the mean of
+// their scores, under the number of the first trial. results are those of the sweep, by trial. ok is false while one of
+// the first folds has no result.
+//
+// If a fold has ended without a score, the mean of the others cannot be compared, and the configuration counts as
+// failed. If the folds without a score were all cancelled by people, it counts as cancelled: nothing is known about it.
 func (p *Plan) SeenConfiguration(configuration int, results map[int]Result) (s Seen, ok bool) {
 	folds := p.FirstFolds(configuration)
 	s = Seen{Trial: folds[0].Number, Status: StatusDone}
@@ -180,8 +191,9 @@ func (p *Plan) SeenConfiguration(configuration int, results map[int]Result) (s S
 	return s, true
 }
 
-// Stages returns the stages of the trials: one may be claimed once all of earlier stages have ended. nil for a plan
-// with one stage.
+// Stages returns the stage of each trial. A trial may be claimed once all trials of earlier stages have ended. The
+// stages are the generations of a population, the steps of a forward selection, or first folds and later folds; a refit
+// or final training is in a stage of its own after all others. It returns nil for a plan that has one stage.
 func (p *Plan) Stages() []int {
 	if p.Breeds() {
 		stages := make([]int, len(p.Trials))
@@ -218,24 +230,25 @@ func (p *Plan) Selects() bool { return p.Breeds() || p.Spec.Search.selectsForwar
 // Breeds reports whether the plan trains a population.
 func (p *Plan) Breeds() bool { return p.Spec.Search.breeds() }
 
-// AtOnce is how many of the sweep's own trials can be trained at the same time: in a selection those of one step.
+// AtOnce returns how many of the sweep's trials can be trained at the same time, the final training not counted. In a
+// plan whose trials are decided in steps it is the largest number of trials in a stage.
 func (p *Plan) AtOnce() int {
 	if !p.Selects() {
 		return len(p.Own())
 	}
-	of, most := map[int]int{}, 0
+	count, largest := map[int]int{}, 0 // trials by stage
 	for _, stage := range p.Stages() {
-		of[stage]++
-		most = max(most, of[stage])
+		count[stage]++
+		largest = max(largest, count[stage])
 	}
-	return most
+	return largest
 }
 
-// RowsOf returns the rows that a trial trains on, and those that evaluate it: nil for the refit and the final training,
-// which train on them, too.
+// RowsOf returns the rows that a trial trains on, and those that it is evaluated on. The latter are nil for the refit
+// and the final training, which train on all rows that there are for that.
 func (p *Plan) RowsOf(trial int) (train []Rows, rated *Rows) {
 	switch t := p.Trials[trial]; {
-	case t.Refit && p.Folds == nil:
+	case t.Refit && p.Folds == nil: // the final training; held-out parts may be of one split
 		for _, split := range []string{Train, p.Holdout.Valid.Split, p.Holdout.Calib.Split, p.Holdout.Test.Split} {
 			if !slices.ContainsFunc(train, func(r Rows) bool { return r.Split == split }) {
 				train = append(train, Rows{Split: split})
@@ -252,8 +265,9 @@ func (p *Plan) RowsOf(trial int) (train []Rows, rated *Rows) {
 	}
 }
 
-// checkFolds checks what later code relies on, in particular that no fold is evaluated by a model that has seen its
-// rows.
+// checkFolds checks the folds of a plan read from outside, as far as later code relies on them. In particular, no model
+// may be evaluated on rows that it was trained on. A plan without folds must have no trial of a fold, and a final
+// training exactly if its spec says so.
 func (p *Plan) checkFolds() error {
 	f := p.Folds
 	if f == nil {
@@ -285,8 +299,9 @@ func (p *Plan) checkFolds() error {
 	return p.checkFoldTrials()
 }
 
-// checkFoldTrials checks that the trials are those of the plan's folds, and that a configuration is the same in all of
-// its folds.
+// checkFoldTrials checks that the trials are those that Expand makes of the configurations, in its order, and that a
+// configuration has the same parameters in all of its folds. The configurations are taken from the trials of first
+// folds.
 func (p *Plan) checkFoldTrials() error {
 	f, rounds := p.Folds, len(p.Folds.Rounds)
 	n := p.Configurations()
@@ -311,8 +326,8 @@ func (p *Plan) checkFoldTrials() error {
 	return nil
 }
 
-// check checks that no row is trained on and rated and, with forward, that none is trained on that is later than one
-// that is rated.
+// check checks that a round trains on some folds of train and is evaluated on others. With forward, whose folds ascend
+// with time, all that it trains on must be earlier than all that it is evaluated on.
 func (r Round) check(scheme string, v *Validate) error {
 	if r.Train.Split != Train || r.Rated.Split != Train || len(r.Train.Folds) == 0 || len(r.Rated.Folds) == 0 {
 		return fmt.Errorf("it trains on %s %v and is rated on %s %v", r.Train.Split, r.Train.Folds, r.Rated.Split,
@@ -336,7 +351,7 @@ const (
 	ConfigurationFailed  = "failed"  // a fold has no score, so the mean of the others is not comparable
 )
 
-// Rated sums up the folds of a configuration.
+// Rated is a configuration with a summary of its folds' results.
 type Rated struct {
 	Configuration int        `json:"configuration"`
 	State         string     `json:"state"`
@@ -355,7 +370,7 @@ type Rated struct {
 	Trees int `json:"trees,omitempty"`
 }
 
-// ScoreText is its mean with the standard error, as people read it; - without one.
+// ScoreText returns the mean with its standard error, as people read it, or "-" if there is no mean.
 func (c *Rated) ScoreText() string {
 	if c.Mean == nil {
 		return "-"
@@ -363,14 +378,15 @@ func (c *Rated) ScoreText() string {
 	return Score(*c.Mean, orZero(c.SE))
 }
 
-// rateConfigurations sums up the results of a plan's configurations, best first: done ones by mean, then others by
-// number of folds and by number.
-func rateConfigurations(p *Plan, by map[int]*Result) []Rated {
+// rateConfigurations returns the plan's configurations with a summary of their results, which are given by trial; nil
+// for a plan without folds. Configurations whose folds are all done come first, the best mean first and, if means are
+// equal, the smaller model. The others follow by state, those with more folds first.
+func rateConfigurations(p *Plan, byTrial map[int]*Result) []Rated {
 	if p.Folds == nil {
 		return nil
 	}
 	all := make([]Rated, p.Configurations())
-	results := make([][]*Result, len(all)) // of each, in the order of the folds
+	results := make([][]*Result, len(all)) // [configurations x folds]; nil for a fold that has not ended
 	for i := range all {
 		all[i] = Rated{Configuration: i, Of: len(p.Folds.Rounds), Metrics: map[string]float64{}}
 	}
@@ -379,12 +395,12 @@ func rateConfigurations(p *Plan, by map[int]*Result) []Rated {
 		if t.Refit {
 			continue
 		}
-		c, r := &all[t.Configuration], by[t.Number]
+		c, r := &all[t.Configuration], byTrial[t.Number]
 		c.Source = t.Source
 		if t.Params != nil {
 			c.Params = t.Params
 		}
-		// A task reads no decisions for this: every fold of an open configuration says what it has trained.
+		// What an open configuration trains is in every result of it, so that no decision needs to be read.
 		if t.Open && c.Params == nil && r != nil {
 			c.Params = r.Params
 		}
@@ -411,12 +427,15 @@ func rateConfigurations(p *Plan, by map[int]*Result) []Rated {
 	return all
 }
 
+// orderOfState returns the place of a configuration's state on the board, and the worse the state, the higher it is.
 func orderOfState(state string) int {
 	return slices.Index([]string{ConfigurationDone, ConfigurationOpen, ConfigurationDropped, ConfigurationFailed},
 		state)
 }
 
-// addResults takes the configuration's results, in the order of the folds.
+// addResults sets the state, the scores and their summary from the configuration's results, in the order of the folds;
+// nil is a fold that has not ended. Trees becomes the mean of the folds' best iterations, weighted by the rows that
+// each was trained on.
 func (c *Rated) addResults(results []*Result) {
 	c.State = ConfigurationDone
 	weightedTrees, rows := 0.0, 0.0
@@ -451,7 +470,8 @@ func (c *Rated) addResults(results []*Result) {
 	c.summarize()
 }
 
-// addMissing takes a fold without a score. What is worst about the configuration counts, and of that the first reason.
+// addMissing takes account of a fold without a score, whose result is nil if it has not ended. Of several such folds
+// the first that has stopped or failed decides the state and the reason.
 func (c *Rated) addMissing(r *Result) {
 	switch {
 	case r == nil:
@@ -466,8 +486,8 @@ func (c *Rated) addMissing(r *Result) {
 	}
 }
 
-// summarize computes the mean of the scores, and its standard error if there are two or more. Folds without a score are
-// not counted, in c.Folds either.
+// summarize sets the mean of the scores, and its standard error if there are two or more. Folds without a score are
+// left out; c.Folds is the number of the others.
 func (c *Rated) summarize() {
 	n, sum := float64(c.Folds), 0.0
 	for _, s := range c.Scores {

@@ -70,7 +70,8 @@ const (
 	MaxReferenceNights     = 30
 )
 
-// Gated returns the spec's gate with every default filled in, or the default gate.
+// Gated returns the spec's gate with every default filled in; without a gate in the spec, all are defaults. The spec is
+// not changed.
 func (s *Spec) Gated() Gate {
 	g := Gate{}
 	if s.Gate != nil {
@@ -89,8 +90,8 @@ func (s *Spec) Gated() Gate {
 	return g
 }
 
-// checkGate refuses unknown words of the gate, limits that contradict each other, and numbers out of range; nil is no
-// gate.
+// checkGate checks the key gate, if the spec has it: it refuses unknown words, a margin together with a min_gain, and
+// numbers out of range.
 func (s *Spec) checkGate(doc *strictyaml.Document, v Vocabulary) error {
 	g := s.Gate
 	if g == nil {

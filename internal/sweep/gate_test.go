@@ -16,7 +16,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestGateIsRefused: a bound of the gate that cannot be meant is refused, and what can be is named.
+// TestGateIsRefused: a gate with unknown words, or with bounds that make no sense, is refused, and the error names what
+// can be used.
 func TestGateIsRefused(t *testing.T) {
 	for name, tc := range map[string]struct{ gate, want string }{
 		"margin and gain":   {"gate: {min_gain: 0.1, margin: 0.1}", "not both"},
@@ -39,7 +40,8 @@ func TestGateIsRefused(t *testing.T) {
 	}
 }
 
-// A plan holds the settings as written; Gated adds the defaults, also for a spec without a gate.
+// TestGated: Gated fills in the defaults of a gate, also for a spec without one, and keeps what the spec says. The spec
+// itself stays as it was written.
 func TestGated(t *testing.T) {
 	g := (&sweep.Spec{Metric: "auc"}).Gated()
 	if g.Metric != "auc" || g.Against != sweep.AgainstChampion || g.Confidence != 0.995 || g.MaxShare != 0.9 ||
@@ -60,7 +62,7 @@ func TestGated(t *testing.T) {
 	}
 }
 
-// TestVerdicts: a conclusion's verdict and reason are the gate's if it decided, else those of the outcome.
+// TestVerdicts: a conclusion's verdict and reason are those of the gate if it has decided, else those of the outcome.
 func TestVerdicts(t *testing.T) {
 	gate := func(d sweep.GateDecision) *sweep.Conclusion {
 		return &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Reason: "won", Gate: &d}
@@ -83,8 +85,9 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestCaution: a total that is off beyond chance and within the limit is said first; one that may be chance is not, nor
-// what was not promoted.
+// TestCaution: where the predictions of a promoted version add up to more or less than the labels, beyond chance but
+// within the gate's limit, the reason begins with that. It does not where the interval includes 1, and for a version
+// that was not promoted. The cases are ratios of predictions and labels with their intervals.
 func TestCaution(t *testing.T) {
 	for _, tc := range []struct {
 		promoted         bool
@@ -112,8 +115,9 @@ func TestCaution(t *testing.T) {
 	}
 }
 
-// TestBrieflyWorse: what is not live since it is worse beyond chance is told by the same share; what is not live for
-// another reason by the gate's own.
+// TestBrieflyWorse: the reason for a version that was held back since it is worse beyond chance compares it with the
+// champion, version 9, in percent of the old value. If only its check on earlier nights' rows has failed, it compares
+// with that one's version. If it was held back for anything else, the gate's own reason, "long", stands.
 func TestBrieflyWorse(t *testing.T) {
 	for _, tc := range []struct {
 		tonight sweep.GateCheck
@@ -132,12 +136,14 @@ func TestBrieflyWorse(t *testing.T) {
 		c := &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Gate: &sweep.GateDecision{Champion: 9, Verdict: tc.verdict,
 			Metric: "log_loss", Reason: "long", Checks: []sweep.GateCheck{tc.tonight}}}
 		if got := c.Why(); got != tc.want {
-			t.Errorf("%+v, %q: got %q, want %q", tc.tonight, tc.verdict, got, tc.want)
+			t.Errorf("%+v with verdict %q: got %q, want %q", tc.tonight, tc.verdict, got, tc.want)
 		}
 	}
 }
 
-// TestBriefly: what went live is told by its share of what the version before it had, and by how far it may be off.
+// TestBriefly: the reason for a version that went live compares it with version 8, in percent of the old value and with
+// the interval, and adds how far its predictions may be off in total, unless that is more than a half. Without a
+// comparison the gate's own reason, "long", stands.
 func TestBriefly(t *testing.T) {
 	for _, tc := range []struct {
 		tonight, ratio sweep.GateCheck
@@ -162,12 +168,13 @@ func TestBriefly(t *testing.T) {
 		c := &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Gate: &sweep.GateDecision{Promoted: true, Champion: 8,
 			Metric: "log_loss", Reason: "long", Checks: []sweep.GateCheck{tc.tonight, tc.ratio}}}
 		if got := c.Why(); got != tc.want {
-			t.Errorf("got %q, want %q", got, tc.want)
+			t.Errorf("%+v and %+v: got %q, want %q", tc.tonight, tc.ratio, got, tc.want)
 		}
 	}
 }
 
-// TestSeveralObjectives: a list of metrics has goals and a pick, and an error in either has its position.
+// TestSeveralObjectives: a list of several metrics becomes goals, with a rule that picks the winner, and a mistake in
+// either is an error. A list of one metric is the same as the metric.
 func TestSeveralObjectives(t *testing.T) {
 	v := words()
 	v.Goal = func(name string) (sweep.Goal, error) {
@@ -234,7 +241,8 @@ func TestSeveralObjectives(t *testing.T) {
 	}
 }
 
-// TestPlansOfSeveralObjectives: a plan without a rule is rejected.
+// TestPlansOfSeveralObjectives: a plan with several goals is read if it has a valid rule that picks the winner, and
+// refused otherwise. The keys are parts of the errors; an empty one stands for none.
 func TestPlansOfSeveralObjectives(t *testing.T) {
 	for want, change := range map[string]func(*sweep.Plan){
 		"":                                  func(*sweep.Plan) {},
@@ -250,19 +258,20 @@ func TestPlansOfSeveralObjectives(t *testing.T) {
 		text := must.Get(json.Marshal(p))(t)
 		if _, err := sweep.DecodePlan(text); (err == nil) != (want == "") || err != nil &&
 			!strings.Contains(err.Error(), want) {
-			t.Errorf("reading it: %v, expected an error with %q, or none", err, want)
+			t.Errorf("reading the plan: got error %v, want one with %q, or none if that is empty", err, want)
 		}
 	}
 }
 
-// TestValues: a trial's value in each goal, if all are known.
+// TestValues: a trial has a value in each goal, whether metric or fact, and none at all if one is unknown, as the bytes
+// of a missing model are. Of two trials the one with the lower log loss dominates the other, and none dominates itself.
 func TestValues(t *testing.T) {
 	s := &sweep.Spec{Goals: []sweep.Goal{{Name: "auc", Maximize: true}, {Name: "log_loss"}, {Name: "model_bytes"},
 		{Name: "leaves"}}}
 	r := &sweep.Result{Status: sweep.StatusDone, Score: 0.7, Metrics: map[string]float64{"auc": 0.7, "log_loss": 0.3},
 		Leaves: 40, Model: &sweep.Object{Bytes: 1234}}
 	if got, want := s.Values(r), []float64{0.7, 0.3, 1234, 40}; !slices.Equal(got, want) {
-		t.Errorf("%v, expected %v", got, want)
+		t.Errorf("a trial's values are %v, want %v", got, want)
 	}
 	r.Model = nil
 	if got := s.Values(r); got != nil {
@@ -270,11 +279,13 @@ func TestValues(t *testing.T) {
 	}
 	if a, b := []float64{0.7, 0.3, 10, 4}, []float64{0.7, 0.2, 10, 4}; !s.Dominates(b, a) || s.Dominates(a, b) ||
 		s.Dominates(a, a) {
-		t.Errorf("%v should be better than %v, and nothing better than itself", b, a)
+		t.Errorf("%v dominates %v: %t, the reverse: %t, the latter itself: %t; want only the first", b, a,
+			s.Dominates(b, a), s.Dominates(a, b), s.Dominates(a, a))
 	}
 }
 
-// Labels reach the plan, but do not make it another sweep; what Google Cloud would refuse is refused with its place.
+// TestLabels: labels are read as written and do not change a plan's fingerprint. Labels that Google Cloud would refuse,
+// or that the programs set, are refused.
 func TestLabels(t *testing.T) {
 	const head = "name: a\ndataset: b\nmetric: auc\ntrials: 1\n"
 	v := words()
@@ -284,7 +295,7 @@ func TestLabels(t *testing.T) {
 		t.Fatalf("two labels: %v, %v, expected both as written", labelled, err)
 	}
 	if (&sweep.Plan{Spec: *plain}).Fingerprint() != (&sweep.Plan{Spec: *labelled}).Fingerprint() {
-		t.Error("labels make another sweep of a plan")
+		t.Error("with labels the plan has another fingerprint, want the same")
 	}
 	var many []string
 	for i := range 33 {
@@ -300,13 +311,13 @@ func TestLabels(t *testing.T) {
 	} {
 		if _, err := sweep.ParseSpec("s.yaml", []byte(head+"labels: "+labels+"\n"), v); err == nil ||
 			!strings.Contains(err.Error(), want) {
-			t.Errorf("labels: %.60s: %v, expected %q", labels, err, want)
+			t.Errorf("labels: %.60s: got error %v, want one with %q", labels, err, want)
 		}
 	}
 }
 
-// TestAliasesAreResolved: a parsed spec has one name for each parameter, and equals the same spec under canonical names
-// except for the keys of its draws.
+// TestAliasesAreResolved: a spec with aliases of parameters is parsed to the same as one with their canonical names.
+// Only a range remembers the alias, since its draws depend on it.
 func TestAliasesAreResolved(t *testing.T) {
 	rename := strings.NewReplacer(
 		"learning_rate: 0.05", "eta: 0.05", "learning_rate: 0.03", "shrinkage_rate: 0.03", "{num_leaves: 31}",
@@ -315,7 +326,7 @@ func TestAliasesAreResolved(t *testing.T) {
 	aliased := must.Get(sweep.ParseSpec("sweep.yaml", []byte(rename.Replace(good)), words()))(t)
 	want, _ := json.Marshal(canonical)
 	if got, _ := json.Marshal(aliased); string(got) != string(want) {
-		t.Errorf("got  %s\nwant %s", got, want)
+		t.Errorf("with aliases the spec is %s\nwant, as with canonical names, %s", got, want)
 	}
 
 	drawn := must.Get(sweep.ParseSpec("sweep.yaml",
@@ -326,7 +337,8 @@ func TestAliasesAreResolved(t *testing.T) {
 	}
 }
 
-// TestNoAliasGetsRound the reserved names, or another name of the same parameter.
+// TestNoAliasGetsRound: a parameter that a key of the spec sets is refused under its aliases, too, and so is one
+// parameter under two names in the same section. Each error has its place in the edited spec.
 func TestNoAliasGetsRound(t *testing.T) {
 	const say = "; say it there, and take it out here"
 	for name, tc := range map[string]struct{ old, new, want string }{
@@ -366,7 +378,8 @@ func TestNoAliasGetsRound(t *testing.T) {
 	}
 }
 
-// TestCutReason: a result whose reason is a trial's error can always be decoded, whatever the error's text.
+// TestCutReason: whatever text CutReason makes a reason of, a result with that reason can be decoded. Valid texts of at
+// most 4,096 bytes stay as they are, and longer ones keep nearly that many.
 func TestCutReason(t *testing.T) {
 	for name, text := range map[string]string{
 		"short": "no luck", "empty": "", "as long as may be": strings.Repeat("x", 4096),
@@ -390,8 +403,8 @@ func TestCutReason(t *testing.T) {
 	}
 }
 
-// TestStopBoundsTheTrials: at every rung every trial records all that it has seen of the others, so a sweep of 10,000
-// would write gigabytes.
+// TestStopBoundsTheTrials: a sweep with search.stop may have 1,000 trials, and one without 10,000. At every rung every
+// trial records all that it has seen of the others, so with 10,000 trials the records would be gigabytes.
 func TestStopBoundsTheTrials(t *testing.T) {
 	parse := func(trials, search string) error {
 		t.Helper()
@@ -416,8 +429,9 @@ func TestStopBoundsTheTrials(t *testing.T) {
 	}
 }
 
-// TestRungsOfWinnersAreNoOtherSweep: with warm_start the rungs follow from the trees of earlier winners, which change
-// from day to day.
+// TestRungsOfWinnersAreNoOtherSweep: with warm_start other rungs leave a plan's fingerprint as it is, since they follow
+// from the trees of earlier winners, which change from day to day. Without it they change the fingerprint, as another
+// eta does. Taking the fingerprint leaves the plan's rungs as they are.
 func TestRungsOfWinnersAreNoOtherSweep(t *testing.T) {
 	with := func(warm string, rungs ...int) *sweep.Plan {
 		p := plan()

@@ -15,8 +15,8 @@ import (
 // MetricNames is the value of a spec's metric: one name, or a list. In place of a name may be {value: EXPRESSION}.
 type MetricNames []string
 
-// UnmarshalYAML accepts a name or a list of names. If a mapping is not a valid name, which is {value: EXPRESSION}, the
-// error says why, rather than that the mapping is no list.
+// UnmarshalYAML accepts a name or a list of names. The error about a mapping says why it is not a valid name, which is
+// {value: EXPRESSION}, and not that it is no list.
 func (m *MetricNames) UnmarshalYAML(decode func(any) error) error {
 	var one metricName
 	err := decode(&one)
@@ -24,7 +24,7 @@ func (m *MetricNames) UnmarshalYAML(decode func(any) error) error {
 		*m = MetricNames{string(one)}
 		return nil
 	}
-	if decode(&map[string]any{}) == nil { // err is about a key of the mapping
+	if decode(&map[string]any{}) == nil { // it is a mapping, and err says what is wrong with it
 		return err
 	}
 	var all []metricName
@@ -88,20 +88,21 @@ type Tolerance struct {
 	Share, Absolute, Errors float64
 }
 
-// Tolerance parses Within: 0.1 % is a share, 1se a number of standard errors, and a number alone a difference.
+// Tolerance parses Within: 0.1% is a share, 1se a number of standard errors, and a number alone a difference. The other
+// two fields of the result are 0.
 func (p *Pick) Tolerance() (t Tolerance, err error) {
-	text, to, scale := p.Within, &t.Absolute, 1.0
+	text, field, scale := p.Within, &t.Absolute, 1.0
 	if number, is := strings.CutSuffix(text, "%"); is {
-		text, to, scale = number, &t.Share, 0.01
+		text, field, scale = number, &t.Share, 0.01
 	} else if number, is := strings.CutSuffix(text, "se"); is {
-		text, to = number, &t.Errors
+		text, field = number, &t.Errors
 	}
 	v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err != nil || !(v >= 0) || math.IsInf(v, 0) {
 		return t, fmt.Errorf("within is %.40q: use a share such as 0.1%%, a difference such as 0.002, or standard "+
 			"errors such as 1se", p.Within)
 	}
-	*to = v * scale
+	*field = v * scale
 	return t, nil
 }
 
@@ -114,8 +115,8 @@ func (s *Spec) PicksByError() bool {
 	return err == nil && t.Errors > 0
 }
 
-// checkGoals checks the goals of a sweep with several, and how its winner is picked, and fills in what the spec leaves
-// out of that. A sweep with one metric must not have pick.
+// checkGoals checks the goals of a sweep with several metrics and sets s.Goals. It also checks how the winner is
+// picked, and fills in what the spec leaves out of that. A sweep with one metric must not have pick.
 func (s *Spec) checkGoals(doc *strictyaml.Document, v Vocabulary) error {
 	if len(s.Metrics) <= 1 {
 		if s.Pick != nil {
@@ -145,6 +146,8 @@ func (s *Spec) checkGoals(doc *strictyaml.Document, v Vocabulary) error {
 		s.Goals = append(s.Goals, goal)
 	}
 
+	// The most important goal is the first one by default. Only that one has a default tolerance, a standard error,
+	// which no other goal has.
 	if s.Pick == nil {
 		s.Pick = &Pick{}
 	}
@@ -172,7 +175,7 @@ func (s *Spec) checkGoals(doc *strictyaml.Document, v Vocabulary) error {
 	return nil
 }
 
-// checkObjectives checks what later code relies on.
+// checkObjectives checks what later code relies on in a plan with several objectives.
 func (p *Plan) checkObjectives() error {
 	s := &p.Spec
 	if len(s.Goals) == 0 {
@@ -188,7 +191,8 @@ func (p *Plan) checkObjectives() error {
 	return err
 }
 
-// Facts returns the metrics of a finished trial and the other facts about it.
+// Facts returns what requirements may refer to: the metrics of a finished trial, by name, and other facts about it,
+// such as its trees. The map is the caller's.
 func (r *Result) Facts() map[string]float64 {
 	facts := maps.Clone(r.Metrics)
 	if facts == nil {
@@ -208,13 +212,14 @@ func (r *Result) Facts() map[string]float64 {
 	return facts
 }
 
-// Values returns a finished trial's value in each goal; nil if one of them is unknown.
+// Values returns a trial's value in each goal, in the order of s.Goals. It is nil if the trial is not done or one of
+// the values is unknown, and for a sweep with one objective.
 func (s *Spec) Values(r *Result) []float64 {
 	if len(s.Goals) == 0 || r == nil || r.Status != StatusDone {
 		return nil
 	}
 	facts := r.Facts()
-	facts[s.Goals[0].Name] = r.Score // what the metric is optimized by, if it has a target value
+	facts[s.Goals[0].Name] = r.Score // which is not the metric's value itself if the metric has a target value
 	out := make([]float64, len(s.Goals))
 	for i, g := range s.Goals {
 		v, known := facts[g.Name]
@@ -226,8 +231,8 @@ func (s *Spec) Values(r *Result) []float64 {
 	return out
 }
 
-// Dominates reports whether a trial with the values a is at least as good as one with b in every goal, and better in
-// one.
+// Dominates reports whether a trial with the values a, by goal, is at least as good in every goal as one with the
+// values b, and better in one.
 func (s *Spec) Dominates(a, b []float64) bool {
 	better := false
 	for i, g := range s.Goals {
@@ -241,7 +246,8 @@ func (s *Spec) Dominates(a, b []float64) bool {
 	return better
 }
 
-// markFront marks the rows that no other dominates.
+// markFront marks the rows of the Pareto front: the trials with values that no other trial dominates. The final
+// training is not one of them.
 func (b *Board) markFront(s *Spec) {
 	values := make([][]float64, len(b.Rows))
 	for i, row := range b.Rows {

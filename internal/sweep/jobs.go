@@ -36,15 +36,16 @@ func DecodeJobRecord(data []byte, p *Plan, n int) (*JobRecord, error) {
 // A sweep's jobs are numbered from 0: the one on its machine, and those on its fallbacks in turn. Numbers that were not
 // needed have no job.
 
-// LastJob is the highest number that a job may have.
+// LastJob returns the highest number that a job of the sweep may have.
 func (p *Plan) LastJob() int { return len(p.Fallback) }
 
-// JobName is the full name of job n.
+// JobName returns the full name of job n: projects/P/locations/L/jobs/ID.
 func (p *Plan) JobName(n int) string {
 	return p.Job[:strings.LastIndexByte(p.Job, '/')+1] + string(p.Sweep.JobID(n))
 }
 
-// Placed returns the plan with the machines of job n. Number 0 is the plan itself.
+// Placed returns the plan as it is for job n: a copy with the job's name, machines and sizing. Job 0 is that of the
+// plan itself.
 func (p *Plan) Placed(n int) *Plan {
 	if n == 0 {
 		return p
@@ -96,7 +97,7 @@ type FallbackPrice struct {
 	PriceDate string  `json:"price_date,omitempty"` // when the price was read, YYYY-MM-DD
 }
 
-// Price is the hourly price of a machine of job n and its price model; 0 if unknown.
+// Price returns the hourly price in USD of a machine of job n, 0 if unknown, and whether it is a spot price.
 func (p *Plan) Price(n int) (hourly float64, spot bool) {
 	switch q := p.Quote; {
 	case q == nil:
@@ -109,8 +110,10 @@ func (p *Plan) Price(n int) (hourly float64, spot bool) {
 	return 0, false
 }
 
-// JobNumber is the number of the sweep's job with an id; 0, the plan's own, for an unknown id.
+// JobNumber returns the number n of the sweep's job with this id, which is JobID(n). It is 0, the plan's own job, for
+// an unknown id.
 func (p *Plan) JobNumber(job string) int {
+	// The id of job n ends in "f" and n.
 	n, err := strconv.Atoi(job[strings.LastIndexByte(job, 'f')+1:])
 	if err != nil || n < 1 || n > p.LastJob() || string(p.Sweep.JobID(n)) != job {
 		return 0
@@ -125,9 +128,10 @@ type Range struct {
 	High     float64 `json:"high"`
 }
 
-// ReserveCost is the amount that Reserve stands for, on the most expensive of the machines that the sweep may run on.
+// ReserveCost returns the USD that the quote's Reserve costs: so many seconds of all machines, of the most expensive
+// ones that the sweep may run on.
 func (q *Quote) ReserveCost() float64 {
-	dearest := q.Hourly * float64(q.VMs)
+	dearest := q.Hourly * float64(q.VMs) // of all machines, for an hour
 	for _, f := range q.Fallback {
 		vms := cmp.Or(f.VMs, q.VMs)
 		dearest = max(dearest, f.Hourly*float64(vms))
@@ -138,8 +142,8 @@ func (q *Quote) ReserveCost() float64 {
 // maxQuoted bounds every number of a quote, so that sums cannot overflow.
 const maxQuoted = 1e12
 
-// checkMoney checks a plan's quote and budget: a budget needs a price, by which it is reached. A plan without a quote
-// is right.
+// checkMoney checks a plan's budget and quote. A budget needs a price of the machines, since without one it is not
+// known when it is reached. A plan needs neither.
 func (p *Plan) checkMoney() error {
 	q, budget := p.Quote, p.Spec.Budget
 	if budget != 0 {

@@ -96,7 +96,8 @@ var (
 
 const maxOwnLabels = 32 // of 64, with those of Coppice and of the deployment
 
-// checkLabels wants labels that Google Cloud takes, and none that the programs set.
+// checkLabels refuses labels that Google Cloud does not take on a job or a machine, and those that the programs set
+// themselves.
 func (s *Spec) checkLabels(doc *strictyaml.Document) error {
 	if len(s.Labels) > maxOwnLabels {
 		return doc.Errorf("labels", "%d labels: use at most %d", len(s.Labels), maxOwnLabels)
@@ -115,8 +116,9 @@ func (s *Spec) checkLabels(doc *strictyaml.Document) error {
 	return nil
 }
 
-// checkMachine checks machine and what else is about machines: labels and budget. A machine is either one of Google's
-// types or, for a cluster, described by vCPUs and memory.
+// checkMachine checks the key machine, and what else is about machines: labels, budget and limits. A machine is either
+// one of Google's types or, on a cluster, described by vCPUs and memory; then what only Google's machines have is
+// refused. Fallbacks are checked by checkFallback.
 func (s *Spec) checkMachine(doc *strictyaml.Document, v Vocabulary) error {
 	m := s.Machine
 	described := doc.Has("machine.vcpus") || doc.Has("machine.memory")
@@ -186,7 +188,8 @@ func (s *Spec) checkLimits(doc *strictyaml.Document) error {
 
 var zonePattern = regexp.MustCompile(`^[a-z]+-[a-z]+[0-9]+-[a-z]$`)
 
-// checkZones wants names of zones. Whether there are such zones, and in which region, is not looked at here.
+// checkZones refuses what is not the name of a zone. It does not check that there is such a zone, or in which region.
+// at is the key that has the zones.
 func checkZones(doc *strictyaml.Document, at string, zones []string) error {
 	for i, z := range zones {
 		if !zonePattern.MatchString(z) {
@@ -196,7 +199,8 @@ func checkZones(doc *strictyaml.Document, at string, zones []string) error {
 	return nil
 }
 
-// checkFallback checks the machines to be tried one after the other.
+// checkFallback checks machine.fallback, the machines to be tried one after the other, and machine.wait, which is how
+// long each is waited for. Each has to differ from the one before.
 func (s *Spec) checkFallback(doc *strictyaml.Document, v Vocabulary) error {
 	m := s.Machine
 	if err := checkZones(doc, "machine", m.Zones); err != nil {
@@ -215,7 +219,7 @@ func (s *Spec) checkFallback(doc *strictyaml.Document, v Vocabulary) error {
 		return doc.Errorf("machine.fallback", "%d fallbacks: use at most %d", len(m.Fallback), MaxFallbacks)
 	}
 
-	// A sweep's time limit starts with its plan. Enough time must remain after all waiting.
+	// A sweep's time limit starts with its plan, so waiting counts. At least half of it has to remain for the trials.
 	if most := time.Duration(s.Limits.Sweep) / time.Duration(2*len(m.Fallback)); time.Duration(m.Wait) < time.Second ||
 		time.Duration(m.Wait) > most {
 		return doc.Errorf("machine.wait",

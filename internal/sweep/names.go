@@ -23,6 +23,7 @@ func CheckName(kind, name string) error {
 	return nil
 }
 
+// nameError returns the error that a name, described by what, is not one of 1 to longest characters as prescribed.
 func nameError(what, name string, longest int) error {
 	return problem.New(problem.Input,
 		"%s %.60q: use 1 to %d of a-z, 0-9 and '-', beginning with a letter and not ending with '-'", what, name,
@@ -47,11 +48,13 @@ func CheckID(id string) error {
 
 var jobPattern = regexp.MustCompile(`-f[0-9]{1,3}$`)
 
-// LikeJob reports whether an id looks like that of another sweep's job after its first: no new sweep should have it.
+// LikeJob reports whether an id ends as the ids of a sweep's jobs after the first do. No new sweep should have such an
+// id, since it could be that of another sweep's job.
 func (id ID) LikeJob() bool { return jobPattern.MatchString(string(id)) }
 
-// JobID is the Batch id of job n: the sweep's own id for the first one. If there is no room for the suffix, the end of
-// the id is replaced by a hash of the whole and the suffix.
+// JobID returns the Batch id of the sweep's job n: the sweep's own id for job 0, and with the suffix -fN for others. An
+// id that would be too long with the suffix is cut, and ends with a hash of the whole id and the suffix, so that ids of
+// different sweeps stay different.
 func (id ID) JobID(n int) ID {
 	if n == 0 {
 		return id
@@ -221,8 +224,10 @@ const (
 var numbered = map[string]Part{"claims": PartClaim, "heartbeats": PartHeartbeat, "releases": PartRelease,
 	"curves": PartCurve, "rungs": PartRung, "pauses": PartPause, "promotions": PartPromotion}
 
-// ParseTrialObject splits an object's name under Trials. ok is false for invalid names: each number has only one valid
-// spelling, that of the methods above.
+// ParseTrialObject returns what an object under Trials is, by its name: the trial, the kind, and the number of the
+// claim or, for objects of rungs, of trees; 0 for kinds without one. A name in a trial's folder that it does not know
+// is of kind PartOther. ok is false for names that none of the methods above returns, such as one with a number in
+// another spelling.
 func (n Names) ParseTrialObject(name string) (trial int, part Part, claim int, ok bool) {
 	rest, found := strings.CutPrefix(name, n.Trials())
 	if !found {
@@ -280,7 +285,7 @@ const versionDigits = 16
 
 var versionPattern = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
-// SplitDatasetRef splits NAME or NAME@VERSION; the version is empty for the latest.
+// SplitDatasetRef splits NAME or NAME@VERSION. The version is empty for NAME alone, which stands for the latest.
 func SplitDatasetRef(ref string) (name, version string, err error) {
 	name, version, pinned := strings.Cut(ref, "@")
 	if err := CheckName("dataset", name); err != nil {
@@ -293,7 +298,7 @@ func SplitDatasetRef(ref string) (name, version string, err error) {
 	return name, version, nil
 }
 
-// SplitModelRef splits MODEL, MODEL@VERSION or MODEL@ALIAS; ref is empty for the first.
+// SplitModelRef splits MODEL, MODEL@VERSION or MODEL@ALIAS; ref is empty for MODEL alone.
 func SplitModelRef(arg string) (model, ref string, err error) {
 	model, ref, pinned := strings.Cut(arg, "@")
 	if err := CheckName("model", model); err != nil {

@@ -5,40 +5,45 @@ import (
 	"strconv"
 )
 
-// Score is a metric's value as people read it everywhere, or another number: with its standard error, to that's second
-// digit, 0.0767 ± 0.0012; where none is known, which is 0, in four digits, and not fewer than there are before the
-// point. What programs read has all digits.
+// Score returns a metric's value, or another number, as people read it everywhere. With a standard error se, both are
+// given to the second digit of the error: 0.0767 ± 0.0012. Where no error is known, which is 0, the value has four
+// significant digits, or as many as there are before the point if these are more. (What programs read has all digits.)
 func Score(v, se float64) string {
 	if !(se > 0) || math.IsInf(se, 0) || math.IsNaN(v) {
-		return Digits(v, max(4, whole(v)))
+		return Digits(v, max(4, wholeDigits(v)))
 	}
-	power, _ := strconv.Atoi(strconv.FormatFloat(se, 'e', 1, 64)[4:]) // 1.2e-03: of its first digit
+	// The power of ten of the error's first digit: of 1.2e-03 it is -3, after "1.2e". unit is that of its second digit.
+	power, _ := strconv.Atoi(strconv.FormatFloat(se, 'e', 1, 64)[4:])
 	unit := math.Pow(10, float64(power-1))
-	at := func(x float64) string {
+	format := func(x float64) string { // adding 0 makes a -0 0
 		return strconv.FormatFloat(math.Round(x/unit)*unit+0, 'f', max(0, 1-power), 64)
 	}
-	return at(v) + " ± " + at(se)
+	return format(v) + " ± " + format(se)
 }
 
-// whole is how many digits a number has before the point.
-func whole(v float64) int { return int(math.Log10(max(1, math.Abs(v)))) + 1 }
+// wholeDigits returns how many digits a number has before the point, at least 1.
+func wholeDigits(v float64) int { return int(math.Log10(max(1, math.Abs(v)))) + 1 }
 
-// Percent is a share as people read it: in two digits, whole from 10 % on, and never 100 % of less.
+// Percent returns a share as people read it, in two digits: 1.2 %, 12 %, 120 %. A share below 1 is never shown as 100
+// %.
 func Percent(share float64) string { return percent(share, 2) }
 
-// percent is a share in n digits, in more where it would seem to be 100 %, and a bound where it would seem to be 0.
+// percent returns a share in percent with n significant digits. It has more digits where fewer would round a share
+// below 1 to 100 %, and those before the point are never cut. A share that would seem to be 0 is given as a bound:
+// <0.001 %.
 func percent(share float64, n int) string {
 	if share != 0 && math.Abs(share) < 1e-5 {
 		return map[bool]string{true: "<0.001 %", false: ">-0.001 %"}[share > 0]
 	}
-	text := Digits(100*share, max(n, whole(100*share)))
+	text := Digits(100*share, max(n, wholeDigits(100*share)))
 	for ; math.Abs(share) < 1 && n < 17 && (text == "100" || text == "-100"); n++ {
 		text = Digits(100*share, n)
 	}
 	return text + " %"
 }
 
-// PercentBeside is a share and a limit in as many digits as tell the one from the other.
+// PercentBeside returns a share and a limit in percent, both in the fewest digits, from two, that tell the one from the
+// other. If they are equal, or nearly so, both are the same text.
 func PercentBeside(share, limit float64) (text, of string) {
 	for n := 2; n < 9 && text == of && (n == 2 || share != limit); n++ {
 		text, of = percent(share, n), percent(limit, n)
@@ -46,11 +51,11 @@ func PercentBeside(share, limit float64) (text, of string) {
 	return text, of
 }
 
-// Digits is v with n significant digits and no more, as a script writes it: exponents are of what is very small or
-// large.
+// Digits returns v with n significant digits, without zeros at the end. Only very small and very large numbers, below
+// 1e-6 and from 1e21 on, have an exponent, as in JavaScript.
 func Digits(v float64, n int) string {
 	text := strconv.FormatFloat(v, 'g', n, 64)
-	if v, _ = strconv.ParseFloat(text, 64); math.IsNaN(v) || math.IsInf(v, 0) { // the largest round beyond all
+	if v, _ = strconv.ParseFloat(text, 64); math.IsNaN(v) || math.IsInf(v, 0) { // also of one rounded up beyond all
 		return text
 	}
 	if v == 0 {
@@ -62,6 +67,7 @@ func Digits(v float64, n int) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
+// orZero returns the number that v points to, or 0 for nil.
 func orZero(v *float64) float64 {
 	if v == nil {
 		return 0
@@ -69,5 +75,5 @@ func orZero(v *float64) float64 {
 	return *v
 }
 
-// ScoreText is a trial's score, with its standard error where one is known, as people read it.
+// ScoreText returns the trial's score as people read it, with its standard error where one is known.
 func (r *Result) ScoreText() string { return Score(r.Score, orZero(r.ScoreSE)) }

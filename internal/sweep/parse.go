@@ -72,7 +72,8 @@ func ParseSpec(file string, data []byte, v Vocabulary) (*Spec, error) {
 	return &s, nil
 }
 
-// refuseZeros rejects a 0 that would silently become the default.
+// refuseZeros refuses a 0 that the file has in place of a number or a duration: it would silently become the default.
+// The error says what to write instead.
 func (s *Spec) refuseZeros(doc *strictyaml.Document) error {
 	for _, path := range []string{"machine.vms", "machine.threads_per_task", "limits.quorum"} {
 		if x, given := doc.Number(path); given && x == 0 {
@@ -98,8 +99,9 @@ func (s *Spec) refuseZeros(doc *strictyaml.Document) error {
 	return nil
 }
 
-// searchByDefault is the search of a spec that has none, or says no more than method: auto, but several trials: the
-// parameters that matter on most tables, without those that params has, and the method that is best on most.
+// searchByDefault sets the search of a spec that asks for several trials but has no search, or says no more of it than
+// method: auto. It searches the parameters that matter on most tables, with the method that is best on most of them.
+// Parameters that the spec's params set are left out.
 func (s *Spec) searchByDefault(doc *strictyaml.Document, v Vocabulary) {
 	q := &s.Search
 	auto := q.Method == MethodAuto && q.Features == nil && len(q.Fixed)+len(q.Grid)+len(q.Random) == 0
@@ -119,7 +121,8 @@ func (s *Spec) searchByDefault(doc *strictyaml.Document, v Vocabulary) {
 	}
 }
 
-// fillDefaults fills in what the file leaves out. An objective that it does not have follows from the metric.
+// fillDefaults fills in what the file leaves out. A missing objective is binary, or else the first of the others that
+// goes with the metric, such as regression with rmse. Names that turn out not to fit are left for checkNames to refuse.
 func (s *Spec) fillDefaults(v Vocabulary) {
 	if len(s.Metrics) > 0 {
 		s.Metric = s.Metrics[0]
@@ -129,7 +132,7 @@ func (s *Spec) fillDefaults(v Vocabulary) {
 		_, err := v.Objective(s.Objective, s.Metric)
 		for _, name := range []string{"regression", "multiclass"} {
 			if _, other := v.Objective(name, s.Metric); err != nil && other == nil {
-				s.Objective = name // a metric such as rmse says so
+				s.Objective = name
 				break
 			}
 		}
@@ -197,7 +200,8 @@ func ToFloat(value any) any {
 	return value
 }
 
-// checkNames checks what a spec names: sweep, model, dataset, metric and objective, and that the last two go together.
+// checkNames checks what a spec names: sweep, model, dataset, metric and objective, and that metric and objective go
+// together. An error is reported at the key that is in the file.
 func (s *Spec) checkNames(doc *strictyaml.Document, v Vocabulary) error {
 	if err := CheckName("sweep", s.Name); err != nil {
 		return doc.Errorf("name", "%v", err)
@@ -214,7 +218,9 @@ func (s *Spec) checkNames(doc *strictyaml.Document, v Vocabulary) error {
 	}
 	unknown := v.Metric(s.Metric)
 	_, err := v.Objective(s.Objective, s.Metric)
-	// A default is nowhere in the file: the metric does not fit it. Of two unknown words the objective is said first.
+	// Report at the objective, if the file has it, that it is unknown or does not go with the metric. An objective that
+	// is not in the file is the default, so it is the metric that does not fit. With an unknown metric alone, both
+	// errors are the same, and it is reported at the metric.
 	if err != nil && doc.Has("objective") && (unknown == nil || err.Error() != unknown.Error()) {
 		return doc.Errorf("objective", "%v", err)
 	}
@@ -224,9 +230,9 @@ func (s *Spec) checkNames(doc *strictyaml.Document, v Vocabulary) error {
 	return nil
 }
 
-// checkSearch checks the number of trials against what the search can vary, early_stopping_rounds, and each range by
-// itself. Where sets of features are searched and the file does not give trials, it sets Trials to 0, in place of the
-// default: the plan counts the sets.
+// checkSearch checks the number of trials, early_stopping_rounds, and each range of the search by itself. Several
+// trials need something that differs between them. A search over sets of features may leave out trials; Trials is then
+// set to 0, since the plan counts the sets.
 func (s *Spec) checkSearch(doc *strictyaml.Document, _ Vocabulary) error {
 	if s.Search.Features != nil && !doc.Has("trials") {
 		s.Trials = 0
@@ -301,10 +307,13 @@ type Given struct {
 	Value   any
 }
 
-// Given yields the values that parameters may get, in the order of the sections and by name, so that the same one of
-// several mistakes is always reported. Of what is drawn it yields the extremes, which stand for all that can be drawn.
+// Given yields the values that parameters may get in some trial: those under params, then those of the search's fixed
+// configurations, grid and ranges. Within a section it goes by name, so that the same one of several mistakes is always
+// reported. Of a range it yields the extremes, which stand for all that can be drawn.
 func (s *Spec) Given() iter.Seq[Given] {
 	return func(yield func(Given) bool) {
+		// each yields the values of one parameter, and returns false if no more are wanted. If they are numbered, the
+		// path has the value's place in its list.
 		each := func(section, name string, values []any, numbered bool) bool {
 			for i, value := range values {
 				g := Given{Section: section, Path: section + "." + name, Name: name, Value: value}
@@ -343,7 +352,8 @@ func (s *Spec) Given() iter.Seq[Given] {
 	}
 }
 
-// checkGiven rejects, in every section with parameters, reserved ones and duplicates, under any of their names.
+// checkGiven refuses parameters that a key of the spec sets, and one parameter under two names in the same section.
+// Both are recognized under any of a parameter's names.
 func (s *Spec) checkGiven(doc *strictyaml.Document, v Vocabulary) error {
 	section, written := "", map[string]string{} // by canonical name
 	for g := range s.Given() {
@@ -376,8 +386,10 @@ func (s *Spec) checkParams(doc *strictyaml.Document, v Vocabulary) error {
 	return nil
 }
 
-// givenTwice is the error at the later of two names in the file.
+// givenTwice returns the error that a section, path, has one parameter under two names. It is reported at the name that
+// comes later in the file.
 func givenTwice(doc *strictyaml.Document, path, canonical, first, second string) error {
+	// Errors without a text, for where the names are.
 	a, b := doc.Errorf(path+"."+first, ""), doc.Errorf(path+"."+second, "")
 	if b.Line < a.Line || b.Line == a.Line && b.Column < a.Column {
 		a, first, second = b, second, first
@@ -386,7 +398,8 @@ func givenTwice(doc *strictyaml.Document, path, canonical, first, second string)
 		canonical, second, first, a.Line)
 }
 
-// resolveNames replaces all parameters' names by canonical ones.
+// resolveNames replaces the names of all parameters by canonical ones. A range that was named by an alias remembers it,
+// since its draws depend on the name that the file has.
 func (s *Spec) resolveNames(v Vocabulary) {
 	s.Params = canonicalKeys(s.Params, v)
 	for i, fixed := range s.Search.Fixed {
@@ -403,7 +416,7 @@ func (s *Spec) resolveNames(v Vocabulary) {
 	s.Search.Random = canonicalKeys(s.Search.Random, v)
 }
 
-// canonicalKeys names parameters as this program does. Nil stays nil.
+// canonicalKeys returns a copy of a map by parameter with canonical names; nil stays nil.
 func canonicalKeys[M ~map[string]V, V any](given M, v Vocabulary) M {
 	if given == nil {
 		return nil

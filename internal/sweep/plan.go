@@ -4,7 +4,7 @@
 //	sweep.yaml -> ParseSpec -> Spec -> Plan with its Trials        launcher: what is decided before the first machine
 //	Trial -> Claim, Heartbeat -> Decision, Rung, Promotion         tasks: who trains it, what, and whether it goes on
 //	      -> Result, Curve -> ScoreMessage
-//	Results -> Fold -> Board -> Ending, Conclusion -> Verdict      aggregator: what counts, and who has won
+//	Results -> Board -> Ending, Conclusion -> Verdict              aggregator: what counts, and who has won
 //
 // parse.go tells how a spec is read; a plan is checked when it is decoded. Seen is what one trial knows of another.
 // WIRE.md has the same in prose, with the writer of each object and why repeating a write is harmless.
@@ -45,7 +45,7 @@ type Written struct {
 // ForgetWrite removes the id from an object that was read: two objects with the same contents are then equal.
 func (w *Written) ForgetWrite() { *w = Written{} }
 
-// MarkWrite gives an object that is to be written its id.
+// MarkWrite sets the id of an object that is to be written.
 func (w *Written) MarkWrite(id string) { w.WriteID = id }
 
 // Plan is everything that is decided before the first machine starts. It is written once, create-only.
@@ -145,7 +145,8 @@ type Sizing struct {
 // nothing else to do.
 func (z *Sizing) RefitThreads() int { return z.TasksPerVM * z.ThreadsPerTask }
 
-// Machines is how many machines the tasks fill, so many of them not counted.
+// Machines returns how many machines the tasks need, at least 1 and at most VMs. without is how many tasks are left out
+// of the count, since they have nothing to do.
 func (z *Sizing) Machines(without int) int {
 	perVM := max(z.TasksPerVM, 1)
 	return min(max(z.VMs, 1), (max(max(z.Tasks, 1)-without, 0)+perVM-1)/perVM)
@@ -168,10 +169,10 @@ type Trial struct {
 	Open bool `json:"open,omitempty"` // what it trains is decided when it is claimed, and recorded in its Decision
 }
 
-// Fingerprint is a hash of all that makes two plans the same sweep: everything except when and by which build they were
-// written, and the sweep's expected and allowed cost and whose it is, since trials do not depend on them. It leaves out
-// the results of earlier sweeps, too, the trials that follow from them, and the rungs, which depend on the most trees
-// that any trial is expected to have: all of these change from day to day, and an existing plan keeps its own.
+// Fingerprint returns a hash of what makes two plans the same sweep. It leaves out on what the trials do not depend:
+// when and by which build the plan was written, the quote, the budget and the labels. With search.warm_start it also
+// leaves out what changes from day to day, since an existing plan keeps its own: the results of earlier sweeps, the
+// trials that follow from them, and the rungs, which follow from the trees that the earlier winners had.
 func (p *Plan) Fingerprint() string {
 	same := *p
 	same.Created, same.Coppice, same.Quote, same.Spec.Budget = time.Time{}, "", nil, 0
@@ -190,8 +191,8 @@ func (p *Plan) Fingerprint() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Trainable refuses a plan that says more than this build knows, which would train something else. Such a plan can be
-// read, and what was trained by it concluded.
+// Trainable returns an error if the plan has keys that this build does not know: it would train something else than the
+// plan says. Such a plan can still be read, so that what other builds have trained by it can be concluded.
 func (p *Plan) Trainable() error {
 	if p.unknown == nil {
 		return nil
@@ -199,7 +200,8 @@ func (p *Plan) Trainable() error {
 	return NotA("plan", fmt.Errorf("%w; %w", p.unknown, WroteIt(p.Coppice)))
 }
 
-// DecodePlan decodes a plan and checks what later code relies on.
+// DecodePlan decodes a plan and checks what later code relies on. A plan with keys that this build does not know is no
+// error: see Trainable.
 func DecodePlan(data []byte) (*Plan, error) {
 	return decode("plan", data, func(p *Plan) error {
 		for _, check := range []func() error{p.checkIdentity, p.checkTrials, p.checkStop, p.checkEarlier,
@@ -212,7 +214,8 @@ func DecodePlan(data []byte) (*Plan, error) {
 	})
 }
 
-// checkIdentity checks what becomes part of the names of objects and jobs, and what is looked up by number.
+// checkIdentity checks what becomes part of the names of objects and jobs, and lists in which later code looks up by
+// number: fallbacks and trials.
 func (p *Plan) checkIdentity() error {
 	if err := CheckID(string(p.Sweep)); err != nil {
 		return err
@@ -269,14 +272,17 @@ func WroteIt(version string) error {
 // Kind is problem.Damaged.
 func (*DecodeError) Kind() problem.Kind { return problem.Damaged }
 
-// decode reads an object of a kind from JSON, refuses another format than this build's, and checks the sweep's id,
-// where it has one, and what later code relies on.
+// decode decodes an object of a kind from JSON. It refuses another format than this build's and an invalid sweep id,
+// and then calls check for what later code relies on. Every error is a *DecodeError. It says which version wrote the
+// object, if that could be read, unless check finds the fault.
 func decode[T any](kind string, data []byte, check func(*T) error) (*T, error) {
 	var head struct {
 		Format  int     `json:"format"`
 		Sweep   *string `json:"sweep"`
 		Coppice string  `json:"coppice"`
 	}
+
+	// Format and id come first: what another format means by the other keys is not known.
 	v := new(T)
 	err := json.Unmarshal(data, &head)
 	switch {
@@ -306,8 +312,8 @@ func decode[T any](kind string, data []byte, check func(*T) error) (*T, error) {
 	return v, nil
 }
 
-// unmarshal reads a plan, and remembers if it says more than this build knows: what was trained by it can still be
-// concluded.
+// unmarshal decodes a plan. If the plan has keys that this build does not know, it decodes the others and keeps the
+// error for Trainable.
 func (p *Plan) unmarshal(data []byte) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
@@ -322,8 +328,8 @@ func (p *Plan) unmarshal(data []byte) error {
 // isTrial reports whether a number from outside may be a trial's.
 func isTrial(number int) bool { return number >= 0 && number < MaxTrials }
 
-// Select returns the numbers of the rows that belong to r, ascending, where fold holds the fold number of each row of
-// the split; nil means all of them.
+// Select returns the numbers of the rows that belong to r, ascending; nil stands for all rows of the split. fold has
+// the fold number of each row of the split.
 func (r Rows) Select(fold []uint8) []uint32 {
 	if r.Folds == nil {
 		return nil

@@ -70,7 +70,7 @@ type Trouble struct {
 	At      time.Time `json:"at"`
 }
 
-// DecodeTrouble decodes a task's trouble.
+// DecodeTrouble decodes a task's trouble, which has to have a text.
 func DecodeTrouble(data []byte) (*Trouble, error) {
 	return decode("trouble", data, func(t *Trouble) error {
 		if t.Text == "" || len(t.Text) > maxReason {
@@ -188,7 +188,8 @@ type Usage struct {
 	ExchangeSeconds float64 `json:"exchange_seconds,omitempty"`
 }
 
-// Together says what several machines took to train a model, or that one remained alone; empty if that was wanted.
+// Together says for people how several machines trained a model together, or that one remained alone although more were
+// wanted. It is empty if one machine was all that was wanted.
 func (u *Usage) Together() string {
 	switch u.Machines {
 	case 0:
@@ -204,6 +205,7 @@ func (u *Usage) Together() string {
 	return text
 }
 
+// maxReason is the most bytes that the text of a reason may have.
 const maxReason = 4096
 
 // CutReason returns text as the reason of a result: valid UTF-8, and cut if it is longer than DecodeResult accepts.
@@ -211,7 +213,8 @@ func CutReason(text string) string {
 	return Cut(strings.ToValidUTF8(text, string(utf8.RuneError)), maxReason)
 }
 
-// Cut shortens a text that has more bytes than the limit, between two characters.
+// Cut shortens a text that has more bytes than the limit, which is at least 4, and ends it with " ...". It cuts between
+// two characters of UTF-8.
 func Cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -229,8 +232,8 @@ func DecodeResult(data []byte) (*Result, error) {
 	return decode("result", data, (*Result).check)
 }
 
-// check checks what the aggregator relies on. A trial that is done has its own files and a finite score; one of a fold
-// has no files.
+// check checks what the aggregator relies on. A trial that is done has a finite score and files of its own attempt.
+// Only a trial of a fold that is done has none, since its model is discarded.
 func (r *Result) check() error {
 	if err := CheckID(string(r.Sweep)); err != nil {
 		return err
@@ -290,7 +293,8 @@ const MaxObjectBytes = 4 << 30
 
 var filePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
-// check rejects an object that is not a plain file of the attempt's folder. The reader compares its SHA-256.
+// check rejects an object whose name is not that of a plain file in a folder, which ends in a slash, or whose size is
+// impossible. Whoever reads the object compares its SHA-256.
 func (o Object) check(folder string) error {
 	file, inside := strings.CutPrefix(o.Name, folder)
 	if !inside || !filePattern.MatchString(file) {
@@ -335,9 +339,9 @@ func DecodeScoreMessage(data []byte) (*ScoreMessage, error) {
 // MaxCurve is the most scores in a learning curve: about ten kilobytes.
 const MaxCurve = 1024
 
-// Curve is Metric, which stops the trial, on valid after every tree grown by one claim's holder. With more than
-// MaxCurve trees it has every second one, or fourth, and so on. It is written once, when the holder ends or releases
-// its trial; a holder that vanishes without notice leaves none.
+// Curve is a learning curve: the value on valid of Metric, which early stopping goes by, after every tree grown by one
+// claim's holder. With more than MaxCurve trees it has every second one, or every fourth, and so on. It is written
+// once, when the holder ends or releases its trial. A holder that vanishes without notice leaves none.
 type Curve struct {
 	Format int       `json:"format"`
 	Sweep  ID        `json:"sweep"`
@@ -353,8 +357,9 @@ type Curve struct {
 	Written
 }
 
-// Add adds the score after a tree. If the tree does not follow the previous one, or the score is not finite, the curve
-// starts over. A full curve drops every second score, and from then on takes half as many trees.
+// Add adds the score after a tree. If the tree does not follow the last one added, the curve starts over with it. If
+// the score is not finite, the curve becomes empty and starts over with the next one. A full curve drops every second
+// score, and from then on keeps half as many.
 func (c *Curve) Add(tree int, score float64) {
 	follows := tree == c.last+1
 	c.last = tree
@@ -365,7 +370,7 @@ func (c *Curve) Add(tree int, score float64) {
 	if !follows || len(c.Scores) == 0 {
 		c.First, c.Every, c.Scores = tree, 1, c.Scores[:0]
 	}
-	if (tree-c.First)%c.Every != 0 {
+	if (tree-c.First)%c.Every != 0 { // between two scores
 		return
 	}
 
@@ -388,7 +393,7 @@ func (c *Curve) Rounded() Curve {
 	return out
 }
 
-// DecodeCurve reads a claim's learning curve.
+// DecodeCurve decodes a claim's learning curve. The numbers of its trees fit in 32 bits.
 func DecodeCurve(data []byte) (*Curve, error) {
 	return decode("learning curve", data, func(c *Curve) error {
 		if !isTrial(c.Trial) || c.Claim < 0 || len(c.Scores) > MaxCurve ||
@@ -406,15 +411,16 @@ type CurvePoint struct {
 	Score float64 `json:"score"`
 }
 
-// JoinCurves joins the curves of a trial's claims, ascending by tree. A claim resumes from a tree or starts over: from
-// its first tree on, its curve replaces those of earlier claims. Trees of a claim without a curve are missing.
+// JoinCurves joins the learning curves of a trial's claims to one, ascending by tree. A later claim resumes from a
+// checkpoint or starts over, so from its first tree on its curve replaces those of earlier claims. Trees of a claim
+// without a curve are missing.
 func JoinCurves(curves []Curve) []CurvePoint {
 	// From the newest claim back: of each, only trees before those of newer claims count.
 	curves = slices.Clone(curves)
 	slices.SortFunc(curves, func(a, b Curve) int { return cmp.Compare(b.Claim, a.Claim) })
 
 	var points []CurvePoint
-	before := math.MaxInt
+	before := math.MaxInt // the lowest first tree of the newer claims
 	for _, c := range curves {
 		for i, score := range c.Scores {
 			if tree := c.First + i*c.Every; tree < before {
@@ -453,7 +459,8 @@ func EncodeScores(raw []float64) []byte {
 	return binary.LittleEndian.AppendUint32(out, crc32.Checksum(out, castagnoli))
 }
 
-// DecodeScores reads a scores file, whose length and checksum have to be right. Every score is finite.
+// DecodeScores returns the raw scores in a scores file, by row. It is an error if the length or the checksum is wrong,
+// or if a score is not finite.
 func DecodeScores(data []byte) ([]float64, error) {
 	const head = len(scoresMagic) + 8
 	bad := func(format string, args ...any) ([]float64, error) {

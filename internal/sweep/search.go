@@ -33,13 +33,14 @@ const WarmAuto = "auto"
 // seen.
 const MaxOpen = 1000
 
-// Listed reports whether the plan lists every trial of the search with its parameters: its method uses no results.
+// Listed reports whether the plan lists every trial of the search with its parameters, since the method uses no
+// results.
 func (s *Search) Listed() bool {
 	return !s.selectsForward() && slices.Contains([]string{"", MethodRandom, MethodHalton}, s.Method)
 }
 
-// checkMethod checks the settings of a search that learns: a method needs a space to search, and takes fewer trials
-// than a list.
+// checkMethod checks the keys method and warm_start of the search, and that a search that learns has at most MaxOpen
+// trials. A method needs ranges to search, and only some methods use earlier results.
 func (s *Spec) checkMethod(doc *strictyaml.Document, _ Vocabulary) error {
 	q := &s.Search
 	switch {
@@ -124,8 +125,8 @@ type Seen struct {
 // StatusRunning is the status of a trial without a result, for Seen.
 const StatusRunning Status = "running"
 
-// DecodeDecision decodes the decision about an open trial. What it has seen is in the order of trials, and never the
-// trial itself.
+// DecodeDecision decodes the decision about an open trial. The trials that it has seen have to be in their order, and
+// the decided one must not be among them.
 func DecodeDecision(data []byte) (*Decision, error) {
 	return decode("decision", data, func(d *Decision) error {
 		switch {
@@ -172,8 +173,8 @@ func DecodeConfiguration(data []byte) (*Configuration, error) {
 	})
 }
 
-// Key is equal exactly for decisions that train the same model: in a population that depends on the model that is
-// continued, too.
+// Key returns a key that is the same exactly for decisions that train the same model: those with equal parameters and,
+// in a population, with the same trial whose model is continued.
 func (d *Decision) Key() string {
 	if d.From == nil {
 		return ConfigurationKey(d.Params)
@@ -181,7 +182,8 @@ func (d *Decision) Key() string {
 	return ConfigurationKey(Params{"from": d.From.Trial, "params": d.Params})
 }
 
-// ConfigurationKey is equal exactly for complete parameters that train the same model.
+// ConfigurationKey returns a key that is the same exactly for equal parameters: 32 hexadecimal digits, a hash of their
+// JSON, in which names are sorted. Complete parameters with equal keys train the same model.
 func ConfigurationKey(complete Params) string {
 	text, err := json.Marshal(complete)
 	if err != nil {
@@ -197,7 +199,8 @@ func (p *Plan) Open() bool {
 	return slices.ContainsFunc(p.Trials, func(t Trial) bool { return t.Open })
 }
 
-// WithDecisions returns the plan with the decisions about its open trials, for display.
+// WithDecisions returns a copy of the plan in which open trials have what was decided for them, for display. decisions
+// are by the trial under which each is recorded; trials without one stay as they are.
 func (p *Plan) WithDecisions(decisions map[int]*Decision) *Plan {
 	out := *p
 	out.Trials = slices.Clone(p.Trials)
@@ -210,7 +213,8 @@ func (p *Plan) WithDecisions(decisions map[int]*Decision) *Plan {
 	return &out
 }
 
-// checkTrials checks the trials' numbers, by which they are looked up, and what is open.
+// checkTrials checks that the trials' numbers are their places in the list, by which they are looked up. An open trial
+// must have no parameters of its own, and the plan and its search have to be such that one can be decided.
 func (p *Plan) checkTrials() error {
 	for i, t := range p.Trials {
 		switch {
@@ -240,7 +244,8 @@ func (p *Plan) checkEarlier() error {
 	return nil
 }
 
-// Base returns the parameters beneath every trial's own, including those that the spec sets by keys of their own.
+// Base returns the parameters that every trial has unless its own override them: the spec's params, and those that the
+// spec sets by keys of their own, such as the objective.
 func (s *Spec) Base() Params {
 	base := Params{"objective": s.Objective, "early_stopping_round": float64(s.EarlyStoppingRounds),
 		"seed": float64(s.Seed)}
@@ -270,14 +275,16 @@ type Origin struct {
 	Lineage []Params `json:"lineage"`
 }
 
-// Generation returns which generation of a population a trial belongs to, from 0.
+// Generation returns which generation of a population a trial belongs to, from 0: trials are numbered by generation.
 func (p *Plan) Generation(trial int) int { return trial / max(1, p.Spec.Search.Population) }
 
 // breeds reports whether the trials of the search are generations of a population, each of which continues models of
 // the one before.
 func (s *Search) breeds() bool { return s.Method == MethodPBT }
 
-// checkPopulation checks the settings of population-based training, and fills in defaults.
+// checkPopulation checks the settings of population-based training, and fills in the default size of a population. The
+// trials have to be two whole generations or more. What cannot be combined with the method, or cannot change while a
+// model is trained, is refused.
 func (s *Spec) checkPopulation(doc *strictyaml.Document, _ Vocabulary) error {
 	q := &s.Search
 	if !q.breeds() {
@@ -316,7 +323,8 @@ func (s *Spec) checkPopulation(doc *strictyaml.Document, _ Vocabulary) error {
 	return nil
 }
 
-// checkPopulation checks what later code relies on in a plan that trains a population.
+// checkPopulation checks what later code relies on in a plan that trains a population: whole generations of open
+// trials, without folds and rungs.
 func (p *Plan) checkPopulation() error {
 	q := &p.Spec.Search
 	if !q.breeds() {
@@ -332,7 +340,8 @@ func (p *Plan) checkPopulation() error {
 	return nil
 }
 
-// check checks an origin read from outside.
+// check checks an origin read from outside, of this trial; nil is none. A trial can only continue the model of an
+// earlier one, with a lineage, and of a size that a task can hold.
 func (o *Origin) check(trial int) error {
 	if o == nil {
 		return nil

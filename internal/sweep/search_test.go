@@ -10,7 +10,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// featured is a spec whose search has these lines, and other edits.
+// featured returns the good spec without trials and with these lines as its search, after other edits: pairs of a text
+// and its replacement.
 func featured(search string, edits ...string) string {
 	begin, rest, _ := strings.Cut(good, "search:\n")
 	_, end, _ := strings.Cut(rest, "machine:")
@@ -18,7 +19,8 @@ func featured(search string, edits ...string) string {
 		end)
 }
 
-// TestParseFeatures: a search of features is read with its groups, and counts its trials itself.
+// TestParseFeatures: a search of features is read with its groups, and needs no number of trials. All its trials are
+// listed in the plan, except with a forward selection.
 func TestParseFeatures(t *testing.T) {
 	s, err := sweep.ParseSpec("sweep.yaml",
 		[]byte(featured("  features: {try: drop_one, groups: {site: [site, \"site:*\"], user: [age]}}\n")), words())
@@ -35,7 +37,8 @@ func TestParseFeatures(t *testing.T) {
 	}
 }
 
-// TestParseFeaturesRefuses: what a search of features cannot be, or be combined with, is refused with its place.
+// TestParseFeaturesRefuses: a search of features with missing or unknown parts, or beside what it cannot be combined
+// with, is refused with its place. from and to are an edit of the spec.
 func TestParseFeaturesRefuses(t *testing.T) {
 	for _, tc := range []struct{ search, from, to, want string }{
 		{"  features:\n", "", "", "features has no value"},
@@ -67,7 +70,8 @@ func TestParseFeaturesRefuses(t *testing.T) {
 	}
 }
 
-// TestKept: whole groups are recognized in a trial's parameters, and parts of groups are not one of the sets.
+// TestKept: Kept recognizes from a trial's parameters the groups that Params made them of, and that they leave out only
+// a part of a group. Describe says the set in the fewest words.
 func TestKept(t *testing.T) {
 	f := &sweep.Features{Groups: map[string][]string{"a": {"x", "y"}, "b": {"z"}, "c": {"w"}}, Ignored: []string{"v"}}
 	for _, kept := range [][]bool{{true, true, true}, {false, true, true}, {true, false, false},
@@ -77,10 +81,10 @@ func TestKept(t *testing.T) {
 		}
 	}
 	if _, ok := f.Kept(sweep.Params{"ignore_column": "name:v,x"}); ok {
-		t.Error("half a group is left out, and that is one of the sets")
+		t.Error("parameters that ignore x alone, half of group a, are taken as a set of groups; want them refused")
 	}
 	if _, ok := f.Kept(nil); ok {
-		t.Error("a trial without parameters has one of the sets")
+		t.Error("a trial without parameters is taken as a set of groups; want it refused")
 	}
 	for want, kept := range map[string][]bool{"all groups": {true, true, true}, "no group": {false, false, false},
 		"all but b": {true, false, true}, "only c": {false, false, true}} {
@@ -90,7 +94,7 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestDescribeMany: a set of many groups is described by the first of them.
+// TestDescribeMany: a set of more than twenty groups is described by the first twenty and the number of the others.
 func TestDescribeMany(t *testing.T) {
 	f := &sweep.Features{Groups: map[string][]string{}}
 	kept := make([]bool, 60)
@@ -104,8 +108,9 @@ func TestDescribeMany(t *testing.T) {
 	}
 }
 
-// TestStagesOfASelection: a step may be claimed when those before have ended, and the refit when all have; sets that
-// are listed wait for nothing.
+// TestStagesOfASelection: the trials of a step are in a stage of their own, after the steps before, and the refit is in
+// the last one. Of three groups the first step has three candidates, beside two listed sets, and the second has two.
+// Sets that are all listed wait for nothing.
 func TestStagesOfASelection(t *testing.T) {
 	p := plan()
 	p.Spec.Search.Features = &sweep.Features{Try: sweep.TryForward, Rest: 2,
@@ -133,7 +138,8 @@ func TestStagesOfASelection(t *testing.T) {
 	}
 }
 
-// bred is a spec with a population, with edits.
+// bred returns the good spec with a population of 10 and a range as its search, after edits: pairs of a text and its
+// replacement.
 func bred(edits ...string) string {
 	begin, rest, _ := strings.Cut(good, "search:\n")
 	_, end, _ := strings.Cut(rest, "machine:")
@@ -141,7 +147,8 @@ func bred(edits ...string) string {
 	return strings.NewReplacer(edits...).Replace(begin + search + "machine:" + end)
 }
 
-// TestParsePopulation: a population has 10 members unless it says otherwise; what does not go with one is refused.
+// TestParsePopulation: a population has 10 members unless the spec says otherwise. Trials that are not whole
+// generations, and what a population cannot be combined with, are refused.
 func TestParsePopulation(t *testing.T) {
 	for text, want := range map[string]int{bred(): 10, bred("population: 10", "population: 25"): 25,
 		bred("  population: 10\n", ""): 10} {
@@ -151,6 +158,7 @@ func TestParsePopulation(t *testing.T) {
 				s.Search.Listed(), err, want)
 		}
 	}
+	// What is refused: the spec with from replaced by to, and a part of the error.
 	for from, tc := range map[string]struct{ to, want string }{
 		"population: 10": {"population: 1", "sweep.yaml:11:15: population is 1: use 2 to 200"},
 		"trials: 50":     {"trials: 45", "trials is 45: a population of 10 takes a multiple of that"},
@@ -176,8 +184,9 @@ func TestParsePopulation(t *testing.T) {
 	}
 }
 
-// TestDecodePopulation: a plan that would train a population otherwise than it says is refused, and so is an origin
-// that lies ahead.
+// TestDecodePopulation: a plan of a population is read, with its generations as stages, and refused if one of its
+// trials has parameters already. A decision is refused if the trial whose model it continues is not an earlier one, or
+// has no lineage or checksum.
 func TestDecodePopulation(t *testing.T) {
 	p := plan()
 	p.Spec.Search = sweep.Search{Method: sweep.MethodPBT, Population: 2,
@@ -200,7 +209,7 @@ func TestDecodePopulation(t *testing.T) {
 	}
 	p.Trials[3].Open, p.Trials[3].Params = false, p.Base
 	if decode() == nil {
-		t.Error("a population with a trial that stands in the plan is taken")
+		t.Error("a population whose trial 3 has its parameters in the plan: got no error, want one")
 	}
 
 	d := sweep.Decision{Format: 1, Sweep: p.Sweep, Trial: 3, Params: p.Base, Own: p.Base}

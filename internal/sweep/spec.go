@@ -92,7 +92,7 @@ type Distribution struct {
 	DrawnAs string `yaml:"-" json:"drawn_as,omitempty"`
 }
 
-// Check checks that exactly one form is given, with valid bounds.
+// Check checks that a distribution in a spec has exactly one of its forms, with valid bounds.
 func (d Distribution) Check() error {
 	forms := 0
 	for _, given := range []bool{d.Uniform != nil, d.LogUniform != nil, d.Int != nil, d.LogInt != nil, d.Step != nil,
@@ -128,7 +128,7 @@ func (d Distribution) Check() error {
 	return nil
 }
 
-// checkBounds checks a range; a logarithmic one has to be positive.
+// checkBounds checks a range [low, high]. With positive, as on a logarithmic scale, low has to be above 0.
 func checkBounds[T int64 | float64](b []T, positive bool) error {
 	if len(b) != 2 || !(b[0] < b[1]) {
 		return fmt.Errorf("give [low, high] with low < high, not %v", b)
@@ -139,8 +139,9 @@ func checkBounds[T int64 | float64](b []T, positive bool) error {
 	return nil
 }
 
-// Extremes returns the values that bound what d can draw: every choice, or both ends of a range and, if d draws
-// fractions, a fraction in between: a parameter may accept only whole numbers.
+// Extremes returns values that stand for all that d can draw, so that a check of them is a check of d. They are every
+// choice, or both ends of a range. If d draws fractions there is one in between as well, since a parameter may accept
+// only whole numbers. There are none if d has no form.
 func (d Distribution) Extremes() []any {
 	switch {
 	case d.Choice != nil:
@@ -160,7 +161,8 @@ func (d Distribution) Extremes() []any {
 	return nil
 }
 
-// endsAndFraction returns the ends of a range and a number in between that is not whole for any bounds written by hand.
+// endsAndFraction returns the ends of a range and a number in between. Pi makes that a fraction for all bounds that a
+// person would write.
 func endsAndFraction(bounds []float64) []any {
 	low, high := bounds[0], bounds[1]
 	return []any{low, high, low + (high-low)/math.Pi}
@@ -183,7 +185,7 @@ func (d Duration) String() string { return time.Duration(d).String() }
 // MarshalText writes the form that UnmarshalText reads.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads a Go duration such as 1h30m.
+// UnmarshalText reads a Go duration, such as 1h30m.
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil {
@@ -196,7 +198,8 @@ func (d *Duration) UnmarshalText(text []byte) error {
 // MaxTrials bounds a sweep; Batch would run no more tasks anyway.
 const MaxTrials = 10_000
 
-// Errorf is an error about the key at path: at its line, if the spec was read from a file that has it.
+// Errorf returns an error about the key at path, of kind input. It has the key's line if the spec was read from a file
+// that has the key.
 func (s *Spec) Errorf(path, format string, args ...any) error {
 	if s.doc != nil {
 		return s.doc.Errorf(path, format, args...)

@@ -30,8 +30,8 @@ const (
 	etaByRows  = 5
 )
 
-// fewestRows of a sample: of a table of flights 720 rows ranked configurations hardly better than chance, 3,600 did
-// well.
+// fewestRows is the least number of rows in a sample by which trials are compared. Of a table of flights, 720 rows
+// ranked configurations hardly better than chance, and 3,600 did well.
 const fewestRows = 2_000
 
 // StopRules lists the rules available to a sweep.
@@ -51,13 +51,15 @@ type Stop struct {
 	OneIn int `yaml:"-" json:"one_row_in,omitempty"`
 }
 
-// Fill decides by what trials of so many trees on so many rows are compared, as far as the spec leaves it open, and at
-// which sample. It reports whether they can be: by rows, the sample may be too small, and by trees, the caller sets the
-// rungs.
+// Fill sets by what trials are compared, as far as the spec leaves it open: by their first trees, or by a training on a
+// sample of the rows. trees and rows are those of a whole trial, and rankOnly says that the metric depends on the order
+// of predictions only. For a comparison by rows it also sets the sample and the rung; by trees, the caller sets the
+// rungs. It returns false if the spec wants a comparison by rows, and the table is too small for that.
 //
 // The first trees of a model with a small learning rate order the rows well, but their predictions have not come far
-// from the mean. So first trees compare trials by a metric of ranks, samples by any other (docs/LAB.md).
+// from the mean. So first trees compare trials by a metric of ranks, and samples by any other metric (docs/LAB.md).
 func (s *Stop) Fill(trees, rows int, rankOnly bool) bool {
+	// Try the sample on a copy, so that a table that is too small leaves nothing behind.
 	byRows := Stop{Eta: s.Eta, By: ByRows}
 	if (s.By == ByRows || s.By == "" && !rankOnly) && byRows.sample(trees, rows) {
 		s.By, s.Eta, s.OneIn, s.Rungs = ByRows, byRows.Eta, byRows.OneIn, byRows.Rungs
@@ -75,9 +77,9 @@ func (s *Stop) Fill(trees, rows int, rankOnly bool) bool {
 	return true
 }
 
-// sample draws one row in eta squared, so that a sweep spends on the samples a part of what it spends on the trials
-// that continue; of a small table one in eta. It reports whether that is enough. The rung is the number of trees that
-// cost as much.
+// sample sets the sample of a comparison by rows, and reports whether it has enough rows. It takes one row in eta
+// squared or, of a small table, one in eta. So a sweep spends less on the samples of all trials than on the one in eta
+// that continue. The rung is the number of trees on all rows that cost as much as all trees on the sample.
 func (s *Stop) sample(trees, rows int) bool {
 	if s.Eta == 0 {
 		s.Eta = etaByRows
@@ -98,7 +100,7 @@ func (s *Stop) Reached(step int) string {
 	return fmt.Sprintf("at %d trees", step)
 }
 
-// checkStop checks search.stop. With min_trees, rungs are by trees, which it sets.
+// checkStop checks search.stop. A spec that has min_trees compares by trees, so it sets that.
 func (s *Spec) checkStop(doc *strictyaml.Document, _ Vocabulary) error {
 	q := s.Search.Stop
 	switch {
@@ -130,7 +132,7 @@ func (s *Spec) checkStop(doc *strictyaml.Document, _ Vocabulary) error {
 }
 
 // ForgetHistory removes from s what depends on earlier sweeps rather than on the file: with warm_start the rungs follow
-// the winners' numbers of trees. Data shared with other specs are not modified.
+// from the winners' numbers of trees. It replaces s.Search.Stop by a copy, since other specs may share it.
 func (s *Spec) ForgetHistory() {
 	if s.Search.WarmStart == "" || s.Search.Stop == nil {
 		return
@@ -173,6 +175,7 @@ type RungScore struct {
 // maxRungs is how many rungs there can be: each is at least twice the one before, in trees.
 const maxRungs = 31
 
+// checkRungs checks scores at rungs read from outside: not too many, and ascending.
 func checkRungs(rungs []RungScore) error {
 	if len(rungs) > maxRungs || !slices.IsSortedFunc(rungs, func(a, b RungScore) int { return a.Step - b.Step }) {
 		return fmt.Errorf("%d rungs, or not in their order", len(rungs))
@@ -217,8 +220,8 @@ type Promotion struct {
 	Written
 }
 
-// DecodePromotion decodes what becomes of a paused trial. One that has seen itself, or a trial at another step, is an
-// error.
+// DecodePromotion decodes what becomes of a paused trial. All trials that it has seen have to be others, at the same
+// rung.
 func DecodePromotion(data []byte) (*Promotion, error) {
 	return decode("promotion", data, func(r *Promotion) error {
 		if !isTrial(r.Trial) || r.Step < 1 {
@@ -240,7 +243,7 @@ type Reached struct {
 	Score float64 `json:"score"`
 }
 
-// DecodeRung decodes the decision about a trial at a rung.
+// DecodeRung decodes the decision about a trial at a rung. Its numbers have to be possible ones.
 func DecodeRung(data []byte) (*Rung, error) {
 	return decode("rung", data, func(r *Rung) error {
 		if !isTrial(r.Trial) || r.Step < 1 || r.Claim < 0 {
@@ -257,7 +260,7 @@ func DecodeRung(data []byte) (*Rung, error) {
 	})
 }
 
-// checkStop checks the rule by which trials of a plan are stopped.
+// checkStop checks the rule by which trials of a plan are stopped, and the rungs that the plan has for it.
 func (p *Plan) checkStop() error {
 	stop := p.Spec.Search.Stop
 	if stop == nil {

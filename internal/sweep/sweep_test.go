@@ -19,6 +19,7 @@ import (
 	"coppice/internal/sweep"
 )
 
+// good is a spec with nearly every key. Tests edit it by replacing texts, and know its lines and columns.
 const good = `name: nightly-ctr
 dataset: clicks@0123456789abcdef
 model: ctr
@@ -43,7 +44,7 @@ gate: {metric: log_loss, against: champion, min_gain: 0.0}
 require: ["trees <= 500"]
 `
 
-// paramName knows a few aliases.
+// paramName returns the canonical name of a parameter, of which it knows a few aliases.
 func paramName(name string) string {
 	for canonical, aliases := range map[string][]string{
 		"metric": {"metrics"}, "num_threads": {"n_jobs"},
@@ -57,7 +58,8 @@ func paramName(name string) string {
 	return name
 }
 
-// words is a vocabulary with a few metrics and parameters.
+// words returns a vocabulary with a few metrics, parameters and machine types, which have 4 local SSDs. Parameters must
+// not be below 0, and num_leaves must be whole.
 func words() sweep.Vocabulary {
 	known := func(kind string, names ...string) func(string) error {
 		return func(name string) error {
@@ -106,25 +108,26 @@ func words() sweep.Vocabulary {
 	}
 }
 
-// TestParseSpec: a spec gets its defaults, and is the same after its way through JSON.
+// TestParseSpec: a spec has its values, with numbers as float64, gets its defaults, and is the same after a round trip
+// through JSON.
 func TestParseSpec(t *testing.T) {
 	s := must.Get(sweep.ParseSpec("sweep.yaml", []byte(good), words()))(t)
 	if s.Objective != "binary" || !*s.Machine.Spot || s.Machine.VMs != 1 || s.Machine.TasksPerVM != 0 ||
 		time.Duration(s.Limits.Trial) != 2*time.Hour || s.Limits.Quorum != 0.5 ||
 		s.Search.Fixed[1]["num_leaves"] != 63.0 {
-		t.Errorf("defaults or values are wrong: %+v", s)
+		t.Errorf("got %+v; want binary, one Spot machine, 2h a trial, a quorum of 0.5, and 63.0 leaves in fixed[1]", s)
 	}
 	data := must.Get(json.Marshal(s))(t)
 	var back sweep.Spec
 	must.Do(t, json.Unmarshal(data, &back))
 	again, _ := json.Marshal(back)
 	if string(again) != string(data) {
-		t.Errorf("a spec changes on its way through JSON:\n%s\n%s", data, again)
+		t.Errorf("after a round trip through JSON the spec is\n%s\nwant it unchanged:\n%s", again, data)
 	}
 }
 
-// TestParseSpecNamesThePlace: each mistake in a spec is an error with its line and column and, of a misspelled word,
-// the right one.
+// TestParseSpecNamesThePlace: each mistake in a spec is an error that says what is wrong, most with line and column,
+// and that suggests the right word for a misspelled one. old and new are an edit of the good spec.
 func TestParseSpecNamesThePlace(t *testing.T) {
 	for name, tc := range map[string]struct{ old, new, want string }{
 		"unknown key": {"trials: 50", "trails: 50",
@@ -186,7 +189,8 @@ func TestParseSpecNamesThePlace(t *testing.T) {
 	}
 }
 
-// refused checks that the good spec with one edit is rejected with an error that contains want.
+// refused checks that the good spec with one edit, old replaced by edit, is refused with a *strictyaml.Error whose text
+// contains want.
 func refused(t *testing.T, old, edit, want string) {
 	t.Helper()
 	text := strings.Replace(good, old, edit, 1)
@@ -197,10 +201,11 @@ func refused(t *testing.T, old, edit, want string) {
 	_, err := sweep.ParseSpec("sweep.yaml", []byte(text), words())
 	var se *strictyaml.Error
 	if !errors.As(err, &se) || !strings.Contains(err.Error(), want) {
-		t.Errorf("got  %v\nwant %s", err, want)
+		t.Errorf("%q in place of %q: got error\n     %v\nwant %s", edit, old, err, want)
 	}
 }
 
+// plan returns a valid plan of six listed trials, of which trial i has 31+i leaves.
 func plan() *sweep.Plan {
 	p := &sweep.Plan{Format: 1, Sweep: "nightly-1", Job: "projects/p/locations/l/jobs/nightly-1", Maximize: true,
 		Dataset: sweep.DatasetRef{Name: "clicks", Version: "0123456789abcdef"},
@@ -214,26 +219,29 @@ func plan() *sweep.Plan {
 	return p
 }
 
-// TestPlanRoundTripAndFingerprint: a plan's fingerprint depends on what is trained, and not on when, by which build, at
-// which price or within which budget.
+// TestPlanRoundTripAndFingerprint: a plan's fingerprint depends on what is trained. It stays the same through JSON, and
+// for another time, build, price or budget. Prices and the budget are read back as they were written.
 func TestPlanRoundTripAndFingerprint(t *testing.T) {
 	p := plan()
 	data, err := json.Marshal(p)
 	must.Do(t, err)
 	back := must.Get(sweep.DecodePlan(data))(t)
 	if back.Fingerprint() != p.Fingerprint() {
-		t.Error("the fingerprint changes on the way through JSON")
+		t.Errorf("after a round trip through JSON the fingerprint is %s, want %s", back.Fingerprint(), p.Fingerprint())
 	}
 	later := plan()
 	later.Created, later.Coppice = time.Now(), "v9"
 	if later.Fingerprint() != p.Fingerprint() {
-		t.Error("the same sweep, planned later by another build, has another fingerprint")
+		t.Errorf("planned later by another build, the fingerprint is %s, want %s", later.Fingerprint(), p.Fingerprint())
 	}
 	dearer := plan()
 	dearer.Spec.Budget, dearer.Quote = 12.5, &sweep.Quote{Hourly: 1.5, VMs: 2, Reserve: 60}
 	if dearer.Fingerprint() != p.Fingerprint() {
-		t.Error("the same sweep at another price and with a budget has another fingerprint")
+		t.Errorf("at another price and with a budget the fingerprint is %s, want %s", dearer.Fingerprint(),
+			p.Fingerprint())
 	}
+
+	// 2 machines for 60 seconds at 1.50 an hour are 0.05.
 	data = must.Get(json.Marshal(dearer))(t)
 	if back, err = sweep.DecodePlan(data); err != nil || back.Spec.Budget != 12.5 || back.Quote.ReserveCost() != 0.05 {
 		t.Errorf("the plan read again: got %+v (error %v); want a budget of 12.5 and a reserve of 0.05", back, err)
@@ -241,11 +249,12 @@ func TestPlanRoundTripAndFingerprint(t *testing.T) {
 	other := plan()
 	other.Trials[3].Params["num_leaves"] = 99.0
 	if other.Fingerprint() == p.Fingerprint() {
-		t.Error("another configuration has the same fingerprint")
+		t.Errorf("with another configuration the fingerprint is %s, too; want another", other.Fingerprint())
 	}
 }
 
-// TestDecodePlanRefuses: a plan that no launcher writes is damaged, before anything is done by it.
+// TestDecodePlanRefuses: a plan that no launcher writes is an error of kind damaged when it is read. Each case spoils
+// one value of a valid plan.
 func TestDecodePlanRefuses(t *testing.T) {
 	for name, spoil := range map[string]func(*sweep.Plan){
 		"format":       func(p *sweep.Plan) { p.Format = 3 },
@@ -277,6 +286,7 @@ func TestDecodePlanRefuses(t *testing.T) {
 	}
 }
 
+// done returns the result of a trial of plan that is done, with files of its own attempt.
 func done(trial int, score float64, trees int) sweep.Result {
 	id := sweep.ID("nightly-1")
 	o := sweep.Object{Name: sweep.Names(id).Attempt(trial, 0) + "model.txt"}
@@ -284,9 +294,10 @@ func done(trial int, score float64, trees int) sweep.Result {
 		Model: &o, Scores: &sweep.Scored{Calib: o, Test: o}}
 }
 
-// TestFoldDoesNotDependOnOrder: results make the same board in any order and if they come twice; those of other sweeps
-// or trials do not count. Of equal scores the fewest trees win, then the lowest number.
-func TestFoldDoesNotDependOnOrder(t *testing.T) {
+// TestBoardDoesNotDependOnOrder: results make the same board in any order, also if some come twice. Those of other
+// sweeps or of trials that the plan does not have do not count. Of trials with equal scores the one with the fewest
+// trees is better, then the one with the lowest number.
+func TestBoardDoesNotDependOnOrder(t *testing.T) {
 	p := plan()
 	results := []sweep.Result{done(0, 0.5, 10), done(1, 0.7, 30), done(2, 0.7, 20), done(3, 0.7, 20),
 		{Sweep: "nightly-1", Trial: 4, Status: sweep.StatusFailed}, {Sweep: "other", Trial: 5, Status: sweep.StatusDone,
@@ -297,7 +308,7 @@ func TestFoldDoesNotDependOnOrder(t *testing.T) {
 		shuffled := append(slices.Clone(results), results[rng.IntN(len(results))], results[rng.IntN(len(results))])
 		rng.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 		if got, _ := json.Marshal(sweep.MakeBoard(p, shuffled)); string(got) != string(want) {
-			t.Fatalf("another order makes another board:\n%s\n%s", got, want)
+			t.Fatalf("in another order the results make the board\n%s\nwant\n%s", got, want)
 		}
 	}
 	b := sweep.MakeBoard(p, results)
@@ -314,11 +325,12 @@ func TestFoldDoesNotDependOnOrder(t *testing.T) {
 		t.Errorf("minimising, trial %d is best, want 0", best.Trial)
 	}
 	if sweep.MakeBoard(p, nil).Best() != nil {
-		t.Error("no result, yet a best one")
+		t.Error("without results the board has a best trial, want none")
 	}
 }
 
-// TestNames: each name of an object is read as what it was made of, and no other name is.
+// TestNames: the names of a trial's objects and of plans are read as what they were made of, and names that no method
+// makes are refused. So are invalid ids of sweeps.
 func TestNames(t *testing.T) {
 	id := sweep.ID("a-1")
 	for name, want := range map[string]struct {
@@ -350,15 +362,16 @@ func TestNames(t *testing.T) {
 	}
 	for _, bad := range []string{"", "A", "a_b", "-a", "a-", strings.Repeat("a", 64), "a/b", "..", "1a"} {
 		if sweep.CheckID(bad) == nil {
-			t.Errorf("id %q was accepted", bad)
+			t.Errorf("id %q was accepted, want it refused", bad)
 		}
 		if _, ok := sweep.ParsePlanName("plans/" + bad + ".json"); ok {
-			t.Errorf("plan of %q was accepted", bad)
+			t.Errorf("the name of the plan of %q was accepted, want it refused", bad)
 		}
 	}
 }
 
-// TestScores: a file of scores gives the same bits, and any change of a byte is noticed.
+// TestScores: a scores file gives the scores that it was made of. A file in which any byte was changed, one that was
+// cut, and one with a score of NaN are errors.
 func TestScores(t *testing.T) {
 	raw := []float64{0, -1.5, 1e-300, math.MaxFloat64}
 	data := sweep.EncodeScores(raw)
@@ -381,7 +394,8 @@ func TestScores(t *testing.T) {
 	}
 }
 
-// TestDecodeResultRefuses: a result that no task writes, or that names files of others, is damaged.
+// TestDecodeResultRefuses: a result that no task writes, or that names files outside of its attempt's folder, is an
+// error of kind damaged. Each case spoils one value of a valid result.
 func TestDecodeResultRefuses(t *testing.T) {
 	for name, spoil := range map[string]func(*sweep.Result){
 		"status":          func(r *sweep.Result) { r.Status = "fine" },
@@ -416,7 +430,8 @@ func TestDecodeResultRefuses(t *testing.T) {
 	}
 }
 
-// FuzzNames checks that names from decoded values are accepted by every store, and stay inside the sweep's own folders.
+// FuzzNames: the names of objects that follow from whatever can be decoded or parsed are valid in every store, and stay
+// inside the folders of the sweep or dataset.
 func FuzzNames(f *testing.F) {
 	for _, v := range []any{plan(), done(1, 0.5, 3), sweep.ScoreMessage{Format: 1, Sweep: "a"}} {
 		data, _ := json.Marshal(v)
@@ -443,31 +458,34 @@ func FuzzNames(f *testing.F) {
 			inside(p.Sweep, sweep.Names(p.Sweep).Claim(len(p.Trials)-1, 3))
 			if dir := sweep.DatasetDir(p.Dataset.Name, p.Dataset.Version) +
 				"manifest.json"; blob.ValidName(dir) != nil || strings.Count(dir, "/") != 3 {
-				t.Fatalf("dataset folder %q", dir)
+				t.Fatalf("the manifest of dataset %+v is %q; want a valid name in a folder of the version", p.Dataset,
+					dir)
 			}
 			if !strings.HasSuffix(p.JobName(1), "/"+string(p.Sweep.JobID(1))) ||
 				sweep.CheckID(string(p.Sweep.JobID(1))) != nil {
-				t.Fatalf("job %q", p.JobName(1))
+				t.Fatalf("job 1 is named %q; want it to end in the valid id %s", p.JobName(1), p.Sweep.JobID(1))
 			}
 		}
 		if id, ok := sweep.ParsePlanName(name); ok && (sweep.Names(id).Plan() != name || blob.ValidName(name) != nil) {
-			t.Fatalf("plan %q", name)
+			t.Fatalf("%q was read as the plan of %q; want only the valid name of that plan to be", name, id)
 		}
 		if trial, _, claim, ok := sweep.Names("nightly-1").ParseTrialObject(name); ok &&
 			(trial < 0 || trial >= sweep.MaxTrials || claim < 0) {
-			t.Fatalf("%q is of trial %d, claim %d", name, trial, claim)
+			t.Fatalf("%q was read as of trial %d, claim %d; want numbers that can be", name, trial, claim)
 		}
 		if dataset, version, err := sweep.SplitDatasetRef(ref); err == nil {
 			for _, name := range []string{sweep.DatasetLatest(dataset), sweep.DatasetDir(dataset, version+"0") + "x"} {
 				if blob.ValidName(name) != nil || !strings.HasPrefix(name, "datasets/") ||
 					strings.Contains(dataset+version, "/") {
-					t.Fatalf("%q from %q", name, ref)
+					t.Fatalf("the dataset reference %q leads to %q; want a valid name below datasets/", ref, name)
 				}
 			}
 		}
 	})
 }
 
+// FuzzDecoders: whatever data every decoder is given, an error is of kind damaged or, of a spec, has its place, and
+// what was decoded can be used.
 func FuzzDecoders(f *testing.F) {
 	for _, v := range []any{plan(), done(1, 0.5, 3), sweep.ScoreMessage{Format: 1, Sweep: "a"},
 		sweep.Conclusion{Format: 1, Sweep: "a", Outcome: "winner"},
@@ -484,7 +502,7 @@ func FuzzDecoders(f *testing.F) {
 		var se *strictyaml.Error
 		check := func(err error) {
 			if err != nil && !problem.Is(err, problem.Damaged) && !errors.As(err, &se) {
-				t.Fatalf("untyped error %T: %v", err, err)
+				t.Fatalf("got error %T, %v; want one of kind damaged or a *strictyaml.Error", err, err)
 			}
 		}
 		p, err := sweep.DecodePlan(data)
@@ -532,8 +550,9 @@ func TestSplitModelRef(t *testing.T) {
 	}
 }
 
-// TestPlansOfOtherBuilds: a plan that says more than this build knows is read, for what was trained by it, and not
-// trained: the error names the build that wrote it. What an object of another kind says beside is left alone.
+// TestPlansOfOtherBuilds: a plan with keys that this build does not know can be read, but not trained, and one of
+// another format cannot be read. Either error names the version that wrote the plan. Unknown keys of another object are
+// ignored.
 func TestPlansOfOtherBuilds(t *testing.T) {
 	p := plan()
 	p.Coppice = "v9.1"
@@ -548,7 +567,7 @@ func TestPlansOfOtherBuilds(t *testing.T) {
 		if err == nil {
 			err = p.Trainable()
 		} else if more != `"format":2` {
-			t.Errorf("a plan with %s cannot be read: %v", more, err)
+			t.Errorf("a plan with %s: reading it gave error %v, want none", more, err)
 		}
 		const says = "coppice v9.1 wrote it: use programs and images of one version"
 		if err == nil || !strings.Contains(err.Error(), says) {
@@ -556,6 +575,6 @@ func TestPlansOfOtherBuilds(t *testing.T) {
 		}
 	}
 	if _, err := sweep.DecodeHeartbeat([]byte(`{"format":1,"moon":1}`)); err != nil {
-		t.Errorf("a heartbeat with another key: %v", err)
+		t.Errorf("a heartbeat with another key: got error %v, want none", err)
 	}
 }

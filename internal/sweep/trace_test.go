@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// TestTrace: a sweep's trace and spans follow from its id and what they are of, always the same and each unlike all
-// others.
+// TestTrace: a sweep's trace id follows from its id, and a span's id from that and the piece of work. They are always
+// the same, and different for different sweeps and pieces of work.
 func TestTrace(t *testing.T) {
 	const id = ID("nightly-ctr-20261120")
-	// These are in logs and registries that outlive any build.
+	// The ids are in logs and registries that outlive any build.
 	if got := id.TraceParent("trial", "7"); got != "00-152c37352ece24cb025f6460a368379c-ded18aa1c13701cb-00" {
 		t.Errorf("the traceparent is %s, want the one that was always written", got)
 	}
@@ -20,7 +20,7 @@ func TestTrace(t *testing.T) {
 	for _, span := range []string{id.Span(), id.Span("trial", "7"), id.Span("trial", "17"), id.Span("trial7"),
 		ID("nightly-ctr-20261121").Span("trial", "7")} {
 		if seen[span] {
-			t.Errorf("span %s twice", span)
+			t.Errorf("two pieces of work have the span %s, want different ones", span)
 		}
 		seen[span] = true
 	}

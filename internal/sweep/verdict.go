@@ -68,12 +68,14 @@ type Mark struct {
 	Written
 }
 
-// Caution is what the gate let pass though chance does not explain it, in ten words: a total of predictions that is
-// off, within the limit. Empty without it.
+// Caution says that the predictions add up to more or less than the labels, in ten words, where the gate's check of the
+// calibration has passed but chance does not explain the difference: "predicts 4 % more than observed (2 to 6 %)". It
+// is empty for any other check, and where the interval of the ratio includes 1 or is unknown.
 func (k *GateCheck) Caution() string {
 	if k.Name != "calibration" || !k.Passed || k.Low <= 1 && k.High >= 1 || k.Low == k.High {
 		return ""
 	}
+	// off is by how much percent a ratio is off; low and high are the ends of the interval, the nearer one to 1 first.
 	off := func(ratio float64) string { return strings.TrimSuffix(Percent(math.Abs(ratio-1)), " %") }
 	way, low, high := "more", k.Low, k.High
 	if k.Value < 1 {
@@ -82,7 +84,7 @@ func (k *GateCheck) Caution() string {
 	return fmt.Sprintf("predicts %s %% %s than observed (%s to %s %%)", off(k.Value), way, off(low), off(high))
 }
 
-// Check is the first of the gate's checks of a name, which is that of tonight's rows; nil without one.
+// Check returns the first of the gate's checks with a name, which is the one on tonight's rows; nil if there is none.
 func (c *Conclusion) Check(name string) *GateCheck {
 	if c.Gate != nil {
 		for i := range c.Gate.Checks {
@@ -94,7 +96,7 @@ func (c *Conclusion) Check(name string) *GateCheck {
 	return nil
 }
 
-// Caution is that of what went live.
+// Caution is that of the gate's check of calibration, if the version went live; otherwise it is empty.
 func (c *Conclusion) Caution() string {
 	if k := c.Check("calibration"); k != nil && c.Gate.Promoted {
 		return k.Caution()
@@ -102,8 +104,10 @@ func (c *Conclusion) Caution() string {
 	return ""
 }
 
-// compareInWords says in a line what a person acts on of what went live, or is worse beyond chance: how it stands
-// against the version before, and how far its total may be off, if to a half at most. Empty where nothing was compared.
+// compareInWords says in a line how the new version compares with the one before: whether it is better, as good or
+// worse, by how much in percent of the old value, and with which interval. It adds how far the sum of predictions may
+// be off, if that is known to be at most a half. It speaks only of a version that went live, or that was held back
+// since it is worse beyond chance. Otherwise, and where nothing was compared, it is empty.
 func (c *Conclusion) compareInWords() string {
 	k, where := c.decisive()
 	if k == nil || c.Gate.Champion == 0 || k.Old == 0 || k.Low == k.High {
@@ -113,6 +117,7 @@ func (c *Conclusion) compareInWords() string {
 	if !held && !c.Gate.Promoted {
 		return ""
 	}
+	// A gain is above 0 where the new version is better, whatever the metric.
 	by := 100 / math.Abs(k.Old)
 	stands, within, way := "as good as", "", "better"
 	switch {
@@ -135,7 +140,9 @@ func (c *Conclusion) compareInWords() string {
 	return text
 }
 
-// decisive is the check that compares with another version: tonight's, unless only that on earlier nights' rows failed.
+// decisive returns the check that decided how the version compares with another one, nil if there is none, and on which
+// rows, as the end of a sentence. It is the check on tonight's rows, unless that passed and only the one on the rows of
+// earlier nights failed.
 func (c *Conclusion) decisive() (k *GateCheck, where string) {
 	tonight, earlier := c.Check("tonight"), c.Check("reference")
 	if c.Verdict() == VerdictNotPromoted && earlier != nil && !earlier.Passed && (tonight == nil || tonight.Passed) {
@@ -144,7 +151,8 @@ func (c *Conclusion) decisive() (k *GateCheck, where string) {
 	return tonight, ""
 }
 
-// intervalInWords are the bounds of a gain in percent: with signs, unless the gain is a loss.
+// intervalInWords returns the bounds of a gain, given in percent, as text. Where the gain is a loss, it is given as
+// one, without signs: "2 to 6 %", or "1 % worse to 2 % better". Otherwise the bounds have signs: "-1 to +3 %".
 func intervalInWords(low, high float64, loss bool) string {
 	size := func(v float64) string { return Digits(math.Abs(v), 2) }
 	signed := func(v float64) string { return map[bool]string{true: "+", false: "-"}[v >= 0] + size(v) }
@@ -157,7 +165,7 @@ func intervalInWords(low, high float64, loss bool) string {
 	return fmt.Sprintf("%s to %s %%", signed(low), signed(high))
 }
 
-// Verdict returns the night's outcome.
+// Verdict returns the outcome of the sweep in one word. A winner that no gate has looked at is not promoted.
 func (c *Conclusion) Verdict() Verdict {
 	switch g := c.Gate; {
 	case c.Outcome == OutcomeCancelled:
@@ -173,7 +181,8 @@ func (c *Conclusion) Verdict() Verdict {
 	}
 }
 
-// Why is the reason for the verdict, for people, in a line where that is possible, and what to be cautious about.
+// Why returns the reason for the verdict, for people: how the version compares with the one before or, where that
+// cannot be said in a line, the gate's reason. What to be cautious about comes before it.
 func (c *Conclusion) Why() string {
 	if c.Outcome != OutcomeWinner || c.Gate == nil {
 		return c.Reason
@@ -185,35 +194,35 @@ func (c *Conclusion) Why() string {
 	return why
 }
 
-// Todo is all that decides what a night asks of a person.
+// Todo has all facts that decide what a sweep asks of a person; String has the answer.
 type Todo struct {
 	Verdict        Verdict // empty while it runs
-	Sweep, Dataset string  // of the latter NAME@VERSION
+	Sweep, Dataset string  // the dataset as NAME@VERSION; only NAME if there is no version
 	Model          string
-	Version, Live  int    // that the night registered, and that is live; 0 for none
+	Version, Live  int    // the version that the sweep has registered, and the one that is live; 0 for none
 	Nights         int    // in a row without a new champion, this one included
-	Passed, Never  bool   // the gate, where a person promotes; its sweep promotes nothing
+	Passed, Never  bool   // it passed the gate but was not promoted; its spec has gate.promote: never
 	Worse          bool   // what is live was found to be worse than what it replaced
 	Warned         string // what about its table differs from earlier nights', without blocking it
 	OverBudget     bool   // its budget will end what runs
 	Stopped        bool   // its job is gone, and trials are left
 }
 
-// String is the one answer, in the same words wherever it is asked. Where nothing else is to do, a table with a warning
-// is to be looked at.
+// String says what a person has to do, or that there is nothing to do, in the same words wherever it is asked. If
+// nothing else is to do, a table that staging has warned about is to be looked at.
 func (t Todo) String() string {
 	answer := t.answer()
 	if t.Warned == "" || t.Verdict == "" || t.Verdict == VerdictCancelled {
 		return answer
 	}
 	if rest, nothing := strings.CutPrefix(answer, "Nothing to do: "); nothing {
-		warned := strings.ReplaceAll(t.Warned, "`", "'") // which would begin a command
+		warned := strings.ReplaceAll(t.Warned, "`", "'") // a backquote would begin a command on pages
 		return fmt.Sprintf("To do: look at `launcher datasets show %s` (%s); %s", t.Dataset, warned, rest)
 	}
 	return answer
 }
 
-// answer is that of the first line which holds.
+// answer returns what to do by the verdict, without regard to warnings: the sentence of the first case that holds.
 func (t Todo) answer() string {
 	stays := "what is live stays live"
 	if t.Live > 0 {
@@ -261,17 +270,19 @@ func (t Todo) answer() string {
 // Due reports whether a person has something to do.
 func (t Todo) Due() bool { return strings.HasPrefix(t.String(), "To do") }
 
-// TodoBlocked is what a table asks that staging blocked, or one that is not there.
+// TodoBlocked says what to do about a dataset that staging has blocked, or that is missing.
 func TodoBlocked(dataset string) string {
 	return Todo{Verdict: VerdictBlocked, Dataset: dataset}.String()
 }
 
-// Todo is what it asks of a person, with the version that is live now, or, if that is 0, was live when it ended. c is
-// nil while the sweep runs.
+// Todo returns what the sweep asks of a person. dataset is NAME@VERSION, and live is the version that is live now; 0 if
+// that is unknown, in which case the one at the sweep's end counts. c is nil while the sweep runs.
 func (c *Conclusion) Todo(dataset string, live int) Todo {
 	if c == nil {
 		return Todo{}
 	}
+
+	// What the gate decided.
 	t := Todo{Verdict: c.Verdict(), Sweep: string(c.Sweep), Dataset: dataset, Model: c.Model, Version: c.Version,
 		Warned: c.Warned}
 	if g := c.Gate; g != nil {
@@ -282,6 +293,9 @@ func (c *Conclusion) Todo(dataset string, live int) Todo {
 			t.Live = c.Version
 		}
 	}
+
+	// What was live when the sweep ended, and then what is live now. A champion that was found to be worse has been
+	// dealt with if another version is live by now.
 	if s := c.Standing; s != nil {
 		t.Live, t.Nights, t.Model = s.Champion, s.Nights, s.Model
 	}
@@ -292,7 +306,7 @@ func (c *Conclusion) Todo(dataset string, live int) Todo {
 	return t
 }
 
-// Headline is what became of the winner, in a few words: "ads version 7 is live". Empty without a winner.
+// Headline says what became of the winner, in a few words: "ads version 7 is live". It is empty without a winner.
 func (c *Conclusion) Headline() string {
 	if c.Outcome != OutcomeWinner {
 		return ""
@@ -300,7 +314,8 @@ func (c *Conclusion) Headline() string {
 	return Headline(c.Model, c.Version, c.Verdict())
 }
 
-// HeadlineNow is Headline with the version that is live now, if the champion has moved since; 0 if that is unknown.
+// HeadlineNow is Headline, unless it is no longer true: then it says what the verdict was, and which version is live
+// now. live is that version; 0 if it is unknown.
 func (c *Conclusion) HeadlineNow(live int) string {
 	v := c.Verdict()
 	if live == 0 || c.Version == 0 || (live == c.Version) == (v == VerdictPromoted) {
@@ -317,8 +332,8 @@ func Headline(model string, version int, v Verdict) string {
 	return fmt.Sprintf("%s version %d is not live: %s", model, version, VerdictWords(v))
 }
 
-// Won says how sure the winner is: how far it is from the next best trial, or else which is as good; empty if neither
-// is known.
+// Won says how sure it is that the winner is the best trial: how far it is from the next best on test, with an
+// interval, or only which trial is as good. It is empty if neither is known, or if c is nil.
 func (c *Conclusion) Won() string {
 	if c == nil || c.Lead == nil && c.AsGood == nil {
 		return ""
@@ -362,7 +377,7 @@ func TimesBase(metric string, v, alone float64) string {
 	return Digits(v/alone, 2) + " times the base rate"
 }
 
-// Sentence is a text from its capital letter to its full stop; empty of none.
+// Sentence returns a text with a capital letter and a full stop; empty of an empty text.
 func Sentence(text string) string {
 	if text = strings.TrimSuffix(text, "."); text == "" {
 		return ""
@@ -370,11 +385,12 @@ func Sentence(text string) string {
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
-// AndTheFinal is said behind the number of a sweep's trials, which the final training is none of.
+// AndTheFinal is said behind the number of a sweep's trials, which does not count the final training.
 const AndTheFinal = " and the final"
 
-// Facts are the sentences behind a headline: how good the winner is by the sweep's metric, why it is live or not, what
-// it took. planned is when the sweep was; zero if that is unknown. Empty without a winner.
+// Facts returns the sentences that follow a headline: how good the winner is, why it is live or not, and what the sweep
+// took. metric is the sweep's, and planned is when the sweep was planned, zero if that is unknown. There are none
+// without a winner.
 func (c *Conclusion) Facts(metric string, planned time.Time) (all []string) {
 	if c.Outcome != OutcomeWinner {
 		return nil
@@ -384,6 +400,7 @@ func (c *Conclusion) Facts(metric string, planned time.Time) (all []string) {
 			all = append(all, text)
 		}
 	}
+	// How good the winner is, where the comparison with the version before does not say it.
 	if g := c.Gate; g != nil && c.compareInWords() == "" {
 		if _, ok := c.Test[metric]; !ok {
 			metric = g.Metric // of a sweep whose plan cannot be read
@@ -394,12 +411,15 @@ func (c *Conclusion) Facts(metric string, planned time.Time) (all []string) {
 				c.compareWithBase(metric, v)))
 		}
 	}
+
+	// Why it is live or not, and what was found about the champion.
 	add(c.Why())
 	if c.Gate != nil && c.Gate.Regret != nil && !strings.Contains(c.Why(), c.Gate.Regret.Reason) {
 		add(c.Gate.Regret.Reason)
 	}
 
-	if c.Done+c.Failed == 0 { // of another time
+	// How many trials, USD and minutes it took. Conclusions written before these were counted have none.
+	if c.Done+c.Failed == 0 {
 		return all
 	}
 	took := english.Plural(c.Done+c.Failed, "trial", "") + map[bool]string{true: AndTheFinal}[c.Final != nil]

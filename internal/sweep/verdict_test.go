@@ -7,7 +7,9 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestTodo has a row for each answer to what needs doing, and for each pair of states whose order decides.
+// TestTodo: there is one answer to what a person has to do, by the state of the night. There is a case for each answer,
+// and for each pair of states of which the more important one decides. Each changes a night whose version 7 was held
+// back while version 6 stayed live.
 func TestTodo(t *testing.T) {
 	const promote = "To do: decide whether version 7 goes live: `launcher registry promote ads@7 --why REASON`; " +
 		"until then "
@@ -76,7 +78,8 @@ func TestTodo(t *testing.T) {
 	}
 }
 
-// TestWon says how sure the winner is, in each state of its lead, and which trial is as good where that alone is known.
+// TestWon: Won says whether trial 39 won, or another trial is as good or better on test, with the lead and its
+// interval. Where only a trial that is as good is known, it says that. The keys are the texts.
 func TestWon(t *testing.T) {
 	third := 3
 	for want, c := range map[string]*sweep.Conclusion{
@@ -97,7 +100,8 @@ func TestWon(t *testing.T) {
 	}
 }
 
-// TestTodoOfAConclusion: it tells from the gate's decision and the model's standing, and follows what is live now.
+// TestTodoOfAConclusion: what a conclusion asks of a person follows from the gate's decision on its version 7, from the
+// model's standing, and from the version that is live now, 0 being unknown.
 func TestTodoOfAConclusion(t *testing.T) {
 	regret := &sweep.Regret{Version: 6, Reason: "worse than version 5"}
 	for name, tc := range map[string]struct {
@@ -130,7 +134,9 @@ func TestTodoOfAConclusion(t *testing.T) {
 	}
 }
 
-// TestScore: digits follow the standard error where one is known, else there are four, and no whole one is lost.
+// TestScore: a score has as many digits as its standard error makes sense of, two of the error, or four significant
+// ones without it, but all before the point. A share in percent has two, and more where it would seem to be 100 %, or
+// the same as a limit that it is compared with. The standard error on test follows from a 95 % interval.
 func TestScore(t *testing.T) {
 	for _, tc := range []struct {
 		v, se float64
@@ -165,6 +171,7 @@ func TestScore(t *testing.T) {
 			t.Errorf("%v beside %v is %s, expected %s", tc.share, tc.limit, got, tc.want)
 		}
 	}
+
 	w := &sweep.Within{Metric: "auc", Low: 0.5 - 0.0196, High: 0.5 + 0.0196}
 	if got := w.ErrorOf("auc"); math.Abs(got-0.01) > 1e-6 || w.ErrorOf("rmse") != 0 ||
 		(*sweep.Within)(nil).ErrorOf("auc") != 0 {
