@@ -26,17 +26,20 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-// Nights is how many of the newest versions of each dataset, and sweeps of each model, are kept whatever became of
-// them. LeastNights are what a warm start reads.
+// The defaults and bounds of what is kept.
 const (
+	// Nights is how many of the newest versions of each dataset, and of the newest sweeps of each model, are kept
+	// whatever became of them. LeastNights is the lowest number allowed: a warm start reads so many earlier sweeps.
 	Nights      = 30
 	LeastNights = sweep.MaxEarlier
-	// Promoted is of how many of each alias's last moves the versions stay reproducible: as far as a rollback leads.
+	// Promoted is how many of each alias's last moves keep their versions reproducible. A rollback can lead as far
+	// back.
 	Promoted = registry.MaxPast
 	// Grace is how long everything that was written is kept, since a staging or a sweep may still be writing: longer
 	// than any of them runs.
 	Grace = 7 * 24 * time.Hour
-	// Notice is how long before a removal it was listed, at least: a schedule that fires twice at once removes nothing.
+	// Notice is the least time between the run that lists an item and the run that removes it, so that a schedule that
+	// fires twice at once removes nothing.
 	Notice = 12 * time.Hour
 )
 
@@ -83,10 +86,11 @@ func (i *Item) add(objects ...blob.Attrs) {
 	}
 }
 
-// Look lists everything, what needs it, and why nothing does.
+// Look lists everything in the buckets: for each item either what needs it (HeldBy) or why nothing does (Why). It
+// changes nothing. Versions and sweeps are looked at first, since they say which datasets are needed.
 func Look(ctx context.Context, q Request) ([]Item, error) {
 	h := &holders{datasets: map[string][]string{}, idle: map[string][]string{}, winners: map[sweep.ID]winner{}}
-	leftovers, err := h.ofVersions(ctx, q)
+	leftovers, err := h.addVersions(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -100,8 +104,8 @@ func Look(ctx context.Context, q Request) ([]Item, error) {
 
 // holders records what is needed, and by what.
 type holders struct {
-	datasets map[string][]string // by NAME@VERSION
-	idle     map[string][]string // the same: other versions trained on it
+	datasets map[string][]string // by NAME@VERSION: reasons to keep the dataset
+	idle     map[string][]string // by NAME@VERSION: models trained on it that are no reason to keep it
 	winners  map[sweep.ID]winner
 	// anyDataset lists reasons to keep every dataset: something needs one, but it cannot be told which.
 	anyDataset []string
@@ -113,8 +117,9 @@ type winner struct {
 	trial   int
 }
 
-// ofVersions records what registered versions need, and returns the remains of deleted ones.
-func (h *holders) ofVersions(ctx context.Context, q Request) ([]Item, error) {
+// addVersions records what the registered versions of all models need. It returns an item for each model of which
+// deleted versions have left objects behind.
+func (h *holders) addVersions(ctx context.Context, q Request) ([]Item, error) {
 	models, err := q.Registry.Models(ctx)
 	if err != nil {
 		return nil, err
@@ -131,7 +136,7 @@ func (h *holders) ofVersions(ctx context.Context, q Request) ([]Item, error) {
 			return nil, err // it is unknown what an unreadable version needs
 		}
 		for _, v := range versions {
-			h.ofVersion(v, promoted[v.Number])
+			h.addVersion(v, promoted[v.Number])
 		}
 
 		objects, err := q.Registry.Leftover(ctx, model)
@@ -161,7 +166,7 @@ func (q *Request) promoted(ctx context.Context, model string) (map[int]bool, err
 			promoted[n] = true
 		}
 		looked := 0
-		for e, err := range q.Registry.Moves(ctx, model, a.Name) {
+		for e, err := range q.Registry.Moves(ctx, model, a.Name) { // the newest first
 			if err != nil {
 				return nil, err
 			}
@@ -174,8 +179,9 @@ func (q *Request) promoted(ctx context.Context, model string) (map[int]bool, err
 	return promoted, nil
 }
 
-// ofVersion notes what a version needs: its dataset and, if it was promoted, its trial's files.
-func (h *holders) ofVersion(v registry.Version, promoted bool) {
+// addVersion records what a registered version needs. A promoted one stays reproducible: it needs its dataset and the
+// files of its trial. Any other needs neither; its dataset lists it as idle.
+func (h *holders) addVersion(v registry.Version, promoted bool) {
 	name := v.Called()
 	switch ref := v.Info.Labels["dataset"]; {
 	case ref == "":
@@ -185,17 +191,20 @@ func (h *holders) ofVersion(v registry.Version, promoted bool) {
 	default:
 		h.idle[ref] = append(h.idle[ref], name)
 	}
+
 	trial, err := strconv.Atoi(v.Info.Labels["trial"])
 	if err != nil || !promoted {
 		trial = -1
 	}
+
+	// Two versions may come from one sweep: the promoted one counts.
 	id := sweep.ID(v.Info.Labels["sweep"])
 	if _, seen := h.winners[id]; !seen || promoted {
 		h.winners[id] = winner{name, trial}
 	}
 }
 
-// young returns the reason to keep something young.
+// young returns the reason to keep what was written at newest, or nil if that is more than Grace ago.
 func (q *Request) young(newest time.Time) []string {
 	if q.Now.Sub(newest) < Grace {
 		return []string{"younger than " + english.Plural(int(Grace.Hours()/24), "day", "")}
@@ -203,7 +212,8 @@ func (q *Request) young(newest time.Time) []string {
 	return nil
 }
 
-// lookAtSweeps checks every sweep, and records the datasets of open ones.
+// lookAtSweeps returns the items of every sweep, those with the newest plans first, and records the datasets that open
+// sweeps need. It needs the winners that addVersions has recorded.
 func (h *holders) lookAtSweeps(ctx context.Context, q Request) ([]Item, error) {
 	sweeps, err := sweepstore.Weigh(ctx, q.Sweeps)
 	if err != nil {
@@ -212,13 +222,15 @@ func (h *holders) lookAtSweeps(ctx context.Context, q Request) ([]Item, error) {
 	slices.SortStableFunc(sweeps, func(a, b sweepstore.Weight) int { return b.Plan.Updated.Compare(a.Plan.Updated) })
 
 	var items []Item
-	newer := map[string]int{} // sweeps of each model
+	newer := map[string]int{} // by model: how many sweeps with a plan have been seen
 	for _, w := range sweeps {
 		p, held, err := h.openSweep(ctx, sweepstore.New(q.Sweeps, w.Sweep), w)
 		if err != nil {
 			return nil, err
 		}
 		held = append(held, q.young(w.Newest)...)
+
+		// The model's newest sweeps are kept. For the others, why counts the newer ones.
 		why, model := "it has no plan", ""
 		if p != nil {
 			model = p.Spec.Model
@@ -238,8 +250,13 @@ func (h *holders) lookAtSweeps(ctx context.Context, q Request) ([]Item, error) {
 	return items, nil
 }
 
-// itemsOf divides a sweep: a promoted trial is kept, and so are the small records of one with a version, which they
-// explain.
+// itemsOf divides a sweep into at most three items:
+//
+//   - the trial of a promoted version, which is kept;
+//   - the sweep's records, if its winner is registered. They are small, explain the version, and are kept;
+//   - the rest, which is kept if held gives reasons, and else may go because of why.
+//
+// p is the sweep's plan; nil if it cannot be read.
 func (h *holders) itemsOf(w sweepstore.Weight, p *sweep.Plan, held []string, why string) (items []Item) {
 	winner, registered := h.winners[w.Sweep]
 	rest := Item{Kind: "sweep", Name: string(w.Sweep), Newest: w.Newest, HeldBy: held, Bucket: Sweeps}
@@ -273,8 +290,10 @@ func (h *holders) itemsOf(w sweepstore.Weight, p *sweep.Plan, held []string, why
 	return items
 }
 
-// openSweep says why to keep a sweep that has not ended, or whose records cannot be read, and records its dataset. It
-// also returns its plan; nil if it cannot be read.
+// openSweep returns a sweep's plan, nil if it has none or none that can be read, and why the sweep has to be kept:
+// because it has no conclusion, or none that can be read. Such a sweep's dataset is recorded as needed; without a
+// readable plan all datasets are. A sweep without a plan, or with a conclusion, is not held. Records that are damaged
+// are no error.
 func (h *holders) openSweep(ctx context.Context, s *sweepstore.Sweep, w sweepstore.Weight) (p *sweep.Plan,
 	held []string, err error) {
 	if w.Plan.Name == "" {
@@ -302,8 +321,9 @@ func (h *holders) openSweep(ctx context.Context, s *sweepstore.Sweep, w sweepsto
 	return p, []string{"open"}, nil
 }
 
-// lookAtDatasets checks every version of every dataset: what holds it, and if nothing does, why it may go. One that is
-// used counts as young from its last use.
+// lookAtDatasets returns an item for every version of every dataset, by name. A version is held by what addVersions and
+// lookAtSweeps have recorded, if it is the newest or among the newest q.Nights, and if it is young. Whoever uses a
+// version writes its manifest anew, and it counts as young from then on.
 func (h *holders) lookAtDatasets(ctx context.Context, q Request) ([]Item, error) {
 	versions := map[string][]*Item{} // by the dataset's name
 	for a, err := range q.Datasets.List(ctx, sweep.DatasetVersions("")) {
@@ -333,6 +353,7 @@ func (h *holders) lookAtDatasets(ctx context.Context, q Request) ([]Item, error)
 		}
 	}
 
+	// The reasons to keep each version. Where the name leads to no version, none is the newest.
 	var items []Item
 	for name, of := range versions {
 		m, err := stager.Resolve(ctx, q.Datasets, name)

@@ -29,16 +29,17 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-// dated is a store in memory with the test's clock, whose objects may stand for larger ones.
+// dated is a store in memory whose objects are as old as the test's clock says, and as large as the test says.
 type dated struct {
 	blob.Remover
-	now     *time.Time
-	written map[string]time.Time
-	sizes   map[string]int64
-	// calls counts removals; at the one of number dies, and at all after it, the process is dead
+	now     *time.Time           // the test's clock
+	written map[string]time.Time // by object: when it was last written
+	sizes   map[string]int64     // by object: the size that is reported in place of its own, unless 0
+	// calls counts removals. If dies is above 0, the removal of that number and all later ones fail with errDead, as if
+	// the process had been killed before them.
 	mu          sync.Mutex
 	calls, dies int
-	before      func(name string) // of each removal
+	before      func(name string) // called before each removal, unless nil
 }
 
 var errDead = errors.New("the process has died")
@@ -48,7 +49,8 @@ func newDated(now *time.Time) *dated {
 		sizes: map[string]int64{}}
 }
 
-func (d *dated) of(a blob.Attrs) blob.Attrs {
+// redate returns a with the time of the test's clock and the size that the test has stated.
+func (d *dated) redate(a blob.Attrs) blob.Attrs {
 	a.Updated = d.written[a.Name]
 	if n := d.sizes[a.Name]; n > 0 {
 		a.Size = n
@@ -58,7 +60,7 @@ func (d *dated) of(a blob.Attrs) blob.Attrs {
 
 func (d *dated) Stat(ctx context.Context, name string) (blob.Attrs, error) {
 	a, err := d.Remover.Stat(ctx, name)
-	return d.of(a), err
+	return d.redate(a), err
 }
 
 func (d *dated) Put(ctx context.Context, name string, cond blob.Generation, r io.Reader) (blob.Attrs, error) {
@@ -66,20 +68,20 @@ func (d *dated) Put(ctx context.Context, name string, cond blob.Generation, r io
 	if err == nil {
 		d.written[name] = *d.now
 	}
-	return d.of(a), err
+	return d.redate(a), err
 }
 
 func (d *dated) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, error] {
 	return func(yield func(blob.Attrs, error) bool) {
 		for a, err := range d.Remover.List(ctx, prefix) {
-			if !yield(d.of(a), err) {
+			if !yield(d.redate(a), err) {
 				return
 			}
 		}
 	}
 }
 
-// Remove counts, and is called by several goroutines.
+// Remove counts its calls and fails from the one of number d.dies on. Several goroutines may call it at once.
 func (d *dated) Remove(ctx context.Context, name string, at blob.Generation) error {
 	d.mu.Lock()
 	d.calls++
@@ -94,6 +96,7 @@ func (d *dated) Remove(ctx context.Context, name string, at blob.Generation) err
 	return d.Remover.Remove(ctx, name, at)
 }
 
+// bytes returns the sizes of all objects together.
 func (d *dated) bytes(t *testing.T) (sum int64) {
 	t.Helper()
 	for a, err := range d.List(t.Context(), "") {
@@ -110,17 +113,17 @@ const (
 	trials       = 10
 )
 
-// estate is what a hundred nights leave behind.
+// estate is a deployment's buckets and registry, which nights fill with datasets, sweeps and versions.
 type estate struct {
 	t                          *testing.T
 	now                        time.Time
 	datasets, sweeps, registry *dated
 	r                          *registry.Registry
 	base                       *dataset.Manifest
-	refs                       []string       // the dataset of each version, from 1
-	live                       map[int]int    // the champion at the end of each night
-	promoted                   []int          // in their order
-	request                    func() Request // of this moment
+	refs                       []string       // by version number: NAME@VERSION of its dataset; "" for 0
+	live                       map[int]int    // by night: the champion's version at its end
+	promoted                   []int          // version numbers, in the order of their promotions
+	request                    func() Request // what Remove and Look take at the time now
 }
 
 func newEstate(t *testing.T) *estate {
@@ -151,7 +154,9 @@ func (e *estate) write(s *dated, name string, data string, size int64) {
 	s.sizes[name] = size
 }
 
-// night stages a dataset, sweeps, registers the winner, and promotes it or not. open leaves the sweep without an end.
+// night moves the clock on by a day, stages a dataset, and writes a sweep with its results. If open is set, the sweep
+// stays without a conclusion and registers nothing. Else its winner, trial n modulo trials, is registered, promoted if
+// promote is set, and the sweep concluded.
 func (e *estate) night(n int, promote, open bool) {
 	e.t.Helper()
 	ctx := e.t.Context()
@@ -217,7 +222,8 @@ func (e *estate) night(n int, promote, open bool) {
 	e.must(err)
 }
 
-// hundred are that many nights. The tenth sweep never ends.
+// hundred returns an estate after a hundred nights. promote says whether night n's version is promoted; after, unless
+// nil, is called after each night. The sweep of night 10 never ends.
 func hundred(t *testing.T, promote func(n int) bool, after func(e *estate)) *estate {
 	e := newEstate(t)
 	for n := range 100 {
@@ -229,6 +235,7 @@ func hundred(t *testing.T, promote func(n int) bool, after func(e *estate)) *est
 	return e
 }
 
+// remove calls Remove, which must succeed, and returns what went.
 func (e *estate) remove(q Request) []Item {
 	e.t.Helper()
 	return must.Get(Remove(e.t.Context(), q))(e.t)
@@ -248,8 +255,9 @@ func (e *estate) whole(ref string) error {
 	return nil
 }
 
-// broken returns which promises do not hold: to train again what was promoted, and all of the newest nights, to roll
-// back, to say what was live, and to compare tonight with the nights before.
+// broken returns an error for each promise that does not hold after a hundred nights: promoted versions and the newest
+// nights can be trained again, tonight can learn from earlier sweeps and be compared with earlier tables, all ended
+// sweeps have their conclusions, the open one can continue, and rolledBack's.
 func (e *estate) broken() (errs []error) {
 	ctx := e.t.Context()
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -304,7 +312,9 @@ func (e *estate) broken() (errs []error) {
 	return append(errs, e.rolledBack()...)
 }
 
-// rolledBack says what was live after each night by the history, and then rolls back as often as it goes.
+// rolledBack returns an error for each night after which another version was live, by the registry's history, than
+// e.live says. It then rolls the champion back until nothing is left, and returns an error for each version on the way
+// that is not the one promoted before, or whose model or dataset is missing.
 func (e *estate) rolledBack() (errs []error) {
 	ctx := e.t.Context()
 	events, err := e.r.History(ctx, "ctr")
@@ -344,29 +354,33 @@ func (e *estate) rolledBack() (errs []error) {
 	}
 }
 
-func (e *estate) nightOf(version int) int { // night 10 registered none
+// nightOf returns the night that registered a version. Night 10, whose sweep is open, registered none: so from night 11
+// on they have one number, and before it night n registered version n+1.
+func (e *estate) nightOf(version int) int {
 	if version > 10 {
 		return version
 	}
 	return version - 1
 }
 
-// trialOf names the model of a version's trial.
+// trialOf returns the object name of the model that a version's trial has trained.
 func (e *estate) trialOf(version int) string {
 	n := e.nightOf(version)
 	return sweep.Names(fmt.Sprintf("night-%d", n)).Attempt(n%trials, 0) + "model.txt"
 }
 
-// datasetOf is what a sweep was planned with.
+// datasetOf returns NAME@VERSION of the dataset that the night's sweep was planned with.
 func (e *estate) datasetOf(night int) string {
 	p, _ := must.Get2(sweepstore.New(e.sweeps, sweep.ID(fmt.Sprintf("night-%d", night))).Plan(e.t.Context()))(e.t)
 	return p.Dataset.Name + "@" + p.Dataset.Version
 }
 
+// third promotes every third night.
 func third(n int) bool { return n%3 == 0 }
 
-// TestHundredNights prints what docs/run.md quotes: how much is stored after a hundred nights, with and without the
-// schedule. Every promise holds, with it as without.
+// TestHundredNights removes after each of a hundred nights what may go. At the end at most so many datasets are stored
+// as the case states, the registry was never changed, and no promise of broken is broken, with removals as without.
+// docs/run.md quotes the printed sizes.
 func TestHundredNights(t *testing.T) {
 	t.Parallel()
 	without := hundred(t, third, nil)
@@ -379,9 +393,11 @@ func TestHundredNights(t *testing.T) {
 		name     string
 		promote  func(int) bool
 		promoted int
-		most     int64 // datasets
+		most     int64 // as many bytes as so many datasets have, and 5 % for all else
 	}{
+		// 34 promoted nights, the newest 30, of which 10 are promoted, the open sweep's, and one in reserve
 		{"a third of the nights promoted", third, Promoted, 34 + 20 + 1 + 1},
+		// the newest 31, to which the last 30 moves lead, and the open sweep's
 		{"every night promoted, --promoted 30", every, 30, 31 + 1},
 	} {
 		e := hundred(t, c.promote, func(e *estate) {
@@ -398,7 +414,7 @@ func TestHundredNights(t *testing.T) {
 		if after > c.most*(datasetBytes+datasetBytes/20) || before < 100*datasetBytes {
 			t.Errorf("%s: %d bytes, and %d without it; want at most %d datasets", c.name, after, before, c.most)
 		}
-		if c.promoted == Promoted {
+		if c.promoted == Promoted { // with only 30 moves, older promoted versions cannot be trained again
 			if errs := e.broken(); len(errs) > 0 {
 				t.Errorf("%s: what was promoted is broken: %v", c.name, errors.Join(errs...))
 			}
@@ -406,8 +422,8 @@ func TestHundredNights(t *testing.T) {
 	}
 }
 
-// TestPlantedFault: a rule that forgets the champion's predecessors, as one without any last moves does, breaks what
-// the checks above hold.
+// TestPlantedFault shows that broken finds faults: where no move of the alias keeps its versions (Promoted is 0), what
+// was promoted before the champion is removed, and broken says so.
 func TestPlantedFault(t *testing.T) {
 	t.Parallel()
 	e := hundred(t, third, func(e *estate) {
@@ -424,15 +440,16 @@ func TestPlantedFault(t *testing.T) {
 	}
 }
 
-// few are nights of which some can go, as an earlier run has listed.
-func few(t *testing.T) *estate {
+// listed returns an estate of 14 nights of which some may go at once: an earlier run has listed them Notice ago.
+func listed(t *testing.T) *estate {
 	e := unlisted(t)
 	e.remove(e.request())
 	e.now = e.now.Add(Notice)
 	return e
 }
 
-// unlisted are nights of which some can go, and which are quickly made.
+// unlisted returns an estate of 14 nights, more than a week old, of which every fifth was promoted. Its requests keep
+// LeastNights, so that some may go once a run has listed them.
 func unlisted(t *testing.T) *estate {
 	e := newEstate(t)
 	for n := range 14 {
@@ -446,6 +463,7 @@ func unlisted(t *testing.T) *estate {
 	return e
 }
 
+// all returns the names of all datasets' and sweeps' objects, without the records of what was removed.
 func (e *estate) all() (names []string) {
 	for _, s := range []*dated{e.datasets, e.sweeps} {
 		for a, err := range s.List(e.t.Context(), "") {
@@ -458,14 +476,14 @@ func (e *estate) all() (names []string) {
 	return names
 }
 
-// TestDeathBetweenRemovals: whenever it dies, what is found is whole, and the next run ends where an undisturbed one
-// does.
+// TestDeathBetweenRemovals kills Remove at one of its removals, at each of about thirty (all if COPPICE_FULL is set).
+// Every dataset and sweep that can still be found is whole, and the next run leaves what an undisturbed one leaves.
 func TestDeathBetweenRemovals(t *testing.T) {
 	t.Parallel()
-	undisturbed := few(t)
+	undisturbed := listed(t)
 	gone := undisturbed.remove(undisturbed.request())
 	if len(gone) < 4 {
-		t.Fatalf("only %d items went", len(gone))
+		t.Fatalf("only %d items went; want at least 4, so that a death has something to fall between", len(gone))
 	}
 	want := undisturbed.all()
 	removals := undisturbed.datasets.calls + undisturbed.sweeps.calls
@@ -476,13 +494,15 @@ func TestDeathBetweenRemovals(t *testing.T) {
 	}
 	died := 0
 	for at := 1; at <= removals; at += step {
-		e := few(t)
+		e := listed(t)
 		e.datasets.dies, e.sweeps.dies = at, at
 		if _, err := Remove(t.Context(), e.request()); err == nil {
-			continue // neither store had so many
+			continue // neither store had so many removals
 		}
 		died++
 		e.datasets.dies, e.sweeps.dies = 0, 0
+
+		// What can be found is whole. Only the sweep of night 10 has no conclusion.
 		for _, ref := range e.refs[1:] {
 			if err := e.whole(ref); err != nil && !problem.Is(err, problem.NotFound) {
 				t.Errorf("death at removal %d: %s is found and is not whole: %v", at, ref, err)
@@ -492,28 +512,30 @@ func TestDeathBetweenRemovals(t *testing.T) {
 			e.must(err)
 			c, err := sweepstore.New(e.sweeps, id).Conclusion(t.Context())
 			if err != nil || (c == nil) != (id == "night-10") {
-				t.Errorf("death at removal %d: %s is found with the conclusion %v, %v", at, id, c, err)
+				t.Errorf("death at removal %d: %s is found with the conclusion %v (error %v); want one for all but "+
+					"night-10", at, id, c, err)
 			}
 		}
+
 		e.remove(e.request())
 		if got := e.all(); !slices.Equal(got, want) {
 			t.Errorf("death at removal %d: then %d objects are left, want %d", at, len(got), len(want))
 		}
 	}
 	if died < 10 {
-		t.Errorf("it died %d times, want more", died)
+		t.Errorf("it died %d times, want at least 10", died)
 	}
 }
 
-// TestTogether: several at once end where one does.
+// TestTogether: three runs at once leave what one run leaves.
 func TestTogether(t *testing.T) {
 	t.Parallel()
-	alone, e := few(t), few(t)
+	alone, e := listed(t), listed(t)
 	alone.remove(alone.request())
 	var group sync.WaitGroup
 	for k := range 3 {
 		q := e.request()
-		q.Now = q.Now.Add(time.Duration(k) * time.Second)
+		q.Now = q.Now.Add(time.Duration(k) * time.Second) // their records are named by the time
 		q.Datasets = &dated{Remover: e.datasets.Remover, now: &q.Now, written: maps.Clone(e.datasets.written)}
 		q.Sweeps = &dated{Remover: e.sweeps.Remover, now: &q.Now, written: maps.Clone(e.sweeps.written)}
 		group.Go(func() {
@@ -524,12 +546,14 @@ func TestTogether(t *testing.T) {
 	}
 	group.Wait()
 	if got, want := e.all(), alone.all(); !slices.Equal(got, want) {
-		t.Errorf("%d objects are left, want %d", len(got), len(want))
+		t.Errorf("three runs at once left %d objects %q, want the %d that one leaves, %q", len(got), got, len(want),
+			want)
 	}
 }
 
-// TestNeededMeanwhile: while manifests go, a sweep is planned on such a dataset, its version is promoted, or it is
-// staged anew. Then it stays, whole.
+// TestNeededMeanwhile: just before a dataset's manifest is removed, a sweep is planned on the dataset, its version is
+// promoted, or it is staged anew. In each case the dataset stays, whole. Its version's trial stays only if the version
+// was promoted.
 func TestNeededMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(e *estate, ref string){
@@ -552,8 +576,8 @@ func TestNeededMeanwhile(t *testing.T) {
 			}
 		},
 	} {
-		e := few(t)
-		ref := e.refs[2]
+		e := listed(t)
+		ref := e.refs[2] // of a version that was not promoted
 		manifest := sweep.DatasetDir("clicks", strings.TrimPrefix(ref, "clicks@")) + dataset.ManifestFile
 		text, _ := must.Get2(blob.ReadAll(t.Context(), e.datasets, manifest, dataset.MaxManifest))(e.t)
 		var once sync.Once

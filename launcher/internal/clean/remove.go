@@ -19,16 +19,21 @@ import (
 	"coppice/internal/sweep"
 )
 
-const undoLimit = 10 * time.Minute // to put back what is needed, when it is interrupted
+// undoLimit bounds how long an interrupted run still takes to put back the manifests of what is needed.
+const undoLimit = 10 * time.Minute
 
 // Remove removes what Look says may go, and returns it. The registry's remains of deleted versions are left to people.
 // A run removes only if one with such numbers listed at least Notice ago, and none since has kept more nights or moves;
 // otherwise it only writes down what would go.
 //
-// Any number may run at once, and each may end at any point: the next goes on. Manifests and plans go first, so that
-// nobody finds what is incomplete. Who uses a dataset renews its manifest before, and all is removed only at the
-// generation that was seen: one of the two is the first, and the other sees it. Who does not, such as an aggregator
-// that promotes, is seen by the second look, even when interrupted: its dataset's manifest comes back.
+// Any number of runs may work at once, and each may end at any point: the next continues. Manifests and plans are
+// removed first, so that nobody finds an incomplete dataset or sweep. Two rules protect what comes into use meanwhile:
+//
+//   - Whoever plans with a dataset first writes its manifest anew, and Remove removes an object only at the generation
+//     that it has seen. So either the manifest is gone before it is written anew, which the planner notices, or its
+//     removal fails, which keeps the dataset.
+//   - An aggregator that promotes a version writes no manifest. So Remove looks a second time once the manifests are
+//     gone, even when ctx has been cancelled, and puts back those of datasets that are needed by then.
 func Remove(ctx context.Context, q Request) ([]Item, error) {
 	gone, err := Look(ctx, q)
 	gone = slices.DeleteFunc(gone, func(i Item) bool { return !i.MayGo() || i.Bucket == Registry })
@@ -42,17 +47,22 @@ func Remove(ctx context.Context, q Request) ([]Item, error) {
 	if !listed {
 		return gone, nil
 	}
+
+	// Remove manifests and plans; what was used in the meantime is held, and stays.
 	hidden, hideErr := q.hideItems(ctx, gone)
 	gone = slices.DeleteFunc(gone, func(i Item) bool { return !i.MayGo() })
+
+	// Look again, and put back the manifests of what has become needed. This has to happen even if ctx is done.
 	safe, stop := context.WithTimeout(context.WithoutCancel(ctx), undoLimit)
 	defer stop()
-	now, err := Look(safe, q) // a version may have been promoted
+	now, err := Look(safe, q)
 	err = errors.Join(cmp.Or(hideErr, ctx.Err()), err, q.putBack(safe, hidden, now, err == nil))
 	if err != nil {
 		return []Item{}, err
 	}
 	gone = without(gone, now)
 
+	// Remove everything else. An item counts as removed once all of its objects are.
 	for n, i := range gone {
 		group, ctx := errgroup.WithContext(ctx)
 		group.SetLimit(16)
@@ -73,7 +83,9 @@ func Remove(ctx context.Context, q Request) ([]Item, error) {
 	return gone, nil
 }
 
-// hideItems removes manifests and plans, and returns the manifests by NAME@VERSION. What is used meanwhile is held.
+// hideItems removes the manifests and plans of the items, without which nobody finds them. It returns the texts of the
+// removed manifests by NAME@VERSION, for putBack; with an error, those that were removed before it. An item whose
+// manifest or plan was written anew since it was listed is in use: hideItems sets its HeldBy in gone.
 func (q *Request) hideItems(ctx context.Context, gone []Item) (hidden map[string][]byte, err error) {
 	hidden = map[string][]byte{}
 	for n, i := range gone {
@@ -99,8 +111,9 @@ func (q *Request) hideItems(ctx context.Context, gone []Item) (hidden map[string
 	return hidden, nil
 }
 
-// putBack restores the manifests of datasets that are needed now; of all, if that is not known. One without another
-// object has been removed by another run, and its manifest stays away.
+// putBack writes back the hidden manifests (by NAME@VERSION) of datasets that are held among the items of now. A
+// dataset that is missing there has no objects left, since another run has removed them: its manifest stays away.
+// Where known is false, now says nothing, and all manifests are written back. One that is there again is left as it is.
 func (q *Request) putBack(ctx context.Context, hidden map[string][]byte, now []Item, known bool) (err error) {
 	for ref, text := range hidden {
 		n := slices.IndexFunc(now, func(i Item) bool { return i.Kind == "dataset" && i.Name == ref })
@@ -123,10 +136,12 @@ type recorded struct {
 	Plan *sweep.Plan `json:"plan,omitempty"`
 }
 
-// record writes down what is about to be removed unless it is used meanwhile, and why it can be; and whether it was
-// listed long enough ago, by runs that kept no more than this one.
+// record writes cleaned/TIME.json: what is about to be removed, and why it may be. It reports whether that may happen
+// now (listed): an earlier run's record has to be older than Notice, and neither the newest of these nor any record
+// since may have kept more nights or more moves than q does. Otherwise the record says that q only listed.
 func (q *Request) record(ctx context.Context, gone []Item) (listed bool, err error) {
-	var before []string // the newest listing that is old enough, and those since
+	// Find the newest record that is old enough, and those since. Names are times, so the list is in their order.
+	var before []string
 	for a, err := range q.Datasets.List(ctx, "cleaned/") {
 		if err != nil {
 			return false, err
@@ -137,6 +152,8 @@ func (q *Request) record(ctx context.Context, gone []Item) (listed bool, err err
 		}
 		before = append(before, a.Name)
 	}
+
+	// None of them may have kept more than this run.
 	for _, name := range before {
 		var kept struct{ Nights, Promoted int }
 		text, _, err := blob.ReadAll(ctx, q.Datasets, name, 1<<40) // its writer held it, too
@@ -158,7 +175,8 @@ func (q *Request) record(ctx context.Context, gone []Item) (listed bool, err err
 	return listed, err
 }
 
-// remove removes an object at the generation that was seen.
+// remove removes an object of the named bucket, if it still has the generation of o; else the error is
+// blob.ErrPrecondition.
 func (q *Request) remove(ctx context.Context, from string, o blob.Attrs) error {
 	s, ok := map[string]blob.Store{Datasets: q.Datasets, Sweeps: q.Sweeps}[from].(blob.Remover)
 	if !ok {
@@ -167,21 +185,22 @@ func (q *Request) remove(ctx context.Context, from string, o blob.Attrs) error {
 	return s.Remove(ctx, o.Name, o.Generation)
 }
 
-// without returns what may go, and still may, without the objects that are needed now: the trial of a version that
-// has been promoted since was of no use to the rest of its sweep.
+// without returns those of the items gone that are not held among the items of now, each without the objects that are
+// held there. Single objects can become needed, too: once a version is promoted, its trial, which was part of the
+// sweep's removable rest, is an item of its own and is held.
 func without(gone, now []Item) (still []Item) {
-	held, whole := map[string]bool{}, map[string]bool{}
+	heldItems, heldObjects := map[string]bool{}, map[string]bool{}
 	for _, i := range now {
-		whole[i.Kind+" "+i.Name] = !i.MayGo()
+		heldItems[i.Kind+" "+i.Name] = !i.MayGo()
 		for _, o := range i.Objects {
-			held[i.Bucket+" "+o.Name] = !i.MayGo()
+			heldObjects[i.Bucket+" "+o.Name] = !i.MayGo()
 		}
 	}
 	for _, i := range gone {
-		if !whole[i.Kind+" "+i.Name] {
+		if !heldItems[i.Kind+" "+i.Name] {
 			all := i.Objects
-			i.Objects, i.Bytes = nil, 0
-			i.add(slices.DeleteFunc(all, func(o blob.Attrs) bool { return held[i.Bucket+" "+o.Name] })...)
+			i.Objects, i.Bytes = nil, 0 // add counts the remaining bytes
+			i.add(slices.DeleteFunc(all, func(o blob.Attrs) bool { return heldObjects[i.Bucket+" "+o.Name] })...)
 			still = append(still, i)
 		}
 	}

@@ -50,16 +50,19 @@ func (m mortal) List(ctx context.Context, prefix string) iter.Seq2[blob.Attrs, e
 	return m.dated.List(ctx, prefix)
 }
 
-// TestInterrupted: a run ends, in each way, while it hides manifests, one of whose versions has just been promoted. Its
-// dataset is whole at once, and the next run ends where all else goes.
+// TestInterrupted: version 2 is promoted just before its dataset's manifest is removed, and the run is interrupted, in
+// one of five ways, at the removal after that. The dataset is whole at once, and later runs keep what was promoted and
+// remove all else.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"cancelled", "killed", "cannot list", "cannot remove", "taken over"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			e := few(t)
+			e := listed(t)
 			ref := e.refs[2]
 			manifest := sweep.DatasetDir("clicks", strings.TrimPrefix(ref, "clicks@")) + dataset.ManifestFile
+
+			// Which store fails: where only lists fail, the sweeps' store does, since the datasets' has to put back.
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var killed atomic.Bool
@@ -68,6 +71,8 @@ func TestInterrupted(t *testing.T) {
 			if how == "cannot list" {
 				q.Datasets, q.Sweeps = mortal{e.datasets, new(atomic.Bool)}, mortal{e.sweeps, &killed}
 			}
+
+			// Promote before the manifest is removed, and interrupt the run at its next removal.
 			promoted := false
 			var once sync.Once
 			e.datasets.before = func(object string) {
@@ -98,9 +103,12 @@ func TestInterrupted(t *testing.T) {
 				}
 			}
 			_, err := Remove(ctx, q)
-			if promoted = e.datasets.before == nil; !promoted || (err == nil) != (how == "taken over") {
-				t.Fatalf("it was not interrupted: %v", err)
+			if interrupted := e.datasets.before == nil; !interrupted || (err == nil) != (how == "taken over") {
+				t.Fatalf("interrupted: %t, error %v; want true, and an error unless another run took over",
+					interrupted, err)
 			}
+
+			// The dataset is whole at once, and the next run keeps it and all that was promoted.
 			e.datasets.dies = 0
 			if err := e.whole(ref); err != nil {
 				t.Errorf("at once the dataset is not whole: %v", err)
@@ -124,11 +132,11 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestARecordHasThePlan: what a removed sweep was to do can be read in what was written down, even if the run was
-// killed once the plan was gone.
+// TestARecordHasThePlan: the record of a run contains the plan of each sweep that goes as a whole, even if the run is
+// killed after it has removed the plan. The sweep here, loser, registered no version, so that none of it is kept.
 func TestARecordHasThePlan(t *testing.T) {
 	t.Parallel()
-	e := few(t)
+	e := listed(t)
 	p, _, err := sweepstore.New(e.sweeps, "night-1").Plan(t.Context())
 	e.must(err)
 	p.Sweep, p.Spec.Model = "loser", "other"
@@ -137,7 +145,7 @@ func TestARecordHasThePlan(t *testing.T) {
 	_, err = sweepstore.New(e.sweeps, "loser").CreateConclusion(t.Context(), sweep.Conclusion{Format: 1, Sweep: "loser",
 		Outcome: sweep.OutcomeNoWinner, Reason: "x", At: e.now})
 	e.must(err)
-	for n := range LeastNights {
+	for n := range LeastNights { // newer ones of its model, so that it is not kept as one of the newest
 		p.Sweep = sweep.ID(fmt.Sprintf("newer-%d", n))
 		e.now = e.now.Add(time.Second)
 		_, err = sweepstore.New(e.sweeps, p.Sweep).CreatePlan(t.Context(), *p)
@@ -175,12 +183,12 @@ func TestARecordHasThePlan(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeftToPutBack: where a second look has found none of a dataset's objects, since another run has removed
-// them, its manifest stays away; where there was no second look, it comes back.
+// TestNothingIsLeftToPutBack: where the second look has succeeded (known) and found nothing of a dataset, another run
+// has removed it, and its manifest is not put back. Where the second look has failed, the manifest is put back.
 func TestNothingIsLeftToPutBack(t *testing.T) {
 	t.Parallel()
 	for _, known := range []bool{true, false} {
-		e := few(t)
+		e := listed(t)
 		q := e.request()
 		manifest := sweep.DatasetDir("clicks", "0123456789abcdef") + dataset.ManifestFile
 		e.must(q.putBack(t.Context(), map[string][]byte{"clicks@0123456789abcdef": []byte("{}")}, nil, known))
@@ -190,8 +198,9 @@ func TestNothingIsLeftToPutBack(t *testing.T) {
 	}
 }
 
-// TestAFirstRunLists: a run removes what one that kept no more has listed half a day ago. The first, one that keeps
-// less than any since, and those soon after, as of a schedule that fires twice, write down what would go.
+// TestAFirstRunLists does a row of runs, each some time after the one before. A run removes only if another has listed
+// at least Notice (12 hours) ago, and neither that one nor any since kept more. Else it writes down what would go: the
+// first run, those soon after it, as of a schedule that fires twice, and one that keeps less than the runs before.
 func TestAFirstRunLists(t *testing.T) {
 	t.Parallel()
 	e := unlisted(t)
@@ -211,7 +220,8 @@ func TestAFirstRunLists(t *testing.T) {
 		before := len(e.all())
 		gone := e.remove(q)
 		if len(gone) == 0 || gone[0].Removed != c.removes || (len(e.all()) < before) != c.removes {
-			t.Errorf("%+v: of %d objects %d are left, and it says %+v", c, before, len(e.all()), gone)
+			t.Errorf("%+v: of %d objects %d are left, and it says %+v; want fewer only if it removes", c, before,
+				len(e.all()), gone)
 		}
 		var record struct {
 			OnlyListed bool `json:"only_listed"`
@@ -224,12 +234,12 @@ func TestAFirstRunLists(t *testing.T) {
 	}
 }
 
-// TestUndone: what was removed and is put back, as Cloud Storage restores it (as contents written now), is whole,
-// and stays for a week, in which somebody can say that it is needed. It counts as new: with as many nights as before,
-// others would go in its place, so that more are kept first.
+// TestUndone: removed objects that are put back, as Cloud Storage restores them (written now), are whole and stay for a
+// week, in which somebody can promote the version. Restored datasets count as new, so that with as many nights as
+// before others would go in their place: the runs of that week keep 14 nights.
 func TestUndone(t *testing.T) {
 	t.Parallel()
-	e := few(t)
+	e := listed(t)
 	was := map[*dated]map[string][]byte{e.datasets: {}, e.sweeps: {}}
 	for s, objects := range was {
 		for a, err := range s.List(t.Context(), "") {
@@ -240,8 +250,10 @@ func TestUndone(t *testing.T) {
 	}
 	before := e.all()
 	if gone := e.remove(e.request()); len(gone) == 0 || e.whole(e.refs[2]) == nil {
-		t.Fatalf("%d items went, and version 2's dataset has to be one", len(gone))
+		t.Fatalf("%d items went; want version 2's dataset among them", len(gone))
 	}
+
+	// Put all back: for a week nothing goes.
 	for s, objects := range was {
 		for name, text := range objects {
 			_, err := blob.Create(t.Context(), s, name, text)
@@ -259,10 +271,13 @@ func TestUndone(t *testing.T) {
 			t.Errorf("after %v what was restored is not whole: %v", wait, err)
 		}
 	}
+
+	// After that only what was promoted meanwhile stays.
 	_, err := e.r.Promote(t.Context(), "ctr", 2, registry.Expect{Any: true}, e.act())
 	e.must(err)
 	e.now = e.now.Add(2 * Grace)
 	if gone := e.remove(e.request()); len(gone) == 0 || e.whole(e.refs[2]) != nil {
-		t.Errorf("a week later %d items went, and what was promoted since is whole: %v", len(gone), e.whole(e.refs[2]))
+		t.Errorf("a week later %d items went, and the promoted version's dataset: %v; want some to go, and it whole",
+			len(gone), e.whole(e.refs[2]))
 	}
 }

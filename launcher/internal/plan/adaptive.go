@@ -15,11 +15,12 @@ import (
 	"coppice/internal/sweep"
 )
 
-// openTrials turns the randomly drawn trials into open ones, if the search has a method that learns. What such a search
-// begins with does not depend on results and is in the plan: winners of earlier sweeps, or a portfolio. The random
-// draws are kept as the expectation for the open trials.
+// openTrials decides which of the proposed trials stay in the plan, if the search has a method other than random. Those
+// listed by the spec stay. After them come the trials that such a search begins with, which depend on no result:
+// winners of earlier sweeps, or a portfolio. The rest is open: the sweep decides its parameters once it has results.
+// p.Expected keeps the random draws in the place of open trials. It also sets p.Base and p.Earlier.
 func (p *Planned) openTrials(q Inputs) (err error) {
-	s := &p.Spec // which has what follows from the dataset, such as num_class
+	s := &p.Spec // not q.Spec, which lacks what follows from the dataset, such as num_class
 	p.Expected = p.Trials
 	if s.Search.Features != nil {
 		p.Spec.Trials = len(p.Trials)
@@ -29,6 +30,7 @@ func (p *Planned) openTrials(q Inputs) (err error) {
 		return nil
 	}
 
+	// What a learning search needs in the plan: the parameters around which it searches, the space, earlier results.
 	columns := features(q.Manifest)
 	if p.Base, err = fit.Complete(s.Base(), nil, columns); err != nil {
 		return &search.SpecError{Part: "params", Err: err}
@@ -53,6 +55,8 @@ func (p *Planned) openTrials(q Inputs) (err error) {
 		return err
 	}
 
+	// The listed trials, those that the search begins with, and open ones. A method whose trials are all listed in
+	// advance, such as halton, has no open ones.
 	trials := append(slices.Clone(p.Trials[:listed]), begin...)
 	p.Expected = append(slices.Clone(trials), p.Proposal.Trials[len(trials):]...)
 	if !s.Search.Listed() {
@@ -68,8 +72,9 @@ func (p *Planned) openTrials(q Inputs) (err error) {
 	return nil
 }
 
-// canonicalChoices returns a space with choices in the trials' spelling: otherwise an alias of an objective, or a list
-// given as text, would not match values that were tried. A choice that cannot be trained by itself is left unchanged.
+// canonicalChoices returns a copy of the space whose choices are spelled as in trials' parameters. Otherwise an alias
+// of an objective, or a list of columns given as text, would not match values that were tried. complete makes a trial's
+// parameters of some; a choice for which it fails, as it cannot be trained by itself, is left unchanged.
 func canonicalChoices(random map[string]sweep.Distribution,
 	complete func(sweep.Params) (sweep.Params, error)) map[string]sweep.Distribution {
 	out := maps.Clone(random)
@@ -85,17 +90,20 @@ func canonicalChoices(random map[string]sweep.Distribution,
 	return out
 }
 
-// noteAdaptive says what an adaptive search begins with, and where that comes from.
+// noteAdaptive adds notes about what a search that learns begins with, and where that comes from. listed is the number
+// of trials that the spec lists, begin are those after them. looked says whether earlier sweeps were read.
 func (p *Planned) noteAdaptive(listed int, begin []sweep.Trial, looked bool) {
 	one, many, claimed := "trial", "trials", "when they are claimed"
 	if p.Spec.Validate != nil {
 		one, many, claimed = "configuration", "configurations", "when their first fold is claimed"
 	}
-	of := map[string]int{}
+	warm := 0
 	for _, t := range begin {
-		of[t.Source]++
+		if t.Source == search.SourceWarm {
+			warm++
+		}
 	}
-	fresh := len(p.Trials) - listed - of[search.SourceWarm]
+	fresh := len(p.Trials) - listed - warm
 	if p.Open() {
 		p.note("%d %s are decided %s (search.method: %s)", len(p.Trials)-listed-len(begin), many, claimed,
 			p.Spec.Search.Method)
@@ -116,17 +124,22 @@ func (p *Planned) noteAdaptive(listed int, begin []sweep.Trial, looked bool) {
 			p.note("warm_start: %s %d is %s", one, t.Number, t.Reason)
 		}
 	}
-	if n := of[search.SourceWarm]; n > 0 {
-		p.note("warm_start: %d of %d %s start from an earlier winner, %d are new", n, len(p.Trials), many, fresh)
+	if warm > 0 {
+		p.note("warm_start: %d of %d %s start from an earlier winner, %d are new", warm, len(p.Trials), many, fresh)
 	}
 }
 
-// largestConfiguration returns a configuration that needs as much memory as any that the search may propose: each
-// parameter at the end that needs more, given the others. The effect of one may only appear once another has moved (few
-// rows per leaf cost nothing while leaves are few), so all are visited until nothing grows, and at least twice; and a
-// parameter moves even if that needs no more, so that two parameters with a common bound do not block each other.
+// largestConfiguration returns the parameters of a configuration that needs as much memory as any that the search may
+// propose. bytes is the memory of a configuration. Starting from the plan's base, each searched parameter in turn takes
+// the end of its range that needs the most, given the others.
+//
+// The effect of a parameter may only show once another has moved: few rows per leaf cost nothing while leaves are few.
+// So the parameters are visited until nothing grows, and at least twice. For the same reason a parameter also moves
+// where that needs neither more nor less, so that two parameters with a common bound do not block each other.
 func largestConfiguration(plan *sweep.Plan, bytes func(gbt.Params) int64) sweep.Params {
 	all, most := maps.Clone(plan.Base), int64(-1)
+
+	// grows reports whether all needs no less than the most so far, and raises the most.
 	grows := func() bool {
 		params, err := gbt.ParseParams(all)
 		if err != nil || bytes(params) < most {
@@ -155,12 +168,16 @@ func largestConfiguration(plan *sweep.Plan, bytes func(gbt.Params) int64) sweep.
 	return all
 }
 
-// setRungs sets the rungs at which trials are compared, if the search stops those that are behind. They are the same
-// for all trials, however many trees these have: what is compared is the score at that number of trees.
+// setRungs completes search.stop, if the spec has it: by what trials are compared (a sample of rows, or numbers of
+// trees), and at which rungs, the points at which they are. Rungs are the same for all trials, however many trees these
+// train: compared are the scores at that number of trees. It rejects a stop at which nothing could be compared. chooses
+// is the metric that chooses the winner.
 func (p *Planned) setRungs(chooses metric.Metric, data *dataset.Manifest) error {
 	if p.Spec.Search.Stop == nil {
 		return nil
 	}
+
+	// The most trees of any expected trial.
 	stop := *p.Spec.Search.Stop
 	most := 0
 	for _, t := range p.Expected {
@@ -173,6 +190,7 @@ func (p *Planned) setRungs(chooses metric.Metric, data *dataset.Manifest) error 
 		return errorf("search.stop: by rows, one in %d of %d is too small a sample; lower eta, take by: %s, or "+
 			"leave stop out", stop.Eta, rows, sweep.ByTrees)
 	}
+
 	compared := fmt.Sprintf("training on one row in %d", stop.OneIn)
 	if stop.By == sweep.ByTrees {
 		if chooses.Kind == metric.OfRows {
@@ -195,8 +213,9 @@ func (p *Planned) setRungs(chooses metric.Metric, data *dataset.Manifest) error 
 	return nil
 }
 
-// populate leaves all trials to be decided, generation by generation. What was drawn at random is the expectation of
-// each generation.
+// populate leaves all trials of population-based training open: they are decided generation by generation. The proposed
+// trials, a generation's number of random draws, are expected again in each generation. The error says that the space
+// has too few configurations for a population.
 func (p *Planned) populate() error {
 	drawn, size := p.Trials, p.Spec.Search.Population
 	if len(drawn) < size {
@@ -221,8 +240,9 @@ const leafText = 160
 // inputBytes is a trial's memory per byte of a model's text: its trees with the bins of each node.
 const inputBytes = 3
 
-// inheritedBytes is the memory of the model that a trial of the last generation continues, if all before have grown all
-// of their trees.
+// inheritedBytes is the memory of the model that a trial of the last generation continues, if all generations before it
+// have grown all of their trees. It is 0 without population-based training. rows are those of train: a tree has no more
+// leaves than they fill.
 func inheritedBytes(plan *sweep.Plan, params gbt.Params, rows int) int64 {
 	if !plan.Breeds() {
 		return 0

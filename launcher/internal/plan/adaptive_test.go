@@ -27,28 +27,31 @@ func learner(t *testing.T, edits ...string) *sweep.Spec {
 	return must.Get(sweep.ParseSpec("sweep.yaml", []byte(learnerText(edits...)), words()))(t)
 }
 
+// learnerText is the text of spec with a search that learns (learning) and 20 trials, and with edits (see parse).
 func learnerText(edits ...string) string {
 	text := strings.NewReplacer("  random: {num_leaves: {log_int: [15, 255]}}\n", learning, "trials: 8",
 		"trials: 20").Replace(spec)
 	return strings.NewReplacer(edits...).Replace(text)
 }
 
+// sources counts the trials by where they are from, in the order of their first: "fixed 2, auto 13".
 func sources(p *plan.Planned) string {
-	of := map[string]int{}
+	count := map[string]int{}
 	var order []string
 	for _, t := range p.Trials {
-		if of[t.Source]++; of[t.Source] == 1 {
+		if count[t.Source]++; count[t.Source] == 1 {
 			order = append(order, t.Source)
 		}
 	}
 	for i, s := range order {
-		order[i] = fmt.Sprintf("%s %d", s, of[s])
+		order[i] = fmt.Sprintf("%s %d", s, count[s])
 	}
 	return strings.Join(order, ", ")
 }
 
-// TestASearchThatLearnsLeavesTrialsOpen: with method: auto only what depends on no results is listed; the other trials
-// are open, and expected ones stand in for them. The plan is read as it was written.
+// TestASearchThatLearnsLeavesTrialsOpen: with method: auto the plan lists only the trials that depend on no result (two
+// fixed ones and a portfolio of five). The other trials are open, and Expected has parameters in their place. The
+// plan's JSON is read back with the same fingerprint.
 func TestASearchThatLearnsLeavesTrialsOpen(t *testing.T) {
 	p := built(t, learner(t), manifest(all...))
 	if got, want := sources(p), "fixed 2, portfolio 5, auto 13"; got != want {
@@ -75,9 +78,9 @@ func TestASearchThatLearnsLeavesTrialsOpen(t *testing.T) {
 	}
 }
 
-// TestOpenTrialsMayBeLarge: what decides an open trial may take as much memory as the largest that the space has, not
-// only as what was drawn. What one parameter needs may show only when another has moved: leaves of one row matter once
-// there may be many leaves. With 31 leaves of 645 rows neither alone makes a difference.
+// TestOpenTrialsMayBeLarge: a trial is given at least as much memory as the largest configuration of the space needs,
+// whatever the base's parameters (the keys) are. Leaves of one row need more only once there may be many leaves. From a
+// base of 31 leaves with 645 rows each, on 20,000 rows, neither parameter alone makes a difference.
 func TestOpenTrialsMayBeLarge(t *testing.T) {
 	small := manifest(all...)
 	for i := range small.Splits {
@@ -86,9 +89,10 @@ func TestOpenTrialsMayBeLarge(t *testing.T) {
 	wide := []string{"log_int: [15, 255]", "log_int: [15, 4095]", "log_int: [5, 500]", "log_int: [1, 1000]"}
 	for base, tc := range map[string]struct {
 		m       *dataset.Manifest
-		space   []string
+		space   []string // edits of the search's ranges
 		largest string
 	}{
+		// The blank only makes another key of the same base.
 		"eta: 0.05 ": {manifest(all...), nil, "{num_leaves: 255, min_data_in_leaf: 5}"},
 		"eta: 0.05":  {small, wide, "{num_leaves: 4095, min_data_in_leaf: 1}"},
 		"eta: 0.05, num_leaves: 31, min_data_in_leaf: 645":    {small, wide, "{num_leaves: 4095, min_data_in_leaf: 1}"},
@@ -103,8 +107,8 @@ func TestOpenTrialsMayBeLarge(t *testing.T) {
 	}
 }
 
-// TestOtherMethods: the trials come from the method that the spec names, open only if it looks at results; without a
-// method they are those of random.
+// TestOtherMethods: the trials come from the method that the spec names. They are open only if the method looks at
+// results. Without a method the trials are byte for byte those of random.
 func TestOtherMethods(t *testing.T) {
 	for method, want := range map[string]string{"gp": "fixed 2, gp 18", "halton": "fixed 2, halton 18",
 		"random": "fixed 2, random 18"} {
@@ -117,7 +121,7 @@ func TestOtherMethods(t *testing.T) {
 		}
 	}
 
-	// A sweep without a method is what it always was.
+	// A sweep without a method has the trials that it always had.
 	plain := built(t, learner(t, "  method: auto\n", ""), manifest(all...))
 	random := built(t, learner(t, "method: auto", "method: random"), manifest(all...))
 	a, _ := json.Marshal(plain.Trials)
@@ -127,8 +131,9 @@ func TestOtherMethods(t *testing.T) {
 	}
 }
 
-// TestWarmStart: winners of the nights before come first, then a quarter of the trials from the portfolio, at least
-// half of the trials are new, and the plan says what is from where.
+// TestWarmStart: with warm_start, the best trials of earlier sweeps follow the fixed ones, and a portfolio of a quarter
+// of the trials follows them. At least half of the trials are new. Notes and reasons say what is from where. What
+// earlier sweeps have found does not change the sweep's id or fingerprint.
 func TestWarmStart(t *testing.T) {
 	s := learner(t, "method: auto", "method: auto\n  warm_start: auto")
 	night := func(n int, trials ...sweep.Seen) sweep.Earlier {
@@ -165,16 +170,17 @@ func TestWarmStart(t *testing.T) {
 		}
 	}
 
-	// Of few trials at most half are winners.
+	// Of five trials at most half are earlier winners.
 	few := build(learner(t, "method: auto", "method: auto\n  warm_start: auto", "trials: 20", "trials: 5"),
 		night(3, found(1, 0.9, 100), found(2, 0.8, 90), found(3, 0.7, 80)))
 	if got, want := sources(few), "fixed 2, warm 1, portfolio 1, auto 1"; got != want {
 		t.Errorf("trials are from %s, want %s", got, want)
 	}
 
-	// What earlier sweeps have found does not make it another sweep, so that the same command attaches to it.
+	// With other earlier results it is the same sweep, so that the same command finds the one that runs.
 	if other := build(s); other.Fingerprint() != p.Fingerprint() || other.Sweep != p.Sweep {
-		t.Error("another history makes another sweep; want the same")
+		t.Errorf("with another history: sweep %s, fingerprint %s; want the same, %s and %s", other.Sweep,
+			other.Fingerprint(), p.Sweep, p.Fingerprint())
 	}
 	if first := build(s); !strings.Contains(strings.Join(first.Notes, "\n"),
 		"no earlier sweep of model ctr has a result that fits the space") {
@@ -194,8 +200,8 @@ func TestMethodsAreChecked(t *testing.T) {
 	}
 }
 
-// TestChoicesAreSpelledAsTrialsAre: the search compares what it may propose with what trials have, and whatever is
-// written in two ways is one value.
+// TestChoicesAreSpelledAsTrialsAre: the plan's choices are spelled as in trials' parameters, since the search compares
+// both. "1, 0" and "0,1" are the same columns, and 7 is written as text.
 func TestChoicesAreSpelledAsTrialsAre(t *testing.T) {
 	_, space, _ := strings.Cut(strings.TrimSuffix(learning, "\n  method: auto\n"), "{num_leaves: {log_int: [15, 255]}")
 	const choices = `, ignore_column: {choice: ["1, 0", "0,1", 7]}}`
@@ -209,8 +215,9 @@ func TestChoicesAreSpelledAsTrialsAre(t *testing.T) {
 	}
 }
 
-// TestNoSearchAtAll: fifty trials are fifty different ones of the default space, by method auto, without the parameters
-// that the spec sets; the default configuration is the first. One trial is the default alone.
+// TestNoSearchAtAll: fifty trials of a spec without search are fifty different configurations of the default space, by
+// method auto. Parameters that the spec sets are not searched. The first trial is the default configuration; of a sweep
+// of one trial it is the only one.
 func TestNoSearchAtAll(t *testing.T) {
 	few := func(trials, more string) *plan.Planned {
 		t.Helper()
@@ -229,13 +236,13 @@ func TestNoSearchAtAll(t *testing.T) {
 		keys[sweep.ConfigurationKey(e.Params)] = true
 	}
 	if len(keys) != 50 {
-		t.Errorf("50 trials without search: %d different configurations", len(keys))
+		t.Errorf("50 trials without search: %d different configurations, want 50", len(keys))
 	}
 	if one := few("1", ""); len(one.Trials) != 1 || one.Trials[0].Source != search.SourceFixed {
 		t.Errorf("one trial without search: %s; expected a fixed one", sources(one))
 	}
 
-	// It takes part in every search that learns, once: not where it is listed, or against a constraint.
+	// The default comes first in every search that learns, unless the spec lists it or a constraint excludes it.
 	space := "search: {random: {num_leaves: {int: [40, 80]}}, method: METHOD}\n"
 	for method, want := range map[string]string{"auto": search.SourceDefault, "gp": search.SourceDefault,
 		"halton": "halton", "random": "random"} {
@@ -251,7 +258,8 @@ func TestNoSearchAtAll(t *testing.T) {
 	}
 }
 
-// TestPopulation: every trial is decided when it is claimed, and as many at once as the population has members.
+// TestPopulation: with population-based training all trials are open, and as many run at once as the population has
+// members: of 12 trials in 3 generations, 4.
 func TestPopulation(t *testing.T) {
 	p := built(t, breeding(t, "trials: 12"), manifest(all...))
 	readBack(t, p)
@@ -265,7 +273,7 @@ func TestPopulation(t *testing.T) {
 	}
 }
 
-// breeding is a spec of a population of four.
+// breeding is a spec of population-based training with a population of four. trials is its line of that name.
 func breeding(t *testing.T, trials string, edits ...string) *sweep.Spec {
 	t.Helper()
 	return parse(t, append([]string{"  fixed: [{}, {learning_rate: 0.2}]\n", "  method: pbt\n  population: 4\n",
@@ -284,7 +292,8 @@ func TestPopulationOfFew(t *testing.T) {
 	}
 }
 
-// TestPopulationNeedsMemory: a trial has memory for the trees that it continues.
+// TestPopulationNeedsMemory: a trial has memory for the trees that it continues. With a third generation these are 100
+// trees more, of up to 255 leaves.
 func TestPopulationNeedsMemory(t *testing.T) {
 	two := built(t, breeding(t, "trials: 8"), manifest(all...)).Sizing.TrialBytes
 	three := built(t, breeding(t, "trials: 12"), manifest(all...)).Sizing.TrialBytes
@@ -294,7 +303,8 @@ func TestPopulationNeedsMemory(t *testing.T) {
 	}
 }
 
-// TestCopiesOfQueriesNeedMemory: where train is in several orders of queries, each trial has its queries by order.
+// TestCopiesOfQueriesNeedMemory: if train has several copies of its rows, each in another order of queries, a trial
+// needs 8 bytes for each row of train to tell a query's copies apart. Otherwise it needs none.
 func TestCopiesOfQueriesNeedMemory(t *testing.T) {
 	p := built(t, breeding(t, "trials: 8"), manifest(all...))
 	need := func(by string, copies int) int64 {
@@ -310,7 +320,7 @@ func TestCopiesOfQueriesNeedMemory(t *testing.T) {
 	}
 }
 
-// sets is a spec that compares sets of columns, with these settings of features, and other lines at its end.
+// sets is a spec with search.features, of the given text, in place of its search and its trials. edits are as in parse.
 func sets(t *testing.T, features string, edits ...string) *sweep.Spec {
 	t.Helper()
 	return parse(t, append([]string{"search:\n  fixed: [{}, {learning_rate: 0.2}]\n  random: {num_leaves: {log_int: " +
@@ -327,7 +337,8 @@ func columns(names ...string) *dataset.Manifest {
 	return m
 }
 
-// ignored are the trials' columns to ignore, "open" for one that is still to be decided.
+// ignored returns the lists of columns that trials ignore, "open" for an open one. Of each configuration it has the
+// first fold, and it leaves out the refit.
 func ignored(p *plan.Planned) (out []string) {
 	for _, t := range p.Trials {
 		switch {
@@ -340,8 +351,8 @@ func ignored(p *plan.Planned) (out []string) {
 	return out
 }
 
-// TestSetsOfColumns: groups by name, pattern or each column, beside columns in no group and some that the spec ignores
-// anyway.
+// TestSetsOfColumns: each trial ignores the columns that are not in its set. Groups are given by names or patterns, or
+// each column is one. Columns in no group are in every set; what params ignore is ignored in every set as well.
 func TestSetsOfColumns(t *testing.T) {
 	m := columns("age", "site", "site:count", "site:rate", "user_a", "user_b")
 	for name, tc := range map[string]struct {
@@ -362,7 +373,7 @@ func TestSetsOfColumns(t *testing.T) {
 	} {
 		p, err := build(tc.spec, m)
 		if err != nil {
-			t.Errorf("%s: the spec was planned: got error %v, want none", name, err)
+			t.Errorf("%s: planning: got error %v, want none", name, err)
 			continue
 		}
 		if got := ignored(p); !reflect.DeepEqual(got, tc.want) {
@@ -380,8 +391,8 @@ func TestSetsOfColumns(t *testing.T) {
 	}
 }
 
-// TestSetsOfColumnsRefused: each search of columns that cannot be is refused with what to change, or, where it can be
-// in part, a note says what is left of it.
+// TestSetsOfColumnsRefused: each search.features that is impossible on its dataset is refused with an error (the key)
+// of kind input. The last one is only larger than what there is: it is planned, and the key is in a note.
 func TestSetsOfColumnsRefused(t *testing.T) {
 	m := columns("age", "a,b", "site", "site:rate")
 	for want, s := range map[string]*sweep.Spec{
@@ -438,7 +449,7 @@ func TestSetsOfColumnsRefused(t *testing.T) {
 	}
 }
 
-// TestMoreSubsets: a sweep of more sets begins with those of one of fewer.
+// TestMoreSubsets: a sweep of 32 random subsets begins with the 20 subsets of a sweep of 20.
 func TestMoreSubsets(t *testing.T) {
 	m := columns("a", "b", "c", "d", "e", "f")
 	plan32 := built(t, sets(t, "{try: subsets}", "seed: 3", "seed: 3\ntrials: 32"), m)

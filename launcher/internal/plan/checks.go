@@ -13,8 +13,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// validate assigns the held-out rows, and rejects a spec that judges by what the dataset does not have. metrics are
-// those by which every trial is measured.
+// validate returns the assignment of the held-out rows and the metrics by which every trial is measured. It sets
+// p.Notes to what the assignment lacks, and rejects a spec that judges by what the dataset does not have.
 func (p *Planned) validate(spec *sweep.Spec, data *dataset.Manifest) (h sweep.Holdout, metrics []string, err error) {
 	if h, p.Notes, err = assignHoldout(data, gbt.Ranks(spec.Objective)); err != nil {
 		return h, nil, err
@@ -26,8 +26,10 @@ func (p *Planned) validate(spec *sweep.Spec, data *dataset.Manifest) (h sweep.Ho
 	return h, metrics, err
 }
 
-// assignHoldout assigns the held-out splits. Where calib or test is missing, it is carved out of another by fold
-// number, except that a ranking needs no calib: its scores are not calibrated.
+// assignHoldout says which held-out rows select (Valid), calibrate (Calib) and judge (Test). Where the dataset has no
+// split calib or test, folds of another split are taken for it, and a note says so. Rankings (ranks) are not
+// calibrated: for them Calib is all of valid, if only calib is missing. It rejects a dataset without train, valid or
+// raw rows.
 func assignHoldout(data *dataset.Manifest, ranks bool) (sweep.Holdout, []string, error) {
 	has := func(name string) bool {
 		_, ok := data.FindSplit(name)
@@ -44,6 +46,7 @@ func assignHoldout(data *dataset.Manifest, ranks bool) (sweep.Holdout, []string,
 			"stage it again without sample: 0", data.Name, data.Version)
 	}
 
+	// folds are the rows of a split's folds first up to end, without end; of ten, so that each is a tenth of the rows.
 	whole := func(split string) sweep.Rows { return sweep.Rows{Split: split} }
 	folds := func(split string, first, end int) sweep.Rows {
 		rows := whole(split)
@@ -53,6 +56,8 @@ func assignHoldout(data *dataset.Manifest, ranks bool) (sweep.Holdout, []string,
 		return rows
 	}
 	percent := func(rows sweep.Rows) string { return fmt.Sprintf("%d %%", 100*len(rows.Folds)/dataset.Folds) }
+
+	// Each split serves its purpose, unless one is missing.
 	h := sweep.Holdout{Valid: whole(sweep.Valid), Calib: whole(sweep.Calib), Test: whole(sweep.Test)}
 	var missing, share, of, purpose string
 	switch {
@@ -77,7 +82,9 @@ func assignHoldout(data *dataset.Manifest, ranks bool) (sweep.Holdout, []string,
 		"longer %s", data.Name, missing, share, of, purpose)}, nil
 }
 
-// chooseMetrics are the metrics that every trial is measured by: the usual ones, and those that the spec judges by.
+// chooseMetrics returns the names of the metrics by which every trial is measured: the usual ones of the objective, and
+// those of the spec's metric, goals, gate and requirements. It rejects a metric that does not fit the objective, or
+// that needs values which the dataset does not have.
 func chooseMetrics(spec *sweep.Spec, data *dataset.Manifest) ([]string, error) {
 	var names []string
 	add := func(m metric.Metric) {
@@ -89,7 +96,7 @@ func chooseMetrics(spec *sweep.Spec, data *dataset.Manifest) ([]string, error) {
 		add(m)
 	}
 
-	// What the spec judges by: its metric, the gate's and those in requirements.
+	// What the spec judges by. Facts, such as the number of trees, are known of every trial without measuring.
 	wanted := []string{spec.Metric}
 	for _, g := range spec.Goals {
 		if !slices.Contains(sweep.GoalFacts(), g.Name) {
@@ -111,6 +118,7 @@ func chooseMetrics(spec *sweep.Spec, data *dataset.Manifest) ([]string, error) {
 		}
 	}
 
+	// Add them if they can be measured here.
 	for _, name := range wanted {
 		m, err := metric.Lookup(name)
 		if err != nil {
@@ -146,13 +154,14 @@ func checkLabel(spec *sweep.Spec, data *dataset.Manifest) error {
 // numClass is the parameter that follows from the dataset.
 const numClass = "num_class"
 
-// withClasses returns the spec's parameters with the number of the label's classes.
+// withClasses returns the spec's parameters, for an objective of several classes with num_class set to the label's
+// number of classes. A spec that states another number is rejected. The spec is not changed.
 func withClasses(spec *sweep.Spec, data *dataset.Manifest) (sweep.Params, error) {
 	if !gbt.Classes(spec.Objective) {
 		return spec.Params, nil
 	}
 	n := len(data.Label.Classes)
-	if said, ok := spec.Params[numClass]; ok && said != float64(n) && said != n {
+	if said, ok := spec.Params[numClass]; ok && said != float64(n) && said != n { // a spec in Go may have an int
 		return nil, errorf("params.num_class is %v, and the label of dataset %s has %d classes; leave it out", said,
 			data.Name, n)
 	}
@@ -165,7 +174,7 @@ func withClasses(spec *sweep.Spec, data *dataset.Manifest) (sweep.Params, error)
 	return params, nil
 }
 
-// features returns the dataset's features, as far as parameters depend on them.
+// features returns the names of the dataset's features and which are categorical: what parameters depend on.
 func features(data *dataset.Manifest) []gbt.Feature {
 	all := make([]gbt.Feature, len(data.Features))
 	for i := range data.Features {
@@ -174,8 +183,9 @@ func features(data *dataset.Manifest) []gbt.Feature {
 	return all
 }
 
-// checkColumns rejects an unknown column wherever the spec ignores or constrains columns. Otherwise a misspelt choice
-// would just reduce the number of trials.
+// checkColumns rejects a column that the dataset does not have, in each parameter of the spec that names columns, such
+// as ignore_column. Each value is checked by itself, since a search that finds a choice invalid would only leave out
+// its trials.
 func checkColumns(spec *sweep.Spec, data *dataset.Manifest) error {
 	columns := features(data)
 	for g := range spec.Given() {
@@ -193,8 +203,9 @@ func checkColumns(spec *sweep.Spec, data *dataset.Manifest) error {
 	return nil
 }
 
-// checkClasses rejects held-out rows of a single class: hours later, nothing could be selected, calibrated or judged
-// with them. Rows carved out of a split have to expect a row of each class.
+// checkClasses rejects held-out rows of a single class, with which nothing could be selected, calibrated or judged
+// hours later. If only some folds of a split serve the purpose, at least one row of the rarer class has to be expected
+// in them.
 func checkClasses(spec *sweep.Spec, data *dataset.Manifest, holdout sweep.Holdout) error {
 	if spec.Objective != "binary" {
 		return nil
@@ -209,6 +220,8 @@ func checkClasses(spec *sweep.Spec, data *dataset.Manifest, holdout sweep.Holdou
 		if share > 0.5 {
 			class, share = "negative", 1-share
 		}
+
+		// The rows of the rarer class in the split, and in n of its ten folds.
 		count := math.Round(share * float64(rows.Rows))
 		if n := len(part.Folds); !ok || count > 0 && (n == 0 || count*float64(n) >= dataset.Folds) {
 			continue
@@ -224,7 +237,7 @@ func checkClasses(spec *sweep.Spec, data *dataset.Manifest, holdout sweep.Holdou
 	return nil
 }
 
-// checkSearched rejects a space over a parameter that is accepted and changes nothing.
+// checkSearched rejects a search over a parameter that is accepted, since LightGBM has it, but changes nothing here.
 func checkSearched(spec *sweep.Spec) error {
 	for g := range spec.Given() {
 		searched := g.Section == "search.grid" || g.Section == "search.random"

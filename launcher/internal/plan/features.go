@@ -14,7 +14,9 @@ import (
 	"coppice/internal/sweep"
 )
 
-// resolveFeatures returns search.features with groups of the names of the dataset's columns; nil without it.
+// resolveFeatures returns a copy of search.features in which each group lists columns of the dataset by name, in place
+// of the spec's patterns. A spec without groups has each column as a group, except for the ignored ones. It returns nil
+// if the spec has no search.features.
 func resolveFeatures(spec *sweep.Spec, data *dataset.Manifest) (*sweep.Features, error) {
 	if spec.Search.Features == nil {
 		return nil, nil
@@ -24,6 +26,7 @@ func resolveFeatures(spec *sweep.Spec, data *dataset.Manifest) (*sweep.Features,
 		columns[i] = data.Features[i].Name
 	}
 
+	// Columns that params ignore are in no set.
 	f := *spec.Search.Features
 	base, err := fit.Complete(spec.Base(), nil, features(data))
 	if err != nil {
@@ -34,25 +37,28 @@ func resolveFeatures(spec *sweep.Spec, data *dataset.Manifest) (*sweep.Features,
 		return nil, errorf("params.%s: dataset %s: %v", sweep.IgnoreColumn, data.Name, err)
 	}
 
-	of := map[string]string{} // the group of each column
+	groupOf := map[string]string{} // by column; "" for one that is ignored
 	for _, c := range f.Ignored {
 		if err := nameable(c, columns); err != nil {
 			return nil, errorf("params.%s: dataset %s: %v", sweep.IgnoreColumn, data.Name, err)
 		}
-		of[c] = ""
+		groupOf[c] = ""
 	}
-	groups, err := groupColumns(&f, columns, of)
+
+	// The spec's groups or, without any, one for each other column.
+	groups, err := groupColumns(&f, columns, groupOf)
 	if err != nil {
 		return nil, errorf("search.features.groups: dataset %s: %v", data.Name, err)
 	}
 	if len(f.Groups) == 0 {
 		for _, c := range columns {
-			if _, out := of[c]; !out {
+			if _, out := groupOf[c]; !out {
 				groups[c] = []string{c}
 			}
 		}
 	}
 
+	// Trials list the columns of groups by name, so each has to be nameable. The rest is in every set.
 	f.Rest = len(columns) - len(f.Ignored)
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		slices.Sort(groups[name])
@@ -67,9 +73,11 @@ func resolveFeatures(spec *sweep.Spec, data *dataset.Manifest) (*sweep.Features,
 	return &f, nil
 }
 
-// groupColumns returns the columns of the groups that a spec names, and adds them to of, the group of each column; ""
-// is none, for a column that is ignored anyway.
-func groupColumns(features *sweep.Features, columns []string, of map[string]string) (map[string][]string, error) {
+// groupColumns returns by group the columns that its names and patterns in the spec match, and adds their groups to
+// groupOf. There, "" stands for a column that params ignore. An error says that a word matches no column, that a group
+// is empty, or that a column is ignored or in another group.
+func groupColumns(features *sweep.Features, columns []string,
+	groupOf map[string]string) (map[string][]string, error) {
 	groups := map[string][]string{}
 	for _, name := range features.Names() {
 		for _, word := range features.Groups[name] {
@@ -79,7 +87,7 @@ func groupColumns(features *sweep.Features, columns []string, of map[string]stri
 			}
 
 			for _, c := range found {
-				switch other, taken := of[c]; {
+				switch other, taken := groupOf[c]; {
 				case taken && other == "":
 					return nil, fmt.Errorf("%s: params.%s leaves out the column %s already; take it out of one of them",
 						name, sweep.IgnoreColumn, c)
@@ -87,7 +95,7 @@ func groupColumns(features *sweep.Features, columns []string, of map[string]stri
 					return nil, fmt.Errorf("the column %s is in the groups %s and %s; a column belongs to one", c,
 						other, name)
 				case !taken:
-					of[c] = name
+					groupOf[c] = name
 					groups[name] = append(groups[name], c)
 				}
 			}
@@ -100,7 +108,8 @@ func groupColumns(features *sweep.Features, columns []string, of map[string]stri
 	return groups, nil
 }
 
-// nameable returns an error if a column cannot be given by its name in a list.
+// nameable returns an error if a column cannot be given by its name in a list of columns: if that, read back among all
+// columns, is not exactly this one.
 func nameable(column string, columns []string) error {
 	if got, err := gbt.ColumnList("name:" + column).Names(columns); err != nil || !slices.Equal(got, []string{column}) {
 		return fmt.Errorf("the column %.60q cannot be written in %s by its name, which has a comma or is another's "+
@@ -113,7 +122,9 @@ func nameable(column string, columns []string) error {
 // maxLists bounds the bytes of all lists of columns in a plan: all of it may have 64 MiB (sweepstore).
 const maxLists = 16 << 20
 
-// proposeFeatures lists the sets of columns that the sweep compares, from the first of them on.
+// proposeFeatures returns one trial for each set of columns that the sweep compares: the first sets with their
+// parameters, and open trials for those that depend on results. most is the number of trials that the spec asks for, 0
+// if it leaves it out. Plans that would have too many trials, or too long lists of columns, are rejected.
 func proposeFeatures(spec *sweep.Spec, data *dataset.Manifest, most int) (search.Proposal, error) {
 	f := spec.Search.Features
 	sets, open, err := search.Sets(f, most, spec.Seed)
@@ -126,6 +137,7 @@ func proposeFeatures(spec *sweep.Spec, data *dataset.Manifest, most int) (search
 				len(f.Groups), len(sets)+open)
 	}
 
+	// Each set becomes a list of ignored columns, once for each fold.
 	folds := 1
 	if spec.Validate != nil {
 		folds = spec.Validate.Number()

@@ -13,8 +13,8 @@ import (
 	"coppice/launcher/internal/plan"
 )
 
-// TestTheFinalTrainingIsTheLastTrial: final: {rows: all} adds one trial behind the others, on all splits and rated on
-// none; plans in which it is another are refused.
+// TestTheFinalTrainingIsTheLastTrial: final: {rows: all} adds one trial after the eight others, which trains on all
+// four splits and is evaluated on none. Plans in which another trial is the final training cannot be read.
 func TestTheFinalTrainingIsTheLastTrial(t *testing.T) {
 	with := []string{"final: {rows: train}", "final: {rows: all}"}
 	p := built(t, parse(t, with...), manifest(all...))
@@ -33,14 +33,14 @@ func TestTheFinalTrainingIsTheLastTrial(t *testing.T) {
 		t.Errorf("it trains on %v, rated on %v; expected four splits and none", rows, rated)
 	}
 
-	for name, break_ := range map[string]func(*sweep.Plan){
+	for name, spoil := range map[string]func(*sweep.Plan){
 		"not in the spec":    func(p *sweep.Plan) { p.Spec.Final.Rows = sweep.FinalTrain },
 		"not among trials":   func(p *sweep.Plan) { p.Trials = p.Trials[:8] },
 		"not the last trial": func(p *sweep.Plan) { p.Trials[0].Refit = true },
 		"with parameters":    func(p *sweep.Plan) { p.Trials[8].Params = p.Trials[0].Params },
 	} {
 		bad := must.Get(sweep.DecodePlan(data))(t)
-		break_(bad)
+		spoil(bad)
 		text := must.Get(json.Marshal(bad))(t)
 		if _, err := sweep.DecodePlan(text); err == nil {
 			t.Errorf("a final training that is %s was read; expected it to be refused", name)
@@ -63,7 +63,8 @@ func TestFinalIsRefused(t *testing.T) {
 	}
 }
 
-// TestARankingOfSeveralMachines is refused: a query's rows may be on several.
+// TestARankingOfSeveralMachines: a final training by several machines is refused for a ranking, since the rows of a
+// query might be on several.
 func TestARankingOfSeveralMachines(t *testing.T) {
 	s, m := parse(t), manifest("train", "valid", "test")
 	m.Label.Kind, m.Group, m.Order = dataset.Regression, "query", nil
@@ -75,8 +76,9 @@ func TestARankingOfSeveralMachines(t *testing.T) {
 	}
 }
 
-// TestFinalIsTheDefault: without final in the spec the winner is trained on all splits, unless that does not fit or go
-// with the dataset or folds; a note says why.
+// TestFinalIsTheDefault: without final in the spec there is a final training on all splits. There is none if it does
+// not fit the machine, if the dataset lacks what it needs, or with folds; then a note says why. With final: {rows:
+// train} there is none, and no note.
 func TestFinalIsTheDefault(t *testing.T) {
 	plain := []string{"final: {rows: train}", ""}
 	encoded := manifest(all...)
@@ -114,8 +116,8 @@ func cross(t *testing.T, validate string, edits ...string) *sweep.Spec {
 	return parse(t, append([]string{"machine:", "validate: " + validate + "\nmachine:"}, edits...)...)
 }
 
-// TestFoldsBecomeTrials: validate makes each configuration one trial a fold, with the first folds first, and a refit at
-// the end, whose copy of the rows is counted.
+// TestFoldsBecomeTrials: with validate: {kfold: 5} each of 8 configurations becomes five trials, and a refit is the
+// last of 41. The refit's memory includes a copy of the rows of train and valid.
 func TestFoldsBecomeTrials(t *testing.T) {
 	p := built(t, cross(t, "{kfold: 5}"), manifest(all...))
 	readBack(t, p)
@@ -130,7 +132,8 @@ func TestFoldsBecomeTrials(t *testing.T) {
 		t.Errorf("the notes do not say how many trials that are: %q", p.Notes)
 	}
 
-	// 40 features twice and 8 bytes of each of 131 million rows are copied, and the trainer has its own.
+	// Of each of 131 million rows, 40 features of two bytes and 8 bytes more are copied. The trainer has its own
+	// memory.
 	if least := int64(131_000_000 * 88); p.Sizing.RefitBytes < least || p.Sizing.RefitBytes > 2*least ||
 		p.Sizing.TrialBytes >= p.Sizing.RefitBytes {
 		t.Errorf("the refit needs %d bytes and a fold %d; want more than %d, less than twice that, and less",
@@ -138,7 +141,8 @@ func TestFoldsBecomeTrials(t *testing.T) {
 	}
 }
 
-// TestFoldsThatTheDatasetDoesNotHave: a scheme that the dataset cannot serve is refused with how to stage it.
+// TestFoldsThatTheDatasetDoesNotHave: folds by group, by time or at random are refused if the dataset was not staged
+// for them; the error says how to stage it. Forward validation of a dataset that is divided by time is planned.
 func TestFoldsThatTheDatasetDoesNotHave(t *testing.T) {
 	order := func(by string) func(*dataset.Manifest) {
 		return func(m *dataset.Manifest) {
@@ -166,20 +170,22 @@ func TestFoldsThatTheDatasetDoesNotHave(t *testing.T) {
 		p, err := build(cross(t, tc.validate), m)
 		if tc.want == "" && (err != nil || len(p.Folds.Rounds) != 4) || tc.want != "" &&
 			(err == nil || !strings.Contains(err.Error(), tc.want)) {
-			t.Errorf("%s: validate: %s gave %v; want %q", name, tc.validate, err, tc.want)
+			t.Errorf("%s: validate: %s: got error %v; want one with %q, or none and 4 rounds if that is empty", name,
+				tc.validate, err, tc.want)
 		}
 	}
 }
 
-// TestARefitThatDoesNotFit: the folds fit the smaller machine, but a model of all their rows does not.
+// TestARefitThatDoesNotFit: on n2-standard-4 the folds fit into the memory, but the refit on all rows does not. With
+// folds a refit is necessary, so the plan is refused.
 func TestARefitThatDoesNotFit(t *testing.T) {
 	refused(t, "the refit on the rows of several splits does not fit a n2-standard-4", cross(t, "{kfold: 5}",
 		"n2-highmem-64", "n2-standard-4", "num_leaves: {log_int: [15, 255]}", "num_leaves: {log_int: [2, 4]}"),
 		manifest(all...))
 }
 
-// TestFoldsOfASearchThatLearns: winners, portfolio and open configurations each become folds, and what is expected has
-// parameters and folds.
+// TestFoldsOfASearchThatLearns: fixed configurations, an earlier winner, the portfolio and open configurations each
+// become five folds. Expected has the same trials with parameters, and memory is sized for the largest of the space.
 func TestFoldsOfASearchThatLearns(t *testing.T) {
 	s := learner(t, "machine:", "validate: {kfold: 5}\nmachine:", "method: auto", "method: auto\n  warm_start: auto")
 	earlier := []sweep.Earlier{{Sweep: "night-3",
@@ -225,7 +231,9 @@ func TestFoldsOfASearchThatLearns(t *testing.T) {
 	}
 }
 
-// TestTrialsComparedBySamples: the plan says at which samples.
+// TestTrialsComparedBySamples: stop: {by: rows} compares trials after training on one row in 25, and a note says so. A
+// table of which that is too small a sample is refused. Without by, the plan chooses: rows of a large table for log
+// loss, else trees.
 func TestTrialsComparedBySamples(t *testing.T) {
 	spec := parse(t, "search:", "search:\n  stop: {rule: asha, by: rows}")
 	p := built(t, spec, manifest(all...))
@@ -261,7 +269,8 @@ func TestTrialsComparedBySamples(t *testing.T) {
 	}
 }
 
-// TestSequences: a sweep over the points of a sequence is planned the same twice, and begins as a longer one does.
+// TestSequences: a sweep by method halton has the same trials each time it is planned, and they are the first ones of a
+// sweep of more trials.
 func TestSequences(t *testing.T) {
 	planned := func(trials string) (*plan.Planned, string) {
 		p := built(t, learner(t, "method: auto", "method: "+sweep.MethodHalton, "trials: 20", "trials: "+trials),
@@ -301,8 +310,10 @@ func TestBagIsRefused(t *testing.T) {
 	}
 }
 
-// TestBagByDefault: small tables get a bag of five unless rows by time, statistics under a key or a limit on cost speak
-// against it, which refuses one that is asked for where the reason is the table's.
+// TestBagByDefault: a table of 40,000 rows gets a bag of five models by default. It gets none if its rows are divided
+// by time, if its statistics of ids have seen every fold, if its negatives are sampled, or if the spec bounds the cost
+// of a prediction. A bag that the spec asks for is refused for the table's reasons, and made despite a bound on the
+// cost.
 func TestBagByDefault(t *testing.T) {
 	small := func(edit func(*dataset.Manifest)) *dataset.Manifest {
 		m := manifest(all...)
@@ -315,10 +326,10 @@ func TestBagByDefault(t *testing.T) {
 	few := small(func(*dataset.Manifest) {})
 	const asked = "ensemble: {bag: 3}\n"
 	for _, tc := range []struct {
-		lines, require string
+		lines, require string // of the spec
 		m              *dataset.Manifest
-		bag            int
-		refused        string
+		bag            int    // models that the plan has
+		refused        string // a part of the error, or "" for none
 	}{
 		{"", "", few, 5, ""},
 		{"ensemble: {bag: 1}\n", "", few, 1, ""},
@@ -351,6 +362,7 @@ func TestBagByDefault(t *testing.T) {
 	}
 }
 
+// withoutRequire is the text of spec without its lines require and final.
 func withoutRequire(t *testing.T) string {
 	t.Helper()
 	before, after, ok := strings.Cut(spec, "\nrequire:")

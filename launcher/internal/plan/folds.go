@@ -13,8 +13,9 @@ import (
 	"coppice/internal/sweep"
 )
 
-// crossValidate turns configurations into one trial per fold, if the spec cross-validates, and adds one that trains the
-// best on all rows. What the dataset's folds do not support is rejected.
+// crossValidate replaces each configuration in p.Trials and p.Expected by one trial per fold and appends the refit,
+// which trains the best configuration on all rows. It does nothing if validate is nil. A scheme that the dataset's
+// folds do not support is rejected.
 func (p *Planned) crossValidate(validate *sweep.Validate, data *dataset.Manifest) error {
 	if validate == nil {
 		return nil
@@ -54,18 +55,21 @@ func (p *Planned) crossValidate(validate *sweep.Validate, data *dataset.Manifest
 	return nil
 }
 
-// addFinal adds the final training, if the spec has one or leaves it open and nothing excludes it. It is expected to
-// train the largest configuration.
+// addFinal appends the final training to the trials: once the winner is known, its configuration is trained on the rows
+// of all splits. It is added if the spec asks for it. If the spec does not mention it, it is added unless something
+// excludes it, and a note says what. It is expected to train the largest configuration.
 func (p *Planned) addFinal(data *dataset.Manifest) error {
 	asked := p.Spec.FinalRows()
 	if p.Spec.FinalMachines() > 1 && gbt.Ranks(p.Spec.Objective) {
 		return errorf("final.machines: objective %s is trained by one machine, as a query's rows may be on several; "+
 			"leave it out", p.Spec.Objective)
 	}
-	if p.Spec.Final != nil && !asked {
+	if p.Spec.Final != nil && !asked { // final: {rows: train}
 		return nil
 	}
-	if key, why := p.Spec.WithoutFinal(); why != "" { // left open
+
+	// Without a final training: the parser has refused it where the spec asks for it against another key.
+	if key, why := p.Spec.WithoutFinal(); why != "" {
 		p.note("final: the winner is registered as it is, without a final training on all rows, because of %s: %s",
 			key, why)
 		return nil
@@ -79,6 +83,8 @@ func (p *Planned) addFinal(data *dataset.Manifest) error {
 		return errorf("final: dataset %s@%s has no statistics of ids over all rows; stage it with encodings: "+
 			"{final: true}", data.Name, data.Version)
 	}
+
+	// With one: it is the last trial.
 	if p.Spec.Final == nil {
 		p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll}
 	}
@@ -91,14 +97,14 @@ func (p *Planned) addFinal(data *dataset.Manifest) error {
 	return nil
 }
 
-// bagRows is the most rows of a table whose final training is of several models although nobody asked for that: what
-// these gain shrinks with rows, and what they cost grows (docs/LAB.md).
+// bagRows is the most rows of a table that gets a bag by default: what its models gain shrinks with rows, and what they
+// cost grows (docs/LAB.md).
 const bagRows = 50_000
 
-// mostBagRows is the most for one that is asked for.
+// mostBagRows is the most rows of a table that gets a bag if the spec asks for it.
 const mostBagRows = 1_000_000
 
-// WithoutBag takes back a bag that nobody asked for, and reports whether there was one.
+// WithoutBag takes a bag that is only the default out of the plan, and reports whether there was one.
 func (p *Planned) WithoutBag() bool {
 	if !p.bagged || p.Spec.Bag() == 1 {
 		return false
@@ -108,15 +114,21 @@ func (p *Planned) WithoutBag() bool {
 	return true
 }
 
-// makeBag makes the final training one of several models where that is asked for, or pays.
+// makeBag makes the final training a bag: several models, each without one fold of the rows, that are merged. It does
+// so if the spec asks for it, or by default for a small table. If something excludes a bag, one that is asked for is an
+// error, and otherwise there is none.
 func (p *Planned) makeBag(data *dataset.Manifest) error {
 	s := &p.Spec
+
+	// The rows that the final training has, with all copies of queries.
 	asked, why, rows := s.Ensemble != nil, s.WithoutBag(), 0
 	for _, r := range data.Splits {
 		if rows += r.Rows; data.Order != nil && data.Order.By == dataset.OrderGroup {
 			rows += data.TableRows(r.Name) - r.Rows
 		}
 	}
+
+	// Why there can be none: the spec's other keys (WithoutBag), or the dataset.
 	switch {
 	case !s.FinalRows():
 		why = "there is no final training"
@@ -128,6 +140,7 @@ func (p *Planned) makeBag(data *dataset.Manifest) error {
 	case data.Negatives > 0:
 		why = "the dataset has a sample of its negative rows"
 	}
+
 	switch {
 	case asked && s.Ensemble.Bag == 1:
 		return nil
@@ -148,14 +161,15 @@ func (p *Planned) makeBag(data *dataset.Manifest) error {
 	return nil
 }
 
-// boundsCost reports whether the spec bounds, or weighs, what a prediction costs.
+// boundsCost reports whether the spec's requirements or goals mention what a prediction costs: trees, leaves or bytes
+// of the model, of which a bag has several times as many.
 func (p *Planned) boundsCost() bool {
 	cost := regexp.MustCompile(`\b(trees|leaves|model_bytes)\b`)
 	return slices.ContainsFunc(p.Spec.Require, cost.MatchString) ||
 		slices.ContainsFunc(p.Spec.Goals, func(g sweep.Goal) bool { return cost.MatchString(g.Name) })
 }
 
-// withoutFinal takes back a final training that nobody asked for.
+// withoutFinal takes the final training, the last trial, out of the plan, and notes why.
 func (p *Planned) withoutFinal(why error) {
 	last := len(p.Trials) - 1
 	p.Trials, p.Expected, p.Spec.Final = p.Trials[:last], p.Expected[:len(p.Expected)-1], nil
@@ -163,7 +177,7 @@ func (p *Planned) withoutFinal(why error) {
 	p.note("final: the winner is registered as it is: %v", why)
 }
 
-// bySize orders configurations by their trees and leaves, which decide how long a training takes.
+// bySize compares configurations by their trees and then their leaves, which mostly decide how long a training takes.
 func bySize(a, b sweep.Trial) int {
 	number := func(t sweep.Trial, name string) float64 {
 		n, _ := t.Params[name].(float64)

@@ -37,7 +37,7 @@ type Inputs struct {
 	Job      func(sweep.ID) string
 	Now      time.Time
 	Version  string // the launcher's
-	// Earlier reads what earlier sweeps have found that fits the plan; nil does not look.
+	// Earlier returns the earlier sweeps that fit the plan, for a warm start; with nil there is none.
 	Earlier func(*sweep.Plan) ([]sweep.Earlier, error)
 	// Unfit lets a plan be made although its machine cannot run it, for comparing with machines that can; Sizing is
 	// then incomplete.
@@ -72,7 +72,7 @@ func (p *Planned) note(format string, args ...any) {
 	p.Notes = append(p.Notes, fmt.Sprintf(format, args...))
 }
 
-// Build makes the plan. Errors are of kind Input.
+// Build makes the plan. It changes nothing of its inputs. Errors are of kind Input, except for those of in.Earlier.
 func Build(in Inputs) (*Planned, error) {
 	// Names come first: all that follows compares metrics, parameters and columns by them.
 	s, chooses, err := normalise(in.Spec, in.Manifest)
@@ -113,8 +113,10 @@ func Build(in Inputs) (*Planned, error) {
 	return p, nil
 }
 
-// normalise returns the spec with the names of metrics that results and pages have, and with what it leaves to the
-// dataset; the sweep's id is of the spec as it is written. chooses is its metric.
+// normalise returns a copy of the spec with canonical names of metrics, as results and pages have them, and with what
+// the spec leaves to the dataset: the number of classes, and the columns of search.features. It rejects a spec whose
+// objective or columns do not fit the dataset. chooses is the metric that chooses the winner. The sweep's id is made of
+// the spec as it was written, not of this copy.
 func normalise(spec *sweep.Spec, data *dataset.Manifest) (_ *sweep.Spec, chooses metric.Metric, err error) {
 	s := *spec
 	if chooses, err = metric.Lookup(s.Metric); err != nil {
@@ -144,7 +146,9 @@ func normalise(spec *sweep.Spec, data *dataset.Manifest) (_ *sweep.Spec, chooses
 	return &s, chooses, err
 }
 
-// propose lists the sweep's trials, before a method that learns opens some of them.
+// propose sets p.Proposal: the sweep's trials with the parameters of a fixed list, a grid, random draws or sets of
+// columns. Where the search has a method that learns, openTrials leaves some of them open later. It also adds notes,
+// and rejects a search over parameters without effect.
 func (p *Planned) propose(in Inputs, spec *sweep.Spec) (err error) {
 	if spec.Search.Features != nil {
 		p.Proposal, err = proposeFeatures(spec, in.Manifest, spec.Trials)
@@ -161,7 +165,8 @@ func (p *Planned) propose(in Inputs, spec *sweep.Spec) (err error) {
 	return checkSearched(spec)
 }
 
-// newRequest asks for trials whose parameters are complete: what the spec sets by keys of its own is among them.
+// newRequest returns the request for the spec's trials. Their parameters are completed by the defaults and by what the
+// spec sets by keys of its own, such as seed.
 func newRequest(spec *sweep.Spec, data *dataset.Manifest) search.Request {
 	columns, trials := features(data), spec.Trials
 	if spec.Search.Method == sweep.MethodPBT { // only its first generation is drawn
@@ -171,7 +176,8 @@ func newRequest(spec *sweep.Spec, data *dataset.Manifest) search.Request {
 		Canonical: func(params map[string]any) (map[string]any, error) { return fit.Complete(params, nil, columns) }}
 }
 
-// errorAtLine is an error about what is searched, at the line of the spec that it is about.
+// errorAtLine returns err with the line of the spec that it is about: that of the part that it names (Path), else, if
+// it is of kind Input, that of search. Other errors are returned as they are.
 func errorAtLine(spec *sweep.Spec, err error) error {
 	var part interface{ Path() string }
 	switch {
@@ -183,8 +189,9 @@ func errorAtLine(spec *sweep.Spec, err error) error {
 	return err
 }
 
-// complete adds what follows from the spec's trials: how quickly a lost one is noticed,
-// which are decided later, where they are compared, folds, and the final training.
+// complete adds to the plan what follows from its trials: how quickly a lost one is noticed, which are left open, where
+// they are compared, folds, the final training and its bag. The order matters: folds multiply the trials that are
+// there, and the final training comes after all of them. chooses is the metric that chooses the winner.
 func (p *Planned) complete(in Inputs, chooses metric.Metric) error {
 	s := &p.Spec
 
@@ -215,8 +222,9 @@ func (p *Planned) complete(in Inputs, chooses metric.Metric) error {
 	return nil
 }
 
-// sizeTasks sizes the tasks. A bag and a final training for which nobody has asked give way if they do not fit: first
-// the bag, whose models are in memory at once, then the whole final training, of which the winner can do without.
+// sizeTasks sets the plan's Sizing and Fallback. If the final training does not fit the machine, what the spec did not
+// ask for is taken out of the plan: first the bag, whose models are in memory at once, then the whole final training,
+// without which the winner is registered as it is.
 func (p *Planned) sizeTasks(in Inputs) error {
 	err := p.sizeFor(in.Spec.Machine, in.Manifest)
 	if errors.Is(err, errRefit) && p.WithoutBag() {
@@ -229,8 +237,8 @@ func (p *Planned) sizeTasks(in Inputs) error {
 	return err
 }
 
-// sizeFor sizes the tasks for the machine as the user has written it and its fallbacks, and writes down how many local
-// SSDs they get.
+// sizeFor sizes the tasks for the machine, as the user has written it, and for its fallbacks. It sets p.Sizing and
+// p.Fallback, and in p.Spec how many local SSDs each machine gets.
 func (p *Planned) sizeFor(machine sweep.Machine, data *dataset.Manifest) (err error) {
 	if p.Sizing, p.Spec.Machine.LocalSSD, err = p.sizeOn(machine, data); err != nil {
 		return err
@@ -261,11 +269,12 @@ func (p *Planned) sizeOn(machine sweep.Machine, data *dataset.Manifest) (sweep.S
 	return z, sweep.Auto(disks), err
 }
 
-// errorf is a spec that does not fit its dataset or its machine.
+// errorf returns an error of kind Input: the spec does not fit its dataset or its machine.
 func errorf(format string, args ...any) error { return problem.New(problem.Input, format, args...) }
 
-// chooseID is the sweep's: the one that was asked for, or else a name of what it does. The same spec on the same data
-// is the same sweep, so that running the command again attaches.
+// chooseID returns the sweep's id: in.ID if that is given, else the spec's name with a hash of the spec and the
+// dataset's version. So the same command on the same data finds the sweep that it has started before. Budget and labels
+// are not in the hash, since they do not change what is trained.
 func (in *Inputs) chooseID() (sweep.ID, error) {
 	if in.ID != "" {
 		return in.ID, nil
@@ -284,8 +293,8 @@ func (in *Inputs) chooseID() (sweep.ID, error) {
 	return sweep.ID(in.Spec.Name + "-" + hex.EncodeToString(sum[:4])), nil
 }
 
-// datasetRef is what a plan says of its dataset. A single copy is not mentioned: a plan's bytes are then those from
-// before there were copies.
+// datasetRef returns what a plan says of its dataset. Copies is left at 0 if train has each row once, so that the bytes
+// of such a plan stay those from before there were copies.
 func datasetRef(data *dataset.Manifest) sweep.DatasetRef {
 	ref := sweep.DatasetRef{Name: data.Name, Version: data.Version, Rows: map[string]int{},
 		Features: len(data.Features), Bytes: data.Bytes()}
@@ -298,7 +307,7 @@ func datasetRef(data *dataset.Manifest) sweep.DatasetRef {
 	return ref
 }
 
-// noteGoals says what the sweep is to be good at, and who wins.
+// noteGoals adds a note about a sweep with several objectives: which they are, and how the winner is chosen.
 func (p *Planned) noteGoals() {
 	s := p.Spec
 	if len(s.Goals) == 0 {

@@ -46,19 +46,20 @@ final: {rows: train}
 machine: {type: n2-highmem-64}
 `
 
+// parse reads spec with edits: pairs of texts, of which the first is replaced by the second.
 func parse(t *testing.T, edits ...string) *sweep.Spec {
 	t.Helper()
 	return must.Get(sweep.ParseSpec("sweep.yaml", []byte(strings.NewReplacer(edits...).Replace(spec)), words()))(t)
 }
 
-// specOf is a spec in the engines' own words.
+// specOf reads a spec that begins with a name, a dataset and its metric, with the parser's real vocabulary.
 func specOf(t *testing.T, text string) *sweep.Spec {
 	t.Helper()
 	return must.Get(sweep.ParseSpec("sweep.yaml", []byte("name: n\ndataset: clicks\nmetric: "+text),
 		plan.Vocabulary()))(t)
 }
 
-// unread fails unless the text of a spec is refused, at its place, with these words.
+// unread fails unless parsing the spec's text returns an error at a place in the file that contains says.
 func unread(t *testing.T, says, text string) {
 	t.Helper()
 	_, err := sweep.ParseSpec("sweep.yaml", []byte(text), words())
@@ -67,6 +68,8 @@ func unread(t *testing.T, says, text string) {
 	}
 }
 
+// manifest is a dataset of 40 features with the given splits: 130 million rows of train, a million of each other one,
+// of which 3 % are positive.
 func manifest(splits ...string) *dataset.Manifest {
 	m := &dataset.Manifest{Name: "clicks", Version: "0123456789abcdef", Label: dataset.LabelInfo{Kind: dataset.Binary},
 		Sample: dataset.SampleInfo{Rows: 1000}}
@@ -89,13 +92,13 @@ func build(s *sweep.Spec, m *dataset.Manifest) (*plan.Planned, error) {
 		Now: time.Unix(1, 0), Version: "v1"})
 }
 
-// built is a plan that is made without an error.
+// built plans the spec on the dataset, which must succeed.
 func built(t *testing.T, s *sweep.Spec, m *dataset.Manifest) *plan.Planned {
 	t.Helper()
 	return must.Get(build(s, m))(t)
 }
 
-// readBack fails unless the plan's reader takes it.
+// readBack writes the plan as JSON and returns what its reader makes of it, which must be no error.
 func readBack(t *testing.T, p *plan.Planned) *sweep.Plan {
 	t.Helper()
 	data := must.Get(json.Marshal(p.Plan))(t)
@@ -106,7 +109,7 @@ func readBack(t *testing.T, p *plan.Planned) *sweep.Plan {
 	return read
 }
 
-// refused fails unless a spec is refused on a dataset with these words.
+// refused fails unless planning the spec on the dataset returns an error of kind input that contains says.
 func refused(t *testing.T, says string, s *sweep.Spec, m *dataset.Manifest) {
 	t.Helper()
 	if _, err := build(s, m); !problem.Is(err, problem.Input) || !strings.Contains(err.Error(), says) {
@@ -145,8 +148,9 @@ func TestBuild(t *testing.T) {
 	readBack(t, p)
 }
 
-// TestColumnsToTrainWithout has ignore_column, or a name that LightGBM has for it, in every place of a spec. Lists of
-// the same columns are one configuration, however they are written, and unknown columns are refused in each place.
+// TestColumnsToTrainWithout: ignore_column, or an alias of LightGBM's for it, works in params, fixed, random and
+// constraints. Lists of the same columns are one configuration, however they are written. A column that the dataset
+// does not have is refused in each place.
 func TestColumnsToTrainWithout(t *testing.T) {
 	m := manifest(all...)
 	for i := range m.Features {
@@ -170,7 +174,8 @@ func TestColumnsToTrainWithout(t *testing.T) {
 	// Two fixed ones are the same; of six random ones a constraint leaves out one.
 	if want := map[string]int{"": 3, "name:f0,f1": 1, "name:f3": 2, "name:f7": 1}; !maps.Equal(count, want) ||
 		p.Skipped < 1 {
-		t.Errorf("%v, %d left out as repetitions", count, p.Skipped)
+		t.Errorf("trials ignore these lists: %v, want %v; %d were left out as repetitions, want at least 1", count,
+			want, p.Skipped)
 	}
 	for bad, says := range map[string]string{
 		`params: {eta: 0.05, blacklist: "name:f00"}`: `params: dataset clicks: ignore_column: there is no column ` +
@@ -187,8 +192,8 @@ func TestColumnsToTrainWithout(t *testing.T) {
 	}
 }
 
-// TestIDDependsOnWhatIsTrained: the same spec on the same data has the same id, whatever its budget; another seed or
-// version has another.
+// TestIDDependsOnWhatIsTrained: the same spec on the same data has the same id, whatever its budget. With another seed
+// or another version of the dataset it has another id.
 func TestIDDependsOnWhatIsTrained(t *testing.T) {
 	first := built(t, parse(t), manifest(all...)).Sweep
 	budgeted, other := parse(t), manifest(all...)
@@ -207,8 +212,9 @@ func TestIDDependsOnWhatIsTrained(t *testing.T) {
 	}
 }
 
-// TestHoldoutIsCarvedWhereItIsMissing: for a split calib or test that the dataset does not have, folds of a later or
-// earlier split stand in, with a note; a ranking, which is not calibrated, keeps all of valid.
+// TestHoldoutIsCarvedWhereItIsMissing: if the dataset has no split calib or test, folds of another split are taken for
+// it, and a note says so. A ranking, which is not calibrated, keeps all of valid. Without train or valid there is no
+// plan.
 func TestHoldoutIsCarvedWhereItIsMissing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		splits             []string
@@ -232,12 +238,12 @@ func TestHoldoutIsCarvedWhereItIsMissing(t *testing.T) {
 		}
 	}
 
-	// Nothing of an order is calibrated, so no row is kept for it.
+	// A ranking is not calibrated, so no row is kept for it.
 	s, m := parse(t), manifest("train", "valid", "test")
 	s.Objective, s.Metric, m.Group, m.Order = "lambdarank", "ndcg@10", "query", nil
 	p := built(t, s, m)
 	if h := p.Holdout; h.Valid.Folds != nil || h.Calib.Split != "valid" || h.Calib.Folds != nil {
-		t.Errorf("an order: valid is %v, calib %v; want all of valid for both", h.Valid, h.Calib)
+		t.Errorf("a ranking: valid is %v, calib %v; want all of valid for both", h.Valid, h.Calib)
 	}
 	m.Group = ""
 	refused(t, "stage it with group: COLUMN", s, m)
@@ -246,14 +252,15 @@ func TestHoldoutIsCarvedWhereItIsMissing(t *testing.T) {
 	}
 }
 
-// TestSizing: tasks per machine are limited by vCPUs, trials, memory, Batch or the spec, and the limit is named; what
-// cannot be is refused.
+// TestSizing: tasks per machine are limited by vCPUs, trials, memory, Batch or the spec, and the plan names the limit
+// that applies. A machine on which nothing fits, or that does not exist, is refused. The dataset has 11 GiB, and
+// n2-highmem-64 512 GiB of memory and 64 vCPUs.
 func TestSizing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		edits          []string
 		tasksPerVM     int
 		tasks          int
-		limited, fails string
+		limited, fails string // a part of the limit's text, or else of the error
 	}{
 		"by the vCPUs":  {[]string{"trials: 8", "trials: 50"}, 16, 16, "64 vCPUs / 4 threads", ""},
 		"by the trials": {nil, 8, 8, "8 trials on 1 VMs", ""},
@@ -326,8 +333,8 @@ func TestLabelAndObjective(t *testing.T) {
 	refused(t, "has no sample of raw rows", parse(t), m)
 }
 
-// TestRowsOfCopies: train repeats the table's rows for every order of them, and is never said to have more than the
-// table.
+// TestRowsOfCopies: where train has four copies of the table's rows, one for each order, TableRows returns the number
+// of the table's rows, a quarter of train's 130 million. Other splits have no copies.
 func TestRowsOfCopies(t *testing.T) {
 	m := manifest(all...)
 	m.Order = &dataset.Ordering{By: dataset.OrderRandom, Copies: 4}
@@ -338,9 +345,9 @@ func TestRowsOfCopies(t *testing.T) {
 	}
 }
 
-// TestAliasesDrawWhatTheyDrew pins the trials and ids of specs from when plans still contained aliases. Specs with
-// canonical names keep their ids; under an alias the trials are the same, and the sweep has the id of its canonical
-// names.
+// TestAliasesDrawWhatTheyDrew: specs have the trials (num_leaves/lambda_l2 of each) that they had when plans still
+// contained aliases. A spec with canonical names keeps its id. With an alias in their place, trials, id and fingerprint
+// are the same.
 func TestAliasesDrawWhatTheyDrew(t *testing.T) {
 	const drawn = "{num_leaves: {log_int: [15, 255]}}"
 	for name, tc := range map[string]struct {
@@ -373,7 +380,9 @@ func TestAliasesDrawWhatTheyDrew(t *testing.T) {
 	}
 }
 
-// A sweep whose held-out rows are of one class ends before it begins, and not after all candidates have been trained.
+// TestHeldOutRowsOfOneClass: a plan is refused if the rows that select, calibrate or judge are all of one class. If
+// calib and test are folds of valid, which keeps two tenths at least, five positive rows are enough and four are too
+// few.
 func TestHeldOutRowsOfOneClass(t *testing.T) {
 	for name, tc := range map[string]struct {
 		splits []string
@@ -410,13 +419,13 @@ func TestHeldOutRowsOfOneClass(t *testing.T) {
 	}
 }
 
-// TestSeveralClasses: a plan has the number of classes of the dataset's label, and what several classes do not have is
-// refused before anything is trained.
+// TestSeveralClasses: trials and the base of a search that learns have the label's number of classes. Another number, a
+// metric of two classes and an objective without classes are refused.
 func TestSeveralClasses(t *testing.T) {
 	m := manifest(all...)
 	m.Label.Kind, m.Label.Classes = "classes", []string{"a", "b", "c"}
 	const classes = "objective: multiclass\nmetric: multi_logloss"
-	for want, lines := range map[string]string{
+	for want, lines := range map[string]string{ // by the error; blanks stand for none
 		"":                                 classes,
 		" ":                                "objective: multiclass\nmetric: multi_error\nweights: {num_class: 3}",
 		"num_class is 4, and the label of": classes + "\nweights: {num_class: 4}",
@@ -424,6 +433,7 @@ func TestSeveralClasses(t *testing.T) {
 		"metric auc is for binary":         classes + "\nrequire: [auc > 0.7]",
 		"has 3 classes: use objective":     "objective: regression\nmetric: rmse",
 	} {
+		// What follows weights: replaces the spec's params.
 		lines, params, _ := strings.Cut(lines, "\nweights: ")
 		s := parse(t, "metric: ap", lines, "params: {eta: 0.05}", "params: "+cmp.Or(params, "{eta: 0.05}"),
 			"search:", "search:\n  method: auto", `require: ["precision@1% > 0.1", "trees < 900"]`, "")

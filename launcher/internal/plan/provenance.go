@@ -10,7 +10,7 @@ import (
 	"coppice/internal/sweep"
 )
 
-// trainedOn reads the manifest of a version's dataset.
+// trainedOn reads the manifest of the dataset that a registered version was trained on, which the version contains.
 func trainedOn(ctx context.Context, models *registry.Registry, version registry.Version) (*dataset.Manifest, error) {
 	text, err := models.ReadFile(ctx, version, scorer.FileDataset)
 	if err != nil {
@@ -31,7 +31,7 @@ type Provenance struct {
 	Plan     *sweep.Plan // nil if the version does not record it
 }
 
-// ProvenanceOf reads a version's dataset and plan.
+// ProvenanceOf reads the manifest of a version's dataset and, if the version has one, the plan of its sweep.
 func ProvenanceOf(ctx context.Context, models *registry.Registry, version registry.Version) (of Provenance, err error) {
 	of.Version = version
 	if of.Manifest, err = trainedOn(ctx, models, version); err != nil {

@@ -30,9 +30,9 @@ type SizeRequest struct {
 	Memory       Memory
 }
 
-// Size decides how many tasks share a machine: as many as engine, vCPUs and memory allow, with the dataset in memory
-// once; and how many local SSDs the machine has: those requested, or as few as hold the dataset. Errors are of
-// kind Input.
+// Size decides how many tasks share a machine: as many as Batch, vCPUs and memory allow, with the dataset in memory
+// once. It also decides how many local SSDs the machine has: those requested, or as few as hold the dataset. Errors are
+// of kind Input.
 func Size(request SizeRequest) (z sweep.Sizing, disks int, err error) {
 	if disks, err = request.countDisks(); err != nil {
 		return z, 0, err
@@ -41,9 +41,11 @@ func Size(request SizeRequest) (z sweep.Sizing, disks int, err error) {
 	return z, disks, err
 }
 
+// errRefit is within the error of a machine on which trials may fit, but not the refit or final training.
 var errRefit = errors.New("the refit on the rows of several splits does not fit")
 
-// countDisks returns how many local SSDs a machine needs for the dataset, or those asked for if they hold it.
+// countDisks returns how many local SSDs each machine has: as few as its type allows and the dataset needs or, if the
+// spec asks for a number, that one. The error says that the dataset does not fit.
 func (q *SizeRequest) countDisks() (int, error) {
 	asked := q.Machine.LocalSSD
 	if asked == 0 {
@@ -60,8 +62,9 @@ func (q *SizeRequest) countDisks() (int, error) {
 	return int(asked), nil
 }
 
-// countTasks finds how many tasks run on a machine: the least of what memory, vCPUs, trials and Batch allow, unless the
-// spec says it. An error says what does not fit, and what to use instead.
+// countTasks finds how many tasks run on a machine: the least of what memory, vCPUs, trials and Batch allow or, if the
+// spec asks for a number, that one. An error says what does not fit, and what to use instead; the sizing is then
+// incomplete.
 func (q *SizeRequest) countTasks() (sweep.Sizing, error) {
 	m, memory := &q.Machine, q.Type.MemoryBytes
 	z := sweep.Sizing{MachineType: q.Type.Name, VCPUs: q.Type.VCPUs, MemoryBytes: memory, DatasetBytes: q.DatasetBytes,
@@ -93,8 +96,9 @@ func (q *SizeRequest) countTasks() (sweep.Sizing, error) {
 			tightest.why, tightest.tasks)
 	}
 
-	// What was asked for may be more than vCPUs are there, but not than memory; and Batch rejects more tasks per
-	// machine than there are in total.
+	// The spec may ask for more tasks than there are vCPUs, but not for more than memory or Batch allow. If it asks for
+	// more than there are trials, only as many as trials are planned: Batch rejects more tasks per machine than there
+	// are in total.
 	if asked := int(m.TasksPerVM); asked > byMemory.tasks {
 		return z, errorf("machine.tasks_per_vm is %d, but %s is %d; use tasks_per_vm: auto or a larger machine", asked,
 			byMemory.why, byMemory.tasks)
@@ -108,13 +112,13 @@ func (q *SizeRequest) countTasks() (sweep.Sizing, error) {
 	z.TasksPerVM, z.LimitedBy = tightest.tasks, tightest.why
 	z.Tasks = min(z.TasksPerVM*z.VMs, q.Trials)
 
-	// The refit uses the threads of all tasks of its machine, and each needs memory.
+	// The refit uses the threads of all tasks of its machine, and each thread beyond a task's own needs memory.
 	z.RefitBytes += int64(z.RefitThreads()-z.ThreadsPerTask) * q.Memory.RefitThread
 	return z, checkRefitFits(&z)
 }
 
-// checkRefitFits returns an errRefit if the refit needs more than its machine has beside the dataset and the reserve.
-// Without a refit, RefitBytes is 0.
+// checkRefitFits returns an error that wraps errRefit if the refit needs more memory than its machine has after the
+// dataset and the reserve. Without a refit, RefitBytes is 0 and always fits.
 func checkRefitFits(sizing *sweep.Sizing) error {
 	if sizing.RefitBytes == 0 || sizing.RefitBytes <= sizing.MemoryBytes-sizing.DatasetBytes-sizing.ReserveBytes {
 		return nil
@@ -129,15 +133,15 @@ func gib(n int64) string {
 	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/(1<<30)), ".0") + " GiB"
 }
 
-// Memory is the trials' private memory, in bytes.
+// Memory is the trials' private memory, in bytes: without the dataset, which all tasks of a machine share.
 type Memory struct {
 	Trial       int64 // of the most demanding one
 	Refit       int64 // of the refit in a cross-validated sweep, or the final training; 0 without one
-	RefitThread int64 // of each thread that it has beside those of a task
+	RefitThread int64 // of each thread that the refit has in addition to those of one task
 }
 
-// Need is the private memory of the most demanding trial, among the expected ones and those that open trials may
-// become.
+// Need returns the private memory of the most demanding trial and of the refit, among the expected trials and the
+// largest configurations that open trials may become. threads are those of a task.
 func Need(data *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, threads int) (need Memory, err error) {
 	f := footprint{plan: plan, rows: map[string]int{}, bins: make([]int, len(data.Features)), threads: threads}
 	for _, s := range data.Splits {
@@ -147,21 +151,25 @@ func Need(data *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, thre
 		f.bins[i] = data.Features[i].Bins
 	}
 
-	// A refit joins train, whose rows are there once for each of their orders, with other splits, once for each, too.
+	// A refit trains on train and other splits: with folds on valid, else on all. Train has its rows once per copy (for
+	// each of their orders), and the others are copied as often.
 	trial, joined := f.trialBytes, f.rows[sweep.Valid]
 	if plan.Folds != nil {
-		trial = f.fold
+		trial = f.foldBytes
 	} else {
 		joined += f.rows[sweep.Calib] + f.rows[sweep.Test]
 	}
 	f.all = f.rows[sweep.Train] + max(1, data.Copies())*joined
 
+	// An open trial may become the largest configuration: as a trial, and on more rows as the refit, for which another
+	// configuration may be the largest.
 	if plan.Open() {
 		expected = append(slices.Clone(expected), sweep.Trial{Params: largestConfiguration(plan, trial)})
-		if plan.Folds != nil { // what needs most memory on some rows need not be what needs most on others
+		if plan.Folds != nil {
 			expected = append(expected, sweep.Trial{Params: largestConfiguration(plan, f.refitBytes)})
 		}
 	}
+	// The most that any of them needs.
 	for _, t := range expected {
 		params, err := gbt.ParseParams(t.Params)
 		if err != nil {
@@ -174,7 +182,10 @@ func Need(data *dataset.Manifest, plan *sweep.Plan, expected []sweep.Trial, thre
 				f.private(params, f.all, 0, threads))
 		}
 	}
-	if o := data.Order; o != nil && o.By == dataset.OrderGroup && o.Copies > 1 { // fit tells a query's copies apart
+
+	// Where train has copies of queries, package fit numbers them apart, in 8 bytes a row. Without a refit, Refit stays
+	// 0.
+	if o := data.Order; o != nil && o.By == dataset.OrderGroup && o.Copies > 1 {
 		need.Trial += 8 * int64(f.rows[sweep.Train])
 		need.Refit += min(need.Refit, 8*int64(f.rows[sweep.Train]))
 	}
@@ -194,9 +205,10 @@ func (f *footprint) private(params gbt.Params, train, valid, threads int) int64 
 	return gbt.PrivateBytes(params, train, valid, f.bins, threads)
 }
 
-// trialBytes is a trial's on train, or on a sample of it first.
+// trialBytes is the private memory of a trial without folds. Where search.stop has it begin on a sample of train, the
+// sample's mask is needed before the scores are: the larger of both counts.
 func (f *footprint) trialBytes(params gbt.Params) int64 {
-	train, sample := f.rows[sweep.Train], int64(0) // the sample's mask, while there are no scores yet
+	train, sample := f.rows[sweep.Train], int64(0)
 	if stop := f.plan.Spec.Search.Stop; stop != nil && stop.By == sweep.ByRows {
 		sample = maskBytes * int64(train/stop.OneIn)
 	}
@@ -204,9 +216,9 @@ func (f *footprint) trialBytes(params gbt.Params) int64 {
 		inheritedBytes(f.plan, params, train) + processBytes
 }
 
-// fold returns the memory for a fold: masks of its training and evaluation rows, targets and predictions of its
-// evaluation rows, and scores by row of the table.
-func (f *footprint) fold(params gbt.Params) int64 {
+// foldBytes is the private memory of a trial on a fold: the trainer's, masks of the fold's training and evaluation
+// rows, which together are at most all rows of train, and targets and predictions of the evaluation rows.
+func (f *footprint) foldBytes(params gbt.Params) int64 {
 	train, rated := f.rows[sweep.Train], 0
 	for _, r := range f.plan.Folds.Rounds {
 		rated = max(rated, train*len(r.Rated.Folds)/dataset.Folds)
@@ -214,8 +226,9 @@ func (f *footprint) fold(params gbt.Params) int64 {
 	return f.private(params, train, train, f.threads) + maskBytes*int64(train) + ratedBytes*int64(rated) + processBytes
 }
 
-// refitBytes is that of a training on a copy of all its rows, which are of several splits, by so many machines, or of
-// so many models at once.
+// refitBytes is the private memory of a refit or final training: the trainer's, a copy of its rows, which come from
+// several splits, and scoring the held-out rows. The models of a bag are in memory at once: each with the trainer's
+// memory and its fold's mask, and all together with their evaluation and a sum of predictions.
 func (f *footprint) refitBytes(params gbt.Params) int64 {
 	spec, ranks, all := &f.plan.Spec, gbt.Ranks(params.Objective), int64(f.all)
 	private := f.private(params, f.all, 0, f.threads)
@@ -233,8 +246,8 @@ func (f *footprint) scoring(valid int) int64 {
 }
 
 const (
-	maskBytes  = 4       // a row's number, in the mask of a fold
-	ratedBytes = 40 + 16 // the evaluation's memory, and label, weight and group
+	maskBytes  = 4       // per row: its number, in the mask of a fold
+	ratedBytes = 40 + 16 // per evaluated row: the evaluation's memory, and label, weight and group
 
 	processBytes = 96 << 20 // the program, its clients, their buffers
 )

@@ -13,7 +13,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Vocabulary provides the engines' names to the spec's parser.
+// Vocabulary returns what the spec's parser needs to know of metrics, training parameters, expressions and machines:
+// which names there are, and which values they take. Its functions return an error for what is unknown or invalid.
 func Vocabulary() sweep.Vocabulary {
 	return sweep.Vocabulary{
 		Metric:    func(name string) error { _, err := metric.Lookup(name); return err },
@@ -61,7 +62,8 @@ func Vocabulary() sweep.Vocabulary {
 	}
 }
 
-// Goal is one of several objectives: a metric, or what is known of every finished trial.
+// Goal returns one of several objectives by its name: a metric, with its direction, or a fact that is known of every
+// finished trial, such as its model's bytes, which is to be low. The error suggests similar names.
 func Goal(name string) (sweep.Goal, error) {
 	if slices.Contains(sweep.GoalFacts(), name) {
 		return sweep.Goal{Name: name}, nil

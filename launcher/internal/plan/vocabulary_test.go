@@ -10,8 +10,9 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestSpecsInLightGBMsWords: the trainer's own aliases are taken, and what it does not know is not. What two names of
-// one parameter lead to is TestNoAliasGetsRound's of internal/sweep.
+// TestSpecsInLightGBMsWords: a spec may use the trainer's aliases, in constraints and grids too, and has the canonical
+// names after parsing. A misspelled parameter is an error. Two names of one parameter are tested in internal/sweep
+// (TestNoAliasGetsRound).
 func TestSpecsInLightGBMsWords(t *testing.T) {
 	const spec = "name: night\ndataset: clicks\nmetric: auc\ntrials: 1\nobjective: binary\nearly_stopping_rounds: 50\n"
 	for text, want := range map[string]string{
@@ -36,8 +37,9 @@ func TestSpecsInLightGBMsWords(t *testing.T) {
 	}
 }
 
-// TestParseSpecOfFewWords: a metric of numbers needs no objective beside it, and trials of a search without a space are
-// an error that shows one.
+// TestParseSpecOfFewWords: a metric of numbers such as rmse implies the objective regression, and does not go with
+// binary. An objective that only LightGBM has is said to be gone. Several trials with a search that has no space are an
+// error, whose message contains an example that can be parsed.
 func TestParseSpecOfFewWords(t *testing.T) {
 	const spec = "name: n\ndataset: d\nmetric: rmse\ntrials: 1\n"
 	s, err := sweep.ParseSpec("sweep.yaml", []byte(spec), Vocabulary())
@@ -45,9 +47,10 @@ func TestParseSpecOfFewWords(t *testing.T) {
 		t.Errorf("metric: rmse alone: got %+v and %v, expected the objective regression", s, err)
 	}
 	if _, err := sweep.ParseSpec("sweep.yaml", []byte(spec+"objective: binary\n"), Vocabulary()); err == nil {
-		t.Error("metric: rmse with objective: binary was accepted")
+		t.Error("metric: rmse with objective: binary was accepted; want an error")
 	}
-	// An objective that is gone has taken its metric along, of which it is told first.
+
+	// The error is about the objective, although its metric, named before it, is gone as well.
 	gone := strings.Replace(spec, "rmse", "fair", 1) + "objective: fair\n"
 	if _, err := sweep.ParseSpec("sweep.yaml", []byte(gone), Vocabulary()); err == nil ||
 		!strings.HasPrefix(err.Error(), `sweep.yaml:5:12: LightGBM has objective "fair", Coppice does not`) {
@@ -56,16 +59,18 @@ func TestParseSpecOfFewWords(t *testing.T) {
 	fifty := strings.Replace(spec, "trials: 1", "trials: 50", 1)
 	_, err = sweep.ParseSpec("sweep.yaml", []byte(fifty+"search: {constraints: [\"eta < 1\"]}\n"), Vocabulary())
 	if err == nil || !strings.HasPrefix(err.Error(), "sweep.yaml:4:9: trials is 50, but search says nothing") {
-		t.Fatalf("50 trials with a search without a space: got %v", err)
+		t.Fatalf("50 trials with a search without a space: got %v; want an error at 4:9", err)
 	}
 	_, example, _ := strings.Cut(err.Error(), "\n")
 	if s, err := sweep.ParseSpec("sweep.yaml", []byte(fifty+example+"\n"),
 		Vocabulary()); err != nil || len(s.Search.Random) != 2 {
-		t.Errorf("the example %q: got %v", example, err)
+		t.Errorf("the example %q: got %v and %+v; want a search of two parameters", example, err, s)
 	}
 }
 
-// TestValueIsAMetric: in all places in which a spec names one, and in one spelling.
+// TestValueIsAMetric: an expression, value(...), can be the spec's metric, one of several, the gate's or part of a
+// requirement. However it is written, the plan has it in one spelling, as the sixth metric after the five usual ones.
+// Unknown values and syntax errors are refused at their place.
 func TestValueIsAMetric(t *testing.T) {
 	const head = "name: night\ndataset: clicks\ntrials: 1\nobjective: binary\nparams: {num_iterations: 5}\n"
 	const name = "value(label * 4 - (prediction > 0.1 ? 1 : 0))"
@@ -103,7 +108,8 @@ func TestValueIsAMetric(t *testing.T) {
 		}
 		if len(p.Metrics) != metrics || p.Metrics[5] != name || p.Spec.Metric != name && p.Spec.Metric != "auc" ||
 			!p.Maximize || p.Spec.Gate != nil && p.Spec.Gate.Metric != name {
-			t.Errorf("%s: the plan has metric %s among %v, gate %+v", text, p.Spec.Metric, p.Metrics, p.Spec.Gate)
+			t.Errorf("%s: the plan has metric %s among %v, gate %+v; want %s as the last of %d", text, p.Spec.Metric,
+				p.Metrics, p.Spec.Gate, name, metrics)
 		}
 	}
 

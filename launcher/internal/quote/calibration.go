@@ -10,9 +10,9 @@ import (
 // numbers of this project that quotes are based on, each with the command that measured it; docs/LAB.md has the
 // tables.
 type Speeds struct {
-	// ns by rows, for 31 leaves, all features, all rows, one thread, with another training running beside it
+	// ns by rows, for 31 leaves, all features, all rows, one thread, while another training runs on the same machine
 	Base       []Knot
-	Leaves     []Knot // factor by number of leaves
+	Leaves     []Knot // factor on Base by number of leaves
 	Features   []Knot // factor by feature_fraction
 	Bagging    []Knot // factor by bagging_fraction
 	TwoThreads []Knot // speedup of two threads over one, by rows
@@ -68,7 +68,9 @@ func (t table) values(params gbt.Params) float64 {
 	return float64(t.rows) * float64(t.features) * float64(params.NumIterations*params.NumClass)
 }
 
-// trialSeconds is how long a trial takes with all its trees: early stopping may end it sooner.
+// trialSeconds is how many seconds a trial takes if it trains all its trees: early stopping may end it sooner. It grows
+// each tree, and routes the held-out rows through it. With early stopping it also routes and evaluates the valid rows
+// after every tree.
 func (c Speeds) trialSeconds(t table, params gbt.Params) float64 {
 	trees := float64(params.NumIterations * params.NumClass)
 	grow := t.values(params)*c.growNanoseconds(t, params)*1e-9 + c.scan(t, params)*trees*1e-9
@@ -79,7 +81,8 @@ func (c Speeds) trialSeconds(t table, params gbt.Params) float64 {
 	return grow + route*trees*1e-9
 }
 
-// scan is how long finding a tree's splits takes, in ns.
+// scan is how long finding a tree's splits takes, in ns. Few rows do not fill all leaves, of which each has at least
+// min_data_in_leaf.
 func (c Speeds) scan(t table, params gbt.Params) float64 {
 	leaves := min(maxLeaves(params), 1+float64(t.rows)/float64(max(params.MinDataInLeaf, 1)))
 	return c.Scan * leaves * float64(t.bins) * params.FeatureFraction / c.speedup(t)
@@ -96,7 +99,8 @@ func (c Speeds) growNanoseconds(t table, params gbt.Params) float64 {
 	return ns / c.speedup(t)
 }
 
-// speedup extrapolates from two threads: every further thread is slowed by each other one as two are by each other.
+// speedup is how many times as fast t's threads are as one. It extrapolates from two measured threads: each thread is
+// assumed to slow each other one by as much as those two did.
 func (c Speeds) speedup(t table) float64 {
 	lost := 2/interpolate(c.TwoThreads, float64(t.rows), math.Log) - 1
 	n := float64(max(t.threads, 1))
@@ -114,7 +118,8 @@ func maxLeaves(params gbt.Params) float64 {
 
 func same(x float64) float64 { return x }
 
-// interpolate interpolates between points, linear in scale(x).
+// interpolate returns the value at x between the points, which have ascending X, linear in scale(x). Outside of them it
+// is the nearest point's.
 func interpolate(points []Knot, x float64, scale func(float64) float64) float64 {
 	if x <= points[0].X {
 		return points[0].Y

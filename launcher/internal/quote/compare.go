@@ -53,8 +53,8 @@ const maxOffers = 8
 // triedVMs bounds the number of machines tried to meet a time.
 const triedVMs = 200
 
-// Compare makes an offer for each machine type and recommends one. Errors are of kind Input for unknown types and
-// for the plan's parameters.
+// Compare makes an offer for each machine type of the wish, ranks them, and recommends one if any meets the wish. Types
+// on which no trial fits are listed in Unfit. Errors are of kind Input for unknown types and for the plan's parameters.
 func (q *Estimator) Compare(wish Wish) (*Comparison, error) {
 	w, err := q.estimateWork()
 	if err != nil {
@@ -77,7 +77,7 @@ func (q *Estimator) Compare(wish Wish) (*Comparison, error) {
 
 	// One offer per type; types on which no trial fits are listed separately.
 	for _, t := range types {
-		o, err := q.bestOf(w, own, t, wish)
+		o, err := q.offerFor(w, own, t, wish)
 		switch {
 		case err == nil:
 			c.Offers = append(c.Offers, *o)
@@ -94,6 +94,8 @@ func (q *Estimator) Compare(wish Wish) (*Comparison, error) {
 	}
 
 	c.recommend(wish.Budget, keptBack(q.Plan.Plan), q.Region)
+
+	// Notes: on the limits of the plan's own machine, on old prices, on Spot, and on untried disks.
 	if i := slices.IndexFunc(c.Offers, func(o Offer) bool { return o.Machine == own.Name }); i >= 0 {
 		late, err := q.checkLimits(w, &c.Offers[i])
 		if err != nil { // what is compared here says how to mend it
@@ -117,7 +119,8 @@ func (q *Estimator) Compare(wish Wish) (*Comparison, error) {
 	return c, nil
 }
 
-// rankOf orders offers by cost; without a price an offer comes last, ordered by time.
+// rankOf returns the number by which offers are ordered, the lowest first: the expected cost under the spec's price
+// model. Offers without a price come after all others, ordered by time.
 func (q *Estimator) rankOf(offer *Offer) float64 {
 	s := offer.Side(*q.Plan.Spec.Machine.Spot)
 	if s.Cost != nil {
@@ -154,10 +157,12 @@ func (q *Estimator) candidates(own machines.Type, names []string) (types []machi
 	return types, nil
 }
 
-// bestOf is the offer for one type with the wished number of machines.
-func (q *Estimator) bestOf(w *work, own, t machines.Type, wish Wish) (*Offer, error) {
+// offerFor is the offer for the machine type t. It has as many machines as the wish states; else as few as meet the
+// wished time; else the plan's number or, for another type than the plan's (own), about as many vCPUs. The error is of
+// kind Input if no trial fits the type.
+func (q *Estimator) offerFor(w *work, own, t machines.Type, wish Wish) (*Offer, error) {
 	m := q.Plan.Spec.Machine
-	if t.Name != m.Type {
+	if t.Name != m.Type { // these were chosen for the plan's type: determine them anew
 		m.LocalSSD, m.TasksPerVM = 0, 0
 	}
 
@@ -182,8 +187,9 @@ func (q *Estimator) bestOf(w *work, own, t machines.Type, wish Wish) (*Offer, er
 	return with(max(1, (m.VMs*own.VCPUs+t.VCPUs-1)/t.VCPUs))
 }
 
-// findFewest is the offer with the fewest machines that ends in time, or if none does, with the fewest that are as fast
-// as possible. More machines are never slower, so bisection works.
+// findFewest is the offer with the fewest machines, of at most maxVMs, that is expected to end within the hours. If
+// none does, it is that with the fewest machines among the fastest. with makes the offer for a number of machines. More
+// machines are never slower, so bisection works.
 func (q *Estimator) findFewest(with func(vms int) (*Offer, error), maxVMs int, hours float64) (*Offer, error) {
 	if _, err := with(1); err != nil {
 		return nil, err
@@ -195,7 +201,7 @@ func (q *Estimator) findFewest(with func(vms int) (*Offer, error), maxVMs int, h
 		return err == nil && takes(o) <= hours
 	})
 
-	o, err := with(n)
+	o, err := with(n) // n is maxVMs also if none ends in time
 	if err != nil || n < maxVMs || takes(o) <= hours {
 		return o, err
 	}
@@ -231,7 +237,7 @@ type choice struct {
 
 func (c choice) String() string { return fmt.Sprintf("%d x %s %s", c.VMs, c.Machine, Priced(c.spot)) }
 
-// cheapestBy is the choice with the lowest value, or nil; of equal ones it is the first.
+// cheapestBy returns the choice with the lowest value, the first of equal ones; nil if there are no choices.
 func cheapestBy(choices []choice, value func(choice) float64) *choice {
 	var best *choice
 	for i, c := range choices {
@@ -242,8 +248,9 @@ func cheapestBy(choices []choice, value func(choice) float64) *choice {
 	return best
 }
 
-// recommend picks the preferred side of all offers that ends in time and within the budget (0 for no limit), or says
-// what is possible instead.
+// recommend sets Recommended to the cheapest way, on Spot or on demand, in which an offer is expected to end within
+// c.Within and for the budget (0 for no limit). It sets Reason to why it is that one or, if there is none, to what
+// would be possible. reserve is how long machines run on once the budget is used up; the budget has to cover that, too.
 func (c *Comparison) recommend(budget float64, reserve time.Duration, region string) {
 	cost := func(o choice) float64 { return o.side.Cost.Expected }
 	required := func(o choice) float64 { // what Hold accepts for a sweep without fallbacks
@@ -340,8 +347,9 @@ func (c *Comparison) noteUntried() []string {
 		strings.Join(names, ", "))}
 }
 
-// spotPays is the rate of preemptions at which both models cost the same. If a share p x loss of its time is lost, a
-// Spot machine is paid for calm / (1 - p x loss) hours; at equal cost that share is one minus the ratio of the prices.
+// spotPays returns the rate of preemptions per hour up to which Spot costs less than on demand; 0 if it never does or a
+// price is unknown. At a rate p a Spot machine is paid for undisturbed / (1 - p x loss) hours (see machineHours). Both
+// cost the same where the lost share, p x loss, is one minus the ratio of the prices; that is solved for p.
 func (q *Estimator) spotPays(offer *Offer) float64 {
 	if offer.Spot.Hourly <= 0 || offer.OnDemand.Hourly <= offer.Spot.Hourly {
 		return 0

@@ -10,26 +10,28 @@ import (
 	"coppice/internal/sweep"
 )
 
-// checkLimits says what is assumed of search.stop, and compares the spec's limits with what its own machines are
-// expected to take. One that is sure to be exceeded, at the fast end of the measured speeds and with nothing assumed
-// around the training, is an error at its line; one that is expected to be exceeded is a note. Both say which limit
-// would do.
+// checkLimits compares the spec's limits with what its own machines are expected to take. A limit that is exceeded even
+// by the training alone, at the fast end of the measured speeds, is an error at its line of the spec. One that is
+// expected to be exceeded is a note. Both say which limit would do. Where the spec has search.stop, another note says
+// what is assumed of it.
 func (q *Estimator) checkLimits(w *work, offer *Offer) (notes []string, err error) {
 	s := &q.Plan.Spec
 	hours := offer.Side(*q.Plan.Spec.Machine.Spot).Hours
 	whole, trial := time.Duration(s.Limits.Sweep), time.Duration(s.Limits.Trial)
-	does := func(limit string, high float64) string {
-		return fmt.Sprintf("limits: {%s: %s} is enough at the slow end", limit, written(wholeMinutes(high)))
+	suggest := func(limit string, seconds float64) string {
+		return fmt.Sprintf("limits: {%s: %s} is enough at the slow end", limit, written(wholeMinutes(seconds)))
 	}
 
 	on := fmt.Sprintf("on %d x %s", offer.VMs, offer.Machine)
-	enough := does("sweep", hours.High*3600) + "; `launcher plan --within` finds the machines for a time"
+	enough := suggest("sweep", hours.High*3600) + "; `launcher plan --within` finds the machines for a time"
 	if s.Search.Stop != nil {
 		notes = append(notes,
 			fmt.Sprintf("search.stop: %d of %d trials are expected to be trained on after their first "+
 				"comparison, as if scores were random (assumed); the high ends have every trial train to its end",
 				len(w.expected[1]), len(w.expected[0])))
 	}
+
+	// The limit of the whole sweep.
 	switch {
 	case offer.least > whole.Seconds():
 		return nil, s.Errorf("limits.sweep", "limits.sweep is %s, but training takes %s at the least %s; %s",
@@ -45,12 +47,13 @@ func (q *Estimator) checkLimits(w *work, offer *Offer) (notes []string, err erro
 				Hours(hours), on, what, enough))
 	}
 
+	// The limit of a trial, which also holds for the refit or final training.
 	again, longest := 0.0, slices.Max(w.seconds)
 	if offer.Refit != nil {
 		again = offer.Refit.Expected
 		longest = max(longest, again)
 	}
-	enough = does("trial", longest*w.high)
+	enough = suggest("trial", longest*w.high)
 	switch mean := offer.Trial.Expected; {
 	case slices.Min(w.seconds)*w.low > trial.Seconds():
 		return nil, s.Errorf("limits.trial", "limits.trial is %s, but every trial takes longer, %s at the least: all "+
@@ -81,8 +84,9 @@ func exactly(seconds float64) string {
 	return written(time.Duration(seconds * float64(time.Second)).Round(time.Second))
 }
 
-// Hold rejects a budget below the sweep's expected cost plus the reserve for stopping it in time,
-// on its machines or on any of its fallbacks.
+// Hold returns an error of kind Input, which names the least budget, if the budget (USD) is below the sweep's expected
+// cost plus the reserve for stopping it in time, on its machines or on any of its fallbacks; also if one of their
+// prices is unknown. machine is the name of the sweep's own type, for the message. A budget of 0 is none, and passes.
 func Hold(quoted *sweep.Quote, machine string, budget float64) error {
 	switch {
 	case budget == 0:

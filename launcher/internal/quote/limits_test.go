@@ -9,14 +9,15 @@ import (
 	"coppice/internal/must"
 )
 
-// TestLimitsAreComparedWithTheQuote: what is sure to be exceeded is an error at the limit's line, what is expected to
-// be is a note, and both say what would do.
+// TestLimitsAreComparedWithTheQuote: a limit that is sure to be exceeded is an error at its line of the spec (Late),
+// one that is only expected to be is a note, and both name a limit that would be enough. A comparison of machines has
+// the error as a note.
 func TestLimitsAreComparedWithTheQuote(t *testing.T) {
 	const limits = "machine: {type: n2-highmem-64"
 	for name, tc := range map[string]struct {
 		limits      string
-		late, notes string
-	}{ // 50 trials of 24 minutes in four waves: 1.64 hours, training 1.34 to 3.17
+		late, notes string // the beginning of the error and a part of the notes; empty for none about limits
+	}{ // 50 trials of 24 minutes in four waves are expected to take 1.64 hours; training alone takes 1.34 to 3.17
 		"wide":              {"{trial: 4h, sweep: 10h}", "", ""},
 		"the sweep is sure": {"{trial: 1h, sweep: 1h}", "sweep.yaml:8:28: limits.sweep is 1h, but", ""},
 		"the sweep, perhaps": {"{trial: 1h, sweep: 1h30m}", "",
@@ -48,11 +49,13 @@ func TestLimitsAreComparedWithTheQuote(t *testing.T) {
 	}
 }
 
-// TestStoppedTrialsAreNotQuoted: with search.stop a quote counts the part that every trial trains and what is expected
-// to be trained after it; the high end counts every trial to its end.
+// TestStoppedTrialsAreNotQuoted: with search.stop a quote counts what every trial trains and what is expected to be
+// trained after the first comparison, and so expects less time than without; its high end counts every trial to its
+// end.
 func TestStoppedTrialsAreNotQuoted(t *testing.T) {
 	const search = "search: {random"
 	whole := offer(t, request(t, large))
+	// By rule: the most trials of 50 that are expected to continue after their first comparison.
 	for rule, most := range map[string]float64{"rule: halving, by: rows": 10, "rule: asha, by: rows": 20,
 		"rule: halving, by: trees": 16, "rule: asha, by: trees": 28, "rule: hyperband, by: trees": 40} {
 		q := request(t, large, search, "search: {stop: {"+rule+"}, random")
@@ -63,22 +66,24 @@ func TestStoppedTrialsAreNotQuoted(t *testing.T) {
 		o := offer(t, q)
 		if !(o.Spot.Hours.Expected < 0.9*whole.Spot.Hours.Expected) ||
 			math.Abs(o.Spot.Hours.High/whole.Spot.Hours.High-1) > 1e-9 || !(o.Spot.Hours.Low < o.Spot.Hours.Expected) {
-			t.Errorf("%s: %+v hours; without it %+v", rule, o.Spot.Hours, whole.Spot.Hours)
+			t.Errorf("%s: %+v hours; want less than 0.9 times the expected ones of %+v without it, and the same at the "+
+				"high end", rule, o.Spot.Hours, whole.Spot.Hours)
 		}
 	}
 
-	// The final training comes after all others, on more rows, on one machine with the threads of its 16 tasks.
+	// The final training comes after all trials, on more rows, and has one machine's threads, those of 16 tasks.
 	stop := request(t, large, search, "search: {stop: {rule: asha, by: rows}, random")
 	final := request(t, large, search, "search: {stop: {rule: asha, by: rows}, random",
 		"final: {rows: train}", "final: {rows: all}")
 	longer := offer(t, final).OnDemand.Hours.Expected - offer(t, stop).OnDemand.Hours.Expected
 	if trial := offer(t, stop).Trial.Expected / 3600; !(longer > trial/3 && longer < trial/2) {
-		t.Errorf("the final training takes %.3f hours more; expected less than half of a trial, %.3f", longer, trial)
+		t.Errorf("the final training takes %.3f hours more; expected a third to half of a trial's %.3f", longer, trial)
 	}
 }
 
-// TestTimeIsKeptForTheFinalTraining: the plan's quote has how long it takes, tasks keep that from its own trials, and a
-// limit that is short for both says so.
+// TestTimeIsKeptForTheFinalTraining: the plan's quote says how long the final training takes. One and a half times that
+// is reserved for it at the end of the sweep, where no trial starts. A note says so if the sweep's limit is too short
+// for both.
 func TestTimeIsKeptForTheFinalTraining(t *testing.T) {
 	const limits = "machine: {type: n2-highmem-64"
 	q := request(t, large, limits, "limits: {trial: 1h, sweep: 1h30m}\n"+limits, "final: {rows: train}",
@@ -95,10 +100,12 @@ func TestTimeIsKeptForTheFinalTraining(t *testing.T) {
 	}
 }
 
-// TestMachinesOfTheFinalTraining: several machines shorten it by less than their number, keep only their own machines
-// for it, and the plan says so; of one machine, what others would bring.
+// TestMachinesOfTheFinalTraining: four machines take a little more than a quarter of one machine's time for the final
+// training, and only these four are paid meanwhile. Notes say what several machines save; where the spec asks for one,
+// what more would save; and, for a small table, that they save too little.
 func TestMachinesOfTheFinalTraining(t *testing.T) {
-	of := func(size Stated, machines string) (*Offer, string) {
+	// quote returns the offer, and the note about machines, of a sweep whose final: also has the given text.
+	quote := func(size Stated, machines string) (*Offer, string) {
 		q := request(t, size, "spot: true", "vms: 8, spot: true", "final: {rows: train}",
 			"final: {rows: all"+machines+"}")
 		price(t, q)
@@ -110,11 +117,13 @@ func TestMachinesOfTheFinalTraining(t *testing.T) {
 		}
 		return offer(t, q), notes
 	}
-	one, advice := of(large, "")
-	four, note := of(large, ", machines: 4")
+	one, advice := quote(large, "")
+	four, note := quote(large, ", machines: 4")
 	if r, s := one.Refit.Expected, four.Refit.Expected; s <= r/4 || s > r/2.5 || four.RefitMachines != 4 {
 		t.Errorf("one machine takes %.0f s, %d %.0f; want 4 and a little more than a quarter", r, four.RefitMachines, s)
 	}
+
+	// The sweep is shorter by what the final training saves. It costs more, since the four take more time in sum.
 	a, b := one.OnDemand, four.OnDemand
 	saved := one.Refit.Expected - four.Refit.Expected
 	more := a.Hourly * (4*four.Refit.Expected - one.Refit.Expected) / 3600
@@ -122,7 +131,8 @@ func TestMachinesOfTheFinalTraining(t *testing.T) {
 		math.Abs(b.Cost.Expected-a.Cost.Expected-more) > 1e-6 {
 		t.Errorf("%.0f s less and %.4f USD more; want %.0f and %.4f", got, b.Cost.Expected-a.Cost.Expected, saved, more)
 	}
-	_, little := of(Stated{Rows: 100_000, Features: 40, HeldOut: 2000}, ", machines: 4")
+
+	_, little := quote(Stated{Rows: 100_000, Features: 40, HeldOut: 2000}, ", machines: 4")
 	for text, want := range map[string]string{advice: "add final: {machines: 8}, which trains",
 		note: "final: {machines: 4} trains", little: "leave out final: {machines: 4}, which saves"} {
 		if !strings.HasPrefix(text, want) || !strings.Contains(text, "efficiency") {
@@ -131,8 +141,9 @@ func TestMachinesOfTheFinalTraining(t *testing.T) {
 	}
 }
 
-// TestMachinesOfObjectives: what trees need beside their splits is counted, a millisecond each; and each class has a
-// tree of its own in every round, which is exchanged as any other.
+// TestMachinesOfObjectives: the exchanges that an objective needs in addition to those of its splits are counted, at a
+// millisecond each: regression_l1 has ten more per tree than log loss. Each of three classes has a tree in every round,
+// which takes three times the exchanges.
 func TestMachinesOfObjectives(t *testing.T) {
 	m := request(t, large).Manifest
 	p := gbt.Defaults()
@@ -151,6 +162,7 @@ func TestMachinesOfObjectives(t *testing.T) {
 	}
 }
 
+// offer returns the offer for the plan's own machines.
 func offer(t *testing.T, q *Estimator) *Offer {
 	t.Helper()
 	w := must.Get(q.estimateWork())(t)
@@ -170,13 +182,15 @@ func TestSpotPaysUpTo(t *testing.T) {
 		o := offer(t, q)
 		diff := o.Spot.Cost.Expected/o.OnDemand.Cost.Expected - 1
 		if o.SpotPays != even || sign == 0 && math.Abs(diff) > 1e-9 || sign*diff < 0 {
-			t.Errorf("at %v preemptions an hour Spot costs %v, on demand %v; it pays up to %v, was %v", q.Preemptions,
-				o.Spot.Cost.Expected, o.OnDemand.Cost.Expected, o.SpotPays, even)
+			t.Errorf("at %v preemptions an hour Spot costs %v, on demand %v, and Spot pays up to %v; want it cheaper "+
+				"below %v, and dearer above", q.Preemptions, o.Spot.Cost.Expected, o.OnDemand.Cost.Expected, o.SpotPays,
+				even)
 		}
 	}
 }
 
-// TestPlanSaysWhenSpotDoesNotPay, and is silent where it does.
+// TestPlanSaysWhenSpotDoesNotPay: at the default rate of preemptions Spot pays, and no note is about it. At 15 an hour
+// it does not: a note says so, and on demand is recommended.
 func TestPlanSaysWhenSpotDoesNotPay(t *testing.T) {
 	q := request(t, large)
 	wish := Wish{Machines: []string{"n2-highmem-64"}}
@@ -196,7 +210,8 @@ func TestPlanSaysWhenSpotDoesNotPay(t *testing.T) {
 	}
 }
 
-// TestAttachedDisksArePreferred: what nobody has seen work is offered, and not recommended beside what is documented.
+// TestAttachedDisksArePreferred: machines with built-in local SSDs, which nobody has seen Batch mount, are offered with
+// a note. They are recommended only if no machine with attached local SSDs meets the wish.
 func TestAttachedDisksArePreferred(t *testing.T) {
 	q := request(t, large)
 	c := compare(t, q, Wish{Machines: four, VMs: 2})
@@ -211,6 +226,7 @@ func TestAttachedDisksArePreferred(t *testing.T) {
 	}
 	if c = compare(t, q, Wish{Machines: four[2:], VMs: 2}); c.Recommended == nil ||
 		c.Recommended.Machine != "c3d-highmem-60-lssd" {
-		t.Errorf("of nothing else %+v: %s", c.Recommended, c.Reason)
+		t.Errorf("of machines with built-in disks only, recommended %+v (%s); want c3d-highmem-60-lssd", c.Recommended,
+			c.Reason)
 	}
 }

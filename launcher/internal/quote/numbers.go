@@ -13,10 +13,10 @@ import (
 // Time is a duration as it is expected: 3 min.
 func Time(seconds float64) string { return plot.Seconds.Format(seconds) }
 
-// Times is one with its range: 3 min (2 to 7).
+// Times is a time with its range: 3 min (2 to 7).
 func Times(seconds sweep.Range) string { return formatRange(seconds, Time) }
 
-// Hours is one of an estimate in hours.
+// Hours is the same for an estimate in hours.
 func Hours(estimate sweep.Range) string {
 	return Times(sweep.Range{Low: 3600 * estimate.Low, Expected: 3600 * estimate.Expected, High: 3600 * estimate.High})
 }
@@ -24,7 +24,7 @@ func Hours(estimate sweep.Range) string {
 // USD is an amount: $0.01.
 func USD(v float64) string { return plot.USD.Format(v) }
 
-// Money is one with its range.
+// Money is an amount with its range: $0.01 (<0.01 to 0.02); "no price" for nil and 0.
 func Money(r *sweep.Range) string {
 	if r == nil || r.Expected == 0 {
 		return "no price"
@@ -32,7 +32,8 @@ func Money(r *sweep.Range) string {
 	return formatRange(*r, USD)
 }
 
-// formatRange is an estimate with its range; a unit that all three have stands once.
+// formatRange is the expected value, with the low and the high one in brackets unless both read the same. say writes a
+// value with its unit, which is left out of the brackets if all three have the same one.
 func formatRange(estimate sweep.Range, say func(float64) string) string {
 	text, low, high := say(estimate.Expected), say(estimate.Low), say(estimate.High)
 	if _, unit, found := strings.Cut(text, " "); found && strings.HasSuffix(low, " "+unit) &&
@@ -53,7 +54,7 @@ func given(usd float64) string {
 	return "$" + strconv.FormatFloat(usd, 'f', -1, 64)
 }
 
-// written is a duration as a spec has it: 7m.
+// written is a duration without parts that are zero, as people write it in a spec: 7m, not 7m0s.
 func written(duration time.Duration) string {
 	text := duration.String()
 	for _, zero := range []string{"m0s", "h0m"} {

@@ -53,7 +53,8 @@ func (a *Assumptions) AddFlags(cmd *cobra.Command) {
 		"assumed: preemptions per hour of a Spot machine")
 }
 
-// Check rejects what no machine does.
+// Check returns an error of kind Usage for an assumption outside its bounds, which lie far beyond any real machine's
+// value. The negated comparisons also reject NaN.
 func (a *Assumptions) Check() error {
 	switch {
 	case a.Startup < 0 || a.Startup > 24*time.Hour:
@@ -144,22 +145,25 @@ func (o *Offer) Side(spot bool) *Side {
 	return &o.OnDemand
 }
 
-// work is what does not depend on the machine.
+// work is what the sweep has to calculate, independent of the machine type.
 type work struct {
 	memory  plan.Memory
 	seconds []float64 // by trial, in the plan's order, without a refit or final training
-	// What waits only for a free task, part after part: all trials, or the steps of a selection, or what search.stop
-	// has every trial train and what is expected to be trained after it. toTheEnd has every trial train to its end.
+	// Seconds by phase, then by trial of the phase. A phase begins when the one before has ended; within it, a trial
+	// waits only for a free task. Usually all trials are one phase, in a feature selection each step is one. With
+	// search.stop, expected has two: what every trial trains, and what is trained after the first comparison. toTheEnd
+	// has every trial train to its end.
 	expected, toTheEnd [][]float64
 	refit              func(threads, machines int) float64 // the seconds of a refit or final training; nil without one
 	final              *gbt.Params                         // what that is expected to train
 	finalAsTrial       float64                             // the seconds of a trial with these parameters
 	mean               float64                             // seconds of a trial
 	ns                 float64                             // per value, mean
-	low, high          float64                             // factors
+	low, high          float64                             // factors on seconds: the fast and the slow end of a range
 }
 
-// estimateWork takes each trial separately, at the speed that was seen, else as calibrated.
+// estimateWork estimates the seconds of each trial separately: from q.NsPerValue, if an earlier sweep has shown it,
+// else from the calibration. Errors are those of the plan's parameters.
 func (q *Estimator) estimateWork() (*work, error) {
 	p, threads := q.Plan, q.Plan.Spec.Machine.ThreadsPerTask
 	memory, err := plan.Need(q.Manifest, p.Plan, p.Expected, threads)
@@ -188,7 +192,7 @@ func (q *Estimator) estimateWork() (*work, error) {
 	}
 
 	values := 0.0
-	var onSample []float64
+	var onSample []float64 // seconds by trial, where search.stop has it begin on a sample of the rows
 	for _, trial := range p.Expected {
 		params, err := gbt.ParseParams(trial.Params)
 		if err != nil {
@@ -198,7 +202,7 @@ func (q *Estimator) estimateWork() (*work, error) {
 		seconds := q.trialSeconds(t, params)
 		if trial.Refit {
 			w.final, w.refit = &params, q.refitSeconds(t, params, seconds)
-			trial.Refit, trial.Fold = false, 1
+			trial.Refit, trial.Fold = false, 1 // the first fold stands for any, if the plan has folds
 			w.finalAsTrial = q.trialSeconds(all.forTrial(p.Plan, trial), params)
 			continue
 		}
@@ -222,7 +226,7 @@ func (q *Estimator) estimateWork() (*work, error) {
 	return w, nil
 }
 
-// trialSeconds is how long a trial takes.
+// trialSeconds is how many seconds a trial takes with these parameters on t.
 func (q *Estimator) trialSeconds(t table, params gbt.Params) float64 {
 	if q.NsPerValue > 0 {
 		return t.values(params) * q.NsPerValue * 1e-9
@@ -230,23 +234,29 @@ func (q *Estimator) trialSeconds(t table, params gbt.Params) float64 {
 	return Measured().trialSeconds(t, params)
 }
 
-// refitSeconds is how long a refit or final training takes that takes a task that many seconds, with other numbers of
-// threads and machines. The models of a bag are trained side by side.
+// refitSeconds returns a function that estimates the seconds of the refit or final training from the threads on one
+// machine and the number of machines. seconds is what it takes one task, with t's threads. The models of a bag are
+// trained side by side, with equal shares of the threads; if there are more models than threads, one round after
+// another.
 func (q *Estimator) refitSeconds(t table, params gbt.Params, seconds float64) func(threads, machines int) float64 {
 	return func(threads, machines int) float64 {
-		with, bag := t, q.Plan.Spec.Bag()
-		at := min(bag, threads)
-		with.threads = threads / at
+		member, bag := t, q.Plan.Spec.Bag()
+		atOnce := min(bag, threads)
+		rounds := (bag + atOnce - 1) / atOnce
+		member.threads = threads / atOnce
 		if bag > 1 { // each model lacks one fold
-			with.rows -= with.rows / bag
+			member.rows -= member.rows / bag
 		}
-		single := seconds * float64((bag+at-1)/at) * Measured().trialSeconds(with, params) /
+
+		// seconds may be from a speed that was seen: the calibration gives only the ratio.
+		single := seconds * float64(rounds) * Measured().trialSeconds(member, params) /
 			Measured().trialSeconds(t, params)
 		return teamSeconds(q.Manifest, params, single, machines)
 	}
 }
 
-// splitBySteps gives the trials that wait only for a free task: those of one step after the other, else all.
+// splitBySteps divides the trials' seconds into phases (see work): the steps of a feature selection, whose trials stand
+// one step after the other, else one phase with all of them.
 func splitBySteps(planned *sweep.Plan, seconds []float64) (out [][]float64) {
 	if !planned.Selects() {
 		return [][]float64{seconds}
@@ -261,15 +271,16 @@ func splitBySteps(planned *sweep.Plan, seconds []float64) (out [][]float64) {
 	return out
 }
 
-// forTrial is the table as seen by a trial: a fold trains on a part of train and evaluates on another; the refit also
-// trains on valid.
+// forTrial returns the table as a trial sees it. Without folds a trial trains on train, and a refit on the held-out
+// rows, too. With folds a trial trains on some folds of train and evaluates on another, and a refit trains on train and
+// valid.
 func (t table) forTrial(planned *sweep.Plan, trial sweep.Trial) table {
 	switch {
 	case planned.Folds == nil && trial.Refit:
 		t.rows += t.heldOut
 		t.heldOut, t.valid = 0, 0
 	case planned.Folds == nil:
-		if planned.OneOrder() {
+		if planned.OneOrder() { // only a part of the staged rows is trained on
 			t.rows = planned.Dataset.TableRows(sweep.Train)
 		}
 	case trial.Refit:
@@ -286,9 +297,10 @@ func (t table) forTrial(planned *sweep.Plan, trial sweep.Trial) table {
 	return t
 }
 
-// Price writes the expected cost on the plan's machines and on each of its fallbacks into the plan,
-// and notes what a person should know about the prices. Errors are of kind Input: unknown machine types, and the plan's
-// parameters.
+// Price sets the plan's Quote: time and expected cost on its own machines and on each of its fallbacks. It appends to
+// the plan's Notes what a person should know about limits and prices, and sets q.Late if a limit is sure to be
+// exceeded. If a default bag would take too long, Price takes it out of the plan. Errors are of kind Input: unknown
+// machine types, and the plan's parameters.
 func (q *Estimator) Price() error {
 	w, err := q.estimateWork()
 	if err != nil {
@@ -298,12 +310,14 @@ func (q *Estimator) Price() error {
 	if err != nil {
 		return err
 	}
-	// What nobody asked for takes no more than a quarter of the sweep's time, nor more than a trial may: that of the
-	// mean configuration, since the largest, of which the quote is, seldom wins.
+	// A bag that is only the default may take at most a quarter of the sweep's time, and no more than a trial may. The
+	// refit is quoted for the slowest configuration, which seldom wins; here that of the mean one counts.
 	limit := min(time.Duration(q.Plan.Spec.Limits.Sweep)/4, time.Duration(q.Plan.Spec.Limits.Trial))
 	if o.Refit != nil && o.refitPace*o.Trial.Expected > limit.Seconds() && q.Plan.WithoutBag() {
-		return q.Price()
+		return q.Price() // once: now the plan has no bag
 	}
+
+	// The plan's own machines.
 	var notes []string
 	if *q.Plan.Spec.Machine.Spot {
 		notes = q.noteUnpaid(*o)
@@ -343,8 +357,8 @@ func (q *Estimator) offerOwn(w *work) (*Offer, error) {
 	return q.makeOffer(w, t, q.Plan.Sizing, int(m.LocalSSD), q.Plan.Spec.FinalMachines()), nil
 }
 
-// makeOffer calculates the offer for a machine type and sizing. final is how many machines the final training has, if
-// there are so many.
+// makeOffer calculates the offer for a machine type and sizing. disks is the number of local SSDs of each machine, and
+// final how many machines the final training takes, or all if there are fewer.
 func (q *Estimator) makeOffer(w *work, machine machines.Type, sizing sweep.Sizing, disks, final int) *Offer {
 	vms := (sizing.Tasks + sizing.TasksPerVM - 1) / sizing.TasksPerVM
 	o := &Offer{Machine: machine.Name, VCPUs: machine.VCPUs, VMs: vms, TasksPerVM: sizing.TasksPerVM,
@@ -356,7 +370,7 @@ func (q *Estimator) makeOffer(w *work, machine machines.Type, sizing sweep.Sizin
 
 	o.with = func(final int) *Offer { return q.makeOffer(w, machine, sizing, disks, final) }
 
-	// Seconds: until the first trial starts, a trial's, and the final training's.
+	// Seconds: until the first trial starts (assumed to within a factor of two), a trial's, and the final training's.
 	lead := q.Startup.Seconds() + float64(sizing.DatasetBytes)/q.Download
 	o.Lead = sweep.Range{Low: lead / 2, Expected: lead, High: 2 * lead}
 	o.Trial = sweep.Range{Low: w.mean * w.low, Expected: w.mean, High: w.mean * w.high}
@@ -370,7 +384,7 @@ func (q *Estimator) makeOffer(w *work, machine machines.Type, sizing sweep.Sizin
 		o.refitPace = refit / max(w.finalAsTrial, 1e-9)
 	}
 
-	// All trials', part after part: as expected, and if none is stopped early.
+	// The seconds of all trials, phase after phase: as expected, and if none is stopped early.
 	training, toTheEnd := 0.0, 0.0
 	for _, seconds := range w.expected {
 		training += makespan(seconds, sizing.Tasks)
@@ -397,8 +411,9 @@ func (q *Estimator) makeOffer(w *work, machine machines.Type, sizing sweep.Sizin
 			continue
 		}
 
+		// All machines are paid until the end, less those that have gone by the refit.
 		per := usd * float64(vms)
-		alone := usd * float64(vms-max(final, 1)) * refit / 3600 // the other machines have gone by the refit
+		alone := usd * float64(vms-max(final, 1)) * refit / 3600
 		s.Hourly = usd
 		s.PriceDate = from.Date
 		s.PriceFrom = from.Source
@@ -409,31 +424,36 @@ func (q *Estimator) makeOffer(w *work, machine machines.Type, sizing sweep.Sizin
 	return o
 }
 
-// machineHours is how long the machines run. A Spot machine is taken away at a certain rate, and each time costs a
-// start, copying the dataset, half of the unsaved work, and resuming a trial halfway; that time can be interrupted as
-// well.
+// machineHours is how many hours each machine runs. The times given are in seconds: lead until the first trial starts,
+// training from then on, and trial for one trial. A Spot machine loses a share of its time to preemptions: their rate
+// times what each costs. Repeating lost work can be interrupted as well, so that only the rest of the time, 1 - share,
+// is used for the work.
 func (q *Estimator) machineHours(lead, training, trial float64, spot bool) float64 {
-	calm := (lead + training) / 3600
+	undisturbed := (lead + training) / 3600
 	if !spot {
-		return calm
+		return undisturbed
 	}
 	lost := q.Preemptions * q.loss(lead, trial) / 3600
-	return calm / (1 - min(lost, maxLost))
+	return undisturbed / (1 - min(lost, maxLost))
 }
 
 // maxLost bounds the share of time lost to preemptions; beyond it, a quote just states ten times the time.
 const maxLost = 0.9
 
-// loss is the cost of a preemption, in seconds of a machine.
+// loss is the cost of a preemption, in seconds of a machine: a new start with the copying of the dataset (lead), the
+// work since the last checkpoint, which is half an interval on average, and resuming a trial that is halfway on
+// average.
 func (q *Estimator) loss(lead, trial float64) float64 {
 	return lead + checkpointEvery.Seconds()/2 + Measured().Resume*trial/2
 }
 
 // makespan is the time until the last trial ends, in seconds, if every task takes the next trial as soon as it is free.
+// seconds has each trial's time, in the order in which they are taken.
 func makespan(seconds []float64, tasks int) float64 {
-	free := make([]float64, min(tasks, len(seconds))) // when each is, ascending
+	free := make([]float64, min(tasks, len(seconds))) // by task: when it is free next; ascending
 	last := 0.0
 	for _, s := range seconds {
+		// The task that is free first takes the trial, and moves back in the order to its new time.
 		end := free[0] + s
 		at, _ := slices.BinarySearch(free[1:], end)
 		copy(free, free[1:at+1])
@@ -443,7 +463,7 @@ func makespan(seconds []float64, tasks int) float64 {
 	return last
 }
 
-// toQuote is what a plan keeps of the offer, on Spot or on demand as its spec says.
+// toQuote returns what a plan keeps of the offer, on Spot or on demand as its spec says. Fallbacks are left empty.
 func (q *Estimator) toQuote(offer *Offer) *sweep.Quote {
 	spot := *q.Plan.Spec.Machine.Spot
 	side := offer.Side(spot)
@@ -463,7 +483,8 @@ func (q *Estimator) toQuote(offer *Offer) *sweep.Quote {
 	return out
 }
 
-// keptBack is how long a sweep's machines must still be paid after its budget is found to be used up.
+// keptBack is how long a sweep's machines may still run, and have to be paid, after its budget is used up: until the
+// aggregator notices and the tasks have stopped.
 func keptBack(planned *sweep.Plan) time.Duration {
 	if time.Duration(planned.Heartbeat) <= quickBeat {
 		return quickReserve
@@ -487,7 +508,8 @@ func ageOf(quoted *sweep.Quote, now time.Time) []string {
 	return noteAge(dates, now)
 }
 
-// noteAge is a note about the oldest of the dates, if it is too old. An empty date means no price.
+// noteAge returns a note about the oldest of the dates (YYYY-MM-DD), if that is more than oldPrice before now, else
+// nil. An empty date means no price and is passed over.
 func noteAge(dates []string, now time.Time) []string {
 	var oldest time.Time
 	for _, date := range dates {

@@ -29,7 +29,9 @@ const bytesPerRow = 5
 // statedMean is an arbitrary mean label; no plan depends on it.
 const statedMean = 0.5
 
-// Manifest returns a stand-in for the dataset's manifest: all features have 255 bins, and there are no files.
+// Manifest returns a stand-in for the manifest of a dataset that is not staged: all features have 255 bins, and one
+// file has the bytes of all. binary says whether labels are classes or, else, numbers. The error names the allowed
+// sizes.
 func (s Stated) Manifest(name string, binary bool) (*dataset.Manifest, error) {
 	if s.Rows < 1 || s.Rows > maxStatedRows || s.Features < 1 || s.Features > maxStatedFeatures || s.HeldOut < 1 ||
 		s.HeldOut > maxStatedRows {

@@ -12,10 +12,13 @@ import (
 // stopRuns is how often a sweep with search.stop is simulated; the median is quoted.
 const stopRuns = 15
 
-// splitByRungs gives what trials are expected to take where search.stop ends those that are behind: the part that every
-// trial trains, and what those that continue train after it, of which nothing is expected to begin before. Scores are
-// random, by the rule of the plan: how much better later trials are is not known, and the high end of a quote has every
-// trial train to its end. sample is what a trial takes on the sample of the rows.
+// splitByRungs estimates what trials take where search.stop ends those that are behind, in two phases (see work): the
+// seconds of what every trial trains before its first comparison, and the seconds of those that continue after it.
+// seconds and sample are by trial: what it takes to its end, and what it takes on the sample of the rows that a rule by
+// rows compares on.
+//
+// The plan's rule is simulated with random scores, since nobody knows how much better later trials are. The result is
+// the simulation with the median total.
 func splitByRungs(planned *sweep.Plan, trials []sweep.Trial, seconds, sample []float64) (parts [][]float64) {
 	type run struct {
 		parts [][]float64
@@ -24,21 +27,23 @@ func splitByRungs(planned *sweep.Plan, trials []sweep.Trial, seconds, sample []f
 	var runs []run
 	for seed := range uint64(stopRuns) {
 		r := run{parts: make([][]float64, 2)}
-		for i, step := range simulateRungs(planned, len(trials), seed) {
+		for i, end := range simulateRungs(planned, len(trials), seed) {
+			// By rows: the sample first, then all rows from the start, unless the trial ended.
 			first, rest := sample[i], seconds[i]
 			if planned.Spec.Search.Stop.By == sweep.ByTrees {
-				n, _ := trials[i].Params["num_iterations"].(float64)
-				at := func(step int) float64 { return seconds[i] * min(1, float64(step)/max(n, 1)) }
+				// By trees: up to the first rung, then up to where it ends. Without rungs all is the first part.
+				trees, _ := trials[i].Params["num_iterations"].(float64)
+				upTo := func(step int) float64 { return seconds[i] * min(1, float64(step)/max(trees, 1)) }
 				if rungs := search.RungsOf(planned, i); len(rungs) > 0 {
-					first = at(rungs[0])
+					first = upTo(rungs[0])
 				} else {
 					first = seconds[i]
 				}
 				rest = seconds[i] - first
-				if step > 0 {
-					rest = at(step) - first
+				if end > 0 {
+					rest = upTo(end) - first
 				}
-			} else if step > 0 {
+			} else if end > 0 {
 				rest = 0
 			}
 			r.total += first + rest
@@ -53,13 +58,13 @@ func splitByRungs(planned *sweep.Plan, trials []sweep.Trial, seconds, sample []f
 	return runs[stopRuns/2].parts
 }
 
-// simulateRungs simulates n trials with random scores that come to their rungs one after the other, and returns at
-// which step each ends; 0 for those that train to their end.
+// simulateRungs simulates n trials with random scores that reach their rungs (the steps at which search.stop compares
+// trials) one after the other. It returns by trial the step at which the rule ends it; 0 if it trains to its end.
 func simulateRungs(planned *sweep.Plan, n int, seed uint64) []int {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	ends, scores := make([]int, n), make([]float64, n)
 	var ladder search.Ladder
-	// climb takes a trial up from a rung until one makes it wait.
+	// climb takes a trial up from the step from, 0 for its start, until a rung makes it wait or none is left.
 	climb := func(trial, from int) {
 		for _, step := range search.RungsOf(planned, trial) {
 			if step <= from {
