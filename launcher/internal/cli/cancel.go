@@ -36,8 +36,8 @@ trials that has search.warm_start: auto; nothing is registered.`, cancelPatience
 // cancelPatience is how long the tasks of a cancelled sweep may take to leave. They notice with their next heartbeat.
 const cancelPatience = time.Minute
 
-// cancelSweep stops a whole sweep and its jobs. One that has ended only loses what is left of it; one being concluded
-// is a conflict.
+// cancelSweep stops the sweep of the plan p, whose state is st, and its jobs, and prints that. Of a sweep that has
+// ended, only a job that still runs is cancelled. One that is being concluded is an error of kind Conflict.
 func cancelSweep(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.State) error {
 	id := p.Sweep
 	if end := st.Conclusion; end != nil && end.Outcome == sweep.OutcomeCancelled {
@@ -52,10 +52,12 @@ func cancelSweep(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.Stat
 				"shows how it ends", id, id)
 	}
 
-	// Tasks see the object, drop the checkpoints and stop; Batch ends what is left. It may have been cancelled before.
+	// Write the cancelled mark, which may be there already. Tasks see it, remove their checkpoints and stop.
 	if _, err := sweepstore.New(w.sweeps, id).Cancel(ctx, w.Now().UTC()); err != nil {
 		return fmt.Errorf("ask sweep %s to stop: %w", id, err)
 	}
+
+	// Wait until they have. Batch then cancels what is left.
 	if err := provisioner(w, p).Leave(ctx, cancelPatience); ctx.Err() != nil {
 		return fmt.Errorf("%w; sweep %s is cancelled nevertheless, and its tasks exit on their own",
 			program.ErrInterrupted, id)
@@ -70,7 +72,8 @@ func cancelSweep(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.Stat
 		func() { w.printf("sweep %s is cancelled (job %s)\n", id, job.State) })
 }
 
-// cancelLeftover cancels the job of a sweep that has ended, if it is still running: its results are no longer needed.
+// cancelLeftover cancels the job of a sweep that has ended with the conclusion end, if the job is still running, and
+// prints that. If the job has ended as well, there is nothing to cancel, which is an error of kind Conflict.
 func cancelLeftover(ctx context.Context, w *Setup, p *sweep.Plan, end *sweep.Conclusion) error {
 	job, err := w.job(ctx, p)
 	if err != nil {

@@ -100,7 +100,7 @@ func Run(ctx context.Context, outside Setup) int {
 	return program.Execute(ctx, w.World, root)
 }
 
-// Commands are the names of all commands, as they are typed after the program's.
+// Commands returns the names of all commands, as they are typed after the program's.
 func Commands() []string {
 	var names []string
 	for _, c := range rootCommand(&Setup{}).Commands() {
@@ -109,6 +109,8 @@ func Commands() []string {
 	return names
 }
 
+// rootCommand returns the launcher's command line: all commands, in the groups that the help shows, and the hidden one
+// that Batch jobs run.
 func rootCommand(w *Setup) *cobra.Command {
 	root := &cobra.Command{
 		Use:   cmp.Or(w.Name, "launcher"),
@@ -162,17 +164,21 @@ type cloud struct {
 const remedy = "run it where `launcher fit` has run, with what `terraform output` prints or, to begin in a new " +
 	"folder of this machine, as `COPPICE_LOCAL=coppice-data launcher stage DATASET.yaml`"
 
-// withCloud opens the cloud, calls use and closes it. A command that belongs to the local cloud is run in that instead,
-// as a whole.
+// withCloud opens the cloud that the environment names, sets w.cloud, calls use and closes the cloud. If the command
+// belongs into a local cloud instead (takesLocal), the whole command line is run again there, and use is not called
+// here.
 func (w *Setup) withCloud(ctx context.Context, use func() error) (err error) {
 	c := &cloud{}
 	if folder := w.takesLocal(); folder != "" {
 		return w.Local(folder, w.Args)
 	}
+
+	// A folder that is named, but in which no command has made a cloud, is a mistake in the environment.
 	if folder, named := w.Env.Lookup("COPPICE_LOCAL"); named && w.local != inCloud && w.namesNoCloud() {
 		return problem.New(problem.Environment, "there is no local cloud yet in %q, which COPPICE_LOCAL names: "+
 			"`launcher fit` and `launcher stage` make one", folder)
 	}
+
 	if err := w.Environment(ctx, &c.env, remedy); err != nil {
 		return err
 	}
@@ -190,8 +196,9 @@ func (w *Setup) withCloud(ctx context.Context, use func() error) (err error) {
 // inCloud is the Setup.local of a command that is to run in the cloud of its environment.
 const inCloud = "-"
 
-// takesLocal is the folder of the local cloud in which the command line has to continue; empty if it is where it should
-// be. A command that asks for a local cloud gets it whatever the environment names; others only without any cloud.
+// takesLocal returns the folder of the local cloud in which the command line has to be run again; "" if it runs where
+// it should: in Google's cloud, or in the local one already (emulated). A command that asks for a local cloud (w.local)
+// gets it, whatever the environment names. Others get one that exists, if the environment names no other cloud.
 func (w *Setup) takesLocal() string {
 	_, emulated := w.Env.Lookup("COPPICE_BATCH_ENDPOINT")
 	switch {
@@ -231,7 +238,8 @@ func (w *Setup) localFolder() string {
 	return folder
 }
 
-// readSweep opens a sweep, the newest one unless it is named, and reads it once.
+// readSweep opens the cloud and the sweep that args name, or the newest one if args are empty. It reads the sweep once
+// and calls use with its view and state.
 func (w *Setup) readSweep(ctx context.Context, args []string, use func(*sweepview.View, sweepview.State) error) error {
 	return w.withCloud(ctx, func() error {
 		id, err := sweepview.Find(ctx, w.sweeps, append(args, sweepview.Latest)[0])
@@ -317,7 +325,8 @@ func (w *Setup) say(format string, args ...any) {
 	}
 }
 
-// actFor says who changes something that keeps a history, and why.
+// actFor returns who changes something that keeps a history, why ("by hand" if that is empty), and when. It is the
+// operating system's user, or "launcher" if that is unknown.
 func (w *Setup) actFor(why string) registry.Act {
 	if why == "" {
 		why = "by hand"
@@ -329,7 +338,8 @@ func (w *Setup) actFor(why string) registry.Act {
 	return registry.Act{By: by, Why: why, At: w.Now().UTC()}
 }
 
-// confirm asks a person to type a name before something irreversible.
+// confirm prints what is going to happen and asks a person to type the name. It returns an error of kind Usage if
+// another text was typed, or if there is no input to ask on.
 func (w *Setup) confirm(what, name string) error {
 	if w.In == nil {
 		return program.Usagef("cannot ask here; use --yes")

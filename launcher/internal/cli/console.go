@@ -32,7 +32,8 @@ COPPICE_AUDIENCE. COPPICE_SIGNATURES=cloud-run means that Cloud Run has verified
 	return cmd
 }
 
-// runConsole serves until ctx ends. Callers are verified if the environment names any.
+// runConsole serves the pages on the address listen until ctx ends. If the environment names an audience or callers,
+// every request needs an identity token of one of them.
 func runConsole(ctx context.Context, w *Setup, listen string) error {
 	var env environment.CallersEnv
 	if err := w.Environment(ctx, &env, "set COPPICE_AUDIENCE and COPPICE_CALLERS, or listen on 127.0.0.1"); err != nil {

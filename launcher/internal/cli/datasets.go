@@ -31,7 +31,9 @@ func datasetsCommand(w *Setup) *cobra.Command {
 	return cmd
 }
 
-// nightCommand makes a command about one night's record, which use gets with the place where its dataset is.
+// nightCommand completes cmd to a command about one version of a dataset, which its argument names. It adds the flag
+// --in, and a RunE that opens a cloud if it needs one and calls use with the place of the dataset and the record of
+// what staging found that night.
 func nightCommand(w *Setup, cmd *cobra.Command,
 	use func(context.Context, stager.Destination, *nights.Record) error) *cobra.Command {
 	var in string
@@ -39,7 +41,7 @@ func nightCommand(w *Setup, cmd *cobra.Command,
 		"folder or gs://BUCKET that the dataset was staged into (default: the datasets bucket)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		ctx := cmd.Context()
-		at := func(dst stager.Destination) error {
+		useAt := func(dst stager.Destination) error {
 			r, err := dst.FindNight(ctx, strings.TrimSuffix(args[0], latest))
 			if err != nil {
 				return err
@@ -47,14 +49,14 @@ func nightCommand(w *Setup, cmd *cobra.Command,
 			return use(ctx, dst, r)
 		}
 		if in != "" && !dataset.InBucket(in) {
-			return at(stager.Destination{Dir: in})
+			return useAt(stager.Destination{Dir: in})
 		}
 		return w.withCloud(ctx, func() error {
 			dst, err := w.destination(in)
 			if err != nil {
 				return err
 			}
-			return at(dst)
+			return useAt(dst)
 		})
 	}
 	return cmd
@@ -141,7 +143,8 @@ now on, and the gate compares its model on tonight's rows alone.`,
 	})
 }
 
-// acceptNight records that a person accepts a night.
+// acceptNight records that a person accepts the table of the night r, and why. lasting says that the change is usual
+// from now on. It returns the new record.
 func acceptNight(ctx context.Context, w *Setup, dst stager.Destination, r *nights.Record,
 	why string, lasting bool) (*nights.Record, error) {
 	act := w.actFor(why)

@@ -44,7 +44,8 @@ checked.`,
 	return cmd
 }
 
-// runDoctor prints all findings; problems are then an error, which says whether the commands beside them fix all.
+// runDoctor checks the deployment and prints all findings. file, unless "", is a spec that is checked, too. If there
+// are problems, it returns an error of kind Environment, which says whether each has a command that fixes it.
 func runDoctor(ctx context.Context, w *Setup, file string) error {
 	r, err := examine(ctx, w, file)
 	if err != nil {
@@ -107,7 +108,8 @@ func examine(ctx context.Context, w *Setup, file string) (*doctor.Report, error)
 // quotaPatience is how long a plan waits for the project's quotas.
 const quotaPatience = 10 * time.Second
 
-// explainQuotas says which quotas a plan's machines exceed, or why that is not known. It fails no plan.
+// explainQuotas returns notes about the project's quotas that a plan's machines exceed, or that these could not be
+// read. It returns nil where there is no project to ask. A plan never fails because of it.
 func (w *Setup) explainQuotas(ctx context.Context, p *sweep.Plan) []string {
 	if w.Inspect == nil || w.cloud == nil || w.env.Project == "" {
 		return nil

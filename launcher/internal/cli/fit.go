@@ -123,8 +123,8 @@ it became the champion or not.`,
 	return cmd
 }
 
-// coresOf is how large a machine the specs take: as this one is, and on Google Cloud no larger than a new account may
-// have.
+// coresOf returns how many cores the specs' machine has: as many as this one (here), but on Google Cloud at most 8,
+// which a new account may have.
 func coresOf(where string, here int) int {
 	if where == whereBatch {
 		return min(here, 8)
@@ -135,8 +135,8 @@ func coresOf(where string, here int) int {
 // maxMinutes is a week.
 const maxMinutes = 7 * 24 * 60
 
-// check rejects flags that are out of range or do not go together, before a table is read, and derives the time limit
-// and the number of cores.
+// check rejects flags that are out of range or do not go together, before a table is read. It also sets f.Limit, the
+// time of the search, from --minutes, and f.Cores.
 func (f *fitFlags) check() error {
 	switch {
 	case !(f.minutes > 0 && f.minutes <= maxMinutes):
@@ -178,7 +178,7 @@ func (f *fitFlags) check() error {
 	return nil
 }
 
-// checkNew checks the folder that --out makes.
+// checkNew returns an error if the folder of --out exists: it has to be new. "" stands for a flag that was not given.
 func checkNew(folder string) error {
 	if folder == "" {
 		return nil
@@ -189,21 +189,27 @@ func checkNew(folder string) error {
 	return nil
 }
 
-// checkLabel refuses another label under a model's name: its versions would be gated against a champion that predicts
-// something else.
+// checkLabel returns an error if the registered model of the name predicts another column than label: its versions
+// would be compared with a champion that predicts something else. A model that does not exist, or cannot be read, is no
+// error.
 func checkLabel(ctx context.Context, w *Setup, name, label string) error {
-	var of struct{ Label struct{ Column string } }
-	if v, err := w.registry.Get(ctx, name, ""); err == nil &&
-		w.registry.ReadJSON(ctx, v, scorer.FileDataset, &of) == nil && of.Label.Column != label {
+	var trainedOn struct{ Label struct{ Column string } }
+	v, err := w.registry.Get(ctx, name, "")
+	if err == nil {
+		err = w.registry.ReadJSON(ctx, v, scorer.FileDataset, &trainedOn)
+	}
+	if err == nil && trainedOn.Label.Column != label {
 		return program.Usagef("the model %q predicts %s: give the model of %s another name (--name)", name,
-			of.Label.Column, label)
+			trainedOn.Label.Column, label)
 	}
 	return nil
 }
 
-// runFit drafts the specs, stages, plans and sweeps. What was decided is printed and checked before anything is staged.
+// runFit drafts the two specs for the table, stages it, plans and sweeps, and prints the result. What was decided is
+// printed and checked before anything is staged. It writes the sweep's page, and what --save-specs and --out ask for.
 // It is an error if no trial won.
 func runFit(ctx context.Context, w *Setup, f fitFlags) error {
+	// Decide what the specs say, and check that before the work of staging.
 	d, err := makeDraft(ctx, w, f)
 	if err != nil {
 		return err
@@ -214,11 +220,12 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	if !w.asJSON {
 		w.screen().Found(d.Found)
 	}
-	// Before the work of staging.
 	spec, err := sweep.ParseSpec("the sweep.yaml of --save-specs", d.Sweep, plan.Vocabulary())
 	if err != nil {
 		return err
 	}
+
+	// Stage and plan, which --minutes do not count, and sweep.
 	began := w.Now()
 	staged, err := stageDraft(ctx, w, d, f)
 	if err != nil {
@@ -247,6 +254,7 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 		return err
 	}
 
+	// Gather what is said of the result, and write the page and the folder of --out.
 	view, err := w.pages().Sweep(ctx, string(p.Sweep))
 	if err != nil {
 		return err
@@ -280,7 +288,7 @@ func runFit(ctx context.Context, w *Setup, f fitFlags) error {
 	return nil
 }
 
-// addTable adds what staging warned of, and what it took each column for.
+// addTable adds to a fit's result what staging warned of, and what it took each column of the table for.
 func addTable(fitted *show.Fit, m *dataset.Manifest) {
 	for _, line := range show.Told(m.About.Warnings, true) {
 		fitted.Warnings = append(fitted.Warnings, strings.TrimPrefix(strings.TrimPrefix(line, "warning: "), "hint: "))
@@ -292,10 +300,11 @@ func addTable(fitted *show.Fit, m *dataset.Manifest) {
 	}
 }
 
-// mostLookedAt bounds the table in a bucket that is copied here to be looked at.
+// mostLookedAt bounds the bytes of a table in a bucket that is copied here to be looked at.
 const mostLookedAt = 16 << 30
 
-// makeDraft looks at the table; one in a bucket is copied here for that.
+// makeDraft looks at the table and returns the specs for it. A table in a bucket is copied into temporary files for
+// that, which are gone when makeDraft returns; one of more than mostLookedAt bytes is an error.
 func makeDraft(ctx context.Context, w *Setup, f fitFlags) (d *draft.Draft, err error) {
 	if !slices.ContainsFunc(f.Sources, dataset.InBucket) {
 		return draft.Make(ctx, f.Request)
@@ -321,9 +330,9 @@ func makeDraft(ctx context.Context, w *Setup, f fitFlags) (d *draft.Draft, err e
 	return d, err
 }
 
-// stageDraft stages the table, and one in a bucket in the cloud. What is unusual compared with an earlier table of the
-// name is said. At home it is trained on all the same, since somebody is watching; in the cloud, where nights are, a
-// person has to accept it.
+// stageDraft stages the table: here or, if it is in a bucket, as a Batch job. It prints what is unusual in comparison
+// with an earlier table of the name. If that blocks the table, a fit in the local cloud accepts it, since somebody is
+// watching. In Google's cloud, where scheduled nights run, it is an error until a person accepts it.
 func stageDraft(ctx context.Context, w *Setup, d *draft.Draft, f fitFlags) (*stager.Staged, error) {
 	spec, err := dataset.ParseSpec("the dataset.yaml of --save-specs", d.Dataset)
 	if err != nil {
@@ -357,7 +366,8 @@ func stageDraft(ctx context.Context, w *Setup, d *draft.Draft, f fitFlags) (*sta
 // rest is for the final training.
 const forTraining = 0.8
 
-// planDraft plans the sweep, of as many trials as the minutes are expected to allow.
+// planDraft plans the sweep and its quote. Unless --trials says how many, it has no more trials than --minutes are
+// expected to allow.
 func planDraft(ctx context.Context, w *Setup, d *draft.Draft, spec *sweep.Spec, m *dataset.Manifest, f fitFlags) (
 	*plan.Planned, error) {
 	prices, err := w.readPrices()
@@ -365,7 +375,7 @@ func planDraft(ctx context.Context, w *Setup, d *draft.Draft, spec *sweep.Spec, 
 		return nil, err
 	}
 	here := quote.Assumed()
-	here.Startup, here.Preemptions = 0, 0
+	here.Startup, here.Preemptions = 0, 0 // this machine runs already, and stays
 	planned := func(spec *sweep.Spec) (*plan.Planned, error) {
 		p, err := planOn(ctx, w, spec, m, "")
 		if err != nil {
@@ -376,6 +386,7 @@ func planDraft(ctx context.Context, w *Setup, d *draft.Draft, spec *sweep.Spec, 
 			Assumptions: here}).Price()
 	}
 
+	// Plan the draft's trials. If these are expected to take too long, plan fewer, in proportion.
 	p, err := planned(spec)
 	if err != nil || f.trialed {
 		return p, err
@@ -392,7 +403,7 @@ func planDraft(ctx context.Context, w *Setup, d *draft.Draft, spec *sweep.Spec, 
 	return planned(spec)
 }
 
-// sweepDraft runs the sweep to its end.
+// sweepDraft starts the sweep, or attaches to it, and shows it until its end. It returns its plan and last state.
 func sweepDraft(ctx context.Context, w *Setup, p *plan.Planned) (*sweep.Plan, sweepview.State, error) {
 	if _, err := launchSweep(ctx, w, p, false); err != nil {
 		return nil, sweepview.State{}, err

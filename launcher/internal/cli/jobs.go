@@ -14,7 +14,8 @@ import (
 	"coppice/launcher/internal/provision"
 )
 
-// provisioner gets machines for a sweep, and reports which.
+// provisioner returns what submits the jobs of a sweep until one has machines, and prints what it waits for and where
+// it continues.
 func provisioner(w *Setup, p *sweep.Plan) *provision.Provisioner {
 	return &provision.Provisioner{Store: w.sweeps, Jobs: w.Jobs, Plan: p, Now: w.Now, Every: lookInterval(p),
 		Waits: func(m *provision.Machines) { w.say("machines: %v\n", m) },
@@ -29,7 +30,8 @@ func provisioner(w *Setup, p *sweep.Plan) *provision.Provisioner {
 		}}
 }
 
-// settle waits until a job of the sweep has machines, or is the last one.
+// settle waits until the sweep's current job has machines, moving on to the plan's fallbacks if it gets none; the last
+// job is not waited for. Without fallbacks it returns at once. If ctx ends before, the error says how to continue.
 func settle(ctx context.Context, w *Setup, p *sweep.Plan, noWait bool) error {
 	if len(p.Fallback) == 0 {
 		return nil
@@ -46,8 +48,9 @@ func settle(ctx context.Context, w *Setup, p *sweep.Plan, noWait bool) error {
 	return err
 }
 
-// cancelWaiting cancels the jobs of ended sweeps that still wait for machines, as long as an engine may let them wait:
-// Batch starts none after two days, Slurm whenever it can.
+// cancelWaiting cancels those jobs of the sweeps ids that still wait for machines, if the sweep has ended. Sweeps older
+// than 30 days are passed over: Batch starts no job after two days, while Slurm starts one whenever it can. An error is
+// only a warning.
 func cancelWaiting(ctx context.Context, w *Setup, ids ...sweep.ID) {
 	for _, id := range ids {
 		s := sweepstore.New(w.sweeps, id)
@@ -65,7 +68,7 @@ func cancelWaiting(ctx context.Context, w *Setup, ids ...sweep.ID) {
 	}
 }
 
-// job returns the status of a sweep's job, which has none where only buckets are known.
+// job returns the status of a sweep's job; the zero value where only buckets are known (c.Jobs is nil).
 func (c *cloud) job(ctx context.Context, p *sweep.Plan) (provision.SweepJob, error) {
 	if c.Jobs == nil {
 		return provision.SweepJob{}, nil
@@ -73,7 +76,7 @@ func (c *cloud) job(ctx context.Context, p *sweep.Plan) (provision.SweepJob, err
 	return provision.Look(ctx, c.sweeps, c.Jobs, p)
 }
 
-// cancelJobs stops all jobs of a sweep.
+// cancelJobs cancels all jobs of a sweep that was marked as cancelled, and returns the status of the current one.
 func cancelJobs(ctx context.Context, w *Setup, p *sweep.Plan) (provision.SweepJob, error) {
 	job, err := provision.Cancel(ctx, w.sweeps, w.Jobs, p)
 	if err != nil {

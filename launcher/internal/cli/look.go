@@ -49,7 +49,8 @@ func statusCommand(w *Setup) *cobra.Command {
 	return cmd
 }
 
-// lastMove is the last one of the champion of a sweep's model; zero if there is none or it cannot be read.
+// lastMove returns the last move of the champion alias of the sweep's model: what is live, and since when. It is the
+// zero Event if there is no champion or it cannot be read.
 func (w *Setup) lastMove(ctx context.Context, p *sweep.Plan) registry.Event {
 	a, err := w.registry.Alias(ctx, p.Spec.Model, registry.Champion)
 	if err != nil {
@@ -105,7 +106,7 @@ trial is assumed, and storage, messages and network are not included.`,
 	return cmd
 }
 
-// printBill shows what the sweep has cost so far, or until its conclusion.
+// printBill prints what the sweep has cost so far or, if it has ended, until its conclusion.
 func printBill(ctx context.Context, w *Setup, s *sweepview.View, st sweepview.State) error {
 	r := ledger.Reader{Store: w.sweeps, Plan: s.Plan}
 	if st.Conclusion != nil {

@@ -65,8 +65,8 @@ started again: the slot is still free. If the table is that of the slot before, 
 	return cmd
 }
 
-// runNightly finds the slot and the newest day of its data, which is the day before, and runs it. An --at in the future
-// is refused, since its day is not over.
+// runNightly finds the slot, the latest time of the schedule up to now or --at, and stages and sweeps for it. The
+// newest day of its data is the day before the slot. An --at in the future is refused, since that day is not over.
 func runNightly(ctx context.Context, w *Setup, file string, f nightlyFlags) error {
 	spec, prices, err := f.read(w, file)
 	if err != nil {
@@ -111,10 +111,12 @@ func tableOf(file, name, table string) (*stager.TableSpec, error) {
 	return t, err
 }
 
-// nightlyOf stages and sweeps for a slot, whose id is the sweep's.
+// nightlyOf stages the table t and starts the sweep of a slot on it. id is the sweep's, which follows from the slot. If
+// that sweep has a plan, another start of this slot has staged: then nothing is staged, and the sweep is attached to.
+// If staging fails, or a finding blocks the table, people are notified and no sweep is started.
 func nightlyOf(ctx context.Context, w *Setup, spec *sweep.Spec, t *stager.TableSpec, id sweep.ID,
 	prices machines.Prices, f nightlyFlags) error {
-	// A slot whose sweep exists is staged already.
+	// A slot whose sweep has a plan is staged already.
 	store := sweepstore.New(w.sweeps, id)
 	planned, err := store.HasPlan(ctx)
 	if err != nil {
@@ -128,6 +130,7 @@ func nightlyOf(ctx context.Context, w *Setup, spec *sweep.Spec, t *stager.TableS
 		return sweepOn(ctx, w, spec, p.Dataset.Name+"@"+p.Dataset.Version, id, true, prices, f.startFlags)
 	}
 
+	// Stage the table; an interruption by hand is nothing to notify others of.
 	dst, err := w.destination("")
 	if err != nil {
 		return err
@@ -147,6 +150,7 @@ func nightlyOf(ctx context.Context, w *Setup, spec *sweep.Spec, t *stager.TableS
 		w.screen().Dataset(staged)
 		w.screen().Findings(staged.Night, staged.Manifest)
 	}
+
 	if err := stager.CheckNight(staged.Night, w.Now(), ""); err != nil {
 		tellRefused(ctx, w, id, spec.Model, err)
 		return err

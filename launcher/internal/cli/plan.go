@@ -27,7 +27,8 @@ func (f *assumptionFlags) add(cmd *cobra.Command) {
 	f.AddFlags(cmd)
 }
 
-// readPrices are those of the file that the environment names, before the built-in ones.
+// readPrices returns the prices of the file that COPPICE_PRICES names, if any, followed by the built-in ones: the first
+// price of a machine counts.
 func (w *Setup) readPrices() (machines.Prices, error) {
 	file, _ := w.Env.Lookup("COPPICE_PRICES")
 	if file == "" {
@@ -90,7 +91,7 @@ uncertainty. Local SSDs are in the price; Cloud Storage, Pub/Sub, Cloud Run and 
 	return cmd
 }
 
-// check rejects numbers out of range, and flags of which only one can hold. 0 is a flag that was not given.
+// check rejects numbers out of range and flags that do not go together. 0 stands for a flag that was not given.
 func (f *planFlags) check() error {
 	if err := f.Check(); err != nil {
 		return err
@@ -110,7 +111,8 @@ func (f *planFlags) check() error {
 	return checkBudget(f.Budget)
 }
 
-// runPlan compares machines for the dataset in the bucket or, with --rows, for one of that size, which needs no cloud.
+// runPlan compares machines for the spec's dataset in the bucket. With --rows and --features it assumes a dataset of
+// that size, with a fiftieth of the rows in each held-out split, and opens no cloud.
 func runPlan(ctx context.Context, w *Setup, f planFlags) error {
 	spec, err := readSpec(f.file)
 	if err != nil {
@@ -145,7 +147,8 @@ func runPlan(ctx context.Context, w *Setup, f planFlags) error {
 
 const defaultRegion = "us-central1"
 
-// compareMachines prints the comparison for a sweep on a dataset. It makes a plan only to be compared.
+// compareMachines prints the comparison of machine types for a sweep on the dataset m. The plan that it makes for that
+// is written nowhere.
 func compareMachines(ctx context.Context, w *Setup, spec *sweep.Spec, m *dataset.Manifest, prices machines.Prices,
 	f planFlags) error {
 	p, err := plan.Build(plan.Inputs{Spec: spec, Manifest: m, ID: "quote",
@@ -160,6 +163,7 @@ func compareMachines(ctx context.Context, w *Setup, spec *sweep.Spec, m *dataset
 		return err
 	}
 
+	// Notes on quotas and, for a dataset out of BigQuery, on what reading it again costs each night.
 	c.Notes = append(c.Notes, w.explainQuotas(ctx, p.Plan)...)
 	queried := func(s dataset.Source) bool { return strings.HasPrefix(s.URI, "bigquery://") }
 	if slices.ContainsFunc(m.About.Sources, queried) {
@@ -178,7 +182,8 @@ func compareMachines(ctx context.Context, w *Setup, spec *sweep.Spec, m *dataset
 	})
 }
 
-// priceOfStaging is what BigQuery asks for a night's rows, if the dataset.yaml is where `nightly` finds it.
+// priceOfStaging says what BigQuery asks for reading the dataset's rows once. That needs its dataset.yaml, which is
+// looked for where `launcher nightly` does: beside the sweep's file. Without it, it says how to find the price.
 func (w *Setup) priceOfStaging(ctx context.Context, file, name string) string {
 	t, err := tableOf(file, name, "")
 	if err != nil || t.Spec.Name != name {

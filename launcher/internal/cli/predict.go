@@ -96,6 +96,7 @@ func runPredict(ctx context.Context, w *Setup, f predictFlags) error {
 		return program.Usagef("--quote %q: use %s, or leave it out", f.quote, dataset.QuoteNone)
 	}
 
+	// In and out are both in buckets, or both here.
 	inBucket := dataset.InBucket(f.in)
 	if inBucket != dataset.InBucket(f.out) || inBucket && !strings.HasSuffix(f.out, "/") {
 		return program.Usagef("--in %s --out %s: tables in a bucket are scored into a bucket, --out "+
@@ -112,7 +113,9 @@ func runPredict(ctx context.Context, w *Setup, f predictFlags) error {
 		return program.Usagef("--model %s: give MODEL@NUMBER for tables in a bucket, so that a run that goes on after "+
 			"an interruption has the same version", f.model)
 	}
-	if strings.ContainsAny(f.model, `/\`) { // no model has such a name
+
+	// Find the version: in a folder if the name is a path, which no model's is, else in the registry.
+	if strings.ContainsAny(f.model, `/\`) {
 		r, v, err := registry.Exported(ctx, f.model)
 		if err != nil {
 			return fmt.Errorf("--model %s: %w", f.model, err)
@@ -124,7 +127,8 @@ func runPredict(ctx context.Context, w *Setup, f predictFlags) error {
 	})
 }
 
-// predictWith scores the table with a version, and warns of columns with more missing or unseen values than is usual.
+// predictWith scores the table of --in with the version v of the registry r. It prints what the columns of ids are
+// like, and warns of those with more missing or unseen values than is usual.
 func predictWith(ctx context.Context, w *Setup, r *registry.Registry, v registry.Version, f predictFlags) error {
 	s, err := scorer.OpenMapped(ctx, r, v, w.levelsCache())
 	if err != nil {
@@ -160,7 +164,8 @@ func predictWith(ctx context.Context, w *Setup, r *registry.Registry, v registry
 	})
 }
 
-// predict scores local files, or those of a bucket that are not scored yet, for which a cloud has to be open.
+// predict scores local files into one file, or those tables of a bucket that are not scored yet into one each. For the
+// latter a cloud has to be open, which it is not for a model in a folder.
 func (w *Setup) predict(ctx context.Context, q predict.Request) (*predict.Result, error) {
 	if !dataset.InBucket(q.In) {
 		return predict.Run(ctx, q)

@@ -31,7 +31,7 @@ the newest version if there is none), MODEL@latest the newest version.`,
 	return cmd
 }
 
-// withVersion opens the registry and finds one version, given as MODEL, MODEL@VERSION or MODEL@ALIAS.
+// withVersion opens the cloud and calls use with the version that arg names: MODEL, MODEL@VERSION or MODEL@ALIAS.
 func (w *Setup) withVersion(ctx context.Context, arg string, use func(registry.Version) error) error {
 	model, ref, err := sweep.SplitModelRef(arg)
 	if err != nil {
@@ -46,7 +46,8 @@ func (w *Setup) withVersion(ctx context.Context, arg string, use func(registry.V
 	})
 }
 
-// changeVersion is withVersion for commands that change something of a version, which must be named.
+// changeVersion is withVersion for commands that change something of a version: arg has to name it, so that MODEL alone
+// is an error.
 func (w *Setup) changeVersion(ctx context.Context, arg string, use func(v registry.Version) error) error {
 	model, ref, err := sweep.SplitModelRef(arg)
 	if err != nil {
@@ -67,7 +68,9 @@ func versionOfAlias(ctx context.Context, w *Setup, model, alias string) (int, er
 	return a.Version, err
 }
 
-// printMoved reports an alias's new version, whose dataset `launcher clean` now has to leave alone.
+// printMoved prints that an alias has moved from the version from (0 for none) to a.Version, and writes the manifest of
+// the new version's dataset anew, so that `launcher clean` leaves it. err is the error of moving, which is returned. If
+// the dataset is gone, a line says that the version cannot be trained again; that is no error.
 func printMoved(ctx context.Context, w *Setup, a registry.Alias, from int, err error) error {
 	if err != nil {
 		return err

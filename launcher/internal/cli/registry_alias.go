@@ -12,7 +12,7 @@ import (
 	"coppice/internal/sweep"
 )
 
-// requireWhy adds --why, without which the history would not say why.
+// requireWhy adds the flag --why to a command, whose value is the reason for the history, and rejects an empty one.
 func requireWhy(cmd *cobra.Command, why *string) {
 	cmd.Flags().StringVar(why, "why", "", "reason, for the history (required)")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
@@ -23,7 +23,8 @@ func requireWhy(cmd *cobra.Command, why *string) {
 	}
 }
 
-// moveAlias moves an alias to a version, unless it is there.
+// moveAlias points the model's alias at the version to, and prints that. It fails if somebody moves the alias at the
+// same time. If the alias is there already, nothing changes, and a line says so.
 func moveAlias(ctx context.Context, w *Setup, model, alias string, to int, why string) error {
 	now, err := versionOfAlias(ctx, w, model, alias)
 	if err != nil {

@@ -38,7 +38,8 @@ func registryBadCommand(w *Setup) *cobra.Command {
 	return cmd
 }
 
-// warnLive warns if an alias points at a version that is marked bad.
+// warnLive prints, for each alias that points at the version v, that it still does, and how to move it. v was just
+// marked bad.
 func warnLive(ctx context.Context, w *Setup, v registry.Version) error {
 	aliases, err := w.registry.Aliases(ctx, v.Model)
 	if err != nil {

@@ -61,13 +61,14 @@ contributions are added up over them; those by class are in --json.`,
 	return cmd
 }
 
-// explainVersion explains a version by the test rows that it keeps; without any it is an input error.
+// explainVersion prints how a version's features move its predictions, on the test rows that it keeps. A version
+// without such rows is an error of kind Input.
 func explainVersion(ctx context.Context, w *Setup, v registry.Version, f explainFlags) error {
 	o, err := plan.ProvenanceOf(ctx, w.registry, v)
 	if err != nil {
 		return err
 	}
-	metrics, err := explainBy(f.metrics, o.Plan, o.Manifest)
+	metrics, err := explainMetrics(f.metrics, o.Plan, o.Manifest)
 	if err != nil {
 		return err
 	}
@@ -83,6 +84,8 @@ func explainVersion(ctx context.Context, w *Setup, v registry.Version, f explain
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.Called(), err)
 	}
+
+	// Explain them with the version's model.
 	s, err := scorer.OpenMapped(ctx, w.registry, v, w.levelsCache())
 	if err != nil {
 		return err
@@ -102,9 +105,9 @@ func explainVersion(ctx context.Context, w *Setup, v registry.Version, f explain
 	}{v.Model, v.Number, final, r}, func() { w.screen().Explained(o.Called(), r, final) })
 }
 
-// explainBy returns the metrics of the names, or those by which versions of such a plan, which may be nil, and dataset
-// are measured.
-func explainBy(names []string, p *sweep.Plan, m *dataset.Manifest) ([]metric.Metric, error) {
+// explainMetrics returns the metrics of the given names. Without names, it returns the usual ones for the version: p is
+// its sweep's plan, nil if it has none, and m its dataset's manifest. A metric that does not fit the label is an error.
+func explainMetrics(names []string, p *sweep.Plan, m *dataset.Manifest) ([]metric.Metric, error) {
 	classes := len(m.Label.Classes)
 	if len(names) == 0 {
 		switch {

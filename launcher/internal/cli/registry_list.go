@@ -31,7 +31,8 @@ func registryListCommand(w *Setup) *cobra.Command {
 	return cmd
 }
 
-// listModels lists all models. A version that cannot be read leaves its columns empty.
+// listModels prints all models, each with the metric of its champion, or of its newest version if there is no champion.
+// A version that cannot be read leaves its columns empty.
 func listModels(ctx context.Context, w *Setup) error {
 	type model struct {
 		Model    string `json:"model"`
@@ -82,8 +83,8 @@ func listModels(ctx context.Context, w *Setup) error {
 	})
 }
 
-// listVersions prints a model's versions, newest first, each with its metric and its standard error, which are read at
-// once: they lie in files of their own.
+// listVersions prints a model's versions, newest first. Their metrics and standard errors lie in files of their own, so
+// these are read several at once.
 func listVersions(ctx context.Context, w *Setup, model string) error {
 	versions, err := w.registry.Versions(ctx, model)
 	if err != nil {
@@ -94,6 +95,7 @@ func listVersions(ctx context.Context, w *Setup, model string) error {
 	if err != nil {
 		return err
 	}
+
 	listed := show.Listed(versions, aliases)
 	var g errgroup.Group
 	g.SetLimit(16)
@@ -107,14 +109,17 @@ func listVersions(ctx context.Context, w *Setup, model string) error {
 	return w.print(listed, func() { w.screen().Versions(listed, w.Now()) })
 }
 
-// chosenBy is the metric by which a version's sweep has chosen it, and its standard error on test; empty and 0 where
-// that is not recorded, or cannot be read.
+// chosenBy returns the metric by which a version's sweep has chosen it, and its standard error on test. Both are in the
+// version's report. Where that has no interval of the metric, its name is the plan's, and the error 0. What is missing
+// or cannot be read is left empty.
 func chosenBy(ctx context.Context, w *Setup, v registry.Version) (metric string, se float64) {
 	var report struct{ Within sweep.Within }
-	var plan struct{ Spec struct{ Metric string } }
-	if _ = w.registry.ReadJSON(ctx, v, scorer.FileReport, &report); report.Within.Metric == "" { // no interval of it
-		_ = w.registry.ReadJSON(ctx, v, scorer.FilePlan, &plan)
-		return plan.Spec.Metric, 0
+	_ = w.registry.ReadJSON(ctx, v, scorer.FileReport, &report)
+	if report.Within.Metric != "" {
+		return report.Within.Metric, report.Within.ErrorOf(report.Within.Metric)
 	}
-	return report.Within.Metric, report.Within.ErrorOf(report.Within.Metric)
+
+	var plan struct{ Spec struct{ Metric string } }
+	_ = w.registry.ReadJSON(ctx, v, scorer.FilePlan, &plan)
+	return plan.Spec.Metric, 0
 }

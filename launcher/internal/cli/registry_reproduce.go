@@ -57,8 +57,9 @@ Coppice may grow other trees, and then the report names both builds.`,
 	return cmd
 }
 
-// trainAgain trains the version on this machine, on the dataset in a folder or, without one, on a temporary copy of the
-// bucket's.
+// trainAgain trains the version o on this machine and compares the files with the registered ones. The dataset is in
+// the folder of --dataset, whose files are checked first, or else in a temporary copy of the bucket's, which is
+// removed.
 func trainAgain(ctx context.Context, w *Setup, o plan.Provenance, f reproduceFlags) (*reproduce.Report, error) {
 	q, err := reproduce.Read(ctx, w.registry, o)
 	if err != nil {
@@ -93,7 +94,8 @@ func trainAgain(ctx context.Context, w *Setup, o plan.Provenance, f reproduceFla
 	return r, nil
 }
 
-// printReproduced prints the outcome. The error says what differs.
+// printReproduced prints the outcome r of training the version o again. If the bytes differ, it returns an error of
+// kind Conflict that says where.
 func printReproduced(w *Setup, o plan.Provenance, r *reproduce.Report) error {
 	if err := w.print(r, func() { w.screen().Reproduced(o.Version, r) }); err != nil {
 		return err

@@ -76,6 +76,7 @@ someone who rewrote the whole chain.`,
 	return cmd
 }
 
+// showHistory prints a model's history. Events that could be read are printed even if there is an error.
 func showHistory(ctx context.Context, w *Setup, model string) error {
 	events, err := w.registry.History(ctx, model)
 	if err != nil && len(events) == 0 {
@@ -84,7 +85,8 @@ func showHistory(ctx context.Context, w *Setup, model string) error {
 	return errors.Join(w.print(events, func() { w.screen().History(events) }), err)
 }
 
-// verifyModel prints what was verified even if something is wrong: the error then says what, and the list where.
+// verifyModel checks a model's files and histories, and prints what was checked. If something is wrong, the printed
+// list says where, and the error what.
 func verifyModel(ctx context.Context, w *Setup, model string) error {
 	v, err := w.registry.Verify(ctx, model)
 	if v == nil {
@@ -96,7 +98,8 @@ func verifyModel(ctx context.Context, w *Setup, model string) error {
 	return err
 }
 
-// showVersion shows what is kept with a version, and what its sweep concluded, if that is still there.
+// showVersion prints a version: what is kept with it, its aliases, remarks and history, and what its sweep concluded,
+// if that sweep still exists. all also lists its files.
 func showVersion(ctx context.Context, w *Setup, v registry.Version, all bool) error {
 	about := show.VersionDetails{Version: v}
 	about.Metric, _ = chosenBy(ctx, w, v)

@@ -50,7 +50,7 @@ The page is self-contained: it can be mailed, archived and opened anywhere. The 
 	return cmd
 }
 
-// pages finds what there is a page about.
+// pages returns what finds and makes the pages of sweeps, datasets and models.
 func (c *cloud) pages() *report.Pages {
 	r := report.New(c.sweeps, c.datasets, c.registry, c.paid())
 	r.Job, r.Links = c.job, c.Links
@@ -68,7 +68,7 @@ func checkOut(path string) error {
 	return program.CheckOutFile("--out", path)
 }
 
-// savePage writes a page, and says so.
+// savePage writes a page to the path and prints its size, or writes it to the output if the path is "-".
 func (w *Setup) savePage(path string, view report.AnyPage) error {
 	if path == "-" {
 		return view.Write(w.Out)
@@ -80,7 +80,7 @@ func (w *Setup) savePage(path string, view report.AnyPage) error {
 	return err
 }
 
-// writePage writes a page atomically, and makes its folder.
+// writePage writes a page to the path, atomically, and returns its size. The folder is made if it is missing.
 func writePage(path string, view report.AnyPage) (bytes int, err error) {
 	var text strings.Builder
 	if err = view.Write(&text); err == nil {

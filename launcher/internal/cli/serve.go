@@ -48,15 +48,18 @@ It listens on this machine only. On another address every request needs an ident
 	return cmd
 }
 
-// runServe serves a registered version, or one in a folder, until ctx ends. given says that --listen was set, which has
-// precedence over what Vertex AI and Cloud Run say.
+// runServe serves predictions of model, a registered one or the path of a folder with a version, until ctx ends. listen
+// is the address; given says that --listen was set, which has precedence over the port that Vertex AI or Cloud Run name
+// in the environment. q has the flags' limits.
 func runServe(ctx context.Context, w *Setup, model, listen string, given bool, q serve.Config) error {
 	var env serve.Environment
 	if err := w.Environment(ctx, &env, "set COPPICE_AUDIENCE and COPPICE_CALLERS, or listen on 127.0.0.1"); err != nil {
 		return err
 	}
+
+	// The model: a path is a saved version, as no model has such a name.
 	var err error
-	saved := strings.ContainsAny(model, `/\`) // no model has such a name
+	saved := strings.ContainsAny(model, `/\`)
 	if saved {
 		var v registry.Version
 		if q.Registry, v, err = registry.Exported(ctx, model); err != nil {
@@ -69,6 +72,8 @@ func runServe(ctx context.Context, w *Setup, model, listen string, given bool, q
 	} else if q.Model, q.Ref, err = sweep.SplitModelRef(model); err != nil {
 		return err
 	}
+
+	// Who may call, and where it listens: before the cloud is opened, since both may be wrong.
 	if err := q.Check(env); err != nil {
 		return err
 	}
@@ -83,6 +88,8 @@ func runServe(ctx context.Context, w *Setup, model, listen string, given bool, q
 		return err
 	}
 	defer l.Close()
+
+	// answer serves until ctx ends; project is known once the cloud is open.
 	project := ""
 	answer := func() error {
 		w.printf("http://%s\n", l.Addr())

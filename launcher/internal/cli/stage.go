@@ -73,8 +73,8 @@ func checkThreads(threads int) error {
 	return nil
 }
 
-// runStage stages the table of a spec into a folder or a bucket, or with --dry-run only estimates. The environment has
-// to name a cloud only if it is needed: for a source or a destination there.
+// runStage stages the table that the file describes into a folder or a bucket, and prints the result. With --dry-run it
+// only prints what would be read. It opens a cloud only if the source or the destination is there.
 func runStage(ctx context.Context, w *Setup, file string, f stageFlags) error {
 	if err := checkThreads(f.threads); err != nil {
 		return err
@@ -92,8 +92,9 @@ func runStage(ctx context.Context, w *Setup, file string, f stageFlags) error {
 		return err
 	}
 
+	// From local files into a local folder: without a cloud.
 	if f.out != "" && !dataset.InBucket(f.out) && !t.Spec.Source.AnyRemote() {
-		dst := stager.Destination{Dir: f.out} // no cloud is involved
+		dst := stager.Destination{Dir: f.out}
 		if f.dryRun {
 			return estimate(ctx, w, &stager.Stager{Threads: f.threads, Now: w.Now, Day: t.Day}, t, dst)
 		}
@@ -103,8 +104,10 @@ func runStage(ctx context.Context, w *Setup, file string, f stageFlags) error {
 		}
 		return printStaged(ctx, w, staged, dst, f)
 	}
+
+	// A local cloud is made if its folder has none yet, which withCloud alone would refuse.
 	if folder, named := w.Env.Lookup("COPPICE_LOCAL"); named && w.namesNoCloud() {
-		w.local = folder // made now if it is missing: withCloud alone would refuse that
+		w.local = folder
 	}
 	return w.withCloud(ctx, func() error {
 		dst, err := w.destination(f.out)
@@ -119,7 +122,8 @@ func runStage(ctx context.Context, w *Setup, file string, f stageFlags) error {
 	})
 }
 
-// stageTable stages a table while the cloud is open: here, or as a job.
+// stageTable stages a table while the cloud is open: in this process or, with --batch, as a job, for which the source
+// has to be in a bucket. With --dry-run it prints an estimate and returns nil.
 func stageTable(ctx context.Context, w *Setup, t *stager.TableSpec, dst stager.Destination,
 	f stageFlags) (*stager.Staged, error) {
 	if f.batch.On && t.Spec.Source.AnyLocal() {
@@ -137,7 +141,8 @@ func stageTable(ctx context.Context, w *Setup, t *stager.TableSpec, dst stager.D
 	return stageHere(ctx, w, t, dst, s)
 }
 
-// stageHere stages a table in this process.
+// stageHere stages a table in this process and shows the progress. s has the other settings; its time, day and progress
+// are set here.
 func stageHere(ctx context.Context, w *Setup, t *stager.TableSpec, dst stager.Destination,
 	s stager.Stager) (*stager.Staged, error) {
 	bar := w.stageBar()
@@ -147,7 +152,8 @@ func stageHere(ctx context.Context, w *Setup, t *stager.TableSpec, dst stager.De
 	return staged, err
 }
 
-// estimate says what staging would read, and what BigQuery asks for it.
+// estimate prints how many bytes staging would read, and what BigQuery asks for those that it reads. Nothing is read if
+// the same input was staged before; then it prints where.
 func estimate(ctx context.Context, w *Setup, s *stager.Stager, t *stager.TableSpec, dst stager.Destination) error {
 	in, err := s.Look(ctx, t.Spec, dst)
 	if err != nil {
@@ -169,7 +175,7 @@ func estimate(ctx context.Context, w *Setup, s *stager.Stager, t *stager.TableSp
 	return w.print(e, func() { w.printf("%s\n", says) })
 }
 
-// priceOf is what BigQuery asks for reading.
+// priceOf returns what BigQuery asks for reading so many bytes, as a number and as a sentence.
 func (c *cloud) priceOf(bytes int64) (usd float64, says string) {
 	usd = float64(bytes) / (1 << 40) * c.USDPerTiB
 	return usd, fmt.Sprintf("BigQuery would read %s: at most %.2f USD on demand", humanize.IBytes(uint64(bytes)), usd)
@@ -183,7 +189,8 @@ func (c *cloud) exports() *stager.Exports {
 	return &stager.Exports{Open: c.Warehouse, Store: c.datasets, Bucket: c.env.DatasetsBucket}
 }
 
-// newestDay is --day, or yesterday.
+// newestDay returns the newest day of a source of days: --day, or yesterday in UTC. A --day for another source is an
+// error.
 func (f stageFlags) newestDay(w *Setup, spec *dataset.Spec) (time.Time, error) {
 	if f.day == "" {
 		return w.Now().UTC().AddDate(0, 0, -1), nil
@@ -198,8 +205,8 @@ func (f stageFlags) newestDay(w *Setup, spec *dataset.Spec) (time.Time, error) {
 	return day, nil
 }
 
-// destination returns the destination that --out names: a folder, a bucket or a folder in one; the deployment's
-// datasets bucket if it is empty.
+// destination returns the destination that out (--out) names: a local folder, a bucket, or a folder in a bucket. If out
+// is empty, it is the deployment's datasets bucket.
 func (c *cloud) destination(out string) (stager.Destination, error) {
 	switch {
 	case out == "":
@@ -221,7 +228,8 @@ func (c *cloud) destination(out string) (stager.Destination, error) {
 	return stager.Destination{Store: store, URL: out}, nil
 }
 
-// printStaged prints a staged dataset version. The error says if it must not be trained on.
+// printStaged prints a staged dataset version and what staging found. If a finding blocks it, printStaged returns an
+// error and, for the datasets bucket that others train on, notifies people.
 func printStaged(ctx context.Context, w *Setup, staged *stager.Staged, dst stager.Destination, f stageFlags) error {
 	night := staged.Night
 	var findings []nights.Finding

@@ -26,7 +26,8 @@ const (
 	taskGoodbye = 2 * time.Minute
 )
 
-// stageInBatch stages a source in a bucket as a job, and follows it to its end.
+// stageInBatch stages the table t, whose source is in a bucket, as a Batch job with the flags f, and follows it to its
+// end. An input that was staged before is found without a job. s says how to look at the source.
 func stageInBatch(ctx context.Context, w *Setup, s stager.Stager, t *stager.TableSpec, dst stager.Destination,
 	f cloudjob.Flags) (*stager.Staged, error) {
 	machine, err := f.MachineType()
@@ -61,6 +62,7 @@ func stageInBatch(ctx context.Context, w *Setup, s stager.Stager, t *stager.Tabl
 		return nil, err
 	}
 
+	// Read what the job has written.
 	m, err := stager.Manifest(ctx, w.datasets, t.Spec.Name, o.Version)
 	if err != nil {
 		return nil, err
@@ -69,7 +71,8 @@ func stageInBatch(ctx context.Context, w *Setup, s stager.Stager, t *stager.Tabl
 	return &stager.Staged{Manifest: m, Place: dst.Place(m), Existed: o.Existed, Night: night}, err
 }
 
-// dayOf is the newest day for a job's task, which may begin after midnight; empty if the source has no days.
+// dayOf returns the newest day for a job's task as YYYY-MM-DD; "" if the source has no days. The task is told, since it
+// may begin after midnight.
 func dayOf(spec *dataset.Spec, day time.Time) string {
 	if !spec.Source.Dated() {
 		return ""
@@ -77,8 +80,9 @@ func dayOf(spec *dataset.Spec, day time.Time) string {
 	return day.Format(time.DateOnly)
 }
 
-// followJob submits a job, or attaches to one that does the same, and follows its reports until it has ended. If the
-// launcher is interrupted, it cancels the job, provided it started it.
+// followJob submits the job of q, or attaches to one that does the same, and follows its reports until it has ended. If
+// ctx ends before, the job is cancelled if this launcher has started it; one that it has attached to continues. Either
+// way the error then contains program.ErrInterrupted.
 func followJob(ctx context.Context, w *Setup, q cloudjob.Work) (*cloudjob.JobOutcome, error) {
 	j, err := cloudjob.Submit(ctx, w.Tasks, q)
 	if err != nil {
@@ -93,6 +97,7 @@ func followJob(ctx context.Context, w *Setup, q cloudjob.Work) (*cloudjob.JobOut
 		say("job %s is already doing this; attached to it\n", j.ID)
 	}
 
+	// Follow it to its end.
 	bar := w.stageBar()
 	follower := &cloudjob.Follower{Jobs: w.Tasks, Store: w.datasets, Every: taskEvery, Progress: bar.Report,
 		State: func(state engine.Phase) { bar.Finish(); say("job %s: %s\n", j.ID, state) }}
@@ -130,7 +135,9 @@ func stageTaskCommand(w *Setup) *cobra.Command {
 	}
 }
 
-// runStageTask stages inside the Batch job. An error that may pass is marked, so that Batch runs the task again.
+// runStageTask stages inside the Batch job: the settings come from the environment, and the task reports its progress
+// and outcome to the datasets bucket. An error that another attempt may not meet has the kind Transient, whose exit
+// code makes Batch run the task again.
 func runStageTask(ctx context.Context, w *Setup) (err error) {
 	var env environment.LauncherTaskEnv
 	if err := w.Environment(ctx, &env, "this command is only for the Batch job that `launcher stage --batch` "+
@@ -167,7 +174,8 @@ func runStageTask(ctx context.Context, w *Setup) (err error) {
 	return nil
 }
 
-// markTransient marks an error that another attempt may not meet, so that Batch retries the task.
+// markTransient gives an error the kind Transient if its exit code says that it was unexpected or an interruption, so
+// that Batch retries the task. Other errors, such as an unusable table, are returned as they are.
 func markTransient(err error, code int) error {
 	if code == sweep.ExitError || code == sweep.ExitInterrupt {
 		return problem.As(problem.Transient, err)

@@ -46,7 +46,8 @@ func (f *startFlags) addWatching(w *Setup, cmd *cobra.Command) {
 	w.jsonFlag(cmd, "print JSON: one object, or one per change while watching")
 }
 
-// check rejects a budget of 0, which would be none, and an id that a later job of some sweep might have.
+// check rejects flags out of range. A budget given as 0 is rejected, since 0 stands for none. So is an id that ends
+// like the name of a sweep's later job, which it could be taken for.
 func (f *startFlags) check(cmd *cobra.Command) error {
 	if err := program.RefuseZero(cmd, "budget"); err != nil {
 		return err
@@ -67,7 +68,7 @@ func (f *startFlags) check(cmd *cobra.Command) error {
 	return checkBudget(f.budget)
 }
 
-// checkBudget checks --budget; 0 if it is not given.
+// checkBudget checks --budget in USD; 0 stands for a flag that was not given.
 func checkBudget(usd float64) error {
 	if usd == 0 {
 		return nil
@@ -122,7 +123,8 @@ money is spent: what has been trained by then is concluded, if the quorum is rea
 	return cmd
 }
 
-// runSweep finds the sweep's id, from --id or the slot of --schedule, and starts it or attaches to it.
+// runSweep starts the sweep of the file, or attaches to it if it exists. Its id is --id or follows from the slot, the
+// latest time of --schedule; without both it is made from the plan.
 func runSweep(ctx context.Context, w *Setup, file string, f sweepFlags) error {
 	spec, prices, err := f.read(w, file)
 	if err != nil {
@@ -147,7 +149,7 @@ func runSweep(ctx context.Context, w *Setup, file string, f sweepFlags) error {
 	})
 }
 
-// read reads the spec and the prices.
+// read reads the spec in the file, in which a --budget replaces the spec's, and the prices of machines.
 func (f *startFlags) read(w *Setup, file string) (*sweep.Spec, machines.Prices, error) {
 	spec, err := readSpec(file)
 	if err != nil {
@@ -160,7 +162,9 @@ func (f *startFlags) read(w *Setup, file string) (*sweep.Spec, machines.Prices, 
 	return spec, prices, err
 }
 
-// sweepOn starts a sweep on a dataset, or attaches to it, while the cloud is open. An empty id is made from the plan.
+// sweepOn plans a sweep on the dataset ref (NAME or NAME@VERSION) and starts it, or attaches to it if it exists. The
+// cloud has to be open. An empty id is made from the plan. A scheduled sweep notifies people if the dataset is blocked,
+// and starts nothing if an earlier one has trained the same spec on the same dataset.
 func sweepOn(ctx context.Context, w *Setup, spec *sweep.Spec, ref string, id sweep.ID, scheduled bool,
 	prices machines.Prices, f startFlags) error {
 	m, err := resolveAllowed(ctx, w, ref, id)
@@ -178,7 +182,8 @@ func sweepOn(ctx context.Context, w *Setup, spec *sweep.Spec, ref string, id swe
 		return err
 	}
 
-	if !scheduled { // its account may not read them, and nobody is there to ask for more
+	// A schedule's account may not read quotas, and nobody is there to ask for more.
+	if !scheduled {
 		p.Notes = append(p.Notes, w.explainQuotas(ctx, p.Plan)...)
 	}
 
@@ -194,7 +199,8 @@ func sweepOn(ctx context.Context, w *Setup, spec *sweep.Spec, ref string, id swe
 	return startSweep(ctx, w, p, scheduled, f)
 }
 
-// planOn makes the plan of a sweep on a dataset.
+// planOn makes the plan of a sweep on a dataset, with what earlier sweeps have found. An empty id is made from the
+// spec.
 func planOn(ctx context.Context, w *Setup, spec *sweep.Spec, m *dataset.Manifest, id sweep.ID) (*plan.Planned,
 	error) {
 	return plan.Build(plan.Inputs{Spec: spec, Manifest: m, ID: id, Job: w.Jobs.Name, Now: w.Now(),
@@ -202,8 +208,8 @@ func planOn(ctx context.Context, w *Setup, spec *sweep.Spec, m *dataset.Manifest
 		Earlier: func(p *sweep.Plan) ([]sweep.Earlier, error) { return sweepview.Earlier(ctx, w.sweeps, p) }})
 }
 
-// resolveAllowed finds a dataset version, and rejects one whose night must not be trained on, unless the sweep with the
-// id, if it is given, was planned before: then it is only attached to.
+// resolveAllowed returns the manifest of the dataset ref. A version that staging has blocked, and nobody has accepted,
+// is rejected. It is allowed if the sweep id (unless "") was planned before, since then nothing new is trained on it.
 func resolveAllowed(ctx context.Context, w *Setup, ref string, id sweep.ID) (*dataset.Manifest, error) {
 	m, err := stager.Resolve(ctx, w.datasets, ref)
 	if err != nil {
@@ -221,6 +227,7 @@ func resolveAllowed(ctx context.Context, w *Setup, ref string, id sweep.ID) (*da
 	return m, stager.CheckNight(r, w.Now(), "")
 }
 
+// readSpec reads and checks a SWEEP.yaml.
 func readSpec(file string) (*sweep.Spec, error) {
 	text, err := strictyaml.ReadFile(file)
 	if err != nil {
@@ -229,9 +236,9 @@ func readSpec(file string) (*sweep.Spec, error) {
 	return sweep.ParseSpec(file, text, plan.Vocabulary())
 }
 
-// addQuote writes the expected cost into the plan, and rejects a plan that is expected to exceed its budget, or sure to
-// exceed a limit. A sweep that exists already is not rejected, whatever it would cost today: it keeps the budget that
-// it was started with.
+// addQuote writes the expected time and cost into the plan. It rejects a plan that is expected to exceed its budget, or
+// sure to exceed a time limit. A sweep that exists already is not rejected, whatever it would cost today, since it
+// keeps the budget that it was started with.
 func addQuote(ctx context.Context, w *Setup, p *plan.Planned, m *dataset.Manifest, prices machines.Prices,
 	a quote.Assumptions) error {
 	q := quote.Estimator{Plan: p, Manifest: m, Prices: prices, Region: w.env.Location, Assumptions: a}
@@ -252,7 +259,8 @@ func addQuote(ctx context.Context, w *Setup, p *plan.Planned, m *dataset.Manifes
 	return err
 }
 
-// nothingNew reports that a scheduled night has nothing to train.
+// nothingNew prints that a scheduled sweep p is not started, since the sweep before has trained the same on the same
+// dataset.
 func nothingNew(w *Setup, p *sweep.Plan, before sweep.ID) error {
 	ref := p.Dataset.Name + "@" + p.Dataset.Version
 	w.log().Info("nothing new", "sweep", p.Sweep, "before", before, "model", p.Spec.Model, "dataset", ref)
@@ -262,7 +270,9 @@ func nothingNew(w *Setup, p *sweep.Plan, before sweep.ID) error {
 	})
 }
 
-// startSweep shows a plan, or writes it, submits its job and watches that.
+// startSweep prints the plan and the job's request with --dry-run. Otherwise it writes the plan, submits its job, waits
+// for machines if the plan has fallbacks, and watches the sweep to its end unless --no-wait is given. A sweep that
+// exists is attached to. One that has ended is not started again; its conclusion is shown.
 func startSweep(ctx context.Context, w *Setup, p *plan.Planned, scheduled bool, f startFlags) error {
 	if f.dryRun {
 		request, err := w.Jobs.Request(p.Plan)
@@ -272,14 +282,17 @@ func startSweep(ctx context.Context, w *Setup, p *plan.Planned, scheduled bool, 
 		return w.print(map[string]any{"plan": p.Plan, "request": json.RawMessage(request), "notes": p.Notes},
 			func() { w.screen().Plan(p, request) })
 	}
+
+	// Say what to expect, unless the sweep has ended.
 	before, err := sweepstore.New(w.sweeps, p.Sweep).Conclusion(ctx)
 	if err != nil {
 		return err
 	}
-	if !w.asJSON && before == nil { // else there is nothing to expect
+	if !w.asJSON && before == nil {
 		w.screen().Announce(p)
 	}
 
+	// Submit it. A scheduled start also cancels what recent ended sweeps still wait for, even if submitting has failed.
 	ended, err := launchSweep(ctx, w, p, scheduled)
 	if scheduled {
 		if ids, err := sweepstore.Newest(ctx, w.sweeps); err == nil {
@@ -293,6 +306,7 @@ func startSweep(ctx context.Context, w *Setup, p *plan.Planned, scheduled bool, 
 		return err
 	}
 
+	// Watch it or, with --no-wait, name its current job.
 	w.log().Info("sweep submitted", "sweep", p.Sweep, "job", p.Job, "model", p.Spec.Model,
 		"dataset", p.Dataset.Name+"@"+p.Dataset.Version, "trials", len(p.Own()), "tasks", p.Sizing.Tasks,
 		"ended_before", ended != nil)
@@ -316,14 +330,17 @@ func startSweep(ctx context.Context, w *Setup, p *plan.Planned, scheduled bool, 
 	})
 }
 
-// recentSweeps is of how many sweeps a scheduled one cancels what still waits, since no launcher may have watched them.
+// recentSweeps is how many of the newest sweeps a scheduled start looks at: if they have ended, it cancels their jobs
+// that still wait for machines. No launcher may have watched them to their end.
 const recentSweeps = 8
 
-// launchSweep writes the plan and submits its job, or finds that both exist. A sweep that has ended is not started
-// again; its conclusion is returned. Foreseeable failures come before the plan is written, since a plan without a job
-// would be concluded, and its id would be spent. If a scheduled slot has a plan already, that plan counts, and replaces
-// p.
+// launchSweep writes the plan and submits its job, or finds that both exist. It returns the conclusion of a sweep that
+// has ended, which is not started again, else nil. If the sweep has a plan already, attach may replace p.Plan by it.
+//
+// What can be foreseen to fail is tried before the plan is written: a plan without a job would be concluded as failed,
+// and its id could not be used again.
 func launchSweep(ctx context.Context, w *Setup, p *plan.Planned, scheduled bool) (*sweep.Conclusion, error) {
+	// The requests of all jobs can be made, and Batch answers.
 	for n := range len(p.Fallback) + 1 {
 		if _, err := w.Jobs.Request(p.Placed(n)); err != nil {
 			return nil, err
@@ -333,13 +350,16 @@ func launchSweep(ctx context.Context, w *Setup, p *plan.Planned, scheduled bool)
 		return nil, err
 	}
 
-	// Before the plan is written: from then on `launcher clean` sees that the dataset is needed.
+	// The dataset is still there. Writing its manifest anew makes a `launcher clean` at the same time leave it; once
+	// the plan is written, clean sees that it is needed. If that fails, a sweep that has a plan is attached to all the
+	// same.
 	err := stager.Renew(ctx, w.datasets, p.Dataset.Name+"@"+p.Dataset.Version)
 	if err != nil {
 		if _, _, unplanned := sweepstore.New(w.sweeps, p.Sweep).Plan(ctx); unplanned != nil {
 			return nil, err
 		}
 	}
+
 	created, err := sweepstore.New(w.sweeps, p.Sweep).CreatePlan(ctx, *p.Plan)
 	if err != nil {
 		return nil, fmt.Errorf("write the plan of sweep %s: %w", p.Sweep, err)
@@ -357,6 +377,7 @@ func launchSweep(ctx context.Context, w *Setup, p *plan.Planned, scheduled bool)
 		}
 	}
 
+	// A new sweep says nothing here; of one that had a plan, say whether its job is new.
 	existed, err := provisioner(w, p.Plan).Submit(ctx)
 	switch {
 	case err != nil || created && !existed:
@@ -368,7 +389,8 @@ func launchSweep(ctx context.Context, w *Setup, p *plan.Planned, scheduled bool)
 	return nil, err
 }
 
-// checkCancelled refuses to start a sweep again that was cancelled; ended is its conclusion, if it has one.
+// checkCancelled returns an error of kind Conflict if the sweep was cancelled: it is not started again. ended is its
+// conclusion, nil if it has none.
 func checkCancelled(ctx context.Context, w *Setup, id sweep.ID, ended *sweep.Conclusion) error {
 	if ended != nil && ended.Outcome != sweep.OutcomeCancelled {
 		return nil
@@ -382,7 +404,9 @@ func checkCancelled(ctx context.Context, w *Setup, id sweep.ID, ended *sweep.Con
 	return err
 }
 
-// attach makes p the plan of the sweep that exists already, which must be the same sweep.
+// attach checks that the existing sweep of p's id is the same sweep, and that this build can train it. An unscheduled p
+// must have the same fingerprint. A scheduled one may differ (see sameSlot), and then p.Plan becomes the existing plan;
+// so it does with a warm start, whose earlier results are those of the existing plan.
 func attach(ctx context.Context, w *Setup, p *plan.Planned, scheduled bool) error {
 	existing, err := sweepview.Open(ctx, w.sweeps, p.Sweep)
 	if err != nil {
@@ -411,16 +435,17 @@ func attach(ctx context.Context, w *Setup, p *plan.Planned, scheduled bool) erro
 	return existing.Plan.Trainable()
 }
 
-// sameSlot decides about a plan that differs from the existing one of its slot: either it is a later start of the same
-// sweep, which goes on as it was started, or another schedule's, which is refused.
+// sameSlot decides about a plan, mine, that differs from the existing one of its scheduled slot. If both train the same
+// model on the same dataset, it is a later start of the same sweep, which continues with the existing plan. Otherwise
+// it belongs to another schedule of the same name, which is an error.
 func sameSlot(w *Setup, mine, existing *sweep.Plan) error {
 	if mine.Dataset.Name != existing.Dataset.Name || mine.Spec.Model != existing.Spec.Model {
-		of := func(p *sweep.Plan) string {
+		describe := func(p *sweep.Plan) string {
 			return fmt.Sprintf("model %q on dataset %q", p.Spec.Model, p.Dataset.Name)
 		}
 		return problem.New(problem.Input,
 			"sweep %s was started with %s, but this spec trains %s; two scheduled sweeps "+
-				"have the name %q: give one of them another `name:`", existing.Sweep, of(existing), of(mine),
+				"have the name %q: give one of them another `name:`", existing.Sweep, describe(existing), describe(mine),
 			mine.Spec.Name)
 	}
 	kept := existing.Dataset.Name + "@" + existing.Dataset.Version

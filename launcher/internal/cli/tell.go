@@ -10,11 +10,12 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-// If a night stops before there is a sweep, the launcher sends the notification: the aggregator never learns of it. The
-// person who typed a command sees its error; others are notified. The outcome of the command does not depend on the
-// notification.
+// Usually the aggregator notifies people of a night's outcome. If a night stops before there is a sweep, the aggregator
+// never learns of it, and the launcher sends the notification. The person who typed the command sees its error, which
+// does not depend on whether others could be notified.
 
-// tellRefused sends the notification that a scheduled sweep was not started, if that is what the error says.
+// tellRefused sends the notification that a scheduled sweep was not started because its dataset is blocked, if that is
+// what err says; for other errors it does nothing.
 func tellRefused(ctx context.Context, w *Setup, id sweep.ID, model string, err error) {
 	var blocked *stager.BlockedError
 	if errors.As(err, &blocked) {
@@ -22,14 +23,15 @@ func tellRefused(ctx context.Context, w *Setup, id sweep.ID, model string, err e
 	}
 }
 
-// tellNotStarted sends the notification that a scheduled sweep was not started on a dataset, and why.
+// tellNotStarted sends the notification that a scheduled sweep was not started on the dataset ref, and why. Of each
+// sweep id it is sent once.
 func tellNotStarted(ctx context.Context, w *Setup, id sweep.ID, model, ref, why string) {
 	w.sendVerdict(ctx, notify.RefusedMessage(id, model, ref, why, w.Now()),
 		sweepstore.New(w.sweeps, id).Told(sweep.OccasionRefused))
 }
 
-// sendVerdict tells people of an outcome, once. A channel that fails is only noted: it is no reason for the command to
-// fail.
+// sendVerdict sends a message on all channels, once: marks remember what was sent. If a channel fails, a warning says
+// so; the command does not fail because of it. It does nothing where there are no channels.
 func (w *Setup) sendVerdict(ctx context.Context, m notify.VerdictMessage, marks notify.Marks) {
 	if w.Verdicts == nil {
 		return

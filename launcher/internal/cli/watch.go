@@ -38,12 +38,13 @@ func watchCommand(w *Setup) *cobra.Command {
 	return cmd
 }
 
-// How often a watcher looks.
+// How often a watcher looks at a sweep.
 const (
 	lookEvery = time.Second
-	// for sweeps with a heartbeat every second, and while the winner is being chosen
+	// lookQuick is for sweeps with a heartbeat every second, and once all trials have ended.
 	lookQuick = 300 * time.Millisecond
-	// during that; a winner is chosen within seconds, unless no aggregator is running
+	// quickLooks bounds the quick looks once all trials have ended: the winner is chosen within seconds, unless no
+	// aggregator is running.
 	quickLooks = 30
 	jobEvery   = 10 // looks between two questions to Batch
 )
@@ -56,7 +57,9 @@ func lookInterval(p *sweep.Plan) time.Duration {
 	return lookEvery
 }
 
-// watchSweep shows a sweep until it has ended.
+// watchSweep shows a sweep until it has ended, cancels its jobs that still wait for machines, and prints its
+// conclusion. The error says if it has no winner or promoted none, or that watching was interrupted and the sweep
+// continues.
 func watchSweep(ctx context.Context, w *Setup, id sweep.ID) error {
 	p, st, err := watchUntilEnd(ctx, w, id)
 	switch {
@@ -70,7 +73,9 @@ func watchSweep(ctx context.Context, w *Setup, id sweep.ID) error {
 		"ended, too, the same command resumes it", program.ErrInterrupted, id, id, id)
 }
 
-// watchUntilEnd shows a sweep until it has a conclusion, and returns its last state.
+// watchUntilEnd shows a sweep until it has a conclusion, and returns its plan and last state. It returns an error if
+// the sweep was cancelled and its job has ended, if nothing can bring a conclusion any more (sweepview.JobWait), and if
+// ctx ends. Where no message tells the aggregator to look (w.Conclude), it has the aggregator look.
 func watchUntilEnd(ctx context.Context, w *Setup, id sweep.ID) (p *sweep.Plan, st sweepview.State, err error) {
 	s, err := sweepview.Open(ctx, w.sweeps, id)
 	if err != nil {
@@ -106,14 +111,15 @@ func watchUntilEnd(ctx context.Context, w *Setup, id sweep.ID) (p *sweep.Plan, s
 			return s.Plan, st, nil
 		}
 
-		if st.Cancelled && !st.Ending && job.Finished { // the aggregator will say so, too; nothing more will happen
+		// A cancelled sweep whose job has ended: the aggregator will say no more than this.
+		if st.Cancelled && !st.Ending && job.Finished {
 			return nil, st, sweepview.NoWinner(&sweep.Conclusion{Sweep: id, Reason: "it was cancelled"}, "")
 		}
 		if err := left.Lost(id, st, job, w.Now()); err != nil {
 			return nil, st, err
 		}
 
-		// When all trials have ended, the conclusion is near.
+		// Wait; when all trials have ended, the conclusion is near.
 		next := lookInterval(s.Plan)
 		if st.Board.Waiting == 0 && quick < quickLooks {
 			next = lookQuick
@@ -127,8 +133,8 @@ func watchUntilEnd(ctx context.Context, w *Setup, id sweep.ID) (p *sweep.Plan, s
 	}
 }
 
-// printConclusion prints how a sweep ended. Without a winner, or a promotion, the error says so, and sets the exit
-// code.
+// printConclusion prints how a sweep ended: its best trials, whether the winner is live, and the winner. It returns an
+// error, which decides the exit code, if there is no winner, or if the winner was not promoted.
 func printConclusion(ctx context.Context, w *Setup, p *sweep.Plan, st sweepview.State) error {
 	c := st.Conclusion
 	w.log().Info("sweep ended", "sweep", p.Sweep, "outcome", c.Outcome, "model", c.Model, "version", c.Version)

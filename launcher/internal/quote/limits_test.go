@@ -66,8 +66,8 @@ func TestStoppedTrialsAreNotQuoted(t *testing.T) {
 		o := offer(t, q)
 		if !(o.Spot.Hours.Expected < 0.9*whole.Spot.Hours.Expected) ||
 			math.Abs(o.Spot.Hours.High/whole.Spot.Hours.High-1) > 1e-9 || !(o.Spot.Hours.Low < o.Spot.Hours.Expected) {
-			t.Errorf("%s: %+v hours; want less than 0.9 times the expected ones of %+v without it, and the same at the "+
-				"high end", rule, o.Spot.Hours, whole.Spot.Hours)
+			t.Errorf("%s: %+v hours; want less than 0.9 times the expected ones of %+v without it, and the same at "+
+				"the high end", rule, o.Spot.Hours, whole.Spot.Hours)
 		}
 	}
 
