@@ -445,8 +445,8 @@ func sameSlot(w *Setup, mine, existing *sweep.Plan) error {
 		}
 		return problem.New(problem.Input,
 			"sweep %s was started with %s, but this spec trains %s; two scheduled sweeps "+
-				"have the name %q: give one of them another `name:`", existing.Sweep, describe(existing), describe(mine),
-			mine.Spec.Name)
+				"have the name %q: give one of them another `name:`", existing.Sweep, describe(existing),
+			describe(mine), mine.Spec.Name)
 	}
 	kept := existing.Dataset.Name + "@" + existing.Dataset.Version
 	w.log().Warn("sweep keeps its first plan", "sweep", existing.Sweep, "made", existing.Created, "dataset", kept,

@@ -40,27 +40,28 @@ func refuse(w http.ResponseWriter, status int, text string) {
 	_ = json.NewEncoder(w).Encode(map[string]string{"error": text}) // the caller may have left
 }
 
-// exchange is a request with what has been found out about it.
+// exchange is one request and the writer of its answer.
 type exchange struct {
 	s     *Server
 	w     http.ResponseWriter
 	r     *http.Request
 	begun time.Time
-	held  int64 // bytes that it has taken from the server's
+	held  int64 // its bytes that are counted in s.held
 }
 
-// leastHeld is what a request counts at least while it is read: its connection takes about as much.
+// leastHeld is how many bytes a request counts at least while it is read: its connection takes about as much.
 const leastHeld = 16 << 10
 
-// hold takes memory for a request. It reports false if all requests together would then take more than a full queue of
-// the largest ones.
+// hold counts so many bytes in all for this request, in x.held and in the server's sum. It reports false if all
+// requests together then have more than a full queue of the largest ones. answer takes the bytes off the sum in the
+// end.
 func (x *exchange) hold(bytes int) bool {
 	more := max(int64(bytes), leastHeld) - x.held
 	x.held += more
 	return x.s.held.Add(more) <= int64(x.s.c.MaxQueue)*max(x.s.c.MaxBytes, leastHeld)
 }
 
-// later tells the caller to come back.
+// later refuses the request with 429, says why, and has the caller come back in a second.
 func (x *exchange) later(why string) {
 	x.w.Header().Set("Retry-After", "1")
 	x.refuse(http.StatusTooManyRequests, why)
@@ -78,10 +79,12 @@ type scored struct {
 	predictions []float64
 }
 
-// reader makes a batch of a request's body.
+// reader reads the rows in a request's body into the columns that m needs.
 type reader = func(m *Model, body []byte) (*table.Batch, error)
 
-// answer reads a request within its limits, scores it and has write answer.
+// answer reads a request's body, has read make rows of it, scores them and calls write to send the predictions. A
+// request beyond the limits, or that cannot be scored, is refused with a status that says so. One that was answered is
+// counted, and kept among the recent ones, with which a new version is compared.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, read reader, write func(scored)) {
 	x := &exchange{s: s, w: w, r: r, begun: time.Now()}
 	defer func() { s.held.Add(-x.held) }()
@@ -89,7 +92,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, read reader, wri
 	if !ok {
 		return
 	}
-	// Only what has arrived takes a place in the queue, and a turn: a slow caller delays nobody.
+
+	// Join the queue, and wait until this request may be scored: only as many are scored at once as there are
+	// processors (s.turns). The whole body has arrived, so that a slow caller delays nobody.
 	defer s.open.Add(-1)
 	if s.open.Add(1) > int64(s.c.MaxQueue) {
 		x.later(fmt.Sprintf("%d requests are being answered; come back in a second", s.c.MaxQueue))
@@ -98,9 +103,10 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, read reader, wri
 	if !x.waitForTurn() {
 		return
 	}
-	give := sync.OnceFunc(func() { <-s.turns })
-	defer give()
+	endTurn := sync.OnceFunc(func() { <-s.turns })
+	defer endTurn()
 
+	// Score it with the version that answers now.
 	m := s.acquireModel()
 	if m == nil {
 		w.Header().Set("Retry-After", "1")
@@ -120,9 +126,13 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, read reader, wri
 		x.refuse(http.StatusBadRequest, err.Error())
 		return
 	}
-	give() // who reads an answer slowly delays nobody either
+
+	// Answer; a caller who reads slowly keeps nobody from being scored.
+	endTurn()
 	w.Header().Set(headerVersion, m.Name)
 	write(a)
+
+	// Count and keep it.
 	s.warnOfEmpty(m, &in)
 	watched := m.onePerRow(a.predictions)
 	s.recent.add(past{rows: len(watched), bytes: len(body), read: func(m *Model) (*table.Batch, error) {
@@ -131,8 +141,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, read reader, wri
 	s.c.Meters.countAnswered(r.Context(), watched, &in, time.Since(x.begun))
 }
 
-// warnOfEmpty logs, once for each version, that no row of a request has a value in most columns: keys may be left out,
-// but hardly most of them on purpose.
+// warnOfEmpty logs a warning if no row of a request has a value in more than half of the columns: a caller may leave
+// out keys, but hardly most of them on purpose. in counts the request's values. It is logged once for each version.
 func (s *Server) warnOfEmpty(m *Model, in *cell.Inputs) {
 	empty := 0
 	for i := range in.Columns {
@@ -146,7 +156,9 @@ func (s *Server) warnOfEmpty(m *Model, in *cell.Inputs) {
 	}
 }
 
-// waitForTurn waits for a turn, which has to be given back; without one the request has been refused.
+// waitForTurn waits until the request may be scored, and puts an element into s.turns, which the caller takes out
+// again. It returns false once it has refused the request, because that took longer than the timeout or the caller has
+// left.
 func (x *exchange) waitForTurn() bool {
 	wait := time.NewTimer(x.s.c.Timeout)
 	defer wait.Stop()
@@ -161,8 +173,10 @@ func (x *exchange) waitForTurn() bool {
 	return false
 }
 
-// readBody reads the request's body. It is false once it has refused one that is compressed, too large or one too many.
+// readBody returns the request's body. It returns false once it has refused a request that is compressed, too large or
+// too slow, or for which there is no memory beside the others.
 func (x *exchange) readBody() ([]byte, bool) {
+	// Refuse what the headers tell already.
 	limit := x.s.c.MaxBytes
 	if e := x.r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		x.refuse(http.StatusUnsupportedMediaType, fmt.Sprintf("the encoding %.20q; send the request without "+
@@ -176,15 +190,16 @@ func (x *exchange) readBody() ([]byte, bool) {
 		return nil, false
 	}
 
+	// Read it within the timeout. The memory grows with what arrives: a caller who announces much and sends nothing
+	// holds little.
 	control := http.NewResponseController(x.w)
 	_ = control.SetReadDeadline(time.Now().Add(x.s.c.Timeout)) // else ReadTimeout applies
 	in := http.MaxBytesReader(x.w, x.r.Body, limit)
-	// The memory grows with what arrives: who announces much and sends nothing holds little.
 	body := make([]byte, 0, min(max(x.r.ContentLength, 512), 4*leastHeld)+1)
 	var err error
 	for err == nil {
 		if len(body) == cap(body) {
-			body = append(body, 0)[:len(body)]
+			body = append(body, 0)[:len(body)] // as long as before, with more room
 		}
 		if !x.hold(cap(body)) {
 			x.w.Header().Set("Connection", "close")
@@ -195,10 +210,12 @@ func (x *exchange) readBody() ([]byte, bool) {
 		n, err = in.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
 	}
+
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.Is(err, io.EOF):
-		// From here on the server watches the connection, and would take a deadline for a caller that has left.
+		// From here on the HTTP server watches the connection, and would take a passed deadline for a caller that has
+		// left.
 		_ = control.SetReadDeadline(time.Time{})
 		return body, true
 	case errors.As(err, &tooLarge):
@@ -212,7 +229,9 @@ func (x *exchange) readBody() ([]byte, bool) {
 	return nil, false
 }
 
-// servePredict answers plain rows, among them those of Vertex AI: {"instances": [...]} with {"predictions": [...]}.
+// servePredict answers a request for predictions. By its Content-Type the rows are JSON in the form of Vertex AI
+// ({"instances": [...]}, answered with {"predictions": [...]}), lines of JSON, which get the same answer, or CSV,
+// answered with CSV. Another media type is refused.
 func (s *Server) servePredict(w http.ResponseWriter, r *http.Request) {
 	given := cmp.Or(r.Header.Get("Content-Type"), typeJSON)
 	kind, _, err := mime.ParseMediaType(given)
@@ -227,16 +246,18 @@ func (s *Server) servePredict(w http.ResponseWriter, r *http.Request) {
 	ctx := context.WithoutCancel(r.Context()) // the rows may be read again later
 	read := func(m *Model, body []byte) (*table.Batch, error) {
 		if kind == typeJSON {
-			return readInstances(m, body, s.rows(m))
+			return readInstances(m, body, s.maxRows(m))
 		}
-		return readText(ctx, m, file, body, s.rows(m))
+		return readText(ctx, m, file, body, s.maxRows(m))
 	}
+
 	s.answer(w, r, read, func(a scored) {
 		if kind == typeCSV {
 			w.Header().Set("Content-Type", typeCSV)
 			_ = predict.WriteCSV(w, a.m.Scorer, a.predictions) // the caller may have left
 			return
 		}
+
 		w.Header().Set("Content-Type", typeJSON)
 		out := append(make([]byte, 0, 64+22*len(a.predictions)), `{"predictions":`...)
 		if len(a.m.classes) > 0 {
@@ -264,6 +285,7 @@ func appendNumbers(out []byte, xs []float64) []byte {
 	return append(out, ']')
 }
 
+// appendNumber appends a number in JSON, with as many digits as its bits need; null for one that is not finite.
 func appendNumber(out []byte, x float64) []byte {
 	if math.IsNaN(x) || math.IsInf(x, 0) { // JSON has no such number
 		return append(out, "null"...)
@@ -271,8 +293,8 @@ func appendNumber(out []byte, x float64) []byte {
 	return strconv.AppendFloat(out, x, 'g', -1, 64)
 }
 
-// describeClasses prepares the answers of a model of several classes: they have the columns of `launcher predict`, the
-// likeliest class and a probability for each.
+// describeClasses sets m.keys and m.answer for a model of several classes: the JSON keys of a row's answer, which are
+// the columns of `launcher predict`, and the most bytes that a row's answer takes. Other models have none.
 func (m *Model) describeClasses() {
 	if len(m.classes) == 0 {
 		return
@@ -292,7 +314,8 @@ func jsonText(text string) string {
 	return string(out)
 }
 
-// appendRows appends a list with an object for each row: of several classes, the likeliest and the probability of each.
+// appendRows appends the answer of a model of several classes: a JSON list with an object for each row, which has the
+// likeliest class and the probability of each class. a.predictions are [rows x classes].
 func (a *scored) appendRows(out []byte) []byte {
 	k := len(a.m.classes)
 	out = append(out, '[')
@@ -310,8 +333,8 @@ func (a *scored) appendRows(out []byte) []byte {
 	return append(out, ']')
 }
 
-// onePerRow returns one number a row, by which versions are compared: the prediction, or the probability of the
-// likeliest class.
+// onePerRow returns one number for each row, by which requests are measured and versions compared: the prediction or,
+// of several classes, the probability of the likeliest.
 func (m *Model) onePerRow(predictions []float64) []float64 {
 	if len(m.classes) == 0 {
 		return predictions
@@ -335,7 +358,9 @@ const (
 	mostKnown = 1000
 )
 
-// verify returns 0 for a caller that may ask, or the status to refuse with. When it knows too many, it forgets all.
+// verify checks the Authorization header of a request. It returns 0 for a caller that may ask, else an error and the
+// HTTP status to refuse with. A caller that was verified within knownFor is not verified again. Beyond mostKnown
+// callers all are forgotten, which only costs verifying them again.
 func (k *known) verify(r *http.Request, callers program.Callers, now time.Time) (status int, err error) {
 	text := r.Header.Get("Authorization")
 	hash := sha256.Sum256([]byte(text))

@@ -34,8 +34,8 @@ func largeFiles(b *testing.B) map[string][]byte {
 	return largeOnce.files
 }
 
-// computed is how long this process has computed so far, in nanoseconds; unlike time, it does not depend on what else
-// the machine does.
+// computed is the processor time of this process so far, in nanoseconds. Unlike the clock's time, it hardly depends on
+// what else the machine does.
 func computed() float64 {
 	var r syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r) // it cannot fail with these arguments
@@ -100,7 +100,7 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// request is a request of so many rows as Python's json writes it.
+// request is a JSON request of so many rows, with the blanks that Python's json writes.
 func (s shape) request(rows int) []byte {
 	rng := rand.New(rand.NewPCG(5, 5))
 	names := s.names()

@@ -36,7 +36,7 @@ func forColumns(names ...string) *Model {
 
 const fuzzRows = 5
 
-// checkBatch makes sure that a batch has the model's columns, all of one length.
+// checkBatch fails unless the batch has 1 to fuzzRows rows and the model's columns, all of that length and in UTF-8.
 func checkBatch(t *testing.T, m *Model, b *table.Batch) {
 	t.Helper()
 	if b.Rows < 1 || b.Rows > fuzzRows || len(b.Columns) != len(m.columns) {
@@ -45,7 +45,8 @@ func checkBatch(t *testing.T, m *Model, b *table.Batch) {
 	for i := range b.Columns {
 		v := &b.Columns[i]
 		if v.Len() != b.Rows || v.Null != nil && len(v.Null) != b.Rows {
-			t.Fatalf("column %d has %d values and %d nulls in %d rows", i, v.Len(), len(v.Null), b.Rows)
+			t.Fatalf("column %d has %d values and %d nulls in %d rows; want one for each row", i, v.Len(), len(v.Null),
+				b.Rows)
 		}
 		for _, text := range v.Text {
 			if !utf8.ValidString(text) {
@@ -55,8 +56,8 @@ func checkBatch(t *testing.T, m *Model, b *table.Batch) {
 	}
 }
 
-// FuzzInstances compares with encoding/json: what is read has the values that it finds. A column of numbers has those
-// that the texts spell.
+// FuzzInstances compares readInstances with encoding/json: a request that is read has the values that encoding/json
+// finds. A column that is read as numbers has the numbers that its texts spell, and the same errors.
 func FuzzInstances(f *testing.F) {
 	for _, text := range []string{`{"instances":[{"a":1,"b":"x"},{"b":null,"c":[1,{"d":2}],"a":-1.5e3}]}`,
 		`{"x":{"y":[]},"instances":[{"a":true,"b":"\u00fc\n"}] }`, `{"instances":[{"b":1,"a":2},{"a":3}]}`,
@@ -78,6 +79,8 @@ func FuzzInstances(f *testing.F) {
 		if err != nil {
 			return
 		}
+
+		// The column a, as numbers and as texts.
 		checkBatch(t, m, b)
 		checkBatch(t, numeric, n)
 		for r, x := range n.Columns[0].Float {
@@ -89,6 +92,8 @@ func FuzzInstances(f *testing.F) {
 				t.Fatalf("%q: row %d: got the number %v, want %q", body, r, x, b.Columns[0].Text[r])
 			}
 		}
+
+		// All values, as encoding/json has them. Numbers stay as they are written.
 		var want struct {
 			Instances []map[string]any
 		}
@@ -126,6 +131,7 @@ func FuzzInstances(f *testing.F) {
 	})
 }
 
+// FuzzCSV: a body read as CSV and as lines of JSON gives a whole batch, or an error of kind input.
 func FuzzCSV(f *testing.F) {
 	f.Add([]byte("a,b\n1,2\n\"x,\",y\n"))
 	f.Add([]byte("b;a\n1;2\n"))
@@ -144,12 +150,12 @@ func FuzzCSV(f *testing.F) {
 	})
 }
 
-// Answered counts a request.
+// Answered is countAnswered for tests outside of the package, with no time taken.
 func (m *Meters) Answered(ctx context.Context, predictions []float64, in *cell.Inputs) {
 	m.countAnswered(ctx, predictions, in, 0)
 }
 
-// Swapped counts that a version begins to answer.
+// Swapped is countSwap for tests outside of the package.
 func (m *Meters) Swapped(ctx context.Context, to *Model) { m.countSwap(ctx, to) }
 
 // Open is the number of requests that wait or are being answered.
@@ -158,7 +164,7 @@ func (s *Server) Open() int64 { return s.open.Load() }
 // Held is how many bytes of requests are in memory.
 func (s *Server) Held() int64 { return s.held.Load() }
 
-// HoldTurns has requests wait until release is called.
+// HoldTurns occupies all places in which requests are scored, so that requests wait until release is called.
 func (s *Server) HoldTurns() (release func()) {
 	for range cap(s.turns) {
 		s.turns <- struct{}{}
@@ -170,11 +176,11 @@ func (s *Server) HoldTurns() (release func()) {
 	}
 }
 
-// TestMarksAndNeighbours: in a request and in a file of objects a number has the value that it has alone, whatever
-// stands beside it, and in every part of the batch.
+// TestMarksAndNeighbours: in a column of decimal commas a JSON number and a text have the same value whatever rows
+// stand before and after them: in a request and in a file of objects, in the whole column and in parts of it.
 func TestMarksAndNeighbours(t *testing.T) {
 	rows := []string{`{"x":1.234}`, `{"x":"2,5"}`, `{"x":"1.234"}`, `{"x":null}`, `{}`, `{"x":-0.5}`}
-	want := []float64{1.234, 2.5, 1234, 0, 0, -0.5}
+	want := []float64{1.234, 2.5, 1234, 0, 0, -0.5} // 0 for nulls, which are not compared
 	m := forColumns("x")
 	m.numbers[0] = true
 	for first := range rows {
@@ -201,8 +207,8 @@ func TestMarksAndNeighbours(t *testing.T) {
 	}
 }
 
-// TestNoTurn: a request that waits for its turn longer than it may is told so. The deadline of its body, which ends
-// first, is not taken for a caller that has left.
+// TestNoTurn: a request that cannot be scored within the timeout, since others occupy all places, gets 429. The
+// deadline for reading its body passes before that, and is not taken for a caller that has left.
 func TestNoTurn(t *testing.T) {
 	c := Defaults()
 	c.Timeout, c.Log = 200*time.Millisecond, slog.New(slog.DiscardHandler)
@@ -221,7 +227,7 @@ func TestNoTurn(t *testing.T) {
 	}
 }
 
-// TestFullQueue: more requests than fit are told to come back.
+// TestFullQueue: while one request waits in a queue for one, another gets 429. Afterwards nothing is open or held.
 func TestFullQueue(t *testing.T) {
 	c := Defaults()
 	c.MaxQueue, c.Timeout, c.Log = 1, time.Minute, slog.New(slog.DiscardHandler)
@@ -252,7 +258,8 @@ func TestFullQueue(t *testing.T) {
 	}
 }
 
-// TestRoutesOfVertex: a health route may be one that is there anyway.
+// TestRoutesOfVertex: Vertex AI's health route may be one that the server has anyway, and says whether the server is
+// ready. The route / is refused.
 func TestRoutesOfVertex(t *testing.T) {
 	for _, route := range []string{"/healthz", "/readyz", "/health"} {
 		c := Defaults()

@@ -19,14 +19,14 @@ import (
 	"coppice/launcher/internal/serve"
 )
 
-// hostile is a request as it is sent, and the status that its answer has to have.
+// hostile is a request as it is sent, and the statuses of which its answer has to have one.
 type hostile struct {
 	name   string
 	raw    string
 	status []int
 }
 
-// request is a POST with a body.
+// request is the text of a POST with a body of the media type kind, and further header lines.
 func request(path, kind, body string, headers ...string) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nContent-Length: %d\r\n%s\r\n%s", path, kind,
 		len(body), strings.Join(append(headers, ""), "\r\n"), body)
@@ -34,9 +34,12 @@ func request(path, kind, body string, headers ...string) string {
 
 const goodRow = `{"i0":"a","i1":"a","i2":"a","n0":1,"n1":1,"n2":1,"n3":1}`
 
-// hostileRequests are two hundred requests, and a few.
+// hostileRequests returns more than two hundred requests that have to be refused, for a server whose bodies may have
+// maxBytes and 100 rows.
 func hostileRequests(maxBytes int) []hostile {
 	var out []hostile
+
+	// bad adds a request that is to get one of the statuses, 400 if none is given; body adds one with a body of JSON.
 	bad := func(name, raw string, status ...int) {
 		if len(status) == 0 {
 			status = []int{http.StatusBadRequest}
@@ -47,7 +50,7 @@ func hostileRequests(maxBytes int) []hostile {
 		bad(fmt.Sprintf("JSON %.60q", text), request("/predict", "application/json", text), status...)
 	}
 
-	// JSON that is none, or not the right kind.
+	// Texts that are no JSON, or JSON of another form.
 	for _, text := range []string{"", " ", "null", "true", "1", `"a"`, "[]", "{}", "{", "}", "[", "]", "{]",
 		`{"instances"`, `{"instances":`, `{"instances":}`, `{"instances":null}`, `{"instances":{}}`, `{"instances":1}`,
 		`{"instances":"a"}`,
@@ -166,7 +169,8 @@ func hostileRequests(maxBytes int) []hostile {
 	return out
 }
 
-// TestHostileRequests: each gets a clear refusal within the limits, and the server answers the next caller.
+// TestHostileRequests: each hostile request is refused with a fitting status and a reason. Afterwards no request is
+// open, no memory is held, and a good request is answered.
 func TestHostileRequests(t *testing.T) {
 	reg, store := newRegistry()
 	register(t, reg, "one", filesOf(t, 1))
@@ -218,8 +222,9 @@ func slow(tb testing.TB, s *served) net.Conn {
 	return c
 }
 
-// TestSlowSenders: requests that have not arrived take no place in the queue; they take memory, of which all together
-// have no more than a full queue.
+// TestSlowSenders: requests that are still arriving take no place in the queue. But they hold memory, 64 KiB each to
+// begin with. All together may hold as much as a full queue of the largest requests, here 2 of 160 KiB: four slow
+// senders fit, and a fifth is refused.
 func TestSlowSenders(t *testing.T) {
 	reg, store := newRegistry()
 	register(t, reg, "one", filesOf(t, 1))
@@ -231,7 +236,7 @@ func TestSlowSenders(t *testing.T) {
 		until(t, "the request is being read", func() bool { return s.Held() >= (n+1)*(64<<10) })
 	}
 	if status, _, text := post(t, s.url+"/predict", "application/json", body); status != http.StatusOK {
-		t.Errorf("beside four slow senders and a queue of two a request got status %d, %s; want 200", status, text)
+		t.Errorf("with four slow senders and a queue of two a request got status %d, %s; want 200", status, text)
 	}
 	r, err := http.ReadResponse(bufio.NewReader(slow(t, s)), nil)
 	must.Do(t, err)
@@ -245,7 +250,8 @@ func TestSlowSenders(t *testing.T) {
 	until(t, "nothing is held", func() bool { return s.Held() == 0 && s.Open() == 0 })
 }
 
-// TestNullsThatWereNotSent: rows without keys take a few bytes and would become a cell for each of the model's columns.
+// TestNullsThatWereNotSent: rows without keys take three bytes each, and a cell in memory for each of the model's
+// columns. So a request within the limits of bytes and rows is refused if its cells would exceed the limit of bytes.
 func TestNullsThatWereNotSent(t *testing.T) {
 	reg, store := newRegistry()
 	register(t, reg, "one", filesOf(t, 1))
@@ -261,7 +267,8 @@ func TestNullsThatWereNotSent(t *testing.T) {
 var kinds = shape{ids: 2, numbers: 3, rows: 2000, trees: 8, leaves: 7,
 	classes: []string{"early", `late, "ü" <b>`, "never"}}
 
-// TestAnswersOfClassesAreThoseOfPredict: every form of a request gets the columns and bits of `launcher predict`.
+// TestAnswersOfClassesAreThoseOfPredict: with a model of three classes, rows of CSV get the bytes that `launcher
+// predict` writes. Rows of JSON get objects with the same columns and values.
 func TestAnswersOfClassesAreThoseOfPredict(t *testing.T) {
 	reg, store := newRegistry()
 	files := kinds.trained(t, 1)
@@ -311,7 +318,8 @@ func number(tb testing.TB, text string) float64 {
 	return x
 }
 
-// TestClassesAreMeasured: rows are measured by the probability of their likeliest class.
+// TestClassesAreMeasured: with several classes, the measured prediction of a row is the probability of its likeliest
+// class: with three classes more than a third.
 func TestClassesAreMeasured(t *testing.T) {
 	s, read := measured(t, kinds.trained(t, 1))
 	post(t, s.url+"/predict", "application/json", instancesOf(kinds.names(), someRows(kinds, 40, 2)))
@@ -321,6 +329,7 @@ func TestClassesAreMeasured(t *testing.T) {
 	}
 }
 
+// page returns the body of what a GET of the URL answers.
 func page(tb testing.TB, url string) string {
 	tb.Helper()
 	r, err := http.Get(url)
@@ -330,7 +339,8 @@ func page(tb testing.TB, url string) string {
 	return string(text)
 }
 
-// TestRowsOfManyClassesAreBounded: an answer has at most as many bytes as a request.
+// TestRowsOfManyClassesAreBounded: a request may have only so many rows that an answer, which names all classes in each
+// row, has no more bytes than a request may have: here 8 KiB, of about 195 bytes a row.
 func TestRowsOfManyClassesAreBounded(t *testing.T) {
 	reg, store := newRegistry()
 	register(t, reg, "one", kinds.trained(t, 1))
@@ -349,7 +359,8 @@ func TestRowsOfManyClassesAreBounded(t *testing.T) {
 	}
 }
 
-// TestAnswersKeepTheirForm: a version of other classes does not answer after the one before.
+// TestAnswersKeepTheirForm: a new version whose answers have another form, one number in place of three probabilities,
+// waits and does not answer.
 func TestAnswersKeepTheirForm(t *testing.T) {
 	reg, store := newRegistry()
 	register(t, reg, "one", kinds.trained(t, 1))

@@ -15,10 +15,13 @@ import (
 // maxDepth bounds how deeply values of a request are nested.
 const maxDepth = 32
 
-// readInstances reads {"instances": [{"column": value, ...}, ...]}, one object for each row. Values are texts, numbers
-// as they are written, like a file of objects that `launcher predict` reads: a key that some row lacks is null there. A
-// second key of one name is an error, as is anything but white space behind the value. Other keys of the request are
-// ignored. Columns of which only the number matters are read as numbers, unless a row has a text in one of them.
+// readInstances reads {"instances": [{"column": value, ...}, ...]}, one object for each row, of which there may be
+// limit. Values have the meaning that they have in a file of objects for `launcher predict`. A key that a row lacks is
+// null there. A key that comes twice in an object is an error, and so is anything but white space after the request's
+// object, whose other keys are ignored.
+//
+// Columns of which only the number matters are read as numbers, which is faster. If a row has a text in one of them,
+// the request is read again with texts everywhere.
 func readInstances(m *Model, body []byte, limit int) (*table.Batch, error) {
 	if !utf8.Valid(body) {
 		return nil, errors.New("the request is not UTF-8")
@@ -35,7 +38,7 @@ func readInstances(m *Model, body []byte, limit int) (*table.Batch, error) {
 var errText = errors.New("a text in a column of numbers")
 
 // readColumns reads up to limit rows into the columns that the model needs. numbers says, by column, which are read as
-// numbers: a text there is errText. Other errors are the caller's, with row and key.
+// numbers: a text there is errText. Other errors are mistakes of the request, and name row and key.
 func readColumns(m *Model, text string, limit int, numbers []bool) (*table.Batch, error) {
 	r := &instances{columns: newColumns(m), limit: limit, numbers: numbers, last: make([]int, len(m.columns))}
 	r.JSON = table.JSON{Text: text, Deep: maxDepth, Fail: r.fail}
@@ -52,6 +55,7 @@ func readColumns(m *Model, text string, limit int, numbers []bool) (*table.Batch
 		rows, err = r.readRows()
 		return err
 	})
+
 	if err == nil && !r.Ended() {
 		err = r.Broken("", "the end of the request")
 	}
@@ -65,7 +69,7 @@ func readColumns(m *Model, text string, limit int, numbers []bool) (*table.Batch
 		return nil, errors.New("no rows: the list of instances is empty")
 	}
 
-	// The last rows may lack a key, and all of them one: the columns become equally long.
+	// The last rows, or all, may lack a key: fill up the columns to the same length.
 	for i := range r.columns.batch.Columns {
 		r.columns.have[i] = r.columns.batch.Columns[i].Len() > 0
 		r.padColumn(i, rows)
@@ -74,27 +78,27 @@ func readColumns(m *Model, text string, limit int, numbers []bool) (*table.Batch
 	return &r.columns.batch, table.CheckKeys("", m.columns, r.columns.columnNames())
 }
 
-// instances reads rows.
+// instances reads rows of JSON into columns.
 type instances struct {
 	table.JSON
 	columns *columns
-	limit   int
-	numbers []bool // columns that are read as numbers
-	row     int    // number of the current one
-	last    []int  // by the model's column, the number of rows that have been written
-	order   []placed
-	used    int      // keys of this row that are in the order of the row before
+	limit   int      // the most rows
+	numbers []bool   // by the model's column: whether it is read as a number
+	row     int      // number of the current one, from 0
+	last    []int    // by the model's column: how many rows have been written
+	order   []placed // the keys of the last rows in their order: rows mostly have the same keys in the same order
+	used    int      // how many keys of this row have been read, which are the first of order
 	seen    []string // keys of this row that the model does not need
 }
 
-// placed is a key and the place of its column: rows mostly have the same keys in the same order.
+// placed is a key and the place of its column among the model's; -1 if the model does not need it.
 type placed struct {
-	key string
-	at  int
+	key   string
+	place int
 }
 
-// readRows reads the rows and returns how many there are; more than r.limit are an error. The first row tells how much
-// room the others take.
+// readRows reads the list of rows and returns how many there are; more than r.limit are an error. The columns are grown
+// once, after the first row, whose length tells about how many there are.
 func (r *instances) readRows() (int, error) {
 	if r.Peek() != '[' {
 		return 0, r.Broken("", `a list of objects under "instances"`)
@@ -139,16 +143,17 @@ func (r *instances) readRows() (int, error) {
 // readCell reads the value of a key of the current row. A key that the model does not need is only checked; one that is
 // there twice is an error, and so is a nested value.
 func (r *instances) readCell(key string) error {
-	// Where the column is: in most rows, behind the key that came before it in the row before.
+	// Find the column: in most rows this key is the one that came at this point in the row before.
 	var place int
 	if r.used < len(r.order) && r.order[r.used].key == key {
-		place = r.order[r.used].at
+		place = r.order[r.used].place
 	} else {
 		place = r.columns.placeOf(key)
 		r.order = append(r.order[:r.used], placed{key, place})
 	}
 	r.used++
 
+	// Of a key that the model does not need, the value is only checked.
 	value, err := r.Value(key)
 	if err != nil {
 		return err
@@ -172,7 +177,7 @@ func (r *instances) readCell(key string) error {
 			Msg: fmt.Sprintf("is nested (%s), which cannot be a feature; flatten it", value.Nested)}
 	}
 
-	// Rows before this one that lack the key have nulls.
+	// Rows before this one that lack the key get nulls; then this row's value follows.
 	v := &r.columns.batch.Columns[place]
 	if r.last[place] < r.row || r.row == 0 {
 		r.padColumn(place, r.row)
@@ -196,7 +201,8 @@ func (r *instances) readCell(key string) error {
 	return nil
 }
 
-// numberOf returns the number that a value is, NaN for null; false if it is neither.
+// numberOf returns the number that a JSON value is, NaN for null; false for a text, a truth value, and a number that
+// cannot be read.
 func numberOf(v table.JSONValue) (float64, bool) {
 	switch {
 	case v.Null:
@@ -207,7 +213,8 @@ func numberOf(v table.JSONValue) (float64, bool) {
 	return cell.ParseForced(v.Text)
 }
 
-// padColumn fills a column up to so many rows with nulls, for rows that lack its key.
+// padColumn appends nulls to a column until it has so many rows, for rows that lack its key. It also sets the column's
+// type.
 func (r *instances) padColumn(place, rows int) {
 	v := &r.columns.batch.Columns[place]
 	r.last[place] = rows
@@ -227,6 +234,7 @@ func (r *instances) padColumn(place, rows int) {
 	}
 }
 
+// fail is the error of a request that cannot be read at the current byte. It has the form that table.JSON asks for.
 func (r *instances) fail(_, format string, args ...any) error {
 	return fmt.Errorf("byte %d of the request: %s", r.At, fmt.Sprintf(format, args...))
 }

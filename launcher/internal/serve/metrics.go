@@ -18,7 +18,8 @@ import (
 	"coppice/internal/telemetry"
 )
 
-// StartMetrics starts measuring: the page for Prometheus, the instruments, and the telemetry, which the caller closes.
+// StartMetrics starts measuring. It returns the page that Prometheus reads, the server's instruments, and the telemetry
+// that exports them as o says, which the caller has to close.
 func StartMetrics(ctx context.Context, o telemetry.Options) (http.Handler, *Meters, *telemetry.Telemetry, error) {
 	registry := prometheus.NewRegistry()
 	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo())
@@ -46,8 +47,8 @@ type Meters struct {
 	mean    float64 // prediction for the held-out rows of the version that answers; NaN if it does not record it
 }
 
-// inputColumn is a column of the models' inputs: what it was asked with since the start, whichever version has
-// answered, and what it is like in the held-out rows of the version that answers, on which that was tested.
+// inputColumn counts the values of one column of the models' inputs: in requests since the start, whichever version has
+// answered (asked), and in the rows on which the version that answers now was tested (heldOut).
 type inputColumn struct {
 	name           metric.MeasurementOption
 	asked, heldOut valueCount
@@ -70,7 +71,7 @@ const (
 	otherColumns = "other"
 )
 
-// column finds a column; the caller has the lock.
+// column returns the counts of a column, which it makes if they are new. The caller holds m.mu.
 func (m *Meters) column(name string) *inputColumn {
 	c := m.columns[name]
 	if c == nil && len(m.columns) >= mostColumns {
@@ -118,7 +119,8 @@ func NewMeters(m metric.Meter) (*Meters, error) {
 	return out, out.watchInputs(m)
 }
 
-// watchInputs makes the instruments that are read when somebody looks.
+// watchInputs registers the instruments of columns and held-out rows. They are computed from m when the measurements
+// are read, and not while requests are answered.
 func (m *Meters) watchInputs(of metric.Meter) error {
 	var counters [3]metric.Int64ObservableCounter
 	var shares [3]metric.Float64ObservableGauge
@@ -177,14 +179,15 @@ func (m *Meters) watchInputs(of metric.Meter) error {
 
 var statusOK = metric.WithAttributeSet(attribute.NewSet(attribute.Int("status", http.StatusOK)))
 
-// countAnswered counts a request, one prediction a row, and the values of its columns.
+// countAnswered counts a request that was answered: predictions has one number for each row, in counts the values of
+// its columns, and took is from the first byte to the answer.
 func (m *Meters) countAnswered(ctx context.Context, predictions []float64, in *cell.Inputs, took time.Duration) {
 	if m == nil {
 		return
 	}
 	m.requests.Add(ctx, 1, statusOK)
 	m.rows.Add(ctx, int64(len(predictions)))
-	m.predicted.Add(ctx, max(sumFinite(predictions), 0)) // a regression may predict less
+	m.predicted.Add(ctx, max(sumFinite(predictions), 0)) // a counter cannot fall, while a regression may predict less
 	m.seconds.Record(ctx, took.Seconds())
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -193,7 +196,8 @@ func (m *Meters) countAnswered(ctx context.Context, predictions []float64, in *c
 	}
 }
 
-// sumFinite is the sum of predictions. One that is not finite counts as 0: it would take all later ones with it.
+// sumFinite is the sum of predictions. One that is not finite counts as 0: added to the counter, it would make all
+// later values NaN or infinite.
 func sumFinite(xs []float64) float64 {
 	sum := 0.0
 	for _, x := range xs {
@@ -210,7 +214,7 @@ func (m *Meters) countRefused(ctx context.Context, status int) {
 	}
 }
 
-// countSwap counts that a version begins to answer, and takes over what its held-out rows are like.
+// countSwap counts that the version to begins to answer, and replaces the counts of held-out rows by those of its own.
 func (m *Meters) countSwap(ctx context.Context, to *Model) {
 	if m == nil {
 		return

@@ -35,7 +35,8 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-// tested are the files of a version that knows what its inputs and predictions are like on 3,000 held-out rows.
+// tested returns the files of a version that records what its inputs and predictions are like on 3,000 held-out rows,
+// and these records: the counts of the inputs, and the mean prediction.
 func tested(tb testing.TB) (files map[string][]byte, usual cell.Inputs, mean float64) {
 	tb.Helper()
 	reg, _ := newRegistry()
@@ -59,7 +60,8 @@ func tested(tb testing.TB) (files map[string][]byte, usual cell.Inputs, mean flo
 	return files, usual, bin.After / bin.Weight
 }
 
-// measured starts a server that measures, and returns what /metrics says: values by names, with their labels.
+// measured starts a server of a version with these files that measures. It returns the server, and a function that
+// reads /metrics: values by their names, which include the labels.
 func measured(t *testing.T, files map[string][]byte) (s *served, read func() map[string]float64) {
 	t.Helper()
 	reg, store := newRegistry()
@@ -72,6 +74,7 @@ func measured(t *testing.T, files map[string][]byte) (s *served, read func() map
 	return s, func() map[string]float64 { return values(t, page) }
 }
 
+// values reads the page of Prometheus: numbers by name with labels.
 func values(t *testing.T, metrics http.Handler) map[string]float64 {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -86,8 +89,9 @@ func values(t *testing.T, metrics http.Handler) map[string]float64 {
 	return out
 }
 
-// TestColumnsAreMeasured: of made traffic in which a third column lacks three of ten values and half of an id's are new,
-// /metrics says so beside the shares of the held-out rows, and the mean prediction beside theirs.
+// TestColumnsAreMeasured: of 1,000 rows, 300 lack a value in column n2, and 500 have a new id in i1. /metrics counts
+// that, and the sum of the predictions. It also has each column's shares in the held-out rows, and their mean
+// prediction.
 func TestColumnsAreMeasured(t *testing.T) {
 	files, usual, mean := tested(t)
 	s, read := measured(t, files)
@@ -115,6 +119,7 @@ func TestColumnsAreMeasured(t *testing.T) {
 	}
 	until(t, "both requests are counted", func() bool { return read()["coppice_serve_rows_total"] == 1000 })
 
+	// What was counted of the requests.
 	got := read()
 	if missing := got[`coppice_serve_column_missing_total{column="n2"}`]; missing != 300 {
 		t.Errorf("n2 is missing in %v of 1,000 rows, want 300", missing)
@@ -125,6 +130,8 @@ func TestColumnsAreMeasured(t *testing.T) {
 	if x := got["coppice_serve_predicted_total"]; math.Abs(x-sum) > 1e-9*sum {
 		t.Errorf("the predictions add up to %v, want %v", x, sum)
 	}
+
+	// What the version records of its held-out rows.
 	if x := got["coppice_serve_heldout_mean_prediction"]; math.Abs(x-mean) > 1e-12 {
 		t.Errorf("the held-out rows' mean prediction is %v, want %v", x, mean)
 	}
@@ -144,6 +151,8 @@ func TestColumnsAreMeasured(t *testing.T) {
 				counted, c.Unseen, usual.Rows)
 		}
 	}
+
+	// No label has other values than columns, statuses and the histogram's bounds.
 	labels := regexp.MustCompile(`(\w+)="`)
 	for name := range got {
 		for _, label := range labels.FindAllStringSubmatch(name, -1) {
@@ -154,8 +163,9 @@ func TestColumnsAreMeasured(t *testing.T) {
 	}
 }
 
-// TestOfManyColumnsSomeAreNamed: a wide table costs no more series than 201 of each kind, and what the others count is
-// not lost. The shares of held-out rows are those of the version that answers now.
+// TestOfManyColumnsSomeAreNamed: of 500 columns 199 are counted by name, and the others together as "other": 200 series
+// of each kind. A column that is called other is among the latter. The shares of held-out rows are those of the version
+// that answers now, and none if that does not record them.
 func TestOfManyColumnsSomeAreNamed(t *testing.T) {
 	page, meters, telemetry, err := serve.StartMetrics(t.Context(), telemetry.Options{Program: "serve"})
 	must.Do(t, err)
@@ -172,6 +182,8 @@ func TestOfManyColumnsSomeAreNamed(t *testing.T) {
 		meters.Swapped(t.Context(), &serve.Model{Scorer: &scorer.Scorer{Usual: &usual}})
 		meters.Answered(t.Context(), []float64{.25, math.NaN()}, in)
 	}
+
+	// Add up the columns of each kind.
 	got := values(t, page)
 	sums := map[string]float64{}
 	for name, x := range got {
@@ -193,6 +205,8 @@ func TestOfManyColumnsSomeAreNamed(t *testing.T) {
 	if x := got["coppice_serve_predicted_total"]; x != .5 {
 		t.Errorf("the predictions add up to %v, want .5: one that is no number counts as 0", x)
 	}
+
+	// A version that does not record its inputs.
 	meters.Swapped(t.Context(), &serve.Model{Scorer: &scorer.Scorer{}})
 	for name := range values(t, page) {
 		if strings.Contains(name, "heldout") && strings.Contains(name, "column") {
@@ -201,8 +215,8 @@ func TestOfManyColumnsSomeAreNamed(t *testing.T) {
 	}
 }
 
-// TestAlertRules: the rules for Prometheus in docs/serving.md are YAML as Prometheus reads it, and ask for what
-// /metrics has.
+// TestAlertRules: the rules for Prometheus in docs/serving.md are YAML in Prometheus' form, and each name of a
+// measurement in them is one that /metrics has.
 func TestAlertRules(t *testing.T) {
 	text := must.Get(os.ReadFile("../../../docs/serving.md"))(t)
 	_, block, _ := strings.Cut(string(text), "```yaml\ngroups:")
@@ -236,7 +250,7 @@ func TestAlertRules(t *testing.T) {
 	for _, rule := range file.Groups[0].Rules {
 		asked := names.FindAllString(rule.Expr, -1)
 		if rule.Alert == "" || rule.For == "" || rule.Annotations["summary"] == "" || len(asked) < 3 {
-			t.Errorf("the rule %+v lacks a part", rule)
+			t.Errorf("the rule %+v lacks a part; want alert, for, a summary and three measurements or more", rule)
 		}
 		for _, name := range asked {
 			if !known[name] {
@@ -284,6 +298,7 @@ func (s shape) names() []string {
 	return names
 }
 
+// row draws a row: cells of ids, of which few are frequent, and of numbers. Both shift the chance of the label 1.
 func (s shape) row(rng *rand.Rand) (label int, cells []string) {
 	score := -1.0
 	for i := range s.ids {
@@ -302,7 +317,8 @@ func (s shape) row(rng *rand.Rand) (label int, cells []string) {
 	return label, cells
 }
 
-// trained are the files of a version that was trained on the table.
+// trained stages the table drawn with the seed, trains a model on it, and returns the files of a version: model,
+// features, levels of ids and, unless there are several classes, a calibrator that changes nothing.
 func (s shape) trained(tb testing.TB, seed uint64) map[string][]byte {
 	tb.Helper()
 	label, p := "click", gbt.Defaults()
@@ -331,6 +347,7 @@ func (s shape) trained(tb testing.TB, seed uint64) map[string][]byte {
 	return files
 }
 
+// register registers the files as the next version of the model ctr; another key makes another version.
 func register(tb testing.TB, r *registry.Registry, key string, files map[string][]byte) registry.Version {
 	tb.Helper()
 	return must.Get(r.Register(tb.Context(), "ctr", key, files, registry.Info{At: time.Unix(1e9, 0), By: "test"}))(tb)

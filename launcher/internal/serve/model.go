@@ -37,9 +37,9 @@ type Model struct {
 // warmRows is how many rows are scored before a version answers: so many that the trees are compiled.
 const warmRows = 1024
 
-// Load reads a version, whose checksums the registry verifies, maps its ids from the folder cache, and scores rows in
-// both forms of its trees, which have to agree. A version that cannot predict is of kind Damaged; other errors are
-// those of storage.
+// Load reads a version, whose checksums the registry verifies, and maps its levels of ids from files in the folder
+// cache. It scores made-up rows with compiled trees and without, which have to agree. The caller has to Retire the
+// model. A version that cannot predict is an error of kind Damaged; other errors are those of storage.
 func Load(ctx context.Context, r *registry.Registry, v registry.Version, cache string) (*Model, error) {
 	s, err := scorer.OpenMapped(ctx, r, v, cache)
 	if err != nil {
@@ -64,8 +64,9 @@ func Load(ctx context.Context, r *registry.Registry, v registry.Version, cache s
 	return m, nil
 }
 
-// heldOutMean is a version's mean prediction for its test rows; NaN of several classes, of rankings, and where it is
-// not recorded or cannot be read: it is for people, and no prediction needs it.
+// heldOutMean returns a version's mean prediction for its test rows. It is NaN for several classes, for rankings, and
+// where the version does not record it or the record is damaged: people look at it, and no prediction needs it. The
+// error is that of storage.
 func heldOutMean(ctx context.Context, r *registry.Registry, v registry.Version) (float64, error) {
 	t, err := scorer.ReadTested(ctx, r, v)
 	if problem.Is(err, problem.Damaged) || err == nil && t == nil {
@@ -86,8 +87,8 @@ func heldOutMean(ctx context.Context, r *registry.Registry, v registry.Version) 
 	return sum / weight, nil // NaN without bins
 }
 
-// Servable refuses a version that cannot answer: now, for a saved one, and not in the log of a server that waits for
-// another version, which there will not be.
+// Servable returns an error if the version cannot be loaded. It is for a version saved in a folder, which no other
+// version will follow: the server has to say so when it is started, and not in a log while it tries again.
 func Servable(ctx context.Context, r *registry.Registry, v registry.Version, cache string) error {
 	m, err := Load(ctx, r, v, cache)
 	if err != nil {
@@ -97,9 +98,11 @@ func Servable(ctx context.Context, r *registry.Registry, v registry.Version, cac
 	return nil
 }
 
-// warmUp compiles the trees, fills the memory that requests use again, and compares some rows with walking down each
-// tree.
+// warmUp makes the first request as fast as later ones. It scores made-up rows, which compiles the trees, compares
+// every 64th of them with walking down each tree, and scores one empty row as a request would be. The error says that
+// the version cannot predict.
 func (m *Model) warmUp() error {
+	// Rows of many different values, some missing.
 	width, n := m.Scorer.Model.Features(), m.Scorer.Model.Outputs()
 	x, out, want := make([]float64, warmRows*width), make([]float64, warmRows*n), make([]float64, n)
 	for i := range x {
@@ -108,6 +111,8 @@ func (m *Model) warmUp() error {
 			x[i] = math.NaN()
 		}
 	}
+
+	// Compiled trees have to predict the same bits as walking down each tree.
 	if err := m.Scorer.Model.PredictAll(x, out, 1); err != nil {
 		return err
 	}
@@ -121,6 +126,7 @@ func (m *Model) warmUp() error {
 		}
 	}
 
+	// One row in which all columns are null.
 	b := &table.Batch{Names: m.columns, Rows: 1, Columns: make([]dataset.Values, len(m.columns))}
 	for i := range b.Columns {
 		b.Columns[i] = dataset.Values{Type: dataset.Text, Text: []string{""}, Null: []bool{true}}
@@ -129,9 +135,10 @@ func (m *Model) warmUp() error {
 	return err
 }
 
-// Score predicts the rows of a batch, which has the model's columns by name: the same bits as `launcher predict`, one
-// number a row, or one for each class.
-// values is scratch memory, returned for the next call. A batch that cannot be scored is a *table.InputError.
+// Score predicts the rows of a batch, which has the model's columns: the same bits as `launcher predict`, one number
+// for each row, or [rows x classes]. values, unless nil, is scratch memory, which Score may replace by larger memory
+// for the next call. in, unless nil, gets the counts of missing and unseen values. A batch that cannot be scored is a
+// *table.InputError.
 func (m *Model) Score(b *table.Batch, values *[]float64, in *cell.Inputs) ([]float64, error) {
 	var scratch []float64
 	if values != nil {

@@ -14,7 +14,7 @@ import (
 // columns collects the columns of a request that a model needs. Others are ignored, as `predict` does.
 type columns struct {
 	m     *Model
-	have  []bool // by the model's column
+	have  []bool // by the model's column: whether the request has it
 	batch table.Batch
 	other []string // names of columns that the model does not need, for a hint
 }
@@ -27,7 +27,8 @@ func newColumns(m *Model) *columns {
 		batch: table.Batch{Names: m.columns, Columns: make([]dataset.Values, len(m.columns))}}
 }
 
-// placeOf returns the place of a column, -1 if the model does not need it.
+// placeOf returns the place of a column among the model's. If the model does not need it, it returns -1 and remembers
+// the name for a hint.
 func (c *columns) placeOf(name string) int {
 	if i, ok := c.m.place[name]; ok {
 		return i
@@ -50,14 +51,14 @@ func (c *columns) columnNames() []string {
 	return names
 }
 
-// tooMany is a request of more rows than one may have.
+// tooMany is the error of a request that has more than limit rows.
 func tooMany(limit int) error {
 	return &table.InputError{Msg: fmt.Sprintf("more than %d rows; send them in several requests, or use "+
 		"`launcher predict` for whole tables", limit)}
 }
 
-// readText reads rows as `launcher predict` reads a file of that name: CSV with a header, or one JSON object per line.
-// Compressed text is refused: a few kilobytes could become gigabytes.
+// readText reads the rows of a body, at most limit, as `launcher predict` reads a file of that name: CSV with a header,
+// or one JSON object per line. Compressed text is refused, since a few kilobytes could become gigabytes.
 func readText(ctx context.Context, m *Model, name string, body []byte, limit int) (*table.Batch, error) {
 	for _, magic := range []string{"\x1f\x8b", "\x28\xb5\x2f\xfd", "PAR1", "ARROW1"} {
 		if bytes.HasPrefix(body, []byte(magic)) {
@@ -69,13 +70,15 @@ func readText(ctx context.Context, m *Model, name string, body []byte, limit int
 	if err != nil {
 		return nil, err
 	}
+
+	// All rows come as one batch, since a batch may have one row more than the limit.
 	var all *table.Batch
 	err = t.Read(ctx, m.columns, limit+1, func(b *table.Batch) error {
 		if all != nil || b.Rows > limit {
 			return tooMany(limit)
 		}
 		whole := *b
-		whole.Columns = slices.Clone(b.Columns) // b is used again to find the end
+		whole.Columns = slices.Clone(b.Columns) // the reader uses b again to look for another batch
 		all = &whole
 		return nil
 	})

@@ -74,7 +74,7 @@ func Defaults() Config {
 		Grace: 2 * time.Second, MaxShift: .3}
 }
 
-// Check rejects limits and routes that no server can keep, and takes over the routes.
+// Check rejects limits and routes that no server can keep, and sets c.Health and c.Predict to the environment's routes.
 func (c *Config) Check(env Environment) error {
 	if c.MaxQueue < 1 || c.Grace < 0 || !(c.MaxShift >= 0) {
 		return problem.New(problem.Usage, "--max-queue has to be above 0, and --grace and --max-shift at least 0")
@@ -89,8 +89,9 @@ func (c *Config) Check(env Environment) error {
 	return nil
 }
 
-// Listen listens where Vertex AI or Cloud Run say, which let only those in who may call, unless an address is given; it
-// sets the hosts that requests may name.
+// Listen returns a listener on the port that Vertex AI or Cloud Run name in the environment or, if given is set or they
+// name none, on the address. For the latter it sets c.Hosts, the hosts that requests may name. A port for all networks
+// needs verified callers, except on Vertex AI, which lets in only those who may call.
 func (c *Config) Listen(ctx context.Context, env Environment, address string, given bool) (l net.Listener, err error) {
 	if port := cmp.Or(env.VertexPort, env.Port); port != 0 && !given {
 		if env.VertexPort == 0 && c.Callers == nil {
@@ -120,7 +121,7 @@ type Server struct {
 	ending  atomic.Bool
 	open    atomic.Int64  // requests that wait or are scored
 	held    atomic.Int64  // bytes of requests that are read, wait or are scored
-	turns   chan struct{} // as many as are scored at once
+	turns   chan struct{} // has an element for each request that is being scored; full at the most at once
 	scratch sync.Pool     // of *[]float64
 	recent  recent
 	callers known
@@ -137,26 +138,29 @@ func New(c Config) *Server {
 	return s
 }
 
-// acquireModel returns the version that answers, acquired; nil if there is none yet.
+// acquireModel returns the version that answers, which the caller has to Release; nil if there is none yet.
 func (s *Server) acquireModel() *Model {
 	for {
 		m := s.current.Load()
 		if m == nil || m.Acquire() {
 			return m
 		}
+		// It was closed between the two calls, so that there is a newer one.
 	}
 }
 
-// rows is how many rows a request may have. A cell that is sent takes a byte at least; nulls that are not, such as
-// those of a key that rows lack, are to take no more memory, nor is an answer that names many classes in each row.
-func (s *Server) rows(m *Model) int {
+// maxRows is how many rows a request to m may have: c.MaxRows, but no more than keep its cells and its answer within
+// about c.MaxBytes. Rows take memory for each of the model's columns, even if a request of few bytes leaves out their
+// keys, and an answer names each of many classes in each row.
+func (s *Server) maxRows(m *Model) int {
 	return int(max(1, min(int64(s.c.MaxRows), s.c.MaxBytes/int64(max(1, len(m.columns), m.features, m.answer)))))
 }
 
 // Ready reports whether more requests may come.
 func (s *Server) Ready() bool { return s.current.Load() != nil && !s.ending.Load() }
 
-// notReady says why not to whoever starts this server. What is wrong with the version only callers may read (/status).
+// notReady says why the server is not ready, to everybody who can reach it. It does not say what is wrong with a
+// version: only callers may read that (/status).
 func (s *Server) notReady() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,10 +179,10 @@ func (s *Server) notReady() string {
 const adviceUnloaded = "If it stays so, have the alias name another version: " +
 	"`launcher registry rollback` or `promote`, with --alias"
 
-// Handler serves predictions, status and metrics behind the guard of host names, and to all whether the server is alive
-// and ready.
+// Handler serves predictions, status and metrics to verified callers who name this host. It tells everybody whether the
+// server is alive and ready.
 func (s *Server) Handler() http.Handler {
-	mux := http.NewServeMux()
+	// For everybody, such as what starts and stops this server: alive and ready.
 	alive := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") }
 	ready := func(w http.ResponseWriter, _ *http.Request) {
 		if !s.Ready() {
@@ -187,14 +191,16 @@ func (s *Server) Handler() http.Handler {
 		}
 		fmt.Fprintln(w, "ready")
 	}
-	open := http.NewServeMux()    // for whoever starts and stops this server
-	if s.c.Health != "/healthz" { // Vertex AI's may be this one
+	open := http.NewServeMux()
+	if s.c.Health != "/healthz" { // Vertex AI's route may be this one, and then it says whether the server is ready
 		open.HandleFunc("GET /healthz", alive)
 	}
 	for path := range paths("/readyz", s.c.Health) {
 		open.HandleFunc("GET "+path, ready)
 	}
 
+	// For callers: all else.
+	mux := http.NewServeMux()
 	for path := range paths("/predict", s.c.Predict) {
 		mux.HandleFunc("POST "+path, s.servePredict)
 	}
@@ -207,7 +213,7 @@ func (s *Server) Handler() http.Handler {
 			r.URL.EscapedPath()))
 	})
 
-	closed := s.guardHost(mux)
+	closed := s.guard(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
@@ -222,7 +228,7 @@ func (s *Server) Handler() http.Handler {
 	})
 }
 
-// paths are different paths that are not empty.
+// paths returns the set of the given paths, without empty ones: registering one twice would panic.
 func paths(all ...string) map[string]bool {
 	out := map[string]bool{}
 	for _, path := range all {
@@ -233,9 +239,9 @@ func paths(all ...string) map[string]bool {
 	return out
 }
 
-// guardHost rejects requests for another host, so that a page elsewhere cannot ask through a browser (DNS rebinding),
-// and those of callers who may not call.
-func (s *Server) guardHost(next http.Handler) http.Handler {
+// guard passes requests on to next, except for those that name another host than s.c.Hosts, so that a web page
+// elsewhere cannot ask through a browser (DNS rebinding), and those of callers who may not call.
+func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		known := s.c.Hosts == nil
 		for _, h := range s.c.Hosts {
@@ -265,13 +271,13 @@ func (s *Server) now() time.Time {
 	return time.Now()
 }
 
-// drain is how long requests may take that have begun when the server takes no more; with the usual grace before it,
-// less than the ten seconds after which Cloud Run kills it.
+// drain is how long the server waits for requests that have begun when it takes no more. With the usual grace of two
+// seconds before it, that is less than the ten seconds after which Cloud Run kills the server.
 const drain = 7 * time.Second
 
-// Serve watches the alias and answers requests, over HTTP/1.1 and unencrypted HTTP/2, until ctx ends. Then it is no
-// longer ready, and goes on for the time of grace, in which a balancer notices; it returns when the requests that have
-// begun are answered.
+// Serve watches the alias and answers requests on l, over HTTP/1.1 and unencrypted HTTP/2, until ctx ends. From then on
+// /readyz says that it is not ready; for the time of grace, in which a load balancer notices, requests are still
+// answered. Serve then waits for the requests that have begun, at most for drain, closes the model and returns.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	watching, stop := context.WithCancel(ctx)
 	var group sync.WaitGroup
@@ -284,9 +290,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		}
 	}()
 
-	// A request leaves some 100 kB, and the few megabytes of a server would be collected dozens of times a second,
-	// which took a tenth of its processor time. This is never touched, so it takes no memory: that much more garbage
-	// may gather.
+	// A request leaves some 100 kB of garbage. With a heap of few megabytes the collector would run dozens of times a
+	// second, which took a tenth of the processor time. These 64 MiB let that much more garbage gather between two
+	// runs; they are never touched, so that they take no memory themselves.
 	garbage := make([]byte, 64<<20)
 	defer runtime.KeepAlive(garbage)
 

@@ -29,10 +29,10 @@ import (
 	"coppice/launcher/internal/serve"
 )
 
-// small is trained in a second.
+// small is the table of a model that is trained within a second.
 var small = shape{ids: 3, numbers: 4, rows: 3000, trees: 20, leaves: 15}
 
-// filesOf are the files of small versions, trained once per seed.
+// filesOf returns the files of a version trained on the table small, drawn with the seed. Each seed is trained once.
 var filesOf = func() func(tb testing.TB, seed uint64) map[string][]byte {
 	var mu sync.Mutex
 	known := map[uint64]map[string][]byte{}
@@ -56,6 +56,7 @@ type served struct {
 	end func() error // tells it to end, and waits
 }
 
+// lockedBuffer is a buffer that several goroutines may write to and read.
 type lockedBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -73,7 +74,8 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-// start serves the model ctr of a store until the test ends, and waits until it is ready.
+// start serves the model ctr of a store until the test ends, and waits until it is ready. change, unless nil, edits the
+// configuration, which polls the alias every millisecond and has no time of grace.
 func start(tb testing.TB, store blob.Store, change func(*serve.Config)) *served {
 	tb.Helper()
 	s := starting(tb, store, change)
@@ -81,7 +83,7 @@ func start(tb testing.TB, store blob.Store, change func(*serve.Config)) *served 
 	return s
 }
 
-// starting is start without a version that is ready.
+// starting is start without waiting until a version is ready.
 func starting(tb testing.TB, store blob.Store, change func(*serve.Config)) *served {
 	tb.Helper()
 	s := &served{reg: registry.New(store), log: &lockedBuffer{}}
@@ -123,7 +125,8 @@ func until(tb testing.TB, what string, ok func() bool) {
 	}
 }
 
-// post sends a request and returns status, headers and body.
+// post sends a request with the media type kind and further headers, given as pairs of name and value. It returns the
+// answer's status, headers and body.
 func post(tb testing.TB, url, kind string, body []byte, headers ...string) (int, http.Header, []byte) {
 	tb.Helper()
 	q := must.Get(http.NewRequestWithContext(tb.Context(), http.MethodPost, url, bytes.NewReader(body)))(tb)
@@ -138,7 +141,8 @@ func post(tb testing.TB, url, kind string, body []byte, headers ...string) (int,
 	return a.StatusCode, a.Header, text
 }
 
-// instancesOf are the rows of a table as a request.
+// instancesOf returns the rows as a JSON request. An empty cell is null. Two of three cells of numbers are JSON
+// numbers, the third is a text; cells of ids (whose names begin with i) are texts.
 func instancesOf(names []string, rows [][]string) []byte {
 	var out []map[string]any
 	for r, row := range rows {
@@ -160,7 +164,7 @@ func instancesOf(names []string, rows [][]string) []byte {
 	return text
 }
 
-// someRows are rows with known, unknown, odd and missing values.
+// someRows draws n rows of s. Of 20 cells about one is empty, and one has a value that is unknown or oddly written.
 func someRows(s shape, n int, seed uint64) [][]string {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	var out [][]string
@@ -183,13 +187,13 @@ func someRows(s shape, n int, seed uint64) [][]string {
 	return out
 }
 
-// predicted is what `launcher predict` says about the rows.
+// predicted returns the predictions of `launcher predict` for the rows, with the version v.
 func predicted(tb testing.TB, reg *registry.Registry, v registry.Version, names []string, rows [][]string) []float64 {
 	tb.Helper()
 	return numbersOf(tb, written(tb, reg, v, names, rows))
 }
 
-// written is what `launcher predict` writes of the rows.
+// written returns the CSV that `launcher predict` writes for the rows, with the version v.
 func written(tb testing.TB, reg *registry.Registry, v registry.Version, names []string, rows [][]string) []byte {
 	tb.Helper()
 	dir := tb.TempDir()
@@ -209,7 +213,7 @@ func csvOf(names []string, rows [][]string) []byte {
 	return out.Bytes()
 }
 
-// numbersOf are the numbers below the header of a column.
+// numbersOf reads the numbers of a CSV with one column, below its header.
 func numbersOf(tb testing.TB, text []byte) []float64 {
 	tb.Helper()
 	var out []float64
@@ -243,7 +247,8 @@ func sameBits(a, b []float64) bool {
 	return true
 }
 
-// TestAnswersAreThoseOfPredict: every form of a request gets the bits of `launcher predict`.
+// TestAnswersAreThoseOfPredict: rows sent as JSON, as lines of JSON and as CSV get predictions with the same bits as
+// those of `launcher predict`, and the answer names the version. Rows have unknown, missing and oddly written values.
 func TestAnswersAreThoseOfPredict(t *testing.T) {
 	reg, store := newRegistry()
 	v := register(t, reg, "one", filesOf(t, 1))
@@ -286,7 +291,8 @@ func toBytes(in []json.RawMessage) [][]byte {
 	return out
 }
 
-// TestWordsAreThoseOfPredict: a column that is missing or mistyped is named as `launcher predict` names it.
+// TestWordsAreThoseOfPredict: a request without a needed column, with a misspelled, nested or repeated key, or with a
+// text for a number gets 400, and an error in the words of `launcher predict`.
 func TestWordsAreThoseOfPredict(t *testing.T) {
 	reg, store := newRegistry()
 	register(t, reg, "one", filesOf(t, 1))
@@ -312,8 +318,8 @@ func TestWordsAreThoseOfPredict(t *testing.T) {
 	}
 }
 
-// TestKeysThatAreLeftOut: of JSON a key that all rows leave out is null in them, in requests and in files to predict.
-// If most are, a log line says so once.
+// TestKeysThatAreLeftOut: a key that all rows of JSON leave out is null in them, for requests as for `launcher
+// predict`. If more than half of the columns are left out, the log says so once for the version.
 func TestKeysThatAreLeftOut(t *testing.T) {
 	reg, store := newRegistry()
 	v := register(t, reg, "one", filesOf(t, 1))
@@ -333,6 +339,7 @@ func TestKeysThatAreLeftOut(t *testing.T) {
 	if got := s.log.String(); strings.Contains(got, "most columns") {
 		t.Errorf("2 columns of 7 are left out and the log is %s; want no word of most", got)
 	}
+
 	for range 2 {
 		body := []byte(`{"instances":[{"n0":1,"unneeded":2}]}`)
 		status, _, text := post(t, s.url+"/predict", "application/json", body)
@@ -348,7 +355,8 @@ func TestKeysThatAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestDrain: a server that is told to end answers what has begun, and says that it is not ready.
+// TestDrain: a server that is told to end while a request is arriving is no longer ready, answers that request, and
+// ends without an error.
 func TestDrain(t *testing.T) {
 	reg, store := newRegistry()
 	register(t, reg, "one", filesOf(t, 1))
@@ -359,6 +367,8 @@ func TestDrain(t *testing.T) {
 	fmt.Fprintf(c, "POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: "+
 		"%d\r\n\r\n%s", len(body), body[:100])
 	until(t, "the request has begun", func() bool { return s.Held() > 0 })
+
+	// End the server, and only then send the rest of the request.
 	ended := make(chan error, 1)
 	go func() { ended <- s.end() }()
 	until(t, "the server is not ready", func() bool { return !s.Ready() })
@@ -372,8 +382,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestGrace: from the moment at which it is told to end the server says that it is not ready, and still takes requests
-// until a balancer may have noticed.
+// TestGrace: a server that is told to end says at once that it is not ready, and still answers requests for the time of
+// grace (here an hour), each of which closes its connection.
 func TestGrace(t *testing.T) {
 	reg, store := newRegistry()
 	register(t, reg, "one", filesOf(t, 1))
@@ -394,13 +404,15 @@ func TestGrace(t *testing.T) {
 	if r.StatusCode != http.StatusOK || !r.Close {
 		t.Errorf("got %s, and that the connection closes: %v; want 200 and a connection that ends", r.Status, r.Close)
 	}
+
+	// Closing the listener ends the time of grace.
 	s.l.Close()
 	if err := <-ended; !errors.Is(err, net.ErrClosed) {
 		t.Errorf("the server ended with %v, want that its listener is closed", err)
 	}
 }
 
-// verified lets one token in.
+// verified are callers of whom one token is accepted: Bearer good.
 type verified struct{}
 
 func (verified) Verify(_ context.Context, authorization string) (string, error) {
@@ -415,8 +427,8 @@ type denied struct{}
 func (denied) Error() string   { return "the caller gave no token that is good" }
 func (denied) HTTPStatus() int { return http.StatusUnauthorized }
 
-// TestCallersAreVerified: over HTTP/1.1 and unencrypted HTTP/2, rows and what is told of the model are for callers only,
-// and health is for all.
+// TestCallersAreVerified: over HTTP/1.1 and unencrypted HTTP/2, only requests with a good token get predictions and the
+// status. Everybody gets /readyz and /healthz.
 func TestCallersAreVerified(t *testing.T) {
 	reg, store := newRegistry()
 	register(t, reg, "one", filesOf(t, 1))
@@ -454,7 +466,7 @@ func TestCallersAreVerified(t *testing.T) {
 	until(t, "nothing is held", func() bool { return s.Held() == 0 && s.Open() == 0 })
 }
 
-// TestBeforeAVersion: a server without one is alive and not ready, and callers are told to come back.
+// TestBeforeAVersion: a server whose model has no version is alive and not ready. Callers get 503 and Retry-After.
 func TestBeforeAVersion(t *testing.T) {
 	_, store := newRegistry()
 	s := starting(t, store, nil)

@@ -26,13 +26,13 @@ import (
 	"coppice/launcher/internal/serve"
 )
 
-// unreliable is storage of which some reads fail, some are slow, and during some of which the reader is killed.
+// unreliable is storage some of whose reads fail or are slow, and that kills its reader during some.
 type unreliable struct {
 	blob.Store
 	reads atomic.Int64
-	every atomic.Int64              // of so many reads one fails; 0 for none
-	slow  func(ctx context.Context) // of every seventh read; nil for none
-	kill  atomic.Pointer[func()]    // of every 31st read
+	every atomic.Int64              // one of so many reads fails; 0 for none
+	slow  func(ctx context.Context) // called during every seventh read; nil for none
+	kill  atomic.Pointer[func()]    // called during every 31st read
 }
 
 var errAway = errors.New("the storage is away")
@@ -58,8 +58,8 @@ func promote(tb testing.TB, r *registry.Registry, version int) {
 	must.Get(r.Promote(tb.Context(), "ctr", version, registry.Expect{Any: true}, act))(tb)
 }
 
-// damage is a store in which the model of a version has another first byte than was written. The registry that tests
-// promote by has the sound one beside it: it refuses to promote what is damaged.
+// damage returns a view of the store in which the model of the version v has another first byte. Tests promote through
+// the store itself, in which it is sound, since the registry refuses to promote what is damaged.
 func damage(store blob.Store, v registry.Version) blob.Store {
 	f, _ := v.File(scorer.FileModel)
 	return &blobtest.Hooked{Store: store, Reads: func(name string, data []byte) ([]byte, error) {
@@ -70,7 +70,7 @@ func damage(store blob.Store, v registry.Version) blob.Store {
 	}}
 }
 
-// state is what a server says of itself.
+// state reads the server's /status: the version that answers, the one that waits, and why.
 func state(tb testing.TB, s *served) (status struct{ Version, Waiting, Why string }) {
 	tb.Helper()
 	r, err := http.Get(s.url + "/status")
@@ -80,10 +80,10 @@ func state(tb testing.TB, s *served) (status struct{ Version, Waiting, Why strin
 	return status
 }
 
-// TestSwapsUnderLoad moves the champion while requests come, of which every one is to be answered by one version, and
-// that by its name: also while storage fails or is slow, while new versions are damaged, and while what watches the
-// alias is killed in the middle of a read and started again. COPPICE_SERVE_SWAPS and COPPICE_SERVE_REQUESTS make it
-// longer (`make serve-swaps`).
+// TestSwapsUnderLoad moves the champion while requests come. Every request is answered, with the predictions of exactly
+// the version that the answer names. Meanwhile storage fails or is slow, some new versions are damaged, and what
+// watches the alias is killed in the middle of a read and started again. The heap does not grow by more than the kept
+// requests. COPPICE_SERVE_SWAPS and COPPICE_SERVE_REQUESTS make it longer (`make serve-swaps`).
 func TestSwapsUnderLoad(t *testing.T) {
 	swaps, requests := 12, int64(400)
 	if n, err := strconv.Atoi(os.Getenv("COPPICE_SERVE_SWAPS")); err == nil {
@@ -93,9 +93,10 @@ func TestSwapsUnderLoad(t *testing.T) {
 		requests = n
 	}
 
+	// Four versions, of which the last is damaged, and what each of the others predicts.
 	reg, store := newRegistry()
 	var versions []registry.Version
-	for i := range 4 { // the last one is damaged
+	for i := range 4 {
 		versions = append(versions, register(t, reg, strconv.Itoa(i), filesOf(t, uint64(1+i%3))))
 	}
 	away := &unreliable{Store: damage(store, versions[3])}
@@ -108,6 +109,8 @@ func TestSwapsUnderLoad(t *testing.T) {
 	if sameBits(want["ctr@1"], want["ctr@2"]) {
 		t.Fatal("two versions predict the same, so that a mixture would not be seen")
 	}
+
+	// A server, and a watcher that is started again whenever it is killed.
 	promote(t, reg, 1)
 	var answered, killed atomic.Int64
 	away.slow = func(ctx context.Context) { // as long as some requests take, once there are any
@@ -136,6 +139,8 @@ func TestSwapsUnderLoad(t *testing.T) {
 	defer watcher.Wait()
 	defer end()
 	until(t, "the server is ready", s.Ready)
+
+	// Four callers, who check every answer.
 	var before runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
@@ -170,6 +175,7 @@ func TestSwapsUnderLoad(t *testing.T) {
 		})
 	}
 
+	// Swaps: among the sound versions in turn, every fourth time by way of the damaged one.
 	at := 1
 	for i := range swaps {
 		until(t, "the requests of this swap are answered", func() bool {
@@ -201,15 +207,15 @@ func TestSwapsUnderLoad(t *testing.T) {
 			swaps)
 	}
 	if killed.Load() == 0 {
-		t.Error("the watcher was never killed")
+		t.Error("the watcher was never killed; want it killed at least once")
 	}
 	t.Logf("%d requests during %d swaps, %d reads of storage, the watcher killed %d times; heap %.1f MiB before, %.1f "+
 		"after", answered.Load(), swaps, away.reads.Load(), killed.Load(), float64(before.HeapAlloc)/(1<<20),
 		float64(after.HeapAlloc)/(1<<20))
 }
 
-// TestAShiftedVersionWaits: a new version whose mean prediction is far off on the last requests does not answer, and
-// one that cannot score them does not either; the alias decides again when it moves back.
+// TestAShiftedVersionWaits: a new version does not answer if its mean prediction on the last requests is far off, or if
+// it cannot score them, since it needs another column. When the alias moves back, nothing waits any more.
 func TestAShiftedVersionWaits(t *testing.T) {
 	reg, store := newRegistry()
 	register(t, reg, "good", filesOf(t, 1))
@@ -247,8 +253,8 @@ func TestAShiftedVersionWaits(t *testing.T) {
 	}
 }
 
-// TestNoVersionCanBeServed: a registered version that is damaged leaves a server that is not ready, which says so, and
-// that answers once there is another champion.
+// TestNoVersionCanBeServed: a server whose only version is damaged is not ready, and /readyz and the log say why and
+// what to do. It becomes ready once another version is the champion.
 func TestNoVersionCanBeServed(t *testing.T) {
 	reg, store := newRegistry()
 	broken := damage(store, register(t, reg, "one", filesOf(t, 1)))

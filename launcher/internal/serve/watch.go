@@ -23,10 +23,10 @@ const (
 	leastRows   = 100 // fewer say nothing about a shift
 )
 
-// mostPause bounds the pause after versions that could not be loaded again and again.
+// mostPause bounds the pause before a version that could not be loaded is tried again.
 const mostPause = 10 * time.Minute
 
-// past is a request that was answered, to be read again for another version, which may need other columns.
+// past is a request that was answered. It is kept unread, since another version may need other columns of it.
 type past struct {
 	read        func(*Model) (*table.Batch, error)
 	rows, bytes int
@@ -39,8 +39,8 @@ type recent struct {
 	rows, bytes int
 }
 
-// add keeps a request and drops the oldest beyond the bounds of rows and bytes; one that is beyond them by itself is
-// not kept.
+// add keeps a request, and drops the oldest ones until recentRows and recentBytes are kept. A request that exceeds one
+// of them by itself is not kept.
 func (r *recent) add(p past) {
 	if p.rows > recentRows || p.bytes > recentBytes {
 		return
@@ -63,8 +63,8 @@ func (r *recent) all() []past {
 	return slices.Clone(r.requests)
 }
 
-// Watch fetches the version of the model's alias, and again whenever the alias moves, until ctx ends. What fails is
-// tried again; meanwhile the version before goes on answering.
+// Watch has the version answer that the model's alias points at, and follows the alias whenever it moves, until ctx
+// ends. What fails is tried again; until then the version before continues to answer.
 func (s *Server) Watch(ctx context.Context) {
 	var held *Model // loaded, but beyond MaxShift
 	defer func() {
@@ -83,19 +83,18 @@ func (s *Server) Watch(ctx context.Context) {
 	}
 }
 
-// failure is a version that could not be loaded, which is tried again after longer and longer pauses: it may have
-// gigabytes.
+// failure is a version that could not be loaded. It may have gigabytes, so the pauses before it is tried again double.
 type failure struct {
-	number int
-	pause  time.Duration
-	until  time.Time
+	number int           // the version's
+	pause  time.Duration // the last pause
+	until  time.Time     // when that ends
 }
 
-// waits reports whether a version is not to be tried yet.
+// waits reports whether the version has failed and its pause has not ended.
 func (f *failure) waits(number int) bool { return f.number == number && time.Now().Before(f.until) }
 
-// scheduleRetry has a version that could not be loaded tried again after twice the pause before it, at first after two
-// polls.
+// scheduleRetry notes that a version could not be loaded. Its pause is twice the one before, at first two polls, and at
+// most most.
 func (f *failure) scheduleRetry(number int, poll, most time.Duration) {
 	if f.number != number {
 		*f = failure{number: number, pause: poll}
@@ -104,8 +103,9 @@ func (f *failure) scheduleRetry(number int, poll, most time.Duration) {
 	f.until = time.Now().Add(f.pause)
 }
 
-// followAlias finds out which version is to answer, and has it answer if it may. It returns a version that is to answer
-// and may not yet: held, or a newer one.
+// followAlias asks the registry which version is to answer, loads it if it is new, and has it answer unless it differs
+// too much from the one before (compare). Such a version is returned, so that it need not be loaded again for the next
+// call, which gets it as held; otherwise the result is nil. failed remembers a version that could not be loaded.
 func (s *Server) followAlias(ctx context.Context, held *Model, failed *failure) *Model {
 	drop := func() *Model {
 		if held != nil {
@@ -113,6 +113,8 @@ func (s *Server) followAlias(ctx context.Context, held *Model, failed *failure) 
 		}
 		return nil
 	}
+
+	// Which version is it?
 	v, err := s.c.Registry.Get(ctx, s.c.Model, s.c.Ref)
 	if err != nil {
 		s.tellOnce(ctx, "", "the registry cannot be asked which version is to answer", err)
@@ -124,6 +126,8 @@ func (s *Server) followAlias(ctx context.Context, held *Model, failed *failure) 
 		s.tellOnce(ctx, "", "", nil)
 		return drop()
 	}
+
+	// Load it, unless it is held already.
 	if held == nil || !same(held.Version, v) {
 		held = drop()
 		if failed.waits(v.Number) {
@@ -141,6 +145,8 @@ func (s *Server) followAlias(ctx context.Context, held *Model, failed *failure) 
 		}
 	}
 	*failed = failure{}
+
+	// It waits if it differs too much.
 	if now != nil {
 		if why := s.compare(now, held); why != "" {
 			s.tellOnce(ctx, name, "a new version waits", problem.New(problem.Conflict, "%s", why))
@@ -148,6 +154,7 @@ func (s *Server) followAlias(ctx context.Context, held *Model, failed *failure) 
 		}
 	}
 
+	// From here on it answers. The one before is closed when its last request is answered.
 	s.current.Store(held)
 	s.c.Meters.countSwap(ctx, held)
 	s.c.Log.Info("a version answers", "version", held.Name)
@@ -161,7 +168,8 @@ func (s *Server) followAlias(ctx context.Context, held *Model, failed *failure) 
 // same reports whether two versions are one.
 func same(a, b registry.Version) bool { return a.Model == b.Model && a.Number == b.Number }
 
-// tellOnce says once why a version does not answer.
+// tellOnce sets what /status and /readyz say: the version name does not answer, because of what and err. It logs and
+// counts that if it is news. A nil err means that nothing waits any more.
 func (s *Server) tellOnce(ctx context.Context, name, what string, err error) {
 	text := ""
 	if err != nil {
@@ -180,7 +188,9 @@ func (s *Server) tellOnce(ctx context.Context, name, what string, err error) {
 	}
 }
 
-// compare scores the last requests with both versions. It says why the new one may not answer yet; empty if it may.
+// compare scores the last requests with the version that answers now and with the next. It returns why the next may not
+// answer yet, "" if it may: it answers in another form, cannot score one of the requests, or shifts their mean
+// prediction by more than MaxShift. With fewer than leastRows rows there is no such comparison.
 func (s *Server) compare(now, next *Model) string {
 	if why := next.otherClasses(now); why != "" {
 		return why + ". If callers can read its answers, start the server again"
@@ -190,7 +200,7 @@ func (s *Server) compare(now, next *Model) string {
 	for _, past := range s.recent.all() {
 		p, err := now.scoreAgain(past)
 		if err != nil {
-			continue // answered by the version before this one
+			continue // it was answered by the version before this one, which needed other columns
 		}
 		q, err := next.scoreAgain(past)
 		if err != nil {
@@ -203,6 +213,7 @@ func (s *Server) compare(now, next *Model) string {
 		}
 		rows += len(p)
 	}
+
 	if rows < leastRows || s.c.MaxShift <= 0 {
 		return ""
 	}
@@ -215,7 +226,7 @@ func (s *Server) compare(now, next *Model) string {
 		rows, after/float64(rows), now.Version.Called(), before/float64(rows), 100*shift, 100*s.c.MaxShift)
 }
 
-// otherClasses says in what a version's answers are unlike another's; empty if they have the same classes.
+// otherClasses says in what the answers of m differ from those of the other version; "" if both have the same classes.
 func (m *Model) otherClasses(than *Model) string {
 	if slices.Equal(m.classes, than.classes) {
 		return ""
@@ -232,7 +243,7 @@ func (m *Model) form() string {
 	return fmt.Sprintf("probabilities of %d classes (%.300s)", len(m.classes), strings.Join(m.classes, ", "))
 }
 
-// scoreAgain scores a request that was answered, for what is watched.
+// scoreAgain scores a request that was answered before with m, and returns one number for each row.
 func (m *Model) scoreAgain(p past) ([]float64, error) {
 	b, err := p.read(m)
 	if err != nil {
