@@ -70,10 +70,7 @@ func (f *startFlags) check(cmd *cobra.Command) error {
 
 // checkBudget checks --budget in USD; 0 stands for a flag that was not given.
 func checkBudget(usd float64) error {
-	if usd == 0 {
-		return nil
-	}
-	if err := sweep.CheckBudget(usd); err != nil {
+	if err := sweep.CheckBudget(usd); usd != 0 && err != nil {
 		return problem.As(problem.Usage, err)
 	}
 	return nil

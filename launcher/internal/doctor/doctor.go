@@ -88,17 +88,18 @@ type Report struct {
 	Findings []Finding        `json:"findings"`
 }
 
-// Examine runs all checks; file and spec are of the sweep to check, or empty. It stops early when ctx ends. Without
-// usable credentials the error is a *cloud.SetupError.
+// Examine runs all checks and returns what they found. spec is the sweep to check, or nil, and file the name of its
+// file for the findings. When ctx ends, it returns its error. Without usable credentials the error is a
+// *cloud.SetupError.
 func (d *Doctor) Examine(ctx context.Context, file string, spec *sweep.Spec) (*Report, error) {
 	d.findings = nil
 	if err := d.checkCredentials(ctx); err != nil {
 		return nil, err
 	}
 	d.checkServices(ctx)
-	d.rights(ctx)
-	d.topics(ctx)
-	d.images(ctx)
+	d.checkRights(ctx)
+	d.checkTopics(ctx)
+	d.checkImages(ctx)
 	d.checkMachines(ctx, d.checkSweep(ctx, file, spec))
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -112,16 +113,20 @@ func (d *Doctor) Examine(ctx context.Context, file string, spec *sweep.Spec) (*R
 	return r, nil
 }
 
-// Sorted returns the findings, problems first, and those with quotas before them, since to get more takes days;
-// otherwise in the order of the checks.
+// Sorted returns the findings in the order in which people should act: problems with quotas first, since a request for
+// more takes days, then other problems, warnings, what was not checked, and what is in order. Those of one kind stay in
+// the order of the checks.
 func (r *Report) Sorted() []Finding {
 	order := []Severity{Problem, Warning, NotChecked, OK}
 	sorted := slices.Clone(r.Findings)
 	slices.SortStableFunc(sorted, func(a, b Finding) int {
-		first := func(f Finding) int {
-			return map[bool]int{true: -1}[f.Check == "quota" && f.Verdict == Problem] + slices.Index(order, f.Verdict)
+		rank := func(f Finding) int {
+			if f.Check == "quota" && f.Verdict == Problem {
+				return -1
+			}
+			return slices.Index(order, f.Verdict)
 		}
-		return first(a) - first(b)
+		return rank(a) - rank(b)
 	})
 	return sorted
 }
@@ -140,7 +145,9 @@ const (
 // servicePattern matches the service in the URL of an error of cloud/inspect.
 var servicePattern = regexp.MustCompile(`https://([a-z0-9-]{1,63}\.googleapis\.com)(?:/|$)`)
 
-// addUnchecked adds the finding that something could not be checked, and what to do: enable a service, or ask an owner.
+// addUnchecked adds the finding that something could not be checked because of err. If a service is not enabled, its
+// fix is to enable that; if the caller lacks a permission, it is to log in as somebody who has it. Other errors have no
+// fix.
 func (d *Doctor) addUnchecked(check, where string, err error) {
 	var denied *cloud.PermissionError
 	if errors.Is(err, cloud.ErrNotImitated) {
@@ -169,13 +176,14 @@ func (d *Doctor) enable(service string) string {
 	return "gcloud services enable " + service + " --project " + d.Deployment.Project
 }
 
-// checkCredentials finds out who is calling. It returns an error only where every other check would have the same.
+// checkCredentials finds out who is calling, and sets d.caller. It returns an error only if there are no usable
+// credentials, since every other check would have the same error; else it adds a finding.
 func (d *Doctor) checkCredentials(ctx context.Context) error {
 	const where = "this machine"
 	email, err := d.Cloud.Caller(ctx)
 	var setup *cloud.SetupError
 	switch {
-	case errors.As(err, &setup): // every other check would say the same
+	case errors.As(err, &setup):
 		return err
 	case err != nil:
 		d.addUnchecked("credentials", where, err)
@@ -209,8 +217,9 @@ func (d *Doctor) checkServices(ctx context.Context) {
 	}
 }
 
-// rights tests whether the caller may do what the launcher does. Who else may do what is left to Terraform.
-func (d *Doctor) rights(ctx context.Context) {
+// checkRights checks whether the caller has, on the project, each bucket and the accounts of jobs, the permissions that
+// d.Table gives the launcher. What other accounts may do is left to Terraform.
+func (d *Doctor) checkRights(ctx context.Context) {
 	for _, r := range []struct {
 		name     string // in the table
 		resource cloud.Resource
@@ -254,8 +263,9 @@ func (d *Doctor) rights(ctx context.Context) {
 	}
 }
 
-// giveRights is the command that gives the caller the launcher's permissions. Terraform names the task's account
-// NAME-task and the launcher's NAME-launcher.
+// giveRights returns the command after which the caller has the launcher's permissions: logging in as the launcher's
+// account. Terraform names it NAME-launcher, and the task's NAME-task. If that account itself lacks a permission, or
+// the task's account has another name, the command is terraform apply.
 func (d *Doctor) giveRights() string {
 	task, domain, _ := strings.Cut(d.Batch.ServiceAccount, "@")
 	name, ok := strings.CutSuffix(task, "-task")
@@ -266,8 +276,9 @@ func (d *Doctor) giveRights() string {
 	return ownLogin + " --impersonate-service-account=" + launcher
 }
 
-// topics checks that those exist which programs and Batch publish to.
-func (d *Doctor) topics(ctx context.Context) {
+// checkTopics checks that the topics exist to which programs and Batch publish. A topic that the environment does not
+// name is not used.
+func (d *Doctor) checkTopics(ctx context.Context) {
 	for _, t := range []struct{ name, variable string }{
 		{d.Deployment.ScoresTopic, "COPPICE_SCORES_TOPIC"},
 		{d.Batch.JobsTopic, "COPPICE_JOBS_TOPIC"},
@@ -291,9 +302,9 @@ func (d *Doctor) topics(ctx context.Context) {
 	}
 }
 
-// images checks that the machines' images exist: without the task's no sweep runs, without the launcher's no table is
-// staged in the cloud.
-func (d *Doctor) images(ctx context.Context) {
+// checkImages checks that the images of jobs exist. Without the task's image no sweep runs, which is a problem. Without
+// the launcher's image no table is staged in the cloud, which is a warning.
+func (d *Doctor) checkImages(ctx context.Context) {
 	for _, i := range []struct {
 		reference string
 		missing   Severity

@@ -22,17 +22,18 @@ import (
 	"coppice/terraform"
 )
 
-// examineSweep runs the doctor.
+// examineSweep runs the doctor on a sweep, which may be nil, and checks that every finding is complete: a problem or
+// warning has a fix, unless it is about the sweep itself or the credentials.
 func examineSweep(t *testing.T, d *Doctor, s *sweep.Spec) *Report {
 	t.Helper()
 	r := must.Get(d.Examine(t.Context(), "sweep.yaml", s))(t)
 	for _, f := range r.Findings {
 		if f.What == "" || f.Where == "" || f.Check == "" {
-			t.Errorf("an empty finding: %+v", f)
+			t.Errorf("got the finding %+v; want a check, what and where", f)
 		}
 		if bad := f.Verdict == Problem || f.Verdict == Warning; bad && f.Fix == "" && f.Check != "sweep" &&
 			f.Check != "credentials" {
-			t.Errorf("nothing mends %+v", f)
+			t.Errorf("got %+v without a fix, want one", f)
 		}
 	}
 	return r
@@ -53,7 +54,7 @@ func spec(t *testing.T, ref, machine string) *sweep.Spec {
 
 const machineKeys = "{type: n2-highmem-2, vms: 2, threads_per_task: 1}"
 
-// staged is a bucket with a dataset, and the dataset's name with its version.
+// staged returns a bucket with a dataset, and the dataset's NAME@VERSION.
 func staged(t *testing.T) (blob.Store, string) {
 	t.Helper()
 	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 1200})
@@ -81,10 +82,11 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
-// TestFindings changes one thing at a time.
+// TestFindings breaks one thing of a healthy deployment at a time. The doctor finds it, with the verdict and the fix of
+// the case. If that is no problem, nothing else is a problem either.
 func TestFindings(t *testing.T) {
 	store, ref := staged(t)
-	empty := errors.New("no route to host")
+	unreachable := errors.New("no route to host")
 	denied := &cloud.PermissionError{What: "x", Hint: "grant"}
 	for name, tc := range map[string]struct {
 		change  func(*Doctor, *fake)
@@ -105,7 +107,7 @@ func TestFindings(t *testing.T) {
 			"COPPICE_SWEEPS_BUCKET names it", apply},
 		"no account": {func(_ *Doctor, f *fake) { f.missing[account("task")] = true }, "", "account", Problem,
 			"COPPICE_TASK_SERVICE_ACCOUNT names it", apply},
-		"bucket unreachable": {func(_ *Doctor, f *fake) { f.errs["Held"] = empty }, "", "right", NotChecked,
+		"bucket unreachable": {func(_ *Doctor, f *fake) { f.errs["Held"] = unreachable }, "", "right", NotChecked,
 			"no route", ""},
 		"rights disabled": {func(_ *Doctor, f *fake) { f.errs["Held"] = disabled("iam") }, "", "right", NotChecked,
 			"iam.googleapis.com is not enabled, and this check uses it",
@@ -167,7 +169,7 @@ func TestFindings(t *testing.T) {
 		"fallback": {func(*Doctor, *fake) {},
 			"{type: n2-highmem-2, threads_per_task: 1, fallback: [{type: n2-highmem-4}]}", "machine", Warning,
 			"no zone has it", "machine-types list"},
-		"offers unknown": {func(_ *Doctor, f *fake) { f.errs["Offered"] = empty }, "", "machine", NotChecked,
+		"offers unknown": {func(_ *Doctor, f *fake) { f.errs["Offered"] = unreachable }, "", "machine", NotChecked,
 			"no route", ""},
 		"not staged": {func(d *Doctor, _ *fake) { d.Datasets = blob.Memory() }, "", "dataset", Problem,
 			"not staged", "launcher stage dataset.yaml"},
@@ -191,10 +193,11 @@ func TestFindings(t *testing.T) {
 				return f.Check == tc.check && f.Verdict == tc.verdict && strings.Contains(f.What, tc.says) &&
 					strings.Contains(f.Fix, tc.fix)
 			}) {
-				t.Errorf("no %s: %s with %q and %q in", tc.check, tc.verdict, tc.says, tc.fix)
+				t.Errorf("want a finding of check %s, %s, that says %q with the fix %q; there is none", tc.check,
+					tc.verdict, tc.says, tc.fix)
 				for _, f := range r.Sorted() {
 					if f.Check == tc.check {
-						t.Errorf("also found %+v; want nothing else of that check", f)
+						t.Errorf("of that check, got %+v", f)
 					}
 				}
 			}
@@ -211,7 +214,8 @@ func TestNoSweep(t *testing.T) {
 	has(t, r, "sweep", NotChecked, "no sweep was given")
 }
 
-// TestNoCredentials: what every other check would say, too, is an error, with what to do.
+// TestNoCredentials: without usable credentials, or if the local cloud does not run, every check would fail alike. So
+// Examine returns an error, which says what to do.
 func TestNoCredentials(t *testing.T) {
 	f := newFake(t)
 	for _, tc := range []struct {
@@ -231,7 +235,9 @@ func TestNoCredentials(t *testing.T) {
 	}
 }
 
-// TestRights takes each permission of the launcher away in turn: the doctor names it, and says how to get it.
+// TestRights takes each permission of the launcher away in turn. The doctor finds that problem alone, names the
+// permission and its resource, and says how to get it: a person logs in as the launcher's account; if it is that
+// account that lacks it, Terraform gives it.
 func TestRights(t *testing.T) {
 	impersonate := ownLogin + " --impersonate-service-account=" + account("launcher")
 	seen := 0
@@ -259,11 +265,12 @@ func TestRights(t *testing.T) {
 		}
 	}
 	if seen < 15 {
-		t.Errorf("only %d permissions were taken away", seen)
+		t.Errorf("%d permissions were taken away, want at least 15", seen)
 	}
 }
 
-// TestQuotasComeFirst: to get more takes days, so they are compared before the dataset is staged, and shown first.
+// TestQuotasComeFirst: a quota that is too small is found even if the dataset is not staged, and is the first of
+// several problems, since a request for more takes days.
 func TestQuotasComeFirst(t *testing.T) {
 	f := newFake(t)
 	f.images = nil
@@ -275,7 +282,7 @@ func TestQuotasComeFirst(t *testing.T) {
 	}
 }
 
-// TestServicesAreTerraforms: what the doctor wants enabled, Terraform enables.
+// TestServicesAreTerraforms: each service that the doctor wants enabled is one that terraform/services.tf enables.
 func TestServicesAreTerraforms(t *testing.T) {
 	text := must.Get(os.ReadFile("../../../terraform/services.tf"))(t)
 	for _, s := range services {
@@ -285,7 +292,7 @@ func TestServicesAreTerraforms(t *testing.T) {
 	}
 }
 
-// TestInterrupted: an examination ends with its context.
+// TestInterrupted: Examine returns the error of a context that has ended.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -294,12 +301,13 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// disabled is what cloud/inspect says of a service that the project has not enabled.
+// disabled is the error of cloud/inspect for a service that the project has not enabled.
 func disabled(service string) error {
 	return cloud.Forbidden("https://"+service+".googleapis.com/v1/projects/p1/x", errors.New("SERVICE_DISABLED"))
 }
 
-// TestNotCheckedMendsWhatItSays: a login of one's own mends only what somebody else may see.
+// TestNotCheckedMendsWhatItSays: logging in as somebody else helps only if the caller lacks a permission. So a right
+// that could not be read since there is no route to the host has no fix.
 func TestNotCheckedMendsWhatItSays(t *testing.T) {
 	f := newFake(t)
 	f.errs["Held"] = errors.New("no route to host")
@@ -307,24 +315,27 @@ func TestNotCheckedMendsWhatItSays(t *testing.T) {
 	has(t, r, "right", NotChecked, "no route")
 	for _, found := range r.Findings {
 		if found.Verdict == NotChecked && strings.Contains(found.What, "no route") && found.Fix != "" {
-			t.Errorf("a right that could not be read for want of a route has a fix: %+v", found)
+			t.Errorf("a right that could not be read for want of a route: got the fix %q, want none", found.Fix)
 		}
 	}
 }
 
+// has fails unless the report has a finding of the check and the verdict that contains says.
 func has(t *testing.T, r *Report, check string, v Severity, says string) {
 	t.Helper()
 	if !slices.ContainsFunc(r.Findings, func(f Finding) bool {
 		return f.Check == check && f.Verdict == v && strings.Contains(f.What, says)
 	}) {
-		t.Errorf("no %s, %s: %q in %+v", check, v, says, r.Sorted())
+		t.Errorf("found %+v; want a finding of check %s, %s, that says %q", r.Sorted(), check, v, says)
 	}
 }
 
+// drop returns the texts without one of them.
 func drop(from []string, what string) []string {
 	return slices.DeleteFunc(slices.Clone(from), func(s string) bool { return s == what })
 }
 
+// quota sets one of the project's quotas.
 func quota(f *fake, metric string, limit, usage float64) {
 	f.region.Quotas[metric] = cloud.Quota{Limit: limit, Usage: usage}
 }
@@ -381,7 +392,7 @@ func newDoctor(t *testing.T, f *fake) *Doctor {
 		Now: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)}
 }
 
-// jobs says what Batch says to every plan.
+// jobs describes the job of every plan as {}, or has err for it.
 type jobs struct{ err error }
 
 func (jobs) Name(id sweep.ID) string { return "projects/p1/locations/us-central1/jobs/" + string(id) }

@@ -26,7 +26,8 @@ var cpuQuotas = map[string]string{
 	"m1": "M1_CPUS", "m2": "M2_CPUS", "m3": "M3_CPUS", "t2d": "T2D_CPUS", "t2a": "T2A_CPUS",
 }
 
-// checkMachines checks whether the region offers the machines, and whether the project's quotas have room for them.
+// checkMachines checks whether the region offers the wanted machines, and whether the project's quotas have room for
+// them. Without any it adds no finding.
 func (d *Doctor) checkMachines(ctx context.Context, wanted []machine) {
 	if len(wanted) == 0 {
 		return
@@ -47,7 +48,8 @@ func (d *Doctor) checkMachines(ctx context.Context, wanted []machine) {
 		"Batch's own limits cannot be read; those on a single job were checked against the sweep")
 }
 
-// Quotas says which of the project's quotas a plan's machines exceed, or why they cannot be compared.
+// Quotas returns a note for each of the project's quotas that a plan's machines exceed, or one that says why they
+// cannot be compared; nil in a local cloud, which has no quotas. It needs d.Cloud, d.Jobs and the environment only.
 func (d *Doctor) Quotas(ctx context.Context, p *sweep.Plan) (notes []string) {
 	d.findings = nil
 	region, err := d.Cloud.Region(ctx)
@@ -73,7 +75,8 @@ func (d *Doctor) Quotas(ctx context.Context, p *sweep.Plan) (notes []string) {
 	return notes
 }
 
-// checkOffered checks in which of the zones the machine type exists.
+// checkOffered checks in which of its zones, or of the region's if it names none, the machine type exists. It is a
+// problem (of a fallback a warning) if none has it, and a warning if one that the spec names does not.
 func (d *Doctor) checkOffered(ctx context.Context, w machine, region cloud.Region) {
 	zones := w.zones
 	if len(zones) == 0 {
@@ -99,7 +102,7 @@ func (d *Doctor) checkOffered(ctx context.Context, w machine, region cloud.Regio
 		d.Deployment.Location, d.Deployment.Project)
 	switch {
 	case len(with) == 0:
-		d.add("machine", w.badly(), where, fix,
+		d.add("machine", w.severity(), where, fix,
 			"no zone has it: choose another machine.type, or machine.zones from those that the command lists")
 	case len(without) > 0 && len(w.zones) > 0:
 		d.add("machine", Warning, where, fix, "not offered in %s", strings.Join(without, ", "))
@@ -108,15 +111,17 @@ func (d *Doctor) checkOffered(ctx context.Context, w machine, region cloud.Regio
 	}
 }
 
-// badly is the severity if the machines are not available.
-func (w machine) badly() Severity {
+// severity returns how bad it is if the machines are not available: for a fallback only a warning.
+func (w machine) severity() Severity {
 	if w.fallback {
 		return Warning
 	}
 	return Problem
 }
 
-// checkQuotas checks the machines against the project's limits.
+// checkQuotas checks the machines against each of the project's quotas that they count against: vCPUs in all regions
+// and of their series, local SSDs, machines, boot disks and addresses, which machines of a private subnetwork do not
+// have.
 func (d *Doctor) checkQuotas(w machine, region cloud.Region) {
 	if w.vcpus == 0 {
 		d.add("quota", NotChecked, w.name, "", "the vCPUs and disks needed depend on the dataset, which is not known")
@@ -146,14 +151,16 @@ func (d *Doctor) checkQuotas(w machine, region cloud.Region) {
 
 // need is what a sweep needs of one quota.
 type need struct {
-	metric, preemptible string
-	what                string
+	metric, preemptible string // the quota's name, and that for Spot machines; "" if there is none
+	what                string // the unit, for people
 	count               int
 }
 
-// checkQuota looks at one. Spot machines count against the preemptible quota once the project has been given one, else
-// against the usual one (https://cloud.google.com/compute/docs/instances/create-use-spot), and always against the one
-// of all regions, which a machine that reaches it has been seen to exceed.
+// checkQuota adds a finding about one quota: in order, or how much is free and what to request.
+//
+// Spot machines count against the preemptible quota if the project has been given one, else against the usual one
+// (https://cloud.google.com/compute/docs/instances/create-use-spot). The quota of all regions counts for both. A
+// machine that would bring the usage exactly to that quota was seen to be refused, so one more is needed there.
 func (d *Doctor) checkQuota(w machine, region cloud.Region, n need) {
 	if q, ok := region.Quotas[n.preemptible]; ok && w.spot && q.Limit > 0 {
 		n.metric = n.preemptible
@@ -174,6 +181,7 @@ func (d *Doctor) checkQuota(w machine, region cloud.Region, n need) {
 		return
 	}
 
+	// Is it enough?
 	free, count := q.Limit-q.Usage, float64(n.count)
 	if count < free || count == free && !all {
 		d.add("quota", OK, where, "", "%d x %s need %d %s, %.0f of %.0f are free", w.vms, w.name, n.count, n.what, free,
@@ -181,8 +189,9 @@ func (d *Doctor) checkQuota(w machine, region cloud.Region, n need) {
 		return
 	}
 
-	verdict := w.badly()
-	if count <= q.Limit { // other machines may be gone by then
+	// It is only a warning if it would be enough once the machines that run now have gone.
+	verdict := w.severity()
+	if count <= q.Limit {
 		verdict = Warning
 	}
 	ask, remedy := q.Usage+count, ", or use fewer machines"

@@ -36,7 +36,8 @@ type machine struct {
 	fallback bool     // used only if the previous ones are not available
 }
 
-// checkSweep checks the spec against its dataset, and returns the machines that it needs.
+// checkSweep checks the spec against its dataset, and returns the machines that it needs: the first choice and the
+// fallbacks. Without a spec, or if no plan can be made, it returns none.
 func (d *Doctor) checkSweep(ctx context.Context, file string, spec *sweep.Spec) []machine {
 	if spec == nil {
 		d.add("sweep", NotChecked, "no file", "launcher doctor sweep.yaml",
@@ -45,7 +46,7 @@ func (d *Doctor) checkSweep(ctx context.Context, file string, spec *sweep.Spec) 
 	}
 
 	// Without its dataset, a sweep only tells which machines it needs.
-	m := d.dataset(ctx, spec.Dataset)
+	m := d.checkDataset(ctx, spec.Dataset)
 	if m == nil {
 		d.add("sweep", NotChecked, file, "", "valid; not checked against its dataset")
 		var wanted []machine
@@ -65,7 +66,8 @@ func (d *Doctor) checkSweep(ctx context.Context, file string, spec *sweep.Spec) 
 	return d.checkPlaced(file, p.Plan)
 }
 
-// checkPlaced checks each kind of machine in the plan against the rules of Batch.
+// checkPlaced checks that the requests for each kind of machine in the plan keep to the rules of Batch, and returns
+// those that do.
 func (d *Doctor) checkPlaced(file string, p *sweep.Plan) []machine {
 	var wanted []machine
 	for i := range len(p.Fallback) + 1 {
@@ -84,7 +86,8 @@ func (d *Doctor) checkPlaced(file string, p *sweep.Plan) []machine {
 	return wanted
 }
 
-// wantedMachine is a machine that the spec asks for: number 0 is its first choice, the others are fallbacks.
+// wantedMachine returns what is known of the spec's machine number i without a plan: 0 is its first choice, the others
+// are fallbacks.
 func (d *Doctor) wantedMachine(m sweep.Machine, i int) machine {
 	w := machine{name: m.Type, vms: m.VMs, spot: m.Spot != nil && *m.Spot, zones: m.Zones, fallback: i > 0}
 	if t, err := machines.Find(m.Type); err == nil {
@@ -96,8 +99,9 @@ func (d *Doctor) wantedMachine(m sweep.Machine, i int) machine {
 	return w
 }
 
-// dataset reads the manifest and reports whether it is staged; it returns nil if it cannot be read.
-func (d *Doctor) dataset(ctx context.Context, ref string) *dataset.Manifest {
+// checkDataset adds a finding that says whether the dataset ref is staged. It returns its manifest, nil if that cannot
+// be read.
+func (d *Doctor) checkDataset(ctx context.Context, ref string) *dataset.Manifest {
 	const stage = "launcher stage dataset.yaml"
 	m, err := stager.Resolve(ctx, d.Datasets, ref)
 	var denied *cloud.PermissionError

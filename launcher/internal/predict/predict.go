@@ -77,8 +77,7 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 		return nil, err
 	}
 
-	t, err := table.Open(files, table.Options{CSV: q.CSV, Threads: runtime.GOMAXPROCS(0),
-		Keys: q.Scorer.Columns()})
+	t, err := table.Open(files, table.Options{CSV: q.CSV, Threads: runtime.GOMAXPROCS(0), Keys: q.Scorer.Columns()})
 	if err != nil {
 		return nil, err
 	}

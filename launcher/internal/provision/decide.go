@@ -39,7 +39,7 @@ type Machines struct {
 	Next    string    `json:"next,omitempty"` // what happens if they do not come
 }
 
-// countPresent is how many of its machines the plan's job n has: a task that is pending has none.
+// countPresent returns how many of its machines the plan's job n has, whose status is s. Tasks that wait have none.
 func countPresent(p *sweep.Plan, n int, s engine.JobStatus) int {
 	if !s.Began {
 		return 0
@@ -48,17 +48,21 @@ func countPresent(p *sweep.Plan, n int, s engine.JobStatus) int {
 	return z.Machines(s.Tasks.Waiting)
 }
 
-// describeMachines says how many machines the plan's job n has, why not more, and what comes next; nothing but the
-// numbers if all are there.
+// describeMachines says how many machines the plan's job n has, whose status is s. If some are missing, it also says
+// why and what happens if they do not come: the launcher replaces them, or they are waited for.
 func describeMachines(p *sweep.Plan, n int, s engine.JobStatus) *Machines {
 	z := p.Placed(n).Sizing
 	m := &Machines{Running: countPresent(p, n, s), Planned: z.Machines(0), Since: s.Created, Said: s.Lacked}
 	if m.Running == m.Planned {
 		return m
 	}
+
+	// Why some are missing.
 	if m.Why = s.Lacks; strings.Contains(strings.ToLower(m.Why), "quota") {
 		m.Why += "; `launcher doctor SWEEP.yaml` says what to ask for"
 	}
+
+	// What comes next; this has to agree with decide.
 	switch {
 	case !enough(p, n, s) && n < p.LastJob():
 		wait, until := time.Duration(p.Spec.Machine.Wait), "on"
@@ -104,16 +108,19 @@ const (
 	move                    // to the next machines
 )
 
-// enough reports whether the plan's job n goes on with the machines that it has: with half of them, or with any where
-// the quota of the whole project is used up, which other machines come up against, too. Otherwise it is replaced by the
-// next one, which starts only once this one has ended: the two never cost money at the same time, and the trials go on
-// from their checkpoints.
+// enough reports whether the plan's job n continues with the machines that it has: with at least half of them or, if
+// the quota of all regions is used up, with any, since other machines would meet that quota as well. Otherwise the job
+// is replaced by the next one, which starts only once this one has ended, so that never two cost money at the same
+// time. Trials continue from their checkpoints.
 func enough(p *sweep.Plan, n int, s engine.JobStatus) bool {
-	z, there := p.Placed(n).Sizing, countPresent(p, n, s)
-	return 2*there >= z.Machines(0) || there > 0 && strings.Contains(s.Lacks, cloud.CPUsAllRegions)
+	z, present := p.Placed(n).Sizing, countPresent(p, n, s)
+	return 2*present >= z.Machines(0) || present > 0 && strings.Contains(s.Lacks, cloud.CPUsAllRegions)
 }
 
-// decide says what to do about the plan's job n and, if it is to be abandoned, why.
+// decide says what to do about the plan's job n, whose status is s at the time now: nothing (settled), wait for
+// machines, or move to the next job, and then why. A job is abandoned if it has failed without a machine, or does not
+// have enough machines after the spec's time (machine.wait). It is left alone if it has run and ended, or lacks
+// machines only after twice that time: then it has lost them, and the engine brings others.
 func decide(p *sweep.Plan, n int, s engine.JobStatus, now time.Time) (decision, string) {
 	switch {
 	case n == p.LastJob(): // the last job waits as long as it may
@@ -123,13 +130,15 @@ func decide(p *sweep.Plan, n int, s engine.JobStatus, now time.Time) (decision, 
 	case s.State.Ended(): // it ran, or was cancelled, deleted or broken: other machines would not help
 		return settled, ""
 	}
+
 	limit := time.Duration(p.Spec.Machine.Wait)
-	if enough(p, n, s) || s.Began && now.Sub(s.Created) >= 2*limit { // later it has lost them, and gets others
+	if enough(p, n, s) || s.Began && now.Sub(s.Created) >= 2*limit {
 		return settled, ""
 	}
 	if s.State == engine.Stopping || s.State == "" || now.Sub(s.Created) < limit {
 		return wait, ""
 	}
+
 	why := fmt.Sprintf("it was %s after %s", s.State, limit)
 	if m := describeMachines(p, n, s); m.Running > 0 {
 		why = fmt.Sprintf("it had %d of %d machines after %s", m.Running, m.Planned, limit)
@@ -140,7 +149,7 @@ func decide(p *sweep.Plan, n int, s engine.JobStatus, now time.Time) (decision, 
 	return move, why
 }
 
-// Describe says what the plan's job n runs on.
+// Describe says what the plan's job n runs on: machine type, Spot or on demand, and zones.
 func Describe(p *sweep.Plan, n int) string {
 	m := p.Spec.Machine.Choice(n)
 	kind := "on demand"

@@ -21,7 +21,8 @@ func Course(ctx context.Context, store blob.Store, p *sweep.Plan) (sweepstore.Co
 	return c, nil
 }
 
-// Look returns the status of the sweep's current job. It counts as finished when all jobs have finished.
+// Look returns the status of the sweep's current job, with the jobs that were abandoned before it. It counts as
+// finished when all jobs have finished, since an abandoned job may still be running.
 func Look(ctx context.Context, store blob.Store, jobs JobRunner, p *sweep.Plan) (SweepJob, error) {
 	course, err := Course(ctx, store, p)
 	if err != nil {
@@ -34,11 +35,12 @@ func Look(ctx context.Context, store blob.Store, jobs JobRunner, p *sweep.Plan) 
 		return SweepJob{}, err
 	}
 
-	// Earlier jobs were abandoned, but may still be running.
 	s := SweepJob{JobStatus: now, Name: p.JobName(n), Finished: now.State.Ended()}
 	if !s.Finished {
 		s.Machines = describeMachines(p, n, now)
 	}
+
+	// The jobs before it; r says why the one before was abandoned.
 	for i, r := range course {
 		before := course.Numbers()[i]
 		s.Earlier = append(s.Earlier, Abandoned{before, p.JobName(before), r.Reason})
@@ -54,8 +56,8 @@ func Look(ctx context.Context, store blob.Store, jobs JobRunner, p *sweep.Plan) 
 	return s, nil
 }
 
-// Leave waits until the tasks of a sweep that was cancelled have left and its jobs have ended, if any of these has
-// machines, for so long as patience. What lives then is left to Cancel.
+// Leave waits until all jobs with machines of a sweep that was cancelled have ended by themselves: their tasks notice
+// and exit. It waits for at most patience and returns nil then, too; Cancel ends what still runs.
 func (l *Provisioner) Leave(ctx context.Context, patience time.Duration) error {
 	for begun := l.Now(); l.Now().Sub(begun) < patience; {
 		course, err := Course(ctx, l.Store, l.Plan)
@@ -80,8 +82,8 @@ func (l *Provisioner) Leave(ctx context.Context, patience time.Duration) error {
 	return nil
 }
 
-// CancelWaiting cancels the jobs of a sweep that has ended whose machines have never come: these would be paid for, up
-// to two days later, only to find nothing to do.
+// CancelWaiting cancels those jobs of a sweep that has ended which still wait for machines. The machines might come up
+// to two days later, and would be paid for only to find nothing to do.
 func CancelWaiting(ctx context.Context, store blob.Store, jobs JobRunner, p *sweep.Plan) error {
 	course, err := Course(ctx, store, p)
 	if err != nil {
@@ -99,8 +101,8 @@ func CancelWaiting(ctx context.Context, store blob.Store, jobs JobRunner, p *swe
 	return nil
 }
 
-// Cancel stops all jobs of the sweep, including those that appear meanwhile, and returns the last status of the newest.
-// It continues after an error and returns all errors.
+// Cancel cancels all jobs of the sweep, including those that are added meanwhile, and returns the last status of the
+// newest. It continues after an error and returns all errors.
 func Cancel(ctx context.Context, store blob.Store, jobs JobRunner, p *sweep.Plan) (SweepJob, error) {
 	var last SweepJob
 	var failed []error

@@ -36,7 +36,7 @@ type Provisioner struct {
 	Waits func(*Machines)
 }
 
-// Submit starts the current job; existed says that it had been started before.
+// Submit starts the sweep's current job, unless it exists. existed reports whether it did.
 func (l *Provisioner) Submit(ctx context.Context) (existed bool, err error) {
 	course, err := Course(ctx, l.Store, l.Plan)
 	if err != nil {
@@ -45,11 +45,14 @@ func (l *Provisioner) Submit(ctx context.Context) (existed bool, err error) {
 	return l.submit(ctx, l.Plan.Placed(course.Current()))
 }
 
-// submit starts a job. One that has ended because its programs refused the plan makes way: others may be there now.
+// submit starts the plan's job, unless it exists. A job that has failed because its programs were of another version
+// and refused the plan, before any trial began, is deleted and started again: the image may have other programs by now.
 func (l *Provisioner) submit(ctx context.Context, p *sweep.Plan) (existed bool, err error) {
 	if existed, err = l.Jobs.Submit(ctx, p); err != nil || !existed {
 		return existed, err
 	}
+
+	// It exists. Did it fail because its programs refused the plan?
 	s, err := l.Jobs.Status(ctx, p.Job)
 	if err != nil || s.State != engine.Failed {
 		return true, err
@@ -61,14 +64,16 @@ func (l *Provisioner) submit(ctx context.Context, p *sweep.Plan) (existed bool, 
 	if refused, err := sweepstore.New(l.Store, p.Sweep).Refused(ctx, listed); err != nil || !refused {
 		return true, err
 	}
+
 	if err := l.Jobs.Delete(ctx, p.Job); err != nil {
 		return true, fmt.Errorf("delete job %s, whose programs refused the plan: %w", p.Job, err)
 	}
 	return l.Jobs.Submit(ctx, p)
 }
 
-// Settle returns when nothing is left to decide: a job of the sweep has machines, or is the last of the list, or the
-// sweep is over. It may be interrupted at any time, and called again by any process.
+// Settle moves the sweep from one job to the next until nothing is left to decide: a job has machines, it is the last
+// of the list, or the sweep is over. It may be interrupted at any time, and called again by any process: each turn of
+// the loop reads again which job is current.
 func (l *Provisioner) Settle(ctx context.Context) error {
 	submitted, told := -1, map[string]bool{}
 	for {
@@ -98,7 +103,7 @@ func (l *Provisioner) Settle(ctx context.Context) error {
 		switch what {
 		case settled:
 			return nil
-		case move:
+		case move: // the next turn of the loop abandons this job and starts the next
 			err = l.record(ctx, n+1, why)
 		default:
 			if m := describeMachines(l.Plan, n, s); l.Waits != nil && !told[m.Why] && m.Why != "" {
@@ -113,8 +118,8 @@ func (l *Provisioner) Settle(ctx context.Context) error {
 	}
 }
 
-// beginJob abandons the jobs before n and starts that one. Two of them should not have machines at once; if it happens,
-// their tasks share the trials.
+// beginJob cancels the jobs before the current one, and then starts that. So two jobs do not have machines at once;
+// should it happen, their tasks share the trials.
 func (l *Provisioner) beginJob(ctx context.Context, course sweepstore.Course) error {
 	current := course.Current()
 	for _, n := range course.Numbers() {
@@ -134,10 +139,11 @@ func (l *Provisioner) beginJob(ctx context.Context, course sweepstore.Course) er
 	return err
 }
 
-// record makes job n the current one. It does not matter if another process already has.
+// record makes job n the current one by writing its record, with the reason why the one before was abandoned. If
+// another process has done so already, nothing happens.
 func (l *Provisioner) record(ctx context.Context, n int, why string) error {
 	r := sweep.JobRecord{Format: sweep.FormatVersion, Sweep: l.Plan.Sweep, Number: n, Job: l.Plan.JobName(n),
-		Reason: shorten(why), At: l.Now().UTC()}
+		Reason: why[:min(len(why), maxReason)], At: l.Now().UTC()}
 	created, err := sweepstore.New(l.Store, l.Plan.Sweep).CreateJob(ctx, r)
 	if err != nil {
 		return fmt.Errorf("record job %s: %w", r.Job, err)
@@ -148,18 +154,12 @@ func (l *Provisioner) record(ctx context.Context, n int, why string) error {
 	return nil
 }
 
-// maxReason is well below the limit of a record.
+// maxReason is the most bytes of a reason, well below what a record may have.
 const maxReason = 1000
 
-func shorten(s string) string {
-	if len(s) > maxReason {
-		return s[:maxReason]
-	}
-	return s
-}
-
-// needsNoMore reports whether the sweep needs no more machines. If it was cancelled, any remaining job is cancelled: it
-// may have been submitted just after the others were.
+// needsNoMore reports whether the sweep needs no more machines, as it was cancelled or has ended. In the first case it
+// cancels all jobs, one of which may have been submitted just after the others were cancelled. In the second it cancels
+// those that wait for machines.
 func (l *Provisioner) needsNoMore(ctx context.Context) (bool, error) {
 	cancelled, err := sweepstore.New(l.Store, l.Plan.Sweep).Cancelled(ctx)
 	if err != nil {

@@ -51,6 +51,7 @@ func newCloud(t *testing.T, fate map[string]engine.JobStatus) *fakeCloud {
 		fate: fate, store: &blobtest.Hooked{Store: blob.Memory()}}
 }
 
+// enter calls c.before and locks the cloud. It returns the function that unlocks it.
 func (c *fakeCloud) enter(what string) func() {
 	if c.before != nil {
 		c.before(what)
@@ -120,7 +121,7 @@ func (c *fakeCloud) provisioner(p *sweep.Plan) *Provisioner {
 	return &Provisioner{Store: c.store, Jobs: c, Plan: p, Now: c.clock, Every: time.Microsecond}
 }
 
-// alive are the jobs that have not finished.
+// alive returns the ids of the jobs that have not ended, sorted.
 func (c *fakeCloud) alive() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,8 +141,8 @@ var (
 	broken    = engine.JobStatus{State: engine.Failed, Failure: "task with index 0 failed"}
 )
 
-// TestSettle: a job without machines is replaced by the next fallback, with the reason; one that has run, or failed
-// otherwise, is not.
+// TestSettle: a job that gets no machines is replaced by the next fallback, and Moved gets the reason. The last job
+// waits. A job that has run, or that failed for another reason, is not replaced.
 func TestSettle(t *testing.T) {
 	for name, c := range map[string]struct {
 		fate    map[string]engine.JobStatus
@@ -179,7 +180,8 @@ func TestSettle(t *testing.T) {
 			l.Moved = func(_ int, reason string) { moved = append(moved, reason) }
 			must.Do(t, l.Settle(t.Context()))
 			if !slices.Equal(w.order, c.jobs) || !slices.Equal(w.alive(), c.alive) || len(moved) != len(c.reasons) {
-				t.Errorf("ordered %q, alive %q, moved %q; want the jobs of the case", w.order, w.alive(), moved)
+				t.Errorf("ordered %q, alive %q, moved because of %q; want %q, %q and %d moves", w.order, w.alive(), moved,
+					c.jobs, c.alive, len(c.reasons))
 			}
 			for i, part := range c.reasons {
 				if !strings.Contains(moved[i], part) {
@@ -198,8 +200,9 @@ func TestSettle(t *testing.T) {
 
 var errCrash = errors.New("crash")
 
-// TestTooFewMachines: a job with less than half of its machines is replaced once they have been waited for, by a job
-// that begins after it has ended; half are enough to go on, and so are any where the project's quota is used up.
+// TestTooFewMachines: a job that has less than half of its machines after the spec's time is replaced by the next,
+// which is submitted only after it has ended. A job with half of them continues; so does one with any, if the quota of
+// all regions is used up. Here 8 tasks run on 4 machines, and of pending tasks each pair lacks a machine.
 func TestTooFewMachines(t *testing.T) {
 	for pending, want := range map[int][]string{0: nil, 5: nil, 6: {"nightly-1-f1"}, 7: nil, 8: {"nightly-1-f1"}} {
 		few := engine.JobStatus{State: engine.Running, Began: true, Tasks: engine.Tasks{Waiting: pending},
@@ -212,6 +215,8 @@ func TestTooFewMachines(t *testing.T) {
 		p.Created = w.now
 		p.Spec.Limits.Sweep = sweep.Duration(2 * time.Hour)
 		p.Sizing = sweep.Sizing{VMs: 4, TasksPerVM: 2, Tasks: 8}
+
+		// The second job must not be submitted while the first lives.
 		var moved string
 		l := w.provisioner(p)
 		l.Moved = func(_ int, reason string) { moved = reason }
@@ -236,7 +241,8 @@ func TestTooFewMachines(t *testing.T) {
 	}
 }
 
-// TestAPreemptedJobIsLeftAlone: machines that a job loses long after it began are the engine's to bring back.
+// TestAPreemptedJobIsLeftAlone: a job that lacks its machine after the spec's time is replaced. After twice that time
+// it is not: then it has lost the machine, and the engine brings another.
 func TestAPreemptedJobIsLeftAlone(t *testing.T) {
 	p := plan()
 	p.Spec.Limits.Sweep = sweep.Duration(2 * time.Hour)
@@ -251,7 +257,8 @@ func TestAPreemptedJobIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestWaitingIsTold: why machines do not come is told while they are waited for, once for each reason and job.
+// TestWaitingIsTold: while machines are waited for, Waits is called with why they do not come, once for each reason.
+// The engine here alternates between two reasons.
 func TestWaitingIsTold(t *testing.T) {
 	w := newCloud(t, map[string]engine.JobStatus{"nightly-1": {State: engine.Waiting, Lacks: "no room"},
 		"nightly-1-f1": running})
@@ -272,7 +279,8 @@ func TestWaitingIsTold(t *testing.T) {
 	}
 }
 
-// TestMachinesOfAJob: what a person reads of them.
+// TestMachinesOfAJob: the text for people (the key) says how many machines a job has. If some are missing, it says
+// since when, why, and what happens next: another job, the end of the sweep, or training with those that there are.
 func TestMachinesOfAJob(t *testing.T) {
 	p := plan()
 	at := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
@@ -314,7 +322,8 @@ func TestMachinesOfAJob(t *testing.T) {
 	}
 }
 
-// TestASweepEndsWithAllItsJobs: an abandoned job that lives on keeps the sweep from having finished.
+// TestASweepEndsWithAllItsJobs: Look reports that the sweep's job has finished only if the abandoned job before it has,
+// too.
 func TestASweepEndsWithAllItsJobs(t *testing.T) {
 	c, p := newCloud(t, map[string]engine.JobStatus{"nightly-1-f1": running}), plan()
 	must.Do(t, c.provisioner(p).Settle(t.Context()))
@@ -329,8 +338,9 @@ func TestASweepEndsWithAllItsJobs(t *testing.T) {
 	}
 }
 
-// TestSettleSurvivesACrashAnywhere interrupts the search before its first, second, third ... step, and lets another
-// launcher go on. Whatever was interrupted, the jobs are the same, and one is left.
+// TestSettleSurvivesACrashAnywhere interrupts Settle before its first, second, third ... step, a call of the engine or
+// a written object, and lets another launcher continue. After each crash the same jobs are ordered as without one, and
+// the same one lives.
 func TestSettleSurvivesACrashAnywhere(t *testing.T) {
 	calm := newCloud(t, map[string]engine.JobStatus{"nightly-1-f2": running})
 	must.Do(t, calm.provisioner(plan()).Settle(t.Context()))
@@ -351,7 +361,7 @@ func TestSettleSurvivesACrashAnywhere(t *testing.T) {
 		err := w.provisioner(plan()).Settle(ctx)
 		if err == nil {
 			if at < 10 {
-				t.Fatalf("only %d steps", at)
+				t.Fatalf("it ended after %d steps, want at least 10", at)
 			}
 			return
 		}
@@ -369,7 +379,8 @@ func TestSettleSurvivesACrashAnywhere(t *testing.T) {
 	}
 }
 
-// TestManyLaunchersSettleAlike: none of them knows of the others.
+// TestManyLaunchersSettleAlike: three launchers that settle the same sweep at once order each job once, and leave only
+// the third, which has machines.
 func TestManyLaunchersSettleAlike(t *testing.T) {
 	for range 20 {
 		w := newCloud(t, map[string]engine.JobStatus{"nightly-1-f2": running})
@@ -377,7 +388,7 @@ func TestManyLaunchersSettleAlike(t *testing.T) {
 		for range 3 {
 			all.Go(func() {
 				if err := w.provisioner(plan()).Settle(t.Context()); err != nil {
-					t.Error(err)
+					t.Errorf("one of three launchers: got error %v, want none", err)
 				}
 			})
 		}
@@ -388,7 +399,8 @@ func TestManyLaunchersSettleAlike(t *testing.T) {
 	}
 }
 
-// TestCancelledMeanwhile: the sweep may be cancelled at any step, also just before the next job is submitted.
+// TestCancelledMeanwhile: if the sweep is cancelled before any step of Settle, also just before the next job is
+// submitted, no job lives when Settle returns.
 func TestCancelledMeanwhile(t *testing.T) {
 	for at := 1; ; at++ {
 		w := newCloud(t, map[string]engine.JobStatus{"nightly-1-f2": running})
@@ -409,7 +421,7 @@ func TestCancelledMeanwhile(t *testing.T) {
 		must.Do(t, w.provisioner(plan()).Settle(t.Context()))
 		if w.before != nil { // it ended before that step
 			if at < 10 {
-				t.Fatalf("only %d steps", at)
+				t.Fatalf("it ended after %d steps, want at least 10", at)
 			}
 			return
 		}
@@ -419,7 +431,8 @@ func TestCancelledMeanwhile(t *testing.T) {
 	}
 }
 
-// TestAnEndedSweepWaitsForNothing: it ends while its job waits, which would be paid for only to find nothing to do.
+// TestAnEndedSweepWaitsForNothing: Settle cancels the job of an ended sweep if it waits for machines, which would be
+// paid for only to find nothing to do. A job that runs is left to end by itself.
 func TestAnEndedSweepWaitsForNothing(t *testing.T) {
 	for state, want := range map[engine.Phase]int{engine.Waiting: 0, engine.Running: 1} {
 		w, p := newCloud(t, nil), plan()
@@ -433,7 +446,8 @@ func TestAnEndedSweepWaitsForNothing(t *testing.T) {
 	}
 }
 
-// TestDamagedRecord: a record of a job that is not of this sweep and number is an error, not a job.
+// TestDamagedRecord: the record of a job that is no JSON, or of another sweep, number or job, is an error of kind
+// Damaged.
 func TestDamagedRecord(t *testing.T) {
 	w := newCloud(t, nil)
 	for _, text := range []string{"", "{}", `{"format":1,"sweep":"nightly-1","number":2,"job":"x"}`,
@@ -445,7 +459,8 @@ func TestDamagedRecord(t *testing.T) {
 	}
 }
 
-// TestAJobThatTrainsMayFinish: it was given up, and got its machines after all, while the next one has none.
+// TestAJobThatTrainsMayFinish: Leave waits for a job with machines to end by itself, even if it was abandoned and got
+// its machines after all. The current job, which has none, is not waited for.
 func TestAJobThatTrainsMayFinish(t *testing.T) {
 	w := newCloud(t, nil)
 	l := w.provisioner(plan())
@@ -463,8 +478,8 @@ func TestAJobThatTrainsMayFinish(t *testing.T) {
 	}
 }
 
-// TestARefusedPlanIsStartedAgain: a job whose programs were of another version than the plan makes way for one of those
-// that are there now, unless a trial was begun or something else is told.
+// TestARefusedPlanIsStartedAgain: a failed job is deleted and started again if its programs refused the plan as one of
+// another version. It is not if it failed otherwise, or if a trial was begun.
 func TestARefusedPlanIsStartedAgain(t *testing.T) {
 	p := plan()
 	p.Trials = []sweep.Trial{{}}
@@ -485,7 +500,7 @@ func TestARefusedPlanIsStartedAgain(t *testing.T) {
 			}
 		}
 		if err != nil || len(w.order) != tc.orders {
-			t.Errorf("%+v: started %q, error %v; want as many orders as the case says", tc, w.order, err)
+			t.Errorf("%+v: started %q, error %v; want %d starts and no error", tc, w.order, err, tc.orders)
 		}
 	}
 }

@@ -160,8 +160,7 @@ func (w Printer) Night(r *nights.Record, m *dataset.Manifest) {
 	}
 	rows = append(rows, [2]string{"compared with", compared})
 	if a := r.Accepted; a != nil {
-		rows = append(rows, [2]string{"accepted",
-			fmt.Sprintf("by %s at %s UTC: %s", a.By, clock(a.At), a.Why)})
+		rows = append(rows, [2]string{"accepted", fmt.Sprintf("by %s at %s UTC: %s", a.By, clock(a.At), a.Why)})
 	}
 	w.Pairs(rows...)
 	w.Findings(r, m)

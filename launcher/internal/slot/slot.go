@@ -88,8 +88,9 @@ func parseSchedule(text, zone string) (*schedule, error) {
 // weekdays are the numbers of weekday names.
 var weekdays = map[string]int{"sun": 0, "mon": 1, "tue": 2, "wed": 3, "thu": 4, "fri": 5, "sat": 6}
 
-// sundays replaces 7, which Cloud Scheduler accepts for Sunday, alone or at the end of a range, by the 0 that the
-// parser knows. Other text is left for the parser.
+// sundays returns the cron field of weekdays with 7 replaced by 0. Cloud Scheduler accepts 7 for Sunday, alone or at
+// the end of a range; the parser knows only 0. A range that ends in 7 becomes a list: FRI-7/2 is 5,0. Other text is
+// left as it is, and the parser refuses what is wrong.
 func sundays(field string) string {
 	items := strings.Split(field, ",")
 	for i, item := range items {
@@ -99,6 +100,7 @@ func sundays(field string) string {
 			step, _ = strconv.Atoi(every)
 		}
 
+		// The first day, by name or number.
 		from, to, isRange := strings.Cut(days, "-")
 		day, named := weekdays[strings.ToLower(from)]
 		if !named {
@@ -126,11 +128,13 @@ func sundays(field string) string {
 // early is how far this machine's clock may be behind the scheduler's.
 const early = 30 * time.Second
 
-// lookbacks are how far back to search for the last time, shortest first, since frequent schedules need no long search.
+// lookbacks are how far back lastTime searches, one after the other until it finds a time. Short ones come first, since
+// a frequent schedule has very many times in four years. Four years are for 29 February.
 var lookbacks = []time.Duration{2 * time.Hour, 25 * time.Hour, 32 * 24 * time.Hour, 367 * 24 * time.Hour,
 	4 * 367 * 24 * time.Hour}
 
-// lastTime returns the latest time of the schedule that is not after now, in UTC.
+// lastTime returns the latest time of the schedule, in UTC, that is not after now; by up to early it may be, for a
+// clock that is behind. It is an error if there is none within four years.
 func (s *schedule) lastTime(now time.Time) (time.Time, error) {
 	now = now.Add(early)
 	clock := wall(now.In(s.zone))
@@ -151,13 +155,15 @@ func (s *schedule) lastTime(now time.Time) (time.Time, error) {
 	return time.Time{}, invalid(s.text, useDay, "it has no time in the last four years")
 }
 
-// wall is the local time shown at t in its zone, expressed in UTC, where no hour is skipped or repeated.
+// wall returns the local time that clocks show at t in its zone, as a time in UTC: there, no hour is skipped or
+// repeated.
 func wall(t time.Time) time.Time {
 	_, offset := t.Zone()
 	return t.UTC().Add(time.Duration(offset) * time.Second)
 }
 
-// firstMoment is the first moment at which the local time is w or later.
+// firstMoment returns the first moment at which clocks in the zone show the local time w or a later one. w is as from
+// wall. If clocks skip w, that is the moment at which they jump past it; if they show it twice, it is the first time.
 func firstMoment(w time.Time, zone *time.Location) time.Time {
 	t := time.Date(w.Year(), w.Month(), w.Day(), w.Hour(), w.Minute(), w.Second(), w.Nanosecond(), zone)
 	start, end := t.ZoneBounds()
@@ -171,6 +177,8 @@ func firstMoment(w time.Time, zone *time.Location) time.Time {
 		return t
 	}
 
+	// The clocks show w at t. If they were put back at start, they may have shown it before, with the offset from UTC
+	// that applied until then.
 	_, before := start.Add(-time.Nanosecond).Zone()
 	_, offset := t.Zone()
 	if earlier := t.Add(time.Duration(offset-before) * time.Second); earlier.Before(start) && offset < before {
@@ -179,7 +187,8 @@ func firstMoment(w time.Time, zone *time.Location) time.Time {
 	return t
 }
 
-// Of is the latest time of a schedule in a time zone, in which it is expressed.
+// Of returns the latest time of a cron schedule that is not after now. The schedule is in local time of the zone (""
+// for UTC), and so is the result. Errors are of kind Usage.
 func Of(schedule, zone string, now time.Time) (time.Time, error) {
 	s, err := parseSchedule(schedule, zone)
 	if err != nil {
@@ -189,7 +198,7 @@ func Of(schedule, zone string, now time.Time) (time.Time, error) {
 	return at.In(s.zone), err
 }
 
-// ID is the id of the sweep of that name for a time of its schedule.
+// ID returns the id of the sweep of that name for a time of its schedule: NAME-YYYYMMDD-HHMM in UTC.
 func ID(name string, at time.Time) sweep.ID {
 	return sweep.ID(name + "-" + at.UTC().Format("20060102-1504"))
 }
@@ -197,10 +206,11 @@ func ID(name string, at time.Time) sweep.ID {
 // slotEnd matches the suffix of a scheduled sweep's id.
 var slotEnd = regexp.MustCompile(`^-\d{8}-\d{4}$`)
 
-// Unchanged finds the previous slot's sweep, if it has trained the same spec on the same dataset and has ended with a
-// winner: training that again would register the same model as a new version. If the slot's own sweep exists already,
-// the result is empty.
+// Unchanged returns the sweep of the slot before p's, if it has trained the same spec on the same dataset and ended
+// with a winner. Training that again would only register the same model as a new version. The result is "" if there is
+// no such sweep, or if p's own sweep exists already.
 func Unchanged(ctx context.Context, bucket blob.Store, p *sweep.Plan) (sweep.ID, error) {
+	// Find the last sweep of the same name and an earlier slot: ids sort by time.
 	last := sweep.ID("")
 	for id, err := range sweepstore.List(ctx, bucket) {
 		if err != nil {
@@ -217,7 +227,7 @@ func Unchanged(ctx context.Context, bucket blob.Store, p *sweep.Plan) (sweep.ID,
 		return "", nil
 	}
 
-	// An unreadable sweep is no reason to skip a night.
+	// Compare it with p. A sweep that cannot be read is no reason to skip a night.
 	s := sweepstore.New(bucket, last)
 	before, _, err := s.Plan(ctx)
 	var end *sweep.Conclusion
@@ -234,7 +244,8 @@ func Unchanged(ctx context.Context, bucket blob.Store, p *sweep.Plan) (sweep.ID,
 	return last, nil
 }
 
-// sameSpec compares what two sweeps train; it ignores what they may cost, and what earlier sweeps had found by then.
+// sameSpec reports whether two specs train the same. It ignores budget and labels, and what the plan filled in from the
+// results of earlier sweeps. It changes neither.
 func sameSpec(a, b *sweep.Spec) bool {
 	x, y := *a, *b
 	for _, s := range []*sweep.Spec{&x, &y} {

@@ -11,14 +11,15 @@ import (
 	"coppice/internal/sweep"
 )
 
+// at parses a time.
 func at(t *testing.T, text string) time.Time {
 	t.Helper()
 	return must.Get(time.Parse(time.RFC3339, text))(t)
 }
 
-// TestLast: the slot of a nightly run is the last time of its schedule, by the clock of its zone. Where clocks are
-// turned back, the first of two counts; where they are turned on, the first moment after the gap. A clock that is half
-// a minute behind is forgiven.
+// TestLast: the slot at the time now is the last time of the schedule, in local time of the zone. Where clocks are put
+// back and show the time twice, the first counts. Where they are put forward and skip it, the moment of the jump
+// counts. A start up to half a minute too early counts for the time that is about to come.
 func TestLast(t *testing.T) {
 	for _, c := range []struct{ schedule, zone, now, want string }{
 		{"0 3 * * *", "", "2026-11-21T03:00:00Z", "2026-11-21T03:00:00Z"},
@@ -59,12 +60,12 @@ func TestLast(t *testing.T) {
 		}
 		got, err := s.lastTime(at(t, c.now))
 		if err != nil || !got.Equal(at(t, c.want)) {
-			t.Errorf("%+v: got %v (error %v); want the slot of the case", c, got, err)
+			t.Errorf("%q in %q at %s: got %v (error %v), want %s", c.schedule, c.zone, c.now, got, err, c.want)
 		}
 	}
 }
 
-// TestID: the longest name and a time, in UTC, make an id that is not too long, and its last job's neither.
+// TestID: the id has the time in UTC. With the longest name, it and the id of its last job are valid.
 func TestID(t *testing.T) {
 	got := ID(strings.Repeat("n", 40), at(t, "2026-11-21T03:00:00+01:00"))
 	if want := strings.Repeat("n", 40) + "-20261121-0200"; string(got) != want || sweep.CheckID(string(got)) != nil {
@@ -75,7 +76,8 @@ func TestID(t *testing.T) {
 	}
 }
 
-// TestRefuses says what is wrong, and the one thing that mends it.
+// TestRefuses: a schedule or time zone that is wrong is an error of kind Usage, which says what is wrong and what to
+// use.
 func TestRefuses(t *testing.T) {
 	const cron, zone = `; use the five fields of cron, such as "0 3 * * *"`,
 		"; give --time-zone a name such as Europe/Berlin, or leave it out for UTC"
@@ -114,13 +116,14 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// TestNightsInWhichTheClocksChange holds every minute around the changes of a year against a clock that is watched: a
-// time of the schedule begins its slot when the clock first shows it or something later, and never again.
+// TestNightsInWhichTheClocksChange compares lastTime, for every minute around nights in which clocks change, with a
+// clock that is watched minute by minute: a slot begins when the clock first shows the time of the schedule or a later
+// one, and never again.
 func TestNightsInWhichTheClocksChange(t *testing.T) {
 	for _, s := range []struct {
 		schedule string
-		period   time.Duration
-		at       func(minute int) bool // of the day
+		period   time.Duration         // between two times
+		at       func(minute int) bool // whether the schedule has a time at this minute of the day
 	}{
 		{"0 2 * * *", 24 * time.Hour, func(m int) bool { return m == 120 }},
 		{"30 2 * * *", 24 * time.Hour, func(m int) bool { return m == 150 }},
@@ -140,7 +143,9 @@ func TestNightsInWhichTheClocksChange(t *testing.T) {
 	}
 }
 
-// watch goes through the day before a midnight and the two behind it, minute by minute.
+// watch goes minute by minute from a day before the midnight night to two days after it. It keeps track of what the
+// zone's clock has shown so far, and in which minute that last reached a time of the schedule (begins): that is the
+// slot that lastTime has to return. period is the time between two slots.
 func watch(t *testing.T, schedule, zone string, night time.Time, period time.Duration, begins func(minute int) bool) {
 	t.Helper()
 	s := must.Get(parseSchedule(schedule, zone))(t)
@@ -160,14 +165,16 @@ func watch(t *testing.T, schedule, zone string, night time.Time, period time.Dur
 		}
 		last, err := s.lastTime(now)
 		if err != nil || !slot.IsZero() && !last.Equal(slot) || last.After(now) || now.Sub(last) > period+change {
-			t.Fatalf("%q in %s at %v: %v, %v; want %v", schedule, zone, local, last.In(s.zone), err, slot.In(s.zone))
+			t.Fatalf("%q in %s at %v: got %v, error %v; want %v, at most %v ago", schedule, zone, local, last.In(s.zone),
+				err, slot.In(s.zone), period+change)
 		}
 	}
 	if slot.IsZero() {
-		t.Fatalf("%q in %s never came", schedule, zone)
+		t.Fatalf("%q in %s never came; want at least one slot", schedule, zone)
 	}
 }
 
+// FuzzParse: any schedule and zone is refused, or has a last time that is not in the future.
 func FuzzParse(f *testing.F) {
 	f.Add("0 3 * * *", "Europe/Berlin")
 	f.Add("TZ= 0 3 * *", "")
@@ -185,7 +192,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestSameSpec: neither the allowed cost nor the results of earlier nights make another sweep.
+// TestSameSpec: specs that differ only in their budget, or in rungs that follow from other results of earlier nights,
+// are the same; any other difference makes another. Comparing changes neither.
 func TestSameSpec(t *testing.T) {
 	spec := func(warm string, eta int, budget float64, rungs ...int) *sweep.Spec {
 		s := &sweep.Spec{Model: "ctr", Budget: budget}

@@ -15,10 +15,12 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-const mostPlans = 256 // newest sweeps in the bucket to look at
+// mostPlans is how many of the newest sweeps in the bucket are looked at.
+const mostPlans = 256
 
-// Earlier returns the results of earlier sweeps of the plan's model that fit its space, newest first: with the same
-// metric, from at most sweep.MaxEarlier sweeps, and of each the best sweep.MaxFound. Unreadable sweeps are skipped.
+// Earlier returns the results of earlier sweeps that a warm start of the plan p can use, the newest sweep first: those
+// of the same model, metric and objective whose parameters fit p's space. They come from at most sweep.MaxEarlier
+// sweeps, the best sweep.MaxFound of each. Sweeps that cannot be read are skipped.
 func Earlier(ctx context.Context, bucket blob.Store, p *sweep.Plan) ([]sweep.Earlier, error) {
 	ids, err := sweepstore.Newest(ctx, bucket)
 	if err != nil {
@@ -26,6 +28,7 @@ func Earlier(ctx context.Context, bucket blob.Store, p *sweep.Plan) ([]sweep.Ear
 	}
 	ids = slices.DeleteFunc(ids, func(id sweep.ID) bool { return id == p.Sweep })
 
+	// Read several at once, until there are enough.
 	var out []sweep.Earlier
 	for some := range slices.Chunk(ids[:min(len(ids), mostPlans)], ReadAtOnce) {
 		found := make([]*sweep.Earlier, len(some))
@@ -52,7 +55,8 @@ func Earlier(ctx context.Context, bucket blob.Store, p *sweep.Plan) ([]sweep.Ear
 	return out, nil
 }
 
-// earlierOf returns the results of an earlier sweep; nil if it is of another model, or none of its results fit.
+// earlierOf returns the results of one earlier sweep that fit the plan p. It is nil if the sweep cannot be read, has
+// another model, metric or objective, or no such result.
 func earlierOf(ctx context.Context, bucket blob.Store, id sweep.ID, p *sweep.Plan) (*sweep.Earlier, error) {
 	old, _, err := sweepstore.New(bucket, id).Plan(ctx)
 	if problem.Is(err, problem.Damaged) || errors.Is(err, blob.ErrNotExist) {
@@ -65,6 +69,7 @@ func earlierOf(ctx context.Context, bucket blob.Store, id sweep.ID, p *sweep.Pla
 		return nil, nil
 	}
 
+	// Its results, without that of the final training, whose score is the winner's.
 	trials, results := sweepstore.NewTrials(bucket, old), map[int]sweep.Result{}
 	list, err := trials.List(ctx)
 	if err != nil {
@@ -73,9 +78,10 @@ func earlierOf(ctx context.Context, bucket blob.Store, id sweep.ID, p *sweep.Pla
 	if err := trials.Results(ctx, list, results, nil); err != nil {
 		return nil, err
 	}
-	if final, ok := old.Final(); ok { // the same score as that of the winner
+	if final, ok := old.Final(); ok {
 		delete(results, final)
 	}
+
 	fitting, err := search.Fitting(p, informing(old, ratedResults(old, slices.Collect(maps.Values(results)))),
 		sweep.MaxFound)
 	if err != nil || len(fitting) == 0 {
@@ -85,8 +91,9 @@ func earlierOf(ctx context.Context, bucket blob.Store, id sweep.ID, p *sweep.Pla
 		Trials: fitting}, nil
 }
 
-// informing leaves out results that say little about parameters: of trials that did without some columns, which all
-// have the same (the first has all columns), and of a population, whose models several configurations have trained.
+// informing returns the results that say something about parameters. Of a sweep that compares sets of columns that is
+// only the first, which has all columns: all its trials have the same parameters otherwise. Of population-based
+// training there are none, since several configurations have trained each model.
 func informing(p *sweep.Plan, results []sweep.Result) []sweep.Result {
 	if p.Breeds() {
 		return nil
@@ -97,8 +104,9 @@ func informing(p *sweep.Plan, results []sweep.Result) []sweep.Result {
 	return slices.DeleteFunc(results, func(r sweep.Result) bool { return r.Trial != 0 })
 }
 
-// ratedResults returns the results of a sweep's configurations: with folds their means, under the number of their first
-// trial.
+// ratedResults returns one result for each configuration of a sweep. Without folds these are the results of the trials.
+// With folds each has the mean over the folds and the number of its first trial; configurations with folds missing are
+// left out.
 func ratedResults(p *sweep.Plan, results []sweep.Result) []sweep.Result {
 	if p.Folds == nil {
 		return results

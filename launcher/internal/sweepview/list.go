@@ -29,8 +29,8 @@ type ListedDataset struct {
 	Word    string    `json:"-"`               // that, or how many warnings there are
 }
 
-// Datasets lists the versions of a dataset, or of all if the name is empty, the newest first. A damaged version is one
-// line with the state NightUnreadable.
+// Datasets lists the versions of a dataset, or of all datasets if the name is empty, the newest first. A damaged
+// version is a line with the state NightUnreadable. A name without versions is an error of kind NotFound.
 func Datasets(ctx context.Context, store blob.Store, name string) ([]ListedDataset, error) {
 	versions, err := stager.List(ctx, store, name)
 	if err != nil {
@@ -65,8 +65,8 @@ func Datasets(ctx context.Context, store blob.Store, name string) ([]ListedDatas
 	return all, err
 }
 
-// NameNight is the night of a sweep, which a late or repeated start does not change: its slot, or a day at the end of
-// its id. It is empty if the id has neither.
+// NameNight returns the night of a sweep as YYYY-MM-DD: the day at the end of its id, which is that of its scheduled
+// slot or one that a person has given. A late or repeated start does not change it. It is "" if the id ends in no day.
 func NameNight(id sweep.ID) string {
 	for _, end := range []string{"-20060102-1504", "-20060102"} {
 		if at, err := time.Parse(end, string(id[max(0, len(id)-len(end)):])); err == nil {

@@ -6,7 +6,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// NotPromoted is the error about a sweep whose winner did not become the champion.
+// NotPromoted returns the error about a sweep whose winner did not become the champion. Its exit code tells whether the
+// dataset was blocked.
 func NotPromoted(c *sweep.Conclusion) error {
 	code := sweep.ExitNotPromoted
 	if c.Verdict() == sweep.VerdictBlocked {
@@ -26,7 +27,8 @@ func (e *endedError) Error() string { return e.text }
 // ExitStatus is the program's exit code for it.
 func (e *endedError) ExitStatus() int { return e.code }
 
-// NoWinner is the error about a sweep that has ended without a winner. failure is that of its Batch job, if it failed.
+// NoWinner returns the error about a sweep that has ended without a winner. failure is what Batch says of its failed
+// job, "" if it has not failed.
 func NoWinner(c *sweep.Conclusion, failure string) error {
 	text := fmt.Sprintf("sweep %s ended without a winner: %s", c.Sweep, c.Reason)
 	if failure != "" {

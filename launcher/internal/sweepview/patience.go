@@ -12,9 +12,13 @@ import (
 
 // How long a watcher waits for a conclusion after the job's end, and for a job that is not there.
 const (
-	concludeFor   = 3 * time.Minute // for an aggregator that has not begun to conclude
-	concludingFor = time.Hour       // rating 20,000 trees on 100,000 rows takes minutes where others compute, too
-	missingFor    = 3               // questions: a job may not be visible right after its creation
+	// concludeFor is for an aggregator that has not begun to conclude.
+	concludeFor = 3 * time.Minute
+	// concludingFor is for one that has: evaluating 20,000 trees on 100,000 rows takes minutes on a busy machine.
+	concludingFor = time.Hour
+	// missingFor is how many times in a row the engine has to say that there is no job: right after its creation it may
+	// not be visible yet.
+	missingFor = 3
 )
 
 // JobWait tracks how long a watched sweep has had no job that could continue it.
@@ -37,8 +41,9 @@ func (p *JobWait) Asked(job provision.SweepJob, now time.Time) {
 	}
 }
 
-// Lost is the reason to stop waiting, nil if there is none. A missing job is soon given up if trials wait for it, but
-// not if the aggregator has everything it needs to conclude.
+// Lost returns why a watcher should stop waiting for the sweep's conclusion, nil if it should not: its job is gone
+// while trials are left, its programs refused the plan, or the job ended long ago and no conclusion has come. st and
+// job are the sweep's state and the job's status at the time now.
 func (p *JobWait) Lost(id sweep.ID, st State, job provision.SweepJob, now time.Time) error {
 	if p.missing >= missingFor && st.Board.Waiting > 0 && !st.Ending {
 		return fmt.Errorf("sweep %s has trials left, but its job is gone (was the local cloud restarted?); `launcher "+
@@ -48,6 +53,8 @@ func (p *JobWait) Lost(id sweep.ID, st State, job provision.SweepJob, now time.T
 		return problem.New(problem.Environment, "sweep %s: %s; then start it again: nothing of it is lost", id,
 			st.Trouble.Text)
 	}
+
+	// All trials may have ended: wait for the aggregator.
 	patience := concludeFor
 	if st.Ending {
 		patience = concludingFor

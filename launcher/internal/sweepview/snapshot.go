@@ -41,7 +41,8 @@ type Best struct {
 	Score float64 `json:"score"`
 }
 
-// Snapshot counts a state's trials, and estimates how long the sweep still takes, with the machines that have come.
+// Snapshot counts the trials of the state st, and estimates how long the sweep still takes on the machines that its job
+// has by now. Night and Todo are left for the caller.
 func (s *View) Snapshot(st State, job provision.SweepJob) Snapshot {
 	b := st.Board
 	snap := Snapshot{Sweep: s.Plan.Sweep, Job: job, Tally: b.Tally(s.Plan), Running: st.Running, Final: st.Final,
@@ -55,8 +56,11 @@ func (s *View) Snapshot(st State, job provision.SweepJob) Snapshot {
 	if r := b.Best(); r != nil {
 		snap.Best = &Best{r.Trial, r.Score}
 	}
+
+	// The time left is estimated for all machines; with only some it takes in proportion longer, but not beyond the
+	// limit.
 	if left, ok := s.Left(st); ok && b.Waiting > 0 && !job.Finished && st.Conclusion == nil {
-		slower := 1.0 // where some of the machines have not come
+		slower := 1.0
 		if m := job.Machines; m != nil && m.Running > 0 {
 			slower = float64(m.Planned) / float64(m.Running)
 		}
@@ -67,7 +71,7 @@ func (s *View) Snapshot(st State, job provision.SweepJob) Snapshot {
 	return snap
 }
 
-// NotStarted is how many trials no task has begun.
+// NotStarted is how many trials no task has begun yet.
 func (s Snapshot) NotStarted() int { return s.Waiting - s.Running - s.Ready - s.Paused }
 
 // FoldCounts counts a sweep's cross-validated configurations.
@@ -79,7 +83,7 @@ type FoldCounts struct {
 	Best    *sweep.Rated `json:"best,omitempty"` // among those that are done
 }
 
-// newFolds counts a cross-validated sweep's configurations by state; nil of a sweep without folds.
+// newFolds counts a cross-validated sweep's configurations by state; it returns nil for a sweep without folds.
 func newFolds(b sweep.Board) *FoldCounts {
 	if b.Configurations == nil {
 		return nil
@@ -108,7 +112,8 @@ func (f *FoldCounts) String() string {
 	return strings.Join(Counts("done", f.Done, "dropped", f.Dropped, "failed", f.Failed, "open", f.Open), ", ")
 }
 
-// Counts formats words with their numbers, "3 done", and leaves out what does not occur.
+// Counts formats words with their numbers: "done", 3, "failed", 0 becomes "3 done". Words whose number is 0 are left
+// out.
 func Counts(wordsAndNumbers ...any) []string {
 	var parts []string
 	for i := 0; i+1 < len(wordsAndNumbers); i += 2 {
@@ -135,8 +140,8 @@ const (
 	NightUnreadable = "unreadable"
 )
 
-// NightOf reads the record of a version of a dataset. One that cannot be read says so itself, and keeps nothing else
-// from being shown.
+// NightOf reads what staging has recorded of a version of a dataset. It returns no error: if the record cannot be read,
+// the state is NightUnreadable, so that all else can be shown.
 func NightOf(ctx context.Context, datasets blob.Store, name, version string) *Night {
 	r, err := stager.Destination{Store: datasets}.Night(ctx, name, version)
 	switch {

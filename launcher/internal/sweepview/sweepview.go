@@ -18,14 +18,14 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// View is one sweep as read so far.
+// View is one sweep as read so far. It remembers what cannot change, so that each Look reads only what is new.
 type View struct {
 	whole   *sweepstore.Sweep
 	trials  *sweepstore.Trials
 	Plan    *sweep.Plan // after a Look, with the decisions about open trials
 	results map[int]sweep.Result
 
-	decisions map[int]*sweep.Decision // about open trials, as far as read
+	decisions map[int]*sweep.Decision // by trial: which parameters open trials have got
 }
 
 // State is a sweep's state at one moment.
@@ -62,8 +62,10 @@ func Open(ctx context.Context, store blob.Store, id sweep.ID) (*View, error) {
 // Results are those of the trials that have ended, as far as read.
 func (s *View) Results() map[int]sweep.Result { return s.results }
 
-// Look reads what is new in the bucket since the last look, and returns how the sweep stands.
+// Look reads what is new in the bucket since the last look, and returns the sweep's state. It also adds to s.Plan the
+// parameters that open trials and the refit have got. Damaged results count as failed trials.
 func (s *View) Look(ctx context.Context) (State, error) {
+	// Results, and parameters that were decided meanwhile.
 	l, err := s.trials.List(ctx)
 	if err != nil {
 		return State{}, err
@@ -79,13 +81,14 @@ func (s *View) Look(ctx context.Context) (State, error) {
 		s.Plan = s.Plan.WithDecisions(s.decisions)
 	}
 
-	// What the refit trains is known once it has been trained.
+	// The refit's parameters are known once it has been trained.
 	if last := len(s.Plan.Trials) - 1; s.Plan.Trials[last].Refit && s.Plan.Trials[last].Params == nil {
 		if r, ended := s.results[last]; ended && r.Params != nil {
 			s.Plan = s.Plan.WithRefit(r.Params)
 		}
 	}
 
+	// Count the trials that have not ended; the final training is none of them.
 	state := State{Listing: l}
 	state.Board = sweep.MakeBoard(s.Plan, slices.Collect(maps.Values(s.results)))
 	final, ok := s.Plan.Final()
@@ -103,6 +106,8 @@ func (s *View) Look(ctx context.Context) (State, error) {
 			state.Running++
 		}
 	}
+
+	// How far its end has come.
 	if state.Cancelled, err = s.whole.Cancelled(ctx); err != nil {
 		return State{}, err
 	}
@@ -116,8 +121,9 @@ func (s *View) Look(ctx context.Context) (State, error) {
 	return state, err
 }
 
-// Left estimates the seconds for the remaining trials at the pace of those that have ended. Low to High is about 95 %,
-// as trials have differed so far, or 0 where fewer than five have ended. ok is false until the first has ended.
+// Left estimates how many seconds the remaining trials take, if each takes the mean time of those that have ended. Low
+// to High is a range of about 95 % by how much trials have differed so far; both are 0 if fewer than five have ended.
+// ok is false until the first has ended.
 func (s *View) Left(state State) (left sweep.Range, ok bool) {
 	var n, sum, squares float64
 	for _, r := range s.results {
@@ -132,7 +138,7 @@ func (s *View) Left(state State) (left sweep.Range, ok bool) {
 	mean := sum / n
 	left.Expected = s.countWaves(state) * mean
 	if waiting := float64(state.Board.Waiting); n >= 5 && waiting > 0 {
-		// The mean of the trials that are left is compared with that of those that have ended.
+		// Two standard errors of the difference between two means: of the trials that are left and of those that ended.
 		spread := math.Sqrt(max(0, squares/n-mean*mean)*n/(n-1)) / mean
 		by := 2 * spread * math.Sqrt(1/n+1/waiting)
 		left.Low, left.High = left.Expected*max(0, 1-by), left.Expected*(1+by)
@@ -142,8 +148,9 @@ func (s *View) Left(state State) (left sweep.Range, ok bool) {
 	return left, true
 }
 
-// countWaves returns how many trials the remaining ones take one after the other, with all tasks at work. In a
-// selection every step waits for the one before.
+// countWaves returns how many trials' times the remaining trials take with all tasks at work, as a fraction where they
+// do not fill all tasks. In a feature selection each step waits for the one before, and takes one trial's time at
+// least.
 func (s *View) countWaves(state State) (waves float64) {
 	tasks := float64(max(s.Plan.Sizing.Tasks, 1))
 	if !s.Plan.Selects() {
@@ -164,8 +171,9 @@ func (s *View) countWaves(state State) (waves float64) {
 // Latest stands in the place of an id for the sweep that was planned last.
 const Latest = "@latest"
 
-// Find returns the sweep that a person names: by its id, or as Latest. That its plan cannot be read makes no other
-// sweep the latest: it may be about to be cancelled.
+// Find returns the id of the sweep that a person names: by its id, which has to exist, or as Latest. The latest is
+// decided by when plans were written, not by what they hold: if its plan cannot be read, no older sweep takes its
+// place, since the command might cancel that.
 func Find(ctx context.Context, store blob.Store, name string) (sweep.ID, error) {
 	if name != Latest {
 		if strings.Contains(name, "@") {
@@ -178,7 +186,7 @@ func Find(ctx context.Context, store blob.Store, name string) (sweep.ID, error) 
 		if planned, err := sweepstore.New(store, sweep.ID(name)).HasPlan(ctx); planned || err != nil {
 			return sweep.ID(name), err
 		}
-		return "", problem.New(problem.NotFound, "there is no sweep %s; %s", name, instead(ctx, store, name))
+		return "", problem.New(problem.NotFound, "there is no sweep %s; %s", name, suggestSweeps(ctx, store, name))
 	}
 	ids, err := sweepstore.Newest(ctx, store)
 	if err == nil && len(ids) == 0 {
@@ -190,17 +198,18 @@ func Find(ctx context.Context, store blob.Store, name string) (sweep.ID, error) 
 	return ids[0], nil
 }
 
-// instead says what a person may have meant who gave a model, or nothing known, for a sweep.
-func instead(ctx context.Context, store blob.Store, model string) string {
+// suggestSweeps is the end of the message that there is no sweep of a name. If the name is a model's, it names up to
+// three of its sweeps among the newest ones; else it says how to list all.
+func suggestSweeps(ctx context.Context, store blob.Store, model string) string {
 	ids, _ := sweepstore.Newest(ctx, store)
-	var of []string
+	var found []string
 	for _, id := range ids[:min(len(ids), ReadAtOnce)] {
 		if p, _, err := sweepstore.New(store, id).Plan(ctx); err == nil && p.Spec.Model == model {
-			of = append(of, string(id))
+			found = append(found, string(id))
 		}
 	}
-	if of == nil {
+	if found == nil {
 		return "`launcher status` lists them"
 	}
-	return "the newest of model " + model + ": " + strings.Join(of[:min(len(of), 3)], ", ")
+	return "the newest of model " + model + ": " + strings.Join(found[:min(len(found), 3)], ", ")
 }

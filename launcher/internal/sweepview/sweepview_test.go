@@ -21,6 +21,7 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
+// world is a bucket with the plan of a sweep of five trials on two tasks, which may take an hour.
 func world(t *testing.T) (blob.Store, *sweep.Plan) {
 	t.Helper()
 	p := &sweep.Plan{Format: 1, Sweep: "night-1", Maximize: true, Heartbeat: 1, Takeover: 2,
@@ -38,12 +39,14 @@ func world(t *testing.T) (blob.Store, *sweep.Plan) {
 	return s, p
 }
 
+// put writes v as JSON.
 func put(t *testing.T, s blob.Store, name string, v any) {
 	t.Helper()
 	data := must.Get(json.Marshal(v))(t)
 	must.Get(s.Put(t.Context(), name, blob.Any, strings.NewReader(string(data))))(t)
 }
 
+// result is that of a trial that took ten seconds.
 func result(p *sweep.Plan, trial int, score float64) sweep.Result {
 	o := sweep.Object{Name: sweep.Names(p.Sweep).Attempt(trial, 0) + "x"}
 	at := time.Unix(1000, 0)
@@ -51,8 +54,9 @@ func result(p *sweep.Plan, trial int, score float64) sweep.Result {
 		Scores: &sweep.Scored{Calib: o, Test: o}, Started: at, Ended: at.Add(10 * time.Second)}
 }
 
-// TestLook follows five trials on two tasks: none claimed; one done, one damaged and one running; at last cancelled.
-// What is left is three trials, two at once, of ten seconds, as the one that is done took.
+// TestLook looks at five trials on two tasks: first none is claimed; then one is done, one has a damaged result and one
+// runs; at last the sweep is cancelled. In between three trials are left, two at once, of ten seconds each, which the
+// one that is done took.
 func TestLook(t *testing.T) {
 	store, p := world(t)
 	s := must.Get(sweepview.Open(t.Context(), store, p.Sweep))(t)
@@ -64,8 +68,10 @@ func TestLook(t *testing.T) {
 		t.Errorf("before the first claim: got %+v; want five waiting trials and no conclusion", st)
 	}
 	if _, ok := s.Left(look()); ok {
-		t.Error("an estimate from nothing")
+		t.Error("before any trial has ended: got an estimate of the time left, want none")
 	}
+
+	// Trial 0 is done, 1 has a damaged result, 2 runs as a second attempt.
 	for _, trial := range []int{0, 1, 2} {
 		put(t, store, sweep.Names(p.Sweep).Claim(trial, 0), sweep.Claim{})
 	}
@@ -83,8 +89,10 @@ func TestLook(t *testing.T) {
 	}
 	s.Plan.Spec.Limits.Sweep = sweep.Duration(12 * time.Second)
 	if left, ok := s.Left(st); !ok || left != (sweep.Range{Expected: 12}) {
-		t.Errorf("left %v of a sweep that may take 12 s", left)
+		t.Errorf("left %v of a sweep that may take 12 s, want 12 s", left)
 	}
+
+	// Cancelled, and concluded.
 	put(t, store, sweep.Names(p.Sweep).Cancel(), "x")
 	put(t, store, sweep.Names(p.Sweep).Conclusion(), sweep.Conclusion{Format: 1, Sweep: p.Sweep,
 		Outcome: sweep.OutcomeCancelled})
@@ -93,7 +101,8 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// TestWhoHoldsATrial: one that was promoted after a pause, or given back, waits for a task and does not run.
+// TestWhoHoldsATrial: a trial that was given back, or promoted after a pause, waits for a task: it is Ready and does
+// not run until it is claimed again.
 func TestWhoHoldsATrial(t *testing.T) {
 	store, p := world(t)
 	names := sweep.Names(p.Sweep)
@@ -119,8 +128,8 @@ func TestWhoHoldsATrial(t *testing.T) {
 	}
 }
 
-// TestASnapshotOfFolds: it counts configurations by state, names the best of those that are done, and says what holds a
-// task up.
+// TestASnapshotOfFolds: a snapshot of a cross-validated sweep counts configurations by state and names the best one,
+// the first on the board. It also says what holds a task up.
 func TestASnapshotOfFolds(t *testing.T) {
 	store, p := world(t)
 	s := must.Get(sweepview.Open(t.Context(), store, p.Sweep))(t)
@@ -138,7 +147,8 @@ func TestASnapshotOfFolds(t *testing.T) {
 	}
 }
 
-// TestADamagedResultIsAFailedTrial: a watcher sees what the aggregator counts, and goes on watching.
+// TestADamagedResultIsAFailedTrial: a result that cannot be read, or is of another trial or sweep, is a failed trial,
+// as it is for the aggregator. Looking does not fail because of it.
 func TestADamagedResultIsAFailedTrial(t *testing.T) {
 	for name, contents := range map[string]any{
 		"too long":         strings.Repeat("x", 17<<20),
@@ -164,8 +174,8 @@ func TestADamagedResultIsAFailedTrial(t *testing.T) {
 	}
 }
 
-// TestOpen: a sweep that is not there, one that has no possible id, and one whose plan is damaged are told apart; a
-// listing has all ids that are possible, whatever their plans hold.
+// TestOpen: opening a sweep that does not exist, an impossible id and a damaged plan give errors of different kinds. A
+// listing has all possible ids, whatever their plans hold.
 func TestOpen(t *testing.T) {
 	store, p := world(t)
 	if _, err := sweepview.Open(t.Context(), store, "absent"); !problem.Is(err, problem.NotFound) {
@@ -190,7 +200,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestTheFinalTrainingIsNoTrial: while it runs, no trial does, and none is left to be started.
+// TestTheFinalTrainingIsNoTrial: while only the final training runs, a snapshot counts no trial as running, and none as
+// not started.
 func TestTheFinalTrainingIsNoTrial(t *testing.T) {
 	store, p := world(t)
 	p.Base = sweep.Params{"num_leaves": 31.0}
@@ -208,7 +219,8 @@ func TestTheFinalTrainingIsNoTrial(t *testing.T) {
 	}
 }
 
-// TestFewerMachinesTakeLonger: the time left is that of the machines that are there.
+// TestFewerMachinesTakeLonger: four trials of ten seconds on two tasks take 20 s on all four machines, twice that on
+// two and four times on one. Without any machine it is the time with all.
 func TestFewerMachinesTakeLonger(t *testing.T) {
 	store, p := world(t)
 	put(t, store, sweep.Names(p.Sweep).Result(0), result(p, 0, 0.5))
@@ -222,8 +234,8 @@ func TestFewerMachinesTakeLonger(t *testing.T) {
 	}
 }
 
-// TestLeftOfASelection: two of five trials are of the second step, which takes as long as a trial even with a task for
-// each, and waits for the first.
+// TestLeftOfASelection: of a forward selection among three groups, three trials of the first step and two of the second
+// are left. With eight tasks each step takes one trial's time, and the second waits for the first: 20 s.
 func TestLeftOfASelection(t *testing.T) {
 	store, p := world(t)
 	p.Sizing.Tasks, p.Base = 8, sweep.Params{"num_leaves": 31.0}
@@ -243,7 +255,7 @@ func TestLeftOfASelection(t *testing.T) {
 	}
 }
 
-// TestTimeLeftHasARange: as wide as the trials differ, and none where fewer than five have ended.
+// TestTimeLeftHasARange: from five ended trials on, the time left has a range, which is as wide as their times differ.
 func TestTimeLeftHasARange(t *testing.T) {
 	for _, tc := range []struct {
 		ended  int
@@ -273,8 +285,8 @@ func TestTimeLeftHasARange(t *testing.T) {
 	}
 }
 
-// TestLatestIsNoOther: what is named @latest may be cancelled, so a plan that cannot be read does not make an older
-// sweep the latest.
+// TestLatestIsNoOther: @latest is the newest sweep even if its plan cannot be read. An older one must not take its
+// place, since the command that names it may be cancel.
 func TestLatestIsNoOther(t *testing.T) {
 	s, p := world(t)
 	put(t, s, sweep.Names("a-later").Plan(), p)
@@ -288,7 +300,7 @@ func TestLatestIsNoOther(t *testing.T) {
 	}
 }
 
-// TestAModelForASweep: whoever names a model where a sweep is wanted is told the model's newest sweeps.
+// TestAModelForASweep: if a model's name is given for a sweep's, the error names the model's three newest sweeps.
 func TestAModelForASweep(t *testing.T) {
 	bucket := blob.Memory()
 	for _, id := range []sweep.ID{"n1", "n2", "n3", "n4"} {
@@ -303,7 +315,8 @@ func TestAModelForASweep(t *testing.T) {
 	}
 }
 
-// earlier writes a sweep whose trials have so many leaves, with the number of leaves as score.
+// earlier writes a sweep with one ended trial for each number of leaves, which is also its score. change, unless nil,
+// edits the plan.
 func earlier(t *testing.T, bucket blob.Store, id sweep.ID, change func(*sweep.Plan), leaves ...float64) {
 	t.Helper()
 	p := plan(id)
@@ -323,6 +336,7 @@ func earlier(t *testing.T, bucket blob.Store, id sweep.ID, change func(*sweep.Pl
 	}
 }
 
+// plan is the plan of a sweep without trials that searches 4 to 40 leaves, with a warm start.
 func plan(id sweep.ID) *sweep.Plan {
 	p := &sweep.Plan{Format: 1, Sweep: id, Created: time.Unix(1, 0).UTC(), Maximize: true, Heartbeat: 1, Takeover: 2,
 		Base:    sweep.Params{"seed": 1.0},
@@ -335,7 +349,8 @@ func plan(id sweep.ID) *sweep.Plan {
 	return p
 }
 
-// TestRead: the newest sweep first, of each the best first, what does not fit the space or the question left out.
+// TestRead: Earlier returns the newest sweep first, and the best trial of each first. It leaves out sweeps of another
+// model or metric, damaged ones, tonight's own, and trials outside of the space of 4 to 40 leaves.
 func TestRead(t *testing.T) {
 	bucket := blob.Memory()
 	earlier(t, bucket, "zz-first", nil, 10, 30, 20)
@@ -360,7 +375,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestReadIsBounded: a bucket of many nights fills a plan with the newest of them only.
+// TestReadIsBounded: of thirty nights Earlier returns the ten newest.
 func TestReadIsBounded(t *testing.T) {
 	bucket := blob.Memory()
 	for n := range 3 * sweep.MaxEarlier {
@@ -372,8 +387,8 @@ func TestReadIsBounded(t *testing.T) {
 	}
 }
 
-// TestReadMeans: a cross-validated sweep informs by the means of its configurations, also of those that were decided
-// while it ran, under the number of their first fold.
+// TestReadMeans: of a cross-validated sweep Earlier returns the means of configurations whose folds have all ended,
+// with the number of their first trial. That includes configurations whose parameters were decided while it ran.
 func TestReadMeans(t *testing.T) {
 	bucket := blob.Memory()
 	p := plan("folds")
@@ -404,7 +419,7 @@ func TestReadMeans(t *testing.T) {
 	}
 }
 
-// TestReadWithAllColumns: of a sweep that compared sets of columns only the set of all informs.
+// TestReadWithAllColumns: of a sweep that compares sets of columns Earlier returns only the trial with all columns.
 func TestReadWithAllColumns(t *testing.T) {
 	bucket := blob.Memory()
 	earlier(t, bucket, "sets", func(p *sweep.Plan) {
@@ -417,7 +432,8 @@ func TestReadWithAllColumns(t *testing.T) {
 	}
 }
 
-// TestReadNoPopulation: a population's scores are those of models that several configurations have trained.
+// TestReadNoPopulation: of population-based training Earlier returns nothing, since several configurations have trained
+// each of its models.
 func TestReadNoPopulation(t *testing.T) {
 	bucket := blob.Memory()
 	earlier(t, bucket, "bred", func(p *sweep.Plan) {
@@ -430,7 +446,8 @@ func TestReadNoPopulation(t *testing.T) {
 	}
 }
 
-// TestNotPromoted: if the winner is not promoted, the launcher ends with an exit code and a sentence of its own.
+// TestNotPromoted: the error about a winner that was not promoted says which version, the verdict and the reason. Its
+// exit code is ExitBlocked for a blocked dataset, else ExitNotPromoted.
 func TestNotPromoted(t *testing.T) {
 	for verdict, says := range map[sweep.Verdict][2]string{
 		sweep.VerdictNotPromoted:   {"not promoted", "log_loss 0.3 is not shown to be better"},
@@ -445,13 +462,13 @@ func TestNotPromoted(t *testing.T) {
 		got := program.ExitCode(t.Context(), err)
 		if got != code ||
 			!strings.Contains(err.Error(), "sweep night-1: ctr version 7 is not live: "+says[0]+": "+reason) {
-			t.Errorf("%s: %v, exit code %d; want the code of the verdict, and why the version is not "+
-				"live", verdict, err, got)
+			t.Errorf("%s: got %v, exit code %d; want exit code %d, and why the version is not live", verdict, err, got,
+				code)
 		}
 	}
 }
 
-// TestWhereLogsAre: on each engine, a sweep without a winner says where its tasks' logs are.
+// TestWhereLogsAre: the error about a sweep without a winner says where its tasks' logs are, for each engine.
 func TestWhereLogsAre(t *testing.T) {
 	err := sweepview.NoWinner(&sweep.Conclusion{Sweep: "night-1", Reason: "x"}, "task 0 failed")
 	for _, place := range []string{"Cloud Logging", "local cloud", "COPPICE_SLURM_FOLDER"} {
@@ -461,9 +478,10 @@ func TestWhereLogsAre(t *testing.T) {
 	}
 }
 
-// TestPatience: after which answers a watcher gives up, and with which message.
+// TestPatience: after these answers of the engine about a sweep's job, and some time later, a watcher gives up with the
+// case's message, or keeps waiting.
 func TestPatience(t *testing.T) {
-	gone, at := of(engine.Gone, ""), time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+	gone, at := jobIn(engine.Gone, ""), time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	waiting := sweepview.State{Board: sweep.Board{Waiting: 1}}
 	for name, tc := range map[string]struct {
 		answers []provision.SweepJob
@@ -473,23 +491,23 @@ func TestPatience(t *testing.T) {
 	}{
 		"not yet visible":  {[]provision.SweepJob{gone, gone}, waiting, 0, ""},
 		"gone":             {[]provision.SweepJob{gone, gone, gone}, waiting, 0, "its job is gone"},
-		"there between":    {[]provision.SweepJob{gone, gone, of(engine.Waiting, ""), gone}, waiting, 0, ""},
-		"there, long ago":  {[]provision.SweepJob{gone, of(engine.Running, "")}, waiting, time.Hour, ""},
+		"there between":    {[]provision.SweepJob{gone, gone, jobIn(engine.Waiting, ""), gone}, waiting, 0, ""},
+		"there, long ago":  {[]provision.SweepJob{gone, jobIn(engine.Running, "")}, waiting, time.Hour, ""},
 		"all trials ended": {[]provision.SweepJob{gone, gone, gone}, sweepview.State{}, 0, ""},
 		"being concluded": {[]provision.SweepJob{gone, gone, gone},
 			sweepview.State{Board: waiting.Board, Ending: true}, 50 * time.Minute,
 			""},
-		"concluded too long": {[]provision.SweepJob{of(engine.Done, "")},
+		"concluded too long": {[]provision.SweepJob{jobIn(engine.Done, "")},
 			sweepview.State{Ending: true}, 2 * time.Hour, "(job done)"},
 		"not concluded at all": {[]provision.SweepJob{gone, gone, gone}, sweepview.State{}, time.Hour,
 			"(job gone)"},
-		"failed": {[]provision.SweepJob{of(engine.Failed, "exit code 3")}, waiting,
+		"failed": {[]provision.SweepJob{jobIn(engine.Failed, "exit code 3")}, waiting,
 			time.Hour, "(job failed; exit code 3)"},
-		"of another build": {[]provision.SweepJob{of(engine.Failed, "")},
+		"of another build": {[]provision.SweepJob{jobIn(engine.Failed, "")},
 			sweepview.State{Board: waiting.Board,
 				Trouble: &sweep.Trouble{Refused: true, Text: "coppice v2 wrote it"}}, 0,
 			"sweep x: coppice v2 wrote it; then start it again: nothing of it is lost"},
-		"failed just now": {[]provision.SweepJob{of(engine.Failed, "")}, waiting, 0, ""},
+		"failed just now": {[]provision.SweepJob{jobIn(engine.Failed, "")}, waiting, 0, ""},
 	} {
 		var p sweepview.JobWait
 		for _, job := range tc.answers {
@@ -502,13 +520,13 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// of is a job that is in the state.
-func of(state engine.Phase, failure string) provision.SweepJob {
+// jobIn is a job that is in the state.
+func jobIn(state engine.Phase, failure string) provision.SweepJob {
 	return provision.SweepJob{JobStatus: engine.JobStatus{State: state, Failure: failure}, Finished: state.Ended()}
 }
 
-// TestWhatLookingCosts: the first look at a sweep reads each result once, and the next one only what is new, whether
-// there are 200 trials or 400.
+// TestWhatLookingCosts: the first look at a sweep reads each result once. The next look requests at most six objects,
+// however many trials there are, and lists each name once.
 func TestWhatLookingCosts(t *testing.T) {
 	var first, next, listed [2]int64
 	for i, trials := range []int{200, 400} {
