@@ -13,7 +13,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// An open page of a running sweep renews itself, and keeps what its reader has set.
+// TestBrowserLive: the open page of a running sweep shows new results and the end without being loaded again, and keeps
+// the filter that its reader has set.
 func TestBrowserLive(t *testing.T) {
 	bucket, p, trials := night(t, 6)
 	c := New(bucket, blob.Memory(), blob.Memory(), time.Now, quiet)

@@ -19,8 +19,9 @@ func tooOpen(address string) error {
 		address)
 }
 
-// Listen listens on an address; one that other machines can reach is refused without an audience, for which callers are
-// authenticated. hosts may be requested: the names of a loopback address, and the host of an audience that is a URL.
+// Listen returns a listener on an address. If other machines can reach it, an audience is needed, for which callers are
+// authenticated; without one it is an error of kind Input. hosts are those that requests may name: the address itself,
+// all names of a loopback address, and the host of the audience if that is a URL.
 func Listen(ctx context.Context, address, audience string) (l net.Listener, hosts []string, err error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

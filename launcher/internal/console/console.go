@@ -70,7 +70,8 @@ func New(sweeps, datasets, models blob.Store, now func() time.Time, log *slog.Lo
 		open: map[sweep.ID]*watched{}}
 }
 
-// known is the page of a sweep, if it was read a moment ago or has ended.
+// known returns a sweep as it was last read, nil if it was not. fresh reports whether that is good enough: it was read
+// less than c.pause ago, or has ended.
 func (c *Console) known(id sweep.ID) (w *watched, fresh bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +79,9 @@ func (c *Console) known(id sweep.ID) (w *watched, fresh bool) {
 	return w, w != nil && (w.ended || c.now().Sub(w.read) < c.pause)
 }
 
-// sweepPage returns the page of a sweep, which is read again if that is due.
+// sweepPage returns the page of a sweep, which is read again unless known is fresh. Only one sweep is read at a time:
+// other callers wait, until their ctx ends, and then get what was read meanwhile. Of more than mostOpen sweeps, the one
+// read longest ago is forgotten.
 func (c *Console) sweepPage(ctx context.Context, id sweep.ID) (*watched, error) {
 	if w, fresh := c.known(id); fresh {
 		return w, nil
@@ -92,6 +95,7 @@ func (c *Console) sweepPage(ctx context.Context, id sweep.ID) (*watched, error) 
 		return w, nil
 	}
 
+	// Read what is new of it, and make its page.
 	next := watched{read: c.now()}
 	var err error
 	if w != nil {
@@ -110,6 +114,7 @@ func (c *Console) sweepPage(ctx context.Context, id sweep.ID) (*watched, error) 
 	}
 	next.page = text.Bytes()
 
+	// Keep it for other viewers.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.open[id] = &next; len(c.open) > mostOpen {
@@ -124,7 +129,8 @@ func (c *Console) sweepPage(ctx context.Context, id sweep.ID) (*watched, error) 
 	return &next, nil
 }
 
-// Handler serves requests that were sent to one of hosts, as a browser names them.
+// Handler serves the pages to requests whose Host is one of hosts, and to verified callers if c.Callers is set. The
+// console's fields have to be set before.
 func (c *Console) Handler(hosts []string) http.Handler {
 	c.pages.Online, c.pages.Job = c.Online, c.Job
 	mux := http.NewServeMux()
@@ -162,8 +168,8 @@ func onlyFor(hosts []string, next http.Handler) http.Handler {
 	})
 }
 
-// servePage serves a page that is made for the request, one at a time, since what they are read from is not safe for
-// concurrent use.
+// servePage returns a handler that makes a page with read for each request. It makes one page at a time, since c.pages
+// is not safe for concurrent use; a request that is given up while it waits leaves.
 func (c *Console) servePage(read func(context.Context, *http.Request) (report.AnyPage, error)) http.HandlerFunc {
 	write := func(r *http.Request) ([]byte, error) {
 		if err := c.made.Acquire(r.Context(), 1); err != nil {
@@ -184,8 +190,8 @@ func (c *Console) servePage(read func(context.Context, *http.Request) (report.An
 	}
 }
 
-// serveSweep serves the page of a sweep, whole only if it has changed since the version that is asked with, and says
-// when to ask again.
+// serveSweep serves the page of a sweep. A request that names the current version (If-None-Match) gets 304 without a
+// body. The header Poll says after how many milliseconds to ask again.
 func (c *Console) serveSweep(w http.ResponseWriter, r *http.Request) {
 	s, err := c.sweepPage(r.Context(), sweep.ID(r.PathValue("id")))
 	if err != nil {
@@ -218,7 +224,7 @@ func (c *Console) answer(w http.ResponseWriter, r *http.Request, text []byte, er
 	}
 }
 
-// Serve serves until ctx ends.
+// Serve serves requests for hosts on l until ctx ends, and then ends those that have begun.
 func (c *Console) Serve(ctx context.Context, l net.Listener, hosts []string) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

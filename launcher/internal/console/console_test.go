@@ -29,7 +29,7 @@ import (
 
 var planned = time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 
-// counted is a store that counts what it is asked.
+// counted is a store that counts its requests: each Stat, each Open, and one for every 1000 names of a listing.
 type counted struct {
 	blob.Store
 	asked atomic.Int64
@@ -86,6 +86,7 @@ func night(t *testing.T, n int) (*counted, *sweep.Plan, *sweepstore.Trials) {
 	return bucket, p, trials
 }
 
+// conclude writes the conclusion of a sweep without a winner.
 func conclude(t *testing.T, bucket blob.Store, p *sweep.Plan) {
 	t.Helper()
 	c := sweep.Conclusion{Format: 1, Sweep: p.Sweep, Outcome: sweep.OutcomeNoWinner,
@@ -102,7 +103,8 @@ func get(h http.Handler, host, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// What is served is what a report writes.
+// TestSameBytesAsAReport: the console serves the bytes of a sweep's page that `launcher report` writes. The index links
+// to it.
 func TestSameBytesAsAReport(t *testing.T) {
 	bucket, p, _ := night(t, 3)
 	conclude(t, bucket, p)
@@ -122,8 +124,8 @@ func TestSameBytesAsAReport(t *testing.T) {
 	}
 }
 
-// TestOthersAreRefused: the console answers only under its own two names, with GET, and about what there is. Odd paths
-// are not found rather than looked for, and no error is HTML.
+// TestOthersAreRefused: the console answers only requests for its own two names, with GET, about what exists. Odd paths
+// are not found. Every answer has the security headers, and no error is HTML.
 func TestOthersAreRefused(t *testing.T) {
 	bucket, _, _ := night(t, 1)
 	h := New(bucket, blob.Memory(), blob.Memory(), time.Now, quiet).Handler([]string{"127.0.0.1:8765",
@@ -169,7 +171,8 @@ func TestOthersAreRefused(t *testing.T) {
 	}
 }
 
-// Other machines reach a console only with identity tokens, under its own address or the host that the tokens are for.
+// TestListensOnThisMachineOnly: without an audience for identity tokens, Listen accepts only loopback addresses. With
+// one, it accepts any, and requests may name the address or the audience's host.
 func TestListensOnThisMachineOnly(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", ":8765", "[::]:0", "192.168.1.2:0", "example.com:80", "nonsense",
 		"127.0.0.1:99999", "127.0.0.1:x", "localhost:-1"} {
@@ -194,8 +197,8 @@ func TestListensOnThisMachineOnly(t *testing.T) {
 	}
 }
 
-// A hundred tasks that show life every second: the bucket is asked as often by three viewers as by one, and without a
-// viewer not at all.
+// TestOnePollerReadsForAllViewers: while a hundred tasks send a heartbeat every second, three viewers of a page cause
+// no more requests to the bucket than one. Without a viewer there are none.
 func TestOnePollerReadsForAllViewers(t *testing.T) {
 	seconds := 300
 	if testing.Short() {
@@ -209,7 +212,7 @@ func TestOnePollerReadsForAllViewers(t *testing.T) {
 				for i := range p.Trials {
 					if err := trials.Beat(t.Context(), i, 0, sweep.Heartbeat{Format: 1, Nonce: "n", Trees: round,
 						At: planned.Add(time.Duration(round) * time.Second)}); err != nil {
-						t.Error(err)
+						t.Errorf("heartbeat of trial %d: got error %v, want none", i, err)
 					}
 				}
 			}
@@ -228,7 +231,7 @@ func TestOnePollerReadsForAllViewers(t *testing.T) {
 			}
 			asked[viewers] = bucket.asked.Load() - before
 			if now := get(h, "localhost:1", "/sweeps/night-1").Body.String(); now == first {
-				t.Error("nothing of the heartbeats has come to the page")
+				t.Error("the page is the same after all heartbeats; want their news on it")
 			}
 
 			before = bucket.asked.Load()
@@ -246,7 +249,8 @@ func TestOnePollerReadsForAllViewers(t *testing.T) {
 	}
 }
 
-// TestNews: who asks again gets a page only if there is another, and a sweep that has ended is not read again.
+// TestNews: a viewer who asks again with the page's version gets 304 if it has not changed, else the new page. A sweep
+// that has ended is not read again, and its page does not ask again.
 func TestNews(t *testing.T) {
 	bucket, p, trials := night(t, 2)
 	now := planned
@@ -277,20 +281,20 @@ func TestNews(t *testing.T) {
 		Scores: &sweep.Scored{Calib: o, Test: o}, Started: planned, Ended: planned.Add(time.Minute)}
 	must.Get(trials.CreateResult(t.Context(), done))(t)
 	if text := ask(http.StatusOK); !strings.Contains(text, `"open":true`) {
-		t.Error("the page of a running sweep does not say that it is to ask again")
+		t.Error("the page of a running sweep does not have \"open\":true; want it to ask again")
 	}
 	conclude(t, bucket, p)
 	if text := ask(http.StatusOK); strings.Contains(text, `"open":true`) {
-		t.Error("the page of a sweep that has ended asks again")
+		t.Error("the page of a sweep that has ended has \"open\":true; want it not to ask again")
 	}
 	before := bucket.asked.Load()
 	if ask(http.StatusNotModified); bucket.asked.Load() != before {
-		t.Errorf("a sweep that has ended was read again: %d requests", bucket.asked.Load()-before)
+		t.Errorf("a sweep that has ended was read again: %d requests, want none", bucket.asked.Load()-before)
 	}
 }
 
-// TestWhoHasGoneWaitsForNothing: a request that is taken back while another reads leaves, and one that makes a page
-// does not wait for a sweep that is read.
+// TestWhoHasGoneWaitsForNothing: while another request reads a sweep, one whose caller has left is answered at once,
+// and one for the list does not wait.
 func TestWhoHasGoneWaitsForNothing(t *testing.T) {
 	bucket, _, _ := night(t, 1)
 	synctest.Test(t, func(t *testing.T) {
@@ -340,7 +344,8 @@ func (f callersFunc) Verify(ctx context.Context, authorization string) (string, 
 	return f(ctx, authorization)
 }
 
-// On an address that others can reach nothing is shown without a token of one who may call.
+// TestCallersAreVerified: with Callers set, every path answers a request without a token 401, one of a caller who may
+// not call 403, and one that cannot be verified now 503. A caller who may call gets the page.
 func TestCallersAreVerified(t *testing.T) {
 	bucket, _, _ := night(t, 1)
 	c := New(bucket, blob.Memory(), blob.Memory(), time.Now, quiet)
@@ -378,7 +383,8 @@ func TestCallersAreVerified(t *testing.T) {
 	}
 }
 
-// TestStrangersAreAnsweredAtOnce: a request that is refused is answered without waiting for the body that it announced.
+// TestStrangersAreAnsweredAtOnce: a refused request is answered, and its connection closed, without waiting for the
+// body that it has announced and does not send.
 func TestStrangersAreAnsweredAtOnce(t *testing.T) {
 	bucket, _, _ := night(t, 1)
 	c := New(bucket, blob.Memory(), blob.Memory(), time.Now, quiet)
@@ -395,9 +401,7 @@ func TestStrangersAreAnsweredAtOnce(t *testing.T) {
 				t.Errorf("%s with a body that does not come: %.100q, %v; expected %s and the end", request, answer, err,
 					want)
 			}
-			if err := conn.Close(); err != nil {
-				t.Error(err)
-			}
+			must.Do(t, conn.Close())
 		}
 	}
 }

@@ -180,8 +180,8 @@ func TestSettle(t *testing.T) {
 			l.Moved = func(_ int, reason string) { moved = append(moved, reason) }
 			must.Do(t, l.Settle(t.Context()))
 			if !slices.Equal(w.order, c.jobs) || !slices.Equal(w.alive(), c.alive) || len(moved) != len(c.reasons) {
-				t.Errorf("ordered %q, alive %q, moved because of %q; want %q, %q and %d moves", w.order, w.alive(), moved,
-					c.jobs, c.alive, len(c.reasons))
+				t.Errorf("ordered %q, alive %q, moved because of %q; want %q, %q and %d moves", w.order, w.alive(),
+					moved, c.jobs, c.alive, len(c.reasons))
 			}
 			for i, part := range c.reasons {
 				if !strings.Contains(moved[i], part) {

@@ -16,7 +16,8 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-// Reproducible reads a version's plan and dataset, and rejects one that cannot be trained again.
+// Reproducible reads a version's plan and its dataset's manifest. A version without a plan cannot be trained again,
+// which is an error of kind Input.
 func Reproducible(ctx context.Context, r *registry.Registry, v registry.Version) (plan.Provenance, error) {
 	of, err := plan.ProvenanceOf(ctx, r, v)
 	if err == nil && of.Plan == nil {
@@ -26,7 +27,8 @@ func Reproducible(ctx context.Context, r *registry.Registry, v registry.Version)
 	return of, err
 }
 
-// Read reads what a version was trained from, but for the dataset, whose Dir the caller sets.
+// Read reads what a version was trained from: its plan, the trial's result, and the files to compare with. The caller
+// has to set Dir, the dataset's folder.
 func Read(ctx context.Context, r *registry.Registry, of plan.Provenance) (*Recipe, error) {
 	if err := of.Plan.Trainable(); err != nil {
 		return nil, err
@@ -43,6 +45,9 @@ func Read(ctx context.Context, r *registry.Registry, of plan.Provenance) (*Recip
 	if result.From != nil {
 		q.Lineage = result.From.Lineage
 	}
+
+	// The files to compare with, and the calibrator on which a final model's is based. The slice's capacity is cut so
+	// that append copies it.
 	for _, file := range append(compared[:len(compared):len(compared)], scorer.FileJudgedCalibrator) {
 		if _, ok := of.File(file); !ok {
 			continue
@@ -56,7 +61,7 @@ func Read(ctx context.Context, r *registry.Registry, of plan.Provenance) (*Recip
 	return q, nil
 }
 
-// Fetch copies a dataset into a temporary folder, which the caller removes.
+// Fetch copies the dataset of the manifest m into a temporary folder, which the caller has to remove.
 func Fetch(ctx context.Context, datasets blob.Store, m *dataset.Manifest) (string, error) {
 	staged, err := stager.Resolve(ctx, datasets, m.Name+"@"+m.Version)
 	if err != nil {
@@ -73,7 +78,8 @@ func Fetch(ctx context.Context, datasets blob.Store, m *dataset.Manifest) (strin
 	return dir, nil
 }
 
-// Conflict is the error about a version that came out different.
+// Conflict returns the error, of kind Conflict, about a version that came out different: which files differ, and where.
+// It also names both builds if another one has planned it.
 func (r *Report) Conflict(of plan.Provenance) error {
 	var parts []string
 	for _, f := range r.Files {

@@ -67,7 +67,8 @@ func (r *Report) Same() bool {
 // compared are the files that are made again, where the version has them.
 var compared = []string{scorer.FileModel, scorer.FileFeatures, scorer.FileLevels, scorer.FileCalibrator}
 
-// Run trains the version's trial, as a worker does, and makes the files that an aggregator registers.
+// Run trains the version's trial again, as a worker does, makes the files that an aggregator registers, and compares
+// them with the version's. It writes nothing. Files that differ are in the report, and no error.
 func Run(ctx context.Context, q Recipe) (*Report, error) {
 	p := q.Plan
 	params, err := parameters(q)
@@ -79,6 +80,7 @@ func Run(ctx context.Context, q Recipe) (*Report, error) {
 		return nil, err
 	}
 
+	// The dataset has to be the one that the version was trained on.
 	ds, err := dataset.Open(q.Dir)
 	if err != nil {
 		return nil, err
@@ -89,6 +91,7 @@ func Run(ctx context.Context, q Recipe) (*Report, error) {
 			ds.Manifest.Name, ds.Manifest.Version, p.Dataset.Name, p.Dataset.Version)
 	}
 
+	// Train.
 	threads := cmp.Or(q.Threads, runtime.GOMAXPROCS(0))
 	table := fit.NewTable(ds)
 	final, isFinal := p.Final()
@@ -102,6 +105,7 @@ func Run(ctx context.Context, q Recipe) (*Report, error) {
 		return nil, err
 	}
 
+	// Make the files, and compare them.
 	made, err := remake(table, ds, q, o, threads, isFinal)
 	if err != nil {
 		return nil, err
@@ -120,7 +124,8 @@ func Run(ctx context.Context, q Recipe) (*Report, error) {
 // numIterations, in a lineage, is the number of trees that a trial had grown that ended at its limit.
 const numIterations = "num_iterations"
 
-// stopAt is OnTree of a training that ended with so many trees at its limit; 0 if it did not.
+// stopAt returns the OnTree of a training that has to stop after so many trees, where the original ended at its time
+// limit; 0 for one that did not. It also calls q.OnTree.
 func (q *Recipe) stopAt(trees int) func(gbt.Progress) error {
 	return func(g gbt.Progress) error {
 		if q.OnTree != nil {
@@ -135,7 +140,8 @@ func (q *Recipe) stopAt(trees int) func(gbt.Progress) error {
 	}
 }
 
-// trainTrial trains the recipe's trial and, in a population, first the ancestors whose models it went on from.
+// trainTrial trains the recipe's trial. In population-based training it first trains, one after the other, the trials
+// of earlier generations whose models it continues.
 func (q Recipe) trainTrial(ctx context.Context, table *fit.Table, m *dataset.Manifest,
 	request fit.Request) (*fit.Evaluated, error) {
 	p := q.Plan
@@ -152,8 +158,8 @@ func (q Recipe) trainTrial(ctx context.Context, table *fit.Table, m *dataset.Man
 	return table.Train(ctx, request)
 }
 
-// parameters are those that the trial was trained with: the plan's or, of an open trial and a refit, those of its
-// result.
+// parameters returns those that the trial was trained with: the plan's or, for a refit and for an open trial, whose
+// parameters were decided while the sweep ran, those in its result. A trial or lineage that cannot be is an error.
 func parameters(q Recipe) (gbt.Params, error) {
 	p := q.Plan
 	if q.Trial < 0 || q.Trial >= len(p.Trials) {
@@ -175,8 +181,9 @@ func parameters(q Recipe) (gbt.Params, error) {
 	return gbt.ParseParams(given)
 }
 
-// checkLineage rejects a lineage that cannot be that of the trial: training it would make another model, or take as
-// long as its author likes.
+// checkLineage rejects a lineage that cannot be that of the trial: one of another length than its generation has, or
+// with parameters that the sweep does not search. Training it would make another model, or take as long as whoever
+// wrote the result likes.
 func checkLineage(q Recipe) error {
 	generation := 0
 	if q.Plan.Breeds() {
@@ -188,7 +195,7 @@ func checkLineage(q Recipe) error {
 	}
 	for i, own := range q.Lineage {
 		for name := range own {
-			if name == numIterations { // at most so many: the plan's own ends the training, too
+			if name == numIterations { // harmless: training ends with the plan's number of trees at the latest
 				continue
 			}
 			if _, drawn := q.Plan.Spec.Search.Random[name]; !drawn {
@@ -201,7 +208,8 @@ func checkLineage(q Recipe) error {
 	return nil
 }
 
-// ancestor trains a model that the version goes back to, itself continuing the request's input.
+// ancestor trains one model of the lineage, whose parameters are own in addition to base, and returns it as the input
+// of the next. It continues request.Input, unless that is nil.
 func ancestor(ctx context.Context, table *fit.Table, m *dataset.Manifest, base, own sweep.Params,
 	request fit.Request) (*gbt.InputModel, error) {
 	own = maps.Clone(own)
@@ -226,7 +234,8 @@ func ancestor(ctx context.Context, table *fit.Table, m *dataset.Manifest, base, 
 	return fit.Input(m, text.Bytes())
 }
 
-// remake makes the files that depend on the trees, as an aggregator does.
+// remake returns by name the files that depend on the trees of o, made as an aggregator makes them: model, levels of
+// ids, features and, for a binary objective, the calibrator. final says that it is the final training's model.
 func remake(table *fit.Table, ds *dataset.Dataset, q Recipe, o *fit.Evaluated, threads int,
 	final bool) (map[string][]byte, error) {
 	p, model := q.Plan, o.Model
@@ -236,6 +245,7 @@ func remake(table *fit.Table, ds *dataset.Dataset, q Recipe, o *fit.Evaluated, t
 	}
 	made := map[string][]byte{scorer.FileModel: text.Bytes()}
 
+	// Features and levels, of which only those stay that some tree uses.
 	var levels *dataset.Levels
 	all, file := ds.Manifest.Encoding(), dataset.LevelsFile
 	if final {
@@ -258,6 +268,7 @@ func remake(table *fit.Table, ds *dataset.Dataset, q Recipe, o *fit.Evaluated, t
 	}
 	made[scorer.FileFeatures] = append(features, '\n')
 
+	// The calibrator.
 	if p.Spec.Objective != "binary" {
 		return made, nil
 	}
@@ -273,8 +284,9 @@ func remake(table *fit.Table, ds *dataset.Dataset, q Recipe, o *fit.Evaluated, t
 	return made, nil
 }
 
-// fitCalibrator fits the calibrator. That of a final model is the judged one's, which is not made again, at its own
-// level, and of one of folds their own.
+// fitCalibrator returns the calibrator of the model o. A model of folds or of a bag has its own already. A final model
+// has that of the judged model, from the version's files, shifted to its own mean prediction. Any other model's is
+// fitted on calib.
 func fitCalibrator(table *fit.Table, q Recipe, o *fit.Evaluated, threads int,
 	final bool) (*calibrate.Calibrator, error) {
 	p := q.Plan
@@ -304,7 +316,8 @@ func fitCalibrator(table *fit.Table, q Recipe, o *fit.Evaluated, threads int,
 	return choice.Calibrator, err
 }
 
-// compare says whether a file is the one registered, and else where the two diverge first, in words of its kind.
+// compare says whether a file that was made again (is) has the bytes of the registered one (was) and, if not, where the
+// two differ first. had and has say whether there are such files at all.
 func compare(name string, was, is []byte, had, has bool) Remade {
 	f := Remade{Name: name, Same: had && has && bytes.Equal(was, is)}
 	switch {
@@ -324,8 +337,8 @@ func compare(name string, was, is []byte, had, has bool) Remade {
 	return f
 }
 
-// treesApart says in which tree two models diverge, and whether in its splits or in its leaf values alone; texts that
-// are no models are compared by lines.
+// treesApart says in which tree two models differ first, and whether in its splits or only in its leaf values. Texts
+// that are no models are compared by lines.
 func treesApart(was, is []byte) string {
 	a, errA := gbt.ReadModel(bytes.NewReader(was))
 	b, errB := gbt.ReadModel(bytes.NewReader(is))
@@ -351,10 +364,11 @@ func treesApart(was, is []byte) string {
 	return "the trees are the same; " + linesApart(was, is)
 }
 
-// longest is how much of a line is shown.
+// longest is how many bytes of a line are shown.
 const longest = 80
 
-// linesApart shows the first line in which two texts differ.
+// linesApart shows the first line in which two texts differ, "" if there is none. A long line is shown from shortly
+// before the first byte that differs.
 func linesApart(was, is []byte) string {
 	a, b := strings.Split(string(was), "\n"), strings.Split(string(is), "\n")
 	for i := range max(len(a), len(b)) {

@@ -9,7 +9,8 @@ import (
 	"coppice/launcher/internal/reproduce"
 )
 
-// TestLineage: a lineage that the trial cannot have is refused before anything is opened or trained.
+// TestLineage: a lineage (the parameters of the trials whose models a trial continues) that the trial cannot have is
+// refused before anything is opened or trained. One that it can have is not: then only the missing dataset is an error.
 func TestLineage(t *testing.T) {
 	p := &sweep.Plan{}
 	for n := range 6 {

@@ -16,8 +16,8 @@ import (
 type StatusLine struct {
 	w    program.World
 	mu   sync.Mutex
-	text string
-	at   time.Time
+	text string    // what the line shows
+	at   time.Time // when it was last drawn
 }
 
 // NewStatusLine returns the line of a program's output.
@@ -28,7 +28,8 @@ const (
 	tellEvery = 10 * time.Second       // how often something that goes on has a line where there is no terminal
 )
 
-// Show writes as many parts as the terminal is wide for, the first of them cut to it.
+// Show writes the first part, cut to the terminal's width, and as many of the others as fit. It draws at most every
+// redraw, and leaves out what comes in between.
 func (l *StatusLine) Show(parts ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -58,7 +59,8 @@ func (l *StatusLine) Clear() {
 	}
 }
 
-// width is how wide a line may be without a terminal's going on to the next.
+// width is how many columns a line may have. It is one less than the terminal has, since some go on to the next line
+// when one is full.
 func (l *StatusLine) width() int {
 	width := l.w.Width
 	if l.w.Columns != nil {
@@ -70,7 +72,7 @@ func (l *StatusLine) width() int {
 	return width - 1
 }
 
-// write replaces what is there. Blanks do that on every terminal.
+// write replaces the line: blanks over the old text, which every terminal understands, and then the new one.
 func (l *StatusLine) write(line string) {
 	fmt.Fprintf(l.w.Out.Raw(), "\r%s\r%s", text.Pad("", min(text.StringWidth(l.text), l.width()), ' '), line)
 	l.text = line
@@ -86,7 +88,8 @@ type StageBar struct {
 	told  time.Time // when its last line was written
 }
 
-// Report shows how far a step has come: on a terminal in one line, elsewhere when it begins, and then every tellEvery.
+// Report shows that a step has come to done of total. On a terminal that is one line; elsewhere there is a line when a
+// step begins, and one every tellEvery while it lasts.
 func (b *StageBar) Report(step stager.Step, done, total int64) {
 	if b.Quiet {
 		return

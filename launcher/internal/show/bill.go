@@ -16,7 +16,8 @@ import (
 	"coppice/launcher/internal/quote"
 )
 
-// Bill writes the bill of a sweep that trained on that many rows.
+// Bill writes the bill of a sweep: each trial, the machines, the totals, and how they compare with the quote. rows is
+// how many rows it trained on.
 func (w Printer) Bill(b *bill.Bill, rows int) {
 	t, seconds := w.Table("trial", "status", "attempts", "machine time", "lost", "trees", "ns per value", "cost",
 		"of it lost").Least("ns per value", "trees"), plot.Seconds.Format
@@ -27,6 +28,7 @@ func (w Printer) Bill(b *bill.Bill, rows int) {
 	}
 	t.Print()
 
+	// Facts: labels, machines, hours, totals, budget.
 	var labels []string
 	for _, key := range slices.Sorted(maps.Keys(b.Labels)) {
 		labels = append(labels, key+"="+b.Labels[key])
@@ -50,8 +52,8 @@ func (w Printer) Bill(b *bill.Bill, rows int) {
 	}
 }
 
-// quoted compares the quote with the actual cost, and says which speed the next quote should assume if this one was
-// clearly another. rows are those trained on.
+// quoted writes the quote beside what the sweep took. If its speed was clearly another than quoted, by more than 15 %,
+// it says which one the next quote should assume, unless the rows trained on are too few to tell.
 func (w Printer) quoted(b *bill.Bill, rows int) {
 	q := b.Quote
 	if q == nil {
@@ -91,7 +93,7 @@ func priced(known bool, v float64) string {
 	return map[bool]string{true: plot.USD.Format(v), false: "no price"}[known]
 }
 
-// machinesOf describes the machines of each job of the sweep, one line each.
+// machinesOf describes the machines of each job of the sweep, one pair of label and text for each.
 func machinesOf(b *bill.Bill) (lines [][2]string) {
 	what := "machines"
 	for _, j := range b.Jobs {

@@ -11,8 +11,9 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Board writes a sweep's trials in a line each, or its configurations if they are cross-validated; most is how many, or
-// 0 for all with everything about them.
+// Board writes a sweep's trials in a line each or, if it is cross-validated, its configurations. most is how many; 0
+// stands for all, with all that is known of them. s is the sweep's page, from which the lines are, b the board with the
+// results.
 func (w Printer) Board(s *page.Sweep, p *sweep.Plan, b sweep.Board, most int) {
 	l, all := s.Leaderboard(most), len(s.Trials)
 	if b.Configurations != nil {
@@ -41,11 +42,11 @@ func (w Printer) Board(s *page.Sweep, p *sweep.Plan, b sweep.Board, most int) {
 	}
 }
 
-// Head writes what became of a sweep that has ended, and what needs doing, first of all. live is the champion's last
-// move; zero if unknown.
+// Head writes first what became of a sweep that has ended, with how sure its winner is, and last what needs doing. live
+// is the last move of the model's champion, which may be of a later sweep; the zero Event if it is unknown.
 func (w Printer) Head(p *sweep.Plan, c *sweep.Conclusion, live registry.Event) {
-	state := tables.Standing(sweep.VerdictWords(c.Verdict()))
 	defer func() { w.Printf("%s\n", c.Todo(p.Dataset.Name+"@"+p.Dataset.Version, live.To)) }()
+	state := tables.Standing(sweep.VerdictWords(c.Verdict()))
 	switch {
 	case c.Outcome != sweep.OutcomeWinner:
 		w.Screen.Head(state, "ended without a winner", ": "+c.Reason)
@@ -53,8 +54,9 @@ func (w Printer) Head(p *sweep.Plan, c *sweep.Conclusion, live registry.Event) {
 	case c.Caution() != "":
 		state = "warning"
 	}
+
 	facts := *c
-	if w.Home { // what it would have cost elsewhere is no fact of it
+	if w.Home { // nothing was paid; the conclusion has what Google's machines would have cost
 		facts.Cost = nil
 	}
 	begin := c.HeadlineNow(live.To)
@@ -73,7 +75,9 @@ func (w Printer) Sure(c *sweep.Conclusion, said string) {
 	}
 }
 
-// judged are the rows about a winner, or the version that it became, that were chosen and measured by a metric.
+// judged returns rows of label and text about a winner, or the version that it became: parameters, metrics,
+// calibration, verification, rejected trials and the final training. by is the metric that chose it, which comes first
+// among metrics.
 func judged(c *sweep.Conclusion, params, by string) [][2]string {
 	metrics := func(m map[string]float64, se float64) string { return strings.Join(measured(m, se, by), ", ") }
 	rows := [][2]string{{"parameters", params}, {"because", c.Reason}, {"valid", metrics(c.Valid, 0)},
@@ -96,7 +100,8 @@ func judged(c *sweep.Conclusion, params, by string) [][2]string {
 	return rows
 }
 
-// Winner writes how a sweep with a winner ended.
+// Winner writes what is known of a sweep's winner, and the commands that show more. c has to be of a sweep with a
+// winner.
 func (w Printer) Winner(p *sweep.Plan, c *sweep.Conclusion) {
 	rows := append([][2]string{{"winner", fmt.Sprintf("trial %d of sweep %s", c.Trial, c.Sweep)}},
 		judged(c, page.Differ(p).Text(p.Trials[c.Trial].Params), p.Spec.Metric)...)

@@ -19,8 +19,9 @@ func board(w Printer, p *sweep.Plan, b sweep.Board) {
 	w.Board(report.Board(p, st), p, b, 0)
 }
 
-// TestBoardOfConfigurations shows three configurations in two folds: one that is done, one with one fold, one that was
-// dropped.
+// TestBoardOfConfigurations: the board of a cross-validated sweep has a line for each of three configurations: one with
+// both folds done, with mean and error, one with one fold, and one that was dropped, with the reason. The refit has a
+// line of its own, and its number of trees does not count as a varied parameter.
 func TestBoardOfConfigurations(t *testing.T) {
 	p := &sweep.Plan{Sweep: "night-1", Maximize: true, Spec: sweep.Spec{Metric: "auc"},
 		Folds: &sweep.Folds{Rounds: make([]sweep.Round, 2), First: 1}}
@@ -60,7 +61,7 @@ func TestBoardOfConfigurations(t *testing.T) {
 
 }
 
-// TestBoardTellsOfMachines: of a trial that several have trained, and of no other.
+// TestBoardTellsOfMachines: the board says by how many machines a trial was trained only if these were several.
 func TestBoardTellsOfMachines(t *testing.T) {
 	p := &sweep.Plan{Sweep: "night-1", Maximize: true, Spec: sweep.Spec{Metric: "auc"}, Trials: make([]sweep.Trial, 2)}
 	var results []sweep.Result

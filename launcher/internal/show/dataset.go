@@ -16,8 +16,8 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-// Dataset writes what a person checks before training on it: the kind of every column, what was made of ids, the
-// splits, warnings.
+// Dataset writes what a person checks before training on a staged dataset: the kind of every column, the statistics
+// made of ids, the splits, warnings, and where it is stored.
 func (w Printer) Dataset(s *stager.Staged) {
 	m := s.Manifest
 	w.features(m, len(m.Features))
@@ -35,12 +35,13 @@ func (w Printer) Dataset(s *stager.Staged) {
 	w.Printf("%s@%s %s: %s, %s\n", m.Name, m.Version, verb, humanize.IBytes(uint64(m.Bytes())), s.Place)
 }
 
-// features prints the features that are columns, or are computed from one, up to a number of them.
+// features writes a table of the features that are columns or are computed from one column, the first most of them.
 func (w Printer) features(m *dataset.Manifest, most int) {
 	w.printList(page.Features(m, false), most, "because", "bins")
 }
 
-// printList prints a table up to a number of rows; which columns are least worth their room, comes last.
+// printList writes the first most rows of a table, and how many more there are. least are the columns that a narrow
+// terminal leaves out first.
 func (w Printer) printList(l page.Listed, most int, least ...string) {
 	if len(l.Rows) == 0 {
 		return
@@ -62,14 +63,14 @@ func (w Printer) printList(l page.Listed, most int, least ...string) {
 	t.Print()
 }
 
-// useless are the codes of columns of which nothing can be learned, in words.
+// useless says in words what the warnings mean, by code, after which nothing can be learned from a column.
 var useless = map[string]string{ingest.WarnConstant: "the same value in every row",
 	ingest.WarnAllMissing: "no value at all", ingest.WarnIDLike: "nearly every value is unique (looks like an ID)"}
 
 // leaks is said of several columns that know the label.
 const leaks = "each alone tells most of the label: are they known before it is? If not, drop them"
 
-// isFirst says that a night was compared with no earlier one. The record is nil where none is kept.
+// isFirst reports whether a night was compared with no earlier one. The record is nil where none is kept.
 func isFirst(r *nights.Record) bool { return r == nil || len(r.Against) == 0 }
 
 // warnings writes what a person should check. Several columns to drop are also written as a list to paste, but only on
@@ -95,8 +96,10 @@ func dropped(all []dataset.Warning) (names []string) {
 	return names
 }
 
-// Told are a table's warnings as they are told, a line each: what is useless or leaks in one line of all its columns,
-// and nothing twice of the same column.
+// Told returns a table's warnings as lines for people. Several useless columns of one kind, and several that leak the
+// label, share a line. Of other kinds the first five columns have a line each, and the others a count. A column that
+// was left out because it looks like an ID has only the line about that. first says that it is the dataset's first
+// night: only then is it advised to drop a column.
 func Told(all []dataset.Warning, first bool) (told []string) {
 	hints := map[string]bool{ingest.HintIDs: true, ingest.HintKey: true, ingest.HintIndex: true}
 	drop, of, lines := dropped(all), map[string][]string{}, map[string]int{} // columns and lines, by code
@@ -104,7 +107,8 @@ func Told(all []dataset.Warning, first bool) (told []string) {
 		of[warning.Code] = append(of[warning.Code], warning.Column)
 	}
 
-	together := func(code string) string { // all columns in one line
+	// together is the line that all columns of a code share; "" if each has its own.
+	together := func(code string) string {
 		switch columns := strings.Join(of[code], ", "); {
 		case useless[code] != "" && (len(drop) > 1 || !first):
 			return useless[code] + ": " + columns

@@ -17,7 +17,7 @@ import (
 	"coppice/launcher/internal/bill"
 )
 
-// TestYAMLText: column names survive the list that is printed for pasting.
+// TestYAMLText: column names are the same after they were printed in a list for pasting and read as YAML.
 func TestYAMLText(t *testing.T) {
 	for _, name := range []string{"user_id", "odd name", "null", "No", "1", "a,b", "a: b", "x]", "#", "é", "\u202e",
 		"-", "~", `"`, "a.b-c", "tab\t"} {
@@ -29,7 +29,8 @@ func TestYAMLText(t *testing.T) {
 	}
 }
 
-// TestManyWarnings: a table of 10,000 columns that look like ids has a few lines of hints, not one for each.
+// TestManyWarnings: of 1,234 columns with the same hint the first five have a line each, and one line counts the
+// others.
 func TestManyWarnings(t *testing.T) {
 	all := []dataset.Warning{{Code: ingest.HintKey, Column: "user", Text: "one"}}
 	for i := range 1234 {
@@ -44,7 +45,7 @@ func TestManyWarnings(t *testing.T) {
 	}
 }
 
-// TestLeaksInOneLine: what several columns give away is said once, with their names.
+// TestLeaksInOneLine: two columns that leak the label share one warning.
 func TestLeaksInOneLine(t *testing.T) {
 	var out strings.Builder
 	Printer{Screen: tables.Screen{Output: program.To(&out)}}.warnings([]dataset.Warning{
@@ -54,7 +55,8 @@ func TestLeaksInOneLine(t *testing.T) {
 	}
 }
 
-// TestLeaksOfANightInOneLine: four honest columns that tell much of the label are one finding; one keeps its numbers.
+// TestLeaksOfANightInOneLine: findings of three columns that leak the label share a line. A single one keeps its text
+// with the number.
 func TestLeaksOfANightInOneLine(t *testing.T) {
 	leak := func(column string) nights.Finding {
 		return nights.Finding{Code: nights.CodeLeak, Level: nights.Warning, Column: column, Text: "alone, AUC .93"}
@@ -72,12 +74,13 @@ func TestLeaksOfANightInOneLine(t *testing.T) {
 	}
 }
 
-// TestAColumnIsToldOnce: one that looks like an ID and was left out as one has one line, alone or with others.
+// TestAColumnIsToldOnce: a column that was left out because it looks like an ID has one line: that it is ignored or,
+// together with another useless column, that it looks like an ID.
 func TestAColumnIsToldOnce(t *testing.T) {
 	all := []dataset.Warning{{Code: ingest.WarnIDLike, Column: "id", Text: "every value is unique"},
 		{Code: ingest.WarnDropped, Column: "id", Text: "column ignored"}}
 	if got := Told(all, true); !slices.Equal(got, []string{"warning: id: column ignored"}) {
-		t.Errorf("an ID that is left out is told as %q", got)
+		t.Errorf("an ID that is left out is told as %q, want only that it is ignored", got)
 	}
 	all = append(all, dataset.Warning{Code: ingest.WarnConstant, Column: "same", Text: "one value"})
 	want := []string{"warning: nearly every value is unique (looks like an ID): id",
@@ -87,7 +90,8 @@ func TestAColumnIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestDropIsAdvisedOnTheFirstNight: later there are versions that need the columns.
+// TestDropIsAdvisedOnTheFirstNight: on the first night constant columns come with the advice to drop them, several as a
+// list to paste. On later nights there is no such advice, since models need the columns.
 func TestDropIsAdvisedOnTheFirstNight(t *testing.T) {
 	a := dataset.Warning{Code: ingest.WarnConstant, Column: "a", Text: "every row has the same value; drop the column"}
 	b := dataset.Warning{Code: ingest.WarnConstant, Column: "b", Text: a.Text}
@@ -113,7 +117,8 @@ func TestDropIsAdvisedOnTheFirstNight(t *testing.T) {
 	}
 }
 
-// TestABillSaysWhichJobHasNoPrice: the last job has none, and the first one's cost is shown nevertheless.
+// TestABillSaysWhichJobHasNoPrice: of three jobs the second has no price. Its trials and machines say so, a note names
+// it, and the costs of the others are shown.
 func TestABillSaysWhichJobHasNoPrice(t *testing.T) {
 	var out bytes.Buffer
 	w := Printer{Screen: tables.Screen{Output: program.To(&out)}}
@@ -143,7 +148,9 @@ func TestABillSaysWhichJobHasNoPrice(t *testing.T) {
 	}
 }
 
-// TestABillRecommendsNoSpeedOfAToy: the time per value of a trial of milliseconds says nothing about a large table.
+// TestABillRecommendsNoSpeedOfAToy: a speed that differs from the quoted one by more than 15 % is recommended for the
+// next quote only if a million rows or more were trained on. With fewer a note says why not. A speed as quoted, or
+// none, has neither.
 func TestABillRecommendsNoSpeedOfAToy(t *testing.T) {
 	const speed, note = "for the next quote on such machines: --ns-per-value 9.827\n",
 		"note: 4,253 rows are too few for a speed to quote with: below 1,000,000 the fixed cost"
@@ -162,8 +169,9 @@ func TestABillRecommendsNoSpeedOfAToy(t *testing.T) {
 	}
 }
 
-// TestABillOfALocalCloud: it says once that nothing is paid, before what Google's machines would have cost, and makes
-// no ratio of a quote for those.
+// TestABillOfALocalCloud: in a local cloud the bill says that nothing is paid, before what Google's machines would have
+// cost. It does not compare with the quote, which is for those machines. In the cloud it does, and says nothing of the
+// kind.
 func TestABillOfALocalCloud(t *testing.T) {
 	b := &bill.Bill{Cost: 2.5, Hours: 1, NsPerValue: 40, Machine: "n2-highmem-2", Quote: &sweep.Quote{NsPerValue: 1.3},
 		Jobs:   []bill.Job{{Machine: "n2-highmem-2", VMs: 4, Model: "on Spot", Hourly: 1}},

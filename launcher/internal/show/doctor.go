@@ -10,7 +10,8 @@ import (
 	"coppice/launcher/internal/doctor"
 )
 
-// Checks writes what the doctor found, and the commands that fix it.
+// Checks writes what the doctor found as a table, then each command that fixes something, and how many findings there
+// are of each severity.
 func (w Printer) Checks(r *doctor.Report) {
 	t := w.Table("", "check", "finding").Wrap(3)
 	for _, f := range r.Sorted() {

@@ -20,7 +20,10 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// TestNewFit: trial 1 of three has won, trial 2 failed, and the winner was not promoted.
+// TestNewFit: a fit of three trials, of which trial 1 won, trial 2 failed, and the winner was not promoted. The summary
+// has the leaderboard, the base rate of the rows that were tested, and the first features. Its text has the commands
+// for the version's number, since the champion is another. Hurry warns if more than half of the trials are missing, or
+// if the winner was cut.
 func TestNewFit(t *testing.T) {
 	p := &sweep.Plan{Sweep: "clicks-1", Spec: sweep.Spec{Metric: "auc"}}
 	var rows []sweep.Row
@@ -66,6 +69,8 @@ func TestNewFit(t *testing.T) {
 	if len(f.Features) != 8 || f.Features[0] != (page.Importance{Feature: "site", Gain: 0.05}) {
 		t.Errorf("%d features %v; want the first 8", len(f.Features), f.Features)
 	}
+
+	// What is printed, without and with the default configuration as trial 0.
 	var out strings.Builder
 	show.Printer{Screen: tables.Screen{Output: program.To(&out)}}.Fitted(f)
 	rows[1].Trial.Source = search.SourceDefault
@@ -83,6 +88,8 @@ func TestNewFit(t *testing.T) {
 	if !strings.Contains(out.String(), "launcher serve --model clicks@4\n") {
 		t.Errorf("got %s\nwant a line that serves the model", out.String())
 	}
+
+	// Two trials have ended, of so many that were wanted, with the winner's training cut or not.
 	for _, tc := range []struct {
 		wanted int
 		cut    bool
@@ -105,7 +112,8 @@ func TestNewFit(t *testing.T) {
 	}
 }
 
-// TestWithoutFeatures: beside a metric of an order or a number stands what a model without features scores.
+// TestWithoutFeatures: a fit says what a model without features scores by its metric: rows in random order for ndcg@10,
+// the mean for rmse and mae. If that is better than the model, as for rmse here, it says so.
 func TestWithoutFeatures(t *testing.T) {
 	const better = "; better than this model, which has learned nothing that holds on test rows"
 	for by, want := range map[string]string{"ndcg@10": "rows in random order: ndcg@10 0.5",
@@ -131,8 +139,9 @@ func TestWithoutFeatures(t *testing.T) {
 	}
 }
 
-// TestNearlyPerfect: a model that is nearly perfect is questioned once, with the columns of which its largest features
-// are made.
+// TestNearlyPerfect: a model that is nearly perfect on test gets one warning, which asks for a leak and names the
+// columns of which the features with the largest gains are made: half of a gain of .6 each for paid and interest. At
+// the bound itself there is none.
 func TestNearlyPerfect(t *testing.T) {
 	e := &dataset.Encoding{Features: []dataset.Feature{{Name: "paid"}, {Name: "term"},
 		{Name: "paid+interest:rate", From: &dataset.Derived{What: dataset.DeriveRate}}},
@@ -158,7 +167,8 @@ func TestNearlyPerfect(t *testing.T) {
 	}
 }
 
-// TestBaseRateOfClasses: beside the loss of several classes stands that of always predicting their shares.
+// TestBaseRateOfClasses: a fit of several classes says what always predicting their shares scores (a half, and twice a
+// quarter of the rows: 1.04), and which class is the most frequent.
 func TestBaseRateOfClasses(t *testing.T) {
 	p := &sweep.Plan{Sweep: "jobs-1", Spec: sweep.Spec{Metric: "multi_logloss"}, Trials: make([]sweep.Trial, 1)}
 	st := sweepview.State{Conclusion: &sweep.Conclusion{Outcome: sweep.OutcomeWinner, Model: "jobs", Version: 1}}
@@ -175,7 +185,8 @@ func TestBaseRateOfClasses(t *testing.T) {
 	}
 }
 
-// TestNotable: what a warning advises for dataset.yaml is a flag of fit.
+// TestNotable: of 50 features the types of 40 are printed, and how to see all. Since a warning advises a key of
+// dataset.yaml, a line names the flags of fit that do the same.
 func TestNotable(t *testing.T) {
 	m := &dataset.Manifest{Name: "visits"}
 	for i := range 50 {

@@ -18,8 +18,8 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// Sweeps writes what there is to do for each model, and for each running sweep where there is something, and then a
-// table of all sweeps. A narrow terminal leaves out the columns named in Least first.
+// Sweeps writes a line for each model that has something to do, a line for each running sweep that asks for something
+// by now (Asks.Due), and a table of all sweeps. now is for their age.
 func (w Printer) Sweeps(x *page.Index, now time.Time) {
 	if len(x.Sweeps) == 0 {
 		w.Printf("no sweep yet: `launcher fit TABLE --label COLUMN` or `launcher sweep SWEEP.yaml` starts one\n")
@@ -54,7 +54,8 @@ func (w Printer) Sweeps(x *page.Index, now time.Time) {
 	t.Print()
 }
 
-// Month writes a model's nights, and where it stands at a time.
+// Month writes which version of a model is live at the time now and since when, what there is to do, and a table of its
+// nights. If a person has moved the champion since the last night, it says who and why in place of the gate's standing.
 func (w Printer) Month(m *page.Month, now time.Time) {
 	head, last := champion(m.Standing.Model, m.Move), m.Last()
 	if m.Standing.Nights > 0 && (m.Move.By == registry.ByGate || last != nil && !m.Move.At.After(last.At)) {
@@ -80,7 +81,7 @@ func (w Printer) Month(m *page.Month, now time.Time) {
 	}
 }
 
-// champion says which version a move made the champion, and why if it was by hand.
+// champion says which version is live after a move of the champion and, if a person has moved it, who and why.
 func champion(model string, e registry.Event) string {
 	if e.To == 0 {
 		return model + " has no champion"
@@ -88,7 +89,7 @@ func champion(model string, e registry.Event) string {
 	return fmt.Sprintf("%s version %d is live", model, e.To) + byHand(e)
 }
 
-// byHand says who moved the champion, and why, if that was by hand.
+// byHand is an end of a sentence that says who moved the champion, and why; "" if the gate did.
 func byHand(e registry.Event) string {
 	if e.By == registry.ByGate {
 		return ""
@@ -117,7 +118,8 @@ func (w Printer) Datasets(all []sweepview.ListedDataset) {
 	t.Print()
 }
 
-// Removable writes what can be removed from the buckets, and what cannot, or what was removed; end says which.
+// Removable writes a table of what is in the buckets, what of it can be removed and why. end is the format of the last
+// line, which gets the size of what can be removed, and says whether it was.
 func (w Printer) Removable(items []clean.Item, end string) {
 	var free int64
 	t := w.Table("", "name", "bytes", "newest", "removable", "because").Wrap(6).Least("newest")
@@ -136,7 +138,7 @@ func (w Printer) Removable(items []clean.Item, end string) {
 	w.Printf(end, humanize.IBytes(uint64(free)))
 }
 
-// Verified writes what was checked of a model, and the head of each history.
+// Verified writes what was checked of a model, and the SHA-256 of the last move (head) of each alias's history.
 func (w Printer) Verified(v *registry.Verification) {
 	w.Printf("%s: %s, %s, %s\n", v.Model, english.Plural(v.Versions, "version", ""),
 		english.Plural(v.Files, "file", ""), humanize.IBytes(uint64(v.Bytes)))
@@ -197,8 +199,8 @@ func (w Printer) Versions(listed []ListedVersion, now time.Time) {
 	t.Print()
 }
 
-// Score is what a version is known by: the metric that chose it, or, unless that is recorded, the one that most sweeps
-// optimise.
+// Score returns "NAME VALUE" of the metric that chose a version, with its standard error se (0 if unknown). If that
+// metric is not recorded, it is the first of those that most sweeps optimise; "" if there are no metrics at all.
 func Score(metrics map[string]float64, chosenBy string, se float64) string {
 	all := append(measured(metrics, se, chosenBy, "log_loss", "multi_logloss", "rmse", "ndcg@10"), "")
 	return all[0]

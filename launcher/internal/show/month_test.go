@@ -12,7 +12,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestMonthIn80Columns: however narrow the terminal is, each night says why.
+// TestMonthIn80Columns: on a terminal of 80 columns the list of nights leaves out datasets and ages, and keeps each
+// night's reason. On one of 200 it has all.
 func TestMonthIn80Columns(t *testing.T) {
 	m := &page.Month{Standing: sweep.Standing{Model: "ctr", Champion: 7}, Nights: []page.ModelNight{
 		{IndexSweep: page.IndexSweep{ID: "nightly-20261123-0200", Night: "2026-11-23",
@@ -32,7 +33,8 @@ func TestMonthIn80Columns(t *testing.T) {
 	}
 }
 
-// TestScoresIn80Columns: a list of sweeps keeps their scores, and a version is known by the metric that chose it.
+// TestScoresIn80Columns: a list of sweeps keeps their scores on a terminal of 80 columns. Score is that of the metric
+// that chose a version, or of log_loss if that metric is not recorded.
 func TestScoresIn80Columns(t *testing.T) {
 	score, at := 0.061234, time.Date(2026, 11, 2, 3, 0, 0, 0, time.UTC)
 	var out bytes.Buffer

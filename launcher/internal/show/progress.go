@@ -19,20 +19,20 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// SweepProgress shows a sweep as it goes on: on a terminal a line that is rewritten, elsewhere a line for each trial
-// that has ended, or an object per change as JSON.
+// SweepProgress shows a running sweep: on a terminal in a line that is rewritten, elsewhere with a line for each trial
+// that has ended, or as JSON with an object per change. It is not safe for concurrent use.
 type SweepProgress struct {
 	w    program.World
 	json bool
 	plan *sweep.Plan
 	line *StatusLine
 	seen map[int]bool // trials that have ended
-	last string       // what was printed of the job and its machines, or as JSON
+	last string       // what was last printed about the job and its machines; with json, the last object
 
-	lacking map[string]bool // what was said of machines that could not be had, since all were there
-	trouble string          // the latest
+	lacking map[string]bool // which reasons for missing machines were printed since machines were last complete
+	trouble string          // the trouble that was last printed
 
-	untrained map[string]int // trials by why they were not trained: news at the end only, and once
+	untrained map[string]int // by reason: how many trials were not trained; Close prints them
 }
 
 // NewProgress returns what shows a sweep of this plan, as JSON or for people.
@@ -41,7 +41,7 @@ func NewProgress(w program.World, p *sweep.Plan, asJSON bool) *SweepProgress {
 		lacking: map[string]bool{}, untrained: map[string]int{}}
 }
 
-// Show shows what has changed since the last look.
+// Show shows what has changed since the last call: b has the results, snap the numbers.
 func (v *SweepProgress) Show(b sweep.Board, snap sweepview.Snapshot) {
 	if v.json {
 		v.jsonLine(snap)
@@ -57,7 +57,8 @@ func (v *SweepProgress) Show(b sweep.Board, snap sweepview.Snapshot) {
 	v.line.Show(v.summary(snap)...)
 }
 
-// jsonLine prints the state as one object if it has changed since the last one.
+// jsonLine prints the snapshot as one object, if it differs from the last one in more than the estimate of the time
+// left.
 func (v *SweepProgress) jsonLine(s sweepview.Snapshot) {
 	left, low, high := s.Left, s.LeftLow, s.LeftHigh
 	s.Left, s.LeftLow, s.LeftHigh = 0, 0, 0 // a change of the estimate alone does not count
@@ -70,7 +71,8 @@ func (v *SweepProgress) jsonLine(s sweepview.Snapshot) {
 	_ = json.NewEncoder(v.w.Out).Encode(s)
 }
 
-// summary is how far the sweep has come, what matters most first.
+// summary returns how far the sweep has come as parts of a line, what matters most first: a narrow line leaves out
+// later parts.
 func (v *SweepProgress) summary(s sweepview.Snapshot) []string {
 	parts := []string{fmt.Sprintf("%d/%d done", s.Done, len(v.plan.Own()))}
 	switch {
@@ -98,13 +100,18 @@ func (v *SweepProgress) summary(s sweepview.Snapshot) []string {
 // mostNews is how many trials have a line of their own at one look.
 const mostNews = 3
 
-// printNews prints what has happened since the last look: on a terminal failures and troubles alone.
+// printNews prints a line for each thing that has happened since the last call: machines that are missing, or have
+// come, troubles, and the trials in ended. On a terminal only failed trials have a line, since the status line has the
+// rest; of many trials only the first mostNews and the last have one.
 func (v *SweepProgress) printNews(ended []sweep.Row, s sweepview.Snapshot) {
 	say := func(format string, args ...any) {
 		v.line.Clear()
 		tables.On(v.w).Printf(format+"\n", args...)
 	}
-	if how, lacking := machines(s.Job); s.Job.State != "" && how != v.last { // empty if it had ended at the first look
+
+	// The job and its machines. Each reason why some are missing is printed once, until they have come. That training
+	// has begun is printed if machines were missing before, and without a terminal at the first look, too.
+	if how, lacking := machines(s.Job); s.Job.State != "" && how != v.last {
 		if lacking && !v.lacking[how] || !lacking && (len(v.lacking) > 0 || v.last == "" && !v.w.Terminal) {
 			say("%s", how)
 		}
@@ -119,12 +126,13 @@ func (v *SweepProgress) printNews(ended []sweep.Row, s sweepview.Snapshot) {
 	}
 	v.trouble = s.Trouble
 
+	// The trials. Those that were not trained are only counted, for Close.
 	told := 0
 	for i, row := range ended {
 		r := row.Result
 		v.seen[r.Trial] = true
 		if r.Untrained() {
-			if !row.Trial.Refit { // how the sweep ends says why
+			if !row.Trial.Refit { // of a refit, the sweep's end says why
 				v.untrained[FirstLine(r.Reason)]++
 			}
 			continue
@@ -141,7 +149,8 @@ func (v *SweepProgress) printNews(ended []sweep.Row, s sweepview.Snapshot) {
 	}
 }
 
-// machines is how far a job's machines are, and whether some cannot be had.
+// machines says whether a job waits for machines, trains or has ended, and reports whether machines are missing for a
+// known reason.
 func machines(job provision.SweepJob) (how string, lacking bool) {
 	m := job.Machines
 	switch {
@@ -157,7 +166,7 @@ func machines(job provision.SweepJob) (how string, lacking bool) {
 	return "waiting for machines", false
 }
 
-// describeEnd is how a trial has ended.
+// describeEnd says how a trial has ended, with its fold if the sweep has folds.
 func (v *SweepProgress) describeEnd(row sweep.Row) string {
 	how := ended(v.plan.Spec.Metric, row.Result)
 	switch t := row.Trial; {
@@ -169,7 +178,7 @@ func (v *SweepProgress) describeEnd(row sweep.Row) string {
 	return how
 }
 
-// ended says in a line what a trial has come to: its score, trees and time or, if it has no score, why.
+// ended says in a line what a trial has come to: its score by the metric, trees and time or, if it has no score, why.
 func ended(metric string, r *sweep.Result) string {
 	if why := FirstLine(r.Reason); r.Status != sweep.StatusDone && strings.HasPrefix(why, r.State()) {
 		return why
@@ -187,7 +196,7 @@ func ended(metric string, r *sweep.Result) string {
 	return how
 }
 
-// Close removes the line, and tells of the trials that were not trained.
+// Close removes the status line, and prints how many trials were not trained, by reason.
 func (v *SweepProgress) Close() {
 	v.line.Clear()
 	for _, why := range slices.Sorted(maps.Keys(v.untrained)) {

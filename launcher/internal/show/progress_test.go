@@ -15,7 +15,8 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// TestTimeIsUp: trials that were not trained for one reason have one line, however often one looks.
+// TestTimeIsUp: nine trials that were not trained for the same reason have one line when the progress is closed. A
+// refit that was not trained has none.
 func TestTimeIsUp(t *testing.T) {
 	var out bytes.Buffer
 	v := show.NewProgress(program.World{Out: program.To(&out)}, &sweep.Plan{Trials: make([]sweep.Trial, 9)}, false)
@@ -49,8 +50,8 @@ func TestStaging(t *testing.T) {
 	}
 }
 
-// TestProgress: each trial has one line, when it has ended; as JSON, an estimate that
-// alone has changed is no change.
+// TestProgress: without a terminal each trial has one line, when it has ended. As JSON there is an object for each
+// change; if only the estimate of the time left has changed, there is none.
 func TestProgress(t *testing.T) {
 	p := &sweep.Plan{Trials: make([]sweep.Trial, 2), Spec: sweep.Spec{Metric: "auc"}}
 	board := func(done ...int) (b sweep.Board) {
@@ -86,7 +87,8 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestTheJobsState: only a job that has not ended waits for machines.
+// TestTheJobsState: the first line says whether the job waits for machines, and why, whether it trains, or how it has
+// ended.
 func TestTheJobsState(t *testing.T) {
 	for want, job := range map[string]provision.SweepJob{
 		"waiting for machines\n": of(engine.Waiting, lacking("")),
@@ -116,7 +118,8 @@ func lacking(why string) *provision.Machines {
 	return &provision.Machines{Planned: 2, Since: at, Why: why, Next: "It waits"}
 }
 
-// TestMissingMachinesAreTold: for each reason once, also on a terminal, and that they have come.
+// TestMissingMachinesAreTold: also on a terminal there is one line for each reason why machines are missing, and one
+// when they have come.
 func TestMissingMachinesAreTold(t *testing.T) {
 	var out, line bytes.Buffer
 	v := show.NewProgress(program.World{Out: program.To(&out), Err: program.To(&line),

@@ -14,13 +14,15 @@ import (
 	"coppice/launcher/internal/quote"
 )
 
-// Comparison writes the machines that a sweep should take, then what it needs on several types and what that assumes,
-// and the recommendation as a line to paste into the spec, which has asked for a machine.
+// Comparison writes first the machines that a sweep should take, then what it needs on several types, what that
+// assumes, and the recommendation as a line to paste into the spec. asked is the machine in the spec.
 func (w Printer) Comparison(p *plan.Planned, asked sweep.Machine, q *quote.Estimator, c *quote.Comparison) {
 	if r := c.Recommended; r != nil {
 		w.Printf("%s   %s   %s\n", rented(r.VMs, r.Machine, r.Spot), quote.Hours(r.Hours), quote.Money(&r.Cost))
 	}
 	w.Printf("%s\n", c.Reason)
+
+	// What is trained on what.
 	rows := humanize.Comma(int64(q.Manifest.TableRows(sweep.Train))) + " rows to train on"
 	if n := q.Manifest.Copies(); n > 1 {
 		rows += fmt.Sprintf(", in %d orders", n)
@@ -28,6 +30,8 @@ func (w Printer) Comparison(p *plan.Planned, asked sweep.Machine, q *quote.Estim
 	w.Printf("%s on %s: %s, %d features, %s staged; prices in %s\n",
 		trials(len(p.Own())), p.Dataset.Name, rows, p.Dataset.Features, humanize.IBytes(uint64(p.Dataset.Bytes)),
 		q.Region)
+
+	// Each type on Spot and on demand, and why others do not fit.
 	t := w.Table("machines", "time", "cost", "tasks x threads", "waves", "memory of each", "SSDs").
 		Least("SSDs", "waves", "memory of each", "tasks x threads")
 	for _, o := range c.Offers {
@@ -41,6 +45,7 @@ func (w Printer) Comparison(p *plan.Planned, asked sweep.Machine, q *quote.Estim
 	for _, u := range c.Unfit {
 		w.Printf("%s: %s\n", u.Machine, u.Reason)
 	}
+
 	if len(c.Offers) > 0 {
 		w.Pairs(assumptions(q, c)...)
 	}
@@ -52,13 +57,13 @@ func (w Printer) Comparison(p *plan.Planned, asked sweep.Machine, q *quote.Estim
 	}
 }
 
-// rented are machines of a type, and how they are paid for.
+// rented formats machines of a type, and how they are paid for: 2 x n2-highmem-8 Spot.
 func rented(vms int, machine string, spot bool) string {
 	return fmt.Sprintf("%d x %s %s", vms, machine, map[bool]string{true: "Spot", false: "on demand"}[spot])
 }
 
-// machineLine is the recommendation as a line for a sweep.yaml that asked for m: quoted with it, the sweep takes the
-// same. Settings that the comparison did not change are listed as to be kept.
+// machineLine returns the recommendation as a line for the sweep.yaml that asked for the machine m. A sweep with that
+// line has the same quote. A comment names the keys of m that were not compared and have to be kept.
 func machineLine(m sweep.Machine, r *quote.Recommended) string {
 	line := fmt.Sprintf("machine: {type: %s, vms: %d, spot: %t, threads_per_task: %d", r.Machine, r.VMs, r.Spot,
 		m.ThreadsPerTask)
@@ -83,8 +88,8 @@ func machineLine(m sweep.Machine, r *quote.Recommended) string {
 	return line
 }
 
-// assumptions are what an offer rests on, as pairs of what and how much: the first offer's speed and times, and the
-// prices of all.
+// assumptions returns what the offers rest on, as pairs of label and text: the first offer's speed and times, and the
+// source of each price.
 func assumptions(q *quote.Estimator, c *quote.Comparison) (pairs [][2]string) {
 	add := func(what, format string, args ...any) {
 		pairs = append(pairs, [2]string{what, fmt.Sprintf(format, args...)})
@@ -116,21 +121,23 @@ func assumptions(q *quote.Estimator, c *quote.Comparison) (pairs [][2]string) {
 		quote.Time(o.Lead.Expected), quote.Time(q.Startup.Seconds()), humanize.Comma(int64(q.Download/1e6)))
 	add("preemptions", "%v per hour of a Spot machine (assumed); each costs a start, half a minute unsaved, and "+
 		"resuming", q.Preemptions)
+
+	// The sources of prices in the order of the offers, each with the machines that it has prices of.
 	var sources []string
-	of := map[string][]string{} // what each has the price of
+	pricedBy := map[string][]string{}
 	for _, o := range c.Offers {
 		for i, s := range []quote.Side{o.Spot, o.OnDemand} {
 			if from := s.PriceDate + ", " + s.PriceFrom; s.PriceFrom != "" {
-				if of[from] == nil {
+				if pricedBy[from] == nil {
 					sources = append(sources, from)
 				}
-				of[from] = append(of[from], strings.TrimPrefix(rented(0, o.Machine, i == 0), "0 x "))
+				pricedBy[from] = append(pricedBy[from], strings.TrimPrefix(rented(0, o.Machine, i == 0), "0 x "))
 			}
 		}
 	}
 	for _, from := range sources {
 		if len(sources) > 1 {
-			from += ": " + strings.Join(of[from], ", ")
+			from += ": " + strings.Join(pricedBy[from], ", ")
 		}
 		add("prices", "%s", from)
 	}
@@ -139,7 +146,7 @@ func assumptions(q *quote.Estimator, c *quote.Comparison) (pairs [][2]string) {
 
 func threads(n int) string { return english.Plural(n, "thread", "") }
 
-// Announce writes what a sweep is about to do, and what that is expected to cost.
+// Announce writes what a sweep is about to do, what that is expected to take and cost, and the plan's notes.
 func (w Printer) Announce(p *plan.Planned) {
 	z := p.Sizing
 	w.Printf("sweep %s: %s on %s@%s, %s on %d x %s\n", p.Sweep, trials(len(p.Own())), p.Dataset.Name, p.Dataset.Version,
@@ -159,7 +166,8 @@ func (w Printer) Announce(p *plan.Planned) {
 	}
 }
 
-// Plan writes everything that a sweep would do: its trials, its memory, and the request to Batch.
+// Plan writes everything that a sweep would do: what Announce writes, its trials with the parameters in which they
+// differ, its memory, and the request to Batch. Of cross-validated configurations only the first fold is listed.
 func (w Printer) Plan(p *plan.Planned, request []byte) {
 	w.Announce(p)
 	differ := page.Differ(p.Plan)

@@ -25,7 +25,8 @@ import (
 // shownFindings is how many findings a status shows; the most serious come first.
 const shownFindings = 5
 
-// nightRows are the lines of a status about what staging found in the sweep's dataset.
+// nightRows returns the rows of a status about what staging found in the sweep's dataset ref: whether it is accepted,
+// blocked or unreadable, and the first findings. A good night without findings has none.
 func nightRows(n *sweepview.Night, ref string) (rows [][2]string) {
 	switch n.State {
 	case nights.Good, sweepview.NightUnknown:
@@ -49,7 +50,8 @@ func nightRows(n *sweepview.Night, ref string) (rows [][2]string) {
 
 func trials(n int) string { return english.Plural(n, "trial", "") }
 
-// Left is about how long a running sweep takes, and until when, as its page says it.
+// Left says about how long a running sweep still takes and when it ends, as its page does: with the day if that is more
+// than twelve hours away. now is the time of the snapshot.
 func Left(s sweepview.Snapshot, now time.Time) string {
 	at := func(seconds float64) string {
 		layout := "15:04"
@@ -65,10 +67,12 @@ func Left(s sweepview.Snapshot, now time.Time) string {
 	return text
 }
 
-// said is how old the reason may be why machines are missing: while it holds, Batch repeats it.
+// said is how old the reason why machines are missing may be before its age is shown: while it holds, Batch repeats it.
 const said = 10 * time.Minute
 
-// Status writes the state of a sweep as of now; live is as of Head.
+// Status writes the state st of a sweep at the time now: what became of it or what there is to do, its job and
+// machines, its trials and the best one, and its winner. snap has the numbers of st. live is the champion's last move,
+// as for Head.
 func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapshot, live registry.Event,
 	now time.Time) {
 	ref := p.Dataset.Name + "@" + p.Dataset.Version
@@ -82,6 +86,8 @@ func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapsh
 		{"dataset", ref},
 	}
 	rows = append(rows, nightRows(snap.Night, ref)...)
+
+	// The job. Engines forget jobs, and a sweep that has ended needs none any more.
 	machines := ""
 	if m := snap.Job.Machines; m != nil && st.Conclusion == nil {
 		machines = m.String()
@@ -89,7 +95,7 @@ func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapsh
 			machines += fmt.Sprintf(". The reason is of %s", humanize.RelTime(m.Said, now, "ago", ""))
 		}
 	}
-	if snap.Job.State != engine.Gone || st.Conclusion == nil { // engines forget jobs, and it needs none any more
+	if snap.Job.State != engine.Gone || st.Conclusion == nil {
 		rows = append(rows, [2]string{"job", fmt.Sprintf("%s (%s)", snap.Job.State, snap.Job.Name)})
 	}
 	rows = append(rows, [2]string{"failure", snap.Job.Failure},
@@ -97,6 +103,7 @@ func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapsh
 		[2]string{"trials", strings.Join(sweepview.Counts("done", snap.Done, "stopped at a time limit",
 			snap.AtLimit, "running", snap.Running, "failed", snap.Failed, "not started", snap.NotStarted()), ", ")})
 
+	// Trials, by what they do now.
 	add := func(label, format string, args ...any) {
 		rows = append(rows, [2]string{label, fmt.Sprintf(format, args...)})
 	}
@@ -141,7 +148,8 @@ func (w Printer) Status(p *sweep.Plan, st sweepview.State, snap sweepview.Snapsh
 	}
 }
 
-// Night writes what the columns of a night's table became, unless m is nil, and the night's record.
+// Night writes a night's record: dataset, rows, label, times, what it was compared with, and the findings. Unless m,
+// the dataset's manifest, is nil, it first writes what the columns became.
 func (w Printer) Night(r *nights.Record, m *dataset.Manifest) {
 	if m != nil {
 		w.features(m, len(m.Features))
@@ -166,8 +174,9 @@ func (w Printer) Night(r *nights.Record, m *dataset.Manifest) {
 	w.Findings(r, m)
 }
 
-// Findings writes what staging found in a night's table, one line each, but leaks in one; those of which the table's
-// warnings, already written, tell are left out. r and m may be nil.
+// Findings writes what staging found in a night's table, one line for each finding; all columns that leak the label
+// share one. Leaks that are among the warnings of the manifest m, which have been written before, are left out. Without
+// a record r there is nothing to write; m may be nil.
 func (w Printer) Findings(r *nights.Record, m *dataset.Manifest) {
 	if r == nil {
 		return
@@ -191,7 +200,7 @@ func (w Printer) Findings(r *nights.Record, m *dataset.Manifest) {
 	}
 }
 
-// labelOf is a night's mean label, or the shares of its most frequent classes.
+// labelOf formats a night's mean label or, of several classes, the shares of the most frequent ones.
 func labelOf(l *nights.Label) string {
 	if l.Classes == nil {
 		return fmt.Sprintf("mean %.5g", l.Mean)

@@ -17,7 +17,8 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// TestJobOfAnEndedSweep: a concluded sweep's status does not make a forgotten job sound like a fault.
+// TestJobOfAnEndedSweep: the status of a sweep that has ended does not mention that its job is gone, since engines
+// forget jobs. That of a sweep that has not ended does.
 func TestJobOfAnEndedSweep(t *testing.T) {
 	gone := provision.SweepJob{JobStatus: engine.JobStatus{State: engine.Gone}, Name: "sweep-1", Finished: true}
 	for _, c := range []*sweep.Conclusion{{Outcome: sweep.OutcomeNoWinner}, nil} {
@@ -31,7 +32,8 @@ func TestJobOfAnEndedSweep(t *testing.T) {
 	}
 }
 
-// TestHowSureTheWinnerIs stands once in the first lines, whether a version before was compared with or not.
+// TestHowSureTheWinnerIs: the first lines say once how sure the winner is, whether there was a champion to compare with
+// or not.
 func TestHowSureTheWinnerIs(t *testing.T) {
 	const sure = "Trial 7 was chosen on valid; on test trial 5 is as good: the winner's auc is 1 % better (-1 to +3 %)."
 	gain := sweep.GateCheck{Name: "tonight", Passed: true, Old: 0.5, Value: 0.01, Low: 0.001, High: 0.02}
@@ -47,7 +49,7 @@ func TestHowSureTheWinnerIs(t *testing.T) {
 	}
 }
 
-// TestCountsLeaveOutZeros: what does not occur is not mentioned.
+// TestCountsLeaveOutZeros: states in which there is no configuration are not mentioned.
 func TestCountsLeaveOutZeros(t *testing.T) {
 	f := &sweepview.FoldCounts{Done: 1, Dropped: 1, Open: 2}
 	if got, want := f.String(), "1 done, 1 dropped, 2 open"; got != want {
@@ -55,7 +57,8 @@ func TestCountsLeaveOutZeros(t *testing.T) {
 	}
 }
 
-// TestLabelOfANight: of several classes there is no mean.
+// TestLabelOfANight: a label of numbers has its mean, one of classes the shares of the eight most frequent classes and
+// how many more there are.
 func TestLabelOfANight(t *testing.T) {
 	many := map[string]float64{}
 	for i := range 9 {
@@ -72,7 +75,8 @@ func TestLabelOfANight(t *testing.T) {
 	}
 }
 
-// TestLeft: the time left and the end are in a page's words, and with a day where that is not today's.
+// TestLeft: the time left is said with the time of the end, with a range if there is one, and with the day if the end
+// is more than twelve hours away.
 func TestLeft(t *testing.T) {
 	now := time.Date(2026, 11, 22, 3, 10, 0, 0, time.UTC)
 	for _, tc := range []struct {
@@ -89,7 +93,8 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// TestStatusOfMachines: why they are missing, how old that word is, and what the final training does.
+// TestStatusOfMachines: a status says why machines are missing, how old that reason is if it is of more than ten
+// minutes ago, and that the final training runs.
 func TestStatusOfMachines(t *testing.T) {
 	var out bytes.Buffer
 	w := Printer{Screen: tables.On(program.World{Out: program.To(&out), Width: 200})}

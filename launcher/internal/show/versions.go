@@ -19,7 +19,8 @@ import (
 	"coppice/launcher/internal/reproduce"
 )
 
-// Explained writes what a version's predictions are made of. A final model has been trained on the rows.
+// Explained writes what a version's predictions are made of: features, and the columns of which several are made. final
+// says that the model's final training has seen the rows it was explained with, so that they flatter it.
 func (w Printer) Explained(name string, r *explain.Report, final bool) {
 	base := ""
 	if r.Expected != nil {
@@ -31,6 +32,7 @@ func (w Printer) Explained(name string, r *explain.Report, final bool) {
 		w.Printf("its final training has seen these rows, so they flatter it; see registry show for the judged model\n")
 	}
 
+	// Features that some tree uses.
 	header := []any{"feature", "splits", "gain", "contribution", "worth in " + r.Metric, "95 % interval"}
 	if r.Classes != nil {
 		header = append(header, "moves most")
@@ -55,6 +57,7 @@ func (w Printer) Explained(name string, r *explain.Report, final bool) {
 		w.Printf("not used by any tree: %s\n", english.Plural(unused, "more feature", ""))
 	}
 
+	// Columns, unless each is one feature.
 	if len(r.Columns) == len(r.Features) {
 		return
 	}
@@ -67,12 +70,13 @@ func (w Printer) Explained(name string, r *explain.Report, final bool) {
 	t.Print()
 }
 
-// nothing reports whether no value is one of such a share, here or usually.
+// nothing reports whether a share is unknown, or 0 both in the scored table and in the held-out rows.
 func nothing(s *predict.Share) bool {
 	return s == nil || s.Now == 0 && (s.Usual == nil || *s.Usual == 0)
 }
 
-// Inputs writes, for each column of a scored table with unknown values, their share and the share in the held-out rows.
+// Inputs writes, for each column of a scored table that has missing, unseen or rare values, their shares and the shares
+// in the version's held-out rows. Without such columns it writes nothing.
 func (w Printer) Inputs(r *predict.Result) {
 	t := w.Table("column", "missing", "held out", "unseen", "held out", "rare", "held out")
 	shown := 0
@@ -128,10 +132,12 @@ type VersionDetails struct {
 	Report     sweep.Conclusion  // what its report has of that; likewise
 }
 
-// describeLife says since when aliases point at the version, or pointed, and what came after.
+// describeLife says for each alias of the model since when it points at the version, or from when to when it did and
+// which version followed. If the champion never did, it says which version is the champion. now is for "3 days ago".
 func (v *VersionDetails) describeLife(now time.Time) string {
 	var parts []string
 	for _, a := range v.Aliases {
+		// The last time that the alias came to the version, and left it.
 		var since, until time.Time
 		next := 0
 		for _, e := range v.Events {
@@ -162,7 +168,8 @@ func (v *VersionDetails) describeLife(now time.Time) string {
 	return strings.Join(parts, "; ")
 }
 
-// Version writes a version's standing, its life and what the gate said, then what is known of it; all of its files.
+// Version writes whether a version is live, since when, and what the gate said, then what is known of it. all also
+// lists its files. now is for the age.
 func (w Printer) Version(v VersionDetails, now time.Time, all bool) {
 	name, standing := v.Called(), "not live"
 	for _, a := range v.Aliases {
@@ -199,7 +206,8 @@ func (w Printer) Version(v VersionDetails, now time.Time, all bool) {
 	w.Pairs(rows...)
 }
 
-// chosen lists the parameters that differ from their defaults; empty if they are unknown.
+// chosen lists the parameters that differ from their defaults, "the defaults" if none does; "" if params are unknown
+// (nil).
 func chosen(params sweep.Params) string {
 	if params == nil {
 		return ""

@@ -11,8 +11,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestLifeWithAnUnreadableEvent: where the move that made a version the champion cannot be read, its life has no
-// beginning, rather than one in the year 1.
+// TestLifeWithAnUnreadableEvent: if the move that made a version the champion is missing from the history, its life is
+// told without a beginning; with it, it has one.
 func TestLifeWithAnUnreadableEvent(t *testing.T) {
 	day := time.Date(2026, 11, 29, 3, 0, 0, 0, time.UTC)
 	v := VersionDetails{Aliases: []registry.Alias{{Name: registry.Champion, Version: 3}}}
@@ -27,7 +27,8 @@ func TestLifeWithAnUnreadableEvent(t *testing.T) {
 	}
 }
 
-// TestTheMetricThatChoseComesFirst: before those that were measured beside it.
+// TestTheMetricThatChoseComesFirst: the metric that chose a version comes before the others, and has its standard error
+// on test.
 func TestTheMetricThatChoseComesFirst(t *testing.T) {
 	v := VersionDetails{Metric: "rmse", Report: sweep.Conclusion{Within: &sweep.Within{Metric: "rmse", Low: 4 - 0.196,
 		High: 4 + 0.196}}}

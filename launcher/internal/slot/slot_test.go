@@ -165,8 +165,8 @@ func watch(t *testing.T, schedule, zone string, night time.Time, period time.Dur
 		}
 		last, err := s.lastTime(now)
 		if err != nil || !slot.IsZero() && !last.Equal(slot) || last.After(now) || now.Sub(last) > period+change {
-			t.Fatalf("%q in %s at %v: got %v, error %v; want %v, at most %v ago", schedule, zone, local, last.In(s.zone),
-				err, slot.In(s.zone), period+change)
+			t.Fatalf("%q in %s at %v: got %v, error %v; want %v, at most %v ago", schedule, zone, local,
+				last.In(s.zone), err, slot.In(s.zone), period+change)
 		}
 	}
 	if slot.IsZero() {
