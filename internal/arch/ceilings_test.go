@@ -40,7 +40,7 @@ var ceilings = map[string]int{
 	"internal/engine":              81,
 	"internal/exact":               68,
 	"internal/expression":          450,
-	"internal/fit":                 861,
+	"internal/fit":                 859,
 	"internal/gbt":                 7614,
 	"internal/ledger":              429,
 	"internal/machines":            325,
@@ -111,7 +111,7 @@ var ceilings = map[string]int{
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 88_866
+const maxLines = 88_864
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -1,5 +1,7 @@
 // Package fit trains one configuration on an open dataset and evaluates it, for the worker, `task train` and `launcher
-// registry reproduce`. Here the dataset's columns become the trainer's input, as the same slices.
+// registry reproduce`. NewTable describes the dataset's columns to the trainer, without copying them. Train chooses the
+// rows (Select, trainingRows), has internal/gbt grow the trees, and evaluates the model with internal/metric. Folds
+// says which rows each round of a cross-validation trains on. trainBag trains one model per fold and merges them.
 package fit
 
 import (
@@ -33,7 +35,7 @@ func NewTable(ds *dataset.Dataset) *Table {
 	return &Table{ds: ds, features: describe(ds.Manifest)}
 }
 
-// describe returns a dataset's features for the trainer.
+// describe returns the features of a dataset as the trainer needs them, in the manifest's order.
 func describe(m *dataset.Manifest) []gbt.Feature {
 	var features []gbt.Feature
 	for i := range m.Features {
@@ -48,28 +50,31 @@ func describe(m *dataset.Manifest) []gbt.Feature {
 	return features
 }
 
-// Features is the number of features.
+// Features returns the number of features.
 func (t *Table) Features() int { return len(t.features) }
 
-// HeldOut holds held-out rows with their targets.
+// HeldOut is a part of a dataset's rows, for training or for evaluation. Data is for the trainer: all rows of the
+// split, of which Data.Subset says which are in use, if not all are. The other fields have the rows in use only.
 type HeldOut struct {
 	Data   gbt.Data
-	Label  []float32 // of the rows in use
-	Weight []float32 // nil if all are 1
-	Group  []uint64
-	Values map[string][]float32
+	Label  []float32
+	Weight []float32            // nil if all are 1
+	Group  []uint64             // nil if the dataset has no groups
+	Values map[string][]float32 // by column, for metrics that read it
 }
 
-// Len is the number of rows in use.
+// Len returns the number of rows in use.
 func (r *HeldOut) Len() int { return len(r.Label) }
 
-// ErrQueries means that a dataset cannot be learnt an order from.
+// ErrQueries means that a dataset's rows can't be used to train a ranking, or not with this part held out.
 var ErrQueries = problem.New(problem.Input, "no order can be learnt")
 
-// ErrNoRows means that the dataset lacks the split, or that the part has no rows.
+// ErrNoRows means that the dataset does not have the split, or that the part has no rows.
 var ErrNoRows = problem.New(problem.Input, "no rows")
 
-// Select returns the rows of a part: a whole split, or those of some folds as a mask over the same bytes.
+// Select returns the rows of a part: a whole split, or those of some folds. Bins are not copied: with folds, a Subset
+// says which rows of the split are meant. Train's rows get no weights if these only correct for sampled negatives. With
+// part.Once only the first copy of train is returned. The error is ErrNoRows if there are none.
 func (t *Table) Select(part sweep.Rows) (*HeldOut, error) {
 	s := t.ds.Split(part.Split)
 	if s == nil {
@@ -77,12 +82,13 @@ func (t *Table) Select(part sweep.Rows) (*HeldOut, error) {
 			t.ds.Manifest.Version, part.Split)
 	}
 
+	// The whole split, without a copy.
 	r := &HeldOut{Data: gbt.Data{Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns, Features: t.features,
 		Label: s.Label, Weight: s.Weight, Group: s.Group}}
 	if part.Split == dataset.TrainSplit {
 		r.Data.Copies = t.ds.Manifest.Copies()
 		if t.ds.Manifest.Weight == "" {
-			r.Data.Weight = nil // with sampled negatives, weights are for evaluation only
+			r.Data.Weight = nil // what remains are weights of sampled negatives, which are for evaluation only
 		}
 		if o := t.ds.Manifest.Order; o != nil && o.By == dataset.OrderGroup && o.Copies > 1 {
 			r.Data.Group = groupsByCopy(s.Group, o.Copies)
@@ -91,12 +97,13 @@ func (t *Table) Select(part sweep.Rows) (*HeldOut, error) {
 
 	if part.Folds == nil {
 		if part.Once {
-			firstOrder(&r.Data)
+			keepFirstOrder(&r.Data)
 		}
 		r.Label, r.Weight, r.Group, r.Values = r.Data.Label, r.Data.Weight, r.Data.Group, s.Values
 		return r, nil
 	}
 
+	// The rows of some folds: a mask for the trainer, and copies of their targets.
 	subset := part.Select(s.Fold)
 	if len(subset) == 0 {
 		return nil, fmt.Errorf("%w: split %s has none in folds %v", ErrNoRows, part.Split, part.Folds)
@@ -109,7 +116,9 @@ func (t *Table) Select(part sweep.Rows) (*HeldOut, error) {
 	return r, nil
 }
 
-// groupsByCopy tells the copies of a query apart, whose rows are never in one order. The first keeps its hash.
+// groupsByCopy returns a group for each row of train, so that the copies of a query are different queries. Each copy of
+// train has its statistics from another random order, so that their rows must not be ranked against each other. The
+// queries of the first copy keep their hash.
 func groupsByCopy(group []uint64, copies int) []uint64 {
 	out := make([]uint64, len(group))
 	for i, g := range group {
@@ -118,6 +127,7 @@ func groupsByCopy(group []uint64, copies int) []uint64 {
 	return out
 }
 
+// groupOfCopy returns the group of a query's copy with this number. Copy 0 is the query itself.
 func groupOfCopy(group uint64, number int) uint64 {
 	if number == 0 {
 		return group
@@ -125,8 +135,9 @@ func groupOfCopy(group uint64, number int) uint64 {
 	return encode.Join(group, uint64(number))
 }
 
-// firstOrder leaves of train the rows in the first of its orders, which follow each other.
-func firstOrder(d *gbt.Data) {
+// keepFirstOrder shortens train's data to the first copy of its rows, those with the statistics of the first random
+// order. The copies follow each other. The dataset's own slices are not changed.
+func keepFirstOrder(d *gbt.Data) {
 	if d.Copies < 2 {
 		return
 	}
@@ -139,52 +150,65 @@ func firstOrder(d *gbt.Data) {
 	}
 }
 
-// Request is one configuration to train.
+// Request is one configuration to train, and how to evaluate it.
 type Request struct {
 	Params  gbt.Params
-	Metric  metric.Metric   // for early stopping, unless it is a value (Stop), and as the score
+	Metric  metric.Metric   // the score; also stops training early, or what its Stop method says instead
 	Metrics []metric.Metric // reported in addition, where they are defined
-	// to train on: nil for all of train; else a part of it, or all of it and another split's, which is copied
+
+	// Rows is what to train on. nil means all of train. One part is train or some of its folds. Several parts are all
+	// of train and rows of other splits, which are copied into one table.
 	Rows []sweep.Rows
-	// Final gives held-out rows among these the statistics of ids that they have as later rows of train.
+
+	// Final says that this is the final training of a sweep, after the evaluation. Held-out rows that are trained on
+	// then get the statistics of ids that they would have as later rows of train.
 	Final bool
-	// to train on one in so many of these rows, with parameters that fit so few; 0 and 1: on all
+
+	// OneIn, above 1, trains on one in so many of the rows, with parameters adapted to so few.
 	OneIn int
-	// Bag, above 1, trains as many models, each on the rows of all folds but one, and merges them.
-	Bag     int
-	Valid   *sweep.Rows // nil trains without held-out rows
+
+	// Bag, above 1, trains so many models, each on the rows of all folds but one, and merges them.
+	Bag int
+
+	Valid   *sweep.Rows // what to evaluate on; nil trains without evaluating
 	Threads int
 	OnTree  func(gbt.Progress) error
-	// Checkpoint and Resume are gbt's. Program identifies the build, because another one may grow other trees.
+
+	// Checkpoint, Resume and Deadline are passed on to gbt. Program identifies the build: a checkpoint of another build
+	// is not resumed, since that may grow other trees.
 	Checkpoint func(*gbt.Checkpoint) error
 	Resume     *gbt.Checkpoint
+	Deadline   time.Time
 	Program    string
-	Deadline   time.Time // gbt's
-	// Input is a model to continue, in the terms of the table.
+
+	// Input is a model to continue, in the bins of this dataset (Input).
 	Input *gbt.InputModel
-	// Grow trains in place of gbt.Train: with other workers, who get parts of the rows; nil otherwise.
+
+	// Grow, if not nil, is called in place of gbt.Train. It lets several machines train one model.
 	Grow func(context.Context, *gbt.Data, gbt.Params, gbt.Options) (*gbt.Result, error)
-	// RateTrees asks for Metric after every tree even without early stopping.
-	RateTrees bool
-	// StandardError asks for that of Metric, too.
-	StandardError bool
+
+	RateTrees     bool // evaluate Metric after every tree even without early stopping
+	StandardError bool // compute the standard error of the score, too
 }
 
 // Evaluated is a trained model with its evaluation.
 type Evaluated struct {
 	*gbt.Result
-	Score      float64            // Metric's Score on valid at the best iteration; NaN without valid
+	Score      float64            // Metric's Score on Valid at the best iteration; NaN without Valid
 	ScoreSE    float64            // its standard error, if asked for; NaN if it has none
-	Metrics    map[string]float64 // on valid
+	Metrics    map[string]float64 // Metric and those of Metrics that are defined, on Valid
 	Seconds    float64            // of training, including evaluation and the time of resumed trees
-	NsPerValue float64            // per row, feature and tree
+	NsPerValue float64            // nanoseconds per row, feature and tree
 	TrainRows  int
-	// Calibrator is that of a bag of two classes, by rows out of fold; nil for all others.
+	// Calibrator is set for a bag with a binary label, from scores of models that have not learnt from the rows. Other
+	// models are calibrated by the caller, with held-out rows.
 	Calibrator *calibrate.Calibrator
 }
 
-// Train trains a configuration on the train split, or on q.Rows.
+// Train trains a configuration on all of train, or on q.Rows, and evaluates it on q.Valid. It may use t from several
+// goroutines. Errors of kind Input say what in the configuration does not go with the dataset.
 func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
+	// Choose the rows to train on, if the objective and the metric go with the dataset.
 	ranks := gbt.Ranks(q.Params.Objective)
 	if err := CheckRanking(q.Params.Objective, t.ds.Manifest, false); err != nil {
 		return nil, err
@@ -210,6 +234,7 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 			"log odds, and objective %s has none", q.Params.Objective)
 	}
 
+	// Say how trees are grown and when to stop.
 	stop, err := q.Metric.Stop(q.Params.Objective)
 	if err != nil {
 		return nil, err
@@ -221,6 +246,7 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 		opt.Shift = 0 // the rows that evaluate it are sampled like those it learns from
 	}
 
+	// Choose the rows to evaluate on.
 	var valid *HeldOut
 	if q.Valid != nil {
 		if valid, err = t.Select(*q.Valid); err != nil {
@@ -233,10 +259,11 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 		}
 		if q.Params.EarlyStoppingRound > 0 || q.RateTrees {
 			opt.Valid = &valid.Data
-			opt.Eval = newRater(q.Params, stop, valid)
+			opt.Eval = newTreeEvaluator(q.Params, stop, valid)
 		}
 	}
 
+	// Train.
 	grow := gbt.Train
 	if q.Grow != nil {
 		grow = q.Grow
@@ -246,18 +273,19 @@ func (t *Table) Train(ctx context.Context, q Request) (*Evaluated, error) {
 		return nil, err
 	}
 
-	o := &Evaluated{Result: res, Score: math.NaN(), Seconds: res.Took.Seconds()}
-	o.TrainRows = train.Used()
-	// A continued model may get no tree.
+	// Report and evaluate.
+	o := &Evaluated{Result: res, Score: math.NaN(), Seconds: res.Took.Seconds(), TrainRows: train.Used()}
+	// A model that is continued may grow no tree, hence max.
 	values := float64(train.Used()) * float64(t.Features()) * float64(max(res.Grown, 1)*res.Model.Outputs())
 	o.NsPerValue = o.Seconds * 1e9 / values
 	if valid != nil {
-		err = o.rateModel(q, valid)
+		err = o.evaluate(q, valid)
 	}
 	return o, err
 }
 
-// scoreShift is the correction to add to the log odds of a model trained on sampled negatives.
+// scoreShift returns what the trainer has to add to the log odds of a model of sampled negatives, so that they are
+// those of all rows: the logarithm of the share of the negatives that were kept.
 func (t *Table) scoreShift() float64 {
 	if t.ds.Manifest.Negatives == 0 {
 		return 0
@@ -265,8 +293,8 @@ func (t *Table) scoreShift() float64 {
 	return exact.Log(t.ds.Manifest.Negatives)
 }
 
-// Identity is what gbt cannot see of a run: the version of the dataset, what evaluates it, and the build. A checkpoint
-// with another identity is not resumed.
+// Identity describes what gbt cannot see of a training: the build, the version of the dataset, the rows, and what
+// evaluates the model. A checkpoint with another identity is not resumed.
 func (t *Table) Identity(q Request) string {
 	id := fmt.Sprintf("task %s, dataset %s@%s", q.Program, t.ds.Manifest.Name, t.ds.Manifest.Version)
 	if q.OneIn > 1 {
@@ -292,8 +320,9 @@ func (t *Table) Identity(q Request) string {
 	return id
 }
 
-// newRater returns a function that evaluates raw scores of valid with a metric after every tree, reusing its memory.
-func newRater(params gbt.Params, by metric.Metric, valid *HeldOut) func([]float64) (float64, error) {
+// newTreeEvaluator returns a function that evaluates the raw scores of valid after a tree, and returns the metric's
+// Score. The function reuses its memory, so it is not safe for concurrent use.
+func newTreeEvaluator(params gbt.Params, by metric.Metric, valid *HeldOut) func([]float64) (float64, error) {
 	var e metric.Evaluator
 	var pred []float64
 	return func(raw []float64) (float64, error) {
@@ -307,14 +336,14 @@ func newRater(params gbt.Params, by metric.Metric, valid *HeldOut) func([]float6
 	}
 }
 
-// input returns the input of metrics for predictions of these rows.
+// input returns the input of metrics for predictions of these rows: [rows in use x outputs].
 func (r *HeldOut) input(pred []float64) metric.Input {
 	return metric.Input{Label: r.Label, Weight: r.Weight, Pred: pred, Group: r.Group, Values: r.Values}
 }
 
-// rateModel evaluates the finished model on valid. Metrics other than the request's own are left out if they are not
-// defined.
-func (o *Evaluated) rateModel(q Request, valid *HeldOut) error {
+// evaluate sets o.Score, o.Metrics and, if asked for, o.ScoreSE from the predictions of the finished model for valid.
+// It fails if q.Metric is not defined there. Others of q.Metrics are left out if they are not defined.
+func (o *Evaluated) evaluate(q Request, valid *HeldOut) error {
 	raw, err := o.Model.PredictBinned(&valid.Data, q.Threads)
 	if err != nil {
 		return err
@@ -337,7 +366,7 @@ func (o *Evaluated) rateModel(q Request, valid *HeldOut) error {
 	return nil
 }
 
-// evaluateDefined are the values of those metrics that are defined.
+// evaluateDefined returns the values of the metrics by name, without those that are not defined for the rows.
 func evaluateDefined(e *metric.Evaluator, metrics []metric.Metric) map[string]float64 {
 	values := map[string]float64{}
 	for _, m := range metrics {
@@ -348,7 +377,8 @@ func evaluateDefined(e *metric.Evaluator, metrics []metric.Metric) map[string]fl
 	return values
 }
 
-// CheckClasses refuses an objective that does not go with the dataset's label, as far as classes are concerned.
+// CheckClasses reports an error if an objective needs a label of several classes and the dataset's is another, or the
+// other way round.
 func CheckClasses(objective string, label *dataset.LabelInfo) error {
 	switch several := gbt.Classes(objective); {
 	case several && label.Kind != dataset.Classes:
@@ -361,7 +391,7 @@ func CheckClasses(objective string, label *dataset.LabelInfo) error {
 	return nil
 }
 
-// CheckValue refuses a metric of columns that the dataset has no values of.
+// CheckValue reports an error if a metric reads columns whose values the dataset does not have.
 func CheckValue(m metric.Metric, d *dataset.Manifest) error {
 	for _, name := range m.Columns() {
 		if !slices.Contains(d.Values, name) {
@@ -372,8 +402,9 @@ func CheckValue(m metric.Metric, d *dataset.Manifest) error {
 	return nil
 }
 
-// Complete overlays a trial's own parameters on the common ones and lets the trainer fill in the rest. An error says
-// why they cannot be trained on a table with these features.
+// Complete joins a trial's own parameters with the common ones, which they override, and fills in all others with the
+// trainer's defaults. A bagging_freq that has no effect gets its default, too, so that trials which differ only in it
+// are equal. An error says why the parameters cannot be trained on a table with these features.
 func Complete(base, own sweep.Params, features []gbt.Feature) (sweep.Params, error) {
 	all := maps.Clone(base)
 	maps.Copy(all, own)
@@ -384,35 +415,37 @@ func Complete(base, own sweep.Params, features []gbt.Feature) (sweep.Params, err
 	if err != nil {
 		return nil, err
 	}
-	for _, idle := range p.Idle() { // trials that differ in it alone are the same
+
+	// A bagging_freq without effect is reset. A bagging_fraction without effect is an error, since bagging was meant.
+	for _, idle := range p.Idle() {
 		switch idle.Name {
 		case "bagging_fraction":
 			return nil, idle
 		case "bagging_freq":
 			p.BaggingFreq = gbt.Defaults().BaggingFreq
-		case "learning_rate":
-			p.LearningRate = gbt.Defaults().LearningRate
 		}
 	}
+
 	return p.Map(), nil
 }
 
-// Complete is Complete for this table.
+// Complete is the function Complete for this table's features.
 func (t *Table) Complete(base, own sweep.Params) (sweep.Params, error) {
 	return Complete(base, own, t.features)
 }
 
-// sampleRows draws one of every `of` neighbouring rows in use: the same rows for every configuration, spread evenly
-// over time where rows are in its order.
-func sampleRows(d *gbt.Data, of int, ranks bool) []uint32 {
+// sampleRows draws one row at random out of each oneIn neighbouring rows in use, so that the sample is spread evenly
+// over time where rows are in that order. If ranks, it draws whole queries instead. All configurations get the same
+// rows.
+func sampleRows(d *gbt.Data, oneIn int, ranks bool) []uint32 {
 	if ranks {
-		return sampleQueries(d, of)
+		return sampleQueries(d, oneIn)
 	}
-	rng := rand.New(rand.NewPCG(uint64(of), 0))
+	rng := rand.New(rand.NewPCG(uint64(oneIn), 0))
 	used := d.Used()
-	rows := make([]uint32, 0, (used+of-1)/of)
-	for first := 0; first < used; first += of {
-		i := first + rng.IntN(min(of, used-first))
+	rows := make([]uint32, 0, (used+oneIn-1)/oneIn)
+	for first := 0; first < used; first += oneIn {
+		i := first + rng.IntN(min(oneIn, used-first))
 		if d.Subset != nil {
 			rows = append(rows, d.Subset[i])
 			continue
@@ -423,54 +456,57 @@ func sampleRows(d *gbt.Data, of int, ranks bool) []uint32 {
 }
 
 const (
-	// errorRows is the most rows from which a standard error is computed: resampling many millions would run longer
-	// than a trial.
+	// errorRows is the most rows from which a standard error is computed. Resampling many millions of rows would take
+	// longer than a trial.
 	errorRows = 500_000
-	// resamples of a metric whose error has no formula: enough for one or two digits.
+	// resamples is how often rows are resampled for a metric whose standard error has no formula: enough for one or two
+	// digits.
 	resamples = 100
 )
 
-// standardError estimates that of a metric on all rows from at most so many of them, evenly spaced: it shrinks with the
-// root of their number. Rows of groups are all used, since a group must stay whole. It is NaN if the metric has none.
-func standardError(m metric.Metric, in metric.Input, seed uint64, most int) float64 {
+// standardError estimates the standard error of a metric on all rows of in. If there are more than maxRows, it is
+// computed from a part of them, evenly spaced, and then divided by the square root of how many times more rows there
+// are. Rows in groups are all used, since a group must stay whole. The result is NaN if the metric has no standard
+// error.
+func standardError(m metric.Metric, in metric.Input, seed uint64, maxRows int) float64 {
 	n := len(in.Label)
 	step := 1
-	if in.Group == nil && n > most {
-		step = (n + most - 1) / most
+	if in.Group == nil && n > maxRows {
+		step = (n + maxRows - 1) / maxRows
 	}
 
-	some := metric.Input{Label: everyNth(in.Label, step), Weight: everyNth(in.Weight, step),
+	sampled := metric.Input{Label: everyNth(in.Label, step), Weight: everyNth(in.Weight, step),
 		Pred: everyNthRow(in.Pred, len(in.Pred)/n, step), Group: in.Group, Values: maps.Clone(in.Values)}
-	for name, v := range some.Values {
-		some.Values[name] = everyNth(v, step)
+	for name, v := range sampled.Values {
+		sampled.Values[name] = everyNth(v, step)
 	}
-	i, err := m.Interval(some, metric.Confidence{Seed: seed, Samples: resamples})
+	i, err := m.Interval(sampled, metric.Confidence{Seed: seed, Samples: resamples})
 	if err != nil {
 		return math.NaN()
 	}
-	return i.Error * math.Sqrt(float64(len(some.Label))/float64(n))
+	return i.Error * math.Sqrt(float64(len(sampled.Label))/float64(n))
 }
 
-// everyNthRow is everyNth of rows of width values each, one after the other.
+// everyNthRow returns rows 0, n, 2n and so on of a matrix, [rows x width].
 func everyNthRow(all []float64, width, n int) []float64 {
 	if width == 1 || n == 1 {
 		return everyNth(all, n)
 	}
-	var some []float64
+	var sampled []float64
 	for i := 0; i < len(all); i += n * width {
-		some = append(some, all[i:i+width]...)
+		sampled = append(sampled, all[i:i+width]...)
 	}
-	return some
+	return sampled
 }
 
-// everyNth returns the values 0, n, 2n and so on; nil of nil.
+// everyNth returns the values 0, n, 2n and so on; nil of nil. With n = 1 the result is the slice itself.
 func everyNth[T any](all []T, n int) []T {
 	if n == 1 || all == nil {
 		return all
 	}
-	some := make([]T, 0, (len(all)+n-1)/n)
+	sampled := make([]T, 0, (len(all)+n-1)/n)
 	for i := 0; i < len(all); i += n {
-		some = append(some, all[i])
+		sampled = append(sampled, all[i])
 	}
-	return some
+	return sampled
 }

@@ -23,10 +23,12 @@ const (
 // ErrScheme is wrapped by errors about a scheme that the dataset's folds do not support.
 var ErrScheme = problem.New(problem.Input, "this cross-validation does not fit the dataset")
 
-// Folds returns the rounds of a scheme with k folds, from 2 to dataset.Folds. With fewer than the dataset has,
-// neighbours are joined, which keeps groups together and time in order: fold f of ten is f*k/10 of k. Fold numbers are
-// assigned as FORMAT.md says: by group if there are any, else by ranges of time in a dataset split by time, else by key
-// or row.
+// Folds returns the rounds of a scheme with k folds, from 2 to dataset.Folds: which folds of train each round trains
+// on, and which it evaluates. If the dataset does not support the scheme, the error wraps ErrScheme.
+//
+// The dataset has ten folds. They were assigned by group if there are groups, else by ranges of time in a dataset that
+// is split by time, else by key or row (FORMAT.md). For fewer folds, neighbours are joined, which keeps groups together
+// and time in order: fold f of ten becomes fold f*k/10 of k.
 func Folds(m *dataset.Manifest, s Scheme, k int) ([]sweep.Round, error) {
 	switch {
 	case k < 2 || k > dataset.Folds:
@@ -50,6 +52,7 @@ func Folds(m *dataset.Manifest, s Scheme, k int) ([]sweep.Round, error) {
 			seen)
 	}
 
+	// Join the dataset's folds to k ones.
 	joined := make([][]uint8, k)
 	for f := range dataset.Folds {
 		joined[f*k/dataset.Folds] = append(joined[f*k/dataset.Folds], uint8(f))
@@ -57,22 +60,25 @@ func Folds(m *dataset.Manifest, s Scheme, k int) ([]sweep.Round, error) {
 
 	var folds []sweep.Round
 	for i, rated := range joined {
-		train := slices.Concat(joined[:i]...) // the earlier ones
+		train := slices.Concat(joined[:i]...)
 		if s != Forward {
 			train = append(train, slices.Concat(joined[i+1:]...)...)
 		}
-		if len(train) > 0 {
+		if len(train) > 0 { // going forward, nothing is before the first fold
 			folds = append(folds, sweep.Round{Train: trainRows(train), Rated: trainRows(rated)})
 		}
 	}
 	return folds, nil
 }
 
-// statisticsLeak says what of a fold's rows the dataset's statistics of ids have seen when a model of other folds is
-// evaluated on them: their group, future or key. It is empty if that is nothing.
+// statisticsLeak reports whether statistics of ids make cross-validation too optimistic. They are made from all rows of
+// train, so they may have seen labels that a scheme keeps from the training: those of an evaluated row's group, of its
+// key, or of the future. The result says which of these, and is empty if there is no leak.
 func statisticsLeak(m *dataset.Manifest, s Scheme) string {
 	switch {
-	case m.Order == nil, m.Order.By == dataset.OrderGroup && s != Forward: // none, or none of a row's own group
+	case m.Order == nil: // the dataset has no statistics
+		return ""
+	case m.Order.By == dataset.OrderGroup && s != Forward: // a row's statistics have seen no label of its group
 		return ""
 	case s == GroupKFold:
 		return "group"
@@ -84,10 +90,11 @@ func statisticsLeak(m *dataset.Manifest, s Scheme) string {
 	return ""
 }
 
+// trainRows returns the rows of train in some of the dataset's folds.
 func trainRows(folds []uint8) sweep.Rows { return sweep.Rows{Split: dataset.TrainSplit, Folds: folds} }
 
-// maskRows returns a part of a split to train on. Unlike Select it copies no targets: the trainer reads them through
-// the mask.
+// maskRows returns the rows of a split that are in part.Folds, to train on. Unlike Select it makes no copies of their
+// targets, since the trainer reads these through the mask.
 func (t *Table) maskRows(part sweep.Rows) (*gbt.Data, error) {
 	whole, err := t.Select(sweep.Rows{Split: part.Split})
 	if err != nil {

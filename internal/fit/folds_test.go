@@ -22,7 +22,9 @@ const (
 	byGroup = "{by: hash, key: user_id, train: 0.8, test: 0.2}\ngroup: user_id"
 )
 
-func open(t *testing.T, o datasettest.Options) *Table {
+// openPlain stages a generated table without statistics of ids and opens it, until the test ends. Statistics of all of
+// train would rule out some of the cross-validations.
+func openPlain(t *testing.T, o datasettest.Options) *Table {
 	t.Helper()
 	o.Encodings = dataset.EncodeNone // statistics of all rows of train do not go with folds
 	dir, _ := datasettest.Dir(t, o)
@@ -35,6 +37,7 @@ func open(t *testing.T, o datasettest.Options) *Table {
 	return NewTable(ds)
 }
 
+// request returns a request for up to 12 small trees with auc, on all of train.
 func request(t *testing.T) Request {
 	t.Helper()
 	p := gbt.Defaults()
@@ -43,8 +46,8 @@ func request(t *testing.T) Request {
 	return Request{Params: p, Metric: auc, Metrics: metric.Standard("binary"), Threads: 1}
 }
 
-// rows are the numbers of the train split's rows that satisfy want, found the slow way.
-func rows(t *Table, want func(row int) bool) []uint32 {
+// rowsWhere returns the numbers of the rows of train that satisfy want.
+func rowsWhere(t *Table, want func(row int) bool) []uint32 {
 	var out []uint32
 	for r := range t.ds.Split(dataset.TrainSplit).Rows {
 		if want(r) {
@@ -54,17 +57,19 @@ func rows(t *Table, want func(row int) bool) []uint32 {
 	return out
 }
 
-// TestFolds: for every scheme and number of folds each row that can be is rated once, apart from the rows that its
-// model was trained on.
+// TestFolds checks all schemes with all numbers of folds: each row that can be evaluated is evaluated once, by a model
+// that has not learnt from it, and no bins are copied.
 func TestFolds(t *testing.T) {
 	for _, tc := range []struct {
 		scheme Scheme
 		split  string
 	}{{KFold, ""}, {KFold, byTime}, {GroupKFold, byGroup}, {Forward, byTime}} {
-		table := open(t, datasettest.Options{Rows: 900, Split: tc.split})
+		table := openPlain(t, datasettest.Options{Rows: 900, Split: tc.split})
 		s := table.ds.Split(dataset.TrainSplit)
 		for k := 2; k <= dataset.Folds; k++ {
 			folds := must.Get(Folds(table.ds.Manifest, tc.scheme, k))(t)
+
+			// Check each round, and count how often each row is evaluated.
 			rated, sizes := make([]int, s.Rows), []int{}
 			for i, f := range folds {
 				train := must.Get(table.maskRows(f.Train))(t)
@@ -76,29 +81,30 @@ func TestFolds(t *testing.T) {
 				}
 				sizes = append(sizes, len(f.Rated.Folds))
 				if &train.RowMajor[0] != &s.RowMajor[0] || &test.Data.Columns[0][0] != &s.Columns[0][0] {
-					t.Error("the table was copied, want its own memory")
+					t.Errorf("%s %d of %d: the bins were copied, want the dataset's memory", tc.scheme, i+1, k)
 				}
 			}
+
+			// Going forward, the rows of the first fold are never evaluated.
 			first := 0
 			if tc.scheme == Forward {
-				first = len(rows(table, func(r int) bool { return int(s.Fold[r])*k/dataset.Folds == 0 }))
+				first = len(rowsWhere(table, func(r int) bool { return int(s.Fold[r])*k/dataset.Folds == 0 }))
 			}
-			once := len(rows(table, func(r int) bool { return rated[r] == 1 }))
+			once := len(rowsWhere(table, func(r int) bool { return rated[r] == 1 }))
 			if once != s.Rows-first || slices.Max(rated) != 1 || slices.Max(sizes)-slices.Min(sizes) > 1 {
-				t.Errorf("%s with %d folds: %d of %d rows are rated once; %v of the dataset's folds each", tc.scheme, k,
-					once, s.Rows, sizes)
+				t.Errorf("%s with %d folds: %d rows are evaluated once, want %d and none twice; the folds join %v of "+
+					"the dataset's, want sizes that differ by 1 at most", tc.scheme, k, once, s.Rows-first, sizes)
 			}
 		}
 	}
 }
 
-// checkApart makes sure that what is rated was not trained on, nor its group, and is later where time matters: the
-// tables of these tests are written in the order of their days.
+// checkApart checks the training and the evaluated rows of one round: none is in both, nor is a group, and going
+// forward the evaluated rows are later. The tables of these tests are in the order of their days.
 func checkApart(t *testing.T, name string, scheme Scheme, s *dataset.Split, train, rated []uint32) {
 	t.Helper()
 	if scheme != Forward && len(train)+len(rated) != s.Rows {
-		t.Errorf("%s: %d rows train and %d are rated, of %d; want each to be one or the "+
-			"other", name, len(train), len(rated), s.Rows)
+		t.Errorf("%s: %d rows are trained on and %d evaluated; want %d in all", name, len(train), len(rated), s.Rows)
 	}
 	trained, groups := make([]bool, s.Rows), map[uint64]bool{}
 	for _, r := range train {
@@ -110,19 +116,21 @@ func checkApart(t *testing.T, name string, scheme Scheme, s *dataset.Split, trai
 	for _, r := range rated {
 		switch {
 		case trained[r]:
-			t.Fatalf("%s: row %d trains and is rated", name, r)
+			t.Fatalf("%s: row %d is both trained on and evaluated, want one", name, r)
 		case scheme == Forward && r <= train[len(train)-1]:
-			t.Fatalf("%s: row %d is rated by a model that has seen row %d", name, r, train[len(train)-1])
+			t.Fatalf("%s: row %d is evaluated by a model of rows up to %d, want only earlier ones", name, r,
+				train[len(train)-1])
 		case s.Group != nil && groups[s.Group[r]]:
-			t.Fatalf("%s: row %d's group trains and is rated", name, r)
+			t.Fatalf("%s: the group of row %d is both trained on and evaluated, want one", name, r)
 		}
 	}
 }
 
-// TestFoldsRefuse: a number of folds, or a scheme, that the dataset cannot serve is ErrScheme.
+// TestFoldsRefuse expects ErrScheme for numbers of folds and schemes that a dataset does not support, and ErrNoRows for
+// training on folds without rows.
 func TestFoldsRefuse(t *testing.T) {
-	plain := open(t, datasettest.Options{Rows: 300})
-	grouped := open(t, datasettest.Options{Rows: 300, Split: byTime + "\ngroup: user_id"})
+	plain := openPlain(t, datasettest.Options{Rows: 300})
+	grouped := openPlain(t, datasettest.Options{Rows: 300, Split: byTime + "\ngroup: user_id"})
 	for name, try := range map[string]func() ([]sweep.Round, error){
 		"one fold":        func() ([]sweep.Round, error) { return Folds(plain.ds.Manifest, KFold, 1) },
 		"too many":        func() ([]sweep.Round, error) { return Folds(plain.ds.Manifest, KFold, dataset.Folds+1) },
@@ -136,10 +144,11 @@ func TestFoldsRefuse(t *testing.T) {
 		}
 	}
 	if _, err := Folds(grouped.ds.Manifest, GroupKFold, 5); err != nil {
-		t.Error(err)
+		t.Errorf("five folds by group: got error %v, want none", err)
 	}
-	// Two days make two folds that have rows.
-	few := open(t, datasettest.Options{Rows: 40, Split: "{by: time, column: day, train: 0.2, test: 0.8}"})
+
+	// Train has two days, so only two of its ten folds by time have rows.
+	few := openPlain(t, datasettest.Options{Rows: 40, Split: "{by: time, column: day, train: 0.2, test: 0.8}"})
 	folds := must.Get(Folds(few.ds.Manifest, Forward, 10))(t)
 	q := request(t)
 	q.Rows, q.Valid = []sweep.Rows{folds[0].Train}, &folds[0].Rated
@@ -148,27 +157,29 @@ func TestFoldsRefuse(t *testing.T) {
 	}
 }
 
-// TestTrainOnFolds does each fold by hand: a mask by a loop over the rows, a model, its predictions, the metric.
+// TestTrainOnFolds compares cross-validation with one done by hand: a mask from a loop over the rows, a training, its
+// predictions and their metrics.
 func TestTrainOnFolds(t *testing.T) {
 	for _, tc := range []struct {
 		scheme Scheme
 		split  string
 		k      int
 	}{{KFold, "", 10}, {KFold, "", 3}, {GroupKFold, byGroup, 5}, {Forward, byTime, 5}} {
-		table := open(t, datasettest.Options{Rows: 1500, Split: tc.split})
+		table := openPlain(t, datasettest.Options{Rows: 1500, Split: tc.split})
 		s := table.ds.Split(dataset.TrainSplit)
 		folds := must.Get(Folds(table.ds.Manifest, tc.scheme, tc.k))(t)
 		if want := map[bool]int{false: tc.k, true: tc.k - 1}[tc.scheme == Forward]; len(folds) != want {
 			t.Fatalf("%s of %d: got %d folds, want %d", tc.scheme, tc.k, len(folds), want)
 		}
 		for i, f := range folds {
-			part := tc.k - len(folds) + i
-			place := func(r int) int { return int(s.Fold[r]) * tc.k / dataset.Folds }
-			data, rated := table.data(s), table.data(s)
-			data.Subset = rows(table, func(r int) bool {
-				return place(r) < part || place(r) > part && tc.scheme != Forward
+			// By hand: going forward, the first round evaluates fold 1, else fold 0.
+			evaluated := tc.k - len(folds) + i
+			fold := func(r int) int { return int(s.Fold[r]) * tc.k / dataset.Folds }
+			data, rated := table.splitData(s), table.splitData(s)
+			data.Subset = rowsWhere(table, func(r int) bool {
+				return fold(r) < evaluated || fold(r) > evaluated && tc.scheme != Forward
 			})
-			rated.Subset = rows(table, func(r int) bool { return place(r) == part })
+			rated.Subset = rowsWhere(table, func(r int) bool { return fold(r) == evaluated })
 
 			q := request(t)
 			q.Rows, q.Valid, q.Threads = []sweep.Rows{f.Train}, &f.Rated, 1+i%3
@@ -178,11 +189,13 @@ func TestTrainOnFolds(t *testing.T) {
 	}
 }
 
-func (t *Table) data(s *dataset.Split) *gbt.Data {
+// splitData returns all rows of a split for the trainer, put together by hand.
+func (t *Table) splitData(s *dataset.Split) *gbt.Data {
 	return &gbt.Data{Copies: t.ds.Manifest.Copies(), Rows: s.Rows, RowMajor: s.RowMajor, Columns: s.Columns,
 		Features: t.features, Label: s.Label, Weight: s.Weight}
 }
 
+// checkFold trains on data by hand, evaluates on rated, and compares with o, which Train returned for q.
 func checkFold(t *testing.T, name string, o *Evaluated, q Request, data, rated *gbt.Data) {
 	t.Helper()
 	label := dataset.Pick(data.Label, rated.Subset)
@@ -194,32 +207,35 @@ func checkFold(t *testing.T, name string, o *Evaluated, q Request, data, rated *
 	res.Model.Transform(pred)
 	if o.TrainRows != len(data.Subset) || len(o.Model.Trees) != len(res.Model.Trees) || o.Grown != res.Grown ||
 		len(o.Metrics) != len(q.Metrics) {
-		t.Errorf("%s: got %d rows, %d trees of %d and metrics %v; by hand %d rows, %d trees of %d", name, o.TrainRows,
-			len(o.Model.Trees), o.Grown, o.Metrics, len(data.Subset), len(res.Model.Trees), res.Grown)
+		t.Errorf("%s: got %d rows, %d trees of %d grown and metrics %v; want %d rows, %d trees of %d and %d metrics",
+			name, o.TrainRows, len(o.Model.Trees), o.Grown, o.Metrics, len(data.Subset), len(res.Model.Trees),
+			res.Grown, len(q.Metrics))
 	}
 	for _, m := range q.Metrics {
 		want, err := m.Eval(metric.Input{Label: label, Pred: pred})
 		if err != nil || o.Metrics[m.Name] != want {
-			t.Errorf("%s: %s is %v, by hand %v (%v)", name, m.Name, o.Metrics[m.Name], want, err)
+			t.Errorf("%s: %s is %v, want %v as by hand (error %v)", name, m.Name, o.Metrics[m.Name], want, err)
 		}
 	}
 }
 
-// TestSelectAgreesWithMask holds the two ways to a part's rows against each other.
+// TestSelectAgreesWithMask checks that the two functions that choose rows of folds choose the same.
 func TestSelectAgreesWithMask(t *testing.T) {
-	table := open(t, datasettest.Options{Rows: 400})
+	table := openPlain(t, datasettest.Options{Rows: 400})
 	part := sweep.Rows{Split: dataset.TrainSplit, Folds: []uint8{1, 7}}
-	a, err1 := table.Select(part)
-	b, err2 := table.maskRows(part)
-	if err := errors.Join(err1, err2); err != nil || !slices.Equal(a.Data.Subset, b.Subset) {
-		t.Errorf("the same fold twice: error %v, or other rows than the first time", err)
+	selected := must.Get(table.Select(part))(t)
+	masked := must.Get(table.maskRows(part))(t)
+	if !slices.Equal(selected.Data.Subset, masked.Subset) {
+		t.Errorf("rows of folds 1 and 7: maskRows returns %v, want those of Select, %v", masked.Subset,
+			selected.Data.Subset)
 	}
 	if _, err := table.maskRows(sweep.Rows{Split: "nowhere", Folds: []uint8{1}}); !errors.Is(err, ErrNoRows) {
 		t.Errorf("a split without rows: got error %v; want ErrNoRows", err)
 	}
 }
 
-// Statistics have seen all rows of train; folds that a group, a key or time keeps apart are not apart in them.
+// TestFoldsRefuseStatistics expects ErrScheme where statistics of ids have seen labels that folds keep apart: of the
+// same group or key. By time they have not, since they are made from earlier rows only.
 func TestFoldsRefuseStatistics(t *testing.T) {
 	const byTime = "{by: time, column: day, train: 0.8, test: 0.2}"
 	for name, tc := range map[string]struct {
@@ -239,8 +255,7 @@ func TestFoldsRefuseStatistics(t *testing.T) {
 		ds, err := dataset.Open(dir)
 		must.Do(t, err)
 		if _, err = Folds(m, tc.scheme, 5); (err == nil) != tc.fits || err != nil && !errors.Is(err, ErrScheme) {
-			t.Errorf("%s: five folds: got error %v; the scheme fits: %t, and if not it is ErrScheme", name, err,
-				tc.fits)
+			t.Errorf("%s: five folds: got error %v; want none: %t, or else ErrScheme", name, err, tc.fits)
 		}
 		if err := ds.Close(); err != nil {
 			t.Error(err)
@@ -248,9 +263,9 @@ func TestFoldsRefuseStatistics(t *testing.T) {
 	}
 }
 
-// TestGroupsThatCrossFolds plants a row into another fold than its group's.
+// TestGroupsThatCrossFolds moves one row to another fold than its group's, and expects CheckGroups to refuse it.
 func TestGroupsThatCrossFolds(t *testing.T) {
-	table := open(t, datasettest.Options{Rows: 900, Split: byGroup})
+	table := openPlain(t, datasettest.Options{Rows: 900, Split: byGroup})
 	if err := table.CheckGroups(); err != nil {
 		t.Fatalf("a dataset as it was staged: %v; want no error", err)
 	}
@@ -258,19 +273,20 @@ func TestGroupsThatCrossFolds(t *testing.T) {
 	s.Fold = slices.Clone(s.Fold)
 	s.Fold[17] = (s.Fold[17] + 1) % dataset.Folds
 	if err := table.CheckGroups(); !errors.Is(err, ErrScheme) {
-		t.Errorf("a row that is in another fold than its group: %v; want it refused", err)
+		t.Errorf("a row that is in another fold than its group: got error %v, want ErrScheme", err)
 	}
 }
 
-// TestJoinedRows: a model of train and valid together is that of one table that holds the rows of both, one behind the
-// other.
+// TestJoinedRows trains on train and some folds of valid together. The model must be the one of a table made by hand
+// that has these rows one after the other.
 func TestJoinedRows(t *testing.T) {
-	table := open(t, datasettest.Options{Rows: 900})
+	table := openPlain(t, datasettest.Options{Rows: 900})
 	q := request(t)
 	q.Params.EarlyStoppingRound = 0
 	q.Rows = []sweep.Rows{{Split: "train"}, {Split: "valid", Folds: []uint8{0, 2, 3, 7}}}
 	got := must.Get(table.Train(t.Context(), q))(t)
 
+	// The same table by hand, in both layouts.
 	train, valid := table.ds.Split("train"), table.ds.Split("valid")
 	want := gbt.Data{Features: table.features, RowMajor: slices.Clone(train.RowMajor), Label: slices.Clone(train.Label),
 		Rows: train.Rows}
@@ -289,22 +305,25 @@ func TestJoinedRows(t *testing.T) {
 		want.Columns = append(want.Columns, column)
 	}
 	res := must.Get(gbt.Train(t.Context(), &want, q.Params, gbt.Options{Threads: 1}))(t)
-	if a, b := text(t, got.Model), text(t, res.Model); a != b || got.TrainRows != want.Rows || want.Rows == train.Rows {
-		t.Errorf("joined %d rows: models of %d and %d bytes; want the same of %d rows, more than the %d of train",
-			got.TrainRows, len(a), len(b), want.Rows, train.Rows)
+	a, b := modelText(t, got.Model), modelText(t, res.Model)
+	if a != b || got.TrainRows != want.Rows || want.Rows == train.Rows {
+		t.Errorf("joined: a model of %d rows and %d bytes of text; want the same as by hand, of %d rows (train has "+
+			"%d) and %d bytes", got.TrainRows, len(a), want.Rows, train.Rows, len(b))
 	}
 }
 
-// text is a model as LightGBM's text.
-func text(t *testing.T, m *gbt.Model) string {
+// modelText returns a model in LightGBM's text format.
+func modelText(t *testing.T, m *gbt.Model) string {
 	t.Helper()
 	var out strings.Builder
 	must.Get(m.WriteTo(&out))(t)
 	return out.String()
 }
 
+// byUser divides rows by user, and makes a user's rows a group.
 const byUser = "{by: hash, key: user_id, train: 0.6, valid: 0.2, test: 0.2}\ngroup: user_id"
 
+// ranking returns a request that ranks the rows of each group by NDCG, evaluated on valid.
 func ranking(t *testing.T) Request {
 	t.Helper()
 	q := request(t)
@@ -314,20 +333,20 @@ func ranking(t *testing.T) Request {
 	return q
 }
 
-// TestRanking: users are the queries, and their clicks the grades.
+// TestRanking trains a ranking whose queries are the users and whose grades are their clicks. It samples whole queries,
+// trains on two splits joined, and is refused if valid is both trained on and evaluated.
 func TestRanking(t *testing.T) {
-	table := open(t, datasettest.Options{Rows: 3000, Split: byUser})
+	table := openPlain(t, datasettest.Options{Rows: 3000, Split: byUser})
 	q := ranking(t)
 	got := must.Get(table.Train(t.Context(), q))(t)
 	if len(got.Metrics) != 5 || !(got.Score > 0.5) || got.Model.Objective != "lambdarank" {
-		t.Errorf("metrics %v, score %v, objective %s; want the five of a ranking, of which one is the score",
-			got.Metrics, got.Score,
-			got.Model.Objective)
+		t.Errorf("metrics %v, score %v, objective %s; want five metrics, a score above .5 and lambdarank", got.Metrics,
+			got.Score, got.Model.Objective)
 	}
 
-	// All rows of some queries, and none of the others.
+	// A sample of one query in three: all rows of some queries, and none of the others.
 	train := table.ds.Split("train")
-	data := table.data(train)
+	data := table.splitData(train)
 	data.Group = train.Group
 	rows := sampleRows(data, 3, true)
 	drawn := map[uint64]bool{}
@@ -335,19 +354,20 @@ func TestRanking(t *testing.T) {
 		drawn[train.Group[r]] = true
 	}
 	if n := len(rows); n < train.Rows/6 || n > train.Rows/2 {
-		t.Errorf("%d of %d rows drawn; want about a third", n, train.Rows)
+		t.Errorf("%d of %d rows drawn; want about a third, from a sixth to a half", n, train.Rows)
 	}
 	for r, g := range train.Group {
 		if drawn[g] != slices.Contains(rows, uint32(r)) {
-			t.Fatalf("row %d of a query that is drawn %t: drawn %t", r, drawn[g], !drawn[g])
+			t.Fatalf("row %d is drawn: %t; want %t, as other rows of its query are", r, !drawn[g], drawn[g])
 		}
 	}
 
-	// Rows of several splits, joined.
+	// Two splits joined, evaluated on a third one and then on one of the two.
 	q.Rows = []sweep.Rows{{Split: "train"}, {Split: "valid"}}
 	q.Valid = &sweep.Rows{Split: "test"}
 	if joined, err := table.Train(t.Context(), q); err != nil || joined.TrainRows <= train.Rows {
-		t.Errorf("train and valid joined: %v, %v; want more rows than train has", joined, err)
+		t.Errorf("train and valid joined: got %v, error %v; want more than the %d rows of train", joined, err,
+			train.Rows)
 	}
 	q.Valid = &sweep.Rows{Split: "valid"}
 	if _, err := table.Train(t.Context(), q); !errors.Is(err, ErrQueries) {
@@ -355,8 +375,8 @@ func TestRanking(t *testing.T) {
 	}
 }
 
-// TestRankingRefuses: a ranking is refused on rows whose queries are divided, missing or sampled, with how to stage
-// them.
+// TestRankingRefuses expects an error that says how to stage the dataset if queries are divided between splits, missing
+// or sampled, or if statistics have seen labels of the same query.
 func TestRankingRefuses(t *testing.T) {
 	for want, o := range map[string]datasettest.Options{
 		"stage it with group: COLUMN": {Rows: 900},
@@ -365,7 +385,7 @@ func TestRankingRefuses(t *testing.T) {
 		"split: {by: hash, key: user_id": {Rows: 900, Split: "{by: random, train: 0.7, valid: 0.3}\ngroup: user_id"},
 		"without sample.negatives":       {Rows: 900, Split: byUser + "\nsample: {negatives: 0.5}"},
 	} {
-		table := open(t, o)
+		table := openPlain(t, o)
 		if _, err := table.Train(t.Context(), ranking(t)); !errors.Is(err, ErrQueries) || !strings.Contains(err.Error(),
 			want) {
 			t.Errorf("got error %v, want one that says %q", err, want)
@@ -373,23 +393,24 @@ func TestRankingRefuses(t *testing.T) {
 	}
 	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 900, Split: byUser})
 	if err := CheckRanking("lambdarank", m, false); err == nil || !strings.Contains(err.Error(), "encodings: none") {
-		t.Errorf("statistics in %s: got error %v, want one that says encodings: none", dir, err)
+		t.Errorf("dataset %s, whose statistics are in a random order: got error %v, want one that says encodings: none",
+			dir, err)
 	}
 	if err := CheckRanking("binary", m, true); err != nil {
 		t.Errorf("objective binary: %v; want no error", err)
 	}
 }
 
-// TestDividedQueries: planning refuses what training does, queries in train and valid, and staging warns of nothing,
-// since it doesn't know what the groups are for.
+// TestDividedQueries expects CheckRanking to refuse a dataset with queries both in train and in valid, if models are
+// evaluated on valid. Staging must not warn of that, since it does not know that the groups will be queries.
 func TestDividedQueries(t *testing.T) {
 	for _, test := range []struct {
 		split string
-		valid bool // models are rated on it
+		valid bool // models are evaluated on valid, not on folds
 		want  string
 	}{
 		{"{by: time, column: day, train: 0.7, valid: 0.2, test: 0.1}", true, "queries are in several splits"},
-		{"{by: time, column: day, train: 0.7, valid: 0.2, test: 0.1}", false, ""}, // but on folds
+		{"{by: time, column: day, train: 0.7, valid: 0.2, test: 0.1}", false, ""},
 		{"{by: time, column: day, train: 0.7, test: 0.3}", true, ""},
 	} {
 		_, m := datasettest.Dir(t, datasettest.Options{Rows: 900, Encodings: dataset.EncodeNone,
@@ -401,15 +422,15 @@ func TestDividedQueries(t *testing.T) {
 		}
 		err := CheckRanking("lambdarank", m, test.valid)
 		if (err != nil) != (test.want != "") || err != nil && !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s, rated on valid %t: got error %v, want %q", test.split, test.valid, err, test.want)
+			t.Errorf("%s, evaluated on valid %t: got error %v, want %q", test.split, test.valid, err, test.want)
 		}
 	}
 }
 
-// TestBag: the model is the mean of models that each leave one fold out, the same for any number of threads, and what
-// measures and calibrates them are scores of rows that the scoring model has not learnt from.
+// TestBag trains a bag of five models. The metrics must be those of scores by models that have not learnt from the
+// rows, computed by hand from single models, and the bag must be the same for any number of threads.
 func TestBag(t *testing.T) {
-	table := open(t, datasettest.Options{Rows: 900})
+	table := openPlain(t, datasettest.Options{Rows: 900})
 	var err error
 	q := request(t)
 	if q.Metric, err = metric.Lookup("log_loss"); err != nil {
@@ -421,11 +442,12 @@ func TestBag(t *testing.T) {
 	}
 	one := must.Get(table.Train(t.Context(), q))(t)
 	if one.Calibrator == nil || !(one.Score > 0) || one.TrainRows != 900 || one.Best != one.Model.Iterations() {
-		t.Errorf("a bag has calibrator %v, score %v, %d rows and %d trees of %d", one.Calibrator, one.Score,
-			one.TrainRows, one.Model.Iterations(), one.Best)
+		t.Errorf("a bag has calibrator %v, score %v, %d rows, best iteration %d; want a calibrator, a score above 0, "+
+			"900 rows and %d, all iterations", one.Calibrator, one.Score, one.TrainRows, one.Best,
+			one.Model.Iterations())
 	}
 
-	// Each model by itself, and the loss of what it has not seen, the slow way.
+	// Train each model by itself, and add up the log loss of the rows that it leaves out.
 	all := must.Get(table.trainingRows(q.Rows, true, false))(t)
 	var fold []uint8
 	for _, part := range q.Rows {
@@ -446,28 +468,31 @@ func TestBag(t *testing.T) {
 				sum -= math.Log(map[bool]float64{true: p, false: 1 - p}[all.Label[i] == 1])
 				rows++
 			} else if b.raw[i] != 0 {
-				t.Fatalf("row %d of fold %d is scored by the model that leaves fold %d out", i, f, k)
+				t.Fatalf("row %d of fold %d has score %v from the model that leaves fold %d out, want none", i, f,
+					b.raw[i], k)
 			}
 		}
 	}
 	if got := one.Metrics["log_loss"]; rows != 900 || math.Abs(got-sum/900) > 1e-12 || trees != one.Model.Iterations() {
-		t.Errorf("the loss out of fold is %v of %d trees, the slow way %v of %d rows and %d trees", got,
+		t.Errorf("the bag has log loss %v and %d trees; want %v, over %d rows, and %d trees, as by hand", got,
 			one.Model.Iterations(), sum/900, rows, trees)
 	}
 
 	for _, threads := range []int{2, 7} {
 		q.Threads = threads
-		again, err := table.Train(t.Context(), q)
-		if err != nil || text(t, again.Model) != text(t, one.Model) || again.Score != one.Score {
-			t.Errorf("with %d threads: %v, or another model", threads, err)
+		again := must.Get(table.Train(t.Context(), q))(t)
+		if same := modelText(t, again.Model) == modelText(t, one.Model); !same || again.Score != one.Score {
+			t.Errorf("with %d threads: score %v, the same model %t; want score %v and the same model", threads,
+				again.Score, same, one.Score)
 		}
 	}
 }
 
-// TestBagOfFewKeys: where folds are empty, the others make the bag, and a metric that is not defined for the rows of a
-// fold stops nothing.
+// TestBagOfFewKeys has so few users that some of ten folds are empty; the other folds must make the bag. It uses
+// metrics that are not defined for the rows of a fold (ndcg without groups) or that jump (f1): they must not stop a
+// training.
 func TestBagOfFewKeys(t *testing.T) {
-	table := open(t, datasettest.Options{Rows: 900, Edit: func(csv []byte) []byte {
+	table := openPlain(t, datasettest.Options{Rows: 900, Edit: func(csv []byte) []byte {
 		return regexp.MustCompile(`(?m)^u\d*(\d),`).ReplaceAll(csv, []byte("u$1,")) // ten users
 	}})
 	q := request(t)
@@ -484,7 +509,8 @@ func TestBagOfFewKeys(t *testing.T) {
 		q.Metric = m
 		o, err := table.Train(t.Context(), q)
 		if err != nil || o.Calibrator == nil || len(folds) > 9 || len(folds) < 2 {
-			t.Fatalf("%s, %d of 10 folds have rows: %v; want a calibrator, of 2 to 9", name, len(folds), err)
+			t.Fatalf("%s: error %v, and %d of 10 folds have rows; want a model with a calibrator, from 2 to 9 folds",
+				name, err, len(folds))
 		}
 	}
 }

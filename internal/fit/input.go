@@ -8,7 +8,8 @@ import (
 	"coppice/internal/gbt"
 )
 
-// Input reads the model of another trial on the same dataset, which a trial of a population continues.
+// Input reads a model of another trial on the same dataset, as text, so that population-based training can continue it.
+// The dataset's manifest m turns the thresholds of the model into bins.
 func Input(m *dataset.Manifest, text []byte) (*gbt.InputModel, error) {
 	model, err := gbt.ReadModel(bytes.NewReader(text))
 	if err != nil {

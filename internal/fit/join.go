@@ -10,8 +10,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// trainingRows returns the rows of parts for the trainer: train or some of its folds over the mapped bytes, several
-// splits as a copy.
+// trainingRows returns the rows of parts for the trainer (Request.Rows, with Request.Final). ranks says that the
+// objective ranks the rows of groups. Only rows of several splits are copied.
 func (t *Table) trainingRows(parts []sweep.Rows, final, ranks bool) (*gbt.Data, error) {
 	switch {
 	case len(parts) > 1:
@@ -33,8 +33,8 @@ func (t *Table) trainingRows(parts []sweep.Rows, final, ranks bool) (*gbt.Data, 
 	return &train.Data, nil
 }
 
-// JoinedBytes is the size of a copy of that many rows: both layouts of the bins, labels and weights, and groups if they
-// are ranked.
+// JoinedBytes returns the memory for a copy of so many rows: two layouts of the bins with a byte per feature, label and
+// weight of four bytes each, and eight bytes for the group if rows are ranked.
 func JoinedBytes(rows, features int, ranked bool) int64 {
 	each := 2*features + 8
 	if ranked {
@@ -43,7 +43,7 @@ func JoinedBytes(rows, features int, ranked bool) int64 {
 	return int64(rows) * int64(each)
 }
 
-// CheckGroups makes sure that no group of train is split between folds.
+// CheckGroups reports an error that wraps ErrScheme if train has no groups or a group's rows are in several folds.
 func (t *Table) CheckGroups() error {
 	s := t.ds.Split(dataset.TrainSplit)
 	if s == nil || s.Group == nil {
@@ -59,15 +59,15 @@ func (t *Table) CheckGroups() error {
 	return nil
 }
 
-// joinSplits copies all of train and rows of other splits into one table. The rows of other splits are repeated as
-// often as train repeats its rows, so that all count the same. If negatives were sampled, they get train's weights,
-// which do not compensate for the sampling: the trainer's shift does. In the final training, their statistics are those
-// of later rows of train.
+// joinSplits copies all of train and the rows of other splits into one table. Rows of other splits are repeated as
+// often as train repeats its rows, so that all count the same. In the final training they get the statistics of ids
+// that they would have as later rows of train.
 func (t *Table) joinSplits(parts []sweep.Rows, final, ranks bool) (*gbt.Data, error) {
 	if parts[0].Split != dataset.TrainSplit || parts[0].Folds != nil {
 		return nil, fmt.Errorf("%w: what is joined begins with all of %s", ErrNoRows, dataset.TrainSplit)
 	}
 
+	// Choose the rows of all parts, still without a copy.
 	var selected []*HeldOut
 	for _, part := range parts {
 		rows, err := t.Select(part)
@@ -77,7 +77,7 @@ func (t *Table) joinSplits(parts []sweep.Rows, final, ranks bool) (*gbt.Data, er
 		selected = append(selected, rows)
 	}
 
-	// Allocate for all rows at once: growing the slices would take half as much again.
+	// Copy train into slices that have room for all rows. Growing the slices would need half as much memory again.
 	all := selected[0].Data
 	copies := max(1, all.Copies)
 	total := all.Rows
@@ -99,6 +99,7 @@ func (t *Table) joinSplits(parts []sweep.Rows, final, ranks bool) (*gbt.Data, er
 		all.Columns[f] = append(make([]byte, 0, total), column...)
 	}
 
+	// Append the other splits.
 	for i, rows := range selected[1:] {
 		if final {
 			t.asLaterRows(rows, parts[i+1].Split)
@@ -110,11 +111,15 @@ func (t *Table) joinSplits(parts []sweep.Rows, final, ranks bool) (*gbt.Data, er
 	return &all, nil
 }
 
-// asLaterRows gives the rows of another split the statistics that they have as later rows of train.
+// asLaterRows replaces the statistics of ids of another split's rows by those that they would have as later rows of
+// train, which the dataset keeps in Final. It changes rows.Data, but not the dataset. It does nothing if there are
+// none.
 func (t *Table) asLaterRows(rows *HeldOut, split string) {
 	if t.ds.Final == nil {
 		return
 	}
+
+	// Final has the rows of all splits but train, in the manifest's order. Find the first one of this split.
 	first := 0
 	for _, s := range t.ds.Manifest.Splits {
 		if s.Name == split {
@@ -125,6 +130,7 @@ func (t *Table) asLaterRows(rows *HeldOut, split string) {
 		}
 	}
 
+	// Replace the statistics in copies of both layouts.
 	d := &rows.Data
 	width := len(d.Features)
 	d.Columns, d.RowMajor = slices.Clone(d.Columns), slices.Clone(d.RowMajor)
@@ -136,9 +142,11 @@ func (t *Table) asLaterRows(rows *HeldOut, split string) {
 	}
 }
 
-// appendRows adds the rows of another split once, as that copy: bins in both layouts, labels, and groups and weights if
-// the table has them.
+// appendRows appends the rows of another split to all, once: bins in both layouts, labels, and groups and weights if
+// all has them. number is that of the copy of train that they go with, from which the copies of their queries are
+// named.
 func (t *Table) appendRows(all *gbt.Data, rows *HeldOut, number int) {
+	// Bins, row by row and column by column.
 	width := len(all.Features)
 	if rows.Data.Subset == nil {
 		all.RowMajor = append(all.RowMajor, rows.Data.RowMajor...)
@@ -161,7 +169,8 @@ func (t *Table) appendRows(all *gbt.Data, rows *HeldOut, number int) {
 		}
 	}
 	if all.Weight != nil {
-		// Sampled negatives of other splits weigh more when they are judged; in training they count as train's do.
+		// If negatives were sampled, those of other splits weigh more, so that metrics are right. In training they
+		// count as those of train do, and the trainer's Shift corrects for the sampling.
 		keptShare := t.ds.Manifest.Negatives
 		for i, w := range rows.Weight {
 			if keptShare > 0 && rows.Label[i] == 0 {

@@ -6,11 +6,13 @@ import (
 	"coppice/internal/sweep"
 )
 
-// ByTime says that rows are divided by time.
+// ByTime reports whether the dataset's rows are split by time.
 func (t *Table) ByTime() bool { return t.ds.Manifest.ByTime() }
 
-// Level returns the judged model's calibrator for the model of a final training, which has been trained on the rows: at
-// that model's own level, where rows are split by time, and elsewhere as it is. p are its parameters.
+// Level adapts a calibrator to the model m of a final training. judged is the calibrator of the model that was
+// evaluated, fitted to held-out rows. m has been trained on these rows, too, so none are left to fit another one. If
+// rows are split by time, the result keeps the slope of judged and corrects its mean prediction for m, from m's scores
+// of the rows of parts (Calibrator.Level). Otherwise judged is returned as it is. p are m's parameters.
 func (t *Table) Level(m *gbt.Model, p *gbt.Params, judged *calibrate.Calibrator, threads int, parts ...sweep.Rows) (
 	*calibrate.Calibrator, error) {
 	if !t.ByTime() {

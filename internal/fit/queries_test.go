@@ -9,8 +9,9 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestQueriesOfCopies: where train has each row in several orders of its queries, a query is its rows in one of them,
-// also beside another split's, and a ranking is trained and cross-validated on them.
+// TestQueriesOfCopies stages a dataset with three copies of train, each in another random order of its queries. A
+// query's rows in each copy must be a query of their own, which keeps the hash of the query in the first copy and has
+// the same rows joined with another split. A ranking must train and cross-validate on such a dataset.
 func TestQueriesOfCopies(t *testing.T) {
 	const copies = 3
 	dir, m := datasettest.Dir(t, datasettest.Options{Rows: 3000, Split: byUser,
@@ -23,50 +24,58 @@ func TestQueriesOfCopies(t *testing.T) {
 		"train and valid": {{Split: "train"}, {Split: "valid"}},
 	} {
 		rows := must.Get(table.trainingRows(parts, true, true))(t)
-		first, at := map[uint64]int{}, 0
+
+		// Each group that the trainer gets must stand for one query in one copy.
+		type queryCopy struct {
+			query uint64
+			copy  int
+		}
+		meaning, at := map[uint64]queryCopy{}, 0 // by group; at is the row
 		for _, part := range parts {
-			of := ds.Split(part.Split)
-			for i := range m.TableRows(part.Split) * copies {
-				number, own := i/m.TableRows(part.Split), of.Group[i%m.TableRows(part.Split)]
-				want, known := first[rows.Group[at]]
-				if !known {
-					want = int(own%1_000_003)*copies + number
-					first[rows.Group[at]] = want
+			group, n := ds.Split(part.Split).Group, m.TableRows(part.Split)
+			for i := range n * copies {
+				got, want := rows.Group[at], queryCopy{group[i%n], i / n}
+				if _, known := meaning[got]; !known {
+					meaning[got] = want
 				}
-				if want != int(own%1_000_003)*copies+number || number == 0 && rows.Group[at] != own {
-					t.Fatalf("%s: row %d, copy %d of a row of query %x, is in %x, which is another's", name, at, number,
-						own, rows.Group[at])
+				if meaning[got] != want || want.copy == 0 && got != want.query {
+					t.Fatalf("%s: row %d, in copy %d of query %x, has group %x, which stands for copy %d of query %x",
+						name, at, want.copy, want.query, got, meaning[got].copy, meaning[got].query)
 				}
 				at++
 			}
 		}
-		if at != rows.Rows || len(first)%copies != 0 {
-			t.Errorf("%s: %d of %d rows seen, %d queries in %d copies", name, at, rows.Rows, len(first), copies)
+		if at != rows.Rows || len(meaning)%copies != 0 {
+			t.Errorf("%s: %d rows and %d groups; want %d rows, and a multiple of %d groups", name, rows.Rows,
+				len(meaning), at, copies)
 		}
 	}
 
+	// Train and cross-validate.
 	q := ranking(t)
 	if got := must.Get(table.Train(t.Context(), q))(t); !(got.Score > 0.5) {
 		t.Errorf("NDCG is %v, want it above .5", got.Score)
 	}
 	for _, scheme := range []Scheme{KFold, GroupKFold} {
 		if rounds, err := Folds(m, scheme, 5); err != nil || len(rounds) != 5 {
-			t.Errorf("%s of queries that have seen none of their own labels: %v, %v", scheme, rounds, err)
+			t.Errorf("%s of queries whose statistics have not seen their labels: %d rounds, error %v; want five",
+				scheme, len(rounds), err)
 		}
 	}
 	if _, err := Folds(m, Forward, 5); err == nil {
-		t.Error("folds forward in time of statistics that have seen all: want an error")
+		t.Error("folds forward in time, with statistics of all rows, got no error; want one")
 	}
 }
 
-// TestOneOrderOfQueries: where train has its rows once, their queries are those of the file, without a copy.
+// TestOneOrderOfQueries checks that with a single copy of train, Select returns the dataset's own groups, not a copy.
 func TestOneOrderOfQueries(t *testing.T) {
 	dir, _ := datasettest.Dir(t, datasettest.Options{Rows: 3000, Split: byUser,
 		Encodings: "{order: {by: group, copies: 1}, columns: {site: [rate, count]}}"})
 	ds := must.Get(dataset.Open(dir))(t)
 	defer ds.Close()
 	rows := must.Get(NewTable(ds).Select(sweep.Rows{Split: "train"}))(t)
-	if of := ds.Split("train").Group; len(rows.Group) != len(of) || &rows.Group[0] != &of[0] {
-		t.Errorf("%d queries of rows are a copy of %d, want the same memory", len(rows.Group), len(of))
+	if group := ds.Split("train").Group; len(rows.Group) != len(group) || &rows.Group[0] != &group[0] {
+		t.Errorf("%d groups, of which the dataset has %d, are a copy; want the dataset's memory", len(rows.Group),
+			len(group))
 	}
 }

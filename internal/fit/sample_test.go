@@ -21,7 +21,7 @@ import (
 	"coppice/internal/sweep"
 )
 
-// TestOneIn: a sample has one row of every so many, the same for everybody.
+// TestOneIn checks that sampleRows takes one row of each nine neighbours in use, the same ones each time.
 func TestOneIn(t *testing.T) {
 	for name, d := range map[string]gbt.Data{
 		"all rows": {Rows: 1000},
@@ -30,29 +30,35 @@ func TestOneIn(t *testing.T) {
 			}
 		})},
 	} {
+		// A ninth of the rows, rounded up.
 		rows := sampleRows(&d, 9, false)
 		if want := (d.Used() + 8) / 9; len(rows) != want || !slices.IsSorted(rows) {
 			t.Errorf("%s: one in 9 of %d is %d rows, ascending %t; want %d, ascending", name, d.Used(), len(rows),
 				slices.IsSorted(rows), want)
 		}
+
+		// One of each nine neighbours.
 		for i, r := range rows {
-			place := int(r)
+			position := int(r) // among the rows in use
 			if d.Subset != nil {
-				place = slices.Index(d.Subset, r)
+				position = slices.Index(d.Subset, r)
 			}
-			if place/9 != i {
-				t.Fatalf("%s: row %d of the sample is the one at %d; want one of %d to %d", name, i, place, 9*i, 9*i+8)
+			if position/9 != i {
+				t.Fatalf("%s: row %d of the sample is at %d of those in use; want one of %d to %d", name, i, position,
+					9*i, 9*i+8)
 			}
 		}
+
 		if again := sampleRows(&d, 9, false); !slices.Equal(again, rows) {
-			t.Errorf("%s: drawn again, other rows; want the same", name)
+			t.Errorf("%s: drawn again: %v; want the same rows %v", name, again, rows)
 		}
 	}
 }
 
-// TestTrainingOnASample: it sees a part of the rows, with parameters that fit so few, and valid rates it whole.
+// TestTrainingOnASample trains on one row in four: the model learns from a quarter of the rows, with parameters adapted
+// to so few, and is evaluated on all of valid. The training has another identity than one on all rows.
 func TestTrainingOnASample(t *testing.T) {
-	table := open(t, datasettest.Options{Rows: 3000})
+	table := openPlain(t, datasettest.Options{Rows: 3000})
 	m := must.Get(metric.Lookup("auc"))(t)
 	p := gbt.Defaults()
 	p.NumIterations, p.MinDataInLeaf, p.LambdaL2 = 10, 60, 8
@@ -70,50 +76,56 @@ func TestTrainingOnASample(t *testing.T) {
 			all.Score)
 	}
 	if a, b := table.Identity(whole), table.Identity(part); a == b {
-		t.Errorf("both trainings have the identity %q; want two, or one would go on from the other's checkpoint", a)
+		t.Errorf("both trainings have the identity %q; want two, or one would resume the other's checkpoint", a)
 	}
 
+	// Both least numbers are divided by four, and stay at least 1.
 	if got := p.ForSample(4); got.MinDataInLeaf != 15 || got.LambdaL2 != 2 ||
 		got.LearningRate != p.LearningRate {
-		t.Errorf("parameters of a sample: min_data_in_leaf %d, lambda_l2 %v; want 15, 2", got.MinDataInLeaf,
-			got.LambdaL2)
+		t.Errorf("parameters of a sample: min_data_in_leaf %d, lambda_l2 %v, learning_rate %v; want 15, 2 and %v",
+			got.MinDataInLeaf, got.LambdaL2, got.LearningRate, p.LearningRate)
 	}
 	if got := p.ForSample(100); got.MinDataInLeaf != 1 {
 		t.Errorf("min_data_in_leaf of one row in 100: %d, want 1", got.MinDataInLeaf)
 	}
 }
 
-// TestOneOrder: a table whose train has its rows in three orders, taken once, trains what it would with one order.
+// TestOneOrder stages a table with one copy and with three copies of train. The first copy of the three (Once) must
+// train the same model as the table with one.
 func TestOneOrder(t *testing.T) {
 	open := func(copies int) *Table {
-		return night(t, datasettest.Options{Rows: 2000, Encodings: fmt.Sprintf("{columns: {site: [rate, count]}, "+
+		return openTable(t, datasettest.Options{Rows: 2000, Encodings: fmt.Sprintf("{columns: {site: [rate, count]}, "+
 			"budget: 0, order: {copies: %d}}", copies)})
 	}
 	one, three := open(1), open(3)
-	q := Request{Params: few(), Rows: []sweep.Rows{{Split: sweep.Train}}}
-	want, text := trained(t, one, q)
-	all, _ := trained(t, three, q)
+	q := Request{Params: fewTrees(), Rows: []sweep.Rows{{Split: sweep.Train}}}
+	want, text := trainToText(t, one, q)
+	all, _ := trainToText(t, three, q)
 	q.Rows[0].Once = true
-	got, same := trained(t, three, q)
+	got, same := trainToText(t, three, q)
 	if all.TrainRows != 3*want.TrainRows || got.TrainRows != want.TrainRows || !bytes.Equal(same, text) {
-		t.Errorf("three orders: %d rows, one of them %d; expected three times %d and once, and the same model",
-			all.TrainRows, got.TrainRows, want.TrainRows)
+		t.Errorf("trained on %d rows of three orders and on %d of the first; want %d and %d, and the model of one "+
+			"order: got the same %t", all.TrainRows, got.TrainRows, 3*want.TrainRows, want.TrainRows,
+			bytes.Equal(same, text))
 	}
 	q.Rows[0].Once = false
 	if id := three.Identity(q); id == three.Identity(Request{Params: q.Params, Rows: []sweep.Rows{{Split: sweep.Train,
 		Once: true}}}) {
-		t.Errorf("%s: a checkpoint of one order is taken for one of all", id)
+		t.Errorf("trainings on one order and on all have the same identity %s; want two", id)
 	}
 }
 
-// rareClicks is a table of rare clicks whose probabilities are known: the first rows are train, the last valid.
+// rareClicks is a table with few clicks, of which the true probability of each row is known. The first rows are train,
+// the others valid.
 type rareClicks struct {
 	file         table.File
-	held         *table.Batch // the rows of valid
-	probability  []float64    // of theirs
-	train, valid int
+	held         *table.Batch // the columns of valid
+	probability  []float64    // of a click, by row of valid
+	train, valid int          // numbers of rows
 }
 
+// newRareClicks draws the table: a click's log odds are -4.2 (1.5 %) plus effects of a site, an ad and a number. It
+// writes the table as CSV, and keeps valid in memory with its probabilities.
 func newRareClicks(t *testing.T) *rareClicks {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(7, 12))
@@ -152,8 +164,8 @@ func newRareClicks(t *testing.T) *rareClicks {
 	return c
 }
 
-// model stages the table with more lines of the spec, trains, and predicts all rows of valid, those that the dataset
-// has left out among them.
+// model stages the table with more lines of dataset.yaml, trains, and predicts probabilities for all rows of valid,
+// with those that the dataset has left out. The dataset d is closed when the test ends.
 func (c *rareClicks) model(t *testing.T, rest string) (d *dataset.Dataset, o *Evaluated, predicted []float64) {
 	t.Helper()
 	spec := must.Get(dataset.ParseSpec("dataset.yaml",
@@ -173,8 +185,8 @@ func (c *rareClicks) model(t *testing.T, rest string) (d *dataset.Dataset, o *Ev
 	return d, o, predicted
 }
 
-// expectedLoss is the log loss that predictions have on average over labels of the known probabilities, and calibration
-// the ratio of means.
+// expectedLoss returns the mean log loss that predictions for valid are expected to have, given the true probabilities,
+// and calibration, the mean prediction divided by the mean probability.
 func (c *rareClicks) expectedLoss(predicted []float64) (loss, calibration float64) {
 	sum, want := 0.0, 0.0
 	for r, q := range predicted {
@@ -185,8 +197,9 @@ func (c *rareClicks) expectedLoss(predicted []float64) (loss, calibration float6
 	return loss / float64(len(predicted)), sum / want
 }
 
-// A tenth of the negative rows makes nearly the model that all of them make: its probabilities are those of the whole
-// table, and so are the metrics that are measured on what is left of valid.
+// TestThinnedNegatives stages a table with a tenth of its negative rows. The model must be nearly as good as that of
+// all rows, its probabilities must be those of the whole table, and the log loss on what is left of valid must be about
+// that of all of valid.
 func TestThinnedNegatives(t *testing.T) {
 	c := newRareClicks(t)
 	full, _, all := c.model(t, "")
@@ -195,19 +208,22 @@ func TestThinnedNegatives(t *testing.T) {
 	thinLoss, thinRatio := c.expectedLoss(some)
 	t.Logf("all rows: log loss %.6f, mean prediction %.4f of the truth; a tenth of the negative ones: %.6f and %.4f",
 		fullLoss, fullRatio, thinLoss, thinRatio)
+
+	// A tenth of the negatives and all positives are fewer than a sixth of the rows.
 	if rows, most := thin.Manifest.TableRows("train"), full.Manifest.TableRows("train")/6; rows > most {
 		t.Errorf("%d of %d rows were kept, want at most a sixth", rows, full.Manifest.TableRows("train"))
 	}
 	if thinLoss > 1.005*fullLoss || math.Abs(thinRatio-1) > 0.02 {
-		t.Errorf("log loss %.6f instead of %.6f, mean prediction %.4f of the truth", thinLoss, fullLoss, thinRatio)
+		t.Errorf("with a tenth of the negatives: log loss %.6f, mean prediction %.4f of the truth; want at most .5 %% "+
+			"above %.6f, and within 2 %% of the truth", thinLoss, thinRatio, fullLoss)
 	}
-	if math.Abs(o.Score/thinLoss-1) > 0.05 { // labels are drawn: 1,000 positive rows
+	if math.Abs(o.Score/thinLoss-1) > 0.05 { // valid has only some 1,000 positive rows, so its log loss is noisy
 		t.Errorf("log loss on what is left of valid is %.6f; on all of it, it should be about %.6f", o.Score, thinLoss)
 	}
 }
 
-// TestStandardErrorOfSomeRows: a fraction of the rows gives about the error of all, with a formula and by resampling,
-// weighted or not.
+// TestStandardErrorOfSomeRows expects about the same standard error from a seventh of the rows as from all, with a
+// formula and by resampling, with weights and without.
 func TestStandardErrorOfSomeRows(t *testing.T) {
 	const rows = 40_000
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -238,8 +254,8 @@ func TestStandardErrorOfSomeRows(t *testing.T) {
 	}
 }
 
-// night stages a night's table and opens it.
-func night(t *testing.T, o datasettest.Options) *Table {
+// openTable stages a generated table and opens it, until the test ends.
+func openTable(t *testing.T, o datasettest.Options) *Table {
 	t.Helper()
 	dir, _ := datasettest.Dir(t, o)
 	ds := must.Get(dataset.Open(dir))(t)
@@ -247,8 +263,8 @@ func night(t *testing.T, o datasettest.Options) *Table {
 	return NewTable(ds)
 }
 
-// trained is a model of a table, as text.
-func trained(t *testing.T, table *Table, q Request) (*Evaluated, []byte) {
+// trainToText trains on a table, evaluates on valid with auc, and returns the model also as text.
+func trainToText(t *testing.T, table *Table, q Request) (*Evaluated, []byte) {
 	t.Helper()
 	auc := must.Get(metric.Lookup("auc"))(t)
 	q.Metric, q.Threads, q.Valid = auc, 1, &sweep.Rows{Split: dataset.ValidSplit}
@@ -258,16 +274,18 @@ func trained(t *testing.T, table *Table, q Request) (*Evaluated, []byte) {
 	return o, text.Bytes()
 }
 
-func few() gbt.Params {
+// fewTrees returns parameters for 15 trees of 7 leaves.
+func fewTrees() gbt.Params {
 	p := gbt.Defaults()
 	p.NumIterations, p.NumLeaves = 15, 7
 	return p
 }
 
-// TestValueRatesAndDoesNotStop: a training that a value judges has the trees that log loss stops, for any number of
-// threads, and the value as its score.
+// TestValueRatesAndDoesNotStop trains with a value, computed from predictions and labels, as the metric. Training must
+// stop after as many trees as with log loss, since values are too noisy to stop by. The score must be the value, and
+// the same for any number of threads.
 func TestValueRatesAndDoesNotStop(t *testing.T) {
-	table := open(t, datasettest.Options{Rows: 900})
+	table := openPlain(t, datasettest.Options{Rows: 900})
 	trained := func(name string, threads int) *Evaluated {
 		t.Helper()
 		q := request(t)
@@ -280,22 +298,23 @@ func TestValueRatesAndDoesNotStop(t *testing.T) {
 		return must.Get(table.Train(t.Context(), q))(t)
 	}
 	const name = "value(prediction > 0.3 ? 4 * label - 1 : 0)"
-	by, own, four := trained("log_loss", 1), trained(name, 1), trained(name, 4)
-	if own.Grown != by.Grown || own.Best != by.Best || own.Grown == 60 {
-		t.Errorf("a value stops after %d trees with the best %d, log loss after %d with %d", own.Grown, own.Best,
-			by.Grown, by.Best)
+	byLoss, byValue, fourThreads := trained("log_loss", 1), trained(name, 1), trained(name, 4)
+	if byValue.Grown != byLoss.Grown || byValue.Best != byLoss.Best || byValue.Grown == 60 {
+		t.Errorf("with a value, %d trees were grown and %d were best; want %d and %d as with log loss, fewer than 60",
+			byValue.Grown, byValue.Best, byLoss.Grown, byLoss.Best)
 	}
-	if own.Score != own.Metrics[name] || own.Metrics["log_loss"] != by.Score || !(own.ScoreSE > 0) ||
-		own.Score != four.Score || own.ScoreSE != four.ScoreSE {
-		t.Errorf("score %v ± %v, with four threads %v ± %v, metrics %v", own.Score, own.ScoreSE, four.Score,
-			four.ScoreSE, own.Metrics)
+	if byValue.Score != byValue.Metrics[name] || byValue.Metrics["log_loss"] != byLoss.Score ||
+		!(byValue.ScoreSE > 0) || byValue.Score != fourThreads.Score || byValue.ScoreSE != fourThreads.ScoreSE {
+		t.Errorf("score %v ± %v, metrics %v; want the value as the score, log loss %v among the metrics, and as with "+
+			"four threads %v ± %v", byValue.Score, byValue.ScoreSE, byValue.Metrics, byLoss.Score, fourThreads.Score,
+			fourThreads.ScoreSE)
 	}
 }
 
-// TestValueOfStagedColumns: the score is the mean over the rows in use, by hand, and a column that was not staged is
-// refused before a tree is grown.
+// TestValueOfStagedColumns uses a value of staged columns as the metric, and compares the score with the mean computed
+// by hand over the rows in use. A value of a column that was not staged must be refused before a tree is grown.
 func TestValueOfStagedColumns(t *testing.T) {
-	table := open(t, datasettest.Options{Rows: 900,
+	table := openPlain(t, datasettest.Options{Rows: 900,
 		Split: "{by: hash, key: user_id, train: 0.6, valid: 0.15, calib: 0.1, test: 0.15}\nvalues: [price, revenue]"})
 	for _, folds := range [][]uint8{nil, {0, 1, 2, 3, 4, 5, 6}} {
 		q := request(t)
@@ -305,6 +324,7 @@ func TestValueOfStagedColumns(t *testing.T) {
 		must.Do(t, err)
 		o := must.Get(table.Train(t.Context(), q))(t)
 
+		// The same by hand.
 		rows := must.Get(table.Select(*q.Valid))(t)
 		pred := must.Get(o.Model.PredictBinned(&rows.Data, 1))(t)
 		o.Model.Transform(pred)
@@ -321,8 +341,8 @@ func TestValueOfStagedColumns(t *testing.T) {
 			n++
 		}
 		if math.Abs(o.Score-sum/float64(n)) > 1e-12 || chosen == 0 || chosen == n || !(o.ScoreSE > 0) {
-			t.Errorf("folds %v: the score is %v ± %v, expected %v, of %d of %d rows", folds, o.Score, o.ScoreSE,
-				sum/float64(n), chosen, n)
+			t.Errorf("folds %v: the score is %v ± %v, want %v with an error above 0; %d of %d rows are chosen, want "+
+				"some but not all", folds, o.Score, o.ScoreSE, sum/float64(n), chosen, n)
 		}
 	}
 
@@ -330,6 +350,6 @@ func TestValueOfStagedColumns(t *testing.T) {
 	q.Metric, _ = metric.Lookup("value(prediction * bid)")
 	if _, err := table.Train(t.Context(), q); err == nil || !strings.Contains(err.Error(), "has no values of \"bid\" "+
 		"(known: price, revenue); list it under values: in its dataset.yaml, and stage it again") {
-		t.Errorf("a column that was not staged: %v", err)
+		t.Errorf("a value of a column that was not staged: got error %v, want one that says to list it", err)
 	}
 }
