@@ -20,9 +20,11 @@ import (
 	"coppice/internal/must"
 )
 
-// TestSamplerIsFairAndStable: the sample is the same in any order of rows, and every row is as likely to be in it.
+// TestSamplerIsFairAndStable: the sampler chooses the same rows whatever the order in which they are offered, exactly
+// as many as wanted, and about as many from each part of a table.
 func TestSamplerIsFairAndStable(t *testing.T) {
 	const rows, size = 20_000, 2000
+	// take offers rows in an order, and returns which of them are chosen.
 	take := func(order []int64) map[int64]bool {
 		s := newSampler(size)
 		slots := make([]int64, s.slots())
@@ -42,15 +44,22 @@ func TestSamplerIsFairAndStable(t *testing.T) {
 		}
 		return out
 	}
+
+	// Forwards and backwards.
 	order := make([]int64, rows)
 	for i := range order {
 		order[i] = int64(i)
 	}
 	got := take(order)
 	slices.Reverse(order)
-	if !reflect.DeepEqual(got, take(order)) || len(got) != size {
-		t.Errorf("%d rows, and others in the other order", len(got))
+	if len(got) != size {
+		t.Errorf("the sampler chose %d of %d rows, want %d", len(got), rows, size)
 	}
+	if !reflect.DeepEqual(got, take(order)) {
+		t.Error("the sampler chose other rows when they came in the opposite order, want the same")
+	}
+
+	// Each tenth of the table.
 	var parts [10]int
 	for row := range got {
 		parts[row*10/rows]++
@@ -62,7 +71,9 @@ func TestSamplerIsFairAndStable(t *testing.T) {
 	}
 }
 
-// Texts that are too long for a category are others, and are told apart all the same.
+// TestLongTextsAreOthers: a text longer than a category may be is never a category, but counts as one of the others,
+// and long texts are told apart. Of column s, a third of the texts has just the allowed length and a third one byte
+// more. Column id has a long text of its own in each row.
 func TestLongTextsAreOthers(t *testing.T) {
 	long := strings.Repeat("x", dataset.MaxCategory)
 	csv := csvOf("y,s,id", 600, func(i int) string {
@@ -88,7 +99,9 @@ func TestLongTextsAreOthers(t *testing.T) {
 	}
 }
 
-// A Parquet table says how many rows it has, but not how many of them are train and have a label.
+// TestBinsAreMadeOfAllTrainRowsThereAre: bins are made of as many rows of train as the spec asks for, if there are as
+// many. Of 5,000 rows of a Parquet file, only 500 have a label; the sampler must find 400 among those, although the
+// file does not say how many there are.
 func TestBinsAreMadeOfAllTrainRowsThereAre(t *testing.T) {
 	var out bytes.Buffer
 	w := must.Get(table.NewParquetWriter(&out, []table.Column{{Name: "y", Type: dataset.Int},
@@ -108,7 +121,8 @@ func TestBinsAreMadeOfAllTrainRowsThereAre(t *testing.T) {
 	}
 }
 
-// skewedTable is CSV with a column of ids of which a few are frequent, so that counts reach far.
+// skewedTable returns CSV with a column site of ids, a few of which are very frequent, so that the counts of levels
+// differ by far. tick numbers the rows; part puts the last third into test.
 func skewedTable(rows int) string {
 	rng := rand.New(rand.NewPCG(4, 8))
 	return csvOf("y,site,tick,part", rows, func(i int) string {
@@ -118,7 +132,8 @@ func skewedTable(rows int) string {
 	})
 }
 
-// No feature has more bins than max_bin, statistics among them, and rows that are predicted find theirs.
+// TestMaxBinHoldsForStatistics: no feature has more bins than max_bin, statistics included, and encoding the table
+// again gives the same bins. It tries the least max_bin, 2, some small ones, and the greatest.
 func TestMaxBinHoldsForStatistics(t *testing.T) {
 	long(t)
 	text := skewedTable(9000)
@@ -138,6 +153,7 @@ func TestMaxBinHoldsForStatistics(t *testing.T) {
 						}
 					}
 				}
+				// The first bin of counts is for levels that were not seen.
 				if f := s.feature(t, "site:count"); most > 2 && (f.Bins != most && most < 50 || f.Bounds[0] != 0) {
 					t.Errorf("counts have %d bins, the first up to %v; want %d, the first of levels that were not seen",
 						f.Bins, f.Bounds[0], most)
@@ -148,8 +164,9 @@ func TestMaxBinHoldsForStatistics(t *testing.T) {
 	}
 }
 
-// TestClasses: texts of more than two values are classes by themselves, numbers where the spec says so, and labels are
-// the places of their names.
+// TestClasses: texts with more than two values are classes without being asked for, and numbers are classes if the spec
+// says so. Classes are sorted, numbers first and by value; a label is the number of its class. Numbers in several
+// spellings are one class, with a warning.
 func TestClasses(t *testing.T) {
 	var texts, numbers strings.Builder
 	texts.WriteString("x,y\n")
@@ -158,7 +175,7 @@ func TestClasses(t *testing.T) {
 		fmt.Fprintf(&texts, "%d,%s\n", i, []string{"red", " blue", "green"}[i%3])
 		fmt.Fprintf(&numbers, "%d,%s\n", i, []string{"10", "0", "2.0"}[i%3])
 	}
-	texts.WriteString("7,\n") // has no label
+	texts.WriteString("7,\n") // without a label
 	for name, tc := range map[string]struct {
 		spec, csv string
 		want      []string
@@ -175,6 +192,7 @@ func TestClasses(t *testing.T) {
 			[]string{"01", "1", "2", "b"}, []float32{0, 1, 3}},
 		"only two": {"label: {column: y, kind: classes}\n",
 			"x,y\n1,b\n2,a\n3,a\n", []string{"a", "b"}, []float32{1, 0, 0}},
+		// Names and labels are not compared: this integer is beyond those that a float64 holds.
 		"of integers": {"label: {column: y, kind: classes}\n", "x,y\n1,9007199254740993\n2,3\n3,5\n", nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -203,17 +221,18 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestKeysOfClassesAreLearntOnce: each class has a table of the same ids, and the search for keys sees these once.
+// TestKeysOfClassesAreLearntOnce: with several classes, each has a table of the same ids. The search for keys must see
+// the statistics of these ids once: no two columns that the learner gets are equal.
 func TestKeysOfClassesAreLearntOnce(t *testing.T) {
 	b := csvOf("site,zip,y", 4000, func(i int) string {
 		h := encode.Mix(uint64(i))
 		return fmt.Sprintf("s%d,z%d,c%d", h%50, h>>8%40, h>>16%6)
 	})
-	lessons := 0
+	calls := 0
 	_, err := tryStage(t, "label: y\ncategorical: [site, zip]\nencodings: {columns: {site: [rate], zip: [rate]}}\n",
 		[]table.File{writeFile(t, "t.csv", b)}, Options{Learner: func(_ context.Context, l *encode.TrainingSet) (
 			[]float64, error) {
-			lessons++
+			calls++
 			for i, c := range l.Columns {
 				for j := range i {
 					if bytes.Equal(c.Data, l.Columns[j].Data) {
@@ -223,17 +242,18 @@ func TestKeysOfClassesAreLearntOnce(t *testing.T) {
 			}
 			return make([]float64, len(l.Label)), nil
 		}})
-	if err != nil || lessons == 0 {
-		t.Errorf("%d lessons, %v", lessons, err)
+	if err != nil || calls == 0 {
+		t.Errorf("staging asked the learner %d times, error %v; want at least once, and no error", calls, err)
 	}
 }
 
-// TestIDsOfClasses: a column of many levels has a rate for each class but the rarest, up to eight, the most frequent
-// first, and one count. Each rate's table has the class's rows.
+// TestIDsOfClasses: a column of many levels has a rate for each class but the rarest, for at most eight classes, the
+// most frequent first, and one count. The table of a class counts that class's rows.
 func TestIDsOfClasses(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("id,y\n")
-	long := "b\x7f" // in no name of a column
+	// A feature's name may not hold the name of this class, so rates are named by the numbers of classes.
+	long := "b\x7f"
 	for i := range 4000 {
 		fmt.Fprintf(&b, "u%d,%s\n", i*i%700, []string{"1", long, "c", long}[i%4])
 	}
@@ -245,6 +265,8 @@ func TestIDsOfClasses(t *testing.T) {
 	if want := []string{"id:rate:1", "id:count", "id:rate:0"}; !slices.Equal(names, want) {
 		t.Errorf("got features %q, want %q", names, want)
 	}
+
+	// Each table counts the rows of its class, and falls back to the class's share of train.
 	train := s.Split("train")
 	levels := must.Get(dataset.OpenLevels(filepath.Join(s.Dir(), dataset.LevelsFile), s.Manifest.Tables))(t)
 	defer levels.Close()
@@ -266,6 +288,7 @@ func TestIDsOfClasses(t *testing.T) {
 		}
 	}
 
+	// Of twelve classes, eight have a rate.
 	b.Reset()
 	b.WriteString("id,y\n")
 	for i := range 4000 {
@@ -277,7 +300,8 @@ func TestIDsOfClasses(t *testing.T) {
 	}
 }
 
-// TestALeakOfClasses: a column that is the class is warned of, one that tells two of three apart is not.
+// TestALeakOfClasses: a column that tells the class of each row gets a warning. A column that tells one of three
+// classes from the other two gets none, though it explains much of the variance.
 func TestALeakOfClasses(t *testing.T) {
 	csv := csvOf("leak,part,y", 3000, func(i int) string {
 		k := i * 7 % 3
@@ -295,7 +319,7 @@ func TestALeakOfClasses(t *testing.T) {
 	}
 }
 
-// TestClassesRefused: labels with too many classes, or names that are too long, are refused with the limit.
+// TestClassesRefused: too many classes, a class with too long a name, and a single class are errors that say so.
 func TestClassesRefused(t *testing.T) {
 	many := csvOf("x,y", dataset.MaxClasses+1, func(i int) string { return fmt.Sprintf("1,c%d", i) })
 	three := "x,y\n1,a\n2,b\n3,c\n"
@@ -311,8 +335,8 @@ func TestClassesRefused(t *testing.T) {
 	}
 }
 
-// lateTable is CSV of a row an hour, in the order of time, from 2026-11-01 on; of rows from `from` on the label is
-// still 0.
+// lateTable returns CSV with a row for each hour from 2026-11-01 on, in the order of time. The labels of rows from
+// number from on are still 0, as if they were not final.
 func lateTable(rows, from int) string {
 	return csvOf("y,site,x,ts", rows, func(i int) string {
 		y := 0
@@ -324,10 +348,11 @@ func lateTable(rows, from int) string {
 	})
 }
 
-// TestUnripeRowsAreLeftOut: what is staged is what would be of a table that ends where labels are final, to the bit: by
-// whatever the rows are split, and with statistics that see no label which was not final then.
+// TestUnripeRowsAreLeftOut: leaving out rows whose labels are not final gives the same dataset, to the bit, as a table
+// that ends before them. That holds for each way to split the rows and to say from which time ages count, and for
+// statistics, which must not see a label before it is final.
 func TestUnripeRowsAreLeftOut(t *testing.T) {
-	const rows, late = 3000, 24
+	const rows, late = 3000, 24 // one row an hour: the last 24 are younger than 24 hours
 	for name, tc := range map[string]struct{ label, rest, delayed string }{
 		"by time": {"{column: y, matures: 24h}", "split: {by: time, column: ts, train: 0.8, valid: 0.2}\n",
 			"encodings: {order: {delay: 24h}}\n"},
@@ -344,6 +369,8 @@ func TestUnripeRowsAreLeftOut(t *testing.T) {
 				end := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC).Add((rows - 1 - late + 2) * time.Hour)
 				tc.label = strings.Replace(tc.label, "2026-03-05T21:00:00Z", end.Format(time.RFC3339), 1)
 			}
+
+			// The whole table, and the table without its late rows.
 			all := mustStage(t, "label: "+tc.label+"\n"+tc.rest, lateTable(rows, rows-late))
 			plain := tc.rest + tc.delayed
 			if tc.delayed == "delay" {
@@ -355,6 +382,8 @@ func TestUnripeRowsAreLeftOut(t *testing.T) {
 				t.Errorf("version %s, of the table without the last %d rows %s", all.Manifest.Version, late,
 					cut.Manifest.Version)
 			}
+
+			// The manifest says what was left out.
 			u := all.Manifest.About.Unripe
 			newest := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC).Add((rows - 1) * time.Hour)
 			if u == nil || u.Rows != late || u.Column != "ts" || !u.Newest.Equal(newest) ||
@@ -374,7 +403,8 @@ func TestUnripeRowsAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestUnripeDependsOnNoOrder: shuffled, the same rows are left out.
+// TestUnripeDependsOnNoOrder: the rows that are left out do not depend on their order in the table. Of 1,000 rows, 10
+// are younger than 10 hours; of the others, every third is positive.
 func TestUnripeDependsOnNoOrder(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(lateTable(1000, 990)), "\n")
 	body := lines[1:]
@@ -393,7 +423,7 @@ func TestUnripeDependsOnNoOrder(t *testing.T) {
 	}
 }
 
-// TestUnripeRefuses: label.matures is refused where ages cannot be known, or no row is old enough.
+// TestUnripeRefuses: label.matures is an error if the age of a row cannot be known, and if no row is old enough.
 func TestUnripeRefuses(t *testing.T) {
 	text := lateTable(500, 490)
 	for name, tc := range map[string]struct{ spec, csv, want string }{
@@ -413,7 +443,9 @@ func TestUnripeRefuses(t *testing.T) {
 	}
 }
 
-// TestWrongNewestRowIsTold: one row of the future makes all others look old enough, and of few rows none is.
+// TestWrongNewestRowIsTold: ages count from the newest row, so a wrong time there is told. If it lies in the future,
+// all other rows look old enough; if few rows are old enough, something is wrong, too. A usual table gets no warning,
+// and neither does one whose old rows are all of one moment, which does not say how many rows come in a day.
 func TestWrongNewestRowIsTold(t *testing.T) {
 	for _, at := range []string{"2027-01-30", "9999-12-31"} {
 		future := mustStage(t, "label: {column: y, matures: 48h, at: ts}\ndrop: [ts]\n", lateTable(900, 850)+
@@ -426,10 +458,11 @@ func TestWrongNewestRowIsTold(t *testing.T) {
 	if usual := mustStage(t, "label: {column: y, matures: 48h, at: ts}\ndrop: [ts]\n",
 		lateTable(900, 850)); len(usual.Manifest.About.Warnings) > 0 &&
 		usual.Manifest.About.Warnings[0].Code == WarnUnripe {
-		t.Errorf("without: warnings %+v", usual.Manifest.About.Warnings)
+		t.Errorf("without a row of the future: got the warnings %+v, want none of code %s first",
+			usual.Manifest.About.Warnings, WarnUnripe)
 	}
 
-	// All that is ripe is of one moment, so that it does not say how many rows come in a time.
+	// All old rows are of one moment.
 	var moment strings.Builder
 	moment.WriteString("y,site,x,ts\n")
 	for i := range 300 {
@@ -444,6 +477,7 @@ func TestWrongNewestRowIsTold(t *testing.T) {
 		}
 	}
 
+	// Of 500 rows, one an hour, 200 are as old as 300 hours.
 	s := mustStage(t, "label: {column: y, matures: 300h, at: ts}\ndrop: [ts]\n", lateTable(500, 500))
 	if w := s.Manifest.About.Warnings; len(w) == 0 || w[0].Code != WarnUnripe ||
 		!strings.Contains(w[0].Text, "only 200 of 500 rows") {

@@ -22,9 +22,10 @@ import (
 
 func text(values ...string) dataset.Values { return dataset.Values{Type: dataset.Text, Text: values} }
 
-// TestEncoderToleratesTypes: a table may give a column in another type than the one that it was staged from.
+// TestEncoderToleratesTypes: a table may give a column in another type than the table from which the dataset was
+// staged. The encoder reads the values as the dataset means them.
 func TestEncoderToleratesTypes(t *testing.T) {
-	const bin17, binTrue, binDay, other, missing = 0, 1, 2, 3, 4 // of c
+	const bin17, binTrue, binDay, other, missing = 0, 1, 2, 3, 4 // bins of c
 	features := []dataset.Feature{
 		{Name: "n", Kind: dataset.Numeric, Bins: 3, Bounds: []float64{1}, MissingBin: 2, OtherBin: -1},
 		{Name: "t", Kind: dataset.Temporal, Bins: 2, Bounds: []float64{1.5e9}, MissingBin: -1, OtherBin: -1},
@@ -38,8 +39,9 @@ func TestEncoderToleratesTypes(t *testing.T) {
 		t.Errorf("the encoder's columns: got %q, want n, t, c, o", got)
 	}
 
+	// Values of each type; where there are nulls, the second value is null.
 	nan, largest := math.NaN(), math.MaxFloat64
-	second := []bool{false, true, false, false} // is null
+	second := []bool{false, true, false, false}
 	values := func(typ dataset.Type, numbers ...int64) dataset.Values {
 		return dataset.Values{Type: typ, Int: numbers, Null: second}
 	}
@@ -74,7 +76,7 @@ func TestEncoderToleratesTypes(t *testing.T) {
 		"without missing, texts": {"o", text("17", "NA", "new", "true"), []float64{0, 1, 1, 1}},
 		"without missing, ints":  {"o", values(dataset.Int, 17, 5, 18, -999), []float64{0, 1, 1, 1}},
 	} {
-		// The other columns have no value.
+		// A batch in which the tested column has the values, and all others have none.
 		b := &table.Batch{Rows: len(c.want)}
 		for _, column := range append(enc.Columns(), "extra") {
 			in := dataset.Values{Type: dataset.Text, Text: make([]string, b.Rows)}
@@ -97,7 +99,9 @@ func TestEncoderToleratesTypes(t *testing.T) {
 	}
 }
 
-// Numbers and truth values meet the categories that mean them, whatever the training table wrote.
+// TestCategoriesMeetTypedValues: a number or a truth value finds the category that means the same, however the table of
+// the dataset wrote it. If several categories mean the same number, a text finds the one that is written like it. The
+// wanted values are, row by row, the bins of t and n.
 func TestCategoriesMeetTypedValues(t *testing.T) {
 	enc := mustEncode(t, &dataset.Encoding{Features: []dataset.Feature{
 		{Name: "t", Kind: dataset.Categorical, Bins: 3, Categories: []string{"True", "FALSE"}, MissingBin: -1,
@@ -120,12 +124,13 @@ func TestCategoriesMeetTypedValues(t *testing.T) {
 		got, err := enc.Encode(&table.Batch{Names: []string{"t", "n"}, Columns: []dataset.Values{tc.t, tc.n}, Rows: 5},
 			nil, nil, 1)
 		if err != nil || !slices.Equal(got, tc.want) {
-			t.Errorf("%s: %v, want %v (%v)", name, got, tc.want, err)
+			t.Errorf("%s: encoding five rows: got %v, error %v; want %v", name, got, err, tc.want)
 		}
 	}
 }
 
-// TestEncoderErrors: rows that cannot be encoded are refused with file, line and column.
+// TestEncoderErrors: a batch that cannot be encoded is an error that names the file, the line or row, and the column. A
+// batch without rows is none.
 func TestEncoderErrors(t *testing.T) {
 	enc := mustEncode(t, &dataset.Encoding{Features: []dataset.Feature{
 		{Name: "n", Kind: dataset.Numeric, Bins: 1, MissingBin: -1, OtherBin: -1},
@@ -166,7 +171,8 @@ func TestEncoderErrors(t *testing.T) {
 	}
 }
 
-// The same rows as Parquet and as CSV are the same model values, and the encoder may be shared.
+// TestParquetAndCSVEncodeAlike: the same rows in Parquet and in CSV give the same bins, labels and folds, and the
+// encoder of one reads the other. Several goroutines may use one encoder.
 func TestParquetAndCSVEncodeAlike(t *testing.T) {
 	columns := []table.Column{{Name: "y", Type: dataset.Int}, {Name: "f", Type: dataset.Float},
 		{Name: "i", Type: dataset.Int}, {Name: "s", Type: dataset.Text},
@@ -192,6 +198,8 @@ func TestParquetAndCSVEncodeAlike(t *testing.T) {
 			v.Null = append(v.Null, i > 0 && (r+i)%11 == 0)
 		}
 	}
+
+	// Write them in both formats, and stage both.
 	var pq, csv bytes.Buffer
 	w := must.Get(table.NewParquetWriter(&pq, columns, table.Zstd))(t)
 	c := must.Get(table.NewCSVWriter(&csv, columns, ','))(t)
@@ -208,6 +216,8 @@ func TestParquetAndCSVEncodeAlike(t *testing.T) {
 		}
 	}
 	checkEncoder(t, ps, []table.File{csvFile}, dataset.CSVSpec{})
+
+	// Share an encoder; the race detector watches.
 	var wg sync.WaitGroup
 	enc := mustEncode(t, ps.Manifest.Encoding(), ps.levels(t))
 	for range 4 {
@@ -220,24 +230,27 @@ func TestParquetAndCSVEncodeAlike(t *testing.T) {
 	wg.Wait()
 }
 
-// TestEncodeAnotherSample: yesterday's model meets today's sample, in which zip is a number and a city is new. Values
-// are zip and city of each row, as places in yesterday's categories; of new and missing ones the first free place.
+// TestEncodeAnotherSample: yesterday's model encodes today's sample, in which column zip is a number instead of a text,
+// and a city is new. The wanted values are zip and city of the first three rows, as indices of yesterday's categories.
+// New and missing values have the index after the last category.
 func TestEncodeAnotherSample(t *testing.T) {
 	old := mustStage(t, "label: y\n", "y,zip,city\n"+strings.Repeat("0,01234,Ulm\n1,5,Bonn\n0,77,Ulm\n", 10))
 	now := mustStage(t, "label: y\n", "y,zip,city\n"+strings.Repeat("0,77,Köln\n1,5,\n0,6,Ulm\n", 10))
 	if old.feature(t, "zip").Kind != dataset.Categorical || now.feature(t, "zip").Kind != dataset.Numeric {
-		t.Fatal("the kinds are not what the test needs")
+		t.Fatalf("zip is %s, then %s; the test needs it categorical, then numeric", old.feature(t, "zip").Kind,
+			now.feature(t, "zip").Kind)
 	}
 	data := must.Get(json.Marshal(old.Manifest.Encoding()))(t)
 	e := must.Get(dataset.DecodeEncoding(data))(t)
 	got := must.Get(mustEncode(t, e, old.levels(t)).EncodeSample(now.sample(t)))(t)
 	if want := []float64{2, 2, 1, 2, 3, 0}; !slices.Equal(got[:6], want) {
-		t.Errorf("%v, want %v; zips %q, cities %q", got[:6], want, old.feature(t, "zip").Categories,
-			old.feature(t, "city").Categories)
+		t.Errorf("encoding the sample: got %v, want %v; yesterday's zips are %q, its cities %q", got[:6], want,
+			old.feature(t, "zip").Categories, old.feature(t, "city").Categories)
 	}
 }
 
-// The sample holds raw values as the table has them, of the last split, evenly.
+// TestSampleIsRaw: the sample holds values as the table has them, with blanks and leading zeros, from the last split,
+// and its rows are spread evenly over the split.
 func TestSampleIsRaw(t *testing.T) {
 	long(t)
 	csv := csvOf("y,x,s,part", 30_000, func(i int) string {
@@ -252,7 +265,7 @@ func TestSampleIsRaw(t *testing.T) {
 	var tenths [10]int
 	for i, row := range sample.Row {
 		tenths[row/1000]++
-		source := int(row)*3 + 2
+		source := int(row)*3 + 2 // every third row of the table is test
 		if got, want := sample.Column("x").Text[i], fmt.Sprintf("%07.2f", float64(source%500)); got != want {
 			t.Fatalf("row %d: %q, want %q", row, got, want)
 		}
@@ -267,8 +280,9 @@ func TestSampleIsRaw(t *testing.T) {
 	}
 }
 
-// TestFingerprint: it depends on what the table holds, on how files are named and divided, and on what the spec means,
-// but neither on where files are nor on how a default is written. A long file is read in parts, whose order counts.
+// TestFingerprint: a fingerprint depends on the contents of files, on their order and format, and on what the spec
+// means. It does not depend on where files are, or on whether the spec writes out a default. A long file is hashed in
+// parts, whose order counts.
 func TestFingerprint(t *testing.T) {
 	ctx := context.Background()
 	rows := randomTable(9, 50)
@@ -278,6 +292,8 @@ func TestFingerprint(t *testing.T) {
 	if err != nil || len(want) != 32 {
 		t.Fatalf("fingerprint of one file: got %q, error %v; expected 32 digits", want, err)
 	}
+
+	// What must not change it.
 	moved := *spec
 	moved.Source = dataset.SourceSpec{Files: []string{"gs://elsewhere/*.csv"}}
 	for name, same := range map[string]func() (string, error){
@@ -291,6 +307,8 @@ func TestFingerprint(t *testing.T) {
 			t.Errorf("%s: %s %v, want %s", name, got, err, want)
 		}
 	}
+
+	// What must change it.
 	remote := a
 	remote.Checksum, remote.Path = "crc32c:abc", "/nowhere"
 	for name, other := range map[string]func() (string, error){
@@ -314,19 +332,26 @@ func TestFingerprint(t *testing.T) {
 			t.Errorf("%s: got the fingerprint %s, error %v; expected one other than %s", name, got, err, want)
 		}
 	}
+
+	// Without a checksum the file is read, so it has to exist.
 	remote.Checksum = ""
 	if _, err := Fingerprint(ctx, spec, []table.File{remote}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the fingerprint of an absent file: got error %v; want os.ErrNotExist", err)
 	}
-	long := func(at int) string { // a part and a bit
+
+	// Files of newlines, a little longer than one part, with one x at a position.
+	long := func(at int) string {
 		data := bytes.Repeat([]byte{'\n'}, hashPart+100)
 		data[at] = 'x'
 		return must.Get(Fingerprint(ctx, spec, []table.File{writeFile(t, "a.csv", string(data))}))(t)
 	}
 	again := long(5)
 	if again != long(5) || again == long(6) || long(hashPart) == long(hashPart+1) || again == long(hashPart+5) {
-		t.Error("the parts of a long file make no difference, or make one that is not there")
+		t.Error("fingerprints of a long file: want the same for the same contents, and others if one byte of the " +
+			"first part or of the second is elsewhere")
 	}
+
+	// A cancelled context.
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := Fingerprint(ctx, spec, []table.File{a}); !errors.Is(err, context.Canceled) {
@@ -337,7 +362,7 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// mustEncode is the encoder of features without statistics.
+// mustEncode returns the encoder of an encoding. levels are those of its statistics, nil if it has none.
 func mustEncode(t *testing.T, e *dataset.Encoding, levels *dataset.Levels) *cell.Encoder {
 	t.Helper()
 	enc, err := cell.NewEncoder(e, levels)
@@ -347,7 +372,8 @@ func mustEncode(t *testing.T, e *dataset.Encoding, levels *dataset.Levels) *cell
 	return enc
 }
 
-// An id is one level however it is written, and missing however a token that stands for it is.
+// TestLevelsMeetTypedValues: an id has the same level in every type and spelling, and a missing value is missing in
+// every spelling. All forms in a case mean the same values.
 func TestLevelsMeetTypedValues(t *testing.T) {
 	for name, tc := range map[string]struct {
 		missing []string
@@ -379,9 +405,11 @@ func TestLevelsMeetTypedValues(t *testing.T) {
 	}
 }
 
-// TestFinalStatistics: for the final training held-out rows have the statistics of all rows before them, of whichever
-// split, in the bins that train has; the levels count every row.
+// TestFinalStatistics: for the final training, held-out rows have the statistics of all rows before them, from
+// whichever split, in the bins of train's statistics. The final table counts every row. Everything else is as without
+// final statistics.
 func TestFinalStatistics(t *testing.T) {
+	// The table: its rows are written split by split, but tick orders them.
 	const rows, sites = 4000, 40
 	var csv strings.Builder
 	csv.WriteString("y,site,x,tick,part\n")
@@ -410,6 +438,8 @@ func TestFinalStatistics(t *testing.T) {
 	if len(s.Final) != 2 || len(statistics) != 2 || len(s.Final[0]) != len(held) || len(m.FinalTables) != 1 {
 		t.Fatalf("%d final columns of %d statistics; expected 2 of %d rows", len(s.Final), len(statistics), len(held))
 	}
+
+	// The final table has the mean label of all rows, and all sites.
 	prior := 0.0
 	for _, r := range all {
 		prior += float64(r.y) / rows
@@ -420,6 +450,8 @@ func TestFinalStatistics(t *testing.T) {
 			prior, sites)
 	}
 
+	// Compute the statistics of each held-out row from the rows before it, and find their bins. The wanted count is
+	// that of all rows, extrapolated from the rows before, so a neighbouring bin is right, too.
 	for i, r := range held {
 		n, sum := 0.0, 0.0
 		for _, before := range all[:r.tick] {
@@ -444,6 +476,7 @@ func TestFinalStatistics(t *testing.T) {
 		}
 	}
 
+	// Without final statistics there are no such files, and all else is the same.
 	again := mustStage(t, "label: y\nsplit: {by: column, column: part}\nencodings: {budget: 0, final: false, "+
 		"order: {column: tick, delay: 0}, columns: {site: [rate, count]}}\n", csv.String())
 	if again.Final != nil || again.Manifest.FinalTables != nil {

@@ -18,7 +18,8 @@ import (
 	"coppice/internal/must"
 )
 
-// column writes a table of 300 rows with the column x, whose texts are drawn from some, each of which comes.
+// column returns a table of 300 rows, divided by semicolons, whose column x has the given texts at random, each at
+// least once. Columns y and z are a label and another feature.
 func column(texts ...string) string {
 	rng := rand.New(rand.NewPCG(7, 7))
 	return csvOf("y;x;z", 300, func(i int) string {
@@ -30,7 +31,8 @@ func column(texts ...string) string {
 	})
 }
 
-// TestOneOddTextAmongFormats: what keeps a column of numbers with marks, or of dates, from being read as such is named.
+// TestOneOddTextAmongFormats: if a single text keeps a column from being read as numbers with marks or as dates, a
+// warning names it and says what all values before it are. Words have no format, so an odd one among them is not told.
 func TestOneOddTextAmongFormats(t *testing.T) {
 	for text, want := range map[string]string{
 		"11,9":       `before "unknown" all values are numbers with a decimal comma: the column is read as texts`,
@@ -55,14 +57,15 @@ func TestOneOddTextAmongFormats(t *testing.T) {
 	}
 }
 
-// Numbers with marks and dates in either order are read as such if the whole column agrees, and the same by predict.
+// TestFormats: numbers with marks, and dates in either order, are read as such if the whole column agrees, and the
+// encoder reads them the same way. If a column could be read in two ways, it stays texts, with a warning.
 func TestFormats(t *testing.T) {
 	for name, want := range map[string]struct {
 		texts  []string
 		format dataset.Format
 		kind   dataset.Kind
-		least  float64 // of the column
-		say    string
+		least  float64 // the least value of the column
+		say    string  // part of a warning; "" for any or none
 	}{
 		"thousands":  {[]string{"1,234.50", "999", "12,345,678"}, "number", "numeric", 999, "are read as numbers"},
 		"dollars":    {[]string{"$4.99", "$1,200", "-$3", ""}, "number", "numeric", -3, "are read as numbers"},
@@ -109,18 +112,19 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// A guess can be undone, and what the values do not tell can be said.
+// TestFormatsAreSaid: the spec can keep a column texts whose values look like numbers, and can say the order of day and
+// month if the values do not tell. A format that the values do not have, or of a column that is not there, is an error.
 func TestFormatsAreSaid(t *testing.T) {
 	const csv = "csv: {delimiter: ;}\n"
 	s := mustStage(t, "label: y\ncategorical: [x]\n"+csv, column("$4", "$5", "$6"))
 	if f := s.feature(t, "x"); f.Kind != dataset.Categorical {
-		t.Errorf("x is %s in spite of categorical", f.Kind)
+		t.Errorf("x, listed under categorical, is %s, want it categorical", f.Kind)
 	}
 	dates := column("10/03/2004", "01/12/2003")
 	split := "label: y\nsplit: {by: time, column: x, train: 0.6, valid: 0.4}\n" + csv
 	s = mustStage(t, split+"format: {x: mdy}\n", dates)
 	if s.Manifest.Splits[0].Rows == 0 {
-		t.Error("no rows in train")
+		t.Error("a split by dates whose order the spec says: got no rows in train, want some")
 	}
 	for spec, want := range map[string]string{
 		split:                             "say dmy or mdy under format:",
@@ -137,7 +141,8 @@ func TestFormatsAreSaid(t *testing.T) {
 	}
 }
 
-// Numbers of JSON have a point whatever the column's texts have.
+// TestFormatsOfJSON: in JSON, a number has a decimal point even if the column's texts have a decimal comma; a text in
+// quotes is read as the column's texts. The last case has two rows, so that a batch has both.
 func TestFormatsOfJSON(t *testing.T) {
 	s := mustStage(t, "label: y\ncsv: {delimiter: ;}\n", column("11,9", "1.234,5"))
 	encoder := must.Get(cell.NewEncoder(s.Manifest.Encoding(), nil))(t)
@@ -163,7 +168,8 @@ func TestFormatsOfLabels(t *testing.T) {
 	}
 }
 
-// TestCommas: where a semicolon does not divide the columns, 6,484 beside 7 is a whole number, and its value is said.
+// TestCommas: in a file that commas divide, "6,484" in quotes is 6484 and not 6.484, and a warning says so. In files
+// that semicolons divide it could be either.
 func TestCommas(t *testing.T) {
 	text := strings.ReplaceAll(column(`"6,484"`, "7", "120"), ";", ",")
 	s := mustStage(t, "label: y\n", text)
@@ -177,7 +183,9 @@ func TestCommas(t *testing.T) {
 	}
 }
 
-// What all rows tell counts, not what the first ones do.
+// TestFormatsOfLaterRows: all rows decide about a column's format, not only the first maxHead. In later rows, column x
+// has a day 13, so that its dates must begin with the day; n has a text that is no number; and late has a thousands
+// separator.
 func TestFormatsOfLaterRows(t *testing.T) {
 	b := csvOf("y,x,n,late,plain", 2*maxHead, func(i int) string {
 		n, day, late := "5M", 1, "1.5"
@@ -194,7 +202,8 @@ func TestFormatsOfLaterRows(t *testing.T) {
 	}
 }
 
-// A table that changes between the two passes is an error about its file and column.
+// TestNewValuesInTheSecondPassNameTheColumn: if a column has more values in the second pass than in the first, because
+// the table has changed in between, the error names the file and the column.
 func TestNewValuesInTheSecondPassNameTheColumn(t *testing.T) {
 	rows := func() string {
 		return csvOf("y,site,zip", 8000, func(i int) string {
@@ -205,7 +214,7 @@ func TestNewValuesInTheSecondPassNameTheColumn(t *testing.T) {
 	file := writeFile(t, "t.csv", rows())
 	spec := parseSpec(t, "label: y\nencodings: {keys: [[site, zip]]}\n")
 
-	// Between the passes the learner is asked, and half of the rows get values that the others do not have.
+	// The learner is called between the passes. It rewrites the file: half of the rows get new sites.
 	learner := func(_ context.Context, l *encode.TrainingSet) ([]float64, error) {
 		text := strings.Replace(rows(), ",s", ",S", 4000)
 		return make([]float64, len(l.Label)), os.WriteFile(file.Path, []byte(text), 0o644)
@@ -219,8 +228,9 @@ func TestNewValuesInTheSecondPassNameTheColumn(t *testing.T) {
 	}
 }
 
-// An error about the order names the row that cannot be read, and what the rows before it are. Of two readings both
-// stay open until a value closes one.
+// TestOrderNamesTheRowThatIsWrong: in the column that orders statistics, a value that is neither a time nor a number,
+// or not what those before it are, is an error that names its row. As long as all values could be times or numbers,
+// there is none. Each case lists the column's values.
 func TestOrderNamesTheRowThatIsWrong(t *testing.T) {
 	for name, tc := range map[string]struct{ values, want string }{
 		"text among numbers": {"17 18.5 19 soon 21",
@@ -256,7 +266,8 @@ func TestOrderNamesTheRowThatIsWrong(t *testing.T) {
 	}
 }
 
-// The column by whose values rows are split may order the statistics as well.
+// TestOrderByTheColumnOfASplit: the column that says the split of each row may order the statistics as well, as a
+// number, and the encoder agrees.
 func TestOrderByTheColumnOfASplit(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("y,day,id\n")
@@ -318,7 +329,7 @@ func TestOddTexts(t *testing.T) {
 	}
 }
 
-// - is missing as a number, and a label beside +.
+// TestMinusIsALabel: "-" is a missing value in a column of numbers, but a value among the labels "+" and "-".
 func TestMinusIsALabel(t *testing.T) {
 	s := mustStage(t, "label: {column: y, positive: \"+\"}\n", "y,x\n"+strings.Repeat("+,1\n-,-\n-,3\n", 40))
 	if s.Manifest.Splits[0].Rows != 120 || s.feature(t, "x").Kind != dataset.Numeric {
@@ -326,7 +337,8 @@ func TestMinusIsALabel(t *testing.T) {
 	}
 }
 
-// Two columns of times are times, whether the table says that they are texts or not.
+// TestTimesInTexts: texts that are times in usual ways of writing are read as times. b, c and d have one way each; a
+// splits the rows.
 func TestTimesInTexts(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("y,a,b,c,d\n")
@@ -342,7 +354,8 @@ func TestTimesInTexts(t *testing.T) {
 	}
 }
 
-// A sentinel among the labels, and a value that one row has, are told.
+// TestOddLabels: a number far from all other labels, and a value that only one row has, get a warning. Each case is
+// named by its warning; it gives the label of row i of 297.
 func TestOddLabels(t *testing.T) {
 	for want, label := range map[string]func(i int) string{
 		"99 of 297 sampled labels are -999, and all others 1 to 98": func(i int) string {
@@ -352,7 +365,7 @@ func TestOddLabels(t *testing.T) {
 		`one row alone has "1"`:     func(i int) string { return fmt.Sprint(i / 296) },
 	} {
 		csv := csvOf("y,x", 297, func(i int) string { return fmt.Sprintf("%s,%d", label(i), i%7) })
-		kind := "label: y\n"
+		kind := "label: y\n" // the spec for a binary label; the others have to be asked for
 		if strings.Contains(want, "99") {
 			kind = "label: {column: y, kind: regression}\n"
 		} else if strings.Contains(want, "TOTAL") {
@@ -365,8 +378,9 @@ func TestOddLabels(t *testing.T) {
 	}
 }
 
-// TestLabelsInOtherSpellings: numbers are compared as numbers where both are written as texts, too, however draft and
-// pandas write them. Ids longer than a float64 holds are compared as texts.
+// TestLabelsInOtherSpellings: a label equals positive: if both are the same number, however each is written. Ids longer
+// than a float64 holds are compared as texts. Each case has the labels of a third and of two thirds of the rows, and
+// the text under positive:, which means the latter.
 func TestLabelsInOtherSpellings(t *testing.T) {
 	for _, c := range [][3]string{{"1.0", "2.0", "2"}, {"01", "02", "2"}, {"1e3", "2e3", "2000"}, {"1", "2", "2.0"},
 		{"12345678901234567891", "12345678901234567890", "12345678901234567890"}} {
@@ -384,8 +398,9 @@ func TestLabelsInOtherSpellings(t *testing.T) {
 	}
 }
 
-// TestDeclaredTexts: numbers with fractions that a table declares as texts, as pandas writes a column with \N, are
-// categories, with a hint; whole numbers declared so may be ids, and get none.
+// TestDeclaredTexts: if a table declares a column as texts, its numbers are categories. If they have fractions, as in a
+// column that pandas wrote with \N for missing values, a warning says how to read them as numbers. Whole numbers may be
+// ids, and get none.
 func TestDeclaredTexts(t *testing.T) {
 	for name, c := range map[string]struct {
 		most string // 41 of 81 texts; the others are whole numbers

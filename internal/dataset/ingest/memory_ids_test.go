@@ -19,18 +19,18 @@ import (
 	"coppice/internal/must"
 )
 
-// Rows of ids are wide where many columns are parts of keys: a hash of the number of each of idColumns, a byte for its
-// range, and 8 bytes. Those of the smaller table are already more than what statistics keep in memory before they go to
-// a file (memoryRows), those of the larger one are twice as many.
+// With many columns that are parts of keys, statistics keep much for each row: for each of idColumns 8 bytes of a hash
+// and one byte of a range, and 8 bytes more. Already the rows of the smaller table need more than what stays in memory
+// (memoryRows) before they go to a file. The larger table has twice as many.
 const (
 	idColumns  = 16
-	idLevels   = 5000
+	idLevels   = 5000 // of each column
 	idRowsFew  = 460_000
 	idRowsMany = 920_000
 )
 
-// idTable is CSV with a label and columns of ids, which all change with one number, so that columns taken together have
-// no more levels than each by itself.
+// idTable writes CSV with a label and columns of ids. All ids of a row follow from one number, so that several columns
+// together have as many levels as each alone.
 func idTable(t *testing.T, rows int) table.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "t.csv")
@@ -59,7 +59,8 @@ func idTable(t *testing.T, rows int) table.File {
 	return table.File{URI: "t.csv", Path: path, Bytes: info.Size()}
 }
 
-// idKeys asks for the statistics of columns by twos, as numbers and as ranges, and for nothing else of them.
+// idKeys returns a spec that asks for the statistics of columns joined in pairs, with each column's numbers and ranges,
+// and for nothing else.
 func idKeys() string {
 	var b strings.Builder
 	b.WriteString("label: y\nsample_rows_for_bins: 2000\nsample: 1000\nencodings:\n  back_off: none\n  budget: 0\n" +
@@ -74,8 +75,9 @@ func idKeys() string {
 	return b.String()
 }
 
-// Statistics of ids take memory by their levels and by what may stay of rows in memory, not by rows. Twice the rows are
-// allowed half of what their own bytes are: if they stayed, it would be all of it.
+// TestMemoryOfStatisticsDoesNotGrowWithRows: the memory for statistics depends on the number of levels and on
+// memoryRows, not on the rows. Twice the rows may take more memory, but at most half of the bytes that the additional
+// rows need: if rows stayed in memory, it would be all of those.
 func TestMemoryOfStatisticsDoesNotGrowWithRows(t *testing.T) {
 	if os.Getenv("COPPICE_FULL") == "" {
 		t.Skip("it stages 1.4 million rows of ids: make test FULL=1")
@@ -85,6 +87,8 @@ func TestMemoryOfStatisticsDoesNotGrowWithRows(t *testing.T) {
 		t.Fatalf("%d rows of %d bytes stay in memory, which holds %d", idRowsFew, width, memoryRows)
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(40))
+
+	// peak stages a table and returns the most bytes that are live meanwhile.
 	peak := func(rows int) (most int64) {
 		file := idTable(t, rows)
 		calls, before := map[Phase]int{}, live()
@@ -113,14 +117,15 @@ func TestMemoryOfStatisticsDoesNotGrowWithRows(t *testing.T) {
 	}
 }
 
-// Memory depends on columns, batches and samples, not on rows. The smaller table has several batches and row groups
-// too. Four times the rows take less than half of the bytes that the larger file has more: whoever keeps rows takes
-// more than all of them.
+// TestMemoryDoesNotGrowWithRows: the memory for staging depends on columns, batches and samples, not on the rows.
+// Already the smaller table has several batches and row groups. Four times the rows may take more memory, but at most
+// half of the bytes by which the file is larger: if rows stayed in memory, it would be more than all of those.
 func TestMemoryDoesNotGrowWithRows(t *testing.T) {
 	for ext, rows := range map[string]int{".csv": 150_000, ".parquet": 140_000} {
 		if ext == ".csv" && os.Getenv("COPPICE_FULL") == "" {
 			continue
 		}
+		// peak stages a table and returns the most bytes that are live meanwhile, and the size of the file.
 		peak := func(rows int) (int64, int64) {
 			file := bigTable(t, filepath.Join(t.TempDir(), "t"+ext), rows)
 			before, most := live(), int64(0)

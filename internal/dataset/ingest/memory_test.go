@@ -24,8 +24,10 @@ import (
 	"coppice/internal/must"
 )
 
-// TestLessGarbageOverlapping: there is less until the last of several wide tables is done, then as much as before.
+// TestLessGarbageOverlapping: while any of several wide tables is in work, the garbage collector runs more often; after
+// the last one, it runs as before.
 func TestLessGarbageOverlapping(t *testing.T) {
+	// percent returns the value of GOGC that is in force.
 	percent := func() int {
 		now := debug.SetGCPercent(50)
 		debug.SetGCPercent(now)
@@ -43,7 +45,8 @@ func TestLessGarbageOverlapping(t *testing.T) {
 	}
 }
 
-// bigTable writes rows of 10 columns with a generator, as CSV or Parquet, and never holds them.
+// bigTable writes a table of a label and 9 numbers, as CSV or Parquet by the suffix of path, without holding it in
+// memory.
 func bigTable(t testing.TB, path string, rows int) table.File {
 	t.Helper()
 	f := must.Get(os.Create(path))(t)
@@ -89,7 +92,7 @@ func bigTable(t testing.TB, path string, rows int) table.File {
 	return table.File{URI: filepath.Base(path), Path: path, Bytes: info.Size()}
 }
 
-// live is how many bytes a collection finds to be in use.
+// live returns how many bytes of the heap are in use after a garbage collection.
 func live() int64 {
 	runtime.GC()
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
@@ -97,7 +100,7 @@ func live() int64 {
 	return int64(sample[0].Value.Uint64())
 }
 
-// allocated is how many bytes fn takes from the heap, those that it gives back counted too.
+// allocated returns how many bytes fn allocates in all, including those that it frees.
 func allocated(fn func()) int64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -106,7 +109,8 @@ func allocated(fn func()) int64 {
 	return int64(after.TotalAlloc - before.TotalAlloc)
 }
 
-// A sampled cell does not keep the rest of its record, and a batch of long records is short.
+// TestLongRecordsDoNotStay: sampled cells are copied, so that they do not keep their long records alive, and a batch of
+// long records has few rows. The table has 72 MB of texts that are dropped; at most 48 MB may be live.
 func TestLongRecordsDoNotStay(t *testing.T) {
 	long(t)
 	html := strings.Repeat("<p>", 10_000)
@@ -127,7 +131,7 @@ func TestLongRecordsDoNotStay(t *testing.T) {
 	}
 }
 
-// repeatedText is a Parquet file in which rows have one of two long texts.
+// repeatedText returns a Parquet file in which each row has one of two texts of the given length.
 func repeatedText(t *testing.T, rows, length int) table.File {
 	t.Helper()
 	var out bytes.Buffer
@@ -144,7 +148,9 @@ func repeatedText(t *testing.T, rows, length int) table.File {
 	return writeFile(t, "t.parquet", out.String())
 }
 
-// A small file whose dictionary gives one long text to every row can mean gigabytes, which must not be held.
+// TestDictionariesAreNotMultiplied: a small file can give a long text of its dictionary to every row and so mean
+// gigabytes. Staging must not make a copy for each row: 3,000 rows of 100,000 bytes mean 300 MB, and 100 MB may be
+// allocated.
 func TestDictionariesAreNotMultiplied(t *testing.T) {
 	long(t)
 	file := repeatedText(t, 3000, 100_000)
@@ -154,7 +160,8 @@ func TestDictionariesAreNotMultiplied(t *testing.T) {
 		}
 	})
 	if n > 100<<20 {
-		t.Errorf("%d MB for a file of %d bytes that means 300 MB", n>>20, file.Bytes)
+		t.Errorf("staging allocated %d MB for a file of %d bytes that means 300 MB, want at most 100", n>>20,
+			file.Bytes)
 	}
 }
 
@@ -175,7 +182,8 @@ func BenchmarkStage(b *testing.B) {
 	}
 }
 
-// A file of 100 GB that cannot be a table is refused when its first megabytes are hashed, not its last.
+// TestFilesWithoutEndAreRefusedAtOnce: a file of 100 GB that cannot be a table is an error as soon as its first
+// megabytes are hashed. The files are sparse: a beginning, then zero bytes.
 func TestFilesWithoutEndAreRefusedAtOnce(t *testing.T) {
 	const size = 100 << 30
 	line := strings.Repeat("x", 2*hashPart)
@@ -197,7 +205,8 @@ func TestFilesWithoutEndAreRefusedAtOnce(t *testing.T) {
 	}
 }
 
-// A table whose only column is dropped as useless is an error about the table, not about a manifest.
+// TestATableWithoutFeatures: if every column is left out, of a table of long texts or of ids that do not repeat, the
+// error says so about the table.
 func TestATableWithoutFeatures(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("y,note\n")
@@ -210,10 +219,11 @@ func TestATableWithoutFeatures(t *testing.T) {
 		t.Errorf("staging a column of long texts: %v, expected an error that says that no feature is left", err)
 	}
 
+	// An id of which nine of ten values are unique. The learner must not be asked about a table without features.
 	b.Reset()
 	b.WriteString("y,thing_id\n")
 	r := rand.New(rand.NewPCG(2, 1))
-	for range 6000 { // nine of ten values are alone
+	for range 6000 {
 		fmt.Fprintf(&b, "%d,t%d\n", r.IntN(2), r.IntN(60_000))
 	}
 	learner := func(context.Context, *encode.TrainingSet) ([]float64, error) {
@@ -226,8 +236,8 @@ func TestATableWithoutFeatures(t *testing.T) {
 	}
 }
 
-// The index of a pandas.DataFrame is no feature, unless the spec says so; columns of folders are features, but for the
-// day of the source.
+// TestColumnsThatAreNoMeasurements: the index of a pandas.DataFrame, here the column row, is not a feature unless the
+// spec names it, and a hint says so. A column that a folder gives is a feature.
 func TestColumnsThatAreNoMeasurements(t *testing.T) {
 	path := filepath.Join("..", "table", "testdata", "pandas", "named.parquet")
 	files := []table.File{{URI: path, Path: path, Partitions: []table.Partition{{Name: "shop", Value: "ulm"}}}}
@@ -247,8 +257,8 @@ func TestColumnsThatAreNoMeasurements(t *testing.T) {
 	}
 }
 
-// TestTheDayOfTheSourceIsNoFeature: a folder dt={date:...} is one of each night's rows, and absent when they are
-// scored. What the spec says of it makes it a feature.
+// TestTheDayOfTheSourceIsNoFeature: the day in a source's folder dt={date:...} is the same for all rows of a night, and
+// is not there when rows are scored. So it is a feature only if the spec names it.
 func TestTheDayOfTheSourceIsNoFeature(t *testing.T) {
 	path := filepath.Join("..", "table", "testdata", "pandas", "named.parquet")
 	files := []table.File{{URI: path, Path: path, Partitions: []table.Partition{{Name: "dt", Value: "2026-11-28"},
@@ -268,6 +278,7 @@ func TestTheDayOfTheSourceIsNoFeature(t *testing.T) {
 	}
 }
 
+// sameWords reports whether two texts have the same words, in any order.
 func sameWords(a, b string) bool {
 	x, y := strings.Fields(a), strings.Fields(b)
 	slices.Sort(x)

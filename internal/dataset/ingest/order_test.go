@@ -18,7 +18,8 @@ import (
 	"coppice/internal/strictyaml"
 )
 
-// orderedTable is CSV whose rows have a place in time, as a number and as a time, in no order.
+// orderedTable returns CSV whose rows have a place in time, in column tick as a number and in column at as a time, but
+// are not in that order. part puts every third row into test.
 func orderedTable(rows int) string {
 	return csvOf("y,site,tick,at,part", rows, func(i int) string {
 		at := i * 7919 % rows
@@ -27,7 +28,8 @@ func orderedTable(rows int) string {
 	})
 }
 
-// Numbers order rows in CSV, too, where all columns are text, and rows see those of lesser numbers only.
+// TestOrderByNumbersInText: in CSV, where all columns are texts, a column of numbers can order the rows for statistics.
+// Encoding the held-out rows again gives the same bins.
 func TestOrderByNumbersInText(t *testing.T) {
 	s := mustStage(t, "label: y\nsplit: {by: column, column: part}\n"+
 		"encodings: {order: {column: tick}, columns: {site: [rate, count, recency]}}\n", orderedTable(6000))
@@ -40,7 +42,8 @@ func TestOrderByNumbersInText(t *testing.T) {
 	checkEncoder(t, s, []table.File{writeFile(t, "again.csv", orderedTable(6000))}, dataset.CSVSpec{})
 }
 
-// TestOrderRefuses: an order by time is refused where the column has no times, and recency without such an order.
+// TestOrderRefuses: a delay is an error if the column that orders the rows holds numbers, whose unit is unknown, and
+// recency is one if no time orders them. With a column of times both are accepted.
 func TestOrderRefuses(t *testing.T) {
 	for rest, want := range map[string]string{
 		"encodings: {order: {column: tick, delay: 24h}}\n": `column "tick" holds numbers ` +
@@ -60,8 +63,8 @@ func TestOrderRefuses(t *testing.T) {
 	}
 }
 
-// What staging leaves out by itself stays in the sample: the champion of another night may be made of it. What the spec
-// drops does not.
+// TestSampleKeepsWhatIsLeftOut: a column that staging leaves out by itself stays in the sample, since the model of
+// another night may need it. A column that the spec drops is not in it.
 func TestSampleKeepsWhatIsLeftOut(t *testing.T) {
 	s := mustStage(t, "label: y\ndrop: [at]\nsplit: {by: column, column: part}\nencodings: {order: {column: "+
 		"tick}}\nsample: 100\n",
@@ -75,8 +78,9 @@ func TestSampleKeepsWhatIsLeftOut(t *testing.T) {
 	}
 }
 
-// A column that goes on with time stays where the latest rows say what the next ones are like, and goes where they do
-// not.
+// TestColumnsThatGoOnWithTime: a column of numbers that keeps growing with time, here the number of a month, is dropped
+// unless the label drifts slowly, so that the last months tell what the next are like, or the spec asks for the column.
+// Each case says how the rate of positive rows depends on the month.
 func TestColumnsThatGoOnWithTime(t *testing.T) {
 	long(t)
 	const months, rows = 48, 4800
@@ -86,13 +90,14 @@ func TestColumnsThatGoOnWithTime(t *testing.T) {
 		dropped bool
 	}{
 		"trend": {func(m int) float64 { return 0.1 + 0.6*float64(m)/months }, "", false},
-		// From then on, all rows before are the worse guess.
+		// After the change, the mean of all earlier rows is a worse guess than the last months.
 		"one change":             {func(m int) float64 { return []float64{0.2, 0.5}[2*m/months] }, "", false},
 		"to and fro":             {func(m int) float64 { return []float64{0.2, 0.5}[m/6%2] }, "", true},
 		"nothing":                {func(int) float64 { return 0.3 }, "", true},
 		"nothing, but asked for": {func(int) float64 { return 0.3 }, "numeric: [month]\n", false},
 	} {
 		t.Run(name, func(t *testing.T) {
+			// 100 rows a month for four years; the last tenths of the rows are valid.
 			rng := rand.New(rand.NewPCG(3, 3))
 			var b strings.Builder
 			b.WriteString("y,site,month,at,part\n")
@@ -115,9 +120,12 @@ func TestColumnsThatGoOnWithTime(t *testing.T) {
 	}
 }
 
-// An id is one id however a program writes it, at staging and at predicting, as a category and as a level.
+// TestSpellingsOfOneID: an id is the same id in every spelling and type, as a category and as a level of statistics,
+// when it is staged and when it is predicted on.
 func TestSpellingsOfOneID(t *testing.T) {
 	long(t)
+	// The same 50 ids in two columns, one of them near the largest whole number that a float64 holds, in several
+	// spellings.
 	write := func(spell func(i, id int) string) string {
 		return csvOf("y,id,big,flag", 6000, func(i int) string {
 			id := encode.Mix(uint64(i)) % 50
@@ -129,6 +137,7 @@ func TestSpellingsOfOneID(t *testing.T) {
 	mixed := write(func(i, id int) string { return fmt.Sprintf([]string{"%d", "%d.0", " %d", "+%d", "%d"}[i%5], id) })
 	float := write(func(_, id int) string { return fmt.Sprintf("%d.0", id) })
 
+	// Each table gives 50 categories, and the same statistics.
 	for name, spec := range map[string]string{
 		"categories": "label: y\ncategorical: [id, big]\nencodings: none\nsplit: {by: random, train: 0.8, test: 0.2}\n",
 		"levels":     "label: y\ncategorical: [id, big]\nsplit: {by: random, train: 0.8, test: 0.2}\n",
@@ -150,7 +159,7 @@ func TestSpellingsOfOneID(t *testing.T) {
 				checkEncoder(t, s, []table.File{writeFile(t, "again.csv", rows)}, dataset.CSVSpec{})
 				bins = append(bins, s.Split("test").RowMajor)
 			}
-			// Of categories that are equally frequent, the first is the first by how it is written.
+			// The bins of categories may differ: equally frequent ones are sorted by how they are written.
 			if name == "levels" && (!slices.Equal(bins[0], bins[1]) || !slices.Equal(bins[0], bins[2])) {
 				t.Error("the bins of the same ids in other spellings differ")
 			}
@@ -184,7 +193,8 @@ func TestSpellingsOfOneID(t *testing.T) {
 	}
 }
 
-// A number that stands for a missing value does so in categories, too, however it is written.
+// TestMissingNumbersAmongCategories: if a number stands for a missing value, it does so in a column of categories, too,
+// in any spelling.
 func TestMissingNumbersAmongCategories(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("y,id\n")
@@ -199,23 +209,27 @@ func TestMissingNumbersAmongCategories(t *testing.T) {
 	checkEncoder(t, s, []table.File{writeFile(t, "again.csv", b.String())}, dataset.CSVSpec{})
 }
 
-// TestValues: columns of numbers are beside the labels of every split, as they are in the table, whether they are
-// features, roles or neither; a dataset without them is what it was.
+// TestValues: the columns under values: are stored with the labels of every split, as they are in the table, whether
+// they are also features, have another role or are dropped. A dataset without values has the format that it always had.
 func TestValues(t *testing.T) {
 	var csv strings.Builder
 	csv.WriteString("user,x,bid,price,sales\n")
 	for i := range 400 {
 		fmt.Fprintf(&csv, "u%d,%d,%d.5,%d,%d\n", i%50, i%7, i%11, -i, i%3)
 	}
+	// bid is a feature, sales the label, and price is dropped. price is minus the row's number, by which the row is
+	// found below.
 	const spec = "label: {column: sales, above: 1}\ndrop: [price]\nencodings: none\n" +
 		"split: {by: hash, key: user, train: 0.6, valid: 0.2, test: 0.2}\n"
 	with, without := mustStage(t, spec+"values: [bid, price, sales]\n", csv.String()), mustStage(t, spec, csv.String())
 	if with.Manifest.Format != dataset.FormatValues || without.Manifest.Format != dataset.FormatVersion ||
 		len(with.Manifest.Features) != len(without.Manifest.Features) {
-		t.Errorf("formats %d and %d, %d features and %d", with.Manifest.Format, without.Manifest.Format,
+		t.Errorf("with and without values: got formats %d and %d, want %d and %d; got %d and %d features, want as many",
+			with.Manifest.Format, without.Manifest.Format, dataset.FormatValues, dataset.FormatVersion,
 			len(with.Manifest.Features), len(without.Manifest.Features))
 	}
 
+	// Each split has the values of its rows, and so has what is read from the bytes of its file.
 	d := with.Dataset
 	must.Do(t, d.Verify(t.Context(), nil))
 	rows := 0
@@ -243,6 +257,7 @@ func TestValues(t *testing.T) {
 		t.Errorf("%d rows have values, want 400", rows)
 	}
 
+	// Lists of values that are not possible.
 	for _, names := range []string{"[label]", "[bid price]", "[log]", "[bid, bid]", "[2]"} {
 		_, err := dataset.ParseSpec("dataset.yaml", []byte("name: d\nsource: t.csv\nlabel: y\nvalues: "+names+"\n"))
 		if err == nil || !strings.Contains(err.Error(), "dataset.yaml:4:") {
@@ -251,7 +266,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// monthTable is CSV with columns of few numbers and times, and one of ids.
+// monthTable returns CSV with columns of a few numbers, times and digits, and site, a column of ids.
 func monthTable(rows int) string {
 	rng := rand.New(rand.NewPCG(3, 5))
 	return csvOf("y,month,share,day,site,zip", rows, func(_ int) string {
@@ -260,7 +275,8 @@ func monthTable(rows int) string {
 	})
 }
 
-// Where the spec asks for categories there are categories, of numbers and times, too.
+// TestCategoriesOfNumbers: a column of numbers or times is categorical if the spec asks for categories, besides
+// statistics or alone. A column that is categorical anyway keeps its own reason.
 func TestCategoriesOfNumbers(t *testing.T) {
 	text := monthTable(3000)
 	s := mustStage(t, "label: y\nsplit: {by: hash, key: site, train: 0.8, test: 0.2}\n"+
@@ -279,7 +295,8 @@ func TestCategoriesOfNumbers(t *testing.T) {
 	checkEncoder(t, s, []table.File{writeFile(t, "again.csv", text)}, dataset.CSVSpec{})
 }
 
-// TestCategoriesRefused: columns of numbers cannot be categories, and the error says why they are numbers.
+// TestCategoriesRefused: categories of a column that the spec also lists under numeric:, and of a number derived from a
+// time, are errors that say why.
 func TestCategoriesRefused(t *testing.T) {
 	for rest, want := range map[string]string{
 		"numeric: [month]\nencodings: {columns: {month: categories}}\n": `column "month" is listed ` + `under numeric`,
@@ -293,8 +310,8 @@ func TestCategoriesRefused(t *testing.T) {
 	}
 }
 
-// Numbers under missing: stand for a missing value in the written column. A derived hour of 6, Monday or age of 0 days
-// is not such a value.
+// TestMissingNumbersAreNotThoseOfCalendars: a number under missing: stands for a missing value in columns of the table.
+// In derived columns it does not: an hour of 6, a Monday, which is 0, and an age of 0 days are values.
 func TestMissingNumbersAreNotThoseOfCalendars(t *testing.T) {
 	b := csvOf("y,ts,born,id,n", 3000, func(i int) string {
 		return fmt.Sprintf("%s,2026-0%d-%02dT%02d:00:00Z,2026-01-01T00:00:00Z,i%d,%d", []string{"n", "p"}[i/3%2], 1+i%3,
@@ -315,7 +332,8 @@ func TestMissingNumbersAreNotThoseOfCalendars(t *testing.T) {
 	checkEncoder(t, s, []table.File{writeFile(t, "again.csv", b)}, dataset.CSVSpec{})
 }
 
-// A column without any value is a column of missing values, whatever type the table gives it.
+// TestTimesWithoutAnyValue: a column without any value is all missing, whatever type the table gives it, even where the
+// dataset has times. One value of a wrong type is an error.
 func TestTimesWithoutAnyValue(t *testing.T) {
 	enc := mustEncode(t, &dataset.Encoding{Missing: []string{"", "-999"}, Features: []dataset.Feature{
 		{Name: "t", Kind: dataset.Temporal, Bins: 2, Bounds: []float64{1.5e9}, MissingBin: -1, OtherBin: -1},

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// TestRealTablesLarge are the large ones, for which the race detector, ten times slower, would find nothing that small
-// ones do not show.
+// TestRealTablesLarge: large real tables get the kinds of columns, the splits and the mean labels that are known of
+// them. They are not built for the race detector, which would take ten times as long and find nothing that small tables
+// do not show.
 func TestRealTablesLarge(t *testing.T) {
 	if os.Getenv("COPPICE_FULL") == "" {
 		t.Skip("hundreds of thousands of rows: make test FULL=1")

@@ -18,8 +18,8 @@ import (
 	"coppice/internal/must"
 )
 
-// sharedData is the folder of real tables, which are not the project's to pass on: COPPICE_DATA, or ../shared/data
-// beside the repository.
+// sharedData returns the folder of real tables, which the project may not pass on: COPPICE_DATA, or ../shared/data next
+// to the repository. It skips the test if there is none.
 func sharedData(t testing.TB) string {
 	t.Helper()
 	if data := os.Getenv("COPPICE_DATA"); data != "" {
@@ -32,7 +32,7 @@ func sharedData(t testing.TB) string {
 	return data
 }
 
-// stageReal stages one of the real tables, and checks that the encoder agrees with its cells.
+// stageReal stages one of the real tables, and checks that encoding its cells gives the bins that staging wrote.
 func stageReal(t *testing.T, name, spec string) *staged {
 	t.Helper()
 	files := must.Get(table.Expand(filepath.Join(sharedData(t), filepath.FromSlash(name))))(t)
@@ -41,7 +41,7 @@ func stageReal(t *testing.T, name, spec string) *staged {
 	return s
 }
 
-// kinds counts the columns of each kind that are features.
+// kinds counts the features of each kind that are columns themselves, and the tables of statistics.
 func (s *staged) kinds() string {
 	n := map[dataset.Kind]int{}
 	for _, f := range s.Manifest.Features {
@@ -53,6 +53,7 @@ func (s *staged) kinds() string {
 		n[dataset.Categorical], len(s.Manifest.Tables))
 }
 
+// splits lists the splits with their rows and mean labels.
 func (s *staged) splits() string {
 	var parts []string
 	for _, split := range s.Manifest.Splits {
@@ -61,8 +62,7 @@ func (s *staged) splits() string {
 	return strings.Join(parts, ", ")
 }
 
-// realTable is a real table, the spec that stages it, and the kinds of columns and the splits (rows, mean of the label)
-// that it gets.
+// realTable is a real table, the spec that stages it, and what kinds and splits return for it.
 type realTable struct{ name, spec, kinds, splits string }
 
 // TestRealTables: real tables are staged with the kinds of columns, the splits and the mean labels that are known of
@@ -121,7 +121,7 @@ func TestRealTables(t *testing.T) {
 	}
 }
 
-// stage stages the table and compares it with what it gets.
+// stage stages the table, and compares its kinds of columns and its splits with those that are wanted.
 func (want realTable) stage(t *testing.T) *staged {
 	t.Helper()
 	s := stageReal(t, want.name, want.spec)
@@ -134,7 +134,8 @@ func (want realTable) stage(t *testing.T) *staged {
 	return s
 }
 
-// duration leaks the label of bank.csv only mildly; the leak warning is for those that tell it outright.
+// TestRealWarnings: a real table of display ads gets the warnings that it deserves, and no other: session_id does not
+// repeat, three columns of numbers look like ids, and the key of the split is not a feature.
 func TestRealWarnings(t *testing.T) {
 	long(t)
 	files := must.Get(table.Expand(filepath.Join(sharedData(t), "ads_amexpert_display_60k.csv")))(t)
@@ -147,7 +148,7 @@ func TestRealWarnings(t *testing.T) {
 	}
 }
 
-// Real tables in several files of different sizes make what one file makes.
+// TestRealTableInParts: a real table in several files of very different sizes gives the same dataset as in one file.
 func TestRealTableInParts(t *testing.T) {
 	long(t)
 	if os.Getenv("COPPICE_FULL") == "" {
@@ -164,7 +165,8 @@ func TestRealTableInParts(t *testing.T) {
 	parts := stageFiles(t, spec, files, Options{Threads: 3})
 	whole := stageFiles(t, spec, []table.File{writeFile(t, "t.csv", string(data))}, Options{Threads: 1})
 	if parts.Manifest.Version != whole.Manifest.Version {
-		t.Error("another version")
+		t.Errorf("four files give version %s, one file %s; want the same", parts.Manifest.Version,
+			whole.Manifest.Version)
 	}
 	fingerprint, err := Fingerprint(context.Background(), parseSpec(t, spec), files)
 	if err != nil || fingerprint == "" {
@@ -172,8 +174,8 @@ func TestRealTableInParts(t *testing.T) {
 	}
 }
 
-// For random tables, the bin of every cell's model value is the bin that Stage wrote, whether the encoder reads the
-// source again or the sample.
+// TestEncoderAgreesWithStage: for random tables and each of randomSpecs, encoding a cell gives the bin that Stage wrote
+// for it, whether the cell is read from the table again or from the sample.
 func TestEncoderAgreesWithStage(t *testing.T) {
 	long(t)
 	seed := uint64(time.Now().UnixNano())
@@ -187,11 +189,12 @@ func TestEncoderAgreesWithStage(t *testing.T) {
 	}
 }
 
-// checkEncoder encodes the sample and the source again and compares with what Stage wrote.
+// checkEncoder encodes the sample and the source again, and fails the test if a bin is not the one that Stage wrote.
+// files and csv are as they were staged.
 func checkEncoder(t *testing.T, s *staged, files []table.File, csv dataset.CSVSpec) {
 	t.Helper()
 	data := must.Get(s.Manifest.Encode())(t)
-	m := must.Get(dataset.DecodeManifest(data))(t) // the encoder is made of JSON alone
+	m := must.Get(dataset.DecodeManifest(data))(t) // all that the encoder knows comes from the manifest's JSON
 	enc := mustEncode(t, m.Encoding(), s.levels(t))
 	checkSample(t, s, enc)
 	rows := 0
@@ -203,7 +206,8 @@ func checkEncoder(t *testing.T, s *staged, files []table.File, csv dataset.CSVSp
 	}
 }
 
-// checkSample compares every cell of the sample.
+// checkSample compares the bin of every cell of the sample with the one that Stage wrote. Rows of train are compared
+// without statistics, because each has only seen the rows before it.
 func checkSample(t *testing.T, s *staged, enc *cell.Encoder) {
 	t.Helper()
 	features := s.Manifest.Features
@@ -215,7 +219,7 @@ func checkSample(t *testing.T, s *staged, enc *cell.Encoder) {
 	for i, row := range sample.Row {
 		for j := range features {
 			if train && ofTable(&features[j]) {
-				continue // a row of train has not seen all rows of train
+				continue
 			}
 			x := values[i*width+j]
 			if got, want := features[j].BinOfNumber(x), split.Columns[j][row]; got != want {
@@ -228,21 +232,24 @@ func checkSample(t *testing.T, s *staged, enc *cell.Encoder) {
 	}
 }
 
-// isNumber reports whether a text is a number that stands for a missing value, however it is written.
+// isNumber reports whether a text is a number that stands for a missing value, in any spelling.
 func isNumber(text string, t *cell.Markers) bool {
 	x, err := strconv.ParseFloat(text, 64)
 	return err == nil && t.HasNumber(x)
 }
 
-// ofTable reports whether a feature is a statistic of levels.
+// ofTable reports whether a feature is a statistic of ids.
 func ofTable(f *dataset.Feature) bool { return f.From != nil && f.From.Table >= 0 }
 
-// checkSource makes sure that every row of bins that the source has is there, as often as in the dataset. Rows of train
-// are compared without statistics of levels, because each has only seen those before it.
+// checkSource encodes the whole source again, and compares the rows of bins with those of the dataset: each must be
+// there as often. Their order is not compared, as rows are dealt to splits. Rows of train are compared without
+// statistics, because each has only seen the rows before it.
 func checkSource(t *testing.T, s *staged, enc *cell.Encoder, files []table.File, csv dataset.CSVSpec) {
 	t.Helper()
 	m := s.Manifest
 	width := len(m.Features)
+
+	// columns returns the bins of a row without statistics, as a key.
 	columns := func(bins []byte) string {
 		var some []byte
 		for j, b := range bins {
@@ -252,6 +259,8 @@ func checkSource(t *testing.T, s *staged, enc *cell.Encoder, files []table.File,
 		}
 		return string(some)
 	}
+
+	// Count the rows of the dataset: all without statistics, and held-out ones with statistics.
 	counts, whole := map[string]int{}, map[string]int{}
 	for _, split := range s.Splits {
 		rows := split.Rows
@@ -266,6 +275,8 @@ func checkSource(t *testing.T, s *staged, enc *cell.Encoder, files []table.File,
 			}
 		}
 	}
+
+	// Take away the rows of the source.
 	rows := must.Get(table.Open(files, table.Options{CSV: csv}))(t)
 	unlabelled, tok := int64(0), cell.NewMarkers(m.Missing)
 	must.Do(t, rows.Read(context.Background(), append(enc.Columns(), m.Label.Column), 333, func(b *table.Batch) error {
@@ -292,6 +303,8 @@ func checkSource(t *testing.T, s *staged, enc *cell.Encoder, files []table.File,
 		}
 		return nil
 	}))
+
+	// What is left is wrong, except for rows that staging left out.
 	thinned := 0
 	for bins, n := range counts {
 		if thinned -= min(n, 0); n > 0 || n < 0 && m.Thinned == 0 {

@@ -25,9 +25,9 @@ func rowsOfSplits(t *testing.T, s *staged) map[string]int {
 	return out
 }
 
-// TestHashSplitKeepsKeysTogether: with a split by hash all rows of a key are in one split and one fold, with one hash
-// of the group, splits have about the shares asked for, folds do not depend on the split, the group gets no hint to
-// split by it, and the manifest says how rows were split.
+// TestHashSplitKeepsKeysTogether: in a split by hash, all rows of a key are in one split and one fold, and splits have
+// about the shares asked for. Folds do not depend on the split. A group has one hash for each of its values. If the key
+// is also the group, no hint says that it is not a feature. The manifest says how the rows were split.
 func TestHashSplitKeepsKeysTogether(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("y,x,user\n")
@@ -35,12 +35,15 @@ func TestHashSplitKeepsKeysTogether(t *testing.T) {
 	for i := range users * perUser {
 		fmt.Fprintf(&b, "%d,%d,%d\n", i%2, i%users, i%users)
 	}
-	// x is the user again, as 3,000 bins would be too many: it is regressed on, so that targets tell who a row is.
+	// x is the user again. As the label of a regression, it tells which user each staged row is of. A feature could
+	// not, as it has at most 255 bins.
 	s := mustStage(t, "label: {column: x, kind: regression}\ngroup: user\nsplit: {by: hash, key: user, train: 0.6, "+
 		"valid: 0.2, test: 0.2}\n", b.String())
 	if got := hinted(s, HintKey); len(got) > 0 {
 		t.Errorf("hint %s of %q: a group is no feature under any split", HintKey, got)
 	}
+
+	// Each user is in one split and one fold, and has one hash.
 	where := map[float32]string{}
 	folds := map[float32]uint8{}
 	var perFold [dataset.Folds]int
@@ -65,6 +68,8 @@ func TestHashSplitKeepsKeysTogether(t *testing.T) {
 			hashes[h] = split.Label[i]
 		}
 	}
+
+	// The shares of the splits, over all rows and within each fold.
 	rows := rowsOfSplits(t, s)
 	for name, share := range map[string]float64{"train": 0.6, "valid": 0.2, "test": 0.2} {
 		if got := float64(rows[name]) / (users * perUser); math.Abs(got-share) > 0.03 {
@@ -85,7 +90,9 @@ func TestHashSplitKeepsKeysTogether(t *testing.T) {
 	}
 }
 
-// A key may be written in several ways; different keys stay different.
+// TestKeysAreComparedByMeaning: keys that mean the same are one key in every spelling and type, and different keys stay
+// different. Digits that are no quantity, such as 007 or 623049e6, and numbers that a float64 cannot tell apart, are
+// compared as texts.
 func TestKeysAreComparedByMeaning(t *testing.T) {
 	k := cell.Keys{Markers: cell.NewMarkers([]string{"", "-999"})}
 	hash := func(v dataset.Values) uint64 { return k.Hash(&v, 0, 5) }
@@ -114,6 +121,8 @@ func TestKeysAreComparedByMeaning(t *testing.T) {
 			t.Errorf("%q is the key u5, want another", same[0].TextOf(0))
 		}
 	}
+
+	// Keys that must differ from each other.
 	seen := map[uint64]string{}
 	for _, s := range []string{"7", "007", "9007199254740993", "9007199254740992", "123456789012345678901234567890",
 		"123456789012345678901234567891", "0.001", "1e-3"} {
@@ -124,7 +133,8 @@ func TestKeysAreComparedByMeaning(t *testing.T) {
 	}
 }
 
-// Rows of a group share a fold, whatever splits them.
+// TestGroupsShareAFold: the rows of a group are in one fold, even if the split divides them among its splits by another
+// key.
 func TestGroupsShareAFold(t *testing.T) {
 	csv := csvOf("g,u,y,x", 900, func(i int) string { return fmt.Sprintf("%d,u%d,%d,%d", i/3, i%300, i/3%2, i%11) })
 	s := mustStage(t, "label: y\ngroup: g\nsplit: {by: hash, key: u, train: 0.8, valid: 0.2}\n", csv)
@@ -142,7 +152,8 @@ func TestGroupsShareAFold(t *testing.T) {
 	}
 }
 
-// TestRowsWithoutKeyAreKeysOfTheirOwn: rows without a key are divided one by one, not as one key.
+// TestRowsWithoutKeyAreKeysOfTheirOwn: rows without a key are split one by one, not all together as if they had one
+// key, and a warning counts them.
 func TestRowsWithoutKeyAreKeysOfTheirOwn(t *testing.T) {
 	csv := csvOf("y,x,user", 4000, func(i int) string { return fmt.Sprintf("%d,%d,", i%2, i%7) })
 	s := mustStage(t, "label: y\nsplit: {by: hash, key: user, train: 0.5, test: 0.5}\n", csv)
@@ -156,7 +167,7 @@ func TestRowsWithoutKeyAreKeysOfTheirOwn(t *testing.T) {
 	}
 }
 
-// timeTable has n rows at the given times, in random order; the label of a regression is the time again.
+// timeTable returns CSV with the given times and labels of rows, in random order.
 func timeTable(rng *rand.Rand, times []string, labels []float64) string {
 	var b strings.Builder
 	b.WriteString("at,y,x\n")
@@ -166,7 +177,8 @@ func timeTable(rng *rand.Rand, times []string, labels []float64) string {
 	return b.String()
 }
 
-// TestTimeSplitIsInOrder: a split by time puts earlier rows into earlier splits, and rows of one time into one.
+// TestTimeSplitIsInOrder: a split by time puts earlier rows into earlier splits, and within a split into earlier folds.
+// Rows with the same time stay together. Labels are the hour, so that they tell a staged row's time.
 func TestTimeSplitIsInOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var times []string
@@ -181,9 +193,11 @@ func TestTimeSplitIsInOrder(t *testing.T) {
 	last := float32(-1)
 	for _, split := range s.Splits {
 		if lo := slices.Min(split.Label); lo <= last {
-			t.Errorf("%s begins at hour %v, the split before ended at %v", split.Name, lo, last)
+			t.Errorf("%s begins at hour %v, want it after hour %v, where the split before ends", split.Name, lo, last)
 		}
 		last = slices.Max(split.Label)
+
+		// Where each fold ends, and that the next one begins later.
 		foldEnd := map[uint8]float32{}
 		for i, f := range split.Fold {
 			foldEnd[f] = max(foldEnd[f], split.Label[i])
@@ -206,7 +220,9 @@ func TestTimeSplitIsInOrder(t *testing.T) {
 	}
 }
 
-// TestTimeSplitOfNumbersAndFewTimes: a split by time also takes numbers, and few of them, however they are written.
+// TestTimeSplitOfNumbersAndFewTimes: a split by time takes numbers, too, in any spelling. If there are as many times as
+// splits, each split gets one, whatever the shares; if nearly all rows have one time, the cut is as near to the share
+// as it can be.
 func TestTimeSplitOfNumbersAndFewTimes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 1))
 	var times []string
@@ -232,7 +248,8 @@ func TestTimeSplitOfNumbersAndFewTimes(t *testing.T) {
 	}
 }
 
-// TestColumnSplit: a column can name the split of each row; it is then no feature.
+// TestColumnSplit: a column can say the split of each row, by the values that the spec lists for each split. It is then
+// not a feature.
 func TestColumnSplit(t *testing.T) {
 	rows := "y,x,part\n" + strings.Repeat("0,1,a\n1,2,b\n0,3,7\n1,1,a\n", 10)
 	s := mustStage(t, "label: y\nsplit: {by: column, column: part, train: [a, 7], calib: b}\n", rows)
@@ -246,7 +263,8 @@ func TestColumnSplit(t *testing.T) {
 	}
 }
 
-// TestAxis: a bounded axis of times counts every row, in buckets that do not depend on the order of rows.
+// TestAxis: an axis counts every row, exactly up to the end of each bucket. With room for all times it keeps them
+// apart; with less, it has no more buckets than allowed, which do not depend on the order of rows.
 func TestAxis(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	values := make([]float64, 20_000)
@@ -260,18 +278,24 @@ func TestAxis(t *testing.T) {
 		}
 		return a
 	}
+
+	// Room for all.
 	exact := build(len(values))
 	if exact.shift != 0 {
 		t.Errorf("shift %d though there is room, want 0", exact.shift)
 	}
+
+	// Room for few.
 	coarse := build(500)
 	rng.Shuffle(len(values), func(i, j int) { values[i], values[j] = values[j], values[i] })
 	if again := build(500); !reflect.DeepEqual(coarse, again) {
-		t.Error("another order, another axis")
+		t.Error("the same times in another order give another axis, want the same")
 	}
 	if len(coarse.counts) > 500 || coarse.shift == 0 {
 		t.Errorf("with room for 500: %d buckets, shift %d; want no more, and a shift", len(coarse.counts), coarse.shift)
 	}
+
+	// Compare each bucket's end with the times themselves.
 	before := int64(0)
 	for _, g := range coarse.sorted() {
 		before += g.rows
@@ -291,7 +315,8 @@ func TestAxis(t *testing.T) {
 	}
 }
 
-// TestHashesAreSpread: hashes fill their range evenly.
+// TestHashesAreSpread: hashes of texts fill their range evenly, and hashes of rows become numbers from 0 to 1. One hash
+// is known: if it changed, rows of every dataset would move to other splits.
 func TestHashesAreSpread(t *testing.T) {
 	var parts [16]int
 	for i := range 16_000 {
@@ -310,7 +335,8 @@ func TestHashesAreSpread(t *testing.T) {
 	}
 }
 
-// A split by random keeps its shares, is the same each time, and another with another seed.
+// TestSplitByRandom: a split at random has about the shares asked for. The same seed gives the same split each time,
+// and another seed gives another one.
 func TestSplitByRandom(t *testing.T) {
 	csv := csvOf("y,x", 6000, func(i int) string { return fmt.Sprintf("%d,%d", i%2, i) })
 	sampled := func(seed string) []int64 {
@@ -341,10 +367,13 @@ func TestSplitByRandom(t *testing.T) {
 	}
 }
 
-// TestSplitByClasses: each class is divided by the shares, to the row, and has a row in each split as long as it has
-// rows; the same seed gives the same rows, another others. Of a class of many rows only the shares hold.
+// TestSplitByClasses: each class is divided by the shares, exactly, and has a row in every split if it has enough rows.
+// The same seed gives the same rows in each split, and another seed other ones. For a regression all rows are one
+// class, also if that shows only after the first pass.
 func TestSplitByClasses(t *testing.T) {
 	const shares = "split: {by: classes, train: 0.6, valid: 0.2, calib: 0.1, test: 0.1%s}\n"
+	// staged stages 1,000 rows whose labels a function gives. rare gives n rows yes; classes gives a and b two rows
+	// each.
 	staged := func(spec, seed string, label func(i int) string) *staged {
 		csv := csvOf("y,x", 1000, func(i int) string { return fmt.Sprintf("%s,%d", label(i), i*i%701) })
 		return mustStage(t, spec+"encodings: none\n"+fmt.Sprintf(shares, seed), csv)
@@ -397,7 +426,7 @@ func TestSplitByClasses(t *testing.T) {
 	}
 }
 
-// TestSplitByRandomRefuses: mistakes in split are refused with what to use.
+// TestSplitByRandomRefuses: each mistake in split: is an error that says what is wrong with it.
 func TestSplitByRandomRefuses(t *testing.T) {
 	for split, want := range map[string]string{
 		"{by: random, key: x, train: 1}":        "a split by random has neither key nor column",

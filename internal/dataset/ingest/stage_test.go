@@ -25,19 +25,20 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files again")
 
-// parseSpec makes a spec of all but its name and source.
+// parseSpec parses a spec of which the test gives all but name and source.
 func parseSpec(t testing.TB, rest string) *dataset.Spec {
 	t.Helper()
 	return must.Get(dataset.ParseSpec("d.yaml", []byte("name: t\nsource: t.csv\n"+rest)))(t)
 }
 
-// staged is an open dataset, closed with the test.
+// staged is a dataset that a test has staged and opened. It is closed when the test ends.
 type staged struct {
 	*dataset.Dataset
 	report *Report
 	dir    string
 }
 
+// tryStage stages files into a temporary folder, opens the dataset and verifies it. The error is that of Stage.
 func tryStage(t testing.TB, spec string, files []table.File, o Options) (*staged, error) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "d")
@@ -51,16 +52,19 @@ func tryStage(t testing.TB, spec string, files []table.File, o Options) (*staged
 	return &staged{d, r, dir}, nil
 }
 
+// stageFiles stages files, and ends the test if that fails.
 func stageFiles(t testing.TB, spec string, files []table.File, o Options) *staged {
 	t.Helper()
 	return must.Get(tryStage(t, spec, files, o))(t)
 }
 
+// mustStage stages a table of CSV, and ends the test if that fails.
 func mustStage(t testing.TB, spec, csv string) *staged {
 	t.Helper()
 	return stageFiles(t, spec, []table.File{writeFile(t, "t.csv", csv)}, Options{})
 }
 
+// feature returns the named feature, and ends the test if there is none.
 func (s *staged) feature(t testing.TB, name string) *dataset.Feature {
 	t.Helper()
 	for i := range s.Manifest.Features {
@@ -72,7 +76,7 @@ func (s *staged) feature(t testing.TB, name string) *dataset.Feature {
 	return nil
 }
 
-// levels are those of the dataset, closed with the test; nil where it has none.
+// levels returns the levels of the dataset's statistics, which are closed when the test ends; nil if it has none.
 func (s *staged) levels(t testing.TB) *dataset.Levels {
 	t.Helper()
 	if !slices.ContainsFunc(s.Manifest.Files, func(f dataset.FileInfo) bool { return f.Name == dataset.LevelsFile }) {
@@ -83,13 +87,15 @@ func (s *staged) levels(t testing.TB) *dataset.Levels {
 	return l
 }
 
+// sample returns the dataset's sample of raw rows.
 func (s *staged) sample(t testing.TB) *dataset.Sample {
 	t.Helper()
 	data := must.Get(os.ReadFile(filepath.Join(s.dir, dataset.SampleFile)))(t)
 	return must.Get(dataset.ReadSample(data))(t)
 }
 
-// randomTable is CSV with all kinds of columns and all kinds of trouble.
+// randomTable returns CSV with columns of all kinds, and with what makes trouble: missing values in three spellings,
+// rare and long categories, quotes, ids that look like numbers, and whole numbers that a float64 cannot tell apart.
 func randomTable(seed uint64, rows int) string {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	var b strings.Builder
@@ -128,6 +134,7 @@ func randomTable(seed uint64, rows int) string {
 	return b.String()
 }
 
+// randomSpecs are specs for randomTable, which together use all parts of staging.
 var randomSpecs = map[string]string{
 	"hash": "label: y\nweight: w\ngroup: user\ndrop: [part]\nsplit: {by: hash, key: user, train: 0.6, valid: 0.2, " +
 		"calib: 0.1, test: 0.1}\nsample: 100\nsample_rows_for_bins: 700\n",
@@ -148,8 +155,9 @@ var randomSpecs = map[string]string{
 	"none": "label: {column: num, kind: regression}\ndrop: [part, user]\nmissing: [\"\", NA, \"null\", \"7\"]\n",
 }
 
-// TestKinds: with encodings off, each column gets the kind that its values suggest and says why; ids of digits keep all
-// their digits. Beside those below there are w, user and holes.
+// TestKinds: with encodings off, each column gets the kind that its values suggest, and says why. Ids of digits keep
+// all their digits, zeros at the beginning as well as those beyond a float64. Columns w, user and holes are not looked
+// at.
 func TestKinds(t *testing.T) {
 	s := mustStage(t, "label: y\ndrop: [part]\nencodings: none\n", randomTable(1, 3000))
 	for name, want := range map[string]struct {
@@ -175,8 +183,10 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestKindsOfMixedCells: one column each of 50 rows, whose cells are not all of one kind.
+// TestKindsOfMixedCells: columns whose cells are not all of one form get the kind that loses nothing. The table has a
+// column of 50 rows for each case.
 func TestKindsOfMixedCells(t *testing.T) {
+	// last gives 49 rows one cell and the last row another; inTurn gives rows the cells in turn.
 	last := func(most, last string) func(row int) string {
 		return func(row int) string { return []string{most, last}[row/49] }
 	}
@@ -229,7 +239,8 @@ func TestKindsOfMixedCells(t *testing.T) {
 	}
 }
 
-// The same input gives the same bytes, whatever the threads, and a table in one file the same as in several.
+// TestStageIsDeterministic: the same input gives the same bytes in every file, whatever the number of threads. A table
+// in one file gives the same version as in several, one of which has a single row.
 func TestStageIsDeterministic(t *testing.T) {
 	rows := randomTable(2, 5000)
 	lines := strings.SplitAfter(rows, "\n")
@@ -243,7 +254,7 @@ func TestStageIsDeterministic(t *testing.T) {
 	}
 	for name, spec := range randomSpecs {
 		if testing.Short() && name != "hash" && name != "derived" && name != "thinned" {
-			continue // with them all parts of staging run
+			continue // these three run all parts of staging
 		}
 		t.Run(name, func(t *testing.T) {
 			want := stageFiles(t, spec, one, Options{Threads: 1})
@@ -259,6 +270,7 @@ func TestStageIsDeterministic(t *testing.T) {
 	}
 }
 
+// sameFolder fails the test unless folder b has all files of folder a, with the same bytes.
 func sameFolder(t *testing.T, a, b string) {
 	t.Helper()
 	n := 0
@@ -271,7 +283,7 @@ func sameFolder(t *testing.T, a, b string) {
 		x, err1 := os.ReadFile(path)
 		y, err2 := os.ReadFile(filepath.Join(b, rel))
 		if !bytes.Equal(x, y) {
-			t.Errorf("%s differs", rel)
+			t.Errorf("%s has other bytes in %s than in %s, want the same", rel, b, a)
 		}
 		return errors.Join(err1, err2)
 	})
@@ -280,8 +292,9 @@ func sameFolder(t *testing.T, a, b string) {
 	}
 }
 
-// A token that is a number stands for all ways to write it in a column of numbers, and for those to write an id in one
-// of categories.
+// TestNumericTokensInText: if missing: lists a number, every spelling of it is missing in a column of numbers, and
+// every usual spelling of it as an id is missing in a column of categories. Rows with a label of that number are left
+// out.
 func TestNumericTokensInText(t *testing.T) {
 	rows := "y,x,c\n"
 	for i := range 60 {
@@ -299,23 +312,26 @@ func TestNumericTokensInText(t *testing.T) {
 		t.Errorf("column c: got %+v; want it categorical, with 20 missing values, and -999.0 not among its categories",
 			c)
 	}
+	// The label -999.00 is in every sixth of 60 rows.
 	if m := s.Manifest; m.LeftOut != 10 || m.About.LeftOut["-999.00"] != 10 || len(m.About.LeftOut) != 1 {
-		t.Errorf("left out %d: %v", m.LeftOut, m.About.LeftOut)
+		t.Errorf("rows without a label: got %d left out, by text %v; want 10, all with -999.00", m.LeftOut,
+			m.About.LeftOut)
 	}
 }
 
-// TestStageErrorsNameThePlace: tables and specs that cannot be staged are refused with file, line and column, or key.
+// TestStageErrorsNameThePlace: a table or a spec that cannot be staged is an error that names the place: file, line and
+// column, or the key of the spec. Nothing is left behind.
 func TestStageErrorsNameThePlace(t *testing.T) {
 	long(t)
 	const abc = "a,b,y\n1,x,0\n2,y,1\n3,z,0\n"
-	many := func(values ...any) string {
+	many := func(values ...any) string { // a table with these labels
 		s := "a,y\n"
 		for i, v := range values {
 			s += fmt.Sprintf("%d,%v\n", i, v)
 		}
 		return s
 	}
-	ids := func(columns int) string { // of 50 levels each, on 200 rows
+	ids := func(columns int) string { // a table of so many columns of ids, with 50 levels each on 200 rows
 		s := ""
 		for i := range columns {
 			s += fmt.Sprintf("c%d,", i)
@@ -420,13 +436,14 @@ func TestStageErrorsNameThePlace(t *testing.T) {
 				t.Errorf("got  %v (%T)\nwant ... %s ...", err, err, tc.want)
 			}
 			if left, _ := os.ReadDir(dir); len(left) != 0 {
-				t.Errorf("left behind: %v", left)
+				t.Errorf("after the error: got %v left behind, want nothing", left)
 			}
 		})
 	}
 }
 
-// TestStageLeavesNothingBehind: a staging that is cancelled in any phase leaves nothing in its folder.
+// TestStageLeavesNothingBehind: staging that is cancelled, in any phase, leaves nothing in its folder. In the last
+// phase it may succeed all the same.
 func TestStageLeavesNothingBehind(t *testing.T) {
 	file := writeFile(t, "t.csv", randomTable(3, 20_000))
 	spec := parseSpec(t, randomSpecs["hash"])
@@ -449,13 +466,15 @@ func TestStageLeavesNothingBehind(t *testing.T) {
 			cancel()
 			left, _ := os.ReadDir(parent)
 			if !reached || !errors.Is(err, context.Canceled) && phase != PhaseChecksum || err != nil && len(left) != 0 {
-				t.Errorf("cancelled in %s with %d threads: %v, left %v", phase, threads, err, left)
+				t.Errorf("cancelled in %s with %d threads (reached: %t): got error %v, left behind %v; want "+
+					"context.Canceled and nothing", phase, threads, reached, err, left)
 			}
 		}
 	}
 }
 
-// TestStageTarget: a dataset is made in a new or empty folder; anything else is a conflict, and is left as it was.
+// TestStageTarget: a dataset is made in a folder that is new or empty. A folder that holds something, and a file, are a
+// conflict; they stay as they were.
 func TestStageTarget(t *testing.T) {
 	file := writeFile(t, "t.csv", randomTable(4, 500))
 	parent := t.TempDir()
@@ -470,16 +489,18 @@ func TestStageTarget(t *testing.T) {
 		}
 	}
 	if m, err := dataset.Check(context.Background(), dir, nil); err != nil || m.Version != first.Manifest.Version {
-		t.Error("the old dataset is not whole any more", err)
+		t.Errorf("the dataset that was there: got %+v, error %v; want it whole, of version %s", m, err,
+			first.Manifest.Version)
 	}
 	empty := filepath.Join(parent, "empty")
 	must.Do(t, os.Mkdir(empty, 0o777))
 	if _, err := stage(empty, randomSpecs["hash"]); err != nil {
-		t.Error(err)
+		t.Errorf("staging into an empty folder: got error %v, want none", err)
 	}
 }
 
-// TestLabels: labels are read by their kind, in each form in which they come.
+// TestLabels: labels become numbers as their kind says, and rows without one are left out. The table's labels are 0, 1,
+// a missing value, a number and nan, in turn: of 40 rows, 16 have none.
 func TestLabels(t *testing.T) {
 	rows := "a,y\n"
 	for i := range 40 {
@@ -503,7 +524,8 @@ func TestLabels(t *testing.T) {
 			l := s.Split("train").Label
 			if s.Manifest.Label.Kind != tc.kind || [3]float32{l[0], l[1], l[2]} != tc.want ||
 				s.Manifest.LeftOut != 16 || len(l) != 24 {
-				t.Errorf("%s: %v, %d left out", s.Manifest.Label.Kind, l, s.Manifest.LeftOut)
+				t.Errorf("got %s labels %v, %d left out; want %s labels that begin with %v, 24 in all, 16 left out",
+					s.Manifest.Label.Kind, l, s.Manifest.LeftOut, tc.kind, tc.want)
 			}
 			mean := (tc.want[0] + tc.want[1] + tc.want[2]) / 3
 			if got := s.Manifest.Splits[0].LabelMean; math.Abs(got-float64(mean)) > 1e-7 {
@@ -511,16 +533,19 @@ func TestLabels(t *testing.T) {
 			}
 		})
 	}
+
+	// Without being asked for, many different numbers are a regression.
 	many := "a,y\n"
 	for i := range 50 {
 		many += fmt.Sprintf("1,%d\n", i)
 	}
 	if s := mustStage(t, "label: y\n", many); s.Manifest.Label.Kind != dataset.Regression {
-		t.Error("many numbers are a regression")
+		t.Errorf("a label of 50 different numbers is %s, want %s", s.Manifest.Label.Kind, dataset.Regression)
 	}
 }
 
-// TestEmptyColumnIsLeftOut: where columns stay as they are, the empty one is left out, and no other.
+// TestEmptyColumnIsLeftOut: a column without any value is not a feature, whether encodings are off or not; all others
+// are.
 func TestEmptyColumnIsLeftOut(t *testing.T) {
 	csv := "a,empty,b,c,y\n" + strings.Repeat("1,,u,3,0\n2,,v,4,1\n", 50)
 	for rest, want := range map[string]string{"encodings: none\n": "a b c", "drop: [b]\n": "a c"} {
@@ -534,8 +559,8 @@ func TestEmptyColumnIsLeftOut(t *testing.T) {
 	}
 }
 
-// A small dataset of everything, kept byte by byte: whoever changes how tables become bins changes it (and raises
-// binningRevision). Written by go test -run Golden -update.
+// TestGoldenStage: a small dataset with a bit of everything has the same bytes as testdata/golden/want. A change of how
+// tables become bins changes them, and has to increase binningRevision. The flag -update writes the files again.
 func TestGoldenStage(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "d")
 	spec := must.Get(os.ReadFile("testdata/golden/dataset.yaml"))(t)
@@ -553,8 +578,8 @@ func TestGoldenStage(t *testing.T) {
 	sameFolder(t, want, dir)
 }
 
-// long leaves a test to `make test`: the race detector, under which it takes a minute, has nothing to see in it that
-// shorter ones do not show.
+// long skips a test under -short, which the race detector runs with: it would take a minute there, and show nothing
+// that shorter tests do not.
 func long(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -562,7 +587,7 @@ func long(t testing.TB) {
 	}
 }
 
-// csvOf is a table of so many rows below its header.
+// csvOf returns a table of a header and so many rows; row gives each without the end of the line.
 func csvOf(header string, rows int, row func(i int) string) string {
 	text := []string{header}
 	for i := range rows {
@@ -571,7 +596,7 @@ func csvOf(header string, rows int, row func(i int) string) string {
 	return strings.Join(text, "\n") + "\n"
 }
 
-// writeFile puts a table into a temporary folder.
+// writeFile writes a table into a new temporary folder.
 func writeFile(t testing.TB, name, contents string) table.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)

@@ -19,7 +19,7 @@ import (
 	"coppice/internal/strictyaml"
 )
 
-// codes are the warnings of a dataset as "code column".
+// codes returns the warnings of a dataset as "code column", sorted.
 func codes(s *staged) []string {
 	var out []string
 	for _, w := range s.Manifest.About.Warnings {
@@ -32,14 +32,15 @@ func codes(s *staged) []string {
 	return out
 }
 
-// TestWarnings: a table with one column for each thing that staging warns about, and one, noise, about which it says
-// nothing. numeric: makes an empty column a feature all the same.
+// TestWarnings: each column of a table gets the warning that its name promises, and noise gets none. An empty column is
+// a feature if the spec lists it under numeric:.
 func TestWarnings(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var b strings.Builder
 	b.WriteString("y,noise,same,sameText,sameOrNot,empty,key,number,real,code,leak,leakText,twin\n")
 	for i := range 4000 {
 		y := rng.IntN(2)
+		// leak tells the label in all but one of 500 rows.
 		leak := float64(y) + rng.Float64()*0.9
 		if rng.IntN(500) == 0 {
 			leak = rng.Float64() * 2
@@ -52,15 +53,17 @@ func TestWarnings(t *testing.T) {
 	want := []string{"all_missing empty", "constant same", "constant sameText", "dropped key", "id_like key",
 		"id_like number", "leak leak", "leak leakText", "leak twin"}
 	if got := codes(s); !slices.Equal(got, want) {
-		t.Errorf("got  %q\nwant %q", got, want)
+		t.Errorf("the warnings: got  %q\nwant %q", got, want)
 	}
 	s = mustStage(t, "label: y\nnumeric: [empty]\n", b.String())
 	if f := s.feature(t, "empty"); f.Kind != dataset.Numeric || f.Bins != 2 || f.MissingBin != 1 || f.Range != nil {
-		t.Errorf("all missing: %+v", f)
+		t.Errorf("an empty column that the spec says is numeric: got %+v; want two bins, the second for missing "+
+			"values, and no range", f)
 	}
 }
 
-// A column of 600 rare categories does not predict a random label, though it could remember it.
+// TestNoLeakByMemory: a column of 250 rare categories is not taken for a leak of a random label, though a model could
+// memorise the few rows of each category.
 func TestNoLeakByMemory(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 1))
 	csv := csvOf("y,rare,z", 700, func(_ int) string {
@@ -72,7 +75,8 @@ func TestNoLeakByMemory(t *testing.T) {
 	}
 }
 
-// TestLeakOfARegression: a column that copies a numeric label is a leak, one that is only related to it is not.
+// TestLeakOfARegression: a column from which a numeric label can be computed is a leak; one that is only related to it
+// is not.
 func TestLeakOfARegression(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 1))
 	csv := csvOf("y,copy,related", 3000, func(_ int) string {
@@ -84,8 +88,9 @@ func TestLeakOfARegression(t *testing.T) {
 	}
 }
 
-// TestSplitWarnings: of 12,000 rows 120 are calib, which are few, and test has three times as many positive ones; valid
-// has hardly more, and is not told of.
+// TestSplitWarnings: a split of few rows gets a warning, and so does one whose share of positive rows differs much from
+// train's. Of 12,000 rows, 120 are calib; test has three times train's share of positive rows. valid has 11 instead of
+// 10 %, which gets no warning.
 func TestSplitWarnings(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("y,x,part\n")
@@ -114,10 +119,12 @@ func TestSplitWarnings(t *testing.T) {
 	}
 }
 
-// auc and r2 over folds agree with their definitions, computed pair by pair.
+// TestFolded: AUC and R2 of a single feature's predictions agree with their definitions, computed row by row and pair
+// by pair. Counting labels of 0 and 1 gives the same sums as adding them up.
 func TestFolded(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 1))
 	const n = 400
+	// A feature of six bins whose positive rows are the more frequent the higher the bin.
 	train := &trainSample{}
 	bins := make([]uint8, n)
 	for i := range n {
@@ -128,6 +135,8 @@ func TestFolded(t *testing.T) {
 		}
 		train.labels, train.folds = append(train.labels, y), append(train.folds, leakFold(int64(i)))
 	}
+
+	// Predict each row by the rows of its bin in other folds.
 	predicted := make([]float64, n)
 	for i := range n {
 		sum, rows, all, allRows := 0.0, 0.0, 0.0, 0.0
@@ -142,6 +151,8 @@ func TestFolded(t *testing.T) {
 		}
 		predicted[i] = (sum + leakPrior*all/allRows) / (rows + leakPrior)
 	}
+
+	// The AUC is the share of pairs of a positive and a negative row that are in the right order.
 	right, pairs, mean := 0.0, 0.0, 0.0
 	for i := range n {
 		mean += float64(train.labels[i]) / n
@@ -157,15 +168,19 @@ func TestFolded(t *testing.T) {
 			}
 		}
 	}
+
+	// R2 compares the squared errors with those of the mean.
 	rest, variance := 0.0, 0.0
 	for i := range n {
 		rest += math.Pow(float64(train.labels[i])-predicted[i], 2)
 		variance += math.Pow(float64(train.labels[i])-mean, 2)
 	}
+
+	// Compare.
 	f, counted := &folded{}, &folded{}
 	f.all.groupLabels(bins, train)
 	if counted.all.groupBinary(bins, train); counted.all != f.all {
-		t.Error("counting labels of 0 and 1 differs from adding them up")
+		t.Error("groupBinary counts other sums than groupLabels, want the same for labels 0 and 1")
 	}
 	f.fold(bins, train)
 	if got := f.auc(); math.Abs(got-right/pairs) > 1e-9 {
@@ -176,8 +191,9 @@ func TestFolded(t *testing.T) {
 	}
 }
 
-// By time, a number that goes on with it is no feature, whatever its name; one that comes back is, and in a random
-// order both are.
+// TestNumbersThatGoOnWithTime: if rows are ordered by time, a column of numbers that keeps growing is dropped, unless
+// the spec asks for it. A column that comes back, weekday, is a feature in any case. In a random order, and with
+// encodings off, none is dropped.
 func TestNumbersThatGoOnWithTime(t *testing.T) {
 	long(t)
 	rng := rand.New(rand.NewPCG(5, 1))
@@ -205,7 +221,7 @@ func TestNumbersThatGoOnWithTime(t *testing.T) {
 	}
 }
 
-// hinted are the columns with a warning of a code.
+// hinted returns the columns that have a warning of the given code, sorted.
 func hinted(s *staged, code string) []string {
 	var out []string
 	for _, w := range s.Manifest.About.Warnings {
@@ -217,8 +233,9 @@ func hinted(s *staged, code string) []string {
 	return out
 }
 
-// TestHints: columns of numbers that may be ids, a number that stands for a missing value, and a key that the split
-// keeps together are pointed out; the other columns look similar, and are not.
+// TestHints: columns of numbers that look like ids, columns with a number that likely stands for a missing value, and
+// the key of the split get a hint. All other columns are similar in some way, and get none: paid and bid end like an id
+// but are none, forced_id is listed under numeric:, and so on.
 func TestHints(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 9))
 	codes := make([]int, 60)
@@ -259,7 +276,8 @@ func TestHints(t *testing.T) {
 	}
 }
 
-// What was a category to the program that wrote a Parquet file is one, and predicts on plain numbers, too.
+// TestDictionariesAreCategories: a column that was categorical in the program that wrote a Parquet file is categorical,
+// even if it holds numbers. The encoder reads plain numbers as its categories.
 func TestDictionariesAreCategories(t *testing.T) {
 	for file, whole := range map[string]bool{"table.parquet": true, "fastparquet.parquet": true} {
 		path := filepath.Join("testdata", "dictionary", file)
@@ -288,8 +306,9 @@ func TestDictionariesAreCategories(t *testing.T) {
 	}
 }
 
-// TestTrueShares: of a column with more levels than it keeps, the manifest has what it takes to say how many rows a
-// category has.
+// TestTrueShares: of a column with more levels than it has bins, the manifest says how many rows are in other levels,
+// so that the share of rows of each category can be computed. ip has about 6,000 levels, one of which has a tenth of
+// the rows.
 func TestTrueShares(t *testing.T) {
 	csv := csvOf("y,ip", 20_000, func(i int) string {
 		ip := i * 7919 % 6000
@@ -315,7 +334,8 @@ func TestTrueShares(t *testing.T) {
 	}
 }
 
-// namedTable is CSV of ids in columns of the given names; of a name that ends in # (which is taken off), whole numbers.
+// namedTable returns CSV with a label, a time and columns of the given names. They hold ids, or whole numbers if the
+// name ends in #, which is taken off.
 func namedTable(rows int, names ...string) string {
 	rng := rand.New(rand.NewPCG(11, 5))
 	var b strings.Builder
@@ -338,10 +358,12 @@ func namedTable(rows int, names ...string) string {
 	return b.String()
 }
 
+// namedSpec begins the specs for namedTable.
 const namedSpec = "label: y\nsplit: {by: hash, key: at, train: 0.8, test: 0.2}\n"
 
-// Columns whose names look like those of statistics, or like ranges, are told from them by what they are. Where two
-// features would have one name, a sentence says of which columns.
+// TestNamesAreNotIdentity: a column of the table may be called like a statistic, a range or a derived column. Features
+// are told apart by what they are; only if two would have the same name is that an error, which says what each is made
+// of.
 func TestNamesAreNotIdentity(t *testing.T) {
 	long(t)
 	for name, tc := range map[string]struct {
@@ -389,7 +411,8 @@ func TestNamesAreNotIdentity(t *testing.T) {
 	}
 }
 
-// Levels are counted by what they are, however they are written.
+// TestLevelsAreCountedByMeaning: several spellings of an id are one level in the count that the manifest reports, and a
+// missing value is none.
 func TestLevelsAreCountedByMeaning(t *testing.T) {
 	csv := csvOf("y,id", 4000, func(i int) string {
 		return fmt.Sprintf("%d,%s", i%2, fmt.Sprintf([]string{"%d", "%d.0", "%d", " %d"}[i%4], 1000+i/4%40))
@@ -409,12 +432,13 @@ func TestLevelsAreCountedByMeaning(t *testing.T) {
 	}
 }
 
-// What a key that was asked for is worth is measured, and where there are too few rows to tell, nothing is said.
+// TestAskedKeysAreMeasured: the gain of a key that the spec asks for is measured, and left out if there are too few
+// rows to measure it.
 func TestAskedKeysAreMeasured(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("y,a,b\n")
 	rng := rand.New(rand.NewPCG(1, 2))
-	for range 4000 { // only both columns together tell the label: it is the parity of their numbers
+	for range 4000 { // the label is the parity of both numbers together; one alone tells nothing
 		x, z := rng.IntN(40), rng.IntN(40)
 		fmt.Fprintf(&b, "%d,a%d,b%d\n", (x^z)&1, x, z)
 	}
@@ -438,6 +462,7 @@ func TestAskedKeysAreMeasured(t *testing.T) {
 	}
 }
 
+// hashesOf returns the hashes of the levels of so many rows.
 func hashesOf(rows int, level func(i int) uint64) []uint64 {
 	out := make([]uint64, rows)
 	for i := range out {
@@ -446,9 +471,11 @@ func hashesOf(rows int, level func(i int) uint64) []uint64 {
 	return out
 }
 
-// Whether levels are nested is seen early where they are not, which is nearly always, and there is an end to it when
-// the caller gives up.
+// TestNested: whether a column's levels are nested in those of another is decided correctly. If they are not, as in
+// nearly all pairs of columns, that shows after a small part of the rows. findParents finds the nested pair, and ends
+// when its context does.
 func TestNested(t *testing.T) {
+	// campaign has 20 levels within each of 40 levels of above.
 	const rows = 50_000
 	above := func(i int) uint64 { return encode.Mix(uint64(i)) % 40 }
 	campaign := numberLevels(hashesOf(rows, func(i int) uint64 { return above(i)<<8 | encode.Mix(uint64(i)+7)%20 }))
@@ -469,6 +496,7 @@ func TestNested(t *testing.T) {
 		}
 	}
 
+	// The same two columns as a designer sees them.
 	p := &designer{survey: &survey{}, spec: &dataset.EncodingsSpec{}, parents: map[int]int{}}
 	for i, hashes := range [][]uint64{hashesOf(rows, above),
 		hashesOf(rows, func(i int) uint64 { return above(i)<<8 | encode.Mix(uint64(i)+7)%20 })} {
@@ -485,7 +513,7 @@ func TestNested(t *testing.T) {
 	}
 }
 
-// TestSmallSplitsInOneLine: three splits of few rows are one finding.
+// TestSmallSplitsInOneLine: several splits of few rows are one warning, which names each of them.
 func TestSmallSplitsInOneLine(t *testing.T) {
 	s := mustStage(t, "label: y\nsplit: {by: column, column: part}\n", csvOf("y,x,part", 1500, func(i int) string {
 		return fmt.Sprintf("%d,%d,%s", i/6%2, i%7, []string{"train", "train", "train", "train", "valid", "test"}[i%6])
@@ -495,7 +523,8 @@ func TestSmallSplitsInOneLine(t *testing.T) {
 	}
 }
 
-// TestAClassThatTrainLacks: a class that only later rows have is named.
+// TestAClassThatTrainLacks: a class that only rows of other splits have gets a warning. In the first case the last
+// 1,000 rows of test have a class of their own.
 func TestAClassThatTrainLacks(t *testing.T) {
 	for last, want := range map[string][]string{"c, d": {"unlearnt y"}, "a": nil} {
 		s := mustStage(t, "label: {column: y, kind: classes}\nsplit: {by: column, column: part}\n",
