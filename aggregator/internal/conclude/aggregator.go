@@ -1,5 +1,6 @@
-// Package conclude ends sweeps. Every step reads objects and may be repeated by any process at any time with the same
-// outcome, so the order, loss and duplication of messages do not matter.
+// Package conclude ends sweeps: it picks a winner among the trials, registers it as a version of its model, and decides
+// whether that version becomes the champion, the version in production. Every step reads objects and may be repeated by
+// any process at any time with the same outcome, so the order, loss and duplication of messages do not matter.
 //
 //	Consider     a message or the timer: results -> board -> over? (all trials, a limit, no job left, cancelled)
 //	conclude     pick -> verify (leaves) -> calibrate -> measure (test) -> does the final model agree? -> register
@@ -113,9 +114,10 @@ func (a *Aggregator) Handle(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// dropPermanent swallows an error that a retry would not fix, an object of the sweep that is damaged, and logs it
-// once. Once the object is repaired, the next reconciliation concludes the sweep. Damage to the registry is no such
-// error: it concerns all sweeps of a model, so the reconciliation fails until it is repaired.
+// dropPermanent returns nil for an error that a retry would not fix, and err otherwise. Such an error is a damaged
+// object of the sweep; it is logged when it is new. Once the object is repaired, the next reconciliation concludes
+// the sweep. Damage to the registry is not dropped: it concerns all sweeps of a model, so that the reconciliation
+// fails until it is repaired.
 func (a *Aggregator) dropPermanent(id sweep.ID, err error) error {
 	if !errors.As(err, new(*sweep.DecodeError)) {
 		return err
@@ -130,8 +132,9 @@ func (a *Aggregator) dropPermanent(id sweep.ID, err error) error {
 	return nil
 }
 
-// Reconcile checks every sweep that has not ended: messages may be lost, and silence must be noticed too. It continues
-// after an error and returns all errors. Notifications come last, since a slow channel must not delay the next sweep.
+// Reconcile checks every sweep of the bucket: messages may be lost, and a sweep whose tasks have gone silent sends
+// none. It continues after an error and returns all errors. Notifications come last, since a slow channel must not
+// delay the next sweep.
 func (a *Aggregator) Reconcile(ctx context.Context) error {
 	var ids, ended []sweep.ID
 	for id, err := range sweepstore.List(ctx, a.Sweeps) {
@@ -193,8 +196,9 @@ func (a *Aggregator) Consider(ctx context.Context, id sweep.ID) (*sweep.Conclusi
 	return c, err
 }
 
-// settle is Consider without the notification: nil, nil while the sweep goes on. What has ended is kept, not read
-// again.
+// settle concludes the sweep if it is over, and returns its conclusion. It returns nil, nil while the sweep continues,
+// and for a sweep that does not exist. A conclusion is kept in memory, so that later calls read nothing; what else was
+// cached for the sweep is then freed. Errors are of the type SweepError.
 func (a *Aggregator) settle(ctx context.Context, id sweep.ID) (*sweep.Conclusion, error) {
 	k := a.remember(id)
 	k.mu.Lock()
@@ -224,7 +228,7 @@ func (a *Aggregator) settle(ctx context.Context, id sweep.ID) (*sweep.Conclusion
 	return c, nil
 }
 
-// remember returns what is known of a sweep, from now on kept between requests.
+// remember returns the cache of a sweep, which it creates at the first call. The caller locks its mu.
 func (a *Aggregator) remember(id sweep.ID) *known {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -237,6 +241,7 @@ func (a *Aggregator) remember(id sweep.ID) *known {
 	return a.known[id]
 }
 
+// forget drops the cache of a sweep.
 func (a *Aggregator) forget(id sweep.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -246,7 +251,8 @@ func (a *Aggregator) forget(id sweep.ID) {
 // sweep gives access to the sweep's own objects.
 func (a *Aggregator) sweep(id sweep.ID) *sweepstore.Sweep { return sweepstore.New(a.Sweeps, id) }
 
-// consider concludes from the sweep's objects or, if these are damaged, from the version in the registry.
+// consider returns the sweep's conclusion. If none is written yet, it concludes from the sweep's objects or, if these
+// are damaged, from the version in the registry. It is nil while the sweep continues. The caller holds k.mu.
 func (a *Aggregator) consider(ctx context.Context, id sweep.ID, k *known) (*sweep.Conclusion, error) {
 	if c, err := a.sweep(id).Conclusion(ctx); c != nil || err != nil {
 		return c, err
@@ -256,6 +262,7 @@ func (a *Aggregator) consider(ctx context.Context, id sweep.ID, k *known) (*swee
 		return c, nil
 	}
 
+	// If another process has written its conclusion meanwhile, that one holds.
 	if c, err = a.orRegistered(ctx, id, k, c, err); err != nil {
 		return nil, err
 	}
@@ -266,9 +273,9 @@ func (a *Aggregator) consider(ctx context.Context, id sweep.ID, k *known) (*swee
 	return a.sweep(id).Conclusion(ctx)
 }
 
-// fromObjects follows the rules of package protocol, from looking for an ending to writing the conclusion. The
-// conclusion is nil while the sweep continues. With an error it may be what the sweep would otherwise have been
-// concluded with.
+// fromObjects concludes from the sweep's objects. It carries out the actions of protocol.Ender one after the other,
+// from looking for an ending to writing the conclusion. The result is nil while the sweep continues. With an error,
+// it may be a conclusion that could not be completed, which orRegistered uses.
 func (a *Aggregator) fromObjects(ctx context.Context, id sweep.ID, k *known) (*sweep.Conclusion, error) {
 	if err := a.readPlan(ctx, id, k); err != nil || k.plan == nil {
 		return nil, err
@@ -293,7 +300,8 @@ type concluding struct {
 	conclusion *sweep.Conclusion
 }
 
-// do carries out one action of protocol.Ender and answers it. With an error the answer does not count.
+// do carries out one action of protocol.Ender and answers it. What later actions need is kept in o. With an error the
+// answer does not count.
 func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protocol.Answer, err error) {
 	a, k := o.a, o.k
 	switch do.Do {
@@ -323,6 +331,7 @@ func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protoco
 		if a.Jobs != nil {
 			answer.Yes, o.state, err = o.jobs.haveEnded(ctx)
 		}
+		// If the tasks were of another version and could not train the plan, those of the right one still can.
 		if answer.Yes && err == nil {
 			var refused bool
 			refused, err = a.sweep(o.k.plan.Sweep).Refused(ctx, o.k.listing)
@@ -350,9 +359,10 @@ func (o *concluding) do(ctx context.Context, do protocol.Action) (answer protoco
 	return answer, err
 }
 
-// writeEnding writes the ending: why the sweep ends, and which results count. created is false if another aggregator
-// has written one, which then holds.
+// writeEnding writes the ending: why the sweep ends, and which results count, those read so far. created is false if
+// another aggregator has written one, which then holds.
 func (o *concluding) writeEnding(ctx context.Context, why protocol.Why) (created bool, err error) {
+	// The reason, with the last error of a task and what machines were missing, if these may explain it.
 	p := o.k.plan
 	b := o.k.foldResults(nil)
 	t, err := o.a.sweep(p.Sweep).Trouble(ctx, o.k.listing)
@@ -367,6 +377,7 @@ func (o *concluding) writeEnding(ctx context.Context, why protocol.Why) (created
 		e.Early += o.jobs.missingMachines(ctx)
 	}
 
+	// Trials that the stopping rule would have stopped, and those that were never started.
 	if why != protocol.AllEnded {
 		if e.Behind, err = o.a.listBeaten(ctx, o.k); err != nil {
 			return false, err
@@ -386,7 +397,7 @@ func (o *concluding) writeEnding(ctx context.Context, why protocol.Why) (created
 	return o.a.sweep(p.Sweep).CreateEnding(ctx, *e)
 }
 
-// readEnding reads the ending, and any results it counts that have not been read yet.
+// readEnding reads the ending, and any results it counts that have not been read yet. It is nil if there is no ending.
 func (a *Aggregator) readEnding(ctx context.Context, k *known) (*sweep.Ending, error) {
 	e, err := a.sweep(k.plan.Sweep).Ending(ctx, len(k.plan.Trials))
 	if e == nil || err != nil {
@@ -400,7 +411,7 @@ func (a *Aggregator) readEnding(ctx context.Context, k *known) (*sweep.Ending, e
 		}
 
 		r, damage, err := k.trials.Result(ctx, trial)
-		if errors.Is(err, blob.ErrNotExist) { // the writer of the ending had read it, and results are never deleted
+		if errors.Is(err, blob.ErrNotExist) { // it was there when the ending was written, so it counts as damaged
 			r, damage, err = k.trials.Unreadable(trial, err), err, nil
 		}
 		if err != nil {
@@ -416,7 +427,8 @@ func (a *Aggregator) readEnding(ctx context.Context, k *known) (*sweep.Ending, e
 	return e, nil
 }
 
-// readPlan reads the plan once. A message about a sweep without a plan is not ours, and not an error.
+// readPlan reads the plan into k, once. k.plan stays nil, without an error, if there is no such sweep: a message may
+// name any.
 func (a *Aggregator) readPlan(ctx context.Context, id sweep.ID, k *known) error {
 	if k.plan != nil {
 		return nil
@@ -444,7 +456,8 @@ func (a *Aggregator) readPlan(ctx context.Context, id sweep.ID, k *known) error 
 	return nil
 }
 
-// readResults reads the results that are new since the last call.
+// readResults adds the results that are new since the last call to k.results, and notes the listing and when the sweep
+// last wrote an object. A damaged result is logged and fails its trial.
 func (a *Aggregator) readResults(ctx context.Context, k *known) error {
 	l, err := k.trials.List(ctx)
 	if err != nil {
@@ -457,7 +470,8 @@ func (a *Aggregator) readResults(ctx context.Context, k *known) error {
 	return k.trials.Results(ctx, l, k.results, func(trial int, why error) { a.damaged(k.plan, trial, why) })
 }
 
-// age returns what is known about how long the sweep has run.
+// age returns the times by which package protocol tells how long the sweep has run. Clocks of machines differ, so it
+// has those of the store and of this aggregator.
 func (k *known) age(now time.Time) protocol.Age {
 	return protocol.Age{Planned: k.planned, Latest: k.latest, Watched: now.Sub(k.seen), Created: k.plan.Created,
 		Now: now}
@@ -468,7 +482,7 @@ func (a *Aggregator) damaged(p *sweep.Plan, trial int, why error) {
 	a.Log.Error("damaged result", "sweep", p.Sweep, "trial", trial, "error", why.Error())
 }
 
-// foldResults folds the results that count in e, or all results if e is nil.
+// foldResults makes the board, the ranked table of trials, from the results that count in e, or from all if e is nil.
 func (k *known) foldResults(e *sweep.Ending) sweep.Board {
 	results := make([]sweep.Result, 0, len(k.results))
 	for trial, r := range k.results {
@@ -479,10 +493,12 @@ func (k *known) foldResults(e *sweep.Ending) sweep.Board {
 	return sweep.MakeBoard(k.plan, results)
 }
 
-// writeConclusion creates the conclusion. created is false if another aggregator was first.
+// writeConclusion completes c with cost, age of the champion and warnings, empties the sweep's checkpoints, creates the
+// conclusion, and then counts and logs it. created is false if another aggregator was first.
 func (a *Aggregator) writeConclusion(ctx context.Context, k *known, c *sweep.Conclusion) (created bool, err error) {
 	c.Cost, c.Standing, c.Warned = a.costOfSweep(ctx, k, c), a.standingOf(ctx, k, c), a.warnedOf(ctx, k)
-	a.emptyCheckpoints(ctx, c.Sweep) // now that all tasks see the ending; whoever sees the conclusion finds none
+	// Tasks see the ending by now, and a reader of the conclusion must find no checkpoint.
+	a.emptyCheckpoints(ctx, c.Sweep)
 	k.tidyNext = a.Now().Add(tidyAgain)
 	if created, err = a.sweep(c.Sweep).CreateConclusion(ctx, *c); err != nil || !created {
 		return false, err

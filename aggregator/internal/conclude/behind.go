@@ -11,10 +11,13 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// listBeaten returns the trials without a result that others beat, ascending: those that were paused at a rung and
-// would end if no other came to it, and those of which that is decided. A sweep that ends before they do counts them as
-// stopped. A paused trial that is among the best at its rung is not one of them, nor is one whose score there cannot be
-// read: both would have gone on.
+// listBeaten returns, ascending, the trials without a result that others have beaten at a rung, a number of trees
+// after which the search compares trials and pauses the worse ones. Those are the paused trials that would be stopped
+// if no other trial reached their rung, and those of which it is decided already. A sweep that ends before they do
+// counts them as stopped.
+//
+// A paused trial that is among the best at its rung is not listed, nor is one whose score there cannot be read: both
+// would have continued.
 func (a *Aggregator) listBeaten(ctx context.Context, k *known) ([]int, error) {
 	if !k.plan.Pauses() {
 		return nil, nil
@@ -29,7 +32,7 @@ func (a *Aggregator) listBeaten(ctx context.Context, k *known) ([]int, error) {
 		if _, ended := k.results[t.Number]; ended || step == 0 {
 			continue
 		}
-		if !t.Paused {
+		if !t.Paused { // not any more: it was decided whether it continues
 			ends, err := a.decidedToEnd(ctx, k, t.Number, step)
 			if err != nil {
 				return nil, err
@@ -51,7 +54,8 @@ func (a *Aggregator) listBeaten(ctx context.Context, k *known) ([]int, error) {
 		}
 	}
 
-	// As for the tasks, trials that have failed count no more at their rungs, except with halving.
+	// All scores at these rungs, by which search.Behind ranks the paused trials. As in the tasks, trials that have
+	// failed since do not count, except with halving.
 	halving := k.plan.Spec.Search.Stop.Rule == sweep.StopHalving
 	for _, s := range scores {
 		r, ended := k.results[s.Trial]

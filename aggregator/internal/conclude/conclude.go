@@ -17,16 +17,16 @@ import (
 	"coppice/internal/sweep"
 )
 
-// won is a sweep's winner and its version.
+// won is a sweep's winner, the held-out data on which it was judged, and its version.
 type won struct {
 	*winner
 	holdout *holdout
 	version registry.Version
 }
 
-// conclude decides how the sweep ended and, if it has a winner, registers it. It is idempotent. Whether the version
-// becomes the champion is decided by the gate. If the winner cannot be registered, the conclusion is returned together
-// with the error.
+// conclude decides how the sweep ended and, if it has a winner, registers it. Whether the version becomes the
+// champion is decided later, by the gate. Called again, it returns and registers the same. If the winner cannot be
+// registered, the conclusion is returned together with the error. won is nil unless the winner is registered.
 func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *sweep.Ending) (*sweep.Conclusion, *won,
 	error) {
 	p, own := k.plan, b.Tally(k.plan)
@@ -47,6 +47,7 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 		return endIfUnusable(c, err)
 	}
 
+	// Pick the winner, calibrate it and measure it on test.
 	w, selection, err := a.pickWinner(ctx, k, b, e, m, require, h)
 	if err != nil {
 		return nil, nil, err
@@ -80,6 +81,7 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 		c.Without = &v
 	}
 
+	// Register it, or the final model in its place.
 	f, report, err := a.judgeFinal(ctx, k, b, e, w, h)
 	if err != nil {
 		return nil, nil, err
@@ -95,8 +97,8 @@ func (a *Aggregator) conclude(ctx context.Context, k *known, b sweep.Board, e *s
 	return c, &won{w, h, v}, nil
 }
 
-// enoughFor reports whether a winner is looked for. If the sweep was cancelled or is below its quorum, the conclusion
-// says so.
+// enoughFor reports whether enough trials are done for a winner. If not, or if the sweep was cancelled, it sets the
+// reason in c. own counts the trials, without the final training.
 func enoughFor(c *sweep.Conclusion, p *sweep.Plan, b sweep.Board, e *sweep.Ending, own sweep.Tally) bool {
 	switch done, short := countForQuorum(p, b, e); {
 	case e.Cancelled:
@@ -114,8 +116,8 @@ func enoughFor(c *sweep.Conclusion, p *sweep.Plan, b sweep.Board, e *sweep.Endin
 	return false
 }
 
-// endIfUnusable ends the sweep without a winner if the dataset itself is the reason, which a retry would not change.
-// Storage errors are returned, and lead to a retry.
+// endIfUnusable returns c as a conclusion without a winner if err is a *dataError, which a retry would not change.
+// Other errors, those of the store, are returned, and lead to a retry. Its results are those of conclude.
 func endIfUnusable(c *sweep.Conclusion, err error) (*sweep.Conclusion, *won, error) {
 	var data *dataError
 	if !errors.As(err, &data) {
@@ -131,7 +133,7 @@ type dataError struct{ err error }
 func (e *dataError) Error() string { return e.err.Error() }
 func (e *dataError) Unwrap() error { return e.err }
 
-// judges returns the sweep's metric and the conditions on a winner.
+// judges returns the sweep's metric and the conditions that a winner must meet (the spec's require).
 func judges(p *sweep.Plan) (metric.Metric, []*search.Condition, error) {
 	m, err := metric.Lookup(p.Spec.Metric)
 	if err != nil {
@@ -145,8 +147,9 @@ func judges(p *sweep.Plan) (metric.Metric, []*search.Condition, error) {
 // next best trial wins. It is longer than an outage, and than the difference between two machines' clocks.
 const filePatience = 2 * time.Hour
 
-// pickWinner returns the best trial that meets the requirements and whose scores an independent implementation
-// reproduces.
+// pickWinner returns the best trial by metric m that meets the conditions and whose scores an independent
+// implementation reproduces, and how it was selected. The winner is nil if there is none. Trials that fail
+// verification are logged, and the selection says why they were passed over. An error is one of the store.
 func (a *Aggregator) pickWinner(ctx context.Context, k *known, b sweep.Board, e *sweep.Ending, m metric.Metric,
 	require []*search.Condition, h *holdout) (*winner, search.Selection, error) {
 	exclude := map[int]string{}
@@ -173,8 +176,9 @@ func (a *Aggregator) pickWinner(ctx context.Context, k *known, b sweep.Board, e 
 	}
 }
 
-// readVerified is readWinner and verify. A file that the store does not give makes its trial unfit once filePatience is
-// over.
+// readVerified reads a trial's files (readWinner) and verifies its scores. unfit says why the trial cannot win. err
+// is an error of the store, which says nothing about the trial. Once filePatience is over, a file that the store does
+// not give makes the trial unfit instead.
 func (a *Aggregator) readVerified(ctx context.Context, k *known, r *sweep.Result, e *sweep.Ending,
 	h *holdout) (w *winner, unfit, err error) {
 	if w, unfit, err = readWinner(ctx, k.trials, r, h); err != nil {
@@ -189,8 +193,9 @@ func (a *Aggregator) readVerified(ctx context.Context, k *known, r *sweep.Result
 	return w, unfit, nil
 }
 
-// waits reports whether what the store does not give is waited for. A missing permission concerns every trial, and a
-// person can grant it.
+// waits reports whether to wait for a file that the store failed to give, with err: until filePatience is over. After
+// that, it still waits for a missing permission, which concerns every trial and which a person can grant, and if the
+// error may be due to ctx.
 func (a *Aggregator) waits(ctx context.Context, e *sweep.Ending, err error) bool {
 	return ctx.Err() != nil || problem.Is(err, problem.Environment) || a.Now().Sub(e.At) < filePatience
 }
@@ -221,10 +226,12 @@ type report struct {
 	Final       *sweep.FinalModel  `json:"final,omitempty"`
 }
 
-// register makes the winner, or the final model that stands for it, a version, with all files needed to use it and to
-// train it again.
+// register registers the winner as a version, with all files needed to use it and to train it again. If there is a
+// final model, f, that is the model in use, and the winner's files are kept beside it, for later versions to be
+// compared with; f may be nil. Registering the same sweep again gives the same version.
 func (a *Aggregator) register(ctx context.Context, k *known, w *winner, f *final, h *holdout,
 	c *sweep.Conclusion) (registry.Version, error) {
+	// The files of the one or two models.
 	p := k.plan
 	ref := p.Dataset.Name + "@" + p.Dataset.Version
 	files := map[string][]byte{scorer.FilePlan: k.planText, scorer.FileDataset: h.manifestText}
@@ -240,7 +247,8 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, f *final
 	if err != nil {
 		return registry.Version{}, err
 	}
-	// As the judged model sees them: to a final training, which has seen the sample, no value of it is unseen.
+
+	// What is usual of the inputs, as the winner sees them: to a final model, no value of the sample is unknown.
 	inputs, err := usualInputs(encoding, levels, h)
 	if err != nil {
 		return registry.Version{}, err
@@ -263,6 +271,7 @@ func (a *Aggregator) register(ctx context.Context, k *known, w *winner, f *final
 		files[name] = append(text, '\n')
 	}
 
+	// Test rows, for later nights to compare models on.
 	if r := referenceOf(h, maxReference); r != nil {
 		data, err := r.encode()
 		if err != nil {

@@ -18,8 +18,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// final is the model of the final training, with the encoding of a model that has been trained on the rows of all
-// splits.
+// final is the model of the final training, which trains the winner's configuration again on the rows of all splits,
+// with the encoding that belongs to it.
 type final struct {
 	*winner
 	encoding *dataset.Encoding
@@ -35,11 +35,13 @@ const (
 	finalLoss        = 1.02 // of its loss on test, which it has seen, to the winner's, which has not
 )
 
-// judgeFinal returns the final model if it may be registered, and a report that otherwise says why not; both are nil
-// for a plan without a final training. In this order, the training must have ended well and have been of the winner's
-// configuration; its files must pass verification; it must have a calibrator exactly where the plan has it make one;
-// the statistics over all rows must be readable; and the model must agree with the winner on test. Last its level is
-// fitted. An error is one of the storage.
+// judgeFinal returns the final model if it may be registered, and a report on it. Otherwise the model is nil, and the
+// report says why. Both are nil for a plan without a final training. An error is one of the store, and leads to a
+// retry.
+//
+// It checks, in this order: the training has ended well, and was of the winner's configuration; its files pass
+// verification; it has a calibrator exactly if the plan has it make one; the statistics over all rows can be read; and
+// the model agrees with the winner on test. Then it fits the level of its calibrator.
 func (a *Aggregator) judgeFinal(ctx context.Context, k *known, b sweep.Board, e *sweep.Ending, w *winner,
 	h *holdout) (*final, *sweep.FinalModel, error) {
 	trial, ok := k.plan.Final()
@@ -53,19 +55,21 @@ func (a *Aggregator) judgeFinal(ctx context.Context, k *known, b sweep.Board, e 
 		return nil, report, nil
 	}
 
+	// The training.
 	r := resultOf(b, trial)
 	switch {
 	case r == nil:
 		return refuse("the final training had not ended%s", k.plan.LateFinal(w.result))
 	case r.Status != sweep.StatusDone:
 		return refuse("the final training ended without a model (%s): %s", r.Status, r.Reason)
-	case r.AtLimit: // it was to have more trees
+	case r.AtLimit: // it was stopped before it had all trees
 		return refuse("the final training %s", r.Reason)
 	case r.Refits == nil || *r.Refits != w.result.Trial:
 		return refuse("the final training was of another trial's configuration")
 	}
 	report.Trees, report.Rows = r.Trees, r.TrainRows/max(1, h.manifest.Copies())
 
+	// The model's files.
 	own, unfit, err := a.readVerified(ctx, k, r, e, h)
 	if err != nil {
 		return nil, nil, err
@@ -74,9 +78,9 @@ func (a *Aggregator) judgeFinal(ctx context.Context, k *known, b sweep.Board, e 
 		return refuse("the final model, trial %d: %v", trial, unfit)
 	}
 
+	// The calibrator. A single final model has seen all rows, and takes over the winner's. A bag, the mean of several
+	// models each trained without some rows, fits its own by these rows, if the winner is calibrated at all.
 	f := &final{winner: own}
-	// Only a bag fits its own calibrator, from rows that each of its models has not learnt from, and only if the winner
-	// is calibrated at all. A single final model has seen all rows and takes over the winner's.
 	own.calibrator = w.calibrator
 	if (r.Calibrator != nil) != (w.calibrator != nil && k.plan.Spec.Bag() > 1) {
 		return refuse("the final training has a calibrator, or none, where its plan says otherwise")
@@ -86,6 +90,7 @@ func (a *Aggregator) judgeFinal(ctx context.Context, k *known, b sweep.Board, e 
 			return refuse("the calibrator of the final training: %v", err)
 		}
 	}
+
 	if f.encoding, f.levels, err = a.finalEncoding(ctx, k.plan, h); err != nil {
 		// Contents that are wrong stay so. What the store does not give now may come until filePatience is over.
 		if !errors.As(err, new(*dataError)) && a.waits(ctx, e, err) {
@@ -110,18 +115,19 @@ func (a *Aggregator) judgeFinal(ctx context.Context, k *known, b sweep.Board, e 
 	return f, report, nil
 }
 
-// describeAgreement says in what a final model that is registered is like the winner.
+// describeAgreement says how far a final model that is registered agrees with the winner.
 func describeAgreement(r *sweep.FinalModel) string {
 	switch {
-	case !(r.Correlation >= finalCorrelation): // the winner loses
+	case !(r.Correlation >= finalCorrelation): // registered although it disagrees, as losesToBaseRate allows
 		return "its loss on test is no higher than the winner's, which predicts no better than a constant there"
-	case r.Ratio > 0: // not of a regression
+	case r.Ratio > 0: // a calibrated model; others have no ratio
 		return fmt.Sprintf("agrees with the winner on test (sum ratio %.3g, correlation %.3g)", r.Ratio, r.Correlation)
 	}
 	return fmt.Sprintf("agrees with the winner on test (correlation %.3g)", r.Correlation)
 }
 
-// finalEncoding returns the statistics of ids over all rows.
+// finalEncoding returns the encoding with the statistics of ids over all rows, and the levels that these are of. The
+// levels are nil if no feature has such statistics. Contents that cannot be used are a *dataError.
 func (a *Aggregator) finalEncoding(ctx context.Context, p *sweep.Plan, h *holdout) (*dataset.Encoding, *dataset.Levels,
 	error) {
 	e, file := h.manifest.FinalEncoding()
@@ -139,9 +145,12 @@ func (a *Aggregator) finalEncoding(ctx context.Context, p *sweep.Plan, h *holdou
 	return e, levels, nil
 }
 
-// compareWithWinner compares the final model with the winner on the test rows: as bins, whose statistics are of train
-// alone, and as raw values with the statistics that it is going to have.
+// compareWithWinner returns an error if the final model disagrees with the winner on the test rows, by the bounds
+// above. It compares the scores that the trainer computed from bins, in which ids have their statistics of train
+// alone. Then agreeRaw compares predictions for raw values, with the statistics over all rows that the model is going
+// to use. It sets Correlation and, of a calibrated model, Ratio of the report.
 func (f *final) compareWithWinner(w *winner, h *holdout, report *sweep.FinalModel) error {
+	// The correlation of raw scores.
 	fresh, old, weight := f.testRaw, w.testRaw, h.test.Weight
 	ranks := gbt.Ranks(w.trees.Objective)
 	if ranks { // only differences within a group mean something
@@ -152,6 +161,7 @@ func (f *final) compareWithWinner(w *winner, h *holdout, report *sweep.FinalMode
 	}
 	report.Correlation = correlation(fresh, old, weight)
 
+	// The loss, by a metric that fits the objective. A winner that is worse than a constant need not be agreed with.
 	name := "l2"
 	switch {
 	case ranks:
@@ -173,6 +183,7 @@ func (f *final) compareWithWinner(w *winner, h *holdout, report *sweep.FinalMode
 		return nil
 	}
 
+	// The sums of probabilities.
 	sum, want := 0.0, 0.0
 	for i := range own {
 		sum, want = sum+own[i], want+judged[i]
@@ -185,8 +196,9 @@ func (f *final) compareWithWinner(w *winner, h *holdout, report *sweep.FinalMode
 	return f.agreeRaw(w, h, name)
 }
 
-// learnt leaves of models of n classes the scores of those that the judged model knows: one that begins after the rows
-// of train has the same score in all rows.
+// learnt keeps the scores of the classes that the old model has learnt, of two models of n classes. A class that had no
+// rows in train has the same score in all rows, with which nothing correlates. fresh and old are [rows x n], and weight
+// is [rows] or nil. The results have the rows of one class after those of another, and a weight for each score.
 func learnt(n int, fresh, old []float64, weight []float32) (f, o []float64, w []float32) {
 	for k := range n {
 		from := len(o)
@@ -202,8 +214,9 @@ func learnt(n int, fresh, old []float64, weight []float32) (f, o []float64, w []
 	return f, o, w
 }
 
-// losesToBaseRate says that predictions are no better on test than the base rate: the world is another than that of
-// train, and nobody has to agree with them.
+// losesToBaseRate reports whether the winner's predictions, judged, are no better on test than one constant prediction,
+// by the metric called name. Then test is so unlike train that nobody has to agree with them. It is false if either
+// value is not defined. outputs is the number of classes, or 1.
 func losesToBaseRate(h *holdout, name string, outputs int, judged []float64) bool {
 	in := input(&h.test, judged)
 	got, err := evaluate(in, name)
@@ -222,9 +235,10 @@ func losesToBaseRate(h *holdout, name string, outputs int, judged []float64) boo
 	return value >= alone
 }
 
-// fitLevel gives the final model the winner's calibrator with a level of its own, where rows are split by time: then
-// the winner's corrects, too, that calib's rows have another base rate than train's. The final model has been trained
-// on them, so that it would be corrected twice (docs/LAB.md).
+// fitLevel gives the final model the winner's calibrator with a level of its own (calibrate.Calibrator.Level), if
+// rows are split by time. The winner's calibrator also corrects for the base rate of calib, which is another than
+// train's. The final model has been trained on the rows of calib, so that it would be corrected twice (docs/LAB.md).
+// The level is fitted to the rows of calib and test.
 func (f *final) fitLevel(w *winner, h *holdout) (err error) {
 	if w.calibrator == nil || !h.manifest.ByTime() {
 		return nil
@@ -242,8 +256,9 @@ func (f *final) fitLevel(w *winner, h *holdout) (err error) {
 	return err
 }
 
-// agreeRaw compares losses only. The statistics over all rows contain the rows' own labels: that lowers the loss, but
-// with rare ids it also more than halves the sum of the predictions, and would say nothing of other rows.
+// agreeRaw returns an error if the final model's loss on the sampled test rows, from their raw values, is higher than
+// the winner's. It compares nothing but losses. The statistics over all rows contain the rows' own labels, which lowers
+// the loss. With rare ids they also more than halve the sum of the predictions, which says nothing about other rows.
 func (f *final) agreeRaw(w *winner, h *holdout, name string) error {
 	if len(h.testRows) == 0 {
 		return nil
@@ -257,6 +272,7 @@ func (f *final) agreeRaw(w *winner, h *holdout, name string) error {
 		return err
 	}
 
+	// The predictions of both for the same rows: those of the part test that are in the sample.
 	own, rows := make([]float64, len(h.testRows)), make([]uint32, len(h.testRows))
 	for i, at := range h.testRows {
 		own[i], rows[i] = raw[at.sample], uint32(at.part)
@@ -265,10 +281,11 @@ func (f *final) agreeRaw(w *winner, h *holdout, name string) error {
 	return noWorse(sampled, name, own, judged, "raw test rows with statistics over all rows")
 }
 
-// noWorse returns an error if the final model's metric on rows it has seen is not defined, or more than finalLoss times
-// worse than the winner's, which has not seen them.
+// noWorse returns an error if the final model's metric on test is not defined, or more than finalLoss times worse than
+// the winner's, although it has seen these rows and the winner has not. own are the final model's predictions, judged
+// the winner's. on names the rows in the error.
 func noWorse(h *holdout, name string, own, judged []float64, on string) error {
-	var loss [2]float64
+	var loss [2]float64 // the final model's, and the winner's
 	for i, pred := range [][]float64{own, judged} {
 		values, err := measure(h, pred, name)
 		if err != nil {
@@ -280,7 +297,8 @@ func noWorse(h *holdout, name string, own, judged []float64, on string) error {
 		}
 		loss[i] = value
 	}
-	better := loss
+
+	better := loss // of a metric that is maximized, exchanged
 	if m, err := metric.Lookup(name); err == nil && m.Maximize {
 		better = [2]float64{loss[1], loss[0]}
 	}
@@ -291,7 +309,7 @@ func noWorse(h *holdout, name string, own, judged []float64, on string) error {
 	return nil
 }
 
-// withinGroups returns the differences from the groups' means.
+// withinGroups returns each score's difference from the mean of its row's group. x and group are [rows].
 func withinGroups(x []float64, group []uint64) []float64 {
 	sum, rows := map[uint64]float64{}, map[uint64]float64{}
 	for i, g := range group {
@@ -304,9 +322,9 @@ func withinGroups(x []float64, group []uint64) []float64 {
 	return out
 }
 
-// correlation is the weighted correlation coefficient of x and y. It is part of the report, so every processor has to
-// compute the same bits: no product is fused with a sum. Scores that are all the same have none; it is 1 for two such
-// models and 0 for one.
+// correlation returns the weighted correlation coefficient of x and y. weight may be nil. It is part of the report, so
+// every processor has to compute the same bits: the conversions to float64 keep products from being fused with sums.
+// Scores that are all the same have no correlation: it is 1 if both are such, and 0 if one is.
 func correlation(x, y []float64, weight []float32) float64 {
 	switch flat := constant(x, weight); {
 	case flat && constant(y, weight):
@@ -314,20 +332,21 @@ func correlation(x, y []float64, weight []float32) float64 {
 	case flat, constant(y, weight):
 		return 0
 	}
+
 	n, sx, sy := 0.0, 0.0, 0.0
-	of := func(i int) float64 {
+	weightOf := func(i int) float64 {
 		if weight == nil {
 			return 1
 		}
 		return float64(weight[i])
 	}
 	for i := range x {
-		w := of(i)
+		w := weightOf(i)
 		n, sx, sy = n+w, sx+float64(w*x[i]), sy+float64(w*y[i])
 	}
 	xx, yy, xy := 0.0, 0.0, 0.0
 	for i := range x {
-		w, a, b := of(i), x[i]-sx/n, y[i]-sy/n
+		w, a, b := weightOf(i), x[i]-sx/n, y[i]-sy/n
 		xx, yy, xy = xx+float64(w*a*a), yy+float64(w*b*b), xy+float64(w*a*b)
 	}
 	if spread := float64(math.Sqrt(xx) * math.Sqrt(yy)); spread > 0 {
@@ -336,7 +355,7 @@ func correlation(x, y []float64, weight []float32) float64 {
 	return 0 // no row has a weight
 }
 
-// constant reports whether all rows with a weight have the same value.
+// constant reports whether all rows with a weight other than 0 have the same value. It is true if there are none.
 func constant(x []float64, weight []float32) bool {
 	first := -1
 	for i, v := range x {
@@ -362,7 +381,8 @@ var (
 		scorer.FileJudgedCalibrator}
 )
 
-// addTo adds a model's files to those of a version, and returns the encoding and levels in them.
+// addTo adds the files of model w, under the names n, to those of a version. It returns the encoding and the levels
+// that they contain: the parts of e and l that the model uses.
 func (n fileNames) addTo(files map[string][]byte, w *winner, e *dataset.Encoding,
 	l *dataset.Levels) (*dataset.Encoding, *dataset.Levels, error) {
 	encoding, levels := scorer.Compact(w.trees, e, l)

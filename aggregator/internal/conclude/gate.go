@@ -18,9 +18,10 @@ import (
 // moves is how many changes of the champion during the gate's decision are tolerated.
 const moves = 5
 
-// decidePromotion decides whether the new version becomes the champion, and moves the alias by compare-and-swap. After
-// losing the swap to another version, it compares with that one. Before it decides, it may move the alias back to the
-// previous champion (see takeBackChampion); the decision then has this regret, whatever came of the new version.
+// decidePromotion decides whether the new version v, whose model is w, becomes the champion, and moves the champion
+// alias by compare-and-swap. After losing the swap to another version, it compares with that one. Before it decides,
+// it may move the alias back to the previous champion (takeBackChampion). The decision then says so in Regret,
+// whatever comes of the new version.
 func (a *Aggregator) decidePromotion(ctx context.Context, p *sweep.Plan, v registry.Version, w *winner,
 	h *holdout) (*sweep.GateDecision, error) {
 	m, err := a.newMatch(ctx, p, v.Number, w, h)
@@ -38,13 +39,14 @@ func (a *Aggregator) decidePromotion(ctx context.Context, p *sweep.Plan, v regis
 		return nil, err
 	}
 	out, err := d.decisionOf(ctx, do)
-	if err == nil && m.regret != nil && out.Regret == nil { // decide has not run, or has not added it
+	if err == nil && m.regret != nil && out.Regret == nil { // the decision was made without decide, which adds it
 		out.Regret, out.Reason = m.regret, m.regret.Reason+"; "+out.Reason
 	}
 	return out, err
 }
 
-// decisionOf is what the gate ended with.
+// decisionOf returns the decision with which the gate ended, from its last action: one that explains why the version
+// was not compared, one about an earlier promotion, or that of the last comparison.
 func (d *gating) decisionOf(ctx context.Context, do protocol.Action) (*sweep.GateDecision, error) {
 	switch do.Why {
 	case protocol.Unreadable:
@@ -72,8 +74,9 @@ type gating struct {
 	damage   error // to the record of the current champion
 }
 
-// do carries out one action of protocol.Gate and answers it. A damaged record is an answer, too, as is that another has
-// moved the champion meanwhile; other errors are of the store.
+// do carries out one action of protocol.Gate and answers it. What later actions need is kept in d. A damaged record
+// is an answer (Unreadable), not an error. So is a champion that somebody has moved before it could be: the answer to
+// Promote is then no. Other errors are those of the store.
 func (d *gating) do(ctx context.Context, op protocol.Op) (answer protocol.Answer, err error) {
 	a, model := d.a, d.plan.Spec.Model
 	switch op {
@@ -108,16 +111,17 @@ func (d *gating) do(ctx context.Context, op protocol.Op) (answer protocol.Answer
 	return answer, err
 }
 
-// clocksDiffer is by how much the clocks of those who register and promote may differ, with much to spare.
+// clocksDiffer is more than the clocks of the machines that register and that promote differ by.
 const clocksDiffer = 7 * 24 * time.Hour
 
-// hasBeenChampion reports whether the version has been the champion, through an earlier attempt or another aggregator,
-// and which version preceded it. A person may have moved the alias since; that is not undone. Moves from long before
-// the version was registered are not read: with the years a model has many.
+// hasBeenChampion reports whether the version has been the champion, and which version preceded it (0 for none).
+// Another aggregator, or an earlier attempt of this one, may have promoted it, and a person may have moved the alias
+// since, which is not undone. Moves from long before the version was registered are not read: over the years, a model
+// has many.
 func (a *Aggregator) hasBeenChampion(ctx context.Context, v registry.Version) (before int, done bool, err error) {
 	for e, err := range a.Registry.Moves(ctx, v.Model, registry.Champion) {
 		switch {
-		case problem.Is(err, problem.Damaged): // some other event, or this one, which will not be read either
+		case problem.Is(err, problem.Damaged): // if it was this version's promotion, no retry will read it either
 			a.Log.Warn("the registry's history is damaged", "model", v.Model, "error", err.Error())
 		case err != nil:
 			return 0, false, err
@@ -130,7 +134,8 @@ func (a *Aggregator) hasBeenChampion(ctx context.Context, v registry.Version) (b
 	return 0, false, nil
 }
 
-// reconstructDecision reconstructs the decision that made the version the champion, against the version before it.
+// reconstructDecision returns a decision for a version that was promoted before its decision could be written: that
+// of a comparison with the champion before it, but passed and promoted.
 func (m *match) reconstructDecision(ctx context.Context, before int) (*sweep.GateDecision, error) {
 	d, err := m.decide(ctx, before)
 	if d != nil {
@@ -148,7 +153,8 @@ func (a *Aggregator) readChampion(ctx context.Context, model string) (registry.A
 	return alias, err
 }
 
-// decide judges the new model against a version of the registry.
+// decide judges the new model against the version that is the champion, or against none if it is 0. It adds m.regret to
+// the decision.
 func (m *match) decide(ctx context.Context, champion int) (*sweep.GateDecision, error) {
 	e, vindicated, err := m.compareWithChampion(ctx, champion)
 	if err != nil {
@@ -165,18 +171,22 @@ func (m *match) decide(ctx context.Context, champion int) (*sweep.GateDecision, 
 }
 
 // takeBackChampion makes the version before the champion the champion again if tonight's rows, which neither was
-// trained on, show that the champion should not have replaced it. Where tonight's rows are doubted themselves, it takes
-// a second night that says the same. Only the last promotion is taken back, and only if it was the gate's own. The
-// alias moves only if nobody has moved it meanwhile; if this process dies afterwards, the next one finds the move in
-// the history.
+// trained on, show that the champion should not have replaced it. It sets m.regret, also if the spec or an error
+// keeps the alias as it is.
+//
+//   - If tonight's rows are doubted themselves, a second night must say the same.
+//   - Only the last promotion is taken back, and only if it was the gate's own.
+//   - The alias moves only if nobody has moved it meanwhile. If this process dies afterwards, the next one finds the
+//     move in the history, and does not repeat it.
 func (m *match) takeBackChampion(ctx context.Context, v registry.Version) error {
+	// Has an earlier process of this sweep done it?
 	a, model := m.a, m.plan.Spec.Model
 	prefix := fmt.Sprintf("sweep %s: ", m.plan.Sweep)
 	if done, err := m.alreadyMoved(ctx, v, prefix); done || err != nil {
 		return err
 	}
 
-	// Only a champion of last night's, or of the night before that last night has regretted already, is looked at.
+	// The champion must be last night's version, or that of the night before if last night has regretted it already.
 	now, err := a.readChampion(ctx, model)
 	if problem.Is(err, problem.Damaged) {
 		return nil // the gate says so
@@ -187,7 +197,7 @@ func (m *match) takeBackChampion(ctx context.Context, v registry.Version) error 
 		return err
 	}
 
-	// Labels that are not to be believed move nothing that is live.
+	// Labels that are not to be believed take back nothing. Else, is the champion worse than the one before it?
 	e, _, err := m.compareWithChampion(ctx, now.Version)
 	if err != nil || len(e.Blocked) > 0 || len(judge.WrongLabels(e)) > 0 {
 		return err
@@ -197,7 +207,7 @@ func (m *match) takeBackChampion(ctx context.Context, v registry.Version) error 
 		return err
 	}
 
-	// It is regretted. Doubted rows only say so, since tonight's may be what is wrong.
+	// The promotion is regretted. If tonight's rows are doubted, the decision only says so.
 	r := &sweep.Regret{Version: now.Version, Reason: why}
 	before := slices.Clone(m.prior)
 	m.noteRegret(r)
@@ -231,13 +241,13 @@ func (m *match) takeBackChampion(ctx context.Context, v registry.Version) error 
 	return err
 }
 
-// byTheGate reports whether a version is champion since the gate promoted it after another one.
+// byTheGate reports whether the last change of the alias was the gate's, and replaced another version by a promotion.
 func byTheGate(now registry.Alias) bool {
 	return now.Last.From != 0 && now.Last.Kind == registry.Promoted && now.Last.By == registry.ByGate
 }
 
-// doubtTonight says what speaks against tonight's rows: a warning of staging, or how tonight's model does against a
-// version on other rows; empty for nothing.
+// doubtTonight says what speaks against tonight's rows: a finding of staging, or a check that tonight's model fails
+// against the given version, on other rows or by itself (judge.Doubt). It is empty if nothing does.
 func (m *match) doubtTonight(ctx context.Context, version int) (string, error) {
 	if m.warned != "" {
 		return m.warned, nil
@@ -249,8 +259,9 @@ func (m *match) doubtTonight(ctx context.Context, version int) (string, error) {
 	return judge.Doubt(judge.Judge(m.gate, m.measure, e)), nil
 }
 
-// alreadyMoved looks in the history for what an earlier process of this sweep has moved: a regret, whose reasons
-// begin with the prefix, or the promotion of its version, before which a regret comes.
+// alreadyMoved reports whether an earlier process of this sweep has moved the champion alias. If it took a champion
+// back, with a reason that begins with prefix, that regret is noted. If it promoted version v, the step of taking
+// back is over, too, since it comes first.
 func (m *match) alreadyMoved(ctx context.Context, v registry.Version, prefix string) (done bool, err error) {
 	for e, err := range m.a.Registry.Moves(ctx, m.plan.Spec.Model, registry.Champion) {
 		switch {
@@ -271,7 +282,7 @@ func (m *match) alreadyMoved(ctx context.Context, v registry.Version, prefix str
 	return done, nil
 }
 
-// noteRegret notes a regret; the version's night is no measure any more.
+// noteRegret sets m.regret. The regretted version becomes unproven: no later version is compared with it.
 func (m *match) noteRegret(r *sweep.Regret) {
 	m.regret = r
 	for i := range m.prior {
@@ -281,7 +292,8 @@ func (m *match) noteRegret(r *sweep.Regret) {
 	}
 }
 
-// shownWorse reports whether tonight's rows show a version to be worse than another one, and says so.
+// shownWorse reports whether tonight's rows show version number to be worse than version than, and returns a sentence
+// that says so. It is false if one of them cannot be used, or may have been trained on these rows.
 func (m *match) shownWorse(ctx context.Context, number, than int) (worse bool, why string, err error) {
 	rows := judge.Judged{Label: m.targets.Label, Weight: m.targets.Weight, Group: m.targets.Group,
 		Values: m.targets.Values}

@@ -26,7 +26,7 @@ type holdout struct {
 	testRows     []place         // sample rows in the test part
 }
 
-// place is a row's position in the sample and in a part.
+// place is a row's index in the sample, and its index among the targets of its part (calib or test).
 type place struct{ sample, part int }
 
 // Limits on what is read into memory, in bytes.
@@ -76,7 +76,8 @@ func (a *Aggregator) readHoldout(ctx context.Context, p *sweep.Plan) (*holdout, 
 	return h, nil
 }
 
-// encodeSample encodes the sample's rows as the model's inputs.
+// encodeSample sets h.levels and h.values: the sample's rows as the inputs of a model. h.manifest and h.sample must be
+// set. A sample or levels that cannot be used are a *dataError.
 func (a *Aggregator) encodeSample(ctx context.Context, prefix string, h *holdout) error {
 	if slices.ContainsFunc(h.manifest.Files, func(f dataset.FileInfo) bool { return f.Name == dataset.LevelsFile }) {
 		data, err := a.readFile(ctx, prefix, h.manifest, dataset.LevelsFile, maxLevels)
@@ -108,8 +109,9 @@ func usualInputs(e *dataset.Encoding, levels *dataset.Levels, h *holdout) (*cell
 	return encoder.CountSample(h.sample)
 }
 
-// readPart reads a part's targets, and finds which of its rows the sample has; no places if the sample is of another
-// split.
+// readPart reads the targets of a part's rows, and finds those rows in the sample: a place for each that it has. There
+// are none if the sample is of another split. A part is a split of the dataset, or those of its rows that are in some
+// folds.
 func (a *Aggregator) readPart(ctx context.Context, prefix string, h *holdout, part sweep.Rows) (dataset.Targets,
 	[]place, error) {
 	data, err := a.readFile(ctx, prefix, h.manifest, dataset.TargetsFile(part.Split), maxTargets)
@@ -121,7 +123,7 @@ func (a *Aggregator) readPart(ctx context.Context, prefix string, h *holdout, pa
 		return dataset.Targets{}, nil, &dataError{fmt.Errorf("dataset %s: %w", dataset.TargetsFile(part.Split), err)}
 	}
 
-	rows := part.Select(all.Fold)
+	rows := part.Select(all.Fold) // ascending; nil for all rows of the split
 	targets := all
 	if rows != nil {
 		targets = all.Pick(rows)
@@ -131,7 +133,7 @@ func (a *Aggregator) readPart(ctx context.Context, prefix string, h *holdout, pa
 		for i, r := range h.sample.Row {
 			j, ok := int(r), int(r) < len(all.Label)
 			if rows != nil {
-				j, ok = slices.BinarySearch(rows, r) // rows is ascending
+				j, ok = slices.BinarySearch(rows, r)
 			}
 			if ok {
 				places = append(places, place{i, j})
@@ -142,7 +144,8 @@ func (a *Aggregator) readPart(ctx context.Context, prefix string, h *holdout, pa
 	return targets, places, nil
 }
 
-// readFile reads one file of the dataset and verifies it against the manifest's checksums.
+// readFile reads one file of the dataset, whose objects begin with prefix, and verifies it against the manifest's
+// checksums. A file that is missing, damaged or longer than limit bytes is a *dataError; other errors are the store's.
 func (a *Aggregator) readFile(ctx context.Context, prefix string, m *dataset.Manifest, name string,
 	limit int64) ([]byte, error) {
 	for _, f := range m.Files {

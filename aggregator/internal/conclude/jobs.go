@@ -22,13 +22,13 @@ type Jobs interface {
 // submission is how long after it was recorded a job may still be unknown to its engine.
 const submission = 10 * time.Minute
 
-// jobHistory is a sweep's jobs by number. Each is read once, on first use, so that all parts of a decision use the same
+// jobHistory reads a sweep's jobs. Each is read once, on first use, so that all parts of a decision use the same
 // reading and the engine is asked only once.
 type jobHistory struct {
 	a    *Aggregator
 	plan *sweep.Plan
-	run  *sweepstore.Course // nil before it is read
-	read map[int]*pastJob
+	run  *sweepstore.Course // the jobs after the first, as they were recorded; nil before it is read
+	read map[int]*pastJob   // by number
 }
 
 // pastJob is a job that was recorded for the sweep.
@@ -37,7 +37,7 @@ type pastJob struct {
 	state engine.JobStatus
 }
 
-// readCourse returns which jobs have been recorded.
+// readCourse returns which jobs have been recorded, which it reads once.
 func (t *jobHistory) readCourse(ctx context.Context) (sweepstore.Course, error) {
 	if t.run == nil {
 		c, err := t.a.sweep(t.plan.Sweep).Course(ctx, t.plan)
@@ -49,7 +49,7 @@ func (t *jobHistory) readCourse(ctx context.Context) (sweepstore.Course, error) 
 	return *t.run, nil
 }
 
-// loadJob returns a job that was recorded at that time.
+// loadJob returns job n, whose status it asks the engine for once. since is when the job was recorded.
 func (t *jobHistory) loadJob(ctx context.Context, n int, since time.Time) (*pastJob, error) {
 	if j := t.read[n]; j != nil {
 		return j, nil
@@ -65,7 +65,8 @@ func (t *jobHistory) loadJob(ctx context.Context, n int, since time.Time) (*past
 	return t.read[n], nil
 }
 
-// eachJob calls use for every job in order, until it returns false.
+// eachJob calls use for every recorded job, oldest first, until it returns false. The first job is recorded with the
+// plan.
 func (t *jobHistory) eachJob(ctx context.Context, use func(n int, j *pastJob) bool) error {
 	course, err := t.readCourse(ctx)
 	if err != nil {
@@ -84,10 +85,12 @@ func (t *jobHistory) eachJob(ctx context.Context, use func(n int, j *pastJob) bo
 	return nil
 }
 
-// haveEnded reports whether the sweep's jobs will run nothing more, and the state of the newest one. A sweep has
-// several jobs if the machines of the first were not available, or too few; while there are machines left to try and
-// the newest has got none, a launcher may be about to submit another.
+// haveEnded reports whether no job of the sweep will run tasks any more, and the state of the newest one. A sweep has
+// several jobs if the machines of the first were not available, or too few: the launcher then submits another for the
+// next type of machine. So while the newest job has got no machine and there are types left to try, another job may
+// come.
 func (t *jobHistory) haveEnded(ctx context.Context) (ended bool, state engine.Phase, err error) {
+	// Is a job alive? If not, the variables are those of the newest.
 	p, now := t.plan, t.a.Now()
 	last, since, began, lives := 0, p.Created, false, false
 	err = t.eachJob(ctx, func(n int, j *pastJob) bool {
@@ -108,8 +111,8 @@ func (t *jobHistory) haveEnded(ctx context.Context) (ended bool, state engine.Ph
 	return ended, state, nil
 }
 
-// missingMachines says which machines the newest job lacked and why; empty if none, or if the engine cannot be asked: a
-// sweep ends without that, too.
+// missingMachines says that the newest job lacked machines, and why, in parentheses. It is empty if the job lacked
+// none. If the engine cannot be asked, it may be empty, too: a sweep ends without that reason.
 func (t *jobHistory) missingMachines(ctx context.Context) (why string) {
 	_ = t.eachJob(ctx, func(_ int, j *pastJob) bool {
 		switch s := j.state; {
@@ -125,8 +128,8 @@ func (t *jobHistory) missingMachines(ctx context.Context) (why string) {
 	return why
 }
 
-// minimumUsage lists the jobs that began, each with the period during which it has machines whether or not they claim a
-// trial. A job that is gone is not listed.
+// minimumUsage lists the jobs that began, each with the period during which it had machines: these cost money whether
+// or not they claim a trial. A job that the engine does not know any more is not listed.
 func (t *jobHistory) minimumUsage(ctx context.Context) (usage []ledger.MinimumUsage, err error) {
 	err = t.eachJob(ctx, func(n int, j *pastJob) bool {
 		if j.state.Began {

@@ -27,7 +27,8 @@ type Contract interface {
 	Blocked(ctx context.Context, p *sweep.Plan) ([]string, error)
 }
 
-// match is everything about the new model that does not depend on the version it is compared with.
+// match is everything about the new model that does not depend on the version it is compared with. Tonight's rows are
+// the test rows of its dataset.
 type match struct {
 	a        *Aggregator
 	plan     *sweep.Plan
@@ -45,7 +46,9 @@ type match struct {
 	warned  string          // what staging found about tonight's labels or repeated rows; empty for nothing
 }
 
-// newMatch scores the new model on tonight's rows, through its own encoding.
+// newMatch collects what the gate needs to know of the new model, w, registered as that version: its predictions for
+// tonight's rows, made from raw values with its own encoding, what staging found about its dataset, and the versions
+// before it. Rows or a model that cannot be used are no error but part of the evidence.
 func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w *winner, h *holdout) (*match, error) {
 	m := &match{a: a, plan: p, gate: p.Spec.Gated(), origins: map[int]*origin{}}
 	m.evidence = judge.Evidence{Binary: p.Spec.Objective == "binary", Classes: h.manifest.Label.Classes,
@@ -81,6 +84,7 @@ func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w
 		m.tonight, m.targets, m.origin.prints = r.sample, r.targets, r.prints()
 	}
 
+	// What staging found about tonight's table.
 	r, err := a.record(ctx, p.Dataset.Name, p.Dataset.Version)
 	if err != nil {
 		return nil, err
@@ -102,6 +106,7 @@ func (a *Aggregator) newMatch(ctx context.Context, p *sweep.Plan, version int, w
 			m.evidence.NotReference = fmt.Sprintf("%s has accepted a lasting change: %s", a.By, a.Why)
 		}
 	}
+
 	m.prior, err = a.priorVersions(ctx, p, version)
 	for _, v := range m.prior {
 		m.evidence.Gains = append(m.evidence.Gains, v.gains...)
@@ -114,7 +119,7 @@ func (m *match) skipsComparison() bool {
 	return m.gate.Against == sweep.AgainstNone || len(m.evidence.Blocked) > 0
 }
 
-// withPredictions returns the rows with a model's predictions.
+// withPredictions returns the rows with a model's predictions as those of the new model, Judged.New.
 func (r *reference) withPredictions(s *scorer.Scorer) (judge.Judged, error) {
 	pred, err := predict(s, r.sample)
 	return judge.Judged{Night: r.version, New: pred, Label: r.targets.Label, Weight: r.targets.Weight,
@@ -155,9 +160,9 @@ type rival struct {
 	origin *origin
 }
 
-// compareWithChampion completes the evidence with the predictions of the champion and of the latest sound version.
-// vindicated is a version that was held back for what tonight's rows show to be right, and that is sound from now on; 0
-// for none.
+// compareWithChampion returns the evidence, completed with the predictions of version number, the champion, and of the
+// latest sound version; number is 0 if there is no champion. vindicated is a version that was held back because its
+// night was unlike those before, which tonight's rows show to be right. It is sound from now on; 0 stands for none.
 func (m *match) compareWithChampion(ctx context.Context, number int) (e judge.Evidence, vindicated int, err error) {
 	e = m.evidence
 	if e.Champion = number; number == 0 || m.skipsComparison() || m.fresh == nil {
@@ -201,11 +206,14 @@ func (m *match) compareWithChampion(ctx context.Context, number int) (e judge.Ev
 }
 
 // latestSound returns the newest version that nothing is known to be wrong with: the champion, or a later one, whose
-// predictions are then tonight's Last. The version of the night before may have been held back because its night was
-// unlike those before. If it predicts tonight's labels better than the version that it was compared with, the change
-// lasts, and it is vindicated.
+// predictions it then puts into tonight.Last. The caller closes it.
+//
+// The version of the night before may have been held back because its night was unlike those before. If it predicts
+// tonight's labels better than the latest sound version does, the change lasts. Then that version is the latest sound
+// one, and its number is also returned as vindicated, which is 0 otherwise.
 func (m *match) latestSound(ctx context.Context, champion *rival, tonight *judge.Judged) (latest *rival,
 	vindicated int, err error) {
+	// A sound version after the champion.
 	latest = champion
 	newer := func(v priorVersion) bool { return v.standing == sound && v.Number > champion.number }
 	if i := slices.IndexFunc(m.prior, newer); i >= 0 {
@@ -221,6 +229,7 @@ func (m *match) latestSound(ctx context.Context, champion *rival, tonight *judge
 		return latest, 0, nil
 	}
 
+	// Last night's version, if it was held back: is it better than the latest sound one?
 	heldBack, predictions, err := m.openOnTonight(ctx, m.prior[0].Number)
 	if err != nil || heldBack == nil {
 		return latest, 0, err
@@ -240,8 +249,8 @@ func (m *match) latestSound(ctx context.Context, champion *rival, tonight *judge
 	return heldBack, heldBack.number, nil
 }
 
-// openOnTonight opens a version with its predictions for tonight's rows; nil if it cannot be used, or needs columns
-// that have changed since.
+// openOnTonight opens a version, which the caller closes, and returns its predictions for tonight's rows. Both are
+// nil if the version cannot be used, or needs columns that have changed since.
 func (m *match) openOnTonight(ctx context.Context, number int) (*rival, []float64, error) {
 	r, err := m.openRival(ctx, number)
 	if isUnusable(err) {
@@ -258,12 +267,14 @@ func (m *match) openOnTonight(ctx context.Context, number int) (*rival, []float6
 	return r, predictions, nil
 }
 
-// compareOnEarlierNights adds the rows of earlier nights that none of the models was trained on.
+// compareOnEarlierNights adds to the evidence the rows of earlier nights that neither the new model nor the latest
+// sound version was trained on, with their predictions. If there are none, NotReference says why.
 func (m *match) compareOnEarlierNights(ctx context.Context, e *judge.Evidence, champion, latest *rival) error {
+	// The nights of sound versions, and that of the latest: one that was vindicated just now has not got that standing.
 	var usable []priorVersion
 	for _, v := range m.prior {
 		if v.standing == sound || v.Number == latest.number {
-			v.beganChange = v.beganChange || v.standing != sound // vindicated just now
+			v.beganChange = v.beganChange || v.standing != sound
 			usable = append(usable, v)
 		}
 	}
@@ -286,7 +297,7 @@ func (m *match) compareOnEarlierNights(ctx context.Context, e *judge.Evidence, c
 }
 
 // compareOnNight returns a night's rows with the predictions of the new model and of the latest sound version, or why
-// it cannot.
+// the two cannot be compared there. The champion's are added if it can be compared, too.
 func (m *match) compareOnNight(n night, champion, latest *rival) (rows judge.Judged, why string) {
 	if o := n.origin; o.manifest != nil && !slices.Equal(o.manifest.Label.Classes, m.fresh.Encoding.Classes) {
 		return rows, fmt.Sprintf("the rows of version %d have the classes %q", n.version, o.manifest.Label.Classes)
@@ -314,8 +325,9 @@ func (m *match) compareOnNight(n night, champion, latest *rival) (rows judge.Jud
 	return rows, ""
 }
 
-// openRival opens a version to compare with, and reads the rows that it was judged by; NotFound if it predicts another
-// thing.
+// openRival opens a version to compare with; the caller closes it. Of a version with a final model, it is the judged
+// one, which has not seen test rows. It also reads the version's origin and the hashes of its test rows. The error is
+// of the kind NotFound if the version predicts other classes than the new model.
 func (m *match) openRival(ctx context.Context, number int) (*rival, error) {
 	v, err := m.a.Registry.Get(ctx, m.plan.Spec.Model, strconv.Itoa(number))
 	if err != nil {
@@ -342,7 +354,7 @@ func (m *match) openRival(ctx context.Context, number int) (*rival, error) {
 	return &rival{number, s, o}, nil
 }
 
-// describePrediction is what a version predicts, by its names of several classes.
+// describePrediction says what a version predicts: classes, by name, or a number if there are none.
 func describePrediction(classes []string) string {
 	if len(classes) == 0 {
 		return "a number"
@@ -356,7 +368,7 @@ func describePrediction(classes []string) string {
 const firstTrees = 10
 
 // gainShares returns the columns' shares of the gain of the model's first trees, in descending order. The gain of a
-// feature made of several columns is split evenly between them.
+// feature made of several columns is split evenly between them. It is nil if no tree has a split.
 func gainShares(m *gbt.Model, e *dataset.Encoding) []judge.Share {
 	gains := make([]float64, m.Features())
 	for _, t := range m.Trees[:min(firstTrees*m.Outputs(), len(m.Trees))] { // of several classes, as many of each

@@ -48,7 +48,7 @@ func (k *known) recordProgress() {
 	k.progress.Store(p)
 }
 
-// openSweeps returns the progress of every sweep that is not concluded.
+// openSweeps returns the progress of every sweep that is not concluded and whose results have been read.
 func (a *Aggregator) openSweeps() map[sweep.ID]*progress {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -61,10 +61,11 @@ func (a *Aggregator) openSweeps() map[sweep.ID]*progress {
 	return out
 }
 
-// Measure creates the aggregator's instruments: counters of messages and conclusions, and the state of open sweeps. If
-// used, it must be called before any other method. A concluded sweep is no longer reported: its numbers are in the
-// registry and the bucket.
+// Measure creates the aggregator's instruments: counters of messages and conclusions, and gauges of the state of open
+// sweeps, which are observed in a callback. If used, it must be called before any other method. A concluded sweep is no
+// longer reported: its numbers are in the registry and the bucket.
 func (a *Aggregator) Measure(meter otel.Meter) error {
+	// Counters. The first error of all instruments is kept in err.
 	var err error
 	counter := func(name, unit, what string) otel.Int64Counter {
 		c, e := meter.Int64Counter(name, otel.WithUnit(unit), otel.WithDescription(what))
@@ -114,14 +115,14 @@ func (a *Aggregator) Measure(meter otel.Meter) error {
 
 	_, err = meter.RegisterCallback(func(_ context.Context, o otel.Observer) error {
 		for id, p := range a.openSweeps() {
-			of := attribute.String("sweep", string(id))
+			name := attribute.String("sweep", string(id))
 			for status, n := range p.trials {
-				o.ObserveInt64(trials, n, otel.WithAttributes(of, attribute.String("status", status)))
+				o.ObserveInt64(trials, n, otel.WithAttributes(name, attribute.String("status", status)))
 			}
 			if !math.IsNaN(p.best) {
-				o.ObserveFloat64(best, p.best, otel.WithAttributes(of, attribute.String("metric", p.metric)))
+				o.ObserveFloat64(best, p.best, otel.WithAttributes(name, attribute.String("metric", p.metric)))
 			}
-			labels := otel.WithAttributes(of)
+			labels := otel.WithAttributes(name)
 			for g, v := range map[otel.Int64Observable]int64{takeovers: p.takeovers, trees: p.trees,
 				private: p.peakPrivateBytes, pss: p.mostBytes} {
 				o.ObserveInt64(g, v, labels)

@@ -14,7 +14,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// explainEnding says why a sweep is concluded. Ending before all trials have ended needs a reason.
+// explainEnding returns an ending that says why the sweep ends, in words only if it ends before all trials have. spent
+// says why the budget is used up, and state is that of the newest job; each is read if it is the reason.
 func explainEnding(why protocol.Why, b sweep.Board, p *sweep.Plan, spent string,
 	state engine.Phase) *sweep.Ending {
 	switch why {
@@ -30,8 +31,8 @@ func explainEnding(why protocol.Why, b sweep.Board, p *sweep.Plan, spent string,
 	return &sweep.Ending{}
 }
 
-// explainSpent says why the sweep's budget counts as used up; it is empty if it does not. Tasks stop when they see the
-// ending that follows, as at the time limit.
+// explainSpent says why the sweep's budget counts as used up, which includes a reserve for the time until tasks have
+// seen the ending and stopped. It is empty if the budget is not used up, or if there is none.
 func (a *Aggregator) explainSpent(ctx context.Context, k *known, jobs *jobHistory) (string, error) {
 	p := k.plan
 	budget := p.Spec.Budget
@@ -45,7 +46,8 @@ func (a *Aggregator) explainSpent(ctx context.Context, k *known, jobs *jobHistor
 		return "", err
 	}
 
-	// If the claims alone exceed the budget, Batch need not be asked.
+	// The ledger counts machines by the trials that they claimed. The engine also knows of machines that claimed
+	// none, but need not be asked if the claims alone exceed the budget.
 	if !l.Exceeds(p, budget) && a.Jobs != nil {
 		usage, err := jobs.minimumUsage(ctx)
 		if err != nil {
@@ -61,7 +63,8 @@ func (a *Aggregator) explainSpent(ctx context.Context, k *known, jobs *jobHistor
 		budget, p.Quote.ReserveCost()), nil
 }
 
-// ledgerOf is the sweep's ledger. It is kept, so that each call reads only what has changed since the last.
+// ledgerOf returns the reader of what a sweep has cost. It is kept in k, so that each Read reads only what has changed
+// since the last.
 func (a *Aggregator) ledgerOf(k *known) *ledger.Reader {
 	if k.costs == nil {
 		k.costs = &ledger.Reader{Store: a.Sweeps, Plan: k.plan}
@@ -72,8 +75,8 @@ func (a *Aggregator) ledgerOf(k *known) *ledger.Reader {
 // costPatience bounds how long a conclusion waits for the sweep's cost to be computed.
 const costPatience = time.Minute
 
-// costOfSweep returns the cost of a concluded sweep. If the plan or the claims cannot be read, the conclusion is
-// written without it.
+// costOfSweep returns the cost of a sweep that ends with conclusion c. It is nil if the plan or the claims cannot be
+// read within costPatience; the conclusion is then written without a cost.
 func (a *Aggregator) costOfSweep(ctx context.Context, k *known, c *sweep.Conclusion) *sweep.Cost {
 	if k.plan == nil {
 		return nil
@@ -97,7 +100,8 @@ func (a *Aggregator) costOfSweep(ctx context.Context, k *known, c *sweep.Conclus
 	return out
 }
 
-// newEarlyEnding is an ending before all trials have ended.
+// newEarlyEnding returns an ending before all trials have ended. when ends the sentence: after or when something
+// happened. If only the final training has not ended, it says so.
 func newEarlyEnding(when string, p *sweep.Plan, b sweep.Board) *sweep.Ending {
 	n := b.Tally(p).Waiting
 	if n == 0 {
@@ -115,8 +119,8 @@ func countUntrained(p *sweep.Plan, b sweep.Board) string {
 	return fmt.Sprintf("%d of %d trials not trained: %s", n, len(p.Own()), p.KeptBack())
 }
 
-// countForQuorum counts what the quorum applies to, trials or, in a cross-validated sweep, configurations, that are
-// done, and gives the text for when they are too few.
+// countForQuorum returns how many trials are done, and the text for when these are fewer than the quorum. In a
+// cross-validated sweep it counts configurations instead, which are done if all their folds are.
 func countForQuorum(p *sweep.Plan, b sweep.Board, e *sweep.Ending) (done int, short string) {
 	if p.Folds == nil {
 		done = b.Tally(p).Done
@@ -136,9 +140,10 @@ func countForQuorum(p *sweep.Plan, b sweep.Board, e *sweep.Ending) (done int, sh
 		quorum(p, b, e))
 }
 
-// quorum is how many trials must be done for a sweep to have a winner, whether it ended early or most of its trials
-// failed. Trials stopped because others were better do not count against it, nor do paused ones that the ending finds
-// to be behind: they would have been stopped. Trials that were left out for the final training do not count at all.
+// quorum returns how many trials (or configurations, as in countForQuorum) must be done for a sweep to have a winner:
+// limits.quorum of them all, less those that were stopped because others were better. Paused trials that the ending
+// finds to be behind count as stopped. Trials that were left out for the final training do not count at all. It is at
+// least 1.
 func quorum(p *sweep.Plan, b sweep.Board, e *sweep.Ending) int {
 	own := b.Tally(p)
 	wanted, stopped := p.Configurations()-own.Untrained, own.Stopped+len(e.Behind)

@@ -8,10 +8,10 @@ import (
 	"coppice/internal/dataset/encode"
 )
 
-// prints are hashes of the values of a night's test rows, by column; "" has the labels.
+// prints are hashes of the values of a night's test rows, by column, in the order of the rows; "" has the labels.
 type prints map[string][]uint32
 
-// prints hashes the labels and the first columns of the test rows that a version keeps, in the order of its rows.
+// prints hashes the labels and the first goneColumns columns of the rows.
 func (r *reference) prints() prints {
 	p := prints{}
 	for _, y := range r.targets.Label {
@@ -25,8 +25,10 @@ func (r *reference) prints() prints {
 	return p
 }
 
-// sharedBy is the share of the rows that another night's test rows have, too, by the columns of both, beyond those that
-// are equal by chance: as many as have an equal one among their own. It is 0 if these are not more than chance.
+// sharedBy estimates the share of the rows of p that are also in other, compared by the columns that both have. Rows
+// of few values are also equal by chance; how often is estimated by the rows that have an equal one in their own
+// table, and subtracted. least is four standard errors of that estimate; a share up to least is returned as 0. Both
+// are NaN if one of the two has no rows.
 func (p prints) sharedBy(other prints) (share, least float64) {
 	times := [2]map[uint64]float64{{}, {}} // of each row, in p and in other
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(p)), func(name string) bool { return other[name] == nil })
@@ -39,6 +41,8 @@ func (p prints) sharedBy(other prints) (share, least float64) {
 			times[side][row]++
 		}
 	}
+
+	// By side: rows that the other side has, too, and rows that equal another one of their own side.
 	var both, again [2]float64
 	for side := range times {
 		for row, n := range times[side] {
@@ -46,8 +50,9 @@ func (p prints) sharedBy(other prints) (share, least float64) {
 			again[side] += n * min(n-1, 1)
 		}
 	}
+
 	a, b := float64(len(p[""])), float64(len(other[""]))
-	chance := max((again[0]+1)/(a+2), (again[1]+1)/(b+2)) // none of few is not never
+	chance := max((again[0]+1)/(a+2), (again[1]+1)/(b+2)) // not 0 if none of a few rows is (Laplace)
 	if a*b == 0 {
 		return math.NaN(), math.NaN()
 	}

@@ -18,10 +18,11 @@ import (
 	"coppice/internal/sweep"
 )
 
-// maxPrior bounds the versions and moves that the gate looks at: of years of them, none may be of use.
+// maxPrior bounds the versions, and the changes of the champion, that the gate looks at. Without it, a model none of
+// whose versions can be used would be searched through years of them.
 const maxPrior = 2 * sweep.MaxReferenceNights
 
-// standing is what is known of an earlier version. Only sound ones are a measure for later versions.
+// standing is what is known of an earlier version. New versions are compared with sound ones only.
 type standing int
 
 const (
@@ -30,25 +31,27 @@ const (
 	sound                    // nothing is known to be wrong with it
 )
 
-// priorVersion is a version that was registered before the one that is judged.
+// priorVersion is a version that was registered before the one that is judged. Its night is the dataset that it was
+// trained and judged on.
 type priorVersion struct {
 	registry.Version
 	standing standing
 	// beganChange says that its night began a change that lasts: nights before it say little of what is usual.
 	beganChange bool
-	regrets     int // the champion that its night found wrong and did not take back; 0 for none
-	gains       []float64
+	regrets     int       // the champion that its night showed to be worse than its predecessor, but kept; 0 for none
+	gains       []float64 // see judge.Gains
 }
 
-// priorVersions returns the versions before one, newest first, without those that are deleted, marked bad, cannot be
-// read or were tested on tonight's dataset.
+// priorVersions returns the versions before version self, newest first, without those that are deleted, marked bad,
+// cannot be read or were tested on tonight's dataset. It ends after the first sound versions, one more than
+// MaxReferenceNights, or after maxPrior versions.
 func (a *Aggregator) priorVersions(ctx context.Context, p *sweep.Plan, self int) (prior []priorVersion, err error) {
 	champions, err := a.championsOf(ctx, p.Spec.Model)
 	if err != nil {
 		return nil, err
 	}
 
-	// A version's night may prove the one before it right, so that the newest comes first.
+	// A version's decision may have proved an older one right (Vindicated), so newer versions must be read first.
 	beganChange, soundOnes := map[int]bool{}, 0
 	for n := self - 1; n > max(0, self-1-maxPrior) && soundOnes <= sweep.MaxReferenceNights; n-- {
 		v, err := a.usableVersion(ctx, p.Spec.Model, n)
@@ -60,7 +63,8 @@ func (a *Aggregator) priorVersions(ctx context.Context, p *sweep.Plan, self int)
 		}
 		one := priorVersion{Version: *v, beganChange: beganChange[n]}
 
-		// What the gate found when the version was new. Without it, only the history of champions speaks for it.
+		// What the gate found when the version was new. If that cannot be read, only the history of champions can show
+		// that the version is sound.
 		c, err := a.sweep(sweep.ID(v.Info.Labels["sweep"])).Conclusion(ctx)
 		var gate sweep.GateDecision
 		switch {
@@ -77,7 +81,7 @@ func (a *Aggregator) priorVersions(ctx context.Context, p *sweep.Plan, self int)
 		}
 
 		switch {
-		case champions[n] == rolledBack: // whatever its own night had said
+		case champions[n] == rolledBack: // it stays unproven, whatever the gate found
 		case champions[n] == wasChampion || one.beganChange || gate.Sound:
 			one.standing = sound
 			soundOnes++
@@ -114,7 +118,8 @@ const (
 	rolledBack        // and has not come back since: it had a bad night
 )
 
-// championsOf returns the versions of a model that have been its champion lately.
+// championsOf returns the versions that the last maxPrior changes of a model's champion name, and what became of each:
+// it was the champion, or it was rolled back and has not been champion since. Damaged records are skipped.
 func (a *Aggregator) championsOf(ctx context.Context, model string) (map[int]reign, error) {
 	reigns, looked := map[int]reign{}, 0
 	for move, err := range a.Registry.Moves(ctx, model, registry.Champion) {
@@ -125,8 +130,8 @@ func (a *Aggregator) championsOf(ctx context.Context, model string) (map[int]rei
 			return nil, err
 		}
 
-		// Moves come newest first, so the first that names a version says how its last reign ended, unless it leaves a
-		// version for a newer one.
+		// Moves come newest first, so that the first one that names a version decides. A move to an older version is a
+		// rollback. One to a newer version says that both have been champion.
 		if move.To < move.From && reigns[move.From] != wasChampion {
 			reigns[move.From] = rolledBack
 		}
@@ -146,12 +151,14 @@ type origin struct {
 	manifest *dataset.Manifest
 	profile  *nights.Profile // nil if staging kept no record of the night
 	prints   prints          // of its test rows; nil before they are read, and if none can be used
-	grown    bool            // from an older model, which has seen other rows
+	grown    bool            // its plan cannot be read: it may continue an older model, which has seen other rows
 	refit    bool            // on valid, too, after a cross-validation
 	changed  bool            // a person has accepted that the night began a change that lasts
 }
 
-// originOf returns a version's origin, which it reads once; nil if the registry has no usable manifest of the dataset.
+// originOf returns a version's origin: what its manifest, its plan and the record of its night say. It reads them
+// once, and keeps the result in m.origins. It is nil if the version has no usable manifest of its dataset. Errors are
+// those of the store.
 func (m *match) originOf(ctx context.Context, v registry.Version) (*origin, error) {
 	if o, known := m.origins[v.Number]; known {
 		return o, nil
@@ -168,6 +175,8 @@ func (m *match) originOf(ctx context.Context, v registry.Version) (*origin, erro
 	if err != nil {
 		return nil, nil //nolint:nilerr // then it is not known
 	}
+
+	// From the plan, on which rows it was trained. One that cannot be decoded is taken for the worst case.
 	o := &origin{dataset: v.Info.Labels["dataset"], manifest: manifest}
 	if text, err = m.a.Registry.ReadFile(ctx, v, scorer.FilePlan); err == nil {
 		p, err := sweep.DecodePlan(text)
@@ -176,6 +185,7 @@ func (m *match) originOf(ctx context.Context, v registry.Version) (*origin, erro
 	} else if !isUnusable(err) {
 		return nil, err
 	}
+
 	r, err := m.a.record(ctx, manifest.Name, manifest.Version)
 	if err != nil {
 		return nil, err
@@ -188,7 +198,8 @@ func (m *match) originOf(ctx context.Context, v registry.Version) (*origin, erro
 	return o, nil
 }
 
-// rowsOf reads the test rows that a version keeps, and takes their prints; nil if there are none that can be used.
+// rowsOf reads the test rows that a version keeps, and sets o.prints, their hashes, if they are not set yet. It is nil
+// if there are no rows that can be used.
 func (m *match) rowsOf(ctx context.Context, v registry.Version, o *origin) (*reference, error) {
 	rows, err := m.a.readReference(ctx, v)
 	if rows != nil && o.prints == nil {
@@ -197,7 +208,8 @@ func (m *match) rowsOf(ctx context.Context, v registry.Version, o *origin) (*ref
 	return rows, err
 }
 
-// record reads what staging recorded of a night; nil if there is no record, or none that can be read.
+// record reads what staging recorded of a night, the dataset called name in that version. It is nil, without an error,
+// if there is no record or it is damaged.
 func (a *Aggregator) record(ctx context.Context, name, version string) (*nights.Record, error) {
 	text, _, err := blob.ReadAll(ctx, a.Datasets, sweep.DatasetNight(name, version), nights.MaxRecord)
 	if errors.Is(err, blob.ErrNotExist) || problem.Is(err, problem.Damaged) {
@@ -213,20 +225,21 @@ func (a *Aggregator) record(ctx context.Context, name, version string) (*nights.
 	return r, nil
 }
 
-// sameRows is the share of common rows that two tables may have by chance.
+// sameRows is the largest share of common rows that two tables have by chance.
 const sameRows = 0.002
 
 // sight says whether a model was trained on another night's test rows.
 type sight int
 
 const (
-	untold  sight = iota // their prints have to be compared
-	notSeen              // by no model of the origin
-	maySee               // may have been
+	untold  sight = iota // not known: the rows' hashes have to be compared
+	notSeen              // no model of that origin was trained on them
+	maySee               // one may have been
 )
 
-// unseenBy reports whether no model of an origin was trained on the test rows of another one. Where windows overlap,
-// last night's test rows may be rows that tonight's model was trained on, and would flatter it.
+// unseenBy reports whether it is certain that no model of the origin model was trained on the test rows of o. Where the
+// windows of two nights overlap, last night's test rows may be rows that tonight's model was trained on, and would
+// flatter it.
 func (o *origin) unseenBy(model *origin) bool {
 	if known := o.sightOf(model); known != untold {
 		return known == notSeen
@@ -234,14 +247,17 @@ func (o *origin) unseenBy(model *origin) bool {
 	if model.profile == nil {
 		return false
 	}
-	// Of a split at random, rows in train leave some in test, unless nearly all are in test, and none is in train. None
-	// says something only if chance would not hide as many as all rows leave.
+
+	// Both splits are at random. If the model's night had the rows of o, about the share left of them would be in its
+	// own test part, and the rest in train. So none may be in its test part, if chance (least) cannot hide that
+	// share. Or nearly all are in its test part, and then none was in train.
 	left := float64(len(model.prints[""])) / float64(model.profile.Rows)
 	share, least := o.prints.sharedBy(model.prints)
 	return share == 0 && least < left || share > maxShared
 }
 
-// sightOf is what is known of a model and another night's test rows without looking at them.
+// sightOf returns what is known of a model and the test rows of o without looking at these rows: from datasets, times,
+// hashes of whole tables, and how rows were split.
 func (o *origin) sightOf(model *origin) sight {
 	known := func(unseen bool) sight {
 		if unseen {
@@ -255,6 +271,8 @@ func (o *origin) sightOf(model *origin) sight {
 	case o.dataset == model.dataset:
 		return notSeen
 	}
+
+	// By what staging recorded: times that do not overlap, or tables with no row in common.
 	test, train, same := o.profile, model.profile, true
 	if test != nil && train != nil {
 		if !train.Newest.IsZero() && test.Oldest.After(train.Newest) {
@@ -267,6 +285,8 @@ func (o *origin) sightOf(model *origin) sight {
 			return notSeen
 		}
 	}
+
+	// By the splits of the two tables.
 	a, b := &o.manifest.Split, &model.manifest.Split
 	switch {
 	case a.By == dataset.SplitByTime && b.By == dataset.SplitByTime && a.Column == b.Column:
@@ -283,7 +303,8 @@ func (o *origin) sightOf(model *origin) sight {
 	return untold
 }
 
-// begins is when the test rows of a split by time begin: they come after all other splits.
+// begins returns when the test rows of a split by time begin, in seconds since 1970: at the end of the last other
+// split.
 func (o *origin) begins() (at float64) {
 	for _, until := range o.manifest.Split.Until {
 		at = max(at, until)
@@ -291,16 +312,20 @@ func (o *origin) begins() (at float64) {
 	return at
 }
 
-// maxShared is the share of a night's test rows that may be a newer night's. With less, more broken nights passed.
+// maxShared is the largest share of a night's test rows that may also be a newer night's. With a smaller one, fewer
+// nights were compared, and more broken ones passed.
 const maxShared = 0.9
 
-// sharesTestRows reports whether more of a night's test rows are a newer night's. Windows of two nights differ by a
-// day: with 180 days, seven nights in a row have nearly the same test rows, whose chance would count as that of
-// seven. Where the same table was staged with other columns, all are the same.
+// sharesTestRows reports whether more than maxShared of a night's test rows are also a newer night's test rows.
+// Windows of two nights differ by a day: with 180 days, seven nights in a row have nearly the same test rows. What
+// chance says about these rows would then count seven times. The same table, staged with other columns, has the same
+// test rows, too.
 func (o *origin) sharesTestRows(newer *origin) bool {
 	if share, _ := o.prints.sharedBy(newer.prints); share > maxShared {
 		return true
 	}
+
+	// Split by the same time, both test parts are known without their rows.
 	a, b := &o.manifest.Split, &newer.manifest.Split
 	if o.profile == nil || a.By != dataset.SplitByTime || b.By != a.By || b.Column != a.Column {
 		return o.dataset == newer.dataset
@@ -313,16 +338,18 @@ func (o *origin) sharesTestRows(newer *origin) bool {
 	return ends-newer.begins() > maxShared*(ends-o.begins())
 }
 
-// Rows of an earlier night whose levels are gone tonight say nothing of a model that cannot know them: of a campaign
-// that has ended, for instance. Levels that were rare may be missing by chance; columns most of whose levels are gone
-// are new each night, as dates are; and if more rows would go than mostGone, something else has happened.
+// Limits of stillSeen.
 const (
-	leastGone   = 20
-	mostGone    = 0.2
-	goneColumns = 100 // looked at
+	leastGone   = 20  // rows of a level from which its absence tonight is no chance
+	mostGone    = 0.2 // largest share of rows with such levels, in one column or in all
+	goneColumns = 100 // the first columns, which are looked at
 )
 
-// stillSeen returns the rows of an earlier night, by their indices, whose levels also occur tonight.
+// stillSeen returns the rows of an earlier night, by their indices, whose levels also occur tonight. The others say
+// nothing of a model that cannot know their levels, such as a campaign that has ended. A column in which more than
+// mostGone of the rows have a level that is gone has other levels each night, as a date has, and is not looked at. If
+// more than mostGone of the rows would be left out by all columns together, something else has happened, and all are
+// returned.
 func stillSeen(then, tonight *dataset.Sample) []int {
 	gone := make([]bool, len(then.Row))
 	for k, name := range then.Names[:min(len(then.Names), goneColumns)] {
@@ -330,6 +357,8 @@ func stillSeen(then, tonight *dataset.Sample) []int {
 		if now == nil {
 			continue
 		}
+
+		// Which levels occur tonight, and how many rows have each on the earlier night.
 		seen, levels := map[string]bool{}, map[string]int{}
 		for i := range tonight.Row {
 			seen[now.TextOf(i)] = true
@@ -337,6 +366,8 @@ func stillSeen(then, tonight *dataset.Sample) []int {
 		for i := range then.Row {
 			levels[then.Columns[k].TextOf(i)]++
 		}
+
+		// Leave in levels only those that are gone.
 		lost := 0
 		for level, rows := range levels {
 			if rows < leastGone || seen[level] {
@@ -352,6 +383,7 @@ func stillSeen(then, tonight *dataset.Sample) []int {
 			gone[i] = gone[i] || levels[then.Columns[k].TextOf(i)] > 0
 		}
 	}
+
 	still := len(slices.DeleteFunc(slices.Clone(gone), func(gone bool) bool { return gone }))
 	var rows []int
 	for i := range gone {
@@ -362,11 +394,12 @@ func stillSeen(then, tonight *dataset.Sample) []int {
 	return rows
 }
 
-// maxEarlierRows is the most rows of earlier nights, over all of them.
+// maxEarlierRows bounds the rows of all earlier nights together.
 const maxEarlierRows = 50_000
 
-// earlierNights returns the rows of earlier nights on which the new model is compared, newest night first. note says
-// why there are no more.
+// earlierNights returns the rows of earlier nights on which the new model is compared, newest night first: at most as
+// many nights as the gate wants, whose rows it was not trained on, and with different test rows. sound are the versions
+// whose nights may be used, newest first. note says why there are no more nights.
 func (m *match) earlierNights(ctx context.Context, sound []priorVersion) (found []night, note string, err error) {
 	wanted := *m.gate.Reference
 	if wanted == 0 {
@@ -381,11 +414,13 @@ func (m *match) earlierNights(ctx context.Context, sound []priorVersion) (found 
 		if err != nil {
 			return nil, "", err
 		}
+		// same says that a newer night has the same test rows, with all columns that the new model needs.
 		same := func(n night) bool {
 			return o.sharesTestRows(n.origin) && !slices.ContainsFunc(m.fresh.Columns(), func(name string) bool {
-				return n.sample.Column(name) == nil // the older night's rows may have it
+				return n.sample.Column(name) == nil
 			})
 		}
+
 		var rows *reference
 		if o.sightOf(m.origin) != maySee {
 			if rows, err = m.rowsOf(ctx, v.Version, o); err != nil {
@@ -403,7 +438,7 @@ func (m *match) earlierNights(ctx context.Context, sound []priorVersion) (found 
 		}
 	}
 
-	// Each night has its share, of rows that tonight's model can know.
+	// Each night gets an equal part of the rows. Of these, only those whose levels tonight's model can know are used.
 	for i := range found {
 		n := &found[i]
 		n.reference = n.thinRows(maxEarlierRows / len(found))

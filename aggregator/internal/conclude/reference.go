@@ -15,15 +15,15 @@ import (
 // maxReference bounds the rows that a version keeps.
 const maxReference = 20_000
 
-// reference holds rows of one night.
+// reference holds test rows of one night, for models to be compared on.
 type reference struct {
 	version int // the version that keeps them
 	sample  *dataset.Sample
 	targets dataset.Targets
 }
 
-// referenceOf takes up to most rows, evenly spread, of the holdout's test part that are in its sample. It is nil if
-// there are none.
+// referenceOf returns the test rows that are in the holdout's sample; of more than most, most of them, evenly spread.
+// It is nil if there are none.
 func referenceOf(h *holdout, most int) *reference {
 	places := h.testRows
 	if len(places) == 0 {
@@ -42,7 +42,8 @@ func (r *reference) encode() ([]byte, error) {
 	return (&scorer.Reference{Sample: r.sample, Targets: r.targets}).Encode()
 }
 
-// readReference reads the rows that a version keeps; nil if it has none that can be used.
+// readReference reads the rows that a version keeps. It is nil, without an error, if the version has none, or if they
+// are damaged, which is logged.
 func (a *Aggregator) readReference(ctx context.Context, v registry.Version) (*reference, error) {
 	if _, ok := v.File(scorer.FileReference); !ok { // none of its test rows was in the sample
 		return nil, nil

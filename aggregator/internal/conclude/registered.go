@@ -19,15 +19,17 @@ import (
 // ending damaged, or word the report differently. So the registry is always checked before a sweep ends without a
 // winner or cannot be concluded.
 
-// orRegistered returns c or err, unless the registry has a version of the sweep: then the conclusion names it. c may be
-// what the sweep would have been concluded with but for err.
+// orRegistered takes what concluding a sweep has given, c and err, and returns it as it is, unless c has no winner or
+// err says that objects are damaged. Then it looks in the registry. If that has a version of the sweep, the result is
+// a conclusion that names it; otherwise it is c and err. With an err, c may be a conclusion that could not be
+// completed.
 func (a *Aggregator) orRegistered(ctx context.Context, id sweep.ID, k *known, c *sweep.Conclusion,
 	err error) (*sweep.Conclusion, error) {
 	switch {
-	case err == nil && (c == nil || c.Outcome == sweep.OutcomeWinner):
+	case err == nil && (c == nil || c.Outcome == sweep.OutcomeWinner): // it continues, or has its winner
 		return c, nil
 	case err != nil && !problem.Is(err, problem.Damaged) && !errors.As(err, new(*registry.ConflictError)):
-		return nil, err // that a retry may mend
+		return nil, err // a retry may succeed
 	}
 
 	v, damage, failed := a.findVersion(ctx, id, k.plan)
@@ -53,8 +55,9 @@ func (a *Aggregator) orRegistered(ctx context.Context, id sweep.ID, k *known, c 
 	return a.fromVersion(ctx, id, k, v, c, why)
 }
 
-// findVersion looks for the sweep's version; nil if there is none. Without a plan the model is unknown, so all models
-// are searched. damage is that of the version's own record.
+// findVersion looks for the version that a sweep registered; it is nil if there is none. Without a plan, p being nil,
+// the model is unknown, so all models are searched. damage says that the record of the version is damaged; v then has
+// no more than model, number and key. err is one of the store, or a *registry.DeletedError.
 func (a *Aggregator) findVersion(ctx context.Context, id sweep.ID, p *sweep.Plan) (v *registry.Version, damage,
 	err error) {
 	var models []string
@@ -67,7 +70,7 @@ func (a *Aggregator) findVersion(ctx context.Context, id sweep.ID, p *sweep.Plan
 	for _, model := range models {
 		v, err := a.Registry.Find(ctx, model, string(id))
 		switch {
-		case problem.Is(err, problem.Damaged) && v.Number == 0: // it is unknown whose it is
+		case problem.Is(err, problem.Damaged) && v.Number == 0: // some record of the model, perhaps of another sweep
 		case problem.Is(err, problem.Damaged):
 			return &v, err, nil
 		case problem.Is(err, problem.NotFound) && !errors.As(err, new(*registry.DeletedError)):
@@ -100,7 +103,8 @@ func (a *Aggregator) concludeDamaged(ctx context.Context, id sweep.ID, v *regist
 	return out, nil
 }
 
-// nameVersion returns a conclusion that names the version.
+// nameVersion returns a new conclusion with the version as the winner. The counts of trials are those of c, which may
+// be nil.
 func (a *Aggregator) nameVersion(id sweep.ID, v *registry.Version, c *sweep.Conclusion) *sweep.Conclusion {
 	out := &sweep.Conclusion{Format: sweep.FormatVersion, Sweep: id, Outcome: sweep.OutcomeWinner, Model: v.Model,
 		Version: v.Number, At: a.Now().UTC()}
@@ -110,11 +114,12 @@ func (a *Aggregator) nameVersion(id sweep.ID, v *registry.Version, c *sweep.Conc
 	return out
 }
 
-// fromVersion concludes from what the registry has of a version, where the sweep cannot be concluded from its own
-// objects: from the version's report and plan, as far as they can be read. c is an earlier conclusion, nil if there is
-// none; why says what is wrong with the objects.
+// fromVersion concludes a sweep that cannot be concluded from its own objects, from the version's report and plan in
+// the registry, as far as they can be read, and runs the gate for the version. c is the conclusion without that
+// version; it may be nil. why says what is wrong with the sweep's objects.
 func (a *Aggregator) fromVersion(ctx context.Context, id sweep.ID, k *known, v *registry.Version, c *sweep.Conclusion,
 	why error) (*sweep.Conclusion, error) {
+	// The version's own record, and its report, which says more.
 	out := a.nameVersion(id, v, c)
 	out.Reason, out.Test = v.Info.Why, v.Info.Metrics
 	if trial, err := strconv.Atoi(v.Info.Labels["trial"]); err == nil {
@@ -157,8 +162,8 @@ func (a *Aggregator) fromVersion(ctx context.Context, id sweep.ID, k *known, v *
 	return out, err
 }
 
-// readRecord reads and decodes a file of a version. A missing or damaged one is logged and skipped; an error of the
-// store is returned.
+// readRecord reads a file of a version and calls decode with it. A file that is missing, damaged or cannot be decoded
+// is logged and is no error; then what decode would have set stays as it was. An error of the store is returned.
 func (a *Aggregator) readRecord(ctx context.Context, v *registry.Version, name string,
 	decode func([]byte) error) error {
 	text, err := a.Registry.ReadFile(ctx, *v, name)
@@ -175,7 +180,8 @@ func (a *Aggregator) readRecord(ctx context.Context, v *registry.Version, name s
 	return nil
 }
 
-// boardOf folds all results of a sweep whose plan was read from the registry.
+// boardOf reads all results of a sweep and returns its board. The plan is that of the registry, since the sweep's own
+// cannot be read.
 func (a *Aggregator) boardOf(ctx context.Context, p *sweep.Plan) (sweep.Board, error) {
 	k := &known{plan: p, trials: sweepstore.NewTrials(a.Sweeps, p), results: map[int]sweep.Result{}}
 	if err := a.readResults(ctx, k); err != nil {
@@ -184,14 +190,16 @@ func (a *Aggregator) boardOf(ctx context.Context, p *sweep.Plan) (sweep.Board, e
 	return k.foldResults(nil), nil
 }
 
-// gateVersion runs the gate for a version that is already registered. If the comparison is no longer possible, the
-// champion stays and a person has to decide. p is nil if the plan cannot be read, because of planErr.
+// gateVersion runs the gate for a version that is already registered. If the comparison is no longer possible,
+// because something is damaged, the champion stays and a person has to decide. p is nil if the plan cannot be read;
+// planErr says why.
 func (a *Aggregator) gateVersion(ctx context.Context, p *sweep.Plan, v *registry.Version,
 	planErr error) (*sweep.GateDecision, error) {
 	before, promoted, err := a.hasBeenChampion(ctx, *v)
 	if err != nil {
 		return nil, err
 	}
+	// undecided is the decision without a comparison: promoted if the version was promoted before.
 	undecided := func(reason error) *sweep.GateDecision {
 		if promoted {
 			return &sweep.GateDecision{Passed: true, Promoted: true, Verdict: sweep.VerdictPromoted, Champion: before,

@@ -21,8 +21,9 @@ const (
 	tellAgain = 5 * time.Minute
 )
 
-// sendNotification sends the notification of a sweep that has ended, on the channels that have not had it. A failure
-// does not affect the sweep; it is retried when the sweep is next considered.
+// sendNotification sends the notification of a sweep that has ended, on the channels that have not had it. It must be
+// known to have ended (known.ended). A failure does not affect the sweep; it is retried, after a pause, when the
+// sweep is next considered. If another aggregator wrote the conclusion, that one gets tellOthers to send it first.
 func (a *Aggregator) sendNotification(ctx context.Context, id sweep.ID) {
 	k := a.remember(id)
 	k.mu.Lock()
@@ -48,7 +49,8 @@ func (a *Aggregator) sendNotification(ctx context.Context, id sweep.ID) {
 	}
 }
 
-// warnedOf returns what staging warned of in the sweep's table; empty for nothing, or if its record cannot be read now.
+// warnedOf returns the most serious warning of staging about the sweep's table. It is empty if there is none, or if the
+// record of staging cannot be read now: a conclusion does not wait for it.
 func (a *Aggregator) warnedOf(ctx context.Context, k *known) string {
 	if k.plan == nil {
 		return ""
@@ -60,7 +62,9 @@ func (a *Aggregator) warnedOf(ctx context.Context, k *known) string {
 	return r.Warned()
 }
 
-// standingOf returns how old the model's champion is, if the sweep has not made one.
+// standingOf returns, for a sweep that has not made a new champion, which version is the champion, since when, and
+// for how many nights, with this one, no version has replaced it. It is nil if there is no champion or it cannot be
+// read now, and for a sweep that was cancelled.
 func (a *Aggregator) standingOf(ctx context.Context, k *known, c *sweep.Conclusion) *sweep.Standing {
 	v := c.Verdict()
 	if v == sweep.VerdictPromoted || v == sweep.VerdictCancelled || k.plan == nil {
@@ -69,15 +73,17 @@ func (a *Aggregator) standingOf(ctx context.Context, k *known, c *sweep.Conclusi
 	model := k.plan.Spec.Model
 	now, err := a.readChampion(ctx, model)
 	if err != nil || now.Version == 0 {
-		return nil // what is known does not wait for it
+		return nil // the conclusion does not wait for it
 	}
 	champion, err := a.Registry.Get(ctx, model, strconv.Itoa(now.Version))
 	if err != nil {
 		return nil
 	}
 	s := &sweep.Standing{Model: model, Champion: now.Version, Since: champion.Info.At}
-	// Versions since then are numbered one after the other; a night without a version comes after the last of them.
-	// What was live until it was rolled back was a new champion, too.
+
+	// Nights are counted by the versions since the last new champion, which are numbered one after the other. A version
+	// that was champion until it was rolled back was a new champion, too. A sweep without a version looks for the last
+	// one, and adds its own night.
 	live := max(now.Version, now.Last.From)
 	last := max(c.Version, live)
 	for c.Version == 0 && last-live < maxPrior {
@@ -93,7 +99,8 @@ func (a *Aggregator) standingOf(ctx context.Context, k *known, c *sweep.Conclusi
 	return s
 }
 
-// trainedOn returns a sweep's metric and dataset; "" if its plan can no longer be read.
+// trainedOn returns a sweep's metric and dataset: those in k, or else those of its plan, as when this process has found
+// the sweep concluded. Both are empty if the plan cannot be read.
 func (a *Aggregator) trainedOn(ctx context.Context, id sweep.ID, k *known) (metric, dataset string) {
 	if k.dataset != "" {
 		return k.metric, k.dataset

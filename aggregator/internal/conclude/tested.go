@@ -14,14 +14,15 @@ import (
 	"coppice/internal/sweep"
 )
 
-const (
-	testBins = 40 // over all test rows
-)
+// testBins is the number of bins of all test rows.
+const testBins = 40
 
-// describe bins the winner's test rows, and compares it with the runner-up and the default. It is for reports only: no
-// decision uses it.
+// describe returns what a version's page shows of the winner's test rows: predictions against labels in bins of the
+// score (or, of several classes, by class), what one constant prediction would score, and comparisons with the
+// runner-up and with the default configuration. It is for people; no decision uses it. s has the winner first.
 func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *winner, h *holdout,
 	s search.Selection) (t *metric.Tested, err error) {
+	// Bins by the raw score, with the predictions before and after calibration.
 	t = &metric.Tested{Format: 1, Calibrated: w.calibrator != nil}
 	var after []float64
 	if w.calibrator != nil {
@@ -41,6 +42,7 @@ func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *w
 		t.Alone = metric.OfOne(in, slices.Sorted(maps.Keys(w.test))...)
 	}
 
+	// Other trials, on the same rows.
 	others := s.Candidates[1:]
 	if len(others) > 0 {
 		if t.RunnerUp, err = a.compareWithRival(ctx, k, resultOf(b, others[0]), w, h); err != nil {
@@ -53,7 +55,7 @@ func (a *Aggregator) describe(ctx context.Context, k *known, b sweep.Board, w *w
 	return t, err
 }
 
-// pickRows is dataset.Pick for rows of n numbers.
+// pickRows returns some rows, by their indices, of a matrix with n numbers in each row.
 func pickRows(all []float64, rows []uint32, n int) []float64 {
 	if n == 1 {
 		return dataset.Pick(all, rows)
@@ -65,10 +67,10 @@ func pickRows(all []float64, rows []uint32, n int) []float64 {
 	return out
 }
 
-// compareWithRival compares the winner with another trial on the sampled test rows, each with a calibrator of its own:
-// the difference is often within chance. It is for people to read and decides nothing, so it is nil, without an error,
-// wherever there is nothing to compare: the trial has no scores, as a fold has none, its files cannot be read, it
-// cannot be calibrated, or the metric is not defined on the rows.
+// compareWithRival compares the winner with another trial, whose result is r, on the sampled test rows, each with a
+// calibrator of its own. The difference, which is often within chance, is for people to read. So the result is nil,
+// without an error, if there is nothing to compare: the trial has no scores, as a fold has none, its files are damaged,
+// it cannot be calibrated, or the metric is not defined on the rows. Other errors are those of the store.
 func (a *Aggregator) compareWithRival(ctx context.Context, k *known, r *sweep.Result, w *winner,
 	h *holdout) (*metric.Rival, error) {
 	if len(h.testRows) == 0 || r.Scores == nil {
@@ -88,6 +90,7 @@ func (a *Aggregator) compareWithRival(ctx context.Context, k *known, r *sweep.Re
 		}
 	}
 
+	// The sampled rows, by their indices in the part.
 	parts := make([]uint32, len(h.testRows))
 	for i, p := range h.testRows {
 		parts[i] = uint32(p.part)

@@ -17,8 +17,9 @@ const (
 	tidyAgain = 5 * time.Minute
 )
 
-// emptyCheckpoints empties those that a sweep that has ended still has, and reports whether there were none. Tasks
-// empty theirs when they leave, but a machine may vanish. A failure does not affect the sweep.
+// emptyCheckpoints empties the checkpoints that a sweep that has ended still has, and reports whether it is certain
+// that there were none. Tasks empty theirs when they leave, but a machine may vanish. A failure is logged, and does
+// not affect the sweep.
 func (a *Aggregator) emptyCheckpoints(ctx context.Context, id sweep.ID) (none bool) {
 	dropped, err := a.sweep(id).DropCheckpoints(ctx)
 	if err != nil && ctx.Err() == nil {
@@ -30,7 +31,8 @@ func (a *Aggregator) emptyCheckpoints(ctx context.Context, id sweep.ID) (none bo
 	return err == nil && dropped == 0
 }
 
-// tidyCheckpoints looks again for checkpoints of a sweep that was concluded a while ago.
+// tidyCheckpoints looks again for checkpoints of a sweep that was concluded a while ago: every tidyAgain, until there
+// are none and no task can save one any more, or tidyFor is over.
 func (a *Aggregator) tidyCheckpoints(ctx context.Context, id sweep.ID) {
 	k := a.remember(id)
 	k.mu.Lock()

@@ -23,7 +23,7 @@ import (
 type winner struct {
 	result         *sweep.Result
 	model          []byte
-	calib, testRaw []float64 // raw scores, as the trainer computed them
+	calib, testRaw []float64 // raw scores of the calib and test rows, [rows x outputs], as the trainer computed them
 	trees          *gbt.Model
 
 	verified    *sweep.Verified
@@ -36,7 +36,7 @@ type winner struct {
 
 // files reads the files that trials write in addition to their results.
 type files interface {
-	// File reads one. lost says that it is not what the trial wrote.
+	// File reads one. lost says that it is missing or not what the trial wrote; err is one of the store.
 	File(ctx context.Context, o sweep.Object) (data []byte, lost, err error)
 }
 
@@ -84,18 +84,18 @@ func readWinner(ctx context.Context, trials files, r *sweep.Result, h *holdout) 
 	return w, nil, nil
 }
 
-// tolerance of a raw score, absolute up to 1 and relative above.
+// tolerance bounds the difference of two raw scores: absolute for scores up to 1, and relative above.
 const tolerance = 1e-9
 
-// maxVisits bounds the rows that leaves scores, times the trees: it takes 50 to 200 ns for each.
+// maxVisits bounds the trees that leaves visits, over all rows: a visit takes 50 to 200 ns, all of them 3 s at most.
 const maxVisits = 15_000_000
 
-// apart is how far apart the rows of so many are that leaves scores by a model of so many trees: 1 if all of them.
+// apart returns n where leaves scores every n-th of the rows, so that it visits about maxVisits trees at most.
 func apart(rows, trees int) int { return 1 + rows*trees/maxVisits }
 
-// verify scores the sample's raw values with leaves, an implementation that shares nothing with the trainer but the
-// model's text format, and with our own predictor, and compares both with the scores that the trainer computed from
-// bins.
+// verify scores the sample's calib and test rows from their raw values, twice: with the library leaves, which shares
+// nothing with the trainer but the model's text format, and with our own predictor. It returns an error if one of them
+// differs from the scores that the trainer computed from bins. It sets w.verified.
 func (w *winner) verify(h *holdout) (err error) {
 	defer func() {
 		if v := recover(); v != nil { // leaves panics on some texts
@@ -116,11 +116,12 @@ func (w *winner) verify(h *holdout) (err error) {
 	return w.verifyScores(scorer, h, h.calibRows, w.calib, every)
 }
 
-// verifyScores holds the trainer's scores of a part of the rows against our own predictor's on all of them, and those
-// of leaves on every so many.
+// verifyScores compares the trainer's scores of one part of the rows with those of our own predictor in all rows, and
+// of leaves in every n-th row, n being every. places are the sample's rows of that part; trained are the trainer's
+// scores, [rows of the part x outputs].
 func (w *winner) verifyScores(scorer *leaves.Ensemble, h *holdout, places []place, trained []float64, every int) error {
 	n := w.trees.Outputs()
-	const together = 4096 // rows: by many our predictor is ten times as fast
+	const together = 4096 // rows in one call, which makes our predictor ten times as fast as one row each
 	most := min(together, len(places))
 	theirs, ours, seen := make([]float64, n), make([]float64, most*n), 0
 	x := make([]float64, 0, most*w.trees.Features())
@@ -153,7 +154,8 @@ func (w *winner) verifyScores(scorer *leaves.Ensemble, h *holdout, places []plac
 	return nil
 }
 
-// compareRow compares a row's scores with the trainer's.
+// compareRow returns an error if a row's scores, which the program called name computed, differ from the trainer's,
+// want, by more than tolerance. It keeps the largest difference in w.verified.
 func (w *winner) compareRow(h *holdout, p place, name string, scores, want []float64) error {
 	for k, s := range scores {
 		diff := math.Abs(s - want[k])
@@ -167,7 +169,8 @@ func (w *winner) compareRow(h *holdout, p place, name string, scores, want []flo
 	return nil
 }
 
-// calibrate calibrates on calib and measures the result on test, which no earlier step has used.
+// calibrate chooses a calibrator by the calib rows, for binary labels, and measures the winner on test, which no
+// earlier step has used. It sets calibrator, calibration, test and within.
 func (w *winner) calibrate(p *sweep.Plan, h *holdout) error {
 	// Compute before setting w.calibrator, which predictions applies as soon as it is set.
 	before := w.predictions(w.testRaw)
@@ -194,7 +197,8 @@ func (w *winner) calibrate(p *sweep.Plan, h *holdout) error {
 	return nil
 }
 
-// choose calibrates on calib.
+// choose sets the calibrator that does best on the calib rows, which may be none, and says why in w.calibration. Rows
+// on which none can be fitted are a *dataError.
 func (w *winner) choose(h *holdout) error {
 	choice, err := calibrate.Choose(w.calib, h.calib.Label, h.calib.Weight, h.manifest.ByTime())
 	if err != nil {
@@ -205,7 +209,8 @@ func (w *winner) choose(h *holdout) error {
 	return nil
 }
 
-// intervalOnTest is the interval of a metric on test; nil if it would have to be resampled, or is not defined.
+// intervalOnTest returns the confidence interval of a metric on test. It is nil if the metric is not defined there, or
+// has no formula for its interval, so that it would have to be resampled.
 func intervalOnTest(name string, h *holdout, pred []float64) *sweep.Within {
 	m, err := metric.Lookup(name)
 	if err != nil || !m.Analytic() {
@@ -243,7 +248,8 @@ func measure(h *holdout, pred []float64, names ...string) (map[string]float64, e
 	return evaluate(input(&h.test, pred), names...)
 }
 
-// evaluate evaluates metrics. One that is undefined there (for instance on a single class) is left out.
+// evaluate returns the values of metrics, by their canonical names. One that is undefined on these rows, such as an AUC
+// on labels of a single class, is left out.
 func evaluate(in metric.Input, names ...string) (map[string]float64, error) {
 	var e metric.Evaluator
 	e.Reset(in)
