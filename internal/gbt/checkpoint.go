@@ -15,31 +15,32 @@ import (
 	"coppice/internal/problem"
 )
 
-// Checkpoint is the state of a training run between two trees. A run resumed from it, perhaps on another machine, ends
-// with the same model as an uninterrupted one. It holds the trees and the progress of early stopping; scores are
+// Checkpoint is the state of a training run between two rounds. A run resumed from it, perhaps on another machine, ends
+// with the same model as an uninterrupted one. It holds the trees and the progress of early stopping. Raw scores are
 // recomputed from the trees, and random choices need no state (sample.go). A Checkpoint is immutable, so another
 // goroutine may write it while training continues.
 type Checkpoint struct {
 	run run
 	progress
-	model   *Model // the trees so far
+	model   *Model // the trees so far, without an input model's
 	elapsed time.Duration
 }
 
-// progress is the state of a training, without its trees.
+// progress is the state of a training besides its trees.
 type progress struct {
 	Bias               float64 // the initial constant of the first output
-	Round              int     // trees tried, by which random choices are keyed; a round without a split adds no tree
-	RoundsWithoutSplit int     // consecutive ones
-	Best               int     // number of trees at the best metric
-	BestIn             int     // round of the best metric; 0 without Eval
+	Round              int     // rounds begun, by which random choices are keyed; a round without a split adds no tree
+	RoundsWithoutSplit int     // how many of the last rounds in a row had no split
+	Best               int     // number of trees, by output, when the metric was best; 0 without Eval
+	BestIn             int     // the round in which it was; 0 without Eval
 	BestMetric         float64 // NaN without Eval
 }
 
-// Trees is how many trees have been grown, of each class if there are several.
+// Trees is how many trees have been grown; with several classes, of each.
 func (c *Checkpoint) Trees() int { return c.model.Iterations() }
 
-// Rounds is how many trees have been tried. Of two checkpoints of one run, the one with more rounds is newer.
+// Rounds is how many rounds were tried, with or without a split. Of two checkpoints of one run, the one with more
+// rounds is newer.
 func (c *Checkpoint) Rounds() int { return c.Round }
 
 // Identity is the run's Options.Identity.
@@ -48,14 +49,14 @@ func (c *Checkpoint) Identity() string { return c.run.Identity }
 // Elapsed is the training time so far, over all processes that took part.
 func (c *Checkpoint) Elapsed() time.Duration { return c.elapsed }
 
-// run identifies what a checkpoint belongs to. Equal runs produce the same model.
+// run identifies the training run that a checkpoint belongs to. Equal runs produce the same model.
 type run struct {
 	Identity      string   // Options.Identity
 	Params        []string // as in the model file
-	Features      int
-	Rows, Used    int
-	Bins          string // SHA-256 of the features' names, kinds and bins
-	Target, Valid string // of the rows in use; see fingerprint
+	Features      int      // their number
+	Rows, Used    int      // of the whole table, whatever the number of workers
+	Bins          string   // SHA-256 of the features' names, kinds and bins
+	Target, Valid string   // fingerprints of the training and held-out rows; Valid is empty without these
 	Maximize      bool
 }
 
@@ -66,11 +67,11 @@ type MismatchError struct {
 
 func (e *MismatchError) Error() string { return "the checkpoint is of another training: " + e.What }
 
-// Kind says that there is another run.
+// Kind says that the checkpoint conflicts with what was asked for.
 func (*MismatchError) Kind() problem.Kind { return problem.Conflict }
 
-// newRun identifies a training by all that changes its trees: parameters, rows, labels, bins and held-out rows. A
-// checkpoint resumes only the run that is equal.
+// newRun identifies a training by everything that changes its trees: parameters, rows, labels, bins and held-out rows.
+// In a team, all workers call it and get the same result; the caller then checks the link for an error.
 func newRun(d *Data, p Params, opt Options) run {
 	r := run{Identity: opt.Identity, Params: p.parameterLines(d.Features), Features: len(d.Features),
 		Rows: d.tableRows(), Used: d.tableUsed(), Maximize: opt.Maximize, Target: d.fingerprint()}
@@ -84,6 +85,7 @@ func newRun(d *Data, p Params, opt Options) run {
 		r.Valid = opt.Valid.fingerprint()
 	}
 
+	// The features.
 	h := sha256.New()
 	for i := range d.Features {
 		f := &d.Features[i]
@@ -95,13 +97,13 @@ func newRun(d *Data, p Params, opt Options) run {
 	return r
 }
 
-// sampledRows is how many rows' bins fingerprint reads: enough to notice another table, few enough not to page in the
-// whole table.
+// sampledRows is of how many rows fingerprint reads the bins: enough to notice another table, and so few that the
+// operating system need not read the whole mapped table from disk.
 const sampledRows = 1024
 
-// fingerprint hashes what a run learns from: all labels, weights, groups and row numbers in use, and the bins of
-// some rows. Hashing all bins would take as long as growing a tree; a caller that has a hash of the table puts
-// it into Options.Identity. It is that of the whole table, however many workers share it.
+// fingerprint returns a hash of what a run learns from: all labels, weights, groups and numbers of rows in use, and the
+// bins of some rows. Hashing all bins would take as long as growing a tree; a caller who has a hash of the table puts
+// it into Options.Identity. In a team it is the hash of the whole table, which the workers compute one after the other.
 func (d *Data) fingerprint() string {
 	h := sha256.New()
 	rows, first := d.tableRows(), int(d.firstRow())
@@ -128,7 +130,8 @@ func (d *Data) fingerprint() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// hashSample writes this worker's part of a sample of bins, spread evenly over a table of so many rows.
+// hashSample writes the bins of sampled rows to h: of those rows of the sample that this worker has. The sample is
+// spread evenly over the whole table, which has this many rows; first is the number of this worker's first row in it.
 func (d *Data) hashSample(h hash.Hash, rows, first int) {
 	f := len(d.Features)
 	n := min(sampledRows, rows)
@@ -139,7 +142,7 @@ func (d *Data) hashSample(h hash.Hash, rows, first int) {
 	}
 }
 
-// hashRows writes the numbers of rows, counted from the first row of the whole table, to h.
+// hashRows writes the numbers that a worker's rows have in the whole table to h, where first is that of its row 0.
 func hashRows(h hash.Hash, rows []uint32, first uint32) {
 	var moved []uint32
 	for part := range slices.Chunk(rows, 16<<10) {
@@ -151,7 +154,7 @@ func hashRows(h hash.Hash, rows []uint32, first uint32) {
 	}
 }
 
-// hashAll writes the values to h in little endian, piece by piece.
+// hashAll writes the values to h in little endian. It converts some thousands at a time, to need little memory.
 func hashAll[T uint32 | uint64 | float32 | float64](h hash.Hash, values []T) {
 	var piece []byte
 	for part := range slices.Chunk(values, 16<<10) {
@@ -160,7 +163,8 @@ func hashAll[T uint32 | uint64 | float32 | float64](h hash.Hash, values []T) {
 	}
 }
 
-// differenceFrom returns a *MismatchError naming the first difference between the checkpoint's run and here.
+// differenceFrom returns a *MismatchError with the first difference between r, the run of a checkpoint, and here, the
+// run that is to resume from it; nil if they are equal.
 func (r *run) differenceFrom(here *run) error {
 	differ := func(format string, args ...any) error { return &MismatchError{fmt.Sprintf(format, args...)} }
 	if len(r.Params) != len(here.Params) {
@@ -187,19 +191,21 @@ func (r *run) differenceFrom(here *run) error {
 	return nil
 }
 
-// checkpoint returns the state between two trees. Nothing is copied: finished trees are never changed.
+// checkpoint returns the current state, between two rounds. The trees are shared, not copied: once a round is over, its
+// trees do not change any more.
 func (b *booster) checkpoint() *Checkpoint {
 	return &Checkpoint{run: b.run, progress: b.progress, elapsed: b.elapsed(), model: &Model{Objective: b.obj.String(),
 		FeatureNames: b.names, FeatureInfos: b.infos, Trees: b.trees[:len(b.trees):len(b.trees)]}}
 }
 
-// resume puts a fresh booster into the state of c, which must belong to the same run.
+// resume puts a new booster into the state of c, which must belong to the same run: it takes over trees and progress,
+// and recomputes raw scores. If ctx ends, it returns ctx's error.
 func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
 	b.progress = c.progress
 	b.before = c.elapsed
 	b.resumed = c.Trees()
 
-	// Trees that were read do not know bins.
+	// The trees of a checkpoint that was read from a file do not know bins.
 	for i, t := range c.model.Trees {
 		if t.left == nil {
 			var err error
@@ -220,15 +226,18 @@ func (b *booster) resume(ctx context.Context, c *Checkpoint) error {
 	return nil
 }
 
-// rescore recomputes the current output's raw scores, which a checkpoint does not hold, from an input model, whose
-// scores they are already, and then from the trees.
+// rescore recomputes the raw scores of the current output, which is the k-th, from the trees of a checkpoint.
 func (b *booster) rescore(ctx context.Context, k int) error {
 	trees := b.treesOf(k, b.trees)
+
+	// The scores are already those of an input model (continueInput): add the trees to them.
 	if b.opt.Input != nil {
 		addPredictions(ctx, trees, b.data.Columns, b.data.rows(), b.raw, b.walks)
 		b.addToValid(ctx, trees...)
 		return ctx.Err()
 	}
+
+	// Else begin anew. Only the held-out scores contain Options.Shift.
 	if err := replay(ctx, trees, b.data, b.raw, b.bias, b.walks); err != nil {
 		return err
 	}
@@ -238,27 +247,30 @@ func (b *booster) rescore(ctx context.Context, k int) error {
 	return replay(ctx, b.shifted(trees), b.valid, b.validRaw, b.bias, b.walks)
 }
 
-// saveCheckpoint passes the state to Options.Checkpoint.
-func (b *booster) saveCheckpoint(at *Checkpoint) error {
+// saveCheckpoint passes a state to Options.Checkpoint, if there is one, and returns its error.
+func (b *booster) saveCheckpoint(state *Checkpoint) error {
 	if b.opt.Checkpoint == nil {
 		return nil
 	}
-	if err := b.opt.Checkpoint(at); err != nil {
-		return fmt.Errorf("keep a checkpoint after tree %d: %w", at.Trees(), err)
+	if err := b.opt.Checkpoint(state); err != nil {
+		return fmt.Errorf("keep a checkpoint after tree %d: %w", state.Trees(), err)
 	}
 	return nil
 }
 
-// abandoned returns the error of a run that ends within a tree. If ctx has ended, it first passes the state before that
-// tree to Options.Checkpoint once more, so that only this tree is lost.
-func (b *booster) abandoned(ctx context.Context, at *Checkpoint, err error) error {
-	if ctx.Err() != nil && errors.Is(err, ErrTeam) { // its end is why the team ended
+// abandoned returns the error of a training that ends with err while a tree is being grown. If it ends because ctx has
+// ended, state, which is that before the tree, is first passed to Options.Checkpoint once more: so only this tree is
+// lost.
+func (b *booster) abandoned(ctx context.Context, state *Checkpoint, err error) error {
+	// If ctx has ended, that is why the team failed, too.
+	if ctx.Err() != nil && errors.Is(err, ErrTeam) {
 		err = ctx.Err()
 	}
 	if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
 		return err
 	}
-	return errors.Join(err, b.saveCheckpoint(at))
+	return errors.Join(err, b.saveCheckpoint(state))
 }
 
+// elapsed is the training time so far, that before resuming included.
 func (b *booster) elapsed() time.Duration { return b.before + time.Since(b.started) }

@@ -16,9 +16,9 @@ import (
 //	"coppice checkpoint 1" and a newline
 //	the run and its progress, as JSON in one line (checkpointHead)
 //	the trees as a model file (WriteTo), if there are any
-//	SHA-256 of all before, 32 bytes
+//	SHA-256 of all bytes before it, 32 bytes
 //
-// Both texts write a number with as many digits as bring back the same bits, so trees survive bit for bit.
+// Both texts write a number with enough digits to read back the same bits, so trees survive bit for bit.
 const checkpointMagic = "coppice checkpoint 1\n"
 
 // checkpointHead is what a checkpoint holds in addition to its trees.
@@ -29,7 +29,7 @@ type checkpointHead struct {
 	Elapsed  time.Duration
 }
 
-// MaxCheckpointBytes bounds a checkpoint: some six million leaves.
+// MaxCheckpointBytes is the most bytes of a checkpoint, enough for some six million leaves.
 const MaxCheckpointBytes = 1 << 30
 
 // Limits on a checkpoint's contents, far above what occurs. A tree with more leaves could be so deep that recursion
@@ -40,8 +40,8 @@ const (
 	maxElapsed = 10 * 365 * 24 * time.Hour
 )
 
-// AppendBinary appends the checkpoint's bytes. It implements encoding.BinaryAppender; its only error is a checkpoint
-// longer than MaxCheckpointBytes.
+// AppendBinary appends the checkpoint's bytes to out. It implements encoding.BinaryAppender. Its only error is a
+// checkpoint longer than MaxCheckpointBytes.
 func (c *Checkpoint) AppendBinary(out []byte) ([]byte, error) {
 	head := checkpointHead{Run: c.run, Progress: c.progress, Trees: c.Trees(), Elapsed: c.elapsed}
 	if head.Progress.BestIn == 0 {
@@ -69,8 +69,8 @@ func (c *Checkpoint) AppendBinary(out []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// ReadCheckpoint decodes what AppendBinary wrote. For any input: resuming from an accepted checkpoint never indexes
-// outside its trees, and terminates.
+// ReadCheckpoint decodes what AppendBinary wrote. The data need not be trusted: if it returns no error, resuming from
+// the checkpoint terminates and never indexes outside its trees.
 func ReadCheckpoint(data []byte) (*Checkpoint, error) {
 	body := len(data) - sha256.Size
 	switch {
@@ -95,6 +95,7 @@ func ReadCheckpoint(data []byte) (*Checkpoint, error) {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
 
+	// The trees, if the head says that there are any.
 	c := &Checkpoint{run: head.Run, progress: head.Progress, elapsed: head.Elapsed, model: &Model{}}
 	if c.BestIn == 0 {
 		c.BestMetric = math.NaN()
@@ -113,7 +114,7 @@ func ReadCheckpoint(data []byte) (*Checkpoint, error) {
 	return c, nil
 }
 
-// check refuses a head that no training could have.
+// check returns an error if no training could have this head: a number is outside its bounds, or contradicts another.
 func (h *checkpointHead) check() error {
 	r, p := &h.Run, &h.Progress
 	outside := func(v, most int) bool { return v < 0 || v > most }
@@ -130,7 +131,8 @@ func (h *checkpointHead) check() error {
 	return nil
 }
 
-// checkTrees refuses trees that are not those of the head.
+// checkTrees returns an error unless there are as many trees as the head says, with the run's number of features, and
+// every tree has a size that training gives. Only with several classes may a tree have a single leaf.
 func (c *Checkpoint) checkTrees(trees int) error {
 	if c.Trees() != trees || trees > 0 && c.model.Features() != c.run.Features {
 		return fmt.Errorf("checkpoint: %d trees of %d features, but its head says %d of %d", c.Trees(),

@@ -24,8 +24,8 @@ const (
 	maxColumnList = 1 << 20
 )
 
-// parseColumns returns the canonical form of text as far as it can be known without the table: sorted, without
-// duplicates and without spaces around the commas.
+// parseColumns parses a list of columns. The result is in canonical form as far as that is possible without knowing the
+// table: sorted, without duplicates and without spaces around the commas.
 func parseColumns(text string) (ColumnList, error) {
 	if len(text) > maxColumnList {
 		return "", fmt.Errorf("%d bytes of column names; at most %d", len(text), maxColumnList)
@@ -56,7 +56,7 @@ func columnNumber(word string) (int, error) {
 	return int(n), nil
 }
 
-// parseNames reads the names of a list; they are sorted, each once.
+// parseNames is parseColumns for a list of names, without the "name:" before it.
 func parseNames(text string) (ColumnList, error) {
 	names := cutWords(text)
 	for _, name := range names {
@@ -80,13 +80,15 @@ func cutWords(text string) []string {
 	return out
 }
 
-// writable reports whether a name can be written in a list and in a line of the model file.
+// writable reports whether a column's name can be written in a list, whose names are separated by commas, and in a line
+// of the model file.
 func writable(name string) bool {
 	control := func(r rune) bool { return r < ' ' || r == 0x7f }
 	return name != "" && name == strings.TrimSpace(name) && !strings.Contains(name, ",") &&
 		!strings.ContainsFunc(name, control)
 }
 
+// numbered returns the list of columns by number.
 func numbered(numbers []int) ColumnList {
 	text := make([]string, len(numbers))
 	for i, n := range numbers {
@@ -95,6 +97,7 @@ func numbered(numbers []int) ColumnList {
 	return ColumnList(strings.Join(text, ","))
 }
 
+// named returns the list of columns by name.
 func named(names []string) ColumnList {
 	if len(names) == 0 {
 		return ""
@@ -102,7 +105,8 @@ func named(names []string) ColumnList {
 	return ColumnList(byName + strings.Join(names, ","))
 }
 
-// numbers returns the indices of the list's columns in a table, ascending.
+// numbers returns the indices of the list's columns in a table whose columns have these names, ascending and each once.
+// A word that is a pattern and not itself the name of a column stands for all columns that match it.
 func (l ColumnList) numbers(columns []string) ([]int, error) {
 	list, isNames := strings.CutPrefix(string(l), byName)
 	find := numberFinder(columns)
@@ -113,7 +117,7 @@ func (l ColumnList) numbers(columns []string) ([]int, error) {
 	var out []int
 	for _, word := range cutWords(list) {
 		if isNames && isPattern(word) && !slices.Contains(columns, word) {
-			matches, err := matching(word, columns)
+			matches, err := matchPattern(word, columns)
 			if err != nil {
 				return nil, err
 			}
@@ -132,7 +136,7 @@ func (l ColumnList) numbers(columns []string) ([]int, error) {
 	return slices.Compact(out), nil
 }
 
-// Names returns the names of the list's columns in a table, in the table's order.
+// Names returns the names of the list's columns in a table whose columns have these names, in the table's order.
 func (l ColumnList) Names(columns []string) ([]string, error) {
 	numbers, err := l.numbers(columns)
 	if err != nil {
@@ -145,8 +149,8 @@ func (l ColumnList) Names(columns []string) ([]string, error) {
 	return names, nil
 }
 
-// ColumnNamed returns the columns that a word of a list of names stands for: the one of this name or, if there is none,
-// all that match it as a pattern.
+// ColumnNamed returns the columns that a word in a list of names stands for: the column of this name or, if there is
+// none, all columns that match the word as a pattern.
 func ColumnNamed(word string, columns []string) ([]string, error) {
 	if slices.Contains(columns, word) {
 		return []string{word}, nil
@@ -154,7 +158,7 @@ func ColumnNamed(word string, columns []string) ([]string, error) {
 	return ColumnList(byName + word).Names(columns)
 }
 
-// numberFinder returns what finds a column by its number, counted from 0.
+// numberFinder returns a function that finds the index of a column by its number, counted from 0, in a text.
 func numberFinder(columns []string) func(string) (int, error) {
 	return func(word string) (int, error) {
 		n, err := strconv.Atoi(word)
@@ -165,19 +169,19 @@ func numberFinder(columns []string) func(string) (int, error) {
 	}
 }
 
-// nameFinder returns what finds a column by its name, which no other column may have.
+// nameFinder returns a function that finds the index of a column by its name, which no other column may have.
 func nameFinder(columns []string) func(string) (int, error) {
 	const twice = -1
-	at := make(map[string]int, len(columns))
+	index := make(map[string]int, len(columns)) // by name; twice if several columns have it
 	for i, name := range columns {
-		if _, found := at[name]; found {
+		if _, found := index[name]; found {
 			i = twice
 		}
-		at[name] = i
+		index[name] = i
 	}
 
 	return func(name string) (int, error) {
-		n, found := at[name]
+		n, found := index[name]
 		switch {
 		case !found:
 			return 0, fmt.Errorf("there is no column %.60q%s", name, suggestColumn(name, columns))
@@ -191,14 +195,15 @@ func nameFinder(columns []string) func(string) (int, error) {
 // isPattern reports whether a word is a pattern.
 func isPattern(word string) bool { return strings.ContainsAny(word, "*?[") }
 
-// statisticMarks occur in the names of columns that are statistics of others, site:rate and site+ad:count. Which of
-// these a dataset has is only decided when it is staged, so a pattern with such a mark may match none.
+// statisticMarks occur in the names of columns that staging computes from other columns, such as the click rate of a
+// site (site:rate) or the number of rows with a pair of values (site+ad:count). Which of these a dataset has is only
+// decided when it is staged. So a pattern with such a mark may match no column.
 const statisticMarks = ":+"
 
-// matching returns the indices of the columns whose names match a pattern. Unlike in path.Match, a slash is not
-// special.
-func matching(pattern string, columns []string) ([]int, error) {
-	plain := strings.NewReplacer("/", "\x00").Replace
+// matchPattern returns the indices of the columns whose names match a pattern of path.Match, except that a slash is not
+// special. It is an error if none does, unless the pattern has a statistic mark.
+func matchPattern(pattern string, columns []string) ([]int, error) {
+	plain := strings.NewReplacer("/", "\x00").Replace // path.Match treats \x00 as any other character
 
 	var out []int
 	for i, name := range columns {
@@ -218,7 +223,8 @@ func matching(pattern string, columns []string) ([]int, error) {
 	return out, nil
 }
 
-// suggestColumn names the most similar column, or lists all if there are few.
+// suggestColumn returns the end of an error message about an unknown column: the most similar name or, if none is
+// similar, all names if there are few, else how many there are.
 func suggestColumn(word string, columns []string) string {
 	const few = 20
 	hint := strictyaml.Suggest(word, columns)
@@ -228,11 +234,10 @@ func suggestColumn(word string, columns []string) string {
 	return hint
 }
 
-// ForColumns returns p for a table with these columns: parameters that name columns are put into the one form shared by
-// all lists of the same columns, so that equal configurations have equal maps and make equal models. The form is by
-// name, or by number if a name cannot be written (it contains a comma, for instance) or is ambiguous; lists with
-// patterns are kept, and are equal only if written alike. A list with an unknown column, or one that ignores all
-// columns, is a *ParamError.
+// ForColumns returns p for a table whose columns have these names. Parameters that name columns are brought into a form
+// that depends only on the columns, so that equal configurations have equal maps and make equal models. The form is by
+// name, or by number if a name is ambiguous or cannot be written (it contains a comma, for instance). Lists with
+// patterns are kept as they are. A list with an unknown column, or one that ignores all columns, is a *ParamError.
 func (p Params) ForColumns(columns []string) (Params, error) {
 	var err error
 	if p.IgnoreColumn, err = p.IgnoreColumn.forColumns(columns); err != nil {
@@ -241,13 +246,13 @@ func (p Params) ForColumns(columns []string) (Params, error) {
 	return p, nil
 }
 
-// NamesColumns reports whether a parameter, given by name or alias, has columns as its value.
+// NamesColumns reports whether the value of a parameter, given by name or alias, is a list of columns.
 func NamesColumns(parameter string) bool {
 	return CanonicalName(parameter) == IgnoreColumn
 }
 
-// forColumns returns the list in the one form that lists of the same columns share: names if all can be written and are
-// unique, else numbers, and patterns as they are. An error says that a column is not there, or that none would be left.
+// forColumns returns the list in the form that Params.ForColumns describes. It is an error if a column is not there, or
+// if the list has all of them.
 func (l ColumnList) forColumns(columns []string) (ColumnList, error) {
 	if l == "" {
 		return "", nil
@@ -268,22 +273,24 @@ func (l ColumnList) forColumns(columns []string) (ColumnList, error) {
 	}
 
 	names := make([]string, len(numbers))
-	ok := true
+	allWritable := true
 	for i, n := range numbers {
 		names[i] = columns[n]
-		ok = ok && writable(columns[n])
+		allWritable = allWritable && writable(columns[n])
 	}
 
+	// By name, unless a name cannot be written or two columns have it, which is an error of numbers.
 	slices.Sort(names)
 	out := named(names)
-	if _, err := out.numbers(columns); err != nil || !ok { // an error means that two columns have the name
+	if _, err := out.numbers(columns); err != nil || !allWritable {
 		out = numbered(numbers)
 	}
 	return out, nil
 }
 
-// among returns the list's columns in a table for which ForColumns has resolved it, so that nothing can be wrong.
-func (l ColumnList) among(features []Feature) []int {
+// mustFind returns the indices of the list's columns among a table's features, ascending. The list must come from
+// ForColumns for this table; otherwise mustFind may panic.
+func (l ColumnList) mustFind(features []Feature) []int {
 	numbers, err := l.numbers(columnNames(features))
 	if err != nil {
 		panic(fmt.Sprintf("a parameter that was not made for this table: %v", err))

@@ -14,9 +14,13 @@ import (
 	"coppice/internal/strictyaml"
 )
 
-// ReadParams reads a file of parameters by name: YAML, or LightGBM's if it ends in .conf, of which what belongs
-// elsewhere is left out. Every value is checked, but metric, which is not the trainer's; an error has all refusals.
-// notes say what has no effect, and the document knows where each name is.
+// ReadParams reads a file of parameters: a YAML map or, if its name ends in .conf, a LightGBM parameter file. It
+// returns the values by name, notes for the user about parameters without effect, and the document, which knows the
+// line of each name.
+//
+// Every value is checked, except that of metric, which is not the trainer's. The error lists all values that are
+// refused, not just the first. From a .conf file, parameters are left out that another file or flag of Coppice has; a
+// note says which.
 func ReadParams(file string) (values map[string]any, notes []string, doc *strictyaml.Document, err error) {
 	data, err := strictyaml.ReadFile(file)
 	conf := strings.HasSuffix(file, ".conf")
@@ -31,6 +35,7 @@ func ReadParams(file string) (values map[string]any, notes []string, doc *strict
 		return nil, nil, nil, err
 	}
 
+	// Check each parameter.
 	var refused []*strictyaml.Error
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if name == "metric" {
@@ -45,6 +50,8 @@ func ReadParams(file string) (values map[string]any, notes []string, doc *strict
 			refused = append(refused, doc.Errorf(name, "%v", err))
 		}
 	}
+
+	// Report refusals in the order of the file.
 	if len(refused) > 0 {
 		slices.SortFunc(refused, func(a, b *strictyaml.Error) int { return cmp.Compare(a.Line, b.Line) })
 		lines := make([]string, len(refused))
@@ -59,8 +66,9 @@ func ReadParams(file string) (values map[string]any, notes []string, doc *strict
 // confLine is one parameter of a LightGBM file: name = value.
 var confLine = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)$`)
 
-// fromConf turns LightGBM's train.conf into YAML, line by line, so that errors name its lines. A value with commas is a
-// list. Errors are of kind Input.
+// fromConf turns a LightGBM parameter file (name = value, # for comments) into YAML. Every line becomes one line, so
+// that later errors have the right line number. A value with commas becomes a list. file is its name for errors, which
+// are of kind Input.
 func fromConf(file string, text []byte) ([]byte, error) {
 	var b bytes.Buffer
 	n := 0
@@ -77,6 +85,7 @@ func fromConf(file string, text []byte) ([]byte, error) {
 			return nil, problem.New(problem.Input, "%s:%d: %.60q: a LightGBM parameter file has lines such as "+
 				"num_leaves = 31", file, n, line)
 		}
+
 		value := confValue(m[2])
 		if strings.Contains(m[2], ",") {
 			var parts []string
@@ -96,7 +105,7 @@ var (
 	confNumber  = regexp.MustCompile(`^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$`)
 )
 
-// confValue is one value in YAML: a number or boolean, or else a text.
+// confValue returns a value of a LightGBM file as YAML: a boolean, a number, or else a quoted text.
 func confValue(text string) string {
 	switch low := strings.ToLower(text); {
 	case low == "true" || low == "false":

@@ -7,11 +7,12 @@ import (
 )
 
 // The gradient loops run once per row and tree. Both round g/g1 and h/h1 to whole numbers at random, up with the
-// probability of the fraction (as in quantized training, Shi et al., NeurIPS 2022): rounding to nearest would shift
-// thousands of equal gradients the same way, and with them every leaf. Conversions of products prevent that arm64's
-// compiler fuses them with roundRandomly's addition.
+// probability of the fraction (as in quantized training, Shi et al., NeurIPS 2022). Rounding to nearest would shift
+// thousands of equal gradients the same way, and with them every leaf. Products are converted to float64 so that the
+// compiler for arm64 does not fuse them with a following addition, which would round differently.
 
-// fillRowsGo is logistic loss: g = p - y, h = p (1 - p).
+// fillRowsGo writes the packed gradients of the rows lo <= r < hi to gh[r], of logistic loss: g = p - y and h = p (1 -
+// p), times the row's weight. Row r is rounded with number r of k.
 func (l *logistic) fillRowsGo(gh []uint32, raw []float64, lo, hi int, k key) {
 	gInv, hInv := 1/l.pack.g1, 1/l.pack.h1
 	for r := lo; r < hi; r++ {
@@ -30,28 +31,28 @@ func (l *logistic) fillRowsGo(gh []uint32, raw []float64, lo, hi int, k key) {
 	}
 }
 
-// blockRows is how many rows' exact gradients are computed side by side.
+// blockRows is the most rows whose exact gradients are computed together.
 const blockRows = 256
 
-// gradientBlock is a way through the exact gradients of rows, a block at a time.
+// gradientBlock iterates over the exact gradients of rows, a block of up to blockRows rows at a time.
 type gradientBlock struct {
 	obj    objective
-	raw    []float64
+	raw    []float64 // by row
 	of     rowSet
-	at, hi int
+	at, hi int // the positions in the set that are still to come
 
-	rows []uint32 // this block's, and what is known of them
-	g, h []float64
+	rows []uint32  // the rows of this block
+	g, h []float64 // their gradients and hessians
 }
 
-// newGradientBlock is for the rows lo <= i < hi of a set.
+// newGradientBlock returns an iterator over the rows at positions lo <= i < hi of a set, before the first block.
 func newGradientBlock(obj objective, raw []float64, rows rowSet, lo, hi int) *gradientBlock {
 	n := min(hi-lo, blockRows)
 	return &gradientBlock{obj: obj, raw: raw, of: rows, at: lo, hi: hi, rows: make([]uint32, n),
 		g: make([]float64, n), h: make([]float64, n)}
 }
 
-// nextBlock computes the next block; false if there is none.
+// nextBlock computes the next block, and returns false if there is none.
 func (b *gradientBlock) nextBlock() bool {
 	n := min(len(b.rows), b.hi-b.at)
 	b.rows, b.g, b.h = b.rows[:n], b.g[:n], b.h[:n]
@@ -66,11 +67,13 @@ func (b *gradientBlock) nextBlock() bool {
 	return n > 0
 }
 
-// packGradients is fill of an objective that has only exact gradients. Those of rows that are not in use, which
-// prepare did not see, are kept within what rounding can take; no sum has them.
+// packGradients is objective.fill for an objective that computes exact gradients, in units of pack. Rows that are not
+// in use may be among the rows. prepare has not seen their gradients, so these are limited to what rounding can take
+// (within). They are part of no sum.
 func packGradients(obj objective, pack packing, gh []uint32, raw []float64, rows rowSet, lo, hi int, k key) {
 	gInv := 1 / pack.g1
 	for b := newGradientBlock(obj, raw, rows, lo, hi); b.nextBlock(); {
+		// Hessians of 1 are not stored. Neighbouring rows are rounded together, others one by one.
 		switch {
 		case pack.hessianBits == bitsUnitHessian:
 			for i, r := range b.rows {
@@ -87,7 +90,7 @@ func packGradients(obj objective, pack packing, gh []uint32, raw []float64, rows
 	}
 }
 
-// roundBlockGo writes the gradients and hessians of rows, whose random numbers are the first of k.
+// roundBlockGo rounds and packs g[i] and h[i] into gh[i], with number i of k. All three slices are equally long.
 func roundBlockGo(gh []uint32, g, h []float64, pack packing, k key) {
 	gInv, hInv := 1/pack.g1, 1/pack.h1
 	for i := range gh {
@@ -95,14 +98,17 @@ func roundBlockGo(gh []uint32, g, h []float64, pack packing, k key) {
 	}
 }
 
+// within limits x to what fits the bits of a gradient if all hessians are 1, which is more than any other use needs.
 func within(x float64) float64 { return min(max(x, -maxG24), maxG24) }
 
+// roundPair rounds g and h at random with the two halves of u, and packs them into a row's 32 bits.
 func roundPair(g, h float64, u uint64) uint32 {
 	return uint32(roundRandomly(g, u))<<16 | uint32(roundRandomly(h, u>>32))&0xffff
 }
 
-// roundRandomly rounds x up with the probability of its fraction, else down, as decided by the low 32 bits of u. The
-// offset turns the conversion, which truncates towards zero, into a floor.
+// roundRandomly rounds x up with the probability of its fraction, else down: it adds a uniform number from 0 to 1, made
+// of the low 32 bits of u, and takes the floor. A conversion truncates towards zero, which is the floor of positive
+// numbers; roundOffset makes x positive for it.
 func roundRandomly(x float64, u uint64) int32 {
 	return int32(int64(x+float64(float64(uint32(u))*randomUnit)+roundOffset) - roundOffset)
 }
@@ -146,7 +152,7 @@ func expNegative(x float64) float64 {
 	return math.Float64frombits(math.Float64bits(q) + math.Float64bits(n)<<mantissaBits)
 }
 
-// exponentialsGo replaces numbers by e^(factor x).
+// exponentialsGo replaces each x by e^(factor x).
 func exponentialsGo(x []float64, factor float64) {
 	for i, v := range x {
 		x[i] = exact.Exp(float64(factor * v))

@@ -22,17 +22,18 @@ const (
 	strideBytes = stride * 8
 )
 
+// kernel is what the loops need to know of the table and of the current tree.
 type kernel struct {
 	table    unsafe.Pointer // row-major bins
-	width    int            // bytes per row
-	gh       []uint32
+	width    int            // bytes per row, one for each feature of the table
+	gh       []uint32       // by row, the packed gradient and hessian
 	pack     packing
-	features []int
-	chosen   []uint64 // the features as a bit set
-	frequent []byte
+	features []int    // the wanted features, ascending
+	chosen   []uint64 // the wanted features as a bit set
+	frequent []byte   // by feature of the table, its most frequent bin
 }
 
-// newKernel points a kernel at a table of rows of width bytes.
+// newKernel returns a kernel for a table with rows of width bytes. The kernel keeps all its arguments.
 func newKernel(table []byte, width int, features []int, frequent *frequentBins, gh []uint32, pack packing) kernel {
 	k := kernel{table: unsafe.Pointer(unsafe.SliceData(table)), width: width, gh: gh, pack: pack, features: features,
 		chosen: make([]uint64, (width+63)/64), frequent: frequent.bin}
@@ -42,7 +43,8 @@ func newKernel(table []byte, width int, features []int, frequent *frequentBins, 
 	return k
 }
 
-// fill computes the histogram words of rows, at most kernelRows of them, in the space's rowWords.
+// fill computes the histogram word of each of at most kernelRows rows, and returns them in the memory of
+// space.rowWords.
 func (k *kernel) fill(space *workspace, rows []uint32) []int64 {
 	words := space.rowWords[:len(rows)]
 	for i, r := range rows {
@@ -51,8 +53,8 @@ func (k *kernel) fill(space *workspace, rows []uint32) []int64 {
 	return words
 }
 
-// touch brings the bytes of rows into the cache. What it returns has no meaning; it keeps the loads from being
-// optimised away.
+// touch brings the bins of rows into the cache. Its result means nothing, but without one the compiler would remove the
+// loads.
 func (k *kernel) touch(rows []uint32) (sum byte) {
 	for _, r := range rows {
 		p := unsafe.Add(k.table, int(r)*k.width)
@@ -64,7 +66,7 @@ func (k *kernel) touch(rows []uint32) (sum byte) {
 	return sum
 }
 
-// addAllGo adds every feature of rows to the space's words, each feature at the place of its number.
+// addAllGo adds rows to the space's words for every feature of the table, each at the place of its number.
 func (k *kernel) addAllGo(space *workspace, rows []uint32) {
 	for len(rows) > 0 {
 		group := rows[:min(len(rows), kernelRows)]
@@ -74,16 +76,16 @@ func (k *kernel) addAllGo(space *workspace, rows []uint32) {
 	}
 }
 
-// addRowsGo adds each row's word, its packed gradient and hessian, to the row's bin of every feature: eight features at
-// a time, then those left over.
+// addRowsGo adds the word of each row to the row's bin of every feature: eight features at a time, then those left
+// over. words is where the first feature's words begin; rowWords has the rows' words.
 func (k *kernel) addRowsGo(words unsafe.Pointer, rows []uint32, rowWords []int64) {
 	whole := k.width &^ (kernelWidth - 1)
 	for i, r := range rows {
 		w := rowWords[i]
 		p := unsafe.Add(k.table, int(r)*k.width)
 		for at := 0; at < whole; at += kernelWidth {
-			// Of eight neighbouring features; the first one's is the lowest byte on little-endian processors, which all
-			// of Batch's are.
+			// The bins of eight neighbouring features. The first one's is the lowest byte, because all processors that
+			// are supported are little-endian.
 			bins := *(*uint64)(unsafe.Add(p, at))
 			h := unsafe.Add(words, at*strideBytes)
 			*(*int64)(unsafe.Add(h, uintptr(bins&255)*8)) += w
@@ -103,7 +105,7 @@ func (k *kernel) addRowsGo(words unsafe.Pointer, rows []uint32, rowWords []int64
 	}
 }
 
-// addChosenGo adds only the chosen features, the i-th of them at the i-th place.
+// addChosenGo adds rows to the space's words for the wanted features only, the i-th of them at place i.
 func (k *kernel) addChosenGo(space *workspace, rows []uint32) {
 	words := unsafe.Pointer(&space.words[0])
 	for len(rows) > 0 {
@@ -121,8 +123,8 @@ func (k *kernel) addChosenGo(space *workspace, rows []uint32) {
 	}
 }
 
-// addSparseGo adds the chosen features whose bin is not their most frequent one, each at the place of its number, and
-// returns the sum of the rows' words.
+// addSparseGo adds each row to the space's words for those wanted features in whose most frequent bin it is not, each
+// at the place of its number. It returns the sum of the rows' words.
 func (k *kernel) addSparseGo(space *workspace, rows []uint32) (total int64) {
 	for _, r := range rows {
 		w := k.pack.word(k.gh[r])
@@ -136,11 +138,14 @@ func (k *kernel) addSparseGo(space *workspace, rows []uint32) (total int64) {
 	return total
 }
 
+// subtractWordsGo subtracts words from as many of from, in place.
 func subtractWordsGo(from, words []int64) {
 	for i, w := range words {
 		from[i] -= w
 	}
 }
 
+// touched takes the result of touch, which so counts as used.
+//
 //go:noinline
 func touched(byte) {}

@@ -22,6 +22,8 @@ import (
 //go:noescape
 func addRows(words, table unsafe.Pointer, gh, rows *uint32, n, prefetchAhead, width, hessianBits int)
 
+// The comments of the other routines are beside their code, in kernel_amd64.s.
+
 //go:noescape
 func pickBytes(p *picker, n, prefetchAhead int)
 
@@ -77,7 +79,7 @@ const (
 	prefetchBytes = 4 << 10
 )
 
-// rowsAhead is how many rows ahead to prefetch.
+// rowsAhead returns how many rows ahead of the one being added to prefetch.
 func (k *kernel) rowsAhead() int { return min(prefetchRows, max(prefetchBytes/k.width, 1)) }
 
 // addAll is addAllGo with prefetching.
@@ -142,7 +144,8 @@ func (k *kernel) newPicker(b *buffers) *picker {
 	return p
 }
 
-// addChosen is addChosenGo: it picks the chosen bytes of a group of rows into a small table and adds all of that.
+// addChosen is addChosenGo in assembly: for a group of rows it picks the wanted features' bytes into a small table, and
+// then adds all features of that table.
 func (k *kernel) addChosen(space *workspace, rows []uint32) {
 	if !canPickBytes() {
 		k.addChosenGo(space, rows)
@@ -159,7 +162,8 @@ func (k *kernel) addChosen(space *workspace, rows []uint32) {
 	}
 }
 
-// addSparse is addSparseGo: for a group of rows it first finds the indexes of the words and then uses them.
+// addSparse is addSparseGo in assembly: for a group of rows and up to pickColumns features at a time, it finds the
+// indexes of the words to add to, and then adds to them.
 func (k *kernel) addSparse(space *workspace, rows []uint32) (total int64) {
 	if !canPickBytes() {
 		return k.addSparseGo(space, rows)
@@ -207,7 +211,7 @@ type rounding struct {
 	step, mul1, mul2                      uint64
 }
 
-// newRounding is for rows whose random numbers are the first of k.
+// newRounding returns the arguments for rows of which row i is rounded with number i of k.
 func newRounding(pack packing, k key) rounding {
 	c := rounding{gInv: 1 / pack.g1, hInv: 1 / pack.h1, unit: randomUnit, offset: roundOffset, least: -maxG24,
 		most: maxG24, step: 8 * mixStep & math.MaxUint64, mul1: mixMul1, mul2: mixMul2}
@@ -217,7 +221,7 @@ func newRounding(pack packing, k key) rounding {
 	return c
 }
 
-// fillRows writes the packed gradients of rows lo..hi-1.
+// fillRows is fillRowsGo, with vectors for as many rows as fill them.
 func (l *logistic) fillRows(gh []uint32, raw []float64, lo, hi int, k key) {
 	for hasVectors() && hi-lo >= 8 {
 		n := min((hi-lo)&^7, pieceRows) // a goroutine in assembly cannot be preempted, even by the garbage collector
@@ -233,7 +237,7 @@ func (l *logistic) fillRows(gh []uint32, raw []float64, lo, hi int, k key) {
 	l.fillRowsGo(gh, raw, lo, hi, k)
 }
 
-// roundBlock writes the gradients and hessians of at most blockRows rows.
+// roundBlock is roundBlockGo for at most blockRows rows, with vectors for as many of them as fill these.
 func roundBlock(gh []uint32, g, h []float64, pack packing, k key) {
 	n := 0
 	if hasVectors() && len(gh) >= 8 {
@@ -252,8 +256,8 @@ type exponentialConstants struct {
 	odds                                                   int64
 }
 
-// exponentiate makes e^-(factor x) of numbers, or with odds 1 / (1 + that), and returns those that do not fill a
-// vector.
+// exponentiate replaces each x by e^-(factor x) or, if odds is 1, by 1 / (1 + e^-(factor x)). It does so only for as
+// many numbers as fill vectors, and returns the rest of x.
 func exponentiate(x []float64, factor float64, odds int64) []float64 {
 	for hasVectors() && len(x) >= 8 {
 		n := min(len(x)&^7, pieceRows)
@@ -269,12 +273,14 @@ func exponentiate(x []float64, factor float64, odds int64) []float64 {
 // Probabilities applies Probability to all scores in place.
 func Probabilities(scores []float64) { probabilitiesGo(exponentiate(scores, 1, 1)) }
 
-// exponentials replaces numbers by e^(factor x).
+// exponentials replaces each x by e^(factor x).
 func exponentials(x []float64, factor float64) { exponentialsGo(exponentiate(x, -factor, 0), factor) }
 
-// mostPairs are added up in one call, a millisecond: assembly cannot be interrupted, and the collector waits for it.
+// mostPairs is how many pairs one call of pairs8 adds up, in about a millisecond: assembly cannot be interrupted, and
+// the garbage collector waits for it.
 const mostPairs = 1 << 18
 
+// add is addGo, with vectors where there are any.
 func (p *pairs) add(first int, score, label, gain, discount, g, h []float64) {
 	for n := len(score); hasVectors() && 0 < first && first < n; n = len(score) {
 		rows := min(first, 1+mostPairs/n)
@@ -315,7 +321,7 @@ type wordScan struct {
 	totalG, totalH, l2, clearlyLess float64
 }
 
-// hugeL2 is less than what would make scanWords's products overflow.
+// hugeL2 is the largest l2 for which scanWords is used: with a much larger one its products could overflow.
 const hugeL2 = 1e100
 
 // bestWord finds the best threshold in words, with extra added to every running sum. It returns the gain of both sides
@@ -326,7 +332,7 @@ func (s *splitScorer) bestWord(words []int64, extra sums, t *splitTarget, goal f
 		return s.bestWordGo(words, extra, t, goal)
 	}
 	least := math.Ceil(t.minH)
-	if 2*least > t.total.h { // more than there is for both sides
+	if 2*least > t.total.h { // there are not enough rows for both children
 		return goal, -1
 	}
 	return scanWords(&words[0], len(words), &wordScan{hessianBits: int64(s.pack.hessianBits),
@@ -335,7 +341,7 @@ func (s *splitScorer) bestWord(words []int64, extra sums, t *splitTarget, goal f
 		clearlyLess: 1 - roundings}, goal)
 }
 
-// subtractWords subtracts words from as many others.
+// subtractWords subtracts words from as many of from, in place.
 func subtractWords(from, words []int64) {
 	if !hasVectors() || len(words) == 0 {
 		subtractWordsGo(from, words)
@@ -344,7 +350,7 @@ func subtractWords(from, words []int64) {
 	subtract8(&from[:len(words)][0], &words[0], len(words))
 }
 
-// exitOrder is where batchScratch.exits has the exit of each row.
+// exitOrder tells addTrees the order of batchScratch.exits: byte r/8 of word r%8 is row r.
 var exitOrder = func() (order [8]uint64) {
 	for r := range uint64(64) {
 		order[r%8] |= r << (r / 8 * 8)
@@ -352,9 +358,9 @@ var exitOrder = func() (order [8]uint64) {
 	return order
 }()
 
-// addFew adds the values of the first trees to the sums of n rows, which fill one machine word, as far as their flat
-// parts go, and returns how many trees these are: several, if all but the last are flat. The exits are those of the
-// last.
+// addFew adds the first of the trees, as far as its flat part goes, to the sums of n rows, which fill one machine word.
+// With vectors it adds several trees, up to and including the first that has more than a flat part. It returns how many
+// trees these are. s.exits has the rows' exits from the last of them.
 func (s *batchScratch) addFew(trees []flatTree, n int) int {
 	if !s.vectors || trees[0].run == 0 {
 		s.routeRows(&trees[0])
@@ -365,13 +371,15 @@ func (s *batchScratch) addFew(trees []flatTree, n int) int {
 	return trees[0].run
 }
 
-// findBounds compares a value with the bounds of a node at a time, of which the root's are the last ones of 64 each.
+// findBounds searches a tree of nodes with boundsOfNode bounds each, and compares a value with all bounds of a node at
+// once. The root has the last bound of each group of 64. Below it, each group has a node with the last bound of each
+// eight, and then these eights.
 const (
 	boundsOfNode  = 8
 	boundsOfGroup = boundsOfNode * boundsOfNode
 )
 
-// widened returns a column's bounds as findBounds wants them; nil if it cannot take them.
+// widened returns a column's bounds, ascending, in the layout of findBounds; nil if it cannot be used for the column.
 func (c *numberColumn) widened(bounds []float64) []float64 {
 	if !hasVectors() || c.rule == zeroGoesRight || c.count >= boundsOfNode*boundsOfGroup ||
 		bounds[c.count-1] > math.MaxFloat64 {
@@ -392,8 +400,8 @@ func (c *numberColumn) widened(bounds []float64) []float64 {
 	return out
 }
 
-// locateFew sets the bit of each of n values, which are so many apart, in the answer to the first bound that is not
-// below it. It reports false if it cannot.
+// locateFew sets the bit of each of n values, x[0], x[apart], x[2*apart] ..., in the answer to the first bound that is
+// not below the value. It does nothing and returns false if the column is not laid out for vectors.
 func (c *numberColumn) locateFew(x []float64, apart, n int, answers []uint64) bool {
 	if c.wide == nil {
 		return false

@@ -16,24 +16,23 @@ import (
 	"coppice/internal/problem"
 )
 
-// MaxModelBytes bounds a model file, and maxHeadLine a line of its head: 100,000 features with the longest names seen
-// in a model of clicks need less than a tenth of it. Splitting a line into words takes several times its size in
-// memory.
+// Limits on a model file. A line of the head is split into words, which takes several times its size in memory; the
+// head of a model with 100,000 features and the longest names seen needs less than a tenth of maxHeadLine.
 const (
-	MaxModelBytes = 1 << 30
-	maxHeadLine   = 16 << 20
-	maxTrees      = 1_000_001 // of the most iterations, and one for a first score
+	MaxModelBytes = 1 << 30   // of the whole file
+	maxHeadLine   = 16 << 20  // bytes of a line of the head
+	maxTrees      = 1_000_001 // the most that num_iterations allows, and one
 )
 
-// modelErrorf reports a model file that cannot be used. Lines count from 1; 0 is not a single one.
+// modelErrorf returns the error for a model file that cannot be used. Lines count from 1.
 func modelErrorf(line int, format string, args ...any) error {
 	return problem.New(problem.Input, "model file, line %d: %s", line, fmt.Sprintf(format, args...))
 }
 
-// ReadModel reads LightGBM text (v2, v3 or v4) without linear trees. It refuses what it would
-// predict incorrectly, and whatever another reader could understand in another way: every line up to "end of trees" has
-// a key that is known, numbers are decimal, and sizes are those that are stated. python/coppice/_trees.py refuses the
-// same.
+// ReadModel reads a model in LightGBM's text format (v2, v3 or v4). It refuses models that it would predict
+// incorrectly, such as linear trees. It also refuses text that another reader could understand in another way: every
+// line up to "end of trees" must have a known key, numbers must be decimal, and lists must have the lengths that are
+// stated. python/coppice/_trees.py refuses the same texts.
 func ReadModel(r io.Reader) (*Model, error) {
 	var text strings.Builder // its String does not copy
 	if known, ok := r.(interface{ Len() int }); ok {
@@ -56,7 +55,7 @@ func ReadModel(r io.Reader) (*Model, error) {
 	return m, nil
 }
 
-// Keys of the head and of a tree.
+// Keys that the head and a tree must have, and those that they may have besides.
 var (
 	headKeys = []string{"tree", "version", "num_class", "num_tree_per_iteration", "label_index", "max_feature_idx",
 		"objective", "feature_names", "feature_infos", "tree_sizes"}
@@ -77,30 +76,33 @@ const (
 	maxDecision = decisionCategorical | decisionDefaultLeft | missingNaN
 )
 
+// modelReader is the text of a model that is being read.
 type modelReader struct {
-	rest  string         // from the next line on
-	at    int            // number of lines before it
-	lines map[string]int // of the keys of the last block
+	rest  string         // the text from the next line on
+	at    int            // number of the last line read
+	lines map[string]int // the line of each key of the block read last
 }
 
+// errorf returns an error in the line read last.
 func (p *modelReader) errorf(format string, args ...any) error {
 	return modelErrorf(p.at, format, args...)
 }
 
-// errorAt is an error in a key of the last block.
+// errorAt returns an error in the line of a key of the block read last; in the line read last if the block lacks the
+// key.
 func (p *modelReader) errorAt(key, format string, args ...any) error {
 	return modelErrorf(cmp.Or(p.lines[key], p.at), format, args...)
 }
 
-// begins returns an error unless the next line is the one given.
-func (p *modelReader) begins(line string) error {
+// expectLine returns an error unless the next line is the given one. It does not read it.
+func (p *modelReader) expectLine(line string) error {
 	if !strings.HasPrefix(p.rest, line+"\n") {
 		return modelErrorf(p.at+1, "the line %q belongs here", line)
 	}
 	return nil
 }
 
-// readLine returns the next line; ok is false at the end. One that is not ended by a newline is none.
+// readLine reads the next line. ok is false if there is none that ends with a newline.
 func (p *modelReader) readLine() (line string, ok bool) {
 	line, rest, ok := strings.Cut(p.rest, "\n")
 	if ok {
@@ -110,7 +112,8 @@ func (p *modelReader) readLine() (line string, ok bool) {
 	return line, ok
 }
 
-// readBlock reads "key=value" lines up to an empty line, and all empty lines after it.
+// readBlock reads "key=value" lines up to an empty line, and skips all empty lines after it. It returns the values by
+// key, and sets p.lines. It is an error if a required key is missing, or if a key occurs twice or is in neither list.
 func (p *modelReader) readBlock(required, optional []string) (map[string]string, error) {
 	keys := map[string]string{}
 	p.lines = map[string]int{}
@@ -129,8 +132,9 @@ func (p *modelReader) readBlock(required, optional []string) (map[string]string,
 			return nil, p.errorf("it is not UTF-8")
 		}
 
+		// Two keys of the head have no value.
 		key, value, ok := strings.Cut(line, "=")
-		if !ok && line != "tree" && line != averageOutput { // LightGBM ends the process where a tree's line has none
+		if !ok && line != "tree" && line != averageOutput {
 			return nil, p.errorf("%.40q without \"=\"", key)
 		}
 		if strings.Contains(value, "=") { // LightGBM refuses the whole file
@@ -156,10 +160,10 @@ func (p *modelReader) readBlock(required, optional []string) (map[string]string,
 	return keys, nil
 }
 
-// readModel reads the lines of the head, then the trees, and checks the whole: an error names the line. How many trees
-// there are, and how long each is, is said by the head alone.
+// readModel reads the head, the trees and the parameters. Errors name the line. The head alone says how many trees
+// there are, and how many bytes each of them has.
 func (p *modelReader) readModel() (*Model, error) {
-	if p.begins("tree") != nil {
+	if p.expectLine("tree") != nil {
 		return nil, modelErrorf(1, "it does not begin with the line \"tree\"; is it a LightGBM text model?")
 	}
 	head, err := p.readBlock(headKeys, headOptional)
@@ -173,6 +177,7 @@ func (p *modelReader) readModel() (*Model, error) {
 		}
 	}
 
+	// The objective decides how many outputs there are.
 	m := &Model{Objective: head["objective"]}
 	if _, ok := outputOf(m.Objective); !ok {
 		return nil, p.errorAt("objective", "objective %.40q cannot be read; use one of %s", m.Objective,
@@ -186,6 +191,7 @@ func (p *modelReader) readModel() (*Model, error) {
 			"has %s of each", head["num_class"], head["num_tree_per_iteration"], m.Objective, n)
 	}
 
+	// The features, and the sizes of the trees. Some lists are only checked.
 	lists := &listReader{keys: head}
 	asIs := func(s string) (string, error) { return s, nil }
 	m.FeatureNames = listOf(lists, "feature_names", -1, asIs)
@@ -220,19 +226,20 @@ func (p *modelReader) readModel() (*Model, error) {
 		if value != "" {
 			return nil, p.errorf("%s=%.20s; it has no value", averageOutput, value)
 		}
-		for i, t := range m.Trees { // the mean as a sum
+		for i, t := range m.Trees { // the mean of the trees is the sum of their values divided by their number
 			m.Trees[i] = t.dividedBy(float64(m.Iterations()))
 		}
 	}
-	if err := p.begins("end of trees"); err != nil {
+	if err := p.expectLine("end of trees"); err != nil {
 		return nil, err
 	}
 
-	p.parameters(m)
+	p.readParameters(m)
 	return m, nil
 }
 
-// readTrees reads trees of the sizes in bytes.
+// readTrees reads as many trees as there are sizes; each must have that many bytes. features is the model's number of
+// features.
 func (p *modelReader) readTrees(sizes []int, features int) ([]*Tree, error) {
 	var trees []*Tree
 	for i, size := range sizes {
@@ -249,8 +256,8 @@ func (p *modelReader) readTrees(sizes []int, features int) ([]*Tree, error) {
 	return trees, nil
 }
 
-// parameters keeps the lines between "parameters:" and "end of parameters".
-func (p *modelReader) parameters(m *Model) {
+// readParameters sets m.Params to the lines between "parameters:" and "end of parameters". There need not be any.
+func (p *modelReader) readParameters(m *Model) {
 	inside := false
 	for line := range strings.SplitSeq(p.rest, "\n") {
 		switch {
@@ -264,10 +271,11 @@ func (p *modelReader) parameters(m *Model) {
 	}
 }
 
-// readTree reads tree number number and checks that each list is as long as the leaves say and each index within it.
-// Trees of linear leaves are refused.
+// readTree reads the tree with this number, counted from 0, and checks that it can be used safely: lists have the
+// lengths that num_leaves and num_cat state, and no index is outside its list. Trees with linear leaves are refused.
+// features is the model's number of features.
 func (p *modelReader) readTree(number, features int) (*Tree, error) {
-	if err := p.begins("Tree=" + strconv.Itoa(number)); err != nil {
+	if err := p.expectLine("Tree=" + strconv.Itoa(number)); err != nil {
 		return nil, err
 	}
 	keys, err := p.readBlock(treeKeys, treeOptional)
@@ -275,6 +283,7 @@ func (p *modelReader) readTree(number, features int) (*Tree, error) {
 		return nil, err
 	}
 
+	// The sizes. one parses a single number from lo to hi; if that fails it returns lo, and lists has the error.
 	t := &Tree{Shrinkage: 1}
 	lists := &listReader{keys: keys}
 	one := func(key string, lo, hi int) int {
@@ -294,6 +303,7 @@ func (p *modelReader) readTree(number, features int) (*Tree, error) {
 		}
 	}
 
+	// The lists of nodes and leaves.
 	n := leaves - 1
 	t.LeafValue = listOf(lists, "leaf_value", leaves, parseFloat)
 	t.Feature = listOf(lists, "split_feature", n, intIn(0, features-1))
@@ -312,6 +322,7 @@ func (p *modelReader) readTree(number, features int) (*Tree, error) {
 	t.LeafWeight = optionalOf(lists, "leaf_weight", leaves, parseFloat)
 	t.LeafCount = optionalOf(lists, "leaf_count", leaves, count)
 
+	// The category sets: sets+1 boundaries, and as many words as the last one says. Without sets, both lists are empty.
 	if bounds := listOf(lists, "cat_boundaries", min(sets, 1)*(sets+1), intIn(0, maxCategoryWords)); sets > 0 {
 		t.CatBoundaries = bounds
 	}
@@ -326,7 +337,7 @@ func (p *modelReader) readTree(number, features int) (*Tree, error) {
 		t.CatThreshold = set
 	}
 
-	// The first list with an error, else an inconsistency between lists.
+	// Report the first list that could not be read or, if all could, an inconsistency between lists.
 	if lists.err == nil {
 		lists.wrong, lists.err = "", t.check(features)
 	}
@@ -337,21 +348,22 @@ func (p *modelReader) readTree(number, features int) (*Tree, error) {
 	return t, nil
 }
 
-// listReader parses the lists of a block and keeps the first error.
+// listReader parses the lists of a block and keeps the first error. After an error it parses nothing more.
 type listReader struct {
-	keys  map[string]string
+	keys  map[string]string // values by key
 	err   error
-	wrong string // the key that it is in
+	wrong string // the key whose list has the error
 }
 
-// listOf parses the n values of a key, with one space between two; any number if n is negative.
+// listOf parses the list of a key, whose elements are separated by single spaces. It must have n elements, or any
+// number if n is negative. A missing key is an empty list. After an error, this one or an earlier one, it returns nil.
 func listOf[T any](l *listReader, key string, n int, parse func(string) (T, error)) []T {
 	if l.err != nil {
 		return nil
 	}
 
 	text := l.keys[key]
-	l.wrong = key // until the next one
+	l.wrong = key // only means something if err is set below
 	have := 0
 	if text != "" {
 		have = strings.Count(text, " ") + 1
@@ -379,7 +391,7 @@ func listOf[T any](l *listReader, key string, n int, parse func(string) (T, erro
 	return out
 }
 
-// optionalOf is listOf for a list that prediction does not need: zeros if absent.
+// optionalOf is listOf for a list that prediction does not need: n zeros if the key is missing or empty.
 func optionalOf[T any](l *listReader, key string, n int, parse func(string) (T, error)) []T {
 	if l.keys[key] == "" {
 		return make([]T, n)
@@ -387,7 +399,8 @@ func optionalOf[T any](l *listReader, key string, n int, parse func(string) (T, 
 	return listOf(l, key, n, parse)
 }
 
-// intIn parses whole numbers from lo to hi in their only spelling.
+// intIn returns a parser for whole numbers from lo to hi. It takes only the shortest spelling of a number, not +1 or
+// 01.
 func intIn(lo, hi int) func(string) (int, error) {
 	return func(s string) (int, error) {
 		v, err := strconv.Atoi(s)
@@ -401,7 +414,8 @@ func intIn(lo, hi int) func(string) (int, error) {
 	}
 }
 
-// parseThreshold also reads the infinities of LightGBM's own text: no value is beyond the largest numbers here.
+// parseThreshold is parseFloat, but also reads inf and -inf, which LightGBM writes as thresholds. They become the
+// largest finite numbers, which divide finite values in the same way.
 func parseThreshold(s string) (float64, error) {
 	if s == "inf" || s == "-inf" {
 		s = strings.Replace(s, "inf", "1.7976931348623157e308", 1)
@@ -409,9 +423,10 @@ func parseThreshold(s string) (float64, error) {
 	return parseFloat(s)
 }
 
-// parseFloat parses a finite number that is written as in JSON: LightGBM, Go and Python understand others, such as
-// 0x1p3, 1_000 and inf, each in its own way.
+// parseFloat parses a finite number that is written as in JSON, such as -1.5e3. Other spellings, such as 0x1p3, 1_000
+// and inf, are errors, because LightGBM, Go and Python do not agree on them.
 func parseFloat(s string) (float64, error) {
+	// Cut s into [-] whole [. fraction] [e [sign] exponent].
 	whole, exponent, scientific := strings.Cut(strings.TrimPrefix(s, "-"), "e")
 	if !scientific {
 		whole, exponent, scientific = strings.Cut(whole, "E")
@@ -420,14 +435,16 @@ func parseFloat(s string) (float64, error) {
 	if sign := strings.TrimLeft(exponent, "+-"); len(exponent)-len(sign) <= 1 {
 		exponent = sign
 	}
-	if !digits(whole) || len(whole) > 1 && whole[0] == '0' || point && !digits(fraction) ||
-		scientific && !digits(exponent) {
+
+	if !isDigits(whole) || len(whole) > 1 && whole[0] == '0' || point && !isDigits(fraction) ||
+		scientific && !isDigits(exponent) {
 		return 0, strconv.ErrSyntax
 	}
 	return strconv.ParseFloat(s, 64)
 }
 
-func digits(s string) bool {
+// isDigits reports whether s is one or more decimal digits.
+func isDigits(s string) bool {
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {
 			return false
@@ -436,8 +453,9 @@ func digits(s string) bool {
 	return s != ""
 }
 
-// check makes sure that prediction never indexes outside the tree, and terminates: every node and leaf is the child of
-// exactly one earlier node.
+// check returns an error unless predicting with the tree terminates and never indexes outside of it. Every child must
+// have a greater number than its parent, and no node or leaf may have two parents. features is the model's number of
+// features. The lists must already have the lengths that belong to the number of leaves.
 func (t *Tree) check(features int) error {
 	inner, leaves := len(t.Feature), len(t.LeafValue)
 	seenInner, seenLeaf := make([]bool, inner), make([]bool, leaves)
@@ -458,6 +476,7 @@ func (t *Tree) check(features int) error {
 			return fmt.Errorf("node %d splits feature %d of %d", node, f, features)
 		}
 
+		// A categorical node's threshold is the number of a category set.
 		if t.Decision[node]&decisionCategorical != 0 {
 			if set := t.Threshold[node]; !(set >= 0 && set < float64(len(t.CatBoundaries)-1)) ||
 				set != math.Trunc(set) {
@@ -466,6 +485,7 @@ func (t *Tree) check(features int) error {
 		}
 	}
 
+	// Boundaries ascend from 0 to within CatThreshold.
 	for i, b := range t.CatBoundaries {
 		if b < 0 || b > len(t.CatThreshold) || i == 0 && b != 0 || i > 0 && b <= t.CatBoundaries[i-1] {
 			return fmt.Errorf("cat_boundaries has %d at position %d", b, i)

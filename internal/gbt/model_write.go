@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// WriteTo writes the model as LightGBM text. The header says version=v3, because leaves reads nothing newer and
-// LightGBM does not check; all that is written is common to v3 and v4. Source of the format: LightGBM
-// src/boosting/gbdt_model_text.cpp and src/io/tree.cpp.
+// WriteTo writes the model in LightGBM's text format (src/boosting/gbdt_model_text.cpp and src/io/tree.cpp there). The
+// head says version=v3, because the Go library leaves reads nothing newer and LightGBM does not look at it. All that is
+// written means the same in v3 and v4.
 func (m *Model) WriteTo(w io.Writer) (int64, error) {
 	var b bytes.Buffer
 	trees := make([][]byte, len(m.Trees))
@@ -55,7 +55,8 @@ func (m *Model) WriteTo(w io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// formatTree returns one tree with its two trailing newlines; LightGBM relies on the exact length.
+// formatTree returns the text of a tree, which has this number in the model, with two empty lines behind it. Its length
+// is what tree_sizes has to say.
 func (t *Tree) formatTree(number int) []byte {
 	out := fmt.Appendf(nil, "Tree=%d\nnum_leaves=%d\nnum_cat=%d\n", number, t.Leaves(), max(len(t.CatBoundaries)-1, 0))
 
@@ -83,14 +84,14 @@ func (t *Tree) formatTree(number int) []byte {
 	return append(out, "\n\n\n"...)
 }
 
-// appendList appends a line name=value value ...
-func appendList[T any](out []byte, name string, values []T, one func([]byte, T) []byte) []byte {
+// appendList appends a line "name=value value ..." to out; appendOne appends a single value.
+func appendList[T any](out []byte, name string, values []T, appendOne func([]byte, T) []byte) []byte {
 	out = append(append(out, name...), '=')
 	for i, v := range values {
 		if i > 0 {
 			out = append(out, ' ')
 		}
-		out = one(out, v)
+		out = appendOne(out, v)
 	}
 	return append(out, '\n')
 }
@@ -100,7 +101,7 @@ func appendInt(b []byte, v int) []byte { return strconv.AppendInt(b, int64(v), 1
 // appendFloat writes the shortest text that reads back as the same number.
 func appendFloat(b []byte, v float64) []byte { return strconv.AppendFloat(b, v, 'g', -1, 64) }
 
-// descending returns the indices of the counts above 0, highest first.
+// descending returns the indices of the counts above 0, the highest count first, and of equal counts the lowest index.
 func descending(counts []int) []int {
 	var order []int
 	for f, c := range counts {
@@ -112,7 +113,7 @@ func descending(counts []int) []int {
 	return order
 }
 
-// describe returns the names (see PlainNames) and value ranges for the model file.
+// describe returns the features' names (PlainNames) and value ranges (rangeText) as a model file has them.
 func describe(features []Feature) (names, infos []string) {
 	for i := range features {
 		names = append(names, features[i].Name)
@@ -148,7 +149,8 @@ func plainName(name string) string {
 	}, name)
 }
 
-// rangeText is what feature_infos says of a feature: [least:greatest], the categories, or none if it has one bin.
+// rangeText is what feature_infos says of a feature: [min:max] for a numerical one, the categories separated by colons,
+// or none for a feature with a single bin.
 func (f *Feature) rangeText() string {
 	switch {
 	case f.Bins < 2:
@@ -163,21 +165,24 @@ func (f *Feature) rangeText() string {
 	return fmt.Sprintf("[%s:%s]", appendFloat(nil, f.Min), appendFloat(nil, f.Max))
 }
 
-// parameterLines returns the parameters as LightGBM writes them into a model file. Columns are numbers there: LightGBM
-// 4 cannot load a model with their names.
+// parameterLines returns the parameters as LightGBM writes them into a model file, in the order of paramTable.
+// Parameters that were added later (addedLater) are left out at their defaults, so that models that do not use them
+// keep their bytes. Columns are written as numbers: LightGBM 4 cannot load a model with names there.
 func (p Params) parameterLines(features []Feature) []string {
 	lines := []string{"[boosting: gbdt]"}
 	m := p.Map()
 	defaults := Defaults().Map()
 
-	m[IgnoreColumn] = string(numbered(p.IgnoreColumn.among(features)))
+	m[IgnoreColumn] = string(numbered(p.IgnoreColumn.mustFind(features)))
 
 	for _, spec := range trainedWith {
 		name := spec.name
 		v := m[name]
-		if v == "" || v == defaults[name] && spec.is(addedLater) { // empty: no column is named
+		if v == "" || v == defaults[name] && spec.is(addedLater) { // an empty list or text is left out, too
 			continue
 		}
+
+		// LightGBM writes booleans as 0 and 1.
 		if b, ok := v.(bool); ok {
 			v = map[bool]int{false: 0, true: 1}[b]
 		}

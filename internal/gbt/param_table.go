@@ -11,16 +11,19 @@ import (
 type paramSpec struct {
 	name    string
 	aliases string // separated by blanks
-	note    string // how it differs here, why it has no effect or is refused, or where that is said
-	// of one that is not trained with: values that mean what is done here, separated by blanks; any for all, elsewhere
-	// if another file or flag says it
+	note    string // how it differs here; or why it has no effect or is refused; or which file or flag has it
+
+	// fine is for a parameter that is not trained with. It lists the values that are accepted because they ask for what
+	// is done anyway, separated by blanks. It may also be anyValue, or elsewhere if another file or flag has the
+	// parameter.
 	fine string
-	*training
+
+	*training // nil if it is not trained with
 }
 
-// training is a parameter that is trained with: its field, its valid values and its traits.
+// training describes a parameter that is trained with.
 type training struct {
-	field     func(*Params) any // a pointer to a field of one of the types that set and Map know
+	field     func(*Params) any // returns a pointer to its field, of one of the types that setValue and Map know
 	low, high float64           // inclusive bounds of a number
 	traits    trait
 }
@@ -28,7 +31,8 @@ type training struct {
 // trainedWith is the part of paramTable that is trained with.
 var trainedWith = paramTable[:slices.IndexFunc(paramTable, func(s paramSpec) bool { return s.training == nil })]
 
-// checkFixed refuses a value that asks for something else than what is done. An empty text asks for nothing.
+// checkFixed returns an error if a parameter that is not trained with has a value that asks for something else than
+// what is done. An empty text asks for nothing.
 func (s *paramSpec) checkFixed(value any) error {
 	switch {
 	case s.fine == elsewhere:
@@ -44,11 +48,13 @@ type trait uint8
 
 const (
 	openLow trait = 1 << iota // low itself is invalid
-	// Added after models were written: a model's text has it only if it is not the default. So older models are still
-	// trained again to the same bytes, and checkpoints of an earlier build stay valid.
+
+	// addedLater marks parameters that were added after models had been written. A model's text has one only if it is
+	// not at its default. So older models can still be trained again to the same bytes, and older checkpoints stay
+	// valid.
 	addedLater
-	leastRows // the fewest rows, or the least hessian, of something: scaled by forCopies and ForSample
-	penalty   // weighed against a sum over rows: scaled by ForSample
+	leastRows // a least number of rows, or a least hessian: scaled by forCopies and ForSample
+	penalty   // is compared with a sum over rows: scaled by ForSample
 )
 
 // Names that are used elsewhere as well.
@@ -82,9 +88,9 @@ const (
 	ofSweep = "models and scores are written by the sweep"
 )
 
-// paramTable is all of LightGBM 4's parameters: first those that are trained with, in the order of the model file (a
-// new one is addedLater), then the others, which those who come with LightGBM's parameter files have. Most of these
-// say what happens here anyway.
+// paramTable has all parameters of LightGBM 4. First come those that are trained with, in the order of the model file
+// (a new one is addedLater). Then come the others, so that LightGBM's parameter files can be read: most of them have
+// values that ask for what is done here anyway.
 var paramTable = []paramSpec{
 	{"objective", "objective_type app application loss", "a key of sweep.yaml; see objectives in docs/sweep.md", "",
 		&training{func(p *Params) any { return &p.Objective }, 0, 0, 0}},

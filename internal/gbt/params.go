@@ -40,20 +40,20 @@ type Params struct {
 	ScalePosWeight        float64
 	IsUnbalance           bool
 
-	// of some objectives
-	Alpha                float64 // where huber's loss becomes absolute; quantile's level
+	// Parameters that only some objectives use (objectiveSpec.uses).
+	Alpha                float64 // huber: the residual from which the loss is absolute; quantile: the quantile
 	PoissonMaxDeltaStep  float64
 	TweedieVariancePower float64
-	RegSqrt              bool // learn the signed square roots of labels
-	TruncationLevel      int  // of lambdarank: pairs have a row among so many first places
-	LambdarankNorm       bool // of lambdarank: queries weigh alike, whatever their number of pairs
+	RegSqrt              bool // regression: learn the signed square roots of labels
+	TruncationLevel      int  // lambdarank: one row of each pair is among this many first places
+	LambdarankNorm       bool // lambdarank: queries count alike, whatever their number of pairs
 	LabelGain            string
-	Sigmoid              float64 // of lambdarank
+	Sigmoid              float64 // lambdarank
 
 	MaxCatThreshold int     // most categories on the left of a split
-	CatSmooth       float64 // categories with fewer rows take no part in sorted splits
+	CatSmooth       float64 // categories with fewer rows than this take no part in sorted splits
 	CatL2           float64
-	MaxCatToOnehot  int // up to that many categories, split one against the rest
+	MaxCatToOnehot  int // features with up to this many categories split one category from the rest
 	MinDataPerGroup int
 
 	ExtraTrees bool // try one random threshold per feature and node
@@ -88,7 +88,7 @@ func (*ParamError) Kind() problem.Kind { return problem.Input }
 
 var inf = math.Inf(1)
 
-// ParamNames returns the canonical names in a fixed order.
+// ParamNames returns the canonical names of all parameters that are trained with, in the order of the model file.
 func ParamNames() []string {
 	names := make([]string, len(trainedWith))
 	for i, s := range trainedWith {
@@ -97,9 +97,10 @@ func ParamNames() []string {
 	return names
 }
 
+// is reports whether the parameter, which must be trained with, has any of the traits.
 func (s *paramSpec) is(t trait) bool { return s.traits&t != 0 }
 
-// paramWords returns all names and aliases.
+// paramWords returns all names and aliases of parameters that are trained with.
 func paramWords() []string {
 	var words []string
 	for _, s := range trainedWith {
@@ -108,11 +109,14 @@ func paramWords() []string {
 	return words
 }
 
-// findParam finds one that is trained with by its name or an alias, and findOther one that is not; nil if there is
-// none.
+// findParam returns the parameter with this name or alias if it is trained with, else nil.
 func findParam(name string) *paramSpec { return findAmong(0, len(trainedWith), name) }
+
+// findOther returns the parameter with this name or alias if it is one of LightGBM's that is not trained with, else
+// nil.
 func findOther(name string) *paramSpec { return findAmong(len(trainedWith), len(paramTable), name) }
 
+// findAmong returns the parameter with this name or alias if its row i of paramTable is from <= i < to, else nil.
 func findAmong(from, to int, name string) *paramSpec {
 	if i, ok := paramIndex()[name]; ok && i >= from && i < to {
 		return &paramTable[i]
@@ -120,10 +124,10 @@ func findAmong(from, to int, name string) *paramSpec {
 	return nil
 }
 
-// paramIndex has the rows of paramTable by all their names.
+// paramIndex returns the row of paramTable for each name and alias.
 var paramIndex = sync.OnceValue(func() map[string]int {
 	index := map[string]int{}
-	for i, s := range slices.Backward(paramTable) { // of two that claim a name the first has it
+	for i, s := range slices.Backward(paramTable) { // backward, so that of two rows with a name the first one has it
 		for _, name := range append(strings.Fields(s.aliases), s.name) {
 			index[name] = i
 		}
@@ -131,7 +135,8 @@ var paramIndex = sync.OnceValue(func() map[string]int {
 	return index
 })
 
-// suggestParam returns the most similar parameter, by its canonical name.
+// suggestParam returns the end of an error message about an unknown key: the canonical name of the most similar
+// parameter or, if none is similar, what strictyaml.Suggest says.
 func suggestParam(key string) string {
 	if s := findParam(strictyaml.Nearest(key, paramWords())); s != nil {
 		return fmt.Sprintf(" (did you mean %q?)", s.name)
@@ -147,8 +152,9 @@ func CanonicalName(name string) string {
 	return name
 }
 
-// ParseParams overlays m, whose keys may be LightGBM's aliases, on the defaults. Values may be any of Go's number
-// types, bool or string. Errors are *ParamError.
+// ParseParams returns the defaults with the values in m, by parameter name or alias. A value is a bool, a string, or a
+// float64, int, int64 or uint64. It is an error if a value is invalid or two of them contradict each other. Errors are
+// *ParamError.
 func ParseParams(m map[string]any) (Params, error) {
 	p, err := overlay(m)
 	if err != nil {
@@ -157,10 +163,10 @@ func ParseParams(m map[string]any) (Params, error) {
 	return p, p.check()
 }
 
-// overlay applies m to the defaults and validates each value by itself.
+// overlay is ParseParams without the check of values against each other.
 func overlay(m map[string]any) (Params, error) {
 	p := Defaults()
-	seen := map[string]string{}
+	seen := map[string]string{} // by canonical name, the key of m that it came from
 
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		s := findParam(key)
@@ -188,13 +194,13 @@ func overlay(m map[string]any) (Params, error) {
 // IsParam reports whether this build knows a training parameter of that name.
 func IsParam(name string) bool { return findParam(name) != nil || findOther(name) != nil }
 
-// CheckParam validates a parameter's name and its value by itself.
+// CheckParam returns a *ParamError if there is no parameter of this name or the value is not valid for it.
 func CheckParam(name string, value any) error {
 	_, err := overlay(map[string]any{name: value})
 	return err
 }
 
-// setValue sets the parameter's field; an error says what was expected, and the field then means nothing.
+// setValue sets the parameter's field of p. An error says what was expected; the field is then undefined.
 func (s *paramSpec) setValue(p *Params, value any) error {
 	var err error
 	var x float64
@@ -228,7 +234,7 @@ func (s *paramSpec) setValue(p *Params, value any) error {
 	return err
 }
 
-// columns takes a list, or the number of one column.
+// columns returns the value of a parameter that names columns, from a text or the number of a single column.
 func (s *paramSpec) columns(value any) (ColumnList, error) {
 	text, ok := value.(string)
 	if !ok {
@@ -241,7 +247,7 @@ func (s *paramSpec) columns(value any) (ColumnList, error) {
 	return parseColumns(text)
 }
 
-// whole is number for a parameter that takes whole numbers only.
+// whole is number for a parameter that takes only whole numbers.
 func (s *paramSpec) whole(value any) (float64, error) {
 	x, err := s.number(value)
 	if err == nil && x != math.Trunc(x) {
@@ -250,7 +256,8 @@ func (s *paramSpec) whole(value any) (float64, error) {
 	return x, err
 }
 
-// number returns a value of any of Go's number types; an error says that it is none, or outside the bounds.
+// number returns a value of the number types that ParseParams takes as a float64. It is an error if the value has
+// another type or is outside the parameter's bounds.
 func (s *paramSpec) number(value any) (float64, error) {
 	var x float64
 	switch v := value.(type) {
@@ -283,6 +290,7 @@ func quoted(value any) string {
 	return fmt.Sprint(value)
 }
 
+// bounds returns the bounds for a message: [low, high], or (low, high] if low itself is not valid.
 func (s *paramSpec) bounds() string {
 	low := "["
 	if s.is(openLow) {
@@ -291,8 +299,8 @@ func (s *paramSpec) bounds() string {
 	return fmt.Sprintf("%s%g, %g]", low, s.low, s.high)
 }
 
-// Map returns p with canonical names and every default filled in, numbers as float64: two configurations train the same
-// model exactly if their maps are equal. Parameters that name columns need ForColumns first, which knows the names.
+// Map returns all parameters by canonical name, the defaults included, with numbers as float64. Two configurations are
+// the same exactly if their maps are equal. For that, parameters that name columns need ForColumns first.
 func (p Params) Map() map[string]any {
 	m := make(map[string]any, len(trainedWith))
 
@@ -316,7 +324,7 @@ func (p Params) Map() map[string]any {
 	return m
 }
 
-// check refuses values that contradict each other.
+// check returns a *ParamError if two values contradict each other.
 func (p *Params) check() error {
 	if err := p.checkObjective(); err != nil {
 		return err
@@ -327,21 +335,22 @@ func (p *Params) check() error {
 	return nil
 }
 
-// ShiftsLevel reports whether predictions do not add up to the labels: one of two classes counts more than the other.
+// ShiftsLevel reports whether predicted probabilities are, on average, not those of the labels, because one of two
+// classes is weighted up.
 func (p *Params) ShiftsLevel() bool {
 	return p.IsUnbalance || p.ScalePosWeight != 1
 }
 
-// bags reports whether trees see only some of the rows.
+// bags reports whether a tree learns from a part of the rows only.
 func (p *Params) bags() bool { return p.BaggingFreq > 0 && p.BaggingFraction < 1 }
 
-// draws reports whether trees see different rows or features.
+// draws reports whether trees learn from different rows, features or thresholds, drawn at random.
 func (p *Params) draws() bool {
 	return p.FeatureFraction < 1 || p.FeatureFractionByNode < 1 ||
 		p.ExtraTrees || p.bags()
 }
 
-// ForTable is ForColumns for a table with these features; a conflict is a *ParamError.
+// ForTable checks p and returns ForColumns for the names of these features. Errors are *ParamError.
 func (p Params) ForTable(features []Feature) (Params, error) {
 	if err := p.check(); err != nil {
 		return p, err
@@ -349,8 +358,8 @@ func (p Params) ForTable(features []Feature) (Params, error) {
 	return p.ForColumns(columnNames(features))
 }
 
-// forCopies returns p for a table with that many copies of its rows: the minimum sizes of a leaf and of a group of
-// categories apply to original rows. Penalties are unchanged.
+// forCopies returns p for a table that holds each row this many times (Data.Copies). The least sizes of a leaf and of a
+// group of categories are multiplied, so that they apply to original rows. Penalties do not change.
 func (p Params) forCopies(copies int) Params {
 	n := max(copies, 1)
 	for _, s := range trainedWith {
@@ -367,8 +376,9 @@ func (p Params) forCopies(copies int) Params {
 	return p
 }
 
-// ForSample returns the parameters with which a model of one in `of` rows is regularised like one of all: what is
-// counted or summed up over rows shrinks with them.
+// ForSample returns the parameters for training on a sample of one in `of` rows such that the model is regularised as
+// one of all rows would be with p: least sizes and penalties, which are compared with sums over rows, are divided by
+// `of`.
 func (p Params) ForSample(of int) Params {
 	for _, s := range trainedWith {
 		if !s.is(leastRows | penalty) {

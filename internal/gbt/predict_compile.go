@@ -9,28 +9,30 @@ import (
 	"coppice/internal/exact"
 )
 
-// missingRule says what is missing, and which way it goes.
+// missingRule says which values are missing at a numerical node, and where they go.
 type missingRule uint8
 
 const (
-	nanIsZero     missingRule = iota
-	nanGoesRight              // kept: NaN is not <= any bound
-	nanGoesLeft               // is <= any bound
-	zeroGoesRight             // zero and NaN
-	zeroGoesLeft              // zero and NaN
+	nanIsZero    missingRule = iota // none is missing; NaN counts as 0
+	nanGoesRight                    // NaN is missing
+	nanGoesLeft
+	zeroGoesRight // zero and NaN are missing
+	zeroGoesLeft
 )
 
-// notion is the rule of the column in which a predicate is: what is missing is the same, and goes right.
-func (rule missingRule) notion() missingRule {
+// columnRule is the rule of the numberColumn that a predicate belongs to. Two predicates share a column if the same
+// values are missing; the column's rule is the one of these in which missing values go right.
+func (rule missingRule) columnRule() missingRule {
 	if rule.left() {
 		return rule - 1
 	}
 	return rule
 }
 
+// left reports whether missing values go left.
 func (rule missingRule) left() bool { return rule == nanGoesLeft || rule == zeroGoesLeft }
 
-// ruleOf reads what a node's decision says of missing values: which they are, and where they go.
+// ruleOf returns the missingRule of a numerical node's Tree.Decision.
 func ruleOf(decision uint8) missingRule {
 	left := decision&decisionDefaultLeft != 0
 	switch missing := decision & missingMask; {
@@ -46,9 +48,11 @@ func ruleOf(decision uint8) missingRule {
 	return nanIsZero
 }
 
-// compile converts the model to the form for predicting many rows. It takes about 0.2 µs per node.
+// compile returns the model in the form for predicting many rows. The model must have one output. It takes about 0.2 µs
+// per node.
 //
-// A block of trees ends once its predicates fill treeBlockLimit; the next one goes on counting the bytes of tables.
+// Trees are collected into blocks. A block ends with the tree that brings it to treeBlockLimit predicates. The bytes of
+// category tables are counted over all blocks.
 func (m *Model) compile() *forest {
 	f := &forest{features: m.Features()}
 	b := &treeBlockBuilder{answers: map[bound]uint32{}}
@@ -68,8 +72,8 @@ func (m *Model) compile() *forest {
 	return f
 }
 
-// newBatchScratch has room for the answers to so many predicates. With vectors, which take the
-// instructions of picking bytes, batches have 64 rows, so few is enough.
+// newBatchScratch returns memory for the given number of answers. With the vectors of addTrees, which need the same
+// instructions as picking bytes, batches have at most 64 rows, and few is enough.
 func newBatchScratch(answers int) *batchScratch {
 	s := &batchScratch{vectors: canPickBytes(), few: make([]uint64, answers)}
 	if !s.vectors {
@@ -78,47 +82,49 @@ func newBatchScratch(answers int) *batchScratch {
 	return s
 }
 
-// treeBlockBuilder collects trees and their predicates, and then assigns each predicate its index.
+// treeBlockBuilder collects trees and their predicates, and then assigns an index to the answer to each predicate.
 type treeBlockBuilder struct {
-	answers map[bound]uint32 // the index of each answer, once known
-	sets    []categorySet
+	answers map[bound]uint32 // the numerical predicates, each once; the index of its answer is set by placeBounds
+	sets    []categorySet    // the categorical predicates, one for each node that has one
 	trees   []treeBuilder
-	tables  int // bytes over all tree blocks, if no two sets shared a table
+	tables  int // bytes of category tables in all blocks so far, if every set had a table of its own
 }
 
-// bound is a predicate on a number.
+// bound is the predicate "the feature's value is at most value, or missing and missing values go left".
 type bound struct {
 	feature int
 	rule    missingRule
 	value   float64
 }
 
-// categorySet is a predicate on a category.
+// categorySet is the predicate "the feature's category is in this set".
 type categorySet struct {
 	feature int
-	words   []uint32
-	size    int // one more than the largest category
-	answer  uint32
+	words   []uint32 // the set as bits
+	size    int      // one more than the largest category in the set
+	answer  uint32   // index of its answer, set by placeSets
 }
 
-// treeBuilder is a tree whose predicates have no index yet. The i-th node uses bounds[i], or sets[i] if that is not
-// negative: first the flat nodes, then those of deeper.
+// treeBuilder is a flatTree whose predicates have no index yet. Predicate i is sets[i] if that is not negative, an
+// index into treeBlockBuilder.sets, and bounds[i] otherwise. First come the predicates of flatTree.nodes, then those of
+// deeper.
 type treeBuilder struct {
 	flatTree
 	bounds []bound
 	sets   []int
-	deeper []int
-	values []float64
+	deeper []int     // the nodes of the Tree in flatTree.deep
+	values []float64 // by exit, the value of its leaf; 0 for an exit to a node
 }
 
-// addTree takes the nodes nearest to the root, as many as fit.
+// addTree adds a tree to the block. The nodes nearest to the root become flat nodes, as many as fit. Wherever a path
+// leaves these it has an exit, to a leaf or to a node of t from which rows are walked on.
 func (b *treeBlockBuilder) addTree(t *Tree) {
 	s := treeBuilder{flatTree: flatTree{tree: t}}
-	var queue []int // nodes that are placed, but not yet their children
+	var queue []int // nodes that have a place among the flat nodes, but whose children have none yet
 	placed := 0
 
-	// Nodes without room become exits, from which rows walk on.
-	reach := func(child int) uint16 {
+	// placeChild returns the place of a flat node or, from maxExits on, an exit.
+	placeChild := func(child int) uint16 {
 		if child >= 0 && placed < maxExits-1 && b.flattens(t, child) {
 			queue = append(queue, child)
 			placed++
@@ -130,18 +136,19 @@ func (b *treeBlockBuilder) addTree(t *Tree) {
 	if len(t.Feature) == 0 {
 		s.addExit(^0)
 	} else {
-		reach(0)
+		placeChild(0)
 	}
 
 	// Breadth first, so that the upper levels, which most rows pass, are flat.
 	for len(queue) > 0 {
 		node := queue[0]
 		queue = queue[1:]
-		s.nodes = append(s.nodes, flatNode{left: reach(t.Left[node]), right: reach(t.Right[node])})
+		s.nodes = append(s.nodes, flatNode{left: placeChild(t.Left[node]), right: placeChild(t.Right[node])})
 		b.recordPredicate(&s, node)
 	}
 
-	s.number()
+	// If not all exits are leaves, prepare for walking on below them.
+	s.numberExits()
 	if slices.Max(s.rest) < 0 {
 		s.rest = nil
 	} else if len(s.nodes) > 0 && t.Leaves() <= maxDeep {
@@ -150,7 +157,8 @@ func (b *treeBlockBuilder) addTree(t *Tree) {
 	b.trees = append(b.trees, s)
 }
 
-// addExit adds an exit, to a leaf or to a node from which the row walks on.
+// addExit adds an exit to a child, which is a leaf if negative, else a node. It returns the exit's number, which is
+// preliminary: numberExits changes it.
 func (s *treeBuilder) addExit(child int) uint16 {
 	value := 0.0
 	if child < 0 {
@@ -162,10 +170,11 @@ func (s *treeBuilder) addExit(child int) uint16 {
 	return uint16(s.exits - 1)
 }
 
-// number gives the exits their numbers from left to right, and has an empty node behind the last one.
-func (s *treeBuilder) number() {
+// numberExits numbers the exits anew, from left to right, and writes an unused node behind the last flat one.
+func (s *treeBuilder) numberExits() {
+	// Count the exits below each node, children before parents.
 	n := len(s.nodes)
-	exits := func(below []int, child uint16) int { // below a child
+	exits := func(below []int, child uint16) int { // the exits below a child, or the child itself
 		if child >= maxExits {
 			return 1
 		}
@@ -178,8 +187,9 @@ func (s *treeBuilder) number() {
 		below[i] = left + exits(below, s.nodes[i].right)
 	}
 
+	// Number them, parents before children. place does so for a child below which the first exit gets this number.
 	values, rest := slices.Clone(s.values), slices.Clone(s.rest)
-	first := make([]int, n) // of each node's exits
+	first := make([]int, n) // by node, the number of the first exit below it
 	place := func(child *uint16, number int) {
 		if *child < maxExits {
 			first[*child] = number
@@ -192,13 +202,16 @@ func (s *treeBuilder) number() {
 		place(&s.nodes[i].left, first[i])
 		place(&s.nodes[i].right, first[i]+int(s.nodes[i].before))
 	}
+
+	// The assembly may read a node behind the last one. This one writes to the last exit, which is not used.
 	s.nodes = append(s.nodes, flatNode{left: 2*maxExits - 1, right: 2*maxExits - 1})[:n]
 }
 
-// deepen adds the other nodes, unless one has a predicate that cannot be evaluated for a batch.
+// deepen fills s.deep with all nodes below the exits, so that rows can be walked on with answers. If one of these nodes
+// has a predicate that cannot be evaluated for a batch, s.deep stays nil, and rows are walked on in the Tree.
 func (b *treeBlockBuilder) deepen(s *treeBuilder) {
 	t := s.tree
-	var queue []int
+	var queue []int // nodes to add
 	push := func(node int) {
 		if node >= 0 {
 			queue = append(queue, node)
@@ -228,7 +241,7 @@ func (b *treeBlockBuilder) deepen(s *treeBuilder) {
 	s.deep = deep
 }
 
-// recordPredicate records the predicate of a node of s.tree.
+// recordPredicate appends the predicate of a node of s.tree to those of s, and adds it to the block's.
 func (b *treeBlockBuilder) recordPredicate(s *treeBuilder, node int) {
 	t := s.tree
 	if t.Decision[node]&decisionCategorical != 0 {
@@ -240,13 +253,13 @@ func (b *treeBlockBuilder) recordPredicate(s *treeBuilder, node int) {
 		return
 	}
 
-	q := bound{t.Feature[node], ruleOf(t.Decision[node]), t.Threshold[node]} // -0 and 0 are the same key
+	q := bound{t.Feature[node], ruleOf(t.Decision[node]), t.Threshold[node]} // as map keys, -0 and 0 are equal
 	b.answers[q] = 0
 	s.bounds = append(s.bounds, q)
 	s.sets = append(s.sets, -1)
 }
 
-// treeBlock places the predicates and finishes the trees.
+// treeBlock assigns an index to each answer and returns the finished block.
 func (b *treeBlockBuilder) treeBlock() treeBlock {
 	var g treeBlock
 	b.placeBounds(&g)
@@ -257,7 +270,7 @@ func (b *treeBlockBuilder) treeBlock() treeBlock {
 		total += len(b.trees[i].values)
 	}
 
-	// One array of leaf values for all trees, padded for reads beyond the last tree's values.
+	// The leaf values of all trees are in one array. Every tree has a pointer to maxExits values, so it is padded.
 	values := make([]float64, total+maxExits)
 	at := 0
 	for i := range b.trees {
@@ -273,6 +286,9 @@ func (b *treeBlockBuilder) treeBlock() treeBlock {
 		at += copy(values[at:], s.values)
 		g.trees = append(g.trees, s.flatTree)
 	}
+
+	// How many trees one call of addTrees can add, from each tree on: up to and including the first one from whose
+	// exits rows have to be walked on.
 	for i := len(g.trees) - 1; i >= 0; i-- {
 		t := &g.trees[i]
 		if len(t.nodes) == 0 {
@@ -285,7 +301,7 @@ func (b *treeBlockBuilder) treeBlock() treeBlock {
 	return g
 }
 
-// answerOf returns the index of the answer to the i-th predicate of s.
+// answerOf returns the index of the answer to predicate i of s.
 func (b *treeBlockBuilder) answerOf(s *treeBuilder, i int) uint32 {
 	if set := s.sets[i]; set >= 0 {
 		return b.sets[set].answer
@@ -293,26 +309,28 @@ func (b *treeBlockBuilder) answerOf(s *treeBuilder, i int) uint32 {
 	return b.answers[s.bounds[i]]
 }
 
-// mostTrees bounds how long a routine takes that cannot be preempted.
+// mostTrees is the most trees of a call of addTrees: assembly cannot be preempted, so a call must not take long.
 const mostTrees = 256
 
-// placeBounds makes one column for each feature and notion of what is missing.
+// placeBounds adds the numberColumns of all numerical predicates to the block, one for each feature and columnRule, and
+// sets the indexes of their answers in b.answers.
 func (b *treeBlockBuilder) placeBounds(g *treeBlock) {
 	all := make([]bound, 0, len(b.answers))
 	for q := range b.answers {
 		all = append(all, q)
 	}
 
-	// All bounds of a feature are answered together.
+	// Bounds of the same column are then next to each other, ascending.
 	slices.SortFunc(all, func(x, y bound) int {
-		return cmp.Or(x.feature-y.feature, int(x.rule.notion())-int(y.rule.notion()), cmp.Compare(x.value, y.value),
-			int(x.rule)-int(y.rule))
+		return cmp.Or(x.feature-y.feature, int(x.rule.columnRule())-int(y.rule.columnRule()),
+			cmp.Compare(x.value, y.value), int(x.rule)-int(y.rule))
 	})
 
+	// Cut one column after the other from the front.
 	for len(all) > 0 {
-		c := numberColumn{feature: all[0].feature, rule: all[0].rule.notion(), first: g.answers}
+		c := numberColumn{feature: all[0].feature, rule: all[0].rule.columnRule(), first: g.answers}
 		var values []float64
-		for c.count < len(all) && all[c.count].feature == c.feature && all[c.count].rule.notion() == c.rule {
+		for c.count < len(all) && all[c.count].feature == c.feature && all[c.count].rule.columnRule() == c.rule {
 			if all[c.count].rule.left() {
 				c.left = append(c.left, uint32(c.count))
 			}
@@ -322,7 +340,7 @@ func (b *treeBlockBuilder) placeBounds(g *treeBlock) {
 			c.count++
 		}
 
-		// Binary search: pad to one less than a power of two.
+		// The binary search needs one less than a power of two.
 		for bits.OnesCount(uint(len(c.bounds)+1)) != 1 {
 			c.bounds = append(c.bounds, math.MaxUint64)
 		}
@@ -334,14 +352,15 @@ func (b *treeBlockBuilder) placeBounds(g *treeBlock) {
 	}
 }
 
-// placeSets groups the sets of one feature by eight, sorted by size so that the tables stay small.
+// placeSets adds a categoryColumn for each feature with categorical predicates to the block, and sets the indexes of
+// the answers in b.sets. Eight sets of a feature share a table.
 func (b *treeBlockBuilder) placeSets(g *treeBlock) {
 	order := make([]*categorySet, len(b.sets))
 	for i := range b.sets {
 		order[i] = &b.sets[i]
 	}
 
-	// Eight sets share a table, one bit each; sorted by size, small sets get small tables.
+	// A table is as long as its largest set, so sort by size: small sets then share small tables.
 	slices.SortStableFunc(order, func(x, y *categorySet) int { return cmp.Or(x.feature-y.feature, y.size-x.size) })
 
 	for len(order) > 0 {
@@ -362,7 +381,7 @@ func (b *treeBlockBuilder) placeSets(g *treeBlock) {
 	}
 }
 
-// mark sets the given bit for each category in the set.
+// mark sets the given bit in the table's byte of each category in the set.
 func (s *categorySet) mark(table []byte, bit int) {
 	for i, w := range s.words {
 		for ; w != 0; w &= w - 1 {
@@ -371,7 +390,7 @@ func (s *categorySet) mark(table []byte, bit int) {
 	}
 }
 
-// setSize is one more than the largest category of a bit set.
+// setSize is one more than the largest category in a bit set; 0 for an empty set.
 func setSize(words []uint32) int {
 	for i := len(words) - 1; i >= 0; i-- {
 		if words[i] != 0 {
@@ -381,7 +400,8 @@ func setSize(words []uint32) int {
 	return 0
 }
 
-// flattens reports whether the predicate of a node can be evaluated for many rows at once.
+// flattens reports whether the predicate of a node can be evaluated for many rows at once: all but sets of categories
+// whose tables would be too large.
 func (b *treeBlockBuilder) flattens(t *Tree, node int) bool {
 	return t.Decision[node]&decisionCategorical == 0 ||
 		setSize(t.categories(node)) <= maxCategories && b.tables < maxTables

@@ -9,21 +9,23 @@ import (
 
 // batchScratch is the memory of one goroutine for predicting batches of rows: up to 2.5 MiB, mostly answers.
 type batchScratch struct {
-	vectors bool                  // there are vectors of 64 bytes
-	words   int                   // of a word that the batch fills: 1 for up to 64 rows, else all
-	answers []word                // of a tree block's predicates; none with vectors
-	few     []uint64              // the same, if one machine word is all of a word
-	rows    [2 * maxExits]word    // by node or exit: the rows that reach it
-	exits   [batchWords][8]uint64 // row r's exit is byte r%64/8 of word r%8 of exits[r/64]
-	keys    [batchRows]uint64     // of one feature
+	vectors bool                  // whether the assembly with vectors is used; batches then have at most 64 rows
+	words   int                   // how many machine words of a word the batch fills: 1 for up to 64 rows, else all
+	answers []word                // to a tree block's predicates, if words is not 1; nil with vectors
+	few     []uint64              // to a tree block's predicates, if words is 1
+	rows    [2 * maxExits]word    // by node or, from maxExits on, exit: the rows that reach it
+	exits   [batchWords][8]uint64 // row r's exit is byte r%64/8 of exits[r/64][r%8]
+	keys    [batchRows]uint64     // by row, the key of one feature's value (sortKeys, categoryKeys)
 	sums    [batchRows]float64
 }
 
-// word has a bit for each row of a batch. It is four machine words, because they cost little more than one: a node is
-// loaded once for all of them, and the answers to a predicate fill half a cache line instead of an eighth.
+// word has a bit for each row of a batch: row r is bit r%64 of machine word r/64. It is four machine words, because
+// they cost little more than one: a node is loaded once for all of them, and an answer fills half a cache line instead
+// of an eighth.
 type word [batchWords]uint64
 
-// answerPredicates evaluates the tree block's predicates for the rows in x, at most batchRows.
+// answerPredicates evaluates the tree block's predicates for the rows in x, [rows x features], at most batchRows. The
+// answers are in s.few if the batch fills one machine word, else in s.answers.
 func (s *batchScratch) answerPredicates(g *treeBlock, x []float64, features int) {
 	if s.words == 1 {
 		clear(s.few[:g.answers])
@@ -60,7 +62,8 @@ func (s *batchScratch) answerPredicates(g *treeBlock, x []float64, features int)
 	}
 }
 
-// sortKeys computes the keys of the values at every step-th position of x and returns their number.
+// sortKeys sets s.keys to integers that sort like the values at every step-th position of x, and returns how many these
+// are. A missing value gets missingKey, by the column's rule. With nanIsZero, NaN gets the key of 0.
 func (s *batchScratch) sortKeys(x []float64, step int, rule missingRule) int {
 	missing := missingKey
 	if rule == nanIsZero {
@@ -81,8 +84,8 @@ func (s *batchScratch) sortKeys(x []float64, step int, rule missingRule) int {
 	return n
 }
 
-// categoryKeys is sortKeys for the categories that LightGBM sees in values; an invalid value gets a key beyond all
-// categories.
+// categoryKeys sets s.keys to the categories of the values at every step-th position of x, without their fractions, as
+// LightGBM sees them. An invalid value, such as a negative one or NaN, gets a key beyond all categories.
 func (s *batchScratch) categoryKeys(x []float64, step int) {
 	n := 0
 	for at := 0; at < len(x); at += step {
@@ -96,12 +99,15 @@ func (s *batchScratch) categoryKeys(x []float64, step int) {
 	}
 }
 
-// missingKey is the key of missing values, above that of +Inf: they are at most no bound.
+// missingKey is the key of missing values. It is above that of +Inf, so that they are not at most any bound.
 const missingKey = uint64(math.MaxUint64)
 
-// answer counts, for each key, the bounds below it: the key is at most each of the following ones. The row's bit is set
-// at the first of these, and one pass over the answers then sets it at all others. Missing values are above all bounds,
-// and get their bits where they go left. answers must be zero, with one more entry than there are bounds.
+// answer sets the answers to the column's predicates for the rows whose keys are given. answers must be zero, with one
+// more entry than there are bounds.
+//
+// A key is at most each of the bounds that are not below it. Since bounds ascend, the row's bit is set at the first of
+// these, and one pass over all answers then copies it to those after it. Missing values are above all bounds; their
+// bits are set afterwards in the answers of the predicates that send them left.
 func (c *numberColumn) answer(keys []uint64, answers []word) {
 	var missing word
 	for r, key := range keys {
@@ -127,7 +133,7 @@ func (c *numberColumn) answer(keys []uint64, answers []word) {
 	}
 }
 
-// answerFew is answer for the values at every step-th position of x, of a batch that fills one machine word.
+// answerFew is answer for a batch that fills one machine word, with the values at every step-th position of x.
 func (s *batchScratch) answerFew(c *numberColumn, x []float64, step int) {
 	answers := s.few[c.first : c.first+c.count+1]
 	located := c.locateFew(x, step, (len(x)+step-1)/step, answers)
@@ -167,7 +173,8 @@ func (c *numberColumn) countBelow(key uint64) int {
 	return below
 }
 
-// answer returns a word for each of the sets: which codes it contains.
+// answer returns, for each of the group's eight sets, a machine word with a bit for each of 64 rows: whether the set
+// contains the row's category. codes has these categories.
 func (g *categoryGroup) answer(codes *[64]uint64) (sets [8]uint64) {
 	table, last := g.table, uint64(len(g.table)-1)
 	for j := range 8 {
@@ -179,8 +186,8 @@ func (g *categoryGroup) answer(codes *[64]uint64) (sets [8]uint64) {
 	return sets
 }
 
-// transpose exchanges the number of a word and the number of a bit inside each of its bytes: eight 8x8 bit matrices are
-// transposed at once (Hacker's Delight, 7-3).
+// transpose moves bit j of each byte of word i to bit i of the same byte of word j. These are eight 8x8 bit matrices,
+// one for each byte, that are transposed at once (Hacker's Delight, 7-3).
 func transpose(w *[8]uint64) {
 	const quarters, pairs, ones = 0x0f0f0f0f0f0f0f0f, 0x3333333333333333, 0x5555555555555555
 
@@ -203,7 +210,8 @@ func transpose(w *[8]uint64) {
 	}
 }
 
-// routeRows sends all rows down the tree and numbers their exits.
+// routeRows sends all rows of the batch down the flat part of a tree, and sets s.exits to the exits that they reach.
+// The answers must be known.
 func (s *batchScratch) routeRows(t *flatTree) {
 	if len(t.nodes) == 0 {
 		s.exits = [batchWords][8]uint64{}
@@ -233,11 +241,11 @@ func (s *batchScratch) routeRows(t *flatTree) {
 		rows[maxExits+i] = word{}
 	}
 	for i := range s.exits {
-		s.number(i, t.exits)
+		s.numberExits(i, t.exits)
 	}
 }
 
-// routeFew is route for a batch that fills the first of the words.
+// routeFew is routeRows for a batch that fills one machine word.
 func (s *batchScratch) routeFew(t *flatTree) {
 	rows, answers := &s.rows, s.few
 	rows[0][0] = math.MaxUint64
@@ -250,13 +258,14 @@ func (s *batchScratch) routeFew(t *flatTree) {
 	for i := t.exits; i%exitUnit != 0; i++ {
 		rows[maxExits+i][0] = 0
 	}
-	s.number(0, t.exits)
+	s.numberExits(0, t.exits)
 }
 
-// number turns the rows of each exit into the exit of each row. First, bit b of all rows' exit numbers is computed as a
-// word: the union of the exits whose number has that bit, combined in pairs, fours and eights so that no exit is
-// combined more than twice.
-func (s *batchScratch) number(i, exits int) {
+// numberExits sets s.exits[i], the exit of each of the 64 rows of machine word i, from s.rows, the rows of each exit.
+// Bit b of all these rows' exit numbers is computed as a word: the union of the rows of all exits whose number has that
+// bit. The exits are combined in pairs, fours and eights, so that no exit is combined more than twice. Transposing
+// these eight words makes a byte for each row.
+func (s *batchScratch) numberExits(i, exits int) {
 	var b0, b1, b2, b3, b4, b5, b6, b7 uint64
 	i &= batchWords - 1
 	for unit := uint64(0); int(unit)*exitUnit < exits; unit++ {
@@ -281,7 +290,7 @@ func (s *batchScratch) number(i, exits int) {
 	transpose(&s.exits[i])
 }
 
-// addExits adds the values of the rows' exits to the sums.
+// addExits adds the value of each row's exit to its sum.
 func (s *batchScratch) addExits(t *flatTree) {
 	values := t.values
 	for i := range s.exits[:s.words] {
@@ -299,9 +308,10 @@ func (s *batchScratch) addExits(t *flatTree) {
 	}
 }
 
-// addDeep adds the values of leaves below the exits, for rows to which add has added the 0 of an exit that is not a
-// leaf. (That 0 changes no bit: a sum that began with 0 is never -0.) All rows go down one level, then all that are not
-// yet at a leaf, and so on, so that their loads overlap and only the number of levels is a branch on the data.
+// addDeep walks the rows whose exit is not a leaf on, down t.deep, and adds the values of the leaves that they reach.
+// (addExits has added 0 for these rows, which changes no bit: a sum that began with 0 is never -0.) All rows go down
+// one level, then all that are not yet at a leaf, and so on. So their loads overlap, and the only branch on the data is
+// the number of levels.
 func (s *batchScratch) addDeep(t *flatTree) {
 	var at [batchRows]int32
 	var rows, walking [batchRows]uint8
@@ -342,7 +352,8 @@ func (s *batchScratch) addDeep(t *flatTree) {
 // notNegative is 1 for nodes, 0 for leaves.
 func notNegative(node int32) int { return int(^uint32(node) >> 31) }
 
-// addWalked is addDeep for trees whose lower nodes have no answers; x holds n rows.
+// addWalked is addDeep for trees without t.deep: rows are walked on in the Tree itself. x holds n rows of features
+// values.
 func (s *batchScratch) addWalked(t *flatTree, x []float64, n, features int) {
 	for r := range n {
 		if node := t.rest[byte(s.exits[r/64][r%8]>>(r%64/8*8))]; node >= 0 {

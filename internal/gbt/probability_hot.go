@@ -2,9 +2,9 @@ package gbt
 
 import "coppice/internal/exact"
 
-// Probability turns a raw score of a binary model into a probability, 1 / (1 + e^-raw), accurate to a few units in the
-// last place and with the same bits on every machine, by exact.Exp. NaN stays NaN; the smallest
-// result is 3e-308.
+// Probability turns a raw score of a binary model, the log odds, into a probability, 1 / (1 + e^-raw). It is accurate
+// to a few units in the last place and has the same bits on every machine. NaN stays NaN. The smallest result is
+// 3e-308.
 func Probability(raw float64) float64 {
 	if raw != raw {
 		return raw

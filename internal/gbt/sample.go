@@ -75,7 +75,7 @@ func fractionOf(n int, fraction float64) int {
 // splittingFeatures returns the numbers of the features that may split, ascending: those with more than one bin that
 // ignore_column does not name. The others stay in the model's list of features.
 func splittingFeatures(p *Params, features []Feature) []int {
-	ignored := p.IgnoreColumn.among(features)
+	ignored := p.IgnoreColumn.mustFind(features)
 	var all []int
 	for f := range features {
 		if _, found := slices.BinarySearch(ignored, f); !found && features[f].Bins > 1 {
