@@ -65,7 +65,7 @@ var ceilings = map[string]int{
 	"internal/strictjson":          255,
 	"internal/strictyaml":          609,
 	"internal/sweep":               3869,
-	"internal/sweepstore":          1123,
+	"internal/sweepstore":          1118,
 	"internal/team":                1062,
 	"internal/telemetry":           158,
 	"launcher":                     7,
@@ -106,12 +106,12 @@ var ceilings = map[string]int{
 	"task/internal/notice":         29,
 	"task/internal/stage":          359,
 	"task/internal/usage":          131,
-	"task/internal/worker":         2103,
+	"task/internal/worker":         2102,
 	"terraform":                    146,
 }
 
 // maxLines is the most that all of them may have together.
-const maxLines = 88_862
+const maxLines = 88_856
 
 // mayShrink is by how much a package may be below its ceiling before that has to be lowered.
 const mayShrink = 40

@@ -1,15 +1,17 @@
 package protocol
 
-// Climb is what the holder of a claim does at a rung, where its trial may have to let others pass, and before it trains
-// at all: an earlier holder may have come to a rung beyond which the trial may not go by itself. What was found at the
-// rung is written once, create-only, and binds every holder. A trial that has to wait is paused: its holder leaves, and
-// a verdict, also written once by whichever task comes to it, says whether the trial goes on. So a trial that is
-// promoted cannot be ended by a task that knew nothing of it, nor the other way round.
+// Climb is what the holder of a claim does at a rung, where its trial is compared with others and may have to wait. It
+// also runs before the holder trains at all, since an earlier holder may have come to a rung where the trial waits.
+//
+// What the comparison found is written once, create-only, and binds every holder. A trial that has to wait is paused:
+// its holder leaves it. Later a verdict, which is written once by whichever task can give it, says whether the trial
+// goes on. So a trial that is promoted cannot be ended by a task that does not know of the promotion, nor the other way
+// round.
 type Climb struct {
 	Trial, Claim int
-	Rung         int // a number of trees; 0 before training
-	doing        Op
-	own          Standing // as compared by this holder
+	Rung         int      // a number of trees; 0 before training, until a pause is found
+	doing        Op       // the action whose answer is expected
+	own          Standing // what this holder's comparison found
 }
 
 // Begin starts the machine.
@@ -20,7 +22,8 @@ func (c Climb) Begin() (Climb, Action) {
 	return c.about(LookForPause)
 }
 
-// Next takes the answer to the last action. A damaged record will not be written again: the trial passes the rung.
+// Next takes the answer to the last action. If a record of the rung is damaged, the trial goes on: the record exists,
+// so it will not be written again, and what it said is not known.
 func (c Climb) Next(a Answer) (Climb, Action) {
 	if a.Failed {
 		c.doing = Stop
@@ -68,7 +71,7 @@ func (c Climb) Next(a Answer) (Climb, Action) {
 	}
 }
 
-// follow does what stands at the rung.
+// follow does what was found at the rung, by this holder or by an earlier one.
 func (c Climb) follow(at Standing) (Climb, Action) {
 	switch at {
 	case Waits:
@@ -84,11 +87,11 @@ func (c Climb) about(op Op) (Climb, Action) {
 	return c, Action{Do: op, Trial: c.Trial, Claim: c.Claim, Rung: c.Rung}
 }
 
-// Settle is what the holder of a claim does before it trains a trial that the plan leaves open. What the trial trains
-// is written once, create-only, and binds every holder: one that takes the trial over, and one that loses the race to
-// write it. Before that, the configuration is reserved for the trial, also create-only, so that no two trials train the
-// same one, whatever their holders know of each other. A crash between the two leaves a reservation that only this
-// trial can use, until it is decided otherwise.
+// Settle is what the holder of a claim does before it trains an open trial, whose configuration the plan does not have.
+// What the trial trains is decided once, create-only. The decision binds every holder, also one that takes the trial
+// over, and one that loses the race to write it. Before that, the configuration is reserved for the trial, also
+// create-only, so that no two trials train the same one, whatever their holders know of each other. A crash between the
+// two leaves a reservation that only this trial can use, until it is decided that it trains something else.
 type Settle struct {
 	Trial, Claim int
 	doing        Op
@@ -97,7 +100,8 @@ type Settle struct {
 // Begin starts the machine.
 func (s Settle) Begin() (Settle, Action) { return s.about(ReadDecision) }
 
-// Next takes the answer to the last action.
+// Next takes the answer to the last action. If another trial has the proposed configuration, it asks for another
+// proposal. If a faster holder has written the decision, it reads that.
 func (s Settle) Next(a Answer) (Settle, Action) {
 	if a.Failed {
 		return s.stop(Broken)

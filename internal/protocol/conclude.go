@@ -1,14 +1,14 @@
 package protocol
 
 // Ender is an aggregator that checks whether a sweep is over, and concludes it. Any number of aggregators may run at
-// once, and each may die between any two actions: the first ending written is decisive, so all reach the same
-// conclusion.
+// once, and each may die between any two actions. The first ending that is written says which results count, so all
+// reach the same conclusion.
 type Ender struct {
 	Trials int // of the plan
 
 	doing Op
-	ended int // trials with a result
-	job   bool
+	ended int  // trials with a result
+	job   bool // the sweep's jobs have ended, and the results are read once more
 }
 
 // Begin starts the machine.
@@ -69,7 +69,9 @@ func (e Ender) Next(a Answer) (Ender, Action) {
 	}
 }
 
-// read takes the number of trials with results. It replaces the last count, so that a result read twice counts once.
+// read takes the number of trials with results, which replaces the last count, and says what follows. After the first
+// reading it is whether an ending exists already. After the reading that follows the end of the jobs it is to write
+// one.
 func (e Ender) read(results int) (Ender, Action) {
 	e.ended = results
 
@@ -82,7 +84,8 @@ func (e Ender) read(results int) (Ender, Action) {
 	return e.because(CreateEnding, JobOver)
 }
 
-// over tries the reasons for which a sweep ends, the cheapest to check first.
+// over takes the answer to the check of one reason for which a sweep ends. If the reason holds, the ending is to be
+// written; otherwise the next reason is checked, the cheapest ones first. If none holds, the sweep is left to continue.
 func (e Ender) over(yes bool) (Ender, Action) {
 	switch {
 	case e.doing == LookForCancel && yes:
@@ -117,19 +120,20 @@ func (e Ender) because(op Op, why Why) (Ender, Action) {
 	return e, Action{Do: op, Why: why}
 }
 
-// Gate decides whether a version becomes the champion. If the champion changes meanwhile, the version is compared with
-// the new one.
+// Gate decides whether a version becomes the champion: the version of its model that is live. If others change the
+// champion meanwhile, the version is compared with the new one.
 type Gate struct {
 	Moves int // how many times the champion may be changed by others before a person has to decide
 
 	doing Op
-	lost  int
+	lost  int // how many times it was
 }
 
 // Begin starts the machine.
 func (g Gate) Begin() (Gate, Action) { return g.do(LookForPromotion, NoReason) }
 
-// Next takes the answer to the last action.
+// Next takes the answer to the last action. Without an answer of the store, or with a damaged record of the champion,
+// the version is not promoted.
 func (g Gate) Next(a Answer) (Gate, Action) {
 	if a.Failed {
 		return g.do(Decided, Broken)

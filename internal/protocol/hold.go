@@ -1,7 +1,8 @@
 package protocol
 
-// Pulse is one heartbeat of a claim's holder, followed by a check whether it should continue training: the sweep may be
-// over, another task may have taken the trial, or an earlier holder that was taken for dead may have ended it.
+// Pulse is one heartbeat of a claim's holder, followed by checks whether it is to continue training. It is not if the
+// sweep is over, if another task has taken the trial over, or if an earlier holder that was taken for dead has ended
+// it.
 type Pulse struct {
 	Trial, Claim int
 	doing        Op
@@ -10,9 +11,9 @@ type Pulse struct {
 // Begin starts the machine.
 func (p Pulse) Begin() (Pulse, Action) { return p.about(Beat, p.Claim) }
 
-// Next takes the answer to the last action. One that failed is repeated with the next heartbeat and does not keep the
-// holder from what follows: a holder whose heartbeats get lost is the one that another task takes for dead. Without an
-// answer it trains on.
+// Next takes the answer to the last action. If one failed, the next action follows all the same, and the failed one is
+// repeated with the next heartbeat: a holder whose heartbeats get lost is just the one that another task takes for
+// dead, and so has to check. Where no check says otherwise, it trains on.
 func (p Pulse) Next(a Answer) (Pulse, Action) {
 	if a.Failed {
 		a = Answer{}
@@ -59,24 +60,25 @@ type Leaving struct{ Over bool } // it was cancelled, or its ending was written
 // on. Tasks alone may empty them, so one that leaves does so for all trials, whoever wrote them.
 func (l Leaving) Drops(t Trial) bool { return t.Ended || l.Over }
 
-// Finish is the end of a training, however it came: files, result, message, and finally the cleanup, each only after
-// what it depends on.
+// Finish is the end of a training, for whatever reason: it uploads the files, writes the result, tells the aggregator
+// and drops the checkpoints, each only after what it depends on. Or it gives the trial back.
 type Finish struct {
 	Trial, Claim int
-	// Late says that it ends because the rest of the time is kept for the final training, which begins once all others
-	// have ended: those that no task has begun, or that are paused, end with it. A task that begins one meanwhile finds
-	// its result.
+	// Late says that the trial ends because the rest of the time is kept for the final training. That begins once all
+	// other trials have ended, so the trials that no task has begun, or that are paused, are ended together with this
+	// one. A task that claims one of them meanwhile finds its result and does not train it.
 	Late  bool
 	doing Op
 	why   Why
 }
 
-// EndsToo reports whether a late end is also that of another trial.
+// EndsToo reports whether another trial is to be ended together with this one.
 func (f Finish) EndsToo(t Trial) bool { return f.Late && (t.Made == 0 || t.Paused) && !t.Ended }
 
-// Begin starts the machine. trained says that there is a model. why says why training ended early: a trial that was
-// taken over or ended by another task is left to that task, a task told to stop releases its claim, and one whose trial
-// is paused marks it before that. Giving up a trial goes the same way, by a task that does not hold it.
+// Begin starts the machine. trained says that there is a model to upload. why says why training ended early, or is
+// NoReason. A trial that another task has taken over or ended is left to that task. A task that is told to stop
+// releases its claim. A task whose trial has to wait marks it as paused, and then releases its claim. In any other case
+// a result is written, also for a trial that was given up, which no task holds.
 func (f Finish) Begin(trained bool, why Why) (Finish, Action) {
 	f.why = why
 	switch {
@@ -92,7 +94,9 @@ func (f Finish) Begin(trained bool, why Why) (Finish, Action) {
 	return f.about(CreateResult) // which ends the trial
 }
 
-// Next takes the answer to the last action.
+// Next takes the answer to the last action. If the files or the result cannot be written, the claim is released, so
+// that another task trains the trial. What follows the result is done even if a part of it fails, since the result
+// counts.
 func (f Finish) Next(a Answer) (Finish, Action) {
 	if a.Failed && (f.doing == Upload || f.doing == CreateResult) {
 		if f.why == GivenUp {
@@ -123,7 +127,7 @@ func (f Finish) Next(a Answer) (Finish, Action) {
 	case DropCheckpoints:
 		return f.about(SearchAgain)
 
-	case MarkPaused: // without the mark, the next holder finds that the trial has to pause
+	case MarkPaused: // without the mark the trial may be claimed, and its next holder finds at the rung that it waits
 		if a.Failed {
 			f.why = Broken
 		}

@@ -160,8 +160,9 @@ type Answer struct {
 // Machine is the state of a machine. Next takes the answer to its last action.
 type Machine[M any] interface{ Next(a Answer) (M, Action) }
 
-// Run drives a machine, as its Begin returns it, to its final action. act carries out the other ones; an error of act
-// is an answer that failed. The error joins those of all actions, whatever the machine made of them.
+// Run drives a machine to its final action, which it returns. m and do are what the machine's Begin has returned, and
+// act carries out every action but the final one. An error of act makes its answer one that failed. The error of Run
+// joins those of all actions, also if the machine went on after them.
 func Run[M Machine[M]](m M, do Action, act func(Action) (Answer, error)) (Action, error) {
 	var failed error
 	for !do.Final() {
@@ -222,9 +223,9 @@ type Claim struct {
 	Saved bool
 }
 
-// Note adds a claim of the trial, in ascending order. A holder that was told to stop and released its claim did not die
-// on the trial, nor did one that vanished after making progress: machines are taken away. Only a holder that made no
-// progress and vanished counts as a death.
+// Note adds the trial's next claim; claims have to be added in ascending order. The claim counts as a death unless it
+// was released or its holder has saved something. A holder that was told to stop releases its claim. One that vanished
+// after it had made progress lost its machine, which is no fault of the trial.
 func (t *Trial) Note(c Claim) {
 	t.Made++
 	t.Last = c
@@ -236,10 +237,10 @@ func (t *Trial) Note(c Claim) {
 // begun reports whether a task holds the trial, or another has to go on with it.
 func (t Trial) begun() bool { return t.Made > 0 && !t.Ended && !t.Paused }
 
-// Free reports whether no task holds the trial: it was never claimed, or its last claim was released.
+// Free reports whether no task holds the trial, since it was never claimed or its last claim was released.
 func (t Trial) Free() bool { return t.Made == 0 || t.Last.Released }
 
-// Next is the number of the trial's next claim.
+// Next returns the number of the trial's next claim.
 func (t Trial) Next() int {
 	if t.Made == 0 {
 		return 0

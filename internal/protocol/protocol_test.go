@@ -15,13 +15,15 @@ const (
 	mostStates = 4_000_000
 )
 
-// TestTasksShareTrials explores all that tasks, time and faults can do to a sweep of two trials. In every order: a
-// trial has one result, its end is published and its checkpoints are dropped only after that, a live task that shows it
-// keeps its trial, only trials on which tasks have died are given up, and all trials end. With one for which no time is
-// left, only those end that no task had begun or that were paused. Where trials may be paused,
-// none goes on that is not promoted, none that is promoted is stopped, and none is given up while another may still
-// come to its rung. When the last task has left a sweep that has ended, or was cancelled, no checkpoint is left and no
-// claim is held: a task empties what there is when it leaves.
+// TestTasksShareTrials explores all that tasks, time and faults can do to a sweep of one or two trials, in every order.
+//
+//   - A trial has one result. Only after that its end is published and its checkpoints are dropped.
+//   - A live task that gives signs of life keeps its trial. Only trials on which tasks have died are given up.
+//   - All trials end, and all tasks stop.
+//   - A trial that ends since no time is left takes with it only trials that no task had begun, or that were paused.
+//   - Where trials may be paused, none goes on that is not promoted, none that is promoted is stopped, and none is
+//     ended while another may still come to its rung.
+//   - When the last task has left a sweep that has ended, or was cancelled, no checkpoint is left and no claim is held.
 func TestTasksShareTrials(t *testing.T) {
 	t.Parallel()
 	for _, m := range []sharing{
@@ -50,18 +52,18 @@ func TestTasksShareTrials(t *testing.T) {
 	}
 }
 
-// TestASweepEndsOnce explores all that two aggregators, each of which may die at any time, can do at once while trials
-// end, the sweep is cancelled, the limit comes and a person changes the champion, or the file of an ensemble's trial is
-// damaged. In every order: there is one conclusion and one version, made of the results that the first ending names,
-// the conclusion names the trials that the version merges, and no champion is replaced that the version was not
-// compared with.
+// TestASweepEndsOnce explores all that two aggregators can do at once, in every order. Each may die at any time, while
+// trials end, the sweep is cancelled, its limit comes, and a person changes the champion; or, for a version that merges
+// two trials, while one trial's file is damaged. There is one conclusion and one version, made of the results that the
+// first ending names. The conclusion names the trials that the version merges. No champion is replaced that the version
+// was not compared with.
 func TestASweepEndsOnce(t *testing.T) {
 	for _, m := range []ending{{}, {merges: true}} {
 		whole(t, explore(m, mostStates, every, m.comesToEnd))
 	}
 }
 
-// whole fails if the exploration found an error or was cut short.
+// whole fails the test if the exploration found an error, or ended before it had seen all states.
 func whole(t *testing.T, f found) {
 	t.Helper()
 	if f.wrong != "" {
@@ -73,7 +75,8 @@ func whole(t *testing.T, f found) {
 	t.Logf("all %d states, %d steps, in %s", f.states, f.steps, f.took.Round(time.Millisecond))
 }
 
-// TestPlantedBugs plants one bug after the other. An explorer that does not find them proves nothing.
+// TestPlantedBugs: the explorer finds every bug that is planted in the rules, as what it leads to, in at least one of
+// the given worlds. An explorer that found none of them would prove nothing.
 func TestPlantedBugs(t *testing.T) {
 	one, two := sharing{tasks: 2, trials: 1, faults: 1}, sharing{tasks: 2, trials: 1, faults: 2}
 	open := sharing{tasks: 2, trials: 2, faults: 1, unsaved: true, open: true}
@@ -144,6 +147,8 @@ func TestPlantedBugs(t *testing.T) {
 		if tc.flaw == decisionUnread && os.Getenv("COPPICE_FULL") == "" {
 			continue // it shows after a million states, half of all: make test FULL=1
 		}
+
+		// Explore the worlds in turn until one shows the bug.
 		var f found
 		if tc.within == nil {
 			f = explore(ending{flaw: tc.flaw, merges: tc.flaw == membersUnread}, mostStates, every, nil)
@@ -154,7 +159,7 @@ func TestPlantedBugs(t *testing.T) {
 			if m.cancels {
 				toEnd = m.comesToEnd
 			}
-			share := 7
+			share := 7         // of the states, the inverse share that is followed to the end
 			if m.faults == 0 { // few states
 				share = 1
 			}
@@ -219,6 +224,7 @@ const (
 // The machines with the bug: each method changes the answer before the real machine takes it, or what that asks for
 // after it.
 
+// settled is Creation.Settled. refused says that the store's last answer was that the object exists.
 func (f flaw) settled(c Creation, refused bool) (own, known bool) {
 	if f == noWriteID && !c.Confirmed {
 		return false, refused
@@ -226,12 +232,14 @@ func (f flaw) settled(c Creation, refused bool) (own, known bool) {
 	return c.Settled()
 }
 
+// note is Trial.Note.
 func (f flaw) note(t *Trial, c Claim) {
 	if t.Note(c); f == retryIsAttempt {
 		t.Deaths = t.Made
 	}
 }
 
+// last is Search.isLastOfStage.
 func (f flaw) last(s Search) bool {
 	if f != lastUnread {
 		return s.isLastOfStage()
@@ -241,8 +249,8 @@ func (f flaw) last(s Search) bool {
 	})
 }
 
-// search is Search.Next. beaten are the times of the trials' last heartbeats by the store's clock, for a task that
-// believes them.
+// search is Search.Next. beaten are the times of the trials' last heartbeats by the store's clock, which only a task
+// with the bug leaseByOwnClock believes.
 func (f flaw) search(s Search, a Answer, beaten []time.Time) (Search, Action) {
 	switch f {
 	case stageUnread:
@@ -286,6 +294,7 @@ func (f flaw) search(s Search, a Answer, beaten []time.Time) (Search, Action) {
 	return s, do
 }
 
+// climbBegin is Climb.Begin.
 func (f flaw) climbBegin(c Climb) (Climb, Action) {
 	if f == pauseUnread && c.Rung == 0 {
 		return c.about(GoOn)
@@ -293,6 +302,7 @@ func (f flaw) climbBegin(c Climb) (Climb, Action) {
 	return c.Begin()
 }
 
+// climb is Climb.Next.
 func (f flaw) climb(c Climb, a Answer) (Climb, Action) {
 	if f == rungUnread && c.doing == CreateRung {
 		a.Yes = true
@@ -312,6 +322,7 @@ func (f flaw) settleBegin(s Settle) (Settle, Action) {
 	return s.Begin()
 }
 
+// settle is Settle.Next.
 func (f flaw) settle(s Settle, a Answer) (Settle, Action) {
 	if (f == decisionUnread || f == decideAnew) && s.doing == CreateDecision {
 		a.Yes = true
@@ -326,6 +337,7 @@ func (f flaw) settle(s Settle, a Answer) (Settle, Action) {
 	return s, do
 }
 
+// pulse is Pulse.Next.
 func (f flaw) pulse(p Pulse, a Answer) (Pulse, Action) {
 	if f == beatOrNothing && a.Failed {
 		return p.end(GoOn, NoReason)
@@ -349,6 +361,7 @@ func (f flaw) finishBegin(e Finish, trained bool, why Why) (Finish, Action) {
 	return f.misplaced(e, do, None)
 }
 
+// finish is Finish.Next.
 func (f flaw) finish(e Finish, a Answer) (Finish, Action) {
 	was := e.doing
 	if was == overwriteResult {
@@ -358,8 +371,10 @@ func (f flaw) finish(e Finish, a Answer) (Finish, Action) {
 	return f.misplaced(e, do, was)
 }
 
-// misplaced gives the end of a training another order. was is the action whose answer the machine has just taken.
+// misplaced replaces the action that a Finish asks for by another one, so that the actions come in a wrong order. was
+// is the action whose answer the machine has just taken; None at the beginning.
 func (f flaw) misplaced(e Finish, do Action, was Op) (Finish, Action) {
+	// By bug: what is asked for after {was, the action that the machine asks for}.
 	to := map[flaw]map[[2]Op]Op{
 		resultUnfenced: {{None, CreateResult}: overwriteResult, {Upload, CreateResult}: overwriteResult},
 		ackBeforeWrite: {{None, CreateResult}: Publish, {Upload, CreateResult}: Publish,
@@ -374,6 +389,7 @@ func (f flaw) misplaced(e Finish, do Action, was Op) (Finish, Action) {
 	return e.about(to)
 }
 
+// ender is Ender.Next.
 func (f flaw) ender(e Ender, a Answer) (Ender, Action) {
 	switch {
 	case f == doubleFold && e.doing == ReadResults:
@@ -399,6 +415,7 @@ func (f flaw) ender(e Ender, a Answer) (Ender, Action) {
 	return e, do
 }
 
+// gate is Gate.Next.
 func (f flaw) gate(g Gate, a Answer) (Gate, Action) {
 	if g.doing == promoteAnyway {
 		g.doing = Promote

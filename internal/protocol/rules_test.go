@@ -8,7 +8,9 @@ import (
 	"time"
 )
 
-// TestAgeIsTheStores: wrong clocks end no sweep early, and let none run much longer.
+// TestAgeIsTheStores: a sweep's age is taken by the store's clock, so that wrong clocks of other machines end none
+// early and let none run much longer. An aggregator that has just started ends a sweep an hour after its limit at the
+// latest.
 func TestAgeIsTheStores(t *testing.T) {
 	const limit = 10 * time.Minute
 	for _, tc := range []struct {
@@ -40,7 +42,8 @@ func TestAgeIsTheStores(t *testing.T) {
 	}
 }
 
-// TestUnsaved: a loss costs at most a tenth of the training before the last save, and saving is cheap.
+// TestUnsaved: a training may go unsaved for a tenth of the time that it had trained at its last save, and for a minute
+// at most. If saving takes long, it goes unsaved for 50 times that, or for 12 times that in its first minute.
 func TestUnsaved(t *testing.T) {
 	for _, tc := range []struct{ trained, took, want time.Duration }{
 		{0, 0, 0}, {0, 100 * time.Millisecond, 1200 * time.Millisecond}, {10 * time.Second, 0, time.Second},
@@ -54,16 +57,17 @@ func TestUnsaved(t *testing.T) {
 	}
 }
 
-// TestALossEveryHalfMinuteCostsLittle simulates ten minutes of one-minute trials, one after the other, on a machine
-// that vanishes without notice every 30 s: with fast and slow trees, near and far stores, a startup of one second, and
-// a twentieth of the saved trees' time to replay them. No trial gets stuck, less than a tenth of the trees are grown
-// twice, and it takes at most 1.35 times as long.
+// TestALossEveryHalfMinuteCostsLittle: on a machine that vanishes without notice every 30 seconds, ten trials of a
+// minute come to their ends, one after the other. Less than a tenth of the trees are grown twice, and it takes at most
+// 1.35 times as long as on a machine that lives. The simulation has fast and slow trees, and near and far stores. An
+// attempt takes a second to start, and a twentieth of the saved trees' time to replay them.
 func TestALossEveryHalfMinuteCostsLittle(t *testing.T) {
 	const life, calm, trial, start = 30 * time.Second, 10 * time.Minute, time.Minute, time.Second
 	for _, tree := range []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond,
 		time.Second} {
 		for _, took := range []time.Duration{5 * time.Millisecond, 50 * time.Millisecond, 150 * time.Millisecond} {
-			var spent, grown, left time.Duration // left: until the machine vanishes
+			// The time spent, the time of the trees grown, and the time left until the machine vanishes.
+			var spent, grown, left time.Duration
 			for range calm / trial {
 				saved := time.Duration(0)
 				for saved < trial {
@@ -75,6 +79,7 @@ func TestALossEveryHalfMinuteCostsLittle(t *testing.T) {
 					replay := saved / 20
 					spent, left = spent+replay, left-replay
 
+					// How much of the trial is done, and when in this attempt the first tree and the last save came.
 					done, began, last := saved, time.Duration(0), time.Duration(0)
 					now := time.Duration(0) // training time in this attempt
 					for done < trial && left > 0 {
@@ -107,8 +112,9 @@ func TestALossEveryHalfMinuteCostsLittle(t *testing.T) {
 	}
 }
 
-// TestIdleTasksLeave: a task does not stay for paused trials that others will take up, but for those that wait for each
-// other.
+// TestIdleTasksLeave: a task that finds one trial held by a living task and two paused ones leaves after the takeover
+// time, since the living task can take these up. It stays if the trials at a rung wait for each other, since then
+// several go on at once.
 func TestIdleTasksLeave(t *testing.T) {
 	began := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	for _, together := range []bool{false, true} {
@@ -136,8 +142,9 @@ func TestIdleTasksLeave(t *testing.T) {
 	}
 }
 
-// TestALaterStageComesToNoRung: trials that are paused end although the final training, of a later stage, has not
-// begun.
+// TestALaterStageComesToNoRung: the question for a verdict on paused trials says that no other trial will come to a
+// rung, if all trials of their stage have ended or are paused. Trials of later stages, such as the final training, do
+// not count.
 func TestALaterStageComesToNoRung(t *testing.T) {
 	at := time.Date(2026, 11, 24, 3, 0, 0, 0, time.UTC)
 	for name, tc := range map[string]struct {
@@ -190,8 +197,9 @@ type found struct {
 	trace         []string // a shortest path to the error
 }
 
-// explore walks through all states of a world, breadth first, until it finds an error or has seen all states or limit
-// of them. sample, which may be nil, checks every so-many-th state and describes what is wrong with it.
+// explore walks through the states of a world, breadth first, until it finds an error, or has seen all states or limit
+// of them. Breadth first, the trace to an error is a shortest one. sample, which may be nil, is called with one in
+// every states and describes what is wrong with it.
 func explore[S comparable](m model[S], limit, every int, sample func(S) string) (f found) {
 	begin := time.Now()
 	defer func() { f.took = time.Since(begin) }()
@@ -317,6 +325,7 @@ type ending struct {
 	merges bool
 }
 
+// start returns the first state: no trial has ended, and both aggregators begin to look.
 func (m ending) start() (s ended) {
 	s.champion, s.crashes = 1, 1
 	for i := range s.enders {
@@ -325,11 +334,14 @@ func (m ending) start() (s ended) {
 	return s
 }
 
+// ender makes aggregator i's Ender from the bytes of the state.
 func (m ending) ender(s *ended, i int) Ender {
 	e := s.enders[i]
 	return Ender{Trials: trialsHere, doing: e.doing, ended: int(e.ended), job: e.job}
 }
 
+// next calls visit with every state that may follow s: the environment moves, or an aggregator goes on, is told or
+// crashes.
 func (m ending) next(s ended, visit func(step, ended, string)) {
 	// The environment's moves: tasks, the launcher, time, Batch, a person.
 	for n := range trialsHere {
@@ -381,7 +393,7 @@ func (m ending) next(s ended, visit func(step, ended, string)) {
 	}
 }
 
-// end carries out what aggregator i has asked for.
+// end visits the states that follow when aggregator i carries out what its Ender asks for.
 func (m ending) end(s ended, i int, visit func(step, ended, string)) {
 	e := &s.enders[i]
 	machine := m.ender(&s, i)
@@ -478,7 +490,7 @@ func (m ending) end(s ended, i int, visit func(step, ended, string)) {
 	}
 }
 
-// gate carries out what aggregator i's gate has asked for.
+// gate visits the state that follows when aggregator i carries out what its Gate asks for.
 func (m ending) gate(s ended, i int, visit func(step, ended, string)) {
 	e := &s.enders[i]
 	g := Gate{Moves: 3, doing: e.gate, lost: int(e.lost)}
@@ -515,7 +527,8 @@ func (m ending) gate(s ended, i int, visit func(step, ended, string)) {
 	visit(step{int8(i), what}, s, wrong)
 }
 
-// comesToEnd returns an error text if the sweep is not concluded from s on although all of its trials have ended.
+// comesToEnd follows the sweep from s on after all of its trials have ended, without crashes, and describes what is
+// wrong if it is not concluded.
 func (m ending) comesToEnd(s ended) string {
 	s.crashes, s.results = 0, allResults
 	for range fairRounds {
@@ -534,6 +547,7 @@ func (m ending) comesToEnd(s ended) string {
 	return fmt.Sprintf("the sweep has no conclusion after %d rounds without faults", fairRounds)
 }
 
+// count returns the number of trials in a bit set.
 func count(results uint8) (n int) {
 	for ; results > 0; results >>= 1 {
 		n += int(results & 1)

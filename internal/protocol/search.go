@@ -26,16 +26,17 @@ type Task struct {
 	Team int
 }
 
-// Search is the state of a task that looks for a trial: first one left by an earlier attempt of the task, then a free
-// one, then one whose holder is dead.
+// Search is the state of a task that looks for a trial to train. It prefers one that an earlier attempt of the task has
+// left, then one that no task holds, then one whose holder is dead. Search is a value: its methods return the next
+// state, and change nothing that another copy shares.
 type Search struct {
 	task  Task
-	doing Op
-	idle  time.Time // since when the task has only been watching
-	seen  []sighting
-	list  View
-	pass  pass
-	index int // of the trial, relative to Task.Start
+	doing Op         // the action whose answer is expected
+	idle  time.Time  // since when the task has only been watching; zero before the first listing
+	seen  []sighting // by trial; nil before the first pass that needs it
+	list  View       // the current listing
+	pass  pass       // over the listing
+	index int        // of the current trial, relative to Task.Start
 
 	subject int // the paused trial about which a verdict is written
 }
@@ -62,6 +63,7 @@ type sighting struct {
 	since    time.Time
 }
 
+// sightingOf returns what a listing shows of a trial's last claim, without a time.
 func sightingOf(t Trial) sighting {
 	return sighting{known: true, claim: t.Last.Number, excused: t.Made - t.Deaths, beat: t.Last.Beat,
 		released: t.Last.Released}
@@ -72,8 +74,9 @@ func (t Task) Begin() (Search, Action) {
 	return Search{task: t, doing: LookForEnd}, Action{Do: LookForEnd}
 }
 
-// Next takes the answer to the last action and says the next one. An answer that failed ends the attempt; a trial that
-// another has taken is passed over, and the search looks on from the one behind it.
+// Next takes the answer to the last action and says the next one. If the answer failed, the task's attempt ends, and
+// Batch starts another one. A trial that turns out to be taken or ended is passed over: the search looks on from the
+// trial after it.
 func (s Search) Next(a Answer) (Search, Action) {
 	if a.Failed {
 		return s.endAttempt()
@@ -144,8 +147,9 @@ func (s Search) endAttempt() (Search, Action) {
 	return s.about(Release, s.number(), s.claim())
 }
 
-// startPasses starts the passes over a new listing. A task that works alone goes on with the trial that is begun; of
-// paused trials it is asked first whether one may go on.
+// startPasses starts the passes over the new listing in a. If memory is full it only waits. A task that works alone
+// goes on with a trial that is begun, if there is one, before anything else. If there are paused trials, it asks first
+// whether a verdict on one can be given.
 func (s Search) startPasses(a Answer) (Search, Action) {
 	s.list, s.pass, s.index = a.View, 0, 0
 	if s.idle.IsZero() {
@@ -155,6 +159,7 @@ func (s Search) startPasses(a Answer) (Search, Action) {
 		s.idle = s.list.Ended
 		return s.rest(false)
 	}
+	// The index of trial n counts from Start on, around the end of the list.
 	if n := slices.IndexFunc(s.list.Trials, Trial.begun); s.task.Alone && n >= 0 {
 		if s.index = (n - s.task.Start + len(s.list.Trials)) % len(s.list.Trials); s.list.Trials[n].Free() {
 			return s.take()
@@ -169,7 +174,8 @@ func (s Search) startPasses(a Answer) (Search, Action) {
 	return s.look()
 }
 
-// isLastOfStage reports whether no trial of this stage will come to a rung any more, unless a paused one is promoted.
+// isLastOfStage reports whether no trial will come to a rung any more unless a paused one is promoted: all trials of
+// the current stage and of earlier ones have ended or are paused.
 func (s Search) isLastOfStage() bool {
 	stage := s.stage()
 	for n, of := range s.list.Trials {
@@ -180,7 +186,7 @@ func (s Search) isLastOfStage() bool {
 	return true
 }
 
-// markDecided marks the search's subject as one with a verdict.
+// markDecided marks the search's subject in the listing as a trial with a verdict, which may be claimed.
 func (s Search) markDecided() Search {
 	s.list.Trials = slices.Clone(s.list.Trials)
 	of := &s.list.Trials[s.subject]
@@ -188,12 +194,14 @@ func (s Search) markDecided() Search {
 	return s
 }
 
-// look continues through the listing to the next action: in the first pass trials that an attempt of this task may have
-// left behind, then those that may go on, free ones, and last those whose holders may be dead. If none is left, it
-// rests.
+// look continues through the passes over the listing, from the current trial on, to one that calls for an action. The
+// passes find trials that an earlier attempt of this task may hold, then trials that may go on after a pause, then
+// those that no task holds, and last those whose holders may be dead. If no trial is left, the task rests. Trials that
+// have ended, are paused or belong to a later stage are passed over.
 func (s Search) look() (Search, Action) {
+	// A task that works alone begins no other trial while one is begun, until that ends or its holder is dead.
 	t, stage := s.task, s.stage()
-	wait := t.Alone && slices.ContainsFunc(s.list.Trials, Trial.begun) // for its end, or its holder's
+	wait := t.Alone && slices.ContainsFunc(s.list.Trials, Trial.begun)
 	for ; s.pass < passes; s.pass++ {
 		for ; s.index < len(s.list.Trials); s.index++ {
 			number := s.number()
@@ -232,15 +240,17 @@ func (s Search) stage() int {
 	return lowest
 }
 
-// watch reports whether a trial's holder has been silent for the takeover time. A listing takes time, possibly as much
-// as that: a sign in one listing may date from its very end, and a sign missing from a later one may have come right
-// after its beginning. So the holder was certainly silent only from the end of the one to the beginning of the other.
+// watch compares a trial's last claim with what was seen of it before, and reports whether its holder has been silent
+// for the takeover time. A listing takes time, possibly as much as that. A sign of life in one listing may have come at
+// its very end, and one that is missing from a later listing may have come right after its beginning. So the holder was
+// certainly silent only from the end of the first listing to the beginning of the later one.
 func (s Search) watch(number int) (Search, bool) {
 	if s.seen == nil {
 		s.seen = make([]sighting, len(s.list.Trials))
 	}
 	now, seen := sightingOf(s.list.Trials[number]), s.seen[number]
 
+	// Anything new about the claim is a sign of life: the silence starts over.
 	if now.since = seen.since; now != seen {
 		now.since = s.list.Ended
 		s.seen = slices.Clone(s.seen)
@@ -250,7 +260,7 @@ func (s Search) watch(number int) (Search, bool) {
 	return s, s.list.Began.Sub(now.since) >= s.task.Takeover
 }
 
-// take claims the current trial, or gives it up if too many tasks have died on it.
+// take asks to claim the current trial, or to give it up if too many tasks have died on it.
 func (s Search) take() (Search, Action) {
 	number := s.number()
 	trial := s.list.Trials[number]
@@ -260,13 +270,19 @@ func (s Search) take() (Search, Action) {
 	return s.about(CreateClaim, number, trial.Next())
 }
 
-// rest decides what to do when there is nothing to claim. A holder that still trains has been alive for as long as it
-// takes to be declared dead. If it is killed later, Batch restarts it; waiting for that would only keep a machine busy.
-// Trials of later stages are worth waiting for if they have work for more tasks than hold one, each of which will take
-// some. The one that several tasks train together needs the others while its holder has it. Worth waiting for are also
-// paused trials that wait for each other; otherwise a paused trial is promoted when another comes to its rung and is
-// paused, and then that one's task is free to take it.
+// rest decides what to do when there is nothing to claim: wait, help or stop. room says that the task has memory to
+// take part in another task's training.
+//
+// A task that has only watched for as long as it takes to declare a holder dead stops: all holders are alive then. If
+// one is killed later, Batch restarts it; waiting for that would only keep a machine busy. There are reasons to wait
+// longer. Trials of later stages may be more than the tasks that now hold one, each of which will take one of them. The
+// trial that several tasks train together needs the others while its holder has it. Paused trials that wait for each
+// other may all go on at once. (Under another rule one is promoted when another trial is paused at its rung, and the
+// task of that one is free to take it.) A task that works alone waits for a trial that is begun if others are to be
+// begun after it.
 func (s Search) rest(room bool) (Search, Action) {
+	// held are the trials of this stage that tasks hold, or that a task that works alone must not begin yet; last is
+	// one of them. later are those of later stages.
 	t, stage := s.task, s.stage()
 	ended, held, later, paused, last := 0, 0, 0, 0, 0
 	for n, trial := range s.list.Trials {
@@ -286,7 +302,7 @@ func (s Search) rest(room bool) (Search, Action) {
 	switch {
 	case ended == len(s.list.Trials):
 		return s.stop(AllEnded)
-	case t.Team > 1 && later*t.Team > held: // it has the work of that trial before it
+	case t.Team > 1 && later*t.Team > held: // a later trial will take more tasks than are busy now: it is not idle
 		s.idle = s.list.Ended
 	case later > held, t.Together && held > 0 && paused > held, t.Alone && held > 1:
 	case s.list.Began.Sub(s.idle) >= t.Takeover+t.Heartbeat:
@@ -297,17 +313,19 @@ func (s Search) rest(room bool) (Search, Action) {
 	return s.do(Wait)
 }
 
-// number is the number of the current trial.
+// number returns the number of the current trial.
 func (s Search) number() int { return (s.task.Start + s.index) % len(s.list.Trials) }
 
 // claim is the number of a new claim on the current trial.
 func (s Search) claim() int { return s.list.Trials[s.number()].Next() }
 
+// do asks for an action that is about no trial.
 func (s Search) do(op Op) (Search, Action) {
 	s.doing = op
 	return s, Action{Do: op}
 }
 
+// about asks for an action about a claim of a trial.
 func (s Search) about(op Op, trial, claim int) (Search, Action) {
 	s.doing = op
 	return s, Action{Do: op, Trial: trial, Claim: claim}

@@ -5,10 +5,11 @@ import (
 	"math/bits"
 )
 
-// Where trials may be paused, the trial with the higher number is the better one, and one of two goes on at a rung.
+// Where trials may be paused, there are two rungs. Of the two trials, the one with the higher number is the better one,
+// and one of two goes on at a rung.
 const rungsHere = 2
 
-// listPauses adds to what a listing shows of the trial.
+// listPauses adds to v what a listing shows of the trial's rungs and pauses.
 func (t *sharedTrial) listPauses(v *sharedListed) {
 	for k := range rungsHere {
 		if t.paused[k] {
@@ -23,7 +24,7 @@ func (t *sharedTrial) listPauses(v *sharedListed) {
 	}
 }
 
-// climb is what a holder does before it trains, and at a rung.
+// climb visits the states that follow when task i takes the next step of its Climb: before it trains, or at a rung.
 func (v visitor) climb(s shared, i int) {
 	t := &s.tasks[i]
 	trial := &s.trials[t.trial]
@@ -81,7 +82,7 @@ func (v visitor) climb(s shared, i int) {
 	}
 }
 
-// verdictAt is what a holder reads as the verdict on its pause.
+// verdictAt returns what a holder reads as the verdict on its pause at a rung, from 1.
 func (m sharing) verdictAt(trial *sharedTrial, rung uint8) Standing {
 	if m.flaw == verdictOfAnother && trial.verdicts[rung-1] == Undecided && rung > 1 {
 		return trial.verdicts[rung-2]
@@ -89,7 +90,7 @@ func (m sharing) verdictAt(trial *sharedTrial, rung uint8) Standing {
 	return trial.verdicts[rung-1]
 }
 
-// climbs advances task i's machine.
+// climbs passes an answer to task i's Climb, and visits the state that follows. what describes the step.
 func (v visitor) climbs(s shared, i int, what string, c Climb, a Answer) {
 	t := &s.tasks[i]
 	trial := &s.trials[t.trial]
@@ -125,7 +126,7 @@ func (v visitor) climbs(s shared, i int, what string, c Climb, a Answer) {
 	v.go_(i, what, s, "")
 }
 
-// goesOn describes what is wrong with a training that has passed a rung.
+// goesOn describes what is wrong with a training that has passed the rungs up to at; "" if nothing is.
 func (t *sharedTrial) goesOn(at uint8) string {
 	for k, found := range t.rungs[:at] {
 		if found == Ends || found == Waits && t.verdicts[k] != Continues {
@@ -135,7 +136,8 @@ func (t *sharedTrial) goesOn(at uint8) string {
 	return ""
 }
 
-// stopsWrongly describes what is wrong with the result of a trial that ends without a model.
+// stopsWrongly describes what is wrong with the result of a trial that ends at a rung without a model; "" if nothing
+// is.
 func (m sharing) stopsWrongly(trial *sharedTrial, t *sharedTask) string {
 	switch {
 	case !t.stopping || trial.result:
@@ -148,7 +150,8 @@ func (m sharing) stopsWrongly(trial *sharedTrial, t *sharedTask) string {
 	return ""
 }
 
-// askVerdict finds a paused trial of which can be said what becomes of it, by the task's listing.
+// askVerdict visits the states that follow when task i asks for a paused trial on which a verdict can be given, by its
+// listing. what describes the step before, and wrong what is wrong with that.
 func (v visitor) askVerdict(s shared, i int, what, wrong string) {
 	q, _ := v.m.search(&s, i)
 	last := v.m.flaw.last(q)
@@ -174,7 +177,8 @@ func (v visitor) askVerdict(s shared, i int, what, wrong string) {
 	}
 }
 
-// becomes is the verdict on a listed trial that is paused; undecided as long as others may come.
+// becomes returns the verdict on trial n, which is paused in the task's listing; Undecided as long as others may come
+// to its rung. seen says that the other trials' records at the rung are seen, and last that no other trial will come.
 func (m sharing) becomes(t *sharedTask, n int, seen, last bool) Standing {
 	rung := t.list[n].paused
 	rank, field, coming := 1, 0, false
@@ -201,7 +205,7 @@ func (m sharing) becomes(t *sharedTask, n int, seen, last bool) Standing {
 	return Undecided
 }
 
-// createVerdict is the write of a verdict, which may exist already.
+// createVerdict visits the states that follow when task i writes its verdict, which may exist already.
 func (v visitor) createVerdict(s shared, i int) {
 	t := &s.tasks[i]
 	n := int(t.subject) - 1
@@ -241,7 +245,7 @@ func (t *sharedTrial) waits() bool {
 // proposal for a trial may differ from the first.
 const configsHere = 5
 
-// settle is what a holder does before it trains an open trial.
+// settle visits the states that follow when task i takes the next step of its Settle, before it trains an open trial.
 func (v visitor) settle(s shared, i int) {
 	t := &s.tasks[i]
 	trial := &s.trials[t.trial]
@@ -307,7 +311,8 @@ func (v visitor) settle(s shared, i int) {
 	}
 }
 
-// decideTrial is the write of a decision, which may exist already, and whose answer may be lost.
+// decideTrial visits the states that follow when task i writes its decision. The decision may exist already, and the
+// answer to the write may be lost.
 func (v visitor) decideTrial(s shared, i int, q Settle) {
 	t := &s.tasks[i]
 	trial := &s.trials[t.trial]
@@ -330,7 +335,7 @@ func (v visitor) decideTrial(s shared, i int, q Settle) {
 	}
 }
 
-// settles advances task i's machine.
+// settles passes an answer to task i's Settle, and visits the state that follows.
 func (v visitor) settles(s shared, i int, what string, q Settle, a Answer) {
 	t := &s.tasks[i]
 	_, do := v.m.flaw.settle(q, a)
@@ -349,7 +354,7 @@ func (v visitor) settles(s shared, i int, what string, q Settle, a Answer) {
 	v.go_(i, what, s, "")
 }
 
-// trains records what a trial trains, and describes what is wrong with it.
+// trains records what a task's trial trains, and describes what is wrong with it; "" if nothing is.
 func (s *shared) trains(t *sharedTask) (wrong string) {
 	trial := &s.trials[t.trial]
 	switch {
@@ -371,7 +376,8 @@ func (s *shared) trains(t *sharedTask) (wrong string) {
 // further faults until all trials have ended and all tasks have stopped.
 const fairRounds = 60
 
-// comesToEnd returns an error text if the sweep does not reach its end from s on.
+// comesToEnd follows the sweep from s on without further faults, and describes what is wrong with its end: a trial
+// without a result, a task that has not stopped, a checkpoint that is left, or a claim that is held.
 func (m sharing) comesToEnd(s shared) (wrong string) {
 	m.fair, s.faults = true, 0
 	for range fairRounds {
@@ -403,7 +409,8 @@ func (m sharing) comesToEnd(s shared) (wrong string) {
 	return wrong
 }
 
-// round lets every task take two steps, one of which may be a heartbeat, and lets time pass if it may.
+// round lets every task take two steps, one of which may be a heartbeat, and lets time pass if it may. It returns the
+// state that follows, whether anything moved, and what is wrong.
 func (m sharing) round(s shared) (then shared, moved bool, wrong string) {
 	for _, who := range []int8{2, 1, 0, 2, 1, 0, -1} {
 		taken := false

@@ -2,12 +2,14 @@ package protocol
 
 import "time"
 
-// visitor collects the successors of a state.
+// visitor visits the states that may follow a state.
 type visitor struct {
 	m     sharing
 	visit func(step, shared, string)
 }
 
+// go_ visits a state that follows when who, a task or -1, has done something. wrong describes what is wrong with that;
+// if nothing is, the state itself is checked.
 func (v visitor) go_(who int, what string, then shared, wrong string) {
 	v.m.settle(&then)
 	if wrong == "" {
@@ -36,7 +38,7 @@ func (s *shared) wrong() string {
 	return ""
 }
 
-// search carries out what a task that looks for a trial has asked for.
+// search visits the states that follow when task i, which looks for a trial, carries out what its Search asks for.
 func (v visitor) search(s shared, i int) {
 	t := &s.tasks[i]
 	q, _ := v.m.search(&s, i)
@@ -120,7 +122,7 @@ func (v visitor) search(s shared, i int) {
 	}
 }
 
-// releases is the claim that a failed search gives back.
+// releases returns the claim that a search gives back when the look for a result has failed.
 func (m sharing) releases(s *shared, i int) int {
 	q, _ := m.search(s, i)
 	q.doing = LookForResult
@@ -128,7 +130,8 @@ func (m sharing) releases(s *shared, i int) int {
 	return do.Claim
 }
 
-// create is the write of a claim, which the store may refuse, and whose answer may be lost.
+// create visits the states that follow when task i writes a claim of a trial. The store may refuse it, and its answer
+// may be lost.
 func (v visitor) create(s shared, i, number int) {
 	trial := &s.trials[number]
 	n := s.tasks[i].list[number].claims
@@ -168,14 +171,17 @@ func (v visitor) create(s shared, i, number int) {
 	}
 }
 
+// settled passes to task i's Search what is known about its write.
 func (v visitor) settled(then shared, i int, what string, c Creation, refused bool, wrong string) {
 	own, known := v.m.flaw.settled(c, refused)
 	v.decideOr(then, i, what, Answer{Yes: own, Failed: !known}, wrong)
 }
 
+// decide is decideOr for a step with which nothing is wrong.
 func (v visitor) decide(s shared, i int, what string, a Answer) { v.decideOr(s, i, what, a, "") }
 
-// decideOr advances task i's machine.
+// decideOr passes an answer to task i's Search, checks what that asks for next, and visits the state that follows.
+// wrong describes what is wrong with the step so far.
 func (v visitor) decideOr(s shared, i int, what string, a Answer, wrong string) {
 	q, _ := v.m.search(&s, i)
 	was := s.tasks[i].doing
@@ -206,7 +212,8 @@ func (v visitor) decideOr(s shared, i int, what string, a Answer, wrong string) 
 	v.go_(i, what, s, wrong)
 }
 
-// helpsWrongly describes what is wrong with what a task does that has nothing to claim. was is its last action.
+// helpsWrongly describes what is wrong with what a task does that has nothing to claim; "" if nothing is. was is its
+// last action, and do the next one.
 func (m sharing) helpsWrongly(s *shared, was Op, do Action) string {
 	if do.Do == Stop && do.Why == LivingHands && s.trained(trialsHere-1) && m.staged {
 		return "a task leaves while a training has use for it"
@@ -221,7 +228,7 @@ func (m sharing) helpsWrongly(s *shared, was Op, do Action) string {
 	return ""
 }
 
-// restart is Batch starting an attempt when the one before is gone.
+// restart ends task i's attempt and starts its next one, as Batch does. Claims that it held are held by no living task.
 func (m sharing) restart(s *shared, i int) {
 	for n := range s.trials {
 		for c := range s.trials[n].claims[:s.trials[n].made] {
@@ -238,7 +245,8 @@ func (m sharing) restart(s *shared, i int) {
 	}
 }
 
-// hold is what the holder of a claim may do: send a heartbeat, save, and go through the end of its training.
+// hold visits the states that follow when task i, which holds a claim, does what it may: send a heartbeat, decide what
+// it trains, come to a rung or to its end, save, or be told to go.
 func (v visitor) hold(s shared, i int) {
 	t := &s.tasks[i]
 	if !t.beaten {
@@ -283,8 +291,8 @@ func (v visitor) hold(s shared, i int) {
 	}
 }
 
-// pulse is a heartbeat and the checks that follow it. If the heartbeat does not arrive, the task may be taken for dead,
-// although nine in a row would have to fail; here one is enough.
+// pulse visits the state that follows when task i runs a Pulse. If its heartbeat does not arrive, the task may be taken
+// for dead: in practice nine in a row would have to fail, here one is enough.
 func (v visitor) pulse(s shared, i int, arrives bool) {
 	t := &s.tasks[i]
 	trial := &s.trials[t.trial]
@@ -325,7 +333,8 @@ func (v visitor) pulse(s shared, i int, arrives bool) {
 	v.go_(i, what, s, wrong)
 }
 
-// ends begins the end of a training. The files go into a folder that no other task uses.
+// ends begins the end of task i's training. The upload of files is not a step of its own, since no other task can see
+// them: they go into the claim's own folder.
 func (v visitor) ends(s shared, i int, what string, trained bool, why Why) {
 	t := &s.tasks[i]
 	f, do := v.m.flaw.finishBegin(Finish{Trial: int(t.trial), Claim: int(t.claim), Late: t.late}, trained, why)
@@ -335,7 +344,7 @@ func (v visitor) ends(s shared, i int, what string, trained bool, why Why) {
 	v.left(s, i, what, f, do, "")
 }
 
-// finish carries out what the end of a training has asked for.
+// finish visits the states that follow when task i carries out what its Finish asks for.
 func (v visitor) finish(s shared, i int) {
 	t := &s.tasks[i]
 	trial := &s.trials[t.trial]
@@ -404,7 +413,7 @@ func (v visitor) finish(s shared, i int) {
 	}
 }
 
-// left advances the end of a training.
+// left does what task i's Finish asks for as far as other tasks cannot see it, and visits the state that follows.
 func (v visitor) left(s shared, i int, what string, f Finish, do Action, wrong string) {
 	t := &s.tasks[i]
 	for do.Do == Publish || do.Do == DropCheckpoints { // invisible to the other tasks
@@ -433,7 +442,7 @@ func (v visitor) left(s shared, i int, what string, f Finish, do Action, wrong s
 	v.go_(i, what, s, wrong)
 }
 
-// faults are what may happen to a task at any time.
+// faults visits the states that follow when task i crashes or is paused for a while, which may happen at any time.
 func (v visitor) faults(s shared, i int) {
 	if v.m.may(&s, crash) {
 		crashed := s

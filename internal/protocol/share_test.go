@@ -150,10 +150,12 @@ type sharing struct {
 	flaw          flaw
 }
 
+// may reports whether a fault of this kind may still happen.
 func (m sharing) may(s *shared, kind fault) bool {
 	return s.faults > 0 && (m.only == anyFault || m.only == kind)
 }
 
+// start returns the first state: all tasks begin, and nothing is in the bucket.
 func (m sharing) start() (s shared) {
 	for i := range s.tasks {
 		if s.tasks[i].doing = LookForEnd; i >= m.tasks {
@@ -168,6 +170,7 @@ func (m sharing) start() (s shared) {
 	return s
 }
 
+// task returns the parameters of the rules for task i.
 func (m sharing) task(s *shared, i int) Task {
 	attempt := 0
 	if s.tasks[i].retry {
@@ -193,11 +196,12 @@ func clockOf(i int) time.Time { return epoch.Add(time.Duration(i-1) * 400 * time
 
 func ticks(n uint8) time.Duration { return time.Duration(n) * time.Second }
 
+// age returns the ticks from one time to another, at most so many.
 func age(from, to time.Time, most uint8) uint8 {
 	return uint8(min(to.Sub(from)/time.Second, time.Duration(most)))
 }
 
-// search reconstructs task i's search, and when its last listing ended.
+// search makes task i's Search from the bytes of the state, and returns when its last listing ended, too.
 func (m sharing) search(s *shared, i int) (Search, time.Time) {
 	t := &s.tasks[i]
 	ended := clockOf(i).Add(-ticks(t.ended))
@@ -216,7 +220,7 @@ func (m sharing) search(s *shared, i int) (Search, time.Time) {
 	return q, ended
 }
 
-// listed is the listing that task t uses.
+// listed makes the listing that task t uses from the bytes of the state.
 func (m sharing) listed(t *sharedTask, ended time.Time) View {
 	l := View{Began: ended.Add(-ticks(t.began)), Ended: ended, Trials: make([]Trial, trialsHere)}
 	for n, v := range t.list {
@@ -228,7 +232,7 @@ func (m sharing) listed(t *sharedTask, ended time.Time) View {
 	return l
 }
 
-// look records what the bucket shows now.
+// look records in task i's listing what the bucket shows now.
 func (m sharing) look(s *shared, i int) {
 	for n, trial := range s.trials {
 		var v Trial
@@ -245,7 +249,8 @@ func (m sharing) look(s *shared, i int) {
 	}
 }
 
-// answer passes the outcome of an action to task i's search.
+// answer passes the outcome of an action to task i's Search, turns the Search that comes of it back into bytes, and
+// returns the next action.
 func (m sharing) answer(s *shared, i int, a Answer) Action {
 	t := &s.tasks[i]
 	q, ended := m.search(s, i)
@@ -307,7 +312,8 @@ func (m sharing) answer(s *shared, i int, a Answer) Action {
 	return do
 }
 
-// settle takes those steps that no other task can see.
+// settle takes those steps that no other task can see, and gives states that differ in nothing that matters the same
+// bytes: so there are fewer states.
 func (m sharing) settle(s *shared) {
 	for i := range s.tasks {
 		t := &s.tasks[i]
@@ -321,7 +327,7 @@ func (m sharing) settle(s *shared) {
 	s.rename()
 }
 
-// tidy is what a task does that leaves.
+// tidy does what a task does when it leaves: it empties the checkpoints that are of no use any more.
 func (m sharing) tidy(s *shared) {
 	rules := Leaving{Over: s.cancelled && m.flaw != endedOnly}
 	for n := range s.trials {
@@ -330,7 +336,7 @@ func (m sharing) tidy(s *shared) {
 	}
 }
 
-// sort puts interchangeable tasks in a canonical order.
+// sort puts interchangeable tasks in a canonical order: by a hash of each task and of the claims that it owns.
 func (s *shared) sort() {
 	var keys [tasksHere]uint64
 	for i := range s.tasks {
@@ -396,6 +402,8 @@ func (s *shared) rename() {
 	}
 }
 
+// next calls visit with every state that may follow s: a task goes on, a fault happens, time passes, or the sweep is
+// cancelled.
 func (m sharing) next(s shared, visit func(step, shared, string)) {
 	v := visitor{m, visit}
 	for i := range s.tasks {
@@ -453,6 +461,7 @@ func (s *shared) trained(n int) bool {
 	return last.living && t.doing == Train && int(t.trial) == n && !t.paused
 }
 
+// tick lets one heartbeat's time pass: holders have another heartbeat to send, and tasks that wait list again.
 func (m sharing) tick(s shared) shared {
 	for i := range s.tasks {
 		t := &s.tasks[i]

@@ -13,7 +13,7 @@ import (
 	"coppice/internal/sweep"
 )
 
-// notJSON are contents that are not an object of any kind.
+// notJSON returns contents that are not an object of any kind, by what is wrong with them.
 func notJSON() map[string]string {
 	return map[string]string{
 		"empty": "", "text": "damaged", "half": `{"format":1,"sweep":"ni`, "null": "null", "a list": "[1]",
@@ -22,7 +22,8 @@ func notJSON() map[string]string {
 	}
 }
 
-// damagedPlan: the sweep cannot continue, and retrying does not help.
+// damagedPlan: a plan that is not JSON or is of another sweep is damaged, but exists. One of an earlier build, with
+// keys that this build does not know, can be read but not trained.
 func (t *tester) damagedPlan() {
 	object := sweep.Names(t.plan.Sweep).Plan()
 	for what, contents := range notJSON() {
@@ -57,7 +58,7 @@ func (t *tester) damagedPlan() {
 	}
 }
 
-// damagedClaim: the number is taken, by an unknown holder.
+// damagedClaim: a damaged claim still holds its trial: its number is taken, and the next claim has the number after it.
 func (t *tester) damagedClaim() {
 	object := sweep.Names(t.plan.Sweep).Claim(1, 0)
 	for what, contents := range notJSON() {
@@ -82,7 +83,7 @@ func (t *tester) damagedClaim() {
 	t.created("claim 1 after a damaged one", true)(t.trials.CreateClaim(t.ctx, t.claim(1, 1)))
 }
 
-// damagedHeartbeat: a change of it is still a sign of life.
+// damagedHeartbeat: a heartbeat that cannot be read is still a sign of life: each change of it shows in the listing.
 func (t *tester) damagedHeartbeat() {
 	t.created("claim", true)(t.trials.CreateClaim(t.ctx, t.claim(1, 0)))
 	object := sweep.Names(t.plan.Sweep).Heartbeat(1, 0)
@@ -92,13 +93,13 @@ func (t *tester) damagedHeartbeat() {
 		_, err := t.trials.Heartbeat(t.ctx, 1, 0)
 		t.wantDamaged(what, err, object)
 		if now := t.list()[1]; now.Last.Beat == before.Last.Beat {
-			t.Errorf("%s: the listing shows no change of the heartbeat", what)
+			t.Errorf("%s: the heartbeat is listed as %d, as before; want it changed", what, now.Last.Beat)
 		}
 		before = t.list()[1]
 	}
 }
 
-// damagedResult: the trial has ended and failed, for every reader.
+// damagedResult: a trial whose result is damaged has ended and failed, for every reader, and gets no other result.
 func (t *tester) damagedResult() {
 	object := sweep.Names(t.plan.Sweep).Result(1)
 	contents := notJSON()
@@ -114,7 +115,8 @@ func (t *tester) damagedResult() {
 	t.created("result after a damaged one", false)(t.trials.CreateResult(t.ctx, t.result(1)))
 }
 
-// failedFor checks that trial 1 has failed, through every method that reads results.
+// failedFor checks that every method that reads results takes trial 1 for failed, because its result, the object, is
+// damaged. what says how it is damaged.
 func (t *tester) failedFor(what, object string) {
 	t.Helper()
 	r, damage, err := t.trials.Result(t.ctx, 1)
@@ -143,7 +145,7 @@ func (t *tester) failedFor(what, object string) {
 	}
 }
 
-// damagedCurve: that claim has none.
+// damagedCurve: a claim whose curve is damaged adds nothing to the trial's curves, and that of the other claim stays.
 func (t *tester) damagedCurve() {
 	for claim := range 2 {
 		t.created("claim", true)(t.trials.CreateClaim(t.ctx, t.claim(1, claim)))
@@ -168,7 +170,7 @@ func (t *tester) damagedCurve() {
 	}
 }
 
-// damagedEnd: the sweep is known to be ending or concluded, but not how.
+// damagedEnd: an ending, a conclusion or a record of a job that is damaged cannot be read, but is known to exist.
 func (t *tester) damagedEnd() {
 	id := t.plan.Sweep
 	for what, contents := range notJSON() {
@@ -213,7 +215,8 @@ func (t *tester) contentsDoNotMatter() {
 	}
 }
 
-// cancelled: the end of a context is the context's error and never damage.
+// cancelled: with a context that has ended, every method returns the context's error, and none takes that for a damaged
+// or missing object.
 func (t *tester) cancelled() {
 	t.created("plan", true)(t.sweep.CreatePlan(t.ctx, *t.plan))
 	t.created("result", true)(t.trials.CreateResult(t.ctx, t.result(1)))

@@ -7,13 +7,15 @@ import (
 	"coppice/internal/sweepstore"
 )
 
+// decision returns the decision that a trial trains as many leaves as its number, from what it has seen.
 func (t *tester) decision(trial int, seen ...sweep.Seen) sweep.Decision {
 	return sweep.Decision{Format: 1, Sweep: t.plan.Sweep, Trial: trial, Claim: 2, Task: 3, At: at,
 		Params: sweep.Params{"num_leaves": float64(trial), "seed": 1.0},
 		Own:    sweep.Params{"num_leaves": float64(trial)}, Source: "gp", Reason: "why", Seen: seen}
 }
 
-// decisions are created once, and listed; a configuration belongs to one trial.
+// decisions: a decision is created once, read back and listed. For display it is read without what it has seen. A
+// configuration is reserved for one trial, until that is decided otherwise.
 func (t *tester) decisions() {
 	none, err := t.trials.Decision(t.ctx, 1)
 	if none != nil || err != nil {
@@ -41,6 +43,7 @@ func (t *tester) decisions() {
 	shown.Seen = nil
 	t.equal("decisions to be shown", known, map[int]*sweep.Decision{1: &shown})
 
+	// Trial 1 reserves the configuration that it trains.
 	key := sweep.ConfigurationKey(first.Params)
 	for _, c := range []struct {
 		what  string
@@ -52,7 +55,7 @@ func (t *tester) decisions() {
 		t.equal("a configuration taken "+c.what, taken, c.taken)
 	}
 
-	// What a trial has reserved and does not train is left to another, and to one only.
+	// Trial 1 also reserves another one, which it does not train. That is left to trial 2, and to no third.
 	spare := sweep.ConfigurationKey(sweep.Params{"num_leaves": 77.0})
 	for _, c := range []struct {
 		what  string
@@ -66,7 +69,8 @@ func (t *tester) decisions() {
 	}
 }
 
-// damagedDecision: what the trial was to train is lost, and so is the owner of a damaged configuration.
+// damagedDecision: a damaged decision cannot be read, and no other is written in its place. Methods that read several
+// skip it. A damaged reservation counts as another trial's.
 func (t *tester) damagedDecision() {
 	object := sweep.Names(t.plan.Sweep).Decision(1)
 	contents := notJSON()
@@ -98,7 +102,8 @@ func (t *tester) damagedDecision() {
 	t.equal("a damaged configuration taken", taken, false)
 }
 
-// gathered: few objects tell what is known about other trials, and nothing known is read again.
+// gathered: Gather tells of the trials what the newest decision has seen of them, adds results that came later, and
+// leaves out the trial that is to be decided.
 func (t *tester) gathered() {
 	score := 0.25
 	t.created("result", true)(t.trials.CreateResult(t.ctx, t.result(0)))
@@ -134,16 +139,18 @@ func (t *tester) gathered() {
 	t.equal("a result of one's own", own[2].Status, sweep.StatusFailed)
 }
 
-// gatheredFolds: a configuration is known by the mean of its first folds once all of them have ended, nothing is read
-// twice, and a result that does not say what it has trained is damaged.
+// gatheredFolds: a configuration is known by the mean of its first folds once all three of them have ended. Nothing is
+// read twice: what was known stays known although its results are damaged since. The result of an open configuration
+// that does not say what it has trained is damaged. Configuration 2, of trial 6, is the one to be decided.
 func (t *tester) gatheredFolds() {
 	t.plan.Folds = sweep.NewFolds("kfold", make([]sweep.Round, 4), true)
 	t.plan.Trials = t.plan.Folds.Expand([]sweep.Trial{{Params: sweep.Params{"num_leaves": 2.0}}, {Open: true},
 		{Open: true}})
 	ends := func(trial int, score float64) {
 		of := t.plan.Trials[trial]
-		t.created("result", true)(t.trials.CreateResult(t.ctx, sweep.Result{Format: 1, Sweep: t.plan.Sweep, Trial: trial, Configuration: of.Configuration, Fold: of.Fold,
-			Status: sweep.StatusDone, Score: score, TrainRows: 1, Params: sweep.Params{"num_leaves": 3.0}}))
+		t.created("result", true)(t.trials.CreateResult(t.ctx, sweep.Result{Format: 1, Sweep: t.plan.Sweep,
+			Trial: trial, Configuration: of.Configuration, Fold: of.Fold, Status: sweep.StatusDone, Score: score,
+			TrainRows: 1, Params: sweep.Params{"num_leaves": 3.0}}))
 	}
 	known, results := map[int]sweep.Seen{}, map[int]sweep.Result{}
 	gathered := func(what string, want map[int]sweep.Seen) {
@@ -182,12 +189,14 @@ func (t *tester) gatheredFolds() {
 	}
 }
 
+// rung returns the record of a trial at a rung, with the trial's number as its score.
 func (t *tester) rung(trial, step int, seen ...sweep.Reached) sweep.Rung {
 	return sweep.Rung{Format: 1, Sweep: t.plan.Sweep, Trial: trial, Step: step, Score: float64(trial), Reason: "why",
 		Seen: seen, At: at}
 }
 
-// rungs are created once and listed; the newest includes those that it has seen, and a damaged one is skipped.
+// rungs: the record of a rung is created once and read back. GatherRungs tells the scores that the records have and
+// have seen, from one rung to another, and skips damaged ones.
 func (t *tester) rungs() {
 	first := t.rung(1, 9)
 	t.created("rung", true)(t.trials.CreateRung(t.ctx, first))
@@ -232,8 +241,9 @@ func (t *tester) rungs() {
 	t.equal("gathered beside a damaged one", len(known), 2)
 }
 
-// promotions: a pause shows in listings until it is decided what becomes of the trial, which is created once. Meanwhile
-// the trial counts with its scores at the rungs.
+// promotions: a pause shows in listings until it is decided what becomes of the trial, which is created once and read
+// back. A trial that was paused counts as stopped, with its scores at the rungs, until it has a result. A damaged
+// promotion cannot be read.
 func (t *tester) promotions() {
 	t.created("claim", true)(t.trials.CreateClaim(t.ctx, t.claim(1, 0)))
 	paused := func(what string, wantStep int, wantUndecided bool) {
@@ -294,6 +304,7 @@ func (t *tester) promotions() {
 	}
 }
 
+// one lists trial 1 alone.
 func (t *tester) one() sweepstore.Listed {
 	one, err := t.trials.ListTrial(t.ctx, 1)
 	t.must("list one trial", err)

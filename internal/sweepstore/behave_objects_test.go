@@ -13,12 +13,15 @@ import (
 	"coppice/internal/sweepstore"
 )
 
+// sweeps: the objects of a whole sweep are created, found and read back as they were written, and sweeps are listed by
+// their plans.
 func (t *tester) sweeps() {
 	if has, err := t.sweep.HasPlan(t.ctx); has || err != nil {
 		t.Fatalf("before there is a plan: has one %t, error %v; want neither", has, err)
 	}
 	t.created("plan", true)(t.sweep.CreatePlan(t.ctx, *t.plan))
-	t.created("ending", true)(t.sweep.CreateEnding(t.ctx, sweep.Ending{Format: 1, Sweep: t.plan.Sweep, Trials: []int{0, 2}, At: at}))
+	t.created("ending", true)(t.sweep.CreateEnding(t.ctx, sweep.Ending{Format: 1, Sweep: t.plan.Sweep,
+		Trials: []int{0, 2}, At: at}))
 	t.created("conclusion", true)(t.sweep.CreateConclusion(t.ctx, sweep.Conclusion{Format: 1, Sweep: t.plan.Sweep,
 		Outcome: sweep.OutcomeNoWinner, Reason: "none", At: at}))
 	t.created("job", true)(t.sweep.CreateJob(t.ctx, sweep.JobRecord{Format: 1, Sweep: t.plan.Sweep, Number: 1,
@@ -47,6 +50,8 @@ func (t *tester) sweeps() {
 			t.Errorf("%s: there %t, error %v; want it to be there", what, there, err)
 		}
 	}
+
+	// The sweep of a damaged plan is listed, and an object without the name of a plan is not.
 	t.put("plans/other.json", "x")
 	t.put("plans/not a sweep", "x")
 	var ids []sweep.ID
@@ -57,7 +62,8 @@ func (t *tester) sweeps() {
 	t.equal("sweeps", ids, []sweep.ID{"night-1", "other"})
 }
 
-// createdOnce creates every create-only object again, and compares its bytes.
+// createdOnce: of every create-only object the first writer is told that it created it. The second one, with other
+// contents, is told that it did not, and the object's bytes stay as they were.
 func (t *tester) createdOnce() {
 	id := t.plan.Sweep
 	steps := []struct {
@@ -106,6 +112,7 @@ func (t *tester) createdOnce() {
 	}
 }
 
+// number is 1 for the first of two writes and 2 for the second, so that their contents differ.
 func number(second bool) int {
 	if second {
 		return 2
@@ -113,7 +120,8 @@ func number(second bool) int {
 	return 1
 }
 
-// absent distinguishes missing objects from unreadable ones.
+// absent: of an empty bucket, objects that may be missing are read as nil, others give blob.ErrNotExist, nothing is
+// said to exist, and all trials are listed as free.
 func (t *tester) absent() {
 	if _, _, err := t.sweep.Plan(t.ctx); !errors.Is(err, blob.ErrNotExist) {
 		t.Errorf("plan: error %v, want ErrNotExist", err)
@@ -154,6 +162,8 @@ func (t *tester) absent() {
 	}
 }
 
+// claims: a claim is read back, each heartbeat has a new generation that listings show, and a trial is free again once
+// its claim is released, which may be repeated.
 func (t *tester) claims() {
 	t.created("claim", true)(t.trials.CreateClaim(t.ctx, t.claim(2, 0)))
 	got, err := t.trials.Claim(t.ctx, 2, 0)
@@ -175,7 +185,7 @@ func (t *tester) claims() {
 	t.equal("the last heartbeat", *h, sweep.Heartbeat{Format: 1, Nonce: "n0", Trees: 2, At: at})
 
 	if t.list()[2].Free() {
-		t.Error("a claimed trial is listed as free")
+		t.Error("a claimed trial is listed as free, want it held")
 	}
 	for range 2 { // a release may be repeated
 		t.must("release", t.trials.Release(t.ctx, 2, 0))
@@ -185,6 +195,7 @@ func (t *tester) claims() {
 	}
 }
 
+// results: a result is read back, and Results adds to what is known only the results that were not known before.
 func (t *tester) results() {
 	for _, trial := range []int{0, 3} {
 		t.created("result", true)(t.trials.CreateResult(t.ctx, t.result(trial)))
@@ -204,6 +215,8 @@ func (t *tester) results() {
 	}
 }
 
+// files: a file of an attempt is read back by what its result says of it. It is lost if it has other contents, of the
+// same or another length, or is missing.
 func (t *tester) files() {
 	o, err := t.trials.WriteFile(t.ctx, 1, 2, "model.txt", []byte("tree"))
 	t.must("write", err)
@@ -224,6 +237,8 @@ func (t *tester) files() {
 	}
 }
 
+// checkpoints: checkpoints are read back, and listed unless they have been dropped. One that is longer than the limit,
+// of 8 bytes here, is damaged.
 func (t *tester) checkpoints() {
 	c := t.trials.Checkpoints(1, 8)
 	for i, data := range []string{"one", "two", "three"} {
@@ -246,6 +261,8 @@ func (t *tester) checkpoints() {
 	}
 }
 
+// curve returns the learning curve of a claim of trial 1: three trees from first on, each with an eighth of its number
+// as the score.
 func (t *tester) curve(claim, first int) sweep.Curve {
 	c := sweep.Curve{Format: 1, Sweep: t.plan.Sweep, Trial: 1, Claim: claim, Metric: "auc"}
 	for i := range 3 {
@@ -254,6 +271,8 @@ func (t *tester) curve(claim, first int) sweep.Curve {
 	return c
 }
 
+// curves: the curves of a trial's claims are read and join to one, a claim without a curve adds nothing, and a curve is
+// written once.
 func (t *tester) curves() {
 	for claim, first := range []int{1, 3} {
 		t.created("claim", true)(t.trials.CreateClaim(t.ctx, t.claim(1, claim)))
@@ -272,6 +291,8 @@ func (t *tester) curves() {
 	}
 }
 
+// listing: a listing has each trial's claims in their order, and of each claim what was written of it: claim 11 has a
+// heartbeat, 3 is released, and 4 has a checkpoint, which counts although it was emptied. Trial 1 has ended.
 func (t *tester) listing() {
 	id := t.plan.Sweep
 	for claim := range 12 { // in the listing, 10 comes before 2
@@ -300,7 +321,8 @@ func (t *tester) listing() {
 	}
 }
 
-// strangers are names that Coppice never writes. None of them may end, hold or free a trial.
+// strangers: names that Coppice never writes, such as one with a number in another spelling, change nothing in a
+// listing: none of them ends, holds or frees a trial.
 func (t *tester) strangers() {
 	t.created("claim", true)(t.trials.CreateClaim(t.ctx, t.claim(1, 0)))
 	before := t.list()
@@ -318,6 +340,6 @@ func (t *tester) strangers() {
 	after := t.list()
 	t.equal("trials among strangers", after, before)
 	if !slices.IsSortedFunc(after, func(a, b sweepstore.Listed) int { return a.Number - b.Number }) {
-		t.Error("trials are not listed in their order")
+		t.Errorf("listed %+v, want the trials in the order of their numbers", after)
 	}
 }

@@ -25,13 +25,16 @@ func (t *Trials) CreateDecision(ctx context.Context, d sweep.Decision) (created 
 	return create(ctx, t.bucket, t.names.Decision(d.Trial), &d)
 }
 
-// maxReservations bounds the trials that reserve a configuration one after the other.
+// maxReservations bounds how many trials may reserve one configuration, each after the ones before were decided
+// otherwise.
 const maxReservations = 100
 
-// TakeConfiguration reserves a configuration, identified by its decision's Key, for a trial. taken is false if another
-// trial has it; a trial keeps its reservation, whichever task holds the trial. If the other trial has been decided
-// otherwise, by a task that was faster, it will never train the configuration, and the next reservation counts. A
-// damaged reservation is treated as another trial's.
+// TakeConfiguration reserves a configuration for a trial. key is the Key of a decision with that configuration. taken
+// is false if another trial has reserved it. A trial keeps its reservation, whichever task holds the trial.
+//
+// A trial that has a reservation may have been decided otherwise, by a task that was faster. It will never train the
+// configuration then, and the next reservation, an object of its own, counts. A damaged reservation is treated as
+// another trial's.
 func (t *Trials) TakeConfiguration(ctx context.Context, trial int, key string) (taken bool, err error) {
 	for after := range maxReservations {
 		object := t.names.Configuration(key, after)
@@ -60,8 +63,8 @@ func (t *Trials) TakeConfiguration(ctx context.Context, trial int, key string) (
 	return false, nil
 }
 
-// decidedOtherwise reports whether a trial will never train a configuration that it has reserved. A decision is written
-// once, so the answer true stays true.
+// decidedOtherwise reports whether a trial that has reserved a configuration is known to train another one. A decision
+// is written once, so the answer true stays true. A damaged decision may be about this configuration.
 func (t *Trials) decidedOtherwise(ctx context.Context, trial int, key string) (bool, error) {
 	d, err := t.Decision(ctx, trial)
 	if problem.Is(err, problem.Damaged) {
@@ -70,8 +73,9 @@ func (t *Trials) decidedOtherwise(ctx context.Context, trial int, key string) (b
 	return d != nil && d.Key() != key, err
 }
 
-// Decisions reads those decisions in a listing that are not in known, and adds them to it without what they are based
-// on, which for a thousand open trials is a hundred megabytes. Damaged ones are left out.
+// Decisions reads those decisions in a listing that are not in known, which is by trial, and adds them. It leaves out
+// what each is based on, Seen and Refused, which for a thousand open trials would be a hundred megabytes. Damaged
+// decisions are left out.
 func (t *Trials) Decisions(ctx context.Context, l Listing, known map[int]*sweep.Decision) error {
 	var missing []int
 	for _, listed := range l.Trials {
@@ -107,17 +111,18 @@ func (t *Trials) Decisions(ctx context.Context, l Listing, known map[int]*sweep.
 	return nil
 }
 
-// Gather adds to known what a listing shows of the plan's trials: results of those that have ended, scores of those
-// that were paused at a rung, which count as stopped there, and parameters of open ones that have been decided. A
-// decision includes what it has seen, so the newest is read first and few others are needed. own is left out, since it
-// is to be decided. Damaged results count as failed, damaged decisions are skipped. In a plan with folds it reads
-// decisions only, and GatherFolds the results. In one that selects columns it reads no decisions, since only scores
-// count.
+// Gather adds to known, by trial, what a search that learns has to know of the plan's trials in a listing. That is the
+// results of trials that have ended, the scores of trials that were paused at a rung, which count as stopped there, and
+// the parameters of open trials that have been decided. Trial own is left out, since it is to be decided from this.
+//
+// What is known already is not read again. A decision includes what it has seen of other trials, so the newest is read
+// first, and few others are needed. Damaged results count as failed, and damaged decisions are skipped. In a plan with
+// folds Gather reads decisions only, and GatherFolds reads the results. In a plan that compares sets of columns it
+// reads no decisions, since only the scores count there.
 func (t *Trials) Gather(ctx context.Context, l Listing, own int, known map[int]sweep.Seen) error {
 	scoresOnly := t.plan.Spec.Search.Features != nil
 	decided := slices.DeleteFunc(slices.Clone(l.Trials), func(x Listed) bool {
-		return x.Decided == blob.Absent ||
-			x.Number == own || scoresOnly
+		return x.Decided == blob.Absent || x.Number == own || scoresOnly
 	})
 	slices.SortFunc(decided, func(a, b Listed) int { return cmp.Compare(b.Decided, a.Decided) })
 	for _, listed := range decided {
@@ -136,6 +141,8 @@ func (t *Trials) Gather(ctx context.Context, l Listing, own int, known map[int]s
 		}
 	}
 
+	// A result is read unless it is known: a trial that was paused is known as stopped, and may have ended since. So
+	// may a paused trial have come to another rung.
 	if t.plan.Folds != nil {
 		return nil
 	}
@@ -168,9 +175,10 @@ func (t *Trials) Gather(ctx context.Context, l Listing, own int, known map[int]s
 	return nil
 }
 
-// GatherFolds adds to known those configurations of a plan with folds whose first folds have all ended: their means, by
-// the trial of the first. It reads the results that are not in results, and adds them. own is left out. A decision that
-// was read before contains the means that it has seen, so they are not read again.
+// GatherFolds adds to known what a search has to know of the configurations of a plan with folds: the mean of the first
+// folds, by the trial of the first one, of each configuration whose first folds have all ended. The configuration of
+// trial own is left out. It reads the results that are not in results, and adds them there. A mean that a decision
+// already told, through Gather, is not computed again.
 func (t *Trials) GatherFolds(ctx context.Context, l Listing, own int, known map[int]sweep.Seen,
 	results map[int]sweep.Result) error {
 	var ended []int
@@ -200,7 +208,7 @@ func (t *Trials) GatherFolds(ctx context.Context, l Listing, own int, known map[
 	return nil
 }
 
-// resultOf reads a result, once.
+// resultOf returns a trial's result. It reads it once and keeps it, since results do not change.
 func (t *Trials) resultOf(ctx context.Context, trial int) (*sweep.Result, error) {
 	if r, read := t.ended.Load(trial); read {
 		return r.(*sweep.Result), nil
@@ -212,8 +220,8 @@ func (t *Trials) resultOf(ctx context.Context, trial int) (*sweep.Result, error)
 	return r, err
 }
 
-// adoptDecision adds to known what a decision has seen, and its own trial as running. What is known to have ended
-// stays; own, the trial that is being decided, is left out.
+// adoptDecision adds to known the trials that a decision has seen, and the decision's own trial as running. Trials that
+// are known to have ended stay as they are, and parameters that are known are kept. Trial own is left out.
 func adoptDecision(known map[int]sweep.Seen, own int, d *sweep.Decision) {
 	for _, s := range append(slices.Clone(d.Seen), sweep.Seen{Trial: d.Trial, Status: sweep.StatusRunning,
 		Params: d.Own}) {
@@ -226,7 +234,8 @@ func adoptDecision(known map[int]sweep.Seen, own int, d *sweep.Decision) {
 	}
 }
 
-// seenResult adds a result to what was known of its trial.
+// seenResult returns what is known of a trial by its result; the parameters stay as they were known before. A trial has
+// a score if it is done, or if it was stopped after it had grown trees.
 func (t *Trials) seenResult(was sweep.Seen, r *sweep.Result) sweep.Seen {
 	was.Trial, was.Status, was.Score, was.Values = r.Trial, r.Status, nil, t.plan.Spec.Values(r)
 	was.Rungs = r.Rungs
@@ -236,7 +245,7 @@ func (t *Trials) seenResult(was sweep.Seen, r *sweep.Result) sweep.Seen {
 	return was
 }
 
-// SeenResult records a result that the caller has just written.
+// SeenResult adds to known a result that the caller has just written, so that it need not be read.
 func (t *Trials) SeenResult(known map[int]sweep.Seen, r *sweep.Result) {
 	known[r.Trial] = t.seenResult(known[r.Trial], r)
 }

@@ -36,14 +36,14 @@ func (e *events) Pop() any {
 	return last
 }
 
-// many tasks make most of a minute of requests. `make test` has those with folds, which are a tenth of that, and in FULL
-// all; -short none, since under the race detector one goroutine shows nothing.
+// many is the number of tasks in the largest simulations, which take most of a minute. `make test` runs those with
+// folds, which are a tenth of that, and with FULL=1 all. With -short none is run: under the race detector a simulation
+// in one goroutine shows nothing.
 const many = 100
 
-// TestADecisionTakesFewObjects simulates many tasks that claim, decide and train at once. From its listing to its write
-// a task takes a two-hundredth of a training, during which it sees nothing of what others do. Beyond the listing that
-// it needs anyway, and the configuration and decision that it writes, it requests five objects from the bucket on
-// average.
+// TestADecisionTakesFewObjects: a task requests at most five objects of the bucket for a decision, on average, however
+// many tasks claim, decide and train at once. The listing is not counted, which a task needs anyway. From its listing
+// to its write a simulated task takes a two-hundredth of a training, during which it sees nothing of what others do.
 func TestADecisionTakesFewObjects(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ tasks, trials, folds int }{{1, 60, 0}, {16, 200, 0}, {many, 600, 0}, {1, 20, 3},
@@ -63,8 +63,9 @@ func TestADecisionTakesFewObjects(t *testing.T) {
 	}
 }
 
-// simulate returns the number of objects requested per decision, or per fold that needs one if that many configurations
-// have folds.
+// simulate runs so many tasks on so many open trials, or on so many configurations with folds, and returns the number
+// of objects requested for a trial's decision. Time is counted in trainings, and the events of all tasks are taken in
+// the order of their times.
 func simulate(t *testing.T, store *blobtest.Counting, tasks, trials, folds int) float64 {
 	const latency = 0.005
 	plan := &sweep.Plan{Format: 1, Sweep: "night-1", Base: sweep.Params{"seed": 1.0}}
@@ -120,6 +121,7 @@ func simulate(t *testing.T, store *blobtest.Counting, tasks, trials, folds int) 
 			continue
 		}
 
+		// Decide as a worker does, from the listing, and train.
 		before := store.Asked.Load()
 		decider := plan.Decider(now.trial)
 		own := sweep.Params{"x": float64(decider)}
@@ -145,8 +147,8 @@ func simulate(t *testing.T, store *blobtest.Counting, tasks, trials, folds int) 
 	return float64(decided) / float64(trials)
 }
 
-// TestARungTakesFewObjects simulates many tasks whose trials reach three rungs each. Beyond one listing, a task
-// requests five objects per rung on average.
+// TestARungTakesFewObjects: a task requests at most five objects of the bucket at a rung, on average, however many
+// tasks have trials that reach three rungs each.
 func TestARungTakesFewObjects(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ tasks, trials int }{{1, 60}, {16, 200}, {many, 600}} {
@@ -165,7 +167,8 @@ func TestARungTakesFewObjects(t *testing.T) {
 	}
 }
 
-// simulateRungs returns the number of objects requested per rung that a trial reached.
+// simulateRungs runs so many tasks on so many trials, each of which reaches three rungs, and returns the number of
+// objects requested at a rung.
 func simulateRungs(t *testing.T, store *blobtest.Counting, tasks, trials int) float64 {
 	const latency, rungs = 0.005, 3
 	plan := &sweep.Plan{Format: 1, Sweep: "night-1", Trials: make([]sweep.Trial, trials)}
@@ -204,7 +207,8 @@ func simulateRungs(t *testing.T, store *blobtest.Counting, tasks, trials int) fl
 		r := sweep.Rung{Format: 1, Sweep: plan.Sweep, Trial: now.trial, Step: now.step,
 			Seen: sweepstore.ReachedOf(now.known, now.trial, now.step, now.step)}
 		must.Get(bucket.CreateRung(t.Context(), r))(t)
-		now.known[sweepstore.RungKey{Step: now.step, Trial: now.trial}] = sweep.Reached{Step: now.step, Trial: now.trial}
+		now.known[sweepstore.RungKey{Step: now.step, Trial: now.trial}] = sweep.Reached{Step: now.step,
+			Trial: now.trial}
 		now.listed, reached = nil, reached+1
 		if now.step++; now.step > rungs {
 			begin(e.task, e.at)

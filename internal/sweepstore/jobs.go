@@ -8,10 +8,11 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Course is by which jobs after the first a sweep has been run so far, ascending.
+// Course has the records of the jobs after the first that a sweep has had so far, ascending.
 type Course []sweep.JobRecord
 
-// Course reads the records of the plan's jobs. One that cannot be read is an error.
+// Course reads the records of the sweep's jobs after the first. It is an error if one cannot be read, since it is not
+// known then on which machines the sweep runs.
 func (s *Sweep) Course(ctx context.Context, p *sweep.Plan) (c Course, err error) {
 	var jobs []int
 	for attrs, err := range s.bucket.List(ctx, s.names.Jobs()) {
@@ -35,7 +36,7 @@ func (s *Sweep) Course(ctx context.Context, p *sweep.Plan) (c Course, err error)
 	return c, nil
 }
 
-// Current is the number of the sweep's newest job.
+// Current returns the number of the sweep's newest job.
 func (c Course) Current() int {
 	if len(c) == 0 {
 		return 0

@@ -87,12 +87,14 @@ func (t *Trials) ListTrial(ctx context.Context, trial int) (Listed, error) {
 // are left out.
 func (t *Trials) List(ctx context.Context) (Listing, error) { return t.list(ctx, t.names.Trials()) }
 
-// list sorts a listing by trial and claim. Nothing is read: names, sizes and generations say all.
+// list lists the objects whose names begin with prefix, and sorts them by trial and claim. It reads no contents: names,
+// sizes and generations say all that a listing has.
 func (t *Trials) list(ctx context.Context, prefix string) (Listing, error) {
 	l := Listing{Began: time.Now(), Trials: make([]Listed, len(t.plan.Trials))}
 	claims := make([]map[int]*ListedClaim, len(l.Trials))
 	var told time.Time // when l.Trouble was written
 
+	// Note every object under its trial and claim.
 	for attrs, err := range t.bucket.List(ctx, prefix) {
 		if err != nil {
 			return Listing{}, fmt.Errorf("list the trials of sweep %s: %w", t.plan.Sweep, err)
@@ -135,6 +137,7 @@ func (t *Trials) list(ctx context.Context, prefix string) (Listing, error) {
 	}
 	l.Ended = time.Now()
 
+	// Put the claims in order. Objects of a claim that does not exist are no claim.
 	for i := range l.Trials {
 		of := &l.Trials[i]
 		of.Number = i
@@ -149,8 +152,9 @@ func (t *Trials) list(ctx context.Context, prefix string) (Listing, error) {
 	return l, nil
 }
 
-// noteRung notes an object that a trial has at a rung, a number of trees: its score there, its pause or its promotion.
-// Of any other part it notes nothing and returns false.
+// noteRung notes an object that the trial has at a rung: its score there, its pause, or its promotion. step is the
+// rung's number of trees, and at the object's generation. Of an object of another kind it notes nothing and returns
+// false.
 func (t *Listed) noteRung(part sweep.Part, step int, at blob.Generation) bool {
 	noted := map[sweep.Part]*map[int]blob.Generation{sweep.PartRung: &t.Rungs, sweep.PartPause: &t.Pauses,
 		sweep.PartPromotion: &t.Promotions}[part]
@@ -164,8 +168,9 @@ func (t *Listed) noteRung(part sweep.Part, step int, at blob.Generation) bool {
 	return true
 }
 
-// notePauses records whether the trial is paused, and finds the claims whose holders paused it: the last ones made
-// before its pauses.
+// notePauses records whether the trial is paused, and which claims were given back for a pause. Call it when all
+// objects of the trial are noted. Generations grow with time, so the holder that wrote a pause is that of the last
+// claim made before it.
 func (t *Listed) notePauses() {
 	for _, at := range t.Pauses {
 		for i := range slices.Backward(t.Claims) {
@@ -181,7 +186,7 @@ func (t *Listed) notePauses() {
 	t.Resumed = step > 0 && !t.Paused
 }
 
-// noteObject records that the claim has an object.
+// noteObject records that the claim has an object of this kind, with this generation.
 func (c *ListedClaim) noteObject(part sweep.Part, at blob.Generation) {
 	switch part {
 	case sweep.PartClaim:

@@ -24,8 +24,9 @@ func (t *Trials) HasResult(ctx context.Context, trial int) (bool, error) {
 	return exists(ctx, t.bucket, t.names.Result(trial))
 }
 
-// Result reads a trial's result. A damaged one is permanent, since results are create-only: a failed result that says
-// so is returned in its place, with the reason in damage, for a log. err is the store's, or blob.ErrNotExist.
+// Result reads a trial's result. A damaged result stays damaged, since results are create-only. In its place a failed
+// result that says so is returned, and damage has the reason, for a log. err is an error of the store, or
+// blob.ErrNotExist.
 func (t *Trials) Result(ctx context.Context, trial int) (r *sweep.Result, damage, err error) {
 	r, _, err = resultKind.read(ctx, t.bucket, t.names.Result(trial), func(r *sweep.Result) error {
 		return t.checkResult(trial, r)
@@ -36,13 +37,14 @@ func (t *Trials) Result(ctx context.Context, trial int) (r *sweep.Result, damage
 	return r, nil, err
 }
 
-// checkResult checks that a result is that of the trial under whose name it stands.
+// checkResult checks that a result is that of the trial under whose name it stands and, if it is done, that it is of
+// the trial's fold and says what an open configuration has trained.
 func (t *Trials) checkResult(trial int, r *sweep.Result) error {
 	if r.Sweep != t.plan.Sweep || r.Trial != trial {
 		return checkOwn(false, "sweep %s, trial %d", r.Sweep, r.Trial)
 	}
 	if r.Status != sweep.StatusDone || trial >= len(t.plan.Trials) {
-		return nil // nothing is trained by it
+		return nil // no other trial depends on what it trained
 	}
 
 	// Later folds of an open configuration, and the refit, train what the result says.
@@ -61,8 +63,8 @@ func (t *Trials) Unreadable(trial int, why error) *sweep.Result {
 		Reason: fmt.Sprintf("its result cannot be read: %v", why)}
 }
 
-// Results reads those results in a listing that are not in known, and adds them to it. damage, which may be nil, is
-// called for unreadable ones, from one goroutine at a time.
+// Results reads those results in a listing that are not in known, which is by trial, and adds them to it. A damaged
+// result is added as a failed one, and reported to damage, which may be nil; it is called by one goroutine at a time.
 func (t *Trials) Results(ctx context.Context, l Listing, known map[int]sweep.Result,
 	damage func(trial int, why error)) error {
 	var mu sync.Mutex
@@ -116,8 +118,8 @@ func (t *Trials) WriteFile(ctx context.Context, trial, claim int, file string, d
 
 var errOtherContents = problem.New(problem.Damaged, "it is not what the trial wrote: its SHA-256 differs")
 
-// File reads a file that a result names. lost says that it permanently differs from what the result says: it is
-// missing, or has another length or other contents, or every read of it fails its checksum. err is the store's.
+// File reads a file that a result names. lost is not nil if reading it again would not help: the file is missing, or it
+// has another length or other contents than the result says, or a wrong checksum. err is an error of the store.
 func (t *Trials) File(ctx context.Context, o sweep.Object) (data []byte, lost, err error) {
 	data, _, err = blob.ReadAll(ctx, t.bucket, o.Name, o.Bytes)
 	sum := sha256.Sum256(data)

@@ -18,8 +18,7 @@ type RungKey struct{ Step, Trial int }
 func (t *Trials) Rung(ctx context.Context, trial, step int) (*sweep.Rung, error) {
 	return rungKind.readOptional(ctx, t.bucket, t.names.Rung(trial, step), func(r *sweep.Rung) error {
 		return checkOwn(r.Sweep == t.plan.Sweep && r.Trial == trial && r.Step == step,
-			"trial %d of sweep %s at %d trees",
-			r.Trial, r.Sweep, r.Step)
+			"trial %d of sweep %s at %d trees", r.Trial, r.Sweep, r.Step)
 	})
 }
 
@@ -38,8 +37,7 @@ func (t *Trials) CreatePause(ctx context.Context, trial, claim, step int) error 
 func (t *Trials) Promotion(ctx context.Context, trial, step int) (*sweep.Promotion, error) {
 	return promotionKind.readOptional(ctx, t.bucket, t.names.Promotion(trial, step), func(r *sweep.Promotion) error {
 		return checkOwn(r.Sweep == t.plan.Sweep && r.Trial == trial && r.Step == step,
-			"trial %d of sweep %s at %d trees",
-			r.Trial, r.Sweep, r.Step)
+			"trial %d of sweep %s at %d trees", r.Trial, r.Sweep, r.Step)
 	})
 }
 
@@ -48,8 +46,8 @@ func (t *Trials) CreatePromotion(ctx context.Context, r sweep.Promotion) (create
 	return create(ctx, t.bucket, t.names.Promotion(r.Trial, r.Step), &r)
 }
 
-// AtPause returns the scores of a listed trial up to the rung where it was paused last; none if it never was. Damaged
-// ones are left out.
+// AtPause returns the scores of a listed trial at its rungs, ascending, up to the one where it was paused last. There
+// are none if it never was paused. It reads each once, and leaves out those whose record is damaged.
 func (t *Trials) AtPause(ctx context.Context, listed Listed) (passed []sweep.RungScore, err error) {
 	step := listed.PausedAt()
 	for _, at := range slices.Sorted(maps.Keys(listed.Rungs)) {
@@ -74,7 +72,7 @@ func (t *Trials) AtPause(ctx context.Context, listed Listed) (passed []sweep.Run
 	return passed, nil
 }
 
-// RungsTo reads the rungs of a listed trial up to one of them, ascending, without damaged ones.
+// RungsTo reads the records of a listed trial's rungs up to step last, ascending. Damaged ones are left out.
 func (t *Trials) RungsTo(ctx context.Context, listed Listed, last int) (rungs []*sweep.Rung, err error) {
 	for _, step := range slices.Sorted(maps.Keys(listed.Rungs)) {
 		if step > last {
@@ -92,9 +90,10 @@ func (t *Trials) RungsTo(ctx context.Context, listed Listed, last int) (rungs []
 	return rungs, nil
 }
 
-// GatherRungs adds to known the scores that a listing shows at rungs from one step to another, except that of trial own
-// at the last one, which is to be decided. A rung's record includes what it has seen, so the newest is read first and
-// few others are needed. Damaged ones are skipped.
+// GatherRungs adds to known the scores of the listed trials at the rungs from step from to step to. The score of trial
+// own at the last one is left out, since the decision there is what they are gathered for. What is known is not read
+// again. A rung's record includes the scores that it has seen, so the newest is read first and few others are needed.
+// Damaged records are skipped.
 func (t *Trials) GatherRungs(ctx context.Context, l Listing, own, from, to int, known map[RungKey]sweep.Reached) error {
 	type listed struct {
 		key RungKey

@@ -64,7 +64,7 @@ func Newest(ctx context.Context, bucket blob.Store) ([]sweep.ID, error) {
 	return ids, nil
 }
 
-// Plan reads the plan, and also returns its text. If there is none, the error is blob.ErrNotExist.
+// Plan reads the plan, and also returns its bytes. If there is none, the error is blob.ErrNotExist.
 func (s *Sweep) Plan(ctx context.Context) (plan *sweep.Plan, text []byte, err error) {
 	return planKind.read(ctx, s.bucket, s.names.Plan(), func(p *sweep.Plan) error {
 		return checkOwn(p.Sweep == s.id, "sweep %s", p.Sweep)
@@ -76,7 +76,7 @@ func (s *Sweep) HasPlan(ctx context.Context) (bool, error) {
 	return exists(ctx, s.bucket, s.names.Plan())
 }
 
-// Planned is the write time of the plan, by the store's clock.
+// Planned returns the write time of the plan, by the store's clock.
 func (s *Sweep) Planned(ctx context.Context) (time.Time, error) {
 	attrs, err := s.bucket.Stat(ctx, s.names.Plan())
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Sweep) CreatePlan(ctx context.Context, p sweep.Plan) (created bool, err
 	return create(ctx, s.bucket, s.names.Plan(), &p)
 }
 
-// Tell overwrites what holds a task of a job up; nil says that nothing does.
+// Tell overwrites the object that says what holds a task of a job up. With a nil t it becomes empty: nothing does.
 func (s *Sweep) Tell(ctx context.Context, job string, task int, t *sweep.Trouble) (err error) {
 	var data []byte
 	if t != nil {
@@ -102,7 +102,8 @@ func (s *Sweep) Tell(ctx context.Context, job string, task int, t *sweep.Trouble
 	return err
 }
 
-// Trouble is what the listing says holds a task up, or has ended it; nil if nothing does, or it cannot be read.
+// Trouble reads what holds a task up, or has ended it: the newest such object in the listing. It is nil if there is
+// none, or if it is damaged, since it only informs people.
 func (s *Sweep) Trouble(ctx context.Context, l Listing) (*sweep.Trouble, error) {
 	if l.Trouble == "" {
 		return nil, nil
@@ -116,8 +117,8 @@ func (s *Sweep) Trouble(ctx context.Context, l Listing) (*sweep.Trouble, error) 
 	return t, err
 }
 
-// Refused reports whether no task could train the plan, since a build of another version wrote it, and no trial was
-// begun: programs of the plan's version can still train it.
+// Refused reports whether a task has refused to train the plan, which a build of another version wrote, before any
+// trial was begun. Then programs of the plan's version can still train it.
 func (s *Sweep) Refused(ctx context.Context, l Listing) (bool, error) {
 	t, err := s.Trouble(ctx, l)
 	begun := slices.ContainsFunc(l.Trials, func(l Listed) bool { return len(l.Claims) > 0 })
@@ -204,7 +205,8 @@ type Weight struct {
 	Records []blob.Attrs         // plan, ending, conclusion, records of jobs, results and curves of trials
 }
 
-// Weigh lists all objects of all sweeps, by their ids.
+// Weigh lists all objects in the bucket and returns them by sweep, in the order of the sweeps' ids. Objects that belong
+// to no sweep are left out.
 func Weigh(ctx context.Context, bucket blob.Store) (all []Weight, err error) {
 	at := map[sweep.ID]*Weight{}
 	for a, err := range bucket.List(ctx, "") {
@@ -225,7 +227,8 @@ func Weigh(ctx context.Context, bucket blob.Store) (all []Weight, err error) {
 	return all, nil
 }
 
-// add files an object under what it is: one of a trial, or a record, among which is the plan.
+// add adds an object to the trial that it is a file or checkpoint of, or else to the records. The plan is a record, and
+// is remembered as the plan as well.
 func (w *Weight) add(a blob.Attrs) {
 	if a.Updated.After(w.Newest) {
 		w.Newest = a.Updated

@@ -44,9 +44,9 @@ var (
 	promotionKind     = kind[sweep.Promotion]{"promotion", 16 << 20, sweep.DecodePromotion}
 )
 
-// damaged is an object whose contents match neither its name nor, perhaps, its checksum: too long, not JSON of its
-// kind, of a format that this build does not read, or about another sweep, trial or claim. It is of kind
-// problem.Damaged.
+// damaged returns the error, of kind problem.Damaged, that an object is not what its name says: it is too long, has a
+// wrong checksum, is not JSON of its kind or of a format that this build reads, or is about another sweep, trial or
+// claim.
 func (k kind[T]) damaged(object string, why error) error {
 	if !errors.As(why, new(*sweep.DecodeError)) {
 		why = sweep.NotA(k.name, why)
@@ -54,8 +54,8 @@ func (k kind[T]) damaged(object string, why error) error {
 	return problem.Wrap(problem.Damaged, why, "%s", object)
 }
 
-// checkOwn is the error about an object that is of another sweep, trial, claim or rung than its name says; nil for its
-// own.
+// checkOwn returns nil if own is true. Otherwise it returns the error that an object belongs to something else than its
+// name says, which the format describes.
 func checkOwn(own bool, format string, args ...any) error {
 	if own {
 		return nil
@@ -63,9 +63,9 @@ func checkOwn(own bool, format string, args ...any) error {
 	return fmt.Errorf("it belongs to "+format, args...)
 }
 
-// read returns an object and its bytes, without the write id, which only the writer needs. A missing object is
-// blob.ErrNotExist, a damaged one is of kind problem.Damaged; other errors are the store's. check, which may be nil,
-// compares the object with its name.
+// read returns an object, without its write id, which only the writer needs, and its bytes. check, which may be nil,
+// compares the object with its name. The error about a missing object is blob.ErrNotExist, and the one about a damaged
+// object is of kind problem.Damaged. Other errors are the store's.
 func (k kind[T]) read(ctx context.Context, s blob.Store, object string, check func(*T) error) (*T, []byte, error) {
 	data, _, err := blob.ReadAll(ctx, s, object, k.limit)
 	if problem.Is(err, problem.Damaged) {
@@ -109,8 +109,8 @@ func exists(ctx context.Context, s blob.Store, object string) (bool, error) {
 	return true, nil
 }
 
-// create writes v, indented for people, if the object does not exist, and reports whether the object is now v, which
-// gets a write id of its own.
+// create writes v as indented JSON if the object does not exist. It gives v a write id of its own first. created is
+// false if the object exists already. If the answer to the write is lost, it finds out: see createBytes.
 func create(ctx context.Context, s blob.Store, object string, v interface{ MarkWrite(id string) }) (created bool,
 	err error) {
 	v.MarkWrite(rand.Text())
@@ -121,10 +121,11 @@ func create(ctx context.Context, s blob.Store, object string, v interface{ MarkW
 	return createBytes(ctx, s, object, append(data, '\n'))
 }
 
-// createBytes is create for bytes that are unique to this write. The answer to a write may be lost. Then the storage
-// client either repeats it and hears that the object exists, or gives up with an error; in both cases the object may be
-// the one written here. So only a confirmed write counts as such, and any other outcome is settled by reading the
-// object.
+// createBytes is create for bytes that no other writer writes.
+//
+// The answer to a write may be lost. Then the storage client either repeats the write and hears that the object exists,
+// or gives up with an error. In both cases the object may be the one written here. So only a write that the store
+// confirms counts at once. After any other outcome the object is read, to see whose it is.
 func createBytes(ctx context.Context, s blob.Store, object string, data []byte) (created bool, err error) {
 	_, err = s.Put(ctx, object, blob.Absent, bytes.NewReader(data))
 	if err == nil {
@@ -148,8 +149,8 @@ func createBytes(ctx context.Context, s blob.Store, object string, data []byte) 
 // left.
 const LookLimit = 1500 * time.Millisecond
 
-// lastLook returns a context for checking the outcome of a write. Even if ctx has ended, the write may have succeeded,
-// and a process that is stopping then has a claim to release.
+// lastLook returns a context for checking the outcome of a write: ctx, or a short one of its own if ctx has ended. Even
+// then the write may have succeeded, and a process that is stopping has to know that it has a claim to release.
 func lastLook(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Err() == nil {
 		return ctx, func() {}
@@ -160,7 +161,7 @@ func lastLook(ctx context.Context) (context.Context, context.CancelFunc) {
 // holds reports whether an object's contents are data. A missing object is blob.ErrNotExist.
 func holds(ctx context.Context, s blob.Store, object string, data []byte) (bool, error) {
 	there, _, err := blob.ReadAll(ctx, s, object, int64(len(data)))
-	if problem.Is(err, problem.Damaged) { // another's, for all that can be told
+	if problem.Is(err, problem.Damaged) { // longer than data, or with a wrong checksum: not what was written
 		return false, nil
 	}
 	return bytes.Equal(there, data), err

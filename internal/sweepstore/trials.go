@@ -23,9 +23,9 @@ type Trials struct {
 	plan   *sweep.Plan
 	names  sweep.Names
 
-	// What has been read of paused trials, and will not change.
-	paused sync.Map // scores by RungKey
-	ended  sync.Map // *sweep.Result by trial
+	// What has been read before, and will not change.
+	paused sync.Map // of paused trials: RungKey -> sweep.RungScore
+	ended  sync.Map // of trials that have ended: trial -> *sweep.Result
 }
 
 // NewTrials returns the trials of a plan in the sweeps bucket.
@@ -37,8 +37,7 @@ func NewTrials(bucket blob.Store, p *sweep.Plan) *Trials {
 func (t *Trials) Claim(ctx context.Context, trial, number int) (*sweep.Claim, error) {
 	c, _, err := claimKind.read(ctx, t.bucket, t.names.Claim(trial, number), func(c *sweep.Claim) error {
 		return checkOwn(c.Sweep == t.plan.Sweep && c.Trial == trial && c.Claim == number,
-			"claim %d of trial %d of sweep %s",
-			c.Claim, c.Trial, c.Sweep)
+			"claim %d of trial %d of sweep %s", c.Claim, c.Trial, c.Sweep)
 	})
 	return c, err
 }
@@ -53,7 +52,7 @@ func (t *Trials) CreateClaim(ctx context.Context, c sweep.Claim) (created bool, 
 	return create(ctx, t.bucket, t.names.Claim(c.Trial, c.Claim), &c)
 }
 
-// Claimed is the write time of a claim, by the store's clock.
+// Claimed returns the write time of a claim, by the store's clock.
 func (t *Trials) Claimed(ctx context.Context, trial, claim int) (time.Time, error) {
 	attrs, err := t.bucket.Stat(ctx, t.names.Claim(trial, claim))
 	if err != nil {
@@ -82,7 +81,8 @@ func (t *Trials) Heartbeat(ctx context.Context, trial, claim int) (*sweep.Heartb
 	return h, err
 }
 
-// LastBeat is the current generation of a claim's heartbeat; 0 before the first.
+// LastBeat returns the current generation of a claim's heartbeat, blob.Absent before the first. It reads no contents:
+// any change is a sign of life.
 func (t *Trials) LastBeat(ctx context.Context, trial, claim int) (blob.Generation, error) {
 	object := t.names.Heartbeat(trial, claim)
 	attrs, err := t.bucket.Stat(ctx, object)
@@ -95,8 +95,8 @@ func (t *Trials) LastBeat(ctx context.Context, trial, claim int) (blob.Generatio
 	return attrs.Generation, nil
 }
 
-// Release gives a claim back. It does not check the outcome of an unconfirmed write: a task that releases is about to
-// exit and could do nothing about it.
+// Release gives a claim back. That it was given back before is no error. Unlike other create-only writes, one without a
+// clear answer is not checked: a task that releases is about to exit and could do nothing about it.
 func (t *Trials) Release(ctx context.Context, trial, claim int) error {
 	r := sweep.Release{Format: sweep.FormatVersion}
 	r.MarkWrite(rand.Text())
@@ -112,7 +112,7 @@ func (t *Trials) Release(ctx context.Context, trial, claim int) error {
 	return nil
 }
 
-// CreateCurve writes the learning curve seen by a claim's holder. created is false if it exists already.
+// CreateCurve writes the learning curve of a claim, rounded. created is false if there is one already.
 func (t *Trials) CreateCurve(ctx context.Context, c sweep.Curve) (created bool, err error) {
 	c = c.Rounded()
 	c.MarkWrite(rand.Text())
@@ -127,8 +127,7 @@ func (t *Trials) CreateCurve(ctx context.Context, c sweep.Curve) (created bool, 
 func (t *Trials) Curve(ctx context.Context, trial, claim int) (*sweep.Curve, error) {
 	c, _, err := curveKind.read(ctx, t.bucket, t.names.Curve(trial, claim), func(c *sweep.Curve) error {
 		return checkOwn(c.Sweep == t.plan.Sweep && c.Trial == trial && c.Claim == claim,
-			"claim %d of trial %d of sweep %s",
-			c.Claim, c.Trial, c.Sweep)
+			"claim %d of trial %d of sweep %s", c.Claim, c.Trial, c.Sweep)
 	})
 	return c, err
 }
@@ -197,7 +196,7 @@ func (c Checkpoints) Read(ctx context.Context, name string) ([]byte, error) {
 	return data, err
 }
 
-// Write replaces a checkpoint and verifies the stored length and checksum.
+// Write replaces a checkpoint. It is an error if the store then has another length or checksum than what was written.
 func (c Checkpoints) Write(ctx context.Context, name string, data []byte) error {
 	if _, err := c.bucket.Put(ctx, name, blob.Any, bytes.NewReader(data)); err != nil {
 		return err
@@ -214,7 +213,8 @@ func (c Checkpoints) Write(ctx context.Context, name string, data []byte) error 
 	return nil
 }
 
-// DropCheckpoints empties those of all trials of a sweep that has ended, and returns how many there were.
+// DropCheckpoints empties the checkpoints of all trials, which is for a sweep that has ended. It returns how many it
+// has emptied, also with an error.
 func (s *Sweep) DropCheckpoints(ctx context.Context) (dropped int, err error) {
 	for attrs, err := range s.bucket.List(ctx, s.names.Trials()) {
 		if err != nil {

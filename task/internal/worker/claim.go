@@ -13,8 +13,9 @@ import (
 	"coppice/internal/sweepstore"
 )
 
-// next claims a trial: one left by an earlier attempt of this task, a free one, or one whose holder is dead. It returns
-// nil when there is nothing left for this task. Package protocol decides the order of the steps.
+// next claims a trial: one left by an earlier attempt of this task, a free one, or one whose holder is dead. It waits
+// as long as there may be one. It returns nil when nothing is left for this task. Package protocol decides the order of
+// the steps.
 func (w *Worker) next(ctx context.Context) (*sweep.Claim, error) {
 	c := &claiming{Worker: w}
 	defer c.leaveTeam()
@@ -61,7 +62,7 @@ type claiming struct {
 	assistant *assistant // nil while this task takes part in no other one's training
 }
 
-// step carries out one action.
+// step carries out one action of the protocol's Search and returns the answer.
 func (c *claiming) step(ctx context.Context, action protocol.Action) (protocol.Answer, error) {
 	switch action.Do {
 	case protocol.LookForEnd:
@@ -112,8 +113,8 @@ func (c *claiming) step(ctx context.Context, action protocol.Action) (protocol.A
 	panic(fmt.Sprintf("a search for a trial asks for %v", action.Do))
 }
 
-// list lists the trials and checks whether there is memory for one: a task waits for memory rather than being killed
-// for lack of it.
+// list lists the trials and checks whether there is memory for one more: a task waits for memory rather than being
+// killed for lack of it. The answer says Full if there is not enough.
 func (c *claiming) list(ctx context.Context) (protocol.Answer, error) {
 	list, err := c.trials.List(ctx)
 	if err != nil {
@@ -141,7 +142,7 @@ func (c *claiming) list(ctx context.Context) (protocol.Answer, error) {
 	return protocol.Answer{View: c.view, Full: true}, nil
 }
 
-// logClaim logs the outcome of a claim.
+// logClaim logs what came of a claim that was created: the trial is held, or had ended before. It counts takeovers.
 func (c *claiming) logClaim(action protocol.Action, ended bool, err error) {
 	switch {
 	case err != nil:
@@ -155,10 +156,12 @@ func (c *claiming) logClaim(action protocol.Action, ended bool, err error) {
 	}
 }
 
-// isOwnEarlier reports whether a claim was made by an earlier attempt of this task, which is dead: Batch starts an
-// attempt only when the one before is gone. The same task index in another job of the sweep is a different task, which
-// may be alive. A claim that cannot be read, for whatever reason, has no known holder, so it is not ours: it costs the
-// takeover time, and an attempt that ended because of it would be followed by others that end in the same way.
+// isOwnEarlier reports whether a claim was made by an earlier attempt of this task, which is dead, since Batch starts
+// an attempt only when the one before is gone. The same task index in another job of the sweep is another task, which
+// may be alive.
+//
+// A claim that cannot be read, for whatever reason, has no known holder, so it is taken for another task's. That costs
+// the takeover time. An error would end this attempt, and the next ones would end in the same way.
 func (w *Worker) isOwnEarlier(ctx context.Context, trial, claim int) (bool, error) {
 	c, err := w.trials.Claim(ctx, trial, claim)
 	if err != nil && ctx.Err() == nil {
@@ -194,8 +197,8 @@ func (w *Worker) giveUp(ctx context.Context, trial, claim, dead int) error {
 	return w.finish(ctx, ending{why: protocol.GivenUp, result: &r})
 }
 
-// findVerdict finds a paused trial of which can be said what becomes of it. last says that every trial has ended or is
-// paused.
+// findVerdict looks for a paused trial on which a verdict can be given, and sets c.verdict to it. The answer has the
+// trial, or says no. last says that every trial has ended or is paused, so that no other will come to a rung.
 func (c *claiming) findVerdict(ctx context.Context, last bool) (protocol.Answer, error) {
 	ladder, unread, err := c.readLadder(ctx, last)
 	if err != nil {
@@ -235,13 +238,15 @@ func (c *claiming) findVerdict(ctx context.Context, last bool) (protocol.Answer,
 	return protocol.Answer{Yes: true, Trial: c.verdict.Trial}, nil
 }
 
-// pickFor picks one of the verdicts that are due: not all tasks want the same trial next.
+// pickFor picks one of the verdicts that are due by the task's number, so that tasks that look at the same time write
+// different ones, and then claim different trials.
 func pickFor[T any](task int, due []T) T { return due[task%len(due)] }
 
 func (w *Worker) halving() bool { return w.plan.Spec.Search.Stop.Rule == sweep.StopHalving }
 
-// readLadder reads the rungs at which trials are paused, as far as all is known about them. unread are the paused
-// trials whose own record is damaged.
+// readLadder returns the paused trials with their scores, as far as a verdict on them may be due, and adds the scores
+// of all trials at their rungs to c.known.rungs. With halving, rungs to which trials may still come are left out;
+// l.Coming has how many. unread are the paused trials whose own record is damaged. l.Reached is left to the caller.
 func (c *claiming) readLadder(ctx context.Context, last bool) (l search.Ladder, unread []sweep.Reached, err error) {
 	l = search.Ladder{Coming: map[int]int{}, Last: last}
 	known := map[int]bool{} // the rungs that have been looked at
@@ -274,11 +279,11 @@ func (c *claiming) readLadder(ctx context.Context, last bool) (l search.Ladder, 
 	return l, unread, nil
 }
 
-// stillToCome counts the trials that may still come to a rung.
+// stillToCome counts the trials that may still come to a rung: those that have not ended, are not paused there or
+// later, and have no record there or later. A refit has no rungs.
 func (c *claiming) stillToCome(step int) (n int) {
 	for _, t := range c.known.listing.Trials {
-		settled := t.Ended || c.plan.Trials[t.Number].Refit || // which has no rungs
-			t.PausedAt() >= step // though its score there is lost
+		settled := t.Ended || c.plan.Trials[t.Number].Refit || t.PausedAt() >= step
 		for at := range t.Rungs {
 			settled = settled || at >= step
 		}

@@ -12,8 +12,8 @@ import (
 // stopped as by `docker stop`, which gives them ten.
 const killedAfter = 10 * time.Second
 
-// What a task does with that time. The steps follow one another, and each deadline counts from the signal, not from the
-// end of the previous step, so time left over by one step goes to the next. TestDeadlines adds the table up.
+// How a task divides that time. The steps follow one another. Each deadline is the sum of the steps up to it and counts
+// from the signal, so time left over by one step goes to the next. TestDeadlines adds the table up.
 const (
 	// workFor is for what must not be lost. A training ends at the next split, the copy of the dataset is verified and
 	// the last checkpoint is saved. A trained model is verified, and its files, its result and its message are written.
@@ -39,7 +39,8 @@ type deadlines struct {
 	cancel               func()
 }
 
-// newDeadlines watches ctx. The caller must call cancel, which ends the contexts.
+// newDeadlines returns the contexts for the steps after ctx has ended. The caller must call cancel, which ends them
+// all.
 func newDeadlines(ctx context.Context) deadlines {
 	work, cancelWork := outlive(ctx, workFor)
 	release, cancelRelease := outlive(ctx, workFor+lookFor+releaseFor)

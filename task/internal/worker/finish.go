@@ -35,8 +35,9 @@ type modelFiles struct {
 	calib, test []float64
 }
 
-// finish writes a trial's outcome in the order that package protocol prescribes. A trained model is not thrown away
-// because the machine is going: if ctx ends, the remaining steps still run, as far as deadlines.go gives them time.
+// finish writes how a training ended, in the order that package protocol prescribes: its files, its result, and what
+// follows, or that the claim is given back. A trained model is not thrown away because the machine is going: if ctx has
+// ended, the steps still run, as far as deadlines.go gives them time. An error ends the task's attempt.
 func (w *Worker) finish(ctx context.Context, end ending) error {
 	f := protocol.Finish{Late: end.late}
 	if end.claim != nil {
@@ -57,7 +58,7 @@ func (w *Worker) finish(ctx context.Context, end ending) error {
 	return nil
 }
 
-// finishStep carries out one action of a trial's end.
+// finishStep carries out one action of the protocol's Finish and returns the answer.
 func (w *Worker) finishStep(ctx context.Context, step protocol.Action, end ending) (answer protocol.Answer, err error) {
 	switch step.Do {
 	case protocol.Upload:
@@ -97,7 +98,9 @@ func (w *Worker) finishStep(ctx context.Context, step protocol.Action, end endin
 	return answer, nil
 }
 
-// endOthers ends the trials that end too, by the listing in which this task has found its own.
+// endOthers writes results, with this reason, for the other trials that f says end too, by the listing in which this
+// task has found its own trial. A trial that was paused gets its score at its last rung. The final training, for which
+// this is done, is left out.
 func (w *Worker) endOthers(ctx context.Context, f protocol.Finish, reason string) error {
 	w.Log.Info("ends the trials that have not begun or are paused", "reason", reason)
 	group, ctx := errgroup.WithContext(ctx)
@@ -125,8 +128,8 @@ func (w *Worker) endOthers(ctx context.Context, f protocol.Finish, reason string
 	return group.Wait()
 }
 
-// unclaimed is the result of a trial that this task does not hold. The parameters of an open trial are those decided
-// for it.
+// unclaimed returns a result for a trial that this task does not hold. An open trial has the parameters that were
+// decided for it, or none.
 func (w *Worker) unclaimed(ctx context.Context, trial int, status sweep.Status, reason string) sweep.Result {
 	now, params := time.Now().UTC(), w.plan.Trials[trial].Params
 	if w.plan.Trials[trial].Open {
@@ -138,7 +141,8 @@ func (w *Worker) unclaimed(ctx context.Context, trial int, status sweep.Status, 
 		Params: params, Metrics: map[string]float64{}, Status: status, Reason: reason, Started: now, Ended: now}
 }
 
-// upload writes the trial's files, in parallel, into the folder of this claim.
+// upload writes the trial's files, in parallel, into the folder of this claim, and notes them in the result. A trial of
+// a fold has none.
 func (w *Worker) upload(ctx context.Context, result *sweep.Result, files *modelFiles) error {
 	if result.Fold > 0 {
 		return nil
@@ -193,7 +197,7 @@ func (w *Worker) remember(result *sweep.Result) {
 	}
 }
 
-// release gives a claim back, so that no task has to wait until its holder counts as dead.
+// release gives a claim back, so that no task has to wait until its holder counts as dead. A failure is only logged.
 func (w *Worker) release(ctx context.Context, claim *sweep.Claim) {
 	if ctx.Err() != nil {
 		w.measures.count(w.measures.interruptions)
@@ -231,8 +235,9 @@ func (w *Worker) writeCurve(ctx context.Context, p *pulse) {
 	}
 }
 
-// tidy drops leftover checkpoints: those of ended trials, whose holder vanished after writing the result, or came back
-// and saved once more, and in a sweep that is over those of all trials. No other program may empty them.
+// tidy drops checkpoints that are of no use any more. In a sweep that is over these are all. Otherwise they are those
+// of trials that have ended, whose holder vanished after it had written the result, or came back and saved once more.
+// Tasks alone have the right to empty checkpoints. A failure is only logged.
 func (w *Worker) tidy(ctx context.Context) {
 	over, err := w.whyOver(ctx)
 	list, failed := w.trials.List(ctx)

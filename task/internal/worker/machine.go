@@ -12,9 +12,10 @@ import (
 // share.
 const machineFile = "machine"
 
-// MachineName is the name of this machine: the host name of its first task. A task's own host name may be that of its
-// container, and then every task would seem to have its own machine. If the folder cannot be written, it is the task's
-// own. nonce is unique to the process.
+// MachineName returns a name for this machine that all its tasks share: the host name of the first task that asked. A
+// task's own host name may be that of its container, and then every task would seem to have its own machine. scratch is
+// the folder that the machine's tasks share; if it cannot be written, the name is host, this task's own. nonce is
+// unique to the process.
 func MachineName(scratch, host, nonce string) string {
 	path := filepath.Join(scratch, machineFile)
 	if name, ok := readName(path); ok {

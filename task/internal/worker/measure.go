@@ -32,14 +32,15 @@ type measures struct {
 	cpu                  otel.Float64Observable
 }
 
-// treesBy names what a trial's trees are rated by, one by one.
+// treesBy returns the name of the metric by which a trial is evaluated after every tree.
 func (w *Worker) treesBy() string {
 	m, _ := metric.Lookup(w.plan.Spec.Metric) // an unknown one is refused before the first trial
 	m, _ = m.Stop(w.plan.Spec.Objective)
 	return m.Name
 }
 
-// measure creates the instruments. Their callbacks use ds until stop has returned.
+// measure creates the instruments of this task and sets w.measures. Some are observed on each collection, by a
+// callback. The caller has to call stop when it is done with the dataset.
 func (w *Worker) measure(ds *dataset.Dataset) (stop func() error, err error) {
 	meter := w.Meter
 	if meter == nil {
@@ -121,6 +122,7 @@ func (m *measures) tree(trial, rows int, score float64) {
 	}
 }
 
+// end counts a trial that has ended.
 func (m *measures) end(status sweep.Status) {
 	m.ended.Add(context.Background(), 1, otel.WithAttributes(m.sweep, attribute.String("status", string(status))))
 }

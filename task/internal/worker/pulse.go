@@ -28,15 +28,15 @@ type pulse struct {
 	trial    int
 	measures *measures
 
-	mu      sync.Mutex
+	mu      sync.Mutex // protects what follows
 	curve   sweep.Curve
-	trees   int
-	score   float64
+	trees   int       // number of the latest tree
+	score   float64   // after it; NaN if unknown
 	grown   int       // trees grown by this task, after its first
 	began   time.Time // when this task's first tree was ready
 	last    time.Time // when its latest tree was ready
 	highest int64     // highest proportional set size sampled, in bytes
-	sampled time.Time
+	sampled time.Time // when it was last sampled
 }
 
 // sampleEvery is how often the process's memory is sampled. It is rare because the kernel walks every mapped page for
@@ -52,14 +52,15 @@ func (p *pulse) peak() int64 {
 	return p.highest
 }
 
-// grew is the number of the task's last tree; 0 if it grew none.
+// grew returns the number of the last tree that this task has grown, or 0 if it grew none.
 func (p *pulse) grew() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.trees
 }
 
-// rate is this task's trees per second after its first tree; the time before that is mostly setup.
+// rate returns this task's trees per second after its first tree, before which most of the time is setup; 0 if it grew
+// no more than one.
 func (p *pulse) rate() float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,8 +70,9 @@ func (p *pulse) rate() float64 {
 	return 0
 }
 
-// startPulse begins to write heartbeats of a claim, one at once, until the pulse is stopped. A heartbeat that cannot be
-// written is logged; abort is called, with the cause, once the sweep is over or the trial is another task's.
+// startPulse starts to write heartbeats of a claim in the background, the first one at once, until ctx ends or end is
+// called. A heartbeat that cannot be written is only logged. It calls abort, with the cause, when a heartbeat finds
+// that the sweep is over or that another task has the trial.
 func (w *Worker) startPulse(ctx context.Context, claim *sweep.Claim, abort context.CancelCauseFunc) *pulse {
 	p := &pulse{score: math.NaN(), trial: claim.Trial, measures: w.measures, sampled: time.Now(),
 		curve: sweep.Curve{Format: sweep.FormatVersion, Sweep: w.Sweep, Trial: claim.Trial, Claim: claim.Claim,
@@ -89,7 +91,8 @@ func (w *Worker) startPulse(ctx context.Context, claim *sweep.Claim, abort conte
 	return p
 }
 
-// beat writes the heartbeat and checks whether this task should continue training the trial.
+// beat writes one heartbeat and checks whether this task is to continue training the trial; if not, it calls abort.
+// Once in sampleEvery it also samples the process's memory.
 func (w *Worker) beat(ctx context.Context, claim *sweep.Claim, p *pulse, abort context.CancelCauseFunc) error {
 	h := sweep.Heartbeat{Format: sweep.FormatVersion, Nonce: w.Nonce, At: time.Now().UTC()}
 	p.mu.Lock()
@@ -118,8 +121,8 @@ func (w *Worker) beat(ctx context.Context, claim *sweep.Claim, p *pulse, abort c
 	return failed
 }
 
-// beatStep carries out one action of a heartbeat, and sets over to why the sweep is over, if it is. A store's client
-// retries for longer than a takeover takes, so the step has a limit of its own.
+// beatStep carries out one action of the protocol's Pulse and returns the answer. If the sweep is over it sets *over to
+// why. The store's client retries for longer than a takeover takes, so each step has a time limit of its own.
 func (w *Worker) beatStep(ctx context.Context, action protocol.Action, h sweep.Heartbeat,
 	over *error) (answer protocol.Answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, w.beatLimit())
@@ -139,14 +142,14 @@ func (w *Worker) beatStep(ctx context.Context, action protocol.Action, h sweep.H
 	return answer, err
 }
 
-// beatLimit is how long one step of a heartbeat may take. Even if all four steps hang, the next heartbeat is on its way
-// long before the holder has been silent for the takeover time.
+// beatLimit returns how long one step of a heartbeat may take: a ninth of the takeover time, or a heartbeat's interval
+// if that is longer. So even if all four steps hang, the next heartbeat is on its way well before the takeover time.
 func (w *Worker) beatLimit() time.Duration {
 	const least, share = time.Second, 9
 	return max(least, w.heartbeat(), time.Duration(w.plan.Takeover)/share)
 }
 
-// tree notes a tree that the training has grown.
+// tree notes a tree that the training has grown, for the next heartbeat, the learning curve and the measurements.
 func (p *pulse) tree(tree gbt.Progress) {
 	p.measures.tree(p.trial, tree.Rows, tree.Metric)
 	p.mu.Lock()
@@ -161,6 +164,7 @@ func (p *pulse) tree(tree gbt.Progress) {
 	}
 }
 
+// end stops the heartbeats and waits until none is being written.
 func (p *pulse) end() {
 	p.stop()
 	p.done.Wait()
@@ -168,7 +172,7 @@ func (p *pulse) end() {
 
 func (w *Worker) heartbeat() time.Duration { return time.Duration(w.plan.Heartbeat) }
 
-// pause waits for d, or returns ctx's error if that ends first.
+// pause waits for so long, or returns ctx's error if ctx ends first.
 func pause(ctx context.Context, wait time.Duration) error {
 	t := time.NewTimer(wait)
 	defer t.Stop()

@@ -31,8 +31,9 @@ type pausedError struct{ step int }
 
 func (e *pausedError) Error() string { return fmt.Sprintf("paused at %d trees", e.step) }
 
-// climb is what a training does after each tree: at a rung it may have to wait. It then ends with the checkpoint of
-// that tree, or with the next tree in a training that has none.
+// climb is called after each tree of a training. At a rung it decides whether the trial goes on. If the trial has to
+// wait, it sets t.pauseAt, so that the training ends when the checkpoint of this tree is saved, or, if there is none,
+// at the next tree. Any other error ends the training at once.
 func (t *training) climb(ctx context.Context, tree gbt.Progress) error {
 	if t.pauseAt > 0 {
 		return &pausedError{t.pauseAt}
@@ -50,8 +51,9 @@ func (t *training) climb(ctx context.Context, tree gbt.Progress) error {
 	return err
 }
 
-// decideAtRung decides whether a trial that has reached a rung continues, and notes its score there. It returns what
-// follow does: nil, a *pausedError, a *stoppedError, or, if no decision can be made, an error that ends the attempt.
+// decideAtRung decides whether a trial that has reached a rung continues, and notes its score there for the result. It
+// returns nil if it does, a *pausedError if it has to wait, a *stoppedError if it ends there, or an error that ends the
+// attempt if no decision can be made.
 func (t *training) decideAtRung(ctx context.Context, tree gbt.Progress) error {
 	c := &climbing{training: t, at: tree}
 	err := c.follow(ctx, tree.Tree)
@@ -64,7 +66,8 @@ func (t *training) decideAtRung(ctx context.Context, tree gbt.Progress) error {
 	return err
 }
 
-// checkStanding says, before a trial is trained, whether it may be: an earlier holder may have paused it.
+// checkStanding finds out, before a trial is trained, whether it may be, since an earlier holder may have paused it. It
+// returns the same as decideAtRung, and notes the scores at the rungs up to the pause.
 func (t *training) checkStanding(ctx context.Context) error {
 	if !t.plan.Pauses() || t.claim.Claim == 0 {
 		return nil
@@ -80,7 +83,7 @@ func (t *training) checkStanding(ctx context.Context) error {
 	return err
 }
 
-// pass notes the score of the trial at a rung, once.
+// pass notes the trial's score at a rung in t.passed, ascending by step, unless it is noted already.
 func (t *training) pass(rung *sweep.Rung) {
 	i, noted := slices.BinarySearchFunc(t.passed, rung.Step,
 		func(at sweep.RungScore, step int) int { return at.Step - step })
@@ -99,9 +102,9 @@ type climbing struct {
 	before  []*sweep.Rung // those up to the last pause
 }
 
-// follow returns nil if the trial continues, a *pausedError, a *stoppedError, or a transient error if the store failed.
-// Package protocol orders the steps: the record of a rung is written before it is acted on, and binds a later holder of
-// the trial.
+// follow runs the protocol at a rung of step trees, or, with 0, before training. It returns nil if the trial continues,
+// a *pausedError if it has to wait, a *stoppedError if it ends there, and a transient error if the store failed.
+// Package protocol orders the steps: the record of a rung is written before it is acted on, and binds later holders.
 func (c *climbing) follow(ctx context.Context, step int) error {
 	s, first := protocol.Climb{Trial: c.claim.Trial, Claim: c.claim.Claim, Rung: step}.Begin()
 	do, err := protocol.Run(s, first, func(a protocol.Action) (protocol.Answer, error) {
@@ -119,7 +122,7 @@ func (c *climbing) follow(ctx context.Context, step int) error {
 	return nil
 }
 
-// step carries out one of its actions.
+// step carries out one action of the protocol's Climb and returns the answer.
 func (c *climbing) step(ctx context.Context, op protocol.Op, rung int) (answer protocol.Answer, err error) {
 	trial := c.claim.Trial
 	switch op {
@@ -185,6 +188,7 @@ func (c *climbing) step(ctx context.Context, op protocol.Op, rung int) (answer p
 	}
 }
 
+// standingOf returns what a rung's record says of the trial, in the protocol's terms.
 func standingOf(rung *sweep.Rung) protocol.Standing {
 	if rung.Pause {
 		return protocol.Waits
@@ -192,7 +196,8 @@ func standingOf(rung *sweep.Rung) protocol.Standing {
 	return protocol.Continues
 }
 
-// newRung compares a trial with the others at a rung.
+// newRung compares the trial, after this tree, with the others at the rung, and returns the record to be written. It
+// verifies the copy of the dataset first.
 func (t *training) newRung(ctx context.Context, at gbt.Progress) (*sweep.Rung, error) {
 	// What is written here binds the sweep, so it has to be of good data.
 	if err := t.verify(ctx, "before a trial was compared"); err != nil {
@@ -220,8 +225,9 @@ func (t *training) newRung(ctx context.Context, at gbt.Progress) (*sweep.Rung, e
 	return r, nil
 }
 
-// compareBySample trains the trial on a sample of the rows, if the plan compares trials by it, and compares it. A
-// *stoppedError says that it has fallen behind. request is that for all rows.
+// compareBySample trains the trial on a sample of the rows and compares its score with those of others, if the plan
+// compares trials in this way. request is that of the training on all rows. It returns the same as decideAtRung, nil if
+// the trial is to be trained on all rows.
 func (t *training) compareBySample(ctx context.Context, request fit.Request) error {
 	stop := t.plan.Spec.Search.Stop
 	if stop == nil || stop.By != sweep.ByRows || t.planned.Refit {
@@ -260,7 +266,8 @@ func (t *training) compareBySample(ctx context.Context, request fit.Request) err
 	return nil
 }
 
-// trainSample returns the score on valid of a model of one in so many rows. It is saved and resumed like any training.
+// trainSample trains the trial on one in so many of the rows and returns the model's score on valid. The training is
+// saved and resumed like any other; its checkpoints are dropped at the end.
 func (t *training) trainSample(ctx context.Context, request fit.Request, oneIn int) (score float64, err error) {
 	request.OneIn, request.RateTrees, request.StandardError, request.Metrics = oneIn, false, false, nil
 	request.OnTree = func(g gbt.Progress) error {

@@ -33,8 +33,9 @@ type settled struct {
 	chosen *sweep.Rated  // by a refit: the configuration that it trains, with its scores
 }
 
-// settle finds out what a claimed trial trains. A storage failure is transient; an *untrainedError says why there is
-// nothing to train; after any other error no task can train the trial.
+// settle finds out what a claimed trial trains: what is planned, what is or was decided, or what follows from the
+// results of other trials. An error of the store is transient. An *untrainedError says why there is nothing to train.
+// After any other error no task can train the trial.
 func (w *Worker) settle(ctx context.Context, claim *sweep.Claim) (settled, error) {
 	t := w.plan.Trials[claim.Trial]
 	_, final := w.plan.Final()
@@ -61,7 +62,8 @@ func (w *Worker) settle(ctx context.Context, claim *sweep.Claim) (settled, error
 	return w.settleRefit(board, claim.Trial)
 }
 
-// settleLaterFold settles a fold after the first ones, which have decided whether its configuration goes on.
+// settleLaterFold settles a fold after the first ones. It trains the same as these, unless their scores drop the
+// configuration; then the error is an *untrainedError.
 func (w *Worker) settleLaterFold(board sweep.Board, configuration int) (s settled, err error) {
 	// If it was never decided, none of the first folds has a score.
 	for i := range board.Configurations {
@@ -76,7 +78,8 @@ func (w *Worker) settleLaterFold(board sweep.Board, configuration int) (s settle
 	return s, nil
 }
 
-// settleRefit settles the training of the best configuration on the rows of all folds.
+// settleRefit settles the refit: it trains the best configuration on the rows of all folds. It is an error if no
+// configuration may win.
 func (w *Worker) settleRefit(board sweep.Board, trial int) (settled, error) {
 	require, err := search.CompileRequires(w.plan.Spec.Require, metric.Canonical)
 	if err != nil {
@@ -91,7 +94,8 @@ func (w *Worker) settleRefit(board sweep.Board, trial int) (settled, error) {
 	return settled{params: chosen.Params, chosen: chosen}, nil
 }
 
-// settleFinal settles the final training, which has the winner's score.
+// settleFinal settles the final training: it trains the winner's configuration, and its result has the winner's score.
+// If no trial can win the error is an *untrainedError.
 func (w *Worker) settleFinal(board sweep.Board) (settled, error) {
 	winner, params, none, err := w.bestOf(board)
 	if err != nil {
@@ -105,13 +109,14 @@ func (w *Worker) settleFinal(board sweep.Board) (settled, error) {
 		Metrics: winner.Metrics}}, nil
 }
 
-// board ranks what has ended by the latest listing.
+// board ranks the trials that have ended by the latest listing. It reads those results that are not known yet.
 func (w *Worker) board(ctx context.Context) (sweep.Board, error) {
 	err := w.trials.Results(ctx, w.known.listing, w.known.results, nil)
 	return sweep.MakeBoard(w.plan, slices.Collect(maps.Values(w.known.results))), err
 }
 
-// bestOf is what the final training would train; none says why nothing.
+// bestOf returns the trial whose configuration the final training would train, and the parameters. winner is nil if no
+// trial can win; none then says why.
 func (w *Worker) bestOf(board sweep.Board) (winner *sweep.Result, params sweep.Params, none string, err error) {
 	require, err := search.CompileRequires(w.plan.Spec.Require, metric.Canonical)
 	if err == nil {
@@ -120,7 +125,8 @@ func (w *Worker) bestOf(board sweep.Board) (winner *sweep.Result, params sweep.P
 	return winner, params, none, err
 }
 
-// settleOpen decides an open trial, or reads what was decided about it before; package protocol orders the steps.
+// settleOpen decides what an open trial trains, or reads what was decided before. Package protocol orders the steps.
+// Its errors are those of settle.
 func (w *Worker) settleOpen(ctx context.Context, claim *sweep.Claim) (settled, error) {
 	// Holders of folds of one configuration share its decision, as two holders of one trial do.
 	d := &deciding{w: w, claim: claim, trial: w.plan.Decider(claim.Trial)}
@@ -151,7 +157,8 @@ type deciding struct {
 	why      error           // no task can train the trial
 }
 
-// step carries out one of its actions.
+// step carries out one action of the protocol's Settle and returns the answer. It sets d.why when no task can train the
+// trial.
 func (d *deciding) step(ctx context.Context, action protocol.Action) (answer protocol.Answer, err error) {
 	w := d.w
 	switch action.Do {
@@ -194,7 +201,8 @@ func (d *deciding) step(ctx context.Context, action protocol.Action) (answer pro
 	return answer, err
 }
 
-// propose asks the search for configurations until one can be trained.
+// propose asks the search for configurations until one can be trained, and sets d.decision to it. It returns false,
+// with the reason in d.why, if the search has none left.
 func (d *deciding) propose() bool {
 	w := d.w
 	byTrial := func(a, b sweep.Seen) int { return cmp.Compare(a.Trial, b.Trial) }
@@ -237,8 +245,9 @@ func (d *deciding) propose() bool {
 	return false
 }
 
-// findParent completes where a proposal's trial goes on from, by the result of the trial whose model that is. It is
-// false if there is no model.
+// findParent completes d.decision.From, for a proposal that continues the model of another trial: the model's file, and
+// the parameters of all trainings that the model goes back to. These are in the other trial's result. It returns false,
+// with the reason in d.why, if there is no such model or it is too large.
 func (d *deciding) findParent(ctx context.Context) (bool, error) {
 	from := d.decision.From
 	if from == nil {
@@ -269,7 +278,7 @@ func (d *deciding) findParent(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// readTrials reads what is new about all trials but one, which is to be decided.
+// readTrials adds to w.known what is new about all trials but one, which is to be decided, by the latest listing.
 func (w *Worker) readTrials(ctx context.Context, except int) error {
 	k := &w.known
 	if err := w.trials.Gather(ctx, k.listing, except, k.seen); err != nil || w.plan.Folds == nil {

@@ -25,8 +25,9 @@ import (
 // leaderID names the holder of the trial among those that train it.
 const leaderID = "holder"
 
-// join makes this task one of those that train the trial of a claim together. Only one task of a machine takes part,
-// since it uses all of the machine's processors; the other tasks get nil. release ends it.
+// join makes this task a member of the team that trains the trial of a claim together. Only one task of a machine may
+// be one, since it uses all of the machine's processors. If another task of the machine is, and does not leave within
+// wait, t is nil without an error. The caller has to call release, which leaves the team.
 func (w *Worker) join(ctx context.Context, claim *sweep.Claim, wait time.Duration) (t *team.Member, release func(),
 	err error) {
 	one := atomicfile.NewLock(filepath.Join(w.Scratch, "together.lock"))
@@ -66,8 +67,8 @@ func (w *Worker) join(ctx context.Context, claim *sweep.Claim, wait time.Duratio
 	}, nil
 }
 
-// address is where other machines' tasks are to call. Where only a port is configured, it is that of this machine's
-// interface through which the outside is reached.
+// address returns the address at which other machines' tasks can reach this one. Where only a port is configured, the
+// host is the address of the interface through which this machine reaches the outside.
 func (w *Worker) address(ctx context.Context) (string, error) {
 	host, port, err := net.SplitHostPort(w.Listen)
 	if err != nil || host != "" {
@@ -83,8 +84,9 @@ func (w *Worker) address(ctx context.Context) (string, error) {
 	return net.JoinHostPort(host, port), err
 }
 
-// lead makes a request train with the other machines, if it is the final training of several. stop tells the result
-// what it took. A training that cannot have others is that of this machine alone, and has the same bytes.
+// lead makes a request train together with other machines, if it is the final training of several. The caller has to
+// call stop when the training has ended: it leaves the team and notes in the usage how the machines trained together.
+// If no team can be joined, this machine trains alone; the model has the same bytes.
 func (t *training) lead(ctx context.Context, request *fit.Request) (stop func(*sweep.Usage)) {
 	if !request.Final || t.plan.Spec.FinalMachines() < 2 {
 		return func(*sweep.Usage) {}
@@ -122,9 +124,9 @@ type assistant struct {
 	done  chan struct{}
 }
 
-// help takes part in the training under a claim, in the background, and reports whether this task is of use: in a team,
-// or on the way into one that has room, for less than the takeover time. It needs what the holder has: the parameters,
-// and the rows.
+// help takes part in another task's training of a trial under a claim, in the background, and reports whether this task
+// is of use there: it is in the team, or has tried to get into one that has room for less than the takeover time. It is
+// called once every heartbeat. The first call for a claim joins the team, later ones only report.
 func (c *claiming) help(ctx context.Context, trial, number int) bool {
 	if a := c.assistant; a != nil && a.claim == number {
 		select {
@@ -165,7 +167,8 @@ func (c *claiming) help(ctx context.Context, trial, number int) bool {
 	return true
 }
 
-// joinTraining joins the team of a claim, with what its holder trains. member is nil if there is no place in it.
+// joinTraining joins the team of a claim, and returns the request with which its holder trains. member is nil if
+// another task of this machine is in a team, or with an error. The caller has to call release.
 func (w *Worker) joinTraining(ctx context.Context, trial, number int) (member *team.Member, release func(),
 	q fit.Request, err error) {
 	claim := &sweep.Claim{Trial: trial, Claim: number}
@@ -179,8 +182,8 @@ func (w *Worker) joinTraining(ctx context.Context, trial, number int) (member *t
 	return member, release, q, err
 }
 
-// hasRoom reports whether this task is in the team that trains a trial, though it may not have met yet, or the team has
-// fewer machines than it may have.
+// hasRoom reports whether this task can be of use to the team of a claim: it is listed as a member already, or the team
+// has fewer machines than it may have.
 func (w *Worker) hasRoom(ctx context.Context, trial, claim int) bool {
 	ids, err := team.Members(ctx, team.Bucket(w.trials.Meeting(trial, claim)))
 	if err != nil && ctx.Err() == nil {
@@ -189,8 +192,8 @@ func (w *Worker) hasRoom(ctx context.Context, trial, claim int) bool {
 	return err == nil && (slices.Contains(ids, w.Nonce) || len(ids) < w.plan.Spec.FinalMachines())
 }
 
-// takePart trains with the holder until there is nothing more to grow, which is errPartDone. A panic is an error here
-// as in train: the holder goes on without this task.
+// takePart trains with the holder until there is nothing more to grow; the error then is errPartDone. A panic becomes
+// an error, as in train, and the holder goes on without this task.
 func (w *Worker) takePart(ctx context.Context, member *team.Member, request fit.Request) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -82,7 +82,8 @@ func (w *Worker) trainClaimed(ctx context.Context, claim *sweep.Claim) error {
 	return err
 }
 
-// run trains the trial and says how that ended.
+// run trains the trial and says how that ended, for finish to act on. trialCtx ends with the task's context, or when
+// the pulse finds that the training is not wanted any more; its cause says which.
 func (t *training) run(trialCtx context.Context) ending {
 	started, cpu := time.Now().UTC(), usage.CPU()
 
@@ -134,8 +135,9 @@ func (t *training) run(trialCtx context.Context) ending {
 	return ending{claim: t.claim, result: r, files: t.files, late: t.late}
 }
 
-// resume finds the checkpoint from which the training goes on. That of another build is dropped here, before the time
-// spent on it is deducted from this trial's limit.
+// resume sets t.from to the newest checkpoint of the trial, if there is one. A checkpoint of another training, as
+// another build would make it, is dropped at once, so that the time spent on it does not count towards this trial's
+// limit.
 func (t *training) resume() (err error) {
 	if t.from, err = t.keeper.Newest(t.ctx); err != nil || t.from == nil {
 		return err
@@ -147,7 +149,8 @@ func (t *training) resume() (err error) {
 	return nil
 }
 
-// identities are those of the trial's checkpoints: of its training on all rows, and of that on a sample.
+// identities returns the identities that checkpoints of this trial may have: first that of its training on all rows,
+// and then, if trials are compared on a sample, that of its training on the sample.
 func (t *training) identities() []string {
 	q := t.setRows(t.claim.Trial, fit.Request{Metric: t.metric})
 	all := []string{t.table.Identity(q)}
@@ -158,7 +161,8 @@ func (t *training) identities() []string {
 	return all
 }
 
-// limitTime sets when the training has to end. Time spent under earlier claims counts only up to the checkpoint, so a
+// limitTime sets when the training has to end: at limits.trial or, if that is earlier, when the rest of limits.sweep
+// has to be kept for the final training. Time spent under earlier claims counts only up to the checkpoint, so that a
 // trial does not time out because its machines keep vanishing.
 func (t *training) limitTime() {
 	spent := time.Duration(0)
@@ -171,9 +175,9 @@ func (t *training) limitTime() {
 	}
 }
 
-// reserve says until when a claimed trial may train that has trained for spent, so that limits.sweep leaves the final
-// training its time. ok is false where none is kept: in a sweep without one, for itself, if it cannot end in time
-// anyway, and where the store does not say how old the sweep is or what its trials took.
+// reserve returns until when a claimed trial, which has trained for spent, may train so that the final training can
+// still end within limits.sweep. ok is false if no time is kept: in a sweep without a final training, for the final
+// training itself, if that cannot end in time anyway, and if the store does not say how old the sweep is.
 func (w *Worker) reserve(ctx context.Context, claim *sweep.Claim, spent time.Duration) (until time.Time, ok bool) {
 	if w.plan.FinalReserve() == 0 || w.plan.Trials[claim.Trial].Refit {
 		return time.Time{}, false
@@ -187,8 +191,8 @@ func (w *Worker) reserve(ctx context.Context, claim *sweep.Claim, spent time.Dur
 	return time.Now().Add(share), ok
 }
 
-// timeLeft is how much of limits.sweep was left at a claim, by the store's clock, and which trial is the best of those
-// that have ended.
+// timeLeft returns how much of limits.sweep was left when a claim was made, by the store's clock, and the result of the
+// best trial that has ended, nil if there is none.
 func (w *Worker) timeLeft(ctx context.Context, claim *sweep.Claim) (left time.Duration, best *sweep.Result, err error) {
 	if w.known.began.IsZero() {
 		if w.known.began, err = w.store.Planned(ctx); err != nil {
@@ -253,8 +257,9 @@ func (t *training) train(trialCtx context.Context) (err error) {
 	return err
 }
 
-// decide finds out whether the trial is to be trained, and what it trains, which it notes in the result. For a refit it
-// returns what was chosen.
+// decide finds out whether the trial is to be trained, and what it trains. It sets the parameters in the result also
+// for a trial that is not to be trained; the error then is a *stoppedError or an *untrainedError. For a refit or final
+// training it returns what was chosen, with the scores that the result gets.
 func (t *training) decide(ctx context.Context) (*sweep.Rated, error) {
 	var ends error        // why it is not to be trained
 	if !t.planned.Refit { // which has no rungs, and for which the time is kept
@@ -272,7 +277,8 @@ func (t *training) decide(ctx context.Context) (*sweep.Rated, error) {
 	return s.chosen, errors.Join(err, ends)
 }
 
-// fullRequest is what all machines that train a trial have to know of it, by what it is decided that it trains.
+// fullRequest returns the request to train a trial with the parameters decided for it, from the model of from if that
+// is not nil. It has all that every machine needs which takes part in the training.
 func (w *Worker) fullRequest(ctx context.Context, trial int, decided sweep.Params,
 	from *sweep.Origin) (fit.Request, error) {
 	params, err := gbt.ParseParams(decided)
@@ -287,7 +293,7 @@ func (w *Worker) fullRequest(ctx context.Context, trial int, decided sweep.Param
 		RateTrees: w.plan.Spec.Search.Stop != nil, Input: input}), nil
 }
 
-// setRows sets which rows the trial trains on and which it is evaluated on.
+// setRows returns the request with the rows that the trial trains on and those that it is evaluated on.
 func (w *Worker) setRows(trial int, request fit.Request) fit.Request {
 	request.Rows, request.Valid = w.plan.RowsOf(trial)
 	final, ok := w.plan.Final()
@@ -298,8 +304,8 @@ func (w *Worker) setRows(trial int, request fit.Request) fit.Request {
 	return request
 }
 
-// threads is how many a trial is trained with. A refit comes after all others, so its machine is its own; the bytes are
-// the same for any number.
+// threads returns how many threads a trial is trained with. A refit comes after all others, so it may use all of its
+// machine. The model's bytes are the same for any number.
 func (w *Worker) threads(planned sweep.Trial) int {
 	z := &w.plan.Sizing
 	if planned.Refit {
@@ -308,7 +314,8 @@ func (w *Worker) threads(planned sweep.Trial) int {
 	return z.ThreadsPerTask
 }
 
-// inputOf returns the model of another trial that a trial of a population continues; nil for none.
+// inputOf reads the model of another trial that a trial of a population continues; nil if from is. If the store does
+// not answer the error is transient. If the model is lost no task can train the trial.
 func (w *Worker) inputOf(ctx context.Context, from *sweep.Origin) (*gbt.InputModel, error) {
 	if from == nil {
 		return nil, nil
@@ -324,10 +331,11 @@ func (w *Worker) inputOf(ctx context.Context, from *sweep.Origin) (*gbt.InputMod
 	return nil, why
 }
 
-// fit trains from the trial's checkpoint. One of another build cannot be resumed; it is dropped and training starts
-// over.
+// fit trains the trial from its checkpoint, if there is one that belongs to this request. If training finds that it
+// cannot resume the checkpoint, it drops the checkpoint and starts over. While it trains, checkpoints are saved when
+// they are due. At a rung where the trial has to wait, one is saved in any case, and the error is a *pausedError.
 func (t *training) fit(trialCtx context.Context, request fit.Request) (*fit.Evaluated, error) {
-	// it is of a sample of the rows, which has served its purpose
+	// A checkpoint of the training on a sample is of no use for the one on all rows, and the other way round.
 	if t.from != nil && t.from.Identity() != t.table.Identity(request) {
 		t.startOver()
 	}
@@ -355,8 +363,8 @@ func (t *training) fit(trialCtx context.Context, request fit.Request) (*fit.Eval
 	return t.table.Train(trialCtx, request)
 }
 
-// record writes what the training made into the result. maxTrees is how many trees it could have had, and chosen is nil
-// for a trial that chose nothing.
+// record sets the result from what the training made. maxTrees is how many trees the model could have had. chosen is
+// what a refit or final training was chosen by, whose score and metrics it gets; nil for any other trial.
 func (t *training) record(trained *fit.Evaluated, chosen *sweep.Rated, maxTrees int) (err error) {
 	r := t.result
 	if trained.Calibrator != nil {
@@ -399,8 +407,8 @@ func (t *training) record(trained *fit.Evaluated, chosen *sweep.Rated, maxTrees 
 	return nil
 }
 
-// score predicts the calibration and test rows. The aggregator does not map the dataset; it calibrates on and verifies
-// the model with these scores.
+// score returns the files of a trial: the model, and its raw scores on the calibration and test rows. The aggregator,
+// which does not map the dataset, calibrates and verifies the model with these scores.
 func (w *Worker) score(model *gbt.Model, threads int) (*modelFiles, error) {
 	out := &modelFiles{}
 	for _, part := range []struct {
@@ -424,12 +432,14 @@ func (w *Worker) score(model *gbt.Model, threads int) (*modelFiles, error) {
 	return out, nil
 }
 
-// classify says why a training ended early, and by which error; NoReason if it ended the trial, with a model or without
-// one. err is the training's, told that of the task's context, and cause is why the trial's context was cancelled.
+// classify says why a training ended early, and returns the error that says so. It returns NoReason if the training has
+// ended the trial for good, with a model or without one. err is the error of the training, told is that of the task's
+// context, which ends when the machine is taken away, and cause is why the trial's context was cancelled.
 //
-// The first match wins. A machine that goes cannot act on anything else; a trial that another task has needs nothing
-// from this one; and only then does the store's or the disk's failure mean that the trial has to be tried again, which
-// a sweep that wants no more results spares it. A pause alone is the trial's own.
+// Several reasons may hold at once, and the first one counts. A machine that is taken away has no time for anything
+// else. A trial that another task has taken or ended needs nothing from this one. After a failure of the store or of
+// the disk's copy another task has to train the trial, unless the sweep wants no more results. What is left is a trial
+// that waits at a rung.
 func classify(err, told, cause error) (protocol.Why, error) {
 	paused := new(pausedError)
 	switch {
@@ -450,7 +460,8 @@ func classify(err, told, cause error) (protocol.Why, error) {
 	return protocol.NoReason, nil
 }
 
-// verify verifies the whole copy. The error is errCopy, and says when, if it has changed since it was staged.
+// verify verifies the machine's whole copy of the dataset. If the copy has changed since it was staged, the error is
+// errCopy; when is for its text.
 func (w *Worker) verify(ctx context.Context, when string) error {
 	err := w.dataset.VerifyMapped(ctx, max(1, w.plan.Sizing.ThreadsPerTask))
 	var corrupt *dataset.CorruptError
@@ -461,8 +472,9 @@ func (w *Worker) verify(ctx context.Context, when string) error {
 	return err
 }
 
-// leftNothing reports whether a training that ended with err left nothing that could be wrong: it was stopped from
-// outside, or where an earlier holder had left it. The trial's checkpoints are good, each saved after a verification.
+// leftNothing reports whether a training that ended with err, or whose context ended with cause, says nothing that a
+// damaged copy could have made wrong: it was stopped from outside or at its limit, or it ended at a rung without
+// growing a tree of its own. Its checkpoints are good, since the copy was verified before each was saved.
 func (t *training) leftNothing(err, cause error) bool {
 	stopped := new(stoppedError)
 	return unwanted(cause) || errors.Is(err, gbt.ErrLimit) || errors.As(err, &stopped) && t.pulse.grew() == 0
@@ -473,7 +485,8 @@ func unwanted(cause error) bool {
 	return errors.Is(cause, errCancelled) || errors.Is(cause, errEnded)
 }
 
-// failure gives the status and reason of a trial without a model.
+// failure returns the status and the reason for the result of a trial that has ended without a model, with this error
+// of its training; cause is why its context was cancelled.
 func (t *training) failure(err, cause error) (sweep.Status, string) {
 	var stopped *stoppedError
 	var untrained *untrainedError

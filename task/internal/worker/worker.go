@@ -84,8 +84,8 @@ type progress struct {
 	results map[int]sweep.Result // by trial; where every trial or one's own time depends on them
 }
 
-// Run trains trials until none is left, the sweep is cancelled, or ctx ends. A trial that fails is a result,
-// not an error.
+// Run trains trials until none is left for this task, the sweep is over, or ctx ends. A trial that fails is a result,
+// not an error. The error of Run is transient if another attempt of the task may succeed.
 func (w *Worker) Run(ctx context.Context) error {
 	w.after = newDeadlines(ctx)
 	defer w.after.cancel()
@@ -113,7 +113,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	return retryable(err)
 }
 
-// open reads the sweep's plan, and refuses one with parameters that this build does not know or cannot train.
+// open reads the sweep's plan and sets what depends on it. It refuses a plan that this build cannot train: with
+// parameters or other keys that it does not know.
 func (w *Worker) open(ctx context.Context) (err error) {
 	w.store = sweepstore.New(w.Sweeps, w.Sweep)
 	if w.plan, _, err = w.store.Plan(ctx); err != nil {
@@ -155,7 +156,8 @@ const (
 // wrapped together with the dataset's error, which would be permanent.
 var errCopy = errors.New("the machine's copy of the dataset is damaged")
 
-// onCopies works on the machine's copy of the dataset, and replaces the copy when it turns out damaged.
+// onCopies works on the machine's copy of the dataset. If the copy turns out damaged, it goes on with another one, of
+// at most maxCopies.
 func (w *Worker) onCopies(ctx context.Context) error {
 	since := w.trustSince()
 	for n := 1; ; n++ {
@@ -176,7 +178,8 @@ func (w *Worker) trustSince() time.Time {
 	return time.Now().Add(-copyTrust)
 }
 
-// onCopy maps the machine's copy of the dataset and works on it.
+// onCopy maps the machine's copy of the dataset, works on it, and unmaps it. since is from when on a verification of
+// the copy, by any task, is trusted. It does nothing if the sweep has ended.
 func (w *Worker) onCopy(ctx context.Context, since time.Time) error {
 	ds, err := w.openCopy(ctx, since)
 	if ds == nil || err != nil {
@@ -195,9 +198,9 @@ func (w *Worker) onCopy(ctx context.Context, since time.Time) error {
 	return errors.Join(w.work(ctx), stop())
 }
 
-// openCopy opens the machine's copy of the dataset. While the disk cannot take it, this task waits; other machines may
-// do all the work meanwhile. It returns nil, nil when the sweep has ended, even if that is while a task of this
-// machine, or this one, copies the dataset.
+// openCopy opens the machine's copy of the dataset, which the first task of the machine makes. The caller closes it.
+// While the disk cannot take the copy, the task waits; other machines may do all the work meanwhile. It returns nil,
+// nil if the sweep ends before there is a copy.
 func (w *Worker) openCopy(ctx context.Context, since time.Time) (*dataset.Dataset, error) {
 	ctx, stop := w.untilOver(ctx)
 	defer stop()
@@ -227,7 +230,8 @@ func (w *Worker) openCopy(ctx context.Context, since time.Time) (*dataset.Datase
 	return ds, err
 }
 
-// untilOver returns a context that ends when the sweep does; its cause says how. stop ends the watch.
+// untilOver returns a context that also ends when the sweep does; its cause then says how. It looks once every
+// heartbeat, in the background. The caller has to call stop, which ends that and waits for it.
 func (w *Worker) untilOver(ctx context.Context) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 
@@ -250,7 +254,7 @@ func (w *Worker) untilOver(ctx context.Context) (_ context.Context, stop func())
 	}
 }
 
-// work claims and trains trials until next finds no more.
+// work claims and trains trials on the mapped dataset until next finds no more.
 func (w *Worker) work(ctx context.Context) error {
 	// What no trial could be trained without comes first, so that it is no trial's failure.
 	var all []metric.Metric
@@ -283,8 +287,8 @@ func (w *Worker) work(ctx context.Context) error {
 	}
 }
 
-// tell lets whoever watches the sweep know what holds this task up, or ends it; nil says that it goes on. refused says
-// that the task cannot train the plan.
+// tell writes for those who watch the sweep what holds this task up, or ends it; a nil why says that it goes on, and is
+// written only after another one. refused says that the task cannot train the plan. A failure to write is only logged.
 func (w *Worker) tell(why error, refused bool) {
 	if why == nil && !w.told {
 		return
@@ -337,8 +341,8 @@ func permanent(err error) bool {
 	return errors.Is(err, stage.ErrVersion)
 }
 
-// Transient is err as a failure that another attempt may not meet: storage is unreachable, or the machine is being
-// taken away. It overrides the error's kind, so that Batch retries the task.
+// Transient returns err as a failure that another attempt may not meet: storage is unreachable, or the machine is being
+// taken away. Its kind is transient, whatever kind err had, so that Batch retries the task.
 func Transient(err error) error {
 	if k := problem.Of(err); k != problem.Other && k != problem.Transient {
 		return problem.New(problem.Transient, "%v", err)
