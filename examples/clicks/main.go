@@ -49,7 +49,8 @@ func command() *cobra.Command {
 	return cmd
 }
 
-// writeTable makes the table in batches; the file appears complete or not at all.
+// writeTable makes the table of so many rows in batches and writes it to the path; the file appears complete or not at
+// all. Missing folders are made. The same seed and rows make the same bytes.
 func writeTable(path string, rows int, seed uint64) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -82,7 +83,8 @@ func writeTable(path string, rows int, seed uint64) (err error) {
 	return file.Commit()
 }
 
-// writer is the writer that the file's name asks for, and what finishes it.
+// writer returns put, which writes a batch to the file in the format that its path's suffix asks for (CSV, else
+// Parquet), and finish, which completes it.
 func writer(file io.Writer, path string, columns []table.Column) (put func(*table.Batch) error, finish func() error,
 	err error) {
 	if strings.HasSuffix(path, ".csv") {
@@ -99,16 +101,16 @@ func writer(file io.Writer, path string, columns []table.Column) (put func(*tabl
 	return w.Write, w.Close, nil
 }
 
-// network holds what is fixed: how much users, campaigns and sites are worth.
+// network holds what is the same for all impressions: what users, campaigns and sites are like.
 type network struct {
 	rng                    *rand.Rand
-	users, ads, publishers []float64
-	taste                  [][4]float64 // of users
-	topic                  [][4]float64 // of campaigns
+	users, ads, publishers []float64    // what each adds to the log odds of a click
+	taste                  [][4]float64 // by user: how much they like each of four topics
+	topic                  [][4]float64 // by campaign: how much it is about each
 }
 
-// newNetwork draws from the seed what each user, campaign and site is worth, and what users like and campaigns are
-// about. The order of the draws is part of the example: another order makes another table.
+// newNetwork draws a network from the seed: 30,000 users, 120 campaigns and 900 sites. The order of the draws is part
+// of the example: another order makes another table.
 func newNetwork(seed uint64) *network {
 	n := &network{rng: rand.New(rand.NewPCG(seed, 2026))}
 	normal := func(count int, sd float64) []float64 {
@@ -159,7 +161,8 @@ var (
 	units = map[string]dataset.Unit{"ts": dataset.Micro}
 )
 
-// makeBatch makes rows first .. first+rows-1 of a table of total rows, in the order of time.
+// makeBatch makes the rows first to first+rows-1 of a table of total rows, which are in the order of time. It continues
+// the network's random numbers, so batches have to be made in order.
 func (n *network) makeBatch(first, rows, total int) *table.Batch {
 	b := &table.Batch{Names: names, Rows: rows, First: int64(first)}
 	for i, t := range types {
@@ -182,15 +185,18 @@ func (n *network) makeBatch(first, rows, total int) *table.Batch {
 	return b
 }
 
-// zipf is a number below n; small ones are frequent.
+// zipf draws a number from 0 to count-1. Small ones are frequent, the more so the larger skew is.
 func (n *network) zipf(count int, skew float64) int {
 	return int(float64(count) * math.Pow(n.rng.Float64(), skew))
 }
 
-// makeRow makes one impression, at share day of the observed fortnight.
+// makeRow draws one impression into row r of the batch. day is how much of the observed fortnight has passed, from 0 to
+// 1. The order of the draws is part of the example.
 func (n *network) makeRow(b *table.Batch, r int, day float64) {
 	rng := n.rng
 	col := func(name string) *dataset.Values { return b.Column(name) }
+
+	// number and word set a column's value, or leave it out with the probability missing.
 	number := func(name string, v float64, missing float64) {
 		c := col(name)
 		if c.Null[r] = rng.Float64() < missing; c.Null[r] {
@@ -209,6 +215,8 @@ func (n *network) makeRow(b *table.Batch, r int, day float64) {
 			c.Text[r] = v
 		}
 	}
+
+	// Who sees what, where and when.
 	user, ad, site := n.zipf(len(n.users), 1.3), n.zipf(len(n.ads), 1.6), n.zipf(len(n.publishers), 2)
 	hour := int(24*math.Mod(14*day, 1)+24+2*rng.NormFloat64()) % 24
 	device, format, country := n.zipf(len(devices), 1.7), n.zipf(len(formats), 1.4), n.zipf(len(countries), 1.8)
@@ -221,6 +229,10 @@ func (n *network) makeRow(b *table.Batch, r int, day float64) {
 			clicks++
 		}
 	}
+
+	// The log odds of a click. The base of -3.6 makes clicks few. User, campaign and site add their own, and so do
+	// taste, viewability, position, the hour (best at one in the night), load time, session depth and the floor price.
+	// Two combinations of device and format have an effect, campaigns drift over the days, and old ones fade.
 	match := 0.0
 	for k := range 4 {
 		match += n.taste[user][k] * n.topic[ad][k]
@@ -237,6 +249,7 @@ func (n *network) makeRow(b *table.Batch, r int, day float64) {
 	}
 	z += 0.3*math.Sin(9*day)*n.ads[ad] - 0.01*float64(age)
 
+	// The columns.
 	word("impression_id", fmt.Sprintf("%016x", rng.Uint64()), 0)
 	col("ts").Int[r] = 1_762_300_800_000_000 + int64(day*14*86400e6) // 2025-11-05 00:00 UTC and a fortnight on
 	word("user_id", fmt.Sprintf("u%05d", user), 0)

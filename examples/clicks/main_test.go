@@ -12,7 +12,8 @@ import (
 	"coppice/internal/must"
 )
 
-// TestOnlyAFileIsReplaced: the table is renamed into place, which would make a file of a pipe or of /dev/null.
+// TestOnlyAFileIsReplaced: since the table is renamed into place, it would replace a pipe or /dev/null by a file. So a
+// pipe as output is refused and stays, and a file's name is accepted.
 func TestOnlyAFileIsReplaced(t *testing.T) {
 	dir := t.TempDir()
 	pipe, file := filepath.Join(dir, "pipe.csv"), filepath.Join(dir, "clicks.csv")
@@ -28,12 +29,13 @@ func TestOnlyAFileIsReplaced(t *testing.T) {
 	}
 }
 
-// TestTheFirstPageKnowsTheTable: the columns that it repeats beside predictions are there.
+// TestTheFirstPageKnowsTheTable: each column that docs/start.md repeats beside predictions (--keep) is one of the
+// table's.
 func TestTheFirstPageKnowsTheTable(t *testing.T) {
 	text := must.Get(os.ReadFile("../../docs/start.md"))(t)
 	kept := regexp.MustCompile(`--keep\s+([a-z_,]+)`).FindAllSubmatch(text, -1)
 	if len(kept) == 0 {
-		t.Error("docs/start.md has no --keep any more: this test looks for nothing")
+		t.Error("docs/start.md has no --keep; want one, or this test checks nothing")
 	}
 	for _, found := range kept {
 		for _, name := range strings.Split(string(found[1]), ",") {

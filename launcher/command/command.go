@@ -16,13 +16,13 @@ func Run(version string, args []string) int {
 	return run("launcher", version, args, false)
 }
 
-// RunAll is Run for a program that is the three others, too.
+// RunAll is Run for a program that contains the three others, too.
 func RunAll(version string, args []string) int {
 	return run("launcher", version, args, true)
 }
 
-// run is one command line of a program called name, which is all four programs if all is set. Messages name its
-// commands as they were typed, so that they can be copied.
+// run executes one command line of a program called name, which contains all four programs if all is set, and returns
+// the exit code. Messages name its commands as the caller has typed them, so that they can be copied.
 func run(name, version string, args []string, all bool) int {
 	cobra.EnableCommandSorting = false // --help lists commands in the order in which they are needed
 	ctx, stop := program.Interrupted()

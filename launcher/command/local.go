@@ -19,10 +19,10 @@ import (
 // localemu is the name of the program that is the cloud on one machine.
 const localemu = "localemu"
 
-// runInLocalCloud continues with a command line in the local cloud on a folder: in the one that `localemu up` keeps
-// there, or else in one of its own, which ends with the command and waits for another command's. It becomes that
-// process, so that signals and exit code are the command's. own says that this program is the local cloud as well, by
-// the name of localemu; called is how it was called.
+// runInLocalCloud runs the command line args again in the local cloud on a folder. If `localemu up` keeps one there, it
+// is that; else `localemu exec` starts one that ends with the command, and waits while another command has one. This
+// process becomes the new one, so that signals and the exit code are the command's: it returns only if that fails. own
+// says that this program contains localemu; called is how it was called, for its messages.
 func runInLocalCloud(folder string, args []string, own bool, called string) error {
 	self, err := os.Executable()
 	if err == nil {
@@ -34,11 +34,14 @@ func runInLocalCloud(folder string, args []string, own bool, called string) erro
 	if folder, err = filepath.Abs(folder); err != nil {
 		return fmt.Errorf("the local cloud's folder: %w", err)
 	}
+
+	// In the cloud of `localemu up`.
 	env := append(withoutCloud(os.Environ()), "COPPICE_LOCAL="+folder, calledEnv+"="+called)
 	if up := settings(folder); up != nil {
 		return program.Become(self, append([]string{self}, args...), append(env, up...))
 	}
 
+	// In one of its own: by this program, the localemu beside it, or that of the search path.
 	within := []string{"exec", "--wait", "--data", folder, "--", self}
 	if own {
 		return program.Become(self, slices.Concat([]string{localemu}, within, args), env)
@@ -56,7 +59,8 @@ func runInLocalCloud(folder string, args []string, own bool, called string) erro
 	return program.Become(emulator, slices.Concat([]string{emulator}, within, args), env)
 }
 
-// withoutCloud leaves out what names another cloud, such as production's webhook and images.
+// withoutCloud returns the environment without variables that name another cloud, such as production's webhook and
+// images.
 func withoutCloud(env []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
@@ -64,8 +68,9 @@ func withoutCloud(env []string) []string {
 	})
 }
 
-// settings are those of the local cloud that `localemu up` keeps on a folder; nil if there is none. That of a command
-// writes none: it would end under the feet of whoever used it.
+// settings returns the environment variables of the local cloud that `localemu up` keeps on a folder; nil if none runs.
+// It runs if the folder's lock is held. The cloud of a single command also holds the lock, but writes no settings,
+// since it ends with its command.
 func settings(folder string) []string {
 	lock := flock.New(filepath.Join(folder, "lock"), flock.SetFlag(os.O_RDWR))
 	free, err := lock.TryLock()
@@ -87,7 +92,7 @@ func settings(folder string) []string {
 	return env
 }
 
-// unquote undoes the quotes that localemu writes for a shell.
+// unquote returns a value without the single quotes that localemu writes around it for a shell.
 func unquote(text string) string {
 	if len(text) < 2 || text[0] != '\'' {
 		return text

@@ -19,8 +19,9 @@ func RunAs(name, version string, args []string) int { return run(name, version, 
 // nothing that begins with COPPICE_.
 const calledEnv = "_COPPICE_CALLED"
 
-// typed is how a program's commands are to be typed, given how it was called: a relative path again, such as
-// bin/launcher, and otherwise its name. Absolute paths are those of scripts and images, which no one types.
+// typed returns how a program's commands are to be typed, given how it was called: as the same relative path, such as
+// bin/launcher, else by its name. Absolute paths are those of scripts and images, which no one types; one with blanks
+// or quotes would not survive a shell.
 func typed(called, name string) string {
 	if filepath.IsAbs(called) || !strings.Contains(called, "/") || strings.ContainsAny(called, " '\"\\$`") {
 		return name
@@ -36,8 +37,8 @@ func called(w *program.World) string {
 	return os.Args[0]
 }
 
-// rename has a program that is typed in another way say so in what it says: `coppice watch`, where launcher says
-// `launcher watch`.
+// rename replaces the commands in what the program prints, `launcher watch`, by how they are to be typed, `coppice
+// watch` or `bin/launcher watch`: in its errors, its pages and, unless that is JSON, its output.
 func rename(w *program.World, as string) {
 	commands := regexp.MustCompile(`launcher(\s+(?:` + strings.Join(cli.Commands(), "|") + `)\b)`) // or at a line's end
 	names := replaced{commands, strings.ReplaceAll(as, "$", "$$") + "$1"}

@@ -33,13 +33,15 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-// connect opens the launcher's backends: buckets by name, and Batch.
+// connect opens the launcher's backends: buckets by name and, as far as the environment names them, BigQuery, the
+// channels for notifications, and Slurm or Batch for jobs. The caller has to Close them.
 func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 	storage, err := gcs.Open(ctx, env.Project)
 	if err != nil {
 		return nil, err
 	}
 
+	// Buckets, notifications and BigQuery, which needs a project; buckets may also be local folders.
 	b := &cli.Backends{Bucket: func(name string) blob.Store { return storage.Bucket(name) }, Close: storage.Close,
 		Links: batch.Links} // no other engine has pages
 	b.Verdicts = func(ctx context.Context) ([]notify.Channel, func(), error) { return verdicts(ctx, env) }
@@ -49,6 +51,8 @@ func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 			return bigquery.New(ctx, env.Project, env.BigQueryEndpoint)
 		}
 	}
+
+	// What runs jobs.
 	if env.Engine == environment.EngineSlurm {
 		j := &jobs{slurm.New(slurm.Options(env.Slurm)), env}
 		b.Jobs, b.Tasks, b.Conclude, b.Free = j, j, reconcile, true
@@ -70,8 +74,8 @@ func connect(ctx context.Context, env cli.Env) (*cli.Backends, error) {
 	return b, nil
 }
 
-// reconcile runs the aggregator: the program in this one's folder or, if there is none, this program under the
-// aggregator's name.
+// reconcile runs `aggregator reconcile`, which concludes sweeps that are over: the program in this one's folder or, if
+// there is none, this program, called by the aggregator's name. The error has what it printed.
 func reconcile(ctx context.Context) error {
 	self, err := os.Executable()
 	if err == nil {
@@ -95,8 +99,8 @@ func reconcile(ctx context.Context) error {
 // aggregator is the name of the program that concludes sweeps.
 const aggregator = "aggregator"
 
-// verdicts opens the channels for notifying people, none if none is configured. closeAll may be called after an error,
-// too.
+// verdicts opens the channels for notifying people that the environment names: a topic, a webhook, or none. closeAll
+// closes them; it is never nil, also after an error.
 func verdicts(ctx context.Context, env cli.Env) (channels []notify.Channel, closeAll func(), err error) {
 	closeAll = func() {}
 	if env.Verdicts.Topic != "" {
@@ -116,7 +120,8 @@ func verdicts(ctx context.Context, env cli.Env) (channels []notify.Channel, clos
 	return channels, closeAll, nil
 }
 
-// callers authenticates callers by ID tokens signed by Google.
+// callers returns what authenticates callers by ID tokens signed by Google. Only on Cloud Run, which verifies
+// signatures itself, may the environment say that they need not be verified.
 func callers(ctx context.Context, env environment.CallersEnv) (program.Callers, error) {
 	if env.Signatures == environment.SignaturesCloudRun && !env.OnCloudRun() {
 		return nil, &cloud.SetupError{What: "COPPICE_SIGNATURES=cloud-run outside Cloud Run",
@@ -133,7 +138,8 @@ type jobs struct {
 	env cli.Env
 }
 
-// batchEngine is Batch with what this deployment says of its jobs.
+// batchEngine returns Batch with what all jobs of this deployment have in common: images, accounts, network, zones and
+// the topic that is told of their changes.
 func batchEngine(client *batch.Client, env cli.Env) *batch.Jobs {
 	stager := cmp.Or(env.StageAccount, env.ServiceAccount)
 	e := &batch.Jobs{Client: client,
@@ -153,18 +159,18 @@ func batchEngine(client *batch.Client, env cli.Env) *batch.Jobs {
 	return e
 }
 
-// retries of a task: the most that Batch allows. Spot machines are taken away, and a trial is only given up after
-// sweep.MaxClaims deaths.
+// retries is how many times a sweep's task is started again, the most that Batch allows: Spot machines are taken away,
+// and a trial is only given up after sweep.MaxClaims tasks have died with it.
 const retries = 10
 
-// labels are a spec's with those of the programs.
+// labels adds a spec's own labels to those of the programs, and returns these.
 func labels(own, programs map[string]string) map[string]string {
 	maps.Copy(programs, own)
 	return programs
 }
 
-// describe converts a plan to a job. It depends only on the plan and the environment, so the same plan makes the same
-// job.
+// describe returns the job of a plan. It depends only on the plan and the environment, so that the same plan makes the
+// same job. If several machines train the final model, the tasks listen for each other.
 func (j *jobs) describe(p *sweep.Plan) engine.Array {
 	z, m := p.Sizing, p.Spec.Machine
 	id := p.Job[strings.LastIndexByte(p.Job, '/')+1:] // the sweep's id, with the number of a fallback
@@ -189,8 +195,8 @@ func (j *jobs) describe(p *sweep.Plan) engine.Array {
 	}
 }
 
-// listen is where a machine's task may be called by the others: at the port that Terraform's firewall rule lets
-// through, or, on pretend machines, at any.
+// listen returns the address on which a task listens for those of other machines: the port that Terraform's firewall
+// rule lets through or, where several tasks share a machine (on a Slurm node, in the local cloud), any free port.
 func (j *jobs) listen() string {
 	switch {
 	case j.env.Engine == environment.EngineSlurm: // a node may have several
@@ -214,11 +220,11 @@ func (j *jobs) SubmitTask(ctx context.Context, q cloudjob.Work) (existed bool, e
 	return j.Engine.Submit(ctx, j.describeTask(q))
 }
 
-// taskRetries of such a task: what it has fetched is lost with its machine, and a persistent error need not be repeated
-// often.
+// taskRetries is how many times a staging task is started again. They are few: what it has fetched is lost with its
+// machine, and a persistent error need not be repeated often.
 const taskRetries = 3
 
-// describeTask is a staging job as the engine starts it: one task, with a machine of its own and most of its memory.
+// describeTask returns the job of a staging: one task, with a machine of its own and 95 % of its memory.
 func (j *jobs) describeTask(q cloudjob.Work) engine.Array {
 	return engine.Array{
 		ID: q.Env.Job, Plan: q.Fingerprint,
@@ -230,7 +236,7 @@ func (j *jobs) describeTask(q cloudjob.Work) engine.Array {
 	}
 }
 
-// examine opens what `launcher doctor` examines.
+// examine opens what `launcher doctor` reads of the project and its region.
 func examine(ctx context.Context, env cli.Env) (doctor.Cloud, error) {
 	client, err := inspect.New(ctx, inspect.Options{Project: env.Project, Location: env.Location,
 		Endpoint: env.InspectEndpoint})

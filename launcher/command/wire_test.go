@@ -33,6 +33,7 @@ import (
 	"coppice/launcher/internal/cloudjob"
 )
 
+// plan is a sweep of 32 tasks on two machines on Spot.
 func plan() *sweep.Plan {
 	spot := true
 	p := &sweep.Plan{Format: 1, Sweep: "nightly-20261120",
@@ -45,6 +46,7 @@ func plan() *sweep.Plan {
 	return p
 }
 
+// env is the environment of a deployment with a subnetwork and two zones.
 func env() cli.Env {
 	e := cli.Env{}
 	e.Project, e.Location, e.DatasetsBucket, e.SweepsBucket, e.ScoresTopic = "p", "us-central1", "d", "s", "scores"
@@ -53,13 +55,13 @@ func env() cli.Env {
 	return e
 }
 
-// onBatch has the jobs of a deployment on Batch.
+// onBatch returns the jobs of a deployment on Batch, without a client: they can be described, not sent.
 func onBatch(e cli.Env) *jobs { return &jobs{batchEngine(nil, e), e} }
 
-// made is the Batch job of a job.
+// made returns the Batch job that an engine's job becomes.
 func (j *jobs) made(q engine.Array) batch.Job { return j.Engine.(*batch.Jobs).Describe(q) }
 
-// TestAWebhookIsAChannel: people are told where the environment says so, and nowhere else.
+// TestAWebhookIsAChannel: there is one channel if the environment names a webhook, and none if it names nothing.
 func TestAWebhookIsAChannel(t *testing.T) {
 	for webhook, want := range map[notify.Secret]int{"": 0, "https://hooks.example/x": 1} {
 		e := env()
@@ -71,8 +73,9 @@ func TestAWebhookIsAChannel(t *testing.T) {
 	}
 }
 
-// TestMachinesTrainTogether: only a sweep whose final training is that of several machines has containers that others can
-// reach, at the port that Terraform's firewall rule names; on pretend machines, each at a port of its own.
+// TestMachinesTrainTogether: if several machines train the final model, tasks listen on the port that Terraform's
+// firewall rule names, in the host's network. In the local cloud they listen on any free port of this machine.
+// Otherwise they do not listen.
 func TestMachinesTrainTogether(t *testing.T) {
 	p := plan()
 	p.Spec.Final = &sweep.Final{Rows: sweep.FinalAll}
@@ -84,7 +87,8 @@ func TestMachinesTrainTogether(t *testing.T) {
 	job := onBatch(env()).made(onBatch(env()).describe(p))
 	port, ok := strings.CutPrefix(job.Env["COPPICE_LISTEN"], ":")
 	if !job.HostNetwork || !ok || !strings.Contains(string(rules), fmt.Sprintf("ports    = [%q]", port)) {
-		t.Errorf("two machines: listens at %q, want the port of terraform/network.tf", job.Env["COPPICE_LISTEN"])
+		t.Errorf("two machines: listens at %q, host network %t; want the port of terraform/network.tf, and true",
+			job.Env["COPPICE_LISTEN"], job.HostNetwork)
 	}
 	local := env()
 	local.BatchEndpoint = "127.0.0.1:1"
@@ -93,7 +97,8 @@ func TestMachinesTrainTogether(t *testing.T) {
 	}
 }
 
-// TestThePlanMakesABatchJob checks what the plan and the environment become; package batch checks Google's own rules.
+// TestThePlanMakesABatchJob checks the Batch job that a plan and an environment become: tasks, machines, memory,
+// limits, environment, labels and retries. Package batch tests Google's own rules.
 func TestThePlanMakesABatchJob(t *testing.T) {
 	j := onBatch(env())
 	job := j.made(j.describe(plan()))
@@ -126,7 +131,8 @@ func TestThePlanMakesABatchJob(t *testing.T) {
 	}
 }
 
-// TestLabelsOfASpec: they are on the sweep's job and on that of its staging, beside those of the programs.
+// TestLabelsOfASpec: the labels of a spec are on the sweep's job and on that of its staging, with those of the
+// programs.
 func TestLabelsOfASpec(t *testing.T) {
 	p := plan()
 	p.Spec.Labels = map[string]string{"team": "ads"}
@@ -141,7 +147,8 @@ func TestLabelsOfASpec(t *testing.T) {
 	}
 }
 
-// TestJobsOfFallbacks: each has its own id, machines, zones and disks, and the sweep's label.
+// TestJobsOfFallbacks: the job of each fallback has its own id, machines, zones and disks, and the sweep's label. A
+// number of disks that the machine does not take is refused.
 func TestJobsOfFallbacks(t *testing.T) {
 	no, p := false, plan()
 	p.Spec.Machine.Fallback = []sweep.Fallback{{Type: "n2d-highmem-32", LocalSSD: 4, Zones: []string{"us-central1-f"}},
@@ -164,7 +171,8 @@ func TestJobsOfFallbacks(t *testing.T) {
 		if got != want || job.Labels["coppice-sweep"] != "nightly-20261120" ||
 			job.Env["COPPICE_SWEEP"] != "nightly-20261120" || job.Env["COPPICE_JOB"] != job.ID ||
 			len(job.Notify) != 1 || job.Notify[0] != "projects/p/topics/coppice-jobs" {
-			t.Errorf("%d: %s, want %s\n%v", n, got, want, job.Env)
+			t.Errorf("fallback %d: got %s, want %s, with the sweep's and the job's id, and its topic; environment %v, "+
+				"notifies %q", n, got, want, job.Env, job.Notify)
 		}
 		labels[job.Labels[batch.PlanLabel]] = true
 	}
@@ -173,11 +181,12 @@ func TestJobsOfFallbacks(t *testing.T) {
 	}
 	p.Spec.Machine.LocalSSD = 4
 	if _, err := j.Request(p); err == nil || !strings.HasSuffix(err.Error(), "(rule local-ssd-count)") {
-		t.Errorf("disks that the machine does not take: %v", err)
+		t.Errorf("disks that the machine does not take: got error %v, want one about the rule local-ssd-count", err)
 	}
 }
 
-// TestOnlyCloudRunRemovesSignatures: elsewhere anybody could write a token whose signature seems to have been removed.
+// TestOnlyCloudRunRemovesSignatures: COPPICE_SIGNATURES=cloud-run is refused outside Cloud Run, where anybody could
+// write a token without a signature, and accepted on it.
 func TestOnlyCloudRunRemovesSignatures(t *testing.T) {
 	env := environment.CallersEnv{Audience: "https://console.example", Callers: []string{"a@example.com"},
 		Signatures: environment.SignaturesCloudRun}
@@ -191,8 +200,8 @@ func TestOnlyCloudRunRemovesSignatures(t *testing.T) {
 	}
 }
 
-// TestTheStagingJob: a staging job has the launcher's image and the stager's account, its scratch on local SSDs, and is
-// repeated for passing errors alone.
+// TestTheStagingJob: a staging job has one task with the launcher's image and the stager's account, its scratch folder
+// on local SSDs, and is repeated only after transient errors.
 func TestTheStagingJob(t *testing.T) {
 	e := env()
 	e.LauncherImage, e.StageAccount = "us-docker.pkg.dev/p/coppice/launcher:v1", "stage@p.iam.gserviceaccount.com"
@@ -214,8 +223,8 @@ func TestTheStagingJob(t *testing.T) {
 	}
 }
 
-// TestLocalSSDTablesAgree holds the numbers of local SSDs that package batch allows against the catalogue that the
-// launcher plans with: wherever both know a type, they say the same, so that no plan is made which the rule refuses.
+// TestLocalSSDTablesAgree: for each machine type that both know, package batch allows the numbers of local SSDs that
+// the catalogue has. Otherwise the launcher would make plans that the rule refuses.
 func TestLocalSSDTablesAgree(t *testing.T) {
 	both := 0
 	for _, m := range machines.All() {
@@ -229,13 +238,13 @@ func TestLocalSSDTablesAgree(t *testing.T) {
 		}
 	}
 	if both < 150 {
-		t.Errorf("both know %d types only", both)
+		t.Errorf("both know %d types, want at least 150", both)
 	}
 }
 
 var update = flag.Bool("update", false, "rewrite the golden files under testdata")
 
-// asked are the launcher's jobs; what a command asks of them is kept, and nothing is sent.
+// asked are the launcher's jobs. They keep the last plan and task that a command asks for, and send nothing.
 type asked struct {
 	*jobs
 	plan *sweep.Plan
@@ -285,7 +294,8 @@ type world struct {
 	buckets map[string]blob.Store
 }
 
-// run is one command line with settings beside those of any deployment: what it asked for, and what it said.
+// run executes a command line with the given environment variables in addition to those of any deployment. It returns
+// what the command has asked of the jobs, and its exit code with all that it printed.
 func (w world) run(settings map[string]string, args ...string) (*asked, string) {
 	env := map[string]string{"COPPICE_PROJECT": "p", "COPPICE_DATASETS_BUCKET": "datasets",
 		"COPPICE_SWEEPS_BUCKET": "sweeps", "COPPICE_REGISTRY_BUCKET": "registry"}
@@ -311,8 +321,9 @@ func (w world) run(settings map[string]string, args ...string) (*asked, string) 
 	return a, fmt.Sprintf("exit code %d\n%s", code, &out)
 }
 
-// TestRequests makes whole requests the way that a user does, from a spec and the environment, and compares them with
-// golden files. After a wanted change: go test ./launcher -run Requests -update
+// TestRequests makes whole requests to Batch as a user does, from a spec and the environment, and compares them with
+// golden files: three sweeps, one of them with two fallbacks, and a staging. After a wanted change: go test
+// ./launcher/command -run Requests -update
 func TestRequests(t *testing.T) {
 	dir, w := t.TempDir(), world{t, map[string]blob.Store{"datasets": blob.Memory(), "sweeps": blob.Memory(),
 		"registry": blob.Memory()}}
@@ -328,6 +339,8 @@ func TestRequests(t *testing.T) {
 	if !strings.HasPrefix(said, "exit code 0\n") {
 		t.Fatalf("staged: got %v; want exit code 0", said)
 	}
+
+	// Sweeps.
 	for name, c := range map[string]struct {
 		spec     string
 		settings map[string]string
@@ -348,6 +361,8 @@ func TestRequests(t *testing.T) {
 			golden(t, fmt.Sprintf("%s-%d", name, n), a.made(a.describe(p)), p.Fingerprint()[:batch.PlanLabelDigits])
 		}
 	}
+
+	// A staging, of a table in the bucket.
 	must.Get(w.buckets["datasets"].Put(t.Context(), "exports/clicks.csv", blob.Any, bytes.NewReader(table)))(t)
 	a, said := w.run(deployment, "stage",
 		file("export.yaml", []byte("name: export\nsource: gs://datasets/exports/*.csv\nlabel: is_click\n")), "--batch",
@@ -362,8 +377,9 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// golden compares a job's request with its file. Hashes, which change with every trainer's default and every version of
-// the dataset's format, are written as zeros.
+// golden compares a job's request with its file in testdata. The hash, which changes with every default of the trainer
+// and every version of the dataset's format, is written as zeros; it has to be there twice, as a label of the job and
+// of its machines.
 func golden(t *testing.T, name string, job batch.Job, hash string) {
 	t.Helper()
 	got, err := job.JSON()
@@ -372,9 +388,8 @@ func golden(t *testing.T, name string, job batch.Job, hash string) {
 		return
 	}
 	text := string(got)
-	// label of the job and of its machines
 	if len(hash) < batch.PlanLabelDigits || strings.Count(text, `"`+hash+`"`) != 2 {
-		t.Errorf("%s: the label %q is not there twice:\n%s", name, hash, text)
+		t.Errorf("%s: want the label %q twice in\n%s", name, hash, text)
 	}
 	for _, digits := range []int{len(hash), 12} { // the id of such a job has 12
 		text = strings.ReplaceAll(text, hash[:digits], strings.Repeat("0", digits))
@@ -391,7 +406,8 @@ func golden(t *testing.T, name string, job batch.Job, hash string) {
 	}
 }
 
-// TestCommandsAreToldAsTheyAreTyped: a command that is offered for pasting begins as the caller's own did.
+// TestCommandsAreToldAsTheyAreTyped: commands in messages are named as the caller has typed the program: by the same
+// relative path, else by its name. Only commands are replaced, not other words, and nothing in JSON.
 func TestCommandsAreToldAsTheyAreTyped(t *testing.T) {
 	for called, want := range map[string]string{
 		"launcher": "coppice", "bin/launcher": "bin/launcher", "./venv/bin/coppice": "./venv/bin/coppice",

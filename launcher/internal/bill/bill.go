@@ -93,7 +93,8 @@ func (b *Bill) Unpriced() (numbers []int, all bool) {
 	return numbers, len(numbers) == len(b.Jobs)
 }
 
-// Make makes the bill of what the ledger has: by job, whose machines and prices may differ, and by trial.
+// Make makes the bill of the sweep of the plan p. l has the attempts and machine times by job, whose machines and
+// prices may differ; results are by trial.
 func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
 	b := &Bill{Sweep: p.Sweep, Labels: p.Spec.Labels, VMs: l.Machines, From: l.From, To: l.To,
 		Hours:        l.To.Sub(l.From).Hours(),
@@ -104,7 +105,7 @@ func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
 		b.LeadEach = q.LeadTime.Expected
 	}
 
-	second := map[int]float64{} // by task: its share of a machine's price
+	second := map[int]float64{} // by job: what a second of one task costs, its share of a machine's price
 	used := l.Jobs
 	if len(used) == 0 {
 		used = []int{0}
@@ -123,13 +124,16 @@ func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
 		second[n] = hourly / 3600 / float64(max(placed.Sizing.TasksPerVM, 1))
 	}
 
+	// The bill names the last job's machines.
 	last := b.Jobs[len(b.Jobs)-1]
 	b.Machine = last.Machine
 	b.Model = last.Model
 	b.Hourly = last.Hourly
 	b.addAttempts(l.Attempts, results, second)
 	b.settle()
-	for i, t := range b.Trials { // trees that were not grown are valued like the trial's others
+
+	// What ending trials early has saved: each tree that was not grown is valued like those of the trial that were.
+	for i, t := range b.Trials {
 		b.Trials[i].Final = p.Trials[t.Trial].Refit
 		most, _ := p.Trials[t.Trial].Params["num_iterations"].(float64)
 		r := results[t.Trial]
@@ -140,7 +144,7 @@ func Make(p *sweep.Plan, l *ledger.Ledger, results map[int]sweep.Result) *Bill {
 	return b
 }
 
-// USD is a sum of the bill in words.
+// USD formats an amount of the bill, "no price" if no job has a known price.
 func (b *Bill) USD(v float64) string {
 	if _, none := b.Unpriced(); none {
 		return "no price"
@@ -148,8 +152,8 @@ func (b *Bill) USD(v float64) string {
 	return plot.USD.Format(v)
 }
 
-// Rows are what the sweep has cost, and for what, in words: the total, its parts, and what was saved, empty if nothing
-// was.
+// Rows returns what the sweep has cost as pairs of label and text: the total, its parts, and what was saved, whose text
+// is empty if nothing was.
 func (b *Bill) Rows() [][2]string {
 	lost, saved := b.USD(b.LostCost), ""
 	if b.Interrupted > 0 {
@@ -168,7 +172,7 @@ func (b *Bill) Rows() [][2]string {
 		{"saved by stopping early", saved}}
 }
 
-// priceDate is when the price of job n was read; empty if unknown.
+// priceDate returns the day (YYYY-MM-DD) on which the price of the plan's job n was read; "" if unknown.
 func priceDate(p *sweep.Plan, n int) string {
 	q := p.Quote
 	switch {
@@ -181,7 +185,11 @@ func priceDate(p *sweep.Plan, n int) string {
 	}
 }
 
-// addAttempts adds up attempts and trials; second is the price of a task's second in each job.
+// addAttempts sets b.Attempts and b.Trials with the cost of each, the time lost with machines, and the means over
+// trials that are done. attempts are sorted by trial, then by time; second is the price of a task's second by job.
+//
+// An attempt that is followed by another one of its trial was interrupted, unless it paused the trial. Its time is
+// lost, except for what the trial resumed from a checkpoint: that share of the trees that have not been grown again.
 func (b *Bill) addAttempts(attempts []ledger.Attempt, results map[int]sweep.Result, second map[int]float64) {
 	trials := map[int]*TrialCost{}
 	type sum struct{ seconds, cost float64 }
@@ -214,7 +222,7 @@ func (b *Bill) addAttempts(attempts []ledger.Attempt, results map[int]sweep.Resu
 	var speeds []float64
 	done := 0
 	for number, t := range trials {
-		saved := 0.0
+		saved := 0.0 // seconds of training that a resumed attempt did not repeat
 		if r, ok := results[number]; ok {
 			t.Status = r.Status
 			t.NsPerValue = r.Usage.NsPerValue
@@ -226,9 +234,9 @@ func (b *Bill) addAttempts(attempts []ledger.Attempt, results map[int]sweep.Resu
 			}
 		}
 
-		if of := lost[number]; of.seconds > 0 {
-			t.LostSeconds = max(0, of.seconds-saved)
-			t.LostCost = of.cost * t.LostSeconds / of.seconds
+		if interrupted := lost[number]; interrupted.seconds > 0 {
+			t.LostSeconds = max(0, interrupted.seconds-saved)
+			t.LostCost = interrupted.cost * t.LostSeconds / interrupted.seconds
 		}
 
 		b.LostSeconds += t.LostSeconds
@@ -242,8 +250,9 @@ func (b *Bill) addAttempts(attempts []ledger.Attempt, results map[int]sweep.Resu
 	}
 }
 
-// settle divides the cost among its parts. If attempts overlap, because a task taken for dead came back, both are
-// counted.
+// settle divides b.Cost among its five parts, so that they add up to it. The rest that no trial and no start of a
+// machine has used is IdleCost. If attempts overlap, because a task taken for dead came back, both are counted, and the
+// parts may exceed the cost: then the lead and, if that is not enough, all parts are reduced.
 func (b *Bill) settle() {
 	for _, t := range b.Trials {
 		lost := min(t.LostCost, t.Cost)
@@ -261,7 +270,7 @@ func (b *Bill) settle() {
 		return
 	}
 
-	// More tasks ran at once than the plan's machines have room for.
+	// The parts exceed the cost: more tasks ran at once than the plan's machines have room for.
 	b.LeadCost = max(0, b.LeadCost+b.IdleCost)
 	b.IdleCost = 0
 

@@ -52,7 +52,7 @@ func (w *world) put(name string, v any) {
 	must.Do(w.t, err)
 }
 
-// attempt is a claim that lived from one time to another.
+// attempt writes a claim of a trial by a task on a host, with a last heartbeat: it lived between these two seconds.
 func (w *world) attempt(trial, claim, task int, host string, from, to float64) {
 	id := w.plan.Sweep
 	w.put(sweep.Names(id).Claim(trial, claim), sweep.Claim{Format: 1, Sweep: id, Trial: trial, Claim: claim, Task: task,
@@ -60,11 +60,13 @@ func (w *world) attempt(trial, claim, task int, host string, from, to float64) {
 	w.put(sweep.Names(id).Heartbeat(trial, claim), sweep.Heartbeat{Format: 1, At: at(to), Trees: 50})
 }
 
+// done notes that the claim's task ended the trial, done, at that second.
 func (w *world) done(trial, claim, task int, ended float64, u sweep.Usage) {
 	w.results[trial] = sweep.Result{Sweep: w.plan.Sweep, Trial: trial, Claim: claim, Task: task, Attempt: claim,
 		Status: sweep.StatusDone, TreesGrown: 100, Ended: at(ended), Usage: u}
 }
 
+// bill reads the ledger at that second, and makes the bill.
 func (w *world) bill(now float64) *bill.Bill {
 	w.t.Helper()
 	l := must.Get((&ledger.Reader{Store: w.store, Plan: w.plan}).Read(w.t.Context(), w.results, at(now)))(w.t)
@@ -73,8 +75,8 @@ func (w *world) bill(now float64) *bill.Bill {
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 
-// TestByHand has one trial that went through at once and one that lost its machine: 60 of the 100 s of its first
-// attempt were saved.
+// TestByHand bills two trials: one that was done at once, and one that lost its machine. Of the 100 s of the latter's
+// first attempt, 60 are saved, as half of its 120 s of training was resumed.
 func TestByHand(t *testing.T) {
 	w := newWorld(t, 3, 2)
 	w.attempt(0, 0, 0, "a", 30, 230)
@@ -94,7 +96,8 @@ func TestByHand(t *testing.T) {
 	}
 	if lost := b.Trials[1].LostSeconds; !near(lost, 100-60) || !near(b.LostCost, 40*second) || b.Interrupted != 1 ||
 		!near(b.LostSeconds, 40) {
-		t.Errorf("lost %v s, %v USD; %d interrupted", lost, b.LostCost, b.Interrupted)
+		t.Errorf("lost %v s, %v USD, %d interrupted; want 40 s, %v USD and 1", lost, b.LostCost, b.Interrupted,
+			40*second)
 	}
 	if !near(b.LeadCost, 0.06) || !near(b.UsefulCost, 340*second) || !near(b.IdleCost, 0.44-380*second-0.06) {
 		t.Errorf("parts of the bill: got %+v; want lead .06, useful 340 s, and the rest idle", b)
@@ -107,8 +110,8 @@ func TestByHand(t *testing.T) {
 	}
 }
 
-// TestTrialsWithoutAModel has one that was cancelled and one that gave its trial back when all was over: neither was
-// lost with a machine.
+// TestTrialsWithoutAModel: the time of a cancelled trial, and of one that was given back when the sweep ended, counts
+// as stopped, not as lost with a machine.
 func TestTrialsWithoutAModel(t *testing.T) {
 	w := newWorld(t, 3, 1)
 	w.attempt(0, 0, 0, "a", 30, 130)
@@ -128,8 +131,8 @@ func TestTrialsWithoutAModel(t *testing.T) {
 	}
 }
 
-// trialOnEachJob does the first trial in the sweep's first job, 120 s with its start, and the second in a fallback, 220
-// s.
+// trialOnEachJob writes a trial done in the sweep's first job, whose machine lived 120 s with its start, and one done
+// in its fallback, whose machine lived 220 s.
 func (w *world) trialOnEachJob() {
 	id := w.plan.Sweep
 	w.attempt(0, 0, 0, "a", 30, 130)
@@ -140,8 +143,8 @@ func (w *world) trialOnEachJob() {
 	w.done(1, 0, 0, 700, sweep.Usage{TrainSeconds: 190})
 }
 
-// TestAFallbackHasAPriceOfItsOwn has a job on Spot that was given up after its first trial, and the next on demand, on
-// machines of two tasks.
+// TestAFallbackHasAPriceOfItsOwn: a first job on Spot with four tasks a machine and a fallback on demand with two are
+// each billed at their own price.
 func TestAFallbackHasAPriceOfItsOwn(t *testing.T) {
 	w := newWorld(t, 2, 1)
 	spot, demand := true, false
@@ -166,7 +169,8 @@ func TestAFallbackHasAPriceOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestEveryJobHasItsOwnMachines: three of the first type were alive at once, one of the second.
+// TestEveryJobHasItsOwnMachines: the bill counts the machines of each job that were alive at once: three of the first,
+// one of the second.
 func TestEveryJobHasItsOwnMachines(t *testing.T) {
 	w := newWorld(t, 4, 3)
 	p := w.plan
@@ -186,11 +190,12 @@ func TestEveryJobHasItsOwnMachines(t *testing.T) {
 	want := []bill.Job{{Machine: "n2-highmem-16", VMs: 3, Model: "on Spot", Hourly: 3.6, PriceDate: "2026-08-20"},
 		{Number: 1, Machine: "n2-highmem-32", VMs: 1, Model: "on Spot", Hourly: 7.2, PriceDate: "2026-08-01"}}
 	if !slices.Equal(b.Jobs, want) || b.VMs != 3 {
-		t.Errorf("%d machines\n%+v\nwant %+v", b.VMs, b.Jobs, want)
+		t.Errorf("%d machines, jobs\n%+v\nwant 3 and\n%+v", b.VMs, b.Jobs, want)
 	}
 }
 
-// TestAJobWithoutAPrice: the others' costs stay, whichever job was the last.
+// TestAJobWithoutAPrice: if one of two jobs has no price, the bill has the cost of the other, and names the one
+// without.
 func TestAJobWithoutAPrice(t *testing.T) {
 	for unpriced := range 2 {
 		w := newWorld(t, 2, 1)
@@ -209,7 +214,8 @@ func TestAJobWithoutAPrice(t *testing.T) {
 		b := w.bill(1000)
 		jobs, all := b.Unpriced()
 		if !near(b.Cost, want) || len(jobs) != 1 || jobs[0] != unpriced || all {
-			t.Errorf("job %d: %v USD, no price for %v, all %t", unpriced, b.Cost, jobs, all)
+			t.Errorf("job %d has no price: %v USD, no price for %v, all %t; want %v USD, and that job alone", unpriced,
+				b.Cost, jobs, all, want)
 		}
 		for trial := range 2 {
 			if b.Trials[trial].Unpriced != (trial == unpriced) || b.Attempts[trial].Unpriced != (trial == unpriced) {
@@ -219,8 +225,8 @@ func TestAJobWithoutAPrice(t *testing.T) {
 	}
 }
 
-// TestWithoutAPrice: a sweep that was planned without a price has hours and no cost; one without attempts has neither,
-// and no mean that is NaN.
+// TestWithoutAPrice: a sweep that was planned without a price has machine-hours and no cost. One without attempts has
+// neither, and its mean is 0 rather than NaN.
 func TestWithoutAPrice(t *testing.T) {
 	w := newWorld(t, 1, 1)
 	w.plan.Quote = nil
@@ -236,7 +242,8 @@ func TestWithoutAPrice(t *testing.T) {
 	}
 }
 
-// TestPartsMakeTheWhole bills random sweeps: no part is negative, and together they are the cost.
+// TestPartsMakeTheWhole: in bills of random sweeps no part of the cost is negative, and the parts add up to the cost.
+// Some attempts overlap, as of tasks that were taken for dead.
 func TestPartsMakeTheWhole(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 3))

@@ -11,8 +11,9 @@ import (
 	"coppice/internal/page"
 )
 
-// Effects returns the most features with the largest effects on the rows' predictions, in descending order. It ignores
-// q.Metrics.
+// Effects returns up to most features, those with the largest mean |SHAP value| on the rows first. Each has the SHAP
+// value and the rank of the feature's value in every row. Features without any effect are left out. The model must have
+// one output, and q.Metrics is not used.
 func Effects(q Request, most int) ([]page.Effect, error) {
 	if q.Threads == 0 {
 		q.Threads = runtime.GOMAXPROCS(0)
@@ -45,7 +46,7 @@ func Effects(q Request, most int) ([]page.Effect, error) {
 	return out[:min(most, len(out))], nil
 }
 
-// column returns every width-th number, starting with the i-th.
+// column returns column i of numbers that are [rows x width].
 func column(of []float64, i, width int) []float64 {
 	out := make([]float64, 0, len(of)/width)
 	for ; i < len(of); i += width {
@@ -54,7 +55,8 @@ func column(of []float64, i, width int) []float64 {
 	return out
 }
 
-// rankValues returns the ranks of values, from 0 to 1; ties share the middle of theirs.
+// rankValues returns the rank of each value from 0 to 1; equal values share the middle of their ranks. A missing value
+// (NaN) has none, which is NaN, and neither has any value of a categorical feature.
 func rankValues(values []float64, categorical bool) []float64 {
 	var sorted []float64
 	for _, v := range values {

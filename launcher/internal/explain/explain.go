@@ -69,12 +69,14 @@ type ColumnShare struct {
 // run is a request in progress.
 type run struct {
 	Request
-	values []float64    // row by row
-	in     metric.Input // with the version's own predictions
-	metric metric.Metric
+	values []float64     // of the selected rows, [rows x features]
+	in     metric.Input  // their labels, weights and the version's predictions
+	metric metric.Metric // that measures a feature's worth
 }
 
-// Run says what each feature does to a version's predictions: contributions, and the loss with its values shuffled.
+// Run says what each feature does to a version's predictions: the trees' use of it, its contributions, and how much
+// worse the metric gets when its values are shuffled. Errors of kind Input say that there are no rows, or that no
+// metric is defined on them.
 func Run(q Request) (*Report, error) {
 	if q.Threads == 0 {
 		q.Threads = runtime.GOMAXPROCS(0)
@@ -102,7 +104,7 @@ func Run(q Request) (*Report, error) {
 	return report, nil
 }
 
-// predict selects at most r.Most rows, evenly spaced, and predicts them.
+// predict selects at most r.Most rows, evenly spaced, and predicts them. It sets r.values and r.in.
 func (r *run) predict() error {
 	sample, t := r.Rows.Sample, r.Rows.Targets
 	if len(sample.Row) == 0 {
@@ -127,7 +129,8 @@ func (r *run) predict() error {
 	return err
 }
 
-// choose picks the metric and evaluates the version.
+// choose sets r.metric to the first of r.Metrics that is defined on the rows (an AUC needs both classes), and its value
+// in the report.
 func (r *run) choose(report *Report) error {
 	var e metric.Evaluator
 	e.Reset(r.in)
@@ -143,7 +146,7 @@ func (r *run) choose(report *Report) error {
 	return problem.New(problem.Input, "the %d rows cannot be measured: %v", report.Rows, failed)
 }
 
-// describe lists the features with what the trees reveal about them.
+// describe adds the features to the report, each with its columns, and the splits and gains that it has in the trees.
 func (r *run) describe(report *Report) {
 	counts, gains := r.Scorer.Model.Importance()
 	all := 0.0
@@ -158,7 +161,8 @@ func (r *run) describe(report *Report) {
 	}
 }
 
-// columns returns the table's columns that a feature is made of.
+// columns returns the names of the table's columns of which a feature is made, sorted: the feature itself if it is a
+// column.
 func columns(e *dataset.Encoding, f *dataset.Feature) []string {
 	if f.From == nil {
 		return []string{f.Name}
@@ -176,29 +180,33 @@ func columns(e *dataset.Encoding, f *dataset.Feature) []string {
 	return slices.Compact(names)
 }
 
-// phiNumbers bounds the SHAP values in memory, of as many rows at a time: 64 MiB.
+// phiNumbers bounds how many SHAP values are in memory at a time: 64 MiB.
 const phiNumbers = 8 << 20
 
-// contributions computes the mean SHAP values of features and columns.
+// contributions adds to the report the mean |SHAP value| of each feature, and that of each column or group of columns
+// with all features that are made of it. It also sets the raw score that all rows begin with. describe comes before it.
 func (r *run) contributions(report *Report) error {
 	n, f, k := report.Rows, len(report.Features), r.Scorer.Model.Outputs()
 
-	// Features of the same columns move a prediction together.
-	at := map[string]int{}
+	// Features of the same columns move a prediction together: together has their indices, by the place in
+	// report.Columns.
+	places := map[string]int{}
 	var together [][]int
 	for i := range report.Features {
 		name := strings.Join(report.Features[i].From, " + ")
-		if _, ok := at[name]; !ok {
-			at[name] = len(report.Columns)
+		if _, ok := places[name]; !ok {
+			places[name] = len(report.Columns)
 			report.Columns, together = append(report.Columns, ColumnShare{Name: name}), append(together, nil)
 		}
-		c := at[name]
+		c := places[name]
 		report.Columns[c].Features++
 		report.Columns[c].Share += report.Features[i].Share
 		together[c] = append(together[c], i)
 		report.Features[i].ByClass = make([]float64, k)
 	}
 
+	// Add up the SHAP values of some rows at a time. For each row and output there are f values of features, and the
+	// raw score that all rows begin with.
 	report.ExpectedByClass = make([]float64, k)
 	atOnce := max(1, phiNumbers/(k*(f+1)))
 	phi := make([]float64, min(n, atOnce)*k*(f+1))
@@ -209,21 +217,22 @@ func (r *run) contributions(report *Report) error {
 			return err
 		}
 		for o := range rows * k {
-			of := phi[o*(f+1):]
-			report.ExpectedByClass[o%k] = of[f]
+			shap := phi[o*(f+1):]
+			report.ExpectedByClass[o%k] = shap[f]
 			for i := range report.Features {
-				report.Features[i].ByClass[o%k] += math.Abs(of[i]) / float64(n)
+				report.Features[i].ByClass[o%k] += math.Abs(shap[i]) / float64(n)
 			}
 			for c := range together {
 				sum := 0.0
 				for _, i := range together[c] {
-					sum += of[i]
+					sum += shap[i]
 				}
 				report.Columns[c].Contribution += math.Abs(sum) / float64(n)
 			}
 		}
 	}
 
+	// A model without classes has one output, which needs no list.
 	for i := range report.Features {
 		e := &report.Features[i]
 		for _, v := range e.ByClass {
@@ -241,11 +250,12 @@ func (r *run) contributions(report *Report) error {
 	return nil
 }
 
-// shuffles evaluates predictions with one feature's values permuted between rows. The permutation depends only on the
-// feature's index, so that the same rows give the same numbers.
+// shuffles measures the worth of each feature that some tree uses: it permutes the feature's values between the rows,
+// predicts again, and compares the metric with that of the real values. The permutation depends only on the feature's
+// index, so that the same rows give the same numbers.
 func (r *run) shuffles(report *Report) error {
 	f := len(report.Features)
-	changed := slices.Clone(r.values)
+	changed := slices.Clone(r.values) // one feature at a time differs from r.values
 	for i := range report.Features {
 		if report.Features[i].Splits == 0 {
 			continue

@@ -29,7 +29,8 @@ type Bucket struct {
 	Scored, WereScored int    // tables: those of this run, and of earlier ones
 }
 
-// Run scores what is not scored yet. The result counts the rows of this run.
+// Run scores the tables that are not scored yet, one after the other, and counts both kinds in Scored and WereScored.
+// It stops at the first error. The result has the rows of this run only.
 func (q *Bucket) Run(ctx context.Context) (*Result, error) {
 	inputs, err := q.listTables(ctx)
 	if err != nil {
@@ -59,7 +60,8 @@ func (q *Bucket) Run(ctx context.Context) (*Result, error) {
 	return &Result{Rows: in.Rows, Inputs: compare(&in, q.Scorer.Usual)}, nil
 }
 
-// listTables lists the tables, of which no two may have one output.
+// listTables returns the objects that match the pattern. It is an error if there are none or too many, if two of them
+// would have one output, or if an output would itself match the pattern.
 func (q *Bucket) listTables(ctx context.Context) ([]blob.Attrs, error) {
 	var inputs []blob.Attrs
 	outputs := map[string]string{}
@@ -92,7 +94,7 @@ func (q *Bucket) listTables(ctx context.Context) ([]blob.Attrs, error) {
 	return inputs, nil
 }
 
-// literal is the part of the pattern before the first special character.
+// literal is the part of the pattern before its first special character, with which all matching names begin.
 func (q *Bucket) literal() string {
 	if i := strings.IndexAny(q.Pattern, "*?[\\"); i >= 0 {
 		return q.Pattern[:i]
@@ -100,9 +102,10 @@ func (q *Bucket) literal() string {
 	return strings.TrimSuffix(q.Pattern, "/")
 }
 
-// outputName names the object of an input: what follows the folder that holds all inputs, Parquet for Parquet, else
-// CSV.
+// outputName returns the name of the output for the input of a name: q.Prefix and what follows the folder that holds
+// all inputs, with the suffix .parquet for Parquet, else .csv.
 func (q *Bucket) outputName(name string) string {
+	// What follows the last slash that all inputs have in common.
 	front := q.literal()
 	rest := path.Base(name)
 	if i := strings.LastIndex(front, "/"); i >= 0 && strings.HasPrefix(name, front[:i+1]) {
@@ -110,6 +113,8 @@ func (q *Bucket) outputName(name string) string {
 	} else if i < 0 {
 		rest = name
 	}
+
+	// Replace the suffix.
 	suffix := table.Suffix(rest)
 	if i := strings.LastIndex(strings.ToLower(rest), suffix); suffix != "" && i > 0 {
 		rest = rest[:i]
@@ -120,8 +125,8 @@ func (q *Bucket) outputName(name string) string {
 	return q.Prefix + rest + ".csv"
 }
 
-// scoreObject scores one object of a bucket through files of this machine, and writes the scores under name. If that is
-// there, another run has written the same, which is no error.
+// scoreObject scores one object of the bucket through temporary files of this machine, and writes the scores as the
+// object of the name. If that exists by then, another run has written the same, which is no error.
 func (q *Bucket) scoreObject(ctx context.Context, o blob.Attrs, name string) (*Result, error) {
 	dir, err := os.MkdirTemp("", "predict-")
 	if err != nil {

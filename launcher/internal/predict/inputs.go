@@ -32,19 +32,22 @@ type Share struct {
 	High  bool     `json:"high,omitempty"`  // more than twice the usual share, and beyond chance
 }
 
+// From when on a share is High: all three have to hold.
 const (
-	highTimes    = 2 // times the usual share
-	highErrors   = 4 // standard errors above it
-	fewestValues = 10
+	highTimes    = 2  // times the usual share
+	highErrors   = 4  // standard errors above it
+	fewestValues = 10 // values of that kind: of fewer, chance may be all
 )
 
-// compareShare compares n of rows with the usual share; usual may be nil.
+// compareShare returns the share n/rows and compares it with the usual one: what `of` counts in usual, among usualRows.
+// If usual is nil, it is not known.
 func compareShare(n, rows int64, usual *cell.InputCount, of func(*cell.InputCount) int64, usualRows int64) Share {
 	s := Share{Now: float64(n) / float64(max(rows, 1))}
 	if usual == nil {
 		return s
 	}
 
+	// The standard error of the difference of two shares that are the same but for chance.
 	before := float64(of(usual)) / float64(max(usualRows, 1))
 	s.Usual = &before
 	pooled := float64(n+of(usual)) / float64(max(rows+usualRows, 1))
@@ -53,7 +56,8 @@ func compareShare(n, rows int64, usual *cell.InputCount, of func(*cell.InputCoun
 	return s
 }
 
-// compare compares the counts with the usual ones; usual may be nil.
+// compare compares the counts of a table's columns with those of the version's held-out rows; usual is nil if the
+// version does not record them.
 func compare(now, usual *cell.Inputs) []Input {
 	known := map[string]*cell.InputCount{}
 	rows := int64(0)
@@ -75,7 +79,9 @@ func compare(now, usual *cell.Inputs) []Input {
 			rare := compareShare(c.Rare, now.Rows, was, func(c *cell.InputCount) int64 { return c.Rare }, rows)
 			both := compareShare(c.Unseen+c.Rare, now.Rows, was,
 				func(c *cell.InputCount) int64 { return c.Unseen + c.Rare }, rows)
-			rare.High = rare.High && both.High // what is unseen in held-out rows is rare in those of the training
+			// The rows of the training are no odd table: ids that are unseen in held-out rows are rare there. So rare
+			// ids count only if they and unseen ones together are more than usual.
+			rare.High = rare.High && both.High
 			in.Unseen, in.Rare = &unseen, &rare
 		}
 		out = append(out, in)
@@ -83,7 +89,8 @@ func compare(now, usual *cell.Inputs) []Input {
 	return out
 }
 
-// Warnings describes columns with many more unknown values than usual.
+// Warnings returns a sentence for each column with many more missing, unseen or rare values than usual; an empty list
+// if there are none.
 func (r *Result) Warnings() []string {
 	out := []string{}
 	for i := range r.Inputs {
@@ -103,7 +110,8 @@ func (r *Result) Warnings() []string {
 	return out
 }
 
-// checkUnseen rejects a table if the share of unseen values in a column exceeds the usual one by more than most.
+// checkUnseen returns an error of kind Input if in some column the share of unseen values exceeds the usual one by more
+// than most. A usual share that is not known counts as 0.
 func checkUnseen(inputs []Input, most float64) error {
 	var columns []string
 	for _, in := range inputs {

@@ -6,8 +6,9 @@ import (
 	"coppice/internal/dataset/cell"
 )
 
-// TestRowsOfTheTraining: ids that held-out rows have for the first time are rare in the rows of the training, where
-// nothing is odd; many more that are rare or unseen are.
+// TestRowsOfTheTraining: in the rows of the training no id is unseen, and those that would be unseen elsewhere are
+// rare. So many rare ids alone are no warning, if they are not more than rare and unseen ones together usually are.
+// Many more unseen ids are, and so are many more rare ones where none is usually unseen.
 func TestRowsOfTheTraining(t *testing.T) {
 	inputs := func(unseen, rare int64) *cell.Inputs {
 		title := cell.InputCount{Column: "title", IDs: true, Unseen: unseen, Rare: rare}

@@ -62,13 +62,16 @@ const (
 // writer is the common method of ingest's two writers.
 type writer interface{ Write(*table.Batch) error }
 
-// Run scores q.In into q.Out, which appears atomically.
+// Run scores the rows of q.In into q.Out, in their order, a batch at a time. The output appears when it is complete,
+// and not at all after an error or if the share of unseen values in a column is beyond q.MaxUnseen. The caller keeps
+// q.Scorer.
 func Run(ctx context.Context, q Request) (done *Result, err error) {
 	if dataset.InBucket(q.In) {
 		return nil, problem.New(problem.Usage, "--in %s: a table in a bucket is scored into one: --out "+
 			"gs://BUCKET/PREFIX/", q.In)
 	}
 
+	// Open the table, and check the flags against its columns.
 	files, err := table.Expand(q.In)
 	if err != nil {
 		return nil, err
@@ -102,6 +105,7 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 		return nil, err
 	}
 
+	// Score batch by batch. values is memory that each batch uses again; in counts the values of all batches.
 	wanted := slices.Concat(q.Scorer.Columns(), q.Keep)
 	slices.Sort(wanted)
 	wanted = slices.Compact(wanted)
@@ -132,6 +136,7 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
+
 	done = &Result{Rows: in.Rows, Inputs: compare(&in, q.Scorer.Usual), counts: in}
 	if err := checkUnseen(done.Inputs, q.MaxUnseen); err != nil {
 		return nil, err
@@ -143,7 +148,7 @@ func Run(ctx context.Context, q Request) (done *Result, err error) {
 	return done, pending.Commit()
 }
 
-// batchRows is how many rows are scored at once, of so many columns in and out.
+// batchRows returns how many rows are scored at once, if so many columns are read and written.
 func (q *Request) batchRows(columns int) int {
 	if q.Explain > 0 {
 		columns += q.Scorer.Model.Features()
@@ -154,7 +159,7 @@ func (q *Request) batchRows(columns int) int {
 	return min(batchRows, table.BatchRows(columns))
 }
 
-// spareInput rejects an output that would overwrite the input.
+// spareInput returns an error of kind Usage if q.Out is one of the input's files, which it would overwrite.
 func (q *Request) spareInput(files []table.File) error {
 	out, err := os.Stat(q.Out)
 	if err != nil {
@@ -168,9 +173,10 @@ func (q *Request) spareInput(files []table.File) error {
 	return nil
 }
 
-// outputColumns returns the output's columns: those to keep, then its own. Flags that contradict the table are usage
-// errors.
+// outputColumns returns the output's columns: those of the table t to keep, then those that are added. Flags that do
+// not go with the table or the model are errors of kind Usage.
 func (q *Request) outputColumns(t *table.Table) ([]table.Column, error) {
+	// The kept columns.
 	var out []table.Column
 	for n, name := range q.Keep {
 		if slices.Contains(q.Keep[:n], name) {
@@ -188,6 +194,7 @@ func (q *Request) outputColumns(t *table.Table) ([]table.Column, error) {
 		out = append(out, t.Columns()[i])
 	}
 
+	// The added ones.
 	if most := q.Scorer.Model.Features(); q.Explain > most {
 		return nil, problem.New(problem.Usage, "--explain top:%d: the model has %d features", q.Explain, most)
 	}
@@ -210,6 +217,7 @@ func (q *Request) ownColumns() []table.Column {
 	var out []table.Column
 	add := func(name string, t dataset.Type) { out = append(out, table.Column{Name: name, Type: t}) }
 
+	// The prediction: a number, or the likeliest class and a probability for each.
 	classes := q.Scorer.Encoding.Classes
 	if len(classes) == 0 {
 		add(ColumnPrediction, dataset.Float)
@@ -227,6 +235,7 @@ func (q *Request) ownColumns() []table.Column {
 		add(name, dataset.Float)
 	}
 
+	// What flags ask for.
 	if q.Raw {
 		for _, class := range classes {
 			addFor(class, ColumnRaw)
@@ -251,7 +260,8 @@ func (q *Request) ownColumns() []table.Column {
 	return out
 }
 
-// writer makes the writer for the output's suffix, and the function that finishes it.
+// writer returns the writer for the output's suffix, and the function that completes what it has written to w. Another
+// suffix is an error of kind Usage.
 func (q *Request) writer(w io.Writer, columns []table.Column) (writer, func() error, error) {
 	switch strings.ToLower(filepath.Ext(q.Out)) {
 	case ".parquet":
@@ -271,7 +281,8 @@ func (q *Request) writer(w io.Writer, columns []table.Column) (writer, func() er
 	return nil, nil, problem.New(problem.Usage, "--out %s: give a name that ends in .csv, .tsv or .parquet", q.Out)
 }
 
-// WriteCSV writes the table that Run makes of rows with these predictions: one a row, or one for each class.
+// WriteCSV writes the CSV that Run writes for rows with these predictions, without any flags. predicted has one number
+// for each row or, of several classes, [rows x classes].
 func WriteCSV(w io.Writer, s *scorer.Scorer, predicted []float64) error {
 	q := Request{Scorer: s}
 	c, err := table.NewCSVWriter(w, q.ownColumns(), ',')
@@ -281,7 +292,8 @@ func WriteCSV(w io.Writer, s *scorer.Scorer, predicted []float64) error {
 	return c.Write(q.outputBatch(&table.Batch{Rows: len(predicted) / s.Model.Outputs()}, nil, predicted, nil))
 }
 
-// outputBatch returns the batch to write; added are the contributions, row by row.
+// outputBatch returns the batch to write for the rows of b, in the order of outputColumns. raw and predicted are
+// [rows x outputs]; added are the contributions, [rows x outputs x (features + 1)], or nil if none were asked for.
 func (q *Request) outputBatch(b *table.Batch, raw, predicted, added []float64) *table.Batch {
 	out := &table.Batch{Rows: b.Rows, First: b.First, Names: slices.Clone(q.Keep)}
 	for _, c := range q.ownColumns() {
@@ -290,6 +302,8 @@ func (q *Request) outputBatch(b *table.Batch, raw, predicted, added []float64) *
 	for _, name := range q.Keep {
 		out.Columns = append(out.Columns, *b.Column(name))
 	}
+
+	// byColumn adds numbers, which are [rows x width], as width columns.
 	byColumn := func(rows []float64) {
 		width := len(rows) / max(b.Rows, 1)
 		columns := make([]float64, len(rows))
@@ -300,6 +314,7 @@ func (q *Request) outputBatch(b *table.Batch, raw, predicted, added []float64) *
 			out.Columns = append(out.Columns, dataset.Values{Type: dataset.Float, Float: columns[:b.Rows]})
 		}
 	}
+
 	if classes := q.Scorer.Encoding.Classes; len(classes) > 0 {
 		out.Columns = append(out.Columns, dataset.Values{Type: dataset.Text, Text: Likeliest(predicted, classes)})
 	}
@@ -316,7 +331,8 @@ func (q *Request) outputBatch(b *table.Batch, raw, predicted, added []float64) *
 	return out
 }
 
-// pickReasons picks, for each row, the features that add or take most; of equal ones, the first.
+// pickReasons returns 2 x q.Explain columns: for each row the names of the features that add or take most, each with
+// what it adds. Of equal ones it takes the first. added are the contributions, [rows x (features + 1)].
 func (q *Request) pickReasons(rows int, added []float64) []dataset.Values {
 	features := q.Scorer.Encoding.Features
 	out := make([]dataset.Values, 2*q.Explain)
@@ -338,7 +354,8 @@ func (q *Request) pickReasons(rows int, added []float64) []dataset.Values {
 	return out
 }
 
-// Likeliest names each row's class with the highest prediction, the first of equals.
+// Likeliest returns for each row the name of the class with the highest prediction, the first of equal ones. predicted
+// are [rows x classes].
 func Likeliest(predicted []float64, classes []string) []string {
 	var names []string
 	for row := range slices.Chunk(predicted, len(classes)) {

@@ -31,7 +31,7 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-// processorTime is how long this process has computed so far.
+// processorTime is the processor time of this process so far.
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var r syscall.Rusage
@@ -39,7 +39,8 @@ func processorTime(t *testing.T) time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// wideTable writes rows of numbers, as CSV.
+// wideTable writes a CSV of so many columns of numbers and a label y, and returns its path. The numbers are always the
+// same.
 func wideTable(t *testing.T, columns, rows int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "wide.csv")
@@ -63,7 +64,7 @@ func wideTable(t *testing.T, columns, rows int) string {
 	return path
 }
 
-// wideModel registers a model that has the table's columns as features.
+// wideModel registers a model of three trees, trained on a table of wideTable with so many columns.
 func wideModel(t *testing.T, columns int) (*registry.Registry, registry.Version) {
 	t.Helper()
 	spec := must.Get(dataset.ParseSpec("d.yaml", []byte("name: t\nsource: "+wideTable(t, columns, 100)+
@@ -91,6 +92,7 @@ type cost struct {
 	left      uint64 // at the end of the last
 }
 
+// scoreWide scores a table of wideTable with a model of wideModel, and measures that.
 func scoreWide(t *testing.T, columns, rows int) (c cost) {
 	t.Helper()
 	r, v := wideModel(t, columns)
@@ -115,12 +117,15 @@ func scoreWide(t *testing.T, columns, rows int) (c cost) {
 	return c
 }
 
-// TestScoringIsLinear: twice the columns, or twice the rows, take at most three times the processor time.
+// TestScoringIsLinear: twice the rows take at most three times the processor time; so do twice the columns, if
+// COPPICE_FULL is set. The faster of two runs counts.
 func TestScoringIsLinear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("not with -short: it scores wide tables")
 	}
 	const bound = 3
+
+	// Columns and rows of the small table, and of the large one.
 	for what, n := range map[string][4]int{"columns": {1000, 500, 2000, 500}, "rows": {500, 1000, 500, 2000}} {
 		if what == "columns" && os.Getenv("COPPICE_FULL") == "" {
 			continue // TestScoringAWideTable bounds 10,000
@@ -136,8 +141,9 @@ func TestScoringIsLinear(t *testing.T) {
 	}
 }
 
-// TestScoringAWideTable bounds 10,000 columns x 1,000 rows, in full x 3,000, of which a batch is in memory at a time: in
-// the end about 196 MiB are in use, and each batch that were kept would be 20 MiB more.
+// TestScoringAWideTable bounds processor time and memory for a table of 10,000 columns and 1,000 rows (3,000 if
+// COPPICE_FULL is set). Only a batch of it is in memory at a time: in the end about 196 MiB are in use, and each batch
+// that was kept by mistake would be 20 MiB more.
 func TestScoringAWideTable(t *testing.T) {
 	if testing.Short() {
 		t.Skip("not with -short: it scores 10,000 columns")
@@ -154,7 +160,8 @@ func TestScoringAWideTable(t *testing.T) {
 	}
 }
 
-// TestExplainingCanBeEnded: rows that are explained come in small batches, after each of which an end is heard.
+// TestExplainingCanBeEnded: rows that are explained come in batches of 512, after each of which an interruption is
+// noticed. One that comes at the first batch ends the run within 1,024 rows, and leaves no file.
 func TestExplainingCanBeEnded(t *testing.T) {
 	r, v := wideModel(t, 5)
 	s := must.Get(scorer.OpenMapped(t.Context(), r, v, t.TempDir()))(t)
@@ -173,8 +180,9 @@ func TestExplainingCanBeEnded(t *testing.T) {
 
 var errFull = errors.New("the bucket is full")
 
-// TestABucketIsScoredOnce: a run that stopped goes on where it was, and each row is written once, in the order of its
-// table.
+// TestABucketIsScoredOnce: a run over the tables of a bucket that failed after two of four is continued by the next
+// run, which scores only the others. Each row is written once, in the order of its table. Two tables that would have
+// one output, and a pattern without objects, are errors.
 func TestABucketIsScoredOnce(t *testing.T) {
 	r, v := wideModel(t, 3)
 	s := must.Get(scorer.OpenMapped(t.Context(), r, v, t.TempDir()))(t)
@@ -203,6 +211,7 @@ func TestABucketIsScoredOnce(t *testing.T) {
 	put("clicks/day=0/_SUCCESS", "")
 	put("other.csv", "c0\n1\n")
 
+	// The first run fails when the bucket is full, the second does the rest.
 	run := func() (*predict.Bucket, error) {
 		b := &predict.Bucket{Request: predict.Request{Scorer: s, MaxUnseen: 1, Keep: []string{"c0"}}, From: from,
 			To:      to,
@@ -217,6 +226,8 @@ func TestABucketIsScoredOnce(t *testing.T) {
 	if b, err := run(); err != nil || b.Scored != 2 || b.WereScored != 2 {
 		t.Fatalf("got %v, %d tables scored and %d before; want 2 and 2", err, b.Scored, b.WereScored)
 	}
+
+	// Each output has all rows of its table.
 	var names []string
 	for o, err := range to.List(t.Context(), "") {
 		must.Do(t, err)

@@ -7,7 +7,7 @@ import (
 	"coppice/internal/problem"
 )
 
-// TopOf is the number of --explain top:N; 0 if it is not given.
+// TopOf returns the N of --explain top:N, 0 for an empty text. Anything else is an error of kind Usage.
 func TopOf(explain string) (int, error) {
 	if explain == "" {
 		return 0, nil
