@@ -68,8 +68,8 @@ func (c *cloud) Cancel(context.Context, string) (engine.JobStatus, error) {
 
 func request() Work { return Work{Dataset: "clicks", Fingerprint: fingerprint} }
 
-// TestSubmit: the same work attaches to its job while that runs and gets the next number once it has failed, up to
-// maxRuns; ids are valid for Batch whatever the name.
+// TestSubmit: a second submission of the same work attaches to the job while it runs. Once the job has failed, the next
+// one gets the next number, up to maxRuns. Ids are valid for Batch, however long the dataset's name is.
 func TestSubmit(t *testing.T) {
 	c := &cloud{states: []engine.Phase{engine.Running, engine.Running, engine.Failed}}
 	for i, want := range []struct {
@@ -92,7 +92,8 @@ func TestSubmit(t *testing.T) {
 	if _, err := Submit(t.Context(), c, request()); err == nil || !strings.Contains(err.Error(), "100 staging jobs") {
 		t.Errorf("submitted after %d runs that failed: error %v, expected one that says so", maxRuns, err)
 	}
-	// none is longer
+
+	// Names of up to 40 bytes, the most that a dataset's may have.
 	for _, name := range []string{"d", strings.Repeat("d", 36) + "-ddd", strings.Repeat("d", 40)} {
 		q := Work{Dataset: name, Fingerprint: fingerprint}
 		id := jobID(&q, maxRuns-1)
@@ -113,6 +114,8 @@ func (s *staging) Run(ctx context.Context) error {
 	return s.Stage(ctx, s.stager, stager.Destination{Store: s.Store, URL: "gs://d"})
 }
 
+// task is a staging task, in its second attempt, of the table in the file source. It reports every millisecond, and all
+// its errors have exit code 3.
 func task(t *testing.T, store blob.Store, source string) *staging {
 	t.Helper()
 	return &staging{&Task{
@@ -124,6 +127,7 @@ func task(t *testing.T, store blob.Store, source string) *staging {
 	}, &stager.Stager{Scratch: t.TempDir()}}
 }
 
+// rows writes a CSV of so many rows, and returns its path.
 func rows(t *testing.T, rows int) string {
 	t.Helper()
 	var b strings.Builder
@@ -136,7 +140,8 @@ func rows(t *testing.T, rows int) string {
 	return path
 }
 
-// TestTaskTellsFollower: what the task leaves, the launcher reads.
+// TestTaskTellsFollower: a follower reads the outcome that a task writes, and passes on the job's states and the task's
+// progress. The fake Batch writes the progress while the job runs, and runs the task when the job is done.
 func TestTaskTellsFollower(t *testing.T) {
 	store := blob.Memory()
 	c := &cloud{states: []engine.Phase{engine.Waiting, engine.Running, engine.Running, engine.Done}}
@@ -147,13 +152,9 @@ func TestTaskTellsFollower(t *testing.T) {
 		switch state {
 		case engine.Running:
 			half := Progress{Format: 1, Step: stager.StepWrite, Done: 5, Total: 10}
-			if err := putJSON(t.Context(), store, folder+progressFile, half); err != nil {
-				t.Error(err)
-			}
+			must.Do(t, putJSON(t.Context(), store, folder+progressFile, half))
 		case engine.Done:
-			if err := task(t, store, rows(t, 2000)).Run(t.Context()); err != nil {
-				t.Error(err)
-			}
+			must.Do(t, task(t, store, rows(t, 2000)).Run(t.Context()))
 		}
 	}
 	var states []engine.Phase
@@ -177,8 +178,8 @@ func TestTaskTellsFollower(t *testing.T) {
 	}
 }
 
-// TestFailedTaskSaysWhy: a failed job's error is the task's own with its exit code, or else Batch's, or that it did not
-// report.
+// TestFailedTaskSaysWhy: the error of a failed job is the task's own with its exit code. If the task has left none, it
+// is what Batch says, or that the outcome is damaged or missing, and where the log is.
 func TestFailedTaskSaysWhy(t *testing.T) {
 	for name, c := range map[string]struct {
 		leave func(t *testing.T, store blob.Store, folder string)
@@ -216,8 +217,8 @@ func TestFailedTaskSaysWhy(t *testing.T) {
 	}
 }
 
-// TestDamagedOutcomesSayWhatIsWrong: outcomes that no task writes are refused with the field at fault, and control
-// characters are replaced.
+// TestDamagedOutcomesSayWhatIsWrong: an outcome that no task writes is an error of kind Damaged, which says what is
+// wrong. Control characters in an outcome's error text are replaced.
 func TestDamagedOutcomesSayWhatIsWrong(t *testing.T) {
 	for text, says := range map[string]string{
 		`{"format":2,"version":"v"}`:              "format 2; this build reads 1",
@@ -237,7 +238,7 @@ func TestDamagedOutcomesSayWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestInterruptedTaskLeavesNoOutcome: the next attempt will have one.
+// TestInterruptedTaskLeavesNoOutcome: a task that is interrupted writes no outcome, since the next attempt writes one.
 func TestInterruptedTaskLeavesNoOutcome(t *testing.T) {
 	store := blob.Memory()
 	ctx, stop := context.WithCancel(t.Context())
@@ -251,7 +252,7 @@ func TestInterruptedTaskLeavesNoOutcome(t *testing.T) {
 	}
 }
 
-// TestReporterWritesTheNewest: of several reports of progress the newest is written.
+// TestReporterWritesTheNewest: after two notes of progress the store has, in the end, the second.
 func TestReporterWritesTheNewest(t *testing.T) {
 	store := blob.Memory()
 	r := &reporter{store: store, name: "f/" + progressFile, latest: Progress{Format: 1}}
@@ -267,6 +268,8 @@ func TestReporterWritesTheNewest(t *testing.T) {
 	stop()
 }
 
+// FuzzReports: whatever is read as a progress or an outcome is one that a task could have written, or an error of kind
+// Damaged.
 func FuzzReports(f *testing.F) {
 	for _, v := range []any{Progress{Format: 1, Step: stager.StepFetch, Done: 1, Total: 2},
 		JobOutcome{Format: 1, Version: "v"}, JobOutcome{Format: 1, Error: "e", Code: 3}} {

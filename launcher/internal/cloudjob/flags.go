@@ -66,9 +66,9 @@ func (f Flags) MachineType() (machines.Type, error) {
 	return t, nil
 }
 
-// Disks is the number in --local-ssd, or else the smallest valid one that holds need, the most bytes that the work may
-// take. If the type has no such number, it is the type's largest one, since few sources take the most; that has to hold
-// at least the bytes that all take.
+// Disks returns the number of local SSDs: that of --local-ssd or, without it, the smallest one of the type t that holds
+// need, the most bytes that the work may take. If none holds them, it is the type's largest number, since few sources
+// take the most; it is an error if that does not hold least, the bytes that every source takes.
 func (f Flags) Disks(t machines.Type, need, least int64) (int, error) {
 	if f.LocalSSD > 0 {
 		return f.LocalSSD, nil

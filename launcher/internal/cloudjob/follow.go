@@ -50,7 +50,8 @@ const fingerprintDigits = 12
 // maxRuns bounds repeated runs of the same request: a job's id cannot be reused, and stays taken for sixty days.
 const maxRuns = 100
 
-// jobID is the id of run n. A long name is cut: the fingerprint also distinguishes names.
+// jobID returns the id of run n of the work: stage-NAME-FINGERPRINT, and -n from the second run (n is 1) on. A long
+// name is cut, since the fingerprint distinguishes names as well.
 func jobID(q *Work, n int) string {
 	id := "-" + q.Fingerprint[:fingerprintDigits]
 	if n > 0 {
@@ -63,7 +64,8 @@ func jobID(q *Work, n int) string {
 // maxID is Batch's limit for the length of a job's id.
 const maxID = 63
 
-// Submit starts a job, or attaches to one doing the same. It fills in its Env.Job.
+// Submit starts the job of q, or attaches to one that does the same and has not ended. If earlier runs have ended, it
+// starts the next run. It sets q.Env.Job to the job's id.
 func Submit(ctx context.Context, jobs Jobs, q Work) (*Job, error) {
 	for n := range maxRuns {
 		q.Env.Job = jobID(&q, n)
@@ -115,8 +117,9 @@ type Follower struct {
 	Progress func(step stager.Step, done, total int64)
 }
 
-// Wait waits for the job that reports in a folder of the bucket, and returns its outcome. A job that ended without a
-// result is a *FailedError.
+// Wait waits until the job j has ended and returns its outcome. folder is the prefix of the objects in which its task
+// reports. Meanwhile it calls State and Progress. A job that ended without a result is a *FailedError; if ctx ends
+// before, its error is returned, and the job continues.
 func (f *Follower) Wait(ctx context.Context, folder string, j *Job) (*JobOutcome, error) {
 	last := engine.Phase("")
 	tick := time.NewTicker(f.Every)
@@ -152,8 +155,9 @@ func (f *Follower) Wait(ctx context.Context, folder string, j *Job) (*JobOutcome
 	}
 }
 
-// readOutcomeOf returns the outcome of a job that has ended, or a *FailedError with the best reason known: the job's
-// own, that its outcome cannot be read, or what the engine saw. Other errors are those of storage.
+// readOutcomeOf returns the outcome of the job j, which has ended in the state s. If it has no result, the error is a
+// *FailedError with the best reason known: the task's own, that its outcome cannot be read, or what the engine says.
+// Other errors are those of storage.
 func (f *Follower) readOutcomeOf(ctx context.Context, folder string, j *Job, s engine.JobStatus) (*JobOutcome, error) {
 	o, err := readOutcome(ctx, f.Store, folder)
 	if err != nil && !problem.Is(err, problem.Damaged) {

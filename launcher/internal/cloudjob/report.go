@@ -51,7 +51,8 @@ func putJSON(ctx context.Context, store blob.Store, name string, v any) error {
 	return err
 }
 
-// readProgress returns nil if there is no valid progress: it is informational, and will soon be rewritten.
+// readProgress reads a task's progress. It returns nil if there is none, or none that is valid: people look at it, and
+// it is soon written again.
 func readProgress(ctx context.Context, store blob.Store, folder string) (*Progress, error) {
 	data, _, err := blob.ReadAll(ctx, store, folder+progressFile, maxReport)
 	if errors.Is(err, blob.ErrNotExist) || problem.Is(err, problem.Damaged) {
@@ -67,6 +68,7 @@ var steps = map[stager.Step]bool{"": true, stager.StepExport: true, stager.StepF
 	stager.StepSurvey: true, stager.StepSearch: true,
 	stager.StepWrite: true, stager.StepEncode: true, stager.StepChecksum: true, stager.StepUpload: true}
 
+// decodeProgress returns nil for a progress that no task writes.
 func decodeProgress(data []byte) *Progress {
 	var p Progress
 	if json.Unmarshal(data, &p) != nil || p.Format != 1 || !steps[p.Step] || p.Done < 0 || p.Total < p.Done {
@@ -75,7 +77,7 @@ func decodeProgress(data []byte) *Progress {
 	return &p
 }
 
-// readOutcome returns nil if there is none yet.
+// readOutcome reads how a task has ended, nil if it has not. A damaged outcome is an error of kind Damaged.
 func readOutcome(ctx context.Context, store blob.Store, folder string) (*JobOutcome, error) {
 	data, _, err := blob.ReadAll(ctx, store, folder+outcomeFile, maxReport)
 	if errors.Is(err, blob.ErrNotExist) {
@@ -87,8 +89,8 @@ func readOutcome(ctx context.Context, store blob.Store, folder string) (*JobOutc
 	return decodeOutcome(data)
 }
 
-// decodeOutcome reads an outcome, which a program of another build may have written, and makes its text fit for a
-// terminal.
+// decodeOutcome reads an outcome, which a program of another build may have written. In its error text, which is
+// printed on a terminal, control characters are replaced. What is no outcome is an error of kind Damaged.
 func decodeOutcome(data []byte) (*JobOutcome, error) {
 	var o JobOutcome
 	err := json.Unmarshal(data, &o)

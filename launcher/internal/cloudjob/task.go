@@ -27,14 +27,16 @@ type Task struct {
 	Code  func(error) int // maps an error to an exit code
 }
 
-// Stage stages the dataset and writes the outcome, which has the version. If the machine is taken away it writes none:
-// the next attempt will.
+// Stage stages the dataset of the task's environment with s, and writes the outcome: the version, or the error and its
+// exit code. Meanwhile it writes the progress. If ctx ends, since the machine is taken away, it writes no outcome; the
+// next attempt will.
 func (t *Task) Stage(ctx context.Context, s *stager.Stager, dst stager.Destination) error {
 	spec, err := dataset.ParseSpec(t.Env.File, []byte(t.Env.Spec))
 	if err != nil {
 		return err // without a name there is no folder for an outcome; the submitter has parsed the spec, too
 	}
 
+	// Stage, with reports.
 	folder := sweep.DatasetStaging(spec.Name, t.Env.Job)
 	r := &reporter{store: t.Store, name: folder + progressFile, latest: Progress{Format: 1}}
 	s.Progress = r.note
@@ -45,6 +47,7 @@ func (t *Task) Stage(ctx context.Context, s *stager.Stager, dst stager.Destinati
 		return ctx.Err()
 	}
 
+	// Write how it ended.
 	o.Format, o.Attempt, o.At = 1, t.Env.Attempt, t.Now().UTC()
 	if err != nil {
 		o.Error = err.Error()
@@ -57,7 +60,7 @@ func (t *Task) Stage(ctx context.Context, s *stager.Stager, dst stager.Destinati
 	return err
 }
 
-// stage stages the dataset; of its outcome only what a success says is set.
+// stage stages the dataset. It returns an outcome with only the fields of a success set.
 func (t *Task) stage(ctx context.Context, s *stager.Stager, spec *dataset.Spec, dst stager.Destination) (o JobOutcome,
 	err error) {
 	staged, err := s.Stage(ctx, spec, dst)
@@ -85,7 +88,7 @@ func (r *reporter) note(step stager.Step, done, total int64) {
 	r.changed = true
 }
 
-// takeProgress returns unwritten progress; nil for none.
+// takeProgress returns the progress if it has changed since the last call, else nil.
 func (r *reporter) takeProgress() *Progress {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,8 +100,8 @@ func (r *reporter) takeProgress() *Progress {
 	return &p
 }
 
-// startReporting writes periodically until the returned function is called, which writes a last time. A failed write
-// does not stop the work.
+// startReporting writes the latest progress in a goroutine, every so often if it has changed, until ctx ends or stop is
+// called. stop writes a last time, and returns when the goroutine has ended. A failed write is passed over.
 func (r *reporter) startReporting(ctx context.Context, every time.Duration) (stop func()) {
 	quit := make(chan struct{})
 	var ended sync.WaitGroup

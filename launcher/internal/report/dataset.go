@@ -21,15 +21,15 @@ import (
 // mostNights is how many nights a page shows.
 const mostNights = 30
 
-// kept is a record without what a page does not show.
+// kept is a record in the cache, without what a page does not show.
 type kept struct {
-	generation blob.Generation
-	record     *nights.Record // nil if it cannot be read
-	why        string         // the reason, if it cannot be read
+	generation blob.Generation // of the object when it was read
+	record     *nights.Record  // nil if it cannot be read
+	why        string          // the reason, if it cannot be read
 }
 
-// Dataset reads a dataset, NAME or NAME@VERSION: the nights up to that version. A missing one is an error of kind
-// NotFound.
+// Dataset reads the page of a dataset, NAME or NAME@VERSION: its nights (up to that version), what became of each, and
+// its table. A missing dataset is an error of kind NotFound. A damaged manifest or record is a note on the page.
 func (d *Pages) Dataset(ctx context.Context, ref string) (*page.DatasetPage, error) {
 	m, err := stager.Resolve(ctx, d.Datasets, ref)
 	if err != nil && !problem.Is(err, problem.Damaged) {
@@ -44,6 +44,7 @@ func (d *Pages) Dataset(ctx context.Context, ref string) (*page.DatasetPage, err
 		out.Notes = append(out.Notes, "The table's manifest cannot be read: "+err.Error())
 	}
 
+	// Its nights, each compared with the one before.
 	records, more, err := d.records(ctx, name, version, mostNights, out)
 	if err != nil {
 		return nil, err
@@ -63,11 +64,12 @@ func (d *Pages) Dataset(ctx context.Context, ref string) (*page.DatasetPage, err
 	return out, d.sweeps(ctx, out)
 }
 
-// lastNights adds to an index the newest night of each dataset, and returns its records of late.
+// lastNights adds to an index the newest night of each dataset, and returns the newest records of all datasets.
 func (d *Pages) lastNights(ctx context.Context, x *page.Index) (all []*nights.Record, err error) {
 	for i := range x.Datasets {
 		var unread page.DatasetPage
-		records, _, err := d.records(ctx, x.Datasets[i].Name, "", 3, &unread) // one accepted later is written later
+		// Three of the last written, since accepting an older night writes its record again.
+		records, _, err := d.records(ctx, x.Datasets[i].Name, "", 3, &unread)
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +82,9 @@ func (d *Pages) lastNights(ctx context.Context, x *page.Index) (all []*nights.Re
 	return all, nil
 }
 
-// records returns the newest records, that of the oldest day first, up to a version if one is given.
+// records returns the newest records of the nights of a dataset, that of the oldest day first; up to a version, unless
+// that is "". It reads at most most of the last written, or all if a version is given. more is how many there are
+// beyond those returned. Records that cannot be read are notes in out.
 func (d *Pages) records(ctx context.Context, name, version string, most int,
 	out *page.DatasetPage) (records []*nights.Record, more int, err error) {
 	var all []blob.Attrs
@@ -94,7 +98,7 @@ func (d *Pages) records(ctx context.Context, name, version string, most int,
 		}
 	}
 
-	// Select candidates for the newest by write time, with a margin: a record may be accepted long after its night.
+	// Read the last written ones, and sort them by day: a night may be accepted, and its record written, long after.
 	slices.SortFunc(all,
 		func(a, b blob.Attrs) int { return cmp.Or(b.Updated.Compare(a.Updated), cmp.Compare(a.Name, b.Name)) })
 	if version == "" && len(all) > most {
@@ -116,6 +120,7 @@ func (d *Pages) records(ctx context.Context, name, version string, most int,
 		return cmp.Or(cmp.Compare(day(a), day(b)), a.At.Compare(b.At), cmp.Compare(a.Version, b.Version))
 	})
 
+	// End at the version, and keep only the newest before it.
 	if i := slices.IndexFunc(records, func(r *nights.Record) bool { return r.Version == version }); i >= 0 {
 		records = records[:i+1]
 	}
@@ -125,8 +130,8 @@ func (d *Pages) records(ctx context.Context, name, version string, most int,
 	return records, more, nil
 }
 
-// record reads one record, unless it is cached. A damaged one says why; what pages do not show is dropped, since many
-// records stay in memory.
+// record returns one record, from the cache if its object has not changed. A damaged record is kept with the reason.
+// What pages do not show is dropped, since many records stay in memory.
 func (d *Pages) record(ctx context.Context, name string, attrs blob.Attrs) (kept, error) {
 	if k, ok := d.nights[attrs.Name]; ok && k.generation == attrs.Generation {
 		return k, nil
@@ -168,7 +173,8 @@ func nightOf(r *nights.Record) page.Night {
 	return n
 }
 
-// before is the night that a later one is compared with: the last one that was not blocked, or else the last one.
+// before returns the night that the next one is compared with: the last of the records that was not blocked or, if all
+// were, the last one.
 func before(records []*nights.Record) *nights.Profile {
 	for _, r := range slices.Backward(records) {
 		if !r.Blocked() {
@@ -178,7 +184,8 @@ func before(records []*nights.Record) *nights.Profile {
 	return records[len(records)-1].Profile
 }
 
-// columnDrift is how far each of tonight's columns is from the same column before.
+// columnDrift returns by column how far tonight's values are from those before (nights.Distance). Times, and columns
+// that are new, of another kind or without values, have none.
 func columnDrift(tonight, before *nights.Profile) map[string]float64 {
 	old := map[string]*nights.Column{}
 	for i := range before.Columns {
@@ -194,29 +201,30 @@ func columnDrift(tonight, before *nights.Profile) map[string]float64 {
 	return out
 }
 
-// sweeps adds the outcome to each night, from the newest sweep with a winner that trained on it, else from the newest
-// one: a sweep that went on without finding anything better has not undone what the one before it found.
+// sweeps sets, in each night of out, the sweep that trained on it with its metric and calibration. Of several it is the
+// newest one with a winner, else the newest: a later sweep that has found nothing better does not undo what one before
+// it found.
 func (d *Pages) sweeps(ctx context.Context, out *page.DatasetPage) error {
 	newest, _, err := d.readNewest(ctx)
 	if err != nil {
 		return err
 	}
 
-	by := map[string]seen{}
+	outcomes := map[string]seen{} // by version of the dataset
 	for _, s := range newest {
 		if s.dataset.Name != out.Name || s.conclusion == nil {
 			continue
 		}
 		out.Metric = cmp.Or(out.Metric, s.Metric)
 		won := func(s seen) bool { return s.conclusion.Outcome == sweep.OutcomeWinner }
-		if before, ok := by[s.dataset.Version]; !ok || won(s) && !won(before) {
-			by[s.dataset.Version] = s
+		if newer, ok := outcomes[s.dataset.Version]; !ok || won(s) && !won(newer) {
+			outcomes[s.dataset.Version] = s
 		}
 	}
 
 	for i := range out.Nights {
 		n := &out.Nights[i]
-		s, ok := by[n.Version]
+		s, ok := outcomes[n.Version]
 		if !ok {
 			continue
 		}

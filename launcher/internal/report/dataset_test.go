@@ -33,7 +33,8 @@ import (
 	"coppice/launcher/internal/sweepview"
 )
 
-// stagedNights stages a table for each of some nights, one of them with a column that is empty.
+// stagedNights stages the tables of n nights into the store, a day apart, and returns their records. In the night of
+// number bad, if there is one, a column is empty, which blocks it.
 func stagedNights(t *testing.T, store blob.Store, n, bad int) []*nights.Record {
 	t.Helper()
 	at := nightstest.First
@@ -56,7 +57,7 @@ func stagedNights(t *testing.T, store blob.Store, n, bad int) []*nights.Record {
 	return out
 }
 
-// plannedOn writes a sweep on a version that has not ended.
+// plannedOn writes the plan of a sweep on the record's version of a dataset, an hour later.
 func plannedOn(t *testing.T, store blob.Store, id sweep.ID, r *nights.Record) sweep.Plan {
 	t.Helper()
 	p := sweep.Plan{Format: 1, Sweep: id, Created: r.At.Add(time.Hour), Heartbeat: sweep.Duration(time.Second),
@@ -71,7 +72,7 @@ func plannedOn(t *testing.T, store blob.Store, id sweep.ID, r *nights.Record) sw
 	return p
 }
 
-// swept writes a sweep on a version, and how it ended.
+// swept writes such a sweep, and a conclusion with a winner and the gate's verdict.
 func swept(t *testing.T, store blob.Store, id sweep.ID, r *nights.Record, verdict sweep.Verdict) {
 	t.Helper()
 	p := plannedOn(t, store, id, r)
@@ -93,7 +94,9 @@ func swept(t *testing.T, store blob.Store, id sweep.ID, r *nights.Record, verdic
 	must.Get(s.CreateConclusion(t.Context(), c))(t)
 }
 
-// TestAsks: a running sweep asks in the terminal what its page asks, whether it may reach its budget.
+// TestAsks: a sweep that has run for an hour, and takes another, at 4 USD an hour, asks whether to cancel it if its
+// budget is below that, 8 USD. Without a job it asks to be started again, unless no trial is left or it was created
+// just now.
 func TestAsks(t *testing.T) {
 	at := time.Date(2026, 11, 30, 2, 0, 0, 0, time.UTC)
 	state := sweepview.State{Listing: sweepstore.Listing{Latest: at}}
@@ -113,18 +116,20 @@ func TestAsks(t *testing.T) {
 		for began, want := range map[time.Duration]bool{time.Hour: true, -time.Hour: false} {
 			state.Listing.Began = at.Add(began)
 			if got := d.Asks(&sweepview.View{Plan: p}, state, gone, 0); got.Stopped != want {
-				t.Errorf("%v after its creation without a job: %s", began+time.Hour, got)
+				t.Errorf("%v after its creation without a job: asks %q, stopped %t; want stopped %t", began+time.Hour,
+					got, got.Stopped, want)
 			}
 		}
 		gone.Waiting = 0
 		if got := d.Asks(&sweepview.View{Plan: p}, state, gone, 0); got.Stopped {
-			t.Errorf("without a job and without trials: %s", got)
+			t.Errorf("without a job and without trials: asks %q; want nothing about a stop", got)
 		}
 	}
 }
 
-// TestAGoneJobIsToldEverywhere: the first page and `status`, the model's page and `nights`, and the sweep's own say of
-// trials without a job what to do, in one sentence, where a night has ended before; and none that it runs.
+// TestAGoneJobIsToldEverywhere: if the job of a sweep is gone while trials are left, the index, `status`, `nights` and
+// the sweep's page say in the same sentence what to do, and call it interrupted. If the job runs, none of them does. An
+// earlier night has ended.
 func TestAGoneJobIsToldEverywhere(t *testing.T) {
 	sweeps, reg := blob.Memory(), registry.New(blob.Memory())
 	at := time.Date(2026, 11, 20, 3, 0, 0, 0, time.UTC)
@@ -149,7 +154,7 @@ func TestAGoneJobIsToldEverywhere(t *testing.T) {
 		for on, text := range map[string]string{"home": home.String(), "the sweep's page": own.String(),
 			"status": index.Sweeps[0].Asks.String(), "nights": month.Todo} {
 			if on == "home" && state == engine.Gone && strings.Contains(text, "Nothing to do") {
-				t.Errorf("its job is %s: home has two answers", state)
+				t.Errorf("its job is %s: home also says that there is nothing to do; want only what to do", state)
 			}
 			if !strings.Contains(text, want) || strings.Contains(text, "once more") != (state == engine.Gone) {
 				t.Errorf("its job is %s, %s: want %q in %.3000s", state, on, want,
@@ -165,7 +170,8 @@ func TestAGoneJobIsToldEverywhere(t *testing.T) {
 	}
 }
 
-// TestNightsOfOneDay are told apart by when they were made, on the model's page and in `nights`; others have their day.
+// TestNightsOfOneDay: two nights of one day are told apart by when they were made, on the model's page and in `nights`.
+// A night alone on its day has only the day.
 func TestNightsOfOneDay(t *testing.T) {
 	sweeps := blob.Memory()
 	at := time.Date(2026, 11, 20, 2, 0, 0, 0, time.FixedZone("", -3600))
@@ -187,7 +193,8 @@ func TestNightsOfOneDay(t *testing.T) {
 	}
 }
 
-// A dataset's nights are shown with what staging found, how far the columns moved, and what became of each.
+// TestDataset: the page of a dataset shows its nights with what staging found, how far the columns have moved since the
+// last night that was not blocked, and what became of each. NAME@VERSION shows the nights up to that version.
 func TestDataset(t *testing.T) {
 	store, sweeps := blob.Memory(), blob.Memory()
 	records := stagedNights(t, store, 4, 2)
@@ -223,9 +230,10 @@ func TestDataset(t *testing.T) {
 		t.Errorf("the table is %+v; want that of the fourth night, with its splits and features", v.Table)
 	}
 
+	// Read a second time, with records from the cache, it is the same.
 	var one, two bytes.Buffer
 	must.Do(t, v.Write(&one))
-	again, err := d.Dataset(t.Context(), records[0].Dataset) // from what is kept
+	again, err := d.Dataset(t.Context(), records[0].Dataset)
 	if err == nil {
 		err = again.Write(&two)
 	}
@@ -248,11 +256,13 @@ func TestDataset(t *testing.T) {
 		t.Errorf("the page of the dataset does not have %s", want)
 	}
 	if _, err := d.Dataset(t.Context(), "nobody"); !problem.Is(err, problem.NotFound) {
-		t.Errorf("a dataset that is not there: %v", err)
+		t.Errorf("a dataset that does not exist: got error %v, want one of kind NotFound", err)
 	}
 }
 
-// TestNightsOfAModel: its sweeps with both models on the night's rows, and the table that was blocked before one.
+// TestNightsOfAModel: a model's nights are its sweeps, with the metric of the live and of the new version, and tables
+// that were blocked before a sweep. The index has the same last night, by its day, and counts the nights in a row
+// without a new champion. Records that cannot be read are notes, always in the same order.
 func TestNightsOfAModel(t *testing.T) {
 	store, sweeps, reg := blob.Memory(), blob.Memory(), registry.New(blob.Memory())
 	records := stagedNights(t, store, 4, 2)
@@ -264,6 +274,8 @@ func TestNightsOfAModel(t *testing.T) {
 		!strings.Contains(m.Nights[0].Why, records[2].Findings[0].Column) {
 		t.Fatalf("got %+v; want three nights, the newest a table that was blocked because of a column", m.Nights)
 	}
+
+	// The index.
 	must.Get(reg.Register(t.Context(), "ctr", "night-1", map[string][]byte{scorer.FileModel: trained(t)},
 		registry.Info{At: records[0].At, By: "aggregator"}))(t)
 	home := must.Get(report.New(sweeps, store, reg, false).Index(t.Context(), false))(t)
@@ -287,13 +299,15 @@ func TestNightsOfAModel(t *testing.T) {
 		n.Why != "the gate's reason" {
 		t.Errorf("got %+v; want night-2 with log_loss 0.12 of version 1 and 0.11 of the new one", n)
 	}
+
+	// Two more datasets, whose records cannot be read.
 	for name, data := range map[string]string{"clicks-2": "no JSON", "clicks-3": "neither"} {
 		r := *records[3]
 		r.Dataset = name
 		swept(t, sweeps, sweep.ID("night-of-"+name), &r, sweep.VerdictNotComparable)
 		must.Get(store.Put(t.Context(), sweep.DatasetNight(name, r.Version), blob.Any, strings.NewReader(data)))(t)
 	}
-	for range 8 { // what cannot be read is said in the same order
+	for range 8 { // a map's order would differ sooner or later
 		m = &page.Model{Name: "ctr"}
 		must.Do(t, report.New(sweeps, store, reg, false).Nights(t.Context(), m))
 		if len(m.Notes) != 2 || !strings.Contains(m.Notes[0], "clicks-2") || !strings.Contains(m.Notes[1], "clicks-3") {
@@ -310,7 +324,7 @@ func TestNightsOfAModel(t *testing.T) {
 	}
 }
 
-// A record or a manifest that is damaged is said on the page.
+// TestDamagedDataset: a damaged record and a damaged manifest are notes on the page, which shows the rest.
 func TestDamagedDataset(t *testing.T) {
 	store := blob.Memory()
 	records := stagedNights(t, store, 2, -1)
@@ -323,8 +337,5 @@ func TestDamagedDataset(t *testing.T) {
 	if err != nil || len(v.Nights) != 1 || len(v.Notes) != 2 || v.Table != nil {
 		t.Fatalf("a dataset of which little can be read: got %+v, %v; want one night, two notes and no table", v, err)
 	}
-	var out bytes.Buffer
-	if err := v.Write(&out); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, v.Write(new(bytes.Buffer)))
 }

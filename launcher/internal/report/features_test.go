@@ -16,8 +16,9 @@ import (
 	"coppice/launcher/internal/show"
 )
 
-// TestGroupsAreParameters: in a sweep over groups of columns each group is a parameter, which a trial has or not; many
-// are one together, in words. A trial that is still to be decided has no values.
+// TestGroupsAreParameters: in a sweep over sets of columns each group is shown as a parameter with two values: a trial
+// has it (0) or not (1). More than page.MaxGroups groups are one parameter together, whose values are the trials' sets.
+// A trial that is not decided yet has no values.
 func TestGroupsAreParameters(t *testing.T) {
 	for _, groups := range []int{2, page.MaxGroups + 1} {
 		f := &sweep.Features{Try: sweep.TryDropOne, Groups: map[string][]string{}}
@@ -58,7 +59,8 @@ func TestGroupsAreParameters(t *testing.T) {
 	}
 }
 
-// TestFeaturesAsTheUserWritesThem: model.txt has names that LightGBM can read, pages those of the table.
+// TestFeaturesAsTheUserWritesThem: a page has the features' names in the table ("ad position"), and without a manifest
+// those in model.txt, which LightGBM can read ("ad_position").
 func TestFeaturesAsTheUserWritesThem(t *testing.T) {
 	m := &gbt.Model{FeatureNames: []string{"ad_position"}, Trees: []*gbt.Tree{{Feature: []int{0}, Gain: []float64{1},
 		Threshold: []float64{2}, Left: []int{-1}, Right: []int{-2}, Decision: []uint8{0}, LeafValue: []float64{0, 1},
@@ -68,7 +70,7 @@ func TestFeaturesAsTheUserWritesThem(t *testing.T) {
 		t.Errorf("the chart of features has %q, expected the table's name", got)
 	}
 	if got := importances(m, &dataset.Manifest{})[0].Feature; got != "ad_position" {
-		t.Errorf("without a manifest: got %q", got)
+		t.Errorf("without a manifest: got the name %q, want ad_position", got)
 	}
 }
 
@@ -100,7 +102,8 @@ func TestOneWordForOneState(t *testing.T) {
 	}
 }
 
-// TestAConfigurationHasItsMean: the first of its folds stands for it.
+// TestAConfigurationHasItsMean: a configuration's first trial gets the mean over the folds as its score, and its other
+// trials get none.
 func TestAConfigurationHasItsMean(t *testing.T) {
 	trials := []page.TrialRow{{Number: 0}, {Number: 1}, {Number: 2}}
 	mean := 0.7

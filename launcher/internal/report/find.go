@@ -29,8 +29,8 @@ type Pages struct {
 	Links            Links
 
 	seen   map[sweep.ID]seen
-	nights map[string]kept // by object
-	all    bool            // sweeps are read, not only the newest
+	nights map[string]kept // by the name of a record's object
+	all    bool            // whether all sweeps are read, and not only the newest mostSweeps
 }
 
 // New returns a reader of three buckets.
@@ -39,8 +39,9 @@ func New(sweeps, datasets blob.Store, reg *registry.Registry, online bool) *Page
 		nights: map[string]kept{}}
 }
 
-// Find reads the view that a name refers to, with a note if the name is also that of another kind. If there is none,
-// the error is about the missing sweep.
+// Find reads the page that a name refers to: that of a sweep, else of a dataset, else of a model. A prefix such as
+// model: says which is meant. note says if the name is also that of a later kind. If there is nothing of the name, the
+// error is about the missing sweep.
 func (d *Pages) Find(ctx context.Context, name string) (view AnyPage, note string, err error) {
 	var first error
 	_, _, noDataset := sweep.SplitDatasetRef(name)
@@ -53,6 +54,7 @@ func (d *Pages) Find(ctx context.Context, name string) (view AnyPage, note strin
 		{"dataset:", noDataset == nil, func(ref string) (AnyPage, error) { return d.Dataset(ctx, ref) }},
 		{"model:", sweep.CheckName("model", name) == nil, func(m string) (AnyPage, error) { return d.Model(ctx, m) }},
 	} {
+		// Read it, if it is named as of this kind, or could be of this kind.
 		rest, named := strings.CutPrefix(name, k.prefix)
 		if !named && !k.fits {
 			continue
@@ -67,6 +69,8 @@ func (d *Pages) Find(ctx context.Context, name string) (view AnyPage, note strin
 		}
 		first = cmp.Or(first, err)
 	}
+
+	// There is none, or the name cannot be that of any kind.
 	if first == nil && name != sweepview.Latest && strings.Contains(name, "@") {
 		return nil, "", problem.New(problem.Usage, "%.80q is neither a sweep nor a dataset's NAME@VERSION, and a "+
 			"model's page has all its versions: give its name alone", name)
@@ -79,8 +83,8 @@ func (d *Pages) Find(ctx context.Context, name string) (view AnyPage, note strin
 		"registry list`", first)
 }
 
-// noteOthers says that a name, whose page is that of the first kind that has it, is also that of a later kind; empty if
-// it is not.
+// noteOthers returns a note if a name, whose page is that of the given kind ("sweep:" or another prefix), is also the
+// name of a dataset or model; else "".
 func (d *Pages) noteOthers(ctx context.Context, kind, name string) string {
 	_, dataset := stager.Resolve(ctx, d.Datasets, name)
 	if _, model := d.Registry.Get(ctx, name, ""); kind == "sweep:" && dataset == nil {
@@ -91,7 +95,7 @@ func (d *Pages) noteOthers(ctx context.Context, kind, name string) string {
 	return ""
 }
 
-// Sweep reads the current state of a sweep.
+// Sweep reads the page of the sweep that arg names, as it stands now.
 func (d *Pages) Sweep(ctx context.Context, arg string) (*page.Sweep, error) {
 	id, err := sweepview.Find(ctx, d.Sweeps, arg)
 	if err != nil {

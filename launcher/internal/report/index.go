@@ -21,7 +21,7 @@ import (
 // mostSweeps is how many sweeps an index lists.
 const mostSweeps = 200
 
-// seen is what is cached of a sweep.
+// seen is what is cached of a sweep: its line in an index, and what is read with it.
 type seen struct {
 	page.IndexSweep
 	dataset    sweep.DatasetRef
@@ -30,10 +30,12 @@ type seen struct {
 	view       *sweepview.View   // of a sweep that runs
 }
 
-// mostRunning is of how many running sweeps an index says how far they are.
+// mostRunning is the most running sweeps of which an index says how far they are, since that is read anew each time.
 const mostRunning = 8
 
-// readNewest reads new sweeps and returns the newest ones; more is the number of others.
+// readNewest returns the newest sweeps, the newest first, or all if d.all is set. It reads those that are new or had
+// not ended, and takes the others from the cache. more is the number of sweeps left out. A sweep that cannot be read is
+// returned with the state Unreadable, and read again the next time.
 func (d *Pages) readNewest(ctx context.Context) (newest []seen, more int, err error) {
 	ids, err := sweepstore.Newest(ctx, d.Sweeps)
 	if err != nil {
@@ -42,6 +44,7 @@ func (d *Pages) readNewest(ctx context.Context) (newest []seen, more int, err er
 	if over := len(ids) - mostSweeps; over > 0 && !d.all {
 		ids, more = ids[:mostSweeps], over
 	}
+
 	newest = make([]seen, len(ids))
 	var group errgroup.Group
 	group.SetLimit(sweepview.ReadAtOnce)
@@ -50,7 +53,7 @@ func (d *Pages) readNewest(ctx context.Context) (newest []seen, more int, err er
 		if newest[i] = line; !ok || line.State == page.Running {
 			group.Go(func() (err error) {
 				newest[i], err = d.readLine(ctx, id, line)
-				if err != nil && ctx.Err() == nil { // it hides no other
+				if err != nil && ctx.Err() == nil { // the others are shown all the same
 					newest[i].ID, newest[i].State, newest[i].Why = string(id), page.Unreadable, err.Error()
 					err = nil
 				}
@@ -61,6 +64,7 @@ func (d *Pages) readNewest(ctx context.Context) (newest []seen, more int, err er
 	if err := group.Wait(); err != nil {
 		return nil, 0, err
 	}
+
 	for i, id := range ids {
 		if newest[i].State != page.Unreadable {
 			d.seen[id] = newest[i]
@@ -71,9 +75,10 @@ func (d *Pages) readNewest(ctx context.Context) (newest []seen, more int, err er
 	return newest, more, nil
 }
 
-// Index reads what there is, and how it stands, with the newest sweeps or all. One that cannot be read says so and
-// hides no other.
+// Index reads the list of all sweeps, datasets and models, and how they stand. Of sweeps it has only the newest unless
+// all is set. What cannot be read says so in its line, and does not keep the rest from being shown.
 func (d *Pages) Index(ctx context.Context, all bool) (*page.Index, error) {
+	// Sweeps.
 	d.all = d.all || all
 	newest, more, err := d.readNewest(ctx)
 	if err != nil {
@@ -86,6 +91,8 @@ func (d *Pages) Index(ctx context.Context, all bool) (*page.Index, error) {
 	for _, s := range newest {
 		out.Sweeps = append(out.Sweeps, s.IndexSweep)
 	}
+
+	// Datasets, with their newest night.
 	if out.Datasets, err = d.listDatasets(ctx); err != nil {
 		return nil, err
 	}
@@ -94,6 +101,7 @@ func (d *Pages) Index(ctx context.Context, all bool) (*page.Index, error) {
 		return nil, err
 	}
 
+	// Models: the champion, the last night, for how many nights no version was promoted, and what a running sweep asks.
 	names, err := d.Registry.Models(ctx)
 	if err != nil {
 		return nil, err
@@ -125,14 +133,16 @@ func (d *Pages) Index(ctx context.Context, all bool) (*page.Index, error) {
 	return out, nil
 }
 
-// lookAtRunning reads how far the newest sweeps are that run, of one model or of all, and what they ask.
+// lookAtRunning reads how far sweeps are that have not ended, and what they ask of a person, and sets that in their
+// lines in newest. It does so for the newest mostRunning, of one model or, if that is "", of all. A sweep that cannot
+// be read is left as it is.
 func (d *Pages) lookAtRunning(ctx context.Context, newest []seen, model string) error {
 	var group errgroup.Group
 	for i, n := 0, 0; i < len(newest) && n < mostRunning; i++ {
 		if s := newest[i]; s.view != nil && (model == "" || s.Model == model) {
 			n++
 			group.Go(func() error {
-				if state, err := s.view.Look(ctx); err == nil { // one that cannot be read hides no other
+				if state, err := s.view.Look(ctx); err == nil {
 					snap := s.view.Snapshot(state, d.Job.ask(ctx, s.view.Plan))
 					newest[i].IndexSweep = runningLine(s, state, snap)
 				}
@@ -143,7 +153,8 @@ func (d *Pages) lookAtRunning(ctx context.Context, newest []seen, model string) 
 	return group.Wait()
 }
 
-// Asks is what a sweep asks of a person, with the version that is live now; 0 if that is unknown.
+// Asks returns what a sweep asks of a person: after its conclusion what that says, before it whether it may exceed its
+// budget or was interrupted. live is the version that is live now, 0 if unknown.
 func (d *Pages) Asks(v *sweepview.View, state sweepview.State, snap sweepview.Snapshot, live int) sweep.Todo {
 	p := v.Plan
 	if state.Conclusion != nil {
@@ -153,13 +164,14 @@ func (d *Pages) Asks(v *sweepview.View, state sweepview.State, snap sweepview.Sn
 	return runningLine(s, state, snap).Asks
 }
 
-// isStopped says that a sweep's job is gone, and trials are left. It may not be visible right after its creation.
+// isStopped reports whether a sweep was interrupted: its job is gone, while trials are left and nobody has cancelled or
+// ended it. In the first minute it is not, since a job may not be visible right after its creation.
 func isStopped(p *sweep.Plan, state sweepview.State, snap sweepview.Snapshot) bool {
 	return snap.Job.State == engine.Gone && snap.Waiting > 0 && !state.Ending && !state.Cancelled &&
 		state.Listing.Began.Sub(p.Created) > time.Minute
 }
 
-// hourly is what a sweep's machines cost an hour; 0 if that is unknown.
+// hourly returns what all machines of a sweep cost an hour, in USD; 0 if that is unknown, or nothing is paid.
 func (d *Pages) hourly(p *sweep.Plan) float64 {
 	if p.Quote == nil || !d.Online {
 		return 0
@@ -167,7 +179,8 @@ func (d *Pages) hourly(p *sweep.Plan) float64 {
 	return p.Quote.Hourly * float64(max(p.Sizing.VMs, 1))
 }
 
-// runningLine is the line of a sweep that has not ended, with how far it is and what it asks.
+// runningLine returns the line of a sweep that has not ended, with how far it is and what it asks. s needs view and
+// hourly.
 func runningLine(s seen, state sweepview.State, snap sweepview.Snapshot) page.IndexSweep {
 	line := s.IndexSweep
 	line.Running, line.Ended, line.Best, line.AsOf = true, snap.Ended(), math.NaN(), state.Listing.Latest
@@ -180,7 +193,8 @@ func runningLine(s seen, state sweepview.State, snap sweepview.Snapshot) page.In
 	return line
 }
 
-// listDatasets finds the datasets with a version, in one listing.
+// listDatasets returns all datasets that have a version, by name, with their number of versions and the time of the
+// last. It takes one listing of the bucket.
 func (d *Pages) listDatasets(ctx context.Context) (out []page.IndexDataset, err error) {
 	versions, err := stager.Versions(ctx, d.Datasets, "")
 	for _, v := range versions { // those of one dataset follow each other
@@ -201,7 +215,8 @@ func (d *Pages) listDatasets(ctx context.Context) (out []page.IndexDataset, err 
 	return out, err
 }
 
-// readLine reads one sweep; with an error as far as it can be read.
+// readLine reads one sweep's plan, unless line is the sweep's from an earlier call, and its conclusion. With an error
+// it returns as much as could be read.
 func (d *Pages) readLine(ctx context.Context, id sweep.ID, line seen) (seen, error) {
 	if line.ID == "" {
 		f, err := sweepview.Open(ctx, d.Sweeps, id)

@@ -13,7 +13,8 @@ import (
 	"coppice/launcher/internal/explain"
 )
 
-// Model reads a model from the registry, with its newest nights. Damage is noted on the page, which shows the rest.
+// Model reads the page of a model: its versions and features from the registry, and its newest nights. What is damaged
+// is noted on the page, which shows the rest.
 func (d *Pages) Model(ctx context.Context, name string) (*page.Model, error) {
 	m, err := d.versions(ctx, name)
 	if err != nil {
@@ -33,6 +34,7 @@ func (d *Pages) versions(ctx context.Context, name string) (*page.Model, error) 
 	m := &page.Model{Name: name}
 	note(m, err)
 
+	// Aliases, and who has moved them.
 	aliases, err := reg.Aliases(ctx, name)
 	note(m, err)
 	tags := map[int][]string{}
@@ -50,7 +52,8 @@ func (d *Pages) versions(ctx context.Context, name string) (*page.Model, error) 
 		}
 	}
 
-	var shown registry.Version // whose features to show: the champion's, else the newest one's
+	// Versions, the newest last. Features are those of the champion or, without one, of the newest.
+	var shown registry.Version
 	for _, v := range versions {
 		m.Versions = append(m.Versions, page.VersionView{Version: v, Tag: strings.Join(tags[v.Number], ", ")})
 		if shown.Number != m.Champion || m.Champion == 0 {
@@ -66,7 +69,7 @@ func (d *Pages) versions(ctx context.Context, name string) (*page.Model, error) 
 	if why != "" {
 		m.Notes = append(m.Notes, why)
 	}
-	if aboutObjects(err) { // any other error is the store's
+	if aboutObjects(err) { // any other error is one of storage
 		note(m, err)
 	} else if err != nil {
 		return nil, err
@@ -74,8 +77,9 @@ func (d *Pages) versions(ctx context.Context, name string) (*page.Model, error) 
 	return m, nil
 }
 
-// readIfThere decodes a version's JSON file into a value. A missing or damaged one is passed over, since it is
-// informational; an error of the store is returned.
+// readIfThere decodes a version's JSON file into a value. If the file is missing or damaged, the value stays as it is
+// (or is filled in part), which is no error: people look at it, and nothing depends on it. Errors of storage are
+// returned.
 func readIfThere(ctx context.Context, reg *registry.Registry, v registry.Version, name string, into any) error {
 	text, err := reg.ReadFile(ctx, v, name)
 	if aboutObjects(err) {
@@ -83,7 +87,7 @@ func readIfThere(ctx context.Context, reg *registry.Registry, v registry.Version
 	} else if err != nil {
 		return err
 	}
-	_ = json.Unmarshal(text, into) // what is damaged is passed over, too
+	_ = json.Unmarshal(text, into)
 	return nil
 }
 
@@ -102,14 +106,16 @@ const (
 	effectSteps    = 500 << 20 // of the walks through the trees: about a second
 )
 
-// effects computes the SHAP values of some test rows that a version keeps; nil if it keeps none, or they cannot be
-// read. If they would cost too much, why says how to see them.
+// effects computes the SHAP values of some of the test rows that a version keeps, with its model; nil if it keeps none.
+// If that would take too much, or the model has several classes, why says which command shows them.
 func effects(ctx context.Context, reg *registry.Registry, v registry.Version, model *gbt.Model) (found []page.Effect,
 	why string, err error) {
 	rows, ok := v.File(scorer.FileReference)
 	if !ok {
 		return nil, "", nil
 	}
+
+	// Are they not to be drawn?
 	levels, _ := v.File(scorer.FileLevels)
 	switch {
 	case model.Outputs() > 1:
@@ -141,8 +147,8 @@ func effects(ctx context.Context, reg *registry.Registry, v registry.Version, mo
 	return found, "", nil
 }
 
-// effectCost estimates the number of steps for the SHAP values of all rows: per leaf the square of its depth, taken as
-// twice the depth of a balanced tree with that many leaves.
+// effectCost estimates the number of steps for the SHAP values of effectRows rows. A tree takes, for each leaf, the
+// square of its depth, which is assumed to be twice that of a balanced tree with as many leaves.
 func effectCost(model *gbt.Model) int {
 	steps := 0
 	for _, t := range model.Trees {

@@ -38,7 +38,8 @@ func trained(t *testing.T) []byte {
 	return text.Bytes()
 }
 
-// Of a version whose trees cannot be read, the page says so and shows the rest; it is of that version all the same.
+// TestDamagedModel: if a version's trees cannot be read, the model's page has a note and shows the rest, as the page of
+// that version.
 func TestDamagedModel(t *testing.T) {
 	store := blob.Memory()
 	reg := registry.New(store)
@@ -65,8 +66,8 @@ func TestDamagedModel(t *testing.T) {
 	}
 }
 
-// A model is shown with the features of its champion and its parameters; what cannot be read is left
-// out.
+// TestModel: a model's page has the features of its champion, here version 1 of two. For a model of several classes a
+// note names the command that shows contributions. A damaged result of a version is passed over.
 func TestModel(t *testing.T) {
 	reg := registry.New(blob.Memory())
 	for i, key := range []string{"night-1", "night-2"} {

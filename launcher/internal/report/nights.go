@@ -17,7 +17,7 @@ import (
 	"coppice/internal/sweep"
 )
 
-// Nights adds to a model its newest nights.
+// Nights adds to the page of a model its newest nights. A model without sweeps has none, which is no error.
 func (d *Pages) Nights(ctx context.Context, m *page.Model) error {
 	month, err := d.Month(ctx, m.Name, time.Time{})
 	if problem.Is(err, problem.NotFound) {
@@ -30,8 +30,9 @@ func (d *Pages) Nights(ctx context.Context, m *page.Model) error {
 	return nil
 }
 
-// Month reads what became of the nights of a model, or of the newest sweep's, since a time, or of the newest: its
-// sweeps, and tables that were blocked before one.
+// Month reads what became of a model's nights: its sweeps, and tables that were blocked before there was a sweep. If
+// model is "", it is the newest sweep's. If since is zero, it has the newest mostNights, else those since then. It also
+// says which version is live, and what there is to do. A model without any sweep is an error of kind NotFound.
 func (d *Pages) Month(ctx context.Context, model string, since time.Time) (*page.Month, error) {
 	if err := sweep.CheckName("model", model); err != nil && model != "" {
 		return nil, err
@@ -40,6 +41,8 @@ func (d *Pages) Month(ctx context.Context, model string, since time.Time) (*page
 	if !since.IsZero() {
 		most, d.all = 1000, true
 	}
+
+	// The model's sweeps.
 	newest, _, err := d.readNewest(ctx)
 	if err != nil {
 		return nil, err
@@ -50,6 +53,8 @@ func (d *Pages) Month(ctx context.Context, model string, since time.Time) (*page
 	if err := d.lookAtRunning(ctx, newest, model); err != nil {
 		return nil, err
 	}
+
+	// The records of the datasets that it was trained on.
 	m := &page.Month{Standing: sweep.Standing{Model: model}, Nights: []page.ModelNight{}}
 	names, records := map[string]bool{}, []*nights.Record(nil)
 	for _, s := range newest {
@@ -68,6 +73,9 @@ func (d *Pages) Month(ctx context.Context, model string, since time.Time) (*page
 		}
 		m.Unread, records = append(m.Unread, unread.Notes...), append(records, some...)
 	}
+
+	// The nights, and which version was live after each. For the latter they have to be in the order in which they were
+	// made; shown they are by their days.
 	m.Nights = nightsOf(model, newest, records)
 	m.Nights = slices.DeleteFunc(m.Nights, func(n page.ModelNight) bool { return n.At.Before(since) })
 	m.Nights = m.Nights[:min(len(m.Nights), most)]
@@ -78,9 +86,10 @@ func (d *Pages) Month(ctx context.Context, model string, since time.Time) (*page
 	return m, err
 }
 
-// nightsOf are a model's nights, the one that was made last first: its sweeps, and tables that were blocked before one.
+// nightsOf returns a model's nights, the one that was made last first: its sweeps among newest, with what staging found
+// (records), and blocked tables of its datasets on which there was no sweep.
 func nightsOf(model string, newest []seen, records []*nights.Record) (all []page.ModelNight) {
-	// Nights with a sweep, and by dataset version, which of all they are.
+	// Nights with a sweep. trained has their places in all, by dataset version.
 	trained, names := map[string][]int{}, map[string]bool{}
 	for _, s := range newest {
 		if s.Model == model {
@@ -89,7 +98,9 @@ func nightsOf(model string, newest []seen, records []*nights.Record) (all []page
 			all = append(all, modelNight(s))
 		}
 	}
-	// What staging found belongs to the sweeps on that version; a blocked one that had none is a night of its own.
+
+	// What staging found belongs to the sweeps on that version. A blocked version without a sweep is a night of its
+	// own.
 	for _, r := range records {
 		ref, data := r.Dataset+"@"+r.Version, ""
 		if !r.Profile.Newest.IsZero() {
@@ -104,13 +115,17 @@ func nightsOf(model string, newest []seen, records []*nights.Record) (all []page
 					Verdict: sweep.VerdictBlocked, Why: nights.Reason(r.Findings)}})
 		}
 	}
-	// What no schedule started has no night: it is ordered by when it was made, and named by its newest day of data.
+
+	// A sweep that no schedule has started has no night in its name: it is ordered by when it was made (Slot), and
+	// named by its newest day of data.
 	same := map[string]int{}
 	for i := range all {
 		all[i].Slot = cmp.Or(all[i].Night, all[i].At.Format(time.DateOnly))
 		all[i].Night = cmp.Or(all[i].Night, all[i].Data, all[i].Slot)
 		same[all[i].Night]++
 	}
+
+	// Nights of the same name are told apart by when they were made: by the time alone, if it was on that day.
 	for i := range all {
 		if n := &all[i]; same[n.Night] > 1 {
 			n.Clock = strings.TrimPrefix(n.At.UTC().Format(", made 2006-01-02 15:04"), ", made "+n.Night)
@@ -125,10 +140,12 @@ func nightsOf(model string, newest []seen, records []*nights.Record) (all []page
 // byNight orders nights by their day, whenever they were made, the newest first.
 func byNight(a, b page.ModelNight) int { return cmp.Compare(b.Slot, a.Slot) }
 
-// champions fills in which version was live after each night, and how many nights in a row have not changed that.
+// champions sets, in the nights of m, which version was live after each, how old that was, and whether a person has
+// promoted the night's own version later. It also sets which version is the champion now, and the last move. The nights
+// must be in the order in which they were made, the last first. Moves that cannot be read are passed over.
 func (d *Pages) champions(ctx context.Context, m *page.Month) error {
-	born := map[int]time.Time{}
-	i := 0
+	born := map[int]time.Time{} // by version: when it was registered
+	i := 0                      // the first night whose live version is not known yet
 	for e, err := range d.Registry.Moves(ctx, m.Standing.Model, registry.Champion) {
 		if problem.Is(err, problem.Damaged) {
 			continue
@@ -144,6 +161,8 @@ func (d *Pages) champions(ctx context.Context, m *page.Month) error {
 			}
 			at, born[e.To] = v.Info.At, v.Info.At
 		}
+
+		// Moves come newest first, so the first one tells what is live now.
 		if m.Standing.Champion == 0 {
 			m.Standing.Champion, m.Standing.Since, m.Move = e.To, at, e
 		}
@@ -151,7 +170,9 @@ func (d *Pages) champions(ctx context.Context, m *page.Month) error {
 			n := &m.Nights[j]
 			n.Manual = n.Manual || e.By != registry.ByGate && n.Version == e.To && n.Version > 0 && n.Held()
 		}
-		// a night ends when the next one begins
+
+		// The move made e.To live until the one before in this loop. So that was live at the end of all nights that are
+		// left and whose next night began after the move: a night ends when the next one begins.
 		for ; i < len(m.Nights) && (i == 0 || m.Nights[i-1].At.After(e.At)); i++ {
 			n := &m.Nights[i]
 			if n.Live = e.To; !at.IsZero() {
@@ -165,8 +186,8 @@ func (d *Pages) champions(ctx context.Context, m *page.Month) error {
 	return nil
 }
 
-// modelNight makes a model's night of a sweep. The metrics of the old and the new version stay NaN unless the gate
-// compared both on tonight's rows.
+// modelNight makes a model's night of a sweep. Its metrics of the live and the new version are NaN unless the gate has
+// compared both on the night's rows.
 func modelNight(s seen) page.ModelNight {
 	n := page.ModelNight{IndexSweep: s.IndexSweep, At: s.Planned, LiveValue: math.NaN(), NewValue: math.NaN()}
 	if c := s.conclusion; c != nil {

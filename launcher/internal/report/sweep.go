@@ -34,9 +34,11 @@ type AskJob func(context.Context, *sweep.Plan) (provision.SweepJob, error)
 // Links are the engine's own pages about a sweep; nil where there are none.
 type Links func(job, sweep string, since time.Time) []engine.Link
 
-const jobPatience = 5 * time.Second // what it says is not worth more waiting for a page
+// jobPatience is how long a page waits for what the engine says, which is not worth more.
+const jobPatience = 5 * time.Second
 
-// ask is what the engine says; nothing where it cannot be asked, or does not answer soon.
+// ask returns the status of the plan's job; the zero value if the engine cannot be asked, fails, or does not answer
+// within jobPatience.
 func (a AskJob) ask(ctx context.Context, p *sweep.Plan) (job provision.SweepJob) {
 	if a != nil {
 		ctx, cancel := context.WithTimeout(ctx, jobPatience)
@@ -61,13 +63,14 @@ type SweepReader struct {
 	notes    []string     // about the winner
 }
 
-// read is how many curves of a trial were there when they were read.
+// read is a trial's learning curve as it was last read.
 type read struct {
-	claims int
-	points []sweep.CurvePoint
+	claims int                // how many of its claims had a curve then
+	points []sweep.CurvePoint // those of all of them, joined
 }
 
-// OpenSweep reads a sweep's plan; the error of one that does not exist is of kind NotFound.
+// OpenSweep reads a sweep's plan, and returns what reads the rest. A sweep that does not exist is an error of kind
+// NotFound. reg may be nil; then nothing is read of the winner's version.
 func OpenSweep(ctx context.Context, sweeps blob.Store, reg *registry.Registry, id sweep.ID) (*SweepReader, error) {
 	f, err := sweepview.Open(ctx, sweeps, id)
 	if err != nil {
@@ -77,7 +80,7 @@ func OpenSweep(ctx context.Context, sweeps blob.Store, reg *registry.Registry, i
 		ledger: ledger.Reader{Store: sweeps, Plan: f.Plan}, curves: map[int]read{}}, nil
 }
 
-// Look reads what is new, and gives the sweep as it stands. ended says that nothing more will come.
+// Look reads what is new, and returns the sweep's page as it stands. ended says that nothing more will come.
 func (s *SweepReader) Look(ctx context.Context) (view *page.Sweep, ended bool, err error) {
 	state, err := s.follow.Look(ctx)
 	if err != nil {
@@ -87,8 +90,8 @@ func (s *SweepReader) Look(ctx context.Context) (view *page.Sweep, ended bool, e
 		return nil, false, err
 	}
 
-	// A sweep that has ended is as old as its conclusion says, and its ledger is read so late that all its tasks have
-	// stopped: its sum is the one that launcher bill shows from then on.
+	// The page's time is that of the newest object or, at the end, of the conclusion. Then the ledger is read as of a
+	// time at which all tasks have stopped, so that its sum is the one that `launcher bill` shows from then on.
 	now := state.Listing.Latest
 	settled := now
 	if state.Conclusion != nil {
@@ -104,6 +107,7 @@ func (s *SweepReader) Look(ctx context.Context) (view *page.Sweep, ended bool, e
 		return nil, false, err
 	}
 
+	// A running sweep also says what its machines are like, and how long it takes.
 	view = s.assembleView(state, &l, bill.Make(s.follow.Plan, &l, results))
 	view.AsOf = now
 	if state.Conclusion == nil {
@@ -120,13 +124,14 @@ func (s *SweepReader) Look(ctx context.Context) (view *page.Sweep, ended bool, e
 	return view, state.Conclusion != nil, nil
 }
 
-// Board is a sweep's trials as they stand, without their curves and costs.
+// Board returns a page with a sweep's trials as they stand, without their curves and costs. It reads nothing.
 func Board(p *sweep.Plan, state sweepview.State) *page.Sweep {
 	s := &SweepReader{follow: &sweepview.View{Plan: p}}
 	return s.assembleView(state, &ledger.Ledger{}, &bill.Bill{})
 }
 
-// readCurves reads the learning curves that have come since.
+// readCurves reads the learning curves of trials that have more of them than when they were last read. A trial has one
+// for each of its claims (attempts) that reported.
 func (s *SweepReader) readCurves(ctx context.Context, l sweepstore.Listing) error {
 	for _, t := range l.Trials {
 		claims := 0
@@ -148,7 +153,8 @@ func (s *SweepReader) readCurves(ctx context.Context, l sweepstore.Listing) erro
 	return nil
 }
 
-// assembleView puts together what has been read of the sweep, l its ledger and b its bill. It reads nothing more.
+// assembleView makes the page of what has been read of the sweep: its state, its ledger l and its bill b. It reads
+// nothing more.
 func (s *SweepReader) assembleView(state sweepview.State, l *ledger.Ledger, b *bill.Bill) *page.Sweep {
 	p := s.follow.Plan
 	v := &page.Sweep{ID: string(p.Sweep), Model: p.Spec.Model, Dataset: p.Dataset.Name + "@" + p.Dataset.Version,
@@ -156,6 +162,8 @@ func (s *SweepReader) assembleView(state sweepview.State, l *ledger.Ledger, b *b
 		Version: p.Coppice, Maximize: p.Maximize, State: nameState(state), Planned: p.Created,
 		Rows:  p.Dataset.TableRows(sweep.Train),
 		Goals: p.Spec.Goals, Winner: s.winner, Notes: slices.Clone(s.notes)}
+
+	// Notes and links.
 	if l.Unreadable > 0 {
 		v.Notes = append(v.Notes, fmt.Sprintf("%s cannot be read; the work done under unreadable claims is not shown.",
 			english.Plural(l.Unreadable, "claim", "")))
@@ -172,6 +180,8 @@ func (s *SweepReader) assembleView(state sweepview.State, l *ledger.Ledger, b *b
 			v.Links = append(v.Links, page.Link(l))
 		}
 	}
+
+	// Trials, with results and costs.
 	params := page.Differ(p)
 	v.Params = params.Shown
 	results, front := map[int]*sweep.Result{}, map[int]bool{}
@@ -189,13 +199,14 @@ func (s *SweepReader) assembleView(state sweepview.State, l *ledger.Ledger, b *b
 	}
 	v.Configurations = configurations(v.Trials, state.Board, params)
 	s.tellRunning(v, l)
+
 	if v.Money = (&page.Money{Free: true, HoursTaken: b.Hours}); s.Online {
 		v.Money = pageMoney(b, p)
 	}
 	return v
 }
 
-// nameState names a sweep's state in words; once concluded, by its outcome.
+// nameState returns a sweep's state in words: its outcome, if it has one.
 func nameState(s sweepview.State) string {
 	switch {
 	case s.Conclusion != nil:
@@ -208,7 +219,8 @@ func nameState(s sweepview.State) string {
 	return "running"
 }
 
-// trialRow is one trial as the page shows it; r is nil while it has no result. What is not known of it is NaN.
+// trialRow returns one trial as the page shows it. r is its result, nil while it has none; listed are its objects, cost
+// what it has cost, params those that differ between trials. Numbers that are not known are NaN.
 func (s *SweepReader) trialRow(t sweep.Trial, r *sweep.Result, listed sweepstore.Listed, cost bill.TrialCost,
 	params *page.Differing, state sweepview.State) page.TrialRow {
 	out := page.TrialRow{Number: t.Number, Score: math.NaN(), Seconds: math.NaN(), Cost: math.NaN(),
@@ -216,6 +228,8 @@ func (s *SweepReader) trialRow(t sweep.Trial, r *sweep.Result, listed sweepstore
 	if cost.Attempts > 0 && !cost.Unpriced && s.Online {
 		out.Cost = cost.Cost
 	}
+
+	// Why it was tried, and its curve.
 	out.From = t.Source
 	if t.Reason != "" {
 		out.Tried = fmt.Sprintf("%s: %s", t.Source, t.Reason)
@@ -224,6 +238,7 @@ func (s *SweepReader) trialRow(t sweep.Trial, r *sweep.Result, listed sweepstore
 		out.CurveX, out.CurveY = append(out.CurveX, float64(c.Tree)), append(out.CurveY, c.Score)
 	}
 
+	// How it ended, or what it waits for.
 	if r == nil {
 		out.State, out.Reason = s.waiting(listed, state)
 		return out
@@ -232,7 +247,7 @@ func (s *SweepReader) trialRow(t sweep.Trial, r *sweep.Result, listed sweepstore
 	out.Seconds = r.Usage.TrainSeconds
 	out.State, out.Reason = ending(r, t.Params)
 	switch {
-	case r.Refits != nil: // its score is that of the trial that it trains again, which charts show already
+	case r.Refits != nil: // without its score, which is that of the trial that it trains again
 		out.Reason = joined("; ", fmt.Sprintf("final training of trial %d's configuration on all rows", *r.Refits),
 			r.Usage.Together(), out.Reason)
 	case r.Status == sweep.StatusDone:
@@ -241,6 +256,8 @@ func (s *SweepReader) trialRow(t sweep.Trial, r *sweep.Result, listed sweepstore
 		}
 		out.Reason = joined("; ", r.Usage.Together(), out.Reason)
 	}
+
+	// Whether it won, or why it may not.
 	if c := state.Conclusion; c != nil {
 		out.Highlight = c.Outcome == sweep.OutcomeWinner && c.Trial == t.Number
 		for _, no := range c.Rejected {
@@ -252,12 +269,12 @@ func (s *SweepReader) trialRow(t sweep.Trial, r *sweep.Result, listed sweepstore
 	return out
 }
 
-// joined joins the texts that are not empty.
+// joined joins the texts that are not empty, with by between them.
 func joined(by string, texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), by)
 }
 
-// waiting is the state of a trial that has no result, and why.
+// waiting returns the state of a trial that has no result, and why it is in it.
 func (s *SweepReader) waiting(listed sweepstore.Listed, state sweepview.State) (string, string) {
 	step, stop := listed.PausedAt(), s.follow.Plan.Spec.Search.Stop
 	switch {
@@ -277,9 +294,10 @@ func (s *SweepReader) waiting(listed sweepstore.Listed, state sweepview.State) (
 	return page.StateWaiting, "not started"
 }
 
-// ending is how and why a trial ended, in the word that the terminal has for it.
+// ending returns the state of a trial that has ended, in the word that the terminal has for it, and why it ended.
+// params are the trial's.
 func ending(r *sweep.Result, params sweep.Params) (state, reason string) {
-	if r.Untrained() { // it was never begun, like those that a conclusion finds
+	if r.Untrained() { // it never began, as those that had not started when the sweep was concluded
 		return page.StateCancelled, r.Reason
 	}
 	if state = r.State(); r.Status != sweep.StatusDone || r.AtLimit {
@@ -291,7 +309,8 @@ func ending(r *sweep.Result, params sweep.Params) (state, reason string) {
 	return state, fmt.Sprintf("all %d trees grown; best at %d", r.TreesGrown, r.BestIteration)
 }
 
-// tellRunning says where trials are that have not ended, and counts the machines.
+// tellRunning sets in v the reason of each running trial: which task trains it where, and how many trees it has. It
+// also counts the machines that the sweep has had.
 func (s *SweepReader) tellRunning(v *page.Sweep, l *ledger.Ledger) {
 	hosts := map[string]bool{}
 	for _, a := range l.Attempts {
@@ -307,13 +326,16 @@ func (s *SweepReader) tellRunning(v *page.Sweep, l *ledger.Ledger) {
 	v.Machines = len(hosts)
 }
 
-// aboutObjects says that an error is about objects that are missing, or that no repetition makes whole.
+// aboutObjects reports whether an error is about objects that are missing or damaged, which trying again does not
+// change.
 func aboutObjects(err error) bool {
 	return problem.Is(err, problem.NotFound) || problem.Is(err, problem.Damaged)
 }
 
-// configurations returns the configurations of a cross-validated sweep. A page's charts show each once, as its first
-// trial with the mean as its score, since scores of different folds are not comparable, nor is the refit's another one.
+// configurations returns the configurations of a cross-validated sweep, the best first; nil without folds. It also
+// changes the trials: charts show each configuration once, so its first trial gets the mean over the folds as its
+// score, and all others get none, since scores of different folds are not comparable. Each trial's reason then names
+// its fold.
 func configurations(trials []page.TrialRow, b sweep.Board, params *page.Differing) []page.ConfigurationRow {
 	if b.Configurations == nil {
 		return nil
@@ -342,7 +364,7 @@ func configurations(trials []page.TrialRow, b sweep.Board, params *page.Differin
 	return out
 }
 
-// pageMoney returns the bill as a page shows it.
+// pageMoney returns the bill as a page shows it: the amounts, and rows of label and text without empty ones.
 func pageMoney(b *bill.Bill, p *sweep.Plan) *page.Money {
 	_, none := b.Unpriced()
 	m := &page.Money{Known: !none && len(b.Attempts) > 0, Total: b.Cost, Budget: b.Budget, HoursTaken: b.Hours,

@@ -58,6 +58,7 @@ func newNight(t *testing.T) *night {
 	return n
 }
 
+// claim writes that a task on a host took the trial, as its claim of that number, so long after the plan.
 func (n *night) claim(trial, number, task int, host string, after time.Duration) {
 	n.Helper()
 	c := sweep.Claim{Format: 1, Sweep: n.plan.Sweep, Trial: trial, Claim: number, Task: task, Host: host, Nonce: "n",
@@ -67,6 +68,7 @@ func (n *night) claim(trial, number, task int, host string, after time.Duration)
 	}
 }
 
+// beat writes a heartbeat of a claim, which had so many trees then.
 func (n *night) beat(trial, claim, trees int, after time.Duration) {
 	n.Helper()
 	if err := n.trials.Beat(n.Context(), trial, claim, sweep.Heartbeat{Format: 1, Nonce: "n", Trees: trees,
@@ -75,6 +77,7 @@ func (n *night) beat(trial, claim, trees int, after time.Duration) {
 	}
 }
 
+// result writes a trial's result, with its beginning and end after the plan.
 func (n *night) result(r sweep.Result, from, to time.Duration) {
 	n.Helper()
 	o := sweep.Object{Name: sweep.Names(n.plan.Sweep).Attempt(r.Trial, r.Claim) + "x"}
@@ -87,7 +90,8 @@ func (n *night) result(r sweep.Result, from, to time.Duration) {
 	}
 }
 
-// middle is the night as it may stand after ten minutes.
+// middle is the night as it may stand after ten minutes: two trials are done, one has failed, one runs in its second
+// claim, and two have not started.
 func middle(t *testing.T) *night {
 	n := newNight(t)
 	usage := sweep.Usage{TrainSeconds: 50, PrivateBytes: 100, MappedBytes: 1000}
@@ -105,7 +109,7 @@ func middle(t *testing.T) *night {
 	n.result(sweep.Result{Trial: 2, Task: 2, Status: sweep.StatusFailed, Reason: "out of <memory>"}, time.Minute,
 		2*time.Minute)
 
-	// Trial 3 was given back and goes on elsewhere.
+	// Trial 3 was given back and continues on another machine.
 	n.claim(3, 0, 2, "vm-b", 3*time.Minute)
 	n.beat(3, 0, 30, 4*time.Minute)
 	must.Do(t, n.trials.Release(t.Context(), 3, 0))
@@ -114,6 +118,7 @@ func middle(t *testing.T) *night {
 	return n
 }
 
+// look reads the sweep's page with a new reader, with costs; and whether it has ended.
 func (n *night) look() (*page.Sweep, bool) {
 	n.Helper()
 	s, err := report.OpenSweep(n.Context(), n.bucket, registry.New(blob.Memory()), n.plan.Sweep)
@@ -128,7 +133,8 @@ func (n *night) look() (*page.Sweep, bool) {
 	return v, ended
 }
 
-// TestSweepInTheMiddle: while a sweep runs its page has each trial with state, reason, score and curve, and no winner.
+// TestSweepInTheMiddle: the page of a running sweep has each trial with state, reason, score and curve, the parameters
+// that differ, and the costs. It has no winner.
 func TestSweepInTheMiddle(t *testing.T) {
 	n := middle(t)
 	v, ended := n.look()
@@ -160,7 +166,7 @@ func TestSweepInTheMiddle(t *testing.T) {
 		t.Errorf("the curve of trial 1 is %v, %v; want .5, .6 and .8 after 1 to 3 trees", c.CurveX, c.CurveY)
 	}
 
-	// num_iterations is the same everywhere.
+	// Of the parameters, num_iterations is the same everywhere and not shown.
 	names := []string{}
 	for _, p := range v.Params {
 		names = append(names, p.Name)
@@ -180,8 +186,8 @@ func TestSweepInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestSweepAtItsEnd: when a sweep has ended its page has the winner with its measures and checks, who may not win, and
-// the unfinished trials as cancelled.
+// TestSweepAtItsEnd: the page of a sweep that has ended has the winner with its measures and the gate's checks. It says
+// which trial may not win, and shows unfinished trials as cancelled. That the registry lacks the version is a note.
 func TestSweepAtItsEnd(t *testing.T) {
 	n := middle(t)
 	end := sweep.Conclusion{Format: 1, Sweep: n.plan.Sweep, Outcome: sweep.OutcomeWinner, Reason: "because", Trial: 0,
@@ -223,7 +229,7 @@ func TestSweepAtItsEnd(t *testing.T) {
 	}
 }
 
-// The same objects give the same bytes, whoever reads them and when.
+// TestSameObjectsSameBytes: two readers of the same objects make the same bytes of a page.
 func TestSameObjectsSameBytes(t *testing.T) {
 	n := middle(t)
 	var pages [2]bytes.Buffer
@@ -232,11 +238,11 @@ func TestSameObjectsSameBytes(t *testing.T) {
 		must.Do(t, v.Write(&pages[i]))
 	}
 	if !bytes.Equal(pages[0].Bytes(), pages[1].Bytes()) {
-		t.Error("two readings of the same objects gave two pages")
+		t.Errorf("two readings of the same objects gave %d and %d bytes, want the same", pages[0].Len(), pages[1].Len())
 	}
 }
 
-// One reader that looks again and again sees what a new one sees.
+// TestLookingAgain: a reader that has looked before, and looks again after news, makes the same page as a new reader.
 func TestLookingAgain(t *testing.T) {
 	n := newNight(t)
 	s := must.Get(report.OpenSweep(t.Context(), n.bucket, registry.New(blob.Memory()), n.plan.Sweep))(t)
@@ -256,12 +262,12 @@ func TestLookingAgain(t *testing.T) {
 	must.Do(t, v.Write(&again))
 	must.Do(t, fresh.Write(&anew))
 	if !bytes.Equal(again.Bytes(), anew.Bytes()) {
-		t.Error("who looked before sees something else than who looks for the first time")
+		t.Errorf("a second look made %d bytes, a new reader %d; want the same bytes", again.Len(), anew.Len())
 	}
 }
 
-// TestLocalRunsCostNothing: the page of a sweep in a local cloud has no amount of money, nor a column or drawing of it;
-// the same sweep elsewhere has.
+// TestLocalRunsCostNothing: the page of a sweep in a local cloud has no costs, no column and no chart of them. The page
+// of the same sweep on Google Cloud has.
 func TestLocalRunsCostNothing(t *testing.T) {
 	for _, free := range []bool{true, false} {
 		n := middle(t)
@@ -278,8 +284,8 @@ func TestLocalRunsCostNothing(t *testing.T) {
 	}
 }
 
-// TestASweepThatHasEndedCostsItsBill: of a sweep that was cancelled while tasks were at work, the page has the sum that
-// launcher bill shows from then on.
+// TestASweepThatHasEndedCostsItsBill: the page of a sweep that was cancelled while tasks were running has the cost that
+// `launcher bill` shows a month later.
 func TestASweepThatHasEndedCostsItsBill(t *testing.T) {
 	n := middle(t)
 	c := sweep.Conclusion{Format: 1, Sweep: n.plan.Sweep, Outcome: sweep.OutcomeCancelled,
@@ -300,8 +306,8 @@ func TestASweepThatHasEndedCostsItsBill(t *testing.T) {
 	}
 }
 
-// A sweep on Google Cloud is linked to its log and its job there, whatever its plan says; one on a local cloud to
-// nothing.
+// TestLinks: the page of a sweep on Google Cloud links to its job there. A job's name in a plan cannot make a link of
+// another kind or break out of the HTML. Other engines, and a local cloud, have no links.
 func TestLinks(t *testing.T) {
 	for job, want := range map[string]string{
 		"projects/p-1/locations/us-central1/jobs/night-1": `<a href="https://console.cloud.google.com/batch/` +
@@ -331,8 +337,8 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestMissingMachinesAreTold: the page of a sweep that waits says how many machines there are, why not all, and what
-// happens next; that of one whose machines are there does not mention them, nor does one that nobody can ask.
+// TestMissingMachinesAreTold: the page of a sweep that lacks machines says how many there are, why not all, and what
+// happens next. It does not mention machines if all are there, or if the engine cannot be asked.
 func TestMissingMachinesAreTold(t *testing.T) {
 	const why, next = "Quota 'CPUS_ALL_REGIONS' exceeded.", "it tries n2-highmem-4 in 20 min"
 	for _, c := range []struct {
@@ -354,17 +360,17 @@ func TestMissingMachinesAreTold(t *testing.T) {
 		must.Do(t, v.Write(&page))
 		text := html.UnescapeString(page.String())
 		if c.says == "" && strings.Contains(text, "Machines: ") {
-			t.Errorf("%+v, %v: the page speaks of machines", c.job.Machines, c.err)
+			t.Errorf("machines %+v, error %v: the page has \"Machines: \", want no word of them", c.job.Machines, c.err)
 		}
 		for _, part := range []string{"Machines: " + c.says, why, next} {
 			if c.says != "" && !strings.Contains(text, part) {
-				t.Errorf("the page does not say %q", part)
+				t.Errorf("machines %+v: want %q on the page", c.job.Machines, part)
 			}
 		}
 	}
 }
 
-// TestWhyATrialWasTried: the page says it apart from how the trial ended.
+// TestWhyATrialWasTried: why a trial was tried is in a field of its own (Tried), and not in the reason why it ended.
 func TestWhyATrialWasTried(t *testing.T) {
 	n := newNight(t)
 	plan := n.plan
@@ -379,7 +385,8 @@ func TestWhyATrialWasTried(t *testing.T) {
 	}
 }
 
-// TestAPausedTrialWaits: it is neither running nor released, and goes on after its promotion.
+// TestAPausedTrialWaits: a trial that was paused at a rung is shown as paused, and nothing of it is lost. After its
+// promotion and a new claim it runs, on a second machine.
 func TestAPausedTrialWaits(t *testing.T) {
 	n := middle(t)
 	n.plan.Spec.Search.Stop = &sweep.Stop{Rule: sweep.StopASHA, By: sweep.ByTrees, Eta: 3, MinTrees: 10,
@@ -410,7 +417,8 @@ func TestAPausedTrialWaits(t *testing.T) {
 	}
 }
 
-// TestAWinnerIsTheOutcomeOfANight: a later sweep on the same table that found nothing better has not undone it.
+// TestAWinnerIsTheOutcomeOfANight: if one sweep on a night's table had a winner and a later one had none, the night
+// shows the first.
 func TestAWinnerIsTheOutcomeOfANight(t *testing.T) {
 	store, sweeps := blob.Memory(), blob.Memory()
 	records := stagedNights(t, store, 1, -1)

@@ -15,8 +15,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// readWinner reads how the sweep ended, once it has: from its conclusion, and from the registry's version. What cannot
-// be read is said on the page, and no reason not to show the rest.
+// readWinner sets s.winner once the sweep has the conclusion c: with its parameters, and what the registry has of its
+// version. If the version is missing or damaged, a note says so, and the rest is shown.
 func (s *SweepReader) readWinner(ctx context.Context, c *sweep.Conclusion) error {
 	if c == nil || s.winner != nil {
 		return nil
@@ -42,7 +42,7 @@ func (s *SweepReader) readWinner(ctx context.Context, c *sweep.Conclusion) error
 	return nil
 }
 
-// readVersion reads what the registry has of the winner: its trees, and its test rows in bins.
+// readVersion adds to w what the registry has of the winner's version: its features, and its test rows in bins.
 func (s *SweepReader) readVersion(ctx context.Context, w *page.Winner) error {
 	v, err := s.registry.Get(ctx, w.Model, strconv.Itoa(w.Version))
 	if err != nil {
@@ -59,8 +59,9 @@ func (s *SweepReader) readVersion(ctx context.Context, w *page.Winner) error {
 	return err
 }
 
-// readFeatures reads what a version's model makes of its features, by their names in its dataset if they are known:
-// model.txt has names that LightGBM can read. why says where effects are too many.
+// readFeatures reads how important a version's features are for its model, and how they move the predictions of some
+// rows. Features have their names in the dataset, if that is known; model.txt has names that LightGBM can read. why
+// says how to see the effects, if they take too much here.
 func readFeatures(ctx context.Context, reg *registry.Registry, v registry.Version) (features []page.Importance,
 	moves []page.Effect, why string, err error) {
 	text, err := reg.ReadFile(ctx, v, scorer.FileModel)
@@ -80,7 +81,8 @@ func readFeatures(ctx context.Context, reg *registry.Registry, v registry.Versio
 	return features, moves, why, err
 }
 
-// importances are those of a model's features, the most important first.
+// importances returns the splits and the share of the gain of each of the model's features, the largest gain first. The
+// names are those of the dataset d, as far as it has any.
 func importances(m *gbt.Model, d *dataset.Manifest) []page.Importance {
 	splits, gains := m.Importance()
 	sum := 0.0
