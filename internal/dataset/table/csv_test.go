@@ -24,7 +24,7 @@ import (
 	"coppice/internal/problem"
 )
 
-// writeFile puts a table into a temporary folder.
+// writeFile writes a table into a new temporary folder. Its URI is the name alone.
 func writeFile(t testing.TB, name, contents string) File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -32,7 +32,8 @@ func writeFile(t testing.TB, name, contents string) File {
 	return File{URI: name, Path: path, Bytes: int64(len(contents))}
 }
 
-// readAll gives the names and the rows of a table, nulls as "<null>".
+// readAll reads a whole table in batches of so many rows, and returns the names of its columns and its cells as texts,
+// row by row. A null is "<null>".
 func readAll(files []File, form dataset.CSVSpec, rows int) (names []string, cells [][]string, err error) {
 	t, err := Open(files, Options{CSV: form, Threads: 2})
 	if err != nil {
@@ -62,6 +63,7 @@ func readAll(files []File, form dataset.CSVSpec, rows int) (names []string, cell
 	return names, cells, err
 }
 
+// packed returns s compressed with gzip or zstd.
 func packed(t *testing.T, how, s string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -78,7 +80,7 @@ func packed(t *testing.T, how, s string) string {
 	return b.String()
 }
 
-// TestCSVForms: the same table is read alike in every form of delimited text.
+// TestCSVForms: the same table of three rows is read the same in every form of delimited text, in batches of any size.
 func TestCSVForms(t *testing.T) {
 	no := false
 	want := [][]string{{"1", "x,y", ""}, {"2", `say "hi"`, "ü"}, {"3", "two\nlines", "z"}}
@@ -120,6 +122,7 @@ func TestCSVForms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := want
+			// Two forms cannot hold all characters of the table.
 			if name == "semicolons" {
 				want = [][]string{{"1", "x#y", ""}, want[1], want[2]}
 			}
@@ -132,14 +135,17 @@ func TestCSVForms(t *testing.T) {
 			for _, rows := range []int{1, 2, 100} {
 				names, got, err := readAll([]File{writeFile(t, tc.file, tc.text)}, tc.csv, rows)
 				if err != nil || !reflect.DeepEqual(names, tc.names) || !reflect.DeepEqual(got, want) {
-					t.Errorf("in batches of %d: got %q %q, %v; want the table of the case", rows, names, got, err)
+					t.Errorf("in batches of %d: got columns %q, cells %q, error %v; want columns %q, cells %q", rows,
+						names, got, err, tc.names, want)
 				}
 			}
 		})
 	}
 }
 
-// TestCSVErrorsNameThePlace: text that is no table is refused with the line and what is wrong.
+// TestCSVErrorsNameThePlace: text that is not a table is an error that names the file and, as far as there is one, the
+// line, and says what is wrong. In "many", an error comes after 100,000 good rows; "long" is a quote that is never
+// closed.
 func TestCSVErrorsNameThePlace(t *testing.T) {
 	long(t)
 	long := "a,b\n1,\"" + strings.Repeat("x,y\n", maxRecord/4+200_000)
@@ -200,7 +206,7 @@ func TestCSVErrorsNameThePlace(t *testing.T) {
 	}
 }
 
-// dribble gives a few bytes at a time, as decompressors do.
+// dribble reads at most n bytes at a time, as decompressors do.
 type dribble struct {
 	r io.Reader
 	n int
@@ -208,7 +214,9 @@ type dribble struct {
 
 func (d *dribble) Read(p []byte) (int, error) { return d.r.Read(p[:min(len(p), d.n)]) }
 
-// Whoever reads buffered asks for what is left of the buffer, down to a single byte, wherever characters and rows end.
+// TestLinesAroundTheBuffer: cleanReader loses nothing at the ends of its buffer, wherever characters and rows lie
+// around them, and whatever sizes of reads its own reader and its user choose. The texts shift a long cell of
+// three-byte characters over the end of the buffer, byte by byte.
 func TestLinesAroundTheBuffer(t *testing.T) {
 	long(t)
 	for i := range 40 {
@@ -219,15 +227,18 @@ func TestLinesAroundTheBuffer(t *testing.T) {
 			c := &cleanReader{r: &dribble{strings.NewReader(text), piece}, uri: "t.csv", line: 1, limit: maxRecord}
 			got, err := io.ReadAll(bufio.NewReaderSize(c, cleanBytes))
 			if err != nil || string(got) != text {
-				t.Fatalf("%d, pieces of %d: %d of %d bytes, %v; want all", i, piece, len(got), len(text), err)
+				t.Fatalf("text %d, read in pieces of %d: got %d bytes, error %v; want the text of %d bytes", i, piece,
+					len(got), err, len(text))
 			}
 		}
 		rows, err := csv.NewReader(bufio.NewReaderSize(&cleanReader{r: strings.NewReader(text), line: 1,
 			limit: maxRecord}, cleanBytes)).ReadAll()
 		if err != nil || len(rows) != i+3 || !strings.HasSuffix(rows[i+1][0], cell) {
-			t.Fatalf("%d: %d rows, %v; want all, with the last cell whole", i, len(rows), err)
+			t.Fatalf("text %d as CSV: got %d rows, error %v; want %d, with the long cell whole", i, len(rows), err, i+3)
 		}
 	}
+
+	// Single bytes on both sides, and a byte order mark.
 	text := "a,中é\n"
 	got, err := io.ReadAll(iotest.OneByteReader(&cleanReader{r: iotest.OneByteReader(strings.NewReader("\ufeff" +
 		text)), line: 1, limit: maxRecord}))
@@ -236,7 +247,9 @@ func TestLinesAroundTheBuffer(t *testing.T) {
 	}
 }
 
-// TestSeveralFiles: files are one table by the names of their columns, whatever their order.
+// TestSeveralFiles: several files are one table, in which columns belong together by name, whatever their order. A
+// column that a later file adds is null in the files before; a column that a later file lacks is an error. Reading
+// stops with the error of the callback or of the context.
 func TestSeveralFiles(t *testing.T) {
 	first := writeFile(t, "1.csv", "a,b\n1,x\n2,y\n")
 	names, cells, err := readAll([]File{first, writeFile(t, "2.csv", "b,a\nz,3\n")}, dataset.CSVSpec{}, 10)
@@ -250,6 +263,8 @@ func TestSeveralFiles(t *testing.T) {
 		!slices.Equal(names, []string{"a", "b", "c"}) || !reflect.DeepEqual(cells, want) {
 		t.Errorf("a column that is new: got columns %q, cells %q (error %v); want %q", names, cells, err, want)
 	}
+
+	// Files that do not fit the first one.
 	for text, want := range map[string]string{
 		"a,bb\n1,2\n":  `2.csv: column "b": missing here, but present in 1.csv (the columns are: a, bb)`,
 		"a,b,a\n1,2\n": `2.csv: column "a": columns 1 and 3 have this name; rename one`,
@@ -259,6 +274,8 @@ func TestSeveralFiles(t *testing.T) {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}
 	}
+
+	// Columns that are not there: up to ten are named, with those that were probably meant.
 	table := must.Get(Open([]File{first}, Options{}))(t)
 	many := strings.Fields("a x1 B x2 x3 x4 x5 x6 x7 x8 x9 x10 x11")
 	for want, names := range map[string][]string{
@@ -270,6 +287,8 @@ func TestSeveralFiles(t *testing.T) {
 			t.Errorf("columns %q:\ngot  %v\nwant %s", names, err, want)
 		}
 	}
+
+	// Reading stops.
 	stop := errors.New("enough")
 	if err := table.Read(context.Background(), []string{"a"}, 1, func(*Batch) error { return stop }); !errors.Is(err,
 		stop) {
@@ -282,7 +301,8 @@ func TestSeveralFiles(t *testing.T) {
 	}
 }
 
-// TestExpand: a pattern or folder gives the tables below it by name, without hidden and unfinished ones.
+// TestExpand: a folder or a pattern gives the tables in it and below, sorted by name. Hidden and unfinished files are
+// skipped, as are files that do not look like tables, unless they are named. No file is an error of kind NotFound.
 func TestExpand(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"b.csv", "a.csv.gz", "c.parquet", "_SUCCESS.csv", ".hidden.csv", "README.md",
@@ -320,7 +340,8 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-// Without quotes, rows are lines: an error names the right one, and a row that is too long is refused.
+// TestUnquotedTextErrors: without quoting, every line is a row. An error names the right line although empty lines are
+// skipped, and a row that is too long is an error.
 func TestUnquotedTextErrors(t *testing.T) {
 	long(t)
 	for text, want := range map[string]string{
@@ -336,7 +357,7 @@ func TestUnquotedTextErrors(t *testing.T) {
 	}
 }
 
-// Whatever the bytes, reading them ends with rows or a typed error.
+// FuzzCSV: whatever the bytes of a file, reading it ends with rows of valid text or with an *InputError.
 func FuzzCSV(f *testing.F) {
 	f.Add([]byte("a,b\n1,\"x,y\"\n2,\n"))
 	f.Add([]byte("\ufeffa\tb\r\n1\t2\r\n"))
@@ -352,14 +373,15 @@ func FuzzCSV(f *testing.F) {
 		for _, row := range cells {
 			for _, cell := range row {
 				if strings.ContainsRune(cell, 0) || !strings.EqualFold(cell, strings.ToValidUTF8(cell, "")) {
-					t.Fatalf("the cell %q", cell)
+					t.Fatalf("got the cell %q, want UTF-8 without NUL", cell)
 				}
 			}
 		}
 	})
 }
 
-// long leaves a test to `make test`: the race detector sees nothing in it that shorter ones do not show.
+// long skips a test under -short, which the race detector runs with: it would see nothing that shorter tests do not
+// show.
 func long(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -367,7 +389,8 @@ func long(t testing.TB) {
 	}
 }
 
-// TestAWrongDelimiter: if the spec's delimiter is wrong, an error about quotes or fields says so first.
+// TestAWrongDelimiter: if the spec's delimiter is not the file's, an error about quotes or fields says that first. If
+// the file's delimiter is the spec's, the error stays as it is.
 func TestAWrongDelimiter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.csv")
 	header := false
@@ -390,7 +413,9 @@ func TestAWrongDelimiter(t *testing.T) {
 	}
 }
 
-// checkLines compares lineRecords with csv.Reader, up to the first error.
+// checkLines fails the test unless lineRecords gives the same records, lines, positions and errors as csv.Reader, up to
+// the first error. The small buffer makes lines longer than it. read is the number of records; quoted says whether a
+// quote was met.
 func checkLines(t *testing.T, text string, comma rune, fields int) (read int, quoted bool) {
 	t.Helper()
 	want := csv.NewReader(strings.NewReader(text))
@@ -418,7 +443,8 @@ func checkLines(t *testing.T, text string, comma rune, fields int) (read int, qu
 	}
 }
 
-// TestLineRecords: lines without quotes, and what follows the first quote, are what csv.Reader makes of them.
+// TestLineRecords: lineRecords agrees with csv.Reader on random texts, half of which have no quotes. Enough of the
+// texts must have several rows for that to mean something.
 func TestLineRecords(t *testing.T) {
 	rng := rand.New(rand.NewPCG(34, 3))
 	pieces := []string{"a", "bc", "é", ",", ",", "\t", "中", "\n", "\n", "\r\n", "\r", "\"", "\"\"", "x,y\n",
@@ -444,13 +470,15 @@ func TestLineRecords(t *testing.T) {
 	}
 }
 
+// FuzzLineRecords: lineRecords agrees with csv.Reader on any text.
 func FuzzLineRecords(f *testing.F) {
 	f.Add("a,b\n1,\"2\n\n3\",4\r\n\r\n5,6", 0)
 	f.Add("a\n\"b", 1)
 	f.Fuzz(func(t *testing.T, text string, fields int) { checkLines(t, text, ',', fields) })
 }
 
-// TestPlaces: an error begins with the place, whatever is known of it.
+// TestPlaces: the text of an InputError begins with as much of the place as is known: the file, its line or else its
+// row, and the column. Rows of a request have no file.
 func TestPlaces(t *testing.T) {
 	for want, e := range map[string]InputError{
 		`a.csv:3: column "x": bad`: {File: "a.csv", Line: 3, Row: 2, Column: "x", Msg: "bad"},
@@ -465,7 +493,8 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// Formats that are not read are refused by their names, at once.
+// TestOtherFormats: a file in a known format that is not read, and a file beside a table that holds part of it, are
+// errors that name the format or the file. Some tables of CSV look similar and are read.
 func TestOtherFormats(t *testing.T) {
 	for name, want := range map[string]string{"t.feather": "Arrow IPC", "old.feather": "Arrow IPC",
 		"rank.train": "svmlight", "queries.txt": "svmlight", "a.csv": "a.csv.query lies beside it",

@@ -20,16 +20,17 @@ import (
 	"coppice/internal/must"
 )
 
-// foreign is the folder of files that other programs wrote; make.py there says how.
+// foreign is the folder of files that other programs wrote; make.py there says how each was made.
 const foreign = "testdata/foreign"
 
-// TestForeignParquet reads the same table as pyarrow, DuckDB and Polars write it, with their defaults and their
-// encodings.
+// TestForeignParquet: the same table is read the same, to the bit, as pyarrow, DuckDB and Polars write it, with their
+// defaults and with their encodings.
 func TestForeignParquet(t *testing.T) {
 	checkForeign(t, foreign, 10)
 }
 
-// checkForeign compares every readable file of a folder with what want.json says, to the bit.
+// checkForeign compares every file of a folder with want.json there, to the bit, in small and in large batches.
+// Encrypted files are left out. There must be at least so many files.
 func checkForeign(t *testing.T, folder string, least int) {
 	t.Helper()
 	text := must.Get(os.ReadFile(filepath.Join(folder, "want.json")))(t)
@@ -51,7 +52,8 @@ func checkForeign(t *testing.T, folder string, least int) {
 	}
 }
 
-// sameTable says where a file's values are not the wanted ones.
+// sameTable returns an error that says where a file's values are not the wanted ones, which are by column and row. It
+// reads batches of so many rows.
 func sameTable(file string, want map[string][]*string, rows int) error {
 	table, err := Open([]File{{URI: file, Path: file}}, Options{Threads: 2})
 	if err != nil {
@@ -84,7 +86,7 @@ func sameTable(file string, want map[string][]*string, rows int) error {
 	return err
 }
 
-// exactly is a value in the form of want.json; nil where there is none.
+// exactly returns a value as want.json writes it: a float by its bits; nil for a null.
 func exactly(v *dataset.Values, i int) *string {
 	if v.IsNull(i) {
 		return nil
@@ -101,6 +103,7 @@ func exactly(v *dataset.Values, i int) *string {
 	return &text
 }
 
+// same reports whether two values are equal. want.json may also write a float as a hexadecimal number or an infinity.
 func same(got, want *string) bool {
 	if got == nil || want == nil {
 		return got == want
@@ -122,7 +125,8 @@ func shownText(s *string) string {
 	return *s
 }
 
-// TestEncryptedParquetIsCalledSo: whether all of a file is encrypted or a column.
+// TestEncryptedParquetIsCalledSo: the error about an encrypted file, or an encrypted column, says so. A CSV file that
+// begins with the same four letters as an encrypted one is read.
 func TestEncryptedParquetIsCalledSo(t *testing.T) {
 	for file, want := range map[string]string{
 		"encrypted.parquet": "encrypted.parquet: an encrypted Parquet file, which cannot be read; write it " +
@@ -143,11 +147,12 @@ func TestEncryptedParquetIsCalledSo(t *testing.T) {
 	// A CSV file whose first column begins with the same letters is one.
 	path := writeFile(t, "t.csv", "PARENT,b\n1,2\n").Path
 	if _, err := Open([]File{{URI: path, Path: path}}, Options{}); err != nil {
-		t.Error(err)
+		t.Errorf("opening CSV with a column PARENT: got error %v, want none", err)
 	}
 }
 
-// packDeltas is DELTA_BINARY_PACKED of numbers, in blocks of 128 and parts of 32.
+// packDeltas encodes numbers as DELTA_BINARY_PACKED, in blocks of 128 and miniblocks of 32, with 64 bits for each
+// difference.
 func packDeltas(values []int64) []byte {
 	out := binary.AppendUvarint(nil, 128)
 	out = binary.AppendUvarint(out, 4)
@@ -175,7 +180,8 @@ func packDeltas(values []int64) []byte {
 	return out
 }
 
-// TestReadDeltas: delta-coded integers of any number come back, and what follows them is left.
+// TestReadDeltas: numbers of any value, in any quantity, come back from DELTA_BINARY_PACKED, and the data after them is
+// left. Damaged data is an error.
 func TestReadDeltas(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for n := range 400 {
@@ -185,8 +191,8 @@ func TestReadDeltas(t *testing.T) {
 		}
 		got, rest, err := readDeltas(append(packDeltas(values), "rest"...), ample)
 		if err != nil || !slices.Equal(got, values) || string(rest) != "rest" {
-			t.Fatalf("%d numbers: %v came back, behind them %q, %v; want the same, and the "+
-				"rest", n, len(got), rest, err)
+			t.Fatalf("%d numbers: got %d numbers, equal: %t, then %q, error %v; want the same ones, then \"rest\"", n,
+				len(got), slices.Equal(got, values), rest, err)
 		}
 	}
 	for name, data := range map[string][]byte{
@@ -201,7 +207,7 @@ func TestReadDeltas(t *testing.T) {
 	}
 }
 
-// ample is room for what a test packs, and no more.
+// ample is a bound on memory that has room for what a test packs, and no more.
 func ample(bytes int64) error {
 	if bytes > 1<<20 {
 		return errors.New("too much")
@@ -209,8 +215,10 @@ func ample(bytes int64) error {
 	return nil
 }
 
-// TestPlainTexts: texts with shared prefixes are spelt out, and lengths that cannot be are refused.
+// TestPlainTexts: texts in the two delta encodings become plain texts. Lengths that cannot be, and texts that together
+// are too large, are errors.
 func TestPlainTexts(t *testing.T) {
+	// texts encodes texts by the lengths of the prefixes that they share with the text before, and of the rest of each.
 	texts := func(prefixes, suffixes []int64, data string) []byte {
 		return append(append(packDeltas(prefixes), packDeltas(suffixes)...), data...)
 	}
@@ -226,6 +234,8 @@ func TestPlainTexts(t *testing.T) {
 		string(got) != "\x01\x00\x00\x00a\x00\x00\x00\x00\x02\x00\x00\x00bc" {
 		t.Errorf("lengths first: %q, %v, expected a, nothing, bc", got, err)
 	}
+
+	// Lengths that cannot be.
 	many := make([]int64, 1000)
 	for name, data := range map[string][]byte{
 		"a first prefix": texts([]int64{1}, []int64{3}, "abcd"), "too short": texts([]int64{0}, []int64{3}, "abcd"),
@@ -237,7 +247,9 @@ func TestPlainTexts(t *testing.T) {
 			t.Errorf("%s: %q, expected an error", name, got)
 		}
 	}
-	for i := range many[1:] { // a text of 10,000 bytes a thousand times
+
+	// A text of 10,000 bytes, which 999 others share, needs more than ample has.
+	for i := range many[1:] {
 		many[i+1] = 10_000
 	}
 	first := make([]int64, 1000)
@@ -247,7 +259,7 @@ func TestPlainTexts(t *testing.T) {
 	}
 }
 
-// TestJoinStreams: values that were split by byte come back, for every width.
+// TestJoinStreams: values that are split into a stream for each byte come back, for every width.
 func TestJoinStreams(t *testing.T) {
 	for _, width := range []int{1, 2, 4, 5, 8, 16} {
 		values := make([]byte, 37*width)
@@ -266,7 +278,8 @@ func TestJoinStreams(t *testing.T) {
 	}
 }
 
-// FuzzDeltas: whatever the bytes, no panic, no more values than there is room for, and what was packed comes back.
+// FuzzDeltas: whatever the bytes, reading deltas does not panic and takes no more memory than ample allows. Numbers
+// that were read come back when they are packed again.
 func FuzzDeltas(f *testing.F) {
 	f.Add(packDeltas([]int64{1, 5, -3, math.MaxInt64, math.MinInt64}), 4)
 	f.Add(append(append(packDeltas([]int64{0, 2}), packDeltas([]int64{4, 2})...), "abcdXY"...), 4)
@@ -290,7 +303,7 @@ func FuzzDeltas(f *testing.F) {
 	})
 }
 
-// Damaged metadata gives no hint, and no error.
+// TestDictionariesOfDamagedMetadata: damaged metadata names no categorical columns, and reading it ends.
 func TestDictionariesOfDamagedMetadata(t *testing.T) {
 	for _, text := range []string{"", "AAAA", "!", "/////w==", "//////////8=", "/////xAAAAD/////////////////////",
 		strings.Repeat("A", 1000)} {

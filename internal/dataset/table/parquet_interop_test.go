@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestInteropParquet has pyarrow, DuckDB and Polars write a table in every combination of encoding, codec and page
-// version that they have, and reads the same bits as pyarrow.
+// TestInteropParquet: a table that pyarrow, DuckDB and Polars write, in every combination of encoding, codec and page
+// version that they have, is read with the bits that pyarrow reads.
 func TestInteropParquet(t *testing.T) {
 	python := os.Getenv("COPPICE_PYTHON")
 	if python == "" {

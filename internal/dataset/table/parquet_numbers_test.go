@@ -24,8 +24,8 @@ import (
 	"coppice/internal/must"
 )
 
-// numberFile is a Parquet file with one column of each type of plain numbers, with and without nulls, written in some
-// random way.
+// numberFile returns a Parquet file with a column of each type of plain numbers, with and without nulls. Pages,
+// encodings, dictionaries, compression and row groups are random.
 func numberFile(rng *rand.Rand, rows int) (data []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -69,6 +69,7 @@ func numberFile(rng *rand.Rand, rows int) (data []byte, err error) {
 	return out.Bytes(), err
 }
 
+// numberColumns are the columns of a numberFile; those with a ? have nulls.
 var numberColumns = []struct {
 	name       string
 	repetition parquet.Repetition
@@ -84,7 +85,8 @@ var numberColumns = []struct {
 	{"i64?", parquet.Repetitions.Optional, parquet.Types.Int64},
 }
 
-// writeNumbers writes the group's next column.
+// writeNumbers writes random numbers to the group's next column. Nulls come in runs, which are sometimes long, and
+// numbers repeat, so that all forms of levels and dictionaries occur.
 func writeNumbers(rng *rand.Rand, group file.SerialRowGroupWriter, rows int, optional bool) error {
 	column, err := group.NextColumn()
 	if err != nil {
@@ -119,6 +121,7 @@ func writeNumbers(rng *rand.Rand, group file.SerialRowGroupWriter, rows int, opt
 	return errors.Join(err, column.Close())
 }
 
+// many returns n values.
 func many[T any](n int, value func() T) []T {
 	out := make([]T, n)
 	for i := range out {
@@ -127,7 +130,7 @@ func many[T any](n int, value func() T) []T {
 	return out
 }
 
-// readByLibrary reads one column with the library's own reader.
+// readByLibrary reads one column of a file with the reader of the Parquet library.
 func readByLibrary(path string, column int) (out dataset.Values, err error) {
 	r, err := file.OpenParquetFile(path, false)
 	if err != nil {
@@ -162,7 +165,8 @@ func readByLibrary(path string, column int) (out dataset.Values, err error) {
 	return out, nil
 }
 
-// appendLibrary appends a column chunk of len(levels) rows to out.
+// appendLibrary appends a column chunk of len(levels) rows to out. read is the library's, and fills in levels: those
+// below the first one's initial value are null.
 func appendLibrary[T int64 | float64, L int32 | int64 | float32 | float64](out []T,
 	read func(n int64, values []L, levels, repetitions []int16) (int64, int, error), levels []int16, null T) ([]T,
 	error) {
@@ -185,7 +189,7 @@ func appendLibrary[T int64 | float64, L int32 | int64 | float32 | float64](out [
 	return out, nil
 }
 
-// readColumn reads one column of a file in batches of some rows.
+// readColumn reads one column of a file, in batches of so many rows.
 func readColumn(path, name string, rows int) (out dataset.Values, err error) {
 	table, err := Open([]File{{URI: path, Path: path}}, Options{Threads: 1})
 	if err != nil {
@@ -202,7 +206,8 @@ func readColumn(path, name string, rows int) (out dataset.Values, err error) {
 	return out, err
 }
 
-// Plain numbers are read as the library reads them, whatever pages, encodings and batches they come in.
+// TestNumbersAsTheLibrary: numbers are read as the Parquet library reads them, from twelve random files and in random
+// batches.
 func TestNumbersAsTheLibrary(t *testing.T) {
 	long(t)
 	seed := uint64(time.Now().UnixNano())
@@ -231,13 +236,14 @@ func TestNumbersAsTheLibrary(t *testing.T) {
 			}
 			if !slices.EqualFunc(got.Float, want.Float, same) || !slices.Equal(got.Int, want.Int) ||
 				!slices.Equal(got.Null, want.Null) {
-				t.Fatalf("column %s differs from what the library reads", c.name)
+				t.Fatalf("column %s: got other values than the library reads, want the same (seed %d)", c.name, seed)
 			}
 		}
 	}
 }
 
-// What runs say beyond their bytes is an error, never a number.
+// TestDamagedRuns: runs of repeated and of packed numbers are read as the format has them, and data that ends before
+// the numbers do is an error. Each case reads n numbers of width bits; the first byte of a run is its head.
 func TestDamagedRuns(t *testing.T) {
 	for name, tc := range map[string]struct {
 		data  []byte
@@ -275,7 +281,8 @@ func TestDamagedRuns(t *testing.T) {
 	}
 }
 
-// Definition levels beyond the column's are errors, and so is an index into a dictionary that has no such word.
+// TestDamagedLevelsAndIndices: a page of four rows with nulls, and indices into a dictionary of three words, is read.
+// Levels that cannot be, an index beyond the dictionary and a word that cannot be used are errors.
 func TestDamagedLevelsAndIndices(t *testing.T) {
 	for name, tc := range map[string]struct {
 		levels, indices []byte
@@ -313,7 +320,8 @@ func TestDamagedLevelsAndIndices(t *testing.T) {
 	}
 }
 
-// pageBytes is a data page of doubles, as a file has it: a header in Thrift's compact protocol, and the packed values.
+// pageBytes returns a data page of doubles, as a file has it: a header in Thrift's compact protocol, then the packed
+// values. unpacked is the size that the header claims.
 func pageBytes(values, unpacked int, packed []byte) []byte {
 	number := func(to []byte, delta byte, x int) []byte {
 		return binary.AppendVarint(append(to, delta<<4|5), int64(x))
@@ -327,11 +335,13 @@ func pageBytes(values, unpacked int, packed []byte) []byte {
 	return append(append(out, 0, 0), packed...)
 }
 
-// A file of a few kilobytes cannot make its reader hold more than minMemory, in one page or in those of many columns.
+// TestPagesThatUnpackToTooMuch: a file of a few kilobytes cannot make its reader unpack more than minMemory, whether in
+// one page or in pages of many columns at a time.
 func TestPagesThatUnpackToTooMuch(t *testing.T) {
 	pack := must.Get(zstd.NewWriter(nil))(t)
 	unpack := must.Get(zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true)))(t)
 	defer unpack.Close()
+	// A page of 8 MB of zeros, packed to a few hundred bytes.
 	const rows = 1 << 20
 	zeros := pack.EncodeAll(make([]byte, 8*rows), nil)
 	budget := newPageMemory(int64(len(zeros)))
@@ -341,6 +351,7 @@ func TestPagesThatUnpackToTooMuch(t *testing.T) {
 		return p
 	}
 
+	// One page claims to unpack to a gigabyte, another unpacks to more than it claims. Neither may take much memory.
 	// One page that claims a gigabyte, and one that holds more than it claims.
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -370,6 +381,7 @@ func TestPagesThatUnpackToTooMuch(t *testing.T) {
 		t.Errorf("%d pages of 8 MB were unpacked at a time, expected %d", good, minMemory/(8*rows))
 	}
 
+	// A column gives back the memory of a page when it moves on, so one column may have many pages.
 	// A column gives back its page when it moves on, whatever the number of its pages.
 	budget = newPageMemory(0)
 	p := begin(bytes.Repeat(pageBytes(rows/40, 8*rows, zeros), 40))
@@ -380,8 +392,8 @@ func TestPagesThatUnpackToTooMuch(t *testing.T) {
 	}
 }
 
-// A text longer than a row of CSV may be is refused where it stands, also in a dictionary, and a dictionary's page is
-// gone once its words are made.
+// TestLongTextsInParquet: a text longer than a row of CSV may be is an error about its row, or about its dictionary.
+// After the words of a dictionary have been copied, its page is dropped and its memory given back.
 func TestLongTextsInParquet(t *testing.T) {
 	text := func(sizes ...int) (out []byte) {
 		for _, n := range sizes {
@@ -394,6 +406,7 @@ func TestLongTextsInParquet(t *testing.T) {
 			pages: pageReader{memory: newPageMemory(0)}}
 	}
 
+	// A text in a page of values.
 	c := column()
 	c.plain, c.rows = text(3, maxRecord+1), 2
 	err := c.read(2, &dataset.Values{})

@@ -22,6 +22,7 @@ import (
 	"coppice/internal/must"
 )
 
+// testFile returns a file of testdata/types.
 func testFile(t testing.TB, name string) File {
 	t.Helper()
 	path := filepath.Join("testdata", "types", name)
@@ -29,7 +30,8 @@ func testFile(t testing.TB, name string) File {
 	return File{URI: name, Path: path, Bytes: info.Size()}
 }
 
-// sameAs compares value i with what pyarrow printed.
+// sameAs reports whether value i is the one that pyarrow printed as want. A null is "<null>"; times are compared by
+// what they mean.
 func sameAs(v *dataset.Values, i int, want string) bool {
 	if v.IsNull(i) || want == "<null>" {
 		return v.IsNull(i) == (want == "<null>")
@@ -53,7 +55,8 @@ func sameAs(v *dataset.Values, i int, want string) bool {
 	return v.TextOf(i) == want
 }
 
-// Every type, in every encoding, as pyarrow writes them (testdata/types/make.py), is read as pyarrow reads it.
+// TestParquetTypes: every type, in every encoding, as pyarrow writes them (testdata/types/make.py), is read as pyarrow
+// reads it. Reading a nested column is an error that names column and kind.
 func TestParquetTypes(t *testing.T) {
 	data := must.Get(os.ReadFile("testdata/types/want.json"))(t)
 	var want map[string][]string
@@ -91,7 +94,8 @@ func TestParquetTypes(t *testing.T) {
 	}
 }
 
-// TestParquetKinds: each type of Parquet becomes the column's type that can hold its values.
+// TestParquetKinds: each type of Parquet becomes a type that can hold its values. Those that only a text can hold are
+// untyped, so that staging may take them for numbers.
 func TestParquetKinds(t *testing.T) {
 	table := must.Get(Open([]File{testFile(t, "types.parquet")}, Options{}))(t)
 	want := map[string]Column{
@@ -112,11 +116,12 @@ func TestParquetKinds(t *testing.T) {
 		}
 	}
 	if len(want) > 0 {
-		t.Errorf("not there: %v", want)
+		t.Errorf("the file lacks the columns %v, want all", want)
 	}
 }
 
-// TestParquetInt96: times of 96 bits are read to the microsecond, also before 1970.
+// TestParquetInt96: times of 96 bits are read to the microsecond, before 1970 and in the year 9999, too. The extremes
+// of nanoseconds and days are right or an error, never another time.
 func TestParquetInt96(t *testing.T) {
 	_, cells, err := readAll([]File{testFile(t, "int96.parquet")}, dataset.CSVSpec{}, 3)
 	if got := fmt.Sprint(cells); err != nil ||
@@ -147,7 +152,8 @@ func TestParquetInt96(t *testing.T) {
 	}
 }
 
-// TestParquetFilesMustAgree: files in which a column is a number here and a text there are refused.
+// TestParquetFilesMustAgree: if a column holds numbers in one file and texts in another, that is an error that names
+// both files.
 func TestParquetFilesMustAgree(t *testing.T) {
 	var a, b bytes.Buffer
 	for _, f := range []struct {
@@ -169,9 +175,11 @@ func TestParquetFilesMustAgree(t *testing.T) {
 	}
 }
 
-// TestParquetFilesOfDays: what pandas writes from one day to the next is read in types that hold all of it: whole and
-// other numbers, a column of nulls, times in other units, a column that is new.
+// TestParquetFilesOfDays: pandas may write a column in another type from one day to the next: whole numbers and others,
+// a column of nulls, times in another unit, a new column. They are read in a type that holds all of it. A value that
+// does not fit that type is an error that names it.
 func TestParquetFilesOfDays(t *testing.T) {
+	// file writes a Parquet file of two rows.
 	type column struct {
 		name string
 		v    dataset.Values
@@ -242,14 +250,17 @@ func TestParquetFilesOfDays(t *testing.T) {
 			t.Errorf("%s: got %v: %v and %v, error %v; expected %v, and new", c.name, names, got, added, err, c.want)
 		}
 	}
+
+	// A column that is not in the second file.
 	gone := []File{file("1.parquet", column{"x", ints(1, 2)}, column{"y", ints(1, 2)}), file("2.parquet",
 		column{"x", ints(1, 2)})}
-	if _, err := Open(gone, Options{}); err == nil || !strings.Contains(err.Error(), `2.parquet: column "y": missing here`) {
-		t.Errorf("a column that is gone: got %v, expected an error", err)
+	const missing = `2.parquet: column "y": missing here`
+	if _, err := Open(gone, Options{}); err == nil || !strings.Contains(err.Error(), missing) {
+		t.Errorf("a column that is gone: got error %v, want %s", err, missing)
 	}
 }
 
-// A file cut off anywhere is a typed error.
+// TestTruncatedParquet: a file that is cut off anywhere is an error that says so.
 func TestTruncatedParquet(t *testing.T) {
 	data := must.Get(os.ReadFile("testdata/types/types.parquet"))(t)
 	for n := len(data) - 1; n > 4; n -= 97 {
@@ -261,7 +272,7 @@ func TestTruncatedParquet(t *testing.T) {
 	}
 }
 
-// flippedParquet reads all that can be read of a damaged file; whatever comes of it must be rows or a typed error.
+// flippedParquet reads all readable columns of a damaged file. The test fails unless that gives rows or an *InputError.
 func flippedParquet(t *testing.T, data []byte) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "t.parquet")
@@ -297,7 +308,7 @@ func flippedParquet(t *testing.T, data []byte) {
 	}
 }
 
-// TestFlippedParquet: a file with a wrong byte is refused or read, and never brings the program down.
+// TestFlippedParquet: a file with a wrong byte gives rows or an error, and never ends the program.
 func TestFlippedParquet(t *testing.T) {
 	long(t)
 	for _, name := range []string{"types.parquet", "types_v2.parquet"} {
@@ -310,7 +321,8 @@ func TestFlippedParquet(t *testing.T) {
 	}
 }
 
-// No byte of a file, whatever it is changed to, makes reading it take much memory.
+// TestEveryFlippedByte: whatever one byte of a small file is changed to, reading the file takes at most 64 MB. Bytes of
+// the footer are left out, as the library reads them.
 func TestEveryFlippedByte(t *testing.T) {
 	long(t)
 	var b bytes.Buffer
@@ -325,7 +337,7 @@ func TestEveryFlippedByte(t *testing.T) {
 	}
 	must.Do(t, errors.Join(w.Write(batch), w.Close()))
 	good := b.Bytes()
-	tail := len(good) - 8 - int(binary.LittleEndian.Uint32(good[len(good)-8:])) // the library reads the footer
+	tail := len(good) - 8 - int(binary.LittleEndian.Uint32(good[len(good)-8:])) // where the footer begins
 	var before, after runtime.MemStats
 	for at := 4; at < tail; at++ {
 		for _, value := range []byte{good[at] ^ 1, good[at] + 2, good[at] ^ 0x80, 31, 0xff} {
@@ -334,13 +346,14 @@ func TestEveryFlippedByte(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			flippedParquet(t, bad)
 			if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 64<<20 {
-				t.Errorf("byte %d changed from %#x to %#x: %d MB", at, good[at], value,
+				t.Errorf("byte %d changed from %#x to %#x: reading took %d MB, want at most 64", at, good[at], value,
 					(after.TotalAlloc-before.TotalAlloc)>>20)
 			}
 		}
 	}
 }
 
+// FuzzParquet: whatever the bytes of a file, reading it gives rows or an *InputError.
 func FuzzParquet(f *testing.F) {
 	for _, name := range []string{"types/int96.parquet", "types/types_v2.parquet", "foreign/pyarrow-split-v2.parquet",
 		"foreign/pyarrow-delta.parquet", "foreign/duckdb-v2.parquet"} {
@@ -355,6 +368,7 @@ func FuzzParquet(f *testing.F) {
 	})
 }
 
+// writerColumns returns a column of each type that can be written.
 func writerColumns() []Column {
 	return []Column{
 		{Name: "text", Type: dataset.Text}, {Name: "float", Type: dataset.Float}, {Name: "int", Type: dataset.Int},
@@ -364,7 +378,7 @@ func writerColumns() []Column {
 	}
 }
 
-// writerBatch has rows rows, from number first on, with nulls.
+// writerBatch returns so many rows of writerColumns, from row number first on, with nulls.
 func writerBatch(first, rows int) *Batch {
 	b := &Batch{Rows: rows}
 	for k, c := range writerColumns() {
@@ -388,7 +402,8 @@ func writerBatch(first, rows int) *Batch {
 	return b
 }
 
-// TestParquetWriterRoundTrip: what was written with each codec is read back, over more than one row group.
+// TestParquetWriterRoundTrip: what was written with each codec is read back the same, in types and values, from more
+// than one row group.
 func TestParquetWriterRoundTrip(t *testing.T) {
 	long(t)
 	for _, codec := range []Codec{Snappy, Zstd, Plain} {
@@ -414,7 +429,8 @@ func TestParquetWriterRoundTrip(t *testing.T) {
 				for i := range b.Rows {
 					g, w := &b.Columns[j], &want.Columns[j]
 					if g.IsNull(i) != w.IsNull(i) || !g.IsNull(i) && g.TextOf(i) != w.TextOf(i) {
-						return fmt.Errorf("row %d of %s", next+i, b.Names[j])
+						return fmt.Errorf("row %d of %s is %s, null: %t; want %s, null: %t", next+i, b.Names[j],
+							g.TextOf(i), g.IsNull(i), w.TextOf(i), w.IsNull(i))
 					}
 				}
 			}
@@ -422,12 +438,13 @@ func TestParquetWriterRoundTrip(t *testing.T) {
 			return nil
 		})
 		if err != nil || next != rows {
-			t.Errorf("%s: read %d rows, %v; want all that were written", codec, next, err)
+			t.Errorf("%s: read %d rows, error %v; want the %d that were written", codec, next, err, rows)
 		}
 	}
 }
 
-// TestWritersRefuse: columns, codecs and delimiters that cannot be written are refused.
+// TestWritersRefuse: what cannot be written is an error: an unknown codec, a quote as delimiter, a batch without one of
+// the columns, and a day that does not fit. An error of the caller's writer is returned as it is.
 func TestWritersRefuse(t *testing.T) {
 	if _, err := NewParquetWriter(&bytes.Buffer{}, writerColumns(), "lzo"); err == nil {
 		t.Error("the codec lzo is taken, want an error")
@@ -450,6 +467,8 @@ func TestWritersRefuse(t *testing.T) {
 	if err := w.Write(b); err == nil || !strings.Contains(err.Error(), "does not fit a Parquet date") {
 		t.Errorf("a date out of range: got error %v; want one that says so", err)
 	}
+
+	// A writer that fails.
 	full := errors.New("disk full")
 	w, err := NewParquetWriter(failingWriter{full}, writerColumns(), Snappy)
 	if err == nil {
@@ -464,7 +483,8 @@ type failingWriter struct{ err error }
 
 func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
 
-// TestCSVWriterRoundTrip: what was written as delimited text is read back, whatever characters it has.
+// TestCSVWriterRoundTrip: what was written as delimited text is read back the same, whatever characters it has. So are
+// empty texts in a table of one column, although empty lines are skipped.
 func TestCSVWriterRoundTrip(t *testing.T) {
 	var buf bytes.Buffer
 	w := must.Get(NewCSVWriter(&buf, writerColumns(), ';'))(t)
@@ -496,7 +516,8 @@ func TestCSVWriterRoundTrip(t *testing.T) {
 	}
 }
 
-// Compressed pages share the buffers that they are read into: columns that kept one each took half of staging's memory.
+// TestParquetColumnsShareABuffer: columns share the memory for packed pages. When each kept its own, that was half of
+// the memory of staging.
 func TestParquetColumnsShareABuffer(t *testing.T) {
 	long(t)
 	const columns, rows = 32, 1 << 16 // pages of half a megabyte
@@ -521,7 +542,8 @@ func TestParquetColumnsShareABuffer(t *testing.T) {
 	err := table.Read(t.Context(), b.Names, 1024, func(*Batch) error { return nil })
 	runtime.ReadMemStats(&after)
 	took := (after.TotalAlloc - before.TotalAlloc) / columns
-	if err != nil || took > 1_500_000 { // a page, its dictionary, and a part of each batch are 1.2 MB
+	// A page, its dictionary and a part of each batch are 1.2 MB; another packed page would be half a megabyte more.
+	if err != nil || took > 1_500_000 {
 		t.Errorf("a column with pages of half a megabyte took %d bytes, error %v; want up to 1,500,000", took, err)
 	}
 }

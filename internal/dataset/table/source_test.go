@@ -20,7 +20,8 @@ import (
 	"coppice/internal/problem"
 )
 
-// What delimits fields is seen in the first rows; a faulty row further down does not hide it.
+// TestDelimitersAreSeen: the delimiter is found in the first rows, whatever else the fields hold, with and without
+// quotes. A faulty row further down does not change that, and is an error.
 func TestDelimitersAreSeen(t *testing.T) {
 	for name, tc := range map[string]struct {
 		file, text string
@@ -51,7 +52,8 @@ func TestDelimitersAreSeen(t *testing.T) {
 	}
 }
 
-// TestJSONL: lines of JSON are one table by their keys, also packed; nested columns are refused when they are read.
+// TestJSONL: lines of JSON objects in several files, one of them compressed, are one table by their keys. Numbers stay
+// as they are written, and keys that an object lacks are null. Reading a nested column is an error.
 func TestJSONL(t *testing.T) {
 	first := writeFile(t, "1.jsonl", `{"a": 1, "b": "x\u00e9\n", "deep": {"k": [1, {"}": "]"}]}}`+"\n\n"+
 		`{"b":null,"a":-1.50e+3,"c":true}`+"\r\n")
@@ -81,7 +83,8 @@ func TestJSONL(t *testing.T) {
 	}
 }
 
-// TestJSONLErrorsNameThePlace: lines that are no objects are refused with line, column and character.
+// TestJSONLErrorsNameThePlace: a line that is not an object is an error that names the line, and key and character
+// where there are such.
 func TestJSONLErrorsNameThePlace(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"a":1,"a":2}`:                         `t.jsonl:1: column "a": the object has this key twice`,
@@ -111,7 +114,7 @@ func TestJSONLErrorsNameThePlace(t *testing.T) {
 	}
 }
 
-// Whatever the bytes, reading them ends with rows or a typed error.
+// FuzzJSONL: whatever the bytes of a file, reading it ends with rows or with an *InputError.
 func FuzzJSONL(f *testing.F) {
 	f.Add([]byte(`{"a": 1, "b": "x\u00e9\n", "deep": {"k": [1, {"}": "]"}]}}` + "\n{}"))
 	f.Add([]byte(`{"a":"\ud83d\ude00","b":null}` + "\r\n\n{\"b\":-1e-7}"))
@@ -125,7 +128,9 @@ func FuzzJSONL(f *testing.F) {
 	})
 }
 
-// Folders NAME=VALUE below what is fixed of a source are columns; those above are not, nor those that the file has.
+// TestPartitions: folders NAME=VALUE below the fixed part of a source are columns. Folders above are not, and a column
+// of the file itself wins over a folder of that name, here hour. A folder whose value is not text, or a column with two
+// values, is an error.
 func TestPartitions(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "team=ads")
 	for name, text := range map[string]string{
@@ -164,7 +169,8 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// Of two places that name a file, the one that gives it more columns counts, in whatever order they are listed.
+// TestPlacesThatOverlap: if two places name the same file, it is read once, with the columns of the place that gives it
+// more, in whatever order the places are listed.
 func TestPlacesThatOverlap(t *testing.T) {
 	bare, given := File{URI: "d/k=1/a.csv"}, File{URI: "d/k=1/a.csv", Partitions: []Partition{{Name: "k", Value: "1"}}}
 	for _, files := range [][]File{{bare, given}, {given, bare}} {
@@ -174,8 +180,8 @@ func TestPlacesThatOverlap(t *testing.T) {
 	}
 }
 
-// A folder's value counts in a file of objects that lacks the key, even if another file has it; nested there, it cannot
-// be read anywhere.
+// TestPartitionsOfObjects: in a file of JSON objects that lack a key, the folder's value counts, even if another file
+// has the key. If the key is nested in one file, it cannot be read in any.
 func TestPartitionsOfObjects(t *testing.T) {
 	first, second := writeFile(t, "1.jsonl", `{"y": 1}`), writeFile(t, "2.jsonl", `{"k": "own", "y": 2}`)
 	first.Partitions = []Partition{{Name: "k", Value: "v"}}
@@ -192,7 +198,8 @@ func TestPartitionsOfObjects(t *testing.T) {
 	}
 }
 
-// Rows without a value for a folder's column are null, in every batch, and batches of other files are not disturbed.
+// TestPartitionsWithoutValue: rows in a folder without a value are null, in every batch of the file, and only in that
+// file. The third file has the column itself.
 func TestPartitionsWithoutValue(t *testing.T) {
 	first, second := writeFile(t, "1.csv", "y\n1\n2\n3\n"), writeFile(t, "2.csv", "y\n4\n")
 	first.Partitions = []Partition{{Name: "k", Null: true, Value: hiveNull}}
@@ -205,7 +212,7 @@ func TestPartitionsWithoutValue(t *testing.T) {
 	}
 }
 
-// Objects match as files do.
+// TestMatches: Matches takes the same objects for a source's as Expand takes files.
 func TestMatches(t *testing.T) {
 	for _, tc := range []struct {
 		pattern, name string
@@ -222,8 +229,8 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// TestPipesAndLinksInFolders: a pipe is refused whether it is named, matches a glob or is in a folder. A link to a
-// folder is refused if it is in a folder.
+// TestPipesAndLinksInFolders: a pipe is an error, whether it is named, matches a glob or is in a folder. A link to a
+// folder is an error if it is in a folder that is searched.
 func TestPipesAndLinksInFolders(t *testing.T) {
 	dir := t.TempDir()
 	must.Do(t, errors.Join(syscall.Mkfifo(filepath.Join(dir, "p.csv"), 0o600),
@@ -241,7 +248,8 @@ func TestPipesAndLinksInFolders(t *testing.T) {
 	}
 }
 
-// The column in which pandas writes its row labels is known by pandas' own metadata.
+// TestIndexOfPandas: the column in which pandas wrote its row labels is known by pandas' own metadata. A range of
+// numbers is not written as a column.
 func TestIndexOfPandas(t *testing.T) {
 	for name, want := range map[string]string{"unnamed": "[__index_level_0__]", "named": "[row]", "range": "[]"} {
 		path := filepath.Join("testdata", "pandas", name+".parquet")
@@ -258,8 +266,8 @@ func TestIndexOfPandas(t *testing.T) {
 	}
 }
 
-// sharedData is the folder of real tables, which are not the project's to pass on: COPPICE_DATA, or ../shared/data
-// beside the repository.
+// sharedData returns the folder of real tables, which the project may not pass on: COPPICE_DATA, or ../shared/data next
+// to the repository. It skips the test if there is none.
 func sharedData(t testing.TB) string {
 	t.Helper()
 	if data := os.Getenv("COPPICE_DATA"); data != "" {
@@ -272,7 +280,7 @@ func sharedData(t testing.TB) string {
 	return data
 }
 
-// oracle is what an independent reader found in one column.
+// oracle is what an independent reader found in one column of a file, as texts.
 type oracle struct {
 	file, name, physical  string
 	rows, nulls, distinct int
@@ -285,6 +293,7 @@ var (
 		`(.*?)(?: sum (\S+))?)?\s*$`)
 )
 
+// readOracle reads the columns of all files from the oracle's report.
 func readOracle(t *testing.T, path string) []oracle {
 	t.Helper()
 	f := must.Get(os.Open(path))(t)
@@ -315,7 +324,7 @@ func readOracle(t *testing.T, path string) []oracle {
 	return all
 }
 
-// found is what we found in one column.
+// found is what our reader found in one column.
 type found struct {
 	nulls    int
 	texts    map[string]bool
@@ -329,6 +338,7 @@ type found struct {
 	greatest string
 }
 
+// add adds a batch's values.
 func (f *found) add(v *dataset.Values) {
 	f.typ = v.Type
 	for i := range v.Len() {
@@ -356,6 +366,7 @@ func (f *found) add(v *dataset.Values) {
 	}
 }
 
+// check returns an error that says what was found if that is not what the oracle found.
 func (f *found) check(o oracle) error {
 	if f.rows != o.rows || f.nulls != o.nulls || len(f.texts)+len(f.floats)+len(f.ints) != o.distinct {
 		return fmt.Errorf("rows %d, nulls %d, distinct %d", f.rows, f.nulls, len(f.texts)+len(f.floats)+len(f.ints))
@@ -398,7 +409,8 @@ func (f *found) check(o oracle) error {
 	return nil
 }
 
-// The Parquet reader agrees with an independent one on every column of every real file.
+// TestParquetAgreesWithTheOracle: on every column of every real file, this package and an independent reader agree
+// about the numbers of rows, nulls and distinct values, the least and the greatest value, and the sum.
 func TestParquetAgreesWithTheOracle(t *testing.T) {
 	folder := filepath.Join(sharedData(t), "parquet")
 	columns := readOracle(t, filepath.Join(folder, "ORACLE.txt"))

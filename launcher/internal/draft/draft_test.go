@@ -17,7 +17,7 @@ import (
 	"coppice/launcher/internal/plan"
 )
 
-// written is a CSV file of a header and rows made by a function of their number.
+// written writes a CSV file of a header and so many rows, which row gives by their number, and returns its path.
 func written(t *testing.T, header string, rows int, row func(i int) string) string {
 	t.Helper()
 	var b strings.Builder
@@ -30,7 +30,8 @@ func written(t *testing.T, header string, rows int, row func(i int) string) stri
 	return path
 }
 
-// TestDecisions: what the specs say of tables of each kind. Every draft is one that the readers of specs accept.
+// TestDecisions: for tables of each kind, the specs and the findings say what was decided, and both specs can be
+// parsed. A table has 2,000 rows unless the case says otherwise.
 func TestDecisions(t *testing.T) {
 	day := func(i int) string {
 		return time.Date(2026, 1, 1+i%50, i%24, 0, 0, 0, time.UTC).Format("2006-01-02 15:04")
@@ -40,8 +41,8 @@ func TestDecisions(t *testing.T) {
 		row    func(i int) string
 		ask    Request
 		rows   int
-		says   []string // of both specs and what was found together
-		not    []string // likewise
+		says   []string // texts that the two specs and the findings, joined, must have
+		not    []string // texts that they must not have
 	}{
 		"0 and 1, by time": {header: "ts,site,click",
 			row: func(i int) string { return fmt.Sprintf("%s,s%d,%d", day(i), i%100, i%3/2) },
@@ -220,7 +221,7 @@ func TestDecisions(t *testing.T) {
 			}
 			text := string(d.Dataset) + string(d.Sweep) + fmt.Sprint(d.Found)
 			if q.Name == "" && !strings.Contains(text, "name: my-table-2026\n") {
-				t.Errorf("the name is not the file's in\n%s", text)
+				t.Errorf("want name: my-table-2026, after the file, in\n%s", text)
 			}
 			for _, s := range tc.not {
 				if strings.Contains(text, s) {
@@ -236,7 +237,8 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// TestRefused: what cannot be drafted is an error that names the flag or the column, and says what to do.
+// TestRefused: what cannot be drafted is an error of kind Input or Usage that names the flag or the column, and says
+// what to do. Each table has 50 rows.
 func TestRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		header string
@@ -328,17 +330,19 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestTooManyClasses: a label of 150 texts is refused, as 100 classes are the most.
+// TestTooManyClasses: a label of 150 texts is an error of kind Input, as 100 classes are the most.
 func TestTooManyClasses(t *testing.T) {
 	table := written(t, "a,y", 150, func(i int) string { return fmt.Sprintf("1,c%d", i) })
 	_, err := Make(t.Context(), Request{Sources: []string{table}, Label: "y", Limit: time.Minute, Cores: 2})
-	if err == nil || !strings.Contains(err.Error(), "more than 100 different values") || !problem.Is(err, problem.Input) {
-		t.Errorf("a label of 150 texts: got error %v, want one of the input", err)
+	const want = "more than 100 different values"
+	if err == nil || !strings.Contains(err.Error(), want) || !problem.Is(err, problem.Input) {
+		t.Errorf("a label of 150 texts: got error %v, want one of kind Input with %q", err, want)
 	}
 }
 
-// TestClassesBeginWithRegularisation: without lambda_l2 the leaves of a rare class are so large that the loss rises.
-// With few rows there is less of it, and trees that differ.
+// TestClassesBeginWithRegularisation: with several classes, both configurations that are tried first have a penalty
+// lambda_l2, as without one the leaves of a rare class are so large that the loss rises. With few rows the penalty is
+// smaller.
 func TestClassesBeginWithRegularisation(t *testing.T) {
 	for rows, want := range map[int][2]map[string]any{
 		3000: {{"lambda_l2": 10., "extra_trees": true}, {"lambda_l2": 1., "extra_trees": nil}},
@@ -359,14 +363,15 @@ func TestClassesBeginWithRegularisation(t *testing.T) {
 	}
 }
 
-// TestParamsOfEveryTrial: what a file gives every trial is in the sweep's params, and in the search no more.
+// TestParamsOfEveryTrial: parameters in a file become the sweep's params, and are not searched. The objective, the
+// metric and early stopping in it are those of the sweep. A file without says is an error of kind Input.
 func TestParamsOfEveryTrial(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "p")
 	table := written(t, "a,y", 2000, func(i int) string { return fmt.Sprintf("%d,%d", i, i%2) })
 	grades := written(t, "a,y", 2000, func(i int) string { return fmt.Sprintf("%d,%d", i, i%5) })
 	for _, c := range []struct {
 		suffix, text string
-		says, not    []string
+		says, not    []string // texts that sweep.yaml must have, and must not have
 	}{
 		{".yaml", "n_estimators: 50\neta: 0.1\nbagging_fraction: 0.5\nbagging_freq: 1\nearly_stopping: 7\n",
 			[]string{"params: {bagging_fraction: 0.5, bagging_freq: 1, learning_rate: 0.1, num_iterations: 50}",
@@ -402,14 +407,15 @@ func TestParamsOfEveryTrial(t *testing.T) {
 		for i, words := range [][]string{c.not, c.says} {
 			for _, w := range words {
 				if strings.Contains(string(d.Sweep), w) != (i == 1) {
-					t.Errorf("%q is or is not in\n%s", w, d.Sweep)
+					t.Errorf("%q in the sweep: %t, want %t, in\n%s", w, i == 0, i == 1, d.Sweep)
 				}
 			}
 		}
 	}
 }
 
-// TestTimesAreNoNumbers: a table with two columns of times, as Parquet has them, is split at random for that reason.
+// TestTimesAreNoNumbers: if a table has two columns of times, the reason for a random split is that it is not clear
+// which one counts, not that the columns are numbers. A column of numbers that may be times is named with the flag.
 func TestTimesAreNoNumbers(t *testing.T) {
 	day := &column{times: true, present: 100, lo: 1.7e9, hi: 1.8e9}
 	day.Name = "date"
@@ -418,11 +424,13 @@ func TestTimesAreNoNumbers(t *testing.T) {
 		t.Errorf("of two columns of times: got %q; want that it is not clear which is the row's", why)
 	}
 	if day.times = false; !strings.Contains(s.whyAtRandom(Request{}, nil), "with --time date") {
-		t.Error("a column of numbers that may be times is not named")
+		t.Errorf("of a column of numbers that may be times: got %q, want --time date in it",
+			s.whyAtRandom(Request{}, nil))
 	}
 }
 
-// TestColumnsOfAValue: fit stages the columns that its metric needs.
+// TestColumnsOfAValue: the columns that a metric needs, other than the label, are values of the dataset, and the metric
+// stays as it was written.
 func TestColumnsOfAValue(t *testing.T) {
 	path := written(t, "x,bid,won", 500, func(i int) string { return fmt.Sprintf("%d,%d.5,%d", i%17, i%9, i%3/2) })
 	d := must.Get(Make(t.Context(), Request{Sources: []string{path}, Label: "won", Cores: 2, Limit: time.Minute,
@@ -436,7 +444,9 @@ func TestColumnsOfAValue(t *testing.T) {
 	}
 }
 
-// TestGuessesOfColumns: what is guessed is said with its price, and can be undone.
+// TestGuessesOfColumns: what draft guesses about columns is said, with what it means and how to undo it. What
+// contradicts itself, or cannot be guessed, is an error. The table's columns a and b are times, d is a date whose order
+// of day and month is open, and userId looks like a key; a and b are left out unless the case sets times.
 func TestGuessesOfColumns(t *testing.T) {
 	const header = "a,b,Age,userId,ga_id,d,price,y"
 	row := func(i int) string {
@@ -498,7 +508,8 @@ func TestGuessesOfColumns(t *testing.T) {
 	}
 }
 
-// TestLabelsWithMarks: numbers with marks are numbers as a label, too, and what they are is asked for.
+// TestLabelsWithMarks: a label may be numbers with marks, as a feature may. If its texts could be read in two ways, the
+// error asks for the format.
 func TestLabelsWithMarks(t *testing.T) {
 	for text, want := range map[string]string{"$%d.50": "a number is predicted", "%d,5": "a number is predicted",
 		"1%02d,125": "numbers or numbers with a decimal comma, which no value tells"} {
@@ -515,7 +526,8 @@ func TestLabelsWithMarks(t *testing.T) {
 	}
 }
 
-// TestRowsOfTotals: a class of one row is a mistake of the table.
+// TestRowsOfTotals: a class that only one row has is likely a mistake, such as a row of totals. The error says which
+// texts to list as missing, and listing them helps. Many such classes are counted.
 func TestRowsOfTotals(t *testing.T) {
 	ask := Request{Label: "y", Trials: 2, Sources: []string{written(t, "x,y", 301, func(i int) string {
 		if i == 300 {
@@ -541,6 +553,6 @@ func TestRowsOfTotals(t *testing.T) {
 	ask.Missing = []string{"TOTAL"}
 	d, err := Make(context.Background(), ask)
 	if err != nil || !strings.Contains(string(d.Sweep), "objective: binary") {
-		t.Errorf("with TOTAL as a missing label: %v", err)
+		t.Errorf("with TOTAL as a missing label: got error %v, want a sweep with objective binary", err)
 	}
 }

@@ -22,21 +22,21 @@ import (
 	"coppice/internal/must"
 )
 
-// odd is a column as the world writes it, and what it has to become; "" for no feature at all.
+// odd is a column as it is found in the world, and what it has to become.
 type odd struct {
-	text func(i int) string
-	kind dataset.Kind
-	warn string // code of a warning that has to be there
+	text func(i int) string // the text of row i
+	kind dataset.Kind       // "" for no feature at all
+	warn string             // code of a warning that has to be there; "" for none
 }
 
-// at writes the time of a row.
+// at returns a column of times in a layout of package time, each followed by more.
 func at(layout, more string) func(int) string {
 	return func(i int) string {
 		return time.Date(2024, 1+time.Month(i%12), 1+i%28, i%24, i%60, i%60, 0, time.UTC).Format(layout) + more
 	}
 }
 
-// among writes numbers with a fraction, and another text in a share of the rows.
+// among returns a column of numbers with a fraction; one row in every has another text.
 func among(text string, every int) func(int) string {
 	return func(i int) string {
 		if i%every == 3 {
@@ -46,14 +46,16 @@ func among(text string, every int) func(int) string {
 	}
 }
 
-// each writes some texts in turn.
+// each returns a column of some texts in turn.
 func each(texts ...string) func(int) string { return func(i int) string { return texts[i%len(texts)] } }
 
+// number returns a column of the rows' numbers in a format of package fmt.
 func number(format string) func(int) string {
 	return func(i int) string { return fmt.Sprintf(format, i) }
 }
 
-// oddColumns are made up. Each is a table with a label, a column of few texts, and this one.
+// oddColumns are made up after real tables. Each is staged in a table of its own, with a label y and a column z of few
+// texts.
 var oddColumns = map[string]odd{
 	"bigquery":            {at(time.DateTime, " UTC"), dataset.Temporal, ""},
 	"bigquery, fractions": {at("2006-01-02 15:04:05.000000", " UTC"), dataset.Temporal, ""},
@@ -151,7 +153,7 @@ var oddColumns = map[string]odd{
 
 const oddRows = 300
 
-// written returns the table as CSV and as JSONL.
+// written returns the table of a column, as CSV and as JSONL.
 func (o odd) written() (csv, jsonl string) {
 	var c, j strings.Builder
 	c.WriteString("y,x,z\n")
@@ -164,7 +166,7 @@ func (o odd) written() (csv, jsonl string) {
 	return c.String(), j.String()
 }
 
-// stagedAs stages the table in a file.
+// stagedAs stages the table in a file and returns its manifest.
 func stagedAs(t *testing.T, spec *dataset.Spec, file table.File) *dataset.Manifest {
 	t.Helper()
 	r := must.Get(ingest.Stage(context.Background(), spec, []table.File{file}, filepath.Join(t.TempDir(), "d"),
@@ -172,7 +174,7 @@ func stagedAs(t *testing.T, spec *dataset.Spec, file table.File) *dataset.Manife
 	return r.Manifest
 }
 
-// encoded are the model values of a file's rows, as predict computes them.
+// encoded returns the model values of a file's rows, as `launcher predict` computes them.
 func encoded(t *testing.T, m *dataset.Manifest, file table.File) []byte {
 	t.Helper()
 	e := must.Get(cell.NewEncoder(m.Encoding(), nil))(t)
@@ -188,8 +190,9 @@ func encoded(t *testing.T, m *dataset.Manifest, file table.File) []byte {
 	return out.Bytes()
 }
 
-// TestTables takes odd tables through the doors: stage and fit, CSV and JSONL, predict and, with COPPICE_PYTHON,
-// Python.
+// TestTables: an odd column becomes the same, in the same bits, on every way into Coppice: staged and fitted, from CSV
+// and from JSONL, when it is predicted on and, with COPPICE_PYTHON, when Python reads it. Without COPPICE_PYTHON and
+// COPPICE_FULL it tries every eighth column.
 func TestTables(t *testing.T) {
 	names := slices.Sorted(maps.Keys(oddColumns))
 	if len(names) < 60 {
@@ -211,11 +214,13 @@ func TestTables(t *testing.T) {
 				files[suffix] = table.File{URI: path, Path: path, Bytes: int64(len(text))}
 			}
 
+			// What the column becomes, and that JSONL gives the same.
 			spec := specOf(t, "label: y\nencodings: none\n")
 			m := stagedAs(t, spec, files["csv"])
 			o.check(t, stagedAs(t, specOf(t, "label: y\n"), files["csv"]))
 			same(t, "JSONL", m.Features, stagedAs(t, spec, files["jsonl"]).Features)
 
+			// What fit drafts makes the same features as a spec by hand with the same split and kind of label.
 			d := must.Get(Make(context.Background(), Request{Label: "y", Trials: 1,
 				Sources: []string{files["csv"].Path},
 				Parts:   splitRandom}))(t)
@@ -227,6 +232,7 @@ func TestTables(t *testing.T) {
 			}
 			same(t, "fit", own.Features, stagedAs(t, fitted, files["csv"]).Features)
 
+			// Predicting reads the same values from both; they are kept for Python.
 			values := encoded(t, m, files["csv"])
 			if !bytes.Equal(values, encoded(t, m, files["jsonl"])) {
 				t.Error("predict reads other values from JSONL than from CSV")
@@ -246,12 +252,13 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// specOf is a spec by hand.
+// specOf parses a spec of which text is all but name and source.
 func specOf(t *testing.T, text string) *dataset.Spec {
 	t.Helper()
 	return must.Get(dataset.ParseSpec("d.yaml", []byte("name: t\nsource: t.csv\n"+text)))(t)
 }
 
+// same fails the test if door, a way to stage a table, gives other features than staging it does.
 func same(t *testing.T, door string, want, got []dataset.Feature) {
 	t.Helper()
 	a, _ := json.Marshal(want)
@@ -261,7 +268,8 @@ func same(t *testing.T, door string, want, got []dataset.Feature) {
 	}
 }
 
-// check compares what the column became.
+// check compares what the column became, and its warnings, with what is wanted. A column that has become statistics is
+// categorical.
 func (o odd) check(t *testing.T, m *dataset.Manifest) {
 	t.Helper()
 	kind := dataset.Kind("")

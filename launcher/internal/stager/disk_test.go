@@ -18,8 +18,8 @@ import (
 	"coppice/internal/sweep"
 )
 
-// narrowIDs is a table of ids, as well compressed Parquet or as short text: the data derived from it are large in
-// comparison.
+// narrowIDs writes a table with a label, a time and four columns of ids, as compressed Parquet or as CSV. Both take few
+// bytes, compared with what is derived from ids.
 func narrowIDs(t *testing.T, ext string, rows int) table.File {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(6, 1))
@@ -59,9 +59,10 @@ func narrowIDs(t *testing.T, ext string, rows int) table.File {
 	return table.File{URI: path, Path: path, Bytes: info.Size()}
 }
 
-// spooled is the size of the temporary files for a dataset's statistics: for each row its number, label, time and a
-// hash for each part of the tables; and for each row of each copy its number and its bins, and, for counts in random
-// orders, the number of the level.
+// spooled returns the size of the temporary files for a dataset's statistics. For each row of the table they hold 20
+// bytes of number, label and time, and 8 bytes of a hash for each part of the tables. For each row of each copy they
+// hold its number (4 bytes) and a byte for each statistic; a count in random orders has the number of the level, too (4
+// bytes).
 func spooled(m *dataset.Manifest) int64 {
 	parts := map[string]bool{}
 	for i := range m.Tables {
@@ -86,8 +87,8 @@ func spooled(m *dataset.Manifest) int64 {
 	return bytes
 }
 
-// The disk of a staging job holds the source, the dataset and the statistics' temporary files, even for a source of
-// well compressed ids with as many keys as the search makes for a large table.
+// TestDiskHoldsWhatIsSpooled: the disk that DiskNeed asks for holds the source, the dataset and the temporary files for
+// statistics. It tries the worst sources: well compressed ids, with as many keys as the search makes for a large table.
 func TestDiskHoldsWhatIsSpooled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it is long: run it without -short")
@@ -98,8 +99,8 @@ func TestDiskHoldsWhatIsSpooled(t *testing.T) {
 		keys = append(keys, "["+strings.NewReplacer("0", "id0", "1", "id1", "2", "id2", "3", "id3").Replace(pair)+"]")
 	}
 	asked := "keys: [" + strings.Join(keys, ", ") + "]"
-	// Statistics of twelve keys take long; without them a table has to be large compared with the 50,000 rows that are
-	// kept for the next night.
+	// Statistics of twelve keys take long, so their tables are small. Without statistics the table has to be large
+	// compared with the 50,000 rows that staging keeps for the next night.
 	parquet, text, plain := narrowIDs(t, ".parquet", 40_000), narrowIDs(t, ".csv", 20_000),
 		narrowIDs(t, ".parquet", 150_000)
 	for name, tc := range map[string]struct {
@@ -136,8 +137,8 @@ func TestDiskHoldsWhatIsSpooled(t *testing.T) {
 	}
 }
 
-// TestPointersOfAnotherBuild: what a dataset's name, or an input, refers to is neither followed nor overwritten if
-// another build wrote it.
+// TestPointersOfAnotherBuild: a pointer in a format of another build, whether of a dataset's latest version or of an
+// input, is neither followed nor overwritten: it is a conflict that names the formats.
 func TestPointersOfAnotherBuild(t *testing.T) {
 	ctx, store := t.Context(), blob.Memory()
 	d := Destination{Store: store}

@@ -16,11 +16,14 @@ import (
 	"coppice/internal/must"
 )
 
-// TestKeysOfFewRows: in 3,000 rows, of which 2,100 train, the pair that decides the label is found, and where none
-// does, none of fifteen is. Of three classes the pair has a rate of those that it decides, and one count.
+// TestKeysOfFewRows: 2,100 rows of train are enough for the search to find a pair of columns, a and b, that only
+// together decide the label. If no pair does, it finds none. With three classes, the pair has a rate for each class
+// that it decides, and one count. Cases that differ in a blank only are the same spec, with and without the pair's
+// effect.
 func TestKeysOfFewRows(t *testing.T) {
 	for what, planted := range map[string]bool{"y": true, "y ": false, "{column: y, kind: classes}": true,
 		"{column: y, kind: classes} ": false} {
+		// Each pair of levels has an effect of its own on the log odds.
 		rng := rand.New(rand.NewPCG(3, 4))
 		var effect [12][12]float64
 		for i := range effect {
@@ -50,6 +53,8 @@ func TestKeysOfFewRows(t *testing.T) {
 		files := must.Get(table.Expand(path))(t)
 		d := again(t, files, "label: "+what+"\nsplit: {by: random, train: 0.7, valid: 0.1, calib: 0.1, "+
 			"test: 0.1}\n")
+
+		// Which keys the search found.
 		var found []string
 		for _, e := range d.Manifest.About.Encodings {
 			if e.Why == "found" {
@@ -57,8 +62,11 @@ func TestKeysOfFewRows(t *testing.T) {
 			}
 		}
 		if want := slices.Contains(found, "a+b"); want != planted || !planted && len(found) > 0 {
-			t.Errorf("%s, with the pair planted %t: these are found: %q", what, planted, found)
+			t.Errorf("%s, with an effect of the pair: %t: the search found %q; want a+b if there is one, else nothing",
+				what, planted, found)
 		}
+
+		// Which statistics the pair has.
 		var made []string
 		for _, f := range d.Manifest.Features {
 			if name, found := strings.CutPrefix(f.Name, "a+b:"); found {

@@ -23,8 +23,8 @@ import (
 	"coppice/internal/must"
 )
 
-// A label that nothing tells must not become tellable by encoding: an AUC may be off a half by so much, which is three
-// standard errors of what leakRows rows give.
+// A random label must not become predictable by encoding. On leakRows rows, an AUC may differ from a half by leakBound,
+// which is three standard errors.
 var leakRows, leakBound, leakKeys = 30_000, 0.01, "[[user, site]]"
 
 func init() {
@@ -33,8 +33,8 @@ func init() {
 	}
 }
 
-// shuffled stages a table of ids whose labels are random: as many rows of train as of valid, which are the same rows
-// again if twice.
+// shuffled stages a table of ids whose labels are random, and returns the dataset and the table. It has leakRows rows
+// of train and as many of valid; if twice is set, those of valid are the rows of train again.
 func shuffled(t *testing.T, rest string, twice bool) (*dataset.Dataset, []table.File) {
 	t.Helper()
 	source := rand.NewPCG(1, 12)
@@ -59,7 +59,7 @@ func shuffled(t *testing.T, rest string, twice bool) (*dataset.Dataset, []table.
 	return again(t, files, rest), files
 }
 
-// again stages files.
+// again stages files with a spec of which rest is all but name and source, and opens the dataset.
 func again(t *testing.T, files []table.File, rest string) *dataset.Dataset {
 	t.Helper()
 	spec := must.Get(dataset.ParseSpec("dataset.yaml", []byte("name: t\nsource: t.csv\n"+rest)))(t)
@@ -70,7 +70,7 @@ func again(t *testing.T, files []table.File, rest string) *dataset.Dataset {
 	return d
 }
 
-// leaks names the columns that tell the label of their own rows.
+// leaks returns the columns whose values, alone, predict the label of their own rows, with their AUC.
 func leaks(t *testing.T, names []string, label []float32, value func(column, row int) float64) []string {
 	t.Helper()
 	var found []string
@@ -86,13 +86,14 @@ func leaks(t *testing.T, names []string, label []float32, value func(column, row
 	return found
 }
 
+// aucOf returns the AUC of values as predictions of a label.
 func aucOf(t *testing.T, label []float32, values []float64) float64 {
 	t.Helper()
 	m := must.Get(metric.Lookup("auc"))(t)
 	return must.Get(m.Eval(metric.Input{Label: label, Pred: values}))(t)
 }
 
-// heldOut is the AUC on valid of a model that learns from train.
+// heldOut returns the AUC on valid of a small model that learns from train.
 func heldOut(t *testing.T, d *dataset.Dataset) float64 {
 	t.Helper()
 	train, valid := datasettest.Data(d.Manifest, d.Split("train")), datasettest.Data(d.Manifest, d.Split("valid"))
@@ -103,8 +104,10 @@ func heldOut(t *testing.T, d *dataset.Dataset) float64 {
 	return aucOf(t, valid.Label, scores)
 }
 
-// Labels that are random stay so: no statistic tells the label of its own row, in whatever order they were made, and no
-// model tells those of rows that it has not seen. Of statistics that do see their own row, the same check says so.
+// TestEncodingDoesNotLeak: random labels stay unpredictable. No statistic predicts the label of its own row, in
+// whatever order statistics were made, and no model predicts the labels of rows that it has not seen. So that the check
+// means something, it must find statistics that have seen their own row, and a model that has seen the rows it
+// predicts.
 func TestEncodingDoesNotLeak(t *testing.T) {
 	for name, rest := range map[string]string{
 		"classes": "label: {column: y, kind: classes}\ndrop: [ts]\nsplit: {by: column, column: part}\n" +
@@ -136,18 +139,22 @@ func TestEncodingDoesNotLeak(t *testing.T) {
 				}
 			}
 			if auc := heldOut(t, d); math.Abs(auc-0.5) > leakBound {
-				t.Errorf("a model has AUC %.4f on labels that are random", auc)
+				t.Errorf("a model has AUC %.4f on random labels, want 0.5 within %v", auc, leakBound)
 			}
 			plantedLeak(t, d, files, names, places)
 		})
 	}
+
+	// A model of which valid is train again.
 	d, _ := shuffled(t, "label: y\ndrop: [ts]\nsplit: {by: column, column: part}\n", true)
 	if auc := heldOut(t, d); auc < 0.5+2*leakBound {
-		t.Errorf("a model that has seen the rows that rate it has AUC %.4f: the check finds nothing", auc)
+		t.Errorf("a model that has seen the rows it predicts has AUC %.4f, want at least %v: the check finds nothing",
+			auc, 0.5+2*leakBound)
 	}
 }
 
-// plantedLeak looks rows of train up in the tables of train, which have seen them, and expects the check to notice.
+// plantedLeak encodes rows of train as if they were later rows, so that their statistics have seen their own labels.
+// The test fails unless leaks finds every rate.
 func plantedLeak(t *testing.T, d *dataset.Dataset, files []table.File, names []string, places []int) {
 	t.Helper()
 	encoder := datasettest.Encoder(t, d)
@@ -181,7 +188,7 @@ func plantedLeak(t *testing.T, d *dataset.Dataset, files []table.File, names []s
 		}
 	}
 	if len(found) < rates {
-		t.Errorf("%d of %d rates that have seen their own row are found: %s", len(found), rates,
+		t.Errorf("of %d rates that have seen their own row, %d columns are found, want all: %s", rates, len(found),
 			strings.Join(found, ", "))
 	}
 }

@@ -24,7 +24,7 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-// night stages a table at dst.
+// night stages a table at dst. rest is added to the spec of nightstest.
 func night(t *testing.T, s *stager.Stager, table nightstest.Table, dst stager.Destination, rest string) *stager.Staged {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "night.csv")
@@ -33,8 +33,8 @@ func night(t *testing.T, s *stager.Stager, table nightstest.Table, dst stager.De
 	return must.Get(s.Stage(t.Context(), spec, dst))(t)
 }
 
-// TestNightsAreCompared: a night that is not like those before is blocked at either place, a person lets it pass, and
-// only accepted nights say what is usual.
+// TestNightsAreCompared: in a folder and in a bucket, a night that is not like those before is blocked, also when it is
+// staged again. Later nights are not compared with it until a person accepts it.
 func TestNightsAreCompared(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it finds no race that shorter tests do not")
@@ -50,6 +50,7 @@ func TestNightsAreCompared(t *testing.T) {
 				t.Fatalf("the first night has the record %+v; want it against none, and not blocked", first.Night)
 			}
 
+			// A night whose column of countries is empty.
 			bad := stream.Night(1)
 			for i := range bad.Rows {
 				bad.Rows[i][5] = ""
@@ -66,12 +67,14 @@ func TestNightsAreCompared(t *testing.T) {
 					again.Night.Blocked())
 			}
 
+			// The same night as it should be.
 			good := night(t, s, stream.Night(1), dst, "contract: auto\n")
 			if good.Night.Blocked() || len(good.Night.Against) != 1 || good.Night.Against[0] != first.Manifest.Version {
 				t.Errorf("a good night was compared with %v and found %v; want it compared with the first alone",
 					good.Night.Against, good.Night.Findings)
 			}
 
+			// Accept the blocked one; then it counts.
 			r, err := dst.Accept(t.Context(), "clicks", blocked.Manifest.Version,
 				nights.Acceptance{By: "ann", Why: "no countries any more", At: at})
 			if err != nil || r.Blocked() {
@@ -90,8 +93,9 @@ func TestNightsAreCompared(t *testing.T) {
 	}
 }
 
-// TestContractBeginsWithNights: a spec that is being tried out on a table is not held to what the last try had, and two
-// tables are not yet nights. A schedule, contract: in the spec or a third night makes them nights.
+// TestContractBeginsWithNights: a table is compared with earlier ones, but two tables are not yet nights: a person may
+// be trying out a spec. So the second is warned about, not blocked. A schedule, contract: in the spec, or a third table
+// makes them nights, which can be blocked.
 func TestContractBeginsWithNights(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it finds no race that shorter tests do not")
@@ -107,7 +111,9 @@ func TestContractBeginsWithNights(t *testing.T) {
 		}
 	}
 	first := stream.Night(0)
-	copied := len(first.Rows) * 95 / 100 // rows of test that are in train, too, once the table is split by time
+
+	// The last 5 % of the rows, which are test once the table is split by time, are also in train.
+	copied := len(first.Rows) * 95 / 100
 	for i := copied; i < len(first.Rows); i++ {
 		ts := first.Rows[i][0]
 		first.Rows[i] = slices.Clone(first.Rows[i-copied])
@@ -117,6 +123,7 @@ func TestContractBeginsWithNights(t *testing.T) {
 	passes("the same with a changed spec", night(t, s, first, dst, "drop: [age, price]\n"))
 	passes("and again", night(t, s, first, dst, "drop: [price]\nmax_bin: 63\n"))
 
+	// A second table, without countries.
 	empty := stream.Night(1)
 	for i := range empty.Rows {
 		empty.Rows[i][5] = ""
@@ -128,6 +135,7 @@ func TestContractBeginsWithNights(t *testing.T) {
 			nights.CodeEmpty)
 	}
 
+	// A schedule's nights: the first has nothing to be compared with, a later one can be blocked.
 	nightly := &stager.Stager{Scratch: t.TempDir(), Now: s.Now, Night: "2026-11-20"}
 	empty.Rows = empty.Rows[1:]
 	if n := night(t, nightly, empty, stager.Destination{Dir: t.TempDir()}, ""); n.Night.Blocked() {
@@ -141,7 +149,8 @@ func TestContractBeginsWithNights(t *testing.T) {
 	}
 }
 
-// TestNightGrowsOld: max_age counts when a dataset is staged and when it is trained on.
+// TestNightGrowsOld: a dataset older than contract.max_age is refused, when it is staged as well as when it is trained
+// on. The table's rows are of the day before.
 func TestNightGrowsOld(t *testing.T) {
 	at := nightstest.First.Add(26 * time.Hour)
 	s := &stager.Stager{Scratch: t.TempDir(), Now: func() time.Time { return at }}
@@ -151,11 +160,12 @@ func TestNightGrowsOld(t *testing.T) {
 		t.Errorf("a table two hours old, of which thirty are allowed, is refused: %v", err)
 	}
 	if err := stager.CheckNight(staged.Night, at.Add(30*time.Hour), ""); err == nil {
-		t.Error("32 hours old, with max_age 30h: nothing is said")
+		t.Error("a table 32 hours old, with max_age 30h: got no error, want it refused")
 	}
 }
 
-// TestDamagedNights: a record that cannot be read is not believed, and does not keep others from being compared.
+// TestDamagedNights: a record that cannot be read is an error of its own. Staging the same table again writes a new
+// one, and other nights are compared without it.
 func TestDamagedNights(t *testing.T) {
 	store := blob.Memory()
 	dst := stager.Destination{Store: store, URL: "gs://d"}
@@ -177,8 +187,8 @@ func TestDamagedNights(t *testing.T) {
 	}
 }
 
-// TestManyBlockedNights: however often a broken table is staged, the nights before it are what later ones are compared
-// with.
+// TestManyBlockedNights: after 70 blocked versions, more than are compared, later nights are still compared with the
+// good ones before.
 func TestManyBlockedNights(t *testing.T) {
 	dst := stager.Destination{Store: blob.Memory(), URL: "gs://d"}
 	s := &stager.Stager{Scratch: t.TempDir()}
@@ -200,8 +210,8 @@ func TestManyBlockedNights(t *testing.T) {
 	}
 }
 
-// TestBucketsHavePlainNames: a URL is split into bucket and object only if the bucket has a name that a bucket may
-// have.
+// TestBucketsHavePlainNames: a URL is split into bucket and rest only if a bucket may have that name; all others are
+// errors.
 func TestBucketsHavePlainNames(t *testing.T) {
 	for url, want := range map[string][2]string{
 		"gs://my-exports/day/*.parquet": {"my-exports", "day/*.parquet"},
@@ -223,8 +233,8 @@ func TestBucketsHavePlainNames(t *testing.T) {
 	}
 }
 
-// TestAPointerLeadsNowhereElse: a note on the disk that an input was staged before names a version of this dataset, and
-// no other folder.
+// TestAPointerLeadsNowhereElse: the file in a folder that says which version an input was staged as can only name a
+// version of its dataset. Altered to lead to another dataset, it is ignored, and the input is staged again.
 func TestAPointerLeadsNowhereElse(t *testing.T) {
 	source, dir := rows(t, 500), t.TempDir()
 	s := &stager.Stager{Scratch: t.TempDir()}
@@ -234,6 +244,8 @@ func TestAPointerLeadsNowhereElse(t *testing.T) {
 		return must.Get(s.Stage(t.Context(), spec(t, source, edits...), dst))(t)
 	}
 	first, other := stage(), stage("name: clicks", "name: other", "train: 0.7, valid: 0.3", "train: 0.6, valid: 0.4")
+
+	// Alter the note of the first dataset, so that it names the version of the other.
 	version := func(v string) string { return `"version":"` + v + `"` }
 	changed := 0
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -252,11 +264,13 @@ func TestAPointerLeadsNowhereElse(t *testing.T) {
 		t.Fatalf("%d notes were altered (error %v); want at least one", changed, err)
 	}
 	if again := stage(); again.Manifest.Name != "clicks" || again.Manifest.Version != first.Manifest.Version {
-		t.Errorf("clicks are now %s@%s", again.Manifest.Name, again.Manifest.Version)
+		t.Errorf("staging clicks again gives %s@%s, want clicks@%s", again.Manifest.Name, again.Manifest.Version,
+			first.Manifest.Version)
 	}
 }
 
-// TestFetch: what was staged into a bucket is listed, and comes out of it whole; damaged, it is an error.
+// TestFetch: versions that were staged into a bucket are listed, the last as the latest, and can be fetched whole.
+// Fetching a damaged version is an error of kind Damaged.
 func TestFetch(t *testing.T) {
 	store, dir := blob.Memory(), t.TempDir()
 	s := &stager.Stager{Scratch: t.TempDir()}
@@ -291,8 +305,8 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// TestEveryPhaseStops: staging that is cancelled in any of its phases ends with that and leaves nothing: no file in the
-// destination's folder or the scratch folder, and no object that makes a version or a verdict.
+// TestEveryPhaseStops: staging that is cancelled in any of its steps returns the context's error. It leaves no file in
+// the destination's or the scratch folder, and in a bucket neither a manifest nor a record of a comparison.
 func TestEveryPhaseStops(t *testing.T) {
 	source := rows(t, 2000)
 	steps := []stager.Step{stager.StepSurvey, stager.StepWrite, stager.StepEncode, stager.StepChecksum,
@@ -334,7 +348,7 @@ func TestEveryPhaseStops(t *testing.T) {
 	}
 }
 
-// files lists the files below a folder, but for locks.
+// files lists the files below a folder, except locks.
 func files(t *testing.T, dir string) []string {
 	t.Helper()
 	var out []string
@@ -347,7 +361,8 @@ func files(t *testing.T, dir string) []string {
 	return out
 }
 
-// TestVerdictComesFirst: a stage that is killed at any moment leaves no version without a verdict.
+// TestVerdictComesFirst: the record of the comparison is written before the manifest. So staging that is killed at any
+// moment leaves no version without one.
 func TestVerdictComesFirst(t *testing.T) {
 	var put []string
 	store := blobtest.Before(blob.Memory(), blobtest.Put, func(_ context.Context, name string) error {

@@ -15,7 +15,8 @@ import (
 	"coppice/internal/must"
 )
 
-// judged is CSV of queries of ten of 600 items, whose grades are by the item's worth or, if not, by chance.
+// judged returns CSV of 600 queries of ten rows, each with one of 600 items and a grade. If worth is set, half of the
+// items have a higher grade in every query; otherwise grades are random.
 func judged(worth bool) []byte {
 	rng := rand.New(rand.NewPCG(4, 8))
 	var b bytes.Buffer
@@ -31,7 +32,7 @@ func judged(worth bool) []byte {
 	return b.Bytes()
 }
 
-// stageOrders stages a table as fit does for queries, and gives the folder and the manifest.
+// stageOrders stages a table of queries as `launcher fit` does, and returns the folder and the manifest.
 func stageOrders(t *testing.T, csv []byte, encodings string, threads int) (string, *dataset.Manifest) {
 	t.Helper()
 	path, dir := filepath.Join(t.TempDir(), "t.csv"), filepath.Join(t.TempDir(), "d")
@@ -45,12 +46,14 @@ func stageOrders(t *testing.T, csv []byte, encodings string, threads int) (strin
 	return dir, report.Manifest
 }
 
+// sameFile reports whether two files have the same name and contents.
 func sameFile(a, b dataset.FileInfo) bool {
 	return a.Name == b.Name && slices.Equal(a.Blocks, b.Blocks)
 }
 
-// TestOrdersOfQueries: where an item's grades say how it does in other queries, it has a rate and a count, the same for
-// any number of threads; where they say nothing, the dataset is what it is without encodings.
+// TestOrdersOfQueries: in a table of queries, ids have statistics if these help to order the rows of other queries, the
+// same for any number of threads. If they do not help, the dataset is what it is without encodings. Statistics that the
+// spec asks for are made in any case.
 func TestOrdersOfQueries(t *testing.T) {
 	const byGroup = "{order: {by: group}}"
 	one, m := stageOrders(t, judged(true), byGroup, 1)

@@ -23,7 +23,7 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
-// days writes a table of each day, in a folder and in a bucket.
+// days writes a table for each name, in a folder and, with the same names, in a bucket.
 func days(t *testing.T, names ...string) (folder string, bucket blob.Store) {
 	t.Helper()
 	folder, bucket = t.TempDir(), blob.Memory()
@@ -36,7 +36,8 @@ func days(t *testing.T, names ...string) (folder string, bucket blob.Store) {
 	return folder, bucket
 }
 
-// However its places are listed, and wherever they are, a table has the same bytes.
+// TestSourcesInAnyOrder: a source of the same files gives the same version, whatever the order and form of its places,
+// in a folder and in a bucket.
 func TestSourcesInAnyOrder(t *testing.T) {
 	folder, bucket := days(t, "e/2026/11/01/a.csv", "e/2026/11/01/b.csv", "e/2026/11/02/a.csv", "e/2026/11/03/a.csv")
 	s := &stager.Stager{Scratch: t.TempDir(), Day: time.Date(2026, 11, 3, 0, 0, 0, 0, time.UTC),
@@ -64,7 +65,8 @@ func TestSourcesInAnyOrder(t *testing.T) {
 	}
 }
 
-// The newest day must be there. An older one may be missing if the spec says so, and the night's verdict tells.
+// TestDaysWithoutAFile: the newest day of a source must be there. An older day may be missing only if the spec allows
+// it, and then the comparison with earlier nights has a warning.
 func TestDaysWithoutAFile(t *testing.T) {
 	folder, _ := days(t, "2026-11-01.csv", "2026-11-03.csv")
 	at := func(day int) *stager.Stager {
@@ -99,7 +101,7 @@ func TestDaysWithoutAFile(t *testing.T) {
 	}
 }
 
-// One day is yesterday, in UTC, unless the caller knows better.
+// TestTheNewestDayIsYesterday: if the caller names no day, the newest day of a source is yesterday in UTC.
 func TestTheNewestDayIsYesterday(t *testing.T) {
 	folder, _ := days(t, "2026-11-01.csv")
 	s := &stager.Stager{Now: func() time.Time { return time.Date(2026, 11, 2, 0, 0, 1, 0, time.UTC) }}
@@ -111,11 +113,11 @@ func TestTheNewestDayIsYesterday(t *testing.T) {
 		return nil
 	})
 	if err != nil {
-		t.Error(err)
+		t.Errorf("reading the table of yesterday: got error %v, want none", err)
 	}
 }
 
-// endless is a bucket in which more files match than a table can have.
+// endless is a bucket whose list of objects does not end.
 type endless struct{ blob.Store }
 
 func (endless) List(context.Context, string) iter.Seq2[blob.Attrs, error] {
@@ -125,7 +127,7 @@ func (endless) List(context.Context, string) iter.Seq2[blob.Attrs, error] {
 	}
 }
 
-// A listing ends with the most files that a table can have.
+// TestASourceOfTooManyFiles: a source with more files than a table can have is an error as soon as so many are listed.
 func TestASourceOfTooManyFiles(t *testing.T) {
 	s := &stager.Stager{Scratch: t.TempDir(),
 		Bucket: func(context.Context, string) (blob.Store, error) { return endless{blob.Memory()}, nil }}
@@ -135,7 +137,7 @@ func TestASourceOfTooManyFiles(t *testing.T) {
 	}
 }
 
-// TestSourceSpecs: mistakes in source are refused with their place in the file or what to use.
+// TestSourceSpecs: each mistake under source: is an error that names its place in the spec, or says what to write.
 func TestSourceSpecs(t *testing.T) {
 	var many []string
 	for i := range 10 {
@@ -164,13 +166,13 @@ func TestSourceSpecs(t *testing.T) {
 	}
 }
 
-// warehouse has a table for each query that it knows, as CSV.
+// warehouse is a stager.Warehouse with a table, as CSV, for each query that it knows.
 type warehouse struct {
 	tables   map[string][]byte
-	version  string // of all tables
-	bucket   blob.Store
-	exported []string // queries
-	fail     error    // of the next export, after it has written
+	version  string     // of all tables; another one means that their rows have changed
+	bucket   blob.Store // where exports go
+	exported []string   // queries, in the order of their exports
+	fail     error      // what an export returns after it has written
 }
 
 func (w *warehouse) Look(_ context.Context, query string) (int64, string, error) {
@@ -191,7 +193,7 @@ func (w *warehouse) Export(ctx context.Context, id, query, uri string) error {
 	return errors.Join(err, w.fail)
 }
 
-// left are the exports with rows in them.
+// left returns the names of exported objects that still have rows.
 func (w *warehouse) left(t *testing.T) (left []string) {
 	t.Helper()
 	for attrs, err := range w.bucket.List(t.Context(), "bigquery-exports/") {
@@ -203,6 +205,7 @@ func (w *warehouse) left(t *testing.T) (left []string) {
 	return left
 }
 
+// newWarehouse returns a warehouse that has a table for each of the queries, and a stager that uses it.
 func newWarehouse(queries ...string) (*warehouse, *stager.Stager) {
 	w := &warehouse{tables: map[string][]byte{}, bucket: blob.Memory()}
 	for i, query := range queries {
@@ -212,14 +215,16 @@ func newWarehouse(queries ...string) (*warehouse, *stager.Stager) {
 		Store: w.bucket, Bucket: "datasets", Open: func(context.Context) (stager.Warehouse, error) { return w, nil }}}
 }
 
-// TestRowsOfAQuery: they are exported once, until a table changes, and make the dataset that the same rows make in
-// files. No copy of them stays in the bucket.
+// TestRowsOfAQuery: the rows of a query are exported once, and again only after its tables have changed. They make the
+// same version as the same rows in a file. Afterwards the bucket holds no copy of them. Find and Look export nothing,
+// and Look does not change which version is the latest.
 func TestRowsOfAQuery(t *testing.T) {
 	w, s := newWarehouse("SELECT 0")
 	s.Scratch = t.TempDir()
 	folder, _ := days(t, "a.csv")
 	fromFile := must.Get(s.Stage(t.Context(), spec(t, folder+"/a.csv"), stager.Destination{Dir: t.TempDir()}))(t)
 
+	// Stage three times; before the third, the tables change. A final semicolon of the query does not matter.
 	query := spec(t, "\"SELECT 0;\\n\"")
 	for _, dst := range []stager.Destination{{Dir: t.TempDir()}, {Store: w.bucket, URL: "gs://datasets"}} {
 		w.exported = nil
@@ -238,10 +243,10 @@ func TestRowsOfAQuery(t *testing.T) {
 		}
 	}
 	if left := w.left(t); len(left) > 0 {
-		t.Errorf("%q still have rows", left)
+		t.Errorf("after the exports: %q still have rows, want none", left)
 	}
 
-	// Looking at what was staged before changes nothing: the name means what was staged last.
+	// Stage another version, then look at the first: the name still means the other one.
 	bucket := stager.Destination{Store: w.bucket, URL: "gs://datasets"}
 	otherSplit := spec(t, folder+"/a.csv", "train: 0.7, valid: 0.3", "train: 0.6, valid: 0.4")
 	other := must.Get(s.Stage(t.Context(), otherSplit, bucket))(t)
@@ -260,7 +265,7 @@ func TestRowsOfAQuery(t *testing.T) {
 	}
 }
 
-// TestQueriesOfDays: each day has its query, and a day without its table is a day without a file.
+// TestQueriesOfDays: in a source of days, each day has its query. A day without a table is like a day without a file.
 func TestQueriesOfDays(t *testing.T) {
 	const one, two, three = "SELECT * FROM `p-1.ads.clicks_20261101`", "SELECT * FROM `p-1.ads.clicks_20261102`",
 		"SELECT * FROM `p-1.ads.clicks_20261103`"
@@ -274,16 +279,16 @@ func TestQueriesOfDays(t *testing.T) {
 	delete(w.tables, two)
 	if _, err = s.Stage(t.Context(), spec(t, source+"}"), stager.Destination{Dir: t.TempDir()}); err == nil ||
 		!strings.Contains(err.Error(), "the day 2026-11-02 is missing") {
-		t.Errorf("without the second day: %v", err)
+		t.Errorf("without the second day: got error %v, want one that the day 2026-11-02 is missing", err)
 	}
 	_, err = s.Stage(t.Context(), spec(t, source+", missing: allow}"), stager.Destination{Dir: t.TempDir()})
 	if err != nil {
-		t.Errorf("without the second day, which may be missing: %v", err)
+		t.Errorf("without the second day, which may be missing: got error %v, want none", err)
 	}
 }
 
-// TestADayWithoutRows: a query finds its table also on a day that has no rows yet. That is a day without a file, and
-// the newest is asked for before the others are paid for.
+// TestADayWithoutRows: a query can also have no rows for a day, which is like a day without a file. The newest day is
+// exported first, so that the others are not paid for if it has none.
 func TestADayWithoutRows(t *testing.T) {
 	const source = "{files: \"SELECT a FROM t WHERE d = '{date:2006-01-02}'\", last: 3d"
 	query := func(day string) string { return "SELECT a FROM t WHERE d = '2026-11-0" + day + "'" }
@@ -316,17 +321,18 @@ func TestADayWithoutRows(t *testing.T) {
 	}
 }
 
-// TestFailedExport leaves nothing in the bucket, whatever has ended it.
+// TestFailedExport: an export that fails, or is cancelled, leaves no rows in the bucket. Without BigQuery, a query is
+// an error of kind Environment.
 func TestFailedExport(t *testing.T) {
 	for _, fault := range []error{errors.New("resources exceeded"), context.Canceled} {
 		w, s := newWarehouse("SELECT 0")
 		w.fail = fault
 		dst := stager.Destination{Dir: t.TempDir()}
 		if _, err := s.Stage(t.Context(), spec(t, "SELECT 0"), dst); !errors.Is(err, fault) {
-			t.Errorf("%v, expected %v", err, fault)
+			t.Errorf("an export that fails: got error %v, want %v", err, fault)
 		}
 		if left := w.left(t); len(left) > 0 {
-			t.Errorf("after %v %q still have rows", fault, left)
+			t.Errorf("after an export that failed with %v: %q still have rows, want none", fault, left)
 		}
 	}
 

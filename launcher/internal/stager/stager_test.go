@@ -28,6 +28,7 @@ import (
 	"coppice/launcher/internal/stager"
 )
 
+// spec returns a spec for a table of datasettest. edits are pairs: a text in the spec, and what replaces it.
 func spec(t *testing.T, source string, edits ...string) *dataset.Spec {
 	t.Helper()
 	text := "name: clicks\nsource: " + source +
@@ -35,6 +36,7 @@ func spec(t *testing.T, source string, edits ...string) *dataset.Spec {
 	return must.Get(dataset.ParseSpec("dataset.yaml", []byte(strings.NewReplacer(edits...).Replace(text))))(t)
 }
 
+// rows writes a table of datasettest with so many rows, and returns its path.
 func rows(t *testing.T, rows int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "clicks.csv")
@@ -42,6 +44,7 @@ func rows(t *testing.T, rows int) string {
 	return path
 }
 
+// names returns the names of all objects in a store.
 func names(t *testing.T, s blob.Store) []string {
 	t.Helper()
 	var out []string
@@ -53,7 +56,7 @@ func names(t *testing.T, s blob.Store) []string {
 }
 
 // TestFolderAndBucketHoldTheSame: a table staged into a folder and into a bucket has the same version and the same
-// bytes; progress names every step, and the scratch folder is left empty.
+// bytes. Progress names every step and never exceeds its total, and the scratch folder is left empty.
 func TestFolderAndBucketHoldTheSame(t *testing.T) {
 	source := rows(t, 800)
 	store, dir := blob.Memory(), t.TempDir()
@@ -70,11 +73,13 @@ func TestFolderAndBucketHoldTheSame(t *testing.T) {
 		t.Errorf("versions %s (existed: %t) and %s (%t), want the same new one", a.Manifest.Version, a.Existed,
 			b.Manifest.Version, b.Existed)
 	}
+
+	// The same bytes.
 	for _, f := range append(a.Manifest.Files, dataset.FileInfo{Name: dataset.ManifestFile}) {
 		local := must.Get(os.ReadFile(filepath.Join(a.Place, filepath.FromSlash(f.Name))))(t)
 		remote, _, err := blob.ReadAll(t.Context(), store, sweep.DatasetDir("clicks", b.Manifest.Version)+f.Name, 1<<26)
 		if err != nil || !bytes.Equal(local, remote) {
-			t.Errorf("%s differs: %v", f.Name, err)
+			t.Errorf("%s in the bucket: got other bytes than in the folder, or error %v; want the same", f.Name, err)
 		}
 	}
 	want := []stager.Step{stager.StepChecksum, stager.StepSurvey, stager.StepUpload, stager.StepWrite,
@@ -84,12 +89,12 @@ func TestFolderAndBucketHoldTheSame(t *testing.T) {
 	}
 	left, err := os.ReadDir(s.Scratch)
 	if err != nil || len(left) != 0 {
-		t.Errorf("left in the scratch folder: %v %v", left, err)
+		t.Errorf("the scratch folder holds %v (error %v), want nothing", left, err)
 	}
 }
 
-// TestSameInputIsFoundAgain: the same table and spec are not staged again, neither at once nor after another version;
-// what was staged last is the latest.
+// TestSameInputIsFoundAgain: the same table and spec are not staged twice, neither at once nor after another version
+// was staged in between. What was staged last is the latest version, also if it existed before.
 func TestSameInputIsFoundAgain(t *testing.T) {
 	source := rows(t, 500)
 	store, dir := blob.Memory(), t.TempDir()
@@ -117,16 +122,17 @@ func TestSameInputIsFoundAgain(t *testing.T) {
 		t.Fatalf("staging the first input again: %+v, %v, expected the version that existed", again, err)
 	}
 	if m, err := stager.Resolve(t.Context(), store, "clicks"); err != nil || m.Version != again.Manifest.Version {
-		t.Errorf("staging it again did not make it the latest: %v", err)
+		t.Errorf("after staging the first input again, the latest version is %v, error %v; want %s", m, err,
+			again.Manifest.Version)
 	}
 }
 
-// TestInterruptedUploadIsTakenUp: a store that takes three writes an attempt has a whole version in the end, and never
-// a manifest before its files.
+// TestInterruptedUploadIsTakenUp: if the store fails after three writes in each attempt, repeated attempts still end
+// with a whole version, since each continues where the last one stopped. There is never a manifest before its files.
 func TestInterruptedUploadIsTakenUp(t *testing.T) {
 	const (
-		perAttempt    = 3 // fewer than there are files, so that only what is taken up comes to an end
-		afterManifest = 3 // the night's record and two pointers
+		perAttempt    = 3 // fewer than there are files, so that starting over each time would never end
+		afterManifest = 3 // objects that may be missing when the manifest is there: the record and two pointers
 	)
 	source := rows(t, 500)
 	whole, broken := blob.Memory(), blob.Memory()
@@ -152,7 +158,7 @@ func TestInterruptedUploadIsTakenUp(t *testing.T) {
 			break
 		}
 		if attempt > total {
-			t.Fatalf("no end after %d attempts: %v", attempt, err)
+			t.Fatalf("after %d attempts: got error %v, want a whole version by now", attempt, err)
 		}
 	}
 	if !slices.Equal(names(t, whole), names(t, broken)) {
@@ -161,8 +167,9 @@ func TestInterruptedUploadIsTakenUp(t *testing.T) {
 	}
 }
 
-// TestOldObjectsAreWrittenAnew: a staging does not count on what a removal has seen of a version, and may still remove.
-// A day later, files that lie there without a manifest get another generation, and those of an hour ago do not.
+// TestOldObjectsAreWrittenAnew: staging does not rely on objects that `launcher clean` may be about to remove. If a
+// version lacks its manifest, its files of an hour ago are kept, but those of more than a day ago are written anew,
+// which gives them another generation.
 func TestOldObjectsAreWrittenAnew(t *testing.T) {
 	source, store := rows(t, 500), blob.Memory()
 	s := &stager.Stager{Scratch: t.TempDir()}
@@ -191,10 +198,12 @@ func TestOldObjectsAreWrittenAnew(t *testing.T) {
 	}
 }
 
-// TestSourceInABucket: objects by pattern or folder give the version of the same rows in one local file, and are not
-// fetched again.
+// TestSourceInABucket: a table of several objects, given by a pattern or a folder, has the same version as the same
+// rows in one local file. Objects that are not tables are left out. An input that was staged before is not fetched
+// again.
 func TestSourceInABucket(t *testing.T) {
 	bucket, dst := blob.Memory(), blob.Memory()
+	// Two objects with the rows of one table, and others that must be left out.
 	data := datasettest.Table(datasettest.Options{Rows: 900})
 	lines := bytes.SplitAfterN(data, []byte("\n"), 500)
 	head := lines[0]
@@ -225,20 +234,24 @@ func TestSourceInABucket(t *testing.T) {
 				got.Manifest.About.Sources, local.Manifest.Version)
 		}
 	}
+
+	// The same source again, and sources that are not there.
 	before := fetched
 	if got, err := s.Stage(t.Context(), spec(t, "gs://exports/day"), stager.Destination{Store: dst}); err != nil ||
 		!got.Existed || fetched != before {
-		t.Errorf("%v %v: fetched again", got, err)
+		t.Errorf("staging the same objects again: got %+v, error %v, %d fetches; want the version that existed, and "+
+			"no fetch", got, err, fetched-before)
 	}
 	_, err := s.Stage(t.Context(), spec(t, "gs://exports/nothing/*.parquet"), stager.Destination{Store: dst})
 	if !problem.Is(err, problem.NotFound) {
 		t.Errorf("staged from a pattern without objects: %v, want an error of the kind not found", err)
 	}
 	if _, err := s.Stage(t.Context(), spec(t, "gs://elsewhere/x.csv"), stager.Destination{Store: dst}); err == nil {
-		t.Error("a bucket that cannot be opened was accepted")
+		t.Error("staging from a bucket that cannot be opened: got no error, want one")
 	}
 }
 
+// writeFile writes a table into a new temporary folder and returns its path.
 func writeFile(t *testing.T, data []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "t.csv")
@@ -246,8 +259,8 @@ func writeFile(t *testing.T, data []byte) string {
 	return path
 }
 
-// TestFailureLeavesNothing: a bad table, or a cancelled staging, leaves nothing in the destination and the scratch
-// folder.
+// TestFailureLeavesNothing: a bad table, or staging that is cancelled, leaves nothing in the destination and in the
+// scratch folder, not even folders that staging made.
 func TestFailureLeavesNothing(t *testing.T) {
 	bad := writeFile(t, []byte("user_id,is_click,revenue,x\nu1,1,0,1\nu2,0,0\n"))
 	dir, scratch, store := t.TempDir(), t.TempDir(), blob.Memory()
@@ -266,19 +279,20 @@ func TestFailureLeavesNothing(t *testing.T) {
 	}
 	for _, root := range []string{dir, scratch} {
 		if left, err := os.ReadDir(root); err != nil || len(left) > 0 {
-			t.Errorf("left behind: %v %v", left, err)
+			t.Errorf("%s holds %v (error %v), want nothing left behind", root, left, err)
 		}
 	}
 	fresh := filepath.Join(dir, "new", "folder")
 	if _, err := s.Stage(t.Context(), spec(t, bad), stager.Destination{Dir: fresh}); err == nil {
-		t.Error("a bad table was staged")
+		t.Error("staging a bad table into a new folder: got no error, want one")
 	}
 	if _, err := os.Stat(filepath.Dir(fresh)); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the destination was made all the same: %v", err)
+		t.Errorf("the new folder after a failure: got %v, want it not to exist", err)
 	}
 }
 
-// What a damaged version's error says to do helps: staging again.
+// TestDamagedVersionIsMadeAgain: the error about a damaged version says to stage it again, and that helps: in a folder
+// and in a bucket, whichever file is damaged, staging again makes the same version whole.
 func TestDamagedVersionIsMadeAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it finds no race that shorter tests do not")
@@ -305,7 +319,7 @@ func TestDamagedVersionIsMadeAgain(t *testing.T) {
 					t.Errorf("%s %s: staged again as %+v; want the same version, made anew", name, what, again)
 				}
 				if !stage(dst).Existed {
-					t.Errorf("%s %s: not known after it was made again", name, what)
+					t.Errorf("%s %s: staged a third time, the version did not exist; want it found", name, what)
 				}
 			}
 			if _, err := dataset.Check(t.Context(), first.Place, nil); err != nil {
@@ -313,13 +327,14 @@ func TestDamagedVersionIsMadeAgain(t *testing.T) {
 			}
 			if data, _, err := blob.ReadAll(t.Context(), store, prefix+name, 1<<26); err != nil ||
 				!bytes.Equal(data, good) {
-				t.Errorf("%s %s: not put right in the bucket: %v", name, what, err)
+				t.Errorf("%s %s: the object has other bytes than at first (error %v), want the same", name, what, err)
 			}
 		}
 	}
 }
 
-// Workspaces of processes that were killed go; those of processes that live stay.
+// TestStaleWorkspacesAreSwept: staging removes the workspaces of killed processes, whose lock is free, and empty ones.
+// It leaves those of living processes, and folders without a lock, which may be another user's.
 func TestStaleWorkspacesAreSwept(t *testing.T) {
 	source, dir, scratch := rows(t, 300), t.TempDir(), t.TempDir()
 	var live []string
@@ -358,7 +373,8 @@ func TestStaleWorkspacesAreSwept(t *testing.T) {
 	}
 }
 
-// Stagings of one dataset at one place do not take each other's folders.
+// TestStagingsSideBySide: eight processes that stage two versions of one dataset into one folder at the same time all
+// succeed.
 func TestStagingsSideBySide(t *testing.T) {
 	source, dir := rows(t, 300), t.TempDir()
 	var g errgroup.Group
@@ -371,7 +387,7 @@ func TestStagingsSideBySide(t *testing.T) {
 		})
 	}
 	if err := g.Wait(); err != nil {
-		t.Error(err)
+		t.Errorf("staging eight times at once: got error %v, want none", err)
 	}
 	if versions, err := filepath.Glob(filepath.Join(dir, "clicks", "*", dataset.ManifestFile)); err != nil ||
 		len(versions) != 2 {
@@ -379,8 +395,8 @@ func TestStagingsSideBySide(t *testing.T) {
 	}
 }
 
-// TestResolve: a reference that is not staged is not found, one that is no name is refused, and a pointer cannot lead
-// outside the folder.
+// TestResolve: a dataset or version that is not staged is an error of kind NotFound, and a text that is not a name of
+// one is another error. A forged pointer cannot lead out of the dataset's folder.
 func TestResolve(t *testing.T) {
 	store := blob.Memory()
 	for _, ref := range []string{"clicks", "clicks@0123456789abcdef"} {
@@ -397,17 +413,19 @@ func TestResolve(t *testing.T) {
 	must.Get(store.Put(t.Context(), sweep.DatasetLatest("clicks"), blob.Any,
 		strings.NewReader(`{"version":"../../secrets"}`)))(t)
 	if _, err := stager.Resolve(t.Context(), store, "clicks"); err == nil {
-		t.Error("a forged pointer was followed")
+		t.Error("resolving by a pointer to ../../secrets: got no error, want one")
 	}
 }
 
-// TestAKnownManifestIsRenewed: contents that are staged again from what is not known as their input have the manifest
-// that they had, written anew, so that `launcher clean` leaves it alone.
+// TestAKnownManifestIsRenewed: if a table gives a version that is there already, although no pointer says so, the
+// manifest keeps its contents but is written anew, so that `launcher clean` leaves the version alone.
 func TestAKnownManifestIsRenewed(t *testing.T) {
 	store := blob.Memory()
 	s := &stager.Stager{Scratch: t.TempDir()}
 	source, to := rows(t, 300), stager.Destination{Store: store, URL: "gs://d"}
 	first := must.Get(s.Stage(t.Context(), spec(t, source), to))(t)
+
+	// Forget the input.
 	for a, err := range store.List(t.Context(), "datasets/clicks/inputs/") {
 		must.Do(t, err)
 		must.Do(t, store.(blob.Remover).Remove(t.Context(), a.Name, a.Generation))

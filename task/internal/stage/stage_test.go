@@ -27,12 +27,13 @@ import (
 	"coppice/internal/sweep"
 )
 
-// counting is a store that counts the ranges opened.
+// counting is a store that counts how many ranges are opened.
 type counting struct {
 	*blobtest.Hooked
 	opened atomic.Int64
 }
 
+// world returns a store with a dataset, a request for that dataset with a scratch folder of its own, and its manifest.
 func world(t *testing.T) (*counting, Request, *dataset.Manifest) {
 	t.Helper()
 	store := &counting{Hooked: &blobtest.Hooked{Store: blob.Memory()}}
@@ -49,7 +50,8 @@ func world(t *testing.T) (*counting, Request, *dataset.Manifest) {
 		Log:     slog.New(slog.NewTextHandler(io.Discard, nil))}, m
 }
 
-// TestOncePerMachine: six tasks of a machine share one copy, of which every file is fetched once.
+// TestOncePerMachine: six tasks of a machine that ask at once share one whole copy, for which every file is fetched
+// once.
 func TestOncePerMachine(t *testing.T) {
 	store, q, m := world(t)
 	var wg sync.WaitGroup
@@ -58,7 +60,7 @@ func TestOncePerMachine(t *testing.T) {
 		wg.Go(func() {
 			var err error
 			if dirs[i], err = Dataset(t.Context(), q); err != nil {
-				t.Error(err)
+				t.Errorf("task %d: got error %v, want a copy", i, err)
 			}
 		})
 	}
@@ -74,13 +76,14 @@ func TestOncePerMachine(t *testing.T) {
 		t.Error(err)
 	}
 	if n := int(store.opened.Load()); n != len(m.Files)+1 {
-		t.Errorf("%d ranges were fetched for %d files and the manifest", n, len(m.Files))
+		t.Errorf("%d ranges were fetched for %d files and the manifest, want each once", n, len(m.Files))
 	}
 }
 
-// TestInterruptedCopyIsUsed: a copy that was interrupted is not in its place, and the next attempt fetches only what is
-// missing or damaged.
+// TestInterruptedCopyIsUsed: a copy that was interrupted does not appear under its final name. The next attempt fetches
+// only what is missing or damaged, and its progress counts what is there.
 func TestInterruptedCopyIsUsed(t *testing.T) {
+	// The last file cannot be fetched; all others are complete before that error comes.
 	store, q, m := world(t)
 	down := errors.New("out of reach")
 	last := m.Files[len(m.Files)-1].Name
@@ -88,7 +91,7 @@ func TestInterruptedCopyIsUsed(t *testing.T) {
 		if call != blobtest.Open || !strings.HasSuffix(name, "/"+last) {
 			return nil
 		}
-		// the manifest and all others are under way and will not be given up
+		// Wait until the manifest and all other files have been opened: those are read to their end.
 		for store.opened.Load() < int64(len(m.Files)) {
 			runtime.Gosched()
 		}
@@ -101,7 +104,8 @@ func TestInterruptedCopyIsUsed(t *testing.T) {
 	if _, err := os.Stat(final); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("an incomplete copy is in its place; want it to stay beside")
 	}
-	// One file of the partial copy is damaged meanwhile; only that one is fetched again.
+
+	// Damage one file of the partial copy, and continue.
 	damaged := filepath.Join(final+".partial", filepath.FromSlash(m.Files[0].Name))
 	data := must.Get(os.ReadFile(damaged))(t)
 	data[len(data)/2] ^= 1
@@ -122,14 +126,15 @@ func TestInterruptedCopyIsUsed(t *testing.T) {
 		t.Error(err)
 	}
 	if n := int(store.opened.Load()); n != 3 { // the manifest, the damaged file and the one that was out of reach
-		t.Errorf("%d ranges were fetched again", n)
+		t.Errorf("%d ranges were fetched by the second attempt, want 3", n)
 	}
 	if done != total || total != m.Bytes() {
 		t.Errorf("progress ended at %d of %d, the dataset has %d bytes", done, total, m.Bytes())
 	}
 }
 
-// TestDamageOnTheWay: data damaged in transit, the manifest included, is fetched again and does not end the job.
+// TestDamageOnTheWay: data that is damaged in transit, the manifest's included, is fetched again, as long as it arrives
+// whole within the allowed number of attempts.
 func TestDamageOnTheWay(t *testing.T) {
 	for name, spoil := range map[string]func([]byte) []byte{
 		"a flipped bit": func(b []byte) []byte { b[len(b)/2] ^= 4; return b },
@@ -166,8 +171,8 @@ func TestDamageOnTheWay(t *testing.T) {
 	}
 }
 
-// TestWrongObjects: objects that are not those of the manifest, or a manifest that is not that of the version, are
-// errors of their kind.
+// TestWrongObjects: objects in the bucket that are damaged, a manifest of another version, and a version that is not
+// there are each an error of their kind.
 func TestWrongObjects(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spoil func(*testing.T, *counting, *dataset.Manifest)
@@ -208,8 +213,10 @@ func TestWrongObjects(t *testing.T) {
 	}
 }
 
+// isCorrupt reports whether an error is about damaged data.
 func isCorrupt(err error) bool { var c *dataset.CorruptError; return errors.As(err, &c) }
 
+// rewrite replaces a file of the dataset in the bucket by what edit makes of it.
 func rewrite(t *testing.T, s *counting, m *dataset.Manifest, file string, edit func([]byte) []byte) {
 	t.Helper()
 	name := sweep.DatasetDir(m.Name, m.Version) + file
@@ -217,7 +224,8 @@ func rewrite(t *testing.T, s *counting, m *dataset.Manifest, file string, edit f
 	must.Get(s.Put(t.Context(), name, blob.Any, bytes.NewReader(edit(data))))(t)
 }
 
-// TestCancelledWhileWaiting: a cancelled task leaves no copy behind.
+// TestCancelledWhileWaiting: a task that is cancelled returns the context's error and leaves no copy under its final
+// name.
 func TestCancelledWhileWaiting(t *testing.T) {
 	_, q, m := world(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -230,9 +238,11 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestADamagedCopyIsReplaced: however the machine's copy was damaged, the next task gets a whole one, and its
-// neighbours need not verify it again.
+// TestADamagedCopyIsReplaced: whichever file of a copy was damaged, and in whatever way, the next task gets a whole
+// copy, all files of which are fetched again. A whole copy is not fetched again. This holds whether the mark of the
+// last verification is believed or too old.
 func TestADamagedCopyIsReplaced(t *testing.T) {
+	// file damages one file of a copy.
 	file := func(name string, spoil func(path string, data []byte) error) func(*testing.T, string) {
 		return func(t *testing.T, dir string) {
 			t.Helper()
@@ -292,8 +302,8 @@ func TestADamagedCopyIsReplaced(t *testing.T) {
 	}
 }
 
-// TestAFlipThatCannotBeSeen: disk damage that leaves a file's size and time unchanged is found when the mark is not
-// trusted.
+// TestAFlipThatCannotBeSeen: damage that leaves a file's size and time as they were is not seen while the mark is
+// believed, and is found and repaired once the copy is verified again.
 func TestAFlipThatCannotBeSeen(t *testing.T) {
 	_, q, _ := world(t)
 	dir := must.Get(Dataset(t.Context(), q))(t)
@@ -316,7 +326,7 @@ func TestAFlipThatCannotBeSeen(t *testing.T) {
 	}
 }
 
-// TestDiskErrorsAreKnown: a disk that rejects writes is not mistaken for a damaged dataset.
+// TestDiskErrorsAreKnown: a disk that does not take the copy is a transient error, not one that blames the dataset.
 func TestDiskErrorsAreKnown(t *testing.T) {
 	_, q, _ := world(t)
 	q.Scratch = filepath.Join(q.Scratch, "file")
@@ -326,7 +336,7 @@ func TestDiskErrorsAreKnown(t *testing.T) {
 	}
 }
 
-// hearing is a log handler that runs a function at a given message.
+// hearing is a log handler that calls a function at each log line with a given message.
 type hearing struct {
 	slog.Handler
 	message string
@@ -340,9 +350,9 @@ func (h hearing) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// TestACopyThatIsDamagedBeforeItIsOpened: a file is cut between verifying and mapping the copy. That is the disk's
-// fault, not the dataset's, so the copy is fetched again; an error blaming the dataset would end the whole job. If it
-// happens every time, staging gives up.
+// TestACopyThatIsDamagedBeforeItIsOpened: if the disk cuts a file between verifying the copy and mapping it, the copy
+// is fetched again, since the dataset is not at fault: an error that blames it would end the whole job. If that happens
+// each time, Open gives up with the error about the file.
 func TestACopyThatIsDamagedBeforeItIsOpened(t *testing.T) {
 	for _, times := range []int{1, opens - 1, opens} {
 		_, q, m := world(t)
@@ -365,7 +375,7 @@ func TestACopyThatIsDamagedBeforeItIsOpened(t *testing.T) {
 				continue
 			}
 			if err := ds.Close(); err != nil {
-				t.Error(err)
+				t.Errorf("closing the dataset: got error %v, want none", err)
 			}
 			continue
 		}
@@ -375,7 +385,8 @@ func TestACopyThatIsDamagedBeforeItIsOpened(t *testing.T) {
 	}
 }
 
-// Dataset provides the dataset without opening it and releases the lock, for tests that inspect the folder.
+// Dataset provides the dataset and returns its folder, without opening it and without keeping the lock. Tests use it to
+// look at the folder.
 func Dataset(ctx context.Context, q Request) (string, error) {
 	dir, unlock, err := q.provide(ctx)
 	if err != nil {
